@@ -1,0 +1,150 @@
+package fingerprint
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"maps"
+	"mime"
+	"mime/multipart"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// The forms in which a body is hashed. Each is written before what it is the form of, so that a canonical body never
+// meets another one's bytes.
+const (
+	formEmpty     = "empty"
+	formBytes     = "bytes"
+	formJSON      = "json"
+	formJSONBytes = "json bytes" // JSON that has no canonical form without loss, the fields left out cut away
+	formFields    = "fields"
+	formMultipart = "multipart"
+)
+
+func writeBody(d *digester, in *Input) {
+	if len(in.Body) == 0 {
+		d.string(formEmpty)
+		return
+	}
+	coding := strings.ToLower(strings.TrimSpace(in.ContentEncoding))
+	if coding != "" && coding != "identity" {
+		d.string(formBytes)
+		d.bytes(in.Body)
+		d.string(coding)
+		return
+	}
+	mediaType, _, _ := strings.Cut(in.ContentType, ";")
+	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
+	switch {
+	case mediaType == "application/json", strings.HasSuffix(mediaType, "+json"):
+		form, content := canonicalJSON(in.Body, in.OmitFields)
+		d.string(form)
+		d.bytes(content)
+	case mediaType == "application/x-www-form-urlencoded":
+		writeForm(d, in)
+	case mediaType == "multipart/form-data":
+		writeMultipart(d, in)
+	default:
+		d.string(formBytes)
+		d.bytes(in.Body)
+	}
+}
+
+func writeForm(d *digester, in *Input) {
+	omit := func(name string) bool { return slices.Contains(in.OmitFields, name) }
+	fields := split(string(in.Body), omit)
+	if len(fields) == 0 {
+		// So that a form of nothing but the key is the same request as one without it.
+		d.string(formEmpty)
+		return
+	}
+	if !slices.ContainsFunc(fields, unreadable) {
+		d.string(formFields)
+		for _, f := range inOrder(fields) {
+			_, value, _ := strings.Cut(f.raw, "=")
+			value, _ = url.QueryUnescape(value)
+			d.string(f.name)
+			d.string(value)
+		}
+		return
+	}
+	d.string(formBytes)
+	for _, f := range fields {
+		d.string(f.raw)
+	}
+}
+
+// unreadable reports whether servers may disagree on what a form's field means. A semicolon is a separator to some.
+func unreadable(f field) bool {
+	_, err := url.QueryUnescape(f.raw)
+	return err != nil || strings.Contains(f.raw, ";")
+}
+
+func writeMultipart(d *digester, in *Input) {
+	d.string(formMultipart)
+	if writeParts(d, in) != nil {
+		d.start("body")
+		d.string(formBytes)
+		d.bytes(in.Body)
+	}
+}
+
+var errNoForm = errors.New("not multipart/form-data")
+
+// writeParts hashes the parts of a form, in their order: what tells the part (a name, a file's name), its other header
+// fields and its content. The boundary, which clients make up anew for each request, stays out.
+func writeParts(d *digester, in *Input) error {
+	_, params, err := mime.ParseMediaType(in.ContentType)
+	if err != nil {
+		return err
+	}
+	if params["boundary"] == "" {
+		return errNoForm
+	}
+	reader := multipart.NewReader(bytes.NewReader(in.Body), params["boundary"])
+	for {
+		// Raw: a transfer coding is not undone, and its header field is hashed.
+		part, err := reader.NextRawPart()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		dispositions := part.Header["Content-Disposition"]
+		if len(dispositions) != 1 {
+			return errNoForm
+		}
+		disposition, params, err := mime.ParseMediaType(dispositions[0])
+		if err != nil {
+			return err
+		}
+		content, err := io.ReadAll(part)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(in.OmitFields, params["name"]) {
+			continue
+		}
+		d.string(disposition)
+		d.length(len(params))
+		for _, name := range slices.Sorted(maps.Keys(params)) {
+			d.string(name)
+			d.string(params[name])
+		}
+		d.length(len(part.Header))
+		for _, name := range slices.Sorted(maps.Keys(part.Header)) {
+			d.string(name)
+			if name == "Content-Disposition" {
+				continue
+			}
+			d.length(len(part.Header[name]))
+			for _, value := range part.Header[name] {
+				d.string(value)
+			}
+		}
+		d.bytes(content)
+	}
+}

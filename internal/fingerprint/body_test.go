@@ -1,0 +1,180 @@
+package fingerprint_test
+
+import (
+	"bytes"
+	"mime/multipart"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/fingerprint"
+)
+
+const (
+	formType = "application/x-www-form-urlencoded"
+	jsonType = "application/json"
+)
+
+func ofBody(contentType, body string, omit ...string) string {
+	return fingerprint.Of(fingerprint.Input{ContentType: contentType, Body: []byte(body), OmitFields: omit})
+}
+
+func TestAnEmptyBodyIsTheSameWhateverItsTypeAndCoding(t *testing.T) {
+	want := fingerprint.Of(fingerprint.Input{})
+	for _, contentType := range []string{"", jsonType, formType, "multipart/form-data; boundary=b", "text/plain"} {
+		for _, coding := range []string{"", "gzip"} {
+			in := fingerprint.Input{ContentType: contentType, ContentEncoding: coding, Body: []byte{}}
+			assert.Equal(t, want, fingerprint.Of(in), "%q %q", contentType, coding)
+		}
+	}
+}
+
+func TestBodiesOfOtherTypesAreComparedByTheirBytes(t *testing.T) {
+	for _, contentType := range []string{"", "text/plain", "application/xml", "application/jsonl", ";", "application/json+x"} {
+		assert.NotEqual(t, ofBody(contentType, `{"a":1,"b":2}`), ofBody(contentType, `{"b":2,"a":1}`), "%q", contentType)
+		assert.Equal(t, ofBody(contentType, `{"a":1}`), ofBody(contentType, `{"a":1}`), "%q", contentType)
+	}
+}
+
+func TestACanonicalBodyNeverMeetsAnotherFormsBytes(t *testing.T) {
+	canonical := `{"a":1}`
+	assert.NotEqual(t, ofBody(jsonType, canonical), ofBody("text/plain", canonical))
+	assert.NotEqual(t, ofBody(formType, "a=1"), ofBody("text/plain", "a=1"))
+}
+
+func TestEncodedBodiesAreComparedByTheirBytes(t *testing.T) {
+	of := func(coding, body string) string {
+		return fingerprint.Of(fingerprint.Input{ContentType: jsonType, ContentEncoding: coding, Body: []byte(body)})
+	}
+	const a, b = `{"a":1,"b":2}`, `{"b":2,"a":1}`
+	assert.NotEqual(t, of("gzip", a), of("gzip", b))
+	assert.NotEqual(t, of("gzip", a), of("br", a))
+	assert.NotEqual(t, of("gzip", a), of("", a))
+	assert.Equal(t, of("GZIP ", a), of("gzip", a))
+	assert.Equal(t, of("identity", a), of("", b))
+}
+
+func TestFormsAreComparedWithoutRegardToTheOrderOfTheirFields(t *testing.T) {
+	for _, tc := range []struct {
+		name, a, b string
+		same       bool
+	}{
+		{"order", "a=1&b=2", "b=2&a=1", true},
+		{"encoding", "a=%7e+x", "a=~%20x", true},
+		{"a name's encoding", "m%5Ba%5D=1&b=2", "b=2&m[a]=1", true},
+		{"no value and an empty one", "a", "a=", true},
+		{"empty fields", "a=1&&", "a=1", true},
+		{"the order of one name's values", "a=1&b=3&a=2", "a=2&b=3&a=1", false},
+		{"the order of one list's members", "i[][a]=1&i[][b]=2&i[][a]=3&i[][b]=4", "i[][a]=1&i[][a]=3&i[][b]=2&i[][b]=4", false},
+		{"the order of fields around a list", "x=1&i[][a]=1&i[][b]=2", "i[][a]=1&x=1&i[][b]=2", true},
+		{"the order of a map's members", "m[a]=1&m[b]=2", "m[b]=2&m[a]=1", true},
+		{"a value", "a=1", "a=2", false},
+		{"a name", "a=1", "b=1", false},
+		{"where a value ends", "a=1%26b=2", "a=1&b=2", false},
+		{"an escaped equals sign", "a%3D1=2", "a=1=2", false},
+		{"bytes that are no text", "a=%ff", "a=%fe", false},
+		{"a semicolon, by its bytes", "a=1;b=2&c=3", "c=3&a=1;b=2", false},
+		{"an escaped semicolon", "a=1%3Bb&c=3", "c=3&a=1%3bb", true},
+		{"a bad escape, by its bytes", "a=%zz&b=1", "b=1&a=%zz", false},
+		{"the same bad escape", "a=%zz&b=1", "a=%zz&b=1", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, contentType := range []string{formType, "Application/X-WWW-Form-URLEncoded; charset=utf-8"} {
+				assert.Equal(t, tc.same, ofBody(formType, tc.a) == ofBody(contentType, tc.b), contentType)
+			}
+		})
+	}
+}
+
+func TestOmittedFormFieldsDoNotCount(t *testing.T) {
+	omit := []string{"key", "m[sent]"}
+	want := ofBody(formType, "a=1&b=2")
+	for _, body := range []string{"a=1&b=2&key=x", "key=1&key=2&b=2&a=1", "a=1&m%5Bsent%5D=1&b=2", "a=1&b=2&key=%zz;"} {
+		assert.Equal(t, want, ofBody(formType, body, omit...), "%q", body)
+	}
+	assert.Equal(t, ofBody(formType, "a=1;2"), ofBody(formType, "key=x&a=1;2", omit...), "in a form compared by its bytes")
+	assert.Equal(t, ofBody(formType, ""), ofBody(formType, "key=x", omit...))
+	assert.NotEqual(t, want, ofBody(formType, "a=1&b=2&keys=x", omit...))
+}
+
+type part struct{ disposition, contentType, content string }
+
+func multipartBody(t testing.TB, boundary string, parts ...part) (contentType, body string) {
+	t.Helper()
+	var buf bytes.Buffer
+	w := multipart.NewWriter(&buf)
+	require.NoError(t, w.SetBoundary(boundary))
+	for _, p := range parts {
+		header := map[string][]string{"Content-Disposition": {p.disposition}}
+		if p.contentType != "" {
+			header["Content-Type"] = []string{p.contentType}
+		}
+		out, err := w.CreatePart(header)
+		require.NoError(t, err)
+		_, err = out.Write([]byte(p.content))
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	return w.FormDataContentType(), buf.String()
+}
+
+func TestMultipartFormsAreComparedByTheirParts(t *testing.T) {
+	purpose := part{`form-data; name="purpose"`, "", "dispute"}
+	file := part{`form-data; name="file"; filename="a.pdf"`, "application/pdf", "%PDF\r\n--b"}
+	change := func(p part, f func(*part)) part { f(&p); return p }
+	of := func(boundary string, parts ...part) string { return ofBody(multipartBody(t, boundary, parts...)) }
+	want := of("one", purpose, file)
+	for _, tc := range []struct {
+		name  string
+		parts []part
+		same  bool
+	}{
+		{"another boundary", []part{purpose, file}, true},
+		{"other quoting", []part{change(purpose, func(p *part) { p.disposition = "form-data; name=purpose" }), file}, true},
+		{"another order", []part{file, purpose}, false},
+		{"a part less", []part{purpose}, false},
+		{"a part more", []part{purpose, file, file}, false},
+		{"other content", []part{change(purpose, func(p *part) { p.content = "Dispute" }), file}, false},
+		{"another name", []part{change(purpose, func(p *part) { p.disposition = `form-data; name="p"` }), file}, false},
+		{"another file name", []part{purpose, change(file, func(p *part) {
+			p.disposition = `form-data; name="file"; filename="b.pdf"`
+		})}, false},
+		{"another folder", []part{purpose, change(file, func(p *part) {
+			p.disposition = `form-data; name="file"; filename="x/a.pdf"`
+		})}, false},
+		{"another type", []part{purpose, change(file, func(p *part) { p.contentType = "text/plain" })}, false},
+		{"no type", []part{purpose, change(file, func(p *part) { p.contentType = "" })}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			assert.Equal(t, tc.same, want == of("two", tc.parts...))
+		})
+	}
+}
+
+func TestOmittedPartsDoNotCount(t *testing.T) {
+	a := part{`form-data; name="a"`, "", "1"}
+	key := part{`form-data; name="key"`, "", "k"}
+	contentType, body := multipartBody(t, "one", a)
+	withKey, keyed := multipartBody(t, "two", key, a, key)
+	assert.Equal(t, ofBody(contentType, body, "key"), ofBody(withKey, keyed, "key"))
+	assert.NotEqual(t, ofBody(contentType, body), ofBody(withKey, keyed))
+}
+
+func TestMultipartFormsThatCannotBeReadAreComparedByTheirBytes(t *testing.T) {
+	contentType, body := multipartBody(t, "one", part{`form-data; name="a"`, "", "1"})
+	for _, tc := range []struct{ name, contentType, body string }{
+		{"no boundary", "multipart/form-data", body},
+		{"an empty boundary", `multipart/form-data; boundary=""`, body},
+		{"a bad parameter", "multipart/form-data; boundary", body},
+		{"another boundary", "multipart/form-data; boundary=two", body},
+		{"cut short", contentType, body[:len(body)-12]},
+		{"a part without a disposition", contentType, strings.Replace(body, "Content-Disposition", "X-Disposition", 1)},
+		{"a disposition that can't be read", contentType, strings.Replace(body, `name="a"`, `name="a`, 1)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			assert.Equal(t, ofBody("text/plain", tc.body), ofBody(tc.contentType, tc.body))
+		})
+	}
+}

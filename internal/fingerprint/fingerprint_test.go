@@ -1,0 +1,274 @@
+package fingerprint_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/fingerprint"
+)
+
+func parse(t testing.TB, raw string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(raw)
+	require.NoError(t, err)
+	return u
+}
+
+func charge(t testing.TB) fingerprint.Input {
+	return fingerprint.Input{
+		Method:      "POST",
+		URL:         parse(t, "https://api.example.com/v1/charges?expand=a"),
+		Account:     http.Header{"Stripe-Account": {"acct_1"}},
+		ContentType: "application/json",
+		Body:        []byte(`{"amount":1000,"currency":"eur"}`),
+	}
+}
+
+// A stored fingerprint is compared with those of later releases. To change what v1 gives is to refuse every request
+// that is under way during an upgrade; a new rule needs a new version.
+func TestFingerprintsOfVersion1NeverChange(t *testing.T) {
+	form := fingerprint.Input{
+		Method:      "POST",
+		URL:         parse(t, "https://api.example.com/v1/charges"),
+		ContentType: "application/x-www-form-urlencoded",
+		Body:        []byte("currency=eur&amount=1000"),
+	}
+	for _, tc := range []struct {
+		name string
+		in   fingerprint.Input
+		want string
+	}{
+		{"nothing", fingerprint.Input{}, "v1 " +
+			"1eJpMfvYrvS99CnlsMVz5_XAYldbd2lGHCbw9XRUkI4 IXdGdRyUj92Gxm2v1RhbYLa8okBQwBqCLl4ij589jFw " +
+			"W4jJfjXMetlLpUUUDAhtMkRV039voCB8z4l5i7P83lw U1ntkkDaKnAiohImBGa5RCDxSoE6PDZl7UJCa5QJ_dk"},
+		{"JSON", charge(t), "v1 " +
+			"nTqMG-WSNGuMQouvun-rFQAde4n6N_4SWZj_ruug9K4 CJ6FLzFpjiXrV3gJHVnIKY9KOgQpWTRpORZL2N086Gk " +
+			"mcFOWx87kNCkdtDiBmINrr6Snd8qj60TVUz6rTAFlfc dN_l3-Smi6kiH_pdj224CiR-aDuX_gUwpk0dTaS8LUM"},
+		{"a form", form, "v1 " +
+			"nTqMG-WSNGuMQouvun-rFQAde4n6N_4SWZj_ruug9K4 ydHwFYZVO3sHYYAlePYIvGise0VG_use0KgWP4Yi3n4 " +
+			"W4jJfjXMetlLpUUUDAhtMkRV039voCB8z4l5i7P83lw ggq3H7zSkJadJvKKajzzIXjeGGJSyqAw1Gmn2JY1eIA"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			assert.Equal(t, tc.want, fingerprint.Of(tc.in))
+		})
+	}
+}
+
+func TestAFingerprintIsAVersionAndADigestOfEachPart(t *testing.T) {
+	got := fingerprint.Of(charge(t))
+	assert.Regexp(t, regexp.MustCompile(`^v1( [0-9A-Za-z_-]{43}){4}$`), got)
+	assert.Len(t, got, 178)
+}
+
+// differ returns the parts in which two requests differ, in one string.
+func differ(t testing.TB, a, b fingerprint.Input) string {
+	t.Helper()
+	parts, err := fingerprint.Diff(fingerprint.Of(a), fingerprint.Of(b))
+	require.NoError(t, err)
+	back, err := fingerprint.Diff(fingerprint.Of(b), fingerprint.Of(a))
+	require.NoError(t, err)
+	require.Equal(t, parts, back)
+	return strings.Join(parts, " ")
+}
+
+func TestDiffNamesThePartsThatDiffer(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*fingerprint.Input)
+		want   string
+	}{
+		{"nothing", func(*fingerprint.Input) {}, ""},
+		{"the method", func(in *fingerprint.Input) { in.Method = "PUT" }, "method"},
+		{"the method's case", func(in *fingerprint.Input) { in.Method = "post" }, "method"},
+		{"the URL", func(in *fingerprint.Input) { in.URL = parse(t, "https://api.example.com/v1/refunds") }, "URL"},
+		{"no URL", func(in *fingerprint.Input) { in.URL = nil }, "URL"},
+		{"the account", func(in *fingerprint.Input) { in.Account = http.Header{"Stripe-Account": {"acct_2"}} }, "account"},
+		{"no account", func(in *fingerprint.Input) { in.Account = nil }, "account"},
+		{"the body", func(in *fingerprint.Input) { in.Body = []byte(`{"amount":1001,"currency":"eur"}`) }, "body"},
+		{"no body", func(in *fingerprint.Input) { in.Body = nil }, "body"},
+		{"everything", func(in *fingerprint.Input) { *in = fingerprint.Input{} }, "method URL account body"},
+		{"the content type's parameters", func(in *fingerprint.Input) {
+			in.ContentType = "Application/JSON; charset=utf-8"
+		}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			other := charge(t)
+			tc.change(&other)
+			assert.Equal(t, tc.want, differ(t, charge(t), other))
+		})
+	}
+}
+
+func TestNoMethodIsGET(t *testing.T) {
+	assert.Equal(t, fingerprint.Of(fingerprint.Input{Method: "GET"}), fingerprint.Of(fingerprint.Input{}))
+}
+
+func TestURLsAreComparedAsTheyGoOverTheWire(t *testing.T) {
+	const base = "https://api.example.com"
+	for _, tc := range []struct {
+		name, a, b string
+		same       bool
+	}{
+		{"the case of scheme and host", "HTTPS://API.Example.com/a", base + "/a", true},
+		{"the default port of https", base + ":443/a", base + "/a", true},
+		{"the default port of http", "http://h:80/a", "http://h/a", true},
+		{"the default port of an IPv6 address", "https://[2001:db8::443]:443/a", "https://[2001:db8::443]/a", true},
+		{"an empty path", base, base + "/", true},
+		{"userinfo", "https://user@api.example.com/a", base + "/a", true},
+		{"a fragment", base + "/a#top", base + "/a", true},
+		{"the scheme", "http://api.example.com/a", base + "/a", false},
+		{"the host", "https://api.example.org/a", base + "/a", false},
+		{"another port", base + ":8443/a", base + "/a", false},
+		{"the other scheme's port", base + ":80/a", base + "/a", false},
+		{"a host that ends like a port", "https://[2001:db8::443]/a", "https://[2001:db8::]/a", false},
+		{"the path's case", base + "/A", base + "/a", false},
+		{"an escaped slash", base + "/a%2Fb", base + "/a/b", false},
+		{"a slash at the end", base + "/a/", base + "/a", false},
+
+		{"the order of parameters", base + "/?a=1&b=2", base + "/?b=2&a=1", true},
+		{"empty parameters", base + "/?a=1&&", base + "/?a=1", true},
+		{"an empty query", base + "/?", base + "/", true},
+		{"the order of one name's values", base + "/?a=1&a=2", base + "/?a=2&a=1", false},
+		{"the order of one name's values, among others", base + "/?a=1&b=3&a=2", base + "/?b=3&a=1&a=2", true},
+		{"the order of one list's members", base + "/?i[][a]=1&i[][b]=2&i[][a]=3", base + "/?i[][a]=1&i[][a]=3&i[][b]=2", false},
+		{"the order of list and index", base + "/?i[]=1&i[0]=2", base + "/?i[0]=2&i[]=1", false},
+		{"the order of a map's members", base + "/?m[a]=1&m[b]=2", base + "/?m[b]=2&m[a]=1", true},
+		{"a value", base + "/?a=1", base + "/?a=2", false},
+		{"a name", base + "/?a=1", base + "/?b=1", false},
+		{"a parameter more", base + "/?a=1&b=", base + "/?a=1", false},
+		{"where one parameter ends", base + "/?a=1%26b=2", base + "/?a=1&b=2", false},
+		{"path and query", base + "/a?b", base + "/a%3Fb", false},
+		{"a bad escape", base + "/?a=%zz", base + "/?a=%zy", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			want := "URL"
+			if tc.same {
+				want = ""
+			}
+			assert.Equal(t, want, differ(t, fingerprint.Input{URL: parse(t, tc.a)}, fingerprint.Input{URL: parse(t, tc.b)}))
+		})
+	}
+}
+
+func TestOmittedQueryParametersDoNotCount(t *testing.T) {
+	omit := func(name string) bool { return name == "api_key" || name == "key[id]" }
+	of := func(query string) string {
+		return fingerprint.Of(fingerprint.Input{
+			URL:       &url.URL{Scheme: "https", Host: "h", Path: "/", RawQuery: query},
+			OmitQuery: omit,
+		})
+	}
+	want := of("a=1")
+	for _, query := range []string{
+		"a=1&api_key=1", "api_key=2&a=1", "a=1&api%5Fkey=3", "a=1&api_key", "key%5Bid%5D=1&a=1", "api_key=%zz&a=1",
+	} {
+		assert.Equal(t, want, of(query), "%q", query)
+	}
+	assert.Equal(t, of(""), of("api_key=1"))
+	assert.NotEqual(t, want, of("a=1&api_keys=1"))
+}
+
+func TestAccountHeadersAreComparedByNameAndValues(t *testing.T) {
+	base := http.Header{"A": {"1", "2"}, "B": {"3"}}
+	for _, tc := range []struct {
+		name  string
+		other http.Header
+		same  bool
+	}{
+		{"names in another case", http.Header{"a": {"1", "2"}, "b": {"3"}}, true},
+		{"space that net/http doesn't send", http.Header{"A": {" 1", "2\t"}, "B": {"3"}}, true},
+		{"a name without a value", http.Header{"A": {"1", "2"}, "B": {"3"}, "C": nil}, true},
+		{"the order of values", http.Header{"A": {"2", "1"}, "B": {"3"}}, false},
+		{"an empty value", http.Header{"A": {"1", "2"}, "B": {"3"}, "C": {""}}, false},
+		{"values at another name", http.Header{"A": {"1"}, "B": {"2", "3"}}, false},
+		{"a value's case", http.Header{"A": {"1", "2"}, "B": {"3x"}}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			want := "account"
+			if tc.same {
+				want = ""
+			}
+			assert.Equal(t, want, differ(t, fingerprint.Input{Account: base}, fingerprint.Input{Account: tc.other}))
+		})
+	}
+}
+
+func TestOfLeavesItsInputAsItWas(t *testing.T) {
+	in := charge(t)
+	in.URL.RawQuery = "b=1&a=2"
+	in.Body = []byte(`{"b":1, "k":2, "a":12.50}`)
+	in.OmitFields = []string{"k"}
+	fingerprint.Of(in)
+	assert.Equal(t, "b=1&a=2", in.URL.RawQuery)
+	assert.Equal(t, `{"b":1, "k":2, "a":12.50}`, string(in.Body))
+	assert.Equal(t, []string{"k"}, in.OmitFields)
+}
+
+func ExampleDiff() {
+	u := &url.URL{Scheme: "https", Host: "api.example.com", Path: "/v1/charges"}
+	first := fingerprint.Input{Method: "POST", URL: u, ContentType: "application/json", Body: []byte(`{"amount": 10, "to": "a"}`)}
+	retry, misuse := first, first
+	retry.Body = []byte(`{"to":"a","amount":10.0}`)
+	misuse.Body = []byte(`{"to":"b","amount":10}`)
+
+	fmt.Println(fingerprint.Diff(fingerprint.Of(first), fingerprint.Of(retry)))
+	fmt.Println(fingerprint.Diff(fingerprint.Of(first), fingerprint.Of(misuse)))
+	// Output:
+	// [] <nil>
+	// [body] <nil>
+}
+
+func TestDiffRefusesWhatItCannotCompare(t *testing.T) {
+	good := fingerprint.Of(fingerprint.Input{})
+	digest := strings.Fields(good)[1]
+	for _, tc := range []struct {
+		name, bad string
+		want      error
+	}{
+		{"nothing", "", fingerprint.ErrMalformed},
+		{"no version", strings.TrimPrefix(good, "v1 "), fingerprint.ErrMalformed},
+		{"a later version", strings.Replace(good, "v1", "v2", 1), fingerprint.ErrVersion},
+		{"a later version of another form", "v10 abc", fingerprint.ErrVersion},
+		{"no number", strings.Replace(good, "v1", "vx", 1), fingerprint.ErrMalformed},
+		{"a part too few", strings.TrimSuffix(good, " "+digestOf(good, 4)), fingerprint.ErrMalformed},
+		{"a part too many", good + " " + digest, fingerprint.ErrMalformed},
+		{"a digest cut short", good[:len(good)-1], fingerprint.ErrMalformed},
+		{"a line break inside", good[:60] + "\n" + good[60:], fingerprint.ErrMalformed},
+		{"another alphabet", good[:60] + "+" + good[61:], fingerprint.ErrMalformed},
+		{"two spaces", strings.Replace(good, " ", "  ", 1), fingerprint.ErrMalformed},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := fingerprint.Diff(good, tc.bad)
+			require.ErrorIs(t, err, tc.want)
+			_, err = fingerprint.Diff(tc.bad, good)
+			require.ErrorIs(t, err, tc.want)
+		})
+	}
+}
+
+func digestOf(fingerprint string, part int) string { return strings.Fields(fingerprint)[part] }
+
+func FuzzDiffRefusesEverythingButFingerprints(f *testing.F) {
+	good := fingerprint.Of(fingerprint.Input{})
+	f.Add(good)
+	f.Add("")
+	f.Add("v2 x")
+	f.Add("v1    ")
+	f.Add(strings.Replace(good, "v1", "v01", 1))
+	form := regexp.MustCompile(`\Av1( [0-9A-Za-z_-]{43}){4}\z`)
+	f.Fuzz(func(t *testing.T, s string) {
+		_, err := fingerprint.Diff(s, good)
+		if err == nil {
+			assert.Regexp(t, form, s)
+			return
+		}
+		assert.True(t, err == fingerprint.ErrVersion || err == fingerprint.ErrMalformed)
+	})
+}
