@@ -1,0 +1,104 @@
+// Package secret knows which header fields and query parameters carry credentials. What it names is withheld: never
+// written to the journal, an error or a log, and added again by the caller when an operation is resumed.
+//
+// A credential that is missed would be stored in the clear, while a plain value that is withheld only has to be given
+// again, so a name in doubt is withheld. All functions are safe for concurrent use.
+package secret
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// fragments betray a credential wherever they stand in a word: authtoken, phpsessid, x-oauth2. A field name that went
+// through canonicalization has lost its inner capitals (Apitoken), so whole words are not enough for these.
+var fragments = []string{
+	"authoriz", "authoris", "authent", "oauth", "token", "secret", "signature", "session", "sessid", "cookie",
+	"password", "passwd", "pwd", "passphrase", "passcode", "credential", "bearer", "assertion", "jwt", "dpop", "hmac",
+	"csrf", "xsrf", "saml",
+	"apikey", "accesskey", "privatekey", "authkey", "appkey", "subscriptionkey", "signingkey", "masterkey",
+}
+
+// words betray a credential only on their own: design, spinning and author are none.
+var words = []string{"auth", "sig", "pass", "creds", "otp", "totp", "pin", "verifier"}
+
+// openKeys are the words before "key" that make it an ordinary value. Any other key is taken for a credential: an API
+// key, a private key, Google's bare key parameter.
+var openKeys = []string{
+	"public", "publishable", "partition", "routing", "sort", "primary", "foreign", "cache", "surrogate", "row", "group",
+	"grouping", "ordering", "object", "message", "event", "request", "dedup", "deduplication",
+}
+
+// Header reports whether a header field of this name is withheld. Case does not matter, but for capitals inside a
+// name, which part words: dbPass is withheld as db-pass is, and dbpass is not. The fields of an idempotency key never
+// are.
+func Header(name string) bool { return withheld(name) }
+
+// Query reports whether a query parameter of this name, already unescaped, is withheld. Names are read as by
+// [Header].
+func Query(name string) bool { return withheld(name) }
+
+func withheld(name string) bool {
+	lower := strings.ToLower(name)
+	// Idempotency-Key, I-Twilio-Idempotency-Token and X-Idempotence-Uuid hold the key, which the journal must have.
+	if strings.Contains(lower, "idempoten") {
+		return false
+	}
+	// Capitals can also hide a word, as in PHPSessID.
+	return carriesCredential(split(lower)) || lower != name && carriesCredential(split(name))
+}
+
+func carriesCredential(name []string) bool {
+	previous := ""
+	for _, word := range name {
+		switch {
+		case word == "key" || word == "keys":
+			if !slices.Contains(openKeys, previous) {
+				return true
+			}
+		case slices.Contains(words, word):
+			return true
+		case slices.ContainsFunc(fragments, func(f string) bool { return strings.Contains(word, f) }):
+			return true
+		}
+		previous = word
+	}
+	return false
+}
+
+// split cuts a name into lower-case words: at whatever is no letter, and where capitals start a word, so that apiKey,
+// API_KEY, api-key and AWSAccessKeyId show their keys.
+func split(name string) []string {
+	var found []string
+	start, previous := -1, rune(0)
+	end := func(at int) {
+		if start >= 0 {
+			found = append(found, strings.ToLower(name[start:at]))
+		}
+		start = -1
+	}
+	for i, r := range name {
+		switch {
+		case !unicode.IsLetter(r):
+			end(i)
+		case start < 0:
+			start = i
+		case unicode.IsUpper(r) && (unicode.IsLower(previous) || startsWord(name[i:])):
+			end(i)
+			start = i
+		}
+		previous = r
+	}
+	end(len(name))
+	return found
+}
+
+// startsWord reports whether the capital that s begins with is the first letter of a capitalized word, as K is in
+// APIKey, and not one of an acronym's.
+func startsWord(s string) bool {
+	_, n := utf8.DecodeRuneInString(s)
+	next, _ := utf8.DecodeRuneInString(s[n:])
+	return unicode.IsLower(next)
+}

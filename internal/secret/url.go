@@ -1,0 +1,50 @@
+package secret
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// URL returns the scheme, host and path of u, which is all of a URL that errors and logs may print: no query, which
+// may hold credentials or personal data, no userinfo and no fragment. A nil u gives "".
+func URL(u *url.URL) string {
+	if u == nil {
+		return ""
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+}
+
+// StripQuery returns a copy of u without the query parameters that are withheld, and their names, unescaped, sorted
+// and each once. The other parameters keep their order and encoding byte for byte. A parameter whose name can't be
+// unescaped is withheld, since a lenient server may still read a credential in it. One that holds a semicolon is
+// withheld whole if any of its pieces would be, since some servers separate parameters there.
+//
+// u is not changed and must not be nil. Userinfo is not looked at: URLs that have it are refused before.
+func StripQuery(u *url.URL) (clean *url.URL, names []string) {
+	kept := make([]string, 0, strings.Count(u.RawQuery, "&")+1)
+	for parameter := range strings.SplitSeq(u.RawQuery, "&") {
+		found := withheldNames(parameter)
+		if len(found) == 0 {
+			kept = append(kept, parameter)
+		}
+		names = append(names, found...)
+	}
+	slices.Sort(names)
+	copied := *u
+	copied.RawQuery = strings.Join(kept, "&")
+	return &copied, slices.Compact(names)
+}
+
+func withheldNames(parameter string) (names []string) {
+	for piece := range strings.SplitSeq(parameter, ";") {
+		raw, _, _ := strings.Cut(piece, "=")
+		name, err := url.QueryUnescape(raw)
+		if err != nil {
+			names = append(names, raw)
+		} else if Query(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
