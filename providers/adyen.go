@@ -1,0 +1,117 @@
+package providers
+
+import (
+	"slices"
+	"time"
+)
+
+// Adyen describes Adyen's APIs in test and, if prefix is not empty, on the
+// company's own live hosts (PREFIX-checkout-live.adyenpayments.com). Each data
+// centre has a prefix of its own, and its own memory of keys: an operation
+// stays with the host that it was first sent to.
+//
+// Keys are claimed to work only where Adyen's OpenAPI description declares the
+// header: on the POSTs of Checkout v70 to v72 without /validateShopperId, and
+// on those of Transfers v4 without /cashouts. They are kept for at least 7
+// days, per company account. On every other path of these hosts (Management,
+// classic Payment, Payout, Recurring, Balance Platform, Legal Entity, …) the
+// key is sent, but nothing rests on it: such a request is not sent again once
+// it may have run.
+//
+// An error is sent again only if it carries transient-error: true, by which
+// Adyen says that it had no side effects. Any other is stored, so that a 5xx is
+// Indeterminate, and a 4xx the operation's answer on a first attempt only:
+// nothing marks a replay. Error 704 says that the key is being worked on if it
+// is marked transient; otherwise it has other causes too, and is Indeterminate.
+// How Adyen answers a key that was used with another request is not published.
+func Adyen(prefix string) Provider {
+	hosts := []string{
+		"checkout-test.adyen.com",
+		"balanceplatform-api-test.adyen.com", "balanceplatform-api-live.adyen.com",
+		"pal-test.adyen.com",
+		"management-test.adyen.com", "management-live.adyen.com",
+		"kyc-test.adyen.com", "kyc-live.adyen.com",
+	}
+	if prefix != "" {
+		hosts = append(hosts, prefix+"-checkout-live.adyenpayments.com", prefix+"-pal-live.adyenpayments.com")
+	}
+	p := Provider{
+		Name:   "adyen",
+		Hosts:  hosts,
+		Source: sourceAdyenDocs + "; hosts: " + sourceAdyenSpec,
+		Endpoints: []Endpoint{
+			adyenPaths("/",
+				Endpoint{Key: adyenKey, Rules: adyenUnproven, Source: sourceAdyenSpec + ": the header is not declared; " + sourceAdyenDocs + ` speaks of "the Adyen API" [?]`}),
+		},
+	}
+	for _, version := range []string{"v70", "v71", "v72"} {
+		for _, base := range []string{"/", "/checkout/"} {
+			p.Endpoints = append(p.Endpoints,
+				adyenPaths("POST "+base+version+"/", adyenKeyed),
+				adyenPaths("POST "+base+version+"/validateShopperId", adyenKeyless),
+			)
+		}
+	}
+	for _, path := range []string{"grants", "transfers", "transfers/approve", "transfers/cancel", "transfers/{id}/returns"} {
+		p.Endpoints = append(p.Endpoints, adyenPaths("POST /btl/v4/"+path, adyenKeyed))
+	}
+	p.Endpoints = append(p.Endpoints, adyenPaths("POST /btl/v4/cashouts", adyenKeyless))
+	return *p.clone()
+}
+
+func adyenPaths(pattern string, e Endpoint) Endpoint {
+	e.Pattern = pattern
+	return e
+}
+
+const (
+	sourceAdyenDocs = "docs.adyen.com/development-resources/api-idempotency [D]"
+	sourceAdyenSpec = "adyen-openapi aa014f0 [D]"
+)
+
+var (
+	adyenKey = Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 64}
+
+	adyenKeyed = Endpoint{
+		Key:           adyenKey,
+		Retention:     7 * 24 * time.Hour,
+		Remembers:     Everything,
+		InFlightGuard: true,
+		Rules:         adyenRules,
+		Source:        sourceAdyenDocs + "; the header: " + sourceAdyenSpec + "; older copies of the page say 31 days [D-old]",
+	}
+
+	adyenKeyless = Endpoint{
+		Rules:  adyenUnproven,
+		Source: sourceAdyenSpec + ": the header is not declared",
+	}
+
+	adyenRules = slices.Concat(
+		[]Rule{
+			{Status: 422, Header: "Transient-Error", Value: "true", Field: "errorCode", Equals: "704", Verdict: InFlight, Source: sourceAdyenInFlight},
+			{Status: 409, Header: "Transient-Error", Value: "true", Field: "errorCode", Equals: "704", Verdict: InFlight, Source: sourceAdyenInFlight},
+			{Status: 400, Through: 599, Header: "Transient-Error", Value: "true", Verdict: NotExecuted, Source: sourceAdyenDocs + ": no side effects, may be sent again"},
+			{Status: 400, Through: 599, Field: "errorCode", Equals: "704", Verdict: Indeterminate, Source: "odoo PR 287020 [C]: 704 has other causes than a request of ours in flight"},
+		},
+		refused,
+		adyenUnproven[len(refused):],
+	)
+
+	// adyenUnproven reads answers where support for keys is not proven, and is
+	// the tail of the reading where it is.
+	adyenUnproven = slices.Concat(
+		refused,
+		[]Rule{
+			{Status: 408, Verdict: Indeterminate, Source: sourceAdyenNoRetry},
+			{Status: 409, Verdict: Indeterminate, Source: sourceAdyenNoRetry},
+			{Status: 425, Verdict: Indeterminate, Source: sourceAdyenNoRetry},
+			{Status: 429, Verdict: Indeterminate, Source: sourceAdyenNoRetry},
+			{Status: 400, Through: 499, Field: "errorCode", On: FirstAttempt, Verdict: Final, Source: sourceAdyenDocs + ": an error that is not transient is stored as the result; the field: " + sourceAdyenSpec + " ServiceError"},
+			{Status: 500, Through: 599, Verdict: Indeterminate, Source: sourceAdyenNoRetry},
+		},
+	)
+)
+
+const sourceAdyenInFlight = sourceAdyenDocs + ": of two at once, the other gets a transient error"
+
+const sourceAdyenNoRetry = sourceAdyenDocs + ": without transient-error: true, do not retry"

@@ -1,0 +1,89 @@
+package providers
+
+import (
+	"net/http"
+	"slices"
+)
+
+// Answer is a provider's response to one attempt.
+type Answer struct {
+	// Status is the response's status code.
+	Status int
+
+	// Header holds the response's headers.
+	Header http.Header
+
+	// Body is the response's body, decoded, or a prefix of it. At most
+	// 64 KiB of it are looked at; a JSON body that is longer, or cut short,
+	// has no fields.
+	Body []byte
+
+	// Later says that an earlier attempt under this key may have run.
+	Later bool
+}
+
+// Judgement is what an [Answer] means.
+type Judgement struct {
+	// Verdict is what the answer means for the operation.
+	Verdict Verdict
+
+	// Replayed says that the answer carries the provider's replay mark.
+	Replayed bool
+
+	// Earlier says that the answer proves an earlier attempt under this key,
+	// even where the journal knows of none: a replay mark, InFlight or
+	// AlreadyDone.
+	Earlier bool
+
+	// Pointer names the resource, for AlreadyDone.
+	Pointer string
+
+	// Source names where the rule that decided comes from.
+	Source string
+}
+
+// Classify reads an answer by the endpoint's rules, the first match first. An
+// answer with the provider's replay mark is read as one to a later attempt,
+// whatever a.Later says, since it proves an earlier one.
+//
+// An answer that no rule matches is read with care: 2xx is Final; 408, 425, 429
+// and 5xx are Retry; everything else, other 4xx and 3xx included, is
+// Indeterminate. A provider whose other 4xx answers are the operation's answer,
+// or prove that nothing was executed, says so by rules.
+//
+// It is safe for concurrent use and never fails, whatever the answer holds.
+func (rt Route) Classify(a Answer) Judgement {
+	var j Judgement
+	if p := rt.Provider; rt.Listed && p != nil && p.ReplayHeader != "" {
+		j.Replayed = headerSays(a.Header, p.ReplayHeader, p.ReplayValue)
+	}
+	r := reading{Answer: a}
+	r.Later = a.Later || j.Replayed
+	if !j.decide(rt.Endpoint.Rules, &r) {
+		j.decide(defaultRules, &r)
+	}
+	j.Earlier = j.Replayed || j.Verdict == InFlight || j.Verdict == AlreadyDone
+	return j
+}
+
+func (j *Judgement) decide(rules []Rule, r *reading) bool {
+	for i := range rules {
+		if pointer, ok := rules[i].matches(r); ok {
+			j.Verdict, j.Pointer, j.Source = rules[i].Verdict, pointer, rules[i].Source
+			return true
+		}
+	}
+	return false
+}
+
+// defaultRules read what a provider's own rules leave. They only trust what
+// holds for any HTTP server, and take the rest for what does the least harm: a
+// repeat with the same key where the status promises that the next answer may
+// differ (the resend rule still has to allow it), reconciling elsewhere. 409
+// and the other client errors mean something else at each provider.
+var defaultRules = slices.Concat([]Rule{
+	{Status: 200, Through: 299, Verdict: Final, Source: "RFC 9110 section 15.3: received, understood and accepted [D]"},
+}, passing, []Rule{
+	{Status: 500, Through: 599, Verdict: Retry, Source: "RFC 9110 section 15.6 does not say whether the request was executed [D]"},
+	{Verdict: Indeterminate, Source: "no rule reads this answer"},
+})

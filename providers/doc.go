@@ -1,0 +1,22 @@
+// Package providers describes the idempotency contracts of HTTP APIs as tables:
+// where a key goes, how long it is remembered, and what each answer means.
+//
+// [Stripe] and [Adyen] describe those providers; [IETF] and [Raw] describe APIs
+// that follow the Internet-Draft or Stripe's manner. An API of your own is a
+// [Provider] literal, checked by [Provider.Validate]. A [Router] finds the
+// contract of a request by its host and path, the route's [Key] puts the key on
+// the wire, and [Route.Classify] reads the answer.
+//
+// Every fact of this package's own tables has a Source beside it, with a mark
+// that says how sure it is:
+//
+//	[D]      documented by the provider
+//	[D-old]  documented, but in a copy older than a year, or newer ones disagree
+//	[S]      read in the provider's own SDK or server source
+//	[C]      secondary: recorded answers, integrators' notes, support answers
+//	[M]      general knowledge, not confirmed
+//	[?]      not published: the table takes the careful reading
+//
+// Everything in the package is a fact or a pure function: nothing here does
+// I/O, and all of it is safe for concurrent use.
+package providers

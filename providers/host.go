@@ -1,0 +1,57 @@
+package providers
+
+import (
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// hostOf returns the URL's host as it is looked up: in lower case, without the
+// scheme's default port and without the dot of a fully qualified name.
+func hostOf(u *url.URL) string {
+	name := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if strings.Contains(name, ":") {
+		name = "[" + name + "]"
+	}
+	switch port := u.Port(); {
+	case port == "",
+		strings.EqualFold(u.Scheme, "https") && port == "443",
+		strings.EqualFold(u.Scheme, "http") && port == "80":
+		return name
+	default:
+		return name + ":" + port
+	}
+}
+
+// checkHost returns what is wrong with one of a provider's hosts, or "".
+func checkHost(host string) string {
+	if strings.Contains(host, "/") {
+		return "a host has neither scheme nor path"
+	}
+	name, wildcard := strings.CutPrefix(host, "*.")
+	if i := strings.LastIndexByte(name, ':'); i >= 0 && !strings.HasSuffix(name, "]") {
+		if port, err := strconv.Atoi(name[i+1:]); err != nil || port < 1 || port > 65535 {
+			return "the port is not a number from 1 to 65535"
+		}
+		name = name[:i]
+	}
+	if ip, ok := strings.CutPrefix(name, "["); ok {
+		ip, closed := strings.CutSuffix(ip, "]")
+		if !closed || net.ParseIP(ip) == nil || wildcard {
+			return "it is not an IPv6 address in brackets"
+		}
+		return ""
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" {
+			return "it is not a host name: a label is empty"
+		}
+		for i := range len(label) {
+			if c := label[i] | 0x20; !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || label[i] == '_') {
+				return `it is not a host name in ASCII, with "*." at most in front`
+			}
+		}
+	}
+	return ""
+}

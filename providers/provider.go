@@ -1,0 +1,143 @@
+package providers
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Provider is one API's idempotency contract as a struct of facts: where its
+// keys go, what it remembers and what its answers mean. Adapters such as
+// [Stripe] return one; an API of your own is a literal of about a dozen lines.
+//
+// A Provider is a value that nobody changes once it is in use: [NewRouter]
+// takes a copy. To adjust an adapter, change what its function returned.
+type Provider struct {
+	// Name is journaled with each operation and is unique among the
+	// providers of one client.
+	Name string
+
+	// Hosts are the hosts the provider serves: "api.example.com",
+	// "*.example.com" for every host below example.com (not example.com
+	// itself), "localhost:8080" where the port is not the scheme's default.
+	// Empty means every host that no other provider names.
+	Hosts []string
+
+	// AccountHeaders name the request headers that say which account is
+	// acted for (Stripe-Account). They are part of a request's fingerprint.
+	AccountHeaders []string
+
+	// CredentialScoped says that the provider looks keys up by credential,
+	// so that a changed credential ends its deduplication.
+	CredentialScoped bool
+
+	// ReplayHeader and ReplayValue are the mark on an answer that comes from
+	// the provider's record. An empty value means that the header's presence
+	// is the mark; an empty header, that there is none.
+	ReplayHeader, ReplayValue string
+
+	// Endpoints are the parts of the API that differ in their contract. The
+	// most specific pattern wins, as in [http.ServeMux].
+	Endpoints []Endpoint
+
+	// Source names where the provider-wide facts come from.
+	Source string
+}
+
+// Endpoint is the contract of the requests that match one pattern.
+type Endpoint struct {
+	// Pattern is an [http.ServeMux] pattern without a host: "POST /v1/",
+	// "DELETE /v2/accounts/{id}", "/v1/files/{id}".
+	Pattern string
+
+	// NoEffect marks an endpoint that changes nothing whatever its method (a
+	// token endpoint, a search). Its requests are never journaled.
+	NoEffect bool
+
+	// Key says where the key goes. The zero Key means that the endpoint
+	// takes none; its requests have an effect all the same.
+	Key Key
+
+	// Retention is how long the provider remembers a key at least, counted
+	// from the first request. 0 means that none is published: nothing is
+	// then resent on the strength of its deduplication.
+	Retention time.Duration
+
+	// Remembers says which results a repeated key is answered from.
+	Remembers Memory
+
+	// InFlightGuard says that a second request is answered, not executed,
+	// while the first one is being worked on.
+	InFlightGuard bool
+
+	// HandlingTime is the longest time that the provider states for
+	// handling one request. It matters where there is no InFlightGuard;
+	// 0 means that none is stated.
+	HandlingTime time.Duration
+
+	// SecretResponse marks answers that contain a secret (a created API
+	// key), which must not be kept in clear.
+	SecretResponse bool
+
+	// OmitFields are body fields left out of the fingerprint, because they
+	// change from try to try without making another request of it: dotted
+	// paths ("meta.sent_at") into a JSON body, or names of form fields.
+	OmitFields []string
+
+	// Rules say what the answers mean. The first match wins; an answer that
+	// none matches is read by the careful defaults that [Route.Classify]
+	// documents.
+	Rules []Rule
+
+	// Source names where the endpoint's facts come from.
+	Source string
+}
+
+// Memory says which results a provider answers a repeated key from.
+type Memory uint8
+
+const (
+	// Nothing: every request executes, whatever its key.
+	Nothing Memory = iota
+
+	// Successes: a failure is executed again by a repeat, and may have left
+	// effects behind.
+	Successes
+
+	// SuccessesCleanFailures: as Successes, and by contract a failure leaves
+	// nothing behind, or the repeat completes it without a second effect.
+	SuccessesCleanFailures
+
+	// Everything: any result of a request that began to execute, failures
+	// included.
+	Everything
+)
+
+var memoryNames = [...]string{
+	Nothing:                "nothing",
+	Successes:              "successes",
+	SuccessesCleanFailures: "successes, clean failures",
+	Everything:             "everything",
+}
+
+// String returns the memory in words, "nothing" for Nothing.
+func (m Memory) String() string {
+	if m.valid() {
+		return memoryNames[m]
+	}
+	return fmt.Sprintf("memory(%d)", uint8(m))
+}
+
+func (m Memory) valid() bool { return m <= Everything }
+
+func (p Provider) clone() *Provider {
+	p.Hosts = slices.Clone(p.Hosts)
+	p.AccountHeaders = slices.Clone(p.AccountHeaders)
+	p.Endpoints = slices.Clone(p.Endpoints)
+	for i := range p.Endpoints {
+		e := &p.Endpoints[i]
+		e.OmitFields = slices.Clone(e.OmitFields)
+		e.Rules = slices.Clone(e.Rules)
+	}
+	return &p
+}

@@ -1,0 +1,200 @@
+package providers
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Router finds the contract that a request is under, by host and path. It is
+// safe for concurrent use.
+type Router struct {
+	exact map[string]*served // by host as in Provider.Hosts
+	below map[string]*served // "*.example.com" under "example.com"
+	rest  *served            // nil: no provider serves the hosts that none names
+}
+
+// served is a provider with its endpoints' patterns compiled.
+type served struct {
+	provider *Provider
+	mux      *http.ServeMux
+}
+
+// Route is what is known of a request before it is sent.
+type Route struct {
+	// Provider serves the host; nil if none does. It must not be changed.
+	Provider *Provider
+
+	// Endpoint is the contract the request is under, never nil: the one
+	// whose pattern matches, or the unlisted one: the key in the raw header
+	// Idempotency-Key, nothing remembered, no retention. It must not be
+	// changed.
+	Endpoint *Endpoint
+
+	// Listed says that an endpoint of the provider matches. It is false for
+	// safe methods, which are not looked up.
+	Listed bool
+
+	// Effect says that the request may change something. It is false for the
+	// safe methods GET, HEAD, OPTIONS and TRACE (RFC 9110 section 9.2.1) and
+	// for endpoints marked NoEffect.
+	Effect bool
+}
+
+// NewRouter validates the providers, each by [Provider.Validate], and that
+// together they are clear: names are unique, no two of them name the same host,
+// and at most one names none. The error joins every [*ValidationError].
+func NewRouter(ps []Provider) (*Router, error) {
+	r := &Router{exact: map[string]*served{}, below: map[string]*served{}}
+	names := map[string]bool{}
+	var errs []error
+	for _, p := range ps {
+		if err := p.Validate(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if names[p.Name] {
+			errs = append(errs, p.invalid("Name", "another provider has the same name"))
+			continue
+		}
+		names[p.Name] = true
+		errs = append(errs, r.serve(p.clone())...)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Router) serve(p *Provider) (errs []error) {
+	s := &served{provider: p, mux: http.NewServeMux()}
+	for i := range p.Endpoints {
+		s.mux.Handle(p.Endpoints[i].Pattern, target{&p.Endpoints[i]})
+	}
+	if len(p.Hosts) == 0 {
+		if r.rest != nil {
+			return []error{p.invalid("Hosts", "provider %q names no hosts either: only one can serve all others", r.rest.provider.Name)}
+		}
+		r.rest = s
+	}
+	for i, host := range p.Hosts {
+		at, host := r.exact, strings.ToLower(host)
+		if parent, ok := strings.CutPrefix(host, "*."); ok {
+			at, host = r.below, parent
+		}
+		if other := at[host]; other != nil {
+			errs = append(errs, p.invalid(fmt.Sprintf("Hosts[%d]", i), "provider %q names the same host", other.provider.Name))
+			continue
+		}
+		at[host] = s
+	}
+	return errs
+}
+
+// Route finds the contract for a request with this method ("" means GET) and
+// URL.
+//
+// Of the hosts that providers name, an exact one comes before a wildcard, and a
+// longer wildcard before a shorter one. A path that a server may read as
+// another one (empty, "." or ".." segments, an escaped slash or dot) matches no
+// endpoint: it is under the unlisted contract, which is the careful one.
+func (r *Router) Route(method string, u *url.URL) Route {
+	rt := Route{Endpoint: &unlisted, Effect: !safe(method)}
+	s := r.host(u)
+	if s == nil {
+		return rt
+	}
+	rt.Provider = s.provider
+	if !rt.Effect {
+		return rt
+	}
+	if e := s.endpoint(method, u); e != nil {
+		rt.Endpoint, rt.Listed, rt.Effect = e, true, !e.NoEffect
+	}
+	return rt
+}
+
+func safe(method string) bool {
+	switch method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}
+
+func (r *Router) host(u *url.URL) *served {
+	host := hostOf(u)
+	if host == "" {
+		return nil
+	}
+	if s := r.exact[host]; s != nil {
+		return s
+	}
+	for rest := host; ; {
+		_, parent, ok := strings.Cut(rest, ".")
+		if !ok {
+			return r.rest
+		}
+		if s := r.below[parent]; s != nil {
+			return s
+		}
+		rest = parent
+	}
+}
+
+// target is the handler under which an endpoint is known to its mux. The mux's
+// own answers (a redirect to a cleaner path, 404, 405) are not targets, so that
+// none of them is taken for a match.
+type target struct{ endpoint *Endpoint }
+
+func (target) ServeHTTP(http.ResponseWriter, *http.Request) {}
+
+func (s *served) endpoint(method string, u *url.URL) *Endpoint {
+	if method == http.MethodConnect || u.Opaque != "" || !plain(u.EscapedPath()) {
+		return nil
+	}
+	path := *u
+	if path.Path == "" {
+		path.Path = "/"
+	}
+	handler, _ := s.mux.Handler(&http.Request{Method: method, URL: &path})
+	if t, ok := handler.(target); ok {
+		return t.endpoint
+	}
+	return nil
+}
+
+// plain tells whether a path has one reading only. Segments that a server may
+// resolve or split after decoding (%2e%2e, %2F, a backslash, "..;") don't.
+func plain(escapedPath string) bool {
+	for segment := range strings.SplitSeq(escapedPath, "/") {
+		text, err := url.PathUnescape(segment)
+		if err != nil || strings.ContainsAny(text, "/\\\x00") {
+			return false
+		}
+		if name, _, _ := strings.Cut(text, ";"); name == "." || name == ".." {
+			return false
+		}
+	}
+	return true
+}
+
+// unlisted is the contract of a host or path that no provider describes.
+var unlisted = Endpoint{
+	Key: Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 255},
+	Rules: slices.Concat(refused, []Rule{
+		{Status: 408, Verdict: Indeterminate, Source: sourceUnlisted},
+		{Status: 409, Verdict: Indeterminate, Source: sourceUnlisted},
+		{Status: 425, Verdict: Indeterminate, Source: sourceUnlisted},
+		{Status: 429, Verdict: Indeterminate, Source: sourceUnlisted},
+		{Status: 200, Through: 299, Verdict: Final, Source: sourceUnlisted},
+		{Status: 400, Through: 499, Verdict: Final, Source: sourceUnlisted},
+		{Verdict: Indeterminate, Source: sourceUnlisted},
+	}),
+	Source: sourceUnlisted,
+}
+
+const sourceUnlisted = "no provider describes this host and path: nothing is known of its answers beyond RFC 9110"

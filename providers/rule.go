@@ -1,0 +1,125 @@
+package providers
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+)
+
+// Rule reads one kind of answer. Its conditions all have to hold; one that is
+// left at its zero value always does.
+type Rule struct {
+	// Status is the answer's status code, or with Through the first of a
+	// range: {Status: 500, Through: 599}. 0 means any.
+	Status, Through int
+
+	// Header is a response header that has to be present, once or with the
+	// same value each time. Value, if not empty, is what it has to say,
+	// compared without regard to case.
+	Header, Value string
+
+	// Field is a dotted path to a string, number or boolean in a JSON body:
+	// "error.code", or "errors[].reason" for any element of an array. Equals
+	// is its text, compared exactly; empty, the field has to be there. A
+	// body that is not JSON, or cut short, or that names the field twice,
+	// has no field.
+	Field, Equals string
+
+	// On restricts the rule to a first or a later attempt.
+	On Occasion
+
+	// Verdict is what such an answer means.
+	Verdict Verdict
+
+	// Pointer is, for AlreadyDone and there required, the path of the field
+	// that names the resource. An answer without it, or with several in an
+	// array, does not match.
+	Pointer string
+
+	// Source names where the fact comes from.
+	Source string
+}
+
+// Occasion says on which attempts a rule speaks.
+type Occasion uint8
+
+const (
+	// AnyAttempt is the first and every later attempt.
+	AnyAttempt Occasion = iota
+
+	// FirstAttempt: no earlier attempt under this key can have run.
+	FirstAttempt
+
+	// LaterAttempt: an earlier attempt under this key may have run.
+	LaterAttempt
+)
+
+// String returns the occasion in words, "first attempt" for FirstAttempt.
+func (o Occasion) String() string {
+	switch o {
+	case AnyAttempt:
+		return "any attempt"
+	case FirstAttempt:
+		return "first attempt"
+	case LaterAttempt:
+		return "later attempt"
+	}
+	return fmt.Sprintf("occasion(%d)", uint8(o))
+}
+
+func (o Occasion) valid() bool { return o <= LaterAttempt }
+
+// statuses is the closed range of status codes that the rule speaks of.
+func (r Rule) statuses() (first, last int) {
+	switch {
+	case r.Status == 0:
+		return math.MinInt, math.MaxInt
+	case r.Through == 0:
+		return r.Status, r.Status
+	}
+	return r.Status, r.Through
+}
+
+func (r Rule) matches(a *reading) (pointer string, ok bool) {
+	if first, last := r.statuses(); a.Status < first || a.Status > last {
+		return "", false
+	}
+	if r.On == FirstAttempt && a.Later || r.On == LaterAttempt && !a.Later {
+		return "", false
+	}
+	if r.Header != "" && !headerSays(a.Header, r.Header, r.Value) {
+		return "", false
+	}
+	if r.Field != "" && !a.fieldSays(r.Field, r.Equals) {
+		return "", false
+	}
+	if r.Verdict == AlreadyDone {
+		return a.onlyField(r.Pointer)
+	}
+	return "", true
+}
+
+// covers tells whether every answer that o matches is matched by r too.
+func (r Rule) covers(o Rule) bool {
+	first, last := r.statuses()
+	oFirst, oLast := o.statuses()
+	return first <= oFirst && last >= oLast &&
+		(r.On == AnyAttempt || r.On == o.On) &&
+		(r.Header == "" || strings.EqualFold(r.Header, o.Header) && (r.Value == "" || strings.EqualFold(r.Value, o.Value))) &&
+		(r.Field == "" || r.Field == o.Field && (r.Equals == "" || r.Equals == o.Equals)) &&
+		r.Verdict != AlreadyDone // which also needs its pointer
+}
+
+// headerSays tells whether the header is present and every line of it has the
+// value: a header that contradicts itself says nothing.
+func headerSays(h http.Header, name, value string) bool {
+	lines := h.Values(name)
+	for _, line := range lines {
+		line = strings.TrimSpace(line)
+		if value == "" && line != strings.TrimSpace(lines[0]) || value != "" && !strings.EqualFold(line, value) {
+			return false
+		}
+	}
+	return len(lines) > 0
+}

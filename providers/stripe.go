@@ -1,0 +1,152 @@
+package providers
+
+import (
+	"slices"
+	"time"
+)
+
+// Stripe describes Stripe's API on api.stripe.com and files.stripe.com, v1 and
+// v2. Other hosts of Stripe's (connect.stripe.com, meter-events.stripe.com) are
+// not described: a named operation there is sent once and not again.
+//
+// In v1 every POST takes a key, kept for at least 24 hours. Any result is
+// stored once the endpoint began to execute, a 500 included, so that a stored
+// 500 is Indeterminate: it stays as it is and may have left effects. A DELETE
+// has an effect and no key. Errors that name a parameter as missing, unknown or
+// malformed are Rejected; of the other client errors Stripe does not say
+// whether they were executed, so that they are the operation's answer on a
+// first attempt, and on a later one only if they are marked as replayed.
+//
+// In v2 POST and DELETE take a key, kept for 30 days; a failure is executed
+// again by a repeat, without a second side effect. Stripe publishes neither how
+// v2 answers a second request while the first is worked on, nor how long it
+// works: no guard and no handling time are claimed, and 409 is Retry.
+// Programs that know better set InFlightGuard on those endpoints.
+//
+// Stripe-Should-Retry is obeyed where it is sent.
+func Stripe() Provider {
+	key := Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 255}
+	v2 := Endpoint{
+		Key:       key,
+		Retention: 30 * 24 * time.Hour,
+		Remembers: SuccessesCleanFailures,
+		Rules:     stripeV2,
+		Source:    "docs.stripe.com/api-v2-overview [D]; length: stripe-go a1e3932 stripe.go [S]; guard: [?]",
+	}
+	v2post, v2delete := v2, v2
+	v2post.Pattern, v2delete.Pattern = "POST /v2/", "DELETE /v2/"
+	p := Provider{
+		Name:           "stripe",
+		Hosts:          []string{"api.stripe.com", "files.stripe.com"},
+		AccountHeaders: []string{"Stripe-Account", "Stripe-Context"},
+		ReplayHeader:   "Idempotent-Replayed", ReplayValue: "true",
+		Endpoints: []Endpoint{
+			{
+				Pattern:       "POST /v1/",
+				Key:           key,
+				Retention:     24 * time.Hour,
+				Remembers:     Everything,
+				InFlightGuard: true,
+				Rules:         stripeV1,
+				Source:        sourceStripeIdempotency,
+			},
+			{
+				Pattern: "DELETE /v1/",
+				Rules:   stripeV1Delete,
+				Source:  sourceStripeIdempotency + ": the header has no effect on DELETE",
+			},
+			v2post,
+			v2delete,
+		},
+		Source: sourceStripeIdempotency + "; hosts and account headers: stripe-go a1e3932 stripe.go [S]",
+	}
+	return *p.clone()
+}
+
+const (
+	sourceStripeIdempotency = "docs.stripe.com/api/idempotent_requests [D]"
+	sourceStripeErrors      = "docs.stripe.com/error-low-level [D]"
+	sourceStripeCodes       = "stripe-go a1e3932 error.go [S]"
+)
+
+var stripeV1 = slices.Concat(
+	[]Rule{
+		{Status: 409, Field: "error.code", Equals: "idempotency_key_in_use", Verdict: InFlight, Source: sourceStripeIdempotency + "; code: " + sourceStripeCodes},
+		{Status: 400, Field: "error.type", Equals: "idempotency_error", Verdict: Misuse, Source: sourceStripeCodes + "; status: [C]"},
+	},
+	stripeNotExecuted,
+	stripeShouldRetry,
+	[]Rule{
+		{Status: 424, Verdict: Indeterminate, Source: sourceStripeErrors + ": executed, an external dependency failed; that the outcome is open is our reading"},
+		{Status: 500, Through: 599, Header: "Idempotent-Replayed", Value: "true", Verdict: Indeterminate, Source: sourceStripeErrors + ": a stored 500 stays as it is and may have had effects"},
+		{Status: 400, Through: 499, Header: "Idempotent-Replayed", Value: "true", Field: "error.type", Verdict: Final, Source: sourceStripeIdempotency + ": the stored result of the first request"},
+		{Status: 409, Verdict: Retry, Source: sourceStripeErrors + ": a conflict is not stored and the same key may be sent again"},
+	},
+	stripeParameterErrors,
+	passing[:2],
+	[]Rule{
+		{Status: 402, Field: "error.type", Verdict: Final, Source: sourceStripeIdempotency + ": results are stored whatever they are; a decline is executed [C]"},
+		{Status: 400, Through: 499, Field: "error.type", On: FirstAttempt, Verdict: Final, Source: sourceStripeErrors + ": a corrected request takes a new key"},
+		{Status: 400, Through: 499, Field: "error.type", On: LaterAttempt, Header: "Stripe-Should-Retry", Value: "false", Verdict: Indeterminate, Source: sourceStripeErrors + ": not proven to come from past the idempotency layer"},
+		{Status: 400, Through: 499, Field: "error.type", On: LaterAttempt, Verdict: Retry, Source: sourceStripeErrors + ": if it was executed, the next answer carries the mark"},
+	},
+)
+
+var stripeV1Delete = slices.Concat(
+	stripeNotExecuted,
+	stripeShouldRetry,
+	[]Rule{
+		{Status: 424, Verdict: Indeterminate, Source: sourceStripeErrors + ": executed, an external dependency failed; that the outcome is open is our reading"},
+		{Status: 409, Verdict: Retry, Source: sourceStripeErrors + ": a conflict with another request"},
+	},
+	passing[:2],
+	[]Rule{
+		{Status: 400, Through: 499, Field: "error.type", On: FirstAttempt, Verdict: Final, Source: sourceStripeErrors},
+	},
+)
+
+var stripeV2 = slices.Concat(
+	[]Rule{
+		{Status: 409, Verdict: Retry, Source: "docs.stripe.com/api-v2-overview does not say what a conflict means [?]"},
+		{Status: 400, Through: 499, Field: "error.type", Equals: "idempotency_error", Verdict: Misuse, Source: "as in v1; for v2 neither status nor type is published [?]"},
+	},
+	refused,
+	[]Rule{
+		{Status: 429, Field: "error.type", Equals: "rate_limit", Verdict: NotExecuted, Source: sourceStripeErrors + ": the limiter runs before the idempotency layer; type: " + sourceStripeCodes},
+	},
+	stripeShouldRetry,
+	passing,
+	[]Rule{
+		{Status: 400, Through: 499, Field: "error.type", On: FirstAttempt, Verdict: Final, Source: "docs.stripe.com/api-v2-overview [D]: a failure is the answer until a repeat gives another"},
+	},
+)
+
+// stripeNotExecuted are the answers that Stripe gives before it executes, and
+// does not store.
+var stripeNotExecuted = slices.Concat(refused, []Rule{
+	{Status: 429, Header: "Stripe-Should-Retry", Value: "false", Verdict: Rejected, Source: sourceStripeErrors + ": not executed, and a retry changes nothing"},
+	{Status: 429, Field: "error.code", Equals: "lock_timeout", Verdict: NotExecuted, Source: sourceStripeCodes + ": an object is locked; safe to retry"},
+	{Status: 429, Verdict: NotExecuted, Source: sourceStripeErrors + ": the limiter runs before the idempotency layer"},
+})
+
+var stripeShouldRetry = []Rule{
+	{Status: 400, Through: 599, Header: "Stripe-Should-Retry", Value: "true", Verdict: Retry, Source: sourceStripeErrors},
+	{Status: 500, Through: 599, Header: "Stripe-Should-Retry", Value: "false", Verdict: Indeterminate, Source: sourceStripeErrors + ": a retry changes nothing, and a 500 may have had effects"},
+}
+
+// stripeParameterErrors are refusals by the validation of parameters, which
+// comes before execution and is not stored.
+var stripeParameterErrors = func() (rules []Rule) {
+	for _, code := range []string{
+		"parameter_invalid_empty",
+		"parameter_invalid_integer",
+		"parameter_invalid_string_blank",
+		"parameter_invalid_string_empty",
+		"parameter_missing",
+		"parameter_unknown",
+		"parameters_exclusive",
+	} {
+		rules = append(rules, Rule{Status: 400, Field: "error.code", Equals: code, Verdict: Rejected, Source: sourceStripeIdempotency + ": validation failures are not stored; code: " + sourceStripeCodes})
+	}
+	return rules
+}()

@@ -1,0 +1,181 @@
+package providers
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// ValidationError is one contradiction in a [Provider].
+type ValidationError struct {
+	// Provider is the provider's name; empty if it has none.
+	Provider string
+
+	// Field is where the contradiction is, as in "Endpoints[0].Rules[2].Status".
+	Field string
+
+	// Problem says what is wrong there.
+	Problem string
+}
+
+// Error returns the provider, the field and the problem.
+func (e *ValidationError) Error() string {
+	return fmt.Sprintf("providers: %q: %s: %s", e.Provider, e.Field, e.Problem)
+}
+
+func (p *Provider) invalid(field, format string, args ...any) error {
+	return &ValidationError{Provider: p.Name, Field: field, Problem: fmt.Sprintf(format, args...)}
+}
+
+// Validate finds the contradictions in the table: facts that can't hold
+// together, rules that can never match, patterns that don't parse. The error
+// joins every one of them as a [*ValidationError].
+//
+// A Source is optional: a table of your own need not carry any.
+func (p Provider) Validate() error {
+	v := validation{provider: &p}
+	v.check(p.Name == "", "Name", "it is empty")
+	seen := map[string]bool{}
+	for i, host := range p.Hosts {
+		at := fmt.Sprintf("Hosts[%d]", i)
+		if problem := checkHost(host); problem != "" {
+			v.report(at, "%q: %s", host, problem)
+		}
+		v.check(seen[strings.ToLower(host)], at, "%q is there twice", host)
+		seen[strings.ToLower(host)] = true
+	}
+	for i, name := range p.AccountHeaders {
+		v.check(!token(name), fmt.Sprintf("AccountHeaders[%d]", i), "%q is not a header name", name)
+	}
+	v.check(p.ReplayHeader != "" && !token(p.ReplayHeader), "ReplayHeader", "%q is not a header name", p.ReplayHeader)
+	v.check(p.ReplayHeader == "" && p.ReplayValue != "", "ReplayValue", "there is no ReplayHeader to have it")
+	v.check(len(p.Endpoints) == 0, "Endpoints", "there are none")
+
+	mux := http.NewServeMux()
+	for i, e := range p.Endpoints {
+		at := fmt.Sprintf("Endpoints[%d].", i)
+		if err := register(mux, e.Pattern); err != nil {
+			v.report(at+"Pattern", "%v", err)
+		}
+		v.endpoint(at, e)
+	}
+	return errors.Join(v.errs...)
+}
+
+type validation struct {
+	provider *Provider
+	errs     []error
+}
+
+func (v *validation) report(field, format string, args ...any) {
+	v.errs = append(v.errs, v.provider.invalid(field, format, args...))
+}
+
+func (v *validation) check(wrong bool, field, format string, args ...any) {
+	if wrong {
+		v.report(field, format, args...)
+	}
+}
+
+func (v *validation) endpoint(at string, e Endpoint) {
+	v.key(at+"Key.", e.Key)
+	keyed := e.Key.Place != KeyNone
+	v.check(e.NoEffect && keyed, at+"NoEffect", "an endpoint without effect takes no key")
+	v.check(e.NoEffect && len(e.Rules) > 0, at+"NoEffect", "nobody reads the answers of an endpoint without effect by rules")
+	v.check(e.Retention < 0, at+"Retention", "it has to be said, and longer than 0")
+	v.check(e.Retention > 0 && !keyed, at+"Retention", "the endpoint takes no key that could be retained")
+	v.check(e.Retention > 0 && keyed && e.Remembers == Nothing, at+"Retention", "nothing is remembered, so that there is nothing to retain")
+	v.check(!e.Remembers.valid(), at+"Remembers", "%v is not one of the constants", e.Remembers)
+	v.check(e.Remembers != Nothing && !keyed, at+"Remembers", "the endpoint takes no key to remember results under")
+	v.check(e.InFlightGuard && !keyed, at+"InFlightGuard", "the endpoint takes no key to know a second request by")
+	v.check(e.HandlingTime < 0, at+"HandlingTime", "it is negative")
+	for i, path := range e.OmitFields {
+		v.check(!fieldPath(path), fmt.Sprintf("%sOmitFields[%d]", at, i), "%q is not a dotted path", path)
+	}
+	for i, r := range e.Rules {
+		field := fmt.Sprintf("%sRules[%d]", at, i)
+		v.rule(field+".", r)
+		for j, earlier := range e.Rules[:i] {
+			if earlier.covers(r) {
+				v.report(field, "it can never match: Rules[%d] comes first and matches all that it does", j)
+				break
+			}
+		}
+	}
+}
+
+func (v *validation) key(at string, k Key) {
+	v.check(!k.Place.valid(), at+"Place", "%v is not one of the constants", k.Place)
+	if k.Place == KeyNone {
+		v.check(k != Key{}, at+"Place", "a key that goes nowhere has no other facts")
+		return
+	}
+	v.check(!token(k.Name), at+"Name", "%q is not a header name", k.Name)
+	v.check(k.MinLength < 0, at+"MinLength", "it is negative")
+	v.check(k.MaxLength < 0, at+"MaxLength", "it is negative")
+	v.check(k.MaxLength > 0 && k.MaxLength < k.MinLength, at+"MaxLength", "it is less than MinLength")
+	for i := range len(k.Alphabet) {
+		if c := k.Alphabet[i]; c < ' ' || c > '~' {
+			v.report(at+"Alphabet", "a header can't carry every character of it as it is")
+			break
+		}
+	}
+}
+
+func (v *validation) rule(at string, r Rule) {
+	v.check(!r.Verdict.valid(), at+"Verdict", "there is none")
+	v.check(r.Status != 0 && (r.Status < 200 || r.Status > 599), at+"Status", "%d is not a final status code", r.Status)
+	v.check(r.Through != 0 && (r.Through < r.Status || r.Through > 599 || r.Status == 0), at+"Through", "%d to %d is not a range of status codes", r.Status, r.Through)
+	v.check(r.Header != "" && !token(r.Header), at+"Header", "%q is not a header name", r.Header)
+	v.check(r.Header == "" && r.Value != "", at+"Value", "there is no Header to have it")
+	v.check(r.Field != "" && !fieldPath(r.Field), at+"Field", "%q is not a dotted path", r.Field)
+	v.check(r.Field == "" && r.Equals != "", at+"Equals", "there is no Field to have it")
+	v.check(!r.On.valid(), at+"On", "%v is not one of the constants", r.On)
+	if r.Verdict == AlreadyDone {
+		v.check(!fieldPath(r.Pointer), at+"Pointer", "AlreadyDone needs the path of the field that names the resource")
+	} else {
+		v.check(r.Pointer != "", at+"Pointer", "only AlreadyDone names a resource")
+	}
+}
+
+// register adds a pattern to mux, which panics on one that it can't read or
+// that conflicts with another.
+func register(mux *http.ServeMux, pattern string) (err error) {
+	_, path, found := strings.Cut(pattern, " ")
+	if !found {
+		path = pattern
+	}
+	if !strings.HasPrefix(strings.TrimLeft(path, " \t"), "/") {
+		return fmt.Errorf("%q has no path, or a host in front of it", pattern)
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	mux.Handle(pattern, target{})
+	return nil
+}
+
+// token tells whether s is a token, as a header name has to be (RFC 9110
+// section 5.6.2).
+func token(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if c <= ' ' || c > '~' || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// fieldPath tells whether s is a dotted path without empty steps.
+func fieldPath(s string) bool {
+	for step := range strings.SplitSeq(s, ".") {
+		if step = strings.TrimSuffix(step, "[]"); step == "" || strings.ContainsAny(step, "[] ") {
+			return false
+		}
+	}
+	return true
+}
