@@ -1,0 +1,115 @@
+// Package journal keeps what must survive a crash: one record for each logical
+// effect, written before its first byte leaves.
+//
+// Next is the state machine and MaySend the resend rule. Both are pure; every
+// store calls Next inside its transaction. A store knows nothing of HTTP clients
+// or providers. Package journaltest holds a store to the promises below.
+package journal
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+)
+
+// Journal is a store of operations. Implementations are safe for concurrent use
+// by goroutines and, where they say so, by processes.
+//
+// This interface does not grow. Further abilities of a store are methods of its
+// own type, or optional interfaces.
+type Journal interface {
+	// Apply runs Next on the operation that ev names and commits what comes of it.
+	// It returns once the commit is durable, except for EventDeliver, which rides
+	// on the next commit or on the session's end.
+	//
+	// The store sets ev.Last. It finds the operation by ev.Handle, if that is not
+	// zero, and by ev.Ref otherwise; where ev.New is set it may skip the look-up.
+	// An error means that nothing is known to be recorded: the commit may have
+	// landed all the same if ctx ended or the store failed in the middle. An event
+	// that Next refuses is reported by its *EventError and changes nothing.
+	//
+	// EventBegin and EventClaim need a live session of this store's, else
+	// ErrSessionLost. The other events are accepted from a lost session too, since
+	// a late final answer must not be lost.
+	Apply(ctx context.Context, ev Event) (Result, error)
+
+	// Get returns the whole operation, bodies included, or ErrNotFound.
+	Get(ctx context.Context, ref Ref) (Operation, error)
+
+	// List yields operations without request and answer bodies. It reads in pages,
+	// so that a slow reader pins nothing; an operation that changes meanwhile may
+	// be seen before or after its change, once. After an error it ends.
+	List(ctx context.Context, filter Filter) iter.Seq2[Operation, error]
+
+	// Claim applies ev, of kind EventClaim and without Ref, to at most limit
+	// operations that want one at ev.At, those created first coming first, in one
+	// commit: pending ones that are to be woken, those in flight whose session is
+	// dead, and outcomes that are undelivered and in nobody's hands. The results
+	// are whole, bodies included. Fewer than limit results mean that no more
+	// wanted one.
+	Claim(ctx context.Context, ev Event, limit int) ([]Result, error)
+
+	// Reap applies ev, of kind EventReap and without Ref, to at most limit
+	// operations and says how many were shrunk or removed.
+	Reap(ctx context.Context, ev Event, limit int) (int, error)
+
+	// Join starts a session, which lives until it is ended or its process dies.
+	Join(ctx context.Context) (Session, error)
+
+	// Close flushes what rides on a commit to come and releases the store. Sessions
+	// are to be ended first: one that is not counts as died. Later calls of any
+	// method return ErrClosed.
+	Close() error
+}
+
+// Session is one running process, or one client of several in it, as the journal
+// sees it. Its methods are safe for concurrent use.
+type Session interface {
+	// ID is random and never used again.
+	ID() string
+	// Lost tells whether the session was seen taken over by another; it never
+	// revives. It does no I/O.
+	Lost() bool
+	// End ends the session: what it still holds counts as left by a dead one.
+	// Ending it twice is harmless.
+	End(ctx context.Context) error
+}
+
+// Result is what became of an event.
+type Result struct {
+	// Operation stands as after the event. Its request and answer bodies are there
+	// where Decision is Execute, Replay, Offer or Stop; else they may be missing.
+	// An Execute in answer to a Begin may leave out a request that the asker sent
+	// along.
+	Operation Operation
+	Decision  Decision
+	Last      time.Time // the latest time that the journal has seen
+}
+
+// Filter selects operations for List. The zero Filter selects all, tombstones
+// included, those created first coming first.
+type Filter struct {
+	States      []State
+	Scope       *string
+	Provider    string
+	Naming      *Naming
+	WakeBefore  time.Time // pending ones to be woken before this
+	Undelivered bool      // outcomes that reached nobody yet
+	ByWake      bool      // pending ones by WakeAt, soonest first; implies States{Pending}
+	Limit       int       // 0: no limit
+}
+
+var (
+	// ErrNotFound: the journal has no such operation.
+	ErrNotFound = errors.New("journal: no such operation")
+	// ErrClosed: the journal was closed.
+	ErrClosed = errors.New("journal: closed")
+	// ErrSessionLost: the session was ended or taken over; start another.
+	ErrSessionLost = errors.New("journal: the session is no longer alive")
+	// ErrVersion: a newer release wrote this journal; upgrade to read it.
+	ErrVersion = errors.New("journal: written by a newer version")
+	// ErrRestored: the journal was copied, or restored from a backup, and may have
+	// a gap. Nothing is sent until it is adopted.
+	ErrRestored = errors.New("journal: restored or copied")
+)

@@ -1,0 +1,364 @@
+package journal_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// step is one use of Next: op, live and ev went in, the rest came out.
+type step struct {
+	op       journal.Operation
+	live     bool
+	ev       journal.Event
+	next     journal.Operation
+	decision journal.Decision
+	err      error
+}
+
+// law holds for every use of Next, whatever operation it is given.
+type law struct {
+	name  string
+	holds func(s step) bool
+}
+
+var laws = []law{
+	{"an error is an EventError, asks for nothing and changes nothing but the window", func(s step) bool {
+		var refused *journal.EventError
+		return s.err == nil || errors.Is(s.err, journal.ErrInvalidEvent) && errors.As(s.err, &refused) &&
+			refused.Kind == s.ev.Kind && s.decision == journal.Ignored && s.unchanged()
+	}},
+	{"what is ignored or stale changes nothing but the window", func(s step) bool {
+		return s.decision != journal.Ignored && s.decision != journal.Stale || s.unchanged()
+	}},
+	{"a window is never opened again within a generation", func(s step) bool {
+		return !s.op.WindowClosed || s.next.WindowClosed || !s.sameLife() || s.next.FirstSentAt.IsZero()
+	}},
+	{"a claim's number grows by one with an Execute and never otherwise", func(s step) bool {
+		switch {
+		case s.next.State == journal.Absent:
+			return s.decision != journal.Execute
+		case s.decision != journal.Execute:
+			return s.next.Claim == s.op.Claim
+		case s.op.State == journal.Absent:
+			return s.next.Claim == 1
+		}
+		return s.next.Claim == s.op.Claim+1
+	}},
+	{"what is executed is held by the asker and counts as sent", func(s step) bool {
+		return s.decision != journal.Execute || s.next.State == journal.InFlight && s.next.Holder == s.ev.Session &&
+			s.next.MayHaveRun && (!s.next.FirstSentAt.IsZero() || s.ev.At.IsZero())
+	}},
+	{"only a Begin or a Claim leads to an Execute, never of what is settled by an answer or unknown", func(s step) bool {
+		if s.decision != journal.Execute {
+			return true
+		}
+		byBegin := s.ev.Kind == journal.EventBegin
+		switch s.op.State {
+		case journal.Absent, journal.Cancelled:
+			return byBegin
+		case journal.Pending:
+			return byBegin || s.ev.Kind == journal.EventClaim
+		case journal.InFlight:
+			return !s.live && (byBegin || s.ev.Kind == journal.EventClaim)
+		}
+		return false
+	}},
+	{"what may have run is executed only as the resend rule allows, and not before it is due", func(s step) bool {
+		if s.decision != journal.Execute || s.op.State != journal.Pending && s.op.State != journal.InFlight {
+			return true
+		}
+		if s.op.State == journal.Pending && s.op.DueAt.After(s.ev.At) {
+			return false
+		}
+		return journal.SendNow == journal.MaySend(journal.Question{
+			MayHaveRun: s.op.MayHaveRun, Terms: s.next.Terms, FirstSentAt: s.op.FirstSentAt, LastEndedAt: s.next.LastEndedAt,
+			WindowClosed: s.next.WindowClosed, Clock: s.ev.At, Last: s.ev.Last,
+		}).Answer
+	}},
+	{"in the background no unnamed operation is executed whose caller was told, and none where only named ones are sent", func(s step) bool {
+		told := s.op.State == journal.Pending && s.op.Told
+		return s.ev.Kind != journal.EventClaim || s.decision != journal.Execute || s.op.Naming == journal.Named || !told && !s.ev.NamedOnly
+	}},
+	{"a generation begins only after a cancelled one or by a resolution", func(s step) bool {
+		if s.next.Generation == s.op.Generation || s.op.State == journal.Absent || s.next.State == journal.Absent {
+			return true
+		}
+		return s.next.Generation == s.op.Generation+1 &&
+			(s.ev.Kind == journal.EventBegin && s.op.State == journal.Cancelled && (s.op.ByHand || s.op.Fingerprint != s.ev.Intent.Fingerprint) ||
+				s.ev.Kind == journal.EventResolve && s.ev.Resolution == journal.SendAgain && s.decision == journal.Recorded)
+	}},
+	{"identity, key and request stay the same within a generation", func(s step) bool {
+		if s.op.State == journal.Absent || s.next.State == journal.Absent {
+			return true
+		}
+		identity := s.next.Ref == s.op.Ref && s.next.Handle == s.op.Handle && s.next.CreatedAt.Equal(s.op.CreatedAt)
+		return identity && (!s.sameLife() || s.next.Key == s.op.Key && s.next.KeyCarried == s.op.KeyCarried &&
+			s.next.Fingerprint == s.op.Fingerprint && s.next.Naming == s.op.Naming &&
+			(s.next.Tombstone || reflect.DeepEqual(s.next.Request, s.op.Request)))
+	}},
+	{"terms are kept or narrowed within a generation", func(s step) bool {
+		if !s.sameLife() || s.next.Terms == s.op.Terms {
+			return true
+		}
+		return s.ev.Kind == journal.EventBegin && s.next.Terms == s.op.Terms.Narrow(s.ev.Intent.Terms)
+	}},
+	{"only the holder parks, doubts or cancels, under the current claim", func(s step) bool {
+		if !releases(s.ev.Kind) || s.decision != journal.Recorded {
+			return true
+		}
+		unnumbered := s.ev.Kind == journal.EventCancel && s.ev.Claim == 0 && s.op.UpdatedAt.UnixMilli() == s.ev.At.UnixMilli()
+		return s.op.State == journal.InFlight && s.op.Holder == s.ev.Session && (s.op.Claim == s.ev.Claim || unnumbered)
+	}},
+	{"whoever releases what has an answer gets the answer", func(s step) bool {
+		answered := s.op.State == journal.Completed && !s.op.Tombstone
+		return !releases(s.ev.Kind) || s.err != nil || answered == (s.decision == journal.Replay)
+	}},
+	{"an answer never changes and ends only by being reaped", func(s step) bool {
+		if s.op.State != journal.Completed {
+			return true
+		}
+		if s.decision == journal.Execute || s.op.Tombstone && !s.next.Tombstone {
+			return false
+		}
+		kept := s.next.State == journal.Completed && reflect.DeepEqual(s.next.Answer, s.op.Answer) && s.next.Tombstone == s.op.Tombstone
+		return kept || s.ev.Kind == journal.EventReap && s.op.Delivered
+	}},
+	{"a named operation with an answer leaves a tombstone", func(s step) bool {
+		return s.op.State != journal.Completed || s.op.Naming != journal.Named || s.next.State == journal.Completed
+	}},
+	{"only what is settled, delivered and past its keep is reaped", func(s step) bool {
+		reaped := s.op.State != journal.Absent && s.next.State == journal.Absent || s.next.Tombstone && !s.op.Tombstone
+		return !reaped || s.ev.Kind == journal.EventReap && s.op.State.Settled() && s.op.Delivered &&
+			!s.op.SettledAt.Add(max(s.ev.Keep, s.op.Terms.Retention)).After(s.ev.At)
+	}},
+	{"the first send moves only back to what the claim found, and only if nothing was sent", func(s step) bool {
+		if !s.sameLife() || s.op.FirstSentAt.IsZero() || s.next.FirstSentAt.Equal(s.op.FirstSentAt) {
+			return true
+		}
+		return releases(s.ev.Kind) && s.ev.Unsent && s.next.FirstSentAt.Equal(s.op.Found.FirstSentAt)
+	}},
+	{"what may have run is taken back only by a harmless release or a resolution", func(s step) bool {
+		if !s.op.MayHaveRun || s.next.MayHaveRun || !s.sameLife() {
+			return true
+		}
+		return releases(s.ev.Kind) && s.ev.Kind != journal.EventDoubt && !s.ev.Open && !s.op.Found.MayHaveRun ||
+			s.ev.Kind == journal.EventResolve && s.ev.Resolution == journal.NotExecuted
+	}},
+	{"nothing is cancelled by a release that may have run", func(s step) bool {
+		return !releases(s.ev.Kind) || s.decision != journal.Recorded || s.next.State != journal.Cancelled ||
+			!s.ev.Open && !s.op.Found.MayHaveRun
+	}},
+	{"a doubt is unknown", func(s step) bool {
+		return s.ev.Kind != journal.EventDoubt || s.decision != journal.Recorded || s.next.State == journal.Unknown && s.next.MayHaveRun
+	}},
+	{"a new outcome belongs to the session that led to it until it is delivered", func(s step) bool {
+		if s.next.State <= journal.InFlight || s.next.State == s.op.State {
+			return true
+		}
+		if s.ev.Delivered {
+			return s.next.Delivered && s.next.Holder == ""
+		}
+		return !s.next.Delivered && s.next.Holder == s.ev.Session
+	}},
+	{"an operation that becomes pending is nobody's and is woken", func(s step) bool {
+		return s.next.State != journal.Pending || s.op.State == journal.Pending || s.next.Holder == "" &&
+			(!s.next.WakeAt.IsZero() || s.ev.At.IsZero())
+	}},
+	{"a live holder is never disturbed but by itself, an answer or the clock", func(s step) bool {
+		if s.op.State != journal.InFlight || !s.live || s.next.State == journal.InFlight && s.next.Claim == s.op.Claim {
+			return true
+		}
+		return releases(s.ev.Kind) || s.ev.Kind == journal.EventComplete
+	}},
+	{"proof of second effects is never dropped", func(s step) bool {
+		if s.next.State == journal.Absent {
+			return true
+		}
+		grows := s.decision == journal.SecondEffect
+		return s.next.SecondEffects == s.op.SecondEffects && !grows || s.next.SecondEffects == s.op.SecondEffects+1 && grows
+	}},
+}
+
+func releases(k journal.EventKind) bool {
+	return k == journal.EventPark || k == journal.EventDoubt || k == journal.EventCancel
+}
+
+// sameLife tells whether the operation was there before and after, in one
+// generation.
+func (s step) sameLife() bool {
+	return s.op.State != journal.Absent && s.next.State != journal.Absent && s.op.Generation == s.next.Generation
+}
+
+func (s step) unchanged() bool {
+	op, next := s.op, s.next
+	if next.WindowClosed {
+		op.WindowClosed = true
+	}
+	return reflect.DeepEqual(op, next)
+}
+
+// brokenLaws applies Next twice and names the laws that it breaks.
+func brokenLaws(op journal.Operation, live bool, ev journal.Event) []string {
+	opBefore, evBefore := copyOperation(op), copyEvent(ev)
+	s := step{op: op, live: live, ev: ev}
+	s.next, s.decision, s.err = journal.Next(op, live, ev)
+	again, decision, err := journal.Next(op, live, ev)
+
+	var broken []string
+	if !reflect.DeepEqual(op, opBefore) || !reflect.DeepEqual(withoutFunc(ev), withoutFunc(evBefore)) {
+		broken = append(broken, "the inputs are not written to")
+	}
+	if !reflect.DeepEqual(again, s.next) || decision != s.decision || !reflect.DeepEqual(err, s.err) {
+		broken = append(broken, "the same inputs lead to the same end")
+	}
+	for _, l := range laws {
+		if !l.holds(s) {
+			broken = append(broken, l.name)
+		}
+	}
+	return broken
+}
+
+func TestTheLawsHoldForWhateverNextIsGiven(t *testing.T) {
+	d := seeded(11)
+	for i := range 15_000 {
+		op, live, ev := drawStep(d)
+		require.Emptyf(t, brokenLaws(op, live, ev), "case %d: %+v\nlive %v\n%+v", i, op, live, ev)
+	}
+}
+
+func FuzzNext(f *testing.F) {
+	f.Add([]byte(nil))
+	d := seeded(12)
+	for range 50 {
+		input := make([]byte, 64)
+		for i := range input {
+			input[i] = byte(d(256))
+		}
+		f.Add(input)
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		op, live, ev := drawStep(fromBytes(input))
+		require.Emptyf(t, brokenLaws(op, live, ev), "%+v\nlive %v\n%+v", op, live, ev)
+	})
+}
+
+// fromBytes draws from input and then nothing but zeros.
+func fromBytes(input []byte) draw {
+	return func(n int) int {
+		if len(input) == 0 {
+			return 0
+		}
+		b := input[0]
+		input = input[1:]
+		return int(b) % n
+	}
+}
+
+// drawStep makes an operation, which no history need lead to, and an event.
+func drawStep(d draw) (journal.Operation, bool, journal.Event) {
+	near := func() time.Time {
+		if d.oneIn(8) {
+			return time.Time{}
+		}
+		return noon.Add(time.Duration(d(100)-60) * time.Hour / 2)
+	}
+	op := journal.Operation{State: journal.State(d(len(journal.States) + 1))}
+	if op.State != journal.Absent {
+		op = operation(journal.Naming(d(3)), drawTerms(d))
+		op.State = journal.State(1 + d(len(journal.States)))
+		op.Key = pick(d, "its key", "", "another key")
+		op.Generation, op.Claim = d(3), int64(d(4))
+		op.Holder = pick(d, "", "A", "B")
+		op.MayHaveRun, op.FirstSentAt = d.oneIn(2), near()
+		op.Found = journal.Found{MayHaveRun: d.oneIn(2), FirstSentAt: near()}
+		op.LastEndedAt, op.WindowClosed, op.BusySince = near(), d.oneIn(6), near()
+		op.SettledAt, op.DueAt, op.WakeAt = near(), near(), near()
+		op.Told, op.ByHand, op.Delivered = d.oneIn(2), d.oneIn(3), d.oneIn(2)
+		op.SecondEffects = d(2)
+		if op.State == journal.Completed {
+			op.Answer = &journal.Answer{Generation: op.Generation, Status: 201}
+			op.Tombstone = d.oneIn(4)
+		}
+	}
+	ev := drawEvent(d, op)
+	ev.At, ev.Last = near(), near()
+	if d.oneIn(2) {
+		ev.Last = latest(ev.At, ev.Last)
+	}
+	return op, d.oneIn(2), ev
+}
+
+// drawEvent makes an event that mostly fits the operation.
+func drawEvent(d draw, op journal.Operation) journal.Event {
+	ev := begin(op.Naming, drawTerms(d))
+	ev.Kind = journal.EventKind(1 + d(10))
+	ev.Intent.Fingerprint = pick(d, "the request", "the request", "another request")
+	if d.oneIn(2) {
+		ev.Intent.NextKey = func(generation int) string { return fmt.Sprintf("key %d", generation) }
+	}
+	ev.Session = pick(d, op.Holder, op.Holder, "A", "B", "")
+	ev.Claim, ev.Generation = op.Claim, op.Generation
+	if d.oneIn(4) {
+		ev.Claim, ev.Generation = int64(d(5)-1), d(4)-1
+	}
+	if !d.oneIn(6) {
+		ev.Answer = &journal.Answer{Status: pick(d, 200, 402), Refused: d.oneIn(3), Header: map[string][]string{"Request-Id": {"r"}}}
+	}
+	ev.Due = noon.Add(time.Duration(d(60)-20) * time.Hour)
+	ev.Cause, ev.Attempts = "503", d(3)
+	ev.Open, ev.Unsent, ev.Busy = d.oneIn(3), d.oneIn(3), d.oneIn(4)
+	ev.Told, ev.Delivered, ev.NamedOnly = d.oneIn(2), d.oneIn(3), d.oneIn(6)
+	ev.Resolution = journal.Resolution(d(4))
+	ev.Key = pick(d, "its next key", "")
+	ev.Keep = time.Duration(d(100)) * time.Hour
+	return ev
+}
+
+func copyOperation(op journal.Operation) journal.Operation {
+	op.Request, op.Answer = copyRequest(op.Request), copyAnswer(op.Answer)
+	return op
+}
+
+func copyEvent(ev journal.Event) journal.Event {
+	ev.Answer = copyAnswer(ev.Answer)
+	if ev.Intent != nil {
+		intent := *ev.Intent
+		intent.Request = copyRequest(intent.Request)
+		ev.Intent = &intent
+	}
+	return ev
+}
+
+func copyRequest(r journal.Request) journal.Request {
+	r.Header, r.Body = maps.Clone(r.Header), slices.Clone(r.Body)
+	r.WithheldHeaders, r.WithheldQuery = slices.Clone(r.WithheldHeaders), slices.Clone(r.WithheldQuery)
+	return r
+}
+
+func copyAnswer(a *journal.Answer) *journal.Answer {
+	if a == nil {
+		return nil
+	}
+	c := *a
+	c.Header, c.Trailer, c.Body = maps.Clone(a.Header), maps.Clone(a.Trailer), slices.Clone(a.Body)
+	return &c
+}
+
+// withoutFunc is ev without its function, which reflect can't compare.
+func withoutFunc(ev journal.Event) journal.Event {
+	ev = copyEvent(ev)
+	if ev.Intent != nil {
+		ev.Intent.NextKey = nil
+	}
+	return ev
+}

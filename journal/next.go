@@ -1,0 +1,456 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// MaxBusy is how long a provider may go on answering "in flight" before the
+// operation becomes unknown.
+const MaxBusy = 24 * time.Hour
+
+// ErrInvalidEvent is found by errors.Is in the error of an event that is
+// incomplete, or that can't happen to an operation in its state.
+var ErrInvalidEvent = errors.New("journal: invalid event")
+
+// EventError says why an event was refused. Nothing was changed.
+type EventError struct {
+	Kind   EventKind
+	State  State
+	Reason string
+}
+
+func (e *EventError) Error() string {
+	return fmt.Sprintf("journal: %s of an operation that is %s: %s", e.Kind, e.State, e.Reason)
+}
+
+func (e *EventError) Unwrap() error { return ErrInvalidEvent }
+
+// Next is the state machine: what op becomes by ev, and what the asker is to do.
+// It is pure and total. live says whether the session in op.Holder is alive; the
+// zero Operation stands for one that the journal does not have, and a result in
+// state Absent is one to remove. With an error or the decisions Ignored and Stale
+// the operation is unchanged, but that its window may have been closed.
+//
+// Next shares slices and maps of op and ev with its result and writes to none.
+func Next(op Operation, live bool, ev Event) (Operation, Decision, error) {
+	ev.At, ev.Last, ev.Due = stamp(ev.At), stamp(ev.Last), stamp(ev.Due)
+	op = closeWindow(op, ev)
+	next, decision, err := step(op, live, ev)
+	if err != nil {
+		return op, Ignored, err
+	}
+	if decision != Ignored && decision != Stale && next.State != Absent {
+		next.UpdatedAt = ev.At
+	}
+	return next, decision, nil
+}
+
+func step(op Operation, live bool, ev Event) (Operation, Decision, error) {
+	switch ev.Kind {
+	case EventBegin:
+		return begin(op, live, ev)
+	case EventClaim:
+		return claim(op, live, ev)
+	case EventComplete:
+		return complete(op, ev)
+	case EventPark, EventDoubt, EventCancel:
+		return release(op, ev)
+	case EventResolve:
+		return resolve(op, live, ev)
+	case EventDeliver:
+		return deliver(op, ev)
+	case EventReap:
+		return reap(op, ev)
+	case EventClock:
+		return op, Ignored, nil
+	}
+	return op, Ignored, invalid(op, ev, "no such event")
+}
+
+// closeWindow: an operation that was stamped later than a clock which stands
+// behind the journal by more than the margin was stamped by one that ran ahead.
+func closeWindow(op Operation, ev Event) Operation {
+	if ev.Last.Sub(ev.At) > op.Terms.Margin() && op.FirstSentAt.After(ev.At) && op.State != Completed {
+		op.WindowClosed = true
+	}
+	return op
+}
+
+func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
+	if ev.Intent == nil || ev.Session == "" {
+		return op, Ignored, invalid(op, ev, "needs an intent and a session")
+	}
+	same := op.Fingerprint == ev.Intent.Fingerprint
+	switch op.State {
+	case Absent:
+		op = Operation{Handle: op.Handle, Ref: ev.Ref, Key: ev.Intent.Key, KeyCarried: ev.Intent.KeyCarried, CreatedAt: ev.At}
+		return hold(intend(op, ev.Intent), ev), Execute, nil
+	case Cancelled:
+		if same && !op.ByHand {
+			op.Terms = op.Terms.Narrow(ev.Intent.Terms)
+			op = closeWindow(op, ev)
+			return hold(op, ev), Execute, nil
+		}
+		return hold(intend(generation(op, ev.Intent.nextKey(op.Generation+1)), ev.Intent), ev), Execute, nil
+	}
+	if op.Tombstone {
+		return op, Gone, nil
+	}
+	if !same {
+		return op, Misuse, nil
+	}
+	switch op.State {
+	case Completed:
+		return op, Replay, nil
+	case Unknown:
+		return op, Stop, nil
+	case InFlight:
+		if live {
+			return op, Wait, nil
+		}
+		op = orphan(op, ev)
+	}
+	op.Terms = op.Terms.Narrow(ev.Intent.Terms)
+	op = closeWindow(op, ev)
+	op, decision, err := send(op, ev)
+	if decision == Later && op.Naming != Named {
+		op.Told, op.WakeAt = true, later(callersWindow(op), ev.At)
+	}
+	return op, decision, err
+}
+
+func (in *Intent) nextKey(generation int) string {
+	if in.NextKey == nil {
+		return in.Key
+	}
+	return in.NextKey(generation)
+}
+
+// intend takes over what the intent says of the request and its contract.
+func intend(op Operation, in *Intent) Operation {
+	op.Naming, op.Provider, op.Endpoint = in.Naming, in.Provider, in.Endpoint
+	op.Fingerprint, op.Terms, op.Request = in.Fingerprint, in.Terms, in.Request
+	return op
+}
+
+// generation starts the next life of an operation whose last one had no effect.
+func generation(op Operation, key string) Operation {
+	op.Generation++
+	if key != op.Key {
+		op.Key, op.KeyCarried = key, false
+		op.FirstSentAt, op.WindowClosed = time.Time{}, false
+	}
+	op.MayHaveRun, op.Found = false, Found{}
+	op.LastEndedAt, op.BusySince = time.Time{}, time.Time{}
+	op.Attempts = 0
+	return op
+}
+
+func claim(op Operation, live bool, ev Event) (Operation, Decision, error) {
+	if ev.Session == "" {
+		return op, Ignored, invalid(op, ev, "needs a session")
+	}
+	switch op.State {
+	case Pending:
+	case InFlight:
+		if live {
+			return op, Wait, nil
+		}
+		op = orphan(op, ev)
+	default:
+		return offer(op, live, ev)
+	}
+	if op.Naming != Named && (op.Told || ev.NamedOnly) {
+		return leave(op, ev)
+	}
+	return send(op, ev)
+}
+
+// offer gives an undelivered outcome to one session at a time.
+func offer(op Operation, live bool, ev Event) (Operation, Decision, error) {
+	switch {
+	case op.State == Absent || op.Delivered:
+		return op, Ignored, nil
+	case op.Holder != "" && live:
+		return op, Wait, nil
+	case ev.Delivered:
+		op.Delivered, op.Holder = true, ""
+		return op, Recorded, nil
+	}
+	op.Holder = ev.Session
+	return op, Offer, nil
+}
+
+// leave is for an unnamed operation that is not sent in the background: its
+// caller may ask again until the window ends, then it is what the rule proves.
+func leave(op Operation, ev Event) (Operation, Decision, error) {
+	ends := callersWindow(op)
+	if !ev.NamedOnly && later(ev.At, ev.Last).Before(ends) {
+		op.WakeAt = ends
+		return op, Later, nil
+	}
+	if op.MayHaveRun {
+		return settle(op, ev, Unknown), Stop, nil
+	}
+	return settle(op, ev, Cancelled), Recorded, nil
+}
+
+// callersWindow is the end of the time in which a caller with its own key may
+// ask again. A key that was never sent has it from its creation.
+func callersWindow(op Operation) time.Time {
+	window := op.Terms.Window()
+	if window == 0 {
+		return time.Time{}
+	}
+	if op.FirstSentAt.IsZero() {
+		return op.CreatedAt.Add(window)
+	}
+	return op.FirstSentAt.Add(window)
+}
+
+// orphan is what an operation in flight becomes when its session is found dead.
+func orphan(op Operation, ev Event) Operation {
+	op.State, op.Holder = Pending, ""
+	op.LastEndedAt = later(ev.At, ev.Last)
+	op.DueAt, op.WakeAt = ev.At, ev.At
+	op.Told = false
+	op.Cause = "its process ended while it was in flight"
+	return op
+}
+
+// send claims a pending operation if the rule lets it be sent now.
+func send(op Operation, ev Event) (Operation, Decision, error) {
+	op.State, op.Holder = Pending, ""
+	p := MaySend(question(op, op.MayHaveRun, ev.At, ev.Last))
+	switch {
+	case p.Answer == Never:
+		return settle(op, ev, Unknown), Stop, nil
+	case p.Answer == NotBefore:
+		op.DueAt = later(op.DueAt, p.At)
+	}
+	if op.DueAt.After(ev.At) {
+		op.WakeAt = later(op.WakeAt, op.DueAt)
+		return op, Later, nil
+	}
+	return hold(op, ev), Execute, nil
+}
+
+// hold begins a claim, which counts as sent from here on.
+func hold(op Operation, ev Event) Operation {
+	op.Claim++
+	op.State, op.Holder = InFlight, ev.Session
+	op.Found = Found{MayHaveRun: op.MayHaveRun, FirstSentAt: op.FirstSentAt}
+	op.MayHaveRun = true
+	if op.FirstSentAt.IsZero() {
+		op.FirstSentAt = ev.At
+	}
+	op.DueAt, op.WakeAt, op.SettledAt = time.Time{}, time.Time{}, time.Time{}
+	op.Cause, op.Told, op.ByHand, op.Delivered = "", false, false, false
+	return op
+}
+
+func complete(op Operation, ev Event) (Operation, Decision, error) {
+	switch {
+	case ev.Answer == nil:
+		return op, Ignored, invalid(op, ev, "needs an answer")
+	case op.State == Absent:
+		return op, Ignored, invalid(op, ev, "there is no such operation")
+	case ev.Claim < 1 || ev.Claim > op.Claim || ev.Generation < 0 || ev.Generation > op.Generation:
+		return op, Ignored, invalid(op, ev, "no such claim or generation")
+	}
+	earlier := ev.Generation < op.Generation
+	switch {
+	case op.Answer != nil && op.Answer.Generation == ev.Generation:
+		return op, Replay, nil
+	case earlier && ev.Answer.Refused:
+		// It had no effect, as was said of that generation.
+		return op, Ignored, nil
+	case earlier && (op.State == Completed || op.MayHaveRun):
+		op.SecondEffects++
+		return op, SecondEffect, nil
+	case op.Tombstone:
+		return op, Gone, nil
+	case op.State == Completed:
+		return op, Replay, nil
+	}
+	op.Attempts += ev.Attempts
+	return answered(op, ev), Recorded, nil
+}
+
+func answered(op Operation, ev Event) Operation {
+	answer := *ev.Answer
+	answer.Generation = ev.Generation
+	op = settle(op, ev, Completed)
+	op.Answer = &answer
+	op.MayHaveRun = true
+	op.Cause = ""
+	return op
+}
+
+// release ends a claim without an answer: park, doubt or cancel.
+func release(op Operation, ev Event) (Operation, Decision, error) {
+	current := op.State == InFlight && op.Holder == ev.Session && op.Claim == ev.Claim
+	if ev.Kind == EventCancel && ev.Claim == 0 {
+		current = op.State == InFlight && op.Holder == ev.Session && op.UpdatedAt.Equal(ev.At)
+	}
+	switch {
+	case ev.Open && ev.Unsent:
+		return op, Ignored, invalid(op, ev, "an attempt can't be unsent and open")
+	case op.State == Completed && !op.Tombstone:
+		return op, Replay, nil
+	case !current:
+		return op, Stale, nil
+	}
+	op.MayHaveRun = op.Found.MayHaveRun || ev.Open
+	if ev.Unsent {
+		op.FirstSentAt = op.Found.FirstSentAt
+		op.WindowClosed = op.WindowClosed && !op.FirstSentAt.IsZero()
+	} else {
+		op.LastEndedAt = later(ev.At, ev.Last)
+	}
+	op.Attempts += ev.Attempts
+	op.Holder, op.Cause, op.Told = "", ev.Cause, ev.Told
+	if !ev.Busy {
+		op.BusySince = time.Time{}
+	} else if op.BusySince.IsZero() {
+		op.BusySince = ev.At
+	}
+	switch {
+	case ev.Kind == EventDoubt:
+		op.MayHaveRun = true
+		return settle(op, ev, Unknown), Recorded, nil
+	case ev.Kind == EventCancel && !op.MayHaveRun:
+		return settle(op, ev, Cancelled), Recorded, nil
+	}
+	return park(op, ev), Recorded, nil
+}
+
+// park leaves the operation pending, unless it could not be sent even then, or
+// is an unnamed one whose caller has been told and could not ask again.
+func park(op Operation, ev Event) Operation {
+	op.State, op.DueAt = Pending, later(ev.Due, ev.At)
+	if op.MayHaveRun {
+		p := MaySend(question(op, true, later(op.DueAt, ev.At), ev.Last))
+		busyTooLong := !op.BusySince.IsZero() && ev.At.Sub(op.BusySince) >= MaxBusy
+		if p.Answer == Never || busyTooLong {
+			return settle(op, ev, Unknown)
+		}
+		if p.Answer == NotBefore {
+			op.DueAt = later(op.DueAt, p.At)
+		}
+	}
+	op.WakeAt = op.DueAt
+	if op.Naming == Named || !ev.Told {
+		return op
+	}
+	ends := callersWindow(op)
+	switch {
+	case op.Naming == Carried && ev.At.Before(ends):
+		op.WakeAt = ends
+		return op
+	case op.MayHaveRun:
+		return settle(op, ev, Unknown)
+	}
+	return settle(op, ev, Cancelled)
+}
+
+func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
+	switch {
+	case op.State == Absent:
+		return op, Ignored, invalid(op, ev, "there is no such operation")
+	case op.State.Settled():
+		return op, Ignored, invalid(op, ev, "its outcome is known")
+	case op.State == InFlight && live:
+		return op, Wait, nil
+	}
+	op.Holder = ""
+	switch ev.Resolution {
+	case Executed:
+		if ev.Answer == nil {
+			ev.Answer = &Answer{ByHand: true, Omitted: true}
+		}
+		ev.Generation = op.Generation
+		return answered(op, ev), Recorded, nil
+	case NotExecuted:
+		op = settle(op, ev, Cancelled)
+		op.MayHaveRun, op.ByHand, op.Cause = false, true, "resolved by hand as not executed"
+		return op, Recorded, nil
+	case SendAgain:
+		key := ev.Key
+		if op.Naming == Carried || op.Key == "" {
+			key = op.Key
+		} else if key == "" || key == op.Key {
+			return op, Ignored, invalid(op, ev, "needs the next generation's key")
+		}
+		op = generation(op, key)
+		op.State, op.DueAt, op.WakeAt = Pending, ev.At, ev.At
+		op.SettledAt, op.Told, op.Delivered = time.Time{}, false, false
+		op.Cause = "resolved by hand to be sent again"
+		return op, Recorded, nil
+	}
+	return op, Ignored, invalid(op, ev, "no such resolution")
+}
+
+// settle gives the operation an outcome: completed, cancelled or unknown. Its
+// session keeps it until the outcome is delivered.
+func settle(op Operation, ev Event, to State) Operation {
+	op.State = to
+	op.Holder, op.Delivered = ev.Session, ev.Delivered
+	if ev.Delivered {
+		op.Holder = ""
+	}
+	op.SettledAt = ev.At
+	op.DueAt, op.WakeAt = time.Time{}, time.Time{}
+	return op
+}
+
+func deliver(op Operation, ev Event) (Operation, Decision, error) {
+	if op.Delivered || op.State == Absent || op.State == Pending || op.State == InFlight {
+		return op, Ignored, nil
+	}
+	if ev.Outcome != Absent && (ev.Outcome != op.State || ev.Generation != op.Generation) {
+		return op, Ignored, nil // another outcome has come since
+	}
+	op.Delivered, op.Holder = true, ""
+	return op, Recorded, nil
+}
+
+func reap(op Operation, ev Event) (Operation, Decision, error) {
+	keep := max(ev.Keep, op.Terms.Retention)
+	switch {
+	case !op.State.Settled() || !op.Delivered || op.Tombstone:
+		return op, Ignored, nil
+	case op.SettledAt.Add(keep).After(ev.At):
+		return op, Ignored, nil
+	case op.State == Cancelled || op.Naming != Named:
+		return Operation{}, Recorded, nil
+	}
+	op.Tombstone, op.Answer, op.Request = true, nil, Request{}
+	return op, Recorded, nil
+}
+
+func question(op Operation, mayHaveRun bool, clock, last time.Time) Question {
+	return Question{
+		MayHaveRun:   mayHaveRun,
+		Terms:        op.Terms,
+		FirstSentAt:  op.FirstSentAt,
+		LastEndedAt:  op.LastEndedAt,
+		WindowClosed: op.WindowClosed,
+		Clock:        clock,
+		Last:         last,
+	}
+}
+
+func invalid(op Operation, ev Event, reason string) error {
+	return &EventError{Kind: ev.Kind, State: op.State, Reason: reason}
+}
+
+// stamp drops what the journal does not keep of a time.
+func stamp(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return time.UnixMilli(t.UnixMilli()).UTC()
+}

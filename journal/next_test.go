@@ -1,0 +1,413 @@
+package journal_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// situations are the columns of the table of transitions; their product is every
+// situation that it must have an answer for. What a state rules out (a cancelled
+// operation that may have run) is left out of the operation by situation.build.
+var situations = []struct {
+	column string
+	values []string
+}{
+	{"state", []string{"absent", "pending", "pending_told", "in_flight", "completed", "tombstone", "unknown", "cancelled", "by_hand"}},
+	{"event", []string{
+		"begin", "claim", "claim_named_only",
+		"complete", "complete_earlier", "refused_earlier", // the latter two answer the generation before
+		"park", "park_told", "doubt", "cancel", "cancel_unnumbered",
+		"resolve_executed", "resolve_not_executed", "resolve_send_again",
+		"deliver", "reap", "reap_early", "clock",
+	}},
+	{"holder", []string{"live", "dead"}},
+	{"claim", []string{"current", "stale"}},
+	{"request", []string{"same", "other"}},
+	{"naming", []string{"named", "carried", "generated"}},
+	{"ran", []string{"ran", "not"}},               // whether it may have run; in flight: before the claim
+	{"rule", []string{"now", "later", "never"}},   // what the resend rule says if it may have run
+	{"outcome", []string{"delivered", "undeliv"}}, // of an operation that has one
+}
+
+// transitions has one row for each set of situations with one end: the columns of
+// situations, then the decision, the state, and where it grows the generation.
+// A row may name several values of a column; * stands for all.
+const transitions = `
+absent                               begin                * * * * * * *                                → execute in_flight
+pending|pending_told                 begin                * * other * * * *                            → misuse pending
+pending|pending_told                 begin                * * same * not * *                           → execute in_flight
+pending|pending_told                 begin                * * same * ran now *                         → execute in_flight
+pending|pending_told                 begin                * * same * ran later *                       → later pending
+pending|pending_told                 begin                * * same * ran never *                       → stop unknown
+in_flight                            begin                * * other * * * *                            → misuse in_flight
+in_flight                            begin                live * same * * * *                          → wait in_flight
+in_flight                            begin                dead * same * * now *                        → execute in_flight
+in_flight                            begin                dead * same * * later *                      → later pending
+in_flight                            begin                dead * same * * never *                      → stop unknown
+completed                            begin                * * other * * * *                            → misuse completed
+completed                            begin                * * same * * * *                             → replay completed
+tombstone                            begin                * * * * * * *                                → gone completed
+unknown                              begin                * * other * * * *                            → misuse unknown
+unknown                              begin                * * same * * * *                             → stop unknown
+cancelled                            begin                * * other * * * *                            → execute in_flight +1
+cancelled                            begin                * * same * * * *                             → execute in_flight
+by_hand                              begin                * * * * * * *                                → execute in_flight +1
+
+absent                               claim|claim_named_only * * * * * * *                              → ignored absent
+pending                              claim                * * * * not * *                              → execute in_flight
+pending                              claim                * * * * ran now *                            → execute in_flight
+pending                              claim                * * * * ran later *                          → later pending
+pending                              claim                * * * * ran never *                          → stop unknown
+pending_told                         claim                * * * named not * *                          → execute in_flight
+pending_told                         claim                * * * named ran now *                        → execute in_flight
+pending_told                         claim                * * * named ran later *                      → later pending
+pending_told                         claim                * * * named ran never *                      → stop unknown
+pending_told                         claim                * * * carried|generated * now|later *        → later pending
+pending_told                         claim                * * * carried|generated not never *          → recorded cancelled
+pending_told                         claim                * * * carried|generated ran never *          → stop unknown
+pending|pending_told                 claim_named_only     * * * named not * *                          → execute in_flight
+pending|pending_told                 claim_named_only     * * * named ran now *                        → execute in_flight
+pending|pending_told                 claim_named_only     * * * named ran later *                      → later pending
+pending|pending_told                 claim_named_only     * * * named ran never *                      → stop unknown
+pending|pending_told                 claim_named_only     * * * carried|generated not * *              → recorded cancelled
+pending|pending_told                 claim_named_only     * * * carried|generated ran * *              → stop unknown
+in_flight                            claim|claim_named_only live * * * * * *                           → wait in_flight
+in_flight                            claim                dead * * * * now *                           → execute in_flight
+in_flight                            claim                dead * * * * later *                         → later pending
+in_flight                            claim                dead * * * * never *                         → stop unknown
+in_flight                            claim_named_only     dead * * named * now *                       → execute in_flight
+in_flight                            claim_named_only     dead * * named * later *                     → later pending
+in_flight                            claim_named_only     dead * * named * never *                     → stop unknown
+in_flight                            claim_named_only     dead * * carried|generated * * *             → stop unknown
+completed                            claim|claim_named_only * * * * * * delivered                      → ignored completed
+completed                            claim|claim_named_only live * * * * * undeliv                     → wait completed
+completed                            claim|claim_named_only dead * * * * * undeliv                     → offer completed
+tombstone                            claim|claim_named_only * * * * * * *                              → ignored completed
+unknown                              claim|claim_named_only * * * * * * delivered                      → ignored unknown
+unknown                              claim|claim_named_only live * * * * * undeliv                     → wait unknown
+unknown                              claim|claim_named_only dead * * * * * undeliv                     → offer unknown
+cancelled|by_hand                    claim|claim_named_only * * * * * * delivered                      → ignored cancelled
+cancelled|by_hand                    claim|claim_named_only live * * * * * undeliv                     → wait cancelled
+cancelled|by_hand                    claim|claim_named_only dead * * * * * undeliv                     → offer cancelled
+
+absent                               complete|complete_earlier|refused_earlier * * * * * * *           → error absent
+pending|pending_told|in_flight       complete             * * * * * * *                                → recorded completed
+unknown|cancelled|by_hand            complete             * * * * * * *                                → recorded completed
+completed                            complete             * * * * * * *                                → replay completed
+tombstone                            complete             * * * * * * *                                → gone completed
+pending|pending_told                 complete_earlier     * * * * not * *                              → recorded completed
+pending|pending_told                 complete_earlier     * * * * ran * *                              → second_effect pending
+in_flight                            complete_earlier     * * * * * * *                                → second_effect in_flight
+unknown                              complete_earlier     * * * * * * *                                → second_effect unknown
+cancelled|by_hand                    complete_earlier     * * * * * * *                                → recorded completed
+completed|tombstone                  complete_earlier     * * * * * * *                                → second_effect completed
+pending|pending_told                 refused_earlier      * * * * * * *                                → ignored pending
+in_flight                            refused_earlier      * * * * * * *                                → ignored in_flight
+unknown                              refused_earlier      * * * * * * *                                → ignored unknown
+cancelled|by_hand                    refused_earlier      * * * * * * *                                → ignored cancelled
+completed|tombstone                  refused_earlier      * * * * * * *                                → ignored completed
+
+absent                               park|park_told|doubt|cancel|cancel_unnumbered * * * * * * *       → stale absent
+pending|pending_told                 park|park_told|doubt|cancel|cancel_unnumbered * * * * * * *       → stale pending
+completed                            park|park_told|doubt|cancel|cancel_unnumbered * * * * * * *       → replay completed
+tombstone                            park|park_told|doubt|cancel|cancel_unnumbered * * * * * * *       → stale completed
+unknown                              park|park_told|doubt|cancel|cancel_unnumbered * * * * * * *       → stale unknown
+cancelled|by_hand                    park|park_told|doubt|cancel|cancel_unnumbered * * * * * * *       → stale cancelled
+in_flight                            park|park_told|doubt|cancel * stale * * * * *                     → stale in_flight
+in_flight                            park                 * current * * not * *                        → recorded pending
+in_flight                            park                 * current * * ran now|later *                → recorded pending
+in_flight                            park                 * current * * ran never *                    → recorded unknown
+in_flight                            park_told            * current * named not * *                    → recorded pending
+in_flight                            park_told            * current * named ran now|later *            → recorded pending
+in_flight                            park_told            * current * named ran never *                → recorded unknown
+in_flight                            park_told            * current * carried * now|later *            → recorded pending
+in_flight                            park_told            * current * carried not never *              → recorded cancelled
+in_flight                            park_told            * current * carried ran never *              → recorded unknown
+in_flight                            park_told            * current * generated not * *                → recorded cancelled
+in_flight                            park_told            * current * generated ran * *                → recorded unknown
+in_flight                            doubt                * current * * * * *                          → recorded unknown
+in_flight                            cancel               * current * * not * *                        → recorded cancelled
+in_flight                            cancel               * current * * ran now|later *                → recorded pending
+in_flight                            cancel               * current * * ran never *                    → recorded unknown
+in_flight                            cancel_unnumbered    * * * * not * *                              → recorded cancelled
+in_flight                            cancel_unnumbered    * * * * ran now|later *                      → recorded pending
+in_flight                            cancel_unnumbered    * * * * ran never *                          → recorded unknown
+
+absent                               resolve_executed|resolve_not_executed|resolve_send_again * * * * * * * → error absent
+completed|tombstone                  resolve_executed|resolve_not_executed|resolve_send_again * * * * * * * → error completed
+cancelled|by_hand                    resolve_executed|resolve_not_executed|resolve_send_again * * * * * * * → error cancelled
+in_flight                            resolve_executed|resolve_not_executed|resolve_send_again live * * * * * * → wait in_flight
+in_flight                            resolve_executed     dead * * * * * *                             → recorded completed
+in_flight                            resolve_not_executed dead * * * * * *                             → recorded cancelled
+in_flight                            resolve_send_again   dead * * * * * *                             → recorded pending +1
+pending|pending_told|unknown         resolve_executed     * * * * * * *                                → recorded completed
+pending|pending_told|unknown         resolve_not_executed * * * * * * *                                → recorded cancelled
+pending|pending_told|unknown         resolve_send_again   * * * * * * *                                → recorded pending +1
+
+absent                               deliver|reap|reap_early|clock * * * * * * *                       → ignored absent
+pending|pending_told                 deliver|reap|reap_early|clock * * * * * * *                       → ignored pending
+in_flight                            deliver|reap|reap_early|clock * * * * * * *                       → ignored in_flight
+tombstone                            deliver|reap|reap_early|clock * * * * * * *                       → ignored completed
+completed                            reap_early|clock     * * * * * * *                                → ignored completed
+completed                            deliver              * * * * * * delivered                        → ignored completed
+completed                            deliver              * * * * * * undeliv                          → recorded completed
+completed                            reap                 * * * * * * undeliv                          → ignored completed
+completed                            reap                 * * * named * * delivered                    → recorded completed
+completed                            reap                 * * * carried|generated * * delivered        → recorded absent
+unknown                              reap|reap_early|clock * * * * * * *                               → ignored unknown
+unknown                              deliver              * * * * * * delivered                        → ignored unknown
+unknown                              deliver              * * * * * * undeliv                          → recorded unknown
+cancelled|by_hand                    reap_early|clock     * * * * * * *                                → ignored cancelled
+cancelled|by_hand                    deliver              * * * * * * delivered                        → ignored cancelled
+cancelled|by_hand                    deliver              * * * * * * undeliv                          → recorded cancelled
+cancelled|by_hand                    reap                 * * * * * * undeliv                          → ignored cancelled
+cancelled|by_hand                    reap                 * * * * * * delivered                        → recorded absent
+`
+
+func TestEveryEventHasOneExpectedEndInEverySituation(t *testing.T) {
+	rows := readTransitions(t, transitions)
+	wrong, seen := 0, 0
+	report := func(format string, args ...any) {
+		if wrong++; wrong <= 10 {
+			t.Errorf(format, args...)
+		}
+	}
+	for s := range everySituation() {
+		seen++
+		row, matches := transition{}, 0
+		for i := range rows {
+			if rows[i].covers(s) {
+				row, matches = rows[i], matches+1
+				rows[i].used = true
+			}
+		}
+		if matches != 1 {
+			report("%v: %d rows say what is expected", s, matches)
+			continue
+		}
+		op, live, ev := s.build()
+		next, decision, err := journal.Next(op, live, ev)
+		got := transition{decision: decision.String(), state: next.State.String(), generation: next.Generation - op.Generation}
+		if err != nil {
+			got.decision = "error"
+		}
+		if op.State == journal.Absent || next.State == journal.Absent {
+			got.generation = 0
+		}
+		if got.decision != row.decision || got.state != row.state || got.generation != row.generation {
+			report("%v: got %s %s +%d, expected: %s", s, got.decision, got.state, got.generation, row.text)
+		}
+		if broken := brokenLaws(op, live, ev); len(broken) > 0 {
+			report("%v: breaks %q", s, broken)
+		}
+	}
+	product := 1
+	for _, c := range situations {
+		product *= len(c.values)
+	}
+	require.Equal(t, product, seen)
+	for _, row := range rows {
+		assert.True(t, row.used, "this row is about no situation: %s", row.text)
+	}
+	if wrong > 10 {
+		t.Errorf("and %d more", wrong-10)
+	}
+}
+
+func TestTheTableNamesEveryStateAndEvent(t *testing.T) {
+	states, events := map[journal.State]bool{}, map[journal.EventKind]bool{}
+	for s := range everySituation() {
+		op, _, ev := s.build()
+		states[op.State], events[ev.Kind] = true, true
+	}
+	for _, state := range append([]journal.State{journal.Absent}, journal.States...) {
+		assert.True(t, states[state], state)
+	}
+	for kind := journal.EventKind(1); !strings.HasPrefix(kind.String(), "EventKind("); kind++ {
+		assert.True(t, events[kind], kind)
+	}
+}
+
+// transition is a row of the table.
+type transition struct {
+	text            string
+	when            []map[string]bool // one for each column; nil: all values
+	decision, state string
+	generation      int
+	used            bool
+}
+
+func (r transition) covers(s situation) bool {
+	for i, values := range r.when {
+		if values != nil && !values[s[i]] {
+			return false
+		}
+	}
+	return true
+}
+
+func readTransitions(t *testing.T, table string) []transition {
+	t.Helper()
+	var rows []transition
+	for line := range strings.Lines(table) {
+		when, then, found := strings.Cut(line, "→")
+		if !found {
+			require.Empty(t, strings.TrimSpace(line))
+			continue
+		}
+		row := transition{text: strings.TrimSpace(line)}
+		fields := strings.Fields(when)
+		require.Len(t, fields, len(situations), row.text)
+		for i, field := range fields {
+			row.when = append(row.when, nil)
+			if field == "*" {
+				continue
+			}
+			row.when[i] = map[string]bool{}
+			for value := range strings.SplitSeq(field, "|") {
+				require.Contains(t, situations[i].values, value, row.text)
+				row.when[i][value] = true
+			}
+		}
+		end := strings.Fields(then)
+		require.GreaterOrEqual(t, len(end), 2, row.text)
+		row.decision, row.state = end[0], end[1]
+		if len(end) > 2 {
+			require.Equal(t, []string{"+1"}, end[2:], row.text)
+			row.generation = 1
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// situation has one value for each column of situations.
+type situation [9]string
+
+func everySituation() func(yield func(situation) bool) {
+	return func(yield func(situation) bool) {
+		var s situation
+		var fill func(column int) bool
+		fill = func(column int) bool {
+			if column == len(s) {
+				return yield(s)
+			}
+			for _, value := range situations[column].values {
+				if s[column] = value; !fill(column + 1) {
+					return false
+				}
+			}
+			return true
+		}
+		fill(0)
+	}
+}
+
+func (s situation) build() (op journal.Operation, live bool, ev journal.Event) {
+	state, event, holder, claim, request, naming, ran, rule, outcome := s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8]
+	terms := map[string]journal.Terms{"now": guarded, "later": slow, "never": {}}[rule]
+	kind := map[string]journal.Naming{"named": journal.Named, "carried": journal.Carried, "generated": journal.Generated}[naming]
+
+	op = operation(kind, terms)
+	op.MayHaveRun = ran == "ran"
+	switch state {
+	case "absent":
+		op = journal.Operation{}
+	case "pending", "pending_told":
+		op.State, op.Told = journal.Pending, state == "pending_told"
+		op.DueAt, op.WakeAt = noon.Add(-time.Minute), noon.Add(-time.Minute)
+	case "in_flight":
+		op.State, op.Holder = journal.InFlight, "A"
+		op.Found = journal.Found{MayHaveRun: op.MayHaveRun, FirstSentAt: op.FirstSentAt}
+		op.MayHaveRun = true
+	case "completed", "tombstone":
+		op.State, op.MayHaveRun = journal.Completed, true
+		op.Answer, op.Tombstone = &journal.Answer{Generation: 1, Status: 201}, state == "tombstone"
+		if op.Tombstone {
+			op.Answer, outcome = nil, "delivered"
+		}
+	case "unknown":
+		op.State, op.MayHaveRun = journal.Unknown, true
+	case "cancelled", "by_hand":
+		op.State, op.MayHaveRun, op.ByHand = journal.Cancelled, false, state == "by_hand"
+	}
+	if op.State > journal.InFlight {
+		op.SettledAt = noon.Add(-100 * 24 * time.Hour)
+		op.Holder = "A"
+		if outcome == "delivered" {
+			op.Holder, op.Delivered = "", true
+		}
+	}
+
+	ev = journal.Event{At: noon, Last: noon, Session: "A", Claim: 2, Generation: 1, Answer: &journal.Answer{Status: 200}}
+	if claim == "stale" {
+		ev.Claim = 1
+	}
+	switch event {
+	case "begin":
+		ev = begin(kind, terms)
+		if request == "other" {
+			ev.Intent.Fingerprint = "another request"
+		}
+	case "claim", "claim_named_only":
+		ev.Kind, ev.Session, ev.NamedOnly = journal.EventClaim, "B", event == "claim_named_only"
+	case "complete":
+		ev.Kind = journal.EventComplete
+	case "complete_earlier", "refused_earlier":
+		ev.Kind, ev.Generation, ev.Answer.Refused = journal.EventComplete, 0, event == "refused_earlier"
+	case "park", "park_told":
+		ev.Kind, ev.Told = journal.EventPark, event == "park_told"
+	case "doubt":
+		ev.Kind = journal.EventDoubt
+	case "cancel":
+		ev.Kind = journal.EventCancel
+	case "cancel_unnumbered":
+		ev.Kind, ev.Claim = journal.EventCancel, 0
+		op.UpdatedAt = ev.At // the session's own Begin, whose number it never learned
+	case "resolve_executed":
+		ev.Kind, ev.Resolution = journal.EventResolve, journal.Executed
+	case "resolve_not_executed":
+		ev.Kind, ev.Resolution = journal.EventResolve, journal.NotExecuted
+	case "resolve_send_again":
+		ev.Kind, ev.Resolution, ev.Key = journal.EventResolve, journal.SendAgain, "its next key"
+	case "deliver":
+		ev.Kind = journal.EventDeliver
+	case "reap":
+		ev.Kind, ev.Keep = journal.EventReap, 90*24*time.Hour
+	case "reap_early":
+		ev.Kind, ev.Keep = journal.EventReap, 101*24*time.Hour
+	case "clock":
+		ev.Kind = journal.EventClock
+	}
+	return op, holder == "live", ev
+}
+
+// operation is one in its second generation and with its second claim, first sent
+// two hours before noon; its state is for the caller to say.
+func operation(naming journal.Naming, terms journal.Terms) journal.Operation {
+	return journal.Operation{
+		Handle: 7, Ref: journal.Ref{ID: "invoice-991/charge"}, Naming: naming, Provider: "stripe", Endpoint: "POST /v1/charges",
+		Key: "its key", KeyCarried: naming == journal.Carried, Generation: 1, Fingerprint: "the request", Terms: terms,
+		Request: journal.Request{Method: "POST", URL: "https://api.example.com/v1/charges", Body: []byte("amount=1")},
+		Claim:   2, FirstSentAt: noon.Add(-2 * time.Hour), LastEndedAt: noon.Add(-time.Minute),
+		Attempts: 3, CreatedAt: noon.Add(-3 * time.Hour), UpdatedAt: noon.Add(-time.Minute),
+	}
+}
+
+// begin asks at noon for what operation gives.
+func begin(naming journal.Naming, terms journal.Terms) journal.Event {
+	op := operation(naming, terms)
+	return journal.Event{
+		Kind: journal.EventBegin, Ref: op.Ref, At: noon, Last: noon, Session: "B",
+		Intent: &journal.Intent{
+			Naming: naming, Provider: op.Provider, Endpoint: op.Endpoint, Fingerprint: op.Fingerprint, Terms: terms, Request: op.Request,
+			Key: op.Key, KeyCarried: op.KeyCarried,
+		},
+	}
+}

@@ -1,0 +1,141 @@
+package journal
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Ref names an operation. The three parts together are its identity and are
+// never concatenated. Ref is comparable.
+type Ref struct {
+	Scope  string // the caller's namespace for names; "" by default
+	Parent string // the parent's key or name, for an operation that has one
+	ID     string // the caller's name for it; unnamed, its first key
+}
+
+// State is where an operation stands. The package documentation draws the
+// transitions; Next is their only definition.
+type State uint8
+
+const (
+	Absent    State = iota // the journal has no such operation
+	Pending                // held by nobody, due at a time
+	InFlight               // held by a claim of a session
+	Completed              // the answer is recorded, or was until it was reaped
+	Unknown                // may have taken effect, and resending can't tell
+	Cancelled              // provably without effect, given up
+)
+
+// States lists every state that a stored operation can have.
+var States = []State{Pending, InFlight, Completed, Unknown, Cancelled}
+
+var stateNames = [...]string{"absent", "pending", "in_flight", "completed", "unknown", "cancelled"}
+
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("State(%d)", s)
+}
+
+// Settled tells whether nothing more will be sent: completed or cancelled.
+func (s State) Settled() bool { return s == Completed || s == Cancelled }
+
+// Naming is how an operation got its ID.
+type Naming uint8
+
+const (
+	Named     Naming = iota // by the caller, or by a parent
+	Carried                 // unnamed; the ID is a key that the request already had
+	Generated               // unnamed; the ID is a key made for it
+)
+
+var namingNames = [...]string{"named", "carried", "generated"}
+
+func (n Naming) String() string {
+	if int(n) < len(namingNames) {
+		return namingNames[n]
+	}
+	return fmt.Sprintf("Naming(%d)", n)
+}
+
+// Request is what was frozen at Begin: every attempt sends these bytes.
+type Request struct {
+	Method string
+	URL    string      // without the withheld query parameters
+	Host   string      // the Host header where it differs from the URL's; else ""
+	Header http.Header // without the withheld headers
+	Body   []byte
+
+	WithheldHeaders []string // names of headers that carry credentials, canonical, sorted
+	WithheldQuery   []string // names of query parameters that do, sorted
+}
+
+// Answer is the recorded answer of an operation.
+type Answer struct {
+	Generation int // the life of the operation that it answers
+	Status     int
+	Header     http.Header // decoded, as net/http gave them; never Set-Cookie
+	Trailer    http.Header
+	Body       []byte
+
+	Omitted bool   // the body was over the limit, or is a secret, and was not kept
+	Cut     bool   // the body ended early, and the status line alone was the answer
+	Refused bool   // an executed refusal: the provider did its work and nothing took effect
+	Pointer string // names the resource, where the answer only says that it exists
+	ByHand  bool   // somebody asserted it (Resolve); no provider sent it
+}
+
+// Operation is the journal's record of one logical effect. Times are UTC with
+// a resolution of one millisecond; the zero time means "not yet".
+type Operation struct {
+	Handle int64 // the store's own, to find the row without a look-up; 0 before the first Apply
+
+	Ref
+	Naming      Naming
+	Provider    string // name of the contract it was begun under
+	Endpoint    string // pattern of the endpoint within it
+	Key         string // on the wire; "" where the endpoint takes none
+	KeyCarried  bool   // the request already had the key: somebody else made it
+	Generation  int    // counts from 0
+	Fingerprint string
+	Terms       Terms
+	Request     Request
+
+	State  State
+	Holder string // the session that holds it, or that has its undelivered outcome; else ""
+	Claim  int64  // number of the latest claim; 0 before the first
+
+	// MayHaveRun and FirstSentAt are written by the claim, before anything is
+	// sent. Found holds what that claim found: a park or a cancel goes back to it
+	// where the claim's own attempts are proven harmless.
+	MayHaveRun   bool
+	FirstSentAt  time.Time
+	Found        Found
+	LastEndedAt  time.Time // when the last attempt ended or, after a takeover, the takeover
+	WindowClosed bool      // FirstSentAt was stamped by a clock that ran ahead: never resent by window
+	BusySince    time.Time // since when the provider has been answering "in flight"
+
+	Attempts  int // on the wire, those of ended claims
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	SettledAt time.Time // when it got its present outcome
+	DueAt     time.Time // pending: not sent before this
+	WakeAt    time.Time // pending: when Resume and Run look at it next
+
+	Cause  string // why it is pending, unknown or cancelled; never a secret
+	Answer *Answer
+
+	Told          bool // its caller was told that it failed: unnamed, it is not sent in the background
+	ByHand        bool // cancelled by somebody's word: the next Begin starts a generation
+	Delivered     bool // its outcome reached somebody
+	Tombstone     bool // completed, and its answer was reaped
+	SecondEffects int  // answers of earlier generations that prove a second effect
+}
+
+// Found is what a claim found before it wrote its own.
+type Found struct {
+	MayHaveRun  bool
+	FirstSentAt time.Time
+}

@@ -1,0 +1,628 @@
+package journal_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// What Next writes beside the state, which the table of transitions leaves out.
+
+// inFlight is an operation that session A holds since before noon.
+func inFlight(naming journal.Naming, terms journal.Terms) journal.Operation {
+	op := operation(naming, terms)
+	op.State, op.Holder, op.MayHaveRun = journal.InFlight, "A", true
+	op.Found = journal.Found{FirstSentAt: op.FirstSentAt}
+	return op
+}
+
+// release ends A's claim at noon.
+func release(kind journal.EventKind) journal.Event {
+	return journal.Event{Kind: kind, At: noon, Last: noon, Session: "A", Claim: 2, Generation: 1}
+}
+
+func next(t *testing.T, op journal.Operation, live bool, ev journal.Event) (journal.Operation, journal.Decision) {
+	t.Helper()
+	op, decision, err := journal.Next(op, live, ev)
+	require.NoError(t, err)
+	return op, decision
+}
+
+func TestAFirstBeginRecordsTheIntentAndCountsAsSent(t *testing.T) {
+	ev := begin(journal.Carried, slow)
+	ev.At = noon.Add(123456 * time.Nanosecond)
+	op, decision := next(t, journal.Operation{}, false, ev)
+	assert.Equal(t, journal.Execute, decision)
+	assert.Equal(t, journal.Operation{
+		Ref: ev.Ref, Naming: journal.Carried, Provider: "stripe", Endpoint: "POST /v1/charges", Key: "its key", KeyCarried: true,
+		Fingerprint: "the request", Terms: slow, Request: ev.Intent.Request,
+		State: journal.InFlight, Holder: "B", Claim: 1, MayHaveRun: true, FirstSentAt: noon, CreatedAt: noon, UpdatedAt: noon,
+	}, op)
+}
+
+func TestALaterClaimKeepsTheFirstSendAndRemembersWhatItFound(t *testing.T) {
+	op := operation(journal.Named, guarded)
+	op.State, op.MayHaveRun, op.Told, op.Cause = journal.Pending, true, true, "503"
+	first := op.FirstSentAt
+	op, decision := next(t, op, false, journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"})
+	assert.Equal(t, journal.Execute, decision)
+	assert.Equal(t, first, op.FirstSentAt)
+	assert.Equal(t, journal.Found{MayHaveRun: true, FirstSentAt: first}, op.Found)
+	assert.False(t, op.Told)
+	assert.Empty(t, op.Cause)
+}
+
+func TestWhatAParkPutsBack(t *testing.T) {
+	before := noon.Add(-2 * time.Hour)
+	for _, tc := range []struct {
+		name         string
+		found        journal.Found
+		open, unsent bool
+		mayHaveRun   bool
+		firstSentAt  time.Time
+		endedNow     bool
+	}{
+		{"a first claim, nothing sent", journal.Found{}, false, true, false, time.Time{}, false},
+		{"a first claim, answered without effect", journal.Found{}, false, false, false, before, true},
+		{"a first claim, left open", journal.Found{}, true, false, true, before, true},
+		{"after harmless attempts, nothing sent", journal.Found{FirstSentAt: before}, false, true, false, before, false},
+		{"after an open attempt, nothing sent", journal.Found{MayHaveRun: true, FirstSentAt: before}, false, true, true, before, false},
+		{"after an open attempt, answered without effect", journal.Found{MayHaveRun: true, FirstSentAt: before}, false, false, true, before, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			op := inFlight(journal.Named, guarded)
+			op.Found = tc.found
+			ev := release(journal.EventPark)
+			ev.Open, ev.Unsent, ev.Attempts = tc.open, tc.unsent, 2
+			ended := op.LastEndedAt
+			if tc.endedNow {
+				ended = noon
+			}
+			op, _ = next(t, op, true, ev)
+			assert.Equal(t, journal.Pending, op.State)
+			assert.Equal(t, tc.mayHaveRun, op.MayHaveRun)
+			assert.Equal(t, tc.firstSentAt, op.FirstSentAt)
+			assert.Equal(t, ended, op.LastEndedAt)
+			assert.Equal(t, 5, op.Attempts)
+			assert.Empty(t, op.Holder)
+		})
+	}
+}
+
+func TestWhenAParkedOperationIsDue(t *testing.T) {
+	windowEnds := noon.Add(-2 * time.Hour).Add(23 * time.Hour)
+	for _, tc := range []struct {
+		name       string
+		naming     journal.Naming
+		terms      journal.Terms
+		change     func(op *journal.Operation, ev *journal.Event)
+		state      journal.State
+		due, wakes time.Time
+	}{
+		{"at once where no time is given", journal.Named, guarded, nil, journal.Pending, noon, noon},
+		{"at once where the time has passed", journal.Named, guarded, func(_ *journal.Operation, ev *journal.Event) {
+			ev.Due = noon.Add(-time.Hour)
+		}, journal.Pending, noon, noon},
+		{"at the time given", journal.Named, guarded, func(_ *journal.Operation, ev *journal.Event) {
+			ev.Due, ev.Open = noon.Add(time.Hour), true
+		}, journal.Pending, noon.Add(time.Hour), noon.Add(time.Hour)},
+		{"never, past the window", journal.Named, guarded, func(_ *journal.Operation, ev *journal.Event) {
+			ev.Due, ev.Open = windowEnds, true
+		}, journal.Unknown, time.Time{}, time.Time{}},
+		{"past the window, where nothing may have run", journal.Named, guarded, func(_ *journal.Operation, ev *journal.Event) {
+			ev.Due = windowEnds.Add(time.Hour)
+		}, journal.Pending, windowEnds.Add(time.Hour), windowEnds.Add(time.Hour)},
+		{"not before the handling time has passed", journal.Named, slow, func(_ *journal.Operation, ev *journal.Event) {
+			ev.Due, ev.Open = noon.Add(time.Minute), true
+		}, journal.Pending, noon.Add(10 * time.Minute), noon.Add(10 * time.Minute)},
+		{"after the handling time as given", journal.Named, slow, func(_ *journal.Operation, ev *journal.Event) {
+			ev.Due, ev.Open = noon.Add(time.Hour), true
+		}, journal.Pending, noon.Add(time.Hour), noon.Add(time.Hour)},
+		{"not before a clock that is behind has caught up", journal.Named, guarded, func(_ *journal.Operation, ev *journal.Event) {
+			ev.Last, ev.Open = noon.Add(5*time.Hour), true
+		}, journal.Pending, noon.Add(5 * time.Hour), noon.Add(5 * time.Hour)},
+		{"carried and told, left to its caller until the window ends", journal.Carried, guarded, func(_ *journal.Operation, ev *journal.Event) {
+			ev.Due, ev.Open, ev.Told = noon.Add(time.Minute), true, true
+		}, journal.Pending, noon.Add(time.Minute), windowEnds},
+		{"carried and told, never sent: a window from its creation", journal.Carried, guarded, func(op *journal.Operation, ev *journal.Event) {
+			op.Found, ev.Unsent, ev.Told = journal.Found{}, true, true
+		}, journal.Pending, noon, noon.Add(20 * time.Hour)},
+		{"carried and told by nobody, woken when due", journal.Carried, guarded, func(_ *journal.Operation, ev *journal.Event) {
+			ev.Due, ev.Open = noon.Add(time.Minute), true
+		}, journal.Pending, noon.Add(time.Minute), noon.Add(time.Minute)},
+		{"busy for a day", journal.Named, guarded, func(op *journal.Operation, ev *journal.Event) {
+			op.BusySince = noon.Add(-journal.MaxBusy)
+			op.Terms.Retention = 30 * 24 * time.Hour
+			ev.Open, ev.Busy = true, true
+		}, journal.Unknown, time.Time{}, time.Time{}},
+		{"busy for a millisecond less", journal.Named, guarded, func(op *journal.Operation, ev *journal.Event) {
+			op.BusySince = noon.Add(-journal.MaxBusy + time.Millisecond)
+			op.Terms.Retention = 30 * 24 * time.Hour
+			ev.Open, ev.Busy = true, true
+		}, journal.Pending, noon, noon},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			op, ev := inFlight(tc.naming, tc.terms), release(journal.EventPark)
+			if tc.change != nil {
+				tc.change(&op, &ev)
+			}
+			op, decision := next(t, op, true, ev)
+			assert.Equal(t, journal.Recorded, decision)
+			assert.Equal(t, tc.state, op.State)
+			assert.Equal(t, tc.due, op.DueAt)
+			assert.Equal(t, tc.wakes, op.WakeAt)
+		})
+	}
+}
+
+func TestBusyIsCountedFromTheFirstOfAnUnbrokenRow(t *testing.T) {
+	op, ev := inFlight(journal.Named, guarded), release(journal.EventPark)
+	ev.Open, ev.Busy = true, true
+	op, _ = next(t, op, true, ev)
+	assert.Equal(t, noon, op.BusySince)
+
+	claim := journal.Event{Kind: journal.EventClaim, At: noon.Add(time.Minute), Last: noon, Session: "A"}
+	op, _ = next(t, op, false, claim)
+	ev.Claim, ev.At = op.Claim, noon.Add(2*time.Minute)
+	op, _ = next(t, op, true, ev)
+	assert.Equal(t, noon, op.BusySince)
+
+	claim.At, ev.At = noon.Add(3*time.Minute), noon.Add(4*time.Minute)
+	op, _ = next(t, op, false, claim)
+	ev.Claim, ev.Busy = op.Claim, false
+	op, _ = next(t, op, true, ev)
+	assert.Zero(t, op.BusySince)
+}
+
+func TestNobodyElseReleasesAClaim(t *testing.T) {
+	for _, kind := range []journal.EventKind{journal.EventPark, journal.EventDoubt, journal.EventCancel} {
+		for _, tc := range []struct {
+			session string
+			claim   int64
+		}{{"B", 2}, {"", 2}, {"A", 1}, {"A", 3}, {"B", 0}} {
+			ev := release(kind)
+			ev.Session, ev.Claim = tc.session, tc.claim
+			op := inFlight(journal.Named, guarded)
+			after, decision := next(t, op, true, ev)
+			assert.Equal(t, journal.Stale, decision, "%v %v", kind, tc)
+			assert.Equal(t, op, after)
+		}
+		op := inFlight(journal.Named, guarded)
+		ev := release(kind)
+		ev.Claim, ev.At = 0, op.UpdatedAt
+		_, decision := next(t, op, true, ev)
+		assert.Equal(t, kind == journal.EventCancel, decision == journal.Recorded, "%v of an unnumbered claim", kind)
+		ev.At = ev.At.Add(time.Millisecond)
+		_, decision = next(t, op, true, ev)
+		assert.Equal(t, journal.Stale, decision, "%v of a claim that began at another time", kind)
+	}
+}
+
+func TestAnAnswerBelongsToWhoBroughtItUntilItIsDelivered(t *testing.T) {
+	ev := journal.Event{Kind: journal.EventComplete, At: noon, Last: noon, Session: "an older one", Claim: 1, Generation: 1,
+		Answer: &journal.Answer{Status: 201}, Attempts: 2}
+	op, _ := next(t, inFlight(journal.Named, guarded), true, ev)
+	assert.Equal(t, "an older one", op.Holder)
+	assert.False(t, op.Delivered)
+	assert.Equal(t, noon, op.SettledAt)
+	assert.Equal(t, 5, op.Attempts)
+	assert.Equal(t, &journal.Answer{Generation: 1, Status: 201}, op.Answer)
+	assert.Zero(t, ev.Answer.Generation, "the event's answer is not written to")
+
+	delivered, _ := next(t, op, true, journal.Event{Kind: journal.EventDeliver, At: noon})
+	assert.True(t, delivered.Delivered)
+	assert.Empty(t, delivered.Holder)
+
+	ev.Delivered = true
+	op, _ = next(t, inFlight(journal.Named, guarded), true, ev)
+	assert.True(t, op.Delivered, "nobody waits for it")
+	assert.Empty(t, op.Holder)
+}
+
+func TestAnOutcomeNobodyWaitsForIsDeliveredByAClaim(t *testing.T) {
+	op := operation(journal.Named, guarded)
+	op.State, op.Holder, op.Answer = journal.Completed, "A", &journal.Answer{Status: 201}
+	claim := journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"}
+
+	offered, decision := next(t, op, false, claim)
+	assert.Equal(t, journal.Offer, decision)
+	assert.Equal(t, "B", offered.Holder)
+	_, decision = next(t, offered, true, claim)
+	assert.Equal(t, journal.Wait, decision, "it is offered to one session at a time")
+
+	claim.Delivered = true
+	op, decision = next(t, op, false, claim)
+	assert.Equal(t, journal.Recorded, decision)
+	assert.True(t, op.Delivered)
+	assert.Empty(t, op.Holder)
+}
+
+func TestAnAnswerOfAnEarlierGenerationIsRecordedAsItsAnswer(t *testing.T) {
+	op := operation(journal.Named, guarded)
+	op.State, op.Cause = journal.Pending, "503"
+	ev := journal.Event{Kind: journal.EventComplete, At: noon, Last: noon, Session: "A", Claim: 1, Answer: &journal.Answer{Status: 201}}
+	op, _ = next(t, op, false, ev)
+	assert.Equal(t, journal.Completed, op.State)
+	assert.True(t, op.MayHaveRun)
+	assert.Empty(t, op.Cause)
+	assert.Equal(t, 0, op.Answer.Generation)
+	assert.Equal(t, 1, op.Generation)
+	assert.Zero(t, op.SecondEffects)
+}
+
+func TestAnAnswerOfAnEarlierGenerationThatComesTwiceIsNoSecondEffect(t *testing.T) {
+	op := operation(journal.Named, guarded)
+	op.State = journal.Pending
+	ev := journal.Event{Kind: journal.EventComplete, At: noon, Last: noon, Session: "A", Claim: 1, Answer: &journal.Answer{Status: 201}}
+	op, _ = next(t, op, false, ev)
+	op, decision := next(t, op, false, ev)
+	assert.Equal(t, journal.Replay, decision, "the recorded answer is of this very generation")
+	assert.Zero(t, op.SecondEffects)
+}
+
+func TestASecondEffectIsCountedAndTheNewerLifeGoesOn(t *testing.T) {
+	op := inFlight(journal.Named, guarded)
+	ev := journal.Event{Kind: journal.EventComplete, At: noon, Last: noon, Session: "A", Claim: 1, Answer: &journal.Answer{Status: 201}}
+	after, decision := next(t, op, true, ev)
+	assert.Equal(t, journal.SecondEffect, decision)
+	op.SecondEffects, op.UpdatedAt = 1, noon
+	assert.Equal(t, op, after)
+}
+
+func TestAnotherRequestAfterACancelIsTheNextGeneration(t *testing.T) {
+	op := operation(journal.Named, guarded)
+	op.State, op.BusySince, op.WindowClosed = journal.Cancelled, noon, true
+	ev := begin(journal.Named, slow)
+	ev.Intent.Fingerprint, ev.Intent.Request.Body = "another request", []byte("amount=2")
+	ev.Intent.NextKey = func(generation int) string {
+		assert.Equal(t, 2, generation)
+		return "its next key"
+	}
+	op, decision := next(t, op, false, ev)
+	assert.Equal(t, journal.Execute, decision)
+	assert.Equal(t, 2, op.Generation)
+	assert.Equal(t, int64(3), op.Claim)
+	assert.Equal(t, "its next key", op.Key)
+	assert.Equal(t, "another request", op.Fingerprint)
+	assert.Equal(t, slow, op.Terms, "a new life is under the terms of its own Begin")
+	assert.Equal(t, ev.Intent.Request, op.Request)
+	assert.Equal(t, noon, op.FirstSentAt)
+	assert.Equal(t, journal.Found{}, op.Found)
+	assert.Zero(t, op.Attempts)
+	assert.Zero(t, op.BusySince)
+	assert.False(t, op.WindowClosed)
+}
+
+func TestAGenerationThatKeepsItsKeyKeepsTheTimeThatItWasFirstSent(t *testing.T) {
+	// The provider may date a key from a refusal, and it
+	// knows nothing of generations.
+	first := noon.Add(-22 * time.Hour)
+	t.Run("another request under a carried key", func(t *testing.T) {
+		op := operation(journal.Carried, guarded)
+		op.State, op.FirstSentAt = journal.Cancelled, first
+		ev := begin(journal.Carried, guarded)
+		ev.Intent.Fingerprint = "another request"
+		op, _ = next(t, op, false, ev)
+		require.Equal(t, "its key", op.Key)
+		assert.Equal(t, first, op.FirstSentAt)
+	})
+	t.Run("a carried key that is sent again by resolution", func(t *testing.T) {
+		op := operation(journal.Carried, guarded)
+		op.State, op.MayHaveRun, op.FirstSentAt = journal.Unknown, true, first
+		ev := journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: journal.SendAgain}
+		op, _ = next(t, op, false, ev)
+		require.Equal(t, "its key", op.Key)
+		assert.Equal(t, first, op.FirstSentAt)
+	})
+}
+
+func TestTheSameRequestAfterACancelIsTheSameGeneration(t *testing.T) {
+	op := operation(journal.Named, guarded)
+	op.State, op.Holder = journal.Cancelled, "A"
+	first := op.FirstSentAt
+	op, _ = next(t, op, false, begin(journal.Named, slow))
+	assert.Equal(t, 1, op.Generation)
+	assert.Equal(t, "its key", op.Key)
+	assert.Equal(t, first, op.FirstSentAt)
+	assert.Equal(t, journal.Found{FirstSentAt: first}, op.Found)
+	assert.Equal(t, guarded.Narrow(slow), op.Terms)
+}
+
+func TestALaterBeginNarrowsTheTerms(t *testing.T) {
+	op := operation(journal.Named, guarded)
+	op.State, op.MayHaveRun = journal.Pending, true
+	op, decision := next(t, op, false, begin(journal.Named, journal.Terms{}))
+	assert.Equal(t, journal.Stop, decision)
+	assert.Equal(t, journal.Unknown, op.State)
+	assert.Equal(t, guarded.Narrow(journal.Terms{}), op.Terms)
+}
+
+func TestATakeoverDatesTheLastAttemptAndIsToldToNobody(t *testing.T) {
+	op := inFlight(journal.Carried, slow)
+	op.Told = true
+	op, decision := next(t, op, false, journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"})
+	assert.Equal(t, journal.Later, decision)
+	assert.Equal(t, noon, op.LastEndedAt)
+	assert.Equal(t, noon.Add(10*time.Minute), op.DueAt)
+	assert.Equal(t, op.DueAt, op.WakeAt)
+	assert.NotEmpty(t, op.Cause)
+
+	op, decision = next(t, op, false, journal.Event{Kind: journal.EventClaim, At: op.DueAt, Last: op.DueAt, Session: "B"})
+	assert.Equal(t, journal.Execute, decision, "its caller died with its process and was told nothing")
+	assert.True(t, op.Found.MayHaveRun)
+}
+
+func TestACallerThatIsToldToComeLaterIsTheOneToSendACarriedKey(t *testing.T) {
+	// An unnamed operation whose caller was told that it
+	// failed is never sent in the background.
+	due := noon.Add(time.Minute)
+	claim := journal.Event{Kind: journal.EventClaim, At: noon.Add(time.Hour), Last: noon, Session: "B"}
+	t.Run("parked in the background, then asked for", func(t *testing.T) {
+		op := operation(journal.Carried, guarded)
+		op.State, op.MayHaveRun, op.DueAt, op.WakeAt = journal.Pending, true, due, due
+		op, decision := next(t, op, false, begin(journal.Carried, guarded))
+		require.Equal(t, journal.Later, decision)
+		_, decision = next(t, op, false, claim)
+		assert.NotEqual(t, journal.Execute, decision)
+	})
+	t.Run("taken over by a caller before its handling time has passed", func(t *testing.T) {
+		op, decision := next(t, inFlight(journal.Carried, slow), false, begin(journal.Carried, slow))
+		require.Equal(t, journal.Later, decision)
+		_, decision = next(t, op, false, claim)
+		assert.NotEqual(t, journal.Execute, decision)
+	})
+}
+
+func TestAResolutionWithoutAnAnswerSaysThatItWasByHand(t *testing.T) {
+	op := operation(journal.Named, guarded)
+	op.State, op.MayHaveRun = journal.Unknown, true
+	ev := journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: journal.Executed}
+	after, _ := next(t, op, false, ev)
+	assert.Equal(t, &journal.Answer{Generation: 1, ByHand: true, Omitted: true}, after.Answer)
+
+	ev.Answer = &journal.Answer{Status: 201, Pointer: "ch_1"}
+	after, _ = next(t, op, false, ev)
+	assert.Equal(t, &journal.Answer{Generation: 1, Status: 201, Pointer: "ch_1"}, after.Answer)
+}
+
+func TestANameThatIsResolvedAsNotExecutedIsFreeInItsNextGeneration(t *testing.T) {
+	op := operation(journal.Named, guarded)
+	op.State, op.MayHaveRun = journal.Unknown, true
+	op, _ = next(t, op, false, journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: journal.NotExecuted, Delivered: true})
+	assert.Equal(t, journal.Cancelled, op.State)
+	assert.True(t, op.ByHand)
+	assert.False(t, op.MayHaveRun)
+	assert.True(t, op.Delivered)
+	assert.NotEmpty(t, op.Cause)
+
+	ev := begin(journal.Named, guarded)
+	ev.Intent.NextKey = func(int) string { return "its next key" }
+	op, decision := next(t, op, false, ev)
+	assert.Equal(t, journal.Execute, decision)
+	assert.Equal(t, 2, op.Generation)
+	assert.Equal(t, "its next key", op.Key)
+	assert.False(t, op.ByHand)
+}
+
+func TestTheKeyOfAGenerationThatIsSentAgain(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		naming    journal.Naming
+		old, next string
+		want      string
+		invalid   bool
+	}{
+		{"a new one", journal.Named, "its key", "its next key", "its next key", false},
+		{"a named operation needs one", journal.Named, "its key", "", "", true},
+		{"a generated one needs one", journal.Generated, "its key", "", "", true},
+		{"a carried one stays", journal.Carried, "its key", "its next key", "its key", false},
+		{"without a key there is none", journal.Named, "", "its next key", "", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			op := operation(tc.naming, guarded)
+			op.State, op.MayHaveRun, op.Told, op.Key, op.SettledAt = journal.Unknown, true, true, tc.old, noon
+			ev := journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: journal.SendAgain, Key: tc.next}
+			after, _, err := journal.Next(op, false, ev)
+			if tc.invalid {
+				require.ErrorIs(t, err, journal.ErrInvalidEvent)
+				assert.Equal(t, op, after)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, tc.want, after.Key)
+			assert.Equal(t, 2, after.Generation)
+			assert.Equal(t, noon, after.DueAt)
+			assert.False(t, after.MayHaveRun)
+			assert.False(t, after.Told)
+			assert.Zero(t, after.SettledAt)
+		})
+	}
+}
+
+func TestATombstoneKeepsWhatTellsTheNameAndNothingElse(t *testing.T) {
+	op := operation(journal.Named, guarded)
+	op.State, op.Delivered, op.SettledAt, op.Answer = journal.Completed, true, noon, &journal.Answer{Status: 201}
+	reap := journal.Event{Kind: journal.EventReap, At: noon.Add(24*time.Hour - time.Millisecond)}
+	same, decision := next(t, op, false, reap)
+	assert.Equal(t, journal.Ignored, decision, "never before the retention has passed")
+	assert.Equal(t, op, same)
+
+	reap.At = noon.Add(24 * time.Hour)
+	op, decision = next(t, op, false, reap)
+	assert.Equal(t, journal.Recorded, decision)
+	assert.True(t, op.Tombstone)
+	assert.Nil(t, op.Answer)
+	assert.Equal(t, journal.Request{}, op.Request)
+	assert.Equal(t, "invoice-991/charge", op.ID)
+}
+
+func TestAClockBehindClosesTheWindowOfWhatWasSentLaterThanItSays(t *testing.T) {
+	behind := journal.Event{Kind: journal.EventClock, At: noon.Add(-2*time.Hour - time.Millisecond), Last: noon}
+	for _, tc := range []struct {
+		name   string
+		change func(op *journal.Operation, ev *journal.Event)
+		closed bool
+	}{
+		{"sent later than the clock", nil, true},
+		{"sent at the clock's time", func(_ *journal.Operation, ev *journal.Event) { ev.At = noon.Add(-2 * time.Hour) }, false},
+		{"behind by the margin", func(op *journal.Operation, ev *journal.Event) {
+			op.FirstSentAt, ev.At = noon, noon.Add(-time.Hour)
+		}, false},
+		{"behind by a millisecond more", func(op *journal.Operation, ev *journal.Event) {
+			op.FirstSentAt, ev.At = noon, noon.Add(-time.Hour-time.Millisecond)
+		}, true},
+		{"pending", func(op *journal.Operation, _ *journal.Event) { op.State, op.Holder = journal.Pending, "" }, true},
+		{"unknown", func(op *journal.Operation, _ *journal.Event) { op.State, op.Holder = journal.Unknown, "" }, true},
+		{"completed", func(op *journal.Operation, _ *journal.Event) { op.State, op.Holder = journal.Completed, "" }, false},
+		{"never sent", func(op *journal.Operation, _ *journal.Event) { op.FirstSentAt = time.Time{} }, false},
+		{"by an event that is stale", func(_ *journal.Operation, ev *journal.Event) { ev.Kind = journal.EventPark }, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			op, ev := inFlight(journal.Named, guarded), behind
+			if tc.change != nil {
+				tc.change(&op, &ev)
+			}
+			want := op
+			want.WindowClosed = tc.closed
+			after, _ := next(t, op, true, ev)
+			assert.Equal(t, want, after)
+		})
+	}
+}
+
+func TestAClockThatRanAheadDatesNoWindowThroughACancel(t *testing.T) {
+	// Sent and refused under a clock five hours ahead, then cancelled; the clock is
+	// put right and the same request is asked again: its key is as old as its next
+	// attempt, not five hours younger.
+	op := operation(journal.Named, guarded)
+	op.State, op.Delivered, op.FirstSentAt = journal.Cancelled, true, noon.Add(5*time.Hour)
+	ev := begin(journal.Named, guarded)
+	ev.Last = noon.Add(5 * time.Hour)
+	op, decision := next(t, op, false, ev)
+	require.Equal(t, journal.Execute, decision)
+	assert.True(t, op.WindowClosed || !op.FirstSentAt.After(noon), "first sent at noon, recorded as %v with an open window", op.FirstSentAt)
+}
+
+func TestAMarginThatABeginNarrowsCountsForItsOwnClaim(t *testing.T) {
+	// First sent, and refused, under a clock that is put back by half an hour: less
+	// than the margin of the old terms, more than the quarter hour of the new.
+	narrow := guarded
+	narrow.Retention = time.Hour
+	for _, state := range []journal.State{journal.Pending, journal.Cancelled} {
+		op := operation(journal.Named, guarded)
+		op.State, op.FirstSentAt = state, noon.Add(30*time.Minute)
+		ev := begin(journal.Named, narrow)
+		ev.Last = noon.Add(30 * time.Minute)
+		op, decision := next(t, op, false, ev)
+		require.Equal(t, journal.Execute, decision, state)
+		assert.True(t, op.WindowClosed, "%v: first sent at noon, recorded as %v", state, op.FirstSentAt)
+	}
+}
+
+func TestAWindowThatIsPutBackIsNotClosed(t *testing.T) {
+	// Claimed under a clock five hours ahead, and nothing left the machine: the
+	// stamp that closed the window is gone with the claim.
+	op := inFlight(journal.Named, guarded)
+	op.Found, op.FirstSentAt = journal.Found{}, noon.Add(5*time.Hour)
+	ev := release(journal.EventPark)
+	ev.Last, ev.Unsent = noon.Add(5*time.Hour), true
+	op, _ = next(t, op, true, ev)
+	require.Zero(t, op.FirstSentAt)
+	assert.False(t, op.WindowClosed)
+}
+
+func TestHandlingTimeCountsFromTheLaterOfTheClockAndTheJournal(t *testing.T) {
+	// The clock was put back by half an hour, which is less than the margin. Now, by
+	// the resend rule, is the journal's noon: the provider may work until 12:10.
+	halfPast := noon.Add(-30 * time.Minute)
+	t.Run("after a takeover", func(t *testing.T) {
+		ev := begin(journal.Named, slow)
+		ev.At = halfPast
+		op, decision := next(t, inFlight(journal.Named, slow), false, ev)
+		assert.Equal(t, journal.Later, decision)
+		assert.Equal(t, noon.Add(10*time.Minute), op.DueAt)
+	})
+	t.Run("after a park", func(t *testing.T) {
+		ev := release(journal.EventPark)
+		ev.At, ev.Open = halfPast, true
+		op, _ := next(t, inFlight(journal.Named, slow), true, ev)
+		assert.Equal(t, noon.Add(10*time.Minute), op.DueAt)
+	})
+}
+
+func TestEventsThatAreRefused(t *testing.T) {
+	answer := &journal.Answer{Status: 201}
+	for _, tc := range []struct {
+		name string
+		ev   journal.Event
+	}{
+		{"no kind", journal.Event{}},
+		{"a kind of a later release", journal.Event{Kind: 99}},
+		{"a Begin without an intent", journal.Event{Kind: journal.EventBegin, Session: "B"}},
+		{"a Begin without a session", journal.Event{Kind: journal.EventBegin, Intent: &journal.Intent{}}},
+		{"a Claim without a session", journal.Event{Kind: journal.EventClaim}},
+		{"a Complete without an answer", journal.Event{Kind: journal.EventComplete, Claim: 2, Generation: 1}},
+		{"a Complete without a claim", journal.Event{Kind: journal.EventComplete, Generation: 1, Answer: answer}},
+		{"a Complete under a claim to come", journal.Event{Kind: journal.EventComplete, Claim: 3, Generation: 1, Answer: answer}},
+		{"a Complete of a generation to come", journal.Event{Kind: journal.EventComplete, Claim: 2, Generation: 2, Answer: answer}},
+		{"a Complete of no generation", journal.Event{Kind: journal.EventComplete, Claim: 2, Generation: -1, Answer: answer}},
+		{"a Park that is open and unsent", journal.Event{Kind: journal.EventPark, Session: "A", Claim: 2, Open: true, Unsent: true}},
+		{"a Resolve without a resolution", journal.Event{Kind: journal.EventResolve}},
+		{"a Resolve of a later release", journal.Event{Kind: journal.EventResolve, Resolution: 99}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			op := inFlight(journal.Named, guarded)
+			tc.ev.At, tc.ev.Last = noon, noon
+			after, decision, err := journal.Next(op, false, tc.ev)
+			var refused *journal.EventError
+			require.ErrorAs(t, err, &refused)
+			require.ErrorIs(t, err, journal.ErrInvalidEvent)
+			assert.Equal(t, tc.ev.Kind, refused.Kind)
+			assert.Equal(t, journal.InFlight, refused.State)
+			assert.NotEmpty(t, refused.Reason)
+			assert.Contains(t, err.Error(), "in_flight")
+			assert.Equal(t, journal.Ignored, decision)
+			assert.Equal(t, op, after)
+		})
+	}
+}
+
+func TestStatesEventsAndDecisionsHaveNames(t *testing.T) {
+	assert.Equal(t, "absent", journal.Absent.String())
+	assert.Equal(t, "State(9)", journal.State(9).String())
+	assert.Equal(t, "generated", journal.Generated.String())
+	assert.Equal(t, "Naming(9)", journal.Naming(9).String())
+	assert.Equal(t, "clock", journal.EventClock.String())
+	assert.Equal(t, "EventKind(0)", journal.EventKind(0).String())
+	assert.Equal(t, "EventKind(99)", journal.EventKind(99).String())
+	assert.Equal(t, "offer", journal.Offer.String())
+	assert.Equal(t, "Decision(99)", journal.Decision(99).String())
+	for _, state := range journal.States {
+		assert.Equal(t, state == journal.Completed || state == journal.Cancelled, state.Settled(), state)
+	}
+}
+
+func TestADeliveryIsOfTheOutcomeThatItNames(t *testing.T) {
+	op := operation(journal.Named, guarded)
+	op.State, op.Delivered = journal.Completed, false
+	op.Answer = &journal.Answer{Status: 200}
+	for _, tc := range []struct {
+		outcome    journal.State
+		generation int
+		want       journal.Decision
+	}{
+		{journal.Unknown, op.Generation, journal.Ignored},
+		{journal.Completed, op.Generation - 1, journal.Ignored},
+		{journal.Completed, op.Generation, journal.Recorded},
+		{journal.Absent, 0, journal.Recorded},
+	} {
+		ev := journal.Event{Kind: journal.EventDeliver, At: noon, Last: noon, Outcome: tc.outcome, Generation: tc.generation}
+		after, decision := next(t, op, true, ev)
+		assert.Equal(t, tc.want, decision, "%v", tc)
+		assert.Equal(t, tc.want == journal.Recorded, after.Delivered)
+	}
+}

@@ -1,0 +1,167 @@
+package journal
+
+import (
+	"fmt"
+	"time"
+)
+
+// Dedup grades what a provider recognises by a key it has seen.
+type Dedup uint8
+
+const (
+	// DedupNothing: there is no key, or nothing is promised of it.
+	DedupNothing Dedup = iota
+	// DedupSuccesses: a success is recognised; after a failure the same key
+	// executes again. A lost answer may have been a failure with an effect, so
+	// this proves nothing of an ambiguous attempt.
+	DedupSuccesses
+	// DedupCleanFailures: a success is recognised, and a failure leaves nothing
+	// behind or is completed by the repeat.
+	DedupCleanFailures
+	// DedupEverything: whatever the first request led to is recognised.
+	DedupEverything
+)
+
+var dedupNames = [...]string{"nothing", "successes", "clean_failures", "everything"}
+
+func (d Dedup) String() string {
+	if int(d) < len(dedupNames) {
+		return dedupNames[d]
+	}
+	return fmt.Sprintf("Dedup(%d)", d)
+}
+
+// Terms is what the resend rule needs to know of the provider. It is frozen in
+// the operation at Begin; later claims may narrow it, never widen it.
+type Terms struct {
+	Dedup     Dedup
+	Retention time.Duration // how long the provider remembers a key; 0: nothing is promised
+	Guard     bool          // a second request is not executed while the first is worked on
+	Handling  time.Duration // without a guard: the longest that a request is worked on; 0: not stated
+}
+
+// Narrow returns the stricter of t and u, clause by clause.
+func (t Terms) Narrow(u Terms) Terms {
+	return Terms{
+		Dedup:     min(t.Dedup, u.Dedup),
+		Retention: min(t.Retention, u.Retention),
+		Guard:     t.Guard && u.Guard,
+		Handling:  stricterHandling(t, u),
+	}
+}
+
+// stricterHandling takes the longer time, except that "not stated" is stricter
+// than any, and that a side with a guard has no need to state one.
+func stricterHandling(t, u Terms) time.Duration {
+	switch {
+	case t.Guard && u.Guard:
+		return max(t.Handling, u.Handling)
+	case t.Guard:
+		return u.Handling
+	case u.Guard:
+		return t.Handling
+	case t.Handling <= 0 || u.Handling <= 0:
+		return 0
+	}
+	return max(t.Handling, u.Handling)
+}
+
+// Window is how long after the first send a resend is safe: the retention less
+// the margin. It is 0 where resending is never proven safe.
+func (t Terms) Window() time.Duration {
+	if t.Dedup < DedupCleanFailures || t.Retention <= 0 || (!t.Guard && t.Handling <= 0) {
+		return 0
+	}
+	return t.Retention - t.Margin()
+}
+
+// Margin is what is kept of the retention for clocks that disagree and requests
+// that dawdle: a quarter of it, at most an hour.
+func (t Terms) Margin() time.Duration {
+	return min(t.Retention/4, time.Hour)
+}
+
+// Question is everything that the resend rule looks at.
+type Question struct {
+	MayHaveRun   bool
+	Terms        Terms
+	FirstSentAt  time.Time // when the first attempt of this generation may have left
+	LastEndedAt  time.Time // when our last attempt ended or, after a takeover, the takeover
+	WindowClosed bool
+	Clock        time.Time // the asker's
+	Last         time.Time // the latest time that the journal has seen
+
+	// Idempotent: the asker is the caller's own call, which is still running, and
+	// the method is idempotent by RFC 9110 section 9.2.2, and the operation is
+	// neither named nor keyed.
+	Idempotent bool
+}
+
+// Permission is the resend rule's answer.
+type Permission struct {
+	Answer PermissionAnswer
+	At     time.Time // for NotBefore
+}
+
+// PermissionAnswer is one of SendNow, NotBefore and Never.
+type PermissionAnswer uint8
+
+const (
+	Never     PermissionAnswer = iota // resending is not proven safe, and waiting will not prove it
+	NotBefore                         // safe from Permission.At on, as far as is known
+	SendNow                           // safe
+)
+
+var permissionNames = [...]string{"never", "not before", "now"}
+
+func (p PermissionAnswer) String() string {
+	if int(p) < len(permissionNames) {
+		return permissionNames[p]
+	}
+	return fmt.Sprintf("PermissionAnswer(%d)", p)
+}
+
+// MaySend is the resend rule: the one place that decides whether an operation
+// may be sent, first or again. It is pure. It says SendNow if and only if
+//
+//   - nothing may have run; or
+//   - the provider deduplicates this call by its key, and the window that began
+//     with the first send is still open; or
+//   - the caller's own call is running, and its method is idempotent and neither
+//     named nor keyed.
+//
+// A provider without an in-flight guard might execute a second request beside
+// the first, so its window opens only once the stated handling time has passed.
+// A clock behind the journal's by more than the margin proves nothing about the
+// window until it has caught up.
+func MaySend(q Question) Permission {
+	if !q.MayHaveRun || q.Idempotent {
+		return Permission{Answer: SendNow}
+	}
+	if q.Terms.Window() == 0 || q.WindowClosed || q.FirstSentAt.IsZero() {
+		return Permission{Answer: Never}
+	}
+	behind := q.Last.Sub(q.Clock) > q.Terms.Margin()
+	if behind && q.FirstSentAt.After(q.Clock) {
+		return Permission{Answer: Never}
+	}
+	now := later(q.Clock, q.Last)
+	at := now
+	if !q.Terms.Guard {
+		at = later(at, q.LastEndedAt.Add(q.Terms.Handling))
+	}
+	if !at.Before(q.FirstSentAt.Add(q.Terms.Window())) {
+		return Permission{Answer: Never}
+	}
+	if behind || at.After(now) {
+		return Permission{Answer: NotBefore, At: at}
+	}
+	return Permission{Answer: SendNow}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
