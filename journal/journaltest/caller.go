@@ -1,0 +1,178 @@
+package journaltest
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// noon is the time at which the tests' clock begins.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// stripeLike is a contract under which a resend is safe for 23 hours.
+var stripeLike = journal.Terms{Dedup: journal.DedupEverything, Retention: 24 * time.Hour, Guard: true}
+
+// caller asks a journal for things in one session, at a time that the test moves.
+type caller struct {
+	t       *testing.T
+	journal journal.Journal
+	session journal.Session
+	now     time.Time
+}
+
+func newCaller(t *testing.T, j journal.Journal) *caller {
+	t.Helper()
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	return &caller{t: t, journal: j, session: s, now: noon}
+}
+
+func named(id string) journal.Ref { return journal.Ref{ID: id} }
+
+// intent is what a small POST wants recorded, with the ID as its fingerprint.
+func intent(ref journal.Ref, naming journal.Naming) *journal.Intent {
+	return &journal.Intent{
+		Naming:      naming,
+		Provider:    "ledger",
+		Endpoint:    "POST /charges",
+		Fingerprint: "v1:" + ref.ID,
+		Terms:       stripeLike,
+		Key:         "key-of-" + ref.ID,
+		Request: journal.Request{
+			Method: http.MethodPost,
+			URL:    "https://ledger.example.com/charges",
+			Header: http.Header{"Content-Type": {"application/json"}},
+			Body:   []byte(`{"amount":100}`),
+		},
+	}
+}
+
+func (c *caller) event(kind journal.EventKind) journal.Event {
+	return journal.Event{Kind: kind, At: c.now, Session: c.session.ID()}
+}
+
+func (c *caller) apply(ev journal.Event) journal.Result {
+	c.t.Helper()
+	result, err := c.journal.Apply(c.t.Context(), ev)
+	require.NoError(c.t, err)
+	return result
+}
+
+func (c *caller) decide(ev journal.Event, want journal.Decision) journal.Operation {
+	c.t.Helper()
+	result := c.apply(ev)
+	require.Equal(c.t, want.String(), result.Decision.String())
+	return result.Operation
+}
+
+func (c *caller) beginEvent(ref journal.Ref) journal.Event {
+	ev := c.event(journal.EventBegin)
+	ev.Ref, ev.Intent = ref, intent(ref, journal.Named)
+	return ev
+}
+
+// begin begins a named operation and holds it.
+func (c *caller) begin(ref journal.Ref) journal.Operation {
+	c.t.Helper()
+	return c.decide(c.beginEvent(ref), journal.Execute)
+}
+
+// generate begins an operation with a key that was just generated.
+func (c *caller) generate(key string) journal.Operation {
+	c.t.Helper()
+	ev := c.event(journal.EventBegin)
+	ev.Ref, ev.New, ev.Intent = named(key), true, intent(named(key), journal.Generated)
+	ev.Intent.Key = key
+	return c.decide(ev, journal.Execute)
+}
+
+// of is an event made under the operation's current claim.
+func (c *caller) of(kind journal.EventKind, op journal.Operation) journal.Event {
+	ev := c.event(kind)
+	ev.Ref, ev.Handle, ev.Claim, ev.Generation = op.Ref, op.Handle, op.Claim, op.Generation
+	return ev
+}
+
+func (c *caller) completeEvent(op journal.Operation) journal.Event {
+	ev := c.of(journal.EventComplete, op)
+	ev.Attempts = 1
+	ev.Answer = &journal.Answer{
+		Generation: op.Generation,
+		Status:     http.StatusCreated,
+		Header:     http.Header{"Request-Id": {"req_1"}},
+		Body:       []byte(`{"paid":true}`),
+	}
+	return ev
+}
+
+// complete records an answer that is still to be delivered.
+func (c *caller) complete(op journal.Operation) journal.Operation {
+	c.t.Helper()
+	return c.decide(c.completeEvent(op), journal.Recorded)
+}
+
+// completeDelivered records an answer that nobody waits for.
+func (c *caller) completeDelivered(op journal.Operation) journal.Operation {
+	c.t.Helper()
+	ev := c.completeEvent(op)
+	ev.Delivered = true
+	return c.decide(ev, journal.Recorded)
+}
+
+// park gives the operation up until due, with an attempt that may have run.
+func (c *caller) park(op journal.Operation, due time.Time) journal.Operation {
+	c.t.Helper()
+	ev := c.of(journal.EventPark, op)
+	ev.Due, ev.Open, ev.Attempts, ev.Cause = due, true, 1, "503"
+	return c.decide(ev, journal.Recorded)
+}
+
+func (c *caller) get(ref journal.Ref) journal.Operation {
+	c.t.Helper()
+	op, err := c.journal.Get(c.t.Context(), ref)
+	require.NoError(c.t, err)
+	return op
+}
+
+// flush commits something, so that what rides on a commit is there to see.
+func (c *caller) flush() {
+	c.t.Helper()
+	c.generate("flush-" + c.session.ID() + "-" + time.Now().Format(time.RFC3339Nano))
+}
+
+func (c *caller) claim(limit int) []journal.Result {
+	c.t.Helper()
+	results, err := c.journal.Claim(c.t.Context(), c.event(journal.EventClaim), limit)
+	require.NoError(c.t, err)
+	return results
+}
+
+func (c *caller) list(filter journal.Filter) []journal.Operation {
+	c.t.Helper()
+	var ops []journal.Operation
+	for op, err := range c.journal.List(c.t.Context(), filter) {
+		require.NoError(c.t, err)
+		ops = append(ops, op)
+	}
+	return ops
+}
+
+func ids(ops []journal.Operation) []string {
+	names := make([]string, len(ops))
+	for i, op := range ops {
+		names[i] = op.ID
+	}
+	return names
+}
+
+func claimed(results []journal.Result) []string {
+	names := make([]string, len(results))
+	for i, result := range results {
+		names[i] = result.Operation.ID
+	}
+	return names
+}

@@ -1,0 +1,136 @@
+package journaltest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+var clockTests = []test{
+	{"the last time never goes back", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		result := c.apply(c.beginEvent(named("a")))
+		assert.Equal(t, noon, result.Last)
+		c.now = noon.Add(-time.Minute)
+		result = c.apply(c.beginEvent(named("b")))
+		assert.Equal(t, noon, result.Last)
+		c.now = noon.Add(time.Minute)
+		result = c.apply(c.beginEvent(named("c")))
+		assert.Equal(t, noon.Add(time.Minute), result.Last)
+		c.now = noon
+		c.complete(result.Operation)
+		if h.Reopen == nil {
+			return
+		}
+		next := newCaller(t, h.Reopen(t))
+		next.now = noon.Add(-time.Hour)
+		assert.Equal(t, noon.Add(time.Minute), next.apply(next.beginEvent(named("d"))).Last)
+	}},
+	{"the last time is kept although what showed it is gone", func(t *testing.T, h Harness) {
+		if h.Reopen == nil {
+			t.Skip("the store keeps nothing")
+		}
+		c := newCaller(t, h.Journal)
+		old := c.begin(named("old"))
+		c.begin(named("newer"))
+		c.now = noon.Add(48 * time.Hour)
+		c.completeDelivered(old)
+		next := newCaller(t, h.Reopen(t))
+		assert.Equal(t, noon.Add(48*time.Hour), next.apply(next.beginEvent(named("d"))).Last)
+		next.now = noon.Add(96 * time.Hour)
+		require.Equal(t, 0, next.reap(96*time.Hour, 10))
+	}},
+	{"a clock that fell behind closes the windows of what was stamped later, for good", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		c.park(c.begin(named("before")), noon)
+		c.now = noon.Add(10 * time.Hour) // the clock runs ahead
+		c.park(c.begin(named("pending")), c.now)
+		flying := c.begin(named("in flight"))
+		c.decide(c.of(journal.EventDoubt, c.begin(named("unknown"))), journal.Recorded)
+		c.complete(c.begin(named("completed")))
+		generated := c.generate("generated")
+
+		c.now = noon.Add(time.Minute) // and is set right
+		c.begin(named("any other"))
+		for id, closed := range map[string]bool{"before": false, "pending": true, "in flight": true, "unknown": true,
+			"completed": false, "generated": true, "any other": false} {
+			assert.Equal(t, closed, c.get(named(id)).WindowClosed, id)
+		}
+		op := c.decide(c.beginEvent(named("pending")), journal.Stop)
+		assert.Equal(t, journal.Unknown, op.State)
+		later := c.decide(c.beginEvent(named("before")), journal.Later)
+		assert.Equal(t, noon.Add(10*time.Hour), later.DueAt, "not before the clock has caught up")
+		park := c.of(journal.EventPark, flying)
+		park.Open = true
+		assert.Equal(t, journal.Unknown, c.decide(park, journal.Recorded).State)
+		c.complete(generated)
+		if h.Reopen == nil {
+			return
+		}
+		c.journal = h.Reopen(t)
+		assert.True(t, c.get(named("unknown")).WindowClosed)
+	}},
+	{"one that falls further back closes more", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		c.begin(named("noon"))
+		c.now = noon.Add(10 * time.Hour)
+		c.begin(named("ten"))
+		c.now = noon.Add(20 * time.Hour)
+		c.begin(named("twenty"))
+		closed := func() (ids []string) {
+			for op := range h.Journal.List(t.Context(), journal.Filter{}) {
+				if op.WindowClosed {
+					ids = append(ids, op.ID)
+				}
+			}
+			return ids
+		}
+		c.now = noon.Add(15 * time.Hour)
+		c.apply(journal.Event{Kind: journal.EventClock, At: c.now})
+		c.flush()
+		assert.Equal(t, []string{"twenty"}, closed())
+		c.now = noon.Add(5 * time.Hour)
+		c.apply(journal.Event{Kind: journal.EventClock, At: c.now})
+		c.flush()
+		assert.Contains(t, closed(), "ten")
+		assert.NotContains(t, closed(), "noon")
+	}},
+	{"one that is behind by no more than the margin closes nothing", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		c.begin(named("a"))
+		c.now = noon.Add(-stripeLike.Margin())
+		c.begin(named("b"))
+		assert.False(t, c.get(named("a")).WindowClosed)
+		c.now = noon.Add(-stripeLike.Margin() - time.Millisecond)
+		c.begin(named("c"))
+		assert.True(t, c.get(named("a")).WindowClosed)
+	}},
+	{"short retentions have short margins", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		ev := c.beginEvent(named("short"))
+		ev.Intent.Terms.Retention = time.Minute
+		c.decide(ev, journal.Execute)
+		c.begin(named("long"))
+		c.now = noon.Add(-20 * time.Second)
+		c.begin(named("any other"))
+		assert.True(t, c.get(named("short")).WindowClosed)
+		assert.False(t, c.get(named("long")).WindowClosed)
+	}},
+	{"a claim and a reap see the clock too", func(t *testing.T, h Harness) {
+		for name, ask := range map[string]func(c *caller){
+			"claim": func(c *caller) { c.claim(10) },
+			"reap":  func(c *caller) { c.reap(time.Hour, 10) },
+		} {
+			c := newCaller(t, h.Journal)
+			c.now = noon.Add(1000 * time.Hour)
+			c.begin(named(name))
+			c.now = noon
+			ask(c)
+			assert.True(t, c.get(named(name)).WindowClosed, name)
+		}
+	}},
+}

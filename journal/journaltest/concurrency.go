@@ -1,0 +1,112 @@
+package journaltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+var concurrencyTests = []test{
+	{"64 goroutines that begin one name get exactly one execute", func(t *testing.T, h Harness) {
+		journals := []journal.Journal{h.Journal}
+		if h.Open != nil {
+			journals = append(journals, h.Open(t))
+		}
+		decisions := make(chan journal.Decision, 64)
+		var wg sync.WaitGroup
+		for i := range 64 {
+			c := newCaller(t, journals[i%len(journals)])
+			wg.Go(func() {
+				result, err := c.journal.Apply(t.Context(), c.beginEvent(named("invoice-1")))
+				assert.NoError(t, err)
+				decisions <- result.Decision
+			})
+		}
+		wg.Wait()
+		close(decisions)
+		count := map[journal.Decision]int{}
+		for d := range decisions {
+			count[d]++
+		}
+		assert.Equal(t, map[journal.Decision]int{journal.Execute: 1, journal.Wait: 63}, count)
+	}},
+	{"many goroutines live their operations side by side", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		var wg sync.WaitGroup
+		for i := range 32 {
+			wg.Go(func() {
+				for n := range 8 {
+					ref := named(fmt.Sprint("op-", i, "-", n))
+					begun, err := h.Journal.Apply(t.Context(), c.beginEvent(ref))
+					if !assert.NoError(t, err) {
+						return
+					}
+					_, err = h.Journal.Apply(t.Context(), c.completeEvent(begun.Operation))
+					assert.NoError(t, err)
+					got, err := h.Journal.Get(t.Context(), ref)
+					assert.NoError(t, err)
+					assert.Equal(t, journal.Completed, got.State)
+				}
+			})
+		}
+		wg.Wait()
+		assert.Len(t, c.list(journal.Filter{States: []journal.State{journal.Completed}}), 32*8)
+	}},
+	{"contexts that end in the middle roll back nobody else", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		var wg sync.WaitGroup
+		for i := range 64 {
+			ctx, cancel := context.WithCancel(t.Context())
+			wg.Go(cancel)
+			wg.Go(func() {
+				_, err := h.Journal.Apply(ctx, c.beginEvent(named(fmt.Sprint("cancelled-", i))))
+				if err != nil {
+					assert.ErrorIs(t, err, context.Canceled)
+				}
+			})
+			wg.Go(func() {
+				_, err := h.Journal.Apply(t.Context(), c.beginEvent(named(fmt.Sprint("kept-", i))))
+				assert.NoError(t, err)
+			})
+		}
+		wg.Wait()
+		for i := range 64 {
+			assert.Equal(t, journal.InFlight, c.get(named(fmt.Sprint("kept-", i))).State)
+			// One whose asker left may have been recorded all the same: a cancel
+			// without a claim's number takes it back.
+			ref := named(fmt.Sprint("cancelled-", i))
+			ev := c.event(journal.EventCancel)
+			ev.Ref, ev.Unsent = ref, true
+			c.apply(ev)
+			op, err := h.Journal.Get(t.Context(), ref)
+			if errors.Is(err, journal.ErrNotFound) {
+				continue
+			}
+			require.NoError(t, err)
+			assert.Equal(t, journal.Cancelled, op.State)
+		}
+	}},
+	{"Close lets those who are waiting go", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		var wg sync.WaitGroup
+		for i := range 32 {
+			wg.Go(func() {
+				for n := range 50 {
+					if _, err := h.Journal.Apply(t.Context(), c.beginEvent(named(fmt.Sprint("op-", i, "-", n)))); err != nil {
+						assert.True(t, errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrSessionLost), err)
+						return
+					}
+				}
+			})
+		}
+		require.NoError(t, h.Journal.Close())
+		wg.Wait()
+	}},
+}

@@ -1,0 +1,131 @@
+package journaltest
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/onceward/onceward/journal"
+)
+
+func keyNumber(i int) string { return "9f0c7d52-0000-4000-8000-" + strconv.Itoa(1_000_000+i) }
+
+var everyByte = func() []byte {
+	b := make([]byte, 256)
+	for i := range b {
+		b[i] = byte(i)
+	}
+	return b
+}()
+
+var fidelityTests = []test{
+	{"what was frozen comes back byte for byte", func(t *testing.T, h Harness) {
+		for name, request := range map[string]journal.Request{
+			"nothing": {},
+			"empty and not nil": {Header: http.Header{}, Body: []byte{}, WithheldHeaders: []string{},
+				WithheldQuery: []string{}},
+			"every byte": {Method: "POST", URL: "https://a.example/?q=%00", Body: everyByte,
+				Header: http.Header{"X-Raw": {string(everyByte[0x80:])}}},
+			"headers with several values": {Header: http.Header{"Accept": {"a", "", "b"}, "Empty": {}, "Nil": nil, "X": {""}}},
+			"withheld names": {Host: "other.example", WithheldHeaders: []string{"Authorization", "X-Api-Key"},
+				WithheldQuery: []string{"token"}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				c := newCaller(t, h.Journal)
+				ev := c.beginEvent(named(name))
+				ev.Intent.Request = request
+				c.decide(ev, journal.Execute)
+				assert.Equal(t, request, c.get(named(name)).Request)
+			})
+		}
+	}},
+	{"an answer comes back byte for byte", func(t *testing.T, h Harness) {
+		for name, answer := range map[string]journal.Answer{
+			"nothing":           {},
+			"empty and not nil": {Status: 204, Header: http.Header{}, Trailer: http.Header{}, Body: []byte{}},
+			"everything": {Status: 299, Header: http.Header{"Link": {"a", "b"}}, Trailer: http.Header{"Digest": {"x"}}, Body: everyByte,
+				Omitted: true, Cut: true, Refused: true, Pointer: "ch_1", ByHand: true},
+		} {
+			t.Run(name, func(t *testing.T) {
+				c := newCaller(t, h.Journal)
+				ev := c.completeEvent(c.begin(named(name)))
+				ev.Answer = &answer
+				c.decide(ev, journal.Recorded)
+				assert.Equal(t, &answer, c.get(named(name)).Answer)
+				assert.Equal(t, &answer, c.decide(c.beginEvent(named(name)), journal.Replay).Answer)
+			})
+		}
+	}},
+	{"what is recorded can't be changed through what was handed in or over", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		ev := c.beginEvent(named("invoice-1"))
+		op := c.decide(ev, journal.Execute)
+		ev.Intent.Request.Body[0] = 'X'
+		ev.Intent.Request.Header["Content-Type"][0] = "X"
+		answer := c.completeEvent(op)
+		c.decide(answer, journal.Recorded)
+		answer.Answer.Body[0] = 'X'
+		answer.Answer.Header.Set("Request-Id", "X")
+		for range 2 {
+			got := c.get(named("invoice-1"))
+			assert.Equal(t, []byte(`{"amount":100}`), got.Request.Body)
+			assert.Equal(t, "application/json", got.Request.Header.Get("Content-Type"))
+			assert.Equal(t, []byte(`{"paid":true}`), got.Answer.Body)
+			assert.Equal(t, "req_1", got.Answer.Header.Get("Request-Id"))
+			got.Request.Body[0], got.Answer.Body[0] = 'Y', 'Y'
+			got.Answer.Header.Set("Request-Id", "Y")
+		}
+	}},
+	{"large bodies", func(t *testing.T, h Harness) {
+		large := bytes.Repeat(everyByte, 4096) // 1 MiB
+		c := newCaller(t, h.Journal)
+		ev := c.beginEvent(named("large"))
+		ev.Intent.Request.Body = large
+		answer := c.completeEvent(c.decide(ev, journal.Execute))
+		answer.Answer.Body = large[1:]
+		c.decide(answer, journal.Recorded)
+		got := c.get(named("large"))
+		assert.True(t, bytes.Equal(large, got.Request.Body))
+		assert.True(t, bytes.Equal(large[1:], got.Answer.Body))
+	}},
+	{"times are kept to the millisecond, in UTC", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		c.now = time.Date(2026, 3, 1, 12, 0, 0, 123_999_999, time.FixedZone("elsewhere", 3600))
+		want := time.Date(2026, 3, 1, 11, 0, 0, 123_000_000, time.UTC)
+		op := c.begin(named("invoice-1"))
+		assert.Equal(t, want, op.CreatedAt)
+		op = c.park(op, c.now.Add(time.Hour))
+		got := c.get(named("invoice-1"))
+		assert.Equal(t, want, got.CreatedAt)
+		assert.Equal(t, want, got.FirstSentAt)
+		assert.Equal(t, want.Add(time.Hour), got.DueAt)
+		assert.Equal(t, want.Add(time.Hour), got.WakeAt)
+		assert.True(t, got.SettledAt.IsZero())
+		assert.True(t, got.BusySince.IsZero())
+		assert.Equal(t, op.LastEndedAt, got.LastEndedAt)
+	}},
+	{"every field of an operation is kept", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		ev := c.beginEvent(journal.Ref{Scope: "tenant-42", Parent: "flow", ID: "step"})
+		ev.Intent.Terms = journal.Terms{Dedup: journal.DedupCleanFailures, Retention: 90*time.Minute + time.Nanosecond, Handling: 17 * time.Second}
+		op := c.decide(ev, journal.Execute)
+		park := c.of(journal.EventPark, op)
+		park.Due, park.Cause, park.Attempts, park.Open, park.Busy, park.Told = noon.Add(time.Minute), "in flight there", 3, true, true, true
+		op = c.decide(park, journal.Recorded)
+		want := journal.Operation{
+			Handle: op.Handle, Ref: ev.Ref, Naming: journal.Named,
+			Provider: "ledger", Endpoint: "POST /charges", Key: "key-of-step", Fingerprint: "v1:step",
+			Terms: ev.Intent.Terms, Request: ev.Intent.Request,
+			State: journal.Pending, Claim: 1, MayHaveRun: true, FirstSentAt: noon, LastEndedAt: noon, BusySince: noon,
+			Attempts: 3, CreatedAt: noon, UpdatedAt: noon, DueAt: noon.Add(time.Minute), WakeAt: noon.Add(time.Minute),
+			Cause: "in flight there", Told: true,
+		}
+		assert.Equal(t, want, c.get(ev.Ref))
+		want.Request.Body = nil
+		assert.Equal(t, []journal.Operation{want}, c.list(journal.Filter{}))
+	}},
+}

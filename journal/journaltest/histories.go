@@ -1,0 +1,315 @@
+package journaltest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// seedVariable names an environment variable that sets the seed of the random
+// histories, to see one again.
+const seedVariable = "JOURNALTEST_SEED"
+
+var historyTests = []test{
+	{"random histories end as in a map with Next", func(t *testing.T, h Harness) {
+		seed := rand.Uint64()
+		if s := os.Getenv(seedVariable); s != "" {
+			var err error
+			seed, err = strconv.ParseUint(s, 10, 64)
+			require.NoError(t, err)
+		}
+		t.Logf("to see it again: %s=%d", seedVariable, seed)
+		newHistory(t, h, seed).run(1200)
+	}},
+}
+
+// history drives a journal and the model through the same events.
+type history struct {
+	t        *testing.T
+	h        Harness
+	model    *model
+	rnd      *rand.Rand
+	sessions []journal.Session
+	now      time.Time
+	floor    time.Time // while the clock is behind: the lowest that it has been
+	unique   int
+}
+
+func newHistory(t *testing.T, h Harness, seed uint64) *history {
+	s := &history{t: t, h: h, model: &model{live: map[string]bool{}}, rnd: rand.New(rand.NewPCG(seed, 0)), now: noon}
+	for range 3 {
+		s.join()
+	}
+	return s
+}
+
+func (s *history) run(steps int) {
+	for step := range steps {
+		s.step()
+		if s.t.Failed() {
+			s.t.Fatalf("at step %d", step)
+		}
+	}
+	s.settle()
+	s.compare(s.h.Journal)
+	if s.h.Reopen != nil {
+		s.compare(s.h.Reopen(s.t))
+	}
+}
+
+func (s *history) step() {
+	switch s.rnd.IntN(20) {
+	case 0, 1, 2:
+		s.moveClock()
+	case 3, 4, 5, 6:
+		s.apply(s.begin())
+	case 7, 8:
+		s.apply(s.generate())
+	case 9, 10, 11:
+		s.apply(s.complete())
+	case 12, 13:
+		s.apply(s.release())
+	case 14:
+		s.apply(s.resolve())
+	case 15:
+		s.deliver()
+	case 16:
+		s.apply(journal.Event{Kind: journal.EventClaim, Ref: s.anyRef(), Session: s.anySession(), NamedOnly: s.sometimes(4), Delivered: s.sometimes(2)})
+	case 17:
+		s.claim()
+	case 18:
+		s.reap()
+	case 19:
+		if s.sometimes(3) {
+			s.end()
+		}
+	}
+}
+
+func (s *history) sometimes(n int) bool { return s.rnd.IntN(n) == 0 }
+
+// moveClock lets the clock fall only below everything that it has shown since it
+// fell behind: a store need not look for what began while it was behind.
+func (s *history) moveClock() {
+	s.now = s.now.Add(time.Duration(s.rnd.Int64N(int64(40 * time.Minute))))
+	switch {
+	case s.sometimes(12):
+		s.now = s.now.Add(26 * time.Hour)
+	case s.sometimes(12):
+		if !s.floor.IsZero() {
+			s.now = s.floor
+		}
+		s.now = s.now.Add(-time.Duration(s.rnd.Int64N(int64(4 * time.Hour)))).Add(-time.Millisecond)
+		s.floor = s.now
+	}
+	s.now = s.now.Truncate(time.Millisecond)
+	if s.now.After(s.model.last) {
+		s.floor = time.Time{}
+	}
+}
+
+func (s *history) join() {
+	session, err := s.h.Journal.Join(s.t.Context())
+	require.NoError(s.t, err)
+	s.sessions = append(s.sessions, session)
+	s.model.live[session.ID()] = true
+}
+
+func (s *history) end() {
+	i := s.rnd.IntN(len(s.sessions))
+	session := s.sessions[i]
+	s.sessions = append(s.sessions[:i], s.sessions[i+1:]...)
+	delete(s.model.live, session.ID())
+	if s.h.Kill != nil && s.sometimes(2) {
+		s.h.Kill(s.t, session)
+	} else {
+		require.NoError(s.t, session.End(s.t.Context()))
+	}
+	s.join()
+}
+
+func (s *history) anySession() string { return s.sessions[s.rnd.IntN(len(s.sessions))].ID() }
+
+func (s *history) anyRef() journal.Ref {
+	if len(s.model.ops) > 0 && s.sometimes(2) {
+		return s.model.ops[s.rnd.IntN(len(s.model.ops))].Ref
+	}
+	return journal.Ref{
+		Scope:  []string{"", "tenant"}[s.rnd.IntN(2)],
+		Parent: []string{"", "flow"}[s.rnd.IntN(2)],
+		ID:     strconv.Itoa(s.rnd.IntN(4)),
+	}
+}
+
+func (s *history) anyTerms() journal.Terms {
+	return []journal.Terms{
+		stripeLike,
+		{},
+		{Dedup: journal.DedupSuccesses, Retention: 24 * time.Hour, Guard: true},
+		{Dedup: journal.DedupEverything, Retention: 2 * time.Hour, Handling: 10 * time.Minute},
+	}[s.rnd.IntN(4)]
+}
+
+func (s *history) intent(ref journal.Ref, naming journal.Naming) *journal.Intent {
+	in := intent(ref, naming)
+	in.Fingerprint = "v1:" + strconv.Itoa(s.rnd.IntN(8)/7)
+	in.Terms = s.anyTerms()
+	in.NextKey = func(generation int) string { return fmt.Sprint(ref, generation) }
+	return in
+}
+
+func (s *history) begin() journal.Event {
+	ref := s.anyRef()
+	naming := journal.Named
+	if ref.Parent == "" && ref.Scope != "" {
+		naming = journal.Carried
+	}
+	if i := s.model.index(ref); i >= 0 && s.model.ops[i].Naming == journal.Generated {
+		naming = journal.Carried
+	}
+	return journal.Event{Kind: journal.EventBegin, Ref: ref, Session: s.anySession(), Intent: s.intent(ref, naming)}
+}
+
+func (s *history) generate() journal.Event {
+	s.unique++
+	ref := journal.Ref{Scope: []string{"", "tenant"}[s.rnd.IntN(2)], ID: keyNumber(s.unique)}
+	return journal.Event{Kind: journal.EventBegin, Ref: ref, New: true, Session: s.anySession(), Intent: s.intent(ref, journal.Generated)}
+}
+
+// ofClaim is an event of an operation, mostly under its current claim, sometimes
+// under an older one, or of another session's.
+func (s *history) ofClaim(kind journal.EventKind) (journal.Event, journal.Operation) {
+	ev := journal.Event{Kind: kind, Ref: s.anyRef(), Claim: 1, Session: s.anySession()}
+	i := s.model.index(ev.Ref)
+	if i < 0 {
+		return ev, journal.Operation{}
+	}
+	op := s.model.ops[i]
+	ev.Claim, ev.Generation, ev.Attempts = op.Claim, op.Generation, s.rnd.IntN(3)
+	if op.Holder != "" && !s.sometimes(8) {
+		ev.Session = op.Holder
+	}
+	if s.sometimes(6) {
+		ev.Claim += int64(s.rnd.IntN(3) - 1)
+	}
+	if s.sometimes(6) {
+		ev.Generation += s.rnd.IntN(3) - 1
+	}
+	return ev, op
+}
+
+func (s *history) complete() journal.Event {
+	ev, _ := s.ofClaim(journal.EventComplete)
+	ev.Delivered = s.sometimes(2)
+	s.unique++
+	ev.Answer = &journal.Answer{Status: 200, Body: []byte(strconv.Itoa(s.unique)), Refused: s.sometimes(4)}
+	return ev
+}
+
+func (s *history) release() journal.Event {
+	kind := []journal.EventKind{journal.EventPark, journal.EventPark, journal.EventDoubt, journal.EventCancel}[s.rnd.IntN(4)]
+	ev, _ := s.ofClaim(kind)
+	ev.Cause, ev.Told, ev.Busy, ev.Delivered = "because", s.sometimes(2), s.sometimes(4), s.sometimes(2)
+	ev.Open, ev.Unsent = s.sometimes(2), s.sometimes(3)
+	ev.Due = s.now.Add(time.Duration(s.rnd.Int64N(int64(2 * time.Hour))))
+	return ev
+}
+
+func (s *history) resolve() journal.Event {
+	ev, _ := s.ofClaim(journal.EventResolve)
+	ev.Resolution = journal.Resolution(s.rnd.IntN(4))
+	s.unique++
+	ev.Key = "resolved-" + strconv.Itoa(s.unique)
+	return ev
+}
+
+func (s *history) apply(ev journal.Event) {
+	ev.At = s.now
+	want, wantErr := s.model.apply(ev)
+	got, err := s.h.Journal.Apply(s.t.Context(), ev)
+	require.Equal(s.t, wantErr, err, "%s of %v", ev.Kind, ev.Ref)
+	if err != nil {
+		return
+	}
+	s.same(want, got, ev.Kind)
+}
+
+func (s *history) same(want, got journal.Result, kind journal.EventKind) {
+	name := fmt.Sprintf("%s of %v", kind, want.Operation.Ref)
+	require.Equal(s.t, want.Decision.String(), got.Decision.String(), name)
+	require.Equal(s.t, want.Last, got.Last, name)
+	require.Equal(s.t, handedOver(want, kind), handedOver(got, kind), name)
+}
+
+// deliver does not look at the result: the delivery rides on a later commit.
+func (s *history) deliver() {
+	ev := journal.Event{Kind: journal.EventDeliver, Ref: s.anyRef(), Session: s.anySession(), At: s.now}
+	_, err := s.model.apply(ev)
+	require.NoError(s.t, err)
+	_, err = s.h.Journal.Apply(s.t.Context(), ev)
+	require.NoError(s.t, err)
+}
+
+func (s *history) claim() {
+	ev := journal.Event{Kind: journal.EventClaim, Session: s.anySession(), At: s.now, NamedOnly: s.sometimes(4), Delivered: s.sometimes(2)}
+	limit := s.rnd.IntN(5)
+	want, wantErr := s.model.claim(ev, limit)
+	got, err := s.h.Journal.Claim(s.t.Context(), ev, limit)
+	require.Equal(s.t, wantErr, err)
+	require.Len(s.t, got, len(want))
+	for i := range want {
+		s.same(want[i], got[i], journal.EventClaim)
+	}
+}
+
+// reap leaves to the store which of the operations it takes first.
+func (s *history) reap() {
+	ev := journal.Event{Kind: journal.EventReap, At: s.now, Keep: time.Duration(s.rnd.IntN(30)) * time.Hour}
+	s.model.see(ev.At)
+	reapable := s.model.reapable(ev)
+	limit := s.rnd.IntN(4)
+	n, err := s.h.Journal.Reap(s.t.Context(), ev, limit)
+	require.NoError(s.t, err)
+	require.Equal(s.t, min(limit, len(reapable)), n, "of %v", reapable)
+	reaped := 0
+	for _, ref := range reapable {
+		op, err := s.h.Journal.Get(s.t.Context(), ref)
+		if err == nil && !op.Tombstone {
+			continue
+		}
+		if err != nil {
+			require.ErrorIs(s.t, err, journal.ErrNotFound)
+		}
+		_, err = s.model.next(s.model.index(ref), ev)
+		require.NoError(s.t, err)
+		reaped++
+	}
+	require.Equal(s.t, n, reaped)
+}
+
+// settle commits something, so that no delivery rides any more.
+func (s *history) settle() { s.apply(s.generate()) }
+
+func (s *history) compare(j journal.Journal) {
+	i := 0
+	for op, err := range j.List(s.t.Context(), journal.Filter{}) {
+		require.NoError(s.t, err)
+		require.Less(s.t, i, len(s.model.ops))
+		want := s.model.ops[i]
+		whole, err := j.Get(s.t.Context(), op.Ref)
+		require.NoError(s.t, err)
+		require.Equal(s.t, normal(want), normal(whole))
+		require.False(s.t, whole.UpdatedAt.After(want.UpdatedAt) && whole.UpdatedAt.After(s.model.last))
+		assert.Equal(s.t, handedOver(journal.Result{Operation: want}, 0), normal(op))
+		i++
+	}
+	require.Equal(s.t, len(s.model.ops), i)
+}

@@ -1,0 +1,67 @@
+// Package journaltest is the conformance suite of journals: whatever passes Run
+// keeps the promises that journal.Journal states.
+//
+//	func TestConformance(t *testing.T) {
+//		journaltest.Run(t, func(t *testing.T) journaltest.Harness {
+//			j := mystore.New()
+//			t.Cleanup(func() { j.Close() })
+//			return journaltest.Harness{Journal: j}
+//		})
+//	}
+package journaltest
+
+import (
+	"testing"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Harness is one empty store under test. What a store can't do it leaves nil, and
+// the tests that need it are skipped.
+type Harness struct {
+	// Journal is an open journal on a store without operations. The harness closes
+	// it, as it does whatever Open and Reopen return, by t.Cleanup; the tests may
+	// have closed it before.
+	Journal journal.Journal
+
+	// Open returns another journal on the same store, as a second process has one.
+	Open func(t *testing.T) journal.Journal
+
+	// Reopen closes Journal, if it is still open, and returns a journal on the same
+	// store, as the next process has one. A store that keeps nothing leaves it nil.
+	Reopen func(t *testing.T) journal.Journal
+
+	// Kill makes a session of Journal's die as by kill -9 of its process. A killed
+	// session is no longer asked for anything but late answers.
+	Kill func(t *testing.T, session journal.Session)
+}
+
+// Run runs the suite, each test on a harness of its own.
+func Run(t *testing.T, open func(t *testing.T) Harness) {
+	for _, suite := range []struct {
+		name  string
+		tests []test
+	}{
+		{"lifecycle", lifecycleTests},
+		{"identity", identityTests},
+		{"fidelity", fidelityTests},
+		{"sessions", sessionTests},
+		{"claim", claimTests},
+		{"list", listTests},
+		{"reap", reapTests},
+		{"clock", clockTests},
+		{"concurrency", concurrencyTests},
+		{"histories", historyTests},
+	} {
+		t.Run(suite.name, func(t *testing.T) {
+			for _, test := range suite.tests {
+				t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
+			}
+		})
+	}
+}
+
+type test struct {
+	name string
+	run  func(t *testing.T, h Harness)
+}

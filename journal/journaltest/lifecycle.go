@@ -1,0 +1,266 @@
+package journaltest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+var lifecycleTests = []test{
+	{"a first begin executes and is there to be had", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		op := c.begin(named("invoice-1"))
+		assert.NotZero(t, op.Handle)
+		assert.EqualValues(t, 1, op.Claim)
+		assert.Equal(t, c.session.ID(), op.Holder)
+		assert.Equal(t, journal.InFlight, op.State)
+
+		got := c.get(named("invoice-1"))
+		assert.Equal(t, op.Handle, got.Handle)
+		assert.Equal(t, journal.InFlight, got.State)
+		assert.True(t, got.MayHaveRun, "a claim counts as sent")
+		assert.Equal(t, noon, got.FirstSentAt)
+		assert.Equal(t, []byte(`{"amount":100}`), got.Request.Body)
+	}},
+	{"a completed operation is replayed with its body", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		c.complete(c.begin(named("invoice-1")))
+		op := c.decide(c.beginEvent(named("invoice-1")), journal.Replay)
+		require.NotNil(t, op.Answer)
+		assert.Equal(t, []byte(`{"paid":true}`), op.Answer.Body)
+		assert.Equal(t, 1, op.Attempts)
+	}},
+	{"one that a live claim holds is waited for", func(t *testing.T, h Harness) {
+		c, other := newCaller(t, h.Journal), newCaller(t, h.Journal)
+		c.begin(named("invoice-1"))
+		other.decide(other.beginEvent(named("invoice-1")), journal.Wait)
+		c.decide(c.beginEvent(named("invoice-1")), journal.Wait)
+	}},
+	{"a parked one is later before it is due and executes then", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		op := c.park(c.begin(named("invoice-1")), noon.Add(time.Minute))
+		assert.Equal(t, journal.Pending, op.State)
+		assert.Empty(t, op.Holder)
+		op = c.decide(c.beginEvent(named("invoice-1")), journal.Later)
+		assert.Equal(t, noon.Add(time.Minute), op.DueAt)
+		c.now = noon.Add(time.Minute)
+		op = c.decide(c.beginEvent(named("invoice-1")), journal.Execute)
+		assert.EqualValues(t, 2, op.Claim)
+		assert.Equal(t, []byte(`{"amount":100}`), op.Request.Body)
+	}},
+	{"another request under the same ID is a misuse", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		c.complete(c.begin(named("invoice-1")))
+		ev := c.beginEvent(named("invoice-1"))
+		ev.Intent.Fingerprint = "v1:other"
+		c.decide(ev, journal.Misuse)
+	}},
+	{"one in doubt is stopped", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		c.decide(c.of(journal.EventDoubt, c.begin(named("invoice-1"))), journal.Recorded)
+		op := c.decide(c.beginEvent(named("invoice-1")), journal.Stop)
+		assert.Equal(t, journal.Unknown, op.State)
+	}},
+	{"one that was reaped is gone", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		op := c.completeDelivered(c.begin(named("invoice-1")))
+		c.now = noon.Add(48 * time.Hour)
+		c.decide(c.of(journal.EventReap, op), journal.Recorded)
+		c.decide(c.beginEvent(named("invoice-1")), journal.Gone)
+	}},
+	{"a cancelled one executes again under its key, or as the next generation for another request", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		cancel := c.of(journal.EventCancel, c.begin(named("invoice-1")))
+		cancel.Unsent = true
+		assert.Equal(t, journal.Cancelled, c.decide(cancel, journal.Recorded).State)
+
+		op := c.begin(named("invoice-1"))
+		assert.Equal(t, 0, op.Generation)
+		assert.Equal(t, "key-of-invoice-1", op.Key)
+		cancel.Claim = op.Claim
+		c.decide(cancel, journal.Recorded)
+
+		ev := c.beginEvent(named("invoice-1"))
+		ev.Intent.Fingerprint = "v1:other"
+		ev.Intent.Request.Body = []byte("other")
+		ev.Intent.NextKey = func(generation int) string { return "second-key" }
+		op = c.decide(ev, journal.Execute)
+		assert.Equal(t, 1, op.Generation)
+		stored := c.get(named("invoice-1"))
+		assert.Equal(t, "second-key", stored.Key)
+		assert.Equal(t, []byte("other"), stored.Request.Body)
+	}},
+	{"a stale claim neither parks nor doubts nor cancels", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		first := c.begin(named("invoice-1"))
+		c.park(first, noon)
+		second := c.begin(named("invoice-1"))
+		for _, kind := range []journal.EventKind{journal.EventPark, journal.EventDoubt, journal.EventCancel} {
+			c.decide(c.of(kind, first), journal.Stale)
+		}
+		assert.Equal(t, second.Claim, c.get(named("invoice-1")).Claim)
+		assert.Equal(t, journal.InFlight, c.get(named("invoice-1")).State)
+	}},
+	{"a late answer of an older claim completes, and the second one gets the first", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		first := c.begin(named("invoice-1"))
+		c.park(first, noon)
+		second := c.begin(named("invoice-1"))
+		c.complete(first)
+		ev := c.completeEvent(second)
+		ev.Answer.Body = []byte("another")
+		op := c.decide(ev, journal.Replay)
+		assert.Equal(t, []byte(`{"paid":true}`), op.Answer.Body)
+		assert.Equal(t, []byte(`{"paid":true}`), c.get(named("invoice-1")).Answer.Body)
+	}},
+	{"an answer of an earlier generation beside a newer one is a second effect", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		first := c.begin(named("invoice-1"))
+		c.decide(c.of(journal.EventDoubt, first), journal.Recorded)
+		resolve := c.of(journal.EventResolve, first)
+		resolve.Resolution, resolve.Key = journal.SendAgain, "second-key"
+		c.decide(resolve, journal.Recorded)
+		second := c.begin(named("invoice-1"))
+		assert.Equal(t, 1, second.Generation)
+		assert.Equal(t, "second-key", second.Key)
+		op := c.decide(c.completeEvent(first), journal.SecondEffect)
+		assert.Equal(t, 1, op.SecondEffects)
+		assert.Equal(t, 1, c.get(named("invoice-1")).SecondEffects)
+	}},
+	{"an unknown one is resolved by hand", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		op := c.begin(named("invoice-1"))
+		c.decide(c.of(journal.EventDoubt, op), journal.Recorded)
+		ev := c.of(journal.EventResolve, op)
+		ev.Resolution = journal.Executed
+		c.decide(ev, journal.Recorded)
+		got := c.get(named("invoice-1"))
+		assert.Equal(t, journal.Completed, got.State)
+		require.NotNil(t, got.Answer)
+		assert.True(t, got.Answer.ByHand)
+		assert.True(t, got.Answer.Omitted)
+	}},
+	{"an event that can't happen is refused and changes nothing", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		c.begin(named("invoice-1"))
+		before := c.get(named("invoice-1"))
+		for name, ev := range map[string]journal.Event{
+			"no such kind":            {Kind: 99, Ref: named("invoice-1"), At: noon},
+			"complete without answer": {Kind: journal.EventComplete, Ref: named("invoice-1"), At: noon, Claim: 1},
+			"complete of a claim to come": {Kind: journal.EventComplete, Ref: named("invoice-1"), At: noon, Claim: 2,
+				Answer: &journal.Answer{}},
+			"complete of nothing":   {Kind: journal.EventComplete, Ref: named("none"), At: noon, Claim: 1, Answer: &journal.Answer{}},
+			"resolve of nothing":    {Kind: journal.EventResolve, Ref: named("none"), At: noon, Resolution: journal.Executed},
+			"begin without intent":  {Kind: journal.EventBegin, Ref: named("none"), At: noon, Session: c.session.ID()},
+			"without asker's clock": {Kind: journal.EventDoubt, Ref: named("invoice-1"), Claim: 1, Session: c.session.ID()},
+			"unsent and yet open":   {Kind: journal.EventPark, Ref: named("invoice-1"), At: noon, Claim: 1, Open: true, Unsent: true},
+			"no kind":               {Ref: named("invoice-1"), At: noon},
+		} {
+			_, err := h.Journal.Apply(t.Context(), ev)
+			var refused *journal.EventError
+			assert.ErrorAs(t, err, &refused, name)
+			assert.ErrorIs(t, err, journal.ErrInvalidEvent, name)
+		}
+		assert.Equal(t, before, c.get(named("invoice-1")))
+		_, err := h.Journal.Get(t.Context(), named("none"))
+		assert.ErrorIs(t, err, journal.ErrNotFound)
+	}},
+	{"a delivery rides on the next commit", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		op := c.complete(c.begin(named("invoice-1")))
+		assert.False(t, op.Delivered)
+		assert.Equal(t, c.session.ID(), op.Holder)
+		c.apply(c.of(journal.EventDeliver, op))
+		c.flush()
+		got := c.get(named("invoice-1"))
+		assert.True(t, got.Delivered)
+		assert.Empty(t, got.Holder)
+	}},
+	{"a delivery is flushed by the end of its session", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		op := c.complete(c.begin(named("invoice-1")))
+		c.apply(c.of(journal.EventDeliver, op))
+		require.NoError(t, c.session.End(t.Context()))
+		assert.True(t, c.get(named("invoice-1")).Delivered)
+	}},
+	{"a delivery is flushed by Close", func(t *testing.T, h Harness) {
+		if h.Reopen == nil {
+			t.Skip("the store keeps nothing")
+		}
+		c := newCaller(t, h.Journal)
+		op := c.complete(c.begin(named("invoice-1")))
+		c.apply(c.of(journal.EventDeliver, op))
+		require.NoError(t, h.Journal.Close())
+		c.journal = h.Reopen(t)
+		assert.True(t, c.get(named("invoice-1")).Delivered)
+	}},
+	{"everything is there after it was closed and opened", func(t *testing.T, h Harness) {
+		if h.Reopen == nil {
+			t.Skip("the store keeps nothing")
+		}
+		c := newCaller(t, h.Journal)
+		c.complete(c.begin(named("completed")))
+		c.park(c.begin(named("pending")), noon.Add(time.Hour))
+		c.decide(c.of(journal.EventDoubt, c.begin(named("unknown"))), journal.Recorded)
+		c.generate("generated")
+		before := map[string]journal.Operation{}
+		for _, id := range []string{"completed", "pending", "unknown", "generated"} {
+			before[id] = c.get(named(id))
+		}
+		c.journal = h.Reopen(t)
+		for id, op := range before {
+			assert.Equal(t, op, c.get(named(id)), id)
+		}
+	}},
+	{"a context that is done is reported and nothing is lost by it", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		op := c.begin(named("invoice-1"))
+		done, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := h.Journal.Apply(done, c.beginEvent(named("invoice-2")))
+		assert.ErrorIs(t, err, context.Canceled)
+		_, err = h.Journal.Get(done, named("invoice-1"))
+		assert.ErrorIs(t, err, context.Canceled)
+		_, err = h.Journal.Claim(done, c.event(journal.EventClaim), 1)
+		assert.ErrorIs(t, err, context.Canceled)
+		reap := c.event(journal.EventReap)
+		_, err = h.Journal.Reap(done, reap, 1)
+		assert.ErrorIs(t, err, context.Canceled)
+		_, err = h.Journal.Join(done)
+		assert.ErrorIs(t, err, context.Canceled)
+		for _, err := range h.Journal.List(done, journal.Filter{}) {
+			assert.ErrorIs(t, err, context.Canceled)
+		}
+		c.complete(op)
+	}},
+	{"a closed journal says so", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		op := c.begin(named("invoice-1"))
+		require.NoError(t, c.session.End(t.Context()))
+		require.NoError(t, h.Journal.Close())
+		for _, ev := range []journal.Event{c.completeEvent(op), c.of(journal.EventDeliver, op)} {
+			_, err := h.Journal.Apply(t.Context(), ev)
+			assert.ErrorIs(t, err, journal.ErrClosed)
+		}
+		_, err := h.Journal.Get(t.Context(), named("invoice-1"))
+		assert.ErrorIs(t, err, journal.ErrClosed)
+		_, err = h.Journal.Claim(t.Context(), c.event(journal.EventClaim), 1)
+		assert.ErrorIs(t, err, journal.ErrClosed)
+		_, err = h.Journal.Reap(t.Context(), c.event(journal.EventReap), 1)
+		assert.ErrorIs(t, err, journal.ErrClosed)
+		_, err = h.Journal.Join(t.Context())
+		assert.ErrorIs(t, err, journal.ErrClosed)
+		seen := 0
+		for _, err := range h.Journal.List(t.Context(), journal.Filter{}) {
+			assert.ErrorIs(t, err, journal.ErrClosed)
+			seen++
+		}
+		assert.Equal(t, 1, seen)
+		assert.ErrorIs(t, h.Journal.Close(), journal.ErrClosed)
+	}},
+}

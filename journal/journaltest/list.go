@@ -1,0 +1,108 @@
+package journaltest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/onceward/onceward/journal"
+)
+
+var listTests = []test{
+	{"selects by every part of the filter", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		c.begin(named("in flight"))
+		c.park(c.begin(journal.Ref{Scope: "tenant", ID: "pending late"}), noon.Add(2*time.Hour))
+		c.park(c.begin(named("pending soon")), noon.Add(time.Hour))
+		c.complete(c.begin(journal.Ref{Scope: "tenant", ID: "completed"}))
+		c.completeDelivered(c.begin(named("delivered")))
+		c.decide(c.of(journal.EventDoubt, c.generate("unknown")), journal.Recorded)
+		ev := c.beginEvent(named("other"))
+		ev.Intent.Provider, ev.Intent.Naming = "bank", journal.Carried
+		cancel := c.of(journal.EventCancel, c.decide(ev, journal.Execute))
+		cancel.Unsent, cancel.Delivered = true, true
+		c.decide(cancel, journal.Recorded)
+
+		scope, none := "tenant", ""
+		generated := journal.Generated
+		for name, row := range map[string]struct {
+			filter journal.Filter
+			want   []string
+		}{
+			"all":             {journal.Filter{}, []string{"in flight", "pending late", "pending soon", "completed", "delivered", "unknown", "other"}},
+			"one state":       {journal.Filter{States: []journal.State{journal.Unknown}}, []string{"unknown"}},
+			"states":          {journal.Filter{States: []journal.State{journal.InFlight, journal.Cancelled}}, []string{"in flight", "other"}},
+			"scope":           {journal.Filter{Scope: &scope}, []string{"pending late", "completed"}},
+			"no scope":        {journal.Filter{Scope: &none}, []string{"in flight", "pending soon", "delivered", "unknown", "other"}},
+			"provider":        {journal.Filter{Provider: "bank"}, []string{"other"}},
+			"naming":          {journal.Filter{Naming: &generated}, []string{"unknown"}},
+			"wake":            {journal.Filter{WakeBefore: noon.Add(time.Hour + 1)}, []string{"pending soon"}},
+			"wake, exclusive": {journal.Filter{WakeBefore: noon.Add(time.Hour)}, nil},
+			"undelivered":     {journal.Filter{Undelivered: true}, []string{"completed", "unknown"}},
+			"by wake":         {journal.Filter{ByWake: true}, []string{"pending soon", "pending late"}},
+			"by wake, limit":  {journal.Filter{ByWake: true, Limit: 1}, []string{"pending soon"}},
+			"limit":           {journal.Filter{Limit: 2}, []string{"in flight", "pending late"}},
+			"together": {journal.Filter{States: []journal.State{journal.Pending, journal.Completed}, Scope: &scope, Provider: "ledger", Limit: 5},
+				[]string{"pending late", "completed"}},
+			"nothing": {journal.Filter{Scope: &scope, Provider: "bank"}, nil},
+		} {
+			got := c.list(row.filter)
+			assert.ElementsMatch(t, row.want, ids(got), name)
+			if len(row.want) > 0 {
+				assert.Equal(t, row.want, ids(got), name)
+			}
+		}
+	}},
+	{"leaves out bodies, keeps the rest, and shows tombstones", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		c.complete(c.begin(named("completed")))
+		tomb := c.completeDelivered(c.begin(named("tombstone")))
+		c.now = noon.Add(48 * time.Hour)
+		c.decide(c.of(journal.EventReap, tomb), journal.Recorded)
+		for _, op := range c.list(journal.Filter{}) {
+			want := c.get(op.Ref)
+			want.Request.Body = nil
+			if want.Answer != nil {
+				want.Answer.Body = nil
+			}
+			assert.Equal(t, want, op)
+			assert.Equal(t, op.ID == "tombstone", op.Tombstone)
+		}
+	}},
+	{"sees every page once, while its reader writes", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		const many = 700
+		for i := range many {
+			c.park(c.begin(named(fmt.Sprint("op-", i))), noon.Add(time.Duration(i%7)*time.Second))
+		}
+		for _, byWake := range []bool{false, true} {
+			seen := map[string]int{}
+			for op, err := range h.Journal.List(t.Context(), journal.Filter{ByWake: byWake}) {
+				assert.NoError(t, err)
+				seen[op.ID]++
+				if len(seen)%100 == 1 {
+					c.generate(fmt.Sprint("meanwhile-", byWake, len(seen)))
+				}
+			}
+			for i := range many {
+				assert.Equal(t, 1, seen[fmt.Sprint("op-", i)])
+			}
+		}
+	}},
+	{"ends where its reader stops", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		for i := range 5 {
+			c.begin(named(fmt.Sprint("op-", i)))
+		}
+		seen := 0
+		for range h.Journal.List(t.Context(), journal.Filter{}) {
+			if seen++; seen == 2 {
+				break
+			}
+		}
+		assert.Equal(t, 2, seen)
+		c.begin(named("afterwards"))
+	}},
+}

@@ -1,0 +1,120 @@
+package journaltest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// model is the journal that everybody can see to be right: a list of operations,
+// Next, and nothing else.
+type model struct {
+	ops  []journal.Operation // in order of creation, without handles
+	live map[string]bool
+	last time.Time
+}
+
+func (m *model) index(ref journal.Ref) int {
+	return slices.IndexFunc(m.ops, func(op journal.Operation) bool { return op.Ref == ref })
+}
+
+func (m *model) see(at time.Time) {
+	if at.After(m.last) {
+		m.last = at
+	}
+	for i, op := range m.ops {
+		m.ops[i], _, _ = journal.Next(op, false, journal.Event{Kind: journal.EventClock, At: at, Last: m.last})
+	}
+}
+
+func (m *model) apply(ev journal.Event) (journal.Result, error) {
+	if (ev.Kind == journal.EventBegin || ev.Kind == journal.EventClaim) && !m.live[ev.Session] {
+		return journal.Result{}, journal.ErrSessionLost
+	}
+	m.see(ev.At)
+	return m.next(m.index(ev.Ref), ev)
+}
+
+func (m *model) next(i int, ev journal.Event) (journal.Result, error) {
+	var op journal.Operation
+	if i >= 0 {
+		op = m.ops[i]
+	}
+	ev.Last = m.last
+	next, decision, err := journal.Next(op, m.live[op.Holder], ev)
+	switch {
+	case i < 0 && next.State != journal.Absent:
+		m.ops = append(m.ops, next)
+	case i >= 0 && next.State == journal.Absent:
+		m.ops = slices.Delete(m.ops, i, i+1)
+	case i >= 0:
+		m.ops[i] = next
+	}
+	return journal.Result{Operation: next, Decision: decision, Last: m.last}, err
+}
+
+func (m *model) claim(ev journal.Event, limit int) ([]journal.Result, error) {
+	m.see(ev.At)
+	var results []journal.Result
+	for i, op := range m.ops {
+		if len(results) == limit {
+			break
+		}
+		wanted := op.State == journal.Pending && !op.WakeAt.After(ev.At) ||
+			op.State == journal.InFlight && !m.live[op.Holder] ||
+			op.State > journal.InFlight && !op.Delivered && !m.live[op.Holder]
+		if !wanted {
+			continue
+		}
+		result, err := m.next(i, ev)
+		if err != nil {
+			return results, err
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+// reapable lists what ev would shrink or remove.
+func (m *model) reapable(ev journal.Event) []journal.Ref {
+	var refs []journal.Ref
+	for _, op := range m.ops {
+		ev.Last = m.last
+		if _, decision, _ := journal.Next(op, false, ev); decision == journal.Recorded {
+			refs = append(refs, op.Ref)
+		}
+	}
+	return refs
+}
+
+// normal is an operation without what a store may decide for itself: its handle,
+// when it was last looked at, and whether a window that never was is closed.
+func normal(op journal.Operation) journal.Operation {
+	op.Handle, op.UpdatedAt = 0, time.Time{}
+	if op.Terms.Window() == 0 {
+		op.WindowClosed = false
+	}
+	return op
+}
+
+// handedOver is normal without the bodies, where the decision may leave them out.
+func handedOver(result journal.Result, kind journal.EventKind) journal.Operation {
+	op := normal(result.Operation)
+	switch result.Decision {
+	case journal.Execute:
+		if kind == journal.EventClaim {
+			return op
+		}
+		op.Request = journal.Request{}
+	case journal.Replay, journal.Offer, journal.Stop:
+		return op
+	}
+	op.Request.Body = nil
+	if op.Answer != nil {
+		answer := *op.Answer
+		answer.Body = nil
+		op.Answer = &answer
+	}
+	return op
+}

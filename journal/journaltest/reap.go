@@ -1,0 +1,86 @@
+package journaltest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+func (c *caller) reap(keep time.Duration, limit int) int {
+	c.t.Helper()
+	ev := c.event(journal.EventReap)
+	ev.Keep = keep
+	n, err := c.journal.Reap(c.t.Context(), ev, limit)
+	require.NoError(c.t, err)
+	return n
+}
+
+var reapTests = []test{
+	{"shrinks named ones to tombstones and removes the rest", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		c.completeDelivered(c.begin(named("named")))
+		c.completeDelivered(c.generate("generated"))
+		ev := c.beginEvent(named("cancelled"))
+		cancel := c.of(journal.EventCancel, c.decide(ev, journal.Execute))
+		cancel.Unsent, cancel.Delivered = true, true
+		c.decide(cancel, journal.Recorded)
+
+		c.now = noon.Add(25 * time.Hour)
+		assert.Equal(t, 0, c.reap(26*time.Hour, 10), "their keep has not passed")
+		assert.Equal(t, 3, c.reap(25*time.Hour, 10))
+		assert.Equal(t, 0, c.reap(25*time.Hour, 10))
+
+		tomb := c.get(named("named"))
+		assert.True(t, tomb.Tombstone)
+		assert.Nil(t, tomb.Answer)
+		assert.Equal(t, journal.Request{}, tomb.Request)
+		for _, id := range []string{"generated", "cancelled"} {
+			_, err := h.Journal.Get(t.Context(), named(id))
+			assert.ErrorIs(t, err, journal.ErrNotFound, id)
+		}
+		c.decide(c.beginEvent(named("named")), journal.Gone)
+		c.decide(c.beginEvent(named("cancelled")), journal.Execute)
+		assert.Equal(t, []string{"named", "cancelled"}, ids(c.list(journal.Filter{})))
+	}},
+	{"never takes what is open, unknown, undelivered or remembered by its provider", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		c.begin(named("in flight"))
+		c.park(c.begin(named("pending")), noon)
+		c.decide(c.of(journal.EventDoubt, c.begin(named("unknown"))), journal.Recorded)
+		c.complete(c.begin(named("undelivered")))
+		ev := c.beginEvent(named("long retention"))
+		ev.Intent.Terms.Retention = 90 * 24 * time.Hour
+		c.completeDelivered(c.decide(ev, journal.Execute))
+		c.now = noon.Add(80 * 24 * time.Hour)
+		assert.Equal(t, 0, c.reap(0, 100))
+		c.now = noon.Add(90 * 24 * time.Hour)
+		assert.Equal(t, 1, c.reap(0, 100))
+		assert.Len(t, c.list(journal.Filter{}), 5)
+	}},
+	{"takes at most the limit, and the rest the next time", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		for i := range 25 {
+			ev := c.beginEvent(named(fmt.Sprint("kept-", i)))
+			ev.Intent.Terms.Retention = 1000 * 24 * time.Hour
+			c.completeDelivered(c.decide(ev, journal.Execute))
+			c.completeDelivered(c.generate(fmt.Sprint("op-", i)))
+		}
+		c.now = noon.Add(100 * 24 * time.Hour)
+		assert.Equal(t, 0, c.reap(0, 0))
+		assert.Equal(t, 10, c.reap(0, 10))
+		assert.Equal(t, 10, c.reap(0, 10))
+		assert.Equal(t, 5, c.reap(0, 10))
+		assert.Equal(t, 0, c.reap(0, 10))
+		assert.Len(t, c.list(journal.Filter{}), 25)
+	}},
+	{"an event of another kind is refused", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		_, err := h.Journal.Reap(t.Context(), c.event(journal.EventClaim), 1)
+		assert.ErrorIs(t, err, journal.ErrInvalidEvent)
+	}},
+}

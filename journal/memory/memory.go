@@ -1,0 +1,314 @@
+// Package memory keeps a journal in memory, for the unit tests of programs that
+// use one.
+//
+// IT IS NOT DURABLE. Everything is gone when the process ends: an operation that
+// was in flight then is never finished, and its name executes again. Use package
+// sqlite wherever an effect matters.
+//
+// Apart from that it keeps every promise of journal.Journal; package journaltest
+// holds it to them. It is safe for concurrent use by the goroutines of one
+// process. Whatever goes in and out is copied, so that no caller can change what
+// is recorded.
+package memory
+
+import (
+	"context"
+	"crypto/rand"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/clock"
+)
+
+// Journal is a journal in memory. New makes one. Its methods are safe for
+// concurrent use.
+type Journal struct {
+	mu       sync.Mutex
+	rows     map[int64]journal.Operation
+	byRef    map[journal.Ref]int64
+	handles  []int64 // of rows, ascending: the order of creation
+	newest   int64   // the latest handle given out; none is used twice
+	sessions map[string]*session
+	clock    clock.Clock
+	closed   bool
+}
+
+var _ journal.Journal = (*Journal)(nil)
+
+// New returns an empty journal.
+func New() *Journal {
+	return &Journal{
+		rows:     make(map[int64]journal.Operation),
+		byRef:    make(map[journal.Ref]int64),
+		sessions: make(map[string]*session),
+	}
+}
+
+// Apply runs journal.Next on the operation that ev names and records what comes
+// of it. Nothing rides on a later commit here: EventDeliver is recorded at once.
+// An event without its asker's clock is refused with a *journal.EventError.
+func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.open(ctx); err != nil {
+		return journal.Result{}, err
+	}
+	if ev.At.IsZero() {
+		return journal.Result{}, &journal.EventError{Kind: ev.Kind, Reason: "needs the asker's clock"}
+	}
+	if needsSession(ev.Kind) && !j.live(ev.Session) {
+		return journal.Result{}, journal.ErrSessionLost
+	}
+	j.see(ev.At)
+	return j.apply(j.find(ev), ev)
+}
+
+func needsSession(kind journal.EventKind) bool {
+	return kind == journal.EventBegin || kind == journal.EventClaim
+}
+
+// apply runs Next on the operation with this handle, 0 for none.
+func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) {
+	op := j.rows[handle]
+	ev.Last = j.clock.Last
+	next, decision, err := journal.Next(op, j.live(op.Holder), copyEvent(ev))
+	switch {
+	case next.State == journal.Absent && op.State != journal.Absent:
+		j.remove(op)
+	case next.State != journal.Absent:
+		next = j.put(next)
+	}
+	if err != nil {
+		return journal.Result{}, err
+	}
+	if ev.Kind == journal.EventBegin && op.State == journal.Absent {
+		next.Request = ev.Intent.Request // the asker's own
+	} else {
+		next = copyOperation(handedOver(next, decision))
+	}
+	return journal.Result{Operation: next, Decision: decision, Last: j.clock.Last}, nil
+}
+
+// handedOver leaves out the bodies where the decision has no use for them.
+func handedOver(op journal.Operation, decision journal.Decision) journal.Operation {
+	switch decision {
+	case journal.Execute, journal.Replay, journal.Offer, journal.Stop:
+		return op
+	}
+	return withoutBodies(op)
+}
+
+// find returns the handle of the operation that ev names, or 0.
+func (j *Journal) find(ev journal.Event) int64 {
+	if op, ok := j.rows[ev.Handle]; ok && (ev.Ref == journal.Ref{} || ev.Ref == op.Ref) {
+		return ev.Handle
+	}
+	if ev.New {
+		return 0
+	}
+	return j.byRef[ev.Ref]
+}
+
+func (j *Journal) put(op journal.Operation) journal.Operation {
+	if op.Handle == 0 {
+		j.newest++
+		op.Handle = j.newest
+		j.handles = append(j.handles, op.Handle)
+		j.byRef[op.Ref] = op.Handle
+	}
+	j.rows[op.Handle] = op
+	j.clock.Margin(op.Terms)
+	return op
+}
+
+func (j *Journal) remove(op journal.Operation) {
+	delete(j.rows, op.Handle)
+	delete(j.byRef, op.Ref)
+	if i, ok := slices.BinarySearch(j.handles, op.Handle); ok {
+		j.handles = slices.Delete(j.handles, i, i+1)
+	}
+}
+
+// see takes note of an asker's clock. One that stands behind the journal's last
+// time closes the window of every unsettled operation stamped later than it.
+func (j *Journal) see(at time.Time) {
+	if !j.clock.See(at) {
+		return
+	}
+	ev := journal.Event{Kind: journal.EventClock, At: at, Last: j.clock.Last}
+	for handle, op := range j.rows {
+		// EventClock has no error, and changes nothing but the window.
+		op, _, _ = journal.Next(op, false, ev)
+		j.rows[handle] = op
+	}
+}
+
+// Get returns a copy of the whole operation, or journal.ErrNotFound.
+func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.open(ctx); err != nil {
+		return journal.Operation{}, err
+	}
+	op, ok := j.rows[j.byRef[ref]]
+	if !ok {
+		return journal.Operation{}, journal.ErrNotFound
+	}
+	return copyOperation(op), nil
+}
+
+// List yields copies of the operations that filter selects, as they stand when
+// the iteration begins, without their bodies. No lock is held while it yields.
+func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[journal.Operation, error] {
+	return func(yield func(journal.Operation, error) bool) {
+		ops, err := j.selected(ctx, filter)
+		if err != nil {
+			yield(journal.Operation{}, err)
+			return
+		}
+		for _, op := range ops {
+			if err := ctx.Err(); err != nil {
+				yield(journal.Operation{}, err)
+				return
+			}
+			if !yield(op, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (j *Journal) selected(ctx context.Context, filter journal.Filter) ([]journal.Operation, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.open(ctx); err != nil {
+		return nil, err
+	}
+	var ops []journal.Operation
+	for _, handle := range j.handles {
+		if op := j.rows[handle]; selects(filter, op) {
+			ops = append(ops, copyOperation(withoutBodies(op)))
+		}
+	}
+	if filter.ByWake {
+		slices.SortStableFunc(ops, func(a, b journal.Operation) int { return a.WakeAt.Compare(b.WakeAt) })
+	}
+	if filter.Limit > 0 && len(ops) > filter.Limit {
+		ops = ops[:filter.Limit]
+	}
+	return ops, nil
+}
+
+func selects(f journal.Filter, op journal.Operation) bool {
+	switch {
+	case f.ByWake && op.State != journal.Pending,
+		len(f.States) > 0 && !slices.Contains(f.States, op.State),
+		f.Scope != nil && *f.Scope != op.Scope,
+		f.Provider != "" && f.Provider != op.Provider,
+		f.Naming != nil && *f.Naming != op.Naming,
+		!f.WakeBefore.IsZero() && (op.State != journal.Pending || !op.WakeAt.Before(f.WakeBefore)),
+		f.Undelivered && !undelivered(op):
+		return false
+	}
+	return true
+}
+
+func undelivered(op journal.Operation) bool {
+	return op.State != journal.Pending && op.State != journal.InFlight && !op.Delivered
+}
+
+// Claim applies ev to at most limit operations that want one.
+func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.open(ctx); err != nil {
+		return nil, err
+	}
+	if ev.Kind != journal.EventClaim || ev.At.IsZero() {
+		return nil, &journal.EventError{Kind: ev.Kind, Reason: "Claim needs a claim and the asker's clock"}
+	}
+	if !j.live(ev.Session) {
+		return nil, journal.ErrSessionLost
+	}
+	j.see(ev.At)
+	var results []journal.Result
+	for _, handle := range j.handles {
+		if len(results) >= limit {
+			break
+		}
+		if !j.wantsClaim(j.rows[handle], ev.At) {
+			continue
+		}
+		result, err := j.apply(handle, ev)
+		if err != nil {
+			return results, err
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+func (j *Journal) wantsClaim(op journal.Operation, at time.Time) bool {
+	switch {
+	case op.State == journal.Pending:
+		return !op.WakeAt.After(at)
+	case op.State == journal.InFlight, undelivered(op):
+		return !j.live(op.Holder)
+	}
+	return false
+}
+
+// Reap applies ev to the operations that it can shrink or remove, at most limit.
+func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.open(ctx); err != nil {
+		return 0, err
+	}
+	if ev.Kind != journal.EventReap || ev.At.IsZero() {
+		return 0, &journal.EventError{Kind: ev.Kind, Reason: "Reap needs a reap and the asker's clock"}
+	}
+	j.see(ev.At)
+	reaped := 0
+	for _, handle := range slices.Clone(j.handles) {
+		if reaped >= limit {
+			break
+		}
+		result, err := j.apply(handle, ev)
+		if err != nil {
+			return reaped, err
+		}
+		if result.Decision == journal.Recorded {
+			reaped++
+		}
+	}
+	return reaped, nil
+}
+
+// Close makes the journal forget everything.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return journal.ErrClosed
+	}
+	j.closed = true
+	for id := range j.sessions {
+		j.kill(id)
+	}
+	j.rows, j.byRef, j.handles = nil, nil, nil
+	return nil
+}
+
+func (j *Journal) open(ctx context.Context) error {
+	if j.closed {
+		return journal.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// newSessionID returns 128 random bits or more.
+func newSessionID() string { return rand.Text() }

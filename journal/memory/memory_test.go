@@ -1,0 +1,47 @@
+package memory_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/journaltest"
+	"github.com/onceward/onceward/journal/memory"
+)
+
+func TestItKeepsThePromisesOfAJournal(t *testing.T) {
+	journaltest.Run(t, func(t *testing.T) journaltest.Harness {
+		j := memory.New()
+		t.Cleanup(func() { _ = j.Close() })
+		return journaltest.Harness{
+			Journal: j,
+			Kill:    func(t *testing.T, s journal.Session) { j.Kill(s.ID()) },
+		}
+	})
+}
+
+func TestKillLeavesWhatASessionHeldToTheNextClaim(t *testing.T) {
+	j := memory.New()
+	crashed, err := j.Join(t.Context())
+	require.NoError(t, err)
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	_, err = j.Apply(t.Context(), journal.Event{
+		Kind: journal.EventBegin, Ref: journal.Ref{ID: "invoice-991/charge"}, At: now,
+		Session: crashed.ID(), Intent: &journal.Intent{Fingerprint: "v1:f", Key: "k"},
+	})
+	require.NoError(t, err)
+	j.Kill(crashed.ID())
+	j.Kill("nobody")
+	assert.True(t, crashed.Lost())
+
+	next, err := j.Join(t.Context())
+	require.NoError(t, err)
+	results, err := j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: now, Session: next.ID()}, 10)
+	require.NoError(t, err)
+	require.Len(t, results, 1)
+	assert.Equal(t, "invoice-991/charge", results[0].Operation.ID)
+	assert.Equal(t, journal.Stop, results[0].Decision, "nothing is promised of its key")
+}
