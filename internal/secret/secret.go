@@ -8,6 +8,7 @@ package secret
 import (
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -41,6 +42,31 @@ func Header(name string) bool { return withheld(name) }
 func Query(name string) bool { return withheld(name) }
 
 func withheld(name string) bool {
+	judged.RLock()
+	is, known := judged.names[name]
+	judged.RUnlock()
+	if known {
+		return is
+	}
+	is = judge(name)
+	judged.Lock()
+	defer judged.Unlock()
+	if len(judged.names) < maxJudged && len(name) <= 64 {
+		judged.names[strings.Clone(name)] = is
+	}
+	return is
+}
+
+// judged remembers names, since a program sends the same few over and over. It is
+// bounded, since parameter names may be anybody's.
+var judged = struct {
+	sync.RWMutex
+	names map[string]bool
+}{names: map[string]bool{}}
+
+const maxJudged = 1024
+
+func judge(name string) bool {
 	lower := strings.ToLower(name)
 	// Idempotency-Key, I-Twilio-Idempotency-Token and X-Idempotence-Uuid hold the key, which the journal must have.
 	if strings.Contains(lower, "idempoten") {
