@@ -1,0 +1,131 @@
+package onceward
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// respond hands the caller the response of its own last attempt.
+func (r *run) respond(op *journal.Operation) *http.Response {
+	a := &r.attempt
+	resp := a.resp
+	told := operationOf(op)
+	told.Replayed = a.judged.Replayed
+	resp.Request = r.asker.WithContext(context.WithValue(r.asker.Context(), operationKey, &told))
+	switch deliver := r.deliverer(op); {
+	case a.partial:
+		resp.Body = onClose(resp.Body, resp.Body, deliver)
+	case a.cut != nil:
+		resp.Body = onClose(io.MultiReader(bytes.NewReader(a.body), failing{io.ErrUnexpectedEOF}), nil, deliver)
+	default:
+		resp.Body = onClose(bytes.NewReader(a.body), nil, deliver)
+	}
+	return resp
+}
+
+// replayable tells whether the answer was kept whole, so that it can be given
+// again as it was.
+func replayable(op *journal.Operation) bool {
+	return op.Answer != nil && op.Answer.Status != 0 && !op.Answer.Omitted
+}
+
+// replay makes a response of a recorded answer. It carries no Set-Cookie.
+func replay(req *http.Request, op *journal.Operation, deliver func()) *http.Response {
+	told := operationOf(op)
+	told.Replayed = true
+	a := op.Answer
+	resp := &http.Response{
+		Status:        fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status)),
+		StatusCode:    a.Status,
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        a.Header.Clone(),
+		Trailer:       a.Trailer.Clone(),
+		ContentLength: int64(len(a.Body)),
+		Request:       req.WithContext(context.WithValue(req.Context(), operationKey, &told)),
+	}
+	if resp.Header == nil {
+		resp.Header = http.Header{}
+	}
+	if a.Cut {
+		resp.ContentLength = -1
+		resp.Body = onClose(io.MultiReader(bytes.NewReader(a.Body), failing{io.ErrUnexpectedEOF}), nil, deliver)
+	} else {
+		resp.Body = onClose(bytes.NewReader(a.Body), nil, deliver)
+	}
+	return resp
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// answerBody calls deliver, if there is one, when it is closed for the first time.
+type answerBody struct {
+	io.Reader
+	closer  io.Closer
+	deliver func()
+	once    sync.Once
+}
+
+func onClose(r io.Reader, closer io.Closer, deliver func()) io.ReadCloser {
+	return &answerBody{Reader: r, closer: closer, deliver: deliver}
+}
+
+func (b *answerBody) Close() (err error) {
+	b.once.Do(func() {
+		if b.closer != nil {
+			err = b.closer.Close()
+		}
+		if b.deliver != nil {
+			b.deliver()
+		}
+	})
+	return err
+}
+
+// deliverer returns what notes that an outcome reached its caller, or nil where
+// nobody asks.
+func (c *Client) deliverer(op *journal.Operation) func() {
+	switch {
+	case c.cfg.OnSettled == nil || op.Delivered || op.State != journal.Completed:
+		return nil
+	case c.cfg.SettleAll && op.Naming == journal.Named:
+		c.offers.add(op)
+		c.wake()
+		return nil
+	}
+	ev := delivery(op)
+	return func() { c.delivered(ev) }
+}
+
+// deliverOnReturn is for an outcome whose caller is told of it by an error.
+func (c *Client) deliverOnReturn(op *journal.Operation) {
+	switch {
+	case c.cfg.OnSettled == nil || op.Delivered || op.State != journal.Unknown && op.State != journal.Cancelled:
+	case c.cfg.SettleAll && op.Naming == journal.Named:
+		c.offers.add(op)
+		c.wake()
+	default:
+		c.delivered(delivery(op))
+	}
+}
+
+func delivery(op *journal.Operation) journal.Event {
+	return journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, Outcome: op.State, Generation: op.Generation}
+}
+
+// delivered rides on the journal's next commit. Lost, the outcome is offered again.
+func (c *Client) delivered(ev journal.Event) {
+	ev.At = c.now()
+	if _, err := c.journal.Apply(context.Background(), ev); err != nil {
+		c.log.Warn("a delivery was not noted; the outcome will be offered again", "error", err)
+	}
+}

@@ -1,0 +1,137 @@
+package onceward
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	cenkalti "github.com/cenkalti/backoff/v4"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// backlog holds the events that the journal failed to record. They are tried
+// until they are written; who asks for such an operation meanwhile is served
+// from here.
+type backlog struct {
+	mu      sync.Mutex
+	kept    map[Ref][]keptEvent
+	retries bool // a goroutine is at it
+}
+
+type keptEvent struct {
+	event journal.Event
+	op    journal.Operation // as the event leaves it
+}
+
+// keep takes an event that could not be recorded because of err.
+func (c *Client) keep(ev journal.Event, op journal.Operation, err error) {
+	c.note(slog.LevelError, "the journal failed; the event is kept in memory and tried again", &op,
+		"event", ev.Kind.String(), "error", err)
+	if c.trace.JournalFailed != nil {
+		c.trace.JournalFailed(operationOf(&op), err)
+	}
+	b := &c.backlog
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.kept == nil {
+		b.kept = map[Ref][]keptEvent{}
+	}
+	b.kept[ev.Ref] = append(b.kept[ev.Ref], keptEvent{ev, op})
+	if !b.retries {
+		b.retries = true
+		go c.retryBacklog()
+	}
+}
+
+// retryBacklog ends with the backlog, or at Shutdown, which flushes what is left.
+func (c *Client) retryBacklog() {
+	delays := cenkalti.NewExponentialBackOff(
+		cenkalti.WithInitialInterval(50*time.Millisecond), cenkalti.WithMaxInterval(10*time.Second), cenkalti.WithMaxElapsedTime(0))
+	for {
+		select {
+		case <-time.After(delays.NextBackOff()):
+		case <-c.closing:
+			return
+		}
+		if c.backlog.try(context.Background(), c) == nil && c.backlog.rest() {
+			return
+		}
+	}
+}
+
+// rest tells whether there is nothing left to do, and then lets the goroutine go.
+func (b *backlog) rest() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.retries = len(b.kept) > 0
+	return !b.retries
+}
+
+// try records what it can and returns the first error.
+func (b *backlog) try(ctx context.Context, c *Client) error {
+	b.mu.Lock()
+	refs := make([]Ref, 0, len(b.kept))
+	for ref := range b.kept {
+		refs = append(refs, ref)
+	}
+	b.mu.Unlock()
+	for _, ref := range refs {
+		if err := b.tryOne(ctx, c, ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tryOne records what is kept of ref, in order.
+func (b *backlog) tryOne(ctx context.Context, c *Client, ref Ref) error {
+	for {
+		b.mu.Lock()
+		events := b.kept[ref]
+		b.mu.Unlock()
+		if len(events) == 0 {
+			return nil
+		}
+		_, err := c.journal.Apply(ctx, events[0].event)
+		// A refused event does not become a better one: its claim is gone, or the
+		// intent whose cancel it is never landed.
+		if err != nil && !errors.Is(err, journal.ErrInvalidEvent) && !errors.Is(err, journal.ErrNotFound) {
+			return err
+		}
+		b.mu.Lock()
+		if b.kept[ref] = b.kept[ref][1:]; len(b.kept[ref]) == 0 {
+			delete(b.kept, ref)
+		}
+		b.mu.Unlock()
+		c.wake()
+	}
+}
+
+// flush tries until all is recorded or ctx ends.
+func (b *backlog) flush(ctx context.Context, c *Client) error {
+	if b.try(ctx, c) == nil {
+		return nil
+	}
+	delays := cenkalti.NewExponentialBackOff(
+		cenkalti.WithInitialInterval(20*time.Millisecond), cenkalti.WithMaxInterval(time.Second), cenkalti.WithMaxElapsedTime(0))
+	return cenkalti.Retry(func() error { return b.try(ctx, c) }, cenkalti.WithContext(delays, ctx))
+}
+
+// settle makes sure that nothing is kept of ref, or returns what is known of the
+// operation better than the journal knows it, with the journal's error.
+func (b *backlog) settle(ctx context.Context, c *Client, ref Ref) (*journal.Operation, error) {
+	b.mu.Lock()
+	events := b.kept[ref]
+	b.mu.Unlock()
+	if len(events) == 0 {
+		return nil, nil
+	}
+	err := b.tryOne(ctx, c, ref)
+	if err == nil {
+		return nil, nil
+	}
+	return &events[len(events)-1].op, err
+}

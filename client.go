@@ -1,0 +1,357 @@
+// Package onceward makes a call that changes something elsewhere (a charge, a
+// payout, a message) take effect once, whatever happens to the network or to the
+// calling process.
+//
+// A Client wraps an http.Client. It gives each logical operation an idempotency
+// key, writes it to a local journal before the first byte leaves, retries with
+// the same key where that is proven safe, and finishes after a restart what the
+// last process left. Where resending is not proven safe the operation is unknown
+// and is reconciled, never sent again on a hunch.
+//
+// Name operations: see WithOperation.
+package onceward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// Config is what a Client is made of. Journal and Providers are required; the
+// zero values of the other fields work.
+type Config struct {
+	// Journal is where operations are recorded, such as one of journal/sqlite. The
+	// caller closes it, after Shutdown.
+	Journal journal.Journal
+
+	// Providers are the contracts of the APIs to be called. A request to a host that
+	// none of them serves passes through untouched, unless it is named.
+	Providers []providers.Provider
+
+	// HTTPClient is what attempts go through: its Transport. Callers of
+	// Client.HTTPClient keep its Jar, CheckRedirect and Timeout. nil stands for
+	// http.DefaultClient. It is not changed and must not be another Client's.
+	HTTPClient *http.Client
+
+	// Authorize adds credentials to a request, in headers or query parameters. It is
+	// called before every attempt, those of Resume included, where the journal has
+	// only the names of what carried a credential; but only for hosts that a provider
+	// serves. It must not change anything else. An error stops the attempt before it
+	// is sent. It is called concurrently. The request's context names no operation,
+	// so that Authorize may call through the same client.
+	Authorize func(*http.Request) error
+
+	// OnSettled gets the outcomes that no caller is known to have: those of
+	// operations that Resume or Run finished, and of calls whose process died before
+	// the response's body was closed. Completed ones have an answer; unknown and
+	// cancelled ones come too. It is called at least once for each, concurrently and
+	// in no order, until it returns nil; a failing one is tried again by Run, later
+	// and later, and by the next process.
+	OnSettled func(context.Context, Operation) error
+
+	// SettleAll gives OnSettled the outcome of every named operation, those whose
+	// caller has the response included.
+	SettleAll bool
+
+	// NamedOnly keeps Resume and Run from sending unnamed operations of a process
+	// that died: they become unknown. For programs whose work is redelivered after a
+	// crash (a queue, a job runner) and would meet it under another key.
+	NamedOnly bool
+
+	// Secret, of at least 16 bytes, derives the key of a named operation's first
+	// generation from scope and name, so that it comes back after the loss of the
+	// journal, inside the provider's retention. The same on every host; nil: keys
+	// are random.
+	Secret []byte
+
+	// Backoff is the delay between attempts and their number within one call.
+	Backoff backoff.Policy
+
+	// MaxWait bounds a call whose context has no deadline, and each operation that
+	// Resume sends. 2 minutes by default.
+	MaxWait time.Duration
+
+	// AttemptTimeout bounds one attempt, its response's body included. 30 seconds by
+	// default.
+	AttemptTimeout time.Duration
+
+	// MaxRequestBody is the largest request body, in bytes, that is journaled; a
+	// larger one is ErrInvalidRequest. 8 MiB by default.
+	MaxRequestBody int64
+
+	// MaxResponseBody is the largest response body, in bytes, that is recorded. Of a
+	// larger one the answer is recorded without it and the caller gets the stream.
+	// 8 MiB by default.
+	MaxResponseBody int64
+
+	// Keep is how long the journal keeps answers, 90 days by default, and never less
+	// than the provider remembers the key. Run reaps what is past it.
+	Keep time.Duration
+
+	// Concurrency is how many operations Resume and Run send at once, and how many
+	// calls of OnSettled are made at once. 8 by default.
+	Concurrency int
+
+	Trace  *Trace       // nil: none
+	Logger *slog.Logger // nil: silent
+}
+
+// Client wraps an http.Client so that mutating requests take effect once. It is
+// safe for concurrent use. Make one by New for a process and journal, and end it
+// by Shutdown.
+type Client struct {
+	cfg     Config
+	journal journal.Journal
+	router  *providers.Router
+	base    http.RoundTripper
+	trace   Trace
+	log     *slog.Logger
+	clock   func() time.Time
+
+	flights flights
+	backlog backlog
+	offers  offers
+
+	wakes chan struct{} // tells Run that something is due earlier than it knew
+
+	joining sync.Mutex // held while session is looked at or started
+	session journal.Session
+
+	mu       sync.Mutex
+	runs     map[*run]struct{}
+	working  int // calls and passes under way
+	shutdown bool
+	closing  chan struct{}   // closed by Shutdown
+	done     chan struct{}   // closed once it was shut down and nothing is under way
+	life     context.Context // ends when Shutdown has waited long enough
+	kill     context.CancelCauseFunc
+}
+
+// New makes a client. It does no I/O and starts no goroutine: the session starts
+// with the first operation. The error says what is wrong with the configuration
+// and how to mend it.
+func New(cfg Config) (*Client, error) {
+	if cfg.Journal == nil {
+		return nil, errors.New("onceward: Config.Journal is missing: open one by sqlite.Open, of package journal/sqlite")
+	}
+	if len(cfg.Providers) == 0 {
+		return nil, errors.New("onceward: Config.Providers is empty, so no request would get a key: " +
+			"add an adapter such as providers.Stripe(), or providers.Raw(24*time.Hour) for an API of your own")
+	}
+	router, err := providers.NewRouter(cfg.Providers)
+	if err != nil {
+		return nil, fmt.Errorf("onceward: Config.Providers: %w", err)
+	}
+	if cfg.Secret != nil {
+		if _, err := DeriveKey(cfg.Secret, "operation"); err != nil {
+			return nil, fmt.Errorf("onceward: Config.Secret: %w", err)
+		}
+	}
+	if err := cfg.Backoff.Validate(); err != nil {
+		return nil, fmt.Errorf("onceward: Config.Backoff: %w", err)
+	}
+	if cfg.SettleAll && cfg.OnSettled == nil {
+		return nil, errors.New("onceward: Config.SettleAll needs OnSettled")
+	}
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	c := &Client{
+		cfg:     cfg,
+		journal: cfg.Journal,
+		router:  router,
+		base:    cfg.HTTPClient.Transport,
+		log:     cfg.Logger,
+		clock:   time.Now,
+		wakes:   make(chan struct{}, 1),
+		runs:    map[*run]struct{}{},
+		closing: make(chan struct{}),
+		done:    make(chan struct{}),
+	}
+	c.life, c.kill = context.WithCancelCause(context.Background())
+	if c.base == nil {
+		c.base = http.DefaultTransport
+	}
+	if _, nested := c.base.(*transport); nested {
+		return nil, errors.New("onceward: Config.HTTPClient is a client's own: give the one that it wraps")
+	}
+	if cfg.Trace != nil {
+		c.trace = *cfg.Trace
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+func (cfg *Config) setDefaults() error {
+	if cfg.HTTPClient == nil {
+		cfg.HTTPClient = http.DefaultClient
+	}
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		zero  time.Duration
+	}{
+		{"MaxWait", &cfg.MaxWait, 2 * time.Minute},
+		{"AttemptTimeout", &cfg.AttemptTimeout, 30 * time.Second},
+		{"Keep", &cfg.Keep, 90 * 24 * time.Hour},
+	} {
+		if *d.value < 0 {
+			return fmt.Errorf("onceward: Config.%s is negative", d.name)
+		}
+		if *d.value == 0 {
+			*d.value = d.zero
+		}
+	}
+	if cfg.MaxRequestBody < 0 || cfg.MaxResponseBody < 0 || cfg.Concurrency < 0 {
+		return errors.New("onceward: Config.MaxRequestBody, MaxResponseBody or Concurrency is negative")
+	}
+	if cfg.MaxRequestBody == 0 {
+		cfg.MaxRequestBody = 8 << 20
+	}
+	if cfg.MaxResponseBody == 0 {
+		cfg.MaxResponseBody = 8 << 20
+	}
+	if cfg.Concurrency == 0 {
+		cfg.Concurrency = 8
+	}
+	return nil
+}
+
+// HTTPClient returns an http.Client for one's own code or a vendor's SDK: the
+// configured one's Jar, CheckRedirect and Timeout over this client's Transport.
+func (c *Client) HTTPClient() *http.Client {
+	hc := *c.cfg.HTTPClient
+	hc.Transport = c.Transport()
+	return &hc
+}
+
+// Transport returns the http.RoundTripper that HTTPClient uses.
+func (c *Client) Transport() http.RoundTripper { return &transport{c} }
+
+func (c *Client) now() time.Time { return c.clock() }
+
+// enter counts work that Shutdown waits for, or says that it is too late for any.
+func (c *Client) enter() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.shutdown {
+		return ErrShutdown
+	}
+	c.working++
+	return nil
+}
+
+func (c *Client) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.working--
+	c.checkDone()
+}
+
+// checkDone is called under mu.
+func (c *Client) checkDone() {
+	if c.shutdown && c.working == 0 {
+		close(c.done)
+	}
+}
+
+func (c *Client) isShutdown() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shutdown
+}
+
+// joined returns the session, which it starts if there is none or the last was
+// lost.
+func (c *Client) joined(ctx context.Context) (journal.Session, error) {
+	c.joining.Lock()
+	defer c.joining.Unlock()
+	if c.session != nil && !c.session.Lost() {
+		return c.session, nil
+	}
+	s, err := c.journal.Join(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.session = s
+	return s, nil
+}
+
+// Shutdown ends the client. New work is refused with ErrShutdown at once; calls
+// that wait for their next attempt park; attempts under way are waited for until
+// ctx ends, then they are broken off and the resend rule decides what becomes of
+// them. What could not be recorded so far is tried until then, too. Last, the
+// session ends. The journal stays open and is the caller's to close.
+//
+// The error is ctx's if attempts had to be broken off or events could not be
+// recorded, or the journal's. Shutting down twice is harmless.
+func (c *Client) Shutdown(ctx context.Context) error {
+	c.mu.Lock()
+	if !c.shutdown {
+		c.shutdown = true
+		close(c.closing)
+		for r := range c.runs {
+			r.stopWaiting()
+		}
+		c.checkDone()
+	}
+	c.mu.Unlock()
+
+	var errs []error
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		errs = append(errs, ctx.Err())
+		c.breakOff()
+	}
+	errs = append(errs, c.backlog.flush(ctx, c), c.endSession(context.WithoutCancel(ctx)))
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("onceward: shut down: %w", err)
+	}
+	return nil
+}
+
+// grace is for what was broken off to be recorded.
+const grace = time.Second
+
+func (c *Client) breakOff() {
+	c.kill(ErrShutdown)
+	c.mu.Lock()
+	for r := range c.runs {
+		r.breakOff(ErrShutdown)
+	}
+	c.mu.Unlock()
+	select {
+	case <-c.done:
+	case <-time.After(grace):
+		c.log.Warn("Shutdown does not wait any longer for a hook or transport that ignores its context")
+	}
+}
+
+func (c *Client) endSession(ctx context.Context) error {
+	c.joining.Lock()
+	defer c.joining.Unlock()
+	if c.session == nil {
+		return nil
+	}
+	s := c.session
+	c.session = nil
+	return s.End(ctx)
+}
+
+func (c *Client) wake() {
+	select {
+	case c.wakes <- struct{}{}:
+	default:
+	}
+}

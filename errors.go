@@ -1,0 +1,122 @@
+package onceward
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The kinds of Error. errors.Is finds them through *url.Error, which http.Client
+// wraps around what a transport returns.
+var (
+	// ErrPending: the operation has no outcome yet and is recorded. It is sent
+	// again at Operation.DueAt by Run, by Resume, or by asking for it again from
+	// then on. Don't ask for it under another name.
+	ErrPending = errors.New("no outcome yet")
+
+	// ErrOutcomeUnknown: it may have taken effect, and resending could do it
+	// twice. It is never sent again unless Resolve says what became of it: find
+	// out from the provider.
+	ErrOutcomeUnknown = errors.New("it may have taken effect, and resending can't tell")
+
+	// ErrNotSent: nothing was sent that may have taken effect, and the operation is
+	// cancelled. It may be asked for again. Error.Err says what was in the way.
+	ErrNotSent = errors.New("nothing took effect")
+
+	// ErrKeyReused: the name or the key was used before for another request, either
+	// in this journal (Error.Differs names the parts) or, by the provider's own
+	// answer, at the provider. Use a new name for a new effect.
+	ErrKeyReused = errors.New("the name or key was used for another request")
+
+	// ErrInFlight: another goroutine or process is sending it right now, and did
+	// not finish within this call's time. Ask again for its answer.
+	ErrInFlight = errors.New("another caller is sending it")
+
+	// ErrAnswerGone: it was completed, and its answer is not kept: it was reaped at
+	// the end of its keep, or too large or too secret to record, or never given to
+	// Resolve. Error.Operation.Answer has what there is. It is not executed again.
+	ErrAnswerGone = errors.New("completed, and its answer is not kept")
+
+	// ErrJournal: the journal could not record the intent, so nothing was sent.
+	ErrJournal = errors.New("the journal failed, and nothing was sent")
+
+	// ErrJournalRestored: the journal was copied, or restored from a backup.
+	ErrJournalRestored = errors.New("the journal was restored or copied")
+
+	// ErrCredentialMissing: a header or query parameter that carried a credential
+	// is withheld from the journal, and Config.Authorize did not add it. The
+	// operation stays pending.
+	ErrCredentialMissing = errors.New("a withheld credential was not added by Config.Authorize")
+
+	// ErrInvalidRequest: the request or its name can't be journaled. Nothing was
+	// recorded or sent.
+	ErrInvalidRequest = errors.New("the request can't be journaled")
+
+	// ErrRedirected: the provider redirected an operation to another origin, and
+	// following it there would be another effect. The redirect is its answer.
+	ErrRedirected = errors.New("an operation is not followed to another origin")
+
+	// ErrShutdown: the client was shut down.
+	ErrShutdown = errors.New("the client was shut down")
+)
+
+// Error is what a call through a Client, or one of its methods, returns when an
+// operation has no answer to hand over. errors.Is finds its Kind as well as its
+// cause, errors.As finds it through *url.Error. Its text holds no secret, no
+// query and no body.
+type Error struct {
+	Operation Operation // as it now stands; zero if it never got that far
+	Kind      error     // one of the Err… values of this package
+	Err       error     // the cause; nil if Kind says it all
+
+	// Differs names the parts in which a request differs from the one recorded
+	// under the same name: "method", "URL", "account", "body". For ErrKeyReused.
+	Differs []string
+
+	target string // method, scheme, host and path
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("onceward: ")
+	if e.target != "" {
+		b.WriteString(e.target)
+		b.WriteByte(' ')
+	}
+	op := &e.Operation
+	if op.ID != "" {
+		fmt.Fprintf(&b, "(%s) ", op.title())
+	}
+	b.WriteString(e.Kind.Error())
+	if len(e.Differs) > 0 {
+		fmt.Fprintf(&b, " (%s)", strings.Join(e.Differs, ", "))
+	}
+	if op.Attempts > 0 {
+		fmt.Fprintf(&b, "; attempts so far: %d", op.Attempts)
+	}
+	if e.Kind == ErrPending && !op.DueAt.IsZero() {
+		fmt.Fprintf(&b, "; due %s", op.DueAt.Format(time.RFC3339))
+	}
+	switch {
+	case e.Err != nil:
+		fmt.Fprintf(&b, ": %v", e.Err)
+	case op.Cause != "":
+		fmt.Fprintf(&b, ": %s", op.Cause)
+	}
+	return b.String()
+}
+
+// Unwrap returns the kind and the cause.
+func (e *Error) Unwrap() []error {
+	if e.Err == nil {
+		return []error{e.Kind}
+	}
+	return []error{e.Kind, e.Err}
+}
+
+// Timeout tells whether the cause was a deadline, as net.Error does.
+func (e *Error) Timeout() bool {
+	var t interface{ Timeout() bool }
+	return errors.As(e.Err, &t) && t.Timeout()
+}

@@ -1,0 +1,45 @@
+package onceward
+
+import (
+	"sync"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// flights lets the goroutines of this process that ask for one operation share
+// its execution: one leads, the others wait for it to land.
+type flights struct {
+	mu       sync.Mutex
+	underWay map[Ref]*flight
+}
+
+type flight struct {
+	landed chan struct{}
+	op     *journal.Operation // as it stood then; nil if that is not known
+}
+
+// board joins the flight of ref, or leads a new one. Who leads must land it.
+func (fs *flights) board(ref Ref) (f *flight, leads bool) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if f, ok := fs.underWay[ref]; ok {
+		return f, false
+	}
+	if fs.underWay == nil {
+		fs.underWay = map[Ref]*flight{}
+	}
+	f = &flight{landed: make(chan struct{})}
+	fs.underWay[ref] = f
+	return f, true
+}
+
+func (fs *flights) land(ref Ref, f *flight, op *journal.Operation) {
+	if f == nil {
+		return
+	}
+	fs.mu.Lock()
+	delete(fs.underWay, ref)
+	fs.mu.Unlock()
+	f.op = op
+	close(f.landed)
+}

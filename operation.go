@@ -1,0 +1,248 @@
+package onceward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Ref names an operation: scope, parent and ID, which together are its identity.
+type Ref = journal.Ref
+
+// State is where an operation stands.
+type State = journal.State
+
+// The states of an operation.
+const (
+	Pending   = journal.Pending   // held by nobody, due at a time
+	InFlight  = journal.InFlight  // being sent
+	Completed = journal.Completed // the answer is recorded
+	Unknown   = journal.Unknown   // may have taken effect, and resending can't tell
+	Cancelled = journal.Cancelled // provably without effect, given up
+)
+
+// Answer is the recorded answer of an operation.
+type Answer = journal.Answer
+
+// Operation is what a client knows of one logical effect.
+type Operation struct {
+	Ref
+	Provider   string // name of the provider; "" for a host that none serves
+	Key        Key    // on the wire; "" where the endpoint takes none
+	Generation int    // 0, unless an earlier life of it provably had no effect
+	State      State
+	Attempts   int       // on the wire so far, over all generations' present one
+	CreatedAt  time.Time // when it was first asked for
+	DueAt      time.Time // pending: not sent before this
+	SettledAt  time.Time // when it got its present outcome
+	Cause      string    // why it is pending, unknown or cancelled
+	Replayed   bool      // the answer was recorded before, here or at the provider
+	Answer     *Answer   // completed: what was recorded; nil where it is left out
+
+	named bool
+}
+
+func operationOf(op *journal.Operation) Operation {
+	return Operation{
+		Ref:        op.Ref,
+		Provider:   op.Provider,
+		Key:        Key(op.Key),
+		Generation: op.Generation,
+		State:      op.State,
+		Attempts:   op.Attempts,
+		CreatedAt:  op.CreatedAt,
+		DueAt:      op.DueAt,
+		SettledAt:  op.SettledAt,
+		Cause:      op.Cause,
+		Answer:     op.Answer,
+		named:      op.Naming == journal.Named,
+	}
+}
+
+// title is how errors and logs call the operation: its name, or its shortened key.
+func (op *Operation) title() string {
+	if !op.named {
+		return "key " + Key(op.ID).short()
+	}
+	return op.ID
+}
+
+type contextKey struct{ name string }
+
+var (
+	namingKey    = &contextKey{"naming"}
+	operationKey = &contextKey{"operation"}
+)
+
+// naming is what a context says of the operations under it.
+type naming struct {
+	scope  string
+	parent Key
+	id     string
+	named  bool
+}
+
+func namingOf(ctx context.Context) naming {
+	n, _ := ctx.Value(namingKey).(naming)
+	return n
+}
+
+// WithOperation names the operation that the next mutating request under ctx is:
+// "invoice-991/charge". The name is what finds the operation again after a crash,
+// so it follows from the business and is the same on every run; it holds no
+// personal data. One name is one effect: a second, different request under it is
+// ErrKeyReused, the same one gets the recorded answer.
+//
+// It returns a context that names an operation for calls without an effect too
+// (a look-up, a token refresh), which it leaves alone.
+func WithOperation(ctx context.Context, id string) context.Context {
+	n := namingOf(ctx)
+	n.id, n.named = id, true
+	return context.WithValue(ctx, namingKey, n)
+}
+
+// WithScope sets the namespace of the names under ctx, such as a tenant.
+func WithScope(ctx context.Context, scope string) context.Context {
+	n := namingOf(ctx)
+	n.scope = scope
+	return context.WithValue(ctx, namingKey, n)
+}
+
+// WithParent makes the operations under ctx children of a key of one's own: an
+// operation named "charge" under it gets the key parent.Child("charge"), the same
+// on every run. Each needs a name by WithOperation, which is its step. Never pass
+// a key that a stranger chose.
+func WithParent(ctx context.Context, parent Key) context.Context {
+	n := namingOf(ctx)
+	n.parent = parent
+	return context.WithValue(ctx, namingKey, n)
+}
+
+// withoutNaming is for what happens inside an attempt: nothing there is the
+// operation that ctx names.
+func withoutNaming(ctx context.Context) context.Context {
+	if ctx.Value(namingKey) == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, namingKey, unnamed)
+}
+
+var unnamed any = naming{}
+
+const maxName = 512
+
+// check says what is wrong with a name that is to be journaled, or nil.
+func (n naming) check() error {
+	switch {
+	case n.named && n.id == "":
+		return errors.New("the operation's name is empty")
+	case !n.named && n.parent != "":
+		return errors.New("an operation under a parent needs a name: its step, by WithOperation")
+	}
+	for _, part := range []struct{ what, value string }{{"name", n.id}, {"scope", n.scope}} {
+		switch {
+		case len(part.value) > maxName:
+			return fmt.Errorf("the operation's %s has %d bytes; at most %d are kept", part.what, len(part.value), maxName)
+		case !utf8.ValidString(part.value):
+			return fmt.Errorf("the operation's %s is not valid UTF-8", part.what)
+		case strings.ContainsFunc(part.value, func(r rune) bool { return r < ' ' || r == 0x7f }):
+			return fmt.Errorf("the operation's %s holds a control character", part.what)
+		}
+	}
+	if n.parent != "" {
+		return n.parent.Validate()
+	}
+	return nil
+}
+
+// OperationOf returns the operation that a response belongs to, or false if the
+// response did not pass through a Client or had no effect to journal.
+func OperationOf(resp *http.Response) (Operation, bool) {
+	if resp == nil || resp.Request == nil {
+		return Operation{}, false
+	}
+	op, ok := resp.Request.Context().Value(operationKey).(*Operation)
+	if !ok {
+		return Operation{}, false
+	}
+	return *op, true
+}
+
+// Lookup returns an operation as it is recorded, its answer included: for callers
+// whose SDK hides the response. The error of one that the journal does not have
+// is journal.ErrNotFound.
+func (c *Client) Lookup(ctx context.Context, ref Ref) (Operation, error) {
+	op, err := c.journal.Get(ctx, ref)
+	if err != nil {
+		return Operation{}, fmt.Errorf("onceward: look up an operation: %w", err)
+	}
+	return operationOf(&op), nil
+}
+
+// Filter selects operations for Operations. The zero Filter selects all.
+type Filter struct {
+	States []State // none: every state
+	Scope  *string // nil: every scope
+	Limit  int     // 0: no limit
+}
+
+// Operations yields the recorded operations, oldest first, without their answers.
+// It ends after the first error.
+func (c *Client) Operations(ctx context.Context, f Filter) iter.Seq2[Operation, error] {
+	return func(yield func(Operation, error) bool) {
+		for op, err := range c.journal.List(ctx, journal.Filter{States: f.States, Scope: f.Scope, Limit: f.Limit}) {
+			if !yield(operationOf(&op), err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Resolution is what somebody has found out of an operation without an outcome.
+type Resolution = journal.Resolution
+
+// What Resolve can be told.
+const (
+	Executed    = journal.Executed    // it took effect
+	NotExecuted = journal.NotExecuted // it had no effect; cancelled, and its name may be asked again
+	SendAgain   = journal.SendAgain   // it had no effect; Run and Resume send its next generation
+)
+
+// Resolve settles an operation that is unknown or pending by somebody's word. For
+// Executed, answer is recorded as its answer and may be nil. Whoever says
+// NotExecuted or SendAgain asserts it: if the provider did execute it, the next
+// generation is a second effect.
+//
+// The error is an Error with ErrInFlight while another caller is sending it, and
+// wraps journal.ErrInvalidEvent where the outcome is known already.
+func (c *Client) Resolve(ctx context.Context, ref Ref, resolution Resolution, answer *Answer) (Operation, error) {
+	op, err := c.journal.Get(ctx, ref)
+	if err != nil {
+		return Operation{}, fmt.Errorf("onceward: resolve an operation: %w", err)
+	}
+	ev := journal.Event{Kind: journal.EventResolve, Ref: ref, Handle: op.Handle, At: c.now(), Resolution: resolution}
+	if resolution == Executed && answer != nil {
+		byHand := *answer
+		byHand.ByHand = true
+		ev.Answer = &byHand
+	}
+	if resolution == SendAgain {
+		ev.Key = c.laterKey(ref, op.Key, op.Generation+1)
+	}
+	res, err := c.journal.Apply(ctx, ev)
+	switch {
+	case err != nil:
+		return operationOf(&op), fmt.Errorf("onceward: resolve %s: %w", ref.ID, err)
+	case res.Decision == journal.Wait:
+		return operationOf(&res.Operation), &Error{Operation: operationOf(&res.Operation), Kind: ErrInFlight}
+	}
+	c.wake()
+	return operationOf(&res.Operation), nil
+}

@@ -1,0 +1,569 @@
+package onceward
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/internal/fingerprint"
+	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// transport is the RoundTripper that callers meet.
+type transport struct{ *Client }
+
+// RoundTrip is how a request flows: identify it, read it, begin it in the journal,
+// attempt it, and record what came of it.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	call, err := t.identify(req)
+	if err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	if call == nil {
+		return t.base.RoundTrip(req)
+	}
+	defer closeBody(req)
+	if err := t.enter(); err != nil {
+		return nil, call.fail(ErrShutdown, nil)
+	}
+	defer t.leave()
+
+	if err := call.read(); err != nil {
+		return nil, err
+	}
+	if call.isTokenRequest() {
+		return t.base.RoundTrip(call.unread())
+	}
+	run, resp, err := call.begin()
+	if run == nil {
+		return resp, err
+	}
+	return run.foreground()
+}
+
+// call is one mutating request that somebody makes under an operation.
+type call struct {
+	*Client
+	ctx     context.Context // the caller's
+	req     *http.Request   // the caller's: never modified
+	route   providers.Route
+	name    naming
+	ref     Ref
+	carried string // the key that the request already had
+	intent  journal.Intent
+	clean   *url.URL // the request's, without withheld query parameters
+	body    []byte
+	ends    time.Time // when the call has to have returned
+}
+
+// identify finds the contract that a request is under and the operation that it
+// is. It returns nil for a request that passes straight through.
+func (c *Client) identify(req *http.Request) (*call, error) {
+	if req.URL == nil || req.URL.Host == "" {
+		return nil, nil
+	}
+	route := c.router.Route(req.Method, req.URL)
+	if !route.Effect {
+		return nil, nil
+	}
+	k := &call{Client: c, ctx: req.Context(), req: req, route: route, name: namingOf(req.Context())}
+	if _, redirected := OperationOf(req.Response); redirected {
+		return nil, k.fail(ErrRedirected, nil)
+	}
+	if !route.Listed && !k.name.named {
+		return nil, nil
+	}
+	if streams(req) {
+		if !k.name.named {
+			return nil, nil
+		}
+		return nil, k.fail(ErrInvalidRequest, errors.New("a CONNECT, Upgrade or chunked request can't be repeated: give it a body of known length, or no name"))
+	}
+	if req.URL.User != nil {
+		return nil, k.fail(ErrInvalidRequest, errors.New("the URL holds a user or password: add credentials in Config.Authorize"))
+	}
+	carried, isCarried, err := route.Endpoint.Key.Carried(req.Header)
+	if err == nil && isCarried {
+		err = Key(carried).Validate()
+	}
+	if err == nil {
+		err = k.name.check()
+	}
+	if err == nil {
+		err = checkHeader(req.Header)
+	}
+	if err == nil {
+		err = k.decideKey(Key(carried), isCarried)
+	}
+	if err != nil {
+		return nil, k.fail(ErrInvalidRequest, err)
+	}
+	return k, nil
+}
+
+// checkHeader finds what no transport would send, before it is recorded.
+func checkHeader(h http.Header) error {
+	for name, values := range h {
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == ':' }) {
+			return errors.New("a header's name is malformed")
+		}
+		for _, value := range values {
+			if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+				return fmt.Errorf("header %s holds a control character", name)
+			}
+		}
+	}
+	return nil
+}
+
+func streams(req *http.Request) bool {
+	return req.Method == http.MethodConnect || req.Header.Get("Upgrade") != "" ||
+		len(req.TransferEncoding) > 0 && req.TransferEncoding[0] == "chunked"
+}
+
+// decideKey fills in identity and key, as far as they follow from the request:
+// the key of an operation that the journal knows is the journal's.
+func (k *call) decideKey(carried Key, isCarried bool) error {
+	in := &k.intent
+	key := carried
+	k.carried = string(carried)
+	switch {
+	case k.name.parent != "":
+		key = k.name.parent.Child(k.name.id)
+	case isCarried:
+		in.KeyCarried = true
+	case k.name.named && k.cfg.Secret != nil:
+		derived, err := DeriveKey(k.cfg.Secret, "operation", k.name.scope, k.name.id)
+		if err != nil {
+			return err
+		}
+		key = derived
+	default:
+		key = NewKey()
+	}
+	k.ref = Ref{Scope: k.name.scope, Parent: string(k.name.parent), ID: k.name.id}
+	switch {
+	case k.name.named:
+		in.Naming = journal.Named
+		in.NextKey = func(generation int) string { return k.laterKey(k.ref, string(key), generation) }
+	case isCarried:
+		in.Naming, k.ref.ID = journal.Carried, string(key)
+	default:
+		in.Naming, k.ref.ID = journal.Generated, string(key)
+	}
+	if k.route.Endpoint.Key.Place == providers.KeyNone {
+		key, in.NextKey = "", nil
+	}
+	in.Key = string(key)
+	return k.route.Endpoint.Key.Check(in.Key)
+}
+
+// laterKey is the key of a generation after the first; of an operation without a
+// key there is none.
+func (c *Client) laterKey(ref Ref, first string, generation int) string {
+	if first == "" {
+		return ""
+	}
+	if c.cfg.Secret != nil {
+		if key, err := DeriveKey(c.cfg.Secret, "operation", ref.Scope, ref.Parent, ref.ID, strconv.Itoa(generation)); err == nil {
+			return string(key)
+		}
+	}
+	return string(NewKey())
+}
+
+// read takes the body into memory, once, and freezes the request.
+func (k *call) read() error {
+	req := k.req
+	if err := k.ctx.Err(); err != nil {
+		return k.fail(ErrNotSent, context.Cause(k.ctx))
+	}
+	if req.Body != nil && req.Body != http.NoBody {
+		limit := k.cfg.MaxRequestBody
+		body, err := readUpTo(req.Body, limit, req.ContentLength)
+		switch {
+		case err != nil:
+			return k.fail(ErrInvalidRequest, fmt.Errorf("its body can't be read: %w", err))
+		case int64(len(body)) > limit:
+			return k.fail(ErrInvalidRequest, fmt.Errorf("its body has more than %d bytes (Config.MaxRequestBody)", limit))
+		case req.ContentLength > 0 && int64(len(body)) != req.ContentLength:
+			return k.fail(ErrInvalidRequest, fmt.Errorf("its body has %d bytes and announces %d", len(body), req.ContentLength))
+		}
+		k.body = body
+	}
+	k.freeze()
+	return nil
+}
+
+// readUpTo reads a body to its end or one byte past limit, whichever comes first.
+// expected is its announced length, or less than 1 if there is none.
+func readUpTo(body io.Reader, limit, expected int64) ([]byte, error) {
+	buf := bytes.NewBuffer(make([]byte, 0, min(max(expected, 0), limit)+bytes.MinRead))
+	_, err := buf.ReadFrom(io.LimitReader(body, limit+1))
+	return buf.Bytes(), err
+}
+
+func (k *call) freeze() {
+	req, endpoint := k.req, k.route.Endpoint
+	frozen := journal.Request{Method: req.Method, Header: make(http.Header, len(req.Header)), Body: k.body}
+	var keyHeader string
+	if endpoint.Key.Place != providers.KeyNone {
+		keyHeader = endpoint.Key.Name
+	}
+	for name, values := range req.Header {
+		switch {
+		case strings.EqualFold(name, keyHeader):
+		case secret.Header(name):
+			frozen.WithheldHeaders = append(frozen.WithheldHeaders, http.CanonicalHeaderKey(name))
+		default:
+			frozen.Header[name] = values
+		}
+	}
+	slices.Sort(frozen.WithheldHeaders)
+	clean, withheld := secret.StripQuery(req.URL)
+	clean.Fragment, clean.RawFragment = "", ""
+	k.clean = clean
+	frozen.URL, frozen.WithheldQuery = clean.String(), withheld
+	if req.Host != req.URL.Host {
+		frozen.Host = req.Host
+	}
+
+	in := &k.intent
+	in.Request, in.Endpoint = frozen, endpoint.Pattern
+	in.Terms = termsOf(k.route)
+	var account http.Header
+	if p := k.route.Provider; p != nil && k.route.Listed {
+		in.Provider = p.Name
+		for _, name := range p.AccountHeaders {
+			if values := req.Header.Values(name); len(values) > 0 {
+				if account == nil {
+					account = http.Header{}
+				}
+				account[http.CanonicalHeaderKey(name)] = values
+			}
+		}
+	}
+	in.Fingerprint = fingerprint.Of(fingerprint.Input{
+		Method:          req.Method,
+		URL:             clean,
+		Account:         account,
+		ContentType:     req.Header.Get("Content-Type"),
+		ContentEncoding: req.Header.Get("Content-Encoding"),
+		Body:            k.body,
+		OmitFields:      endpoint.OmitFields,
+	})
+}
+
+// termsOf puts the endpoint's contract in the resend rule's words.
+func termsOf(route providers.Route) journal.Terms {
+	e := route.Endpoint
+	t := journal.Terms{Retention: e.Retention, Guard: e.InFlightGuard, Handling: e.HandlingTime}
+	if e.Key.Place == providers.KeyNone {
+		return t
+	}
+	switch e.Remembers {
+	case providers.Successes:
+		t.Dedup = journal.DedupSuccesses
+	case providers.SuccessesCleanFailures:
+		t.Dedup = journal.DedupCleanFailures
+	case providers.Everything:
+		t.Dedup = journal.DedupEverything
+	}
+	return t
+}
+
+// isTokenRequest tells an OAuth token request (RFC 6749 section 4), which has no
+// effect to journal and whose answer is a secret.
+func (k *call) isTokenRequest() bool {
+	media, _, err := mime.ParseMediaType(k.req.Header.Get("Content-Type"))
+	if err != nil || media != "application/x-www-form-urlencoded" || !bytes.Contains(k.body, []byte("grant_type=")) {
+		return false
+	}
+	form, err := url.ParseQuery(string(k.body))
+	return err == nil && form.Has("grant_type")
+}
+
+// unread is the caller's request with the body that was taken from it.
+func (k *call) unread() *http.Request {
+	req := k.req.Clone(k.ctx)
+	req.Body = io.NopCloser(bytes.NewReader(k.body))
+	return req
+}
+
+// begin writes the intent before anything is sent. It returns a run that holds
+// the claim, or else what the caller gets.
+func (k *call) begin() (*run, *http.Response, error) {
+	k.ends = k.endOfWait()
+	if k.intent.Naming == journal.Generated {
+		res, err := k.apply()
+		if err != nil {
+			return nil, nil, err
+		}
+		return k.hold(res, nil), nil, nil
+	}
+	for poll := 5 * time.Millisecond; ; {
+		f, leads := k.flights.board(k.ref)
+		if !leads {
+			op, err := k.follow(f)
+			switch {
+			case err != nil:
+				return nil, nil, k.tired(nil)
+			case op == nil || !k.mayShare(op):
+				continue
+			}
+			resp, err := k.hand(op, shared(op))
+			return nil, resp, err
+		}
+		res, err := k.apply()
+		if err != nil {
+			k.flights.land(k.ref, f, nil)
+			return nil, nil, err
+		}
+		if res.Decision == journal.Execute {
+			return k.hold(res, f), nil, nil
+		}
+		k.flights.land(k.ref, f, &res.Operation)
+		if res.Decision != journal.Wait {
+			resp, err := k.hand(&res.Operation, res.Decision)
+			return nil, resp, err
+		}
+		if !k.sleep(poll) {
+			return nil, nil, k.tired(&res.Operation)
+		}
+		poll = min(2*poll, 250*time.Millisecond)
+	}
+}
+
+// follow waits for another goroutine's call, within this one's time.
+func (k *call) follow(f *flight) (*journal.Operation, error) {
+	ctx, cancel := context.WithDeadline(k.ctx, k.ends)
+	defer cancel()
+	select {
+	case <-f.landed:
+		return f.op, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-k.closing:
+		return nil, ErrShutdown
+	}
+}
+
+// sleep tells whether there is still time afterwards.
+func (k *call) sleep(d time.Duration) bool {
+	if k.now().Add(d).After(k.ends) {
+		return false
+	}
+	select {
+	case <-time.After(d):
+		return true
+	case <-k.ctx.Done():
+		return false
+	case <-k.closing:
+		return false
+	}
+}
+
+// endOfWait is when the call has to have returned: a little before its deadline,
+// since once that has passed net/http keeps no more of an error than its text.
+func (k *call) endOfWait() time.Time {
+	now := k.now()
+	deadline, ok := k.ctx.Deadline()
+	if !ok {
+		return now.Add(k.cfg.MaxWait)
+	}
+	return deadline.Add(-min(time.Second, deadline.Sub(now)/10))
+}
+
+// apply puts the question to the journal.
+func (k *call) apply() (journal.Result, error) {
+	op, err := k.backlog.settle(k.ctx, k.Client, k.ref)
+	if err != nil {
+		if op.State == journal.Completed {
+			return journal.Result{Operation: *op, Decision: k.differs(op, journal.Replay)}, nil
+		}
+		return journal.Result{}, k.fail(ErrJournal, err)
+	}
+	session, err := k.joined(k.ctx)
+	if err != nil {
+		return journal.Result{}, k.failed(err)
+	}
+	ev := journal.Event{
+		Kind:    journal.EventBegin,
+		Ref:     k.ref,
+		At:      k.now(),
+		Session: session.ID(),
+		New:     k.intent.Naming == journal.Generated,
+		Intent:  &k.intent,
+	}
+	res, err := k.journal.Apply(k.ctx, ev)
+	if errors.Is(err, journal.ErrSessionLost) {
+		if session, err = k.joined(k.ctx); err != nil {
+			return journal.Result{}, k.failed(err)
+		}
+		ev.Session = session.ID()
+		res, err = k.journal.Apply(k.ctx, ev)
+	}
+	if err != nil {
+		if !certain(err) {
+			k.undo(ev, err)
+		}
+		return journal.Result{}, k.failed(err)
+	}
+	return res, nil
+}
+
+// certain tells errors that leave no doubt that nothing was recorded.
+func certain(err error) bool {
+	return errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrSessionLost) ||
+		errors.Is(err, journal.ErrRestored) || errors.Is(err, journal.ErrInvalidEvent)
+}
+
+// undo cancels an intent whose commit failed and may have landed all the same.
+func (k *call) undo(begin journal.Event, err error) {
+	cancel := journal.Event{Kind: journal.EventCancel, Ref: begin.Ref, At: begin.At, Session: begin.Session,
+		Unsent: true, Told: true, Delivered: true, Cause: "its intent was not surely recorded"}
+	if _, again := k.journal.Apply(context.WithoutCancel(k.ctx), cancel); again == nil || certain(again) || errors.Is(again, journal.ErrNotFound) {
+		return
+	}
+	op := journal.Operation{Ref: k.ref, Naming: k.intent.Naming, State: journal.Cancelled, Fingerprint: k.intent.Fingerprint, Request: k.intent.Request}
+	k.keep(cancel, op, err)
+}
+
+// failed is the error for a journal that did not take the intent.
+func (k *call) failed(err error) error {
+	switch {
+	case k.ctx.Err() != nil:
+		return k.fail(ErrNotSent, context.Cause(k.ctx))
+	case errors.Is(err, journal.ErrRestored):
+		return k.fail(ErrJournalRestored, err)
+	}
+	return k.fail(ErrJournal, err)
+}
+
+// mayShare tells whether the outcome of somebody else's call is this one's too.
+func (k *call) mayShare(op *journal.Operation) bool {
+	if op.Fingerprint != k.intent.Fingerprint || op.Tombstone {
+		return false
+	}
+	return op.State == journal.Completed || op.State == journal.Unknown ||
+		op.State == journal.Pending && op.DueAt.After(k.now())
+}
+
+// shared is the decision that the journal would give on an operation that may be
+// shared.
+func shared(op *journal.Operation) journal.Decision {
+	switch op.State {
+	case journal.Completed:
+		return journal.Replay
+	case journal.Unknown:
+		return journal.Stop
+	}
+	return journal.Later
+}
+
+func (k *call) differs(op *journal.Operation, otherwise journal.Decision) journal.Decision {
+	if op.Fingerprint != k.intent.Fingerprint {
+		return journal.Misuse
+	}
+	return otherwise
+}
+
+// hand gives the caller what the journal says of an operation that is not to be
+// sent.
+func (k *call) hand(op *journal.Operation, decision journal.Decision) (*http.Response, error) {
+	switch decision {
+	case journal.Replay:
+		k.left(op, true)
+		if !replayable(op) {
+			return nil, k.failWith(op, ErrAnswerGone, nil)
+		}
+		return replay(k.req, op, k.deliverer(op)), nil
+	case journal.Later:
+		return nil, k.failWith(op, ErrPending, nil)
+	case journal.Stop:
+		k.deliverOnReturn(op)
+		return nil, k.failWith(op, ErrOutcomeUnknown, nil)
+	case journal.Gone:
+		return nil, k.failWith(op, ErrAnswerGone, nil)
+	case journal.Misuse:
+		e := k.failWith(op, ErrKeyReused, nil)
+		e.Operation.Answer = nil // the stored answer is not revealed to another request
+		parts, err := fingerprint.Diff(op.Fingerprint, k.intent.Fingerprint)
+		e.Differs, e.Err = parts, err
+		return nil, e
+	}
+	return nil, k.failWith(op, ErrJournal, fmt.Errorf("an answer that this release does not know: %v", decision))
+}
+
+// tired is for a call that waited for somebody else's in vain.
+func (k *call) tired(op *journal.Operation) error {
+	if op == nil {
+		op = &journal.Operation{Ref: k.ref, Naming: k.intent.Naming, State: journal.InFlight}
+	}
+	cause := context.Cause(k.ctx)
+	if k.isShutdown() {
+		cause = ErrShutdown
+	}
+	return k.failWith(op, ErrInFlight, cause)
+}
+
+func (k *call) fail(kind, cause error) *Error {
+	return &Error{Kind: kind, Err: cause, target: target(k.req.Method, k.req.URL),
+		Operation: Operation{Ref: k.ref, named: k.intent.Naming == journal.Named}}
+}
+
+func (k *call) failWith(op *journal.Operation, kind, cause error) *Error {
+	e := k.fail(kind, cause)
+	e.Operation = operationOf(op)
+	return e
+}
+
+func target(method string, u *url.URL) string { return method + " " + secret.URL(u) }
+
+// hold starts the run that the journal has just allowed.
+func (k *call) hold(res journal.Result, f *flight) *run {
+	r := &run{
+		Client: k.Client, ctx: k.ctx, asker: k.req, op: res.Operation, last: res.Last,
+		route: k.route, flight: f, ends: k.ends, target: k.clean,
+	}
+	if r.op.Request.Method == "" {
+		r.op.Request = k.intent.Request
+	} else if r.op.Request.URL != k.intent.Request.URL {
+		r.target = parsed(r.op.Request.URL)
+	}
+	if names := k.intent.Request.WithheldQuery; len(names) > 0 {
+		credentials, given := url.Values{}, k.req.URL.Query()
+		for _, name := range names {
+			credentials[name] = given[name]
+		}
+		r.query = credentials.Encode()
+	}
+	r.replaced = k.carried != "" && r.op.Key != "" && k.carried != r.op.Key
+	return r
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		req.Body.Close()
+	}
+}
+
+func parsed(rawURL string) *url.URL {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil
+	}
+	return u
+}
