@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// try does what a reader would: the commands in an empty module, one after the
+// other, and then the Go with what the commands have installed.
+func try(blocks []block) (err error) {
+	checkout, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "readme-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	module, err := publish(checkout, filepath.Join(dir, "proxy"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, module.forget()) }()
+	shop := place{dir: filepath.Join(dir, "shop"), env: module.environment()}
+	if err := os.Mkdir(shop.dir, 0o700); err != nil {
+		return err
+	}
+	if err := shop.run("go", "mod", "init", "example.com/shop"); err != nil {
+		return err
+	}
+
+	var errs []error
+	for _, b := range blocks {
+		if b.mark == "sh" {
+			fmt.Printf("# %s\n%s", b.at, b.text)
+			if err := shop.run("bash", "-euo", "pipefail", "-c", b.text); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", b.at, err))
+			}
+		}
+	}
+	for i, b := range blocks {
+		if b.mark == "go" {
+			fmt.Printf("# %s\n", b.at)
+			if err := shop.compile(fmt.Sprintf("snippet%d", i), b); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", b.at, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// place is where commands are run.
+type place struct {
+	dir string
+	env []string
+}
+
+func (p place) compile(name string, b block) error {
+	source, err := program(b)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(p.dir, name), 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(p.dir, name, "main.go"), source, 0o600); err != nil {
+		return err
+	}
+	return p.run("go", "vet", "./"+name)
+}
+
+func (p place) run(name string, args ...string) error {
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.dir, p.env, os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func output(dir, name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}

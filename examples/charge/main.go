@@ -1,0 +1,102 @@
+// Command charge makes one charge, named after the invoice that it is for. Run it
+// again and the journal gives the same answer, and nothing is charged:
+//
+//	go run ./examples/charge
+//	go run ./examples/charge
+//
+// It works offline, against a Stripe in a box: see box.go. For the real one, leave
+// out HTTPClient below and give Authorize your key.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/providers"
+)
+
+func main() {
+	path := flag.String("journal", filepath.Join(os.TempDir(), "onceward-charge", "payments.db"), "the journal's file; removed, the charge is made again")
+	invoice := flag.String("invoice", "991", "the invoice to charge")
+	flag.Parse()
+	if err := os.MkdirAll(filepath.Dir(*path), 0o700); err != nil {
+		log.Fatal(err)
+	}
+	box := newBox()
+	defer box.Close()
+	if err := charge(context.Background(), *path, *invoice, &http.Client{Transport: detour{box}}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("in this run the provider has seen", box.Requests(), "requests, effects:", len(box.Effects()))
+	fmt.Println("journal:", *path)
+}
+
+func charge(ctx context.Context, path, invoice string, box *http.Client) error {
+	j, err := sqlite.Open(path, nil)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	client, err := onceward.New(onceward.Config{
+		Journal:    j,
+		Providers:  []providers.Provider{providers.Stripe()},
+		HTTPClient: box,
+		Authorize: func(req *http.Request) error {
+			req.SetBasicAuth(os.Getenv("STRIPE_SECRET_KEY"), "")
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer shutdown(client)
+
+	// Finish what the last process left, now and, in a program that stays, from here on.
+	report, err := client.Resume(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println("resumed:", report)
+	go client.Run(ctx)
+
+	// The name makes it one charge, however often this program runs.
+	ctx = onceward.WithOperation(ctx, "invoice-"+invoice+"/charge")
+	form := url.Values{"amount": {"4200"}, "currency": {"eur"}, "customer": {"cus_0042"}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://api.stripe.com/v1/charges", strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := client.HTTPClient().Do(req)
+	if err != nil {
+		return err // an *onceward.Error: ErrPending, ErrOutcomeUnknown, …
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+
+	op, _ := onceward.OperationOf(resp)
+	fmt.Printf("%s: %s, replayed: %t\n%s\n", op.ID, resp.Status, op.Replayed, body)
+	return nil
+}
+
+func shutdown(client *onceward.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := client.Shutdown(ctx); err != nil {
+		log.Print(err)
+	}
+}
