@@ -1,0 +1,212 @@
+package onceward_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+var update = flag.Bool("update", false, "rewrite the tables in README.md and docs/ that are made from the code")
+
+func TestTheTablesInTheDocumentsAreWhatTheCodeSays(t *testing.T) {
+	for _, table := range []struct {
+		file, name string
+		made       string
+	}{
+		{"README.md", "providers", providerTable()},
+		{"docs/design.md", "transitions", transitionTable(t)},
+	} {
+		t.Run(table.name, func(t *testing.T) {
+			text, err := os.ReadFile(table.file)
+			require.NoError(t, err)
+			before, rest, found := strings.Cut(string(text), "<!-- table: "+table.name+" -->\n")
+			require.True(t, found, "%s has no place for the table", table.file)
+			stands, after, found := strings.Cut(rest, "<!-- end -->")
+			require.True(t, found)
+			if *update {
+				whole := before + "<!-- table: " + table.name + " -->\n" + table.made + "<!-- end -->" + after
+				require.NoError(t, os.WriteFile(table.file, []byte(whole), 0o644))
+				return
+			}
+			assert.Equal(t, table.made, stands, "made from the code anew by: go test -run Documents . -update")
+		})
+	}
+}
+
+func providerTable() string {
+	var b strings.Builder
+	b.WriteString("| provider | requests | key | remembered | for | after an ambiguous failure |\n|---|---|---|---|---|---|\n")
+	for _, p := range []providers.Provider{
+		providers.Stripe(), providers.Adyen("prefix"),
+		providers.IETF(24 * time.Hour), providers.Raw(24 * time.Hour),
+	} {
+		var facts []string // in the order of the table, each with the patterns they hold for
+		patterns := map[string][]string{}
+		for _, e := range p.Endpoints {
+			if e.NoEffect {
+				continue
+			}
+			key, after := "none", "unknown"
+			if e.Key.Place != providers.KeyNone {
+				key = fmt.Sprintf("`%s`, %s", e.Key.Name, e.Key.Place)
+			}
+			sure := e.Remembers == providers.Everything || e.Remembers == providers.SuccessesCleanFailures
+			switch {
+			case !sure || e.Retention == 0:
+			case e.InFlightGuard:
+				after = "sent again with the same key"
+			case e.HandlingTime > 0:
+				after = "sent again with the same key, once the handling time has passed"
+			default:
+				after = "unknown (no in-flight guard is published)"
+			}
+			retention := "not published"
+			switch {
+			case key == "none":
+				retention = "–"
+			case (p.Name == "ietf" || p.Name == "raw") && e.Retention > 0:
+				retention = "as you say"
+			case e.Retention > 0:
+				retention = period(e.Retention)
+			}
+			fact := fmt.Sprintf("%s | %s | %s | %s", key, e.Remembers, retention, after)
+			if patterns[fact] == nil {
+				facts = append(facts, fact)
+			}
+			patterns[fact] = append(patterns[fact], "`"+e.Pattern+"`")
+		}
+		for _, fact := range facts {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", p.Name, strings.Join(patterns[fact], ", "), fact)
+		}
+	}
+	return b.String()
+}
+
+func period(d time.Duration) string {
+	if d%(24*time.Hour) == 0 && d > 24*time.Hour {
+		return fmt.Sprintf("%d days", d/(24*time.Hour))
+	}
+	return fmt.Sprintf("%d h", d/time.Hour)
+}
+
+// transitionTable asks Next for every state and event, over all that its answer
+// can depend on, and lists what may come of each.
+func transitionTable(t *testing.T) string {
+	t.Helper()
+	kinds := []journal.EventKind{journal.EventBegin, journal.EventClaim, journal.EventComplete, journal.EventPark,
+		journal.EventDoubt, journal.EventCancel, journal.EventResolve, journal.EventDeliver, journal.EventReap}
+	var b strings.Builder
+	b.WriteString("| state |")
+	for _, k := range kinds {
+		fmt.Fprintf(&b, " %s |", k)
+	}
+	b.WriteString("\n|" + strings.Repeat("---|", len(kinds)+1) + "\n")
+	for _, state := range append([]journal.State{journal.Absent}, journal.States...) {
+		fmt.Fprintf(&b, "| %s |", state)
+		for _, kind := range kinds {
+			var cells []string
+			for _, now := range situations(state, kind) {
+				after, decision, err := journal.Next(now.op, now.live, now.event)
+				cell := "–"
+				switch {
+				case err != nil:
+				case decision == journal.Ignored || decision == journal.Stale:
+					cell = decision.String()
+				case after.State == state && !after.Tombstone:
+					cell = decision.String()
+				case after.Tombstone && !now.op.Tombstone:
+					cell = decision.String() + " → tombstone"
+				case after.Tombstone:
+					cell = decision.String()
+				default:
+					cell = decision.String() + " → " + after.State.String()
+				}
+				if !slices.Contains(cells, cell) {
+					cells = append(cells, cell)
+				}
+			}
+			if len(cells) > 1 {
+				cells = slices.DeleteFunc(cells, func(c string) bool { return c == "–" })
+			}
+			slices.Sort(cells)
+			fmt.Fprintf(&b, " %s |", strings.Join(cells, "<br>"))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+type situation struct {
+	op    journal.Operation
+	live  bool
+	event journal.Event
+}
+
+// situations are the ways in which an event can meet an operation in a state.
+func situations(state journal.State, kind journal.EventKind) (all []situation) {
+	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	never := journal.Terms{}
+	always := journal.Terms{Dedup: journal.DedupEverything, Retention: 24 * time.Hour, Guard: true}
+	both := []bool{false, true}
+	for _, terms := range []journal.Terms{never, always} {
+		for _, mayHaveRun := range both {
+			for _, live := range both {
+				for _, other := range both { // another request, an older claim, undelivered
+					for _, tombstone := range both {
+						for _, due := range both {
+							op := journal.Operation{Ref: journal.Ref{ID: "a"}, State: state, Claim: 2, Fingerprint: "f", Key: "k", Terms: terms,
+								MayHaveRun: mayHaveRun, FirstSentAt: at, CreatedAt: at, SettledAt: at, Delivered: !other}
+							switch state {
+							case journal.Absent:
+								op = journal.Operation{}
+							case journal.InFlight:
+								op.Holder, op.MayHaveRun = "s", true
+								op.Found = journal.Found{MayHaveRun: mayHaveRun, FirstSentAt: at}
+							case journal.Cancelled:
+								op.MayHaveRun = false
+							case journal.Unknown:
+								op.MayHaveRun = true
+							case journal.Completed:
+								op.Tombstone = tombstone
+								if !tombstone {
+									op.Answer = &journal.Answer{Status: 200}
+								}
+							}
+							if due && state == journal.Pending {
+								op.DueAt = at.Add(2 * time.Hour)
+							}
+							ev := journal.Event{Kind: kind, Ref: op.Ref, At: at.Add(time.Hour), Last: at, Session: "s", Claim: 2, Attempts: 1, Keep: time.Minute}
+							if tombstone {
+								ev.At = at.Add(48 * time.Hour)
+							}
+							if other {
+								ev.Claim = 1
+							}
+							fingerprint := "f"
+							if other {
+								fingerprint = "g"
+							}
+							ev.Intent = &journal.Intent{Fingerprint: fingerprint, Key: "k", Terms: terms}
+							ev.Answer = &journal.Answer{Status: 200}
+							for _, resolution := range []journal.Resolution{journal.Executed, journal.NotExecuted, journal.SendAgain} {
+								ev.Resolution, ev.Key = resolution, "k2"
+								all = append(all, situation{op, live, ev})
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,117 @@
+package onceward_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// ledger is an API of one's own, in a box.
+func ledger() *providertest.Server {
+	return providertest.NewServer(providers.Raw(24*time.Hour, "ledger.example.com"),
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "paid") }))
+}
+
+// newClient would use journal/sqlite in a program.
+func newClient(srv *providertest.Server) *onceward.Client {
+	client, err := onceward.New(onceward.Config{
+		Journal:   memory.New(),
+		Providers: []providers.Provider{srv.Provider()},
+		Backoff:   backoff.Policy{Initial: time.Millisecond, Max: 10 * time.Millisecond},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return client
+}
+
+func pay(ctx context.Context, hc *http.Client, url string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/payments", strings.NewReader(`{"amount":2000}`))
+	if err != nil {
+		return nil, err
+	}
+	return hc.Do(req)
+}
+
+func Example() {
+	srv := ledger()
+	defer srv.Close()
+	client := newClient(srv)
+	defer client.Shutdown(context.Background())
+	hc := client.HTTPClient()
+
+	// The first answer is lost on the way, after the payment was made.
+	srv.Script(providertest.DropAfter())
+
+	ctx := onceward.WithOperation(context.Background(), "invoice-991/charge")
+	for range 2 { // asking again by the same name is safe
+		resp, err := pay(ctx, hc, srv.URL)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		op, _ := onceward.OperationOf(resp)
+		fmt.Printf("%s, after %d attempts\n", body, op.Attempts)
+	}
+	fmt.Println("effects:", len(srv.Effects()))
+	// Output:
+	// paid, after 2 attempts
+	// paid, after 2 attempts
+	// effects: 1
+}
+
+func ExampleError() {
+	srv := ledger()
+	defer srv.Close()
+	client := newClient(srv)
+	defer client.Shutdown(context.Background())
+
+	srv.Script(providertest.DropBefore(), providertest.DropBefore(), providertest.DropBefore(), providertest.DropBefore(), providertest.DropBefore())
+	ctx := onceward.WithOperation(context.Background(), "invoice-992/charge")
+	_, err := pay(ctx, client.HTTPClient(), srv.URL)
+
+	var e *onceward.Error
+	switch {
+	case errors.As(err, &e) && errors.Is(err, onceward.ErrPending):
+		fmt.Println(e.Operation.ID, "is", e.Operation.State, "after", e.Operation.Attempts, "attempts:", e.Operation.Cause)
+	default:
+		fmt.Println("not expected:", err)
+	}
+	// Output:
+	// invoice-992/charge is pending after 5 attempts: out of attempts: no answer: the connection failed
+}
+
+func ExampleClient_Resolve() {
+	// A provider that takes no key: nothing can be resent once it may have arrived.
+	messages := providers.Provider{Name: "messages", Hosts: []string{"messages.example.com"}, Endpoints: []providers.Endpoint{{Pattern: "POST /"}}}
+	srv := providertest.NewServer(messages, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "sent") }))
+	defer srv.Close()
+	client := newClient(srv)
+	defer client.Shutdown(context.Background())
+
+	srv.Script(providertest.DropAfter())
+	ctx := onceward.WithOperation(context.Background(), "reminder-17")
+	_, err := pay(ctx, client.HTTPClient(), srv.URL)
+	fmt.Println("unknown:", errors.Is(err, onceward.ErrOutcomeUnknown))
+
+	// Somebody looks it up at the provider: it was sent.
+	op, err := client.Resolve(ctx, onceward.Ref{ID: "reminder-17"}, onceward.Executed, nil)
+	fmt.Println(op.State, err)
+	fmt.Println("messages:", len(srv.Effects()))
+	// Output:
+	// unknown: true
+	// completed <nil>
+	// messages: 1
+}

@@ -1,0 +1,441 @@
+package onceward_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+func requireUUID(t *testing.T, version int, key string) {
+	t.Helper()
+	id, err := uuid.Parse(key)
+	require.NoError(t, err)
+	require.EqualValues(t, version, id.Version())
+}
+
+func TestIdentity(t *testing.T) {
+	secret := []byte("0123456789abcdef")
+	elsewhere := to(http.MethodPost, "https://elsewhere.example/orders")
+
+	virtual(t, "to a provider, carries no key, names nothing: the ID is the key, a new UUIDv4", func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{})
+		first, second := p.ask(t.Context()), p.ask(t.Context())
+		require.NoError(t, first.err)
+		require.NoError(t, second.err)
+		require.Len(t, l.sent(), 2)
+		requireUUID(t, 4, l.keys()[0])
+		assert.NotEqual(t, l.keys()[0], l.keys()[1])
+		assert.Equal(t, l.keys()[0], first.op.ID)
+		assert.Equal(t, onceward.Key(first.op.ID), first.op.Key)
+		assert.Equal(t, journal.Generated, p.recorded(onceward.Ref{ID: first.op.ID}).Naming)
+	})
+
+	virtual(t, "to a provider, carries a key, names nothing: ID and key are that key", func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{})
+		first, second := p.ask(t.Context(), carrying("sdk-1")), p.ask(t.Context(), carrying("sdk-1"))
+		require.NoError(t, first.err)
+		require.NoError(t, second.err)
+		assert.Equal(t, []string{"sdk-1"}, l.keys())
+		assert.Equal(t, "sdk-1", first.op.ID)
+		assert.True(t, second.op.Replayed)
+		assert.Equal(t, paid, second.body)
+		op := p.recorded(onceward.Ref{ID: "sdk-1"})
+		assert.Equal(t, journal.Carried, op.Naming)
+		assert.True(t, op.KeyCarried)
+	})
+
+	virtual(t, "named for the first time, carries a key: the name, that key", func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Secret: secret})
+		out := p.ask(named(t, "invoice-1/charge"), carrying("sdk-1"))
+		require.NoError(t, out.err)
+		assert.Equal(t, "invoice-1/charge", out.op.ID)
+		assert.Equal(t, []string{"sdk-1"}, l.keys())
+	})
+
+	virtual(t, "named for the first time, carries none: the name, a new UUIDv4", func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{})
+		out := p.ask(named(t, "invoice-1/charge"))
+		require.NoError(t, out.err)
+		assert.Equal(t, "invoice-1/charge", out.op.ID)
+		requireUUID(t, 4, l.keys()[0])
+	})
+
+	virtual(t, "named for the first time, with a secret: a derived key, the same after the loss of the journal", func(t *testing.T) {
+		l := &line{}
+		ctx := named(t, "invoice-1/charge")
+		for range 2 {
+			require.NoError(t, start(t, l, onceward.Config{Secret: secret}).ask(ctx).err)
+		}
+		p := start(t, l, onceward.Config{Secret: secret})
+		require.NoError(t, p.ask(named(t, "invoice-2/charge")).err)
+		require.NoError(t, p.ask(onceward.WithScope(ctx, "tenant-42")).err)
+		require.NoError(t, start(t, l, onceward.Config{Secret: []byte("fedcba9876543210")}).ask(ctx).err)
+		keys := l.keys()
+		require.Len(t, keys, 5)
+		requireUUID(t, 8, keys[0])
+		assert.Equal(t, keys[0], keys[1])
+		for _, other := range keys[2:] {
+			assert.NotEqual(t, keys[0], other)
+		}
+	})
+
+	virtual(t, "named, seen before: the journal's key replaces a carried one, and Trace says so", func(t *testing.T) {
+		l := (&line{}).then(loses())
+		var replaced []onceward.Key
+		p := start(t, l, onceward.Config{Backoff: once, Trace: &onceward.Trace{
+			KeyReplaced: func(op onceward.Operation) { replaced = append(replaced, op.Key) },
+		}})
+		ctx := named(t, "invoice-1/charge")
+		out := p.ask(ctx, carrying("sdk-1"))
+		require.ErrorIs(t, out.err, onceward.ErrPending)
+		require.Empty(t, replaced)
+		pass(time.Until(out.op.DueAt))
+		out = p.ask(ctx, carrying("sdk-2"))
+		require.NoError(t, out.err)
+		assert.Equal(t, []string{"sdk-1", "sdk-1"}, l.keys())
+		assert.Equal(t, []onceward.Key{"sdk-1"}, replaced)
+		assert.Equal(t, onceward.Key("sdk-1"), out.op.Key)
+		assert.Equal(t, 2, out.op.Attempts)
+	})
+
+	virtual(t, "under a parent: parent and step, the child key in place of a carried one; then the journal's", func(t *testing.T) {
+		l := (&line{}).then(loses())
+		replaced := 0
+		p := start(t, l, onceward.Config{Backoff: once, Trace: &onceward.Trace{
+			KeyReplaced: func(onceward.Operation) { replaced++ },
+		}})
+		parent := onceward.NewKey()
+		ctx := onceward.WithParent(named(t, "charge"), parent)
+		out := p.ask(ctx, carrying("sdk-1"))
+		require.ErrorIs(t, out.err, onceward.ErrPending)
+		assert.Equal(t, 1, replaced)
+		assert.Equal(t, onceward.Ref{Parent: string(parent), ID: "charge"}, out.op.Ref)
+		pass(time.Until(out.op.DueAt))
+		require.NoError(t, p.ask(ctx).err)
+		child := string(parent.Child("charge"))
+		assert.Equal(t, []string{child, child}, l.keys())
+		require.NoError(t, p.ask(onceward.WithParent(named(t, "charge"), onceward.NewKey())).err)
+		assert.NotEqual(t, child, l.keys()[2])
+	})
+
+	virtual(t, "under a parent and without a step: a clear error", func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{})
+		out := p.ask(onceward.WithParent(t.Context(), onceward.NewKey()))
+		require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
+		assert.Empty(t, l.sent())
+	})
+
+	for _, status := range []int{307, 308} {
+		virtual(t, http.StatusText(status)+" to the same origin: followed within the operation with the same key", func(t *testing.T) {
+			l := (&line{}).then(says(status, "", "Location", "/v1/moved"))
+			p := start(t, l, onceward.Config{})
+			out := p.ask(named(t, "invoice-1/charge"))
+			require.NoError(t, out.err)
+			require.Len(t, l.sent(), 2)
+			moved := l.sent()[1]
+			assert.Equal(t, "https://api.stripe.com/v1/moved", moved.URL)
+			assert.Equal(t, http.MethodPost, moved.Method)
+			assert.Equal(t, chargeForm, moved.Body)
+			assert.Equal(t, l.keys()[0], moved.Key)
+			assert.Equal(t, onceward.Completed, out.op.State)
+			assert.Len(t, p.everything(), 1)
+		})
+
+		virtual(t, http.StatusText(status)+" to another origin: a hop of http.Client is refused", func(t *testing.T) {
+			for _, other := range []string{"https://files.stripe.com/v1/charges", "https://elsewhere.example/", "http://api.stripe.com/v1/charges"} {
+				l := (&line{}).then(says(status, "", "Location", other))
+				p := start(t, l, onceward.Config{})
+				out := p.ask(named(t, "invoice-1/charge"))
+				require.ErrorIs(t, out.err, onceward.ErrRedirected)
+				assert.Len(t, l.sent(), 1)
+				assert.Len(t, p.everything(), 1)
+			}
+		})
+	}
+
+	virtual(t, "to another origin, and the caller follows nothing: the redirect is the answer", func(t *testing.T) {
+		l := (&line{}).then(says(307, "", "Location", "https://elsewhere.example/"))
+		p := start(t, l, onceward.Config{HTTPClient: &http.Client{
+			Transport:     l,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}})
+		out := p.ask(named(t, "invoice-1/charge"))
+		require.NoError(t, out.err)
+		assert.Equal(t, 307, out.status)
+		assert.Equal(t, "https://elsewhere.example/", out.header.Get("Location"))
+	})
+
+	virtual(t, "to a host without a provider, names nothing: passes straight through", func(t *testing.T) {
+		l := (&line{}).then(loses())
+		p := start(t, l, onceward.Config{})
+		out := p.ask(t.Context(), elsewhere)
+		require.ErrorIs(t, out.err, errReset)
+		out = p.ask(t.Context(), elsewhere, carrying("sdk-1"))
+		require.NoError(t, out.err)
+		require.Len(t, l.sent(), 2)
+		assert.Equal(t, http.Header{"Content-Type": {form}}, l.sent()[0].Header)
+		assert.Equal(t, "sdk-1", l.sent()[1].Key)
+		assert.Zero(t, out.op)
+		assert.Empty(t, p.everything())
+	})
+
+	t.Run("to a host or path without a provider, named: journaled, never resent once a byte may have left", func(t *testing.T) {
+		for _, row := range []struct {
+			name     string
+			script   []reply
+			requests int
+			status   int   // of the response, 0: an error
+			kind     error // of the error
+			state    onceward.State
+		}{
+			{"2xx is final", []reply{says(201, paid)}, 1, 201, nil, onceward.Completed},
+			{"404 is final", []reply{says(404, "")}, 1, 404, nil, onceward.Completed},
+			{"401 is rejected", []reply{says(401, "")}, 1, 401, nil, onceward.Cancelled},
+			{"403 is rejected", []reply{says(403, "")}, 1, 403, nil, onceward.Cancelled},
+			{"407 is rejected", []reply{says(407, "")}, 1, 407, nil, onceward.Cancelled},
+			{"408 says nothing", []reply{says(408, "")}, 1, 408, nil, onceward.Unknown},
+			{"409 says nothing", []reply{says(409, "")}, 1, 409, nil, onceward.Unknown},
+			{"425 says nothing", []reply{says(425, "")}, 1, 425, nil, onceward.Unknown},
+			{"429 says nothing", []reply{says(429, "", "Retry-After", "1")}, 1, 429, nil, onceward.Unknown},
+			{"503 says nothing", []reply{says(503, "")}, 1, 503, nil, onceward.Unknown},
+			{"304 says nothing", []reply{says(304, "")}, 1, 304, nil, onceward.Unknown},
+			{"no answer", []reply{loses()}, 1, 0, onceward.ErrOutcomeUnknown, onceward.Unknown},
+			{"no connection: nothing left, so it is sent later", []reply{refuses(), refuses()}, 1, 200, nil, onceward.Completed},
+		} {
+			for _, url := range []string{"https://elsewhere.example/orders", "https://api.stripe.com/other/path"} {
+				virtual(t, row.name+" at "+url, func(t *testing.T) {
+					l := (&line{}).then(row.script...)
+					p := start(t, l, onceward.Config{})
+					out := p.ask(named(t, "order-1"), to(http.MethodPost, url))
+					if row.kind == nil {
+						require.NoError(t, out.err)
+					} else {
+						require.ErrorIs(t, out.err, row.kind)
+					}
+					assert.Equal(t, row.status, out.status)
+					require.Len(t, l.sent(), row.requests)
+					requireUUID(t, 4, l.keys()[0])
+					op := p.recorded(onceward.Ref{ID: "order-1"})
+					assert.Equal(t, row.state, op.State)
+					assert.Equal(t, row.state, out.op.State)
+					assert.Empty(t, op.Provider)
+				})
+			}
+		}
+	})
+
+	virtual(t, "a token request is untouched on any host", func(t *testing.T) {
+		const grant = "grant_type=client_credentials&scope=all"
+		for _, url := range []string{"https://elsewhere.example/token", chargeURL} {
+			l := &line{}
+			p := start(t, l, onceward.Config{})
+			out := p.ask(named(t, "order-1"), to(http.MethodPost, url), body(grant))
+			require.NoError(t, out.err)
+			require.Len(t, l.sent(), 1)
+			assert.Equal(t, grant, l.sent()[0].Body)
+			assert.Equal(t, http.Header{"Content-Type": {form}}, l.sent()[0].Header)
+			assert.Empty(t, p.everything())
+			require.NoError(t, p.ask(named(t, "order-1")).err, "the name is still free")
+		}
+	})
+
+	virtual(t, "to an endpoint that takes no key: the name, else a UUIDv4; no key, journaled all the same", func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Secret: secret})
+		remove := to(http.MethodDelete, "https://api.stripe.com/v1/customers/cus_1")
+		byName, unnamed := p.ask(named(t, "cus_1/delete"), remove), p.ask(t.Context(), remove)
+		require.NoError(t, byName.err)
+		require.NoError(t, unnamed.err)
+		assert.Equal(t, []string{"", ""}, l.keys())
+		assert.Equal(t, "cus_1/delete", byName.op.ID)
+		assert.Empty(t, byName.op.Key)
+		requireUUID(t, 4, unnamed.op.ID)
+		again := p.ask(named(t, "cus_1/delete"), remove)
+		require.NoError(t, again.err)
+		assert.True(t, again.op.Replayed)
+		assert.Len(t, l.sent(), 2)
+	})
+
+	virtual(t, "a safe method, or an endpoint without effect: untouched, never journaled", func(t *testing.T) {
+		api := own()
+		api.Endpoints = append(api.Endpoints, providers.Endpoint{Pattern: "POST /search", NoEffect: true})
+		l := &line{}
+		p := start(t, l, onceward.Config{Providers: []providers.Provider{api}})
+		ctx := named(t, "order-1")
+		for _, call := range []option{
+			to(http.MethodGet, ownURL), to(http.MethodHead, ownURL), to(http.MethodOptions, ownURL),
+			to(http.MethodPost, "https://own.example/search"),
+		} {
+			out := p.ask(ctx, call)
+			require.NoError(t, out.err)
+			assert.Zero(t, out.op)
+		}
+		for _, s := range l.sent() {
+			assert.Equal(t, http.Header{"Content-Type": {form}}, s.Header, s.Method)
+		}
+		assert.Empty(t, p.everything())
+		require.NoError(t, p.ask(ctx, to(http.MethodPost, ownURL)).err, "the name does not stick to them")
+		assert.Len(t, p.everything(), 1)
+	})
+}
+
+func TestAnotherRequestUnderAUsedNameIsRefusedAndTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := own()
+		api.AccountHeaders = []string{"X-Account"}
+		l := &line{}
+		p := start(t, l, onceward.Config{Providers: []providers.Provider{api}})
+		ctx := named(t, "order-1")
+		first := []option{to(http.MethodPost, ownURL+"?page=1"), with("X-Account", "a")}
+		require.NoError(t, p.ask(ctx, first...).err)
+		for _, row := range []struct {
+			name    string
+			options []option
+			differs []string // nil: it is the same request
+		}{
+			{"the same", nil, nil},
+			{"another header that is no account", []option{with("X-Request-Id", "2")}, nil},
+			{"another credential", []option{with("Authorization", "Bearer other")}, nil},
+			{"a withheld query parameter", []option{to(http.MethodPost, ownURL+"?api_key=1&page=1")}, nil},
+			{"the form's fields in another order", []option{body("currency=eur&amount=100")}, nil},
+			{"another method", []option{to(http.MethodPut, ownURL+"?page=1")}, []string{"method"}},
+			{"another URL", []option{to(http.MethodPost, ownURL+"?page=2")}, []string{"URL"}},
+			{"another account", []option{with("X-Account", "b")}, []string{"account"}},
+			{"another body", []option{body("amount=200&currency=eur")}, []string{"body"}},
+			{"all of it", []option{to(http.MethodPut, ownURL), with("X-Account", "b"), body("")}, []string{"method", "URL", "account", "body"}},
+		} {
+			out := p.ask(ctx, append(first[:2:2], row.options...)...)
+			if row.differs == nil {
+				require.NoError(t, out.err, row.name)
+				assert.True(t, out.op.Replayed, row.name)
+				continue
+			}
+			var e *onceward.Error
+			require.ErrorAs(t, out.err, &e, row.name)
+			require.ErrorIs(t, e, onceward.ErrKeyReused, row.name)
+			assert.Equal(t, row.differs, e.Differs, row.name)
+			assert.Nil(t, e.Operation.Answer, "%s: the stored answer is not revealed", row.name)
+		}
+		assert.Len(t, l.sent(), 1)
+	})
+}
+
+func TestNoTwoOperationsShareAKey(t *testing.T) {
+	secret := []byte("0123456789abcdef")
+	for name, cfg := range map[string]onceward.Config{"random keys": {}, "derived keys": {Secret: secret}} {
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).always(wrongKey)
+			p := start(t, l, cfg)
+			asked := 0
+			for _, scope := range []string{"", "a", "b"} {
+				for _, parent := range []onceward.Key{"", "parent-1", "parent-2"} {
+					for _, id := range []string{"charge", "refund"} {
+						ctx := onceward.WithScope(named(t, id), scope)
+						if parent != "" {
+							ctx = onceward.WithParent(ctx, parent)
+						}
+						for generation := range 3 {
+							out := p.ask(ctx, body("generation="+string(rune('0'+generation))))
+							require.Equal(t, 401, out.status)
+							require.Equal(t, generation, out.op.Generation)
+							asked++
+						}
+					}
+				}
+			}
+			seen, twice := map[string]bool{}, []int{}
+			scoped := map[string]bool{} // a parent's child key is the same in every scope
+			for i, s := range l.sent() {
+				if generation, underParent := i%3, i/6%3 > 0; underParent && generation == 0 {
+					scoped[s.Key] = true
+					continue
+				}
+				if seen[s.Key] {
+					twice = append(twice, i)
+				}
+				seen[s.Key] = true
+			}
+			assert.Empty(t, twice, "requests with a key of another operation")
+			assert.Len(t, scoped, 4)
+			assert.Len(t, l.sent(), asked)
+		})
+	}
+}
+
+func TestAQuotedKeyIsUnderstoodAndSentInQuotes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Providers: []providers.Provider{providers.IETF(24*time.Hour, "own.example")}})
+		carried := p.ask(t.Context(), to(http.MethodPost, ownURL), carrying(`"sdk-1"`))
+		require.NoError(t, carried.err)
+		assert.Equal(t, onceward.Key("sdk-1"), carried.op.Key)
+		made := p.ask(named(t, "order-1"), to(http.MethodPost, ownURL))
+		require.NoError(t, made.err)
+		assert.Equal(t, []string{`"sdk-1"`, `"` + string(made.op.Key) + `"`}, l.keys())
+		out := p.ask(named(t, "order-2"), to(http.MethodPost, ownURL), carrying("bare"))
+		require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
+	})
+}
+
+func TestScopesKeepNamesApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{})
+		ctx := named(t, "invoice-1/charge")
+		require.NoError(t, p.ask(ctx).err)
+		out := p.ask(onceward.WithScope(ctx, "tenant-42"))
+		require.NoError(t, out.err)
+		assert.Equal(t, onceward.Ref{Scope: "tenant-42", ID: "invoice-1/charge"}, out.op.Ref)
+		assert.Len(t, l.sent(), 2)
+	})
+}
+
+func TestWhatCanNotBeJournaledIsRefusedBeforeAnythingIsRecordedOrSent(t *testing.T) {
+	name := func(id string) func(*testing.T, *process) outcome {
+		return func(t *testing.T, p *process) outcome { return p.ask(named(t, id)) }
+	}
+	under := func(options ...option) func(*testing.T, *process) outcome {
+		return func(t *testing.T, p *process) outcome { return p.ask(named(t, "invoice-1"), options...) }
+	}
+	for title, call := range map[string]func(*testing.T, *process) outcome{
+		"an empty name":                name(""),
+		"a huge name":                  name(strings.Repeat("x", 513)),
+		"a name that is not UTF-8":     name("\xff"),
+		"a name with a newline":        name("a\nb"),
+		"a carried key too long":       under(carrying(strings.Repeat("k", 256))),
+		"a carried key with an @":      under(carrying("me@example.com")),
+		"a carried key in quotes":      under(carrying(`"quoted"`)),
+		"two carried keys":             under(func(r *http.Request) { r.Header["Idempotency-Key"] = []string{"a", "b"} }),
+		"an unnamed, invalid key":      func(t *testing.T, p *process) outcome { return p.ask(t.Context(), carrying("a b")) },
+		"userinfo in the URL":          under(to(http.MethodPost, "https://me:pw@api.stripe.com/v1/charges")),
+		"a named streaming request":    under(func(r *http.Request) { r.TransferEncoding = []string{"chunked"} }),
+		"a named upgrade":              under(with("Upgrade", "websocket")),
+		"a header's control character": under(func(r *http.Request) { r.Header["X-Note"] = []string{"a\nb"} }),
+		"a body shorter than said":     under(func(r *http.Request) { r.ContentLength = 1000 }),
+	} {
+		virtual(t, title, func(t *testing.T) {
+			l := &line{}
+			p := start(t, l, onceward.Config{})
+			out := call(t, p)
+			require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
+			assert.NotContains(t, out.err.Error(), "me@example.com")
+			assert.Empty(t, l.sent())
+			assert.Empty(t, p.everything())
+		})
+	}
+}

@@ -1,0 +1,304 @@
+package onceward_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// process is a client of its own on a journal that it may share, and that it can
+// be cut off from as by a crash.
+type process struct {
+	*onceward.Client
+	t       *testing.T
+	http    *http.Client
+	journal *severed
+}
+
+// start makes a process. What cfg leaves empty is a journal in memory, Stripe, and
+// an http.Client over via.
+func start(t *testing.T, via http.RoundTripper, cfg onceward.Config) *process {
+	t.Helper()
+	if cfg.Journal == nil {
+		cfg.Journal = memory.New()
+	}
+	if cfg.Providers == nil {
+		cfg.Providers = []providers.Provider{providers.Stripe()}
+	}
+	if cfg.HTTPClient == nil {
+		cfg.HTTPClient = &http.Client{Transport: via}
+	}
+	j := &severed{Journal: cfg.Journal}
+	cfg.Journal = j
+	c, err := onceward.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		// The test's context is over: nothing is waited for.
+		_ = c.Shutdown(t.Context())
+	})
+	return &process{Client: c, t: t, http: c.HTTPClient(), journal: j}
+}
+
+// severed is a journal that a process can be cut off from.
+type severed struct {
+	journal.Journal
+	mu       sync.Mutex
+	cut      bool
+	sessions []journal.Session
+}
+
+var errCrashed = errors.New("the process has crashed")
+
+// crash ends the process as far as the journal can see: its sessions are dead, and
+// nothing of it reaches the journal any more.
+func (p *process) crash() {
+	p.t.Helper()
+	p.journal.mu.Lock()
+	defer p.journal.mu.Unlock()
+	p.journal.cut = true
+	for _, s := range p.journal.sessions {
+		require.NoError(p.t, s.End(context.Background()))
+	}
+}
+
+func (j *severed) alive() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.cut {
+		return errCrashed
+	}
+	return nil
+}
+
+func (j *severed) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	if err := j.alive(); err != nil {
+		return journal.Result{}, err
+	}
+	return j.Journal.Apply(ctx, ev)
+}
+
+func (j *severed) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
+	if err := j.alive(); err != nil {
+		return journal.Operation{}, err
+	}
+	return j.Journal.Get(ctx, ref)
+}
+
+func (j *severed) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	if err := j.alive(); err != nil {
+		return nil, err
+	}
+	return j.Journal.Claim(ctx, ev, limit)
+}
+
+func (j *severed) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Operation, error] {
+	if err := j.alive(); err != nil {
+		return func(yield func(journal.Operation, error) bool) { yield(journal.Operation{}, err) }
+	}
+	return j.Journal.List(ctx, f)
+}
+
+func (j *severed) Join(ctx context.Context) (journal.Session, error) {
+	if err := j.alive(); err != nil {
+		return nil, err
+	}
+	s, err := j.Journal.Join(ctx)
+	if err == nil {
+		j.mu.Lock()
+		j.sessions = append(j.sessions, s)
+		j.mu.Unlock()
+	}
+	return s, err
+}
+
+// outcome is what a caller got.
+type outcome struct {
+	status int
+	body   string
+	header http.Header
+	op     onceward.Operation // by OperationOf, else by the error
+	err    error
+}
+
+const (
+	chargeURL  = "https://api.stripe.com/v1/charges"
+	chargeForm = "amount=100&currency=eur"
+	form       = "application/x-www-form-urlencoded"
+)
+
+type option func(*http.Request)
+
+func carrying(key string) option     { return with("Idempotency-Key", key) }
+func with(name, value string) option { return func(r *http.Request) { r.Header.Set(name, value) } }
+
+func to(method, url string) option {
+	return func(r *http.Request) {
+		other, err := http.NewRequest(method, url, nil)
+		if err != nil {
+			panic(err)
+		}
+		r.Method, r.URL, r.Host = method, other.URL, other.Host
+	}
+}
+
+func body(text string) option {
+	return func(r *http.Request) {
+		other, err := http.NewRequest(http.MethodPost, r.URL.String(), strings.NewReader(text))
+		if err != nil {
+			panic(err)
+		}
+		r.Body, r.GetBody, r.ContentLength = other.Body, other.GetBody, other.ContentLength
+	}
+}
+
+// ask makes a charge, or what the options make of it, reads the answer and closes
+// it.
+func (p *process) ask(ctx context.Context, options ...option) outcome {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, chargeURL, strings.NewReader(chargeForm))
+	if err != nil {
+		return outcome{err: err}
+	}
+	req.Header.Set("Content-Type", form)
+	for _, o := range options {
+		o(req)
+	}
+	resp, err := p.http.Do(req)
+	if err != nil {
+		out := outcome{err: err}
+		var e *onceward.Error
+		if errors.As(err, &e) {
+			out.op = e.Operation
+		}
+		return out
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	op, _ := onceward.OperationOf(resp)
+	return outcome{status: resp.StatusCode, body: string(text), header: resp.Header, op: op, err: err}
+}
+
+// named is the test's context with a name.
+func named(t *testing.T, name string) context.Context {
+	return onceward.WithOperation(t.Context(), name)
+}
+
+// recorded returns an operation as the journal has it, past the client.
+func (p *process) recorded(ref onceward.Ref) journal.Operation {
+	p.t.Helper()
+	op, err := p.journal.Journal.Get(context.Background(), ref)
+	require.NoError(p.t, err)
+	return op
+}
+
+// everything returns what the journal lists, past the client.
+func (p *process) everything() (ops []journal.Operation) {
+	p.t.Helper()
+	for op, err := range p.journal.Journal.List(context.Background(), journal.Filter{}) {
+		require.NoError(p.t, err)
+		ops = append(ops, op)
+	}
+	return ops
+}
+
+// own is an API of one's own at https://own.example: providers.Raw for a week,
+// with one endpoint that a test adjusts.
+func own(adjust ...func(*providers.Endpoint)) providers.Provider {
+	p := providers.Raw(7*24*time.Hour, "own.example")
+	p.Endpoints = slices.Clone(p.Endpoints)
+	for _, f := range adjust {
+		f(&p.Endpoints[0])
+	}
+	return p
+}
+
+const ownURL = "https://own.example/orders"
+
+// quick is a policy for tests in real time.
+var quick = backoff.Policy{Initial: time.Millisecond, Max: 5 * time.Millisecond}
+
+// once makes a single attempt in each call.
+var once = backoff.Policy{MaxAttempts: 1}
+
+// inBox starts a real server that keeps p's contract, and a process that calls it.
+func inBox(t *testing.T, p providers.Provider, cfg onceward.Config) (*providertest.Server, *process) {
+	t.Helper()
+	srv := providertest.NewUnstartedServer(p, http.HandlerFunc(pays))
+	srv.RetryAfter = -1
+	srv.Start()
+	t.Cleanup(srv.Close)
+	cfg.Providers = []providers.Provider{srv.Provider()}
+	cfg.Backoff = quick
+	return srv, start(t, srv.Client().Transport, cfg)
+}
+
+func pays(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, paid)
+}
+
+// journals opens one of each kind.
+var journals = map[string]func(t *testing.T) journal.Journal{
+	"memory": func(*testing.T) journal.Journal { return memory.New() },
+	"sqlite": func(t *testing.T) journal.Journal {
+		return openSQLite(t, filepath.Join(t.TempDir(), "journal.db"))
+	},
+}
+
+func openSQLite(t *testing.T, path string) journal.Journal {
+	t.Helper()
+	j, err := sqlite.Open(path, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	return j
+}
+
+// each runs a test in virtual time with a journal of each kind.
+func each(t *testing.T, name string, f func(t *testing.T, j journal.Journal)) {
+	t.Helper()
+	for kind, open := range journals {
+		virtual(t, strings.TrimSpace(name+" ("+kind+")"), func(t *testing.T) { f(t, open(t)) })
+	}
+}
+
+// eachJournal runs a test over every kind of journal. open opens the one journal of
+// the test, as each process does for itself.
+func eachJournal(t *testing.T, f func(t *testing.T, open func() journal.Journal)) {
+	t.Run("memory", func(t *testing.T) {
+		j := memory.New()
+		t.Cleanup(func() { _ = j.Close() })
+		f(t, func() journal.Journal { return j })
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		f(t, func() journal.Journal { return openSQLite(t, path) })
+	})
+}
+
+func mustParse(raw string) *url.URL {
+	u, err := url.Parse(raw)
+	if err != nil {
+		panic(err)
+	}
+	return u
+}
+
+func (p *process) crashed() bool { return p.journal.alive() != nil }

@@ -1,0 +1,297 @@
+package onceward_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/providers"
+)
+
+func remembers(m providers.Memory) func(*providers.Endpoint) {
+	return func(e *providers.Endpoint) { e.Remembers = m }
+}
+
+func noGuard(handling time.Duration) func(*providers.Endpoint) {
+	return func(e *providers.Endpoint) { e.InFlightGuard, e.HandlingTime = false, handling }
+}
+
+func noRetention(e *providers.Endpoint) { e.Retention = 0 }
+
+func noKey(e *providers.Endpoint) {
+	*e = providers.Endpoint{Pattern: e.Pattern}
+}
+
+func TestAnOperationIsSentAgainOnlyWhereThatIsProvenSafe(t *testing.T) {
+	type terms = []func(*providers.Endpoint)
+	ambiguous := map[string]reply{"no answer": loses(), "a 503": says(503, "")}
+	for _, row := range []struct {
+		name    string
+		terms   terms
+		unnamed bool
+		method  string // POST by default
+		again   bool
+	}{
+		{"keyed, inside the window", nil, false, "", true},
+		{"keyed, no retention published", terms{noRetention}, false, "", false},
+		{"keyed, nothing remembered", terms{noRetention, remembers(providers.Nothing)}, false, "", false},
+		{"keyed, successes remembered only", terms{remembers(providers.Successes)}, false, "", false},
+		{"keyed, successes, and failures leave nothing behind", terms{remembers(providers.SuccessesCleanFailures)}, false, "", true},
+		{"keyed, no guard, a handling time", terms{noGuard(10 * time.Second)}, false, "", true},
+		{"keyed, no guard, no handling time", terms{noGuard(0)}, false, "", false},
+		{"no key, POST", terms{noKey}, false, "", false},
+		{"no key, unnamed POST", terms{noKey}, true, "", false},
+		{"no key, named DELETE", terms{noKey}, false, http.MethodDelete, false},
+		{"no key, unnamed DELETE in its own call", terms{noKey}, true, http.MethodDelete, true},
+		{"no key, unnamed PUT in its own call", terms{noKey}, true, http.MethodPut, true},
+		{"no key, unnamed PATCH", terms{noKey}, true, http.MethodPatch, false},
+		{"keyed and unnamed DELETE, no retention", terms{noRetention}, true, http.MethodDelete, false},
+	} {
+		for what, first := range ambiguous {
+			virtual(t, row.name+": after "+what, func(t *testing.T) {
+				l := (&line{}).then(first)
+				p := start(t, l, onceward.Config{Providers: []providers.Provider{own(row.terms...)}})
+				ctx, method := named(t, "order-1"), http.MethodPost
+				if row.unnamed {
+					ctx = t.Context()
+				}
+				if row.method != "" {
+					method = row.method
+				}
+				out := p.ask(ctx, to(method, ownURL))
+				if row.again {
+					require.NoError(t, out.err)
+					assert.Equal(t, 200, out.status)
+					require.Len(t, l.sent(), 2)
+					assert.Equal(t, l.keys()[0], l.keys()[1])
+					assert.Equal(t, onceward.Completed, out.op.State)
+					return
+				}
+				if what == "a 503" {
+					require.NoError(t, out.err)
+					assert.Equal(t, 503, out.status, "the last answer is handed over")
+				} else {
+					require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
+				}
+				assert.Equal(t, onceward.Unknown, out.op.State)
+				if !row.unnamed {
+					require.ErrorIs(t, p.ask(ctx, to(method, ownURL)).err, onceward.ErrOutcomeUnknown)
+				}
+				report, err := p.Resume(t.Context())
+				require.NoError(t, err)
+				assert.Zero(t, report.Claimed)
+				assert.Len(t, l.sent(), 1)
+			})
+		}
+		virtual(t, row.name+": what was never sent may always be", func(t *testing.T) {
+			l := (&line{}).then(refuses())
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{own(row.terms...)}})
+			require.NoError(t, p.ask(named(t, "order-1"), to(http.MethodPost, ownURL)).err)
+			assert.Len(t, l.sent(), 1)
+		})
+	}
+}
+
+func TestWithoutAGuardTheHandlingTimePassesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).then(takes(time.Second, loses()))
+		p := start(t, l, onceward.Config{Providers: []providers.Provider{own(noGuard(10 * time.Second))}})
+		require.NoError(t, p.ask(named(t, "order-1"), to(http.MethodPost, ownURL)).err)
+		require.Len(t, l.sent(), 2)
+		assert.GreaterOrEqual(t, l.sent()[1].At.Sub(l.sent()[0].At), 11*time.Second, "from the end of the attempt")
+	})
+}
+
+func TestWithoutAGuardATakeoverWaitsForTheHandlingTimeToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := onceward.Config{Providers: []providers.Provider{own(noGuard(10 * time.Second))}}
+		l := &line{}
+		dead := start(t, l, cfg)
+		l.then(doing(dead.crash, loses()))
+		dead.ask(named(t, "order-1"), to(http.MethodPost, ownURL))
+		pass(time.Minute)
+
+		cfg.Journal = dead.journal.Journal
+		next := start(t, l, cfg)
+		taken := time.Now()
+		report, err := next.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 1, report.Parked)
+		require.Len(t, l.sent(), 1)
+		pass(10 * time.Second)
+		report, err = next.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 1, report.Completed)
+		assert.GreaterOrEqual(t, l.sent()[1].At.Sub(taken), 10*time.Second)
+	})
+}
+
+// Stripe keeps keys for 24 hours; the margin is an hour.
+func TestTheWindow(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		after time.Duration // since the first send
+		kind  error         // nil: it is sent
+	}{
+		{"asked again long before its end", time.Hour, nil},
+		{"asked again just before its end", 23*time.Hour - time.Second, nil},
+		{"asked again at its end", 23 * time.Hour, onceward.ErrOutcomeUnknown},
+		{"asked again after it", 30 * 24 * time.Hour, onceward.ErrOutcomeUnknown},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			l := (&line{}).then(loses())
+			p := start(t, l, onceward.Config{Backoff: once})
+			ctx := named(t, "invoice-1/charge")
+			require.ErrorIs(t, p.ask(ctx).err, onceward.ErrPending)
+			pass(row.after)
+			out := p.ask(ctx)
+			if row.kind == nil {
+				require.NoError(t, out.err)
+				require.Len(t, l.sent(), 2)
+				assert.Equal(t, l.keys()[0], l.keys()[1])
+				return
+			}
+			require.ErrorIs(t, out.err, row.kind)
+			assert.Len(t, l.sent(), 1)
+		})
+	}
+
+	virtual(t, "a delay beyond it is unknown at once", func(t *testing.T) {
+		l := (&line{}).then(loses(), says(503, "", "Retry-After", "86000"))
+		p := start(t, l, onceward.Config{})
+		out := p.ask(named(t, "invoice-1/charge"))
+		require.NoError(t, out.err)
+		assert.Equal(t, 503, out.status)
+		assert.Equal(t, onceward.Unknown, out.op.State)
+	})
+
+	virtual(t, "it does not begin with an attempt that never left", func(t *testing.T) {
+		l := (&line{}).then(refuses(), loses())
+		p := start(t, l, onceward.Config{Backoff: once})
+		ctx := named(t, "invoice-1/charge")
+		require.ErrorIs(t, p.ask(ctx).err, onceward.ErrPending)
+		pass(48 * time.Hour)
+		require.ErrorIs(t, p.ask(ctx).err, onceward.ErrPending)
+		pass(22 * time.Hour)
+		require.NoError(t, p.ask(ctx).err)
+	})
+
+	virtual(t, "refusals do not keep it open: the provider may date the key from one", func(t *testing.T) {
+		l := (&line{}).then(says(429, ""), loses())
+		p := start(t, l, onceward.Config{Backoff: once})
+		ctx := named(t, "invoice-1/charge")
+		out := p.ask(ctx)
+		require.Equal(t, 429, out.status)
+		pass(22 * time.Hour)
+		require.ErrorIs(t, p.ask(ctx).err, onceward.ErrPending)
+		pass(2 * time.Hour)
+		require.ErrorIs(t, p.ask(ctx).err, onceward.ErrOutcomeUnknown)
+		assert.Len(t, l.sent(), 2)
+	})
+
+	virtual(t, "it passes while attempts go on, and there is no more of them", func(t *testing.T) {
+		l := (&line{}).always(loses())
+		p := start(t, l, onceward.Config{})
+		ctx := named(t, "invoice-1/charge")
+		done := make(chan error, 1)
+		running, stop := context.WithCancel(t.Context())
+		go func() { done <- p.Run(running) }()
+		require.ErrorIs(t, p.ask(ctx).err, onceward.ErrPending)
+		pass(26 * time.Hour)
+		stop()
+		<-done
+		require.ErrorIs(t, p.ask(ctx).err, onceward.ErrOutcomeUnknown)
+		sent := l.sent()
+		require.Greater(t, len(sent), 10)
+		for _, s := range sent {
+			assert.Less(t, s.At.Sub(sent[0].At), 23*time.Hour)
+			assert.Equal(t, sent[0].Key, s.Key)
+		}
+	})
+}
+
+// The clock of a process that stands behind the journal proves nothing.
+func TestAClockThatStandsBehindTheJournal(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		back time.Duration // from three hours after the first send
+		kind error         // nil: it is sent
+		then error         // once the clock has caught up
+	}{
+		{"by less than the margin is believed", 30 * time.Minute, nil, nil},
+		{"sends nothing until it has caught up", 2 * time.Hour, onceward.ErrPending, nil},
+		{"and behind the first send closes the window for good", 48 * time.Hour, onceward.ErrOutcomeUnknown, onceward.ErrOutcomeUnknown},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			l := (&line{}).then(loses())
+			first := start(t, l, onceward.Config{Backoff: once})
+			ctx := named(t, "invoice-1/charge")
+			require.ErrorIs(t, first.ask(ctx).err, onceward.ErrPending)
+			pass(3 * time.Hour)
+			require.NoError(t, first.ask(named(t, "invoice-2/charge")).err)
+			before := len(l.sent())
+
+			late := start(t, l, onceward.Config{Journal: first.journal.Journal})
+			onceward.SetClock(late.Client, func() time.Time { return time.Now().Add(-row.back) })
+			out := late.ask(ctx)
+			if row.kind == nil {
+				require.NoError(t, out.err)
+				return
+			}
+			require.ErrorIs(t, out.err, row.kind)
+			assert.Len(t, l.sent(), before)
+			if row.then != nil {
+				require.ErrorIs(t, first.ask(ctx).err, row.then)
+				assert.Len(t, l.sent(), before)
+				return
+			}
+			pass(row.back)
+			require.NoError(t, late.ask(ctx).err)
+		})
+	}
+}
+
+func TestAClaimThatWasTakenOverSendsNothingMore(t *testing.T) {
+	virtual(t, "while the other is at it", func(t *testing.T) {
+		l := (&line{}).then(says(429, "", "Retry-After", "60"), takes(5*time.Minute, says(200, paid)))
+		slow := start(t, l, onceward.Config{})
+		caller := make(chan outcome, 1)
+		go func() { caller <- slow.ask(named(t, "invoice-1/charge")) }()
+		synctest.Wait()
+		require.NoError(t, slow.journal.sessions[0].End(t.Context())) // it is taken for dead
+		other := start(t, l, onceward.Config{Journal: slow.journal.Journal, MaxWait: time.Hour, AttemptTimeout: time.Hour})
+		resumed := make(chan onceward.Report, 1)
+		go func() {
+			report, err := other.Resume(context.Background())
+			assert.NoError(t, err)
+			resumed <- report
+		}()
+		require.ErrorIs(t, (<-caller).err, onceward.ErrInFlight)
+		assert.Equal(t, 1, (<-resumed).Completed)
+		assert.Len(t, l.sent(), 2)
+	})
+	virtual(t, "when the other is done", takenOverAndDone)
+}
+
+func takenOverAndDone(t *testing.T) {
+	l := (&line{}).then(says(429, "", "Retry-After", "60"))
+	slow := start(t, l, onceward.Config{})
+	caller := make(chan outcome, 1)
+	go func() { caller <- slow.ask(named(t, "invoice-1/charge")) }()
+	synctest.Wait()
+	require.NoError(t, slow.journal.sessions[0].End(t.Context())) // it is taken for dead
+	report, err := start(t, l, onceward.Config{Journal: slow.journal.Journal}).Resume(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, report.Completed)
+	out := <-caller
+	require.NoError(t, out.err)
+	assert.Equal(t, 200, out.status)
+	assert.True(t, out.op.Replayed)
+	assert.Len(t, l.sent(), 2)
+}
