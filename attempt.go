@@ -227,7 +227,7 @@ func (w *wire) RoundTrip(*http.Request) (*http.Response, error) {
 		a.err = e.Err // without the URL, whose query may hold a credential
 	}
 	if a.err != nil {
-		a.unsent = trace.unsent()
+		a.unsent = trace.unsent() || isNotSent(a.err)
 		r.sent = r.sent || !a.unsent
 		if cause := context.Cause(ctx); cause != nil {
 			a.err = cause
@@ -510,6 +510,7 @@ func (r *run) judge() {
 		r.open = true
 		if !r.comparesRequests() && !r.madeKey() {
 			r.doubt("the answer belongs to an earlier request under this key, and the provider does not compare requests", nil)
+			r.end.told = ErrOutcomeUnknown // the answer may be to another request
 			return
 		}
 	}

@@ -120,3 +120,24 @@ func (e *Error) Timeout() bool {
 	var t interface{ Timeout() bool }
 	return errors.As(e.Err, &t) && t.Timeout()
 }
+
+// NotSent marks the error of a RoundTripper below Onceward (Config.HTTPClient's
+// Transport) that refused a request by itself, so that not a byte of it left: an
+// open circuit breaker, a local rate limit. Without the mark, an error proves
+// nothing about what was sent. It returns nil for nil.
+func NotSent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &notSent{err}
+}
+
+type notSent struct{ err error }
+
+func (e *notSent) Error() string { return e.err.Error() }
+func (e *notSent) Unwrap() error { return e.err }
+
+func isNotSent(err error) bool {
+	var mark *notSent
+	return errors.As(err, &mark)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -31,7 +32,7 @@ type Report struct {
 
 const maxProblems = 100
 
-func (r *Report) String() string {
+func (r Report) String() string {
 	return fmt.Sprintf("claimed %d: completed %d, parked %d, unknown %d, cancelled %d; settled %d, unsettled %d; reaped %d; in %v",
 		r.Claimed, r.Completed, r.Parked, r.Unknown, r.Cancelled, r.Settled, r.Unsettled, r.Reaped, r.Elapsed.Round(time.Millisecond))
 }
@@ -198,8 +199,17 @@ func (p *pass) do(task func()) {
 	p.slots <- struct{}{}
 	p.tasks.Go(func() {
 		defer func() { <-p.slots }()
+		defer p.survive()
 		task()
 	})
+}
+
+// survive keeps a panic of a hook or of Authorize, whose operation is parked by
+// then, from ending the program: nobody called it who could handle it.
+func (p *pass) survive() {
+	if v := recover(); v != nil {
+		p.log.Error("a hook panicked while an operation was sent in the background", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+	}
 }
 
 // take goes on from what the journal decided of one operation.
