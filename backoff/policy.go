@@ -1,5 +1,5 @@
 // Package backoff says how long to wait before the next attempt: by an exponential policy with full jitter, or as long
-// as the provider's answer asks.
+// as the provider's answer asks; and by a budget, how many retries a provider gets from everybody together.
 package backoff
 
 import (
@@ -37,7 +37,7 @@ type Policy struct {
 	MaxRetryAfter time.Duration
 }
 
-// PolicyError says which field of a [Policy] can't be used, and why.
+// PolicyError says which field of a [Policy] or [Budget] can't be used, and why.
 type PolicyError struct {
 	// Field is the field's name.
 	Field string
