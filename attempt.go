@@ -227,7 +227,7 @@ func (w *wire) RoundTrip(*http.Request) (*http.Response, error) {
 		a.err = e.Err // without the URL, whose query may hold a credential
 	}
 	if a.err != nil {
-		a.unsent = trace.unsent() || isNotSent(a.err)
+		a.unsent = trace.unsent(a.err)
 		r.sent = r.sent || !a.unsent
 		if cause := context.Cause(ctx); cause != nil {
 			a.err = cause
@@ -303,7 +303,7 @@ func (r *run) compose(ctx context.Context, to *url.URL) (*http.Request, error) {
 	}
 	if r.asker != nil {
 		for name, values := range r.asker.Header {
-			if secret.Header(name) {
+			if secret.Header(name) && !isKeyHeader(r.route, name) {
 				req.Header[name] = values[:len(values):len(values)]
 			}
 		}
@@ -324,6 +324,9 @@ func (r *run) compose(ctx context.Context, to *url.URL) (*http.Request, error) {
 	if missing := missingCredential(frozen, req); missing != "" {
 		return nil, fmt.Errorf("%w: %s", ErrCredentialMissing, missing)
 	}
+	if r.op.Credential != "" && !sameCredential(r.op.Credential, req) {
+		return nil, errCredentialChanged
+	}
 	if r.op.Key != "" {
 		if err := r.route.Endpoint.Key.Set(req.Header, r.op.Key); err != nil {
 			return nil, err
@@ -340,9 +343,16 @@ func setBody(req *http.Request, body []byte) {
 	req.Body = io.NopCloser(bytes.NewReader(body))
 	req.GetBody = nil
 	req.ContentLength = int64(len(body))
-	if len(body) == 0 {
-		// Without it HTTP/1.1 would send the empty body chunked.
-		req.TransferEncoding = []string{"identity"}
+	if len(body) > 0 {
+		return
+	}
+	// Over HTTP/1.1 net/http would send a body of unknown length chunked, and as
+	// "identity" without any length, which some servers refuse with 411. It leaves
+	// out a Content-Length of ours, but not in this spelling; over HTTP/2 it needs none.
+	req.TransferEncoding = []string{"identity"}
+	switch req.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch:
+		req.Header["content-length"] = []string{"0"}
 	}
 }
 
@@ -386,11 +396,17 @@ func carries(h http.Header, name string) bool {
 }
 
 // connTrace learns whether an attempt got as far as a connection.
-type connTrace struct{ asked, got atomic.Bool }
+type connTrace struct {
+	asked, got atomic.Bool
+	hopped     bool // a redirect was followed: something was sent
+}
 
-// unsent is proven by the hooks alone: a connection was asked for and none was
-// got. A transport that calls no hooks proves nothing.
-func (t *connTrace) unsent() bool { return t.asked.Load() && !t.got.Load() }
+// unsent is proven by the hooks, where a connection was asked for and none was got,
+// or by the mark of a transport that refused by itself. One that calls no hooks and
+// sets no mark proves nothing.
+func (t *connTrace) unsent(err error) bool {
+	return !t.got.Load() && !t.hopped && (t.asked.Load() || isNotSent(err))
+}
 
 func (t *connTrace) follow(req *http.Request) *http.Request {
 	return req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
@@ -419,7 +435,7 @@ func (r *run) exchange(req *http.Request, trace *connTrace) (*http.Response, err
 			return resp, nil
 		}
 		resp.Body.Close()
-		req = next
+		req, trace.hopped = next, true
 	}
 }
 
@@ -439,6 +455,14 @@ func sameOrigin(req *http.Request, resp *http.Response) *url.URL {
 // stream for the caller, without the attempt's deadline.
 func (r *run) readAnswer(ctx context.Context, stop func(error)) {
 	a := &r.attempt
+	if a.resp.StatusCode == http.StatusSwitchingProtocols {
+		// Nobody asked for it, and its body is the connection: it never ends.
+		stop(nil)
+		a.resp.Body.Close()
+		stop(errEnded)
+		a.resp.Body = http.NoBody
+		return
+	}
 	limit := r.cfg.MaxResponseBody
 	var err error
 	a.body, err = readUpTo(a.resp.Body, limit, a.resp.ContentLength)
@@ -517,6 +541,7 @@ func (r *run) judge() {
 	status := fmt.Sprintf("status %d", a.resp.StatusCode)
 	switch a.judged.Verdict {
 	case providers.Final, providers.AlreadyDone:
+		r.budget().Success(r.now())
 		if a.cut != nil {
 			r.open = true
 			r.again(false, status+", body cut short", a.cut)
@@ -554,6 +579,9 @@ func (r *run) judgeLocal(err error) {
 	r.end = &ending{kind: journal.EventCancel, due: r.now().Add(r.pause()), cause: describe(err, true), err: err}
 	if r.asker == nil {
 		r.end.kind = journal.EventPark
+	}
+	if errors.Is(err, errCredentialChanged) && r.mayHaveRun() {
+		r.doubt(err.Error(), err)
 	}
 	if errors.Is(err, ErrCredentialMissing) {
 		r.end.told, r.end.cause = ErrCredentialMissing, err.Error()
@@ -610,10 +638,25 @@ func (r *run) again(busy bool, cause string, err error) {
 		r.end.busy = busy
 		return
 	}
+	if !busy {
+		if ok, next := r.budget().Take(now); !ok {
+			// It was local: the provider was not asked.
+			r.park(laterOf(at, next), "the retry budget is used up: "+cause, ErrRetryBudget)
+			return
+		}
+	}
 	r.wait = at.Sub(now)
 	if r.trace.Delayed != nil {
 		r.trace.Delayed(operationOf(&r.op), r.wait)
 	}
+}
+
+// budget is shared by all operations with the provider.
+func (r *run) budget() *backoff.Bucket {
+	if r.route.Listed {
+		return r.budgets[r.route.Provider.Name]
+	}
+	return r.budgets[""]
 }
 
 // delay is what the provider asks for, else the policy's.
@@ -817,6 +860,8 @@ func describe(err error, unsent bool) string {
 		return "timed out"
 	case errors.Is(err, ErrShutdown):
 		return "broken off by shutdown"
+	case unsent && isNotSent(err):
+		return "refused locally, not sent"
 	case unsent && errors.As(err, &timeout) && timeout.Timeout():
 		return "not sent: timed out connecting"
 	case unsent:

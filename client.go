@@ -75,6 +75,11 @@ type Config struct {
 	// Backoff is the delay between attempts and their number within one call.
 	Backoff backoff.Policy
 
+	// RetryBudget bounds the further attempts that all operations with one provider
+	// make together, so that one which is down gets about the load it would have
+	// without them. An operation that finds it used up is parked.
+	RetryBudget backoff.Budget
+
 	// MaxWait bounds a call whose context has no deadline, and each operation that
 	// Resume sends. 2 minutes by default.
 	MaxWait time.Duration
@@ -115,6 +120,8 @@ type Client struct {
 	trace   Trace
 	log     *slog.Logger
 	clock   func() time.Time
+
+	budgets map[string]*backoff.Bucket // by provider; "" for hosts that none serves
 
 	flights flights
 	backlog backlog
@@ -158,6 +165,9 @@ func New(cfg Config) (*Client, error) {
 	if err := cfg.Backoff.Validate(); err != nil {
 		return nil, fmt.Errorf("onceward: Config.Backoff: %w", err)
 	}
+	if err := cfg.RetryBudget.Validate(); err != nil {
+		return nil, fmt.Errorf("onceward: Config.RetryBudget: %w", err)
+	}
 	if cfg.SettleAll && cfg.OnSettled == nil {
 		return nil, errors.New("onceward: Config.SettleAll needs OnSettled")
 	}
@@ -175,6 +185,10 @@ func New(cfg Config) (*Client, error) {
 		runs:    map[*run]struct{}{},
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
+	}
+	c.budgets = map[string]*backoff.Bucket{"": cfg.RetryBudget.Start(c.now())}
+	for i := range cfg.Providers {
+		c.budgets[cfg.Providers[i].Name] = cfg.RetryBudget.Start(c.now())
 	}
 	c.life, c.kill = context.WithCancelCause(context.Background())
 	if c.base == nil {

@@ -57,6 +57,11 @@ var (
 	// following it there would be another effect. The redirect is its answer.
 	ErrRedirected = errors.New("an operation is not followed to another origin")
 
+	// ErrRetryBudget is the cause of an ErrPending whose next attempt was not made
+	// because Config.RetryBudget was used up: a local limit, the provider was not
+	// asked.
+	ErrRetryBudget = errors.New("the retry budget of its provider is used up")
+
 	// ErrShutdown: the client was shut down.
 	ErrShutdown = errors.New("the client was shut down")
 )
@@ -123,8 +128,9 @@ func (e *Error) Timeout() bool {
 
 // NotSent marks the error of a RoundTripper below Onceward (Config.HTTPClient's
 // Transport) that refused a request by itself, so that not a byte of it left: an
-// open circuit breaker, a local rate limit. Without the mark, an error proves
-// nothing about what was sent. It returns nil for nil.
+// open circuit breaker, a local rate limit. It speaks for all that the RoundTrip
+// call did, retries of its own included. Without the mark, an error proves nothing
+// about what was sent. It returns nil for nil.
 func NotSent(err error) error {
 	if err == nil {
 		return nil

@@ -38,7 +38,7 @@ type Operation struct {
 	Key        Key    // on the wire; "" where the endpoint takes none
 	Generation int    // 0, unless an earlier life of it provably had no effect
 	State      State
-	Attempts   int       // on the wire so far, over all generations' present one
+	Attempts   int       // made so far in this generation, those that never left included
 	CreatedAt  time.Time // when it was first asked for
 	DueAt      time.Time // pending: not sent before this
 	SettledAt  time.Time // when it got its present outcome

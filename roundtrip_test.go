@@ -207,6 +207,7 @@ func TestABodylessPOSTGoesOutOnceWithALengthOfZero(t *testing.T) {
 			resp, err := p.http.Do(req)
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
+			assert.Equal(t, "0", got.Load().Header.Get("Content-Length"))
 			assert.Zero(t, got.Load().ContentLength)
 			assert.Empty(t, got.Load().TransferEncoding)
 		})

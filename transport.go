@@ -204,7 +204,35 @@ func (k *call) read() error {
 		k.body = body
 	}
 	k.freeze()
+	if p := k.route.Provider; p != nil && k.route.Listed && p.CredentialScoped {
+		return k.sign()
+	}
 	return nil
+}
+
+// sign has the intent hold a digest of the credential, since the provider knows
+// the key under that one only.
+func (k *call) sign() error {
+	r := &run{Client: k.Client, asker: k.req, op: journal.Operation{Request: k.intent.Request}, route: k.route}
+	r.query = k.credentialQuery()
+	req, err := r.compose(withoutNaming(k.ctx), k.clean)
+	if err != nil {
+		return k.fail(ErrNotSent, err)
+	}
+	k.intent.Credential = credentialDigest(newSalt(), req)
+	return nil
+}
+
+// credentialQuery is the part of the query that is withheld from the journal.
+func (k *call) credentialQuery() string {
+	if len(k.intent.Request.WithheldQuery) == 0 {
+		return ""
+	}
+	credentials, given := url.Values{}, k.req.URL.Query()
+	for _, name := range k.intent.Request.WithheldQuery {
+		credentials[name] = given[name]
+	}
+	return credentials.Encode()
 }
 
 // readUpTo reads a body to its end or one byte past limit, whichever comes first.
@@ -218,13 +246,9 @@ func readUpTo(body io.Reader, limit, expected int64) ([]byte, error) {
 func (k *call) freeze() {
 	req, endpoint := k.req, k.route.Endpoint
 	frozen := journal.Request{Method: req.Method, Header: make(http.Header, len(req.Header)), Body: k.body}
-	var keyHeader string
-	if endpoint.Key.Place != providers.KeyNone {
-		keyHeader = endpoint.Key.Name
-	}
 	for name, values := range req.Header {
 		switch {
-		case strings.EqualFold(name, keyHeader):
+		case isKeyHeader(k.route, name):
 		case secret.Header(name):
 			frozen.WithheldHeaders = append(frozen.WithheldHeaders, http.CanonicalHeaderKey(name))
 		default:
@@ -264,6 +288,11 @@ func (k *call) freeze() {
 		Body:            k.body,
 		OmitFields:      endpoint.OmitFields,
 	})
+}
+
+func isKeyHeader(route providers.Route, name string) bool {
+	key := route.Endpoint.Key
+	return key.Place != providers.KeyNone && strings.EqualFold(name, key.Name)
 }
 
 // termsOf puts the endpoint's contract in the resend rule's words.
@@ -543,13 +572,7 @@ func (k *call) hold(res journal.Result, f *flight) *run {
 	} else if r.op.Request.URL != k.intent.Request.URL {
 		r.target = parsed(r.op.Request.URL)
 	}
-	if names := k.intent.Request.WithheldQuery; len(names) > 0 {
-		credentials, given := url.Values{}, k.req.URL.Query()
-		for _, name := range names {
-			credentials[name] = given[name]
-		}
-		r.query = credentials.Encode()
-	}
+	r.query = k.credentialQuery()
 	r.replaced = k.carried != "" && r.op.Key != "" && k.carried != r.op.Key
 	return r
 }

@@ -1,0 +1,66 @@
+package onceward
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/onceward/onceward/internal/secret"
+)
+
+// errCredentialChanged: under another credential the provider does not know the
+// key, and would execute the operation anew.
+var errCredentialChanged = errors.New("the credential is another one than the operation was begun with, and the provider scopes keys to it")
+
+const digestVersion = "1:"
+
+var digestText = base64.RawURLEncoding
+
+func newSalt() []byte {
+	salt := make([]byte, 16)
+	rand.Read(salt) // never fails
+	return salt
+}
+
+// credentialDigest is a salted SHA-256 over the names and values of what carries
+// credentials in req, but cookies. It begins with its version and the salt.
+func credentialDigest(salt []byte, req *http.Request) string {
+	var parts []string
+	for name, values := range req.Header {
+		if name = http.CanonicalHeaderKey(name); secret.Header(name) && name != "Cookie" {
+			parts = append(parts, "header", name, strings.Join(values, "\n"))
+		}
+	}
+	for name, values := range req.URL.Query() {
+		if secret.Query(name) {
+			parts = append(parts, "query", name, strings.Join(values, "\n"))
+		}
+	}
+	triples := slices.Collect(slices.Chunk(parts, 3))
+	slices.SortFunc(triples, slices.Compare[[]string])
+	h := sha256.New()
+	h.Write(salt)
+	for _, part := range slices.Concat(triples...) {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		h.Write([]byte(part))
+	}
+	return digestVersion + digestText.EncodeToString(salt) + ":" + digestText.EncodeToString(h.Sum(nil))
+}
+
+// sameCredential tells whether req carries what a digest was made of. One that
+// can't be read is of another.
+func sameCredential(digest string, req *http.Request) bool {
+	rest, known := strings.CutPrefix(digest, digestVersion)
+	text, _, _ := strings.Cut(rest, ":")
+	salt, err := digestText.DecodeString(text)
+	if !known || err != nil {
+		return false
+	}
+	return subtle.ConstantTimeCompare([]byte(credentialDigest(salt, req)), []byte(digest)) == 1
+}
