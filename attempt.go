@@ -245,6 +245,9 @@ func (r *run) mayGoOn() error {
 	if err := r.waiting.Err(); err != nil {
 		return errInterrupted
 	}
+	if !r.now().Before(r.ends) {
+		return errOutOfTime
+	}
 	if r.attempts == 0 {
 		return nil
 	}
@@ -297,6 +300,7 @@ func (r *run) compose(ctx context.Context, to *url.URL) (*http.Request, error) {
 		Host:   frozen.Host,
 		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: make(http.Header, len(frozen.Header)+4),
+		Close:  r.asker != nil && r.asker.Close,
 	}).WithContext(ctx)
 	for name, values := range frozen.Header {
 		req.Header[name] = values[:len(values):len(values)]
@@ -579,6 +583,9 @@ func (r *run) judgeLocal(err error) {
 	r.end = &ending{kind: journal.EventCancel, due: r.now().Add(r.pause()), cause: describe(err, true), err: err}
 	if r.asker == nil {
 		r.end.kind = journal.EventPark
+	}
+	if errors.Is(err, errOutOfTime) {
+		r.end.due = r.now()
 	}
 	if errors.Is(err, errCredentialChanged) && r.mayHaveRun() {
 		r.doubt(err.Error(), err)

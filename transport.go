@@ -89,7 +89,7 @@ func (c *Client) identify(req *http.Request) (*call, error) {
 		if !k.name.named {
 			return nil, nil
 		}
-		return nil, k.fail(ErrInvalidRequest, errors.New("a CONNECT, Upgrade or chunked request can't be repeated: give it a body of known length, or no name"))
+		return nil, k.fail(ErrInvalidRequest, errors.New("a CONNECT, an Upgrade, or a chunked request or one with a trailer can't be repeated: give it a plain body, or no name"))
 	}
 	if req.URL.User != nil {
 		return nil, k.fail(ErrInvalidRequest, errors.New("the URL holds a user or password: add credentials in Config.Authorize"))
@@ -129,7 +129,7 @@ func checkHeader(h http.Header) error {
 }
 
 func streams(req *http.Request) bool {
-	return req.Method == http.MethodConnect || req.Header.Get("Upgrade") != "" ||
+	return req.Method == http.MethodConnect || req.Header.Get("Upgrade") != "" || len(req.Trailer) > 0 ||
 		len(req.TransferEncoding) > 0 && req.TransferEncoding[0] == "chunked"
 }
 

@@ -1,0 +1,962 @@
+package onceward_test
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+)
+
+// rawServer is a TCP server that keeps every request that came over its
+// connections, those included that net/http sends by itself.
+type rawServer struct {
+	ln    net.Listener
+	mu    sync.Mutex
+	conns int
+	got   []rawRequest
+}
+
+type rawRequest struct {
+	Conn         int // connections are counted from 1
+	Method, Body string
+	Header       http.Header
+	Encoding     []string // Transfer-Encoding
+}
+
+// newRawServer starts one. After each request, the nth of its connection, react
+// answers, and tells whether the connection stays open.
+func newRawServer(t *testing.T, react func(s *rawServer, conn net.Conn, nth int) bool) *rawServer {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = ln.Close() })
+	s := &rawServer{ln: ln}
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go s.serve(conn, react)
+		}
+	}()
+	return s
+}
+
+func (s *rawServer) serve(conn net.Conn, react func(*rawServer, net.Conn, int) bool) {
+	defer conn.Close()
+	s.mu.Lock()
+	s.conns++
+	number := s.conns
+	s.mu.Unlock()
+	in := bufio.NewReader(conn)
+	for nth := 1; ; nth++ {
+		req, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		s.got = append(s.got, rawRequest{number, req.Method, string(body), req.Header, req.TransferEncoding})
+		s.mu.Unlock()
+		if !react(s, conn, nth) {
+			return
+		}
+	}
+}
+
+func (s *rawServer) requests() []rawRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]rawRequest(nil), s.got...)
+}
+
+func (s *rawServer) url() string { return "http://" + s.ln.Addr().String() + "/orders" }
+
+const rawAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+func writes(conn net.Conn, answer string) bool {
+	_, err := io.WriteString(conn, answer)
+	return err == nil
+}
+
+// quiet is for servers whose clients misbehave on purpose.
+var quiet = log.New(io.Discard, "", 0)
+
+// anywhere are the providers of a test whose servers have no address beforehand.
+func anywhere(adjust ...func(*providers.Endpoint)) []providers.Provider {
+	p := own(adjust...)
+	p.Hosts = nil
+	return []providers.Provider{p}
+}
+
+// counting counts attempts.
+func counting(n *atomic.Int32) *onceward.Trace {
+	return &onceward.Trace{Attempted: func(onceward.Operation, onceward.Attempt) { n.Add(1) }}
+}
+
+func transportOf(t *testing.T) *http.Transport {
+	base := &http.Transport{}
+	t.Cleanup(base.CloseIdleConnections)
+	return base
+}
+
+func TestARequestOnADeadKeptAliveConnectionIsAnAttemptOfOurs(t *testing.T) {
+	ends := map[string]func(net.Conn) bool{
+		"closed": func(net.Conn) bool { return false },
+		"reset": func(conn net.Conn) bool {
+			_ = conn.(*net.TCPConn).SetLinger(0)
+			return false
+		},
+	}
+	for how, end := range ends {
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+			for what, text := range map[string]string{"with a body": "x", "without a body": ""} {
+				dies := func(_ *rawServer, conn net.Conn, nth int) bool {
+					if nth > 1 {
+						return end(conn)
+					}
+					return writes(conn, rawAnswer)
+				}
+				t.Run(how+", "+method+" "+what, func(t *testing.T) {
+					srv := newRawServer(t, dies)
+					var attempts atomic.Int32
+					p := start(t, transportOf(t), onceward.Config{Providers: anywhere(), Backoff: quick, Trace: counting(&attempts)})
+					require.NoError(t, p.ask(named(t, "order-1"), to(method, srv.url()), body(text)).err)
+					out := p.ask(named(t, "order-2"), to(method, srv.url()), body(text))
+					require.NoError(t, out.err)
+					got := srv.requests()
+					require.Len(t, got, 3)
+					assert.EqualValues(t, 3, attempts.Load())
+					assert.Equal(t, 2, out.op.Attempts)
+					assert.Equal(t, []int{1, 1, 2}, []int{got[0].Conn, got[1].Conn, got[2].Conn})
+					for _, r := range got[1:] {
+						assert.Equal(t, string(out.op.Key), r.Header.Get("Idempotency-Key"))
+						assert.Equal(t, text, r.Body)
+						assert.Empty(t, r.Encoding)
+					}
+				})
+
+				t.Run(how+", "+method+" "+what+", and net/http alone would send it again by itself", func(t *testing.T) {
+					srv := newRawServer(t, dies)
+					hc := &http.Client{Transport: transportOf(t)}
+					for range 2 {
+						req, err := http.NewRequest(method, srv.url(), strings.NewReader(text))
+						require.NoError(t, err)
+						req.Header.Set("Idempotency-Key", "1")
+						resp, err := hc.Do(req)
+						require.NoError(t, err)
+						_, err = io.Copy(io.Discard, resp.Body)
+						require.NoError(t, err)
+						require.NoError(t, resp.Body.Close())
+					}
+					assert.Len(t, srv.requests(), 3, "for two calls")
+				})
+			}
+		}
+	}
+}
+
+func TestARequestWithoutABodySaysSo(t *testing.T) {
+	srv := newRawServer(t, func(_ *rawServer, conn net.Conn, _ int) bool { return writes(conn, rawAnswer) })
+	p := start(t, transportOf(t), onceward.Config{Providers: anywhere()})
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch} {
+		require.NoError(t, p.ask(t.Context(), to(method, srv.url()), body("")).err)
+	}
+	for _, r := range srv.requests() {
+		// RFC 9110 section 8.6: a server may insist on it by a 411.
+		assert.Equal(t, "0", r.Header.Get("Content-Length"), r.Method)
+	}
+}
+
+func TestAnswersThatBreakOffAreAskedForAgain(t *testing.T) {
+	packed := &bytes.Buffer{}
+	w := gzip.NewWriter(packed)
+	_, _ = io.WriteString(w, strings.Repeat(paid, 20))
+	_ = w.Close()
+	for name, first := range map[string]string{
+		"nothing at all":                   "",
+		"within the status line":           "HTTP/1.1 20",
+		"within the headers":               "HTTP/1.1 200 OK\r\nContent-Len",
+		"after an interim answer":          "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n",
+		"before the body":                  "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n",
+		"within the body":                  "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{",
+		"before the first chunk":           "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"within a chunk":                   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{",
+		"before the last chunk":            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
+		"within the trailer":               "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n2\r\n{}\r\n0\r\nX-S",
+		"within a packed body that closes": "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nConnection: close\r\n\r\n" + packed.String()[:packed.Len()/2],
+		"in something that is not HTTP":    "SSH-2.0-OpenSSH_9.9\r\n",
+		"a length that is not a number":    "HTTP/1.1 200 OK\r\nContent-Length: two\r\n\r\n{}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := newRawServer(t, func(s *rawServer, conn net.Conn, _ int) bool {
+				if len(s.requests()) > 1 {
+					return writes(conn, rawAnswer)
+				}
+				writes(conn, first)
+				return false
+			})
+			p := start(t, transportOf(t), onceward.Config{Providers: anywhere(), Backoff: quick})
+			out := p.ask(named(t, "order-1"), to(http.MethodPost, srv.url()), body("x"))
+			require.NoError(t, out.err)
+			assert.Equal(t, "{}", out.body)
+			assert.Equal(t, onceward.Completed, out.op.State)
+			assert.Equal(t, 2, out.op.Attempts)
+			got := srv.requests()
+			require.Len(t, got, 2)
+			assert.Equal(t, got[0].Header, got[1].Header)
+			assert.Equal(t, "x", got[1].Body)
+		})
+	}
+}
+
+// counted is a server that counts its connections.
+func counted(t *testing.T, h http.HandlerFunc) (srv *httptest.Server, conns *atomic.Int32) {
+	t.Helper()
+	conns = &atomic.Int32{}
+	srv = httptest.NewUnstartedServer(h)
+	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	srv.Start()
+	t.Cleanup(srv.Close)
+	return srv, conns
+}
+
+func TestIdleConnectionsOutliveFailures(t *testing.T) {
+	elsewhere, elsewhereConns := counted(t, pays)
+	failing, failingConns := counted(t, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"error":{}}`, http.StatusServiceUnavailable)
+	})
+	dropping, _ := counted(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	base := transportOf(t)
+	get := func() {
+		resp, err := (&http.Client{Transport: base}).Get(elsewhere.URL)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+	}
+	get()
+	p := start(t, base, onceward.Config{Providers: anywhere(), Backoff: quick})
+	out := p.ask(named(t, "order-1"), to(http.MethodPost, failing.URL))
+	require.Equal(t, 503, out.status)
+	require.Equal(t, 5, out.op.Attempts)
+	require.ErrorIs(t, p.ask(named(t, "order-2"), to(http.MethodPost, dropping.URL)).err, onceward.ErrPending)
+	get()
+	assert.EqualValues(t, 1, elsewhereConns.Load(), "the caller's own connection to somebody else is still there")
+	assert.EqualValues(t, 1, failingConns.Load(), "five failures went over one connection")
+
+	p.http.CloseIdleConnections()
+	get()
+	assert.EqualValues(t, 1, elsewhereConns.Load(), "the pool is not the client's to empty")
+	base.CloseIdleConnections()
+	get()
+	assert.EqualValues(t, 2, elsewhereConns.Load())
+}
+
+func TestARedirectToAnotherOriginTakesNeitherKeyNorBodyThere(t *testing.T) {
+	for _, status := range []int{300, 301, 302, 303, 307, 308} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			there := newRawServer(t, func(_ *rawServer, conn net.Conn, _ int) bool { return writes(conn, rawAnswer) })
+			here := newRawServer(t, func(_ *rawServer, conn net.Conn, _ int) bool {
+				return writes(conn, "HTTP/1.1 "+strconv.Itoa(status)+" Elsewhere\r\nLocation: "+there.url()+"\r\nContent-Length: 0\r\n\r\n")
+			})
+			p := start(t, transportOf(t), onceward.Config{Providers: anywhere()})
+			out := p.ask(named(t, "order-1"), to(http.MethodPost, here.url()), with("Authorization", "Bearer x"))
+			require.Len(t, here.requests(), 1)
+			assert.Equal(t, http.MethodPost, here.requests()[0].Method)
+			assert.Equal(t, onceward.Unknown, p.recorded(onceward.Ref{ID: "order-1"}).State)
+			if status == 307 || status == 308 {
+				require.ErrorIs(t, out.err, onceward.ErrRedirected)
+				assert.Empty(t, there.requests())
+			}
+			for _, r := range there.requests() {
+				assert.Equal(t, http.MethodGet, r.Method, "what http.Client itself makes of it")
+				assert.Empty(t, r.Header.Get("Idempotency-Key"))
+				assert.Empty(t, r.Body)
+			}
+			// By name, nothing goes anywhere any more.
+			before := len(there.requests())
+			require.ErrorIs(t, p.ask(named(t, "order-1"), to(http.MethodPost, here.url()), with("Authorization", "Bearer x")).err, onceward.ErrOutcomeUnknown)
+			assert.Len(t, here.requests(), 1)
+			assert.Len(t, there.requests(), before)
+		})
+	}
+}
+
+func TestARedirectWithinTheOriginStaysTheSameRequest(t *testing.T) {
+	for _, status := range []int{307, 308} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			srv := newRawServer(t, func(s *rawServer, conn net.Conn, _ int) bool {
+				if len(s.requests()) == 1 {
+					return writes(conn, "HTTP/1.1 "+strconv.Itoa(status)+" Moved\r\nLocation: /moved\r\nContent-Length: 0\r\n\r\n")
+				}
+				return writes(conn, rawAnswer)
+			})
+			var asked atomic.Int32
+			p := start(t, nil, onceward.Config{Providers: anywhere(), HTTPClient: &http.Client{
+				Transport:     transportOf(t),
+				CheckRedirect: func(*http.Request, []*http.Request) error { asked.Add(1); return nil },
+			}})
+			out := p.ask(named(t, "order-1"), to(http.MethodPost, srv.url()), with("Authorization", "Bearer x"))
+			require.NoError(t, out.err)
+			got := srv.requests()
+			require.Len(t, got, 2)
+			got[1].Conn = got[0].Conn
+			assert.Equal(t, got[0], got[1], "method, body, key and credential")
+			assert.Equal(t, onceward.Completed, out.op.State)
+			assert.Zero(t, asked.Load(), "it is the operation's own affair")
+		})
+	}
+}
+
+func TestTheOperationIsFoundInWhatHTTPClientReturns(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && r.URL.Path == "/see-other" {
+			http.Redirect(w, r, "/", http.StatusSeeOther)
+			return
+		}
+		http.SetCookie(w, &http.Cookie{Name: "session", Value: "1"})
+		pays(w, r)
+	}))
+	defer srv.Close()
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	p := start(t, nil, onceward.Config{Providers: anywhere(), HTTPClient: &http.Client{
+		Transport: srv.Client().Transport, Jar: jar, Timeout: time.Minute,
+	}})
+	post := func(name, path string) *http.Response {
+		req, err := http.NewRequestWithContext(named(t, name), http.MethodPost, srv.URL+path, strings.NewReader("x"))
+		require.NoError(t, err)
+		resp, err := p.http.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		return resp
+	}
+	for range 2 { // the second is a replay
+		op, ok := onceward.OperationOf(post("order-1", "/"))
+		require.True(t, ok)
+		assert.Equal(t, "order-1", op.ID)
+	}
+
+	landed := post("order-2", "/see-other")
+	_, ok := onceward.OperationOf(landed)
+	assert.False(t, ok, "that is the answer to a GET")
+	op, ok := onceward.OperationOf(landed.Request.Response)
+	require.True(t, ok)
+	assert.Equal(t, "order-2", op.ID)
+}
+
+func TestAFileIsSentFromItsPositionWithEveryAttemptAndReadOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "statement.csv")
+	require.NoError(t, os.WriteFile(path, []byte("header;the rest"), 0o600))
+	for name, length := range map[string]int64{"of a stated length": 8, "of no stated length": 0} {
+		t.Run(name, func(t *testing.T) {
+			srv := newRawServer(t, func(s *rawServer, conn net.Conn, _ int) bool {
+				return len(s.requests()) > 2 && writes(conn, rawAnswer)
+			})
+			p := start(t, transportOf(t), onceward.Config{Providers: anywhere(), Backoff: quick})
+			f, err := os.Open(path)
+			require.NoError(t, err)
+			_, err = f.Seek(7, io.SeekStart)
+			require.NoError(t, err)
+			out := p.ask(named(t, "upload-1"), to(http.MethodPost, srv.url()), func(r *http.Request) {
+				r.Body, r.GetBody, r.ContentLength = f, nil, length
+			})
+			require.NoError(t, out.err)
+			require.Len(t, srv.requests(), 3)
+			for _, r := range srv.requests() {
+				assert.Equal(t, "the rest", r.Body)
+				assert.Equal(t, "8", r.Header.Get("Content-Length"))
+				assert.Empty(t, r.Encoding)
+			}
+			require.ErrorIs(t, f.Close(), os.ErrClosed, "the transport closed it, as http.RoundTripper says")
+		})
+	}
+}
+
+func TestTheLastAnswerIsHandedOverBeforeTheDeadlineIsSpent(t *testing.T) {
+	const text = `{"error":{"message":"try later"}}`
+	for _, row := range []struct {
+		name, retryAfter string
+		status, requests int
+	}{
+		{"a delay beyond the deadline", "3600", 429, 1},
+		{"a delay of a thousand years", "31536000000", 503, 1},
+		{"out of attempts", "", 503, 5},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var requests atomic.Int32
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				requests.Add(1)
+				w.Header().Set("Content-Type", "application/json")
+				w.Header().Set("X-Request-Id", "req_1")
+				if row.retryAfter != "" {
+					w.Header().Set("Retry-After", row.retryAfter)
+				}
+				w.WriteHeader(row.status)
+				_, _ = io.WriteString(w, text)
+			}))
+			defer srv.Close()
+			p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere(), Backoff: quick})
+			// Long enough for a slow machine: who slept it out would come back to a dead context.
+			ctx, cancel := context.WithTimeout(named(t, "order-1"), 20*time.Second)
+			defer cancel()
+			out := p.ask(ctx, to(http.MethodPost, srv.URL))
+			require.NoError(t, out.err)
+			require.NoError(t, ctx.Err())
+			assert.Equal(t, row.status, out.status)
+			assert.Equal(t, text, out.body)
+			assert.Equal(t, "req_1", out.header.Get("X-Request-Id"))
+			assert.Equal(t, strconv.Itoa(len(text)), out.header.Get("Content-Length"))
+			assert.Equal(t, onceward.Pending, out.op.State)
+			assert.EqualValues(t, row.requests, requests.Load())
+		})
+	}
+}
+
+func TestAnErrorNamesTheURLOnce(t *testing.T) {
+	dropped := newRawServer(t, func(*rawServer, net.Conn, int) bool { return false })
+	tlsOnly := httptest.NewUnstartedServer(http.HandlerFunc(pays))
+	tlsOnly.Config.ErrorLog = quiet
+	tlsOnly.StartTLS()
+	defer tlsOnly.Close()
+	refused := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }}
+	// A base that is an http.Client itself wraps the URL once more.
+	nested := roundTrip(func(r *http.Request) (*http.Response, error) {
+		r.RequestURI = ""
+		return (&http.Client{Transport: transportOf(t)}).Do(r)
+	})
+	for name, row := range map[string]struct {
+		base http.RoundTripper
+		url  string
+	}{
+		"a dropped connection":                 {transportOf(t), dropped.url()},
+		"a dropped connection, nested clients": {nested, dropped.url()},
+		"no connection":                        {refused, dropped.url()},
+		"an unknown authority":                 {transportOf(t), tlsOnly.URL},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := start(t, row.base, onceward.Config{Providers: anywhere(), Backoff: quick})
+			out := p.ask(named(t, "order-1"), to(http.MethodPost, row.url+"?token=s3cret"))
+			var outer *url.Error
+			require.ErrorAs(t, out.err, &outer, "http.Client's own")
+			var e *onceward.Error
+			require.ErrorAs(t, out.err, &e)
+			assert.Same(t, e, outer.Err, "nothing lies between")
+			assert.Equal(t, 1, strings.Count(e.Error(), "://"), e.Error())
+			assert.NotContains(t, e.Error(), "s3cret")
+			assert.False(t, errors.As(e.Err, new(*url.Error)))
+		})
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A connection that never came about is the one proof that nothing was sent, and
+// net/http's own transport gives it. The API remembers nothing, so that without
+// the proof the operation would be unknown.
+func TestNetHTTPsOwnTransportProvesThatNothingWasSent(t *testing.T) {
+	var requests atomic.Int32
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodConnect {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		requests.Add(1)
+		pays(w, r)
+	})
+	srv := httptest.NewUnstartedServer(handler)
+	srv.Config.ErrorLog = quiet
+	srv.StartTLS()
+	defer srv.Close()
+	proxy := httptest.NewServer(handler)
+	defer proxy.Close()
+	trusting := func() *http.Transport { return srv.Client().Transport.(*http.Transport).Clone() }
+	for name, base := range map[string]func() *http.Transport{
+		"no connection": func() *http.Transport {
+			tr := trusting()
+			tr.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
+			return tr
+		},
+		"a connection that takes too long": func() *http.Transport {
+			tr := trusting()
+			tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return tr
+		},
+		"a certificate of an unknown authority": func() *http.Transport { return &http.Transport{} },
+		"a proxy that refuses": func() *http.Transport {
+			tr := trusting()
+			tr.Proxy = http.ProxyURL(mustParse(proxy.URL))
+			return tr
+		},
+	} {
+		for hooks, wrap := range map[string]func(http.RoundTripper) http.RoundTripper{
+			"":                           func(rt http.RoundTripper) http.RoundTripper { return rt },
+			", and the hooks are silent": func(rt http.RoundTripper) http.RoundTripper { return hookless{rt} },
+		} {
+			t.Run(name+hooks, func(t *testing.T) {
+				tr := base()
+				t.Cleanup(tr.CloseIdleConnections)
+				proven := hooks == ""
+				var unsent, attempts int
+				p := start(t, wrap(tr), onceward.Config{
+					Providers:      anywhere(noRetention),
+					Backoff:        backoff.Policy{Initial: time.Millisecond, Max: time.Millisecond, MaxAttempts: 2},
+					AttemptTimeout: 50 * time.Millisecond,
+					Trace: &onceward.Trace{Attempted: func(_ onceward.Operation, a onceward.Attempt) {
+						attempts++
+						if a.Unsent {
+							unsent++
+						}
+					}},
+				})
+				out := p.ask(named(t, "order-1"), to(http.MethodPost, srv.URL))
+				assert.Zero(t, requests.Load())
+				if proven {
+					require.ErrorIs(t, out.err, onceward.ErrPending)
+					assert.Equal(t, 2, unsent)
+					return
+				}
+				require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
+				assert.Zero(t, unsent)
+				assert.Equal(t, 1, attempts)
+			})
+		}
+	}
+}
+
+// hookless keeps the trace from the transport below, and the cancellation not.
+type hookless struct{ http.RoundTripper }
+
+func (h hookless) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	stop := context.AfterFunc(r.Context(), func() { cancel(context.Cause(r.Context())) })
+	defer stop()
+	return h.RoundTripper.RoundTrip(r.WithContext(ctx))
+}
+
+// protocols are what an answer can come over.
+var protocols = []struct {
+	name  string
+	major int
+	tls   bool
+}{
+	{"HTTP/1.1", 1, false},
+	{"HTTP/1.1 over TLS", 1, true},
+	{"HTTP/2", 2, true},
+}
+
+// serveOver runs a test over every protocol.
+func serveOver(t *testing.T, h http.HandlerFunc, f func(t *testing.T, major int, secure bool, srv *httptest.Server)) {
+	for _, proto := range protocols {
+		t.Run(proto.name, func(t *testing.T) {
+			srv := httptest.NewUnstartedServer(h)
+			srv.EnableHTTP2 = proto.major == 2
+			if proto.tls {
+				srv.StartTLS()
+			} else {
+				srv.Start()
+			}
+			t.Cleanup(srv.Close)
+			f(t, proto.major, proto.tls, srv)
+		})
+	}
+}
+
+func TestAnAnswerKeepsWhatItCameOver(t *testing.T) {
+	packed := &bytes.Buffer{}
+	w := gzip.NewWriter(packed)
+	_, _ = io.WriteString(w, paid)
+	_ = w.Close()
+	serveOver(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Trailer", "X-Sum")
+		w.Header().Set("X-Packed", r.Header.Get("Accept-Encoding"))
+		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(packed.Bytes())
+		} else {
+			_, _ = io.WriteString(w, paid)
+		}
+		w.Header().Set("X-Sum", "42")
+	}, func(t *testing.T, major int, secure bool, srv *httptest.Server) {
+		p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere()})
+		for _, row := range []struct {
+			name, accepts, encoding, body string
+			uncompressed                  bool
+		}{
+			{"packed for net/http alone", "", "", paid, true},
+			{"packed for a caller who asked for it", "gzip", "gzip", packed.String(), false},
+			{"not packed", "identity", "", paid, false},
+		} {
+			t.Run(row.name, func(t *testing.T) {
+				for _, replayed := range []bool{false, true} {
+					req, err := http.NewRequestWithContext(named(t, row.name), http.MethodPost, srv.URL, strings.NewReader("x"))
+					require.NoError(t, err)
+					if row.accepts != "" {
+						req.Header.Set("Accept-Encoding", row.accepts)
+					}
+					resp, err := p.http.Do(req)
+					require.NoError(t, err)
+					text, err := io.ReadAll(resp.Body)
+					require.NoError(t, err)
+					require.NoError(t, resp.Body.Close())
+					op, ok := onceward.OperationOf(resp)
+					require.True(t, ok)
+					require.Equal(t, replayed, op.Replayed)
+					assert.Equal(t, row.body, string(text))
+					assert.Equal(t, row.encoding, resp.Header.Get("Content-Encoding"))
+					assert.Equal(t, http.Header{"X-Sum": {"42"}}, resp.Trailer)
+					if replayed {
+						continue
+					}
+					assert.Equal(t, row.uncompressed, resp.Uncompressed)
+					assert.Equal(t, major, resp.ProtoMajor)
+					assert.Equal(t, secure, resp.TLS != nil && resp.TLS.HandshakeComplete && len(resp.TLS.PeerCertificates) > 0)
+				}
+			})
+		}
+	})
+}
+
+func TestInterimAnswersAreNotTheAnswer(t *testing.T) {
+	var requests atomic.Int32
+	serveOver(t, func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		w.Header().Set("Link", "</style.css>; rel=preload")
+		for range 3 {
+			w.WriteHeader(http.StatusEarlyHints)
+		}
+		w.WriteHeader(http.StatusProcessing)
+		w.Header().Del("Link")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.Copy(w, r.Body)
+	}, func(t *testing.T, _ int, _ bool, srv *httptest.Server) {
+		requests.Store(0)
+		var interim []int
+		ctx := httptrace.WithClientTrace(named(t, "order-1"), &httptrace.ClientTrace{
+			Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
+				interim = append(interim, code)
+				return nil
+			},
+		})
+		p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere()})
+		out := p.ask(ctx, to(http.MethodPost, srv.URL), body("x"))
+		require.NoError(t, out.err)
+		assert.Equal(t, http.StatusCreated, out.status)
+		assert.Equal(t, "x", out.body)
+		assert.Empty(t, out.header.Get("Link"))
+		assert.Equal(t, 1, out.op.Attempts)
+		assert.EqualValues(t, 1, requests.Load())
+		assert.Equal(t, []int{103, 103, 103, 102}, interim, "the caller's own trace sees them")
+	})
+}
+
+func TestExpectContinue(t *testing.T) {
+	for name, refuses := range map[string]bool{"the server asks for the body": false, "the server refuses before it has seen the body": true} {
+		t.Run(name, func(t *testing.T) {
+			var requests atomic.Int32
+			serveOver(t, func(w http.ResponseWriter, r *http.Request) {
+				if requests.Add(1); refuses && r.Header.Get("Authorization") == "" {
+					w.WriteHeader(http.StatusUnauthorized)
+					return
+				}
+				_, _ = io.Copy(w, r.Body)
+			}, func(t *testing.T, _ int, _ bool, srv *httptest.Server) {
+				requests.Store(0)
+				base := srv.Client().Transport.(*http.Transport)
+				base.ExpectContinueTimeout = time.Minute
+				p := start(t, base, onceward.Config{Providers: anywhere()})
+				expect := with("Expect", "100-continue")
+				out := p.ask(named(t, "order-1"), to(http.MethodPost, srv.URL), body("x"), expect)
+				if refuses {
+					assert.Equal(t, http.StatusUnauthorized, out.status)
+					assert.Equal(t, onceward.Cancelled, out.op.State)
+					require.EqualValues(t, 1, requests.Load())
+					out = p.ask(named(t, "order-1"), to(http.MethodPost, srv.URL), body("x"), expect, with("Authorization", "Bearer x"))
+				}
+				require.NoError(t, out.err)
+				assert.Equal(t, 200, out.status)
+				assert.Equal(t, "x", out.body)
+				assert.Equal(t, onceward.Completed, out.op.State)
+				assert.Equal(t, 1, out.op.Attempts-int(requests.Load()-1))
+			})
+		})
+	}
+}
+
+// piped is net/http's own transport and server in virtual time: a handler behind
+// connections in memory.
+func piped(t *testing.T, h http.HandlerFunc) *http.Transport {
+	ln := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	srv := &http.Server{Handler: h}
+	go func() { _ = srv.Serve(ln) }()
+	base := &http.Transport{DialContext: ln.dial}
+	t.Cleanup(func() {
+		base.CloseIdleConnections()
+		_ = srv.Close()
+	})
+	return base
+}
+
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.conns <- there:
+		return here, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "in memory", Net: "unix"} }
+
+// stalling answers as told before it falls silent until the client is gone.
+func stalling(before func(w http.ResponseWriter)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		before(w)
+		<-r.Context().Done()
+	}
+}
+
+var silences = map[string]func(w http.ResponseWriter){
+	"before the status line": func(http.ResponseWriter) {},
+	"after interim answers":  func(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints) },
+	"before the body":        func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() },
+	"within the body": func(w http.ResponseWriter) {
+		_, _ = io.WriteString(w, "{")
+		_ = http.NewResponseController(w).Flush()
+	},
+}
+
+func TestAnAttemptsTimeoutIsNotTheCallers(t *testing.T) {
+	for where, before := range silences {
+		virtual(t, "once, "+where, func(t *testing.T) {
+			var keys []string
+			silent := stalling(before)
+			p := start(t, piped(t, func(w http.ResponseWriter, r *http.Request) {
+				if keys = append(keys, r.Header.Get("Idempotency-Key")); len(keys) == 1 {
+					silent(w, r)
+					return
+				}
+				pays(w, r)
+			}), onceward.Config{AttemptTimeout: 5 * time.Second, Providers: anywhere()})
+			ctx := named(t, "order-1")
+			out := p.ask(ctx, to(http.MethodPost, "http://own.example/"))
+			require.NoError(t, out.err)
+			require.NoError(t, ctx.Err())
+			assert.Equal(t, paid, out.body)
+			require.Len(t, keys, 2)
+			assert.Equal(t, keys[0], keys[1])
+		})
+
+		virtual(t, "always, "+where, func(t *testing.T) {
+			p := start(t, piped(t, stalling(before)), onceward.Config{AttemptTimeout: 5 * time.Second, Providers: anywhere()})
+			ctx := named(t, "order-1")
+			out := p.ask(ctx, to(http.MethodPost, "http://own.example/"))
+			require.ErrorIs(t, out.err, onceward.ErrPending)
+			require.ErrorIs(t, out.err, context.DeadlineExceeded)
+			require.NotErrorIs(t, out.err, context.Canceled)
+			require.NoError(t, ctx.Err())
+			assert.Equal(t, 5, out.op.Attempts)
+			assert.True(t, out.op.DueAt.After(time.Now()), "the caller did not give up, so it rests")
+			var net net.Error
+			require.ErrorAs(t, out.err, &net)
+			assert.True(t, net.Timeout())
+		})
+
+		virtual(t, "and the caller gives up first, "+where, func(t *testing.T) {
+			p := start(t, piped(t, stalling(before)), onceward.Config{AttemptTimeout: time.Minute, Providers: anywhere()})
+			ctx, cancel := context.WithCancel(named(t, "order-1"))
+			defer cancel()
+			time.AfterFunc(time.Second, cancel)
+			out := p.ask(ctx, to(http.MethodPost, "http://own.example/"))
+			require.ErrorIs(t, out.err, onceward.ErrPending)
+			require.ErrorIs(t, out.err, context.Canceled)
+			require.NotErrorIs(t, out.err, context.DeadlineExceeded)
+			assert.Equal(t, 1, out.op.Attempts)
+			assert.False(t, out.op.DueAt.After(time.Now()), "it is due as soon as somebody asks")
+		})
+	}
+}
+
+func TestErrorsKeepTheirTypeUnderHTTPClientsTimeout(t *testing.T) {
+	for where, before := range silences {
+		for _, timeout := range []time.Duration{50 * time.Millisecond, time.Second, time.Minute} {
+			virtual(t, where+", "+timeout.String(), func(t *testing.T) {
+				p := start(t, nil, onceward.Config{Providers: anywhere(), HTTPClient: &http.Client{
+					Transport: piped(t, stalling(before)), Timeout: timeout,
+				}})
+				began := time.Now()
+				out := p.ask(named(t, "order-1"), to(http.MethodPost, "http://own.example/"))
+				assert.Less(t, time.Since(began), timeout)
+				var outer *url.Error
+				require.ErrorAs(t, out.err, &outer)
+				assert.True(t, outer.Timeout())
+				var e *onceward.Error
+				require.ErrorAs(t, out.err, &e)
+				assert.Equal(t, onceward.ErrPending, e.Kind)
+				assert.Equal(t, "order-1", e.Operation.ID)
+			})
+		}
+	}
+}
+
+func TestAProtocolSwitchThatNobodyAskedForHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		requests := 0
+		p := start(t, piped(t, func(w http.ResponseWriter, _ *http.Request) {
+			requests++
+			conn, rw, err := http.NewResponseController(w).Hijack()
+			if !assert.NoError(t, err) {
+				return
+			}
+			_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+			_ = rw.Flush()
+			_ = conn.SetReadDeadline(time.Now().Add(time.Hour))
+			_, _ = io.Copy(io.Discard, conn) // until the client is gone
+			_ = conn.Close()
+		}), onceward.Config{Providers: anywhere(), AttemptTimeout: 30 * time.Second})
+		ctx, cancel := context.WithTimeout(named(t, "order-1"), time.Minute)
+		defer cancel()
+		out := p.ask(ctx, to(http.MethodPost, "http://own.example/"))
+		require.NoError(t, ctx.Err(), "it came back within its deadline")
+		assert.Equal(t, onceward.Unknown, out.op.State)
+		assert.Equal(t, 1, requests)
+	})
+}
+
+// slowToBegin is a journal on a disk that takes its time for an intent.
+type slowToBegin struct {
+	journal.Journal
+	takes time.Duration
+}
+
+func (j slowToBegin) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	res, err := j.Journal.Apply(ctx, ev)
+	if ev.Kind == journal.EventBegin {
+		pass(j.takes)
+	}
+	return res, err
+}
+
+func TestACallWhoseTimeIsUpBeforeItsFirstAttemptSendsNothing(t *testing.T) {
+	for _, named := range []bool{true, false} {
+		virtual(t, fmt.Sprintf("named: %t", named), func(t *testing.T) {
+			l := (&line{}).always(takes(10*time.Millisecond, says(200, paid)))
+			p := start(t, l, onceward.Config{
+				// It remembers nothing: an attempt that is broken off would be unknown.
+				Providers: anywhere(noRetention),
+				Journal:   slowToBegin{memory.New(), 950 * time.Millisecond},
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if named {
+				ctx = onceward.WithOperation(ctx, "order-1")
+			}
+			out := p.ask(ctx, to(http.MethodPost, ownURL))
+			require.ErrorIs(t, out.err, onceward.ErrNotSent)
+			require.ErrorIs(t, out.err, context.DeadlineExceeded)
+			assert.Equal(t, onceward.Cancelled, out.op.State)
+			assert.Empty(t, l.sent())
+		})
+	}
+}
+
+func TestWhatARequestAsksOfItsConnectionIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var closes []bool
+		p := start(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+			closes = append(closes, r.Close)
+			return unavailable.answer(r)
+		}), onceward.Config{Providers: anywhere(), Backoff: backoff.Policy{MaxAttempts: 2}})
+		p.ask(named(t, "order-1"), to(http.MethodPost, ownURL), func(r *http.Request) { r.Close = true })
+		assert.Equal(t, []bool{true, true}, closes)
+	})
+}
+
+// net/http sends a trailer with a chunked body alone, and its values are known
+// only once the body has been read.
+func TestARequestWithATrailerIsAStream(t *testing.T) {
+	var sums []string
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		sums = append(sums, r.Trailer.Get("X-Sum"))
+	}))
+	defer srv.Close()
+	p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere()})
+	trailing := func(r *http.Request) {
+		r.Trailer = http.Header{"X-Sum": {"42"}}
+		r.Body, r.GetBody, r.ContentLength = io.NopCloser(strings.NewReader("x")), nil, -1
+	}
+	require.NoError(t, p.ask(t.Context(), to(http.MethodPost, srv.URL), trailing).err)
+	assert.Equal(t, []string{"42"}, sums, "unnamed, it passes through")
+	require.ErrorIs(t, p.ask(named(t, "order-1"), to(http.MethodPost, srv.URL), trailing).err, onceward.ErrInvalidRequest)
+	assert.Len(t, sums, 1)
+	assert.Empty(t, p.everything())
+}
