@@ -64,6 +64,7 @@ type Intent struct {
 	Fingerprint string
 	Terms       Terms
 	Request     Request
+	Credential  string
 
 	// Key is the key of a first generation, "" where the endpoint takes none.
 	// NextKey makes the key of the given later generation; nil keeps Key.

@@ -44,8 +44,8 @@ type Journal interface {
 
 	// Claim applies ev, of kind EventClaim and without Ref, to at most limit
 	// operations that want one at ev.At, those created first coming first, in one
-	// commit: pending ones that are to be woken, those in flight whose session is
-	// dead, and outcomes that are undelivered and in nobody's hands. The results
+	// commit: pending ones that are to be woken, by ev.Due if that is set, those in
+	// flight whose session is dead, and outcomes that are undelivered and in nobody's hands. The results
 	// are whole, bodies included. Fewer than limit results mean that no more
 	// wanted one.
 	Claim(ctx context.Context, ev Event, limit int) ([]Result, error)
@@ -79,7 +79,8 @@ type Session interface {
 // Result is what became of an event.
 type Result struct {
 	// Operation stands as after the event. Its request and answer bodies are there
-	// where Decision is Execute, Replay, Offer or Stop; else they may be missing.
+	// where Decision is Execute, Replay, Offer, Stop or SecondEffect; else they may
+	// be missing.
 	// An Execute in answer to a Begin may leave out a request that the asker sent
 	// along.
 	Operation Operation

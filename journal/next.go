@@ -89,6 +89,7 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return hold(intend(op, ev.Intent), ev), Execute, nil
 	case Cancelled:
 		if same && !op.ByHand {
+			op.Credential = ev.Intent.Credential
 			op.Terms = op.Terms.Narrow(ev.Intent.Terms)
 			op = closeWindow(op, ev)
 			return hold(op, ev), Execute, nil
@@ -112,6 +113,9 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		}
 		op = orphan(op, ev)
 	}
+	if !op.MayHaveRun {
+		op.Credential = ev.Intent.Credential
+	}
 	op.Terms = op.Terms.Narrow(ev.Intent.Terms)
 	op = closeWindow(op, ev)
 	op, decision, err := send(op, ev)
@@ -132,6 +136,7 @@ func (in *Intent) nextKey(generation int) string {
 func intend(op Operation, in *Intent) Operation {
 	op.Naming, op.Provider, op.Endpoint = in.Naming, in.Provider, in.Endpoint
 	op.Fingerprint, op.Terms, op.Request = in.Fingerprint, in.Terms, in.Request
+	op.Credential = in.Credential
 	return op
 }
 

@@ -102,6 +102,7 @@ type Operation struct {
 	Fingerprint string
 	Terms       Terms
 	Request     Request
+	Credential  string // salted digest of what it was begun with, where keys are scoped to it; else ""
 
 	State  State
 	Holder string // the session that holds it, or that has its undelivered outcome; else ""

@@ -2,6 +2,7 @@ package journaltest
 
 import (
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -136,6 +137,20 @@ func (c *caller) get(ref journal.Ref) journal.Operation {
 	op, err := c.journal.Get(c.t.Context(), ref)
 	require.NoError(c.t, err)
 	return op
+}
+
+// sideBySide has many goroutines do n things side by side, so that they share commits.
+func sideBySide(n int, do func(i int)) {
+	var wg sync.WaitGroup
+	const goroutines = 64
+	for first := range min(n, goroutines) {
+		wg.Go(func() {
+			for i := first; i < n; i += goroutines {
+				do(i)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // flush commits something, so that what rides on a commit is there to see.

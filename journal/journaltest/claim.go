@@ -34,19 +34,30 @@ var claimTests = []test{
 		assert.Empty(t, c.claim(100), "everything is held by a live session")
 	}},
 	{"only what is due among many that are not", func(t *testing.T, h Harness) {
+		const many = 1500
 		c := newCaller(t, h.Journal)
-		for i := range 1500 {
+		sideBySide(many, func(i int) {
 			due := noon.Add(12 * time.Hour)
-			if i%500 == 499 {
+			if i%500 == 0 {
 				due = noon.Add(time.Second)
 			}
 			c.park(c.begin(named(fmt.Sprint("op-", i))), due)
+		})
+		var soon, late []string // by age
+		for _, op := range c.list(journal.Filter{}) {
+			if op.WakeAt.Equal(noon.Add(time.Second)) {
+				soon = append(soon, op.ID)
+			} else {
+				late = append(late, op.ID)
+			}
 		}
+		require.Len(t, soon, 3)
 		c.now = noon.Add(time.Minute)
-		assert.Equal(t, []string{"op-499", "op-999"}, claimed(c.claim(2)))
-		assert.Equal(t, []string{"op-1499"}, claimed(c.claim(2)))
+		assert.Equal(t, soon[:2], claimed(c.claim(2)))
+		assert.Equal(t, soon[2:], claimed(c.claim(2)))
 		c.now = noon.Add(13 * time.Hour)
-		assert.Equal(t, []string{"op-0", "op-1", "op-2"}, claimed(c.claim(3)))
+		assert.Equal(t, late[:3], claimed(c.claim(3)))
+		assert.Equal(t, late[3:10], claimed(c.claim(7)))
 	}},
 	{"mixes due, orphaned and undelivered ones by age", func(t *testing.T, h Harness) {
 		dead, c := newCaller(t, h.Journal), newCaller(t, h.Journal)
@@ -115,9 +126,7 @@ var claimTests = []test{
 	{"two claimers share a dead session's operations, each taken once", func(t *testing.T, h Harness) {
 		dead := newCaller(t, h.Journal)
 		const many = 200
-		for i := range many {
-			dead.begin(named(fmt.Sprint("op-", i)))
-		}
+		sideBySide(many, func(i int) { dead.begin(named(fmt.Sprint("op-", i))) })
 		require.NoError(t, dead.session.End(t.Context()))
 		second := h.Journal
 		if h.Open != nil {
@@ -154,6 +163,16 @@ var claimTests = []test{
 		for id, times := range seen {
 			assert.Equal(t, 1, times, id)
 		}
+	}},
+	{"leaves alone what is woken after the event's due time", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		c.park(c.begin(named("soon")), noon.Add(time.Minute))
+		c.park(c.begin(named("later")), noon.Add(time.Hour))
+		ev := c.event(journal.EventClaim)
+		ev.At, ev.Due = noon.Add(2*time.Hour), noon.Add(30*time.Minute)
+		results, err := h.Journal.Claim(t.Context(), ev, 10)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"soon"}, claimed(results))
 	}},
 	{"one operation is claimed by name", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)

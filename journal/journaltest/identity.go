@@ -81,19 +81,18 @@ var identityTests = []test{
 	{"many generated IDs are all found, also by the next process", func(t *testing.T, h Harness) {
 		const many = 2500
 		c := newCaller(t, h.Journal)
-		handles := map[string]int64{}
-		for i := range many {
-			key := keyNumber(i)
-			op := c.generate(key)
+		handles := make([]int64, many)
+		sideBySide(many, func(i int) {
+			op := c.generate(keyNumber(i))
 			if i%3 == 0 {
 				c.completeDelivered(op)
 			}
-			handles[key] = op.Handle
-		}
+			handles[i] = op.Handle
+		})
 		check := func() {
 			for i := 0; i < many; i += 41 {
 				key := keyNumber(i)
-				assert.Equal(t, handles[key], c.get(named(key)).Handle)
+				assert.Equal(t, handles[i], c.get(named(key)).Handle)
 				_, err := c.journal.Get(t.Context(), named(key+"x"))
 				assert.ErrorIs(t, err, journal.ErrNotFound)
 			}

@@ -145,6 +145,19 @@ var lifecycleTests = []test{
 		assert.True(t, got.Answer.ByHand)
 		assert.True(t, got.Answer.Omitted)
 	}},
+	{"to be looked at does not count as a change", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		c.begin(named("invoice-1"))
+		c.now = noon.Add(time.Minute)
+		c.decide(c.beginEvent(named("invoice-1")), journal.Wait)
+		assert.Equal(t, noon, c.get(named("invoice-1")).UpdatedAt)
+		// So a Begin that never learned its claim's number can still be taken back.
+		c.now = noon
+		cancel := c.event(journal.EventCancel)
+		cancel.Ref, cancel.Unsent = named("invoice-1"), true
+		c.decide(cancel, journal.Recorded)
+		assert.Equal(t, journal.Cancelled, c.get(named("invoice-1")).State)
+	}},
 	{"an event that can't happen is refused and changes nothing", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		c.begin(named("invoice-1"))

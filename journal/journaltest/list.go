@@ -74,9 +74,9 @@ var listTests = []test{
 	{"sees every page once, while its reader writes", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		const many = 700
-		for i := range many {
+		sideBySide(many, func(i int) {
 			c.park(c.begin(named(fmt.Sprint("op-", i))), noon.Add(time.Duration(i%7)*time.Second))
-		}
+		})
 		for _, byWake := range []bool{false, true} {
 			seen := map[string]int{}
 			for op, err := range h.Journal.List(t.Context(), journal.Filter{ByWake: byWake}) {

@@ -1,6 +1,7 @@
 package journaltest
 
 import (
+	"reflect"
 	"slices"
 	"time"
 
@@ -48,8 +49,10 @@ func (m *model) next(i int, ev journal.Event) (journal.Result, error) {
 		m.ops = append(m.ops, next)
 	case i >= 0 && next.State == journal.Absent:
 		m.ops = slices.Delete(m.ops, i, i+1)
-	case i >= 0:
+	case i >= 0 && changed(op, next):
 		m.ops[i] = next
+	default:
+		next.UpdatedAt = op.UpdatedAt
 	}
 	return journal.Result{Operation: next, Decision: decision, Last: m.last}, err
 }
@@ -61,7 +64,11 @@ func (m *model) claim(ev journal.Event, limit int) ([]journal.Result, error) {
 		if len(results) == limit {
 			break
 		}
-		wanted := op.State == journal.Pending && !op.WakeAt.After(ev.At) ||
+		wakeBy := ev.At
+		if !ev.Due.IsZero() {
+			wakeBy = ev.Due
+		}
+		wanted := op.State == journal.Pending && !op.WakeAt.After(wakeBy) ||
 			op.State == journal.InFlight && !m.live[op.Holder] ||
 			op.State > journal.InFlight && !op.Delivered && !m.live[op.Holder]
 		if !wanted {
@@ -88,10 +95,17 @@ func (m *model) reapable(ev journal.Event) []journal.Ref {
 	return refs
 }
 
+// changed tells whether there is anything to record. An operation that was only
+// looked at stays as it is, although Next says in UpdatedAt that it was.
+func changed(before, after journal.Operation) bool {
+	after.UpdatedAt = before.UpdatedAt
+	return !reflect.DeepEqual(normal(before), normal(after))
+}
+
 // normal is an operation without what a store may decide for itself: its handle,
-// when it was last looked at, and whether a window that never was is closed.
+// and whether a window that never was is closed.
 func normal(op journal.Operation) journal.Operation {
-	op.Handle, op.UpdatedAt = 0, time.Time{}
+	op.Handle = 0
 	if op.Terms.Window() == 0 {
 		op.WindowClosed = false
 	}

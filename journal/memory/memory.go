@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/clock"
+	"github.com/onceward/onceward/journal/internal/store"
 )
 
 // Journal is a journal in memory. New makes one. Its methods are safe for
@@ -32,7 +32,7 @@ type Journal struct {
 	handles  []int64 // of rows, ascending: the order of creation
 	newest   int64   // the latest handle given out; none is used twice
 	sessions map[string]*session
-	clock    clock.Clock
+	clock    store.Clock
 	closed   bool
 }
 
@@ -78,8 +78,10 @@ func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) 
 	switch {
 	case next.State == journal.Absent && op.State != journal.Absent:
 		j.remove(op)
-	case next.State != journal.Absent:
+	case store.Changes(op, next, decision):
 		next = j.put(next)
+	default:
+		next = op
 	}
 	if err != nil {
 		return journal.Result{}, err
@@ -95,7 +97,7 @@ func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) 
 // handedOver leaves out the bodies where the decision has no use for them.
 func handedOver(op journal.Operation, decision journal.Decision) journal.Operation {
 	switch decision {
-	case journal.Execute, journal.Replay, journal.Offer, journal.Stop:
+	case journal.Execute, journal.Replay, journal.Offer, journal.Stop, journal.SecondEffect:
 		return op
 	}
 	return withoutBodies(op)
@@ -133,7 +135,8 @@ func (j *Journal) remove(op journal.Operation) {
 }
 
 // see takes note of an asker's clock. One that stands behind the journal's last
-// time closes the window of every unsettled operation stamped later than it.
+// time closes the window of every operation without an answer that was stamped
+// later than it.
 func (j *Journal) see(at time.Time) {
 	if !j.clock.See(at) {
 		return
@@ -239,7 +242,7 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 		if len(results) >= limit {
 			break
 		}
-		if !j.wantsClaim(j.rows[handle], ev.At) {
+		if !j.wantsClaim(j.rows[handle], store.WakeBy(ev)) {
 			continue
 		}
 		result, err := j.apply(handle, ev)
@@ -251,10 +254,10 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 	return results, nil
 }
 
-func (j *Journal) wantsClaim(op journal.Operation, at time.Time) bool {
+func (j *Journal) wantsClaim(op journal.Operation, wakeBy time.Time) bool {
 	switch {
 	case op.State == journal.Pending:
-		return !op.WakeAt.After(at)
+		return !op.WakeAt.After(wakeBy)
 	case op.State == journal.InFlight, undelivered(op):
 		return !j.live(op.Holder)
 	}

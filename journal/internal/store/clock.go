@@ -1,6 +1,4 @@
-// Package clock keeps the latest time that a journal has seen, and notices an
-// asker's clock that fell behind it.
-package clock
+package store
 
 import (
 	"time"
@@ -54,5 +52,6 @@ func (c *Clock) Margin(t journal.Terms) bool {
 		return false
 	}
 	c.LeastMargin = t.Margin()
+	c.Forget() // what was within the margin may not be any more
 	return true
 }

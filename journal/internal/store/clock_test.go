@@ -1,4 +1,4 @@
-package clock_test
+package store_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/clock"
+	"github.com/onceward/onceward/journal/internal/store"
 )
 
 var (
@@ -17,7 +17,7 @@ var (
 )
 
 func TestWindowsAreClosedOnceForEachRegress(t *testing.T) {
-	var c clock.Clock
+	var c store.Clock
 	assert.True(t, c.Margin(aDay))
 	assert.Equal(t, time.Hour, c.LeastMargin)
 	for _, step := range []struct {
@@ -45,24 +45,26 @@ func TestWindowsAreClosedOnceForEachRegress(t *testing.T) {
 }
 
 func TestWithoutAWindowThereIsNothingToClose(t *testing.T) {
-	var c clock.Clock
+	var c store.Clock
 	assert.False(t, c.Margin(journal.Terms{Retention: time.Hour}))
 	assert.False(t, c.See(noon))
 	assert.False(t, c.See(noon.Add(-48*time.Hour)))
 }
 
 func TestTheLeastMarginCounts(t *testing.T) {
-	var c clock.Clock
+	var c store.Clock
 	assert.True(t, c.Margin(aDay))
 	assert.True(t, c.Margin(aMinute))
 	assert.False(t, c.Margin(aDay))
 	assert.False(t, c.See(noon))
 	assert.False(t, c.See(noon.Add(-15*time.Second)))
 	assert.True(t, c.See(noon.Add(-16*time.Second)))
+	assert.True(t, c.Margin(journal.Terms{Dedup: journal.DedupEverything, Retention: 30 * time.Second, Guard: true}))
+	assert.True(t, c.See(noon.Add(-8*time.Second)), "a lower margin makes a regress of what was none")
 }
 
 func TestTimesAreSeenToTheMillisecond(t *testing.T) {
-	var c clock.Clock
+	var c store.Clock
 	c.See(noon.Add(time.Millisecond + time.Microsecond).In(time.FixedZone("", 3600)))
 	assert.Equal(t, noon.Add(time.Millisecond), c.Last)
 }

@@ -1,0 +1,112 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// fewDue is up to how many due operations are sorted by age; past that, pending
+// ones are walked by age, since many of them are due.
+const fewDue = 500
+
+// claim applies the event to at most limit operations that want one, oldest first.
+func (b *batch) claim(p prepared, limit int) ([]outcome, error) {
+	if err := b.mine(p.Session); err != nil {
+		return nil, err
+	}
+	if err := b.see(p.At); err != nil {
+		return nil, err
+	}
+	if limit <= 0 {
+		return nil, nil
+	}
+	handles, err := b.due(store.WakeBy(p.Event), limit)
+	if err != nil {
+		return nil, err
+	}
+	orphans, restored, err := b.orphans(limit)
+	if err != nil {
+		return nil, err
+	}
+	nobodys, err := b.handles(b.sql.nobodys, limit)
+	if err != nil {
+		return nil, err
+	}
+	handles = append(append(handles, orphans...), nobodys...)
+	slices.Sort(handles)
+	if len(handles) > limit {
+		handles = handles[:limit]
+	}
+	if len(handles) == 0 {
+		return nil, restored
+	}
+	outs := make([]outcome, 0, len(handles))
+	for _, handle := range handles {
+		r, err := b.byHandle(handle)
+		var out outcome
+		if err == nil {
+			out, err = b.next(r, p)
+		}
+		if err != nil {
+			if len(outs) > 0 {
+				break // what was claimed before it has to be known to its asker
+			}
+			return nil, err
+		}
+		outs = append(outs, out)
+	}
+	return outs, nil
+}
+
+func (b *batch) handles(s *stmt, args ...any) (handles []int64, err error) {
+	err = b.read(s, func(v []driver.Value) error {
+		handles = append(handles, v[0].(int64))
+		return nil
+	}, args...)
+	return handles, err
+}
+
+// due lists pending operations that are to be woken, oldest first.
+func (b *batch) due(wakeBy time.Time, limit int) ([]int64, error) {
+	handles, err := b.handles(b.sql.dueFew, wakeBy.UnixMilli(), fewDue+1)
+	if err != nil || len(handles) <= fewDue {
+		slices.Sort(handles)
+		return handles[:min(limit, len(handles))], err
+	}
+	return b.handles(b.sql.dueMany, wakeBy.UnixMilli(), limit)
+}
+
+// orphans lists what dead sessions hold, oldest first for each. restored is not nil
+// if there are operations of which nobody can say whether they are held.
+func (b *batch) orphans(limit int) (handles []int64, restored, err error) {
+	for holder := ""; ; {
+		found, err := b.sql.nextHolder.first(func(v []driver.Value) error {
+			holder = v[0].(string)
+			return nil
+		}, holder)
+		if err != nil {
+			return nil, nil, b.fail(err)
+		}
+		if !found {
+			return handles, restored, nil
+		}
+		switch err := b.alive(holder); {
+		case err == nil:
+		case errors.Is(err, journal.ErrRestored):
+			restored = err
+		case !errors.Is(err, errDead):
+			return nil, nil, err
+		default:
+			held, err := b.handles(b.sql.heldBy, holder, limit)
+			if err != nil {
+				return nil, nil, err
+			}
+			handles = append(handles, held...)
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package sqlite
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// What SQL need not see of an operation is kept in three BLOBs, each beginning
+// with its format's number: facts, request and answer. JSON would not do: it
+// replaces the bytes of a header value that are not UTF-8.
+const format = 1
+
+var errFormat = errors.New("a stored value is damaged, or of a newer format")
+
+// facts are the scalar fields of an operation that have no column of their own.
+func encodeFacts(op journal.Operation) []byte {
+	e := encoder{buf: make([]byte, 0, 192)}
+	e.byte(format)
+	e.bools(op.MayHaveRun, op.Found.MayHaveRun, op.WindowClosed, op.Told, op.ByHand, op.Terms.Guard, op.KeyCarried, op.Key == op.ID)
+	if op.Key != op.ID {
+		e.string(op.Key)
+	}
+	e.string(op.Endpoint)
+	e.string(op.Fingerprint)
+	e.string(op.Cause)
+	e.string(op.Credential)
+	e.int(int64(op.Generation))
+	e.int(op.Claim)
+	e.int(int64(op.Attempts))
+	e.int(int64(op.SecondEffects))
+	e.byte(byte(op.Terms.Dedup))
+	e.int(int64(op.Terms.Retention))
+	e.int(int64(op.Terms.Handling))
+	for _, t := range []time.Time{op.FirstSentAt, op.Found.FirstSentAt, op.LastEndedAt, op.BusySince, op.CreatedAt, op.UpdatedAt, op.DueAt} {
+		e.time(t)
+	}
+	return e.buf
+}
+
+// decodeFacts fills in op, whose ID is known already.
+func decodeFacts(b []byte, op *journal.Operation) error {
+	d := decoder{buf: b}
+	d.format()
+	var sameKey bool
+	d.bools(&op.MayHaveRun, &op.Found.MayHaveRun, &op.WindowClosed, &op.Told, &op.ByHand, &op.Terms.Guard, &op.KeyCarried, &sameKey)
+	op.Key = op.ID
+	if !sameKey {
+		op.Key = d.string()
+	}
+	op.Endpoint = d.string()
+	op.Fingerprint = d.string()
+	op.Cause = d.string()
+	op.Credential = d.string()
+	op.Generation = d.count()
+	op.Claim = d.int()
+	op.Attempts = d.count()
+	op.SecondEffects = d.count()
+	op.Terms.Dedup = journal.Dedup(d.byte())
+	op.Terms.Retention = time.Duration(d.int())
+	op.Terms.Handling = time.Duration(d.int())
+	for _, t := range []*time.Time{&op.FirstSentAt, &op.Found.FirstSentAt, &op.LastEndedAt, &op.BusySince, &op.CreatedAt, &op.UpdatedAt, &op.DueAt} {
+		*t = d.time()
+	}
+	return d.end()
+}
+
+// encodeRequest leaves out the body, but for whether there is one: SQLite reads an
+// empty BLOB back as none.
+func encodeRequest(r journal.Request) []byte {
+	e := encoder{buf: make([]byte, 0, 256)}
+	e.byte(format)
+	e.bools(r.Body != nil)
+	e.string(r.Method)
+	e.string(r.URL)
+	e.string(r.Host)
+	e.header(r.Header)
+	e.strings(r.WithheldHeaders)
+	e.strings(r.WithheldQuery)
+	return e.buf
+}
+
+// decodeRequest gives the request an empty body where it has one. A nil b is the
+// request that a tombstone does not have any more.
+func decodeRequest(b []byte) (r journal.Request, err error) {
+	if b == nil {
+		return r, nil
+	}
+	d := decoder{buf: b}
+	d.format()
+	var body bool
+	d.bools(&body)
+	if body {
+		r.Body = []byte{}
+	}
+	r.Method = d.string()
+	r.URL = d.string()
+	r.Host = d.string()
+	r.Header = d.header()
+	r.WithheldHeaders = d.strings()
+	r.WithheldQuery = d.strings()
+	return r, d.end()
+}
+
+// encodeAnswer leaves out the body as encodeRequest does.
+func encodeAnswer(a *journal.Answer) []byte {
+	e := encoder{buf: make([]byte, 0, 256)}
+	e.byte(format)
+	e.bools(a.Body != nil, a.Omitted, a.Cut, a.Refused, a.ByHand)
+	e.int(int64(a.Generation))
+	e.int(int64(a.Status))
+	e.string(a.Pointer)
+	e.header(a.Header)
+	e.header(a.Trailer)
+	return e.buf
+}
+
+func decodeAnswer(b []byte) (*journal.Answer, error) {
+	a := new(journal.Answer)
+	d := decoder{buf: b}
+	d.format()
+	var body bool
+	d.bools(&body, &a.Omitted, &a.Cut, &a.Refused, &a.ByHand)
+	if body {
+		a.Body = []byte{}
+	}
+	a.Generation = d.count()
+	a.Status = d.count()
+	a.Pointer = d.string()
+	a.Header = d.header()
+	a.Trailer = d.header()
+	return a, d.end()
+}
+
+// encoder appends varints and strings that carry their length. Lists begin with
+// their length plus one, 0 for nil.
+type encoder struct{ buf []byte }
+
+func (e *encoder) byte(b byte)     { e.buf = append(e.buf, b) }
+func (e *encoder) int(i int64)     { e.buf = binary.AppendVarint(e.buf, i) }
+func (e *encoder) string(s string) { e.buf = append(binary.AppendUvarint(e.buf, uint64(len(s))), s...) }
+
+// bools packs up to eight of them.
+func (e *encoder) bools(bits ...bool) {
+	var b byte
+	for i, bit := range bits {
+		if bit {
+			b |= 1 << i
+		}
+	}
+	e.byte(b)
+}
+
+// time is 0 for the zero time, which leaves milliseconds from 1970 on one higher.
+func (e *encoder) time(t time.Time) {
+	ms := t.UnixMilli()
+	switch {
+	case t.IsZero():
+		ms = 0
+	case ms >= 0:
+		ms++
+	}
+	e.int(ms)
+}
+
+func (e *encoder) strings(list []string) {
+	if list == nil {
+		e.int(0)
+		return
+	}
+	e.int(int64(len(list)) + 1)
+	for _, s := range list {
+		e.string(s)
+	}
+}
+
+// header sorts the names, so that the same header makes the same bytes.
+func (e *encoder) header(h http.Header) {
+	if h == nil {
+		e.int(0)
+		return
+	}
+	e.int(int64(len(h)) + 1)
+	names := make([]string, 0, len(h))
+	for name := range h {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		e.string(name)
+		e.strings(h[name])
+	}
+}
+
+// decoder reads what encoder wrote. After the first failure it returns zero values
+// and end tells.
+type decoder struct {
+	buf    []byte
+	failed bool
+}
+
+func (d *decoder) fail() { d.buf, d.failed = nil, true }
+
+func (d *decoder) end() error {
+	if d.failed || len(d.buf) > 0 {
+		return errFormat
+	}
+	return nil
+}
+
+func (d *decoder) format() {
+	if d.byte() != format {
+		d.fail()
+	}
+}
+
+func (d *decoder) byte() byte {
+	if len(d.buf) == 0 {
+		d.fail()
+		return 0
+	}
+	b := d.buf[0]
+	d.buf = d.buf[1:]
+	return b
+}
+
+func (d *decoder) bools(bits ...*bool) {
+	b := d.byte()
+	for i, bit := range bits {
+		*bit = b&(1<<i) != 0
+	}
+	if b>>len(bits) != 0 {
+		d.fail()
+	}
+}
+
+func (d *decoder) int() int64 {
+	i, n := binary.Varint(d.buf)
+	if n <= 0 {
+		d.fail()
+		return 0
+	}
+	d.buf = d.buf[n:]
+	return i
+}
+
+func (d *decoder) count() int {
+	i := d.int()
+	if int64(int(i)) != i {
+		d.fail()
+		return 0
+	}
+	return int(i)
+}
+
+func (d *decoder) string() string {
+	length, n := binary.Uvarint(d.buf)
+	if n <= 0 || length > uint64(len(d.buf)-n) {
+		d.fail()
+		return ""
+	}
+	end := n + int(length)
+	s := string(d.buf[n:end])
+	d.buf = d.buf[end:]
+	return s
+}
+
+func (d *decoder) time() time.Time {
+	ms := d.int()
+	switch {
+	case ms == 0:
+		return time.Time{}
+	case ms > 0:
+		ms--
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// length is that of a list, -1 for nil. Every element takes a byte or more, which
+// bounds what a damaged length can make us allocate.
+func (d *decoder) length() int {
+	n := d.int() - 1
+	if d.failed || n < -1 || n > int64(len(d.buf)) {
+		d.fail()
+		return -1
+	}
+	return int(n)
+}
+
+func (d *decoder) strings() []string {
+	n := d.length()
+	if n < 0 {
+		return nil
+	}
+	list := make([]string, 0, n)
+	for range n {
+		list = append(list, d.string())
+	}
+	return list
+}
+
+func (d *decoder) header() http.Header {
+	n := d.length()
+	if n < 0 {
+		return nil
+	}
+	h := make(http.Header, n)
+	for range n {
+		name := d.string()
+		if _, twice := h[name]; twice {
+			d.fail()
+		}
+		h[name] = d.strings()
+	}
+	return h
+}

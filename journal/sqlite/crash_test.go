@@ -1,0 +1,299 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// childVariable names what this test binary does instead of testing, and childPath
+// the journal that it does it with.
+const (
+	childVariable = "ONCEWARD_SQLITE_CHILD"
+	childPath     = "ONCEWARD_SQLITE_PATH"
+)
+
+func TestMain(m *testing.M) {
+	children := map[string]func(path string) error{"write": childWrites, "hold": childHolds, "fill": childFillsTheDisk}
+	if child, ok := children[os.Getenv(childVariable)]; ok {
+		if err := child(os.Getenv(childPath)); err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// start starts this test binary as a child that does what is named.
+func start(t *testing.T, what, path string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childVariable+"="+what, childPath+"="+path)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd, bufio.NewScanner(out)
+}
+
+// childWrites lives operations side by side, and says what was acknowledged.
+func childWrites(path string) error {
+	j, err := sqlite.Open(path, nil)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	s, err := j.Join(ctx)
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	say := func(what, id string) {
+		mu.Lock()
+		defer mu.Unlock()
+		_, _ = io.WriteString(os.Stdout, what+" "+id+"\n")
+	}
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				ev := begin(fmt.Sprint(s.ID(), "-", g, "-", n), s)
+				if n%2 == 0 {
+					ev = generate(ev.Ref.ID, s)
+				}
+				begun, err := j.Apply(ctx, ev)
+				if err != nil {
+					return
+				}
+				say("begun", ev.Ref.ID)
+				if _, err := j.Apply(ctx, complete(begun.Operation, s)); err != nil {
+					return
+				}
+				say("completed", ev.Ref.ID)
+			}
+		})
+	}
+	wg.Wait()
+	return nil
+}
+
+func TestWhatAKilledProcessWasToldIsThereAndTheRestIsTakenOverAtOnce(t *testing.T) {
+	kills := 20
+	if testing.Short() {
+		kills = 3
+	}
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	next, err := j.Join(t.Context())
+	require.NoError(t, err)
+	acknowledged := 0
+	for range kills {
+		cmd, lines := start(t, "write", path)
+		told := map[string]string{}
+		for left := 1 + rand.IntN(1500); lines.Scan(); left-- {
+			what, id, _ := strings.Cut(lines.Text(), " ")
+			require.NotEqual(t, "error", what, id)
+			told[id] = what
+			if left == 0 {
+				require.NoError(t, cmd.Process.Kill())
+			}
+		}
+		_ = cmd.Wait()
+
+		taken := map[string]bool{}
+		for {
+			results, err := j.Claim(t.Context(), claim(next), 7)
+			require.NoError(t, err)
+			for _, result := range results {
+				assert.Equal(t, journal.Execute, result.Decision)
+				assert.Equal(t, next.ID(), result.Operation.Holder)
+				assert.Equal(t, []byte(result.Operation.ID), result.Operation.Request.Body)
+				assert.False(t, taken[result.Operation.ID])
+				taken[result.Operation.ID] = true
+				_, err := j.Apply(t.Context(), complete(result.Operation, next))
+				require.NoError(t, err)
+			}
+			if len(results) < 7 {
+				break
+			}
+		}
+		for id, what := range told {
+			op, err := j.Get(t.Context(), journal.Ref{ID: id})
+			require.NoError(t, err, "%s was acknowledged as %s", id, what)
+			assert.Equal(t, journal.Completed, op.State)
+			assert.Equal(t, []byte("paid "+id), op.Answer.Body)
+			assert.False(t, what == "completed" && taken[id], "%s was completed, and yet claimed", id)
+		}
+		assert.LessOrEqual(t, len(taken), 8, "what was in flight")
+		acknowledged += len(told)
+	}
+	t.Logf("%d kills, %d operations acknowledged, none lost", kills, acknowledged)
+	var verdict string
+	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&verdict))
+	assert.Equal(t, "ok", verdict)
+	_, err = j.Join(t.Context())
+	require.NoError(t, err)
+	assert.Len(t, sessionFiles(t, path), 2, "those of the dead are removed")
+}
+
+// childHolds begins one operation and waits to be killed.
+func childHolds(path string) error {
+	j, err := sqlite.Open(path, nil)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	s, err := j.Join(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := j.Apply(ctx, begin("held by "+s.ID(), s)); err != nil {
+		return err
+	}
+	fmt.Println("held by " + s.ID())
+	select {}
+}
+
+func TestAPausedProcessKeepsItsSession(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	cmd, lines := start(t, "hold", path)
+	require.True(t, lines.Scan())
+	id := lines.Text()
+	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	results, err := j.Claim(t.Context(), claim(s), 10)
+	require.NoError(t, err)
+	assert.Empty(t, results)
+	result, err := j.Apply(t.Context(), begin(id, s))
+	require.NoError(t, err)
+	assert.Equal(t, journal.Wait, result.Decision)
+
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	results, err = j.Claim(t.Context(), claim(s), 10)
+	require.NoError(t, err)
+	require.Len(t, results, 1)
+	assert.Equal(t, id, results[0].Operation.ID)
+}
+
+func TestProcessesThatOpenANewFileTogetherMakeOneJournal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	var held []string
+	var outs []*bufio.Scanner
+	for range 4 {
+		_, lines := start(t, "hold", path)
+		outs = append(outs, lines)
+	}
+	for _, lines := range outs {
+		require.True(t, lines.Scan())
+		require.True(t, strings.HasPrefix(lines.Text(), "held by "), lines.Text())
+		held = append(held, lines.Text())
+	}
+	j := open(t, path)
+	var ids []string
+	for op, err := range j.List(t.Context(), journal.Filter{}) {
+		require.NoError(t, err)
+		ids = append(ids, op.ID)
+	}
+	assert.ElementsMatch(t, held, ids)
+}
+
+// childFillsTheDisk writes until no file may grow any more, and then until they may.
+func childFillsTheDisk(path string) error {
+	signal.Ignore(syscall.SIGXFSZ) // the write's own error is wanted
+	j, err := sqlite.Open(path, nil)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	s, err := j.Join(ctx)
+	if err != nil {
+		return err
+	}
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		return err
+	}
+	full := syscall.Rlimit{Cur: 512 << 10, Max: before.Max}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {
+		return err
+	}
+	var acknowledged []string
+	write := func(id string) error {
+		_, err := j.Apply(ctx, begin(id, s))
+		if err == nil {
+			acknowledged = append(acknowledged, id)
+		}
+		return err
+	}
+	for n := 0; err == nil; n++ {
+		err = write(fmt.Sprint("before-", n))
+	}
+	fmt.Println("full", err)
+	for n := range 3 {
+		if err := write(fmt.Sprint("full-", n)); err == nil {
+			return fmt.Errorf("a write was acknowledged that can't have been written")
+		}
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		return err
+	}
+	for n := range 3 {
+		if err := write(fmt.Sprint("after-", n)); err != nil {
+			return err
+		}
+	}
+	for _, id := range acknowledged {
+		if _, err := j.Get(ctx, journal.Ref{ID: id}); err != nil {
+			return fmt.Errorf("%s: %w", id, err)
+		}
+	}
+	fmt.Println("kept", len(acknowledged))
+	return j.Close()
+}
+
+func TestAFullDiskFailsWritesClosedAndItGoesOnWhenThereIsRoom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	cmd, lines := start(t, "fill", path)
+	var said []string
+	for lines.Scan() {
+		said = append(said, lines.Text())
+	}
+	require.NoError(t, cmd.Wait(), "%q", said)
+	require.Len(t, said, 2)
+	assert.Contains(t, said[0], path)
+	assert.Regexp(t, "the disk (is full|reports an error)", said[0])
+	assert.Regexp(t, `^kept \d\d+`, said[1])
+	j := open(t, path)
+	op, err := j.Get(t.Context(), journal.Ref{ID: "after-2"})
+	require.NoError(t, err)
+	assert.Equal(t, journal.InFlight, op.State)
+	_, err = j.Get(t.Context(), journal.Ref{ID: "full-0"})
+	require.ErrorIs(t, err, journal.ErrNotFound)
+}

@@ -1,0 +1,46 @@
+// Package sqlite keeps a journal in one SQLite file, for the processes of one
+// machine. It is the journal to start with, and durable by default: what Apply
+// reported survives kill -9 and power loss.
+//
+// # How it writes
+//
+// One goroutine writes, on one connection. It begins a transaction with the first
+// event that arrives, applies each as it comes, and commits when no more are
+// waiting, so that everybody who waits shares one fsync. No timer is involved: a
+// single caller waits for nobody. Nobody hears of success before the commit. An
+// event that is refused fails alone; a commit that fails fails all that were in
+// it, is rolled back, and the next one starts afresh, so that the journal goes on
+// by itself once the fault (a full disk) is gone. A caller whose context ends gets
+// its error at once and takes nobody else's event back; its own may have been
+// recorded.
+//
+// The file is in WAL mode with synchronous=FULL: without it, a commit survives the
+// end of the process but not the loss of power (https://sqlite.org/wal.html,
+// https://sqlite.org/pragma.html#pragma_synchronous). Every pragma is read back.
+// A goroutine of its own moves the WAL into the file meanwhile.
+//
+// # Several processes
+//
+// Any number of processes of one machine may open one file; they take turns, and
+// none starves the others. Within a process, every Open of the same file shares
+// one writer. WAL needs memory shared between the processes, which file systems
+// over a network do not give: they are refused (ErrNetworkFilesystem).
+//
+// # Sessions
+//
+// A session is alive exactly as long as its process holds an OS lock on a file of
+// the session's own, named as the journal with -session- and the session's ID
+// behind it. The kernel drops the lock when the process ends, however it does, and
+// keeps it while the process is paused; no clock is involved. Don't remove these
+// files: a session without its file is taken for a sign that the journal was
+// copied or restored, and what it holds is refused with journal.ErrRestored. Claim
+// passes over such operations, and returns that error once it finds nothing else.
+//
+// # Files
+//
+// Beside the journal lie its -wal and -shm files, which belong to it: never copy,
+// move or remove the one without the others while a process has it open, and never
+// open the file by other means than SQLite in a process that has it open: closing
+// it drops that process's locks (https://sqlite.org/howtocorrupt.html). All files
+// have mode 0600: they hold requests and answers.
+package sqlite

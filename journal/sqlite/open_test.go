@@ -1,0 +1,171 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// alter runs a statement on a file that no journal has open.
+func alter(t *testing.T, path, statement string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	_, err = db.ExecContext(t.Context(), statement)
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+}
+
+func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
+	for name, row := range map[string]struct {
+		make func(t *testing.T, path string)
+		is   error
+		says string
+	}{
+		"a directory": {func(t *testing.T, path string) { require.NoError(t, os.Mkdir(path, 0o700)) }, sqlite.ErrNotJournal, "directory"},
+		"text": {func(t *testing.T, path string) {
+			require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("invoices\n"), 1000), 0o600))
+		}, sqlite.ErrNotJournal, "not a SQLite database"},
+		"somebody else's database": {func(t *testing.T, path string) { alter(t, path, "CREATE TABLE invoices (id)") },
+			sqlite.ErrNotJournal, "something else"},
+		"a newer release's journal": {func(t *testing.T, path string) {
+			require.NoError(t, open(t, path).Close())
+			alter(t, path, "PRAGMA user_version=99")
+		}, journal.ErrVersion, "version 99"},
+		"a journal without a version": {func(t *testing.T, path string) {
+			require.NoError(t, open(t, path).Close())
+			alter(t, path, "PRAGMA user_version=0")
+		}, sqlite.ErrNotJournal, "give another path"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			row.make(t, path)
+			before, _ := os.ReadFile(path)
+			_, err := sqlite.Open(path, nil)
+			require.ErrorIs(t, err, row.is)
+			assert.ErrorContains(t, err, row.says)
+			assert.ErrorContains(t, err, path)
+			after, _ := os.ReadFile(path)
+			assert.Equal(t, before, after, "it was left alone")
+		})
+	}
+}
+
+func TestOpenSaysWhereItCantWrite(t *testing.T) {
+	_, err := sqlite.Open(filepath.Join(t.TempDir(), "no", "such", "journal.db"), nil)
+	require.ErrorIs(t, err, os.ErrNotExist)
+
+	if os.Getuid() == 0 {
+		t.Skip("root writes everywhere")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o500))
+	_, err = sqlite.Open(filepath.Join(dir, "journal.db"), nil)
+	require.ErrorIs(t, err, os.ErrPermission)
+	assert.ErrorContains(t, err, "can be written")
+}
+
+func TestOpenSaysThatAFileIsDamaged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for i := 4096; i < len(content); i++ { // all pages but the first
+		content[i] = 0xa5
+	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	j, err = sqlite.Open(path, nil)
+	if err == nil {
+		t.Cleanup(func() { _ = j.Close() })
+		_, err = j.Join(t.Context())
+	}
+	require.Error(t, err)
+	assert.ErrorContains(t, err, "damaged")
+	assert.ErrorContains(t, err, "restore a backup")
+}
+
+func TestPragmasAreReadBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "any.db")
+	require.NoError(t, sqlite.Dial(path, "synchronous", "FULL", "2"))
+	err := sqlite.Dial(path, "synchronous", "FUL", "2")
+	require.ErrorContains(t, err, "reads back as 1, not 2")
+	err = sqlite.Dial(path, "jurnal_mode", "WAL", "wal")
+	require.Error(t, err)
+}
+
+func TestFilesAreTheOwnersOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a journal?#%.db")
+	j := open(t, path)
+	_, err := j.Join(t.Context())
+	require.NoError(t, err)
+	modes := func() {
+		names, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, len(names), 4, "the journal, its -wal, its -shm and the session's file")
+		for _, name := range names {
+			info, err := os.Stat(name)
+			require.NoError(t, err)
+			assert.Equal(t, os.FileMode(0o600), info.Mode().Perm(), name)
+		}
+	}
+	modes()
+	require.NoError(t, j.Close())
+	require.NoError(t, os.Chmod(path, 0o644))
+	open(t, path)
+	modes()
+}
+
+func TestMigrationsAreRunOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	for range 2 {
+		require.NoError(t, open(t, path).Close())
+		db, err := sql.Open("sqlite", path)
+		require.NoError(t, err)
+		var version, id int
+		require.NoError(t, db.QueryRowContext(t.Context(), "PRAGMA user_version").Scan(&version))
+		require.NoError(t, db.QueryRowContext(t.Context(), "PRAGMA application_id").Scan(&id))
+		assert.Equal(t, sqlite.SchemaVersion, version)
+		assert.Equal(t, 0x4f6e6365, id)
+		require.NoError(t, db.Close())
+	}
+}
+
+func TestOpensOfOneFileShareAWriter(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "journal.db"), filepath.Join(dir, "link.db")
+	first := open(t, path)
+	require.NoError(t, os.Symlink(path, link))
+	second := open(t, link)
+	s, err := first.Join(t.Context())
+	require.NoError(t, err)
+	// Only the writer that a session was started in knows it to be its own.
+	result, err := second.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	assert.Equal(t, journal.Execute, result.Decision)
+
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, first.Close())
+	_, err = first.Get(t.Context(), journal.Ref{ID: "invoice-1"})
+	require.ErrorIs(t, err, journal.ErrClosed)
+	_, err = second.Get(t.Context(), journal.Ref{ID: "invoice-1"})
+	require.NoError(t, err)
+	require.NoError(t, second.Close())
+	names, err := filepath.Glob(path + "*")
+	require.NoError(t, err)
+	assert.Equal(t, []string{path}, names, "nothing is left beside it")
+}

@@ -1,0 +1,148 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// row is an operation as it is stored, without its answer and bodies, and with its
+// request undecoded.
+type row struct {
+	op         journal.Operation // without Request and Answer
+	request    []byte
+	identified bool // in the unique index
+}
+
+func (r row) found() bool { return r.op.Handle != 0 }
+
+// columns are what readRow reads, in its order.
+const columns = "handle, scope, parent, id, naming, identified, provider, state, holder, wake_at, settled_at, delivered, tombstone, facts, request"
+
+// qualified is columns of operations that a query calls o.
+const qualified = "o." + columns
+
+func readRow(v []driver.Value) (row, error) {
+	op := journal.Operation{
+		Handle:    v[0].(int64),
+		Ref:       journal.Ref{Scope: v[1].(string), Parent: v[2].(string), ID: v[3].(string)},
+		Naming:    journal.Naming(v[4].(int64)),
+		Provider:  v[6].(string),
+		State:     journal.State(v[7].(int64)),
+		WakeAt:    toTime(v[9]),
+		SettledAt: toTime(v[10]),
+		Delivered: v[11].(int64) != 0,
+		Tombstone: v[12].(int64) != 0,
+	}
+	op.Holder, _ = v[8].(string)
+	facts, _ := v[13].([]byte)
+	request, _ := v[14].([]byte)
+	if err := decodeFacts(facts, &op); err != nil {
+		return row{}, err
+	}
+	return row{op: op, request: request, identified: v[5].(int64) != 0}, nil
+}
+
+func toTime(v driver.Value) time.Time {
+	ms, ok := v.(int64)
+	if !ok {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+func fromTime(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMilli()
+}
+
+func nullable(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// statements are the writer's.
+type statements struct {
+	begin, commit, rollback                            *stmt
+	dataVersion, readJournal, writeJournal, raiseFloor *stmt
+
+	byHandle, byRef, requestBody, answer *stmt
+	insert, insertAnswer                 *stmt
+	update, updateHeld, updateWhole      *stmt
+	remove, removeAnswer                 *stmt
+
+	dueFew, dueMany, nextHolder, heldBy, nobodys *stmt
+	unanswered                                   *stmt
+
+	sessions, hasSession, addSession, removeSession *stmt
+
+	segmentRows, addSegment, readSegments, spendSegment, dropSegment *stmt
+}
+
+func newStatements(c *conn) (*statements, error) {
+	s := new(statements)
+	for _, p := range []struct {
+		stmt **stmt
+		text string
+	}{
+		{&s.begin, "BEGIN IMMEDIATE"},
+		{&s.commit, "COMMIT"},
+		{&s.rollback, "ROLLBACK"},
+
+		{&s.dataVersion, "PRAGMA data_version"},
+		{&s.readJournal, "SELECT last_at, least_margin, handle_floor, (SELECT coalesce(max(handle), 0) FROM operations) FROM journal"},
+		{&s.writeJournal, "UPDATE journal SET last_at = max(coalesce(last_at, ?1), ?1), least_margin = ?2"},
+		{&s.raiseFloor, "UPDATE journal SET handle_floor = max(handle_floor, ?)"},
+
+		{&s.byHandle, "SELECT " + columns + " FROM operations WHERE handle = ?"},
+		{&s.byRef, "SELECT " + columns + " FROM operations WHERE identified = 1 AND id = ? AND scope = ? AND parent = ?"},
+		{&s.requestBody, "SELECT request_body FROM operations WHERE handle = ?"},
+		{&s.answer, "SELECT answer, body FROM answers WHERE handle = ?"},
+
+		{&s.insert, `INSERT INTO operations (handle, scope, parent, id, naming, identified, provider, state, holder,
+			delivered, tombstone, facts, request, request_body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?, ?, ?)`},
+		{&s.insertAnswer, "INSERT OR REPLACE INTO answers (handle, answer, body) VALUES (?, ?, ?)"},
+		{&s.update, `UPDATE operations SET state = ?, wake_at = ?, settled_at = ?, delivered = ?, facts = ?, holder = ?
+			WHERE handle = ?`},
+		// What isn't named in SET costs no look at its index.
+		{&s.updateHeld, "UPDATE operations SET state = ?, wake_at = ?, settled_at = ?, delivered = ?, facts = ? WHERE handle = ?"},
+		{&s.updateWhole, `UPDATE operations SET state = ?, wake_at = ?, settled_at = ?, delivered = ?, facts = ?, holder = ?,
+			naming = ?, identified = ?, provider = ?, tombstone = ?, request = ?, request_body = ? WHERE handle = ?`},
+		{&s.remove, "DELETE FROM operations WHERE handle = ?"},
+		{&s.removeAnswer, "DELETE FROM answers WHERE handle = ?"},
+
+		{&s.dueFew, "SELECT handle FROM operations INDEXED BY operations_wake WHERE state = 1 AND wake_at <= ? LIMIT ?"},
+		{&s.dueMany, "SELECT handle FROM operations INDEXED BY operations_pending WHERE state = 1 AND wake_at <= ? ORDER BY handle LIMIT ?"},
+		{&s.nextHolder, "SELECT holder FROM operations INDEXED BY operations_held WHERE holder > ? ORDER BY holder LIMIT 1"},
+		{&s.heldBy, "SELECT handle FROM operations INDEXED BY operations_held WHERE holder = ? ORDER BY handle LIMIT ?"},
+		{&s.nobodys, `SELECT handle FROM operations INDEXED BY operations_nobodys
+			WHERE state > 2 AND delivered = 0 AND holder IS NULL ORDER BY handle LIMIT ?`},
+		{&s.unanswered, "SELECT " + columns + ` FROM operations WHERE handle IN (
+			SELECT handle FROM operations WHERE state = 1
+			UNION ALL SELECT handle FROM operations WHERE state = 2 AND holder IS NOT NULL
+			UNION ALL SELECT handle FROM operations WHERE state > 3)`},
+
+		{&s.sessions, "SELECT id FROM sessions"},
+		{&s.hasSession, "SELECT 1 FROM sessions WHERE id = ?"},
+		{&s.addSession, "INSERT INTO sessions (id) VALUES (?)"},
+		{&s.removeSession, "DELETE FROM sessions WHERE id = ?"},
+
+		{&s.segmentRows, "SELECT handle, id, identified, facts FROM operations WHERE handle > ? AND handle <= ? ORDER BY handle"},
+		{&s.addSegment, "INSERT OR REPLACE INTO segments (first, began_at, spent, generated) VALUES (?, ?, 0, ?)"},
+		{&s.readSegments, "SELECT first, generated FROM segments WHERE first > ? ORDER BY first"},
+		{&s.spendSegment, "UPDATE segments SET spent = 1, generated = NULL WHERE first = ?"},
+		{&s.dropSegment, `DELETE FROM segments WHERE first = ?1
+			AND NOT EXISTS (SELECT 1 FROM operations WHERE handle >= ?1 AND handle <= ?1 + ?2)`},
+	} {
+		var err error
+		if *p.stmt, err = c.prepare(p.text); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,85 @@
+package sqlite_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+func sessionFiles(t *testing.T, path string) []string {
+	t.Helper()
+	names, err := filepath.Glob(path + "-session-*")
+	require.NoError(t, err)
+	return names
+}
+
+func TestASessionsFileGoesWithIt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	ended, err := j.Join(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, []string{path + "-session-" + ended.ID()}, sessionFiles(t, path))
+	require.NoError(t, ended.End(t.Context()))
+	assert.Empty(t, sessionFiles(t, path))
+
+	died, err := j.Join(t.Context())
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), begin("invoice-1", died))
+	require.NoError(t, err)
+	sqlite.Kill(died)
+	assert.Len(t, sessionFiles(t, path), 1)
+	next, err := j.Join(t.Context())
+	require.NoError(t, err)
+	results, err := j.Claim(t.Context(), claim(next), 10)
+	require.NoError(t, err)
+	assert.Len(t, results, 1)
+	assert.Equal(t, []string{path + "-session-" + next.ID()}, sessionFiles(t, path))
+}
+
+func TestFilesWithoutASessionAreRemovedByTheNextOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal [1]*.db")
+	left := path + "-session-LEFTBYACRASH"
+	require.NoError(t, os.WriteFile(left, nil, 0o600))
+	other := filepath.Join(filepath.Dir(path), "journal 1.db-session-ANOTHER")
+	require.NoError(t, os.WriteFile(other, nil, 0o600))
+	open(t, path)
+	assert.NoFileExists(t, left)
+	assert.FileExists(t, other, "it belongs to another journal")
+}
+
+func TestASessionWithoutItsFileIsNoProofOfDeath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	copied, err := j.Join(t.Context())
+	require.NoError(t, err)
+	died, err := j.Join(t.Context())
+	require.NoError(t, err)
+	for id, s := range map[string]journal.Session{"held in the copy": copied, "left behind": died} {
+		_, err = j.Apply(t.Context(), begin(id, s))
+		require.NoError(t, err)
+	}
+	sqlite.Kill(copied)
+	sqlite.Kill(died)
+	require.NoError(t, os.Remove(path+"-session-"+copied.ID()))
+
+	next, err := j.Join(t.Context())
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), begin("held in the copy", next))
+	require.ErrorIs(t, err, journal.ErrRestored)
+	results, err := j.Claim(t.Context(), claim(next), 10)
+	require.NoError(t, err, "it keeps nobody from the others")
+	require.Len(t, results, 1)
+	assert.Equal(t, "left behind", results[0].Operation.ID)
+	_, err = j.Claim(t.Context(), claim(next), 10)
+	require.ErrorIs(t, err, journal.ErrRestored)
+	op, err := j.Get(t.Context(), journal.Ref{ID: "held in the copy"})
+	require.NoError(t, err)
+	assert.Equal(t, journal.InFlight, op.State)
+	assert.Equal(t, copied.ID(), op.Holder)
+}

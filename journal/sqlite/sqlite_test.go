@@ -1,0 +1,69 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/journaltest"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+func open(t *testing.T, path string) *sqlite.Journal {
+	t.Helper()
+	j, err := sqlite.Open(path, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	return j
+}
+
+func TestItKeepsThePromisesOfAJournal(t *testing.T) {
+	journaltest.Run(t, func(t *testing.T) journaltest.Harness {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		first := open(t, path)
+		return journaltest.Harness{
+			Journal: first,
+			Open:    func(t *testing.T) journal.Journal { return open(t, path) },
+			Reopen: func(t *testing.T) journal.Journal {
+				_ = first.Close() // the test may have closed it
+				return open(t, path)
+			},
+			Kill: func(t *testing.T, s journal.Session) { sqlite.Kill(s) },
+		}
+	})
+}
+
+var terms = journal.Terms{Dedup: journal.DedupEverything, Retention: 24 * time.Hour, Guard: true}
+
+// begin is an event by which a session begins a named operation.
+func begin(id string, s journal.Session) journal.Event {
+	return journal.Event{
+		Kind: journal.EventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: s.ID(),
+		Intent: &journal.Intent{
+			Provider: "ledger", Fingerprint: "v1:" + id, Key: "key-of-" + id, Terms: terms,
+			Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(id)},
+		},
+	}
+}
+
+// generate is one by which it begins an operation with a key made just now.
+func generate(key string, s journal.Session) journal.Event {
+	ev := begin(key, s)
+	ev.New, ev.Intent.Naming, ev.Intent.Key = true, journal.Generated, key
+	return ev
+}
+
+func complete(op journal.Operation, s journal.Session) journal.Event {
+	return journal.Event{
+		Kind: journal.EventComplete, Ref: op.Ref, Handle: op.Handle, At: time.Now(), Session: s.ID(),
+		Claim: op.Claim, Generation: op.Generation, Attempts: 1, Delivered: true,
+		Answer: &journal.Answer{Status: 201, Body: []byte("paid " + op.ID)},
+	}
+}
+
+func claim(s journal.Session) journal.Event {
+	return journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.ID()}
+}

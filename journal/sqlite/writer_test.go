@@ -1,0 +1,181 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// sideBySide has 64 goroutines do n things.
+func sideBySide(n int, do func(i int)) {
+	var wg sync.WaitGroup
+	for first := range 64 {
+		wg.Go(func() {
+			for i := first; i < n; i += 64 {
+				do(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// anotherProcess is a connection that no journal of this process has.
+func anotherProcess(t *testing.T, path string) *sql.Conn {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	c, err := db.Conn(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close(); _ = db.Close() })
+	return c
+}
+
+func TestTheWALStaysBoundedUnderConstantLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	sideBySide(10_000, func(i int) {
+		begun, err := j.Apply(t.Context(), generate(fmt.Sprint("op-", i), s))
+		if assert.NoError(t, err) {
+			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+			assert.NoError(t, err)
+		}
+	})
+	info, err := os.Stat(path + "-wal")
+	require.NoError(t, err)
+	assert.Less(t, info.Size(), int64(20<<20))
+	assert.Positive(t, info.Size())
+}
+
+func TestACommitWaitsForItsTurnAndThenSaysWhoWasInItsWay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, err := sqlite.Open(path, &sqlite.Options{BusyTimeout: 50 * time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	other := anotherProcess(t, path)
+	_, err = other.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), begin("invoice-1", s))
+	require.ErrorContains(t, err, "another process has kept the file locked")
+	_, err = j.Get(t.Context(), journal.Ref{ID: "by name"})
+	require.Error(t, err, "who is not found by name is asked of the writer")
+
+	_, err = other.ExecContext(t.Context(), "ROLLBACK")
+	require.NoError(t, err)
+	result, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err, "it goes on once the fault is gone")
+	assert.Equal(t, journal.Execute, result.Decision)
+}
+
+func TestWhatAnotherProcessWroteIsSeen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+
+	other := anotherProcess(t, path)
+	ahead := time.Now().Add(time.Minute).UnixMilli()
+	for _, statement := range []string{
+		fmt.Sprintf("UPDATE journal SET last_at = %d", ahead),
+		"UPDATE operations SET state = 1, holder = NULL, wake_at = 0",
+		"DELETE FROM sessions",
+	} {
+		_, err = other.ExecContext(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	park := complete(begun.Operation, s)
+	park.Kind, park.Answer = journal.EventPark, nil
+	result, err := j.Apply(t.Context(), park)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Stale, result.Decision, "it holds the operation no more")
+	assert.Equal(t, ahead, result.Last.UnixMilli())
+
+	assert.False(t, s.Lost())
+	_, err = j.Apply(t.Context(), begin("invoice-2", s))
+	require.ErrorIs(t, err, journal.ErrSessionLost)
+	assert.True(t, s.Lost(), "it was taken over")
+	assert.NoError(t, s.End(t.Context()))
+}
+
+func TestSegmentsFindAndReapWhatNoIndexDoes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	const many = 3*sqlite.SegmentSize + 100
+	handles := make([]int64, many)
+	sideBySide(many, func(i int) {
+		begun, err := j.Apply(t.Context(), generate(fmt.Sprint("op-", i), s))
+		if assert.NoError(t, err) {
+			handles[i] = begun.Operation.Handle
+			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+			assert.NoError(t, err)
+		}
+	})
+	named, err := j.Apply(t.Context(), begin("named", s))
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), complete(named.Operation, s))
+	require.NoError(t, err)
+	for i := 0; i < many; i += 97 {
+		op, err := j.Get(t.Context(), journal.Ref{ID: fmt.Sprint("op-", i)})
+		require.NoError(t, err)
+		assert.Equal(t, handles[i], op.Handle)
+		// Nor does one that carries it begin beside it.
+		again := begin(op.ID, s)
+		again.Intent.Naming = journal.Carried
+		result, err := j.Apply(t.Context(), again)
+		require.NoError(t, err)
+		assert.Equal(t, journal.Replay, result.Decision)
+	}
+
+	reap := journal.Event{Kind: journal.EventReap, At: time.Now().Add(48 * time.Hour)}
+	n, err := j.Reap(t.Context(), reap, 2000)
+	require.NoError(t, err)
+	assert.Equal(t, 2000, n)
+	n, err = j.Reap(t.Context(), reap, many)
+	require.NoError(t, err)
+	assert.Equal(t, many+1-2000, n)
+	n, err = j.Reap(t.Context(), reap, many)
+	require.NoError(t, err)
+	assert.Equal(t, 0, n)
+	_, err = j.Get(t.Context(), journal.Ref{ID: "op-97"})
+	require.ErrorIs(t, err, journal.ErrNotFound)
+	op, err := j.Get(t.Context(), journal.Ref{ID: "named"})
+	require.NoError(t, err)
+	assert.True(t, op.Tombstone)
+
+	var left int
+	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "SELECT count(*) FROM segments").Scan(&left))
+	assert.Zero(t, left, "nothing is left to find in them")
+}
+
+func TestListsUseTheirIndices(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	open(t, path)
+	other := anotherProcess(t, path)
+	for query, index := range map[string]string{
+		"SELECT handle FROM operations WHERE (state = 1) AND (wake_at, handle) > (0, 0) ORDER BY wake_at, handle LIMIT 9": "operations_wake",
+		"SELECT handle, facts FROM operations WHERE (state > 3 AND state = 4) AND handle > 0 ORDER BY handle LIMIT 9":     "operations_failed",
+		"SELECT 1 FROM operations WHERE identified = 1 AND id = 'a' AND scope = '' AND parent = ''":                       "operations_identity",
+	} {
+		var id, parent, unused int
+		var detail string
+		require.NoError(t, other.QueryRowContext(t.Context(), "EXPLAIN QUERY PLAN "+query).Scan(&id, &parent, &unused, &detail))
+		assert.Contains(t, detail, index)
+	}
+}
