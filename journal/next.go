@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -229,6 +230,7 @@ func orphan(op Operation, ev Event) Operation {
 func send(op Operation, ev Event) (Operation, Decision, error) {
 	op.State, op.Holder = Pending, ""
 	p := MaySend(question(op, op.MayHaveRun, ev.At, ev.Last))
+	op.Cause = because(op.Cause, p.Reason)
 	switch {
 	case p.Answer == Never:
 		return settle(op, ev, Unknown), Stop, nil
@@ -240,6 +242,17 @@ func send(op Operation, ev Event) (Operation, Decision, error) {
 		return op, Later, nil
 	}
 	return hold(op, ev), Execute, nil
+}
+
+// because adds the rule's reason to a cause, once.
+func because(cause, reason string) string {
+	switch {
+	case cause == "":
+		return reason
+	case reason == "" || strings.HasSuffix(cause, reason):
+		return cause
+	}
+	return cause + "; " + reason
 }
 
 // hold begins a claim, which counts as sent from here on.
@@ -338,6 +351,7 @@ func park(op Operation, ev Event) Operation {
 	op.State, op.DueAt = Pending, later(ev.Due, ev.At)
 	if op.MayHaveRun {
 		p := MaySend(question(op, true, later(op.DueAt, ev.At), ev.Last))
+		op.Cause = because(op.Cause, p.Reason)
 		busyTooLong := !op.BusySince.IsZero() && ev.At.Sub(op.BusySince) >= MaxBusy
 		if p.Answer == Never || busyTooLong {
 			return settle(op, ev, Unknown)

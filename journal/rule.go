@@ -101,6 +101,7 @@ type Question struct {
 type Permission struct {
 	Answer PermissionAnswer
 	At     time.Time // for NotBefore
+	Reason string    // why not now; "" for SendNow
 }
 
 // PermissionAnswer is one of SendNow, NotBefore and Never.
@@ -138,25 +139,46 @@ func MaySend(q Question) Permission {
 	if !q.MayHaveRun || q.Idempotent {
 		return Permission{Answer: SendNow}
 	}
-	if q.Terms.Window() == 0 || q.WindowClosed || q.FirstSentAt.IsZero() {
-		return Permission{Answer: Never}
+	switch {
+	case q.Terms.Window() == 0:
+		return never(q.Terms.noWindow())
+	case q.WindowClosed || q.FirstSentAt.IsZero():
+		return never("the clock ran ahead when it was first sent, so the retention can't be told")
 	}
 	behind := q.Last.Sub(q.Clock) > q.Terms.Margin()
 	if behind && q.FirstSentAt.After(q.Clock) {
-		return Permission{Answer: Never}
+		return never("the clock stands behind the time at which it was first sent")
 	}
 	now := later(q.Clock, q.Last)
-	at := now
+	at, reason := now, "the clock stands behind the journal, and nothing is resent until it has caught up"
 	if !q.Terms.Guard {
 		at = later(at, q.LastEndedAt.Add(q.Terms.Handling))
 	}
 	if !at.Before(q.FirstSentAt.Add(q.Terms.Window())) {
-		return Permission{Answer: Never}
+		return never("the provider's retention has passed, or will have")
+	}
+	if !behind {
+		reason = "the provider may still be working on it"
 	}
 	if behind || at.After(now) {
-		return Permission{Answer: NotBefore, At: at}
+		return Permission{Answer: NotBefore, At: at, Reason: reason}
 	}
 	return Permission{Answer: SendNow}
+}
+
+func never(reason string) Permission { return Permission{Answer: Never, Reason: reason} }
+
+// noWindow says why resending is never proven safe under these terms.
+func (t Terms) noWindow() string {
+	switch {
+	case t.Dedup == DedupNothing:
+		return "the provider recognises no key here"
+	case t.Dedup < DedupCleanFailures:
+		return "the provider remembers successes only, and this may have been a failure with an effect"
+	case t.Retention <= 0:
+		return "the provider's retention is not known"
+	}
+	return "the provider has no in-flight guard, and no handling time is stated"
 }
 
 func later(a, b time.Time) time.Time {

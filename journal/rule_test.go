@@ -128,7 +128,10 @@ func TestTheResendRuleClauseByClause(t *testing.T) {
 			q := question{MayHaveRun: true, Terms: guarded, FirstSentAt: noon, LastEndedAt: noon}
 			clockAt(&q, noon.Add(time.Hour))
 			tc.change(&q)
-			assert.Equal(t, journal.Permission{Answer: tc.want, At: tc.at}, journal.MaySend(q))
+			p := journal.MaySend(q)
+			assert.Equal(t, tc.want, p.Answer)
+			assert.Equal(t, tc.at, p.At)
+			assert.Equal(t, tc.want == journal.SendNow, p.Reason == "", "who may not send is told why")
 		})
 	}
 }
