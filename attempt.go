@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -223,9 +224,6 @@ func (w *wire) RoundTrip(*http.Request) (*http.Response, error) {
 	trace := &connTrace{}
 	r.flying = true
 	a.resp, a.err = r.exchange(req, trace)
-	if e, ok := a.err.(*url.Error); ok {
-		a.err = e.Err // without the URL, whose query may hold a credential
-	}
 	if a.err != nil {
 		a.unsent = trace.unsent(a.err)
 		r.sent = r.sent || !a.unsent
@@ -376,9 +374,9 @@ func missingCredential(frozen *journal.Request, req *http.Request) string {
 		}
 	}
 	if len(frozen.WithheldQuery) > 0 {
-		query := req.URL.Query()
+		_, _, names := secret.SplitQuery(req.URL.RawQuery)
 		for _, name := range frozen.WithheldQuery {
-			if !query.Has(name) {
+			if !slices.Contains(names, name) {
 				return "query parameter " + name
 			}
 		}
@@ -427,7 +425,7 @@ func (r *run) exchange(req *http.Request, trace *connTrace) (*http.Response, err
 	for hop := 0; ; hop++ {
 		resp, err := r.base.RoundTrip(trace.follow(req))
 		if err != nil || hop == maxHops {
-			return resp, err
+			return resp, withoutQuery(err, req.URL)
 		}
 		to := sameOrigin(req, resp)
 		if to == nil {
@@ -635,7 +633,7 @@ func (r *run) again(busy bool, cause string, err error) {
 			r.complete()
 			return
 		}
-		r.doubt(cause, err)
+		r.doubt(cause+"; "+p.Reason, err)
 		return
 	case journal.NotBefore:
 		at = laterOf(at, p.At)

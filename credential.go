@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -37,10 +38,10 @@ func credentialDigest(salt []byte, req *http.Request) string {
 			parts = append(parts, "header", name, strings.Join(values, "\n"))
 		}
 	}
-	for name, values := range req.URL.Query() {
-		if secret.Query(name) {
-			parts = append(parts, "query", name, strings.Join(values, "\n"))
-		}
+	_, query, _ := secret.SplitQuery(req.URL.RawQuery)
+	for parameter := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(parameter, "=")
+		parts = append(parts, "query", unescaped(name), unescaped(value))
 	}
 	triples := slices.Collect(slices.Chunk(parts, 3))
 	slices.SortFunc(triples, slices.Compare[[]string])
@@ -63,4 +64,11 @@ func sameCredential(digest string, req *http.Request) bool {
 		return false
 	}
 	return subtle.ConstantTimeCompare([]byte(credentialDigest(salt, req)), []byte(digest)) == 1
+}
+
+func unescaped(s string) string {
+	if text, err := url.QueryUnescape(s); err == nil {
+		return text
+	}
+	return s
 }

@@ -153,6 +153,9 @@ func (p *pass) walk(ctx context.Context) error {
 	for _, o := range p.offers.take(p.started) {
 		p.do(func() { p.settleOne(ctx, o) })
 	}
+	if err := p.interrupted(ctx); err != nil {
+		return err
+	}
 	session, err := p.joined(ctx)
 	if err != nil {
 		return err

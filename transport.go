@@ -214,25 +214,13 @@ func (k *call) read() error {
 // the key under that one only.
 func (k *call) sign() error {
 	r := &run{Client: k.Client, asker: k.req, op: journal.Operation{Request: k.intent.Request}, route: k.route}
-	r.query = k.credentialQuery()
+	_, r.query, _ = secret.SplitQuery(k.req.URL.RawQuery)
 	req, err := r.compose(withoutNaming(k.ctx), k.clean)
 	if err != nil {
 		return k.fail(ErrNotSent, err)
 	}
 	k.intent.Credential = credentialDigest(newSalt(), req)
 	return nil
-}
-
-// credentialQuery is the part of the query that is withheld from the journal.
-func (k *call) credentialQuery() string {
-	if len(k.intent.Request.WithheldQuery) == 0 {
-		return ""
-	}
-	credentials, given := url.Values{}, k.req.URL.Query()
-	for _, name := range k.intent.Request.WithheldQuery {
-		credentials[name] = given[name]
-	}
-	return credentials.Encode()
 }
 
 // readUpTo reads a body to its end or one byte past limit, whichever comes first.
@@ -419,8 +407,11 @@ func (k *call) endOfWait() time.Time {
 func (k *call) apply() (journal.Result, error) {
 	op, err := k.backlog.settle(k.ctx, k.Client, k.ref)
 	if err != nil {
-		if op.State == journal.Completed {
-			return journal.Result{Operation: *op, Decision: k.differs(op, journal.Replay)}, nil
+		switch {
+		case op.State != journal.Cancelled && op.Fingerprint != k.intent.Fingerprint:
+			return journal.Result{Operation: *op, Decision: journal.Misuse}, nil
+		case k.mayShare(op):
+			return journal.Result{Operation: *op, Decision: shared(op)}, nil
 		}
 		return journal.Result{}, k.fail(ErrJournal, err)
 	}
@@ -502,13 +493,6 @@ func shared(op *journal.Operation) journal.Decision {
 	return journal.Later
 }
 
-func (k *call) differs(op *journal.Operation, otherwise journal.Decision) journal.Decision {
-	if op.Fingerprint != k.intent.Fingerprint {
-		return journal.Misuse
-	}
-	return otherwise
-}
-
 // hand gives the caller what the journal says of an operation that is not to be
 // sent.
 func (k *call) hand(op *journal.Operation, decision journal.Decision) (*http.Response, error) {
@@ -572,7 +556,7 @@ func (k *call) hold(res journal.Result, f *flight) *run {
 	} else if r.op.Request.URL != k.intent.Request.URL {
 		r.target = parsed(r.op.Request.URL)
 	}
-	r.query = k.credentialQuery()
+	_, r.query, _ = secret.SplitQuery(k.req.URL.RawQuery)
 	r.replaced = k.carried != "" && r.op.Key != "" && k.carried != r.op.Key
 	return r
 }

@@ -111,7 +111,7 @@ var fidelityTests = []test{
 	{"every field of an operation is kept", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		ev := c.beginEvent(journal.Ref{Scope: "tenant-42", Parent: "flow", ID: "step"})
-		ev.Intent.KeyCarried = true
+		ev.Intent.KeyCarried, ev.Intent.Credential = true, "salted digest"
 		ev.Intent.Terms = journal.Terms{Dedup: journal.DedupCleanFailures, Retention: 90*time.Minute + time.Nanosecond, Handling: 17 * time.Second}
 		op := c.decide(ev, journal.Execute)
 		park := c.of(journal.EventPark, op)
@@ -119,7 +119,7 @@ var fidelityTests = []test{
 		op = c.decide(park, journal.Recorded)
 		want := journal.Operation{
 			Handle: op.Handle, Ref: ev.Ref, Naming: journal.Named,
-			Provider: "ledger", Endpoint: "POST /charges", Key: "key-of-step", KeyCarried: true, Fingerprint: "v1:step",
+			Provider: "ledger", Endpoint: "POST /charges", Key: "key-of-step", KeyCarried: true, Credential: "salted digest", Fingerprint: "v1:step",
 			Terms: ev.Intent.Terms, Request: ev.Intent.Request,
 			State: journal.Pending, Claim: 1, MayHaveRun: true, FirstSentAt: noon, LastEndedAt: noon, BusySince: noon,
 			Attempts: 3, CreatedAt: noon, UpdatedAt: noon, DueAt: noon.Add(time.Minute), WakeAt: noon.Add(time.Minute),

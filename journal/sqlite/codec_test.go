@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"net/http"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,7 +16,7 @@ import (
 func anOperation() journal.Operation {
 	at := time.UnixMilli(1772366400123).UTC()
 	return journal.Operation{
-		Ref: journal.Ref{ID: "invoice-991/charge"}, Key: "k", KeyCarried: true, Endpoint: "POST /charges", Fingerprint: "v1:f", Cause: "503",
+		Ref: journal.Ref{ID: "invoice-991/charge"}, Key: "k", KeyCarried: true, Credential: "salted digest", Endpoint: "POST /charges", Fingerprint: "v1:f", Cause: "503",
 		Generation: 2, Claim: 7, Attempts: 3, SecondEffects: 1,
 		Terms:      journal.Terms{Dedup: journal.DedupEverything, Retention: 24 * time.Hour, Guard: true, Handling: time.Nanosecond},
 		MayHaveRun: true, FirstSentAt: at, Found: journal.Found{MayHaveRun: true, FirstSentAt: at.Add(-time.Hour)},
@@ -30,6 +32,15 @@ func TestFactsComeBackAsTheyWere(t *testing.T) {
 		got := journal.Operation{Ref: op.Ref}
 		require.NoError(t, decodeFacts(encodeFacts(op), &got), name)
 		assert.Equal(t, op, got, name)
+	}
+}
+
+func TestEveryFieldOfAnOperationIsInTheFactsOrHasAColumn(t *testing.T) {
+	columns := []string{"Handle", "Naming", "Provider", "Request", "State", "Holder", "SettledAt", "WakeAt", "Answer", "Delivered", "Tombstone"}
+	facts := reflect.ValueOf(anOperation())
+	for i := range facts.NumField() {
+		name := facts.Type().Field(i).Name
+		assert.Equal(t, slices.Contains(columns, name), facts.Field(i).IsZero(), "%s: give it a value in anOperation, and encode it", name)
 	}
 }
 
