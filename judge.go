@@ -1,0 +1,295 @@
+package onceward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// classify asks the provider's table what an answer means.
+func (r *run) classify() {
+	a := &r.attempt
+	if a.local != nil {
+		return
+	}
+	if a.err == nil {
+		answer := providers.Answer{Status: a.resp.StatusCode, Header: a.resp.Header, Later: r.mayHaveRun()}
+		if a.cut == nil {
+			answer.Body = a.body
+		}
+		a.judged = r.route.Classify(answer)
+	}
+	r.attempted()
+}
+
+// judge decides after an attempt whether there is another, and how the run ends if
+// there is none.
+func (r *run) judge() {
+	a := &r.attempt
+	before := r.mayHaveRun()
+	switch {
+	case a.lost:
+		r.end = &ending{kind: journal.EventPark, cause: "the claim was taken over"}
+		return
+	case a.local != nil:
+		r.judgeLocal(a.local)
+		return
+	case a.err != nil:
+		r.open = r.open || !a.unsent
+		r.again(false, describe(a.err, a.unsent), a.err)
+		return
+	}
+	if a.judged.Earlier && !before {
+		// Somebody else sent this key: a lost journal, another host, a proxy.
+		r.open = true
+		if !r.comparesRequests() && !r.madeKey() {
+			r.doubt("the answer belongs to an earlier request under this key, and the provider does not compare requests", nil)
+			r.end.told = ErrOutcomeUnknown // the answer may be to another request
+			return
+		}
+	}
+	status := fmt.Sprintf("status %d", a.resp.StatusCode)
+	switch a.judged.Verdict {
+	case providers.Final, providers.AlreadyDone:
+		r.budget().Success(r.now())
+		if a.cut != nil {
+			r.open = true
+			r.again(false, status+", body cut short", a.cut)
+			return
+		}
+		r.complete()
+	case providers.Rejected:
+		r.end = &ending{kind: journal.EventCancel, due: r.now().Add(r.pause()), cause: status + ": refused"}
+	case providers.NotExecuted:
+		r.again(false, status, nil)
+	case providers.InFlight:
+		r.open = true
+		r.again(true, status+": in flight at the provider", nil)
+	case providers.Misuse:
+		if r.mayHaveRun() || !r.madeKey() && !r.op.KeyCarried {
+			r.doubt(status+": the key was used for another request", nil)
+		} else {
+			r.end = &ending{kind: journal.EventCancel, cause: status + ": the key was used for another request"}
+		}
+		r.end.told = ErrKeyReused
+	case providers.Indeterminate:
+		r.doubt(status+": does not say whether it happened", nil)
+	default:
+		r.open = true
+		r.again(false, status, a.cut)
+	}
+}
+
+// judgeLocal is for an attempt that was not made.
+func (r *run) judgeLocal(err error) {
+	if errors.Is(err, errInterrupted) {
+		r.interrupted(0)
+		return
+	}
+	r.end = &ending{kind: journal.EventCancel, due: r.now().Add(r.pause()), cause: describe(err, true), err: err}
+	if r.asker == nil {
+		r.end.kind = journal.EventPark
+	}
+	if errors.Is(err, errOutOfTime) {
+		r.end.due = r.now()
+	}
+	if errors.Is(err, errCredentialChanged) && r.mayHaveRun() {
+		r.doubt(err.Error(), err)
+	}
+	if errors.Is(err, ErrCredentialMissing) {
+		r.end.told, r.end.cause = ErrCredentialMissing, err.Error()
+	}
+}
+
+// interrupted ends a run whose context ended, or whose client shuts down, between
+// two attempts: after the caller's own wish the operation is due at once.
+func (r *run) interrupted(wait time.Duration) {
+	if r.attempt.partial {
+		r.attempt.resp = nil // its rest was given up for the next attempt
+	}
+	if r.ctx.Err() == nil {
+		r.park(r.now().Add(wait), "the client was shut down", ErrShutdown)
+		return
+	}
+	r.end = &ending{kind: journal.EventCancel, due: r.now(), cause: "its caller gave up", err: context.Cause(r.ctx)}
+}
+
+// mayHaveRun is what the resend rule is asked with while the claim lives: what it
+// found, and what its own attempts left open.
+func (r *run) mayHaveRun() bool { return r.op.Found.MayHaveRun || r.open }
+
+// again decides on another attempt. busy: the provider is still working on an
+// earlier one of ours, which does not count.
+func (r *run) again(busy bool, cause string, err error) {
+	policy := r.cfg.Backoff.WithDefaults()
+	if !busy {
+		r.counted++
+	}
+	now := r.now()
+	at := now.Add(r.delay(policy))
+	switch {
+	case r.ctx.Err() != nil:
+		r.end = &ending{kind: journal.EventCancel, due: now, cause: "its caller gave up; " + cause, err: context.Cause(r.ctx)}
+		return
+	case r.counted >= policy.MaxAttempts:
+		at = laterOf(at, now.Add(r.pause()))
+		cause = "out of attempts: " + cause
+	}
+	switch p := journal.MaySend(r.question(at)); p.Answer {
+	case journal.Never:
+		if r.attempt.cut != nil && r.finalByStatus() {
+			r.complete()
+			return
+		}
+		r.doubt(cause+"; "+p.Reason, err)
+		return
+	case journal.NotBefore:
+		at = laterOf(at, p.At)
+	}
+	if r.counted >= policy.MaxAttempts || at.After(r.ends) || r.waiting.Err() != nil {
+		r.park(at, cause, err)
+		r.end.busy = busy
+		return
+	}
+	if !busy {
+		if ok, next := r.budget().Take(now); !ok {
+			// It was local: the provider was not asked.
+			r.park(laterOf(at, next), "the retry budget is used up: "+cause, ErrRetryBudget)
+			return
+		}
+	}
+	r.wait = at.Sub(now)
+	if r.trace.Delayed != nil {
+		r.trace.Delayed(operationOf(&r.op), r.wait)
+	}
+}
+
+// budget is shared by all operations with the provider.
+func (r *run) budget() *backoff.Bucket {
+	if r.route.Listed {
+		return r.budgets[r.route.Provider.Name]
+	}
+	return r.budgets[""]
+}
+
+// delay is what the provider asks for, else the policy's.
+func (r *run) delay(policy backoff.Policy) time.Duration {
+	if r.delays == nil {
+		r.delays = policy.Start()
+	}
+	own := r.delays.Next()
+	if r.attempt.resp != nil {
+		if asked, ok := backoff.RetryAfter(r.attempt.resp.Header, r.now(), policy.MaxRetryAfter); ok {
+			return asked
+		}
+	}
+	return own
+}
+
+// pause is how long an operation rests once a call has used up its attempts:
+// longer the more there were, from the policy's longest delay up to an hour.
+func (r *run) pause() time.Duration {
+	policy := r.cfg.Backoff.WithDefaults()
+	rounds := (r.op.Attempts + r.attempts) / policy.MaxAttempts
+	return min(policy.Max<<min(rounds, 12), max(time.Hour, policy.Max))
+}
+
+func (r *run) question(at time.Time) journal.Question {
+	ended := r.op.LastEndedAt
+	if r.sent {
+		ended = laterOf(r.now(), r.last)
+	}
+	return journal.Question{
+		MayHaveRun:   r.mayHaveRun(),
+		Terms:        r.op.Terms,
+		FirstSentAt:  r.op.FirstSentAt,
+		LastEndedAt:  ended,
+		WindowClosed: r.op.WindowClosed,
+		Clock:        at,
+		Last:         r.last,
+		Idempotent: r.asker != nil && r.op.Naming == journal.Generated && r.op.Key == "" &&
+			(r.op.Request.Method == http.MethodPut || r.op.Request.Method == http.MethodDelete),
+	}
+}
+
+func (r *run) park(due time.Time, cause string, err error) {
+	r.end = &ending{kind: journal.EventPark, due: due, cause: cause, err: err}
+}
+
+func (r *run) doubt(cause string, err error) {
+	r.end = &ending{kind: journal.EventDoubt, cause: cause, err: err}
+}
+
+func (r *run) complete() {
+	a := &r.attempt
+	answer := &journal.Answer{
+		Status:  a.resp.StatusCode,
+		Header:  recordedHeader(a.resp.Header),
+		Trailer: recordedHeader(a.resp.Trailer),
+		Body:    a.body,
+		Cut:     a.cut != nil,
+		Refused: a.resp.StatusCode >= 400,
+		Pointer: a.judged.Pointer,
+	}
+	if a.judged.Verdict == providers.AlreadyDone {
+		answer.Refused = false
+	}
+	if a.partial || r.route.Endpoint.SecretResponse {
+		answer.Body, answer.Omitted = nil, true
+	}
+	r.end = &ending{kind: journal.EventComplete, answer: answer}
+}
+
+func recordedHeader(h http.Header) http.Header {
+	if len(h) == 0 {
+		return nil
+	}
+	kept := make(http.Header, len(h))
+	for name, values := range h {
+		if !secret.Header(name) {
+			kept[name] = values
+		}
+	}
+	return kept
+}
+
+// finalByStatus tells whether the status line and headers of a cut answer alone
+// are the operation's answer.
+func (r *run) finalByStatus() bool {
+	v := r.attempt.judged.Verdict
+	return v == providers.Final || v == providers.AlreadyDone
+}
+
+// comparesRequests tells whether the provider refuses a key that is used with
+// another request: it has a documented answer for that.
+func (r *run) comparesRequests() bool {
+	for i := range r.route.Endpoint.Rules {
+		if r.route.Endpoint.Rules[i].Verdict == providers.Misuse {
+			return true
+		}
+	}
+	return false
+}
+
+// madeKey tells whether the key was made here and at random, so that nobody else
+// can have used it.
+func (r *run) madeKey() bool {
+	id, err := uuid.Parse(r.op.Key)
+	return !r.op.KeyCarried && err == nil && id.Version() == 4
+}
+
+func laterOf(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
