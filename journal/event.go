@@ -33,9 +33,13 @@ const (
 	EventReap
 	// EventClock: the clock was seen to stand behind the journal's last time.
 	EventClock
+	// EventAdopt: the journal was restored or copied, and is to go on from here. What
+	// became of the operation after the copy was made is not in it, so that without
+	// an answer it counts as sent, from its creation until now.
+	EventAdopt
 )
 
-var eventNames = [...]string{"", "begin", "claim", "complete", "park", "doubt", "cancel", "resolve", "deliver", "reap", "clock"}
+var eventNames = [...]string{"", "begin", "claim", "complete", "park", "doubt", "cancel", "resolve", "deliver", "reap", "clock", "adopt"}
 
 func (k EventKind) String() string {
 	if k > 0 && int(k) < len(eventNames) {

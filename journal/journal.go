@@ -32,6 +32,11 @@ type Journal interface {
 	// EventBegin and EventClaim need a live session of this store's, else
 	// ErrSessionLost. The other events are accepted from a lost session too, since
 	// a late final answer must not be lost.
+	//
+	// A store that can tell that it was restored or copied refuses, with ErrRestored
+	// and until it is adopted, what sends, decides or forgets by the record: Join,
+	// EventBegin, EventClaim, EventResolve and EventReap. What tells of things that
+	// took place is accepted, and so is reading.
 	Apply(ctx context.Context, ev Event) (Result, error)
 
 	// Get returns the whole operation, bodies included, or ErrNotFound.

@@ -140,9 +140,12 @@ var laws = []law{
 		return !reaped || s.ev.Kind == journal.EventReap && s.op.State.Settled() && s.op.Delivered &&
 			!s.op.SettledAt.Add(max(s.ev.Keep, s.op.Terms.Retention)).After(s.ev.At)
 	}},
-	{"the first send moves only back to what the claim found, and only if nothing was sent", func(s step) bool {
+	{"the first send moves only back to what the claim found, and only if nothing was sent, or by an adoption to the creation", func(s step) bool {
 		if !s.sameLife() || s.op.FirstSentAt.IsZero() || s.next.FirstSentAt.Equal(s.op.FirstSentAt) {
 			return true
+		}
+		if s.ev.Kind == journal.EventAdopt {
+			return s.next.FirstSentAt.Equal(s.op.CreatedAt) && s.op.FirstSentAt.After(s.op.CreatedAt)
 		}
 		return releases(s.ev.Kind) && s.ev.Unsent && s.next.FirstSentAt.Equal(s.op.Found.FirstSentAt)
 	}},
@@ -178,6 +181,15 @@ var laws = []law{
 			return true
 		}
 		return releases(s.ev.Kind) || s.ev.Kind == journal.EventComplete
+	}},
+	{"what has no answer counts as sent from its creation once it is adopted, and is pending or unknown", func(s step) bool {
+		if s.ev.Kind != journal.EventAdopt || s.decision != journal.Recorded {
+			return s.ev.Kind != journal.EventAdopt || s.op.State == journal.Absent || s.op.State == journal.Completed ||
+				s.op.State == journal.InFlight && s.live
+		}
+		stays := s.op.State == journal.Pending || s.op.State == journal.InFlight
+		return s.next.MayHaveRun && !s.next.FirstSentAt.After(s.op.CreatedAt) && s.next.LastEndedAt.Equal(latest(s.ev.At, s.ev.Last)) &&
+			(s.next.State == journal.Unknown || s.next.State == journal.Pending && stays)
 	}},
 	{"proof of second effects is never dropped", func(s step) bool {
 		if s.next.State == journal.Absent {
@@ -301,7 +313,7 @@ func drawStep(d draw) (journal.Operation, bool, journal.Event) {
 // drawEvent makes an event that mostly fits the operation.
 func drawEvent(d draw, op journal.Operation) journal.Event {
 	ev := begin(op.Naming, drawTerms(d))
-	ev.Kind = journal.EventKind(1 + d(10))
+	ev.Kind = journal.EventKind(1 + d(11))
 	ev.Intent.Fingerprint = pick(d, "the request", "the request", "another request")
 	if d.oneIn(2) {
 		ev.Intent.NextKey = func(generation int) string { return fmt.Sprintf("key %d", generation) }

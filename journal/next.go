@@ -66,6 +66,8 @@ func step(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return reap(op, ev)
 	case EventClock:
 		return op, Ignored, nil
+	case EventAdopt:
+		return adopt(op, live, ev)
 	}
 	return op, Ignored, invalid(op, ev, "no such event")
 }
@@ -448,6 +450,41 @@ func reap(op Operation, ev Event) (Operation, Decision, error) {
 	}
 	op.Tombstone, op.Answer, op.Request = true, nil, Request{}
 	return op, Recorded, nil
+}
+
+// adopt leaves what has no answer pending or unknown, by the rule.
+//
+// One that was cancelled becomes unknown, whatever the rule says. Its caller was
+// told that it had no effect, so that nobody expects one any more. And the name was
+// free: what is missing may hold its next generation, under a key that the rule
+// knows nothing of.
+func adopt(op Operation, live bool, ev Event) (Operation, Decision, error) {
+	switch {
+	case op.State == Absent || op.State == Completed:
+		return op, Ignored, nil
+	case op.State == InFlight && live:
+		return op, Wait, nil
+	}
+	op.MayHaveRun = true
+	if op.FirstSentAt.IsZero() || op.FirstSentAt.After(op.CreatedAt) {
+		op.FirstSentAt = op.CreatedAt
+	}
+	op.LastEndedAt = later(ev.At, ev.Last)
+	op = closeWindow(op, ev)
+	const missing = "the journal was restored, and what it lacks may have sent this"
+	switch op.State {
+	case Unknown:
+		return op, Recorded, nil
+	case Cancelled:
+		op = settle(op, ev, Unknown)
+		op.ByHand, op.Cause = false, missing
+		return op, Recorded, nil
+	case InFlight:
+		op = orphan(op, ev)
+	}
+	op.Cause = missing
+	ev.Due, ev.Told = op.DueAt, op.Told
+	return park(op, ev), Recorded, nil
 }
 
 func question(op Operation, mayHaveRun bool, clock, last time.Time) Question {

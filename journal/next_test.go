@@ -24,7 +24,7 @@ var situations = []struct {
 		"complete", "complete_earlier", "refused_earlier", // the latter two answer the generation before
 		"park", "park_told", "doubt", "cancel", "cancel_unnumbered",
 		"resolve_executed", "resolve_not_executed", "resolve_send_again",
-		"deliver", "reap", "reap_early", "clock",
+		"deliver", "reap", "reap_early", "clock", "adopt",
 	}},
 	{"holder", []string{"live", "dead"}},
 	{"claim", []string{"current", "stale"}},
@@ -168,6 +168,18 @@ cancelled|by_hand                    deliver              * * * * * * delivered 
 cancelled|by_hand                    deliver              * * * * * * undeliv                          → recorded cancelled
 cancelled|by_hand                    reap                 * * * * * * undeliv                          → ignored cancelled
 cancelled|by_hand                    reap                 * * * * * * delivered                        → recorded absent
+
+absent                               adopt                * * * * * * *                                → ignored absent
+completed|tombstone                  adopt                * * * * * * *                                → ignored completed
+pending                              adopt                * * * * * now|later *                        → recorded pending
+pending                              adopt                * * * * * never *                            → recorded unknown
+pending_told                         adopt                * * * named|carried * now|later *            → recorded pending
+pending_told                         adopt                * * * named|carried * never *                → recorded unknown
+pending_told                         adopt                * * * generated * * *                        → recorded unknown
+in_flight                            adopt                live * * * * * *                             → wait in_flight
+in_flight                            adopt                dead * * * * now|later *                     → recorded pending
+in_flight                            adopt                dead * * * * never *                         → recorded unknown
+unknown|cancelled|by_hand            adopt                * * * * * * *                                → recorded unknown
 `
 
 func TestEveryEventHasOneExpectedEndInEverySituation(t *testing.T) {
@@ -384,6 +396,8 @@ func (s situation) build() (op journal.Operation, live bool, ev journal.Event) {
 		ev.Kind, ev.Keep = journal.EventReap, 101*24*time.Hour
 	case "clock":
 		ev.Kind = journal.EventClock
+	case "adopt":
+		ev.Kind = journal.EventAdopt
 	}
 	return op, holder == "live", ev
 }

@@ -626,3 +626,76 @@ func TestADeliveryIsOfTheOutcomeThatItNames(t *testing.T) {
 		assert.Equal(t, tc.want == journal.Recorded, after.Delivered)
 	}
 }
+
+func TestWhatIsAdoptedCountsAsSentFromItsCreationUntilNow(t *testing.T) {
+	adopt := journal.Event{Kind: journal.EventAdopt, At: noon, Last: noon.Add(time.Minute)}
+	for _, tc := range []struct {
+		name   string
+		change func(op *journal.Operation)
+		state  journal.State
+		due    time.Time
+	}{
+		{"pending, never sent", func(op *journal.Operation) {
+			op.State, op.FirstSentAt, op.DueAt, op.WakeAt = journal.Pending, time.Time{}, noon.Add(-time.Hour), noon.Add(-time.Hour)
+		}, journal.Pending, noon},
+		{"pending until later", func(op *journal.Operation) {
+			op.State, op.DueAt, op.WakeAt = journal.Pending, noon.Add(time.Hour), noon.Add(time.Hour)
+		}, journal.Pending, noon.Add(time.Hour)},
+		{"pending at a provider that may still be working on it", func(op *journal.Operation) {
+			op.State, op.Terms = journal.Pending, slow
+		}, journal.Pending, noon.Add(11 * time.Minute)},
+		{"pending at one without a window", func(op *journal.Operation) { op.State, op.Terms = journal.Pending, journal.Terms{} },
+			journal.Unknown, time.Time{}},
+		{"pending since longer than the window, first sent within it", func(op *journal.Operation) {
+			op.State, op.CreatedAt = journal.Pending, noon.Add(-23*time.Hour)
+		}, journal.Unknown, time.Time{}},
+		{"in flight in a session that is dead", func(op *journal.Operation) { op.State, op.Holder = journal.InFlight, "A" },
+			journal.Pending, noon},
+		{"cancelled", func(op *journal.Operation) { op.State, op.Delivered = journal.Cancelled, true }, journal.Unknown, time.Time{}},
+		{"cancelled by hand", func(op *journal.Operation) { op.State, op.Delivered, op.ByHand = journal.Cancelled, true, true },
+			journal.Unknown, time.Time{}},
+		{"unknown", func(op *journal.Operation) { op.State, op.MayHaveRun = journal.Unknown, true }, journal.Unknown, time.Time{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			op := operation(journal.Named, guarded)
+			tc.change(&op)
+			was := op
+			op, decision := next(t, op, false, adopt)
+			assert.Equal(t, journal.Recorded, decision)
+			assert.Equal(t, tc.state, op.State)
+			assert.True(t, op.MayHaveRun)
+			assert.Equal(t, was.CreatedAt, op.FirstSentAt)
+			assert.Equal(t, noon.Add(time.Minute), op.LastEndedAt)
+			assert.Equal(t, tc.due, op.DueAt)
+			assert.Equal(t, tc.due, op.WakeAt)
+			assert.False(t, op.ByHand)
+			assert.Empty(t, op.Holder)
+			if was.State != journal.Unknown {
+				assert.Contains(t, op.Cause, "the journal was restored")
+				assert.False(t, op.Delivered, "a new outcome is offered")
+			}
+			again, _ := next(t, op, false, adopt)
+			again.Cause = op.Cause // may say less: a due time says it
+			assert.Equal(t, op, again, "once is enough")
+		})
+	}
+}
+
+func TestACallerWithItsOwnKeyMayAskForWhatWasAdoptedUntilItsWindowEnds(t *testing.T) {
+	op := operation(journal.Carried, guarded)
+	op.State, op.Told = journal.Pending, true
+	op, _ = next(t, op, false, journal.Event{Kind: journal.EventAdopt, At: noon, Last: noon})
+	require.Equal(t, journal.Pending, op.State)
+	assert.Equal(t, noon, op.DueAt)
+	assert.Equal(t, op.CreatedAt.Add(23*time.Hour), op.WakeAt, "it is not sent in the background before that, nor then")
+	_, decision := next(t, op, false, begin(journal.Carried, guarded))
+	assert.Equal(t, journal.Execute, decision)
+}
+
+func TestAClockThatRanAheadAtTheCreationClosesTheWindowOfWhatIsAdopted(t *testing.T) {
+	op := operation(journal.Named, guarded)
+	op.State, op.FirstSentAt, op.CreatedAt = journal.Pending, time.Time{}, noon.Add(5*time.Hour)
+	op, _ = next(t, op, false, journal.Event{Kind: journal.EventAdopt, At: noon, Last: noon.Add(5 * time.Hour)})
+	assert.True(t, op.WindowClosed)
+	assert.Equal(t, journal.Unknown, op.State)
+}

@@ -66,7 +66,7 @@ func (s *history) run(steps int) {
 }
 
 func (s *history) step() {
-	switch s.rnd.IntN(20) {
+	switch s.rnd.IntN(21) {
 	case 0, 1, 2:
 		s.moveClock()
 	case 3, 4, 5, 6:
@@ -90,6 +90,10 @@ func (s *history) step() {
 	case 19:
 		if s.sometimes(3) {
 			s.end()
+		}
+	case 20:
+		if s.sometimes(3) {
+			s.apply(journal.Event{Kind: journal.EventAdopt, Ref: s.anyRef()})
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (m *model) next(i int, ev journal.Event) (journal.Result, error) {
 		m.ops = append(m.ops, next)
 	case i >= 0 && next.State == journal.Absent:
 		m.ops = slices.Delete(m.ops, i, i+1)
-	case i >= 0 && changed(op, next):
+	case i >= 0 && (changed(op, next) || decision == journal.Recorded):
 		m.ops[i] = next
 	default:
 		next.UpdatedAt = op.UpdatedAt

@@ -15,6 +15,8 @@ type batch struct {
 	riders   []journal.Event  // deliveries that it carries
 	liveness map[string]error // of sessions looked at: nil, errDead or ErrRestored
 	wrote    bool
+	numberIt bool  // it gets a commit number in any case
+	numbered bool  // it has got one
 	others   bool  // somebody else wrote since the last one
 	broken   error // it can't be committed
 
@@ -29,6 +31,10 @@ func newBatch(w *writer) *batch {
 func (b *batch) settle() {
 	if b.wrote {
 		b.durable = b.clock
+		b.unnumbered++
+	}
+	if b.numbered {
+		b.number, b.unnumbered = b.number+1, 0
 	}
 	for _, f := range b.committed {
 		f()
@@ -134,6 +140,9 @@ func (o outcome) result(path string) (journal.Result, error) {
 
 // apply runs Next on the operation that the event names.
 func (b *batch) apply(p prepared) (outcome, error) {
+	if err := b.refuses(p.Kind); err != nil {
+		return outcome{}, err
+	}
 	if p.Kind == journal.EventBegin || p.Kind == journal.EventClaim {
 		if err := b.mine(p.Session); err != nil {
 			return outcome{}, err

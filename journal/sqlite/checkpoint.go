@@ -2,7 +2,9 @@ package sqlite
 
 import (
 	"database/sql/driver"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	sqlite "modernc.org/sqlite"
 )
@@ -17,13 +19,24 @@ const (
 	longWAL = 2000
 )
 
+// sidecarAfter is how old a commit may grow that the sidecar knows nothing of. A
+// variable for tests.
+var sidecarAfter = 5 * time.Second
+
 // checkpointer moves the WAL into the file, on a connection of its own, beside the
-// writer.
+// writer. It keeps the sidecar up to date, too.
 type checkpointer struct {
+	path  string
 	conn  *conn
 	stmt  *stmt
 	wake  chan struct{}
 	ended chan struct{}
+
+	trusted atomic.Bool   // the journal agrees with its sidecar
+	ahead   atomic.Bool   // it has a commit that the sidecar knows nothing of
+	commit  chan struct{} // the first such
+	number  *stmt
+	marking sync.Mutex // held while the sidecar, or the journal's identity, changes
 
 	long    atomic.Bool // the WAL has longWAL frames
 	written int         // pages by the writer, since the wake-up; the writer's
@@ -31,21 +44,64 @@ type checkpointer struct {
 	own     *stmt // the writer's
 }
 
-func newCheckpointer(c *conn) *checkpointer {
-	p := &checkpointer{conn: c, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+func newCheckpointer(path string, c *conn) *checkpointer {
+	p := &checkpointer{path: path, conn: c, wake: make(chan struct{}, 1), ended: make(chan struct{}), commit: make(chan struct{}, 1)}
 	go p.run()
 	return p
 }
 
 func (p *checkpointer) run() {
 	defer close(p.ended)
-	for range p.wake {
+	var late <-chan time.Time
+	for {
 		// What fails here is tried again after the next commits, and the writer
 		// sees the same fault.
-		if frames, err := passive(p.conn, &p.stmt); err == nil && frames >= longWAL {
-			p.long.Store(true)
+		select {
+		case _, open := <-p.wake:
+			if !open {
+				_ = p.mark()
+				return
+			}
+			if frames, err := passive(p.conn, &p.stmt); err == nil && frames >= longWAL {
+				p.long.Store(true)
+			}
+		case <-p.commit:
+			late = time.After(sidecarAfter)
+		case <-late:
+			late = nil
+			if p.mark() != nil {
+				late = time.After(sidecarAfter)
+			}
 		}
 	}
+}
+
+// mark has the sidecar name the latest commit. That is durable: what can be read has
+// been synced (https://sqlite.org/pragma.html#pragma_synchronous, FULL), be it in the
+// file or in the WAL, so that a file whose WAL was left behind stands behind its
+// sidecar too.
+func (p *checkpointer) mark() error {
+	p.marking.Lock()
+	defer p.marking.Unlock()
+	p.ahead.Store(false)
+	if !p.trusted.Load() {
+		return nil
+	}
+	var err error
+	if p.number == nil {
+		if p.number, err = p.conn.prepare("SELECT identity, number FROM journal"); err != nil {
+			return err
+		}
+	}
+	var latest sidecar
+	_, err = p.number.first(func(row []driver.Value) error {
+		latest = sidecar{identity: row[0].(string), number: row[1].(int64)}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return latest.advance(p.path)
 }
 
 // passive moves what it can without waiting for anybody, and returns how many
@@ -71,6 +127,12 @@ func (p *checkpointer) wrote(c *conn) {
 	total, _, err := c.Conn.(sqlite.DBStatus).Status(sqlite.DBStatusCacheWrite, false)
 	if err != nil {
 		return
+	}
+	if total > p.total && !p.ahead.Swap(true) {
+		select {
+		case p.commit <- struct{}{}:
+		default:
+		}
 	}
 	p.written += total - p.total
 	p.total = total

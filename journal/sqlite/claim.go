@@ -16,6 +16,9 @@ const fewDue = 500
 
 // claim applies the event to at most limit operations that want one, oldest first.
 func (b *batch) claim(p prepared, limit int) ([]outcome, error) {
+	if err := b.refuses(p.Kind); err != nil {
+		return nil, err
+	}
 	if err := b.mine(p.Session); err != nil {
 		return nil, err
 	}

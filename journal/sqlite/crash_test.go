@@ -32,7 +32,8 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	children := map[string]func(path string) error{"write": childWrites, "hold": childHolds, "fill": childFillsTheDisk}
+	children := map[string]func(path string) error{"write": childWrites, "hold": childHolds, "fill": childFillsTheDisk,
+		"live": childLives, "adopt": childAdopts}
 	if child, ok := children[os.Getenv(childVariable)]; ok {
 		if err := child(os.Getenv(childPath)); err != nil {
 			fmt.Println("error", err)
@@ -296,4 +297,112 @@ func TestAFullDiskFailsWritesClosedAndItGoesOnWhenThereIsRoom(t *testing.T) {
 	assert.Equal(t, journal.InFlight, op.State)
 	_, err = j.Get(t.Context(), journal.Ref{ID: "full-0"})
 	require.ErrorIs(t, err, journal.ErrNotFound)
+}
+
+// childLives opens, uses and closes a journal again and again, and leaves something
+// in flight every time. Its sidecar is written as often as possible.
+func childLives(path string) error {
+	sqlite.MarkAlways()
+	ctx := context.Background()
+	for n := 0; ; n++ {
+		j, err := sqlite.Open(path, nil)
+		if err != nil {
+			return err
+		}
+		s, err := j.Join(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range 20 {
+			begun, err := j.Apply(ctx, begin(fmt.Sprint(s.ID(), "-", i), s))
+			if err != nil {
+				return err
+			}
+			if i == 0 {
+				continue
+			}
+			if _, err := j.Apply(ctx, complete(begun.Operation, s)); err != nil {
+				return err
+			}
+		}
+		if err := j.Close(); err != nil {
+			return err
+		}
+		fmt.Println("closed", n)
+	}
+}
+
+func TestAProcessThatIsKilledNeverLeavesAJournalThatLooksRestored(t *testing.T) {
+	kills := 30
+	if testing.Short() {
+		kills = 5
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "journal.db")
+	closed := 0
+	for n := range kills {
+		if n%3 == 0 { // a new one, so that its first moments are hit as well
+			path = filepath.Join(dir, fmt.Sprint(n, ".db"))
+		}
+		// Two at a time, so that they get in each other's way.
+		cmd, lines := start(t, "live", path)
+		other, otherLines := start(t, "live", path)
+		for range rand.IntN(8) {
+			if lines.Scan(); assert.Regexp(t, "^closed ", lines.Text()) {
+				closed++
+			}
+		}
+		// Some time later, at any point of its next round.
+		for range rand.IntN(2000) {
+			_ = cmd.Process.Signal(syscall.Signal(0))
+		}
+		require.NoError(t, cmd.Process.Kill())
+		require.NoError(t, other.Process.Kill())
+		for otherLines.Scan() {
+			assert.Regexp(t, "^closed ", otherLines.Text())
+		}
+		_ = cmd.Wait()
+		_ = other.Wait()
+
+		j := open(t, path)
+		s, err := j.Join(t.Context())
+		require.NoError(t, err)
+		_, err = j.Claim(t.Context(), claim(s), 1000)
+		require.NoError(t, err)
+		require.NoError(t, s.End(t.Context()))
+		require.NoError(t, j.Close())
+	}
+	t.Logf("%d kills, %d times closed before them", kills, closed)
+	text, err := os.ReadFile(path + "-sidecar")
+	require.NoError(t, err)
+	assert.Regexp(t, `^onceward-sidecar 1 [A-Z2-7]+ [1-9]\d*\n$`, string(text))
+	names, err := filepath.Glob(path + "*")
+	require.NoError(t, err)
+	assert.Equal(t, []string{path, path + "-sidecar"}, names, "nothing is left of the dead")
+}
+
+func childAdopts(path string) error {
+	j, err := sqlite.Open(path, nil)
+	if err != nil {
+		return err
+	}
+	if err := j.Adopt(context.Background()); err != nil {
+		return err
+	}
+	fmt.Println("adopted")
+	return j.Close()
+}
+
+func TestAnAdoptionCountsForProcessesThatHaveTheJournalOpen(t *testing.T) {
+	path := restored["a copy without its sidecar"].make(t)
+	j := open(t, path)
+	_, err := j.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	cmd, lines := start(t, "adopt", path)
+	require.True(t, lines.Scan())
+	require.Equal(t, "adopted", lines.Text())
+	require.NoError(t, cmd.Wait())
+	goOn(t, j, "after")
+	require.NoError(t, j.Close())
+	goOn(t, open(t, path), "after it was opened again")
 }

@@ -33,8 +33,9 @@
 // behind it. The kernel drops the lock when the process ends, however it does, and
 // keeps it while the process is paused; no clock is involved. Don't remove these
 // files: a session without its file is taken for a sign that the journal was
-// copied or restored, and what it holds is refused with journal.ErrRestored. Claim
-// passes over such operations, and returns that error once it finds nothing else.
+// copied or restored, and what it holds is refused with journal.ErrRestored, until
+// Adopt is called. Claim passes over such operations, and returns that error once it
+// finds nothing else.
 //
 // # Files
 //
@@ -43,4 +44,21 @@
 // open the file by other means than SQLite in a process that has it open: closing
 // it drops that process's locks (https://sqlite.org/howtocorrupt.html). All files
 // have mode 0600: they hold requests and answers.
+//
+// # Restored and copied journals
+//
+// A journal that was put back from a backup knows nothing of what was sent since, and
+// two copies of one know nothing of each other. So another file lies beside it, its
+// -sidecar. It holds the journal's random identity, which the journal has too, and the
+// number of a commit, at most a few seconds behind the latest, and none behind after
+// Close. A journal that has not come as far as its sidecar says, whose identity is
+// another, or that has operations without an answer and no sidecar, was restored or
+// copied, or lost its WAL. Open opens it; but whatever would send, decide or forget by
+// its record (Join, Begin, Claim, Resolve, Reap) is refused with journal.ErrRestored,
+// until Adopt is called. It can be read, and answers that come late are recorded.
+//
+// Leave the sidecar where it is when a backup is put back, and never put it back with
+// it: a copy of both looks whole. To start over with an empty journal, remove it along
+// with the journal. A process that is killed, and a loss of power, never make a journal
+// look restored.
 package sqlite

@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -32,4 +33,34 @@ func ExampleOpen() {
 	_, err = j.Get(context.Background(), journal.Ref{ID: "invoice-991/charge"})
 	fmt.Println(err)
 	// Output: journal: no such operation
+}
+
+// Somebody put a backup in the place of the journal, and says that it is the one to
+// go on with.
+func ExampleJournal_Adopt() {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "payments.db")
+	if err := os.WriteFile(path+"-sidecar", []byte("onceward-sidecar 1 ANOTHERIDENTITY 42\n"), 0o600); err != nil {
+		log.Fatal(err)
+	}
+
+	j, err := sqlite.Open(path, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer j.Close()
+	_, err = j.Join(context.Background())
+	fmt.Println(errors.Is(err, journal.ErrRestored))
+	if err := j.Adopt(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	_, err = j.Join(context.Background())
+	fmt.Println(err)
+	// Output:
+	// true
+	// <nil>
 }

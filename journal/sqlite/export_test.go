@@ -19,3 +19,15 @@ const SegmentSize = segmentSize
 
 // SchemaVersion is the latest one.
 var SchemaVersion = len(migrations)
+
+// Mark has the sidecar name the latest commit, as it is done every few seconds.
+func Mark(j *Journal) error { return j.file.checkpoint.mark() }
+
+// MarkAlways has that done as often as possible, in journals opened from now on.
+func MarkAlways() { sidecarAfter = 0 }
+
+// Sidecar reads the text of a sidecar and writes it again.
+func Sidecar(text string) (string, error) {
+	s, err := parseSidecar(text)
+	return s.String(), err
+}

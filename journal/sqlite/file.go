@@ -157,6 +157,9 @@ func openFile(path string, opts Options) (f *file, err error) {
 	if err := sweepSessionFiles(path, main); err != nil {
 		return nil, err
 	}
+	if err := sweepSidecars(path); err != nil {
+		return nil, explain(path, "open", err)
+	}
 	// From here on the writer itself waits for its turn: SQLite's own waiting
 	// starves whoever has waited longest.
 	if err := main.set([]pragma{{"busy_timeout", "0", "0"}}); err != nil {
@@ -166,11 +169,16 @@ func openFile(path string, opts Options) (f *file, err error) {
 	if err != nil {
 		return nil, explain(path, "open", err)
 	}
-	checkpoint := newCheckpointer(background)
+	checkpoint := newCheckpointer(path, background)
 	readers := newReaders(path)
 	w, err := newWriter(path, main, checkpoint, timeout)
 	if err != nil {
 		return nil, errors.Join(explain(path, "open", err), checkpoint.close())
+	}
+	// The first batch compares the journal with its sidecar.
+	if err := w.flush(); err != nil {
+		_ = w.stop()
+		return nil, errors.Join(err, checkpoint.close(), readers.close())
 	}
 	return &file{path: path, writer: w, checkpoint: checkpoint, readers: readers}, nil
 }

@@ -25,6 +25,9 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 	var newest int64
 	// Deliveries that ride are recorded with this.
 	err := j.file.writer.do(ctx, func(b *batch) error {
+		if err := b.refuses(ev.Kind); err != nil {
+			return err
+		}
 		newest = b.newest
 		ev.Last = b.clock.Last
 		return b.see(ev.At)

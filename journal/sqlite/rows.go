@@ -66,10 +66,17 @@ func nullable(s string) any {
 	return s
 }
 
+// unanswered selects the handles of operations without an answer, by the partial
+// indices.
+const unanswered = `SELECT handle FROM operations WHERE state = 1
+	UNION ALL SELECT handle FROM operations WHERE state = 2 AND holder IS NOT NULL
+	UNION ALL SELECT handle FROM operations WHERE state > 3`
+
 // statements are the writer's.
 type statements struct {
 	begin, commit, rollback                            *stmt
 	dataVersion, readJournal, writeJournal, raiseFloor *stmt
+	writeIdentity                                      *stmt
 
 	byHandle, byRef, requestBody, answer *stmt
 	insert, insertAnswer                 *stmt
@@ -77,7 +84,7 @@ type statements struct {
 	remove, removeAnswer                 *stmt
 
 	dueFew, dueMany, nextHolder, heldBy, nobodys *stmt
-	unanswered                                   *stmt
+	unanswered, unansweredHandles, anyUnanswered *stmt
 
 	sessions, hasSession, addSession, removeSession *stmt
 
@@ -95,8 +102,10 @@ func newStatements(c *conn) (*statements, error) {
 		{&s.rollback, "ROLLBACK"},
 
 		{&s.dataVersion, "PRAGMA data_version"},
-		{&s.readJournal, "SELECT last_at, least_margin, handle_floor, (SELECT coalesce(max(handle), 0) FROM operations) FROM journal"},
-		{&s.writeJournal, "UPDATE journal SET last_at = max(coalesce(last_at, ?1), ?1), least_margin = ?2"},
+		{&s.readJournal, `SELECT last_at, least_margin, handle_floor, (SELECT coalesce(max(handle), 0) FROM operations),
+			identity, number FROM journal`},
+		{&s.writeJournal, "UPDATE journal SET last_at = max(coalesce(last_at, ?1), ?1), least_margin = ?2, number = ?3"},
+		{&s.writeIdentity, "UPDATE journal SET identity = ?"},
 		{&s.raiseFloor, "UPDATE journal SET handle_floor = max(handle_floor, ?)"},
 
 		{&s.byHandle, "SELECT " + columns + " FROM operations WHERE handle = ?"},
@@ -122,10 +131,9 @@ func newStatements(c *conn) (*statements, error) {
 		{&s.heldBy, "SELECT handle FROM operations INDEXED BY operations_held WHERE holder = ? ORDER BY handle LIMIT ?"},
 		{&s.nobodys, `SELECT handle FROM operations INDEXED BY operations_nobodys
 			WHERE state > 2 AND delivered = 0 AND holder IS NULL ORDER BY handle LIMIT ?`},
-		{&s.unanswered, "SELECT " + columns + ` FROM operations WHERE handle IN (
-			SELECT handle FROM operations WHERE state = 1
-			UNION ALL SELECT handle FROM operations WHERE state = 2 AND holder IS NOT NULL
-			UNION ALL SELECT handle FROM operations WHERE state > 3)`},
+		{&s.unanswered, "SELECT " + columns + " FROM operations WHERE handle IN (" + unanswered + ")"},
+		{&s.unansweredHandles, unanswered},
+		{&s.anyUnanswered, unanswered + " LIMIT 1"},
 
 		{&s.sessions, "SELECT id FROM sessions"},
 		{&s.hasSession, "SELECT 1 FROM sessions WHERE id = ?"},

@@ -71,9 +71,11 @@ CREATE TABLE journal (
 	one          INTEGER PRIMARY KEY CHECK (one = 1),
 	last_at      INTEGER,          -- the latest time seen
 	least_margin INTEGER NOT NULL, -- nanoseconds, of the operations with a window; 0: there is none
-	handle_floor INTEGER NOT NULL  -- no handle up to this one is given out
+	handle_floor INTEGER NOT NULL, -- no handle up to this one is given out
+	identity     TEXT NOT NULL,    -- random; the sidecar has it too
+	number       INTEGER NOT NULL  -- the commit number: see sidecar
 ) STRICT;
-INSERT INTO journal VALUES (1, NULL, 0, 0);
+INSERT INTO journal VALUES (1, NULL, 0, 0, '', 0);
 `}
 
 // migrate brings the schema to this release's version, or refuses the file.
@@ -98,6 +100,9 @@ func (c *conn) migrate(path string) (err error) {
 		if err := c.exec(migrations[version]); err != nil {
 			return explain(path, fmt.Sprint("migrate from version ", version), err)
 		}
+	}
+	if err := c.exec("UPDATE journal SET identity = '" + newIdentity() + "' WHERE identity = ''"); err != nil {
+		return explain(path, "migrate", err)
 	}
 	for _, pragma := range []string{fmt.Sprint("application_id=", applicationID), fmt.Sprint("user_version=", version)} {
 		if err := c.exec("PRAGMA " + pragma); err != nil {

@@ -49,6 +49,9 @@ func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 	s := &session{journal: j, id: id, lock: lock}
 	// Not under the caller's context: the row and the file come and go together.
 	err = j.file.writer.do(context.WithoutCancel(ctx), func(b *batch) error {
+		if b.restored != nil {
+			return b.restored
+		}
 		if err := b.write(b.sql.addSession, s.id); err != nil {
 			return err
 		}
@@ -57,6 +60,9 @@ func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 		return b.removeDeadSessions()
 	})
 	if err != nil {
+		if errors.Is(err, journal.ErrRestored) {
+			_ = os.Remove(lock.Path())
+		}
 		// The commit may have landed: without its lock the session is dead.
 		_ = lock.Close()
 		return nil, err
@@ -160,7 +166,7 @@ func (b *batch) holds(op journal.Operation, kind journal.EventKind) (bool, error
 	case op.Holder == "":
 		return false, nil
 	case kind == journal.EventClaim:
-	case op.State == journal.InFlight && (kind == journal.EventBegin || kind == journal.EventResolve):
+	case op.State == journal.InFlight && (kind == journal.EventBegin || kind == journal.EventResolve || kind == journal.EventAdopt):
 	default:
 		return false, nil
 	}

@@ -42,6 +42,9 @@ var _ journal.Journal = (*Journal)(nil)
 // process already is shared, with the options that it was first opened with. The
 // caller closes the Journal.
 //
+// A journal that was restored or copied opens, and sends nothing until it is adopted:
+// see Adopt.
+//
 // Errors say what to do. Found by errors.Is: journal.ErrVersion for a file of a
 // newer release, ErrNotJournal, ErrNetworkFilesystem, and those of package os.
 func Open(path string, opts *Options) (*Journal, error) {

@@ -22,7 +22,14 @@ type state struct {
 	cache    map[int64]row
 	own      map[string]*session // of this process, by ID
 	segments segments
-	seen     atomic.Int64 // clock.Last, for those outside the writer
+
+	identity   string
+	number     int64 // the latest commit number in the file
+	unnumbered int   // commits since
+	verified   bool  // against the sidecar
+	restored   error // the file can't be trusted to be whole; nil if it can
+
+	seen atomic.Int64 // clock.Last, for those outside the writer
 }
 
 func newState() state {
@@ -44,6 +51,7 @@ func (b *batch) refresh() error {
 	_, err := w.sql.readJournal.first(func(row []driver.Value) error {
 		w.durable = store.Clock{Last: toTime(row[0]), LeastMargin: time.Duration(row[1].(int64))}
 		w.newest = max(row[2].(int64), row[3].(int64))
+		w.identity, w.number = row[4].(string), row[5].(int64)
 		return nil
 	})
 	if err != nil {
@@ -60,19 +68,37 @@ func (b *batch) refresh() error {
 		s.verified = false
 	}
 	w.seen.Store(w.clock.Last.UnixMilli())
+	if !w.verified || w.restored != nil { // another process may have adopted it since
+		if err := b.verify(); err != nil {
+			return err
+		}
+	}
 	w.version, w.known = version, true
 	return nil
 }
 
-// note writes what the batch changed of the journal's one row.
+// maxUnnumbered is how many commits may share a number at most.
+const maxUnnumbered = 100
+
+// note writes what the batch changed of the journal's one row. That row is a page of
+// its own to write, so that the commit number grows where it is written anyway: with
+// the first commit of each millisecond.
 func (b *batch) note() error {
 	w := b.writer
 	b.writer.seen.Store(w.clock.Last.UnixMilli())
-	if !b.wrote || (w.clock.Last.Equal(w.durable.Last) && w.clock.LeastMargin == w.durable.LeastMargin) {
+	moved := !w.clock.Last.Equal(w.durable.Last) || w.clock.LeastMargin != w.durable.LeastMargin
+	if !b.wrote || !moved && !b.numberIt && w.unnumbered < maxUnnumbered {
 		return nil
 	}
-	_, err := w.sql.writeJournal.exec(fromTime(w.clock.Last), int64(w.clock.LeastMargin))
-	return err
+	number := w.number
+	if w.restored == nil { // else it would catch up with its sidecar
+		number++
+	}
+	if _, err := w.sql.writeJournal.exec(fromTime(w.clock.Last), int64(w.clock.LeastMargin), number); err != nil {
+		return err
+	}
+	b.numbered = number > w.number
+	return nil
 }
 
 // remember keeps an operation that is likely to be asked for again.

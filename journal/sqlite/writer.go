@@ -258,9 +258,11 @@ func (b *batch) deliver() {
 	}
 }
 
-// final makes the last time durable that no change has carried.
+// final makes the last time durable that no change has carried, and gives a number
+// to the last commits.
 func (w *writer) final(b *batch) {
-	if b.broken == nil && w.clock.Last.After(w.durable.Last) {
+	b.numberIt = true
+	if b.broken == nil && (w.clock.Last.After(w.durable.Last) || w.unnumbered > 0) {
 		b.wrote = true
 	}
 }

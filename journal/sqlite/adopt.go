@@ -1,0 +1,109 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Adopt makes a journal that was restored or copied the one to go on with, after
+// which nothing is refused with journal.ErrRestored any more. To one that was not it
+// does nothing.
+//
+// Whoever calls it asserts that no other copy of the journal is in use, nor will be.
+// What happened after the copy was made is not in it: every operation without an
+// answer counts as sent, from its creation until now, and is pending or unknown by
+// the resend rule; cancelled ones are unknown. Names that were begun after the copy
+// was made are not known, and execute when they are asked for again: adoption can't
+// close that gap.
+//
+// Adopt is atomic. Where it returns an error, the journal is as it was, or, where the
+// context ended, may have been adopted; it may be called again.
+func (j *Journal) Adopt(ctx context.Context) error {
+	if err := j.open(ctx); err != nil {
+		return err
+	}
+	return j.file.writer.do(ctx, func(b *batch) error { return b.adopt(time.Now()) })
+}
+
+func (b *batch) adopt(at time.Time) error {
+	orphaned, err := b.removeSessionsWithoutFile()
+	if err != nil || b.restored == nil && !orphaned {
+		return err
+	}
+	ev := journal.Event{Kind: journal.EventAdopt, At: at}
+	if err := b.see(at); err != nil {
+		return err
+	}
+	handles, err := b.handles(b.sql.unansweredHandles)
+	if err != nil {
+		return err
+	}
+	for _, handle := range handles {
+		r, err := b.byHandle(handle)
+		if err == nil {
+			_, err = b.next(r, prepared{Event: ev})
+		}
+		if err != nil {
+			return b.giveUp(err)
+		}
+	}
+	return b.giveUp(b.becomeItsOwn())
+}
+
+// becomeItsOwn gives the journal an identity that no other copy has. The sidecar
+// comes first: until the commit the two differ, so that the journal counts as
+// restored, and from the commit on they agree.
+func (b *batch) becomeItsOwn() error {
+	b.checkpoint.marking.Lock()
+	b.committed = append(b.committed, b.checkpoint.marking.Unlock)
+	b.abandoned = append(b.abandoned, b.checkpoint.marking.Unlock)
+	identity := newIdentity()
+	if err := b.write(b.sql.writeIdentity, identity); err != nil {
+		return err
+	}
+	if err := (sidecar{identity, b.number}).place(b.path); err != nil {
+		return explain(b.path, "adopt it", err)
+	}
+	was, before := b.restored, b.identity
+	b.restored, b.identity, b.numberIt = nil, identity, true
+	b.committed = append(b.committed, func() { b.checkpoint.trusted.Store(true) })
+	b.abandoned = append(b.abandoned, func() { b.restored, b.identity, b.verified = was, before, false })
+	return nil
+}
+
+// removeSessionsWithoutFile is for those that were copied or restored with the
+// journal, and tells whether there were any: whoever ran them does so elsewhere, or
+// no more.
+func (b *batch) removeSessionsWithoutFile() (some bool, err error) {
+	var ids []string
+	err = b.read(b.sql.sessions, func(v []driver.Value) error {
+		ids = append(ids, v[0].(string))
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	for _, id := range ids {
+		if err := b.alive(id); !errors.Is(err, journal.ErrRestored) {
+			continue
+		}
+		if err := b.write(b.sql.removeSession, id); err != nil {
+			return some, err
+		}
+		b.liveness[id] = errDead
+		some = true
+	}
+	return some, nil
+}
+
+// giveUp fails the whole batch with err: half an adoption is none.
+func (b *batch) giveUp(err error) error {
+	if err != nil && b.broken == nil {
+		b.broken = err
+	}
+	return err
+}

@@ -1,0 +1,164 @@
+package sqlite
+
+import (
+	"crypto/rand"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// sidecar is what the file beside the journal says of it: whose it is, and the
+// number of a commit that was durable before the sidecar was written. So the journal
+// never stands behind its sidecar, whenever its process dies, unless somebody put an
+// older one in its place.
+//
+// A number costs no page of its own: see batch.note. Commits of one millisecond may
+// share one.
+type sidecar struct {
+	identity string
+	number   int64
+}
+
+func sidecarFile(path string) string { return path + "-sidecar" }
+
+// newIdentity returns at least 128 random bits, as letters and digits.
+func newIdentity() string { return rand.Text() }
+
+// sidecarHeading is the beginning of its one line, with the version of its format.
+const sidecarHeading = "onceward-sidecar 1 "
+
+var errSidecar = errors.New("it can't be understood")
+
+func (s sidecar) String() string { return fmt.Sprint(sidecarHeading, s.identity, " ", s.number, "\n") }
+
+func parseSidecar(text string) (sidecar, error) {
+	rest, headed := strings.CutPrefix(text, sidecarHeading)
+	line, whole := strings.CutSuffix(rest, "\n")
+	identity, digits, _ := strings.Cut(line, " ")
+	number, err := strconv.ParseInt(digits, 10, 64)
+	s := sidecar{identity: identity, number: number}
+	if !headed || !whole || err != nil || identity == "" || number < 0 || s.String() != text {
+		return sidecar{}, errSidecar
+	}
+	return s, nil
+}
+
+// readSidecar returns errSidecar or what package os says.
+func readSidecar(path string) (sidecar, error) {
+	text, err := os.ReadFile(sidecarFile(path))
+	if err != nil {
+		return sidecar{}, err
+	}
+	return parseSidecar(string(text))
+}
+
+// write puts s in the sidecar's place, as a whole or not at all. It outlasts a loss
+// of power where sync is set; else the one before it may.
+func (s sidecar) write(path string, sync bool) (err error) {
+	dir, base := filepath.Split(sidecarFile(path))
+	f, err := os.CreateTemp(dir, base+"-*") // with mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	_, err = f.WriteString(s.String())
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), sidecarFile(path)); err != nil || !sync {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// place is write for one that has to be there.
+func (s sidecar) place(path string) error {
+	var err error
+	for range 10 {
+		if err = s.write(path, true); !errors.Is(err, fs.ErrNotExist) {
+			break // else another process's Open swept the new one away
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("its sidecar can't be written: %w", err)
+	}
+	return nil
+}
+
+// advance has the sidecar of a healthy journal name a later commit.
+func (s sidecar) advance(path string) error {
+	switch now, err := readSidecar(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return s.write(path, true)
+	case err != nil:
+		return err
+	case now.identity != s.identity || now.number >= s.number:
+		return nil // another process adopted the journal, or came first
+	}
+	return s.write(path, false)
+}
+
+// sweepSidecars removes what a process left that died while it wrote one.
+func sweepSidecars(path string) error {
+	names, err := filepath.Glob(globEscape(sidecarFile(path)+"-") + "*")
+	for _, name := range names {
+		_ = os.Remove(name)
+	}
+	return err
+}
+
+// verify compares the journal with its sidecar, and makes one for a journal that has
+// none and, by its looks, needs none. It runs in a transaction, so that no other
+// process commits, and nothing that the sidecar names is missing meanwhile.
+func (b *batch) verify() error {
+	why := ""
+	side, err := readSidecar(b.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		open, err := b.sql.anyUnanswered.first(func([]driver.Value) error { return nil })
+		if err != nil {
+			return err
+		}
+		if open {
+			why = "has operations without an answer, and no sidecar"
+		} else if err := (sidecar{b.identity, b.number}).place(b.path); err != nil {
+			return err
+		}
+	case errors.Is(err, errSidecar):
+		why = "has a sidecar that can't be understood"
+	case err != nil:
+		return fmt.Errorf("its sidecar can't be read: %w", err)
+	case side.identity != b.identity:
+		why = "has the sidecar of another journal"
+	case side.number > b.number:
+		why = fmt.Sprintf("is older than its sidecar: it ends with commit %d, not %d", b.number, side.number)
+	}
+	b.verified, b.restored = true, nil
+	if why != "" {
+		b.restored = fmt.Errorf("%w: %s %s; nothing is sent until it is adopted: "+
+			"see to it that no other copy of it is in use, and call Adopt", journal.ErrRestored, b.path, why)
+	}
+	b.checkpoint.trusted.Store(b.restored == nil)
+	return nil
+}
+
+// refuses returns journal.ErrRestored for what would send, decide or forget by a
+// record that is not whole.
+func (b *batch) refuses(kind journal.EventKind) error {
+	switch kind {
+	case journal.EventBegin, journal.EventClaim, journal.EventResolve, journal.EventReap:
+		return b.restored
+	}
+	return nil
+}
