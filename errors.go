@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/onceward/onceward/journal"
 )
 
 // The kinds of Error. errors.Is finds them through *url.Error, which http.Client
@@ -148,6 +150,14 @@ func (e *notSent) Unwrap() error { return e.err }
 func isNotSent(err error) bool {
 	var mark *notSent
 	return errors.As(err, &mark)
+}
+
+// explained puts a journal's error in this package's words, where it has any.
+func explained(err error) error {
+	if errors.Is(err, journal.ErrRestored) {
+		return fmt.Errorf("%w: %w", ErrJournalRestored, err)
+	}
+	return err
 }
 
 // withoutQuery takes the query of u, which may hold a credential, out of an error's

@@ -767,7 +767,7 @@ func restoredOrCopied(t *testing.T) {
 				require.ErrorIs(t, p.ask(named(t, id), charging(srv)).err, onceward.ErrJournalRestored)
 			}
 			_, err = p.Resume(t.Context())
-			require.ErrorIs(t, err, journal.ErrRestored)
+			require.ErrorIs(t, err, onceward.ErrJournalRestored)
 			assert.Equal(t, requests, srv.Requests(), "nothing is sent until it is adopted")
 
 			require.NoError(t, j.(*sqlite.Journal).Adopt(t.Context()))

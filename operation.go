@@ -239,7 +239,7 @@ func (c *Client) Resolve(ctx context.Context, ref Ref, resolution Resolution, an
 	res, err := c.journal.Apply(ctx, ev)
 	switch {
 	case err != nil:
-		return operationOf(&op), fmt.Errorf("onceward: resolve %s: %w", ref.ID, err)
+		return operationOf(&op), fmt.Errorf("onceward: resolve %s: %w", ref.ID, explained(err))
 	case res.Decision == journal.Wait:
 		return operationOf(&res.Operation), &Error{Operation: operationOf(&res.Operation), Kind: ErrInFlight}
 	}

@@ -53,7 +53,7 @@ func (c *Client) Resume(ctx context.Context) (Report, error) {
 	err := p.walk(ctx)
 	p.tell(true)
 	if err != nil {
-		return p.report(), fmt.Errorf("onceward: resume: %w", err)
+		return p.report(), fmt.Errorf("onceward: resume: %w", explained(err))
 	}
 	return p.report(), nil
 }
