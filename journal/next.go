@@ -31,8 +31,9 @@ func (e *EventError) Unwrap() error { return ErrInvalidEvent }
 // Next is the state machine: what op becomes by ev, and what the asker is to do.
 // It is pure and total. live says whether the session in op.Holder is alive; the
 // zero Operation stands for one that the journal does not have, and a result in
-// state Absent is one to remove. With an error or the decisions Ignored and Stale
-// the operation is unchanged, but that its window may have been closed.
+// state Absent is one to remove. With an error, or the decisions Ignored, Stale,
+// Wait, Replay, Misuse and Gone, the operation is unchanged, but that its window may
+// have been closed.
 //
 // Next shares slices and maps of op and ev with its result and writes to none.
 func Next(op Operation, live bool, ev Event) (Operation, Decision, error) {
@@ -42,7 +43,11 @@ func Next(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	if err != nil {
 		return op, Ignored, err
 	}
-	if decision != Ignored && decision != Stale && next.State != Absent {
+	switch decision {
+	case Ignored, Stale, Wait, Replay, Misuse, Gone:
+		return next, decision, nil
+	}
+	if next.State != Absent {
 		next.UpdatedAt = ev.At
 	}
 	return next, decision, nil

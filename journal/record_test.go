@@ -699,3 +699,23 @@ func TestAClockThatRanAheadAtTheCreationClosesTheWindowOfWhatIsAdopted(t *testin
 	assert.True(t, op.WindowClosed)
 	assert.Equal(t, journal.Unknown, op.State)
 }
+
+// The cancel of a Begin that may not have landed finds its claim by the time of the
+// last change: somebody who merely asked must not hide it.
+func TestWhoOnlyAsksChangesNothing(t *testing.T) {
+	held := inFlight(journal.Named, guarded)
+	ask := begin(journal.Named, guarded)
+	ask.At = noon.Add(time.Minute)
+	other := begin(journal.Named, guarded)
+	intent := *other.Intent
+	intent.Fingerprint = "another request"
+	other.Intent = &intent
+	for _, tc := range []struct {
+		ev   journal.Event
+		want journal.Decision
+	}{{ask, journal.Wait}, {other, journal.Misuse}} {
+		after, decision := next(t, held, true, tc.ev)
+		assert.Equal(t, tc.want, decision)
+		assert.Equal(t, held, after)
+	}
+}
