@@ -78,6 +78,10 @@ func (r *run) mayGoOn() error {
 	if !r.now().Before(r.ends) {
 		return errOutOfTime
 	}
+	if !r.holds(r.op.Holder) {
+		r.attempt.lost = true
+		return errors.New("the session is lost")
+	}
 	if r.attempts == 0 {
 		return nil
 	}

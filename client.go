@@ -301,6 +301,13 @@ func (c *Client) joined(ctx context.Context) (journal.Session, error) {
 	return s, nil
 }
 
+// holds tells whether a session is this client's present one and not seen lost.
+func (c *Client) holds(session string) bool {
+	c.joining.Lock()
+	defer c.joining.Unlock()
+	return c.session != nil && c.session.ID() == session && !c.session.Lost()
+}
+
 // Shutdown ends the client. New work is refused with ErrShutdown at once; calls
 // that wait for their next attempt park; attempts under way are waited for until
 // ctx ends, then they are broken off and the resend rule decides what becomes of
@@ -315,7 +322,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 		c.shutdown = true
 		close(c.closing)
 		for r := range c.runs {
-			r.stopWaiting()
+			r.stop()
 		}
 		c.checkDone()
 	}

@@ -30,7 +30,7 @@ type run struct {
 	query    string    // the asker's withheld query parameters, encoded
 	replaced bool      // the journal's key goes out instead of the one the request had
 	waiting  context.Context
-	stop     context.CancelFunc                      // ends waiting
+	stop     context.CancelFunc                      // ends waiting: there is no further attempt
 	broken   atomic.Pointer[context.CancelCauseFunc] // breaks the attempt off
 
 	delays   *backoff.Delays
@@ -136,9 +136,6 @@ func (r *run) over() {
 	defer r.mu.Unlock()
 	delete(r.runs, r)
 }
-
-// stopWaiting keeps the run from another attempt.
-func (r *run) stopWaiting() { r.stop() }
 
 // breakOff ends the attempt that is under way.
 func (r *run) breakOff(cause error) {
