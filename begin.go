@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/fingerprint"
-	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -240,14 +239,13 @@ func (k *call) failWith(op *journal.Operation, kind, cause error) *Error {
 func (k *call) hold(res journal.Result, f *flight) *run {
 	r := &run{
 		Client: k.Client, ctx: k.ctx, asker: k.req, op: res.Operation, last: res.Last,
-		route: k.route, flight: f, ends: k.ends, target: k.clean,
+		route: k.route, flight: f, ends: k.ends, target: k.clean, query: k.query,
 	}
 	if r.op.Request.Method == "" {
 		r.op.Request = k.intent.Request
 	} else if r.op.Request.URL != k.intent.Request.URL {
 		r.target = parsed(r.op.Request.URL)
 	}
-	_, r.query, _ = secret.SplitQuery(k.req.URL.RawQuery)
 	r.replaced = k.carried != "" && r.op.Key != "" && k.carried != r.op.Key
 	return r
 }

@@ -64,6 +64,7 @@ type call struct {
 	carried string // the key that the request already had
 	intent  journal.Intent
 	clean   *url.URL // the request's, without withheld query parameters
+	query   string   // the rest of its query
 	body    []byte
 	ends    time.Time // when the call has to have returned
 }
@@ -213,8 +214,7 @@ func (k *call) read() error {
 // sign has the intent hold a digest of the credential, since the provider knows
 // the key under that one only.
 func (k *call) sign() error {
-	r := &run{Client: k.Client, asker: k.req, op: journal.Operation{Request: k.intent.Request}, route: k.route}
-	_, r.query, _ = secret.SplitQuery(k.req.URL.RawQuery)
+	r := &run{Client: k.Client, asker: k.req, op: journal.Operation{Request: k.intent.Request}, route: k.route, query: k.query}
 	req, err := r.compose(withoutNaming(k.ctx), k.clean)
 	if err != nil {
 		return k.fail(ErrNotSent, err)
@@ -247,6 +247,9 @@ func (k *call) freeze() {
 	clean, withheld := secret.StripQuery(req.URL)
 	clean.Fragment, clean.RawFragment = "", ""
 	k.clean = clean
+	if len(withheld) > 0 {
+		_, k.query, _ = secret.SplitQuery(req.URL.RawQuery)
+	}
 	frozen.URL, frozen.WithheldQuery = clean.String(), withheld
 	if req.Host != req.URL.Host {
 		frozen.Host = req.Host
