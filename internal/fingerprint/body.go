@@ -38,7 +38,8 @@ func writeBody(d *digester, in *Input) {
 	mediaType, _, _ := strings.Cut(in.ContentType, ";")
 	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
 	switch {
-	case mediaType == "application/json", strings.HasSuffix(mediaType, "+json"):
+	case mediaType == "application/json", strings.HasSuffix(mediaType, "+json"),
+		strings.HasPrefix(mediaType, "application/x-amz-json-"):
 		form, content := canonicalJSON(in.Body, in.OmitFields)
 		d.string(form)
 		d.bytes(content)

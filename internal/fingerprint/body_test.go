@@ -2,7 +2,9 @@ package fingerprint_test
 
 import (
 	"bytes"
+	"io"
 	"mime/multipart"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -177,4 +179,95 @@ func TestMultipartFormsThatCannotBeReadAreComparedByTheirBytes(t *testing.T) {
 			assert.Equal(t, ofBody("text/plain", tc.body), ofBody(tc.contentType, tc.body))
 		})
 	}
+}
+
+// fieldsOf reads a form as net/url does: the values of each name, in their order.
+func fieldsOf(body string) (url.Values, bool) {
+	values, err := url.ParseQuery(body)
+	return values, err == nil
+}
+
+func FuzzFormsOfOneFingerprintMeanTheSame(f *testing.F) {
+	f.Add("a=1&b=2", "b=2&a=1")
+	f.Add("a=1&a=2", "a=2&a=1")
+	f.Add("a=%31&b=+", "b=%20&a=1")
+	f.Add("a", "a=")
+	f.Add("a;b=1", "a=;b=1")
+	f.Add("a=%zz", "a=%25zz")
+	f.Add("i[][x]=1&i[][y]=2", "i[][y]=2&i[][x]=1")
+	f.Add("", "&&")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		fields := strings.Split(a, "&")
+		turned := strings.Join(append(fields[1:], fields[0]), "&")
+		for _, b := range []string{b, turned, strings.ReplaceAll(a, "+", "%20"), a + "="} {
+			if ofBody(formType, a) != ofBody(formType, b) {
+				continue
+			}
+			meansA, okA := fieldsOf(a)
+			meansB, okB := fieldsOf(b)
+			if okA != okB || okA && !assert.ObjectsAreEqual(meansA, meansB) {
+				t.Fatalf("%q and %q have one fingerprint", a, b)
+			}
+		}
+	})
+}
+
+func FuzzFormsInAnotherOrderOfNamesHaveOneFingerprint(f *testing.F) {
+	f.Add("a", "1", "b", "2")
+	f.Add("é", "&=+", " ", "%")
+	f.Fuzz(func(t *testing.T, a, x, b, y string) {
+		if a == b || strings.ContainsAny(a+b, "[") {
+			return // the order of these counts
+		}
+		one, other := url.QueryEscape(a)+"="+url.QueryEscape(x), url.QueryEscape(b)+"="+url.QueryEscape(y)
+		if ofBody(formType, one+"&"+other) != ofBody(formType, other+"&"+one) {
+			t.Fatalf("%s and %s", one, other)
+		}
+	})
+}
+
+func FuzzMultipartFormsOfOneFingerprintMeanTheSame(f *testing.F) {
+	part := func(name, text string) string {
+		return "--x\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + text + "\r\n"
+	}
+	f.Add(part("a", "1")+part("b", "2")+"--x--", part("b", "2")+part("a", "1")+"--x--")
+	f.Add(part("a", "1")+"--x--\r\n", part("a", "1")+"--x--")
+	f.Add(part("a", "--x"), part("a", "1"))
+	f.Add("preamble\r\n"+part("a", "1")+"--x--epilogue", part("a", "1")+"--x--")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		const contentType = "multipart/form-data; boundary=x"
+		if a == "" || b == "" || ofBody(contentType, a) != ofBody(contentType, b) {
+			return
+		}
+		partsA, errA := partsOf(a)
+		partsB, errB := partsOf(b)
+		if (errA == nil) != (errB == nil) || errA == nil && !assert.ObjectsAreEqual(partsA, partsB) {
+			t.Fatalf("%q and %q have one fingerprint", a, b)
+		}
+	})
+}
+
+// partsOf reads a form as mime/multipart does.
+func partsOf(body string) (parts []string, err error) {
+	r := multipart.NewReader(strings.NewReader(body), "x")
+	for {
+		part, err := r.NextRawPart()
+		if err == io.EOF {
+			return parts, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		text, err := io.ReadAll(part)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part.FormName(), part.FileName(), part.Header.Get("Content-Type"), string(text))
+	}
+}
+
+func TestAWSJSONIsComparedAsJSON(t *testing.T) {
+	const awsType = "application/x-amz-json-1.1"
+	assert.Equal(t, ofBody(awsType, `{"a":1,"b":2}`), ofBody(awsType, `{ "b":2, "a":1.0 }`))
+	assert.NotEqual(t, ofBody(awsType, `{"a":1}`), ofBody(awsType, `{"a":2}`))
 }

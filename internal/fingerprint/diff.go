@@ -29,7 +29,7 @@ func Diff(a, b string) ([]string, error) {
 	var differ []string
 	for i, part := range parts {
 		if ours[i] != theirs[i] {
-			differ = append(differ, part.name)
+			differ = append(differ, part)
 		}
 	}
 	return differ, nil

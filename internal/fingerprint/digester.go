@@ -15,9 +15,14 @@ const digestLength = (sha256.Size*8 + 5) / 6
 type digester struct {
 	h       hash.Hash
 	scratch []byte
+	first   [256]byte // of scratch, until more is needed
 }
 
-func newDigester() *digester { return &digester{h: sha256.New(), scratch: make([]byte, 0, 256)} }
+func newDigester() *digester {
+	d := &digester{h: sha256.New()}
+	d.scratch = d.first[:0]
+	return d
+}
 
 func (d *digester) start(part string) {
 	d.h.Reset()

@@ -18,7 +18,7 @@ const maxDepth = 200
 // of duplicate names, and knows no text that is not Unicode; a body with any of these stays in bytes, the omitted
 // members cut away. What is not JSON stays whole.
 func canonicalJSON(body []byte, omit []string) (form string, content []byte) {
-	s := scanner{in: body, lossless: utf8.Valid(body), plain: true, out: make([]byte, 0, len(body))}
+	s := scanner{in: body, lossless: utf8.Valid(body), plain: true, out: make([]byte, 0, len(body)), members: make([]member, 0, 8)}
 	if !s.document(omit) {
 		return formBytes, body
 	}
@@ -285,22 +285,29 @@ func (s *scanner) text() (content []byte, ok bool) {
 		return nil, false
 	}
 	from := s.pos
-	for s.pos < len(s.in) {
-		c := s.in[s.pos]
-		s.pos++
+	for {
+		s.pos += ordinary(s.in[s.pos:])
 		switch {
-		case c == '"':
+		case s.take('"'):
 			return s.in[from : s.pos-1], true
-		case c < ' ':
+		case !s.take('\\'): // a control character, or the end
 			return nil, false
-		case c == '\\':
-			s.plain = false
-			if !s.escape() {
-				return nil, false
-			}
+		}
+		s.plain = false
+		if !s.escape() {
+			return nil, false
 		}
 	}
-	return nil, false
+}
+
+// ordinary counts the bytes up to the first that means something in a string.
+func ordinary(text []byte) int {
+	for i, c := range text {
+		if c < ' ' || c == '"' || c == '\\' {
+			return i
+		}
+	}
+	return len(text)
 }
 
 func (s *scanner) escape() bool {

@@ -15,19 +15,14 @@ func URL(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// StripQuery returns a copy of u without the query parameters that are withheld, and their names; see [SplitQuery].
-// u is not changed and must not be nil. Userinfo is not looked at: URLs that have it are refused before.
-func StripQuery(u *url.URL) (clean *url.URL, names []string) {
-	copied := *u
-	copied.RawQuery, _, names = SplitQuery(u.RawQuery)
-	return &copied, names
-}
-
 // SplitQuery parts a raw query into the parameters that may be written and those that are withheld, each in their order
 // and encoding byte for byte, and returns the names of the latter, unescaped, sorted and each once. A parameter whose
 // name can't be unescaped is withheld, since a lenient server may still read a credential in it. One that holds a
 // semicolon is withheld whole if any of its pieces would be, since some servers separate parameters there.
 func SplitQuery(raw string) (open, withheld string, names []string) {
+	if raw == "" {
+		return "", "", nil
+	}
 	var kept, taken []string
 	for parameter := range strings.SplitSeq(raw, "&") {
 		found := withheldNames(parameter)
