@@ -40,8 +40,7 @@ func Adyen(prefix string) Provider {
 		Hosts:  hosts,
 		Source: sourceAdyenDocs + "; hosts: " + sourceAdyenSpec,
 		Endpoints: []Endpoint{
-			adyenPaths("/",
-				Endpoint{Key: adyenKey, Rules: adyenUnproven, Source: sourceAdyenSpec + ": the header is not declared; " + sourceAdyenDocs + ` speaks of "the Adyen API" [?]`}),
+			adyenPaths("/", adyenUndeclared),
 		},
 	}
 	for _, version := range []string{"v70", "v71", "v72"} {
@@ -56,6 +55,11 @@ func Adyen(prefix string) Provider {
 		p.Endpoints = append(p.Endpoints, adyenPaths("POST /btl/v4/"+path, adyenKeyed))
 	}
 	p.Endpoints = append(p.Endpoints, adyenPaths("POST /btl/v4/cashouts", adyenKeyless))
+	for _, account := range []string{"companies", "merchants"} {
+		for _, path := range []string{"apiCredentials", "apiCredentials/{id}/generateApiKey", "webhooks/{id}/generateHmac"} {
+			p.Endpoints = append(p.Endpoints, adyenPaths("POST /v3/"+account+"/{account}/"+path, adyenSecret))
+		}
+	}
 	return *p.clone()
 }
 
@@ -80,6 +84,20 @@ var (
 		Rules:         adyenRules,
 		Source:        sourceAdyenDocs + "; the header: " + sourceAdyenSpec + "; older copies of the page say 31 days [D-old]",
 	}
+
+	adyenUndeclared = Endpoint{
+		Key:    adyenKey,
+		Rules:  adyenUnproven,
+		Source: sourceAdyenSpec + ": the header is not declared; " + sourceAdyenDocs + ` speaks of "the Adyen API" [?]`,
+	}
+
+	// adyenSecret are the paths of the Management API whose answers hold an API key
+	// or the key of a webhook's signatures.
+	adyenSecret = func() Endpoint {
+		e := adyenUndeclared
+		e.SecretResponse = true
+		return e
+	}()
 
 	adyenKeyless = Endpoint{
 		Rules:  adyenUnproven,

@@ -59,21 +59,11 @@ func (rt Route) Classify(a Answer) Judgement {
 	}
 	r := reading{Answer: a}
 	r.Later = a.Later || j.Replayed
-	if !j.decide(rt.Endpoint.Rules, &r) {
-		j.decide(defaultRules, &r)
+	if !rt.Endpoint.reads().decide(&r, &j) {
+		defaultReader.decide(&r, &j)
 	}
 	j.Earlier = j.Replayed || j.Verdict == InFlight || j.Verdict == AlreadyDone
 	return j
-}
-
-func (j *Judgement) decide(rules []Rule, r *reading) bool {
-	for i := range rules {
-		if pointer, ok := rules[i].matches(r); ok {
-			j.Verdict, j.Pointer, j.Source = rules[i].Verdict, pointer, rules[i].Source
-			return true
-		}
-	}
-	return false
 }
 
 // defaultRules read what a provider's own rules leave. They only trust what

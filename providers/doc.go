@@ -4,8 +4,10 @@
 // [Stripe] and [Adyen] describe those providers; [IETF] and [Raw] describe APIs
 // that follow the Internet-Draft or Stripe's manner. An API of your own is a
 // [Provider] literal, checked by [Provider.Validate]. A [Router] finds the
-// contract of a request by its host and path, the route's [Key] puts the key on
-// the wire, and [Route.Classify] reads the answer.
+// contract of a request by its host and path, and [Route.For], where that takes
+// its headers or body, the contract of what a [Message] says. The route's [Key]
+// puts the key on the wire: into a header, the query, a form, a JSON object or a
+// GraphQL document. [Route.Classify] reads the answer.
 //
 // Every fact of this package's own tables has a Source beside it, with a mark
 // that says how sure it is:

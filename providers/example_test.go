@@ -28,8 +28,16 @@ func Example() {
 			},
 		}},
 	}
-	fmt.Println(ledger.Validate())
-	// Output: <nil>
+	router, err := providers.NewRouter([]providers.Provider{ledger}) // which validates it
+	if err != nil {
+		panic(err)
+	}
+	route := router.Route(http.MethodPost, &url.URL{Scheme: "https", Host: "ledger.example.com", Path: "/v1/transfers"})
+	fmt.Println(route.Endpoint.Key.Check("too-short"))
+	fmt.Println(route.Classify(providers.Answer{Status: 417}).Verdict)
+	// Output:
+	// providers: invalid key for X-Idempotency-Key: it has 9 characters, fewer than 36
+	// misuse
 }
 
 func ExampleProvider_Validate() {
@@ -66,7 +74,7 @@ func ExampleIETF() {
 func ExampleKey_Set() {
 	header := http.Header{}
 	key := providers.Key{Place: providers.KeyQuotedHeader, Name: "Idempotency-Key"}
-	if err := key.Set(header, "8e03978e-40d5-43e8-bc93-6894a57f9324"); err != nil {
+	if err := key.Set(&providers.Message{Header: header}, "8e03978e-40d5-43e8-bc93-6894a57f9324", time.Time{}); err != nil {
 		panic(err)
 	}
 	fmt.Println(header.Get("Idempotency-Key"))

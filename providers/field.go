@@ -1,201 +1,236 @@
 package providers
 
 import (
-	"bytes"
-	"encoding/json"
+	"math/bits"
 	"mime"
+	"net/http"
 	"strings"
 )
 
 // maxBody is how much of a response body is looked at, in bytes.
 const maxBody = 64 << 10
 
-// reading is an answer that is being classified. The body is checked at most
-// once, and only if a rule asks for a field.
+// reading is an answer that is being classified. Its body is read once, for all
+// fields that the rules ask for, and only if one does.
 type reading struct {
 	Answer
-	checked, json bool
+	reader *reader
+	read   bool
+	text   jsonText
+	found  []found
+	space  [12]found
 }
 
-func (r *reading) isJSON() bool {
-	if !r.checked {
-		r.checked = true
-		r.json = len(r.Body) <= maxBody && jsonType(r.Header.Get("Content-Type")) && json.Valid(r.Body)
-	}
-	return r.json
+// found is the text of a scalar at a path.
+type found struct {
+	path  int
+	value span
 }
 
-// jsonType tells whether a content type announces JSON, or nothing at all.
-func jsonType(contentType string) bool {
-	if contentType == "" {
-		return true
-	}
-	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
+// use has the rules of a reader ask for the fields.
+func (r *reading) use(with *reader) {
+	r.reader, r.read, r.found = with, false, nil
 }
 
-// onlyField returns the text of the scalar at path, if there is exactly one.
-func (r *reading) onlyField(path string) (text string, ok bool) {
+// onlyField returns the text of the scalar at a path, if there is exactly one.
+func (r *reading) onlyField(path int) (text string, ok bool) {
 	n := 0
-	r.fields(path, func(value string) bool {
-		text = value
-		n++
-		return n < 2
-	})
+	for _, f := range r.fields() {
+		if f.path == path {
+			text = r.said(f)
+			n++
+		}
+	}
 	if n != 1 {
 		return "", false
 	}
 	return text, true
 }
 
-// fieldSays tells whether path leads to a scalar, in an array to any, whose
+// fieldSays tells whether a path leads to a scalar, in an array to any, whose
 // text is equals; any text will do if that is empty.
-func (r *reading) fieldSays(path, equals string) (says bool) {
-	r.fields(path, func(value string) bool {
-		says = equals == "" || value == equals
-		return !says
-	})
-	return says
-}
-
-func (r *reading) fields(path string, yield func(string) bool) {
-	if r.isJSON() {
-		eachScalar(r.Body, path, yield)
-	}
-}
-
-// eachScalar yields the text of the non-empty scalars at path in a valid JSON
-// value, until yield returns false. An object that has a member on the path
-// twice yields nothing of it, since parsers differ on which one counts. It
-// reports whether to go on.
-func eachScalar(value []byte, path string, yield func(string) bool) bool {
-	value = bytes.TrimLeft(value, " \t\r\n")
-	if path == "" {
-		text, ok := scalar(value)
-		return !ok || yield(text)
-	}
-	name, rest, _ := strings.Cut(path, ".")
-	name, array := strings.CutSuffix(name, "[]")
-
-	var found []byte
-	times := 0
-	eachElement(value, '{', func(key, member []byte) {
-		if isName(key, name) {
-			found = member
-			times++
+func (r *reading) fieldSays(path int, equals string) bool {
+	for _, f := range r.fields() {
+		if f.path == path && (equals == "" || r.says(f, equals)) {
+			return true
 		}
-	})
-	if times != 1 {
+	}
+	return false
+}
+
+func (r *reading) said(f found) string {
+	value := r.Body[f.value.from:f.value.to]
+	if value[0] == '"' {
+		return unquote(value)
+	}
+	return string(value)
+}
+
+func (r *reading) says(f found, text string) bool {
+	value := r.Body[f.value.from:f.value.to]
+	if value[0] == '"' {
+		return isName(value, text)
+	}
+	return string(value) == text
+}
+
+// fields returns the non-empty scalars at the paths. A body that is not JSON has
+// none.
+func (r *reading) fields() []found {
+	if r.read {
+		return r.found
+	}
+	r.read = true
+	if len(r.Body) == 0 || len(r.Body) > maxBody || !saysJSON(r.Header) {
+		return nil
+	}
+	r.text, r.found = jsonText{in: r.Body}, r.space[:0]
+	r.text.space()
+	if !r.value(r.reader.all, 0, 0) || !r.text.ended() {
+		r.found = nil
+	}
+	return r.found
+}
+
+// value consumes a value. on are the paths whose first steps, that many, led to it.
+func (r *reading) value(on pathSet, steps, depth int) bool {
+	t := &r.text
+	if depth > maxDepth {
+		return false
+	}
+	switch t.next() {
+	case '{':
+		return r.object(on, steps, depth)
+	case '[':
+		t.pos++
+		return r.array(0, steps, depth)
+	}
+	from := t.pos
+	if !t.scalar() {
+		return false
+	}
+	if ended := on & r.reader.endingAt(steps); ended != 0 && !(t.in[from] == 'n' || t.in[from] == '"' && t.pos == from+2) {
+		for ; ended != 0; ended &= ended - 1 {
+			r.found = append(r.found, found{bits.TrailingZeros64(uint64(ended)), span{from, t.pos}})
+		}
+	}
+	return true
+}
+
+// array consumes an array, behind its bracket, whose elements on leads to.
+func (r *reading) array(on pathSet, steps, depth int) bool {
+	t := &r.text
+	t.space()
+	if t.take(']') {
 		return true
 	}
-	if !array {
-		return eachScalar(found, rest, yield)
-	}
-	more := true
-	eachElement(found, '[', func(_, element []byte) {
-		more = more && eachScalar(element, rest, yield)
-	})
-	return more
-}
-
-// scalar returns the text of a JSON string, number or boolean.
-func scalar(value []byte) (string, bool) {
-	switch {
-	case len(value) == 0:
-		return "", false
-	case value[0] == '"':
-		text := unquote(value[:skipString(value)])
-		return text, text != ""
-	case value[0] == '{', value[0] == '[', value[0] == 'n':
-		return "", false
-	}
-	return string(value[:skip(value)]), true
-}
-
-// eachElement visits the members of a JSON object (open is '{') or the elements
-// of an array (open is '['); anything else has none.
-func eachElement(value []byte, open byte, visit func(key, element []byte)) {
-	if len(value) == 0 || value[0] != open {
-		return
-	}
-	rest := value[1:]
 	for {
-		rest = bytes.TrimLeft(rest, " \t\r\n,")
-		if len(rest) == 0 || rest[0] == ']' || rest[0] == '}' {
-			return
+		t.space()
+		if !r.value(on, steps, depth+1) {
+			return false
 		}
-		var key []byte
-		if open == '{' {
-			n := skipString(rest)
-			key, rest = rest[:n], bytes.TrimLeft(rest[n:], " \t\r\n:")
+		t.space()
+		if t.take(']') {
+			return true
 		}
-		n := skip(rest)
-		visit(key, rest[:n])
-		rest = rest[n:]
+		if !t.take(',') {
+			return false
+		}
 	}
 }
 
-// skip returns the length of the valid JSON value that b begins with.
-func skip(b []byte) int {
-	depth := 0
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			i += skipString(b[i:]) - 1
-		case '{', '[':
-			depth++
-			continue
-		case '}', ']':
-			depth--
-			if depth < 0 {
-				return i
+// object consumes an object. One that has a member on a path twice has nothing of
+// that path, since parsers differ on which one counts.
+func (r *reading) object(on pathSet, steps, depth int) bool {
+	t := &r.text
+	t.take('{')
+	t.space()
+	if t.take('}') {
+		return true
+	}
+	var seen, twice pathSet
+	var names []span
+	first := len(r.found)
+	for {
+		t.space()
+		from := t.pos
+		name, ok := t.str()
+		if !ok {
+			return false
+		}
+		at := span{from, t.pos}
+		t.space()
+		if !t.take(':') {
+			return false
+		}
+		t.space()
+		into, lists := r.reader.under(on, steps, name)
+		if wild := into & r.reader.wildAt(steps); wild != 0 {
+			for _, n := range names {
+				if isName(t.in[n.from:n.to], unquote(name)) {
+					twice |= wild
+				}
 			}
-		case ',', ' ', '\t', '\r', '\n':
-			if depth == 0 {
-				return i
+			names = append(names, at)
+			twice |= seen & (into &^ wild)
+		} else {
+			twice |= seen & into
+		}
+		seen |= into
+		if t.next() == '[' {
+			t.pos++
+			ok = r.array(lists, steps+1, depth+1)
+		} else {
+			ok = r.value(into&^lists, steps+1, depth+1)
+		}
+		if !ok {
+			return false
+		}
+		t.space()
+		if t.take('}') {
+			break
+		}
+		if !t.take(',') {
+			return false
+		}
+	}
+	if twice != 0 {
+		kept := r.found[:first]
+		for _, f := range r.found[first:] {
+			if twice&(1<<f.path) == 0 {
+				kept = append(kept, f)
 			}
-			continue
-		default:
-			continue
 		}
-		if depth == 0 {
-			return i + 1
-		}
+		r.found = kept
 	}
-	return len(b)
+	return true
 }
 
-// skipString returns the length of the JSON string that b begins with.
-func skipString(b []byte) int {
-	for i := 1; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
+// saysJSON tells whether the content type announces JSON, or nothing at all.
+func saysJSON(h http.Header) bool {
+	types := h["Content-Type"]
+	for _, t := range types {
+		if t != types[0] {
+			return false
 		}
 	}
-	return len(b)
-}
-
-// isName tells whether a JSON string says name, as a rule without making a copy.
-func isName(literal []byte, name string) bool {
-	if bytes.IndexByte(literal, '\\') < 0 {
-		return string(inner(literal)) == name
+	if len(types) == 0 || types[0] == "" {
+		return true
 	}
-	return unquote(literal) == name
-}
-
-func unquote(literal []byte) string {
-	if bytes.IndexByte(literal, '\\') < 0 {
-		return string(inner(literal))
+	media, parameters, has := strings.Cut(types[0], ";")
+	if has && !strings.EqualFold(strings.TrimSpace(parameters), "charset=utf-8") {
+		// Seldom, and it takes a while.
+		if _, _, err := mime.ParseMediaType(types[0]); err != nil {
+			return false
+		}
 	}
-	var text string
-	if json.Unmarshal(literal, &text) != nil {
-		return ""
+	media = strings.TrimSpace(media)
+	const application = "application/"
+	if len(media) < len(application) || !strings.EqualFold(media[:len(application)], application) {
+		return false
 	}
-	return text
+	kind := media[len(application):]
+	return strings.EqualFold(kind, "json") ||
+		len(kind) > len("+json") && strings.EqualFold(kind[len(kind)-len("+json"):], "+json") ||
+		len(kind) > len("x-amz-json-") && strings.EqualFold(kind[:len("x-amz-json-")], "x-amz-json-")
 }
-
-// inner is what stands between the quotes of a JSON string.
-func inner(literal []byte) []byte { return literal[1 : len(literal)-1] }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -61,13 +62,13 @@ func TestCheckRefusesKeysThatTheEndpointDoesNotTake(t *testing.T) {
 
 func TestSetReplacesAKeyInAnySpelling(t *testing.T) {
 	h := http.Header{"Idempotency-Key": {"a", "b"}, "idempotency-key": {"c"}, "Accept": {"*/*"}}
-	require.NoError(t, raw.Set(h, uuid))
+	require.NoError(t, raw.Set(&providers.Message{Header: h}, uuid, time.Time{}))
 	assert.Equal(t, http.Header{"Idempotency-Key": {uuid}, "Accept": {"*/*"}}, h)
 }
 
 func TestSetQuotesAndEscapes(t *testing.T) {
 	h := http.Header{}
-	require.NoError(t, quoted.Set(h, `a"b\c`))
+	require.NoError(t, quoted.Set(&providers.Message{Header: h}, `a"b\c`, time.Time{}))
 	assert.Equal(t, `"a\"b\\c"`, h.Get("Idempotency-Key"))
 }
 
@@ -75,7 +76,7 @@ func TestSetLeavesTheHeadersAloneWhenItFails(t *testing.T) {
 	for _, key := range []providers.Key{raw, quoted} {
 		h := http.Header{"Idempotency-Key": {"a"}}
 		var invalid *providers.KeyError
-		require.ErrorAs(t, key.Set(h, "not\x00good"), &invalid)
+		require.ErrorAs(t, key.Set(&providers.Message{Header: h}, "not\x00good", time.Time{}), &invalid)
 		assert.Equal(t, http.Header{"Idempotency-Key": {"a"}}, h)
 	}
 }
@@ -84,9 +85,9 @@ func TestAnEndpointWithoutAKeyNeitherSetsNorCarriesOne(t *testing.T) {
 	var none providers.Key
 	h := http.Header{"Idempotency-Key": {"a"}}
 	require.NoError(t, none.Check("anything"))
-	require.NoError(t, none.Set(h, "b"))
+	require.NoError(t, none.Set(&providers.Message{Header: h}, "b", time.Time{}))
 	assert.Equal(t, http.Header{"Idempotency-Key": {"a"}}, h)
-	_, present, err := none.Carried(h)
+	_, present, err := none.Carried(providers.Message{Header: h})
 	require.NoError(t, err)
 	assert.False(t, present)
 }
@@ -132,7 +133,7 @@ func TestCarriedReadsWhatTheRequestHas(t *testing.T) {
 			if tc.lines != nil {
 				h["Idempotency-Key"] = tc.lines
 			}
-			got, present, err := tc.key.Carried(h)
+			got, present, err := tc.key.Carried(providers.Message{Header: h})
 			assert.Equal(t, tc.want, got)
 			assert.Equal(t, tc.present, present)
 			if tc.reason == "" {
@@ -147,12 +148,12 @@ func TestCarriedReadsWhatTheRequestHas(t *testing.T) {
 }
 
 func TestCarriedSeesHeadersInAnySpelling(t *testing.T) {
-	got, present, err := raw.Carried(http.Header{"idempotency-key": {"k"}})
+	got, present, err := raw.Carried(providers.Message{Header: http.Header{"idempotency-key": {"k"}}})
 	require.NoError(t, err)
 	assert.True(t, present)
 	assert.Equal(t, "k", got)
 
-	_, present, err = raw.Carried(http.Header{"idempotency-key": {"k"}, "Idempotency-Key": {"k"}})
+	_, present, err = raw.Carried(providers.Message{Header: http.Header{"idempotency-key": {"k"}, "Idempotency-Key": {"k"}}})
 	assert.True(t, present)
 	assert.Error(t, err)
 }
@@ -170,13 +171,13 @@ func FuzzCarriedReadsBackWhatSetWrites(f *testing.F) {
 			key = quoted
 		}
 		h := http.Header{}
-		if err := key.Set(h, value); err != nil {
+		if err := key.Set(&providers.Message{Header: h}, value, time.Time{}); err != nil {
 			if len(h) != 0 {
 				t.Fatalf("a refused key was set: %q", h)
 			}
 			return
 		}
-		got, present, err := key.Carried(h)
+		got, present, err := key.Carried(providers.Message{Header: h})
 		if err != nil || !present || got != value {
 			t.Fatalf("set %q, carried %q, %t, %v", value, got, present, err)
 		}
@@ -193,7 +194,7 @@ func FuzzCarriedGivesAKeyThatCheckTakesOrAnError(f *testing.F) {
 		if inQuotes {
 			key = quoted
 		}
-		got, present, err := key.Carried(http.Header{"Idempotency-Key": {line}})
+		got, present, err := key.Carried(providers.Message{Header: http.Header{"Idempotency-Key": {line}}})
 		if !present {
 			t.Fatalf("%q was there and not seen", line)
 		}

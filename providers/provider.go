@@ -50,6 +50,12 @@ type Endpoint struct {
 	// "DELETE /v2/accounts/{id}", "/v1/files/{id}".
 	Pattern string
 
+	// Action tells requests of one pattern apart where an API has one path for
+	// many operations. Several endpoints may then have the same pattern: the
+	// first one whose action the request has is its contract, and the one
+	// without an action, if there is one, that of the others.
+	Action Action
+
 	// NoEffect marks an endpoint that changes nothing whatever its method (a
 	// token endpoint, a search). Its requests are never journaled.
 	NoEffect bool
@@ -75,6 +81,12 @@ type Endpoint struct {
 	// 0 means that none is stated.
 	HandlingTime time.Duration
 
+	// FetchPointer says that what an AlreadyDone answer points to is fetched
+	// by a GET of the request's own URL, a slash and the pointer, with the
+	// same credentials; a 2xx answer of it then is the operation's. Whatever
+	// else comes of that GET, the operation completes with the pointer.
+	FetchPointer bool
+
 	// SecretResponse marks answers that contain a secret (a created API
 	// key), which must not be kept in clear.
 	SecretResponse bool
@@ -91,7 +103,42 @@ type Endpoint struct {
 
 	// Source names where the endpoint's facts come from.
 	Source string
+
+	reader *reader // of Rules; nil until a router has it
 }
+
+// Action is what a request asks for where its method and path don't tell. The
+// zero Action is every request's.
+type Action struct {
+	// Place is where the action stands.
+	Place ActionPlace
+
+	// Name is the header or field that names the action; not used for
+	// ActionGraphQL.
+	Name string
+
+	// Value is the action, compared exactly. For ActionGraphQL it is the kind
+	// of operation that is executed, "query", "mutation" or "subscription", or
+	// "mutation" and the name of a top-level field: "mutation refundCreate".
+	Value string
+}
+
+// ActionPlace is a place in the request where its action can stand.
+type ActionPlace uint8
+
+const (
+	// ActionNone: the method and path say it all.
+	ActionNone ActionPlace = iota
+
+	// ActionHeader: a header names the action (X-Amz-Target).
+	ActionHeader
+
+	// ActionField: a query parameter or a form field names it (Action).
+	ActionField
+
+	// ActionGraphQL: the operation in a GraphQL document is the action.
+	ActionGraphQL
+)
 
 // Memory says which results a provider answers a repeated key from.
 type Memory uint8
@@ -138,6 +185,7 @@ func (p Provider) clone() *Provider {
 		e := &p.Endpoints[i]
 		e.OmitFields = slices.Clone(e.OmitFields)
 		e.Rules = slices.Clone(e.Rules)
+		e.reader = nil
 	}
 	return &p
 }

@@ -31,8 +31,13 @@ type Route struct {
 	// Endpoint is the contract the request is under, never nil: the one
 	// whose pattern matches, or the unlisted one: the key in the raw header
 	// Idempotency-Key, nothing remembered, no retention. It must not be
-	// changed.
+	// changed. As long as the route is Undecided it is no more than one of
+	// those that it may be.
 	Endpoint *Endpoint
+
+	// Undecided says that the method and path don't tell which contract the
+	// request is under: [Route.For] does.
+	Undecided bool
 
 	// Listed says that an endpoint of the provider matches. It is false for
 	// safe methods, which are not looked up.
@@ -40,8 +45,10 @@ type Route struct {
 
 	// Effect says that the request may change something. It is false for the
 	// safe methods GET, HEAD, OPTIONS and TRACE (RFC 9110 section 9.2.1) and
-	// for endpoints marked NoEffect.
+	// for endpoints marked NoEffect. It is true of a route that is Undecided.
 	Effect bool
+
+	choices []*Endpoint // while Undecided
 }
 
 // NewRouter validates the providers, each by [Provider.Validate], and that
@@ -72,7 +79,10 @@ func NewRouter(ps []Provider) (*Router, error) {
 func (r *Router) serve(p *Provider) (errs []error) {
 	s := &served{provider: p, mux: http.NewServeMux()}
 	for i := range p.Endpoints {
-		s.mux.Handle(p.Endpoints[i].Pattern, target{&p.Endpoints[i]})
+		p.Endpoints[i].reader = newReader(p.Endpoints[i].Rules)
+	}
+	for _, endpoints := range byPattern(p.Endpoints) {
+		s.mux.Handle(endpoints[0].Pattern, target{endpoints})
 	}
 	if len(p.Hosts) == 0 {
 		if r.rest != nil {
@@ -111,10 +121,37 @@ func (r *Router) Route(method string, u *url.URL) Route {
 	if !rt.Effect {
 		return rt
 	}
-	if e := s.endpoint(method, u); e != nil {
-		rt.Endpoint, rt.Listed, rt.Effect = e, true, !e.NoEffect
+	if es := s.endpoints(method, u); len(es) > 0 {
+		rt.Endpoint, rt.Listed = es[0], true
+		if len(es) == 1 && es[0].Action.Place == ActionNone && es[0].Key.Place != KeyGraphQL {
+			rt.Effect = !es[0].NoEffect
+		} else {
+			rt.Undecided, rt.choices = true, es
+		}
 	}
 	return rt
+}
+
+// byPattern groups endpoints, in their order but for the ones without an action,
+// which come last.
+func byPattern(endpoints []Endpoint) (groups [][]*Endpoint) {
+	at := map[string]int{}
+	for _, withAction := range []bool{true, false} {
+		for i := range endpoints {
+			e := &endpoints[i]
+			if (e.Action.Place != ActionNone) != withAction {
+				continue
+			}
+			n, known := at[e.Pattern]
+			if !known {
+				n = len(groups)
+				at[e.Pattern] = n
+				groups = append(groups, nil)
+			}
+			groups[n] = append(groups[n], e)
+		}
+	}
+	return groups
 }
 
 func safe(method string) bool {
@@ -148,11 +185,11 @@ func (r *Router) host(u *url.URL) *served {
 // target is the handler under which an endpoint is known to its mux. The mux's
 // own answers (a redirect to a cleaner path, 404, 405) are not targets, so that
 // none of them is taken for a match.
-type target struct{ endpoint *Endpoint }
+type target struct{ endpoints []*Endpoint }
 
 func (target) ServeHTTP(http.ResponseWriter, *http.Request) {}
 
-func (s *served) endpoint(method string, u *url.URL) *Endpoint {
+func (s *served) endpoints(method string, u *url.URL) []*Endpoint {
 	if method == http.MethodConnect || u.Opaque != "" || !plain(u.EscapedPath()) {
 		return nil
 	}
@@ -162,7 +199,7 @@ func (s *served) endpoint(method string, u *url.URL) *Endpoint {
 	}
 	handler, _ := s.mux.Handler(&http.Request{Method: method, URL: &path})
 	if t, ok := handler.(target); ok {
-		return t.endpoint
+		return t.endpoints
 	}
 	return nil
 }
@@ -196,5 +233,7 @@ var unlisted = Endpoint{
 	}),
 	Source: sourceUnlisted,
 }
+
+func init() { unlisted.reader = newReader(unlisted.Rules) }
 
 const sourceUnlisted = "no provider describes this host and path: nothing is known of its answers beyond RFC 9110"

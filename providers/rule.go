@@ -20,10 +20,10 @@ type Rule struct {
 	Header, Value string
 
 	// Field is a dotted path to a string, number or boolean in a JSON body:
-	// "error.code", or "errors[].reason" for any element of an array. Equals
-	// is its text, compared exactly; empty, the field has to be there. A
-	// body that is not JSON, or cut short, or that names the field twice,
-	// has no field.
+	// "error.code", "errors[].reason" for any element of an array, or
+	// "data.*.code" for any member of an object. Equals is its text, compared
+	// exactly; empty, the field has to be there. A body that is not JSON, or
+	// cut short, or that names the field twice, has no field.
 	Field, Equals string
 
 	// On restricts the rule to a first or a later attempt.
@@ -34,7 +34,7 @@ type Rule struct {
 
 	// Pointer is, for AlreadyDone and there required, the path of the field
 	// that names the resource. An answer without it, or with several in an
-	// array, does not match.
+	// array or object, does not match.
 	Pointer string
 
 	// Source names where the fact comes from.
@@ -81,8 +81,9 @@ func (r Rule) statuses() (first, last int) {
 	return r.Status, r.Through
 }
 
-func (r Rule) matches(a *reading) (pointer string, ok bool) {
-	if first, last := r.statuses(); a.Status < first || a.Status > last {
+// matches tells whether all conditions hold. reads are the rule's paths.
+func (r *Rule) matches(a *reading, reads ruleReads) (pointer string, ok bool) {
+	if r.Status != 0 && (a.Status < r.Status || a.Status > max(r.Status, r.Through)) {
 		return "", false
 	}
 	if r.On == FirstAttempt && a.Later || r.On == LaterAttempt && !a.Later {
@@ -91,11 +92,11 @@ func (r Rule) matches(a *reading) (pointer string, ok bool) {
 	if r.Header != "" && !headerSays(a.Header, r.Header, r.Value) {
 		return "", false
 	}
-	if r.Field != "" && !a.fieldSays(r.Field, r.Equals) {
+	if reads.field != none && !a.fieldSays(reads.field, r.Equals) {
 		return "", false
 	}
-	if r.Verdict == AlreadyDone {
-		return a.onlyField(r.Pointer)
+	if reads.pointer != none {
+		return a.onlyField(reads.pointer)
 	}
 	return "", true
 }

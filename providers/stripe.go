@@ -23,7 +23,8 @@ import (
 // works: no guard and no handling time are claimed, and 409 is Retry.
 // Programs that know better set InFlightGuard on those endpoints.
 //
-// Stripe-Should-Retry is obeyed where it is sent.
+// Stripe-Should-Retry is obeyed where it is sent. A request for a token is left
+// alone: it holds a card's number, which must not be journaled, and moves nothing.
 func Stripe() Provider {
 	key := Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 255}
 	v2 := Endpoint{
@@ -33,22 +34,31 @@ func Stripe() Provider {
 		Rules:     stripeV2,
 		Source:    "docs.stripe.com/api-v2-overview [D]; length: stripe-go a1e3932 stripe.go [S]; guard: [?]",
 	}
-	v2post, v2delete := v2, v2
+	v2post, v2delete, v2secret, v2session := v2, v2, v2, v2
 	v2post.Pattern, v2delete.Pattern = "POST /v2/", "DELETE /v2/"
+	v2secret.Pattern, v2secret.SecretResponse = "POST /v2/core/event_destinations", true
+	v2session.Pattern, v2session.SecretResponse = "POST /v2/billing/meter_event_session", true
+	v2session.Source += "; the answer holds a token: stripe-go a1e3932 v2billing_metereventsession.go [S]"
+	v1 := Endpoint{
+		Pattern:       "POST /v1/",
+		Key:           key,
+		Retention:     24 * time.Hour,
+		Remembers:     Everything,
+		InFlightGuard: true,
+		Rules:         stripeV1,
+		Source:        sourceStripeIdempotency,
+	}
 	p := Provider{
 		Name:           "stripe",
 		Hosts:          []string{"api.stripe.com", "files.stripe.com"},
 		AccountHeaders: []string{"Stripe-Account", "Stripe-Context"},
 		ReplayHeader:   "Idempotent-Replayed", ReplayValue: "true",
 		Endpoints: []Endpoint{
+			v1,
 			{
-				Pattern:       "POST /v1/",
-				Key:           key,
-				Retention:     24 * time.Hour,
-				Remembers:     Everything,
-				InFlightGuard: true,
-				Rules:         stripeV1,
-				Source:        sourceStripeIdempotency,
+				Pattern:  "POST /v1/tokens",
+				NoEffect: true,
+				Source:   "docs.stripe.com/api/tokens [D]: the request holds card or bank details; that a token moves nothing is our reading",
 			},
 			{
 				Pattern: "DELETE /v1/",
@@ -57,8 +67,16 @@ func Stripe() Provider {
 			},
 			v2post,
 			v2delete,
+			v2secret,
+			v2session,
 		},
 		Source: sourceStripeIdempotency + "; hosts and account headers: stripe-go a1e3932 stripe.go [S]",
+	}
+	for _, path := range []string{"ephemeral_keys", "webhook_endpoints", "terminal/connection_tokens"} {
+		secret := v1
+		secret.Pattern, secret.SecretResponse = "POST /v1/"+path, true
+		secret.Source += "; the answer holds a secret: stripe-go a1e3932 [S]"
+		p.Endpoints = append(p.Endpoints, secret)
 	}
 	return *p.clone()
 }

@@ -1,12 +1,17 @@
 package providers_test
 
 import (
+	"bytes"
+	"encoding/base32"
 	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
+	"time"
 
+	"github.com/dunglas/httpsfv"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -38,7 +43,7 @@ func TestQuotedKeysFollowTheStructuredFieldVectors(t *testing.T) {
 				continue
 			}
 			t.Run(file+"/"+tc.Name, func(t *testing.T) {
-				got, _, err := key.Carried(http.Header{"Idempotency-Key": tc.Raw})
+				got, _, err := key.Carried(providers.Message{Header: http.Header{"Idempotency-Key": tc.Raw}})
 				var want string
 				isString := false
 				if !tc.MustFail {
@@ -58,12 +63,90 @@ func TestQuotedKeysFollowTheStructuredFieldVectors(t *testing.T) {
 						canonical = tc.Canonical
 					}
 					h := http.Header{}
-					require.NoError(t, key.Set(h, got))
+					require.NoError(t, key.Set(&providers.Message{Header: h}, got, time.Time{}))
 					assert.Equal(t, canonical, h["Idempotency-Key"])
 				}
 			})
 		}
 	}
+}
+
+// The codec below the keys reads and writes items of every type, several lines as
+// one, and not only what can be a key.
+func TestTheCodecReadsAndWritesEveryItemOfTheStructuredFieldVectors(t *testing.T) {
+	if _, err := os.Stat(vectors); err != nil {
+		t.Skip("the structured field vectors are not here: ", vectors)
+	}
+	files, err := filepath.Glob(filepath.Join(vectors, "*.json"))
+	require.NoError(t, err)
+	read := 0
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var cases []struct {
+			Name       string   `json:"name"`
+			Raw        []string `json:"raw"`
+			HeaderType string   `json:"header_type"`
+			Expected   []any    `json:"expected"`
+			MustFail   bool     `json:"must_fail"`
+			CanFail    bool     `json:"can_fail"`
+			Canonical  []string `json:"canonical"`
+		}
+		decoder := json.NewDecoder(bytes.NewReader(content))
+		decoder.UseNumber()
+		require.NoError(t, decoder.Decode(&cases))
+		for _, tc := range cases {
+			if tc.HeaderType != "item" {
+				continue
+			}
+			t.Run(filepath.Base(file)+"/"+tc.Name, func(t *testing.T) {
+				item, err := httpsfv.UnmarshalItem(tc.Raw)
+				if tc.MustFail {
+					require.Error(t, err)
+					return
+				}
+				if tc.CanFail && err != nil {
+					return
+				}
+				require.NoError(t, err)
+				read++
+				assert.Equal(t, tc.Expected[0], asInVectors(item.Value))
+				params := []any{}
+				for _, name := range item.Params.Names() {
+					value, _ := item.Params.Get(name)
+					params = append(params, []any{name, asInVectors(value)})
+				}
+				assert.Equal(t, tc.Expected[1], params)
+
+				canonical := tc.Raw
+				if tc.Canonical != nil {
+					canonical = tc.Canonical
+				}
+				text, err := httpsfv.Marshal(item)
+				require.NoError(t, err)
+				assert.Equal(t, canonical, []string{text})
+			})
+		}
+	}
+	assert.Positive(t, read)
+}
+
+// asInVectors is a bare item as the vectors' JSON has it.
+func asInVectors(value any) any {
+	tagged := func(kind string, value any) any { return map[string]any{"__type": kind, "value": value} }
+	switch v := value.(type) {
+	case int64:
+		return json.Number(strconv.FormatInt(v, 10))
+	case float64:
+		return json.Number(strconv.FormatFloat(v, 'f', -1, 64))
+	case httpsfv.Token:
+		return tagged("token", string(v))
+	case []byte:
+		return tagged("binary", base32.StdEncoding.EncodeToString(v))
+	case time.Time:
+		return tagged("date", json.Number(strconv.FormatInt(v.Unix(), 10)))
+	}
+	return value
 }
 
 func TestStringsOfTheStructuredFieldVectorsKeepTheirSpaces(t *testing.T) {
@@ -86,7 +169,7 @@ func TestStringsOfTheStructuredFieldVectorsKeepTheirSpaces(t *testing.T) {
 	require.NoError(t, json.Unmarshal(content, &cases))
 	read := 0
 	for _, tc := range cases {
-		got, _, err := key.Carried(http.Header{"Idempotency-Key": tc.Raw})
+		got, _, err := key.Carried(providers.Message{Header: http.Header{"Idempotency-Key": tc.Raw}})
 		if tc.MustFail {
 			assert.Error(t, err, tc.Name)
 			continue

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -53,10 +54,18 @@ func (p Provider) Validate() error {
 	v.check(len(p.Endpoints) == 0, "Endpoints", "there are none")
 
 	mux := http.NewServeMux()
+	patterns := map[string][]Action{}
 	for i, e := range p.Endpoints {
 		at := fmt.Sprintf("Endpoints[%d].", i)
-		if err := register(mux, e.Pattern); err != nil {
-			v.report(at+"Pattern", "%v", err)
+		known := patterns[e.Pattern]
+		patterns[e.Pattern] = append(known, e.Action)
+		switch {
+		case len(known) == 0:
+			if err := register(mux, e.Pattern); err != nil {
+				v.report(at+"Pattern", "%v", err)
+			}
+		case slices.Contains(known, e.Action):
+			v.report(at+"Pattern", "%q is there twice with the same action", e.Pattern)
 		}
 		v.endpoint(at, e)
 	}
@@ -79,7 +88,8 @@ func (v *validation) check(wrong bool, field, format string, args ...any) {
 }
 
 func (v *validation) endpoint(at string, e Endpoint) {
-	v.key(at+"Key.", e.Key)
+	v.key(at+"Key.", e)
+	v.action(at+"Action.", e.Action)
 	keyed := e.Key.Place != KeyNone
 	v.check(e.NoEffect && keyed, at+"NoEffect", "an endpoint without effect takes no key")
 	v.check(e.NoEffect && len(e.Rules) > 0, at+"NoEffect", "nobody reads the answers of an endpoint without effect by rules")
@@ -90,37 +100,125 @@ func (v *validation) endpoint(at string, e Endpoint) {
 	v.check(e.Remembers != Nothing && !keyed, at+"Remembers", "the endpoint takes no key to remember results under")
 	v.check(e.InFlightGuard && !keyed, at+"InFlightGuard", "the endpoint takes no key to know a second request by")
 	v.check(e.HandlingTime < 0, at+"HandlingTime", "it is negative")
+	v.check(e.HandlingTime > 0 && !keyed, at+"HandlingTime", "the endpoint takes no key to send a second request under")
+	v.check(e.FetchPointer && !slices.ContainsFunc(e.Rules, func(r Rule) bool { return r.Verdict == AlreadyDone }), at+"FetchPointer", "no rule is AlreadyDone and names what to fetch")
+	v.check(tooManyPaths(e.Rules), at+"Rules", "they ask for more than %d fields", maxPaths)
 	for i, path := range e.OmitFields {
-		v.check(!fieldPath(path), fmt.Sprintf("%sOmitFields[%d]", at, i), "%q is not a dotted path", path)
+		v.check(!fieldPath(path) || strings.Contains(path, "*"), fmt.Sprintf("%sOmitFields[%d]", at, i), "%q is not a dotted path", path)
 	}
 	for i, r := range e.Rules {
 		field := fmt.Sprintf("%sRules[%d]", at, i)
 		v.rule(field+".", r)
-		for j, earlier := range e.Rules[:i] {
-			if earlier.covers(r) {
-				v.report(field, "it can never match: Rules[%d] comes first and matches all that it does", j)
-				break
-			}
+		v.check(v.contradictsReplay(r), field, "it can never match: an answer with the replay mark is read as one to a later attempt")
+		if j := covering(e.Rules[:i], r); j >= 0 {
+			v.report(field, "it can never match: Rules[%d] comes first and, alone or with those before it, matches all that it does", j)
 		}
 	}
 }
 
-func (v *validation) key(at string, k Key) {
+func (v *validation) contradictsReplay(r Rule) bool {
+	p := v.provider
+	return r.On == FirstAttempt && r.Header != "" && strings.EqualFold(r.Header, p.ReplayHeader) &&
+		(p.ReplayValue == "" || strings.EqualFold(r.Value, p.ReplayValue))
+}
+
+// covering returns the number of the earlier rule by which all answers that r
+// matches are matched, or -1.
+func covering(earlier []Rule, r Rule) int {
+	if r.On != AnyAttempt {
+		return slices.IndexFunc(earlier, func(e Rule) bool { return e.covers(r) })
+	}
+	first, later := r, r
+	first.On, later.On = FirstAttempt, LaterAttempt
+	f, l := covering(earlier, first), covering(earlier, later)
+	if f < 0 || l < 0 {
+		return -1
+	}
+	return max(f, l)
+}
+
+func (v *validation) key(at string, e Endpoint) {
+	k := e.Key
 	v.check(!k.Place.valid(), at+"Place", "%v is not one of the constants", k.Place)
 	if k.Place == KeyNone {
 		v.check(k != Key{}, at+"Place", "a key that goes nowhere has no other facts")
 		return
 	}
-	v.check(!token(k.Name), at+"Name", "%q is not a header name", k.Name)
+	switch k.Place {
+	case KeyQuery, KeyFormField:
+		v.check(k.Name == "", at+"Name", "it is empty")
+	case KeyJSONField:
+		v.check(!fieldPath(k.Name) || strings.ContainsAny(k.Name, "[*"), at+"Name", "%q is not a dotted path of names", k.Name)
+	case KeyGraphQL:
+		v.check(!gqlPath(k.Name), at+"Name", "%q names no argument: write \"argument\", \"@directive.argument\" or \"argument.field\"", k.Name)
+		v.check(e.Action.Place != ActionNone && e.Action.Place != ActionGraphQL, at+"Place", "the requests are told apart by another thing than their GraphQL operation")
+		method, _, has := strings.Cut(e.Pattern, " ")
+		v.check(has && method != http.MethodPost, at+"Place", "a GraphQL document travels in a POST, not in a %s", method)
+	default:
+		v.check(!token(k.Name), at+"Name", "%q is not a header name", k.Name)
+	}
+	inHeader := k.Place == KeyRawHeader || k.Place == KeyQuotedHeader
+	v.check(k.FirstSent != "" && !token(k.FirstSent), at+"FirstSent", "%q is not a header name", k.FirstSent)
+	v.check(k.FirstSent != "" && !inHeader, at+"FirstSent", "it travels with a key in a header only")
+	v.check(k.FirstSent != "" && strings.EqualFold(k.FirstSent, k.Name), at+"FirstSent", "it is the header that carries the key")
 	v.check(k.MinLength < 0, at+"MinLength", "it is negative")
 	v.check(k.MaxLength < 0, at+"MaxLength", "it is negative")
 	v.check(k.MaxLength > 0 && k.MaxLength < k.MinLength, at+"MaxLength", "it is less than MinLength")
+	v.check(k.MaxLength > 0 && k.MaxLength < len(ourKey), at+"MaxLength", "a UUID, which operations without a key of their own get, has %d characters: describe an endpoint that takes none as one without a key", len(ourKey))
+	v.check(k.MinLength > len(ourKey), at+"MinLength", "a UUID, which operations without a key of their own get, has %d characters only", len(ourKey))
 	for i := range len(k.Alphabet) {
 		if c := k.Alphabet[i]; c < ' ' || c > '~' {
-			v.report(at+"Alphabet", "a header can't carry every character of it as it is")
+			v.report(at+"Alphabet", "a key can't have every character of it: it is ASCII without control characters")
 			break
 		}
 	}
+	if k.Alphabet != "" && strings.Trim(ourKey, k.Alphabet) != "" {
+		v.report(at+"Alphabet", "it lacks characters of a UUID in lower case, which operations without a key of their own get: 0-9, a-f and -")
+	}
+}
+
+// ourKey has every character of the keys that are made here.
+const ourKey = "01234567-89ab-4cde-8f01-23456789abcd"
+
+func (v *validation) action(at string, a Action) {
+	switch a.Place {
+	case ActionNone:
+		v.check(a != Action{}, at+"Place", "an action that stands nowhere has no other facts")
+		return
+	case ActionHeader:
+		v.check(!token(a.Name), at+"Name", "%q is not a header name", a.Name)
+		v.check(a.Value == "", at+"Value", "it is empty")
+	case ActionField:
+		v.check(a.Name == "", at+"Name", "it is empty")
+		v.check(a.Value == "", at+"Value", "it is empty")
+	case ActionGraphQL:
+		v.check(a.Name != "", at+"Name", "a GraphQL operation stands in the document")
+		kind, field, named := strings.Cut(a.Value, " ")
+		v.check(kind != "query" && kind != "mutation" && kind != "subscription" || named && !gqlPath(field) || strings.ContainsAny(field, ".@"),
+			at+"Value", "%q is neither query, mutation or subscription nor one of them and the name of a field", a.Value)
+	default:
+		v.report(at+"Place", "%d is not one of the constants", a.Place)
+	}
+}
+
+// gqlPath tells whether s is a path of names, behind a directive if it has one.
+func gqlPath(s string) bool {
+	rest, directive := strings.CutPrefix(s, "@")
+	for name := range strings.SplitSeq(rest, ".") {
+		if name == "" || isDigit(name[0]) || strings.ContainsFunc(name, func(r rune) bool { return r > '~' || !isNamePart(byte(r)) }) {
+			return false
+		}
+	}
+	return !directive || strings.Contains(rest, ".")
+}
+
+func tooManyPaths(rules []Rule) bool {
+	paths := map[string]bool{}
+	for _, r := range rules {
+		paths[r.Field], paths[r.Pointer] = true, true
+	}
+	delete(paths, "")
+	return len(paths) > maxPaths
 }
 
 func (v *validation) rule(at string, r Rule) {
@@ -173,7 +271,7 @@ func token(s string) bool {
 // fieldPath tells whether s is a dotted path without empty steps.
 func fieldPath(s string) bool {
 	for step := range strings.SplitSeq(s, ".") {
-		if step = strings.TrimSuffix(step, "[]"); step == "" || strings.ContainsAny(step, "[] ") {
+		if step = strings.TrimSuffix(step, "[]"); step == "" || strings.ContainsAny(step, "[] ") || step != "*" && strings.Contains(step, "*") {
 			return false
 		}
 	}

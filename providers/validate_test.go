@@ -2,6 +2,7 @@ package providers_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -38,6 +39,14 @@ func TestValidateFindsContradictions(t *testing.T) {
 	rules := func(rs ...providers.Rule) func(*providers.Provider) {
 		return func(p *providers.Provider) { endpoint(p).Rules = rs }
 	}
+	place := func(at providers.KeyPlace, name string) func(*providers.Provider) {
+		return func(p *providers.Provider) { endpoint(p).Key = providers.Key{Place: at, Name: name} }
+	}
+	action := func(at providers.ActionPlace, name, value string) func(*providers.Provider) {
+		return func(p *providers.Provider) {
+			endpoint(p).Action = providers.Action{Place: at, Name: name, Value: value}
+		}
+	}
 	for _, tc := range []struct {
 		name   string
 		change func(p *providers.Provider)
@@ -63,6 +72,18 @@ func TestValidateFindsContradictions(t *testing.T) {
 		{"a pattern with a host and no method", func(p *providers.Provider) { endpoint(p).Pattern = "ledger.example.com/v1/" }, "Endpoints[0].Pattern"},
 		{"an empty pattern", func(p *providers.Provider) { endpoint(p).Pattern = "" }, "Endpoints[0].Pattern"},
 		{"a pattern that does not parse", func(p *providers.Provider) { endpoint(p).Pattern = "POST /v1/{id" }, "Endpoints[0].Pattern"},
+		{"a pattern twice with one action", func(p *providers.Provider) {
+			endpoint(p).Action = providers.Action{Place: providers.ActionHeader, Name: "X-Action", Value: "Pay"}
+			p.Endpoints = append(p.Endpoints, p.Endpoints[0])
+		}, "Endpoints[1].Pattern"},
+		{"an action that stands nowhere", func(p *providers.Provider) { endpoint(p).Action.Value = "Pay" }, "Endpoints[0].Action.Place"},
+		{"an action at a place that is none", func(p *providers.Provider) { endpoint(p).Action.Place = 99 }, "Endpoints[0].Action.Place"},
+		{"an action in no header", action(providers.ActionHeader, "", "Pay"), "Endpoints[0].Action.Name"},
+		{"an action in no field", action(providers.ActionField, "", "Pay"), "Endpoints[0].Action.Name"},
+		{"an action without a value", action(providers.ActionField, "Action", ""), "Endpoints[0].Action.Value"},
+		{"a GraphQL operation in a field", action(providers.ActionGraphQL, "query", "mutation"), "Endpoints[0].Action.Name"},
+		{"a GraphQL operation that is none", action(providers.ActionGraphQL, "", "refundCreate"), "Endpoints[0].Action.Value"},
+		{"a GraphQL operation of several fields", action(providers.ActionGraphQL, "", "mutation a b"), "Endpoints[0].Action.Value"},
 		{"a pattern twice", func(p *providers.Provider) { p.Endpoints = append(p.Endpoints, p.Endpoints[0]) }, "Endpoints[1].Pattern"},
 		{"patterns of which neither is more specific", func(p *providers.Provider) {
 			p.Endpoints = append(p.Endpoints, providers.Endpoint{Pattern: "/v1/files/{id}"})
@@ -72,6 +93,53 @@ func TestValidateFindsContradictions(t *testing.T) {
 		}, "Endpoints[0].Key.Place"},
 		{"a place that is none", func(p *providers.Provider) { endpoint(p).Key.Place = 99 }, "Endpoints[0].Key.Place"},
 		{"a key without a header", func(p *providers.Provider) { endpoint(p).Key.Name = "" }, "Endpoints[0].Key.Name"},
+		{"a query parameter without a name", place(providers.KeyQuery, ""), "Endpoints[0].Key.Name"},
+		{"a form field without a name", place(providers.KeyFormField, ""), "Endpoints[0].Key.Name"},
+		{"a JSON path with an empty step", place(providers.KeyJSONField, "a..b"), "Endpoints[0].Key.Name"},
+		{"a JSON path into an array", place(providers.KeyJSONField, "a[].b"), "Endpoints[0].Key.Name"},
+		{"a JSON path into any member", place(providers.KeyJSONField, "*.b"), "Endpoints[0].Key.Name"},
+		{"a directive without an argument", place(providers.KeyGraphQL, "@idempotent"), "Endpoints[0].Key.Name"},
+		{"a GraphQL argument that is no name", place(providers.KeyGraphQL, "request-key"), "Endpoints[0].Key.Name"},
+		{"a GraphQL document in a PUT", func(p *providers.Provider) {
+			place(providers.KeyGraphQL, "key")(p)
+			endpoint(p).Pattern = "PUT /graphql"
+		}, "Endpoints[0].Key.Place"},
+		{"a GraphQL key told apart by a header", func(p *providers.Provider) {
+			action(providers.ActionHeader, "X-Action", "Pay")(p)
+			place(providers.KeyGraphQL, "key")(p)
+		}, "Endpoints[0].Key.Place"},
+		{"the time of the first attempt in no header", func(p *providers.Provider) { endpoint(p).Key.FirstSent = "First sent" }, "Endpoints[0].Key.FirstSent"},
+		{"the time of the first attempt with a key in the body", func(p *providers.Provider) {
+			place(providers.KeyJSONField, "key")(p)
+			endpoint(p).Key.FirstSent = "First-Sent"
+		}, "Endpoints[0].Key.FirstSent"},
+		{"the time of the first attempt where the key is", func(p *providers.Provider) { endpoint(p).Key.FirstSent = "x-idempotency-key" }, "Endpoints[0].Key.FirstSent"},
+		{"no room for a UUID", func(p *providers.Provider) { endpoint(p).Key.MinLength, endpoint(p).Key.MaxLength = 0, 35 }, "Endpoints[0].Key.MaxLength"},
+		{"more than a UUID", func(p *providers.Provider) { endpoint(p).Key.MinLength, endpoint(p).Key.MaxLength = 37, 0 }, "Endpoints[0].Key.MinLength"},
+		{"an alphabet without hyphens", func(p *providers.Provider) { endpoint(p).Key.Alphabet = "0123456789abcdef" }, "Endpoints[0].Key.Alphabet"},
+		{"an alphabet in capitals", func(p *providers.Provider) { endpoint(p).Key.Alphabet = "0123456789ABCDEF-" }, "Endpoints[0].Key.Alphabet"},
+		{"a handling time without a key", func(p *providers.Provider) {
+			p.Endpoints[0] = providers.Endpoint{Pattern: "/", HandlingTime: time.Minute}
+		}, "Endpoints[0].HandlingTime"},
+		{"a pointer to fetch that no rule names", func(p *providers.Provider) {
+			endpoint(p).FetchPointer, endpoint(p).Rules = true, nil
+		}, "Endpoints[0].FetchPointer"},
+		{"more fields than are looked for", func(p *providers.Provider) {
+			endpoint(p).Rules = nil
+			for i := range 65 {
+				endpoint(p).Rules = append(endpoint(p).Rules, providers.Rule{Status: 400, Field: fmt.Sprintf("f%d", i), Verdict: providers.Final})
+			}
+		}, "Endpoints[0].Rules"},
+		{"a replay on a first attempt", func(p *providers.Provider) {
+			p.ReplayHeader, p.ReplayValue = "Replayed", "true"
+			endpoint(p).Rules = []providers.Rule{{Header: "replayed", Value: "TRUE", On: providers.FirstAttempt, Verdict: providers.Final}}
+		}, "Endpoints[0].Rules[0]"},
+		{"a rule behind one for each occasion", rules(
+			providers.Rule{Status: 409, On: providers.FirstAttempt, Verdict: providers.Misuse},
+			providers.Rule{Status: 400, Through: 499, On: providers.LaterAttempt, Verdict: providers.InFlight},
+			providers.Rule{Status: 409, Verdict: providers.Final},
+		), "Endpoints[0].Rules[2]"},
+		{"a path with half a star", rules(providers.Rule{Field: "a*.b", Verdict: providers.Final}), "Endpoints[0].Rules[0].Field"},
 		{"a key's length below its least", func(p *providers.Provider) { endpoint(p).Key.MaxLength = 35 }, "Endpoints[0].Key.MaxLength"},
 		{"a negative least length", func(p *providers.Provider) { endpoint(p).Key.MinLength = -1 }, "Endpoints[0].Key.MinLength"},
 		{"a negative greatest length", func(p *providers.Provider) { endpoint(p).Key.MinLength, endpoint(p).Key.MaxLength = 0, -1 }, "Endpoints[0].Key.MaxLength"},

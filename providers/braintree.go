@@ -1,0 +1,117 @@
+package providers
+
+import (
+	"slices"
+	"time"
+)
+
+// Braintree describes Braintree's GraphQL API, production and sandbox. The classic
+// gateway and its server SDKs have no key and are not described.
+//
+// The key is apiRequestKey, a field of the argument input: as a literal in the
+// document, or in the variable that stands for input, where it is added if it is
+// missing. It is described for the mutations whose input type is documented to
+// have it: authorizeCreditCard, captureTransaction, chargePaymentMethod,
+// partialCaptureTransaction, refundCreditCard, refundTransaction and reverseRefund.
+// Every other mutation takes no key here and is not sent again once it may have
+// run. A document has one of them only; several in one document are one request
+// without a key. Copies of Braintree's guide differ on whether the feature is there
+// for every merchant yet: ask before you rest on it. It excludes the gateway's own
+// checking for duplicate transactions.
+//
+// A key is kept for 30 days. Duplicates don't reach the payment networks: a repeat
+// gets the transaction in its current status, and after INTERNAL, which leaves the
+// outcome open, a repeat is what Braintree advises. What keys are scoped to is not
+// published, so that an operation whose credential has changed is not sent again.
+// clientMutationId only correlates, and may differ from try to try.
+//
+// An answer's status is 200 whatever became of the request; its errors are in the
+// body. VALIDATION is ambiguous: the input is invalid, or the first request with
+// the key is still being worked on, or it had another input. So it is never read as
+// InFlight or Misuse. On a first attempt it is the operation's answer; on a later
+// one the request is repeated, which ends with the transaction if there is one.
+// Where an answer has data and errors the data counts, if the transaction's, the
+// refund's or the capture's id was asked for: ask for it. A 200 that is not
+// Braintree's (a proxy's page) is Indeterminate.
+func Braintree() Provider {
+	const path = "POST /graphql"
+	p := Provider{
+		Name:  "braintree",
+		Hosts: []string{"payments.braintree-api.com", "payments.sandbox.braintree-api.com"},
+		Endpoints: []Endpoint{
+			{
+				Pattern:  path,
+				Action:   Action{Place: ActionGraphQL, Value: "query"},
+				NoEffect: true,
+				Source:   "GraphQL specification of October 2021, section 2.3 [D]: a query is a read-only fetch",
+			},
+			{
+				Pattern:  path,
+				Action:   Action{Place: ActionGraphQL, Value: "mutation createClientToken"},
+				NoEffect: true,
+				Source:   "braintree/graphql-api 2252d47 schema.graphql [D]: an authorization for a client; the answer is a secret",
+			},
+			{
+				Pattern: path,
+				Rules:   slices.Concat(braintreeFailures, braintreeAnswers),
+				Source:  sourceBraintree + ": no apiRequestKey is documented",
+			},
+		},
+		CredentialScoped: true,
+		Source:           sourceBraintree + "; hosts: developer.paypal.com/braintree/graphql/guides/making_api_calls [D]; scope of keys: [?]",
+	}
+	for _, mutation := range []struct{ name, input string }{
+		{"authorizeCreditCard", "authorize-credit-card-input"},
+		{"captureTransaction", "capture-transaction-input"},
+		{"chargePaymentMethod", "charge-payment-method-input"},
+		{"partialCaptureTransaction", "partial-capture-transaction-input"},
+		{"refundCreditCard", "refund-credit-card-input"},
+		{"refundTransaction", "refund-transaction-input"},
+		{"reverseRefund", "reverse-refund-input"},
+	} {
+		p.Endpoints = append(p.Endpoints, Endpoint{
+			Pattern:       path,
+			Action:        Action{Place: ActionGraphQL, Value: "mutation " + mutation.name},
+			Key:           Key{Place: KeyGraphQL, Name: "input.apiRequestKey"},
+			OmitFields:    []string{"variables.input.clientMutationId"},
+			Retention:     30 * 24 * time.Hour,
+			Remembers:     SuccessesCleanFailures,
+			InFlightGuard: true,
+			Rules:         slices.Concat(braintreeFailures, braintreeRepeat, braintreeAnswers),
+			Source:        sourceBraintree + "; developer.paypal.com/braintree/graphql/reference/types/" + mutation.input + " [D]",
+		})
+	}
+	return *p.clone()
+}
+
+const (
+	sourceBraintree       = "developer.paypal.com/braintree/graphql/integration_guides/idempotency [D]"
+	sourceBraintreeInput  = "developer.paypal.com/braintree/graphql/reference/types/charge-payment-method-input [D]"
+	sourceBraintreeAnswer = "developer.paypal.com/braintree/graphql/guides/making_api_calls [D]"
+	braintreeErrorClass   = "errors[].extensions.errorClass"
+)
+
+var (
+	braintreeFailures = slices.Concat(refused, []Rule{
+		{Status: 200, Field: "data.*.*.id", Verdict: Final, Source: sourceBraintreeAnswer + ": what was asked for is in data, also where errors stand beside it"},
+		{Status: 200, Field: braintreeErrorClass, Equals: "AUTHENTICATION", Verdict: Rejected, Source: sourceBraintreeInput + ": nothing was created, and a repeat is a new request"},
+	})
+
+	// braintreeRepeat reads what a repeat with the same key may change.
+	braintreeRepeat = []Rule{
+		{Status: 200, Field: braintreeErrorClass, Equals: "VALIDATION", On: LaterAttempt, Verdict: Retry, Source: sourceBraintree + ": in progress, or another input, or an invalid one"},
+		{Status: 200, Field: braintreeErrorClass, Equals: "RESOURCE_LIMIT", Verdict: Retry, Source: sourceBraintreeInput + ": where nothing was created, a repeat is a new request"},
+	}
+
+	braintreeAnswers = []Rule{
+		{Status: 200, Field: braintreeErrorClass, Equals: "INTERNAL", Verdict: Retry, Source: sourceBraintreeInput + ": the ultimate state is uncertain; the key is for a repeat after it"},
+		{Status: 200, Field: braintreeErrorClass, Equals: "SERVICE_AVAILABILITY", Verdict: Retry, Source: sourceBraintree + " does not say what it proves"},
+		{Status: 200, Field: braintreeErrorClass, Equals: "VALIDATION", On: FirstAttempt, Verdict: Final, Source: sourceBraintreeInput},
+		{Status: 200, Field: braintreeErrorClass, Equals: "AUTHORIZATION", On: FirstAttempt, Verdict: Final, Source: sourceBraintreeInput + ": if nothing was created; a field that may not be read is one too"},
+		{Status: 200, Field: braintreeErrorClass, Equals: "NOT_FOUND", On: FirstAttempt, Verdict: Final, Source: sourceBraintreeInput + ": if nothing was created"},
+		{Status: 200, Field: braintreeErrorClass, Equals: "NOT_IMPLEMENTED", On: FirstAttempt, Verdict: Final, Source: sourceBraintreeInput + ": if nothing was created"},
+		{Status: 200, Field: "errors[].message", Verdict: Indeterminate, Source: sourceBraintreeAnswer + ": an error, of which nothing else is known"},
+		{Status: 200, Field: "extensions.requestId", Verdict: Final, Source: sourceBraintreeAnswer + ": every answer has one"},
+		{Status: 200, Through: 299, Verdict: Indeterminate, Source: sourceBraintreeAnswer + ": not an answer of this API"},
+	}
+)

@@ -1,0 +1,56 @@
+package providers_test
+
+import "github.com/onceward/onceward/providers"
+
+func checkoutContract() contract {
+	const (
+		pay     = "POST https://api.checkout.com/payments"
+		keyless = "POST https://api.checkout.com/instruments"
+		failure = `{"request_id":"r1","error_type":"request_invalid","error_codes":["amount_invalid"]}`
+	)
+	return contract{
+		adapter: providers.Checkout(),
+		terms: []terms{
+			{
+				requests: []string{
+					pay,
+					"POST https://api.sandbox.checkout.com/payment-contexts",
+					"POST https://1234abcd.api.checkout.com/payments/P1/authorizations",
+					"POST https://1234abcd.api.sandbox.checkout.com/payments/P1/cancellations",
+					"POST https://api.checkout.com/payments/P1/captures",
+					"POST https://api.checkout.com/payments/P1/refunds",
+					"POST https://api.checkout.com/payments/P1/voids",
+					"POST https://transfers.checkout.com/transfers",
+				},
+				key: "raw header Cko-Idempotency-Key", refuses: []string{`"` + conformanceKey + `"`},
+				retention: day, remembers: successes, guard: true,
+			},
+			{requests: []string{
+				keyless,
+				"PUT https://api.checkout.com/workflows/W1",
+				"POST https://files.checkout.com/files",
+				"POST https://balances.sandbox.checkout.com/balances",
+			}},
+		},
+		noEffect: []string{
+			"POST https://access.checkout.com/connect/token",
+			"POST https://1234abcd.access.sandbox.checkout.com/connect/token",
+			"POST https://api.checkout.com/tokens",
+		},
+		sent: []sent{{
+			pay + "\nContent-Type: application/json\n\n{\"amount\":100}",
+			"POST /payments HTTP/1.1\nHost: api.checkout.com\nContent-Length: 14\nCko-Idempotency-Key: " + conformanceKey + "\nContent-Type: application/json\n\n{\"amount\":100}",
+		}},
+		answers: []answers{
+			{pay, answered(refusalRows(failure), 429, retry, inFlight)},
+			{pay, []row{
+				{"a decline, which is remembered", 201, "", `{"approved":false,"status":"Declined"}`, final, final},
+				{"in flight", 409, "", "", indeterminate, inFlight},
+				{"a rate limit or, as it was before, in flight", 429, "", "", retry, inFlight},
+				{"422 may be another payload or any error", 422, "", `{}`, indeterminate, indeterminate},
+			}},
+			{keyless, refusalRows(failure)},
+			{keyless, []row{{"a conflict", 409, "", failure, indeterminate, indeterminate}}},
+		},
+	}
+}

@@ -1,0 +1,65 @@
+package providers_test
+
+import "github.com/onceward/onceward/providers"
+
+func modernTreasuryContract() contract {
+	const (
+		order  = "POST https://app.moderntreasury.com/api/payment_orders"
+		update = "PATCH https://app.moderntreasury.com/api/payment_orders/42"
+
+		invalid = `{"errors":{"code":"parameter_invalid","message":"Amount is invalid","parameter":"amount"}}`
+	)
+	quoted := []string{`"` + conformanceKey + `"`}
+	return contract{
+		adapter: providers.ModernTreasury(),
+		terms: []terms{
+			{
+				requests: []string{order, "POST https://app.moderntreasury.com/api/counterparties"},
+				key:      "raw header Idempotency-Key", refuses: quoted,
+				retention: day, remembers: successes, guard: true,
+			},
+			{
+				requests: []string{
+					"POST https://app.moderntreasury.com/api/account_collection_flows",
+					"POST https://app.moderntreasury.com/api/payment_flows",
+				},
+				key: "raw header Idempotency-Key", refuses: quoted,
+				retention: day, remembers: successes, guard: true, secret: true,
+			},
+			{requests: []string{
+				update,
+				"PUT https://app.moderntreasury.com/api/invoices/1/payment_orders/2",
+				"DELETE https://app.moderntreasury.com/api/counterparties/1",
+			}},
+		},
+		sent: []sent{
+			{
+				order + "\nContent-Type: application/json\n\n{\"amount\":1000}",
+				"POST /api/payment_orders HTTP/1.1\nHost: app.moderntreasury.com\nContent-Length: 15\nContent-Type: application/json\nIdempotency-Key: " + conformanceKey + "\n\n{\"amount\":1000}",
+			},
+			{
+				update + "\n\n{}",
+				"PATCH /api/payment_orders/42 HTTP/1.1\nHost: app.moderntreasury.com\nContent-Length: 2\n\n{}",
+			},
+		},
+		answers: []answers{
+			{order, refusedRows},
+			{order, passingRows},
+			{order, badInput},
+			{order, []row{
+				{"a payment order", 201, "", `{"id":"1"}`, final, final},
+				{"in flight, or a conflict of another kind", 409, "", "", retry, inFlight},
+				{"a conflict with a code", 409, "", `{"errors":{"code":"conflict"}}`, retry, inFlight},
+				{"a refusal", 422, "", invalid, final, indeterminate},
+				{"a refusal that is not Modern Treasury's", 422, "Content-Type: text/html", html, indeterminate, indeterminate},
+				{"500, of which nothing is kept", 500, "", "", retry, retry},
+			}},
+			{update, refusedRows},
+			{update, passingRows},
+			{update, []row{
+				{"a refusal", 422, "", invalid, final, indeterminate},
+				{"409", 409, "", "", indeterminate, indeterminate},
+			}},
+		},
+	}
+}

@@ -1,0 +1,73 @@
+package providers
+
+import (
+	"slices"
+	"time"
+)
+
+// Dwolla describes Dwolla's API, live and sandbox.
+//
+// Every POST takes a key in the header Idempotency-Key, kept for 24 hours. The
+// record is for the key and the exactly equal body: several POSTs with both are
+// promised not to create several resources, and a repeat gets 201 with the
+// original. A changed body under the same key is not promised an error and may
+// create a second resource, so that the bytes of an operation never change
+// between its attempts: they are frozen with its first.
+//
+// 409 answers a second request under a key that is being worked on. An incident
+// of February 2025 shows that a 500 can leave the key locked: 409 then stays
+// until the 24 hours have passed, and the operation becomes unknown. A new key
+// before the transfer has been looked for would be a second operation.
+//
+// The length of keys and what they are scoped to are not published. They outlive
+// access tokens, which expire within the hour, so that a new token of the same
+// account is not taken to end their memory.
+func Dwolla() Provider {
+	keyed := Endpoint{
+		Pattern:       "POST /",
+		Key:           Key{Place: KeyRawHeader, Name: "Idempotency-Key"},
+		Retention:     24 * time.Hour,
+		Remembers:     SuccessesCleanFailures,
+		InFlightGuard: true,
+		Rules: slices.Concat(
+			[]Rule{
+				{Status: 409, On: LaterAttempt, Verdict: InFlight, Source: sourceDwolla + ": the original request is still being processed; status.dwolla.com/incidents/bkl5393wxlhf [D]: or failed, and the key is locked"},
+				{Status: 409, On: FirstAttempt, Verdict: Retry, Source: sourceDwolla + ": proves an earlier request only where one was sent; no code in the body is documented"},
+			},
+			refusals("code", sourceDwollaErrors),
+		),
+		Source: sourceDwolla + ": POSTs with the same key and the same body don't create several resources",
+	}
+	p := Provider{
+		Name:  "dwolla",
+		Hosts: []string{"api.dwolla.com", "api-sandbox.dwolla.com"},
+		Endpoints: []Endpoint{
+			keyed,
+			{
+				Pattern:  "POST /token",
+				NoEffect: true,
+				Source:   "developers.dwolla.com/docs/api-reference/api-fundamentals/authorization [D]: the OAuth token endpoint",
+			},
+			{
+				Pattern: "/",
+				Rules:   refusals("code", sourceDwollaErrors),
+				Source:  sourceDwolla + ": speaks of POST only",
+			},
+		},
+		Source: sourceDwolla + "; hosts: its examples",
+	}
+	for _, token := range []struct{ path, source string }{
+		{"/client-tokens", "developers.dwolla.com/api-reference/drop-in-components/create-client-token [D]"},
+		{"/customers/{id}/funding-sources-token", "developers.dwolla.com/api-reference/funding-sources/create-a-funding-sources-token-for-dwolla-js [D]"},
+	} {
+		secret := keyed
+		secret.Pattern, secret.SecretResponse, secret.Source = "POST "+token.path, true, keyed.Source+"; the answer is a token: "+token.source
+		p.Endpoints = append(p.Endpoints, secret)
+	}
+	return *p.clone()
+}
+
+const (
+	sourceDwolla       = "developers.dwolla.com/docs/api-reference/api-fundamentals/idempotency-key [D]"
+	sourceDwollaErrors = "developers.dwolla.com/docs/balance/api-reference/api-fundamentals/errors [D]: errors carry a code"
+)

@@ -1,0 +1,24 @@
+package providers_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/onceward/onceward/providers"
+)
+
+func ExampleAWS() {
+	p := providers.AWS(
+		providers.AWSTransactWriteItems("eu-central-1"),
+		providers.AWSAction{
+			Host:      "fsx.eu-central-1.amazonaws.com",
+			Target:    "AWSSimbaAPIService_v20180301.CreateBackup",
+			Token:     "ClientRequestToken",
+			MaxLength: 63,
+			Retention: time.Hour, // what you have from AWS
+			Remembers: providers.Successes,
+		},
+	)
+	fmt.Println(p.Validate(), p.Hosts)
+	// Output: <nil> [dynamodb.eu-central-1.amazonaws.com fsx.eu-central-1.amazonaws.com]
+}

@@ -1,0 +1,90 @@
+package providers
+
+import (
+	"slices"
+	"time"
+)
+
+// Increase describes Increase's API, live and sandbox.
+//
+// A POST that creates an object takes a key of at most 200 characters in the
+// header Idempotency-Key, and at most one object is ever created with it: a
+// second request with the same arguments gets that object, marked
+// Idempotent-Replayed: true, one with other arguments 409 and the type
+// idempotency_key_already_used_error. The key stays bound as long as the object
+// lives, and no end of that is stated. Retention stands for it by 90 days, the
+// time for which a journal keeps answers anyway: it is true, and more than any
+// automatic repeat needs.
+//
+// How a second request is answered while the first is worked on is not published,
+// so that no guard is claimed and nothing is sent again once it may have run. A
+// program that takes "at most one object" to cover two requests at once sets
+// InFlightGuard on these endpoints. The POSTs that act on an object (approve,
+// cancel, …) take the key too, but create nothing that it would be bound to, so
+// that nothing rests on it there.
+//
+// Objects carry their key, and every list filters by idempotency_key: that settles
+// an unknown operation without doubt.
+func Increase() Provider {
+	key := Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 200}
+	rules := slices.Concat(
+		[]Rule{
+			{Status: 409, Field: "type", Equals: "idempotency_key_already_used_error", Verdict: Misuse, Source: sourceIncrease + ": a second, different object; resource_id names the first"},
+		},
+		refused,
+		passing,
+		[]Rule{
+			{Status: 409, Verdict: Indeterminate, Source: sourceIncrease + ": says nothing of a request that is being worked on"},
+			{Status: 400, Through: 499, Field: "type", On: FirstAttempt, Verdict: Final, Source: sourceIncreaseErrors},
+		},
+	)
+	create := Endpoint{
+		Key:       key,
+		Retention: 90 * 24 * time.Hour,
+		Remembers: SuccessesCleanFailures,
+		Rules:     rules,
+		Source:    sourceIncrease + ": at most one object per key; in flight: [?]",
+	}
+	p := Provider{
+		Name:         "increase",
+		Hosts:        []string{"api.increase.com", "sandbox.increase.com"},
+		ReplayHeader: "Idempotent-Replayed", ReplayValue: "true",
+		Endpoints: []Endpoint{
+			{
+				Pattern: "POST /",
+				Key:     key,
+				Rules:   rules,
+				Source:  sourceIncrease + ": recommended on every POST; what holds where no object is created: [?]",
+			},
+			{
+				Pattern:        "POST /cards/{id}/create_details_iframe",
+				Key:            key,
+				SecretResponse: true,
+				Rules:          rules,
+				Source:         "increase-go ca1c95b card.go [S]: the answer is a URL that shows a card's number",
+			},
+			{
+				Pattern:  "POST /oauth/tokens",
+				NoEffect: true,
+				Source:   "increase-go ca1c95b oauthtoken.go [S]: the OAuth token endpoint",
+			},
+			{
+				Pattern: "/",
+				Rules:   refusals("type", sourceIncreaseErrors),
+				Source:  sourceIncrease + ": keys are for POST only",
+			},
+		},
+		Source: sourceIncrease + "; hosts: increase-go ca1c95b option/requestoption.go [S]",
+	}
+	create.Pattern = "POST /{objects}"
+	links := create
+	links.Pattern, links.SecretResponse = "POST /file_links", true
+	links.Source += "; the answer is a URL that needs no credential: increase-go ca1c95b filelink.go [S]"
+	p.Endpoints = append(p.Endpoints, create, links)
+	return *p.clone()
+}
+
+const (
+	sourceIncrease       = "increase.com/documentation/idempotency-keys [D]"
+	sourceIncreaseErrors = "increase-go ca1c95b internal/apierror [S]: errors carry a type"
+)

@@ -1,0 +1,97 @@
+package providers
+
+import (
+	"slices"
+	"time"
+)
+
+// Razorpay describes Razorpay's API. Three kinds of request take a key, each in
+// a header of its own: payouts (X-Payout-Idempotency, 4 to 36 characters),
+// refunds (X-Refund-Idempotency, at least 10) and direct transfers
+// (X-Transfer-Idempotency, 4 to 36). Everything else, orders and captures among
+// it, has an effect and no key.
+//
+// Razorpay does not publish for how long it keeps a key: say a retention that
+// you have from Razorpay, or 0, and then none is claimed and nothing is sent
+// again once it may have run. (An old copy of the payouts page said 7 days.) It
+// is used for all three.
+//
+// For refunds and direct transfers Razorpay says that a call without an answer
+// may be repeated with the same key without a second effect, and that a second
+// request is answered by 409 while the first is processed: with a retention they
+// are sent again. For payouts it says the first, but not what becomes of two at
+// once: a payout that may have run is not sent again, unless the program that
+// knows better sets InFlightGuard there.
+//
+// 409 also answers a key that was used with another request. The two are told
+// apart by the description that Razorpay's page shows for the latter; any other
+// 409 is Retry, which is safe for both. A payout that failed has failed for its
+// key: a new try is a new operation.
+//
+// Whether a key belongs to the account or to the API key is not published: after
+// a change of the API key nothing is sent again.
+func Razorpay(retention time.Duration) Provider {
+	payout := Endpoint{
+		Key:       Key{Place: KeyRawHeader, Name: "X-Payout-Idempotency", MinLength: 4, MaxLength: 36, Alphabet: razorpayAlphabet + " "},
+		Retention: retention,
+		Remembers: SuccessesCleanFailures,
+		Rules:     razorpayPayouts,
+		Source:    sourceRazorpayPayouts + ": processed once, whatever the number of attempts; retention: the caller's, 7 days in an old copy [D-old]; guard: [?]",
+	}
+	refund := Endpoint{
+		Key:           Key{Place: KeyRawHeader, Name: "X-Refund-Idempotency", MinLength: 10, Alphabet: razorpayAlphabet},
+		Retention:     retention,
+		Remembers:     SuccessesCleanFailures,
+		InFlightGuard: true,
+		Rules:         razorpayRefunds,
+		Source:        sourceRazorpayRefunds + ": may be retried without a second refund; 409 while the first is processed; retention: the caller's",
+	}
+	transfer := refund
+	transfer.Key = Key{Place: KeyRawHeader, Name: "X-Transfer-Idempotency", MinLength: 4, MaxLength: 36, Alphabet: razorpayAlphabet + " "}
+	transfer.Source = "razorpay.com/docs/api/payments/route/direct-transfers-idempotent-request [D]: may be retried without a second payout; 409 while the first is processed; retention: the caller's"
+	p := Provider{
+		Name:             "razorpay",
+		Hosts:            []string{"api.razorpay.com"},
+		CredentialScoped: true,
+		Source:           sourceRazorpayPayouts + " and " + sourceRazorpayRefunds + ", their examples for the host; scope: [?]",
+		Endpoints: slices.Concat(
+			each(Endpoint{Rules: razorpayKeyless, Source: sourceRazorpayPayouts + ": only payouts and composite payouts; no other keys are known of [?]"}, "/"),
+			each(payout, "POST /v1/payouts"),
+			each(refund, "POST /v1/payments/{id}/refund"),
+			each(transfer, "POST /v1/transfers"),
+		),
+	}
+	return *p.clone()
+}
+
+const (
+	razorpayAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+	sourceRazorpayPayouts = "razorpay.com/docs/api/x/payout-idempotency [D]"
+	sourceRazorpayRefunds = "razorpay.com/docs/api/refunds/normal-refunds-idempotent [D]"
+)
+
+var (
+	razorpayMisuse = Rule{
+		Status: 400, Through: 499,
+		Field: "error.description", Equals: "Different request with the same idempotency key has already been processed.",
+		Verdict: Misuse, Source: sourceRazorpayRefunds + ": the example of a failure; the status is 400 in the prose and 409 in the table",
+	}
+
+	razorpayRefunds = slices.Concat(
+		[]Rule{
+			razorpayMisuse,
+			{Status: 409, Verdict: Retry, Source: sourceRazorpayRefunds + ": an earlier request is being processed, may be retried; or another request under the key, which a repeat does not execute"},
+		},
+		refusals("error.code", sourceRazorpayRefunds+": the error format; whether a failure is stored is not published [?]"),
+	)
+
+	razorpayPayouts = slices.Concat([]Rule{razorpayMisuse}, razorpayKeyless)
+
+	razorpayKeyless = slices.Concat(
+		[]Rule{
+			{Status: 409, Verdict: Indeterminate, Source: "what a conflict means here is not published [?]"},
+		},
+		refusals("error.code", sourceRazorpayPayouts+": the error format"),
+	)
+)

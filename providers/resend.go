@@ -1,0 +1,77 @@
+package providers
+
+import (
+	"slices"
+	"time"
+)
+
+// Resend describes Resend's API.
+//
+// POST /emails and POST /emails/batch take a key of at most 256 characters in the
+// header Idempotency-Key, kept for 24 hours. For a single email Resend looks for
+// one that was already sent with the key, so that a repeat doesn't send it again
+// whatever became of the first answer. Whether that holds for a batch of which a
+// part was sent is not said: a batch is not sent again once it may have run.
+// Everything else (domains, broadcasts, contacts, …) takes no key. What keys are
+// scoped to is not published, so that an operation whose credential has changed is
+// not sent again.
+//
+// Of two answers by 409 one says that the first request is still being worked on,
+// the other that the key was used with another payload: the name in the body
+// tells.
+func Resend() Provider {
+	rules := slices.Concat(
+		[]Rule{
+			{Status: 409, Field: "name", Equals: "concurrent_idempotent_requests", Verdict: InFlight, Source: sourceResend},
+			{Status: 409, Field: "name", Equals: "invalid_idempotent_request", Verdict: Misuse, Source: sourceResend},
+			{Status: 409, Verdict: Indeterminate, Source: sourceResend + ": its two 409s mean the opposite of each other; this is neither"},
+			{Status: 400, Field: "name", Equals: "invalid_idempotency_key", Verdict: Rejected, Source: sourceResend + ": retry with a valid key"},
+		},
+		refusals("name", sourceResendErrors),
+	)
+	email := Endpoint{
+		Pattern:       "POST /emails",
+		Key:           Key{Place: KeyRawHeader, Name: "Idempotency-Key", MinLength: 1, MaxLength: 256},
+		Retention:     24 * time.Hour,
+		Remembers:     SuccessesCleanFailures,
+		InFlightGuard: true,
+		Rules:         rules,
+		Source:        sourceResend + ": looks for an email that was sent with the key",
+	}
+	batch := email
+	batch.Pattern, batch.Remembers = "POST /emails/batch", Successes
+	batch.Source = sourceResend + "; a batch that was sent in part: [?]"
+	p := Provider{
+		Name:  "resend",
+		Hosts: []string{"api.resend.com"},
+		Endpoints: []Endpoint{
+			email,
+			batch,
+			{
+				Pattern: "/",
+				Rules:   refusals("name", sourceResendErrors),
+				Source:  sourceResend + ": keys are for two endpoints only",
+			},
+		},
+		CredentialScoped: true,
+		Source:           sourceResend + "; host: resend-openapi fd6f395 [D]; scope of keys: [?]",
+	}
+	for _, secret := range []struct{ path, field string }{
+		{"/api-keys", "token"},
+		{"/webhooks", "signing_secret"},
+		{"/emails/{id}/share", "url, which needs no credential"},
+	} {
+		p.Endpoints = append(p.Endpoints, Endpoint{
+			Pattern:        "POST " + secret.path,
+			SecretResponse: true,
+			Rules:          refusals("name", sourceResendErrors),
+			Source:         "resend-openapi fd6f395 [D]: no key; the answer has a secret: " + secret.field,
+		})
+	}
+	return *p.clone()
+}
+
+const (
+	sourceResend       = "resend.com/docs/dashboard/emails/idempotency-keys [D]"
+	sourceResendErrors = "resend.com/docs/api-reference/errors [D]: errors carry a name"
+)

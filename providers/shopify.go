@@ -1,0 +1,150 @@
+package providers
+
+import (
+	"slices"
+	"time"
+)
+
+// Shopify describes Shopify's GraphQL Admin API on the given shops' hosts
+// ("example.myshopify.com"), or on every *.myshopify.com if none is given.
+//
+// The 17 mutations that Shopify lists, refundCreate and those of the inventory, take
+// a key in the directive @idempotent(key: …): the literal in it, or the variable that
+// stands there. From 2026-04 on Shopify refuses them without one. The directive is
+// never added: a mutation without it takes no key, and is not sent again once it may
+// have run. Nor is one that Shopify doesn't list, whether it has the directive or
+// not: nothing is promised of it there. Nor are several in one document, nor
+// subscriptionBillingAttemptCreate, whose own idempotencyKey is left to the caller,
+// nor the REST API, legacy since October 2024, with its unique_token. A header
+// Idempotency-Key, which some articles show for REST, is not Shopify's.
+//
+// Keys are kept for 24 hours, as integrators quote Shopify. A mutation is executed
+// once however often it is sent, and the answer to a repeat is made of the current
+// state. (Early in 2026, before the directive was mandatory, an integrator saw
+// repeats executed all the same. A program that does not rest on it sets Retention
+// to 0 on these endpoints.) What keys are scoped to is not published, so that an
+// operation whose credential has changed is not sent again.
+//
+// Errors are user errors in a 200. Whether a key is being worked on, or was used
+// with other parameters, is in their code, so that a document has to ask for
+// userErrors { code } and for a field of what it creates. One that doesn't hides
+// both, and an answer in which neither data nor an error is to be seen is
+// Indeterminate. Any other user error is the operation's answer on a first attempt;
+// whether it is remembered is not published, so that it proves nothing on a later
+// one.
+func Shopify(shops ...string) Provider {
+	if len(shops) == 0 {
+		shops = []string{"*.myshopify.com"}
+	}
+	const path = "POST /admin/api/{version}/graphql.json"
+	p := Provider{
+		Name:  "shopify",
+		Hosts: shops,
+		Endpoints: []Endpoint{
+			{
+				Pattern:  path,
+				Action:   Action{Place: ActionGraphQL, Value: "query"},
+				NoEffect: true,
+				Source:   "GraphQL specification of October 2021, section 2.3 [D]: a query is a read-only fetch",
+			},
+			{
+				Pattern: path,
+				Rules:   shopifyRules,
+				Source:  sourceShopifyList + ": not listed",
+			},
+			{
+				Pattern:  "POST /admin/oauth/access_token",
+				NoEffect: true,
+				Source:   "shopify.dev/docs/apps/build/authentication-authorization [D]: the OAuth token endpoint",
+			},
+			{
+				Pattern: "/",
+				Rules:   refusals("errors", sourceShopify+": the REST API takes no key in a header"),
+				Source:  sourceShopify + "; shopify.dev/docs/api/admin-rest/usage/idempotent-requests [D]: unique_token, on some requests of a legacy API",
+			},
+		},
+		CredentialScoped: true,
+		Source:           sourceShopify + "; host: its examples; scope of keys: [?]",
+	}
+	for _, mutation := range []string{"delegateAccessTokenCreate", "storefrontAccessTokenCreate"} {
+		p.Endpoints = append(p.Endpoints, Endpoint{
+			Pattern:        path,
+			Action:         Action{Place: ActionGraphQL, Value: "mutation " + mutation},
+			SecretResponse: true,
+			Rules:          shopifyRules,
+			Source:         "shopify.dev/docs/api/admin-graphql/latest/mutations/" + mutation + " [D]: the answer is a token; no key",
+		})
+	}
+	for _, mutation := range shopifyIdempotent {
+		p.Endpoints = append(p.Endpoints, Endpoint{
+			Pattern:       path,
+			Action:        Action{Place: ActionGraphQL, Value: "mutation " + mutation},
+			Key:           Key{Place: KeyGraphQL, Name: "@idempotent.key"},
+			Retention:     24 * time.Hour,
+			Remembers:     SuccessesCleanFailures,
+			InFlightGuard: true,
+			Rules:         shopifyRules,
+			Source:        sourceShopifyList + "; executed once, however often it is sent: " + sourceShopify + "; 24 hours: [C]",
+		})
+	}
+	return *p.clone()
+}
+
+// shopifyIdempotent are the mutations that support the directive @idempotent.
+var shopifyIdempotent = []string{
+	"inventoryActivate",
+	"inventoryAdjustQuantities",
+	"inventoryMoveQuantities",
+	"inventorySetOnHandQuantities",
+	"inventorySetQuantities",
+	"inventorySetScheduledChanges",
+	"inventoryShipmentAddItems",
+	"inventoryShipmentCreate",
+	"inventoryShipmentCreateInTransit",
+	"inventoryShipmentReceive",
+	"inventoryTransferCreate",
+	"inventoryTransferCreateAsReadyToShip",
+	"inventoryTransferDuplicate",
+	"inventoryTransferSetItems",
+	"locationActivate",
+	"locationDeactivate",
+	"refundCreate",
+}
+
+const (
+	sourceShopifyList   = "shopify.dev/changelog/making-idempotency-mandatory-for-inventory-adjustments-and-refund-mutations [D]"
+	sourceShopify       = "shopify.dev/docs/api/usage/idempotent-requests [D]"
+	sourceShopifyErrors = "shopify.dev/docs/api/usage/implementing-idempotency [D]"
+	sourceShopifyStatus = "shopify.dev/docs/api/admin-graphql#status-and-error-codes [D]"
+	shopifyUserErrors   = "data.*.userErrors[].code"
+	shopifyErrorCode    = "errors[].extensions.code"
+)
+
+var shopifyRules = slices.Concat(
+	[]Rule{
+		{Status: 200, Field: shopifyUserErrors, Equals: "IDEMPOTENCY_CONCURRENT_REQUEST", Verdict: InFlight, Source: sourceShopifyErrors},
+		{Status: 200, Field: shopifyUserErrors, Equals: "IDEMPOTENCY_KEY_PARAMETER_MISMATCH", Verdict: Misuse, Source: sourceShopifyErrors},
+		{Status: 200, Field: shopifyUserErrors, On: FirstAttempt, Verdict: Final, Source: sourceShopifyErrors + ": any other user error"},
+		{Status: 200, Field: "data.*.userErrors[].message", On: FirstAttempt, Verdict: Final, Source: sourceShopifyErrors + ": a user error without a code"},
+		{Status: 200, Field: shopifyUserErrors, On: LaterAttempt, Verdict: Indeterminate, Source: sourceShopifyErrors + ": whether a refusal is remembered is not said [?]"},
+		{Status: 200, Field: "data.*.userErrors[].message", On: LaterAttempt, Verdict: Indeterminate, Source: sourceShopifyErrors + ": the code, which would tell, was not asked for"},
+		{Status: 200, Field: shopifyErrorCode, Equals: "THROTTLED", Verdict: Retry, Source: sourceShopifyStatus},
+		{Status: 200, Field: shopifyErrorCode, Equals: "INTERNAL_SERVER_ERROR", Verdict: Retry, Source: sourceShopifyStatus},
+		{Status: 200, Field: shopifyErrorCode, Equals: "ACCESS_DENIED", On: FirstAttempt, Verdict: Final, Source: sourceShopifyStatus},
+		{Status: 200, Field: "errors[].message", Verdict: Indeterminate, Source: sourceShopifyStatus + ": an error, of which nothing else is known"},
+	},
+	shopifyData,
+	[]Rule{
+		{Status: 200, Through: 299, Verdict: Indeterminate, Source: sourceShopifyErrors + ": neither data nor an error is to be seen"},
+	},
+	refusals("errors", sourceShopifyStatus),
+)
+
+// shopifyData find something that was asked for in an answer: a field of what was
+// made, or of the payload itself.
+var shopifyData = func() (rules []Rule) {
+	for _, field := range []string{"data.*.*", "data.*.*.*", "data.*.*.*.*", "data.*.*[].*", "data.*.*.*[].*"} {
+		rules = append(rules, Rule{Status: 200, Field: field, Verdict: Final, Source: sourceShopify + ": the result"})
+	}
+	return rules
+}()

@@ -1,0 +1,92 @@
+package providers
+
+import (
+	"slices"
+	"time"
+)
+
+// Svix describes Svix's API: the cloud's hosts and, if any are given, those of
+// servers of your own.
+//
+// Every POST takes a key in the header Idempotency-Key. A success is kept for 12
+// hours under a hash of the Authorization header, the key and the URL: an operation
+// whose credential has changed is not sent again. The body is not compared, so
+// that a key used before is answered with the first answer, whatever the body is.
+//
+// Anything but a 2xx is forgotten and executed again, and what a failure leaves
+// behind is not documented. A second request waits for the first at the server,
+// but for 5 seconds only: then the lock ends and the second one runs too. That is
+// no guard, and since Svix doesn't state how long a request takes at most, no
+// handling time either: nothing is sent again once it may have run. A server
+// without a cache (neither Redis nor memory) ignores keys altogether.
+//
+// Messages carry an eventId that is unique in an application, which guards them
+// past the 12 hours if the caller sets it.
+//
+// The answers of the endpoints that issue tokens are secrets.
+func Svix(hosts ...string) Provider {
+	keyed := Endpoint{
+		Key:       Key{Place: KeyRawHeader, Name: "Idempotency-Key"},
+		Retention: 12 * time.Hour,
+		Remembers: Successes,
+		Rules: slices.Concat(
+			[]Rule{
+				{Status: 409, Verdict: Indeterminate, Source: sourceSvixSpec + ": a conflict, as with the eventId of a message that the same request may have sent"},
+			},
+			refusals("code", sourceSvixErrors),
+		),
+		Source: sourceSvix + "; length: [?]",
+	}
+	p := Provider{
+		Name: "svix",
+		Hosts: append([]string{
+			"api.svix.com",
+			"api.us.svix.com", "api.eu.svix.com", "api.in.svix.com", "api.ca.svix.com", "api.au.svix.com",
+		}, hosts...),
+		CredentialScoped: true,
+		Endpoints: []Endpoint{{
+			Pattern: "/",
+			Rules:   refusals("code", sourceSvixErrors),
+			Source:  sourceSvix + ": POST only",
+		}},
+		Source: sourceSvix + "; hosts: svix-webhooks 4fc0cfb go/svix.go [S]",
+	}
+	for _, path := range []string{
+		"/api/v1/app/{app}/msg/precheck/active",
+		"/api/v1/app/{app}/msg/search",
+		"/api/v1/app/{app}/endpoint/{endpoint}/transformation/simulate",
+		"/api/v1/connector/simulate",
+		"/api/v1/stream/transformations/simulate",
+	} {
+		p.Endpoints = append(p.Endpoints, Endpoint{
+			Pattern:  "POST " + path,
+			NoEffect: true,
+			Source:   sourceSvixSpec + ": looks something up or tries it out",
+		})
+	}
+	keyed.Pattern = "POST /"
+	p.Endpoints = append(p.Endpoints, keyed)
+	for _, path := range []string{
+		"/api/v1/auth/",
+		"/api/v1/management/authentication/{env}/api-token",
+		"/api/v1/app/{app}/destination/{destination}/secret/rotate",
+		"/api/v1/app/{app}/inbound/rotate-url",
+		"/api/v1/app/{app}/integration/{integration}/key/rotate",
+		"/api/v1/app/{app}/stream/sink/{sink}/secret/rotate",
+		"/api/v1/stream/{stream}/sink/{sink}/secret/rotate",
+		"/ingest/api/v1/source/{source}/dashboard",
+		"/ingest/api/v1/source/{source}/token/rotate",
+	} {
+		secret := keyed
+		secret.Pattern, secret.SecretResponse = "POST "+path, true
+		secret.Source += "; the answer has a token, or a URL with one: " + sourceSvixSpec
+		p.Endpoints = append(p.Endpoints, secret)
+	}
+	return *p.clone()
+}
+
+const (
+	sourceSvix       = "svix-webhooks 4fc0cfb server/svix-server/src/core/idempotency.rs [S]"
+	sourceSvixSpec   = "svix-webhooks 4fc0cfb codegen/lib-openapi.json [D]"
+	sourceSvixErrors = sourceSvixSpec + ": errors carry a code; it does not say what else they prove"
+)
