@@ -2,20 +2,23 @@ package providertest
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
-	"slices"
 	"time"
 )
 
 // Fault is what goes wrong with one request. The zero Fault is none.
+//
+// Over HTTP/2 there are no bytes of a connection to spoil: wherever a fault ends
+// the connection there, the stream is reset instead, after as much of the body as
+// the fault lets through.
 type Fault struct {
 	kind   kind
-	bytes  int     // of the body before a cut; negative: by part
-	part   float64 // of the body before a cut
+	bytes  int     // before a cut; negative: by part
+	part   float64 // of what is cut
 	delay  time.Duration
 	status int
 	header http.Header
+	end    ending
 }
 
 type kind int
@@ -28,7 +31,31 @@ const (
 	delayBefore
 	delayAfter
 	status
+	cutRequest
+	cutResponse
+	malformedChunk
+	wrongLength
+	pageBefore
+	pageAfter
+	failAfter
+	inform
 )
+
+// ending is how a connection ends.
+type ending int
+
+const (
+	byKind ending = iota // as usual for the kind of fault
+	reset
+	orderly
+)
+
+func (f Fault) ending(usual ending) ending {
+	if f.end == byKind {
+		return usual
+	}
+	return f.end
+}
 
 // None lets a request through: a gap in a script.
 func None() Fault { return Fault{} }
@@ -39,10 +66,29 @@ func DropBefore() Fault { return Fault{kind: dropBefore} }
 // DropAfter executes, and resets the connection in place of the answer.
 func DropAfter() Fault { return Fault{kind: dropAfter} }
 
+// CutRequestAt reads at most n bytes of the request's body and resets the
+// connection. Nothing is executed.
+func CutRequestAt(n int) Fault { return Fault{kind: cutRequest, bytes: max(n, 0)} }
+
 // CutAt executes, sends the headers, with the whole body's Content-Length, and
-// the first n bytes of the body, at most all but one, and then drops the
+// the first n bytes of the body, at most all but one, and then closes the
 // connection. An answer without a body is dropped as a whole.
 func CutAt(n int) Fault { return Fault{kind: cut, bytes: max(n, 0)} }
+
+// CutResponseAt executes, and closes the connection after the first n bytes of
+// the response as HTTP/1.1 has it, from the first one of its status line on and
+// at most all but one. Over HTTP/2 the stream is reset before the headers.
+func CutResponseAt(n int) Fault { return Fault{kind: cutResponse, bytes: max(n, 0)} }
+
+// MalformedChunk executes, and answers with a chunked body whose second chunk is
+// none. Over HTTP/2 the stream is reset in the middle of the body.
+func MalformedChunk() Fault { return Fault{kind: malformedChunk} }
+
+// WrongLength executes, and answers with a Content-Length that is by bytes more,
+// or less if by is negative, than the body has; it closes the connection after the
+// body. A client can't see one that is too small: it gets the beginning of the
+// body for the whole. Over HTTP/2 one that is too large ends in a reset.
+func WrongLength(by int) Fault { return Fault{kind: wrongLength, bytes: by} }
 
 // DelayBefore waits for d of real time before anything is executed. It executes
 // then even if the client has given up.
@@ -53,107 +99,103 @@ func DelayAfter(d time.Duration) Fault { return Fault{kind: delayAfter, delay: d
 
 // Status answers with this status and, in addition, header, which may be nil,
 // without executing anything. Where the provider's rules tell such an answer by
-// a field of its body, the body has that field.
+// a field of its body, the body has that field. A header that sets Content-Type
+// to text/html gets an HTML page.
 func Status(code int, header http.Header) Fault {
 	return Fault{kind: status, status: code, header: header.Clone()}
 }
 
+// PageBefore answers with this status and an HTML page, as a proxy does in front
+// of a provider that it doesn't reach. Nothing is executed.
+func PageBefore(code int) Fault { return Fault{kind: pageBefore, status: code} }
+
+// PageAfter executes, and answers with this status and an HTML page, as a proxy
+// does that has lost the provider's answer.
+func PageAfter(code int) Fault { return Fault{kind: pageAfter, status: code} }
+
+// FailAfter executes, with its effect, and then fails: the provider itself answers
+// with this status, which should be from 500 to 599. What it remembers follows its
+// contract: the failure, if it remembers everything; the success that a repeat
+// completes, if its failures are clean; nothing, if it only remembers successes,
+// so that a repeat has a second effect.
+func FailAfter(code int) Fault { return Fault{kind: failAfter, status: code} }
+
+// Inform executes, and sends an informational response of this status, from 102
+// to 199, before the answer.
+func Inform(code int) Fault { return Fault{kind: inform, status: code} }
+
+// ByReset returns the fault with its connection ended by a TCP reset, which may
+// also destroy what was sent before it.
+func (f Fault) ByReset() Fault {
+	f.end = reset
+	return f
+}
+
+// ByClose returns the fault with its connection ended in order, as a server that
+// shuts down does it.
+func (f Fault) ByClose() Fault {
+	f.end = orderly
+	return f
+}
+
 // String returns the fault in words, for logs.
 func (f Fault) String() string {
+	text := f.text()
+	switch f.end {
+	case reset:
+		text += ", by a reset"
+	case orderly:
+		text += ", by a close"
+	}
+	return text
+}
+
+func (f Fault) text() string {
 	switch f.kind {
 	case dropBefore:
 		return "drop before the effect"
 	case dropAfter:
 		return "drop after the effect"
 	case cut:
-		if f.bytes < 0 {
-			return fmt.Sprintf("cut after %.0f %% of the body", f.part*100)
-		}
-		return fmt.Sprintf("cut after %d bytes of the body", f.bytes)
+		return "cut after " + f.length() + " of the body"
 	case delayBefore:
 		return fmt.Sprintf("delay of %v before the effect", f.delay)
 	case delayAfter:
 		return fmt.Sprintf("delay of %v after the effect", f.delay)
 	case status:
 		return fmt.Sprintf("status %d", f.status)
+	case cutRequest:
+		return "request cut after " + f.length() + " of the body"
+	case cutResponse:
+		return "cut after " + f.length() + " of the response"
+	case malformedChunk:
+		return "malformed chunk"
+	case wrongLength:
+		return fmt.Sprintf("Content-Length wrong by %+d", f.bytes)
+	case pageBefore:
+		return fmt.Sprintf("HTML page with status %d before the effect", f.status)
+	case pageAfter:
+		return fmt.Sprintf("HTML page with status %d after the effect", f.status)
+	case failAfter:
+		return fmt.Sprintf("failure with status %d after the effect", f.status)
+	case inform:
+		return fmt.Sprintf("informational %d before the answer", f.status)
 	}
 	return "none"
 }
 
-// Script appends faults for the next requests, one each, in the order in which
-// the server reads them. They come before those of [Server.Seed].
-func (s *Server) Script(faults ...Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.script = append(s.script, faults...)
+func (f Fault) length() string {
+	if f.bytes < 0 {
+		return fmt.Sprintf("%.0f %%", f.part*100)
+	}
+	return fmt.Sprintf("%d bytes", f.bytes)
 }
 
-// Mix says how often each kind of fault is drawn, as probabilities from 0 to 1
-// that should add up to at most 1. What is left of 1 goes through.
-type Mix struct {
-	DropBefore, DropAfter, Cut, DelayBefore, DelayAfter, Status float64
-
-	// MaxDelay bounds the delays, which are drawn evenly. 0 means 100 ms.
-	MaxDelay time.Duration
-
-	// Statuses are the status codes of Status, drawn evenly. None means 503.
-	Statuses []int
-
-	// Header is added to the answers of Status, a Retry-After for instance.
-	Header http.Header
-}
-
-// Seed draws a fault for each further request that has none in the script. The
-// draw depends on the seed and the request's number only, so that the same seed
-// gives the same faults again, whichever request comes under a number.
-func (s *Server) Seed(seed uint64, mix Mix) {
-	mix.Statuses = slices.Clone(mix.Statuses)
-	mix.Header = mix.Header.Clone()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.draw = func(number int) Fault { return mix.draw(seed, number) }
-}
-
-func (m Mix) draw(seed uint64, number int) Fault {
-	random := rand.New(rand.NewPCG(seed, uint64(number)))
-	delay := m.MaxDelay
-	if delay <= 0 {
-		delay = 100 * time.Millisecond
+// point is where among n bytes the fault cuts, before the last one.
+func (f Fault) point(n int) int {
+	at := f.bytes
+	if at < 0 {
+		at = int(f.part * float64(n))
 	}
-	code := http.StatusServiceUnavailable
-	at := random.Float64()
-	part := random.Float64()
-	if len(m.Statuses) > 0 {
-		code = m.Statuses[random.IntN(len(m.Statuses))]
-	}
-	for _, f := range []struct {
-		odds  float64
-		fault Fault
-	}{
-		{m.DropBefore, DropBefore()},
-		{m.DropAfter, DropAfter()},
-		{m.Cut, Fault{kind: cut, bytes: -1, part: part}},
-		{m.DelayBefore, DelayBefore(time.Duration(part * float64(delay)))},
-		{m.DelayAfter, DelayAfter(time.Duration(part * float64(delay)))},
-		{m.Status, Status(code, m.Header)},
-	} {
-		if at < f.odds {
-			return f.fault
-		}
-		at -= f.odds
-	}
-	return None()
-}
-
-// nextFault returns the fault of the request with this number; s.mu is held.
-func (s *Server) nextFault(number int) Fault {
-	switch {
-	case len(s.script) > 0:
-		fault := s.script[0]
-		s.script = s.script[1:]
-		return fault
-	case s.draw != nil:
-		return s.draw(number)
-	}
-	return None()
+	return max(min(at, n-1), 0)
 }

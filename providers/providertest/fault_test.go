@@ -180,3 +180,31 @@ func TestACertainFaultHappensEachTimeAndAnImpossibleOneNever(t *testing.T) {
 	assert.Equal(t, []string{"none", "none"}, drawn(t, 1, providertest.Mix{}, 2))
 	assert.Equal(t, []string{"status 503", "status 503"}, drawn(t, 1, providertest.Mix{Status: 1}, 2))
 }
+
+func TestEachKindOfFaultCanBeDrawn(t *testing.T) {
+	for _, tc := range []struct {
+		mix  providertest.Mix
+		want string
+	}{
+		{providertest.Mix{DropBefore: 1}, "drop before the effect"},
+		{providertest.Mix{DropAfter: 1}, "drop after the effect"},
+		{providertest.Mix{Cut: 1}, `cut after \d+ % of the body`},
+		{providertest.Mix{DelayBefore: 1, MaxDelay: time.Nanosecond}, "delay of 0s before the effect"},
+		{providertest.Mix{DelayAfter: 1, MaxDelay: time.Nanosecond}, "delay of 0s after the effect"},
+		{providertest.Mix{Status: 1, Statuses: []int{429}}, "status 429"},
+		{providertest.Mix{CutRequest: 1}, `request cut after \d+ bytes of the body`},
+		{providertest.Mix{CutResponse: 1}, `cut after \d+ % of the response`},
+		{providertest.Mix{MalformedChunk: 1}, "malformed chunk"},
+		{providertest.Mix{WrongLength: 1}, `Content-Length wrong by \+\d+`},
+		{providertest.Mix{PageBefore: 1}, "HTML page with status 502 before the effect"},
+		{providertest.Mix{PageAfter: 1}, "HTML page with status 502 after the effect"},
+		{providertest.Mix{FailAfter: 1}, "failure with status 500 after the effect"},
+		{providertest.Mix{Inform: 1}, "informational 103 before the answer"},
+	} {
+		for _, fault := range drawn(t, 3, tc.mix, 4) {
+			assert.Regexp(t, "^"+tc.want+"$", fault)
+		}
+	}
+	assert.Equal(t, "cut after 3 bytes of the response, by a reset", providertest.CutResponseAt(3).ByReset().String())
+	assert.Equal(t, "drop after the effect, by a close", providertest.DropAfter().ByClose().String())
+}

@@ -2,13 +2,17 @@ package providertest
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
 	"time"
 )
 
 // Effect is one execution that took effect: the handler ran and answered with a
-// status below 400.
+// status below 400, and with no error in a 200 where the provider has those.
 type Effect struct {
 	// Seq counts the effects, from 1.
 	Seq int
@@ -32,20 +36,39 @@ type Effect struct {
 	At time.Time
 }
 
-// enter adds an execution to the ledger, if it had an effect; s.mu is held.
-func (s *Server) enter(c *call, a answer) {
-	if a.status >= http.StatusBadRequest {
-		return
-	}
+// entry is what the ledger has of one request.
+type entry struct {
+	number       int
+	key          string
+	method, path string
+	fault        Fault
+	came         string // of it; empty while it is being worked on
+	effect       int    // its effect's Seq; 0 if it had none
+}
+
+const panicked = "the handler panicked"
+
+func said(what string, a Answer) string { return fmt.Sprintf("%s: %d", what, a.Status) }
+
+// leave notes what came of a request.
+func (s *Server) leave(c *call, came string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.entry.came = came
+}
+
+// enter adds an execution with an effect to the ledger; s.mu is held.
+func (s *Server) enter(c *call, a Answer) {
+	c.entry.effect = len(s.effects) + 1
 	s.effects = append(s.effects, Effect{
-		Seq:     len(s.effects) + 1,
-		Request: c.number,
+		Seq:     c.entry.effect,
+		Request: c.entry.number,
 		Key:     c.key,
 		Method:  c.r.Method,
 		Path:    c.r.URL.Path,
 		Header:  c.r.Header.Clone(),
 		Body:    bytes.Clone(c.body),
-		Status:  a.status,
+		Status:  a.Status,
 		At:      s.now(),
 	})
 }
@@ -70,8 +93,11 @@ func (s *Server) EffectsFor(key string) (n int) {
 
 // Duplicates counts the effects by the name that by gives each one (the key, a
 // reference in the body) and returns the names that have more than one.
-// Effects under an empty name are left out.
+// Effects under an empty name are left out. A nil by stands for the key.
 func (s *Server) Duplicates(by func(Effect) string) map[string]int {
+	if by == nil {
+		by = func(e Effect) string { return e.Key }
+	}
 	counts := map[string]int{}
 	for _, e := range s.Effects() {
 		if name := by(e); name != "" {
@@ -84,4 +110,71 @@ func (s *Server) Duplicates(by func(Effect) string) map[string]int {
 		}
 	}
 	return counts
+}
+
+// AssertEffects fails the test, and goes on with it, unless the key has had n
+// effects; the empty key stands for the effects without one. The failure shows
+// what became of the key's requests. It returns whether the assertion holds.
+func (s *Server) AssertEffects(t testing.TB, key string, n int) bool {
+	t.Helper()
+	got := s.EffectsFor(key)
+	if got == n {
+		return true
+	}
+	t.Errorf("key %q has had %d effects, not %d:\n%s", key, got, n, s.table(func(e *entry) bool { return e.key == key }))
+	return false
+}
+
+// AssertOneEffect is [Server.AssertEffects] with exactly one effect.
+func (s *Server) AssertOneEffect(t testing.TB, key string) bool {
+	t.Helper()
+	return s.AssertEffects(t, key, 1)
+}
+
+// AssertNoDuplicates fails the test, and goes on with it, if any name that by gives
+// to the effects, as in [Server.Duplicates], has more than one. It returns whether
+// the assertion holds.
+func (s *Server) AssertNoDuplicates(t testing.TB, by func(Effect) string) bool {
+	t.Helper()
+	twice := s.Duplicates(by)
+	if len(twice) == 0 {
+		return true
+	}
+	t.Errorf("these have had more than one effect: %v:\n%s", twice, s.table(func(e *entry) bool { return e.effect > 0 }))
+	return false
+}
+
+// Ledger returns, a line each, the requests that have reached the server: the key,
+// what went wrong by a fault and what came of it. It has neither headers nor
+// bodies.
+func (s *Server) Ledger() string {
+	return s.table(func(*entry) bool { return true })
+}
+
+func (s *Server) table(shows func(*entry) bool) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "request\tkey\tof\tfault\tcame of it")
+	hidden := 0
+	for _, e := range s.entries {
+		if !shows(e) {
+			hidden++
+			continue
+		}
+		came := e.came
+		if came == "" {
+			came = "is being worked on"
+		}
+		if e.effect > 0 {
+			came += fmt.Sprintf(", effect %d", e.effect)
+		}
+		fmt.Fprintf(w, "%d\t%q\t%s %s\t%s\t%s\n", e.number, e.key, e.method, e.path, e.fault, came)
+	}
+	_ = w.Flush() // a builder takes it all
+	if hidden > 0 {
+		fmt.Fprintf(&text, "and %d more\n", hidden)
+	}
+	return text.String()
 }

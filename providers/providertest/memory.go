@@ -1,10 +1,18 @@
 package providertest
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/fingerprint"
+	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -14,7 +22,7 @@ type record struct {
 	retention   time.Duration
 	fingerprint string
 	running     int
-	stored      *answer
+	stored      *Answer
 }
 
 // free tells whether the key may be used as if for the first time: its request
@@ -24,19 +32,6 @@ func (r *record) free(now time.Time) bool {
 		return false
 	}
 	return r.stored == nil || r.retention > 0 && !now.Before(r.at.Add(r.retention))
-}
-
-func (r *record) replay(p *providers.Provider) answer {
-	a := *r.stored
-	a.header = a.header.Clone()
-	if p.ReplayHeader != "" {
-		value := p.ReplayValue
-		if value == "" {
-			value = "true"
-		}
-		a.header.Set(p.ReplayHeader, value)
-	}
-	return a
 }
 
 // reservation is what the server knows of a key when a request comes in.
@@ -49,26 +44,58 @@ const (
 	misused
 )
 
-// reserve takes the key before anything is executed. A misuse that the provider
-// does not tell of goes unnoticed.
-func (s *Server) reserve(c *call, misuseIsTold bool) (*record, reservation) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	scope, print, now := s.scope(c), fingerprint(c), s.now()
-	rec := s.records[scope]
-	switch {
-	case rec == nil || rec.free(now):
-		rec = &record{at: now, retention: c.route.Endpoint.Retention, fingerprint: print}
-		s.records[scope] = rec
-	case misuseIsTold && rec.fingerprint != print:
-		return rec, misused
-	case rec.stored != nil:
-		return rec, answered
-	case c.route.Endpoint.InFlightGuard:
-		return rec, inFlight
+// reserve takes the key before anything is executed, or waits for whoever has it
+// where the provider does. A misuse that the provider does not tell of goes
+// unnoticed.
+func (s *Server) reserve(c *call) (*record, reservation) {
+	scope, print := s.scope(c), c.fingerprint()
+	told := s.tellsMismatch(c)
+	for {
+		s.mu.Lock()
+		now := s.now()
+		rec := s.records[scope]
+		switch {
+		case rec == nil || rec.free(now):
+			rec = &record{at: now, retention: c.route.Endpoint.Retention, fingerprint: print}
+			s.records[scope] = rec
+		case told && rec.fingerprint != print:
+			s.mu.Unlock()
+			return rec, misused
+		case rec.stored != nil:
+			s.mu.Unlock()
+			return rec, answered
+		case c.route.Endpoint.InFlightGuard:
+			s.mu.Unlock()
+			return rec, inFlight
+		default:
+			if left := rec.at.Add(c.manner.Waits).Sub(now); left > 0 && s.waits(left) {
+				continue
+			}
+		}
+		rec.running++
+		s.mu.Unlock()
+		return rec, reserved
 	}
-	rec.running++
-	return rec, reserved
+}
+
+// waits waits until something has changed, and at most for d. It tells whether to
+// look again, with s.mu given up; where it returns false, s.mu is still held.
+func (s *Server) waits(d time.Duration) bool {
+	select {
+	case <-s.closing:
+		return false
+	default:
+	}
+	changed := s.changed
+	s.mu.Unlock()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-s.closing:
+	}
+	return true
 }
 
 // release gives the key up without a result.
@@ -76,41 +103,220 @@ func (s *Server) release(rec *record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rec.running--
+	s.wake()
 }
 
-// settle notes what came of an execution: the effect, and the answer if the
-// provider keeps such.
-func (s *Server) settle(c *call, rec *record, a answer) {
+// settle notes what came of an execution, of which rec is nil if it had no key:
+// the effect, and the answer if the provider keeps such. made is what the business
+// answered, given what the provider did, which differs if it failed afterwards.
+func (s *Server) settle(c *call, rec *record, made, given Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rec.running--
-	s.enter(c, a)
-	if rec.stored == nil && keeps(c.route, a) {
-		rec.stored = &a
+	failed := c.failed(made)
+	if !failed {
+		s.enter(c, made)
 	}
+	if rec == nil {
+		return
+	}
+	rec.running--
+	s.wake()
+	if rec.stored != nil {
+		return
+	}
+	var keep Answer
+	switch {
+	case c.keeps(given):
+		keep = given.clone()
+	case c.fault.kind == failAfter && c.route.Endpoint.Remembers == providers.SuccessesCleanFailures && !failed:
+		keep = made.clone() // the repeat completes it
+	default:
+		return
+	}
+	rec.stored = &keep
+	if c.route.Endpoint.FetchPointer && !failed {
+		resource := made.clone()
+		resource.Status = http.StatusOK
+		s.resources[strings.TrimSuffix(c.r.URL.Path, "/")+"/"+resourceOf(made)] = resource
+	}
+}
+
+// failed tells whether the business refused or failed, without an effect.
+func (c *call) failed(a Answer) bool {
+	return a.Status >= http.StatusBadRequest || c.manner.Failed != nil && c.manner.Failed(a)
 }
 
 // keeps tells whether the provider remembers this answer.
-func keeps(route providers.Route, a answer) bool {
-	switch route.Classify(a.seen(false)).Verdict {
+func (c *call) keeps(a Answer) bool {
+	switch c.route.Classify(a.seen(false)).Verdict {
 	case providers.Rejected, providers.NotExecuted, providers.InFlight, providers.Misuse:
 		return false
 	}
-	return route.Endpoint.Remembers == providers.Everything || a.status < http.StatusBadRequest
+	switch {
+	case c.route.Endpoint.Remembers == providers.Everything:
+		return true
+	case c.manner.KeepsRefusals && a.Status >= 400 && a.Status < 500:
+		return true
+	}
+	return !c.failed(a)
+}
+
+// repeat answers a repeat: by the 409 that points to what was made, where that is
+// how the provider does it, else by the record.
+func (s *Server) repeat(c *call, rec *record) (Answer, string) {
+	if a, ok := c.pointing(resourceOf(*rec.stored)); ok {
+		return a, "already done"
+	}
+	a := s.current(*rec.stored)
+	if a.Status == http.StatusCreated && c.manner.RepeatStatus != 0 {
+		a.Status = c.manner.RepeatStatus
+	}
+	if p := &s.provider; p.ReplayHeader != "" {
+		value := p.ReplayValue
+		if value == "" {
+			value = "true"
+		}
+		a.Header.Set(p.ReplayHeader, value)
+	}
+	return a, "replayed"
+}
+
+// current is a recorded answer as it is by now.
+func (s *Server) current(first Answer) Answer {
+	a := first.clone()
+	a.Body = bytes.Clone(a.Body)
+	if s.Repeat != nil {
+		a = s.Repeat(a).clone()
+	}
+	return a
+}
+
+func (c *call) pointing(resource string) (Answer, bool) {
+	for _, rule := range c.route.Endpoint.Rules {
+		if rule.Verdict != providers.AlreadyDone {
+			continue
+		}
+		a := c.with(c.example(rule), rule.Pointer, resource)
+		if c.route.Classify(a.seen(true)).Pointer == resource {
+			return a, true
+		}
+	}
+	return Answer{}, false
+}
+
+// resourcePlace stands in a Manner's bodies for the id of what was made.
+const resourcePlace = "{resource}"
+
+// resourceOf is the id of what an answer says was made: the member id of its JSON
+// object, or of the first object in it that has one.
+func resourceOf(a Answer) string {
+	var body map[string]any
+	if json.Unmarshal(a.Body, &body) == nil {
+		if id, is := body["id"].(string); is {
+			return id
+		}
+		for _, name := range slices.Sorted(maps.Keys(body)) {
+			if inner, is := body[name].(map[string]any); is {
+				if id, is := inner["id"].(string); is {
+					return id
+				}
+			}
+		}
+	}
+	return "resource"
+}
+
+// tellsMismatch tells whether a key that was used with another request is noticed.
+func (s *Server) tellsMismatch(c *call) bool {
+	if c.manner.MismatchUnnoticed {
+		return false
+	}
+	_, told := c.saying(providers.Misuse, true, nil)
+	return told || c.manner.Mismatch != nil
+}
+
+func (s *Server) mismatch(c *call, rec *record) Answer {
+	if c.manner.Mismatch == nil {
+		a, _ := c.saying(providers.Misuse, true, nil)
+		return a
+	}
+	resource := ""
+	s.mu.Lock()
+	if rec.stored != nil {
+		resource = resourceOf(*rec.stored)
+	}
+	s.mu.Unlock()
+	a := c.manner.Mismatch.clone()
+	if text, err := json.Marshal(resource); err == nil {
+		a.Body = bytes.ReplaceAll(a.Body, []byte(`"`+resourcePlace+`"`), text)
+	}
+	return a
+}
+
+// firstSent checks the time that travels with the key.
+func (s *Server) firstSent(c *call) (a Answer, refused bool) {
+	name := c.route.Endpoint.Key.FirstSent
+	if name == "" {
+		return Answer{}, false
+	}
+	at, err := http.ParseTime(c.r.Header.Get(name))
+	if err != nil {
+		return c.error(http.StatusBadRequest, "the header "+name+" must be an HTTP date"), true
+	}
+	window, now := c.route.Endpoint.Retention, s.Now()
+	if window <= 0 || now.Sub(at) < window && at.Sub(now) < window {
+		return Answer{}, false
+	}
+	a, ok := c.saying(providers.Rejected, false, func(r providers.Rule) bool { return r.Status == http.StatusPreconditionFailed })
+	if !ok {
+		a = c.error(http.StatusPreconditionFailed, "the first attempt is outside the tracked window")
+	}
+	return a, true
 }
 
 // scope is what the provider looks a request's key up by.
 func (s *Server) scope(c *call) string {
-	parts := []string{c.key}
+	key := c.route.Endpoint.Key
+	parts := []string{key.Name, c.key}
 	for _, name := range s.provider.AccountHeaders {
 		parts = append(parts, strings.Join(c.r.Header.Values(name), ","))
 	}
 	if s.provider.CredentialScoped {
-		parts = append(parts, strings.Join(c.r.Header.Values("Authorization"), ","))
+		for _, name := range slices.Sorted(maps.Keys(c.r.Header)) {
+			if secret.Header(name) && name != "Cookie" && !key.InHeader(name) {
+				parts = append(parts, name, strings.Join(c.r.Header.Values(name), ","))
+			}
+		}
 	}
-	return strings.Join(parts, "\x00")
+	switch c.manner.Scope {
+	case ByPath:
+		parts = append(parts, c.r.Method, c.r.URL.EscapedPath())
+	case ByEndpoint:
+		parts = append(parts, c.route.Endpoint.Pattern, c.route.Endpoint.Action.Value)
+	case ByRequest:
+		parts = append(parts, c.r.Method, c.r.URL.RequestURI(), string(c.body))
+	}
+	return fmt.Sprintf("%q", parts)
 }
 
-func fingerprint(c *call) string {
-	return c.r.Method + " " + c.r.URL.RequestURI() + "\n" + string(c.body)
+// fingerprint tells a repeat from another request, by what the two mean: the key
+// and what the table says may change are left out.
+func (c *call) fingerprint() string {
+	m, err := c.route.Endpoint.Key.Without(c.message())
+	if err != nil {
+		m = c.message()
+	}
+	to := url.URL{Path: c.r.URL.Path, RawPath: c.r.URL.RawPath, RawQuery: m.Query}
+	print := fingerprint.Of(fingerprint.Input{
+		Method:          c.r.Method,
+		URL:             &to,
+		ContentType:     c.r.Header.Get("Content-Type"),
+		ContentEncoding: c.r.Header.Get("Content-Encoding"),
+		Body:            m.Body,
+		OmitFields:      c.route.Endpoint.OmitFields,
+	})
+	if first := c.route.Endpoint.Key.FirstSent; first != "" {
+		print += " " + c.r.Header.Get(first)
+	}
+	return print
 }

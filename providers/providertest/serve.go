@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -16,130 +15,212 @@ import (
 // maxBody is how large a request may be, in bytes.
 const maxBody = 64 << 20
 
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		problem(http.StatusBadRequest, "the request's body can't be read").write(w)
-		return
-	}
-	url := *r.URL
-	url.Scheme, url.Host = "http", s.provider.Hosts[0]
-	c := call{r: r, body: body, route: s.router.Route(r.Method, &url)}
-	c.key, c.keyed, c.keyErr = c.route.Endpoint.Key.Carried(r.Header)
-
-	fault := s.arrive(&c)
-	switch fault.kind {
-	case dropBefore:
-		drop(w)
-		return
-	case status:
-		byStatus(c.route, fault).write(w)
-		return
-	case delayBefore:
-		s.pause(fault.delay)
-	}
-	a := s.answer(&c)
-	switch fault.kind {
-	case dropAfter:
-		drop(w)
-		return
-	case cut:
-		a.cut(w, fault)
-		return
-	case delayAfter:
-		s.pause(fault.delay)
-	}
-	a.write(w)
-}
-
 // call is one request on its way through the server.
 type call struct {
 	r      *http.Request
-	number int
+	fault  Fault
+	entry  *entry
 	body   []byte
 	route  providers.Route
+	manner Manner
 	key    string
 	keyed  bool
 	keyErr error
 }
 
-// arrive numbers the request, tells the observer and says what goes wrong.
-func (s *Server) arrive(c *call) Fault {
-	s.mu.Lock()
-	s.requests++
-	c.number = s.requests
-	fault := s.nextFault(c.number)
-	s.mu.Unlock()
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	c := s.arrive(r)
+	came := panicked
+	defer func() { s.leave(c, came) }()
 
-	if s.Observe != nil {
-		s.Observe(Request{
-			Number: c.number,
-			Method: c.r.Method,
-			Path:   c.r.URL.Path,
-			Header: c.r.Header.Clone(),
-			Body:   bytes.Clone(c.body),
-			Key:    c.key,
-			Fault:  fault,
-		})
+	in := r.Body
+	if c.fault.kind == cutRequest {
+		in = io.NopCloser(io.LimitReader(in, int64(c.fault.bytes)))
 	}
-	return fault
+	body, err := io.ReadAll(http.MaxBytesReader(w, in, maxBody))
+	s.identify(c, body)
+	switch {
+	case err != nil:
+		came = "its body could not be read"
+		c.error(http.StatusBadRequest, "the request's body can't be read").write(w)
+		return
+	case s.Observe != nil:
+		s.Observe(c.observed())
+	}
+	switch c.fault.kind {
+	case cutRequest, dropBefore:
+		came = "not executed"
+		hangUp(w, c.fault.ending(reset))
+		return
+	case status:
+		a := c.byStatus(c.fault)
+		came = said("not executed", a)
+		a.write(w)
+		return
+	case pageBefore:
+		a := page(c.fault.status)
+		came = said("not executed", a)
+		a.write(w)
+		return
+	case delayBefore:
+		s.pause(c.fault.delay)
+	}
+	a, what := s.answer(c)
+	came = said(what, a)
+	switch c.fault.kind {
+	case delayAfter:
+		s.pause(c.fault.delay)
+	case pageAfter:
+		a = page(c.fault.status)
+	}
+	a.spoilt(w, r, c.fault)
 }
 
-// answer does what the provider would do with the request.
-func (s *Server) answer(c *call) answer {
-	switch {
-	case c.keyErr != nil:
-		return problem(http.StatusBadRequest, c.keyErr.Error())
-	case !c.route.Effect:
-		return s.run(c)
-	case !c.keyed || c.route.Endpoint.Remembers == providers.Nothing:
-		a := s.run(c)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.enter(c, a)
-		return a
+// arrive numbers the request and says what goes wrong with it.
+func (s *Server) arrive(r *http.Request) *call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := &entry{number: len(s.entries) + 1, method: r.Method, path: r.URL.Path}
+	s.entries = append(s.entries, e)
+	e.fault = s.nextFault(e.number)
+	return &call{r: r, fault: e.fault, entry: e}
+}
+
+// identify finds the contract and the key.
+func (s *Server) identify(c *call, body []byte) {
+	c.body = body
+	to := *c.r.URL
+	to.Scheme, to.Host = "http", s.provider.Hosts[0]
+	m := c.message()
+	c.route = s.router.Route(c.r.Method, &to).For(m)
+	if s.Manner != nil {
+		c.manner = s.Manner(*c.route.Endpoint)
 	}
-	misuse, told := saying(c.route, providers.Misuse)
-	rec, state := s.reserve(c, told)
+	c.key, c.keyed, c.keyErr = c.route.Endpoint.Key.Carried(m)
+	if !c.route.Effect {
+		c.key, c.keyed, c.keyErr = "", false, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.entry.key = c.key
+}
+
+func (c *call) message() providers.Message {
+	return providers.Message{Header: c.r.Header, Query: c.r.URL.RawQuery, Body: c.body}
+}
+
+func (c *call) observed() Request {
+	return Request{
+		Number: c.entry.number,
+		Method: c.r.Method,
+		Path:   c.r.URL.Path,
+		Header: c.r.Header.Clone(),
+		Body:   bytes.Clone(c.body),
+		Key:    c.key,
+		Fault:  c.fault,
+	}
+}
+
+// answer does what the provider would do with the request, and says what that was.
+func (s *Server) answer(c *call) (a Answer, came string) {
+	e := c.route.Endpoint
+	switch {
+	case !c.route.Effect:
+		return s.look(c), "without effect"
+	case c.keyErr != nil:
+		return c.malformed(), "malformed key"
+	case !c.keyed && e.Key.Place != providers.KeyNone && (s.RequireKey || c.manner.RequiresKey):
+		return c.error(http.StatusBadRequest, "the idempotency key is required: "+e.Key.Name), "no key"
+	case !c.keyed || e.Remembers == providers.Nothing:
+		return s.execute(c, nil), "executed"
+	}
+	if a, refused := s.firstSent(c); refused {
+		return a, "first sent at another time"
+	}
+	rec, state := s.reserve(c)
 	switch state {
 	case misused:
-		return misuse
+		return s.mismatch(c, rec), "key of another request"
 	case inFlight:
-		return s.inFlight(c.route)
+		return s.inFlight(c), "in flight"
 	case answered:
-		return rec.replay(&s.provider)
+		return s.repeat(c, rec)
 	}
+	return s.execute(c, rec), "executed"
+}
+
+// execute runs the business under a reserved key, or without one, and notes what
+// came of it.
+func (s *Server) execute(c *call, rec *record) Answer {
 	done := false
 	defer func() {
-		if !done { // the handler panicked: nothing came of it
+		if !done && rec != nil { // the handler panicked: nothing came of it
 			s.release(rec)
 		}
 	}()
 	a := s.run(c)
+	for name, value := range c.manner.Executed {
+		a.Header.Set(name, value)
+	}
+	given := a
+	if c.fault.kind == failAfter {
+		given = c.error(c.fault.status, "this failure is a scripted fault")
+		given.Status = c.fault.status
+	}
+	for _, a := range []Answer{a, given} {
+		if key := c.route.Endpoint.Key; c.manner.EchoesKey && c.keyed && key.InHeader(key.Name) {
+			a.Header.Set(key.Name, c.r.Header.Get(key.Name))
+		}
+	}
 	done = true
-	s.settle(c, rec, a)
-	return a
+	s.settle(c, rec, a, given)
+	return given
 }
 
 // run executes the business. A client that has gone away does not stop it.
-func (s *Server) run(c *call) answer {
+func (s *Server) run(c *call) Answer {
 	r := c.r.Clone(context.WithoutCancel(c.r.Context()))
 	r.Body = io.NopCloser(bytes.NewReader(c.body))
 	w := httptest.NewRecorder()
 	s.handler.ServeHTTP(w, r)
-	return answer{status: w.Code, header: w.Result().Header, body: w.Body.Bytes()}
+	return Answer{Status: w.Code, Header: w.Result().Header, Body: w.Body.Bytes()}
 }
 
-func (s *Server) inFlight(route providers.Route) answer {
-	a, ok := saying(route, providers.InFlight)
+// look answers a request without effect: by the resource that an execution made,
+// where the provider's repeats only point to it, else by the handler.
+func (s *Server) look(c *call) Answer {
+	s.mu.Lock()
+	a, made := s.resources[c.r.URL.Path]
+	s.mu.Unlock()
+	if made && (c.r.Method == http.MethodGet || c.r.Method == http.MethodHead) {
+		return s.current(a)
+	}
+	return s.run(c)
+}
+
+func (c *call) malformed() Answer {
+	if c.manner.Malformed != nil {
+		return c.manner.Malformed.clone()
+	}
+	return c.error(http.StatusBadRequest, c.keyErr.Error())
+}
+
+func (s *Server) inFlight(c *call) Answer {
+	a, ok := c.saying(providers.InFlight, true, nil)
 	if !ok {
-		a = problem(http.StatusConflict, "a request with this key is being worked on")
+		// A guard whose answer proves nothing by itself.
+		a = c.error(http.StatusConflict, "a request with this key is being worked on")
+		if c.route.Classify(a.seen(true)).Verdict != providers.Retry {
+			if retry, ok := c.saying(providers.Retry, true, func(r providers.Rule) bool { return r.Field != "" }); ok {
+				a = retry
+			}
+		}
 	}
 	switch wait := s.RetryAfter; {
 	case wait == 0:
-		a.header.Set("Retry-After", "1")
+		a.Header.Set("Retry-After", "1")
 	case wait > 0:
-		a.header.Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
+		a.Header.Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
 	}
 	return a
 }
@@ -152,16 +233,4 @@ func (s *Server) pause(d time.Duration) {
 	case <-timer.C:
 	case <-s.closing:
 	}
-}
-
-// drop resets the connection.
-func drop(w http.ResponseWriter) {
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	_ = conn.Close()
 }

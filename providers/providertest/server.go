@@ -1,8 +1,10 @@
 package providertest
 
 import (
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -11,10 +13,10 @@ import (
 )
 
 // Server is a provider in a box. Its exported fields may be set between
-// [NewUnstartedServer] and [Server.Start], not later.
+// [NewUnstartedServer] and [Server.Start] or [Server.StartTLS], not later.
 type Server struct {
-	// URL is the server's base URL, of the form http://127.0.0.1:port. Start
-	// sets it.
+	// URL is the server's base URL, of the form http://127.0.0.1:port or, with
+	// TLS, https://127.0.0.1:port. Start and StartTLS set it.
 	URL string
 
 	// Observe, if not nil, is called once for each request, as soon as it has
@@ -27,6 +29,29 @@ type Server struct {
 	// header is not sent.
 	RetryAfter time.Duration
 
+	// RequireKey refuses requests without a key at every endpoint that takes
+	// one, also where the provider doesn't: for tests that a key is always
+	// sent.
+	RequireKey bool
+
+	// Repeat, if not nil, makes a repeat's answer of the recorded one, for
+	// providers that answer from the current state of a resource (PayPal, Stripe
+	// v2, Braintree, Shopify, AWS). It gets a copy. Calls may be concurrent.
+	Repeat func(first Answer) Answer
+
+	// Manner says what the table leaves open at one of its endpoints.
+	// NewUnstartedServer sets it to [MannerOf] the provider.
+	Manner func(providers.Endpoint) Manner
+
+	// EnableHTTP2 has the server's Client use HTTP/2: over TLS by ALPN, without
+	// TLS by prior knowledge (h2c). Without TLS the server understands both
+	// versions in any case.
+	EnableHTTP2 bool
+
+	// ErrorLog takes what net/http has to say, of handlers that panic for
+	// instance. Nil stands for the log package's standard logger.
+	ErrorLog *log.Logger
+
 	http     *httptest.Server
 	handler  http.Handler
 	provider providers.Provider
@@ -34,18 +59,20 @@ type Server struct {
 	closing  chan struct{}
 	close    func()
 
-	mu       sync.Mutex
-	ahead    time.Duration
-	requests int
-	script   []Fault
-	draw     func(number int) Fault
-	records  map[string]*record
-	effects  []Effect
+	mu        sync.Mutex
+	ahead     time.Duration
+	script    []Fault
+	draw      func(number int) Fault
+	records   map[string]*record
+	resources map[string]Answer // by path
+	changed   chan struct{}     // closed and made anew when a waiting request should look again
+	entries   []*entry
+	effects   []Effect
 }
 
 // Request is one request as the server has read it.
 type Request struct {
-	// Number counts the requests that the server has read, from 1.
+	// Number counts the requests that have reached the server, from 1.
 	Number int
 
 	Method string
@@ -70,19 +97,30 @@ func NewServer(p providers.Provider, h http.Handler) *Server {
 	return s
 }
 
+// NewTLSServer is [NewServer] with TLS, by a certificate that [Server.Client]
+// trusts.
+func NewTLSServer(p providers.Provider, h http.Handler) *Server {
+	s := NewUnstartedServer(p, h)
+	s.StartTLS()
+	return s
+}
+
 // NewUnstartedServer returns a server that has its port but does not serve yet,
 // so that its fields can be set. The caller starts and closes it. It panics as
 // [NewServer] does.
 func NewUnstartedServer(p providers.Provider, h http.Handler) *Server {
 	s := &Server{
-		handler: h,
-		closing: make(chan struct{}),
-		records: map[string]*record{},
+		handler:   h,
+		closing:   make(chan struct{}),
+		records:   map[string]*record{},
+		resources: map[string]Answer{},
+		changed:   make(chan struct{}),
 	}
 	s.close = sync.OnceFunc(func() { close(s.closing) })
 	s.http = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
 	s.provider = p
 	s.provider.Hosts = []string{s.http.Listener.Addr().String()}
+	s.Manner = func(e providers.Endpoint) Manner { return MannerOf(p, e) }
 	router, err := providers.NewRouter([]providers.Provider{s.provider})
 	if err != nil {
 		s.http.Close()
@@ -92,22 +130,65 @@ func NewUnstartedServer(p providers.Provider, h http.Handler) *Server {
 	return s
 }
 
-// Start begins to serve and sets URL.
+// Start begins to serve HTTP/1.1 and h2c, and sets URL.
 func (s *Server) Start() {
+	s.http.Config.ErrorLog = s.ErrorLog
+	s.http.Config.Protocols = new(http.Protocols)
+	s.http.Config.Protocols.SetHTTP1(true)
+	s.http.Config.Protocols.SetUnencryptedHTTP2(true)
 	s.http.Start()
+	s.URL = s.http.URL
+	if s.EnableHTTP2 {
+		transport := s.http.Client().Transport.(*http.Transport)
+		transport.Protocols = new(http.Protocols)
+		transport.Protocols.SetUnencryptedHTTP2(true)
+	}
+}
+
+// StartTLS begins to serve over TLS, by HTTP/2 if EnableHTTP2 is set and else by
+// HTTP/1.1, and sets URL.
+func (s *Server) StartTLS() {
+	s.http.Config.ErrorLog = s.ErrorLog
+	s.http.EnableHTTP2 = s.EnableHTTP2
+	s.http.StartTLS()
 	s.URL = s.http.URL
 }
 
 // Close ends delays, waits for the requests being served, the handler's
-// included, and shuts the server down.
+// included, and shuts the server down. What the server knows can still be asked.
 func (s *Server) Close() {
 	s.close()
 	s.http.Close()
 }
 
-// Client returns an HTTP client for the server, whose idle connections Close
-// closes.
+// Client returns an HTTP client for the server, which trusts its certificate and
+// whose idle connections Close closes.
 func (s *Server) Client() *http.Client { return s.http.Client() }
+
+// Detour returns a transport that sends every request to this server, whatever
+// scheme and host it is for: for code whose URLs are fixed, a vendor's SDK for
+// instance. The request then is under the endpoints of this server's provider.
+func (s *Server) Detour() http.RoundTripper { return detour{s} }
+
+type detour struct{ s *Server }
+
+func (d detour) RoundTrip(req *http.Request) (*http.Response, error) {
+	to, err := url.Parse(d.s.URL)
+	if err != nil {
+		return nil, err
+	}
+	asked := req
+	req = req.Clone(req.Context())
+	if req.Host == "" {
+		req.Host = req.URL.Host
+	}
+	req.URL.Scheme, req.URL.Host = to.Scheme, to.Host
+	resp, err := d.s.Client().Transport.RoundTrip(req)
+	if resp != nil {
+		resp.Request = asked
+	}
+	return resp, err
+}
 
 // Provider returns the provider as this server is to be reached: the given one
 // with this server as its only host.
@@ -117,20 +198,35 @@ func (s *Server) Provider() providers.Provider {
 	return p
 }
 
-// Requests returns how many requests the server has read.
+// Requests returns how many requests have reached the server.
 func (s *Server) Requests() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.requests
+	return len(s.entries)
 }
 
 // Advance moves the server's clock forward by d, beyond the time that passes by
-// itself. Keys whose retention ends by then are forgotten.
+// itself. Keys whose retention ends by then are forgotten, and requests that have
+// waited for long enough go on.
 func (s *Server) Advance(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ahead += d
+	s.wake()
+}
+
+// Now returns the time on the server's clock.
+func (s *Server) Now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now()
 }
 
 // now is the time on the server's clock; s.mu is held.
 func (s *Server) now() time.Time { return time.Now().Add(s.ahead) }
+
+// wake has waiting requests look again; s.mu is held.
+func (s *Server) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}

@@ -419,7 +419,7 @@ func TestATableOfOnesOwnIsAnsweredFromAsWell(t *testing.T) {
 		ReplayHeader: "X-Replayed",
 		Endpoints: []providers.Endpoint{{
 			Pattern:       "POST /v1/",
-			Key:           providers.Key{Place: providers.KeyRawHeader, Name: "Idempotency-Key", MaxLength: 8},
+			Key:           providers.Key{Place: providers.KeyRawHeader, Name: "Idempotency-Key", MaxLength: 36},
 			Remembers:     providers.Everything,
 			InFlightGuard: true,
 			Rules: []providers.Rule{
@@ -439,7 +439,7 @@ func TestATableOfOnesOwnIsAnsweredFromAsWell(t *testing.T) {
 	assert.Equal(t, "body", resp.Header.Get("X-Mismatch"))
 	assert.JSONEq(t, `{"error":"unspecified"}`, body)
 
-	resp, _ = post(t, srv.URL+"/v1/transfers", "k23456789", "amount=1")
+	resp, _ = post(t, srv.URL+"/v1/transfers", strings.Repeat("k", 37), "amount=1")
 	assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
 	assert.Equal(t, 1, srv.EffectsFor("k1"))
 }

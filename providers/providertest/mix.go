@@ -1,0 +1,109 @@
+package providertest
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// Script appends faults for the next requests, one each, in the order in which
+// they reach the server. They come before those of [Server.Seed].
+func (s *Server) Script(faults ...Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.script = append(s.script, faults...)
+}
+
+// Mix says how often each kind of fault is drawn, as probabilities from 0 to 1
+// that should add up to at most 1. What is left of 1 goes through. The kinds are
+// named after the functions that make them; how much a cut lets through and how
+// long a delay is, is drawn too.
+type Mix struct {
+	DropBefore, DropAfter, Cut, DelayBefore, DelayAfter, Status float64
+
+	// CutRequest cuts within the first 64 bytes of the request's body,
+	// CutResponse anywhere in the response.
+	CutRequest, CutResponse float64
+
+	// WrongLength says up to 16 bytes too many.
+	MalformedChunk, WrongLength float64
+
+	// PageBefore and PageAfter are of status 502.
+	PageBefore, PageAfter float64
+
+	// FailAfter is of status 500, Inform of 103.
+	FailAfter, Inform float64
+
+	// MaxDelay bounds the delays, which are drawn evenly. 0 means 100 ms.
+	MaxDelay time.Duration
+
+	// Statuses are the status codes of Status, drawn evenly. None means 503.
+	Statuses []int
+
+	// Header is added to the answers of Status, a Retry-After for instance.
+	Header http.Header
+}
+
+// Seed draws a fault for each further request that has none in the script. The
+// draw depends on the seed and the request's number only, so that the same seed
+// gives the same faults again, whichever request comes under a number.
+func (s *Server) Seed(seed uint64, mix Mix) {
+	mix.Statuses = slices.Clone(mix.Statuses)
+	mix.Header = mix.Header.Clone()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draw = func(number int) Fault { return mix.draw(seed, number) }
+}
+
+func (m Mix) draw(seed uint64, number int) Fault {
+	random := rand.New(rand.NewPCG(seed, uint64(number)))
+	delay := m.MaxDelay
+	if delay <= 0 {
+		delay = 100 * time.Millisecond
+	}
+	code := http.StatusServiceUnavailable
+	at := random.Float64()
+	part := random.Float64()
+	if len(m.Statuses) > 0 {
+		code = m.Statuses[random.IntN(len(m.Statuses))]
+	}
+	for _, f := range []struct {
+		odds  float64
+		fault Fault
+	}{
+		{m.DropBefore, DropBefore()},
+		{m.DropAfter, DropAfter()},
+		{m.Cut, Fault{kind: cut, bytes: -1, part: part}},
+		{m.DelayBefore, DelayBefore(time.Duration(part * float64(delay)))},
+		{m.DelayAfter, DelayAfter(time.Duration(part * float64(delay)))},
+		{m.Status, Status(code, m.Header)},
+		{m.CutRequest, CutRequestAt(int(part * 64))},
+		{m.CutResponse, Fault{kind: cutResponse, bytes: -1, part: part}},
+		{m.MalformedChunk, MalformedChunk()},
+		{m.WrongLength, WrongLength(1 + int(part*16))},
+		{m.PageBefore, PageBefore(http.StatusBadGateway)},
+		{m.PageAfter, PageAfter(http.StatusBadGateway)},
+		{m.FailAfter, FailAfter(http.StatusInternalServerError)},
+		{m.Inform, Inform(http.StatusEarlyHints)},
+	} {
+		if at < f.odds {
+			return f.fault
+		}
+		at -= f.odds
+	}
+	return None()
+}
+
+// nextFault returns the fault of the request with this number; s.mu is held.
+func (s *Server) nextFault(number int) Fault {
+	switch {
+	case len(s.script) > 0:
+		fault := s.script[0]
+		s.script = s.script[1:]
+		return fault
+	case s.draw != nil:
+		return s.draw(number)
+	}
+	return None()
+}
