@@ -1,0 +1,145 @@
+package webhook_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/webhook"
+)
+
+func verifyAdyen(t *testing.T, body string) error {
+	t.Helper()
+	v, err := webhook.Adyen(adyenKey1)
+	require.NoError(t, err)
+	_, err = v.Verify(post(body), []byte(body))
+	return err
+}
+
+func TestAdyenSignsEightFieldsAndNothingElse(t *testing.T) {
+	signed := adyenBody(adyenItem(adyenKey1, adyenFields("PSP1")))
+	require.NoError(t, verifyAdyen(t, signed))
+	for _, tc := range []struct {
+		name, from, to string
+		want           error
+	}{
+		{"pspReference", `"PSP1"`, `"PSP2"`, webhook.ErrSignature},
+		{"originalReference", `"eventCode"`, `"originalReference":"PSP0","eventCode"`, webhook.ErrSignature},
+		{"merchantAccountCode", `"TestMerchant"`, `"TestMerchanT"`, webhook.ErrSignature},
+		{"merchantReference", `"order-1"`, `"order-2"`, webhook.ErrSignature},
+		{"amount.value", `1130`, `113`, webhook.ErrSignature},
+		{"amount.currency", `"EUR"`, `"JPY"`, webhook.ErrSignature},
+		{"eventCode", `"AUTHORISATION"`, `"CAPTURE"`, webhook.ErrSignature},
+		{"success", `"true"`, `"false"`, webhook.ErrSignature},
+		{"a value that moves over a colon", `"order-1"`, `"order-1:1130"`, webhook.ErrSignature},
+
+		{"an unsigned field", `"2026-11-20T10:00:00+01:00"`, `"2027-11-20T10:00:00+01:00"`, nil},
+		{"an original reference that is empty", `"eventCode"`, `"originalReference":"","eventCode"`, nil},
+		{"an original reference that is null", `"eventCode"`, `"originalReference":null,"eventCode"`, nil},
+		{"success without quotes", `"true"`, `true`, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.Equal(t, 1, strings.Count(signed, tc.from))
+			err := verifyAdyen(t, strings.Replace(signed, tc.from, tc.to, 1))
+			if tc.want == nil {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorIs(t, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestAdyenSignsEachItem(t *testing.T) {
+	good := func() any { return adyenItem(adyenKey1, adyenFields("PSP1")) }
+	forged := adyenItem(adyenKey2, adyenFields("PSP2"))
+	assert.NoError(t, verifyAdyen(t, adyenBody(good(), good())))
+	assert.ErrorIs(t, verifyAdyen(t, adyenBody(good(), forged)), webhook.ErrSignature)
+	assert.ErrorIs(t, verifyAdyen(t, adyenBody(forged, good())), webhook.ErrSignature)
+	assert.ErrorIs(t, verifyAdyen(t, adyenBody()), webhook.ErrMalformed, "no item is signed where there is none")
+}
+
+func TestAdyenReferencesMayContainWhatSeparates(t *testing.T) {
+	for _, reference := range []string{"14-08-2020-09:53:00", ":", `a\b`, `a\:b`, "é", "", `"quoted"`} {
+		fields := adyenFields("PSP1")
+		fields["merchantReference"] = reference
+		assert.NoError(t, verifyAdyen(t, adyenBody(adyenItem(adyenKey1, fields))), "%q", reference)
+	}
+}
+
+// The same text is signed for both, so that one could be passed off as the other.
+func TestAdyenFieldsCanNotBeCutInAnotherWay(t *testing.T) {
+	genuine := adyenFields("PSP1")
+	genuine["merchantReference"] = "A:B"
+	require.NoError(t, verifyAdyen(t, adyenBody(adyenItem(adyenKey1, genuine))))
+
+	for _, field := range []string{"pspReference", "originalReference", "merchantAccountCode", "eventCode", "currency"} {
+		fields := adyenFields("PSP1")
+		if field == "currency" {
+			fields["amount"].(map[string]any)["currency"] = "EUR:A"
+		} else {
+			fields[field] = "A:B"
+		}
+		assert.ErrorIs(t, verifyAdyen(t, adyenBody(adyenItem(adyenKey1, fields))), webhook.ErrMalformed, field)
+	}
+}
+
+func TestAdyenBodiesThatCouldBeReadInTwoWaysAreRefused(t *testing.T) {
+	signed := adyenBody(adyenItem(adyenKey1, adyenFields("PSP1")))
+	for _, tc := range []struct{ name, from, to string }{
+		{"a field twice", `"success":`, `"success":"false","success":`},
+		{"a field twice, by another case", `"success":`, `"Success":"false","success":`},
+		{"a field twice, by a letter that folds", `"success":`, `"ſuccess":"false","success":`},
+		{"a field twice, by an escape", `"success":`, `"\u0073uccess":"false","success":`},
+		{"an amount twice", `"amount":`, `"amount":{"value":1,"currency":"EUR"},"amount":`},
+		{"a value twice", `"value":`, `"value":1,"value":`},
+		{"the items twice", `"notificationItems":`, `"NotificationItems":[],"notificationItems":`},
+		{"an item twice", `"NotificationRequestItem":`, `"notificationRequestItem":{},"NotificationRequestItem":`},
+		{"a signature twice", `"hmacSignature":`, `"HmacSignature":"","hmacSignature":`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.Equal(t, 1, strings.Count(signed, tc.from))
+			assert.ErrorIs(t, verifyAdyen(t, strings.Replace(signed, tc.from, tc.to, 1)), webhook.ErrMalformed)
+		})
+	}
+}
+
+func TestAdyenBodiesInAnotherFormAreRefused(t *testing.T) {
+	signed := adyenBody(adyenItem(adyenKey1, adyenFields("PSP1")))
+	for _, body := range []string{
+		"", "null", "[]", "{}", `"a"`, "live=false&pspReference=PSP1", "<notificationItems/>", signed[:len(signed)-1], signed + "{}", signed + "]",
+		`{"notificationItems":{}}`, `{"notificationItems":[null]}`, `{"notificationItems":[{}]}`, `{"notificationItems":[{"NotificationRequestItem":[]}]}`,
+		`{"notificationItems":` + strings.Repeat("[", 20000),
+		strings.Replace(signed, `"value":1130`, `"value":"1130"`, 1),
+		strings.Replace(signed, `"value":1130`, `"value":1130.0`, 1),
+		strings.Replace(signed, `"value":1130`, `"value":1.13e3`, 1),
+		strings.Replace(signed, `"value":1130`, `"value":null`, 1),
+		strings.Replace(signed, `"value":1130`, `"value":99999999999999999999`, 1),
+		strings.Replace(signed, `"success":"true"`, `"success":1`, 1),
+		strings.Replace(signed, `"success":"true"`, `"success":"TRUE"`, 1),
+		strings.Replace(signed, `"success":"true"`, `"succes":"true"`, 1),
+		strings.Replace(signed, `"pspReference":"PSP1"`, `"pspReference":1`, 1),
+		strings.Replace(signed, `"hmacSignature"`, `"signature"`, 1),
+		strings.Replace(signed, `"hmacSignature":"`, `"hmacSignature":"*`, 1),
+	} {
+		assert.ErrorIs(t, verifyAdyen(t, body), webhook.ErrMalformed, "%.200s", body)
+	}
+}
+
+func TestAdyenKeysAreHexadecimal(t *testing.T) {
+	for _, key := range []string{"not-hexadecimal", adyenKey1[:63], "0x" + adyenKey1} {
+		for _, make := range []func(...string) (*webhook.Verifier, error){webhook.Adyen, webhook.AdyenPlatform} {
+			_, err := make(key)
+			require.Error(t, err)
+			assert.Contains(t, err.Error(), "hexadecimal")
+			assert.NotContains(t, err.Error(), key)
+		}
+	}
+	v, err := webhook.Adyen(strings.ToLower(adyenKey1))
+	require.NoError(t, err)
+	body := adyenBody(adyenItem(adyenKey1, adyenFields("PSP1")))
+	_, err = v.Verify(post(body), []byte(body))
+	assert.NoError(t, err)
+}

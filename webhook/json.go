@@ -1,0 +1,62 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+)
+
+var errNotAnObject = errors.New("not a JSON object whose names are distinct")
+
+// object returns the members of a JSON object. It refuses one with two names that
+// are the same but for case: where single members are signed and not the bytes,
+// whoever reads the body next could take the other one, and encoding/json does not
+// tell names by their case.
+func object(text []byte) (map[string]json.RawMessage, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+		return nil, errNotAnObject
+	}
+	members := map[string]json.RawMessage{}
+	folded := map[string]bool{}
+	for d.More() {
+		token, err := d.Token()
+		name, ok := token.(string)
+		if err != nil || !ok {
+			return nil, errNotAnObject
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, errNotAnObject
+		}
+		fold := strings.ToLower(strings.ToUpper(name)) // both: ſ and the Kelvin sign fold to ASCII
+		if folded[fold] {
+			return nil, errNotAnObject
+		}
+		folded[fold] = true
+		members[name] = value
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, errNotAnObject
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errNotAnObject
+	}
+	return members, nil
+}
+
+// member returns a member of a signed body as a list of one, or nil if there is no
+// such string.
+func member(body []byte, name string) []string {
+	members, err := object(body)
+	if err != nil {
+		return nil
+	}
+	var value string
+	if json.Unmarshal(members[name], &value) != nil || value == "" {
+		return nil
+	}
+	return []string{value}
+}

@@ -1,0 +1,30 @@
+package webhook_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/webhook"
+)
+
+func TestAnEmptyBodyIsRefusedHoweverItIsSigned(t *testing.T) {
+	eachScheme(t, func(t *testing.T, s scheme) {
+		_, err := s.verifier(t, s.secrets[0]).Verify(s.sign(s.secrets[0], "", time.Now()), nil)
+		assert.ErrorIs(t, err, webhook.ErrMalformed)
+	}, "stripe", "standard webhooks", "paypal", "twilio", "gocardless") // it is their signature's to say
+}
+
+func TestSquareSignsTheSubscriptionsURLToTheLetter(t *testing.T) {
+	const body = `{"event_id":"1"}`
+	for _, url := range []string{squareURL + "/", "http://example.com/square", "https://example.com:443/square", "https://example.com"} {
+		v, err := webhook.Square(url, "key")
+		require.NoError(t, err)
+		_, err = v.Verify(signSquare("key", body, time.Now()), []byte(body))
+		assert.ErrorIs(t, err, webhook.ErrSignature, url)
+	}
+	_, err := webhook.Square("", "key")
+	assert.ErrorContains(t, err, "notification URL")
+}

@@ -1,0 +1,130 @@
+package webhook
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// StandardWebhooks verifies the webhooks of everybody who follows the Standard
+// Webhooks specification, version 1.0.0: Svix and Resend among others. A secret is
+// whsec_ and base64, or the base64 alone, for HMAC-SHA256 (v1); or whpk_ and
+// base64, the sender's public key, for ed25519 (v1a). Both may be given, for a
+// sender that changes over. An error says which secret is not in that form.
+//
+// webhook-signature is a list, separated by spaces, of a version, a comma and the
+// signature in base64 over "id.timestamp.body". One match is enough; unknown
+// versions are ignored. A webhook-id with a full stop is refused, since the signed
+// text would not say where it ends (all documented, in the specification's section
+// on verifying authenticity).
+//
+// Where webhook-id is missing, svix-id, svix-timestamp and svix-signature are read
+// in place of the three headers (documented by Svix, "Verifying Webhooks Manually",
+// and by Resend, "Verify Webhooks Requests").
+//
+// Message.ID is webhook-id, the same for every repeat of a message.
+func StandardWebhooks(keys ...string) (*Verifier, error) {
+	const scheme = "standard webhooks"
+	var symmetric secrets
+	var public []ed25519.PublicKey
+	if _, err := newSecrets(scheme, keys, func(text string) ([]byte, error) {
+		key, asymmetric, err := standardKey(text)
+		switch {
+		case err != nil:
+			return nil, err
+		case asymmetric:
+			public = append(public, key)
+		default:
+			symmetric = append(symmetric, key)
+		}
+		return key, nil
+	}); err != nil {
+		return nil, err
+	}
+	return &Verifier{scheme: scheme, verify: func(r *http.Request, body []byte) (Message, error) {
+		family := "Webhook-"
+		if len(r.Header.Values("Webhook-Id")) == 0 && len(r.Header.Values("Svix-Id")) > 0 {
+			family = "Svix-"
+		}
+		id, err := header(r.Header, family+"Id")
+		if err != nil {
+			return Message{}, err
+		}
+		timestamp, err := header(r.Header, family+"Timestamp")
+		if err != nil {
+			return Message{}, err
+		}
+		list, err := header(r.Header, family+"Signature")
+		if err != nil {
+			return Message{}, err
+		}
+		if strings.Contains(id, ".") {
+			return Message{}, malformed(family + "Id contains a full stop")
+		}
+		signed, ok := unixSeconds(timestamp)
+		if !ok {
+			return Message{}, malformed(family + "Timestamp is not in seconds")
+		}
+		prefix := []byte(id + "." + timestamp + ".")
+		v1, v1a := parseStandardSignature(list)
+		match := symmetric.signed(sha256.New, v1, prefix, body)
+		if !match && len(public) > 0 {
+			content := slices.Concat(prefix, body)
+			for _, key := range public {
+				for _, signature := range v1a {
+					match = match || ed25519.Verify(key, content, signature)
+				}
+			}
+		}
+		if !match {
+			return Message{}, noMatch()
+		}
+		return Message{ID: id, Timestamp: signed}, nil
+	}}, nil
+}
+
+// standardKey reads a secret in the serialisation of the specification's table of
+// schemes.
+func standardKey(text string) (key []byte, asymmetric bool, err error) {
+	if strings.HasPrefix(text, "whsk_") {
+		return nil, false, errors.New("it is the sender's secret key; a receiver has the public one, whpk_")
+	}
+	encoded, asymmetric := strings.CutPrefix(text, "whpk_")
+	if !asymmetric {
+		encoded = strings.TrimPrefix(text, "whsec_")
+	}
+	key, err = base64.StdEncoding.DecodeString(encoded)
+	switch {
+	case err != nil:
+		return nil, false, errors.New("it is not base64") // the cause would quote it
+	case len(key) == 0:
+		return nil, false, errors.New("it is empty")
+	case asymmetric && len(key) != ed25519.PublicKeySize:
+		return nil, false, fmt.Errorf("an ed25519 public key has %d bytes, not %d", ed25519.PublicKeySize, len(key))
+	}
+	return key, asymmetric, nil
+}
+
+// parseStandardSignature returns the signatures of the known versions. What is not
+// in their form matches nothing; another may.
+func parseStandardSignature(list string) (v1, v1a [][]byte) {
+	for item := range strings.FieldsSeq(list) {
+		version, encoded, _ := strings.Cut(item, ",")
+		signature, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			continue
+		}
+		switch version {
+		case "v1":
+			v1 = append(v1, signature)
+		case "v1a":
+			v1a = append(v1a, signature)
+		}
+	}
+	return v1, v1a
+}
