@@ -121,6 +121,10 @@ func (h *history) look(op journal.Operation, live bool, ev journal.Event, next j
 	case takeover:
 		h.ran = true
 	}
+	if next.State != journal.Absent {
+		broken := journal.Violations(next, h.last)
+		h.requiref(len(broken) == 0, "breaks the invariants %q", broken)
+	}
 	h.requiref(!h.ran || next.MayHaveRun, "what may have run is forgotten")
 	h.requiref(next.State != journal.Cancelled || !next.MayHaveRun, "cancelled, though it may have run")
 	h.requiref(next.State != journal.Pending || next.Holder == "", "pending and held by %q", next.Holder)

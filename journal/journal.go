@@ -1,9 +1,3 @@
-// Package journal keeps what must survive a crash: one record for each logical
-// effect, written before its first byte leaves.
-//
-// Next is the state machine and MaySend the resend rule. Both are pure; every
-// store calls Next inside its transaction. A store knows nothing of HTTP clients
-// or providers. Package journaltest holds a store to the promises below.
 package journal
 
 import (

@@ -36,8 +36,15 @@ var laws = []law{
 		return s.err == nil || errors.Is(s.err, journal.ErrInvalidEvent) && errors.As(s.err, &refused) &&
 			refused.Kind == s.ev.Kind && s.decision == journal.Ignored && s.unchanged()
 	}},
-	{"what is ignored or stale changes nothing but the window", func(s step) bool {
-		return s.decision != journal.Ignored && s.decision != journal.Stale || s.unchanged()
+	{"whoever gets no more than an answer changes nothing but the window", func(s step) bool {
+		switch s.decision {
+		case journal.Ignored, journal.Stale, journal.Wait, journal.Replay, journal.Misuse, journal.Gone:
+			return s.unchanged()
+		}
+		return true
+	}},
+	{"what is removed leaves nothing", func(s step) bool {
+		return s.op.State == journal.Absent || s.next.State != journal.Absent || reflect.DeepEqual(s.next, journal.Operation{})
 	}},
 	{"a window is never opened again within a generation", func(s step) bool {
 		return !s.op.WindowClosed || s.next.WindowClosed || !s.sameLife() || s.next.FirstSentAt.IsZero()

@@ -128,7 +128,7 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	op = closeWindow(op, ev)
 	op, decision, err := send(op, ev)
 	if decision == Later && op.Naming != Named {
-		op.Told, op.WakeAt = true, later(callersWindow(op), ev.At)
+		op.Told, op.WakeAt = true, callersWindow(op)
 	}
 	return op, decision, err
 }
@@ -211,16 +211,13 @@ func leave(op Operation, ev Event) (Operation, Decision, error) {
 }
 
 // callersWindow is the end of the time in which a caller with its own key may
-// ask again. A key that was never sent has it from its creation.
+// ask again. A key that was never sent has it from its creation. Where there is no
+// window it is over.
 func callersWindow(op Operation) time.Time {
-	window := op.Terms.Window()
-	if window == 0 {
-		return time.Time{}
-	}
 	if op.FirstSentAt.IsZero() {
-		return op.CreatedAt.Add(window)
+		return op.CreatedAt.Add(op.Terms.Window())
 	}
-	return op.FirstSentAt.Add(window)
+	return op.FirstSentAt.Add(op.Terms.Window())
 }
 
 // orphan is what an operation in flight becomes when its session is found dead.
@@ -238,14 +235,12 @@ func send(op Operation, ev Event) (Operation, Decision, error) {
 	op.State, op.Holder = Pending, ""
 	p := MaySend(question(op, op.MayHaveRun, ev.At, ev.Last))
 	op.Cause = because(op.Cause, p.Reason)
-	switch {
-	case p.Answer == Never:
+	if p.Answer == Never {
 		return settle(op, ev, Unknown), Stop, nil
-	case p.Answer == NotBefore:
-		op.DueAt = later(op.DueAt, p.At)
 	}
+	op.DueAt = later(op.DueAt, p.At)
 	if op.DueAt.After(ev.At) {
-		op.WakeAt = later(op.WakeAt, op.DueAt)
+		op.WakeAt = op.DueAt
 		return op, Later, nil
 	}
 	return hold(op, ev), Execute, nil
@@ -280,8 +275,6 @@ func complete(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
 	case ev.Answer == nil:
 		return op, Ignored, invalid(op, ev, "needs an answer")
-	case op.State == Absent:
-		return op, Ignored, invalid(op, ev, "there is no such operation")
 	case ev.Claim < 1 || ev.Claim > op.Claim || ev.Generation < 0 || ev.Generation > op.Generation:
 		return op, Ignored, invalid(op, ev, "no such claim or generation")
 	}
@@ -292,7 +285,7 @@ func complete(op Operation, ev Event) (Operation, Decision, error) {
 	case earlier && ev.Answer.Refused:
 		// It had no effect, as was said of that generation.
 		return op, Ignored, nil
-	case earlier && (op.State == Completed || op.MayHaveRun):
+	case earlier && op.MayHaveRun:
 		op.SecondEffects++
 		return op, SecondEffect, nil
 	case op.Tombstone:
@@ -300,8 +293,29 @@ func complete(op Operation, ev Event) (Operation, Decision, error) {
 	case op.State == Completed:
 		return op, Replay, nil
 	}
+	if ev.Answer.Refused && !refusalStands(op, ev) {
+		return refused(op, ev)
+	}
 	op.Attempts += ev.Attempts
 	return answered(op, ev), Recorded, nil
+}
+
+// refusalStands tells whether a refusal speaks for the operation and not for its
+// attempt alone. Where the provider does not recognise what it refused, an earlier
+// request that is still on its way is executed when it arrives.
+func refusalStands(op Operation, ev Event) bool {
+	alone := ev.Claim == op.Claim && !op.Found.MayHaveRun && !ev.Open
+	return alone || op.Terms.Dedup == DedupEverything
+}
+
+// refused ends a claim whose refusal does not stand; an older claim's says nothing.
+func refused(op Operation, ev Event) (Operation, Decision, error) {
+	if op.State != InFlight || ev.Claim != op.Claim {
+		return op, Ignored, nil
+	}
+	op.Attempts += ev.Attempts
+	op.Cause = "it was refused, but an earlier attempt may still take effect, and the provider remembers no refusals"
+	return settle(op, ev, Unknown), Recorded, nil
 }
 
 func answered(op Operation, ev Event) Operation {
@@ -357,15 +371,13 @@ func release(op Operation, ev Event) (Operation, Decision, error) {
 func park(op Operation, ev Event) Operation {
 	op.State, op.DueAt = Pending, later(ev.Due, ev.At)
 	if op.MayHaveRun {
-		p := MaySend(question(op, true, later(op.DueAt, ev.At), ev.Last))
+		p := MaySend(question(op, true, op.DueAt, ev.Last))
 		op.Cause = because(op.Cause, p.Reason)
 		busyTooLong := !op.BusySince.IsZero() && ev.At.Sub(op.BusySince) >= MaxBusy
 		if p.Answer == Never || busyTooLong {
 			return settle(op, ev, Unknown)
 		}
-		if p.Answer == NotBefore {
-			op.DueAt = later(op.DueAt, p.At)
-		}
+		op.DueAt = later(op.DueAt, p.At)
 	}
 	op.WakeAt = op.DueAt
 	if op.Naming == Named || !ev.Told {
@@ -510,8 +522,5 @@ func invalid(op Operation, ev Event, reason string) error {
 
 // stamp drops what the journal does not keep of a time.
 func stamp(t time.Time) time.Time {
-	if t.IsZero() {
-		return time.Time{}
-	}
 	return time.UnixMilli(t.UnixMilli()).UTC()
 }

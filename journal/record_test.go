@@ -223,6 +223,16 @@ func TestAnAnswerBelongsToWhoBroughtItUntilItIsDelivered(t *testing.T) {
 	assert.Empty(t, op.Holder)
 }
 
+func TestAnOutcomeThatNobodyHoldsIsOffered(t *testing.T) {
+	op := operation(journal.Named, guarded)
+	op.State = journal.Unknown
+	for _, live := range []bool{false, true} { // of nobody it means nothing
+		after, decision := next(t, op, live, journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"})
+		assert.Equal(t, journal.Offer, decision)
+		assert.Equal(t, "B", after.Holder)
+	}
+}
+
 func TestAnOutcomeNobodyWaitsForIsDeliveredByAClaim(t *testing.T) {
 	op := operation(journal.Named, guarded)
 	op.State, op.Holder, op.Answer = journal.Completed, "A", &journal.Answer{Status: 201}
@@ -239,6 +249,67 @@ func TestAnOutcomeNobodyWaitsForIsDeliveredByAClaim(t *testing.T) {
 	assert.Equal(t, journal.Recorded, decision)
 	assert.True(t, op.Delivered)
 	assert.Empty(t, op.Holder)
+}
+
+// Where a provider does not recognise what it refused, an earlier request of ours that
+// dawdles is executed when it arrives, after the refusal of a later one.
+func TestARefusalIsTheAnswerOnlyWhereNoEarlierAttemptMayTakeEffect(t *testing.T) {
+	clean := journal.Terms{Dedup: journal.DedupCleanFailures, Retention: 24 * time.Hour, Guard: true}
+	for _, tc := range []struct {
+		name   string
+		terms  journal.Terms
+		change func(op *journal.Operation, ev *journal.Event)
+		stands bool
+	}{
+		{"the first attempt's", clean, func(*journal.Operation, *journal.Event) {}, true},
+		{"after an attempt of the same claim that is open", clean, func(_ *journal.Operation, ev *journal.Event) { ev.Open = true }, false},
+		{"after a claim that may have run", clean, func(op *journal.Operation, _ *journal.Event) { op.Found.MayHaveRun = true }, false},
+		{"of a provider that recognises refusals", guarded, func(op *journal.Operation, ev *journal.Event) {
+			op.Found.MayHaveRun, ev.Open = true, true
+		}, true},
+		{"of an idempotent method without a key", journal.Terms{}, func(_ *journal.Operation, ev *journal.Event) { ev.Open = true }, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			op, ev := inFlight(journal.Named, tc.terms), release(journal.EventComplete)
+			ev.Answer, ev.Attempts = &journal.Answer{Status: 402, Refused: true}, 2
+			tc.change(&op, &ev)
+			after, decision := next(t, op, true, ev)
+			assert.Equal(t, journal.Recorded, decision)
+			assert.Equal(t, op.Attempts+2, after.Attempts)
+			assert.Equal(t, "A", after.Holder, "the outcome is its session's to deliver")
+			if tc.stands {
+				assert.Equal(t, journal.Completed, after.State)
+				return
+			}
+			assert.Equal(t, journal.Unknown, after.State)
+			assert.Nil(t, after.Answer)
+			assert.True(t, after.MayHaveRun)
+			assert.Contains(t, after.Cause, "refused")
+
+			ev.Answer = &journal.Answer{Status: 201}
+			after, decision = next(t, op, true, ev)
+			assert.Equal(t, journal.Recorded, decision)
+			assert.Equal(t, journal.Completed, after.State, "a success always stands")
+		})
+	}
+}
+
+func TestARefusalUnderAnOlderClaimSaysNothingOfTheNewerOnes(t *testing.T) {
+	clean := journal.Terms{Dedup: journal.DedupCleanFailures, Retention: 24 * time.Hour, Guard: true}
+	ev := release(journal.EventComplete)
+	ev.Claim, ev.Answer = 1, &journal.Answer{Status: 402, Refused: true}
+	for _, state := range []journal.State{journal.Pending, journal.InFlight, journal.Unknown, journal.Cancelled} {
+		op := inFlight(journal.Named, clean)
+		op.State = state
+		after, decision := next(t, op, true, ev)
+		assert.Equal(t, journal.Ignored, decision, state)
+		assert.Equal(t, op, after, state)
+	}
+	op := inFlight(journal.Named, clean)
+	op.State = journal.Unknown
+	ev.Claim = 2
+	after, _ := next(t, op, true, ev)
+	assert.Equal(t, journal.Completed, after.State, "of the latest claim it still tells, though a takeover gave it up")
 }
 
 func TestAnAnswerOfAnEarlierGenerationIsRecordedAsItsAnswer(t *testing.T) {
@@ -418,6 +489,7 @@ func TestTheKeyOfAGenerationThatIsSentAgain(t *testing.T) {
 	}{
 		{"a new one", journal.Named, "its key", "its next key", "its next key", false},
 		{"a named operation needs one", journal.Named, "its key", "", "", true},
+		{"which is not the last one's", journal.Named, "its key", "its key", "", true},
 		{"a generated one needs one", journal.Generated, "its key", "", "", true},
 		{"a carried one stays", journal.Carried, "its key", "its next key", "its key", false},
 		{"without a key there is none", journal.Named, "", "its next key", "", false},
@@ -717,5 +789,93 @@ func TestWhoOnlyAsksChangesNothing(t *testing.T) {
 		after, decision := next(t, held, true, tc.ev)
 		assert.Equal(t, tc.want, decision)
 		assert.Equal(t, held, after)
+	}
+}
+
+func TestTheCredentialIsThatOfTheBeginThatMaySendFirst(t *testing.T) {
+	for _, ran := range []bool{false, true} {
+		op := operation(journal.Named, guarded)
+		op.State, op.MayHaveRun, op.Credential = journal.Pending, ran, "the first"
+		ev := begin(journal.Named, guarded)
+		ev.Intent.Credential = "another"
+		op, decision := next(t, op, false, ev)
+		require.Equal(t, journal.Execute, decision)
+		if ran {
+			assert.Equal(t, "the first", op.Credential, "the provider may know the key under that one")
+		} else {
+			assert.Equal(t, "another", op.Credential)
+		}
+	}
+}
+
+func TestWhenAnOperationThatIsAskedForTooEarlyIsLookedAtAgain(t *testing.T) {
+	due := noon.Add(time.Hour)
+	for _, tc := range []struct {
+		naming journal.Naming
+		told   bool
+		wake   time.Time
+	}{
+		{journal.Named, false, due},
+		{journal.Carried, true, noon.Add(21 * time.Hour)}, // by its caller alone, until the window ends
+	} {
+		op := operation(tc.naming, guarded)
+		op.State, op.MayHaveRun, op.DueAt, op.WakeAt = journal.Pending, true, due, due
+		op, decision := next(t, op, false, begin(tc.naming, guarded))
+		assert.Equal(t, journal.Later, decision, tc.naming)
+		assert.Equal(t, due, op.DueAt, tc.naming)
+		assert.Equal(t, tc.told, op.Told, tc.naming)
+		assert.Equal(t, tc.wake, op.WakeAt, tc.naming)
+	}
+}
+
+func TestWhatIsDueLaterThanTheRuleAsksStaysDueThen(t *testing.T) {
+	for _, tc := range []struct{ due, want time.Time }{
+		{noon.Add(time.Hour), noon.Add(time.Hour)},
+		{noon.Add(time.Minute), noon.Add(9 * time.Minute)}, // its last attempt ended a minute ago
+	} {
+		op := operation(journal.Named, slow)
+		op.State, op.MayHaveRun, op.DueAt, op.WakeAt = journal.Pending, true, tc.due, tc.due
+		op, decision := next(t, op, false, begin(journal.Named, slow))
+		assert.Equal(t, journal.Later, decision)
+		assert.Equal(t, tc.want, op.DueAt)
+		assert.Equal(t, tc.want, op.WakeAt)
+	}
+}
+
+func TestACallersWindowEndsByTheLaterOfTheClockAndTheJournal(t *testing.T) {
+	end := noon.Add(21 * time.Hour)
+	for _, tc := range []struct{ at, last time.Time }{
+		{end, noon}, {noon, end},
+	} {
+		op := operation(journal.Carried, guarded)
+		op.State, op.MayHaveRun, op.Told, op.WakeAt = journal.Pending, true, true, end
+		op.FirstSentAt = noon.Add(-2 * time.Hour)
+		op, decision := next(t, op, false, journal.Event{Kind: journal.EventClaim, Session: "B", At: tc.at, Last: tc.last})
+		assert.Equal(t, journal.Stop, decision)
+		assert.Equal(t, journal.Unknown, op.State)
+	}
+}
+
+func TestAnUnnumberedCancelIsOfItsOwnSessionsBegin(t *testing.T) {
+	op := inFlight(journal.Named, guarded)
+	op.UpdatedAt, op.Found = noon, journal.Found{}
+	ev := journal.Event{Kind: journal.EventCancel, At: noon, Last: noon, Session: "B", Unsent: true}
+	after, decision := next(t, op, true, ev)
+	assert.Equal(t, journal.Stale, decision, "another session's Begin in the same millisecond")
+	assert.Equal(t, op, after)
+	ev.Session = "A"
+	after, decision = next(t, op, true, ev)
+	assert.Equal(t, journal.Recorded, decision)
+	assert.Equal(t, journal.Cancelled, after.State)
+}
+
+func TestAnAttemptEndsAtTheLaterOfTheClockAndTheJournal(t *testing.T) {
+	for _, tc := range []struct{ at, last time.Time }{
+		{noon, noon.Add(time.Minute)}, {noon.Add(time.Minute), noon},
+	} {
+		ev := release(journal.EventPark)
+		ev.At, ev.Last, ev.Open = tc.at, tc.last, true
+		op, _ := next(t, inFlight(journal.Named, slow), true, ev)
+		assert.Equal(t, noon.Add(time.Minute), op.LastEndedAt)
 	}
 }

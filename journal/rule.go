@@ -142,7 +142,7 @@ func MaySend(q Question) Permission {
 	switch {
 	case q.Terms.Window() == 0:
 		return never(q.Terms.noWindow())
-	case q.WindowClosed || q.FirstSentAt.IsZero():
+	case q.WindowClosed:
 		return never("the clock ran ahead when it was first sent, so the retention can't be told")
 	}
 	behind := q.Last.Sub(q.Clock) > q.Terms.Margin()

@@ -136,6 +136,13 @@ func TestTheResendRuleClauseByClause(t *testing.T) {
 	}
 }
 
+func TestWhoHasToWaitIsToldForWhat(t *testing.T) {
+	q := journal.Question{MayHaveRun: true, Terms: slow, FirstSentAt: noon, LastEndedAt: noon, Clock: noon, Last: noon}
+	assert.Contains(t, journal.MaySend(q).Reason, "still be working")
+	q.Terms, q.Last = guarded, noon.Add(2*time.Hour)
+	assert.Contains(t, journal.MaySend(q).Reason, "the clock stands behind")
+}
+
 func TestTheWindowIsTheRetentionLessTheMargin(t *testing.T) {
 	for _, tc := range []struct {
 		retention, margin, window time.Duration
@@ -150,6 +157,7 @@ func TestTheWindowIsTheRetentionLessTheMargin(t *testing.T) {
 		assert.Equal(t, tc.margin, terms.Margin(), tc.retention)
 		assert.Equal(t, tc.window, terms.Window(), tc.retention)
 	}
+	assert.Zero(t, journal.Terms{Dedup: journal.DedupEverything, Retention: -time.Hour, Guard: true}.Window())
 }
 
 // Laws of the rule, over random questions whose times are close enough to each

@@ -30,6 +30,18 @@ var clockTests = []test{
 		next.now = noon.Add(-time.Hour)
 		assert.Equal(t, noon.Add(time.Minute), next.apply(next.beginEvent(named("d"))).Last)
 	}},
+	{"the last time is the store's, not the asker's", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		ev := c.beginEvent(named("a"))
+		ev.Last = noon.Add(1000 * time.Hour)
+		assert.Equal(t, noon, c.apply(ev).Last)
+		c.now = noon.Add(time.Minute)
+		ev = c.beginEvent(named("b"))
+		ev.Last = noon.Add(-1000 * time.Hour)
+		result := c.apply(ev)
+		assert.Equal(t, noon.Add(time.Minute), result.Last)
+		assert.Equal(t, noon.Add(time.Minute), result.Operation.FirstSentAt)
+	}},
 	{"the last time is kept although what showed it is gone", func(t *testing.T, h Harness) {
 		if h.Reopen == nil {
 			t.Skip("the store keeps nothing")

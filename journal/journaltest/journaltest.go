@@ -34,6 +34,15 @@ type Harness struct {
 	// Kill makes a session of Journal's die as by kill -9 of its process. A killed
 	// session is no longer asked for anything but late answers.
 	Kill func(t *testing.T, session journal.Session)
+
+	// Crash returns a journal on what the store would hold if every process that has
+	// it open were killed at this moment. Journal may go on, on the store as it was.
+	Crash func(t *testing.T) journal.Journal
+
+	// Restored closes Journal, if it is still open, makes the store look as if it
+	// had been restored or copied, and returns a journal on it that was not adopted.
+	// A store that can't tell leaves it nil.
+	Restored func(t *testing.T) journal.Journal
 }
 
 // Run runs the suite, each test on a harness of its own.
@@ -51,7 +60,10 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"reap", reapTests},
 		{"clock", clockTests},
 		{"concurrency", concurrencyTests},
+		{"crash", crashTests},
+		{"restored", restoredTests},
 		{"histories", historyTests},
+		{"flows", flowTests},
 	} {
 		t.Run(suite.name, func(t *testing.T) {
 			for _, test := range suite.tests {

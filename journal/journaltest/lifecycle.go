@@ -95,6 +95,36 @@ var lifecycleTests = []test{
 		assert.Equal(t, "second-key", stored.Key)
 		assert.Equal(t, []byte("other"), stored.Request.Body)
 	}},
+	{"what a decision needs is in its result, whatever the asker sent along", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		sent := []byte(`{"amount":100}`)
+		again := func(id string, want journal.Decision) journal.Operation {
+			t.Helper()
+			ev := c.beginEvent(named(id))
+			ev.Intent.Request.Body = []byte("another's") // the fingerprint says that it is the same
+			return c.decide(ev, want)
+		}
+		c.park(c.begin(named("parked")), noon)
+		assert.Equal(t, sent, again("parked", journal.Execute).Request.Body, "what was frozen is sent")
+
+		c.complete(c.begin(named("completed")))
+		op := again("completed", journal.Replay)
+		assert.Equal(t, sent, op.Request.Body)
+		assert.Equal(t, []byte(`{"paid":true}`), op.Answer.Body)
+
+		c.decide(c.of(journal.EventDoubt, c.begin(named("unknown"))), journal.Recorded)
+		assert.Equal(t, sent, again("unknown", journal.Stop).Request.Body)
+
+		first := c.begin(named("twice"))
+		c.decide(c.of(journal.EventDoubt, first), journal.Recorded)
+		resolve := c.of(journal.EventResolve, first)
+		resolve.Resolution, resolve.Key = journal.SendAgain, "second-key"
+		c.decide(resolve, journal.Recorded)
+		c.complete(c.begin(named("twice")))
+		late := c.completeEvent(first)
+		late.Answer.Body = []byte("late")
+		assert.Equal(t, []byte(`{"paid":true}`), c.decide(late, journal.SecondEffect).Answer.Body, "the recorded one")
+	}},
 	{"a stale claim neither parks nor doubts nor cancels", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		first := c.begin(named("invoice-1"))

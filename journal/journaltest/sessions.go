@@ -2,6 +2,7 @@ package journaltest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -54,6 +55,26 @@ var sessionTests = []test{
 		c.complete(b)
 		assert.Equal(t, journal.Completed, other.get(named("a")).State)
 		assert.Equal(t, []string{"a", "b"}, claimed(other.claim(10)), "the answers that the ended one had nobody to give to")
+	}},
+	{"what became of its operations is taken from a lost session, until another has them", func(t *testing.T, h Harness) {
+		c, other := newCaller(t, h.Journal), newCaller(t, h.Journal)
+		held := map[journal.EventKind]journal.Operation{}
+		for _, kind := range []journal.EventKind{journal.EventPark, journal.EventDoubt, journal.EventCancel} {
+			held[kind] = c.begin(named(kind.String()))
+		}
+		taken := c.begin(named("taken"))
+		require.NoError(t, c.session.End(t.Context()))
+		for kind, op := range held {
+			ev := c.of(kind, op)
+			ev.Unsent, ev.Due = kind != journal.EventDoubt, noon.Add(time.Hour)
+			c.decide(ev, journal.Recorded)
+		}
+		assert.Equal(t, journal.Pending, c.get(named("park")).State)
+		assert.Equal(t, journal.Unknown, c.get(named("doubt")).State)
+		assert.Equal(t, journal.Cancelled, c.get(named("cancel")).State)
+		other.decide(other.beginEvent(named("taken")), journal.Execute)
+		c.decide(c.of(journal.EventPark, taken), journal.Stale)
+		assert.Equal(t, journal.InFlight, c.get(named("taken")).State)
 	}},
 	{"what a dead session holds is taken over by whoever asks first", func(t *testing.T, h Harness) {
 		if h.Kill == nil {

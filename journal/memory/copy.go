@@ -7,47 +7,33 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// copyEvent copies what the journal is going to keep of ev.
-func copyEvent(ev journal.Event) journal.Event {
-	if ev.Intent != nil {
-		intent := *ev.Intent
-		intent.Request = copyRequest(intent.Request)
-		ev.Intent = &intent
-	}
-	ev.Answer = copyAnswer(ev.Answer)
-	return ev
-}
-
-func copyOperation(op journal.Operation) journal.Operation {
-	op.Request = copyRequest(op.Request)
-	op.Answer = copyAnswer(op.Answer)
+func copyOperation(op journal.Operation, bodies bool) journal.Operation {
+	op.Request = copyRequest(op.Request, bodies)
+	op.Answer = copyAnswer(op.Answer, bodies)
 	return op
 }
 
-func copyRequest(r journal.Request) journal.Request {
+func copyRequest(r journal.Request, body bool) journal.Request {
 	r.Header = r.Header.Clone()
-	r.Body = bytes.Clone(r.Body)
 	r.WithheldHeaders = slices.Clone(r.WithheldHeaders)
 	r.WithheldQuery = slices.Clone(r.WithheldQuery)
+	r.Body = copyBody(r.Body, body)
 	return r
 }
 
-func copyAnswer(a *journal.Answer) *journal.Answer {
+func copyAnswer(a *journal.Answer, body bool) *journal.Answer {
 	if a == nil {
 		return nil
 	}
 	answer := *a
 	answer.Header, answer.Trailer = a.Header.Clone(), a.Trailer.Clone()
-	answer.Body = bytes.Clone(a.Body)
+	answer.Body = copyBody(a.Body, body)
 	return &answer
 }
 
-func withoutBodies(op journal.Operation) journal.Operation {
-	op.Request.Body = nil
-	if op.Answer != nil {
-		answer := *op.Answer
-		answer.Body = nil
-		op.Answer = &answer
+func copyBody(body []byte, wanted bool) []byte {
+	if !wanted {
+		return nil
 	}
-	return op
+	return bytes.Clone(body)
 }

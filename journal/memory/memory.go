@@ -7,8 +7,8 @@
 //
 // Apart from that it keeps every promise of journal.Journal; package journaltest
 // holds it to them. It is safe for concurrent use by the goroutines of one
-// process. Whatever goes in and out is copied, so that no caller can change what
-// is recorded.
+// process. What is recorded is copied on its way in and out, so that no caller can
+// change it.
 package memory
 
 import (
@@ -33,6 +33,7 @@ type Journal struct {
 	newest   int64   // the latest handle given out; none is used twice
 	sessions map[string]*session
 	clock    store.Clock
+	flows    flows
 	closed   bool
 }
 
@@ -74,33 +75,43 @@ func needsSession(kind journal.EventKind) bool {
 func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) {
 	op := j.rows[handle]
 	ev.Last = j.clock.Last
-	next, decision, err := journal.Next(op, j.live(op.Holder), copyEvent(ev))
+	next, decision, err := journal.Next(op, j.live(op.Holder), ev)
+	answered := next.Answer != op.Answer // by the asker
 	switch {
 	case next.State == journal.Absent && op.State != journal.Absent:
 		j.remove(op)
 	case store.Changes(op, next, decision):
-		next = j.put(next)
+		stored := next
+		if ev.Intent != nil {
+			stored.Request = copyRequest(next.Request, true)
+		}
+		if answered {
+			stored.Answer = copyAnswer(next.Answer, true)
+		}
+		next.Handle = j.put(stored)
 	default:
 		next = op
 	}
 	if err != nil {
 		return journal.Result{}, err
 	}
-	if ev.Kind == journal.EventBegin && op.State == journal.Absent {
-		next.Request = ev.Intent.Request // the asker's own
-	} else {
-		next = copyOperation(handedOver(next, decision))
+	// What is the asker's own goes back as it is.
+	if ev.Kind != journal.EventBegin || op.State != journal.Absent {
+		next.Request = copyRequest(next.Request, bodiesMatter(decision))
+	}
+	if !answered {
+		next.Answer = copyAnswer(next.Answer, bodiesMatter(decision))
 	}
 	return journal.Result{Operation: next, Decision: decision, Last: j.clock.Last}, nil
 }
 
-// handedOver leaves out the bodies where the decision has no use for them.
-func handedOver(op journal.Operation, decision journal.Decision) journal.Operation {
+// bodiesMatter tells whether the decision has a use for them.
+func bodiesMatter(decision journal.Decision) bool {
 	switch decision {
 	case journal.Execute, journal.Replay, journal.Offer, journal.Stop, journal.SecondEffect:
-		return op
+		return true
 	}
-	return withoutBodies(op)
+	return false
 }
 
 // find returns the handle of the operation that ev names, or 0.
@@ -114,7 +125,8 @@ func (j *Journal) find(ev journal.Event) int64 {
 	return j.byRef[ev.Ref]
 }
 
-func (j *Journal) put(op journal.Operation) journal.Operation {
+// put records the operation and returns its handle.
+func (j *Journal) put(op journal.Operation) int64 {
 	if op.Handle == 0 {
 		j.newest++
 		op.Handle = j.newest
@@ -123,7 +135,7 @@ func (j *Journal) put(op journal.Operation) journal.Operation {
 	}
 	j.rows[op.Handle] = op
 	j.clock.Margin(op.Terms)
-	return op
+	return op.Handle
 }
 
 func (j *Journal) remove(op journal.Operation) {
@@ -160,7 +172,7 @@ func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 	if !ok {
 		return journal.Operation{}, journal.ErrNotFound
 	}
-	return copyOperation(op), nil
+	return copyOperation(op, true), nil
 }
 
 // List yields copies of the operations that filter selects, as they stand when
@@ -193,7 +205,7 @@ func (j *Journal) selected(ctx context.Context, filter journal.Filter) ([]journa
 	var ops []journal.Operation
 	for _, handle := range j.handles {
 		if op := j.rows[handle]; selects(filter, op) {
-			ops = append(ops, copyOperation(withoutBodies(op)))
+			ops = append(ops, copyOperation(op, false))
 		}
 	}
 	if filter.ByWake {
@@ -302,7 +314,7 @@ func (j *Journal) Close() error {
 	for id := range j.sessions {
 		j.kill(id)
 	}
-	j.rows, j.byRef, j.handles = nil, nil, nil
+	j.rows, j.byRef, j.handles, j.flows = nil, nil, nil, flows{}
 	return nil
 }
 

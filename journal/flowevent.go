@@ -1,0 +1,95 @@
+package journal
+
+import (
+	"fmt"
+	"time"
+)
+
+// FlowEventKind says what happened to a flow, or what is asked of it.
+type FlowEventKind uint8
+
+const (
+	// FlowBegin: a caller asks for the flow. Needs Session and InputDigest.
+	FlowBegin FlowEventKind = iota + 1
+	// FlowClaim: Resume or Run asks for it. Needs Session.
+	FlowClaim
+	// FlowRecord: steps are behind it. Needs Claim and Steps.
+	FlowRecord
+	// FlowPark: the claim is given up, and the flow goes on at Due. Needs Claim.
+	FlowPark
+	// FlowFail: likewise, because it failed; or it is set aside. Needs Claim and Limit.
+	FlowFail
+	// FlowFinish: its function came to its end. Needs Claim.
+	FlowFinish
+	// FlowGiveUp: it is to be undone. With Claim, by the function itself, which goes
+	// on to undo it; without, by somebody's word.
+	FlowGiveUp
+	// FlowUndo: everything is undone. Needs Claim.
+	FlowUndo
+	// FlowRetry: somebody's word that it may be run again, now, its failures
+	// forgiven.
+	FlowRetry
+	// FlowReap: shrink it, if its keep has passed. Needs Keep.
+	FlowReap
+)
+
+var flowEventNames = [...]string{"", "begin", "claim", "record", "park", "fail", "finish", "give_up", "undo", "retry", "reap"}
+
+func (k FlowEventKind) String() string {
+	if k > 0 && int(k) < len(flowEventNames) {
+		return flowEventNames[k]
+	}
+	return fmt.Sprintf("FlowEventKind(%d)", k)
+}
+
+// FlowEvent is one input of the flows' state machine.
+type FlowEvent struct {
+	Kind   FlowEventKind
+	Ref    Ref
+	Handle int64 // Flow.Handle where it is known: spares the look-up by Ref
+
+	At      time.Time // the asker's clock
+	Session string    // who asks
+	Claim   int64     // the claim that the event is made under
+
+	// Of a Begin. Key and Input are those of a new flow.
+	Function    FlowFunction
+	Key         string
+	Input       []byte
+	InputDigest string
+	Sooner      bool // it may go on before it is due: what it waits for has its outcome
+
+	// Steps are recorded with an event that is made under a claim and takes place.
+	// One whose Seq is recorded already is left as it is.
+	Steps []StepRecord
+
+	Due      time.Time // Park, Fail: not run before this; zero: at once
+	Cause    string    // Park, Fail, GiveUp: why
+	WaitsFor Ref       // Park: the operation that it waits for
+	Limit    int       // Fail: how many failures are one too many
+
+	Functions []FlowFunction // Claim: those that the asker can run
+	Keep      time.Duration  // Reap
+}
+
+// FlowResult is what became of a FlowEvent.
+type FlowResult struct {
+	Flow Flow
+	// Decision is Execute, Replay (finished), Wait, Later, Misuse, Stop (given up or
+	// set aside), Gone, Recorded, Stale or Ignored.
+	Decision Decision
+}
+
+// FlowEventError says why a FlowEvent was refused. Nothing was changed.
+// ErrInvalidEvent is found in it.
+type FlowEventError struct {
+	Kind   FlowEventKind
+	State  FlowState
+	Reason string
+}
+
+func (e *FlowEventError) Error() string {
+	return fmt.Sprintf("journal: %s of a flow that is %s: %s", e.Kind, e.State, e.Reason)
+}
+
+func (e *FlowEventError) Unwrap() error { return ErrInvalidEvent }

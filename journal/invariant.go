@@ -1,0 +1,99 @@
+package journal
+
+import (
+	"fmt"
+	"time"
+)
+
+// Violations names every invariant of the state machine that op breaks, as a store
+// has it between two events; last is the latest time that the store has seen. What
+// Next makes, from nothing and by whatever events, breaks none: a violation means that
+// the store or its medium changed or lost something. Request and Answer need not have
+// their bodies.
+func Violations(op Operation, last time.Time) []string {
+	var v violations
+	v.must(op.State > Absent && int(op.State) < len(stateNames), "its state is one of the states")
+	v.must(int(op.Naming) < len(namingNames), "its naming is one of the namings")
+	v.must(int(op.Terms.Dedup) < len(dedupNames), "its terms are readable")
+	v.must(op.Claim >= 1, "it was claimed when it was begun")
+	v.must(op.Generation >= 0 && op.Attempts >= 0 && op.SecondEffects >= 0, "nothing is counted below zero")
+	v.must(op.SecondEffects == 0 || op.Generation > 0, "a second effect is of an earlier generation")
+	v.must(!op.CreatedAt.IsZero() && !op.UpdatedAt.IsZero(), "it says when it was begun and changed")
+	for _, t := range []struct {
+		name string
+		at   time.Time
+	}{
+		{"created", op.CreatedAt}, {"changed", op.UpdatedAt}, {"first sent", op.FirstSentAt}, {"settled", op.SettledAt},
+		{"found busy", op.BusySince}, {"last sent", op.LastEndedAt},
+	} {
+		v.must(!t.at.After(last), "it was not %s after the journal's latest time", t.name)
+	}
+	v.must(!op.WindowClosed || !op.FirstSentAt.IsZero(), "a window that was closed had begun")
+	v.must(!op.Found.MayHaveRun || op.MayHaveRun || op.ByHand, "what a claim found to have run is forgotten by nobody's word")
+	v.must(!op.ByHand || op.State.Settled(), "what was cancelled by hand is settled")
+	v.must((op.Answer != nil) == (op.State == Completed && !op.Tombstone), "it has an answer if and only if it is completed and not reaped")
+	v.must(!op.Tombstone || op.State == Completed && op.Delivered && op.Naming == Named && op.Request.Method == "",
+		"a tombstone is of a completed, delivered, named operation, and has no request")
+
+	switch outcome := op.State > InFlight; {
+	case outcome:
+		v.must(!op.SettledAt.IsZero(), "an outcome says when it came")
+		v.must(op.DueAt.IsZero() && op.WakeAt.IsZero(), "an outcome is not due")
+		v.must(!op.Delivered || op.Holder == "", "what was delivered is in nobody's hands")
+	default:
+		v.must(op.SettledAt.IsZero() && !op.Delivered, "what has no outcome is neither settled nor delivered")
+	}
+	switch op.State {
+	case Pending:
+		v.must(op.Holder == "", "what is pending is in nobody's hands")
+		v.must(!op.DueAt.IsZero() && !op.WakeAt.IsZero(), "what is pending is due, and woken, at some time")
+		v.must(!op.MayHaveRun || op.Terms.Window() > 0 && !op.FirstSentAt.IsZero(), "what is pending and may have run has a window that has begun")
+	case InFlight:
+		v.must(op.Holder != "", "what is in flight is held by a session")
+		v.must(op.MayHaveRun && !op.FirstSentAt.IsZero(), "what is in flight counts as sent")
+		v.must(op.DueAt.IsZero() && op.WakeAt.IsZero(), "what is in flight is not due")
+	case Completed:
+		v.must(op.MayHaveRun, "what is completed has run")
+		if a := op.Answer; a != nil {
+			v.must(a.Generation >= 0 && a.Generation <= op.Generation, "an answer is of one of its generations")
+			v.must(!a.Refused || a.ByHand || !op.Found.MayHaveRun || op.Terms.Dedup == DedupEverything,
+				"a refusal is an answer only where nothing else may have run, or the provider remembers everything")
+		}
+	case Unknown:
+		v.must(op.MayHaveRun, "what is unknown may have run")
+	case Cancelled:
+		v.must(!op.MayHaveRun, "what is cancelled has not run")
+	}
+	return v
+}
+
+// FlowViolations names every invariant of the flows' state machine that f breaks, its
+// steps included. Input and results need not be there.
+func FlowViolations(f Flow) []string {
+	var v violations
+	v.must(f.State > FlowAbsent && int(f.State) < len(flowStateNames), "its state is one of the states")
+	v.must(f.Claim >= 1, "it was claimed when it was begun")
+	v.must(f.InputDigest != "", "it has its input's digest")
+	v.must(!f.CreatedAt.IsZero() && !f.UpdatedAt.IsZero(), "it says when it was begun and changed")
+	v.must(f.Failures >= 0 && len(f.History) <= MaxFlowHistory, "its failures are counted")
+	v.must((f.State == FlowRunning) == (f.Holder != ""), "it is held by a session if and only if it runs")
+	v.must((f.State == FlowWaiting) == !f.DueAt.IsZero(), "it is due at some time if and only if it waits")
+	v.must(f.State.Ended() == !f.EndedAt.IsZero(), "it says when it ended if and only if it did")
+	v.must(f.State != FlowFinished || !f.Undoing, "what is undone is not finished")
+	v.must(f.State != FlowGivenUp || f.Undoing, "what was given up was undone")
+	v.must(!f.Tombstone || f.State.Ended() && len(f.Steps) == 0, "a tombstone is of an ended flow, and has no steps")
+	for i, step := range f.Steps {
+		v.must(step.Kind > 0 && int(step.Kind) < len(stepKindNames), "step %d is of one of the kinds", step.Seq)
+		v.must(step.Seq > 0 && (i == 0 || step.Seq > f.Steps[i-1].Seq), "step %d follows upon the one before it", step.Seq)
+	}
+	return v
+}
+
+// violations are the invariants that don't hold.
+type violations []string
+
+func (v *violations) must(holds bool, format string, args ...any) {
+	if !holds {
+		*v = append(*v, fmt.Sprintf(format, args...))
+	}
+}

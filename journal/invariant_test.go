@@ -1,0 +1,110 @@
+package journal_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// sound are operations in every state, as Next leaves them by noon.
+func sound(t *testing.T) map[journal.State]journal.Operation {
+	begun, _ := next(t, journal.Operation{}, false, atNoon(begin(journal.Named, guarded)))
+	by := func(kind journal.EventKind, change func(*journal.Event)) journal.Operation {
+		ev := journal.Event{Kind: kind, At: noon, Last: noon, Session: begun.Holder, Claim: begun.Claim}
+		change(&ev)
+		op, decision := next(t, begun, true, ev)
+		require.Equal(t, journal.Recorded, decision)
+		return op
+	}
+	return map[journal.State]journal.Operation{
+		journal.InFlight:  begun,
+		journal.Pending:   by(journal.EventPark, func(ev *journal.Event) { ev.Open, ev.Due = true, noon.Add(time.Minute) }),
+		journal.Completed: by(journal.EventComplete, func(ev *journal.Event) { ev.Answer, ev.Delivered = &journal.Answer{Status: 200}, true }),
+		journal.Unknown:   by(journal.EventDoubt, func(*journal.Event) {}),
+		journal.Cancelled: by(journal.EventCancel, func(ev *journal.Event) { ev.Unsent = true }),
+	}
+}
+
+func atNoon(ev journal.Event) journal.Event {
+	ev.At, ev.Last = noon, noon
+	return ev
+}
+
+func TestEveryBrokenInvariantIsNamed(t *testing.T) {
+	ops := sound(t)
+	for state, op := range ops {
+		require.Empty(t, journal.Violations(op, noon), state)
+	}
+	for _, row := range []struct {
+		state  journal.State
+		change func(op *journal.Operation)
+		says   string
+	}{
+		{journal.Pending, func(op *journal.Operation) { op.State = 77 }, "its state is one of the states"},
+		{journal.Pending, func(op *journal.Operation) { op.Naming = 7 }, "its naming is one of the namings"},
+		{journal.Pending, func(op *journal.Operation) { op.Terms.Dedup = 9 }, "its terms are readable"},
+		{journal.Pending, func(op *journal.Operation) { op.Claim = 0 }, "it was claimed when it was begun"},
+		{journal.Pending, func(op *journal.Operation) { op.Attempts = -1 }, "nothing is counted below zero"},
+		{journal.Pending, func(op *journal.Operation) { op.SecondEffects = 1 }, "a second effect is of an earlier generation"},
+		{journal.Pending, func(op *journal.Operation) { op.UpdatedAt = time.Time{} }, "it says when it was begun and changed"},
+		{journal.Pending, func(op *journal.Operation) { op.LastEndedAt = noon.Add(time.Hour) }, "it was not last sent after the journal's latest time"},
+		{journal.Cancelled, func(op *journal.Operation) { op.WindowClosed, op.FirstSentAt = true, time.Time{} }, "a window that was closed had begun"},
+		{journal.Cancelled, func(op *journal.Operation) { op.Found.MayHaveRun = true }, "what a claim found to have run is forgotten by nobody's word"},
+		{journal.Unknown, func(op *journal.Operation) { op.ByHand = true }, "what was cancelled by hand is settled"},
+		{journal.Completed, func(op *journal.Operation) { op.Answer = nil }, "it has an answer if and only if it is completed and not reaped"},
+		{journal.Unknown, func(op *journal.Operation) { op.Answer = &journal.Answer{} }, "it has an answer if and only if it is completed and not reaped"},
+		{journal.Completed, func(op *journal.Operation) { op.Tombstone, op.Answer = true, nil }, "a tombstone is of a completed, delivered, named operation, and has no request"},
+		{journal.Unknown, func(op *journal.Operation) { op.SettledAt = time.Time{} }, "an outcome says when it came"},
+		{journal.Unknown, func(op *journal.Operation) { op.WakeAt = noon }, "an outcome is not due"},
+		{journal.Unknown, func(op *journal.Operation) { op.Delivered = true }, "what was delivered is in nobody's hands"},
+		{journal.Pending, func(op *journal.Operation) { op.Delivered = true }, "what has no outcome is neither settled nor delivered"},
+		{journal.Pending, func(op *journal.Operation) { op.Holder = "A" }, "what is pending is in nobody's hands"},
+		{journal.Pending, func(op *journal.Operation) { op.WakeAt = time.Time{} }, "what is pending is due, and woken, at some time"},
+		{journal.Pending, func(op *journal.Operation) { op.Terms.Retention = 0 }, "what is pending and may have run has a window that has begun"},
+		{journal.InFlight, func(op *journal.Operation) { op.Holder = "" }, "what is in flight is held by a session"},
+		{journal.InFlight, func(op *journal.Operation) { op.MayHaveRun = false }, "what is in flight counts as sent"},
+		{journal.InFlight, func(op *journal.Operation) { op.DueAt = noon }, "what is in flight is not due"},
+		{journal.Completed, func(op *journal.Operation) { op.MayHaveRun = false }, "what is completed has run"},
+		{journal.Completed, func(op *journal.Operation) { op.Answer = &journal.Answer{Generation: 1} }, "an answer is of one of its generations"},
+		{journal.Completed, func(op *journal.Operation) {
+			op.Answer, op.Found.MayHaveRun, op.Terms.Dedup = &journal.Answer{Refused: true}, true, journal.DedupSuccesses
+		}, "a refusal is an answer only where nothing else may have run, or the provider remembers everything"},
+		{journal.Unknown, func(op *journal.Operation) { op.MayHaveRun = false }, "what is unknown may have run"},
+		{journal.Cancelled, func(op *journal.Operation) { op.MayHaveRun = true }, "what is cancelled has not run"},
+	} {
+		op := ops[row.state]
+		row.change(&op)
+		assert.Contains(t, journal.Violations(op, noon), row.says)
+	}
+}
+
+func TestEveryBrokenInvariantOfAFlowIsNamed(t *testing.T) {
+	flow := journal.Flow{
+		State: journal.FlowWaiting, Claim: 1, InputDigest: "d", CreatedAt: noon, UpdatedAt: noon, DueAt: noon,
+		Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepDone}, {Seq: 3, Kind: journal.StepTime}},
+	}
+	require.Empty(t, journal.FlowViolations(flow))
+	for says, change := range map[string]func(f *journal.Flow){
+		"its state is one of the states":                    func(f *journal.Flow) { f.State = 99 },
+		"it was claimed when it was begun":                  func(f *journal.Flow) { f.Claim = 0 },
+		"it has its input's digest":                         func(f *journal.Flow) { f.InputDigest = "" },
+		"it says when it was begun and changed":             func(f *journal.Flow) { f.CreatedAt = time.Time{} },
+		"its failures are counted":                          func(f *journal.Flow) { f.Failures = -1 },
+		"it is held by a session if and only if it runs":    func(f *journal.Flow) { f.Holder = "A" },
+		"it is due at some time if and only if it waits":    func(f *journal.Flow) { f.DueAt = time.Time{} },
+		"it says when it ended if and only if it did":       func(f *journal.Flow) { f.EndedAt = noon },
+		"what is undone is not finished":                    func(f *journal.Flow) { f.State, f.Undoing = journal.FlowFinished, true },
+		"what was given up was undone":                      func(f *journal.Flow) { f.State = journal.FlowGivenUp },
+		"a tombstone is of an ended flow, and has no steps": func(f *journal.Flow) { f.Tombstone = true },
+		"step 3 is of one of the kinds":                     func(f *journal.Flow) { f.Steps = []journal.StepRecord{{Seq: 3}} },
+		"step 1 follows upon the one before it":             func(f *journal.Flow) { f.Steps = append(f.Steps, journal.StepRecord{Seq: 1, Kind: journal.StepDone}) },
+	} {
+		f := flow
+		change(&f)
+		assert.Contains(t, journal.FlowViolations(f), says)
+	}
+}

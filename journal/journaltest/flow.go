@@ -1,0 +1,402 @@
+package journaltest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// flowCaller asks a journal for flows.
+type flowCaller struct {
+	*caller
+	flows journal.Flows
+}
+
+// newFlowCaller skips the test where the journal keeps no flows.
+func newFlowCaller(t *testing.T, j journal.Journal) *flowCaller {
+	t.Helper()
+	flows, ok := j.(journal.Flows)
+	if !ok {
+		t.Skip("the journal keeps no flows")
+	}
+	return &flowCaller{newCaller(t, j), flows}
+}
+
+var ride = journal.FlowFunction{Name: "ride", Version: 1}
+
+func (c *flowCaller) flowEvent(kind journal.FlowEventKind, ref journal.Ref) journal.FlowEvent {
+	return journal.FlowEvent{
+		Kind: kind, Ref: ref, At: c.now, Session: c.session.ID(),
+		Function: ride, Key: "key-of-" + ref.ID, Input: []byte(`{"of":"` + ref.ID + `"}`), InputDigest: "v1:" + ref.ID,
+	}
+}
+
+// under is an event made under the flow's current claim.
+func (c *flowCaller) under(kind journal.FlowEventKind, f journal.Flow) journal.FlowEvent {
+	return journal.FlowEvent{Kind: kind, Ref: f.Ref, Handle: f.Handle, At: c.now, Session: c.session.ID(), Claim: f.Claim}
+}
+
+func (c *flowCaller) decideFlow(ev journal.FlowEvent, want journal.Decision) journal.Flow {
+	c.t.Helper()
+	result, err := c.flows.ApplyFlow(c.t.Context(), ev)
+	require.NoError(c.t, err)
+	require.Equal(c.t, want.String(), result.Decision.String())
+	return result.Flow
+}
+
+func (c *flowCaller) beginFlow(id string) journal.Flow {
+	c.t.Helper()
+	return c.decideFlow(c.flowEvent(journal.FlowBegin, named(id)), journal.Execute)
+}
+
+func (c *flowCaller) parkFlow(f journal.Flow, due time.Time) {
+	c.t.Helper()
+	ev := c.under(journal.FlowPark, f)
+	ev.Due = due
+	c.decideFlow(ev, journal.Recorded)
+}
+
+func (c *flowCaller) claimFlows(limit int, functions ...journal.FlowFunction) []string {
+	c.t.Helper()
+	ev := c.flowEvent(journal.FlowClaim, journal.Ref{})
+	ev.Functions = functions
+	results, err := c.flows.ClaimFlows(c.t.Context(), ev, limit)
+	require.NoError(c.t, err)
+	var taken []string
+	for _, r := range results {
+		name := r.Flow.ID
+		if r.Decision != journal.Execute {
+			name += " " + r.Decision.String()
+		}
+		taken = append(taken, name)
+	}
+	return taken
+}
+
+func (c *flowCaller) getFlow(id string) journal.Flow {
+	c.t.Helper()
+	f, err := c.flows.GetFlow(c.t.Context(), named(id))
+	require.NoError(c.t, err)
+	return f
+}
+
+func (c *flowCaller) listFlows(filter journal.FlowFilter) []journal.Flow {
+	c.t.Helper()
+	var all []journal.Flow
+	for f, err := range c.flows.ListFlows(c.t.Context(), filter) {
+		require.NoError(c.t, err)
+		all = append(all, f)
+	}
+	return all
+}
+
+func flowIDs(flows []journal.Flow) []string {
+	names := make([]string, len(flows))
+	for i, f := range flows {
+		names[i] = f.ID
+	}
+	return names
+}
+
+// stepsOf makes the records of the steps with the given names.
+func stepsOf(at time.Time, names ...string) (steps []journal.StepRecord) {
+	for i, name := range names {
+		steps = append(steps, journal.StepRecord{
+			Seq: i + 1, Kind: journal.StepDone, Name: name, Position: i + 1, Parallel: i%2 == 1, Result: []byte(`"` + name + `"`), At: at,
+		})
+	}
+	return steps
+}
+
+var flowTests = []test{
+	{"a flow comes back whole", func(t *testing.T, h Harness) {
+		c := newFlowCaller(t, h.Journal)
+		ref := journal.Ref{Scope: "tenant", Parent: "inbound k", ID: "order-991"}
+		f := c.decideFlow(c.flowEvent(journal.FlowBegin, ref), journal.Execute)
+		steps := stepsOf(noon, "create", "charge", "send")
+		for i := range steps {
+			ev := c.under(journal.FlowRecord, f)
+			ev.Steps = steps[i : i+1]
+			c.decideFlow(ev, journal.Recorded)
+		}
+		waits := journal.Ref{Scope: "tenant", Parent: "flow", ID: "charge"}
+		ev := c.under(journal.FlowPark, f)
+		ev.Due, ev.Cause, ev.WaitsFor = noon.Add(time.Hour), "it is unknown", waits
+		c.decideFlow(ev, journal.Recorded)
+		want := journal.Flow{
+			Handle: f.Handle, Ref: ref, Function: ride, Key: "key-of-order-991", Input: []byte(`{"of":"order-991"}`), InputDigest: "v1:order-991",
+			State: journal.FlowWaiting, Claim: 1, DueAt: noon.Add(time.Hour), Cause: "it is unknown", WaitsFor: waits,
+			CreatedAt: noon, UpdatedAt: noon, Steps: steps,
+		}
+		got, err := c.flows.GetFlow(t.Context(), ref)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+		_, err = c.flows.GetFlow(t.Context(), named("order-991"))
+		require.ErrorIs(t, err, journal.ErrNotFound, "scope and parent are part of the identity")
+		got = c.decideFlow(c.flowEvent(journal.FlowBegin, ref), journal.Later)
+		assert.Equal(t, noon.Add(time.Hour), got.DueAt)
+	}},
+	{"a step that is recorded twice is recorded once", func(t *testing.T, h Harness) {
+		c := newFlowCaller(t, h.Journal)
+		f := c.beginFlow("a")
+		for _, names := range [][]string{{"create"}, {"create", "charge"}, {"create", "charge", "send"}} {
+			ev := c.under(journal.FlowRecord, f)
+			ev.Steps = stepsOf(noon, names...)
+			c.decideFlow(ev, journal.Recorded)
+		}
+		ev := c.under(journal.FlowFinish, f)
+		ev.Steps = stepsOf(noon, "create", "charge", "send", "tip")
+		c.decideFlow(ev, journal.Recorded)
+		f = c.decideFlow(c.flowEvent(journal.FlowBegin, named("a")), journal.Replay)
+		assert.Equal(t, stepsOf(noon, "create", "charge", "send", "tip"), f.Steps)
+	}},
+	{"what comes of a flow lasts", func(t *testing.T, h Harness) {
+		c := newFlowCaller(t, h.Journal)
+		f := c.beginFlow("failing")
+		var want []journal.FlowFailure
+		for i := range journal.MaxFlowHistory + 2 {
+			ev := c.under(journal.FlowFail, f)
+			ev.Cause, ev.Limit, ev.Due = fmt.Sprint("failure ", i), journal.MaxFlowHistory+2, c.now.Add(time.Minute)
+			c.decideFlow(ev, journal.Recorded)
+			want = append(want, journal.FlowFailure{At: c.now, Error: ev.Cause})
+			c.now = c.now.Add(time.Minute)
+			if i < journal.MaxFlowHistory+1 {
+				f = c.decideFlow(c.flowEvent(journal.FlowBegin, f.Ref), journal.Execute)
+			}
+		}
+		c.decideFlow(c.under(journal.FlowFinish, c.beginFlow("finished")), journal.Recorded)
+		undoing := c.beginFlow("given up")
+		ev := c.under(journal.FlowGiveUp, undoing)
+		ev.Cause = "no driver"
+		c.decideFlow(ev, journal.Recorded)
+		c.decideFlow(c.under(journal.FlowUndo, undoing), journal.Recorded)
+		if h.Reopen != nil {
+			c = newFlowCaller(t, h.Reopen(t))
+		}
+		failed := c.getFlow("failing")
+		assert.Equal(t, journal.FlowSetAside, failed.State)
+		assert.Equal(t, want[2:], failed.History, "the latest ones")
+		assert.Equal(t, journal.MaxFlowHistory+2, failed.Failures)
+		c.decideFlow(c.flowEvent(journal.FlowBegin, failed.Ref), journal.Stop)
+		c.decideFlow(c.flowEvent(journal.FlowBegin, named("finished")), journal.Replay)
+		given := c.decideFlow(c.flowEvent(journal.FlowBegin, named("given up")), journal.Stop)
+		assert.Equal(t, "no driver", given.GivenUpFor)
+	}},
+	{"a flow is never in two hands, and a dead session's is there at once", func(t *testing.T, h Harness) {
+		c, other := newFlowCaller(t, h.Journal), newFlowCaller(t, h.Journal)
+		held := c.beginFlow("held")
+		other.decideFlow(other.flowEvent(journal.FlowBegin, held.Ref), journal.Wait)
+		assert.Empty(t, other.claimFlows(10, ride))
+		require.NoError(t, c.session.End(t.Context()))
+		assert.Equal(t, []string{"held"}, other.claimFlows(10, ride))
+		assert.Empty(t, other.claimFlows(10, ride))
+		for _, kind := range []journal.FlowEventKind{journal.FlowPark, journal.FlowFinish, journal.FlowFail} {
+			other.decideFlow(c.under(kind, held), journal.Stale)
+		}
+		ev := c.under(journal.FlowRecord, held)
+		ev.Steps = stepsOf(noon, "late")
+		_, err := c.flows.ApplyFlow(t.Context(), ev)
+		require.NoError(t, err)
+		assert.Empty(t, other.getFlow("held").Steps, "a stale claim records nothing")
+		_, err = c.flows.ApplyFlow(t.Context(), c.flowEvent(journal.FlowBegin, named("new")))
+		require.ErrorIs(t, err, journal.ErrSessionLost)
+	}},
+	{"a killed session's flows are claimed, oldest first, at most the limit", func(t *testing.T, h Harness) {
+		if h.Kill == nil {
+			t.Skip("sessions can't be killed")
+		}
+		c := newFlowCaller(t, h.Journal)
+		for i := range 5 {
+			c.beginFlow(fmt.Sprint("flow-", i))
+		}
+		h.Kill(t, c.session)
+		next := newFlowCaller(t, h.Journal)
+		assert.Equal(t, []string{"flow-0", "flow-1", "flow-2"}, next.claimFlows(3, ride))
+		assert.Equal(t, []string{"flow-3", "flow-4"}, next.claimFlows(3, ride))
+	}},
+	{"waiting flows are claimed when they are due", func(t *testing.T, h Harness) {
+		c := newFlowCaller(t, h.Journal)
+		for i := range 4 {
+			// The later created, the sooner due.
+			c.parkFlow(c.beginFlow(fmt.Sprint("flow-", i)), noon.Add(time.Duration(10-i)*time.Second))
+		}
+		assert.Empty(t, c.claimFlows(10, ride))
+		assert.Equal(t, []string{"flow-3"}, flowIDs(c.listFlows(journal.FlowFilter{ByDue: true, Limit: 1})))
+		assert.Empty(t, c.listFlows(journal.FlowFilter{ByDue: true, Functions: []journal.FlowFunction{{Name: "another"}}}))
+		assert.Len(t, c.listFlows(journal.FlowFilter{ByDue: true, Functions: []journal.FlowFunction{{}, ride}}), 4)
+		c.now = noon.Add(9 * time.Second)
+		assert.Equal(t, []string{"flow-2", "flow-3"}, c.claimFlows(2, ride), "those due longest")
+		c.decideFlow(c.flowEvent(journal.FlowBegin, named("flow-0")), journal.Later)
+		ev := c.flowEvent(journal.FlowBegin, named("flow-0"))
+		ev.Sooner = true
+		c.decideFlow(ev, journal.Execute)
+		assert.Equal(t, []string{"flow-1"}, c.claimFlows(10, ride))
+	}},
+	{"a flow whose function the asker lacks is shown, not taken", func(t *testing.T, h Harness) {
+		c := newFlowCaller(t, h.Journal)
+		newer := journal.FlowFunction{Name: "ride", Version: 2}
+		for _, function := range []journal.FlowFunction{{}, ride, newer} {
+			ev := c.flowEvent(journal.FlowBegin, named(fmt.Sprint("v", function.Version)))
+			ev.Function = function
+			c.decideFlow(ev, journal.Execute)
+		}
+		require.NoError(t, c.session.End(t.Context()))
+		c = newFlowCaller(t, h.Journal)
+		assert.Equal(t, []string{"v0", "v1"}, flowIDs(c.listFlows(journal.FlowFilter{Functions: []journal.FlowFunction{{}, ride}})))
+		assert.Equal(t, []string{"v2", "v0 ignored", "v1 ignored"}, c.claimFlows(10, newer))
+		assert.Equal(t, []string{"v0 ignored", "v1 ignored"}, c.claimFlows(10, newer))
+		assert.Equal(t, []string{"v1"}, c.claimFlows(1, ride))
+	}},
+	{"a name is one flow", func(t *testing.T, h Harness) {
+		c := newFlowCaller(t, h.Journal)
+		f := c.beginFlow("a")
+		ev := c.flowEvent(journal.FlowBegin, named("a"))
+		ev.InputDigest = "v1:other"
+		c.decideFlow(ev, journal.Misuse)
+		c.parkFlow(f, noon)
+		ev = c.flowEvent(journal.FlowBegin, named("a"))
+		ev.Function.Name = "another"
+		c.decideFlow(ev, journal.Misuse)
+		ev = c.flowEvent(journal.FlowBegin, named("a"))
+		ev.Function.Version, ev.Key = 2, "other"
+		f = c.decideFlow(ev, journal.Execute)
+		assert.Equal(t, ride, f.Function, "its own version")
+		assert.Equal(t, "key-of-a", f.Key)
+		assert.EqualValues(t, 2, f.Claim)
+	}},
+	{"lists by state and scope", func(t *testing.T, h Harness) {
+		c := newFlowCaller(t, h.Journal)
+		for i := range 450 {
+			ref := journal.Ref{Scope: fmt.Sprint(i % 2), ID: fmt.Sprint("flow-", i)}
+			f := c.decideFlow(c.flowEvent(journal.FlowBegin, ref), journal.Execute)
+			if i%3 == 0 {
+				ev := c.under(journal.FlowFinish, f)
+				ev.Steps = stepsOf(noon, "create")
+				c.decideFlow(ev, journal.Recorded)
+			}
+		}
+		all := c.listFlows(journal.FlowFilter{})
+		require.Len(t, all, 450)
+		assert.Equal(t, "flow-449", all[449].ID)
+		assert.Empty(t, all[0].Input)
+		assert.Equal(t, "create", all[0].Steps[0].Name)
+		assert.Empty(t, all[0].Steps[0].Result)
+		even := "0"
+		assert.Len(t, c.listFlows(journal.FlowFilter{Scope: &even}), 225)
+		assert.Len(t, c.listFlows(journal.FlowFilter{States: []journal.FlowState{journal.FlowFinished}}), 150)
+		assert.Len(t, c.listFlows(journal.FlowFilter{States: []journal.FlowState{journal.FlowFinished, journal.FlowRunning}, Scope: &even, Limit: 201}), 201)
+	}},
+	{"reaps what ended, and keeps its name", func(t *testing.T, h Harness) {
+		c := newFlowCaller(t, h.Journal)
+		for _, id := range []string{"a", "b", "c"} {
+			ev := c.under(journal.FlowFinish, c.beginFlow(id))
+			ev.Steps = stepsOf(noon, "create")
+			c.decideFlow(ev, journal.Recorded)
+		}
+		c.beginFlow("running")
+		ev := c.flowEvent(journal.FlowReap, journal.Ref{})
+		ev.Keep = time.Hour
+		for _, row := range []struct {
+			after       time.Duration
+			limit, want int
+		}{{59 * time.Minute, 10, 0}, {time.Hour, 2, 2}, {time.Hour, 2, 1}, {time.Hour, 2, 0}} {
+			ev.At = noon.Add(row.after)
+			n, err := c.flows.ReapFlows(t.Context(), ev, row.limit)
+			require.NoError(t, err)
+			assert.Equal(t, row.want, n)
+		}
+		f := c.getFlow("a")
+		assert.True(t, f.Tombstone)
+		assert.Empty(t, f.Steps)
+		assert.Empty(t, f.Input)
+		c.decideFlow(c.flowEvent(journal.FlowBegin, named("a")), journal.Gone)
+	}},
+	{"what is given up or retried by hand is due at once", func(t *testing.T, h Harness) {
+		c := newFlowCaller(t, h.Journal)
+		f := c.beginFlow("a")
+		c.decideFlow(journal.FlowEvent{Kind: journal.FlowGiveUp, Ref: f.Ref, At: c.now}, journal.Wait)
+		ev := c.under(journal.FlowFail, f)
+		ev.Limit = 1
+		c.decideFlow(ev, journal.Recorded)
+		assert.Empty(t, c.claimFlows(10, ride), "it is set aside")
+		c.decideFlow(journal.FlowEvent{Kind: journal.FlowRetry, Ref: f.Ref, At: c.now}, journal.Recorded)
+		f = c.decideFlow(c.flowEvent(journal.FlowBegin, f.Ref), journal.Execute)
+		c.parkFlow(f, noon.Add(time.Hour))
+		c.decideFlow(journal.FlowEvent{Kind: journal.FlowGiveUp, Ref: f.Ref, At: c.now, Cause: "sold out"}, journal.Recorded)
+		assert.Equal(t, []string{"a"}, c.claimFlows(10, ride))
+		assert.True(t, c.getFlow("a").Undoing)
+		_, err := c.flows.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowGiveUp, Ref: named("none"), At: c.now})
+		require.ErrorIs(t, err, journal.ErrInvalidEvent)
+	}},
+	{"many flows of many goroutines", func(t *testing.T, h Harness) {
+		c := newFlowCaller(t, h.Journal)
+		const many = 300
+		errs := make(chan error, many)
+		sideBySide(many, func(i int) {
+			errs <- func() error {
+				result, err := c.flows.ApplyFlow(t.Context(), c.flowEvent(journal.FlowBegin, named(fmt.Sprint("flow-", i))))
+				for seq, step := range stepsOf(noon, "create", "charge", "send") {
+					ev := c.under(journal.FlowRecord, result.Flow)
+					ev.Steps = []journal.StepRecord{step}
+					_, failed := c.flows.ApplyFlow(t.Context(), ev)
+					err = errors.Join(err, failed)
+					if seq == 1 {
+						c.generate(fmt.Sprint("operation-of-", i))
+					}
+				}
+				_, failed := c.flows.ApplyFlow(t.Context(), c.under(journal.FlowFinish, result.Flow))
+				return errors.Join(err, failed)
+			}()
+		})
+		for range many {
+			require.NoError(t, <-errs)
+		}
+		for _, f := range c.listFlows(journal.FlowFilter{}) {
+			assert.Equal(t, journal.FlowFinished, f.State)
+			assert.Len(t, f.Steps, 3)
+		}
+	}},
+	{"a local step is recorded if its transaction commits, and only then", func(t *testing.T, h Harness) {
+		c := newFlowCaller(t, h.Journal)
+		local, ok := h.Journal.(journal.LocalFlows)
+		if !ok {
+			t.Skip("the journal lies in no SQL database")
+		}
+		f := c.beginFlow("a")
+		inTx := func(names []string, do func(ctx context.Context, tx *sql.Tx) error) {
+			tx, err := local.BeginTx(t.Context())
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback() }()
+			_, err = tx.ExecContext(t.Context(), "CREATE TABLE IF NOT EXISTS rides (id TEXT)")
+			require.NoError(t, err)
+			ev := c.under(journal.FlowRecord, f)
+			ev.Steps = stepsOf(noon, names...)
+			result, err := local.ApplyFlowTx(t.Context(), tx, ev)
+			require.NoError(t, err)
+			assert.Equal(t, journal.Recorded, result.Decision)
+			require.NoError(t, do(t.Context(), tx))
+		}
+		inTx([]string{"lost"}, func(context.Context, *sql.Tx) error { return nil })
+		assert.Empty(t, c.getFlow("a").Steps)
+		inTx([]string{"create", "charge"}, func(_ context.Context, tx *sql.Tx) error { return tx.Commit() })
+		assert.Equal(t, stepsOf(noon, "create", "charge"), c.getFlow("a").Steps)
+		c.decideFlow(c.under(journal.FlowFinish, f), journal.Recorded)
+		tx, err := local.BeginTx(t.Context())
+		require.NoError(t, err)
+		ev := c.under(journal.FlowRecord, f)
+		ev.Steps = stepsOf(noon, "create", "charge", "late")
+		result, err := local.ApplyFlowTx(t.Context(), tx, ev)
+		require.NoError(t, err)
+		assert.Equal(t, journal.Stale, result.Decision)
+		require.NoError(t, tx.Rollback())
+		c.beginFlow("b")
+	}},
+}
