@@ -42,10 +42,15 @@ func (b *batch) adopt(at time.Time) error {
 	if err != nil {
 		return err
 	}
+	for k := range b.recently {
+		if k.op.State != journal.Completed {
+			handles = append(handles, k.op.Handle)
+		}
+	}
 	for _, handle := range handles {
 		r, err := b.byHandle(handle)
 		if err == nil {
-			_, err = b.next(r, prepared{Event: ev})
+			_, err = b.next(r, &prepared{Event: ev})
 		}
 		if err != nil {
 			return b.giveUp(err)
@@ -65,11 +70,14 @@ func (b *batch) becomeItsOwn() error {
 	if err := b.write(b.sql.writeIdentity, identity); err != nil {
 		return err
 	}
+	if err := b.write(b.sql.adoptBackup); err != nil {
+		return err
+	}
 	if err := (sidecar{identity, b.number}).place(b.path); err != nil {
 		return explain(b.path, "adopt it", err)
 	}
 	was, before := b.restored, b.identity
-	b.restored, b.identity, b.numberIt = nil, identity, true
+	b.restored, b.identity = nil, identity
 	b.committed = append(b.committed, func() { b.checkpoint.trusted.Store(true) })
 	b.abandoned = append(b.abandoned, func() { b.restored, b.identity, b.verified = was, before, false })
 	return nil

@@ -12,11 +12,11 @@ import (
 // batch is one transaction of the writer's. It runs in the writer only.
 type batch struct {
 	*writer
-	riders   []journal.Event  // deliveries that it carries
+	riders   []*prepared      // deliveries that it carries
 	liveness map[string]error // of sessions looked at: nil, errDead or ErrRestored
 	wrote    bool
-	numberIt bool  // it gets a commit number in any case
-	numbered bool  // it has got one
+	highest  int64 // handle in records
+	numbered int64 // its commit number
 	others   bool  // somebody else wrote since the last one
 	broken   error // it can't be committed
 
@@ -24,6 +24,7 @@ type batch struct {
 }
 
 func newBatch(w *writer) *batch {
+	w.records = w.records[:0]
 	return &batch{writer: w, liveness: make(map[string]error)}
 }
 
@@ -31,10 +32,9 @@ func newBatch(w *writer) *batch {
 func (b *batch) settle() {
 	if b.wrote {
 		b.durable = b.clock
-		b.unnumbered++
-	}
-	if b.numbered {
-		b.number, b.unnumbered = b.number+1, 0
+		b.seq, b.number = b.seq+1, b.numbered
+		b.log = append(b.log, logged{b.seq, b.highest})
+		b.recent.commit(b.seq, b.folded)
 	}
 	for _, f := range b.committed {
 		f()
@@ -81,18 +81,25 @@ func (b *batch) read(s *stmt, f func([]driver.Value) error, args ...any) error {
 // that the writer need not.
 type prepared struct {
 	journal.Event
-	request, answer []byte
+	request, answer  []byte
+	body, answerBody []byte // copies: they are kept for a while
+	compressed       bool   // answerBody
 }
 
-func prepare(ev journal.Event) prepared {
-	p := prepared{Event: ev}
+func (w *writer) prepare(ev journal.Event) *prepared {
+	p := &prepared{Event: ev}
 	if ev.Intent != nil {
-		p.request = encodeRequest(ev.Intent.Request)
+		var compressed bool
+		p.body, compressed = compress(ev.Intent.Request.Body, w.compressAbove)
+		p.request = encodeRequest(ev.Intent.Request, compressed)
+	}
+	if ev.Answer != nil {
+		p.answerBody, p.compressed = compress(ev.Answer.Body, w.compressAbove)
 	}
 	if ev.Answer != nil && ev.Kind == journal.EventComplete {
 		answer := *ev.Answer
 		answer.Generation = ev.Generation
-		p.answer = encodeAnswer(&answer)
+		p.answer = encodeAnswer(&answer, p.compressed)
 	}
 	return p
 }
@@ -111,27 +118,21 @@ type outcome struct {
 }
 
 // result decodes an outcome, outside the writer.
-func (o outcome) result(path string) (journal.Result, error) {
+func (o *outcome) result(path string) (journal.Result, error) {
 	result := journal.Result{Operation: o.op, Decision: o.decision, Last: o.last}
 	var err error
 	if o.asked != nil {
 		result.Operation.Request = *o.asked
-	} else if result.Operation.Request, err = decodeRequest(o.request); err != nil {
+	} else if result.Operation.Request, err = decodeRequest(o.request, o.requestBody); err != nil {
 		return journal.Result{}, explain(path, "read an operation", err)
-	}
-	if o.requestBody != nil {
-		result.Operation.Request.Body = o.requestBody
 	}
 	switch {
 	case o.answered != nil:
 		result.Operation.Answer = o.answered
 	case o.answer != nil:
-		answer, err := decodeAnswer(o.answer)
+		answer, err := decodeAnswer(o.answer, o.answerBody)
 		if err != nil {
 			return journal.Result{}, explain(path, "read an answer", err)
-		}
-		if o.answerBody != nil {
-			answer.Body = o.answerBody
 		}
 		result.Operation.Answer = answer
 	}
@@ -139,7 +140,7 @@ func (o outcome) result(path string) (journal.Result, error) {
 }
 
 // apply runs Next on the operation that the event names.
-func (b *batch) apply(p prepared) (outcome, error) {
+func (b *batch) apply(p *prepared) (outcome, error) {
 	if err := b.refuses(p.Kind); err != nil {
 		return outcome{}, err
 	}
@@ -173,18 +174,36 @@ func (b *batch) find(ev journal.Event) (row, error) {
 }
 
 func (b *batch) byHandle(handle int64) (row, error) {
+	if handle > b.folded {
+		if k := b.recent.at(handle); k != nil {
+			return k.at(false), nil
+		}
+		return row{}, nil
+	}
 	if r, ok := b.cache[handle]; ok {
 		return r, nil
 	}
-	return b.one(b.sql.byHandle, handle)
+	r, err := b.one(b.sql.byHandle, handle)
+	if err != nil || r.found() {
+		return r, err
+	}
+	k, err := b.inBlock(handle)
+	if k == nil {
+		return row{}, err
+	}
+	return k.at(true), nil
 }
 
 func (b *batch) byRef(ref journal.Ref) (row, error) {
+	// Nobody else writes byRef.
+	if s := b.recent.byRef[ref]; s != nil && s.now.op.Handle > b.folded {
+		return s.now.at(false), nil
+	}
 	r, err := b.one(b.sql.byRef, ref.ID, ref.Scope, ref.Parent)
 	if err != nil || r.found() {
 		return r, err
 	}
-	handles, err := b.generated(ref.ID)
+	handles, err := b.candidates(ref)
 	if err != nil {
 		return row{}, err
 	}
@@ -205,7 +224,7 @@ func (b *batch) one(s *stmt, args ...any) (r row, err error) {
 }
 
 // next runs Next on r and writes what comes of it.
-func (b *batch) next(r row, p prepared) (outcome, error) {
+func (b *batch) next(r row, p *prepared) (outcome, error) {
 	live, err := b.holds(r.op, p.Kind)
 	if err != nil {
 		return outcome{}, err
@@ -214,6 +233,7 @@ func (b *batch) next(r row, p prepared) (outcome, error) {
 	if p.Kind == journal.EventComplete {
 		// Whether it is the answer that is recorded already is a matter of its
 		// generation.
+		out.kept = r.kept
 		if r.op.Answer, err = b.readAnswer(r.op, &out); err != nil {
 			return outcome{}, err
 		}
@@ -224,38 +244,32 @@ func (b *batch) next(r row, p prepared) (outcome, error) {
 	if next.Answer != r.op.Answer {
 		out.answered = next.Answer
 	}
-	now := row{op: next, request: r.request, identified: r.identified}
+	now := row{op: next, request: r.request, identified: r.identified, kept: r.kept, block: r.block}
 	now.op.Request, now.op.Answer, r.op.Answer = journal.Request{}, nil, nil
 
 	begun := ev.Kind == journal.EventBegin && decision == journal.Execute && (!r.found() || next.Generation != r.op.Generation)
 	if begun {
 		now.request = p.request
 	}
+	c := change{row: now}
 	switch {
 	case next.State == journal.Absent && !r.found():
 	case next.State == journal.Absent:
 		err = b.remove(r)
-	case !r.found():
-		now, err = b.insert(now, ev.Intent.Request.Body)
 	case begun:
-		now.identified = now.identified || next.Naming != journal.Generated
-		err = b.updateWhole(now, ev.Intent.Request.Body)
+		c.renewed, c.body = true, p.body
+		c.identified = now.identified || next.Naming != journal.Generated
+		now, err = b.put(r, c)
 	case next.Tombstone && !r.op.Tombstone:
-		now.request = nil
-		if err = b.write(b.sql.removeAnswer, next.Handle); err == nil {
-			err = b.updateWhole(now, nil)
-		}
+		c.renewed, c.request, c.unanswered = true, nil, true
+		now, err = b.put(r, c)
 	case store.Changes(r.op, now.op, decision):
 		if a := out.answered; a != nil {
-			encoded := p.answer
-			if encoded == nil {
-				encoded = encodeAnswer(a)
+			if c.answer, c.answerBody = p.answer, p.answerBody; c.answer == nil {
+				c.answer = encodeAnswer(a, p.compressed)
 			}
-			err = b.write(b.sql.insertAnswer, next.Handle, encoded, a.Body)
 		}
-		if err == nil {
-			err = b.update(r, now)
-		}
+		now, err = b.put(r, c)
 	default:
 		now.op.UpdatedAt = r.op.UpdatedAt
 	}
@@ -280,8 +294,14 @@ func (b *batch) load(out *outcome) error {
 	}
 	switch out.decision {
 	case journal.Execute, journal.Replay, journal.Offer, journal.Stop:
+		if k := out.kept; k != nil {
+			out.requestBody = k.body
+			break
+		}
 		err := b.read(b.sql.requestBody, func(v []driver.Value) error {
-			out.requestBody, _ = v[0].([]byte)
+			if out.requestBody, _ = v[0].([]byte); lacks(out.request, out.requestBody) {
+				return errFormat
+			}
 			return nil
 		}, out.op.Handle)
 		if err != nil {
@@ -301,71 +321,20 @@ func (b *batch) readAnswer(op journal.Operation, out *outcome) (answer *journal.
 	if op.State != journal.Completed || op.Tombstone {
 		return nil, nil
 	}
+	if k := out.kept; k != nil {
+		out.answer, out.answerBody = k.answer, k.answerBody
+		return decodeAnswer(k.answer, nil)
+	}
 	err = b.read(b.sql.answer, func(v []driver.Value) error {
 		out.answer, _ = v[0].([]byte)
-		out.answerBody, _ = v[1].([]byte)
-		answer, err = decodeAnswer(out.answer)
+		if out.answerBody, _ = v[1].([]byte); lacks(out.answer, out.answerBody) {
+			return errFormat
+		}
+		answer, err = decodeAnswer(out.answer, nil)
 		return err
 	}, op.Handle)
+	if err == nil && answer == nil {
+		err = b.fail(errFormat) // it is completed
+	}
 	return answer, err
-}
-
-func (b *batch) insert(r row, body []byte) (row, error) {
-	handle := b.newest + 1
-	r.op.Handle = handle
-	r.identified = r.op.Naming != journal.Generated
-	op := r.op
-	err := b.write(b.sql.insert, handle, op.Scope, op.Parent, op.ID, int64(op.Naming), r.identified, op.Provider,
-		int64(op.State), nullable(op.Holder), encodeFacts(op), r.request, body)
-	if err != nil {
-		return row{}, err
-	}
-	b.newest = handle
-	b.stored(r)
-	return r, b.addToSegment(r)
-}
-
-// stored takes note of what was written.
-func (b *batch) stored(r row) {
-	b.clock.Margin(r.op.Terms)
-	b.remember(r)
-}
-
-func (b *batch) update(before, after row) (err error) {
-	op := after.op
-	if before.op.Holder == op.Holder {
-		err = b.write(b.sql.updateHeld, int64(op.State), fromTime(op.WakeAt), fromTime(op.SettledAt), op.Delivered,
-			encodeFacts(op), op.Handle)
-	} else {
-		err = b.write(b.sql.update, int64(op.State), fromTime(op.WakeAt), fromTime(op.SettledAt), op.Delivered,
-			encodeFacts(op), nullable(op.Holder), op.Handle)
-	}
-	if err == nil {
-		b.stored(after)
-	}
-	return err
-}
-
-func (b *batch) updateWhole(r row, body []byte) error {
-	op := r.op
-	err := b.write(b.sql.updateWhole, int64(op.State), fromTime(op.WakeAt), fromTime(op.SettledAt), op.Delivered,
-		encodeFacts(op), nullable(op.Holder), int64(op.Naming), r.identified, op.Provider, op.Tombstone, r.request, body, op.Handle)
-	if err == nil {
-		b.stored(r)
-	}
-	return err
-}
-
-func (b *batch) remove(r row) error {
-	handle := r.op.Handle
-	delete(b.cache, handle)
-	if handle == b.newest {
-		if err := b.write(b.sql.raiseFloor, handle); err != nil {
-			return err
-		}
-	}
-	if err := b.write(b.sql.removeAnswer, handle); err != nil {
-		return err
-	}
-	return b.write(b.sql.remove, handle)
 }

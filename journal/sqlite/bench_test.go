@@ -21,14 +21,18 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// BenchmarkBeginAndComplete measures operations with generated keys, two durable
-// commits each, by callers that each wait for their own: through the journal, and
-// through SQLite as one would use it at first, with a transaction for every write
+// BenchmarkBeginAndComplete measures operations, two durable commits each, by callers
+// that each wait for their own: through the journal, with generated keys, with random
+// keys that requests carry, and with Options.IntentOnly; and through SQLite as one would use it at first, with a transaction for every write
 // (WAL, synchronous=FULL, one connection). It needs a real disk: set TMPDIR where
 // /tmp is memory. Compare only within one run.
 func BenchmarkBeginAndComplete(b *testing.B) {
 	for _, callers := range []int{1, 8, 64, 256} {
-		b.Run(fmt.Sprintf("callers=%d/journal", callers), func(b *testing.B) { run(b, callers, newOnceward(b)) })
+		b.Run(fmt.Sprintf("callers=%d/journal", callers), func(b *testing.B) { run(b, callers, newOnceward(b, journal.Generated, nil)) })
+		b.Run(fmt.Sprintf("callers=%d/carried", callers), func(b *testing.B) { run(b, callers, newOnceward(b, journal.Carried, nil)) })
+		b.Run(fmt.Sprintf("callers=%d/intentonly", callers), func(b *testing.B) {
+			run(b, callers, newOnceward(b, journal.Generated, &sqlite.Options{IntentOnly: true}))
+		})
 		b.Run(fmt.Sprintf("callers=%d/naive", callers), func(b *testing.B) { run(b, callers, newNaive(b)) })
 	}
 }
@@ -69,17 +73,17 @@ var (
 	answerBody  = bytes.Repeat([]byte(`{"id":"ch_1"}`), 34)
 )
 
-func newOnceward(b *testing.B) func(key string) error {
-	j, err := sqlite.Open(filepath.Join(b.TempDir(), "journal.db"), nil)
+func newOnceward(b *testing.B, naming journal.Naming, opts *sqlite.Options) func(key string) error {
+	j, err := sqlite.Open(filepath.Join(b.TempDir(), "journal.db"), opts)
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = j.Close() })
 	s, err := j.Join(b.Context())
 	require.NoError(b, err)
 	return func(key string) error {
 		begun, err := j.Apply(b.Context(), journal.Event{
-			Kind: journal.EventBegin, Ref: journal.Ref{ID: key}, New: true, At: time.Now(), Session: s.ID(),
+			Kind: journal.EventBegin, Ref: journal.Ref{ID: key}, New: naming == journal.Generated, At: time.Now(), Session: s.ID(),
 			Intent: &journal.Intent{
-				Naming: journal.Generated, Provider: "stripe", Endpoint: "POST /v1/charges", Key: key,
+				Naming: naming, Provider: "stripe", Endpoint: "POST /v1/charges", Key: key,
 				Fingerprint: "v1:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
 				Terms:       journal.Terms{Dedup: journal.DedupEverything, Retention: 24 * time.Hour, Guard: true},
 				Request: journal.Request{

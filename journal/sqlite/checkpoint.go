@@ -19,6 +19,10 @@ const (
 	longWAL = 2000
 )
 
+// maxWAL is to how many bytes the WAL is cut where it starts over, after something has
+// kept it from that for long: a backup, or somebody's open transaction.
+const maxWAL = 64 << 20
+
 // sidecarAfter is how old a commit may grow that the sidecar knows nothing of. A
 // variable for tests.
 var sidecarAfter = 5 * time.Second
@@ -26,11 +30,12 @@ var sidecarAfter = 5 * time.Second
 // checkpointer moves the WAL into the file, on a connection of its own, beside the
 // writer. It keeps the sidecar up to date, too.
 type checkpointer struct {
-	path  string
-	conn  *conn
-	stmt  *stmt
-	wake  chan struct{}
-	ended chan struct{}
+	path     string
+	conn     *conn
+	stmt     *stmt
+	external bool // another program moves the WAL
+	wake     chan struct{}
+	ended    chan struct{}
 
 	trusted atomic.Bool   // the journal agrees with its sidecar
 	ahead   atomic.Bool   // it has a commit that the sidecar knows nothing of
@@ -44,8 +49,8 @@ type checkpointer struct {
 	own     *stmt // the writer's
 }
 
-func newCheckpointer(path string, c *conn) *checkpointer {
-	p := &checkpointer{path: path, conn: c, wake: make(chan struct{}, 1), ended: make(chan struct{}), commit: make(chan struct{}, 1)}
+func newCheckpointer(path string, c *conn, external bool) *checkpointer {
+	p := &checkpointer{path: path, conn: c, external: external, wake: make(chan struct{}, 1), ended: make(chan struct{}), commit: make(chan struct{}, 1)}
 	go p.run()
 	return p
 }
@@ -89,7 +94,7 @@ func (p *checkpointer) mark() error {
 	}
 	var err error
 	if p.number == nil {
-		if p.number, err = p.conn.prepare("SELECT identity, number FROM journal"); err != nil {
+		if p.number, err = p.conn.prepare("SELECT identity, (SELECT number FROM log ORDER BY seq DESC LIMIT 1) FROM journal"); err != nil {
 			return err
 		}
 	}
@@ -136,7 +141,7 @@ func (p *checkpointer) wrote(c *conn) {
 	}
 	p.written += total - p.total
 	p.total = total
-	if p.written < checkpointAfter {
+	if p.external || p.written < checkpointAfter {
 		return
 	}
 	p.written = 0

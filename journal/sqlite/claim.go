@@ -15,7 +15,7 @@ import (
 const fewDue = 500
 
 // claim applies the event to at most limit operations that want one, oldest first.
-func (b *batch) claim(p prepared, limit int) ([]outcome, error) {
+func (b *batch) claim(p *prepared, limit int) ([]outcome, error) {
 	if err := b.refuses(p.Kind); err != nil {
 		return nil, err
 	}
@@ -40,7 +40,14 @@ func (b *batch) claim(p prepared, limit int) ([]outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	handles = append(append(handles, orphans...), nobodys...)
+	wanting, some, err := b.wanting(store.WakeBy(p.Event))
+	if err != nil {
+		return nil, err
+	}
+	if some != nil {
+		restored = some
+	}
+	handles = append(append(append(handles, orphans...), nobodys...), wanting...)
 	slices.Sort(handles)
 	if len(handles) > limit {
 		handles = handles[:limit]
@@ -76,12 +83,44 @@ func (b *batch) handles(s *stmt, args ...any) (handles []int64, err error) {
 
 // due lists pending operations that are to be woken, oldest first.
 func (b *batch) due(wakeBy time.Time, limit int) ([]int64, error) {
-	handles, err := b.handles(b.sql.dueFew, wakeBy.UnixMilli(), fewDue+1)
-	if err != nil || len(handles) <= fewDue {
-		slices.Sort(handles)
-		return handles[:min(limit, len(handles))], err
+	by := wakeBy.UnixMilli()
+	n, err := b.handles(b.sql.dueCount, by, fewDue+1) // counted there: a row that is handed over costs more
+	if err != nil {
+		return nil, err
 	}
-	return b.handles(b.sql.dueMany, wakeBy.UnixMilli(), limit)
+	if n[0] > fewDue {
+		return b.handles(b.sql.dueMany, by, limit)
+	}
+	handles, err := b.handles(b.sql.dueFew, by, fewDue)
+	slices.Sort(handles)
+	return handles[:min(limit, len(handles))], err
+}
+
+// wanting lists what is to be claimed of that which only the log has.
+func (b *batch) wanting(wakeBy time.Time) (handles []int64, restored, err error) {
+	for k := range b.recently {
+		op := &k.op
+		switch {
+		case op.State == journal.Pending:
+			if op.WakeAt.After(wakeBy) {
+				continue
+			}
+		case op.State > journal.InFlight && op.Delivered:
+			continue
+		case op.Holder != "":
+			switch err := b.alive(op.Holder); {
+			case err == nil:
+				continue
+			case errors.Is(err, journal.ErrRestored):
+				restored = err
+				continue
+			case !errors.Is(err, errDead):
+				return nil, nil, err
+			}
+		}
+		handles = append(handles, op.Handle)
+	}
+	return handles, restored, nil
 }
 
 // orphans lists what dead sessions hold, oldest first for each. restored is not nil

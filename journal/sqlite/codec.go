@@ -20,6 +20,11 @@ var errFormat = errors.New("a stored value is damaged, or of a newer format")
 // facts are the scalar fields of an operation that have no column of their own.
 func encodeFacts(op journal.Operation) []byte {
 	e := encoder{buf: make([]byte, 0, 192)}
+	e.facts(&op)
+	return binary.LittleEndian.AppendUint32(e.buf, sumOf(e.buf, op.Ref))
+}
+
+func (e *encoder) facts(op *journal.Operation) {
 	e.byte(format)
 	e.bools(op.MayHaveRun, op.Found.MayHaveRun, op.WindowClosed, op.Told, op.ByHand, op.Terms.Guard, op.KeyCarried, op.Key == op.ID)
 	if op.Key != op.ID {
@@ -36,15 +41,23 @@ func encodeFacts(op journal.Operation) []byte {
 	e.byte(byte(op.Terms.Dedup))
 	e.int(int64(op.Terms.Retention))
 	e.int(int64(op.Terms.Handling))
-	for _, t := range []time.Time{op.FirstSentAt, op.Found.FirstSentAt, op.LastEndedAt, op.BusySince, op.CreatedAt, op.UpdatedAt, op.DueAt} {
+	for _, t := range [...]time.Time{op.FirstSentAt, op.Found.FirstSentAt, op.LastEndedAt, op.BusySince, op.CreatedAt, op.UpdatedAt, op.DueAt} {
 		e.time(t)
 	}
-	return e.buf
 }
 
-// decodeFacts fills in op, whose ID is known already.
+// decodeFacts fills in op, whose Ref is known already.
 func decodeFacts(b []byte, op *journal.Operation) error {
-	d := decoder{buf: b}
+	n := len(b) - sumSize
+	if n < 0 || binary.LittleEndian.Uint32(b[n:]) != sumOf(b[:n], op.Ref) {
+		return errFormat
+	}
+	d := decoder{buf: b[:n:n]}
+	d.facts(op)
+	return d.end()
+}
+
+func (d *decoder) facts(op *journal.Operation) {
 	d.format()
 	var sameKey bool
 	d.bools(&op.MayHaveRun, &op.Found.MayHaveRun, &op.WindowClosed, &op.Told, &op.ByHand, &op.Terms.Guard, &op.KeyCarried, &sameKey)
@@ -63,39 +76,40 @@ func decodeFacts(b []byte, op *journal.Operation) error {
 	op.Terms.Dedup = journal.Dedup(d.byte())
 	op.Terms.Retention = time.Duration(d.int())
 	op.Terms.Handling = time.Duration(d.int())
-	for _, t := range []*time.Time{&op.FirstSentAt, &op.Found.FirstSentAt, &op.LastEndedAt, &op.BusySince, &op.CreatedAt, &op.UpdatedAt, &op.DueAt} {
+	for _, t := range [...]*time.Time{&op.FirstSentAt, &op.Found.FirstSentAt, &op.LastEndedAt, &op.BusySince, &op.CreatedAt, &op.UpdatedAt, &op.DueAt} {
 		*t = d.time()
 	}
-	return d.end()
 }
 
-// encodeRequest leaves out the body, but for whether there is one: SQLite reads an
-// empty BLOB back as none.
-func encodeRequest(r journal.Request) []byte {
+// encodeRequest leaves out the body, but for whether there is one, since SQLite reads
+// an empty BLOB back as none, whether it is stored compressed, and its sum.
+func encodeRequest(r journal.Request, compressed bool) []byte {
 	e := encoder{buf: make([]byte, 0, 256)}
 	e.byte(format)
-	e.bools(r.Body != nil)
+	e.bools(r.Body != nil, compressed)
+	e.sum(r.Body)
 	e.string(r.Method)
 	e.string(r.URL)
 	e.string(r.Host)
 	e.header(r.Header)
 	e.strings(r.WithheldHeaders)
 	e.strings(r.WithheldQuery)
-	return e.buf
+	return seal(e.buf)
 }
 
-// decodeRequest gives the request an empty body where it has one. A nil b is the
-// request that a tombstone does not have any more.
-func decodeRequest(b []byte) (r journal.Request, err error) {
-	if b == nil {
-		return r, nil
+// decodeRequest gives the request the body that is stored, or, where that is nil, an
+// empty one if it has any. A nil b is the request that a tombstone does not have any
+// more.
+func decodeRequest(b, stored []byte) (r journal.Request, err error) {
+	if b, err = unseal(b); b == nil {
+		return r, err
 	}
 	d := decoder{buf: b}
 	d.format()
-	var body bool
-	d.bools(&body)
-	if body {
-		r.Body = []byte{}
+	var body, compressed bool
+	d.bools(&body, &compressed)
+	if r.Body, err = decodeBody(body, stored, compressed, d.sum()); err != nil {
+		return journal.Request{}, err
 	}
 	r.Method = d.string()
 	r.URL = d.string()
@@ -106,27 +120,46 @@ func decodeRequest(b []byte) (r journal.Request, err error) {
 	return r, d.end()
 }
 
+func decodeBody(there bool, stored []byte, compressed bool, want uint32) ([]byte, error) {
+	switch {
+	case len(stored) > 0:
+		body, err := expand(stored, compressed)
+		if err == nil && sum(body) != want {
+			return nil, errFormat
+		}
+		return body, err
+	case there:
+		return []byte{}, nil
+	}
+	return nil, nil
+}
+
 // encodeAnswer leaves out the body as encodeRequest does.
-func encodeAnswer(a *journal.Answer) []byte {
+func encodeAnswer(a *journal.Answer, compressed bool) []byte {
 	e := encoder{buf: make([]byte, 0, 256)}
 	e.byte(format)
-	e.bools(a.Body != nil, a.Omitted, a.Cut, a.Refused, a.ByHand)
+	e.bools(a.Body != nil, a.Omitted, a.Cut, a.Refused, a.ByHand, compressed)
+	e.sum(a.Body)
 	e.int(int64(a.Generation))
 	e.int(int64(a.Status))
 	e.string(a.Pointer)
 	e.header(a.Header)
 	e.header(a.Trailer)
-	return e.buf
+	return seal(e.buf)
 }
 
-func decodeAnswer(b []byte) (*journal.Answer, error) {
-	a := new(journal.Answer)
+// decodeAnswer gives the answer a body as decodeRequest does.
+func decodeAnswer(b, stored []byte) (a *journal.Answer, err error) {
+	a = new(journal.Answer)
+	if b, err = unseal(b); err != nil {
+		return nil, err
+	}
 	d := decoder{buf: b}
 	d.format()
-	var body bool
-	d.bools(&body, &a.Omitted, &a.Cut, &a.Refused, &a.ByHand)
-	if body {
-		a.Body = []byte{}
+	var body, compressed bool
+	d.bools(&body, &a.Omitted, &a.Cut, &a.Refused, &a.ByHand, &compressed)
+	if a.Body, err = decodeBody(body, stored, compressed, d.sum()); err != nil {
+		return nil, err
 	}
 	a.Generation = d.count()
 	a.Status = d.count()
@@ -143,6 +176,11 @@ type encoder struct{ buf []byte }
 func (e *encoder) byte(b byte)     { e.buf = append(e.buf, b) }
 func (e *encoder) int(i int64)     { e.buf = binary.AppendVarint(e.buf, i) }
 func (e *encoder) string(s string) { e.buf = append(binary.AppendUvarint(e.buf, uint64(len(s))), s...) }
+
+func (e *encoder) bytes(b []byte) { e.buf = append(binary.AppendUvarint(e.buf, uint64(len(b))), b...) }
+
+// sum appends that of a body.
+func (e *encoder) sum(body []byte) { e.buf = binary.LittleEndian.AppendUint32(e.buf, sum(body)) }
 
 // bools packs up to eight of them.
 func (e *encoder) bools(bits ...bool) {
@@ -228,6 +266,16 @@ func (d *decoder) byte() byte {
 	return b
 }
 
+func (d *decoder) sum() uint32 {
+	if len(d.buf) < sumSize {
+		d.fail()
+		return 0
+	}
+	s := binary.LittleEndian.Uint32(d.buf)
+	d.buf = d.buf[sumSize:]
+	return s
+}
+
 func (d *decoder) bools(bits ...*bool) {
 	b := d.byte()
 	for i, bit := range bits {
@@ -257,16 +305,22 @@ func (d *decoder) count() int {
 	return int(i)
 }
 
-func (d *decoder) string() string {
+func (d *decoder) string() string { return string(d.bytes()) }
+
+// bytes are those of the buffer, not a copy; nil where there are none.
+func (d *decoder) bytes() []byte {
 	length, n := binary.Uvarint(d.buf)
 	if n <= 0 || length > uint64(len(d.buf)-n) {
 		d.fail()
-		return ""
+		return nil
 	}
 	end := n + int(length)
-	s := string(d.buf[n:end])
+	b := d.buf[n:end:end]
 	d.buf = d.buf[end:]
-	return s
+	if length == 0 {
+		return nil
+	}
+	return b
 }
 
 func (d *decoder) time() time.Time {

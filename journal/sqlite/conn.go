@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"runtime"
 
 	sqlite "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
@@ -27,9 +28,12 @@ type conn struct {
 // would cost durability unseen.
 type pragma struct{ name, value, want string }
 
-func dial(path string, pragmas []pragma) (*conn, error) {
+func dial(path string, pragmas []pragma) (*conn, error) { return dialMode(path, "rw", pragmas) }
+
+// dialMode opens the file as mode says, one of https://sqlite.org/uri.html#urimode.
+func dialMode(path, mode string, pragmas []pragma) (*conn, error) {
 	// The path is one of a file: URI, in which ? and # would end it.
-	raw, err := new(sqlite.Driver).Open("file:" + (&url.URL{Path: path}).EscapedPath())
+	raw, err := new(sqlite.Driver).Open("file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=" + mode)
 	if err != nil {
 		return nil, err
 	}
@@ -144,10 +148,25 @@ func (s *stmt) eachContext(ctx context.Context, f func(row []driver.Value) error
 		} else if err != nil {
 			return err
 		}
-		if err := f(row); err != nil {
+		if err := take(f, row); err != nil {
 			return err
 		}
 	}
+}
+
+// take calls f. The tables are STRICT: a column of another type than f asserts is
+// damaged.
+func take(f func(row []driver.Value) error, row []driver.Value) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case *runtime.TypeAssertionError:
+			err = errFormat
+		default:
+			panic(p)
+		}
+	}()
+	return f(row)
 }
 
 var errEnough = errors.New("enough rows")

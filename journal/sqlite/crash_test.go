@@ -6,14 +6,12 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -32,8 +30,8 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	children := map[string]func(path string) error{"write": childWrites, "hold": childHolds, "fill": childFillsTheDisk,
-		"live": childLives, "adopt": childAdopts}
+	children := map[string]func(path string) error{"hold": childHolds, "fill": childFillsTheDisk,
+		"live": childLives, "adopt": childAdopts, "suffer": childSuffers, "share": childShares, "take": childTakes}
 	if child, ok := children[os.Getenv(childVariable)]; ok {
 		if err := child(os.Getenv(childPath)); err != nil {
 			fmt.Println("error", err)
@@ -58,106 +56,6 @@ func start(t *testing.T, what, path string) (*exec.Cmd, *bufio.Scanner) {
 		_ = cmd.Wait()
 	})
 	return cmd, bufio.NewScanner(out)
-}
-
-// childWrites lives operations side by side, and says what was acknowledged.
-func childWrites(path string) error {
-	j, err := sqlite.Open(path, nil)
-	if err != nil {
-		return err
-	}
-	ctx := context.Background()
-	s, err := j.Join(ctx)
-	if err != nil {
-		return err
-	}
-	var mu sync.Mutex
-	say := func(what, id string) {
-		mu.Lock()
-		defer mu.Unlock()
-		_, _ = io.WriteString(os.Stdout, what+" "+id+"\n")
-	}
-	var wg sync.WaitGroup
-	for g := range 8 {
-		wg.Go(func() {
-			for n := 0; ; n++ {
-				ev := begin(fmt.Sprint(s.ID(), "-", g, "-", n), s)
-				if n%2 == 0 {
-					ev = generate(ev.Ref.ID, s)
-				}
-				begun, err := j.Apply(ctx, ev)
-				if err != nil {
-					return
-				}
-				say("begun", ev.Ref.ID)
-				if _, err := j.Apply(ctx, complete(begun.Operation, s)); err != nil {
-					return
-				}
-				say("completed", ev.Ref.ID)
-			}
-		})
-	}
-	wg.Wait()
-	return nil
-}
-
-func TestWhatAKilledProcessWasToldIsThereAndTheRestIsTakenOverAtOnce(t *testing.T) {
-	kills := 20
-	if testing.Short() {
-		kills = 3
-	}
-	path := filepath.Join(t.TempDir(), "journal.db")
-	j := open(t, path)
-	next, err := j.Join(t.Context())
-	require.NoError(t, err)
-	acknowledged := 0
-	for range kills {
-		cmd, lines := start(t, "write", path)
-		told := map[string]string{}
-		for left := 1 + rand.IntN(1500); lines.Scan(); left-- {
-			what, id, _ := strings.Cut(lines.Text(), " ")
-			require.NotEqual(t, "error", what, id)
-			told[id] = what
-			if left == 0 {
-				require.NoError(t, cmd.Process.Kill())
-			}
-		}
-		_ = cmd.Wait()
-
-		taken := map[string]bool{}
-		for {
-			results, err := j.Claim(t.Context(), claim(next), 7)
-			require.NoError(t, err)
-			for _, result := range results {
-				assert.Equal(t, journal.Execute, result.Decision)
-				assert.Equal(t, next.ID(), result.Operation.Holder)
-				assert.Equal(t, []byte(result.Operation.ID), result.Operation.Request.Body)
-				assert.False(t, taken[result.Operation.ID])
-				taken[result.Operation.ID] = true
-				_, err := j.Apply(t.Context(), complete(result.Operation, next))
-				require.NoError(t, err)
-			}
-			if len(results) < 7 {
-				break
-			}
-		}
-		for id, what := range told {
-			op, err := j.Get(t.Context(), journal.Ref{ID: id})
-			require.NoError(t, err, "%s was acknowledged as %s", id, what)
-			assert.Equal(t, journal.Completed, op.State)
-			assert.Equal(t, []byte("paid "+id), op.Answer.Body)
-			assert.False(t, what == "completed" && taken[id], "%s was completed, and yet claimed", id)
-		}
-		assert.LessOrEqual(t, len(taken), 8, "what was in flight")
-		acknowledged += len(told)
-	}
-	t.Logf("%d kills, %d operations acknowledged, none lost", kills, acknowledged)
-	var verdict string
-	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&verdict))
-	assert.Equal(t, "ok", verdict)
-	_, err = j.Join(t.Context())
-	require.NoError(t, err)
-	assert.Len(t, sessionFiles(t, path), 2, "those of the dead are removed")
 }
 
 // childHolds begins one operation and waits to be killed.

@@ -19,6 +19,18 @@
 // https://sqlite.org/pragma.html#pragma_synchronous). Every pragma is read back.
 // A goroutine of its own moves the WAL into the file meanwhile.
 //
+// # Where an operation is kept
+//
+// Every commit appends one row to a log, with all that it begins, completes or parks,
+// so that it writes no more pages than these bytes fill. The operations that the log
+// alone has, some five hundred, are in memory too. As it grows, the oldest are folded,
+// within some commit: completed and delivered ones are packed into blocks, sixteen a
+// row, and the others get a row of their own with its indices. Close folds
+// what there is; a file that was closed by nobody is read as it is.
+//
+// IDs of operations in blocks are found by hashes, which take eight bytes of memory for
+// each operation, and are read in the background once the file is open.
+//
 // # Several processes
 //
 // Any number of processes of one machine may open one file; they take turns, and
@@ -57,8 +69,31 @@
 // its record (Join, Begin, Claim, Resolve, Reap) is refused with journal.ErrRestored,
 // until Adopt is called. It can be read, and answers that come late are recorded.
 //
-// Leave the sidecar where it is when a backup is put back, and never put it back with
-// it: a copy of both looks whole. To start over with an empty journal, remove it along
-// with the journal. A process that is killed, and a loss of power, never make a journal
-// look restored.
+// Before a backup is put back, end every process that has the journal open, and remove
+// its -wal and -shm files: SQLite would take an old -wal for the backup's own, and mix
+// the two (https://sqlite.org/howtocorrupt.html, section 1.4), which only Verify finds.
+// Leave the sidecar where it is, and never put it back with the backup: a copy of both
+// looks whole. A journal whose file, or whose -wal, is removed or replaced while it is
+// open records nothing from then on (journal.ErrRestored), until that is undone.
+//
+// To start over with an empty journal, remove the sidecar along with the journal. A
+// process that is killed, and a loss of power, never make a journal look restored.
+// Backup makes copies that say what they are; what it does not know of, such as a copy
+// of the disk, is told by the sidecar.
+//
+// # Upkeep
+//
+// Reap takes what is past its keep, little by little, and lets others go first; Archive
+// keeps it elsewhere. What it frees is used again: the file stays as large as it once
+// had to be, since giving pages back one by one (incremental vacuum) would make every
+// commit write pages of pointers too. A Backup is packed; to make the file smaller, put
+// one in its place and adopt it. The -wal file starts over about every eight megabytes,
+// and is cut to 64 MiB where something has kept it from that: an open transaction of
+// somebody else's, a Backup or a Verify. Stats tells how large both are.
+//
+// Verify reads everything and names what is wrong. Run it on a restored backup before
+// it is adopted, and now and then on a journal in use.
+//
+// Another program may copy the WAL as it grows, as Litestream does. It has to move the
+// WAL into the file itself, then: Options.ExternalCheckpointer.
 package sqlite

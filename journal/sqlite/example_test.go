@@ -64,3 +64,53 @@ func ExampleJournal_Adopt() {
 	// true
 	// <nil>
 }
+
+// A copy is made while the journal is in use, and looked at before it is relied upon.
+func ExampleJournal_Backup() {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+	j, err := sqlite.Open(filepath.Join(dir, "payments.db"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer j.Close()
+	if err := j.Backup(ctx, filepath.Join(dir, "backup.db")); err != nil {
+		log.Fatal(err)
+	}
+
+	backup, err := sqlite.Open(filepath.Join(dir, "backup.db"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer backup.Close()
+	violations, err := backup.Verify(ctx)
+	fmt.Println(len(violations), "violations,", err)
+	_, err = backup.Join(ctx)
+	fmt.Println("to be adopted first:", errors.Is(err, journal.ErrRestored))
+	// Output:
+	// 0 violations, <nil>
+	// to be adopted first: true
+}
+
+func ExampleJournal_Stats() {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	j, err := sqlite.Open(filepath.Join(dir, "payments.db"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer j.Close()
+	stats, err := j.Stats(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(stats.Pending, "pending,", stats.Unknown, "unknown")
+	// Output: 0 pending, 0 unknown
+}

@@ -1,6 +1,10 @@
 package sqlite
 
-import "github.com/onceward/onceward/journal"
+import (
+	"context"
+
+	"github.com/onceward/onceward/journal"
+)
 
 // Kill drops a session of j's as the end of its process would.
 func Kill(s journal.Session) { s.(*session).leave() }
@@ -17,6 +21,9 @@ func Dial(path, pragmaName, value, want string) error {
 // SegmentSize is how many operations make a segment.
 const SegmentSize = segmentSize
 
+// MaxWAL is to how many bytes the WAL is cut.
+const MaxWAL = maxWAL
+
 // SchemaVersion is the latest one.
 var SchemaVersion = len(migrations)
 
@@ -31,3 +38,11 @@ func Sidecar(text string) (string, error) {
 	s, err := parseSidecar(text)
 	return s.String(), err
 }
+
+// Fold leaves nothing in the log that has no row or is in no block.
+func Fold(j *Journal) error {
+	return j.file.writer.do(context.Background(), func(b *batch) error { return b.foldAll() })
+}
+
+// Preloaded returns once what is read in the background after Open was read.
+func Preloaded(j *Journal) { j.file.loading.Wait() }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,13 @@ type file struct {
 	writer     *writer
 	checkpoint *checkpointer
 	readers    *readers
+	local      localDatabase
+	// leaves is a connection that can't write. Closed last, it leaves the WAL where it
+	// is. nil, unless another program moves the WAL.
+	leaves  *conn
+	loading sync.WaitGroup // preload
+	unload  context.CancelFunc
+	archive *archive // nil: there is none
 }
 
 // files are the open files by real path: two writers in one process would get in
@@ -37,6 +45,9 @@ func acquire(path string, opts Options) (*file, error) {
 		f.users++
 		return f, nil
 	}
+	if err := onlyName(real); err != nil {
+		return nil, err
+	}
 	f, err := openFile(real, opts)
 	if err != nil {
 		return nil, err
@@ -44,6 +55,21 @@ func acquire(path string, opts Options) (*file, error) {
 	f.users = 1
 	files.byPath[real] = f
 	return f, nil
+}
+
+// onlyName refuses another hard link to a file that is open: each would get a WAL of its
+// own (https://sqlite.org/howtocorrupt.html, "Multiple links to the same file").
+func onlyName(real string) error {
+	info, err := os.Stat(real)
+	if err != nil {
+		return fmt.Errorf("journal %s: %w", real, err)
+	}
+	for path := range files.byPath {
+		if open, err := os.Stat(path); err == nil && os.SameFile(info, open) {
+			return fmt.Errorf("%w: %s is a second name of %s, which is open; give that path", ErrNotJournal, real, path)
+		}
+	}
+	return nil
 }
 
 func (f *file) release() error {
@@ -112,7 +138,8 @@ var (
 		{"journal_mode", "WAL", "wal"},
 		{"synchronous", "FULL", "2"},     // NORMAL does not survive the loss of power
 		{"wal_autocheckpoint", "0", "0"}, // the checkpointer does it, beside the writer
-		{"trusted_schema", "OFF", "0"},   // the file may come from anywhere
+		{"journal_size_limit", fmt.Sprint(maxWAL), fmt.Sprint(maxWAL)},
+		{"trusted_schema", "OFF", "0"}, // the file may come from anywhere
 	}
 	checkpointPragmas = []pragma{
 		patience,
@@ -154,6 +181,10 @@ func openFile(path string, opts Options) (f *file, err error) {
 	if err := restrict(path); err != nil {
 		return nil, err
 	}
+	files, err := opened(path)
+	if err != nil {
+		return nil, explain(path, "open", err)
+	}
 	if err := sweepSessionFiles(path, main); err != nil {
 		return nil, err
 	}
@@ -169,9 +200,9 @@ func openFile(path string, opts Options) (f *file, err error) {
 	if err != nil {
 		return nil, explain(path, "open", err)
 	}
-	checkpoint := newCheckpointer(path, background)
+	checkpoint := newCheckpointer(path, background, opts.ExternalCheckpointer)
 	readers := newReaders(path)
-	w, err := newWriter(path, main, checkpoint, timeout)
+	w, err := newWriter(path, main, files, checkpoint, timeout, opts)
 	if err != nil {
 		return nil, errors.Join(explain(path, "open", err), checkpoint.close())
 	}
@@ -180,7 +211,26 @@ func openFile(path string, opts Options) (f *file, err error) {
 		_ = w.stop()
 		return nil, errors.Join(err, checkpoint.close(), readers.close())
 	}
-	return &file{path: path, writer: w, checkpoint: checkpoint, readers: readers}, nil
+	f = &file{path: path, writer: w, checkpoint: checkpoint, readers: readers}
+	if opts.ExternalCheckpointer {
+		if f.leaves, err = dialMode(path, "ro", readerPragmas); err == nil {
+			_, err = f.leaves.value("SELECT count(*) FROM sessions") // only then it is connected to the WAL
+		}
+		if err != nil {
+			_ = w.stop()
+			if f.leaves != nil {
+				_ = f.leaves.close()
+			}
+			return nil, errors.Join(explain(path, "open for reading", err), checkpoint.close(), readers.close())
+		}
+	}
+	if opts.Archive != nil {
+		f.archive = &archive{to: opts.Archive, bodies: opts.ArchiveBodies}
+	}
+	loading, cancel := context.WithCancel(context.Background())
+	f.unload = cancel
+	f.loading.Go(func() { f.preload(loading) })
+	return f, nil
 }
 
 // restrict takes from others what they may have been allowed, in a file that we
@@ -199,8 +249,13 @@ func restrict(path string) error {
 }
 
 func (f *file) close() error {
-	errs := []error{f.writer.stop(), f.checkpoint.close(), f.readers.close()}
+	f.unload()
+	f.loading.Wait()
+	errs := []error{f.local.close(), f.writer.stop(), f.checkpoint.close(), f.readers.close()}
 	// The last connection to the file moves what is left of the WAL, and removes it.
 	errs = append(errs, f.writer.conn.close())
+	if f.leaves != nil {
+		errs = append(errs, f.leaves.close())
+	}
 	return explain(f.path, "close", errors.Join(errs...))
 }

@@ -1,10 +1,14 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"iter"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +37,18 @@ func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[jou
 				size = min(size, left)
 			}
 			if err == nil {
-				err = j.file.readers.read(ctx, func(r *reader) error { return page.read(r, size) })
+				err = j.file.writer.flushAnswer(ctx, nil)
+			}
+			if err == nil {
+				err = j.file.readers.read(ctx, func(r *reader) error {
+					return r.snapshot(func() error {
+						recent, err := j.file.writer.unfolded(r)
+						if err != nil {
+							return err
+						}
+						return page.read(r, recent, size)
+					})
+				})
 			}
 			if err != nil {
 				yield(journal.Operation{}, err)
@@ -44,7 +59,7 @@ func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[jou
 					return
 				}
 			}
-			if len(page.ops) < size || len(page.ops) == left {
+			if page.last || len(page.ops) == left {
 				return
 			}
 		}
@@ -53,16 +68,17 @@ func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[jou
 
 // page is where a List stands.
 type page struct {
+	filter journal.Filter
 	query  string
-	args   []any // of the filter
-	byWake bool
-	handle int64     // the last one yielded
+	args   []any     // of the filter
+	handle int64     // the last one yielded, or passed over
 	wake   time.Time // its WakeAt
 	ops    []journal.Operation
+	last   bool // no other page follows
 }
 
 func newPage(f journal.Filter) *page {
-	p := &page{byWake: f.ByWake}
+	p := &page{filter: f}
 	var where []string
 	and := func(clause string, args ...any) {
 		where = append(where, clause)
@@ -108,16 +124,18 @@ func newPage(f journal.Filter) *page {
 	} else {
 		and("o.handle > ?")
 	}
-	p.query = "SELECT " + qualified + `, NULL, a.answer, NULL
+	p.query = "SELECT " + qualified + `, a.answer
 		FROM operations o LEFT JOIN answers a ON a.handle = o.handle AND o.state = 3 AND o.tombstone = 0
 		WHERE ` + strings.Join(where, " AND ") + " ORDER BY " + order + " LIMIT ?"
 	return p
 }
 
-func (p *page) read(r *reader, size int) error {
+// read reads the next operations, at most size: from their rows, from blocks, and from
+// those that only the log has.
+func (p *page) read(r *reader, recent []*kept, size int) error {
 	p.ops = p.ops[:0]
 	args := append([]any{}, p.args...)
-	if p.byWake {
+	if p.filter.ByWake {
 		wake := int64(-1 << 63)
 		if !p.wake.IsZero() {
 			wake = p.wake.UnixMilli()
@@ -126,22 +144,147 @@ func (p *page) read(r *reader, size int) error {
 	} else {
 		args = append(args, p.handle)
 	}
-	return r.each(p.query, func(v []driver.Value) error {
-		op, err := whole(v)
+	err := r.each(p.query, func(v []driver.Value) error {
+		row, err := readRow(v)
 		if err != nil {
 			return err
 		}
-		withoutEmptyBodies(&op)
+		answer, _ := v[len(v)-1].([]byte)
+		op, err := (&kept{row: row, answer: answer}).withoutBodies()
 		p.ops = append(p.ops, op)
-		p.handle, p.wake = op.Handle, op.WakeAt
-		return nil
+		return err
 	}, append(args, int64(size))...)
+	if err != nil {
+		return err
+	}
+	p.last = len(p.ops) < size
+	through := int64(math.MaxInt64)
+	if !p.last && size > 0 {
+		through = p.ops[size-1].Handle
+	}
+	if p.inBlocks() {
+		if through, err = p.readBlocks(r, size, through); err != nil {
+			return err
+		}
+		p.last = through == math.MaxInt64
+	}
+	if p.last || p.filter.ByWake {
+		if through, err = p.addRecent(recent, size, through); err != nil {
+			return err
+		}
+	}
+	if !p.last {
+		p.handle = through
+	}
+	if n := len(p.ops); n > 0 {
+		p.handle, p.wake = max(p.ops[n-1].Handle, p.handle), p.ops[n-1].WakeAt
+	}
+	return nil
 }
 
-// withoutEmptyBodies: what tells of an empty body is kept beside the bodies.
-func withoutEmptyBodies(op *journal.Operation) {
-	op.Request.Body = nil
-	if op.Answer != nil {
-		op.Answer.Body = nil
+// inBlocks tells whether a block may have what the filter selects.
+func (p *page) inBlocks() bool {
+	f := p.filter
+	return !f.ByWake && f.WakeBefore.IsZero() && !f.Undelivered && (len(f.States) == 0 || slices.Contains(f.States, journal.Completed))
+}
+
+// blocksAPage is how many blocks are read for a page at most, whatever they have: a
+// reader that looks for something rare pins nothing meanwhile.
+const blocksAPage = 128
+
+// readBlocks adds to the operations of a page, which have handles up to through, those
+// in blocks, and returns up to which handle none is missing now.
+func (p *page) readBlocks(r *reader, size int, through int64) (int64, error) {
+	n, blocks, last := 0, 0, int64(0)
+	err := r.each(`SELECT data FROM blocks WHERE first >= coalesce((SELECT max(first) FROM blocks WHERE first <= ?1), 0) AND first <= ?2
+		ORDER BY first LIMIT ?3`, func(v []driver.Value) error {
+		if n >= size {
+			return errEnough
+		}
+		blocks++
+		data, _ := v[0].([]byte)
+		return eachOfBlock(data, func(handle int64) bool {
+			last = max(last, handle)
+			return handle > p.handle && handle <= through
+		}, func(k *kept) error {
+			if !p.selects(&k.op) {
+				return nil
+			}
+			op, err := k.withoutBodies()
+			p.ops = append(p.ops, op)
+			n++
+			return err
+		})
+	}, p.handle+1, through, int64(blocksAPage))
+	if err != nil && !errors.Is(err, errEnough) {
+		return 0, err
 	}
+	if err != nil || blocks == blocksAPage {
+		through = min(through, last)
+	}
+	slices.SortFunc(p.ops, func(a, b journal.Operation) int { return cmp.Compare(a.Handle, b.Handle) })
+	for i, op := range p.ops {
+		if i == size || op.Handle > through {
+			if i == size {
+				through = p.ops[i-1].Handle
+			}
+			p.ops = p.ops[:i]
+			break
+		}
+	}
+	return through, nil
+}
+
+// addRecent adds to a page what only the log has: all of it was begun after what is
+// elsewhere. It returns up to which handle none is missing now.
+func (p *page) addRecent(recent []*kept, size int, through int64) (int64, error) {
+	rows := len(p.ops)
+	for _, k := range recent {
+		if k.op.Handle <= p.handle && !p.filter.ByWake || !p.selects(&k.op) || !p.selectsOpen(&k.op) {
+			continue
+		}
+		if p.filter.ByWake && cmp.Or(k.op.WakeAt.Compare(p.wake), cmp.Compare(k.op.Handle, p.handle)) <= 0 {
+			continue
+		}
+		op, err := k.withoutBodies()
+		if err != nil {
+			return 0, err
+		}
+		p.ops = append(p.ops, op)
+		if !p.filter.ByWake && len(p.ops) > size {
+			break
+		}
+	}
+	if p.filter.ByWake && len(p.ops) > rows {
+		slices.SortFunc(p.ops, func(a, b journal.Operation) int {
+			return cmp.Or(a.WakeAt.Compare(b.WakeAt), cmp.Compare(a.Handle, b.Handle))
+		})
+	}
+	if len(p.ops) > size {
+		p.ops, p.last = p.ops[:size], false
+	}
+	if !p.last && len(p.ops) > 0 {
+		through = p.ops[len(p.ops)-1].Handle
+	}
+	return through, nil
+}
+
+// selects is for operations in blocks, which are completed and delivered.
+func (p *page) selects(op *journal.Operation) bool {
+	f := p.filter
+	return (f.Scope == nil || *f.Scope == op.Scope) && (f.Provider == "" || f.Provider == op.Provider) &&
+		(f.Naming == nil || *f.Naming == op.Naming)
+}
+
+// selectsOpen is what selects leaves out.
+func (p *page) selectsOpen(op *journal.Operation) bool {
+	f := p.filter
+	switch {
+	case (f.ByWake || !f.WakeBefore.IsZero()) && op.State != journal.Pending,
+		!f.WakeBefore.IsZero() && !op.WakeAt.Before(f.WakeBefore),
+		len(f.States) > 0 && !slices.Contains(f.States, op.State),
+		f.Undelivered && (op.Delivered || op.State <= journal.InFlight):
+		return false
+	}
+	return true
 }

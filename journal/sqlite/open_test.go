@@ -99,6 +99,7 @@ func TestOpenSaysThatAFileIsDamaged(t *testing.T) {
 
 func TestPragmasAreReadBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "any.db")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	require.NoError(t, sqlite.Dial(path, "synchronous", "FULL", "2"))
 	err := sqlite.Dial(path, "synchronous", "FUL", "2")
 	require.ErrorContains(t, err, "reads back as 1, not 2")
@@ -167,4 +168,21 @@ func TestOpensOfOneFileShareAWriter(t *testing.T) {
 	names, err := filepath.Glob(path + "*")
 	require.NoError(t, err)
 	assert.Equal(t, []string{path, path + "-sidecar"}, names, "nothing else is left beside it")
+}
+
+func TestAFileHasOneWriterByWhateverNameItIsOpened(t *testing.T) {
+	dir, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
+	require.NoError(t, os.Symlink(dir, other))
+	j := open(t, filepath.Join(dir, "journal.db"))
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	_, err = open(t, filepath.Join(other, "..", filepath.Base(other), "journal.db")).Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err, "only the writer that a session was started in knows it to be its own")
+
+	linked := filepath.Join(dir, "linked.db")
+	require.NoError(t, os.Link(filepath.Join(dir, "journal.db"), linked))
+	_, err = sqlite.Open(linked, nil)
+	require.ErrorIs(t, err, sqlite.ErrNotJournal)
+	assert.ErrorContains(t, err, "second name")
+	require.NoFileExists(t, linked+"-wal")
 }

@@ -78,67 +78,11 @@ func (rs *readers) close() error {
 	return errors.Join(errs...)
 }
 
-// Get returns the whole operation, or journal.ErrNotFound. One with a generated ID
-// is found by way of the writer.
-func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
-	if err := j.open(ctx); err != nil {
-		return journal.Operation{}, err
-	}
-	const where = " FROM operations o LEFT JOIN answers a ON a.handle = o.handle AND o.state = 3 AND o.tombstone = 0 WHERE "
-	op, found, err := j.getOne(ctx, where+"identified = 1 AND id = ? AND scope = ? AND parent = ?", ref.ID, ref.Scope, ref.Parent)
-	if err != nil || found {
-		return op, err
-	}
-	var handles []int64
-	err = j.file.writer.do(ctx, func(b *batch) (err error) {
-		handles, err = b.generated(ref.ID)
+// snapshot has f read one state of the file.
+func (r *reader) snapshot(f func() error) (err error) {
+	if err := r.each("BEGIN", func([]driver.Value) error { return nil }); err != nil {
 		return err
-	})
-	if err != nil {
-		return journal.Operation{}, err
 	}
-	for _, handle := range handles {
-		op, found, err := j.getOne(ctx, where+"o.handle = ?", handle)
-		if err != nil || found && op.Ref == ref {
-			return op, err
-		}
-	}
-	return journal.Operation{}, journal.ErrNotFound
-}
-
-// getOne reads one whole operation.
-func (j *Journal) getOne(ctx context.Context, where string, args ...any) (op journal.Operation, found bool, err error) {
-	err = j.file.readers.read(ctx, func(r *reader) error {
-		return r.each("SELECT "+qualified+", o.request_body, a.answer, a.body"+where, func(v []driver.Value) error {
-			found = true
-			op, err = whole(v)
-			return err
-		}, args...)
-	})
-	return op, found, err
-}
-
-// whole reads an operation from columns, its request's body, its answer and that
-// one's body.
-func whole(v []driver.Value) (journal.Operation, error) {
-	r, err := readRow(v)
-	if err != nil {
-		return journal.Operation{}, err
-	}
-	op := r.op
-	if op.Request, err = decodeRequest(r.request); err != nil {
-		return journal.Operation{}, err
-	}
-	if body, _ := v[len(v)-3].([]byte); body != nil {
-		op.Request.Body = body
-	}
-	if answer, _ := v[len(v)-2].([]byte); answer != nil {
-		if op.Answer, err = decodeAnswer(answer); err != nil {
-			return journal.Operation{}, err
-		}
-		if body, _ := v[len(v)-1].([]byte); body != nil {
-			op.Answer.Body = body
-		}
-	}
-	return op, nil
+	defer func() { err = errors.Join(err, r.each("COMMIT", func([]driver.Value) error { return nil })) }()
+	return f()
 }

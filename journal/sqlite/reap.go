@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -14,7 +16,9 @@ const reapBatch = 100
 
 // Reap applies ev, of kind EventReap, to at most limit operations and says how many
 // were shrunk or removed. It looks for them on a connection of its own and takes
-// 100 a commit. Where an error comes in the middle, the number is of those before.
+// 100 a commit, so that nobody waits for it for long. With Options.Archive, none goes
+// before it was written there. Where an error comes in the middle, the number is of
+// those before. The file keeps its size: what is free in it is used again.
 func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
 	if err := j.open(ctx); err != nil {
 		return 0, err
@@ -22,7 +26,7 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 	if ev.Kind != journal.EventReap || ev.At.IsZero() {
 		return 0, &journal.EventError{Kind: ev.Kind, Reason: "Reap needs a reap and the asker's clock"}
 	}
-	var newest int64
+	var newest, folded int64
 	// Deliveries that ride are recorded with this.
 	err := j.file.writer.do(ctx, func(b *batch) error {
 		if err := b.refuses(ev.Kind); err != nil {
@@ -30,7 +34,14 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 		}
 		newest = b.newest
 		ev.Last = b.clock.Last
-		return b.see(ev.At)
+		if err := b.see(ev.At); err != nil {
+			return err
+		}
+		if err := b.foldRipe(ev); err != nil {
+			return err
+		}
+		folded = b.folded
+		return nil
 	})
 	if err != nil {
 		return 0, err
@@ -45,13 +56,57 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 		if reaped >= limit {
 			break
 		}
-		n, err := j.reapSegment(ctx, ev, first, limit-reaped)
+		n, err := j.reapSegment(ctx, ev, first, limit-reaped, folded)
 		reaped += n
 		if err != nil {
 			return reaped, err
 		}
 	}
 	return reaped, nil
+}
+
+// reapPause is how many times as long as the reaper had the writer to itself it lets the
+// others go on without it, while there are any.
+const reapPause = 14
+
+// reapCommit is writer.do for the reaper, who has time.
+func (j *Journal) reapCommit(ctx context.Context, f func(*batch) error) error {
+	before := j.file.writer.commits.carried()
+	var took time.Duration
+	err := j.file.writer.do(ctx, func(b *batch) error {
+		from := time.Now()
+		defer func() { took = time.Since(from) }()
+		return f(b)
+	})
+	if err != nil || j.file.writer.commits.carried()-before <= 1 {
+		return err
+	}
+	pause := time.NewTimer(reapPause * took)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-ctx.Done(): // what was committed counts
+	case <-j.file.writer.stopped:
+	}
+	return nil
+}
+
+// foldRipe takes from the log what is to be reaped already: little stays there for
+// long, but where hardly anything happens, or somebody keeps nothing at all.
+func (b *batch) foldRipe(ev journal.Event) error {
+	through := int64(0)
+	for k := range b.recently {
+		if k.op.State.Settled() && !k.op.SettledAt.Add(ev.Keep).After(ev.At) {
+			through = k.op.Handle
+		}
+	}
+	if through == 0 {
+		return nil
+	}
+	if err := b.fold(through); err != nil {
+		return err
+	}
+	return b.prune(1)
 }
 
 // segmentsBefore lists the segments in which something may be reaped: those whose
@@ -68,33 +123,92 @@ func (j *Journal) segmentsBefore(ctx context.Context, begun time.Time) (firsts [
 }
 
 // reapSegment reaps at most limit operations of one segment, or of what is not in a
-// segment yet.
-func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64, limit int) (int, error) {
-	var ripe []int64
-	left := 0 // that may be reaped at some time
+// segment yet. Those up to folded are not in the log any more.
+func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64, limit int, folded int64) (int, error) {
+	var ripe, ripeBlocks []int64
+	left, found := 0, 0 // that may be reaped at some time, and now
+	isRipe := func(op journal.Operation) bool {
+		left++
+		_, decision, _ := journal.Next(op, false, ev)
+		if decision == journal.Recorded {
+			found++
+		}
+		return decision == journal.Recorded
+	}
+	// What is left to the next time need not be read now.
+	enough := func() error {
+		if found < limit {
+			return nil
+		}
+		left++
+		return errEnough
+	}
 	err := j.file.readers.read(ctx, func(r *reader) error {
+		err := r.each("SELECT first, data FROM blocks WHERE first >= ? AND first < ?", func(v []driver.Value) error {
+			data, _ := v[1].([]byte)
+			some := false
+			err := eachOfBlock(data, all, func(k *kept) error {
+				some = isRipe(k.op) || some
+				return nil
+			})
+			if some {
+				ripeBlocks = append(ripeBlocks, v[0].(int64))
+			}
+			if err == nil {
+				err = enough()
+			}
+			return err
+		}, first, first+segmentSize)
+		if err != nil {
+			return err
+		}
 		return r.each("SELECT "+columns+" FROM operations WHERE handle >= ? AND handle < ? AND tombstone = 0", func(v []driver.Value) error {
 			row, err := readRow(v)
 			if err != nil {
 				return err
 			}
-			left++
-			if _, decision, _ := journal.Next(row.op, false, ev); decision == journal.Recorded {
+			if isRipe(row.op) {
 				ripe = append(ripe, row.op.Handle)
 			}
-			return nil
+			return enough()
 		}, first, first+segmentSize)
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errEnough) {
 		return 0, err
 	}
-	ripe = ripe[:min(limit, len(ripe))]
 	reaped := 0
+	for some := range slices.Chunk(ripeBlocks, (reapBatch+blockSize-1)/blockSize) {
+		n := 0
+		archived, err := j.archive(ctx, ev, some, nil, limit-reaped)
+		if err != nil {
+			return reaped, err
+		}
+		err = j.reapCommit(ctx, func(b *batch) error {
+			n = 0
+			for _, first := range some {
+				of, err := b.reapBlock(ev, first, limit-reaped-n, archived)
+				if err != nil {
+					return err
+				}
+				n += of
+			}
+			return nil
+		})
+		if err != nil {
+			return reaped, err
+		}
+		reaped += n
+	}
+	ripe = ripe[:min(limit-reaped, len(ripe))]
 	for begin := 0; begin < len(ripe); begin += reapBatch {
 		some := ripe[begin:min(begin+reapBatch, len(ripe))]
 		n := 0
-		err := j.file.writer.do(ctx, func(b *batch) (err error) {
-			n, err = b.reap(ev, some)
+		archived, err := j.archive(ctx, ev, nil, some, limit-reaped)
+		if err != nil {
+			return reaped, err
+		}
+		err = j.reapCommit(ctx, func(b *batch) (err error) {
+			n, err = b.reap(ev, some, archived)
 			return err
 		})
 		if err != nil {
@@ -102,7 +216,7 @@ func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64
 		}
 		reaped += n
 	}
-	if left > reaped {
+	if left > reaped || first+segmentSize-1 > folded {
 		return reaped, nil
 	}
 	// Only tombstones are left, or nothing.
@@ -118,16 +232,16 @@ func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64
 }
 
 // reap takes those that still can be: others may have come first.
-func (b *batch) reap(ev journal.Event, handles []int64) (reaped int, err error) {
+func (b *batch) reap(ev journal.Event, handles []int64, archived ripe) (reaped int, err error) {
 	for _, handle := range handles {
 		r, err := b.byHandle(handle)
 		if err != nil {
 			return 0, err
 		}
-		if !r.found() {
+		if !r.found() || !archived.has(&r.op) {
 			continue
 		}
-		out, err := b.next(r, prepared{Event: ev})
+		out, err := b.next(r, &prepared{Event: ev})
 		if err != nil {
 			return 0, err
 		}

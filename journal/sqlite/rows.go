@@ -12,7 +12,10 @@ import (
 type row struct {
 	op         journal.Operation // without Request and Answer
 	request    []byte
-	identified bool // in the unique index
+	identified bool // in the unique index, once it has a row of its own
+
+	kept  *kept // it stands in the log or in a block; nil: it has a row of its own
+	block bool  // in a block
 }
 
 func (r row) found() bool { return r.op.Handle != 0 }
@@ -66,25 +69,28 @@ func nullable(s string) any {
 	return s
 }
 
-// unanswered selects the handles of operations without an answer, by the partial
-// indices.
+// unanswered selects the handles of operations without an answer that have a row of
+// their own, by the partial indices.
 const unanswered = `SELECT handle FROM operations WHERE state = 1
 	UNION ALL SELECT handle FROM operations WHERE state = 2 AND holder IS NOT NULL
 	UNION ALL SELECT handle FROM operations WHERE state > 3`
 
 // statements are the writer's.
 type statements struct {
-	begin, commit, rollback                            *stmt
-	dataVersion, readJournal, writeJournal, raiseFloor *stmt
-	writeIdentity                                      *stmt
+	begin, commit, rollback                  *stmt
+	dataVersion, readIdentity, writeIdentity *stmt
+	readBackup, adoptBackup                  *stmt
+	readLog, appendLog, pruneLog             *stmt
 
 	byHandle, byRef, requestBody, answer *stmt
 	insert, insertAnswer                 *stmt
 	update, updateHeld, updateWhole      *stmt
 	remove, removeAnswer                 *stmt
 
-	dueFew, dueMany, nextHolder, heldBy, nobodys *stmt
-	unanswered, unansweredHandles, anyUnanswered *stmt
+	blockOf, blocksFrom, insertBlock, updateBlock, removeBlock *stmt
+
+	dueCount, dueFew, dueMany, nextHolder, heldBy, nobodys *stmt
+	unanswered, unansweredHandles, anyUnanswered           *stmt
 
 	sessions, hasSession, addSession, removeSession *stmt
 
@@ -102,11 +108,20 @@ func newStatements(c *conn) (*statements, error) {
 		{&s.rollback, "ROLLBACK"},
 
 		{&s.dataVersion, "PRAGMA data_version"},
-		{&s.readJournal, `SELECT last_at, least_margin, handle_floor, (SELECT coalesce(max(handle), 0) FROM operations),
-			identity, number FROM journal`},
-		{&s.writeJournal, "UPDATE journal SET last_at = max(coalesce(last_at, ?1), ?1), least_margin = ?2, number = ?3"},
+		{&s.readIdentity, "SELECT identity FROM journal"},
 		{&s.writeIdentity, "UPDATE journal SET identity = ?"},
-		{&s.raiseFloor, "UPDATE journal SET handle_floor = max(handle_floor, ?)"},
+		{&s.readBackup, "SELECT made_at, number FROM backup"},
+		{&s.adoptBackup, "DELETE FROM backup"},
+
+		{&s.readLog, "SELECT seq, last_at, least_margin, newest, folded, number, records FROM log WHERE seq > ? ORDER BY seq"},
+		{&s.appendLog, "INSERT INTO log (seq, last_at, least_margin, newest, folded, number, records) VALUES (?, ?, ?, ?, ?, ?, ?)"},
+		{&s.pruneLog, "DELETE FROM log WHERE seq <= ?"},
+
+		{&s.blockOf, blockOf},
+		{&s.blocksFrom, "SELECT first, data FROM blocks WHERE first >= ? AND first <= ? ORDER BY first"},
+		{&s.insertBlock, "INSERT INTO blocks (first, data) VALUES (?, ?)"},
+		{&s.updateBlock, "UPDATE blocks SET data = ? WHERE first = ?"},
+		{&s.removeBlock, "DELETE FROM blocks WHERE first = ?"},
 
 		{&s.byHandle, "SELECT " + columns + " FROM operations WHERE handle = ?"},
 		{&s.byRef, "SELECT " + columns + " FROM operations WHERE identified = 1 AND id = ? AND scope = ? AND parent = ?"},
@@ -114,7 +129,8 @@ func newStatements(c *conn) (*statements, error) {
 		{&s.answer, "SELECT answer, body FROM answers WHERE handle = ?"},
 
 		{&s.insert, `INSERT INTO operations (handle, scope, parent, id, naming, identified, provider, state, holder,
-			delivered, tombstone, facts, request, request_body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?, ?, ?)`},
+			wake_at, settled_at, delivered, tombstone, facts, request, request_body)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.insertAnswer, "INSERT OR REPLACE INTO answers (handle, answer, body) VALUES (?, ?, ?)"},
 		{&s.update, `UPDATE operations SET state = ?, wake_at = ?, settled_at = ?, delivered = ?, facts = ?, holder = ?
 			WHERE handle = ?`},
@@ -125,6 +141,7 @@ func newStatements(c *conn) (*statements, error) {
 		{&s.remove, "DELETE FROM operations WHERE handle = ?"},
 		{&s.removeAnswer, "DELETE FROM answers WHERE handle = ?"},
 
+		{&s.dueCount, "SELECT count(*) FROM (SELECT 1 FROM operations INDEXED BY operations_wake WHERE state = 1 AND wake_at <= ? LIMIT ?)"},
 		{&s.dueFew, "SELECT handle FROM operations INDEXED BY operations_wake WHERE state = 1 AND wake_at <= ? LIMIT ?"},
 		{&s.dueMany, "SELECT handle FROM operations INDEXED BY operations_pending WHERE state = 1 AND wake_at <= ? ORDER BY handle LIMIT ?"},
 		{&s.nextHolder, "SELECT holder FROM operations INDEXED BY operations_held WHERE holder > ? ORDER BY holder LIMIT 1"},
@@ -133,19 +150,20 @@ func newStatements(c *conn) (*statements, error) {
 			WHERE state > 2 AND delivered = 0 AND holder IS NULL ORDER BY handle LIMIT ?`},
 		{&s.unanswered, "SELECT " + columns + " FROM operations WHERE handle IN (" + unanswered + ")"},
 		{&s.unansweredHandles, unanswered},
-		{&s.anyUnanswered, unanswered + " LIMIT 1"},
+		{&s.anyUnanswered, unanswered + unendedFlows + " LIMIT 1"},
 
 		{&s.sessions, "SELECT id FROM sessions"},
 		{&s.hasSession, "SELECT 1 FROM sessions WHERE id = ?"},
 		{&s.addSession, "INSERT INTO sessions (id) VALUES (?)"},
 		{&s.removeSession, "DELETE FROM sessions WHERE id = ?"},
 
-		{&s.segmentRows, "SELECT handle, id, identified, facts FROM operations WHERE handle > ? AND handle <= ? ORDER BY handle"},
-		{&s.addSegment, "INSERT OR REPLACE INTO segments (first, began_at, spent, generated) VALUES (?, ?, 0, ?)"},
-		{&s.readSegments, "SELECT first, generated FROM segments WHERE first > ? ORDER BY first"},
-		{&s.spendSegment, "UPDATE segments SET spent = 1, generated = NULL WHERE first = ?"},
+		{&s.segmentRows, "SELECT handle, scope, parent, id, facts FROM operations WHERE handle > ? AND handle <= ?"},
+		{&s.addSegment, "INSERT OR REPLACE INTO segments (first, began_at, spent, hashes) VALUES (?, ?, 0, ?)"},
+		{&s.readSegments, "SELECT first, hashes FROM segments WHERE first > ? ORDER BY first"},
+		{&s.spendSegment, "UPDATE segments SET spent = 1, hashes = NULL WHERE first = ?"},
 		{&s.dropSegment, `DELETE FROM segments WHERE first = ?1
-			AND NOT EXISTS (SELECT 1 FROM operations WHERE handle >= ?1 AND handle <= ?1 + ?2)`},
+			AND NOT EXISTS (SELECT 1 FROM operations WHERE handle >= ?1 AND handle <= ?1 + ?2)
+			AND NOT EXISTS (SELECT 1 FROM blocks WHERE first >= ?1 AND first <= ?1 + ?2)`},
 	} {
 		var err error
 		if *p.stmt, err = c.prepare(p.text); err != nil {

@@ -15,14 +15,15 @@ const applicationID = 0x4f6e6365
 // migrations lead from the version that is their index to the next. They run in
 // one transaction. What has been released is never changed, only added to.
 var migrations = []string{`
--- One row each, in the order of creation. A handle is never used again.
+-- Those that are neither in the log nor in a block, one row each, in the order of
+-- creation. A handle is never used again.
 CREATE TABLE operations (
 	handle       INTEGER PRIMARY KEY,
 	scope        TEXT NOT NULL,
 	parent       TEXT NOT NULL,
 	id           TEXT NOT NULL,
 	naming       INTEGER NOT NULL,
-	identified   INTEGER NOT NULL, -- 1: in the unique index; 0: found by segments.generated
+	identified   INTEGER NOT NULL, -- 1: in the unique index; 0: found by segments.hashes
 	provider     TEXT NOT NULL,
 	state        INTEGER NOT NULL,
 	holder       TEXT,             -- NULL: nobody
@@ -47,7 +48,6 @@ CREATE TABLE answers (
 -- made need no uniqueness check, and are kept out of it.
 CREATE UNIQUE INDEX operations_identity ON operations (id, scope, parent) WHERE identified = 1;
 
--- What the life of an operation that never parks touches: this one index.
 CREATE INDEX operations_held ON operations (holder) WHERE holder IS NOT NULL;
 
 CREATE INDEX operations_wake    ON operations (wake_at)         WHERE state = 1;
@@ -55,28 +55,52 @@ CREATE INDEX operations_pending ON operations (handle, wake_at) WHERE state = 1;
 CREATE INDEX operations_failed  ON operations (handle)          WHERE state > 3;
 CREATE INDEX operations_nobodys ON operations (handle)          WHERE state > 2 AND delivered = 0 AND holder IS NULL;
 
+-- Completed and delivered operations, up to sixteen a row, whose handles are between
+-- first and the next row's.
+CREATE TABLE blocks (
+	first INTEGER PRIMARY KEY,
+	data  BLOB NOT NULL
+) STRICT;
+
 -- Each row is for the operations from first to first + 1023, once the last of them
 -- was begun.
 CREATE TABLE segments (
-	first     INTEGER PRIMARY KEY,
-	began_at  INTEGER NOT NULL, -- the earliest creation
-	spent     INTEGER NOT NULL, -- 1: nothing is left in it to be reaped
-	generated BLOB              -- hashes of the generated IDs among them
+	first    INTEGER PRIMARY KEY,
+	began_at INTEGER NOT NULL, -- the earliest creation
+	spent    INTEGER NOT NULL, -- 1: nothing is left in it to be reaped
+	hashes   BLOB              -- of their IDs
 ) STRICT;
 
 CREATE TABLE sessions (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
 -- One row.
 CREATE TABLE journal (
-	one          INTEGER PRIMARY KEY CHECK (one = 1),
-	last_at      INTEGER,          -- the latest time seen
-	least_margin INTEGER NOT NULL, -- nanoseconds, of the operations with a window; 0: there is none
-	handle_floor INTEGER NOT NULL, -- no handle up to this one is given out
-	identity     TEXT NOT NULL,    -- random; the sidecar has it too
-	number       INTEGER NOT NULL  -- the commit number: see sidecar
+	one      INTEGER PRIMARY KEY CHECK (one = 1),
+	identity TEXT NOT NULL     -- random; the sidecar has it too
 ) STRICT;
-INSERT INTO journal VALUES (1, NULL, 0, 0, '', 0);
-`}
+INSERT INTO journal VALUES (1, '');
+
+-- One row in a backup that was not adopted yet; else none.
+CREATE TABLE backup (
+	one     INTEGER PRIMARY KEY CHECK (one = 1),
+	made_at INTEGER NOT NULL,
+	number  INTEGER NOT NULL -- of its latest commit
+) STRICT;
+
+-- One row for every commit, in their order, with what it made of operations that are
+-- nowhere else yet: those whose handle is higher than the latest row's folded. Rows
+-- that only speak of others are removed; the latest never is.
+CREATE TABLE log (
+	seq          INTEGER PRIMARY KEY,
+	last_at      INTEGER,          -- the latest time seen, in milliseconds since 1970
+	least_margin INTEGER NOT NULL, -- nanoseconds, of the operations with a window; 0: there is none
+	newest       INTEGER NOT NULL, -- the latest handle given out
+	folded       INTEGER NOT NULL, -- no operation up to this handle is in the log
+	number       INTEGER NOT NULL, -- the commit number: see sidecar
+	records      BLOB
+) STRICT;
+INSERT INTO log VALUES (1, NULL, 0, 0, 0, 0, NULL);
+` + flowTables}
 
 // migrate brings the schema to this release's version, or refuses the file.
 func (c *conn) migrate(path string) (err error) {
@@ -112,11 +136,12 @@ func (c *conn) migrate(path string) (err error) {
 	return explain(path, "migrate", c.exec("COMMIT"))
 }
 
-// recognise returns the file's schema version: 0 for a new file. It asks all at
-// once: another process may be migrating the file.
+// recognise returns the file's schema version: 0 for a new file, which Litestream may
+// have put tables of its own in. It asks all at once: another process may be migrating
+// the file.
 func (c *conn) recognise(path string) (int, error) {
 	ask, err := c.prepare(`SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
-		(SELECT count(*) FROM sqlite_schema)`)
+		(SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE '\_litestream\_%' ESCAPE '\')`)
 	var application, version, objects int64
 	if err == nil {
 		_, err = ask.first(func(row []driver.Value) error {

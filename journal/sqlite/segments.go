@@ -1,11 +1,12 @@
 package sqlite
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"encoding/binary"
 	"hash/fnv"
 	"slices"
-	"sort"
+	"sync"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -14,52 +15,61 @@ import (
 // segmentSize is how many handles make a segment.
 const segmentSize = 1024
 
-// segments find what no index finds without costing a page for every operation:
-// generated IDs, and what is old enough to be reaped. A segment is written once,
-// with the last of its operations. The rest, the tail, is kept in memory.
+// segments find what no index finds without costing a page for every operation: IDs,
+// and what is old enough to be reaped. A segment is written once, with the last of
+// its operations. The rest, the tail, is kept in memory, and so are, once somebody
+// has looked for an ID that no row has, the hashes of all: eight bytes for every
+// operation.
 type segments struct {
-	tail    []member // of handles not in a segment yet, ascending
-	through int64    // no member of the tail up to this handle is missing
-	loaded  int64    // the first handle of the latest segment in sealed; -1: none
-	sealed  []sealed
+	through int64 // no member of the tail up to this handle is missing
+	loaded  int64 // the first handle of the latest segment in runs; negative: none
+
+	mu    sync.RWMutex // held by the writer to change what follows
+	whole bool         // nothing is missing in it
+	tail  []member     // of handles not in a segment yet, ascending
+	runs  [][]uint64   // hashes and handles, each sorted, and less than half as long as the one before
 }
 
 // member is an operation of a segment to come.
 type member struct {
-	handle    int64
-	hash      uint32
-	generated bool
-	began     time.Time
+	handle int64
+	hash   uint32
+	began  time.Time
 }
 
-// sealed is a segment's generated IDs: entries of hash and offset, sorted.
-type sealed struct {
-	first   int64
-	entries []byte
-}
-
-// entrySize is that of a hash and an offset, little endian.
+// entrySize is that of a hash and an offset, little endian, in segments.hashes.
 const entrySize = 4 + 2
+
+// handleBits leaves 28 bits for the hash.
+const handleBits = 36
+
+func entry(hash uint32, handle int64) uint64 {
+	return uint64(hash>>4)<<handleBits | uint64(handle)&(1<<handleBits-1)
+}
 
 // segmentOf is the first handle of the segment that handle is in.
 func segmentOf(handle int64) int64 { return handle - handle%segmentSize }
 
-func hashOf(id string) uint32 {
+func hashOf(ref journal.Ref) uint32 {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(id))
+	for _, part := range [...]string{ref.ID, ref.Scope, ref.Parent} {
+		_, _ = h.Write([]byte(part))
+		_, _ = h.Write([]byte{0xff}) // in no UTF-8; and what collides is told apart later
+	}
 	return h.Sum32()
 }
 
 // truncate forgets what was not committed: handles later than newest are given out
 // again.
 func (s *segments) truncate(newest int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.whole = false
 	first := segmentOf(newest + 1)
 	s.tail = slices.DeleteFunc(s.tail, func(m member) bool { return m.handle > newest || m.handle < first })
 	s.through = max(min(s.through, newest), first-1)
-	s.sealed = slices.DeleteFunc(s.sealed, func(x sealed) bool { return x.first >= first })
-	s.loaded = -1
-	if n := len(s.sealed); n > 0 {
-		s.loaded = s.sealed[n-1].first
+	if s.loaded >= first {
+		s.runs, s.loaded = nil, -1
 	}
 }
 
@@ -68,7 +78,9 @@ func (s *segments) truncate(newest int64) {
 func (b *batch) addToSegment(r row) error {
 	s, handle := &b.segments, r.op.Handle
 	if s.through == handle-1 {
-		s.tail = append(s.tail, member{handle, hashOf(r.op.ID), !r.identified, r.op.CreatedAt})
+		s.mu.Lock()
+		s.tail = append(s.tail, member{handle, hashOf(r.op.Ref), r.op.CreatedAt})
+		s.mu.Unlock()
 		s.through = handle
 	}
 	if handle%segmentSize != segmentSize-1 {
@@ -78,22 +90,58 @@ func (b *batch) addToSegment(r row) error {
 		return err
 	}
 	first := segmentOf(handle)
-	began, entries := r.op.CreatedAt, []byte{}
+	began := r.op.CreatedAt
+	run := make([]uint64, 0, len(s.tail))
 	for _, m := range s.tail {
 		if m.began.Before(began) {
 			began = m.began
 		}
-		if m.generated {
-			entries = binary.LittleEndian.AppendUint32(entries, m.hash)
-			entries = binary.LittleEndian.AppendUint16(entries, uint16(m.handle-first))
-		}
+		run = append(run, uint64(m.hash)<<16|uint64(m.handle-first))
 	}
-	entries = sortEntries(entries)
-	if err := b.write(b.sql.addSegment, first, began.UnixMilli(), entries); err != nil {
+	slices.Sort(run)
+	hashes := make([]byte, 0, len(run)*entrySize)
+	for i, e := range run {
+		hashes = binary.LittleEndian.AppendUint32(hashes, uint32(e>>16))
+		hashes = binary.LittleEndian.AppendUint16(hashes, uint16(e))
+		run[i] = entry(uint32(e>>16), first+int64(uint16(e)))
+	}
+	if err := b.write(b.sql.addSegment, first, began.UnixMilli(), hashes); err != nil {
 		return err
 	}
+	// If this is not committed, its members are in the tail again, and have to be read.
+	b.abandoned = append(b.abandoned, func() { s.through = first - 1 })
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.tail = s.tail[:0]
+	if s.loaded == first-segmentSize {
+		s.addRun(run)
+		s.loaded = first
+	}
+	s.whole = s.whole && s.loaded == first
 	return nil
+}
+
+// addRun adds one and merges those that are of a length, so that few have to be
+// searched.
+func (s *segments) addRun(run []uint64) {
+	slices.Sort(run) // by the part of the hash that is left, and handle
+	for n := len(s.runs) - 1; n >= 0 && len(s.runs[n]) <= 2*len(run); n-- {
+		run = merge(s.runs[n], run)
+		s.runs = s.runs[:n]
+	}
+	s.runs = append(s.runs, run)
+}
+
+func merge(a, b []uint64) []uint64 {
+	merged := make([]uint64, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if a[0] <= b[0] {
+			merged, a = append(merged, a[0]), a[1:]
+		} else {
+			merged, b = append(merged, b[0]), b[1:]
+		}
+	}
+	return append(append(merged, a...), b...)
 }
 
 // completeTail reads what others, or an earlier process, have begun in it.
@@ -102,91 +150,116 @@ func (b *batch) completeTail() error {
 	if s.through >= b.newest {
 		return nil
 	}
-	had := len(s.tail)
+	var missed []member
+	add := func(handle int64, op *journal.Operation) {
+		if handle > s.through && handle <= b.newest {
+			missed = append(missed, member{handle, hashOf(op.Ref), op.CreatedAt})
+		}
+	}
 	err := b.read(b.sql.segmentRows, func(v []driver.Value) error {
-		op := journal.Operation{Ref: journal.Ref{ID: v[1].(string)}}
-		facts, _ := v[3].([]byte)
+		op := journal.Operation{Ref: journal.Ref{Scope: v[1].(string), Parent: v[2].(string), ID: v[3].(string)}}
+		facts, _ := v[4].([]byte)
 		if err := decodeFacts(facts, &op); err != nil {
 			return err
 		}
-		s.tail = append(s.tail, member{v[0].(int64), hashOf(op.ID), v[2].(int64) == 0, op.CreatedAt})
+		add(v[0].(int64), &op)
 		return nil
 	}, s.through, b.newest)
 	if err != nil {
-		s.tail = s.tail[:had]
 		return err
 	}
+	err = b.read(b.sql.blocksFrom, func(v []driver.Value) error {
+		data, _ := v[1].([]byte)
+		return eachOfBlock(data, all, func(k *kept) error {
+			add(k.op.Handle, &k.op)
+			return nil
+		})
+	}, segmentOf(s.through+1), b.newest)
+	if err != nil {
+		return err
+	}
+	for handle := max(s.through, b.folded) + 1; handle <= b.newest; handle++ {
+		add(handle, &b.recent.at(handle).op)
+	}
+	slices.SortFunc(missed, func(a, b member) int { return cmp.Compare(a.handle, b.handle) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tail = append(s.tail, missed...)
 	s.through = b.newest
 	return nil
 }
 
-// generated returns the handles that an operation with this generated ID may have.
-func (b *batch) generated(id string) ([]int64, error) {
+// candidates returns the handles that the operation may have, if there is one.
+func (b *batch) candidates(ref journal.Ref) ([]int64, error) {
 	if err := b.completeTail(); err != nil {
 		return nil, err
 	}
 	s := &b.segments
-	if s.loaded < segmentOf(b.newest+1)-segmentSize {
+	latest := segmentOf(b.newest+1) - segmentSize
+	if s.loaded < latest {
 		if err := b.loadSegments(); err != nil {
 			return nil, err
 		}
 	}
-	hash := hashOf(id)
-	var handles []int64
-	for _, m := range s.tail {
-		if m.generated && m.hash == hash {
-			handles = append(handles, m.handle)
-		}
+	if !s.whole {
+		s.mu.Lock()
+		s.loaded, s.whole = latest, true
+		s.mu.Unlock()
 	}
-	for _, x := range s.sealed {
-		handles = x.find(hash, handles)
-	}
+	handles, _ := s.find(ref)
 	return handles, nil
 }
 
-// loadSegments reads the segments that were sealed since the last time. They take
-// six bytes of memory for every generated operation from then on.
+// find is candidates for everybody: whole tells whether all are there.
+func (s *segments) find(ref journal.Ref) (handles []int64, whole bool) {
+	hash := hashOf(ref)
+	low := entry(hash, 0)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, m := range s.tail {
+		if m.hash == hash {
+			handles = append(handles, m.handle)
+		}
+	}
+	for _, run := range s.runs {
+		i, _ := slices.BinarySearch(run, low)
+		for ; i < len(run) && run[i]>>handleBits == low>>handleBits; i++ {
+			handles = append(handles, int64(run[i]&(1<<handleBits-1)))
+		}
+	}
+	return handles, s.whole
+}
+
+// loadSegments reads the segments that were sealed since the last time.
 func (b *batch) loadSegments() error {
 	s := &b.segments
-	had := len(s.sealed)
+	var runs [][]uint64
 	err := b.read(b.sql.readSegments, func(v []driver.Value) error {
-		entries, _ := v[1].([]byte)
-		if len(entries)%entrySize != 0 {
-			return errFormat
-		}
-		s.sealed = append(s.sealed, sealed{v[0].(int64), entries})
-		return nil
+		first := v[0].(int64)
+		hashes, _ := v[1].([]byte)
+		run, err := runOf(first, hashes)
+		runs = append(runs, run)
+		return err
 	}, s.loaded)
 	if err != nil {
-		s.sealed = s.sealed[:had]
 		return err
 	}
-	s.loaded = segmentOf(b.newest+1) - segmentSize
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, run := range runs {
+		s.addRun(run)
+	}
 	return nil
 }
 
-func (x sealed) find(hash uint32, handles []int64) []int64 {
-	n := len(x.entries) / entrySize
-	at := func(i int) []byte { return x.entries[i*entrySize:] }
-	for i := sort.Search(n, func(i int) bool { return binary.LittleEndian.Uint32(at(i)) >= hash }); i < n; i++ {
-		if binary.LittleEndian.Uint32(at(i)) != hash {
-			break
-		}
-		handles = append(handles, x.first+int64(binary.LittleEndian.Uint16(at(i)[4:])))
+// runOf reads the hashes of the segment that begins with first.
+func runOf(first int64, hashes []byte) ([]uint64, error) {
+	if len(hashes)%entrySize != 0 {
+		return nil, errFormat
 	}
-	return handles
-}
-
-func sortEntries(entries []byte) []byte {
-	keys := make([]uint64, 0, len(entries)/entrySize)
-	for e := range slices.Chunk(entries, entrySize) {
-		keys = append(keys, uint64(binary.LittleEndian.Uint32(e))<<16|uint64(binary.LittleEndian.Uint16(e[4:])))
+	run := make([]uint64, 0, len(hashes)/entrySize)
+	for e := range slices.Chunk(hashes, entrySize) {
+		run = append(run, entry(binary.LittleEndian.Uint32(e), first+int64(binary.LittleEndian.Uint16(e[4:]))))
 	}
-	slices.Sort(keys)
-	sorted := entries[:0]
-	for _, k := range keys {
-		sorted = binary.LittleEndian.AppendUint32(sorted, uint32(k>>16))
-		sorted = binary.LittleEndian.AppendUint16(sorted, uint16(k))
-	}
-	return sorted
+	return run, nil
 }

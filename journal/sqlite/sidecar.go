@@ -19,8 +19,7 @@ import (
 // never stands behind its sidecar, whenever its process dies, unless somebody put an
 // older one in its place.
 //
-// A number costs no page of its own: see batch.note. Commits of one millisecond may
-// share one.
+// The number is in the log, where every commit has a row.
 type sidecar struct {
 	identity string
 	number   int64
@@ -122,13 +121,20 @@ func sweepSidecars(path string) error {
 // none and, by its looks, needs none. It runs in a transaction, so that no other
 // process commits, and nothing that the sidecar names is missing meanwhile.
 func (b *batch) verify() error {
-	why := ""
+	why, err := b.isBackup()
+	if err != nil {
+		return err
+	}
 	side, err := readSidecar(b.path)
 	switch {
+	case why != "":
 	case errors.Is(err, fs.ErrNotExist):
 		open, err := b.sql.anyUnanswered.first(func([]driver.Value) error { return nil })
 		if err != nil {
 			return err
+		}
+		for k := range b.recently {
+			open = open || k.op.State != journal.Completed
 		}
 		if open {
 			why = "has operations without an answer, and no sidecar"

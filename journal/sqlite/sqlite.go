@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,44 @@ type Options struct {
 	// BusyTimeout is how long a commit waits for its turn while other processes
 	// write; then it fails. 0: ten seconds.
 	BusyTimeout time.Duration
+
+	// IntentOnly makes the intent alone durable before Apply returns, and spares an
+	// answer its own fsync: it rides on the next commit of anybody in this process, at
+	// the latest after 50 ms, or with the end of a session or Close. Until then every
+	// caller in this process is served the recorded answer, as always.
+	//
+	// What is given up: after a loss of power or the death of the process, answers of
+	// the last 50 ms that had been handed to callers may be missing. Such an operation
+	// counts as sent, without an answer, and the next Resume sends it again with the
+	// same key: the provider then gives its answer again. So this is only done for an
+	// operation which the resend rule (journal.MaySend) lets be sent at that moment; the
+	// answers of all others are durable before they are reported, as without this
+	// option. Where Resume comes so late that the provider's retention has passed, the
+	// operation becomes unknown although a caller has had its answer; and where the
+	// provider gives another answer to the repeat, that one is recorded.
+	IntentOnly bool
+
+	// CompressAbove is the size in bytes above which bodies of requests and answers are
+	// compressed (zstd), by the goroutine that asks. 0: 4 KiB; negative: none is. What is
+	// compressed is read whatever it is set to.
+	CompressAbove int
+
+	// Archive is written what Reap is about to shrink or remove, nil: nothing. It gets
+	// whole lines, each a JSON object of one operation (RFC 8259, JSON lines) with its
+	// times, its request and its answer; credentials are in none of them, since the
+	// journal has none. Write is called by one goroutine at a time, and then Flush() error
+	// and Sync() error, where the writer has them, before the operations go. Where one of
+	// them fails, so does Reap, and nothing goes. An operation may be in it twice, after a
+	// crash for instance, or though it was kept in the end. The caller closes it, after
+	// the Journal.
+	Archive io.Writer
+	// ArchiveBodies has the bodies in it too, in base64.
+	ArchiveBodies bool
+
+	// ExternalCheckpointer leaves it to another program, such as Litestream, to move the
+	// -wal file into the journal: we never do, not even on Close, and the file is not
+	// removed. It grows until the other program does (Stats.WALBytes).
+	ExternalCheckpointer bool
 }
 
 // Journal is a journal in a SQLite file. Open makes one. Its methods are safe for
@@ -59,7 +98,7 @@ func Open(path string, opts *Options) (*Journal, error) {
 }
 
 // Apply runs journal.Next on the operation that ev names, and returns once what
-// comes of it is durable. EventDeliver is only noted: it is recorded by the next
+// comes of it is durable (but see Options.IntentOnly). EventDeliver is only noted: it is recorded by the next
 // commit of anybody in this process, by the end of a session, or by Close, and its
 // Result has no Operation. An event without its asker's clock is refused with a
 // *journal.EventError. Where the context ends first, the event may be recorded.
@@ -73,16 +112,23 @@ func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 	if ev.Kind == journal.EventDeliver {
 		return j.file.writer.ride(ctx, ev)
 	}
-	prepared := prepare(ev)
-	var out outcome
-	err := j.file.writer.do(ctx, func(b *batch) (err error) {
-		out, err = b.apply(prepared)
-		return err
-	})
+	if j.file.writer.intentOnly {
+		if result, rides := j.file.writer.rideAnswer(ev); rides {
+			return result, nil
+		}
+	}
+	w := j.file.writer
+	r := w.request()
+	r.event = w.prepare(ev)
+	answered, err := w.ask(ctx, r)
+	if !answered {
+		return journal.Result{}, err
+	}
+	defer w.free(r)
 	if err != nil {
 		return journal.Result{}, err
 	}
-	return out.result(j.file.path)
+	return r.out.result(j.file.path)
 }
 
 // Claim applies ev, of kind EventClaim, to at most limit operations that want one,
@@ -96,9 +142,10 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 	if ev.Kind != journal.EventClaim || ev.At.IsZero() {
 		return nil, &journal.EventError{Kind: ev.Kind, Reason: "Claim needs a claim and the asker's clock"}
 	}
+	p := j.file.writer.prepare(ev)
 	var outs []outcome
 	err := j.file.writer.do(ctx, func(b *batch) (err error) {
-		outs, err = b.claim(prepare(ev), limit)
+		outs, err = b.claim(p, limit)
 		return err
 	})
 	if err != nil {

@@ -1,7 +1,9 @@
 package sqlite_test
 
 import (
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +34,22 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 				return open(t, path)
 			},
 			Kill: func(t *testing.T, s journal.Session) { sqlite.Kill(s) },
+			Crash: func(t *testing.T) journal.Journal {
+				copied := filepath.Join(t.TempDir(), "journal.db")
+				names, err := filepath.Glob(path + "*")
+				require.NoError(t, err)
+				for _, name := range names {
+					if suffix := strings.TrimPrefix(name, path); suffix != "-shm" {
+						copyFile(t, name, copied+suffix)
+					}
+				}
+				return open(t, copied)
+			},
+			Restored: func(t *testing.T) journal.Journal {
+				_ = first.Close()
+				require.NoError(t, os.Remove(path+"-sidecar"))
+				return open(t, path)
+			},
 		}
 	})
 }

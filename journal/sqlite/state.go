@@ -3,7 +3,6 @@ package sqlite
 import (
 	"database/sql/driver"
 	"sync/atomic"
-	"time"
 
 	"github.com/onceward/onceward/journal/internal/store"
 )
@@ -17,23 +16,28 @@ type state struct {
 	known    bool  // false: read everything again
 	version  int64 // of the data, as this connection sees it
 	newest   int64 // the latest handle given out
+	folded   int64 // no operation up to this handle is in the log
+	seq      int64 // of the log's latest row
+	log      []logged
+	recent   *recent
+	records  []byte // memory for the log's next row
+	encoder  blockEncoder
 	clock    store.Clock
 	durable  store.Clock // what the file has of clock
 	cache    map[int64]row
 	own      map[string]*session // of this process, by ID
 	segments segments
 
-	identity   string
-	number     int64 // the latest commit number in the file
-	unnumbered int   // commits since
-	verified   bool  // against the sidecar
-	restored   error // the file can't be trusted to be whole; nil if it can
+	identity string
+	number   int64 // the latest commit number in the file
+	verified bool  // against the sidecar
+	restored error // the file can't be trusted to be whole; nil if it can
 
 	seen atomic.Int64 // clock.Last, for those outside the writer
 }
 
 func newState() state {
-	return state{cache: make(map[int64]row), own: make(map[string]*session), segments: segments{loaded: -1}}
+	return state{cache: make(map[int64]row), own: make(map[string]*session), recent: newRecent(), segments: segments{loaded: -1}}
 }
 
 // refresh brings the state up to what others have written, inside a transaction.
@@ -48,12 +52,10 @@ func (b *batch) refresh() error {
 	}
 	b.others = w.known
 	w.known = false
-	_, err := w.sql.readJournal.first(func(row []driver.Value) error {
-		w.durable = store.Clock{Last: toTime(row[0]), LeastMargin: time.Duration(row[1].(int64))}
-		w.newest = max(row[2].(int64), row[3].(int64))
-		w.identity, w.number = row[4].(string), row[5].(int64)
-		return nil
-	})
+	_, err := w.sql.readIdentity.first(func(row []driver.Value) error { w.identity = row[0].(string); return nil })
+	if err == nil {
+		err = w.readLog(!b.others)
+	}
 	if err != nil {
 		return err
 	}
@@ -77,31 +79,17 @@ func (b *batch) refresh() error {
 	return nil
 }
 
-// maxUnnumbered is how many commits may share a number at most.
-const maxUnnumbered = 100
-
-// note writes what the batch changed of the journal's one row. That row is a page of
-// its own to write, so that the commit number grows where it is written anyway: with
-// the first commit of each millisecond.
+// note appends what the batch changed to the log, if it did.
 func (b *batch) note() error {
-	w := b.writer
-	b.writer.seen.Store(w.clock.Last.UnixMilli())
-	moved := !w.clock.Last.Equal(w.durable.Last) || w.clock.LeastMargin != w.durable.LeastMargin
-	if !b.wrote || !moved && !b.numberIt && w.unnumbered < maxUnnumbered {
+	b.seen.Store(b.clock.Last.UnixMilli())
+	if !b.wrote {
 		return nil
 	}
-	number := w.number
-	if w.restored == nil { // else it would catch up with its sidecar
-		number++
-	}
-	if _, err := w.sql.writeJournal.exec(fromTime(w.clock.Last), int64(w.clock.LeastMargin), number); err != nil {
-		return err
-	}
-	b.numbered = number > w.number
-	return nil
+	return b.appendToLog()
 }
 
-// remember keeps an operation that is likely to be asked for again.
+// remember keeps an operation with a row of its own that is likely to be asked for
+// again.
 func (w *writer) remember(r row) {
 	if r.op.State.Settled() && r.op.Delivered {
 		delete(w.cache, r.op.Handle)
@@ -110,5 +98,6 @@ func (w *writer) remember(r row) {
 	if len(w.cache) >= cacheSize {
 		clear(w.cache)
 	}
+	r.kept, r.block = nil, false
 	w.cache[r.op.Handle] = r
 }

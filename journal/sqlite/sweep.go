@@ -32,8 +32,15 @@ func (b *batch) see(at time.Time) error {
 	if err != nil {
 		return err
 	}
+	for k := range b.recently {
+		r := k.at(false)
+		if next, _, _ := journal.Next(r.op, false, ev); r.op.State != journal.Completed && store.Changes(r.op, next, journal.Ignored) {
+			r.op = next
+			closed = append(closed, r)
+		}
+	}
 	for _, r := range closed {
-		if err := b.update(r, r); err != nil {
+		if _, err := b.put(r, change{row: r}); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"sync"
@@ -12,9 +13,13 @@ import (
 const (
 	// maxBatch is how many requests share a commit at most.
 	maxBatch = 1024
-	// yieldToOthers is the pause after another process was seen to write: without
-	// it one process starves the other.
+	// yieldToOthers is the pause after a commit where other processes write, too:
+	// without it one process starves the other. It is as long as those wait at most
+	// before they look again (busyStep).
 	yieldToOthers = 300 * time.Microsecond
+	// sharedFor is for how long after another process was seen to write there are
+	// pauses.
+	sharedFor = 20 * time.Millisecond
 )
 
 // writer is the one goroutine that writes. All that is done in it is done in one
@@ -25,35 +30,72 @@ type writer struct {
 	sql        *statements
 	checkpoint *checkpointer
 	timeout    time.Duration
+	intentOnly bool
+	files      *openFiles
+	// compressAbove is how large a body is, in bytes, that is not compressed.
+	compressAbove int
 
-	queue   chan *request
-	stopped chan struct{} // closed once nothing is taken from queue any more
-	failed  error         // of the last flush; read after stopped
+	queue    chan *request
+	requests sync.Pool
+	taken    []*request    // memory for a batch's
+	last     int           // how many were in the last one
+	crowded  bool          // more than one asker, by the last one and by who came meanwhile
+	stopped  chan struct{} // closed once nothing is taken from queue any more
+	failed   error         // of the last flush; read after stopped
+	shared   time.Time     // when another process was last seen to have written; zero: long ago
 
 	riding struct {
 		sync.Mutex
-		events []journal.Event
+		events  []*prepared
+		answers map[journal.Ref]struct{} // whose answers are among the events, or in the batch
 	}
+	flows   flowWriter
+	commits commits
 
 	state
 }
 
-// request is something to be done in a batch.
+// request is something to be done in a batch: an event to be applied, or whatever do
+// does.
 type request struct {
-	do   func(*batch) error
-	done chan error // receives once
+	do    func(*batch) error
+	event *prepared
+	out   outcome // of event
 
-	mu   sync.Mutex // held while do runs
+	done chan error // receives once for each use
+	mu   sync.Mutex // held while it is done
 	left bool       // nobody waits, and what do refers to may not be touched
+	stop bool
 }
 
-func newWriter(path string, c *conn, checkpoint *checkpointer, timeout time.Duration) (*writer, error) {
+// request returns one that may have been used before. Each writer has its own: a
+// channel is of the synctest bubble that it was made in.
+func (w *writer) request() *request {
+	r, ok := w.requests.Get().(*request)
+	if !ok {
+		return &request{done: make(chan error, 1)}
+	}
+	r.mu.Lock() // whoever answered it last may not have let go of it
+	r.left = false
+	r.mu.Unlock()
+	return r
+}
+
+// free is for one whose asker was answered.
+func (w *writer) free(r *request) {
+	r.do, r.event, r.out = nil, nil, outcome{}
+	w.requests.Put(r)
+}
+
+func newWriter(path string, c *conn, files *openFiles, checkpoint *checkpointer, timeout time.Duration, opts Options) (*writer, error) {
 	sql, err := newStatements(c)
 	if err != nil {
 		return nil, err
 	}
 	w := &writer{
-		path: path, conn: c, sql: sql, checkpoint: checkpoint, timeout: timeout,
+		path: path, conn: c, sql: sql, files: files, checkpoint: checkpoint, timeout: timeout, intentOnly: opts.IntentOnly,
+		compressAbove: cmp.Or(opts.CompressAbove, defaultCompressAbove),
+
 		queue:   make(chan *request, maxBatch),
 		stopped: make(chan struct{}),
 		state:   newState(),
@@ -65,29 +107,43 @@ func newWriter(path string, c *conn, checkpoint *checkpointer, timeout time.Dura
 // do has f run in the writer and returns once the commit is durable, with f's error
 // or the commit's. Where ctx ends first, f has not run, or its commit may yet land.
 func (w *writer) do(ctx context.Context, f func(*batch) error) error {
-	r := &request{do: f, done: make(chan error, 1)}
+	r := w.request()
+	r.do = f
+	answered, err := w.ask(ctx, r)
+	if answered {
+		w.free(r)
+	}
+	return err
+}
+
+// ask has the writer do what r says. r is the asker's again if it was answered.
+func (w *writer) ask(ctx context.Context, r *request) (answered bool, err error) {
 	select {
 	case w.queue <- r:
-	case <-w.stopped:
-		return journal.ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
+	default:
+		select {
+		case w.queue <- r:
+		case <-w.stopped:
+			return false, journal.ErrClosed
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
 	}
 	select {
 	case err := <-r.done:
-		return err
+		return true, err
 	case <-w.stopped:
 		select {
 		case err := <-r.done:
-			return err
+			return true, err
 		default:
-			return journal.ErrClosed
+			return false, journal.ErrClosed
 		}
 	case <-ctx.Done():
 		r.mu.Lock()
 		r.left = true
 		r.mu.Unlock()
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 }
 
@@ -99,7 +155,7 @@ func (w *writer) flush() error {
 // ride notes a delivery for the next commit. Only a great many make one.
 func (w *writer) ride(ctx context.Context, ev journal.Event) (journal.Result, error) {
 	w.riding.Lock()
-	w.riding.events = append(w.riding.events, ev)
+	w.riding.events = append(w.riding.events, w.prepare(ev))
 	full := len(w.riding.events)%maxBatch == 0
 	w.riding.Unlock()
 	if full {
@@ -112,16 +168,16 @@ func (w *writer) ride(ctx context.Context, ev journal.Event) (journal.Result, er
 
 // stop ends the writer after a last commit.
 func (w *writer) stop() error {
-	r := &request{done: make(chan error, 1)}
-	w.queue <- r
+	w.queue <- &request{done: make(chan error, 1), stop: true}
 	<-w.stopped
 	return w.failed
 }
 
 func (w *writer) run() {
 	defer close(w.stopped)
-	for r := range w.queue {
-		if !w.batch(r) {
+	for {
+		w.crowded = w.last > 1 || len(w.queue) > 0
+		if !w.batch(<-w.queue) {
 			return
 		}
 	}
@@ -134,38 +190,59 @@ func (w *writer) batch(first *request) (goOn bool) {
 	b, err := w.begin()
 	if err != nil {
 		w.failed = err
-		requests, stop := w.waiting()
-		answer(append(requests, first), err)
-		return !stop && first.do != nil
+		waiting, stop := w.waiting()
+		answer(append(waiting, first), err)
+		return !stop && !first.stop
 	}
-	var taken []*request
+	taken := w.taken[:0]
 	yielded := false
-	for r := first; r != nil && b.broken == nil; r = w.next(&yielded, len(taken)) {
+	for r := first; r != nil; r = w.next(&yielded, len(taken)) {
 		b.deliver()
-		if r.do == nil {
+		if r.stop {
 			goOn = false
 			w.final(b)
 			break
 		}
-		taken = append(taken, r)
-		if b.broken == nil {
-			r.run(b)
+		if r.run(b) {
+			taken = append(taken, r)
+		}
+		if b.broken != nil {
+			break
 		}
 	}
+	committing := time.Now()
 	err = w.finish(b)
 	w.failed = err
 	answer(taken, err)
+	if err == nil && b.wrote {
+		w.commits.add(len(taken), time.Since(committing))
+	}
+	clear(taken)
+	w.taken, w.last = taken, len(taken)
 	if err == nil {
 		w.checkpoint.wrote(w.conn)
 	}
-	if b.others {
-		time.Sleep(yieldToOthers)
-	}
+	w.giveWay(b.others)
 	return goOn
 }
 
-// next is the next request of this batch, nil if it is to be committed: before
-// that, others get the processor once to send theirs.
+// giveWay pauses where other processes write, too. All of them who wait for their
+// turn look for it in the meantime, so that nobody has two turns while another waits.
+func (w *writer) giveWay(others bool) {
+	switch {
+	case others:
+		w.shared = time.Now()
+	case w.shared.IsZero():
+		return
+	case time.Since(w.shared) > sharedFor:
+		w.shared = time.Time{}
+		return
+	}
+	time.Sleep(yieldToOthers)
+}
+
+// next is the next request of this batch, nil if it is to be committed: before that,
+// others get the processor once to send theirs, unless there are none by all signs.
 func (w *writer) next(yielded *bool, taken int) *request {
 	if taken >= maxBatch {
 		return nil
@@ -176,7 +253,7 @@ func (w *writer) next(yielded *bool, taken int) *request {
 			return r
 		default:
 		}
-		if *yielded {
+		if *yielded || taken <= 1 && !w.crowded {
 			return nil
 		}
 		*yielded = true
@@ -184,24 +261,34 @@ func (w *writer) next(yielded *bool, taken int) *request {
 	}
 }
 
-// run does what is asked for, unless nobody waits for it any more.
-func (r *request) run(b *batch) {
+// run does what is asked for, unless nobody waits for it any more, and tells whether
+// the asker waits for the commit. Where it does not, r is not the writer's any more.
+func (r *request) run(b *batch) (waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.left {
-		return
+		return false
 	}
-	if err := r.do(b); err != nil {
+	var err error
+	switch {
+	case b.broken != nil:
+	case r.do != nil:
+		err = r.do(b)
+	default:
+		r.out, err = b.apply(r.event)
+	}
+	if err != nil {
+		r.left = true
 		r.done <- err
-		r.left = true // it has its answer
 	}
+	return err == nil
 }
 
-// answer tells everybody who has no answer yet what became of the commit.
+// answer tells everybody who waits what became of the commit.
 func answer(requests []*request, err error) {
 	for _, r := range requests {
 		r.mu.Lock()
-		if !r.left && r.do != nil {
+		if !r.left && !r.stop {
 			r.left = true
 			r.done <- err
 		}
@@ -214,7 +301,7 @@ func answer(requests []*request, err error) {
 func (w *writer) waiting() (requests []*request, stop bool) {
 	for range len(w.queue) {
 		r := <-w.queue
-		stop = stop || r.do == nil
+		stop = stop || r.stop
 		requests = append(requests, r)
 	}
 	return requests, stop
@@ -240,6 +327,12 @@ func (w *writer) begin() (*batch, error) {
 		w.rollback(b)
 		return nil, explain(w.path, "read", err)
 	}
+	// Now rather than before the commit: whoever was answered by the last one is not
+	// back yet.
+	if err := b.foldSome(); err != nil {
+		w.rollback(b)
+		return nil, err
+	}
 	return b, nil
 }
 
@@ -252,18 +345,24 @@ func (b *batch) deliver() {
 	w.riding.events = nil
 	w.riding.Unlock()
 	b.riders = append(b.riders, riders...)
-	for _, ev := range riders {
-		// Next refuses no delivery. If the store fails, all ride on.
-		_, _ = b.apply(prepare(ev))
+	for _, p := range riders {
+		// Next refuses none of them. If the store fails, all ride on.
+		_, _ = b.apply(p)
 	}
+	b.takeFlowRiders()
 }
 
-// final makes the last time durable that no change has carried, and gives a number
-// to the last commits.
+// final makes the last time durable that no change has carried, and leaves nothing in
+// the log alone.
 func (w *writer) final(b *batch) {
-	b.numberIt = true
-	if b.broken == nil && (w.clock.Last.After(w.durable.Last) || w.unnumbered > 0) {
+	if b.broken != nil {
+		return
+	}
+	if w.clock.Last.After(w.durable.Last) {
 		b.wrote = true
+	}
+	if err := b.foldAll(); err != nil && b.broken == nil {
+		b.broken = err
 	}
 }
 
@@ -284,6 +383,12 @@ func (w *writer) finish(b *batch) error {
 		return explain(w.path, "commit", b.broken)
 	}
 	b.settle()
+	if b.writer.intentOnly {
+		b.writer.answersLanded(b.riders)
+	}
+	if b.wrote {
+		return w.files.inPlace() // after the commit: what is there now will be found
+	}
 	return nil
 }
 
@@ -292,6 +397,7 @@ func (w *writer) rollback(b *batch) {
 	_, _ = w.sql.rollback.exec() // SQLite may have done so itself
 	w.riding.Lock()
 	w.riding.events = append(b.riders, w.riding.events...)
+	w.flushLater()
 	w.riding.Unlock()
 	b.abandon()
 	w.known = false

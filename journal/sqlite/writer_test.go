@@ -90,8 +90,10 @@ func TestWhatAnotherProcessWroteIsSeen(t *testing.T) {
 
 	other := anotherProcess(t, path)
 	ahead := time.Now().Add(time.Minute).UnixMilli()
+	require.NoError(t, sqlite.Fold(j)) // so that the operation has a row
 	for _, statement := range []string{
-		fmt.Sprintf("UPDATE journal SET last_at = %d", ahead),
+		fmt.Sprintf(`INSERT INTO log SELECT seq + 1, %d, least_margin, newest, folded, number + 1, NULL
+			FROM log ORDER BY seq DESC LIMIT 1`, ahead),
 		"UPDATE operations SET state = 1, holder = NULL, wake_at = 0",
 		"DELETE FROM sessions",
 	} {

@@ -1,0 +1,167 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// ripe completes operations long ago: n of them, so that most are in blocks, and a
+// cancelled and an undelivered one.
+func ripe(t *testing.T, j *sqlite.Journal, n int) {
+	t.Helper()
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	old := time.Now().Add(-1000 * time.Hour)
+	apply := func(ev journal.Event) journal.Operation {
+		ev.At = old
+		result, err := j.Apply(t.Context(), ev)
+		assert.NoError(t, err)
+		return result.Operation
+	}
+	sideBySide(n, func(i int) {
+		ev := begin(fmt.Sprint("named-", i), s)
+		if i%2 == 1 {
+			ev = generate(fmt.Sprint("generated-", i), s)
+		}
+		apply(complete(apply(ev), s))
+	})
+	cancel := complete(apply(begin("cancelled", s)), s)
+	cancel.Kind, cancel.Answer, cancel.Unsent = journal.EventCancel, nil, true
+	apply(cancel)
+	undelivered := complete(apply(begin("undelivered", s)), s)
+	undelivered.Delivered = false
+	apply(undelivered)
+}
+
+func reap(t *testing.T, j *sqlite.Journal, limit int) (int, error) {
+	return j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: 100 * time.Hour}, limit)
+}
+
+func TestWhatIsReapedIsArchivedOnce(t *testing.T) {
+	for _, bodies := range []bool{false, true} {
+		dir := t.TempDir()
+		file, err := os.Create(filepath.Join(dir, "archive.jsonl"))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = file.Close() })
+		j, err := sqlite.Open(filepath.Join(dir, "journal.db"), &sqlite.Options{Archive: file, ArchiveBodies: bodies})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = j.Close() })
+		ripe(t, j, 2500)
+		reaped := 0
+		for {
+			n, err := reap(t, j, 150)
+			require.NoError(t, err)
+			if reaped += n; n == 0 {
+				break
+			}
+		}
+		assert.Equal(t, 2501, reaped)
+		require.Empty(t, verify(t, j))
+
+		lines := map[string]int{}
+		content, err := os.ReadFile(file.Name())
+		require.NoError(t, err)
+		scanner := bufio.NewScanner(bytes.NewReader(content))
+		for scanner.Scan() {
+			var line struct {
+				ID        string    `json:"id"`
+				Naming    string    `json:"naming"`
+				State     string    `json:"state"`
+				SettledAt time.Time `json:"settled_at"`
+				Request   struct {
+					URL  string `json:"url"`
+					Body []byte `json:"body"`
+				} `json:"request"`
+				Answer *struct {
+					Status int    `json:"status"`
+					Body   []byte `json:"body"`
+				} `json:"answer"`
+			}
+			require.NoError(t, json.Unmarshal(scanner.Bytes(), &line))
+			lines[line.ID]++
+			assert.False(t, line.SettledAt.IsZero())
+			assert.Equal(t, "https://ledger.example.com/charges", line.Request.URL)
+			if line.ID == "cancelled" {
+				assert.Equal(t, "cancelled", line.State)
+				assert.Nil(t, line.Answer)
+				continue
+			}
+			assert.Equal(t, "completed", line.State)
+			require.NotNil(t, line.Answer)
+			assert.Equal(t, http.StatusCreated, line.Answer.Status)
+			if bodies {
+				assert.Equal(t, "paid "+line.ID, string(line.Answer.Body))
+				assert.Equal(t, line.ID, string(line.Request.Body))
+			} else {
+				assert.Empty(t, line.Answer.Body)
+				assert.Empty(t, line.Request.Body)
+			}
+		}
+		require.Len(t, lines, 2501)
+		for id, n := range lines {
+			assert.Equal(t, 1, n, id)
+		}
+		assert.NotContains(t, lines, "undelivered")
+	}
+}
+
+// writer is an archive that fails in the way that it is told to.
+type writer struct {
+	bytes.Buffer
+	fails                    string
+	written, flushed, synced int
+}
+
+var errFull = errors.New("the archive is full")
+
+func (w *writer) do(what string, n *int) error {
+	if w.fails == what {
+		return errFull
+	}
+	*n++
+	return nil
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	if err := w.do("write", &w.written); err != nil {
+		return 0, err
+	}
+	return w.Buffer.Write(p)
+}
+func (w *writer) Flush() error { return w.do("flush", &w.flushed) }
+func (w *writer) Sync() error  { return w.do("sync", &w.synced) }
+
+func TestNothingIsReapedThatCantBeArchived(t *testing.T) {
+	to := &writer{}
+	j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), &sqlite.Options{Archive: to})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	ripe(t, j, 1200)
+	for _, to.fails = range []string{"write", "flush", "sync"} {
+		n, err := reap(t, j, 100)
+		require.ErrorIs(t, err, errFull, to.fails)
+		assert.Zero(t, n)
+		op, err := j.Get(t.Context(), journal.Ref{ID: "named-0"})
+		require.NoError(t, err)
+		assert.False(t, op.Tombstone)
+	}
+	to.fails = ""
+	n, err := reap(t, j, 100)
+	require.NoError(t, err)
+	assert.Equal(t, 100, n)
+	assert.Positive(t, to.synced)
+}

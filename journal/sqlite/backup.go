@@ -1,0 +1,118 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Backup writes a copy of the journal to a new file at path, with mode 0600, while the
+// journal is in use: what was reported before the call is in it, and what comes
+// meanwhile may be. It returns once the file, whole and packed, and its name survive a
+// loss of power. Its directory must exist; a file that is at path already is not
+// touched (fs.ErrExist). Nobody waits for it, but the -wal file is not emptied until it
+// is done.
+//
+// The copy carries a mark that it is one, with its time and the number of its latest
+// commit. To restore it, stop every process that uses the journal, remove the journal's
+// -wal and -shm files, put the copy in the journal's place and leave the -sidecar
+// where it is; then Open it. Wherever it is opened, it is refused with
+// journal.ErrRestored, and can only be read, until Adopt is called.
+func (j *Journal) Backup(ctx context.Context, path string) (err error) {
+	if err := j.open(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil && !errors.Is(err, journal.ErrClosed) {
+			err = fmt.Errorf("back up to %s: %w", path, err)
+		}
+	}()
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fs.ErrExist, err)
+	}
+	dir, base := filepath.Split(path)
+	part, err := os.CreateTemp(dir, base+".part-*") // with mode 0600
+	if err != nil {
+		return err
+	}
+	name := part.Name()
+	defer func() {
+		for _, suffix := range []string{"", "-journal"} {
+			_ = os.Remove(name + suffix) // it is gone if all went well
+		}
+	}()
+	// SQLite opens it next, and would lose its locks if it was closed then.
+	if err := part.Close(); err != nil {
+		return err
+	}
+	if err := j.file.writer.do(ctx, func(*batch) error { return nil }); err != nil { // what rides
+		return err
+	}
+	if err := j.copyTo(ctx, name); err != nil {
+		return err
+	}
+	if err := mark(ctx, name, time.Now()); err != nil {
+		return err
+	}
+	if err := syncFile(name); err != nil {
+		return err
+	}
+	if err := os.Rename(name, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// copyTo writes one state of the journal to an empty file.
+func (j *Journal) copyTo(ctx context.Context, name string) error {
+	c, err := dial(j.file.path, []pragma{patience, {"wal_autocheckpoint", "0", "0"}, {"trusted_schema", "OFF", "0"}})
+	if err != nil {
+		return explain(j.file.path, "open for reading", err)
+	}
+	_, err = c.Conn.(driver.ExecerContext).ExecContext(ctx, "VACUUM INTO ?", []driver.NamedValue{{Ordinal: 1, Value: name}})
+	return errors.Join(explain(j.file.path, "copy", err), c.close())
+}
+
+// mark makes a copy a backup.
+func mark(ctx context.Context, name string, at time.Time) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c, err := dial(name, []pragma{{"journal_mode", "DELETE", "delete"}, {"synchronous", "FULL", "2"}})
+	if err != nil {
+		return err
+	}
+	// The sessions are not the copy's, and nobody who holds anything in it is alive.
+	err = c.exec(fmt.Sprintf(`BEGIN;
+		INSERT OR REPLACE INTO backup SELECT 1, %d, number FROM log ORDER BY seq DESC LIMIT 1;
+		DELETE FROM sessions;
+		COMMIT`, at.UnixMilli()))
+	return errors.Join(err, c.close())
+}
+
+// syncFile is for a file that SQLite has closed: VACUUM INTO does not sync what it
+// writes.
+func syncFile(name string) error {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// isBackup says of which commit the journal is a backup, and when it was made, or
+// nothing.
+func (b *batch) isBackup() (says string, err error) {
+	_, err = b.sql.readBackup.first(func(v []driver.Value) error {
+		says = fmt.Sprintf("is the backup that was made at %s, after commit %d", toTime(v[0]).Format(time.RFC3339), v[1])
+		return nil
+	})
+	return says, err
+}

@@ -1,0 +1,128 @@
+package sqlite_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+func TestABackupOfAJournalInUseHasWhatWasReportedBeforeIt(t *testing.T) {
+	dir := t.TempDir()
+	path, to := filepath.Join(dir, "journal.db"), filepath.Join(dir, "backup.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	others(t, j, s, "before")
+	held, err := j.Apply(t.Context(), begin("held", s))
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		others(t, j, s, "meanwhile")
+	}()
+	require.NoError(t, j.Backup(t.Context(), to))
+	<-done
+
+	info, err := os.Stat(to)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	parts, err := filepath.Glob(to + "?*")
+	require.NoError(t, err)
+	assert.Empty(t, parts, "nothing else is left beside it")
+
+	copied := open(t, to)
+	require.Empty(t, verify(t, copied))
+	for i := range 1000 {
+		op, err := copied.Get(t.Context(), journal.Ref{ID: fmt.Sprint("before-", i)})
+		require.NoError(t, err)
+		assert.Equal(t, journal.Completed, op.State)
+	}
+	_, err = copied.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	assert.Regexp(t, `is the backup that was made at 20..-.*, after commit \d+`, err.Error())
+
+	require.NoError(t, copied.Adopt(t.Context()))
+	op, err := copied.Get(t.Context(), held.Operation.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Pending, op.State)
+	assert.True(t, op.MayHaveRun)
+	goOn(t, copied, "after")
+	require.NoError(t, copied.Close())
+	copied = open(t, to)
+	goOn(t, copied, "it is a journal as any other")
+	require.Empty(t, verify(t, copied))
+}
+
+func TestABackupWithNothingOpenIsStillToBeAdopted(t *testing.T) {
+	dir := t.TempDir()
+	path, to := filepath.Join(dir, "journal.db"), filepath.Join(dir, "backup.db")
+	j := open(t, path)
+	goOn(t, j, "completed")
+	require.NoError(t, j.Backup(t.Context(), to))
+	require.NoError(t, j.Close())
+	for range 2 {
+		copied := open(t, to)
+		_, err := copied.Join(t.Context())
+		require.ErrorIs(t, err, journal.ErrRestored, "however often it is opened")
+		require.NoError(t, copied.Close())
+	}
+	// Put back in the journal's place, beside its sidecar, though nothing was missing.
+	copyFile(t, to, path)
+	j = open(t, path)
+	_, err := j.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.NoError(t, j.Adopt(t.Context()))
+	goOn(t, j, "after")
+	// A backup of what was adopted is one of its own.
+	again := filepath.Join(dir, "again.db")
+	require.NoError(t, j.Backup(t.Context(), again))
+	copied := open(t, again)
+	_, err = copied.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+}
+
+func TestABackupNeverTouchesWhatIsThere(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, filepath.Join(dir, "journal.db"))
+	there := filepath.Join(dir, "there.db")
+	require.NoError(t, os.WriteFile(there, []byte("mine"), 0o600))
+	err := j.Backup(t.Context(), there)
+	require.ErrorIs(t, err, fs.ErrExist)
+	assert.ErrorContains(t, err, there)
+	content, err := os.ReadFile(there)
+	require.NoError(t, err)
+	assert.Equal(t, "mine", string(content))
+
+	require.ErrorIs(t, j.Backup(t.Context(), filepath.Join(dir, "no", "such.db")), fs.ErrNotExist)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	to := filepath.Join(dir, "backup.db")
+	require.ErrorIs(t, j.Backup(ctx, to), context.Canceled)
+	assert.NoFileExists(t, to)
+	require.NoError(t, j.Close())
+	require.ErrorIs(t, j.Backup(t.Context(), to), journal.ErrClosed)
+}
+
+func TestABackupKeepsWhatTheApplicationHasInTheFile(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, filepath.Join(dir, "journal.db"))
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	_, err = tx.ExecContext(t.Context(), "CREATE TABLE invoices (id INTEGER PRIMARY KEY, paid INTEGER); INSERT INTO invoices VALUES (991, 1)")
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	require.Empty(t, verify(t, j), "the application's own tables are none of the journal's business")
+	to := filepath.Join(dir, "backup.db")
+	require.NoError(t, j.Backup(t.Context(), to))
+	var paid int
+	require.NoError(t, anotherProcess(t, to).QueryRowContext(t.Context(), "SELECT paid FROM invoices WHERE id = 991").Scan(&paid))
+	assert.Equal(t, 1, paid)
+}

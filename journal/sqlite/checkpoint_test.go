@@ -1,0 +1,93 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+func sizeOf(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	return info.Size()
+}
+
+func TestAnExternalCheckpointerIsLeftToDoItsWork(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	require.NoError(t, open(t, path).Close())
+	before := sizeOf(t, path)
+	j, err := sqlite.Open(path, &sqlite.Options{ExternalCheckpointer: true})
+	require.NoError(t, err)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	others(t, j, s, "a")
+	others(t, j, s, "b")
+	require.NoError(t, s.End(t.Context()))
+	assert.Equal(t, before, sizeOf(t, path))
+	require.NoError(t, j.Close())
+	assert.Equal(t, before, sizeOf(t, path), "nor does Close move anything")
+	assert.Greater(t, sizeOf(t, path+"-wal"), int64(1<<20))
+
+	// The other program does its work.
+	other := anotherProcess(t, path)
+	var busy, frames, moved int
+	require.NoError(t, other.QueryRowContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &frames, &moved))
+	assert.Zero(t, busy)
+	assert.Greater(t, sizeOf(t, path), before)
+	j = open(t, path)
+	require.Empty(t, verify(t, j))
+	for i := range 1000 {
+		_, err := j.Get(t.Context(), journal.Ref{ID: fmt.Sprint("b-", i)})
+		require.NoError(t, err)
+	}
+}
+
+func TestAFileThatLitestreamWasAtFirstIsTaken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	alter(t, path, "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER); CREATE TABLE _litestream_lock (id INTEGER)")
+	j := open(t, path)
+	goOn(t, j, "operation")
+	require.Empty(t, verify(t, j))
+}
+
+func TestTheWALIsCutAfterSomethingKeptItFromStartingOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, err := sqlite.Open(path, &sqlite.Options{CompressAbove: -1})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	large := func(name string) {
+		t.Helper()
+		sideBySide(128, func(i int) {
+			ev := generate(fmt.Sprint(name, "-", i), s)
+			ev.Intent.Request.Body = make([]byte, 128<<10)
+			_, err := j.Apply(t.Context(), ev)
+			assert.NoError(t, err)
+		})
+	}
+	large("before")
+	other := anotherProcess(t, path)
+	_, err = other.ExecContext(t.Context(), "BEGIN")
+	require.NoError(t, err)
+	var n int
+	require.NoError(t, other.QueryRowContext(t.Context(), "SELECT count(*) FROM log").Scan(&n))
+	for i := 0; sizeOf(t, path+"-wal") < sqlite.MaxWAL+sqlite.MaxWAL/2; i++ {
+		require.Less(t, i, 100, "an open transaction keeps the WAL from starting over")
+		large(fmt.Sprint("held-", i))
+	}
+	_, err = other.ExecContext(t.Context(), "COMMIT")
+	require.NoError(t, err)
+	for i := 0; sizeOf(t, path+"-wal") > sqlite.MaxWAL; i++ {
+		require.Less(t, i, 100, "it starts over and is cut")
+		large(fmt.Sprint("after-", i))
+	}
+}

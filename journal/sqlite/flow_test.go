@@ -1,0 +1,175 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+var rideFunction = journal.FlowFunction{Name: "ride", Version: 1}
+
+func beginFlow(t *testing.T, j *sqlite.Journal, s journal.Session, id string) journal.Flow {
+	t.Helper()
+	res, err := j.ApplyFlow(t.Context(), journal.FlowEvent{
+		Kind: journal.FlowBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: s.ID(),
+		Function: rideFunction, Key: "key-of-" + id, InputDigest: "v1:" + id,
+	})
+	require.NoError(t, err)
+	require.Equal(t, journal.Execute, res.Decision)
+	return res.Flow
+}
+
+func recordStep(t *testing.T, j *sqlite.Journal, f journal.Flow, seq int, name string) {
+	t.Helper()
+	_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{
+		Kind: journal.FlowRecord, Ref: f.Ref, Handle: f.Handle, At: time.Now(), Claim: f.Claim,
+		Steps: []journal.StepRecord{{Seq: seq, Kind: journal.StepDone, Name: name, Position: seq, Result: []byte("1"), At: time.Now()}},
+	})
+	require.NoError(t, err)
+}
+
+func claimFlows(t *testing.T, j *sqlite.Journal, s journal.Session) (taken []string, err error) {
+	t.Helper()
+	results, err := j.ClaimFlows(t.Context(), journal.FlowEvent{
+		Kind: journal.FlowClaim, At: time.Now(), Session: s.ID(), Functions: []journal.FlowFunction{rideFunction},
+	}, 10)
+	for _, r := range results {
+		taken = append(taken, r.Flow.ID)
+	}
+	return taken, err
+}
+
+func TestAStepsRecordRidesOnTheNextCommit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	f := beginFlow(t, j, s, "order-991")
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath())
+	require.NoError(t, err)
+	defer db.Close()
+	inFile := func() (n int) {
+		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM flow_steps").Scan(&n))
+		return n
+	}
+	recordStep(t, j, f, 1, "create")
+	assert.Zero(t, inFile(), "it costs no commit")
+	_, err = j.Apply(t.Context(), begin("charge", s))
+	require.NoError(t, err)
+	assert.Equal(t, 1, inFile(), "whatever is begun later is recorded later")
+	recordStep(t, j, f, 2, "charge")
+	got, err := j.GetFlow(t.Context(), f.Ref)
+	require.NoError(t, err)
+	assert.Len(t, got.Steps, 2, "who looks sees it")
+	recordStep(t, j, f, 3, "send")
+	require.NoError(t, j.Close())
+	assert.Equal(t, 3, inFile(), "Close leaves nothing behind")
+}
+
+func TestAFlowWhoseSessionHasLostItsFileWaitsForAdoption(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	lost, err := j.Join(t.Context())
+	require.NoError(t, err)
+	dead, err := j.Join(t.Context())
+	require.NoError(t, err)
+	beginFlow(t, j, lost, "copied")
+	beginFlow(t, j, dead, "cut off")
+	sqlite.Kill(lost)
+	sqlite.Kill(dead)
+	require.NoError(t, os.Remove(path+"-session-"+lost.ID()))
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	taken, err := claimFlows(t, j, s)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"cut off"}, taken)
+	_, err = claimFlows(t, j, s)
+	require.ErrorIs(t, err, journal.ErrRestored)
+	_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{
+		Kind: journal.FlowBegin, Ref: journal.Ref{ID: "copied"}, At: time.Now(), Session: s.ID(), Function: rideFunction, InputDigest: "v1:copied",
+	})
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.NoError(t, j.Adopt(t.Context()))
+	taken, err = claimFlows(t, j, s)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"copied"}, taken)
+}
+
+func TestARestoredJournalRunsNoFlowUntilItIsAdopted(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	f := beginFlow(t, j, s, "order-991")
+	_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim})
+	require.NoError(t, err)
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	copied := filepath.Join(dir, "copy.db")
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(copied, whole, 0o600))
+	j = open(t, copied)
+	for _, kind := range []journal.FlowEventKind{journal.FlowBegin, journal.FlowGiveUp, journal.FlowRetry} {
+		_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{
+			Kind: kind, Ref: f.Ref, At: time.Now(), Session: "none", Function: rideFunction, InputDigest: "v1:order-991",
+		})
+		require.ErrorIs(t, err, journal.ErrRestored, kind.String())
+	}
+	_, err = j.ReapFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowReap, At: time.Now()}, 1)
+	require.ErrorIs(t, err, journal.ErrRestored)
+	got, err := j.GetFlow(t.Context(), f.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, journal.FlowWaiting, got.State)
+	require.NoError(t, j.Adopt(t.Context()))
+	s, err = j.Join(t.Context())
+	require.NoError(t, err)
+	taken, err := claimFlows(t, j, s)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"order-991"}, taken)
+}
+
+func TestFlowsEventsThatLackSomethingAreRefused(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
+	for _, err := range []error{
+		func() error {
+			_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowBegin})
+			return err
+		}(),
+		func() error {
+			_, err := j.ClaimFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowClaim}, 1)
+			return err
+		}(),
+		func() error {
+			_, err := j.ReapFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowClaim, At: time.Now()}, 1)
+			return err
+		}(),
+		func() error {
+			_, err := j.ApplyFlowTx(t.Context(), nil, journal.FlowEvent{Kind: journal.FlowFinish, At: time.Now()})
+			return err
+		}(),
+	} {
+		require.ErrorIs(t, err, journal.ErrInvalidEvent)
+	}
+	_, err := claimFlows(t, j, nobody{})
+	require.ErrorIs(t, err, journal.ErrSessionLost)
+	require.NoError(t, j.Close())
+	_, err = j.BeginTx(t.Context())
+	require.ErrorIs(t, err, journal.ErrClosed)
+	_, err = j.GetFlow(t.Context(), journal.Ref{ID: "a"})
+	require.ErrorIs(t, err, journal.ErrClosed)
+}
+
+type nobody struct{ journal.Session }
+
+func (nobody) ID() string { return "nobody" }

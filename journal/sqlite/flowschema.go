@@ -1,0 +1,92 @@
+package sqlite
+
+// flowTables are the tables of flows.
+const flowTables = `
+-- One row each, in the order of creation. None is ever removed.
+CREATE TABLE flows (
+	handle    INTEGER PRIMARY KEY,
+	scope     TEXT NOT NULL,
+	parent    TEXT NOT NULL,
+	id        TEXT NOT NULL,
+	function  TEXT NOT NULL,
+	version   INTEGER NOT NULL,
+	state     INTEGER NOT NULL,
+	holder    TEXT,             -- NULL: nobody
+	claim     INTEGER NOT NULL,
+	due_at    INTEGER,
+	ended_at  INTEGER,
+	tombstone INTEGER NOT NULL,
+	facts     BLOB NOT NULL,    -- JSON
+	input     BLOB
+) STRICT;
+
+CREATE UNIQUE INDEX flows_identity ON flows (id, scope, parent);
+CREATE INDEX flows_held  ON flows (holder)                    WHERE holder IS NOT NULL;
+CREATE INDEX flows_due   ON flows (due_at, function, version) WHERE state = 2;
+CREATE INDEX flows_ended ON flows (ended_at)                  WHERE ended_at IS NOT NULL AND tombstone = 0;
+
+-- A flow's steps lie together.
+CREATE TABLE flow_steps (
+	flow     INTEGER NOT NULL,
+	seq      INTEGER NOT NULL,
+	kind     INTEGER NOT NULL,
+	name     TEXT NOT NULL,
+	position INTEGER NOT NULL,
+	parallel INTEGER NOT NULL,
+	at       INTEGER NOT NULL,
+	result   BLOB,              -- JSON, but for the text of a failure
+	PRIMARY KEY (flow, seq)
+) STRICT, WITHOUT ROWID;
+`
+
+const flowColumns = "handle, scope, parent, id, function, version, state, holder, due_at, ended_at, tombstone, facts, input, claim"
+
+// flowStatements are the writer's, for flows.
+type flowStatements struct {
+	byHandle, byRef, steps           *stmt
+	insert, update, insertStep, ride *stmt
+	reap, dropSteps                  *stmt
+	nextHolder, heldBy, due, ended   *stmt
+	lastHandle                       *stmt
+}
+
+func newFlowStatements(c *conn) (*flowStatements, error) {
+	s := new(flowStatements)
+	for _, p := range []struct {
+		stmt **stmt
+		text string
+	}{
+		{&s.byHandle, selectFlow + " WHERE handle = ?"},
+		{&s.byRef, selectFlow + " WHERE id = ? AND scope = ? AND parent = ?"},
+		{&s.steps, selectSteps},
+		{&s.insert, `INSERT INTO flows (scope, parent, id, function, version, state, holder, claim, tombstone, facts, input)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)`},
+		{&s.lastHandle, "SELECT last_insert_rowid()"},
+		{&s.update, "UPDATE flows SET state = ?, holder = ?, claim = ?, due_at = ?, ended_at = ?, facts = ? WHERE handle = ?"},
+		{&s.insertStep, insertStep + " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
+		{&s.ride, insertStep + ` SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
+			WHERE EXISTS (SELECT 1 FROM flows WHERE handle = ?1 AND state = 1 AND claim = ?9)`},
+		{&s.reap, "UPDATE flows SET tombstone = 1, input = NULL, facts = ? WHERE handle = ?"},
+		{&s.dropSteps, "DELETE FROM flow_steps WHERE flow = ?"},
+		{&s.nextHolder, "SELECT holder FROM flows INDEXED BY flows_held WHERE holder > ? ORDER BY holder LIMIT 1"},
+		{&s.heldBy, "SELECT handle, function, version FROM flows INDEXED BY flows_held WHERE holder = ? ORDER BY handle"},
+		{&s.due, "SELECT handle, function, version FROM flows INDEXED BY flows_due WHERE state = 2 AND due_at <= ? ORDER BY due_at"},
+		{&s.ended, "SELECT handle FROM flows INDEXED BY flows_ended WHERE ended_at <= ? AND tombstone = 0 ORDER BY ended_at LIMIT ?"},
+	} {
+		var err error
+		if *p.stmt, err = c.prepare(p.text); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+const (
+	selectFlow  = "SELECT " + flowColumns + " FROM flows"
+	selectSteps = "SELECT seq, kind, name, position, parallel, at, result FROM flow_steps WHERE flow = ? ORDER BY seq"
+	// A step that is recorded already stays as it is.
+	insertStep = "INSERT OR IGNORE INTO flow_steps (flow, seq, kind, name, position, parallel, at, result)"
+)
+
+// unendedFlows goes on from a SELECT of handles.
+const unendedFlows = ` UNION ALL SELECT handle FROM flows WHERE state = 2 UNION ALL SELECT handle FROM flows WHERE holder IS NOT NULL`

@@ -1,0 +1,123 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Get returns the whole operation, or journal.ErrNotFound. It does not wait for the
+// writer, unless another process has written since that did, or nobody has looked
+// for an ID since the file was opened.
+func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
+	if err := j.open(ctx); err != nil {
+		return journal.Operation{}, err
+	}
+	if err := j.file.writer.flushAnswer(ctx, &ref); err != nil {
+		return journal.Operation{}, err
+	}
+	var op journal.Operation
+	found := false
+	handles, whole := j.file.writer.segments.find(ref)
+	if whole {
+		err := j.file.readers.read(ctx, func(r *reader) (err error) {
+			op, found, whole, err = j.get(r, ref, handles)
+			return err
+		})
+		if err != nil || whole {
+			return orNotFound(j.file.path, op, found, err)
+		}
+	}
+	// The writer sees what others have written.
+	err := j.file.writer.do(ctx, func(b *batch) (err error) {
+		handles, err = b.candidates(ref)
+		return err
+	})
+	if err != nil {
+		return journal.Operation{}, err
+	}
+	err = j.file.readers.read(ctx, func(r *reader) (err error) {
+		op, found, _, err = j.get(r, ref, handles)
+		return err
+	})
+	return orNotFound(j.file.path, op, found, err)
+}
+
+func orNotFound(path string, op journal.Operation, found bool, err error) (journal.Operation, error) {
+	if err != nil {
+		return journal.Operation{}, err
+	}
+	if !found {
+		return journal.Operation{}, journal.ErrNotFound
+	}
+	if op.State == journal.Completed && !op.Tombstone && op.Answer == nil {
+		return journal.Operation{}, explain(path, "read an answer", errFormat)
+	}
+	return op, nil
+}
+
+// get looks for an operation in the log, at the handles that it may have, and by its
+// name. It tells whether the log is known to its end.
+func (j *Journal) get(r *reader, ref journal.Ref, handles []int64) (op journal.Operation, found, current bool, err error) {
+	k, seq := j.file.writer.recent.look(ref)
+	isCurrent := func(latest driver.Value) { current = latest == seq }
+	for _, handle := range handles {
+		if k != nil {
+			break
+		}
+		err = r.each(blockAndLog, func(v []driver.Value) error {
+			isCurrent(v[2])
+			k, err = findInBlock(v, handle)
+			return err
+		}, handle)
+		if k != nil && k.op.Ref != ref {
+			k = nil
+		}
+		if err == nil && k == nil {
+			op, found, err = getRow(r, "o.handle = ?", handle)
+			found = found && op.Ref == ref
+		}
+		if err != nil || found {
+			break
+		}
+	}
+	if err == nil && !current {
+		err = r.each("SELECT max(seq) FROM log", func(v []driver.Value) error { isCurrent(v[0]); return nil })
+	}
+	switch {
+	case err != nil || found:
+	case k != nil:
+		op, err = k.operation()
+		found = true
+	default:
+		op, found, err = getRow(r, "identified = 1 AND id = ? AND scope = ? AND parent = ?", ref.ID, ref.Scope, ref.Parent)
+	}
+	return op, found, current, err
+}
+
+// getRow reads one whole operation that has a row of its own.
+func getRow(r *reader, where string, args ...any) (op journal.Operation, found bool, err error) {
+	err = r.each(`SELECT `+qualified+`, o.request_body, a.answer, a.body
+		FROM operations o LEFT JOIN answers a ON a.handle = o.handle AND o.state = 3 AND o.tombstone = 0
+		WHERE `+where, func(v []driver.Value) error {
+		found = true
+		op, err = whole(v)
+		return err
+	}, args...)
+	return op, found, err
+}
+
+// whole reads an operation from columns, its request's body, its answer and that
+// one's body.
+func whole(v []driver.Value) (journal.Operation, error) {
+	r, err := readRow(v)
+	if err != nil {
+		return journal.Operation{}, err
+	}
+	k := kept{row: r}
+	k.body, _ = v[len(v)-3].([]byte)
+	k.answer, _ = v[len(v)-2].([]byte)
+	k.answerBody, _ = v[len(v)-1].([]byte)
+	return k.operation()
+}

@@ -1,0 +1,41 @@
+package sqlite
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// openFiles are the journal and its WAL, as they were when they were opened. What is
+// written to them after they were removed, or others were put in their place, nobody
+// will ever find.
+type openFiles struct {
+	path  string
+	names [2]string
+	infos [2]os.FileInfo
+}
+
+// opened is for a file that is open and was read.
+func opened(path string) (*openFiles, error) {
+	o := &openFiles{path: path, names: [2]string{path, path + "-wal"}}
+	for i, name := range o.names {
+		var err error
+		if o.infos[i], err = os.Stat(name); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// inPlace returns journal.ErrRestored where a path does not lead to the open file any
+// more. It goes by itself once that file is put back.
+func (o *openFiles) inPlace() error {
+	for i, name := range o.names {
+		if info, err := os.Stat(name); err != nil || !os.SameFile(info, o.infos[i]) {
+			return fmt.Errorf("%w: journal %s: %s was removed or replaced while it was open; nothing is recorded any more; "+
+				"put it back, or close the journal and open what is there now", journal.ErrRestored, o.path, name)
+		}
+	}
+	return nil
+}

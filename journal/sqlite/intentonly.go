@@ -1,0 +1,98 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// answerWaits is how long an answer that rides waits for a commit of somebody's.
+const answerWaits = 50 * time.Millisecond
+
+// rideAnswer notes an answer for the next commit, where Options.IntentOnly allows it.
+// It does not where resending would not be safe now, nor where somebody else may have
+// a say in what becomes of the operation.
+func (w *writer) rideAnswer(ev journal.Event) (result journal.Result, rides bool) {
+	if ev.Kind != journal.EventComplete || ev.Ref == (journal.Ref{}) {
+		return journal.Result{}, false
+	}
+	last := time.UnixMilli(max(w.seen.Load(), ev.At.UnixMilli())).UTC()
+	w.riding.Lock()
+	defer w.riding.Unlock()
+	k, _ := w.recent.look(ev.Ref)
+	if _, already := w.riding.answers[ev.Ref]; already || k == nil || !mayRide(&k.op, ev, last) {
+		return journal.Result{}, false
+	}
+	op, err := k.operation()
+	if err != nil {
+		return journal.Result{}, false
+	}
+	ev.Last = last
+	next, decision, err := journal.Next(op, true, ev)
+	if err != nil || decision != journal.Recorded {
+		return journal.Result{}, false
+	}
+	if w.riding.answers == nil {
+		w.riding.answers = make(map[journal.Ref]struct{})
+	}
+	if len(w.riding.answers) == 0 {
+		defer w.flushLater()
+	}
+	w.riding.answers[ev.Ref] = struct{}{}
+	w.riding.events = append(w.riding.events, w.prepare(ev))
+	return journal.Result{Operation: next, Decision: decision, Last: last}, true
+}
+
+// mayRide tells whether the answer is that of the claim which holds the operation,
+// and is had again by resending if it is lost.
+func mayRide(op *journal.Operation, ev journal.Event, last time.Time) bool {
+	if op.State != journal.InFlight || op.Holder != ev.Session || op.Claim != ev.Claim || op.Generation != ev.Generation {
+		return false
+	}
+	return journal.MaySend(journal.Question{
+		MayHaveRun:   true,
+		Terms:        op.Terms,
+		FirstSentAt:  op.FirstSentAt,
+		LastEndedAt:  op.LastEndedAt,
+		WindowClosed: op.WindowClosed,
+		Clock:        ev.At,
+		Last:         last,
+	}).Answer == journal.SendNow
+}
+
+// flushLater sees to it that no answer rides for longer than answerWaits, where there
+// is any. The caller holds w.riding.
+func (w *writer) flushLater() {
+	if len(w.riding.answers) > 0 {
+		time.AfterFunc(answerWaits, func() { _ = w.flush() })
+	}
+}
+
+// answersLanded forgets the answers that a commit carried.
+func (w *writer) answersLanded(riders []*prepared) {
+	w.riding.Lock()
+	defer w.riding.Unlock()
+	before := len(w.riding.answers)
+	for _, ev := range riders {
+		delete(w.riding.answers, ev.Ref)
+	}
+	if len(w.riding.answers) < before {
+		w.flushLater() // for those that came since: the first of them alone starts a timer
+	}
+}
+
+// flushAnswer commits the answer of an operation, if it rides; of any where ref is
+// nil: what was reported can be read.
+func (w *writer) flushAnswer(ctx context.Context, ref *journal.Ref) error {
+	w.riding.Lock()
+	rides := len(w.riding.answers) > 0
+	if ref != nil {
+		_, rides = w.riding.answers[*ref]
+	}
+	w.riding.Unlock()
+	if !rides {
+		return nil
+	}
+	return w.do(ctx, func(*batch) error { return nil })
+}

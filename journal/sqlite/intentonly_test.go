@@ -1,0 +1,108 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+func TestWithIntentOnlyAnAnswerThatCanBeHadAgainRidesOnTheNextCommit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, err := sqlite.Open(path, &sqlite.Options{IntentOnly: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	other := anotherProcess(t, path)
+	commits := func() (n int) {
+		require.NoError(t, other.QueryRowContext(t.Context(), "SELECT max(seq) FROM log").Scan(&n))
+		return n
+	}
+
+	begun, err := j.Apply(t.Context(), begin("resendable", s))
+	require.NoError(t, err)
+	// From here on only who writes finds its turn to come: the answer waits.
+	_, err = other.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	require.NoError(t, err)
+	before := commits()
+	result, err := j.Apply(t.Context(), complete(begun.Operation, s))
+	require.NoError(t, err)
+	assert.Equal(t, journal.Recorded, result.Decision)
+	assert.Equal(t, journal.Completed, result.Operation.State)
+	assert.Equal(t, "paid resendable", string(result.Operation.Answer.Body))
+	assert.Equal(t, before, commits())
+	_, err = other.ExecContext(t.Context(), "ROLLBACK")
+	require.NoError(t, err)
+
+	differs := complete(begun.Operation, s)
+	differs.Answer = &journal.Answer{Status: 500}
+	for _, ev := range []journal.Event{differs, begin("resendable", s)} {
+		result, err = j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		assert.Equal(t, journal.Replay, result.Decision)
+		assert.Equal(t, 201, result.Operation.Answer.Status, "everybody is served the answer that was reported")
+	}
+
+	begun, err = j.Apply(t.Context(), begin("read", s))
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+	require.NoError(t, err)
+	op, err := j.Get(t.Context(), begun.Operation.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Completed, op.State)
+
+	begun, err = j.Apply(t.Context(), begin("left alone", s))
+	require.NoError(t, err)
+	before = commits()
+	_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+	require.NoError(t, err)
+	assert.Eventually(t, func() bool { return commits() > before }, 10*time.Second, 10*time.Millisecond, "it waits for nobody for long")
+
+	for name, narrow := range map[string]journal.Terms{
+		"not recognised by its provider": {},
+		"whose failures may have run":    {Dedup: journal.DedupSuccesses, Retention: time.Hour, Guard: true},
+	} {
+		ev := begin(name, s)
+		ev.Intent.Terms = narrow
+		begun, err = j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		before = commits()
+		_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+		require.NoError(t, err)
+		assert.Greater(t, commits(), before, name)
+	}
+
+	begun, err = j.Apply(t.Context(), begin("last", s))
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+	require.NoError(t, err)
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	op, err = open(t, path).Get(t.Context(), begun.Operation.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Completed, op.State, "the end of a session carries it, and so does Close")
+}
+
+func TestWithoutIntentOnlyAnAnswerIsDurableBeforeItIsReported(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, err := sqlite.Open(path, &sqlite.Options{BusyTimeout: 20 * time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	other := anotherProcess(t, path)
+	_, err = other.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+	require.ErrorContains(t, err, "another process")
+	_, err = other.ExecContext(t.Context(), "ROLLBACK")
+	require.NoError(t, err)
+}

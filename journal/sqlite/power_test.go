@@ -1,0 +1,444 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// fromEnvironment returns the whole number in the environment's variable, or what is
+// otherwise used.
+func fromEnvironment(t testing.TB, variable string, otherwise int) int {
+	t.Helper()
+	text, ok := os.LookupEnv(variable)
+	if !ok {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err, variable)
+	return n
+}
+
+// seeded is a source of random numbers that can be had again.
+func seeded(t testing.TB) *rand.Rand {
+	t.Helper()
+	seed := fromEnvironment(t, "ONCEWARD_TORTURE_SEED", rand.IntN(1<<30))
+	t.Logf("repeat with ONCEWARD_TORTURE_SEED=%d", seed)
+	return rand.New(rand.NewPCG(uint64(seed), 0))
+}
+
+// promise is what a caller was told of an operation: that it was begun, and what
+// became of it, if it was told.
+type promise struct {
+	outcome journal.State // Absent: none yet
+}
+
+// bodyOf is the body of the request that is named id. Some fill several pages.
+func bodyOf(id string) []byte {
+	n := 20
+	if strings.HasSuffix(id, "7") {
+		n = 1000
+	}
+	return bytes.Repeat([]byte(id+" "), n)
+}
+
+// life is a process's use of a journal, that says what it was told.
+type life struct {
+	journal *sqlite.Journal
+	session journal.Session
+	name    string
+	told    func(id string, p promise)
+}
+
+// operation begins one operation and has something become of it, by chance. What
+// fails is nobody's promise.
+func (l *life) operation(ctx context.Context, id string, chance int) {
+	ev := begin(id, l.session)
+	if chance%2 == 0 {
+		ev = generate(id, l.session)
+	}
+	ev.Intent.Request.Body = bodyOf(id)
+	begun, err := l.journal.Apply(ctx, ev)
+	if err != nil {
+		return
+	}
+	l.told(id, promise{})
+	ev = complete(begun.Operation, l.session)
+	outcome := journal.Completed
+	switch chance % 10 {
+	case 0, 1:
+		return // it stays in flight
+	case 2:
+		ev.Kind, ev.Answer, ev.Open, ev.Due = journal.EventPark, nil, true, time.Now().Add(time.Hour)
+		outcome = journal.Pending
+	case 3:
+		ev.Kind, ev.Answer, ev.Unsent, ev.Delivered = journal.EventCancel, nil, true, false
+		outcome = journal.Cancelled
+	case 4:
+		ev.Delivered = false
+	default:
+		ev.Answer.Body = bodyOf("answer to " + id)
+	}
+	if chance%10 == 4 {
+		ev.Answer.Body = bodyOf("answer to " + id)
+	}
+	if _, err := l.journal.Apply(ctx, ev); err != nil {
+		return
+	}
+	l.told(id, promise{outcome: outcome})
+	if chance%10 == 4 {
+		_, _ = l.journal.Apply(ctx, journal.Event{Kind: journal.EventDeliver, Ref: begun.Operation.Ref,
+			Handle: begun.Operation.Handle, At: time.Now(), Session: l.session.ID(), Outcome: journal.Completed})
+	}
+}
+
+// live has callers begin operations side by side, with names of this life's, and
+// does other things in between. Operations of several lives may be in the journal.
+func (l *life) live(ctx context.Context, random *rand.Rand, callers, operations int) {
+	var wg sync.WaitGroup
+	for g := range callers {
+		random := rand.New(rand.NewPCG(random.Uint64(), 0))
+		wg.Go(func() {
+			for n := range operations / callers {
+				l.operation(ctx, fmt.Sprint(l.name, "-", g, "-", n), random.IntN(1000))
+				switch random.IntN(200) {
+				case 0:
+					for range l.journal.List(ctx, journal.Filter{Limit: 10}) {
+					}
+				case 1:
+					_, _ = l.journal.Reap(ctx, journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: time.Hour}, 10)
+				case 2:
+					if s, err := l.journal.Join(ctx); err == nil {
+						_ = s.End(ctx)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// unlikeError says that an operation has another request or answer than it was given.
+type unlikeError struct{ id, what string }
+
+func (e *unlikeError) Error() string { return e.id + ": its " + e.what + " is not what it was" }
+
+// inspect opens the journal at path and says in what it breaks a promise.
+func inspect(ctx context.Context, path string, known map[string]promise) (err error) {
+	j, err := sqlite.Open(path, nil)
+	if err != nil {
+		return fmt.Errorf("it does not open: %w", err)
+	}
+	defer func() {
+		if closed := j.Close(); err == nil {
+			err = closed
+		}
+	}()
+	found := map[string]journal.State{}
+	for op, err := range j.List(ctx, journal.Filter{}) {
+		if err != nil {
+			return fmt.Errorf("it can't be listed: %w", err)
+		}
+		if _, twice := found[op.ID]; twice {
+			return fmt.Errorf("%s is in it twice", op.ID)
+		}
+		found[op.ID] = op.State
+	}
+	for id, p := range known {
+		if found[id] == p.outcome && rand.IntN(4) > 0 {
+			continue // reading all would take long
+		}
+		op, err := j.Get(ctx, journal.Ref{ID: id})
+		if err != nil {
+			return fmt.Errorf("%s, of which somebody was told: %w", id, err)
+		}
+		if found[id] != op.State {
+			return fmt.Errorf("%s is %s, and listed as %s", id, op.State, found[id])
+		}
+		if p.outcome != journal.Absent && op.State != p.outcome {
+			return fmt.Errorf("%s is %s, and somebody was told that it is %s", id, op.State, p.outcome)
+		}
+		if !bytes.Equal(op.Request.Body, bodyOf(id)) {
+			return &unlikeError{id, "request"}
+		}
+		if op.State == journal.Completed && !bytes.Equal(op.Answer.Body, bodyOf("answer to "+id)) {
+			return &unlikeError{id, "answer"}
+		}
+	}
+	s, err := j.Join(ctx)
+	if err != nil {
+		return fmt.Errorf("no session can be started: %w", err)
+	}
+	for {
+		results, err := j.Claim(ctx, claim(s), 100)
+		if err != nil {
+			return fmt.Errorf("nothing can be taken over: %w", err)
+		}
+		for _, result := range results {
+			op := result.Operation
+			if state := found[op.ID]; result.Decision == journal.Execute && state != journal.InFlight {
+				return fmt.Errorf("%s was taken over, and was %s", op.ID, state)
+			}
+			delete(found, op.ID)
+		}
+		if len(results) < 100 {
+			break
+		}
+	}
+	for id, state := range found {
+		if state == journal.InFlight {
+			return fmt.Errorf("%s was in flight, and was not taken over", id)
+		}
+	}
+	return sound(ctx, j)
+}
+
+// recorded is a disk on which several lives were led, in a journal with these options.
+// fault is what fails, by chance, while they are led.
+func recorded(t *testing.T, random *rand.Rand, opts *sqlite.Options, d *disk, fault func(diskDid, string) int32) *disk {
+	for n := range 3 {
+		d.lead(t, random, fmt.Sprint("life-", n), opts, fault)
+	}
+	d.stop()
+	return d
+}
+
+// lead has a process live, and closes the journal in the end.
+func (d *disk) lead(t *testing.T, random *rand.Rand, name string, opts *sqlite.Options, fault func(diskDid, string) int32) {
+	j, err := sqlite.Open(d.path, opts)
+	require.NoError(t, err)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	l := &life{journal: j, session: s, name: name, told: func(id string, p promise) {
+		if opts != nil && opts.IntentOnly {
+			p.outcome = journal.Absent // that is not promised
+		}
+		d.tell(func(known map[string]promise) { known[id] = p })
+	}}
+	if fault != nil {
+		d.fault.Store(&fault)
+	}
+	stop := checkpointOften(t, d)
+	l.live(t.Context(), random, 16, 640)
+	stop()
+	d.fault.Store(nil)
+	if random.IntN(2) == 0 {
+		require.NoError(t, s.End(t.Context()))
+	}
+	require.NoError(t, j.Close())
+}
+
+// checkpointOften has the WAL start over more often than it would by itself.
+func checkpointOften(t *testing.T, d *disk) (stop func()) {
+	other := anotherProcess(t, d.path)
+	ctx, enough := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		modes := []string{"PASSIVE", "RESTART", "TRUNCATE"}
+		for i := 0; d.more(ctx, 400); i++ {
+			_, _ = other.ExecContext(ctx, "PRAGMA wal_checkpoint("+modes[i%len(modes)]+")")
+		}
+	}()
+	return func() {
+		enough()
+		<-ended
+		_ = other.Close()
+	}
+}
+
+// cut is a moment at which the power is lost.
+type cut struct {
+	after int // how many events
+	loss  loss
+}
+
+func (c cut) String() string {
+	return fmt.Sprintf("after %d events, %.0f %% of what was not synced, in order: %v", c.after, 100*c.loss.odds, c.loss.order)
+}
+
+// cuts are n moments, most of them just before or after a sync.
+func (d *disk) cuts(random *rand.Rand, n int) (all []cut) {
+	var syncs []int
+	for i, e := range d.events {
+		if e.did == synced {
+			syncs = append(syncs, i, i+1)
+		}
+	}
+	for range n {
+		c := cut{after: syncs[random.IntN(len(syncs))]}
+		if random.IntN(4) == 0 {
+			c.after = random.IntN(len(d.events) + 1)
+		}
+		c.loss = loss{
+			random: rand.New(rand.NewPCG(random.Uint64(), 0)),
+			odds:   []float64{0, 0, 0.1, 0.5, 0.9, 1}[random.IntN(6)],
+			order:  random.IntN(3) == 0,
+		}
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b cut) int { return a.after - b.after })
+	return all
+}
+
+// after calls f with what is wrong with what the disk leaves at each cut, which are in
+// order. known is what was told before the disk's first event.
+func (d *disk) after(t *testing.T, known map[string]promise, cuts []cut, f func(cut, error) (goOn bool)) {
+	type left struct {
+		cut
+		path  string
+		known map[string]promise
+	}
+	found := make(chan left)
+	var wg sync.WaitGroup
+	var enough atomic.Bool
+	dir := t.TempDir()
+	defer hurry(dir)()
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for l := range found {
+				if err := inspect(t.Context(), l.path, l.known); !f(l.cut, err) {
+					enough.Store(true)
+				}
+				assert.NoError(t, os.RemoveAll(filepath.Dir(l.path)))
+			}
+		})
+	}
+	p := d.platter(known)
+	n := 0
+	for i, c := range cuts {
+		for ; n < c.after; n++ {
+			p.does(n, d.events[n])
+		}
+		if enough.Load() {
+			break
+		}
+		dir := filepath.Join(dir, strconv.Itoa(i))
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		found <- left{c, p.leave(t, dir, c.loss), maps.Clone(p.known)}
+	}
+	close(found)
+	wg.Wait()
+}
+
+func TestALossOfPowerLosesNothingThatAnybodyWasTold(t *testing.T) {
+	n := fromEnvironment(t, "ONCEWARD_POWER_CUTS", 60)
+	if testing.Short() {
+		n = 20
+	}
+	for name, opts := range map[string]*sqlite.Options{"by default": nil, "with IntentOnly": {IntentOnly: true}} {
+		t.Run(name, func(t *testing.T) {
+			random := seeded(t)
+			d := recorded(t, random, opts, record(t, filepath.Join(t.TempDir(), "journal.db")), nil)
+			cuts := d.cuts(random, n)
+			d.after(t, map[string]promise{}, cuts, func(c cut, err error) bool { return assert.NoError(t, err, "%s", c) })
+			t.Logf("%d events, %d cuts", len(d.events), len(cuts))
+		})
+	}
+}
+
+func TestALossOfPowerSoonAfterAnotherLosesNothingThatAnybodyWasTold(t *testing.T) {
+	n := fromEnvironment(t, "ONCEWARD_POWER_CUTS", 48)
+	random := seeded(t)
+	dir := t.TempDir()
+	first := recorded(t, random, nil, record(t, filepath.Join(dir, "journal.db")), nil)
+	p := first.platter(map[string]promise{})
+	done := 0
+	for i, c := range first.cuts(random, n/8) {
+		for ; done < c.after; done++ {
+			p.does(done, first.events[done])
+		}
+		dir := filepath.Join(dir, strconv.Itoa(i))
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		second := record(t, p.leave(t, dir, c.loss))
+		second.lead(t, random, "another life", nil, nil)
+		second.stop()
+		second.after(t, maps.Clone(p.known), second.cuts(random, 8), func(again cut, err error) bool {
+			return assert.NoError(t, err, "%s, and %s", c, again)
+		})
+	}
+}
+
+func TestWritesAndSyncsThatFailAndALossOfPowerLoseNothingThatAnybodyWasTold(t *testing.T) {
+	n := fromEnvironment(t, "ONCEWARD_POWER_CUTS", 40)
+	random := seeded(t)
+	chance := rand.New(rand.NewPCG(random.Uint64(), random.Uint64())) // the disk's: it is not asked by this goroutine
+	faults := 0
+	var mu sync.Mutex
+	d := recorded(t, random, nil, record(t, filepath.Join(t.TempDir(), "journal.db")), func(what diskDid, _ string) int32 {
+		mu.Lock()
+		defer mu.Unlock()
+		if chance.IntN(60) > 0 {
+			return sqlite3.SQLITE_OK
+		}
+		faults++
+		switch what {
+		case synced:
+			return sqlite3.SQLITE_IOERR_FSYNC
+		case truncated:
+			return sqlite3.SQLITE_IOERR_TRUNCATE
+		case removed:
+			return sqlite3.SQLITE_IOERR_DELETE
+		}
+		return []int32{sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_FULL}[chance.IntN(2)]
+	})
+	require.Greater(t, faults, 20)
+	cuts := d.cuts(random, n)
+	d.after(t, map[string]promise{}, cuts, func(c cut, err error) bool { return assert.NoError(t, err, "%s", c) })
+	t.Logf("%d events, %d faults, %d cuts", len(d.events), faults, len(cuts))
+}
+
+func TestALossOfPowerIsNoticedWhereNothingIsSynced(t *testing.T) {
+	for name, prevent := range map[string]func(t *testing.T, d *disk){
+		"at a commit": func(t *testing.T, _ *disk) { t.Cleanup(sqlite.SyncNormally()) },
+		"by a checkpoint": func(_ *testing.T, d *disk) {
+			d.lies = func(file string) bool { return file == "" }
+		},
+		"but the file itself": func(_ *testing.T, d *disk) {
+			d.lies = func(file string) bool { return file == "-wal" }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			random := seeded(t)
+			d := record(t, filepath.Join(t.TempDir(), "journal.db"))
+			prevent(t, d)
+			recorded(t, random, nil, d, nil)
+			// Somebody was told something before each of these.
+			var cuts []cut
+			for _, c := range d.cuts(random, 100) {
+				if c.loss.odds = 0; c.after > len(d.events)/10 {
+					cuts = append(cuts, c)
+				}
+			}
+			var lost atomic.Int32
+			d.after(t, map[string]promise{}, cuts, func(c cut, err error) bool {
+				if err != nil && lost.Add(1) == 1 {
+					t.Log(c, err)
+				}
+				return lost.Load() == 0
+			})
+			assert.Positive(t, lost.Load())
+		})
+	}
+}

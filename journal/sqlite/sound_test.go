@@ -1,0 +1,30 @@
+package sqlite_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// sound says what is wrong with the journal.
+func sound(ctx context.Context, j *sqlite.Journal) error {
+	violations, err := j.Verify(ctx)
+	if err == nil && len(violations) > 0 {
+		err = fmt.Errorf("%d violations: %v", len(violations), violations[0])
+	}
+	return err
+}
+
+// tryOpen opens the journal and starts a session.
+func tryOpen(t *testing.T, path string) (journal.Session, error) {
+	t.Helper()
+	j, err := sqlite.Open(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { _ = j.Close() })
+	return j.Join(t.Context())
+}

@@ -1,0 +1,79 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+func TestStatsCountOperationsWhereverTheyAreKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	stats := func(j *sqlite.Journal) sqlite.Stats {
+		t.Helper()
+		s, err := j.Stats(t.Context())
+		require.NoError(t, err)
+		return s
+	}
+	fresh := stats(j)
+	assert.Zero(t, fresh.Begun+fresh.Pending+fresh.InFlight+fresh.Unknown+fresh.Cancelled)
+	assert.Zero(t, fresh.OldestPending)
+
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	first := time.Now().Add(-time.Hour).Truncate(time.Millisecond).UTC()
+	leaveSome := func(name string, at time.Time) {
+		for kind, n := range map[journal.EventKind]int{0: 1, journal.EventPark: 2, journal.EventDoubt: 3, journal.EventCancel: 4} {
+			for i := range n {
+				ev := begin(fmt.Sprint(name, kind, i), s)
+				ev.At = at
+				begun, err := j.Apply(t.Context(), ev)
+				require.NoError(t, err)
+				if kind == 0 {
+					continue
+				}
+				ev = complete(begun.Operation, s)
+				ev.Kind, ev.Answer, ev.Delivered = kind, nil, false
+				ev.Unsent, ev.Open = kind == journal.EventCancel, kind == journal.EventDoubt
+				_, err = j.Apply(t.Context(), ev)
+				require.NoError(t, err)
+			}
+		}
+	}
+	leaveSome("old", first)
+	check := func(j *sqlite.Journal, times, begun int64) {
+		t.Helper()
+		s := stats(j)
+		assert.Equal(t, []int64{times, 2 * times, 3 * times, 4 * times}, []int64{s.InFlight, s.Pending, s.Unknown, s.Cancelled})
+		assert.Equal(t, begun, s.Begun)
+		assert.Equal(t, first, s.OldestPending)
+	}
+	check(j, 1, 10)
+	others(t, j, s, "many")
+	check(j, 1, 1010)
+	leaveSome("new", time.Now())
+	check(j, 2, 1020)
+	require.NoError(t, sqlite.Fold(j))
+	check(j, 2, 1020)
+
+	st := stats(j)
+	assert.Positive(t, st.WALBytes)
+	assert.GreaterOrEqual(t, st.FileBytes, st.FreeBytes)
+	assert.GreaterOrEqual(t, st.Requests, int64(2020))
+	assert.Less(t, st.Commits, st.Requests, "they share commits")
+	assert.LessOrEqual(t, st.BatchP50, st.BatchMax)
+	assert.Positive(t, st.CommitP50)
+	assert.LessOrEqual(t, st.CommitP50, st.CommitP99)
+	assert.LessOrEqual(t, st.CommitP99, st.CommitMax)
+
+	require.NoError(t, j.Close())
+	_, err = j.Stats(t.Context())
+	require.ErrorIs(t, err, journal.ErrClosed)
+}

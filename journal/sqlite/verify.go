@@ -1,0 +1,297 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	codes "modernc.org/sqlite/lib"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Violation is something in a journal that the state machine or the file's format
+// rules out.
+type Violation struct {
+	Handle    int64       // of the operation or flow; 0: it is of the file
+	Flow      bool        // of a flow
+	Ref       journal.Ref // of either; zero where it can't be read
+	Invariant string      // what does not hold
+}
+
+// String shortens names, which may be keys.
+func (v Violation) String() string {
+	if v.Handle == 0 {
+		return "the file: " + v.Invariant
+	}
+	kind := "operation"
+	if v.Flow {
+		kind = "flow"
+	}
+	id := v.Ref.ID
+	if len(id) > 12 {
+		id = strings.ToValidUTF8(id[:8], "") + "…"
+	}
+	return fmt.Sprintf("%s %d %q: %s", kind, v.Handle, id, v.Invariant)
+}
+
+// maxViolations is how many Verify names at most.
+const maxViolations = 1000
+
+// Verify reads the whole journal and names what is wrong with it: what SQLite's own
+// integrity_check finds, every operation and flow that breaks an invariant of the state
+// machine (journal.Violations, journal.FlowViolations), and every record that another
+// one contradicts or lacks. A sound journal gives none; at most 1,000 are named. What
+// is broken is damage: keep a copy of the file, and restore a backup.
+//
+// It runs beside the use of the journal, on a connection of its own, and changes
+// nothing. Operations are read in pages, each as of one moment, so that what is begun
+// meanwhile may be left out. integrity_check looks at one moment, and the -wal file is
+// not emptied until it is done. An error says that the journal could not be read to
+// its end.
+func (j *Journal) Verify(ctx context.Context) ([]Violation, error) {
+	if err := j.open(ctx); err != nil {
+		return nil, err
+	}
+	c, err := dial(j.file.path, readerPragmas)
+	if err != nil {
+		return nil, explain(j.file.path, "open for reading", err)
+	}
+	v := &verification{ctx: ctx, path: j.file.path, reader: reader{conn: c, stmts: make(map[string]*stmt)}}
+	err = v.all()
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return v.found, errors.Join(explain(j.file.path, "verify", err), c.close())
+}
+
+// verification is one run of Verify.
+type verification struct {
+	reader
+	ctx   context.Context
+	path  string
+	found []Violation
+	names []named // of all operations
+}
+
+// named is a hash of an operation's identity.
+type named struct {
+	hash   uint64
+	handle int64
+}
+
+func (v *verification) all() error {
+	for _, step := range []func() error{v.integrity, v.schema, v.sidecar, v.log, v.operations, v.unique, v.sessions, v.flows} {
+		if err := v.ctx.Err(); err != nil {
+			return err
+		}
+		if err := v.tolerate(step()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tolerate makes a violation of what can't be read because it is damaged.
+func (v *verification) tolerate(err error) error {
+	if code(err) == codes.SQLITE_CORRUPT || errors.Is(err, errFormat) {
+		return v.file("it can be read: %v", err)
+	}
+	return err
+}
+
+func (v *verification) add(found ...Violation) error {
+	v.found = append(v.found, found...)
+	if len(v.found) >= maxViolations {
+		v.found = v.found[:maxViolations]
+		return errEnough
+	}
+	return nil
+}
+
+func (v *verification) file(format string, args ...any) error {
+	return v.add(Violation{Invariant: fmt.Sprintf(format, args...)})
+}
+
+func (v *verification) integrity() error {
+	check, err := v.conn.prepare("PRAGMA integrity_check")
+	if err != nil {
+		return err
+	}
+	return check.eachContext(v.ctx, func(row []driver.Value) error {
+		if row[0] == "ok" {
+			return nil
+		}
+		return v.file("integrity_check finds nothing, but: %v", row[0])
+	})
+}
+
+const schemaObjects = "SELECT name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
+
+// schema looks for what was taken from or added to the journal's own tables. Others may
+// be the application's.
+func (v *verification) schema() error {
+	fresh, err := dialMode(":memory:", "memory", nil)
+	if err != nil {
+		return err
+	}
+	defer fresh.close()
+	for _, migration := range migrations {
+		if err := fresh.exec(migration); err != nil {
+			return err
+		}
+	}
+	want, ours := make(map[string]string), make(map[string]bool)
+	objects, err := fresh.prepare(schemaObjects)
+	if err == nil {
+		err = objects.each(func(row []driver.Value) error {
+			want[row[0].(string)], _ = row[2].(string)
+			ours[row[1].(string)] = true
+			return nil
+		})
+	}
+	if err != nil {
+		return err
+	}
+	err = v.each(schemaObjects, func(row []driver.Value) error {
+		name := row[0].(string)
+		sql, expected := want[name]
+		delete(want, name)
+		switch {
+		case !ours[row[1].(string)]:
+			return nil
+		case !expected:
+			return v.file("nobody added %s to the table %s", name, row[1])
+		case sql != row[2]:
+			return v.file("the definition of %s is as it was made", name)
+		}
+		return nil
+	})
+	for name := range want {
+		if err == nil {
+			err = v.file("%s is there", name)
+		}
+	}
+	return err
+}
+
+// sidecar comes before the log is read, which then is no older.
+func (v *verification) sidecar() error {
+	side, err := readSidecar(v.path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errSidecar) {
+		return nil // Open refuses what can't be told to be whole
+	}
+	if err != nil {
+		return err
+	}
+	return v.each("SELECT identity, (SELECT number FROM log ORDER BY seq DESC LIMIT 1) FROM journal", func(row []driver.Value) error {
+		if number, _ := row[1].(int64); row[0] == side.identity && number < side.number {
+			return v.file("it has come as far as its sidecar says: it ends with commit %d, not %d", number, side.number)
+		}
+		return nil
+	})
+}
+
+// log looks at the rows of the log, but not at what they record.
+func (v *verification) log() error {
+	var before []driver.Value
+	err := v.each("SELECT seq, last_at, newest, folded, number FROM log ORDER BY seq", func(row []driver.Value) error {
+		n := func(row []driver.Value, i int) int64 { i64, _ := row[i].(int64); return i64 }
+		if n(row, 3) > n(row, 2) {
+			return v.file("no more is folded than was begun: log row %d", n(row, 0))
+		}
+		if before != nil {
+			if n(row, 0) != n(before, 0)+1 {
+				return v.file("a row of the log follows upon every other: log row %d", n(row, 0))
+			}
+			for i, name := range []string{1: "the latest time", "the latest handle", "what is folded", "the commit number"} {
+				if i > 0 && n(row, i) < n(before, i) {
+					return v.file("%s never goes back: log row %d", name, n(row, 0))
+				}
+			}
+		}
+		before = slices.Clone(row)
+		return nil
+	})
+	if err == nil && before == nil {
+		return v.file("the log has a row")
+	}
+	return err
+}
+
+// unique compares the names of all operations.
+func (v *verification) unique() error {
+	slices.SortFunc(v.names, func(a, b named) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.handle, b.handle)) })
+	for i := 1; i < len(v.names); i++ {
+		a, b := v.names[i-1], v.names[i]
+		if a.hash != b.hash || a.handle == b.handle {
+			continue
+		}
+		if err := v.add(Violation{Handle: b.handle, Invariant: fmt.Sprintf("no other operation has its name: operation %d", a.handle)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sessions looks for those that have no file. One that ends loses its row first.
+func (v *verification) sessions() error {
+	var missing []string
+	err := v.each("SELECT id FROM sessions", func(row []driver.Value) error {
+		id := row[0].(string)
+		if _, err := os.Stat(sessionFile(v.path, id)); errors.Is(err, fs.ErrNotExist) {
+			missing = append(missing, id)
+		}
+		return nil
+	})
+	for _, id := range missing {
+		if err != nil {
+			break
+		}
+		err = v.each("SELECT 1 FROM sessions WHERE id = ?", func([]driver.Value) error {
+			return v.file("session %s has its file", id)
+		}, id)
+	}
+	return err
+}
+
+func (v *verification) flows() error {
+	for last, more := int64(0), true; more; {
+		more = false
+		err := v.snapshot(func() error {
+			var page []journal.Flow
+			err := v.each(selectFlow+" WHERE handle > ? ORDER BY handle LIMIT ?", func(row []driver.Value) error {
+				last, more = row[0].(int64), true
+				f, err := readFlow(row)
+				page = append(page, f)
+				return err
+			}, last, int64(pageSize))
+			for i := range page {
+				if err == nil {
+					err = v.stepsOf(&page[i])
+				}
+				for _, broken := range journal.FlowViolations(page[i]) {
+					if err == nil {
+						err = v.add(Violation{Handle: page[i].Handle, Flow: true, Ref: page[i].Ref, Invariant: broken})
+					}
+				}
+			}
+			return err
+		})
+		if err := v.tolerate(err); err != nil {
+			return err
+		}
+		if err := v.ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return v.each("SELECT DISTINCT flow FROM flow_steps WHERE flow NOT IN (SELECT handle FROM flows)", func(row []driver.Value) error {
+		return v.add(Violation{Handle: row[0].(int64), Flow: true, Invariant: "its steps are of a flow that is there"})
+	})
+}

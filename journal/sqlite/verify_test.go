@@ -1,0 +1,176 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// verify returns what Verify says of a sound or broken journal.
+func verify(t *testing.T, j *sqlite.Journal) (says []string) {
+	t.Helper()
+	found, err := j.Verify(t.Context())
+	require.NoError(t, err)
+	for _, v := range found {
+		says = append(says, v.String())
+	}
+	return says
+}
+
+// everything leaves a closed journal with operations in all states, in rows, blocks
+// and the log, a sealed segment, a tombstone and a flow.
+func everything(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	old := time.Now().Add(-1000 * time.Hour)
+	apply := func(ev journal.Event) journal.Operation {
+		t.Helper()
+		result, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		return result.Operation
+	}
+	at := func(ev journal.Event) journal.Event { ev.At = old; return ev }
+	release := func(op journal.Operation, kind journal.EventKind) journal.Event {
+		ev := complete(op, s)
+		ev.Kind, ev.Answer, ev.At = kind, nil, old
+		ev.Unsent, ev.Open = kind != journal.EventDoubt, kind == journal.EventDoubt
+		return ev
+	}
+	apply(at(complete(apply(at(begin("tombstone", s))), s)))
+	apply(release(apply(at(begin("pending", s))), journal.EventPark))
+	apply(release(apply(at(begin("unknown", s))), journal.EventDoubt))
+	apply(at(begin("in flight", s)))
+	undelivered := complete(apply(at(begin("undelivered", s))), s)
+	undelivered.Delivered = false
+	apply(at(undelivered))
+	n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now()}, 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	apply(release(apply(at(begin("cancelled", s))), journal.EventCancel))
+	others(t, j, s, "generated")
+	others(t, j, s, "more")
+	require.Empty(t, verify(t, j), "in use")
+
+	flow, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowBegin, Ref: journal.Ref{ID: "flow"}, At: time.Now(), Session: s.ID(),
+		Function: journal.FlowFunction{Name: "f"}, InputDigest: "d"})
+	require.NoError(t, err)
+	_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowPark, Handle: flow.Flow.Handle, At: time.Now(), Claim: 1,
+		Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepDone, Name: "charge", At: time.Now()}}})
+	require.NoError(t, err)
+	require.NoError(t, s.End(t.Context()))
+	require.Empty(t, verify(t, j), "at its end")
+	require.NoError(t, j.Close())
+	j = open(t, path)
+	require.Empty(t, verify(t, j), "opened again")
+	require.NoError(t, j.Close())
+	return path
+}
+
+func TestVerifyNamesWhateverIsWrong(t *testing.T) {
+	sound := everything(t)
+	for name, row := range map[string]struct{ statement, says string }{
+		"a state that there is none of":      {"UPDATE operations SET state = 9 WHERE id = 'pending'", `operation 2 "pending": its state is one of the states`},
+		"a naming that there is none of":     {"UPDATE operations SET naming = 7 WHERE id = 'pending'", `operation 2 "pending": its naming is one of the namings`},
+		"pending and held":                   {"UPDATE operations SET holder = 'S' WHERE id = 'pending'", `operation 2 "pending": what is pending is in nobody's hands`},
+		"pending and never woken":            {"UPDATE operations SET wake_at = NULL WHERE id = 'pending'", `operation 2 "pending": what is pending is due, and woken`},
+		"pending and settled":                {"UPDATE operations SET settled_at = 1 WHERE id = 'pending'", `operation 2 "pending": what has no outcome is neither settled nor delivered`},
+		"in flight and held by nobody":       {"UPDATE operations SET holder = NULL WHERE id = 'in flight'", `operation 4 "in flight": what is in flight is held by a session`},
+		"in flight and due":                  {"UPDATE operations SET wake_at = 1 WHERE id = 'in flight'", `operation 4 "in flight": what is in flight is not due`},
+		"unknown made cancelled":             {"UPDATE operations SET state = 5 WHERE id = 'unknown'", `operation 3 "unknown": what is cancelled has not run`},
+		"cancelled made unknown":             {"UPDATE operations SET state = 4 WHERE id = 'cancelled'", `operation 6 "cancelled": what is unknown may have run`},
+		"an outcome without its time":        {"UPDATE operations SET settled_at = NULL WHERE id = 'unknown'", `operation 3 "unknown": an outcome says when it came`},
+		"settled after the latest time":      {"UPDATE operations SET settled_at = 9000000000000 WHERE id = 'unknown'", `operation 3 "unknown": it was not settled after`},
+		"delivered and held":                 {"UPDATE operations SET delivered = 1 WHERE id = 'undelivered'", `operation 5 "undelivered": what was delivered is in nobody's hands`},
+		"completed and its answer lost":      {"DELETE FROM answers WHERE handle = 5", `operation 5 "undelivered": it has an answer if and only if`},
+		"an answer before the outcome":       {"INSERT INTO answers SELECT 2, answer, body FROM answers WHERE handle = 5", `operation 2 "pending": it has an answer if and only if`},
+		"an answer of nothing":               {"INSERT INTO answers SELECT 999999, answer, body FROM answers WHERE handle = 5", `operation 999999 "": its answer is of an operation that has a row`},
+		"an answer that can't be read":       {"UPDATE answers SET answer = x'07' WHERE handle = 5", `operation 5 "": it can be read`},
+		"facts that can't be read":           {"UPDATE operations SET facts = x'01' WHERE id = 'pending'", `operation 2 "": it can be read`},
+		"a tombstone with a request":         {"UPDATE operations SET request = (SELECT request FROM operations WHERE id = 'pending') WHERE id = 'tombstone'", `operation 1 "tombstone": a tombstone is of`},
+		"a tombstone of what is not settled": {"UPDATE operations SET tombstone = 1 WHERE id = 'in flight'", `operation 4 "in flight": a tombstone is of`},
+		"two of one name": {`DELETE FROM operations WHERE id = 'unknown'; INSERT INTO operations SELECT 3, scope, parent, id, naming, 0, provider, state, holder, wake_at,
+			settled_at, delivered, tombstone, facts, request, request_body FROM operations WHERE id = 'pending'`, `operation 3 "": no other operation has its name: operation 2`},
+		"another name":                    {"UPDATE operations SET id = 'another' WHERE id = 'unknown'", `operation 3 "": it can be read`},
+		"a name that is not found":        {"UPDATE operations SET identified = 0 WHERE id = 'pending'", `operation 2 "pending": it is found by its name`},
+		"a handle that was not given out": {"UPDATE operations SET handle = 999999 WHERE id = 'pending'", `operation 999999 "pending": what is not folded is in the log alone`},
+		"an operation in a row and a block": {`INSERT INTO operations SELECT (SELECT min(first) FROM blocks), scope, parent, id, naming, 0, provider, state, holder, wake_at,
+			settled_at, delivered, tombstone, facts, request, request_body FROM operations WHERE id = 'unknown'`, `it is in one place`},
+		"a block that is damaged":           {"UPDATE blocks SET data = x'0102' WHERE first = (SELECT min(first) FROM blocks)", "the file: the block that begins with operation 7 can be read"},
+		"a block somewhere else":            {"UPDATE blocks SET first = first + 1 WHERE first = (SELECT min(first) FROM blocks)", `: it is where it is looked for in its block`},
+		"a segment without its hashes":      {"UPDATE segments SET hashes = NULL", `operation 2 "pending": its segment finds it by its name`},
+		"a segment that is spent too early": {"UPDATE segments SET spent = 1", `operation 2 "pending": it is reaped, as its segment is spent`},
+		"a segment that is gone":            {"DELETE FROM segments", `operation 2 "pending": it is in a segment that is there`},
+		"a segment that began later":        {"UPDATE segments SET began_at = 9000000000000", `operation 2 "pending": its segment knows the earliest creation`},
+		"a segment to come":                 {"INSERT INTO segments VALUES (102400, 0, 0, NULL)", `the file: a segment is sealed once its last operation was begun: 102400`},
+		"a margin that is forgotten":        {"UPDATE log SET least_margin = 0", `operation 2 "pending": the least margin is known`},
+		"a log that goes back":              {"INSERT INTO log SELECT seq + 1, last_at - 1, least_margin, newest, folded, number, NULL FROM log ORDER BY seq DESC LIMIT 1", "the file: the latest time never goes back"},
+		"a log with a gap":                  {"INSERT INTO log SELECT seq + 2, last_at, least_margin, newest, folded, number, NULL FROM log ORDER BY seq DESC LIMIT 1", "the file: a row of the log follows upon every other"},
+		"a commit that is missing":          {"UPDATE log SET number = number - 1", "the file: it has come as far as its sidecar says"},
+		"a session without its file":        {"INSERT INTO sessions VALUES ('S')", "the file: session S has its file"},
+		"an index that is gone":             {"DROP INDEX flows_ended", "the file: flows_ended is there"},
+		"a trigger that was added":          {"CREATE TRIGGER t AFTER INSERT ON log BEGIN SELECT 1; END", "the file: nobody added t to the table log"},
+		"a flow that waits for nothing":     {"UPDATE flows SET due_at = NULL", `flow 1 "flow": it is due at some time if and only if it waits`},
+		"a step of no flow":                 {"UPDATE flow_steps SET flow = 7", `flow 7 "": its steps are of a flow that is there`},
+		"a step that there is no kind of":   {"UPDATE flow_steps SET kind = 99", `flow 1 "flow": step 1 is of one of the kinds`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			copyFile(t, sound, path)
+			copyFile(t, sound+"-sidecar", path+"-sidecar")
+			alter(t, path, row.statement)
+			j, err := sqlite.Open(path, nil)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = j.Close() })
+			says := verify(t, j)
+			found := slices.ContainsFunc(says, func(says string) bool { return strings.Contains(says, row.says) })
+			assert.True(t, found, "it says %q", says[:min(len(says), 3)])
+		})
+	}
+}
+
+func TestVerifyTellsWhatIsDamaged(t *testing.T) {
+	path := everything(t)
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	const pageSize = 4096
+	var page int
+	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "SELECT rootpage FROM sqlite_schema WHERE name = 'blocks'").Scan(&page))
+	clear(content[(page-1)*pageSize : page*pageSize])
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	assert.NotEmpty(t, verify(t, open(t, path)))
+}
+
+func TestVerifyOfAJournalInUseFindsNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, second := open(t, path), open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 3 {
+			others(t, j, s, fmt.Sprint("load-", i))
+		}
+	}()
+	for busy := true; busy; {
+		select {
+		case <-done:
+			busy = false
+		default:
+		}
+		require.Empty(t, verify(t, second))
+	}
+}

@@ -1,0 +1,276 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"encoding/binary"
+	"errors"
+	"hash/maphash"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// verifySeed is for named.hash.
+var verifySeed = maphash.MakeSeed()
+
+// operations looks at all operations, a segment at a time: each as of one moment, with
+// whatever else the journal has of them.
+func (v *verification) operations() error {
+	first := int64(0)
+	for done := false; !done; {
+		if err := v.ctx.Err(); err != nil {
+			return err
+		}
+		err := v.snapshot(func() (err error) {
+			s := &verifiedSegment{verification: v, first: first, ops: make(map[int64]*kept)}
+			first, done, err = s.read()
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verifiedSegment is a segment as of one moment.
+type verifiedSegment struct {
+	*verification
+	first, past    int64 // its handles are from first on, and before past
+	newest, folded int64
+	last           time.Time // the latest time seen
+	leastMargin    time.Duration
+	ops            map[int64]*kept // not those in the log
+}
+
+// read returns the next segment that has anything, or done after the last one, which
+// includes the log.
+func (s *verifiedSegment) read() (next int64, done bool, err error) {
+	err = s.each("SELECT last_at, least_margin, newest, folded FROM log ORDER BY seq DESC LIMIT 1", func(row []driver.Value) error {
+		s.last = toTime(row[0])
+		s.leastMargin = time.Duration(row[1].(int64))
+		s.newest, s.folded = row[2].(int64), row[3].(int64)
+		return nil
+	})
+	if err != nil {
+		return 0, false, err
+	}
+	s.past = s.first + segmentSize
+	if s.past > s.folded {
+		s.past, done = math.MaxInt64, true
+	}
+	next = s.past
+	for _, part := range []func() error{s.readRows, s.readBlocks, s.readAnswers, s.checkSegment} {
+		if err := s.tolerate(part()); err != nil {
+			return 0, false, err
+		}
+	}
+	if done {
+		return 0, true, s.tolerate(s.checkLog())
+	}
+	err = s.each(`SELECT min(handle) FROM (SELECT min(handle) AS handle FROM operations WHERE handle >= ?1
+		UNION ALL SELECT min(first) FROM blocks WHERE first >= ?1 UNION ALL SELECT min(handle) FROM answers WHERE handle >= ?1
+		UNION ALL SELECT min(first) FROM segments WHERE first >= ?1)`, func(row []driver.Value) error {
+		if handle, some := row[0].(int64); some {
+			next = segmentOf(handle)
+		} else {
+			next = segmentOf(s.folded)
+		}
+		return nil
+	}, next)
+	return max(next, s.past), false, err
+}
+
+func (s *verifiedSegment) readRows() error {
+	return s.each("SELECT "+qualified+`, o.request_body, a.answer, a.body
+		FROM operations o LEFT JOIN answers a ON a.handle = o.handle WHERE o.handle >= ? AND o.handle < ? ORDER BY o.handle`,
+		func(row []driver.Value) error {
+			handle := row[0].(int64)
+			r, err := readRow(row)
+			if err != nil {
+				return s.damaged(handle)
+			}
+			k := &kept{row: r}
+			k.body, _ = row[len(row)-3].([]byte)
+			k.answer, _ = row[len(row)-2].([]byte)
+			k.answerBody, _ = row[len(row)-1].([]byte)
+			if err := s.must(&r.op, r.identified || r.op.Naming == journal.Generated, "it is found by its name"); err != nil {
+				return err
+			}
+			return s.take(k)
+		}, s.first, s.past)
+}
+
+func (s *verifiedSegment) readBlocks() error {
+	type block struct {
+		first int64
+		data  []byte
+	}
+	var blocks []block
+	err := s.each("SELECT first, data FROM blocks WHERE first >= ? AND first < ? ORDER BY first", func(row []driver.Value) error {
+		data, _ := row[1].([]byte)
+		blocks = append(blocks, block{row[0].(int64), data})
+		return nil
+	}, s.first, s.past)
+	for i, b := range blocks {
+		past := segmentOf(b.first) + segmentSize
+		if i+1 < len(blocks) {
+			past = min(past, blocks[i+1].first)
+		}
+		before, listed := b.first-1, int64(0)
+		note := func(handle int64) bool { listed = handle; return true }
+		if err == nil {
+			err = eachOfBlock(b.data, note, func(k *kept) error {
+				found := k.op.Handle == listed && listed > before && listed < past
+				if err := s.must(&k.op, found, "it is where it is looked for in its block"); err != nil {
+					return err
+				}
+				before, k.block = k.op.Handle, true
+				if err := s.must(&k.op, k.closed(), "what is in a block is completed and delivered"); err != nil {
+					return err
+				}
+				return s.take(k)
+			})
+			if errors.Is(err, errFormat) {
+				err = s.file("the block that begins with operation %d can be read", b.first)
+			}
+		}
+	}
+	return err
+}
+
+// take checks an operation that is not in the log.
+func (s *verifiedSegment) take(k *kept) error {
+	if err := s.must(&k.op, s.ops[k.op.Handle] == nil, "it is in one place"); err != nil {
+		return err
+	}
+	if err := s.must(&k.op, k.op.Handle <= s.folded, "what is not folded is in the log alone"); err != nil {
+		return err
+	}
+	s.ops[k.op.Handle] = k
+	return s.check(k)
+}
+
+// check is for every operation.
+func (s *verifiedSegment) check(k *kept) error {
+	op, err := k.operation() // whole, so that the bodies are readable
+	if err != nil {
+		return s.damaged(k.op.Handle)
+	}
+	s.names = append(s.names, named{maphash.Comparable(verifySeed, op.Ref), op.Handle})
+	for _, broken := range journal.Violations(op, s.last) {
+		if err := s.must(&op, false, broken); err != nil {
+			return err
+		}
+	}
+	return s.must(&op, op.Terms.Window() == 0 || s.leastMargin > 0 && s.leastMargin <= op.Terms.Margin(), "the least margin is known")
+}
+
+func (s *verifiedSegment) readAnswers() error {
+	return s.each("SELECT handle FROM answers WHERE handle >= ? AND handle < ?", func(row []driver.Value) error {
+		handle := row[0].(int64)
+		if k := s.ops[handle]; k == nil || k.block {
+			return s.add(Violation{Handle: handle, Invariant: "its answer is of an operation that has a row"})
+		}
+		return nil
+	}, s.first, s.past)
+}
+
+// checkSegment looks for what segments find that were sealed.
+func (s *verifiedSegment) checkSegment() error {
+	if s.first+segmentSize-1 > s.newest {
+		return s.eachSegment(s.first, func(first int64, _ *sealedSegment) error {
+			return s.file("a segment is sealed once its last operation was begun: %d", first)
+		})
+	}
+	var sealed *sealedSegment
+	err := s.eachSegment(s.first, func(first int64, found *sealedSegment) error {
+		if first == s.first {
+			sealed = found
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, handle := range slices.Sorted(maps.Keys(s.ops)) {
+		k := s.ops[handle]
+		if segmentOf(handle) != s.first {
+			continue
+		}
+		switch {
+		case sealed == nil:
+			err = s.must(&k.op, false, "it is in a segment that is there")
+		case sealed.spent:
+			err = s.must(&k.op, k.op.Tombstone, "it is reaped, as its segment is spent")
+		default:
+			err = s.must(&k.op, sealed.has(&k.op) || k.op.Tombstone, "its segment finds it by its name")
+			if err == nil {
+				err = s.must(&k.op, !k.op.CreatedAt.Before(sealed.began), "its segment knows the earliest creation")
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sealedSegment is a row of segments.
+type sealedSegment struct {
+	first  int64
+	began  time.Time
+	spent  bool
+	hashes map[uint64]bool // entries
+}
+
+func (s *sealedSegment) has(op *journal.Operation) bool {
+	return s.hashes[uint64(hashOf(op.Ref))<<16|uint64(op.Handle-s.first)]
+}
+
+// eachSegment calls f for the segments that are read at this moment.
+func (s *verifiedSegment) eachSegment(from int64, f func(first int64, found *sealedSegment) error) error {
+	return s.each("SELECT first, began_at, spent, hashes FROM segments WHERE first >= ? AND first < ?", func(row []driver.Value) error {
+		sealed := &sealedSegment{first: row[0].(int64), began: toTime(row[1]), spent: row[2].(int64) != 0, hashes: make(map[uint64]bool)}
+		hashes, _ := row[3].([]byte)
+		for ; len(hashes) >= entrySize; hashes = hashes[entrySize:] {
+			sealed.hashes[uint64(binary.LittleEndian.Uint32(hashes))<<16|uint64(binary.LittleEndian.Uint16(hashes[4:]))] = true
+		}
+		return f(sealed.first, sealed)
+	}, from, s.past)
+}
+
+// checkLog looks at the operations that the log alone has.
+func (s *verifiedSegment) checkLog() error {
+	logged, err := s.readLog(s.folded)
+	if err != nil {
+		return err
+	}
+	want := s.folded
+	for _, k := range logged {
+		if want++; k.op.Handle != want {
+			return s.file("the log has every operation that is not folded: %d", want)
+		}
+		if err := s.check(k); err != nil {
+			return err
+		}
+	}
+	if want != s.newest {
+		return s.file("the log has every operation that is not folded: %d", want+1)
+	}
+	return nil
+}
+
+func (s *verifiedSegment) damaged(handle int64) error {
+	return s.add(Violation{Handle: handle, Invariant: "it can be read"})
+}
+
+func (s *verifiedSegment) must(op *journal.Operation, holds bool, invariant string) error {
+	if holds {
+		return nil
+	}
+	return s.add(Violation{Handle: op.Handle, Ref: op.Ref, Invariant: invariant})
+}

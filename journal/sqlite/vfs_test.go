@@ -1,0 +1,195 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"modernc.org/libc"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// The driver's own VFS hooks (modernc.org/sqlite/vfs) can only read. So the default
+// VFS is replaced by one with its methods, of which those that change a file are ours.
+// An open file is still the default VFS's: only its table of methods is another.
+
+// watcher sees what SQLite does to the files that it says are its own. It returns
+// what SQLite is to be told, instead of what do would return, if it does not call it.
+type watcher interface {
+	watches(name string) bool
+	opened(handle uintptr, name string)
+	closed(handle uintptr)
+	write(name string, offset int64, data []byte, do func() int32) int32
+	truncate(name string, size int64, do func() int32) int32
+	sync(handle uintptr, name string, do func() int32) int32
+	remove(name string, do func() int32) int32
+}
+
+// watchers are those of this process.
+var watchers = struct {
+	sync.Mutex
+	once sync.Once
+	all  map[watcher]struct{}
+}{all: make(map[watcher]struct{})}
+
+// watch has w see every file that is opened from now on, until stop is called.
+func watch(w watcher) (stop func()) {
+	watchers.once.Do(replaceVFS)
+	watchers.Lock()
+	defer watchers.Unlock()
+	watchers.all[w] = struct{}{}
+	return func() {
+		watchers.Lock()
+		defer watchers.Unlock()
+		delete(watchers.all, w)
+	}
+}
+
+func watcherOf(name string) watcher {
+	watchers.Lock()
+	defer watchers.Unlock()
+	for w := range watchers.all {
+		if w.watches(name) {
+			return w
+		}
+	}
+	return nil
+}
+
+// watched are the open files by their address.
+var watched sync.Map // of uintptr to *watchedFile
+
+type watchedFile struct {
+	watcher
+	name    string
+	methods *sqlite3.Tsqlite3_io_methods // the default VFS's
+}
+
+var (
+	defaultVFS *sqlite3.Tsqlite3_vfs
+	defaultAt  uintptr
+	tables     sync.Map // of uintptr, a table of the default VFS's, to uintptr, ours
+)
+
+// at is the C memory at an address.
+func at[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
+
+// call is the function that a pointer in C memory stands for.
+func call[F any](pointer uintptr) F {
+	holder := struct{ pointer uintptr }{pointer}
+	return *(*F)(unsafe.Pointer(&holder))
+}
+
+// pointerTo stands for a function in C memory. It must be one of the package's, since
+// the collector does not look there.
+func pointerTo[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
+
+// copyOf is a copy of v in C memory, where it stays.
+func copyOf[T any](tls *libc.TLS, v *T) (uintptr, *T) {
+	address := sqlite3.Xsqlite3_malloc(tls, int32(unsafe.Sizeof(*v)))
+	if address == 0 {
+		panic("out of memory")
+	}
+	*at[T](address) = *v
+	return address, at[T](address)
+}
+
+type (
+	openMethod     = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32
+	deleteMethod   = func(tls *libc.TLS, vfs, name uintptr, syncDir int32) int32
+	closeMethod    = func(tls *libc.TLS, file uintptr) int32
+	writeMethod    = func(tls *libc.TLS, file, data uintptr, size int32, offset int64) int32
+	truncateMethod = func(tls *libc.TLS, file uintptr, size int64) int32
+	syncMethod     = func(tls *libc.TLS, file uintptr, flags int32) int32
+)
+
+func replaceVFS() {
+	tls := libc.NewTLS()
+	defer tls.Close()
+	defaultAt = sqlite3.Xsqlite3_vfs_find(tls, 0)
+	defaultVFS = at[sqlite3.Tsqlite3_vfs](defaultAt)
+	address, vfs := copyOf(tls, defaultVFS)
+	name, err := libc.CString("watched")
+	if err != nil {
+		panic(err)
+	}
+	vfs.FpNext, vfs.FzName = 0, name
+	vfs.FxOpen = pointerTo[openMethod](vfsOpen)
+	vfs.FxDelete = pointerTo[deleteMethod](vfsDelete)
+	if rc := sqlite3.Xsqlite3_vfs_register(tls, address, 1); rc != sqlite3.SQLITE_OK {
+		panic(fmt.Sprint("sqlite3_vfs_register: ", rc))
+	}
+}
+
+func vfsOpen(tls *libc.TLS, _, name, file uintptr, flags int32, outFlags uintptr) int32 {
+	rc := call[openMethod](defaultVFS.FxOpen)(tls, defaultAt, name, file, flags, outFlags)
+	if rc != sqlite3.SQLITE_OK || name == 0 {
+		return rc
+	}
+	path := libc.GoString(name)
+	w := watcherOf(path)
+	if w == nil {
+		return rc
+	}
+	table := at[sqlite3.Tsqlite3_file](file)
+	watched.Store(file, &watchedFile{watcher: w, name: path, methods: at[sqlite3.Tsqlite3_io_methods](table.FpMethods)})
+	ours, ok := tables.Load(table.FpMethods)
+	if !ok {
+		address, methods := copyOf(tls, at[sqlite3.Tsqlite3_io_methods](table.FpMethods))
+		methods.FxClose = pointerTo[closeMethod](vfsClose)
+		methods.FxWrite = pointerTo[writeMethod](vfsWrite)
+		methods.FxTruncate = pointerTo[truncateMethod](vfsTruncate)
+		methods.FxSync = pointerTo[syncMethod](vfsSync)
+		ours, _ = tables.LoadOrStore(table.FpMethods, address)
+	}
+	table.FpMethods = ours.(uintptr)
+	w.opened(file, path)
+	return rc
+}
+
+func vfsDelete(tls *libc.TLS, _, name uintptr, syncDir int32) int32 {
+	do := func() int32 { return call[deleteMethod](defaultVFS.FxDelete)(tls, defaultAt, name, syncDir) }
+	path := libc.GoString(name)
+	if w := watcherOf(path); w != nil {
+		return w.remove(path, do)
+	}
+	return do()
+}
+
+func fileAt(file uintptr) *watchedFile {
+	f, _ := watched.Load(file)
+	return f.(*watchedFile)
+}
+
+func vfsClose(tls *libc.TLS, file uintptr) int32 {
+	f := fileAt(file)
+	watched.Delete(file)
+	f.closed(file)
+	return call[closeMethod](f.methods.FxClose)(tls, file)
+}
+
+func vfsWrite(tls *libc.TLS, file, data uintptr, size int32, offset int64) int32 {
+	f := fileAt(file)
+	return f.write(f.name, offset, unsafe.Slice(at[byte](data), size), func() int32 {
+		return call[writeMethod](f.methods.FxWrite)(tls, file, data, size, offset)
+	})
+}
+
+func vfsTruncate(tls *libc.TLS, file uintptr, size int64) int32 {
+	f := fileAt(file)
+	return f.truncate(f.name, size, func() int32 { return call[truncateMethod](f.methods.FxTruncate)(tls, file, size) })
+}
+
+func vfsSync(tls *libc.TLS, file uintptr, flags int32) int32 {
+	f := fileAt(file)
+	return f.sync(file, f.name, func() int32 { return call[syncMethod](f.methods.FxSync)(tls, file, flags) })
+}
+
+// beside tells which of a journal's files a name is: its suffix.
+func beside(path, name string) (suffix string, ok bool) {
+	suffix, ok = strings.CutPrefix(name, path)
+	return suffix, ok && (suffix == "" || suffix == "-wal" || suffix == "-journal")
+}
