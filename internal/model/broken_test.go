@@ -1,0 +1,193 @@
+package model_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/model"
+	"github.com/onceward/onceward/journal"
+)
+
+// weakened are rules in which Next sees another operation and event than it was given.
+func weakened(change func(op *journal.Operation, live bool, ev *journal.Event)) model.Rules {
+	rules := model.Real()
+	rules.Next = func(op journal.Operation, live bool, ev journal.Event) (journal.Operation, journal.Decision, error) {
+		change(&op, live, &ev)
+		return journal.Next(op, live, ev)
+	}
+	return rules
+}
+
+// altered are rules whose Next gives another result.
+func altered(change func(before journal.Operation, ev journal.Event, after *journal.Operation, d journal.Decision)) model.Rules {
+	rules := model.Real()
+	rules.Next = func(op journal.Operation, live bool, ev journal.Event) (journal.Operation, journal.Decision, error) {
+		after, decision, err := journal.Next(op, live, ev)
+		change(op, ev, &after, decision)
+		return after, decision, err
+	}
+	return rules
+}
+
+func named(t *testing.T, name string) model.Config {
+	t.Helper()
+	for _, cfg := range model.Worlds {
+		if cfg.Name == name {
+			return cfg
+		}
+	}
+	require.Fail(t, "there is no such world", name)
+	return model.Config{}
+}
+
+// A model that can't fail proves nothing.
+func TestEveryInvariantIsBrokenByRulesThatDeserveIt(t *testing.T) {
+	forgetsTheDead := weakened(func(op *journal.Operation, live bool, _ *journal.Event) {
+		if op.State == journal.InFlight && !live {
+			op.MayHaveRun = false
+		}
+	})
+	for _, tc := range []struct {
+		invariant int
+		world     string
+		what      string
+		rules     model.Rules
+		only      bool // another one is broken earlier
+	}{
+		{1, "no key", "what a dead client held counts as not sent", forgetsTheDead, true},
+		{2, "reaped", "a name is forgotten with its answer", altered(func(_ journal.Operation, _ journal.Event, after *journal.Operation, _ journal.Decision) {
+			if after.Tombstone {
+				*after = journal.Operation{}
+			}
+		}), false},
+		{3, "no key", "a cancel does not look at what its attempts left open", weakened(func(_ *journal.Operation, _ bool, ev *journal.Event) {
+			if ev.Kind == journal.EventCancel {
+				ev.Open = false
+			}
+		}), false},
+		{4, "two answers", "a second answer replaces the first", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
+			if ev.Kind == journal.EventComplete {
+				op.State, op.Answer, op.Terms.Dedup = journal.Pending, nil, journal.DedupEverything
+			}
+		}), true},
+		{5, "no key", "what a dead client held counts as not sent", forgetsTheDead, false},
+		{6, "keyed, remembers all", "a claim does not count as sent", altered(func(_ journal.Operation, _ journal.Event, after *journal.Operation, d journal.Decision) {
+			if d == journal.Execute {
+				after.MayHaveRun = false
+			}
+		}), false},
+		{7, "keyed, a closing window", "a park takes every attempt for unsent", weakened(func(_ *journal.Operation, _ bool, ev *journal.Event) {
+			if ev.Kind == journal.EventPark && !ev.Open {
+				ev.Unsent = true
+			}
+		}), false},
+		{8, "a session is lost", "whoever had a claim may give it up", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
+			if ev.Kind == journal.EventPark || ev.Kind == journal.EventDoubt {
+				ev.Session, ev.Claim = op.Holder, op.Claim
+			}
+		}), false},
+		{9, "keyed, remembers all", "a park leaves the operation with its holder", altered(func(before journal.Operation, ev journal.Event, after *journal.Operation, d journal.Decision) {
+			if ev.Kind == journal.EventPark && d == journal.Recorded {
+				*after = before
+			}
+		}), false},
+		{10, "reaped", "a tombstone is taken for nothing", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
+			if ev.Kind == journal.EventBegin && op.Tombstone {
+				*op = journal.Operation{}
+			}
+		}), false},
+		{11, "reaped", "what nobody took is reaped", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
+			if ev.Kind == journal.EventReap && op.State == journal.Completed {
+				op.Delivered = true
+			}
+		}), true},
+		{12, "a session is lost", "a client does not look at its session", model.Rules{Next: journal.Next, MaySend: journal.MaySend, Blind: true}, false},
+
+		{1, "no key", "a client does not look at its claim", model.Rules{Next: journal.Next, MaySend: journal.MaySend, Deaf: true}, true},
+		{5, "patient callers", "a client does not ask the rule at the very moment", model.Rules{Next: journal.Next, MaySend: journal.MaySend, Rash: true}, false},
+		{3, "keyed, remembers successes, failures are clean", "a refusal stands though an earlier request is under way",
+			weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
+				if ev.Kind == journal.EventComplete {
+					op.Terms.Dedup = journal.DedupEverything
+				}
+			}), false},
+		{3, "no key, idempotent method", "a refusal stands though an earlier request is under way",
+			weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
+				if ev.Kind == journal.EventComplete {
+					op.Terms.Dedup = journal.DedupEverything
+				}
+			}), false},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			var cfg model.Config
+			switch {
+			case tc.world == "two answers":
+				cfg = named(t, "keyed, remembers successes, failures are clean")
+				cfg.Clock, cfg.Budget = false, model.Budget{Asks: 2, Takeovers: 1}
+			case tc.rules.Deaf:
+				cfg = named(t, tc.world)
+				cfg.Budget = model.Budget{Asks: 2, Operator: 1, Takeovers: 1}
+			default:
+				cfg = named(t, tc.world)
+			}
+			if tc.only {
+				tc.rules.Only = tc.invariant
+			}
+			res, err := model.Explore(&cfg, tc.rules, shortLimit)
+			require.NoError(t, err)
+			require.NotNil(t, res.Violation, "nothing is broken")
+			assert.Equal(t, tc.invariant, res.Violation.Invariant.Number, "%s\n%s", res.Violation.Invariant.Statement, res.Violation.History)
+			assert.Positive(t, res.Violation.History.Len())
+			t.Logf("invariant %d: %s\n%s", res.Violation.Invariant.Number, res.Violation.Invariant.Statement, res.Violation.History)
+		})
+	}
+}
+
+func TestAViolationIsShownAsTheShortestHistory(t *testing.T) {
+	cfg := named(t, "no key")
+	res, err := model.Explore(&cfg, weakened(func(op *journal.Operation, live bool, _ *journal.Event) {
+		if op.State == journal.InFlight && !live {
+			op.MayHaveRun = false
+		}
+	}), shortLimit)
+	require.NoError(t, err)
+	require.NotNil(t, res.Violation)
+	want := `
+step | client A      | client B      | network | provider | journal            | clock
+-----|---------------|---------------|---------|----------|--------------------|-------
+   1 | asks: execute |               |         |          | in_flight, claim 1 |
+   2 | sends key 0   |               |         |          |                    |
+   3 | crashes       |               |         |          |                    |
+   4 |               | asks: execute |         |          | in_flight, claim 2 |
+   5 |               | sends key 0   |         |          |                    |
+`
+	assert.Equal(t, strings.TrimSpace(want), trimmed(res.Violation.History.String()))
+	assert.Equal(t, 5, res.Violation.History.Len())
+}
+
+// trimmed is a table without the spaces at the ends of its lines.
+func trimmed(table string) string {
+	lines := strings.Split(table, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n"))
+}
+
+func TestASearchThatMeetsItsLimitIsAnError(t *testing.T) {
+	cfg := named(t, "keyed, remembers all")
+	_, err := model.Explore(&cfg, model.Real(), 1000)
+	assert.ErrorIs(t, err, model.ErrTooLarge)
+}
+
+func TestASearchFindsTheSameTwice(t *testing.T) {
+	cfg := named(t, "no key, idempotent method")
+	one, err := model.Explore(&cfg, model.Real(), shortLimit)
+	require.NoError(t, err)
+	other, err := model.Explore(&cfg, model.Real(), shortLimit)
+	require.NoError(t, err)
+	assert.Equal(t, one, other)
+}

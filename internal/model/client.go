@@ -1,0 +1,450 @@
+package model
+
+import (
+	"github.com/onceward/onceward/journal"
+)
+
+// clientSteps are what client i may do, or may happen to it, from where it is. The
+// functions stand for those of the root package of the same name.
+func (x *explorer) clientSteps(s *state, i int) {
+	p := x.client(s, i)
+	if n, ok := x.spend(s, crashes); ok && (p.Phase != idle || x.op(s).Holder == sessions[i]) {
+		x.drop(&n, i)
+		x.emit(&n, event{kind: crashStep, client: i}, facts{faulty: true})
+	}
+	if p.Paused {
+		n := *s
+		p.Paused = false
+		x.set(&n, i, p)
+		x.emit(&n, event{kind: wakeStep, client: i}, facts{})
+		return
+	}
+	if p.active() {
+		x.disturb(s, i, p)
+	}
+	switch p.Phase {
+	case idle:
+		x.begin(s, i)
+		x.claim(s, i)
+	case ready:
+		if p.Due == never || p.Due <= 0 || p.Gone {
+			x.attempt(s, i, p)
+		}
+	case flying:
+		if n, ok := x.spend(s, losses); ok {
+			x.abandon(&n, i)
+			x.judge(&n, i, noReply, false, event{kind: timeoutStep, client: i}, true)
+		}
+	case ending:
+		x.record(s, i, p)
+	case undoing:
+		x.undo(s, i, p)
+	case delivering:
+		x.deliver(s, i, p)
+	}
+}
+
+// disturb is what may happen to a run at any time.
+func (x *explorer) disturb(s *state, i int, p client) {
+	if n, ok := x.spend(s, pauses); ok && x.Clock {
+		q := p
+		q.Paused = true
+		x.set(&n, i, q)
+		x.emit(&n, event{kind: pauseStep, client: i}, facts{faulty: true})
+	}
+	if n, ok := x.spend(s, takeovers); ok && !p.Taken && (p.Phase != ready || p.Tried) {
+		q := p
+		q.Taken = true
+		x.set(&n, i, q)
+		x.emit(&n, event{kind: loseSessionStep, client: i}, facts{faulty: true})
+	}
+	if p.Taken && !p.Seen && p.Phase == ready {
+		n := *s
+		q := p
+		q.Seen = true
+		x.set(&n, i, q)
+		x.emit(&n, event{kind: seeLossStep, client: i}, facts{})
+	}
+	if n, ok := x.spend(s, cancels); ok && !p.Gone && p.Phase != ending {
+		q := p
+		q.Gone = true
+		x.set(&n, i, q)
+		if p.Phase == flying {
+			x.abandon(&n, i)
+			x.judge(&n, i, noReply, false, event{kind: cancelStep, client: i}, true)
+			return
+		}
+		x.emit(&n, event{kind: cancelStep, client: i}, facts{faulty: true})
+	}
+}
+
+// abandon leaves a client's request to itself.
+func (x *explorer) abandon(s *state, i int) {
+	for j, m := range s.Net {
+		if m.owner() == uint8(i+1) {
+			s.Net[j] = m.orphan()
+		}
+	}
+}
+
+const request, otherRequest = "the request", "another request"
+
+// begin: a caller asks for the operation.
+func (x *explorer) begin(s *state, i int) {
+	if s.Left[asks] == 0 || x.Naming == journal.Generated && s.Begun {
+		return
+	}
+	terms := x.Terms[:1]
+	if s.Begun {
+		terms = x.Terms
+	}
+	requests := []string{request, otherRequest}
+	if !x.Others {
+		requests = requests[:1]
+	}
+	for t, say := range terms {
+		for r, req := range requests {
+			a := asked{kind: journal.EventBegin, session: sessions[i], request: req, terms: say, due: never, key: x.freshKey(s), nextKey: x.laterKey()}
+			ev := event{kind: askStep, client: i, arg: r + 2*t}
+			n, _ := x.spend(s, asks)
+			if out, ok := x.ask(&n, a); ok && out.decision != journal.Wait {
+				x.begun(&n, i, out, true, ev, facts{})
+			}
+			if n, ok := x.spend(s, failures); ok {
+				n.Left[asks]--
+				lost := n
+				x.set(&lost, i, client{Phase: undoing, BegunAt: -1})
+				x.emit(&lost, event{kind: failBeginStep, client: i, arg: ev.arg}, facts{faulty: true})
+				a.at = -1 // its own millisecond
+				before := n.Op
+				if out, ok := x.ask(&n, a); ok && out.op != before {
+					after := &x.records.values[out.op]
+					x.set(&n, i, client{Phase: undoing, BegunAt: -1, Landed: out.decision == journal.Execute, Claim: after.Claim})
+					x.emit(&n, event{kind: uncertainBeginStep, client: i, arg: ev.arg, decision: out.decision}, facts{faulty: true})
+				}
+			}
+		}
+	}
+}
+
+// claim: Resume or Run looks at the operation.
+func (x *explorer) claim(s *state, i int) {
+	op := x.op(s)
+	wanted := op.State == journal.Pending && (op.Wake == never || op.Wake <= 0) ||
+		op.State == journal.InFlight && !x.live(s, op.Holder) ||
+		op.State > journal.InFlight && !op.Delivered && !x.live(s, op.Holder)
+	if !wanted {
+		return
+	}
+	n := *s
+	out, ok := x.ask(&n, asked{kind: journal.EventClaim, session: sessions[i], due: never})
+	if ok && (out.op != s.Op || out.decision == journal.Execute) {
+		x.begun(&n, i, out, false, event{kind: claimStep, client: i}, facts{})
+	}
+}
+
+// begun goes on from the journal's decision on a Begin or Claim.
+func (x *explorer) begun(s *state, i int, out outcome, asker bool, ev event, f facts) {
+	ev.decision = out.decision
+	op := x.op(s)
+	if asker {
+		s.Told = false
+	}
+	p := client{}
+	switch out.decision {
+	case journal.Execute:
+		f.executed = true
+		p = client{Phase: ready, Asked: asker, Claim: op.Claim, Due: never, EndDue: never, Held: held{
+			Generation: op.Generation, Life: s.Life, Key: op.Key, Terms: op.Terms, MayHaveRun: op.FoundRun,
+			First: op.First, Ended: op.Ended, Closed: op.WindowClosed, Last: max(s.Last, 0),
+		}}
+	case journal.Replay:
+		f.serve(s, op)
+		p = x.toDeliver(op)
+	case journal.Later:
+		s.Told = asker
+	case journal.Stop:
+		s.Told = asker
+		p = x.toDeliver(op)
+	default:
+		if !asker {
+			p = x.toDeliver(op)
+		}
+	}
+	x.set(s, i, p)
+	x.emit(s, ev, f)
+}
+
+// toDeliver is what a client does next with an outcome that is its to deliver.
+func (x *explorer) toDeliver(op *record) client {
+	if !x.OnSettled || op.Delivered || op.State <= journal.InFlight {
+		return client{}
+	}
+	return client{Phase: delivering, Outcome: op.State, Generation: op.Generation}
+}
+
+// serve gives a caller the recorded answer, if there is one that can be given.
+func (f *facts) serve(s *state, op *record) bool {
+	if op.Answer == noAnswer || op.Answer == byHand {
+		return false
+	}
+	f.serveOwn(s, s.lifeOf(op.Answered, op), op.Answer)
+	return true
+}
+
+func (f *facts) serveOwn(s *state, life uint8, a answer) {
+	f.served = a
+	f.differs = s.Served[life] != noAnswer && s.Served[life] != a
+	s.Served[life] = a
+}
+
+// attempt is one try, if it may be made.
+func (x *explorer) attempt(s *state, i int, p client) {
+	end := func(q client, why stepKind, faulty bool) {
+		n := *s
+		q.Phase = ending
+		x.set(&n, i, q)
+		x.emit(&n, event{kind: why, client: i}, facts{faulty: faulty})
+	}
+	local := p
+	local.End, local.EndDue = journal.EventCancel, 0
+	switch op := x.op(s); {
+	case p.Gone:
+		end(local, interruptedStep, false)
+		return
+	case p.Expired:
+		if !p.Asked {
+			local.End = journal.EventPark
+		}
+		end(local, outOfTimeStep, false)
+		return
+	case p.Seen && !x.rules.Blind,
+		p.Tried && !x.rules.Deaf && (op.State != journal.InFlight || op.Claim != p.Claim):
+		local.End, local.EndDue = journal.EventPark, never
+		end(local, lostClaimStep, false)
+		return
+	case !x.rules.Rash && x.rules.MaySend(x.question(&p, 0)).Answer != journal.SendNow:
+		local.EndDue = stampOf(now.Add(pause))
+		if !p.Asked {
+			local.End = journal.EventPark
+		}
+		end(local, tooLateStep, false)
+		return
+	}
+	if n, ok := x.spend(s, locals); ok {
+		q := local
+		q.Phase, q.EndDue = ending, stampOf(now.Add(pause))
+		if !p.Asked {
+			q.End = journal.EventPark
+		}
+		x.set(&n, i, q)
+		x.emit(&n, event{kind: refusedLocallyStep, client: i}, facts{faulty: true})
+
+		n, _ = x.spend(s, locals)
+		p.Tried = true
+		x.set(&n, i, p)
+		x.judge(&n, i, notSent, false, event{kind: notSentStep, client: i}, true)
+	}
+
+	n := *s
+	k := keyNumber(p.Held.Key)
+	m := newMessage(uint8(i+1), p.Held.Life, k, n.First[k] != noSend && n.First[k] >= 2)
+	f := facts{sent: true, seen: p.Seen, unsafe: !x.safe(s, p)}
+	if !n.addMessage(m, x.Messages) {
+		return
+	}
+	if n.First[k] == noSend {
+		n.First[k] = 0
+	}
+	p.Phase, p.Tried, p.Due = flying, true, never
+	x.set(&n, i, p)
+	x.emit(&n, event{kind: sendStep, client: i, arg: int(k)}, f)
+}
+
+// judge decides what an answer, or its absence, leads to.
+func (x *explorer) judge(s *state, i int, v verdict, cut bool, ev event, faulty bool) {
+	p := x.client(s, i)
+	ev.says, ev.cut = v, cut
+	before := p.Held.MayHaveRun || p.Open
+	if v != notSent {
+		p.Sent = true
+		if !p.Held.Terms.Guard { // else it is not asked for
+			p.Held.Ended = max(stamp(p.Held.Last)*stepMillis, 0)
+		}
+	}
+	end := func(kind journal.EventKind, due stamp) {
+		n, q := *s, p
+		q.Phase, q.End, q.EndDue = ending, kind, due
+		x.set(&n, i, q)
+		x.emit(&n, ev, facts{faulty: faulty})
+	}
+	if !before && (v == saysReplayed || v == saysInFlight || v == saysDone) {
+		p.Open = true
+	}
+	switch v {
+	case saysSuccess, saysReplayed, saysRefused, saysDone:
+		p.Answer = success
+		if v == saysRefused {
+			p.Answer = refusal
+		}
+		if cut {
+			p.Open = true
+			x.again(s, i, p, false, cut, ev, faulty)
+			return
+		}
+		end(journal.EventComplete, never)
+	case saysRejected:
+		end(journal.EventCancel, stampOf(now.Add(pause)))
+	case saysNotExecuted:
+		x.again(s, i, p, false, false, ev, faulty)
+	case saysInFlight:
+		p.Open = true
+		x.again(s, i, p, true, false, ev, faulty)
+	case saysFrozen:
+		end(journal.EventDoubt, never)
+	case notSent:
+		x.again(s, i, p, false, false, ev, faulty)
+	default: // saysFailed, noReply
+		p.Open = true
+		x.again(s, i, p, false, false, ev, faulty)
+	}
+}
+
+// again decides on another attempt: at once, or after a rest that is too long for
+// this call.
+func (x *explorer) again(s *state, i int, p client, busy, cut bool, ev event, faulty bool) {
+	answer := p.Answer
+	p.Answer = noAnswer
+	become := func(q client) {
+		n := *s
+		x.set(&n, i, q)
+		x.emit(&n, ev, facts{faulty: faulty})
+	}
+	q := p
+	q.Phase = ending
+	if p.Gone {
+		q.End, q.EndDue = journal.EventCancel, 0
+		become(q)
+		return
+	}
+	for _, delay := range [...]stamp{0, stampOf(now.Add(pause)), stampOf(now.Add(step))} {
+		if delay == stepMillis && !x.Patient {
+			continue
+		}
+		at := delay
+		permission := x.rules.MaySend(x.question(&p, at))
+		switch permission.Answer {
+		case journal.Never:
+			q := q
+			if q.End, q.EndDue = journal.EventDoubt, never; cut {
+				q.End, q.Answer = journal.EventComplete, answer
+				if answer == success {
+					q.Answer = cutSuccess
+				}
+			}
+			become(q)
+			continue
+		case journal.NotBefore:
+			at = max(at, stampOf(permission.At))
+		}
+		if at == 0 || x.Patient {
+			q := p
+			q.Phase, q.Due = ready, at
+			become(q)
+		}
+		q := q
+		q.End, q.EndDue, q.Busy = journal.EventPark, at, busy
+		become(q)
+	}
+}
+
+func (x *explorer) question(p *client, at stamp) journal.Question {
+	last := (stamp(max(p.Held.Last, 0)) * stepMillis).time()
+	return journal.Question{
+		MayHaveRun: p.Held.MayHaveRun || p.Open, Terms: p.Held.Terms,
+		FirstSentAt: p.Held.First.time(), LastEndedAt: p.Held.Ended.time(), WindowClosed: p.Held.Closed,
+		Clock: at.time(), Last: last,
+		Idempotent: x.idempotent(p),
+	}
+}
+
+func (x *explorer) idempotent(p *client) bool {
+	return p.Asked && x.Naming == journal.Generated && p.Held.Key == "" && x.PUT
+}
+
+// record writes the end of a run to the journal.
+func (x *explorer) record(s *state, i int, p client) {
+	n := *s
+	before := *x.op(&n)
+	out, ok := x.ask(&n, asked{
+		kind: p.End, session: sessions[i], claim: p.Claim, generation: p.Held.Generation, answer: p.Answer,
+		due: p.EndDue, open: p.Open, unsent: !p.Sent, busy: p.Busy, told: p.Asked,
+	})
+	if !ok {
+		return
+	}
+	op := x.op(&n)
+	f := facts{}
+	if out.decision == journal.Recorded && p.End != journal.EventComplete {
+		f.released = true
+		f.rightful = before.State == journal.InFlight && before.Holder == sessions[i] && before.Claim == p.Claim
+	}
+	if p.Asked && !p.Failing {
+		switch {
+		case out.decision == journal.Recorded && op.State == journal.Completed:
+			f.serveOwn(&n, p.Held.Life, p.Answer)
+		case out.decision != journal.Recorded && op.State == journal.Completed && f.serve(&n, op):
+		case out.decision == journal.Recorded:
+			n.Told = true // else it is told that somebody else is at it
+		}
+	}
+	next := client{}
+	if out.err == nil && (op.State != journal.Completed || op.Answer != noAnswer && op.Answer != byHand) {
+		next = x.toDeliver(op)
+	}
+	if p.Taken || next.Phase == idle {
+		x.finish(&n, i)
+	} else {
+		x.set(&n, i, next)
+	}
+	x.emit(&n, event{kind: recordStep, client: i, decision: out.decision, end: p.End, refused: out.err != nil}, f)
+
+	if n, ok := x.spend(s, failures); ok && !p.Failing {
+		f := facts{faulty: true}
+		if p.Asked && p.Answer != noAnswer && (p.Answer != refusal || p.Held.Terms.Dedup == journal.DedupEverything || !p.Held.MayHaveRun && !p.Open) {
+			f.serveOwn(&n, p.Held.Life, p.Answer)
+		}
+		p.Failing = true
+		x.set(&n, i, p)
+		x.emit(&n, event{kind: failRecordStep, client: i, end: p.End}, f)
+	}
+}
+
+// undo cancels an intent that may have been recorded.
+func (x *explorer) undo(s *state, i int, p client) {
+	n := *s
+	before := *x.op(&n)
+	out, ok := x.ask(&n, asked{kind: journal.EventCancel, session: sessions[i], at: p.BegunAt, due: never, unsent: true, told: true})
+	if !ok {
+		return
+	}
+	f := facts{}
+	if out.decision == journal.Recorded {
+		f.released = true
+		f.rightful = p.Landed && before.State == journal.InFlight && before.Holder == sessions[i] && before.Claim == p.Claim
+	}
+	x.set(&n, i, client{})
+	x.emit(&n, event{kind: undoStep, client: i, decision: out.decision}, f)
+}
+
+// deliver: a caller has closed the response's body, or OnSettled returned.
+func (x *explorer) deliver(s *state, i int, p client) {
+	n := *s
+	out, ok := x.ask(&n, asked{kind: journal.EventDeliver, outcome: p.Outcome, generation: p.Generation, due: never})
+	if !ok {
+		return
+	}
+	n.Reached = n.Reached || p.Outcome == journal.Completed
+	x.set(&n, i, client{})
+	x.emit(&n, event{kind: deliverStep, client: i, decision: out.decision}, facts{})
+}

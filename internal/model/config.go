@@ -1,0 +1,94 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Times of the model. The clock goes by steps; retention, window and handling time
+// are real durations that these steps meet inside, in the margin and past.
+const (
+	step      = 11*time.Hour + 45*time.Minute
+	retention = 24 * time.Hour   // the window is 23 hours: one step is inside, two are in the margin, three are past
+	handling  = 2 * time.Hour    // of providers without a guard
+	pause     = 30 * time.Minute // what a parked operation rests: until the next step
+	past      = 3                // age, in steps, from which on nothing changes any more
+)
+
+// Config is one world to explore.
+type Config struct {
+	Name  string
+	About string
+
+	Clients  int            // 1 or 2
+	Messages int            // at most so many requests under way; three in the full search
+	Naming   journal.Naming // of the operation
+	Keyless  bool           // the endpoint takes no key
+	PUT      bool           // the method is idempotent (RFC 9110 section 9.2.2)
+
+	Provider Provider
+	Terms    []journal.Terms // what each Begin may say of the provider, the first one first
+
+	OnSettled bool // the clients have one
+	NamedOnly bool // Config.NamedOnly
+	Others    bool // callers may ask for another request under the name
+	Clock     bool // time passes
+	Patient   bool // contexts have deadlines of days: a run outlives a step of the clock
+	Reaps     bool // what is past its keep is reaped
+	Backups   bool // the journal may be backed up, and restored where the budget says so
+
+	Budget, Full Budget // of the short search and of the full one
+}
+
+// InFull is the world with its full budget.
+func (c Config) InFull() Config {
+	c.Budget, c.Messages = c.Full, 3
+	return c
+}
+
+// Provider is how the provider behaves, whatever the terms say of it.
+type Provider struct {
+	Dedup     journal.Dedup
+	Guard     bool
+	Freezes   bool // stores a failure that does not say whether it had an effect
+	Points    bool // answers a repeated success by naming the resource
+	Unpromise bool // may forget a key at any time
+}
+
+// Budget bounds how often each kind of fault happens, and how often callers ask.
+type Budget struct {
+	Asks, Crashes, Pauses, Losses, Cancels, Operator int
+	Takeovers                                        int // a live client's session is lost
+	Failures                                         int // the journal fails to answer, or to record
+	Local                                            int // an attempt is refused before it leaves
+	ClockSteps                                       int // the clock goes ahead or back by a step of itself
+	Restores                                         int
+}
+
+var (
+	everything = journal.Terms{Dedup: journal.DedupEverything, Retention: retention, Guard: true}
+	unguarded  = journal.Terms{Dedup: journal.DedupEverything, Retention: retention, Handling: handling}
+	clean      = journal.Terms{Dedup: journal.DedupCleanFailures, Retention: retention, Guard: true}
+	successes  = journal.Terms{Dedup: journal.DedupSuccesses, Retention: retention, Guard: true}
+)
+
+// String lists what the budget has, in words.
+func (b Budget) String() string {
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		what string
+	}{
+		{b.Asks, "asks"}, {b.Crashes, "crashes"}, {b.Pauses, "pauses"}, {b.Losses, "losses"}, {b.Cancels, "ended contexts"},
+		{b.Operator, "resolutions"}, {b.Takeovers, "lost sessions"}, {b.Failures, "journal failures"}, {b.Local, "local refusals"},
+		{b.ClockSteps, "clock errors"}, {b.Restores, "restores"},
+	} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", part.what, part.n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

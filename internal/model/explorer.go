@@ -1,0 +1,307 @@
+package model
+
+import (
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Rules are the two functions that a search asks, and what its clients leave out.
+type Rules struct {
+	Next    func(journal.Operation, bool, journal.Event) (journal.Operation, journal.Decision, error)
+	MaySend func(journal.Question) journal.Permission
+
+	// Blind clients don't look at their session before an attempt, Deaf ones not at
+	// the claim, and Rash ones don't ask the rule again at its very moment. For the
+	// test that the model can fail.
+	Blind, Deaf, Rash bool
+
+	// Only is the number of the one invariant to look at; 0: all.
+	Only int
+}
+
+// Real are the rules that the clients of this module go by.
+func Real() Rules { return Rules{Next: journal.Next, MaySend: journal.MaySend} }
+
+// explorer knows what may come of a state.
+type explorer struct {
+	*Config
+	rules   Rules
+	records interned[record]
+	clients interned[client]
+	answers map[asked]outcome
+	emit    func(after *state, s event, f facts)
+}
+
+// facts are what a step did, for the invariants that speak of steps.
+type facts struct {
+	faulty   bool // a fault, or what is not bound to happen
+	sent     bool // an attempt began
+	unsafe   bool // … that may take effect beside another
+	seen     bool // … by a client that knows that its session is lost
+	executed bool // a Begin or Claim was told to send
+	released bool // a park, doubt or cancel was recorded
+	rightful bool // … of the current claim's holder
+	served   answer
+	differs  bool // … from what was served of that generation before
+	forgot   bool // a record was removed, or an answer
+	lawful   bool // … as it may be
+}
+
+func newExplorer(cfg *Config, rules Rules) *explorer {
+	x := &explorer{Config: cfg, rules: rules, answers: map[asked]outcome{}}
+	x.records.number(cfg.recordOf(&journal.Operation{}))
+	x.clients.number(client{})
+	return x
+}
+
+func (x *explorer) initial() state {
+	return state{First: [2]uint8{noSend, noSend}, Last: -1, Left: x.Budget.left()}
+}
+
+func (x *explorer) op(s *state) *record           { return &x.records.values[s.Op] }
+func (x *explorer) client(s *state, i int) client { return x.clients.values[s.Clients[i]] }
+func (x *explorer) set(s *state, i int, p client) { s.Clients[i] = x.clients.number(p) }
+
+var sessions = [...]string{"A", "B"}
+
+// dead is the holder that no client is: a session that is over.
+const dead = "dead"
+
+func (x *explorer) live(s *state, holder string) bool {
+	i := slices.Index(sessions[:], holder)
+	return i >= 0 && !x.client(s, i).Taken
+}
+
+// asked is one use of Next, comparable.
+type asked struct {
+	op    uint32
+	live  bool
+	ahead int8 // of the journal's last time
+
+	kind       journal.EventKind
+	session    string
+	at         stamp
+	claim      int64
+	generation int
+	answer     answer
+	due        stamp
+	open       bool
+	unsent     bool
+	busy       bool
+	told       bool
+	outcome    journal.State
+	resolution journal.Resolution
+	request    string // Begin
+	terms      journal.Terms
+	key        string // Begin: of a first generation
+	nextKey    string // Begin, Resolve
+}
+
+type outcome struct {
+	op       uint32
+	decision journal.Decision
+	err      error
+}
+
+func (a *asked) event(c *Config) journal.Event {
+	ev := journal.Event{
+		Kind: a.kind, Ref: ref, At: a.at.time(), Last: now.Add(time.Duration(a.ahead) * step), Session: a.session,
+		Claim: a.claim, Generation: a.generation, Outcome: a.outcome, Answer: a.answer.journal(),
+		Due: a.due.time(), Open: a.open, Unsent: a.unsent, Busy: a.busy, Told: a.told,
+		Delivered: !c.OnSettled || a.kind == journal.EventCancel && a.claim == 0,
+		NamedOnly: c.NamedOnly, Resolution: a.resolution, Keep: retention,
+	}
+	switch a.kind {
+	case journal.EventBegin:
+		ev.Intent = &journal.Intent{Naming: c.Naming, Fingerprint: a.request, Terms: a.terms, Key: a.key, KeyCarried: c.Naming == journal.Carried}
+		if a.nextKey != "" {
+			ev.Intent.NextKey = func(int) string { return a.nextKey }
+		}
+	case journal.EventResolve:
+		ev.Key = a.nextKey
+	}
+	return ev
+}
+
+// ask puts an event to Next. The same question gets the same answer, so that Next
+// is asked once. It tells whether the result is within the model's bounds.
+func (x *explorer) ask(s *state, a asked) (outcome, bool) {
+	a.op, a.live, a.ahead = s.Op, x.live(s, x.op(s).Holder), max(s.Last, 0)
+	out, known := x.answers[a]
+	if !known {
+		ev := a.event(x.Config)
+		op, decision, err := x.rules.Next(x.op(s).operation(), a.live, ev)
+		out = outcome{x.records.number(x.recordOf(&op)), decision, err}
+		x.answers[a] = out
+	}
+	before, after := x.op(s), &x.records.values[out.op]
+	s.Op, s.Last = out.op, max(s.Last, 0)
+	if after.State != journal.Absent && (before.State == journal.Absent && s.Begun || before.State != journal.Absent && after.Generation > before.Generation) {
+		if s.Life == 1 {
+			return out, false
+		}
+		s.Life, s.Reached = 1, false
+		if k := keyNumber(after.Key); before.State == journal.Absent && s.Keys[k].Status == unseen {
+			s.First[k] = noSend // the provider knows nothing of it any more
+		}
+	}
+	s.Begun = s.Begun || after.State != journal.Absent
+	if after.State == journal.Completed && !after.Tombstone && before.State != journal.Completed {
+		s.Named = true
+		s.Reached = false
+	}
+	return out, true
+}
+
+// lifeOf is the life that a generation of the present record is.
+func (s *state) lifeOf(generation int, op *record) uint8 {
+	if generation < op.Generation {
+		return s.Life - 1
+	}
+	return s.Life
+}
+
+func keyNumber(key string) uint8 {
+	if key == secondKey {
+		return 1
+	}
+	return 0
+}
+
+const firstKey, secondKey = "key 0", "key 1"
+
+// freshKey is the key of an operation that the journal does not know.
+func (x *explorer) freshKey(s *state) string {
+	switch {
+	case x.Keyless:
+		return ""
+	case x.Naming == journal.Named && s.Begun:
+		return secondKey
+	}
+	return firstKey
+}
+
+func (x *explorer) laterKey() string {
+	if x.Keyless || x.Naming != journal.Named {
+		return ""
+	}
+	return secondKey
+}
+
+// withHolder is the record held by somebody else.
+func (x *explorer) withHolder(op uint32, holder string) uint32 {
+	r := x.records.values[op]
+	r.Holder = holder
+	return x.records.number(r)
+}
+
+// drop ends a client's session and its run. What it holds is left by the dead.
+func (x *explorer) drop(s *state, i int) {
+	s.Clients[i] = 0
+	for j, m := range s.Net {
+		if m.owner() == uint8(i+1) {
+			s.Net[j] = m.orphan()
+		}
+	}
+	if x.op(s).Holder == sessions[i] {
+		s.Op = x.withHolder(s.Op, dead)
+	}
+}
+
+// finish is the end of a client's run. A lost session is replaced with the next
+// thing that it does.
+func (x *explorer) finish(s *state, i int) {
+	if x.client(s, i).Taken {
+		x.drop(s, i)
+		return
+	}
+	s.Clients[i] = 0
+}
+
+// successors emits everything that may come next.
+func (x *explorer) successors(s *state) {
+	for i := range x.Clients {
+		x.clientSteps(s, i)
+	}
+	x.network(s)
+	x.operator(s)
+	x.journal(s)
+	x.clock(s)
+}
+
+func (x *explorer) spend(s *state, what int) (state, bool) {
+	n := *s
+	if n.Left[what] == 0 {
+		return n, false
+	}
+	n.Left[what]--
+	return n, true
+}
+
+// canonical makes states that differ in names only the same. It tells whether the
+// clients changed places.
+func (x *explorer) canonical(s *state) (swapped bool) {
+	for i, m := range s.Net {
+		if m != 0 && m.owner() == 0 && m.where() == answered {
+			s.Net[i] = 0
+		}
+	}
+	x.renameClaims(s)
+	if x.Config.Clients == 2 && (s.Clients[0] > s.Clients[1] || s.Clients[0] == s.Clients[1] && x.op(s).Holder == sessions[1]) {
+		swapped = true
+		s.Clients[0], s.Clients[1] = s.Clients[1], s.Clients[0]
+		switch x.op(s).Holder {
+		case sessions[0]:
+			s.Op = x.withHolder(s.Op, sessions[1])
+		case sessions[1]:
+			s.Op = x.withHolder(s.Op, sessions[0])
+		}
+		for i, m := range s.Net {
+			if o := m.owner(); o != 0 {
+				s.Net[i] = m.orphan() | message(3-o)<<1
+			}
+		}
+	}
+	if s.Net[0] < s.Net[1] {
+		s.Net[0], s.Net[1] = s.Net[1], s.Net[0]
+	}
+	if s.Net[1] < s.Net[2] {
+		s.Net[1], s.Net[2] = s.Net[2], s.Net[1]
+	}
+	if s.Net[0] < s.Net[1] {
+		s.Net[0], s.Net[1] = s.Net[1], s.Net[0]
+	}
+	return swapped
+}
+
+func (x *explorer) renameClaims(s *state) {
+	op, a, b := x.op(s).Claim, x.clients.values[s.Clients[0]].Claim, x.clients.values[s.Clients[1]].Claim
+	rank := func(c int64) int64 {
+		if c == 0 {
+			return 0
+		}
+		n := int64(1)
+		var counted int64
+		for _, o := range [...]int64{op, a, b} {
+			if o > 0 && o < c && o != counted {
+				n++
+				counted = o
+			}
+		}
+		return n
+	}
+	if to := rank(op); to != op {
+		r := *x.op(s)
+		r.Claim = to
+		s.Op = x.records.number(r)
+	}
+	for i, c := range [...]int64{a, b} {
+		if to := rank(c); to != c {
+			p := x.client(s, i)
+			p.Claim = to
+			x.set(s, i, p)
+		}
+	}
+}

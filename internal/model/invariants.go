@@ -1,0 +1,96 @@
+package model
+
+import "github.com/onceward/onceward/journal"
+
+// Invariant is what must hold in every reachable state.
+type Invariant struct {
+	Number    int
+	Name      string
+	Statement string
+
+	// holds of a step and the state that it led to; nil: Explore decides it over the
+	// whole graph.
+	holds func(c *change) bool
+}
+
+// change is one step.
+type change struct {
+	*Config
+	before, after     *state
+	opBefore, opAfter *record
+	facts
+}
+
+// Invariants are the twelve.
+var Invariants = []Invariant{
+	{1, "one effect", "The effects of an operation are at most one more than the false \"not executed\" resolutions.", func(c *change) bool {
+		allowed := 1
+		if c.after.FalseNot {
+			allowed++
+		}
+		return c.after.effects() <= allowed
+	}},
+	{2, "no loss", "A Begin that was acknowledged leaves a record, or later a tombstone; only what is settled and delivered is removed.", func(c *change) bool {
+		gone := c.opBefore.State != journal.Absent && c.opAfter.State == journal.Absent
+		return !gone || c.forgot && c.lawful && (c.opBefore.Naming != journal.Named || c.opBefore.State == journal.Cancelled)
+	}},
+	{3, "outcomes are true", "Without a false resolution: completed as a success means an effect; completed as a refusal, or cancelled, means none, and no request under way that may still take effect.", func(c *change) bool {
+		op, s := c.opAfter, c.after
+		if s.FalseNot || s.FalseDone {
+			return true
+		}
+		switch op.State {
+		case journal.Completed:
+			if op.Tombstone {
+				return true // it was told when the answer came
+			}
+			if op.Answer == refusal {
+				return s.effects() == 0 && !s.mayTakeEffect(c.Config, 0) && !s.mayTakeEffect(c.Config, 1)
+			}
+			return s.effects() >= 1
+		case journal.Cancelled:
+			return s.effects() == 0 && !s.mayTakeEffect(c.Config, 0) && !s.mayTakeEffect(c.Config, 1)
+		}
+		return true
+	}},
+	{4, "one answer", "Two answers that were served for one generation are equal.", func(c *change) bool { return !c.differs }},
+	{5, "sends are proven safe", "No attempt begins where the resend rule is false of the world: where an earlier one may have run and the provider need not recognise it, and no unnamed operation is sent in the background once its caller was told.", func(c *change) bool {
+		return !c.unsafe || c.after.FalseNot
+	}},
+	{6, "what has not run", "Where the record says that nothing may have run, there is no effect of this generation, and none of its requests is under way.", func(c *change) bool {
+		op, s := c.opAfter, c.after
+		return op.State == journal.Absent || op.MayHaveRun || s.FalseNot || s.Effects[s.Life] == 0 && !s.mayExecute(s.Life)
+	}},
+	{7, "the first send is dated", "The recorded first send is no later than the true one, unless its window is closed.", func(c *change) bool {
+		op, s := c.opAfter, c.after
+		if op.State == journal.Absent || op.State == journal.Completed || op.WindowClosed || s.Ahead > 0 || c.Keyless {
+			return true
+		}
+		sent := s.First[keyNumber(op.Key)]
+		if sent >= past {
+			return true
+		}
+		return op.First != never && op.First <= -stamp(int(sent)+int(s.Ahead))*stepMillis
+	}},
+	{8, "the holder alone gives up", "Only the holder of the current claim parks, doubts or cancels.", func(c *change) bool { return !c.released || c.rightful }},
+	{9, "there is an end", "From every state a path without faults leads to completed, cancelled or unknown.", nil},
+	{10, "names are used once", "A name that has an answer is never executed again, after it was reaped included.", func(c *change) bool {
+		return !c.executed || !c.before.Named || c.Naming != journal.Named
+	}},
+	{11, "answers are delivered", "An answer that reached nobody is never reaped.", func(c *change) bool { return !c.forgot || c.lawful }},
+	{12, "the lost are silent", "No client begins an attempt that knows that its session is lost.", func(c *change) bool { return !c.sent || !c.seen }},
+}
+
+// mayTakeEffect tells whether a request of this life may still take effect: one that
+// the provider recognises does not.
+func (s *state) mayTakeEffect(c *Config, life uint8) bool {
+	for _, m := range s.Net {
+		if !m.mayExecute() || m.life() != life {
+			continue
+		}
+		if m.where() == executing || c.Keyless || s.Keys[m.key()].Status <= dated {
+			return true
+		}
+	}
+	return false
+}

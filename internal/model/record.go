@@ -1,0 +1,205 @@
+package model
+
+import (
+	"math"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// now is what every clock of the model shows, always: when time passes, it is the
+// stamps that age.
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// stamp is a time as the distance from now, in milliseconds.
+type stamp int32
+
+const never = stamp(math.MinInt32) // the zero time
+
+const stepMillis = stamp(step / time.Millisecond)
+
+func stampOf(t time.Time) stamp {
+	if t.IsZero() {
+		return never
+	}
+	return stamp(t.Sub(now) / time.Millisecond)
+}
+
+func (s stamp) time() time.Time {
+	if s == never {
+		return time.Time{}
+	}
+	return now.Add(time.Duration(s) * time.Millisecond)
+}
+
+// aged is s after so many steps of the clock, none older than oldest steps.
+func (s stamp) aged(steps, oldest int) stamp {
+	if s == never {
+		return s
+	}
+	s -= stamp(steps) * stepMillis
+	for s < -stamp(oldest)*stepMillis {
+		s += stepMillis
+	}
+	return s
+}
+
+// answer is what was recorded, or is on its way to be.
+type answer uint8
+
+const (
+	noAnswer answer = iota
+	success
+	refusal
+	byHand
+	cutSuccess
+)
+
+func (a answer) journal() *journal.Answer {
+	switch a {
+	case success, cutSuccess:
+		return &journal.Answer{Status: 201, Cut: a == cutSuccess}
+	case refusal:
+		return &journal.Answer{Status: 402, Refused: true}
+	case byHand:
+		return &journal.Answer{ByHand: true, Omitted: true}
+	}
+	return nil
+}
+
+func answerOf(a *journal.Answer) answer {
+	switch {
+	case a == nil:
+		return noAnswer
+	case a.ByHand:
+		return byHand
+	case a.Refused:
+		return refusal
+	case a.Cut:
+		return cutSuccess
+	}
+	return success
+}
+
+func (a answer) String() string {
+	return [...]string{"none", "success", "refusal", "by hand", "success, cut"}[a]
+}
+
+// record is a journal.Operation without what the decisions of Next don't depend on,
+// comparable.
+type record struct {
+	State      journal.State
+	Naming     journal.Naming
+	Key        string
+	Carried    bool
+	Generation int
+	Request    string // the fingerprint
+	Terms      journal.Terms
+	Holder     string
+	Claim      int64
+
+	MayHaveRun, FoundRun bool
+	First, FoundFirst    stamp
+	Ended, Busy          stamp
+	WindowClosed         bool
+	Created, Updated     stamp
+	Settled, Due, Wake   stamp
+	Answer               answer
+	Answered             int // the generation that Answer is of
+
+	Told, ByHand, Delivered, Tombstone bool
+	SecondEffects                      int
+}
+
+func (r *record) operation() journal.Operation {
+	if r.State == journal.Absent {
+		return journal.Operation{}
+	}
+	op := journal.Operation{
+		Ref: ref, Naming: r.Naming, Key: r.Key, KeyCarried: r.Carried, Generation: r.Generation,
+		Fingerprint: r.Request, Terms: r.Terms,
+		State: r.State, Holder: r.Holder, Claim: r.Claim,
+		MayHaveRun: r.MayHaveRun, FirstSentAt: r.First.time(),
+		Found:       journal.Found{MayHaveRun: r.FoundRun, FirstSentAt: r.FoundFirst.time()},
+		LastEndedAt: r.Ended.time(), WindowClosed: r.WindowClosed, BusySince: r.Busy.time(),
+		CreatedAt: r.Created.time(), UpdatedAt: r.Updated.time(), SettledAt: r.Settled.time(),
+		DueAt: r.Due.time(), WakeAt: r.Wake.time(),
+		Answer: r.Answer.journal(),
+		Told:   r.Told, ByHand: r.ByHand, Delivered: r.Delivered, Tombstone: r.Tombstone, SecondEffects: r.SecondEffects,
+	}
+	if op.Answer != nil {
+		op.Answer.Generation = r.Answered
+	}
+	return op
+}
+
+var ref = journal.Ref{ID: "invoice-991/charge"}
+
+// recordOf keeps of an operation what may still matter in this world.
+func (c *Config) recordOf(op *journal.Operation) record {
+	if op.State == journal.Absent {
+		return record{First: never, FoundFirst: never, Ended: never, Busy: never, Created: never, Updated: never, Settled: never, Due: never, Wake: never}
+	}
+	r := record{
+		State: op.State, Naming: op.Naming, Key: op.Key, Carried: op.KeyCarried, Generation: op.Generation,
+		Request: op.Fingerprint, Terms: op.Terms, Holder: op.Holder, Claim: op.Claim,
+		MayHaveRun: op.MayHaveRun, First: stampOf(op.FirstSentAt), WindowClosed: op.WindowClosed,
+		FoundRun: op.Found.MayHaveRun, FoundFirst: stampOf(op.Found.FirstSentAt),
+		Ended: stampOf(op.LastEndedAt), Busy: stampOf(op.BusySince),
+		Created: stampOf(op.CreatedAt), Updated: stampOf(op.UpdatedAt), Settled: stampOf(op.SettledAt),
+		Due: stampOf(op.DueAt), Wake: stampOf(op.WakeAt),
+		Answer: answerOf(op.Answer),
+		Told:   op.Told, ByHand: op.ByHand, Delivered: op.Delivered, Tombstone: op.Tombstone, SecondEffects: min(op.SecondEffects, 1),
+	}
+	if op.Answer != nil {
+		r.Answered = op.Answer.Generation
+	}
+	if r.State != journal.InFlight {
+		r.FoundFirst = never
+	}
+	if r.State != journal.InFlight && r.Terms.Dedup == journal.DedupEverything {
+		r.FoundRun = false
+	}
+	if r.State == journal.Completed {
+		r.FoundRun = false
+		r.First, r.Ended, r.Busy, r.WindowClosed = never, never, never, false
+	}
+	if r.Terms.Guard {
+		r.Ended = never // not asked for
+	}
+	if r.Naming == journal.Named && !c.Backups {
+		r.Created = never
+	}
+	if !c.Reaps {
+		r.Settled = never
+	}
+	if c.Budget.Failures == 0 || r.Updated != never && r.Updated%stepMillis == 0 {
+		r.Updated = never // only the cancel of an uncertain Begin asks for it
+	}
+	if c.Budget.ClockSteps == 0 {
+		r.Due, r.Wake = r.Due.notPast(), r.Wake.notPast()
+	}
+	return r
+}
+
+// notPast takes all that is due for due now.
+func (s stamp) notPast() stamp {
+	if s == never || s > 0 {
+		return s
+	}
+	return 0
+}
+
+func (c *Config) agedRecord(r record, steps int) record {
+	for _, s := range []*stamp{&r.First, &r.FoundFirst, &r.Ended, &r.Busy, &r.Created, &r.Updated, &r.Settled, &r.Due, &r.Wake} {
+		*s = s.aged(steps, c.oldest())
+	}
+	if c.Budget.ClockSteps == 0 {
+		r.Due, r.Wake = r.Due.notPast(), r.Wake.notPast()
+	}
+	return r
+}
+
+// oldest is the age, in steps, beyond which stamps are not told apart: what a clock
+// that goes back may bring back is kept.
+func (c *Config) oldest() int { return past + c.Budget.ClockSteps }

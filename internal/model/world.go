@@ -1,0 +1,325 @@
+package model
+
+import (
+	"github.com/onceward/onceward/journal"
+)
+
+// safe tells whether a request of p's can be sent without a second effect, by what
+// an onlooker knows and a client may go by.
+func (x *explorer) safe(s *state, p client) bool {
+	k := keyNumber(p.Held.Key)
+	if x.Naming != journal.Named && !p.Asked && s.Told {
+		return false // its caller may have made another by now
+	}
+	under := false
+	for _, m := range s.Net {
+		under = under || m.mayExecute() && (m.life() == p.Held.Life || !x.Keyless && m.key() == k)
+	}
+	switch {
+	case !under && s.Effects[p.Held.Life] == 0:
+		return true
+	case x.idempotent(&p):
+		return true
+	case x.Keyless || x.Provider.Dedup < journal.DedupCleanFailures || x.Provider.Unpromise:
+		return false
+	}
+	inside := s.First[k] == noSend || s.First[k] < 2
+	return inside && (x.Provider.Guard || !under)
+}
+
+// network is what becomes of the requests that are under way.
+func (x *explorer) network(s *state) {
+	for j, m := range s.Net {
+		if m == 0 || j > 0 && m == s.Net[j-1] {
+			continue
+		}
+		if n, ok := x.spend(s, losses); ok && m.where() != executing {
+			x.lose(&n, j, m)
+		}
+		switch m.where() {
+		case undelivered:
+			x.arrive(s, j, m)
+		case executing:
+			x.execute(s, j, m)
+		case answered:
+			x.answer(s, j, m)
+		}
+	}
+}
+
+func (x *explorer) lose(n *state, j int, m message) {
+	ev := event{kind: loseStep, client: int(m.owner()) - 1, arg: int(m.where())}
+	n.Net[j] = 0
+	if m.owner() == 0 {
+		x.emit(n, ev, facts{faulty: true})
+		return
+	}
+	i := int(m.owner()) - 1
+	if !x.client(n, i).Paused {
+		x.judge(n, i, noReply, false, ev, true)
+	}
+}
+
+func (x *explorer) arrive(s *state, j int, m message) {
+	k := m.key()
+	n := *s
+	mem := &n.Keys[k]
+	if mem.Status == unseen {
+		mem.Status, mem.Age = dated, 0
+	}
+	reply := func(v verdict, faulty bool) {
+		n := n
+		n.Net[j] = m.answered(v)
+		x.emit(&n, event{kind: replyStep, client: int(m.owner()) - 1, says: v}, facts{faulty: faulty})
+	}
+	reply(saysNotExecuted, true)
+	reply(saysRejected, true)
+	switch mem.Status {
+	case storedSuccess:
+		if x.Provider.Points {
+			reply(saysDone, false)
+		} else {
+			reply(saysReplayed, false)
+		}
+		return
+	case storedRefusal:
+		reply(saysRefused, false)
+		return
+	case storedFrozen:
+		reply(saysFrozen, false)
+		return
+	}
+	if x.Provider.Guard {
+		for _, o := range s.Net {
+			if o != 0 && o.where() == executing && o.key() == k {
+				reply(saysInFlight, false)
+				return
+			}
+		}
+	}
+	n.Net[j] = m.executing()
+	x.emit(&n, event{kind: arriveStep, client: int(m.owner()) - 1}, facts{})
+}
+
+func (x *explorer) execute(s *state, j int, m message) {
+	done := func(v verdict, effect bool, store memoryStatus, faulty bool) {
+		n := *s
+		if effect {
+			e := &n.Effects[m.life()]
+			*e = min(*e+1, 3)
+			if x.PUT {
+				*e = 1
+			}
+		}
+		if mem := &n.Keys[m.key()]; store != unseen && mem.Status == dated {
+			mem.Status = store
+		}
+		n.Net[j] = m.answered(v)
+		x.emit(&n, event{kind: executeStep, client: int(m.owner()) - 1, says: v, effect: effect}, facts{faulty: faulty})
+	}
+	ifKept := func(by journal.Dedup, status memoryStatus) memoryStatus {
+		if x.Keyless || x.Provider.Dedup < by {
+			return unseen
+		}
+		return status
+	}
+	done(saysSuccess, true, ifKept(journal.DedupSuccesses, storedSuccess), false)
+	done(saysRefused, false, ifKept(journal.DedupEverything, storedRefusal), false)
+	switch x.Provider.Dedup {
+	case journal.DedupEverything:
+		if x.Provider.Freezes {
+			done(saysFrozen, true, storedFrozen, true)
+			done(saysFrozen, false, storedFrozen, true)
+		}
+	case journal.DedupCleanFailures:
+		done(saysFailed, false, unseen, true)
+	default:
+		done(saysFailed, true, unseen, true)
+		done(saysFailed, false, unseen, true)
+	}
+}
+
+// answer brings a client its answer.
+func (x *explorer) answer(s *state, j int, m message) {
+	i := int(m.owner()) - 1
+	if x.client(s, i).Paused {
+		return
+	}
+	n := *s
+	n.Net[j] = 0
+	x.judge(&n, i, m.says(), false, event{kind: hearStep, client: i}, false)
+	if n, ok := x.spend(s, losses); ok {
+		n.Net[j] = 0
+		switch m.says() {
+		case saysSuccess, saysReplayed, saysRefused, saysDone:
+			x.judge(&n, i, m.says(), true, event{kind: hearStep, client: i}, true)
+		}
+	}
+}
+
+// operator: somebody says what became of the operation.
+func (x *explorer) operator(s *state) {
+	for _, resolution := range [...]journal.Resolution{journal.Executed, journal.NotExecuted, journal.SendAgain} {
+		n, ok := x.spend(s, operators)
+		if !ok {
+			return
+		}
+		may := s.mayExecute(s.Life)
+		out, ok := x.ask(&n, asked{kind: journal.EventResolve, resolution: resolution, due: never, nextKey: x.laterKey()})
+		if !ok || out.err != nil || out.decision != journal.Recorded {
+			continue
+		}
+		switch effects := s.Effects[s.Life]; {
+		case resolution == journal.Executed:
+			n.FalseDone = effects == 0
+		case effects > 0 || may:
+			n.FalseNot = true
+		}
+		n.Told = n.Told && resolution != journal.SendAgain
+		x.emit(&n, event{kind: resolveStep, client: -1, arg: int(resolution)}, facts{faulty: true})
+	}
+}
+
+// journal is what happens to the journal's own.
+func (x *explorer) journal(s *state) {
+	if x.Reaps {
+		n := *s
+		before := *x.op(s)
+		out, ok := x.ask(&n, asked{kind: journal.EventReap, due: never})
+		if ok && out.op != s.Op {
+			f := facts{forgot: x.op(&n).place() != before.place(), lawful: before.Delivered && before.State.Settled() &&
+				(!x.OnSettled || before.State != journal.Completed || s.Reached)}
+			if x.Naming != journal.Named && x.op(&n).State == journal.Absent {
+				n.Effects, n.Served, n.Named = [2]uint8{}, [2]answer{}, false // who uses its key again begins another operation
+			}
+			x.emit(&n, event{kind: reapStep, client: -1}, f)
+		}
+	}
+	if !x.Backups || s.Left[restores] == 0 {
+		return
+	}
+	if s.Saved == 0 && x.op(s).State != journal.Absent {
+		n := *s
+		n.Saved = s.Op
+		x.emit(&n, event{kind: backupStep, client: -1}, facts{faulty: true})
+	}
+	if saved := &x.records.values[s.Saved]; s.Saved != 0 && (int(s.Life) == saved.Generation || saved.State >= journal.Completed) {
+		n, _ := x.spend(s, restores)
+		for i := range x.Clients {
+			x.drop(&n, i)
+		}
+		n.Op, n.Saved = s.Saved, 0
+		if x.op(&n).Holder != "" {
+			n.Op = x.withHolder(n.Op, dead)
+		}
+		n.Named = x.op(&n).Answer != noAnswer || x.op(&n).Tombstone
+		n.Life = uint8(x.op(&n).Generation)
+		if _, ok := x.ask(&n, asked{kind: journal.EventAdopt, due: never}); ok {
+			x.emit(&n, event{kind: restoreStep, client: -1}, facts{faulty: true})
+		}
+	}
+}
+
+// clock: time passes, or a clock is wrong.
+func (x *explorer) clock(s *state) {
+	if x.Provider.Unpromise {
+		for k := range s.Keys {
+			if s.Keys[k].Status > dated {
+				n := *s
+				n.Keys[k] = memory{}
+				x.emit(&n, event{kind: forgetStep, client: -1}, facts{faulty: true})
+			}
+		}
+	}
+	if op := x.op(s); !x.Clock && op.State == journal.Pending && op.Due > 0 {
+		n, r := *s, *op
+		r.Due, r.Wake = 0, 0
+		n.Op = x.records.number(r)
+		x.emit(&n, event{kind: restStep, client: -1}, facts{})
+	}
+	if !x.Clock {
+		return
+	}
+	if x.mayTick(s) && s.Ahead == 0 {
+		n := *s
+		x.age(&n, 1, true)
+		for k := range n.Keys {
+			if mem := &n.Keys[k]; mem.Status != unseen {
+				if mem.Age++; mem.Age >= past {
+					*mem = memory{}
+				}
+			}
+			if n.First[k] != noSend {
+				n.First[k] = min(n.First[k]+1, past)
+			}
+		}
+		n.Last = max(n.Last-1, -1)
+		for i := range x.Clients {
+			if p := x.client(&n, i); p.active() && !x.Patient {
+				p.Expired = true
+				x.set(&n, i, p)
+			}
+		}
+		x.emit(&n, event{kind: tickStep, client: -1}, facts{})
+	}
+	x.wrong(s, aheadStep, 1)
+	x.wrong(s, backStep, -1)
+}
+
+// wrong steps the clock without time passing: away from the truth at a cost, or
+// right again.
+func (x *explorer) wrong(s *state, kind stepKind, by int8) {
+	n, ok := x.spend(s, clockSteps)
+	right := s.Ahead == -by
+	switch {
+	case right:
+		n = *s
+	case !ok || s.Ahead == by || kind == backStep && s.Last < 0:
+		return
+	}
+	n.Ahead += by
+	x.age(&n, int(by), false)
+	if kind == aheadStep {
+		n.Last = max(n.Last-1, -1)
+	} else {
+		n.Last++
+		if _, ok := x.ask(&n, asked{kind: journal.EventClock, due: never}); !ok {
+			return
+		}
+	}
+	x.emit(&n, event{kind: kind, client: -1}, facts{faulty: !right})
+}
+
+// mayTick tells whether a step of the clock can pass: nobody runs for so long, but
+// who is paused, who may wait that long, and who has only something to write to a
+// journal that fails.
+func (x *explorer) mayTick(s *state) bool {
+	for i := range x.Clients {
+		p := x.client(s, i)
+		if p.active() && !p.Paused && !p.Failing && !(x.Patient && p.Phase == ready && p.Due > 0) {
+			return false
+		}
+	}
+	for _, m := range s.Net {
+		switch {
+		case !m.mayExecute() || x.Keyless:
+		case x.Provider.Dedup >= journal.DedupCleanFailures && !x.Provider.Guard:
+			return false
+		case m.where() == undelivered && !m.late() && s.First[m.key()] == past-1:
+			return false
+		}
+	}
+	return true
+}
+
+func (x *explorer) age(s *state, steps int, passed bool) {
+	s.Op = x.records.number(x.agedRecord(*x.op(s), steps))
+	if saved := &x.records.values[s.Saved]; s.Saved != 0 && (int(s.Life) == saved.Generation || saved.State >= journal.Completed) {
+		s.Saved = x.records.number(x.agedRecord(x.records.values[s.Saved], steps))
+	}
+	for i := range x.Clients {
+		if s.Clients[i] != 0 {
+			x.set(s, i, x.agedClient(x.client(s, i), steps, passed))
+		}
+	}
+}
