@@ -15,9 +15,7 @@ import (
 func (r *run) respond(op *journal.Operation) *http.Response {
 	a := &r.attempt
 	resp := a.resp
-	told := operationOf(op)
-	told.Replayed = a.judged.Replayed
-	resp.Request = r.asker.WithContext(context.WithValue(r.asker.Context(), operationKey, &told))
+	resp.Request = told(r.asker, op, a.judged.Replayed)
 	switch deliver := r.deliverer(op); {
 	case a.partial:
 		resp.Body = onClose(resp.Body, resp.Body, deliver)
@@ -29,6 +27,26 @@ func (r *run) respond(op *journal.Operation) *http.Response {
 	return resp
 }
 
+// told is the request as a response refers to it: OperationOf finds the operation in
+// its context.
+func told(req *http.Request, op *journal.Operation, replayed bool) *http.Request {
+	ctx := &operationContext{Context: req.Context(), op: operationOf(op)}
+	ctx.op.Replayed = replayed
+	return req.WithContext(ctx)
+}
+
+type operationContext struct {
+	context.Context
+	op Operation
+}
+
+func (ctx *operationContext) Value(key any) any {
+	if key == operationKey {
+		return &ctx.op
+	}
+	return ctx.Context.Value(key)
+}
+
 // replayable tells whether the answer was kept whole, so that it can be given
 // again as it was.
 func replayable(op *journal.Operation) bool {
@@ -37,8 +55,6 @@ func replayable(op *journal.Operation) bool {
 
 // replay makes a response of a recorded answer. It carries no Set-Cookie.
 func replay(req *http.Request, op *journal.Operation, deliver func()) *http.Response {
-	told := operationOf(op)
-	told.Replayed = true
 	a := op.Answer
 	resp := &http.Response{
 		Status:        fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status)),
@@ -49,7 +65,7 @@ func replay(req *http.Request, op *journal.Operation, deliver func()) *http.Resp
 		Header:        a.Header.Clone(),
 		Trailer:       a.Trailer.Clone(),
 		ContentLength: int64(len(a.Body)),
-		Request:       req.WithContext(context.WithValue(req.Context(), operationKey, &told)),
+		Request:       told(req, op, true),
 	}
 	if resp.Header == nil {
 		resp.Header = http.Header{}

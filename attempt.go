@@ -45,10 +45,10 @@ func (w *wire) RoundTrip(*http.Request) (*http.Response, error) {
 		return nil, a.local
 	}
 	a.started = r.now()
-	ctx, stop := r.attemptContext()
+	ctx, limit := r.limited()
 	req, err := r.compose(ctx, r.target)
 	if err != nil {
-		stop(errEnded)
+		limit.cancel(errEnded)
 		a.local = err
 		return nil, err
 	}
@@ -59,20 +59,22 @@ func (w *wire) RoundTrip(*http.Request) (*http.Response, error) {
 	if a.err != nil {
 		a.unsent = trace.unsent(a.err)
 		r.sent = r.sent || !a.unsent
+		r.ended = r.now()
 		if cause := context.Cause(ctx); cause != nil {
 			a.err = cause
 		}
-		stop(errEnded)
+		limit.cancel(errEnded)
 	} else {
 		r.sent = true
-		r.readAnswer(ctx, stop)
+		r.readAnswer(ctx, limit)
+		r.ended = r.now()
 	}
 	return a.resp, a.err
 }
 
 // mayGoOn tells why an attempt must not be made, if it must not.
 func (r *run) mayGoOn() error {
-	if err := r.waiting.Err(); err != nil {
+	if (*waits)(r).Err() != nil {
 		return errInterrupted
 	}
 	if !r.now().Before(r.ends) {
@@ -82,19 +84,29 @@ func (r *run) mayGoOn() error {
 		r.attempt.lost = true
 		return errors.New("the session is lost")
 	}
-	if r.attempts == 0 {
-		return nil
+	if r.attempts > 0 {
+		op, err := r.journal.Get((*waits)(r), r.op.Ref)
+		if err != nil {
+			return fmt.Errorf("the claim can't be checked: %w", err)
+		}
+		if op.State != journal.InFlight || op.Claim != r.op.Claim {
+			r.attempt.lost = true
+			return errors.New("the claim is no longer held")
+		}
 	}
-	op, err := r.journal.Get(r.waiting, r.op.Ref)
-	if err != nil {
-		return fmt.Errorf("the claim can't be checked: %w", err)
-	}
-	if op.State != journal.InFlight || op.Claim != r.op.Claim {
-		r.attempt.lost = true
-		return errors.New("the claim is no longer held")
+	// Last, since time has passed since the attempt was decided on: a paused
+	// process must not send what its window has closed for.
+	if p := journal.MaySend(r.question(r.now())); p.Answer != journal.SendNow {
+		return &notAllowed{p}
 	}
 	return nil
 }
+
+// notAllowed is the resend rule's word against an attempt that was decided on
+// earlier.
+type notAllowed struct{ journal.Permission }
+
+func (e *notAllowed) Error() string { return e.Reason }
 
 var (
 	errInterrupted    = errors.New("it was interrupted")
@@ -102,22 +114,33 @@ var (
 	errOutOfTime      = fmt.Errorf("the call's time is up: %w", context.DeadlineExceeded)
 )
 
-// attemptContext is the caller's context with the attempt's own deadline, which
-// stop lifts with a nil cause. It names no operation.
-func (r *run) attemptContext() (context.Context, func(error)) {
-	ctx, cancel := context.WithCancelCause(withoutNaming(r.ctx))
-	r.broken.Store(&cancel)
-	limit, cause := r.cfg.AttemptTimeout, errAttemptTimeout
-	if left := r.ends.Sub(r.now()); left < limit {
-		limit, cause = left, errOutOfTime
+// limit ends the context of an attempt: at its deadline, or sooner. It may be used
+// concurrently.
+type limit struct {
+	end      context.CancelCauseFunc
+	deadline *time.Timer
+}
+
+// limited is the caller's context with the deadline of the attempt that was
+// started. It names no operation.
+func (r *run) limited() (context.Context, *limit) {
+	ctx, end := context.WithCancelCause(withoutNaming(r.ctx))
+	now := r.now()
+	left, cause := r.cfg.AttemptTimeout-now.Sub(r.attempt.started), errAttemptTimeout
+	if rest := r.ends.Sub(now); rest < left {
+		left, cause = rest, errOutOfTime
 	}
-	timer := time.AfterFunc(limit, func() { cancel(cause) })
-	return ctx, func(err error) {
-		timer.Stop()
-		if err != nil {
-			cancel(err)
-		}
-	}
+	l := &limit{end: end, deadline: time.AfterFunc(left, func() { end(cause) })}
+	r.limit.Store(l)
+	return ctx, l
+}
+
+// lift lets the attempt take any time.
+func (l *limit) lift() { l.deadline.Stop() }
+
+func (l *limit) cancel(cause error) {
+	l.deadline.Stop()
+	l.end(cause)
 }
 
 // connTrace learns whether an attempt got as far as a connection.
@@ -178,24 +201,23 @@ func sameOrigin(req *http.Request, resp *http.Response) *url.URL {
 
 // readAnswer reads the response's body within the limit. What is over it stays a
 // stream for the caller, without the attempt's deadline.
-func (r *run) readAnswer(ctx context.Context, stop func(error)) {
+func (r *run) readAnswer(ctx context.Context, limit *limit) {
 	a := &r.attempt
 	if a.resp.StatusCode == http.StatusSwitchingProtocols {
 		// Nobody asked for it, and its body is the connection: it never ends.
-		stop(nil)
+		limit.lift()
 		a.resp.Body.Close()
-		stop(errEnded)
+		limit.cancel(errEnded)
 		a.resp.Body = http.NoBody
 		return
 	}
-	limit := r.cfg.MaxResponseBody
 	var err error
-	a.body, err = readUpTo(a.resp.Body, limit, a.resp.ContentLength)
-	stop(nil)
+	a.body, err = readUpTo(a.resp.Body, r.cfg.MaxResponseBody, a.resp.ContentLength)
+	limit.lift()
 	switch {
-	case int64(len(a.body)) > limit:
+	case int64(len(a.body)) > r.cfg.MaxResponseBody:
 		a.partial = true
-		a.resp.Body = &stream{Reader: io.MultiReader(bytes.NewReader(a.body), a.resp.Body), body: a.resp.Body, stop: stop}
+		a.resp.Body = &stream{Reader: io.MultiReader(bytes.NewReader(a.body), a.resp.Body), body: a.resp.Body, limit: limit}
 		return
 	case err != nil:
 		a.cut = err
@@ -204,19 +226,19 @@ func (r *run) readAnswer(ctx context.Context, stop func(error)) {
 		}
 	}
 	a.resp.Body.Close()
-	stop(errEnded)
+	limit.cancel(errEnded)
 	a.resp.Body = http.NoBody
 }
 
 // stream is the rest of an answer that is too large to record.
 type stream struct {
 	io.Reader
-	body io.Closer
-	stop func(error)
+	body  io.Closer
+	limit *limit
 }
 
 func (s *stream) Close() error {
 	err := s.body.Close()
-	s.stop(errEnded)
+	s.limit.cancel(errEnded)
 	return err
 }

@@ -8,7 +8,10 @@
 // last process left. Where resending is not proven safe the operation is unknown
 // and is reconciled, never sent again on a hunch.
 //
-// Name operations: see WithOperation.
+// Name operations: see WithOperation. Several calls that belong together are a flow, a
+// function that is resumed at the step that was cut off: see Client.Flow. Both run in
+// the program's own requests and jobs; what waits for days, fans out over a fleet or
+// wants workers is for a workflow engine, whose calls are operations in turn.
 package onceward
 
 import (
@@ -44,9 +47,11 @@ type Config struct {
 	// Authorize adds credentials to a request, in headers or query parameters. It is
 	// called before every attempt, those of Resume included, where the journal has
 	// only the names of what carried a credential; but only for hosts that a provider
-	// serves. It must not change anything else. An error stops the attempt before it
-	// is sent. It is called concurrently. The request's context names no operation,
-	// so that Authorize may call through the same client.
+	// serves. The request has its key and its body by then, so that Authorize may sign
+	// them; it reads the body by Body or GetBody and must not change anything else. An
+	// error stops the attempt before it is sent. It is called concurrently. The
+	// request's context names no operation, so that Authorize may call through the
+	// same client.
 	Authorize func(*http.Request) error
 
 	// OnSettled gets the outcomes that no caller is known to have: those of
@@ -65,6 +70,14 @@ type Config struct {
 	// that died: they become unknown. For programs whose work is redelivered after a
 	// crash (a queue, a job runner) and would meet it under another key.
 	NamedOnly bool
+
+	// Flows are the functions that Resume and Run can run flows by: see DefineFlow.
+	Flows []FlowDefinition
+
+	// FlowBackoff is the delay before a flow that failed is run again, and after how many
+	// failures in a row it is set aside. Up to 1 second at first, up to 10 minutes later,
+	// and 10 by default.
+	FlowBackoff backoff.Policy
 
 	// Secret, of at least 16 bytes, derives the key of a named operation's first
 	// generation from scope and name, so that it comes back after the loss of the
@@ -101,8 +114,8 @@ type Config struct {
 	// than the provider remembers the key. Run reaps what is past it.
 	Keep time.Duration
 
-	// Concurrency is how many operations Resume and Run send at once, and how many
-	// calls of OnSettled are made at once. 8 by default.
+	// Concurrency is how many operations Resume and Run send at once, how many calls of
+	// OnSettled are made at once, and how many flows are run at once. 8 by default.
 	Concurrency int
 
 	Trace  *Trace       // nil: none
@@ -127,7 +140,11 @@ type Client struct {
 	backlog backlog
 	offers  offers
 
-	wakes chan struct{} // tells Run that something is due earlier than it knew
+	functions     map[journal.FlowFunction]*flowFunction // of Config.Flows
+	functionNames []journal.FlowFunction
+
+	wakes     chan struct{} // tells Run that something is due earlier than it knew
+	flowWakes chan struct{} // likewise of flows
 
 	joining sync.Mutex // held while session is looked at or started
 	session journal.Session
@@ -165,6 +182,9 @@ func New(cfg Config) (*Client, error) {
 	if err := cfg.Backoff.Validate(); err != nil {
 		return nil, fmt.Errorf("onceward: Config.Backoff: %w", err)
 	}
+	if err := flowBackoff(cfg.FlowBackoff).Validate(); err != nil {
+		return nil, fmt.Errorf("onceward: Config.FlowBackoff: %w", err)
+	}
 	if err := cfg.RetryBudget.Validate(); err != nil {
 		return nil, fmt.Errorf("onceward: Config.RetryBudget: %w", err)
 	}
@@ -182,9 +202,14 @@ func New(cfg Config) (*Client, error) {
 		log:     cfg.Logger,
 		clock:   time.Now,
 		wakes:   make(chan struct{}, 1),
-		runs:    map[*run]struct{}{},
-		closing: make(chan struct{}),
-		done:    make(chan struct{}),
+
+		flowWakes: make(chan struct{}, 1),
+		runs:      map[*run]struct{}{},
+		closing:   make(chan struct{}),
+		done:      make(chan struct{}),
+	}
+	if err := c.registerFlows(); err != nil {
+		return nil, err
 	}
 	c.budgets = map[string]*backoff.Bucket{"": cfg.RetryBudget.Start(c.now())}
 	for i := range cfg.Providers {
@@ -238,6 +263,7 @@ func (cfg *Config) setDefaults() error {
 	if cfg.Concurrency == 0 {
 		cfg.Concurrency = 8
 	}
+	cfg.FlowBackoff = flowBackoff(cfg.FlowBackoff)
 	return nil
 }
 
@@ -322,7 +348,9 @@ func (c *Client) Shutdown(ctx context.Context) error {
 		c.shutdown = true
 		close(c.closing)
 		for r := range c.runs {
-			r.stop()
+			if r.stop != nil {
+				r.stop()
+			}
 		}
 		c.checkDone()
 	}

@@ -13,18 +13,40 @@ import (
 
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
 )
 
 // compose makes the request of one attempt: what was frozen, the asker's
-// credentials, those that Authorize adds, and the key.
+// credentials, the key, and what Authorize adds, which may be a signature over all
+// of it.
 func (r *run) compose(ctx context.Context, to *url.URL) (*http.Request, error) {
+	req := r.frame(ctx, r.op.Request.Method, to)
+	body, err := r.putKey(req, r.op.Request.Body)
+	if err != nil {
+		return nil, err
+	}
+	if req, err = r.authorize(req, body); err != nil {
+		return nil, err
+	}
+	if r.cfg.Authorize != nil {
+		// Should it have touched the key's header, the key still is the journal's.
+		if body, err = r.putKey(req, body); err != nil {
+			return nil, err
+		}
+	}
+	setBody(req, body)
+	return req, nil
+}
+
+// frame is a request with the frozen headers and the asker's credentials.
+func (r *run) frame(ctx context.Context, method string, to *url.URL) *http.Request {
 	frozen := &r.op.Request
 	u := *to
 	if r.query != "" {
 		u.RawQuery = joinQuery(u.RawQuery, r.query)
 	}
 	req := (&http.Request{
-		Method: frozen.Method,
+		Method: method,
 		URL:    &u,
 		Host:   frozen.Host,
 		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -36,7 +58,7 @@ func (r *run) compose(ctx context.Context, to *url.URL) (*http.Request, error) {
 	}
 	if r.asker != nil {
 		for name, values := range r.asker.Header {
-			if secret.Header(name) && !isKeyHeader(r.route, name) {
+			if secret.Header(name) && !r.route.Endpoint.Key.InHeader(name) {
 				req.Header[name] = values[:len(values):len(values)]
 			}
 		}
@@ -45,28 +67,70 @@ func (r *run) compose(ctx context.Context, to *url.URL) (*http.Request, error) {
 			req.AddCookie(cookie)
 		}
 	}
+	return req
+}
+
+// putKey has the request carry the operation's key, and returns the body that it
+// then has. Doing it again changes nothing.
+func (r *run) putKey(req *http.Request, body []byte) ([]byte, error) {
+	if r.op.Key == "" {
+		return body, nil
+	}
+	m := providers.Message{Header: req.Header, Query: req.URL.RawQuery, Body: body}
+	if err := r.route.Endpoint.Key.Set(&m, r.op.Key, r.op.FirstSentAt); err != nil {
+		return nil, err
+	}
+	req.URL.RawQuery = m.Query
+	return m.Body, nil
+}
+
+// authorize lets Config.Authorize add credentials to a request that is otherwise
+// as it will be sent, and checks that none is missing.
+func (r *run) authorize(req *http.Request, body []byte) (*http.Request, error) {
 	if r.cfg.Authorize != nil && r.route.Listed {
+		ctx, method, to := req.Context(), req.Method, *req.URL
+		given := io.NopCloser(bytes.NewReader(body))
+		req.Body, req.ContentLength = given, int64(len(body))
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		if err := r.cfg.Authorize(req); err != nil {
 			return nil, fmt.Errorf("Config.Authorize: %w", err)
 		}
-		if req.Method != frozen.Method || req.URL.Scheme != to.Scheme || req.URL.Host != to.Host || req.URL.Path != to.Path {
+		if req.Method != method || req.URL.Scheme != to.Scheme || req.URL.Host != to.Host || req.URL.Path != to.Path ||
+			!sameBody(req.Body, given, body) || !r.sameKey(to.RawQuery, req.URL.RawQuery) {
 			return nil, errors.New("Config.Authorize changed more than headers and the query")
 		}
 		req = req.WithContext(ctx)
+		req.Body, req.GetBody, req.ContentLength = nil, nil, 0
 	}
-	if missing := missingCredential(frozen, req); missing != "" {
+	if missing := missingCredential(&r.op.Request, req); missing != "" {
 		return nil, fmt.Errorf("%w: %s", ErrCredentialMissing, missing)
 	}
-	if r.op.Credential != "" && !sameCredential(r.op.Credential, req) {
+	if r.op.Credential != "" && !sameCredential(r.op.Credential, req, r.route.Endpoint.Key) {
 		return nil, errCredentialChanged
 	}
-	if r.op.Key != "" {
-		if err := r.route.Endpoint.Key.Set(req.Header, r.op.Key); err != nil {
-			return nil, err
-		}
-	}
-	setBody(req, frozen.Body)
 	return req, nil
+}
+
+// sameBody tells whether a body that Authorize left is the one it was given, or one
+// that says the same, or nothing is left of it: a signature is made by reading it.
+func sameBody(left, given io.ReadCloser, body []byte) bool {
+	if left == nil || left == given {
+		return true
+	}
+	text, err := io.ReadAll(io.LimitReader(left, int64(len(body))+1))
+	left.Close()
+	return err == nil && (len(text) == 0 || bytes.Equal(text, body))
+}
+
+// sameKey tells whether a key that travels in the query is still what it was.
+func (r *run) sameKey(before, after string) bool {
+	key := r.route.Endpoint.Key
+	if r.op.Key == "" || key.Place != providers.KeyQuery {
+		return true
+	}
+	was, _, err := key.Carried(providers.Message{Query: before})
+	is, _, err2 := key.Carried(providers.Message{Query: after})
+	return errors.Join(err, err2) == nil && is == was
 }
 
 // setBody gives each attempt a reader of its own. GetBody stays nil and an empty

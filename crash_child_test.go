@@ -65,6 +65,7 @@ type childPlan struct {
 	Resume  bool       // and then
 	Asks    []childAsk // all of them at once
 	Storm   *stormPlan
+	Flows   *flowPlan // this instead of all the above, but for Journal and Doom
 }
 
 // childAsk is one request that somebody makes.
@@ -260,6 +261,9 @@ func (plan *childPlan) carryOut() error {
 	mine := &fate{doom: plan.Doom, goes: make(chan os.Signal, 1)}
 	if plan.Doom.Stop {
 		signal.Notify(mine.goes, syscall.SIGCONT)
+	}
+	if plan.Flows != nil {
+		return plan.Flows.carryOut(plan.Journal, mine)
 	}
 	out := json.NewEncoder(os.Stdout)
 	file, err := sqlite.Open(plan.Journal, nil)

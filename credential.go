@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/providers"
 )
 
 // errCredentialChanged: under another credential the provider does not know the
@@ -30,18 +31,21 @@ func newSalt() []byte {
 }
 
 // credentialDigest is a salted SHA-256 over the names and values of what carries
-// credentials in req, but cookies. It begins with its version and the salt.
-func credentialDigest(salt []byte, req *http.Request) string {
+// credentials in req, but cookies and the key. It begins with its version and the
+// salt.
+func credentialDigest(salt []byte, req *http.Request, key providers.Key) string {
 	var parts []string
 	for name, values := range req.Header {
-		if name = http.CanonicalHeaderKey(name); secret.Header(name) && name != "Cookie" {
+		if name = http.CanonicalHeaderKey(name); secret.Header(name) && name != "Cookie" && !key.InHeader(name) {
 			parts = append(parts, "header", name, strings.Join(values, "\n"))
 		}
 	}
 	_, query, _ := secret.SplitQuery(req.URL.RawQuery)
 	for parameter := range strings.SplitSeq(query, "&") {
 		name, value, _ := strings.Cut(parameter, "=")
-		parts = append(parts, "query", unescaped(name), unescaped(value))
+		if name = unescaped(name); key.Place != providers.KeyQuery || name != key.Name {
+			parts = append(parts, "query", name, unescaped(value))
+		}
 	}
 	triples := slices.Collect(slices.Chunk(parts, 3))
 	slices.SortFunc(triples, slices.Compare[[]string])
@@ -56,14 +60,14 @@ func credentialDigest(salt []byte, req *http.Request) string {
 
 // sameCredential tells whether req carries what a digest was made of. One that
 // can't be read is of another.
-func sameCredential(digest string, req *http.Request) bool {
+func sameCredential(digest string, req *http.Request, key providers.Key) bool {
 	rest, known := strings.CutPrefix(digest, digestVersion)
 	text, _, _ := strings.Cut(rest, ":")
 	salt, err := digestText.DecodeString(text)
 	if !known || err != nil {
 		return false
 	}
-	return subtle.ConstantTimeCompare([]byte(credentialDigest(salt, req)), []byte(digest)) == 1
+	return subtle.ConstantTimeCompare([]byte(credentialDigest(salt, req, key)), []byte(digest)) == 1
 }
 
 func unescaped(s string) string {

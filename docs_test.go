@@ -13,17 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/providers"
 )
 
-var update = flag.Bool("update", false, "rewrite the tables in README.md and docs/ that are made from the code")
+var update = flag.Bool("update", false, "rewrite the table in docs/ that is made from the state machine")
 
 func TestTheTablesInTheDocumentsAreWhatTheCodeSays(t *testing.T) {
 	for _, table := range []struct {
 		file, name string
 		made       string
 	}{
-		{"README.md", "providers", providerTable()},
 		{"docs/design.md", "transitions", transitionTable(t)},
 	} {
 		t.Run(table.name, func(t *testing.T) {
@@ -38,65 +36,9 @@ func TestTheTablesInTheDocumentsAreWhatTheCodeSays(t *testing.T) {
 				require.NoError(t, os.WriteFile(table.file, []byte(whole), 0o644))
 				return
 			}
-			assert.Equal(t, table.made, stands, "made from the code anew by: go test -run Documents . -update")
+			assert.Equal(t, table.made, stands, "made from the code anew by: go test -run Documents . ./providers -update")
 		})
 	}
-}
-
-func providerTable() string {
-	var b strings.Builder
-	b.WriteString("| provider | requests | key | remembered | for | after an ambiguous failure |\n|---|---|---|---|---|---|\n")
-	for _, p := range []providers.Provider{
-		providers.Stripe(), providers.Adyen("prefix"),
-		providers.IETF(24 * time.Hour), providers.Raw(24 * time.Hour),
-	} {
-		var facts []string // in the order of the table, each with the patterns they hold for
-		patterns := map[string][]string{}
-		for _, e := range p.Endpoints {
-			if e.NoEffect {
-				continue
-			}
-			key, after := "none", "unknown"
-			if e.Key.Place != providers.KeyNone {
-				key = fmt.Sprintf("`%s`, %s", e.Key.Name, e.Key.Place)
-			}
-			sure := e.Remembers == providers.Everything || e.Remembers == providers.SuccessesCleanFailures
-			switch {
-			case !sure || e.Retention == 0:
-			case e.InFlightGuard:
-				after = "sent again with the same key"
-			case e.HandlingTime > 0:
-				after = "sent again with the same key, once the handling time has passed"
-			default:
-				after = "unknown (no in-flight guard is published)"
-			}
-			retention := "not published"
-			switch {
-			case key == "none":
-				retention = "–"
-			case (p.Name == "ietf" || p.Name == "raw") && e.Retention > 0:
-				retention = "as you say"
-			case e.Retention > 0:
-				retention = period(e.Retention)
-			}
-			fact := fmt.Sprintf("%s | %s | %s | %s", key, e.Remembers, retention, after)
-			if patterns[fact] == nil {
-				facts = append(facts, fact)
-			}
-			patterns[fact] = append(patterns[fact], "`"+e.Pattern+"`")
-		}
-		for _, fact := range facts {
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", p.Name, strings.Join(patterns[fact], ", "), fact)
-		}
-	}
-	return b.String()
-}
-
-func period(d time.Duration) string {
-	if d%(24*time.Hour) == 0 && d > 24*time.Hour {
-		return fmt.Sprintf("%d days", d/(24*time.Hour))
-	}
-	return fmt.Sprintf("%d h", d/time.Hour)
 }
 
 // transitionTable asks Next for every state and event, over all that its answer

@@ -57,6 +57,14 @@ var (
 	// recorded or sent.
 	ErrInvalidRequest = errors.New("the request can't be journaled")
 
+	// ErrNameNeeded: under a parent, nothing but a name could tell the operation from
+	// another unnamed one: both are called for the same, and they ran at once. Or
+	// what it would be called for is too long. Name it by WithOperation. Nothing was
+	// recorded or sent. Once two have run at once, all unnamed ones that are alike
+	// are refused under that parent: in the next run the order might be another. In a
+	// flow it is made outside the steps, or is the second unnamed one in its step.
+	ErrNameNeeded = errors.New("it needs a name by WithOperation")
+
 	// ErrRedirected: the provider redirected an operation to another origin, and
 	// following it there would be another effect. The redirect is its answer.
 	ErrRedirected = errors.New("an operation is not followed to another origin")

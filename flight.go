@@ -14,7 +14,7 @@ type flights struct {
 }
 
 type flight struct {
-	landed chan struct{}
+	landed chan struct{}      // nil as long as nobody waits
 	op     *journal.Operation // as it stood then; nil if that is not known
 }
 
@@ -23,12 +23,15 @@ func (fs *flights) board(ref Ref) (f *flight, leads bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if f, ok := fs.underWay[ref]; ok {
+		if f.landed == nil {
+			f.landed = make(chan struct{})
+		}
 		return f, false
 	}
 	if fs.underWay == nil {
 		fs.underWay = map[Ref]*flight{}
 	}
-	f = &flight{landed: make(chan struct{})}
+	f = &flight{}
 	fs.underWay[ref] = f
 	return f, true
 }
@@ -38,8 +41,14 @@ func (fs *flights) land(ref Ref, f *flight, op *journal.Operation) {
 		return
 	}
 	fs.mu.Lock()
+	defer fs.mu.Unlock()
 	delete(fs.underWay, ref)
-	fs.mu.Unlock()
-	f.op = op
+	if f.landed == nil {
+		return
+	}
+	if op != nil {
+		stood := *op
+		f.op = &stood
+	}
 	close(f.landed)
 }

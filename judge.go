@@ -57,42 +57,59 @@ func (r *run) judge() {
 			return
 		}
 	}
-	status := fmt.Sprintf("status %d", a.resp.StatusCode)
 	switch a.judged.Verdict {
 	case providers.Final, providers.AlreadyDone:
 		r.budget().Success(r.now())
 		if a.cut != nil {
 			r.open = true
-			r.again(false, status+", body cut short", a.cut)
+			r.again(false, a.status()+", body cut short", a.cut)
 			return
 		}
+		r.fetch()
 		r.complete()
 	case providers.Rejected:
-		r.end = &ending{kind: journal.EventCancel, due: r.now().Add(r.pause()), cause: status + ": refused"}
+		r.end = &ending{kind: journal.EventCancel, due: r.now().Add(r.pause()), cause: a.status() + ": refused"}
 	case providers.NotExecuted:
-		r.again(false, status, nil)
+		r.again(false, a.status(), nil)
 	case providers.InFlight:
 		r.open = true
-		r.again(true, status+": in flight at the provider", nil)
+		r.again(true, a.status()+": in flight at the provider", nil)
 	case providers.Misuse:
 		if r.mayHaveRun() || !r.madeKey() && !r.op.KeyCarried {
-			r.doubt(status+": the key was used for another request", nil)
+			r.doubt(a.status()+": the key was used for another request", nil)
 		} else {
-			r.end = &ending{kind: journal.EventCancel, cause: status + ": the key was used for another request"}
+			r.end = &ending{kind: journal.EventCancel, cause: a.status() + ": the key was used for another request"}
 		}
 		r.end.told = ErrKeyReused
 	case providers.Indeterminate:
-		r.doubt(status+": does not say whether it happened", nil)
+		if a.cut != nil { // what is missing may have said more
+			r.open = true
+			r.again(false, a.status()+", body cut short", a.cut)
+			return
+		}
+		r.doubt(a.status()+": does not say whether it happened", nil)
 	default:
 		r.open = true
-		r.again(false, status, a.cut)
+		r.again(false, a.status(), a.cut)
 	}
 }
+
+func (a *attempt) status() string { return fmt.Sprintf("status %d", a.resp.StatusCode) }
 
 // judgeLocal is for an attempt that was not made.
 func (r *run) judgeLocal(err error) {
 	if errors.Is(err, errInterrupted) {
 		r.interrupted(0)
+		return
+	}
+	var rule *notAllowed
+	switch {
+	case !errors.As(err, &rule):
+	case rule.Answer == journal.Never:
+		r.doubt(rule.Reason, nil)
+		return
+	default:
+		r.park(rule.At, rule.Reason, nil)
 		return
 	}
 	r.end = &ending{kind: journal.EventCancel, due: r.now().Add(r.pause()), cause: describe(err, true), err: err}
@@ -155,7 +172,7 @@ func (r *run) again(busy bool, cause string, err error) {
 	case journal.NotBefore:
 		at = laterOf(at, p.At)
 	}
-	if r.counted >= policy.MaxAttempts || at.After(r.ends) || r.waiting.Err() != nil {
+	if r.counted >= policy.MaxAttempts || at.After(r.ends) || (*waits)(r).Err() != nil {
 		r.park(at, cause, err)
 		r.end.busy = busy
 		return
@@ -206,7 +223,7 @@ func (r *run) pause() time.Duration {
 func (r *run) question(at time.Time) journal.Question {
 	ended := r.op.LastEndedAt
 	if r.sent {
-		ended = laterOf(r.now(), r.last)
+		ended = laterOf(r.ended, r.last)
 	}
 	return journal.Question{
 		MayHaveRun:   r.mayHaveRun(),

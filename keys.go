@@ -22,10 +22,11 @@ const (
 	MinSecretLength = 16
 )
 
-// The labels keep the two kinds of derived keys apart from each other and from any other use of the same secret.
+// The labels keep the kinds of derived keys apart from each other and from any other use of the same secret.
 // Changing one changes every key made under it, so a change is a new version.
 const (
 	childLabel   = "onceward child key v1"
+	scopedLabel  = "onceward scoped child key v1"
 	derivedLabel = "onceward derived key v1"
 )
 
@@ -69,6 +70,19 @@ func (k Key) Child(step string) Key {
 	h := sha256.New()
 	writeString(h, childLabel)
 	writeString(h, string(k))
+	writeString(h, step)
+	return uuidV8(h)
+}
+
+// childIn is Child within a scope, so that one parent in two scopes has two children.
+func (k Key) childIn(scope, step string) Key {
+	if scope == "" {
+		return k.Child(step)
+	}
+	h := sha256.New()
+	writeString(h, scopedLabel)
+	writeString(h, string(k))
+	writeString(h, scope)
 	writeString(h, step)
 	return uuidV8(h)
 }

@@ -84,10 +84,14 @@ var (
 // naming is what a context says of the operations under it.
 type naming struct {
 	scope  string
-	parent Key
+	parent *parent // nil: none
 	id     string
-	named  bool
+	named  bool // id is the caller's name, or a step made up by then
 }
+
+// counts tells whether the operations under it count as named: an operation with
+// a parent does.
+func (n naming) counts() bool { return n.named || n.parent != nil }
 
 func namingOf(ctx context.Context) naming {
 	n, _ := ctx.Value(namingKey).(naming)
@@ -117,11 +121,25 @@ func WithScope(ctx context.Context, scope string) context.Context {
 
 // WithParent makes the operations under ctx children of a key of one's own: an
 // operation named "charge" under it gets the key parent.Child("charge"), the same
-// on every run. Each needs a name by WithOperation, which is its step. Never pass
-// a key that a stranger chose.
+// on every run; within a scope, one that is that scope's own. The name is its step.
+// Never pass a key that a stranger chose: see Client.Inbound for those. An empty key
+// takes ctx out from under its parent.
+//
+// The step of an unnamed operation is made up of its method, host and path, such as
+// "POST api.stripe.com/v1/charges". The next alike one is "… #2" once the caller has
+// the whole answer of the first. Until then, and with the same carried key, it is the
+// first one asked again, so that a caller who retries makes no second effect. Alike
+// ones that run at once are ErrNameNeeded. The count is that of the context which
+// WithParent returned: make one for each run, and derive the others from it.
+//
+// An operation with a parent counts as named, the step made up or not: it is
+// journaled and never passes straight through, whatever its host.
 func WithParent(ctx context.Context, parent Key) context.Context {
 	n := namingOf(ctx)
-	n.parent = parent
+	n.parent = nil
+	if parent != "" {
+		n.parent = ownParent(parent)
+	}
 	return context.WithValue(ctx, namingKey, n)
 }
 
@@ -140,24 +158,34 @@ const maxName = 512
 
 // check says what is wrong with a name that is to be journaled, or nil.
 func (n naming) check() error {
-	switch {
-	case n.named && n.id == "":
+	if n.named && n.id == "" {
 		return errors.New("the operation's name is empty")
-	case !n.named && n.parent != "":
-		return errors.New("an operation under a parent needs a name: its step, by WithOperation")
 	}
-	for _, part := range []struct{ what, value string }{{"name", n.id}, {"scope", n.scope}} {
-		switch {
-		case len(part.value) > maxName:
-			return fmt.Errorf("the operation's %s has %d bytes; at most %d are kept", part.what, len(part.value), maxName)
-		case !utf8.ValidString(part.value):
-			return fmt.Errorf("the operation's %s is not valid UTF-8", part.what)
-		case strings.ContainsFunc(part.value, func(r rune) bool { return r < ' ' || r == 0x7f }):
-			return fmt.Errorf("the operation's %s holds a control character", part.what)
-		}
+	if p := n.parent; p != nil && p.scope != "" && p.scope != n.scope {
+		return errors.New("the scope of an operation under an inbound key is that key's tenant: " +
+			"leave out WithScope, or take the operation out from under the key by an empty WithParent")
 	}
-	if n.parent != "" {
-		return n.parent.Validate()
+	if err := checkText("name", n.id); err != nil {
+		return err
+	}
+	if err := checkText("scope", n.scope); err != nil {
+		return err
+	}
+	if n.parent != nil {
+		return n.parent.key.Validate()
+	}
+	return nil
+}
+
+// checkText says what is wrong with a part of an operation's identity, or nil.
+func checkText(what, value string) error {
+	switch {
+	case len(value) > maxName:
+		return fmt.Errorf("the operation's %s has %d bytes; at most %d are kept", what, len(value), maxName)
+	case !utf8.ValidString(value):
+		return fmt.Errorf("the operation's %s is not valid UTF-8", what)
+	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return fmt.Errorf("the operation's %s holds a control character", what)
 	}
 	return nil
 }
@@ -243,6 +271,7 @@ func (c *Client) Resolve(ctx context.Context, ref Ref, resolution Resolution, an
 	case res.Decision == journal.Wait:
 		return operationOf(&res.Operation), &Error{Operation: operationOf(&res.Operation), Kind: ErrInFlight}
 	}
+	c.wakeFlowOf(ctx, ref)
 	c.wake()
 	return operationOf(&res.Operation), nil
 }

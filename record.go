@@ -42,7 +42,7 @@ func (r *run) record() journal.Result {
 	if res.Operation.Request.Method == "" {
 		res.Operation.Request = r.op.Request
 	}
-	if e.answer != nil && res.Decision == journal.Recorded {
+	if e.answer != nil && res.Decision == journal.Recorded && res.Operation.State == journal.Completed {
 		res.Operation.Answer = e.answer
 	}
 	r.recorded(res)

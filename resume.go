@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
 )
 
 // Report is what one pass of Resume, or the passes of Run so far, did.
@@ -27,19 +29,22 @@ type Report struct {
 	// ErrOutcomeUnknown, ErrPending and ErrKeyReused.
 	Problems []*Error
 
+	Flows FlowReport
+
 	Elapsed time.Duration
 }
 
 const maxProblems = 100
 
 func (r Report) String() string {
-	return fmt.Sprintf("claimed %d: completed %d, parked %d, unknown %d, cancelled %d; settled %d, unsettled %d; reaped %d; in %v",
-		r.Claimed, r.Completed, r.Parked, r.Unknown, r.Cancelled, r.Settled, r.Unsettled, r.Reaped, r.Elapsed.Round(time.Millisecond))
+	return fmt.Sprintf("claimed %d: completed %d, parked %d, unknown %d, cancelled %d; settled %d, unsettled %d; reaped %d%v; in %v",
+		r.Claimed, r.Completed, r.Parked, r.Unknown, r.Cancelled, r.Settled, r.Unsettled, r.Reaped, r.Flows, r.Elapsed.Round(time.Millisecond))
 }
 
 // Resume makes one pass over the journal: it takes over what dead processes held,
 // sends what is due and the resend rule allows, oldest first, and offers outcomes
-// that reached nobody to OnSettled. Call it at start-up, before Run.
+// that reached nobody to OnSettled; then it runs the flows that were cut off or are
+// due, as far as Config.Flows knows their functions. Call it at start-up, before Run.
 //
 // What it can't finish is in the report, not in the error: the error is the
 // journal's, ctx's, or ErrShutdown. After an error the report says what was done
@@ -51,6 +56,9 @@ func (c *Client) Resume(ctx context.Context) (Report, error) {
 	defer c.leave()
 	p := c.newPass(&Report{})
 	err := p.walk(ctx)
+	if err == nil {
+		err = p.walkFlows(ctx)
+	}
 	p.tell(true)
 	if err != nil {
 		return p.report(), fmt.Errorf("onceward: resume: %w", explained(err))
@@ -62,26 +70,39 @@ const (
 	pollEvery = 5 * time.Second // how often Run looks for other processes' deaths
 	reapEvery = 10 * time.Minute
 	reapBatch = 100
+	reapFor   = time.Second // at a time: what is due meanwhile is sent before it goes on
 )
 
-// Run repeats what Resume does at the times that operations become due, notices
-// other processes' deaths within seconds, and reaps what is past its keep. It
+// Run repeats what Resume does at the times that operations and flows become due,
+// notices other processes' deaths within seconds, and reaps what is past its keep. It
 // returns nil once the client is shut down, or ctx's error once ctx ends; errors
 // of the journal are logged, and it goes on.
 func (c *Client) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	total := &Report{}
+	total, counting := &Report{}, new(sync.Mutex)
+	flows := c.newPass(total)
+	flows.mu = counting
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { flows.runFlows(ctx) })
 	var reaped time.Time
 	for {
 		if err := c.enter(); err != nil {
 			return nil
 		}
 		p := c.newPass(total)
+		p.mu = counting
 		err := p.walk(ctx)
 		if now := c.now(); err == nil && now.Sub(reaped) >= reapEvery {
 			reaped = now
-			err = p.reap(ctx)
+			var more bool
+			if more, err = p.reap(ctx); more {
+				reaped = time.Time{} // it goes on after the next pass
+				c.wake()
+			} else if err == nil {
+				err = p.reapFlows(ctx)
+			}
 		}
 		p.tell(true)
 		c.leave()
@@ -129,15 +150,16 @@ type pass struct {
 	slots   chan struct{} // one for each operation or outcome being worked on
 	tasks   sync.WaitGroup
 
-	mu    sync.Mutex
-	total *Report
-	told  time.Time
-	did   bool
+	mu        *sync.Mutex // shared by those that count into one total
+	total     *Report
+	told      time.Time
+	did       bool
+	strangers map[int64]bool // flows that are reported as of an unknown function
 }
 
 func (c *Client) newPass(total *Report) *pass {
 	now := c.now()
-	return &pass{Client: c, started: now, told: now, total: total, slots: make(chan struct{}, c.cfg.Concurrency)}
+	return &pass{Client: c, started: now, told: now, total: total, mu: new(sync.Mutex), slots: make(chan struct{}, c.cfg.Concurrency)}
 }
 
 func (p *pass) walk(ctx context.Context) error {
@@ -246,7 +268,7 @@ func (p *pass) send(ctx context.Context, res journal.Result, f *flight) {
 	var problem error
 	if r.target == nil {
 		problem = errors.New("its recorded URL can't be read")
-	} else if r.route = p.router.Route(r.op.Request.Method, r.target); !r.sameContract() {
+	} else if r.route = p.contract(&r.op.Request, r.target); !r.sameContract() {
 		problem = errors.New("no provider of this name serves its URL any more: add it to Config.Providers")
 	}
 	if problem != nil {
@@ -258,6 +280,11 @@ func (p *pass) send(ctx context.Context, res journal.Result, f *flight) {
 		cause = errors.Join(e.told, cause)
 	}
 	p.end(ctx, &recorded.Operation, cause)
+}
+
+// contract is that of a frozen request.
+func (c *Client) contract(req *journal.Request, u *url.URL) providers.Route {
+	return c.router.Route(req.Method, u).For(providers.Message{Header: req.Header, Query: u.RawQuery, Body: known(req.Body)})
 }
 
 // sameContract tells whether the operation is still under the contract that it was
@@ -300,6 +327,10 @@ func (p *pass) offer(ctx context.Context, op *journal.Operation) {
 	if p.cfg.OnSettled == nil || op.Delivered {
 		return
 	}
+	if isOfFlow(op.Parent) && op.State != journal.Unknown && !p.cfg.SettleAll {
+		p.delivered(delivery(op)) // its flow asks for it
+		return
+	}
 	p.offers.add(op)
 	for _, o := range p.offers.take(p.now()) {
 		p.tasks.Go(func() {
@@ -321,21 +352,25 @@ func (p *pass) settleOne(ctx context.Context, o *offer) {
 	})
 }
 
-// reap goes by small batches, so that it delays nobody's commit for long.
-func (p *pass) reap(ctx context.Context) error {
-	for {
+// reap goes by small batches, so that it delays nobody's commit for long. It tells
+// whether it stopped because there is more than it takes on at a time.
+func (p *pass) reap(ctx context.Context) (more bool, err error) {
+	for until := p.now().Add(reapFor); ; {
 		if err := p.interrupted(ctx); err != nil {
-			return nil
+			return false, nil
 		}
 		n, err := p.journal.Reap(ctx, journal.Event{Kind: journal.EventReap, At: p.now(), Keep: p.cfg.Keep}, reapBatch)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if n > 0 {
 			p.count(func(r *Report) { r.Reaped += n })
 		}
 		if n < reapBatch {
-			return nil
+			return false, nil
+		}
+		if p.now().After(until) {
+			return true, nil
 		}
 	}
 }

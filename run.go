@@ -25,20 +25,21 @@ type run struct {
 	last     time.Time // the journal's last time at the claim
 	route    providers.Route
 	flight   *flight
-	ends     time.Time // when the run has to be over
-	target   *url.URL  // where the operation is sent to
-	query    string    // the asker's withheld query parameters, encoded
-	replaced bool      // the journal's key goes out instead of the one the request had
-	waiting  context.Context
-	stop     context.CancelFunc                      // ends waiting: there is no further attempt
-	broken   atomic.Pointer[context.CancelCauseFunc] // breaks the attempt off
+	ends     time.Time       // when the run has to be over
+	target   *url.URL        // where the operation is sent to
+	query    string          // the asker's withheld query parameters, encoded
+	replaced bool            // the journal's key goes out instead of the one the request had
+	merged   context.Context // of waits; nil until one was asked for its end, as is stop
+	stop     context.CancelFunc
+	limit    atomic.Pointer[limit] // of the attempt under way
 
 	delays   *backoff.Delays
-	attempts int  // on the wire
-	counted  int  // those that count against the policy
-	open     bool // one of them may have run, or proved that an earlier one may have
-	sent     bool // one of them is not proven unsent
-	flying   bool // one is under way
+	attempts int       // on the wire
+	counted  int       // those that count against the policy
+	open     bool      // one of them may have run, or proved that an earlier one may have
+	sent     bool      // one of them is not proven unsent
+	flying   bool      // one is under way
+	ended    time.Time // when the last one ended
 	attempt  attempt
 	wait     time.Duration // before the next one
 	end      *ending       // how the run ends; nil: it goes on
@@ -58,24 +59,23 @@ type ending struct {
 // foreground works the claim off for a caller, who gets what comes of it.
 func (r *run) foreground() (*http.Response, error) {
 	res, e := r.work()
-	op := &res.Operation
+	op, a := &res.Operation, &r.attempt
 	r.deliverOnReturn(op)
-	err := &Error{Operation: operationOf(op), Kind: kindOf(op.State), Err: e.err, target: target(r.op.Request.Method, r.target)}
-	if res.Decision != journal.Recorded {
+	kind := kindOf(op.State)
+	switch {
+	case res.Decision != journal.Recorded:
 		// The claim was no longer this run's: what is recorded is what counts.
 		if op.State == journal.Completed && replayable(op) {
 			return replay(r.asker, op, r.deliverer(op)), nil
 		}
-		return nil, err
-	}
-	if e.told != nil {
-		err.Kind = e.told
-		return nil, err
-	}
-	if a := &r.attempt; a.resp != nil && (a.cut == nil || op.State == journal.Completed) {
+	case e.told != nil:
+		kind = e.told
+	case a.resp != nil && (op.State == journal.Completed || a.cut == nil && e.answer == nil):
+		// An answer that was not recorded as the operation's is not handed over as if it
+		// had been: a refusal would have its caller pay by another name.
 		return r.respond(op), nil
 	}
-	return nil, err
+	return nil, &Error{Operation: operationOf(op), Kind: kind, Err: e.err, target: target(r.op.Request.Method, r.target)}
 }
 
 // kindOf is what a caller is told of an operation without an answer.
@@ -121,34 +121,38 @@ func (r *run) work() (res journal.Result, e *ending) {
 }
 
 func (r *run) begin() {
-	r.waiting, r.stop = context.WithCancel(r.ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.runs[r] = struct{}{}
-	if r.shutdown {
+}
+
+func (r *run) over() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.runs, r)
+	if r.stop != nil {
 		r.stop()
 	}
 }
 
-func (r *run) over() {
-	r.stop()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.runs, r)
-}
-
 // breakOff ends the attempt that is under way.
 func (r *run) breakOff(cause error) {
-	if cancel := r.broken.Load(); cancel != nil {
-		(*cancel)(cause)
+	if l := r.limit.Load(); l != nil {
+		l.cancel(cause)
 	}
 }
 
 // loop lets go-retryablehttp make the attempts. Its callbacks only carry out what
 // judge decided: it hands them neither the request nor an intact response.
 func (r *run) loop() {
-	engine := retryablehttp.Client{
-		HTTPClient: &http.Client{Transport: (*wire)(r), CheckRedirect: answerRedirect},
+	var engine struct { // all in one piece of memory
+		retryablehttp.Client
+		attempts http.Client
+		req      retryablehttp.Request
+	}
+	engine.attempts = http.Client{Transport: (*wire)(r), CheckRedirect: answerRedirect}
+	engine.Client = retryablehttp.Client{
+		HTTPClient: &engine.attempts,
 		RetryMax:   math.MaxInt,
 		CheckRetry: func(context.Context, *http.Response, error) (bool, error) {
 			r.classify()
@@ -161,9 +165,9 @@ func (r *run) loop() {
 			return nil, errEnded
 		},
 	}
-	req := (&http.Request{Method: r.op.Request.Method, URL: r.target, Header: http.Header{}}).WithContext(r.waiting)
+	engine.req.Request = (&http.Request{Method: r.op.Request.Method, URL: r.target, Header: http.Header{}}).WithContext((*waits)(r))
 	// What it returns is known from the attempt already.
-	_, _ = engine.Do(&retryablehttp.Request{Request: req})
+	_, _ = engine.Do(&engine.req)
 	if r.end == nil {
 		r.interrupted(r.wait)
 	}

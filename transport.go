@@ -43,14 +43,22 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := call.read(); err != nil {
 		return nil, err
 	}
-	if call.isTokenRequest() {
+	if effect, err := call.understand(); err != nil {
+		return nil, err
+	} else if !effect {
 		return t.base.RoundTrip(call.unread())
 	}
-	run, resp, err := call.begin()
-	if run == nil {
-		return resp, err
+	leaveStep, err := call.takeStep()
+	if err != nil {
+		return nil, err
 	}
-	return run.foreground()
+	var resp *http.Response
+	defer func() { leaveStep(resp, err) }()
+	run, resp, err := call.begin()
+	if run != nil {
+		resp, err = run.foreground()
+	}
+	return resp, err
 }
 
 // call is one mutating request that somebody makes under an operation.
@@ -75,7 +83,7 @@ func (c *Client) identify(req *http.Request) (*call, error) {
 	if req.URL == nil || req.URL.Host == "" {
 		return nil, nil
 	}
-	route := c.router.Route(req.Method, req.URL)
+	route := c.router.Route(req.Method, req.URL).For(providers.Message{Header: req.Header, Query: req.URL.RawQuery})
 	if !route.Effect {
 		return nil, nil
 	}
@@ -83,36 +91,72 @@ func (c *Client) identify(req *http.Request) (*call, error) {
 	if _, redirected := OperationOf(req.Response); redirected {
 		return nil, k.fail(ErrRedirected, nil)
 	}
-	if !route.Listed && !k.name.named {
+	if !route.Listed && !k.name.counts() {
 		return nil, nil
 	}
-	if streams(req) {
-		if !k.name.named {
-			return nil, nil
-		}
-		return nil, k.fail(ErrInvalidRequest, errors.New("a CONNECT, an Upgrade, or a chunked request or one with a trailer can't be repeated: give it a plain body, or no name"))
+	switch {
+	case !streams(req):
+	case !k.name.counts():
+		return nil, nil
+	case !route.Undecided || connects(req):
+		return nil, k.fail(ErrInvalidRequest, errStreams)
 	}
-	if req.URL.User != nil {
-		return nil, k.fail(ErrInvalidRequest, errors.New("the URL holds a user or password: add credentials in Config.Authorize"))
+	return k, nil
+}
+
+// understand finds what only the body tells: that the request has no effect (a
+// GraphQL query, a token request), for which it returns false, or else the key that
+// it carries. It then freezes the request.
+func (k *call) understand() (effect bool, err error) {
+	m := k.message()
+	k.route = k.route.For(m)
+	if !k.route.Effect || !k.route.Listed && !k.name.counts() || k.isTokenRequest() {
+		return false, nil
 	}
-	carried, isCarried, err := route.Endpoint.Key.Carried(req.Header)
-	if err == nil && isCarried {
+	carried, isCarried, err := k.route.Endpoint.Key.Carried(m)
+	switch {
+	case streams(k.req):
+		err = errStreams
+	case k.req.URL.User != nil:
+		err = errors.New("the URL holds a user or password: add credentials in Config.Authorize")
+	case err == nil && isCarried:
 		err = Key(carried).Validate()
 	}
 	if err == nil {
 		err = k.name.check()
 	}
 	if err == nil {
-		err = checkHeader(req.Header)
+		err = checkHeader(k.req.Header)
 	}
 	if err == nil {
 		err = k.decideKey(Key(carried), isCarried)
 	}
-	if err != nil {
-		return nil, k.fail(ErrInvalidRequest, err)
+	if err == nil {
+		err = k.freeze(m)
 	}
-	return k, nil
+	if err != nil {
+		return true, k.fail(ErrInvalidRequest, err)
+	}
+	if p := k.route.Provider; p != nil && k.route.Listed && p.CredentialScoped {
+		return true, k.sign()
+	}
+	return true, nil
 }
+
+// message is what the request says besides its method and path.
+func (k *call) message() providers.Message {
+	return providers.Message{Header: k.req.Header, Query: k.req.URL.RawQuery, Body: known(k.body)}
+}
+
+// known marks a body that may be empty as one that has been read.
+func known(body []byte) []byte {
+	if body == nil {
+		return []byte{}
+	}
+	return body
+}
+
+var errStreams = errors.New("a CONNECT, an Upgrade, or a chunked request or one with a trailer can't be repeated: give it a plain body, or neither name nor parent")
 
 // checkHeader finds what no transport would send, before it is recorded.
 func checkHeader(h http.Header) error {
@@ -130,8 +174,12 @@ func checkHeader(h http.Header) error {
 }
 
 func streams(req *http.Request) bool {
-	return req.Method == http.MethodConnect || req.Header.Get("Upgrade") != "" || len(req.Trailer) > 0 ||
-		len(req.TransferEncoding) > 0 && req.TransferEncoding[0] == "chunked"
+	return connects(req) || len(req.TransferEncoding) > 0 && req.TransferEncoding[0] == "chunked"
+}
+
+// connects tells requests whose body can't be had before they are sent.
+func connects(req *http.Request) bool {
+	return req.Method == http.MethodConnect || req.Header.Get("Upgrade") != "" || len(req.Trailer) > 0
 }
 
 // decideKey fills in identity and key, as far as they follow from the request:
@@ -140,9 +188,20 @@ func (k *call) decideKey(carried Key, isCarried bool) error {
 	in := &k.intent
 	key := carried
 	k.carried = string(carried)
+	k.ref = Ref{Scope: k.name.scope, ID: k.name.id}
+	if k.name.parent != nil {
+		k.ref.Parent = k.name.parent.ref
+		if !k.name.named {
+			return nil // the rest follows from its step
+		}
+	}
 	switch {
-	case k.name.parent != "":
-		key = k.name.parent.Child(k.name.id)
+	case k.name.parent != nil:
+		child, err := k.name.parent.derive(k.name.scope, k.name.id)
+		if err != nil {
+			return err
+		}
+		key = child
 	case isCarried:
 		in.KeyCarried = true
 	case k.name.named && k.cfg.Secret != nil:
@@ -154,11 +213,11 @@ func (k *call) decideKey(carried Key, isCarried bool) error {
 	default:
 		key = NewKey()
 	}
-	k.ref = Ref{Scope: k.name.scope, Parent: string(k.name.parent), ID: k.name.id}
 	switch {
 	case k.name.named:
 		in.Naming = journal.Named
-		in.NextKey = func(generation int) string { return k.laterKey(k.ref, string(key), generation) }
+		first := string(key)
+		in.NextKey = func(generation int) string { return k.laterKey(k.ref, first, generation) }
 	case isCarried:
 		in.Naming, k.ref.ID = journal.Carried, string(key)
 	default:
@@ -185,7 +244,7 @@ func (c *Client) laterKey(ref Ref, first string, generation int) string {
 	return string(NewKey())
 }
 
-// read takes the body into memory, once, and freezes the request.
+// read takes the body into memory, once.
 func (k *call) read() error {
 	req := k.req
 	if err := k.ctx.Err(); err != nil {
@@ -204,10 +263,6 @@ func (k *call) read() error {
 		}
 		k.body = body
 	}
-	k.freeze()
-	if p := k.route.Provider; p != nil && k.route.Listed && p.CredentialScoped {
-		return k.sign()
-	}
 	return nil
 }
 
@@ -219,24 +274,44 @@ func (k *call) sign() error {
 	if err != nil {
 		return k.fail(ErrNotSent, err)
 	}
-	k.intent.Credential = credentialDigest(newSalt(), req)
+	k.intent.Credential = credentialDigest(newSalt(), req, k.route.Endpoint.Key)
 	return nil
 }
 
 // readUpTo reads a body to its end or one byte past limit, whichever comes first.
 // expected is its announced length, or less than 1 if there is none.
 func readUpTo(body io.Reader, limit, expected int64) ([]byte, error) {
-	buf := bytes.NewBuffer(make([]byte, 0, min(max(expected, 0), limit)+bytes.MinRead))
-	_, err := buf.ReadFrom(io.LimitReader(body, limit+1))
-	return buf.Bytes(), err
+	if expected < 1 {
+		expected = 511
+	}
+	buf := make([]byte, 0, min(expected, limit)+1) // room to see the end
+	for {
+		n, err := body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case err == io.EOF:
+			return buf, nil
+		case err != nil || int64(len(buf)) > limit:
+			return buf, err
+		case len(buf) == cap(buf):
+			more := min(int64(cap(buf)), limit+1-int64(cap(buf)))
+			buf = append(make([]byte, 0, int64(cap(buf))+more), buf...)
+		}
+	}
 }
 
-func (k *call) freeze() {
+// freeze fills in what is journaled of the request, and its fingerprint, which is
+// made without the key wherever that travels.
+func (k *call) freeze(m providers.Message) error {
 	req, endpoint := k.req, k.route.Endpoint
+	keyless, err := endpoint.Key.Without(m)
+	if err != nil {
+		return err
+	}
 	frozen := journal.Request{Method: req.Method, Header: make(http.Header, len(req.Header)), Body: k.body}
 	for name, values := range req.Header {
 		switch {
-		case isKeyHeader(k.route, name):
+		case endpoint.Key.InHeader(name):
 		case secret.Header(name):
 			frozen.WithheldHeaders = append(frozen.WithheldHeaders, http.CanonicalHeaderKey(name))
 		default:
@@ -244,13 +319,10 @@ func (k *call) freeze() {
 		}
 	}
 	slices.Sort(frozen.WithheldHeaders)
-	clean, withheld := secret.StripQuery(req.URL)
+	clean := *req.URL
+	clean.RawQuery, k.query, frozen.WithheldQuery = secret.SplitQuery(keyless.Query)
 	clean.Fragment, clean.RawFragment = "", ""
-	k.clean = clean
-	if len(withheld) > 0 {
-		_, k.query, _ = secret.SplitQuery(req.URL.RawQuery)
-	}
-	frozen.URL, frozen.WithheldQuery = clean.String(), withheld
+	k.clean, frozen.URL = &clean, clean.String()
 	if req.Host != req.URL.Host {
 		frozen.Host = req.Host
 	}
@@ -272,18 +344,14 @@ func (k *call) freeze() {
 	}
 	in.Fingerprint = fingerprint.Of(fingerprint.Input{
 		Method:          req.Method,
-		URL:             clean,
+		URL:             k.clean,
 		Account:         account,
 		ContentType:     req.Header.Get("Content-Type"),
 		ContentEncoding: req.Header.Get("Content-Encoding"),
-		Body:            k.body,
+		Body:            keyless.Body,
 		OmitFields:      endpoint.OmitFields,
 	})
-}
-
-func isKeyHeader(route providers.Route, name string) bool {
-	key := route.Endpoint.Key
-	return key.Place != providers.KeyNone && strings.EqualFold(name, key.Name)
+	return nil
 }
 
 // termsOf puts the endpoint's contract in the resend rule's words.
@@ -307,8 +375,11 @@ func termsOf(route providers.Route) journal.Terms {
 // isTokenRequest tells an OAuth token request (RFC 6749 section 4), which has no
 // effect to journal and whose answer is a secret.
 func (k *call) isTokenRequest() bool {
+	if !bytes.Contains(k.body, []byte("grant_type=")) {
+		return false
+	}
 	media, _, err := mime.ParseMediaType(k.req.Header.Get("Content-Type"))
-	if err != nil || media != "application/x-www-form-urlencoded" || !bytes.Contains(k.body, []byte("grant_type=")) {
+	if err != nil || media != "application/x-www-form-urlencoded" {
 		return false
 	}
 	form, err := url.ParseQuery(string(k.body))

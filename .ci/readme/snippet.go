@@ -28,8 +28,10 @@ var packages = map[string]string{
 	"slog":         "log/slog",
 	"sqlite":       "github.com/onceward/onceward/journal/sqlite",
 	"strings":      "strings",
+	"testing":      "testing",
 	"time":         "time",
 	"url":          "net/url",
+	"webhook":      "github.com/onceward/onceward/webhook",
 }
 
 // program makes a file of a block that is one, or that holds statements.

@@ -1,0 +1,62 @@
+package onceward
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/onceward/onceward/providers"
+)
+
+// fetch gets what an AlreadyDone answer points to, where the contract says that it
+// can be had, and makes it the attempt's answer. It takes one request without a key,
+// within the attempt's time, which is not an attempt itself. Whatever else than a
+// whole 2xx comes of it, the answer stays as it is.
+func (r *run) fetch() {
+	a := &r.attempt
+	if a.judged.Verdict != providers.AlreadyDone || !r.route.Endpoint.FetchPointer || a.cut != nil || a.partial {
+		return
+	}
+	to := below(r.target, a.judged.Pointer)
+	if to == nil {
+		return
+	}
+	ctx, within := r.limited()
+	defer within.cancel(errEnded)
+	req := r.frame(ctx, http.MethodGet, to)
+	for _, name := range []string{"Content-Type", "Content-Encoding", "Content-Length"} {
+		req.Header.Del(name)
+	}
+	req, err := r.authorize(req, nil)
+	if err != nil {
+		return
+	}
+	req.Body, req.GetBody = nil, nil
+	resp, err := r.base.RoundTrip(req)
+	if err != nil {
+		return
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return
+	}
+	limit := r.cfg.MaxResponseBody
+	body, err := readUpTo(resp.Body, limit, resp.ContentLength)
+	if err != nil || int64(len(body)) > limit {
+		return
+	}
+	resp.Body = http.NoBody
+	a.resp, a.body = resp, body
+}
+
+// below is the URL of a resource in a collection; nil where a server may read the
+// pointer as another path.
+func below(u *url.URL, pointer string) *url.URL {
+	if pointer == "" || pointer == "." || pointer == ".." || strings.ContainsAny(pointer, "/\\\x00;") {
+		return nil
+	}
+	to := *u
+	to.RawPath = strings.TrimSuffix(u.EscapedPath(), "/") + "/" + url.PathEscape(pointer)
+	to.Path = strings.TrimSuffix(u.Path, "/") + "/" + pointer
+	return &to
+}

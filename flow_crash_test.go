@@ -1,0 +1,278 @@
+//go:build unix
+
+package onceward_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// rideServers are the two providers of the ride.
+type rideServers struct{ ledger, stripe *providertest.Server }
+
+func newRideServers() rideServers {
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"id":"of-%s"}`, r.URL.Path)
+	}
+	s := rideServers{
+		ledger: providertest.NewUnstartedServer(providers.IETF(24*time.Hour), http.HandlerFunc(answer)),
+		stripe: providertest.NewUnstartedServer(providers.Stripe(), http.HandlerFunc(answer)),
+	}
+	for _, srv := range []*providertest.Server{s.ledger, s.stripe} {
+		srv.RetryAfter = -1
+		srv.Start()
+	}
+	return s
+}
+
+func (s rideServers) close() {
+	s.ledger.Close()
+	s.stripe.Close()
+}
+
+// effects counts the effects of each step, as "ride-1 charge at stripe".
+func (s rideServers) effects() map[string]int {
+	count := map[string]int{}
+	for name, srv := range map[string]*providertest.Server{"ledger": s.ledger, "stripe": s.stripe} {
+		for _, e := range srv.Effects() {
+			var body struct{ Ride, Step string }
+			_ = json.Unmarshal(e.Body, &body) // what isn't JSON is none of ours, and is counted as such
+			count[body.Ride+" "+body.Step+" at "+name]++
+		}
+	}
+	return count
+}
+
+// oneOfEach is what effects have to be for flows that are finished.
+func oneOfEach(rides ...string) map[string]int {
+	want := map[string]int{}
+	for _, ride := range rides {
+		for _, s := range rideSteps {
+			want[ride+" "+s.name+" at "+s.provider] = 1
+		}
+	}
+	return want
+}
+
+// liveFlows lets a process carry out a plan.
+func liveFlows(ctx context.Context, path string, doom doom, plan flowPlan) (life flowLife, killed bool, err error) {
+	p, err := startProcess(ctx, childPlan{Journal: path, Doom: doom, Flows: &plan})
+	if err != nil {
+		return life, false, err
+	}
+	undecoded := p.out.Decode(&life)
+	err = p.cmd.Wait()
+	status, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	switch {
+	case status.Signaled() && status.Signal() == syscall.SIGKILL:
+		return life, true, nil
+	case err != nil:
+		return life, false, fmt.Errorf("%w: %s", err, &p.stderr)
+	}
+	return life, false, undecoded
+}
+
+// flowCrash is one row of the flow's crash table: the moments at which processes are
+// killed, one after the other.
+type flowCrash []doom
+
+func (c flowCrash) String() string {
+	name := ""
+	for i, d := range c {
+		if i > 0 {
+			name += "/during Resume "
+		}
+		name += fmt.Sprintf("%s, %d", d.At, d.Pass+1)
+	}
+	return name
+}
+
+// flowCrashes are all boundaries inside and between steps, and pairs of them.
+func flowCrashes() (all []flowCrash) {
+	for pass := range rideSteps {
+		for _, at := range []point{
+			beforeEvent(journal.EventBegin), afterEvent(journal.EventBegin), afterConnect, afterLastByte, afterStatusLine,
+			beforeEvent(journal.EventComplete), afterEvent(journal.EventComplete),
+		} {
+			all = append(all, flowCrash{{At: at, Pass: pass}})
+		}
+		// An answer is read in three parts.
+		all = append(all, flowCrash{{At: midBody, Pass: 3 * pass}})
+	}
+	for pass := range len(rideSteps) + 1 {
+		all = append(all, flowCrash{{At: beforeFlowEvent(journal.FlowRecord), Pass: pass}}, flowCrash{{At: afterFlowEvent(journal.FlowRecord), Pass: pass}})
+	}
+	for _, at := range []point{inTransaction, beforeRecord, beforeItCommit} {
+		all = append(all, flowCrash{{At: at}}, flowCrash{{At: at}, {At: at}})
+	}
+	for _, kind := range []journal.FlowEventKind{journal.FlowBegin, journal.FlowFinish} {
+		all = append(all, flowCrash{{At: beforeFlowEvent(kind)}}, flowCrash{{At: afterFlowEvent(kind)}})
+	}
+	cutOff := doom{At: afterEvent(journal.EventBegin), Pass: 1}
+	for _, at := range []point{
+		beforeFlowEvent(journal.FlowClaim), afterFlowEvent(journal.FlowClaim), afterConnect, afterLastByte,
+		beforeFlowEvent(journal.FlowRecord), afterFlowEvent(journal.FlowRecord), afterEvent(journal.EventComplete), beforeFlowEvent(journal.FlowFinish),
+	} {
+		all = append(all, flowCrash{cutOff, {At: at}})
+	}
+	return all
+}
+
+func TestKilledAnywhereAFlowFinishesWithOneEffectAStep(t *testing.T) {
+	crashes := flowCrashes()
+	if testing.Short() {
+		var some []flowCrash
+		for i := 0; i < len(crashes); i += 5 {
+			some = append(some, crashes[i])
+		}
+		crashes = some
+	}
+	type outcome struct {
+		killed         int
+		resumed, asked flowLife
+		effects        map[string]int
+		err            error
+	}
+	outcomes := make([]outcome, len(crashes))
+	root := t.TempDir()
+	severalAtOnce(len(crashes), 8, func(i int) {
+		o := &outcomes[i]
+		servers := newRideServers()
+		defer servers.close()
+		path := filepath.Join(root, strconv.Itoa(i)+".db")
+		plan := flowPlan{Ledger: servers.ledger.URL, Stripe: servers.stripe.URL, Asks: []string{"ride-1"}}
+		for _, d := range crashes[i] {
+			_, killed, err := liveFlows(t.Context(), path, d, plan)
+			if o.err = err; err != nil {
+				return
+			}
+			if killed {
+				o.killed++
+			}
+			plan.Resume, plan.Asks = true, nil
+			<-time.After(restartAfter)
+		}
+		if o.resumed, _, o.err = liveFlows(t.Context(), path, doom{}, plan); o.err != nil {
+			return
+		}
+		plan.Asks = []string{"ride-1"}
+		o.asked, _, o.err = liveFlows(t.Context(), path, doom{}, plan)
+		o.effects = servers.effects()
+	})
+	for i, c := range crashes {
+		t.Run(c.String(), func(t *testing.T) {
+			o := outcomes[i]
+			require.NoError(t, o.err)
+			require.Equal(t, len(c), o.killed, "processes that were killed")
+			if c[0].At == beforeFlowEvent(journal.FlowBegin) {
+				assert.Empty(t, o.resumed.Flows, "it was not begun")
+			} else if assert.Len(t, o.resumed.Flows, 1) {
+				assert.Equal(t, onceward.FlowFinished, o.resumed.Flows[0].State, "finished by Resume itself: %v", o.resumed.Flows[0].Cause)
+				assert.Equal(t, "started → number → write → create → charge → notify → receipt → finished", o.resumed.Flows[0].String())
+			}
+			assert.Empty(t, o.asked.Errs)
+			assert.Equal(t, oneOfEach("ride-1"), o.effects)
+			assert.Equal(t, []string{"ride-1"}, o.asked.Rows, "what the local step wrote")
+		})
+	}
+}
+
+func TestTwoProcessesThatResumeTogetherMakeNoStepTwice(t *testing.T) {
+	const many = 30
+	servers := newRideServers()
+	defer servers.close()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	plan := flowPlan{Ledger: servers.ledger.URL, Stripe: servers.stripe.URL}
+	for i := range many {
+		plan.Asks = append(plan.Asks, rideName(i))
+	}
+	_, killed, err := liveFlows(t.Context(), path, doom{At: afterEvent(journal.EventBegin), Together: many}, plan)
+	require.NoError(t, err)
+	require.True(t, killed)
+	rides := plan.Asks
+	plan.Asks, plan.Resume = nil, true
+	var lives [2]flowLife
+	var errs [2]error
+	severalAtOnce(2, 2, func(i int) { lives[i], _, errs[i] = liveFlows(t.Context(), path, doom{}, plan) })
+	require.NoError(t, errors.Join(errs[:]...))
+	t.Logf("claimed %d and %d", lives[0].Resumed.Claimed, lives[1].Resumed.Claimed)
+	// A flow that the other process's operation keeps waiting is claimed again when it
+	// is due.
+	assert.GreaterOrEqual(t, lives[0].Resumed.Claimed+lives[1].Resumed.Claimed, many)
+	plan.Asks = rides
+	last, _, err := liveFlows(t.Context(), path, doom{}, plan)
+	require.NoError(t, err)
+	assert.Empty(t, last.Errs)
+	assert.Equal(t, oneOfEach(rides...), servers.effects())
+	for _, f := range last.Flows {
+		assert.Equal(t, onceward.FlowFinished, f.State, f.ID)
+	}
+}
+
+// TestAStormOfKillsLeavesEveryFlowWithOneEffectAStep kills a process that runs flows
+// through faults again and again. ONCEWARD_FLOW_KILLS says how often, and
+// ONCEWARD_STORM_SEED repeats faults and kills, but not the scheduling.
+func TestAStormOfKillsLeavesEveryFlowWithOneEffectAStep(t *testing.T) {
+	const perLife = 20
+	kills := int(fromEnvironment(t, "ONCEWARD_FLOW_KILLS", 100))
+	if testing.Short() {
+		kills = 10
+	}
+	seed := fromEnvironment(t, "ONCEWARD_STORM_SEED", rand.Uint64())
+	t.Logf("repeat with ONCEWARD_STORM_SEED=%d ONCEWARD_FLOW_KILLS=%d", seed, kills)
+	random := rand.New(rand.NewPCG(seed, 1))
+	servers := newRideServers()
+	defer servers.close()
+	mix := providertest.Mix{DropBefore: 0.02, DropAfter: 0.02, Cut: 0.02, DelayBefore: 0.1, DelayAfter: 0.1, MaxDelay: 10 * time.Millisecond}
+	servers.ledger.Seed(seed, mix)
+	servers.stripe.Seed(seed+1, mix)
+	path := filepath.Join(t.TempDir(), "journal.db")
+	plan := flowPlan{Ledger: servers.ledger.URL, Stripe: servers.stripe.URL, Names: perLife}
+	for life := range kills {
+		plan.Seed, plan.First = seed+uint64(life), life*perLife
+		p, err := startProcess(t.Context(), childPlan{Journal: path, Flows: &plan})
+		require.NoError(t, err)
+		<-time.After(time.Duration(20+random.IntN(180)) * time.Millisecond)
+		p.kill()
+		_ = p.cmd.Wait()
+		require.Empty(t, p.stderr.String())
+	}
+	before := len(servers.effects())
+	t.Logf("%d effects before the last life", before)
+	plan.Last, plan.Resume, plan.First, plan.Names = true, true, 0, perLife*kills
+	last, killed, err := liveFlows(t.Context(), path, doom{}, plan)
+	require.NoError(t, err)
+	require.False(t, killed)
+	t.Logf("the last life resumed %d flows", last.Resumed.Claimed)
+	rides := make([]string, plan.Names)
+	for i := range rides {
+		rides[i] = rideName(i)
+	}
+	assert.Equal(t, oneOfEach(rides...), servers.effects())
+	assert.ElementsMatch(t, rides, last.Rows)
+	assert.Len(t, last.Flows, plan.Names)
+	for _, f := range last.Flows {
+		assert.Equal(t, onceward.FlowFinished, f.State, f.ID)
+	}
+	assert.NotZero(t, before, "the processes were killed before they did anything")
+	_ = os.Remove(path)
+}

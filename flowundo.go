@@ -1,0 +1,163 @@
+package onceward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// undo is what undoes one step.
+type undo struct {
+	step *step
+	do   func(context.Context) error
+}
+
+func (st *step) keepUndo(do func(context.Context) error) {
+	st.run.mu.Lock()
+	defer st.run.mu.Unlock()
+	st.run.undos = append(st.run.undos, undo{st, do})
+}
+
+// giveUp records that the flow is given up by its own function, and goes on to undo it:
+// the function is run again, so that its steps tell what undoes them.
+func (r *flowRun) giveUp(ctx context.Context, why error) error {
+	res, err := r.apply(ctx, journal.FlowEvent{Kind: journal.FlowGiveUp, Cause: recordable(why)})
+	switch {
+	case err != nil:
+		// Recorded or not, the claim ends: else nobody would undo it.
+		return r.park(ctx, &fault{told: &FlowError{Kind: ErrJournal, Err: err}, due: r.now().Add(askAgain)})
+	case res.Decision != journal.Recorded:
+		return r.tell(&FlowError{Kind: ErrInFlight, Err: errors.New("the claim is no longer held")})
+	}
+	return r.again(ctx, why)
+}
+
+// again runs the function in its undoing.
+func (r *flowRun) again(ctx context.Context, why error) error {
+	err := r.newFlowRun(&r.flow, false).work(ctx, r.function)
+	if told, ok := err.(*FlowError); ok && told.Kind == ErrFlowGivenUp {
+		told.Err = why
+	}
+	return err
+}
+
+// operationsOf lists the operations that a step may have asked for, as they stand. A
+// context that the flow's function has cancelled, as an errgroup does, hides none.
+func (r *flowRun) operationsOf(ctx context.Context, st *step) (ops []journal.Operation, err error) {
+	ctx = context.WithoutCancel(ctx)
+	for _, id := range r.called[st.id] {
+		op, err := r.journal.Get(ctx, Ref{Scope: r.flow.Scope, Parent: r.steps.ref, ID: id})
+		switch {
+		case err == nil:
+			ops = append(ops, op)
+		case !errors.Is(err, journal.ErrNotFound):
+			return nil, err
+		}
+	}
+	return ops, nil
+}
+
+// blockedBy is an operation of a step that keeps the flow from being undone: it has no
+// outcome, and might still take effect. It tells of those that have an answer, and of
+// those among them that took effect. It is called under mu.
+func (r *flowRun) blockedBy(ctx context.Context, st *step) (answers int, effects []Ref, err error) {
+	ops, err := r.operationsOf(ctx, st)
+	if err != nil {
+		return 0, nil, r.stop(&fault{told: &FlowError{Step: st.name, Kind: ErrJournal, Err: err}, final: true, due: r.now().Add(askAgain)})
+	}
+	for _, op := range ops {
+		switch {
+		case !op.State.Settled():
+			told := operationOf(&op)
+			f := r.waitFor(st.name, &told, nil)
+			f.told.Kind, f.told.Err = ErrUndoBlocked, &Error{Operation: told, Kind: kindOf(op.State)}
+			return 0, nil, r.stop(f)
+		case op.State == journal.Completed:
+			answers++
+			if op.Answer == nil || !op.Answer.Refused {
+				effects = append(effects, op.Ref)
+			}
+		}
+	}
+	return answers, effects, nil
+}
+
+// mayStillTell lets a step that is not recorded tell what undoes it, or why the function
+// went another way, where one of its operations has an answer: its calls are answered
+// from the journal. Else it is not made. It is called under mu.
+func (r *flowRun) mayStillTell(ctx context.Context, st *step) error {
+	answers, effects, err := r.blockedBy(ctx, st)
+	if err != nil {
+		return err
+	}
+	if answers == 0 || st.kind != journal.StepDone {
+		return r.tell(&FlowError{Step: st.name, Kind: ErrFlowGivenUp})
+	}
+	st.onlyTold, st.effects = true, effects
+	return nil
+}
+
+// unaccounted ends the run if an operation of a step that the function did not come to
+// took effect, or still may.
+func (r *flowRun) unaccounted(ctx context.Context) error {
+	for name := range r.called {
+		if r.visited[name] || strings.HasPrefix(name, undoName+"/") {
+			continue
+		}
+		r.mu.Lock()
+		_, effects, err := r.blockedBy(ctx, &step{run: r, name: name, id: name})
+		r.mu.Unlock()
+		if err != nil {
+			return r.park(ctx, r.fault)
+		}
+		if len(effects) > 0 {
+			return r.fail(ctx, &FlowError{Step: name, Kind: ErrUndoBlocked,
+				Err: fmt.Errorf("operation %s took effect, and the function does not come to the step that could tell what undoes it", effects[0].ID)})
+		}
+	}
+	return nil
+}
+
+// undo undoes what the steps made, latest first. f is what kept the function from its
+// end, and missing a recorded step that it did not make.
+func (r *flowRun) undo(ctx context.Context, f *fault, missing string) error {
+	switch {
+	case f != nil && f.fails:
+		return r.fail(ctx, f.told)
+	case f != nil:
+		return r.park(ctx, f)
+	case missing != "":
+		return r.fail(ctx, &FlowError{Step: missing, Kind: ErrFlowChanged, Err: errors.New("it is recorded, and the function does not tell how to undo it")})
+	}
+	if err := r.unaccounted(ctx); err != nil {
+		return err
+	}
+	seqs := map[string]int{}
+	for _, s := range r.flow.Steps {
+		if s.Kind == journal.StepDone || s.Kind == journal.StepLocal {
+			seqs[s.Name] = s.Seq
+		}
+	}
+	slices.SortFunc(r.undos, func(a, b undo) int { return seqs[b.step.name] - seqs[a.step.name] })
+	for _, u := range r.undos {
+		if r.undone[u.step.name] {
+			continue
+		}
+		st := &step{run: r, name: u.step.name, id: undoName + "/" + u.step.name, kind: journal.StepUndone, undoes: true}
+		err := u.do(st.within(ctx))
+		if f := st.inTheWay(ctx, err); f != nil {
+			return r.park(ctx, f)
+		}
+		if err != nil {
+			return r.fail(ctx, &FlowError{Step: st.name, Kind: ErrFlowFailed, Err: fmt.Errorf("its undo: %w", err)})
+		}
+		if err := st.note(ctx, journal.StepRecord{Kind: st.kind, Name: st.name, At: r.now()}); err != nil {
+			return r.park(ctx, r.fault)
+		}
+	}
+	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowUndo}, &FlowError{Kind: ErrFlowGivenUp})
+}

@@ -1,0 +1,160 @@
+package onceward
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/dunglas/httpsfv"
+)
+
+// inboundHeader is the request header of draft-ietf-httpapi-idempotency-key-header.
+const inboundHeader = "Idempotency-Key"
+
+// InboundOption adjusts Client.Inbound.
+type InboundOption func(*inbound)
+
+// RefuseMalformedKeys answers a request whose Idempotency-Key can't be a key by
+// 400 and a problem (RFC 9457, application/problem+json) that says what is wrong
+// with it. Without this option such a key is ignored.
+func RefuseMalformedKeys() InboundOption {
+	return func(in *inbound) { in.refuse = true }
+}
+
+// Inbound returns middleware for a service that is asked with idempotency keys of
+// its own. It makes the Idempotency-Key of a request the parent of every operation
+// under that request's context, through this client or another: whoever asks again
+// with the same key, after a crash or a lost answer, has the outbound calls of the
+// first time repeated with the same keys, each taking effect once. Their steps are
+// named, or made up, as under WithParent; but a name is then a step of that one
+// inbound key, not one of the business.
+//
+// tenant names whose request it is, after authentication: wrap Inbound in what
+// authenticates. It is called only for a request with a key, concurrently. What it
+// returns is the scope of the operations: not empty, since there is no default, but
+// written out where there is a single tenant. An error of it is logged and the
+// request answered by 500. Below, WithScope may set no other scope; an empty
+// WithParent takes operations out from under the inbound key.
+//
+// A key is a stranger's to choose. The keys made of it are DeriveKey's, of
+// Config.Secret, "child", tenant, inbound key and step; Ref.Parent is "inbound ", a
+// space included, and the inbound key, which no parent of one's own can be. So no
+// inbound key reaches the operations of another tenant or the application's own, nor
+// guesses a key on the wire.
+//
+// The header's value is the key itself, or a structured field string (RFC 9651
+// section 3.3.3), whose parameters are ignored: "k-1" with and without its quotes is
+// one key. Two header lines, and what Key.Validate refuses, are malformed: see
+// RefuseMalformedKeys. A request without a key is served as if Inbound were not
+// there.
+//
+// Inbound reads no body, compares no requests and records no responses: next runs
+// again each time, and has to make the same calls in the same order, with the same
+// bodies. A step with another request than before is ErrKeyReused.
+//
+// The error is for a nil tenant, and wraps a *DeriveError for a client without
+// Config.Secret: its hosts would make different keys for one inbound key.
+func (c *Client) Inbound(tenant func(*http.Request) (string, error), options ...InboundOption) (func(next http.Handler) http.Handler, error) {
+	if tenant == nil {
+		return nil, errors.New("onceward: Client.Inbound: tenant is nil: where there is a single tenant, return its name")
+	}
+	if _, err := DeriveKey(c.cfg.Secret, "child"); err != nil {
+		return nil, fmt.Errorf("onceward: Client.Inbound: Config.Secret: %w", err)
+	}
+	in := inbound{Client: c, tenant: tenant}
+	for _, option := range options {
+		option(&in)
+	}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { in.serve(w, r, next) })
+	}, nil
+}
+
+type inbound struct {
+	*Client
+	tenant func(*http.Request) (string, error)
+	refuse bool
+}
+
+func (in *inbound) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	key, err := inboundKey(r.Header)
+	var malformed *KeyError
+	switch {
+	case errors.As(err, &malformed) && in.refuse:
+		problem(w, http.StatusBadRequest, "The key in the "+inboundHeader+" header "+malformed.Reason+".")
+		return
+	case err != nil, key == "":
+		next.ServeHTTP(w, r)
+		return
+	}
+	tenant, err := in.tenant(r)
+	if err == nil && tenant == "" {
+		err = errors.New("it is empty")
+	}
+	if err == nil {
+		err = checkText("scope", tenant)
+	}
+	if err != nil {
+		in.log.Error("the tenant of an inbound request is not known; it was answered by 500", "error", err)
+		problem(w, http.StatusInternalServerError, "")
+		return
+	}
+	next.ServeHTTP(w, r.WithContext(in.under(r.Context(), tenant, key)))
+}
+
+// under is ctx with the inbound key as its parent.
+func (in *inbound) under(ctx context.Context, tenant string, key Key) context.Context {
+	n := naming{scope: tenant, parent: &parent{
+		key:   key,
+		ref:   "inbound " + string(key),
+		scope: tenant,
+		derive: func(_, step string) (Key, error) { // the scope is the tenant
+			return DeriveKey(in.cfg.Secret, "child", tenant, string(key), step)
+		},
+		steps: &ordinals{},
+	}}
+	return context.WithValue(ctx, namingKey, n)
+}
+
+// inboundKey returns the key that a request came with, or "" if it came with none.
+// The error is a *KeyError.
+func inboundKey(h http.Header) (Key, error) {
+	lines := h[inboundHeader]
+	switch len(lines) {
+	case 0:
+		return "", nil
+	case 1:
+	default:
+		return "", &KeyError{Reason: fmt.Sprintf("stands in %d header lines", len(lines))}
+	}
+	value := strings.Trim(lines[0], " \t")
+	if strings.HasPrefix(value, `"`) {
+		item, err := httpsfv.UnmarshalItem([]string{value})
+		text, ok := item.Value.(string)
+		if err != nil || !ok {
+			return "", &KeyError{Reason: "begins with a quote and is not a structured field string (RFC 9651 section 3.3.3)"}
+		}
+		value = text
+	}
+	key := Key(value)
+	if err := key.Validate(); err != nil {
+		return "", err
+	}
+	return key, nil
+}
+
+// problem answers by a problem of RFC 9457 without a type, whose title is the
+// status's own.
+func problem(w http.ResponseWriter, status int, detail string) {
+	body, _ := json.Marshal(struct {
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Detail string `json:"detail,omitempty"`
+	}{http.StatusText(status), status, detail})
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}

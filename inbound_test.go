@@ -1,0 +1,669 @@
+package onceward_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+)
+
+// ofTenant is for tests: a program takes the tenant from what it has authenticated.
+func ofTenant(r *http.Request) (string, error) {
+	if name := r.Header.Get("Tenant"); name != "" {
+		return name, nil
+	}
+	return "tenant-1", nil
+}
+
+// arrives returns the context that a handler has under Inbound, in a request with
+// these header fields, given as name, value, name, value.
+func (p *process) arrives(header ...string) context.Context {
+	p.t.Helper()
+	inbound, err := p.Inbound(ofTenant)
+	require.NoError(p.t, err)
+	req := httptest.NewRequestWithContext(p.t.Context(), http.MethodPost, "/orders", nil)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Add(header[i], header[i+1])
+	}
+	var ctx context.Context
+	inbound(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() })).
+		ServeHTTP(httptest.NewRecorder(), req)
+	require.NotNil(p.t, ctx)
+	return ctx
+}
+
+// keyed is the context under an inbound key of tenant-1.
+func (p *process) keyed(key string) context.Context {
+	p.t.Helper()
+	return p.arrives("Idempotency-Key", key)
+}
+
+const chargeStep = "POST api.stripe.com/v1/charges"
+
+func TestInboundNeedsATenantAndASecret(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		cfg    onceward.Config
+		tenant func(*http.Request) (string, error)
+		says   string
+	}{
+		{"no secret", onceward.Config{}, ofTenant, "Config.Secret"},
+		{"no tenant", onceward.Config{Secret: testSecret}, nil, "tenant is nil"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			inbound, err := start(t, &line{}, row.cfg).Inbound(row.tenant)
+			require.ErrorContains(t, err, row.says)
+			assert.Nil(t, inbound)
+			var derive *onceward.DeriveError
+			assert.Equal(t, row.tenant != nil, errors.As(err, &derive))
+		})
+	}
+}
+
+func TestARepeatedInboundRequestRepeatsItsCallsWithTheSameKeys(t *testing.T) {
+	for _, row := range []struct{ name, first, second string }{
+		{"raw", "order-1", "order-1"},
+		{"quoted, then raw", `"order-1"`, "order-1"},
+		{"with parameters", "order-1", ` "order-1"; a=1 `},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			srv, p := inBox(t, providers.Stripe(), onceward.Config{
+				Secret: testSecret, Journal: openSQLite(t, filepath.Join(t.TempDir(), "journal.db")),
+			})
+			inbound, err := p.Inbound(ofTenant)
+			require.NoError(t, err)
+			orders := httptest.NewServer(inbound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				for _, ctx := range []context.Context{r.Context(), onceward.WithOperation(r.Context(), "fee"), r.Context()} {
+					out := p.ask(ctx, to(http.MethodPost, srv.URL+"/v1/charges"))
+					fmt.Fprintln(w, out.op.Scope, out.op.Parent, out.op.ID, out.op.Replayed, out.err)
+				}
+			})))
+			t.Cleanup(orders.Close)
+			host := strings.TrimPrefix(srv.URL, "http://")
+			want := func(replayed bool) string {
+				return fmt.Sprintf("tenant-1 inbound order-1 POST %[1]s/v1/charges %[2]v <nil>\n"+
+					"tenant-1 inbound order-1 fee %[2]v <nil>\n"+
+					"tenant-1 inbound order-1 POST %[1]s/v1/charges #2 %[2]v <nil>\n", host, replayed)
+			}
+			assert.Equal(t, want(false), post(t, orders, row.first))
+			assert.Equal(t, want(true), post(t, orders, row.second))
+			require.Len(t, srv.Effects(), 3)
+			for i, step := range []string{"POST " + host + "/v1/charges", "fee", "POST " + host + "/v1/charges #2"} {
+				key, err := onceward.DeriveKey(testSecret, "child", "tenant-1", "order-1", step)
+				require.NoError(t, err)
+				assert.Equal(t, string(key), srv.Effects()[i].Key)
+			}
+		})
+	}
+}
+
+func post(t *testing.T, srv *httptest.Server, key string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/orders", nil)
+	require.NoError(t, err)
+	req.Header.Set("Idempotency-Key", key)
+	resp, err := srv.Client().Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return string(text)
+}
+
+func TestAMalformedInboundKeyIsIgnoredOrRefused(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		lines  []string
+		detail string
+	}{
+		{"two lines", []string{"k-4711", "k-4711"}, "stands in 2 header lines"},
+		{"empty", []string{""}, "is empty"},
+		{"an empty string", []string{`""`}, "is empty"},
+		{"too long", []string{"k-4711" + strings.Repeat("k", 250)}, "is longer than 255 bytes"},
+		{"an address", []string{"k-4711@example.com"}, "contains an @"},
+		{"a space", []string{"k-4711 2"}, "not visible ASCII"},
+		{"a quoted space", []string{`"k-4711 2"`}, "not visible ASCII"},
+		{"beyond ASCII", []string{"k-4711ö"}, "not visible ASCII"},
+		{"an open quote", []string{`"k-4711`}, "not a structured field string"},
+		{"more after the quotes", []string{`"k-4711"2`}, "not a structured field string"},
+		{"a list", []string{`"k-4711", "k-4712"`}, "not a structured field string"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			l := &line{}
+			p := start(t, l, onceward.Config{Secret: testSecret})
+			tenant := func(*http.Request) (string, error) {
+				assert.Fail(t, "there is nothing to ask it for")
+				return "", nil
+			}
+			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", nil)
+			req.Header["Idempotency-Key"] = row.lines
+			served := 0
+			next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				served++
+				out := p.ask(r.Context())
+				require.NoError(t, out.err)
+				assert.Empty(t, out.op.Parent)
+				assert.Equal(t, journal.Generated, p.recorded(out.op.Ref).Naming)
+			})
+
+			ignores, err := p.Inbound(tenant)
+			require.NoError(t, err)
+			rec := httptest.NewRecorder()
+			ignores(next).ServeHTTP(rec, req)
+			assert.Equal(t, 200, rec.Code)
+			assert.Equal(t, 1, served)
+
+			refuses, err := p.Inbound(tenant, onceward.RefuseMalformedKeys())
+			require.NoError(t, err)
+			rec = httptest.NewRecorder()
+			refuses(next).ServeHTTP(rec, req)
+			assert.Equal(t, 400, rec.Code)
+			assert.Equal(t, 1, served)
+			assert.Equal(t, "application/problem+json", rec.Header().Get("Content-Type"))
+			var problem struct {
+				Title, Detail string
+				Status        int
+			}
+			require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &problem))
+			assert.Equal(t, "Bad Request", problem.Title)
+			assert.Equal(t, 400, problem.Status)
+			assert.Contains(t, problem.Detail, row.detail)
+			assert.NotContains(t, problem.Detail, "4711")
+		})
+	}
+}
+
+func TestAnInboundRequestWithoutAKeyIsServedAsUsual(t *testing.T) {
+	virtual(t, "unnamed", func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Secret: testSecret})
+		ctx := p.arrives("Tenant", "tenant-2")
+		first, second := p.ask(ctx), p.ask(onceward.WithOperation(ctx, "charge"))
+		assert.Equal(t, onceward.Ref{ID: l.keys()[0]}, first.op.Ref)
+		requireUUID(t, 4, l.keys()[0])
+		assert.Equal(t, onceward.Ref{ID: "charge"}, second.op.Ref)
+	})
+}
+
+func TestAnInboundKeyWhoseTenantIsNotKnownIsNotServed(t *testing.T) {
+	for name, tenant := range map[string]func(*http.Request) (string, error){
+		"an error":            func(*http.Request) (string, error) { return "tenant-1", errors.New("no s3cret") },
+		"empty":               func(*http.Request) (string, error) { return "", nil },
+		"too long":            func(*http.Request) (string, error) { return strings.Repeat("t", 513), nil },
+		"a control character": func(*http.Request) (string, error) { return "tenant\n1", nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inbound, err := start(t, &line{}, onceward.Config{Secret: testSecret}).Inbound(tenant)
+			require.NoError(t, err)
+			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", nil)
+			req.Header.Set("Idempotency-Key", "order-1")
+			rec := httptest.NewRecorder()
+			inbound(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { assert.Fail(t, "served") })).ServeHTTP(rec, req)
+			assert.Equal(t, 500, rec.Code)
+			assert.JSONEq(t, `{"title":"Internal Server Error","status":500}`, rec.Body.String())
+		})
+	}
+}
+
+func TestInboundKeysReachNobodyElsesOperations(t *testing.T) {
+	virtual(t, "another tenant's, the application's own, or those of its own parents", func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Secret: testSecret})
+		own := onceward.WithScope(t.Context(), "tenant-1")
+		refs := map[onceward.Ref]bool{}
+		for _, ctx := range []context.Context{
+			p.keyed("charge"),
+			p.arrives("Idempotency-Key", "charge", "Tenant", "tenant-2"),
+			p.keyed("tenant-1"),
+			p.keyed("inbound"),
+			own,
+			onceward.WithParent(own, "charge"),
+			onceward.WithParent(own, "inbound"),
+			t.Context(),
+			onceward.WithParent(t.Context(), "charge"),
+		} {
+			out := p.ask(onceward.WithOperation(ctx, "charge"), with("Stripe-Account", fmt.Sprint("acct_", len(refs))))
+			require.NoError(t, out.err)
+			refs[out.op.Ref] = true
+		}
+		assert.Len(t, refs, 9)
+		wire := map[string]bool{}
+		for _, key := range l.keys()[:8] {
+			wire[key] = true
+		}
+		assert.Len(t, wire, 8, "Child knows no scope: the last has the key of the same parent under tenant-1")
+	})
+}
+
+func TestEveryHostMakesTheSameKeysOfAnInboundKey(t *testing.T) {
+	virtual(t, "and none without the secret", func(t *testing.T) {
+		l := &line{}
+		for _, secret := range []string{"0123456789abcdef", "0123456789abcdef", "fedcba9876543210"} {
+			p := start(t, l, onceward.Config{Secret: []byte(secret)})
+			require.NoError(t, p.ask(p.keyed("order-1")).err)
+		}
+		assert.Equal(t, l.keys()[0], l.keys()[1])
+		assert.NotEqual(t, l.keys()[0], l.keys()[2])
+	})
+}
+
+func TestWithScopeDoesNotMoveAnInboundKeyToAnotherTenant(t *testing.T) {
+	virtual(t, "it is refused, unless the operation leaves the parent", func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Secret: testSecret})
+		ctx := p.keyed("order-1")
+		out := p.ask(onceward.WithOperation(onceward.WithScope(ctx, "tenant-2"), "charge"))
+		require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
+		assert.Empty(t, l.sent())
+
+		out = p.ask(onceward.WithOperation(onceward.WithScope(ctx, "tenant-1"), "charge"))
+		require.NoError(t, out.err)
+		out = p.ask(onceward.WithOperation(onceward.WithScope(onceward.WithParent(ctx, ""), "tenant-2"), "charge"))
+		require.NoError(t, out.err)
+		assert.Equal(t, onceward.Ref{Scope: "tenant-2", ID: "charge"}, out.op.Ref)
+	})
+}
+
+// parents are the two kinds of contexts that make steps up.
+var parents = map[string]func(p *process) context.Context{
+	"inbound": func(p *process) context.Context { return p.keyed("order-1") },
+	"own":     func(p *process) context.Context { return onceward.WithParent(p.t.Context(), "order-1") },
+}
+
+// underParents runs a test in virtual time for parents of both kinds. run returns
+// the context of a further run.
+func underParents(t *testing.T, name string, f func(t *testing.T, l *line, p *process, run func() context.Context)) {
+	t.Helper()
+	for kind, parent := range parents {
+		virtual(t, name+" ("+kind+")", func(t *testing.T) {
+			l := &line{}
+			p := start(t, l, onceward.Config{Secret: testSecret, Backoff: once, Providers: []providers.Provider{providers.Stripe(), own()}})
+			f(t, l, p, func() context.Context { return parent(p) })
+		})
+	}
+}
+
+func TestStepsAreMadeUpForUnnamedCalls(t *testing.T) {
+	underParents(t, "of method, host and path", func(t *testing.T, l *line, p *process, run func() context.Context) {
+		for _, row := range []struct{ method, url, step string }{
+			{"POST", "https://api.stripe.com/v1/charges", chargeStep},
+			{"POST", "https://API.stripe.com:443/v1/refunds?expand[]=x", "POST api.stripe.com/v1/refunds"},
+			{"DELETE", "https://api.stripe.com/v1/charges", "DELETE api.stripe.com/v1/charges"},
+			{"PUT", "https://own.example/orders/a%20%23b%2Fc", "PUT own.example/orders/a%20%23b%2Fc"},
+			{"POST", "https://own.example", "POST own.example/"},
+			{"POST", "http://elsewhere.example:80/x", "POST elsewhere.example/x"},
+			{"POST", "http://elsewhere.example:443/x", "POST elsewhere.example:443/x"},
+		} {
+			out := p.ask(run(), to(row.method, row.url))
+			require.NoError(t, out.err, row.url)
+			assert.Equal(t, row.step, out.op.ID)
+		}
+	})
+
+	underParents(t, "alike ones in sequence get the next ordinals, the same in every run", func(t *testing.T, l *line, p *process, run func() context.Context) {
+		l.then(says(200, paid), declined) // a refusal is an answer, too
+		for again := range 3 {
+			ctx := run()
+			for n, step := range []string{chargeStep, chargeStep + " #2", chargeStep + " #3"} {
+				out := p.ask(ctx, body(fmt.Sprint("amount=", n)))
+				require.NoError(t, out.err)
+				assert.Equal(t, step, out.op.ID)
+				assert.Equal(t, again > 0, out.op.Replayed)
+			}
+		}
+		require.Len(t, l.sent(), 3)
+	})
+
+	underParents(t, "calls without an effect are not counted", func(t *testing.T, l *line, p *process, run func() context.Context) {
+		ctx := run()
+		token := body("grant_type=client_credentials")
+		for range 2 {
+			require.NoError(t, p.ask(ctx, to(http.MethodGet, chargeURL)).err)
+			require.NoError(t, p.ask(ctx, token).err)
+		}
+		var inner error
+		l.then(doing(func() { inner = p.ask(ctx, token).err }, says(200, paid)))
+		out := p.ask(ctx)
+		require.NoError(t, errors.Join(inner, out.err))
+		assert.Equal(t, chargeStep, out.op.ID)
+		assert.Len(t, p.everything(), 1)
+	})
+
+	underParents(t, "a host without a provider is no exception: journaled, never resent", func(t *testing.T, l *line, p *process, run func() context.Context) {
+		l.then(loses())
+		elsewhere := to(http.MethodPost, "https://elsewhere.example/orders")
+		for range 2 {
+			out := p.ask(run(), elsewhere)
+			require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
+			assert.Equal(t, "POST elsewhere.example/orders", out.op.ID)
+		}
+		assert.Len(t, l.sent(), 1)
+		out := p.ask(onceward.WithParent(run(), ""), elsewhere)
+		require.NoError(t, out.err)
+		assert.Zero(t, out.op, "out from under the parent it passes straight through")
+	})
+
+	underParents(t, "the child key goes where the endpoint takes it", func(t *testing.T, l *line, p *process, run func() context.Context) {
+		inBody := own(func(e *providers.Endpoint) { e.Key = providers.Key{Place: providers.KeyJSONField, Name: "reference"} })
+		p = start(t, l, onceward.Config{Secret: testSecret, Journal: p.journal.Journal, Providers: []providers.Provider{inBody}})
+		order := []option{to(http.MethodPost, ownURL), body(`{"amount":100}`), with("Content-Type", "application/json")}
+		for range 2 {
+			ctx := run()
+			for n, step := range []string{"POST own.example/orders", "POST own.example/orders #2"} {
+				out := p.ask(ctx, order...)
+				require.NoError(t, out.err)
+				assert.Equal(t, step, out.op.ID)
+				assert.Contains(t, l.sent()[n].Body, `"reference":"`+string(out.op.Key)+`"`)
+			}
+		}
+		assert.Len(t, l.sent(), 2)
+	})
+
+	underParents(t, "what can't be repeated is refused", func(t *testing.T, l *line, p *process, run func() context.Context) {
+		out := p.ask(run(), func(r *http.Request) { r.TransferEncoding = []string{"chunked"} })
+		require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
+		assert.Empty(t, l.sent())
+	})
+
+	underParents(t, "one that is too long asks for a name", func(t *testing.T, l *line, p *process, run func() context.Context) {
+		ctx, long := run(), to(http.MethodPost, ownURL+"/"+strings.Repeat("x", 512))
+		for range 2 {
+			require.ErrorIs(t, p.ask(ctx, long).err, onceward.ErrNameNeeded)
+		}
+		assert.Empty(t, l.sent())
+		require.NoError(t, p.ask(onceward.WithOperation(ctx, "put"), long).err)
+	})
+}
+
+// A step of its own for a second try would be a second effect, once the first one is
+// sent again in the background.
+func TestACallerWhoTriesAgainIsAtTheSameStep(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		first reply
+		state onceward.State
+	}{
+		{"no answer", loses(), onceward.Pending},
+		{"not sent", refuses(), onceward.Pending},
+		{"an error of the provider", says(503, ""), onceward.Pending},
+		{"too many requests", limited, onceward.Pending},
+		{"a wrong credential", wrongKey, onceward.Cancelled},
+		{"an outcome that nobody knows", frozen, onceward.Unknown},
+	} {
+		underParents(t, row.name, func(t *testing.T, l *line, p *process, run func() context.Context) {
+			l.then(row.first)
+			ctx := run()
+			first := p.ask(ctx, carrying("sdk-1"))
+			assert.Equal(t, row.state, p.recorded(onceward.Ref{Scope: first.op.Scope, Parent: first.op.Parent, ID: chargeStep}).State)
+			pass(time.Hour)
+			second := p.ask(ctx, carrying("sdk-2"))
+			assert.Equal(t, chargeStep, second.op.ID)
+			if row.state == onceward.Unknown {
+				require.ErrorIs(t, second.err, onceward.ErrOutcomeUnknown)
+				assert.Len(t, p.everything(), 1)
+				return
+			}
+			require.NoError(t, second.err)
+			assert.Equal(t, onceward.Completed, second.op.State)
+			third := p.ask(ctx, carrying("sdk-3"))
+			assert.Equal(t, chargeStep+" #2", third.op.ID, "by then the first was answered")
+		})
+	}
+
+	underParents(t, "a carried key is one step", func(t *testing.T, l *line, p *process, run func() context.Context) {
+		ctx := run()
+		for _, row := range []struct{ key, step string }{
+			{"sdk-1", chargeStep},
+			{"sdk-1", chargeStep},
+			{"sdk-2", chargeStep + " #2"},
+			{"sdk-1", chargeStep},
+			{"sdk-3", chargeStep + " #3"},
+		} {
+			out := p.ask(ctx, carrying(row.key))
+			require.NoError(t, out.err)
+			assert.Equal(t, row.step, out.op.ID)
+		}
+		assert.Len(t, l.sent(), 3)
+	})
+
+	underParents(t, "an earlier step asked again says nothing of the latest", func(t *testing.T, l *line, p *process, run func() context.Context) {
+		l.then(says(200, paid), loses())
+		ctx := run()
+		require.NoError(t, p.ask(ctx, carrying("sdk-1")).err)
+		require.ErrorIs(t, p.ask(ctx, carrying("sdk-2")).err, onceward.ErrPending)
+		require.NoError(t, p.ask(ctx, carrying("sdk-1")).err)
+		pass(time.Hour)
+		out := p.ask(ctx, carrying("sdk-3"))
+		require.NoError(t, out.err)
+		assert.Equal(t, chargeStep+" #2", out.op.ID)
+		assert.Len(t, p.everything(), 2)
+	})
+
+	underParents(t, "an answer that was cut is asked for again, not made again", func(t *testing.T, l *line, p *process, run func() context.Context) {
+		once := own(func(e *providers.Endpoint) { e.Remembers, e.Retention = providers.Nothing, 0 })
+		p = start(t, l, onceward.Config{Secret: testSecret, Journal: p.journal.Journal, Providers: []providers.Provider{once}})
+		l.then(cuts(200, paid))
+		ctx := run()
+		for range 2 {
+			out := p.ask(ctx, to(http.MethodPost, ownURL))
+			require.ErrorIs(t, out.err, io.ErrUnexpectedEOF)
+			assert.Equal(t, "POST own.example/orders", out.op.ID)
+		}
+		assert.Len(t, l.sent(), 1)
+	})
+
+	underParents(t, "while Resume sends it, too", func(t *testing.T, l *line, p *process, run func() context.Context) {
+		l.then(loses())
+		ctx := run()
+		require.ErrorIs(t, p.ask(ctx).err, onceward.ErrPending)
+		pass(time.Hour)
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, report.Completed)
+		out := p.ask(ctx)
+		require.NoError(t, out.err)
+		assert.True(t, out.op.Replayed)
+		assert.Equal(t, chargeStep, out.op.ID)
+		assert.Equal(t, l.keys()[0], l.keys()[1])
+		assert.Len(t, l.sent(), 2)
+	})
+}
+
+func TestAlikeCallsThatRunAtOnceNeedNames(t *testing.T) {
+	underParents(t, "and from then on all of them do", func(t *testing.T, l *line, p *process, run func() context.Context) {
+		l.always(takes(time.Second, says(200, paid)))
+		ctx := run()
+		first := make(chan outcome, 1)
+		go func() { first <- p.ask(ctx) }()
+		synctest.Wait()
+		second := p.ask(ctx)
+		require.ErrorIs(t, second.err, onceward.ErrNameNeeded)
+		assert.ErrorContains(t, second.err, "WithOperation")
+		assert.ErrorContains(t, second.err, chargeStep)
+		assert.NoError(t, p.ask(ctx, to(http.MethodPost, chargeURL+"/capture")).err, "this one is not alike")
+		require.NoError(t, (<-first).err)
+		require.ErrorIs(t, p.ask(ctx).err, onceward.ErrNameNeeded)
+		assert.Len(t, l.sent(), 2)
+		require.NoError(t, p.ask(run()).err, "the next run finds what the first did")
+	})
+
+	underParents(t, "named ones run at once", func(t *testing.T, l *line, p *process, run func() context.Context) {
+		l.always(takes(time.Second, says(200, paid)))
+		for range 2 {
+			ctx, done := run(), make(chan outcome, 8)
+			for n := range 8 {
+				go func() { done <- p.ask(onceward.WithOperation(ctx, fmt.Sprint("charge-", n))) }()
+			}
+			for range 8 {
+				require.NoError(t, (<-done).err)
+			}
+		}
+		assert.Len(t, l.sent(), 8)
+	})
+
+	underParents(t, "two runs at once share their steps", func(t *testing.T, l *line, p *process, run func() context.Context) {
+		l.always(takes(time.Second, says(200, paid)))
+		done := make(chan outcome, 2)
+		for range 2 {
+			ctx := run()
+			go func() { done <- p.ask(ctx) }()
+		}
+		for range 2 {
+			out := <-done
+			require.NoError(t, out.err)
+			assert.Equal(t, chargeStep, out.op.ID)
+		}
+		assert.Len(t, l.sent(), 1)
+	})
+}
+
+func TestAnotherBodyUnderTheSameStepFailsClosed(t *testing.T) {
+	underParents(t, "in a later run", func(t *testing.T, l *line, p *process, run func() context.Context) {
+		require.NoError(t, p.ask(run()).err)
+		out := p.ask(run(), body("amount=200&currency=eur"))
+		require.ErrorIs(t, out.err, onceward.ErrKeyReused)
+		var e *onceward.Error
+		require.ErrorAs(t, out.err, &e)
+		assert.Equal(t, []string{"body"}, e.Differs)
+		assert.Len(t, l.sent(), 1)
+	})
+	underParents(t, "in the same run, before the first is answered", func(t *testing.T, l *line, p *process, run func() context.Context) {
+		l.then(loses())
+		ctx := run()
+		require.ErrorIs(t, p.ask(ctx).err, onceward.ErrPending)
+		require.ErrorIs(t, p.ask(ctx, body("amount=200&currency=eur")).err, onceward.ErrKeyReused)
+		assert.Len(t, l.sent(), 1)
+	})
+}
+
+func FuzzInboundKeys(f *testing.F) {
+	for _, value := range []string{"order-1", `"order-1"`, `"a\"b\\c"`, `"order-1"; p=1`, "", `"`, `""`, "a,b", "\x00", "é", `%"x"`, ":eHg=:", "inbound k", "a@b", "(a b)"} {
+		f.Add(value, "")
+		f.Add(value, value)
+	}
+	l := &line{}
+	p, err := onceward.New(onceward.Config{
+		Secret: testSecret, Journal: memory.New(), Providers: []providers.Provider{providers.Stripe()},
+		HTTPClient: &http.Client{Transport: l},
+	})
+	require.NoError(f, err)
+	f.Cleanup(func() { _ = p.Shutdown(context.Background()) })
+	inbound, err := p.Inbound(ofTenant)
+	require.NoError(f, err)
+	hc := p.HTTPClient()
+
+	// refs returns what a named and an unnamed call under ctx are.
+	refs := func(t *testing.T, ctx context.Context) (found []onceward.Ref) {
+		for _, ctx := range []context.Context{onceward.WithOperation(ctx, "charge"), ctx} {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, chargeURL, strings.NewReader(chargeForm))
+			require.NoError(t, err)
+			resp, err := hc.Do(req)
+			require.NoError(t, err)
+			resp.Body.Close()
+			op, _ := onceward.OperationOf(resp)
+			found = append(found, op.Ref)
+		}
+		return found
+	}
+	f.Fuzz(func(t *testing.T, value, second string) {
+		arrives := func(tenant string) (found []onceward.Ref) {
+			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", nil)
+			req.Header.Set("Tenant", tenant)
+			req.Header.Add("Idempotency-Key", value)
+			if second != "" {
+				req.Header.Add("Idempotency-Key", second)
+			}
+			inbound(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { found = refs(t, r.Context()) })).
+				ServeHTTP(httptest.NewRecorder(), req)
+			require.Len(t, found, 2)
+			return found
+		}
+		one, two := arrives("tenant-1"), arrives("tenant-2")
+		if one[0].Parent == "" {
+			require.Equal(t, onceward.Ref{ID: "charge"}, one[0], "without a parent it is the application's own")
+			require.Empty(t, one[1].Parent)
+			return
+		}
+		require.Empty(t, second, "two lines are malformed")
+		for i := range one {
+			parent, ok := strings.CutPrefix(one[i].Parent, "inbound ")
+			require.True(t, ok)
+			require.NoError(t, onceward.Key(parent).Validate())
+			require.Error(t, onceward.Key(one[i].Parent).Validate(), "no key of one's own can be that parent")
+			require.Equal(t, onceward.Ref{Scope: "tenant-1", Parent: one[i].Parent, ID: one[i].ID}, one[i])
+			require.Equal(t, onceward.Ref{Scope: "tenant-2", Parent: one[i].Parent, ID: one[i].ID}, two[i])
+			mine, err := p.Lookup(t.Context(), one[i])
+			require.NoError(t, err)
+			others, err := p.Lookup(t.Context(), two[i])
+			require.NoError(t, err)
+			require.NotEqual(t, mine.Key, others.Key)
+		}
+		require.Equal(t, one, arrives("tenant-1"), "the same again")
+	})
+}
+
+func ExampleClient_Inbound() {
+	srv := ledger()
+	defer srv.Close()
+	client, err := onceward.New(onceward.Config{
+		Journal:   memory.New(), // a program would use journal/sqlite
+		Providers: []providers.Provider{srv.Provider()},
+		Secret:    []byte("the same on every host"),
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer client.Shutdown(context.Background())
+
+	inbound, err := client.Inbound(
+		func(*http.Request) (string, error) { return "the only tenant", nil },
+		onceward.RefuseMalformedKeys())
+	if err != nil {
+		panic(err)
+	}
+	orders := httptest.NewServer(inbound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		resp, err := pay(r.Context(), client.HTTPClient(), srv.URL) // under the request's context
+		if err != nil {
+			http.Error(w, "ask again with the same key", http.StatusServiceUnavailable)
+			return
+		}
+		resp.Body.Close()
+		op, _ := onceward.OperationOf(resp)
+		fmt.Fprintf(w, "%s, parent %q, replayed: %v", resp.Status, op.Parent, op.Replayed)
+	})))
+	defer orders.Close()
+
+	for _, key := range []string{"order-991", "order-991", `"not a key`} {
+		req, _ := http.NewRequest(http.MethodPost, orders.URL, nil)
+		req.Header.Set("Idempotency-Key", key)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			panic(err)
+		}
+		text, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		fmt.Println(resp.StatusCode, string(text))
+	}
+	fmt.Println("payments:", len(srv.Effects()))
+	// Output:
+	// 200 200 OK, parent "inbound order-991", replayed: false
+	// 200 200 OK, parent "inbound order-991", replayed: true
+	// 400 {"title":"Bad Request","status":400,"detail":"The key in the Idempotency-Key header begins with a quote and is not a structured field string (RFC 9651 section 3.3.3)."}
+	// payments: 1
+}
