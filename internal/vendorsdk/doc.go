@@ -1,4 +1,4 @@
-// Package vendorsdk holds tests of Onceward below a vendor's SDK that retries by
-// itself. It is a module of its own, so that the SDK is no dependency of the
-// library.
+// Package vendorsdk holds tests of Onceward below vendors' SDKs, which make up keys
+// and retry by themselves: stripe-go, a PayPal client and Svix's. It is a module of
+// its own, so that they are no dependencies of the library.
 package vendorsdk

@@ -1,0 +1,136 @@
+package vendorsdk_test
+
+import (
+	"net/http"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+)
+
+// eachSDK runs a test over every SDK, in parallel.
+func eachSDK(t *testing.T, test func(t *testing.T, s sdk)) {
+	for _, s := range sdks {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, s)
+		})
+	}
+}
+
+// What the other tests are there to prevent.
+func TestWithoutOncewardAnotherKeyIsMadeUpForEachCall(t *testing.T) {
+	eachSDK(t, func(t *testing.T, s sdk) {
+		b := s.inBox(t, nil)
+		pay, err := s.connect(b.Client(), b.URL, true)
+		require.NoError(t, err)
+		for range 2 {
+			id, err := pay(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, "paid_1", id)
+		}
+		keys := b.seen()
+		require.Len(t, keys, 2)
+		assert.NotEmpty(t, keys[0])
+		assert.NotEqual(t, keys[0], keys[1])
+		assert.Len(t, b.Effects(), 2, "it was paid twice")
+	})
+}
+
+func TestANameKeepsItsKeyThoughTheSDKMakesUpAnotherAfterItsProcessWasKilledUnsent(t *testing.T) {
+	eachSDK(t, func(t *testing.T, s sdk) {
+		b, path := s.inBox(t, nil), filepath.Join(t.TempDir(), "journal.db")
+		first := childPlan{SDK: s.name, Journal: path, URL: b.URL, Unplugged: true}.start(t)
+		told := first.report()
+		require.True(t, told.Pending, told.Err)
+		require.Empty(t, b.seen())
+		first.kill()
+
+		p := s.start(t, path, b.URL, patient)
+		for range 2 {
+			id, err := p.pay(named(t))
+			require.NoError(t, err)
+			assert.Equal(t, "paid_1", id)
+		}
+		assert.Equal(t, []string{told.Key}, b.seen())
+		assert.Equal(t, 1, p.replaced, "the new key gave way to the first process's")
+		assert.Len(t, b.Effects(), 1)
+	})
+}
+
+func TestANameKeepsItsKeyThoughTheSDKMakesUpAnotherAfterItsProcessWasKilledInItsCall(t *testing.T) {
+	for way, resumed := range map[string]bool{"asked for again": false, "finished by Resume, then asked for": true} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			eachSDK(t, func(t *testing.T, s sdk) {
+				paid, gone := make(chan struct{}), make(chan struct{})
+				once, letGo := sync.OnceFunc(func() { close(paid) }), sync.OnceFunc(func() { close(gone) })
+				b := s.inBox(t, func(w http.ResponseWriter, r *http.Request) {
+					once()
+					<-gone // nobody is there any more to hear of it
+					says(http.StatusOK, s.answer)(w, r)
+				})
+				t.Cleanup(letGo)
+				path := filepath.Join(t.TempDir(), "journal.db")
+				first := childPlan{SDK: s.name, Journal: path, URL: b.URL}.start(t)
+				first.reach(paid)
+				first.kill()
+				letGo()
+
+				p := s.start(t, path, b.URL, patient)
+				if resumed {
+					report, err := p.Resume(t.Context())
+					require.NoError(t, err)
+					if s.resends {
+						assert.Equal(t, 1, report.Completed)
+					} else {
+						assert.Equal(t, 1, report.Unknown)
+					}
+				}
+				for range 2 {
+					id, err := p.pay(named(t))
+					if s.resends {
+						require.NoError(t, err)
+						assert.Equal(t, "paid_1", id)
+					} else {
+						requireOurs(t, err, onceward.ErrOutcomeUnknown, s)
+					}
+				}
+				op := p.operation(t, payment)
+				keys := b.seen()
+				if s.resends {
+					assert.Equal(t, onceward.Completed, op.State)
+					assert.Greater(t, len(keys), 1)
+				} else {
+					assert.Equal(t, onceward.Unknown, op.State)
+					assert.Len(t, keys, 1, "the contract doesn't let it be repeated")
+				}
+				for _, key := range keys {
+					assert.Equal(t, string(op.Key), key)
+				}
+				assert.Len(t, b.Effects(), 1)
+			})
+		})
+	}
+}
+
+func TestASDKGetsTheRecordedAnswerAfterItsProcessWasKilledWithIt(t *testing.T) {
+	eachSDK(t, func(t *testing.T, s sdk) {
+		b, path := s.inBox(t, nil), filepath.Join(t.TempDir(), "journal.db")
+		first := childPlan{SDK: s.name, Journal: path, URL: b.URL}.start(t)
+		told := first.report()
+		require.Equal(t, "paid_1", told.ID, told.Err)
+		first.kill()
+
+		p := s.start(t, path, b.URL, patient)
+		id, err := p.pay(named(t))
+		require.NoError(t, err)
+		assert.Equal(t, "paid_1", id)
+		assert.Equal(t, []string{told.Key}, b.seen(), "nothing was sent again")
+		assert.Len(t, b.Effects(), 1)
+	})
+}

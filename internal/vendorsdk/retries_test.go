@@ -1,0 +1,83 @@
+package vendorsdk_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+func TestAFailingProviderGetsNoMoreRequestsThanOurPolicyMakesWhateverTheSDKRetries(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		fault providertest.Fault
+		told  bool // by the status line, that it took effect
+	}{
+		{"a connection dropped before the effect", providertest.DropBefore(), false},
+		{"a connection dropped after the effect", providertest.DropAfter(), false},
+		{"an answer cut short", providertest.CutAt(1), true},
+		{"503", providertest.Status(http.StatusServiceUnavailable, nil), false},
+	} {
+		for _, isNamed := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, named: %t", row.name, isNamed), func(t *testing.T) {
+				t.Parallel()
+				eachSDK(t, func(t *testing.T, s sdk) {
+					b := s.inBox(t, nil)
+					b.Script(slices.Repeat([]providertest.Fault{providertest.None()}, s.tokens)...)
+					b.Script(slices.Repeat([]providertest.Fault{row.fault}, 50)...)
+					p := s.start(t, filepath.Join(t.TempDir(), "journal.db"), b.URL, ours)
+					ctx := context.Context(t.Context())
+					if isNamed {
+						ctx = named(t)
+					}
+					_, err := p.pay(ctx)
+					require.Error(t, err)
+
+					requests, state := ours.MaxAttempts, onceward.Pending
+					switch {
+					case s.resends:
+					case row.told:
+						requests, state = 1, onceward.Completed
+					default:
+						requests, state = 1, onceward.Unknown
+					}
+					keys := b.seen()
+					require.Len(t, keys, requests)
+					for _, key := range keys {
+						assert.Equal(t, keys[0], key)
+					}
+					id := payment
+					if !isNamed {
+						id = keys[0]
+					}
+					op := p.operation(t, id)
+					assert.Equal(t, state, op.State)
+					assert.Equal(t, requests, op.Attempts)
+					assert.LessOrEqual(t, len(b.Effects()), 1)
+					if !isNamed {
+						return
+					}
+					_, err = p.pay(ctx)
+					switch state {
+					case onceward.Pending:
+						requireOurs(t, err, onceward.ErrPending, s)
+					case onceward.Unknown:
+						requireOurs(t, err, onceward.ErrOutcomeUnknown, s)
+					default:
+						require.ErrorIs(t, err, io.ErrUnexpectedEOF, "the recorded answer is as short as it came")
+					}
+					assert.Len(t, b.seen(), requests, "nothing is sent before it is due, or at all")
+				})
+			})
+		}
+	}
+}
