@@ -1,0 +1,21 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestResumeWorksOffWhatIsPendingBesideCompletedOperations(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), []string{"-dir", t.TempDir(), "-pending", "200", "-beside", "100", "-concurrency", "8"}, &out))
+	assert.Contains(t, out.String(), "foreground: 200 operations by 8 callers")
+	assert.Contains(t, out.String(), "resume: 200 operations")
+}
+
+func TestAnOperationThatTookEffectTwiceIsCounted(t *testing.T) {
+	b := &box{effects: map[string]int{"a": 1, "b": 2, "c": 3}}
+	assert.Equal(t, 2, b.doubled())
+}

@@ -1,0 +1,116 @@
+// Flows runs the same flow of four steps, each a call to a provider on the loopback, through Onceward and through the
+// durable workflow engines that one could use instead, in one run: River on SQLite and DBOS Transact, with
+// synchronous=FULL for all. Every run ends with a look into the provider's ledger: one effect a step.
+//
+//	go run .                    64 flows at once
+//	go run . -guarantees        what each of them guarantees
+//
+// Compare only within one run: what a disk does varies from one to the next.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "flows:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("flows", flag.ContinueOnError)
+	dir := flags.String("dir", ".", "a folder on the disk to measure")
+	times := flags.Int("repetitions", 5, "how often each engine runs")
+	runs := flags.Duration("duration", 3*time.Second, "how long it runs each time")
+	atOnce := flags.Int("flows", 64, "how many flows run at once")
+	only := flags.String("only", "", "names of the engines to run, with commas between; empty: all")
+	promises := flags.Bool("guarantees", false, "only tell what each engine guarantees")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *promises {
+		return printGuarantees(out)
+	}
+	if *times < 1 || *atOnce < 1 || *runs <= 0 {
+		return errors.New("-repetitions, -flows and -duration have to be positive")
+	}
+	if err := onDisk(*dir); err != nil {
+		return err
+	}
+	chosen, err := choose(*only)
+	if err != nil {
+		return err
+	}
+	busy := loadAverage()
+	all, err := compare(ctx, chosen, *dir, *atOnce, *times, *runs)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s/%s, %d CPUs, load average %s before; %d flows at once; medians of %d interleaved runs of %v; synchronous=FULL\n\n",
+		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), busy, *atOnce, *times, *runs)
+	if err := all.printFigures(out); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	return all.printAim(out)
+}
+
+// loadAverage tells whether others were at work on the machine: how many wanted a processor, of the last minute.
+func loadAverage() string {
+	data, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	minute, _, _ := strings.Cut(string(data), " ")
+	return minute
+}
+
+// compare runs the engines in turn, so that what else the machine does falls on all of them.
+func compare(ctx context.Context, chosen []contender, dir string, atOnce, times int, runs time.Duration) (results, error) {
+	measured := map[string][]figures{}
+	for turn := range times {
+		for _, c := range chosen {
+			fmt.Fprintf(os.Stderr, "\r\x1b[Krun %d of %d: %s", turn+1, times, c.name)
+			f, err := measure(ctx, c, dir, atOnce, runs)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.name, err)
+			}
+			measured[c.name] = append(measured[c.name], f)
+		}
+	}
+	fmt.Fprint(os.Stderr, "\r\x1b[K")
+	all := results{}
+	for name, f := range measured {
+		all[name] = medians(f)
+	}
+	return all, nil
+}
+
+func choose(names string) ([]contender, error) {
+	if names == "" {
+		return contenders, nil
+	}
+	var chosen []contender
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == strings.TrimSpace(name) })
+		if i < 0 {
+			return nil, fmt.Errorf("-only: there is no engine %q", name)
+		}
+		chosen = append(chosen, contenders[i])
+	}
+	return chosen, nil
+}

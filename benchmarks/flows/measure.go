@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// figures are what one run of an engine came to, or the medians of several.
+type figures struct {
+	FlowsPerSecond float64
+	P50, P99       time.Duration
+	CPU            time.Duration // a flow, of the whole process, the provider included
+	Commits        float64       // a flow
+}
+
+// measure has so many callers run flows for so long, in a new database; then it looks into the ledger.
+func measure(ctx context.Context, c contender, dir string, atOnce int, runs time.Duration) (figures, error) {
+	return with(ctx, c, dir, atOnce, func(l *load) (figures, error) {
+		// The first flow of each caller makes connections and prepares statements.
+		if _, err := l.run(ctx, 0); err != nil {
+			return figures{}, err
+		}
+		return l.measure(ctx, runs)
+	})
+}
+
+// with opens an engine for work, and checks the ledger after it.
+func with(ctx context.Context, c contender, dir string, atOnce int, work func(*load) (figures, error)) (f figures, err error) {
+	folder, err := os.MkdirTemp(dir, "flows-")
+	if err != nil {
+		return f, err
+	}
+	defer os.RemoveAll(folder)
+	ledger := newProvider()
+	server := httptest.NewServer(ledger)
+	defer server.Close()
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, 2*atOnce
+	defer transport.CloseIdleConnections()
+	e, err := c.open(ctx, place{folder: folder, provider: server.URL, client: &http.Client{Transport: transport}, atOnce: atOnce})
+	if err != nil {
+		return f, fmt.Errorf("open: %w", err)
+	}
+	commits, err := countCommits(folder)
+	if err != nil {
+		return f, errors.Join(err, e.close())
+	}
+	l := &load{engine: e, commits: commits, atOnce: atOnce}
+	f, err = work(l)
+	if err := errors.Join(err, e.close(), commits.close()); err != nil {
+		return f, err
+	}
+	return f, ledger.check(int(l.begun.Load()))
+}
+
+// load is what is asked of one engine.
+type load struct {
+	engine  engine
+	commits commitCounter
+	atOnce  int
+	begun   atomic.Int64 // flows
+}
+
+// run has callers run flows, each at least one and its next when that has come to its end, until the time is over. It
+// returns how long each flow took.
+func (l *load) run(ctx context.Context, runs time.Duration) ([]time.Duration, error) {
+	times, failed := make([][]time.Duration, l.atOnce), make([]error, l.atOnce)
+	began := time.Now()
+	var wg sync.WaitGroup
+	for i := range l.atOnce {
+		wg.Go(func() {
+			for now := began; ; {
+				flow := "order-" + strconv.FormatInt(l.begun.Add(1), 10)
+				if failed[i] = l.engine.run(ctx, flow); failed[i] != nil {
+					return
+				}
+				next := time.Now()
+				times[i] = append(times[i], next.Sub(now))
+				if now = next; now.Sub(began) >= runs {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return slices.Concat(times...), errors.Join(append(failed, ctx.Err())...)
+}
+
+func (l *load) measure(ctx context.Context, runs time.Duration) (figures, error) {
+	runtime.GC()
+	before, err := l.commits.count()
+	if err != nil {
+		return figures{}, err
+	}
+	cpu, began := processorTime(), time.Now()
+	times, err := l.run(ctx, runs)
+	if err != nil {
+		return figures{}, err
+	}
+	took := time.Since(began)
+	cpu = processorTime() - cpu
+	after, err := l.commits.count()
+	slices.Sort(times)
+	n := float64(len(times))
+	return figures{
+		FlowsPerSecond: n / took.Seconds(),
+		P50:            percentile(times, 50),
+		P99:            percentile(times, 99),
+		CPU:            time.Duration(float64(cpu) / n),
+		Commits:        float64(after-before) / n,
+	}, err
+}
+
+// percentile returns the least of the sorted times that p percent of them do not exceed; 0 if there are none.
+func percentile(sorted []time.Duration, p int) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[max(0, (len(sorted)*p+99)/100-1)]
+}
+
+// processorTime is what this process has used, in user and system mode.
+func processorTime() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// medians takes the median of each figure by itself.
+func medians(runs []figures) figures {
+	return figures{
+		FlowsPerSecond: median(runs, func(f figures) float64 { return f.FlowsPerSecond }),
+		P50:            median(runs, func(f figures) time.Duration { return f.P50 }),
+		P99:            median(runs, func(f figures) time.Duration { return f.P99 }),
+		CPU:            median(runs, func(f figures) time.Duration { return f.CPU }),
+		Commits:        median(runs, func(f figures) float64 { return f.Commits }),
+	}
+}
+
+func median[T float64 | time.Duration](runs []figures, of func(figures) T) T {
+	values := make([]T, len(runs))
+	for i := range runs {
+		values[i] = of(runs[i])
+	}
+	slices.Sort(values)
+	if len(values) == 0 {
+		return 0
+	}
+	return values[(len(values)-1)/2]
+}

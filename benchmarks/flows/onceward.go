@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/providers"
+)
+
+// oncewardEngine runs flows by a registered function, so that Resume would go on with them after a crash.
+type oncewardEngine struct {
+	client  *onceward.Client
+	journal *sqlite.Journal
+	flow    *onceward.FlowFunc[string]
+}
+
+func openOnceward(_ context.Context, p place) (engine, error) {
+	j, err := sqlite.Open(filepath.Join(p.folder, databaseName), nil)
+	if err != nil {
+		return nil, err
+	}
+	stripe := providers.Stripe()
+	stripe.Hosts = []string{strings.TrimPrefix(p.provider, "http://")}
+	e := &oncewardEngine{journal: j}
+	e.flow = onceward.DefineFlow("booking", 1, func(ctx context.Context, flow string) (err error) {
+		var r receipt
+		for _, step := range steps {
+			previous := r
+			if r, err = onceward.Step(ctx, step, func(ctx context.Context) (receipt, error) {
+				return p.call(ctx, flow, step, previous, "")
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	e.client, err = onceward.New(onceward.Config{
+		Journal: j, Providers: []providers.Provider{stripe}, HTTPClient: p.client, Flows: []onceward.FlowDefinition{e.flow},
+	})
+	if err != nil {
+		return nil, errors.Join(err, j.Close())
+	}
+	p.client = e.client.HTTPClient()
+	return e, nil
+}
+
+func (e *oncewardEngine) run(ctx context.Context, flow string) error {
+	return e.flow.Run(ctx, e.client, flow, flow)
+}
+
+func (e *oncewardEngine) close() error {
+	return errors.Join(e.client.Shutdown(context.Background()), e.journal.Close())
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestEveryStoreKeepsItsOperationsAcrossAClose(t *testing.T) {
+	for _, c := range contenders {
+		t.Run(c.name, func(t *testing.T) {
+			folder := t.TempDir()
+			s, err := c.open(folder)
+			require.NoError(t, err)
+			keys := make([]string, 50)
+			for i := range keys {
+				keys[i] = newKey()
+				require.NoError(t, s.operation(t.Context(), keys[i]))
+			}
+			require.NoError(t, s.close())
+
+			if s, err = c.open(folder); err != nil {
+				require.NoError(t, err)
+			}
+			t.Cleanup(func() { assert.NoError(t, s.close()) })
+			for _, key := range keys {
+				there, err := s.has(t.Context(), key)
+				if c.name == nameFloor {
+					require.ErrorIs(t, err, errors.ErrUnsupported)
+					continue
+				}
+				require.NoError(t, err)
+				assert.True(t, there)
+			}
+		})
+	}
+}
+
+func TestALoadIsCountedAndTimed(t *testing.T) {
+	f, err := measure(t.Context(), contenders[0], t.TempDir(), 4, 50*time.Millisecond)
+	require.NoError(t, err)
+	assert.Positive(t, f.OpsPerSecond)
+	assert.Positive(t, f.P50)
+	assert.GreaterOrEqual(t, f.P99, f.P50)
+	assert.Positive(t, f.CPU)
+	assert.Positive(t, f.Allocations)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = measure(ctx, contenders[0], t.TempDir(), 1, time.Minute)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestPercentiles(t *testing.T) {
+	times := make([]time.Duration, 200)
+	for i := range times {
+		times[i] = time.Duration(i + 1)
+	}
+	assert.Equal(t, time.Duration(100), percentile(times, 50))
+	assert.Equal(t, time.Duration(198), percentile(times, 99))
+	assert.Equal(t, time.Duration(1), percentile(times[:1], 99))
+	assert.Zero(t, percentile(nil, 50))
+}
+
+func TestMediansAreTakenOfEachFigureByItself(t *testing.T) {
+	m := medians([]figures{{OpsPerSecond: 3, P99: 1}, {OpsPerSecond: 1, P99: 5}, {OpsPerSecond: 2, P99: 3}})
+	assert.Equal(t, figures{OpsPerSecond: 2, P99: 3}, m)
+}
+
+func TestAnAimIsReachedOrMissed(t *testing.T) {
+	r := results{}
+	r.set(nameOnceward, 64, figures{OpsPerSecond: 2200, P99: 4, CPU: 1})
+	r.set(nameNaive, 64, figures{OpsPerSecond: 100, P99: 100, CPU: 10})
+	var out bytes.Buffer
+	require.NoError(t, r.printAims(&out))
+	assert.Regexp(t, `64 +22 +≥ 22 +reached +ops/s ÷ naive\n`, out.String())
+	assert.Regexp(t, `64 +0.04 +≤ 0.03 +missed +p99 ÷ naive's\n`, out.String())
+	assert.NotContains(t, out.String(), "pebble", "what was not measured is left out")
+}
+
+func TestTheChartHasAMarkForEveryFigure(t *testing.T) {
+	r := results{}
+	callers := []int{1, 8, 64}
+	for _, n := range callers {
+		r.set(nameOnceward, n, figures{OpsPerSecond: float64(3000 * n)})
+		r.set(nameFloor, n, figures{OpsPerSecond: float64(5000 * n)})
+	}
+	var out bytes.Buffer
+	require.NoError(t, r.drawChart(&out, callers, "a < b & c"))
+	marks := map[string]int{}
+	for d := xml.NewDecoder(&out); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		if start, ok := token.(xml.StartElement); ok {
+			marks[start.Name.Local]++
+		}
+	}
+	assert.Equal(t, 6, marks["circle"])
+	assert.Equal(t, 2, marks["polyline"])
+	require.Error(t, results{}.drawChart(io.Discard, callers, ""))
+}
+
+func TestAFolderInMemoryIsRefused(t *testing.T) {
+	require.NoError(t, onDisk("."))
+	if _, err := os.Stat("/dev/shm"); err != nil {
+		t.Skip("this machine has no /dev/shm")
+	}
+	require.ErrorContains(t, onDisk("/dev/shm"), "in memory")
+}
+
+func TestWhatIsAskedForHasToExist(t *testing.T) {
+	for name, args := range map[string][]string{
+		"a store":             {"-only", "mongodb"},
+		"a number of callers": {"-callers", "1,zero"},
+		"a folder":            {"-dir", "no/such/folder"},
+	} {
+		t.Run(name, func(t *testing.T) { require.Error(t, run(t.Context(), args)) })
+	}
+}

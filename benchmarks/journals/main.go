@@ -1,0 +1,133 @@
+// Journals runs the same work through our SQLite journal and through what one could use instead, in one run:
+// operations of two durable writes, an intent and an answer.
+//
+//	go run ./journals                     the comparison; -svg draws it
+//	go run ./journals -rows 1100000       our journal beside many operations
+//
+// Compare only within one run: what a disk does varies from one to the next.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "journals:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("journals", flag.ContinueOnError)
+	dir := flags.String("dir", ".", "a folder on the disk to measure")
+	times := flags.Int("repetitions", 5, "how often each store runs with each number of callers")
+	runs := flags.Duration("duration", 2*time.Second, "how long it runs each time")
+	at := flags.String("callers", "1,8,64,256", "numbers of callers")
+	only := flags.String("only", "", "names of the stores to run, with commas between; empty: all")
+	svg := flags.String("svg", "", "a file to draw the chart in")
+	rows := flags.Int("rows", 0, "measure our journal alone beside this many completed operations")
+	left := flags.String("leave", "", "for -rows: begin operations in this journal until killed")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *left != "" {
+		return leave(ctx, *left)
+	}
+	if err := onDisk(*dir); err != nil {
+		return err
+	}
+	if *rows > 0 {
+		return beside(ctx, *dir, *rows, *runs, *times)
+	}
+	callers, err := numbers(*at)
+	if err != nil {
+		return err
+	}
+	chosen, err := choose(*only)
+	if err != nil {
+		return err
+	}
+	all, err := compare(ctx, chosen, *dir, callers, *times, *runs)
+	if err != nil {
+		return err
+	}
+	if err := all.printFigures(os.Stdout, callers); err != nil {
+		return err
+	}
+	fmt.Println()
+	if err := all.printAims(os.Stdout); err != nil || *svg == "" {
+		return err
+	}
+	file, err := os.Create(*svg)
+	if err != nil {
+		return err
+	}
+	caption := fmt.Sprintf("%s/%s, %d CPUs; medians of %d interleaved runs of %v; fsynced", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), *times, *runs)
+	if err := all.drawChart(file, callers, caption); err != nil {
+		file.Close()
+		return err
+	}
+	return file.Close()
+}
+
+// compare runs the stores in turn, so that what else the machine does falls on all of them.
+func compare(ctx context.Context, chosen []contender, dir string, callers []int, times int, runs time.Duration) (results, error) {
+	all := results{}
+	for _, n := range callers {
+		measured := make([][]figures, len(chosen))
+		for turn := range times {
+			for i, c := range chosen {
+				fmt.Fprintf(os.Stderr, "\r\x1b[K%d callers, run %d of %d: %s", n, turn+1, times, c.name)
+				f, err := measure(ctx, c, dir, n, runs)
+				if err != nil {
+					return nil, fmt.Errorf("%s, %d callers: %w", c.name, n, err)
+				}
+				measured[i] = append(measured[i], f)
+			}
+		}
+		for i, c := range chosen {
+			all.set(c.name, n, medians(measured[i]))
+		}
+	}
+	fmt.Fprint(os.Stderr, "\r\x1b[K")
+	return all, nil
+}
+
+func numbers(list string) ([]int, error) {
+	var all []int
+	for part := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("-callers: %q is not a number of callers", part)
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+func choose(names string) ([]contender, error) {
+	if names == "" {
+		return contenders, nil
+	}
+	var chosen []contender
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == strings.TrimSpace(name) })
+		if i < 0 {
+			return nil, fmt.Errorf("-only: there is no store %q", name)
+		}
+		chosen = append(chosen, contenders[i])
+	}
+	return chosen, nil
+}

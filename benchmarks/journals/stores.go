@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/google/uuid"
+)
+
+// store is what keeps operations. An operation is two durable writes: the intent before the request is sent, and the
+// answer after it. Its methods are safe for concurrent use.
+type store interface {
+	// operation makes the intent and then the answer of the operation with this key durable.
+	operation(ctx context.Context, key string) error
+	// has tells whether the operation is there, answer and all.
+	has(ctx context.Context, key string) (bool, error)
+	close() error
+}
+
+// contender is one way to keep operations.
+type contender struct {
+	name string
+	keys keys
+	open func(folder string) (store, error)
+}
+
+// keys says where the callers' keys come from.
+type keys string
+
+const (
+	generated keys = "generated" // a UUIDv4 made for the operation
+	carried   keys = "carried"   // a UUIDv4 that the request already had: it has to be looked up
+)
+
+// The names are those of the tables and of -only.
+const (
+	nameOnceward   = "onceward"
+	nameCarried    = "onceward, carried keys"
+	nameIntentOnly = "onceward, IntentOnly"
+	nameNaive      = "naive"
+	namePebble     = "pebble"
+	nameBolt       = "bbolt"
+	nameFloor      = "floor"
+)
+
+var contenders = []contender{
+	{nameOnceward, generated, openOnceward(generated)},
+	{nameCarried, carried, openOnceward(carried)},
+	{nameIntentOnly, generated, openIntentOnly},
+	{nameNaive, generated, openNaive},
+	{namePebble, generated, openPebble},
+	{nameBolt, generated, openBolt},
+	{nameFloor, generated, openFloor},
+}
+
+// What every store keeps of an operation: an intent of about 0.8 KB and an answer of about 0.65 KB.
+var (
+	intentHead = bytes.Repeat([]byte("h"), 400)
+	intentBody = bytes.Repeat([]byte("amount=100&"), 36)
+	answerHead = bytes.Repeat([]byte("h"), 210)
+	answerBody = bytes.Repeat([]byte(`{"id":"ch_1"}`), 34)
+)
+
+const keyLength = 36
+
+// payload is what a caller wants to have kept of one operation, in bytes.
+var payload = keyLength + len(intentHead) + len(intentBody) + len(answerHead) + len(answerBody)
+
+func intentOf() []byte { return append(bytes.Clone(intentHead), intentBody...) }
+func answerOf() []byte { return append(bytes.Clone(answerHead), answerBody...) }
+
+// onDisk refuses folders in memory, where a commit costs nothing.
+func onDisk(folder string) error {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(folder, &fs); err != nil {
+		return fmt.Errorf("what disk is %s on: %w", folder, err)
+	}
+	const tmpfs, ramfs = 0x01021994, 0x858458f6
+	if kind := uint32(fs.Type); kind == tmpfs || kind == ramfs {
+		return fmt.Errorf("%s is in memory, where a commit costs nothing: give -dir a folder on a disk", folder)
+	}
+	return nil
+}
+
+// size is what the files of a store take on the disk, in bytes.
+func size(folder string) (total int64, err error) {
+	err = filepath.Walk(folder, func(_ string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().IsRegular() {
+			total += info.Size()
+		}
+		return err
+	})
+	return total, err
+}
+
+func newKey() string { return uuid.NewString() }

@@ -1,0 +1,203 @@
+// Loopback sends the same charges over HTTP on this machine through a plain http.Client, through go-retryablehttp and
+// through Onceward with its SQLite journal, in turn, and compares how many a second each gets done.
+//
+//	go run ./loopback
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/providers"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "loopback:", err)
+		os.Exit(1)
+	}
+}
+
+// client is one way to send a charge.
+type client struct {
+	name string
+	// open returns the client's HTTP client and what releases it.
+	open func(folder, host string) (*http.Client, func() error, error)
+}
+
+var clients = []client{
+	{"http.Client", openPlain},
+	{"go-retryablehttp", openRetryable},
+	{"onceward, SQLite", openOnceward(sqlite.Options{})},
+	{"onceward, SQLite, IntentOnly", openOnceward(sqlite.Options{IntentOnly: true})},
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("loopback", flag.ContinueOnError)
+	dir := flags.String("dir", ".", "a folder on the disk to measure")
+	callers := flags.Int("callers", 64, "how many callers send at once")
+	times := flags.Int("repetitions", 5, "how often each client runs")
+	runs := flags.Duration("duration", 2*time.Second, "how long it runs each time")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	server := httptest.NewServer(http.HandlerFunc(charge))
+	defer server.Close()
+	rates := make([][]float64, len(clients))
+	for turn := range *times {
+		for i, c := range clients {
+			fmt.Fprintf(os.Stderr, "\r\x1b[Krun %d of %d: %s", turn+1, *times, c.name)
+			rate, err := measure(ctx, c, *dir, server.URL, *callers, *runs)
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
+			}
+			rates[i] = append(rates[i], rate)
+		}
+	}
+	fmt.Fprint(os.Stderr, "\r\x1b[K")
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "requests/s\t÷ http.Client\t  client\t")
+	for i, c := range clients {
+		fmt.Fprintf(w, "%.0f\t%.2f\t  %s\t\n", median(rates[i]), median(rates[i])/median(rates[0]), c.name)
+	}
+	return w.Flush()
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[(len(sorted)-1)/2]
+}
+
+// measure counts the charges that callers get done in so long a time, per second.
+func measure(ctx context.Context, c client, dir, url string, callers int, runs time.Duration) (rate float64, err error) {
+	folder, err := os.MkdirTemp(dir, "loopback-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(folder)
+	hc, release, err := c.open(folder, strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = cmp.Or(err, release()) }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var done atomic.Int64
+	failed := make([]error, callers)
+	var wg sync.WaitGroup
+	began := time.Now()
+	for i := range callers {
+		wg.Go(func() {
+			for time.Since(began) < runs && failed[i] == nil {
+				if failed[i] = send(ctx, hc, url); failed[i] == nil {
+					done.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range failed {
+		if err != nil {
+			return 0, err
+		}
+	}
+	return float64(done.Load()) / time.Since(began).Seconds(), nil
+}
+
+// body is a form of about half a KiB, as payment APIs take them.
+var body = "amount=2000&currency=usd&customer=cus_1&description=" + strings.Repeat("x", 400)
+
+func send(ctx context.Context, hc *http.Client, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/charges", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Idempotency-Key", uuid.NewString())
+	resp, err := hc.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", resp.StatusCode)
+	}
+	return nil
+}
+
+var answer = bytes.Repeat([]byte(`{"id":"ch_1"}`), 34)
+
+// charge answers at once.
+func charge(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(answer)
+}
+
+// transport keeps a connection for each caller.
+func transport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, 1024
+	return t
+}
+
+func openPlain(string, string) (*http.Client, func() error, error) {
+	t := transport()
+	return &http.Client{Transport: t}, func() error { t.CloseIdleConnections(); return nil }, nil
+}
+
+func openRetryable(string, string) (*http.Client, func() error, error) {
+	t := transport()
+	rc := retryablehttp.NewClient()
+	rc.Logger = nil
+	rc.HTTPClient.Transport = t
+	return rc.StandardClient(), func() error { t.CloseIdleConnections(); return nil }, nil
+}
+
+func openOnceward(options sqlite.Options) func(string, string) (*http.Client, func() error, error) {
+	return func(folder, host string) (*http.Client, func() error, error) {
+		j, err := sqlite.Open(filepath.Join(folder, "journal.db"), &options)
+		if err != nil {
+			return nil, nil, err
+		}
+		stripe := providers.Stripe()
+		stripe.Hosts = []string{host}
+		t := transport()
+		c, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{stripe}, HTTPClient: &http.Client{Transport: t}})
+		if err != nil {
+			return nil, nil, cmp.Or(err, j.Close())
+		}
+		return c.HTTPClient(), func() error {
+			t.CloseIdleConnections()
+			return cmp.Or(c.Shutdown(context.Background()), j.Close())
+		}, nil
+	}
+}
