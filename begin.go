@@ -157,11 +157,37 @@ func (k *call) undo(begin journal.Event, err error) {
 func (k *call) failed(err error) error {
 	switch {
 	case k.ctx.Err() != nil:
-		return k.fail(ErrNotSent, context.Cause(k.ctx))
+		return k.unbegun(context.Cause(k.ctx))
 	case errors.Is(err, journal.ErrRestored):
 		return k.fail(ErrJournalRestored, err)
 	}
 	return k.fail(ErrJournal, err)
+}
+
+// lastLook is how long a call that was not begun may look for what it can be told: its
+// time may be up.
+const lastLook = 100 * time.Millisecond
+
+// unbegun is the error for a call that ends before its intent is recorded. It has sent
+// nothing, but an earlier call by the same name or key may have: only the journal tells
+// whether nothing took effect. No more of the record is told, since it may be of
+// another request.
+func (k *call) unbegun(cause error) error {
+	if k.intent.Naming == journal.Generated || k.ref.ID == "" {
+		return k.fail(ErrNotSent, cause)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), lastLook)
+	defer cancel()
+	op, err := k.journal.Get(ctx, k.ref)
+	switch {
+	case errors.Is(err, journal.ErrNotFound):
+		return k.fail(ErrNotSent, cause)
+	case err != nil:
+		return k.fail(ErrJournal, errors.Join(cause, err))
+	case op.State == journal.Completed && !op.Tombstone:
+		return k.fail(ErrInFlight, cause) // whoever asks again gets the answer
+	}
+	return k.fail(kindOf(op.State), cause)
 }
 
 // mayShare tells whether the outcome of somebody else's call is this one's too.

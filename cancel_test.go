@@ -3,6 +3,7 @@ package onceward_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 )
 
 func TestCancelledBeforeAnythingWasSent(t *testing.T) {
@@ -151,4 +154,61 @@ func TestAnAlreadyDeadContextRecordsNothing(t *testing.T) {
 		assert.Empty(t, l.sent())
 		assert.Empty(t, p.everything())
 	})
+}
+
+// slowToAsk is a journal that hears of no intent within its caller's time.
+type slowToAsk struct{ journal.Journal }
+
+func (j slowToAsk) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	if ev.Kind == journal.EventBegin {
+		<-ctx.Done()
+		return journal.Result{}, ctx.Err()
+	}
+	return j.Journal.Apply(ctx, ev)
+}
+
+func TestACallerWhoseTimeIsUpIsNotToldThatNothingTookEffectWhereAnEarlierCallMayHave(t *testing.T) {
+	refused := says(401, `{"error":{"type":"invalid_request_error"}}`)
+	other := to("POST", "https://api.stripe.com/other")
+	for _, row := range []struct {
+		first   []reply // none: nobody has asked before
+		options []option
+		leaves  onceward.State
+		is      error
+	}{
+		{nil, nil, journal.Absent, onceward.ErrNotSent},
+		{[]reply{refused}, nil, onceward.Cancelled, onceward.ErrNotSent},
+		{[]reply{loses()}, nil, onceward.Pending, onceward.ErrPending},
+		{[]reply{loses()}, []option{other}, onceward.Unknown, onceward.ErrOutcomeUnknown},
+		{[]reply{takes(time.Hour, says(200, paid))}, nil, onceward.InFlight, onceward.ErrInFlight},
+		{[]reply{says(200, paid)}, nil, onceward.Completed, onceward.ErrInFlight},
+		{[]reply{says(200, paid)}, []option{carrying("sdk-1")}, onceward.Completed, onceward.ErrInFlight},
+	} {
+		for when, patience := range map[string]time.Duration{"before it asks": 0, "while it asks": time.Second} {
+			virtual(t, fmt.Sprintf("%s, %d options, %s", row.leaves, len(row.options), when), func(t *testing.T) {
+				l, j := &line{}, memory.New()
+				ref, ctx := onceward.Ref{ID: "invoice-1/charge"}, named(t, "invoice-1/charge")
+				if row.options != nil && row.leaves == onceward.Completed {
+					ref, ctx = onceward.Ref{ID: "sdk-1"}, t.Context()
+				}
+				first := start(t, l, onceward.Config{Journal: j, Backoff: once, MaxWait: 2 * time.Hour, AttemptTimeout: 2 * time.Hour})
+				if row.first != nil {
+					l.then(row.first...)
+					go first.ask(ctx, row.options...)
+					pass(time.Minute)
+					require.Equal(t, row.leaves, first.recorded(ref).State)
+				}
+
+				late, cancel := context.WithTimeout(ctx, patience)
+				defer cancel()
+				out := start(t, l, onceward.Config{Journal: slowToAsk{j}}).ask(late, row.options...)
+				require.ErrorIs(t, out.err, row.is)
+				require.ErrorIs(t, out.err, context.DeadlineExceeded)
+				if row.is != onceward.ErrNotSent {
+					require.NotErrorIs(t, out.err, onceward.ErrNotSent)
+				}
+				pass(2 * time.Hour)
+			})
+		}
+	}
 }

@@ -416,6 +416,10 @@ type stormPlan struct {
 
 const stormWorkers = 8
 
+// patienceOfAStorm is what the last life of a storm may take, on a machine that is slow
+// and busy with other things.
+const patienceOfAStorm = 5 * time.Minute
+
 func stormName(i int) string { return fmt.Sprintf("invoice-%d/charge", i) }
 
 func (plan *childPlan) weather(ctx context.Context, client *onceward.Client, out *json.Encoder) error {
@@ -470,7 +474,7 @@ func (plan *childPlan) storm(ctx context.Context, client *onceward.Client) error
 // calm asks for every name until it has its answer, and resumes until nothing is
 // left that a pass could finish.
 func (plan *childPlan) calm(ctx context.Context, client *onceward.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patienceOfAStorm)
 	defer cancel()
 	names := make(chan string)
 	failed := make(chan error, stormWorkers)

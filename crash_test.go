@@ -304,7 +304,7 @@ func (c crash) effectsAfter(i int) int {
 // atRest waits a little for an effect that the provider is still at, and returns
 // how many there are.
 func atRest(srv *providertest.Server, want int) int {
-	for range 200 {
+	for range 2000 {
 		if len(srv.Effects()) >= want {
 			break
 		}
@@ -597,7 +597,7 @@ func TestAPausedProcessKeepsItsOperations(t *testing.T) {
 			require.True(t, status.Stopped(), "%v: %s", status, &paused.stderr)
 
 			hasty := plan
-			hasty.Resume, hasty.Patience = true, 200*time.Millisecond
+			hasty.Resume, hasty.Patience = true, 2*time.Second
 			tried, err := live(t.Context(), hasty)
 			require.NoError(t, err)
 			assert.Equal(t, onceward.InFlight, tried.Found[0].State)

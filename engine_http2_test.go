@@ -258,7 +258,7 @@ func TestARequestOverHTTP2IsAnAttemptOfOursHoweverItsStreamEnds(t *testing.T) {
 
 func TestAnAttemptsTimeoutOverHTTP2EndsItsStreamAlone(t *testing.T) {
 	srv := newFrameServer(t, func(c *frameConn, stream uint32, nth int) bool { return nth == 1 || c.answer(stream) })
-	p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere(), Backoff: quick, AttemptTimeout: 500 * time.Millisecond})
+	p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere(), Backoff: quick, AttemptTimeout: 2 * time.Second})
 	var conns atomic.Int32
 	ctx := httptrace.WithClientTrace(named(t, "order-1"), &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {

@@ -2,6 +2,7 @@ package onceward_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -598,6 +599,21 @@ func credentialChanged(t *testing.T) {
 		assert.Zero(t, srv.Requests())
 		steady = true
 		require.NoError(t, p.ask(named(t, invoice), charging(srv)).err)
+		assert.Len(t, srv.Effects(), 1)
+	})
+	t.Run("none to be had, after an attempt: it is not said that nothing took effect", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(named(t, invoice))
+		defer cancel()
+		srv := serving(t, api, func(providertest.Request) { cancel() })
+		srv.Script(providertest.DropAfter())
+		var none error
+		p := calling(t, srv, onceward.Config{Authorize: func(*http.Request) error { return none }})
+		require.ErrorIs(t, p.ask(ctx, charging(srv)).err, onceward.ErrPending)
+		none = errors.New("the vault is closed")
+		out := p.ask(named(t, invoice), charging(srv))
+		require.ErrorIs(t, out.err, none)
+		require.ErrorIs(t, out.err, onceward.ErrPending)
+		require.NotErrorIs(t, out.err, onceward.ErrNotSent)
 		assert.Len(t, srv.Effects(), 1)
 	})
 	for _, row := range []struct {

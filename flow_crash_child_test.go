@@ -182,7 +182,7 @@ func (plan *flowPlan) carryOut(path string, mine *fate) error {
 		return err
 	}
 	go outliveNobody()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patienceOfAStorm)
 	defer cancel()
 	if plan.Names > 0 && !plan.Last {
 		return plan.storm(ctx, client, ride)

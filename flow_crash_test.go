@@ -49,6 +49,18 @@ func (s rideServers) close() {
 	s.stripe.Close()
 }
 
+// another waits, within limits, until there is one more request.
+func (s rideServers) another() {
+	requests := func() int { return s.ledger.Requests() + s.stripe.Requests() }
+	before := requests()
+	for range 2000 {
+		if requests() > before {
+			return
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
 // effects counts the effects of each step, as "ride-1 charge at stripe".
 func (s rideServers) effects() map[string]int {
 	count := map[string]int{}
@@ -251,6 +263,9 @@ func TestAStormOfKillsLeavesEveryFlowWithOneEffectAStep(t *testing.T) {
 		plan.Seed, plan.First = seed+uint64(life), life*perLife
 		p, err := startProcess(t.Context(), childPlan{Journal: path, Flows: &plan})
 		require.NoError(t, err)
+		if life%4 == 0 { // however long it takes to start
+			servers.another()
+		}
 		<-time.After(time.Duration(20+random.IntN(180)) * time.Millisecond)
 		p.kill()
 		_ = p.cmd.Wait()

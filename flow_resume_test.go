@@ -179,7 +179,7 @@ func TestRunRunsFlowsWhenTheyAreDue(t *testing.T) {
 		}
 		_, err := p.RetryFlow(t.Context(), f.Ref)
 		require.NoError(t, err)
-		pass(time.Second)
+		pass(0) // not a second: the next run may be due by then
 		assert.Equal(t, 5, runs)
 	})
 	virtual(t, "a function that panics is a failure", func(t *testing.T) {

@@ -137,6 +137,9 @@ func (k *call) understand() (effect bool, err error) {
 	if err != nil {
 		return true, k.fail(ErrInvalidRequest, err)
 	}
+	if k.ctx.Err() != nil {
+		return true, k.unbegun(context.Cause(k.ctx))
+	}
 	if p := k.route.Provider; p != nil && k.route.Listed && p.CredentialScoped {
 		return true, k.sign()
 	}
@@ -247,9 +250,6 @@ func (c *Client) laterKey(ref Ref, first string, generation int) string {
 // read takes the body into memory, once.
 func (k *call) read() error {
 	req := k.req
-	if err := k.ctx.Err(); err != nil {
-		return k.fail(ErrNotSent, context.Cause(k.ctx))
-	}
 	if req.Body != nil && req.Body != http.NoBody {
 		limit := k.cfg.MaxRequestBody
 		body, err := readUpTo(req.Body, limit, req.ContentLength)
@@ -272,7 +272,7 @@ func (k *call) sign() error {
 	r := &run{Client: k.Client, asker: k.req, op: journal.Operation{Request: k.intent.Request}, route: k.route, query: k.query}
 	req, err := r.compose(withoutNaming(k.ctx), k.clean)
 	if err != nil {
-		return k.fail(ErrNotSent, err)
+		return k.unbegun(err)
 	}
 	k.intent.Credential = credentialDigest(newSalt(), req, k.route.Endpoint.Key)
 	return nil

@@ -113,10 +113,11 @@ func measure(ctx context.Context, c client, dir, url string, callers int, runs t
 	began := time.Now()
 	for i := range callers {
 		wg.Go(func() {
-			for time.Since(began) < runs && failed[i] == nil {
-				if failed[i] = send(ctx, hc, url); failed[i] == nil {
-					done.Add(1)
+			for now := began; now.Sub(began) < runs; now = time.Now() { // at least one
+				if failed[i] = send(ctx, hc, url); failed[i] != nil {
+					return
 				}
+				done.Add(1)
 			}
 		})
 	}

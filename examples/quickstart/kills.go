@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"sync"
 	"time"
 
@@ -12,19 +13,20 @@ import (
 )
 
 // kill is one death of the paying process, counted in requests that the provider
-// has seen: after a delay of 0 it comes before the request has any effect.
+// has seen. The request waits with it: it takes effect when nobody is there for the
+// answer.
 type kill struct {
 	request int
 	delay   time.Duration
 }
 
 // maxKillDelay is about as long as a request takes that meets no fault, so that
-// kills come before the effect, between effect and answer, and after the answer.
+// others are cut off before the effect, between effect and answer, and after the
+// answer.
 const maxKillDelay = 60 * time.Millisecond
 
-// span is how many requests are sure to come: one for each invoice, and one for
-// about every fourth invoice whose first request meets a fault.
-func (o options) span() int { return o.first * 5 / 4 }
+// span is how many requests are sure to come: one for each invoice.
+func (o options) span() int { return o.first }
 
 // drawKills spreads n kills over the requests up to span, one somewhere in each of
 // n equal stretches.
@@ -53,11 +55,15 @@ type killer struct {
 	landed bool        // … which was sent
 }
 
-// aim gives the killer the next payer.
-func (k *killer) aim(payer *os.Process) {
+// start starts the next payer, which makes no request before the killer knows it.
+func (k *killer) start(payer *exec.Cmd) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.victim, k.struck, k.landed = payer, false, false
+	if err := payer.Start(); err != nil {
+		return err
+	}
+	k.victim, k.struck, k.landed = payer.Process, false, false
+	return nil
 }
 
 // miss takes the payer away, which has ended, and tells whether a kill was sent.
@@ -68,26 +74,32 @@ func (k *killer) miss() (landed bool) {
 	return k.landed
 }
 
-// observe is called by the provider with each request, before it does anything.
+// observe is called by the provider with each request, before it does anything. A
+// payer that has a kill coming waits for this request, so that it can't come to its
+// end before the kill.
 func (k *killer) observe(r providertest.Request) {
+	next, victim := k.due(r)
+	if victim == nil {
+		return
+	}
+	time.Sleep(next.delay)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.victim == victim {
+		k.strike(victim, r, next)
+	}
+}
+
+// due returns the kill that falls due with a request, and whom it is for.
+func (k *killer) due(r providertest.Request) (next kill, victim *os.Process) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.victim == nil || k.struck || len(k.ahead) == 0 || r.Number < k.ahead[0].request {
-		return
+		return kill{}, nil
 	}
-	next, victim := k.ahead[0], k.victim
+	next = k.ahead[0]
 	k.ahead, k.struck = k.ahead[1:], true
-	if next.delay == 0 {
-		k.strike(victim, r, next)
-		return
-	}
-	time.AfterFunc(next.delay, func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if k.victim == victim {
-			k.strike(victim, r, next)
-		}
-	})
+	return next, k.victim
 }
 
 // strike kills; k.mu is held.

@@ -38,6 +38,15 @@ func TestAStormChargesEveryInvoiceOnce(t *testing.T) {
 	assert.FileExists(t, filepath.Join(dir, journalFile))
 }
 
+func TestNoPayerComesToItsEndBeforeItsKill(t *testing.T) {
+	for _, seed := range []string{"164", "193"} { // the kill comes late, and no fault keeps the payer
+		var out, errs bytes.Buffer
+		status := run(t.Context(), []string{"-invoices", "1", "-kills", "1", "-seed", seed}, &out, &errs)
+		require.Zero(t, status, "%s%s", &out, &errs)
+		assert.Regexp(t, `(?m)^kills +1$`, out.String())
+	}
+}
+
 func TestThePlainStormChargesTwiceAndFails(t *testing.T) {
 	var out, errs bytes.Buffer
 	status := run(t.Context(), []string{"-plain", "-invoices", "20", "-kills", "10", "-seed", "1"}, &out, &errs)

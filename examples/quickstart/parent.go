@@ -122,10 +122,9 @@ func (s *storm) runPayer(ctx context.Context) (killed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := payer.Start(); err != nil {
+	if err := s.killer.start(payer); err != nil {
 		return false, err
 	}
-	s.killer.aim(payer.Process)
 	s.listen(told)
 	err = payer.Wait()
 	landed := s.killer.miss()

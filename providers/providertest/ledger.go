@@ -50,11 +50,14 @@ const panicked = "the handler panicked"
 
 func said(what string, a Answer) string { return fmt.Sprintf("%s: %d", what, a.Status) }
 
-// leave notes what came of a request.
+// leave notes what came of a request, unless that is noted already. It is called
+// before the client is told anything: who has its answer finds it in the ledger.
 func (s *Server) leave(c *call, came string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.entry.came = came
+	if c.entry.came == "" {
+		c.entry.came = came
+	}
 }
 
 // enter adds an execution with an effect to the ledger; s.mu is held.

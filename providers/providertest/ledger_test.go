@@ -65,6 +65,15 @@ and 1 more
 	assert.Equal(t, 8, strings.Count(srv.Ledger(), "\n"))
 }
 
+func TestTheLedgerSaysWhatCameOfARequestOnceItsClientKnows(t *testing.T) {
+	srv := start(t, providers.Stripe(), created)
+	srv.Seed(1, providertest.Mix{DropBefore: 0.4, DropAfter: 0.2, Cut: 0.2, Status: 0.1})
+	for n := range 300 {
+		_, _, _ = send(t.Context(), http.MethodPost, srv.URL+"/v1/charges", fmt.Sprint("k", n), "amount=1")
+		require.NotContains(t, srv.Ledger(), "is being worked on")
+	}
+}
+
 func TestTheLedgerHasNeitherHeadersNorBodies(t *testing.T) {
 	srv := start(t, providers.Stripe(), created)
 	post(t, srv.URL+"/v1/charges", "k1", "card=4242", "Authorization", "Bearer sk_live")

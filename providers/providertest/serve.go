@@ -30,8 +30,7 @@ type call struct {
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	c := s.arrive(r)
-	came := panicked
-	defer func() { s.leave(c, came) }()
+	defer s.leave(c, panicked)
 
 	in := r.Body
 	if c.fault.kind == cutRequest {
@@ -41,7 +40,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.identify(c, body)
 	switch {
 	case err != nil:
-		came = "its body could not be read"
+		s.leave(c, "its body could not be read")
 		c.error(http.StatusBadRequest, "the request's body can't be read").write(w)
 		return
 	case s.Observe != nil:
@@ -49,30 +48,31 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	switch c.fault.kind {
 	case cutRequest, dropBefore:
-		came = "not executed"
+		s.leave(c, "not executed")
 		hangUp(w, c.fault.ending(reset))
 		return
 	case status:
 		a := c.byStatus(c.fault)
-		came = said("not executed", a)
+		s.leave(c, said("not executed", a))
 		a.write(w)
 		return
 	case pageBefore:
 		a := page(c.fault.status)
-		came = said("not executed", a)
+		s.leave(c, said("not executed", a))
 		a.write(w)
 		return
 	case delayBefore:
 		s.pause(c.fault.delay)
 	}
 	a, what := s.answer(c)
-	came = said(what, a)
+	came := said(what, a)
 	switch c.fault.kind {
 	case delayAfter:
 		s.pause(c.fault.delay)
 	case pageAfter:
 		a = page(c.fault.status)
 	}
+	s.leave(c, came)
 	a.spoilt(w, r, c.fault)
 }
 
