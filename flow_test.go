@@ -333,6 +333,19 @@ func TestAStepMakesOneUnnamedCall(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, l.keys()[1], string(op.Key))
 	})
+	virtual(t, "one without a name in its name is refused", func(t *testing.T) {
+		l := &line{}
+		p := startFlows(t, l, onceward.Config{})
+		err := p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+			_, err := onceward.Step(ctx, "charge", func(ctx context.Context) (charge, error) {
+				return p.post(onceward.WithOperation(ctx, ""), "x")
+			})
+			return err
+		})
+		require.ErrorIs(t, err, onceward.ErrInvalidRequest)
+		assert.ErrorContains(t, err, "name is empty")
+		assert.Empty(t, l.sent())
+	})
 	virtual(t, "outside of a step there is none", func(t *testing.T) {
 		l := &line{}
 		p := startFlows(t, l, onceward.Config{})
