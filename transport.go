@@ -304,9 +304,14 @@ func readUpTo(body io.Reader, limit, expected int64) ([]byte, error) {
 // made without the key wherever that travels.
 func (k *call) freeze(m providers.Message) error {
 	req, endpoint := k.req, k.route.Endpoint
-	keyless, err := endpoint.Key.Without(m)
-	if err != nil {
-		return err
+	keyless := m
+	switch endpoint.Key.Place {
+	case providers.KeyRawHeader, providers.KeyQuotedHeader: // neither in the query nor in the body
+	default:
+		var err error
+		if keyless, err = endpoint.Key.Without(m); err != nil {
+			return err
+		}
 	}
 	frozen := journal.Request{Method: req.Method, Header: make(http.Header, len(req.Header)), Body: k.body}
 	for name, values := range req.Header {
