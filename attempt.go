@@ -46,16 +46,16 @@ func (w *wire) RoundTrip(*http.Request) (*http.Response, error) {
 	}
 	a.started = r.now()
 	ctx, limit := r.limited()
-	req, err := r.compose(ctx, r.target)
+	trace := &connTrace{}
+	req, err := r.compose(ctx, trace.follow(ctx), r.target)
 	if err != nil {
 		limit.cancel(errEnded)
 		a.local = err
 		return nil, err
 	}
 	r.attempts++
-	trace := &connTrace{}
 	r.flying = true
-	a.resp, a.err = r.exchange(req, trace)
+	a.resp, a.err = r.exchange(ctx, req, trace)
 	if a.err != nil {
 		a.unsent = trace.unsent(a.err)
 		r.sent = r.sent || !a.unsent
@@ -147,6 +147,7 @@ func (l *limit) cancel(cause error) {
 type connTrace struct {
 	asked, got atomic.Bool
 	hopped     bool // a redirect was followed: something was sent
+	hooks      httptrace.ClientTrace
 }
 
 // unsent is proven by the hooks, where a connection was asked for and none was got,
@@ -156,20 +157,20 @@ func (t *connTrace) unsent(err error) bool {
 	return !t.got.Load() && !t.hopped && (t.asked.Load() || isNotSent(err))
 }
 
-func (t *connTrace) follow(req *http.Request) *http.Request {
-	return req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
-		GetConn: func(string) { t.asked.Store(true) },
-		GotConn: func(httptrace.GotConnInfo) { t.got.Store(true) },
-	}))
+// follow is the context under which requests are followed.
+func (t *connTrace) follow(ctx context.Context) context.Context {
+	t.hooks.GetConn = func(string) { t.asked.Store(true) }
+	t.hooks.GotConn = func(httptrace.GotConnInfo) { t.got.Store(true) }
+	return httptrace.WithClientTrace(ctx, &t.hooks)
 }
 
 const maxHops = 5
 
 // exchange sends the request and follows 307 and 308 within its origin: the same
-// operation at another path.
-func (r *run) exchange(req *http.Request, trace *connTrace) (*http.Response, error) {
+// operation at another path. Authorize sees ctx.
+func (r *run) exchange(ctx context.Context, req *http.Request, trace *connTrace) (*http.Response, error) {
 	for hop := 0; ; hop++ {
-		resp, err := r.base.RoundTrip(trace.follow(req))
+		resp, err := r.base.RoundTrip(req)
 		if err != nil || hop == maxHops {
 			return resp, withoutQuery(err, req.URL)
 		}
@@ -177,7 +178,7 @@ func (r *run) exchange(req *http.Request, trace *connTrace) (*http.Response, err
 		if to == nil {
 			return resp, nil
 		}
-		next, err := r.compose(req.Context(), to)
+		next, err := r.compose(ctx, req.Context(), to)
 		if err != nil {
 			// The redirect itself is the answer, then.
 			return resp, nil

@@ -27,7 +27,7 @@ func (r *run) fetch() {
 	for _, name := range []string{"Content-Type", "Content-Encoding", "Content-Length"} {
 		req.Header.Del(name)
 	}
-	req, err := r.authorize(req, nil)
+	req, err := r.authorize(ctx, req, nil)
 	if err != nil {
 		return
 	}

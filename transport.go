@@ -270,7 +270,8 @@ func (k *call) read() error {
 // the key under that one only.
 func (k *call) sign() error {
 	r := &run{Client: k.Client, asker: k.req, op: journal.Operation{Request: k.intent.Request}, route: k.route, query: k.query}
-	req, err := r.compose(withoutNaming(k.ctx), k.clean)
+	ctx := withoutNaming(k.ctx)
+	req, err := r.compose(ctx, ctx, k.clean)
 	if err != nil {
 		return k.fail(ErrNotSent, err)
 	}
