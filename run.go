@@ -165,13 +165,16 @@ func (r *run) loop() {
 			return nil, errEnded
 		},
 	}
-	engine.req.Request = (&http.Request{Method: r.op.Request.Method, URL: r.target, Header: http.Header{}}).WithContext((*waits)(r))
+	engine.req.Request = (&http.Request{Method: r.op.Request.Method, URL: r.target, Header: noHeader}).WithContext((*waits)(r))
 	// What it returns is known from the attempt already.
 	_, _ = engine.Do(&engine.req)
 	if r.end == nil {
 		r.interrupted(r.wait)
 	}
 }
+
+// noHeader is what wire ignores, and nobody writes to.
+var noHeader = http.Header{}
 
 var errEnded = errors.New("onceward: the run has ended")
 
