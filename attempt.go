@@ -45,9 +45,9 @@ func (w *wire) RoundTrip(*http.Request) (*http.Response, error) {
 		return nil, a.local
 	}
 	a.started = r.now()
-	ctx, limit := r.limited()
+	limit := r.limited()
 	trace := &connTrace{}
-	req, err := r.compose(ctx, trace.follow(ctx), r.target)
+	req, err := r.compose(limit, trace.follow(limit), r.target)
 	if err != nil {
 		limit.cancel(errEnded)
 		a.local = err
@@ -55,18 +55,18 @@ func (w *wire) RoundTrip(*http.Request) (*http.Response, error) {
 	}
 	r.attempts++
 	r.flying = true
-	a.resp, a.err = r.exchange(ctx, req, trace)
+	a.resp, a.err = r.exchange(limit, req, trace)
 	if a.err != nil {
 		a.unsent = trace.unsent(a.err)
 		r.sent = r.sent || !a.unsent
 		r.ended = r.now()
-		if cause := context.Cause(ctx); cause != nil {
+		if cause := context.Cause(limit); cause != nil {
 			a.err = cause
 		}
 		limit.cancel(errEnded)
 	} else {
 		r.sent = true
-		r.readAnswer(ctx, limit)
+		r.readAnswer(limit)
 		r.ended = r.now()
 	}
 	return a.resp, a.err
@@ -114,25 +114,32 @@ var (
 	errOutOfTime      = fmt.Errorf("the call's time is up: %w", context.DeadlineExceeded)
 )
 
-// limit ends the context of an attempt: at its deadline, or sooner. It may be used
-// concurrently.
+// limit is the context of an attempt: the caller's, but that it names no operation,
+// and ends at the attempt's deadline or sooner. It may be used concurrently.
 type limit struct {
+	context.Context
 	end      context.CancelCauseFunc
 	deadline *time.Timer
 }
 
-// limited is the caller's context with the deadline of the attempt that was
-// started. It names no operation.
-func (r *run) limited() (context.Context, *limit) {
-	ctx, end := context.WithCancelCause(withoutNaming(r.ctx))
+func (l *limit) Value(key any) any {
+	if key == namingKey {
+		return unnamed
+	}
+	return l.Context.Value(key)
+}
+
+// limited starts the limit of the attempt that was started.
+func (r *run) limited() *limit {
+	ctx, end := context.WithCancelCause(r.ctx)
 	now := r.now()
 	left, cause := r.cfg.AttemptTimeout-now.Sub(r.attempt.started), errAttemptTimeout
 	if rest := r.ends.Sub(now); rest < left {
 		left, cause = rest, errOutOfTime
 	}
-	l := &limit{end: end, deadline: time.AfterFunc(left, func() { end(cause) })}
+	l := &limit{Context: ctx, end: end, deadline: time.AfterFunc(left, func() { end(cause) })}
 	r.limit.Store(l)
-	return ctx, l
+	return l
 }
 
 // lift lets the attempt take any time.
@@ -202,7 +209,7 @@ func sameOrigin(req *http.Request, resp *http.Response) *url.URL {
 
 // readAnswer reads the response's body within the limit. What is over it stays a
 // stream for the caller, without the attempt's deadline.
-func (r *run) readAnswer(ctx context.Context, limit *limit) {
+func (r *run) readAnswer(limit *limit) {
 	a := &r.attempt
 	if a.resp.StatusCode == http.StatusSwitchingProtocols {
 		// Nobody asked for it, and its body is the connection: it never ends.
@@ -222,7 +229,7 @@ func (r *run) readAnswer(ctx context.Context, limit *limit) {
 		return
 	case err != nil:
 		a.cut = err
-		if cause := context.Cause(ctx); cause != nil {
+		if cause := context.Cause(limit); cause != nil {
 			a.cut = cause
 		}
 	}
