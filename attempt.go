@@ -46,7 +46,7 @@ func (w *wire) RoundTrip(*http.Request) (*http.Response, error) {
 	}
 	a.started = r.now()
 	limit := r.limited()
-	trace := &connTrace{}
+	trace := &limit.trace
 	req, err := r.compose(limit, trace.follow(limit), r.target)
 	if err != nil {
 		limit.cancel(errEnded)
@@ -120,6 +120,7 @@ type limit struct {
 	context.Context
 	end      context.CancelCauseFunc
 	deadline *time.Timer
+	trace    connTrace
 }
 
 func (l *limit) Value(key any) any {
