@@ -22,7 +22,7 @@ func (r *run) respond(op *journal.Operation) *http.Response {
 	case a.cut != nil:
 		resp.Body = onClose(io.MultiReader(bytes.NewReader(a.body), failing{io.ErrUnexpectedEOF}), nil, deliver)
 	default:
-		resp.Body = onClose(bytes.NewReader(a.body), nil, deliver)
+		resp.Body = inMemory(a.body, deliver)
 	}
 	return resp
 }
@@ -74,7 +74,7 @@ func replay(req *http.Request, op *journal.Operation, deliver func()) *http.Resp
 		resp.ContentLength = -1
 		resp.Body = onClose(io.MultiReader(bytes.NewReader(a.Body), failing{io.ErrUnexpectedEOF}), nil, deliver)
 	} else {
-		resp.Body = onClose(bytes.NewReader(a.Body), nil, deliver)
+		resp.Body = inMemory(a.Body, deliver)
 	}
 	return resp
 }
@@ -89,10 +89,18 @@ type answerBody struct {
 	closer  io.Closer
 	deliver func()
 	once    sync.Once
+	memory  bytes.Reader // the Reader, where that is all of the body
 }
 
 func onClose(r io.Reader, closer io.Closer, deliver func()) io.ReadCloser {
 	return &answerBody{Reader: r, closer: closer, deliver: deliver}
+}
+
+func inMemory(body []byte, deliver func()) io.ReadCloser {
+	b := &answerBody{deliver: deliver}
+	b.memory.Reset(body)
+	b.Reader = &b.memory
+	return b
 }
 
 func (b *answerBody) Close() (err error) {

@@ -45,28 +45,28 @@ func (w *wire) RoundTrip(*http.Request) (*http.Response, error) {
 		return nil, a.local
 	}
 	a.started = r.now()
-	ctx, limit := r.limited()
-	req, err := r.compose(ctx, r.target)
+	limit := r.limited()
+	trace := &limit.trace
+	req, err := r.compose(limit, trace.follow(limit), r.target)
 	if err != nil {
 		limit.cancel(errEnded)
 		a.local = err
 		return nil, err
 	}
 	r.attempts++
-	trace := &connTrace{}
 	r.flying = true
-	a.resp, a.err = r.exchange(req, trace)
+	a.resp, a.err = r.exchange(limit, req, trace)
 	if a.err != nil {
 		a.unsent = trace.unsent(a.err)
 		r.sent = r.sent || !a.unsent
 		r.ended = r.now()
-		if cause := context.Cause(ctx); cause != nil {
+		if cause := context.Cause(limit); cause != nil {
 			a.err = cause
 		}
 		limit.cancel(errEnded)
 	} else {
 		r.sent = true
-		r.readAnswer(ctx, limit)
+		r.readAnswer(limit)
 		r.ended = r.now()
 	}
 	return a.resp, a.err
@@ -114,25 +114,33 @@ var (
 	errOutOfTime      = fmt.Errorf("the call's time is up: %w", context.DeadlineExceeded)
 )
 
-// limit ends the context of an attempt: at its deadline, or sooner. It may be used
-// concurrently.
+// limit is the context of an attempt: the caller's, but that it names no operation,
+// and ends at the attempt's deadline or sooner. It may be used concurrently.
 type limit struct {
+	context.Context
 	end      context.CancelCauseFunc
 	deadline *time.Timer
+	trace    connTrace
 }
 
-// limited is the caller's context with the deadline of the attempt that was
-// started. It names no operation.
-func (r *run) limited() (context.Context, *limit) {
-	ctx, end := context.WithCancelCause(withoutNaming(r.ctx))
+func (l *limit) Value(key any) any {
+	if key == namingKey {
+		return unnamed
+	}
+	return l.Context.Value(key)
+}
+
+// limited starts the limit of the attempt that was started.
+func (r *run) limited() *limit {
+	ctx, end := context.WithCancelCause(r.ctx)
 	now := r.now()
 	left, cause := r.cfg.AttemptTimeout-now.Sub(r.attempt.started), errAttemptTimeout
 	if rest := r.ends.Sub(now); rest < left {
 		left, cause = rest, errOutOfTime
 	}
-	l := &limit{end: end, deadline: time.AfterFunc(left, func() { end(cause) })}
+	l := &limit{Context: ctx, end: end, deadline: time.AfterFunc(left, func() { end(cause) })}
 	r.limit.Store(l)
-	return ctx, l
+	return l
 }
 
 // lift lets the attempt take any time.
@@ -147,6 +155,7 @@ func (l *limit) cancel(cause error) {
 type connTrace struct {
 	asked, got atomic.Bool
 	hopped     bool // a redirect was followed: something was sent
+	hooks      httptrace.ClientTrace
 }
 
 // unsent is proven by the hooks, where a connection was asked for and none was got,
@@ -156,20 +165,20 @@ func (t *connTrace) unsent(err error) bool {
 	return !t.got.Load() && !t.hopped && (t.asked.Load() || isNotSent(err))
 }
 
-func (t *connTrace) follow(req *http.Request) *http.Request {
-	return req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
-		GetConn: func(string) { t.asked.Store(true) },
-		GotConn: func(httptrace.GotConnInfo) { t.got.Store(true) },
-	}))
+// follow is the context under which requests are followed.
+func (t *connTrace) follow(ctx context.Context) context.Context {
+	t.hooks.GetConn = func(string) { t.asked.Store(true) }
+	t.hooks.GotConn = func(httptrace.GotConnInfo) { t.got.Store(true) }
+	return httptrace.WithClientTrace(ctx, &t.hooks)
 }
 
 const maxHops = 5
 
 // exchange sends the request and follows 307 and 308 within its origin: the same
-// operation at another path.
-func (r *run) exchange(req *http.Request, trace *connTrace) (*http.Response, error) {
+// operation at another path. Authorize sees ctx.
+func (r *run) exchange(ctx context.Context, req *http.Request, trace *connTrace) (*http.Response, error) {
 	for hop := 0; ; hop++ {
-		resp, err := r.base.RoundTrip(trace.follow(req))
+		resp, err := r.base.RoundTrip(req)
 		if err != nil || hop == maxHops {
 			return resp, withoutQuery(err, req.URL)
 		}
@@ -177,7 +186,7 @@ func (r *run) exchange(req *http.Request, trace *connTrace) (*http.Response, err
 		if to == nil {
 			return resp, nil
 		}
-		next, err := r.compose(req.Context(), to)
+		next, err := r.compose(ctx, req.Context(), to)
 		if err != nil {
 			// The redirect itself is the answer, then.
 			return resp, nil
@@ -201,7 +210,7 @@ func sameOrigin(req *http.Request, resp *http.Response) *url.URL {
 
 // readAnswer reads the response's body within the limit. What is over it stays a
 // stream for the caller, without the attempt's deadline.
-func (r *run) readAnswer(ctx context.Context, limit *limit) {
+func (r *run) readAnswer(limit *limit) {
 	a := &r.attempt
 	if a.resp.StatusCode == http.StatusSwitchingProtocols {
 		// Nobody asked for it, and its body is the connection: it never ends.
@@ -221,7 +230,7 @@ func (r *run) readAnswer(ctx context.Context, limit *limit) {
 		return
 	case err != nil:
 		a.cut = err
-		if cause := context.Cause(ctx); cause != nil {
+		if cause := context.Cause(limit); cause != nil {
 			a.cut = cause
 		}
 	}

@@ -43,7 +43,11 @@ func (k *call) begin() (*run, *http.Response, error) {
 		if res.Decision == journal.Execute {
 			return k.hold(res, f), nil, nil
 		}
-		k.flights.land(k.ref, f, &res.Operation)
+		landed := &res.Operation
+		if res.Decision == journal.Misuse {
+			landed = nil // its bodies may be missing: who follows asks for itself
+		}
+		k.flights.land(k.ref, f, landed)
 		if res.Decision != journal.Wait {
 			resp, err := k.hand(&res.Operation, res.Decision)
 			return nil, resp, err

@@ -18,14 +18,14 @@ import (
 
 // compose makes the request of one attempt: what was frozen, the asker's
 // credentials, the key, and what Authorize adds, which may be a signature over all
-// of it.
-func (r *run) compose(ctx context.Context, to *url.URL) (*http.Request, error) {
-	req := r.frame(ctx, r.op.Request.Method, to)
+// of it. It is sent under sent; Authorize sees ctx.
+func (r *run) compose(ctx, sent context.Context, to *url.URL) (*http.Request, error) {
+	req := r.frame(sent, r.op.Request.Method, to)
 	body, err := r.putKey(req, r.op.Request.Body)
 	if err != nil {
 		return nil, err
 	}
-	if req, err = r.authorize(req, body); err != nil {
+	if req, err = r.authorize(ctx, req, body); err != nil {
 		return nil, err
 	}
 	if r.cfg.Authorize != nil {
@@ -84,11 +84,12 @@ func (r *run) putKey(req *http.Request, body []byte) ([]byte, error) {
 	return m.Body, nil
 }
 
-// authorize lets Config.Authorize add credentials to a request that is otherwise
-// as it will be sent, and checks that none is missing.
-func (r *run) authorize(req *http.Request, body []byte) (*http.Request, error) {
+// authorize lets Config.Authorize add credentials, under ctx, to a request that is
+// otherwise as it will be sent, and checks that none is missing.
+func (r *run) authorize(ctx context.Context, req *http.Request, body []byte) (*http.Request, error) {
 	if r.cfg.Authorize != nil && r.route.Listed {
-		ctx, method, to := req.Context(), req.Method, *req.URL
+		sent, method, to := req.Context(), req.Method, *req.URL
+		req = req.WithContext(ctx)
 		given := io.NopCloser(bytes.NewReader(body))
 		req.Body, req.ContentLength = given, int64(len(body))
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
@@ -99,7 +100,7 @@ func (r *run) authorize(req *http.Request, body []byte) (*http.Request, error) {
 			!sameBody(req.Body, given, body) || !r.sameKey(to.RawQuery, req.URL.RawQuery) {
 			return nil, errors.New("Config.Authorize changed more than headers and the query")
 		}
-		req = req.WithContext(ctx)
+		req = req.WithContext(sent)
 		req.Body, req.GetBody, req.ContentLength = nil, nil, 0
 	}
 	if missing := missingCredential(&r.op.Request, req); missing != "" {

@@ -21,13 +21,13 @@ func (r *run) fetch() {
 	if to == nil {
 		return
 	}
-	ctx, within := r.limited()
-	defer within.cancel(errEnded)
-	req := r.frame(ctx, http.MethodGet, to)
+	limit := r.limited()
+	defer limit.cancel(errEnded)
+	req := r.frame(limit, http.MethodGet, to)
 	for _, name := range []string{"Content-Type", "Content-Encoding", "Content-Length"} {
 		req.Header.Del(name)
 	}
-	req, err := r.authorize(req, nil)
+	req, err := r.authorize(limit, req, nil)
 	if err != nil {
 		return
 	}
@@ -40,9 +40,8 @@ func (r *run) fetch() {
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return
 	}
-	limit := r.cfg.MaxResponseBody
-	body, err := readUpTo(resp.Body, limit, resp.ContentLength)
-	if err != nil || int64(len(body)) > limit {
+	body, err := readUpTo(resp.Body, r.cfg.MaxResponseBody, resp.ContentLength)
+	if err != nil || int64(len(body)) > r.cfg.MaxResponseBody {
 		return
 	}
 	resp.Body = http.NoBody

@@ -43,6 +43,14 @@ type run struct {
 	attempt  attempt
 	wait     time.Duration // before the next one
 	end      *ending       // how the run ends; nil: it goes on
+	engine   engine
+}
+
+// engine is what go-retryablehttp is given to make the attempts.
+type engine struct {
+	retryablehttp.Client
+	attempts http.Client
+	req      retryablehttp.Request
 }
 
 // ending is what is to be recorded at the end of a run, and told to the caller.
@@ -145,11 +153,7 @@ func (r *run) breakOff(cause error) {
 // loop lets go-retryablehttp make the attempts. Its callbacks only carry out what
 // judge decided: it hands them neither the request nor an intact response.
 func (r *run) loop() {
-	var engine struct { // all in one piece of memory
-		retryablehttp.Client
-		attempts http.Client
-		req      retryablehttp.Request
-	}
+	engine := &r.engine
 	engine.attempts = http.Client{Transport: (*wire)(r), CheckRedirect: answerRedirect}
 	engine.Client = retryablehttp.Client{
 		HTTPClient: &engine.attempts,
@@ -165,13 +169,16 @@ func (r *run) loop() {
 			return nil, errEnded
 		},
 	}
-	engine.req.Request = (&http.Request{Method: r.op.Request.Method, URL: r.target, Header: http.Header{}}).WithContext((*waits)(r))
+	engine.req.Request = (&http.Request{Method: r.op.Request.Method, URL: r.target, Header: noHeader}).WithContext((*waits)(r))
 	// What it returns is known from the attempt already.
 	_, _ = engine.Do(&engine.req)
 	if r.end == nil {
 		r.interrupted(r.wait)
 	}
 }
+
+// noHeader is what wire ignores, and nobody writes to.
+var noHeader = http.Header{}
 
 var errEnded = errors.New("onceward: the run has ended")
 

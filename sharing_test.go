@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
@@ -122,6 +123,22 @@ func TestAnotherProcesssAnswerIsWaitedFor(t *testing.T) {
 		assert.True(t, out.op.Replayed)
 		assert.Equal(t, paid, out.body)
 		require.NoError(t, (<-leader).err)
+		assert.Len(t, l.sent(), 1)
+	})
+}
+
+func TestAWaiterBehindARefusedRequestGetsTheWholeAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).then(says(200, paid))
+		p := start(t, l, onceward.Config{Journal: slowToBegin{memory.New(), time.Second}})
+		require.NoError(t, p.ask(named(t, "invoice-1/charge")).err)
+		refused := make(chan outcome, 1)
+		go func() { refused <- p.ask(named(t, "invoice-1/charge"), body("other")) }()
+		synctest.Wait()
+		out := p.ask(named(t, "invoice-1/charge"))
+		require.NoError(t, out.err)
+		assert.Equal(t, paid, out.body)
+		require.ErrorIs(t, (<-refused).err, onceward.ErrKeyReused)
 		assert.Len(t, l.sent(), 1)
 	})
 }

@@ -270,7 +270,8 @@ func (k *call) read() error {
 // the key under that one only.
 func (k *call) sign() error {
 	r := &run{Client: k.Client, asker: k.req, op: journal.Operation{Request: k.intent.Request}, route: k.route, query: k.query}
-	req, err := r.compose(withoutNaming(k.ctx), k.clean)
+	ctx := withoutNaming(k.ctx)
+	req, err := r.compose(ctx, ctx, k.clean)
 	if err != nil {
 		return k.unbegun(err)
 	}
@@ -304,9 +305,14 @@ func readUpTo(body io.Reader, limit, expected int64) ([]byte, error) {
 // made without the key wherever that travels.
 func (k *call) freeze(m providers.Message) error {
 	req, endpoint := k.req, k.route.Endpoint
-	keyless, err := endpoint.Key.Without(m)
-	if err != nil {
-		return err
+	keyless := m
+	switch endpoint.Key.Place {
+	case providers.KeyRawHeader, providers.KeyQuotedHeader: // neither in the query nor in the body
+	default:
+		var err error
+		if keyless, err = endpoint.Key.Without(m); err != nil {
+			return err
+		}
 	}
 	frozen := journal.Request{Method: req.Method, Header: make(http.Header, len(req.Header)), Body: k.body}
 	for name, values := range req.Header {

@@ -79,9 +79,8 @@ type Session interface {
 type Result struct {
 	// Operation stands as after the event. Its request and answer bodies are there
 	// where Decision is Execute, Replay, Offer, Stop or SecondEffect; else they may
-	// be missing.
-	// An Execute in answer to a Begin may leave out a request that the asker sent
-	// along.
+	// be missing. The request may be missing whole from a Recorded, whose asker has it
+	// already, and from an Execute in answer to a Begin if the asker sent it along.
 	Operation Operation
 	Decision  Decision
 	Last      time.Time // the latest time that the journal has seen

@@ -18,7 +18,6 @@ type reading struct {
 	read   bool
 	text   jsonText
 	found  []found
-	space  [12]found
 }
 
 // found is the text of a scalar at a path.
@@ -84,7 +83,7 @@ func (r *reading) fields() []found {
 	if len(r.Body) == 0 || len(r.Body) > maxBody || !saysJSON(r.Header) {
 		return nil
 	}
-	r.text, r.found = jsonText{in: r.Body}, r.space[:0]
+	r.text, r.found = jsonText{in: r.Body}, make([]found, 0, 12)
 	r.text.space()
 	if !r.value(r.reader.all, 0, 0) || !r.text.ended() {
 		r.found = nil

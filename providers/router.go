@@ -193,11 +193,12 @@ func (s *served) endpoints(method string, u *url.URL) []*Endpoint {
 	if method == http.MethodConnect || u.Opaque != "" || !plain(u.EscapedPath()) {
 		return nil
 	}
-	path := *u
-	if path.Path == "" {
-		path.Path = "/"
+	if u.Path == "" {
+		rooted := *u
+		rooted.Path = "/"
+		u = &rooted
 	}
-	handler, _ := s.mux.Handler(&http.Request{Method: method, URL: &path})
+	handler, _ := s.mux.Handler(&http.Request{Method: method, URL: u})
 	if t, ok := handler.(target); ok {
 		return t.endpoints
 	}

@@ -40,7 +40,7 @@ func writeBody(d *digester, in *Input) {
 	switch {
 	case mediaType == "application/json", strings.HasSuffix(mediaType, "+json"),
 		strings.HasPrefix(mediaType, "application/x-amz-json-"):
-		form, content := canonicalJSON(in.Body, in.OmitFields)
+		form, content := d.json.canonical(in.Body, in.OmitFields)
 		d.string(form)
 		d.bytes(content)
 	case mediaType == "application/x-www-form-urlencoded":

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"hash"
+	"sync"
 )
 
 // digestLength is that of a SHA-256 in unpadded base64url.
@@ -14,14 +15,16 @@ const digestLength = (sha256.Size*8 + 5) / 6
 // input.
 type digester struct {
 	h       hash.Hash
-	scratch []byte
-	first   [256]byte // of scratch, until more is needed
+	json    scanner
+	scratch [256]byte
 }
 
-func newDigester() *digester {
-	d := &digester{h: sha256.New()}
-	d.scratch = d.first[:0]
-	return d
+var digesters = sync.Pool{New: func() any { return &digester{h: sha256.New()} }}
+
+// release gives the digester back, for the next fingerprint to use its memory.
+func (d *digester) release() {
+	d.json.forget()
+	digesters.Put(d)
 }
 
 func (d *digester) start(part string) {
@@ -30,10 +33,17 @@ func (d *digester) start(part string) {
 	d.string(part)
 }
 
+// string goes by way of scratch, since a hash takes no strings.
 func (d *digester) string(s string) {
-	d.scratch = binary.BigEndian.AppendUint64(d.scratch[:0], uint64(len(s)))
-	d.scratch = append(d.scratch, s...)
-	d.h.Write(d.scratch)
+	out := binary.BigEndian.AppendUint64(d.scratch[:0], uint64(len(s)))
+	for {
+		n := min(len(s), cap(out)-len(out))
+		d.h.Write(append(out, s[:n]...))
+		if s = s[n:]; s == "" {
+			return
+		}
+		out = d.scratch[:0]
+	}
 }
 
 func (d *digester) bytes(b []byte) {
@@ -42,11 +52,9 @@ func (d *digester) bytes(b []byte) {
 }
 
 func (d *digester) length(n int) {
-	d.scratch = binary.BigEndian.AppendUint64(d.scratch[:0], uint64(n))
-	d.h.Write(d.scratch)
+	d.h.Write(binary.BigEndian.AppendUint64(d.scratch[:0], uint64(n)))
 }
 
 func (d *digester) appendSum(out []byte) []byte {
-	d.scratch = d.h.Sum(d.scratch[:0])
-	return base64.RawURLEncoding.AppendEncode(out, d.scratch)
+	return base64.RawURLEncoding.AppendEncode(out, d.h.Sum(d.scratch[:0]))
 }

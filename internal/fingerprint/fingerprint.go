@@ -40,7 +40,8 @@ type Input struct {
 // Of returns the fingerprint of in: a version, "v1", and the SHA-256 of each part in unpadded base64url, with spaces
 // between; 178 bytes.
 func Of(in Input) string {
-	d := newDigester()
+	d := digesters.Get().(*digester)
+	defer d.release()
 	out := make([]byte, 0, len(version)+len(parts)*(1+digestLength))
 	out = append(out, version...)
 	for _, part := range parts {

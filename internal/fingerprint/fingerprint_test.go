@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -209,6 +210,29 @@ func TestOfLeavesItsInputAsItWas(t *testing.T) {
 	assert.Equal(t, "b=1&a=2", in.URL.RawQuery)
 	assert.Equal(t, `{"b":1, "k":2, "a":12.50}`, string(in.Body))
 	assert.Equal(t, []string{"k"}, in.OmitFields)
+}
+
+func TestAFingerprintDoesNotDependOnOthersMadeBeforeOrAtTheSameTime(t *testing.T) {
+	long := strings.Repeat("l", 1000)
+	rows := []struct{ contentType, body, digest string }{
+		{"application/json", `{"b":1,"a":{"d":2,"c":3}}`, "qBdbvB1_T8mfJw4_mzjdvVuL5aPRxf9hws3a-31bSko"},
+		{"application/json", `{"a":"` + strings.Repeat(long, 100) + `"}`, "hs0Msxp784RXTL2g2JPsTndvYL3X5ZVoKiTyCkbaty4"},
+		{"application/json", `{"a":"\u00e9","b":"` + long + `"}`, "rS5XsvKyofbfbpy4zKMzMrsuSPmXb_kP82KQAtW3i9w"},
+		{"application/x-www-form-urlencoded", "b=1&a=" + long, "BVWIggF86AKlQ3XTgBpbNSePOTuZSRGsX62MblNSA5o"},
+		{"text/plain", long, "0fcmSpO1w_jEJtgZSdjCiCRsH9n-oddN9Fv6kKoNdx0"},
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 20 {
+				for _, row := range rows {
+					print := fingerprint.Of(fingerprint.Input{ContentType: row.contentType, Body: []byte(row.body)})
+					assert.Equal(t, row.digest, digestOf(print, 4))
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 func ExampleDiff() {

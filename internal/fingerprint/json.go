@@ -13,12 +13,15 @@ import (
 // maxDepth bounds the scanner's recursion. Bodies nested deeper are compared by their bytes.
 const maxDepth = 200
 
-// canonicalJSON returns body, without the members at the omitted paths, in the form of RFC 8785 if that loses nothing:
+// canonical returns body, without the members at the omitted paths, in the form of RFC 8785 if that loses nothing:
 // if no two bodies that differ in what they mean have the same. RFC 8785 reads every number as a float64, says nothing
 // of duplicate names, and knows no text that is not Unicode; a body with any of these stays in bytes, the omitted
-// members cut away. What is not JSON stays whole.
-func canonicalJSON(body []byte, omit []string) (form string, content []byte) {
-	s := scanner{in: body, lossless: utf8.Valid(body), plain: true, out: make([]byte, 0, len(body)), members: make([]member, 0, 8)}
+// members cut away. What is not JSON stays whole. The content is the scanner's own until it scans again.
+func (s *scanner) canonical(body []byte, omit []string) (form string, content []byte) {
+	*s = scanner{
+		in: body, lossless: utf8.Valid(body), plain: true,
+		out: slices.Grow(s.out[:0], len(body)), members: s.members[:0], sorting: s.sorting[:0],
+	}
 	if !s.document(omit) {
 		return formBytes, body
 	}
@@ -56,6 +59,22 @@ type span struct{ from, to int }
 type member struct {
 	name     []byte
 	from, to int
+}
+
+// What a scanner keeps between two bodies, at most.
+const (
+	maxIdle        = 64 << 10 // bytes
+	maxIdleMembers = 1 << 10
+)
+
+// forget lets go of the body, and of memory that only a large one needs.
+func (s *scanner) forget() {
+	if cap(s.out) > maxIdle || cap(s.sorting) > maxIdle || cap(s.members) > maxIdleMembers {
+		*s = scanner{}
+		return
+	}
+	clear(s.members[:cap(s.members)])
+	*s = scanner{out: s.out, members: s.members, sorting: s.sorting}
 }
 
 func (s *scanner) document(omit []string) bool {

@@ -112,7 +112,8 @@ func normal(op journal.Operation) journal.Operation {
 	return op
 }
 
-// handedOver is normal without the bodies, where the decision may leave them out.
+// handedOver is normal without the bodies or the request, where the decision may leave
+// them out.
 func handedOver(result journal.Result, kind journal.EventKind) journal.Operation {
 	op := normal(result.Operation)
 	switch result.Decision {
@@ -123,6 +124,8 @@ func handedOver(result journal.Result, kind journal.EventKind) journal.Operation
 		op.Request = journal.Request{}
 	case journal.Replay, journal.Offer, journal.Stop:
 		return op
+	case journal.Recorded:
+		op.Request = journal.Request{}
 	}
 	op.Request.Body = nil
 	if op.Answer != nil {

@@ -96,7 +96,11 @@ func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) 
 		return journal.Result{}, err
 	}
 	// What is the asker's own goes back as it is.
-	if ev.Kind != journal.EventBegin || op.State != journal.Absent {
+	switch {
+	case ev.Kind == journal.EventBegin && op.State == journal.Absent:
+	case decision == journal.Recorded:
+		next.Request = journal.Request{}
+	default:
 		next.Request = copyRequest(next.Request, bodiesMatter(decision))
 	}
 	if !answered {

@@ -121,10 +121,14 @@ type outcome struct {
 func (o *outcome) result(path string) (journal.Result, error) {
 	result := journal.Result{Operation: o.op, Decision: o.decision, Last: o.last}
 	var err error
-	if o.asked != nil {
+	switch {
+	case o.asked != nil:
 		result.Operation.Request = *o.asked
-	} else if result.Operation.Request, err = decodeRequest(o.request, o.requestBody); err != nil {
-		return journal.Result{}, explain(path, "read an operation", err)
+	case o.decision == journal.Recorded: // the asker has it
+	default:
+		if result.Operation.Request, err = decodeRequest(o.request, o.requestBody); err != nil {
+			return journal.Result{}, explain(path, "read an operation", err)
+		}
 	}
 	switch {
 	case o.answered != nil:
