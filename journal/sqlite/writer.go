@@ -177,6 +177,16 @@ func (w *writer) stop() error {
 	return w.failed
 }
 
+// run takes each batch through its life. A batch begins its transaction, which tells
+// whether another process has written since the last one; it does what is pending and
+// what arrives; and it commits. Where several wait, the commit has the connection to itself
+// in a goroutine of its own (land), and the next batch goes ahead: it does what arrives in
+// memory, without the file, up to the first request that can't be done so, which is pending
+// from then on, and all after it stay in the queue. Once the commit has landed, its requests
+// are answered and the next batch begins its transaction, with what it has done ahead.
+// Where the commit failed, or another process has written, that is undone, pending again,
+// and done anew from what is in the file. Until its transaction has begun, nobody is told
+// anything of it, not even of a refusal: it may rest on what never was.
 func (w *writer) run() {
 	defer close(w.stopped)
 	b := w.newBatch(nil)
