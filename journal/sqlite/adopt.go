@@ -102,7 +102,7 @@ func (b *batch) removeSessionsWithoutFile() (some bool, err error) {
 		if err := b.write(b.sql.removeSession, id); err != nil {
 			return some, err
 		}
-		b.liveness[id] = errDead
+		b.looked(id, errDead)
 		some = true
 	}
 	return some, nil

@@ -12,11 +12,11 @@ import (
 const (
 	// checkpointAfter is how many WAL frames are written before the checkpointer
 	// is woken.
-	checkpointAfter = 500
+	checkpointAfter = 250
 	// longWAL is from how many frames on the writer itself moves what is left,
 	// between two batches: under constant load only then does the WAL start over
 	// (https://sqlite.org/wal.html, "Avoiding Excessively Large WAL Files").
-	longWAL = 2000
+	longWAL = 1000
 )
 
 // maxWAL is to how many bytes the WAL is cut where it starts over, after something has

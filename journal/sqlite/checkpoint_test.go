@@ -58,6 +58,23 @@ func TestAFileThatLitestreamWasAtFirstIsTaken(t *testing.T) {
 	require.Empty(t, verify(t, j))
 }
 
+func TestAFileThatWasMadeWithOtherPagesKeepsThem(t *testing.T) {
+	for name, size := range map[string]int{"SQLite's default": 4096, "ours": 8192, "large ones": 65536} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			if name != "ours" {
+				alter(t, path, fmt.Sprintf("PRAGMA page_size=%d; CREATE TABLE _litestream_lock (id INTEGER)", size))
+			}
+			j := open(t, path)
+			goOn(t, j, "operation")
+			require.Empty(t, verify(t, j))
+			var is int
+			require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "PRAGMA page_size").Scan(&is))
+			assert.Equal(t, size, is)
+		})
+	}
+}
+
 func TestTheWALIsCutAfterSomethingKeptItFromStartingOver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := sqlite.Open(path, &sqlite.Options{CompressAbove: -1})

@@ -172,6 +172,11 @@ func openFile(path string, opts Options) (f *file, err error) {
 	if _, err := main.recognise(path); err != nil {
 		return nil, err
 	}
+	// A row of the log then takes half the frames of the WAL. Any other file than one
+	// that is being made keeps the size that it has.
+	if err := main.exec("PRAGMA page_size=8192"); err != nil {
+		return nil, explain(path, "open", err)
+	}
 	if err := inTurn(timeout, func() error { return main.set(writerPragmas) }); err != nil {
 		return nil, explain(path, "open", err)
 	}

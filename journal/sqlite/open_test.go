@@ -83,7 +83,7 @@ func TestOpenSaysThatAFileIsDamaged(t *testing.T) {
 
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
-	for i := 4096; i < len(content); i++ { // all pages but the first
+	for i := 8192; i < len(content); i++ { // all pages but the first
 		content[i] = 0xa5
 	}
 	require.NoError(t, os.WriteFile(path, content, 0o600))

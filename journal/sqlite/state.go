@@ -20,7 +20,6 @@ type state struct {
 	seq      int64 // of the log's latest row
 	log      []logged
 	recent   *recent
-	records  []byte // memory for the log's next row
 	encoder  blockEncoder
 	clock    store.Clock
 	durable  store.Clock // what the file has of clock
@@ -51,10 +50,11 @@ func (b *batch) refresh() error {
 		return nil
 	}
 	b.others = w.known
+	reset := !w.known || b.undo() // others don't know of what was done ahead
 	w.known = false
 	_, err := w.sql.readIdentity.first(func(row []driver.Value) error { w.identity = row[0].(string); return nil })
 	if err == nil {
-		err = w.readLog(!b.others)
+		err = w.readLog(reset)
 	}
 	if err != nil {
 		return err
@@ -77,15 +77,6 @@ func (b *batch) refresh() error {
 	}
 	w.version, w.known = version, true
 	return nil
-}
-
-// note appends what the batch changed to the log, if it did.
-func (b *batch) note() error {
-	b.seen.Store(b.clock.Last.UnixMilli())
-	if !b.wrote {
-		return nil
-	}
-	return b.appendToLog()
 }
 
 // remember keeps an operation with a row of its own that is likely to be asked for

@@ -145,9 +145,9 @@ func TestVerifyTellsWhatIsDamaged(t *testing.T) {
 	path := everything(t)
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
-	const pageSize = 4096
-	var page int
-	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "SELECT rootpage FROM sqlite_schema WHERE name = 'blocks'").Scan(&page))
+	var page, pageSize int
+	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(),
+		"SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = 'blocks'").Scan(&page, &pageSize))
 	clear(content[(page-1)*pageSize : page*pageSize])
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	assert.NotEmpty(t, verify(t, open(t, path)))
