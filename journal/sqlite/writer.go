@@ -364,6 +364,7 @@ func (w *writer) final(b *batch) {
 	if err := b.foldAll(); err != nil && b.broken == nil {
 		b.broken = err
 	}
+	w.checkpoint.turn = true
 }
 
 // finish commits, or rolls back where that can't be done.
