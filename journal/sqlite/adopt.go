@@ -66,20 +66,20 @@ func (b *batch) becomeItsOwn() error {
 	b.checkpoint.marking.Lock()
 	b.committed = append(b.committed, b.checkpoint.marking.Unlock)
 	b.abandoned = append(b.abandoned, b.checkpoint.marking.Unlock)
-	identity := newIdentity()
-	if err := b.write(b.sql.writeIdentity, identity); err != nil {
+	was, before := b.restored, b.identity
+	b.abandoned = append(b.abandoned, func() { b.restored, b.identity, b.verified = was, before, false })
+	b.restored, b.identity = nil, newIdentity()
+	if err := b.beginEpoch(); err != nil {
 		return err
 	}
 	if err := b.write(b.sql.adoptBackup); err != nil {
 		return err
 	}
-	if err := (sidecar{identity, b.number}).place(b.path); err != nil {
+	// What it says of the file is not said of this one.
+	if err := (sidecar{identity: b.identity, number: b.number}).place(b.path); err != nil {
 		return explain(b.path, "adopt it", err)
 	}
-	was, before := b.restored, b.identity
-	b.restored, b.identity = nil, identity
 	b.committed = append(b.committed, func() { b.checkpoint.trusted.Store(true) })
-	b.abandoned = append(b.abandoned, func() { b.restored, b.identity, b.verified = was, before, false })
 	return nil
 }
 

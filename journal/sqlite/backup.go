@@ -89,11 +89,17 @@ func mark(ctx context.Context, name string, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	// The sessions are not the copy's, and nobody who holds anything in it is alive.
+	identity, err := c.value("SELECT identity FROM journal")
+	if err != nil {
+		return errors.Join(err, c.close())
+	}
+	// The sessions are not the copy's, and nobody who holds anything in it is alive. Its
+	// epoch is before all others: it is packed, and no WAL belongs to it.
 	err = c.exec(fmt.Sprintf(`BEGIN;
 		INSERT OR REPLACE INTO backup SELECT 1, %d, number FROM log ORDER BY seq DESC LIMIT 1;
 		DELETE FROM sessions;
-		COMMIT`, at.UnixMilli()))
+		UPDATE journal SET epoch = x'%x';
+		COMMIT`, at.UnixMilli(), encodeEpoch(fmt.Sprint(identity), 0)))
 	return errors.Join(err, c.close())
 }
 

@@ -32,6 +32,7 @@ var sidecarAfter = 5 * time.Second
 type checkpointer struct {
 	path     string
 	conn     *conn
+	files    *openFiles
 	stmt     *stmt
 	external bool // another program moves the WAL
 	wake     chan struct{}
@@ -47,10 +48,11 @@ type checkpointer struct {
 	written int         // pages by the writer, since the wake-up; the writer's
 	total   int
 	own     *stmt // the writer's
+	turn    bool  // the next commit begins an epoch; the writer's
 }
 
-func newCheckpointer(path string, c *conn, external bool) *checkpointer {
-	p := &checkpointer{path: path, conn: c, external: external, wake: make(chan struct{}, 1), ended: make(chan struct{}), commit: make(chan struct{}, 1)}
+func newCheckpointer(path string, c *conn, files *openFiles, external bool) *checkpointer {
+	p := &checkpointer{path: path, conn: c, files: files, external: external, turn: true, wake: make(chan struct{}, 1), ended: make(chan struct{}), commit: make(chan struct{}, 1)}
 	go p.run()
 	return p
 }
@@ -58,6 +60,7 @@ func newCheckpointer(path string, c *conn, external bool) *checkpointer {
 func (p *checkpointer) run() {
 	defer close(p.ended)
 	var late <-chan time.Time
+	wait := time.Duration(0) // at first, so that the sidecar names the WAL
 	for {
 		// What fails here is tried again after the next commits, and the writer
 		// sees the same fault.
@@ -71,7 +74,8 @@ func (p *checkpointer) run() {
 				p.long.Store(true)
 			}
 		case <-p.commit:
-			late = time.After(sidecarAfter)
+			late = time.After(wait)
+			wait = sidecarAfter
 		case <-late:
 			late = nil
 			if p.mark() != nil {
@@ -94,17 +98,28 @@ func (p *checkpointer) mark() error {
 	}
 	var err error
 	if p.number == nil {
-		if p.number, err = p.conn.prepare("SELECT identity, (SELECT number FROM log ORDER BY seq DESC LIMIT 1) FROM journal"); err != nil {
+		if p.number, err = p.conn.prepare("SELECT identity, (SELECT number FROM log ORDER BY seq DESC LIMIT 1), epoch FROM journal"); err != nil {
 			return err
 		}
 	}
+	before, err := walBeside(p.path)
+	if err != nil {
+		return err
+	}
 	var latest sidecar
-	_, err = p.number.first(func(row []driver.Value) error {
+	_, err = p.number.first(func(row []driver.Value) (err error) {
 		latest = sidecar{identity: row[0].(string), number: row[1].(int64)}
-		return nil
+		latest.epoch, err = decodeEpoch(latest.identity, row[2].([]byte))
+		return err
 	})
 	if err != nil {
 		return err
+	}
+	// The WAL that this was read from, and no other that somebody put there.
+	if wal, err := walBeside(p.path); err == nil && wal == before && wal != noWAL && p.files.inPlace() == nil {
+		latest.wal = wal
+	} else {
+		latest.note = note{}
 	}
 	return latest.advance(p.path)
 }
@@ -141,10 +156,13 @@ func (p *checkpointer) wrote(c *conn) {
 	}
 	p.written += total - p.total
 	p.total = total
-	if p.external || p.written < checkpointAfter {
+	if p.written < checkpointAfter {
 		return
 	}
-	p.written = 0
+	p.written, p.turn = 0, true
+	if p.external {
+		return
+	}
 	select {
 	case p.wake <- struct{}{}:
 	default:

@@ -31,7 +31,8 @@ const (
 
 func TestMain(m *testing.M) {
 	children := map[string]func(path string) error{"hold": childHolds, "fill": childFillsTheDisk,
-		"live": childLives, "adopt": childAdopts, "suffer": childSuffers, "share": childShares, "take": childTakes}
+		"live": childLives, "adopt": childAdopts, "suffer": childSuffers, "share": childShares, "take": childTakes,
+		"load": childLoads}
 	if child, ok := children[os.Getenv(childVariable)]; ok {
 		if err := child(os.Getenv(childPath)); err != nil {
 			fmt.Println("error", err)
@@ -273,7 +274,7 @@ func TestAProcessThatIsKilledNeverLeavesAJournalThatLooksRestored(t *testing.T) 
 	t.Logf("%d kills, %d times closed before them", kills, closed)
 	text, err := os.ReadFile(path + "-sidecar")
 	require.NoError(t, err)
-	assert.Regexp(t, `^onceward-sidecar 1 [A-Z2-7]+ [1-9]\d*\n$`, string(text))
+	assert.Regexp(t, `^onceward-sidecar 2 [A-Z2-7]+ [1-9]\d* [0-9a-f]{16} [1-9]\d* [1-9]\d*\n$`, string(text))
 	names, err := filepath.Glob(path + "*")
 	require.NoError(t, err)
 	assert.Equal(t, []string{path, path + "-sidecar"}, names, "nothing is left of the dead")

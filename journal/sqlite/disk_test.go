@@ -414,8 +414,8 @@ func (p *platter) leave(t testing.TB, dir string, l loss) string {
 	return path
 }
 
-// identityOf is a sidecar's text without the number of a commit.
-func identityOf(side string) string { return side[:strings.LastIndexByte(side, ' ')+1] }
+// identityOf is the journal's, in a sidecar's text.
+func identityOf(side string) string { return strings.Fields(side)[2] }
 
 // careless is a disk that is not waited for: for what is not to survive anything.
 type careless struct{ dir string }

@@ -73,7 +73,12 @@
 //
 // Before a backup is put back, end every process that has the journal open, and remove
 // its -wal and -shm files: SQLite would take an old -wal for the backup's own, and mix
-// the two (https://sqlite.org/howtocorrupt.html, section 1.4), which only Verify finds.
+// the two (https://sqlite.org/howtocorrupt.html, section 1.4). Open tells by the sidecar
+// that the file is from before its -wal began, refuses the two with journal.ErrRestored
+// before they are mixed, and changes nothing: remove -wal and -shm then, open it again,
+// and adopt it. What it may miss is a -wal that began moments before its process was
+// killed, and a copy of the file alone that was made, in use, moments before the -wal
+// began; Verify finds these. A file that was put back with its own -wal is opened.
 // Leave the sidecar where it is, and never put it back with the backup: a copy of both
 // looks whole. A journal whose file, or whose -wal, is removed or replaced while it is
 // open records nothing from then on (journal.ErrRestored), until that is undone.

@@ -30,8 +30,13 @@ var SchemaVersion = len(migrations)
 // Mark has the sidecar name the latest commit, as it is done every few seconds.
 func Mark(j *Journal) error { return j.file.checkpoint.mark() }
 
-// MarkAlways has that done as often as possible, in journals opened from now on.
-func MarkAlways() { sidecarAfter = 0 }
+// MarkAlways has that done as often as possible, in journals opened from now on, until
+// restore is called.
+func MarkAlways() (restore func()) {
+	before := sidecarAfter
+	sidecarAfter = 0
+	return func() { sidecarAfter = before }
+}
 
 // Sidecar reads the text of a sidecar and writes it again.
 func Sidecar(text string) (string, error) {

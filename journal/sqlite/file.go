@@ -159,6 +159,9 @@ func openFile(path string, opts Options) (f *file, err error) {
 	if timeout <= 0 {
 		timeout = defaultBusyTimeout
 	}
+	if err := refuseStale(path); err != nil {
+		return nil, err
+	}
 	main, err := dial(path, []pragma{patience})
 	if err != nil {
 		return nil, explain(path, "open", err)
@@ -180,7 +183,8 @@ func openFile(path string, opts Options) (f *file, err error) {
 	if err := inTurn(timeout, func() error { return main.set(writerPragmas) }); err != nil {
 		return nil, explain(path, "open", err)
 	}
-	if err := main.migrate(path); err != nil {
+	migrated, err := main.migrate(path)
+	if err != nil {
 		return nil, err
 	}
 	if err := restrict(path); err != nil {
@@ -201,11 +205,15 @@ func openFile(path string, opts Options) (f *file, err error) {
 	if err := main.set([]pragma{{"busy_timeout", "0", "0"}}); err != nil {
 		return nil, explain(path, "open", err)
 	}
+	if migrated && !opts.ExternalCheckpointer {
+		// The first epoch into the file, unless another process is busy already.
+		_ = main.exec("PRAGMA wal_checkpoint(TRUNCATE)")
+	}
 	background, err := dial(path, checkpointPragmas)
 	if err != nil {
 		return nil, explain(path, "open", err)
 	}
-	checkpoint := newCheckpointer(path, background, opts.ExternalCheckpointer)
+	checkpoint := newCheckpointer(path, background, files, opts.ExternalCheckpointer)
 	readers := newReaders(path)
 	w, err := newWriter(path, main, files, checkpoint, timeout, opts)
 	if err != nil {

@@ -349,6 +349,7 @@ func TestALossOfPowerLosesNothingThatAnybodyWasTold(t *testing.T) {
 	}
 	for name, opts := range map[string]*sqlite.Options{"by default": nil, "with IntentOnly": {IntentOnly: true}} {
 		t.Run(name, func(t *testing.T) {
+			t.Cleanup(sqlite.MarkAlways())
 			random := seeded(t)
 			d := recorded(t, random, opts, record(t, filepath.Join(t.TempDir(), "journal.db")), nil)
 			cuts := d.cuts(random, n)
@@ -359,6 +360,7 @@ func TestALossOfPowerLosesNothingThatAnybodyWasTold(t *testing.T) {
 }
 
 func TestALossOfPowerSoonAfterAnotherLosesNothingThatAnybodyWasTold(t *testing.T) {
+	t.Cleanup(sqlite.MarkAlways())
 	n := fromEnvironment(t, "ONCEWARD_POWER_CUTS", 48)
 	random := seeded(t)
 	dir := t.TempDir()
@@ -381,6 +383,7 @@ func TestALossOfPowerSoonAfterAnotherLosesNothingThatAnybodyWasTold(t *testing.T
 }
 
 func TestWritesAndSyncsThatFailAndALossOfPowerLoseNothingThatAnybodyWasTold(t *testing.T) {
+	t.Cleanup(sqlite.MarkAlways())
 	n := fromEnvironment(t, "ONCEWARD_POWER_CUTS", 40)
 	random := seeded(t)
 	chance := rand.New(rand.NewPCG(random.Uint64(), random.Uint64())) // the disk's: it is not asked by this goroutine

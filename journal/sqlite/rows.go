@@ -108,8 +108,8 @@ func newStatements(c *conn) (*statements, error) {
 		{&s.rollback, "ROLLBACK"},
 
 		{&s.dataVersion, "PRAGMA data_version"},
-		{&s.readIdentity, "SELECT identity FROM journal"},
-		{&s.writeIdentity, "UPDATE journal SET identity = ?"},
+		{&s.readIdentity, "SELECT identity, epoch FROM journal"},
+		{&s.writeIdentity, "UPDATE journal SET identity = ?, epoch = ?"},
 		{&s.readBackup, "SELECT made_at, number FROM backup"},
 		{&s.adoptBackup, "DELETE FROM backup"},
 

@@ -76,9 +76,10 @@ CREATE TABLE sessions (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 -- One row.
 CREATE TABLE journal (
 	one      INTEGER PRIMARY KEY CHECK (one = 1),
-	identity TEXT NOT NULL     -- random; the sidecar has it too
+	identity TEXT NOT NULL,    -- random; the sidecar has it too
+	epoch    BLOB NOT NULL     -- see stale.go
 ) STRICT;
-INSERT INTO journal VALUES (1, '');
+INSERT INTO journal VALUES (1, '', x'');
 
 -- One row in a backup that was not adopted yet; else none.
 CREATE TABLE backup (
@@ -102,14 +103,15 @@ CREATE TABLE log (
 INSERT INTO log VALUES (1, NULL, 0, 0, 0, 0, NULL);
 ` + flowTables}
 
-// migrate brings the schema to this release's version, or refuses the file.
-func (c *conn) migrate(path string) (err error) {
+// migrate brings the schema to this release's version, or refuses the file. It tells
+// whether there was anything to do.
+func (c *conn) migrate(path string) (migrated bool, err error) {
 	version, err := c.recognise(path)
 	if err != nil || version == len(migrations) {
-		return err
+		return false, err
 	}
 	if err := c.exec("BEGIN IMMEDIATE"); err != nil {
-		return explain(path, "open", err)
+		return false, explain(path, "open", err)
 	}
 	defer func() {
 		if err != nil {
@@ -118,22 +120,23 @@ func (c *conn) migrate(path string) (err error) {
 	}()
 	// Another process may have come first.
 	if version, err = c.recognise(path); err != nil {
-		return err
+		return false, err
 	}
 	for ; version < len(migrations); version++ {
 		if err := c.exec(migrations[version]); err != nil {
-			return explain(path, fmt.Sprint("migrate from version ", version), err)
+			return false, explain(path, fmt.Sprint("migrate from version ", version), err)
 		}
 	}
-	if err := c.exec("UPDATE journal SET identity = '" + newIdentity() + "' WHERE identity = ''"); err != nil {
-		return explain(path, "migrate", err)
+	identity := newIdentity()
+	if err := c.exec(fmt.Sprintf("UPDATE journal SET identity = '%s', epoch = x'%x' WHERE identity = ''", identity, encodeEpoch(identity, 1))); err != nil {
+		return false, explain(path, "migrate", err)
 	}
 	for _, pragma := range []string{fmt.Sprint("application_id=", applicationID), fmt.Sprint("user_version=", version)} {
 		if err := c.exec("PRAGMA " + pragma); err != nil {
-			return explain(path, "migrate", err)
+			return false, explain(path, "migrate", err)
 		}
 	}
-	return explain(path, "migrate", c.exec("COMMIT"))
+	return true, explain(path, "migrate", c.exec("COMMIT"))
 }
 
 // recognise returns the file's schema version: 0 for a new file, which Litestream may

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/onceward/onceward/journal"
@@ -23,6 +22,7 @@ import (
 type sidecar struct {
 	identity string
 	number   int64
+	note
 }
 
 func sidecarFile(path string) string { return path + "-sidecar" }
@@ -30,20 +30,24 @@ func sidecarFile(path string) string { return path + "-sidecar" }
 // newIdentity returns at least 128 random bits, as letters and digits.
 func newIdentity() string { return rand.Text() }
 
-// sidecarHeading is the beginning of its one line, with the version of its format.
-const sidecarHeading = "onceward-sidecar 1 "
-
 var errSidecar = errors.New("it can't be understood")
 
-func (s sidecar) String() string { return fmt.Sprint(sidecarHeading, s.identity, " ", s.number, "\n") }
+// String is its one line, which begins with the version of its format: the first has no
+// note.
+func (s sidecar) String() string {
+	if s.wal == "" {
+		return fmt.Sprintf("onceward-sidecar 1 %s %d\n", s.identity, s.number)
+	}
+	return fmt.Sprintf("onceward-sidecar 2 %s %d %s %d %d\n", s.identity, s.number, s.wal, s.epoch, s.filed)
+}
 
-func parseSidecar(text string) (sidecar, error) {
-	rest, headed := strings.CutPrefix(text, sidecarHeading)
-	line, whole := strings.CutSuffix(rest, "\n")
-	identity, digits, _ := strings.Cut(line, " ")
-	number, err := strconv.ParseInt(digits, 10, 64)
-	s := sidecar{identity: identity, number: number}
-	if !headed || !whole || err != nil || identity == "" || number < 0 || s.String() != text {
+func parseSidecar(text string) (s sidecar, err error) {
+	if strings.HasPrefix(text, "onceward-sidecar 1 ") {
+		_, err = fmt.Sscanf(text, "onceward-sidecar 1 %s %d\n", &s.identity, &s.number)
+	} else {
+		_, err = fmt.Sscanf(text, "onceward-sidecar 2 %s %d %s %d %d\n", &s.identity, &s.number, &s.wal, &s.epoch, &s.filed)
+	}
+	if err != nil || s.number < 0 || s.String() != text {
 		return sidecar{}, errSidecar
 	}
 	return s, nil
@@ -102,8 +106,12 @@ func (s sidecar) advance(path string) error {
 		return s.write(path, true)
 	case err != nil:
 		return err
-	case now.identity != s.identity || now.number >= s.number:
+	case now.identity != s.identity || now.number > s.number:
 		return nil // another process adopted the journal, or came first
+	default:
+		if s.note = s.note.after(now.note); s == now {
+			return nil
+		}
 	}
 	return s.write(path, false)
 }
@@ -138,7 +146,14 @@ func (b *batch) verify() error {
 		}
 		if open {
 			why = "has operations without an answer, and no sidecar"
-		} else if err := (sidecar{b.identity, b.number}).place(b.path); err != nil {
+			break
+		}
+		new := sidecar{identity: b.identity, number: b.number}
+		if new.wal, err = walBeside(b.path); err == nil {
+			new.epoch = b.epoch
+			err = new.place(b.path)
+		}
+		if err != nil {
 			return err
 		}
 	case errors.Is(err, errSidecar):

@@ -85,7 +85,8 @@ var _ journal.Journal = (*Journal)(nil)
 // see Adopt.
 //
 // Errors say what to do. Found by errors.Is: journal.ErrVersion for a file of a
-// newer release, ErrNotJournal, ErrNetworkFilesystem, and those of package os.
+// newer release, journal.ErrRestored for an older file beside the -wal of a newer one,
+// ErrNotJournal, ErrNetworkFilesystem, and those of package os.
 func Open(path string, opts *Options) (*Journal, error) {
 	if opts == nil {
 		opts = new(Options)

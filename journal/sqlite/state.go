@@ -28,6 +28,7 @@ type state struct {
 	segments segments
 
 	identity string
+	epoch    int64
 	number   int64 // the latest commit number in the file
 	verified bool  // against the sidecar
 	restored error // the file can't be trusted to be whole; nil if it can
@@ -52,7 +53,11 @@ func (b *batch) refresh() error {
 	b.others = w.known
 	reset := !w.known || b.undo() // others don't know of what was done ahead
 	w.known = false
-	_, err := w.sql.readIdentity.first(func(row []driver.Value) error { w.identity = row[0].(string); return nil })
+	_, err := w.sql.readIdentity.first(func(row []driver.Value) (err error) {
+		w.identity = row[0].(string)
+		w.epoch, err = decodeEpoch(w.identity, row[1].([]byte))
+		return err
+	})
 	if err == nil {
 		err = w.readLog(reset)
 	}

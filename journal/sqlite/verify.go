@@ -190,9 +190,17 @@ func (v *verification) sidecar() error {
 	if err != nil {
 		return err
 	}
-	return v.each("SELECT identity, (SELECT number FROM log ORDER BY seq DESC LIMIT 1) FROM journal", func(row []driver.Value) error {
-		if number, _ := row[1].(int64); row[0] == side.identity && number < side.number {
+	return v.each("SELECT identity, (SELECT number FROM log ORDER BY seq DESC LIMIT 1), epoch FROM journal", func(row []driver.Value) error {
+		epoch, err := decodeEpoch(row[0].(string), row[2].([]byte))
+		if err != nil {
+			return err
+		}
+		switch number, _ := row[1].(int64); {
+		case row[0] != side.identity:
+		case number < side.number:
 			return v.file("it has come as far as its sidecar says: it ends with commit %d, not %d", number, side.number)
+		case epoch < side.filed:
+			return v.file("it has come as far as its sidecar says: to epoch %d, not %d", epoch, side.filed)
 		}
 		return nil
 	})

@@ -404,6 +404,7 @@ func (w *writer) final(b *batch) {
 	if err := b.foldAll(); err != nil && b.broken == nil {
 		b.broken = err
 	}
+	w.checkpoint.turn = true
 }
 
 // landing is what became of a commit.
@@ -431,6 +432,9 @@ func (b *batch) land() (l landing) {
 // in the background, and the next batch goes ahead meanwhile.
 func (w *writer) commit(b *batch, goOn bool) (next *batch, err error) {
 	next = w.newBatch(b.pending)
+	if b.broken == nil && b.wrote && w.checkpoint.turn && w.restored == nil {
+		b.broken = b.beginEpoch()
+	}
 	l := landing{err: b.broken}
 	if l.err == nil {
 		w.seen.Store(w.clock.Last.UnixMilli())

@@ -1,0 +1,274 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"bytes"
+	"database/sql"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	driver "modernc.org/sqlite"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// childLoads is childSuffers, whose sidecar is written as often as possible.
+func childLoads(path string) error {
+	sqlite.MarkAlways()
+	return childSuffers(path)
+}
+
+// epochs are what the sidecar says of the journal's epoch and of the file's alone.
+func epochs(t *testing.T, path string) (epoch, filed int) {
+	t.Helper()
+	side, err := os.ReadFile(path + "-sidecar")
+	require.NoError(t, err)
+	fields := strings.Fields(string(side))
+	if len(fields) < 7 {
+		return 0, 0
+	}
+	epoch, err = strconv.Atoi(fields[5])
+	require.NoError(t, err)
+	filed, err = strconv.Atoi(fields[6])
+	require.NoError(t, err)
+	return epoch, filed
+}
+
+// contents are those of all files that a journal has.
+func contents(t *testing.T, path string) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob(path + "*")
+	require.NoError(t, err)
+	all := make(map[string]string)
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		require.NoError(t, err)
+		all[name] = string(content)
+	}
+	return all
+}
+
+func TestAnOlderFileBesideTheWALOfAKilledJournalIsRefusedBeforeSQLiteMixesTheTwo(t *testing.T) {
+	backUp := func(t *testing.T, path string) string {
+		backup := filepath.Join(t.TempDir(), "backup.db")
+		j := open(t, path)
+		require.NoError(t, j.Backup(t.Context(), backup))
+		require.NoError(t, j.Close())
+		return backup
+	}
+	copied := func(t *testing.T, path string) string {
+		to := filepath.Join(t.TempDir(), "copy.db")
+		copyFile(t, path, to)
+		return to
+	}
+	for name, way := range map[string]struct {
+		before, during func(t *testing.T, path string) (older string)
+		later          bool // it was opened again after before
+		empty          bool
+	}{
+		"a backup":                                {before: backUp},
+		"a backup made meanwhile":                 {during: backUp},
+		"a copy of the file":                      {before: copied, later: true},
+		"a copy from before the WAL started over": {before: copied},
+		"an empty file": {empty: true, before: func(t *testing.T, _ string) string {
+			older := filepath.Join(t.TempDir(), "empty.db")
+			require.NoError(t, os.WriteFile(older, nil, 0o600))
+			return older
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			leave(t, path)
+			var older string
+			epoch := 0
+			if way.before != nil {
+				older = way.before(t, path)
+				epoch, _ = epochs(t, path)
+			}
+			if way.later {
+				j := open(t, path)
+				goOn(t, j, "later")
+				require.NoError(t, j.Close())
+			}
+			t.Setenv(childCallers, "8")
+			cmd, lines := start(t, "load", path)
+			require.True(t, lines.Scan())
+			if way.during != nil {
+				older = way.during(t, path)
+			}
+			for filed := 0; filed <= epoch; _, filed = epochs(t, path) {
+				require.True(t, lines.Scan())
+			}
+			require.NoError(t, cmd.Process.Kill())
+			_ = cmd.Wait()
+			require.FileExists(t, path+"-wal")
+			copyFile(t, older, path)
+
+			before := contents(t, path)
+			for range 2 {
+				_, err := sqlite.Open(path, nil)
+				require.ErrorIs(t, err, journal.ErrRestored)
+				assert.ErrorContains(t, err, "remove "+path+"-wal and "+path+"-shm")
+				assert.ErrorContains(t, err, "Adopt")
+				assert.Equal(t, before, contents(t, path), "nothing is changed")
+			}
+			require.NoError(t, os.Remove(path+"-wal"))
+			require.NoError(t, os.RemoveAll(path+"-shm"))
+			j := open(t, path)
+			_, err := j.Join(t.Context())
+			require.ErrorIs(t, err, journal.ErrRestored)
+			require.NoError(t, j.Adopt(t.Context()))
+			if !way.empty {
+				for _, id := range []string{"pending", "cancelled", "completed"} {
+					_, err := j.Get(t.Context(), journal.Ref{ID: id})
+					require.NoError(t, err, id)
+				}
+			}
+			goOn(t, j, "after")
+			require.NoError(t, sound(t.Context(), j))
+			require.NoError(t, j.Close())
+			goOn(t, open(t, path), "after it was opened again")
+		})
+	}
+}
+
+// killed is a journal as a kill leaves it: its file when the WAL began, and as a
+// checkpoint would make it, the WAL and the sidecar, which knows both.
+type killed struct{ before, after, wal, side []byte }
+
+// hit returns a killed journal, with operation "later" in its WAL.
+func hit(t *testing.T) (k killed) {
+	t.Helper()
+	read := func(name string) []byte {
+		content, err := os.ReadFile(name)
+		require.NoError(t, err)
+		return content
+	}
+	path := filepath.Join(t.TempDir(), "journal.db")
+	leave(t, path)
+	k.before = read(path)
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	for range 200 {
+		_, err := j.Apply(t.Context(), begin("op-"+strconv.Itoa(rand.Int()), s))
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.End(t.Context()))
+	goOn(t, j, "later")
+	require.NoError(t, sqlite.Fold(j))
+	require.NoError(t, sqlite.Mark(j))
+	k.wal, k.side = read(path+"-wal"), read(path+"-sidecar")
+	_, filed := epochs(t, path)
+	require.Positive(t, filed)
+	_, err = anotherProcess(t, path).ExecContext(t.Context(), "PRAGMA wal_checkpoint(PASSIVE)")
+	require.NoError(t, err)
+	k.after = read(path)
+	require.NotEqual(t, k.before, k.after)
+	require.Equal(t, k.wal, read(path+"-wal"))
+	return k
+}
+
+// put makes a journal of it, with another file.
+func (k killed) put(t *testing.T, file []byte) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "journal.db")
+	for suffix, content := range map[string][]byte{"": file, "-wal": k.wal, "-sidecar": k.side} {
+		require.NoError(t, os.WriteFile(path+suffix, content, 0o600))
+	}
+	return path
+}
+
+func TestAFileThatACheckpointHasHalfChangedIsNotTakenForAnOlderOne(t *testing.T) {
+	k := hit(t)
+	random := seeded(t)
+	for n := range fromEnvironment(t, "ONCEWARD_TORN_FILES", 40) {
+		// Sectors of either, in pages that are whole or not, as far as the file had grown.
+		size := []int{512, 4096, 4096}[random.IntN(3)]
+		odds := random.Float64()
+		file := bytes.Clone(k.after)
+		for start := 0; start < len(k.before); start += size {
+			if random.Float64() < odds {
+				copy(file[start:], k.before[start:min(start+size, len(k.before))])
+			}
+		}
+		if random.IntN(2) == 0 {
+			file = file[:len(k.before)+random.IntN((len(k.after)-len(k.before))/512+1)*512]
+		}
+		path := k.put(t, file)
+		j := open(t, path)
+		_, err := j.Get(t.Context(), journal.Ref{ID: "later"})
+		require.NoError(t, err, n)
+		goOn(t, j, "after")
+		require.NoError(t, sound(t.Context(), j), n)
+		require.NoError(t, j.Close())
+	}
+}
+
+func TestADamagedFileBesideItsWALIsAnErrorOrIsMadeWholeByIt(t *testing.T) {
+	k := hit(t)
+	random := seeded(t)
+	refused := 0
+	for range fromEnvironment(t, "ONCEWARD_TORN_FILES", 60) {
+		file := bytes.Clone([][]byte{k.before, k.after}[random.IntN(2)])
+		for range random.IntN(4) {
+			start := random.IntN(len(file))
+			for i := start; i < min(len(file), start+1<<random.IntN(13)); i++ {
+				file[i] = byte(random.Uint32())
+			}
+		}
+		if random.IntN(2) == 0 {
+			file = file[:random.IntN(len(file))]
+		}
+		_, err := tryOpen(t, k.put(t, file))
+		if err == nil {
+			continue
+		}
+		refused++
+		var damage *driver.Error
+		typed := errors.Is(err, journal.ErrRestored) || errors.Is(err, sqlite.ErrNotJournal) || errors.Is(err, journal.ErrVersion) ||
+			errors.As(err, &damage) || strings.Contains(err.Error(), "a stored value is damaged")
+		assert.True(t, typed, err)
+	}
+	t.Logf("%d were refused", refused)
+}
+
+func TestAnOlderFileThatIsPutBackWithItsOwnWALIsOpened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	leave(t, path)
+	j := open(t, path)
+	goOn(t, j, "in the WAL")
+	snapshot := t.TempDir()
+	for _, suffix := range []string{"", "-wal"} {
+		copyFile(t, path+suffix, filepath.Join(snapshot, "journal.db"+suffix))
+	}
+	other, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	for _, id := range []string{"later", "much later"} {
+		_, err := other.ExecContext(t.Context(), "PRAGMA wal_checkpoint(RESTART)")
+		require.NoError(t, err)
+		goOn(t, j, id)
+		require.NoError(t, sqlite.Mark(j))
+	}
+	require.NoError(t, other.Close())
+	require.NoError(t, j.Close())
+	for _, suffix := range []string{"", "-wal"} {
+		copyFile(t, filepath.Join(snapshot, "journal.db"+suffix), path+suffix)
+	}
+	j = open(t, path)
+	_, err = j.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	_, err = j.Get(t.Context(), journal.Ref{ID: "in the WAL"})
+	require.NoError(t, err)
+	require.NoError(t, j.Adopt(t.Context()))
+	goOn(t, j, "after")
+}
