@@ -256,7 +256,7 @@ func (b *batch) next(r row, p *prepared) (outcome, error) {
 	if p.Kind == journal.EventComplete {
 		// Whether it is the answer that is recorded already is a matter of its
 		// generation.
-		out.kept = r.kept
+		out.kept, out.answerSum = r.kept, r.answerSum
 		if r.op.Answer, err = b.readAnswer(r.op, &out); err != nil {
 			return outcome{}, err
 		}
@@ -267,7 +267,7 @@ func (b *batch) next(r row, p *prepared) (outcome, error) {
 	if next.Answer != r.op.Answer {
 		out.answered = next.Answer
 	}
-	now := row{op: next, request: r.request, identified: r.identified, kept: r.kept, block: r.block}
+	now := row{op: next, request: r.request, identified: r.identified, answerSum: r.answerSum, kept: r.kept, block: r.block}
 	now.op.Request, now.op.Answer, r.op.Answer = journal.Request{}, nil, nil
 
 	begun := ev.Kind == journal.EventBegin && decision == journal.Execute && (!r.found() || next.Generation != r.op.Generation)
@@ -322,7 +322,7 @@ func (b *batch) load(out *outcome) error {
 			break
 		}
 		err := b.read(b.sql.requestBody, func(v []driver.Value) error {
-			if out.requestBody, _ = v[0].([]byte); lacks(out.request, out.requestBody) {
+			if out.requestBody = toBytes(v[0]); lacks(out.request, out.requestBody) {
 				return errFormat
 			}
 			return nil
@@ -349,8 +349,8 @@ func (b *batch) readAnswer(op journal.Operation, out *outcome) (answer *journal.
 		return decodeAnswer(k.answer, nil)
 	}
 	err = b.read(b.sql.answer, func(v []driver.Value) error {
-		out.answer, _ = v[0].([]byte)
-		if out.answerBody, _ = v[1].([]byte); lacks(out.answer, out.answerBody) {
+		out.answer, out.answerBody = toBytes(v[0]), toBytes(v[1])
+		if sumIn(out.answer) != out.answerSum || lacks(out.answer, out.answerBody) {
 			return errFormat
 		}
 		answer, err = decodeAnswer(out.answer, nil)

@@ -17,11 +17,13 @@ const format = 1
 
 var errFormat = errors.New("a stored value is damaged, or of a newer format")
 
-// facts are the scalar fields of an operation that have no column of their own.
-func encodeFacts(op journal.Operation) []byte {
+// facts are the scalar fields of an operation that have no column of their own, the sum
+// of its answer, and that of its whole row.
+func encodeFacts(r row) []byte {
 	e := encoder{buf: make([]byte, 0, 192)}
-	e.facts(&op)
-	return binary.LittleEndian.AppendUint32(e.buf, sumOf(e.buf, op.Ref))
+	e.facts(&r.op)
+	e.buf = binary.LittleEndian.AppendUint32(e.buf, r.answerSum)
+	return binary.LittleEndian.AppendUint32(e.buf, sumOf(e.buf, r))
 }
 
 func (e *encoder) facts(op *journal.Operation) {
@@ -46,15 +48,21 @@ func (e *encoder) facts(op *journal.Operation) {
 	}
 }
 
-// decodeFacts fills in op, whose Ref is known already.
-func decodeFacts(b []byte, op *journal.Operation) error {
+// decodeFacts fills in r, which has what the row's other columns say. It does so for
+// errSum too.
+func decodeFacts(b []byte, r *row) error {
 	n := len(b) - sumSize
-	if n < 0 || binary.LittleEndian.Uint32(b[n:]) != sumOf(b[:n], op.Ref) {
+	if n < 0 {
 		return errFormat
 	}
+	whole := sumIn(b) == sumOf(b[:n], *r)
 	d := decoder{buf: b[:n:n]}
-	d.facts(op)
-	return d.end()
+	d.facts(&r.op)
+	r.answerSum = d.sum()
+	if err := d.end(); err != nil || whole {
+		return err
+	}
+	return errSum
 }
 
 func (d *decoder) facts(op *journal.Operation) {

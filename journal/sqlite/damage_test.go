@@ -3,6 +3,7 @@
 package sqlite_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -258,6 +260,161 @@ func TestABitThatFlipsIsNeverTakenForTheTruth(t *testing.T) {
 			noticed++
 			assert.False(t, errors.As(err, &unlike), "byte %d: %v", at, err)
 		}
+	}
+	t.Logf("%d of %d flips were noticed", noticed, flips)
+	assert.Positive(t, noticed)
+}
+
+// view is all that can be read of a journal, and then be claimed.
+type view struct {
+	operations map[string]journal.Operation
+	listed     map[string]journal.Operation
+	flows      map[string]journal.Flow
+	flowsList  map[string]journal.Flow
+	claimed    map[string]journal.Decision
+	taken      map[string]journal.Decision
+}
+
+// viewOf reads operations and flows with these names, or returns the first error.
+func viewOf(ctx context.Context, j *sqlite.Journal, operations, flows []string) (v view, err error) {
+	v = view{make(map[string]journal.Operation), make(map[string]journal.Operation), make(map[string]journal.Flow),
+		make(map[string]journal.Flow), make(map[string]journal.Decision), make(map[string]journal.Decision)}
+	for op, err := range j.List(ctx, journal.Filter{}) {
+		if err != nil {
+			return v, err
+		}
+		v.listed[fmt.Sprint(op.Handle)] = op
+	}
+	for f, err := range j.ListFlows(ctx, journal.FlowFilter{}) {
+		if err != nil {
+			return v, err
+		}
+		v.flowsList[fmt.Sprint(f.Handle)] = f
+	}
+	for _, id := range operations {
+		if v.operations[id], err = j.Get(ctx, journal.Ref{ID: id}); err != nil {
+			return v, err
+		}
+	}
+	for _, id := range flows {
+		if v.flows[id], err = j.GetFlow(ctx, journal.Ref{ID: id}); err != nil {
+			return v, err
+		}
+	}
+	s, err := j.Join(ctx)
+	if err != nil {
+		return v, err
+	}
+	ev := claim(s)
+	ev.At = ev.At.Add(2 * time.Hour)
+	results, err := j.Claim(ctx, ev, 1000)
+	for _, r := range results {
+		v.claimed[r.Operation.ID] = r.Decision
+	}
+	if err != nil {
+		return v, err
+	}
+	flowResults, err := j.ClaimFlows(ctx, journal.FlowEvent{
+		Kind: journal.FlowClaim, At: ev.At, Session: s.ID(), Functions: []journal.FlowFunction{rideFunction},
+	}, 1000)
+	for _, r := range flowResults {
+		v.taken[r.Flow.ID] = r.Decision
+	}
+	return v, err
+}
+
+// A bit that flips in what is kept of open operations and of flows is noticed where it
+// is read, is named by Verify, or changes nothing that can be read or claimed.
+func TestABitThatFlipsInARowIsAnErrorOrNamedByVerifyOrChangesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	var operations, flows []string
+	for n := range 40 {
+		id := fmt.Sprint("operation-", n)
+		operations = append(operations, id)
+		begun, err := j.Apply(t.Context(), begin(id, s))
+		require.NoError(t, err)
+		ev := complete(begun.Operation, s)
+		switch n % 5 {
+		case 0:
+			continue // in flight
+		case 1:
+			ev.Kind, ev.Answer, ev.Open, ev.Due = journal.EventPark, nil, true, time.Now().Add(time.Duration(n)*10*time.Minute)
+		case 2:
+			ev.Kind, ev.Answer, ev.Unsent = journal.EventCancel, nil, true
+		default:
+			ev.Delivered = false
+		}
+		_, err = j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+	}
+	for n := range 12 {
+		f := beginFlow(t, j, s, fmt.Sprint("flow-", n))
+		flows = append(flows, f.ID)
+		for seq := range 3 {
+			recordStep(t, j, f, seq+1, fmt.Sprint("step-", seq))
+		}
+		if n%2 == 0 {
+			_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim, Due: time.Now().Add(time.Hour)})
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	side, err := os.ReadFile(path + "-sidecar")
+	require.NoError(t, err)
+
+	random := seeded(t)
+	dir := t.TempDir()
+	defer hurry(dir)()
+	look := func(n int, file []byte) (v view, violations []sqlite.Violation, err error) {
+		path := filepath.Join(dir, fmt.Sprint(n, ".db"))
+		require.NoError(t, os.WriteFile(path, file, 0o600))
+		require.NoError(t, os.WriteFile(path+"-sidecar", side, 0o600))
+		j, err := sqlite.Open(path, nil)
+		if err != nil {
+			return v, nil, err
+		}
+		defer j.Close()
+		if violations, err = j.Verify(t.Context()); err != nil {
+			return v, nil, err
+		}
+		v, err = viewOf(t.Context(), j, operations, flows)
+		return v, violations, err
+	}
+	want, violations, err := look(-1, whole)
+	require.NoError(t, err)
+	require.Empty(t, violations)
+	require.Len(t, want.listed, 40)
+	require.NotEmpty(t, want.claimed)
+	require.NotEmpty(t, want.taken)
+	var pages []int
+	rows, err := anotherProcess(t, path).QueryContext(t.Context(), `SELECT pageno FROM dbstat
+		WHERE name GLOB 'operations*' OR name GLOB 'answers*' OR name GLOB 'flow*' ORDER BY pageno`)
+	require.NoError(t, err)
+	for rows.Next() {
+		var page int
+		require.NoError(t, rows.Scan(&page))
+		pages = append(pages, page)
+	}
+	require.NoError(t, rows.Close())
+	require.NotEmpty(t, pages)
+	noticed := 0
+	flips := fromEnvironment(t, "ONCEWARD_BIT_FLIPS", 150)
+	for n := range flips {
+		damaged := append([]byte(nil), whole...)
+		at := (pages[random.IntN(len(pages))]-1)*4096 + random.IntN(4096)
+		damaged[at] ^= 1 << random.IntN(8)
+		got, violations, err := look(n, damaged)
+		if err != nil || len(violations) > 0 {
+			noticed++
+			continue
+		}
+		assert.Equal(t, want, got, "byte %d", at)
 	}
 	t.Logf("%d of %d flips were noticed", noticed, flips)
 	assert.Positive(t, noticed)

@@ -98,6 +98,12 @@
 // and is cut to 64 MiB where something has kept it from that: an open transaction of
 // somebody else's, a Backup or a Verify. Stats tells how large both are.
 //
+// Everything that is kept of an operation or a flow is under a checksum, the columns of
+// its row too, and is not believed without it: a bit that flips on the disk is an error
+// where it is read. SQLite's indices have none. Where one has lost its entry, Claim and
+// ClaimFlows may pass over what is due, and a flow may not be found by its name; Verify
+// names that.
+//
 // Verify reads everything and names what is wrong. Run it on a restored backup before
 // it is adopted, and now and then on a journal in use.
 //

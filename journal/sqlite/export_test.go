@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"database/sql/driver"
+	"errors"
 
 	"github.com/onceward/onceward/journal"
 )
@@ -66,3 +68,25 @@ func Begun(j *Journal) int {
 // CheckpointSoon has the writer move the WAL into the file after the commit that is under
 // way, before the next.
 func CheckpointSoon(j *Journal) { j.file.checkpoint.long.Store(true) }
+
+// Change has an operation that has a row become something else, as another process would.
+func Change(path string, ref journal.Ref, become func(*journal.Operation)) error {
+	c, err := dial(path, []pragma{patience})
+	if err != nil {
+		return err
+	}
+	s, err := newStatements(c)
+	if err == nil {
+		var r row
+		_, err = s.byRef.first(func(v []driver.Value) (err error) {
+			r, err = readRow(v)
+			return err
+		}, ref.ID, ref.Scope, ref.Parent)
+		become(&r.op)
+		if err == nil {
+			_, err = s.update.exec(int64(r.op.State), fromTime(r.op.WakeAt), fromTime(r.op.SettledAt), r.op.Delivered,
+				encodeFacts(r), nullable(r.op.Holder), r.op.Handle)
+		}
+	}
+	return errors.Join(err, c.close())
+}

@@ -3,8 +3,10 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"hash/crc32"
 	"slices"
 	"sync"
 	"time"
@@ -187,18 +189,19 @@ func (b *batch) nextFlow(f journal.Flow, ev journal.FlowEvent) (journal.FlowResu
 }
 
 func (b *batch) storeFlow(was, f journal.Flow) (journal.Flow, error) {
-	s, facts := b.writer.flows.sql, encodeFlowFacts(f)
+	s := b.writer.flows.sql
 	if was.Handle == 0 {
-		err := b.write(s.insert, f.Scope, f.Parent, f.ID, f.Function.Name, f.Function.Version, int64(f.State), nullable(f.Holder), f.Claim, facts, f.Input)
+		err := b.read(s.nextHandle, func(v []driver.Value) error {
+			f.Handle = v[0].(int64)
+			return nil
+		})
 		if err == nil {
-			_, err = s.lastHandle.first(func(v []driver.Value) error {
-				f.Handle = v[0].(int64)
-				return nil
-			})
-			err = b.fail(err)
+			err = b.write(s.insert, f.Handle, f.Scope, f.Parent, f.ID, f.Function.Name, f.Function.Version, int64(f.State), nullable(f.Holder),
+				f.Claim, encodeFlowFacts(f), f.Input)
 		}
 		return f, err
 	}
+	facts := encodeFlowFacts(f)
 	if f.Tombstone && !was.Tombstone {
 		err := b.write(s.reap, facts, f.Handle)
 		if err == nil {
@@ -220,8 +223,9 @@ func (b *batch) addSteps(handle int64, steps []journal.StepRecord) error {
 
 func (b *batch) readSteps(handle int64) (steps []journal.StepRecord, err error) {
 	err = b.read(b.writer.flows.sql.steps, func(v []driver.Value) error {
-		steps = append(steps, readStep(v))
-		return nil
+		step, err := readStep(handle, v)
+		steps = append(steps, step)
+		return err
 	}, handle)
 	return steps, err
 }
@@ -396,25 +400,49 @@ func encodeFlowFacts(f journal.Flow) []byte {
 		facts.WaitsFor = &f.WaitsFor
 	}
 	encoded, _ := json.Marshal(facts) // strings, numbers and times: it can't fail
-	return encoded
+	return binary.LittleEndian.AppendUint32(encoded, sumOfFlow(encoded, f))
 }
 
+// sumOfFlow is the sum of facts and of everything else that is in the flow's row.
+func sumOfFlow(facts []byte, f journal.Flow) uint32 {
+	var e encoder
+	e.int(f.Handle)
+	for _, s := range [...]string{f.Scope, f.Parent, f.ID, f.Function.Name, f.Holder} {
+		e.string(s)
+	}
+	e.int(int64(f.Function.Version))
+	e.byte(byte(f.State))
+	e.bools(f.Tombstone)
+	e.int(f.Claim)
+	e.time(f.DueAt)
+	e.time(f.EndedAt)
+	e.bytes(f.Input)
+	return crc32.Update(sum(facts), castagnoli, e.buf)
+}
+
+// readFlow returns errSum as readRow does.
 func readFlow(v []driver.Value) (journal.Flow, error) {
+	tombstone := toByte(v[10])
+	if tombstone > 1 {
+		return journal.Flow{}, errFormat
+	}
 	f := journal.Flow{
 		Handle:    v[0].(int64),
 		Ref:       journal.Ref{Scope: v[1].(string), Parent: v[2].(string), ID: v[3].(string)},
 		Function:  journal.FlowFunction{Name: v[4].(string), Version: int(v[5].(int64))},
-		State:     journal.FlowState(v[6].(int64)),
+		State:     journal.FlowState(toByte(v[6])),
+		Holder:    toString(v[7]),
 		DueAt:     toTime(v[8]),
 		EndedAt:   toTime(v[9]),
-		Tombstone: v[10].(int64) != 0,
+		Tombstone: tombstone == 1,
 		Claim:     v[13].(int64),
 	}
-	f.Holder, _ = v[7].(string)
-	encoded, _ := v[11].([]byte)
-	if input, _ := v[12].([]byte); len(input) > 0 {
+	if input := toBytes(v[12]); len(input) > 0 {
 		f.Input = slices.Clone(input)
 	}
+	encoded, sealed := toBytes(v[11]), sumIn(toBytes(v[11]))
+	encoded = encoded[:max(0, len(encoded)-sumSize)]
+	whole := sealed == sumOfFlow(encoded, f)
 	var facts flowFacts
 	if err := json.Unmarshal(encoded, &facts); err != nil {
 		return journal.Flow{}, errors.Join(errFormat, err)
@@ -425,20 +453,40 @@ func readFlow(v []driver.Value) (journal.Flow, error) {
 	if facts.WaitsFor != nil {
 		f.WaitsFor = *facts.WaitsFor
 	}
+	if !whole {
+		return f, errSum
+	}
 	return f, nil
 }
 
-func stepArgs(handle int64, s journal.StepRecord) []any {
-	return []any{handle, s.Seq, int64(s.Kind), s.Name, s.Position, s.Parallel, s.At.UnixMilli(), s.Result}
+func stepArgs(flow int64, s journal.StepRecord) []any {
+	return []any{flow, s.Seq, int64(s.Kind), s.Name, s.Position, s.Parallel, s.At.UnixMilli(), s.Result, int64(sumOfStep(flow, s))}
 }
 
-func readStep(v []driver.Value) journal.StepRecord {
-	s := journal.StepRecord{
-		Seq: int(v[0].(int64)), Kind: journal.StepKind(v[1].(int64)), Name: v[2].(string),
-		Position: int(v[3].(int64)), Parallel: v[4].(int64) != 0, At: toTime(v[5]),
+// sumOfStep is the sum of a step's row.
+func sumOfStep(flow int64, s journal.StepRecord) uint32 {
+	var e encoder
+	for _, n := range [...]int64{flow, int64(s.Seq), int64(s.Kind), int64(s.Position), s.At.UnixMilli()} {
+		e.int(n)
 	}
-	if result, _ := v[6].([]byte); len(result) > 0 {
+	e.bools(s.Parallel)
+	e.string(s.Name)
+	e.bytes(s.Result)
+	return sum(e.buf)
+}
+
+// readStep reads one of the flow's, and returns errSum as readRow does.
+func readStep(flow int64, v []driver.Value) (journal.StepRecord, error) {
+	parallel := toByte(v[4])
+	s := journal.StepRecord{
+		Seq: int(v[0].(int64)), Kind: journal.StepKind(toByte(v[1])), Name: v[2].(string),
+		Position: int(v[3].(int64)), Parallel: parallel == 1, At: toTime(v[5]),
+	}
+	if result := toBytes(v[6]); len(result) > 0 {
 		s.Result = slices.Clone(result)
 	}
-	return s
+	if parallel > 1 || v[7].(int64) != int64(sumOfStep(flow, s)) {
+		return s, errSum
+	}
+	return s, nil
 }

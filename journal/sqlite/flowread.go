@@ -39,8 +39,9 @@ func (j *Journal) GetFlow(ctx context.Context, ref journal.Ref) (f journal.Flow,
 
 func (r *reader) stepsOf(f *journal.Flow) error {
 	return r.each(selectSteps, func(v []driver.Value) error {
-		f.Steps = append(f.Steps, readStep(v))
-		return nil
+		step, err := readStep(f.Handle, v)
+		f.Steps = append(f.Steps, step)
+		return err
 	}, f.Handle)
 }
 

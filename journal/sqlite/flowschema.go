@@ -16,7 +16,7 @@ CREATE TABLE flows (
 	due_at    INTEGER,
 	ended_at  INTEGER,
 	tombstone INTEGER NOT NULL,
-	facts     BLOB NOT NULL,    -- JSON
+	facts     BLOB NOT NULL,    -- JSON, and the sum of the row
 	input     BLOB
 ) STRICT;
 
@@ -35,6 +35,7 @@ CREATE TABLE flow_steps (
 	parallel INTEGER NOT NULL,
 	at       INTEGER NOT NULL,
 	result   BLOB,              -- JSON, but for the text of a failure
+	sum      INTEGER NOT NULL,  -- of the row
 	PRIMARY KEY (flow, seq)
 ) STRICT, WITHOUT ROWID;
 `
@@ -47,7 +48,7 @@ type flowStatements struct {
 	insert, update, insertStep, ride *stmt
 	reap, dropSteps                  *stmt
 	nextHolder, heldBy, due, ended   *stmt
-	lastHandle                       *stmt
+	nextHandle                       *stmt
 }
 
 func newFlowStatements(c *conn) (*flowStatements, error) {
@@ -59,13 +60,13 @@ func newFlowStatements(c *conn) (*flowStatements, error) {
 		{&s.byHandle, selectFlow + " WHERE handle = ?"},
 		{&s.byRef, selectFlow + " WHERE id = ? AND scope = ? AND parent = ?"},
 		{&s.steps, selectSteps},
-		{&s.insert, `INSERT INTO flows (scope, parent, id, function, version, state, holder, claim, tombstone, facts, input)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)`},
-		{&s.lastHandle, "SELECT last_insert_rowid()"},
+		{&s.nextHandle, "SELECT coalesce(max(handle), 0) + 1 FROM flows"},
+		{&s.insert, `INSERT INTO flows (handle, scope, parent, id, function, version, state, holder, claim, tombstone, facts, input)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)`},
 		{&s.update, "UPDATE flows SET state = ?, holder = ?, claim = ?, due_at = ?, ended_at = ?, facts = ? WHERE handle = ?"},
-		{&s.insertStep, insertStep + " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
-		{&s.ride, insertStep + ` SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
-			WHERE EXISTS (SELECT 1 FROM flows WHERE handle = ?1 AND state = 1 AND claim = ?9)`},
+		{&s.insertStep, insertStep + stepValues},
+		{&s.ride, insertStep + ` SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
+			WHERE EXISTS (SELECT 1 FROM flows WHERE handle = ?1 AND state = 1 AND claim = ?10)`},
 		{&s.reap, "UPDATE flows SET tombstone = 1, input = NULL, facts = ? WHERE handle = ?"},
 		{&s.dropSteps, "DELETE FROM flow_steps WHERE flow = ?"},
 		{&s.nextHolder, "SELECT holder FROM flows INDEXED BY flows_held WHERE holder > ? ORDER BY holder LIMIT 1"},
@@ -83,9 +84,10 @@ func newFlowStatements(c *conn) (*flowStatements, error) {
 
 const (
 	selectFlow  = "SELECT " + flowColumns + " FROM flows"
-	selectSteps = "SELECT seq, kind, name, position, parallel, at, result FROM flow_steps WHERE flow = ? ORDER BY seq"
+	selectSteps = "SELECT seq, kind, name, position, parallel, at, result, sum FROM flow_steps WHERE flow = ? ORDER BY seq"
 	// A step that is recorded already stays as it is.
-	insertStep = "INSERT OR IGNORE INTO flow_steps (flow, seq, kind, name, position, parallel, at, result)"
+	insertStep = "INSERT OR IGNORE INTO flow_steps (flow, seq, kind, name, position, parallel, at, result, sum)"
+	stepValues = " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 // unendedFlows goes on from a SELECT of handles.

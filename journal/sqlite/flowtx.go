@@ -75,7 +75,7 @@ func (j *Journal) ApplyFlowTx(ctx context.Context, tx *sql.Tx, ev journal.FlowEv
 		return journal.FlowResult{Flow: next, Decision: decision}, err
 	}
 	for _, step := range ev.Steps {
-		if _, err := tx.ExecContext(ctx, insertStep+" VALUES (?, ?, ?, ?, ?, ?, ?, ?)", stepArgs(f.Handle, step)...); err != nil {
+		if _, err := tx.ExecContext(ctx, insertStep+stepValues, stepArgs(f.Handle, step)...); err != nil {
 			return journal.FlowResult{}, explain(j.file.path, "record a local step", err)
 		}
 	}
@@ -103,5 +103,10 @@ func flowIn(ctx context.Context, tx *sql.Tx, ev journal.FlowEvent) (journal.Flow
 	for i := range v {
 		values[i] = v[i]
 	}
-	return readFlow(values)
+	var f journal.Flow
+	err := take(func(values []driver.Value) (err error) {
+		f, err = readFlow(values)
+		return err
+	}, values)
+	return f, err
 }

@@ -115,9 +115,9 @@ func whole(v []driver.Value) (journal.Operation, error) {
 	if err != nil {
 		return journal.Operation{}, err
 	}
-	k := kept{row: r}
-	k.body, _ = v[len(v)-3].([]byte)
-	k.answer, _ = v[len(v)-2].([]byte)
-	k.answerBody, _ = v[len(v)-1].([]byte)
+	k := kept{row: r, body: toBytes(v[len(v)-3]), answer: toBytes(v[len(v)-2]), answerBody: toBytes(v[len(v)-1])}
+	if err := r.goesWith(k.answer); err != nil {
+		return journal.Operation{}, err
+	}
 	return k.operation()
 }

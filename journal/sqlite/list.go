@@ -149,7 +149,10 @@ func (p *page) read(r *reader, recent []*kept, size int) error {
 		if err != nil {
 			return err
 		}
-		answer, _ := v[len(v)-1].([]byte)
+		answer := toBytes(v[len(v)-1])
+		if err := row.goesWith(answer); err != nil {
+			return err
+		}
 		op, err := (&kept{row: row, answer: answer}).withoutBodies()
 		p.ops = append(p.ops, op)
 		return err

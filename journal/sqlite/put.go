@@ -32,6 +32,7 @@ func (b *batch) put(r row, c change) (row, error) {
 		if err := b.unpack(r.kept); err != nil {
 			return row{}, err
 		}
+		c.answerSum = sumIn(r.kept.answer)
 		r.kept = nil
 	}
 	var err error
@@ -42,6 +43,7 @@ func (b *batch) put(r row, c change) (row, error) {
 		return b.relog(r.kept, c), nil
 	case c.renewed:
 		if c.unanswered {
+			c.answerSum = 0
 			err = b.write(b.sql.removeAnswer, c.op.Handle)
 		}
 		if err == nil {
@@ -49,6 +51,7 @@ func (b *batch) put(r row, c change) (row, error) {
 		}
 	default:
 		if c.answer != nil {
+			c.answerSum = sumIn(c.answer)
 			err = b.write(b.sql.insertAnswer, c.op.Handle, c.answer, c.answerBody)
 		}
 		if err == nil {
@@ -90,15 +93,16 @@ func (b *batch) relog(before *kept, c change) row {
 
 // insertRow gives an operation a row of its own.
 func (b *batch) insertRow(k *kept) error {
-	op := &k.op
+	op, r := &k.op, k.row
+	r.answerSum = sumIn(k.answer)
 	err := b.write(b.sql.insert, op.Handle, op.Scope, op.Parent, op.ID, int64(op.Naming), k.identified, op.Provider,
 		int64(op.State), nullable(op.Holder), fromTime(op.WakeAt), fromTime(op.SettledAt), op.Delivered, op.Tombstone,
-		encodeFacts(*op), k.request, k.body)
+		encodeFacts(r), k.request, k.body)
 	if err == nil && k.answer != nil {
 		err = b.write(b.sql.insertAnswer, op.Handle, k.answer, k.answerBody)
 	}
 	if err == nil {
-		b.remember(k.row)
+		b.remember(r)
 	}
 	return err
 }
@@ -113,10 +117,10 @@ func (b *batch) update(before, after row) (err error) {
 	op := after.op
 	if before.op.Holder == op.Holder {
 		err = b.write(b.sql.updateHeld, int64(op.State), fromTime(op.WakeAt), fromTime(op.SettledAt), op.Delivered,
-			encodeFacts(op), op.Handle)
+			encodeFacts(after), op.Handle)
 	} else {
 		err = b.write(b.sql.update, int64(op.State), fromTime(op.WakeAt), fromTime(op.SettledAt), op.Delivered,
-			encodeFacts(op), nullable(op.Holder), op.Handle)
+			encodeFacts(after), nullable(op.Holder), op.Handle)
 	}
 	if err == nil {
 		b.stored(after)
@@ -127,7 +131,7 @@ func (b *batch) update(before, after row) (err error) {
 func (b *batch) updateWhole(r row, body []byte) error {
 	op := r.op
 	err := b.write(b.sql.updateWhole, int64(op.State), fromTime(op.WakeAt), fromTime(op.SettledAt), op.Delivered,
-		encodeFacts(op), nullable(op.Holder), int64(op.Naming), r.identified, op.Provider, op.Tombstone, r.request, body, op.Handle)
+		encodeFacts(r), nullable(op.Holder), int64(op.Naming), r.identified, op.Provider, op.Tombstone, r.request, body, op.Handle)
 	if err == nil {
 		b.stored(r)
 	}

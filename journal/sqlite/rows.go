@@ -12,7 +12,8 @@ import (
 type row struct {
 	op         journal.Operation // without Request and Answer
 	request    []byte
-	identified bool // in the unique index, once it has a row of its own
+	identified bool   // in the unique index, once it has a row of its own
+	answerSum  uint32 // of its answer, 0 where there is none; once it has a row of its own
 
 	kept  *kept // it stands in the log or in a block; nil: it has a row of its own
 	block bool  // in a block
@@ -26,34 +27,62 @@ const columns = "handle, scope, parent, id, naming, identified, provider, state,
 // qualified is columns of operations that a query calls o.
 const qualified = "o." + columns
 
+// readRow returns errSum, with what it reads, for a row whose sum is wrong. It is to be
+// called by take.
 func readRow(v []driver.Value) (row, error) {
-	op := journal.Operation{
+	identified, delivered, tombstone := toByte(v[5]), toByte(v[11]), toByte(v[12])
+	if max(identified, delivered, tombstone) > 1 {
+		return row{}, errFormat
+	}
+	r := row{op: journal.Operation{
 		Handle:    v[0].(int64),
 		Ref:       journal.Ref{Scope: v[1].(string), Parent: v[2].(string), ID: v[3].(string)},
-		Naming:    journal.Naming(v[4].(int64)),
+		Naming:    journal.Naming(toByte(v[4])),
 		Provider:  v[6].(string),
-		State:     journal.State(v[7].(int64)),
+		State:     journal.State(toByte(v[7])),
+		Holder:    toString(v[8]),
 		WakeAt:    toTime(v[9]),
 		SettledAt: toTime(v[10]),
-		Delivered: v[11].(int64) != 0,
-		Tombstone: v[12].(int64) != 0,
-	}
-	op.Holder, _ = v[8].(string)
-	facts, _ := v[13].([]byte)
-	request, _ := v[14].([]byte)
-	if err := decodeFacts(facts, &op); err != nil {
-		return row{}, err
-	}
-	return row{op: op, request: request, identified: v[5].(int64) != 0}, nil
+		Delivered: delivered == 1,
+		Tombstone: tombstone == 1,
+	}, identified: identified == 1, request: toBytes(v[14])}
+	return r, decodeFacts(toBytes(v[13]), &r)
 }
 
+// goesWith refuses an answer that is not the row's, or is missing.
+func (r *row) goesWith(answer []byte) error {
+	if r.op.State == journal.Completed && !r.op.Tombstone && sumIn(answer) != r.answerSum {
+		return errFormat
+	}
+	return nil
+}
+
+// What the columns of a row are read by: like an assertion of the type, these leave it
+// to take to notice another one.
+
 func toTime(v driver.Value) time.Time {
-	ms, ok := v.(int64)
-	if !ok {
+	if v == nil {
 		return time.Time{}
 	}
-	return time.UnixMilli(ms).UTC()
+	return time.UnixMilli(v.(int64)).UTC()
 }
+
+func toString(v driver.Value) string {
+	if v == nil {
+		return ""
+	}
+	return v.(string)
+}
+
+func toBytes(v driver.Value) []byte {
+	if v == nil {
+		return nil
+	}
+	return v.([]byte)
+}
+
+// toByte is 255 for what is none.
+func toByte(v driver.Value) byte { return byte(min(uint64(v.(int64)), 255)) }
 
 func fromTime(t time.Time) any {
 	if t.IsZero() {
@@ -157,7 +186,7 @@ func newStatements(c *conn) (*statements, error) {
 		{&s.addSession, "INSERT INTO sessions (id) VALUES (?)"},
 		{&s.removeSession, "DELETE FROM sessions WHERE id = ?"},
 
-		{&s.segmentRows, "SELECT handle, scope, parent, id, facts FROM operations WHERE handle > ? AND handle <= ?"},
+		{&s.segmentRows, "SELECT " + columns + " FROM operations WHERE handle > ? AND handle <= ?"},
 		{&s.addSegment, "INSERT OR REPLACE INTO segments (first, began_at, spent, hashes) VALUES (?, ?, 0, ?)"},
 		{&s.readSegments, "SELECT first, hashes FROM segments WHERE first > ? ORDER BY first"},
 		{&s.spendSegment, "UPDATE segments SET spent = 1, hashes = NULL WHERE first = ?"},

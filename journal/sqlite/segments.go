@@ -157,13 +157,11 @@ func (b *batch) completeTail() error {
 		}
 	}
 	err := b.read(b.sql.segmentRows, func(v []driver.Value) error {
-		op := journal.Operation{Ref: journal.Ref{Scope: v[1].(string), Parent: v[2].(string), ID: v[3].(string)}}
-		facts, _ := v[4].([]byte)
-		if err := decodeFacts(facts, &op); err != nil {
-			return err
+		r, err := readRow(v)
+		if err == nil {
+			add(r.op.Handle, &r.op)
 		}
-		add(v[0].(int64), &op)
-		return nil
+		return err
 	}, s.through, b.newest)
 	if err != nil {
 		return err

@@ -2,14 +2,17 @@ package sqlite
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
-
-	"github.com/onceward/onceward/journal"
 )
 
 // SQLite does not notice where a bit has flipped on the disk
 // (https://sqlite.org/cksumvfs.html, section 1). So what the journal stores as bytes
-// ends with its CRC-32C, and is not believed without it.
+// ends with its CRC-32C, and is not believed without it. The rows of operations, flows
+// and steps have one over all that is in them.
+
+// errSum is for a row that can be read, and is not as it was written.
+var errSum = fmt.Errorf("%w: its sum is another", errFormat)
 
 // sumSize is how many bytes a sum has.
 const sumSize = 4
@@ -44,16 +47,28 @@ func lacks(encoded, stored []byte) bool {
 	return len(stored) == 0 && len(encoded) >= 2+sumSize && binary.LittleEndian.Uint32(encoded[2:]) != 0
 }
 
-// sumOf is the sum of facts and, mixed into it as by FNV-1a, of the name of the
-// operation that they are of, which has columns of its own.
-func sumOf(facts []byte, ref journal.Ref) uint32 {
-	const prime = 16777619
-	s := sum(facts)
-	for _, part := range [...]string{ref.Scope, ref.Parent, ref.ID} {
-		for i := range len(part) {
-			s = (s ^ uint32(part[i])) * prime
-		}
-		s = (s ^ 0xff) * prime // in no UTF-8
+// sumIn is the one that a value was sealed with, 0 for nil.
+func sumIn(sealed []byte) uint32 {
+	if len(sealed) < sumSize {
+		return 0
 	}
-	return s
+	return binary.LittleEndian.Uint32(sealed[len(sealed)-sumSize:])
+}
+
+// sumOf is the sum of facts and of everything else that is in the row of operations
+// which has them.
+func sumOf(facts []byte, r row) uint32 {
+	op := &r.op
+	e := encoder{buf: make([]byte, 0, 192)}
+	e.int(op.Handle)
+	e.byte(byte(op.Naming))
+	e.byte(byte(op.State))
+	e.bools(r.identified, op.Delivered, op.Tombstone)
+	for _, s := range [...]string{op.Scope, op.Parent, op.ID, op.Provider, op.Holder} {
+		e.string(s)
+	}
+	e.time(op.WakeAt)
+	e.time(op.SettledAt)
+	e.buf = binary.LittleEndian.AppendUint32(e.buf, sumIn(r.request))
+	return crc32.Update(sum(facts), castagnoli, e.buf)
 }

@@ -269,6 +269,14 @@ func (v *verification) sessions() error {
 	return err
 }
 
+// asWritten makes a violation of errSum.
+func (v *verification) asWritten(f *journal.Flow, err error) error {
+	if errors.Is(err, errSum) {
+		return v.add(Violation{Handle: f.Handle, Flow: true, Ref: f.Ref, Invariant: "its rows are as they were written"})
+	}
+	return err
+}
+
 func (v *verification) flows() error {
 	for last, more := int64(0), true; more; {
 		more = false
@@ -278,11 +286,15 @@ func (v *verification) flows() error {
 				last, more = row[0].(int64), true
 				f, err := readFlow(row)
 				page = append(page, f)
-				return err
+				return v.asWritten(&f, err)
 			}, last, int64(pageSize))
 			for i := range page {
 				if err == nil {
-					err = v.stepsOf(&page[i])
+					err = v.each(selectSteps, func(row []driver.Value) error {
+						step, err := readStep(page[i].Handle, row)
+						page[i].Steps = append(page[i].Steps, step)
+						return v.asWritten(&page[i], err)
+					}, page[i].Handle)
 				}
 				for _, broken := range journal.FlowViolations(page[i]) {
 					if err == nil {

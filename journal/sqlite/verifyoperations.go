@@ -90,13 +90,20 @@ func (s *verifiedSegment) readRows() error {
 		func(row []driver.Value) error {
 			handle := row[0].(int64)
 			r, err := readRow(row)
-			if err != nil {
+			if errors.Is(err, errSum) {
+				err = s.must(&r.op, false, "its row is as it was written")
+			} else if err != nil {
 				return s.damaged(handle)
 			}
-			k := &kept{row: r}
-			k.body, _ = row[len(row)-3].([]byte)
-			k.answer, _ = row[len(row)-2].([]byte)
-			k.answerBody, _ = row[len(row)-1].([]byte)
+			if err != nil {
+				return err
+			}
+			k := &kept{row: r, body: toBytes(row[len(row)-3]), answer: toBytes(row[len(row)-2]), answerBody: toBytes(row[len(row)-1])}
+			if k.answer != nil && r.goesWith(k.answer) != nil {
+				if err := s.must(&r.op, false, "its answer is the one that its row was written with"); err != nil {
+					return err
+				}
+			}
 			if err := s.must(&r.op, r.identified || r.op.Naming == journal.Generated, "it is found by its name"); err != nil {
 				return err
 			}

@@ -94,12 +94,14 @@ func TestWhatAnotherProcessWroteIsSeen(t *testing.T) {
 	for _, statement := range []string{
 		fmt.Sprintf(`INSERT INTO log SELECT seq + 1, %d, least_margin, newest, folded, number + 1, NULL
 			FROM log ORDER BY seq DESC LIMIT 1`, ahead),
-		"UPDATE operations SET state = 1, holder = NULL, wake_at = 0",
 		"DELETE FROM sessions",
 	} {
 		_, err = other.ExecContext(t.Context(), statement)
 		require.NoError(t, err)
 	}
+	require.NoError(t, sqlite.Change(path, begun.Operation.Ref, func(op *journal.Operation) {
+		op.State, op.Holder, op.WakeAt = journal.Pending, "", time.UnixMilli(0)
+	}))
 	park := complete(begun.Operation, s)
 	park.Kind, park.Answer = journal.EventPark, nil
 	result, err := j.Apply(t.Context(), park)
