@@ -121,8 +121,10 @@ func refuseStale(path string) error {
 		if err != nil || side.filed == 0 || !side.names(wal) {
 			return nil
 		}
-		identity, epoch, err := fileAlone(path)
-		if err != nil || identity == side.identity && epoch >= side.filed {
+		// Whatever the file's identity is: an adoption goes on with the sidecar's epochs,
+		// and the sidecar may be one from before it.
+		epoch, err := fileAlone(path)
+		if err != nil || epoch >= side.filed {
 			return nil
 		}
 		// Another process may have adopted it meanwhile.
@@ -136,32 +138,31 @@ func refuseStale(path string) error {
 	return nil
 }
 
-// fileAlone reads identity and epoch from the file without its WAL, and without a lock.
+// fileAlone reads the epoch from the file without its WAL, and without a lock.
 // Through SQLite: closing the file by other means would drop the locks of whoever else
 // has it open in this process.
-func fileAlone(path string) (identity string, epoch int64, err error) {
+func fileAlone(path string) (epoch int64, err error) {
 	// Nothing of an empty file is filed, and SQLite would remove its WAL.
 	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
-		return "", 0, err
+		return 0, err
 	}
 	c, err := dialMode(path, "ro&immutable=1", []pragma{{"trusted_schema", "OFF", "0"}})
 	if err != nil {
-		return "", 0, err
+		return 0, err
 	}
 	defer c.close()
 	read, err := c.prepare("SELECT identity, epoch FROM journal")
 	if err != nil {
-		return "", 0, err
+		return 0, err
 	}
 	found, err := read.first(func(row []driver.Value) error {
-		identity = row[0].(string)
-		epoch, err = decodeEpoch(identity, row[1].([]byte))
+		epoch, err = decodeEpoch(row[0].(string), row[1].([]byte))
 		return err
 	})
 	if err == nil && !found {
 		err = io.ErrUnexpectedEOF
 	}
-	return identity, epoch, err
+	return epoch, err
 }
 
 // beginEpoch has the batch's commit begin an epoch.
