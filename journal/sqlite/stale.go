@@ -131,7 +131,7 @@ func refuseStale(path string) error {
 		if again, err := readSidecar(path); err != nil || again != side {
 			continue
 		}
-		return fmt.Errorf("%w: an older file was put in the place of %s, and the -wal of the newer one still lies beside it; "+
+		return fmt.Errorf("%w: %s was removed, or an older file was put in its place, and the -wal of the newer one still lies beside it; "+
 			"it was not opened, since SQLite would mix the two: end every process that has it open, remove %[2]s-wal and %[2]s-shm, "+
 			"open it again and call Adopt; or put back the file that they belong to", journal.ErrRestored, path)
 	}
@@ -142,8 +142,11 @@ func refuseStale(path string) error {
 // Through SQLite: closing the file by other means would drop the locks of whoever else
 // has it open in this process.
 func fileAlone(path string) (epoch int64, err error) {
-	// Nothing of an empty file is filed, and SQLite would remove its WAL.
-	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+	// Nothing is filed in an empty file, whose WAL SQLite would remove, or in none.
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, nil
+	case err != nil || info.Size() == 0:
 		return 0, err
 	}
 	c, err := dialMode(path, "ro&immutable=1", []pragma{{"trusted_schema", "OFF", "0"}})

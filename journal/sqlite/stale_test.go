@@ -306,3 +306,16 @@ func TestAnAdoptedFileBesideItsWALAndTheSidecarFromBeforeIsOpened(t *testing.T) 
 	require.NoError(t, j.Adopt(t.Context()))
 	require.NoError(t, sound(t.Context(), j))
 }
+
+func TestOpenMakesNoFileBesideTheWALOfOneThatWasRemoved(t *testing.T) {
+	k := hit(t)
+	path := k.put(t, nil)
+	require.NoError(t, os.Remove(path))
+	before := contents(t, path)
+	_, err := sqlite.Open(path, nil)
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.Equal(t, before, contents(t, path), "nothing is changed")
+	require.NoError(t, os.WriteFile(path, k.before, 0o600))
+	_, err = open(t, path).Get(t.Context(), journal.Ref{ID: "later"})
+	require.NoError(t, err)
+}
