@@ -69,6 +69,11 @@ func (b *batch) becomeItsOwn() error {
 	was, before := b.restored, b.identity
 	b.abandoned = append(b.abandoned, func() { b.restored, b.identity, b.verified = was, before, false })
 	b.restored, b.identity = nil, newIdentity()
+	// Another process may be writing the sidecar, and put what it said in the place of
+	// this one: that must not make the file look older than its WAL.
+	if side, err := readSidecar(b.path); err == nil {
+		b.epoch = max(b.epoch, side.epoch)
+	}
 	if err := b.beginEpoch(); err != nil {
 		return err
 	}

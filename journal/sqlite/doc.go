@@ -77,8 +77,9 @@
 // that the file is from before its -wal began, refuses the two with journal.ErrRestored
 // before they are mixed, and changes nothing: remove -wal and -shm then, open it again,
 // and adopt it. What it may miss is a -wal that began moments before its process was
-// killed, and a copy of the file alone that was made, in use, moments before the -wal
-// began; Verify finds these. A file that was put back with its own -wal is opened.
+// killed, a copy of the file alone that was made, in use, moments before the -wal began,
+// and the file of another journal; Verify finds these. A file that was put back with its
+// own -wal is opened.
 // Leave the sidecar where it is, and never put it back with the backup: a copy of both
 // looks whole. A journal whose file, or whose -wal, is removed or replaced while it is
 // open records nothing from then on (journal.ErrRestored), until that is undone.

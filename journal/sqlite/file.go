@@ -83,8 +83,8 @@ func (f *file) release() error {
 }
 
 // create returns the real path of the file, and makes an empty one with mode 0600
-// where there is none, before SQLite would make it with the umask's. It never
-// opens a file that is there.
+// where there is none, before SQLite would make it with the umask's, unless it was
+// removed from its WAL. It never opens a file that is there.
 func create(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -97,6 +97,9 @@ func create(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if err := refuseStale(path); err != nil {
+			return "", err
+		}
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 		if err == nil {
 			err = errors.Join(f.Close(), syncDir(dir))

@@ -47,7 +47,7 @@ func parseSidecar(text string) (s sidecar, err error) {
 	} else {
 		_, err = fmt.Sscanf(text, "onceward-sidecar 2 %s %d %s %d %d\n", &s.identity, &s.number, &s.wal, &s.epoch, &s.filed)
 	}
-	if err != nil || s.number < 0 || s.String() != text {
+	if err != nil || s.number < 0 || s.filed < 0 || s.filed > s.epoch || s.String() != text {
 		return sidecar{}, errSidecar
 	}
 	return s, nil

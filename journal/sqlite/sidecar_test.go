@@ -381,10 +381,10 @@ func FuzzASidecarIsReadAsItWasWrittenOrRefused(f *testing.F) {
 	for _, text := range []string{good, "", "\n", good + good, good[:len(good)-1], strings.Replace(good, "42", "-42", 1),
 		strings.Replace(good, "42", "042", 1), strings.Replace(good, " 1 ", " 2 ", 1), strings.Replace(good, "42", "99999999999999999999", 1),
 		"onceward-sidecar 1  42\n", "onceward-sidecar 1 A B 42\n", "onceward-sidecar 2 A 42 0123456789abcdef 4 3\n",
-		"onceward-sidecar 2 A 42 empty 1 0\n", "onceward-sidecar 2 A 42\n"} {
+		"onceward-sidecar 2 A 42 empty 1 0\n", "onceward-sidecar 2 A 42 empty 3 4\n", "onceward-sidecar 2 A 42\n"} {
 		f.Add(text)
 	}
-	form := regexp.MustCompile(`\Aonceward-sidecar (1 [^ ]+ \d+|2 [^ ]+ \d+ [^ ]+ -?\d+ -?\d+)\n\z`)
+	form := regexp.MustCompile(`\Aonceward-sidecar (1 [^ ]+ \d+|2 [^ ]+ \d+ [^ ]+ \d+ \d+)\n\z`)
 	f.Fuzz(func(t *testing.T, text string) {
 		again, err := sqlite.Sidecar(text)
 		if err != nil {

@@ -121,47 +121,51 @@ func refuseStale(path string) error {
 		if err != nil || side.filed == 0 || !side.names(wal) {
 			return nil
 		}
-		identity, epoch, err := fileAlone(path)
-		if err != nil || identity == side.identity && epoch >= side.filed {
+		// Whatever the file's identity is: an adoption goes on with the sidecar's epochs,
+		// and the sidecar may be one from before it.
+		epoch, err := fileAlone(path)
+		if err != nil || epoch >= side.filed {
 			return nil
 		}
 		// Another process may have adopted it meanwhile.
 		if again, err := readSidecar(path); err != nil || again != side {
 			continue
 		}
-		return fmt.Errorf("%w: an older file was put in the place of %s, and the -wal of the newer one still lies beside it; "+
+		return fmt.Errorf("%w: %s was removed, or an older file was put in its place, and the -wal of the newer one still lies beside it; "+
 			"it was not opened, since SQLite would mix the two: end every process that has it open, remove %[2]s-wal and %[2]s-shm, "+
 			"open it again and call Adopt; or put back the file that they belong to", journal.ErrRestored, path)
 	}
 	return nil
 }
 
-// fileAlone reads identity and epoch from the file without its WAL, and without a lock.
+// fileAlone reads the epoch from the file without its WAL, and without a lock.
 // Through SQLite: closing the file by other means would drop the locks of whoever else
 // has it open in this process.
-func fileAlone(path string) (identity string, epoch int64, err error) {
-	// Nothing of an empty file is filed, and SQLite would remove its WAL.
-	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
-		return "", 0, err
+func fileAlone(path string) (epoch int64, err error) {
+	// Nothing is filed in an empty file, whose WAL SQLite would remove, or in none.
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, nil
+	case err != nil || info.Size() == 0:
+		return 0, err
 	}
 	c, err := dialMode(path, "ro&immutable=1", []pragma{{"trusted_schema", "OFF", "0"}})
 	if err != nil {
-		return "", 0, err
+		return 0, err
 	}
 	defer c.close()
 	read, err := c.prepare("SELECT identity, epoch FROM journal")
 	if err != nil {
-		return "", 0, err
+		return 0, err
 	}
 	found, err := read.first(func(row []driver.Value) error {
-		identity = row[0].(string)
-		epoch, err = decodeEpoch(identity, row[1].([]byte))
+		epoch, err = decodeEpoch(row[0].(string), row[1].([]byte))
 		return err
 	})
 	if err == nil && !found {
 		err = io.ErrUnexpectedEOF
 	}
-	return identity, epoch, err
+	return epoch, err
 }
 
 // beginEpoch has the batch's commit begin an epoch.

@@ -272,3 +272,65 @@ func TestAnOlderFileThatIsPutBackWithItsOwnWALIsOpened(t *testing.T) {
 	require.NoError(t, j.Adopt(t.Context()))
 	goOn(t, j, "after")
 }
+
+// A process that was writing the sidecar while another adopted the journal puts what it
+// said before that in its place.
+func TestAnAdoptedFileBesideItsWALAndTheSidecarFromBeforeIsOpened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	leave(t, path)
+	j := open(t, path)
+	goOn(t, j, "before")
+	require.NoError(t, sqlite.Mark(j))
+	_, filed := epochs(t, path)
+	require.Positive(t, filed)
+	overwritten := filepath.Join(t.TempDir(), "sidecar")
+	copyFile(t, path+"-sidecar", overwritten)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	sqlite.Kill(s)
+	require.NoError(t, os.Remove(path+"-session-"+s.ID()))
+	require.NoError(t, j.Adopt(t.Context()))
+	_, err = anotherProcess(t, path).ExecContext(t.Context(), "PRAGMA wal_checkpoint(PASSIVE)")
+	require.NoError(t, err)
+	goOn(t, j, "after")
+
+	killed := filepath.Join(t.TempDir(), "journal.db")
+	copyFile(t, path, killed)
+	copyFile(t, path+"-wal", killed+"-wal")
+	copyFile(t, overwritten, killed+"-sidecar")
+	j = open(t, killed)
+	_, err = j.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	_, err = j.Get(t.Context(), journal.Ref{ID: "after"})
+	require.NoError(t, err)
+	require.NoError(t, j.Adopt(t.Context()))
+	require.NoError(t, sound(t.Context(), j))
+}
+
+func TestOpenMakesNoFileBesideTheWALOfOneThatWasRemoved(t *testing.T) {
+	k := hit(t)
+	path := k.put(t, nil)
+	require.NoError(t, os.Remove(path))
+	before := contents(t, path)
+	_, err := sqlite.Open(path, nil)
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.Equal(t, before, contents(t, path), "nothing is changed")
+	require.NoError(t, os.WriteFile(path, k.before, 0o600))
+	_, err = open(t, path).Get(t.Context(), journal.Ref{ID: "later"})
+	require.NoError(t, err)
+}
+
+func TestASidecarThatFilesWhatTheJournalHadNotComeToDoesNotMakeTheFileLookStale(t *testing.T) {
+	k := hit(t)
+	path := k.put(t, k.after)
+	fields := strings.Fields(string(k.side))
+	fields[6] = "9" + fields[6]
+	require.NoError(t, os.WriteFile(path+"-sidecar", []byte(strings.Join(fields, " ")+"\n"), 0o600))
+	j := open(t, path)
+	_, err := j.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.ErrorContains(t, err, "can't be understood")
+	_, err = j.Get(t.Context(), journal.Ref{ID: "later"})
+	require.NoError(t, err)
+	require.NoError(t, j.Adopt(t.Context()))
+}
