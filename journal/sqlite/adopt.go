@@ -107,7 +107,7 @@ func (b *batch) removeSessionsWithoutFile() (some bool, err error) {
 		if err := b.write(b.sql.removeSession, id); err != nil {
 			return some, err
 		}
-		b.looked(id, errDead)
+		b.liveness[id] = errDead
 		some = true
 	}
 	return some, nil

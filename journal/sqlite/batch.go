@@ -9,51 +9,32 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// batch is one transaction of the writer's. It runs in the writer only, but for land.
+// batch is one transaction of the writer's. It runs in the writer only.
 type batch struct {
 	*writer
-	sql      *statements      // nil ahead of the transaction: nothing reads or writes the file
-	pending  []*request       // in their order, before those in the queue
-	taken    []*request       // done, to be answered after the commit
 	riders   []*prepared      // deliveries that it carries
 	liveness map[string]error // of sessions looked at: nil, errDead or ErrRestored
 	wrote    bool
-	records  []byte    // for its row of the log
-	changes  []changed // by records
-	highest  int64     // handle in records
-	row      logRow    // once it is being committed
-	others   bool      // somebody else wrote since the last one
-	broken   error     // it can't be committed
-	yielded  bool
+	highest  int64 // handle in records
+	numbered int64 // its commit number
+	others   bool  // somebody else wrote since the last one
+	broken   error // it can't be committed
 
 	committed, abandoned []func()
 }
 
-// newBatch returns one that begins with the requests that are pending.
-func (w *writer) newBatch(pending []*request) *batch {
-	b := w.spare
-	if b == nil {
-		b = &batch{writer: w}
-	}
-	w.spare = nil
-	b.pending = append(b.pending, pending...)
-	return b
-}
-
-// reset leaves nothing of the batch but its memory.
-func (b *batch) reset() {
-	clear(b.pending)
-	clear(b.taken)
-	clear(b.changes)
-	*b = batch{writer: b.writer, pending: b.pending[:0], taken: b.taken[:0], records: b.records[:0], changes: b.changes[:0]}
+func newBatch(w *writer) *batch {
+	w.records = w.records[:0]
+	return &batch{writer: w, liveness: make(map[string]error)}
 }
 
 // settle is for after the commit.
 func (b *batch) settle() {
 	if b.wrote {
-		b.durable, b.seq, b.number = b.row.clock, b.row.seq, b.row.number
+		b.durable = b.clock
+		b.seq, b.number = b.seq+1, b.numbered
 		b.log = append(b.log, logged{b.seq, b.highest})
-		b.recent.commit(b.changes, b.seq, b.row.folded)
+		b.recent.commit(b.seq, b.folded)
 	}
 	for _, f := range b.committed {
 		f()

@@ -7,9 +7,7 @@
 // One goroutine writes, on one connection. It begins a transaction with the first
 // event that arrives, applies each as it comes, and commits when no more are
 // waiting, so that everybody who waits shares one fsync. No timer is involved: a
-// single caller waits for nobody. Where several call, the commit runs in the background,
-// and what arrives meanwhile is applied to the next batch as far as memory goes: to
-// operations that are young. Nobody hears of success before the commit. An
+// single caller waits for nobody. Nobody hears of success before the commit. An
 // event that is refused fails alone; a commit that fails fails all that were in
 // it, is rolled back, and the next one starts afresh, so that the journal goes on
 // by itself once the fault (a full disk) is gone. A caller whose context ends gets

@@ -54,21 +54,6 @@ func Fold(j *Journal) error {
 // Preloaded returns once what is read in the background after Open was read.
 func Preloaded(j *Journal) { j.file.loading.Wait() }
 
-// Queued is how many requests wait that the writer has not taken.
-func Queued(j *Journal) int { return len(j.file.writer.queue) }
-
-// Begun is how many operations the writer has begun in a young journal, committed or not.
-func Begun(j *Journal) int {
-	s := &j.file.writer.segments
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return len(s.tail)
-}
-
-// CheckpointSoon has the writer move the WAL into the file after the commit that is under
-// way, before the next.
-func CheckpointSoon(j *Journal) { j.file.checkpoint.long.Store(true) }
-
 // Change has an operation that has a row become something else, as another process would.
 func Change(path string, ref journal.Ref, become func(*journal.Operation)) error {
 	c, err := dial(path, []pragma{patience})

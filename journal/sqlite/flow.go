@@ -55,17 +55,16 @@ func (j *Journal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.
 }
 
 // takeFlowRiders applies the records that came since the last time, before whatever
-// was asked for after them. It returns false where they have to wait for the transaction.
-func (b *batch) takeFlowRiders() bool {
+// was asked for after them.
+func (b *batch) takeFlowRiders() {
 	f := &b.writer.flows
 	f.mu.Lock()
-	if len(f.riding) == 0 || b.sql == nil {
-		defer f.mu.Unlock()
-		return len(f.riding) == 0
-	}
 	riders := f.riding
 	f.riding = nil
 	f.mu.Unlock()
+	if len(riders) == 0 {
+		return
+	}
 	b.abandoned = append(b.abandoned, func() {
 		f.mu.Lock()
 		f.riding = append(riders, f.riding...)
@@ -75,7 +74,6 @@ func (b *batch) takeFlowRiders() bool {
 		// NextFlow refuses none whose flow there is. If the store fails, all ride on.
 		_ = b.rideFlow(ev)
 	}
-	return true
 }
 
 // rideFlow records steps as applyFlow does, but without reading the flow: a record

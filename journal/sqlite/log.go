@@ -28,31 +28,18 @@ func (b *batch) record(k *kept, parts byte) {
 	binary.LittleEndian.PutUint32(e.buf[start:], uint32(len(e.buf)-start-4))
 	b.records = e.buf
 	b.highest = max(b.highest, k.op.Handle)
-	b.changes = append(b.changes, b.recent.put(k))
+	b.recent.put(k)
 }
 
-// logRow is the batch's row of the log, without its records. It says what is to be known
-// once it is committed; the next batch may have changed that by then.
-type logRow struct {
-	seq            int64
-	clock          store.Clock
-	newest, folded int64
-	number         int64 // of the commit
-}
-
-func (b *batch) logRow() logRow {
-	row := logRow{seq: b.seq + 1, clock: b.clock, newest: b.newest, folded: b.folded, number: b.number}
-	if b.restored == nil { // else it would catch up with its sidecar
-		row.number++
-	}
-	return row
-}
-
-// appendToLog writes the batch's row of the log.
+// appendToLog writes the batch's row of the log, by which it is numbered, too.
 func (b *batch) appendToLog() error {
-	b.records = seal(b.records)
-	row := &b.row
-	_, err := b.sql.appendLog.exec(row.seq, fromTime(row.clock.Last), int64(row.clock.LeastMargin), row.newest, row.folded, row.number, b.records)
+	b.numbered = b.number
+	if b.restored == nil { // else it would catch up with its sidecar
+		b.numbered++
+	}
+	sealed := seal(b.records)
+	_, err := b.sql.appendLog.exec(b.seq+1, fromTime(b.clock.Last), int64(b.clock.LeastMargin), b.newest, b.folded, b.numbered, sealed)
+	b.records = sealed[:0] // its memory
 	return err
 }
 
@@ -101,7 +88,7 @@ func (w *writer) readLog(reset bool) error {
 	if !reset && len(records) > 0 && w.log[known].seq != before+1 {
 		return w.readLog(true)
 	}
-	w.recent.commit(nil, w.recent.seq, w.folded) // what is put next may follow upon that
+	w.recent.commit(w.recent.seq, w.folded) // what is put next may follow upon that
 	for i, blob := range records {
 		if w.log[known+i].highest, err = w.replay(blob); err != nil {
 			return err
@@ -110,7 +97,7 @@ func (w *writer) readLog(reset bool) error {
 	if w.recent.newest(w.folded) < w.newest || w.folded > w.newest || w.folded < w.newest && w.recent.at(w.folded+1) == nil {
 		return errFormat
 	}
-	w.recent.commit(w.recent.everything(), w.seq, w.folded)
+	w.recent.commit(w.seq, w.folded)
 	return nil
 }
 

@@ -21,6 +21,7 @@ type recent struct {
 	first int64   // the handle of slots[0]
 	slots []*slot // of consecutive handles
 	bytes int     // of requests and answers of what is not folded
+	dirty []*slot // changed since the last commit
 
 	mu    sync.RWMutex // held to change what follows, and slot.shown
 	byRef map[journal.Ref]*slot
@@ -31,12 +32,6 @@ type recent struct {
 type slot struct {
 	now   *kept // as the writer sees it
 	shown *kept // as it was committed; nil: not yet
-}
-
-// changed is a slot, and what is to be shown in it.
-type changed struct {
-	*slot
-	to *kept
 }
 
 func newRecent() *recent { return &recent{first: 1, byRef: make(map[journal.Ref]*slot)} }
@@ -64,9 +59,8 @@ func (r *recent) newest(folded int64) int64 {
 	return r.first + int64(len(r.slots)) - 1
 }
 
-// put takes note of what was begun, or of what became of it. It is shown once the
-// result is given to commit.
-func (r *recent) put(k *kept) changed {
+// put takes note of what was begun, or of what became of it.
+func (r *recent) put(k *kept) {
 	s := r.slot(k.op.Handle)
 	if s == nil {
 		if len(r.slots) == 0 {
@@ -82,31 +76,22 @@ func (r *recent) put(k *kept) changed {
 	}
 	s.now = k
 	r.bytes += k.size()
-	return changed{s, k}
+	r.dirty = append(r.dirty, s)
 }
 
-// everything is for commit where nothing that was put is not committed.
-func (r *recent) everything() (changes []changed) {
-	for _, s := range r.slots {
-		changes = append(changes, changed{s, s.now})
-	}
-	return changes
-}
-
-// commit shows changes, up to the log's row seq, and forgets what was folded. What is
-// put while they are committed is not shown.
-func (r *recent) commit(changes []changed, seq, folded int64) {
+// commit shows what was put, up to the log's row seq, and forgets what was folded.
+func (r *recent) commit(seq, folded int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, c := range changes {
-		c.shown = c.to
+	for _, s := range r.dirty {
+		s.shown = s.now
 	}
+	clear(r.dirty)
+	r.dirty = r.dirty[:0]
 	r.seq = seq
 	n := int(min(max(folded+1-r.first, 0), int64(len(r.slots))))
 	for _, s := range r.slots[:n] {
-		if ref := s.now.op.Ref; r.byRef[ref] == s {
-			delete(r.byRef, ref)
-		}
+		delete(r.byRef, s.now.op.Ref)
 	}
 	clear(r.slots[:n])
 	r.slots = r.slots[n:]
@@ -117,7 +102,7 @@ func (r *recent) commit(changes []changed, seq, folded int64) {
 func (r *recent) reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.slots, r.bytes, r.seq = nil, 0, 0
+	r.slots, r.dirty, r.bytes, r.seq = nil, nil, 0, 0
 	clear(r.byRef)
 }
 

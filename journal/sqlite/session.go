@@ -159,12 +159,6 @@ func (b *batch) mine(id string) error {
 	return nil
 }
 
-// isMine tells whether mine is known to accept a session without looking.
-func (b *batch) isMine(id string) bool {
-	s := b.own[id]
-	return s != nil && s.verified && !s.ended.Load() && !s.lost.Load()
-}
-
 // holds tells whether whoever holds the operation is alive, where that matters to
 // an event of this kind.
 func (b *batch) holds(op journal.Operation, kind journal.EventKind) (bool, error) {
@@ -192,16 +186,9 @@ func (b *batch) alive(id string) error {
 	err, known := b.liveness[id]
 	if !known {
 		err = b.probe(id)
-		b.looked(id, err)
+		b.liveness[id] = err
 	}
 	return err
-}
-
-func (b *batch) looked(id string, found error) {
-	if b.liveness == nil {
-		b.liveness = make(map[string]error)
-	}
-	b.liveness[id] = found
 }
 
 func (b *batch) probe(id string) error {

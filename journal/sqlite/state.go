@@ -20,6 +20,7 @@ type state struct {
 	seq      int64 // of the log's latest row
 	log      []logged
 	recent   *recent
+	records  []byte // memory for the log's next row
 	encoder  blockEncoder
 	clock    store.Clock
 	durable  store.Clock // what the file has of clock
@@ -51,7 +52,6 @@ func (b *batch) refresh() error {
 		return nil
 	}
 	b.others = w.known
-	reset := !w.known || b.undo() // others don't know of what was done ahead
 	w.known = false
 	_, err := w.sql.readIdentity.first(func(row []driver.Value) (err error) {
 		w.identity = row[0].(string)
@@ -59,7 +59,7 @@ func (b *batch) refresh() error {
 		return err
 	})
 	if err == nil {
-		err = w.readLog(reset)
+		err = w.readLog(!b.others)
 	}
 	if err != nil {
 		return err
@@ -82,6 +82,20 @@ func (b *batch) refresh() error {
 	}
 	w.version, w.known = version, true
 	return nil
+}
+
+// note appends what the batch changed to the log, if it did.
+func (b *batch) note() error {
+	b.seen.Store(b.clock.Last.UnixMilli())
+	if !b.wrote {
+		return nil
+	}
+	if b.checkpoint.turn && b.restored == nil {
+		if err := b.beginEpoch(); err != nil {
+			return err
+		}
+	}
+	return b.appendToLog()
 }
 
 // remember keeps an operation with a row of its own that is likely to be asked for

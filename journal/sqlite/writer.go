@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -38,9 +37,8 @@ type writer struct {
 
 	queue    chan *request
 	requests sync.Pool
-	landed   chan landing  // of the commit in the background
-	spare    *batch        // memory for the next
-	last     int           // how many requests were in the last one
+	taken    []*request    // memory for a batch's
+	last     int           // how many were in the last one
 	crowded  bool          // more than one asker, by the last one and by who came meanwhile
 	stopped  chan struct{} // closed once nothing is taken from queue any more
 	failed   error         // of the last flush; read after stopped
@@ -60,10 +58,9 @@ type writer struct {
 // request is something to be done in a batch: an event to be applied, or whatever do
 // does.
 type request struct {
-	do      func(*batch) error
-	event   *prepared
-	out     outcome // of event
-	refused error   // likewise, ahead of the transaction
+	do    func(*batch) error
+	event *prepared
+	out   outcome // of event
 
 	done chan error // receives once for each use
 	mu   sync.Mutex // held while it is done
@@ -86,7 +83,7 @@ func (w *writer) request() *request {
 
 // free is for one whose asker was answered.
 func (w *writer) free(r *request) {
-	r.do, r.event, r.out, r.refused = nil, nil, outcome{}, nil
+	r.do, r.event, r.out = nil, nil, outcome{}
 	w.requests.Put(r)
 }
 
@@ -100,7 +97,6 @@ func newWriter(path string, c *conn, files *openFiles, checkpoint *checkpointer,
 		compressAbove: cmp.Or(opts.CompressAbove, defaultCompressAbove),
 
 		queue:   make(chan *request, maxBatch),
-		landed:  make(chan landing, 1),
 		stopped: make(chan struct{}),
 		state:   newState(),
 	}
@@ -177,51 +173,57 @@ func (w *writer) stop() error {
 	return w.failed
 }
 
-// run takes each batch through its life. A batch begins its transaction, which tells
-// whether another process has written since the last one; it does what is pending and
-// what arrives; and it commits. Where several wait, the commit has the connection to itself
-// in a goroutine of its own (land), and the next batch goes ahead: it does what arrives in
-// memory, without the file, up to the first request that can't be done so, which is pending
-// from then on, and all after it stay in the queue. Once the commit has landed, its requests
-// are answered and the next batch begins its transaction, with what it has done ahead.
-// Where the commit failed, or another process has written, that is undone, pending again,
-// and done anew from what is in the file. Until its transaction has begun, nobody is told
-// anything of it, not even of a refusal: it may rest on what never was.
 func (w *writer) run() {
 	defer close(w.stopped)
-	b := w.newBatch(nil)
-	for goOn := true; goOn; {
+	for {
 		w.crowded = w.last > 1 || len(w.queue) > 0
-		if b.empty() {
-			b.pending = append(b.pending, <-w.queue)
+		if !w.batch(<-w.queue) {
+			return
 		}
-		b, goOn = w.batch(b)
 	}
 }
 
-// batch commits what b has, and what arrives meanwhile, and returns the next one. goOn
-// is false after the request to stop, which has nothing to do.
-func (w *writer) batch(b *batch) (next *batch, goOn bool) {
-	if err := w.begin(b); err != nil {
+// batch commits what the first request and those that arrive meanwhile ask for. It
+// returns false after the request to stop, which has nothing to do.
+func (w *writer) batch(first *request) (goOn bool) {
+	goOn = true
+	b, err := w.begin()
+	if err != nil {
 		w.failed = err
-		return w.newBatch(nil), w.refuse(b, err)
+		waiting, stop := w.waiting()
+		answer(append(waiting, first), err)
+		return !stop && !first.stop
 	}
-	stop := w.fill(b)
-	committing := time.Now()
-	next, err := w.commit(b, !stop)
-	w.failed = err
-	answer(b.taken, err)
-	if err == nil {
-		if b.wrote {
-			w.commits.add(len(b.taken), time.Since(committing))
+	taken := w.taken[:0]
+	yielded := false
+	for r := first; r != nil; r = w.next(&yielded, len(taken)) {
+		b.deliver()
+		if r.stop {
+			goOn = false
+			w.final(b)
+			break
 		}
+		if r.run(b) {
+			taken = append(taken, r)
+		}
+		if b.broken != nil {
+			break
+		}
+	}
+	committing := time.Now()
+	err = w.finish(b)
+	w.failed = err
+	answer(taken, err)
+	if err == nil && b.wrote {
+		w.commits.add(len(taken), time.Since(committing))
+	}
+	clear(taken)
+	w.taken, w.last = taken, len(taken)
+	if err == nil {
 		w.checkpoint.wrote(w.conn)
 	}
-	w.last = len(b.taken)
 	w.giveWay(b.others)
-	b.reset()
-	w.spare = b
-	return next, !stop
+	return goOn
 }
 
 // giveWay pauses where other processes write, too. All of them who wait for their
@@ -239,55 +241,33 @@ func (w *writer) giveWay(others bool) {
 	time.Sleep(yieldToOthers)
 }
 
-// fill does what is pending and what arrives, until nothing more does. It returns true
-// with the request to stop.
-func (w *writer) fill(b *batch) (stop bool) {
-	for r := b.another(); r != nil; r = b.another() {
-		b.deliver()
-		if r.stop {
-			w.final(b)
-			return true
-		}
-		b.take(r)
-		if b.broken != nil {
-			break
-		}
-	}
-	return false
-}
-
-// another is the next request of this batch, nil if it is to be committed: before that,
+// next is the next request of this batch, nil if it is to be committed: before that,
 // others get the processor once to send theirs, unless there are none by all signs.
-func (b *batch) another() *request {
-	if len(b.taken) >= maxBatch {
+func (w *writer) next(yielded *bool, taken int) *request {
+	if taken >= maxBatch {
 		return nil
-	}
-	if len(b.pending) > 0 {
-		r := b.pending[0]
-		b.pending = slices.Delete(b.pending, 0, 1)
-		return r
 	}
 	for {
 		select {
-		case r := <-b.queue:
+		case r := <-w.queue:
 			return r
 		default:
 		}
-		if b.yielded || len(b.taken) <= 1 && !b.crowded {
+		if *yielded || taken <= 1 && !w.crowded {
 			return nil
 		}
-		b.yielded = true
+		*yielded = true
 		runtime.Gosched()
 	}
 }
 
-// take does what is asked for, unless nobody waits for it any more. Where it is refused,
-// r is not the writer's any more; but ahead of the transaction nobody hears of it yet.
-func (b *batch) take(r *request) {
+// run does what is asked for, unless nobody waits for it any more, and tells whether
+// the asker waits for the commit. Where it does not, r is not the writer's any more.
+func (r *request) run(b *batch) (waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.left {
-		return
+		return false
 	}
 	var err error
 	switch {
@@ -297,44 +277,38 @@ func (b *batch) take(r *request) {
 	default:
 		r.out, err = b.apply(r.event)
 	}
-	if err != nil && b.sql != nil {
+	if err != nil {
 		r.left = true
 		r.done <- err
-		return
 	}
-	r.refused = err
-	b.taken = append(b.taken, r)
+	return err == nil
 }
 
 // answer tells everybody who waits what became of the commit.
 func answer(requests []*request, err error) {
 	for _, r := range requests {
-		r.answer(err)
+		r.mu.Lock()
+		if !r.left && !r.stop {
+			r.left = true
+			r.done <- err
+		}
+		r.mu.Unlock()
 	}
 }
 
-func (r *request) answer(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.left && !r.stop {
-		r.left = true
-		r.done <- err
-	}
-}
-
-// refuse answers everybody who waits with err, and returns false if a request to stop
-// was among them.
-func (w *writer) refuse(b *batch, err error) (goOn bool) {
-	waiting := append(b.taken, b.pending...)
+// waiting takes everything from the queue, without waiting for more, and tells
+// whether a request to stop was in it.
+func (w *writer) waiting() (requests []*request, stop bool) {
 	for range len(w.queue) {
-		waiting = append(waiting, <-w.queue)
+		r := <-w.queue
+		stop = stop || r.stop
+		requests = append(requests, r)
 	}
-	answer(waiting, err)
-	return !slices.ContainsFunc(waiting, func(r *request) bool { return r.stop })
+	return requests, stop
 }
 
 // begin starts a transaction and brings the state up to what others have written.
-func (w *writer) begin(b *batch) error {
+func (w *writer) begin() (*batch, error) {
 	begin := func() error {
 		_, err := w.sql.begin.exec()
 		return err
@@ -346,50 +320,36 @@ func (w *writer) begin(b *batch) error {
 		err = begin()
 	}
 	if err != nil {
-		w.rollback(b)
-		return explain(w.path, "begin", err)
+		return nil, explain(w.path, "begin", err)
 	}
-	b.sql = w.sql
+	b := newBatch(w)
 	if err := b.refresh(); err != nil {
 		w.rollback(b)
-		return explain(w.path, "read", err)
+		return nil, explain(w.path, "read", err)
 	}
 	// Now rather than before the commit: whoever was answered by the last one is not
 	// back yet.
 	if err := b.foldSome(); err != nil {
 		w.rollback(b)
-		return err
+		return nil, err
 	}
-	b.answerRefused()
-	return nil
+	return b, nil
 }
 
 // deliver applies the deliveries that came since the last time. One that was noted
-// before a request was made has to be applied before it. It returns false where some have
-// to wait for the transaction.
-func (b *batch) deliver() bool {
+// before a request was made has to be applied before it.
+func (b *batch) deliver() {
 	w := b.writer
 	w.riding.Lock()
 	riders := w.riding.events
 	w.riding.events = nil
 	w.riding.Unlock()
-	for i, p := range riders {
-		if b.sql == nil && !b.inMemory(&p.Event) {
-			w.ridesOn(riders[i:])
-			return false
-		}
-		b.riders = append(b.riders, p)
+	b.riders = append(b.riders, riders...)
+	for _, p := range riders {
 		// Next refuses none of them. If the store fails, all ride on.
 		_, _ = b.apply(p)
 	}
-	return b.takeFlowRiders()
-}
-
-// ridesOn has the next batch carry deliveries, before those that came since.
-func (w *writer) ridesOn(riders []*prepared) {
-	w.riding.Lock()
-	defer w.riding.Unlock()
-	w.riding.events = append(riders, w.riding.events...)
+	b.takeFlowRiders()
 }
 
 // final makes the last time durable that no change has carried, and leaves nothing in
@@ -407,70 +367,39 @@ func (w *writer) final(b *batch) {
 	w.checkpoint.turn = true
 }
 
-// landing is what became of a commit.
-type landing struct {
-	err       error
-	misplaced error // it landed in a file that nobody will find
-}
-
-// land appends the batch's row to the log and commits. Nobody else uses the connection
-// meanwhile, and nothing is used here that another batch changes.
-func (b *batch) land() (l landing) {
-	if b.wrote {
-		l.err = b.appendToLog()
-	}
-	if l.err == nil {
-		_, l.err = b.sql.commit.exec()
-	}
-	if l.err == nil && b.wrote {
-		l.misplaced = b.files.inPlace() // after the commit: what is there now will be found
-	}
-	return l
-}
-
-// commit commits, or rolls back where that can't be done. Where others wait, it does so
-// in the background, and the next batch goes ahead meanwhile.
-func (w *writer) commit(b *batch, goOn bool) (next *batch, err error) {
-	next = w.newBatch(b.pending)
-	if b.broken == nil && b.wrote && w.checkpoint.turn && w.restored == nil {
-		b.broken = b.beginEpoch()
-	}
-	l := landing{err: b.broken}
-	if l.err == nil {
-		w.seen.Store(w.clock.Last.UnixMilli())
-		b.row = b.logRow()
-		if goOn && b.wrote && (w.crowded || len(b.taken) > 1) && !b.others && w.shared.IsZero() {
-			go func() { w.landed <- b.land() }()
-			l = next.ahead()
-		} else {
-			l = b.land()
+// finish commits, or rolls back where that can't be done.
+func (w *writer) finish(b *batch) error {
+	if b.broken == nil {
+		if err := b.note(); err != nil {
+			b.broken = err
 		}
 	}
-	if l.err != nil {
-		next.undo()
+	if b.broken == nil {
+		if _, err := w.sql.commit.exec(); err != nil {
+			b.broken = err
+		}
+	}
+	if b.broken != nil {
 		w.rollback(b)
-		return next, explain(w.path, "commit", l.err)
+		return explain(w.path, "commit", b.broken)
 	}
 	b.settle()
-	if w.intentOnly {
-		w.answersLanded(b.riders)
+	if b.writer.intentOnly {
+		b.writer.answersLanded(b.riders)
 	}
-	return next, l.misplaced
+	if b.wrote {
+		return w.files.inPlace() // after the commit: what is there now will be found
+	}
+	return nil
 }
 
 // rollback forgets what the batch did, but for deliveries, which ride on.
 func (w *writer) rollback(b *batch) {
 	_, _ = w.sql.rollback.exec() // SQLite may have done so itself
-	b.forget()
-	w.known = false
-}
-
-// forget leaves deliveries to the next batch. Whoever calls it has the log read again.
-func (b *batch) forget() {
-	b.ridesOn(b.riders)
-	b.riders = nil
-	b.riding.Lock()
-	b.flushLater()
-	b.riding.Unlock()
+	w.riding.Lock()
+	w.riding.events = append(b.riders, w.riding.events...)
+	w.flushLater()
+	w.riding.Unlock()
 	b.abandon()
+	w.known = false
 }
