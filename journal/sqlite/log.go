@@ -88,6 +88,11 @@ func (w *writer) readLog(reset bool) error {
 	if !reset && len(records) > 0 && w.log[known].seq != before+1 {
 		return w.readLog(true)
 	}
+	for _, s := range w.recent.slots {
+		if s.now.op.Handle <= w.folded {
+			w.recent.bytes -= s.now.size() // another folded it
+		}
+	}
 	w.recent.commit(w.recent.seq, w.folded) // what is put next may follow upon that
 	for i, blob := range records {
 		if w.log[known+i].highest, err = w.replay(blob); err != nil {
