@@ -31,7 +31,7 @@ func newBatch(w *writer) *batch {
 // settle is for after the commit.
 func (b *batch) settle() {
 	if b.wrote {
-		b.durable = b.clock
+		b.durable, b.begun = b.clock, b.newest
 		b.seq, b.number = b.seq+1, b.numbered
 		b.log = append(b.log, logged{b.seq, b.highest})
 		b.recent.commit(b.seq, b.folded)

@@ -54,6 +54,9 @@ func Fold(j *Journal) error {
 // Preloaded returns once what is read in the background after Open was read.
 func Preloaded(j *Journal) { j.file.loading.Wait() }
 
+// Queued is how many requests wait that the writer has not taken.
+func Queued(j *Journal) int { return len(j.file.writer.queue) }
+
 // Change has an operation that has a row become something else, as another process would.
 func Change(path string, ref journal.Ref, become func(*journal.Operation)) error {
 	c, err := dial(path, []pragma{patience})

@@ -20,8 +20,9 @@ var _ journal.LocalFlows = (*Journal)(nil)
 type flowWriter struct {
 	sql *flowStatements // the writer's goroutine's; nil before the first use
 
-	mu     sync.Mutex
-	riding []journal.FlowEvent
+	mu      sync.Mutex
+	riding  []journal.FlowEvent
+	carried bool // some that rode are in the batch
 }
 
 // ApplyFlow runs journal.NextFlow on the flow that ev names, and returns once what
@@ -60,14 +61,19 @@ func (b *batch) takeFlowRiders() {
 	f := &b.writer.flows
 	f.mu.Lock()
 	riders := f.riding
-	f.riding = nil
+	f.riding, f.carried = nil, f.carried || len(riders) > 0
 	f.mu.Unlock()
 	if len(riders) == 0 {
 		return
 	}
+	b.committed = append(b.committed, func() {
+		f.mu.Lock()
+		f.carried = false
+		f.mu.Unlock()
+	})
 	b.abandoned = append(b.abandoned, func() {
 		f.mu.Lock()
-		f.riding = append(riders, f.riding...)
+		f.riding, f.carried = append(riders, f.riding...), false
 		f.mu.Unlock()
 	})
 	for _, ev := range riders {
@@ -97,7 +103,7 @@ func (b *batch) rideFlow(ev journal.FlowEvent) error {
 func (j *Journal) flushFlows() error {
 	f := &j.file.writer.flows
 	f.mu.Lock()
-	none := len(f.riding) == 0
+	none := len(f.riding) == 0 && !f.carried
 	f.mu.Unlock()
 	if none {
 		return nil

@@ -75,7 +75,9 @@ func (w *writer) answersLanded(riders []*prepared) {
 	defer w.riding.Unlock()
 	before := len(w.riding.answers)
 	for _, ev := range riders {
-		delete(w.riding.answers, ev.Ref)
+		if ev.Kind == journal.EventComplete { // a delivery is of an outcome before it
+			delete(w.riding.answers, ev.Ref)
+		}
 	}
 	if len(w.riding.answers) < before {
 		w.flushLater() // for those that came since: the first of them alone starts a timer

@@ -73,6 +73,7 @@ func (w *writer) readLog(reset bool) error {
 		w.seq = v[0].(int64)
 		w.durable = store.Clock{Last: toTime(v[1]), LeastMargin: time.Duration(v[2].(int64))}
 		w.newest, w.folded, w.number = v[3].(int64), v[4].(int64), v[5].(int64)
+		w.begun = w.newest
 		blob, _ := v[6].([]byte)
 		blob, err := unseal(blob)
 		if err != nil {

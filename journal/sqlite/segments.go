@@ -64,13 +64,13 @@ func hashOf(ref journal.Ref) uint32 {
 func (s *segments) truncate(newest int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.whole = false
 	first := segmentOf(newest + 1)
 	s.tail = slices.DeleteFunc(s.tail, func(m member) bool { return m.handle > newest || m.handle < first })
 	s.through = max(min(s.through, newest), first-1)
 	if s.loaded >= first {
 		s.runs, s.loaded = nil, -1
 	}
+	s.whole = s.whole && s.through == newest && s.loaded == first-segmentSize
 }
 
 // addToSegment takes note of an operation that was just begun, and seals the

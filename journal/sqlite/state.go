@@ -16,6 +16,7 @@ type state struct {
 	known    bool  // false: read everything again
 	version  int64 // of the data, as this connection sees it
 	newest   int64 // the latest handle given out
+	begun    int64 // likewise, as far as the file has it
 	folded   int64 // no operation up to this handle is in the log
 	seq      int64 // of the log's latest row
 	log      []logged

@@ -401,5 +401,9 @@ func (w *writer) rollback(b *batch) {
 	w.flushLater()
 	w.riding.Unlock()
 	b.abandon()
+	if w.newest > w.begun {
+		// Before the log is read again: others may have given out the same handles since.
+		w.segments.truncate(w.begun)
+	}
 	w.known = false
 }

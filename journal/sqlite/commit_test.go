@@ -1,0 +1,257 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// slow is a journal whose commits take as long as the test likes.
+type slow struct {
+	*sqlite.Journal
+	journal.Session
+	t    *testing.T
+	path string
+	disk *disk
+
+	syncing chan struct{} // receives when the WAL is about to be synced
+	results chan int32    // what that returns
+}
+
+func openSlow(t *testing.T, opts *sqlite.Options) *slow {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	disk := record(t, path)
+	j, err := sqlite.Open(path, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	session, err := j.Join(t.Context())
+	require.NoError(t, err)
+	require.False(t, has(t, j, "anything")) // from now on, who looks for an ID does not wait for the writer
+	s := &slow{Journal: j, Session: session, t: t, path: path, disk: disk, syncing: make(chan struct{}), results: make(chan int32)}
+	fault := func(what diskDid, file string) int32 {
+		if what != synced || file != "-wal" {
+			return sqlite3.SQLITE_OK
+		}
+		s.syncing <- struct{}{}
+		return <-s.results
+	}
+	disk.fault.Store(&fault)
+	return s
+}
+
+// quick ends that.
+func (s *slow) quick() { s.disk.fault.Store(nil) }
+
+// ask applies an event beside the test, and returns where its result will be.
+func (s *slow) ask(ctx context.Context, ev journal.Event) *asked {
+	a := &asked{done: make(chan struct{})}
+	go func() {
+		defer close(a.done)
+		a.result, a.err = s.Apply(ctx, ev)
+	}()
+	return a
+}
+
+type asked struct {
+	done   chan struct{}
+	result journal.Result
+	err    error
+}
+
+func (a *asked) wait() (journal.Result, error) {
+	<-a.done
+	return a.result, a.err
+}
+
+func until(t *testing.T, done func() bool) {
+	t.Helper()
+	for !done() {
+		require.NoError(t, t.Context().Err())
+		runtime.Gosched()
+	}
+}
+
+// alone has an event committed by itself.
+func (s *slow) alone(ev journal.Event) journal.Operation {
+	s.t.Helper()
+	a := s.ask(s.t.Context(), ev)
+	<-s.syncing
+	s.results <- sqlite3.SQLITE_OK
+	result, err := a.wait()
+	require.NoError(s.t, err)
+	return result.Operation
+}
+
+// together has events committed together, by a commit that is under way when it returns.
+func (s *slow) together(evs ...journal.Event) (all []*asked) {
+	s.t.Helper()
+	first := s.ask(s.t.Context(), generate("first", s))
+	<-s.syncing
+	for i, ev := range evs {
+		all = append(all, s.ask(s.t.Context(), ev))
+		until(s.t, func() bool { return sqlite.Queued(s.Journal) == i+1 })
+	}
+	s.results <- sqlite3.SQLITE_OK
+	_, err := first.wait()
+	require.NoError(s.t, err)
+	<-s.syncing
+	return all
+}
+
+// reopens closes the journal, opens it again, and finds it whole.
+func (s *slow) reopens() *sqlite.Journal {
+	s.t.Helper()
+	require.NoError(s.t, s.Close())
+	j := open(s.t, s.path)
+	require.Empty(s.t, verify(s.t, j))
+	return j
+}
+
+func has(t *testing.T, j *sqlite.Journal, id string) bool {
+	t.Helper()
+	_, err := j.Get(t.Context(), journal.Ref{ID: id})
+	if err != nil {
+		require.ErrorIs(t, err, journal.ErrNotFound)
+	}
+	return err == nil
+}
+
+func TestWhatAnotherProcessBeganUnderAHandleOfACommitThatFailedIsFoundByItsName(t *testing.T) {
+	s := openSlow(t, nil)
+	theirs := s.elsewhere("theirs", 1)
+	now := s.together(generate("a", s), generate("b", s))
+	s.quick()
+	s.results <- sqlite3.SQLITE_IOERR_FSYNC
+	for _, a := range now {
+		_, err := a.wait()
+		require.Error(t, err)
+	}
+	theirs()
+	result, err := s.Apply(t.Context(), generate("c", s))
+	require.NoError(t, err)
+	assert.EqualValues(t, 3, result.Operation.Handle)
+	s.replays("theirs")
+}
+
+// replays finds an operation by its name once it is in a block.
+func (s *slow) replays(id string) {
+	s.t.Helper()
+	require.NoError(s.t, sqlite.Fold(s.Journal))
+	assert.True(s.t, has(s.t, s.Journal, id))
+	again, err := s.Apply(s.t.Context(), begin(id, s))
+	require.NoError(s.t, err)
+	assert.Equal(s.t, journal.Replay, again.Decision)
+	s.reopens()
+}
+
+// elsewhere returns what has another process begin and complete an operation, as the next
+// after newest.
+func (s *slow) elsewhere(id string, newest int64) func() {
+	s.t.Helper()
+	rows := rowsOf(s.t, newest, id)
+	other := anotherProcess(s.t, s.path)
+	return func() {
+		for _, records := range rows {
+			_, err := other.ExecContext(s.t.Context(), `INSERT INTO log
+				SELECT seq + 1, last_at, least_margin, ?, folded, number + 1, ? FROM log ORDER BY seq DESC LIMIT 1`, newest+1, records)
+			assert.NoError(s.t, err)
+		}
+	}
+}
+
+// rowsOf are the records of the log's rows by which another process begins and completes
+// an operation, where newest handles were given out before.
+func rowsOf(t *testing.T, newest int64, id string) (rows [][]byte) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	for n := range newest {
+		_, err := j.Apply(t.Context(), generate(fmt.Sprint(n), s))
+		require.NoError(t, err)
+	}
+	begun, err := j.Apply(t.Context(), begin(id, s))
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+	require.NoError(t, err)
+	log, err := anotherProcess(t, path).QueryContext(t.Context(), "SELECT records FROM log WHERE newest = ? ORDER BY seq", newest+1)
+	require.NoError(t, err)
+	defer log.Close()
+	for log.Next() {
+		var records []byte
+		require.NoError(t, log.Scan(&records))
+		rows = append(rows, records)
+	}
+	require.NoError(t, log.Err())
+	require.Len(t, rows, 2)
+	return rows
+}
+
+func TestWithIntentOnlyAnAnswerIsReadThoughADeliveryOfItsOperationLandedBeforeIt(t *testing.T) {
+	s := openSlow(t, &sqlite.Options{IntentOnly: true})
+	op := s.alone(generate("answered", s))
+	first := s.ask(t.Context(), generate("first", s))
+	<-s.syncing
+	_, err := s.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, At: time.Now(), Outcome: journal.Cancelled})
+	require.NoError(t, err)
+	next := s.ask(t.Context(), generate("next", s)) // carries the delivery
+	until(t, func() bool { return sqlite.Queued(s.Journal) == 1 })
+	s.results <- sqlite3.SQLITE_OK
+	<-s.syncing
+	_, err = s.Apply(t.Context(), complete(op, s))
+	require.NoError(t, err)
+	s.quick()
+	s.results <- sqlite3.SQLITE_OK
+	for _, a := range []*asked{first, next} {
+		_, err := a.wait()
+		require.NoError(t, err)
+	}
+	op, err = s.Get(t.Context(), op.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Completed, op.State)
+}
+
+func TestAStepThatWasReportedIsReadThoughItsCommitIsUnderWay(t *testing.T) {
+	s := openSlow(t, nil)
+	slowly := s.disk.fault.Load()
+	s.quick()
+	f := beginFlow(t, s.Journal, s, "flow")
+	recordStep(t, s.Journal, f, 1, "paid")
+	s.disk.fault.Store(slowly)
+	carries := s.ask(t.Context(), generate("a", s))
+	<-s.syncing
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		f, err := s.GetFlow(t.Context(), f.Ref)
+		assert.NoError(t, err)
+		assert.Len(t, f.Steps, 1)
+	}()
+	until(t, func() bool {
+		select {
+		case <-read:
+			return true
+		default:
+			return sqlite.Queued(s.Journal) == 1
+		}
+	})
+	s.quick()
+	s.results <- sqlite3.SQLITE_OK
+	_, err := carries.wait()
+	require.NoError(t, err)
+	<-read
+}
