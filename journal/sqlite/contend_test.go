@@ -1,0 +1,146 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// contention is what one of several processes does with names that all of them use.
+type contention struct {
+	journal *sqlite.Journal
+	session journal.Session
+	say     func(...any)
+}
+
+// childContends says which operations it executed, while some of its writes and syncs
+// fail, and what it finds wrong.
+func childContends(path string) error {
+	ctx := context.Background()
+	d := &disk{path: path, open: make(map[uintptr]*handle)}
+	d.happened = sync.NewCond(&d.mu)
+	defer watch(d)()
+	j, err := sqlite.Open(path, &sqlite.Options{IntentOnly: rand.IntN(2) == 0})
+	if err != nil {
+		return err
+	}
+	s, err := j.Join(ctx)
+	if err != nil {
+		return err
+	}
+	fault := func(what diskDid, file string) int32 {
+		if file == "-wal" && (what == synced || what == wrote) && rand.IntN(60) == 0 {
+			return sqlite3.SQLITE_FULL
+		}
+		return sqlite3.SQLITE_OK
+	}
+	d.fault.Store(&fault)
+	var mu sync.Mutex
+	c := &contention{j, s, func(what ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Println(what...)
+	}}
+	var callers sync.WaitGroup
+	for g := range 16 {
+		callers.Go(func() {
+			for n := range 150 {
+				c.operation(ctx, fmt.Sprint(g, "-", n))
+				if rand.IntN(20) == 0 { // so that others come in between
+					time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	d.fault.Store(nil)
+	return errors.Join(s.End(ctx), j.Close())
+}
+
+// operation begins one and completes it, if it is this caller's.
+func (c *contention) operation(ctx context.Context, unique string) {
+	ev := begin(fmt.Sprint("name-", rand.IntN(1000)), c.session)
+	if rand.IntN(3) > 0 {
+		ev = generate(c.session.ID()+unique, c.session)
+	}
+	impatient, leave := context.WithCancel(ctx)
+	defer leave()
+	if rand.IntN(10) == 0 {
+		time.AfterFunc(time.Duration(rand.IntN(2000))*time.Microsecond, leave)
+	}
+	begun, err := c.journal.Apply(impatient, ev)
+	switch {
+	case err != nil:
+		return
+	case begun.Decision == journal.Replay:
+		if string(begun.Operation.Answer.Body) != string(complete(begun.Operation, c.session).Answer.Body) {
+			c.say("wrong: another's answer", begun.Operation.ID)
+		}
+		return
+	case begun.Decision != journal.Execute:
+		return
+	}
+	c.say("executed", begun.Operation.ID)
+	ev = complete(begun.Operation, c.session)
+	for done := (journal.Result{}); ; {
+		if done, err = c.journal.Apply(ctx, ev); err != nil {
+			continue // its disk
+		}
+		if done.Decision != journal.Recorded && done.Decision != journal.Replay {
+			c.say("wrong:", done.Decision, begun.Operation.ID)
+		}
+		break
+	}
+	if op, err := c.journal.Get(ctx, ev.Ref); errors.Is(err, journal.ErrNotFound) || err == nil && op.State != journal.Completed {
+		c.say("wrong: it was completed, and is", op.State, err, begun.Operation.ID)
+	}
+}
+
+func TestNoNameIsExecutedTwiceByProcessesWhoseCommitsFailNowAndThen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	require.NoError(t, open(t, path).Close())
+	var mu sync.Mutex
+	executed := map[string]int{}
+	var processes sync.WaitGroup
+	for range 3 {
+		cmd, out := start(t, "contend", path)
+		processes.Go(func() {
+			for out.Scan() {
+				id, ok := strings.CutPrefix(out.Text(), "executed ")
+				if !assert.True(t, ok, out.Text()) {
+					continue
+				}
+				mu.Lock()
+				executed[id]++
+				mu.Unlock()
+			}
+			assert.NoError(t, cmd.Wait())
+		})
+	}
+	processes.Wait()
+	require.NotEmpty(t, executed)
+	j := open(t, path)
+	assert.Empty(t, verify(t, j))
+	for id, times := range executed {
+		assert.Equal(t, 1, times, id)
+		op, err := j.Get(t.Context(), journal.Ref{ID: id})
+		require.NoError(t, err, id)
+		assert.Equal(t, journal.Completed, op.State, id)
+	}
+	t.Logf("%d operations", len(executed))
+}
