@@ -52,9 +52,6 @@ func (k *call) takeFlowStep() (leave func(*http.Response, error), err error) {
 	case k.name.scope != st.run.ref.Scope:
 		return nil, k.fail(ErrInvalidRequest, errors.New("the scope of an operation in a flow is the flow's: leave out WithScope"))
 	}
-	if err := k.name.check(); err != nil {
-		return nil, k.fail(ErrInvalidRequest, err)
-	}
 	c, named := &st.calls, k.name.named
 	id := st.id
 	if named {
