@@ -33,19 +33,20 @@ func newIdentity() string { return rand.Text() }
 var errSidecar = errors.New("it can't be understood")
 
 // String is its one line, which begins with the version of its format: the first has no
-// note.
+// note, and no sum.
 func (s sidecar) String() string {
 	if s.wal == "" {
 		return fmt.Sprintf("onceward-sidecar 1 %s %d\n", s.identity, s.number)
 	}
-	return fmt.Sprintf("onceward-sidecar 2 %s %d %s %d %d\n", s.identity, s.number, s.wal, s.epoch, s.filed)
+	line := fmt.Sprintf("onceward-sidecar 2 %s %d %s %d %d", s.identity, s.number, s.wal, s.epoch, s.filed)
+	return fmt.Sprintf("%s %08x\n", line, sum([]byte(line)))
 }
 
 func parseSidecar(text string) (s sidecar, err error) {
 	if strings.HasPrefix(text, "onceward-sidecar 1 ") {
 		_, err = fmt.Sscanf(text, "onceward-sidecar 1 %s %d\n", &s.identity, &s.number)
 	} else {
-		_, err = fmt.Sscanf(text, "onceward-sidecar 2 %s %d %s %d %d\n", &s.identity, &s.number, &s.wal, &s.epoch, &s.filed)
+		_, err = fmt.Sscanf(text, "onceward-sidecar 2 %s %d %s %d %d ", &s.identity, &s.number, &s.wal, &s.epoch, &s.filed)
 	}
 	if err != nil || s.number < 0 || s.filed < 0 || s.filed > s.epoch || s.String() != text {
 		return sidecar{}, errSidecar

@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -384,7 +385,10 @@ func FuzzASidecarIsReadAsItWasWrittenOrRefused(f *testing.F) {
 		"onceward-sidecar 2 A 42 empty 1 0\n", "onceward-sidecar 2 A 42 empty 3 4\n", "onceward-sidecar 2 A 42\n"} {
 		f.Add(text)
 	}
-	form := regexp.MustCompile(`\Aonceward-sidecar (1 [^ ]+ \d+|2 [^ ]+ \d+ [^ ]+ \d+ \d+)\n\z`)
+	for _, line := range []string{"onceward-sidecar 2 A 42 0123456789abcdef 4 3", "onceward-sidecar 2 A 42 empty 3 4"} {
+		f.Add(fmt.Sprintf("%s %08x\n", line, crc32.Checksum([]byte(line), crc32.MakeTable(crc32.Castagnoli))))
+	}
+	form := regexp.MustCompile(`\Aonceward-sidecar (1 [^ ]+ \d+|2 [^ ]+ \d+ [^ ]+ \d+ \d+ [0-9a-f]{8})\n\z`)
 	f.Fuzz(func(t *testing.T, text string) {
 		again, err := sqlite.Sidecar(text)
 		if err != nil {
