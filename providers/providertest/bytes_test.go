@@ -3,6 +3,7 @@ package providertest_test
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -245,6 +246,23 @@ func TestEveryVersionOfHTTPWithAndWithoutTLS(t *testing.T) {
 			require.NoError(t, err)
 			assert.True(t, router.Route(req.Method, req.URL).Listed, "Provider has the server's host")
 		})
+	}
+}
+
+func TestAResponseThatIsLongerThanItSaysSpoilsNoOther(t *testing.T) {
+	srv := providertest.NewTLSServer(providers.Raw(day), created)
+	t.Cleanup(srv.Close)
+	srv.Script(providertest.WrongLength(-2))
+	for _, closes := range []bool{true, false} {
+		req, err := http.NewRequest(http.MethodPost, srv.URL+"/v1/charges", strings.NewReader("amount=1"))
+		require.NoError(t, err)
+		req.GetBody = nil // net/http would repeat the request by itself
+		req.Header.Set("Idempotency-Key", "k1")
+		resp, err := srv.Client().Do(req)
+		require.NoError(t, err)
+		_, err = io.ReadAll(resp.Body)
+		require.NoError(t, errors.Join(err, resp.Body.Close()))
+		assert.Equal(t, closes, resp.Close, "what is left over is not read as the answer to the next request")
 	}
 }
 

@@ -85,9 +85,10 @@ func CutResponseAt(n int) Fault { return Fault{kind: cutResponse, bytes: max(n, 
 func MalformedChunk() Fault { return Fault{kind: malformedChunk} }
 
 // WrongLength executes, and answers with a Content-Length that is by bytes more,
-// or less if by is negative, than the body has; it closes the connection after the
-// body. A client can't see one that is too small: it gets the beginning of the
-// body for the whole. Over HTTP/2 one that is too large ends in a reset.
+// or less if by is negative, than the body has; it says that it closes the
+// connection after the body, and does. A client can't see one that is too small: it
+// gets the beginning of the body for the whole. Over HTTP/2 one that is too large
+// ends in a reset.
 func WrongLength(by int) Fault { return Fault{kind: wrongLength, bytes: by} }
 
 // DelayBefore waits for d of real time before anything is executed. It executes
