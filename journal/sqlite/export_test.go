@@ -27,7 +27,7 @@ const SegmentSize = segmentSize
 const MaxWAL = maxWAL
 
 // SchemaVersion is the latest one.
-var SchemaVersion = len(migrations)
+var SchemaVersion = unreleased + len(migrations)
 
 // Mark has the sidecar name the latest commit, as it is done every few seconds.
 func Mark(j *Journal) error { return j.file.checkpoint.mark() }

@@ -40,6 +40,10 @@ func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
 			require.NoError(t, open(t, path).Close())
 			alter(t, path, "PRAGMA user_version=99")
 		}, journal.ErrVersion, "version 99"},
+		"a journal from before the first release": {func(t *testing.T, path string) {
+			require.NoError(t, open(t, path).Close())
+			alter(t, path, "PRAGMA user_version=1")
+		}, sqlite.ErrNotJournal, "before the first release"},
 		"a journal without a version": {func(t *testing.T, path string) {
 			require.NoError(t, open(t, path).Close())
 			alter(t, path, "PRAGMA user_version=0")

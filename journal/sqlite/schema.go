@@ -12,8 +12,13 @@ import (
 // applicationID marks our files in SQLite's header: "Once" in ASCII.
 const applicationID = 0x4f6e6365
 
-// migrations lead from the version that is their index to the next. They run in
-// one transaction. What has been released is never changed, only added to.
+// unreleased is the latest schema version of those that were there before the first
+// release, and can't be read any more.
+const unreleased = 1
+
+// migrations lead from the version that is their index, counted from unreleased, to the
+// next. They run in one transaction. What has been released is never changed, only added
+// to.
 var migrations = []string{`
 -- Those that are neither in the log nor in a block, one row each, in the order of
 -- creation. A handle is never used again.
@@ -124,14 +129,14 @@ func (c *conn) migrate(path string) (migrated bool, err error) {
 	}
 	for ; version < len(migrations); version++ {
 		if err := c.exec(migrations[version]); err != nil {
-			return false, explain(path, fmt.Sprint("migrate from version ", version), err)
+			return false, explain(path, fmt.Sprint("migrate from version ", unreleased+version), err)
 		}
 	}
 	identity := newIdentity()
 	if err := c.exec(fmt.Sprintf("UPDATE journal SET identity = '%s', epoch = x'%x' WHERE identity = ''", identity, encodeEpoch(identity, 1))); err != nil {
 		return false, explain(path, "migrate", err)
 	}
-	for _, pragma := range []string{fmt.Sprint("application_id=", applicationID), fmt.Sprint("user_version=", version)} {
+	for _, pragma := range []string{fmt.Sprint("application_id=", applicationID), fmt.Sprint("user_version=", unreleased+version)} {
 		if err := c.exec("PRAGMA " + pragma); err != nil {
 			return false, explain(path, "migrate", err)
 		}
@@ -139,8 +144,8 @@ func (c *conn) migrate(path string) (migrated bool, err error) {
 	return true, explain(path, "migrate", c.exec("COMMIT"))
 }
 
-// recognise returns the file's schema version: 0 for a new file, which Litestream may
-// have put tables of its own in. It asks all at once: another process may be migrating
+// recognise returns the file's schema version, counted from unreleased: 0 for a new
+// file, which Litestream may have put tables of its own in. It asks all at once: another process may be migrating
 // the file.
 func (c *conn) recognise(path string) (int, error) {
 	ask, err := c.prepare(`SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
@@ -163,9 +168,11 @@ func (c *conn) recognise(path string) (int, error) {
 		return 0, nil
 	case application != applicationID || version < 1:
 		return 0, fmt.Errorf("%w: %s is a SQLite database of something else; give another path", ErrNotJournal, path)
-	case version > int64(len(migrations)):
+	case version <= unreleased:
+		return 0, fmt.Errorf("%w: %s was made before the first release, with a schema that is not read any more; give another path", ErrNotJournal, path)
+	case version > unreleased+int64(len(migrations)):
 		return 0, fmt.Errorf("%w: %s has schema version %d, this release knows up to %d; upgrade it, or give another path",
-			journal.ErrVersion, path, version, len(migrations))
+			journal.ErrVersion, path, version, unreleased+len(migrations))
 	}
-	return int(version), nil
+	return int(version - unreleased), nil
 }
