@@ -61,9 +61,6 @@ func childContends(path string) error {
 		callers.Go(func() {
 			for n := range 150 {
 				c.operation(ctx, fmt.Sprint(g, "-", n))
-				if rand.IntN(20) == 0 { // so that others come in between
-					time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond)
-				}
 			}
 		})
 	}
