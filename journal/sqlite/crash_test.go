@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -43,12 +44,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start starts this test binary as a child that does what is named.
+// start is startTalking for a child that is told nothing more.
 func start(t *testing.T, what, path string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	cmd, _, out := startTalking(t, what, path)
+	return cmd, out
+}
+
+// startTalking starts this test binary as a child that does what is named, and listens.
+func startTalking(t *testing.T, what, path string) (*exec.Cmd, io.WriteCloser, *bufio.Scanner) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), childVariable+"="+what, childPath+"="+path)
 	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -56,7 +66,7 @@ func start(t *testing.T, what, path string) (*exec.Cmd, *bufio.Scanner) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	return cmd, bufio.NewScanner(out)
+	return cmd, in, bufio.NewScanner(out)
 }
 
 // childHolds begins one operation and waits to be killed.

@@ -24,24 +24,6 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// startTalking is start for a child that listens, too.
-func startTalking(t *testing.T, what, path string) (*exec.Cmd, io.WriteCloser, *bufio.Scanner) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), childVariable+"="+what, childPath+"="+path)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	return cmd, in, bufio.NewScanner(out)
-}
-
 const callersEach = 16
 
 // childShares lives operations from the first line on that it reads to the second,
