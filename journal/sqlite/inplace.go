@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/onceward/onceward/journal"
 )
@@ -13,7 +12,7 @@ import (
 type openFiles struct {
 	path  string
 	names [2]string
-	infos [2]os.FileInfo
+	files [2]fileID
 }
 
 // opened is for a file that is open and was read.
@@ -21,7 +20,7 @@ func opened(path string) (*openFiles, error) {
 	o := &openFiles{path: path, names: [2]string{path, path + "-wal"}}
 	for i, name := range o.names {
 		var err error
-		if o.infos[i], err = os.Stat(name); err != nil {
+		if o.files[i], err = identify(name); err != nil {
 			return nil, err
 		}
 	}
@@ -32,7 +31,7 @@ func opened(path string) (*openFiles, error) {
 // more. It goes by itself once that file is put back.
 func (o *openFiles) inPlace() error {
 	for i, name := range o.names {
-		if info, err := os.Stat(name); err != nil || !os.SameFile(info, o.infos[i]) {
+		if file, err := identify(name); err != nil || !file.same(o.files[i]) {
 			return fmt.Errorf("%w: journal %s: %s was removed or replaced while it was open; nothing is recorded any more; "+
 				"put it back, or close the journal and open what is there now", journal.ErrRestored, o.path, name)
 		}

@@ -1,0 +1,65 @@
+package sqlite
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// Once somebody has asked for a file's times, a write notes a time finer than the
+// kernel's tick, and the fsync after it writes the inode too. identify asks for none:
+// two writes in one tick, with it in between, leave the tick's time.
+func TestIdentifyLeavesTheTimesAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	defer f.Close()
+	tick := func() time.Time {
+		var now unix.Timespec
+		require.NoError(t, unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now))
+		return time.Unix(now.Unix())
+	}
+	for range 10_000 {
+		before := tick()
+		_, err := f.WriteAt([]byte("a"), 0)
+		require.NoError(t, err)
+		_, err = identify(path)
+		require.NoError(t, err)
+		_, err = f.WriteAt([]byte("b"), 0)
+		require.NoError(t, err)
+		info, err := f.Stat()
+		require.NoError(t, err)
+		if info.ModTime().Equal(before) {
+			return
+		}
+	}
+	assert.Fail(t, "identify asks for the file's times")
+}
+
+func TestIdentifyTellsFilesApart(t *testing.T) {
+	folder := t.TempDir()
+	one, two := filepath.Join(folder, "one"), filepath.Join(folder, "two")
+	for _, path := range []string{one, two} {
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+	}
+	first, err := identify(one)
+	require.NoError(t, err)
+	second, err := identify(two)
+	require.NoError(t, err)
+	again, err := identify(one)
+	require.NoError(t, err)
+	assert.True(t, first.same(again))
+	assert.False(t, first.same(second))
+
+	require.NoError(t, os.Rename(two, one))
+	moved, err := identify(one)
+	require.NoError(t, err)
+	assert.True(t, moved.same(second))
+	_, err = identify(two)
+	assert.ErrorIs(t, err, os.ErrNotExist)
+}
