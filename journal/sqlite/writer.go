@@ -242,7 +242,8 @@ func (w *writer) giveWay(others bool) {
 }
 
 // next is the next request of this batch, nil if it is to be committed: before that,
-// others get the processor once to send theirs, unless there are none by all signs.
+// others get the processor to send theirs, and again as long as somebody does, unless
+// there are none by all signs.
 func (w *writer) next(yielded *bool, taken int) *request {
 	if taken >= maxBatch {
 		return nil
@@ -250,6 +251,7 @@ func (w *writer) next(yielded *bool, taken int) *request {
 	for {
 		select {
 		case r := <-w.queue:
+			*yielded = false
 			return r
 		default:
 		}
