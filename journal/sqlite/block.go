@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	// blockSize is how many operations make a block, at most.
-	blockSize = 16
+	// blockSize is how many operations make a block, at most. A look-up reads a whole
+	// one; what the last page of a block leaves empty makes smaller ones cost more disk.
+	blockSize = 8
 	// blockBytes is how many bytes they have, at most, unless it is one alone.
 	blockBytes = 64 << 10
 )

@@ -24,7 +24,7 @@
 // Every commit appends one row to a log, with all that it begins, completes or parks,
 // so that it writes no more pages than these bytes fill. The operations that the log
 // alone has, some five hundred, are in memory too. As it grows, the oldest are folded,
-// within some commit: completed and delivered ones are packed into blocks, sixteen a
+// within some commit: completed and delivered ones are packed into blocks, eight a
 // row, and the others get a row of their own with its indices. Close folds
 // what there is; a file that was closed by nobody is read as it is.
 //

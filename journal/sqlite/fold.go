@@ -62,7 +62,7 @@ func (b *batch) foldAll() error {
 }
 
 // foldAtOnce is how many operations are folded by one commit at least.
-const foldAtOnce = 2 * blockSize
+const foldAtOnce = 4 * blockSize
 
 // foldSome keeps the log short, by what this batch has added to it.
 func (b *batch) foldSome() error {

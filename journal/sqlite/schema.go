@@ -60,7 +60,7 @@ CREATE INDEX operations_pending ON operations (handle, wake_at) WHERE state = 1;
 CREATE INDEX operations_failed  ON operations (handle)          WHERE state > 3;
 CREATE INDEX operations_nobodys ON operations (handle)          WHERE state > 2 AND delivered = 0 AND holder IS NULL;
 
--- Completed and delivered operations, up to sixteen a row, whose handles are between
+-- Completed and delivered operations, up to eight a row, whose handles are between
 -- first and the next row's.
 CREATE TABLE blocks (
 	first INTEGER PRIMARY KEY,
