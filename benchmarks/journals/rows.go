@@ -223,20 +223,22 @@ func due(ctx context.Context, w *tabwriter.Writer, s *oncewardStore) error {
 	if err := errors.Join(append(failed, ctx.Err())...); err != nil {
 		return err
 	}
-	began := time.Now()
-	seen := 0
-	for _, err := range s.journal.List(ctx, journal.Filter{ByWake: true, WakeBefore: time.Now(), Limit: first}) {
-		if err != nil {
-			return err
+	var listed []time.Duration
+	for range 100 {
+		began, seen := time.Now(), 0
+		for _, err := range s.journal.List(ctx, journal.Filter{ByWake: true, WakeBefore: began, Limit: first}) {
+			if err != nil {
+				return err
+			}
+			seen++
 		}
-		seen++
+		listed = append(listed, time.Since(began))
+		if seen != first {
+			return fmt.Errorf("%d of %d are due", seen, first)
+		}
 	}
-	listed := time.Since(began)
-	if seen != first {
-		return fmt.Errorf("%d of %d are due", seen, first)
-	}
-	line(w, fmt.Sprintf("first %d due of %d, listed", first, pending), ms(listed), "≤ 0.5", "ms")
-	began = time.Now()
+	line(w, fmt.Sprintf("first %d due of %d, listed, p50", first, pending), ms(middle(listed)), "≤ 0.5", "ms")
+	began := time.Now()
 	claimed, err := s.journal.Claim(ctx, journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.session.ID()}, first)
 	if err != nil {
 		return err

@@ -124,9 +124,11 @@ func newPage(f journal.Filter) *page {
 	} else {
 		and("o.handle > ?")
 	}
-	p.query = "SELECT " + qualified + `, a.answer
-		FROM operations o LEFT JOIN answers a ON a.handle = o.handle AND o.state = 3 AND o.tombstone = 0
-		WHERE ` + strings.Join(where, " AND ") + " ORDER BY " + order + " LIMIT ?"
+	from := ", a.answer FROM operations o LEFT JOIN answers a ON a.handle = o.handle AND o.state = 3 AND o.tombstone = 0"
+	if f.ByWake || !f.WakeBefore.IsZero() {
+		from = ", NULL FROM operations o" // pending ones have none, and looking for them takes a quarter of the time
+	}
+	p.query = "SELECT " + qualified + from + " WHERE " + strings.Join(where, " AND ") + " ORDER BY " + order + " LIMIT ?"
 	return p
 }
 
@@ -241,27 +243,33 @@ func (p *page) readBlocks(r *reader, size int, through int64) (int64, error) {
 // addRecent adds to a page what only the log has: all of it was begun after what is
 // elsewhere. It returns up to which handle none is missing now.
 func (p *page) addRecent(recent []*kept, size int, through int64) (int64, error) {
-	rows := len(p.ops)
+	var added []*kept
+	full := len(p.ops) == size && size > 0
 	for _, k := range recent {
-		if k.op.Handle <= p.handle && !p.filter.ByWake || !p.selects(&k.op) || !p.selectsOpen(&k.op) {
-			continue
+		switch {
+		case !p.selects(&k.op) || !p.selectsOpen(&k.op):
+		case !p.filter.ByWake && k.op.Handle <= p.handle:
+		case p.filter.ByWake && byWake(&k.op, &journal.Operation{WakeAt: p.wake, Handle: p.handle}) <= 0:
+		case p.filter.ByWake && full && byWake(&k.op, &p.ops[size-1]) > 0: // its page is another
+		default:
+			added = append(added, k)
 		}
-		if p.filter.ByWake && cmp.Or(k.op.WakeAt.Compare(p.wake), cmp.Compare(k.op.Handle, p.handle)) <= 0 {
-			continue
+		if !p.filter.ByWake && len(p.ops)+len(added) > size {
+			break
 		}
+	}
+	if p.filter.ByWake {
+		slices.SortFunc(added, func(a, b *kept) int { return byWake(&a.op, &b.op) })
+	}
+	for _, k := range added[:min(len(added), size+1)] {
 		op, err := k.withoutBodies()
 		if err != nil {
 			return 0, err
 		}
 		p.ops = append(p.ops, op)
-		if !p.filter.ByWake && len(p.ops) > size {
-			break
-		}
 	}
-	if p.filter.ByWake && len(p.ops) > rows {
-		slices.SortFunc(p.ops, func(a, b journal.Operation) int {
-			return cmp.Or(a.WakeAt.Compare(b.WakeAt), cmp.Compare(a.Handle, b.Handle))
-		})
+	if p.filter.ByWake && len(added) > 0 {
+		slices.SortFunc(p.ops, func(a, b journal.Operation) int { return byWake(&a, &b) })
 	}
 	if len(p.ops) > size {
 		p.ops, p.last = p.ops[:size], false
@@ -270,6 +278,10 @@ func (p *page) addRecent(recent []*kept, size int, through int64) (int64, error)
 		through = p.ops[len(p.ops)-1].Handle
 	}
 	return through, nil
+}
+
+func byWake(a, b *journal.Operation) int {
+	return cmp.Or(a.WakeAt.Compare(b.WakeAt), cmp.Compare(a.Handle, b.Handle))
 }
 
 // selects is for operations in blocks, which are completed and delivered.
