@@ -336,3 +336,21 @@ func TestADamagedSidecarDoesNotMakeTheFileLookStale(t *testing.T) {
 		require.NoError(t, j.Close())
 	}
 }
+
+func TestABackupOfTheLatestCommitIsSoundWhereItIsPutBack(t *testing.T) {
+	path, backup := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "backup.db")
+	leave(t, path)
+	j := open(t, path)
+	goOn(t, j, "later")
+	require.NoError(t, j.Close())
+	j = open(t, path)
+	require.NoError(t, j.Backup(t.Context(), backup))
+	require.NoError(t, j.Close())
+	_, filed := epochs(t, path)
+	require.Positive(t, filed)
+	copyFile(t, backup, path)
+	j = open(t, path)
+	require.NoError(t, sound(t.Context(), j))
+	require.NoError(t, j.Adopt(t.Context()))
+	require.NoError(t, sound(t.Context(), j))
+}
