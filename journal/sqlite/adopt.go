@@ -47,10 +47,11 @@ func (b *batch) adopt(at time.Time) error {
 			handles = append(handles, k.op.Handle)
 		}
 	}
+	var out outcome
 	for _, handle := range handles {
 		r, err := b.byHandle(handle)
 		if err == nil {
-			_, err = b.next(r, &prepared{Event: ev})
+			err = b.next(r, &prepared{Event: ev}, &out)
 		}
 		if err != nil {
 			return b.giveUp(err)

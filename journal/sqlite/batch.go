@@ -143,24 +143,25 @@ func (o *outcome) result(path string) (journal.Result, error) {
 	return result, nil
 }
 
-// apply runs Next on the operation that the event names.
-func (b *batch) apply(p *prepared) (outcome, error) {
+// apply runs Next on the operation that the event names. Without an error, out is what
+// came of it.
+func (b *batch) apply(p *prepared, out *outcome) error {
 	if err := b.refuses(p.Kind); err != nil {
-		return outcome{}, err
+		return err
 	}
 	if p.Kind == journal.EventBegin || p.Kind == journal.EventClaim {
 		if err := b.mine(p.Session); err != nil {
-			return outcome{}, err
+			return err
 		}
 	}
 	if err := b.see(p.At); err != nil {
-		return outcome{}, err
+		return err
 	}
 	r, err := b.find(p.Event)
 	if err != nil {
-		return outcome{}, err
+		return err
 	}
-	return b.next(r, p)
+	return b.next(r, p, out)
 }
 
 // find returns the operation that the event names, or a row that is not stored.
@@ -227,19 +228,19 @@ func (b *batch) one(s *stmt, args ...any) (r row, err error) {
 	return r, b.fail(err)
 }
 
-// next runs Next on r and writes what comes of it.
-func (b *batch) next(r row, p *prepared) (outcome, error) {
-	live, err := b.holds(r.op, p.Kind)
+// next runs Next on r and writes what comes of it. Without an error, out is that.
+func (b *batch) next(r row, p *prepared, out *outcome) error {
+	live, err := b.holds(&r.op, p.Kind)
 	if err != nil {
-		return outcome{}, err
+		return err
 	}
-	out := outcome{last: b.clock.Last}
+	*out = outcome{last: b.clock.Last}
 	if p.Kind == journal.EventComplete {
 		// Whether it is the answer that is recorded already is a matter of its
 		// generation.
 		out.kept, out.answerSum = r.kept, r.answerSum
-		if r.op.Answer, err = b.readAnswer(r.op, &out); err != nil {
-			return outcome{}, err
+		if r.op.Answer, err = b.readAnswer(&r.op, out); err != nil {
+			return err
 		}
 	}
 	ev := p.Event
@@ -248,47 +249,43 @@ func (b *batch) next(r row, p *prepared) (outcome, error) {
 	if next.Answer != r.op.Answer {
 		out.answered = next.Answer
 	}
-	now := row{op: next, request: r.request, identified: r.identified, answerSum: r.answerSum, kept: r.kept, block: r.block}
-	now.op.Request, now.op.Answer, r.op.Answer = journal.Request{}, nil, nil
+	next.Request, next.Answer, r.op.Answer = journal.Request{}, nil, nil
 
 	begun := ev.Kind == journal.EventBegin && decision == journal.Execute && (!r.found() || next.Generation != r.op.Generation)
-	if begun {
-		now.request = p.request
-	}
-	c := change{row: now}
+	c := change{row: row{op: next, request: r.request, identified: r.identified, answerSum: r.answerSum, kept: r.kept, block: r.block}}
 	switch {
 	case next.State == journal.Absent && !r.found():
 	case next.State == journal.Absent:
 		err = b.remove(r)
 	case begun:
-		c.renewed, c.body = true, p.body
-		c.identified = now.identified || next.Naming != journal.Generated
-		now, err = b.put(r, c)
+		c.renewed, c.request, c.body = true, p.request, p.body
+		c.identified = c.identified || next.Naming != journal.Generated
+		err = b.put(&r, &c)
 	case next.Tombstone && !r.op.Tombstone:
 		c.renewed, c.request, c.unanswered = true, nil, true
-		now, err = b.put(r, c)
-	case store.Changes(r.op, now.op, decision):
+		err = b.put(&r, &c)
+	case store.Changes(r.op, next, decision):
 		if a := out.answered; a != nil {
 			if c.answer, c.answerBody = p.answer, p.answerBody; c.answer == nil {
 				c.answer = encodeAnswer(a, p.compressed)
 			}
 		}
-		now, err = b.put(r, c)
+		err = b.put(&r, &c)
 	default:
-		now.op.UpdatedAt = r.op.UpdatedAt
+		c.op.UpdatedAt = r.op.UpdatedAt
 	}
 	if err != nil {
-		return outcome{}, err
+		return err
 	}
 	if refused != nil {
-		return outcome{}, refused
+		return refused
 	}
-	out.row, out.decision = now, decision
+	out.row, out.decision = c.row, decision
 	if begun {
 		out.asked = &ev.Intent.Request
-		return out, nil
+		return nil
 	}
-	return out, b.load(&out)
+	return b.load(out)
 }
 
 // load reads the bodies that the decision needs, and the answer.
@@ -315,13 +312,13 @@ func (b *batch) load(out *outcome) error {
 	if out.answered != nil || out.answer != nil {
 		return nil
 	}
-	_, err := b.readAnswer(out.op, out)
+	_, err := b.readAnswer(&out.op, out)
 	return err
 }
 
 // readAnswer reads the operation's answer, if there is one, into out, and decodes
 // it without its body.
-func (b *batch) readAnswer(op journal.Operation, out *outcome) (answer *journal.Answer, err error) {
+func (b *batch) readAnswer(op *journal.Operation, out *outcome) (answer *journal.Answer, err error) {
 	if op.State != journal.Completed || op.Tombstone {
 		return nil, nil
 	}

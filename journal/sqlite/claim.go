@@ -60,7 +60,7 @@ func (b *batch) claim(p *prepared, limit int) ([]outcome, error) {
 		r, err := b.byHandle(handle)
 		var out outcome
 		if err == nil {
-			out, err = b.next(r, p)
+			err = b.next(r, p, &out)
 		}
 		if err != nil {
 			if len(outs) > 0 {

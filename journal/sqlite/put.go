@@ -20,17 +20,17 @@ func (k *kept) at(block bool) row {
 }
 
 // put stores what became of r: in the log, as long as the operation is nowhere else,
-// or in its row.
-func (b *batch) put(r row, c change) (row, error) {
+// or in its row. It leaves what is stored in c.row.
+func (b *batch) put(r *row, c *change) error {
 	if c.unanswered && r.found() && r.kept != nil && !r.block {
 		if err := b.foldAll(); err != nil {
-			return row{}, err
+			return err
 		}
 		r.block = r.kept.closed()
 	}
 	if r.block {
 		if err := b.unpack(r.kept); err != nil {
-			return row{}, err
+			return err
 		}
 		c.answerSum = sumIn(r.kept.answer)
 		r.kept = nil
@@ -40,7 +40,8 @@ func (b *batch) put(r row, c change) (row, error) {
 	case !r.found():
 		return b.insert(c)
 	case r.kept != nil:
-		return b.relog(r.kept, c), nil
+		b.relog(r.kept, c)
+		return nil
 	case c.renewed:
 		if c.unanswered {
 			c.answerSum = 0
@@ -55,15 +56,15 @@ func (b *batch) put(r row, c change) (row, error) {
 			err = b.write(b.sql.insertAnswer, c.op.Handle, c.answer, c.answerBody)
 		}
 		if err == nil {
-			err = b.update(r, c.row)
+			err = b.update(r, &c.row)
 		}
 	}
 	c.kept, c.block = nil, false
-	return c.row, err
+	return err
 }
 
 // insert has the log begin an operation.
-func (b *batch) insert(c change) (row, error) {
+func (b *batch) insert(c *change) error {
 	c.op.Handle = b.newest + 1
 	c.identified = c.op.Naming != journal.Generated
 	k := &kept{row: c.row, body: c.body}
@@ -71,11 +72,12 @@ func (b *batch) insert(c change) (row, error) {
 	b.record(k, withIdentity)
 	b.newest++
 	b.clock.Margin(k.op.Terms)
-	return k.at(false), b.addToSegment(k.row)
+	c.kept, c.block = k, false
+	return b.addToSegment(&k.op)
 }
 
 // relog has the log say what became of an operation that it has.
-func (b *batch) relog(before *kept, c change) row {
+func (b *batch) relog(before *kept, c *change) {
 	k := &kept{row: c.row, body: before.body, answer: before.answer, answerBody: before.answerBody}
 	k.kept, k.block = nil, false
 	parts := byte(0)
@@ -88,7 +90,7 @@ func (b *batch) relog(before *kept, c change) row {
 	}
 	b.record(k, parts)
 	b.clock.Margin(k.op.Terms)
-	return k.at(false)
+	c.kept, c.block = k, false
 }
 
 // insertRow gives an operation a row of its own.
@@ -113,17 +115,17 @@ func (b *batch) stored(r row) {
 	b.remember(r)
 }
 
-func (b *batch) update(before, after row) (err error) {
-	op := after.op
+func (b *batch) update(before, after *row) (err error) {
+	op := &after.op
 	if before.op.Holder == op.Holder {
 		err = b.write(b.sql.updateHeld, int64(op.State), fromTime(op.WakeAt), fromTime(op.SettledAt), op.Delivered,
-			encodeFacts(after), op.Handle)
+			encodeFacts(*after), op.Handle)
 	} else {
 		err = b.write(b.sql.update, int64(op.State), fromTime(op.WakeAt), fromTime(op.SettledAt), op.Delivered,
-			encodeFacts(after), nullable(op.Holder), op.Handle)
+			encodeFacts(*after), nullable(op.Holder), op.Handle)
 	}
 	if err == nil {
-		b.stored(after)
+		b.stored(*after)
 	}
 	return err
 }

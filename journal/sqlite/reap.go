@@ -233,6 +233,7 @@ func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64
 
 // reap takes those that still can be: others may have come first.
 func (b *batch) reap(ev journal.Event, handles []int64, archived ripe) (reaped int, err error) {
+	var out outcome
 	for _, handle := range handles {
 		r, err := b.byHandle(handle)
 		if err != nil {
@@ -241,8 +242,7 @@ func (b *batch) reap(ev journal.Event, handles []int64, archived ripe) (reaped i
 		if !r.found() || !archived.has(&r.op) {
 			continue
 		}
-		out, err := b.next(r, &prepared{Event: ev})
-		if err != nil {
+		if err := b.next(r, &prepared{Event: ev}, &out); err != nil {
 			return 0, err
 		}
 		if out.decision == journal.Recorded {

@@ -75,11 +75,11 @@ func (s *segments) truncate(newest int64) {
 
 // addToSegment takes note of an operation that was just begun, and seals the
 // segment that it is the last of.
-func (b *batch) addToSegment(r row) error {
-	s, handle := &b.segments, r.op.Handle
+func (b *batch) addToSegment(op *journal.Operation) error {
+	s, handle := &b.segments, op.Handle
 	if s.through == handle-1 {
 		s.mu.Lock()
-		s.tail = append(s.tail, member{handle, hashOf(r.op.Ref), r.op.CreatedAt})
+		s.tail = append(s.tail, member{handle, hashOf(op.Ref), op.CreatedAt})
 		s.mu.Unlock()
 		s.through = handle
 	}
@@ -90,7 +90,7 @@ func (b *batch) addToSegment(r row) error {
 		return err
 	}
 	first := segmentOf(handle)
-	began := r.op.CreatedAt
+	began := op.CreatedAt
 	run := make([]uint64, 0, len(s.tail))
 	for _, m := range s.tail {
 		if m.began.Before(began) {

@@ -161,7 +161,7 @@ func (b *batch) mine(id string) error {
 
 // holds tells whether whoever holds the operation is alive, where that matters to
 // an event of this kind.
-func (b *batch) holds(op journal.Operation, kind journal.EventKind) (bool, error) {
+func (b *batch) holds(op *journal.Operation, kind journal.EventKind) (bool, error) {
 	switch {
 	case op.Holder == "":
 		return false, nil

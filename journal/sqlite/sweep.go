@@ -40,7 +40,7 @@ func (b *batch) see(at time.Time) error {
 		}
 	}
 	for _, r := range closed {
-		if _, err := b.put(r, change{row: r}); err != nil {
+		if err := b.put(&r, &change{row: r}); err != nil {
 			return err
 		}
 	}

@@ -277,7 +277,7 @@ func (r *request) run(b *batch) (waits bool) {
 	case r.do != nil:
 		err = r.do(b)
 	default:
-		r.out, err = b.apply(r.event)
+		err = b.apply(r.event, &r.out)
 	}
 	if err != nil {
 		r.left = true
@@ -347,9 +347,10 @@ func (b *batch) deliver() {
 	w.riding.events = nil
 	w.riding.Unlock()
 	b.riders = append(b.riders, riders...)
+	var out outcome
 	for _, p := range riders {
 		// Next refuses none of them. If the store fails, all ride on.
-		_, _ = b.apply(p)
+		_ = b.apply(p, &out)
 	}
 	b.takeFlowRiders()
 }
