@@ -7,7 +7,6 @@ import (
 	"maps"
 	"mime"
 	"mime/multipart"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -65,7 +64,7 @@ func writeForm(d *digester, in *Input) {
 		d.string(formFields)
 		for _, f := range inOrder(fields) {
 			_, value, _ := strings.Cut(f.raw, "=")
-			value, _ = url.QueryUnescape(value)
+			value, _ = unescape(value)
 			d.string(f.name)
 			d.string(value)
 		}
@@ -79,7 +78,7 @@ func writeForm(d *digester, in *Input) {
 
 // unreadable reports whether servers may disagree on what a form's field means. A semicolon is a separator to some.
 func unreadable(f field) bool {
-	_, err := url.QueryUnescape(f.raw)
+	_, err := unescape(f.raw)
 	return err != nil || strings.Contains(f.raw, ";")
 }
 
