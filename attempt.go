@@ -44,7 +44,6 @@ func (w *wire) RoundTrip(*http.Request) (*http.Response, error) {
 	if a.local = r.mayGoOn(); a.local != nil {
 		return nil, a.local
 	}
-	a.started = r.now()
 	limit := r.limited()
 	trace := &limit.trace
 	req, err := r.compose(limit, trace.follow(limit), r.target)
@@ -96,7 +95,8 @@ func (r *run) mayGoOn() error {
 	}
 	// Last, since time has passed since the attempt was decided on: a paused
 	// process must not send what its window has closed for.
-	if p := journal.MaySend(r.question(r.now())); p.Answer != journal.SendNow {
+	r.attempt.started = r.now()
+	if p := journal.MaySend(r.question(r.attempt.started)); p.Answer != journal.SendNow {
 		return &notAllowed{p}
 	}
 	return nil
@@ -133,9 +133,8 @@ func (l *limit) Value(key any) any {
 // limited starts the limit of the attempt that was started.
 func (r *run) limited() *limit {
 	ctx, end := context.WithCancelCause(r.ctx)
-	now := r.now()
-	left, cause := r.cfg.AttemptTimeout-now.Sub(r.attempt.started), errAttemptTimeout
-	if rest := r.ends.Sub(now); rest < left {
+	left, cause := r.cfg.AttemptTimeout, errAttemptTimeout
+	if rest := r.ends.Sub(r.attempt.started); rest < left {
 		left, cause = rest, errOutOfTime
 	}
 	l := &limit{Context: ctx, end: end, deadline: time.AfterFunc(left, func() { end(cause) })}

@@ -59,7 +59,7 @@ func (r *run) judge() {
 	}
 	switch a.judged.Verdict {
 	case providers.Final, providers.AlreadyDone:
-		r.budget().Success(r.now())
+		r.budget().Success(r.ended)
 		if a.cut != nil {
 			r.open = true
 			r.again(false, a.status()+", body cut short", a.cut)

@@ -84,7 +84,7 @@ func (c *Client) left(op *journal.Operation, replayed bool) {
 
 func (r *run) attempted() {
 	a := &r.attempt
-	done := Attempt{Number: r.attempts, Verdict: a.judged.Verdict, Unsent: a.unsent, Err: a.err, Duration: r.now().Sub(a.started)}
+	done := Attempt{Number: r.attempts, Verdict: a.judged.Verdict, Unsent: a.unsent, Err: a.err, Duration: r.ended.Sub(a.started)}
 	if a.resp != nil {
 		done.Status = a.resp.StatusCode
 	}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"mime"
 	"mime/multipart"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -64,10 +63,8 @@ func writeForm(d *digester, in *Input) {
 	if !slices.ContainsFunc(fields, unreadable) {
 		d.string(formFields)
 		for _, f := range inOrder(fields) {
-			_, value, _ := strings.Cut(f.raw, "=")
-			value, _ = url.QueryUnescape(value)
 			d.string(f.name)
-			d.string(value)
+			d.string(f.value)
 		}
 		return
 	}
@@ -79,8 +76,7 @@ func writeForm(d *digester, in *Input) {
 
 // unreadable reports whether servers may disagree on what a form's field means. A semicolon is a separator to some.
 func unreadable(f field) bool {
-	_, err := url.QueryUnescape(f.raw)
-	return err != nil || strings.Contains(f.raw, ";")
+	return f.garbled || strings.Contains(f.raw, ";")
 }
 
 func writeMultipart(d *digester, in *Input) {

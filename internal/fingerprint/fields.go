@@ -8,9 +8,11 @@ import (
 
 // field is one name=value of a query or a form.
 type field struct {
-	raw   string
-	name  string // unescaped; as it stands where it can't be
-	group string // fields of one group keep their order
+	raw     string
+	name    string // unescaped, as is the value; as it stands where it can't be
+	value   string
+	garbled bool   // one of them can't be unescaped
+	group   string // fields of one group keep their order
 }
 
 // split returns the fields of a query or form that are not left out, in their order. Empty ones, as in a=1&&b=2, mean
@@ -21,15 +23,27 @@ func split(raw string, omit func(name string) bool) []field {
 		if part == "" {
 			continue
 		}
-		name, _, _ := strings.Cut(part, "=")
-		if unescaped, err := url.QueryUnescape(name); err == nil {
-			name = unescaped
-		}
-		if omit == nil || !omit(name) {
-			fields = append(fields, field{raw: part, name: name})
+		name, value, _ := strings.Cut(part, "=")
+		f := field{raw: part}
+		f.unescape(&f.name, name)
+		f.unescape(&f.value, value)
+		if omit == nil || !omit(f.name) {
+			fields = append(fields, f)
 		}
 	}
 	return fields
+}
+
+func (f *field) unescape(to *string, s string) {
+	*to = s
+	if strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
+		return // url.QueryUnescape takes many times as long to see that
+	}
+	if text, err := url.QueryUnescape(s); err == nil {
+		*to = text
+	} else {
+		f.garbled = true
+	}
 }
 
 // inOrder sorts fields by name and returns them. Fields of one name keep their order, and so do those of one list:
