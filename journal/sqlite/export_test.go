@@ -57,6 +57,21 @@ func Preloaded(j *Journal) { j.file.loading.Wait() }
 // Queued is how many requests wait that the writer has not taken.
 func Queued(j *Journal) int { return len(j.file.writer.queue) }
 
+// Refuse has the writer refuse a request whose asker is back at once, until ctx ends.
+func Refuse(ctx context.Context, j *Journal) {
+	queue := j.file.writer.queue
+	var ask func()
+	ask = func() {
+		queue <- &request{done: make(chan error, 1), do: func(*batch) error {
+			if ctx.Err() == nil {
+				ask()
+			}
+			return errFormat
+		}}
+	}
+	ask()
+}
+
 // Change has an operation that has a row become something else, as another process would.
 func Change(path string, ref journal.Ref, become func(*journal.Operation)) error {
 	c, err := dial(path, []pragma{patience})

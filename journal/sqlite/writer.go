@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxBatch is how many requests share a commit at most.
+	// maxBatch is how many requests a batch takes at most.
 	maxBatch = 1024
 	// yieldToOthers is the pause after a commit where other processes write, too:
 	// without it one process starves the other. It is as long as those wait at most
@@ -195,8 +195,9 @@ func (w *writer) batch(first *request) (goOn bool) {
 		return !stop && !first.stop
 	}
 	taken := w.taken[:0]
-	yielded := false
-	for r := first; r != nil; r = w.next(&yielded, len(taken)) {
+	yielded, asked := false, 0
+	for r := first; r != nil; r = w.next(&yielded, asked) {
+		asked++
 		b.deliver()
 		if r.stop {
 			goOn = false
@@ -205,6 +206,7 @@ func (w *writer) batch(first *request) (goOn bool) {
 		}
 		if r.run(b) {
 			taken = append(taken, r)
+			yielded = false // more may come; who was refused may be back at once, for ever
 		}
 		if b.broken != nil {
 			break
@@ -242,20 +244,19 @@ func (w *writer) giveWay(others bool) {
 }
 
 // next is the next request of this batch, nil if it is to be committed: before that,
-// others get the processor to send theirs, and again as long as somebody does, unless
-// there are none by all signs.
-func (w *writer) next(yielded *bool, taken int) *request {
-	if taken >= maxBatch {
+// others get the processor to send theirs, unless they had it already, or there are
+// none by all signs.
+func (w *writer) next(yielded *bool, asked int) *request {
+	if asked >= maxBatch {
 		return nil
 	}
 	for {
 		select {
 		case r := <-w.queue:
-			*yielded = false
 			return r
 		default:
 		}
-		if *yielded || taken <= 1 && !w.crowded {
+		if *yielded || asked <= 1 && !w.crowded {
 			return nil
 		}
 		*yielded = true

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"os"
@@ -182,4 +183,15 @@ func TestListsUseTheirIndices(t *testing.T) {
 		require.NoError(t, other.QueryRowContext(t.Context(), "EXPLAIN QUERY PLAN "+query).Scan(&id, &parent, &unused, &detail))
 		assert.Contains(t, detail, index)
 	}
+}
+
+func TestWhoIsRefusedAgainAndAgainHoldsNobodyUp(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	sqlite.Refuse(ctx, j)
+	_, err = j.Apply(ctx, generate("generated", s))
+	assert.NoError(t, err, "the batch that it waits in is never committed")
 }
