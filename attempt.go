@@ -71,7 +71,7 @@ func (w *wire) RoundTrip(*http.Request) (*http.Response, error) {
 	return a.resp, a.err
 }
 
-// mayGoOn tells why an attempt must not be made, if it must not.
+// mayGoOn tells why an attempt must not be made, if it must not; else it has started.
 func (r *run) mayGoOn() error {
 	if (*waits)(r).Err() != nil {
 		return errInterrupted
