@@ -40,6 +40,7 @@ var faults = []struct {
 	{"retention passed before a resend", retentionPassed},
 	{"context cancelled before anything was sent", cancelledBeforeSending},
 	{"context cancelled after it", cancelledAfterSending},
+	{"`Run` or `Resume` ends while it sends what was pending", backgroundEnds},
 	{"a wrong credential (401) on a first attempt", wrongCredential},
 	{"a withheld header is missing on a resumed attempt", withheldHeaderMissing},
 	{"the credential changed where keys are scoped to it", credentialChanged},
@@ -465,6 +466,39 @@ func cancelledAfterSending(t *testing.T) {
 			assert.Equal(t, 1, srv.EffectsFor(string(again.op.Key)))
 		})
 	}
+}
+
+func backgroundEnds(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		api   providers.Provider
+		first reply
+		state onceward.State
+	}{
+		{"it stays pending", own(), loses(), onceward.Pending},
+		{"it stays pending where the rule forbids another, if nothing was sent", own(noRetention), refuses(), onceward.Pending},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			l := (&line{}).then(row.first)
+			p := start(t, l, onceward.Config{Journal: onDisk(t), Providers: []providers.Provider{row.api}, Backoff: once})
+			require.ErrorIs(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL)).err, onceward.ErrPending)
+			l.always(takes(time.Hour, refuses()))
+			ctx, stop := context.WithTimeout(t.Context(), 90*time.Second)
+			defer stop()
+			require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+			assert.Equal(t, row.state, p.recorded(onceward.Ref{ID: invoice}).State)
+		})
+	}
+	virtual(t, "it is unknown where the rule forbids another", func(t *testing.T) {
+		l := (&line{}).then(refuses())
+		p := start(t, l, onceward.Config{Journal: onDisk(t), Providers: []providers.Provider{own(noRetention)}, Backoff: once})
+		require.ErrorIs(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL)).err, onceward.ErrPending)
+		pass(time.Hour)
+		ctx, stop := context.WithCancel(t.Context())
+		l.always(doing(stop, hangs()))
+		_, _ = p.Resume(ctx)
+		assert.Equal(t, onceward.Unknown, p.recorded(onceward.Ref{ID: invoice}).State)
+	})
 }
 
 func wrongCredential(t *testing.T) {

@@ -137,7 +137,22 @@ func (r *run) interrupted(wait time.Duration) {
 		r.park(r.now().Add(wait), "the client was shut down", ErrShutdown)
 		return
 	}
-	r.end = &ending{kind: journal.EventCancel, due: r.now(), cause: "its caller gave up", err: context.Cause(r.ctx)}
+	r.abandon(r.now().Add(wait), "")
+}
+
+// abandon ends a run whose own context has ended. After the caller's own wish the
+// operation is due at once, and cancelled where nothing may have run. In the
+// background it is Run or Resume that ends, for which nobody gives up what a caller
+// was told is pending: it stays due when it was.
+func (r *run) abandon(due time.Time, cause string) {
+	e := &ending{kind: journal.EventCancel, due: r.now(), cause: "its caller gave up", err: context.Cause(r.ctx)}
+	if r.asker == nil {
+		e.kind, e.due, e.cause = journal.EventPark, due, "Run or Resume ended"
+	}
+	if cause != "" {
+		e.cause += "; " + cause
+	}
+	r.end = e
 }
 
 // mayHaveRun is what the resend rule is asked with while the claim lives: what it
@@ -155,7 +170,7 @@ func (r *run) again(busy bool, cause string, err error) {
 	at := now.Add(r.delay(policy))
 	switch {
 	case r.ctx.Err() != nil:
-		r.end = &ending{kind: journal.EventCancel, due: now, cause: "its caller gave up; " + cause, err: context.Cause(r.ctx)}
+		r.abandon(at, cause)
 		return
 	case r.counted >= policy.MaxAttempts:
 		at = laterOf(at, now.Add(r.pause()))

@@ -76,7 +76,8 @@ const (
 // Run repeats what Resume does at the times that operations and flows become due,
 // notices other processes' deaths within seconds, and reaps what is past its keep. It
 // returns nil once the client is shut down, or ctx's error once ctx ends; errors
-// of the journal are logged, and it goes on.
+// of the journal are logged, and it goes on. What is being sent when it ends stays
+// pending, for the next Run.
 func (c *Client) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
