@@ -30,7 +30,8 @@ import (
 // joined text with a colon inside a field could be cut in two ways, so a colon is
 // accepted in merchantReference alone, and is ErrMalformed in the other fields,
 // whose values are Adyen's own and have none. So is an item that names a field
-// twice.
+// twice, or a signed one in another case (OriginalReference), which is not signed
+// and which some parsers, encoding/json among them, take for it.
 func Adyen(hmacKeys ...string) (*Verifier, error) {
 	const scheme = "adyen"
 	keys, err := newSecrets(scheme, hmacKeys, adyenKey)
@@ -133,6 +134,10 @@ func newAdyenItem(text json.RawMessage) (item adyenItem, err error) {
 	additional, err := object(fields["additionalData"])
 	if err != nil {
 		return item, malformed("an item's additionalData is " + err.Error())
+	}
+	if respelled(fields, "pspReference", "originalReference", "merchantAccountCode", "merchantReference", "amount", "eventCode", "success", "additionalData") ||
+		respelled(amount, "value", "currency") || respelled(additional, "hmacSignature") {
+		return item, malformed("an item has a signed name in another case")
 	}
 	var encoded string
 	if json.Unmarshal(additional["hmacSignature"], &encoded) != nil || encoded == "" {

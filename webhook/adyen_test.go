@@ -106,6 +106,30 @@ func TestAdyenBodiesThatCouldBeReadInTwoWaysAreRefused(t *testing.T) {
 	}
 }
 
+// encoding/json would read each of them as the member that is signed.
+func TestAdyenRefusesASignedNameInAnotherCase(t *testing.T) {
+	signed := adyenBody(adyenItem(adyenKey1, adyenFields("PSP1")))
+	empty := adyenFields("")
+	empty["merchantAccountCode"], empty["merchantReference"], empty["eventCode"] = "", "", ""
+	unfilled := adyenBody(adyenItem(adyenKey1, empty))
+	require.NoError(t, verifyAdyen(t, unfilled))
+	for _, tc := range []struct{ name, body, from, to string }{
+		{"a forged original", signed, `"eventCode":`, `"OriginalReference":"PSP0","eventCode":`},
+		{"an account by a letter that folds", unfilled, `"pspReference":""`, `"pſpReference":"PSP0"`},
+		{"a forged original, escaped", signed, `"eventCode":`, `"\u004friginalReference":"PSP0","eventCode":`},
+		{"pspReference", unfilled, `"pspReference":""`, `"PSPReference":"PSP0"`},
+		{"merchantAccountCode", unfilled, `"merchantAccountCode":""`, `"MerchantAccountCode":"other"`},
+		{"merchantReference", unfilled, `"merchantReference":""`, `"MERCHANTREFERENCE":"order-2"`},
+		{"eventCode", unfilled, `"eventCode":""`, `"EventCode":"CAPTURE"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.Equal(t, 1, strings.Count(tc.body, tc.from))
+			assert.ErrorIs(t, verifyAdyen(t, strings.Replace(tc.body, tc.from, tc.to, 1)), webhook.ErrMalformed)
+		})
+	}
+	assert.NoError(t, verifyAdyen(t, strings.Replace(signed, `"reason":`, `"REASON":"","reasons":`, 1)), "what is not signed anyway")
+}
+
 func TestAdyenBodiesInAnotherFormAreRefused(t *testing.T) {
 	signed := adyenBody(adyenItem(adyenKey1, adyenFields("PSP1")))
 	for _, body := range []string{

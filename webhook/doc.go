@@ -11,8 +11,10 @@
 // All of them accept several secrets, so that one can be rotated while requests
 // signed with the old one are still on their way, compare in constant time, and
 // fail closed: a header that is missing, repeated or not in the scheme's form is
-// refused. Most providers answer a failure by sending again, and every one may
-// send a message twice: remember what [Message] says, and act once.
+// refused. A secret that is missing or too short to be one is a [*SecretError] of
+// the function that is given it. Most providers answer a failure by sending again,
+// and every one may send a message twice: remember what [Message] says, and act
+// once.
 //
 // How sure a fact about a provider is stands beside it in words: "documented" by
 // the provider, "read" in its own SDK, "reported" by its users, or "not

@@ -14,7 +14,7 @@ import (
 
 // A handler sees only what Stripe signed, at most five minutes ago.
 func Example() {
-	verifier, err := webhook.Stripe("whsec_new", "whsec_old") // both, while one is rotated
+	verifier, err := webhook.Stripe("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_old_but_not_forgotten") // both, while one is rotated
 	if err != nil {
 		panic(err)
 	}
@@ -34,8 +34,8 @@ func Example() {
 		mux.ServeHTTP(answer, r)
 		fmt.Println(answer.Code)
 	}
-	send(signStripe("whsec_old", `{"id":"evt_1"}`, time.Now()))
-	send(signStripe("whsec_guessed", `{"id":"evt_2"}`, time.Now()))
+	send(signStripe("whsec_old_but_not_forgotten", `{"id":"evt_1"}`, time.Now()))
+	send(signStripe("whsec_guessed_by_somebody", `{"id":"evt_2"}`, time.Now()))
 	// Output:
 	// verified: [evt_1]
 	// 200
@@ -44,11 +44,11 @@ func Example() {
 }
 
 func ExampleVerifier_Verify() {
-	verifier, err := webhook.Stripe("whsec_secret")
+	verifier, err := webhook.Stripe("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {
 		panic(err)
 	}
-	r := signStripe("whsec_secret", `{"id":"evt_1"}`, time.Now().Add(-time.Hour)) // a replay
+	r := signStripe("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", `{"id":"evt_1"}`, time.Now().Add(-time.Hour)) // a replay
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		panic(err)
@@ -59,12 +59,12 @@ func ExampleVerifier_Verify() {
 }
 
 func ExampleStripe() {
-	verifier, err := webhook.Stripe("whsec_secret")
+	verifier, err := webhook.Stripe("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {
 		panic(err)
 	}
 	body := `{"id":"evt_1","object":"event"}`
-	m, err := verifier.Verify(signStripe("whsec_secret", body, time.Now()), []byte(body))
+	m, err := verifier.Verify(signStripe("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", body, time.Now()), []byte(body))
 	fmt.Println(m.Events, err)
 	// Output: [evt_1] <nil>
 }
@@ -127,34 +127,34 @@ func ExamplePayPal() {
 }
 
 func ExampleSquare() {
-	verifier, err := webhook.Square("https://example.com/square", "signature-key")
+	verifier, err := webhook.Square("https://example.com/square", "Ibxx_5dmM2dN8RLhjZVb4w")
 	if err != nil {
 		panic(err)
 	}
 	body := `{"event_id":"ac3ac95b","type":"payment.created"}`
-	m, err := verifier.Verify(signSquare("signature-key", body, time.Now()), []byte(body))
+	m, err := verifier.Verify(signSquare("Ibxx_5dmM2dN8RLhjZVb4w", body, time.Now()), []byte(body))
 	fmt.Println(m.Events, err)
 	// Output: [ac3ac95b] <nil>
 }
 
 func ExampleTwilio() {
-	verifier, err := webhook.Twilio("https://example.com", "auth-token")
+	verifier, err := webhook.Twilio("https://example.com", "15dc6f8e9f2b4bd0a2f2ad3ab57e3f4b")
 	if err != nil {
 		panic(err)
 	}
 	body := "MessageSid=SM1&MessageStatus=delivered"
-	_, err = verifier.Verify(signTwilio("auth-token", body, time.Now()), []byte(body))
+	_, err = verifier.Verify(signTwilio("15dc6f8e9f2b4bd0a2f2ad3ab57e3f4b", body, time.Now()), []byte(body))
 	fmt.Println(err)
 	// Output: <nil>
 }
 
 func ExampleGoCardless() {
-	verifier, err := webhook.GoCardless("endpoint-secret")
+	verifier, err := webhook.GoCardless("an endpoint's secret")
 	if err != nil {
 		panic(err)
 	}
 	body := `{"events":[{"id":"EV1"},{"id":"EV2"}]}`
-	m, err := verifier.Verify(signGoCardless("endpoint-secret", body, time.Now()), []byte(body))
+	m, err := verifier.Verify(signGoCardless("an endpoint's secret", body, time.Now()), []byte(body))
 	fmt.Println(m.Events, err)
 	// Output: [EV1 EV2] <nil>
 }

@@ -52,8 +52,8 @@ func TestTheHandlerRefusesEverythingElse(t *testing.T) {
 	now := time.Now()
 	cut := errors.New("connection reset")
 	const body = `{"id":"evt_1","note":"confidential"}`
-	good := func() *http.Request { return signStripe("whsec_one", body, now) }
-	stripe := func() (*webhook.Verifier, error) { return webhook.Stripe("whsec_one") }
+	good := func() *http.Request { return signStripe("whsec_one_of_these_tests", body, now) }
+	stripe := func() (*webhook.Verifier, error) { return webhook.Stripe("whsec_one_of_these_tests") }
 	for _, tc := range []struct {
 		name    string
 		make    func() (*webhook.Verifier, error)
@@ -63,18 +63,18 @@ func TestTheHandlerRefusesEverythingElse(t *testing.T) {
 		want    error
 	}{
 		{"no signature", stripe, func() *http.Request { return post(body) }, 0, 400, webhook.ErrMalformed},
-		{"another secret", stripe, func() *http.Request { return signStripe("whsec_two", body, now) }, 0, 403, webhook.ErrSignature},
-		{"too old", stripe, func() *http.Request { return signStripe("whsec_one", body, now.Add(-time.Hour)) }, 0, 403, webhook.ErrTimestamp},
+		{"another secret", stripe, func() *http.Request { return signStripe("whsec_two_of_these_tests", body, now) }, 0, 403, webhook.ErrSignature},
+		{"too old", stripe, func() *http.Request { return signStripe("whsec_one_of_these_tests", body, now.Add(-time.Hour)) }, 0, 403, webhook.ErrTimestamp},
 		{"too large", stripe, good, int64(len(body)) - 1, 413, webhook.ErrTooLarge},
 		{"too large for the default", stripe, func() *http.Request {
-			return signStripe("whsec_one", strings.Repeat(" ", webhook.DefaultMaxBody+1), now)
+			return signStripe("whsec_one_of_these_tests", strings.Repeat(" ", webhook.DefaultMaxBody+1), now)
 		}, 0, 413, webhook.ErrTooLarge},
 		{"cut", stripe, func() *http.Request {
 			r := good()
 			r.Body = io.NopCloser(iotest.ErrReader(cut))
 			return r
 		}, 0, 400, cut},
-		{"gocardless asks for a status", func() (*webhook.Verifier, error) { return webhook.GoCardless("one") },
+		{"gocardless asks for a status", func() (*webhook.Verifier, error) { return webhook.GoCardless("one secret of GoCardless") },
 			func() *http.Request { return signGoCardless("two", body, now) }, 0, 498, webhook.ErrSignature},
 		{"no certificate", func() (*webhook.Verifier, error) {
 			return webhook.PayPal(webhook.PayPalConfig{WebhookIDs: []string{"1"}, Certificate: func(context.Context, string) ([]byte, error) { return nil, cut }})
@@ -110,17 +110,17 @@ func TestTheHandlerRefusesEverythingElse(t *testing.T) {
 
 func TestABodyOfJustTheLimitIsRead(t *testing.T) {
 	const body = `{"id":"evt_1"}`
-	v, err := webhook.Stripe("whsec_one")
+	v, err := webhook.Stripe("whsec_one_of_these_tests")
 	require.NoError(t, err)
 	h := &webhook.Handler{Verifier: v, MaxBody: int64(len(body)), Next: http.NotFoundHandler()}
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, signStripe("whsec_one", body, time.Now()))
+	h.ServeHTTP(w, signStripe("whsec_one_of_these_tests", body, time.Now()))
 	assert.Equal(t, http.StatusNotFound, w.Code)
 }
 
 func TestTheHandlerWorksBehindARealServer(t *testing.T) {
 	const body = `{"id":"evt_1"}`
-	v, err := webhook.Stripe("whsec_one")
+	v, err := webhook.Stripe("whsec_one_of_these_tests")
 	require.NoError(t, err)
 	server := httptest.NewServer(&webhook.Handler{Verifier: v, Next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.Copy(w, r.Body)
@@ -130,7 +130,7 @@ func TestTheHandlerWorksBehindARealServer(t *testing.T) {
 	for _, tc := range []struct {
 		secret string
 		status int
-	}{{"whsec_one", 200}, {"whsec_two", 403}} {
+	}{{"whsec_one_of_these_tests", 200}, {"whsec_two_of_these_tests", 403}} {
 		signed := signStripe(tc.secret, body, time.Now())
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, signed.Body)
 		require.NoError(t, err)

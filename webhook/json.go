@@ -31,11 +31,10 @@ func object(text []byte) (map[string]json.RawMessage, error) {
 		if err := d.Decode(&value); err != nil {
 			return nil, errNotAnObject
 		}
-		fold := strings.ToLower(strings.ToUpper(name)) // both: ſ and the Kelvin sign fold to ASCII
-		if folded[fold] {
+		if folded[fold(name)] {
 			return nil, errNotAnObject
 		}
-		folded[fold] = true
+		folded[fold(name)] = true
 		members[name] = value
 	}
 	if _, err := d.Token(); err != nil {
@@ -45,6 +44,23 @@ func object(text []byte) (map[string]json.RawMessage, error) {
 		return nil, errNotAnObject
 	}
 	return members, nil
+}
+
+// fold is the same for names that differ in case alone. It goes both ways, since ſ
+// and the Kelvin sign fold to ASCII.
+func fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
+
+// respelled tells whether an object has a member that is one of these names but
+// for case. Nothing signs it, and encoding/json would read it as the member.
+func respelled(members map[string]json.RawMessage, names ...string) bool {
+	for member := range members {
+		for _, name := range names {
+			if member != name && fold(member) == fold(name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // member returns a member of a signed body as a list of one, or nil if there is no

@@ -62,7 +62,7 @@ type PayPalConfig struct {
 // tolerance is ErrTimestamp, and Verifier.Tolerance has to be longer.
 func PayPal(config PayPalConfig) (*Verifier, error) {
 	const scheme = "paypal"
-	ids, err := newSecrets(scheme, config.WebhookIDs, asGiven)
+	ids, err := newKeys(scheme, config.WebhookIDs, asGiven) // which are no secrets
 	if err != nil {
 		return nil, err
 	}

@@ -8,23 +8,57 @@ import (
 	"strings"
 )
 
+// MinSecret is how many bytes the key of a secret has at least: 128 bits. Every
+// scheme's own secrets are longer. A shorter one is a placeholder or a password,
+// which whoever has seen one request could find by trying.
+const MinSecret = 16
+
+var minSecret = MinSecret // a test's to lower
+
+// SecretError says which secret can't be used, and why. It holds nothing of it.
+// errors.As finds it in what the package's functions return.
+type SecretError struct {
+	Scheme string // as in Error
+	Number int    // of the secret among those that were given, from 1; 0 if none was
+	Given  int    // how many were
+	Reason string
+}
+
+func (e *SecretError) Error() string {
+	if e.Number == 0 {
+		return fmt.Sprintf("webhook: %s: %s", e.Scheme, e.Reason)
+	}
+	return fmt.Sprintf("webhook: %s: secret %d of %d: %s", e.Scheme, e.Number, e.Given, e.Reason)
+}
+
 // secrets are the HMAC keys of an endpoint, any of which may have signed.
 type secrets [][]byte
 
-// newSecrets turns each text into a key. Its errors say which text is wrong, not
-// what it is.
+// newSecrets turns each text into a key. Its errors are SecretErrors.
 func newSecrets(scheme string, texts []string, key func(text string) ([]byte, error)) (secrets, error) {
+	return newKeys(scheme, texts, func(text string) ([]byte, error) {
+		k, err := key(text)
+		if err == nil && len(k) < minSecret {
+			err = fmt.Errorf("its key has %d bytes, fewer than %d", len(k), minSecret)
+		}
+		return k, err
+	})
+}
+
+// newKeys is newSecrets for what is no secret, of any length.
+func newKeys(scheme string, texts []string, key func(text string) ([]byte, error)) (secrets, error) {
 	if len(texts) == 0 {
-		return nil, fmt.Errorf("webhook: %s: no secret was given", scheme)
+		return nil, &SecretError{Scheme: scheme, Reason: "no secret was given"}
 	}
 	var s secrets
 	for i, text := range texts {
-		if err := checkSecret(text); err != nil {
-			return nil, fmt.Errorf("webhook: %s: secret %d of %d: %w", scheme, i+1, len(texts), err)
+		err := checkSecret(text)
+		var k []byte
+		if err == nil {
+			k, err = key(text)
 		}
-		k, err := key(text)
 		if err != nil {
-			return nil, fmt.Errorf("webhook: %s: secret %d of %d: %w", scheme, i+1, len(texts), err)
+			return nil, &SecretError{Scheme: scheme, Number: i + 1, Given: len(texts), Reason: err.Error()}
 		}
 		s = append(s, k)
 	}

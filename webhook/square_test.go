@@ -20,11 +20,11 @@ func TestAnEmptyBodyIsRefusedHoweverItIsSigned(t *testing.T) {
 func TestSquareSignsTheSubscriptionsURLToTheLetter(t *testing.T) {
 	const body = `{"event_id":"1"}`
 	for _, url := range []string{squareURL + "/", "http://example.com/square", "https://example.com:443/square", "https://example.com"} {
-		v, err := webhook.Square(url, "key")
+		v, err := webhook.Square(url, "a signature key of Square")
 		require.NoError(t, err)
-		_, err = v.Verify(signSquare("key", body, time.Now()), []byte(body))
+		_, err = v.Verify(signSquare("a signature key of Square", body, time.Now()), []byte(body))
 		assert.ErrorIs(t, err, webhook.ErrSignature, url)
 	}
-	_, err := webhook.Square("", "key")
+	_, err := webhook.Square("", "a signature key of Square")
 	assert.ErrorContains(t, err, "notification URL")
 }

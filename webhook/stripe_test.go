@@ -17,7 +17,7 @@ func TestStripeSignatureHeaders(t *testing.T) {
 	sign := func(secret, timestamp string) string {
 		return hex.EncodeToString(mac(sha256.New, []byte(secret), timestamp+"."+body))
 	}
-	good, other := sign("whsec_one", "1614265330"), sign("whsec_elsewhere", "1614265330")
+	good, other := sign("whsec_one_of_these_tests", "1614265330"), sign("whsec_made_up_elsewhere", "1614265330")
 	for _, tc := range []struct {
 		name, header string
 		want         error
@@ -42,10 +42,10 @@ func TestStripeSignatureHeaders(t *testing.T) {
 		{"no timestamp", "v1=" + good, webhook.ErrMalformed},
 		{"an empty timestamp", "t=,v1=" + good, webhook.ErrMalformed},
 		{"two timestamps", "t=1614265330,t=1614265330,v1=" + good, webhook.ErrMalformed},
-		{"a signed timestamp with a sign", "t=+1614265330,v1=" + sign("whsec_one", "+1614265330"), webhook.ErrMalformed},
-		{"a signed timestamp before 1970", "t=-1,v1=" + sign("whsec_one", "-1"), webhook.ErrMalformed},
-		{"a signed timestamp after the year 9999", "t=253402300800,v1=" + sign("whsec_one", "253402300800"), webhook.ErrMalformed},
-		{"a signed timestamp beyond an int64", "t=99999999999999999999,v1=" + sign("whsec_one", "99999999999999999999"), webhook.ErrMalformed},
+		{"a signed timestamp with a sign", "t=+1614265330,v1=" + sign("whsec_one_of_these_tests", "+1614265330"), webhook.ErrMalformed},
+		{"a signed timestamp before 1970", "t=-1,v1=" + sign("whsec_one_of_these_tests", "-1"), webhook.ErrMalformed},
+		{"a signed timestamp after the year 9999", "t=253402300800,v1=" + sign("whsec_one_of_these_tests", "253402300800"), webhook.ErrMalformed},
+		{"a signed timestamp beyond an int64", "t=99999999999999999999,v1=" + sign("whsec_one_of_these_tests", "99999999999999999999"), webhook.ErrMalformed},
 		{"a fraction", "t=1614265330.5,v1=" + good, webhook.ErrMalformed},
 		{"an item without a value", "t=1614265330,v1", webhook.ErrMalformed},
 		{"more than anybody sends", "t=1614265330,v1=" + good + strings.Repeat(",v1="+other, 200), webhook.ErrMalformed},
@@ -53,7 +53,7 @@ func TestStripeSignatureHeaders(t *testing.T) {
 		{"words", "signature", webhook.ErrMalformed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			v, err := webhook.Stripe("whsec_one", "whsec_two")
+			v, err := webhook.Stripe("whsec_one_of_these_tests", "whsec_two_of_these_tests")
 			require.NoError(t, err)
 			v.Tolerance = -1
 			_, err = v.Verify(post(body, "Stripe-Signature", tc.header), []byte(body))

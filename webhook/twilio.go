@@ -97,11 +97,7 @@ func twilioOrigins(origin string) ([]string, error) {
 // twilioParameters returns what is signed after the URL.
 func twilioParameters(contentType, target string, body []byte) ([]byte, error) {
 	_, query, _ := strings.Cut(target, "?")
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return nil, malformed("the URL's query can't be parsed")
-	}
-	if sums := values["bodySHA256"]; len(sums) > 0 {
+	if sums := twilioSums(query); len(sums) > 0 {
 		want, err := hex.DecodeString(sums[0])
 		if err != nil || len(sums) > 1 {
 			return nil, malformed("bodySHA256 is not one SHA-256 in hexadecimal")
@@ -121,11 +117,30 @@ func twilioParameters(contentType, target string, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, malformed("the form can't be parsed")
 	}
-	var signed []byte
+	return twilioForm(form), nil
+}
+
+// twilioSums returns the values of bodySHA256. The URL is signed as it is, so what
+// else is in its query, and in what form, does not matter: a lone % or a semicolon
+// are as good as anything.
+func twilioSums(query string) (sums []string) {
+	for parameter := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(parameter, "=")
+		if text, err := url.QueryUnescape(name); err == nil {
+			name = text
+		}
+		if name == "bodySHA256" {
+			sums = append(sums, value) // in hexadecimal, which needs no escapes
+		}
+	}
+	return sums
+}
+
+func twilioForm(form url.Values) (signed []byte) {
 	for _, name := range slices.Sorted(maps.Keys(form)) {
 		for _, value := range slices.Compact(slices.Sorted(slices.Values(form[name]))) {
 			signed = append(append(signed, name...), value...)
 		}
 	}
-	return signed, nil
+	return signed
 }

@@ -44,9 +44,9 @@ func TestTwilioSignsWithOrWithoutThePort(t *testing.T) {
 		{"https://example.com/behind", "https://example.com/hooks", false},
 	} {
 		t.Run(tc.origin+" "+tc.called, func(t *testing.T) {
-			v, err := webhook.Twilio(tc.origin, "token")
+			v, err := webhook.Twilio(tc.origin, "an auth token of Twilio")
 			require.NoError(t, err)
-			_, err = v.Verify(post("", "X-Twilio-Signature", twilioSignature("token", tc.called, nil)), nil)
+			_, err = v.Verify(post("", "X-Twilio-Signature", twilioSignature("an auth token of Twilio", tc.called, nil)), nil)
 			if tc.same {
 				assert.NoError(t, err)
 			} else {
@@ -57,10 +57,10 @@ func TestTwilioSignsWithOrWithoutThePort(t *testing.T) {
 }
 
 func TestTwilioSignsTheTargetAsItArrived(t *testing.T) {
-	v, err := webhook.Twilio("https://example.com", "token")
+	v, err := webhook.Twilio("https://example.com", "an auth token of Twilio")
 	require.NoError(t, err)
 	for _, target := range []string{"/", "/a%2Fb", "/a?", "/a?b=%20+c&&d", "/a;b?c=%C3%A9", "//a/../b"} {
-		r := post("", "X-Twilio-Signature", twilioSignature("token", "https://example.com"+target, nil))
+		r := post("", "X-Twilio-Signature", twilioSignature("an auth token of Twilio", "https://example.com"+target, nil))
 		r.RequestURI = target
 		r.URL = &url.URL{Path: "/stripped"} // as http.StripPrefix leaves it
 		_, err := v.Verify(r, nil)
@@ -70,7 +70,7 @@ func TestTwilioSignsTheTargetAsItArrived(t *testing.T) {
 	require.NoError(t, err)
 	for _, requestURI := range []string{"", "https://example.com/hooks?a=b"} { // made by hand, or through a proxy
 		r := &http.Request{URL: called, RequestURI: requestURI, Header: http.Header{}}
-		r.Header.Set("X-Twilio-Signature", twilioSignature("token", called.String(), nil))
+		r.Header.Set("X-Twilio-Signature", twilioSignature("an auth token of Twilio", called.String(), nil))
 		_, err = v.Verify(r, nil)
 		assert.NoError(t, err)
 	}
@@ -108,14 +108,23 @@ func TestTwilioBodies(t *testing.T) {
 		{"an empty sum", "/hooks?bodySHA256=", "application/json", "", `{"a":1}`, webhook.ErrSignature},
 		{"a sum that is none", "/hooks?bodySHA256=zz", "application/json", "", `{"a":1}`, webhook.ErrMalformed},
 		{"two sums", "/hooks?bodySHA256=" + sum("{}") + "&bodySHA256=" + sum("{}"), "application/json", "", "{}", webhook.ErrMalformed},
-		{"a query that can't be parsed", "/hooks?bodySHA256=%zz", "application/json", "", `{"a":1}`, webhook.ErrMalformed},
+		{"a sum that can't be unescaped", "/hooks?bodySHA256=%zz", "application/json", "", `{"a":1}`, webhook.ErrMalformed},
+		{"a name that is escaped", "/hooks?bodySHA%3256=" + sum("{}"), "application/json", "", `{"a":1}`, webhook.ErrSignature},
+
+		{"a semicolon in the query", "/hooks?to=1;2&b=c;d", form, "a=1", "a=1", nil},
+		{"a lone % in the query", "/hooks?discount=50%&b=%", form, "a=1", "a=1", nil},
+		{"a lone % in a name", "/hooks?50%=x", form, "a=1", "a=1", nil},
+		{"a lone % beside a sum", "/hooks?discount=50%&bodySHA256=" + sum("{}"), "application/json", "", "{}", nil},
+		{"a lone % beside a sum, and another body", "/hooks?discount=50%&bodySHA256=" + sum("{}"), "application/json", "", "[]", webhook.ErrSignature},
+		{"a lone % and another form", "/hooks?discount=50%", form, "a=1", "a=2", webhook.ErrSignature},
+		{"a semicolon and JSON that nothing signs", "/hooks?to=1;2", "application/json", "", "{}", webhook.ErrMalformed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			v, err := webhook.Twilio("https://example.com", "token")
+			v, err := webhook.Twilio("https://example.com", "an auth token of Twilio")
 			require.NoError(t, err)
 			signed, err := url.ParseQuery(tc.signedForm)
 			require.NoError(t, err)
-			r := post(tc.body, "X-Twilio-Signature", twilioSignature("token", "https://example.com"+tc.target, signed))
+			r := post(tc.body, "X-Twilio-Signature", twilioSignature("an auth token of Twilio", "https://example.com"+tc.target, signed))
 			r.Header.Set("Content-Type", tc.contentType)
 			r.RequestURI = tc.target
 			_, err = v.Verify(r, []byte(tc.body))
@@ -130,7 +139,7 @@ func TestTwilioBodies(t *testing.T) {
 
 func TestTwiliosOriginHasASchemeAndAHost(t *testing.T) {
 	for _, origin := range []string{"", "example.com", "//example.com", "ftp://example.com", "https://", "https:///hooks", "https://example.com?a=b", "https://example.com#a", "https://user:hunter2@exa mple.com"} {
-		_, err := webhook.Twilio(origin, "token")
+		_, err := webhook.Twilio(origin, "an auth token of Twilio")
 		require.Error(t, err, origin)
 		assert.NotContains(t, err.Error(), "hunter2")
 	}

@@ -147,8 +147,42 @@ func TestASecretHasToBeGiven(t *testing.T) {
 			require.Error(t, err, "%q", secrets)
 			assert.Contains(t, err.Error(), "webhook: "+s.name)
 			assert.NotContains(t, err.Error(), s.secrets[0])
+			var told *webhook.SecretError
+			require.ErrorAs(t, err, &told)
+			assert.Equal(t, s.name, told.Scheme)
+			assert.Equal(t, len(secrets), told.Given)
+			assert.Equal(t, len(secrets), told.Number, "the last one is the wrong one, 0 if there is none")
 		}
 	})
+}
+
+func TestASecretThatCouldBeGuessedIsRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		make        func(...string) (*webhook.Verifier, error)
+		short, long string
+	}{
+		"stripe":            {webhook.Stripe, "whsec_fifteen_b", "whsec_sixteen_by"},
+		"gocardless":        {webhook.GoCardless, "fifteen bytes b", "sixteen bytes by"},
+		"square":            {func(s ...string) (*webhook.Verifier, error) { return webhook.Square(squareURL, s...) }, "fifteen bytes b", "sixteen bytes by"},
+		"twilio":            {func(s ...string) (*webhook.Verifier, error) { return webhook.Twilio("https://example.com", s...) }, "fifteen bytes b", "sixteen bytes by"},
+		"adyen":             {webhook.Adyen, adyenKey1[:30], adyenKey1[:32]},
+		"adyen platform":    {webhook.AdyenPlatform, adyenKey1[:30], adyenKey1[:32]},
+		"standard webhooks": {webhook.StandardWebhooks, "whsec_ZmlmdGVlbiBieXRlcyBi", "whsec_c2l4dGVlbiBieXRlcyBieQ=="},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, err := tc.make(tc.long)
+			require.NoError(t, err)
+			require.NotNil(t, v)
+			v, err = tc.make(tc.long, tc.short)
+			var told *webhook.SecretError
+			require.ErrorAs(t, err, &told)
+			assert.Nil(t, v)
+			assert.Equal(t, webhook.SecretError{Scheme: name, Number: 2, Given: 2, Reason: "its key has 15 bytes, fewer than 16"}, *told)
+			assert.NotContains(t, err.Error(), tc.short)
+		})
+	}
+	_, err := newPayPal("WEBHOOK-ID")
+	assert.NoError(t, err, "what is no secret has any length")
 }
 
 func TestTheTimestampMayLieWithinTheToleranceOnEitherSide(t *testing.T) {
