@@ -106,7 +106,8 @@ var (
 	ErrClosed = errors.New("journal: closed")
 	// ErrSessionLost: the session was ended or taken over; start another.
 	ErrSessionLost = errors.New("journal: the session is no longer alive")
-	// ErrVersion: a newer release wrote this journal; upgrade to read it.
+	// ErrVersion: a newer release wrote this journal, upgrade to read it; or an older one
+	// did, and it is not to be migrated.
 	ErrVersion = errors.New("journal: written by a newer version")
 	// ErrRestored: the journal was copied, or restored from a backup, and may have
 	// a gap. Nothing is sent until it is adopted.

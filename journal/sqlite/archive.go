@@ -148,7 +148,7 @@ func (j *Journal) archive(ctx context.Context, ev journal.Event, blocks, handles
 	}
 	err := j.file.readers.read(ctx, func(r *reader) error {
 		for _, first := range blocks {
-			err := r.each("SELECT data FROM blocks WHERE first = ?", func(v []driver.Value) error {
+			err := r.each("SELECT data FROM onceward_blocks WHERE first = ?", func(v []driver.Value) error {
 				data, _ := v[0].([]byte)
 				return eachOfBlock(data, all, func(k *kept) error { return take(k.operation()) })
 			}, first)

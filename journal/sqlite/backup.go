@@ -89,16 +89,16 @@ func mark(ctx context.Context, name string, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	identity, err := c.value("SELECT identity FROM journal")
+	identity, err := c.value("SELECT identity FROM onceward_journal")
 	if err != nil {
 		return errors.Join(err, c.close())
 	}
 	// The sessions are not the copy's, and nobody who holds anything in it is alive. Its
 	// epoch is before all others: it is packed, and no WAL belongs to it.
 	err = c.exec(fmt.Sprintf(`BEGIN;
-		INSERT OR REPLACE INTO backup SELECT 1, %d, number FROM log ORDER BY seq DESC LIMIT 1;
-		DELETE FROM sessions;
-		UPDATE journal SET epoch = x'%x';
+		INSERT OR REPLACE INTO onceward_backup SELECT 1, %d, number FROM onceward_log ORDER BY seq DESC LIMIT 1;
+		DELETE FROM onceward_sessions;
+		UPDATE onceward_journal SET epoch = x'%x';
 		COMMIT`, at.UnixMilli(), encodeEpoch(fmt.Sprint(identity), 0)))
 	return errors.Join(err, c.close())
 }

@@ -86,10 +86,10 @@ func eachOfBlock(data []byte, want func(handle int64) bool, f func(*kept) error)
 func all(int64) bool { return true }
 
 // blockOf selects the block in which a handle would be.
-const blockOf = "SELECT first, data FROM blocks WHERE first <= ? ORDER BY first DESC LIMIT 1"
+const blockOf = "SELECT first, data FROM onceward_blocks WHERE first <= ? ORDER BY first DESC LIMIT 1"
 
 // blockAndLog is blockOf with the latest row of the log.
-const blockAndLog = "SELECT first, data, (SELECT max(seq) FROM log) FROM blocks WHERE first <= ? ORDER BY first DESC LIMIT 1"
+const blockAndLog = "SELECT first, data, (SELECT max(seq) FROM onceward_log) FROM onceward_blocks WHERE first <= ? ORDER BY first DESC LIMIT 1"
 
 // findInBlock decodes the operation with this handle from a row of blockOf; nil:
 // it is not there.

@@ -98,7 +98,7 @@ func (p *checkpointer) mark() error {
 	}
 	var err error
 	if p.number == nil {
-		if p.number, err = p.conn.prepare("SELECT identity, (SELECT number FROM log ORDER BY seq DESC LIMIT 1), epoch FROM journal"); err != nil {
+		if p.number, err = p.conn.prepare("SELECT identity, (SELECT number FROM onceward_log ORDER BY seq DESC LIMIT 1), epoch FROM onceward_journal"); err != nil {
 			return err
 		}
 	}

@@ -96,7 +96,7 @@ func TestTheWALIsCutAfterSomethingKeptItFromStartingOver(t *testing.T) {
 	_, err = other.ExecContext(t.Context(), "BEGIN")
 	require.NoError(t, err)
 	var n int
-	require.NoError(t, other.QueryRowContext(t.Context(), "SELECT count(*) FROM log").Scan(&n))
+	require.NoError(t, other.QueryRowContext(t.Context(), "SELECT count(*) FROM onceward_log").Scan(&n))
 	for i := 0; sizeOf(t, path+"-wal") < sqlite.MaxWAL+sqlite.MaxWAL/2; i++ {
 		require.Less(t, i, 100, "an open transaction keeps the WAL from starting over")
 		large(fmt.Sprint("held-", i))

@@ -165,8 +165,8 @@ func (s *slow) elsewhere(id string, newest int64) func() {
 	other := anotherProcess(s.t, s.path)
 	return func() {
 		for _, records := range rows {
-			_, err := other.ExecContext(s.t.Context(), `INSERT INTO log
-				SELECT seq + 1, last_at, least_margin, ?, folded, number + 1, ? FROM log ORDER BY seq DESC LIMIT 1`, newest+1, records)
+			_, err := other.ExecContext(s.t.Context(), `INSERT INTO onceward_log
+				SELECT seq + 1, last_at, least_margin, ?, folded, number + 1, ? FROM onceward_log ORDER BY seq DESC LIMIT 1`, newest+1, records)
 			assert.NoError(s.t, err)
 		}
 	}
@@ -188,7 +188,7 @@ func rowsOf(t *testing.T, newest int64, id string) (rows [][]byte) {
 	require.NoError(t, err)
 	_, err = j.Apply(t.Context(), complete(begun.Operation, s))
 	require.NoError(t, err)
-	log, err := anotherProcess(t, path).QueryContext(t.Context(), "SELECT records FROM log WHERE newest = ? ORDER BY seq", newest+1)
+	log, err := anotherProcess(t, path).QueryContext(t.Context(), "SELECT records FROM onceward_log WHERE newest = ? ORDER BY seq", newest+1)
 	require.NoError(t, err)
 	defer log.Close()
 	for log.Next() {

@@ -393,12 +393,13 @@ func TestABitThatFlipsInARowIsAnErrorOrNamedByVerifyOrChangesNothing(t *testing.
 	require.NotEmpty(t, want.claimed)
 	require.NotEmpty(t, want.taken)
 	var pages []int
-	rows, err := anotherProcess(t, path).QueryContext(t.Context(), `SELECT pageno FROM dbstat
-		WHERE name GLOB 'operations*' OR name GLOB 'answers*' OR name GLOB 'flow*' ORDER BY pageno`)
+	var pageSize int
+	rows, err := anotherProcess(t, path).QueryContext(t.Context(), `SELECT pageno, page_size FROM dbstat, pragma_page_size
+		WHERE name GLOB 'onceward_operations*' OR name GLOB 'onceward_answers*' OR name GLOB 'onceward_flow*' ORDER BY pageno`)
 	require.NoError(t, err)
 	for rows.Next() {
 		var page int
-		require.NoError(t, rows.Scan(&page))
+		require.NoError(t, rows.Scan(&page, &pageSize))
 		pages = append(pages, page)
 	}
 	require.NoError(t, rows.Close())
@@ -407,7 +408,7 @@ func TestABitThatFlipsInARowIsAnErrorOrNamedByVerifyOrChangesNothing(t *testing.
 	flips := fromEnvironment(t, "ONCEWARD_BIT_FLIPS", 150)
 	for n := range flips {
 		damaged := append([]byte(nil), whole...)
-		at := (pages[random.IntN(len(pages))]-1)*4096 + random.IntN(4096)
+		at := (pages[random.IntN(len(pages))]-1)*pageSize + random.IntN(pageSize)
 		damaged[at] ^= 1 << random.IntN(8)
 		got, violations, err := look(n, damaged)
 		if err != nil || len(violations) > 0 {

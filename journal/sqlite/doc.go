@@ -57,6 +57,12 @@
 // it drops that process's locks (https://sqlite.org/howtocorrupt.html). All files
 // have mode 0600: they hold requests and answers.
 //
+// The application may keep tables of its own in the file: all that is the journal's in
+// it has a name that begins with onceward_, and user_version and application_id are the
+// application's. Open migrates the file of an older release, unless it is told not to
+// (Options.NoMigration); a process of that older release which has it open records
+// nothing from then on, and says so (journal.ErrVersion).
+//
 // # Restored and copied journals
 //
 // A journal that was put back from a backup knows nothing of what was sent since, and

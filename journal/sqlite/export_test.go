@@ -27,7 +27,7 @@ const SegmentSize = segmentSize
 const MaxWAL = maxWAL
 
 // SchemaVersion is the latest one.
-var SchemaVersion = unreleased + len(migrations)
+var SchemaVersion = len(migrations)
 
 // Mark has the sidecar name the latest commit, as it is done every few seconds.
 func Mark(j *Journal) error { return j.file.checkpoint.mark() }
@@ -92,4 +92,11 @@ func Change(path string, ref journal.Ref, become func(*journal.Operation)) error
 		}
 	}
 	return errors.Join(err, c.close())
+}
+
+// Release is a release to come, with one more migration, until restore is called.
+func Release(migration string) (restore func()) {
+	before := migrations
+	migrations = append(migrations[:len(migrations):len(migrations)], migration)
+	return func() { migrations = before }
 }

@@ -175,7 +175,7 @@ func openFile(path string, opts Options) (f *file, err error) {
 		}
 	}()
 	// Before anything is changed: it may be somebody else's file.
-	if _, err := main.recognise(path); err != nil {
+	if _, err := main.recognise(path, opts); err != nil {
 		return nil, err
 	}
 	// A row of the log then takes half the frames of the WAL. Any other file than one
@@ -186,7 +186,7 @@ func openFile(path string, opts Options) (f *file, err error) {
 	if err := inTurn(timeout, func() error { return main.set(writerPragmas) }); err != nil {
 		return nil, explain(path, "open", err)
 	}
-	migrated, err := main.migrate(path)
+	migrated, err := main.migrate(path, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +230,7 @@ func openFile(path string, opts Options) (f *file, err error) {
 	f = &file{path: path, writer: w, checkpoint: checkpoint, readers: readers}
 	if opts.ExternalCheckpointer {
 		if f.leaves, err = dialMode(path, "ro", readerPragmas); err == nil {
-			_, err = f.leaves.value("SELECT count(*) FROM sessions") // only then it is connected to the WAL
+			_, err = f.leaves.value("SELECT count(*) FROM onceward_sessions") // only then it is connected to the WAL
 		}
 		if err != nil {
 			_ = w.stop()

@@ -186,7 +186,7 @@ func TestWhatAnotherProcessFoldedIsNoReasonToFoldMore(t *testing.T) {
 		require.NoError(t, err)
 	}
 	var rows int
-	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "SELECT count(*) FROM operations").Scan(&rows))
+	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "SELECT count(*) FROM onceward_operations").Scan(&rows))
 	assert.Zero(t, rows, "those are in the log")
 }
 

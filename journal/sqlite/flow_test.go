@@ -58,7 +58,7 @@ func TestAStepsRecordRidesOnTheNextCommit(t *testing.T) {
 	require.NoError(t, err)
 	defer db.Close()
 	inFile := func() (n int) {
-		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM flow_steps").Scan(&n))
+		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM onceward_flow_steps").Scan(&n))
 		return n
 	}
 	recordStep(t, j, f, 1, "create")

@@ -3,7 +3,7 @@ package sqlite
 // flowTables are the tables of flows.
 const flowTables = `
 -- One row each, in the order of creation. None is ever removed.
-CREATE TABLE flows (
+CREATE TABLE onceward_flows (
 	handle    INTEGER PRIMARY KEY,
 	scope     TEXT NOT NULL,
 	parent    TEXT NOT NULL,
@@ -20,13 +20,13 @@ CREATE TABLE flows (
 	input     BLOB
 ) STRICT;
 
-CREATE UNIQUE INDEX flows_identity ON flows (id, scope, parent);
-CREATE INDEX flows_held  ON flows (holder)                    WHERE holder IS NOT NULL;
-CREATE INDEX flows_due   ON flows (due_at, function, version) WHERE state = 2;
-CREATE INDEX flows_ended ON flows (ended_at)                  WHERE ended_at IS NOT NULL AND tombstone = 0;
+CREATE UNIQUE INDEX onceward_flows_identity ON onceward_flows (id, scope, parent);
+CREATE INDEX onceward_flows_held  ON onceward_flows (holder)                    WHERE holder IS NOT NULL;
+CREATE INDEX onceward_flows_due   ON onceward_flows (due_at, function, version) WHERE state = 2;
+CREATE INDEX onceward_flows_ended ON onceward_flows (ended_at)                  WHERE ended_at IS NOT NULL AND tombstone = 0;
 
 -- A flow's steps lie together.
-CREATE TABLE flow_steps (
+CREATE TABLE onceward_flow_steps (
 	flow     INTEGER NOT NULL,
 	seq      INTEGER NOT NULL,
 	kind     INTEGER NOT NULL,
@@ -60,19 +60,19 @@ func newFlowStatements(c *conn) (*flowStatements, error) {
 		{&s.byHandle, selectFlow + " WHERE handle = ?"},
 		{&s.byRef, selectFlow + " WHERE id = ? AND scope = ? AND parent = ?"},
 		{&s.steps, selectSteps},
-		{&s.nextHandle, "SELECT coalesce(max(handle), 0) + 1 FROM flows"},
-		{&s.insert, `INSERT INTO flows (handle, scope, parent, id, function, version, state, holder, claim, tombstone, facts, input)
+		{&s.nextHandle, "SELECT coalesce(max(handle), 0) + 1 FROM onceward_flows"},
+		{&s.insert, `INSERT INTO onceward_flows (handle, scope, parent, id, function, version, state, holder, claim, tombstone, facts, input)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)`},
-		{&s.update, "UPDATE flows SET state = ?, holder = ?, claim = ?, due_at = ?, ended_at = ?, facts = ? WHERE handle = ?"},
+		{&s.update, "UPDATE onceward_flows SET state = ?, holder = ?, claim = ?, due_at = ?, ended_at = ?, facts = ? WHERE handle = ?"},
 		{&s.insertStep, insertStep + stepValues},
 		{&s.ride, insertStep + ` SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
-			WHERE EXISTS (SELECT 1 FROM flows WHERE handle = ?1 AND state = 1 AND claim = ?10)`},
-		{&s.reap, "UPDATE flows SET tombstone = 1, input = NULL, facts = ? WHERE handle = ?"},
-		{&s.dropSteps, "DELETE FROM flow_steps WHERE flow = ?"},
-		{&s.nextHolder, "SELECT holder FROM flows INDEXED BY flows_held WHERE holder > ? ORDER BY holder LIMIT 1"},
-		{&s.heldBy, "SELECT handle, function, version FROM flows INDEXED BY flows_held WHERE holder = ? ORDER BY handle"},
-		{&s.due, "SELECT handle, function, version FROM flows INDEXED BY flows_due WHERE state = 2 AND due_at <= ? ORDER BY due_at"},
-		{&s.ended, "SELECT handle FROM flows INDEXED BY flows_ended WHERE ended_at <= ? AND tombstone = 0 ORDER BY ended_at LIMIT ?"},
+			WHERE EXISTS (SELECT 1 FROM onceward_flows WHERE handle = ?1 AND state = 1 AND claim = ?10)`},
+		{&s.reap, "UPDATE onceward_flows SET tombstone = 1, input = NULL, facts = ? WHERE handle = ?"},
+		{&s.dropSteps, "DELETE FROM onceward_flow_steps WHERE flow = ?"},
+		{&s.nextHolder, "SELECT holder FROM onceward_flows INDEXED BY onceward_flows_held WHERE holder > ? ORDER BY holder LIMIT 1"},
+		{&s.heldBy, "SELECT handle, function, version FROM onceward_flows INDEXED BY onceward_flows_held WHERE holder = ? ORDER BY handle"},
+		{&s.due, "SELECT handle, function, version FROM onceward_flows INDEXED BY onceward_flows_due WHERE state = 2 AND due_at <= ? ORDER BY due_at"},
+		{&s.ended, "SELECT handle FROM onceward_flows INDEXED BY onceward_flows_ended WHERE ended_at <= ? AND tombstone = 0 ORDER BY ended_at LIMIT ?"},
 	} {
 		var err error
 		if *p.stmt, err = c.prepare(p.text); err != nil {
@@ -83,12 +83,12 @@ func newFlowStatements(c *conn) (*flowStatements, error) {
 }
 
 const (
-	selectFlow  = "SELECT " + flowColumns + " FROM flows"
-	selectSteps = "SELECT seq, kind, name, position, parallel, at, result, sum FROM flow_steps WHERE flow = ? ORDER BY seq"
+	selectFlow  = "SELECT " + flowColumns + " FROM onceward_flows"
+	selectSteps = "SELECT seq, kind, name, position, parallel, at, result, sum FROM onceward_flow_steps WHERE flow = ? ORDER BY seq"
 	// A step that is recorded already stays as it is.
-	insertStep = "INSERT OR IGNORE INTO flow_steps (flow, seq, kind, name, position, parallel, at, result, sum)"
+	insertStep = "INSERT OR IGNORE INTO onceward_flow_steps (flow, seq, kind, name, position, parallel, at, result, sum)"
 	stepValues = " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 // unendedFlows goes on from a SELECT of handles.
-const unendedFlows = ` UNION ALL SELECT handle FROM flows WHERE state = 2 UNION ALL SELECT handle FROM flows WHERE holder IS NOT NULL`
+const unendedFlows = ` UNION ALL SELECT handle FROM onceward_flows WHERE state = 2 UNION ALL SELECT handle FROM onceward_flows WHERE holder IS NOT NULL`

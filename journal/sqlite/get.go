@@ -83,7 +83,7 @@ func (j *Journal) get(r *reader, ref journal.Ref, handles []int64) (op journal.O
 		}
 	}
 	if err == nil && !current {
-		err = r.each("SELECT max(seq) FROM log", func(v []driver.Value) error { isCurrent(v[0]); return nil })
+		err = r.each("SELECT max(seq) FROM onceward_log", func(v []driver.Value) error { isCurrent(v[0]); return nil })
 	}
 	switch {
 	case err != nil || found:
@@ -99,7 +99,7 @@ func (j *Journal) get(r *reader, ref journal.Ref, handles []int64) (op journal.O
 // getRow reads one whole operation that has a row of its own.
 func getRow(r *reader, where string, args ...any) (op journal.Operation, found bool, err error) {
 	err = r.each(`SELECT `+qualified+`, o.request_body, a.answer, a.body
-		FROM operations o LEFT JOIN answers a ON a.handle = o.handle AND o.state = 3 AND o.tombstone = 0
+		FROM onceward_operations o LEFT JOIN onceward_answers a ON a.handle = o.handle AND o.state = 3 AND o.tombstone = 0
 		WHERE `+where, func(v []driver.Value) error {
 		found = true
 		op, err = whole(v)

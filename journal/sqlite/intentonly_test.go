@@ -21,7 +21,7 @@ func TestWithIntentOnlyAnAnswerThatCanBeHadAgainRidesOnTheNextCommit(t *testing.
 	require.NoError(t, err)
 	other := anotherProcess(t, path)
 	commits := func() (n int) {
-		require.NoError(t, other.QueryRowContext(t.Context(), "SELECT max(seq) FROM log").Scan(&n))
+		require.NoError(t, other.QueryRowContext(t.Context(), "SELECT max(seq) FROM onceward_log").Scan(&n))
 		return n
 	}
 

@@ -114,8 +114,8 @@ func newPage(f journal.Filter) *page {
 	}
 	if f.Undelivered {
 		and(`o.handle IN (
-			SELECT handle FROM operations WHERE holder IS NOT NULL AND state > 2 AND delivered = 0
-			UNION ALL SELECT handle FROM operations WHERE holder IS NULL AND state > 2 AND delivered = 0)`)
+			SELECT handle FROM onceward_operations WHERE holder IS NOT NULL AND state > 2 AND delivered = 0
+			UNION ALL SELECT handle FROM onceward_operations WHERE holder IS NULL AND state > 2 AND delivered = 0)`)
 	}
 	order := "o.handle"
 	if f.ByWake {
@@ -124,9 +124,9 @@ func newPage(f journal.Filter) *page {
 	} else {
 		and("o.handle > ?")
 	}
-	from := ", a.answer FROM operations o LEFT JOIN answers a ON a.handle = o.handle AND o.state = 3 AND o.tombstone = 0"
+	from := ", a.answer FROM onceward_operations o LEFT JOIN onceward_answers a ON a.handle = o.handle AND o.state = 3 AND o.tombstone = 0"
 	if f.ByWake || !f.WakeBefore.IsZero() {
-		from = ", NULL FROM operations o" // pending ones have none, and looking for them takes a quarter of the time
+		from = ", NULL FROM onceward_operations o" // pending ones have none, and looking for them takes a quarter of the time
 	}
 	p.query = "SELECT " + qualified + from + " WHERE " + strings.Join(where, " AND ") + " ORDER BY " + order + " LIMIT ?"
 	return p
@@ -201,7 +201,7 @@ const blocksAPage = 128
 // in blocks, and returns up to which handle none is missing now.
 func (p *page) readBlocks(r *reader, size int, through int64) (int64, error) {
 	n, blocks, last := 0, 0, int64(0)
-	err := r.each(`SELECT data FROM blocks WHERE first >= coalesce((SELECT max(first) FROM blocks WHERE first <= ?1), 0) AND first <= ?2
+	err := r.each(`SELECT data FROM onceward_blocks WHERE first >= coalesce((SELECT max(first) FROM onceward_blocks WHERE first <= ?1), 0) AND first <= ?2
 		ORDER BY first LIMIT ?3`, func(v []driver.Value) error {
 		if n >= size {
 			return errEnough

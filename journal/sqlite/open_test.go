@@ -38,16 +38,15 @@ func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
 			sqlite.ErrNotJournal, "something else"},
 		"a newer release's journal": {func(t *testing.T, path string) {
 			require.NoError(t, open(t, path).Close())
-			alter(t, path, "PRAGMA user_version=99")
+			alter(t, path, "UPDATE onceward_schema SET version = 99")
 		}, journal.ErrVersion, "version 99"},
 		"a journal from before the first release": {func(t *testing.T, path string) {
-			require.NoError(t, open(t, path).Close())
-			alter(t, path, "PRAGMA user_version=1")
+			alter(t, path, "PRAGMA application_id=0x4f6e6365; PRAGMA user_version=2; CREATE TABLE operations (handle INTEGER PRIMARY KEY)")
 		}, sqlite.ErrNotJournal, "before the first release"},
 		"a journal without a version": {func(t *testing.T, path string) {
 			require.NoError(t, open(t, path).Close())
-			alter(t, path, "PRAGMA user_version=0")
-		}, sqlite.ErrNotJournal, "give another path"},
+			alter(t, path, "DELETE FROM onceward_schema")
+		}, sqlite.ErrNotJournal, "restore a backup"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal.db")
@@ -141,7 +140,7 @@ func TestMigrationsAreRunOnce(t *testing.T) {
 		db, err := sql.Open("sqlite", path)
 		require.NoError(t, err)
 		var version, id int
-		require.NoError(t, db.QueryRowContext(t.Context(), "PRAGMA user_version").Scan(&version))
+		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT version FROM onceward_schema").Scan(&version))
 		require.NoError(t, db.QueryRowContext(t.Context(), "PRAGMA application_id").Scan(&id))
 		assert.Equal(t, sqlite.SchemaVersion, version)
 		assert.Equal(t, 0x4f6e6365, id)

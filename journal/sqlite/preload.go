@@ -14,7 +14,7 @@ func (f *file) preload(ctx context.Context) {
 	var loaded segments
 	last := int64(-1)
 	err := f.readers.read(ctx, func(r *reader) error {
-		return r.each("SELECT first, hashes FROM segments ORDER BY first", func(v []driver.Value) error {
+		return r.each("SELECT first, hashes FROM onceward_segments ORDER BY first", func(v []driver.Value) error {
 			last = v[0].(int64)
 			hashes, _ := v[1].([]byte)
 			run, err := runOf(last, hashes)

@@ -114,7 +114,7 @@ func (b *batch) foldRipe(ev journal.Event) error {
 // before that is reaped later than it might be.)
 func (j *Journal) segmentsBefore(ctx context.Context, begun time.Time) (firsts []int64, err error) {
 	err = j.file.readers.read(ctx, func(r *reader) error {
-		return r.each("SELECT first FROM segments WHERE spent = 0 AND began_at <= ? ORDER BY first", func(v []driver.Value) error {
+		return r.each("SELECT first FROM onceward_segments WHERE spent = 0 AND began_at <= ? ORDER BY first", func(v []driver.Value) error {
 			firsts = append(firsts, v[0].(int64))
 			return nil
 		}, begun.UnixMilli())
@@ -144,7 +144,7 @@ func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64
 		return errEnough
 	}
 	err := j.file.readers.read(ctx, func(r *reader) error {
-		err := r.each("SELECT first, data FROM blocks WHERE first >= ? AND first < ?", func(v []driver.Value) error {
+		err := r.each("SELECT first, data FROM onceward_blocks WHERE first >= ? AND first < ?", func(v []driver.Value) error {
 			data, _ := v[1].([]byte)
 			some := false
 			err := eachOfBlock(data, all, func(k *kept) error {
@@ -162,7 +162,7 @@ func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64
 		if err != nil {
 			return err
 		}
-		return r.each("SELECT "+columns+" FROM operations WHERE handle >= ? AND handle < ? AND tombstone = 0", func(v []driver.Value) error {
+		return r.each("SELECT "+columns+" FROM onceward_operations WHERE handle >= ? AND handle < ? AND tombstone = 0", func(v []driver.Value) error {
 			row, err := readRow(v)
 			if err != nil {
 				return err

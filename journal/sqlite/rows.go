@@ -100,9 +100,9 @@ func nullable(s string) any {
 
 // unanswered selects the handles of operations without an answer that have a row of
 // their own, by the partial indices.
-const unanswered = `SELECT handle FROM operations WHERE state = 1
-	UNION ALL SELECT handle FROM operations WHERE state = 2 AND holder IS NOT NULL
-	UNION ALL SELECT handle FROM operations WHERE state > 3`
+const unanswered = `SELECT handle FROM onceward_operations WHERE state = 1
+	UNION ALL SELECT handle FROM onceward_operations WHERE state = 2 AND holder IS NOT NULL
+	UNION ALL SELECT handle FROM onceward_operations WHERE state > 3`
 
 // statements are the writer's.
 type statements struct {
@@ -137,62 +137,62 @@ func newStatements(c *conn) (*statements, error) {
 		{&s.rollback, "ROLLBACK"},
 
 		{&s.dataVersion, "PRAGMA data_version"},
-		{&s.readIdentity, "SELECT identity, epoch FROM journal"},
-		{&s.writeIdentity, "UPDATE journal SET identity = ?, epoch = ?"},
-		{&s.readBackup, "SELECT made_at, number FROM backup"},
-		{&s.adoptBackup, "DELETE FROM backup"},
+		{&s.readIdentity, "SELECT identity, epoch, (SELECT version FROM onceward_schema) FROM onceward_journal"},
+		{&s.writeIdentity, "UPDATE onceward_journal SET identity = ?, epoch = ?"},
+		{&s.readBackup, "SELECT made_at, number FROM onceward_backup"},
+		{&s.adoptBackup, "DELETE FROM onceward_backup"},
 
-		{&s.readLog, "SELECT seq, last_at, least_margin, newest, folded, number, records FROM log WHERE seq > ? ORDER BY seq"},
-		{&s.appendLog, "INSERT INTO log (seq, last_at, least_margin, newest, folded, number, records) VALUES (?, ?, ?, ?, ?, ?, ?)"},
-		{&s.pruneLog, "DELETE FROM log WHERE seq <= ?"},
+		{&s.readLog, "SELECT seq, last_at, least_margin, newest, folded, number, records FROM onceward_log WHERE seq > ? ORDER BY seq"},
+		{&s.appendLog, "INSERT INTO onceward_log (seq, last_at, least_margin, newest, folded, number, records) VALUES (?, ?, ?, ?, ?, ?, ?)"},
+		{&s.pruneLog, "DELETE FROM onceward_log WHERE seq <= ?"},
 
 		{&s.blockOf, blockOf},
-		{&s.blocksFrom, "SELECT first, data FROM blocks WHERE first >= ? AND first <= ? ORDER BY first"},
-		{&s.insertBlock, "INSERT INTO blocks (first, data) VALUES (?, ?)"},
-		{&s.updateBlock, "UPDATE blocks SET data = ? WHERE first = ?"},
-		{&s.removeBlock, "DELETE FROM blocks WHERE first = ?"},
+		{&s.blocksFrom, "SELECT first, data FROM onceward_blocks WHERE first >= ? AND first <= ? ORDER BY first"},
+		{&s.insertBlock, "INSERT INTO onceward_blocks (first, data) VALUES (?, ?)"},
+		{&s.updateBlock, "UPDATE onceward_blocks SET data = ? WHERE first = ?"},
+		{&s.removeBlock, "DELETE FROM onceward_blocks WHERE first = ?"},
 
-		{&s.byHandle, "SELECT " + columns + " FROM operations WHERE handle = ?"},
-		{&s.byRef, "SELECT " + columns + " FROM operations WHERE identified = 1 AND id = ? AND scope = ? AND parent = ?"},
-		{&s.requestBody, "SELECT request_body FROM operations WHERE handle = ?"},
-		{&s.answer, "SELECT answer, body FROM answers WHERE handle = ?"},
+		{&s.byHandle, "SELECT " + columns + " FROM onceward_operations WHERE handle = ?"},
+		{&s.byRef, "SELECT " + columns + " FROM onceward_operations WHERE identified = 1 AND id = ? AND scope = ? AND parent = ?"},
+		{&s.requestBody, "SELECT request_body FROM onceward_operations WHERE handle = ?"},
+		{&s.answer, "SELECT answer, body FROM onceward_answers WHERE handle = ?"},
 
-		{&s.insert, `INSERT INTO operations (handle, scope, parent, id, naming, identified, provider, state, holder,
+		{&s.insert, `INSERT INTO onceward_operations (handle, scope, parent, id, naming, identified, provider, state, holder,
 			wake_at, settled_at, delivered, tombstone, facts, request, request_body)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
-		{&s.insertAnswer, "INSERT OR REPLACE INTO answers (handle, answer, body) VALUES (?, ?, ?)"},
-		{&s.update, `UPDATE operations SET state = ?, wake_at = ?, settled_at = ?, delivered = ?, facts = ?, holder = ?
+		{&s.insertAnswer, "INSERT OR REPLACE INTO onceward_answers (handle, answer, body) VALUES (?, ?, ?)"},
+		{&s.update, `UPDATE onceward_operations SET state = ?, wake_at = ?, settled_at = ?, delivered = ?, facts = ?, holder = ?
 			WHERE handle = ?`},
 		// What isn't named in SET costs no look at its index.
-		{&s.updateHeld, "UPDATE operations SET state = ?, wake_at = ?, settled_at = ?, delivered = ?, facts = ? WHERE handle = ?"},
-		{&s.updateWhole, `UPDATE operations SET state = ?, wake_at = ?, settled_at = ?, delivered = ?, facts = ?, holder = ?,
+		{&s.updateHeld, "UPDATE onceward_operations SET state = ?, wake_at = ?, settled_at = ?, delivered = ?, facts = ? WHERE handle = ?"},
+		{&s.updateWhole, `UPDATE onceward_operations SET state = ?, wake_at = ?, settled_at = ?, delivered = ?, facts = ?, holder = ?,
 			naming = ?, identified = ?, provider = ?, tombstone = ?, request = ?, request_body = ? WHERE handle = ?`},
-		{&s.remove, "DELETE FROM operations WHERE handle = ?"},
-		{&s.removeAnswer, "DELETE FROM answers WHERE handle = ?"},
+		{&s.remove, "DELETE FROM onceward_operations WHERE handle = ?"},
+		{&s.removeAnswer, "DELETE FROM onceward_answers WHERE handle = ?"},
 
-		{&s.dueCount, "SELECT count(*) FROM (SELECT 1 FROM operations INDEXED BY operations_wake WHERE state = 1 AND wake_at <= ? LIMIT ?)"},
-		{&s.dueFew, "SELECT handle FROM operations INDEXED BY operations_wake WHERE state = 1 AND wake_at <= ? LIMIT ?"},
-		{&s.dueMany, "SELECT handle FROM operations INDEXED BY operations_pending WHERE state = 1 AND wake_at <= ? ORDER BY handle LIMIT ?"},
-		{&s.nextHolder, "SELECT holder FROM operations INDEXED BY operations_held WHERE holder > ? ORDER BY holder LIMIT 1"},
-		{&s.heldBy, "SELECT handle FROM operations INDEXED BY operations_held WHERE holder = ? ORDER BY handle LIMIT ?"},
-		{&s.nobodys, `SELECT handle FROM operations INDEXED BY operations_nobodys
+		{&s.dueCount, "SELECT count(*) FROM (SELECT 1 FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ? LIMIT ?)"},
+		{&s.dueFew, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ? LIMIT ?"},
+		{&s.dueMany, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 AND wake_at <= ? ORDER BY handle LIMIT ?"},
+		{&s.nextHolder, "SELECT holder FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder > ? ORDER BY holder LIMIT 1"},
+		{&s.heldBy, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder = ? ORDER BY handle LIMIT ?"},
+		{&s.nobodys, `SELECT handle FROM onceward_operations INDEXED BY onceward_operations_nobodys
 			WHERE state > 2 AND delivered = 0 AND holder IS NULL ORDER BY handle LIMIT ?`},
-		{&s.unanswered, "SELECT " + columns + " FROM operations WHERE handle IN (" + unanswered + ")"},
+		{&s.unanswered, "SELECT " + columns + " FROM onceward_operations WHERE handle IN (" + unanswered + ")"},
 		{&s.unansweredHandles, unanswered},
 		{&s.anyUnanswered, unanswered + unendedFlows + " LIMIT 1"},
 
-		{&s.sessions, "SELECT id FROM sessions"},
-		{&s.hasSession, "SELECT 1 FROM sessions WHERE id = ?"},
-		{&s.addSession, "INSERT INTO sessions (id) VALUES (?)"},
-		{&s.removeSession, "DELETE FROM sessions WHERE id = ?"},
+		{&s.sessions, "SELECT id FROM onceward_sessions"},
+		{&s.hasSession, "SELECT 1 FROM onceward_sessions WHERE id = ?"},
+		{&s.addSession, "INSERT INTO onceward_sessions (id) VALUES (?)"},
+		{&s.removeSession, "DELETE FROM onceward_sessions WHERE id = ?"},
 
-		{&s.segmentRows, "SELECT " + columns + " FROM operations WHERE handle > ? AND handle <= ?"},
-		{&s.addSegment, "INSERT OR REPLACE INTO segments (first, began_at, spent, hashes) VALUES (?, ?, 0, ?)"},
-		{&s.readSegments, "SELECT first, hashes FROM segments WHERE first > ? ORDER BY first"},
-		{&s.spendSegment, "UPDATE segments SET spent = 1, hashes = NULL WHERE first = ?"},
-		{&s.dropSegment, `DELETE FROM segments WHERE first = ?1
-			AND NOT EXISTS (SELECT 1 FROM operations WHERE handle >= ?1 AND handle <= ?1 + ?2)
-			AND NOT EXISTS (SELECT 1 FROM blocks WHERE first >= ?1 AND first <= ?1 + ?2)`},
+		{&s.segmentRows, "SELECT " + columns + " FROM onceward_operations WHERE handle > ? AND handle <= ?"},
+		{&s.addSegment, "INSERT OR REPLACE INTO onceward_segments (first, began_at, spent, hashes) VALUES (?, ?, 0, ?)"},
+		{&s.readSegments, "SELECT first, hashes FROM onceward_segments WHERE first > ? ORDER BY first"},
+		{&s.spendSegment, "UPDATE onceward_segments SET spent = 1, hashes = NULL WHERE first = ?"},
+		{&s.dropSegment, `DELETE FROM onceward_segments WHERE first = ?1
+			AND NOT EXISTS (SELECT 1 FROM onceward_operations WHERE handle >= ?1 AND handle <= ?1 + ?2)
+			AND NOT EXISTS (SELECT 1 FROM onceward_blocks WHERE first >= ?1 AND first <= ?1 + ?2)`},
 	} {
 		var err error
 		if *p.stmt, err = c.prepare(p.text); err != nil {

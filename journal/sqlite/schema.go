@@ -9,20 +9,25 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// applicationID marks our files in SQLite's header: "Once" in ASCII.
+// applicationID marks files that we made in SQLite's header: "Once" in ASCII. That and
+// user_version are the application's to change, where it shares the file: we go by the
+// table of our own alone.
 const applicationID = 0x4f6e6365
 
-// unreleased is the latest schema version of those that were there before the first
-// release, and can't be read any more.
-const unreleased = 1
-
-// migrations lead from the version that is their index, counted from unreleased, to the
-// next. They run in one transaction. What has been released is never changed, only added
-// to.
+// migrations lead from the version that is their index to the next. They run in one
+// transaction. What has been released is never changed, only added to. Names begin with
+// onceward_, since the application may have tables in the same file.
 var migrations = []string{`
+-- One row.
+CREATE TABLE onceward_schema (
+	one     INTEGER PRIMARY KEY CHECK (one = 1),
+	version INTEGER NOT NULL
+) STRICT;
+INSERT INTO onceward_schema VALUES (1, 0);
+
 -- Those that are neither in the log nor in a block, one row each, in the order of
 -- creation. A handle is never used again.
-CREATE TABLE operations (
+CREATE TABLE onceward_operations (
 	handle       INTEGER PRIMARY KEY,
 	scope        TEXT NOT NULL,
 	parent       TEXT NOT NULL,
@@ -43,7 +48,7 @@ CREATE TABLE operations (
 
 -- Beside the operation, so that its row need not grow when the answer comes: rows
 -- that grow split their pages. NULL bodies are also empty ones.
-CREATE TABLE answers (
+CREATE TABLE onceward_answers (
 	handle INTEGER PRIMARY KEY,
 	answer BLOB NOT NULL,
 	body   BLOB
@@ -51,43 +56,43 @@ CREATE TABLE answers (
 
 -- Random keys would dirty a page of this index for every operation: those that we
 -- made need no uniqueness check, and are kept out of it.
-CREATE UNIQUE INDEX operations_identity ON operations (id, scope, parent) WHERE identified = 1;
+CREATE UNIQUE INDEX onceward_operations_identity ON onceward_operations (id, scope, parent) WHERE identified = 1;
 
-CREATE INDEX operations_held ON operations (holder) WHERE holder IS NOT NULL;
+CREATE INDEX onceward_operations_held ON onceward_operations (holder) WHERE holder IS NOT NULL;
 
-CREATE INDEX operations_wake    ON operations (wake_at)         WHERE state = 1;
-CREATE INDEX operations_pending ON operations (handle, wake_at) WHERE state = 1;
-CREATE INDEX operations_failed  ON operations (handle)          WHERE state > 3;
-CREATE INDEX operations_nobodys ON operations (handle)          WHERE state > 2 AND delivered = 0 AND holder IS NULL;
+CREATE INDEX onceward_operations_wake    ON onceward_operations (wake_at)         WHERE state = 1;
+CREATE INDEX onceward_operations_pending ON onceward_operations (handle, wake_at) WHERE state = 1;
+CREATE INDEX onceward_operations_failed  ON onceward_operations (handle)          WHERE state > 3;
+CREATE INDEX onceward_operations_nobodys ON onceward_operations (handle)          WHERE state > 2 AND delivered = 0 AND holder IS NULL;
 
 -- Completed and delivered operations, up to eight a row, whose handles are between
 -- first and the next row's.
-CREATE TABLE blocks (
+CREATE TABLE onceward_blocks (
 	first INTEGER PRIMARY KEY,
 	data  BLOB NOT NULL
 ) STRICT;
 
 -- Each row is for the operations from first to first + 1023, once the last of them
 -- was begun.
-CREATE TABLE segments (
+CREATE TABLE onceward_segments (
 	first    INTEGER PRIMARY KEY,
 	began_at INTEGER NOT NULL, -- the earliest creation
 	spent    INTEGER NOT NULL, -- 1: nothing is left in it to be reaped
 	hashes   BLOB              -- of their IDs
 ) STRICT;
 
-CREATE TABLE sessions (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+CREATE TABLE onceward_sessions (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
 -- One row.
-CREATE TABLE journal (
+CREATE TABLE onceward_journal (
 	one      INTEGER PRIMARY KEY CHECK (one = 1),
 	identity TEXT NOT NULL,    -- random; the sidecar has it too
 	epoch    BLOB NOT NULL     -- see stale.go
 ) STRICT;
-INSERT INTO journal VALUES (1, '', x'');
+INSERT INTO onceward_journal VALUES (1, '', x'');
 
 -- One row in a backup that was not adopted yet; else none.
-CREATE TABLE backup (
+CREATE TABLE onceward_backup (
 	one     INTEGER PRIMARY KEY CHECK (one = 1),
 	made_at INTEGER NOT NULL,
 	number  INTEGER NOT NULL -- of its latest commit
@@ -96,7 +101,7 @@ CREATE TABLE backup (
 -- One row for every commit, in their order, with what it made of operations that are
 -- nowhere else yet: those whose handle is higher than the latest row's folded. Rows
 -- that only speak of others are removed; the latest never is.
-CREATE TABLE log (
+CREATE TABLE onceward_log (
 	seq          INTEGER PRIMARY KEY,
 	last_at      INTEGER,          -- the latest time seen, in milliseconds since 1970
 	least_margin INTEGER NOT NULL, -- nanoseconds, of the operations with a window; 0: there is none
@@ -105,13 +110,13 @@ CREATE TABLE log (
 	number       INTEGER NOT NULL, -- the commit number: see sidecar
 	records      BLOB
 ) STRICT;
-INSERT INTO log VALUES (1, NULL, 0, 0, 0, 0, NULL);
+INSERT INTO onceward_log VALUES (1, NULL, 0, 0, 0, 0, NULL);
 ` + flowTables}
 
 // migrate brings the schema to this release's version, or refuses the file. It tells
 // whether there was anything to do.
-func (c *conn) migrate(path string) (migrated bool, err error) {
-	version, err := c.recognise(path)
+func (c *conn) migrate(path string, opts Options) (migrated bool, err error) {
+	version, err := c.recognise(path, opts)
 	if err != nil || version == len(migrations) {
 		return false, err
 	}
@@ -124,38 +129,51 @@ func (c *conn) migrate(path string) (migrated bool, err error) {
 		}
 	}()
 	// Another process may have come first.
-	if version, err = c.recognise(path); err != nil {
+	if version, err = c.recognise(path, opts); err != nil {
 		return false, err
 	}
 	for ; version < len(migrations); version++ {
 		if err := c.exec(migrations[version]); err != nil {
-			return false, explain(path, fmt.Sprint("migrate from version ", unreleased+version), err)
+			return false, explain(path, fmt.Sprint("migrate from version ", version), err)
 		}
 	}
 	identity := newIdentity()
-	if err := c.exec(fmt.Sprintf("UPDATE journal SET identity = '%s', epoch = x'%x' WHERE identity = ''", identity, encodeEpoch(identity, 1))); err != nil {
-		return false, explain(path, "migrate", err)
+	for _, statement := range []string{
+		fmt.Sprintf("UPDATE onceward_journal SET identity = '%s', epoch = x'%x' WHERE identity = ''", identity, encodeEpoch(identity, 1)),
+		fmt.Sprint("UPDATE onceward_schema SET version = ", version),
+	} {
+		if err := c.exec(statement); err != nil {
+			return false, explain(path, "migrate", err)
+		}
 	}
-	for _, pragma := range []string{fmt.Sprint("application_id=", applicationID), fmt.Sprint("user_version=", unreleased+version)} {
-		if err := c.exec("PRAGMA " + pragma); err != nil {
+	if application, err := c.value("PRAGMA application_id"); err != nil || application == int64(0) {
+		if err == nil {
+			err = c.exec(fmt.Sprint("PRAGMA application_id=", applicationID))
+		}
+		if err != nil {
 			return false, explain(path, "migrate", err)
 		}
 	}
 	return true, explain(path, "migrate", c.exec("COMMIT"))
 }
 
-// recognise returns the file's schema version, counted from unreleased: 0 for a new
-// file, which Litestream may have put tables of its own in. It asks all at once: another process may be migrating
-// the file.
-func (c *conn) recognise(path string) (int, error) {
-	ask, err := c.prepare(`SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
-		(SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE '\_litestream\_%' ESCAPE '\')`)
-	var application, version, objects int64
+// recognise returns the file's schema version: 0 for a new file, which Litestream may
+// have put tables of its own in.
+func (c *conn) recognise(path string, opts Options) (int, error) {
+	ask, err := c.prepare(`SELECT (SELECT application_id FROM pragma_application_id),
+		(SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE '\_litestream\_%' ESCAPE '\'),
+		(SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'onceward_schema')`)
+	var application, objects, ours, version int64
 	if err == nil {
 		_, err = ask.first(func(row []driver.Value) error {
-			application, version, objects = row[0].(int64), row[1].(int64), row[2].(int64)
+			application, objects, ours = row[0].(int64), row[1].(int64), row[2].(int64)
 			return nil
 		})
+	}
+	if err == nil && ours > 0 {
+		if ask, err = c.prepare("SELECT version FROM onceward_schema"); err == nil {
+			_, err = ask.first(func(row []driver.Value) error { version = row[0].(int64); return nil })
+		}
 	}
 	if code(err) == codes.SQLITE_NOTADB {
 		return 0, fmt.Errorf("%w: %s is not a SQLite database; give another path", ErrNotJournal, path)
@@ -164,15 +182,30 @@ func (c *conn) recognise(path string) (int, error) {
 		return 0, explain(path, "open", err)
 	}
 	switch {
-	case application == 0 && version == 0 && objects == 0:
+	case objects == 0 && application != applicationID:
 		return 0, nil
-	case application != applicationID || version < 1:
-		return 0, fmt.Errorf("%w: %s is a SQLite database of something else; give another path", ErrNotJournal, path)
-	case version <= unreleased:
+	case ours == 0 && application == applicationID:
 		return 0, fmt.Errorf("%w: %s was made before the first release, with a schema that is not read any more; give another path", ErrNotJournal, path)
-	case version > unreleased+int64(len(migrations)):
+	case ours == 0:
+		return 0, fmt.Errorf("%w: %s is a SQLite database of something else; give another path", ErrNotJournal, path)
+	case version < 1:
+		return 0, fmt.Errorf("%w: %s has no schema version: the file is damaged; keep a copy of it, and restore a backup", ErrNotJournal, path)
+	case version > int64(len(migrations)):
 		return 0, fmt.Errorf("%w: %s has schema version %d, this release knows up to %d; upgrade it, or give another path",
-			journal.ErrVersion, path, version, unreleased+len(migrations))
+			journal.ErrVersion, path, version, len(migrations))
+	case version < int64(len(migrations)) && opts.NoMigration:
+		return 0, fmt.Errorf("%w: %s has schema version %d, of an older release than this, and is left as it is (Options.NoMigration): "+
+			"open it with that release, or without this option, after which older releases refuse it", journal.ErrVersion, path, version)
 	}
-	return int(version - unreleased), nil
+	return int(version), nil
+}
+
+// asMigrated refuses a file of which another process, of a newer release, has changed
+// the schema since this one opened it.
+func (w *writer) asMigrated(version int64) error {
+	if version == int64(len(migrations)) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s was migrated to schema version %d while it was open, and this release knows up to %d; "+
+		"nothing is recorded any more: end this process, and start one of the newer release", journal.ErrVersion, w.path, version, len(migrations))
 }

@@ -257,7 +257,7 @@ func sweepSessionFiles(path string, c *conn) error {
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	has, err := c.prepare("SELECT 1 FROM sessions WHERE id = ?")
+	has, err := c.prepare("SELECT 1 FROM onceward_sessions WHERE id = ?")
 	if err != nil {
 		return explain(path, "open", err)
 	}

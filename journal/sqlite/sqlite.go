@@ -58,6 +58,11 @@ type Options struct {
 	// ArchiveBodies has the bodies in it too, in base64.
 	ArchiveBodies bool
 
+	// NoMigration has Open refuse, with journal.ErrVersion, a file with the schema of an
+	// older release, which is migrated else, and is not read by the older release from
+	// then on. It is for programs that look at the file of somebody else's service.
+	NoMigration bool
+
 	// ExternalCheckpointer leaves it to another program, such as Litestream, to move the
 	// -wal file into the journal: we never do, not even on Close, and the file is not
 	// removed. It grows until the other program does (Stats.WALBytes).

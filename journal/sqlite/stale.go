@@ -154,7 +154,7 @@ func fileAlone(path string) (epoch int64, err error) {
 		return 0, err
 	}
 	defer c.close()
-	read, err := c.prepare("SELECT identity, epoch FROM journal")
+	read, err := c.prepare("SELECT identity, epoch FROM onceward_journal")
 	if err != nil {
 		return 0, err
 	}

@@ -56,6 +56,9 @@ func (b *batch) refresh() error {
 	w.known = false
 	_, err := w.sql.readIdentity.first(func(row []driver.Value) (err error) {
 		w.identity = row[0].(string)
+		if err := w.asMigrated(row[2].(int64)); err != nil {
+			return err
+		}
 		w.epoch, err = decodeEpoch(w.identity, row[1].([]byte))
 		return err
 	})

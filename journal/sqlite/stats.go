@@ -62,15 +62,15 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 
 // stateCounts counts operations with a row of their own, by the partial indices.
 const stateCounts = `SELECT
-	(SELECT count(*) FROM operations INDEXED BY operations_pending WHERE state = 1),
-	(SELECT count(*) FROM operations INDEXED BY operations_held WHERE holder IS NOT NULL AND state = 2),
-	(SELECT count(*) FROM operations INDEXED BY operations_failed WHERE state > 3 AND state = 4),
-	(SELECT count(*) FROM operations INDEXED BY operations_failed WHERE state > 3 AND state = 5),
-	(SELECT newest FROM log ORDER BY seq DESC LIMIT 1),
+	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1),
+	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder IS NOT NULL AND state = 2),
+	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_failed WHERE state > 3 AND state = 4),
+	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_failed WHERE state > 3 AND state = 5),
+	(SELECT newest FROM onceward_log ORDER BY seq DESC LIMIT 1),
 	(SELECT page_size FROM pragma_page_size), (SELECT page_count FROM pragma_page_count), (SELECT freelist_count FROM pragma_freelist_count)`
 
 // firstPending is the pending operation that was begun first.
-const firstPending = "SELECT " + columns + " FROM operations INDEXED BY operations_pending WHERE state = 1 ORDER BY handle LIMIT 1"
+const firstPending = "SELECT " + columns + " FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 ORDER BY handle LIMIT 1"
 
 func (s *Stats) count(r *reader, w *writer) error {
 	err := r.each(stateCounts, func(v []driver.Value) error {

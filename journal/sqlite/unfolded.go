@@ -11,7 +11,7 @@ import (
 // they are read from the log, else from memory.
 func (w *writer) unfolded(r *reader) (ops []*kept, err error) {
 	var seq, folded int64
-	err = r.each("SELECT seq, folded FROM log ORDER BY seq DESC LIMIT 1", func(v []driver.Value) error {
+	err = r.each("SELECT seq, folded FROM onceward_log ORDER BY seq DESC LIMIT 1", func(v []driver.Value) error {
 		seq, folded = v[0].(int64), v[1].(int64)
 		return nil
 	})
@@ -44,7 +44,7 @@ func (r *recent) all(seq int64) (ops []*kept, ok bool) {
 func (r *reader) readLog(folded int64) (ops []*kept, err error) {
 	logged := make(map[int64]*kept)
 	find := func(handle int64) *kept { return logged[handle] }
-	err = r.each("SELECT records FROM log ORDER BY seq", func(v []driver.Value) error {
+	err = r.each("SELECT records FROM onceward_log ORDER BY seq", func(v []driver.Value) error {
 		records, _ := v[0].([]byte)
 		records, err := unseal(records)
 		if err != nil {

@@ -191,8 +191,8 @@ func (v *verification) sidecar() error {
 		return err
 	}
 	// A backup, and nothing after it, is before all epochs.
-	return v.each(`SELECT identity, latest, epoch, EXISTS (SELECT 1 FROM backup WHERE number = latest)
-		FROM journal, (SELECT number AS latest FROM log ORDER BY seq DESC LIMIT 1)`, func(row []driver.Value) error {
+	return v.each(`SELECT identity, latest, epoch, EXISTS (SELECT 1 FROM onceward_backup WHERE number = latest)
+		FROM onceward_journal, (SELECT number AS latest FROM onceward_log ORDER BY seq DESC LIMIT 1)`, func(row []driver.Value) error {
 		epoch, err := decodeEpoch(row[0].(string), row[2].([]byte))
 		if err != nil {
 			return err
@@ -211,7 +211,7 @@ func (v *verification) sidecar() error {
 // log looks at the rows of the log, but not at what they record.
 func (v *verification) log() error {
 	var before []driver.Value
-	err := v.each("SELECT seq, last_at, newest, folded, number FROM log ORDER BY seq", func(row []driver.Value) error {
+	err := v.each("SELECT seq, last_at, newest, folded, number FROM onceward_log ORDER BY seq", func(row []driver.Value) error {
 		n := func(row []driver.Value, i int) int64 { i64, _ := row[i].(int64); return i64 }
 		if n(row, 3) > n(row, 2) {
 			return v.file("no more is folded than was begun: log row %d", n(row, 0))
@@ -253,7 +253,7 @@ func (v *verification) unique() error {
 // sessions looks for those that have no file. One that ends loses its row first.
 func (v *verification) sessions() error {
 	var missing []string
-	err := v.each("SELECT id FROM sessions", func(row []driver.Value) error {
+	err := v.each("SELECT id FROM onceward_sessions", func(row []driver.Value) error {
 		id := row[0].(string)
 		if _, err := os.Stat(sessionFile(v.path, id)); errors.Is(err, fs.ErrNotExist) {
 			missing = append(missing, id)
@@ -264,7 +264,7 @@ func (v *verification) sessions() error {
 		if err != nil {
 			break
 		}
-		err = v.each("SELECT 1 FROM sessions WHERE id = ?", func([]driver.Value) error {
+		err = v.each("SELECT 1 FROM onceward_sessions WHERE id = ?", func([]driver.Value) error {
 			return v.file("session %s has its file", id)
 		}, id)
 	}
@@ -313,7 +313,7 @@ func (v *verification) flows() error {
 			return err
 		}
 	}
-	return v.each("SELECT DISTINCT flow FROM flow_steps WHERE flow NOT IN (SELECT handle FROM flows)", func(row []driver.Value) error {
+	return v.each("SELECT DISTINCT flow FROM onceward_flow_steps WHERE flow NOT IN (SELECT handle FROM onceward_flows)", func(row []driver.Value) error {
 		return v.add(Violation{Handle: row[0].(int64), Flow: true, Invariant: "its steps are of a flow that is there"})
 	})
 }

@@ -49,7 +49,7 @@ type verifiedSegment struct {
 // read returns the next segment that has anything, or done after the last one, which
 // includes the log.
 func (s *verifiedSegment) read() (next int64, done bool, err error) {
-	err = s.each("SELECT last_at, least_margin, newest, folded FROM log ORDER BY seq DESC LIMIT 1", func(row []driver.Value) error {
+	err = s.each("SELECT last_at, least_margin, newest, folded FROM onceward_log ORDER BY seq DESC LIMIT 1", func(row []driver.Value) error {
 		s.last = toTime(row[0])
 		s.leastMargin = time.Duration(row[1].(int64))
 		s.newest, s.folded = row[2].(int64), row[3].(int64)
@@ -71,9 +71,9 @@ func (s *verifiedSegment) read() (next int64, done bool, err error) {
 	if done {
 		return 0, true, s.tolerate(s.checkLog())
 	}
-	err = s.each(`SELECT min(handle) FROM (SELECT min(handle) AS handle FROM operations WHERE handle >= ?1
-		UNION ALL SELECT min(first) FROM blocks WHERE first >= ?1 UNION ALL SELECT min(handle) FROM answers WHERE handle >= ?1
-		UNION ALL SELECT min(first) FROM segments WHERE first >= ?1)`, func(row []driver.Value) error {
+	err = s.each(`SELECT min(handle) FROM (SELECT min(handle) AS handle FROM onceward_operations WHERE handle >= ?1
+		UNION ALL SELECT min(first) FROM onceward_blocks WHERE first >= ?1 UNION ALL SELECT min(handle) FROM onceward_answers WHERE handle >= ?1
+		UNION ALL SELECT min(first) FROM onceward_segments WHERE first >= ?1)`, func(row []driver.Value) error {
 		if handle, some := row[0].(int64); some {
 			next = segmentOf(handle)
 		} else {
@@ -86,7 +86,7 @@ func (s *verifiedSegment) read() (next int64, done bool, err error) {
 
 func (s *verifiedSegment) readRows() error {
 	return s.each("SELECT "+qualified+`, o.request_body, a.answer, a.body
-		FROM operations o LEFT JOIN answers a ON a.handle = o.handle WHERE o.handle >= ? AND o.handle < ? ORDER BY o.handle`,
+		FROM onceward_operations o LEFT JOIN onceward_answers a ON a.handle = o.handle WHERE o.handle >= ? AND o.handle < ? ORDER BY o.handle`,
 		func(row []driver.Value) error {
 			handle := row[0].(int64)
 			r, err := readRow(row)
@@ -117,7 +117,7 @@ func (s *verifiedSegment) readBlocks() error {
 		data  []byte
 	}
 	var blocks []block
-	err := s.each("SELECT first, data FROM blocks WHERE first >= ? AND first < ? ORDER BY first", func(row []driver.Value) error {
+	err := s.each("SELECT first, data FROM onceward_blocks WHERE first >= ? AND first < ? ORDER BY first", func(row []driver.Value) error {
 		data, _ := row[1].([]byte)
 		blocks = append(blocks, block{row[0].(int64), data})
 		return nil
@@ -177,7 +177,7 @@ func (s *verifiedSegment) check(k *kept) error {
 }
 
 func (s *verifiedSegment) readAnswers() error {
-	return s.each("SELECT handle FROM answers WHERE handle >= ? AND handle < ?", func(row []driver.Value) error {
+	return s.each("SELECT handle FROM onceward_answers WHERE handle >= ? AND handle < ?", func(row []driver.Value) error {
 		handle := row[0].(int64)
 		if k := s.ops[handle]; k == nil || k.block {
 			return s.add(Violation{Handle: handle, Invariant: "its answer is of an operation that has a row"})
@@ -240,7 +240,7 @@ func (s *sealedSegment) has(op *journal.Operation) bool {
 
 // eachSegment calls f for the segments that are read at this moment.
 func (s *verifiedSegment) eachSegment(from int64, f func(first int64, found *sealedSegment) error) error {
-	return s.each("SELECT first, began_at, spent, hashes FROM segments WHERE first >= ? AND first < ?", func(row []driver.Value) error {
+	return s.each("SELECT first, began_at, spent, hashes FROM onceward_segments WHERE first >= ? AND first < ?", func(row []driver.Value) error {
 		sealed := &sealedSegment{first: row[0].(int64), began: toTime(row[1]), spent: row[2].(int64) != 0, hashes: make(map[uint64]bool)}
 		hashes, _ := row[3].([]byte)
 		for ; len(hashes) >= entrySize; hashes = hashes[entrySize:] {

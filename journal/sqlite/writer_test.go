@@ -93,9 +93,9 @@ func TestWhatAnotherProcessWroteIsSeen(t *testing.T) {
 	ahead := time.Now().Add(time.Minute).UnixMilli()
 	require.NoError(t, sqlite.Fold(j)) // so that the operation has a row
 	for _, statement := range []string{
-		fmt.Sprintf(`INSERT INTO log SELECT seq + 1, %d, least_margin, newest, folded, number + 1, NULL
-			FROM log ORDER BY seq DESC LIMIT 1`, ahead),
-		"DELETE FROM sessions",
+		fmt.Sprintf(`INSERT INTO onceward_log SELECT seq + 1, %d, least_margin, newest, folded, number + 1, NULL
+			FROM onceward_log ORDER BY seq DESC LIMIT 1`, ahead),
+		"DELETE FROM onceward_sessions",
 	} {
 		_, err = other.ExecContext(t.Context(), statement)
 		require.NoError(t, err)
@@ -165,7 +165,7 @@ func TestSegmentsFindAndReapWhatNoIndexDoes(t *testing.T) {
 	assert.True(t, op.Tombstone)
 
 	var left int
-	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "SELECT count(*) FROM segments").Scan(&left))
+	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "SELECT count(*) FROM onceward_segments").Scan(&left))
 	assert.Zero(t, left, "nothing is left to find in them")
 }
 
@@ -174,9 +174,9 @@ func TestListsUseTheirIndices(t *testing.T) {
 	open(t, path)
 	other := anotherProcess(t, path)
 	for query, index := range map[string]string{
-		"SELECT handle FROM operations WHERE (state = 1) AND (wake_at, handle) > (0, 0) ORDER BY wake_at, handle LIMIT 9": "operations_wake",
-		"SELECT handle, facts FROM operations WHERE (state > 3 AND state = 4) AND handle > 0 ORDER BY handle LIMIT 9":     "operations_failed",
-		"SELECT 1 FROM operations WHERE identified = 1 AND id = 'a' AND scope = '' AND parent = ''":                       "operations_identity",
+		"SELECT handle FROM onceward_operations WHERE (state = 1) AND (wake_at, handle) > (0, 0) ORDER BY wake_at, handle LIMIT 9": "onceward_operations_wake",
+		"SELECT handle, facts FROM onceward_operations WHERE (state > 3 AND state = 4) AND handle > 0 ORDER BY handle LIMIT 9":     "onceward_operations_failed",
+		"SELECT 1 FROM onceward_operations WHERE identified = 1 AND id = 'a' AND scope = '' AND parent = ''":                       "onceward_operations_identity",
 	} {
 		var id, parent, unused int
 		var detail string

@@ -1,0 +1,77 @@
+package sqlite_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+func TestTheApplicationsTablesAndVersionsInASharedFileAreItsOwn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.db")
+	require.NoError(t, open(t, path).Close())
+	app := anotherProcess(t, path)
+	for _, statement := range []string{"PRAGMA user_version=99", "PRAGMA application_id=7"} {
+		_, err := app.ExecContext(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	for _, table := range []string{"operations", "answers", "blocks", "segments", "sessions", "journal", "backup", "log", "flows", "flow_steps", "schema"} {
+		_, err := app.ExecContext(t.Context(), "CREATE TABLE "+table+" (theirs TEXT)")
+		require.NoError(t, err, table)
+		_, err = app.ExecContext(t.Context(), "INSERT INTO "+table+" VALUES ('theirs')")
+		require.NoError(t, err, table)
+	}
+	j := open(t, path)
+	goOn(t, j, "invoice-1")
+	violations, err := j.Verify(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, violations)
+	require.NoError(t, j.Close())
+	var version, id int
+	require.NoError(t, app.QueryRowContext(t.Context(), "PRAGMA user_version").Scan(&version))
+	require.NoError(t, app.QueryRowContext(t.Context(), "PRAGMA application_id").Scan(&id))
+	assert.Equal(t, []int{99, 7}, []int{version, id})
+	var ours int
+	require.NoError(t, app.QueryRowContext(t.Context(), `SELECT count(*) FROM sqlite_schema WHERE tbl_name GLOB 'onceward_*'
+		AND name NOT GLOB 'onceward_*' AND name NOT GLOB 'sqlite_autoindex_onceward_*'`).Scan(&ours))
+	assert.Zero(t, ours, "all that is ours says so by its name")
+}
+
+func TestARunningProcessNoticesThatItsFileWasMigrated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	_, err = anotherProcess(t, path).ExecContext(t.Context(), "UPDATE onceward_schema SET version = version + 1")
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), begin("invoice-2", s))
+	require.ErrorIs(t, err, journal.ErrVersion)
+	assert.ErrorContains(t, err, path)
+	assert.ErrorContains(t, err, "start one of the newer release")
+}
+
+func TestAFileOfAnOlderReleaseIsNotMigratedByWhoeverSaysSo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	require.NoError(t, open(t, path).Close())
+	defer sqlite.Release("CREATE TABLE onceward_new (one INTEGER PRIMARY KEY) STRICT")()
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	_, err = sqlite.Open(path, &sqlite.Options{NoMigration: true})
+	require.ErrorIs(t, err, journal.ErrVersion)
+	assert.ErrorContains(t, err, "of an older release")
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, before, after, "it was left alone")
+
+	goOn(t, open(t, path), "invoice-1")
+	j, err := sqlite.Open(path, &sqlite.Options{NoMigration: true})
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+}
