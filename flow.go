@@ -1,6 +1,7 @@
 package onceward
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -180,6 +181,7 @@ type flowAsk struct {
 func (c *Client) askForFlow(ctx context.Context, id string, input []byte, function *flowFunction) (*flowAsk, error) {
 	n := namingOf(ctx)
 	n.id, n.named = id, true
+	n, unsettled := n.settled()
 	digest := sha256.Sum256(input)
 	ask := &flowAsk{Client: c, event: journal.FlowEvent{
 		Kind: journal.FlowBegin, Ref: Ref{Scope: n.scope, ID: id}, Function: function.FlowFunction,
@@ -192,7 +194,7 @@ func (c *Client) askForFlow(ctx context.Context, id string, input []byte, functi
 	if placeOf(ctx) != nil {
 		return nil, ask.fail(ErrStep, errors.New("a flow is not begun in another one: make its steps there, or begin it with another context"))
 	}
-	if err := n.check(); err != nil {
+	if err := cmp.Or(unsettled, n.check()); err != nil {
 		return nil, ask.fail(ErrInvalidRequest, err)
 	}
 	ev := &ask.event

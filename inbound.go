@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/dunglas/httpsfv"
 )
@@ -17,11 +18,14 @@ const inboundHeader = "Idempotency-Key"
 // InboundOption adjusts Client.Inbound.
 type InboundOption func(*inbound)
 
-// RefuseMalformedKeys answers a request whose Idempotency-Key can't be a key by
-// 400 and a problem (RFC 9457, application/problem+json) that says what is wrong
-// with it. Without this option such a key is ignored.
-func RefuseMalformedKeys() InboundOption {
-	return func(in *inbound) { in.refuse = true }
+// AllowKeyless serves requests without a key that Inbound would refuse. Names below
+// such a request are the tenant's: its scope, and no parent, so that a name which follows
+// from the business is the same operation however often it is asked for. Calls without
+// a name get a parent that is made up for this one request. Nobody can ask for them again:
+// a caller who repeats a keyless request makes them a second time, beside those of the
+// first time that are still pending.
+func AllowKeyless() InboundOption {
+	return func(in *inbound) { in.keyless = true }
 }
 
 // Inbound returns middleware for a service that is asked with idempotency keys of
@@ -32,12 +36,19 @@ func RefuseMalformedKeys() InboundOption {
 // named, or made up, as under WithParent; but a name is then a step of that one
 // inbound key, not one of the business.
 //
+// A request without a key, or with one that can't be a key, is answered by 400 and a
+// problem (RFC 9457, application/problem+json) that says what is wrong: it could not be
+// repeated, and what it asks for would be nobody's. AllowKeyless serves those without a
+// key. A GET, HEAD or OPTIONS always passes; without a key its calls are unnamed as they
+// are elsewhere, and names below it are the tenant's.
+//
 // tenant names whose request it is, after authentication: wrap Inbound in what
-// authenticates. It is called only for a request with a key, concurrently. What it
-// returns is the scope of the operations: not empty, since there is no default, but
-// written out where there is a single tenant. An error of it is logged and the
-// request answered by 500. Below, WithScope may set no other scope; an empty
-// WithParent takes operations out from under the inbound key.
+// authenticates. It is called concurrently, for each request but a GET, HEAD or OPTIONS
+// without a key: for these once a name is used below them. What it returns is the scope
+// of the operations: not empty, since there is no default, but written out where there
+// is a single tenant. An error of it is logged and the request answered by 500. Below,
+// WithScope may set no other scope; an empty WithParent takes operations out from under
+// the request.
 //
 // A key is a stranger's to choose. The keys made of it are DeriveKey's, of
 // Config.Secret, "child", tenant, inbound key and step; Ref.Parent is "inbound ", a
@@ -47,9 +58,8 @@ func RefuseMalformedKeys() InboundOption {
 //
 // The header's value is the key itself, or a structured field string (RFC 9651
 // section 3.3.3), whose parameters are ignored: "k-1" with and without its quotes is
-// one key. Two header lines, and what Key.Validate refuses, are malformed: see
-// RefuseMalformedKeys. A request without a key is served as if Inbound were not
-// there.
+// one key. Two header lines, a comma or a semicolon outside of quotes, which may be two
+// lines that a proxy has joined or parameters, and what Key.Validate refuses, are no key.
 //
 // Inbound reads no body, compares no requests and records no responses: next runs
 // again each time, and has to make the same calls in the same order, with the same
@@ -75,28 +85,25 @@ func (c *Client) Inbound(tenant func(*http.Request) (string, error), options ...
 
 type inbound struct {
 	*Client
-	tenant func(*http.Request) (string, error)
-	refuse bool
+	tenant  func(*http.Request) (string, error)
+	keyless bool
 }
 
 func (in *inbound) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	key, err := inboundKey(r.Header)
 	var malformed *KeyError
 	switch {
-	case errors.As(err, &malformed) && in.refuse:
+	case safe(r.Method) && (err != nil || key == ""):
+		next.ServeHTTP(w, r.WithContext(in.beside(r)))
+		return
+	case errors.As(err, &malformed):
 		problem(w, http.StatusBadRequest, "The key in the "+inboundHeader+" header "+malformed.Reason+".")
 		return
-	case err != nil, key == "":
-		next.ServeHTTP(w, r)
+	case key == "" && !in.keyless:
+		problem(w, http.StatusBadRequest, "The request needs a key in the "+inboundHeader+" header.")
 		return
 	}
-	tenant, err := in.tenant(r)
-	if err == nil && tenant == "" {
-		err = errors.New("it is empty")
-	}
-	if err == nil {
-		err = checkText("scope", tenant)
-	}
+	tenant, err := in.tenantOf(r)
 	if err != nil {
 		in.log.Error("the tenant of an inbound request is not known; it was answered by 500", "error", err)
 		problem(w, http.StatusInternalServerError, "")
@@ -105,9 +112,25 @@ func (in *inbound) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	next.ServeHTTP(w, r.WithContext(in.under(r.Context(), tenant, key)))
 }
 
-// under is ctx with the inbound key as its parent.
+// safe tells methods by which nobody asks for an effect.
+func safe(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
+}
+
+func (in *inbound) tenantOf(r *http.Request) (string, error) {
+	tenant, err := in.tenant(r)
+	if err == nil && tenant == "" {
+		err = errors.New("it is empty")
+	}
+	if err == nil {
+		err = checkText("scope", tenant)
+	}
+	return tenant, err
+}
+
+// under is ctx with the inbound key as its parent, or a made-up one for want of a key.
 func (in *inbound) under(ctx context.Context, tenant string, key Key) context.Context {
-	n := naming{scope: tenant, parent: &parent{
+	p := &parent{
 		key:   key,
 		ref:   "inbound " + string(key),
 		scope: tenant,
@@ -115,8 +138,41 @@ func (in *inbound) under(ctx context.Context, tenant string, key Key) context.Co
 			return DeriveKey(in.cfg.Secret, "child", tenant, string(key), step)
 		},
 		steps: &ordinals{},
-	}}
-	return context.WithValue(ctx, namingKey, n)
+	}
+	if key == "" {
+		p = ownParent(NewKey())
+		p.ref, p.scope = "inbound, once "+p.ref, tenant // the comma keeps it from any key's
+		p.tenant = func() (string, error) { return tenant, nil }
+	}
+	return context.WithValue(ctx, namingKey, naming{scope: tenant, parent: p})
+}
+
+// beside is the context of a safe request without a key.
+func (in *inbound) beside(r *http.Request) context.Context {
+	p := &parent{tenant: sync.OnceValues(func() (string, error) { return in.tenantOf(r) })}
+	return context.WithValue(r.Context(), namingKey, naming{parent: p})
+}
+
+// settled is n with what an inbound request without a key makes of it: names below one
+// are its tenant's and have no parent.
+func (n naming) settled() (naming, error) {
+	p := n.parent
+	switch {
+	case p == nil || p.tenant == nil, !n.named && p.steps != nil:
+		return n, nil
+	case !n.named:
+		n.parent = nil
+		return n, nil
+	}
+	tenant, err := p.tenant()
+	switch {
+	case err != nil:
+		return n, fmt.Errorf("the tenant of its inbound request is not known: %w", err)
+	case n.scope != "" && n.scope != tenant:
+		return n, errOtherTenant
+	}
+	n.scope, n.parent = tenant, nil
+	return n, nil
 }
 
 // inboundKey returns the key that a request came with, or "" if it came with none.
@@ -138,6 +194,8 @@ func inboundKey(h http.Header) (Key, error) {
 			return "", &KeyError{Reason: "begins with a quote and is not a structured field string (RFC 9651 section 3.3.3)"}
 		}
 		value = text
+	} else if strings.ContainsAny(value, ",;") {
+		return "", &KeyError{Reason: "holds a comma or a semicolon outside of quotes"}
 	}
 	key := Key(value)
 	if err := key.Validate(); err != nil {

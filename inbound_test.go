@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
@@ -31,13 +30,18 @@ func ofTenant(r *http.Request) (string, error) {
 	return "tenant-1", nil
 }
 
-// arrives returns the context that a handler has under Inbound, in a request with
-// these header fields, given as name, value, name, value.
+// arrives returns the context that a handler has under Inbound, which takes requests
+// without a key here, in a POST with these header fields, given as name, value, name, value.
 func (p *process) arrives(header ...string) context.Context {
 	p.t.Helper()
-	inbound, err := p.Inbound(ofTenant)
+	return p.arrivesBy(http.MethodPost, header...)
+}
+
+func (p *process) arrivesBy(method string, header ...string) context.Context {
+	p.t.Helper()
+	inbound, err := p.Inbound(ofTenant, onceward.AllowKeyless())
 	require.NoError(p.t, err)
-	req := httptest.NewRequestWithContext(p.t.Context(), http.MethodPost, "/orders", nil)
+	req := httptest.NewRequestWithContext(p.t.Context(), method, "/orders", nil)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
 	}
@@ -126,79 +130,190 @@ func post(t *testing.T, srv *httptest.Server, key string) string {
 	return string(text)
 }
 
-func TestAMalformedInboundKeyIsIgnoredOrRefused(t *testing.T) {
-	for _, row := range []struct {
-		name   string
-		lines  []string
-		detail string
-	}{
-		{"two lines", []string{"k-4711", "k-4711"}, "stands in 2 header lines"},
-		{"empty", []string{""}, "is empty"},
-		{"an empty string", []string{`""`}, "is empty"},
-		{"too long", []string{"k-4711" + strings.Repeat("k", 250)}, "is longer than 255 bytes"},
-		{"an address", []string{"k-4711@example.com"}, "contains an @"},
-		{"a space", []string{"k-4711 2"}, "not visible ASCII"},
-		{"a quoted space", []string{`"k-4711 2"`}, "not visible ASCII"},
-		{"beyond ASCII", []string{"k-4711ö"}, "not visible ASCII"},
-		{"an open quote", []string{`"k-4711`}, "not a structured field string"},
-		{"more after the quotes", []string{`"k-4711"2`}, "not a structured field string"},
-		{"a list", []string{`"k-4711", "k-4712"`}, "not a structured field string"},
-	} {
+// malformedKeys are header lines that hold no key, and why.
+var malformedKeys = []struct {
+	name   string
+	lines  []string
+	detail string
+}{
+	{"two lines", []string{"k-4711", "k-4711"}, "stands in 2 header lines"},
+	{"two lines in one", []string{"k-4711,k-4711"}, "holds a comma or a semicolon outside of quotes"},
+	{"two lines in one, with a space", []string{"k-4711, k-4712"}, "holds a comma or a semicolon outside of quotes"},
+	{"a bare key with parameters", []string{"k-4711;a=b"}, "holds a comma or a semicolon outside of quotes"},
+	{"empty", []string{""}, "is empty"},
+	{"an empty string", []string{`""`}, "is empty"},
+	{"too long", []string{"k-4711" + strings.Repeat("k", 250)}, "is longer than 255 bytes"},
+	{"an address", []string{"k-4711@example.com"}, "contains an @"},
+	{"a space", []string{"k-4711 2"}, "not visible ASCII"},
+	{"a quoted space", []string{`"k-4711 2"`}, "not visible ASCII"},
+	{"beyond ASCII", []string{"k-4711ö"}, "not visible ASCII"},
+	{"an open quote", []string{`"k-4711`}, "not a structured field string"},
+	{"more after the quotes", []string{`"k-4711"2`}, "not a structured field string"},
+	{"a list", []string{`"k-4711", "k-4712"`}, "not a structured field string"},
+}
+
+// badRequest serves a POST with these header lines as keys by in, which has to refuse it,
+// and returns what it says.
+func badRequest(t *testing.T, in func(http.Handler) http.Handler, lines []string) string {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", nil)
+	req.Header["Idempotency-Key"] = lines
+	rec := httptest.NewRecorder()
+	in(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { assert.Fail(t, "served") })).ServeHTTP(rec, req)
+	assert.Equal(t, 400, rec.Code)
+	assert.Equal(t, "application/problem+json", rec.Header().Get("Content-Type"))
+	var problem struct {
+		Title, Detail string
+		Status        int
+	}
+	require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &problem))
+	assert.Equal(t, "Bad Request", problem.Title)
+	assert.Equal(t, 400, problem.Status)
+	return problem.Detail
+}
+
+func noTenant(t *testing.T) func(*http.Request) (string, error) {
+	return func(*http.Request) (string, error) {
+		assert.Fail(t, "there is nothing to ask it for")
+		return "", nil
+	}
+}
+
+func TestAMalformedInboundKeyIsRefused(t *testing.T) {
+	for _, row := range malformedKeys {
 		t.Run(row.name, func(t *testing.T) {
-			l := &line{}
-			p := start(t, l, onceward.Config{Secret: testSecret})
-			tenant := func(*http.Request) (string, error) {
-				assert.Fail(t, "there is nothing to ask it for")
-				return "", nil
+			p := start(t, &line{}, onceward.Config{Secret: testSecret})
+			for _, options := range [][]onceward.InboundOption{nil, {onceward.AllowKeyless()}} {
+				inbound, err := p.Inbound(noTenant(t), options...)
+				require.NoError(t, err)
+				detail := badRequest(t, inbound, row.lines)
+				assert.Contains(t, detail, row.detail)
+				assert.NotContains(t, detail, "4711")
 			}
-			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", nil)
-			req.Header["Idempotency-Key"] = row.lines
-			served := 0
-			next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				served++
-				out := p.ask(r.Context())
-				require.NoError(t, out.err)
-				assert.Empty(t, out.op.Parent)
-				assert.Equal(t, journal.Generated, p.recorded(out.op.Ref).Naming)
-			})
-
-			ignores, err := p.Inbound(tenant)
-			require.NoError(t, err)
-			rec := httptest.NewRecorder()
-			ignores(next).ServeHTTP(rec, req)
-			assert.Equal(t, 200, rec.Code)
-			assert.Equal(t, 1, served)
-
-			refuses, err := p.Inbound(tenant, onceward.RefuseMalformedKeys())
-			require.NoError(t, err)
-			rec = httptest.NewRecorder()
-			refuses(next).ServeHTTP(rec, req)
-			assert.Equal(t, 400, rec.Code)
-			assert.Equal(t, 1, served)
-			assert.Equal(t, "application/problem+json", rec.Header().Get("Content-Type"))
-			var problem struct {
-				Title, Detail string
-				Status        int
-			}
-			require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &problem))
-			assert.Equal(t, "Bad Request", problem.Title)
-			assert.Equal(t, 400, problem.Status)
-			assert.Contains(t, problem.Detail, row.detail)
-			assert.NotContains(t, problem.Detail, "4711")
 		})
 	}
 }
 
-func TestAnInboundRequestWithoutAKeyIsServedAsUsual(t *testing.T) {
-	virtual(t, "unnamed", func(t *testing.T) {
+func TestAnInboundRequestWithoutAKeyIsRefused(t *testing.T) {
+	p := start(t, &line{}, onceward.Config{Secret: testSecret})
+	inbound, err := p.Inbound(noTenant(t))
+	require.NoError(t, err)
+	assert.Contains(t, badRequest(t, inbound, nil), "needs a key in the Idempotency-Key header")
+}
+
+func TestASafeInboundRequestPasses(t *testing.T) {
+	p := start(t, &line{}, onceward.Config{Secret: testSecret})
+	inbound, err := p.Inbound(noTenant(t))
+	require.NoError(t, err)
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} {
+		for _, lines := range [][]string{nil, {""}, {"k", "k"}, {"k;a=b"}} {
+			served := false
+			req := httptest.NewRequestWithContext(t.Context(), method, "/orders", nil)
+			req.Header["Idempotency-Key"] = lines
+			inbound(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true })).ServeHTTP(httptest.NewRecorder(), req)
+			assert.True(t, served, "%s %q", method, lines)
+		}
+	}
+}
+
+// One of three charges was made, and a tenant was handed another one's answer.
+func TestTenantsWithoutKeysShareNoOperation(t *testing.T) {
+	for _, method := range []string{http.MethodPost, http.MethodGet} {
+		virtual(t, "a name is its tenant's, by "+method, func(t *testing.T) {
+			l := (&line{}).then(says(200, `{"id":"a"}`), says(200, `{"id":"b"}`))
+			p := startFlows(t, l, onceward.Config{Secret: testSecret})
+			for _, row := range []struct{ tenant, answer string }{{"a", `{"id":"a"}`}, {"b", `{"id":"b"}`}, {"a", `{"id":"a"}`}} {
+				out := p.ask(onceward.WithOperation(p.arrivesBy(method, "Tenant", row.tenant), "charge"))
+				require.NoError(t, out.err)
+				assert.Equal(t, row.answer, out.body)
+				assert.Equal(t, onceward.Ref{Scope: row.tenant, ID: "charge"}, out.op.Ref)
+			}
+			assert.Len(t, l.sent(), 2)
+			assert.Len(t, distinct(l.keys()), 2)
+		})
+
+		virtual(t, "one tenant's order makes nobody else's fail, by "+method, func(t *testing.T) {
+			l := &line{}
+			p := startFlows(t, l, onceward.Config{Secret: testSecret})
+			require.NoError(t, p.ask(onceward.WithOperation(p.arrivesBy(method, "Tenant", "hostile"), "charge"), body("amount=1")).err)
+			require.NoError(t, p.ask(onceward.WithOperation(p.arrivesBy(method, "Tenant", "a"), "charge")).err)
+		})
+
+		virtual(t, "and a flow, by "+method, func(t *testing.T) {
+			l := &line{}
+			p := startFlows(t, l, onceward.Config{Secret: testSecret})
+			for _, tenant := range []string{"a", "b", "a"} {
+				require.NoError(t, p.Flow(p.arrivesBy(method, "Tenant", tenant), "order-991", nil, p.sequence("charge")))
+				f, err := p.LookupFlow(t.Context(), onceward.Ref{Scope: tenant, ID: "order-991"})
+				require.NoError(t, err)
+				assert.Equal(t, onceward.FlowFinished, f.State)
+			}
+			assert.Len(t, l.sent(), 2)
+		})
+
+		virtual(t, "no other scope can be set, by "+method, func(t *testing.T) {
+			l := &line{}
+			p := startFlows(t, l, onceward.Config{Secret: testSecret})
+			ctx := onceward.WithScope(p.arrivesBy(method, "Tenant", "a"), "b")
+			require.ErrorIs(t, p.ask(onceward.WithOperation(ctx, "charge")).err, onceward.ErrInvalidRequest)
+			require.ErrorIs(t, p.Flow(ctx, "order-991", nil, p.sequence("charge")), onceward.ErrInvalidRequest)
+			assert.Empty(t, l.sent())
+			out := p.ask(onceward.WithOperation(onceward.WithParent(ctx, ""), "charge"))
+			require.NoError(t, out.err)
+			assert.Equal(t, onceward.Ref{Scope: "b", ID: "charge"}, out.op.Ref)
+		})
+	}
+}
+
+func TestUnnamedCallsOfAKeylessRequestAreItsOwn(t *testing.T) {
+	virtual(t, "each request's under a parent that no other has", func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Secret: testSecret, Backoff: once})
+		l.then(loses())
+		ctx := p.arrives("Tenant", "a")
+		require.ErrorIs(t, p.ask(ctx).err, onceward.ErrPending)
+		pass(time.Hour)
+		first := p.ask(ctx)
+		require.NoError(t, first.err, "a caller who tries again is at the same step")
+		second := p.ask(p.arrives("Tenant", "a"))
+		require.NoError(t, second.err)
+		for _, ref := range []onceward.Ref{first.op.Ref, second.op.Ref} {
+			assert.Equal(t, "a", ref.Scope)
+			assert.Equal(t, chargeStep, ref.ID)
+			once, ok := strings.CutPrefix(ref.Parent, "inbound, once ")
+			require.True(t, ok, ref.Parent)
+			requireUUID(t, 4, once)
+		}
+		assert.NotEqual(t, first.op.Parent, second.op.Parent)
+		assert.Len(t, p.everything(), 2)
+		assert.Len(t, distinct(l.keys()), 2)
+	})
+	virtual(t, "of a safe request they are unnamed as elsewhere", func(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Secret: testSecret})
-		ctx := p.arrives("Tenant", "tenant-2")
-		first, second := p.ask(ctx), p.ask(onceward.WithOperation(ctx, "charge"))
-		assert.Equal(t, onceward.Ref{ID: l.keys()[0]}, first.op.Ref)
-		requireUUID(t, 4, l.keys()[0])
-		assert.Equal(t, onceward.Ref{ID: "charge"}, second.op.Ref)
+		ctx := p.arrivesBy(http.MethodGet)
+		out := p.ask(ctx)
+		require.NoError(t, out.err)
+		assert.Equal(t, onceward.Ref{ID: l.keys()[0]}, out.op.Ref)
+		out = p.ask(ctx, to(http.MethodPost, "https://elsewhere.example/search"))
+		require.NoError(t, out.err)
+		assert.Zero(t, out.op, "a search passes straight through")
 	})
+}
+
+func TestANameBelowASafeRequestWhoseTenantIsNotKnownIsRefused(t *testing.T) {
+	l := &line{}
+	p := start(t, l, onceward.Config{Secret: testSecret})
+	inbound, err := p.Inbound(func(*http.Request) (string, error) { return "", errors.New("nobody is authenticated") })
+	require.NoError(t, err)
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/orders", nil)
+	inbound(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		out := p.ask(onceward.WithOperation(r.Context(), "charge"))
+		require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
+		assert.ErrorContains(t, out.err, "nobody is authenticated")
+		require.NoError(t, p.ask(r.Context()).err)
+	})).ServeHTTP(httptest.NewRecorder(), req)
+	assert.Len(t, l.sent(), 1)
 }
 
 func TestAnInboundKeyWhoseTenantIsNotKnownIsNotServed(t *testing.T) {
@@ -553,7 +668,7 @@ func TestAnotherBodyUnderTheSameStepFailsClosed(t *testing.T) {
 }
 
 func FuzzInboundKeys(f *testing.F) {
-	for _, value := range []string{"order-1", `"order-1"`, `"a\"b\\c"`, `"order-1"; p=1`, "", `"`, `""`, "a,b", "\x00", "é", `%"x"`, ":eHg=:", "inbound k", "a@b", "(a b)"} {
+	for _, value := range []string{"order-1", `"order-1"`, `"a\"b\\c"`, `"order-1"; p=1`, "", `"`, `""`, "a,b", "\x00", "é", `%"x"`, ":eHg=:", "inbound k", "a@b", "(a b)", "a;b=c", `"a,b;c"`} {
 		f.Add(value, "")
 		f.Add(value, value)
 	}
@@ -589,15 +704,15 @@ func FuzzInboundKeys(f *testing.F) {
 			if second != "" {
 				req.Header.Add("Idempotency-Key", second)
 			}
+			rec := httptest.NewRecorder()
 			inbound(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { found = refs(t, r.Context()) })).
-				ServeHTTP(httptest.NewRecorder(), req)
-			require.Len(t, found, 2)
+				ServeHTTP(rec, req)
+			require.Equal(t, found == nil, rec.Code == http.StatusBadRequest)
 			return found
 		}
 		one, two := arrives("tenant-1"), arrives("tenant-2")
-		if one[0].Parent == "" {
-			require.Equal(t, onceward.Ref{ID: "charge"}, one[0], "without a parent it is the application's own")
-			require.Empty(t, one[1].Parent)
+		if one == nil {
+			require.Nil(t, two)
 			return
 		}
 		require.Empty(t, second, "two lines are malformed")
@@ -631,9 +746,7 @@ func ExampleClient_Inbound() {
 	}
 	defer client.Shutdown(context.Background())
 
-	inbound, err := client.Inbound(
-		func(*http.Request) (string, error) { return "the only tenant", nil },
-		onceward.RefuseMalformedKeys())
+	inbound, err := client.Inbound(func(*http.Request) (string, error) { return "the only tenant", nil })
 	if err != nil {
 		panic(err)
 	}

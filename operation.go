@@ -162,8 +162,7 @@ func (n naming) check() error {
 		return errors.New("the operation's name is empty")
 	}
 	if p := n.parent; p != nil && p.scope != "" && p.scope != n.scope {
-		return errors.New("the scope of an operation under an inbound key is that key's tenant: " +
-			"leave out WithScope, or take the operation out from under the key by an empty WithParent")
+		return errOtherTenant
 	}
 	if err := checkText("name", n.id); err != nil {
 		return err
@@ -176,6 +175,9 @@ func (n naming) check() error {
 	}
 	return nil
 }
+
+var errOtherTenant = errors.New("the scope of an operation under an inbound request is that request's tenant: " +
+	"leave out WithScope, or take the operation out from under the request by an empty WithParent")
 
 // checkText says what is wrong with a part of an operation's identity, or nil.
 func checkText(what, value string) error {

@@ -21,6 +21,10 @@ type parent struct {
 	derive func(scope, step string) (Key, error) // the key of a step
 	steps  *ordinals                             // makes up the steps of unnamed calls
 
+	// Of an inbound request without a key: whose the names are that stand outside of it.
+	// Where steps is nil, unnamed calls do, too.
+	tenant func() (string, error)
+
 	// Of a flow, whose steps have their own names. step is nil outside a step.
 	run  *flowRun
 	step *step

@@ -88,6 +88,10 @@ func (c *Client) identify(req *http.Request) (*call, error) {
 		return nil, nil
 	}
 	k := &call{Client: c, ctx: req.Context(), req: req, route: route, name: namingOf(req.Context())}
+	var err error
+	if k.name, err = k.name.settled(); err != nil {
+		return nil, k.fail(ErrInvalidRequest, err)
+	}
 	if _, redirected := OperationOf(req.Response); redirected {
 		return nil, k.fail(ErrRedirected, nil)
 	}

@@ -77,7 +77,8 @@ func run(ctx context.Context, journal string, out io.Writer) error {
 		{"alice", `"key-1"`, "order-991", time.Minute}, // the same key, quoted
 		{"alice", "key-1", "order-992", time.Minute},   // a mistake
 		{"bob", "key-1", "order-17", time.Minute},      // another tenant's key
-		{"bob", "key 2", "order-18", time.Minute},      // no key
+		{"bob", "key 2", "order-18", time.Minute},      // not a key
+		{"bob", "", "order-19", time.Minute},           // no key: nobody could repeat it
 	} {
 		asking, cancel := context.WithTimeout(ctx, ask.patience)
 		answer, err := place(asking, server, ask.account, ask.key, ask.order)
@@ -112,7 +113,9 @@ func place(ctx context.Context, server *httptest.Server, account, key, order str
 		return "", err
 	}
 	req.SetBasicAuth(account, "")
-	req.Header.Set("Idempotency-Key", key)
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
 	resp, err := server.Client().Do(req)
 	if err != nil {
 		return "", err

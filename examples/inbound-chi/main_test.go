@@ -18,6 +18,7 @@ alice  "key-1"  order-991  200 order-991 is placed
 alice  key-1    order-992  422 the key was used for another order
 bob    key-1    order-17   200 order-17 is placed
 bob    key 2    order-18   400 {"title":"Bad Request","status":400,"detail":"The key in the Idempotency-Key header contains a character that is not visible ASCII."}
+bob             order-19   400 {"title":"Bad Request","status":400,"detail":"The request needs a key in the Idempotency-Key header."}
 effects at the provider: 6
 `, out.String())
 }

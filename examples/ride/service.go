@@ -164,7 +164,7 @@ func serve(ctx context.Context, dir, dispatch, cards string, tell io.Writer) (er
 	}
 	defer func() { err = errors.Join(err, s.client.Shutdown(context.WithoutCancel(ctx))) }()
 	oneTenant := func(*http.Request) (string, error) { return "riders", nil }
-	inbound, err := s.client.Inbound(oneTenant, onceward.RefuseMalformedKeys())
+	inbound, err := s.client.Inbound(oneTenant)
 	if err != nil {
 		return err
 	}
