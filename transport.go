@@ -372,7 +372,7 @@ func termsOf(route providers.Route) journal.Terms {
 		return t
 	}
 	switch e.Remembers {
-	case providers.Successes:
+	case providers.Successes, providers.SuccessesLostAnswers:
 		t.Dedup = journal.DedupSuccesses
 	case providers.SuccessesCleanFailures:
 		t.Dedup = journal.DedupCleanFailures

@@ -35,6 +35,14 @@ type Judgement struct {
 	// AlreadyDone.
 	Earlier bool
 
+	// Recognised says that the answer is a 2xx, and the provider's by all that its
+	// table says of them: see [Provider.Recognises].
+	Recognised bool
+
+	// Credential says, of a Rejected, that the provider refused the credential
+	// itself: no request that has it gets through.
+	Credential bool
+
 	// Pointer names the resource, for AlreadyDone.
 	Pointer string
 
@@ -45,6 +53,9 @@ type Judgement struct {
 // Classify reads an answer by the endpoint's rules, the first match first. An
 // answer with the provider's replay mark is read as one to a later attempt,
 // whatever a.Later says, since it proves an earlier one.
+//
+// A 2xx that [Provider.Recognises] does not take for the provider's is
+// Indeterminate, whatever the rules make of its status: something else answered.
 //
 // An answer that no rule matches is read with care: 2xx is Final; 408, 425, 429
 // and 5xx are Retry; everything else, other 4xx and 3xx included, is
@@ -61,6 +72,9 @@ func (rt Route) Classify(a Answer) Judgement {
 	r.Later = a.Later || j.Replayed
 	if !rt.Endpoint.reads().decide(&r, &j) {
 		defaultReader.decide(&r, &j)
+	}
+	if j.Recognised = success(a.Status) && (!rt.Listed || rt.Provider.Recognises(a.Status, a.Header, a.Body)); !j.Recognised && success(a.Status) {
+		j = Judgement{Verdict: Indeterminate, Replayed: j.Replayed, Source: sourceForeign}
 	}
 	j.Earlier = j.Replayed || j.Verdict == InFlight || j.Verdict == AlreadyDone
 	return j

@@ -302,7 +302,13 @@ func (s suite) theRetentionBoundsResends(t *testing.T) {
 func termsOf(e providers.Endpoint) journal.Terms {
 	t := journal.Terms{Retention: e.Retention, Guard: e.InFlightGuard, Handling: e.HandlingTime}
 	if e.Key.Place != providers.KeyNone {
-		t.Dedup = journal.Dedup(e.Remembers)
+		t.Dedup = map[providers.Memory]journal.Dedup{
+			providers.Nothing:                journal.DedupNothing,
+			providers.Successes:              journal.DedupSuccesses,
+			providers.SuccessesLostAnswers:   journal.DedupSuccesses,
+			providers.SuccessesCleanFailures: journal.DedupCleanFailures,
+			providers.Everything:             journal.DedupEverything,
+		}[e.Remembers]
 	}
 	return t
 }

@@ -136,6 +136,16 @@ func matrix() string {
 		if p.CredentialScoped {
 			b.WriteString("<br>Keys are known under the credential they were sent with: when it changes, nothing is sent again.\n")
 		}
+		if len(p.CredentialModes) > 0 {
+			var modes []string
+			for _, m := range p.CredentialModes {
+				modes = append(modes, fmt.Sprintf("`%s` is %s", m.Prefix, m.Mode))
+			}
+			fmt.Fprintf(&b, "<br>What a credential is for, by its prefix: %s\n", strings.Join(modes, ", "))
+		}
+		if len(p.Answers) > 0 {
+			fmt.Fprintf(&b, "<br>Answers in: %s\n", code(p.Answers))
+		}
 		if p.ReplayHeader != "" {
 			fmt.Fprintf(&b, "<br>A replay is marked by: `%s: %s`\n", p.ReplayHeader, p.ReplayValue)
 		}
@@ -212,7 +222,18 @@ func memoryCell(p providers.Provider, e providers.Endpoint) string {
 	default:
 		text += "for " + period(e.Retention)
 	}
+	if e.RefusalsRegisterNoKey {
+		text += ", from the first request that was not refused"
+	}
 	return text
+}
+
+// unbounded says what is missing for a repeat.
+func unbounded(t journal.Terms) string {
+	if t.Retention == 0 {
+		return "and no retention is known"
+	}
+	return "and it is not published what becomes of two at once"
 }
 
 // afterwards says what becomes of a request of which nobody knows whether it ran.
@@ -226,7 +247,11 @@ func afterwards(e providers.Endpoint) string {
 		text = "sent again with the same key"
 	case t.Window() > 0:
 		text = fmt.Sprintf("sent again with the same key, %s after the attempt at the earliest", t.Handling)
+	case t.Dedup == journal.DedupNothing && e.Idempotent:
+		text = "sent again: idempotent by the provider's word"
 	case t.Dedup == journal.DedupNothing:
+	case e.Remembers == providers.SuccessesLostAnswers && t.Window() == 0:
+		text = "unknown: after a lost answer alone a repeat is safe, " + unbounded(t)
 	case t.Dedup == journal.DedupSuccesses:
 		text = "unknown: a failure may have had an effect"
 	case t.Retention == 0:
@@ -236,6 +261,9 @@ func afterwards(e providers.Endpoint) string {
 	}
 	if e.FetchPointer {
 		text += "; what was created before is fetched"
+	}
+	if len(e.SecretRequest) > 0 {
+		text += "; a body with " + strings.ReplaceAll(code(e.SecretRequest), ", ", " or ") + " is a secret and not kept"
 	}
 	if e.SecretResponse {
 		text += "; the answer is a secret and not kept"
@@ -255,7 +283,11 @@ func answersOf(b *strings.Builder, p providers.Provider) {
 			for more < len(e.Rules)-i && alike(first, e.Rules[i+more]) {
 				more++
 			}
-			fmt.Fprintf(&rules, "| %s | %s | %s |\n", conditions(e.Rules[i:i+more]), first.Verdict, cell(first.Source))
+			verdict := first.Verdict.String()
+			if first.Credential {
+				verdict += ": the credential"
+			}
+			fmt.Fprintf(&rules, "| %s | %s | %s |\n", conditions(e.Rules[i:i+more]), verdict, cell(first.Source))
 			i += more
 		}
 		groups.add(rules.String(), "`"+identity(e)+"`")

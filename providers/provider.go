@@ -31,6 +31,25 @@ type Provider struct {
 	// so that a changed credential ends its deduplication.
 	CredentialScoped bool
 
+	// CredentialModes are the public prefixes by which the provider's
+	// credentials show what they are for: "sk_test_" for "test". [Provider.Mode]
+	// reads them.
+	CredentialModes []CredentialMode
+
+	// KeysPerScope says that operations of two scopes of the caller's never meet
+	// under one key at the provider: each scope has a credential or an account
+	// of its own there, by which the provider knows keys. False is the careful
+	// reading: whatever their scopes, two operations with one key are one to the
+	// provider.
+	KeysPerScope bool
+
+	// Answers are the media types, without parameters, in which the provider
+	// answers by a success: "application/json", which stands for every type
+	// that ends in +json too. A 2xx with a body of another kind, as a gateway's
+	// page is, is then not the provider's: [Provider.Recognises] tells. Empty
+	// means that every 2xx is.
+	Answers []string
+
 	// ReplayHeader and ReplayValue are the mark on an answer that comes from
 	// the provider's record. An empty value means that the header's presence
 	// is the mark; an empty header, that there is none.
@@ -65,7 +84,7 @@ type Endpoint struct {
 	Key Key
 
 	// Retention is how long the provider remembers a key at least, counted
-	// from the first request. 0 means that none is published: nothing is
+	// from the first request (but see RefusalsRegisterNoKey). 0 means that none is published: nothing is
 	// then resent on the strength of its deduplication.
 	Retention time.Duration
 
@@ -86,6 +105,22 @@ type Endpoint struct {
 	// same credentials; a 2xx answer of it then is the operation's. Whatever
 	// else comes of that GET, the operation completes with the pointer.
 	FetchPointer bool
+
+	// Idempotent says that the provider's own word makes a repeat of the request
+	// harmless, without a key: "PATCH is idempotent by definition".
+	Idempotent bool
+
+	// RefusalsRegisterNoKey says that a request which was refused before it was
+	// executed (Rejected, NotExecuted) leaves no trace of its key at the
+	// provider, so that Retention counts from the first request that was not.
+	RefusalsRegisterNoKey bool
+
+	// SecretRequest are fields of the body that make a secret of it where they
+	// are there, as a raw card number does: dotted paths, that end where the
+	// field stands. "card.number" is the field number of whatever object is
+	// called card, however deep: card[number] in a form, and
+	// {"source":{"card":{"number":"4242"}}}. [Endpoint.HasSecret] looks for them.
+	SecretRequest []string
 
 	// SecretResponse marks answers that contain a secret (a created API
 	// key), which must not be kept in clear.
@@ -151,6 +186,11 @@ const (
 	// effects behind.
 	Successes
 
+	// SuccessesLostAnswers: as Successes, and by contract a request may be
+	// repeated after an attempt that ended without a status line (a timeout, a
+	// connection that broke), never after a failure that was received.
+	SuccessesLostAnswers
+
 	// SuccessesCleanFailures: as Successes, and by contract a failure leaves
 	// nothing behind, or the repeat completes it without a second effect.
 	SuccessesCleanFailures
@@ -163,6 +203,7 @@ const (
 var memoryNames = [...]string{
 	Nothing:                "nothing",
 	Successes:              "successes",
+	SuccessesLostAnswers:   "successes, lost answers",
 	SuccessesCleanFailures: "successes, clean failures",
 	Everything:             "everything",
 }
@@ -180,10 +221,13 @@ func (m Memory) valid() bool { return m <= Everything }
 func (p Provider) clone() *Provider {
 	p.Hosts = slices.Clone(p.Hosts)
 	p.AccountHeaders = slices.Clone(p.AccountHeaders)
+	p.CredentialModes = slices.Clone(p.CredentialModes)
+	p.Answers = slices.Clone(p.Answers)
 	p.Endpoints = slices.Clone(p.Endpoints)
 	for i := range p.Endpoints {
 		e := &p.Endpoints[i]
 		e.OmitFields = slices.Clone(e.OmitFields)
+		e.SecretRequest = slices.Clone(e.SecretRequest)
 		e.Rules = slices.Clone(e.Rules)
 		e.reader = nil
 	}

@@ -133,6 +133,7 @@ func (r *reader) decide(a *reading, j *Judgement) bool {
 		if pointer, ok := r.rules[i].matches(a, r.reads[i]); ok {
 			rule := &r.rules[i]
 			j.Verdict, j.Pointer, j.Source = rule.Verdict, pointer, rule.Source
+			j.Credential = rule.Verdict == Rejected && (rule.Credential || a.Status == 401 || a.Status == 407)
 			return true
 		}
 	}

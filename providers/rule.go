@@ -37,6 +37,11 @@ type Rule struct {
 	// array or object, does not match.
 	Pointer string
 
+	// Credential says, of a Rejected, that it is the credential itself that was
+	// refused: another request with it would be refused too. 401 and 407 say so
+	// without it.
+	Credential bool
+
 	// Source names where the fact comes from.
 	Source string
 }

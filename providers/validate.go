@@ -49,6 +49,11 @@ func (p Provider) Validate() error {
 	for i, name := range p.AccountHeaders {
 		v.check(!token(name), fmt.Sprintf("AccountHeaders[%d]", i), "%q is not a header name", name)
 	}
+	v.modes()
+	for i, media := range p.Answers {
+		kind, sub, found := strings.Cut(media, "/")
+		v.check(!found || !token(kind) || !token(sub) || media != strings.ToLower(media), fmt.Sprintf("Answers[%d]", i), "%q is not a media type in lower case, without parameters", media)
+	}
 	v.check(p.ReplayHeader != "" && !token(p.ReplayHeader), "ReplayHeader", "%q is not a header name", p.ReplayHeader)
 	v.check(p.ReplayHeader == "" && p.ReplayValue != "", "ReplayValue", "there is no ReplayHeader to have it")
 	v.check(len(p.Endpoints) == 0, "Endpoints", "there are none")
@@ -102,10 +107,16 @@ func (v *validation) endpoint(at string, e Endpoint) {
 	v.check(e.HandlingTime < 0, at+"HandlingTime", "it is negative")
 	v.check(e.HandlingTime > 0 && !keyed, at+"HandlingTime", "the endpoint takes no key to send a second request under")
 	v.check(e.FetchPointer && !slices.ContainsFunc(e.Rules, func(r Rule) bool { return r.Verdict == AlreadyDone }), at+"FetchPointer", "no rule is AlreadyDone and names what to fetch")
+	v.check(e.NoEffect && e.Idempotent, at+"Idempotent", "what has no effect is repeated anyway")
+	v.check(e.RefusalsRegisterNoKey && !keyed, at+"RefusalsRegisterNoKey", "the endpoint takes no key to register")
 	v.check(tooManyPaths(e.Rules), at+"Rules", "they ask for more than %d fields", maxPaths)
 	for i, path := range e.OmitFields {
 		v.check(!fieldPath(path) || strings.Contains(path, "*"), fmt.Sprintf("%sOmitFields[%d]", at, i), "%q is not a dotted path", path)
 	}
+	for i, path := range e.SecretRequest {
+		v.check(!fieldPath(path) || strings.ContainsAny(path, "[*"), fmt.Sprintf("%sSecretRequest[%d]", at, i), "%q is not a dotted path of names", path)
+	}
+	v.check(e.NoEffect && len(e.SecretRequest) > 0, at+"SecretRequest", "nothing is kept of a request without effect")
 	for i, r := range e.Rules {
 		field := fmt.Sprintf("%sRules[%d]", at, i)
 		v.rule(field+".", r)
@@ -230,6 +241,7 @@ func (v *validation) rule(at string, r Rule) {
 	v.check(r.Field != "" && !fieldPath(r.Field), at+"Field", "%q is not a dotted path", r.Field)
 	v.check(r.Field == "" && r.Equals != "", at+"Equals", "there is no Field to have it")
 	v.check(!r.On.valid(), at+"On", "%v is not one of the constants", r.On)
+	v.check(r.Credential && r.Verdict != Rejected, at+"Credential", "only what is Rejected refuses a credential")
 	if r.Verdict == AlreadyDone {
 		v.check(!fieldPath(r.Pointer), at+"Pointer", "AlreadyDone needs the path of the field that names the resource")
 	} else {

@@ -164,6 +164,26 @@ func TestValidateFindsContradictions(t *testing.T) {
 		{"rules without effect", func(p *providers.Provider) {
 			p.Endpoints[0] = providers.Endpoint{Pattern: "/", NoEffect: true, Rules: []providers.Rule{{Status: 200, Verdict: providers.Final}}}
 		}, "Endpoints[0].NoEffect"},
+		{"a prefix that is empty", func(p *providers.Provider) { p.CredentialModes = []providers.CredentialMode{{Mode: "test"}} }, "CredentialModes[0].Prefix"},
+		{"a prefix for nothing", func(p *providers.Provider) { p.CredentialModes = []providers.CredentialMode{{Prefix: "sk_"}} }, "CredentialModes[0].Mode"},
+		{"a prefix twice", func(p *providers.Provider) {
+			p.CredentialModes = []providers.CredentialMode{{"sk_", "test"}, {"sk_", "live"}}
+		}, "CredentialModes[1].Prefix"},
+		{"a media type that is none", func(p *providers.Provider) { p.Answers = []string{"application/json", "json"} }, "Answers[1]"},
+		{"a media type with a parameter", func(p *providers.Provider) { p.Answers = []string{"text/xml; charset=utf-8"} }, "Answers[0]"},
+		{"a media type in capitals", func(p *providers.Provider) { p.Answers = []string{"Text/XML"} }, "Answers[0]"},
+		{"a secret field that is none", func(p *providers.Provider) { endpoint(p).SecretRequest = []string{"card.number", "card..cvc"} }, "Endpoints[0].SecretRequest[1]"},
+		{"a secret field anywhere", func(p *providers.Provider) { endpoint(p).SecretRequest = []string{"*.number"} }, "Endpoints[0].SecretRequest[0]"},
+		{"a secret request without effect", func(p *providers.Provider) {
+			p.Endpoints[0] = providers.Endpoint{Pattern: "/", NoEffect: true, SecretRequest: []string{"card"}}
+		}, "Endpoints[0].SecretRequest"},
+		{"no effect, and idempotent", func(p *providers.Provider) {
+			p.Endpoints[0] = providers.Endpoint{Pattern: "/", NoEffect: true, Idempotent: true}
+		}, "Endpoints[0].Idempotent"},
+		{"a key that refusals do not register, and none", func(p *providers.Provider) {
+			p.Endpoints[0] = providers.Endpoint{Pattern: "/", RefusalsRegisterNoKey: true}
+		}, "Endpoints[0].RefusalsRegisterNoKey"},
+		{"a credential that is not refused", rules(providers.Rule{Status: 403, Verdict: providers.Final, Credential: true}), "Endpoints[0].Rules[0].Credential"},
 		{"no verdict", rules(providers.Rule{Status: 409}), "Endpoints[0].Rules[0].Verdict"},
 		{"a verdict that is none", rules(providers.Rule{Status: 409, Verdict: 99}), "Endpoints[0].Rules[0].Verdict"},
 		{"a status that is none", rules(providers.Rule{Status: 600, Verdict: providers.Final}), "Endpoints[0].Rules[0].Status"},

@@ -1,0 +1,181 @@
+package providers
+
+import (
+	"bytes"
+	"cmp"
+	"io"
+	"mime"
+	"mime/multipart"
+	"strings"
+)
+
+// HasSecret tells whether a request with this message has one of the fields in
+// e.SecretRequest, with a value other than null or an empty text: its body is then
+// a secret, which must not be kept in clear. It looks into JSON, forms, in which a
+// path is spelt card[number] or card.number, parts of multipart/form-data, and the
+// document of a GraphQL request. The names of fields are compared without regard to
+// case. A body that can't be read for its fields, since it is compressed or
+// malformed, is taken to have them.
+//
+// It takes time in proportion to the body's length.
+func (e *Endpoint) HasSecret(m Message) bool {
+	if len(e.SecretRequest) == 0 || len(m.Body) == 0 {
+		return false
+	}
+	s := &secretSearch{}
+	for _, path := range e.SecretRequest {
+		s.paths = append(s.paths, strings.Split(path, "."))
+	}
+	var media string
+	types := lines(m.Header, "Content-Type")
+	if len(types) > 0 {
+		media = mediaType(types[0])
+	}
+	first := firstOf(m.Body)
+	switch {
+	case m.coded():
+		return true
+	case media == "multipart/form-data":
+		return s.inParts(types[0], m.Body)
+	case m.mayBeJSON() && media != "", first == '{', first == '[':
+		return s.inJSON(m.Body, e.Action.Place == ActionGraphQL || e.Key.Place == KeyGraphQL)
+	}
+	return s.inForm(string(m.Body))
+}
+
+type secretSearch struct {
+	paths [][]string
+	at    []string // the names that lead to where the search is
+	found bool
+}
+
+// ends tells whether a path ends with the name, reached by the names in s.at.
+func (s *secretSearch) ends(name string) bool {
+	for _, path := range s.paths {
+		n := len(path) - 1
+		if n > len(s.at) || !strings.EqualFold(path[n], name) {
+			continue
+		}
+		before := s.at[len(s.at)-n:]
+		same := true
+		for i := range before {
+			same = same && strings.EqualFold(before[i], path[i])
+		}
+		if same {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *secretSearch) inJSON(body []byte, graphQL bool) bool {
+	t := &jsonText{in: bytes.TrimPrefix(body, []byte("\ufeff"))}
+	t.space()
+	ok := s.value(t, 0, graphQL) && t.ended()
+	return s.found || !ok
+}
+
+func (s *secretSearch) value(t *jsonText, depth int, graphQL bool) bool {
+	if depth > maxDepth {
+		return false
+	}
+	switch t.next() {
+	case '{':
+		return t.members(func(literal []byte) bool {
+			name := unquote(literal)
+			if from := t.pos; s.ends(name) {
+				ok := t.value(depth + 1)
+				text := string(t.in[from:t.pos])
+				s.found = s.found || ok && text != "null" && text != `""`
+				return ok
+			}
+			if graphQL && depth == 0 && name == "query" && t.next() == '"' {
+				document, ok := t.str()
+				s.inDocument(unquote(document))
+				return ok
+			}
+			s.at = append(s.at, name)
+			ok := s.value(t, depth+1, graphQL)
+			s.at = s.at[:len(s.at)-1]
+			return ok
+		})
+	case '[':
+		return t.elements(func() bool { return s.value(t, depth+1, graphQL) })
+	}
+	return t.scalar()
+}
+
+// inDocument looks at what a GraphQL document gives to its arguments. It reads
+// tokens only: a name and a colon in front of a text, a number or a variable is a
+// field, whatever it stands in.
+func (s *secretSearch) inDocument(document string) {
+	l := gqlLexer{in: document}
+	last, field := "", "" // the name before, and the one whose value comes next
+	for {
+		t := l.next()
+		switch t.kind {
+		case gqlEnd, gqlBad:
+			s.found = s.found || t.kind == gqlBad
+			s.at = nil
+			return
+		case gqlName:
+			last, field = document[t.from:t.to], ""
+			continue
+		case ':':
+			field = last
+			continue
+		case '{', '(', '[':
+			name := cmp.Or(field, last)
+			if name == "" && len(s.at) > 0 { // an element of the list
+				name = s.at[len(s.at)-1]
+			}
+			s.at = append(s.at, name)
+		case '}', ')', ']':
+			if len(s.at) > 0 {
+				s.at = s.at[:len(s.at)-1]
+			}
+		case gqlText, gqlBlock, gqlOther, '$':
+			empty := t.kind == gqlText && t.to-t.from == 2 || t.kind == gqlBlock && t.to-t.from == 6
+			s.found = s.found || field != "" && !empty && s.ends(field)
+		}
+		last, field = "", ""
+	}
+}
+
+// inForm cuts at semicolons too, as some servers do.
+func (s *secretSearch) inForm(body string) bool {
+	for pair := range strings.FieldsFuncSeq(body, func(r rune) bool { return r == '&' || r == ';' }) {
+		name, value, _ := strings.Cut(pair, "=")
+		if value != "" && s.named(unescaped(name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// named tells whether a form's field of this name is one of those looked for.
+func (s *secretSearch) named(field string) bool {
+	steps := strings.FieldsFunc(field, func(r rune) bool { return r == '[' || r == ']' || r == '.' })
+	if len(steps) == 0 {
+		return false
+	}
+	s.at = steps[:len(steps)-1]
+	return s.ends(steps[len(steps)-1])
+}
+
+func (s *secretSearch) inParts(contentType string, body []byte) bool {
+	_, parameters, err := mime.ParseMediaType(contentType)
+	if err != nil || parameters["boundary"] == "" {
+		return true
+	}
+	parts := multipart.NewReader(bytes.NewReader(body), parameters["boundary"])
+	for {
+		part, err := parts.NextRawPart()
+		if err == io.EOF {
+			return false
+		}
+		if err != nil || s.named(part.FormName()) {
+			return true
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package providers_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/onceward/onceward/providers"
+)
+
+func TestABodyWithASecretFieldIsASecret(t *testing.T) {
+	e := providers.Endpoint{SecretRequest: []string{"card.number", "card.cvc", "password"}}
+	const (
+		jsonType = "application/json"
+		form     = "application/x-www-form-urlencoded"
+		parts    = "multipart/form-data; boundary=X"
+	)
+	for _, tc := range []struct {
+		name, contentType, body string
+		secret                  bool
+	}{
+		{"JSON", jsonType, `{"card":{"number":"4242"}}`, true},
+		{"JSON, deeper", jsonType, `{"data":[1,{"source":{"card":{"exp":1,"number":4242}}}]}`, true},
+		{"JSON, an array on the way", jsonType, `{"card":[{"exp":1},{"cvc":"1"}]}`, true},
+		{"JSON at the top", jsonType, `[{"password":"x"}]`, true},
+		{"JSON, another spelling", jsonType, `{"Card":{"\u006eumber":"4242"}}`, true},
+		{"JSON, the field behind another one", jsonType, `{"card":{"number":null,"cvc":"1"}}`, true},
+		{"JSON, an object for the field", jsonType, `{"password":{"value":"x"}}`, true},
+		{"JSON, no type", "", ` {"card":{"number":"4242"}}`, true},
+		{"JSON, a wrong type", form, `{"card":{"number":"4242"}}`, true},
+		{"JSON, malformed", jsonType, `{"card":{"id":"x"}`, true},
+		{"JSON, nested too deep", jsonType, strings.Repeat("[", 1000), true},
+		{"JSON without it", jsonType, `{"card":{"id":"x","number":"","cvc":null},"number":"1","cardx":{"number":"1"}}`, false},
+		{"JSON, an object in between", jsonType, `{"card":{"last":{"number":"4242"}}}`, false},
+		{"JSON, a payment with a token", jsonType, `{"amount":1,"source":{"token":"tok_1"}}`, false},
+		{"a form", form, "amount=1&card[number]=4242", true},
+		{"a form, escaped", form, "payment_method_data%5Bcard%5D%5Bcvc%5D=1", true},
+		{"a form with dots", form, "card.number=4242", true},
+		{"a form with an array", form, "items[0][card][][number]=4242", true},
+		{"a form, cut by a semicolon", form, "amount=1;card[number]=4242", true},
+		{"a form, no type", "", "password=x", true},
+		{"a form without it", form, "card=tok_1&number=1&card[number]=&card[exp]=1", false},
+		{"parts", parts, "--X\r\nContent-Disposition: form-data; name=\"card[number]\"\r\n\r\n4242\r\n--X--\r\n", true},
+		{"parts without it", parts, "--X\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\ncard[number]=4242\r\n--X--\r\n", false},
+		{"parts that are cut short", parts, "--X\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n4242", true},
+		{"parts without a boundary", "multipart/form-data", "--X--\r\n", true},
+		{"nothing", jsonType, "", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := providers.Message{Header: http.Header{}, Body: []byte(tc.body)}
+			if tc.contentType != "" {
+				m.Header.Set("Content-Type", tc.contentType)
+			}
+			assert.Equal(t, tc.secret, e.HasSecret(m))
+			assert.False(t, (&providers.Endpoint{}).HasSecret(m), "nothing is listed")
+		})
+	}
+	coded := providers.Message{Header: http.Header{"Content-Encoding": {"gzip"}}, Body: []byte("\x1f\x8b")}
+	assert.True(t, e.HasSecret(coded), "what is compressed can't be read")
+}
+
+func TestAGraphQLDocumentWithASecretFieldIsASecret(t *testing.T) {
+	e := providers.Endpoint{
+		Action:        providers.Action{Place: providers.ActionGraphQL, Value: "mutation"},
+		SecretRequest: []string{"creditCard.number"},
+	}
+	for _, tc := range []struct {
+		name, body string
+		secret     bool
+	}{
+		{"a literal", `{"query":"mutation { pay(input: {creditCard: {exp: \"1\", number: \"4111\"}}) { id } }"}`, true},
+		{"a number", `{"query":"mutation { pay(creditCard: {number: 4111}) { id } }"}`, true},
+		{"a list", `{"query":"mutation { pay(creditCard: [{exp: 1}, {number: 4111}]) { id } }"}`, true},
+		{"a variable of its own", `{"query":"mutation($n: String!) { pay(input: {creditCard: {number: $n}}) { id } }","variables":{"n":"4111"}}`, true},
+		{"the variables", `{"query":"mutation($input: I!) { pay(input: $input) { id } }","variables":{"input":{"creditCard":{"number":"4111"}}}}`, true},
+		{"a document that can't be read", `{"query":"mutation { pay(a: \"%) }"}`, true},
+		{"none", `{"query":"mutation($number: String = \"1\") { pay(input: {creditCard: {number: \"\", id: \"x\"}}) { creditCard { number: last4 } } }","variables":{"input":{"id":"x"}}}`, false},
+		{"a comment", `{"query":"# creditCard: {number: 1}\nmutation { pay(id: \"creditCard: {number: 1}\") { id } }"}`, false},
+	} {
+		m := providers.Message{Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(tc.body)}
+		assert.Equal(t, tc.secret, e.HasSecret(m), tc.name)
+	}
+}
+
+func TestLookingForASecretIsLinear(t *testing.T) {
+	e := providers.Endpoint{
+		Action:        providers.Action{Place: providers.ActionGraphQL, Value: "mutation"},
+		SecretRequest: []string{"card.number"},
+	}
+	const n = 1 << 20
+	for name, body := range map[string]string{
+		"members":    `{"a":{` + strings.Repeat(`"x":{"y":1},`, n/12) + `"z":1}}`,
+		"pairs":      strings.Repeat("card[x]=1&", n/10),
+		"brackets":   strings.Repeat("[a]", n/3) + "=1",
+		"a document": `{"query":"` + strings.Repeat("{a:1,", n/5) + `"}`,
+		"escapes":    `{"query":"` + strings.Repeat(`\u0061:`, n/7) + `"}`,
+	} {
+		start := time.Now()
+		e.HasSecret(providers.Message{Body: []byte(body)})
+		assert.Less(t, time.Since(start), 2*time.Second, name)
+	}
+}
