@@ -3,9 +3,10 @@ package onceward
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
+
+	"github.com/onceward/onceward/internal/secret"
 )
 
 // The kinds of FlowError, beside those of Error.
@@ -50,7 +51,9 @@ var (
 )
 
 // FlowError is what a flow, a step of it, or a method of Client about one returns.
-// errors.Is finds its Kind as well as its cause.
+// errors.Is finds its Kind as well as its cause. Its text, and what the journal and the
+// log keep of it, holds of the cause's text no query, user or fragment of a URL, and
+// nothing that is called a credential or looks like one.
 type FlowError struct {
 	Flow Flow   // as it now stands; zero if it never got that far
 	Step string // the step that it is about; "": none
@@ -76,7 +79,7 @@ func (e *FlowError) Error() string {
 	}
 	switch {
 	case e.Err != nil:
-		fmt.Fprintf(&b, ": %v", e.Err)
+		fmt.Fprintf(&b, ": %s", secret.Text(e.Err.Error()))
 	case e.Flow.Cause != "":
 		fmt.Fprintf(&b, ": %s", e.Flow.Cause)
 	case e.Flow.GivenUpFor != "":
@@ -117,37 +120,14 @@ func (e *giveUp) Unwrap() error { return e.err }
 
 const maxRecordedError = 1000
 
-// recordable is what the journal keeps of a flow's error: its text, without queries,
-// which may hold a credential, and within a limit.
-func recordable(err error) string {
-	text := err.Error()
-	for _, e := range urlErrors(err) {
-		if u := parsed(e.URL); u == nil {
-			text = strings.ReplaceAll(text, e.URL, "…")
-		} else if u.RawQuery != "" {
-			text = strings.ReplaceAll(text, u.RawQuery, "…")
-		}
-	}
-	text = strings.ToValidUTF8(text, "?")
+// recordable is what the journal keeps of a flow's error: its text, without what may be
+// a credential, and within a limit.
+func recordable(err error) string { return recordableText(err.Error()) }
+
+func recordableText(text string) string {
+	text = strings.ToValidUTF8(secret.Text(text), "?")
 	if len(text) > maxRecordedError {
 		text = strings.ToValidUTF8(text[:maxRecordedError], "") + "…"
 	}
 	return text
-}
-
-// urlErrors lists those of net/http in an error, which print the URL.
-func urlErrors(err error) (all []*url.Error) {
-	switch e := err.(type) {
-	case *url.Error:
-		all = append(all, e)
-	case interface{ Unwrap() []error }:
-		for _, one := range e.Unwrap() {
-			all = append(all, urlErrors(one)...)
-		}
-		return all
-	}
-	if inner := errors.Unwrap(err); inner != nil {
-		all = append(all, urlErrors(inner)...)
-	}
-	return all
 }

@@ -63,7 +63,7 @@ func (c *Client) RetryFlow(ctx context.Context, ref Ref) (Flow, error) {
 // The error is a *FlowError with ErrInFlight while somebody runs the flow, and wraps
 // journal.ErrInvalidEvent where it has come to its end or there is none.
 func (c *Client) GiveUpFlow(ctx context.Context, ref Ref, why string) (Flow, error) {
-	return c.sayOfFlow(ctx, journal.FlowEvent{Kind: journal.FlowGiveUp, Ref: ref, Cause: why})
+	return c.sayOfFlow(ctx, journal.FlowEvent{Kind: journal.FlowGiveUp, Ref: ref, Cause: recordableText(why)})
 }
 
 func (c *Client) sayOfFlow(ctx context.Context, ev journal.FlowEvent) (Flow, error) {

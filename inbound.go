@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/dunglas/httpsfv"
+
+	"github.com/onceward/onceward/internal/secret"
 )
 
 // inboundHeader is the request header of draft-ietf-httpapi-idempotency-key-header.
@@ -105,7 +107,7 @@ func (in *inbound) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	}
 	tenant, err := in.tenantOf(r)
 	if err != nil {
-		in.log.Error("the tenant of an inbound request is not known; it was answered by 500", "error", err)
+		in.log.Error("the tenant of an inbound request is not known; it was answered by 500", "error", secret.Text(err.Error()))
 		problem(w, http.StatusInternalServerError, "")
 		return
 	}

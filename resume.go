@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -234,7 +235,7 @@ func (p *pass) do(task func()) {
 // then, from ending the program: nobody called it who could handle it.
 func (p *pass) survive() {
 	if v := recover(); v != nil {
-		p.log.Error("a hook panicked while an operation was sent in the background", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+		p.log.Error("a hook panicked while an operation was sent in the background", "panic", secret.Text(fmt.Sprint(v)), "stack", string(debug.Stack()))
 	}
 }
 

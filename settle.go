@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -90,7 +91,7 @@ func (c *Client) settle(ctx context.Context, o *offer) error {
 	err := c.callOnSettled(ctx, operationOf(&o.op))
 	if err != nil {
 		c.offers.later(o, c.now())
-		c.note(slog.LevelError, "OnSettled failed; it is called again later", &o.op, "error", err)
+		c.note(slog.LevelError, "OnSettled failed; it is called again later", &o.op, "error", secret.Text(err.Error()))
 		return err
 	}
 	c.delivered(delivery(&o.op))

@@ -1,0 +1,180 @@
+package secret
+
+import (
+	"regexp"
+	"strings"
+)
+
+// maxText is how much of a text is looked at, and kept. What says more is no error's text.
+const maxText = 16 << 10
+
+// cut stands where something was taken out of a text.
+const cut = "…"
+
+// Text returns a text that comes from outside, such as that of an application's error, as errors, logs and the journal
+// may hold it: no userinfo, query or fragment of a URL, however it is quoted or broken, no value that is called a
+// credential, and none that looks like one. It goes by patterns, since nobody knows what an error's text is made of;
+// in doubt it cuts, and leaves a … there.
+func Text(s string) string {
+	if len(s) > maxText {
+		s = strings.ToValidUTF8(s[:maxText], "") + cut
+	}
+	s = cutURLs(s)
+	s = barePort.ReplaceAllString(s, "${1}"+cut)
+	s = bareQuery.ReplaceAllString(s, "${1}?"+cut)
+	s = bareUser.ReplaceAllString(s, cut+"@")
+	for _, known := range credentialForms {
+		s = known.ReplaceAllString(s, "${1}"+cut)
+	}
+	return cutValues(s)
+}
+
+var (
+	// What a URL begins with, or one without scheme and host that is quoted.
+	scheme = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*:(?:/|\\/){2}|["'\x60]/`)
+
+	// What net/url prints of a password that is none: invalid port ":s3cret" after host.
+	barePort = regexp.MustCompile(`(invalid port )"(?:[^"\\]|\\.)*"`)
+
+	// A query or a user of what has no scheme: /v1/charges?key=1, user:password@tcp(db)/orders.
+	bareQuery = regexp.MustCompile(`([^\s"'<>?])\?[^\s"'<>]*[^\s"'<>:,;.)\]}]`)
+	bareUser  = regexp.MustCompile(`[^\s"'<>/@:]+:[^\s"'<>@/][^\s"'<>@]*@`)
+)
+
+// credentialForms are what credentials look like wherever they stand: after the scheme of an Authorization header
+// (RFC 9110 section 11.4), by the prefixes that their issuers publish so that they are found, or as a JWT (RFC 7519).
+// What is kept stands in the first group.
+var credentialForms = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)\b((?:bearer|basic|dpop|negotiate|token)\s+)[\w.~+/=-]*[\d=+/.][\w.~+/=-]*`),
+	regexp.MustCompile(`()\b(?:sk|rk|ek|whsec|shp[a-z]{2}|gh[a-z]|github_pat)_\w{6,}(?:[+/=-]\w*)*`),
+	regexp.MustCompile(`()\b(?:live|test|sandbox)_[\w-]{20,}`),
+	regexp.MustCompile(`()\b(?:EAAA|AQE|sq0[a-z]{3}-|xox[a-z]-)[\w+/=-]{10,}`),
+	regexp.MustCompile(`()\baccess_token\$\w+\$[\w$]+`),
+	regexp.MustCompile(`(_secret_)\w{6,}`),
+	regexp.MustCompile(`()\beyJ[\w-]*\.[\w-]*(?:\.[\w-]*)*`),
+	regexp.MustCompile(`()-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*)`),
+}
+
+// cutURLs leaves scheme, host and path of each URL in a text.
+func cutURLs(s string) string {
+	var b strings.Builder
+	for {
+		at := scheme.FindStringIndex(s)
+		if at == nil {
+			b.WriteString(s)
+			return b.String()
+		}
+		end := at[1] + endOfURL(s[at[1]:], quoteBefore(s[:at[0]+1]))
+		b.WriteString(s[:at[1]])
+		b.WriteString(shortURL(s[at[1]:end]))
+		s = s[end:]
+	}
+}
+
+// quoteBefore returns the quote before the character that a text ends with, or that character, if it is one; or 0.
+func quoteBefore(s string) byte {
+	for i := len(s) - 1; i >= max(0, len(s)-2); i-- {
+		switch s[i] {
+		case '<':
+			return '>'
+		case '"', '\'', '`':
+			return s[i]
+		}
+	}
+	return 0
+}
+
+// endOfURL is the length of the URL that s begins with. A quoted one goes to its closing quote, whatever is in it. One
+// that is not quoted may be broken into lines.
+func endOfURL(s string, quote byte) int {
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quote != 0 && c == '\\':
+			i++ // what is escaped ends nothing
+		case c == quote && quote != 0, quote == 0 && strings.IndexByte(" \t\"'`<>", c) >= 0:
+			return i
+		}
+	}
+	return len(s)
+}
+
+// shortURL takes what follows a URL's scheme and leaves its host and path, and the punctuation after it.
+func shortURL(s string) string {
+	bare := strings.TrimRight(s, ":,;.)]}")
+	tail := s[len(bare):]
+	query := strings.IndexAny(bare, "?#")
+	short := bare
+	if query >= 0 {
+		short = bare[:query] + bare[query:query+1] + cut
+	}
+	host, path, found := strings.Cut(short, "/")
+	if user := strings.LastIndexByte(short, '@'); user >= 0 {
+		short = cut + short[user:]
+	} else if name, port, isPort := strings.Cut(host, ":"); isPort && strings.Trim(port, "0123456789") != "" && !strings.HasPrefix(host, "[") {
+		if short = name + ":" + cut; found { // a password, and what was to follow it is missing
+			short += "/" + path
+		}
+	}
+	if query >= 0 && strings.IndexByte(bare[query:], '@') >= 0 && strings.IndexByte(bare[:query], '/') < 0 {
+		short = cut // the password may hold the ? itself
+	}
+	return short + tail
+}
+
+// named is a name and what parts it from its value, as forms, headers, JSON, and Go's own %v and %q print them.
+var named = regexp.MustCompile(`([A-Za-z][\w.\[\]-]*)(\\?["']?\s*(?:=>|:=|[:=])\s*\\?["'\[]?)`)
+
+// cutValues cuts the values that are called a credential.
+func cutValues(s string) string {
+	var b strings.Builder
+	for {
+		at := named.FindStringSubmatchIndex(s)
+		if at == nil {
+			b.WriteString(s)
+			return b.String()
+		}
+		name, parts, rest := s[at[2]:at[3]], s[at[4]:at[5]], s[at[1]:]
+		b.WriteString(s[:at[1]])
+		end := 0
+		if Query(strings.TrimRight(name, ".-")) {
+			end = endOfValue(name, parts, rest)
+		}
+		if end > 0 && rest[:end] != cut {
+			b.WriteString(cut)
+			s = rest[end:]
+			continue
+		}
+		s = rest
+	}
+}
+
+// endOfValue is the length of the value that s begins with; 0 if it is a sentence's: "step authorize: declined".
+func endOfValue(name, parts, s string) int {
+	last := parts[len(parts)-1]
+	switch {
+	case last == '[':
+		return until(s, "]\n")
+	case last == '"' || last == '\'':
+		return until(s, string(last)+"\n")
+	case strings.EqualFold(name, "authorization"), strings.EqualFold(name, "proxy-authorization"),
+		strings.EqualFold(name, "cookie"), strings.EqualFold(name, "set-cookie"):
+		return until(s, "\r\n")
+	}
+	end := until(s, " \t\r\n\"'&;,<>(){}]")
+	if strings.HasSuffix(parts, ": ") && !strings.ContainsAny(name, "-_") && !looksRandom(s[:end]) {
+		return 0
+	}
+	return end
+}
+
+func until(s, ends string) int {
+	if i := strings.IndexAny(s, ends); i >= 0 {
+		return i
+	}
+	return len(s)
+}
+
+// looksRandom tells a word that is none.
+func looksRandom(word string) bool {
+	return len(word) >= 24 || len(word) >= 6 && strings.ContainsAny(word, "0123456789") && strings.ContainsAny(strings.ToLower(word), "abcdefghijklmnopqrstuvwxyz")
+}
