@@ -148,16 +148,14 @@ func (r *reading) object(on pathSet, steps, depth int) bool {
 		return true
 	}
 	var seen, twice pathSet
-	var names []span
+	var names map[string]struct{} // of the members so far, where the rules ask for any
 	first := len(r.found)
 	for {
 		t.space()
-		from := t.pos
 		name, ok := t.str()
 		if !ok {
 			return false
 		}
-		at := span{from, t.pos}
 		t.space()
 		if !t.take(':') {
 			return false
@@ -165,12 +163,13 @@ func (r *reading) object(on pathSet, steps, depth int) bool {
 		t.space()
 		into, lists := r.reader.under(on, steps, name)
 		if wild := into & r.reader.wildAt(steps); wild != 0 {
-			for _, n := range names {
-				if isName(t.in[n.from:n.to], unquote(name)) {
-					twice |= wild
-				}
+			if names == nil {
+				names = map[string]struct{}{}
 			}
-			names = append(names, at)
+			before := len(names)
+			if names[unquote(name)] = struct{}{}; len(names) == before {
+				twice |= wild
+			}
 			twice |= seen & (into &^ wild)
 		} else {
 			twice |= seen & into

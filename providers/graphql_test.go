@@ -149,6 +149,10 @@ func TestAVariableThatStandsElsewhereTooIsNotTheKeys(t *testing.T) {
 		"in a field further down":             {`mutation($k: ID!) { a @idempotent(key: $k) { log(of: {text: [$k]}) } }`, true},
 		"in a directive":                      {`mutation($k: ID!) { a @idempotent(key: $k) @skip(if: $k) }`, true},
 		"in a fragment":                       {`mutation($k: ID!) { a @idempotent(key: $k) { ...F } } fragment F on T { log(of: $k) }`, true},
+		"beside another operation":            {`query Q { a } mutation M($k: ID!) { a(note: $k) @idempotent(key: $k) }`, true},
+		"in front of another operation":       {`mutation M($k: ID!) { a(note: $k) @idempotent(key: $k) } query Q { a }`, true},
+		"and in another operation's too":      {`query Q($k: ID!) { a(id: $k) } mutation M($k: ID!) { a(note: $k) @idempotent(key: $k) } query P($k: ID) { a(id: $k) }`, true},
+		"in operations around it":             {`query Q($k: ID!) { a(id: $k) } mutation M($k: ID!) { a @idempotent(key: $k) } query P($k: ID) { a(id: $k) }`, false},
 		"in another operation":                {`query Q($k: ID!) { a(id: $k) } mutation M($k: ID!) { a @idempotent(key: $k) }`, false},
 		"in a name that begins with it":       {`mutation($k: ID!, $key: ID!) { a(note: $key) @idempotent(key: $k) }`, false},
 		"in a string, and in a comment":       {"mutation($k: ID!) { a(note: \"$k\") @idempotent(key: $k) } # $k", false},
@@ -156,7 +160,7 @@ func TestAVariableThatStandsElsewhereTooIsNotTheKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := document(t, tc.doc, `"operationName": null`, `"variables": {"k": "old"}`)
-			if strings.HasPrefix(tc.doc, "query") {
+			if strings.Contains(tc.doc, "mutation M") {
 				body = document(t, tc.doc, `"operationName": "M"`, `"variables": {"k": "old"}`)
 			}
 			m := jsonBody(body)
@@ -192,6 +196,41 @@ func TestAKeyThatIsAVariablesDefaultIsNotReplacedUnseen(t *testing.T) {
 	_, present, err = inGraphQL.Carried(jsonBody(document(t, `mutation($n: Int = 1, $k: ID!) { a(n: $n) @idempotent(key: $k) }`)))
 	require.NoError(t, err, "another variable's default")
 	assert.False(t, present)
+}
+
+// What stands where the key's object should, or where an object on the way to it
+// should, is not overwritten, and the key is put nowhere else.
+func TestAKeyIsPutIntoItsOwnObjectOnly(t *testing.T) {
+	deep := providers.Key{Place: providers.KeyGraphQL, Name: "input.options.key"}
+	for name, tc := range map[string]struct {
+		key providers.Key
+		doc string
+	}{
+		"a text for the object":               {inObject, `mutation { charge(input: "x") { id } }`},
+		"a number for the object":             {inObject, `mutation { charge(input: 77) { id } }`},
+		"null for the object":                 {inObject, `mutation { charge(input: null) { id } }`},
+		"a list for the object":               {inObject, `mutation { charge(input: [{id: "x"}]) { id } }`},
+		"a text on the way":                   {deep, `mutation { charge(input: {options: "x"}) { id } }`},
+		"no object on the way":                {deep, `mutation { charge(input: {id: "x"}) { id } }`},
+		"the field in the object before":      {deep, `mutation { charge(input: {key: "x"}) { id } }`},
+		"the field in the object behind":      {deep, `mutation { charge(input: {more: {options: {key: "x"}}}) { id } }`},
+		"the field with another one's fields": {inObject, `mutation { charge(other: {apiRequestKey: "x"}) { id } }`},
+	} {
+		m := jsonBody(document(t, tc.doc))
+		before := string(m.Body)
+		_, present, err := tc.key.Carried(m)
+		assert.NoError(t, err, name)
+		assert.False(t, present, name)
+		var invalid *providers.KeyError
+		require.ErrorAs(t, tc.key.Set(&m, k1, time.Time{}), &invalid, name)
+		assert.Equal(t, before, string(m.Body), name)
+		without, err := tc.key.Without(m)
+		assert.NoError(t, err, name)
+		assert.Equal(t, before, string(without.Body), name)
+	}
+	m := jsonBody(document(t, `mutation { charge(input: {options: {a: 1}}) { id } }`))
+	require.NoError(t, deep.Set(&m, k1, time.Time{}))
+	assert.Equal(t, document(t, `mutation { charge(input: {options: { key: "key-1" a: 1}}) { id } }`), string(m.Body))
 }
 
 func TestADocumentWithoutTheArgumentCarriesNoKeyAndTakesNone(t *testing.T) {

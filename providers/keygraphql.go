@@ -13,7 +13,7 @@ type gqlRequest struct {
 	document  string
 	literal   span // of the document, a JSON string in the body
 	operation gqlOperation
-	others    []span // the document's other operations
+	others    []span // the document's other operations, in its order
 }
 
 const (
@@ -130,9 +130,9 @@ func (r *gqlRequest) find(name string) (place gqlPlace, problem string) {
 	}
 	if directive, ok := strings.CutPrefix(path[0], "@"); ok {
 		path = path[1:]
-		at := r.operation.directives
+		at := slices.Clone(r.operation.directives)
 		for _, f := range r.operation.fields {
-			at = append(at[:len(at):len(at)], f.directives...)
+			at = append(at, f.directives...)
 		}
 		for _, d := range at {
 			if d.name == directive && len(path) > 0 {
@@ -181,25 +181,21 @@ func (r *gqlRequest) find(name string) (place gqlPlace, problem string) {
 // and in the fragments, any of which it may use.
 func (r *gqlRequest) uses(variable string) (n int) {
 	l := gqlLexer{in: r.document}
+	others := r.others
 	for t := l.next(); t.kind != gqlEnd && t.kind != gqlBad; t = l.next() {
 		if t.kind != '$' {
 			continue
 		}
-		if name := l.next(); r.document[name.from:name.to] == variable && !r.elsewhere(name.from) {
+		name := l.next()
+		for len(others) > 0 && others[0].to <= name.from {
+			others = others[1:]
+		}
+		elsewhere := len(others) > 0 && others[0].from <= name.from
+		if r.document[name.from:name.to] == variable && !elsewhere {
 			n++
 		}
 	}
 	return n - 1
-}
-
-// elsewhere tells whether a place in the document is in another operation.
-func (r *gqlRequest) elsewhere(at int) bool {
-	for _, o := range r.others {
-		if o.from <= at && at < o.to {
-			return true
-		}
-	}
-	return false
 }
 
 func (k Key) inGraphQL(m Message) (gqlRequest, gqlPlace, error) {

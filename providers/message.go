@@ -123,17 +123,22 @@ func withPair(text, name, value string, found []pair) string {
 	return text[:p.value.from] + value + text[p.value.to:]
 }
 
-// withoutPairs returns the text without these pairs.
+// withoutPairs returns the text without these pairs, which stand in its order.
 func withoutPairs(text string, found []pair) string {
-	for i := len(found) - 1; i >= 0; i-- {
-		from, to := found[i].from, found[i].to
-		switch {
-		case to < len(text):
-			to++
-		case from > 0:
-			from--
-		}
-		text = text[:from] + text[to:]
+	if len(found) == 0 {
+		return text
 	}
-	return text
+	var kept strings.Builder
+	at := 0
+	for _, p := range found {
+		kept.WriteString(text[at:p.from])
+		if at = p.to; at < len(text) {
+			at++ // the ampersand goes with it
+		}
+	}
+	kept.WriteString(text[at:])
+	if found[len(found)-1].to == len(text) { // none is left in front of the end
+		return strings.TrimSuffix(kept.String(), "&")
+	}
+	return kept.String()
 }

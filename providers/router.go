@@ -170,6 +170,9 @@ func (r *Router) host(u *url.URL) *served {
 	if s := r.exact[host]; s != nil {
 		return s
 	}
+	if len(host) > maxHost {
+		return r.rest
+	}
 	for rest := host; ; {
 		_, parent, ok := strings.Cut(rest, ".")
 		if !ok {
@@ -181,6 +184,9 @@ func (r *Router) host(u *url.URL) *served {
 		rest = parent
 	}
 }
+
+// maxHost is more than a host name and its port can have (RFC 1035 section 2.3.4).
+const maxHost = 300
 
 // target is the handler under which an endpoint is known to its mux. The mux's
 // own answers (a redirect to a cleaner path, 404, 405) are not targets, so that
