@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"time"
 
@@ -20,7 +21,9 @@ import (
 // and do is not called again. A step that was cut off before is made again, with the
 // same keys, so that the effect of its operations is still one; what do does besides is
 // done again. What Step returns is always what was recorded: what JSON drops is not in
-// it the first time either. It is recorded as it is: return no secret.
+// it the first time either. It is recorded as it is: return no secret. T is no interface
+// type, of which JSON could not tell what to make, and holds nothing else that
+// encoding/json can't give back: such a step is ErrStep before do is called.
 //
 // Names are unique within a flow, and the same on every run. They hold no slash, and
 // "undo" is taken.
@@ -110,6 +113,9 @@ func WithUndo[T any](undo func(ctx context.Context, result T) error) StepOption[
 // result as JSON.
 func makeStep[T any](ctx context.Context, name string, kind journal.StepKind, do func(context.Context, *step) ([]byte, error), options []StepOption[T]) (T, error) {
 	var zero, result T
+	if p, reason := placeOf(ctx), checkResult(reflect.TypeFor[T]()); p != nil && reason != "" {
+		return zero, (&step{run: p.run, name: name}).misuse(reason, nil)
+	}
 	st, err := enterStep(ctx, name, kind)
 	if err != nil {
 		return zero, err
