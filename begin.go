@@ -150,8 +150,9 @@ func certain(err error) bool {
 func (k *call) undo(begin journal.Event, err error) {
 	cancel := journal.Event{Kind: journal.EventCancel, Ref: begin.Ref, At: begin.At, Session: begin.Session,
 		Unsent: true, Told: true, Delivered: true, Cause: "its intent was not surely recorded"}
-	if _, again := k.journal.Apply(context.WithoutCancel(k.ctx), cancel); again == nil || certain(again) || errors.Is(again, journal.ErrNotFound) {
-		return
+	_, again := k.journal.Apply(context.WithoutCancel(k.ctx), cancel)
+	if again == nil || errors.Is(again, journal.ErrNotFound) || certain(again) && !errors.Is(again, journal.ErrRestored) {
+		return // a journal whose files were moved away may have them back
 	}
 	op := journal.Operation{Ref: k.ref, Naming: k.intent.Naming, State: journal.Cancelled, Fingerprint: k.intent.Fingerprint, Request: k.intent.Request}
 	k.keep(cancel, op, err)

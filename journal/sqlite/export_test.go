@@ -100,3 +100,17 @@ func Release(migration string) (restore func()) {
 	migrations = append(migrations[:len(migrations):len(migrations)], migration)
 	return func() { migrations = before }
 }
+
+// FailEverySecondCommit has commits fail, with all that is in them, until ctx ends.
+func FailEverySecondCommit(ctx context.Context, j *Journal) {
+	fails := func(b *batch) error {
+		b.broken = errFormat
+		return nil
+	}
+	for ctx.Err() == nil {
+		_ = j.file.writer.do(ctx, func(b *batch) error {
+			b.committed = append(b.committed, func() { b.queue <- &request{done: make(chan error, 1), do: fails} })
+			return nil
+		})
+	}
+}

@@ -22,26 +22,34 @@ func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 	handles, whole := j.file.writer.segments.find(ref)
 	if whole {
 		err := j.file.readers.read(ctx, func(r *reader) (err error) {
-			op, found, whole, err = j.get(r, ref, handles)
+			op, found, _, whole, err = j.get(r, ref, handles)
 			return err
 		})
 		if err != nil || whole {
 			return orNotFound(j.file.path, op, found, err)
 		}
 	}
-	// The writer sees what others have written.
-	err := j.file.writer.do(ctx, func(b *batch) (err error) {
-		handles, err = b.candidates(ref)
-		return err
-	})
-	if err != nil {
-		return journal.Operation{}, err
+	// The writer sees what others have written. Until it has read the log again, which it
+	// does after a commit that failed, what is in memory is not all there is.
+	for {
+		var through int64
+		err := j.file.writer.do(ctx, func(b *batch) (err error) {
+			through = b.seq
+			handles, err = b.candidates(ref)
+			return err
+		})
+		if err != nil {
+			return journal.Operation{}, err
+		}
+		seq := int64(0)
+		err = j.file.readers.read(ctx, func(r *reader) (err error) {
+			op, found, seq, _, err = j.get(r, ref, handles)
+			return err
+		})
+		if err != nil || found || seq >= through {
+			return orNotFound(j.file.path, op, found, err)
+		}
 	}
-	err = j.file.readers.read(ctx, func(r *reader) (err error) {
-		op, found, _, err = j.get(r, ref, handles)
-		return err
-	})
-	return orNotFound(j.file.path, op, found, err)
 }
 
 func orNotFound(path string, op journal.Operation, found bool, err error) (journal.Operation, error) {
@@ -58,8 +66,8 @@ func orNotFound(path string, op journal.Operation, found bool, err error) (journ
 }
 
 // get looks for an operation in the log, at the handles that it may have, and by its
-// name. It tells whether the log is known to its end.
-func (j *Journal) get(r *reader, ref journal.Ref, handles []int64) (op journal.Operation, found, current bool, err error) {
+// name. It tells up to which row the log is known, and whether that is its end.
+func (j *Journal) get(r *reader, ref journal.Ref, handles []int64) (op journal.Operation, found bool, seq int64, current bool, err error) {
 	k, seq := j.file.writer.recent.look(ref)
 	isCurrent := func(latest driver.Value) { current = latest == seq }
 	for _, handle := range handles {
@@ -93,7 +101,7 @@ func (j *Journal) get(r *reader, ref journal.Ref, handles []int64) (op journal.O
 	default:
 		op, found, err = getRow(r, "identified = 1 AND id = ? AND scope = ? AND parent = ?", ref.ID, ref.Scope, ref.Parent)
 	}
-	return op, found, current, err
+	return op, found, seq, current, err
 }
 
 // getRow reads one whole operation that has a row of its own.

@@ -27,6 +27,15 @@ func opened(path string) (*openFiles, error) {
 	return o, nil
 }
 
+// stillInPlace is inPlace for what was just committed, which may be in the file that is
+// put back: that nothing was recorded, as journal.ErrRestored says, is not certain.
+func (o *openFiles) stillInPlace() error {
+	if err := o.inPlace(); err != nil {
+		return fmt.Errorf("it may have been recorded or not: %v", err)
+	}
+	return nil
+}
+
 // inPlace returns journal.ErrRestored where a path does not lead to the open file any
 // more. It goes by itself once that file is put back.
 func (o *openFiles) inPlace() error {

@@ -378,6 +378,9 @@ func (w *writer) finish(b *batch) error {
 			b.broken = err
 		}
 	}
+	if b.broken == nil && b.wrote {
+		b.broken = w.files.inPlace()
+	}
 	if b.broken == nil {
 		if _, err := w.sql.commit.exec(); err != nil {
 			b.broken = err
@@ -392,7 +395,7 @@ func (w *writer) finish(b *batch) error {
 		b.writer.answersLanded(b.riders)
 	}
 	if b.wrote {
-		return w.files.inPlace() // after the commit: what is there now will be found
+		return w.files.stillInPlace() // what is there now will be found
 	}
 	return nil
 }
