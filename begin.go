@@ -122,6 +122,7 @@ func (k *call) apply() (journal.Result, error) {
 		Session: session.ID(),
 		New:     k.intent.Naming == journal.Generated,
 		Intent:  &k.intent,
+		Asker:   k.askers.Add(1),
 	}
 	res, err := k.journal.Apply(k.ctx, ev)
 	if errors.Is(err, journal.ErrSessionLost) {
@@ -148,7 +149,7 @@ func certain(err error) bool {
 
 // undo cancels an intent whose commit failed and may have landed all the same.
 func (k *call) undo(begin journal.Event, err error) {
-	cancel := journal.Event{Kind: journal.EventCancel, Ref: begin.Ref, At: begin.At, Session: begin.Session,
+	cancel := journal.Event{Kind: journal.EventCancel, Ref: begin.Ref, At: begin.At, Session: begin.Session, Asker: begin.Asker,
 		Unsent: true, Told: true, Delivered: true, Cause: "its intent was not surely recorded"}
 	_, again := k.journal.Apply(context.WithoutCancel(k.ctx), cancel)
 	if again == nil || errors.Is(again, journal.ErrNotFound) || certain(again) && !errors.Is(again, journal.ErrRestored) {
@@ -269,7 +270,7 @@ func (k *call) failWith(op *journal.Operation, kind, cause error) *Error {
 // hold starts the run that the journal has just allowed.
 func (k *call) hold(res journal.Result, f *flight) *run {
 	r := &run{
-		Client: k.Client, ctx: k.ctx, asker: k.req, op: res.Operation, last: res.Last,
+		Client: k.Client, ctx: k.ctx, asker: k.req, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed,
 		route: k.route, flight: f, ends: k.ends, target: k.clean, query: k.query,
 	}
 	if r.op.Request.Method == "" {

@@ -21,6 +21,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/onceward/onceward/backoff"
@@ -145,6 +146,8 @@ type Client struct {
 
 	wakes     chan struct{} // tells Run that something is due earlier than it knew
 	flowWakes chan struct{} // likewise of flows
+
+	askers atomic.Int64 // numbers the Begins
 
 	joining sync.Mutex // held while session is looked at or started
 	session journal.Session

@@ -83,13 +83,13 @@ func (r *run) judge() {
 		r.end.told = ErrKeyReused
 	case providers.Indeterminate:
 		if a.cut != nil { // what is missing may have said more
-			r.open = true
+			r.open, r.failed = true, true
 			r.again(false, a.status()+", body cut short", a.cut)
 			return
 		}
 		r.doubt(a.status()+": does not say whether it happened", nil)
 	default:
-		r.open = true
+		r.open, r.failed = true, true
 		r.again(false, a.status(), a.cut)
 	}
 }
@@ -242,12 +242,14 @@ func (r *run) question(at time.Time) journal.Question {
 	}
 	return journal.Question{
 		MayHaveRun:   r.mayHaveRun(),
+		Failed:       r.op.Found.Failed || r.failed,
 		Terms:        r.op.Terms,
 		FirstSentAt:  r.op.FirstSentAt,
 		LastEndedAt:  ended,
 		WindowClosed: r.op.WindowClosed,
 		Clock:        at,
 		Last:         r.last,
+		Unconfirmed:  r.unconfirmed,
 		Idempotent: r.asker != nil && r.op.Naming == journal.Generated && r.op.Key == "" &&
 			(r.op.Request.Method == http.MethodPut || r.op.Request.Method == http.MethodDelete),
 	}

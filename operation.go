@@ -257,7 +257,7 @@ func (c *Client) Resolve(ctx context.Context, ref Ref, resolution Resolution, an
 	if err != nil {
 		return Operation{}, fmt.Errorf("onceward: resolve an operation: %w", err)
 	}
-	ev := journal.Event{Kind: journal.EventResolve, Ref: ref, Handle: op.Handle, At: c.now(), Resolution: resolution}
+	ev := journal.Event{Kind: journal.EventResolve, Ref: ref, Handle: op.Handle, At: c.now(), Resolution: resolution, Generation: op.Generation, Claim: op.Claim}
 	if resolution == Executed && answer != nil {
 		byHand := *answer
 		byHand.ByHand = true

@@ -26,6 +26,7 @@ func (r *run) record() journal.Result {
 		Attempts:   r.attempts,
 		Open:       r.open,
 		Unsent:     !r.sent,
+		Failed:     r.failed,
 		Busy:       e.busy,
 		Told:       r.asker != nil,
 		Delivered:  r.cfg.OnSettled == nil,

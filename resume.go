@@ -265,7 +265,7 @@ func (p *pass) take(ctx context.Context, res journal.Result) {
 
 // send works off one operation whose caller is gone.
 func (p *pass) send(ctx context.Context, res journal.Result, f *flight) {
-	r := &run{Client: p.Client, ctx: ctx, op: res.Operation, last: res.Last, flight: f, ends: p.now().Add(p.cfg.MaxWait)}
+	r := &run{Client: p.Client, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, flight: f, ends: p.now().Add(p.cfg.MaxWait)}
 	r.target = parsed(r.op.Request.URL)
 	var problem error
 	if r.target == nil {

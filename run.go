@@ -19,10 +19,13 @@ import (
 // run is one claim being worked off: its attempts, and what becomes of it.
 type run struct {
 	*Client
-	ctx      context.Context // the caller's, or Resume's
-	asker    *http.Request   // nil in the background
-	op       journal.Operation
-	last     time.Time // the journal's last time at the claim
+	ctx   context.Context // the caller's, or Resume's
+	asker *http.Request   // nil in the background
+	op    journal.Operation
+	last  time.Time // the journal's last time at the claim
+
+	unconfirmed time.Time // when the clock, which has jumped, will be believed; zero: it is
+
 	route    providers.Route
 	flight   *flight
 	ends     time.Time       // when the run has to be over
@@ -37,6 +40,7 @@ type run struct {
 	attempts int       // on the wire
 	counted  int       // those that count against the policy
 	open     bool      // one of them may have run, or proved that an earlier one may have
+	failed   bool      // one of them was answered by a failure that may have had an effect
 	sent     bool      // one of them is not proven unsent
 	flying   bool      // one is under way
 	ended    time.Time // when the last one ended
@@ -108,7 +112,7 @@ func (r *run) work() (res journal.Result, e *ending) {
 	defer r.over()
 	defer func() {
 		if r.end == nil {
-			r.open = r.open || r.flying
+			r.open, r.failed = r.open || r.flying, r.failed || r.flying
 			r.sent = r.sent || r.flying
 			r.park(r.now(), "a hook panicked", nil)
 			res = r.record()

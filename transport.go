@@ -338,7 +338,7 @@ func (k *call) freeze(m providers.Message) error {
 	}
 
 	in := &k.intent
-	in.Request, in.Endpoint = frozen, endpoint.Pattern
+	in.Request, in.Endpoint, in.Form = frozen, endpoint.Pattern, formOf(endpoint.Key)
 	in.Terms = termsOf(k.route)
 	var account http.Header
 	if p := k.route.Provider; p != nil && k.route.Listed {
@@ -364,6 +364,15 @@ func (k *call) freeze(m providers.Message) error {
 	return nil
 }
 
+// formOf tells in what place and form the key is on the wire.
+func formOf(key providers.Key) string {
+	name := key.Name
+	if key.Place == providers.KeyRawHeader || key.Place == providers.KeyQuotedHeader {
+		name = http.CanonicalHeaderKey(name)
+	}
+	return strings.TrimSpace(key.Place.String() + " " + name)
+}
+
 // termsOf puts the endpoint's contract in the resend rule's words.
 func termsOf(route providers.Route) journal.Terms {
 	e := route.Endpoint
@@ -372,8 +381,10 @@ func termsOf(route providers.Route) journal.Terms {
 		return t
 	}
 	switch e.Remembers {
-	case providers.Successes, providers.SuccessesLostAnswers:
+	case providers.Successes:
 		t.Dedup = journal.DedupSuccesses
+	case providers.SuccessesLostAnswers:
+		t.Dedup = journal.DedupLostAnswers
 	case providers.SuccessesCleanFailures:
 		t.Dedup = journal.DedupCleanFailures
 	case providers.Everything:

@@ -22,16 +22,19 @@ const (
 	EventDoubt
 	// EventCancel: the claim is given up and the operation with it; parked or in
 	// doubt instead, if something may have run. Claim 0 stands for the claim that the
-	// session's Begin at the very time At may have got: one whose commit failed never
+	// session's Begin with this Asker may have got: one whose commit failed never
 	// learned its number.
 	EventCancel
-	// EventResolve: somebody says what became of an operation. Needs Resolution.
+	// EventResolve: somebody says what became of an operation. Needs Resolution, and
+	// the Generation that was looked at; but for Executed, the Claim too. One that has
+	// moved since is left alone (Stale).
 	EventResolve
 	// EventDeliver: its outcome reached somebody.
 	EventDeliver
 	// EventReap: shrink or remove it, if its keep has passed. Needs Keep.
 	EventReap
-	// EventClock: the clock was seen to stand behind the journal's last time.
+	// EventClock: the clock was seen to stand behind the journal's last time, or came
+	// back from a jump ahead that was never confirmed.
 	EventClock
 	// EventAdopt: the journal was restored or copied, and is to go on from here. What
 	// became of the operation after the copy was made is not in it, so that without
@@ -52,13 +55,30 @@ func (k EventKind) String() string {
 type Resolution uint8
 
 const (
-	// Executed: it took effect; Event.Answer, if any, is recorded as its answer.
+	// Executed: it took effect; Event.Answer, if any, is recorded as its answer. Of one
+	// that is completed, it supplies an answer that was not kept or was cut off; with
+	// Event.Unrecognised it replaces one that is not the provider's.
 	Executed Resolution = iota + 1
 	// NotExecuted: it had no effect. It is cancelled; its name may be asked again.
 	NotExecuted
 	// SendAgain: it had no effect, and its next generation is due at once.
 	SendAgain
+	// Hold: it is not to be sent for the time being, so that somebody can find out what
+	// became of it. It is unknown until it is resolved or released.
+	Hold
+	// Release: it was held, and is as it would be without that: pending, as far as the
+	// resend rule allows.
+	Release
 )
+
+var resolutionNames = [...]string{"", "executed", "not_executed", "send_again", "hold", "release"}
+
+func (r Resolution) String() string {
+	if r > 0 && int(r) < len(resolutionNames) {
+		return resolutionNames[r]
+	}
+	return fmt.Sprintf("Resolution(%d)", r)
+}
 
 // Intent is what a Begin wants to have recorded.
 type Intent struct {
@@ -69,6 +89,19 @@ type Intent struct {
 	Terms       Terms
 	Request     Request
 	Credential  string
+	Mode        string // of the credential; "" where it can't be told
+	Form        string // of the key on the wire
+
+	// BodyWithheld says that Request lacks its body, a secret.
+	BodyWithheld bool
+
+	// Alias is the second name of a named operation that brings its own key along.
+	// Where another operation has it, as its Ref or its Alias, the Begin is Misuse.
+	Alias Ref
+
+	// Patience is how long after the last attempt a caller who asks may go ahead of a
+	// pause of our own making, where nothing may have run; 0: never.
+	Patience time.Duration
 
 	// Key is the key of a first generation, "" where the endpoint takes none.
 	// NextKey makes the key of the given later generation; nil keeps Key.
@@ -87,6 +120,15 @@ type Event struct {
 	Last    time.Time // the latest time the journal has seen: set by the store
 	Session string    // who asks
 
+	// Unconfirmed is when the clock, which has jumped, will be believed, by itself; the
+	// zero time where it is. Set by the store. Until then nothing is resent by window,
+	// and no window is closed.
+	Unconfirmed time.Time
+
+	// Asker is a number that no other Begin of the session has. Begin; and Cancel, with
+	// Claim 0.
+	Asker int64
+
 	// New says that Ref was generated just now, so that no look-up is needed to
 	// know that the journal has no such operation. Begin.
 	New    bool
@@ -101,14 +143,19 @@ type Event struct {
 	// Claim: pending operations that are woken later than this are left alone; zero:
 	// At.
 	Due      time.Time
-	Cause    string // Park, Doubt, Cancel: why, without secrets
-	Attempts int    // on the wire, made under this claim
+	DueOwn   bool      // Park, Cancel: Due is a pause of our own making
+	Wake     time.Time // Park: Resume and Run leave it alone until then; zero: until Due
+	Cause    string    // Park, Doubt, Cancel: why, without secrets
+	Attempts int       // on the wire, made under this claim
 
 	// Open says that an attempt of this claim may have run, or that an answer
-	// proved an earlier one. Unsent says that no attempt of it left this machine.
-	// Park, Cancel.
-	Open, Unsent bool
-	Busy         bool // Park: the last answer was "in flight"
+	// proved an earlier one. Unsent says that no attempt of it left this machine, or
+	// that the provider registers no key for the refusals that it got: the window has
+	// not begun. Failed says that an attempt of this claim was answered by a failure
+	// that may have had an effect. Park, Doubt, Cancel.
+	Open, Unsent, Failed bool
+	Busy                 bool   // Park: the last answer was "in flight"
+	Mode                 string // Complete, Park, Doubt, Cancel: of the credential that was sent; "" where it can't be told
 
 	// Told says that a caller learns of this failure: from then on an unnamed
 	// operation is not sent in the background. Park, Doubt, Cancel.
@@ -117,10 +164,28 @@ type Event struct {
 	// since nobody waits for one (there is no OnSettled).
 	Delivered bool
 
-	NamedOnly  bool          // Claim: unnamed operations are not sent
-	Resolution Resolution    // Resolve
-	Key        string        // Resolve, SendAgain: the next generation's key
-	Keep       time.Duration // Reap
+	NamedOnly bool // Claim: unnamed operations are not sent
+
+	// From are the providers whose operations a Claim sends, "" standing for those
+	// that were begun under none; nil: all. Others, pending or left by the dead, are
+	// passed over. Outcomes are offered whatever their provider.
+	From []string
+	// Today, of a Claim, tells what the contract of an operation, which has its request
+	// whole, says by now; false: it is passed over. nil: as it was begun under. It is
+	// called inside the store's transaction, and must neither block nor call the store.
+	Today func(*Operation) (Today, bool)
+
+	Resolution   Resolution    // Resolve
+	By           string        // Resolve: who says so. Cause is why
+	Unrecognised bool          // Resolve, Executed: the recorded answer is not the provider's
+	Key          string        // Resolve, SendAgain: the next generation's key
+	Keep         time.Duration // Reap
+}
+
+// Today is what a provider's table says now of an operation that was begun before.
+type Today struct {
+	Terms Terms  // claims narrow by these, as begins do
+	Form  string // of the key on the wire
 }
 
 // Decision is what the asker is to do.

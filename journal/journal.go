@@ -43,7 +43,7 @@ type Journal interface {
 
 	// Claim applies ev, of kind EventClaim and without Ref, to at most limit
 	// operations that want one at ev.At, those created first coming first, in one
-	// commit: pending ones that are to be woken, by ev.Due if that is set, those in
+	// commit, passing over those that ev.From and ev.Today leave out: pending ones that are to be woken, by ev.Due if that is set, those in
 	// flight whose session is dead, and outcomes that are undelivered and in nobody's hands. The results
 	// are whole, bodies included. Fewer than limit results mean that no more
 	// wanted one.
@@ -60,6 +60,16 @@ type Journal interface {
 	// are to be ended first: one that is not counts as died. Later calls of any
 	// method return ErrClosed.
 	Close() error
+}
+
+// ClockResetter is a Journal whose latest time can be set back, after a clock that ran
+// ahead for so long that it was believed.
+type ClockResetter interface {
+	// ResetClock has now be the latest time that the journal has seen. Whoever calls it
+	// asserts that it is right. What was first sent later than that, by a clock that ran
+	// ahead, is not resent by its window any more; the windows of everything else are
+	// what they were.
+	ResetClock(ctx context.Context, now time.Time) error
 }
 
 // Session is one running process, or one client of several in it, as the journal
@@ -84,6 +94,10 @@ type Result struct {
 	Operation Operation
 	Decision  Decision
 	Last      time.Time // the latest time that the journal has seen
+
+	// Unconfirmed is when the asker's clock, which has jumped, will be believed; the
+	// zero time where it is.
+	Unconfirmed time.Time
 }
 
 // Filter selects operations for List. The zero Filter selects all, tombstones

@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -10,6 +11,14 @@ import (
 // MaxBusy is how long a provider may go on answering "in flight" before the
 // operation becomes unknown.
 const MaxBusy = 24 * time.Hour
+
+// A clock that stands further ahead of the journal's last time than Leap, or further
+// behind it than an operation's margin, has jumped. It is believed once it has gone on
+// for Confirmation from where it jumped to, by itself.
+const (
+	Leap         = 24 * time.Hour
+	Confirmation = 10 * time.Minute
+)
 
 // ErrInvalidEvent is found by errors.Is in the error of an event that is
 // incomplete, or that can't happen to an operation in its state.
@@ -37,7 +46,7 @@ func (e *EventError) Unwrap() error { return ErrInvalidEvent }
 //
 // Next shares slices and maps of op and ev with its result and writes to none.
 func Next(op Operation, live bool, ev Event) (Operation, Decision, error) {
-	ev.At, ev.Last, ev.Due = stamp(ev.At), stamp(ev.Last), stamp(ev.Due)
+	ev.At, ev.Last, ev.Due, ev.Wake, ev.Unconfirmed = stamp(ev.At), stamp(ev.Last), stamp(ev.Due), stamp(ev.Wake), stamp(ev.Unconfirmed)
 	op = closeWindow(op, ev)
 	next, decision, err := step(op, live, ev)
 	if err != nil {
@@ -70,17 +79,42 @@ func step(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	case EventReap:
 		return reap(op, ev)
 	case EventClock:
-		return op, Ignored, nil
+		return cameBack(op, ev), Ignored, nil
 	case EventAdopt:
 		return adopt(op, live, ev)
 	}
 	return op, Ignored, invalid(op, ev, "no such event")
 }
 
+// cameBack is for an operation without an answer that was written by a clock which
+// was never confirmed, and stands where it should again. What is due rests for as long
+// as it was to, from now on.
+func cameBack(op Operation, ev Event) Operation {
+	if op.UpdatedAt.Sub(ev.At) <= Leap || op.State == Completed {
+		return op
+	}
+	op.DueAt, op.WakeAt = closer(op.DueAt, op.UpdatedAt, ev.At), closer(op.WakeAt, op.UpdatedAt, ev.At)
+	for _, t := range []*time.Time{&op.CreatedAt, &op.UpdatedAt, &op.SettledAt, &op.LastEndedAt, &op.BusySince} {
+		if t.After(ev.At) {
+			*t = ev.At
+		}
+	}
+	return op
+}
+
+// closer is as long after to as t is after from; the zero time stays.
+func closer(t, from, to time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return to.Add(max(t.Sub(from), 0))
+}
+
 // closeWindow: an operation that was stamped later than a clock which stands
-// behind the journal by more than the margin was stamped by one that ran ahead.
+// behind the journal by more than the margin, and is believed, was stamped by one that
+// ran ahead.
 func closeWindow(op Operation, ev Event) Operation {
-	if ev.Last.Sub(ev.At) > op.Terms.Margin() && op.FirstSentAt.After(ev.At) && op.State != Completed {
+	if ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > op.Terms.Margin() && op.FirstSentAt.After(ev.At) && op.State != Completed {
 		op.WindowClosed = true
 	}
 	return op
@@ -90,24 +124,27 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	if ev.Intent == nil || ev.Session == "" {
 		return op, Ignored, invalid(op, ev, "needs an intent and a session")
 	}
-	same := op.Fingerprint == ev.Intent.Fingerprint
+	in := ev.Intent
+	same := op.Fingerprint == in.Fingerprint
 	switch op.State {
 	case Absent:
-		op = Operation{Handle: op.Handle, Ref: ev.Ref, Key: ev.Intent.Key, KeyCarried: ev.Intent.KeyCarried, CreatedAt: ev.At}
-		return hold(intend(op, ev.Intent), ev), Execute, nil
+		op = Operation{Handle: op.Handle, Ref: ev.Ref, Alias: in.Alias, Key: in.Key, KeyCarried: in.KeyCarried, CreatedAt: ev.At}
+		op.Naming = in.Naming
+		return hold(intend(op, in), ev), Execute, nil
 	case Cancelled:
 		if same && !op.ByHand {
-			op.Credential = ev.Intent.Credential
-			op.Terms = op.Terms.Narrow(ev.Intent.Terms)
+			op.Mode = in.Mode
+			op = takeOver(op, in)
+			op.Terms = op.Terms.Narrow(in.Terms)
 			op = closeWindow(op, ev)
 			return hold(op, ev), Execute, nil
 		}
-		return hold(intend(generation(op, ev.Intent.nextKey(op.Generation+1)), ev.Intent), ev), Execute, nil
+		return hold(intend(generation(op, in.nextKey(op)), in), ev), Execute, nil
 	}
 	if op.Tombstone {
 		return op, Gone, nil
 	}
-	if !same {
+	if !same || op.Mode != in.Mode && op.Mode != "" && in.Mode != "" {
 		return op, Misuse, nil
 	}
 	switch op.State {
@@ -121,30 +158,47 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		}
 		op = orphan(op, ev)
 	}
-	if !op.MayHaveRun {
-		op.Credential = ev.Intent.Credential
-	}
-	op.Terms = op.Terms.Narrow(ev.Intent.Terms)
+	op.Terms = op.Terms.Narrow(in.Terms)
 	op = closeWindow(op, ev)
-	op, decision, err := send(op, ev)
+	op, decision, err := send(op, ev, in.Form)
+	if decision == Execute && !op.Found.MayHaveRun {
+		op = takeOver(op, in)
+		if op.Mode == "" {
+			op.Mode = in.Mode
+		}
+	}
 	if decision == Later && op.Naming != Named {
 		op.Told, op.WakeAt = true, callersWindow(op)
 	}
 	return op, decision, err
 }
 
-func (in *Intent) nextKey(generation int) string {
-	if in.NextKey == nil {
+// nextKey is the key of the operation's next generation.
+func (in *Intent) nextKey(op Operation) string {
+	switch {
+	case in.NextKey != nil:
+		return in.NextKey(op.Generation + 1)
+	case op.Naming == in.Naming:
 		return in.Key
 	}
-	return in.NextKey(generation)
+	return op.Key // it was asked for by its alias
 }
 
 // intend takes over what the intent says of the request and its contract.
 func intend(op Operation, in *Intent) Operation {
-	op.Naming, op.Provider, op.Endpoint = in.Naming, in.Provider, in.Endpoint
-	op.Fingerprint, op.Terms, op.Request = in.Fingerprint, in.Terms, in.Request
-	op.Credential = in.Credential
+	op.Provider, op.Endpoint = in.Provider, in.Endpoint
+	op.Fingerprint, op.Terms, op.Mode = in.Fingerprint, in.Terms, in.Mode
+	return takeOver(op, in)
+}
+
+// takeOver has an operation of which nothing may have run be sent as its asker made the
+// request: alike in what the fingerprint is of, and with the asker's other headers.
+func takeOver(op Operation, in *Intent) Operation {
+	op.Request, op.BodyWithheld = in.Request, in.BodyWithheld
+	op.Credential, op.Form = in.Credential, in.Form
+	if op.Key == "" && op.Generation == 0 {
+		op.Key, op.KeyCarried = in.Key, in.KeyCarried
+	}
 	return op
 }
 
@@ -155,7 +209,7 @@ func generation(op Operation, key string) Operation {
 		op.Key, op.KeyCarried = key, false
 		op.FirstSentAt, op.WindowClosed = time.Time{}, false
 	}
-	op.MayHaveRun, op.Found = false, Found{}
+	op.MayHaveRun, op.Failed, op.Found = false, false, Found{}
 	op.LastEndedAt, op.BusySince = time.Time{}, time.Time{}
 	op.Attempts = 0
 	return op
@@ -164,6 +218,21 @@ func generation(op Operation, key string) Operation {
 func claim(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	if ev.Session == "" {
 		return op, Ignored, invalid(op, ev, "needs a session")
+	}
+	form := op.Form
+	if op.State == Pending || op.State == InFlight && !live {
+		if ev.From != nil && !slices.Contains(ev.From, op.Provider) {
+			return op, Ignored, nil
+		}
+		if ev.Today != nil {
+			today, known := ev.Today(&op)
+			if !known {
+				return op, Ignored, nil
+			}
+			form = today.Form
+			op.Terms = op.Terms.Narrow(today.Terms)
+			op = closeWindow(op, ev)
+		}
 	}
 	switch op.State {
 	case Pending:
@@ -175,10 +244,10 @@ func claim(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	default:
 		return offer(op, live, ev)
 	}
-	if op.Naming != Named && (op.Told || ev.NamedOnly) {
+	if op.BodyWithheld || op.Naming != Named && (op.Told || ev.NamedOnly) {
 		return leave(op, ev)
 	}
-	return send(op, ev)
+	return send(op, ev, form)
 }
 
 // offer gives an undelivered outcome to one session at a time.
@@ -196,11 +265,16 @@ func offer(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	return op, Offer, nil
 }
 
-// leave is for an unnamed operation that is not sent in the background: its
-// caller may ask again until the window ends, then it is what the rule proves.
+// leave is for an operation that is not sent in the background, as it is unnamed or its
+// body was not kept: its caller may ask again until the window ends, then it is what
+// the rule proves.
 func leave(op Operation, ev Event) (Operation, Decision, error) {
 	ends := callersWindow(op)
-	if !ev.NamedOnly && later(ev.At, ev.Last).Before(ends) {
+	if !ev.Unconfirmed.IsZero() {
+		op.WakeAt = later(ev.At, ev.Unconfirmed)
+		return op, Later, nil
+	}
+	if (op.BodyWithheld || !ev.NamedOnly) && later(ev.At, ev.Last).Before(ends) {
 		op.WakeAt = ends
 		return op, Later, nil
 	}
@@ -230,20 +304,36 @@ func orphan(op Operation, ev Event) Operation {
 	return op
 }
 
-// send claims a pending operation if the rule lets it be sent now.
-func send(op Operation, ev Event) (Operation, Decision, error) {
+// send claims a pending operation if the rule lets it be sent now, with its key in the
+// given form. Where something may have run under another form the provider would not
+// know the key again. A record without a form gets this one.
+func send(op Operation, ev Event, form string) (Operation, Decision, error) {
 	op.State, op.Holder = Pending, ""
-	p := MaySend(question(op, op.MayHaveRun, ev.At, ev.Last))
+	p := MaySend(question(op, op.MayHaveRun, ev.At, ev))
+	if op.MayHaveRun && op.Form != "" && op.Form != form {
+		p = never("the key was sent in another place or form, and would not be recognised")
+	}
 	op.Cause = because(op.Cause, p.Reason)
 	if p.Answer == Never {
 		return settle(op, ev, Unknown), Stop, nil
 	}
+	if goesAhead(op, ev) {
+		op.DueAt = ev.At
+	}
 	op.DueAt = later(op.DueAt, p.At)
 	if op.DueAt.After(ev.At) {
-		op.WakeAt = op.DueAt
+		op.WakeAt = later(op.WakeAt, op.DueAt)
 		return op, Later, nil
 	}
+	op.Form = form
 	return hold(op, ev), Execute, nil
+}
+
+// goesAhead tells whether a caller who asks need not wait for the end of a pause of our
+// own: once in so long, over all callers and processes, and where nothing may have run.
+func goesAhead(op Operation, ev Event) bool {
+	return ev.Intent != nil && ev.Intent.Patience > 0 && op.DueOwn && !op.MayHaveRun &&
+		!ev.At.Before(op.UpdatedAt.Add(ev.Intent.Patience))
 }
 
 // because adds the rule's reason to a cause, once.
@@ -260,13 +350,18 @@ func because(cause, reason string) string {
 // hold begins a claim, which counts as sent from here on.
 func hold(op Operation, ev Event) Operation {
 	op.Claim++
+	op.Asker = ev.Asker
+	op.Found = Found{State: op.State, MayHaveRun: op.MayHaveRun, Failed: op.Failed, FirstSentAt: op.FirstSentAt}
 	op.State, op.Holder = InFlight, ev.Session
-	op.Found = Found{MayHaveRun: op.MayHaveRun, FirstSentAt: op.FirstSentAt}
-	op.MayHaveRun = true
+	op.MayHaveRun, op.Failed = true, true
 	if op.FirstSentAt.IsZero() {
 		op.FirstSentAt = ev.At
+		if !ev.Unconfirmed.IsZero() && !ev.Last.IsZero() && ev.Last.Before(ev.At) {
+			op.FirstSentAt = ev.Last // the clock may be ahead
+		}
 	}
 	op.DueAt, op.WakeAt, op.SettledAt = time.Time{}, time.Time{}, time.Time{}
+	op.DueOwn = false
 	op.Cause, op.Told, op.ByHand, op.Delivered = "", false, false, false
 	return op
 }
@@ -297,7 +392,15 @@ func complete(op Operation, ev Event) (Operation, Decision, error) {
 		return refused(op, ev)
 	}
 	op.Attempts += ev.Attempts
-	return answered(op, ev), Recorded, nil
+	return answered(sentAs(op, ev), ev), Recorded, nil
+}
+
+// sentAs takes note of the mode that the operation was first sent in.
+func sentAs(op Operation, ev Event) Operation {
+	if op.Mode == "" && !ev.Unsent {
+		op.Mode = ev.Mode
+	}
+	return op
 }
 
 // refusalStands tells whether a refusal speaks for the operation and not for its
@@ -314,6 +417,7 @@ func refused(op Operation, ev Event) (Operation, Decision, error) {
 		return op, Ignored, nil
 	}
 	op.Attempts += ev.Attempts
+	op = sentAs(op, ev)
 	op.Cause = "it was refused, but an earlier attempt may still take effect, and the provider remembers no refusals"
 	return settle(op, ev, Unknown), Recorded, nil
 }
@@ -332,7 +436,7 @@ func answered(op Operation, ev Event) Operation {
 func release(op Operation, ev Event) (Operation, Decision, error) {
 	current := op.State == InFlight && op.Holder == ev.Session && op.Claim == ev.Claim
 	if ev.Kind == EventCancel && ev.Claim == 0 {
-		current = op.State == InFlight && op.Holder == ev.Session && op.UpdatedAt.Equal(ev.At)
+		current = op.State == InFlight && op.Holder == ev.Session && op.Asker == ev.Asker && ev.Asker != 0
 	}
 	switch {
 	case ev.Open && ev.Unsent:
@@ -342,7 +446,8 @@ func release(op Operation, ev Event) (Operation, Decision, error) {
 	case !current:
 		return op, Stale, nil
 	}
-	op.MayHaveRun = op.Found.MayHaveRun || ev.Open
+	op.MayHaveRun, op.Failed = op.Found.MayHaveRun || ev.Open, op.Found.Failed || ev.Failed
+	op = sentAs(op, ev)
 	if ev.Unsent {
 		op.FirstSentAt = op.Found.FirstSentAt
 		op.WindowClosed = op.WindowClosed && !op.FirstSentAt.IsZero()
@@ -358,7 +463,7 @@ func release(op Operation, ev Event) (Operation, Decision, error) {
 	}
 	switch {
 	case ev.Kind == EventDoubt:
-		op.MayHaveRun = true
+		op.MayHaveRun, op.Failed = true, true
 		return settle(op, ev, Unknown), Recorded, nil
 	case ev.Kind == EventCancel && !op.MayHaveRun:
 		return settle(op, ev, Cancelled), Recorded, nil
@@ -369,23 +474,23 @@ func release(op Operation, ev Event) (Operation, Decision, error) {
 // park leaves the operation pending, unless it could not be sent even then, or
 // is an unnamed one whose caller has been told and could not ask again.
 func park(op Operation, ev Event) Operation {
-	op.State, op.DueAt = Pending, later(ev.Due, ev.At)
+	op.State, op.DueAt, op.DueOwn = Pending, later(ev.Due, ev.At), ev.DueOwn
 	if op.MayHaveRun {
-		p := MaySend(question(op, true, op.DueAt, ev.Last))
+		p := MaySend(question(op, true, op.DueAt, ev))
 		op.Cause = because(op.Cause, p.Reason)
-		busyTooLong := !op.BusySince.IsZero() && ev.At.Sub(op.BusySince) >= MaxBusy
+		busyTooLong := !op.BusySince.IsZero() && ev.Unconfirmed.IsZero() && ev.At.Sub(op.BusySince) >= MaxBusy
 		if p.Answer == Never || busyTooLong {
 			return settle(op, ev, Unknown)
 		}
 		op.DueAt = later(op.DueAt, p.At)
 	}
-	op.WakeAt = op.DueAt
-	if op.Naming == Named || !ev.Told {
+	op.WakeAt = later(op.DueAt, ev.Wake)
+	if op.Naming == Named && !op.BodyWithheld || !ev.Told {
 		return op
 	}
 	ends := callersWindow(op)
 	switch {
-	case op.Naming == Carried && ev.At.Before(ends):
+	case op.Naming != Generated && (ev.At.Before(ends) || !ev.Unconfirmed.IsZero() && ends.After(op.CreatedAt)):
 		op.WakeAt = ends
 		return op
 	case op.MayHaveRun:
@@ -398,13 +503,29 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	switch {
 	case op.State == Absent:
 		return op, Ignored, invalid(op, ev, "there is no such operation")
+	case ev.Generation != op.Generation, ev.Claim != op.Claim && ev.Resolution != Executed:
+		return op, Stale, nil
+	case op.State == Completed && ev.Resolution == Executed:
+		return supply(op, ev)
 	case op.State.Settled():
 		return op, Ignored, invalid(op, ev, "its outcome is known")
 	case op.State == InFlight && live:
 		return op, Wait, nil
+	case ev.Resolution == Release && !onHold(op):
+		return op, Ignored, invalid(op, ev, "it is not on hold")
 	}
 	op.Holder = ""
+	op.Resolved = resolved(ev)
 	switch ev.Resolution {
+	case Hold:
+		op.Cause = "on hold"
+		ev.Delivered = true // to whoever holds it
+		return settle(op, ev, Unknown), Recorded, nil
+	case Release:
+		op.Cause = "released from hold"
+		op.SettledAt, op.Told, op.Delivered = time.Time{}, false, false
+		ev.Due = ev.At
+		return park(op, ev), Recorded, nil
 	case Executed:
 		if ev.Answer == nil {
 			ev.Answer = &Answer{ByHand: true, Omitted: true}
@@ -425,10 +546,43 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		op = generation(op, key)
 		op.State, op.DueAt, op.WakeAt = Pending, ev.At, ev.At
 		op.SettledAt, op.Told, op.Delivered = time.Time{}, false, false
+		op.DueOwn = false
 		op.Cause = "resolved by hand to be sent again"
 		return op, Recorded, nil
 	}
 	return op, Ignored, invalid(op, ev, "no such resolution")
+}
+
+func resolved(ev Event) *Resolved {
+	return &Resolved{Resolution: ev.Resolution, By: ev.By, Why: ev.Cause, At: ev.At, Generation: ev.Generation, Claim: ev.Claim}
+}
+
+// onHold tells whether the operation is unknown because somebody holds it.
+func onHold(op Operation) bool {
+	return op.State == Unknown && op.Resolved != nil && op.Resolved.Resolution == Hold
+}
+
+// supply gives a completed operation an answer that it lacks, or one in place of what
+// was no answer of the provider's. One that is recognised stands.
+func supply(op Operation, ev Event) (Operation, Decision, error) {
+	was := op.Answer
+	switch {
+	case op.Tombstone:
+		return op, Gone, nil
+	case ev.Answer == nil:
+		return op, Ignored, invalid(op, ev, "its outcome is known")
+	case !was.Omitted && !was.Cut && !ev.Unrecognised, was.ByHand && !was.Omitted:
+		return op, Ignored, invalid(op, ev, "its answer is known")
+	}
+	answer := *ev.Answer
+	answer.Generation, answer.ByHand, answer.Replaced = op.Generation, true, nil
+	if !was.ByHand {
+		replaced := *was
+		replaced.Replaced = nil
+		answer.Replaced = &replaced
+	}
+	op.Answer, op.Resolved = &answer, resolved(ev)
+	return op, Recorded, nil
 }
 
 // settle gives the operation an outcome: completed, cancelled or unknown. Its
@@ -458,7 +612,7 @@ func deliver(op Operation, ev Event) (Operation, Decision, error) {
 func reap(op Operation, ev Event) (Operation, Decision, error) {
 	keep := max(ev.Keep, op.Terms.Retention)
 	switch {
-	case !op.State.Settled() || !op.Delivered || op.Tombstone:
+	case !op.State.Settled() || !op.Delivered || op.Tombstone || !ev.Unconfirmed.IsZero():
 		return op, Ignored, nil
 	case op.SettledAt.Add(keep).After(ev.At):
 		return op, Ignored, nil
@@ -466,6 +620,7 @@ func reap(op Operation, ev Event) (Operation, Decision, error) {
 		return Operation{}, Recorded, nil
 	}
 	op.Tombstone, op.Answer, op.Request = true, nil, Request{}
+	op.Fingerprint = "" // nothing is left of the request, not even a digest
 	return op, Recorded, nil
 }
 
@@ -482,7 +637,7 @@ func adopt(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	case op.State == InFlight && live:
 		return op, Wait, nil
 	}
-	op.MayHaveRun = true
+	op.MayHaveRun, op.Failed = true, true
 	if op.FirstSentAt.IsZero() || op.FirstSentAt.After(op.CreatedAt) {
 		op.FirstSentAt = op.CreatedAt
 	}
@@ -500,19 +655,21 @@ func adopt(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		op = orphan(op, ev)
 	}
 	op.Cause = missing
-	ev.Due, ev.Told = op.DueAt, op.Told
+	ev.Due, ev.DueOwn, ev.Told = op.DueAt, false, op.Told
 	return park(op, ev), Recorded, nil
 }
 
-func question(op Operation, mayHaveRun bool, clock, last time.Time) Question {
+func question(op Operation, mayHaveRun bool, clock time.Time, ev Event) Question {
 	return Question{
 		MayHaveRun:   mayHaveRun,
+		Failed:       op.Failed,
 		Terms:        op.Terms,
 		FirstSentAt:  op.FirstSentAt,
 		LastEndedAt:  op.LastEndedAt,
 		WindowClosed: op.WindowClosed,
 		Clock:        clock,
-		Last:         last,
+		Last:         ev.Last,
+		Unconfirmed:  ev.Unconfirmed,
 	}
 }
 

@@ -85,6 +85,11 @@ type Answer struct {
 	Refused bool   // an executed refusal: the provider did its work and nothing took effect
 	Pointer string // names the resource, where the answer only says that it exists
 	ByHand  bool   // somebody asserted it (Resolve); no provider sent it
+
+	// Replaced is what came in its place from the network, where somebody's word
+	// (ByHand) took the place of an answer that the provider's contract does not
+	// recognise, or of one that was cut off; else nil.
+	Replaced *Answer
 }
 
 // Operation is the journal's record of one logical effect. Times are UTC with
@@ -103,15 +108,32 @@ type Operation struct {
 	Terms       Terms
 	Request     Request
 	Credential  string // salted digest of what it was begun with, where keys are scoped to it; else ""
+	Mode        string // of the credential it was first sent with, such as "test" or "live"; "" where that can't be told
+
+	// Alias is a second name, under which the operation is found as by Ref: that of
+	// the key which its caller brought along under a name. Zero: there is none.
+	Alias Ref
+	// Form is the place and form that the key has on the wire, as the latest claim
+	// put it there; "" in a record from before forms were kept.
+	Form string
+	// BodyWithheld says that the request's body is a secret that was not kept: only a
+	// caller who brings it along can have the operation sent.
+	BodyWithheld bool
 
 	State  State
 	Holder string // the session that holds it, or that has its undelivered outcome; else ""
 	Claim  int64  // number of the latest claim; 0 before the first
+	Asker  int64  // Event.Asker of the Begin that made the latest claim; 0: it was Resume or Run
 
 	// MayHaveRun and FirstSentAt are written by the claim, before anything is
 	// sent. Found holds what that claim found: a park or a cancel goes back to it
 	// where the claim's own attempts are proven harmless.
+	//
+	// Failed is written likewise: an attempt may have been answered by a failure that
+	// had an effect, which matters where the provider forgets failures
+	// (DedupLostAnswers).
 	MayHaveRun   bool
+	Failed       bool
 	FirstSentAt  time.Time
 	Found        Found
 	LastEndedAt  time.Time // when the last attempt ended or, after a takeover, the takeover
@@ -123,6 +145,7 @@ type Operation struct {
 	UpdatedAt time.Time
 	SettledAt time.Time // when it got its present outcome
 	DueAt     time.Time // pending: not sent before this
+	DueOwn    bool      // DueAt is a pause of our own making: nobody else asked for it
 	WakeAt    time.Time // pending: when Resume and Run look at it next
 
 	Cause  string // why it is pending, unknown or cancelled; never a secret
@@ -133,10 +156,23 @@ type Operation struct {
 	Delivered     bool // its outcome reached somebody
 	Tombstone     bool // completed, and its answer was reaped
 	SecondEffects int  // answers of earlier generations that prove a second effect
+
+	Resolved *Resolved // who said last what became of it; nil: nobody did
 }
 
 // Found is what a claim found before it wrote its own.
 type Found struct {
+	State       State // Absent, Cancelled, or Pending, as which counts what a dead session held
 	MayHaveRun  bool
+	Failed      bool
 	FirstSentAt time.Time
+}
+
+// Resolved is somebody's word on an operation.
+type Resolved struct {
+	Resolution Resolution
+	By, Why    string // never a secret
+	At         time.Time
+	Generation int   // that was looked at
+	Claim      int64 // likewise
 }

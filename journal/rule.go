@@ -15,6 +15,10 @@ const (
 	// executes again. A lost answer may have been a failure with an effect, so
 	// this proves nothing of an ambiguous attempt.
 	DedupSuccesses
+	// DedupLostAnswers: a success is recognised, and so is an attempt that ended
+	// without any answer. After a failure that was answered the same key executes
+	// again.
+	DedupLostAnswers
 	// DedupCleanFailures: a success is recognised, and a failure leaves nothing
 	// behind or is completed by the repeat.
 	DedupCleanFailures
@@ -22,7 +26,7 @@ const (
 	DedupEverything
 )
 
-var dedupNames = [...]string{"nothing", "successes", "clean_failures", "everything"}
+var dedupNames = [...]string{"nothing", "successes", "lost_answers", "clean_failures", "everything"}
 
 func (d Dedup) String() string {
 	if int(d) < len(dedupNames) {
@@ -69,7 +73,7 @@ func stricterHandling(t, u Terms) time.Duration {
 // Window is how long after the first send a resend is safe: the retention less
 // the margin. It is 0 where resending is never proven safe.
 func (t Terms) Window() time.Duration {
-	if t.Dedup < DedupCleanFailures || t.Retention <= 0 || (!t.Guard && t.Handling <= 0) {
+	if t.Dedup < DedupLostAnswers || t.Retention <= 0 || (!t.Guard && t.Handling <= 0) {
 		return 0
 	}
 	return t.Retention - t.Margin()
@@ -84,12 +88,14 @@ func (t Terms) Margin() time.Duration {
 // Question is everything that the resend rule looks at.
 type Question struct {
 	MayHaveRun   bool
+	Failed       bool // an attempt may have been answered by a failure that had an effect
 	Terms        Terms
 	FirstSentAt  time.Time // when the first attempt of this generation may have left
 	LastEndedAt  time.Time // when our last attempt ended or, after a takeover, the takeover
 	WindowClosed bool
 	Clock        time.Time // the asker's
 	Last         time.Time // the latest time that the journal has seen
+	Unconfirmed  time.Time // the clock has jumped, and is not believed until then; zero: it is
 
 	// Idempotent: the asker is the caller's own call, which is still running, and
 	// the method is idempotent by RFC 9110 section 9.2.2, and the operation is
@@ -134,7 +140,8 @@ func (p PermissionAnswer) String() string {
 // A provider without an in-flight guard might execute a second request beside
 // the first, so its window opens only once the stated handling time has passed.
 // A clock behind the journal's by more than the margin proves nothing about the
-// window until it has caught up.
+// window until it has caught up, and one that has jumped none until the jump is
+// confirmed.
 func MaySend(q Question) Permission {
 	if !q.MayHaveRun || q.Idempotent {
 		return Permission{Answer: SendNow}
@@ -144,6 +151,10 @@ func MaySend(q Question) Permission {
 		return never(q.Terms.noWindow())
 	case q.WindowClosed:
 		return never("the clock ran ahead when it was first sent, so the retention can't be told")
+	case q.Failed && q.Terms.Dedup == DedupLostAnswers:
+		return never("the provider forgets failures, and an attempt may have been answered by one that had an effect")
+	case !q.Unconfirmed.IsZero():
+		return Permission{Answer: NotBefore, At: later(q.Clock, q.Unconfirmed), Reason: "the clock has jumped, and nothing is resent until it has kept on for a while"}
 	}
 	behind := q.Last.Sub(q.Clock) > q.Terms.Margin()
 	if behind && q.FirstSentAt.After(q.Clock) {
@@ -173,7 +184,7 @@ func (t Terms) noWindow() string {
 	switch {
 	case t.Dedup == DedupNothing:
 		return "the provider recognises no key here"
-	case t.Dedup < DedupCleanFailures:
+	case t.Dedup < DedupLostAnswers:
 		return "the provider remembers successes only, and this may have been a failure with an effect"
 	case t.Retention <= 0:
 		return "the provider's retention is not known"

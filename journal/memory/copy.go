@@ -10,7 +10,7 @@ import (
 func copyOperation(op journal.Operation, bodies bool) journal.Operation {
 	op.Request = copyRequest(op.Request, bodies)
 	op.Answer = copyAnswer(op.Answer, bodies)
-	return op
+	return op // what Resolved points to is never written to
 }
 
 func copyRequest(r journal.Request, body bool) journal.Request {
@@ -28,6 +28,7 @@ func copyAnswer(a *journal.Answer, body bool) *journal.Answer {
 	answer := *a
 	answer.Header, answer.Trailer = a.Header.Clone(), a.Trailer.Clone()
 	answer.Body = copyBody(a.Body, body)
+	answer.Replaced = copyAnswer(a.Replaced, body)
 	return &answer
 }
 

@@ -194,6 +194,9 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 	if ev.Kind != journal.FlowReap || ev.At.IsZero() {
 		return 0, &journal.FlowEventError{Kind: ev.Kind, Reason: "ReapFlows needs a reap and the asker's clock"}
 	}
+	if !j.clock.Unconfirmed(ev.At).IsZero() {
+		return 0, nil
+	}
 	reaped := 0
 	for i := range j.flows.rows {
 		if reaped >= limit {

@@ -37,7 +37,10 @@ type Journal struct {
 	closed   bool
 }
 
-var _ journal.Journal = (*Journal)(nil)
+var (
+	_ journal.Journal       = (*Journal)(nil)
+	_ journal.ClockResetter = (*Journal)(nil)
+)
 
 // New returns an empty journal.
 func New() *Journal {
@@ -74,7 +77,12 @@ func needsSession(kind journal.EventKind) bool {
 // apply runs Next on the operation with this handle, 0 for none.
 func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) {
 	op := j.rows[handle]
-	ev.Last = j.clock.Last
+	if ev.Kind == journal.EventBegin && handle == 0 && ev.Intent != nil {
+		if holder, held := j.rows[j.byRef[ev.Intent.Alias]]; held {
+			return journal.Result{Operation: copyOperation(holder, false), Decision: journal.Misuse, Last: j.clock.Last}, nil
+		}
+	}
+	ev.Last, ev.Unconfirmed = j.clock.Last, j.clock.Unconfirmed(ev.At)
 	next, decision, err := journal.Next(op, j.live(op.Holder), ev)
 	answered := next.Answer != op.Answer // by the asker
 	switch {
@@ -97,7 +105,7 @@ func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) 
 	}
 	// What is the asker's own goes back as it is.
 	switch {
-	case ev.Kind == journal.EventBegin && op.State == journal.Absent:
+	case ev.Kind == journal.EventBegin && decision == journal.Execute && !next.Found.MayHaveRun: // it was taken over
 	case decision == journal.Recorded:
 		next.Request = journal.Request{}
 	default:
@@ -106,7 +114,7 @@ func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) 
 	if !answered {
 		next.Answer = copyAnswer(next.Answer, bodiesMatter(decision))
 	}
-	return journal.Result{Operation: next, Decision: decision, Last: j.clock.Last}, nil
+	return journal.Result{Operation: next, Decision: decision, Last: ev.Last, Unconfirmed: ev.Unconfirmed}, nil
 }
 
 // bodiesMatter tells whether the decision has a use for them.
@@ -118,9 +126,9 @@ func bodiesMatter(decision journal.Decision) bool {
 	return false
 }
 
-// find returns the handle of the operation that ev names, or 0.
+// find returns the handle of the operation that ev names, by its Ref or Alias, or 0.
 func (j *Journal) find(ev journal.Event) int64 {
-	if op, ok := j.rows[ev.Handle]; ok && (ev.Ref == journal.Ref{} || ev.Ref == op.Ref) {
+	if op, ok := j.rows[ev.Handle]; ok && (ev.Ref == journal.Ref{} || ev.Ref == op.Ref || ev.Ref == op.Alias) {
 		return ev.Handle
 	}
 	if ev.New {
@@ -136,6 +144,9 @@ func (j *Journal) put(op journal.Operation) int64 {
 		op.Handle = j.newest
 		j.handles = append(j.handles, op.Handle)
 		j.byRef[op.Ref] = op.Handle
+		if op.Alias != (journal.Ref{}) {
+			j.byRef[op.Alias] = op.Handle
+		}
 	}
 	j.rows[op.Handle] = op
 	j.clock.Margin(op.Terms)
@@ -145,6 +156,7 @@ func (j *Journal) put(op journal.Operation) int64 {
 func (j *Journal) remove(op journal.Operation) {
 	delete(j.rows, op.Handle)
 	delete(j.byRef, op.Ref)
+	delete(j.byRef, op.Alias)
 	if i, ok := slices.BinarySearch(j.handles, op.Handle); ok {
 		j.handles = slices.Delete(j.handles, i, i+1)
 	}
@@ -157,12 +169,29 @@ func (j *Journal) see(at time.Time) {
 	if !j.clock.See(at) {
 		return
 	}
+	j.sweep(at)
+}
+
+// sweep gives every operation an EventClock.
+func (j *Journal) sweep(at time.Time) {
 	ev := journal.Event{Kind: journal.EventClock, At: at, Last: j.clock.Last}
 	for handle, op := range j.rows {
-		// EventClock has no error, and changes nothing but the window.
+		// EventClock has no error.
 		op, _, _ = journal.Next(op, false, ev)
 		j.rows[handle] = op
 	}
+}
+
+// ResetClock has now be the latest time that the journal has seen.
+func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.open(ctx); err != nil {
+		return err
+	}
+	j.sweep(now) // as of a clock that stands behind, while it does
+	j.clock.Reset(now)
+	return nil
 }
 
 // Get returns a copy of the whole operation, or journal.ErrNotFound.
@@ -265,7 +294,9 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 		if err != nil {
 			return results, err
 		}
-		results = append(results, result)
+		if result.Decision != journal.Ignored { // else it was passed over
+			results = append(results, result)
+		}
 	}
 	return results, nil
 }

@@ -110,6 +110,8 @@ type outcome struct {
 	decision journal.Decision
 	last     time.Time
 
+	unconfirmed time.Time
+
 	asked       *journal.Request // the asker's own, instead of what is stored
 	requestBody []byte
 	answered    *journal.Answer // likewise
@@ -119,7 +121,7 @@ type outcome struct {
 
 // result decodes an outcome, outside the writer.
 func (o *outcome) result(path string) (journal.Result, error) {
-	result := journal.Result{Operation: o.op, Decision: o.decision, Last: o.last}
+	result := journal.Result{Operation: o.op, Decision: o.decision, Last: o.last, Unconfirmed: o.unconfirmed}
 	var err error
 	switch {
 	case o.asked != nil:
@@ -234,7 +236,7 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 	if err != nil {
 		return err
 	}
-	*out = outcome{last: b.clock.Last}
+	*out = outcome{last: b.clock.Last, unconfirmed: b.clock.Unconfirmed(p.At)}
 	if p.Kind == journal.EventComplete {
 		// Whether it is the answer that is recorded already is a matter of its
 		// generation.
@@ -243,15 +245,20 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 			return err
 		}
 	}
+	if p.Kind == journal.EventClaim && p.Today != nil && (r.op.State == journal.Pending || r.op.State == journal.InFlight) {
+		if r.op.Request, err = b.wholeRequest(r); err != nil {
+			return err
+		}
+	}
 	ev := p.Event
-	ev.Last = b.clock.Last
+	ev.Last, ev.Unconfirmed = out.last, out.unconfirmed
 	next, decision, refused := journal.Next(r.op, live, ev)
 	if next.Answer != r.op.Answer {
 		out.answered = next.Answer
 	}
-	next.Request, next.Answer, r.op.Answer = journal.Request{}, nil, nil
+	next.Request, next.Answer, r.op.Request, r.op.Answer = journal.Request{}, nil, journal.Request{}, nil
 
-	begun := ev.Kind == journal.EventBegin && decision == journal.Execute && (!r.found() || next.Generation != r.op.Generation)
+	begun := ev.Kind == journal.EventBegin && decision == journal.Execute && !next.Found.MayHaveRun // its asker's request is taken over
 	c := change{row: row{op: next, request: r.request, identified: r.identified, answerSum: r.answerSum, kept: r.kept, block: r.block}}
 	switch {
 	case next.State == journal.Absent && !r.found():
@@ -286,6 +293,23 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 		return nil
 	}
 	return b.load(out)
+}
+
+// wholeRequest reads the operation's request, its body included.
+func (b *batch) wholeRequest(r row) (journal.Request, error) {
+	var body []byte
+	if r.kept != nil {
+		body = r.kept.body
+	} else if err := b.read(b.sql.requestBody, func(v []driver.Value) error {
+		if body = toBytes(v[0]); lacks(r.request, body) {
+			return errFormat
+		}
+		return nil
+	}, r.op.Handle); err != nil {
+		return journal.Request{}, err
+	}
+	request, err := decodeRequest(r.request, body)
+	return request, b.fail(err)
 }
 
 // load reads the bodies that the decision needs, and the answer.

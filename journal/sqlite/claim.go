@@ -68,7 +68,9 @@ func (b *batch) claim(p *prepared, limit int) ([]outcome, error) {
 			}
 			return nil, err
 		}
-		outs = append(outs, out)
+		if out.decision != journal.Ignored { // else it was passed over
+			outs = append(outs, out)
+		}
 	}
 	return outs, nil
 }

@@ -29,6 +29,7 @@ func encodeFacts(r row) []byte {
 func (e *encoder) facts(op *journal.Operation) {
 	e.byte(format)
 	e.bools(op.MayHaveRun, op.Found.MayHaveRun, op.WindowClosed, op.Told, op.ByHand, op.Terms.Guard, op.KeyCarried, op.Key == op.ID)
+	e.bools(op.Failed, op.Found.Failed, op.DueOwn, op.BodyWithheld, op.Alias != (journal.Ref{}), op.Resolved != nil)
 	if op.Key != op.ID {
 		e.string(op.Key)
 	}
@@ -36,8 +37,25 @@ func (e *encoder) facts(op *journal.Operation) {
 	e.string(op.Fingerprint)
 	e.string(op.Cause)
 	e.string(op.Credential)
+	e.string(op.Mode)
+	e.string(op.Form)
+	if op.Alias != (journal.Ref{}) {
+		e.string(op.Alias.Scope)
+		e.string(op.Alias.Parent)
+		e.string(op.Alias.ID)
+	}
+	if r := op.Resolved; r != nil {
+		e.byte(byte(r.Resolution))
+		e.string(r.By)
+		e.string(r.Why)
+		e.time(r.At)
+		e.int(int64(r.Generation))
+		e.int(r.Claim)
+	}
+	e.byte(byte(op.Found.State))
 	e.int(int64(op.Generation))
 	e.int(op.Claim)
+	e.int(op.Asker)
 	e.int(int64(op.Attempts))
 	e.int(int64(op.SecondEffects))
 	e.byte(byte(op.Terms.Dedup))
@@ -67,8 +85,9 @@ func decodeFacts(b []byte, r *row) error {
 
 func (d *decoder) facts(op *journal.Operation) {
 	d.format()
-	var sameKey bool
+	var sameKey, alias, resolved bool
 	d.bools(&op.MayHaveRun, &op.Found.MayHaveRun, &op.WindowClosed, &op.Told, &op.ByHand, &op.Terms.Guard, &op.KeyCarried, &sameKey)
+	d.bools(&op.Failed, &op.Found.Failed, &op.DueOwn, &op.BodyWithheld, &alias, &resolved)
 	op.Key = op.ID
 	if !sameKey {
 		op.Key = d.string()
@@ -77,8 +96,19 @@ func (d *decoder) facts(op *journal.Operation) {
 	op.Fingerprint = d.string()
 	op.Cause = d.string()
 	op.Credential = d.string()
+	op.Mode = d.string()
+	op.Form = d.string()
+	if alias {
+		op.Alias = journal.Ref{Scope: d.string(), Parent: d.string(), ID: d.string()}
+	}
+	if resolved {
+		op.Resolved = &journal.Resolved{Resolution: journal.Resolution(d.byte()), By: d.string(), Why: d.string(),
+			At: d.time(), Generation: d.count(), Claim: d.int()}
+	}
+	op.Found.State = journal.State(d.byte())
 	op.Generation = d.count()
 	op.Claim = d.int()
+	op.Asker = d.int()
 	op.Attempts = d.count()
 	op.SecondEffects = d.count()
 	op.Terms.Dedup = journal.Dedup(d.byte())
@@ -146,13 +176,19 @@ func decodeBody(there bool, stored []byte, compressed bool, want uint32) ([]byte
 func encodeAnswer(a *journal.Answer, compressed bool) []byte {
 	e := encoder{buf: make([]byte, 0, 256)}
 	e.byte(format)
-	e.bools(a.Body != nil, a.Omitted, a.Cut, a.Refused, a.ByHand, compressed)
+	e.bools(a.Body != nil, a.Omitted, a.Cut, a.Refused, a.ByHand, compressed, a.Replaced != nil)
 	e.sum(a.Body)
 	e.int(int64(a.Generation))
 	e.int(int64(a.Status))
 	e.string(a.Pointer)
 	e.header(a.Header)
 	e.header(a.Trailer)
+	if a.Replaced != nil {
+		replaced := *a.Replaced
+		replaced.Replaced = nil
+		e.bytes(encodeAnswer(&replaced, false))
+		e.bytes(replaced.Body)
+	}
 	return seal(e.buf)
 }
 
@@ -164,8 +200,8 @@ func decodeAnswer(b, stored []byte) (a *journal.Answer, err error) {
 	}
 	d := decoder{buf: b}
 	d.format()
-	var body, compressed bool
-	d.bools(&body, &a.Omitted, &a.Cut, &a.Refused, &a.ByHand, &compressed)
+	var body, compressed, replaced bool
+	d.bools(&body, &a.Omitted, &a.Cut, &a.Refused, &a.ByHand, &compressed, &replaced)
 	if a.Body, err = decodeBody(body, stored, compressed, d.sum()); err != nil {
 		return nil, err
 	}
@@ -174,6 +210,11 @@ func decodeAnswer(b, stored []byte) (a *journal.Answer, err error) {
 	a.Pointer = d.string()
 	a.Header = d.header()
 	a.Trailer = d.header()
+	if replaced {
+		if a.Replaced, err = decodeAnswer(d.bytes(), d.bytes()); err != nil {
+			return nil, err
+		}
+	}
 	return a, d.end()
 }
 
