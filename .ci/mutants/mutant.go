@@ -1,0 +1,185 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// mutant is one change to one file: bytes from start to end are replaced.
+type mutant struct {
+	dir, file  string
+	text       []byte // of the whole file
+	start, end int
+	to         string
+	function   string // that it is in
+}
+
+// name says what is changed, and does not depend on the line, so that it stands as long
+// as the code does.
+func (m mutant) name() string {
+	from := strings.Join(strings.Fields(string(m.text[m.start:m.end])), " ")
+	if len(from) > 80 {
+		from = from[:77] + "..."
+	}
+	line := m.text[:m.end]
+	if m.start == m.end { // something is put in
+		from, _, _ = strings.Cut(string(m.text[m.start:]), "\n")
+		line = m.text[:m.start]
+	}
+	nth := strings.Count(string(line[m.functionStart():m.start]), from) + 1
+	return fmt.Sprintf("%s %s #%d: %s → %s", filepath.ToSlash(m.file), m.function, nth, strings.TrimSuffix(from, " {"), m.to)
+}
+
+func (m mutant) functionStart() int {
+	at := strings.LastIndex(string(m.text[:m.start]), "\nfunc ")
+	return max(at, 0)
+}
+
+func (m mutant) source() []byte {
+	return slices.Concat(m.text[:m.start], []byte(m.to), m.text[m.end:])
+}
+
+// mutantsOf lists every change to a package's code, but for tests and generated files.
+func mutantsOf(dir string) ([]mutant, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("no code in %s", dir)
+	}
+	var all []mutant
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, "_windows.go") || strings.HasSuffix(file, "_other.go") {
+			continue
+		}
+		found, err := mutantsIn(dir, file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+func mutantsIn(dir, file string) ([]mutant, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	files := token.NewFileSet()
+	tree, err := parser.ParseFile(files, file, text, 0)
+	if err != nil {
+		return nil, err
+	}
+	var all []mutant
+	for _, declared := range tree.Decls {
+		f, ok := declared.(*ast.FuncDecl)
+		if !ok || f.Body == nil || f.Name.Name == "String" || f.Name.Name == "Error" || f.Name.Name == "Format" || f.Name.Name == "GoString" {
+			continue
+		}
+		change := func(from, to token.Pos, text2 string) {
+			all = append(all, mutant{dir: dirArgument(dir), file: file, text: text,
+				start: files.Position(from).Offset, end: files.Position(to).Offset, to: text2, function: f.Name.Name})
+		}
+		ast.Inspect(f.Body, func(n ast.Node) bool { return mutate(n, change) })
+	}
+	return all, nil
+}
+
+func dirArgument(dir string) string {
+	if dir == "." || strings.HasPrefix(dir, "./") {
+		return dir
+	}
+	return "./" + dir
+}
+
+// opposites are what an operator is changed to.
+var opposites = map[token.Token][]string{
+	token.EQL: {"!="}, token.NEQ: {"=="},
+	token.LSS: {">=", "<="}, token.LEQ: {">", "<"}, token.GTR: {"<=", ">="}, token.GEQ: {"<", ">"},
+	token.LAND: {"||"}, token.LOR: {"&&"},
+	token.ADD: {"-"}, token.SUB: {"+"},
+}
+
+// mutate makes the changes that a node gives rise to, and tells whether to go on below.
+func mutate(n ast.Node, change func(from, to token.Pos, text string)) bool {
+	switch n := n.(type) {
+	case *ast.BinaryExpr:
+		if isText(n.X) || isText(n.Y) {
+			if n.Op == token.ADD {
+				return true // of strings
+			}
+		}
+		for _, to := range opposites[n.Op] {
+			change(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), to)
+		}
+	case *ast.UnaryExpr:
+		if n.Op == token.NOT {
+			change(n.OpPos, n.OpPos+1, "")
+		}
+	case *ast.Ident:
+		switch n.Name {
+		case "true":
+			change(n.Pos(), n.End(), "false")
+		case "false":
+			change(n.Pos(), n.End(), "true")
+		}
+	case *ast.IfStmt:
+		if n.Init == nil && !mentionsError(n.Cond) {
+			return true // its condition is changed
+		}
+		change(n.Cond.Pos(), n.Cond.Pos(), "false && ")
+	case *ast.ExprStmt:
+		if call, ok := n.X.(*ast.CallExpr); ok && !isLog(call) {
+			change(n.Pos(), n.End(), "")
+		}
+	case *ast.AssignStmt:
+		if n.Tok != token.DEFINE && len(n.Lhs) == 1 {
+			if lhs, ok := n.Lhs[0].(*ast.SelectorExpr); ok && lhs.Sel != nil {
+				change(n.Pos(), n.End(), "")
+			}
+		}
+	case *ast.DeferStmt:
+		change(n.Pos(), n.End(), "")
+	case *ast.CaseClause:
+		if len(n.List) > 1 {
+			change(n.List[0].Pos(), n.List[1].Pos(), "")
+		}
+	}
+	return true
+}
+
+func isText(e ast.Expr) bool {
+	lit, ok := e.(*ast.BasicLit)
+	return ok && lit.Kind == token.STRING
+}
+
+// isLog tells calls that only log: what is said is for people to read.
+func isLog(call *ast.CallExpr) bool {
+	selector, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	switch selector.Sel.Name {
+	case "Debug", "Info", "Warn", "Error", "note":
+		return true
+	}
+	return false
+}
+
+// mentionsError tells a condition such as err != nil.
+func mentionsError(e ast.Expr) bool {
+	b, ok := e.(*ast.BinaryExpr)
+	if !ok || b.Op != token.NEQ {
+		return false
+	}
+	id, ok := b.X.(*ast.Ident)
+	return ok && strings.HasPrefix(id.Name, "err")
+}
