@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -104,7 +103,7 @@ func (k *call) apply() (journal.Result, error) {
 	op, err := k.backlog.settle(k.ctx, k.Client, k.ref)
 	if err != nil {
 		switch {
-		case op.State != journal.Cancelled && op.Fingerprint != k.intent.Fingerprint:
+		case op.State != journal.Cancelled && !k.print.Same(op.Fingerprint):
 			return journal.Result{Operation: *op, Decision: journal.Misuse}, nil
 		case k.mayShare(op):
 			return journal.Result{Operation: *op, Decision: shared(op)}, nil
@@ -198,7 +197,7 @@ func (k *call) unbegun(cause error) error {
 
 // mayShare tells whether the outcome of somebody else's call is this one's too.
 func (k *call) mayShare(op *journal.Operation) bool {
-	if op.Fingerprint != k.intent.Fingerprint || op.Tombstone {
+	if !k.print.Same(op.Fingerprint) || op.Tombstone {
 		return false
 	}
 	return op.State == journal.Completed || op.State == journal.Unknown ||
@@ -237,7 +236,7 @@ func (k *call) hand(op *journal.Operation, decision journal.Decision) (*http.Res
 	case journal.Misuse:
 		e := k.failWith(op, ErrKeyReused, nil)
 		e.Operation.Answer = nil // the stored answer is not revealed to another request
-		parts, err := fingerprint.Diff(op.Fingerprint, k.intent.Fingerprint)
+		parts, err := k.print.Diff(op.Fingerprint)
 		e.Differs, e.Err = parts, err
 		return nil, e
 	}

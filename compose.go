@@ -172,7 +172,7 @@ func missingCredential(frozen *journal.Request, req *http.Request) string {
 	if len(frozen.WithheldQuery) > 0 {
 		_, _, names := secret.SplitQuery(req.URL.RawQuery)
 		for _, name := range frozen.WithheldQuery {
-			if !slices.Contains(names, name) {
+			if _, there := slices.BinarySearch(names, name); !there {
 				return "query parameter " + name
 			}
 		}

@@ -71,8 +71,9 @@ type call struct {
 	ref     Ref
 	carried string // the key that the request already had
 	intent  journal.Intent
-	clean   *url.URL // the request's, without withheld query parameters
-	query   string   // the rest of its query
+	print   fingerprint.Print // what the request means
+	clean   *url.URL          // the request's, without withheld query parameters
+	query   string            // the rest of its query
 	body    []byte
 	ends    time.Time // when the call has to have returned
 }
@@ -138,7 +139,7 @@ func (k *call) understand() (effect bool, err error) {
 	if err == nil {
 		err = k.freeze(m)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, context.Cause(k.ctx)) {
 		return true, k.fail(ErrInvalidRequest, err)
 	}
 	if k.ctx.Err() != nil {
@@ -352,16 +353,21 @@ func (k *call) freeze(m providers.Message) error {
 			}
 		}
 	}
-	in.Fingerprint = fingerprint.Of(fingerprint.Input{
+	var err error
+	k.print, err = fingerprint.New(k.ctx, fingerprint.Input{
 		Method:          req.Method,
 		URL:             k.clean,
+		Counted:         secret.Counted(k.query),
 		Account:         account,
 		ContentType:     req.Header.Get("Content-Type"),
 		ContentEncoding: req.Header.Get("Content-Encoding"),
 		Body:            keyless.Body,
 		OmitFields:      endpoint.OmitFields,
+		Secret:          endpoint.HasSecret(m),
+		Key:             k.cfg.Secret,
 	})
-	return nil
+	in.Fingerprint, in.Same = k.print.Fingerprint(), k.print.Same
+	return err
 }
 
 // formOf tells in what place and form the key is on the wire.

@@ -103,6 +103,11 @@ type Intent struct {
 	// pause of our own making, where nothing may have run; 0: never.
 	Patience time.Duration
 
+	// Same tells whether a recorded fingerprint is of this request, where that is
+	// more than having the same text. It is called inside a commit: it looks at
+	// nothing else and returns at once. nil: it has the same text.
+	Same func(fingerprint string) bool
+
 	// Key is the key of a first generation, "" where the endpoint takes none.
 	// NextKey makes the key of the given later generation; nil keeps Key.
 	Key        string

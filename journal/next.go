@@ -125,7 +125,7 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return op, Ignored, invalid(op, ev, "needs an intent and a session")
 	}
 	in := ev.Intent
-	same := op.Fingerprint == in.Fingerprint
+	same := in.same(op.Fingerprint)
 	switch op.State {
 	case Absent:
 		op = Operation{Handle: op.Handle, Ref: ev.Ref, Alias: in.Alias, Key: in.Key, KeyCarried: in.KeyCarried, CreatedAt: ev.At}
@@ -171,6 +171,13 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		op.Told, op.WakeAt = true, callersWindow(op)
 	}
 	return op, decision, err
+}
+
+func (in *Intent) same(fingerprint string) bool {
+	if in.Same == nil {
+		return fingerprint == in.Fingerprint
+	}
+	return in.Same(fingerprint)
 }
 
 // nextKey is the key of the operation's next generation.

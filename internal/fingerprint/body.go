@@ -39,7 +39,7 @@ func writeBody(d *digester, in *Input) {
 	switch {
 	case mediaType == "application/json", strings.HasSuffix(mediaType, "+json"),
 		strings.HasPrefix(mediaType, "application/x-amz-json-"):
-		form, content := d.json.canonical(in.Body, in.OmitFields)
+		form, content := d.json.canonical(in.Body, in.OmitFields, &d.watch)
 		d.string(form)
 		d.bytes(content)
 	case mediaType == "application/x-www-form-urlencoded":
@@ -54,7 +54,7 @@ func writeBody(d *digester, in *Input) {
 
 func writeForm(d *digester, in *Input) {
 	omit := func(name string) bool { return slices.Contains(in.OmitFields, name) }
-	fields := split(string(in.Body), omit)
+	fields := split(string(in.Body), omit, &d.watch)
 	if len(fields) == 0 {
 		// So that a form of nothing but the key is the same request as one without it.
 		d.string(formEmpty)
@@ -103,6 +103,9 @@ func writeParts(d *digester, in *Input) error {
 	reader := multipart.NewReader(bytes.NewReader(in.Body), params["boundary"])
 	for {
 		// Raw: a transfer coding is not undone, and its header field is hashed.
+		if d.watch.ended() {
+			return nil
+		}
 		part, err := reader.NextRawPart()
 		if err == io.EOF {
 			return nil

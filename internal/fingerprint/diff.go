@@ -1,11 +1,22 @@
 package fingerprint
 
 import (
+	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"regexp"
 	"strings"
+)
+
+// The versions of a fingerprint. In one that is plain, the digests can be made by whoever has the request. In the others
+// they stand under a salt of the fingerprint's own, and in one that is keyed under a secret kept elsewhere, too.
+const (
+	plainVersion  = "v1"
+	saltedVersion = "v2"
+	keyedVersion  = "v3"
 )
 
 var (
@@ -13,48 +24,144 @@ var (
 	ErrVersion = errors.New("fingerprint: unknown version")
 	// ErrMalformed is returned for a string that is no fingerprint.
 	ErrMalformed = errors.New("fingerprint: malformed")
+	// ErrKey is returned for a fingerprint that was made under a key, where there is none.
+	ErrKey = errors.New("fingerprint: made under a key that is not here")
 )
 
-// Diff names the parts in which the requests of two fingerprints differ, of "method", "URL", "account" and "body", in
-// this order; none if they are the same request. The error is [ErrVersion] or [ErrMalformed].
-func Diff(a, b string) ([]string, error) {
-	ours, err := parse(a)
+// The lengths of a digest and of a salt in unpadded base64url.
+const (
+	digestLength = (sha256.Size*8 + 5) / 6
+	saltSize     = 16
+	saltLength   = (saltSize*8 + 5) / 6
+)
+
+var text = base64.RawURLEncoding.Strict()
+
+// Fingerprint returns a fingerprint of the print, to be stored: its version and the digest of each part in unpadded
+// base64url, with spaces between. Where something secret counts, a random salt comes behind the version, so that no two
+// fingerprints are the same: compare them by [Print.Diff].
+func (p *Print) Fingerprint() string {
+	f := fingerprint{version: plainVersion}
+	switch {
+	case p.secret && len(p.key) > 0:
+		f.version = keyedVersion
+	case p.secret || p.counts:
+		f.version = saltedVersion
+	}
+	if f.version != plainVersion {
+		f.salt = make([]byte, saltSize)
+		rand.Read(f.salt) // never fails
+	}
+	p.digestAs(&f)
+	return f.String()
+}
+
+// Same tells whether a fingerprint is one of the print.
+func (p *Print) Same(stored string) bool {
+	differ, err := p.Diff(stored)
+	return err == nil && len(differ) == 0
+}
+
+// Diff names the parts in which the request of a fingerprint differs from the print, of "method", "URL", "account" and
+// "body", in this order; none if they are the same request. The error is [ErrVersion], [ErrMalformed] or [ErrKey].
+func (p *Print) Diff(stored string) ([]string, error) {
+	theirs, err := parse(stored)
 	if err != nil {
 		return nil, err
 	}
-	theirs, err := parse(b)
-	if err != nil {
-		return nil, err
+	if theirs.version == keyedVersion && len(p.key) == 0 {
+		return nil, ErrKey
 	}
+	ours := fingerprint{version: theirs.version, salt: theirs.salt}
+	p.digestAs(&ours)
 	var differ []string
 	for i, part := range parts {
-		if ours[i] != theirs[i] {
+		same := hmac.Equal(ours.digests[i][:], theirs.digests[i][:])
+		if part == "URL" && theirs.version == plainVersion && p.counts {
+			same = false // nothing that is withheld counted there
+		}
+		if !same {
 			differ = append(differ, part)
 		}
 	}
 	return differ, nil
 }
 
+// fingerprint is one that is taken apart.
+type fingerprint struct {
+	version string
+	salt    []byte
+	digests [len(parts)][sha256.Size]byte
+}
+
+// digestAs fills in the digests in f's version and under its salt.
+func (p *Print) digestAs(f *fingerprint) {
+	if f.version == plainVersion {
+		f.digests = p.digests
+		return
+	}
+	key := f.salt
+	if f.version == keyedVersion {
+		mac := hmac.New(sha256.New, p.key)
+		mac.Write(f.salt)
+		key = mac.Sum(nil)
+	}
+	for i, part := range parts {
+		mac := hmac.New(sha256.New, key)
+		for _, s := range []string{"onceward fingerprint " + f.version, part, string(p.digests[i][:])} {
+			mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s))))
+			mac.Write([]byte(s))
+		}
+		if part == "URL" && p.counts {
+			mac.Write(p.counted[:])
+		}
+		mac.Sum(f.digests[i][:0])
+	}
+}
+
+func (f *fingerprint) String() string {
+	out := make([]byte, 0, len(f.version)+1+saltLength+len(parts)*(1+digestLength))
+	out = append(out, f.version...)
+	if f.salt != nil {
+		out = text.AppendEncode(append(out, ' '), f.salt)
+	}
+	for i := range f.digests {
+		out = text.AppendEncode(append(out, ' '), f.digests[i][:])
+	}
+	return string(out)
+}
+
 var versionPattern = regexp.MustCompile(`^v[0-9]+$`)
 
-func parse(s string) (digests []string, err error) {
+func parse(s string) (f fingerprint, err error) {
 	fields := strings.Split(s, " ")
-	if fields[0] != version {
-		if versionPattern.MatchString(fields[0]) {
-			return nil, ErrVersion
+	f.version, fields = fields[0], fields[1:]
+	switch f.version {
+	case plainVersion:
+	case saltedVersion, keyedVersion:
+		if len(fields) == 0 || len(fields[0]) != saltLength {
+			return f, ErrMalformed
 		}
-		return nil, ErrMalformed
+		if f.salt, err = text.DecodeString(fields[0]); err != nil || len(f.salt) != saltSize {
+			return f, ErrMalformed
+		}
+		fields = fields[1:]
+	default:
+		if versionPattern.MatchString(f.version) {
+			return f, ErrVersion
+		}
+		return f, ErrMalformed
 	}
-	digests = fields[1:]
-	if len(digests) != len(parts) {
-		return nil, ErrMalformed
+	if len(fields) != len(parts) {
+		return f, ErrMalformed
 	}
-	for _, digest := range digests {
-		raw, err := base64.RawURLEncoding.Strict().DecodeString(digest)
+	for i, digest := range fields {
+		raw, err := text.DecodeString(digest)
 		// The decoder skips line breaks; the length shows them.
 		if err != nil || len(raw) != sha256.Size || len(digest) != digestLength {
-			return nil, ErrMalformed
+			return f, ErrMalformed
 		}
+		copy(f.digests[i][:], raw)
 	}
-	return digests, nil
+	return f, nil
 }

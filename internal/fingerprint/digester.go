@@ -1,21 +1,19 @@
 package fingerprint
 
 import (
+	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/binary"
 	"hash"
 	"sync"
 )
-
-// digestLength is that of a SHA-256 in unpadded base64url.
-const digestLength = (sha256.Size*8 + 5) / 6
 
 // digester hashes one part after another as a list of strings, each after its length, so that no two lists share an
 // input.
 type digester struct {
 	h       hash.Hash
 	json    scanner
+	watch   watch
 	scratch [256]byte
 }
 
@@ -24,12 +22,13 @@ var digesters = sync.Pool{New: func() any { return &digester{h: sha256.New()} }}
 // release gives the digester back, for the next fingerprint to use its memory.
 func (d *digester) release() {
 	d.json.forget()
+	d.watch = watch{}
 	digesters.Put(d)
 }
 
 func (d *digester) start(part string) {
 	d.h.Reset()
-	d.string("onceward fingerprint " + version)
+	d.string("onceward fingerprint " + plainVersion)
 	d.string(part)
 }
 
@@ -55,6 +54,17 @@ func (d *digester) length(n int) {
 	d.h.Write(binary.BigEndian.AppendUint64(d.scratch[:0], uint64(n)))
 }
 
-func (d *digester) appendSum(out []byte) []byte {
-	return base64.RawURLEncoding.AppendEncode(out, d.h.Sum(d.scratch[:0]))
+// watch looks at a context now and then, while something goes on.
+type watch struct {
+	ctx   context.Context
+	steps int
+	over  bool // it has ended
+}
+
+// ended is asked at every step.
+func (w *watch) ended() bool {
+	if w.steps++; w.steps%512 == 0 && w.ctx != nil && w.ctx.Err() != nil {
+		w.over = true
+	}
+	return w.over
 }

@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,18 +14,22 @@ type field struct {
 	value   string
 	garbled bool   // one of them can't be unescaped
 	group   string // fields of one group keep their order
+	at      int    // its place among all
 }
 
 // split returns the fields of a query or form that are not left out, in their order. Empty ones, as in a=1&&b=2, mean
-// nothing to anyone.
-func split(raw string, omit func(name string) bool) []field {
+// nothing to anyone. Once the watch has ended some may be missing.
+func split(raw string, omit func(name string) bool, w *watch) []field {
 	fields := make([]field, 0, strings.Count(raw, "&")+1)
 	for part := range strings.SplitSeq(raw, "&") {
+		if w.ended() {
+			break
+		}
 		if part == "" {
 			continue
 		}
 		name, value, _ := strings.Cut(part, "=")
-		f := field{raw: part}
+		f := field{raw: part, at: len(fields)}
 		f.unescape(&f.name, name)
 		f.unescape(&f.value, value)
 		if omit == nil || !omit(f.name) {
@@ -46,21 +51,26 @@ func (f *field) unescape(to *string, s string) {
 	}
 }
 
-// inOrder sorts fields by name and returns them. Fields of one name keep their order, and so do those of one list:
-// to PHP and Rack, items[][id]=1&items[][n]=2&items[][id]=3 is two items, and in another order it would be others.
-func inOrder(fields []field) []field {
-	var lists []string
-	for _, f := range fields {
-		if base, rest, _ := strings.Cut(f.name, "["); strings.Contains("["+rest, "[]") {
-			lists = append(lists, base)
+// inOrder returns the fields sorted by name. Fields of one name keep their order, and so do those of one list: to PHP and
+// Rack, items[][id]=1&items[][n]=2&items[][id]=3 is two items, and in another order it would be others.
+func inOrder(fields []field) []*field {
+	lists := map[string]bool{}
+	for i := range fields {
+		if base, rest, in := strings.Cut(fields[i].name, "["); in && strings.Contains("["+rest, "[]") {
+			lists[base] = true
 		}
 	}
-	for i, f := range fields {
-		fields[i].group = f.name
-		if base, _, _ := strings.Cut(f.name, "["); slices.Contains(lists, base) {
-			fields[i].group = base
+	sorted := make([]*field, len(fields))
+	for i := range fields {
+		f := &fields[i]
+		f.group = f.name
+		if base, _, _ := strings.Cut(f.name, "["); lists[base] {
+			f.group = base
 		}
+		sorted[i] = f
 	}
-	slices.SortStableFunc(fields, func(a, b field) int { return strings.Compare(a.group, b.group) })
-	return fields
+	slices.SortFunc(sorted, func(a, b *field) int {
+		return cmp.Or(strings.Compare(a.group, b.group), cmp.Compare(a.at, b.at))
+	})
+	return sorted
 }

@@ -5,6 +5,8 @@ package fingerprint
 
 import (
 	"cmp"
+	"context"
+	"crypto/sha256"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -31,20 +33,38 @@ type Input struct {
 	Body []byte
 	// OmitQuery reports which query parameters are left out, by their unescaped names; nil leaves out none.
 	OmitQuery func(name string) bool
+	// Counted is a query, as it is encoded, of withheld parameters that are part of the request all the same: what they
+	// say tells two requests apart, as their URL, and no fingerprint lets it be guessed.
+	Counted string
+	// Secret says that the body is a secret: no fingerprint lets it be guessed.
+	Secret bool
+	// Key, if it is not empty, is a secret kept elsewhere under which the fingerprint of a secret body is made, since
+	// some bodies (a card's number) can be had by trying them all. It is then compared under that key alone.
+	Key []byte
 	// OmitFields names what is left out of Body, so that a request with it and one without it are the same: in JSON
 	// the member at a path of names with dots between ("meta.sent_at"; members of arrays have no path), in a form the
 	// fields of that name.
 	OmitFields []string
 }
 
-// Of returns the fingerprint of in: a version, "v1", and the SHA-256 of each part in unpadded base64url, with spaces
-// between; 178 bytes.
-func Of(in Input) string {
+// Print is what a request means: what fingerprints are made of and compared with. It holds digests alone, and never
+// changes.
+type Print struct {
+	digests [len(parts)][sha256.Size]byte
+	counts  bool // something withheld does
+	counted [sha256.Size]byte
+	secret  bool
+	key     []byte
+}
+
+// New returns the print of in. It takes time in proportion to its size. The error is the cause of ctx's end, if that
+// comes first.
+func New(ctx context.Context, in Input) (Print, error) {
 	d := digesters.Get().(*digester)
 	defer d.release()
-	out := make([]byte, 0, len(version)+len(parts)*(1+digestLength))
-	out = append(out, version...)
-	for _, part := range parts {
+	d.watch.ctx = ctx
+	p := Print{secret: in.Secret, key: in.Key}
+	for i, part := range parts {
 		d.start(part)
 		switch part { // rather than through a table of functions, which in would escape to
 		case "method":
@@ -56,13 +76,25 @@ func Of(in Input) string {
 		case "body":
 			writeBody(d, &in)
 		}
-		out = append(out, ' ')
-		out = d.appendSum(out)
+		d.h.Sum(p.digests[i][:0])
 	}
-	return string(out)
+	if in.Counted != "" {
+		d.start("withheld")
+		writeQuery(d, in.Counted, nil)
+		p.counts = true
+		d.h.Sum(p.counted[:0])
+	}
+	if d.watch.over {
+		return Print{}, context.Cause(ctx)
+	}
+	return p, nil
 }
 
-const version = "v1"
+// Of returns a fingerprint of in, however long it takes: see [Print.Fingerprint].
+func Of(in Input) string {
+	p, _ := New(context.Background(), in) // which never ends
+	return p.Fingerprint()
+}
 
 // parts are in the order in which they stand in a fingerprint and in which Diff names them.
 var parts = [...]string{"method", "URL", "account", "body"}
@@ -81,10 +113,14 @@ func writeURL(d *digester, in *Input) {
 	d.string(withoutDefaultPort(scheme, strings.ToLower(u.Host)))
 	d.string(u.Opaque)
 	d.string(cmp.Or(u.EscapedPath(), "/"))
-	if u.RawQuery == "" {
+	writeQuery(d, u.RawQuery, in.OmitQuery)
+}
+
+func writeQuery(d *digester, query string, omit func(name string) bool) {
+	if query == "" {
 		return
 	}
-	for _, p := range inOrder(split(u.RawQuery, in.OmitQuery)) {
+	for _, p := range inOrder(split(query, omit, &d.watch)) {
 		d.string(p.raw)
 	}
 }

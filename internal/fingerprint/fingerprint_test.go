@@ -1,6 +1,7 @@
 package fingerprint_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -41,6 +42,11 @@ func TestFingerprintsOfVersion1NeverChange(t *testing.T) {
 		ContentType: "application/x-www-form-urlencoded",
 		Body:        []byte("currency=eur&amount=1000"),
 	}
+	upload := fingerprint.Input{Method: "POST", URL: parse(t, "https://files.example.com/v1/files")}
+	contentType, body := multipartBody(t, "boundary",
+		part{`form-data; name="purpose"`, "", "dispute"},
+		part{`form-data; name="file"; filename="evidence.pdf"`, "application/pdf", "%PDF-1.7"})
+	upload.ContentType, upload.Body = contentType, []byte(body)
 	for _, tc := range []struct {
 		name string
 		in   fingerprint.Input
@@ -55,6 +61,9 @@ func TestFingerprintsOfVersion1NeverChange(t *testing.T) {
 		{"a form", form, "v1 " +
 			"nTqMG-WSNGuMQouvun-rFQAde4n6N_4SWZj_ruug9K4 ydHwFYZVO3sHYYAlePYIvGise0VG_use0KgWP4Yi3n4 " +
 			"W4jJfjXMetlLpUUUDAhtMkRV039voCB8z4l5i7P83lw ggq3H7zSkJadJvKKajzzIXjeGGJSyqAw1Gmn2JY1eIA"},
+		{"a multipart form", upload, "v1 " +
+			"nTqMG-WSNGuMQouvun-rFQAde4n6N_4SWZj_ruug9K4 c3OqlQtVj4YVSHz7wbX6yt5i3I6JbGKB0U-6i3J249k " +
+			"W4jJfjXMetlLpUUUDAhtMkRV039voCB8z4l5i7P83lw QmNltypzyGWIrT-Tnn7Our4esjkDoj63Wml51Mz1L50"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			assert.Equal(t, tc.want, fingerprint.Of(tc.in))
@@ -68,12 +77,20 @@ func TestAFingerprintIsAVersionAndADigestOfEachPart(t *testing.T) {
 	assert.Len(t, got, 178)
 }
 
+func printOf(in fingerprint.Input) *fingerprint.Print {
+	p, err := fingerprint.New(context.Background(), in)
+	if err != nil {
+		panic(err)
+	}
+	return &p
+}
+
 // differ returns the parts in which two requests differ, in one string.
 func differ(t testing.TB, a, b fingerprint.Input) string {
 	t.Helper()
-	parts, err := fingerprint.Diff(fingerprint.Of(a), fingerprint.Of(b))
+	parts, err := printOf(a).Diff(fingerprint.Of(b))
 	require.NoError(t, err)
-	back, err := fingerprint.Diff(fingerprint.Of(b), fingerprint.Of(a))
+	back, err := printOf(b).Diff(fingerprint.Of(a))
 	require.NoError(t, err)
 	require.Equal(t, parts, back)
 	return strings.Join(parts, " ")
@@ -235,15 +252,24 @@ func TestAFingerprintDoesNotDependOnOthersMadeBeforeOrAtTheSameTime(t *testing.T
 	all.Wait()
 }
 
-func ExampleDiff() {
+func ExamplePrint_Diff() {
 	u := &url.URL{Scheme: "https", Host: "api.example.com", Path: "/v1/charges"}
 	first := fingerprint.Input{Method: "POST", URL: u, ContentType: "application/json", Body: []byte(`{"amount": 10, "to": "a"}`)}
 	retry, misuse := first, first
 	retry.Body = []byte(`{"to":"a","amount":10.0}`)
 	misuse.Body = []byte(`{"to":"b","amount":10}`)
 
-	fmt.Println(fingerprint.Diff(fingerprint.Of(first), fingerprint.Of(retry)))
-	fmt.Println(fingerprint.Diff(fingerprint.Of(first), fingerprint.Of(misuse)))
+	recorded, err := fingerprint.New(context.Background(), first)
+	if err != nil {
+		panic(err)
+	}
+	for _, in := range []fingerprint.Input{retry, misuse} {
+		asked, err := fingerprint.New(context.Background(), in)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(asked.Diff(recorded.Fingerprint()))
+	}
 	// Output:
 	// [] <nil>
 	// [body] <nil>
@@ -258,7 +284,11 @@ func TestDiffRefusesWhatItCannotCompare(t *testing.T) {
 	}{
 		{"nothing", "", fingerprint.ErrMalformed},
 		{"no version", strings.TrimPrefix(good, "v1 "), fingerprint.ErrMalformed},
-		{"a later version", strings.Replace(good, "v1", "v2", 1), fingerprint.ErrVersion},
+		{"a later version", strings.Replace(good, "v1", "v4", 1), fingerprint.ErrVersion},
+		{"a salted one without a salt", strings.Replace(good, "v1", "v2", 1), fingerprint.ErrMalformed},
+		{"a salted one of a short salt", strings.Replace(good, "v1", "v2 AAAA", 1), fingerprint.ErrMalformed},
+		{"a salted one of a salt in another alphabet", strings.Replace(good, "v1", "v2 AAAAAAAAAAAAAAAAAAAA+A", 1), fingerprint.ErrMalformed},
+		{"nothing but a salted version", "v2", fingerprint.ErrMalformed},
 		{"a later version of another form", "v10 abc", fingerprint.ErrVersion},
 		{"no number", strings.Replace(good, "v1", "vx", 1), fingerprint.ErrMalformed},
 		{"a part too few", strings.TrimSuffix(good, " "+digestOf(good, 4)), fingerprint.ErrMalformed},
@@ -269,10 +299,9 @@ func TestDiffRefusesWhatItCannotCompare(t *testing.T) {
 		{"two spaces", strings.Replace(good, " ", "  ", 1), fingerprint.ErrMalformed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := fingerprint.Diff(good, tc.bad)
+			_, err := printOf(fingerprint.Input{}).Diff(tc.bad)
 			require.ErrorIs(t, err, tc.want)
-			_, err = fingerprint.Diff(tc.bad, good)
-			require.ErrorIs(t, err, tc.want)
+			assert.False(t, printOf(fingerprint.Input{}).Same(tc.bad))
 		})
 	}
 }
@@ -284,15 +313,17 @@ func FuzzDiffRefusesEverythingButFingerprints(f *testing.F) {
 	f.Add(good)
 	f.Add("")
 	f.Add("v2 x")
+	f.Add(fingerprint.Of(fingerprint.Input{Secret: true}))
 	f.Add("v1    ")
 	f.Add(strings.Replace(good, "v1", "v01", 1))
-	form := regexp.MustCompile(`\Av1( [0-9A-Za-z_-]{43}){4}\z`)
+	form := regexp.MustCompile(`\A(v1|v2 [0-9A-Za-z_-]{22})( [0-9A-Za-z_-]{43}){4}\z`)
+	empty := printOf(fingerprint.Input{})
 	f.Fuzz(func(t *testing.T, s string) {
-		_, err := fingerprint.Diff(s, good)
+		_, err := empty.Diff(s)
 		if err == nil {
 			assert.Regexp(t, form, s)
 			return
 		}
-		assert.True(t, err == fingerprint.ErrVersion || err == fingerprint.ErrMalformed)
+		assert.True(t, err == fingerprint.ErrVersion || err == fingerprint.ErrMalformed || err == fingerprint.ErrKey)
 	})
 }

@@ -96,6 +96,8 @@ func TestOmittedMembersDoNotCount(t *testing.T) {
 		{"in JSON that has no canonical form: between", `{"a":1e400,"key":"k","b":2}`, `{"a":1e400,"b":2}`},
 		{"in JSON that has no canonical form: several", `{"meta":{"sent":1,"key":2},"key":3,"a":1e400,"gone":4,"key":5}`,
 			`{"meta":{},"a":1e400}`},
+		{"in JSON that has no canonical form: before several that stay", `{"key":"k","a":1e400,"b":2,"c":3 }`, `{"a":1e400,"b":2,"c":3 }`},
+		{"in JSON that has no canonical form: among several that stay", `{"a":1e400,"key":"k","b":2,"c":3}`, `{"a":1e400,"b":2,"c":3}`},
 		{"beside escapes", `{"key":"k","a":"\n"}`, `{"a":"\n"}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -13,25 +13,6 @@ import (
 	"unicode/utf8"
 )
 
-// fragments betray a credential wherever they stand in a word: authtoken, phpsessid, x-oauth2. A field name that went
-// through canonicalization has lost its inner capitals (Apitoken), so whole words are not enough for these.
-var fragments = []string{
-	"authoriz", "authoris", "authent", "oauth", "token", "secret", "signature", "session", "sessid", "cookie",
-	"password", "passwd", "pwd", "passphrase", "passcode", "credential", "bearer", "assertion", "jwt", "dpop", "hmac",
-	"csrf", "xsrf", "saml",
-	"apikey", "accesskey", "privatekey", "authkey", "appkey", "subscriptionkey", "signingkey", "masterkey",
-}
-
-// words betray a credential only on their own: design, spinning and author are none.
-var words = []string{"auth", "sig", "pass", "creds", "otp", "totp", "pin", "verifier"}
-
-// openKeys are the words before "key" that make it an ordinary value. Any other key is taken for a credential: an API
-// key, a private key, Google's bare key parameter.
-var openKeys = []string{
-	"public", "publishable", "partition", "routing", "sort", "primary", "foreign", "cache", "surrogate", "row", "group",
-	"grouping", "ordering", "object", "message", "event", "request", "dedup", "deduplication",
-}
-
 // Header reports whether a header field of this name is withheld. Case does not matter, but for capitals inside a
 // name, which part words: dbPass is withheld as db-pass is, and dbpass is not. The fields of an idempotency key never
 // are.
@@ -67,31 +48,57 @@ var judged = struct {
 const maxJudged = 1024
 
 func judge(name string) bool {
+	kind := kindOf(name)
+	return kind == caller || kind == matter
+}
+
+// Counts reports whether the value of a query parameter that is withheld is part of what the request says, as a ticket's
+// number is: another one makes another request. It is not where it says who asks: such a value is renewed from time to
+// time (a key, a token, a session, a password) or made for each request (a signature), and the request stays the same.
+func Counts(name string) bool { return kindOf(name) != caller }
+
+// kind says what a name holds. In doubt it is what comes later here.
+type kind uint8
+
+const (
+	open   kind = iota // what may be written
+	matter             // what is withheld, and tells requests apart
+	caller             // what is withheld, and says who asks
+)
+
+func kindOf(name string) kind {
 	lower := strings.ToLower(name)
 	// Idempotency-Key, I-Twilio-Idempotency-Token and X-Idempotence-Uuid hold the key, which the journal must have.
 	if strings.Contains(lower, "idempoten") {
-		return false
+		return open
 	}
-	// Capitals can also hide a word, as in PHPSessID.
-	return carriesCredential(split(lower)) || lower != name && carriesCredential(split(name))
+	found := kindOfWords(split(lower))
+	if lower != name {
+		// Capitals can also hide a word, as in PHPSessID.
+		found = max(found, kindOfWords(split(name)))
+	}
+	return found
 }
 
-func carriesCredential(name []string) bool {
+func kindOfWords(name []string) (found kind) {
 	previous := ""
-	for _, word := range name {
+	for i, word := range name {
+		last := i == len(name)-1
 		switch {
 		case word == "key" || word == "keys":
 			if !slices.Contains(openKeys, previous) {
-				return true
+				return caller
 			}
-		case slices.Contains(words, word):
-			return true
+		case slices.Contains(words, word), last && slices.Contains(lastWords, word):
+			return caller
 		case slices.ContainsFunc(fragments, func(f string) bool { return strings.Contains(word, f) }):
-			return true
+			return caller
+		case slices.Contains(matterWords, word), last && slices.Contains(lastMatterWords, word):
+			found = matter
 		}
 		previous = word
 	}
-	return false
+	return found
 }
 
 // split cuts a name into lower-case words: at whatever is no letter, and where capitals start a word, so that apiKey,

@@ -28,6 +28,8 @@ var credentials = []string{
 	"credential", "X-Amz-Credential", "credentials", "X-Creds", "bearer", "Bearer-Token", "jwt", "X-JWT",
 	"X-Goog-IAP-JWT-Assertion", "client_assertion", "otp", "X-GitHub-OTP", "totp", "pin", "code_verifier",
 	"X-CSRF-Token", "X-XSRF", "xsrfcookie", "SAMLResponse",
+	"sign", "X-Sign", "API-Sign", "api_sign", "mac", "X-Mac", "body_mac", "pw", "user_pw", "psw", "wifi-psk", "pat", "X-Pat",
+	"db_cred", "ticket", "X-Ticket", "entry_ticket", "ticket[]",
 }
 
 var ordinary = []string{
@@ -46,6 +48,7 @@ var ordinary = []string{
 	"publishableKey",
 	"", "-", "a", "amount", "currency", "limit", "page", "cursor", "client_id", "grant_type", "scope", "state",
 	"code", "author", "keyword", "monkey", "keyboard", "shipping", "spin", "compass", "passenger", "signed_at",
+	"sign_in_count", "signed", "mac_version", "ticket_id", "ticketing", "tickets_sold", "pattern", "pw_reset", "pat_id",
 	"expand[]", "metadata[order]", "AccountSid", "MessageSid", "request_id", "größe", "\xff",
 }
 
@@ -71,4 +74,23 @@ func TestCapitalsPartWords(t *testing.T) {
 	assert.True(t, secret.Query("dbPass"))
 	assert.False(t, secret.Query("dbpass"))
 	assert.True(t, secret.Query("PHPSessID"))
+	assert.True(t, secret.Query("SSOPass"), "a word may begin where an acronym ends")
+	assert.False(t, secret.Query("ssopass"))
+	assert.True(t, secret.Query("requestSign"))
+	assert.False(t, secret.Query("requestsign"))
+}
+
+// A credential that is renewed makes no other request of it; a ticket of another number does.
+func TestWhatSaysWhoAsksDoesNotCount(t *testing.T) {
+	matters := []string{"ticket", "X-Ticket", "entry_ticket", "ticket[]", "pin", "code_verifier"}
+	for _, name := range credentials {
+		want := false
+		for _, m := range matters {
+			want = want || strings.EqualFold(m, name)
+		}
+		assert.Equal(t, want, secret.Counts(name), "%q", name)
+	}
+	assert.True(t, secret.Counts("amount"))
+	assert.False(t, secret.Counts("auth_ticket"), "in doubt it is a credential, which may be renewed")
+	assert.False(t, secret.Counts("ticket_key"))
 }

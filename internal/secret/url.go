@@ -37,6 +37,24 @@ func SplitQuery(raw string) (open, withheld string, names []string) {
 	return strings.Join(kept, "&"), strings.Join(taken, "&"), slices.Compact(names)
 }
 
+// Counted returns, of a query that SplitQuery withheld, what is part of the request nevertheless (see [Counts]): the
+// parameters whose names say so, what stands beside a credential in one with semicolons, and what can't be read.
+func Counted(withheld string) string {
+	if withheld == "" {
+		return ""
+	}
+	var counted []string
+	for parameter := range strings.SplitSeq(withheld, "&") {
+		for piece := range strings.SplitSeq(parameter, ";") {
+			raw, _, _ := strings.Cut(piece, "=")
+			if name, err := url.QueryUnescape(raw); piece != "" && (err != nil || Counts(name)) {
+				counted = append(counted, piece)
+			}
+		}
+	}
+	return strings.Join(counted, "&")
+}
+
 func withheldNames(parameter string) (names []string) {
 	for piece := range strings.SplitSeq(parameter, ";") {
 		raw, _, _ := strings.Cut(piece, "=")

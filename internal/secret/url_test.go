@@ -53,6 +53,23 @@ func TestSplitQueryTakesCredentialsAndLeavesTheRestAsItWas(t *testing.T) {
 	}
 }
 
+func TestWhatIsWithheldAndCounts(t *testing.T) {
+	for _, tc := range []struct{ name, withheld, counted string }{
+		{"nothing", "", ""},
+		{"a ticket", "ticket=1", "ticket=1"},
+		{"a key, a token and a signature", "api_key=1&access_token=2&sig=3&X-Amz-Signature=4&key=5", ""},
+		{"among others", "token=1&ticket=%31&sig=2&pin=3", "ticket=%31&pin=3"},
+		{"beside a credential", "amount=1;sig=2", "amount=1"},
+		{"what can't be read", "%zz=1&token=2", "%zz=1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, withheld, _ := secret.SplitQuery(tc.withheld)
+			assert.Equal(t, tc.withheld, withheld)
+			assert.Equal(t, tc.counted, secret.Counted(withheld))
+		})
+	}
+}
+
 func FuzzSplitQueryKeepsEveryParameterButCredentials(f *testing.F) {
 	for _, seed := range []string{
 		"", "a=1&b=2", "token=1&a=%zz", "a=1;token=2&b", "&&=&", "%74oken=x&T%4FKEN", "idempotency_key=1&key=2", "%=&%zz=1",

@@ -60,6 +60,17 @@ var lifecycleTests = []test{
 		ev.Intent.Fingerprint = "v1:other"
 		c.decide(ev, journal.Misuse)
 	}},
+	{"what is the same request is the asker's to say", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		c.complete(c.begin(named("invoice-1")))
+		ev := c.beginEvent(named("invoice-1"))
+		recorded := ev.Intent.Fingerprint
+		ev.Intent.Fingerprint = "v1:salted anew"
+		ev.Intent.Same = func(fingerprint string) bool { return fingerprint == recorded }
+		c.decide(ev, journal.Replay)
+		ev.Intent.Same = func(string) bool { return false }
+		c.decide(ev, journal.Misuse)
+	}},
 	{"one in doubt is stopped", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		c.decide(c.of(journal.EventDoubt, c.begin(named("invoice-1"))), journal.Recorded)
