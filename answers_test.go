@@ -32,8 +32,8 @@ func TestWhatAnswersLeadTo(t *testing.T) {
 		name     string
 		script   []reply
 		requests int
-		status   int   // of the response, 0: an error
-		kind     error // of the error
+		status   int   // of the response, or of the one in the error; 0: there is none
+		kind     error // of the error; nil: the response is handed over
 		state    onceward.State
 		again    error // of a second ask at once; nil: an answer
 	}{
@@ -44,17 +44,17 @@ func TestWhatAnswersLeadTo(t *testing.T) {
 		{"may have run: sent again with the same key", []reply{unavailable, loses(), cuts(200, paid)}, 4, 200, nil, onceward.Completed, nil},
 		{"in flight: waited for, and not counted", []reply{loses(), inUse, inUse, inUse, inUse, inUse, inUse, inUse}, 9, 200, nil, onceward.Completed, nil},
 		{"in flight on a first attempt", []reply{inUse}, 2, 200, nil, onceward.Completed, nil},
-		{"a frozen 500 is handed over and unknown", []reply{frozen}, 1, 500, nil, onceward.Unknown, onceward.ErrOutcomeUnknown},
-		{"a frozen 500 after an ambiguous attempt too", []reply{loses(), frozen}, 2, 500, nil, onceward.Unknown, onceward.ErrOutcomeUnknown},
+		{"a frozen 500 is unknown", []reply{frozen}, 1, 500, onceward.ErrOutcomeUnknown, onceward.Unknown, onceward.ErrOutcomeUnknown},
+		{"a frozen 500 after an ambiguous attempt too", []reply{loses(), frozen}, 2, 500, onceward.ErrOutcomeUnknown, onceward.Unknown, onceward.ErrOutcomeUnknown},
 		{"rejected on a first attempt: cancelled", []reply{wrongKey}, 1, 401, nil, onceward.Cancelled, nil},
 		{"a validation error is rejected", []reply{invalid}, 1, 400, nil, onceward.Cancelled, nil},
-		{"rejected after an ambiguous attempt: pending", []reply{loses(), wrongKey}, 2, 401, nil, onceward.Pending, onceward.ErrPending},
+		{"rejected after an ambiguous attempt: pending", []reply{loses(), wrongKey}, 2, 401, onceward.ErrPending, onceward.Pending, onceward.ErrPending},
 		{"rejected after one that was not executed: cancelled", []reply{limited, wrongKey}, 2, 401, nil, onceward.Cancelled, nil},
-		{"misuse of a random key: cancelled", []reply{misused}, 1, 0, onceward.ErrKeyReused, onceward.Cancelled, nil},
-		{"misuse after an ambiguous attempt: unknown", []reply{loses(), misused}, 2, 0, onceward.ErrKeyReused, onceward.Unknown, onceward.ErrOutcomeUnknown},
+		{"misuse of a random key: cancelled", []reply{misused}, 1, 400, onceward.ErrKeyReused, onceward.Cancelled, nil},
+		{"misuse after an ambiguous attempt: unknown", []reply{loses(), misused}, 2, 400, onceward.ErrKeyReused, onceward.Unknown, onceward.ErrOutcomeUnknown},
 		{"out of attempts without an answer: pending", []reply{loses(), loses(), loses(), loses(), loses()}, 5, 0, onceward.ErrPending, onceward.Pending, onceward.ErrPending},
-		{"out of attempts with an answer: that answer, pending", []reply{loses(), loses(), loses(), loses(), unavailable}, 5, 503, nil, onceward.Pending, onceward.ErrPending},
-		{"out of attempts that did nothing: pending", []reply{limited, limited, limited, limited, limited}, 5, 429, nil, onceward.Pending, onceward.ErrPending},
+		{"out of attempts with an answer: pending", []reply{loses(), loses(), loses(), loses(), unavailable}, 5, 503, onceward.ErrPending, onceward.Pending, onceward.ErrPending},
+		{"out of attempts that did nothing: pending", []reply{limited, limited, limited, limited, limited}, 5, 429, onceward.ErrPending, onceward.Pending, onceward.ErrPending},
 		{"out of attempts that never left: pending", []reply{refuses(), refuses(), refuses(), refuses(), refuses()}, 0, 0, onceward.ErrPending, onceward.Pending, onceward.ErrPending},
 	} {
 		each(t, row.name, func(t *testing.T, j journal.Journal) {
@@ -92,13 +92,14 @@ func TestWhatAnswersLeadTo(t *testing.T) {
 	}
 }
 
-func TestTheLastAnswerIsHandedOverIntact(t *testing.T) {
+func TestAnAnswerThatIsNotTheOutcomeIsInTheErrorIntact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = `{"error":{"type":"api_error","message":"try later"}}`
 		l := (&line{}).always(says(503, text, "X-Request-Id", "req_1", "Retry-After", "1"))
 		p := start(t, l, onceward.Config{})
 		out := p.ask(named(t, "invoice-1/charge"))
-		require.NoError(t, out.err)
+		require.ErrorIs(t, out.err, onceward.ErrPending)
+		assert.Equal(t, 503, out.status)
 		assert.Equal(t, text, out.body)
 		assert.Equal(t, "req_1", out.header.Get("X-Request-Id"))
 		assert.Equal(t, 5, out.op.Attempts)
@@ -295,8 +296,8 @@ func restsLonger(t *testing.T, answer reply) {
 	var rests []time.Duration
 	for range 4 {
 		out := p.ask(ctx)
-		require.NoError(t, out.err)
-		require.Equal(t, onceward.Pending, out.op.State)
+		require.ErrorIs(t, out.err, onceward.ErrPending)
+		require.NotZero(t, out.status)
 		rests = append(rests, time.Until(out.op.DueAt))
 		pass(time.Until(out.op.DueAt))
 	}

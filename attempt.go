@@ -28,6 +28,7 @@ type attempt struct {
 	body    []byte // what was read of the response's body
 	partial bool   // body is only its beginning: it is over the limit
 	cut     error  // why the body ended early
+	closed  bool   // the rest of a partial body was given up
 	judged  providers.Judgement
 }
 
@@ -39,6 +40,7 @@ type wire run
 // what was frozen.
 func (w *wire) RoundTrip(*http.Request) (*http.Response, error) {
 	r := (*run)(w)
+	r.answered = r.lastResponse()
 	r.attempt = attempt{}
 	a := &r.attempt
 	if a.local = r.mayGoOn(); a.local != nil {

@@ -192,7 +192,9 @@ func (k *call) unbegun(cause error) error {
 	case op.State == journal.Completed && !op.Tombstone:
 		return k.fail(ErrInFlight, cause) // whoever asks again gets the answer
 	}
-	return k.fail(kindOf(op.State), cause)
+	e := k.fail(kindOf(op.State), cause)
+	e.InBackground = op.State == journal.Pending && k.inBackground(&op, &op.Request)
+	return e
 }
 
 // mayShare tells whether the outcome of somebody else's call is this one's too.
@@ -263,6 +265,7 @@ func (k *call) fail(kind, cause error) *Error {
 func (k *call) failWith(op *journal.Operation, kind, cause error) *Error {
 	e := k.fail(kind, cause)
 	e.Operation = operationOf(op)
+	e.InBackground = op.State == journal.Pending && k.inBackground(op, &k.intent.Request)
 	return e
 }
 

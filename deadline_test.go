@@ -67,6 +67,7 @@ func TestBeforeItIsDueNothingIsSent(t *testing.T) {
 		ctx := named(t, "invoice-1/charge")
 		due := time.Now().Add(600 * time.Second)
 		out := p.ask(ctx)
+		require.ErrorIs(t, out.err, onceward.ErrPending)
 		require.Equal(t, 429, out.status)
 		for range 5 {
 			pass(time.Minute)

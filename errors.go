@@ -14,9 +14,9 @@ import (
 // The kinds of Error. errors.Is finds them through *url.Error, which http.Client
 // wraps around what a transport returns.
 var (
-	// ErrPending: the operation has no outcome yet and is recorded. It is sent
-	// again at Operation.DueAt by Run, by Resume, or by asking for it again from
-	// then on. Don't ask for it under another name.
+	// ErrPending: the operation has no outcome yet and is recorded. From
+	// Operation.DueAt on it is sent by Run and Resume, if Error.InBackground says so,
+	// and by asking for it again. Don't ask for it under another name.
 	ErrPending = errors.New("no outcome yet")
 
 	// ErrOutcomeUnknown: it may have taken effect, and resending could do it
@@ -65,8 +65,9 @@ var (
 	// flow it is made outside the steps, or is the second unnamed one in its step.
 	ErrNameNeeded = errors.New("it needs a name by WithOperation")
 
-	// ErrRedirected: the provider redirected an operation to another origin, and
-	// following it there would be another effect. The redirect is its answer.
+	// ErrRedirected: the provider redirected an operation to another origin, by an
+	// answer that its table takes for the outcome, and following it there would be
+	// another effect.
 	ErrRedirected = errors.New("an operation is not followed to another origin")
 
 	// ErrRetryBudget is the cause of an ErrPending whose next attempt was not made
@@ -91,6 +92,18 @@ type Error struct {
 	// under the same name: "method", "URL", "account", "body". For ErrKeyReused.
 	Differs []string
 
+	// Response is what the provider answered last in this call, where that is not the
+	// operation's outcome: a refusal of a later attempt, a 503 with no attempt left, what
+	// no table can read. It says nothing of what took effect. nil: no answer came. It is
+	// not part of the error's text.
+	Response *Response
+
+	// InBackground tells of an ErrPending whether Run and Resume send the operation, from
+	// Operation.DueAt on. If not, nobody does unless it is asked for again: it has no
+	// name, or lacks a credential that the journal withholds and Config.Authorize does
+	// not add.
+	InBackground bool
+
 	target string // method, scheme, host and path
 }
 
@@ -114,6 +127,11 @@ func (e *Error) Error() string {
 	}
 	if e.Kind == ErrPending && !op.DueAt.IsZero() {
 		fmt.Fprintf(&b, "; due %s", op.DueAt.Format(time.RFC3339))
+		if e.InBackground {
+			b.WriteString(", sent by Run or Resume")
+		} else {
+			b.WriteString(", sent only if asked for again")
+		}
 	}
 	switch {
 	case e.Err != nil:

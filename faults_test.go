@@ -3,6 +3,7 @@ package onceward_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -35,7 +36,7 @@ var faults = []struct {
 	{"another goroutine or process holds it", heldByAnother},
 	{"the provider says in flight (409)", inFlightAtTheProvider},
 	{"delay beyond the deadline", delayBeyondTheDeadline},
-	{"out of attempts with a response in hand", outOfAttempts},
+	{"out of attempts, or refused after an attempt that may have run", outOfAttempts},
 	{"response cut after its status line", cutAfterTheStatusLine},
 	{"retention passed before a resend", retentionPassed},
 	{"context cancelled before anything was sent", cancelledBeforeSending},
@@ -148,14 +149,14 @@ func endNotRecorded(t *testing.T) {
 		faults []providertest.Fault
 		fails  []journal.EventKind
 		lands  bool
-		status int // of the response, 0: an error
+		status int // of the response, or of the one in the error; 0: there is none
 		kind   error
 		state  onceward.State
 		again  error // of an asker meanwhile; nil: the answer
 	}{
 		{"an answer", nil, []journal.EventKind{journal.EventComplete}, false, 200, nil, onceward.Completed, nil},
 		{"a park", repeated(5, providertest.DropBefore()), []journal.EventKind{journal.EventPark}, false, 0, onceward.ErrPending, onceward.Pending, onceward.ErrPending},
-		{"a doubt", []providertest.Fault{providertest.Status(500, replayed)}, []journal.EventKind{journal.EventDoubt}, false, 500, nil, onceward.Unknown, onceward.ErrOutcomeUnknown},
+		{"a doubt", []providertest.Fault{providertest.Status(500, replayed)}, []journal.EventKind{journal.EventDoubt}, false, 500, onceward.ErrOutcomeUnknown, onceward.Unknown, onceward.ErrOutcomeUnknown},
 		{"a cancel", []providertest.Fault{providertest.Status(401, nil)}, []journal.EventKind{journal.EventCancel}, false, 401, nil, onceward.Cancelled, onceward.ErrJournal},
 		{"an intent that landed", nil, []journal.EventKind{journal.EventBegin, journal.EventCancel}, true, 0, onceward.ErrJournal, onceward.Cancelled, onceward.ErrJournal},
 	} {
@@ -302,7 +303,7 @@ func delayBeyondTheDeadline(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			out := p.ask(ctx)
-			require.NoError(t, out.err)
+			require.Error(t, out.err)
 			assert.Equal(t, "later", out.body, "the answer in hand")
 			assert.Zero(t, time.Since(began), "nobody waits for what is too late")
 			again := p.ask(named(t, invoice))
@@ -337,24 +338,57 @@ func outOfAttempts(t *testing.T) {
 		api      providers.Provider
 		requests int
 		state    onceward.State
+		kind     error
 	}{
-		{"parked", own(), 5, onceward.Pending},
-		{"unknown by the rule", own(noRetention), 1, onceward.Unknown},
+		{"parked", own(), 5, onceward.Pending, onceward.ErrPending},
+		{"unknown by the rule", own(noRetention), 1, onceward.Unknown, onceward.ErrOutcomeUnknown},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			srv := serving(t, row.api, nil)
 			srv.Script(repeated(5, providertest.Status(503, http.Header{"X-Request-Id": {"req_1"}}))...)
 			p := calling(t, srv, onceward.Config{})
 			out := p.ask(named(t, invoice), charging(srv))
-			require.NoError(t, out.err)
+			require.ErrorIs(t, out.err, row.kind)
 			assert.Equal(t, 503, out.status)
 			assert.Equal(t, "req_1", out.header.Get("X-Request-Id"))
 			assert.NotEmpty(t, out.body)
-			assert.Equal(t, row.state, out.op.State, "the operation tells which")
+			assert.Equal(t, row.state, out.op.State)
 			assert.Equal(t, row.requests, srv.Requests())
 			assert.Equal(t, row.state, p.recorded(out.op.Ref).State)
 		})
 	}
+	for _, api := range []providers.Provider{providers.Stripe(), own(), providers.PayPal(), providers.Adyen("prefix")} {
+		for _, status := range []int{401, 403, 404, 422, 429, 503} {
+			t.Run(fmt.Sprintf("%s: its answer was lost, and the next is %d", api.Name, status), func(t *testing.T) {
+				srv := serving(t, api, nil)
+				srv.Script(providertest.DropAfter())
+				srv.Script(repeated(4, providertest.Status(status, nil))...)
+				p := calling(t, srv, onceward.Config{})
+				out := p.ask(named(t, invoice), to(http.MethodPost, srv.URL+paths[api.Name]))
+				var e *onceward.Error
+				require.ErrorAs(t, out.err, &e)
+				require.NotNil(t, e.Response)
+				assert.Equal(t, status, e.Response.Status)
+				assert.Contains(t, []journal.State{journal.Pending, journal.Unknown}, p.recorded(out.op.Ref).State)
+				assert.Len(t, srv.Effects(), 1)
+			})
+		}
+	}
+	t.Run("an unnamed one that has not run is cancelled, and its response handed over", func(t *testing.T) {
+		srv := serving(t, providers.Stripe(), nil)
+		srv.Script(repeated(5, providertest.Status(429, nil))...)
+		p := calling(t, srv, onceward.Config{})
+		out := p.ask(t.Context(), charging(srv))
+		require.NoError(t, out.err)
+		assert.Equal(t, 429, out.status)
+		assert.Equal(t, onceward.Cancelled, out.op.State)
+		assert.Empty(t, srv.Effects())
+	})
+}
+
+// paths are those of an effect at each API.
+var paths = map[string]string{
+	"stripe": "/v1/charges", "raw": "/orders", "paypal": "/v2/checkout/orders", "adyen": "/v71/payments",
 }
 
 func cutAfterTheStatusLine(t *testing.T) {

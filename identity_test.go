@@ -2,6 +2,7 @@ package onceward_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -162,7 +163,7 @@ func TestIdentity(t *testing.T) {
 		virtual(t, http.StatusText(status)+" to another origin: a hop of http.Client is refused", func(t *testing.T) {
 			for _, other := range []string{"https://files.stripe.com/v1/charges", "https://elsewhere.example/", "http://api.stripe.com/v1/charges"} {
 				l := (&line{}).then(says(status, "", "Location", other))
-				p := start(t, l, onceward.Config{})
+				p := start(t, l, onceward.Config{Providers: redirecting()})
 				out := p.ask(named(t, "invoice-1/charge"))
 				require.ErrorIs(t, out.err, onceward.ErrRedirected)
 				assert.Len(t, l.sent(), 1)
@@ -173,7 +174,7 @@ func TestIdentity(t *testing.T) {
 
 	virtual(t, "to another origin, and the caller follows nothing: the redirect is the answer", func(t *testing.T) {
 		l := (&line{}).then(says(307, "", "Location", "https://elsewhere.example/"))
-		p := start(t, l, onceward.Config{HTTPClient: &http.Client{
+		p := start(t, l, onceward.Config{Providers: redirecting(), HTTPClient: &http.Client{
 			Transport:     l,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}})
@@ -202,8 +203,8 @@ func TestIdentity(t *testing.T) {
 			name     string
 			script   []reply
 			requests int
-			status   int   // of the response, 0: an error
-			kind     error // of the error
+			status   int   // of the response, or of the one in the error; 0: there is none
+			kind     error // of the error; nil: the response is handed over
 			state    onceward.State
 		}{
 			{"2xx is final", []reply{says(201, paid)}, 1, 201, nil, onceward.Completed},
@@ -211,12 +212,12 @@ func TestIdentity(t *testing.T) {
 			{"401 is rejected", []reply{says(401, "")}, 1, 401, nil, onceward.Cancelled},
 			{"403 is rejected", []reply{says(403, "")}, 1, 403, nil, onceward.Cancelled},
 			{"407 is rejected", []reply{says(407, "")}, 1, 407, nil, onceward.Cancelled},
-			{"408 says nothing", []reply{says(408, "")}, 1, 408, nil, onceward.Unknown},
-			{"409 says nothing", []reply{says(409, "")}, 1, 409, nil, onceward.Unknown},
-			{"425 says nothing", []reply{says(425, "")}, 1, 425, nil, onceward.Unknown},
-			{"429 says nothing", []reply{says(429, "", "Retry-After", "1")}, 1, 429, nil, onceward.Unknown},
-			{"503 says nothing", []reply{says(503, "")}, 1, 503, nil, onceward.Unknown},
-			{"304 says nothing", []reply{says(304, "")}, 1, 304, nil, onceward.Unknown},
+			{"408 says nothing", []reply{says(408, "")}, 1, 408, onceward.ErrOutcomeUnknown, onceward.Unknown},
+			{"409 says nothing", []reply{says(409, "")}, 1, 409, onceward.ErrOutcomeUnknown, onceward.Unknown},
+			{"425 says nothing", []reply{says(425, "")}, 1, 425, onceward.ErrOutcomeUnknown, onceward.Unknown},
+			{"429 says nothing", []reply{says(429, "", "Retry-After", "1")}, 1, 429, onceward.ErrOutcomeUnknown, onceward.Unknown},
+			{"503 says nothing", []reply{says(503, "")}, 1, 503, onceward.ErrOutcomeUnknown, onceward.Unknown},
+			{"304 says nothing", []reply{says(304, "")}, 1, 304, onceward.ErrOutcomeUnknown, onceward.Unknown},
 			{"no answer", []reply{loses()}, 1, 0, onceward.ErrOutcomeUnknown, onceward.Unknown},
 			{"no connection: nothing left, so it is sent later", []reply{refuses(), refuses()}, 1, 200, nil, onceward.Completed},
 		} {
@@ -428,4 +429,16 @@ func TestWhatCanNotBeJournaledIsRefusedBeforeAnythingIsRecordedOrSent(t *testing
 			assert.Empty(t, p.everything())
 		})
 	}
+}
+
+// redirecting is Stripe, if it took redirects for outcomes.
+func redirecting() []providers.Provider {
+	p := providers.Stripe()
+	p.Endpoints = slices.Clone(p.Endpoints)
+	for i := range p.Endpoints {
+		if !p.Endpoints[i].NoEffect {
+			redirectIsFinal(&p.Endpoints[i])
+		}
+	}
+	return []providers.Provider{p}
 }

@@ -132,7 +132,7 @@ func TestAJournalThatCanNotRecordTheEndOfAClaim(t *testing.T) {
 		state  journal.State
 	}{
 		{"a park", []reply{loses()}, journal.EventPark, onceward.ErrPending, journal.Pending},
-		{"a doubt", []reply{frozen}, journal.EventDoubt, nil, journal.Unknown},
+		{"a doubt", []reply{frozen}, journal.EventDoubt, onceward.ErrOutcomeUnknown, journal.Unknown},
 		{"a cancel", []reply{wrongKey}, journal.EventCancel, nil, journal.Cancelled},
 	} {
 		virtual(t, row.name, func(t *testing.T) {

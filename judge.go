@@ -131,7 +131,7 @@ func (r *run) judgeLocal(err error) {
 // two attempts: after the caller's own wish the operation is due at once.
 func (r *run) interrupted(wait time.Duration) {
 	if r.attempt.partial {
-		r.attempt.resp = nil // its rest was given up for the next attempt
+		r.attempt.closed = true // for the next attempt
 	}
 	if r.ctx.Err() == nil {
 		r.park(r.now().Add(wait), "the client was shut down", ErrShutdown)

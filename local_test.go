@@ -57,11 +57,11 @@ func TestAnExhaustedRetryBudgetParksAndSaysThatItWasLocal(t *testing.T) {
 		require.ErrorIs(t, p.ask(named(t, "b")).err, onceward.ErrRetryBudget)
 		assert.Len(t, l.sent(), 4, "its first attempt and the probe")
 	})
-	virtual(t, "a response in hand is handed over", func(t *testing.T) {
+	virtual(t, "a response in hand is in the error", func(t *testing.T) {
 		l := (&line{}).always(unavailable)
 		p := start(t, l, onceward.Config{RetryBudget: backoff.Budget{Capacity: 1, Refill: 1e-9, ProbeEvery: time.Hour}})
 		out := p.ask(named(t, "a"))
-		require.NoError(t, out.err)
+		require.ErrorIs(t, out.err, onceward.ErrRetryBudget)
 		assert.Equal(t, 503, out.status)
 		assert.Equal(t, onceward.Pending, out.op.State)
 		assert.Contains(t, out.op.Cause, "retry budget")

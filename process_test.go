@@ -130,7 +130,7 @@ func (j *severed) Join(ctx context.Context) (journal.Session, error) {
 	return s, err
 }
 
-// outcome is what a caller got.
+// outcome is what a caller got: a response, or an error and what it says of one.
 type outcome struct {
 	status int
 	body   string
@@ -187,6 +187,9 @@ func (p *process) ask(ctx context.Context, options ...option) outcome {
 		var e *onceward.Error
 		if errors.As(err, &e) {
 			out.op = e.Operation
+			if e.Response != nil {
+				out.status, out.header, out.body = e.Response.Status, e.Response.Header, string(e.Response.Body)
+			}
 		}
 		return out
 	}

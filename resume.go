@@ -314,6 +314,7 @@ func (p *pass) end(ctx context.Context, op *journal.Operation, cause error) {
 		}
 		if len(r.Problems) < maxProblems {
 			e := &Error{Operation: operationOf(op), Kind: kindOf(op.State), Err: cause}
+			e.InBackground = op.State == journal.Pending && p.inBackground(op, &op.Request)
 			if u := parsed(op.Request.URL); u != nil {
 				e.target = target(op.Request.Method, u)
 			}

@@ -53,7 +53,7 @@ func TestTheRoundTripperContract(t *testing.T) {
 		{name: "a retried answer", script: []reply{loses(), cuts(200, paid), unavailable}, answers: true},
 		{name: "a replay", before: func(p *process) { p.ask(named(p.t, "invoice-1/charge"), with("Content-Type", "text/plain")) }, answers: true},
 		{name: "a refusal", script: []reply{declined}, answers: true},
-		{name: "an unknown outcome in hand", script: []reply{frozen}, answers: true},
+		{name: "an answer that says nothing", script: []reply{frozen}},
 		{name: "a redirect", script: []reply{says(307, "", "Location", "/v1/moved")}, answers: true},
 		{name: "an answer over the limit", config: onceward.Config{MaxResponseBody: 3}, answers: true},
 		{name: "out of attempts", script: []reply{loses()}, config: onceward.Config{Backoff: once}},

@@ -45,6 +45,7 @@ type run struct {
 	flying   bool      // one is under way
 	ended    time.Time // when the last one ended
 	attempt  attempt
+	answered *Response     // by the provider to the last attempt before this one, or an earlier one
 	wait     time.Duration // before the next one
 	end      *ending       // how the run ends; nil: it goes on
 	engine   engine
@@ -82,12 +83,30 @@ func (r *run) foreground() (*http.Response, error) {
 		}
 	case e.told != nil:
 		kind = e.told
-	case a.resp != nil && (op.State == journal.Completed || a.cut == nil && e.answer == nil):
-		// An answer that was not recorded as the operation's is not handed over as if it
-		// had been: a refusal would have its caller pay by another name.
+	case r.isOutcome(op):
 		return r.respond(op), nil
 	}
-	return nil, &Error{Operation: operationOf(op), Kind: kind, Err: e.err, target: target(r.op.Request.Method, r.target)}
+	a.discard()
+	return nil, &Error{
+		Operation: operationOf(op), Kind: kind, Err: e.err, Response: r.lastResponse(),
+		InBackground: op.State == journal.Pending && r.inBackground(op, &r.op.Request),
+		target:       target(r.op.Request.Method, r.target),
+	}
+}
+
+// isOutcome tells whether the last attempt's answer is the operation's: it was recorded
+// as that, or was a refusal, nothing may have taken effect, and the operation is
+// cancelled. Whoever got another, a refusal of a later attempt for one, would take it
+// for the outcome, and pay by another name.
+func (r *run) isOutcome(op *journal.Operation) bool {
+	a := &r.attempt
+	switch op.State {
+	case journal.Completed:
+		return true
+	case journal.Cancelled:
+		return a.resp != nil && a.cut == nil && !a.closed && r.end.answer == nil
+	}
+	return false
 }
 
 // kindOf is what a caller is told of an operation without an answer.
@@ -116,6 +135,9 @@ func (r *run) work() (res journal.Result, e *ending) {
 			r.sent = r.sent || r.flying
 			r.park(r.now(), "a hook panicked", nil)
 			res = r.record()
+		}
+		if r.asker == nil {
+			r.attempt.discard()
 		}
 		r.flights.land(r.op.Ref, r.flight, &res.Operation)
 	}()

@@ -165,7 +165,7 @@ func TestSettleAllOffersEveryNamedOutcome(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- p.Run(context.Background()) }()
 		require.NoError(t, p.ask(named(t, "invoice-1/charge")).err)
-		require.NoError(t, p.ask(named(t, "invoice-2/charge")).err)
+		require.ErrorIs(t, p.ask(named(t, "invoice-2/charge")).err, onceward.ErrOutcomeUnknown)
 		require.NoError(t, p.ask(named(t, "invoice-3/charge")).err)
 		unnamed := p.ask(t.Context())
 		require.NoError(t, unnamed.err)

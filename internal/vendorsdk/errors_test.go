@@ -1,8 +1,10 @@
 package vendorsdk_test
 
 import (
+	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/providers/providertest"
 )
 
 // refusals are the providers' own errors: one that is the operation's answer, and
@@ -70,16 +73,16 @@ func TestTheSDKSeesItsOwnTypedErrors(t *testing.T) {
 	}
 }
 
-// Retries of an SDK would hide this one: Svix's repeats every 5xx, and then sees
-// that nothing is sent any more.
-func TestWithItsRetriesOffTheSDKSeesTheProvidersOwn503(t *testing.T) {
+// A retry of the SDK's would hide it: it is told that nothing is sent yet.
+func TestWithItsRetriesOffTheProvidersOwn503IsFoundThroughTheSDK(t *testing.T) {
 	for _, row := range []struct {
 		sdk  sdk
 		body string
+		kind error
 	}{
-		{stripeGo, apiError},
-		{paypalClient, `{"name":"INTERNAL_SERVICE_ERROR"}`},
-		{svixClient, `{"code":"unavailable"}`},
+		{stripeGo, apiError, onceward.ErrOutcomeUnknown}, // it remembers its 503
+		{paypalClient, `{"name":"INTERNAL_SERVICE_ERROR"}`, onceward.ErrPending},
+		{svixClient, `{"code":"unavailable"}`, onceward.ErrOutcomeUnknown},
 	} {
 		t.Run(row.sdk.name, func(t *testing.T) {
 			t.Parallel()
@@ -88,16 +91,45 @@ func TestWithItsRetriesOffTheSDKSeesTheProvidersOwn503(t *testing.T) {
 			pay, err := row.sdk.connect(p.HTTPClient(), b.URL, false)
 			require.NoError(t, err)
 			_, err = pay(named(t))
-			status, _ := row.sdk.status(err)
-			require.Equal(t, http.StatusServiceUnavailable, status)
+			requireOurs(t, err, row.kind, row.sdk)
+			var e *onceward.Error
+			require.ErrorAs(t, err, &e)
+			require.NotNil(t, e.Response)
+			assert.Equal(t, http.StatusServiceUnavailable, e.Response.Status)
+			assert.Equal(t, row.body, string(e.Response.Body))
+			assert.Equal(t, "application/json", e.Response.Header.Get("Content-Type"))
 			require.LessOrEqual(t, len(b.seen()), ours.MaxAttempts)
 
 			sent := len(b.seen())
 			_, err = pay(named(t))
-			require.Error(t, err)
-			status, _ = row.sdk.status(err)
-			require.Zero(t, status, "asked again, it is told the outcome of the first call")
+			requireOurs(t, err, row.kind, row.sdk)
 			assert.Len(t, b.seen(), sent)
 		})
+	}
+}
+
+// The first attempt has paid, and its answer is lost. Who took the refusal of the
+// second for "declined" would pay by another name.
+func TestNoSDKTakesTheRefusalOfALaterAttemptForTheOutcome(t *testing.T) {
+	for _, s := range []sdk{stripeGo, paypalClient} {
+		for _, status := range []int{401, 403, 429, 503} {
+			t.Run(fmt.Sprint(s.name, ", ", status), func(t *testing.T) {
+				t.Parallel()
+				b := s.inBox(t, nil)
+				b.Script(slices.Repeat([]providertest.Fault{providertest.None()}, s.tokens)...)
+				b.Script(providertest.DropAfter())
+				b.Script(slices.Repeat([]providertest.Fault{providertest.Status(status, nil)}, ours.MaxAttempts-1)...)
+				p := s.start(t, filepath.Join(t.TempDir(), "journal.db"), b.URL, ours)
+				pay, err := s.connect(p.HTTPClient(), b.URL, false)
+				require.NoError(t, err)
+				_, err = pay(named(t))
+				requireOurs(t, err, onceward.ErrPending, s)
+				var e *onceward.Error
+				require.ErrorAs(t, err, &e)
+				require.NotNil(t, e.Response)
+				assert.Equal(t, status, e.Response.Status)
+				assert.Len(t, b.Effects(), 1)
+			})
+		}
 	}
 }

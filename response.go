@@ -1,0 +1,76 @@
+package onceward
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Response is what a provider answered, where that is not the operation's outcome.
+// Printed, logged or as JSON it is its status and no more: header and body may hold
+// anything.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte // what was read of it, at most Config.MaxResponseBody
+	Cut    bool   // Body is only its beginning
+}
+
+func (r Response) String() string { return fmt.Sprintf("status %d", r.Status) }
+
+// Format writes String, whatever the verb.
+func (r Response) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
+
+// LogValue is String.
+func (r Response) LogValue() slog.Value { return slog.StringValue(r.String()) }
+
+// MarshalJSON gives the status alone.
+func (r Response) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct{ Status int }{r.Status})
+}
+
+// response is what was answered to the attempt; nil: nothing was.
+func (r *run) response(a *attempt) *Response {
+	if a.resp == nil {
+		return nil
+	}
+	body := a.body
+	if limit := r.cfg.MaxResponseBody; int64(len(body)) > limit {
+		body = body[:limit:limit]
+	}
+	return &Response{Status: a.resp.StatusCode, Header: a.resp.Header, Body: body, Cut: a.partial || a.cut != nil}
+}
+
+// lastResponse is the last one that came in this run, if any did.
+func (r *run) lastResponse() *Response {
+	if last := r.response(&r.attempt); last != nil {
+		return last
+	}
+	return r.answered
+}
+
+// discard closes the rest of an answer that nobody gets.
+func (a *attempt) discard() {
+	if a.resp != nil && a.partial && !a.closed {
+		a.resp.Body.Close()
+		a.closed = true
+	}
+}
+
+// inBackground tells whether Run and Resume send a pending operation, as far as this
+// client knows.
+func (c *Client) inBackground(op *journal.Operation, frozen *journal.Request) bool {
+	switch {
+	case op.Naming != journal.Named && (op.Told || c.cfg.NamedOnly):
+		return false
+	case c.cfg.Authorize != nil && op.Provider != "":
+		return true
+	}
+	return len(frozen.WithheldQuery) == 0 &&
+		!slices.ContainsFunc(frozen.WithheldHeaders, func(name string) bool { return name != "Cookie" })
+}
