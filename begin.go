@@ -280,6 +280,9 @@ func (k *call) hold(res journal.Result, f *flight) *run {
 	} else if r.op.Request.URL != k.intent.Request.URL {
 		r.target = parsed(r.op.Request.URL)
 	}
+	if r.op.BodyWithheld {
+		r.op.Request = withBody(r.op.Request, k.intent.Request, k.body)
+	}
 	r.replaced = k.carried != "" && r.op.Key != "" && k.carried != r.op.Key
 	return r
 }

@@ -353,6 +353,10 @@ func (k *call) freeze(m providers.Message) error {
 			}
 		}
 	}
+	isSecret := endpoint.HasSecret(m)
+	if isSecret {
+		k.withholdBody()
+	}
 	var err error
 	k.print, err = fingerprint.New(k.ctx, fingerprint.Input{
 		Method:          req.Method,
@@ -363,7 +367,7 @@ func (k *call) freeze(m providers.Message) error {
 		ContentEncoding: req.Header.Get("Content-Encoding"),
 		Body:            keyless.Body,
 		OmitFields:      endpoint.OmitFields,
-		Secret:          endpoint.HasSecret(m),
+		Secret:          isSecret,
 		Key:             k.cfg.Secret,
 	})
 	in.Fingerprint, in.Same = k.print.Fingerprint(), k.print.Same
