@@ -334,8 +334,12 @@ func (k *call) freeze(m providers.Message) error {
 	clean.RawQuery, k.query, frozen.WithheldQuery = secret.SplitQuery(keyless.Query)
 	clean.Fragment, clean.RawFragment = "", ""
 	k.clean, frozen.URL = &clean, clean.String()
-	if req.Host != req.URL.Host {
+	asked := k.clean
+	if req.Host != "" && req.Host != req.URL.Host {
 		frozen.Host = req.Host
+		elsewhere := clean
+		elsewhere.Host = req.Host // the server at the URL's may be many
+		asked = &elsewhere
 	}
 
 	in := &k.intent
@@ -360,7 +364,7 @@ func (k *call) freeze(m providers.Message) error {
 	var err error
 	k.print, err = fingerprint.New(k.ctx, fingerprint.Input{
 		Method:          req.Method,
-		URL:             k.clean,
+		URL:             asked,
 		Counted:         secret.Counted(k.query),
 		Account:         account,
 		ContentType:     req.Header.Get("Content-Type"),
