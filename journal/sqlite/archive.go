@@ -148,9 +148,9 @@ func (j *Journal) archive(ctx context.Context, ev journal.Event, blocks, handles
 	}
 	err := j.file.readers.read(ctx, func(r *reader) error {
 		for _, first := range blocks {
-			err := r.each("SELECT data FROM onceward_blocks WHERE first = ?", func(v []driver.Value) error {
-				data, _ := v[0].([]byte)
-				return eachOfBlock(data, all, func(k *kept) error { return take(k.operation()) })
+			err := r.each("SELECT first, data FROM onceward_blocks WHERE first = ?", func(v []driver.Value) error {
+				data, _ := v[1].([]byte)
+				return eachOfBlock(first, data, all, func(k *kept) error { return take(k.operation()) })
 			}, first)
 			if err != nil {
 				return err

@@ -15,10 +15,11 @@ type batch struct {
 	riders   []*prepared      // deliveries that it carries
 	liveness map[string]error // of sessions looked at: nil, errDead or ErrRestored
 	wrote    bool
-	highest  int64 // handle in records
-	numbered int64 // its commit number
-	others   bool  // somebody else wrote since the last one
-	broken   error // it can't be committed
+	highest  int64   // handle in records
+	numbered int64   // its commit number
+	others   bool    // somebody else wrote since the last one
+	broken   error   // it can't be committed
+	gone     []int64 // handles that it removed
 
 	committed, abandoned []func()
 }
@@ -215,8 +216,14 @@ func (b *batch) byRef(ref journal.Ref) (row, error) {
 		return row{}, err
 	}
 	for _, handle := range handles {
-		if r, err := b.byHandle(handle); err != nil || r.op.Ref == ref {
+		r, err := b.byHandle(handle)
+		if err != nil || r.op.Ref == ref {
 			return r, err
+		}
+		if !r.found() {
+			if err := b.mayLack(handle); err != nil {
+				return row{}, err
+			}
 		}
 	}
 	return row{}, nil

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"database/sql/driver"
+	"encoding/binary"
+	"hash/crc32"
 
 	"github.com/onceward/onceward/journal"
 )
@@ -21,9 +23,9 @@ const (
 // blockEncoder has the memory for it, which is used again.
 type blockEncoder struct{ head, body encoder }
 
-// encode makes a block of operations, which are sorted by handle and not none. It
-// stands until the next one is made.
-func (e *blockEncoder) encode(ops []*kept) []byte {
+// encode makes the block of the row first of operations, which are sorted by handle and
+// not none. It stands until the next one is made.
+func (e *blockEncoder) encode(first int64, ops []*kept) []byte {
 	head, body := &e.head, &e.body
 	head.buf, body.buf = head.buf[:0], body.buf[:0]
 	head.byte(format)
@@ -36,16 +38,29 @@ func (e *blockEncoder) encode(ops []*kept) []byte {
 		head.int(int64(len(body.buf) - start))
 		before = k.op.Handle
 	}
-	head.buf = seal(append(head.buf, body.buf...))
+	head.buf = append(head.buf, body.buf...)
+	head.buf = binary.LittleEndian.AppendUint32(head.buf, sumOfBlock(first, head.buf))
 	return head.buf
 }
 
-// eachOfBlock decodes those operations of a block that want says.
-func eachOfBlock(data []byte, want func(handle int64) bool, f func(*kept) error) error {
-	data, err := unseal(data)
-	if err != nil {
-		return err
+// sumOfBlock is the sum of a row of blocks: one that is found in another's place is not
+// believed.
+func sumOfBlock(first int64, data []byte) uint32 {
+	var e encoder
+	e.int(first)
+	return crc32.Update(sum(data), castagnoli, e.buf)
+}
+
+// eachOfBlock decodes those operations of the block of the row first that want says.
+func eachOfBlock(first int64, data []byte, want func(handle int64) bool, f func(*kept) error) error {
+	n := len(data) - sumSize
+	if n < 1 || sumIn(data) != sumOfBlock(first, data[:n]) {
+		return errFormat
 	}
+	return eachOfUnsealed(data[:n:n], want, f)
+}
+
+func eachOfUnsealed(data []byte, want func(handle int64) bool, f func(*kept) error) error {
 	head := decoder{buf: data}
 	head.format()
 	n := head.count()
@@ -95,7 +110,7 @@ const blockAndLog = "SELECT first, data, (SELECT max(seq) FROM onceward_log) FRO
 // it is not there.
 func findInBlock(v []driver.Value, handle int64) (found *kept, err error) {
 	data, _ := v[1].([]byte)
-	err = eachOfBlock(data, func(h int64) bool { return h == handle }, func(k *kept) error {
+	err = eachOfBlock(v[0].(int64), data, func(h int64) bool { return h == handle }, func(k *kept) error {
 		found = k
 		return nil
 	})
@@ -130,7 +145,7 @@ func (b *batch) rewriteBlock(around int64, stays func(*kept) (bool, error)) (gon
 	err = b.read(b.sql.blockOf, func(v []driver.Value) error {
 		first = v[0].(int64)
 		data, _ := v[1].([]byte)
-		return eachOfBlock(data, all, func(k *kept) error {
+		return eachOfBlock(first, data, all, func(k *kept) error {
 			left = append(left, k)
 			return nil
 		})
@@ -157,7 +172,7 @@ func (b *batch) rewriteBlock(around int64, stays func(*kept) (bool, error)) (gon
 	case len(left) == 0:
 		return gone, b.write(b.sql.removeBlock, first)
 	}
-	return gone, b.write(b.sql.updateBlock, b.encoder.encode(left), first)
+	return gone, b.write(b.sql.updateBlock, b.encoder.encode(first, left), first)
 }
 
 // reapBlock applies ev to the archived operations of the block that begins with first,
@@ -174,6 +189,7 @@ func (b *batch) reapBlock(ev journal.Event, first int64, limit int, archived rip
 		}
 		reaped++
 		if next.State == journal.Absent {
+			b.gone = append(b.gone, k.op.Handle)
 			return false, nil
 		}
 		tomb := &kept{row: k.row}

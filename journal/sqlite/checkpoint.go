@@ -98,7 +98,7 @@ func (p *checkpointer) mark() error {
 	}
 	var err error
 	if p.number == nil {
-		if p.number, err = p.conn.prepare("SELECT identity, (SELECT number FROM onceward_log ORDER BY seq DESC LIMIT 1), epoch FROM onceward_journal"); err != nil {
+		if p.number, err = p.conn.prepare("SELECT " + logColumns + ", identity, epoch FROM onceward_log, onceward_journal ORDER BY seq DESC LIMIT 1"); err != nil {
 			return err
 		}
 	}
@@ -108,8 +108,12 @@ func (p *checkpointer) mark() error {
 	}
 	var latest sidecar
 	_, err = p.number.first(func(row []driver.Value) (err error) {
-		latest = sidecar{identity: row[0].(string), number: row[1].(int64)}
-		latest.epoch, err = decodeEpoch(latest.identity, row[2].([]byte))
+		log, _, err := readLogRow(row)
+		if err != nil {
+			return err
+		}
+		latest = sidecar{identity: row[7].(string), number: log.number}
+		latest.epoch, err = decodeEpoch(latest.identity, row[8].([]byte))
 		return err
 	})
 	if err != nil {

@@ -84,14 +84,14 @@ func aBlock() ([]*kept, []byte) {
 		}
 		ops = append(ops, k)
 	}
-	return ops, slices.Clone(new(blockEncoder).encode(ops))
+	return ops, slices.Clone(new(blockEncoder).encode(7, ops))
 }
 
 func TestABlockHasWhatWasPutIntoIt(t *testing.T) {
 	ops, block := aBlock()
 	var got []*kept
 	collect := func(k *kept) error { got = append(got, k); return nil }
-	require.NoError(t, eachOfBlock(block, all, collect))
+	require.NoError(t, eachOfBlock(7, block, all, collect))
 	assert.Equal(t, ops, got)
 	for handle, want := range map[int64]*kept{7: ops[0], 8: nil, 9: ops[1], 300: ops[2], 301: nil} {
 		k, err := findInBlock([]driver.Value{int64(7), block}, handle)
@@ -99,25 +99,26 @@ func TestABlockHasWhatWasPutIntoIt(t *testing.T) {
 		assert.Equal(t, want, k, handle)
 	}
 	for n := range block {
-		assert.ErrorIs(t, eachOfBlock(block[:n], all, collect), errFormat, "%d of %d bytes", n, len(block))
+		assert.ErrorIs(t, eachOfBlock(7, block[:n], all, collect), errFormat, "%d of %d bytes", n, len(block))
 	}
-	assert.ErrorIs(t, eachOfBlock(append(block, 0), all, collect), errFormat)
+	assert.ErrorIs(t, eachOfBlock(7, append(block, 0), all, collect), errFormat)
+	assert.ErrorIs(t, eachOfBlock(8, block, all, collect), errFormat, "it is in the place of another")
 }
 
 // FuzzBlock: what can be decoded is encoded to a block with the same operations.
 func FuzzBlock(f *testing.F) {
 	_, block := aBlock()
 	f.Add(unsealed(block))
-	f.Add(unsealed(new(blockEncoder).encode(nil)))
+	f.Add(unsealed(new(blockEncoder).encode(7, nil)))
 	f.Add([]byte{format, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var ops, again []*kept
-		if err := eachOfBlock(seal(b), all, func(k *kept) error { ops = append(ops, k); return nil }); err != nil {
+		if err := eachOfUnsealed(b, all, func(k *kept) error { ops = append(ops, k); return nil }); err != nil {
 			require.ErrorIs(t, err, errFormat)
 			return
 		}
-		block := new(blockEncoder).encode(ops)
-		require.NoError(t, eachOfBlock(block, all, func(k *kept) error { again = append(again, k); return nil }))
+		block := new(blockEncoder).encode(7, ops)
+		require.NoError(t, eachOfBlock(7, block, all, func(k *kept) error { again = append(again, k); return nil }))
 		require.Equal(t, ops, again)
 	})
 }

@@ -29,7 +29,9 @@
 // what there is; a file that was closed by nobody is read as it is.
 //
 // IDs of operations in blocks are found by hashes, which take eight bytes of memory for
-// each operation, and are read in the background once the file is open.
+// each operation, and are read in the background once the file is open. Strangers make
+// names: the hashes are under a random key, so that nobody can make many that collide.
+// The key is in the file, and is as old as that: a Backup has it too, and Adopt leaves it.
 //
 // # Several processes
 //
@@ -104,8 +106,10 @@
 // somebody else's, a Backup or a Verify. Stats tells how large both are.
 //
 // Everything that is kept of an operation or a flow is under a checksum, the columns of
-// its row too, and is not believed without it: a bit that flips on the disk is an error
-// where it is read. SQLite's indices have none. Where one has lost its entry, Claim and
+// its row too, and so is what operations are found by; none of it is believed without it,
+// and an operation that is nowhere, though its name is known, was either removed by Reap,
+// which is noted, or is damaged: a bit that flips on the disk is an error where it is
+// read, and executes no name again. SQLite's indices have no checksums. Where one has lost its entry, Claim and
 // ClaimFlows may pass over what is due, and a flow may not be found by its name; Verify
 // names that.
 //

@@ -114,3 +114,9 @@ func FailEverySecondCommit(ctx context.Context, j *Journal) {
 		})
 	}
 }
+
+// Candidates is how many operations may have this name, by its hash.
+func Candidates(j *Journal, ref journal.Ref) int {
+	handles, _ := j.file.writer.segments.find(ref)
+	return len(handles)
+}

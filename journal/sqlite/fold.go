@@ -13,8 +13,8 @@ func (b *batch) fold(through int64) error {
 		if len(block) == 0 {
 			return nil
 		}
-		data := b.encoder.encode(block)
 		first := block[0].op.Handle
+		data := b.encoder.encode(first, block)
 		block, size = block[:0], 0
 		return b.write(b.sql.insertBlock, first, data)
 	}

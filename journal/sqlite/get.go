@@ -25,17 +25,20 @@ func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 			op, found, _, whole, err = j.get(r, ref, handles)
 			return err
 		})
-		if err != nil || whole {
+		if err != nil || whole && (found || len(handles) == 0) {
 			return orNotFound(j.file.path, op, found, err)
 		}
 	}
-	// The writer sees what others have written. Until it has read the log again, which it
+	// The writer sees what others have written, and whether what may be there was removed.
+	// Until it has read the log again, which it
 	// does after a commit that failed, what is in memory is not all there is.
-	for {
+	for confirm := false; ; {
 		var through int64
 		err := j.file.writer.do(ctx, func(b *batch) (err error) {
 			through = b.seq
-			handles, err = b.candidates(ref)
+			if handles, err = b.candidates(ref); err == nil && confirm {
+				_, err = b.byRef(ref)
+			}
 			return err
 		})
 		if err != nil {
@@ -46,9 +49,11 @@ func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 			op, found, seq, _, err = j.get(r, ref, handles)
 			return err
 		})
-		if err != nil || found || seq >= through {
+		known := seq >= through
+		if err != nil || found || known && (confirm || len(handles) == 0) {
 			return orNotFound(j.file.path, op, found, err)
 		}
+		confirm = known
 	}
 }
 

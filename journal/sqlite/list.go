@@ -201,14 +201,14 @@ const blocksAPage = 128
 // in blocks, and returns up to which handle none is missing now.
 func (p *page) readBlocks(r *reader, size int, through int64) (int64, error) {
 	n, blocks, last := 0, 0, int64(0)
-	err := r.each(`SELECT data FROM onceward_blocks WHERE first >= coalesce((SELECT max(first) FROM onceward_blocks WHERE first <= ?1), 0) AND first <= ?2
+	err := r.each(`SELECT first, data FROM onceward_blocks WHERE first >= coalesce((SELECT max(first) FROM onceward_blocks WHERE first <= ?1), 0) AND first <= ?2
 		ORDER BY first LIMIT ?3`, func(v []driver.Value) error {
 		if n >= size {
 			return errEnough
 		}
 		blocks++
-		data, _ := v[0].([]byte)
-		return eachOfBlock(data, func(handle int64) bool {
+		data, _ := v[1].([]byte)
+		return eachOfBlock(v[0].(int64), data, func(handle int64) bool {
 			last = max(last, handle)
 			return handle > p.handle && handle <= through
 		}, func(k *kept) error {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"database/sql/driver"
 	"encoding/binary"
+	"hash/crc32"
 	"slices"
 	"time"
 
@@ -13,6 +14,48 @@ import (
 type logged struct {
 	seq     int64
 	highest int64 // handle that it speaks of
+}
+
+// logRow is a row of the log, without its records.
+type logRow struct {
+	seq         int64
+	last        time.Time
+	leastMargin time.Duration
+	newest      int64
+	folded      int64
+	number      int64
+}
+
+const logColumns = "seq, last_at, least_margin, newest, folded, number, records"
+
+// latestLogRow selects it.
+const latestLogRow = "SELECT " + logColumns + " FROM onceward_log ORDER BY seq DESC LIMIT 1"
+
+// seal appends the sum of the whole row to its records.
+func (r logRow) seal(records []byte) []byte {
+	return binary.LittleEndian.AppendUint32(records, r.sum(records))
+}
+
+func (r logRow) sum(records []byte) uint32 {
+	e := encoder{buf: make([]byte, 0, 64)}
+	e.int(r.seq)
+	e.time(r.last)
+	for _, n := range [...]int64{int64(r.leastMargin), r.newest, r.folded, r.number} {
+		e.int(n)
+	}
+	return crc32.Update(sum(records), castagnoli, e.buf)
+}
+
+// readLogRow reads logColumns, and returns errFormat for a row that is not as it was
+// written.
+func readLogRow(v []driver.Value) (r logRow, records []byte, err error) {
+	r = logRow{v[0].(int64), toTime(v[1]), time.Duration(v[2].(int64)), v[3].(int64), v[4].(int64), v[5].(int64)}
+	sealed := v[6].([]byte)
+	n := len(sealed) - sumSize
+	if n < 0 || sumIn(sealed) != r.sum(sealed[:n]) {
+		return r, nil, errFormat
+	}
+	return r, sealed[:n:n], nil
 }
 
 // pruneAt is how many rows of the log are removed at a time.
@@ -37,9 +80,9 @@ func (b *batch) appendToLog() error {
 	if b.restored == nil { // else it would catch up with its sidecar
 		b.numbered++
 	}
-	sealed := seal(b.records)
-	_, err := b.sql.appendLog.exec(b.seq+1, fromTime(b.clock.Last), int64(b.clock.LeastMargin), b.newest, b.folded, b.numbered, sealed)
-	b.records = sealed[:0] // its memory
+	row := logRow{b.seq + 1, b.clock.Last, b.clock.LeastMargin, b.newest, b.folded, b.numbered}
+	b.records = row.seal(b.records)
+	_, err := b.sql.appendLog.exec(row.seq, fromTime(row.last), int64(row.leastMargin), row.newest, row.folded, row.number, b.records)
 	return err
 }
 
@@ -70,15 +113,17 @@ func (w *writer) readLog(reset bool) error {
 	known, before := len(w.log), w.seq
 	var records [][]byte
 	err := w.sql.readLog.each(func(v []driver.Value) error {
-		w.seq = v[0].(int64)
-		w.durable = store.Clock{Last: toTime(v[1]), LeastMargin: time.Duration(v[2].(int64))}
-		w.newest, w.folded, w.number = v[3].(int64), v[4].(int64), v[5].(int64)
-		w.begun = w.newest
-		blob, _ := v[6].([]byte)
-		blob, err := unseal(blob)
+		row, blob, err := readLogRow(v)
 		if err != nil {
 			return err
 		}
+		if len(records) > 0 && row.seq != w.seq+1 {
+			return errFormat // one is missing
+		}
+		w.seq = row.seq
+		w.durable = store.Clock{Last: row.last, LeastMargin: row.leastMargin}
+		w.newest, w.folded, w.number = row.newest, row.folded, row.number
+		w.begun = w.newest
 		records = append(records, blob)
 		w.log = append(w.log, logged{seq: w.seq})
 		return nil

@@ -14,13 +14,12 @@ func (f *file) preload(ctx context.Context) {
 	var loaded segments
 	last := int64(-1)
 	err := f.readers.read(ctx, func(r *reader) error {
-		return r.each("SELECT first, hashes FROM onceward_segments ORDER BY first", func(v []driver.Value) error {
-			last = v[0].(int64)
-			hashes, _ := v[1].([]byte)
-			run, err := runOf(last, hashes)
+		return r.each("SELECT "+segmentColumns+" FROM onceward_segments ORDER BY first", func(v []driver.Value) error {
+			run, first, err := runAfter(last, v)
 			if err == nil && ctx.Err() != nil {
 				err = ctx.Err()
 			}
+			last = first
 			loaded.addRun(run)
 			return err
 		})

@@ -143,6 +143,7 @@ func (b *batch) updateWhole(r row, body []byte) error {
 // remove is for what was reaped, and leaves nothing of it.
 func (b *batch) remove(r row) error {
 	handle := r.op.Handle
+	b.gone = append(b.gone, handle)
 	if r.kept != nil && !r.block {
 		if err := b.foldAll(); err != nil {
 			return err

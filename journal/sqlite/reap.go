@@ -147,7 +147,7 @@ func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64
 		err := r.each("SELECT first, data FROM onceward_blocks WHERE first >= ? AND first < ?", func(v []driver.Value) error {
 			data, _ := v[1].([]byte)
 			some := false
-			err := eachOfBlock(data, all, func(k *kept) error {
+			err := eachOfBlock(v[0].(int64), data, all, func(k *kept) error {
 				some = isRipe(k.op) || some
 				return nil
 			})
@@ -224,10 +224,7 @@ func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64
 		if segmentOf(b.newest+1) == first {
 			return nil
 		}
-		if err := b.write(b.sql.dropSegment, first, segmentSize-1); err != nil {
-			return err
-		}
-		return b.write(b.sql.spendSegment, first)
+		return b.spend(first)
 	})
 }
 

@@ -123,7 +123,8 @@ type statements struct {
 
 	sessions, hasSession, addSession, removeSession *stmt
 
-	segmentRows, addSegment, readSegments, spendSegment, dropSegment *stmt
+	segmentRows, addSegment, readSegments, spendSegment, segmentRest, segment *stmt
+	removed, noteRemoved, forgetRemoved                                       *stmt
 }
 
 func newStatements(c *conn) (*statements, error) {
@@ -142,12 +143,12 @@ func newStatements(c *conn) (*statements, error) {
 		{&s.readBackup, "SELECT made_at, number FROM onceward_backup"},
 		{&s.adoptBackup, "DELETE FROM onceward_backup"},
 
-		{&s.readLog, "SELECT seq, last_at, least_margin, newest, folded, number, records FROM onceward_log WHERE seq > ? ORDER BY seq"},
-		{&s.appendLog, "INSERT INTO onceward_log (seq, last_at, least_margin, newest, folded, number, records) VALUES (?, ?, ?, ?, ?, ?, ?)"},
+		{&s.readLog, "SELECT " + logColumns + " FROM onceward_log WHERE seq > ? ORDER BY seq"},
+		{&s.appendLog, "INSERT INTO onceward_log (" + logColumns + ") VALUES (?, ?, ?, ?, ?, ?, ?)"},
 		{&s.pruneLog, "DELETE FROM onceward_log WHERE seq <= ?"},
 
 		{&s.blockOf, blockOf},
-		{&s.blocksFrom, "SELECT first, data FROM onceward_blocks WHERE first >= ? AND first <= ? ORDER BY first"},
+		{&s.blocksFrom, "SELECT first, data FROM onceward_blocks WHERE first >= ? ORDER BY first"},
 		{&s.insertBlock, "INSERT INTO onceward_blocks (first, data) VALUES (?, ?)"},
 		{&s.updateBlock, "UPDATE onceward_blocks SET data = ? WHERE first = ?"},
 		{&s.removeBlock, "DELETE FROM onceward_blocks WHERE first = ?"},
@@ -186,13 +187,15 @@ func newStatements(c *conn) (*statements, error) {
 		{&s.addSession, "INSERT INTO onceward_sessions (id) VALUES (?)"},
 		{&s.removeSession, "DELETE FROM onceward_sessions WHERE id = ?"},
 
-		{&s.segmentRows, "SELECT " + columns + " FROM onceward_operations WHERE handle > ? AND handle <= ?"},
+		{&s.segmentRows, "SELECT " + columns + " FROM onceward_operations WHERE handle > ?"},
 		{&s.addSegment, "INSERT OR REPLACE INTO onceward_segments (first, began_at, spent, hashes) VALUES (?, ?, 0, ?)"},
-		{&s.readSegments, "SELECT first, hashes FROM onceward_segments WHERE first > ? ORDER BY first"},
-		{&s.spendSegment, "UPDATE onceward_segments SET spent = 1, hashes = NULL WHERE first = ?"},
-		{&s.dropSegment, `DELETE FROM onceward_segments WHERE first = ?1
-			AND NOT EXISTS (SELECT 1 FROM onceward_operations WHERE handle >= ?1 AND handle <= ?1 + ?2)
-			AND NOT EXISTS (SELECT 1 FROM onceward_blocks WHERE first >= ?1 AND first <= ?1 + ?2)`},
+		{&s.readSegments, "SELECT " + segmentColumns + " FROM onceward_segments WHERE first > ? ORDER BY first"},
+		{&s.spendSegment, "UPDATE onceward_segments SET began_at = 0, spent = 1, hashes = ? WHERE first = ?"},
+		{&s.segment, "SELECT " + segmentColumns + " FROM onceward_segments WHERE first = ?"},
+		{&s.removed, removedOf},
+		{&s.noteRemoved, "INSERT OR REPLACE INTO onceward_removed (first, bits) VALUES (?, ?)"},
+		{&s.forgetRemoved, "DELETE FROM onceward_removed WHERE first = ?"},
+		{&s.segmentRest, "SELECT " + columns + " FROM onceward_operations WHERE handle >= ? AND handle < ? ORDER BY handle"},
 	} {
 		var err error
 		if *p.stmt, err = c.prepare(p.text); err != nil {

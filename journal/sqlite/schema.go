@@ -73,12 +73,18 @@ CREATE TABLE onceward_blocks (
 ) STRICT;
 
 -- Each row is for the operations from first to first + 1023, once the last of them
--- was begun.
+-- was begun. None is missing: none is ever removed.
 CREATE TABLE onceward_segments (
 	first    INTEGER PRIMARY KEY,
 	began_at INTEGER NOT NULL, -- the earliest creation
 	spent    INTEGER NOT NULL, -- 1: nothing is left in it to be reaped
-	hashes   BLOB              -- of their IDs
+	hashes   BLOB NOT NULL     -- of their names, and the sum of the row
+) STRICT;
+
+-- A row for a segment that is not spent and had operations removed.
+CREATE TABLE onceward_removed (
+	first INTEGER PRIMARY KEY,
+	bits  BLOB NOT NULL -- one for each of its operations, and the sum of the row
 ) STRICT;
 
 CREATE TABLE onceward_sessions (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
@@ -87,9 +93,10 @@ CREATE TABLE onceward_sessions (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 CREATE TABLE onceward_journal (
 	one      INTEGER PRIMARY KEY CHECK (one = 1),
 	identity TEXT NOT NULL,    -- random; the sidecar has it too
-	epoch    BLOB NOT NULL     -- see stale.go
+	epoch    BLOB NOT NULL,    -- see stale.go
+	hash_key BLOB NOT NULL     -- see hashKey
 ) STRICT;
-INSERT INTO onceward_journal VALUES (1, '', x'');
+INSERT INTO onceward_journal VALUES (1, '', x'', x'');
 
 -- One row in a backup that was not adopted yet; else none.
 CREATE TABLE onceward_backup (
@@ -108,9 +115,8 @@ CREATE TABLE onceward_log (
 	newest       INTEGER NOT NULL, -- the latest handle given out
 	folded       INTEGER NOT NULL, -- no operation up to this handle is in the log
 	number       INTEGER NOT NULL, -- the commit number: see sidecar
-	records      BLOB
+	records      BLOB NOT NULL     -- and the sum of the row
 ) STRICT;
-INSERT INTO onceward_log VALUES (1, NULL, 0, 0, 0, 0, NULL);
 ` + flowTables}
 
 // migrate brings the schema to this release's version, or refuses the file. It tells
@@ -139,7 +145,9 @@ func (c *conn) migrate(path string, opts Options) (migrated bool, err error) {
 	}
 	identity := newIdentity()
 	for _, statement := range []string{
-		fmt.Sprintf("UPDATE onceward_journal SET identity = '%s', epoch = x'%x' WHERE identity = ''", identity, encodeEpoch(identity, 1)),
+		fmt.Sprintf("INSERT INTO onceward_log SELECT 1, NULL, 0, 0, 0, 0, x'%x' WHERE NOT EXISTS (SELECT 1 FROM onceward_log)", logRow{seq: 1}.seal(nil)),
+		fmt.Sprintf("UPDATE onceward_journal SET identity = '%s', epoch = x'%x', hash_key = x'%x' WHERE identity = ''",
+			identity, encodeEpoch(identity, 1), newHashKey().sealed()),
 		fmt.Sprint("UPDATE onceward_schema SET version = ", version),
 	} {
 		if err := c.exec(statement); err != nil {

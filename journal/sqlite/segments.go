@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"database/sql/driver"
 	"encoding/binary"
-	"hash/fnv"
+	"hash/crc32"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +21,7 @@ const segmentSize = 1024
 // has looked for an ID that no row has, the hashes of all: eight bytes for every
 // operation.
 type segments struct {
+	key     hashKey
 	through int64 // no member of the tail up to this handle is missing
 	loaded  int64 // the first handle of the latest segment in runs; negative: none
 
@@ -50,13 +51,73 @@ func entry(hash uint32, handle int64) uint64 {
 // segmentOf is the first handle of the segment that handle is in.
 func segmentOf(handle int64) int64 { return handle - handle%segmentSize }
 
-func hashOf(ref journal.Ref) uint32 {
-	h := fnv.New32a()
-	for _, part := range [...]string{ref.ID, ref.Scope, ref.Parent} {
-		_, _ = h.Write([]byte(part))
-		_, _ = h.Write([]byte{0xff}) // in no UTF-8; and what collides is told apart later
+const segmentColumns = "first, began_at, spent, hashes"
+
+// segment is a row of segments, without its hashes.
+type segment struct {
+	first int64
+	began time.Time // 0 once it is spent
+	spent bool
+}
+
+// seal appends the sum of the whole row to its hashes.
+func (s segment) seal(hashes []byte) []byte {
+	return binary.LittleEndian.AppendUint32(hashes, s.sum(hashes))
+}
+
+func (s segment) sum(hashes []byte) uint32 {
+	var e encoder
+	e.int(s.first)
+	e.int(s.began.UnixMilli())
+	e.bools(s.spent)
+	return crc32.Update(sum(hashes), castagnoli, e.buf)
+}
+
+// readSegment reads segmentColumns, and returns errFormat for a row that is not as it
+// was written.
+func readSegment(v []driver.Value) (s segment, hashes []byte, err error) {
+	s = segment{v[0].(int64), toTime(v[1]), v[2].(int64) == 1}
+	sealed := v[3].([]byte)
+	n := len(sealed) - sumSize
+	if n < 0 || n%entrySize != 0 || toByte(v[2]) > 1 || sumIn(sealed) != s.sum(sealed[:n]) {
+		return s, nil, errFormat
 	}
-	return h.Sum32()
+	return s, sealed[:n:n], nil
+}
+
+// spend notes that nothing is left in a segment to be reaped, and leaves of its hashes
+// those of tombstones.
+func (b *batch) spend(first int64) error {
+	var rest []uint64
+	var found []member
+	err := b.read(b.sql.segmentRest, func(v []driver.Value) error {
+		r, err := readRow(v)
+		found = append(found, member{handle: r.op.Handle})
+		rest = append(rest, uint64(b.segments.key.of(r.op.Ref))<<16|uint64(r.op.Handle-first))
+		return err
+	}, first, first+segmentSize)
+	if err == nil {
+		err = b.account(first, first+segmentSize-1, found)
+	}
+	if err == nil {
+		err = b.write(b.sql.forgetRemoved, first)
+	}
+	if err != nil {
+		return err
+	}
+	spent := segment{first: first, began: time.UnixMilli(0), spent: true}
+	return b.write(b.sql.spendSegment, spent.seal(encodeEntries(rest)), first)
+}
+
+// encodeEntries sorts them.
+func encodeEntries(entries []uint64) []byte {
+	slices.Sort(entries)
+	hashes := make([]byte, 0, len(entries)*entrySize+sumSize)
+	for _, e := range entries {
+		hashes = binary.LittleEndian.AppendUint32(hashes, uint32(e>>16))
+		hashes = binary.LittleEndian.AppendUint16(hashes, uint16(e))
+	}
+	return hashes
 }
 
 // truncate forgets what was not committed: handles later than newest are given out
@@ -79,7 +140,7 @@ func (b *batch) addToSegment(op *journal.Operation) error {
 	s, handle := &b.segments, op.Handle
 	if s.through == handle-1 {
 		s.mu.Lock()
-		s.tail = append(s.tail, member{handle, hashOf(op.Ref), op.CreatedAt})
+		s.tail = append(s.tail, member{handle, s.key.of(op.Ref), op.CreatedAt})
 		s.mu.Unlock()
 		s.through = handle
 	}
@@ -98,11 +159,8 @@ func (b *batch) addToSegment(op *journal.Operation) error {
 		}
 		run = append(run, uint64(m.hash)<<16|uint64(m.handle-first))
 	}
-	slices.Sort(run)
-	hashes := make([]byte, 0, len(run)*entrySize)
+	hashes := segment{first: first, began: began}.seal(encodeEntries(run))
 	for i, e := range run {
-		hashes = binary.LittleEndian.AppendUint32(hashes, uint32(e>>16))
-		hashes = binary.LittleEndian.AppendUint16(hashes, uint16(e))
 		run[i] = entry(uint32(e>>16), first+int64(uint16(e)))
 	}
 	if err := b.write(b.sql.addSegment, first, began.UnixMilli(), hashes); err != nil {
@@ -153,7 +211,7 @@ func (b *batch) completeTail() error {
 	var missed []member
 	add := func(handle int64, op *journal.Operation) {
 		if handle > s.through && handle <= b.newest {
-			missed = append(missed, member{handle, hashOf(op.Ref), op.CreatedAt})
+			missed = append(missed, member{handle, s.key.of(op.Ref), op.CreatedAt})
 		}
 	}
 	err := b.read(b.sql.segmentRows, func(v []driver.Value) error {
@@ -162,17 +220,17 @@ func (b *batch) completeTail() error {
 			add(r.op.Handle, &r.op)
 		}
 		return err
-	}, s.through, b.newest)
+	}, s.through)
 	if err != nil {
 		return err
 	}
 	err = b.read(b.sql.blocksFrom, func(v []driver.Value) error {
 		data, _ := v[1].([]byte)
-		return eachOfBlock(data, all, func(k *kept) error {
+		return eachOfBlock(v[0].(int64), data, all, func(k *kept) error {
 			add(k.op.Handle, &k.op)
 			return nil
 		})
-	}, segmentOf(s.through+1), b.newest)
+	}, segmentOf(s.through+1))
 	if err != nil {
 		return err
 	}
@@ -180,11 +238,32 @@ func (b *batch) completeTail() error {
 		add(handle, &b.recent.at(handle).op)
 	}
 	slices.SortFunc(missed, func(a, b member) int { return cmp.Compare(a.handle, b.handle) })
+	if err := b.account(s.through+1, b.newest, missed); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tail = append(s.tail, missed...)
 	s.through = b.newest
 	return nil
+}
+
+// account returns errFormat unless the operations that were found, by handle, are all
+// from first to last of one segment, but for those that were removed.
+func (b *batch) account(first, last int64, found []member) error {
+	if int64(len(found)) == last-first+1 {
+		return nil
+	}
+	bits, err := b.removedFrom(segmentOf(first))
+	for handle := max(first, 1); err == nil && handle <= last; handle++ {
+		switch {
+		case len(found) > 0 && found[0].handle == handle:
+			found = found[1:]
+		case !bits.has(handle - segmentOf(handle)):
+			err = b.fail(errFormat)
+		}
+	}
+	return err
 }
 
 // candidates returns the handles that the operation may have, if there is one.
@@ -195,7 +274,7 @@ func (b *batch) candidates(ref journal.Ref) ([]int64, error) {
 	s := &b.segments
 	latest := segmentOf(b.newest+1) - segmentSize
 	if s.loaded < latest {
-		if err := b.loadSegments(); err != nil {
+		if err := b.loadSegments(latest); err != nil {
 			return nil, err
 		}
 	}
@@ -210,7 +289,7 @@ func (b *batch) candidates(ref journal.Ref) ([]int64, error) {
 
 // find is candidates for everybody: whole tells whether all are there.
 func (s *segments) find(ref journal.Ref) (handles []int64, whole bool) {
-	hash := hashOf(ref)
+	hash := s.key.of(ref)
 	low := entry(hash, 0)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -228,17 +307,20 @@ func (s *segments) find(ref journal.Ref) (handles []int64, whole bool) {
 	return handles, s.whole
 }
 
-// loadSegments reads the segments that were sealed since the last time.
-func (b *batch) loadSegments() error {
+// loadSegments reads the segments that were sealed since the last time, up to the
+// latest.
+func (b *batch) loadSegments(latest int64) error {
 	s := &b.segments
 	var runs [][]uint64
+	loaded := s.loaded
 	err := b.read(b.sql.readSegments, func(v []driver.Value) error {
-		first := v[0].(int64)
-		hashes, _ := v[1].([]byte)
-		run, err := runOf(first, hashes)
-		runs = append(runs, run)
+		run, first, err := runAfter(loaded, v)
+		runs, loaded = append(runs, run), first
 		return err
 	}, s.loaded)
+	if err == nil && loaded != latest {
+		err = b.fail(errFormat)
+	}
 	if err != nil {
 		return err
 	}
@@ -250,14 +332,24 @@ func (b *batch) loadSegments() error {
 	return nil
 }
 
-// runOf reads the hashes of the segment that begins with first.
-func runOf(first int64, hashes []byte) ([]uint64, error) {
-	if len(hashes)%entrySize != 0 {
-		return nil, errFormat
+// runAfter reads the hashes of the segment that follows upon that which begins with
+// before, negative for none: none is missing.
+func runAfter(before int64, v []driver.Value) (run []uint64, first int64, err error) {
+	s, hashes, err := readSegment(v)
+	next := int64(0)
+	if before >= 0 {
+		next = before + segmentSize
 	}
-	run := make([]uint64, 0, len(hashes)/entrySize)
+	if err == nil && s.first != next {
+		err = errFormat
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	first = s.first
+	run = make([]uint64, 0, len(hashes)/entrySize)
 	for e := range slices.Chunk(hashes, entrySize) {
 		run = append(run, entry(binary.LittleEndian.Uint32(e), first+int64(binary.LittleEndian.Uint16(e[4:]))))
 	}
-	return run, nil
+	return run, first, nil
 }

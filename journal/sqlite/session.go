@@ -199,11 +199,17 @@ func (b *batch) probe(id string) error {
 	if err != nil {
 		return b.fail(err)
 	}
-	if !found {
-		return errDead // its row goes only after it
-	}
 	lock, err := lockFile(sessionFile(b.path, id))
 	switch {
+	case !found:
+		// Its row goes only after it, and then its file, if nothing has damaged the row.
+		switch {
+		case lock != nil:
+			_ = lock.Close()
+		case err == nil:
+			return nil
+		}
+		return errDead
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: the file of session %s, which holds the operation, is missing", journal.ErrRestored, id)
 	case err != nil:

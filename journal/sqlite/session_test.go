@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/gofrs/flock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -82,4 +83,31 @@ func TestASessionWithoutItsFileIsNoProofOfDeath(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, journal.InFlight, op.State)
 	assert.Equal(t, copied.ID(), op.Holder)
+}
+
+func TestASessionWhoseRowIsGoneIsAliveAsLongAsItsLockIsHeld(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	require.NoError(t, sqlite.Fold(j)) // so that the operation has a row
+	// Of another process, and with a row of which a bit has flipped.
+	lock := flock.New(path+"-session-ANOTHER", flock.SetFlag(os.O_CREATE|os.O_RDWR))
+	held, err := lock.TryLock()
+	require.NoError(t, err)
+	require.True(t, held)
+	require.NoError(t, sqlite.Change(path, begun.Operation.Ref, func(op *journal.Operation) { op.Holder = "ANOTHER" }))
+	results, err := j.Claim(t.Context(), claim(s), 10)
+	require.NoError(t, err)
+	assert.Empty(t, results, "it may be sending")
+	result, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	assert.Equal(t, journal.Wait, result.Decision)
+
+	require.NoError(t, lock.Close())
+	results, err = j.Claim(t.Context(), claim(s), 10)
+	require.NoError(t, err)
+	assert.Len(t, results, 1)
 }

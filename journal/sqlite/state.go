@@ -94,6 +94,9 @@ func (b *batch) note() error {
 	if !b.wrote {
 		return nil
 	}
+	if err := b.noteRemoved(); err != nil {
+		return err
+	}
 	if b.checkpoint.turn && b.restored == nil {
 		if err := b.beginEpoch(); err != nil {
 			return err

@@ -10,18 +10,18 @@ import (
 // shows them that r reads. Where another process has written since the writer looked,
 // they are read from the log, else from memory.
 func (w *writer) unfolded(r *reader) (ops []*kept, err error) {
-	var seq, folded int64
-	err = r.each("SELECT seq, folded FROM onceward_log ORDER BY seq DESC LIMIT 1", func(v []driver.Value) error {
-		seq, folded = v[0].(int64), v[1].(int64)
-		return nil
+	var row logRow
+	err = r.each(latestLogRow, func(v []driver.Value) (err error) {
+		row, _, err = readLogRow(v)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if ops, ok := w.recent.all(seq); ok {
+	if ops, ok := w.recent.all(row.seq); ok {
 		return ops, nil
 	}
-	return r.readLog(folded)
+	return r.readLog(row.folded)
 }
 
 // all returns what is shown, by handle, if that is up to the log's row seq.
@@ -44,12 +44,16 @@ func (r *recent) all(seq int64) (ops []*kept, ok bool) {
 func (r *reader) readLog(folded int64) (ops []*kept, err error) {
 	logged := make(map[int64]*kept)
 	find := func(handle int64) *kept { return logged[handle] }
-	err = r.each("SELECT records FROM onceward_log ORDER BY seq", func(v []driver.Value) error {
-		records, _ := v[0].([]byte)
-		records, err := unseal(records)
+	before := int64(0)
+	err = r.each("SELECT "+logColumns+" FROM onceward_log ORDER BY seq", func(v []driver.Value) error {
+		row, records, err := readLogRow(v)
+		if err == nil && before > 0 && row.seq != before+1 {
+			err = errFormat // one is missing
+		}
 		if err != nil {
 			return err
 		}
+		before = row.seq
 		_, err = eachRecord(records, folded, find, func(k *kept) error {
 			logged[k.op.Handle] = k
 			return nil

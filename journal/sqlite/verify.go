@@ -63,7 +63,7 @@ func (j *Journal) Verify(ctx context.Context) ([]Violation, error) {
 	if err != nil {
 		return nil, explain(j.file.path, "open for reading", err)
 	}
-	v := &verification{ctx: ctx, path: j.file.path, reader: reader{conn: c, stmts: make(map[string]*stmt)}}
+	v := &verification{ctx: ctx, path: j.file.path, key: j.file.writer.segments.key, reader: reader{conn: c, stmts: make(map[string]*stmt)}}
 	err = v.all()
 	if errors.Is(err, errEnough) {
 		err = nil
@@ -76,6 +76,7 @@ type verification struct {
 	reader
 	ctx   context.Context
 	path  string
+	key   hashKey
 	found []Violation
 	names []named // of all operations
 }
@@ -211,7 +212,12 @@ func (v *verification) sidecar() error {
 // log looks at the rows of the log, but not at what they record.
 func (v *verification) log() error {
 	var before []driver.Value
-	err := v.each("SELECT seq, last_at, newest, folded, number FROM onceward_log ORDER BY seq", func(row []driver.Value) error {
+	err := v.each("SELECT seq, last_at, newest, folded, number, least_margin, records FROM onceward_log ORDER BY seq", func(row []driver.Value) error {
+		if _, _, err := readLogRow([]driver.Value{row[0], row[1], row[5], row[2], row[3], row[4], row[6]}); err != nil {
+			if err := v.file("it is as it was written: log row %v", row[0]); err != nil {
+				return err
+			}
+		}
 		n := func(row []driver.Value, i int) int64 { i64, _ := row[i].(int64); return i64 }
 		if n(row, 3) > n(row, 2) {
 			return v.file("no more is folded than was begun: log row %d", n(row, 0))

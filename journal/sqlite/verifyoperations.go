@@ -130,7 +130,7 @@ func (s *verifiedSegment) readBlocks() error {
 		before, listed := b.first-1, int64(0)
 		note := func(handle int64) bool { listed = handle; return true }
 		if err == nil {
-			err = eachOfBlock(b.data, note, func(k *kept) error {
+			err = eachOfBlock(b.first, b.data, note, func(k *kept) error {
 				found := k.op.Handle == listed && listed > before && listed < past
 				if err := s.must(&k.op, found, "it is where it is looked for in its block"); err != nil {
 					return err
@@ -189,6 +189,9 @@ func (s *verifiedSegment) readAnswers() error {
 // checkSegment looks for what segments find that were sealed.
 func (s *verifiedSegment) checkSegment() error {
 	if s.first+segmentSize-1 > s.newest {
+		if err := s.account(false); err != nil {
+			return err
+		}
 		return s.eachSegment(s.first, func(first int64, _ *sealedSegment) error {
 			return s.file("a segment is sealed once its last operation was begun: %d", first)
 		})
@@ -203,6 +206,9 @@ func (s *verifiedSegment) checkSegment() error {
 	if err != nil {
 		return err
 	}
+	if err := s.account(sealed != nil && sealed.spent); err != nil {
+		return err
+	}
 	for _, handle := range slices.Sorted(maps.Keys(s.ops)) {
 		k := s.ops[handle]
 		if segmentOf(handle) != s.first {
@@ -213,8 +219,11 @@ func (s *verifiedSegment) checkSegment() error {
 			err = s.must(&k.op, false, "it is in a segment that is there")
 		case sealed.spent:
 			err = s.must(&k.op, k.op.Tombstone, "it is reaped, as its segment is spent")
+			if err == nil {
+				err = s.must(&k.op, sealed.has(&k.op), "its segment finds it by its name")
+			}
 		default:
-			err = s.must(&k.op, sealed.has(&k.op) || k.op.Tombstone, "its segment finds it by its name")
+			err = s.must(&k.op, sealed.has(&k.op), "its segment finds it by its name")
 			if err == nil {
 				err = s.must(&k.op, !k.op.CreatedAt.Before(sealed.began), "its segment knows the earliest creation")
 			}
@@ -226,8 +235,24 @@ func (s *verifiedSegment) checkSegment() error {
 	return nil
 }
 
+// account looks for operations that are in no row and no block, and were not removed.
+func (s *verifiedSegment) account(spent bool) error {
+	var bits removedBits
+	err := s.each(removedOf, func(row []driver.Value) (err error) {
+		bits, err = decodeRemoved(s.first, row[0].([]byte))
+		return err
+	}, s.first)
+	for handle := max(s.first, 1); err == nil && !spent && handle <= min(s.first+segmentSize-1, s.folded); handle++ {
+		if s.ops[handle] == nil && !bits.has(handle-s.first) {
+			err = s.add(Violation{Handle: handle, Invariant: "it is there, or was removed"})
+		}
+	}
+	return err
+}
+
 // sealedSegment is a row of segments.
 type sealedSegment struct {
+	key    *hashKey
 	first  int64
 	began  time.Time
 	spent  bool
@@ -235,14 +260,17 @@ type sealedSegment struct {
 }
 
 func (s *sealedSegment) has(op *journal.Operation) bool {
-	return s.hashes[uint64(hashOf(op.Ref))<<16|uint64(op.Handle-s.first)]
+	return s.hashes[uint64(s.key.of(op.Ref))<<16|uint64(op.Handle-s.first)]
 }
 
 // eachSegment calls f for the segments that are read at this moment.
 func (s *verifiedSegment) eachSegment(from int64, f func(first int64, found *sealedSegment) error) error {
-	return s.each("SELECT first, began_at, spent, hashes FROM onceward_segments WHERE first >= ? AND first < ?", func(row []driver.Value) error {
-		sealed := &sealedSegment{first: row[0].(int64), began: toTime(row[1]), spent: row[2].(int64) != 0, hashes: make(map[uint64]bool)}
-		hashes, _ := row[3].([]byte)
+	return s.each("SELECT "+segmentColumns+" FROM onceward_segments WHERE first >= ? AND first < ?", func(row []driver.Value) error {
+		seg, hashes, err := readSegment(row)
+		if err != nil {
+			return s.file("the segment that begins with operation %v is as it was written", row[0])
+		}
+		sealed := &sealedSegment{key: &s.key, first: seg.first, began: seg.began, spent: seg.spent, hashes: make(map[uint64]bool)}
 		for ; len(hashes) >= entrySize; hashes = hashes[entrySize:] {
 			sealed.hashes[uint64(binary.LittleEndian.Uint32(hashes))<<16|uint64(binary.LittleEndian.Uint16(hashes[4:]))] = true
 		}

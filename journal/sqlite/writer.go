@@ -92,6 +92,10 @@ func newWriter(path string, c *conn, files *openFiles, checkpoint *checkpointer,
 	if err != nil {
 		return nil, err
 	}
+	key, err := readHashKey(c)
+	if err != nil {
+		return nil, err
+	}
 	w := &writer{
 		path: path, conn: c, sql: sql, files: files, checkpoint: checkpoint, timeout: timeout, intentOnly: opts.IntentOnly,
 		compressAbove: cmp.Or(opts.CompressAbove, defaultCompressAbove),
@@ -100,6 +104,7 @@ func newWriter(path string, c *conn, files *openFiles, checkpoint *checkpointer,
 		stopped: make(chan struct{}),
 		state:   newState(),
 	}
+	w.segments.key = key
 	go w.run()
 	return w, nil
 }

@@ -1,0 +1,85 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"hash/fnv"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// colliding are 1,024 names with one 32-bit FNV-1a hash: ten pairs of parts that collide
+// one after the other, in all combinations.
+func colliding(t *testing.T) []string {
+	t.Helper()
+	names := []string{""}
+	for range 10 {
+		seen := make(map[uint32]string)
+		for n := 0; ; n++ {
+			require.Less(t, n, 1<<20)
+			part := fmt.Sprintf("%016x", (uint64(n)+1)*0x9e3779b97f4a7c15)
+			h := fnv.New32a()
+			_, _ = h.Write([]byte(names[0] + part))
+			other, twice := seen[h.Sum32()]
+			if !twice {
+				seen[h.Sum32()] = part
+				continue
+			}
+			var longer []string
+			for _, name := range names {
+				longer = append(longer, name+part, name+other)
+			}
+			names = longer
+			break
+		}
+	}
+	return names
+}
+
+func TestNamesThatAStrangerMakesCollideAreNotLookedForAmongEachOther(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	names := colliding(t)
+	require.Len(t, names, 1024)
+	sideBySide(len(names), func(i int) {
+		begun, err := j.Apply(t.Context(), begin(names[i], s))
+		if assert.NoError(t, err) {
+			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+			assert.NoError(t, err)
+		}
+	})
+	require.True(t, has(t, j, names[0]))
+	for _, name := range names[:20] {
+		assert.Less(t, sqlite.Candidates(j, journal.Ref{ID: name}), 4)
+	}
+}
+
+func TestNothingIsExecutedAgainInARestoredAndAdoptedBackup(t *testing.T) {
+	path, names := completed(t, 10_000)
+	j := open(t, path)
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	require.NoError(t, j.Backup(t.Context(), backup))
+	require.NoError(t, j.Close())
+
+	j = open(t, backup)
+	require.NoError(t, j.Adopt(t.Context()))
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	at := time.Now()
+	sideBySide(len(names), func(i int) {
+		ev := begin(names[i], s)
+		ev.At = at
+		result, err := j.Apply(t.Context(), ev)
+		if assert.NoError(t, err) {
+			assert.Equal(t, journal.Replay, result.Decision, names[i])
+		}
+	})
+	assert.Empty(t, verify(t, j))
+}
