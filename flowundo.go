@@ -78,7 +78,7 @@ func (r *flowRun) blockedBy(ctx context.Context, st *step) (answers int, effects
 			return 0, nil, r.stop(f)
 		case op.State == journal.Completed:
 			answers++
-			if op.Answer == nil || !op.Answer.Refused {
+			if r.tookEffect(&op) {
 				effects = append(effects, op.Ref)
 			}
 		}

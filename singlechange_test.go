@@ -111,10 +111,15 @@ func TestAFlowIsUndoneThoughItsOperationsWereReaped(t *testing.T) {
 		failing := func(ctx context.Context) error { return errors.Join(p.undoable(ctx, "create"), errSoldOut) }
 		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, failing), onceward.ErrFlowSetAside)
 		pass(400 * 24 * time.Hour)
-		n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: 90 * 24 * time.Hour}, 10)
-		require.NoError(t, err)
-		require.Equal(t, 1, n)
-		_, err = p.GiveUpFlow(t.Context(), onceward.Ref{ID: "order-991"}, "too late")
+		reaped := 0
+		for range 2 { // the first one is by a clock that has jumped
+			n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: 90 * 24 * time.Hour}, 10)
+			require.NoError(t, err)
+			reaped += n
+			pass(time.Hour)
+		}
+		require.Equal(t, 1, reaped)
+		_, err := p.GiveUpFlow(t.Context(), onceward.Ref{ID: "order-991"}, "too late")
 		require.NoError(t, err)
 		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, failing), onceward.ErrFlowGivenUp)
 		assert.Equal(t, []string{"create", "undo-create-ch_1"}, l.descriptions())

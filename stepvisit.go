@@ -187,10 +187,10 @@ func (st *step) leave(ctx context.Context, result []byte, err error) ([]byte, er
 	case f != nil:
 		defer r.mu.Unlock()
 		return nil, r.stop(f)
-	case err != nil && len(st.effects) > 0:
+	case err != nil && len(st.effects) > 0 && !saysNoEffect(err):
 		defer r.mu.Unlock()
 		return nil, r.stop(&fault{fails: true, told: &FlowError{Step: st.name, Kind: ErrUndoBlocked,
-			Err: fmt.Errorf("operation %s took effect, and the step fails, so that nothing tells what undoes it: %w", st.effects[0].ID, err)}})
+			Err: fmt.Errorf("operation %s took effect, and the step fails, so that nothing tells what undoes it (NoEffect says of a refusal that it is one): %w", st.effects[0].ID, err)}})
 	case err != nil:
 		defer r.mu.Unlock()
 		rec.Kind, rec.Result = journal.StepFailed, []byte(recordable(err))

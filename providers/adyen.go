@@ -39,6 +39,10 @@ func Adyen(prefix string) Provider {
 		Name:   "adyen",
 		Hosts:  hosts,
 		Source: sourceAdyenDocs + "; hosts: " + sourceAdyenSpec,
+		Declines: []Decline{
+			{Field: "resultCode", Equals: "Refused", Source: sourceAdyenResults},
+			{Field: "resultCode", Equals: "Cancelled", Source: sourceAdyenResults + ": before processing was completed"},
+		},
 		Endpoints: []Endpoint{
 			adyenPaths("/", adyenUndeclared),
 		},
@@ -72,6 +76,8 @@ const (
 	sourceAdyenDocs = "docs.adyen.com/development-resources/api-idempotency [D]"
 	sourceAdyenSpec = "adyen-openapi aa014f0 [D]"
 )
+
+const sourceAdyenResults = "docs.adyen.com/online-payments/build-your-integration/payment-result-codes [D]"
 
 var (
 	adyenKey = Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 64}

@@ -57,6 +57,9 @@ func Braintree() Provider {
 				Source:  sourceBraintree + ": no apiRequestKey is documented",
 			},
 		},
+		Declines: []Decline{
+			{Field: "data.*.transaction.status", Equals: "PROCESSOR_DECLINED", Source: "developer.paypal.com/braintree/graphql/reference/types/payment-status and processor-declined-event [D]"},
+		},
 		CredentialScoped: true,
 		Source:           sourceBraintree + "; hosts: developer.paypal.com/braintree/graphql/guides/making_api_calls [D]; scope of keys: [?]",
 	}

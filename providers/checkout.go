@@ -34,6 +34,9 @@ func Checkout() Provider {
 			"balances.checkout.com", "balances.sandbox.checkout.com",
 			"files.checkout.com", "files.sandbox.checkout.com",
 		},
+		Declines: []Decline{
+			{Field: "status", Equals: "Declined", Source: "checkout.com/docs/developer-resources/codes/api-response-codes [D]: a 2xx with 20xxx or 30xxx is a decline"},
+		},
 		Source: sourceCheckoutIdempotency + "; hosts: " + sourceCheckoutSDK + " configuration/environment.go",
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: checkoutKeyless, Source: sourceCheckoutIdempotency + ": the header is not listed"},

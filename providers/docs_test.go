@@ -146,6 +146,9 @@ func matrix() string {
 		if len(p.Answers) > 0 {
 			fmt.Fprintf(&b, "<br>Answers in: %s\n", code(p.Answers))
 		}
+		for _, d := range p.Declines {
+			fmt.Fprintf(&b, "<br>A success without effect: `%s` is `%s`. Source: %s\n", d.Field, d.Equals, cell(d.Source))
+		}
 		if p.ReplayHeader != "" {
 			fmt.Fprintf(&b, "<br>A replay is marked by: `%s: %s`\n", p.ReplayHeader, p.ReplayValue)
 		}

@@ -29,7 +29,11 @@ import (
 // rests on it).
 func PayPal() Provider {
 	p := Provider{
-		Name:           "paypal",
+		Name: "paypal",
+		Declines: []Decline{
+			{Field: "purchase_units[].payments.captures[].status", Equals: "DECLINED", Source: sourcePayPalDeclined},
+			{Field: "status", Equals: "DECLINED", Source: sourcePayPalDeclined},
+		},
 		Hosts:          []string{"api-m.paypal.com", "api-m.sandbox.paypal.com", "api.paypal.com", "api.sandbox.paypal.com"},
 		AccountHeaders: []string{"PayPal-Auth-Assertion"},
 		Source:         sourcePayPalIdempotency + "; hosts and the account header: " + sourcePayPalSpec + ", and of older programs PayPal-Java-SDK 2a34212 base/Constants.java [S]",
@@ -83,6 +87,8 @@ func paypalKeyed(retention time.Duration, maxLength int, remark string) Endpoint
 		Source:        sourcePayPalIdempotency + "; time and length: " + sourcePayPalSpec + remark,
 	}
 }
+
+const sourcePayPalDeclined = sourcePayPalSpec + ": of a capture, the funds could not be captured"
 
 const (
 	sourcePayPalIdempotency = "developer.paypal.com/reference/guidelines/idempotency [D]"

@@ -50,6 +50,11 @@ type Provider struct {
 	// means that every 2xx is.
 	Answers []string
 
+	// Declines are the successes that say in their body that nothing took effect,
+	// which [Provider.Declined] finds: undoing what a flow has made leaves them
+	// alone.
+	Declines []Decline
+
 	// ReplayHeader and ReplayValue are the mark on an answer that comes from
 	// the provider's record. An empty value means that the header's presence
 	// is the mark; an empty header, that there is none.
@@ -223,6 +228,7 @@ func (p Provider) clone() *Provider {
 	p.AccountHeaders = slices.Clone(p.AccountHeaders)
 	p.CredentialModes = slices.Clone(p.CredentialModes)
 	p.Answers = slices.Clone(p.Answers)
+	p.Declines = slices.Clone(p.Declines)
 	p.Endpoints = slices.Clone(p.Endpoints)
 	for i := range p.Endpoints {
 		e := &p.Endpoints[i]

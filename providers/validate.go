@@ -50,6 +50,7 @@ func (p Provider) Validate() error {
 		v.check(!token(name), fmt.Sprintf("AccountHeaders[%d]", i), "%q is not a header name", name)
 	}
 	v.modes()
+	v.declines()
 	for i, media := range p.Answers {
 		kind, sub, found := strings.Cut(media, "/")
 		v.check(!found || !token(kind) || !token(sub) || media != strings.ToLower(media), fmt.Sprintf("Answers[%d]", i), "%q is not a media type in lower case, without parameters", media)
