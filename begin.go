@@ -273,7 +273,7 @@ func (k *call) failWith(op *journal.Operation, kind, cause error) *Error {
 func (k *call) hold(res journal.Result, f *flight) *run {
 	r := &run{
 		Client: k.Client, ctx: k.ctx, asker: k.req, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed,
-		route: k.route, flight: f, ends: k.ends, target: k.clean, query: k.query,
+		route: k.route, flight: f, ends: k.ends, target: k.clean, query: k.query, hides: k.hides,
 	}
 	if r.op.Request.Method == "" {
 		r.op.Request = k.intent.Request

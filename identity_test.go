@@ -243,21 +243,6 @@ func TestIdentity(t *testing.T) {
 		}
 	})
 
-	virtual(t, "a token request is untouched on any host", func(t *testing.T) {
-		const grant = "grant_type=client_credentials&scope=all"
-		for _, url := range []string{"https://elsewhere.example/token", chargeURL} {
-			l := &line{}
-			p := start(t, l, onceward.Config{})
-			out := p.ask(named(t, "order-1"), to(http.MethodPost, url), body(grant))
-			require.NoError(t, out.err)
-			require.Len(t, l.sent(), 1)
-			assert.Equal(t, grant, l.sent()[0].Body)
-			assert.Equal(t, http.Header{"Content-Type": {form}}, l.sent()[0].Header)
-			assert.Empty(t, p.everything())
-			require.NoError(t, p.ask(named(t, "order-1")).err, "the name is still free")
-		}
-	})
-
 	virtual(t, "to an endpoint that takes no key: the name, else a UUIDv4; no key, journaled all the same", func(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Secret: secret})

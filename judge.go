@@ -277,7 +277,7 @@ func (r *run) complete() {
 	if a.judged.Verdict == providers.AlreadyDone {
 		answer.Refused = false
 	}
-	if a.partial || r.route.Endpoint.SecretResponse {
+	if a.partial || r.hides || r.route.Endpoint.SecretResponse {
 		answer.Body, answer.Omitted = nil, true
 	}
 	r.end = &ending{kind: journal.EventComplete, answer: answer}

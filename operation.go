@@ -105,7 +105,8 @@ func namingOf(ctx context.Context) naming {
 // ErrKeyReused, the same one gets the recorded answer.
 //
 // It returns a context that names an operation for calls without an effect too
-// (a look-up, a token refresh), which it leaves alone.
+// (a look-up, a token refresh at an endpoint that its table marks NoEffect), which it
+// leaves alone. A token refresh at any other endpoint would be the operation.
 func WithOperation(ctx context.Context, id string) context.Context {
 	n := namingOf(ctx)
 	n.id, n.named = id, true

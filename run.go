@@ -31,6 +31,7 @@ type run struct {
 	ends     time.Time       // when the run has to be over
 	target   *url.URL        // where the operation is sent to
 	query    string          // the asker's withheld query parameters, encoded
+	hides    bool            // its answer is a secret that is not kept
 	replaced bool            // the journal's key goes out instead of the one the request had
 	merged   context.Context // of waits; nil until one was asked for its end, as is stop
 	stop     context.CancelFunc

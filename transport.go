@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -72,6 +71,7 @@ type call struct {
 	carried string // the key that the request already had
 	intent  journal.Intent
 	print   fingerprint.Print // what the request means
+	hides   bool              // its answer is a secret, as its body is
 	clean   *url.URL          // the request's, without withheld query parameters
 	query   string            // the rest of its query
 	body    []byte
@@ -110,15 +110,18 @@ func (c *Client) identify(req *http.Request) (*call, error) {
 }
 
 // understand finds what only the body tells: that the request has no effect (a
-// GraphQL query, a token request), for which it returns false, or else the key that
+// GraphQL query, a tidy token request), for which it returns false, or else the key that
 // it carries. It then freezes the request.
 func (k *call) understand() (effect bool, err error) {
 	m := k.message()
 	k.route = k.route.For(m)
-	if !k.route.Effect || !k.route.Listed && !k.name.counts() || k.isTokenRequest() {
+	if !k.route.Effect || !k.route.Listed && !k.name.counts() {
 		return false, nil
 	}
 	carried, isCarried, err := k.route.Endpoint.Key.Carried(m)
+	if !k.route.Listed && !k.name.named && !isCarried && isTidyTokenRequest(k.req.Method, m) {
+		return false, nil
+	}
 	switch {
 	case streams(k.req):
 		err = errStreams
@@ -357,7 +360,8 @@ func (k *call) freeze(m providers.Message) error {
 			}
 		}
 	}
-	isSecret := endpoint.HasSecret(m)
+	k.hides = exchangesSecrets(m)
+	isSecret := k.hides || endpoint.HasSecret(m)
 	if isSecret {
 		k.withholdBody()
 	}
@@ -405,20 +409,6 @@ func termsOf(route providers.Route) journal.Terms {
 		t.Dedup = journal.DedupEverything
 	}
 	return t
-}
-
-// isTokenRequest tells an OAuth token request (RFC 6749 section 4), which has no
-// effect to journal and whose answer is a secret.
-func (k *call) isTokenRequest() bool {
-	if !bytes.Contains(k.body, []byte("grant_type=")) {
-		return false
-	}
-	media, _, err := mime.ParseMediaType(k.req.Header.Get("Content-Type"))
-	if err != nil || media != "application/x-www-form-urlencoded" {
-		return false
-	}
-	form, err := url.ParseQuery(string(k.body))
-	return err == nil && form.Has("grant_type")
 }
 
 // unread is the caller's request with the body that was taken from it.

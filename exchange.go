@@ -1,0 +1,197 @@
+package onceward
+
+import (
+	"bytes"
+	"encoding/json"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/onceward/onceward/providers"
+)
+
+// Of requests for tokens two things are asked. Whether one is a secret: then neither
+// its body nor its answer is kept, and in doubt it is one. And whether one is without
+// effect, so that it passes: nothing that a request says of itself has a named or
+// keyed one pass, since then whoever adds a field to a charge would have it sent
+// unrecorded.
+
+// exchangesSecrets tells whether a request carries a credential in its body and gets
+// one in its answer, by whatever a server may read it for: a request for a token
+// (RFC 6749 section 4, RFC 8693), its revocation or introspection (RFC 7009, RFC
+// 7662), a pushed authorization (RFC 9126), or credentials of AWS. How the body
+// announces itself does not matter, and neither does whether it is well-formed.
+func exchangesSecrets(m providers.Message) bool {
+	body := fields{}
+	body.read(m.Body)
+	if body.has("token") && body.only(revocationFields) {
+		return true
+	}
+	f := body
+	f.readPairs(m.Query)
+	switch {
+	case f.has("grant_type"), f.has("grantType"), f.has("clientId") && f.has("clientSecret"):
+		return true
+	case f.has("client_id"):
+		return slices.ContainsFunc(clientFields, f.has)
+	}
+	return f.has("Version") && slices.ContainsFunc(f["Action"], func(action string) bool { return slices.Contains(awsCredentials, action) })
+}
+
+// clientFields make a client's own request to an authorization server of one with a
+// client_id: how it shows who it is, or what it would have authorized (RFC 6749
+// section 4.1.1, RFC 9101).
+var clientFields = []string{"client_secret", "client_assertion", "response_type", "request"}
+
+// revocationFields are those of a revocation or an introspection (RFC 7009 section
+// 2.1, RFC 7662 section 2.1), and of how its client shows who it is (RFC 6749 section
+// 2.3.1, RFC 7521 section 4.2).
+var revocationFields = []string{"token", "token_type_hint", "client_id", "client_secret", "client_assertion", "client_assertion_type"}
+
+// awsCredentials are the actions of AWS's query protocol whose answers are
+// credentials (docs.aws.amazon.com/STS/latest/APIReference and /IAM/latest/APIReference [D]).
+var awsCredentials = []string{
+	"AssumeRole", "AssumeRoleWithSAML", "AssumeRoleWithWebIdentity", "AssumeRoot", "GetFederationToken", "GetSessionToken",
+	"CreateAccessKey", "CreateServiceSpecificCredential", "ResetServiceSpecificCredential",
+}
+
+// isTidyTokenRequest tells a request for a token that can't be anything else: a POST
+// of a well-formed form, or object in JSON, that has grant_type and nothing that
+// token endpoints are not sent, each once.
+func isTidyTokenRequest(method string, m providers.Message) bool {
+	types := m.Header.Values("Content-Type")
+	if method != http.MethodPost || len(types) != 1 || m.Header.Get("Content-Encoding") != "" || m.Query != "" {
+		return false
+	}
+	media, _, err := mime.ParseMediaType(types[0])
+	if err != nil {
+		return false
+	}
+	var grant string
+	switch media {
+	case "application/x-www-form-urlencoded":
+		form, err := url.ParseQuery(string(m.Body))
+		if err != nil {
+			return false
+		}
+		for name, values := range form {
+			if len(values) != 1 || !slices.Contains(tokenFields, name) {
+				return false
+			}
+		}
+		grant = form.Get("grant_type")
+	case "application/json":
+		members, ok := textMembers(m.Body)
+		if !ok {
+			return false
+		}
+		for name := range members {
+			if !slices.Contains(tokenFields, name) {
+				return false
+			}
+		}
+		grant = members["grant_type"]
+	}
+	return grant != ""
+}
+
+// tokenFields are the parameters of a token request that IANA's registry of OAuth
+// parameters has, and audience and organization, which Auth0 takes.
+var tokenFields = []string{
+	"grant_type", "code", "redirect_uri", "client_id", "client_secret", "client_assertion", "client_assertion_type", "scope",
+	"username", "password", "refresh_token", "assertion", "code_verifier", "device_code", "auth_req_id", "resource", "audience",
+	"subject_token", "subject_token_type", "actor_token", "actor_token_type", "requested_token_type", "organization",
+}
+
+// fields are the values of what a body's fields are called, as far as they are texts.
+type fields map[string][]string
+
+func (f fields) has(name string) bool { return f[name] != nil }
+
+func (f fields) only(names []string) bool {
+	for name := range f {
+		if !slices.Contains(names, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// read adds a body's as a lenient server may find them: as JSON where it looks like
+// that, else as a form.
+func (f fields) read(body []byte) {
+	body = bytes.TrimLeft(body, " \t\r\n\ufeff")
+	if !bytes.HasPrefix(body, []byte("{")) {
+		f.readPairs(string(body))
+		return
+	}
+	telling := func(name string) bool { return bytes.Contains(body, []byte(name)) }
+	if !slices.ContainsFunc(tellingMembers, telling) {
+		return // spares reading it
+	}
+	var members map[string]json.RawMessage
+	if json.NewDecoder(bytes.NewReader(body)).Decode(&members) != nil {
+		// What can't be read is taken for all that it looks like.
+		for _, name := range []string{"grant_type", "grantType", "client_id", "client_secret", "clientId", "clientSecret"} {
+			if telling(name) {
+				f[name] = []string{""}
+			}
+		}
+	}
+	for name, value := range members {
+		var text string
+		_ = json.Unmarshal(value, &text) // another value is as good as none
+		f[name] = append(f[name], text)
+	}
+}
+
+// tellingMembers are the names without one of which nothing in JSON is taken for a
+// secret.
+var tellingMembers = []string{"grant_type", "grantType", "client_id", "clientId", "token"}
+
+// readPairs parts at semicolons too, as some servers do.
+func (f fields) readPairs(text string) {
+	if !strings.Contains(text, "=") {
+		return
+	}
+	for pair := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '&' || r == ';' }) {
+		name, value, _ := strings.Cut(pair, "=")
+		name = strings.TrimSpace(unescaped(name))
+		if len(f[name]) < 8 { // nobody sends more of what is looked for
+			f[name] = append(f[name], unescaped(value))
+		}
+	}
+}
+
+// textMembers returns the members of a JSON object all of which are texts, or lists of
+// texts, and no two called alike.
+func textMembers(body []byte) (members map[string]string, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+		return nil, false
+	}
+	members = map[string]string{}
+	for d.More() {
+		token, err := d.Token()
+		name, isName := token.(string)
+		if err != nil || !isName {
+			return nil, false
+		}
+		if _, twice := members[name]; twice {
+			return nil, false
+		}
+		var value json.RawMessage
+		var text string
+		var list []string
+		if d.Decode(&value) != nil || json.Unmarshal(value, &text) != nil && json.Unmarshal(value, &list) != nil {
+			return nil, false
+		}
+		members[name] = text
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, false
+	}
+	return members, !d.More()
+}
