@@ -1,102 +1,117 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strconv"
-
-	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// left is what the storm has left.
+// left is what a storm has left.
 type left struct {
-	plain      bool
+	payer      string
 	invoices   int
-	effects    int // in the provider's ledger
+	effects    int // in the providers' ledgers
 	duplicates int // effects beyond the first of an invoice
-	lost       int // invoices without an effect
-	unknown    int // operations of which the journal can't tell whether they took effect
-	unpaid     int // invoices that the payer never called paid
+	keyed      int // … of these, at the provider that takes keys
+	lost       int // invoices without an effect, that nobody looks after
+	misjudged  int // invoices that took effect, and that the payer calls failed or knows nothing of
+	unknown    int // invoices that the payer says are for a person to look up
+	wrongly    int // … of these, at the provider that takes keys
+	requests   int
 	kills      int
 	wanted     int // kills that were asked for
+	deploys    int
 	resumed    int // operations that a later payer took over from a killed one
 }
 
-// audit compares the invoices with the provider's ledger and the payer's journal.
-func (s *storm) audit(ctx context.Context) (left, error) {
-	l := left{plain: s.plain, invoices: len(s.invoices), kills: s.seen.kills, wanted: s.kills, resumed: len(s.seen.resumes)}
-	charged := map[string]int{}
-	for _, e := range s.box.Effects() {
-		l.effects++
-		charged[invoiceOf(e)]++
-	}
+// audit compares the invoices with the providers' ledgers and what the payer told.
+func (s *storm) audit() left {
+	l := left{payer: s.payer, invoices: len(s.invoices), requests: s.seen.requested(), kills: s.seen.kills,
+		wanted: s.kills, deploys: s.seen.deploys, resumed: s.seen.count("resumed")}
+	effects := s.boxes.effects()
 	for _, inv := range s.invoices {
-		if charged[inv.ID] == 0 {
+		n := effects[inv.ID]
+		l.effects += n
+		if n > 1 {
+			l.duplicates += n - 1
+			if inv.Kind != letter {
+				l.keyed += n - 1
+			}
+		}
+		switch {
+		case s.seen.has("paid", inv.ID) && n > 0:
+		case s.seen.has("unknown", inv.ID):
+			l.unknown++
+			if inv.Kind != letter {
+				l.wrongly++
+			}
+		case n == 0:
 			l.lost++
-		}
-		if !s.seen.paidSet[inv.ID] {
-			l.unpaid++
+		default:
+			l.misjudged++
 		}
 	}
-	l.duplicates = l.effects - len(charged)
-	if s.plain {
-		return l, nil
-	}
-	unknown, err := countUnknown(ctx, filepath.Join(s.dir, journalFile))
-	l.unknown = unknown
-	return l, err
+	return l
 }
 
-func countUnknown(ctx context.Context, path string) (n int, err error) {
-	j, err := sqlite.Open(path, nil)
-	if err != nil {
-		return 0, err
+// print writes a column for each payer.
+func print(w io.Writer, columns []left) {
+	rows := []struct {
+		title string
+		count func(left) int
+		ours  bool // the others keep no track of it
+	}{
+		{"invoices", func(l left) int { return l.invoices }, false},
+		{"effects in the providers' ledgers", func(l left) int { return l.effects }, false},
+		{"duplicates", func(l left) int { return l.duplicates }, false},
+		{"  where keys are taken", func(l left) int { return l.keyed }, false},
+		{"lost: never made, and nobody will", func(l left) int { return l.lost }, false},
+		{"made, but taken for failed or unheard of", func(l left) int { return l.misjudged }, false},
+		{"unknown, and said so: for a person", func(l left) int { return l.unknown }, true},
+		{"  where keys are taken", func(l left) int { return l.wrongly }, true},
+		{"requests", func(l left) int { return l.requests }, false},
+		{"kills", func(l left) int { return l.kills }, false},
+		{"deploys", func(l left) int { return l.deploys }, false},
+		{"operations resumed", func(l left) int { return l.resumed }, true},
 	}
-	defer func() { err = errors.Join(err, j.Close()) }()
-	for _, err := range j.List(ctx, journal.Filter{States: []journal.State{journal.Unknown}}) {
-		if err != nil {
-			return n, err
-		}
-		n++
-	}
-	return n, nil
-}
-
-func (l left) print(w io.Writer) {
-	unknown, resumed := strconv.Itoa(l.unknown), strconv.Itoa(l.resumed)
-	if l.plain { // nothing keeps track of either
-		unknown, resumed = "–", "–"
+	titles := map[string][2]string{
+		"random": {"retryablehttp,", "random key"}, "own": {"retryablehttp,", "invoice's key"}, "onceward": {"", "Onceward"},
 	}
 	fmt.Fprintln(w)
-	for _, row := range [][2]string{
-		{"invoices", strconv.Itoa(l.invoices)},
-		{"effects in the provider's ledger", strconv.Itoa(l.effects)},
-		{"duplicates", strconv.Itoa(l.duplicates)},
-		{"lost", strconv.Itoa(l.lost)},
-		{"unknown", unknown},
-		{"kills", strconv.Itoa(l.kills)},
-		{"operations resumed", resumed},
-	} {
-		fmt.Fprintf(w, "%-34s%6s\n", row[0], row[1])
+	for line := range 2 {
+		fmt.Fprintf(w, "%-42s", "")
+		for _, l := range columns {
+			fmt.Fprintf(w, "%16s", titles[l.payer][line])
+		}
+		fmt.Fprintln(w)
+	}
+	for _, row := range rows {
+		fmt.Fprintf(w, "%-42s", row.title)
+		for _, l := range columns {
+			cell := strconv.Itoa(row.count(l))
+			if row.ours && l.payer != "onceward" {
+				cell = "–"
+			}
+			fmt.Fprintf(w, "%16s", cell)
+		}
+		fmt.Fprintln(w)
 	}
 	fmt.Fprintln(w)
 }
 
-// verdict is nil if every invoice was charged once, in spite of every kill.
+// verdict is nil if every invoice was charged once, in spite of every kill, or is said
+// to be unknown where no key could tell.
 func (l left) verdict() error {
 	var errs []error
 	for _, wrong := range []struct {
 		count int
 		what  string
 	}{
-		{l.duplicates, "charges beyond the first of an invoice"},
-		{l.lost, "invoices without a charge"},
-		{l.unknown, "operations of unknown outcome"},
-		{l.unpaid, "invoices that the payer did not finish"},
+		{l.duplicates, "effects beyond the first of an invoice"},
+		{l.lost, "invoices without an effect"},
+		{l.misjudged, "invoices that took effect unknown to the payer"},
+		{l.wrongly, "invoices of unknown outcome where keys are taken"},
 		{l.wanted - l.kills, "kills that did not take place"},
 	} {
 		if wrong.count > 0 {

@@ -2,13 +2,17 @@ package main
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
+	"time"
 )
 
 //go:embed invoices.csv
@@ -19,7 +23,19 @@ type invoice struct {
 	Customer string
 	Amount   int // in the currency's smallest unit
 	Currency string
+	Kind     kind
 }
+
+// kind is what is difficult about an invoice.
+type kind int
+
+const (
+	steady kind = iota // it is asked for again and again, alike, until it is paid
+	varied             // alike, but that every request has another note in it
+	once               // once a provider has seen it, no later payer asks for it
+	letter             // a courier takes no keys
+	kinds
+)
 
 func readInvoices() ([]invoice, error) {
 	r := csv.NewReader(bytes.NewReader(invoicesCSV))
@@ -32,25 +48,42 @@ func readInvoices() ([]invoice, error) {
 		return nil, errors.New("invoices.csv has no invoices")
 	}
 	var invoices []invoice
-	for _, row := range rows[1:] {
+	for i, row := range rows[1:] {
 		amount, err := strconv.Atoi(row[2])
 		if err != nil {
 			return nil, fmt.Errorf("invoices.csv: the amount of %s: %w", row[0], err)
 		}
-		invoices = append(invoices, invoice{ID: row[0], Customer: row[1], Amount: amount, Currency: row[3]})
+		invoices = append(invoices, invoice{ID: row[0], Customer: row[1], Amount: amount, Currency: row[3], Kind: kind(i) % kinds})
 	}
 	return invoices, nil
 }
 
-// form is the body of the charge.
-func (inv invoice) form() url.Values {
-	return url.Values{
+// request is a request for the charge, or the letter, as somebody writes it who builds
+// it anew each time.
+func (inv invoice) request(ctx context.Context, p *providersAt) (*http.Request, error) {
+	form := url.Values{
 		"amount":            {strconv.Itoa(inv.Amount)},
 		"currency":          {inv.Currency},
 		"customer":          {inv.Customer},
 		"metadata[invoice]": {inv.ID},
 	}
+	if inv.Kind == varied {
+		form.Set("description", "asked at "+time.Now().Format(time.RFC3339Nano))
+	}
+	to := p.stripe.JoinPath("v1/charges")
+	if inv.Kind == letter {
+		to = p.courier.JoinPath("v1/letters")
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return req, nil
 }
+
+// providersAt are the addresses of the providers.
+type providersAt struct{ stripe, courier *url.URL }
 
 // workers is how many invoices are paid at once.
 const workers = 8

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/onceward/onceward/providers/providertest"
@@ -100,6 +101,15 @@ func (k *killer) due(r providertest.Request) (next kill, victim *os.Process) {
 	next = k.ahead[0]
 	k.ahead, k.struck = k.ahead[1:], true
 	return next, k.victim
+}
+
+// stop tells the payer of the moment to end, as a deploy does.
+func (k *killer) stop() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.victim != nil && !k.struck {
+		_ = k.victim.Signal(syscall.SIGTERM) // Windows knows no such thing
+	}
 }
 
 // strike kills; k.mu is held.

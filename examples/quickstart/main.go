@@ -1,14 +1,18 @@
-// Command quickstart pays the 200 invoices of a CSV file, each exactly once,
-// through a storm: the process that pays is killed with SIGKILL again and again,
-// and the provider, a Stripe in a box, drops connections, cuts and delays answers
-// and says 409, 429 and 503.
+// Command quickstart pays the 200 invoices of a CSV file three times over, through the
+// same storm: the process that pays is killed with SIGKILL and restarted by deploys
+// again and again, the providers drop, cut and delay answers, say 409, 429 and 503, and
+// are down altogether for a while. The payers are
 //
-//	go run ./examples/quickstart         with Onceward: every invoice is charged once
-//	go run ./examples/quickstart -plain  with go-retryablehttp alone: some are charged twice
+//   - go-retryablehttp with a random key for every call,
+//   - go-retryablehttp with the invoice's own key, the same for ever,
+//   - Onceward.
 //
-// It runs itself as the paying child; pay.go is what a program of your own would
-// contain. The exit status is 0 only if every invoice was charged once and every
-// kill took place.
+// A quarter of the invoices has each of four difficulties: none; a request that is never
+// the same twice; a customer who asks once and goes away; a provider that takes no keys.
+//
+// It runs itself as the paying children; pay.go is what a program of your own would
+// contain. The exit status is 0 only if Onceward charged nothing twice and lost nothing,
+// and every kill took place.
 package main
 
 import (
@@ -21,26 +25,39 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
 	"time"
 )
 
-// providerVariable holds the provider's address in the environment of the child.
-const providerVariable = "QUICKSTART_PROVIDER"
+// These hold the providers' addresses in the environment of a child.
+const (
+	stripeVariable  = "QUICKSTART_STRIPE"
+	courierVariable = "QUICKSTART_COURIER"
+)
 
 // timeLimit ends a storm that hangs, and a child whose parent was killed.
-const timeLimit = 2 * time.Minute
+const timeLimit = 3 * time.Minute
+
+// stopped is the exit status of a child that was told to stop, as by a deploy.
+const stopped = 3
 
 type options struct {
 	seed    uint64
 	kills   int
 	first   int
 	dir     string
-	plain   bool
+	payer   string
+	asked   string
 	verbose bool
 }
 
+// payers are those that the storm meets, by name, in the order of the columns.
+var payers = []string{"random", "own", "onceward"}
+
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
@@ -57,36 +74,43 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	invoices, err := readInvoices()
+	child := os.Getenv(stripeVariable) != ""
 	if err == nil {
 		invoices = invoices[:min(o.first, len(invoices))]
-		if address := os.Getenv(providerVariable); address != "" {
-			err = child(ctx, o, address, invoices, stdout)
+		if child {
+			err = pay(ctx, o, invoices, stdout)
 		} else {
 			err = parent(ctx, o, invoices, stdout, stderr)
 		}
 	}
-	if err != nil {
-		fmt.Fprintln(stderr, "quickstart:", err)
-		return 1
+	switch {
+	case err == nil:
+		return 0
+	case child && ctx.Err() != nil:
+		return stopped
 	}
-	return 0
+	fmt.Fprintln(stderr, "quickstart:", err)
+	return 1
 }
 
 func parse(args []string, stderr io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Uint64Var(&o.seed, "seed", rand.Uint64N(1_000_000), "repeat the faults and kills of this seed, by request number (default random)")
-	flags.BoolVar(&o.plain, "plain", false, "pay with go-retryablehttp alone, to see what would have happened")
-	flags.IntVar(&o.kills, "kills", 25, "how often to kill the paying process")
+	flags.StringVar(&o.payer, "payer", "", "only this one: "+strings.Join(payers, ", ")+" (default all three)")
+	flags.IntVar(&o.kills, "kills", 25, "how often to kill each paying process")
 	flags.IntVar(&o.first, "invoices", 200, "pay only this many")
-	flags.StringVar(&o.dir, "dir", "", "keep the payer's journal in this directory (default temporary)")
+	flags.StringVar(&o.dir, "dir", "", "keep the payers' files in this directory (default temporary)")
 	flags.BoolVar(&o.verbose, "v", false, "tell of each kill")
+	flags.StringVar(&o.asked, "asked", "", "for the paying child: the invoices that nobody asks for any more, with commas")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
 	switch span := o.span(); {
 	case flags.NArg() > 0:
 		err = fmt.Errorf("there are no arguments besides flags: %s", flags.Arg(0))
+	case o.payer != "" && !slices.Contains(payers, o.payer):
+		err = fmt.Errorf("-payer is none of %s", strings.Join(payers, ", "))
 	case o.first < 1:
 		err = errors.New("-invoices is less than 1")
 	case o.kills < 0 || o.kills > span:
@@ -98,14 +122,23 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	return o, err
 }
 
-// child is the process that pays and gets killed.
-func child(ctx context.Context, o options, address string, invoices []invoice, stdout io.Writer) error {
-	provider, err := url.Parse(address)
+// pay is what the process does that pays and gets killed.
+func pay(ctx context.Context, o options, invoices []invoice, stdout io.Writer) error {
+	stripe, err := url.Parse(os.Getenv(stripeVariable))
 	if err != nil {
 		return err
 	}
-	if o.plain {
-		return payPlainly(ctx, provider, o.dir, invoices, stdout)
+	courier, err := url.Parse(os.Getenv(courierVariable))
+	if err != nil {
+		return err
 	}
-	return payAll(ctx, provider, o.dir, invoices, stdout)
+	asked := map[string]bool{}
+	for id := range strings.SplitSeq(o.asked, ",") {
+		asked[id] = true
+	}
+	at := &providersAt{stripe, courier}
+	if o.payer == "onceward" {
+		return payAll(ctx, at, o.dir, invoices, asked, stdout)
+	}
+	return payPlainly(ctx, at, o.dir, o.payer == "own", invoices, asked, stdout)
 }

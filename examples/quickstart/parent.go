@@ -11,66 +11,95 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// restartAfter is how long a killed payer stays dead.
-const restartAfter = 100 * time.Millisecond
+const (
+	restartAfter = 100 * time.Millisecond // how long a killed payer stays dead
+	deployEvery  = 2 * time.Second
+	outage       = 2 * time.Second
+)
 
-// storm is one run, as its parent sees it.
+// storm is one payer's, as its parent sees it.
 type storm struct {
 	options
 	invoices []invoice
-	box      *providertest.Server
+	boxes    *boxes
 	killer   *killer
 	stderr   io.Writer
-	seen     *progress
+	seen     *seen
 }
 
-// parent raises the storm and judges what is left.
+// parent raises a storm for each payer, all at once, and judges what they left.
 func parent(ctx context.Context, o options, invoices []invoice, stdout, stderr io.Writer) (err error) {
 	asked := o.dir
 	if o.dir, err = workDir(asked); err != nil {
 		return err
 	}
 	defer func() {
-		switch {
-		case asked == "" && (o.plain || err == nil):
-			err = errors.Join(err, os.RemoveAll(o.dir))
-		default:
-			fmt.Fprintln(stdout, "the payer's files are kept in", o.dir)
+		if asked == "" && err == nil {
+			err = os.RemoveAll(o.dir)
+			return
 		}
+		fmt.Fprintln(stdout, "the payers' files are kept in", o.dir)
 	}()
+	fmt.Fprintf(stdout, "%d invoices, %d kills a payer, a deploy every %v, an outage of %v (-seed %d)\n", len(invoices), o.kills, deployEvery, outage, o.seed)
 
-	fmt.Fprintf(stdout, "%s pays %d invoices (-seed %d)\n", o.payer(), len(invoices), o.seed)
-	s := &storm{options: o, invoices: invoices, stderr: stderr, seen: newProgress(stdout, len(invoices))}
+	var storms []*storm
+	for _, name := range payers {
+		if o.payer == "" || o.payer == name {
+			s, err := newStorm(o, name, invoices, stderr)
+			if err != nil {
+				return err
+			}
+			defer s.boxes.close()
+			storms = append(storms, s)
+		}
+	}
+	showing := newProgress(stdout, storms)
+	var group sync.WaitGroup
+	raged := make([]error, len(storms))
+	for i, s := range storms {
+		group.Go(func() { raged[i] = s.rage(ctx) })
+	}
+	group.Wait()
+	showing.end()
+
+	var columns []left
+	var verdict error
+	for i, s := range storms {
+		l := s.audit()
+		columns = append(columns, l)
+		if raged[i] != nil {
+			verdict = errors.Join(verdict, fmt.Errorf("%s: %w", s.payer, raged[i]))
+		}
+		if s.payer == "onceward" {
+			verdict = errors.Join(verdict, l.verdict())
+		}
+	}
+	print(stdout, columns)
+	return verdict
+}
+
+func newStorm(o options, payer string, invoices []invoice, stderr io.Writer) (*storm, error) {
+	o.payer, o.dir = payer, filepath.Join(o.dir, payer)
+	if err := os.Mkdir(o.dir, 0o700); err != nil {
+		return nil, err
+	}
+	s := &storm{options: o, invoices: invoices, stderr: stderr, seen: newSeen()}
 	s.killer = &killer{ahead: drawKills(o.seed, o.kills, o.span())}
 	if o.verbose {
 		s.killer.told = stderr
 	}
-	s.box = newBox(o.seed, func(r providertest.Request) {
-		s.seen.request()
+	s.boxes = newBoxes(o.seed, func(r providertest.Request) {
+		s.seen.request(invoiceOf(r.Body))
 		s.killer.observe(r)
 	})
-	defer s.box.Close()
-
-	raged := s.rage(ctx)
-	s.seen.end()
-	found, err := s.audit(ctx)
-	if err != nil {
-		return errors.Join(raged, err)
-	}
-	found.print(stdout)
-	return errors.Join(raged, found.verdict())
-}
-
-func (o options) payer() string {
-	if o.plain {
-		return "go-retryablehttp alone"
-	}
-	return "Onceward"
+	return s, nil
 }
 
 // workDir makes the payer's directory. The box forgets everything when it ends, so
@@ -94,12 +123,16 @@ func workDir(dir string) (string, error) {
 
 // rage runs one payer after another until one reaches its end.
 func (s *storm) rage(ctx context.Context) error {
+	weather, calm := context.WithCancel(ctx)
+	defer calm()
+	go s.deploy(weather)
+	go s.breakDown(weather)
 	for {
-		killed, err := s.runPayer(ctx)
-		if !killed || err != nil {
+		ended, err := s.runPayer(ctx)
+		if ended == finished || err != nil {
 			return err
 		}
-		s.seen.kill()
+		s.seen.ended(ended == killed)
 		select {
 		case <-time.After(restartAfter):
 		case <-ctx.Done():
@@ -108,35 +141,82 @@ func (s *storm) rage(ctx context.Context) error {
 	}
 }
 
-// runPayer runs one payer until it ends or is killed.
-func (s *storm) runPayer(ctx context.Context) (killed bool, err error) {
+// deploy stops the payer of the moment again and again.
+func (s *storm) deploy(ctx context.Context) {
+	ticker := time.NewTicker(deployEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			s.killer.stop()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// breakDown has the providers go down once, in the middle.
+func (s *storm) breakDown(ctx context.Context) {
+	for s.seen.requested() < len(s.invoices)/2 {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+	}
+	s.boxes.goDown()
+	select {
+	case <-time.After(outage):
+		s.boxes.misbehave()
+	case <-ctx.Done():
+	}
+}
+
+// end is how a payer came to its end.
+type end int
+
+const (
+	finished end = iota
+	killed
+	deployed
+)
+
+// runPayer runs one payer until it ends.
+func (s *storm) runPayer(ctx context.Context) (end, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	payer := exec.CommandContext(ctx, self, "-dir", s.dir,
-		"-invoices", strconv.Itoa(len(s.invoices)), "-kills", "0", "-plain="+strconv.FormatBool(s.plain))
-	payer.Env = append(os.Environ(), providerVariable+"="+s.box.URL)
+	payer := exec.CommandContext(ctx, self, "-dir", s.dir, "-payer", s.payer,
+		"-invoices", strconv.Itoa(len(s.invoices)), "-kills", "0", "-asked", s.seen.gone(s.invoices))
+	payer.Env = append(os.Environ(), stripeVariable+"="+s.boxes.stripe.URL, courierVariable+"="+s.boxes.courier.URL)
 	payer.Stderr = s.stderr
 	told, err := payer.StdoutPipe()
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	if err := s.killer.start(payer); err != nil {
-		return false, err
+		return 0, err
 	}
 	s.listen(told)
 	err = payer.Wait()
 	landed := s.killer.miss()
 	switch {
 	case err == nil:
-		return false, nil
+		return finished, nil
 	case ctx.Err() != nil:
-		return false, context.Cause(ctx)
+		return 0, context.Cause(ctx)
 	case landed:
-		return true, nil
+		return killed, nil
+	case payer.ProcessState.ExitCode() == stopped, diedOfStop(payer.ProcessState):
+		return deployed, nil
 	}
-	return false, fmt.Errorf("the payer failed: %w", err)
+	return 0, fmt.Errorf("the payer failed: %w", err)
+}
+
+// diedOfStop tells a payer that was told to stop before it listened.
+func diedOfStop(s *os.ProcessState) bool {
+	return s.ExitCode() == -1 && s.String() == "signal: "+syscall.SIGTERM.String()
 }
 
 // listen notes what the payer tells, until it ends. A kill may cut off its last
@@ -149,11 +229,6 @@ func (s *storm) listen(told io.Reader) {
 			return
 		}
 		what, name, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch what {
-		case "paid":
-			s.seen.paid(name)
-		case "resumed":
-			s.seen.resumed(name)
-		}
+		s.seen.tells(what, name)
 	}
 }

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,23 +19,24 @@ import (
 // journalFile is the journal's name in the payer's directory.
 const journalFile = "payments.db"
 
-// payAll charges every invoice once. Killed at any moment and started again, it
+// payAll has every invoice charged once. Killed at any moment and started again, it
 // goes on where it was; started after its end, it finds the recorded answers. It
 // writes to told what it has done.
-func payAll(ctx context.Context, provider *url.URL, dir string, invoices []invoice, told io.Writer) (err error) {
+func payAll(ctx context.Context, at *providersAt, dir string, invoices []invoice, asked map[string]bool, told io.Writer) (err error) {
 	j, err := sqlite.Open(filepath.Join(dir, journalFile), nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
 
-	stripe := providers.Stripe()
-	stripe.Hosts = []string{provider.Host} // the one in the box, in place of api.stripe.com
+	stripe, courier := providers.Stripe(), courier()
+	stripe.Hosts = []string{at.stripe.Host} // the one in the box, in place of api.stripe.com
+	courier.Hosts = []string{at.courier.Host}
 
 	var resuming atomic.Bool
 	client, err := onceward.New(onceward.Config{
 		Journal:   j,
-		Providers: []providers.Provider{stripe},
+		Providers: []providers.Provider{stripe, courier},
 		Authorize: func(req *http.Request) error {
 			req.Header.Set("Authorization", "Bearer sk_test_in_a_box")
 			return nil
@@ -52,11 +51,16 @@ func payAll(ctx context.Context, provider *url.URL, dir string, invoices []invoi
 	if err != nil {
 		return err
 	}
-	defer func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	// A deploy ends the client, not its callers: what they wait for is parked then, and
+	// goes on in the next process. A caller whose own context ends gives up.
+	callers := context.WithoutCancel(ctx)
+	shutdown := func() error {
+		ending, cancel := context.WithTimeout(callers, 10*time.Second)
 		defer cancel()
-		err = errors.Join(err, client.Shutdown(ending))
-	}()
+		return client.Shutdown(ending)
+	}
+	defer context.AfterFunc(ctx, func() { _ = shutdown() })()
+	defer func() { err = errors.Join(err, shutdown()) }()
 
 	// What the last process left unfinished comes first.
 	resuming.Store(true)
@@ -67,53 +71,56 @@ func payAll(ctx context.Context, provider *url.URL, dir string, invoices []invoi
 	go client.Run(ctx)
 
 	return each(invoices, func(inv invoice) error {
-		if err := pay(ctx, client.HTTPClient(), provider, inv); err != nil {
-			return err
+		name := inv.ID + "/charge"
+		for {
+			if !asked[inv.ID] {
+				err := charge(onceward.WithOperation(callers, name), client.HTTPClient(), at, inv)
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				if err != nil && !isOurs(err) {
+					return err
+				}
+			}
+			// Whatever a single call was told, this is what became of it.
+			op, err := client.Lookup(ctx, onceward.Ref{ID: name})
+			switch {
+			case err != nil:
+				return err
+			case op.State == onceward.Completed && op.Answer.Status < 300:
+				fmt.Fprintln(told, "paid", inv.ID)
+				return nil
+			case op.State == onceward.Completed:
+				fmt.Fprintln(told, "failed", inv.ID)
+				return nil
+			case op.State == onceward.Unknown:
+				fmt.Fprintln(told, "unknown", inv.ID)
+				return nil
+			}
+			select {
+			case <-time.After(max(time.Until(op.DueAt), 20*time.Millisecond)):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
 		}
-		fmt.Fprintln(told, "paid", inv.ID)
-		return nil
 	})
 }
 
-// pay charges one invoice under its own name, and waits as long as the outcome is
-// pending. An error means that the invoice is not paid, or not known to be.
-func pay(ctx context.Context, hc *http.Client, provider *url.URL, inv invoice) error {
-	ctx = onceward.WithOperation(ctx, inv.ID+"/charge")
-	for {
-		op, status, err := charge(ctx, hc, provider, inv)
-		switch {
-		case err != nil:
-			return err
-		case op.State == onceward.Completed && status < 300:
-			return nil
-		case op.State != onceward.Pending:
-			return fmt.Errorf("%s: status %d", op.State, status)
-		}
-		select {
-		case <-time.After(time.Until(op.DueAt)):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+// isOurs tells errors that say what an operation waits for, or that it can't be told.
+func isOurs(err error) bool {
+	_, ok := errors.AsType[*onceward.Error](err)
+	return ok
 }
 
-// charge asks for the charge and returns what became of it: a pending operation
-// is no error here, whether the provider refused for now or did not answer.
-func charge(ctx context.Context, hc *http.Client, provider *url.URL, inv invoice) (onceward.Operation, int, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
-		provider.JoinPath("v1/charges").String(), strings.NewReader(inv.form().Encode()))
+// charge asks for one invoice to be paid, under the name in ctx.
+func charge(ctx context.Context, hc *http.Client, at *providersAt, inv invoice) error {
+	req, err := inv.request(ctx, at)
 	if err != nil {
-		return onceward.Operation{}, 0, err
+		return err
 	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	resp, err := hc.Do(req)
 	if err != nil {
-		if e, ok := errors.AsType[*onceward.Error](err); ok && e.Kind == onceward.ErrPending {
-			return e.Operation, 0, nil
-		}
-		return onceward.Operation{}, 0, err
+		return err
 	}
-	defer resp.Body.Close()
-	op, _ := onceward.OperationOf(resp)
-	return op, resp.StatusCode, nil
+	return resp.Body.Close()
 }

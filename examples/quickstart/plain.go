@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,10 +16,11 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// payPlainly is how the same program does without Onceward: go-retryablehttp sends
-// every attempt of a call under one fresh key, and a file remembers the invoices
-// that are paid. What it can't remember is the key of a call that was cut off.
-func payPlainly(ctx context.Context, provider *url.URL, dir string, invoices []invoice, told io.Writer) error {
+// payPlainly is how the same program does without Onceward: go-retryablehttp repeats
+// what got no answer, and a file remembers the invoices that are paid. Their keys are
+// the invoices' own, the same for ever, or else one for each call: what it can't
+// remember then is the key of a call that was cut off.
+func payPlainly(ctx context.Context, at *providersAt, dir string, own bool, invoices []invoice, asked map[string]bool, told io.Writer) error {
 	client := retryablehttp.NewClient()
 	client.Logger = nil
 	client.RetryWaitMin, client.RetryWaitMax = 50*time.Millisecond, time.Second
@@ -32,11 +32,22 @@ func payPlainly(ctx context.Context, provider *url.URL, dir string, invoices []i
 	defer paid.file.Close()
 
 	return each(invoices, func(inv invoice) error {
+		if asked[inv.ID] {
+			return nil // whoever asked is gone, and nothing remembers
+		}
 		for !paid.has(inv.ID) {
-			if err := ctx.Err(); err != nil {
-				return err
+			key := uuid.NewString()
+			if own {
+				key = inv.ID + "-charge"
 			}
-			if err := chargePlainly(ctx, client, provider, inv); err != nil {
+			refused, err := chargePlainly(ctx, client, at, inv, key)
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case refused:
+				fmt.Fprintln(told, "failed", inv.ID)
+				return nil
+			case err != nil:
 				continue // not known to be paid: it is tried again
 			}
 			if err := paid.add(inv.ID); err != nil {
@@ -48,27 +59,33 @@ func payPlainly(ctx context.Context, provider *url.URL, dir string, invoices []i
 	})
 }
 
-func chargePlainly(ctx context.Context, client *retryablehttp.Client, provider *url.URL, inv invoice) error {
-	req, err := retryablehttp.NewRequestWithContext(ctx, http.MethodPost,
-		provider.JoinPath("v1/charges").String(), []byte(inv.form().Encode()))
+// chargePlainly tells whether the provider said that it won't do it.
+func chargePlainly(ctx context.Context, client *retryablehttp.Client, at *providersAt, inv invoice, key string) (refused bool, err error) {
+	plain, err := inv.request(ctx, at)
 	if err != nil {
-		return err
+		return false, err
 	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.Header.Set("Authorization", "Bearer sk_test_in_a_box")
-	req.Header.Set("Idempotency-Key", uuid.NewString())
+	plain.Header.Set("Authorization", "Bearer sk_test_in_a_box")
+	plain.Header.Set("Idempotency-Key", key)
+	req, err := retryablehttp.FromRequest(plain)
+	if err != nil {
+		return false, err
+	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer resp.Body.Close()
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		return err
+		return false, err
 	}
-	if resp.StatusCode >= 300 {
-		return fmt.Errorf("status %d", resp.StatusCode)
+	switch {
+	case resp.StatusCode < 300:
+		return false, nil
+	case resp.StatusCode == http.StatusConflict, resp.StatusCode == http.StatusTooManyRequests, resp.StatusCode >= 500:
+		return false, fmt.Errorf("status %d", resp.StatusCode)
 	}
-	return nil
+	return true, nil
 }
 
 // paidFile is the plain payer's progress: a line for each paid invoice, written

@@ -4,33 +4,24 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
 
-// progress counts what happens and shows it: on a terminal by a line that is
-// written over, elsewhere by a line a second.
+// progress shows how the storms get on: on a terminal by a line that is written over,
+// elsewhere by a line a second.
 type progress struct {
 	w        io.Writer
 	terminal bool
-	invoices int
 	started  time.Time
-
-	mu       sync.Mutex
-	requests int
-	kills    int
-	paidSet  map[string]bool
-	resumes  map[string]bool
+	storms   []*storm
 
 	stop, stopped chan struct{}
 }
 
-func newProgress(w io.Writer, invoices int) *progress {
-	p := &progress{
-		w: w, terminal: isTerminal(w), invoices: invoices, started: time.Now(),
-		paidSet: map[string]bool{}, resumes: map[string]bool{},
-		stop: make(chan struct{}), stopped: make(chan struct{}),
-	}
+func newProgress(w io.Writer, storms []*storm) *progress {
+	p := &progress{w: w, terminal: isTerminal(w), started: time.Now(), storms: storms, stop: make(chan struct{}), stopped: make(chan struct{})}
 	go p.show()
 	return p
 }
@@ -67,12 +58,9 @@ func (p *progress) show() {
 }
 
 func (p *progress) line() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	line := fmt.Sprintf("%3.0f s  paid %d of %d, requests %d, kills %d",
-		time.Since(p.started).Seconds(), len(p.paidSet), p.invoices, p.requests, p.kills)
-	if len(p.resumes) > 0 {
-		line += fmt.Sprintf(", operations resumed %d", len(p.resumes))
+	line := fmt.Sprintf("%3.0f s", time.Since(p.started).Seconds())
+	for _, s := range p.storms {
+		line += "   " + s.seen.line(s.payer)
 	}
 	if p.terminal {
 		fmt.Fprintf(p.w, "\r%-78s", line)
@@ -86,26 +74,80 @@ func (p *progress) end() {
 	<-p.stopped
 }
 
-func (p *progress) request() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.requests++
+// seen is what a storm's parent has seen happen.
+type seen struct {
+	mu       sync.Mutex
+	requests int
+	kills    int
+	deploys  int
+	asked    map[string]bool // that a provider has seen
+	told     map[string]map[string]bool
 }
 
-func (p *progress) kill() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.kills++
+func newSeen() *seen { return &seen{asked: map[string]bool{}, told: map[string]map[string]bool{}} }
+
+func (s *seen) line(payer string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprintf("%s: paid %d, kills %d", payer, len(s.told["paid"]), s.kills)
 }
 
-func (p *progress) paid(invoice string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.paidSet[invoice] = true
+func (s *seen) request(invoice string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests++
+	s.asked[invoice] = true
 }
 
-func (p *progress) resumed(operation string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.resumes[operation] = true
+// requested is how many requests there were so far.
+func (s *seen) requested() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests
+}
+
+// ended takes note of why a payer did.
+func (s *seen) ended(killed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if killed {
+		s.kills++
+	} else {
+		s.deploys++
+	}
+}
+
+// tells takes note of what a payer says of an invoice: paid, failed, unknown, resumed.
+func (s *seen) tells(what, invoice string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.told[what] == nil {
+		s.told[what] = map[string]bool{}
+	}
+	s.told[what][invoice] = true
+}
+
+func (s *seen) has(what, invoice string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.told[what][invoice]
+}
+
+func (s *seen) count(what string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.told[what])
+}
+
+// gone are the invoices that nobody asks for any more.
+func (s *seen) gone(invoices []invoice) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ids []string
+	for _, inv := range invoices {
+		if inv.Kind == once && s.asked[inv.ID] {
+			ids = append(ids, inv.ID)
+		}
+	}
+	return strings.Join(ids, ",")
 }
