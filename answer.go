@@ -53,6 +53,9 @@ func replayable(op *journal.Operation) bool {
 	return op.Answer != nil && op.Answer.Status != 0 && !op.Answer.Omitted
 }
 
+// byHandHeader marks a response whose answer was given to Resolve.
+const byHandHeader = "Onceward-Answer"
+
 // replay makes a response of a recorded answer. It carries no Set-Cookie.
 func replay(req *http.Request, op *journal.Operation, deliver func()) *http.Response {
 	a := op.Answer
@@ -69,6 +72,9 @@ func replay(req *http.Request, op *journal.Operation, deliver func()) *http.Resp
 	}
 	if resp.Header == nil {
 		resp.Header = http.Header{}
+	}
+	if a.ByHand {
+		resp.Header.Set(byHandHeader, "by hand")
 	}
 	if a.Cut {
 		resp.ContentLength = -1

@@ -259,7 +259,7 @@ func (k *call) tired(op *journal.Operation) error {
 
 func (k *call) fail(kind, cause error) *Error {
 	return &Error{Kind: kind, Err: cause, target: target(k.req.Method, k.req.URL),
-		Operation: Operation{Ref: k.ref, named: k.intent.Naming == journal.Named}}
+		Operation: Operation{Seen: Seen{Ref: k.ref}, named: k.intent.Naming == journal.Named}}
 }
 
 func (k *call) failWith(op *journal.Operation, kind, cause error) *Error {

@@ -70,6 +70,10 @@ var (
 	// another effect.
 	ErrRedirected = errors.New("an operation is not followed to another origin")
 
+	// ErrMoved: the operation has moved since Resolve's caller looked at it, whose word
+	// may be of another attempt or generation. Nothing was changed: look again.
+	ErrMoved = errors.New("it has moved since it was looked at")
+
 	// ErrRetryBudget is the cause of an ErrPending whose next attempt was not made
 	// because Config.RetryBudget was used up: a local limit, the provider was not
 	// asked.
@@ -116,7 +120,7 @@ func (e *Error) Error() string {
 	}
 	op := &e.Operation
 	if op.ID != "" {
-		fmt.Fprintf(&b, "(%s) ", op.title())
+		fmt.Fprintf(&b, "(%s) ", op.printed())
 	}
 	b.WriteString(e.Kind.Error())
 	if len(e.Differs) > 0 {

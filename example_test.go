@@ -105,13 +105,19 @@ func ExampleClient_Resolve() {
 	ctx := onceward.WithOperation(context.Background(), "reminder-17")
 	_, err := pay(ctx, client.HTTPClient(), srv.URL)
 	fmt.Println("unknown:", errors.Is(err, onceward.ErrOutcomeUnknown))
+	var e *onceward.Error
+	errors.As(err, &e)
 
-	// Somebody looks it up at the provider: it was sent.
-	op, err := client.Resolve(ctx, onceward.Ref{ID: "reminder-17"}, onceward.Executed, nil)
-	fmt.Println(op.State, err)
+	// Somebody looks it up at the provider: it was sent. They say so of what they saw,
+	// by e.Operation.Seen or, from a log, by hand:
+	seen := onceward.Seen{Ref: onceward.Ref{ID: "reminder-17"}, Generation: 0, Claim: 1}
+	fmt.Println("seen:", seen == e.Operation.Seen)
+	op, err := client.Resolve(ctx, seen, onceward.Executed, onceward.ResolveOptions{By: "ada", Why: "it is in their list of messages"})
+	fmt.Println(op.State, "by", op.Resolved.By, err)
 	fmt.Println("messages:", len(srv.Effects()))
 	// Output:
 	// unknown: true
-	// completed <nil>
+	// seen: true
+	// completed by ada <nil>
 	// messages: 1
 }

@@ -468,7 +468,7 @@ func TestAFlowWaitsForAnOperationWithoutAnOutcome(t *testing.T) {
 		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, run), onceward.ErrPending)
 		ref := p.flow("order-991").WaitsFor
 		assert.Equal(t, "charge", ref.ID)
-		_, err = p.Resolve(t.Context(), ref, onceward.Executed, &onceward.Answer{Status: 200, Body: []byte(paid)})
+		_, err = p.resolve(ref, onceward.Executed, &onceward.Answer{Status: 200, Body: []byte(paid)})
 		require.NoError(t, err)
 		require.NoError(t, p.Flow(t.Context(), "order-991", nil, run), "at once")
 		assert.Equal(t, []string{"create", "charge", "send"}, l.descriptions())
@@ -482,7 +482,7 @@ func TestAFlowWaitsForAnOperationWithoutAnOutcome(t *testing.T) {
 		f := s.process.flow("order-991")
 		assert.Equal(t, onceward.FlowWaiting, f.State)
 		assert.Zero(t, f.Failures, "to wait is no failure")
-		_, err := s.Resolve(t.Context(), f.WaitsFor, onceward.Executed, &onceward.Answer{Status: 200, Body: []byte(paid)})
+		_, err := s.resolve(f.WaitsFor, onceward.Executed, &onceward.Answer{Status: 200, Body: []byte(paid)})
 		require.NoError(t, err)
 		pass(time.Second)
 		assert.Equal(t, onceward.FlowFinished, s.process.flow("order-991").State)

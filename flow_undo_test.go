@@ -136,7 +136,7 @@ func TestAFlowThatIsGivenUpIsUndone(t *testing.T) {
 		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
 		assert.Len(t, l.sent(), 2)
 		assert.Equal(t, f.Operation("charge"), p.flow("order-991").WaitsFor)
-		_, err = p.Resolve(t.Context(), f.Operation("charge"), onceward.NotExecuted, nil)
+		_, err = p.resolve(f.Operation("charge"), onceward.NotExecuted, nil)
 		require.NoError(t, err)
 		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, run), onceward.ErrFlowGivenUp)
 		assert.Equal(t, []string{"create", "charge", "undo-create-ch_1"}, l.descriptions())

@@ -33,36 +33,41 @@ type Answer = journal.Answer
 
 // Operation is what a client knows of one logical effect.
 type Operation struct {
-	Ref
-	Provider   string // name of the provider; "" for a host that none serves
-	Key        Key    // on the wire; "" where the endpoint takes none
-	Generation int    // 0, unless an earlier life of it provably had no effect
-	State      State
-	Attempts   int       // made so far in this generation, those that never left included
-	CreatedAt  time.Time // when it was first asked for
-	DueAt      time.Time // pending: not sent before this
-	SettledAt  time.Time // when it got its present outcome
-	Cause      string    // why it is pending, unknown or cancelled
-	Replayed   bool      // the answer was recorded before, here or at the provider
-	Answer     *Answer   // completed: what was recorded; nil where it is left out
+	Seen             // its Ref, and how far it had come: what Resolve takes
+	Provider  string // name of the provider; "" for a host that none serves
+	Method    string // of its request; "" where that is not known any more
+	URL       string // likewise, without its query
+	Key       Key    // on the wire; "" where the endpoint takes none
+	State     State
+	Attempts  int       // made so far in this generation, those that never left included
+	CreatedAt time.Time // when it was first asked for
+	DueAt     time.Time // pending: not sent before this
+	SettledAt time.Time // when it got its present outcome
+	Cause     string    // why it is pending, unknown or cancelled
+	Replayed  bool      // the answer was recorded before, here or at the provider
+	Answer    *Answer   // completed: what was recorded; nil where it is left out
+	Resolved  *Resolved // who said last what became of it, and why; nil: nobody did
 
 	named bool
 }
 
 func operationOf(op *journal.Operation) Operation {
+	url, _, _ := strings.Cut(op.Request.URL, "?")
 	return Operation{
-		Ref:        op.Ref,
-		Provider:   op.Provider,
-		Key:        Key(op.Key),
-		Generation: op.Generation,
-		State:      op.State,
-		Attempts:   op.Attempts,
-		CreatedAt:  op.CreatedAt,
-		DueAt:      op.DueAt,
-		SettledAt:  op.SettledAt,
-		Cause:      op.Cause,
-		Answer:     op.Answer,
-		named:      op.Naming == journal.Named,
+		Seen:      Seen{Ref: op.Ref, Generation: op.Generation, Claim: op.Claim},
+		Provider:  op.Provider,
+		Method:    op.Request.Method,
+		URL:       url,
+		Key:       Key(op.Key),
+		State:     op.State,
+		Attempts:  op.Attempts,
+		CreatedAt: op.CreatedAt,
+		DueAt:     op.DueAt,
+		SettledAt: op.SettledAt,
+		Cause:     op.Cause,
+		Answer:    op.Answer,
+		Resolved:  op.Resolved,
+		named:     op.Naming == journal.Named,
 	}
 }
 
@@ -72,6 +77,38 @@ func (op *Operation) title() string {
 		return "key " + Key(op.ID).short()
 	}
 	return op.ID
+}
+
+// printed is what errors say of which operation it is, and how far it has come.
+func (op *Operation) printed() string {
+	var b strings.Builder
+	b.WriteString(op.title())
+	if op.Scope != "" {
+		b.WriteString(", scope " + op.Scope)
+	}
+	if kind, parent := op.parent(); parent != "" {
+		b.WriteString(", " + kind + " " + parent)
+	}
+	if op.Claim > 0 {
+		fmt.Fprintf(&b, ", generation %d, claim %d", op.Generation, op.Claim)
+	}
+	return b.String()
+}
+
+// parent is what errors and logs print of the operation's parent: a flow by its name,
+// else a key, shortened; nothing of one that only holds carried keys.
+func (op *Operation) parent() (kind, name string) {
+	word, rest, spaced := strings.Cut(op.Ref.Parent, " ")
+	switch {
+	case op.Ref.Parent == "" || !op.named:
+		return "", ""
+	case !spaced:
+		return "parent", Key(op.Ref.Parent).short()
+	case word == flowParent:
+		return "flow", rest
+	}
+	at := strings.LastIndexByte(op.Ref.Parent, ' ')
+	return "parent", op.Ref.Parent[:at+1] + Key(op.Ref.Parent[at+1:]).short()
 }
 
 type contextKey struct{ name string }
@@ -234,47 +271,4 @@ func (c *Client) Operations(ctx context.Context, f Filter) iter.Seq2[Operation, 
 			}
 		}
 	}
-}
-
-// Resolution is what somebody has found out of an operation without an outcome.
-type Resolution = journal.Resolution
-
-// What Resolve can be told.
-const (
-	Executed    = journal.Executed    // it took effect
-	NotExecuted = journal.NotExecuted // it had no effect; cancelled, and its name may be asked again
-	SendAgain   = journal.SendAgain   // it had no effect; Run and Resume send its next generation
-)
-
-// Resolve settles an operation that is unknown or pending by somebody's word. For
-// Executed, answer is recorded as its answer and may be nil. Whoever says
-// NotExecuted or SendAgain asserts it: if the provider did execute it, the next
-// generation is a second effect.
-//
-// The error is an Error with ErrInFlight while another caller is sending it, and
-// wraps journal.ErrInvalidEvent where the outcome is known already.
-func (c *Client) Resolve(ctx context.Context, ref Ref, resolution Resolution, answer *Answer) (Operation, error) {
-	op, err := c.journal.Get(ctx, ref)
-	if err != nil {
-		return Operation{}, fmt.Errorf("onceward: resolve an operation: %w", err)
-	}
-	ev := journal.Event{Kind: journal.EventResolve, Ref: ref, Handle: op.Handle, At: c.now(), Resolution: resolution, Generation: op.Generation, Claim: op.Claim}
-	if resolution == Executed && answer != nil {
-		byHand := *answer
-		byHand.ByHand = true
-		ev.Answer = &byHand
-	}
-	if resolution == SendAgain {
-		ev.Key = c.laterKey(ref, op.Key, op.Generation+1)
-	}
-	res, err := c.journal.Apply(ctx, ev)
-	switch {
-	case err != nil:
-		return operationOf(&op), fmt.Errorf("onceward: resolve %s: %w", ref.ID, explained(err))
-	case res.Decision == journal.Wait:
-		return operationOf(&res.Operation), &Error{Operation: operationOf(&res.Operation), Kind: ErrInFlight}
-	}
-	c.wakeFlowOf(ctx, ref)
-	c.wake()
-	return operationOf(&res.Operation), nil
 }

@@ -83,7 +83,7 @@ func TestResolve(t *testing.T) {
 	}
 	virtual(t, "executed, with its answer: that is replayed", func(t *testing.T) {
 		p, l := unknown(t)
-		op, err := p.Resolve(t.Context(), ref, onceward.Executed, &onceward.Answer{Status: 200, Body: []byte(paid)})
+		op, err := p.resolve(ref, onceward.Executed, &onceward.Answer{Status: 200, Body: []byte(paid)})
 		require.NoError(t, err)
 		assert.Equal(t, onceward.Completed, op.State)
 		out := p.ask(named(t, ref.ID))
@@ -94,14 +94,14 @@ func TestResolve(t *testing.T) {
 	})
 	virtual(t, "executed, without an answer: it is not executed again", func(t *testing.T) {
 		p, l := unknown(t)
-		_, err := p.Resolve(t.Context(), ref, onceward.Executed, nil)
+		_, err := p.resolve(ref, onceward.Executed, nil)
 		require.NoError(t, err)
 		require.ErrorIs(t, p.ask(named(t, ref.ID)).err, onceward.ErrAnswerGone)
 		assert.Len(t, l.sent(), 1)
 	})
 	virtual(t, "not executed: cancelled, and the next ask is the next generation", func(t *testing.T) {
 		p, l := unknown(t)
-		op, err := p.Resolve(t.Context(), ref, onceward.NotExecuted, nil)
+		op, err := p.resolve(ref, onceward.NotExecuted, nil)
 		require.NoError(t, err)
 		assert.Equal(t, onceward.Cancelled, op.State)
 		out := p.ask(named(t, ref.ID))
@@ -111,7 +111,7 @@ func TestResolve(t *testing.T) {
 	})
 	virtual(t, "to be sent again: Resume sends the next generation with a new key", func(t *testing.T) {
 		p, l := unknown(t)
-		op, err := p.Resolve(t.Context(), ref, onceward.SendAgain, nil)
+		op, err := p.resolve(ref, onceward.SendAgain, nil)
 		require.NoError(t, err)
 		assert.Equal(t, onceward.Pending, op.State)
 		report, err := p.Resume(t.Context())
@@ -131,7 +131,7 @@ func TestResolve(t *testing.T) {
 		for _, id := range []string{"completed", "cancelled"} {
 			before := p.ask(named(t, id)).op.State
 			for _, r := range []onceward.Resolution{onceward.Executed, onceward.NotExecuted, onceward.SendAgain} {
-				_, err := p.Resolve(t.Context(), onceward.Ref{ID: id}, r, nil)
+				_, err := p.resolve(onceward.Ref{ID: id}, r, nil)
 				require.ErrorIs(t, err, journal.ErrInvalidEvent)
 			}
 			assert.Equal(t, before, p.recorded(onceward.Ref{ID: id}).State)
@@ -143,11 +143,11 @@ func TestResolve(t *testing.T) {
 		done := make(chan outcome, 1)
 		go func() { done <- p.ask(named(t, ref.ID)) }()
 		synctest.Wait()
-		_, err := p.Resolve(t.Context(), ref, onceward.NotExecuted, nil)
+		_, err := p.resolve(ref, onceward.NotExecuted, nil)
 		var e *onceward.Error
 		require.ErrorAs(t, err, &e)
 		require.ErrorIs(t, e, onceward.ErrInFlight)
-		_, err = p.Resolve(t.Context(), onceward.Ref{ID: "nobody"}, onceward.Executed, nil)
+		_, err = p.resolve(onceward.Ref{ID: "nobody"}, onceward.Executed, nil)
 		require.ErrorIs(t, err, journal.ErrNotFound)
 		require.NoError(t, (<-done).err)
 	})
@@ -169,11 +169,11 @@ func TestALateAnswer(t *testing.T) {
 			require.Equal(t, 1, report.Parked)
 		}, onceward.Completed, false, 0},
 		{"of what somebody called not executed, and nobody asked for since, completes it", func(t *testing.T, p *process) {
-			_, err := p.Resolve(t.Context(), onceward.Ref{ID: "invoice-1/charge"}, onceward.NotExecuted, nil)
+			_, err := p.resolve(onceward.Ref{ID: "invoice-1/charge"}, onceward.NotExecuted, nil)
 			require.NoError(t, err)
 		}, onceward.Completed, false, 0},
 		{"beside the next generation's is reported as a second effect", func(t *testing.T, p *process) {
-			_, err := p.Resolve(t.Context(), onceward.Ref{ID: "invoice-1/charge"}, onceward.NotExecuted, nil)
+			_, err := p.resolve(onceward.Ref{ID: "invoice-1/charge"}, onceward.NotExecuted, nil)
 			require.NoError(t, err)
 			other := start(t, (&line{}).always(says(200, paid)), onceward.Config{Journal: p.journal.Journal})
 			require.NoError(t, other.ask(named(t, "invoice-1/charge")).err)

@@ -212,6 +212,16 @@ func (p *process) recorded(ref onceward.Ref) journal.Operation {
 	return op
 }
 
+// resolve resolves an operation as it stands.
+func (p *process) resolve(ref onceward.Ref, as onceward.Resolution, answer *onceward.Answer) (onceward.Operation, error) {
+	p.t.Helper()
+	op, err := p.Lookup(context.Background(), ref)
+	if err != nil {
+		return op, err
+	}
+	return p.Resolve(context.Background(), op.Seen, as, onceward.ResolveOptions{Answer: answer})
+}
+
 // everything returns what the journal lists, past the client.
 func (p *process) everything() (ops []journal.Operation) {
 	p.t.Helper()

@@ -194,6 +194,6 @@ func (p *process) losesSession() {
 // says has somebody say what became of the operation.
 func (s *stage) says(p *process, resolution onceward.Resolution) {
 	s.t.Helper()
-	_, err := p.Resolve(context.Background(), onceward.Ref{ID: nameOnStage}, resolution, nil)
+	_, err := p.resolve(onceward.Ref{ID: nameOnStage}, resolution, nil)
 	require.NoError(s.t, err, fmt.Sprint(resolution))
 }

@@ -260,7 +260,7 @@ func TestNoSecretIsWrittenWhateverComesOfAnOperation(t *testing.T) {
 		{name: "by an Authorize that fails", cfg: onceward.Config{Authorize: func(*http.Request) error { return errors.New("the vault is sealed") }}, state: onceward.Cancelled},
 		{name: "resolved by hand", faults: []providertest.Fault{providertest.Status(500, replayed)}, state: onceward.Completed, script: func(t *testing.T, p *process, ask asking) {
 			ask(named(t, invoice))
-			_, err := p.Resolve(t.Context(), onceward.Ref{ID: invoice}, onceward.Executed, &onceward.Answer{Status: 200, Body: []byte(marker)})
+			_, err := p.resolve(onceward.Ref{ID: invoice}, onceward.Executed, &onceward.Answer{Status: 200, Body: []byte(marker)})
 			require.NoError(t, err)
 		}},
 		{name: "after Shutdown", script: func(t *testing.T, p *process, ask asking) {

@@ -113,7 +113,7 @@ func (c *Client) stillWaits(ctx context.Context, o *offer) bool {
 func (c *Client) callOnSettled(ctx context.Context, op Operation) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.log.Error("OnSettled panicked", "operation", op.title(), "stack", string(debug.Stack()))
+			c.log.Error("OnSettled panicked", "operation", op.printed(), "stack", string(debug.Stack()))
 			err = fmt.Errorf("OnSettled panicked: %v", p)
 		}
 	}()

@@ -233,7 +233,7 @@ func TestAnOutcomeThatChangesWhileItWaitsIsOfferedAsItStands(t *testing.T) {
 		report, err := p.Resume(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, report.Unsettled)
-		_, err = p.Resolve(t.Context(), onceward.Ref{ID: "order-1"}, onceward.Executed, &onceward.Answer{Status: 200})
+		_, err = p.resolve(onceward.Ref{ID: "order-1"}, onceward.Executed, &onceward.Answer{Status: 200})
 		require.NoError(t, err)
 		clear(s.fails)
 		pass(time.Hour)

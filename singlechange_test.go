@@ -92,7 +92,7 @@ func TestEachOutcomeOfAnOperationIsDelivered(t *testing.T) {
 		p := start(t, l, onceward.Config{Journal: j, OnSettled: s.settle})
 		_, err := p.Resume(t.Context())
 		require.NoError(t, err)
-		_, err = p.Resolve(t.Context(), onceward.Ref{ID: "order-1"}, onceward.Executed, &onceward.Answer{Status: 200})
+		_, err = p.resolve(onceward.Ref{ID: "order-1"}, onceward.Executed, &onceward.Answer{Status: 200})
 		require.NoError(t, err)
 		_, err = p.Resume(t.Context())
 		require.NoError(t, err)

@@ -67,15 +67,23 @@ type Attempt struct {
 // note logs something about an operation, if anybody listens.
 func (c *Client) note(level slog.Level, msg string, op *journal.Operation, args ...any) {
 	if ctx := context.Background(); c.log.Enabled(ctx, level) {
-		c.log.Log(ctx, level, msg, append([]any{"operation", logged(op)}, args...)...)
+		c.log.Log(ctx, level, msg, append(logged(op), args...)...)
 	}
 }
 
-// logged is what logs print of an operation.
-func logged(op *journal.Operation) string {
+// logged is what logs tell of an operation.
+func logged(op *journal.Operation) []any {
 	o := operationOf(op)
-	if op.Request.URL == "" {
-		return o.title()
+	title := o.title()
+	if o.URL != "" {
+		title += " " + o.Method + " " + secret.URL(parsed(o.URL))
 	}
-	return o.title() + " " + op.Request.Method + " " + secret.URL(parsed(op.Request.URL))
+	args := []any{"operation", title, "generation", o.Generation, "claim", o.Claim}
+	if o.Scope != "" {
+		args = append(args, "scope", o.Scope)
+	}
+	if kind, parent := o.parent(); parent != "" {
+		args = append(args, kind, parent)
+	}
+	return args
 }

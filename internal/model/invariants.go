@@ -53,7 +53,7 @@ var Invariants = []Invariant{
 		}
 		return true
 	}},
-	{4, "one answer", "Two answers that were served for one generation are equal.", func(c *change) bool { return !c.differs }},
+	{4, "one answer", "Two answers that were served for one generation are equal, but where somebody supplied one by hand in between: what it took the place of was omitted, cut off, or not the provider's.", func(c *change) bool { return !c.differs }},
 	{5, "sends are proven safe", "No attempt begins where the resend rule is false of the world: where an earlier one may have run and the provider need not recognise it, and no unnamed operation is sent in the background once its caller was told.", func(c *change) bool {
 		return !c.unsafe || c.after.FalseNot
 	}},

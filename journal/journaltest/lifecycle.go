@@ -2,6 +2,7 @@ package journaltest
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -185,6 +186,30 @@ var lifecycleTests = []test{
 		require.NotNil(t, got.Answer)
 		assert.True(t, got.Answer.ByHand)
 		assert.True(t, got.Answer.Omitted)
+	}},
+	{"an answer is supplied afterwards, and what it takes the place of is kept, body and all", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		page := []byte(strings.Repeat("<p>something in front of it answered</p>", 200)) // long enough to be compressed
+		for name, was := range map[string]journal.Answer{
+			"omitted": {Status: 200, Omitted: true}, "cut": {Status: 200, Cut: true, Body: []byte(`{"pa`)}, "foreign": {Status: 200, Body: page},
+		} {
+			ev := c.completeEvent(c.begin(named(name)))
+			ev.Answer = &was
+			c.decide(ev, journal.Recorded)
+			supply := c.of(journal.EventResolve, c.get(named(name)))
+			supply.Resolution, supply.Unrecognised = journal.Executed, name == "foreign"
+			supply.Answer = &journal.Answer{Status: 201, Body: []byte(`{"paid":true}`)}
+			c.decide(supply, journal.Recorded)
+			got := c.get(named(name))
+			require.NotNil(t, got.Answer)
+			assert.Equal(t, []byte(`{"paid":true}`), got.Answer.Body)
+			assert.True(t, got.Answer.ByHand)
+			require.NotNil(t, got.Answer.Replaced)
+			assert.Equal(t, was.Body, got.Answer.Replaced.Body)
+			assert.Equal(t, was.Cut, got.Answer.Replaced.Cut)
+			op := c.decide(c.beginEvent(named(name)), journal.Replay)
+			assert.Equal(t, got.Answer, op.Answer)
+		}
 	}},
 	{"to be looked at does not count as a change", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)

@@ -244,12 +244,17 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 		return err
 	}
 	*out = outcome{last: b.clock.Last, unconfirmed: b.clock.Unconfirmed(p.At)}
-	if p.Kind == journal.EventComplete {
+	if p.Kind == journal.EventComplete || p.Kind == journal.EventResolve {
 		// Whether it is the answer that is recorded already is a matter of its
-		// generation.
+		// generation; whether another takes its place, of what it lacks.
 		out.kept, out.answerSum = r.kept, r.answerSum
 		if r.op.Answer, err = b.readAnswer(&r.op, out); err != nil {
 			return err
+		}
+		if p.Kind == journal.EventResolve && r.op.Answer != nil { // which may be kept within another
+			if r.op.Answer, err = decodeAnswer(out.answer, out.answerBody); err != nil {
+				return b.fail(err)
+			}
 		}
 	}
 	if p.Kind == journal.EventClaim && p.Today != nil && (r.op.State == journal.Pending || r.op.State == journal.InFlight) {

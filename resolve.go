@@ -1,0 +1,129 @@
+package onceward
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Seen is an operation and how far it had come when somebody looked at it. It is in
+// every Operation, and so in every Error; errors and logs print what it is made of, so
+// that it can be written by hand:
+//
+//	onceward.Seen{Ref: onceward.Ref{ID: "invoice-991/charge"}, Generation: 0, Claim: 3}
+type Seen struct {
+	Ref
+	Generation int   // 0, unless an earlier life of it provably had no effect
+	Claim      int64 // counts how often somebody set out to send it, from 1
+}
+
+// Resolution is what somebody has found out of an operation without an outcome.
+type Resolution = journal.Resolution
+
+// What Resolve can be told.
+const (
+	// Executed: it took effect. Of an operation that is completed, it supplies an answer
+	// that is missing.
+	Executed = journal.Executed
+
+	// NotExecuted: it had no effect; cancelled, and its name may be asked again.
+	NotExecuted = journal.NotExecuted
+
+	// SendAgain: it had no effect; Run and Resume send its next generation.
+	SendAgain = journal.SendAgain
+
+	// Hold: it is not to be sent while somebody finds out what became of it. It is
+	// unknown until it is resolved or released.
+	Hold = journal.Hold
+
+	// Release: what was on hold goes on as it would have without that.
+	Release = journal.Release
+)
+
+// Resolved is somebody's word on an operation: who said what, why, and what they had
+// seen of it.
+type Resolved = journal.Resolved
+
+// ResolveOptions is what comes with a resolution.
+type ResolveOptions struct {
+	By, Why string  // kept with the operation, without what may be a credential
+	Answer  *Answer // of Executed: what the provider answered; nil: not known
+}
+
+// Resolve settles an operation that is unknown or pending by somebody's word. seen is
+// what they looked at: Operation.Seen, of an Error, of Lookup or Operations. If the
+// operation has moved since, nothing is changed and the error is an Error with
+// ErrMoved, which says where it stands: for Executed if it is in another generation,
+// since evidence of one says nothing of the next; for the others also if somebody set
+// out to send it. A pending one can be put on Hold first, so that it does not.
+//
+// Whoever says NotExecuted or SendAgain asserts it: if the provider did execute it, the
+// next generation is a second effect.
+//
+// For Executed, the answer, if there is one, is recorded as the operation's. Of a
+// completed operation it is recorded if there is none so far: none was given, it was
+// left out for its size or as a secret, or it was cut off. An answer that is not the
+// provider's by its table (a gateway's page in place of JSON: see
+// providers.Provider.Answers) is replaced; Answer.Replaced keeps it. A recognised one
+// stands. What is answered from an answer by hand has Operation.Answer.ByHand, and the
+// response the header Onceward-Answer: by hand.
+//
+// The error is an Error with ErrInFlight while another caller is sending it, wraps
+// journal.ErrNotFound where there is none, and journal.ErrInvalidEvent where the
+// outcome, or the answer, is known already.
+func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, how ResolveOptions) (Operation, error) {
+	op, err := c.journal.Get(ctx, seen.Ref)
+	if err != nil {
+		return Operation{}, fmt.Errorf("onceward: resolve an operation: %w", err)
+	}
+	ev := journal.Event{
+		Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, At: c.now(),
+		Resolution: resolution, Generation: seen.Generation, Claim: seen.Claim,
+		By: recordableText(how.By), Cause: recordableText(how.Why),
+	}
+	if resolution == Executed && how.Answer != nil {
+		byHand := *how.Answer
+		byHand.ByHand = true
+		ev.Answer = &byHand
+		ev.Unrecognised = !c.recognises(&op)
+	}
+	if resolution == SendAgain {
+		ev.Key = c.laterKey(op.Ref, op.Key, seen.Generation+1)
+	}
+	res, err := c.journal.Apply(ctx, ev)
+	if err != nil {
+		told := operationOf(&op)
+		return told, fmt.Errorf("onceward: resolve %s: %w", told.printed(), explained(err))
+	}
+	now := &res.Operation
+	if now.Request.Method == "" {
+		now.Request = op.Request
+	}
+	told := operationOf(now)
+	switch res.Decision {
+	case journal.Wait:
+		return told, &Error{Operation: told, Kind: ErrInFlight}
+	case journal.Stale:
+		return told, &Error{Operation: told, Kind: ErrMoved, Err: fmt.Errorf("generation %d, claim %d was looked at", seen.Generation, seen.Claim)}
+	case journal.Gone:
+		return told, &Error{Operation: told, Kind: ErrAnswerGone}
+	}
+	c.wakeFlowOf(ctx, op.Ref)
+	c.wake()
+	return told, nil
+}
+
+// recognises tells whether the answer that is recorded of an operation is the
+// provider's by what its table says now. What is no success was read by a rule.
+func (c *Client) recognises(op *journal.Operation) bool {
+	a, u := op.Answer, parsed(op.Request.URL)
+	if a == nil || u == nil || a.Status < 200 || a.Status > 299 {
+		return true
+	}
+	route := c.contract(&op.Request, u)
+	if !route.Listed || route.Provider.Name != op.Provider {
+		return true
+	}
+	return route.Provider.Recognises(a.Status, a.Header, a.Body)
+}
