@@ -86,12 +86,15 @@ type Config struct {
 	// are random.
 	Secret []byte
 
-	// Backoff is the delay between attempts and their number within one call.
+	// Backoff is the delay between attempts and their number within one call. What has
+	// used them up rests for Max, and longer each time up to an hour, drawn from the
+	// upper half of that.
 	Backoff backoff.Policy
 
 	// RetryBudget bounds the further attempts that all operations with one provider
 	// make together, so that one which is down gets about the load it would have
-	// without them. An operation that finds it used up is parked.
+	// without them. An operation that finds it used up rests as one that is out of
+	// attempts.
 	RetryBudget backoff.Budget
 
 	// MaxWait bounds a call whose context has no deadline, and each operation that

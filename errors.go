@@ -16,7 +16,8 @@ import (
 var (
 	// ErrPending: the operation has no outcome yet and is recorded. From
 	// Operation.DueAt on it is sent by Run and Resume, if Error.InBackground says so,
-	// and by asking for it again. Don't ask for it under another name.
+	// and by asking for it again; that may send it sooner where nothing has run and the
+	// pause is Onceward's own. Don't ask for it under another name.
 	ErrPending = errors.New("no outcome yet")
 
 	// ErrOutcomeUnknown: it may have taken effect, and resending could do it

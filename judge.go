@@ -112,12 +112,13 @@ func (r *run) judgeLocal(err error) {
 		r.park(rule.At, rule.Reason, nil)
 		return
 	}
-	r.end = &ending{kind: journal.EventCancel, due: r.now().Add(r.pause()), cause: describe(err, true), err: err}
+	// The provider was not asked: a caller who has what was missing need not wait.
+	r.end = &ending{kind: journal.EventCancel, due: r.now(), wake: r.now().Add(r.pause()), cause: describe(err, true), err: err}
 	if r.asker == nil {
 		r.end.kind = journal.EventPark
 	}
 	if errors.Is(err, errOutOfTime) {
-		r.end.due = r.now()
+		r.end.wake = time.Time{}
 	}
 	if errors.Is(err, errCredentialChanged) && r.mayHaveRun() {
 		r.doubt(err.Error(), err)
@@ -167,13 +168,15 @@ func (r *run) again(busy bool, cause string, err error) {
 		r.counted++
 	}
 	now := r.now()
-	at := now.Add(r.delay(policy))
+	delay, asked := r.delay(policy)
+	at := now.Add(delay)
+	var wake time.Time
 	switch {
 	case r.ctx.Err() != nil:
 		r.abandon(at, cause)
 		return
 	case r.counted >= policy.MaxAttempts:
-		at = laterOf(at, now.Add(r.pause()))
+		at, wake = r.rest(at, asked)
 		cause = "out of attempts: " + cause
 	}
 	switch p := journal.MaySend(r.question(at)); p.Answer {
@@ -189,13 +192,17 @@ func (r *run) again(busy bool, cause string, err error) {
 	}
 	if r.counted >= policy.MaxAttempts || at.After(r.ends) || (*waits)(r).Err() != nil {
 		r.park(at, cause, err)
-		r.end.busy = busy
+		r.end.busy, r.end.own, r.end.wake = busy, !asked, wake
 		return
 	}
 	if !busy {
-		if ok, next := r.budget().Take(now); !ok {
-			// It was local: the provider was not asked.
-			r.park(laterOf(at, next), "the retry budget is used up: "+cause, ErrRetryBudget)
+		if ok, _ := r.budget().Take(now); !ok {
+			// It was local: the provider was not asked. It does not come back as soon as the
+			// budget has a retry again, since all that wait for one would, and first attempts
+			// are free.
+			at, wake = r.rest(at, asked)
+			r.park(at, "the retry budget is used up: "+cause, ErrRetryBudget)
+			r.end.own, r.end.wake = !asked, wake
 			return
 		}
 	}
@@ -214,25 +221,17 @@ func (r *run) budget() *backoff.Bucket {
 }
 
 // delay is what the provider asks for, else the policy's.
-func (r *run) delay(policy backoff.Policy) time.Duration {
+func (r *run) delay(policy backoff.Policy) (delay time.Duration, asked bool) {
 	if r.delays == nil {
 		r.delays = policy.Start()
 	}
 	own := r.delays.Next()
 	if r.attempt.resp != nil {
 		if asked, ok := backoff.RetryAfter(r.attempt.resp.Header, r.now(), policy.MaxRetryAfter); ok {
-			return asked
+			return asked, true
 		}
 	}
-	return own
-}
-
-// pause is how long an operation rests once a call has used up its attempts:
-// longer the more there were, from the policy's longest delay up to an hour.
-func (r *run) pause() time.Duration {
-	policy := r.cfg.Backoff.WithDefaults()
-	rounds := (r.op.Attempts + r.attempts) / policy.MaxAttempts
-	return min(policy.Max<<min(rounds, 12), max(time.Hour, policy.Max))
+	return own, false
 }
 
 func (r *run) question(at time.Time) journal.Question {

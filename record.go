@@ -22,6 +22,8 @@ func (r *run) record() journal.Result {
 		Generation: r.op.Generation,
 		Answer:     e.answer,
 		Due:        e.due,
+		DueOwn:     e.own,
+		Wake:       e.wake,
 		Cause:      e.cause,
 		Attempts:   r.attempts,
 		Open:       r.open,

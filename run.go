@@ -63,6 +63,8 @@ type engine struct {
 type ending struct {
 	kind   journal.EventKind
 	due    time.Time
+	own    bool      // due is a pause of our own making
+	wake   time.Time // Run and Resume leave it alone until then, if that is later than due
 	busy   bool
 	told   error // kind of Error instead of the response; nil: as the operation stands
 	cause  string

@@ -347,7 +347,7 @@ func (k *call) freeze(m providers.Message) error {
 
 	in := &k.intent
 	in.Request, in.Endpoint, in.Form = frozen, endpoint.Pattern, formOf(endpoint.Key)
-	in.Terms = termsOf(k.route)
+	in.Terms, in.Patience = termsOf(k.route), patience(k.cfg.Backoff)
 	var account http.Header
 	if p := k.route.Provider; p != nil && k.route.Listed {
 		in.Provider = p.Name
