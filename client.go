@@ -83,7 +83,8 @@ type Config struct {
 	// Secret, of at least 16 bytes, derives the key of a named operation's first
 	// generation from scope and name, so that it comes back after the loss of the
 	// journal, inside the provider's retention. The same on every host; nil: keys
-	// are random.
+	// are random. The fingerprints of secret bodies are made under it, so that another
+	// one makes another request of the same card: ErrKeyReused.
 	Secret []byte
 
 	// Backoff is the delay between attempts and their number within one call. What has
@@ -111,7 +112,8 @@ type Config struct {
 
 	// MaxResponseBody is the largest response body, in bytes, that is recorded. Of a
 	// larger one the answer is recorded without it and the caller gets the stream.
-	// 8 MiB by default.
+	// 8 MiB by default. Of an answer's headers, and of its trailers, 64 KiB are recorded,
+	// the shortest first, and a replay names in Onceward-Cut what is missing.
 	MaxResponseBody int64
 
 	// Keep is how long the journal keeps answers, 90 days by default, and never less

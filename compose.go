@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -58,7 +59,7 @@ func (r *run) frame(ctx context.Context, method string, to *url.URL) *http.Reque
 	}
 	if r.asker != nil {
 		for name, values := range r.asker.Header {
-			if secret.Header(name) && !r.route.Endpoint.Key.InHeader(name) {
+			if (secret.Header(name) || slices.Contains(frozen.WithheldHeaders, name)) && !r.route.Endpoint.Key.InHeader(name) {
 				req.Header[name] = values[:len(values):len(values)]
 			}
 		}
@@ -87,14 +88,15 @@ func (r *run) putKey(req *http.Request, body []byte) ([]byte, error) {
 // authorize lets Config.Authorize add credentials, under ctx, to a request that is
 // otherwise as it will be sent, and checks that none is missing.
 func (r *run) authorize(ctx context.Context, req *http.Request, body []byte) (*http.Request, error) {
-	if r.cfg.Authorize != nil && r.route.Listed {
+	if r.cfg.Authorize != nil && r.route.Listed && confidential(req.URL) {
 		sent, method, to := req.Context(), req.Method, *req.URL
 		req = req.WithContext(ctx)
 		given := io.NopCloser(bytes.NewReader(body))
 		req.Body, req.ContentLength = given, int64(len(body))
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		if err := r.cfg.Authorize(req); err != nil {
-			return nil, fmt.Errorf("Config.Authorize: %w", err)
+			err = fmt.Errorf("Config.Authorize: %w", err)
+			return nil, &quiet{err, secret.Text(err.Error())}
 		}
 		if req.Method != method || req.URL.Scheme != to.Scheme || req.URL.Host != to.Host || req.URL.Path != to.Path ||
 			!sameBody(req.Body, given, body) || !r.sameKey(to.RawQuery, req.URL.RawQuery) {
@@ -110,6 +112,16 @@ func (r *run) authorize(ctx context.Context, req *http.Request, body []byte) (*h
 		return nil, errCredentialChanged
 	}
 	return req, nil
+}
+
+// confidential tells whether nobody on the way reads what a request to u carries.
+func confidential(u *url.URL) bool {
+	if strings.EqualFold(u.Scheme, "https") {
+		return true
+	}
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
 // sameBody tells whether a body that Authorize left is the one it was given, or one

@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/onceward/onceward/backoff"
-	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -280,19 +279,6 @@ func (r *run) complete() {
 		answer.Body, answer.Omitted = nil, true
 	}
 	r.end = &ending{kind: journal.EventComplete, answer: answer}
-}
-
-func recordedHeader(h http.Header) http.Header {
-	if len(h) == 0 {
-		return nil
-	}
-	kept := make(http.Header, len(h))
-	for name, values := range h {
-		if !secret.Header(name) {
-			kept[name] = values
-		}
-	}
-	return kept
 }
 
 // finalByStatus tells whether the status line and headers of a cut answer alone

@@ -66,7 +66,7 @@ func (a *attempt) discard() {
 // client knows.
 func (c *Client) inBackground(op *journal.Operation, frozen *journal.Request) bool {
 	switch {
-	case op.Naming != journal.Named && (op.Told || c.cfg.NamedOnly):
+	case op.BodyWithheld, op.Naming != journal.Named && (op.Told || c.cfg.NamedOnly):
 		return false
 	case c.cfg.Authorize != nil && op.Provider != "":
 		return true

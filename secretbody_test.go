@@ -60,7 +60,10 @@ func TestABodyThatIsASecretIsNotKept(t *testing.T) {
 			if row.err == nil {
 				require.NoError(t, out.err)
 			} else {
-				require.ErrorIs(t, out.err, row.err)
+				var e *onceward.Error
+				require.ErrorAs(t, out.err, &e)
+				require.ErrorIs(t, e, row.err)
+				assert.False(t, e.InBackground, "nobody else has the body")
 			}
 			heard.tell(out.err)
 			heard.say(out.op)

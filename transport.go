@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -127,6 +126,8 @@ func (k *call) understand() (effect bool, err error) {
 		err = errStreams
 	case k.req.URL.User != nil:
 		err = errors.New("the URL holds a user or password: add credentials in Config.Authorize")
+	case strings.ContainsAny(k.req.URL.Opaque, "?#@"), strings.ContainsAny(k.req.Host, "/?#@"):
+		err = errors.New("the URL's Opaque, or the Host, holds a query, a fragment or a user: they have places of their own")
 	case err == nil && isCarried:
 		err = Key(carried).Validate()
 	}
@@ -287,28 +288,6 @@ func (k *call) sign() error {
 	return nil
 }
 
-// readUpTo reads a body to its end or one byte past limit, whichever comes first.
-// expected is its announced length, or less than 1 if there is none.
-func readUpTo(body io.Reader, limit, expected int64) ([]byte, error) {
-	if expected < 1 {
-		expected = 511
-	}
-	buf := make([]byte, 0, min(expected, limit)+1) // room to see the end
-	for {
-		n, err := body.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		switch {
-		case err == io.EOF:
-			return buf, nil
-		case err != nil || int64(len(buf)) > limit:
-			return buf, err
-		case len(buf) == cap(buf):
-			more := min(int64(cap(buf)), limit+1-int64(cap(buf)))
-			buf = append(make([]byte, 0, int64(cap(buf))+more), buf...)
-		}
-	}
-}
-
 // freeze fills in what is journaled of the request, and its fingerprint, which is
 // made without the key wherever that travels.
 func (k *call) freeze(m providers.Message) error {
@@ -322,17 +301,8 @@ func (k *call) freeze(m providers.Message) error {
 			return err
 		}
 	}
-	frozen := journal.Request{Method: req.Method, Header: make(http.Header, len(req.Header)), Body: k.body}
-	for name, values := range req.Header {
-		switch {
-		case endpoint.Key.InHeader(name):
-		case secret.Header(name):
-			frozen.WithheldHeaders = append(frozen.WithheldHeaders, http.CanonicalHeaderKey(name))
-		default:
-			frozen.Header[name] = values
-		}
-	}
-	slices.Sort(frozen.WithheldHeaders)
+	frozen := journal.Request{Method: req.Method, Body: k.body}
+	frozen.Header, frozen.WithheldHeaders = freezeHeader(req.Header, endpoint.Key.InHeader)
 	clean := *req.URL
 	clean.RawQuery, k.query, frozen.WithheldQuery = secret.SplitQuery(keyless.Query)
 	clean.Fragment, clean.RawFragment = "", ""

@@ -2,6 +2,7 @@ package secret
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -53,6 +54,50 @@ func Counted(withheld string) string {
 		}
 	}
 	return strings.Join(counted, "&")
+}
+
+// CutURLs returns the value of a header without what is a credential in its URLs: parameters that are withheld, userinfo,
+// and a fragment, all of it where the header is made for URLs (Location, Content-Location, Referer, Link, Refresh), and
+// elsewhere one with such a parameter. cut says whether there was any.
+func CutURLs(header, value string) (kept string, cut bool) {
+	if !strings.ContainsAny(value, "?#@") {
+		return value, false
+	}
+	switch strings.ToLower(header) {
+	case "location", "content-location", "referer":
+		kept = cutURL(value, true)
+	case "link", "refresh":
+		kept = urlInValue.ReplaceAllStringFunc(value, func(u string) string { return cutURL(u, true) })
+	default:
+		kept = urlInValue.ReplaceAllStringFunc(value, func(u string) string { return cutURL(u, false) })
+	}
+	return kept, kept != value
+}
+
+// urlInValue finds what may be a URL: in angle brackets, up to their end; behind "url=", a scheme, or a slash at the
+// beginning, up to the next white space, quote or bracket.
+var urlInValue = regexp.MustCompile(`<[^>]*|(?i:\burl=)["']?[^\s"'<>]+|[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]*|^/[^\s"'<>]*`)
+
+func cutURL(u string, fragments bool) string {
+	u, fragment, found := strings.Cut(u, "#")
+	before, query, asks := strings.Cut(u, "?")
+	if scheme, rest, found := strings.Cut(before, "//"); found {
+		end := strings.IndexAny(rest, "/\\")
+		if end < 0 {
+			end = len(rest)
+		}
+		if at := strings.LastIndexByte(rest[:end], '@'); at >= 0 {
+			before = scheme + "//" + rest[at+1:]
+		}
+	}
+	open, _, names := SplitQuery(query)
+	if open != "" || asks && len(names) == 0 {
+		before += "?" + open
+	}
+	if _, _, names := SplitQuery(fragment); found && !fragments && len(names) == 0 {
+		before += "#" + fragment
+	}
+	return before
 }
 
 func withheldNames(parameter string) (names []string) {

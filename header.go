@@ -1,0 +1,118 @@
+package onceward
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/onceward/onceward/internal/secret"
+)
+
+// cutHeader is the header of a recorded answer, and so of a replay, that names the
+// headers of which something was not kept: a credential in a URL, or all of it, since
+// the headers were too large. A provider's own of this name is not kept.
+const cutHeader = "Onceward-Cut"
+
+// maxKeptHeader bounds what is kept of an answer's headers, and of its trailers: their
+// names and values in bytes, and something for each. An answer that is no attack has
+// a hundredth.
+const maxKeptHeader = 64 << 10
+
+// maxCutNames is how many headers the mark names; "…" stands for the others.
+const maxCutNames = 16
+
+// recordedHeader is what is kept of an answer's headers or trailers: those that are no
+// credentials, without the credentials in their URLs, the shortest first as far as they
+// have room. h is not changed.
+func recordedHeader(h http.Header) http.Header {
+	if len(h) == 0 {
+		return nil
+	}
+	type one struct {
+		name   string
+		values []string
+		size   int
+	}
+	var all []one
+	var marked []string
+	for name, values := range h {
+		if secret.Header(name) || strings.EqualFold(name, cutHeader) {
+			continue
+		}
+		o, isCut := one{name: name}, false
+		if o.values, isCut = withoutCredentials(name, values); isCut {
+			marked = append(marked, name)
+		}
+		for _, v := range o.values {
+			o.size += len(name) + len(v) + 32
+		}
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b one) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.name, b.name)) })
+	kept := make(http.Header, len(all)+1)
+	room := maxKeptHeader
+	for _, o := range all {
+		if room -= o.size; room < 0 {
+			marked = append(marked, o.name)
+			continue
+		}
+		kept[o.name] = o.values
+	}
+	if len(marked) > 0 {
+		slices.Sort(marked)
+		kept[cutHeader] = []string{mark(slices.Compact(marked))}
+	}
+	return kept
+}
+
+func mark(names []string) string {
+	if len(names) > maxCutNames {
+		names = append(names[:maxCutNames:maxCutNames], "…")
+	}
+	for i, name := range names {
+		if len(name) > 128 {
+			names[i] = name[:128] + "…"
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// withoutCredentials are a header's values without the credentials in their URLs; the
+// same slice if there are none.
+func withoutCredentials(name string, values []string) (kept []string, isCut bool) {
+	kept = values
+	for i, v := range values {
+		text, found := secret.CutURLs(name, v)
+		if !found {
+			continue
+		}
+		if !isCut {
+			kept, isCut = slices.Clone(values), true
+		}
+		kept[i] = text
+	}
+	return kept, isCut
+}
+
+// freezeHeader parts a request's headers into those that are journaled and the names of
+// those that are withheld, as they carry credentials, which a URL can hold as well. Of a
+// Referer only these are taken out: it is nothing that anybody would have to give again.
+func freezeHeader(h http.Header, isKey func(name string) bool) (frozen http.Header, withheld []string) {
+	frozen = make(http.Header, len(h))
+	for name, values := range h {
+		if isKey(name) {
+			continue
+		}
+		if !secret.Header(name) {
+			cut, isCut := withoutCredentials(name, values)
+			if !isCut || strings.EqualFold(name, "Referer") {
+				frozen[name] = cut
+				continue
+			}
+		}
+		withheld = append(withheld, http.CanonicalHeaderKey(name))
+	}
+	slices.Sort(withheld)
+	return frozen, slices.Compact(withheld)
+}

@@ -1,0 +1,268 @@
+package onceward_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/providers"
+)
+
+func TestAnAnswerOfNothingButALocationReplaysItsID(t *testing.T) {
+	for _, row := range []struct{ name, location, replayed string }{
+		{"plain", "https://own.example/orders/17", "https://own.example/orders/17"},
+		{"with a query", "/orders/17?page=2", "/orders/17?page=2"},
+		{"signed", "https://files.example/orders/17?X-Amz-Signature=" + canary + "&page=2&X-Amz-Credential=" + canary, "https://files.example/orders/17?page=2"},
+		{"with a user", "https://me:" + canary + "@own.example/orders/17", "https://own.example/orders/17"},
+		{"with a token behind it", "https://own.example/orders/17#access_token=" + canary, "https://own.example/orders/17"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			dir := t.TempDir()
+			l := (&line{}).then(says(201, "", "Location", row.location))
+			p := start(t, l, onceward.Config{Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{own()}})
+			out := p.ask(named(t, invoice), to(http.MethodPost, ownURL), with("Referer", row.location))
+			require.NoError(t, out.err)
+			assert.Equal(t, row.location, out.header.Get("Location"), "its caller has it whole")
+			assert.Empty(t, out.header.Get("Onceward-Cut"))
+			assert.Equal(t, row.replayed, l.sent()[0].Header.Get("Referer"))
+
+			again := p.ask(named(t, invoice), to(http.MethodPost, ownURL))
+			require.NoError(t, again.err)
+			require.True(t, again.op.Replayed)
+			assert.Equal(t, 201, again.status)
+			assert.Equal(t, row.replayed, again.header.Get("Location"))
+			if row.location != row.replayed {
+				assert.Equal(t, "Location", again.header.Get("Onceward-Cut"))
+			} else {
+				assert.NotContains(t, again.header, "Onceward-Cut")
+			}
+			require.NoError(t, p.Shutdown(context.Background()))
+			requireNoCanaryOnDisk(t, dir, 1)
+		})
+	}
+}
+
+func TestNoCredentialOfAURLInAHeaderIsWritten(t *testing.T) {
+	signed := "https://files.example/a?sig=" + canary
+	for _, name := range []string{"Link", "Content-Location", "Refresh", "X-Next", "X-Callback"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			value := map[string]string{"Link": "<" + signed + ">; rel=next", "Refresh": "5; url=" + signed}[name]
+			if value == "" {
+				value = signed
+			}
+			l := (&line{}).then(says(200, paid, name, value, "X-Request-Id", marker))
+			p := start(t, l, onceward.Config{Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{own()}})
+			require.NoError(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL), with(name, value)).err)
+			assert.Equal(t, value, l.sent()[0].Header.Get(name), "it is sent as it is")
+			op := p.recorded(onceward.Ref{ID: invoice})
+			assert.Equal(t, []string{name}, op.Request.WithheldHeaders)
+			assert.Equal(t, name, op.Answer.Header.Get("Onceward-Cut"))
+			require.NoError(t, p.Shutdown(context.Background()))
+			assert.Contains(t, string(requireNoCanaryOnDisk(t, dir, 1)), marker)
+		})
+	}
+}
+
+// A header that carried a credential has to be given again, in a URL as elsewhere.
+func TestAHeaderThatIsWithheldForItsURLIsMissedInTheBackground(t *testing.T) {
+	withURL := with("X-Callback", "https://me.example/hook?token="+canary)
+	srv, j := leftInFlight(t, providers.Stripe(), onceward.Config{}, withURL)
+	next := calling(t, srv, onceward.Config{Journal: j})
+	report, err := next.Resume(t.Context())
+	require.NoError(t, err)
+	require.Len(t, report.Problems, 1)
+	require.ErrorIs(t, report.Problems[0], onceward.ErrCredentialMissing)
+	assert.ErrorContains(t, report.Problems[0], "X-Callback")
+	assert.Equal(t, 1, srv.Requests())
+}
+
+func TestWhatIsKeptOfHeadersIsBounded(t *testing.T) {
+	big := strings.Repeat("x", 1<<20)
+	l := (&line{}).then(reply{answer: func(r *http.Request) (*http.Response, error) {
+		resp, err := says(201, "", "Location", "/orders/17", "X-Big", big, "Onceward-Cut", "everything").answer(r)
+		for i := range 10_000 {
+			resp.Header.Set(fmt.Sprintf("X-%d", i), "a")
+		}
+		resp.Trailer = http.Header{"X-Sum": {"1"}, "X-Big-Trailer": {big}}
+		return resp, err
+	}})
+	p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}, MaxResponseBody: 1 << 10})
+	out := p.ask(named(t, invoice), to(http.MethodPost, ownURL))
+	require.NoError(t, out.err)
+	assert.Len(t, out.header.Get("X-Big"), len(big), "its caller has it whole")
+	a := p.recorded(onceward.Ref{ID: invoice}).Answer
+	for _, kept := range []http.Header{a.Header, a.Trailer} {
+		size := 0
+		for name, values := range kept {
+			size += len(name) + len(strings.Join(values, ""))
+		}
+		assert.Less(t, size, 64<<10)
+	}
+	assert.Equal(t, http.Header{"X-Sum": {"1"}, "Onceward-Cut": {"X-Big-Trailer"}}, a.Trailer)
+
+	again := p.ask(named(t, invoice), to(http.MethodPost, ownURL))
+	require.NoError(t, again.err)
+	assert.NotContains(t, again.header, "X-Big")
+	assert.Contains(t, again.header, "X-1", "what is small is kept first")
+	marked := again.header.Get("Onceward-Cut")
+	assert.Contains(t, marked, "Location", "and a thousand others")
+	assert.Contains(t, marked, "…")
+	assert.NotContains(t, marked, "everything")
+	assert.Less(t, len(marked), 4<<10)
+}
+
+// A Location says all that its caller needs, however many headers are around it.
+func TestALocationIsKeptBesideALargeHeader(t *testing.T) {
+	l := (&line{}).then(says(201, "", "Location", "/orders/17", "X-Big", strings.Repeat("x", 1<<20)))
+	p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}})
+	require.NoError(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL)).err)
+	again := p.ask(named(t, invoice), to(http.MethodPost, ownURL))
+	require.NoError(t, again.err)
+	assert.Equal(t, "/orders/17", again.header.Get("Location"))
+	assert.Equal(t, "X-Big", again.header.Get("Onceward-Cut"))
+}
+
+func TestALengthIsNotBelievedBeforeItIsThere(t *testing.T) {
+	for name, limit := range map[string]int64{"without a limit": math.MaxInt64, "below a limit of a gigabyte": 1 << 30} {
+		t.Run(name, func(t *testing.T) {
+			hostile := streams(200, limit, func() io.Reader { return strings.NewReader(paid) })
+			l := (&line{}).then(hostile)
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}, MaxResponseBody: limit, MaxRequestBody: limit})
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			out := p.ask(named(t, invoice), to(http.MethodPost, ownURL))
+			runtime.ReadMemStats(&after)
+			require.NoError(t, out.err)
+			assert.Equal(t, paid, out.body)
+			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
+
+			runtime.ReadMemStats(&before)
+			out = p.ask(named(t, "another"), to(http.MethodPost, ownURL), func(r *http.Request) { r.ContentLength = limit })
+			runtime.ReadMemStats(&after)
+			require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
+			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
+		})
+	}
+}
+
+func TestALargeBodyIsReadWhole(t *testing.T) {
+	for _, size := range []int{0, 1, 510, 511, 512, 513, 256 << 10, 256<<10 + 1, 256<<10 + 2, 3 << 20} {
+		for _, announced := range []int64{-1, int64(size)} {
+			text := strings.Repeat("x", size)
+			l := (&line{}).then(streams(200, announced, func() io.Reader { return strings.NewReader(text) }))
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}, MaxResponseBody: 3 << 20})
+			out := p.ask(named(t, invoice), to(http.MethodPost, ownURL))
+			require.NoError(t, out.err)
+			require.Len(t, out.body, size)
+			op := p.recorded(onceward.Ref{ID: invoice})
+			require.Len(t, op.Answer.Body, size)
+			require.False(t, op.Answer.Omitted)
+		}
+	}
+}
+
+type idleReader struct{ n int }
+
+func (r *idleReader) Read([]byte) (int, error) { r.n++; return 0, nil }
+
+func TestABodyThatGivesNothingIsNotReadForEver(t *testing.T) {
+	l := (&line{}).then(streams(200, -1, func() io.Reader { return &idleReader{} }))
+	p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}, Backoff: quick})
+	require.NoError(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL)).err)
+	assert.Len(t, l.sent(), 2, "as one that was cut")
+}
+
+func TestWhatAnOpaqueURLOrAHostHoldsIsNotWritten(t *testing.T) {
+	for name, change := range map[string]option{
+		"a query in an opaque URL":    func(r *http.Request) { r.URL.Opaque = "//own.example/orders?token=" + canary },
+		"a user in an opaque URL":     func(r *http.Request) { r.URL.Opaque = "//me:" + canary + "@own.example/orders" },
+		"a fragment in an opaque URL": func(r *http.Request) { r.URL.Opaque = "//own.example/orders#" + canary },
+		"a user in the host":          func(r *http.Request) { r.Host = "me:" + canary + "@own.example" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var heard confession
+			dir := t.TempDir()
+			l := &line{}
+			p := start(t, l, heard.listen(onceward.Config{Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{own()}}))
+			out := p.ask(named(t, invoice), to(http.MethodPost, ownURL), change)
+			require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
+			var e *onceward.Error
+			require.ErrorAs(t, out.err, &e)
+			heard.tell(e)
+			assert.Empty(t, l.sent())
+			requireNoCanary(t, "logs, Trace and errors", []byte(heard.String()))
+			requireNoCanaryOnDisk(t, dir, 1)
+		})
+	}
+	l := &line{}
+	p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}})
+	require.NoError(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL), func(r *http.Request) { r.URL.Opaque = "//own.example/a%2Fb" }).err)
+	assert.Len(t, l.sent(), 1)
+}
+
+func TestAuthorizeIsAskedOnlyWhereNobodyReadsAlong(t *testing.T) {
+	for _, row := range []struct {
+		url   string
+		asked bool
+	}{
+		{"https://own.example/orders", true},
+		{"HTTPS://own.example/orders", true},
+		{"http://localhost:8080/orders", true},
+		{"http://api.localhost:8080/orders", true},
+		{"http://127.0.0.1:8080/orders", true},
+		{"http://127.1.2.3:8080/orders", true},
+		{"http://[::1]:8080/orders", true},
+
+		{"http://own.example/orders", false},
+		{"http://localhost.example/orders", false},
+		{"http://127.0.0.1.example/orders", false},
+		{"http://10.0.0.1:8080/orders", false},
+		{"http://[::ffff:10.0.0.1]:8080/orders", false},
+	} {
+		t.Run(row.url, func(t *testing.T) {
+			l := &line{}
+			u := mustParse(row.url)
+			api := own()
+			api.Hosts = []string{strings.ToLower(u.Host)}
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{api}, Authorize: func(r *http.Request) error {
+				r.Header.Set("Authorization", "Bearer "+canary)
+				return nil
+			}})
+			require.NoError(t, p.ask(named(t, invoice), to(http.MethodPost, row.url)).err)
+			require.Len(t, l.sent(), 1)
+			assert.Equal(t, row.asked, l.sent()[0].Header.Get("Authorization") != "")
+		})
+	}
+}
+
+func TestAnErrorOfAuthorizeShowsNoQuery(t *testing.T) {
+	dir := t.TempDir()
+	var heard confession
+	cause := &url.Error{Op: "Post", URL: "https://login.example/token?client_secret=" + canary, Err: io.ErrUnexpectedEOF}
+	srv := serving(t, providers.Stripe(), nil)
+	p := calling(t, srv, heard.listen(onceward.Config{
+		Journal:   openSQLite(t, filepath.Join(dir, "journal.db")),
+		Authorize: func(*http.Request) error { return fmt.Errorf("no token: %w", cause) },
+	}))
+	out := p.ask(named(t, invoice), charging(srv))
+	var e *onceward.Error
+	require.ErrorAs(t, out.err, &e)
+	heard.tell(e)
+	requireNoCanary(t, "errors, logs and Trace", []byte(heard.String()))
+	requireNoCanary(t, "its text", []byte(out.err.Error()))
+	assert.ErrorContains(t, out.err, "Config.Authorize: no token: Post \"https://login.example/token?…\": unexpected EOF")
+	assert.ErrorIs(t, out.err, io.ErrUnexpectedEOF)
+	requireNoCanaryOnDisk(t, dir, 3)
+}
