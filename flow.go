@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -49,6 +50,7 @@ type Flow struct {
 	Failures   int       // in a row
 	History    []FlowFailure
 	Steps      []StepRecord // in the order in which they were recorded
+	Result     []byte       // finished: what a function of DefineFlow returned, as JSON
 
 	operations string // Ref.Parent of its operations
 }
@@ -57,7 +59,7 @@ func flowOf(f *journal.Flow) Flow {
 	return Flow{
 		Ref: f.Ref, Function: f.Function.Name, Version: f.Function.Version, State: f.State, Undoing: f.Undoing, GivenUpFor: f.GivenUpFor,
 		CreatedAt: f.CreatedAt, EndedAt: f.EndedAt, DueAt: f.DueAt, WaitsFor: f.WaitsFor, Cause: f.Cause,
-		Failures: f.Failures, History: f.History, Steps: f.Steps, operations: operationsOf(f),
+		Failures: f.Failures, History: f.History, Steps: f.Steps, Result: returned(f.Steps), operations: operationsOf(f),
 	}
 }
 
@@ -114,46 +116,57 @@ func (c *Client) Flow(ctx context.Context, id string, input any, do func(context
 	if err != nil {
 		return &FlowError{Flow: Flow{Ref: Ref{Scope: namingOf(ctx).scope, ID: id}}, Kind: ErrFlowInput, Err: err}
 	}
-	return c.runByName(ctx, id, encoded, &flowFunction{run: func(ctx context.Context, _ []byte) error { return do(ctx) }})
+	_, err = c.runByName(ctx, id, encoded, &flowFunction{run: func(ctx context.Context, _ []byte) ([]byte, error) { return nil, do(ctx) }})
+	return err
 }
 
-// runByName begins the flow, waits for somebody else's run of it, and runs it.
-func (c *Client) runByName(ctx context.Context, id string, input []byte, function *flowFunction) error {
+// runByName begins the flow, waits for somebody else's run of it, and runs it. It returns
+// what the function returned, as JSON.
+func (c *Client) runByName(ctx context.Context, id string, input []byte, function *flowFunction) (result []byte, err error) {
 	ask, err := c.askForFlow(ctx, id, input, function)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := c.enter(); err != nil {
-		return ask.fail(ErrShutdown, nil)
+		return nil, ask.fail(ErrShutdown, nil)
 	}
 	defer c.leave()
 	ends := c.endOfWait(ctx)
 	for poll := 5 * time.Millisecond; ; {
 		res, err := ask.begin(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		f := &res.Flow
 		switch res.Decision {
 		case journal.Execute, journal.Replay:
+			if result := returned(f.Steps); result != nil && res.Decision == journal.Replay {
+				return result, nil
+			}
 			return c.foregroundFlow(ctx, f, function, res.Decision == journal.Replay)
 		case journal.Later:
 			if !ask.event.Sooner && c.hasOutcome(ctx, f.WaitsFor) {
 				ask.event.Sooner = true
 				continue
 			}
-			return &FlowError{Flow: flowOf(f), Kind: ErrPending}
+			return nil, &FlowError{Flow: flowOf(f), Kind: ErrPending}
 		case journal.Wait:
 			if !c.sleepUntil(ctx, poll, ends) {
 				cause := context.Cause(ctx)
 				if c.isShutdown() {
 					cause = ErrShutdown
 				}
-				return &FlowError{Flow: flowOf(f), Kind: ErrInFlight, Err: cause}
+				return nil, &FlowError{Flow: flowOf(f), Kind: ErrInFlight, Err: cause}
 			}
 			poll = min(2*poll, 250*time.Millisecond)
 		default:
-			return &FlowError{Flow: flowOf(f), Kind: kindOfFlow(f, res.Decision)}
+			told := &FlowError{Flow: flowOf(f), Kind: kindOfFlow(f, res.Decision)}
+			if told.Kind == ErrFlowGivenUp {
+				if whole, err := ask.store.GetFlow(ctx, f.Ref); err == nil {
+					told.Flow, told.Err = flowOf(&whole), gaveUpFor(whole.Steps)
+				}
+			}
+			return nil, told
 		}
 	}
 }
@@ -280,10 +293,12 @@ func (c *Client) sleepUntil(ctx context.Context, pause time.Duration, ends time.
 	return false
 }
 
-// flowFunction runs flows. Its input is the recorded one.
+// flowFunction runs flows. Its input is the recorded one, and what it returns is JSON, or
+// nil of one that returns nothing.
 type flowFunction struct {
 	journal.FlowFunction
-	run func(ctx context.Context, input []byte) error
+	run   func(ctx context.Context, input []byte) (result []byte, err error)
+	unfit string // why what it returns can't be recorded; "": it can
 }
 
 // FlowDefinition is a function that Resume and Run know by name and version: see
@@ -292,9 +307,9 @@ type FlowDefinition interface {
 	function() *flowFunction
 }
 
-// FlowFunc is a flow's function that takes an In, under a name and a version. It is
-// safe for concurrent use.
-type FlowFunc[In any] struct{ flowFunction }
+// FlowFunc is a flow's function that takes an In and returns an Out, under a name and a
+// version. It is safe for concurrent use.
+type FlowFunc[In, Out any] struct{ flowFunction }
 
 // DefineFlow gives a flow's function a name and a version, by which Resume and Run find
 // it again: put it into Config.Flows. As long as flows that were begun under a version
@@ -303,35 +318,57 @@ type FlowFunc[In any] struct{ flowFunction }
 // ErrFlowChanged). Versions count from 1.
 //
 // The input is recorded as JSON; do gets it as it comes back from there. One that no
-// longer decodes, or has a field that In lacks, is ErrFlowInput.
-func DefineFlow[In any](name string, version int, do func(context.Context, In) error) *FlowFunc[In] {
-	return &FlowFunc[In]{flowFunction{
+// longer decodes, or has a field that In lacks, is ErrFlowInput. What do returns is
+// recorded likewise once it comes to its end, under the terms of a Step's result; a function
+// that has nothing to return returns a struct{}.
+func DefineFlow[In, Out any](name string, version int, do func(context.Context, In) (Out, error)) *FlowFunc[In, Out] {
+	return &FlowFunc[In, Out]{flowFunction{
 		FlowFunction: journal.FlowFunction{Name: name, Version: version},
-		run: func(ctx context.Context, input []byte) error {
+		unfit:        checkResult(reflect.TypeFor[Out]()),
+		run: func(ctx context.Context, input []byte) ([]byte, error) {
 			var in In
 			if err := decodeStrictly(input, &in); err != nil {
-				return &FlowError{Kind: ErrFlowInput, Err: err}
+				return nil, &FlowError{Kind: ErrFlowInput, Err: err}
 			}
-			return do(ctx, in)
+			out, err := do(ctx, in)
+			if err != nil {
+				return nil, err
+			}
+			encoded, err := json.Marshal(out)
+			if err != nil {
+				return nil, &FlowError{Kind: ErrStep, Err: fmt.Errorf("what the flow returns can't be recorded: %w", err)}
+			}
+			return encoded, nil
 		},
 	}}
 }
 
-func (d *FlowFunc[In]) function() *flowFunction { return &d.flowFunction }
+func (d *FlowFunc[In, Out]) function() *flowFunction { return &d.flowFunction }
 
-// Run runs the flow with the name id, as Client.Flow does. A flow that was begun under
-// another version goes on under that one. The function has to be among client's
-// Config.Flows, else the error is ErrFlowUnregistered.
-func (d *FlowFunc[In]) Run(ctx context.Context, client *Client, id string, in In) error {
+// Run runs the flow with the name id, as Client.Flow does, and returns what its function
+// returned: what is recorded of that, for everybody who asks. Asked for after its end the
+// function is not called any more, unless an earlier release brought the flow there. A flow
+// that was begun under another version goes on under that one. The function has to be among
+// client's Config.Flows, else the error is ErrFlowUnregistered.
+func (d *FlowFunc[In, Out]) Run(ctx context.Context, client *Client, id string, in In) (Out, error) {
+	var zero, out Out
 	ref := Ref{Scope: namingOf(ctx).scope, ID: id}
 	if client.functions[d.FlowFunction] == nil {
-		return &FlowError{Flow: Flow{Ref: ref, Function: d.Name, Version: d.Version}, Kind: ErrFlowUnregistered}
+		return zero, &FlowError{Flow: Flow{Ref: ref, Function: d.Name, Version: d.Version}, Kind: ErrFlowUnregistered}
 	}
 	input, err := json.Marshal(in)
 	if err != nil {
-		return &FlowError{Flow: Flow{Ref: ref}, Kind: ErrFlowInput, Err: err}
+		return zero, &FlowError{Flow: Flow{Ref: ref}, Kind: ErrFlowInput, Err: err}
 	}
-	return client.runByName(ctx, id, input, &d.flowFunction)
+	result, err := client.runByName(ctx, id, input, &d.flowFunction)
+	if err != nil {
+		return zero, err
+	}
+	if err := decodeStrictly(result, &out); err != nil {
+		return zero, &FlowError{Flow: Flow{Ref: ref, Function: d.Name, Version: d.Version, State: FlowFinished}, Kind: ErrFlowChanged,
+			Err: fmt.Errorf("what is recorded of its result does not fit: %w", err)}
+	}
+	return out, nil
 }
 
 // registerFlows checks Config.Flows.
@@ -350,6 +387,8 @@ func (c *Client) registerFlows() error {
 			return errors.New("onceward: Config.Flows: a flow's function has no name")
 		case f.Version < 1:
 			return fmt.Errorf("onceward: Config.Flows: %s has version %d; versions count from 1", f.Name, f.Version)
+		case f.unfit != "":
+			return fmt.Errorf("onceward: Config.Flows: %s, version %d: %s", f.Name, f.Version, f.unfit)
 		case c.functions[f.FlowFunction] != nil:
 			return fmt.Errorf("onceward: Config.Flows: %s, version %d, is there twice", f.Name, f.Version)
 		}

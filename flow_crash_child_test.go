@@ -105,11 +105,11 @@ func (j doomedFlows) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit 
 
 // ride is the flow: its number goes into every body, and what is random in it too, so
 // that another value under the same key would be noticed.
-func (plan *flowPlan) ride(mine *fate, hc func() *http.Client) *onceward.FlowFunc[string] {
-	return onceward.DefineFlow("ride", 1, func(ctx context.Context, id string) error {
+func (plan *flowPlan) ride(mine *fate, hc func() *http.Client) *onceward.FlowFunc[string, string] {
+	return onceward.DefineFlow("ride", 1, func(ctx context.Context, id string) (string, error) {
 		receipt, err := onceward.UUIDStep(ctx, "number")
 		if err != nil {
-			return err
+			return "", err
 		}
 		_, err = onceward.LocalStep(ctx, "write", func(ctx context.Context, tx *sql.Tx) (int, error) {
 			_, err := tx.ExecContext(ctx, "INSERT INTO rides (ride, number) VALUES (?, ?)", id, receipt)
@@ -117,7 +117,7 @@ func (plan *flowPlan) ride(mine *fate, hc func() *http.Client) *onceward.FlowFun
 			return 1, err
 		})
 		if err != nil {
-			return err
+			return "", err
 		}
 		for _, s := range rideSteps {
 			_, err := onceward.Step(ctx, s.name, func(ctx context.Context) (charge, error) {
@@ -143,10 +143,10 @@ func (plan *flowPlan) ride(mine *fate, hc func() *http.Client) *onceward.FlowFun
 				return c, nil
 			})
 			if err != nil {
-				return err
+				return "", err
 			}
 		}
-		return nil
+		return receipt, nil
 	})
 }
 
@@ -201,7 +201,7 @@ func (plan *flowPlan) carryOut(path string, mine *fate) error {
 	}
 	told := make([]error, len(plan.Asks))
 	severalAtOnce(len(plan.Asks), max(1, len(plan.Asks)), func(i int) {
-		told[i] = ride.Run(ctx, client, plan.Asks[i], plan.Asks[i])
+		_, told[i] = ride.Run(ctx, client, plan.Asks[i], plan.Asks[i])
 	})
 	for _, err := range told {
 		if err != nil {
@@ -248,7 +248,7 @@ func tableOf(j *sqlite.Journal) (rides []string, err error) {
 func rideName(i int) string { return fmt.Sprintf("ride-%d", i) }
 
 // storm goes on until the process is killed.
-func (plan *flowPlan) storm(ctx context.Context, client *onceward.Client, ride *onceward.FlowFunc[string]) error {
+func (plan *flowPlan) storm(ctx context.Context, client *onceward.Client, ride *onceward.FlowFunc[string, string]) error {
 	if _, err := client.Resume(ctx); err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (plan *flowPlan) storm(ctx context.Context, client *onceward.Client, ride *
 		go func() {
 			for {
 				id := rideName(plan.First + random.IntN(plan.Names))
-				_ = ride.Run(ctx, client, id, id)
+				_, _ = ride.Run(ctx, client, id, id)
 			}
 		}()
 	}
@@ -267,11 +267,11 @@ func (plan *flowPlan) storm(ctx context.Context, client *onceward.Client, ride *
 }
 
 // calm asks for every flow until it is finished.
-func (plan *flowPlan) calm(ctx context.Context, client *onceward.Client, ride *onceward.FlowFunc[string]) error {
+func (plan *flowPlan) calm(ctx context.Context, client *onceward.Client, ride *onceward.FlowFunc[string, string]) error {
 	errs := make([]error, plan.Names)
 	severalAtOnce(plan.Names, stormWorkers, func(i int) {
 		for ctx.Err() == nil {
-			errs[i] = ride.Run(ctx, client, rideName(i), rideName(i))
+			_, errs[i] = ride.Run(ctx, client, rideName(i), rideName(i))
 			if errs[i] == nil || errors.Is(errs[i], onceward.ErrOutcomeUnknown) || errors.Is(errs[i], onceward.ErrKeyReused) {
 				return
 			}

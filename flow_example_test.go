@@ -72,11 +72,10 @@ func ExampleDefineFlow() {
 	defer srv.Close()
 	var hc *http.Client
 	type order struct{ ID string }
-	pay := onceward.DefineFlow("pay", 1, func(ctx context.Context, o order) error {
-		_, err := onceward.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+	pay := onceward.DefineFlow("pay", 1, func(ctx context.Context, o order) (receipt string, err error) {
+		return onceward.Step(ctx, "charge", func(ctx context.Context) (string, error) {
 			return send(ctx, hc, srv.URL+"/payments")
 		})
-		return err
 	})
 	client, err := onceward.New(onceward.Config{
 		Journal:   memory.New(), // journal/sqlite in a program
@@ -93,7 +92,7 @@ func ExampleDefineFlow() {
 
 	// The provider is down, so the flow waits. Resume, or Run, goes on when it is due.
 	srv.Script(providertest.Status(http.StatusServiceUnavailable, nil))
-	err = pay.Run(context.Background(), client, "order-991", order{"order-991"})
+	_, err = pay.Run(context.Background(), client, "order-991", order{"order-991"})
 	fmt.Println(errors.Is(err, onceward.ErrPending))
 	if _, err := client.RetryFlow(context.Background(), onceward.Ref{ID: "order-991"}); err != nil {
 		fmt.Println(err)

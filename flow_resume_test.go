@@ -24,7 +24,7 @@ type order struct{ Steps []string }
 // lists.
 type shop struct {
 	*process
-	flow *onceward.FlowFunc[order]
+	flow *onceward.FlowFunc[order, int]
 
 	mu   sync.Mutex
 	ran  []string // orders, by first step
@@ -34,7 +34,7 @@ type shop struct {
 
 func newShop(t *testing.T, l *line, version int, cfg onceward.Config) *shop {
 	s := &shop{}
-	s.flow = onceward.DefineFlow("order", version, func(ctx context.Context, o order) error {
+	s.flow = onceward.DefineFlow("order", version, func(ctx context.Context, o order) (int, error) {
 		s.mu.Lock()
 		s.ran = append(s.ran, o.Steps[0])
 		s.now++
@@ -45,7 +45,7 @@ func newShop(t *testing.T, l *line, version int, cfg onceward.Config) *shop {
 			s.now--
 			s.mu.Unlock()
 		}()
-		return s.sequence(o.Steps...)(ctx)
+		return len(o.Steps), s.sequence(o.Steps...)(ctx)
 	})
 	cfg.Flows = append(cfg.Flows, s.flow)
 	s.process = startFlows(t, l, cfg)
@@ -59,7 +59,7 @@ func TestResumeRunsWhatWasCutOff(t *testing.T) {
 		const many = 20
 		for i := range many {
 			go func() {
-				_ = died.flow.Run(t.Context(), died.Client, fmt.Sprint("order-", i), order{[]string{fmt.Sprint("create-", i), fmt.Sprint("charge-", i)}})
+				_, _ = died.flow.Run(t.Context(), died.Client, fmt.Sprint("order-", i), order{[]string{fmt.Sprint("create-", i), fmt.Sprint("charge-", i)}})
 			}()
 			pass(10 * time.Millisecond)
 		}
@@ -87,10 +87,10 @@ func TestResumeRunsWhatWasCutOff(t *testing.T) {
 		l, j := &line{}, memory.New()
 		first := newShop(t, l, 1, onceward.Config{Journal: j, Backoff: once})
 		l.then(refuses(), refuses(), refuses())
-		require.ErrorIs(t, first.flow.Run(t.Context(), first.Client, "v1", order{[]string{"a"}}), onceward.ErrPending)
+		require.ErrorIs(t, errOf(first.flow.Run(t.Context(), first.Client, "v1", order{[]string{"a"}})), onceward.ErrPending)
 		require.ErrorIs(t, first.Flow(t.Context(), "nobody's", nil, first.sequence("b")), onceward.ErrPending)
 		second := newShop(t, l, 2, onceward.Config{Journal: j, Backoff: once})
-		require.ErrorIs(t, second.flow.Run(t.Context(), second.Client, "v2", order{[]string{"c"}}), onceward.ErrPending)
+		require.ErrorIs(t, errOf(second.flow.Run(t.Context(), second.Client, "v2", order{[]string{"c"}})), onceward.ErrPending)
 		pass(time.Hour)
 		report, err := second.Resume(t.Context())
 		require.NoError(t, err)
@@ -100,20 +100,20 @@ func TestResumeRunsWhatWasCutOff(t *testing.T) {
 			require.ErrorIs(t, report.Flows.Problems[i], onceward.ErrFlowUnregistered)
 			assert.ErrorContains(t, report.Flows.Problems[i], says)
 		}
-		err = second.flow.Run(t.Context(), second.Client, "v1", order{[]string{"a"}})
+		_, err = second.flow.Run(t.Context(), second.Client, "v1", order{[]string{"a"}})
 		require.ErrorIs(t, err, onceward.ErrFlowUnregistered, "it was begun under version 1")
 		assert.Equal(t, onceward.FlowWaiting, second.process.flow("v1").State)
-		require.NoError(t, first.flow.Run(t.Context(), first.Client, "v1", order{[]string{"a"}}))
+		require.NoError(t, errOf(first.flow.Run(t.Context(), first.Client, "v1", order{[]string{"a"}})))
 		require.NoError(t, second.Flow(t.Context(), "nobody's", nil, second.sequence("b")))
 	})
 	virtual(t, "unless its input no longer decodes", func(t *testing.T) {
 		l, j := (&line{}).then(refuses()), memory.New()
 		first := newShop(t, l, 1, onceward.Config{Journal: j, Backoff: once})
-		require.ErrorIs(t, first.flow.Run(t.Context(), first.Client, "a", order{[]string{"a"}}), onceward.ErrPending)
+		require.ErrorIs(t, errOf(first.flow.Run(t.Context(), first.Client, "a", order{[]string{"a"}})), onceward.ErrPending)
 		pass(time.Hour)
 		for _, changed := range []onceward.FlowDefinition{
-			onceward.DefineFlow("order", 1, func(context.Context, struct{ Steps int }) error { panic("not called") }),
-			onceward.DefineFlow("order", 1, func(context.Context, struct{ Parts []string }) error { panic("not called") }),
+			onceward.DefineFlow("order", 1, func(context.Context, struct{ Steps int }) (int, error) { panic("not called") }),
+			onceward.DefineFlow("order", 1, func(context.Context, struct{ Parts []string }) (int, error) { panic("not called") }),
 		} {
 			p := startFlows(t, l, onceward.Config{Journal: j, Flows: []onceward.FlowDefinition{changed}})
 			report, err := p.Resume(t.Context())
@@ -129,8 +129,8 @@ func TestResumeRunsWhatWasCutOff(t *testing.T) {
 func TestRunRunsFlowsWhenTheyAreDue(t *testing.T) {
 	virtual(t, "a long one delays no other, and Shutdown waits for it", func(t *testing.T) {
 		j := memory.New()
-		works := onceward.DefineFlow("works", 1, func(ctx context.Context, d time.Duration) error {
-			_, err := onceward.Step(ctx, "work", func(ctx context.Context) (int, error) {
+		works := onceward.DefineFlow("works", 1, func(ctx context.Context, d time.Duration) (int, error) {
+			return onceward.Step(ctx, "work", func(ctx context.Context) (int, error) {
 				select {
 				case <-time.After(d):
 					return 1, nil
@@ -138,12 +138,11 @@ func TestRunRunsFlowsWhenTheyAreDue(t *testing.T) {
 					return 0, context.Cause(ctx)
 				}
 			})
-			return err
 		})
 		cfg := onceward.Config{Journal: j, Concurrency: 2, Flows: []onceward.FlowDefinition{works}}
 		died := startFlows(t, &line{}, cfg)
 		for i, d := range []time.Duration{time.Hour, 2 * time.Second, 3 * time.Second, 4 * time.Second} {
-			go func() { _ = works.Run(t.Context(), died.Client, fmt.Sprint(i), d) }()
+			go func() { _, _ = works.Run(t.Context(), died.Client, fmt.Sprint(i), d) }()
 			pass(time.Millisecond)
 		}
 		died.crash()
@@ -159,16 +158,16 @@ func TestRunRunsFlowsWhenTheyAreDue(t *testing.T) {
 		require.ErrorIs(t, p.Shutdown(ctx), context.DeadlineExceeded)
 		require.NoError(t, <-ran)
 		assert.Equal(t, onceward.FlowWaiting, p.flow("0").State, "it was broken off, and left to the next")
-		require.ErrorIs(t, works.Run(t.Context(), p.Client, "late", 1), onceward.ErrShutdown)
+		require.ErrorIs(t, errOf(works.Run(t.Context(), p.Client, "late", 1)), onceward.ErrShutdown)
 	})
 	virtual(t, "one that fails backs off, and is set aside", func(t *testing.T) {
 		failing := errors.New("sorry")
 		runs := 0
-		fails := onceward.DefineFlow("fails", 1, func(context.Context, int) error { runs++; return failing })
+		fails := onceward.DefineFlow("fails", 1, func(context.Context, int) (int, error) { runs++; return 0, failing })
 		p := startFlows(t, &line{}, onceward.Config{
 			Flows: []onceward.FlowDefinition{fails}, FlowBackoff: backoff.Policy{Initial: time.Minute, MaxAttempts: 4},
 		})
-		require.ErrorIs(t, fails.Run(t.Context(), p.Client, "a", 1), failing)
+		require.ErrorIs(t, errOf(fails.Run(t.Context(), p.Client, "a", 1)), failing)
 		go func() { _ = p.Run(t.Context()) }()
 		pass(24 * time.Hour)
 		assert.Equal(t, 4, runs)
@@ -183,9 +182,9 @@ func TestRunRunsFlowsWhenTheyAreDue(t *testing.T) {
 		assert.Equal(t, 5, runs)
 	})
 	virtual(t, "a function that panics is a failure", func(t *testing.T) {
-		panics := onceward.DefineFlow("panics", 1, func(context.Context, int) error { panic("oh") })
+		panics := onceward.DefineFlow("panics", 1, func(context.Context, int) (int, error) { panic("oh") })
 		p := startFlows(t, &line{}, onceward.Config{Flows: []onceward.FlowDefinition{panics}})
-		require.PanicsWithValue(t, "oh", func() { _ = panics.Run(t.Context(), p.Client, "a", 1) })
+		require.PanicsWithValue(t, "oh", func() { _, _ = panics.Run(t.Context(), p.Client, "a", 1) })
 		assert.Equal(t, 1, p.flow("a").Failures)
 		pass(time.Hour)
 		_, err := p.Resume(t.Context())
@@ -282,7 +281,7 @@ func TestFlowsLists(t *testing.T) {
 }
 
 func TestFlowsThatCanNotBeRegisteredAreRefused(t *testing.T) {
-	do := func(context.Context, int) error { return nil }
+	do := func(context.Context, int) (int, error) { return 0, nil }
 	aProvider := []providers.Provider{providers.Stripe()}
 	for says, flows := range map[string][]onceward.FlowDefinition{
 		"has no name":             {onceward.DefineFlow("", 1, do)},

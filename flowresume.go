@@ -78,7 +78,7 @@ func (p *pass) claimFlows(ctx context.Context, store journal.Flows, dueBy time.T
 
 // runFlow runs a claimed flow and counts what came of it.
 func (p *pass) runFlow(ctx context.Context, f *journal.Flow) {
-	err := p.foregroundFlow(ctx, f, nil, false)
+	_, err := p.foregroundFlow(ctx, f, nil, false)
 	if err == nil {
 		p.count(func(r *Report) { r.Flows.Finished++ })
 		return

@@ -109,6 +109,7 @@ func (c *Client) newFlowRun(f *journal.Flow, replays bool) *flowRun {
 		switch s.Kind {
 		case journal.StepUndone:
 			r.undone[s.Name] = true
+		case journal.StepReturned, journal.StepGaveUp: // no steps
 		case journal.StepCall:
 			step := nameOf(s)
 			r.called[step] = append(r.called[step], s.Name)
@@ -123,10 +124,10 @@ func (c *Client) newFlowRun(f *journal.Flow, replays bool) *flowRun {
 }
 
 // foregroundFlow runs the flow for a caller, who gets what comes of it.
-func (c *Client) foregroundFlow(ctx context.Context, f *journal.Flow, function *flowFunction, replays bool) error {
+func (c *Client) foregroundFlow(ctx context.Context, f *journal.Flow, function *flowFunction, replays bool) (result []byte, err error) {
 	if f.Function.Name != "" {
 		if function = c.functions[f.Function]; function == nil {
-			return c.putBack(f)
+			return nil, c.putBack(f)
 		}
 	}
 	return c.newFlowRun(f, replays).work(ctx, function)
@@ -145,7 +146,7 @@ func (c *Client) putBack(f *journal.Flow) error {
 
 // work runs the function and records what comes of it. However it is left, a panic of
 // the function's included, the claim ends.
-func (r *flowRun) work(ctx context.Context, function *flowFunction) error {
+func (r *flowRun) work(ctx context.Context, function *flowFunction) (result []byte, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(r.life, func() { cancel(ErrShutdown) })()
@@ -157,14 +158,17 @@ func (r *flowRun) work(ctx context.Context, function *flowFunction) error {
 			_ = r.fail(ctx, &FlowError{Kind: ErrFlowFailed, Err: errors.New("its function panicked")})
 		}
 	}()
-	err := function.run(inside, r.flow.Input)
+	result, err = function.run(inside, r.flow.Input)
 	if r.replays {
-		ended = true
-		return r.replayed(err)
+		err = r.replayed(err)
+	} else {
+		err = r.conclude(ctx, result, err)
 	}
-	err = r.conclude(ctx, err)
 	ended = true
-	return err
+	if err != nil {
+		return nil, err
+	}
+	return result, nil
 }
 
 // within is a context for the flow's function.
@@ -181,13 +185,13 @@ func (r *flowRun) replayed(err error) error {
 	case r.fault != nil:
 		return r.tell(r.fault.told)
 	case err != nil:
-		return r.tell(&FlowError{Kind: ErrFlowChanged, Err: fmt.Errorf("it came to its end, and fails when it is run through its recorded steps: %w", err)})
+		return r.tell(&FlowError{Kind: ErrFlowChanged, Err: fmt.Errorf("it came to its end, and fails when it is run through its recorded steps, in which an error of its own is found by its Reason: %w", err)})
 	}
 	return nil
 }
 
 // conclude records what came of the function.
-func (r *flowRun) conclude(ctx context.Context, err error) error {
+func (r *flowRun) conclude(ctx context.Context, result []byte, err error) error {
 	r.mu.Lock()
 	f, missing := r.fault, r.unvisited(!r.flow.Undoing) // undoing asks what became of what was begun
 	r.over = true
@@ -208,7 +212,7 @@ func (r *flowRun) conclude(ctx context.Context, err error) error {
 	case err == nil && missing != "":
 		return r.fail(ctx, &FlowError{Step: missing, Kind: ErrFlowChanged, Err: errors.New("it is recorded, and the function does not make it any more")})
 	case err == nil:
-		return r.finish(ctx)
+		return r.finish(ctx, result)
 	case errors.Is(err, ErrShutdown), ctx.Err() != nil:
 		return r.park(ctx, r.interruption(ctx, err))
 	}
@@ -241,13 +245,16 @@ func (r *flowRun) unvisited(begunToo bool) string {
 	return ""
 }
 
-func (r *flowRun) finish(ctx context.Context) error {
+func (r *flowRun) finish(ctx context.Context, result []byte) error {
 	r.mu.Lock()
 	var steps []journal.StepRecord
 	for _, s := range r.failed {
 		steps = append(steps, s)
 	}
 	slices.SortFunc(steps, func(a, b journal.StepRecord) int { return a.Position - b.Position })
+	if result != nil {
+		steps = append(steps, journal.StepRecord{Kind: journal.StepReturned, Result: result, At: r.now()})
+	}
 	for i := range steps {
 		r.seq++
 		steps[i].Seq = r.seq

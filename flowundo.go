@@ -25,7 +25,11 @@ func (st *step) keepUndo(do func(context.Context) error) {
 // giveUp records that the flow is given up by its own function, and goes on to undo it:
 // the function is run again, so that its steps tell what undoes them.
 func (r *flowRun) giveUp(ctx context.Context, why error) error {
-	res, err := r.apply(ctx, journal.FlowEvent{Kind: journal.FlowGiveUp, Cause: recordable(why)})
+	r.mu.Lock()
+	r.seq++
+	rec := journal.StepRecord{Seq: r.seq, Kind: journal.StepGaveUp, Result: encodeFailure(why), At: r.now()}
+	r.mu.Unlock()
+	res, err := r.apply(ctx, journal.FlowEvent{Kind: journal.FlowGiveUp, Cause: recordable(why), Steps: []journal.StepRecord{rec}})
 	switch {
 	case err != nil:
 		// Recorded or not, the claim ends: else nobody would undo it.
@@ -38,7 +42,7 @@ func (r *flowRun) giveUp(ctx context.Context, why error) error {
 
 // again runs the function in its undoing.
 func (r *flowRun) again(ctx context.Context, why error) error {
-	err := r.newFlowRun(&r.flow, false).work(ctx, r.function)
+	_, err := r.newFlowRun(&r.flow, false).work(ctx, r.function)
 	if told, ok := err.(*FlowError); ok && told.Kind == ErrFlowGivenUp {
 		told.Err = why
 	}
@@ -159,5 +163,5 @@ func (r *flowRun) undo(ctx context.Context, f *fault, missing string) error {
 			return r.park(ctx, r.fault)
 		}
 	}
-	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowUndo}, &FlowError{Kind: ErrFlowGivenUp})
+	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowUndo}, &FlowError{Kind: ErrFlowGivenUp, Err: gaveUpFor(r.flow.Steps)})
 }

@@ -77,7 +77,7 @@ func enterStep(ctx context.Context, name string, kind journal.StepKind) (*step, 
 	r.visited[name] = true
 	switch {
 	case rec != nil && rec.Kind == journal.StepFailed:
-		return nil, errors.New(string(rec.Result))
+		return nil, recall(rec.Result)
 	case rec != nil:
 		st.result = rec.Result
 		if r.flow.Undoing {
@@ -193,7 +193,7 @@ func (st *step) leave(ctx context.Context, result []byte, err error) ([]byte, er
 			Err: fmt.Errorf("operation %s took effect, and the step fails, so that nothing tells what undoes it (NoEffect says of a refusal that it is one): %w", st.effects[0].ID, err)}})
 	case err != nil:
 		defer r.mu.Unlock()
-		rec.Kind, rec.Result = journal.StepFailed, []byte(recordable(err))
+		rec.Kind, rec.Result = journal.StepFailed, encodeFailure(err)
 		r.failed[st.name] = rec
 		return nil, err
 	}

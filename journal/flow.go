@@ -144,16 +144,18 @@ type FlowFailure struct {
 type StepKind uint8
 
 const (
-	StepDone   StepKind = iota + 1 // a step came to its end; Result is what it returned
-	StepLocal                      // the same of one that committed with its own writes
-	StepTime                       // the time was read
-	StepUUID                       // a UUID was drawn
-	StepFailed                     // a step failed for good, and the flow went on to its end; Result is the error's text
-	StepCall                       // an operation is about to be begun in a step; Name is its ID
-	StepUndone                     // a step was undone
+	StepDone     StepKind = iota + 1 // a step came to its end; Result is what it returned
+	StepLocal                        // the same of one that committed with its own writes
+	StepTime                         // the time was read
+	StepUUID                         // a UUID was drawn
+	StepFailed                       // a step failed for good, and the flow went on to its end; Result is the error
+	StepCall                         // an operation is about to be begun in a step; Name is its ID
+	StepUndone                       // a step was undone
+	StepReturned                     // no step: the function came to its end; Result is what it returned
+	StepGaveUp                       // no step: the function gave the flow up; Result is the error
 )
 
-var stepKindNames = [...]string{"", "done", "local", "time", "uuid", "failed", "call", "undone"}
+var stepKindNames = [...]string{"", "done", "local", "time", "uuid", "failed", "call", "undone", "returned", "gave up"}
 
 func (k StepKind) String() string {
 	if k > 0 && int(k) < len(stepKindNames) {
@@ -162,7 +164,8 @@ func (k StepKind) String() string {
 	return fmt.Sprintf("StepKind(%d)", k)
 }
 
-// StepRecord is one thing that a flow has behind it.
+// StepRecord is one thing that a flow has behind it. Those that are no step have neither
+// name nor position.
 type StepRecord struct {
 	Seq      int // counts from 1 within the flow, in the order of recording
 	Kind     StepKind

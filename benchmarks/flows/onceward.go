@@ -15,7 +15,7 @@ import (
 type oncewardEngine struct {
 	client  *onceward.Client
 	journal *sqlite.Journal
-	flow    *onceward.FlowFunc[string]
+	flow    *onceward.FlowFunc[string, receipt]
 }
 
 func openOnceward(_ context.Context, p place) (engine, error) {
@@ -26,17 +26,16 @@ func openOnceward(_ context.Context, p place) (engine, error) {
 	stripe := providers.Stripe()
 	stripe.Hosts = []string{strings.TrimPrefix(p.provider, "http://")}
 	e := &oncewardEngine{journal: j}
-	e.flow = onceward.DefineFlow("booking", 1, func(ctx context.Context, flow string) (err error) {
-		var r receipt
+	e.flow = onceward.DefineFlow("booking", 1, func(ctx context.Context, flow string) (r receipt, err error) {
 		for _, step := range steps {
 			previous := r
 			if r, err = onceward.Step(ctx, step, func(ctx context.Context) (receipt, error) {
 				return p.call(ctx, flow, step, previous, "")
 			}); err != nil {
-				return err
+				return r, err
 			}
 		}
-		return nil
+		return r, nil
 	})
 	e.client, err = onceward.New(onceward.Config{
 		Journal: j, Providers: []providers.Provider{stripe}, HTTPClient: p.client, Flows: []onceward.FlowDefinition{e.flow},
@@ -49,7 +48,8 @@ func openOnceward(_ context.Context, p place) (engine, error) {
 }
 
 func (e *oncewardEngine) run(ctx context.Context, flow string) error {
-	return e.flow.Run(ctx, e.client, flow, flow)
+	_, err := e.flow.Run(ctx, e.client, flow, flow)
+	return err
 }
 
 func (e *oncewardEngine) close() error {

@@ -30,51 +30,55 @@ type order struct {
 // service books rides.
 type service struct {
 	client   *onceward.Client
-	ride     *onceward.FlowFunc[order]
+	ride     *onceward.FlowFunc[order, booking]
 	dispatch string // where drivers are booked: an API in the manner of the IETF draft
 	cards    string // where riders are charged: Stripe
 }
 
-var errDeclined = errors.New("the card was declined")
+// errDeclined is why a ride is given up. It is recorded, so that who asks again finds it too.
+const errDeclined = onceward.Reason("the card was declined")
+
+// booking is what a ride comes to.
+type booking struct {
+	ID string `json:"id"`
+}
 
 // book is the flow. Each of its steps is done once, whichever process does it.
-func (s *service) book(ctx context.Context, o order) error {
+func (s *service) book(ctx context.Context, o order) (booked booking, err error) {
 	id, err := onceward.UUIDStep(ctx, "number")
 	if err != nil {
-		return err
+		return booked, err
 	}
 	_, err = onceward.LocalStep(ctx, "write", func(ctx context.Context, tx *sql.Tx) (int, error) {
 		_, err := tx.ExecContext(ctx, "INSERT INTO rides (id, rider) VALUES (?, ?)", id, o.Rider)
 		return 1, err
 	})
 	if err != nil {
-		return err
+		return booked, err
 	}
-	type booking struct {
-		ID string `json:"id"`
-	}
-	booked, err := onceward.Step(ctx, "book", func(ctx context.Context) (booking, error) {
+	booked, err = onceward.Step(ctx, "book", func(ctx context.Context) (booking, error) {
 		var b booking
-		return b, s.post(ctx, s.dispatch+"/bookings", order{Rider: o.Rider}, &b)
+		err := s.post(ctx, s.dispatch+"/bookings", order{Rider: o.Rider}, &b)
+		return b, err
 	}, onceward.WithUndo(func(ctx context.Context, b booking) error {
 		return s.post(ctx, s.dispatch+"/bookings/"+b.ID+"/cancel", order{Rider: o.Rider}, nil)
 	}))
 	if err != nil {
-		return err
+		return booked, err
 	}
 	_, err = onceward.Step(ctx, "charge", func(ctx context.Context) (int, error) {
 		return o.Cents, s.post(ctx, s.cards+"/v1/charges", url.Values{"description": {o.Rider}, "amount": {fmt.Sprint(o.Cents)}}, nil)
 	})
 	if errors.Is(err, errDeclined) {
-		return onceward.GiveUp(err)
+		return booked, onceward.GiveUp(err)
 	}
 	if err != nil {
-		return err
+		return booked, err
 	}
 	_, err = onceward.Step(ctx, "notify", func(ctx context.Context) (string, error) {
 		return booked.ID, s.post(ctx, s.dispatch+"/messages", order{Rider: o.Rider}, nil)
 	})
-	return err
+	return booked, err
 }
 
 // post sends a form or JSON and decodes the answer.
@@ -118,10 +122,10 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "what ride?", http.StatusBadRequest)
 		return
 	}
-	switch err := s.ride.Run(r.Context(), s.client, "ride", o); {
+	switch booked, err := s.ride.Run(r.Context(), s.client, "ride", o); {
 	case err == nil:
-		fmt.Fprintln(w, "your driver is on the way")
-	case errors.Is(err, onceward.ErrFlowGivenUp):
+		fmt.Fprintln(w, "your driver is on the way:", booked.ID)
+	case errors.Is(err, errDeclined):
 		http.Error(w, "your card was declined", http.StatusPaymentRequired)
 	case errors.Is(err, onceward.ErrKeyReused):
 		http.Error(w, "the key was used for another ride", http.StatusUnprocessableEntity)

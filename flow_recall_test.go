@@ -1,0 +1,207 @@
+package onceward_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+const errNoDriver = onceward.Reason("no driver")
+
+func TestAFinishedFlowThatCopedWithAnErrorIsAskedForAgain(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		fails  func(p *process, ctx context.Context) error
+		copes  error
+		answer reply
+	}{
+		{"a reason of its own", func(*process, context.Context) error { return errNoDriver }, errNoDriver, says(200, paid)},
+		{"one in other words", func(*process, context.Context) error { return fmt.Errorf("book: %w at noon", errNoDriver) }, errNoDriver, says(200, paid)},
+		{"one of two", func(*process, context.Context) error { return errors.Join(errors.New("sorry"), errNoDriver) }, errNoDriver, says(200, paid)},
+		{"ours", func(p *process, ctx context.Context) error {
+			_, err := p.post(onceward.WithScope(ctx, "another"), "card")
+			return err
+		}, onceward.ErrInvalidRequest, says(200, paid)},
+		{"a deadline", func(*process, context.Context) error { return fmt.Errorf("ask: %w", context.DeadlineExceeded) }, context.DeadlineExceeded, says(200, paid)},
+	} {
+		each(t, row.name, func(t *testing.T, j journal.Journal) {
+			l := (&line{}).always(row.answer)
+			run := func(p *process) (told error, err error) {
+				err = p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+					_, told = onceward.Step(ctx, "card", func(ctx context.Context) (charge, error) { return charge{}, row.fails(p, ctx) })
+					if !errors.Is(told, row.copes) {
+						return p.step(ctx, "bank")
+					}
+					_, err := onceward.Step(ctx, "cash", func(context.Context) (int, error) { return 1, nil })
+					return err
+				})
+				return told, err
+			}
+			first, err := run(startFlows(t, l, onceward.Config{Journal: j}))
+			require.NoError(t, err)
+			sent := len(l.sent())
+			again, err := run(startFlows(t, l, onceward.Config{Journal: j}))
+			require.NoError(t, err)
+			assert.Equal(t, first.Error(), again.Error())
+			require.ErrorIs(t, again, row.copes)
+			var one, other *onceward.Error
+			require.Equal(t, errors.As(first, &one), errors.As(again, &other))
+			if one != nil {
+				assert.Equal(t, one.Operation.Seen, other.Operation.Seen)
+				assert.Equal(t, one.Operation.State, other.Operation.State)
+				assert.Equal(t, one.Kind, other.Kind)
+			}
+			assert.Len(t, l.sent(), sent)
+		})
+	}
+	each(t, "an error without a reason is another one", func(t *testing.T, j journal.Journal) {
+		run := func() error {
+			p := startFlows(t, &line{}, onceward.Config{Journal: j})
+			return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+				_, err := onceward.Step(ctx, "card", func(context.Context) (int, error) { return 0, errSoldOut })
+				if errors.Is(err, errSoldOut) {
+					return nil
+				}
+				return err
+			})
+		}
+		require.NoError(t, run())
+		err := run()
+		require.ErrorIs(t, err, onceward.ErrFlowChanged)
+		assert.ErrorContains(t, err, "sold out")
+		assert.ErrorContains(t, err, "Reason")
+	})
+}
+
+func TestWhyAFlowWasGivenUpKeepsItsType(t *testing.T) {
+	each(t, "for who asks again, and for who goes on after a crash", func(t *testing.T, j journal.Journal) {
+		l := &line{}
+		run := func(p *process) error {
+			return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+				if err := p.undoable(ctx, "create"); err != nil {
+					return err
+				}
+				return onceward.GiveUp(fmt.Errorf("at noon: %w", errNoDriver))
+			})
+		}
+		died := startFlows(t, l, onceward.Config{Journal: j})
+		l.then(says(200, paid), doing(died.crash, says(200, paid)))
+		require.Error(t, run(died))
+		p := startFlows(t, l, onceward.Config{Journal: j})
+		for range 2 {
+			err := run(p)
+			require.ErrorIs(t, err, onceward.ErrFlowGivenUp)
+			require.ErrorIs(t, err, errNoDriver)
+			assert.ErrorContains(t, err, "at noon: no driver")
+		}
+		err := run(startFlows(t, l, onceward.Config{Journal: j}))
+		require.ErrorIs(t, err, errNoDriver)
+		assert.Equal(t, "at noon: no driver", p.flow("order-991").GivenUpFor)
+	})
+	each(t, "somebody's word has none", func(t *testing.T, j journal.Journal) {
+		p := startFlows(t, &line{}, onceward.Config{Journal: j})
+		fails := func(context.Context) error { return errSoldOut }
+		require.Error(t, p.Flow(t.Context(), "order-991", nil, fails))
+		_, err := p.GiveUpFlow(t.Context(), onceward.Ref{ID: "order-991"}, "no driver")
+		require.NoError(t, err)
+		for range 2 {
+			err = p.Flow(t.Context(), "order-991", nil, fails)
+			require.ErrorIs(t, err, onceward.ErrFlowGivenUp)
+			require.NotErrorIs(t, err, errNoDriver)
+			assert.ErrorContains(t, err, "no driver")
+		}
+	})
+}
+
+type receipt struct {
+	Number string
+	Draw   int
+}
+
+func TestAFlowReturnsWhatItsFunctionReturned(t *testing.T) {
+	each(t, "recorded, and the same for everybody who asks", func(t *testing.T, j journal.Journal) {
+		var mu sync.Mutex
+		l, runs := (&line{}).always(takes(time.Second, says(200, paid))), 0
+		open := func() (*process, *onceward.FlowFunc[string, receipt]) {
+			var p *process
+			ride := onceward.DefineFlow("ride", 1, func(ctx context.Context, rider string) (receipt, error) {
+				mu.Lock()
+				runs++
+				draw := runs // not in a step: it comes out differently each time
+				mu.Unlock()
+				return receipt{"of " + rider, draw}, p.step(ctx, "charge")
+			})
+			p = startFlows(t, l, onceward.Config{Journal: j, Flows: []onceward.FlowDefinition{ride}})
+			return p, ride
+		}
+		p, ride := open()
+		done := make(chan receipt, 3)
+		for range cap(done) {
+			go func() {
+				got, err := ride.Run(t.Context(), p.Client, "order-991", "ada")
+				assert.NoError(t, err)
+				done <- got
+			}()
+		}
+		for range cap(done) {
+			assert.Equal(t, receipt{"of ada", 1}, <-done)
+		}
+		p, ride = open()
+		got, err := ride.Run(t.Context(), p.Client, "order-991", "ada")
+		require.NoError(t, err)
+		assert.Equal(t, receipt{"of ada", 1}, got)
+		assert.Equal(t, 1, runs)
+		assert.Len(t, l.sent(), 1)
+		assert.JSONEq(t, `{"Number":"of ada","Draw":1}`, string(p.flow("order-991").Result))
+		assert.Equal(t, "started → charge → finished", p.flow("order-991").String())
+
+		changed := onceward.DefineFlow("ride", 1, func(context.Context, string) (int, error) { panic("not called") })
+		other := startFlows(t, l, onceward.Config{Journal: j, Flows: []onceward.FlowDefinition{changed}})
+		_, err = changed.Run(t.Context(), other.Client, "order-991", "ada")
+		require.ErrorIs(t, err, onceward.ErrFlowChanged)
+	})
+	each(t, "Resume brings it to its end for who asks afterwards", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).then(refuses())
+		var p *process
+		ride := onceward.DefineFlow("ride", 1, func(ctx context.Context, rider string) (string, error) {
+			return "of " + rider, p.step(ctx, "charge")
+		})
+		p = startFlows(t, l, onceward.Config{Journal: j, Flows: []onceward.FlowDefinition{ride}, Backoff: once})
+		got, err := ride.Run(t.Context(), p.Client, "order-991", "ada")
+		require.ErrorIs(t, err, onceward.ErrPending)
+		assert.Empty(t, got)
+		pass(time.Hour)
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 1, report.Flows.Finished)
+		got, err = ride.Run(t.Context(), p.Client, "order-991", "ada")
+		require.NoError(t, err)
+		assert.Equal(t, "of ada", got)
+	})
+	virtual(t, "what can't be recorded is no result", func(t *testing.T) {
+		for _, unfit := range []onceward.FlowDefinition{
+			onceward.DefineFlow("any", 1, func(context.Context, int) (any, error) { return 1, nil }),
+			onceward.DefineFlow("func", 1, func(context.Context, int) (func(), error) { return nil, nil }),
+		} {
+			_, err := onceward.New(onceward.Config{Journal: startFlows(t, &line{}, onceward.Config{}).journal.Journal, Flows: []onceward.FlowDefinition{unfit},
+				Providers: []providers.Provider{providers.Stripe()}})
+			require.ErrorContains(t, err, "can't be recorded and read back")
+		}
+		zero := 0.0
+		infinite := onceward.DefineFlow("infinite", 1, func(context.Context, int) (float64, error) { return 1 / zero, nil })
+		p := startFlows(t, &line{}, onceward.Config{Flows: []onceward.FlowDefinition{infinite}})
+		_, err := infinite.Run(t.Context(), p.Client, "order-991", 1)
+		require.ErrorIs(t, err, onceward.ErrStep)
+		assert.Equal(t, 1, p.flow("order-991").Failures)
+	})
+}
