@@ -53,6 +53,11 @@
 //
 // # Files
 //
+// A journal has one name. A file with a second link, or one that is mounted by itself, as
+// a single file is into a container, would have another -wal under each, and neither side
+// would see what the other records: both are refused (ErrSecondName). Mount the folder
+// that the journal is in; containers of one machine may share it.
+//
 // Beside the journal lie its -wal and -shm files, which belong to it: never copy,
 // move or remove the one without the others while a process has it open, and never
 // open the file by other means than SQLite in a process that has it open: closing
@@ -72,10 +77,10 @@
 // -sidecar. It holds the journal's random identity, which the journal has too, and the
 // number of a commit, at most a few seconds behind the latest, and none behind after
 // Close. A journal that has not come as far as its sidecar says, whose identity is
-// another, or that has operations without an answer and no sidecar, was restored or
-// copied, or lost its WAL. Open opens it; but whatever would send, decide or forget by
-// its record (Join, Begin, Claim, Resolve, Reap) is refused with journal.ErrRestored,
-// until Adopt is called. It can be read, and answers that come late are recorded.
+// another, or that has any history and no sidecar, was restored or copied, or lost its
+// WAL. Open opens it; but whatever would send, decide or forget by its record (Join, Begin,
+// Claim, Resolve, Reap) is refused with journal.ErrRestored, until Adopt is called. It can
+// be read, and answers that come late are recorded.
 //
 // Before a backup is put back, end every process that has the journal open, and remove
 // its -wal and -shm files: SQLite would take an old -wal for the backup's own, and mix
@@ -118,4 +123,20 @@
 //
 // Another program may copy the WAL as it grows, as Litestream does. It has to move the
 // WAL into the file itself, then: Options.ExternalCheckpointer.
+//
+// # A disk that goes with its machine
+//
+// Where nothing but such a copy outlives the machine, restore it before the process
+// starts, and call Adopt at every start: there is no sidecar, so that the journal counts
+// as restored, and on one that is whole, or new, Adopt does nothing. With Litestream:
+//
+//	litestream restore -if-db-not-exists -if-replica-exists payments.db
+//	litestream replicate -exec ./service
+//
+// That has its price, at every start on a new disk. What was recorded in the time that the
+// copy was behind (Litestream's sync-interval, a second) is missing: a name that was begun
+// then executes again when it is asked for. Every operation without an answer counts as
+// sent, and what was cancelled is unknown: the resend rule decides, and the rest waits for
+// Resolve. And there must be one machine at a time: end the old one before the new one
+// restores. A volume that outlives the machine costs nothing of this.
 package sqlite

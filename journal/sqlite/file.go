@@ -48,6 +48,9 @@ func acquire(path string, opts Options) (*file, error) {
 	if err := onlyName(real); err != nil {
 		return nil, err
 	}
+	if err := oneName(real); err != nil {
+		return nil, err
+	}
 	f, err := openFile(real, opts)
 	if err != nil {
 		return nil, err
@@ -57,8 +60,8 @@ func acquire(path string, opts Options) (*file, error) {
 	return f, nil
 }
 
-// onlyName refuses another hard link to a file that is open: each would get a WAL of its
-// own (https://sqlite.org/howtocorrupt.html, "Multiple links to the same file").
+// onlyName is oneName for a file that is open in this process, wherever its links can't
+// be counted.
 func onlyName(real string) error {
 	info, err := os.Stat(real)
 	if err != nil {
@@ -66,7 +69,7 @@ func onlyName(real string) error {
 	}
 	for path := range files.byPath {
 		if open, err := os.Stat(path); err == nil && os.SameFile(info, open) {
-			return fmt.Errorf("%w: %s is a second name of %s, which is open; give that path", ErrNotJournal, real, path)
+			return fmt.Errorf("%w: %s is a second name of %s, which is open; give that path", ErrSecondName, real, path)
 		}
 	}
 	return nil

@@ -89,6 +89,3 @@ const (
 	insertStep = "INSERT OR IGNORE INTO onceward_flow_steps (flow, seq, kind, name, position, parallel, at, result, sum)"
 	stepValues = " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-
-// unendedFlows goes on from a SELECT of handles.
-const unendedFlows = ` UNION ALL SELECT handle FROM onceward_flows WHERE state = 2 UNION ALL SELECT handle FROM onceward_flows WHERE holder IS NOT NULL`

@@ -185,7 +185,7 @@ func TestAFileHasOneWriterByWhateverNameItIsOpened(t *testing.T) {
 	linked := filepath.Join(dir, "linked.db")
 	require.NoError(t, os.Link(filepath.Join(dir, "journal.db"), linked))
 	_, err = sqlite.Open(linked, nil)
-	require.ErrorIs(t, err, sqlite.ErrNotJournal)
+	require.ErrorIs(t, err, sqlite.ErrSecondName)
 	assert.ErrorContains(t, err, "second name")
 	require.NoFileExists(t, linked+"-wal")
 }

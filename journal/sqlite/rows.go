@@ -119,7 +119,7 @@ type statements struct {
 	blockOf, blocksFrom, insertBlock, updateBlock, removeBlock *stmt
 
 	dueCount, dueFew, dueMany, nextHolder, heldBy, nobodys *stmt
-	unanswered, unansweredHandles, anyUnanswered           *stmt
+	unanswered, unansweredHandles                          *stmt
 
 	sessions, hasSession, addSession, removeSession *stmt
 
@@ -180,7 +180,6 @@ func newStatements(c *conn) (*statements, error) {
 			WHERE state > 2 AND delivered = 0 AND holder IS NULL ORDER BY handle LIMIT ?`},
 		{&s.unanswered, "SELECT " + columns + " FROM onceward_operations WHERE handle IN (" + unanswered + ")"},
 		{&s.unansweredHandles, unanswered},
-		{&s.anyUnanswered, unanswered + unendedFlows + " LIMIT 1"},
 
 		{&s.sessions, "SELECT id FROM onceward_sessions"},
 		{&s.hasSession, "SELECT 1 FROM onceward_sessions WHERE id = ?"},

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"crypto/rand"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -126,8 +125,7 @@ func sweepSidecars(path string) error {
 	return err
 }
 
-// verify compares the journal with its sidecar, and makes one for a journal that has
-// none and, by its looks, needs none. It runs in a transaction, so that no other
+// verify compares the journal with its sidecar, and makes one for a journal that is new. It runs in a transaction, so that no other
 // process commits, and nothing that the sidecar names is missing meanwhile.
 func (b *batch) verify() error {
 	why, err := b.isBackup()
@@ -138,15 +136,8 @@ func (b *batch) verify() error {
 	switch {
 	case why != "":
 	case errors.Is(err, fs.ErrNotExist):
-		open, err := b.sql.anyUnanswered.first(func([]driver.Value) error { return nil })
-		if err != nil {
-			return err
-		}
-		for k := range b.recently {
-			open = open || k.op.State != journal.Completed
-		}
-		if open {
-			why = "has operations without an answer, and no sidecar"
+		if b.seq > 1 {
+			why = "has history, and no sidecar" // a new one has its sidecar before its first commit
 			break
 		}
 		new := sidecar{identity: b.identity, number: b.number}

@@ -96,7 +96,7 @@ var restored = map[string]struct {
 		copyFile(t, path, to)
 		require.NoError(t, j.Close())
 		return to
-	}, "without an answer, and no sidecar"},
+	}, "has history, and no sidecar"},
 	"a file whose WAL was left behind, beside its sidecar": {func(t *testing.T) string {
 		path, to := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "journal.db")
 		leave(t, path)
@@ -113,7 +113,7 @@ var restored = map[string]struct {
 		leave(t, path)
 		require.NoError(t, os.Remove(path+"-sidecar"))
 		return path
-	}, "without an answer, and no sidecar"},
+	}, "has history, and no sidecar"},
 	"the sidecar of another journal": {func(t *testing.T) string {
 		path, other := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "other.db")
 		leave(t, path)
@@ -187,6 +187,21 @@ func TestAJournalThatIsNotWholeSendsDecidesAndForgetsNothingUntilItIsAdopted(t *
 			goOn(t, open(t, path), "after it was opened again")
 		})
 	}
+}
+
+func TestACopyInWhichNothingWasOpenIsNotWholeWithoutItsSidecar(t *testing.T) {
+	path, elsewhere := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	goOn(t, j, "invoice-1")
+	require.NoError(t, j.Close())
+	copyFile(t, path, elsewhere)
+	goOn(t, open(t, path), "invoice-2")
+
+	j = open(t, elsewhere)
+	_, err := j.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored, "it knows nothing of invoice-2")
+	require.NoError(t, j.Adopt(t.Context()))
+	goOn(t, j, "invoice-3")
 }
 
 func TestAJournalThatWasLostIsNotReplacedByANewOneUnseen(t *testing.T) {

@@ -17,6 +17,10 @@ var (
 	// ErrNetworkFilesystem: the file lies on a file system over a network, on which
 	// WAL does not work (https://sqlite.org/wal.html, "Overview").
 	ErrNetworkFilesystem = errors.New("sqlite: network file system")
+	// ErrSecondName: the file, or one beside it that belongs to it, may be reached by
+	// another name: it has several links, or is mounted by itself. Under each name it would
+	// have another WAL, and neither would know what is recorded under the other.
+	ErrSecondName = errors.New("sqlite: a file with a second name")
 )
 
 // Options say how a journal is opened. The zero value is what is recommended.
@@ -91,7 +95,7 @@ var _ journal.Journal = (*Journal)(nil)
 //
 // Errors say what to do. Found by errors.Is: journal.ErrVersion for a file of a
 // newer release, journal.ErrRestored for an older file beside the -wal of a newer one,
-// ErrNotJournal, ErrNetworkFilesystem, and those of package os.
+// ErrNotJournal, ErrNetworkFilesystem, ErrSecondName, and those of package os.
 func Open(path string, opts *Options) (*Journal, error) {
 	if opts == nil {
 		opts = new(Options)

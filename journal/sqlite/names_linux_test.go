@@ -1,0 +1,109 @@
+package sqlite_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// inItsOwnMounts runs the test again in a process with a mount namespace of its own, and
+// tells whether this is that process.
+func inItsOwnMounts(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv("ONCEWARD_OWN_MOUNTS") != "" {
+		return true
+	}
+	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	again.Env = append(os.Environ(), "ONCEWARD_OWN_MOUNTS=1")
+	again.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := again.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) || strings.Contains(string(out), "--- SKIP") {
+		t.Skip("no user may mount anything here")
+	}
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "--- PASS: "+t.Name())
+	return false
+}
+
+func bind(t *testing.T, from, to string) {
+	t.Helper()
+	err := syscall.Mount(from, to, "", syscall.MS_BIND, "")
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("no user may mount anything here")
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = syscall.Unmount(to, syscall.MNT_DETACH) })
+}
+
+func TestAFileThatIsMountedByItselfIsRefused(t *testing.T) {
+	if !inItsOwnMounts(t) {
+		return
+	}
+	for _, suffix := range []string{"", "-wal", "-shm", "-sidecar"} {
+		path := filepath.Join(t.TempDir(), "a journal.db")
+		leave(t, path)
+		container := filepath.Join(t.TempDir(), "a journal.db")
+		if suffix != "" {
+			copyFile(t, path, container)
+		}
+		for _, name := range []string{path + suffix, container + suffix} {
+			f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+			require.NoError(t, err)
+			require.NoError(t, f.Close())
+		}
+		bind(t, path+suffix, container+suffix)
+		_, err := sqlite.Open(container, nil)
+		require.ErrorIs(t, err, sqlite.ErrSecondName, suffix)
+		assert.ErrorContains(t, err, container+suffix)
+		assert.ErrorContains(t, err, "mount the folder")
+		assert.True(t, sqlite.IsMountPoint(container+suffix), "by the list of mounts, too")
+		assert.False(t, sqlite.IsMountPoint(path+suffix))
+		if suffix == "" {
+			assert.NoFileExists(t, container+"-wal")
+		}
+	}
+
+	// Its folder may be mounted, and a folder below one.
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+	container := t.TempDir()
+	bind(t, filepath.Dir(path), container)
+	other := open(t, filepath.Join(container, "journal.db"))
+	assert.True(t, has(t, other, "invoice-1"))
+}
+
+func TestAFileWithTwoLinksIsRefused(t *testing.T) {
+	for _, suffix := range []string{"", "-wal", "-shm", "-sidecar"} {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		leave(t, path)
+		f, err := os.OpenFile(path+suffix, os.O_CREATE|os.O_RDWR, 0o600)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		linked := filepath.Join(t.TempDir(), "linked")
+		require.NoError(t, os.Link(path+suffix, linked))
+		_, err = sqlite.Open(path, nil)
+		require.ErrorIs(t, err, sqlite.ErrSecondName, suffix)
+		assert.ErrorContains(t, err, path+suffix)
+		assert.ErrorContains(t, err, "2 links")
+		require.NoError(t, os.Remove(linked))
+		require.NoError(t, open(t, path).Close())
+	}
+}

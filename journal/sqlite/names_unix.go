@@ -1,0 +1,26 @@
+//go:build unix && !linux
+
+package sqlite
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// namesOf tells how many links a file has. A file that is not there has none. Whether it
+// is a mount point can't be told here.
+func namesOf(path string) (links uint64, mount bool, err error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	if there, ok := info.Sys().(*syscall.Stat_t); ok {
+		links = uint64(there.Nlink)
+	}
+	return links, false, nil
+}
