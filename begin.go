@@ -36,17 +36,21 @@ func (k *call) begin() (*run, *http.Response, error) {
 		}
 		res, err := k.apply()
 		if err != nil {
-			k.flights.land(k.ref, f, nil)
+			k.flights.land(f, nil)
 			return nil, nil, err
 		}
 		if res.Decision == journal.Execute {
 			return k.hold(res, f), nil, nil
 		}
+		if k.byItsKey(&res) {
+			k.flights.land(f, nil)
+			continue
+		}
 		landed := &res.Operation
 		if res.Decision == journal.Misuse {
 			landed = nil // its bodies may be missing: who follows asks for itself
 		}
-		k.flights.land(k.ref, f, landed)
+		k.flights.land(f, landed)
 		if res.Decision != journal.Wait {
 			resp, err := k.hand(&res.Operation, res.Decision)
 			return nil, resp, err
@@ -183,7 +187,7 @@ func (k *call) unbegun(cause error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), lastLook)
 	defer cancel()
-	op, err := k.journal.Get(ctx, k.ref)
+	op, err := k.get(ctx)
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
 		return k.fail(ErrNotSent, cause)
@@ -236,6 +240,9 @@ func (k *call) hand(op *journal.Operation, decision journal.Decision) (*http.Res
 	case journal.Gone:
 		return nil, k.failWith(op, ErrAnswerGone, nil)
 	case journal.Misuse:
+		if op.Ref != k.ref {
+			return nil, k.keyHeld(op)
+		}
 		e := k.failWith(op, ErrKeyReused, nil)
 		e.Operation.Answer = nil // the stored answer is not revealed to another request
 		parts, err := k.print.Diff(op.Fingerprint)

@@ -189,7 +189,7 @@ func TestACallerWhoseTimeIsUpIsNotToldThatNothingTookEffectWhereAnEarlierCallMay
 				l, j := &line{}, memory.New()
 				ref, ctx := onceward.Ref{ID: "invoice-1/charge"}, named(t, "invoice-1/charge")
 				if row.options != nil && row.leaves == onceward.Completed {
-					ref, ctx = onceward.Ref{ID: "sdk-1"}, t.Context()
+					ref, ctx = carriedRef("sdk-1"), t.Context()
 				}
 				first := start(t, l, onceward.Config{Journal: j, Backoff: once, MaxWait: 2 * time.Hour, AttemptTimeout: 2 * time.Hour})
 				if row.first != nil {

@@ -31,7 +31,8 @@ var (
 
 	// ErrKeyReused: the name or the key was used before for another request, either
 	// in this journal (Error.Differs names the parts) or, by the provider's own
-	// answer, at the provider. Use a new name for a new effect.
+	// answer, at the provider. Or the key that the request brings along is another
+	// operation's. Use a new name, and a new key, for a new effect.
 	ErrKeyReused = errors.New("the name or key was used for another request")
 
 	// ErrInFlight: another goroutine or process is sending it right now, and did

@@ -32,6 +32,7 @@ var faults = []struct {
 }{
 	{"journal can't record the intent", intentNotRecorded},
 	{"journal can't record an answer, park, doubt or cancel, or an intent's commit fails and may have landed", endNotRecorded},
+	{"another operation has the carried key", keyHeldByAnother},
 	{"same ID, another request", anotherRequest},
 	{"another goroutine or process holds it", heldByAnother},
 	{"the provider says in flight (409)", inFlightAtTheProvider},
@@ -217,6 +218,16 @@ func endNotRecorded(t *testing.T) {
 			assert.Equal(t, row.effects, srv.EffectsFor(op.Key))
 		})
 	}
+}
+
+func keyHeldByAnother(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{})
+		require.NoError(t, p.ask(named(t, "invoice-1/charge"), carrying("k-1")).err)
+		require.ErrorIs(t, p.ask(named(t, "invoice-2/charge"), carrying("k-1")).err, onceward.ErrKeyReused)
+		assert.Len(t, l.sent(), 1)
+	})
 }
 
 func anotherRequest(t *testing.T) {

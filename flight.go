@@ -14,6 +14,7 @@ type flights struct {
 }
 
 type flight struct {
+	ref    Ref                // that it was asked by
 	landed chan struct{}      // nil as long as nobody waits
 	op     *journal.Operation // as it stood then; nil if that is not known
 }
@@ -31,18 +32,18 @@ func (fs *flights) board(ref Ref) (f *flight, leads bool) {
 	if fs.underWay == nil {
 		fs.underWay = map[Ref]*flight{}
 	}
-	f = &flight{}
+	f = &flight{ref: ref}
 	fs.underWay[ref] = f
 	return f, true
 }
 
-func (fs *flights) land(ref Ref, f *flight, op *journal.Operation) {
+func (fs *flights) land(f *flight, op *journal.Operation) {
 	if f == nil {
 		return
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	delete(fs.underWay, ref)
+	delete(fs.underWay, f.ref)
 	if f.landed == nil {
 		return
 	}

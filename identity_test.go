@@ -52,7 +52,7 @@ func TestIdentity(t *testing.T) {
 		assert.Equal(t, "sdk-1", first.op.ID)
 		assert.True(t, second.op.Replayed)
 		assert.Equal(t, paid, second.body)
-		op := p.recorded(onceward.Ref{ID: "sdk-1"})
+		op := p.recorded(carriedRef("sdk-1"))
 		assert.Equal(t, journal.Carried, op.Naming)
 		assert.True(t, op.KeyCarried)
 	})

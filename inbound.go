@@ -146,13 +146,13 @@ func (in *inbound) under(ctx context.Context, tenant string, key Key) context.Co
 		p.ref, p.scope = "inbound, once "+p.ref, tenant // the comma keeps it from any key's
 		p.tenant = func() (string, error) { return tenant, nil }
 	}
-	return context.WithValue(ctx, namingKey, naming{scope: tenant, parent: p})
+	return context.WithValue(ctx, namingKey, naming{scope: tenant, account: namingOf(ctx).account, parent: p})
 }
 
 // beside is the context of a safe request without a key.
 func (in *inbound) beside(r *http.Request) context.Context {
 	p := &parent{tenant: sync.OnceValues(func() (string, error) { return in.tenantOf(r) })}
-	return context.WithValue(r.Context(), namingKey, naming{parent: p})
+	return context.WithValue(r.Context(), namingKey, naming{account: namingOf(r.Context()).account, parent: p})
 }
 
 // settled is n with what an inbound request without a key makes of it: names below one

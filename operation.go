@@ -120,10 +120,11 @@ var (
 
 // naming is what a context says of the operations under it.
 type naming struct {
-	scope  string
-	parent *parent // nil: none
-	id     string
-	named  bool // id is the caller's name, or a step made up by then
+	scope   string
+	account string  // the caller's label; "": none
+	parent  *parent // nil: none
+	id      string
+	named   bool // id is the caller's name, or a step made up by then
 }
 
 // counts tells whether the operations under it count as named: an operation with
@@ -154,6 +155,19 @@ func WithOperation(ctx context.Context, id string) context.Context {
 func WithScope(ctx context.Context, scope string) context.Context {
 	n := namingOf(ctx)
 	n.scope = scope
+	return context.WithValue(ctx, namingKey, n)
+}
+
+// WithAccount labels the requests under ctx with the account at the provider that they
+// act for, where nothing but their credential tells: a seller, a sub-merchant, a tenant's
+// own account. The label is any text that is the same whenever the account is; it is not
+// sent, and no more of it than a digest is recorded. One name, or one carried key, for
+// two accounts is then ErrKeyReused and not one operation: without it a name that was
+// begun for one seller would be sent on with another's token. A flow's function labels its
+// own context, from its input: whoever runs it later has no other.
+func WithAccount(ctx context.Context, label string) context.Context {
+	n := namingOf(ctx)
+	n.account = label
 	return context.WithValue(ctx, namingKey, n)
 }
 
@@ -206,6 +220,9 @@ func (n naming) check() error {
 		return err
 	}
 	if err := checkText("scope", n.scope); err != nil {
+		return err
+	}
+	if err := checkText("account", n.account); err != nil {
 		return err
 	}
 	if n.parent != nil {

@@ -39,6 +39,15 @@ func ownParent(key Key) *parent {
 // stepOf is what an unnamed call is called for: "POST api.stripe.com/v1/charges".
 // It holds one space and no #, so that no step with an ordinal equals one without.
 func stepOf(method string, u *url.URL) string {
+	path := u.EscapedPath()
+	if path == "" {
+		path = "/"
+	}
+	return method + " " + hostOf(u) + path
+}
+
+// hostOf is the host as it is compared: without a port that is the scheme's own.
+func hostOf(u *url.URL) string {
 	host := strings.ToLower(u.Host)
 	switch {
 	case strings.EqualFold(u.Scheme, "https"):
@@ -46,11 +55,7 @@ func stepOf(method string, u *url.URL) string {
 	case strings.EqualFold(u.Scheme, "http"):
 		host = strings.TrimSuffix(host, ":80")
 	}
-	path := u.EscapedPath()
-	if path == "" {
-		path = "/"
-	}
-	return method + " " + host + path
+	return host
 }
 
 // ordinals tells alike unnamed calls under one parent apart by their order.

@@ -163,7 +163,7 @@ func TestAnUnnamedOperationIsNotSentOnceItsCallerWasTold(t *testing.T) {
 				require.NoError(t, p.ask(t.Context(), carrying("sdk-1")).err)
 				assert.Equal(t, []string{"sdk-1", "sdk-1"}, l.keys())
 			}
-			assert.Equal(t, row.end, p.recorded(onceward.Ref{ID: "sdk-1"}).State)
+			assert.Equal(t, row.end, p.recorded(carriedRef("sdk-1")).State)
 		})
 	}
 }

@@ -142,7 +142,7 @@ func (r *run) work() (res journal.Result, e *ending) {
 		if r.asker == nil {
 			r.attempt.discard()
 		}
-		r.flights.land(r.op.Ref, r.flight, &res.Operation)
+		r.flights.land(r.flight, &res.Operation)
 	}()
 	if r.replaced && r.trace.KeyReplaced != nil {
 		r.trace.KeyReplaced(operationOf(&r.op))

@@ -130,7 +130,7 @@ func checkStepName(name string) string {
 func (st *step) within(ctx context.Context) context.Context {
 	steps := *st.run.steps
 	steps.step = st
-	ctx = context.WithValue(ctx, namingKey, naming{scope: st.run.ref.Scope, parent: &steps})
+	ctx = context.WithValue(ctx, namingKey, naming{scope: st.run.ref.Scope, account: namingOf(ctx).account, parent: &steps})
 	return context.WithValue(ctx, placeKey, &place{run: st.run, step: st})
 }
 

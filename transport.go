@@ -67,7 +67,9 @@ type call struct {
 	route   providers.Route
 	name    naming
 	ref     Ref
-	carried string // the key that the request already had
+	alias   Ref         // where it is found by its carried key; zero: it has none
+	account http.Header // what says on whose behalf the request is made
+	carried string      // the key that the request already had
 	intent  journal.Intent
 	print   fingerprint.Print // what the request means
 	hides   bool              // its answer is a secret, as its body is
@@ -201,6 +203,7 @@ func (k *call) decideKey(carried Key, isCarried bool) error {
 	key := carried
 	k.carried = string(carried)
 	k.ref = Ref{Scope: k.name.scope, ID: k.name.id}
+	k.account = accountOf(k.route, k.req.Header, k.name.account)
 	if k.name.parent != nil {
 		k.ref.Parent = k.name.parent.ref
 		if !k.name.named {
@@ -231,9 +234,18 @@ func (k *call) decideKey(carried Key, isCarried bool) error {
 		first := string(key)
 		in.NextKey = func(generation int) string { return k.laterKey(k.ref, first, generation) }
 	case isCarried:
-		in.Naming, k.ref.ID = journal.Carried, string(key)
+		in.Naming = journal.Carried
 	default:
 		in.Naming, k.ref.ID = journal.Generated, string(key)
+	}
+	if in.KeyCarried {
+		var unnamed Ref
+		if unnamed, k.alias = refsOfKey(k.route, k.req.URL, k.name.scope, k.account, carried); in.Naming == journal.Carried {
+			k.ref = unnamed
+		}
+		if k.alias != k.ref {
+			in.Alias = k.alias
+		}
 	}
 	if k.route.Endpoint.Key.Place == providers.KeyNone {
 		key, in.NextKey = "", nil
@@ -318,17 +330,8 @@ func (k *call) freeze(m providers.Message) error {
 	in := &k.intent
 	in.Request, in.Endpoint, in.Form = frozen, endpoint.Pattern, formOf(endpoint.Key)
 	in.Terms, in.Patience = termsOf(k.route), patience(k.cfg.Backoff)
-	var account http.Header
 	if p := k.route.Provider; p != nil && k.route.Listed {
 		in.Provider = p.Name
-		for _, name := range p.AccountHeaders {
-			if values := req.Header.Values(name); len(values) > 0 {
-				if account == nil {
-					account = http.Header{}
-				}
-				account[http.CanonicalHeaderKey(name)] = values
-			}
-		}
 	}
 	k.hides = exchangesSecrets(m)
 	isSecret := k.hides || endpoint.HasSecret(m)
@@ -340,7 +343,7 @@ func (k *call) freeze(m providers.Message) error {
 		Method:          req.Method,
 		URL:             asked,
 		Counted:         secret.Counted(k.query),
-		Account:         account,
+		Account:         k.account,
 		ContentType:     req.Header.Get("Content-Type"),
 		ContentEncoding: req.Header.Get("Content-Encoding"),
 		Body:            keyless.Body,
