@@ -30,6 +30,7 @@ type attempt struct {
 	cut     error  // why the body ended early
 	closed  bool   // the rest of a partial body was given up
 	judged  providers.Judgement
+	req     *http.Request // as it was composed
 }
 
 // wire is the run as the RoundTripper below go-retryablehttp. It has no
@@ -54,8 +55,14 @@ func (w *wire) RoundTrip(*http.Request) (*http.Response, error) {
 		a.local = err
 		return nil, err
 	}
+	if err := r.mayRest(req); err != nil {
+		limit.cancel(errEnded)
+		a.local = err
+		return nil, err
+	}
 	r.attempts++
 	r.flying = true
+	a.req = req
 	a.resp, a.err = r.exchange(limit, req, trace)
 	if a.err != nil {
 		a.unsent = trace.unsent(a.err)

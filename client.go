@@ -144,6 +144,7 @@ type Client struct {
 
 	flights flights
 	backlog backlog
+	rests   rests
 	offers  offers
 
 	functions     map[journal.FlowFunction]*flowFunction // of Config.Flows

@@ -25,8 +25,8 @@ var (
 	// out from the provider.
 	ErrOutcomeUnknown = errors.New("it may have taken effect, and resending can't tell")
 
-	// ErrNotSent: nothing was sent that may have taken effect, and the operation is
-	// cancelled. It may be asked for again. Error.Err says what was in the way.
+	// ErrNotSent: nothing was sent that may have taken effect, and the operation, which
+	// this call asked for first, is cancelled. It may be asked for again. Error.Err says what was in the way.
 	ErrNotSent = errors.New("nothing took effect")
 
 	// ErrKeyReused: the name or the key was used before for another request, either
@@ -54,6 +54,12 @@ var (
 	// is withheld from the journal, and Config.Authorize did not add it. The
 	// operation stays pending.
 	ErrCredentialMissing = errors.New("a withheld credential was not added by Config.Authorize")
+
+	// ErrCredentialRefused is the cause of an ErrPending whose credential the provider
+	// refused, such as by a 401. The operation goes out with the next credential.
+	// Run and Resume let the refused one rest: one request at a time, later and later,
+	// finds out whether it is taken again.
+	ErrCredentialRefused = errors.New("the provider refused the credential")
 
 	// ErrInvalidRequest: the request or its name can't be journaled. Nothing was
 	// recorded or sent.

@@ -44,6 +44,7 @@ var faults = []struct {
 	{"context cancelled after it", cancelledAfterSending},
 	{"`Run` or `Resume` ends while it sends what was pending", backgroundEnds},
 	{"a wrong credential (401) on a first attempt", wrongCredential},
+	{"a wrong credential on what was pending", wrongCredentialLater},
 	{"a withheld header is missing on a resumed attempt", withheldHeaderMissing},
 	{"the credential changed where keys are scoped to it", credentialChanged},
 	{"asked again after reap", askedAgainAfterReap},
@@ -544,6 +545,30 @@ func backgroundEnds(t *testing.T) {
 		_, _ = p.Resume(ctx)
 		assert.Equal(t, onceward.Unknown, p.recorded(onceward.Ref{ID: invoice}).State)
 	})
+}
+
+func wrongCredentialLater(t *testing.T) {
+	for name, asks := range map[string]bool{"asked again": true, "resumed": false} {
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).then(refuses(), wrongKey)
+			p := start(t, l, onceward.Config{Journal: onDisk(t), Backoff: once})
+			require.ErrorIs(t, p.ask(named(t, invoice)).err, onceward.ErrPending)
+			pass(time.Hour)
+			var err error
+			if asks {
+				out := p.ask(named(t, invoice))
+				err = out.err
+				assert.Equal(t, 401, out.status)
+			} else {
+				report, _ := p.Resume(t.Context())
+				require.Len(t, report.Problems, 1)
+				err = report.Problems[0]
+			}
+			require.ErrorIs(t, err, onceward.ErrPending)
+			require.ErrorIs(t, err, onceward.ErrCredentialRefused)
+			assert.Equal(t, journal.Pending, p.recorded(onceward.Ref{ID: invoice}).State)
+		})
+	}
 }
 
 func wrongCredential(t *testing.T) {

@@ -27,6 +27,7 @@ func (r *run) classify() {
 		}
 		a.judged = r.route.Classify(answer)
 	}
+	r.foundOut(a.req)
 	r.attempted()
 }
 
@@ -67,7 +68,11 @@ func (r *run) judge() {
 		r.fetch()
 		r.complete()
 	case providers.Rejected:
-		r.end = &ending{kind: journal.EventCancel, due: r.now().Add(r.pause()), cause: a.status() + ": refused"}
+		if a.judged.Credential {
+			r.credentialRefused()
+			return
+		}
+		r.end = &ending{kind: journal.EventCancel, due: r.now().Add(r.pause()), own: true, cause: a.status() + ": refused"}
 	case providers.NotExecuted:
 		r.again(false, a.status(), nil)
 	case providers.InFlight:
@@ -112,12 +117,12 @@ func (r *run) judgeLocal(err error) {
 		return
 	}
 	// The provider was not asked: a caller who has what was missing need not wait.
-	r.end = &ending{kind: journal.EventCancel, due: r.now(), wake: r.now().Add(r.pause()), cause: describe(err, true), err: err}
-	if r.asker == nil {
-		r.end.kind = journal.EventPark
-	}
+	r.end = &ending{kind: r.givesUp(), due: r.now(), wake: r.now().Add(r.pause()), cause: describe(err, true), err: err}
 	if errors.Is(err, errOutOfTime) {
 		r.end.wake = time.Time{}
+	}
+	if until, is := isResting(err); is {
+		r.end.wake, r.end.cause = until, err.Error()
 	}
 	if errors.Is(err, errCredentialChanged) && r.mayHaveRun() {
 		r.doubt(err.Error(), err)
@@ -135,19 +140,19 @@ func (r *run) interrupted(wait time.Duration) {
 	}
 	if r.ctx.Err() == nil {
 		r.park(r.now().Add(wait), "the client was shut down", ErrShutdown)
+		r.end.own = r.asked.IsZero()
 		return
 	}
 	r.abandon(r.now().Add(wait), "")
 }
 
 // abandon ends a run whose own context has ended. After the caller's own wish the
-// operation is due at once, and cancelled where nothing may have run. In the
-// background it is Run or Resume that ends, for which nobody gives up what a caller
-// was told is pending: it stays due when it was.
+// operation is due as soon as the provider allows. In the background it is Run or Resume that ends, and the
+// operation stays due when it was.
 func (r *run) abandon(due time.Time, cause string) {
-	e := &ending{kind: journal.EventCancel, due: r.now(), cause: "its caller gave up", err: context.Cause(r.ctx)}
+	e := &ending{kind: r.givesUp(), due: laterOf(r.now(), r.asked), own: r.asked.IsZero(), cause: "its caller gave up", err: context.Cause(r.ctx)}
 	if r.asker == nil {
-		e.kind, e.due, e.cause = journal.EventPark, due, "Run or Resume ended"
+		e.due, e.cause = due, "Run or Resume ended"
 	}
 	if cause != "" {
 		e.cause += "; " + cause
@@ -155,38 +160,47 @@ func (r *run) abandon(due time.Time, cause string) {
 	r.end = e
 }
 
+// givesUp is how a run ends that can't go on, through no fault of the operation's: it
+// is cancelled where nothing may have run, and its own caller asked for it first. What
+// was pending before, others were told of: it stays pending.
+func (r *run) givesUp() journal.EventKind {
+	if r.asker == nil || r.op.Found.State == journal.Pending {
+		return journal.EventPark
+	}
+	return journal.EventCancel
+}
+
 // mayHaveRun is what the resend rule is asked with while the claim lives: what it
 // found, and what its own attempts left open.
 func (r *run) mayHaveRun() bool { return r.op.Found.MayHaveRun || r.open }
 
 // again decides on another attempt. busy: the provider is still working on an
-// earlier one of ours, which does not count.
+// earlier one of ours, which does not count as an attempt, though against the budget.
 func (r *run) again(busy bool, cause string, err error) {
 	policy := r.cfg.Backoff.WithDefaults()
 	if !busy {
 		r.counted++
 	}
 	now := r.now()
-	delay, asked := r.delay(policy)
+	delay, asked := r.delay(policy, busy)
 	at := now.Add(delay)
 	var wake time.Time
-	switch {
-	case r.ctx.Err() != nil:
-		r.abandon(at, cause)
-		return
-	case r.counted >= policy.MaxAttempts:
+	if r.ctx.Err() == nil && r.counted >= policy.MaxAttempts {
 		at, wake = r.rest(at, asked)
 		cause = "out of attempts: " + cause
 	}
-	switch p := journal.MaySend(r.question(at)); p.Answer {
-	case journal.Never:
-		if r.attempt.cut != nil && r.finalByStatus() {
-			r.complete()
-			return
-		}
+	p := journal.MaySend(r.question(at))
+	switch {
+	case p.Answer == journal.Never && r.attempt.cut != nil && r.finalByStatus():
+		r.complete()
+		return
+	case r.ctx.Err() != nil:
+		r.abandon(at, cause)
+		return
+	case p.Answer == journal.Never:
 		r.doubt(cause+"; "+p.Reason, err)
 		return
-	case journal.NotBefore:
+	case p.Answer == journal.NotBefore:
 		at = laterOf(at, p.At)
 	}
 	if r.counted >= policy.MaxAttempts || at.After(r.ends) || (*waits)(r).Err() != nil {
@@ -194,16 +208,14 @@ func (r *run) again(busy bool, cause string, err error) {
 		r.end.busy, r.end.own, r.end.wake = busy, !asked, wake
 		return
 	}
-	if !busy {
-		if ok, _ := r.budget().Take(now); !ok {
-			// It was local: the provider was not asked. It does not come back as soon as the
-			// budget has a retry again, since all that wait for one would, and first attempts
-			// are free.
-			at, wake = r.rest(at, asked)
-			r.park(at, "the retry budget is used up: "+cause, ErrRetryBudget)
-			r.end.own, r.end.wake = !asked, wake
-			return
-		}
+	if ok, _ := r.budget().Take(now); !ok {
+		// It was local: the provider was not asked. It does not come back as soon as the
+		// budget has a retry again, since all that wait for one would, and first attempts
+		// are free.
+		at, wake = r.rest(at, asked)
+		r.park(at, "the retry budget is used up: "+cause, ErrRetryBudget)
+		r.end.busy, r.end.own, r.end.wake = busy, !asked, wake
+		return
 	}
 	r.wait = at.Sub(now)
 	if r.trace.Delayed != nil {
@@ -219,14 +231,20 @@ func (r *run) budget() *backoff.Bucket {
 	return r.budgets[""]
 }
 
-// delay is what the provider asks for, else the policy's.
-func (r *run) delay(policy backoff.Policy) (delay time.Duration, asked bool) {
+// delay is what the provider asks for, else the policy's. Where it is busy with an
+// earlier attempt it is never less than that: such attempts are not counted.
+func (r *run) delay(policy backoff.Policy, busy bool) (delay time.Duration, asked bool) {
 	if r.delays == nil {
 		r.delays = policy.Start()
 	}
 	own := r.delays.Next()
+	r.asked = time.Time{}
 	if r.attempt.resp != nil {
 		if asked, ok := backoff.RetryAfter(r.attempt.resp.Header, r.now(), policy.MaxRetryAfter); ok {
+			r.asked = r.now().Add(asked)
+			if busy {
+				asked = max(asked, own)
+			}
 			return asked, true
 		}
 	}

@@ -47,6 +47,9 @@ type run struct {
 	ended    time.Time // when the last one ended
 	attempt  attempt
 	answered *Response     // by the provider to the last attempt before this one, or an earlier one
+	probe    []string      // of rests: what the attempt under way finds out
+	rested   time.Time     // until when the credential rests that was refused
+	asked    time.Time     // before which the provider asked not to be, at the last one
 	wait     time.Duration // before the next one
 	end      *ending       // how the run ends; nil: it goes on
 	engine   engine
@@ -133,6 +136,7 @@ func (r *run) work() (res journal.Result, e *ending) {
 	r.begin()
 	defer r.over()
 	defer func() {
+		r.endProbe()
 		if r.end == nil {
 			r.open, r.failed = r.open || r.flying, r.failed || r.flying
 			r.sent = r.sent || r.flying

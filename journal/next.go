@@ -472,7 +472,7 @@ func release(op Operation, ev Event) (Operation, Decision, error) {
 	case ev.Kind == EventDoubt:
 		op.MayHaveRun, op.Failed = true, true
 		return settle(op, ev, Unknown), Recorded, nil
-	case ev.Kind == EventCancel && !op.MayHaveRun:
+	case ev.Kind == EventCancel && !op.MayHaveRun && !(ev.Claim == 0 && op.Found.State == Pending):
 		return settle(op, ev, Cancelled), Recorded, nil
 	}
 	return park(op, ev), Recorded, nil
