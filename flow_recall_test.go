@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -203,5 +206,82 @@ func TestAFlowReturnsWhatItsFunctionReturned(t *testing.T) {
 		_, err := infinite.Run(t.Context(), p.Client, "order-991", 1)
 		require.ErrorIs(t, err, onceward.ErrStep)
 		assert.Equal(t, 1, p.flow("order-991").Failures)
+	})
+}
+
+// Every error of this package that a step can fail with has to be found again.
+func TestEveryErrorOfThisPackageComesBackFromTheJournal(t *testing.T) {
+	ours := map[string]error{
+		"ErrPending": onceward.ErrPending, "ErrOutcomeUnknown": onceward.ErrOutcomeUnknown, "ErrNotSent": onceward.ErrNotSent,
+		"ErrKeyReused": onceward.ErrKeyReused, "ErrInFlight": onceward.ErrInFlight, "ErrAnswerGone": onceward.ErrAnswerGone,
+		"ErrJournal": onceward.ErrJournal, "ErrJournalRestored": onceward.ErrJournalRestored, "ErrMoved": onceward.ErrMoved,
+		"ErrCredentialMissing": onceward.ErrCredentialMissing, "ErrInvalidRequest": onceward.ErrInvalidRequest,
+		"ErrInvalidKey": onceward.ErrInvalidKey, "ErrNameNeeded": onceward.ErrNameNeeded, "ErrRedirected": onceward.ErrRedirected,
+		"ErrRetryBudget": onceward.ErrRetryBudget, "ErrShutdown": onceward.ErrShutdown, "ErrFlowFailed": onceward.ErrFlowFailed,
+		"ErrFlowSetAside": onceward.ErrFlowSetAside, "ErrFlowGivenUp": onceward.ErrFlowGivenUp, "ErrFlowChanged": onceward.ErrFlowChanged,
+		"ErrFlowInput": onceward.ErrFlowInput, "ErrFlowUnregistered": onceward.ErrFlowUnregistered, "ErrUndoBlocked": onceward.ErrUndoBlocked,
+		"ErrStep": onceward.ErrStep, "ErrOpenTransaction": onceward.ErrOpenTransaction,
+	}
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, found := range regexp.MustCompile(`(?m)^(?:var)?\s+(Err\w+)\s+= errors\.New`).FindAllSubmatch(source, -1) {
+			assert.Contains(t, ours, string(found[1]), file)
+		}
+	}
+	for name, kind := range ours {
+		virtual(t, name, func(t *testing.T) {
+			p := startFlows(t, &line{}, onceward.Config{})
+			for range 2 {
+				var told error
+				_ = p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+					return onceward.GiveUp(kind)
+				})
+				told = p.Flow(t.Context(), "order-991", nil, p.sequence())
+				require.ErrorIs(t, told, onceward.ErrFlowGivenUp)
+				require.ErrorIs(t, told, kind)
+			}
+		})
+	}
+}
+
+func TestAUUIDStepIsTheSameOnEveryHost(t *testing.T) {
+	// draw makes a flow of UUIDs and a charge, on a journal of its own.
+	draw := func(t *testing.T, l *line, secret []byte, ctx context.Context, flow string, steps ...string) (ids []string) {
+		p := startFlows(t, l, onceward.Config{Secret: secret})
+		require.NoError(t, p.Flow(ctx, flow, nil, func(ctx context.Context) error {
+			for _, step := range steps {
+				id, err := onceward.UUIDStep(ctx, step)
+				if err != nil {
+					return err
+				}
+				ids = append(ids, id)
+			}
+			return p.step(ctx, "charge")
+		}))
+		return ids
+	}
+	virtual(t, "with the same secret", func(t *testing.T) {
+		l := &line{}
+		first := draw(t, l, testSecret, t.Context(), "order-991", "number", "charge-number")
+		assert.Equal(t, first, draw(t, l, testSecret, t.Context(), "order-991", "number", "charge-number"))
+		all := append([]string{}, first...)
+		all = append(all, draw(t, l, []byte("another secret!!"), t.Context(), "order-991", "number")...)
+		all = append(all, draw(t, l, nil, t.Context(), "order-991", "number")...)
+		all = append(all, draw(t, l, nil, t.Context(), "order-991", "number")...)
+		all = append(all, draw(t, l, testSecret, t.Context(), "order-992", "number")...)
+		all = append(all, draw(t, l, testSecret, onceward.WithScope(t.Context(), "tenant"), "order-991", "number")...)
+		for _, id := range all {
+			requireUUID(t, 4, id)
+		}
+		assert.Len(t, distinct(all), 7)
+		wire := distinct(l.keys())
+		assert.Len(t, distinct(append(all, l.keys()...)), 7+len(wire), "none of them is a key on the wire")
+	})
+	virtual(t, "and in every later release", func(t *testing.T) {
+		got := draw(t, &line{}, []byte("0123456789abcdef"), t.Context(), "order-991", "number")
+		assert.Equal(t, []string{"7424a901-ede6-4d46-b0ac-69881b04ec3f"}, got)
 	})
 }

@@ -3,6 +3,7 @@ package onceward
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,17 +57,37 @@ func encoded[T any](do func(context.Context) (T, error)) func(context.Context, *
 	}
 }
 
-// TimeStep is the time, read once: every run of the flow gets the first one's.
+// TimeStep is the time, read once: every run of the flow gets the first one's, as long as
+// there is its record. It can't be derived as a UUIDStep is: a host with another journal,
+// or this one after the loss of it, reads its own time. What has to be the same there, such
+// as the body of a request that goes out under a derived key, is not made of it.
 func TimeStep(ctx context.Context, name string) (time.Time, error) {
 	return makeStep[time.Time](ctx, name, journal.StepTime, encoded(func(ctx context.Context) (time.Time, error) {
 		return placeOf(ctx).run.now().UTC().Round(0), nil
 	}), nil)
 }
 
-// UUIDStep is a random UUID of version 4, drawn once: every run of the flow gets the
-// first one's.
+// UUIDStep is a UUID in the form of version 4 that nobody else has, and no key on the wire
+// is: every run of the flow gets the same one. It follows from the flow's own key and the
+// step's name; with Config.Secret it is the same on every host, as keys are, and nobody can
+// guess it without that.
 func UUIDStep(ctx context.Context, name string) (string, error) {
-	return makeStep[string](ctx, name, journal.StepUUID, encoded(func(context.Context) (string, error) { return uuid.NewString(), nil }), nil)
+	return makeStep[string](ctx, name, journal.StepUUID, encoded(func(ctx context.Context) (string, error) {
+		return uuidStep(placeOf(ctx).run.steps.key, name), nil
+	}), nil)
+}
+
+// uuidLabel keeps these UUIDs from all keys.
+const uuidLabel = "onceward uuid step v1"
+
+func uuidStep(flow Key, name string) string {
+	h := sha256.New()
+	for _, part := range []string{uuidLabel, string(flow), name} {
+		writeString(h, part)
+	}
+	id := uuid.UUID(h.Sum(nil)[:16])
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // RFC 9562 section 5.4
+	return id.String()
 }
 
 // Parallel returns a context for the named steps, which may run at once, such as in the
