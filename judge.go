@@ -256,6 +256,15 @@ func (r *run) question(at time.Time) journal.Question {
 	if r.sent {
 		ended = laterOf(r.ended, r.last)
 	}
+	unconfirmed := r.unconfirmed
+	switch {
+	case r.op.UpdatedAt.Sub(at) > r.op.Terms.Margin(): // it has stepped back since the claim
+		unconfirmed = at.Add(journal.Confirmation)
+	case r.op.Found.FirstSentAt.IsZero():
+		// The window began with this very claim, by the same clock: wherever that
+		// stands, it tells how long ago that is.
+		unconfirmed = time.Time{}
+	}
 	return journal.Question{
 		MayHaveRun:   r.mayHaveRun(),
 		Failed:       r.op.Found.Failed || r.failed,
@@ -265,7 +274,7 @@ func (r *run) question(at time.Time) journal.Question {
 		WindowClosed: r.op.WindowClosed,
 		Clock:        at,
 		Last:         r.last,
-		Unconfirmed:  r.unconfirmed,
+		Unconfirmed:  unconfirmed,
 		Idempotent: r.asker != nil && r.op.Naming == journal.Generated && r.op.Key == "" &&
 			(r.op.Request.Method == http.MethodPut || r.op.Request.Method == http.MethodDelete),
 	}

@@ -33,8 +33,8 @@ const (
 	EventDeliver
 	// EventReap: shrink or remove it, if its keep has passed. Needs Keep.
 	EventReap
-	// EventClock: the clock was seen to stand behind the journal's last time, or came
-	// back from a jump ahead that was never confirmed.
+	// EventClock: the clock was seen to stand behind the journal's last time; or it came
+	// back from a jump ahead; or such a jump is confirmed (Since).
 	EventClock
 	// EventAdopt: the journal was restored or copied, and is to go on from here. What
 	// became of the operation after the copy was made is not in it, so that without
@@ -64,7 +64,8 @@ const (
 	// SendAgain: it had no effect, and its next generation is due at once.
 	SendAgain
 	// Hold: it is not to be sent for the time being, so that somebody can find out what
-	// became of it. It is unknown until it is resolved or released.
+	// became of it. It is unknown until it is resolved or released. What is unknown
+	// already is not sent anyway, and is not held.
 	Hold
 	// Release: it was held, and is as it would be without that: pending, as far as the
 	// resend rule allows.
@@ -129,6 +130,9 @@ type Event struct {
 	// zero time where it is. Set by the store. Until then nothing is resent by window,
 	// and no window is closed.
 	Unconfirmed time.Time
+	// Since is when the clock jumped ahead, by itself, where that is confirmed now. Clock;
+	// Last is the latest time that was seen before. Set by the store.
+	Since time.Time
 
 	// Asker is a number that no other Begin of the session has. Begin; and Cancel, with
 	// Claim 0.

@@ -20,7 +20,8 @@ func Violations(op Operation, last time.Time) []string {
 	v.must(op.SecondEffects == 0 || op.Generation > 0, "a second effect is of an earlier generation")
 	v.must(!op.CreatedAt.IsZero() && !op.UpdatedAt.IsZero(), "it says when it was begun and changed")
 	// The other times are the asker's, whose clock may not have been confirmed.
-	v.must(op.State == Completed || op.WindowClosed || !op.FirstSentAt.After(last), "it was not first sent after the journal's latest time")
+	v.must(op.State == Completed || op.WindowClosed || !sentSince(op).After(last), "it was not first sent after the journal's latest time")
+	v.must(op.SentSince.IsZero() || op.SentSince.Before(op.FirstSentAt), "it was not first sent before it may have been")
 	v.must(!op.WindowClosed || !op.FirstSentAt.IsZero(), "a window that was closed had begun")
 	v.must(!op.Found.MayHaveRun || op.MayHaveRun || op.ByHand, "what a claim found to have run is forgotten by nobody's word")
 	v.must(op.Mode == "" || op.State > Absent && op.Claim >= 1, "what has a mode was sent")

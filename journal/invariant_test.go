@@ -51,7 +51,10 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 		{journal.Pending, func(op *journal.Operation) { op.Attempts = -1 }, "nothing is counted below zero"},
 		{journal.Pending, func(op *journal.Operation) { op.SecondEffects = 1 }, "a second effect is of an earlier generation"},
 		{journal.Pending, func(op *journal.Operation) { op.UpdatedAt = time.Time{} }, "it says when it was begun and changed"},
-		{journal.Pending, func(op *journal.Operation) { op.LastEndedAt = noon.Add(time.Hour) }, "it was not last sent after the journal's latest time"},
+		{journal.Pending, func(op *journal.Operation) { op.FirstSentAt = noon.Add(time.Hour) }, "it was not first sent after the journal's latest time"},
+		{journal.Pending, func(op *journal.Operation) { op.SentSince = op.FirstSentAt.Add(time.Hour) }, "it was not first sent before it may have been"},
+		{journal.Pending, func(op *journal.Operation) { op.Alias = op.Ref }, "its second name is another"},
+		{journal.Completed, func(op *journal.Operation) { op.Tombstone, op.Answer = true, nil }, "a tombstone has no digest of a request"},
 		{journal.Cancelled, func(op *journal.Operation) { op.WindowClosed, op.FirstSentAt = true, time.Time{} }, "a window that was closed had begun"},
 		{journal.Cancelled, func(op *journal.Operation) { op.Found.MayHaveRun = true }, "what a claim found to have run is forgotten by nobody's word"},
 		{journal.Unknown, func(op *journal.Operation) { op.ByHand = true }, "what was cancelled by hand is settled"},
@@ -73,7 +76,7 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 		{journal.Completed, func(op *journal.Operation) {
 			op.Answer, op.Found.MayHaveRun, op.Terms.Dedup = &journal.Answer{Refused: true}, true, journal.DedupSuccesses
 		}, "a refusal is an answer only where nothing else may have run, or the provider remembers everything"},
-		{journal.Unknown, func(op *journal.Operation) { op.MayHaveRun = false }, "what is unknown may have run"},
+		{journal.Unknown, func(op *journal.Operation) { op.MayHaveRun = false }, "what is unknown may have run, or is on hold"},
 		{journal.Cancelled, func(op *journal.Operation) { op.MayHaveRun = true }, "what is cancelled has not run"},
 	} {
 		op := ops[row.state]

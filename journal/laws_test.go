@@ -39,7 +39,39 @@ var laws = []law{
 	{"whoever gets no more than an answer changes nothing but the window", func(s step) bool {
 		switch s.decision {
 		case journal.Ignored, journal.Stale, journal.Wait, journal.Replay, journal.Misuse, journal.Gone:
-			return s.unchanged()
+			return s.unchanged() || s.ev.Kind == journal.EventClock && s.err == nil
+		}
+		return true
+	}},
+	{"the clock changes nothing but the window and times, and not when it was first sent", func(s step) bool {
+		if s.ev.Kind != journal.EventClock {
+			return true
+		}
+		op, next := s.op, s.next
+		for _, o := range []*journal.Operation{&op, &next} {
+			o.CreatedAt, o.UpdatedAt, o.SettledAt, o.LastEndedAt, o.BusySince = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+			o.DueAt, o.WakeAt, o.SentSince = time.Time{}, time.Time{}, time.Time{}
+			o.WindowClosed = s.next.WindowClosed
+		}
+		return reflect.DeepEqual(op, next) && (s.ev.Unconfirmed.IsZero() || s.unchanged())
+	}},
+	{"the clock has nothing rest for longer than it was to", func(s step) bool {
+		return s.ev.Kind != journal.EventClock || s.next.State != journal.Pending || !s.next.DueAt.After(s.op.DueAt) || s.next.DueAt.Equal(stamped(s.ev.At))
+	}},
+	{"when it may have been sent first is forgotten by the clock alone, once it is believed", func(s step) bool {
+		if s.op.SentSince.IsZero() || s.next.SentSince.Equal(s.op.SentSince) || !s.sameLife() {
+			return true
+		}
+		return s.next.SentSince.IsZero() && (s.next.FirstSentAt.IsZero() ||
+			s.ev.Kind == journal.EventClock && s.ev.Unconfirmed.IsZero() && !s.ev.Since.IsZero() && !s.op.FirstSentAt.Before(s.ev.Since))
+	}},
+	{"under a clock that is not confirmed nothing is sent again, settled by its window or reaped", func(s step) bool {
+		if s.ev.Unconfirmed.IsZero() {
+			return true
+		}
+		if s.decision == journal.Execute && s.op.MayHaveRun && s.op.State != journal.Cancelled || s.next.WindowClosed && !s.op.WindowClosed ||
+			s.ev.Kind == journal.EventReap && s.decision == journal.Recorded {
+			return false
 		}
 		return true
 	}},
@@ -83,17 +115,59 @@ var laws = []law{
 		if s.decision != journal.Execute || s.op.State != journal.Pending && s.op.State != journal.InFlight {
 			return true
 		}
-		if s.op.State == journal.Pending && s.op.DueAt.After(s.ev.At) {
+		if s.op.State == journal.Pending && s.op.DueAt.After(s.ev.At) && !s.op.DueOwn {
 			return false
 		}
+		first := s.op.FirstSentAt
+		if !s.op.SentSince.IsZero() {
+			first = s.op.SentSince
+		}
 		return journal.SendNow == journal.MaySend(journal.Question{
-			MayHaveRun: s.op.MayHaveRun, Terms: s.next.Terms, FirstSentAt: s.op.FirstSentAt, LastEndedAt: s.next.LastEndedAt,
-			WindowClosed: s.next.WindowClosed, Clock: s.ev.At, Last: s.ev.Last,
+			MayHaveRun: s.op.MayHaveRun, Terms: s.next.Terms, FirstSentAt: first, LastEndedAt: s.next.LastEndedAt,
+			WindowClosed: s.next.WindowClosed, Clock: s.ev.At, Last: s.ev.Last, Failed: s.op.Failed, Unconfirmed: s.ev.Unconfirmed,
 		}).Answer
+	}},
+	{"what may have run is executed with its key in the form that it was sent in", func(s step) bool {
+		return s.decision != journal.Execute || !s.op.MayHaveRun || s.op.State == journal.Cancelled || s.op.Form == "" || s.next.Form == s.op.Form
+	}},
+	{"what is due later is executed sooner only by a caller, after a pause of ours, where nothing may have run", func(s step) bool {
+		return s.decision != journal.Execute || s.op.State != journal.Pending || !s.op.DueAt.After(s.ev.At) ||
+			s.ev.Kind == journal.EventBegin && s.op.DueOwn && !s.op.MayHaveRun && s.ev.Intent.Patience > 0 &&
+				!s.op.UpdatedAt.Add(s.ev.Intent.Patience).After(s.ev.At)
 	}},
 	{"in the background no unnamed operation is executed whose caller was told, and none where only named ones are sent", func(s step) bool {
 		told := s.op.State == journal.Pending && s.op.Told
-		return s.ev.Kind != journal.EventClaim || s.decision != journal.Execute || s.op.Naming == journal.Named || !told && !s.ev.NamedOnly
+		return s.ev.Kind != journal.EventClaim || s.decision != journal.Execute || !s.op.BodyWithheld && (s.op.Naming == journal.Named || !told && !s.ev.NamedOnly)
+	}},
+	{"a claim passes over what is not of its providers, or of no contract that is known", func(s step) bool {
+		if s.ev.Kind != journal.EventClaim || s.op.State != journal.Pending && s.op.State != journal.InFlight || s.op.State == journal.InFlight && s.live {
+			return true
+		}
+		known := true
+		if s.ev.Today != nil {
+			_, known = s.ev.Today(&s.op)
+		}
+		return known && (s.ev.From == nil || slices.Contains(s.ev.From, s.op.Provider)) || s.unchanged() && s.decision == journal.Ignored
+	}},
+	{"another mode is misuse, of whatever has begun", func(s step) bool {
+		if s.ev.Kind != journal.EventBegin || s.op.State == journal.Absent || s.op.State == journal.Cancelled || s.op.Tombstone || s.err != nil {
+			return true
+		}
+		return s.op.Mode == "" || s.ev.Intent.Mode == "" || s.op.Mode == s.ev.Intent.Mode || s.decision == journal.Misuse
+	}},
+	{"somebody's word is on what they saw", func(s step) bool {
+		if s.ev.Kind != journal.EventResolve || s.decision != journal.Recorded {
+			return true
+		}
+		r := s.next.Resolved
+		return s.ev.Generation == s.op.Generation && (s.ev.Resolution == journal.Executed || s.ev.Claim == s.op.Claim) &&
+			r != nil && r.Resolution == s.ev.Resolution && r.By == s.ev.By && r.Why == s.ev.Cause
+	}},
+	{"a failure is forgotten only by a harmless release or with its generation", func(s step) bool {
+		if !s.op.Failed || s.next.Failed || !s.sameLife() {
+			return true
+		}
+		return releases(s.ev.Kind) && s.ev.Kind != journal.EventDoubt && !s.ev.Failed && !s.op.Found.Failed
 	}},
 	{"a generation begins only after a cancelled one or by a resolution", func(s step) bool {
 		if s.next.Generation == s.op.Generation || s.op.State == journal.Absent || s.next.State == journal.Absent {
@@ -107,14 +181,27 @@ var laws = []law{
 		if s.op.State == journal.Absent || s.next.State == journal.Absent {
 			return true
 		}
-		identity := s.next.Ref == s.op.Ref && s.next.Handle == s.op.Handle && s.next.CreatedAt.Equal(s.op.CreatedAt)
-		return identity && (!s.sameLife() || s.next.Key == s.op.Key && s.next.KeyCarried == s.op.KeyCarried &&
-			s.next.Fingerprint == s.op.Fingerprint && s.next.Naming == s.op.Naming &&
-			(s.next.Tombstone || reflect.DeepEqual(s.next.Request, s.op.Request)))
+		identity := s.next.Ref == s.op.Ref && s.next.Alias == s.op.Alias && s.next.Handle == s.op.Handle && s.next.Naming == s.op.Naming &&
+			(s.next.CreatedAt.Equal(s.op.CreatedAt) || s.ev.Kind == journal.EventClock)
+		if !identity || !s.sameLife() {
+			return identity
+		}
+		if s.next.Tombstone {
+			return s.next.Key == s.op.Key && (s.next.Fingerprint == "" || s.op.Tombstone)
+		}
+		key := s.next.Key == s.op.Key && s.next.KeyCarried == s.op.KeyCarried
+		request := reflect.DeepEqual(s.next.Request, s.op.Request)
+		// Where nothing may have run, the request is its latest asker's.
+		taken := s.decision == journal.Execute && s.ev.Kind == journal.EventBegin && (s.op.State == journal.Cancelled || !s.op.MayHaveRun)
+		return (key || taken && s.op.Key == "") && (request || taken) && s.next.Fingerprint == s.op.Fingerprint
 	}},
 	{"terms are kept or narrowed within a generation", func(s step) bool {
 		if !s.sameLife() || s.next.Terms == s.op.Terms {
 			return true
+		}
+		if s.ev.Kind == journal.EventClaim && s.ev.Today != nil {
+			today, known := s.ev.Today(&s.op)
+			return known && s.next.Terms == s.op.Terms.Narrow(today.Terms)
 		}
 		return s.ev.Kind == journal.EventBegin && s.next.Terms == s.op.Terms.Narrow(s.ev.Intent.Terms)
 	}},
@@ -122,16 +209,21 @@ var laws = []law{
 		if !releases(s.ev.Kind) || s.decision != journal.Recorded {
 			return true
 		}
-		unnumbered := s.ev.Kind == journal.EventCancel && s.ev.Claim == 0 && s.op.UpdatedAt.UnixMilli() == s.ev.At.UnixMilli()
+		unnumbered := s.ev.Kind == journal.EventCancel && s.ev.Claim == 0 && s.ev.Asker != 0 && s.op.Asker == s.ev.Asker
 		return s.op.State == journal.InFlight && s.op.Holder == s.ev.Session && (s.op.Claim == s.ev.Claim || unnumbered)
 	}},
 	{"whoever releases what has an answer gets the answer", func(s step) bool {
 		answered := s.op.State == journal.Completed && !s.op.Tombstone
 		return !releases(s.ev.Kind) || s.err != nil || answered == (s.decision == journal.Replay)
 	}},
-	{"an answer never changes and ends only by being reaped", func(s step) bool {
+	{"an answer never changes, but one that is missing, cut or not the provider's by somebody's word, and ends only by being reaped", func(s step) bool {
 		if s.op.State != journal.Completed {
 			return true
+		}
+		if s.ev.Kind == journal.EventResolve && s.decision == journal.Recorded {
+			was, is := s.op.Answer, s.next.Answer
+			return s.ev.Resolution == journal.Executed && (was.Omitted || was.Cut || s.ev.Unrecognised && !was.ByHand) &&
+				is.ByHand && is.Generation == was.Generation && (was.ByHand || reflect.DeepEqual(is.Replaced, was))
 		}
 		if s.decision == journal.Execute || s.op.Tombstone && !s.next.Tombstone {
 			return false
@@ -145,7 +237,7 @@ var laws = []law{
 	{"only what is settled, delivered and past its keep is reaped", func(s step) bool {
 		reaped := s.op.State != journal.Absent && s.next.State == journal.Absent || s.next.Tombstone && !s.op.Tombstone
 		return !reaped || s.ev.Kind == journal.EventReap && s.op.State.Settled() && s.op.Delivered &&
-			!s.op.SettledAt.Add(max(s.ev.Keep, s.op.Terms.Retention)).After(s.ev.At)
+			!s.op.SettledAt.Add(max(s.ev.Keep, s.op.Terms.Retention)).After(s.ev.At) && s.ev.Unconfirmed.IsZero()
 	}},
 	{"the first send moves only back to what the claim found, and only if nothing was sent, or by an adoption to the creation", func(s step) bool {
 		if !s.sameLife() || s.op.FirstSentAt.IsZero() || s.next.FirstSentAt.Equal(s.op.FirstSentAt) {
@@ -174,7 +266,7 @@ var laws = []law{
 		if s.next.State <= journal.InFlight || s.next.State == s.op.State {
 			return true
 		}
-		if s.ev.Delivered {
+		if s.ev.Delivered || s.ev.Kind == journal.EventResolve && s.ev.Resolution == journal.Hold {
 			return s.next.Delivered && s.next.Holder == ""
 		}
 		return !s.next.Delivered && s.next.Holder == s.ev.Session
@@ -304,8 +396,18 @@ func drawStep(d draw) (journal.Operation, bool, journal.Event) {
 		op.SettledAt, op.DueAt, op.WakeAt = near(), near(), near()
 		op.Told, op.ByHand, op.Delivered = d.oneIn(2), d.oneIn(3), d.oneIn(2)
 		op.SecondEffects = d(2)
+		op.Failed, op.Found.Failed, op.DueOwn, op.BodyWithheld = d.oneIn(2), d.oneIn(2), d.oneIn(2), d.oneIn(5)
+		op.Found.State = pick(d, journal.Absent, journal.Cancelled, journal.Pending)
+		op.Mode, op.Form = pick(d, "", "test", "live"), pick(d, "", "header A", "header B")
+		op.Asker = int64(d(2))
+		if !op.FirstSentAt.IsZero() && d.oneIn(4) {
+			op.SentSince = op.FirstSentAt.Add(-48 * time.Hour)
+		}
+		if d.oneIn(3) {
+			op.Resolved = &journal.Resolved{Resolution: journal.Resolution(1 + d(5)), By: "somebody"}
+		}
 		if op.State == journal.Completed {
-			op.Answer = &journal.Answer{Generation: op.Generation, Status: 201}
+			op.Answer = &journal.Answer{Generation: op.Generation, Status: 201, Omitted: d.oneIn(4), Cut: d.oneIn(4), ByHand: d.oneIn(4)}
 			op.Tombstone = d.oneIn(4)
 		}
 	}
@@ -313,6 +415,12 @@ func drawStep(d draw) (journal.Operation, bool, journal.Event) {
 	ev.At, ev.Last = near(), near()
 	if d.oneIn(2) {
 		ev.Last = latest(ev.At, ev.Last)
+	}
+	if d.oneIn(5) {
+		ev.Unconfirmed = latest(noon, ev.At).Add(time.Duration(1+d(10)) * time.Minute)
+	}
+	if ev.Kind == journal.EventClock && d.oneIn(2) {
+		ev.Since, ev.Last, ev.Unconfirmed = near(), op.SentSince, time.Time{}
 	}
 	return op, d.oneIn(2), ev
 }
@@ -337,7 +445,17 @@ func drawEvent(d draw, op journal.Operation) journal.Event {
 	ev.Cause, ev.Attempts = "503", d(3)
 	ev.Open, ev.Unsent, ev.Busy = d.oneIn(3), d.oneIn(3), d.oneIn(4)
 	ev.Told, ev.Delivered, ev.NamedOnly = d.oneIn(2), d.oneIn(3), d.oneIn(6)
-	ev.Resolution = journal.Resolution(d(4))
+	ev.Failed, ev.DueOwn, ev.Asker, ev.Mode = d.oneIn(3), d.oneIn(2), int64(d(3)), pick(d, "", "test", "live")
+	ev.Intent.Mode, ev.Intent.Form, ev.Intent.BodyWithheld = pick(d, op.Mode, "", "test", "live"), pick(d, op.Form, "header A", "header B"), op.BodyWithheld
+	ev.Intent.Request.Header = map[string][]string{"Date": {pick(d, "yesterday", "today")}}
+	ev.Intent.Patience = pick(d, 0, time.Minute, 2*time.Hour)
+	if ev.Kind == journal.EventClaim {
+		ev.From = pick(d, nil, []string{"", "stripe"}, []string{"stripe"}, []string{"adyen"})
+		if today, known := (journal.Today{Terms: drawTerms(d), Form: pick(d, op.Form, "header A")}), !d.oneIn(5); !d.oneIn(3) {
+			ev.Today = func(*journal.Operation) (journal.Today, bool) { return today, known }
+		}
+	}
+	ev.Resolution, ev.Unrecognised, ev.By = journal.Resolution(d(6)), d.oneIn(3), pick(d, "", "ops@example.com")
 	ev.Key = pick(d, "its next key", "")
 	ev.Keep = time.Duration(d(100)) * time.Hour
 	return ev
@@ -376,8 +494,11 @@ func copyAnswer(a *journal.Answer) *journal.Answer {
 // withoutFunc is ev without its function, which reflect can't compare.
 func withoutFunc(ev journal.Event) journal.Event {
 	ev = copyEvent(ev)
+	ev.Today = nil
 	if ev.Intent != nil {
 		ev.Intent.NextKey = nil
 	}
 	return ev
 }
+
+func stamped(t time.Time) time.Time { return time.UnixMilli(t.UnixMilli()).UTC() }

@@ -47,6 +47,7 @@ func (e *EventError) Unwrap() error { return ErrInvalidEvent }
 // Next shares slices and maps of op and ev with its result and writes to none.
 func Next(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	ev.At, ev.Last, ev.Due, ev.Wake, ev.Unconfirmed = stamp(ev.At), stamp(ev.Last), stamp(ev.Due), stamp(ev.Wake), stamp(ev.Unconfirmed)
+	ev.Since = stamp(ev.Since)
 	op = closeWindow(op, ev)
 	next, decision, err := step(op, live, ev)
 	if err != nil {
@@ -79,6 +80,9 @@ func step(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	case EventReap:
 		return reap(op, ev)
 	case EventClock:
+		if !ev.Since.IsZero() {
+			return confirm(op, ev), Ignored, nil
+		}
 		return cameBack(op, ev), Ignored, nil
 	case EventAdopt:
 		return adopt(op, live, ev)
@@ -86,11 +90,22 @@ func step(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	return op, Ignored, invalid(op, ev, "no such event")
 }
 
+// confirm is for an operation that was first sent by a clock which had jumped ahead
+// and is believed by now: its window began when that clock said.
+func confirm(op Operation, ev Event) Operation {
+	if op.SentSince.Equal(ev.Last) && !op.FirstSentAt.Before(ev.Since) && !op.FirstSentAt.After(ev.At) {
+		op.SentSince = time.Time{}
+	}
+	return op
+}
+
 // cameBack is for an operation without an answer that was written by a clock which
-// was never confirmed, and stands where it should again. What is due rests for as long
-// as it was to, from now on.
+// stood ahead and was never confirmed, or which was and has been corrected by more than
+// Leap. What is due rests for as long as it was to, from now on. When it was first sent
+// stays as it was said to the provider, and is known by SentSince or a closed window.
 func cameBack(op Operation, ev Event) Operation {
-	if op.UpdatedAt.Sub(ev.At) <= Leap || op.State == Completed {
+	lead := op.UpdatedAt.Sub(ev.At)
+	if lead <= 0 || lead <= Leap && !op.UpdatedAt.After(ev.Last) || !ev.Unconfirmed.IsZero() || op.State == Completed {
 		return op
 	}
 	op.DueAt, op.WakeAt = closer(op.DueAt, op.UpdatedAt, ev.At), closer(op.WakeAt, op.UpdatedAt, ev.At)
@@ -114,10 +129,19 @@ func closer(t, from, to time.Time) time.Time {
 // behind the journal by more than the margin, and is believed, was stamped by one that
 // ran ahead.
 func closeWindow(op Operation, ev Event) Operation {
-	if ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > op.Terms.Margin() && op.FirstSentAt.After(ev.At) && op.State != Completed {
+	if ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > op.Terms.Margin() && sentSince(op).After(ev.At) && op.State != Completed {
 		op.WindowClosed = true
 	}
 	return op
+}
+
+// sentSince is the earliest that the operation may have been sent first, where its
+// window begins; the zero time where it was not.
+func sentSince(op Operation) time.Time {
+	if !op.SentSince.IsZero() {
+		return op.SentSince
+	}
+	return op.FirstSentAt
 }
 
 func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
@@ -214,7 +238,7 @@ func generation(op Operation, key string) Operation {
 	op.Generation++
 	if key != op.Key {
 		op.Key, op.KeyCarried = key, false
-		op.FirstSentAt, op.WindowClosed = time.Time{}, false
+		op.FirstSentAt, op.SentSince, op.WindowClosed = time.Time{}, time.Time{}, false
 	}
 	op.MayHaveRun, op.Failed, op.Found = false, false, Found{}
 	op.LastEndedAt, op.BusySince = time.Time{}, time.Time{}
@@ -296,9 +320,9 @@ func leave(op Operation, ev Event) (Operation, Decision, error) {
 // window it is over.
 func callersWindow(op Operation) time.Time {
 	if op.FirstSentAt.IsZero() {
-		return op.CreatedAt.Add(op.Terms.Window())
+		return stamp(op.CreatedAt.Add(op.Terms.Window()))
 	}
-	return op.FirstSentAt.Add(op.Terms.Window())
+	return stamp(sentSince(op).Add(op.Terms.Window()))
 }
 
 // orphan is what an operation in flight becomes when its session is found dead.
@@ -339,7 +363,7 @@ func send(op Operation, ev Event, form string) (Operation, Decision, error) {
 // goesAhead tells whether a caller who asks need not wait for the end of a pause of our
 // own: once in so long, over all callers and processes, and where nothing may have run.
 func goesAhead(op Operation, ev Event) bool {
-	return ev.Intent != nil && ev.Intent.Patience > 0 && op.DueOwn && !op.MayHaveRun &&
+	return ev.Kind == EventBegin && ev.Intent.Patience > 0 && op.DueOwn && !op.MayHaveRun &&
 		!ev.At.Before(op.UpdatedAt.Add(ev.Intent.Patience))
 }
 
@@ -363,8 +387,8 @@ func hold(op Operation, ev Event) Operation {
 	op.MayHaveRun, op.Failed = true, true
 	if op.FirstSentAt.IsZero() {
 		op.FirstSentAt = ev.At
-		if !ev.Unconfirmed.IsZero() && !ev.Last.IsZero() && ev.Last.Before(ev.At) {
-			op.FirstSentAt = ev.Last // the clock may be ahead
+		if !ev.Unconfirmed.IsZero() && ev.Last.Before(ev.At) {
+			op.SentSince = ev.Last
 		}
 	}
 	op.DueAt, op.WakeAt, op.SettledAt = time.Time{}, time.Time{}, time.Time{}
@@ -457,7 +481,9 @@ func release(op Operation, ev Event) (Operation, Decision, error) {
 	op = sentAs(op, ev)
 	if ev.Unsent {
 		op.FirstSentAt = op.Found.FirstSentAt
-		op.WindowClosed = op.WindowClosed && !op.FirstSentAt.IsZero()
+		if op.FirstSentAt.IsZero() {
+			op.SentSince, op.WindowClosed = time.Time{}, false
+		}
 	} else {
 		op.LastEndedAt = later(ev.At, ev.Last)
 	}
@@ -497,8 +523,8 @@ func park(op Operation, ev Event) Operation {
 	}
 	ends := callersWindow(op)
 	switch {
-	case op.Naming != Generated && (ev.At.Before(ends) || !ev.Unconfirmed.IsZero() && ends.After(op.CreatedAt)):
-		op.WakeAt = ends
+	case op.Naming != Generated && (ev.At.Before(ends) || !ev.Unconfirmed.IsZero() && op.Terms.Window() > 0):
+		op.WakeAt = later(ends, ev.Unconfirmed)
 		return op
 	case op.MayHaveRun:
 		return settle(op, ev, Unknown)
@@ -520,25 +546,32 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return op, Wait, nil
 	case ev.Resolution == Release && !onHold(op):
 		return op, Ignored, invalid(op, ev, "it is not on hold")
+	case ev.Resolution == Hold && op.State == Unknown && !onHold(op):
+		return op, Ignored, invalid(op, ev, "it is not sent anyway")
 	}
 	op.Holder = ""
 	op.Resolved = resolved(ev)
 	switch ev.Resolution {
 	case Hold:
+		if op.State == InFlight {
+			op = orphan(op, ev)
+		}
 		op.Cause = "on hold"
 		ev.Delivered = true // to whoever holds it
 		return settle(op, ev, Unknown), Recorded, nil
 	case Release:
 		op.Cause = "released from hold"
-		op.SettledAt, op.Told, op.Delivered = time.Time{}, false, false
-		ev.Due = ev.At
+		op.SettledAt, op.Delivered = time.Time{}, false
+		ev.Due, ev.DueOwn, ev.Wake, ev.Told = ev.At, false, time.Time{}, op.Told
 		return park(op, ev), Recorded, nil
 	case Executed:
 		if ev.Answer == nil {
 			ev.Answer = &Answer{ByHand: true, Omitted: true}
 		}
 		ev.Generation = op.Generation
-		return answered(op, ev), Recorded, nil
+		op = answered(op, ev)
+		op.Answer.ByHand = true
+		return op, Recorded, nil
 	case NotExecuted:
 		op = settle(op, ev, Cancelled)
 		op.MayHaveRun, op.ByHand, op.Cause = false, true, "resolved by hand as not executed"
@@ -582,7 +615,7 @@ func supply(op Operation, ev Event) (Operation, Decision, error) {
 		return op, Ignored, invalid(op, ev, "its answer is known")
 	}
 	answer := *ev.Answer
-	answer.Generation, answer.ByHand, answer.Replaced = op.Generation, true, nil
+	answer.Generation, answer.ByHand, answer.Replaced = was.Generation, true, was.Replaced
 	if !was.ByHand {
 		replaced := *was
 		replaced.Replaced = nil
@@ -662,7 +695,7 @@ func adopt(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		op = orphan(op, ev)
 	}
 	op.Cause = missing
-	ev.Due, ev.DueOwn, ev.Told = op.DueAt, false, op.Told
+	ev.Due, ev.DueOwn, ev.Wake, ev.Told = op.DueAt, false, time.Time{}, op.Told
 	return park(op, ev), Recorded, nil
 }
 
@@ -671,7 +704,7 @@ func question(op Operation, mayHaveRun bool, clock time.Time, ev Event) Question
 		MayHaveRun:   mayHaveRun,
 		Failed:       op.Failed,
 		Terms:        op.Terms,
-		FirstSentAt:  op.FirstSentAt,
+		FirstSentAt:  sentSince(op),
 		LastEndedAt:  op.LastEndedAt,
 		WindowClosed: op.WindowClosed,
 		Clock:        clock,

@@ -18,12 +18,12 @@ var situations = []struct {
 	column string
 	values []string
 }{
-	{"state", []string{"absent", "pending", "pending_told", "in_flight", "completed", "tombstone", "unknown", "cancelled", "by_hand"}},
+	{"state", []string{"absent", "pending", "pending_told", "in_flight", "completed", "omitted", "tombstone", "unknown", "on_hold", "cancelled", "by_hand"}},
 	{"event", []string{
-		"begin", "claim", "claim_named_only",
+		"begin", "begin_in_another_mode", "begin_in_another_form", "claim", "claim_named_only", "claim_others", "claim_in_another_form",
 		"complete", "complete_earlier", "refused_earlier", // the latter two answer the generation before
 		"park", "park_told", "doubt", "cancel", "cancel_unnumbered",
-		"resolve_executed", "resolve_not_executed", "resolve_send_again",
+		"resolve_executed", "resolve_replacing", "resolve_not_executed", "resolve_send_again", "hold", "let_go",
 		"deliver", "reap", "reap_early", "clock", "adopt",
 	}},
 	{"holder", []string{"live", "dead"}},
@@ -39,85 +39,98 @@ var situations = []struct {
 // situations, then the decision, the state, and where it grows the generation.
 // A row may name several values of a column; * stands for all.
 const transitions = `
-absent                               begin                * * * * * * *                                → execute in_flight
-pending|pending_told                 begin                * * other * * * *                            → misuse pending
-pending|pending_told                 begin                * * same * not * *                           → execute in_flight
+absent                               begin|begin_in_another_mode|begin_in_another_form * * * * * * *   → execute in_flight
+pending|pending_told                 begin|begin_in_another_form * * other * * * *                     → misuse pending
+pending|pending_told                 begin|begin_in_another_form * * same * not * *                    → execute in_flight
 pending|pending_told                 begin                * * same * ran now *                         → execute in_flight
 pending|pending_told                 begin                * * same * ran later *                       → later pending
 pending|pending_told                 begin                * * same * ran never *                       → stop unknown
-in_flight                            begin                * * other * * * *                            → misuse in_flight
-in_flight                            begin                live * same * * * *                          → wait in_flight
+pending|pending_told                 begin_in_another_form * * same * ran * *                          → stop unknown
+in_flight                            begin|begin_in_another_form * * other * * * *                     → misuse in_flight
+in_flight                            begin|begin_in_another_form live * same * * * *                   → wait in_flight
 in_flight                            begin                dead * same * * now *                        → execute in_flight
 in_flight                            begin                dead * same * * later *                      → later pending
 in_flight                            begin                dead * same * * never *                      → stop unknown
-completed                            begin                * * other * * * *                            → misuse completed
-completed                            begin                * * same * * * *                             → replay completed
-tombstone                            begin                * * * * * * *                                → gone completed
-unknown                              begin                * * other * * * *                            → misuse unknown
-unknown                              begin                * * same * * * *                             → stop unknown
-cancelled                            begin                * * other * * * *                            → execute in_flight +1
-cancelled                            begin                * * same * * * *                             → execute in_flight
-by_hand                              begin                * * * * * * *                                → execute in_flight +1
+in_flight                            begin_in_another_form dead * same * * * *                         → stop unknown
+completed|omitted                    begin|begin_in_another_form * * other * * * *                     → misuse completed
+completed|omitted                    begin|begin_in_another_form * * same * * * *                      → replay completed
+unknown|on_hold                      begin|begin_in_another_form * * other * * * *                     → misuse unknown
+unknown|on_hold                      begin|begin_in_another_form * * same * * * *                      → stop unknown
+pending|pending_told                 begin_in_another_mode * * * * * * *                               → misuse pending
+in_flight                            begin_in_another_mode * * * * * * *                               → misuse in_flight
+completed|omitted                    begin_in_another_mode * * * * * * *                               → misuse completed
+unknown|on_hold                      begin_in_another_mode * * * * * * *                               → misuse unknown
+tombstone                            begin|begin_in_another_mode|begin_in_another_form * * * * * * *   → gone completed
+cancelled                            begin|begin_in_another_mode|begin_in_another_form * * other * * * * → execute in_flight +1
+cancelled                            begin|begin_in_another_mode|begin_in_another_form * * same * * * *  → execute in_flight
+by_hand                              begin|begin_in_another_mode|begin_in_another_form * * * * * * *   → execute in_flight +1
 
-absent                               claim|claim_named_only * * * * * * *                              → ignored absent
-pending                              claim                * * * * not * *                              → execute in_flight
+absent                               claim|claim_named_only|claim_others|claim_in_another_form * * * * * * * → ignored absent
+pending|pending_told                 claim_others         * * * * * * *                                → ignored pending
+pending                              claim|claim_in_another_form * * * * not * *                       → execute in_flight
 pending                              claim                * * * * ran now *                            → execute in_flight
 pending                              claim                * * * * ran later *                          → later pending
 pending                              claim                * * * * ran never *                          → stop unknown
-pending_told                         claim                * * * named not * *                          → execute in_flight
+pending                              claim_in_another_form * * * * ran * *                             → stop unknown
+pending_told                         claim|claim_in_another_form * * * named not * *                   → execute in_flight
 pending_told                         claim                * * * named ran now *                        → execute in_flight
 pending_told                         claim                * * * named ran later *                      → later pending
 pending_told                         claim                * * * named ran never *                      → stop unknown
-pending_told                         claim                * * * carried|generated * now|later *        → later pending
-pending_told                         claim                * * * carried|generated not never *          → recorded cancelled
-pending_told                         claim                * * * carried|generated ran never *          → stop unknown
+pending_told                         claim_in_another_form * * * named ran * *                         → stop unknown
+pending_told                         claim|claim_in_another_form * * * carried|generated * now|later *   → later pending
+pending_told                         claim|claim_in_another_form * * * carried|generated not never *     → recorded cancelled
+pending_told                         claim|claim_in_another_form * * * carried|generated ran never *     → stop unknown
 pending|pending_told                 claim_named_only     * * * named not * *                          → execute in_flight
 pending|pending_told                 claim_named_only     * * * named ran now *                        → execute in_flight
 pending|pending_told                 claim_named_only     * * * named ran later *                      → later pending
 pending|pending_told                 claim_named_only     * * * named ran never *                      → stop unknown
 pending|pending_told                 claim_named_only     * * * carried|generated not * *              → recorded cancelled
 pending|pending_told                 claim_named_only     * * * carried|generated ran * *              → stop unknown
-in_flight                            claim|claim_named_only live * * * * * *                           → wait in_flight
+in_flight                            claim|claim_named_only|claim_others|claim_in_another_form live * * * * * * → wait in_flight
+in_flight                            claim_others         dead * * * * * *                             → ignored in_flight
 in_flight                            claim                dead * * * * now *                           → execute in_flight
 in_flight                            claim                dead * * * * later *                         → later pending
 in_flight                            claim                dead * * * * never *                         → stop unknown
+in_flight                            claim_in_another_form dead * * * * * *                            → stop unknown
 in_flight                            claim_named_only     dead * * named * now *                       → execute in_flight
 in_flight                            claim_named_only     dead * * named * later *                     → later pending
 in_flight                            claim_named_only     dead * * named * never *                     → stop unknown
 in_flight                            claim_named_only     dead * * carried|generated * * *             → stop unknown
-completed                            claim|claim_named_only * * * * * * delivered                      → ignored completed
-completed                            claim|claim_named_only live * * * * * undeliv                     → wait completed
-completed                            claim|claim_named_only dead * * * * * undeliv                     → offer completed
-tombstone                            claim|claim_named_only * * * * * * *                              → ignored completed
-unknown                              claim|claim_named_only * * * * * * delivered                      → ignored unknown
-unknown                              claim|claim_named_only live * * * * * undeliv                     → wait unknown
-unknown                              claim|claim_named_only dead * * * * * undeliv                     → offer unknown
-cancelled|by_hand                    claim|claim_named_only * * * * * * delivered                      → ignored cancelled
-cancelled|by_hand                    claim|claim_named_only live * * * * * undeliv                     → wait cancelled
-cancelled|by_hand                    claim|claim_named_only dead * * * * * undeliv                     → offer cancelled
+completed|omitted                    claim|claim_named_only|claim_others|claim_in_another_form * * * * * * delivered    → ignored completed
+completed|omitted                    claim|claim_named_only|claim_others|claim_in_another_form live * * * * * undeliv   → wait completed
+completed|omitted                    claim|claim_named_only|claim_others|claim_in_another_form dead * * * * * undeliv   → offer completed
+tombstone                            claim|claim_named_only|claim_others|claim_in_another_form * * * * * * *            → ignored completed
+unknown|on_hold                      claim|claim_named_only|claim_others|claim_in_another_form * * * * * * delivered    → ignored unknown
+unknown|on_hold                      claim|claim_named_only|claim_others|claim_in_another_form live * * * * * undeliv   → wait unknown
+unknown|on_hold                      claim|claim_named_only|claim_others|claim_in_another_form dead * * * * * undeliv   → offer unknown
+cancelled|by_hand                    claim|claim_named_only|claim_others|claim_in_another_form * * * * * * delivered    → ignored cancelled
+cancelled|by_hand                    claim|claim_named_only|claim_others|claim_in_another_form live * * * * * undeliv   → wait cancelled
+cancelled|by_hand                    claim|claim_named_only|claim_others|claim_in_another_form dead * * * * * undeliv   → offer cancelled
 
 absent                               complete|complete_earlier|refused_earlier * * * * * * *           → error absent
 pending|pending_told|in_flight       complete             * * * * * * *                                → recorded completed
-unknown|cancelled|by_hand            complete             * * * * * * *                                → recorded completed
-completed                            complete             * * * * * * *                                → replay completed
+unknown|on_hold|cancelled|by_hand    complete             * * * * * * *                                → recorded completed
+completed|omitted                    complete             * * * * * * *                                → replay completed
 tombstone                            complete             * * * * * * *                                → gone completed
 pending|pending_told                 complete_earlier     * * * * not * *                              → recorded completed
 pending|pending_told                 complete_earlier     * * * * ran * *                              → second_effect pending
 in_flight                            complete_earlier     * * * * * * *                                → second_effect in_flight
 unknown                              complete_earlier     * * * * * * *                                → second_effect unknown
+on_hold                              complete_earlier     * * * * not * *                              → recorded completed
+on_hold                              complete_earlier     * * * * ran * *                              → second_effect unknown
 cancelled|by_hand                    complete_earlier     * * * * * * *                                → recorded completed
-completed|tombstone                  complete_earlier     * * * * * * *                                → second_effect completed
+completed|omitted|tombstone          complete_earlier     * * * * * * *                                → second_effect completed
 pending|pending_told                 refused_earlier      * * * * * * *                                → ignored pending
 in_flight                            refused_earlier      * * * * * * *                                → ignored in_flight
-unknown                              refused_earlier      * * * * * * *                                → ignored unknown
+unknown|on_hold                      refused_earlier      * * * * * * *                                → ignored unknown
 cancelled|by_hand                    refused_earlier      * * * * * * *                                → ignored cancelled
-completed|tombstone                  refused_earlier      * * * * * * *                                → ignored completed
+completed|omitted|tombstone          refused_earlier      * * * * * * *                                → ignored completed
 
 absent                               park|park_told|doubt|cancel|cancel_unnumbered * * * * * * *       → stale absent
 pending|pending_told                 park|park_told|doubt|cancel|cancel_unnumbered * * * * * * *       → stale pending
-completed                            park|park_told|doubt|cancel|cancel_unnumbered * * * * * * *       → replay completed
+completed|omitted                    park|park_told|doubt|cancel|cancel_unnumbered * * * * * * *       → replay completed
 tombstone                            park|park_told|doubt|cancel|cancel_unnumbered * * * * * * *       → stale completed
-unknown                              park|park_told|doubt|cancel|cancel_unnumbered * * * * * * *       → stale unknown
+unknown|on_hold                      park|park_told|doubt|cancel|cancel_unnumbered * * * * * * *       → stale unknown
 cancelled|by_hand                    park|park_told|doubt|cancel|cancel_unnumbered * * * * * * *       → stale cancelled
 in_flight                            park|park_told|doubt|cancel * stale * * * * *                     → stale in_flight
 in_flight                            park                 * current * * not * *                        → recorded pending
@@ -139,30 +152,51 @@ in_flight                            cancel_unnumbered    * * * * not * *       
 in_flight                            cancel_unnumbered    * * * * ran now|later *                      → recorded pending
 in_flight                            cancel_unnumbered    * * * * ran never *                          → recorded unknown
 
-absent                               resolve_executed|resolve_not_executed|resolve_send_again * * * * * * * → error absent
-completed|tombstone                  resolve_executed|resolve_not_executed|resolve_send_again * * * * * * * → error completed
-cancelled|by_hand                    resolve_executed|resolve_not_executed|resolve_send_again * * * * * * * → error cancelled
-in_flight                            resolve_executed|resolve_not_executed|resolve_send_again live * * * * * * → wait in_flight
-in_flight                            resolve_executed     dead * * * * * *                             → recorded completed
-in_flight                            resolve_not_executed dead * * * * * *                             → recorded cancelled
-in_flight                            resolve_send_again   dead * * * * * *                             → recorded pending +1
-pending|pending_told|unknown         resolve_executed     * * * * * * *                                → recorded completed
-pending|pending_told|unknown         resolve_not_executed * * * * * * *                                → recorded cancelled
-pending|pending_told|unknown         resolve_send_again   * * * * * * *                                → recorded pending +1
+absent                               resolve_executed|resolve_replacing|resolve_not_executed|resolve_send_again|hold|let_go * * * * * * *               → error absent
+completed                            resolve_executed     * * * * * * *                                → error completed
+completed                            resolve_replacing    * * * * * * *                                → recorded completed
+omitted                              resolve_executed|resolve_replacing * * * * * * *                  → recorded completed
+tombstone                            resolve_executed|resolve_replacing * * * * * * *                  → gone completed
+completed|omitted|tombstone          resolve_not_executed|resolve_send_again|hold|let_go * current * * * * *                                            → error completed
+completed|omitted|tombstone          resolve_not_executed|resolve_send_again|hold|let_go * stale * * * * *                                              → stale completed
+cancelled|by_hand                    resolve_executed|resolve_replacing * * * * * * *                  → error cancelled
+cancelled|by_hand                    resolve_not_executed|resolve_send_again|hold|let_go * current * * * * *                                            → error cancelled
+cancelled|by_hand                    resolve_not_executed|resolve_send_again|hold|let_go * stale * * * * *                                              → stale cancelled
+in_flight                            resolve_executed|resolve_replacing live * * * * * *               → wait in_flight
+in_flight                            resolve_not_executed|resolve_send_again|hold|let_go live current * * * * *                                         → wait in_flight
+in_flight                            resolve_not_executed|resolve_send_again|hold|let_go * stale * * * * *                                              → stale in_flight
+in_flight                            resolve_executed|resolve_replacing dead * * * * * *               → recorded completed
+in_flight                            resolve_not_executed dead current * * * * *                       → recorded cancelled
+in_flight                            resolve_send_again   dead current * * * * *                       → recorded pending +1
+in_flight                            hold                 dead current * * * * *                       → recorded unknown
+in_flight                            let_go               dead current * * * * *                       → error in_flight
+pending|pending_told|unknown|on_hold resolve_executed|resolve_replacing * * * * * * *                  → recorded completed
+pending|pending_told|unknown|on_hold resolve_not_executed * current * * * * *                          → recorded cancelled
+pending|pending_told|unknown|on_hold resolve_send_again   * current * * * * *                          → recorded pending +1
+pending|pending_told                 hold                 * current * * * * *                          → recorded unknown
+unknown                              hold                 * current * * * * *                          → error unknown
+on_hold                              hold                 * current * * * * *                          → recorded unknown
+pending|pending_told                 let_go               * current * * * * *                          → error pending
+unknown                              let_go               * current * * * * *                          → error unknown
+on_hold                              let_go               * current * * not * *                        → recorded pending
+on_hold                              let_go               * current * * ran now|later *                → recorded pending
+on_hold                              let_go               * current * * ran never *                    → recorded unknown
+pending|pending_told                 resolve_not_executed|resolve_send_again|hold|let_go * stale * * * * *                                              → stale pending
+unknown|on_hold                      resolve_not_executed|resolve_send_again|hold|let_go * stale * * * * *                                              → stale unknown
 
 absent                               deliver|reap|reap_early|clock * * * * * * *                       → ignored absent
 pending|pending_told                 deliver|reap|reap_early|clock * * * * * * *                       → ignored pending
 in_flight                            deliver|reap|reap_early|clock * * * * * * *                       → ignored in_flight
 tombstone                            deliver|reap|reap_early|clock * * * * * * *                       → ignored completed
-completed                            reap_early|clock     * * * * * * *                                → ignored completed
-completed                            deliver              * * * * * * delivered                        → ignored completed
-completed                            deliver              * * * * * * undeliv                          → recorded completed
-completed                            reap                 * * * * * * undeliv                          → ignored completed
-completed                            reap                 * * * named * * delivered                    → recorded completed
-completed                            reap                 * * * carried|generated * * delivered        → recorded absent
-unknown                              reap|reap_early|clock * * * * * * *                               → ignored unknown
-unknown                              deliver              * * * * * * delivered                        → ignored unknown
-unknown                              deliver              * * * * * * undeliv                          → recorded unknown
+completed|omitted                    reap_early|clock     * * * * * * *                                → ignored completed
+completed|omitted                    deliver              * * * * * * delivered                        → ignored completed
+completed|omitted                    deliver              * * * * * * undeliv                          → recorded completed
+completed|omitted                    reap                 * * * * * * undeliv                          → ignored completed
+completed|omitted                    reap                 * * * named * * delivered                    → recorded completed
+completed|omitted                    reap                 * * * carried|generated * * delivered        → recorded absent
+unknown|on_hold                      reap|reap_early|clock * * * * * * *                               → ignored unknown
+unknown|on_hold                      deliver              * * * * * * delivered                        → ignored unknown
+unknown|on_hold                      deliver              * * * * * * undeliv                          → recorded unknown
 cancelled|by_hand                    reap_early|clock     * * * * * * *                                → ignored cancelled
 cancelled|by_hand                    deliver              * * * * * * delivered                        → ignored cancelled
 cancelled|by_hand                    deliver              * * * * * * undeliv                          → recorded cancelled
@@ -170,7 +204,7 @@ cancelled|by_hand                    reap                 * * * * * * undeliv   
 cancelled|by_hand                    reap                 * * * * * * delivered                        → recorded absent
 
 absent                               adopt                * * * * * * *                                → ignored absent
-completed|tombstone                  adopt                * * * * * * *                                → ignored completed
+completed|omitted|tombstone          adopt                * * * * * * *                                → ignored completed
 pending                              adopt                * * * * * now|later *                        → recorded pending
 pending                              adopt                * * * * * never *                            → recorded unknown
 pending_told                         adopt                * * * named|carried * now|later *            → recorded pending
@@ -179,7 +213,7 @@ pending_told                         adopt                * * * generated * * * 
 in_flight                            adopt                live * * * * * *                             → wait in_flight
 in_flight                            adopt                dead * * * * now|later *                     → recorded pending
 in_flight                            adopt                dead * * * * never *                         → recorded unknown
-unknown|cancelled|by_hand            adopt                * * * * * * *                                → recorded unknown
+unknown|on_hold|cancelled|by_hand    adopt                * * * * * * *                                → recorded unknown
 `
 
 func TestEveryEventHasOneExpectedEndInEverySituation(t *testing.T) {
@@ -338,14 +372,16 @@ func (s situation) build() (op journal.Operation, live bool, ev journal.Event) {
 		op.State, op.Holder = journal.InFlight, "A"
 		op.Found = journal.Found{MayHaveRun: op.MayHaveRun, FirstSentAt: op.FirstSentAt}
 		op.MayHaveRun = true
-	case "completed", "tombstone":
+	case "completed", "omitted", "tombstone":
 		op.State, op.MayHaveRun = journal.Completed, true
-		op.Answer, op.Tombstone = &journal.Answer{Generation: 1, Status: 201}, state == "tombstone"
+		op.Answer, op.Tombstone = &journal.Answer{Generation: 1, Status: 201, Omitted: state == "omitted"}, state == "tombstone"
 		if op.Tombstone {
 			op.Answer, outcome = nil, "delivered"
 		}
 	case "unknown":
 		op.State, op.MayHaveRun = journal.Unknown, true
+	case "on_hold":
+		op.State, op.Resolved = journal.Unknown, &journal.Resolved{Resolution: journal.Hold}
 	case "cancelled", "by_hand":
 		op.State, op.MayHaveRun, op.ByHand = journal.Cancelled, false, state == "by_hand"
 	}
@@ -362,13 +398,30 @@ func (s situation) build() (op journal.Operation, live bool, ev journal.Event) {
 		ev.Claim = 1
 	}
 	switch event {
-	case "begin":
+	case "begin", "begin_in_another_mode", "begin_in_another_form":
 		ev = begin(kind, terms)
 		if request == "other" {
 			ev.Intent.Fingerprint = "another request"
 		}
-	case "claim", "claim_named_only":
+		switch event {
+		case "begin_in_another_mode":
+			ev.Intent.Mode = "live"
+		case "begin_in_another_form":
+			ev.Intent.Form = "another header"
+		}
+	case "claim", "claim_named_only", "claim_others", "claim_in_another_form":
 		ev.Kind, ev.Session, ev.NamedOnly = journal.EventClaim, "B", event == "claim_named_only"
+		ev.From = []string{"", "stripe"}
+		form := op.Form
+		switch event {
+		case "claim_others":
+			ev.From = []string{"adyen"}
+		case "claim_in_another_form":
+			form = "another header"
+		}
+		ev.Today = func(op *journal.Operation) (journal.Today, bool) {
+			return journal.Today{Terms: op.Terms, Form: form}, true
+		}
 	case "complete":
 		ev.Kind = journal.EventComplete
 	case "complete_earlier", "refused_earlier":
@@ -380,14 +433,17 @@ func (s situation) build() (op journal.Operation, live bool, ev journal.Event) {
 	case "cancel":
 		ev.Kind = journal.EventCancel
 	case "cancel_unnumbered":
-		ev.Kind, ev.Claim = journal.EventCancel, 0
-		op.UpdatedAt = ev.At // the session's own Begin, whose number it never learned
-	case "resolve_executed":
-		ev.Kind, ev.Resolution = journal.EventResolve, journal.Executed
+		ev.Kind, ev.Claim, ev.Asker = journal.EventCancel, 0, 9 // its own Begin's, whose claim it never learned
+	case "resolve_executed", "resolve_replacing":
+		ev.Kind, ev.Resolution, ev.Unrecognised = journal.EventResolve, journal.Executed, event == "resolve_replacing"
 	case "resolve_not_executed":
 		ev.Kind, ev.Resolution = journal.EventResolve, journal.NotExecuted
 	case "resolve_send_again":
 		ev.Kind, ev.Resolution, ev.Key = journal.EventResolve, journal.SendAgain, "its next key"
+	case "hold":
+		ev.Kind, ev.Resolution = journal.EventResolve, journal.Hold
+	case "let_go":
+		ev.Kind, ev.Resolution = journal.EventResolve, journal.Release
 	case "deliver":
 		ev.Kind = journal.EventDeliver
 	case "reap":
@@ -409,7 +465,8 @@ func operation(naming journal.Naming, terms journal.Terms) journal.Operation {
 		Handle: 7, Ref: journal.Ref{ID: "invoice-991/charge"}, Naming: naming, Provider: "stripe", Endpoint: "POST /v1/charges",
 		Key: "its key", KeyCarried: naming == journal.Carried, Generation: 1, Fingerprint: "the request", Terms: terms,
 		Request: journal.Request{Method: "POST", URL: "https://api.example.com/v1/charges", Body: []byte("amount=1")},
-		Claim:   2, FirstSentAt: noon.Add(-2 * time.Hour), LastEndedAt: noon.Add(-time.Minute),
+		Mode:    "test", Form: "header Idempotency-Key",
+		Claim: 2, Asker: 9, FirstSentAt: noon.Add(-2 * time.Hour), LastEndedAt: noon.Add(-time.Minute),
 		Attempts: 3, CreatedAt: noon.Add(-3 * time.Hour), UpdatedAt: noon.Add(-time.Minute),
 	}
 }
@@ -421,7 +478,7 @@ func begin(naming journal.Naming, terms journal.Terms) journal.Event {
 		Kind: journal.EventBegin, Ref: op.Ref, At: noon, Last: noon, Session: "B",
 		Intent: &journal.Intent{
 			Naming: naming, Provider: op.Provider, Endpoint: op.Endpoint, Fingerprint: op.Fingerprint, Terms: terms, Request: op.Request,
-			Key: op.Key, KeyCarried: op.KeyCarried,
+			Key: op.Key, KeyCarried: op.KeyCarried, Mode: op.Mode, Form: op.Form,
 		},
 	}
 }

@@ -135,6 +135,7 @@ type Operation struct {
 	MayHaveRun   bool
 	Failed       bool
 	FirstSentAt  time.Time
+	SentSince    time.Time // the earliest that FirstSentAt may have been, where it is by a clock that was never confirmed; else zero
 	Found        Found
 	LastEndedAt  time.Time // when the last attempt ended or, after a takeover, the takeover
 	WindowClosed bool      // FirstSentAt was stamped by a clock that ran ahead: never resent by window

@@ -34,13 +34,14 @@ func next(t *testing.T, op journal.Operation, live bool, ev journal.Event) (jour
 
 func TestAFirstBeginRecordsTheIntentAndCountsAsSent(t *testing.T) {
 	ev := begin(journal.Carried, slow)
-	ev.At = noon.Add(123456 * time.Nanosecond)
+	ev.At, ev.Asker = noon.Add(123456*time.Nanosecond), 5
 	op, decision := next(t, journal.Operation{}, false, ev)
 	assert.Equal(t, journal.Execute, decision)
 	assert.Equal(t, journal.Operation{
 		Ref: ev.Ref, Naming: journal.Carried, Provider: "stripe", Endpoint: "POST /v1/charges", Key: "its key", KeyCarried: true,
 		Fingerprint: "the request", Terms: slow, Request: ev.Intent.Request,
-		State: journal.InFlight, Holder: "B", Claim: 1, MayHaveRun: true, FirstSentAt: noon, CreatedAt: noon, UpdatedAt: noon,
+		Mode: "test", Form: "header Idempotency-Key",
+		State: journal.InFlight, Holder: "B", Claim: 1, Asker: 5, MayHaveRun: true, Failed: true, FirstSentAt: noon, CreatedAt: noon, UpdatedAt: noon,
 	}, op)
 }
 
@@ -51,7 +52,7 @@ func TestALaterClaimKeepsTheFirstSendAndRemembersWhatItFound(t *testing.T) {
 	op, decision := next(t, op, false, journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"})
 	assert.Equal(t, journal.Execute, decision)
 	assert.Equal(t, first, op.FirstSentAt)
-	assert.Equal(t, journal.Found{MayHaveRun: true, FirstSentAt: first}, op.Found)
+	assert.Equal(t, journal.Found{State: journal.Pending, MayHaveRun: true, FirstSentAt: first}, op.Found)
 	assert.False(t, op.Told)
 	assert.Empty(t, op.Cause)
 }
@@ -193,12 +194,17 @@ func TestNobodyElseReleasesAClaim(t *testing.T) {
 		}
 		op := inFlight(journal.Named, guarded)
 		ev := release(kind)
-		ev.Claim, ev.At = 0, op.UpdatedAt
+		ev.Claim, ev.Asker = 0, op.Asker
 		_, decision := next(t, op, true, ev)
 		assert.Equal(t, kind == journal.EventCancel, decision == journal.Recorded, "%v of an unnumbered claim", kind)
-		ev.At = ev.At.Add(time.Millisecond)
+		for _, asker := range []int64{0, op.Asker + 1} {
+			ev.Asker = asker
+			_, decision = next(t, op, true, ev)
+			assert.Equal(t, journal.Stale, decision, "%v of another Begin's claim", kind)
+		}
+		op.Asker, ev.Asker = 0, 0
 		_, decision = next(t, op, true, ev)
-		assert.Equal(t, journal.Stale, decision, "%v of a claim that began at another time", kind)
+		assert.Equal(t, journal.Stale, decision, "%v of a claim of Resume's", kind)
 	}
 }
 
@@ -362,7 +368,7 @@ func TestAnotherRequestAfterACancelIsTheNextGeneration(t *testing.T) {
 	assert.Equal(t, slow, op.Terms, "a new life is under the terms of its own Begin")
 	assert.Equal(t, ev.Intent.Request, op.Request)
 	assert.Equal(t, noon, op.FirstSentAt)
-	assert.Equal(t, journal.Found{}, op.Found)
+	assert.Equal(t, journal.Found{State: journal.Cancelled}, op.Found)
 	assert.Zero(t, op.Attempts)
 	assert.Zero(t, op.BusySince)
 	assert.False(t, op.WindowClosed)
@@ -384,7 +390,7 @@ func TestAGenerationThatKeepsItsKeyKeepsTheTimeThatItWasFirstSent(t *testing.T) 
 	t.Run("a carried key that is sent again by resolution", func(t *testing.T) {
 		op := operation(journal.Carried, guarded)
 		op.State, op.MayHaveRun, op.FirstSentAt = journal.Unknown, true, first
-		ev := journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: journal.SendAgain}
+		ev := journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Generation: 1, Claim: 2, Resolution: journal.SendAgain}
 		op, _ = next(t, op, false, ev)
 		require.Equal(t, "its key", op.Key)
 		assert.Equal(t, first, op.FirstSentAt)
@@ -399,7 +405,7 @@ func TestTheSameRequestAfterACancelIsTheSameGeneration(t *testing.T) {
 	assert.Equal(t, 1, op.Generation)
 	assert.Equal(t, "its key", op.Key)
 	assert.Equal(t, first, op.FirstSentAt)
-	assert.Equal(t, journal.Found{FirstSentAt: first}, op.Found)
+	assert.Equal(t, journal.Found{State: journal.Cancelled, FirstSentAt: first}, op.Found)
 	assert.Equal(t, guarded.Narrow(slow), op.Terms)
 }
 
@@ -451,19 +457,19 @@ func TestACallerThatIsToldToComeLaterIsTheOneToSendACarriedKey(t *testing.T) {
 func TestAResolutionWithoutAnAnswerSaysThatItWasByHand(t *testing.T) {
 	op := operation(journal.Named, guarded)
 	op.State, op.MayHaveRun = journal.Unknown, true
-	ev := journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: journal.Executed}
+	ev := journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Generation: 1, Claim: 2, Resolution: journal.Executed}
 	after, _ := next(t, op, false, ev)
 	assert.Equal(t, &journal.Answer{Generation: 1, ByHand: true, Omitted: true}, after.Answer)
 
 	ev.Answer = &journal.Answer{Status: 201, Pointer: "ch_1"}
 	after, _ = next(t, op, false, ev)
-	assert.Equal(t, &journal.Answer{Generation: 1, Status: 201, Pointer: "ch_1"}, after.Answer)
+	assert.Equal(t, &journal.Answer{Generation: 1, Status: 201, Pointer: "ch_1", ByHand: true}, after.Answer)
 }
 
 func TestANameThatIsResolvedAsNotExecutedIsFreeInItsNextGeneration(t *testing.T) {
 	op := operation(journal.Named, guarded)
 	op.State, op.MayHaveRun = journal.Unknown, true
-	op, _ = next(t, op, false, journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: journal.NotExecuted, Delivered: true})
+	op, _ = next(t, op, false, journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Generation: 1, Claim: 2, Resolution: journal.NotExecuted, Delivered: true})
 	assert.Equal(t, journal.Cancelled, op.State)
 	assert.True(t, op.ByHand)
 	assert.False(t, op.MayHaveRun)
@@ -497,7 +503,7 @@ func TestTheKeyOfAGenerationThatIsSentAgain(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			op := operation(tc.naming, guarded)
 			op.State, op.MayHaveRun, op.Told, op.Key, op.SettledAt = journal.Unknown, true, true, tc.old, noon
-			ev := journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: journal.SendAgain, Key: tc.next}
+			ev := journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Generation: 1, Claim: 2, Resolution: journal.SendAgain, Key: tc.next}
 			after, _, err := journal.Next(op, false, ev)
 			if tc.invalid {
 				require.ErrorIs(t, err, journal.ErrInvalidEvent)
@@ -643,8 +649,8 @@ func TestEventsThatAreRefused(t *testing.T) {
 		{"a Complete of a generation to come", journal.Event{Kind: journal.EventComplete, Claim: 2, Generation: 2, Answer: answer}},
 		{"a Complete of no generation", journal.Event{Kind: journal.EventComplete, Claim: 2, Generation: -1, Answer: answer}},
 		{"a Park that is open and unsent", journal.Event{Kind: journal.EventPark, Session: "A", Claim: 2, Open: true, Unsent: true}},
-		{"a Resolve without a resolution", journal.Event{Kind: journal.EventResolve}},
-		{"a Resolve of a later release", journal.Event{Kind: journal.EventResolve, Resolution: 99}},
+		{"a Resolve without a resolution", journal.Event{Kind: journal.EventResolve, Generation: 1, Claim: 2}},
+		{"a Resolve of a later release", journal.Event{Kind: journal.EventResolve, Generation: 1, Claim: 2, Resolution: 99}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			op := inFlight(journal.Named, guarded)
@@ -858,10 +864,10 @@ func TestACallersWindowEndsByTheLaterOfTheClockAndTheJournal(t *testing.T) {
 
 func TestAnUnnumberedCancelIsOfItsOwnSessionsBegin(t *testing.T) {
 	op := inFlight(journal.Named, guarded)
-	op.UpdatedAt, op.Found = noon, journal.Found{}
-	ev := journal.Event{Kind: journal.EventCancel, At: noon, Last: noon, Session: "B", Unsent: true}
+	op.Found = journal.Found{}
+	ev := journal.Event{Kind: journal.EventCancel, At: noon, Last: noon, Session: "B", Asker: op.Asker, Unsent: true}
 	after, decision := next(t, op, true, ev)
-	assert.Equal(t, journal.Stale, decision, "another session's Begin in the same millisecond")
+	assert.Equal(t, journal.Stale, decision, "another session's Begin")
 	assert.Equal(t, op, after)
 	ev.Session = "A"
 	after, decision = next(t, op, true, ev)

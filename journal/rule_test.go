@@ -276,7 +276,7 @@ func drawTerms(d draw) journal.Terms {
 		return guarded
 	}
 	return journal.Terms{
-		Dedup:     pick(d, journal.DedupEverything, journal.DedupCleanFailures, journal.DedupEverything, journal.DedupSuccesses, journal.DedupNothing),
+		Dedup:     pick(d, journal.DedupEverything, journal.DedupCleanFailures, journal.DedupEverything, journal.DedupLostAnswers, journal.DedupSuccesses, journal.DedupNothing),
 		Retention: pick(d, 24*time.Hour, time.Hour, 30*24*time.Hour, 0),
 		Guard:     d.oneIn(2),
 		Handling:  pick(d, 10*time.Minute, time.Minute, 3*time.Hour, 0),

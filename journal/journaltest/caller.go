@@ -23,6 +23,7 @@ type caller struct {
 	journal journal.Journal
 	session journal.Session
 	now     time.Time
+	askers  int64
 }
 
 func newCaller(t *testing.T, j journal.Journal) *caller {
@@ -56,6 +57,31 @@ func (c *caller) event(kind journal.EventKind) journal.Event {
 	return journal.Event{Kind: kind, At: c.now, Session: c.session.ID()}
 }
 
+// pass has time pass until then, with a look at the clock now and then.
+func (c *caller) pass(until time.Time) {
+	c.t.Helper()
+	for c.now = c.now.Add(journal.Leap); c.now.Before(until); c.now = c.now.Add(journal.Leap) {
+		c.look()
+	}
+	c.now = until
+	c.look()
+}
+
+// jump sets the clock, and has it go on from there until it is believed.
+func (c *caller) jump(to time.Time) {
+	c.t.Helper()
+	c.now = to
+	c.look()
+	c.now = to.Add(journal.Confirmation)
+	c.look()
+}
+
+// look shows the journal the asker's clock.
+func (c *caller) look() {
+	c.t.Helper()
+	c.decide(c.event(journal.EventClock), journal.Ignored)
+}
+
 func (c *caller) apply(ev journal.Event) journal.Result {
 	c.t.Helper()
 	result, err := c.journal.Apply(c.t.Context(), ev)
@@ -72,7 +98,8 @@ func (c *caller) decide(ev journal.Event, want journal.Decision) journal.Operati
 
 func (c *caller) beginEvent(ref journal.Ref) journal.Event {
 	ev := c.event(journal.EventBegin)
-	ev.Ref, ev.Intent = ref, intent(ref, journal.Named)
+	c.askers++
+	ev.Ref, ev.Intent, ev.Asker = ref, intent(ref, journal.Named), c.askers
 	return ev
 }
 

@@ -117,7 +117,7 @@ var claimTests = []test{
 	{"what can't be sent any more becomes unknown", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		c.park(c.begin(named("a")), noon)
-		c.now = noon.Add(48 * time.Hour)
+		c.pass(noon.Add(48 * time.Hour))
 		results := c.claim(10)
 		require.Len(t, results, 1)
 		assert.Equal(t, journal.Stop, results[0].Decision)

@@ -49,14 +49,15 @@ var clockTests = []test{
 		c := newCaller(t, h.Journal)
 		old := c.begin(named("old"))
 		c.begin(named("newer"))
-		c.now = noon.Add(48 * time.Hour)
+		c.pass(noon.Add(48 * time.Hour))
 		c.completeDelivered(old)
 		next := newCaller(t, h.Reopen(t))
 		assert.Equal(t, noon.Add(48*time.Hour), next.apply(next.beginEvent(named("d"))).Last)
-		next.now = noon.Add(96 * time.Hour)
+		next.now = noon.Add(48 * time.Hour)
+		next.pass(noon.Add(96 * time.Hour))
 		require.Equal(t, 0, next.reap(96*time.Hour, 10))
 	}},
-	{"a clock that fell behind closes the windows of what was stamped later, for good", func(t *testing.T, h Harness) {
+	{"a clock that fell behind and keeps on closes the windows of what was stamped later, for good", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		c.park(c.begin(named("before")), noon)
 		c.now = noon.Add(10 * time.Hour) // the clock runs ahead
@@ -66,7 +67,7 @@ var clockTests = []test{
 		c.complete(c.begin(named("completed")))
 		generated := c.generate("generated")
 
-		c.now = noon.Add(time.Minute) // and is set right
+		c.jump(noon.Add(time.Minute)) // and is set right
 		c.begin(named("any other"))
 		for id, closed := range map[string]bool{"before": false, "pending": true, "in flight": true, "unknown": true,
 			"completed": false, "generated": true, "any other": false} {
@@ -101,12 +102,10 @@ var clockTests = []test{
 			}
 			return ids
 		}
-		c.now = noon.Add(15 * time.Hour)
-		c.apply(journal.Event{Kind: journal.EventClock, At: c.now})
+		c.jump(noon.Add(15 * time.Hour))
 		c.flush()
 		assert.Equal(t, []string{"twenty"}, closed())
-		c.now = noon.Add(5 * time.Hour)
-		c.apply(journal.Event{Kind: journal.EventClock, At: c.now})
+		c.jump(noon.Add(5 * time.Hour))
 		c.flush()
 		assert.Contains(t, closed(), "ten")
 		assert.NotContains(t, closed(), "noon")
@@ -117,8 +116,9 @@ var clockTests = []test{
 		c.now = noon.Add(-stripeLike.Margin())
 		c.begin(named("b"))
 		assert.False(t, c.get(named("a")).WindowClosed)
-		c.now = noon.Add(-stripeLike.Margin() - time.Millisecond)
-		c.begin(named("c"))
+		c.jump(noon.Add(-stripeLike.Margin() - journal.Confirmation))
+		assert.False(t, c.get(named("a")).WindowClosed)
+		c.jump(noon.Add(-stripeLike.Margin() - time.Hour))
 		assert.True(t, c.get(named("a")).WindowClosed)
 	}},
 	{"short retentions have short margins", func(t *testing.T, h Harness) {
@@ -127,8 +127,7 @@ var clockTests = []test{
 		ev.Intent.Terms.Retention = time.Minute
 		c.decide(ev, journal.Execute)
 		c.begin(named("long"))
-		c.now = noon.Add(-20 * time.Second)
-		c.begin(named("any other"))
+		c.jump(noon.Add(-20 * time.Minute))
 		assert.True(t, c.get(named("short")).WindowClosed)
 		assert.False(t, c.get(named("long")).WindowClosed)
 	}},
@@ -138,9 +137,11 @@ var clockTests = []test{
 			"reap":  func(c *caller) { c.reap(time.Hour, 10) },
 		} {
 			c := newCaller(t, h.Journal)
-			c.now = noon.Add(1000 * time.Hour)
+			c.now = c.now.Add(journal.Leap)
 			c.begin(named(name))
-			c.now = noon
+			c.now = c.now.Add(-2 * time.Hour)
+			ask(c)
+			c.now = c.now.Add(journal.Confirmation)
 			ask(c)
 			assert.True(t, c.get(named(name)).WindowClosed, name)
 		}

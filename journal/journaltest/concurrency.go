@@ -66,7 +66,9 @@ var concurrencyTests = []test{
 			ctx, cancel := context.WithCancel(t.Context())
 			wg.Go(cancel)
 			wg.Go(func() {
-				_, err := h.Journal.Apply(ctx, c.beginEvent(named(fmt.Sprint("cancelled-", i))))
+				ev := c.beginEvent(named(fmt.Sprint("cancelled-", i)))
+				ev.Asker = int64(1000 + i)
+				_, err := h.Journal.Apply(ctx, ev)
 				if err != nil {
 					assert.ErrorIs(t, err, context.Canceled)
 				}
@@ -83,7 +85,7 @@ var concurrencyTests = []test{
 			// without a claim's number takes it back.
 			ref := named(fmt.Sprint("cancelled-", i))
 			ev := c.event(journal.EventCancel)
-			ev.Ref, ev.Unsent = ref, true
+			ev.Ref, ev.Asker, ev.Unsent = ref, int64(1000+i), true
 			c.apply(ev)
 			op, err := h.Journal.Get(t.Context(), ref)
 			if errors.Is(err, journal.ErrNotFound) {

@@ -14,7 +14,7 @@ func inEveryState(c *caller) map[string]journal.Operation {
 	begin := func(id string) journal.Operation { return c.begin(named(id)) }
 	c.now = noon.Add(-48 * time.Hour)
 	reap := c.of(journal.EventReap, c.completeDelivered(begin("reaped")))
-	c.now = noon
+	c.pass(noon)
 	reap.At = noon
 	c.decide(reap, journal.Recorded)
 	begin("begun")

@@ -117,7 +117,7 @@ func (s *history) moveClock() {
 		s.apply(journal.Event{Kind: journal.EventClock})
 	}
 	s.now = s.now.Truncate(time.Millisecond)
-	if s.now.After(s.model.last) {
+	if s.now.After(s.model.clock.Last) {
 		s.floor = time.Time{}
 	}
 }
@@ -253,6 +253,7 @@ func (s *history) same(want, got journal.Result, kind journal.EventKind) {
 	name := fmt.Sprintf("%s of %v", kind, want.Operation.Ref)
 	require.Equal(s.t, want.Decision.String(), got.Decision.String(), name)
 	require.Equal(s.t, want.Last, got.Last, name)
+	require.Equal(s.t, want.Unconfirmed, got.Unconfirmed, name)
 	require.Equal(s.t, handedOver(want, kind), handedOver(got, kind), name)
 }
 

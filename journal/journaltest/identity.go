@@ -119,14 +119,14 @@ var identityTests = []test{
 	{"a handle is never used again", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		removed := c.completeDelivered(c.generate("removed"))
-		c.now = noon.Add(25 * time.Hour)
+		c.pass(noon.Add(25 * time.Hour))
 		c.decide(c.of(journal.EventReap, removed), journal.Recorded)
 		assert.NotEqual(t, removed.Handle, c.generate("next").Handle)
 		if h.Reopen == nil {
 			return
 		}
 		last := c.completeDelivered(c.generate("last"))
-		c.now = noon.Add(50 * time.Hour)
+		c.pass(noon.Add(50 * time.Hour))
 		c.decide(c.of(journal.EventReap, last), journal.Recorded)
 		c = newCaller(t, h.Reopen(t))
 		assert.Greater(t, c.generate("after").Handle, last.Handle)

@@ -81,7 +81,7 @@ var lifecycleTests = []test{
 	{"one that was reaped is gone", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		op := c.completeDelivered(c.begin(named("invoice-1")))
-		c.now = noon.Add(48 * time.Hour)
+		c.pass(noon.Add(48 * time.Hour))
 		c.decide(c.of(journal.EventReap, op), journal.Recorded)
 		c.decide(c.beginEvent(named("invoice-1")), journal.Gone)
 	}},
@@ -213,14 +213,14 @@ var lifecycleTests = []test{
 	}},
 	{"to be looked at does not count as a change", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
-		c.begin(named("invoice-1"))
+		begin := c.beginEvent(named("invoice-1"))
+		c.decide(begin, journal.Execute)
 		c.now = noon.Add(time.Minute)
 		c.decide(c.beginEvent(named("invoice-1")), journal.Wait)
 		assert.Equal(t, noon, c.get(named("invoice-1")).UpdatedAt)
 		// So a Begin that never learned its claim's number can still be taken back.
-		c.now = noon
 		cancel := c.event(journal.EventCancel)
-		cancel.Ref, cancel.Unsent = named("invoice-1"), true
+		cancel.Ref, cancel.Asker, cancel.Unsent = named("invoice-1"), begin.Asker, true
 		c.decide(cancel, journal.Recorded)
 		assert.Equal(t, journal.Cancelled, c.get(named("invoice-1")).State)
 	}},

@@ -59,7 +59,7 @@ var listTests = []test{
 		c := newCaller(t, h.Journal)
 		c.complete(c.begin(named("completed")))
 		tomb := c.completeDelivered(c.begin(named("tombstone")))
-		c.now = noon.Add(48 * time.Hour)
+		c.pass(noon.Add(48 * time.Hour))
 		c.decide(c.of(journal.EventReap, tomb), journal.Recorded)
 		for _, op := range c.list(journal.Filter{}) {
 			want := c.get(op.Ref)

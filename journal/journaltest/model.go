@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
 )
 
 // model is the journal that everybody can see to be right: a list of operations,
@@ -13,19 +14,23 @@ import (
 type model struct {
 	ops  []journal.Operation // in order of creation, without handles
 	live map[string]bool
-	last time.Time
+	// The latest time that was seen is every store's alike; store.Clock has tests of its own.
+	clock store.Clock
 }
 
+// index finds an operation by its name or its second one.
 func (m *model) index(ref journal.Ref) int {
-	return slices.IndexFunc(m.ops, func(op journal.Operation) bool { return op.Ref == ref })
+	return slices.IndexFunc(m.ops, func(op journal.Operation) bool { return op.Ref == ref || op.Alias == ref && ref != (journal.Ref{}) })
 }
 
 func (m *model) see(at time.Time) {
-	if at.After(m.last) {
-		m.last = at
+	if !m.clock.See(at) {
+		return
 	}
 	for i, op := range m.ops {
-		m.ops[i], _, _ = journal.Next(op, false, journal.Event{Kind: journal.EventClock, At: at, Last: m.last})
+		if next, _, _ := journal.Next(op, false, m.clock.Sweep()); changed(op, next) {
+			m.ops[i] = next
+		}
 	}
 }
 
@@ -42,19 +47,21 @@ func (m *model) next(i int, ev journal.Event) (journal.Result, error) {
 	if i >= 0 {
 		op = m.ops[i]
 	}
-	ev.Last = m.last
+	ev.Last, ev.Unconfirmed = m.clock.Last, m.clock.Unconfirmed(ev.At)
 	next, decision, err := journal.Next(op, m.live[op.Holder], ev)
 	switch {
 	case i < 0 && next.State != journal.Absent:
 		m.ops = append(m.ops, next)
+		m.clock.Margin(next.Terms)
 	case i >= 0 && next.State == journal.Absent:
 		m.ops = slices.Delete(m.ops, i, i+1)
 	case i >= 0 && (changed(op, next) || decision == journal.Recorded):
 		m.ops[i] = next
+		m.clock.Margin(next.Terms)
 	default:
 		next.UpdatedAt = op.UpdatedAt
 	}
-	return journal.Result{Operation: next, Decision: decision, Last: m.last}, err
+	return journal.Result{Operation: next, Decision: decision, Last: ev.Last, Unconfirmed: ev.Unconfirmed}, err
 }
 
 func (m *model) claim(ev journal.Event, limit int) ([]journal.Result, error) {
@@ -78,7 +85,9 @@ func (m *model) claim(ev journal.Event, limit int) ([]journal.Result, error) {
 		if err != nil {
 			return results, err
 		}
-		results = append(results, result)
+		if result.Decision != journal.Ignored { // else it was passed over
+			results = append(results, result)
+		}
 	}
 	return results, nil
 }
@@ -87,7 +96,7 @@ func (m *model) claim(ev journal.Event, limit int) ([]journal.Result, error) {
 func (m *model) reapable(ev journal.Event) []journal.Ref {
 	var refs []journal.Ref
 	for _, op := range m.ops {
-		ev.Last = m.last
+		ev.Last, ev.Unconfirmed = m.clock.Last, m.clock.Unconfirmed(ev.At)
 		if _, decision, _ := journal.Next(op, false, ev); decision == journal.Recorded {
 			refs = append(refs, op.Ref)
 		}
@@ -118,10 +127,10 @@ func handedOver(result journal.Result, kind journal.EventKind) journal.Operation
 	op := normal(result.Operation)
 	switch result.Decision {
 	case journal.Execute:
-		if kind == journal.EventClaim {
+		if kind == journal.EventClaim || op.Found.MayHaveRun {
 			return op
 		}
-		op.Request = journal.Request{}
+		op.Request = journal.Request{} // the asker's own
 	case journal.Replay, journal.Offer, journal.Stop:
 		return op
 	case journal.Recorded:

@@ -30,7 +30,7 @@ var reapTests = []test{
 		cancel.Unsent, cancel.Delivered = true, true
 		c.decide(cancel, journal.Recorded)
 
-		c.now = noon.Add(25 * time.Hour)
+		c.pass(noon.Add(25 * time.Hour))
 		assert.Equal(t, 0, c.reap(26*time.Hour, 10), "their keep has not passed")
 		assert.Equal(t, 3, c.reap(25*time.Hour, 10))
 		assert.Equal(t, 0, c.reap(25*time.Hour, 10))
@@ -56,9 +56,9 @@ var reapTests = []test{
 		ev := c.beginEvent(named("long retention"))
 		ev.Intent.Terms.Retention = 90 * 24 * time.Hour
 		c.completeDelivered(c.decide(ev, journal.Execute))
-		c.now = noon.Add(80 * 24 * time.Hour)
+		c.pass(noon.Add(80 * 24 * time.Hour))
 		assert.Equal(t, 0, c.reap(0, 100))
-		c.now = noon.Add(90 * 24 * time.Hour)
+		c.pass(noon.Add(90 * 24 * time.Hour))
 		assert.Equal(t, 1, c.reap(0, 100))
 		assert.Len(t, c.list(journal.Filter{}), 5)
 	}},
@@ -70,7 +70,7 @@ var reapTests = []test{
 			c.completeDelivered(c.decide(ev, journal.Execute))
 			c.completeDelivered(c.generate(fmt.Sprint("op-", i)))
 		}
-		c.now = noon.Add(100 * 24 * time.Hour)
+		c.pass(noon.Add(100 * 24 * time.Hour))
 		assert.Equal(t, 0, c.reap(0, 0))
 		assert.Equal(t, 10, c.reap(0, 10))
 		assert.Equal(t, 10, c.reap(0, 10))

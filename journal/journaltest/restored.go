@@ -22,7 +22,7 @@ var restoredTests = []test{
 		held := c.begin(named("held"))
 		completed := c.completeDelivered(c.begin(named("completed")))
 		c.journal = h.Restored(t)
-		c.now = noon.Add(48 * time.Hour)
+		c.now = noon.Add(23 * time.Hour)
 
 		_, err := c.journal.Join(t.Context())
 		assert.ErrorIs(t, err, journal.ErrRestored)

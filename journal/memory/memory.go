@@ -78,8 +78,8 @@ func needsSession(kind journal.EventKind) bool {
 func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) {
 	op := j.rows[handle]
 	if ev.Kind == journal.EventBegin && handle == 0 && ev.Intent != nil {
-		if holder, held := j.rows[j.byRef[ev.Intent.Alias]]; held {
-			return journal.Result{Operation: copyOperation(holder, false), Decision: journal.Misuse, Last: j.clock.Last}, nil
+		if holder, held := j.rows[j.byRef[ev.Intent.Alias]]; held && ev.Intent.Alias != (journal.Ref{}) {
+			return journal.Result{Operation: copyOperation(holder, false), Decision: journal.Misuse, Last: j.clock.Last, Unconfirmed: j.clock.Unconfirmed(ev.At)}, nil
 		}
 	}
 	ev.Last, ev.Unconfirmed = j.clock.Last, j.clock.Unconfirmed(ev.At)
@@ -169,16 +169,17 @@ func (j *Journal) see(at time.Time) {
 	if !j.clock.See(at) {
 		return
 	}
-	j.sweep(at)
+	j.sweep()
 }
 
-// sweep gives every operation an EventClock.
-func (j *Journal) sweep(at time.Time) {
-	ev := journal.Event{Kind: journal.EventClock, At: at, Last: j.clock.Last}
+// sweep gives every operation the EventClock that is due.
+func (j *Journal) sweep() {
+	ev := j.clock.Sweep()
 	for handle, op := range j.rows {
 		// EventClock has no error.
-		op, _, _ = journal.Next(op, false, ev)
-		j.rows[handle] = op
+		if next, _, _ := journal.Next(op, false, ev); store.Changes(op, next, journal.Ignored) {
+			j.rows[handle] = next
+		}
 	}
 }
 
@@ -189,8 +190,8 @@ func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 	if err := j.open(ctx); err != nil {
 		return err
 	}
-	j.sweep(now) // as of a clock that stands behind, while it does
 	j.clock.Reset(now)
+	j.sweep()
 	return nil
 }
 

@@ -61,7 +61,7 @@ func (e *encoder) facts(op *journal.Operation) {
 	e.byte(byte(op.Terms.Dedup))
 	e.int(int64(op.Terms.Retention))
 	e.int(int64(op.Terms.Handling))
-	for _, t := range [...]time.Time{op.FirstSentAt, op.Found.FirstSentAt, op.LastEndedAt, op.BusySince, op.CreatedAt, op.UpdatedAt, op.DueAt} {
+	for _, t := range [...]time.Time{op.FirstSentAt, op.SentSince, op.Found.FirstSentAt, op.LastEndedAt, op.BusySince, op.CreatedAt, op.UpdatedAt, op.DueAt} {
 		e.time(t)
 	}
 }
@@ -114,7 +114,7 @@ func (d *decoder) facts(op *journal.Operation) {
 	op.Terms.Dedup = journal.Dedup(d.byte())
 	op.Terms.Retention = time.Duration(d.int())
 	op.Terms.Handling = time.Duration(d.int())
-	for _, t := range [...]*time.Time{&op.FirstSentAt, &op.Found.FirstSentAt, &op.LastEndedAt, &op.BusySince, &op.CreatedAt, &op.UpdatedAt, &op.DueAt} {
+	for _, t := range [...]*time.Time{&op.FirstSentAt, &op.SentSince, &op.Found.FirstSentAt, &op.LastEndedAt, &op.BusySince, &op.CreatedAt, &op.UpdatedAt, &op.DueAt} {
 		*t = d.time()
 	}
 }

@@ -15,7 +15,7 @@ func (b *batch) see(at time.Time) error {
 	if !b.clock.See(at) {
 		return nil
 	}
-	ev := journal.Event{Kind: journal.EventClock, At: at, Last: b.clock.Last}
+	ev := b.clock.Sweep()
 	var closed []row
 	err := b.read(b.sql.unanswered, func(v []driver.Value) error {
 		r, err := readRow(v)

@@ -21,70 +21,136 @@ type Clock struct {
 	// there is none.
 	LeastMargin time.Duration
 	// Jumped is where the askers' clock has jumped to, if it stands there still and is
-	// ahead, or behind; else the zero time. A store keeps it with Last.
+	// ahead, or behind; else the zero time. A store must keep it with Last: whoever
+	// comes after a jump back has to know of it.
 	Jumped time.Time
 
-	swept time.Time // the asker's clock that windows were last closed for
+	looked   time.Time     // when an asker's clock was seen, by this process's own time
+	jumpedAt time.Time     // when Jumped was seen at the earliest, likewise; zero: that can't be told
+	stood    time.Time     // the latest clock that was seen since, while it is behind
+	closed   bool          // windows were closed for Jumped, which is behind
+	sweep    journal.Event // what See asked for
 }
 
-// See takes note of an asker's clock and tells whether operations without an answer are
-// to be given an EventClock: where it stands behind by more than the least margin, and
-// is believed, once for each regress, and again where it goes further back; and where
-// it has come back from a jump ahead that was never confirmed. Askers that are apart by
-// less than the margin don't count as a regress.
-func (c *Clock) See(at time.Time) (sweep bool) {
-	at = stamp(at)
-	ahead := !c.Last.IsZero() && at.Sub(c.Last) > journal.Leap
-	behind := c.behind(at)
-	jumpedAhead := c.Jumped.After(c.Last)
+// Where an asker's clock stands to Last.
+const (
+	near   = 0
+	ahead  = 1
+	behind = -1
+)
+
+func (c *Clock) stands(at time.Time) int {
 	switch {
-	case !ahead && !behind:
-		sweep = !c.Jumped.IsZero() && jumpedAhead
-		c.Jumped = time.Time{}
-	case c.Jumped.IsZero() || jumpedAhead != ahead || at.Before(c.Jumped.Add(-journal.Confirmation)):
-		c.Jumped = at
-	case ahead && at.Sub(c.Jumped) >= journal.Confirmation:
-		c.Jumped = time.Time{}
-		ahead = false
+	case !c.Last.IsZero() && at.Sub(c.Last) > journal.Leap:
+		return ahead
+	case c.LeastMargin > 0 && c.Last.Sub(at) > c.LeastMargin:
+		return behind
 	}
-	if at.After(c.Last) && !ahead {
-		c.Last = at
-	}
-	if at.Sub(c.swept) > c.LeastMargin {
-		c.swept = time.Time{}
-	}
-	if !behind || !c.Unconfirmed(at).IsZero() {
-		return sweep
-	}
-	if !c.swept.IsZero() && !at.Before(c.swept) {
-		return sweep
-	}
-	c.swept = at
-	return true
+	return near
 }
 
-func (c *Clock) behind(at time.Time) bool {
-	return c.LeastMargin > 0 && c.Last.Sub(at) > c.LeastMargin
+// See takes note of an asker's clock, and tells whether operations without an answer are
+// to be given the event that Sweep returns: where it stands behind and is believed, once
+// for each regress, and again where it goes further back; where it has caught up from
+// there unseen; and where a jump ahead is confirmed, or was none. Askers that are apart
+// by less than the margin don't count as a regress.
+func (c *Clock) See(at time.Time) bool {
+	at = stamp(at)
+	c.looked = time.Now()
+	is, was := c.stands(at), near
+	switch {
+	case c.Jumped.IsZero():
+	case c.Jumped.After(c.Last):
+		was = ahead
+	default:
+		was = behind
+	}
+	sweep := false
+	switch {
+	case was != near && is != was:
+		sweep = true
+		c.sweep = journal.Event{Kind: journal.EventClock, At: at}
+		if then := c.before(at); was == behind && !c.closed && c.Last.Sub(then) > c.LeastMargin {
+			c.sweep.At = then // it went on from there, and was right
+		}
+		c.jump(at, is)
+	case is == near:
+	case was == near, at.Before(c.Jumped),
+		is == ahead && at.Sub(c.Jumped) > journal.Leap,
+		is == ahead && c.Jumped.Sub(c.before(at)) > c.LeastMargin, // it was set back since, and is elsewhere ahead now
+		is == behind && c.stood.Sub(at) > c.LeastMargin:
+		c.jump(at, is)
+	case is == behind:
+		c.stood = latest(c.stood, at)
+		if sweep = at.Sub(c.Jumped) >= journal.Confirmation && !c.closed; sweep {
+			c.closed = true
+			c.sweep = journal.Event{Kind: journal.EventClock, At: c.Jumped}
+		}
+	case at.Sub(c.Jumped) >= journal.Confirmation:
+		c.sweep = journal.Event{Kind: journal.EventClock, At: at, Last: c.Last, Since: c.Jumped}
+		c.jump(time.Time{}, near)
+		c.Last = at
+		return true
+	}
+	if is != ahead {
+		c.Last = latest(c.Last, at)
+	}
+	if sweep {
+		c.sweep.Last = c.Last
+	}
+	return sweep
 }
+
+// jump is a clock that stands there since now, or, near, nowhere in particular.
+func (c *Clock) jump(at time.Time, is int) {
+	c.Jumped, c.jumpedAt, c.stood, c.closed = at, c.looked, at, false
+	if is == near {
+		c.Jumped, c.jumpedAt, c.stood = time.Time{}, time.Time{}, time.Time{}
+	}
+}
+
+// before tells by the asker's clock when Jumped was seen, at the earliest: as long ago as
+// has passed by this process's own time, or, where that can't be told, just then.
+func (c *Clock) before(at time.Time) time.Time {
+	if c.jumpedAt.IsZero() {
+		return c.Jumped
+	}
+	return at.Add(-time.Since(c.jumpedAt).Truncate(time.Millisecond))
+}
+
+// Sweep returns the event that See asked for.
+func (c *Clock) Sweep() journal.Event { return c.sweep }
 
 // Unconfirmed returns when an asker's clock, which was seen, will be believed, or the
 // zero time if it is.
 func (c *Clock) Unconfirmed(at time.Time) time.Time {
 	at = stamp(at)
-	if c.Jumped.IsZero() || at.Sub(c.Jumped) >= journal.Confirmation || at.Sub(c.Last) <= journal.Leap && !c.behind(at) {
+	if c.Jumped.IsZero() || at.Sub(c.Jumped) >= journal.Confirmation || c.stands(at) == near {
 		return time.Time{}
 	}
 	return c.Jumped.Add(journal.Confirmation)
 }
 
-// Reset has at be the latest time, by somebody's word. An EventClock is due then.
+// Reset has at be the latest time, by somebody's word. A sweep is due then.
 func (c *Clock) Reset(at time.Time) {
-	c.Last, c.Jumped, c.swept = stamp(at), time.Time{}, time.Time{}
+	c.sweep = journal.Event{Kind: journal.EventClock, At: stamp(at), Last: latest(c.Last, stamp(at))}
+	c.jump(time.Time{}, near)
+	c.Last = stamp(at)
 }
 
-// Forget makes the next asker that stands behind count as a regress: operations
-// may have come in that no window was closed of.
-func (c *Clock) Forget() { c.swept = time.Time{} }
+// Forget makes the next asker that stands behind, and is believed, count as a regress:
+// operations may have come in that no window was closed of.
+func (c *Clock) Forget() { c.closed = false }
+
+// Take takes over what another process has kept of it. Jumped, where that is news, was
+// seen since this process looked last, at the latest.
+func (c *Clock) Take(kept Clock) {
+	if !kept.Jumped.Equal(c.Jumped) {
+		c.Jumped, c.jumpedAt, c.stood = kept.Jumped, c.looked, kept.Jumped
+	}
+	c.Last, c.LeastMargin = latest(c.Last, kept.Last), kept.LeastMargin
+	c.Forget()
+}
 
 // Margin takes note of what an operation is kept under, and tells whether it
 // lowered LeastMargin.
@@ -98,3 +164,10 @@ func (c *Clock) Margin(t journal.Terms) bool {
 }
 
 func stamp(t time.Time) time.Time { return time.UnixMilli(t.UnixMilli()).UTC() }
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
