@@ -2,7 +2,9 @@ package onceward_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -195,4 +197,31 @@ func TestAnOrdinaryBodyIsKept(t *testing.T) {
 			assert.Equal(t, paid, string(op.Answer.Body))
 		})
 	}
+}
+
+// What passes since it is a request for a token is a secret wherever it does not pass,
+// and says nothing else to anybody.
+func FuzzATidyTokenRequestIsNothingElse(f *testing.F) {
+	for _, e := range exchanges {
+		f.Add(e.contentType, e.body)
+	}
+	f.Add(form, "grant_type=a&GRANT_TYPE=b")
+	f.Add("application/json", `{"grant_type":"a","scope":["b"],"\u0067rant_type":"c"}`)
+	f.Fuzz(func(t *testing.T, contentType, body string) {
+		m := providers.Message{Header: http.Header{"Content-Type": {contentType}}, Body: []byte(body)}
+		secret, tidy := onceward.ExchangesSecrets(m), onceward.IsTidyTokenRequest(http.MethodPost, m)
+		if !tidy {
+			return
+		}
+		require.True(t, secret)
+		if strings.HasPrefix(contentType, form) {
+			values, err := url.ParseQuery(body)
+			require.NoError(t, err)
+			require.False(t, values.Has("amount"))
+		}
+		var members map[string]any
+		if json.Unmarshal([]byte(body), &members) == nil {
+			require.NotContains(t, members, "amount")
+		}
+	})
 }

@@ -158,3 +158,27 @@ func ExampleSplitQuery() {
 	fmt.Println(open, withheld, names)
 	// Output: mode=walk key=AIza1234 [key]
 }
+
+func FuzzWhatIsLeftOfAURLHoldsNoCredential(f *testing.F) {
+	for _, seed := range []string{
+		"https://u:p@h/a?token=1&b=2#c", "<https://h?sig=1>; rel=next", "5; url=/a?key=1", "//a@b@c?%zz", "?token#?token", "a://b//c@d", "/a?a;token=1",
+	} {
+		f.Add("Location", seed)
+		f.Add("Link", seed)
+		f.Add("X-Next", seed)
+	}
+	f.Fuzz(func(t *testing.T, header, value string) {
+		kept, cut := secret.CutURLs(header, value)
+		require.LessOrEqual(t, len(kept), len(value))
+		require.Equal(t, kept != value, cut)
+		if strings.EqualFold(header, "Location") {
+			_, query, _ := strings.Cut(kept, "?")
+			_, _, names := secret.SplitQuery(query)
+			require.Empty(t, names)
+			require.NotContains(t, kept, "#")
+			if u, err := url.Parse(kept); err == nil {
+				require.Nil(t, u.User)
+			}
+		}
+	})
+}
