@@ -148,7 +148,9 @@ func (r *run) sameKey(before, after string) bool {
 
 // setBody gives each attempt a reader of its own. GetBody stays nil and an empty
 // body is not http.NoBody, since net/http would else send a request with an
-// Idempotency-Key again by itself when a kept-alive connection turns out dead.
+// Idempotency-Key again by itself when a kept-alive connection turns out dead, and over
+// HTTP/2 after a PROTOCOL_ERROR. What it proves unprocessed is an attempt of ours: see
+// unsent.go.
 func setBody(req *http.Request, body []byte) {
 	req.Body = io.NopCloser(bytes.NewReader(body))
 	req.GetBody = nil

@@ -174,27 +174,30 @@ func wireKeys(ctx context.Context) (context.Context, func() []string) {
 
 // What ends a stream or its connection after the request has arrived. resent: one
 // call through net/http alone is more than one request then, if it can rewind the
-// body. Ours are ambiguous all the same: sent again with the same key where the
-// rule allows it, else unknown.
+// body. Ours are ambiguous all the same, sent again with the same key where the rule
+// allows it, else unknown; but for those of which the server says that it did not
+// process them.
 var streamEnds = []struct {
 	name   string
 	end    func(c *frameConn, stream uint32) bool
 	resent bool
 	final  bool // the answer's status had come
+	proven bool // the server says that it did not process the request
 }{
-	{"RST_STREAM REFUSED_STREAM", func(c *frameConn, id uint32) bool { return c.reset(id, codeRefusedStream) }, true, false},
-	{"RST_STREAM PROTOCOL_ERROR", func(c *frameConn, id uint32) bool { return c.reset(id, codeProtocolError) }, true, false},
-	{"RST_STREAM INTERNAL_ERROR", func(c *frameConn, id uint32) bool { return c.reset(id, codeInternalError) }, false, false},
-	{"RST_STREAM CANCEL", func(c *frameConn, id uint32) bool { return c.reset(id, codeCancel) }, false, false},
-	{"RST_STREAM ENHANCE_YOUR_CALM", func(c *frameConn, id uint32) bool { return c.reset(id, codeEnhanceYourCalm) }, false, false},
-	{"RST_STREAM NO_ERROR", func(c *frameConn, id uint32) bool { return c.reset(id, codeNone) }, false, false},
+	{"RST_STREAM REFUSED_STREAM", func(c *frameConn, id uint32) bool { return c.reset(id, codeRefusedStream) }, true, false, true},
+	{"RST_STREAM PROTOCOL_ERROR", func(c *frameConn, id uint32) bool { return c.reset(id, codeProtocolError) }, true, false, false},
+	{"RST_STREAM INTERNAL_ERROR", func(c *frameConn, id uint32) bool { return c.reset(id, codeInternalError) }, false, false, false},
+	{"RST_STREAM CANCEL", func(c *frameConn, id uint32) bool { return c.reset(id, codeCancel) }, false, false, false},
+	{"RST_STREAM ENHANCE_YOUR_CALM", func(c *frameConn, id uint32) bool { return c.reset(id, codeEnhanceYourCalm) }, false, false, false},
+	{"RST_STREAM NO_ERROR", func(c *frameConn, id uint32) bool { return c.reset(id, codeNone) }, false, false, false},
 	{"RST_STREAM after the headers of an answer", func(c *frameConn, id uint32) bool {
 		return c.write(frameHeaders, flagEndHeaders, id, []byte{0x88}) && c.reset(id, codeInternalError)
-	}, false, true},
-	{"GOAWAY before the stream", func(c *frameConn, id uint32) bool { c.goAway(id-1, codeNone); return false }, true, false},
-	{"GOAWAY after the stream", func(c *frameConn, id uint32) bool { c.goAway(id, codeNone); return false }, false, false},
-	{"GOAWAY with an error", func(c *frameConn, id uint32) bool { c.goAway(id, codeInternalError); return false }, false, false},
-	{"the connection closes", func(*frameConn, uint32) bool { return false }, false, false},
+	}, false, true, false},
+	{"GOAWAY before the stream", func(c *frameConn, id uint32) bool { c.goAway(id-1, codeNone); return false }, true, false, true},
+	{"GOAWAY with an error, before the stream", func(c *frameConn, id uint32) bool { c.goAway(id-1, codeInternalError); return false }, false, false, true},
+	{"GOAWAY after the stream", func(c *frameConn, id uint32) bool { c.goAway(id, codeNone); return false }, false, false, false},
+	{"GOAWAY with an error", func(c *frameConn, id uint32) bool { c.goAway(id, codeInternalError); return false }, false, false, false},
+	{"the connection closes", func(*frameConn, uint32) bool { return false }, false, false, false},
 }
 
 func TestARequestOverHTTP2IsAnAttemptOfOursHoweverItsStreamEnds(t *testing.T) {
@@ -233,6 +236,11 @@ func TestARequestOverHTTP2IsAnAttemptOfOursHoweverItsStreamEnds(t *testing.T) {
 				p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere(noRetention), Backoff: quick})
 				out := p.ask(named(t, "order-1"), to(http.MethodPost, srv.URL), body(text))
 				op := p.recorded(onceward.Ref{ID: "order-1"})
+				if row.proven {
+					require.NoError(t, out.err)
+					assert.Equal(t, 2, srv.requests())
+					return
+				}
 				if row.final {
 					assert.Equal(t, onceward.Completed, op.State)
 					assert.True(t, op.Answer.Cut)
@@ -404,4 +412,49 @@ func TestAServerThatShutsDownOverHTTP2FinishesWhatItHas(t *testing.T) {
 	assert.Equal(t, paid, out.body)
 	assert.Equal(t, 1, out.op.Attempts)
 	assert.EqualValues(t, 1, requests.Load())
+}
+
+// A server that is restarted gracefully again and again, as a deployment of it looks
+// from a client: what it had no time for it says so of.
+func TestAServerThatRestartsGracefullyOverHTTP2LeavesNothingUnknown(t *testing.T) {
+	const callers, each = 16, 25
+	var got tally
+	var n atomic.Int32
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got.count(r)
+		if n.Add(1)%2 == 0 {
+			w.Header().Set("Connection", "close") // GOAWAY
+		}
+		pays(w, r)
+	}))
+	srv.EnableHTTP2 = true
+	srv.Config.ErrorLog = quiet
+	srv.StartTLS()
+	defer srv.Close()
+	policy := quick
+	policy.MaxAttempts = 50
+	var attempts, unsent atomic.Int32
+	p := start(t, srv.Client().Transport, onceward.Config{
+		Providers: anywhere(noRetention), Backoff: policy, RetryBudget: backoff.Budget{Capacity: math.MaxInt},
+		Trace: &onceward.Trace{Attempted: func(_ onceward.Operation, a onceward.Attempt) {
+			attempts.Add(1)
+			if a.Unsent {
+				unsent.Add(1)
+			}
+		}},
+	})
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			for k := range each {
+				out := p.ask(named(t, "order-"+strconv.Itoa(i)+"/"+strconv.Itoa(k)), to(http.MethodPost, srv.URL), body("x"))
+				if assert.NoError(t, out.err) {
+					assert.Equal(t, 1, got.of(out.op.Key))
+				}
+			}
+		})
+	}
+	all.Wait()
+	assert.Equal(t, callers*each, got.len())
+	t.Logf("%d attempts, %d of them not processed", attempts.Load(), unsent.Load())
 }

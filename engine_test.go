@@ -195,6 +195,86 @@ func TestARequestOnADeadKeptAliveConnectionIsAnAttemptOfOurs(t *testing.T) {
 	}
 }
 
+// The server executes a request on a connection that it had kept, and closes it without
+// an answer. net/http would send a POST with one of the first two headers again, unseen.
+func TestWhatWasExecutedOnAKeptConnectionArrivesOnceWhateverTheKeysHeader(t *testing.T) {
+	for _, header := range []string{"Idempotency-Key", "X-Idempotency-Key", "PayPal-Request-Id", "Cko-Idempotency-Key", "Klarna-Idempotency-Key",
+		"X-Payout-Idempotency", "Repeatability-Request-ID"} {
+		for what, text := range map[string]string{"with a body": "x", "without a body": ""} {
+			t.Run(header+", "+what, func(t *testing.T) {
+				srv := newRawServer(t, func(_ *rawServer, conn net.Conn, nth int) bool { return nth == 1 && writes(conn, rawAnswer) })
+				takes := func(e *providers.Endpoint) { e.Key.Name = header }
+				p := start(t, transportOf(t), onceward.Config{Providers: anywhere(takes, noRetention), Backoff: quick})
+				require.NoError(t, p.ask(named(t, "order-1"), to(http.MethodPost, srv.url()), body(text)).err)
+				out := p.ask(named(t, "order-2"), to(http.MethodPost, srv.url()), body(text))
+				require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
+				got := srv.requests()
+				require.Len(t, got, 2)
+				assert.Equal(t, string(out.op.Key), got[1].Header.Get(header))
+				assert.Equal(t, 1, out.op.Attempts)
+			})
+		}
+	}
+}
+
+// wording is a transport that gets connections and fails in the words of another.
+type wording struct {
+	conns  int
+	writes bool
+	text   string
+}
+
+func (w wording) RoundTrip(req *http.Request) (*http.Response, error) {
+	trace := httptrace.ContextClientTrace(req.Context())
+	for range w.conns {
+		trace.GetConn(req.URL.Host)
+		trace.GotConn(httptrace.GotConnInfo{})
+	}
+	if w.writes {
+		trace.WroteHeaders()
+	}
+	return nil, errors.New(w.text)
+}
+
+func TestWhatNetHTTPSaysProvesThatNothingWasProcessedOnlyWhereTheHooksAgree(t *testing.T) {
+	const (
+		goAway  = "http2: Transport received Server's graceful shutdown GOAWAY"
+		refused = "stream error: stream ID 5; REFUSED_STREAM; received from peer"
+		retry   = "http2: Transport: cannot retry err [%s] after Request.Body was written; define Request.GetBody to avoid this error"
+	)
+	for _, row := range []struct {
+		via    wording
+		unsent bool
+	}{
+		{wording{1, false, "http: server closed idle connection"}, true},
+		{wording{1, true, "http: server closed idle connection"}, false},
+		{wording{2, false, "http: server closed idle connection"}, false},
+		{wording{0, true, "http: server closed idle connection"}, false},
+		{wording{1, false, "net/http: Transport failed to read from server: read tcp: connection reset by peer"}, true},
+		{wording{1, true, "net/http: Transport failed to read from server: read tcp: connection reset by peer"}, false},
+		{wording{1, true, goAway}, true},
+		{wording{1, true, fmt.Sprintf(retry, goAway)}, true},
+		{wording{2, true, fmt.Sprintf(retry, goAway)}, false},
+		{wording{1, true, fmt.Sprintf(retry, refused)}, true},
+		{wording{1, true, fmt.Sprintf(retry, "stream error: stream ID 5; PROTOCOL_ERROR; received from peer")}, false},
+		{wording{1, true, "stream error: stream ID 5; REFUSED_STREAM"}, false},
+		{wording{1, true, "stream error: stream ID 5; INTERNAL_ERROR; received from peer"}, false},
+		{wording{1, true, "http2: Transport received GOAWAY from server ErrCode:INTERNAL_ERROR"}, true},
+		{wording{1, true, `http2: server sent GOAWAY and closed the connection; LastStreamID=1, ErrCode=NO_ERROR, debug="` + goAway + `"`}, false},
+		{wording{1, true, "unexpected EOF"}, false},
+		{wording{1, false, "unexpected EOF"}, false},
+	} {
+		virtual(t, fmt.Sprint(row.via), func(t *testing.T) {
+			p := start(t, row.via, onceward.Config{Providers: []providers.Provider{own(noRetention)}, Backoff: once})
+			kind := onceward.ErrOutcomeUnknown
+			if row.unsent {
+				kind = onceward.ErrPending
+			}
+			require.ErrorIs(t, p.ask(named(t, "order-1"), to(http.MethodPost, ownURL)).err, kind)
+		})
+	}
+}
+
 func TestARequestWithoutABodySaysSo(t *testing.T) {
 	srv := newRawServer(t, func(_ *rawServer, conn net.Conn, _ int) bool { return writes(conn, rawAnswer) })
 	p := start(t, transportOf(t), onceward.Config{Providers: anywhere()})

@@ -59,7 +59,7 @@ type Attempt struct {
 	Number   int               // within this call, from 1
 	Status   int               // 0 if there was no answer
 	Verdict  providers.Verdict // 0 if there was no answer
-	Unsent   bool              // proven: not a byte left
+	Unsent   bool              // proven: no server has processed it
 	Err      error             // the transport's own error
 	Duration time.Duration
 }

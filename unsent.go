@@ -1,0 +1,52 @@
+package onceward
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+)
+
+// What net/http and x/net/http2 say of a request that got a connection, and that no
+// server has processed. Their types are not exported, so it is their words that count,
+// and only where the hooks agree: another release's are not recognised, and the request
+// may have run.
+//
+// The same words around PROTOCOL_ERROR, for which net/http would send again too, prove
+// nothing.
+var (
+	// RFC 9113 section 6.8: what is above the last stream of a GOAWAY was not processed;
+	// section 8.7: nor was what is refused by REFUSED_STREAM.
+	unprocessed = regexp.MustCompile(`^(http2: Transport received Server's graceful shutdown GOAWAY` +
+		`|http2: Transport received GOAWAY from server ErrCode:[A-Z_0-9]+` +
+		`|stream error: stream ID [0-9]+; REFUSED_STREAM; received from peer)$`)
+
+	// net/http waits for its writer before it says so, and the writer tells by a hook
+	// that the headers were written.
+	unwritten = regexp.MustCompile(`^(http: server closed idle connection$|net/http: Transport failed to read from server: )`)
+)
+
+const (
+	cannotRetry      = "http2: Transport: cannot retry err ["
+	withoutTheirBody = "] after Request.Body was written; define Request.GetBody to avoid this error"
+)
+
+// provesUnsent tells of a transport's error that the one request which got a connection
+// was not processed.
+func (t *connTrace) provesUnsent(err error) bool {
+	if t.got.Load() != 1 || t.hopped {
+		return false
+	}
+	for ; err != nil; err = errors.Unwrap(err) {
+		text := err.Error()
+		if unwritten.MatchString(text) {
+			return !t.wrote.Load()
+		}
+		if rest, is := strings.CutPrefix(text, cannotRetry); is {
+			text = strings.TrimSuffix(rest, withoutTheirBody)
+		}
+		if unprocessed.MatchString(text) {
+			return true
+		}
+	}
+	return false
+}
