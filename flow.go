@@ -75,6 +75,8 @@ func (f Flow) String() string {
 		switch s.Kind {
 		case journal.StepDone, journal.StepLocal, journal.StepTime, journal.StepUUID:
 			path = append(path, s.Name)
+		case journal.StepByHand:
+			path = append(path, s.Name+" by hand")
 		case journal.StepUndone:
 			path = append(path, "undone "+s.Name)
 		}

@@ -236,8 +236,8 @@ func (p *pass) reapFlows(ctx context.Context) error {
 	return nil
 }
 
-// wakeFlowOf lets a flow go on that waits for an operation which somebody has
-// resolved. Where that fails, the flow looks by itself within a minute.
+// wakeFlowOf lets a flow go on that waits, for an operation which somebody has resolved
+// or because it has failed without its answer. Where that fails, the flow looks by itself within a minute.
 func (c *Client) wakeFlowOf(ctx context.Context, op Ref) {
 	store, ok := c.journal.(journal.Flows)
 	if !ok || !isOfFlow(op.Parent) {
@@ -249,7 +249,7 @@ func (c *Client) wakeFlowOf(ctx context.Context, op Ref) {
 			c.log.Warn("a flow was not woken; it looks by itself within a minute", "operation", op.ID, "error", err)
 			return
 		}
-		if f.WaitsFor == op {
+		if f.WaitsFor == op || operationsOf(&f) == op.Parent {
 			_, _ = store.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowRetry, Ref: f.Ref, At: c.now()})
 			break
 		}

@@ -142,7 +142,7 @@ func (r *flowRun) undo(ctx context.Context, f *fault, missing string) error {
 	}
 	seqs := map[string]int{}
 	for _, s := range r.flow.Steps {
-		if s.Kind == journal.StepDone || s.Kind == journal.StepLocal {
+		if s.Kind == journal.StepDone || s.Kind == journal.StepLocal || s.Kind == journal.StepByHand {
 			seqs[s.Name] = s.Seq
 		}
 	}
@@ -157,7 +157,7 @@ func (r *flowRun) undo(ctx context.Context, f *fault, missing string) error {
 			return r.park(ctx, f)
 		}
 		if err != nil {
-			return r.fail(ctx, &FlowError{Step: st.name, Kind: ErrFlowFailed, Err: fmt.Errorf("its undo: %w", err)})
+			return r.fail(ctx, &FlowError{Step: st.name, Kind: ErrFlowFailed, Err: fmt.Errorf("its undo: %w", st.wayOut(err))})
 		}
 		if err := st.note(ctx, journal.StepRecord{Kind: st.kind, Name: st.name, At: r.now()}); err != nil {
 			return r.park(ctx, r.fault)

@@ -16,6 +16,7 @@ import (
 type stepCalls struct {
 	mu      sync.Mutex
 	over    bool // the step has ended
+	lacking bool // one of them is completed, and its answer is gone or not whole
 	unnamed callState
 	open    map[Ref]Operation // those without an outcome, as they were left
 }
@@ -111,6 +112,8 @@ func (c *stepCalls) left(ref Ref, named bool, resp *http.Response, err error) {
 	if !known {
 		return
 	}
+	c.lacking = c.lacking || op.State == Completed && (err == nil || errors.Is(err, ErrAnswerGone)) &&
+		(op.Answer == nil || op.Answer.Omitted || op.Answer.Cut)
 	if op.State.Settled() {
 		delete(c.open, ref)
 		return

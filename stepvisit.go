@@ -71,7 +71,7 @@ func enterStep(ctx context.Context, name string, kind journal.StepKind) (*step, 
 		return nil, st.changedTo(there.Name, fmt.Errorf("it is recorded where the function now makes %q", name))
 	case rec != nil && (rec.Position != st.position || rec.Parallel != st.parallel):
 		return nil, st.changedTo(name, fmt.Errorf("it is recorded as number %d of the sequence, and is number %d now", rec.Position, st.position))
-	case rec != nil && rec.Kind != kind && rec.Kind != journal.StepFailed:
+	case rec != nil && rec.Kind != kind && rec.Kind != journal.StepFailed && !(rec.Kind == journal.StepByHand && kind == journal.StepDone):
 		return nil, st.changedTo(name, fmt.Errorf("it is recorded as %s, and is %s now", rec.Kind, kind))
 	}
 	r.visited[name] = true
@@ -79,7 +79,7 @@ func enterStep(ctx context.Context, name string, kind journal.StepKind) (*step, 
 	case rec != nil && rec.Kind == journal.StepFailed:
 		return nil, recall(rec.Result)
 	case rec != nil:
-		st.result = rec.Result
+		st.result = resultOf(rec)
 		if r.flow.Undoing {
 			if _, _, err := r.blockedBy(ctx, st); err != nil {
 				return nil, err
@@ -106,6 +106,20 @@ func enterStep(ctx context.Context, name string, kind journal.StepKind) (*step, 
 		r.sequent = name
 	}
 	return st, nil
+}
+
+// resultOf is what a recorded step returned, as JSON.
+func resultOf(rec *journal.StepRecord) []byte {
+	if rec.Kind != journal.StepByHand {
+		return rec.Result
+	}
+	var said struct {
+		Result json.RawMessage `json:"result"`
+	}
+	if json.Unmarshal(rec.Result, &said) != nil || said.Result == nil {
+		return []byte("null")
+	}
+	return said.Result
 }
 
 const undoName = "undo"
@@ -183,6 +197,7 @@ func (st *step) leave(ctx context.Context, result []byte, err error) ([]byte, er
 		r.sequent = ""
 	}
 	rec := journal.StepRecord{Kind: st.kind, Name: st.name, Position: st.position, Parallel: st.parallel, Result: result, At: r.now()}
+	err = st.wayOut(err)
 	switch {
 	case f != nil:
 		defer r.mu.Unlock()
@@ -190,7 +205,7 @@ func (st *step) leave(ctx context.Context, result []byte, err error) ([]byte, er
 	case err != nil && len(st.effects) > 0 && !saysNoEffect(err):
 		defer r.mu.Unlock()
 		return nil, r.stop(&fault{fails: true, told: &FlowError{Step: st.name, Kind: ErrUndoBlocked,
-			Err: fmt.Errorf("operation %s took effect, and the step fails, so that nothing tells what undoes it (NoEffect says of a refusal that it is one): %w", st.effects[0].ID, err)}})
+			Err: fmt.Errorf("operation %s took effect, and the step fails, so that nothing tells what undoes it (NoEffect says of a refusal that it is one, ResolveStep what the step would have returned): %w", st.effects[0].ID, err)}})
 	case err != nil:
 		defer r.mu.Unlock()
 		rec.Kind, rec.Result = journal.StepFailed, encodeFailure(err)
@@ -205,6 +220,17 @@ func (st *step) leave(ctx context.Context, result []byte, err error) ([]byte, er
 		return nil, err
 	}
 	return result, nil
+}
+
+// wayOut tells of a step that fails for want of an answer what to do about it.
+func (st *step) wayOut(err error) error {
+	st.calls.mu.Lock()
+	defer st.calls.mu.Unlock()
+	if err == nil || !st.calls.lacking {
+		return err
+	}
+	return &FlowError{Flow: Flow{Ref: st.run.ref}, Step: st.name, Kind: ErrAnswerGone,
+		Err: fmt.Errorf("supply it by Resolve, or state what step %q returned by ResolveStep: %w", st.id, err)}
 }
 
 // note records something that rides on the next commit: whatever is sent later is

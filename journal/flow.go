@@ -153,9 +153,10 @@ const (
 	StepUndone                       // a step was undone
 	StepReturned                     // no step: the function came to its end; Result is what it returned
 	StepGaveUp                       // no step: the function gave the flow up; Result is the error
+	StepByHand                       // what a step returned by somebody's word; Result has that as "result", and "by" and "why"
 )
 
-var stepKindNames = [...]string{"", "done", "local", "time", "uuid", "failed", "call", "undone", "returned", "gave up"}
+var stepKindNames = [...]string{"", "done", "local", "time", "uuid", "failed", "call", "undone", "returned", "gave up", "by hand"}
 
 func (k StepKind) String() string {
 	if k > 0 && int(k) < len(stepKindNames) {
