@@ -802,33 +802,61 @@ func askedAgainAfterReap(t *testing.T) {
 
 func clockBehindTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := (&line{}).then(loses(), loses())
+		l := (&line{}).then(loses())
 		behind := time.Duration(0)
 		p := start(t, l, onceward.Config{Journal: onDisk(t), Providers: []providers.Provider{own()}, Backoff: once})
 		onceward.SetClock(p.Client, func() time.Time { return time.Now().Add(-behind) })
 		order := func(name string) outcome { return p.ask(named(t, name), to(http.MethodPost, ownURL)) }
 		require.ErrorIs(t, order("early").err, onceward.ErrPending)
-		pass(72 * time.Hour)
+		for _, day := range []string{"one day", "another", "a third"} {
+			pass(24 * time.Hour)
+			require.NoError(t, order(day).err)
+		}
+		l.then(loses())
 		require.ErrorIs(t, order("late").err, onceward.ErrPending)
 		last := time.Now()
+		sent := len(l.sent())
 
 		behind = 48 * time.Hour
+		for _, name := range []string{"early", "late"} {
+			out := order(name)
+			require.ErrorIs(t, out.err, onceward.ErrPending)
+			assert.ErrorContains(t, out.err, "clock", "said clearly")
+		}
+		pass(journal.Confirmation)
 		early := order("early")
 		require.ErrorIs(t, early.err, onceward.ErrPending)
 		assert.WithinDuration(t, last, early.op.DueAt, time.Millisecond, "not before the clock has caught up")
 		late := order("late")
 		require.ErrorIs(t, late.err, onceward.ErrOutcomeUnknown)
-		assert.Len(t, l.sent(), 2, "nothing is resent by window")
+		assert.Len(t, l.sent(), sent, "nothing is resent by window")
 
 		pass(48 * time.Hour)
 		out := order("early")
 		require.NoError(t, out.err)
 		require.ErrorIs(t, order("late").err, onceward.ErrOutcomeUnknown, "for good")
-		require.Len(t, l.sent(), 3)
-		assert.Equal(t, l.keys()[0], l.keys()[2])
+		require.Len(t, l.sent(), sent+1)
+		assert.Equal(t, l.keys()[0], l.keys()[sent])
 
 		assert.ErrorContains(t, early.err, "clock", "said clearly")
 		assert.ErrorContains(t, late.err, "clock", "said clearly")
+	})
+	t.Run("a clock that boots in the past and is set right closes nothing", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l := (&line{}).then(loses())
+			behind := time.Duration(0)
+			p := start(t, l, onceward.Config{Journal: onDisk(t), Backoff: once})
+			onceward.SetClock(p.Client, func() time.Time { return time.Now().Add(-behind) })
+			require.ErrorIs(t, p.ask(named(t, invoice)).err, onceward.ErrPending)
+			behind = 400 * 24 * time.Hour
+			require.ErrorIs(t, p.ask(named(t, invoice)).err, onceward.ErrPending)
+			pass(5 * time.Minute)
+			require.ErrorIs(t, p.ask(named(t, invoice)).err, onceward.ErrPending)
+			behind = 0
+			pass(time.Hour)
+			require.NoError(t, p.ask(named(t, invoice)).err)
+			assert.Len(t, l.sent(), 2)
+		})
 	})
 }
 
@@ -962,12 +990,13 @@ func TestClockStepsOfTwoDaysInTheJournal(t *testing.T) {
 			name     string
 			at       time.Duration // the clock when it is asked for again, from when it was parked
 			decision journal.Decision
+			keepsOn  journal.Decision // when it has gone on from there
 			closed   bool
 		}{
-			{"it stands still", 0, journal.Execute, false},
-			{"it steps ahead: past the window", step, journal.Stop, false},
-			{"it steps back: stamped by a clock that ran ahead", -step, journal.Stop, true},
-			{"it steps back by less than the margin", -30 * time.Minute, journal.Execute, false},
+			{"it stands still", 0, journal.Execute, journal.Wait, false},
+			{"it steps ahead: past the window", step, journal.Later, journal.Stop, false},
+			{"it steps back: stamped by a clock that ran ahead", -step, journal.Later, journal.Stop, true},
+			{"it steps back by less than the margin", -30 * time.Minute, journal.Execute, journal.Wait, false},
 		} {
 			t.Run(row.name+" ("+kind+")", func(t *testing.T) {
 				j := open(t)
@@ -988,10 +1017,12 @@ func TestClockStepsOfTwoDaysInTheJournal(t *testing.T) {
 					Claim: begun.Operation.Claim, Attempts: 1, Open: true})
 				begin.At = noon.Add(row.at)
 				assert.Equal(t, row.decision, apply(begin).Decision)
+				begin.At = begin.At.Add(journal.Confirmation)
+				assert.Equal(t, row.keepsOn, apply(begin).Decision)
 				op, err := j.Get(t.Context(), ref)
 				require.NoError(t, err)
 				assert.Equal(t, row.closed, op.WindowClosed)
-				if row.decision == journal.Stop {
+				if row.keepsOn == journal.Stop {
 					begin.At = noon.Add(time.Hour) // the clock is set right
 					assert.Equal(t, journal.Stop, apply(begin).Decision, "for good")
 				}
@@ -1002,16 +1033,17 @@ func TestClockStepsOfTwoDaysInTheJournal(t *testing.T) {
 
 func TestClockStepsOfTwoDaysInTheClient(t *testing.T) {
 	const step = 48 * time.Hour
+	pending, unknown := onceward.ErrPending, onceward.ErrOutcomeUnknown
 	for _, row := range []struct {
 		name  string
 		steps []time.Duration // before each ask
 		kinds []error         // of each ask, the first of which is lost
 		sent  int
 	}{
-		{"ahead after the send", []time.Duration{0, step}, []error{onceward.ErrPending, onceward.ErrOutcomeUnknown}, 1},
-		{"ahead after the send, and back", []time.Duration{0, step, -step}, []error{onceward.ErrPending, onceward.ErrOutcomeUnknown, onceward.ErrOutcomeUnknown}, 1},
-		{"back after the send", []time.Duration{0, -step}, []error{onceward.ErrPending, onceward.ErrOutcomeUnknown}, 1},
-		{"back after the send, and ahead", []time.Duration{0, -step, step}, []error{onceward.ErrPending, onceward.ErrOutcomeUnknown, onceward.ErrOutcomeUnknown}, 1},
+		{"ahead after the send, for good", []time.Duration{0, step, journal.Confirmation, -step}, []error{pending, pending, unknown, unknown}, 1},
+		{"ahead after the send, and back", []time.Duration{0, step, -step, time.Hour}, []error{pending, pending, pending, nil}, 2},
+		{"back after the send, for good", []time.Duration{0, -step, journal.Confirmation, step}, []error{pending, pending, unknown, unknown}, 1},
+		{"back after the send, and ahead", []time.Duration{0, -step, step + time.Hour}, []error{pending, pending, nil}, 2},
 		{"none", []time.Duration{0, time.Hour}, []error{onceward.ErrPending, nil}, 2},
 	} {
 		each(t, row.name, func(t *testing.T, j journal.Journal) {
