@@ -3,6 +3,7 @@ package sqlite
 import (
 	"database/sql/driver"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -161,6 +162,13 @@ func (b *batch) apply(p *prepared, out *outcome) error {
 		return err
 	}
 	r, err := b.find(p.Event)
+	if err == nil && !r.found() && p.Kind == journal.EventBegin && p.Intent != nil && p.Intent.Alias != (journal.Ref{}) {
+		var holder row
+		if holder, err = b.byRef(p.Intent.Alias); holder.found() && err == nil {
+			*out = outcome{row: holder, decision: journal.Misuse, last: b.clock.Last, unconfirmed: b.clock.Unconfirmed(p.At)}
+			return b.load(out)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -171,7 +179,7 @@ func (b *batch) apply(p *prepared, out *outcome) error {
 func (b *batch) find(ev journal.Event) (row, error) {
 	if ev.Handle != 0 {
 		r, err := b.byHandle(ev.Handle)
-		if err != nil || r.found() && (ev.Ref == journal.Ref{} || ev.Ref == r.op.Ref) {
+		if err != nil || r.found() && (ev.Ref == journal.Ref{} || isNamed(&r.op, ev.Ref)) {
 			return r, err
 		}
 	}
@@ -217,7 +225,7 @@ func (b *batch) byRef(ref journal.Ref) (row, error) {
 	}
 	for _, handle := range handles {
 		r, err := b.byHandle(handle)
-		if err != nil || r.op.Ref == ref {
+		if err != nil || isNamed(&r.op, ref) {
 			return r, err
 		}
 		if !r.found() {
@@ -257,8 +265,11 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 			}
 		}
 	}
-	if p.Kind == journal.EventClaim && p.Today != nil && (r.op.State == journal.Pending || r.op.State == journal.InFlight) {
+	if p.Kind == journal.EventClaim && p.mayTake(&r.op) { // whole, for Today, and before it is anybody's
 		if r.op.Request, err = b.wholeRequest(r); err != nil {
+			return err
+		}
+		if err = b.wholeAnswer(r); err != nil {
 			return err
 		}
 	}
@@ -305,6 +316,27 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 		return nil
 	}
 	return b.load(out)
+}
+
+// mayTake tells whether a claim concerns the operation, going by its provider.
+func (p *prepared) mayTake(op *journal.Operation) bool {
+	switch op.State {
+	case journal.Absent:
+		return false
+	case journal.Pending, journal.InFlight:
+		return p.From == nil || slices.Contains(p.From, op.Provider)
+	}
+	return true
+}
+
+// wholeAnswer reads the operation's answer, if there is one, its body included.
+func (b *batch) wholeAnswer(r row) error {
+	out := outcome{row: r}
+	if answer, err := b.readAnswer(&r.op, &out); answer == nil || err != nil {
+		return err
+	}
+	_, err := decodeAnswer(out.answer, out.answerBody)
+	return b.fail(err)
 }
 
 // wholeRequest reads the operation's request, its body included.

@@ -178,7 +178,7 @@ func (b *batch) rewriteBlock(around int64, stays func(*kept) (bool, error)) (gon
 // reapBlock applies ev to the archived operations of the block that begins with first,
 // at most limit.
 func (b *batch) reapBlock(ev journal.Event, first int64, limit int, archived ripe) (reaped int, err error) {
-	ev.Last = b.clock.Last
+	ev.Last, ev.Unconfirmed = b.clock.Last, b.clock.Unconfirmed(ev.At)
 	return b.rewriteBlock(first, func(k *kept) (bool, error) {
 		if reaped == limit || !archived.has(&k.op) {
 			return true, nil

@@ -112,8 +112,8 @@ func (p *checkpointer) mark() error {
 		if err != nil {
 			return err
 		}
-		latest = sidecar{identity: row[7].(string), number: log.number}
-		latest.epoch, err = decodeEpoch(latest.identity, row[8].([]byte))
+		latest = sidecar{identity: row[8].(string), number: log.number}
+		latest.epoch, err = decodeEpoch(latest.identity, row[9].([]byte))
 		return err
 	})
 	if err != nil {

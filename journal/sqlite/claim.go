@@ -2,7 +2,9 @@ package sqlite
 
 import (
 	"database/sql/driver"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -28,51 +30,80 @@ func (b *batch) claim(p *prepared, limit int) ([]outcome, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
-	handles, err := b.due(store.WakeBy(p.Event), limit)
-	if err != nil {
-		return nil, err
+	var outs []outcome
+	var damaged error
+	tried := make(map[int64]bool)
+	for len(outs) < limit {
+		// What is passed over wants a claim still.
+		handles, restored, err := b.wanted(p, 2*len(tried)+limit-len(outs))
+		if err != nil {
+			return nil, err
+		}
+		handles = slices.DeleteFunc(handles, func(handle int64) bool { return tried[handle] })
+		if len(handles) == 0 {
+			if len(outs) > 0 {
+				restored, damaged = nil, nil
+			}
+			return outs, errors.Join(damaged, restored)
+		}
+		for _, handle := range handles[:min(len(handles), limit-len(outs))] {
+			tried[handle] = true
+			var out outcome
+			r, err := b.byHandle(handle)
+			if err == nil {
+				err = b.next(r, p, &out)
+			}
+			switch {
+			case errors.Is(err, errFormat) && b.broken == nil:
+				damaged = fmt.Errorf("operation %d, which is passed over: %w", handle, err)
+			case err != nil && len(outs) > 0:
+				return outs, nil // what was claimed before it has to be known to its asker
+			case err != nil:
+				return nil, err
+			case out.decision != journal.Ignored: // else it was passed over
+				outs = append(outs, out)
+			}
+		}
 	}
-	orphans, restored, err := b.orphans(limit)
+	return outs, nil
+}
+
+// wanted lists at most limit operations that want a claim, oldest first, by their
+// handles. restored is not nil if there are others of which nobody can say whether they
+// are held.
+func (b *batch) wanted(p *prepared, limit int) (handles []int64, restored, err error) {
+	from := providers(p.From)
+	handles, err = b.due(store.WakeBy(p.Event), from, limit)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	orphans, restored, err := b.orphans(from, limit)
+	if err != nil {
+		return nil, nil, err
 	}
 	nobodys, err := b.handles(b.sql.nobodys, limit)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	wanting, some, err := b.wanting(store.WakeBy(p.Event))
+	wanting, some, err := b.wanting(p)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if some != nil {
 		restored = some
 	}
 	handles = append(append(append(handles, orphans...), nobodys...), wanting...)
 	slices.Sort(handles)
-	if len(handles) > limit {
-		handles = handles[:limit]
+	return handles[:min(limit, len(handles))], restored, nil
+}
+
+// providers are those of Event.From as a JSON array, nil for all.
+func providers(from []string) any {
+	if from == nil {
+		return nil
 	}
-	if len(handles) == 0 {
-		return nil, restored
-	}
-	outs := make([]outcome, 0, len(handles))
-	for _, handle := range handles {
-		r, err := b.byHandle(handle)
-		var out outcome
-		if err == nil {
-			err = b.next(r, p, &out)
-		}
-		if err != nil {
-			if len(outs) > 0 {
-				break // what was claimed before it has to be known to its asker
-			}
-			return nil, err
-		}
-		if out.decision != journal.Ignored { // else it was passed over
-			outs = append(outs, out)
-		}
-	}
-	return outs, nil
+	list, _ := json.Marshal(from) // strings: it can't fail
+	return string(list)
 }
 
 func (b *batch) handles(s *stmt, args ...any) (handles []int64, err error) {
@@ -84,25 +115,28 @@ func (b *batch) handles(s *stmt, args ...any) (handles []int64, err error) {
 }
 
 // due lists pending operations that are to be woken, oldest first.
-func (b *batch) due(wakeBy time.Time, limit int) ([]int64, error) {
+func (b *batch) due(wakeBy time.Time, from any, limit int) ([]int64, error) {
 	by := wakeBy.UnixMilli()
 	n, err := b.handles(b.sql.dueCount, by, fewDue+1) // counted there: a row that is handed over costs more
 	if err != nil {
 		return nil, err
 	}
 	if n[0] > fewDue {
-		return b.handles(b.sql.dueMany, by, limit)
+		return b.handles(b.sql.dueMany, by, from, limit)
 	}
-	handles, err := b.handles(b.sql.dueFew, by, fewDue)
+	handles, err := b.handles(b.sql.dueFew, by, from, fewDue)
 	slices.Sort(handles)
 	return handles[:min(limit, len(handles))], err
 }
 
 // wanting lists what is to be claimed of that which only the log has.
-func (b *batch) wanting(wakeBy time.Time) (handles []int64, restored, err error) {
+func (b *batch) wanting(p *prepared) (handles []int64, restored, err error) {
+	wakeBy := store.WakeBy(p.Event)
 	for k := range b.recently {
 		op := &k.op
 		switch {
+		case !p.mayTake(op):
+			continue
 		case op.State == journal.Pending:
 			if op.WakeAt.After(wakeBy) {
 				continue
@@ -127,7 +161,7 @@ func (b *batch) wanting(wakeBy time.Time) (handles []int64, restored, err error)
 
 // orphans lists what dead sessions hold, oldest first for each. restored is not nil
 // if there are operations of which nobody can say whether they are held.
-func (b *batch) orphans(limit int) (handles []int64, restored, err error) {
+func (b *batch) orphans(from any, limit int) (handles []int64, restored, err error) {
 	for holder := ""; ; {
 		found, err := b.sql.nextHolder.first(func(v []driver.Value) error {
 			holder = v[0].(string)
@@ -146,7 +180,7 @@ func (b *batch) orphans(limit int) (handles []int64, restored, err error) {
 		case !errors.Is(err, errDead):
 			return nil, nil, err
 		default:
-			held, err := b.handles(b.sql.heldBy, holder, limit)
+			held, err := b.handles(b.sql.heldBy, holder, from, limit)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -166,8 +166,8 @@ func (s *slow) elsewhere(id string, newest int64) func() {
 	return func() {
 		for _, records := range rows {
 			_, err := other.ExecContext(s.t.Context(), `INSERT INTO onceward_log
-				SELECT seq + 1, last_at, least_margin, ?1, folded, number + 1,
-					sealed_log(?2, seq + 1, last_at, least_margin, ?1, folded, number + 1) FROM onceward_log ORDER BY seq DESC LIMIT 1`, newest+1, records)
+				SELECT seq + 1, last_at, jumped_at, least_margin, ?1, folded, number + 1,
+					sealed_log(?2, seq + 1, last_at, jumped_at, least_margin, ?1, folded, number + 1) FROM onceward_log ORDER BY seq DESC LIMIT 1`, newest+1, records)
 			assert.NoError(s.t, err)
 		}
 	}

@@ -356,6 +356,9 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 		if b.restored != nil {
 			return b.restored
 		}
+		if !b.clock.Unconfirmed(ev.At).IsZero() {
+			return nil
+		}
 		s, err := b.flowSQL()
 		if err != nil {
 			return err

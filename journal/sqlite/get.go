@@ -84,12 +84,12 @@ func (j *Journal) get(r *reader, ref journal.Ref, handles []int64) (op journal.O
 			k, err = findInBlock(v, handle)
 			return err
 		}, handle)
-		if k != nil && k.op.Ref != ref {
+		if k != nil && !isNamed(&k.op, ref) {
 			k = nil
 		}
 		if err == nil && k == nil {
 			op, found, err = getRow(r, "o.handle = ?", handle)
-			found = found && op.Ref == ref
+			found = found && isNamed(&op, ref)
 		}
 		if err != nil || found {
 			break

@@ -17,10 +17,16 @@ func (w *writer) rideAnswer(ev journal.Event) (result journal.Result, rides bool
 	if ev.Kind != journal.EventComplete || ev.Ref == (journal.Ref{}) {
 		return journal.Result{}, false
 	}
-	last := time.UnixMilli(max(w.seen.Load(), ev.At.UnixMilli())).UTC()
+	last := w.lastBy(ev.At)
+	if ev.At.Sub(last) > time.Second {
+		return journal.Result{}, false // by a clock that is not believed
+	}
 	w.riding.Lock()
 	defer w.riding.Unlock()
 	k, _ := w.recent.look(ev.Ref)
+	if k != nil {
+		ev.Ref = k.op.Ref // it may have been named by its second name
+	}
 	if _, already := w.riding.answers[ev.Ref]; already || k == nil || !mayRide(&k.op, ev, last) {
 		return journal.Result{}, false
 	}
@@ -89,8 +95,12 @@ func (w *writer) answersLanded(riders []*prepared) {
 func (w *writer) flushAnswer(ctx context.Context, ref *journal.Ref) error {
 	w.riding.Lock()
 	rides := len(w.riding.answers) > 0
-	if ref != nil {
-		_, rides = w.riding.answers[*ref]
+	if ref != nil && rides {
+		name := *ref
+		if k, _ := w.recent.look(name); k != nil {
+			name = k.op.Ref
+		}
+		_, rides = w.riding.answers[name]
 	}
 	w.riding.Unlock()
 	if !rides {

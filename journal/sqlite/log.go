@@ -20,13 +20,14 @@ type logged struct {
 type logRow struct {
 	seq         int64
 	last        time.Time
+	jumped      time.Time // zero: it has not
 	leastMargin time.Duration
 	newest      int64
 	folded      int64
 	number      int64
 }
 
-const logColumns = "seq, last_at, least_margin, newest, folded, number, records"
+const logColumns = "seq, last_at, jumped_at, least_margin, newest, folded, number, records"
 
 // latestLogRow selects it.
 const latestLogRow = "SELECT " + logColumns + " FROM onceward_log ORDER BY seq DESC LIMIT 1"
@@ -40,6 +41,7 @@ func (r logRow) sum(records []byte) uint32 {
 	e := encoder{buf: make([]byte, 0, 64)}
 	e.int(r.seq)
 	e.time(r.last)
+	e.time(r.jumped)
 	for _, n := range [...]int64{int64(r.leastMargin), r.newest, r.folded, r.number} {
 		e.int(n)
 	}
@@ -49,8 +51,8 @@ func (r logRow) sum(records []byte) uint32 {
 // readLogRow reads logColumns, and returns errFormat for a row that is not as it was
 // written.
 func readLogRow(v []driver.Value) (r logRow, records []byte, err error) {
-	r = logRow{v[0].(int64), toTime(v[1]), time.Duration(v[2].(int64)), v[3].(int64), v[4].(int64), v[5].(int64)}
-	sealed := v[6].([]byte)
+	r = logRow{v[0].(int64), toTime(v[1]), toTime(v[2]), time.Duration(v[3].(int64)), v[4].(int64), v[5].(int64), v[6].(int64)}
+	sealed := v[7].([]byte)
 	n := len(sealed) - sumSize
 	if n < 0 || sumIn(sealed) != r.sum(sealed[:n]) {
 		return r, nil, errFormat
@@ -80,9 +82,9 @@ func (b *batch) appendToLog() error {
 	if b.restored == nil { // else it would catch up with its sidecar
 		b.numbered++
 	}
-	row := logRow{b.seq + 1, b.clock.Last, b.clock.LeastMargin, b.newest, b.folded, b.numbered}
+	row := logRow{b.seq + 1, b.clock.Last, b.clock.Jumped, b.clock.LeastMargin, b.newest, b.folded, b.numbered}
 	b.records = row.seal(b.records)
-	_, err := b.sql.appendLog.exec(row.seq, fromTime(row.last), int64(row.leastMargin), row.newest, row.folded, row.number, b.records)
+	_, err := b.sql.appendLog.exec(row.seq, fromTime(row.last), fromTime(row.jumped), int64(row.leastMargin), row.newest, row.folded, row.number, b.records)
 	return err
 }
 
@@ -121,7 +123,8 @@ func (w *writer) readLog(reset bool) error {
 			return errFormat // one is missing
 		}
 		w.seq = row.seq
-		w.durable = store.Clock{Last: row.last, LeastMargin: row.leastMargin}
+		w.wasReset = w.wasReset || row.last.Before(w.durable.Last) && (known > 0 || len(records) > 0)
+		w.durable = store.Clock{Last: row.last, Jumped: row.jumped, LeastMargin: row.leastMargin}
 		w.newest, w.folded, w.number = row.newest, row.folded, row.number
 		w.begun = w.newest
 		records = append(records, blob)

@@ -56,7 +56,7 @@ func TestAnOperationIsFoundAndGoesOnWhereverItIsKept(t *testing.T) {
 	kept["unknown"] = apply(release(apply(generate("unknown", s), journal.Execute), journal.EventDoubt), journal.Recorded)
 	again := apply(release(apply(begin("sent again", s), journal.Execute), journal.EventDoubt), journal.Recorded)
 	again = apply(journal.Event{Kind: journal.EventResolve, Ref: again.Ref, At: time.Now(), Session: s.ID(),
-		Resolution: journal.SendAgain, Key: "the next key"}, journal.Recorded)
+		Resolution: journal.SendAgain, Key: "the next key", Generation: again.Generation, Claim: again.Claim}, journal.Recorded)
 	again = apply(journal.Event{Kind: journal.EventClaim, Ref: again.Ref, At: time.Now(), Session: s.ID()}, journal.Execute)
 	kept["sent again"] = apply(complete(again, s), journal.Recorded)
 

@@ -33,10 +33,10 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 			return err
 		}
 		newest = b.newest
-		ev.Last = b.clock.Last
 		if err := b.see(ev.At); err != nil {
 			return err
 		}
+		ev.Last, ev.Unconfirmed = b.clock.Last, b.clock.Unconfirmed(ev.At)
 		if err := b.foldRipe(ev); err != nil {
 			return err
 		}

@@ -70,6 +70,9 @@ func (r *recent) put(k *kept) {
 		r.slots = append(r.slots, s)
 		r.mu.Lock()
 		r.byRef[k.op.Ref] = s
+		if k.op.Alias != (journal.Ref{}) {
+			r.byRef[k.op.Alias] = s
+		}
 		r.mu.Unlock()
 	} else {
 		r.bytes -= s.now.size()
@@ -92,6 +95,7 @@ func (r *recent) commit(seq, folded int64) {
 	n := int(min(max(folded+1-r.first, 0), int64(len(r.slots))))
 	for _, s := range r.slots[:n] {
 		delete(r.byRef, s.now.op.Ref)
+		delete(r.byRef, s.now.op.Alias)
 	}
 	clear(r.slots[:n])
 	r.slots = r.slots[n:]

@@ -104,6 +104,10 @@ const unanswered = `SELECT handle FROM onceward_operations WHERE state = 1
 	UNION ALL SELECT handle FROM onceward_operations WHERE state = 2 AND holder IS NOT NULL
 	UNION ALL SELECT handle FROM onceward_operations WHERE state > 3`
 
+// fromThese goes on from a WHERE of operations: those of the providers in a JSON array,
+// the statement's second parameter, or of all where that is NULL.
+const fromThese = " AND (?2 IS NULL OR provider IN (SELECT value FROM json_each(?2)))"
+
 // statements are the writer's.
 type statements struct {
 	begin, commit, rollback                  *stmt
@@ -144,7 +148,7 @@ func newStatements(c *conn) (*statements, error) {
 		{&s.adoptBackup, "DELETE FROM onceward_backup"},
 
 		{&s.readLog, "SELECT " + logColumns + " FROM onceward_log WHERE seq > ? ORDER BY seq"},
-		{&s.appendLog, "INSERT INTO onceward_log (" + logColumns + ") VALUES (?, ?, ?, ?, ?, ?, ?)"},
+		{&s.appendLog, "INSERT INTO onceward_log (" + logColumns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
 		{&s.pruneLog, "DELETE FROM onceward_log WHERE seq <= ?"},
 
 		{&s.blockOf, blockOf},
@@ -172,10 +176,10 @@ func newStatements(c *conn) (*statements, error) {
 		{&s.removeAnswer, "DELETE FROM onceward_answers WHERE handle = ?"},
 
 		{&s.dueCount, "SELECT count(*) FROM (SELECT 1 FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ? LIMIT ?)"},
-		{&s.dueFew, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ? LIMIT ?"},
-		{&s.dueMany, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 AND wake_at <= ? ORDER BY handle LIMIT ?"},
+		{&s.dueFew, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ?1" + fromThese + " LIMIT ?3"},
+		{&s.dueMany, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 AND wake_at <= ?1" + fromThese + " ORDER BY handle LIMIT ?3"},
 		{&s.nextHolder, "SELECT holder FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder > ? ORDER BY holder LIMIT 1"},
-		{&s.heldBy, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder = ? ORDER BY handle LIMIT ?"},
+		{&s.heldBy, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder = ?1 AND (state > 2 OR (true" + fromThese + ")) ORDER BY handle LIMIT ?3"},
 		{&s.nobodys, `SELECT handle FROM onceward_operations INDEXED BY onceward_operations_nobodys
 			WHERE state > 2 AND delivered = 0 AND holder IS NULL ORDER BY handle LIMIT ?`},
 		{&s.unanswered, "SELECT " + columns + " FROM onceward_operations WHERE handle IN (" + unanswered + ")"},

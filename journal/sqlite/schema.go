@@ -111,6 +111,7 @@ CREATE TABLE onceward_backup (
 CREATE TABLE onceward_log (
 	seq          INTEGER PRIMARY KEY,
 	last_at      INTEGER,          -- the latest time seen, in milliseconds since 1970
+	jumped_at    INTEGER,          -- where the clock has jumped to, until that is confirmed
 	least_margin INTEGER NOT NULL, -- nanoseconds, of the operations with a window; 0: there is none
 	newest       INTEGER NOT NULL, -- the latest handle given out
 	folded       INTEGER NOT NULL, -- no operation up to this handle is in the log
@@ -145,7 +146,7 @@ func (c *conn) migrate(path string, opts Options) (migrated bool, err error) {
 	}
 	identity := newIdentity()
 	for _, statement := range []string{
-		fmt.Sprintf("INSERT INTO onceward_log SELECT 1, NULL, 0, 0, 0, 0, x'%x' WHERE NOT EXISTS (SELECT 1 FROM onceward_log)", logRow{seq: 1}.seal(nil)),
+		fmt.Sprintf("INSERT INTO onceward_log SELECT 1, NULL, NULL, 0, 0, 0, 0, x'%x' WHERE NOT EXISTS (SELECT 1 FROM onceward_log)", logRow{seq: 1}.seal(nil)),
 		fmt.Sprintf("UPDATE onceward_journal SET identity = '%s', epoch = x'%x', hash_key = x'%x' WHERE identity = ''",
 			identity, encodeEpoch(identity, 1), newHashKey().sealed()),
 		fmt.Sprint("UPDATE onceward_schema SET version = ", version),

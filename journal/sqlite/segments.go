@@ -92,8 +92,11 @@ func (b *batch) spend(first int64) error {
 	var found []member
 	err := b.read(b.sql.segmentRest, func(v []driver.Value) error {
 		r, err := readRow(v)
-		found = append(found, member{handle: r.op.Handle})
-		rest = append(rest, uint64(b.segments.key.of(r.op.Ref))<<16|uint64(r.op.Handle-first))
+		members := b.segments.membersOf(r.op.Handle, &r.op)
+		found = append(found, members...)
+		for _, m := range members {
+			rest = append(rest, uint64(m.hash)<<16|uint64(m.handle-first))
+		}
 		return err
 	}, first, first+segmentSize)
 	if err == nil {
@@ -120,6 +123,20 @@ func encodeEntries(entries []uint64) []byte {
 	return hashes
 }
 
+// membersOf are those by which an operation is found: by its name, and by its second one.
+func (s *segments) membersOf(handle int64, op *journal.Operation) []member {
+	members := []member{{handle, s.key.of(op.Ref), op.CreatedAt}}
+	if op.Alias != (journal.Ref{}) {
+		members = append(members, member{handle, s.key.of(op.Alias), op.CreatedAt})
+	}
+	return members
+}
+
+// isNamed tells whether an operation is found by this name.
+func isNamed(op *journal.Operation, ref journal.Ref) bool {
+	return op.Ref == ref || op.Alias == ref && ref != (journal.Ref{})
+}
+
 // truncate forgets what was not committed: handles later than newest are given out
 // again.
 func (s *segments) truncate(newest int64) {
@@ -140,7 +157,7 @@ func (b *batch) addToSegment(op *journal.Operation) error {
 	s, handle := &b.segments, op.Handle
 	if s.through == handle-1 {
 		s.mu.Lock()
-		s.tail = append(s.tail, member{handle, s.key.of(op.Ref), op.CreatedAt})
+		s.tail = append(s.tail, s.membersOf(handle, op)...)
 		s.mu.Unlock()
 		s.through = handle
 	}
@@ -158,6 +175,9 @@ func (b *batch) addToSegment(op *journal.Operation) error {
 			began = m.began
 		}
 		run = append(run, uint64(m.hash)<<16|uint64(m.handle-first))
+	}
+	if began.After(b.clock.Last) { // by a clock that is not believed
+		began = b.clock.Last.Add(-journal.Leap)
 	}
 	hashes := segment{first: first, began: began}.seal(encodeEntries(run))
 	for i, e := range run {
@@ -211,7 +231,7 @@ func (b *batch) completeTail() error {
 	var missed []member
 	add := func(handle int64, op *journal.Operation) {
 		if handle > s.through && handle <= b.newest {
-			missed = append(missed, member{handle, s.key.of(op.Ref), op.CreatedAt})
+			missed = append(missed, s.membersOf(handle, op)...)
 		}
 	}
 	err := b.read(b.sql.segmentRows, func(v []driver.Value) error {
@@ -251,15 +271,20 @@ func (b *batch) completeTail() error {
 // account returns errFormat unless the operations that were found, by handle, are all
 // from first to last of one segment, but for those that were removed.
 func (b *batch) account(first, last int64, found []member) error {
-	if int64(len(found)) == last-first+1 {
-		return nil
-	}
-	bits, err := b.removedFrom(segmentOf(first))
+	var bits removedBits
+	var err error
 	for handle := max(first, 1); err == nil && handle <= last; handle++ {
 		switch {
 		case len(found) > 0 && found[0].handle == handle:
-			found = found[1:]
-		case !bits.has(handle - segmentOf(handle)):
+			for len(found) > 0 && found[0].handle == handle {
+				found = found[1:] // by its second name, too
+			}
+		case bits == nil:
+			if bits, err = b.removedFrom(segmentOf(first)); err != nil || bits.has(handle-segmentOf(first)) {
+				continue
+			}
+			fallthrough
+		case !bits.has(handle - segmentOf(first)):
 			err = b.fail(errFormat)
 		}
 	}

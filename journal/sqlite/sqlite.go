@@ -83,7 +83,10 @@ type Journal struct {
 	sessions map[*session]struct{} // neither ended nor lost
 }
 
-var _ journal.Journal = (*Journal)(nil)
+var (
+	_ journal.Journal       = (*Journal)(nil)
+	_ journal.ClockResetter = (*Journal)(nil)
+)
 
 // Open opens the journal in the file at path, and makes it where there is none; its
 // directory must exist. nil options are the defaults. A file that is open in this

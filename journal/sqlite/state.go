@@ -25,6 +25,7 @@ type state struct {
 	encoder  blockEncoder
 	clock    store.Clock
 	durable  store.Clock // what the file has of clock
+	wasReset bool        // another process set the clock back since the last refresh
 	cache    map[int64]row
 	own      map[string]*session // of this process, by ID
 	segments segments
@@ -68,11 +69,11 @@ func (b *batch) refresh() error {
 	if err != nil {
 		return err
 	}
-	if w.durable.Last.After(w.clock.Last) {
+	if w.wasReset {
 		w.clock.Last = w.durable.Last
 	}
-	w.clock.LeastMargin = w.durable.LeastMargin
-	w.clock.Forget()
+	w.clock.Take(w.durable)
+	w.wasReset = false
 	w.segments.truncate(w.newest)
 	clear(w.cache)
 	for _, s := range w.own {
@@ -91,6 +92,9 @@ func (b *batch) refresh() error {
 // note appends what the batch changed to the log, if it did.
 func (b *batch) note() error {
 	b.seen.Store(b.clock.Last.UnixMilli())
+	if !b.clock.Jumped.Equal(b.durable.Jumped) {
+		b.wrote = true // whoever comes after has to know of it
+	}
 	if !b.wrote {
 		return nil
 	}

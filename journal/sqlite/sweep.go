@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"database/sql/driver"
 	"time"
 
@@ -8,13 +9,31 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// see takes note of an asker's clock. One that stands behind the journal's last
-// time closes the window of every operation without an answer that was stamped
-// later than it.
+// see takes note of an asker's clock. One that stands behind the journal's last time
+// closes the window of every operation without an answer that was stamped later than
+// it; and what was written by one that has come back from a jump is set right.
 func (b *batch) see(at time.Time) error {
 	if !b.clock.See(at) {
 		return nil
 	}
+	return b.sweep()
+}
+
+// ResetClock has now be the latest time that the journal has seen, in one commit. Other
+// processes that have the file open go by it with their next commit.
+func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
+	if err := j.open(ctx); err != nil {
+		return err
+	}
+	return j.file.writer.do(ctx, func(b *batch) error {
+		b.clock.Reset(now)
+		b.wrote = true
+		return b.giveUp(b.sweep())
+	})
+}
+
+// sweep gives every operation without an answer the event that the clock asks for.
+func (b *batch) sweep() error {
 	ev := b.clock.Sweep()
 	var closed []row
 	err := b.read(b.sql.unanswered, func(v []driver.Value) error {
@@ -22,7 +41,7 @@ func (b *batch) see(at time.Time) error {
 		if err != nil {
 			return err
 		}
-		// EventClock has no error, and changes nothing but the window.
+		// EventClock has no error.
 		if next, _, _ := journal.Next(r.op, false, ev); store.Changes(r.op, next, journal.Ignored) {
 			r.op = next
 			closed = append(closed, r)

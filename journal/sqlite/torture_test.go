@@ -329,7 +329,9 @@ func TestWhileClocksJumpTheJournalsTimeNeverGoesBackAndNothingIsResentAfterItsWi
 						return
 					}
 					assert.False(t, result.Last.Before(seen), "the journal's time went back")
-					assert.False(t, result.Last.Before(clock.Truncate(time.Millisecond)))
+					if result.Unconfirmed.IsZero() {
+						assert.False(t, result.Last.Before(clock.Truncate(time.Millisecond)))
+					}
 					seen = result.Last
 					op := result.Operation
 					mu.Lock()

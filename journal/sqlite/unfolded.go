@@ -31,8 +31,8 @@ func (r *recent) all(seq int64) (ops []*kept, ok bool) {
 	if r.seq != seq {
 		return nil, false
 	}
-	for _, s := range r.byRef {
-		if s.shown != nil {
+	for ref, s := range r.byRef {
+		if s.shown != nil && s.shown.op.Ref == ref { // and not by its second name
 			ops = append(ops, s.shown)
 		}
 	}

@@ -212,8 +212,8 @@ func (v *verification) sidecar() error {
 // log looks at the rows of the log, but not at what they record.
 func (v *verification) log() error {
 	var before []driver.Value
-	err := v.each("SELECT seq, last_at, newest, folded, number, least_margin, records FROM onceward_log ORDER BY seq", func(row []driver.Value) error {
-		if _, _, err := readLogRow([]driver.Value{row[0], row[1], row[5], row[2], row[3], row[4], row[6]}); err != nil {
+	err := v.each("SELECT seq, last_at, newest, folded, number, least_margin, records, jumped_at FROM onceward_log ORDER BY seq", func(row []driver.Value) error {
+		if _, _, err := readLogRow([]driver.Value{row[0], row[1], row[7], row[5], row[2], row[3], row[4], row[6]}); err != nil {
 			if err := v.file("it is as it was written: log row %v", row[0]); err != nil {
 				return err
 			}
@@ -226,8 +226,8 @@ func (v *verification) log() error {
 			if n(row, 0) != n(before, 0)+1 {
 				return v.file("a row of the log follows upon every other: log row %d", n(row, 0))
 			}
-			for i, name := range []string{1: "the latest time", "the latest handle", "what is folded", "the commit number"} {
-				if i > 0 && n(row, i) < n(before, i) {
+			for i, name := range []string{2: "the latest handle", "what is folded", "the commit number"} {
+				if i > 1 && n(row, i) < n(before, i) {
 					return v.file("%s never goes back: log row %d", name, n(row, 0))
 				}
 			}

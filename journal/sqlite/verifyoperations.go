@@ -168,6 +168,9 @@ func (s *verifiedSegment) check(k *kept) error {
 		return s.damaged(k.op.Handle)
 	}
 	s.names = append(s.names, named{maphash.Comparable(verifySeed, op.Ref), op.Handle})
+	if op.Alias != (journal.Ref{}) {
+		s.names = append(s.names, named{maphash.Comparable(verifySeed, op.Alias), op.Handle})
+	}
 	for _, broken := range journal.Violations(op, s.last) {
 		if err := s.must(&op, false, broken); err != nil {
 			return err
@@ -225,7 +228,7 @@ func (s *verifiedSegment) checkSegment() error {
 		default:
 			err = s.must(&k.op, sealed.has(&k.op), "its segment finds it by its name")
 			if err == nil {
-				err = s.must(&k.op, !k.op.CreatedAt.Before(sealed.began), "its segment knows the earliest creation")
+				err = s.must(&k.op, !k.op.CreatedAt.Before(sealed.began) || sealed.began.After(s.last), "its segment knows the earliest creation")
 			}
 		}
 		if err != nil {
@@ -260,7 +263,8 @@ type sealedSegment struct {
 }
 
 func (s *sealedSegment) has(op *journal.Operation) bool {
-	return s.hashes[uint64(s.key.of(op.Ref))<<16|uint64(op.Handle-s.first)]
+	has := func(ref journal.Ref) bool { return s.hashes[uint64(s.key.of(ref))<<16|uint64(op.Handle-s.first)] }
+	return has(op.Ref) && (op.Alias == (journal.Ref{}) || has(op.Alias))
 }
 
 // eachSegment calls f for the segments that are read at this moment.

@@ -168,7 +168,17 @@ func (w *writer) ride(ctx context.Context, ev journal.Event) (journal.Result, er
 			return journal.Result{}, err
 		}
 	}
-	return journal.Result{Decision: journal.Recorded, Last: time.UnixMilli(max(w.seen.Load(), ev.At.UnixMilli())).UTC()}, nil
+	return journal.Result{Decision: journal.Recorded, Last: w.lastBy(ev.At)}, nil
+}
+
+// lastBy is the latest time once an asker's clock was seen, as far as can be told outside
+// the writer.
+func (w *writer) lastBy(at time.Time) time.Time {
+	last := time.UnixMilli(w.seen.Load()).UTC()
+	if at = time.UnixMilli(at.UnixMilli()).UTC(); at.After(last) && at.Sub(last) <= journal.Leap {
+		return at
+	}
+	return last
 }
 
 // stop ends the writer after a last commit.
@@ -335,6 +345,9 @@ func (w *writer) begin() (*batch, error) {
 		w.rollback(b)
 		return nil, explain(w.path, "read", err)
 	}
+	// What it saw is forgotten with what it did about that.
+	clock := w.clock
+	b.abandoned = append(b.abandoned, func() { w.clock = clock })
 	// Now rather than before the commit: whoever was answered by the last one is not
 	// back yet.
 	if err := b.foldSome(); err != nil {

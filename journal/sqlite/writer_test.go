@@ -93,8 +93,8 @@ func TestWhatAnotherProcessWroteIsSeen(t *testing.T) {
 	ahead := time.Now().Add(time.Minute).UnixMilli()
 	require.NoError(t, sqlite.Fold(j)) // so that the operation has a row
 	for _, statement := range []string{
-		fmt.Sprintf(`INSERT INTO onceward_log SELECT seq + 1, %d, least_margin, newest, folded, number + 1,
-			sealed_log(x'00000000', seq + 1, %[1]d, least_margin, newest, folded, number + 1) FROM onceward_log ORDER BY seq DESC LIMIT 1`, ahead),
+		fmt.Sprintf(`INSERT INTO onceward_log SELECT seq + 1, %d, jumped_at, least_margin, newest, folded, number + 1,
+			sealed_log(x'00000000', seq + 1, %[1]d, jumped_at, least_margin, newest, folded, number + 1) FROM onceward_log ORDER BY seq DESC LIMIT 1`, ahead),
 		"DELETE FROM onceward_sessions",
 	} {
 		_, err = other.ExecContext(t.Context(), statement)

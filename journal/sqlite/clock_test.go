@@ -1,0 +1,58 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// seenAt is the journal's latest time once an asker's clock was seen.
+func seenAt(t *testing.T, j journal.Journal, at time.Time) journal.Result {
+	t.Helper()
+	result, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventClock, At: at})
+	require.NoError(t, err)
+	return result
+}
+
+func TestAJumpOfTheClockIsKnownToWhoeverComesAfter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	now := time.Now().Truncate(time.Millisecond).UTC()
+	goOn(t, j, "invoice-1")
+	far := now.Add(1000 * time.Hour)
+	result := seenAt(t, j, far)
+	assert.Equal(t, far.Add(journal.Confirmation), result.Unconfirmed)
+	assert.True(t, result.Last.Before(far))
+	require.NoError(t, j.Close())
+	j = open(t, path)
+	result = seenAt(t, j, far.Add(time.Minute))
+	assert.Equal(t, far.Add(journal.Confirmation), result.Unconfirmed, "it goes on from where it jumped to")
+	result = seenAt(t, j, far.Add(journal.Confirmation))
+	assert.Zero(t, result.Unconfirmed)
+	assert.Equal(t, far.Add(journal.Confirmation), result.Last)
+}
+
+func TestAClockThatIsResetStaysSo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	goOn(t, j, "invoice-1")
+	now := time.Now().Truncate(time.Millisecond).UTC()
+	far := now.Add(1000 * time.Hour)
+	seenAt(t, j, far)
+	seenAt(t, j, far.Add(journal.Confirmation))
+	goOn(t, j, "invoice-2")
+	require.NoError(t, j.ResetClock(t.Context(), now))
+	for range 2 {
+		result := seenAt(t, j, now.Add(time.Second))
+		assert.Equal(t, now.Add(time.Second), result.Last)
+		assert.Zero(t, result.Unconfirmed)
+		require.NoError(t, j.Close())
+		j = open(t, path)
+	}
+	assert.Empty(t, verify(t, j))
+}
