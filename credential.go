@@ -31,12 +31,12 @@ func newSalt() []byte {
 }
 
 // credentialDigest is a salted SHA-256 over the names and values of what carries
-// credentials in req, but cookies and the key. It begins with its version and the
-// salt.
+// credentials in req, but cookies, the key, and what approves one request alone. It
+// begins with its version and the salt.
 func credentialDigest(salt []byte, req *http.Request, key providers.Key) string {
 	var parts []string
 	for name, values := range req.Header {
-		if name = http.CanonicalHeaderKey(name); secret.Header(name) && name != "Cookie" && !key.InHeader(name) {
+		if name = http.CanonicalHeaderKey(name); secret.Header(name) && name != "Cookie" && !secret.OneTime(name) && !key.InHeader(name) {
 			parts = append(parts, "header", name, strings.Join(values, "\n"))
 		}
 	}

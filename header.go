@@ -37,7 +37,7 @@ func recordedHeader(h http.Header) http.Header {
 	var all []one
 	var marked []string
 	for name, values := range h {
-		if secret.Header(name) || strings.EqualFold(name, cutHeader) {
+		if secret.Header(name) || strings.EqualFold(name, cutHeader) || strings.EqualFold(name, byHandHeader) {
 			continue
 		}
 		o, isCut := one{name: name}, false
@@ -96,15 +96,17 @@ func withoutCredentials(name string, values []string) (kept []string, isCut bool
 }
 
 // freezeHeader parts a request's headers into those that are journaled and the names of
-// those that are withheld, as they carry credentials, which a URL can hold as well. Of a
-// Referer only these are taken out: it is nothing that anybody would have to give again.
+// those that are withheld, as they carry credentials, which a URL can hold as well, or go
+// with a signature, as its date does. Of a Referer only these are taken out: it is nothing
+// that anybody would have to give again.
 func freezeHeader(h http.Header, isKey func(name string) bool) (frozen http.Header, withheld []string) {
 	frozen = make(http.Header, len(h))
+	dated := secret.Dated(h)
 	for name, values := range h {
 		if isKey(name) {
 			continue
 		}
-		if !secret.Header(name) {
+		if !secret.Header(name) && !slices.Contains(dated, http.CanonicalHeaderKey(name)) {
 			cut, isCut := withoutCredentials(name, values)
 			if !isCut || strings.EqualFold(name, "Referer") {
 				frozen[name] = cut

@@ -72,6 +72,9 @@ func kindOf(name string) kind {
 	if strings.Contains(lower, "idempoten") {
 		return open
 	}
+	if oneTime(lower) {
+		return caller
+	}
 	found := kindOfWords(split(lower))
 	if lower != name {
 		// Capitals can also hide a word, as in PHPSessID.
