@@ -13,6 +13,12 @@ import (
 // begin writes the intent before anything is sent. It returns a run that holds
 // the claim, or else what the caller gets.
 func (k *call) begin() (*run, *http.Response, error) {
+	if k.ctx.Err() != nil {
+		return nil, nil, k.unbegun(context.Cause(k.ctx))
+	}
+	if err := k.sign(); err != nil {
+		return nil, nil, err
+	}
 	k.ends = k.endOfWait()
 	if k.intent.Naming == journal.Generated {
 		res, err := k.apply()
@@ -107,7 +113,7 @@ func (k *call) apply() (journal.Result, error) {
 	op, err := k.backlog.settle(k.ctx, k.Client, k.ref)
 	if err != nil {
 		switch {
-		case op.State != journal.Cancelled && !k.print.Same(op.Fingerprint):
+		case op.State != journal.Cancelled && !k.same(op):
 			return journal.Result{Operation: *op, Decision: journal.Misuse}, nil
 		case k.mayShare(op):
 			return journal.Result{Operation: *op, Decision: shared(op)}, nil
@@ -201,9 +207,20 @@ func (k *call) unbegun(cause error) error {
 	return e
 }
 
+// same tells whether an operation is of this request, as far as its record says.
+func (k *call) same(op *journal.Operation) bool {
+	return k.print.Same(op.Fingerprint) && !k.otherMode(op)
+}
+
+// otherMode tells whether an operation was sent under a credential of another mode: a
+// test for a live one.
+func (k *call) otherMode(op *journal.Operation) bool {
+	return op.Mode != "" && k.intent.Mode != "" && op.Mode != k.intent.Mode
+}
+
 // mayShare tells whether the outcome of somebody else's call is this one's too.
 func (k *call) mayShare(op *journal.Operation) bool {
-	if !k.print.Same(op.Fingerprint) || op.Tombstone {
+	if !k.same(op) || op.Tombstone {
 		return false
 	}
 	return op.State == journal.Completed || op.State == journal.Unknown ||
@@ -246,7 +263,9 @@ func (k *call) hand(op *journal.Operation, decision journal.Decision) (*http.Res
 		e := k.failWith(op, ErrKeyReused, nil)
 		e.Operation.Answer = nil // the stored answer is not revealed to another request
 		parts, err := k.print.Diff(op.Fingerprint)
-		e.Differs, e.Err = parts, err
+		if e.Differs, e.Err = parts, err; k.otherMode(op) {
+			e.Differs = append(e.Differs, "mode")
+		}
 		return nil, e
 	}
 	return nil, k.failWith(op, ErrJournal, fmt.Errorf("an answer that this release does not know: %v", decision))

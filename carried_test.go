@@ -291,3 +291,30 @@ func TestACallThatIsNotBegunLooksByItsKeyToo(t *testing.T) {
 		require.ErrorIs(t, p.ask(onceward.WithScope(over, "b"), carrying("k-1")).err, onceward.ErrNotSent, "another scope's says nothing")
 	})
 }
+
+func TestAnUnnamedCallUnderAParentThatIsNotBegunTellsOfItsStep(t *testing.T) {
+	scoped := own(func(e *providers.Endpoint) { e.InFlightGuard = true })
+	scoped.CredentialScoped = true
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).then(loses())
+		fails := false
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{scoped}, Authorize: func(*http.Request) error {
+			if fails {
+				return errReset
+			}
+			return nil
+		}})
+		parent := onceward.NewKey()
+		order := to(http.MethodPost, ownURL)
+		require.ErrorIs(t, p.ask(onceward.WithParent(t.Context(), parent), order).err, onceward.ErrPending)
+
+		// The next run under the same parent comes too late, or to no credential.
+		over, cancel := context.WithCancel(onceward.WithParent(t.Context(), parent))
+		cancel()
+		require.ErrorIs(t, p.ask(over, order).err, onceward.ErrPending, "it may have taken effect")
+		fails = true
+		require.ErrorIs(t, p.ask(onceward.WithParent(t.Context(), parent), order).err, onceward.ErrPending)
+		require.ErrorIs(t, p.ask(onceward.WithParent(t.Context(), onceward.NewKey()), order).err, onceward.ErrNotSent)
+		assert.Len(t, l.sent(), 1)
+	})
+}

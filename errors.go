@@ -101,7 +101,8 @@ type Error struct {
 	Err       error     // the cause; nil if Kind says it all
 
 	// Differs names the parts in which a request differs from the one recorded
-	// under the same name: "method", "URL", "account", "body". For ErrKeyReused.
+	// under the same name: "method", "URL", "account", "body", and "mode" for a live
+	// credential where that was a test's. For ErrKeyReused.
 	Differs []string
 
 	// Response is what the provider answered last in this call, where that is not the

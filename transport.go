@@ -48,6 +48,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	leaveStep, err := call.takeStep()
 	if err != nil {
+		if req.Context().Err() != nil {
+			err = call.unbegun(context.Cause(req.Context()))
+		}
 		return nil, err
 	}
 	var resp *http.Response
@@ -147,12 +150,6 @@ func (k *call) understand() (effect bool, err error) {
 	}
 	if err != nil && !errors.Is(err, context.Cause(k.ctx)) {
 		return true, k.fail(ErrInvalidRequest, err)
-	}
-	if k.ctx.Err() != nil {
-		return true, k.unbegun(context.Cause(k.ctx))
-	}
-	if p := k.route.Provider; p != nil && k.route.Listed && p.CredentialScoped {
-		return true, k.sign()
 	}
 	return true, nil
 }
@@ -287,16 +284,30 @@ func (k *call) read() error {
 	return nil
 }
 
-// sign has the intent hold a digest of the credential, since the provider knows
-// the key under that one only.
+// sign has the intent say what the journal keeps of the credential: its mode, where it
+// shows that, and a digest, where the provider knows the key under that one only.
 func (k *call) sign() error {
+	p := k.route.Provider
+	if p == nil || !k.route.Listed || !p.CredentialScoped && len(p.CredentialModes) == 0 {
+		return nil
+	}
+	k.intent.Mode = p.Mode(k.req.Header)
+	if !p.CredentialScoped && (k.intent.Mode != "" || k.cfg.Authorize == nil) {
+		return nil
+	}
 	r := &run{Client: k.Client, asker: k.req, op: journal.Operation{Request: k.intent.Request}, route: k.route, query: k.query}
 	ctx := withoutNaming(k.ctx)
 	req, err := r.compose(ctx, ctx, k.clean)
-	if err != nil {
+	switch {
+	case err != nil && p.CredentialScoped:
 		return k.unbegun(err)
+	case err != nil:
+		return nil // its attempt will tell
 	}
-	k.intent.Credential = credentialDigest(newSalt(), req, k.route.Endpoint.Key)
+	k.intent.Mode = p.Mode(req.Header)
+	if p.CredentialScoped {
+		k.intent.Credential = credentialDigest(newSalt(), req, k.route.Endpoint.Key)
+	}
 	return nil
 }
 
