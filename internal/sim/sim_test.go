@@ -1,0 +1,73 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/onceward/onceward/journal/memory"
+)
+
+var (
+	seedFlag  = flag.Uint64("sim.seed", 0, "live this one life, and tell it")
+	livesFlag = flag.Int("sim.lives", 60, "how many fresh lives")
+)
+
+// liveOnce lives one life and returns what was wrong with it.
+func liveOnce(t *testing.T, seed uint64) *life {
+	var l *life
+	synctest.Test(t, func(t *testing.T) {
+		j := memory.New()
+		l = newLife(seed, j)
+		n, days := 1+l.random.IntN(3), 1
+		var wanted sync.WaitGroup
+		for i := range 1 + l.random.IntN(25) {
+			wanted.Go(func() { l.want(i, days) })
+		}
+		wanted.Go(func() { l.operate(days) })
+		l.live(n, days)
+		wanted.Wait()
+		l.asks.Wait()
+		l.heal()
+		l.visitUnknown(l.judge())
+		_ = j.Close()
+	})
+	return l
+}
+
+func (l *life) visitUnknown(causes map[string]int) {
+	for cause, n := range causes {
+		l.visited["unknown: "+cause] += n
+	}
+}
+
+func TestLives(t *testing.T) {
+	if *seedFlag != 0 {
+		l := liveOnce(t, *seedFlag)
+		t.Log("\n" + strings.Join(l.history, "\n"))
+		for _, f := range l.faults {
+			t.Error(f)
+		}
+		return
+	}
+	visited := map[string]int{}
+	for range *livesFlag {
+		seed := rand.Uint64N(1 << 40)
+		l := liveOnce(t, seed)
+		for what, n := range l.visited {
+			visited[what] += n
+		}
+		if len(l.faults) > 0 {
+			t.Errorf("-sim.seed %d: %s", seed, strings.Join(l.faults, "; "))
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(visited)) {
+		t.Log(fmt.Sprintf("%8d %s", visited[what], what))
+	}
+}
