@@ -16,7 +16,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("sim.seed", 0, "live this one life, and tell it")
-	livesFlag = flag.Int("sim.lives", 60, "how many fresh lives")
+	livesFlag = flag.Int("sim.lives", 40, "how many fresh lives")
 )
 
 // liveOnce lives one life and returns what was wrong with it.
