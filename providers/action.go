@@ -100,8 +100,8 @@ func valuesOf(text, name string) (values []string) {
 // document that can't be read has none of the actions.
 //
 // An endpoint with a [KeyGraphQL] takes no key for a document that does not have
-// the argument, whose operation has several top-level fields or fragments among
-// them, or that can't be read: the Endpoint then has none, no retention and no
+// the argument (or, with OnlyIfThere, the key in it), whose operation has several
+// top-level fields or fragments among them, or that can't be read: the Endpoint then has none, no retention and no
 // memory.
 //
 // As long as m.Body is nil, the route may stay undecided: call For again once the
@@ -150,7 +150,14 @@ func (k Key) takenBy(m *asking) bool {
 		return false
 	}
 	_, problem := r.find(k.Name)
-	return problem != gqlNoArgument && problem != gqlSeveral
+	if problem == gqlNoArgument || problem == gqlSeveral {
+		return false
+	}
+	if k.OnlyIfThere {
+		_, there, err := k.carriedGraphQL(m.Message)
+		return there || err != nil && !strings.HasSuffix(err.Error(), noParent)
+	}
+	return true
 }
 
 func (e *Endpoint) keyless() *Endpoint {

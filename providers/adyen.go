@@ -11,12 +11,16 @@ import (
 // stays with the host that it was first sent to.
 //
 // Keys are claimed to work only where Adyen's OpenAPI description declares the
-// header: on the POSTs of Checkout v70 to v72 without /validateShopperId, and
-// on those of Transfers v4 without /cashouts. They are kept for at least 7
+// header: on the POSTs of Checkout v37 to v72 without /validateShopperId, and
+// on those of Transfers v3 and v4 without /cashouts. They are kept for at least 7
 // days, per company account. On every other path of these hosts (Management,
-// classic Payment, Payout, Recurring, Balance Platform, Legal Entity, …) the
-// key is sent, but nothing rests on it: such a request is not sent again once
-// it may have run.
+// classic Payment, Payout, Recurring, Balance Platform, Legal Entity, Terminal,
+// Disputes, Capital, Open Banking, …) the key is sent, but nothing rests on it: such
+// a request is not sent again once it may have run. What Checkout only looks up
+// (payment methods, balances, details of a card) is passed through.
+//
+// A payment with a raw card's number in it is a secret, and so are the answers that
+// hold the token of a session (authe-*) or a key.
 //
 // An error is sent again only if it carries transient-error: true, by which
 // Adyen says that it had no side effects. Any other is stored, so that a 5xx is
@@ -31,14 +35,20 @@ func Adyen(prefix string) Provider {
 		"pal-test.adyen.com",
 		"management-test.adyen.com", "management-live.adyen.com",
 		"kyc-test.adyen.com", "kyc-live.adyen.com",
+		"device-api-test.adyen.com", "device-api-live.adyen.com", "device-api-live-us.adyen.com", "device-api-live-au.adyen.com", "device-api-live-apse.adyen.com",
+		"balance-control-test.adyen.com", "balance-control-live.adyen.com",
+		"obgateway-test.adyen.com", "obgateway-live.adyen.com",
+		"test.adyen.com", "authe-live.adyen.com",
+		"ca-test.adyen.com", "cal-test.adyen.com",
 	}
 	if prefix != "" {
 		hosts = append(hosts, prefix+"-checkout-live.adyenpayments.com", prefix+"-pal-live.adyenpayments.com")
 	}
 	p := Provider{
-		Name:   "adyen",
-		Hosts:  hosts,
-		Source: sourceAdyenDocs + "; hosts: " + sourceAdyenSpec,
+		Name:    "adyen",
+		Hosts:   hosts,
+		Answers: jsonAnswers,
+		Source:  sourceAdyenDocs + "; hosts: " + sourceAdyenSpec,
 		Declines: []Decline{
 			{Field: "resultCode", Equals: "Refused", Source: sourceAdyenResults},
 			{Field: "resultCode", Equals: "Cancelled", Source: sourceAdyenResults + ": before processing was completed"},
@@ -47,18 +57,24 @@ func Adyen(prefix string) Provider {
 			adyenPaths("/", adyenUndeclared),
 		},
 	}
-	for _, version := range []string{"v70", "v71", "v72"} {
+	for _, version := range []string{"v37", "v40", "v41", "v46", "v49", "v50", "v51", "v52", "v53", "v64", "v65", "v66", "v67", "v68", "v69", "v70", "v71", "v72"} {
 		for _, base := range []string{"/", "/checkout/"} {
-			p.Endpoints = append(p.Endpoints,
-				adyenPaths("POST "+base+version+"/", adyenKeyed),
-				adyenPaths("POST "+base+version+"/validateShopperId", adyenKeyless),
-			)
+			p.Endpoints = append(p.Endpoints, adyenPaths("POST "+base+version+"/", adyenKeyed))
+			for _, path := range []string{"paymentMethods", "paymentMethods/balance", "cardDetails"} {
+				p.Endpoints = append(p.Endpoints, adyenPaths("POST "+base+version+"/"+path, adyenReads))
+			}
+			if version >= "v67" {
+				p.Endpoints = append(p.Endpoints, adyenPaths("POST "+base+version+"/validateShopperId", adyenKeyless))
+			}
 		}
 	}
-	for _, path := range []string{"grants", "transfers", "transfers/approve", "transfers/cancel", "transfers/{id}/returns"} {
-		p.Endpoints = append(p.Endpoints, adyenPaths("POST /btl/v4/"+path, adyenKeyed))
+	for _, version := range []string{"v3", "v4"} {
+		for _, path := range []string{"grants", "transfers", "transfers/approve", "transfers/cancel", "transfers/{id}/returns"} {
+			p.Endpoints = append(p.Endpoints, adyenPaths("POST /btl/"+version+"/"+path, adyenKeyed))
+		}
+		p.Endpoints = append(p.Endpoints, adyenPaths("POST /btl/"+version+"/cashouts", adyenKeyless))
 	}
-	p.Endpoints = append(p.Endpoints, adyenPaths("POST /btl/v4/cashouts", adyenKeyless))
+	p.Endpoints = append(p.Endpoints, adyenPaths("POST /authe/api/v1/sessions", adyenSecret), adyenPaths("POST /checkout/possdk/{version}/sessions", adyenSecret))
 	for _, account := range []string{"companies", "merchants"} {
 		for _, path := range []string{"apiCredentials", "apiCredentials/{id}/generateApiKey", "webhooks/{id}/generateHmac"} {
 			p.Endpoints = append(p.Endpoints, adyenPaths("POST /v3/"+account+"/{account}/"+path, adyenSecret))
@@ -87,18 +103,28 @@ var (
 		Retention:     7 * 24 * time.Hour,
 		Remembers:     Everything,
 		InFlightGuard: true,
+		SecretRequest: adyenCards,
 		Rules:         adyenRules,
 		Source:        sourceAdyenDocs + "; the header: " + sourceAdyenSpec + "; older copies of the page say 31 days [D-old]",
 	}
 
-	adyenUndeclared = Endpoint{
-		Key:    adyenKey,
-		Rules:  adyenUnproven,
-		Source: sourceAdyenSpec + ": the header is not declared; " + sourceAdyenDocs + ` speaks of "the Adyen API" [?]`,
+	// adyenCards are the fields of a raw card: its number and its code.
+	adyenCards = []string{"paymentMethod.number", "paymentMethod.cvc", "card.number", "card.cvc"}
+
+	adyenReads = Endpoint{
+		NoEffect: true,
+		Source:   sourceAdyenSpec + ": the paths; that they only look something up is our reading",
 	}
 
-	// adyenSecret are the paths of the Management API whose answers hold an API key
-	// or the key of a webhook's signatures.
+	adyenUndeclared = Endpoint{
+		Key:           adyenKey,
+		SecretRequest: adyenCards,
+		Rules:         adyenUnproven,
+		Source:        sourceAdyenSpec + ": the header is not declared; " + sourceAdyenDocs + ` speaks of "the Adyen API" [?]`,
+	}
+
+	// adyenSecret are the paths whose answers hold an API key, the key of a webhook's
+	// signatures or the token of a session.
 	adyenSecret = func() Endpoint {
 		e := adyenUndeclared
 		e.SecretResponse = true

@@ -78,10 +78,16 @@ type AWSAction struct {
 // in front (__type); those of the Query protocol are XML and only known by their
 // status. A 4xx is the operation's answer on a first attempt and proves nothing on
 // a later one, since a mismatch, a throttle and a conflict with oneself are 400 at
-// one service or another; a throttle that says its name is Retry. For an action with
-// a token 409 is Indeterminate, unless its Rules know better.
+// one service or another; a throttle that says its name was not executed. An error
+// that says that the access key, its token or the signature isn't taken is one of the
+// credential, by 400 as by 403. For an action with a token 409 is Indeterminate,
+// unless its Rules know better, but on a first attempt with a key that was made for it.
 func AWS(actions ...AWSAction) Provider {
-	p := Provider{Name: "aws", Source: sourceAWS}
+	p := Provider{
+		Name:    "aws",
+		Answers: []string{"application/json", "application/x-amz-json-1.0", "application/x-amz-json-1.1", "text/xml", "application/xml"},
+		Source:  sourceAWS,
+	}
 	for _, a := range actions {
 		if !slices.Contains(p.Hosts, a.Host) {
 			p.Hosts = append(p.Hosts, a.Host)
@@ -177,9 +183,9 @@ func AWSTransactWriteItems(region string) AWSAction {
 	a.Rules = slices.Concat(
 		awsError(400, "com.amazonaws.dynamodb.v20120810", "TransactionInProgressException", InFlight, source),
 		awsError(400, "com.amazonaws.dynamodb.v20120810", "IdempotentParameterMismatchException", Misuse, source),
-		awsError(400, "com.amazonaws.dynamodb.v20120810", "ProvisionedThroughputExceededException", Retry, source),
+		awsError(400, "com.amazonaws.dynamodb.v20120810", "ProvisionedThroughputExceededException", Retry, source+": some of its parts may have been counted"),
 		awsError(400, "com.amazonaws.dynamodb.v20120810", "RequestLimitExceeded", Retry, source),
-		[]Rule{{Status: 400, Field: "__type", Equals: "com.amazonaws.dynamodb.v20120810#ThrottlingException", Verdict: Retry, Source: sourceAWSThrottle}},
+		[]Rule{{Status: 400, Field: "__type", Equals: "com.amazonaws.dynamodb.v20120810#ThrottlingException", Verdict: NotExecuted, Source: sourceAWSThrottle}},
 	)
 	return a
 }
@@ -230,20 +236,32 @@ func awsError(status int, namespace, name string, verdict Verdict, source string
 
 // awsConflict is for an action with a token: some services say by 409 that it is in
 // use, or was used with other parameters.
-var awsConflict = []Rule{
-	{Status: 409, Verdict: Indeterminate, Source: sourceAWS + "; IoT Wireless: 409"},
-}
+var awsConflict = conflicts("__type", sourceAWS+"; IoT Wireless: 409")
 
 var awsRules = slices.Concat(
+	awsCredentials,
 	refused,
 	passing,
-	awsError(400, "com.amazon.coral.availability", "ThrottlingException", Retry, sourceAWSThrottle),
+	awsError(400, "com.amazon.coral.availability", "ThrottlingException", NotExecuted, sourceAWSThrottle),
 	[]Rule{
 		{Status: 400, Through: 499, On: FirstAttempt, Verdict: Final, Source: sourceAWSErrors},
 	},
 )
 
+// awsCredentials are the errors that the JSON protocols have in common for requests
+// that are not authenticated.
+var awsCredentials = func() (rules []Rule) {
+	for _, name := range []string{"ExpiredTokenException", "IncompleteSignatureException", "InvalidSignatureException", "MissingAuthenticationTokenException", "UnrecognizedClientException"} {
+		for _, rule := range awsError(400, "com.amazon.coral.service", name, Rejected, sourceAWSAccess) {
+			rule.Through, rule.Credential = 403, true
+			rules = append(rules, rule)
+		}
+	}
+	return append(rules, awsError(400, "com.amazon.coral.service", "AccessDeniedException", Rejected, sourceAWSAccess)...)
+}()
+
 const (
+	sourceAWSAccess   = "docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors [D] and CommonErrors [D]: not authenticated, or not allowed; the statuses and the namespace differ [C]"
 	sourceAWSThrottle = "aws-sdk-go-v2 service/dynamodb v1.73.0 types/errors.go [D]: denied by throttling; the SDKs repeat it"
 	sourceAWSErrors   = "docs.aws.amazon.com/AWSEC2/latest/APIReference/Run_Instance_Idempotency.html [D-old]: a 400 will not succeed by being repeated"
 )

@@ -8,16 +8,19 @@ import (
 // Braintree describes Braintree's GraphQL API, production and sandbox. The classic
 // gateway and its server SDKs have no key and are not described.
 //
-// The key is apiRequestKey, a field of the argument input: as a literal in the
-// document, or in the variable that stands for input, where it is added if it is
-// missing. It is described for the mutations whose input type is documented to
+// A request takes a key only if it has one: put apiRequestKey into input yourself, as
+// a literal in the document or in the variable that stands for input, and it is
+// replaced by the operation's. It is never added, since Braintree's public schema
+// does not have the field that its guide describes: where a gateway does not know it,
+// every charge with it would be refused. Ask Braintree, or try it in the sandbox. It
+// is described for the mutations whose input type is documented to
 // have it: authorizeCreditCard, captureTransaction, chargePaymentMethod,
 // partialCaptureTransaction, refundCreditCard, refundTransaction and reverseRefund.
 // Every other mutation takes no key here and is not sent again once it may have
 // run. A document has one of them only; several in one document are one request
-// without a key. Copies of Braintree's guide differ on whether the feature is there
-// for every merchant yet: ask before you rest on it. It excludes the gateway's own
-// checking for duplicate transactions.
+// without a key. The feature excludes the gateway's own checking for duplicate
+// transactions. Tokens of cards, codes and bank accounts move nothing, and are passed
+// through: their requests must not be journaled.
 //
 // A key is kept for 30 days. Duplicates don't reach the payment networks: a repeat
 // gets the transaction in its current status, and after INTERNAL, which leaves the
@@ -36,8 +39,9 @@ import (
 func Braintree() Provider {
 	const path = "POST /graphql"
 	p := Provider{
-		Name:  "braintree",
-		Hosts: []string{"payments.braintree-api.com", "payments.sandbox.braintree-api.com"},
+		Name:    "braintree",
+		Hosts:   []string{"payments.braintree-api.com", "payments.sandbox.braintree-api.com"},
+		Answers: jsonAnswers,
 		Endpoints: []Endpoint{
 			{
 				Pattern:  path,
@@ -52,9 +56,10 @@ func Braintree() Provider {
 				Source:   "braintree/graphql-api 2252d47 schema.graphql [D]: an authorization for a client; the answer is a secret",
 			},
 			{
-				Pattern: path,
-				Rules:   slices.Concat(braintreeFailures, braintreeAnswers),
-				Source:  sourceBraintree + ": no apiRequestKey is documented",
+				Pattern:       path,
+				SecretRequest: braintreeCards,
+				Rules:         slices.Concat(braintreeFailures, braintreeAnswers),
+				Source:        sourceBraintree + ": no apiRequestKey is documented",
 			},
 		},
 		Declines: []Decline{
@@ -62,6 +67,14 @@ func Braintree() Provider {
 		},
 		CredentialScoped: true,
 		Source:           sourceBraintree + "; hosts: developer.paypal.com/braintree/graphql/guides/making_api_calls [D]; scope of keys: [?]",
+	}
+	for _, mutation := range []string{"tokenizeCreditCard", "tokenizeCvv", "tokenizeUsBankAccount"} {
+		p.Endpoints = append(p.Endpoints, Endpoint{
+			Pattern:  path,
+			Action:   Action{Place: ActionGraphQL, Value: "mutation " + mutation},
+			NoEffect: true,
+			Source:   "braintree/graphql-api 2252d47 schema.graphql [D]: a single-use token, which moves nothing; the request holds a card or an account",
+		})
 	}
 	for _, mutation := range []struct{ name, input string }{
 		{"authorizeCreditCard", "authorize-credit-card-input"},
@@ -75,17 +88,21 @@ func Braintree() Provider {
 		p.Endpoints = append(p.Endpoints, Endpoint{
 			Pattern:       path,
 			Action:        Action{Place: ActionGraphQL, Value: "mutation " + mutation.name},
-			Key:           Key{Place: KeyGraphQL, Name: "input.apiRequestKey"},
+			Key:           Key{Place: KeyGraphQL, Name: "input.apiRequestKey", OnlyIfThere: true},
 			OmitFields:    []string{"variables.input.clientMutationId"},
 			Retention:     30 * 24 * time.Hour,
 			Remembers:     SuccessesCleanFailures,
 			InFlightGuard: true,
+			SecretRequest: braintreeCards,
 			Rules:         slices.Concat(braintreeFailures, braintreeRepeat, braintreeAnswers),
-			Source:        sourceBraintree + "; developer.paypal.com/braintree/graphql/reference/types/" + mutation.input + " [D]",
+			Source:        sourceBraintree + "; developer.paypal.com/braintree/graphql/reference/types/" + mutation.input + " [D]; braintree/graphql-api 2252d47 schema.graphql [D] lacks the field",
 		})
 	}
 	return *p.clone()
 }
+
+// braintreeCards are the fields of a raw card: its number and its code.
+var braintreeCards = []string{"creditCard.number", "creditCard.cvv"}
 
 const (
 	sourceBraintree       = "developer.paypal.com/braintree/graphql/integration_guides/idempotency [D]"
@@ -97,7 +114,7 @@ const (
 var (
 	braintreeFailures = slices.Concat(refused, []Rule{
 		{Status: 200, Field: "data.*.*.id", Verdict: Final, Source: sourceBraintreeAnswer + ": what was asked for is in data, also where errors stand beside it"},
-		{Status: 200, Field: braintreeErrorClass, Equals: "AUTHENTICATION", Verdict: Rejected, Source: sourceBraintreeInput + ": nothing was created, and a repeat is a new request"},
+		{Status: 200, Field: braintreeErrorClass, Equals: "AUTHENTICATION", Verdict: Rejected, Credential: true, Source: sourceBraintreeInput + ": nothing was created, and a repeat is a new request"},
 	})
 
 	// braintreeRepeat reads what a repeat with the same key may change.

@@ -52,6 +52,34 @@ func TestTheFirstMatchingRuleWins(t *testing.T) {
 	assert.Equal(t, indeterminate, rt.Classify(both).Verdict)
 }
 
+func TestARuleCanSpeakOfAKeyThatNobodyElseHasSent(t *testing.T) {
+	rt := ruled(t,
+		providers.Rule{Status: 409, On: providers.FirstAttemptOwnKey, Verdict: final},
+		providers.Rule{Status: 409, On: providers.FirstAttempt, Verdict: indeterminate},
+		providers.Rule{Status: 409, Verdict: inFlight},
+	)
+	for _, tc := range []struct {
+		own, later bool
+		want       providers.Verdict
+	}{{true, false, final}, {false, false, indeterminate}, {true, true, inFlight}, {false, true, inFlight}} {
+		got := rt.Classify(providers.Answer{Status: 409, OwnKey: tc.own, Later: tc.later})
+		assert.Equal(t, tc.want.String(), got.Verdict.String(), "own: %t, later: %t", tc.own, tc.later)
+	}
+}
+
+func TestARuleCanAskForAFieldThatIsNotThere(t *testing.T) {
+	rt := ruled(t, providers.Rule{Status: 200, Field: "errors[].code", Without: "data.*.id", Verdict: providers.NotExecuted})
+	for body, want := range map[string]providers.Verdict{
+		`{"errors":[{"code":"x"}]}`:                          providers.NotExecuted,
+		`{"data":null,"errors":[{"code":"x"}]}`:              providers.NotExecuted,
+		`{"data":{"a":{"id":null}},"errors":[{"code":"x"}]}`: providers.NotExecuted,
+		`{"data":{"a":{"id":"1"}},"errors":[{"code":"x"}]}`:  final,
+		`{"data":{"a":{"id":"1"}}}`:                          final,
+	} {
+		assert.Equal(t, want.String(), rt.Classify(providers.Answer{Status: 200, Body: []byte(body)}).Verdict.String(), body)
+	}
+}
+
 func TestAReplayMarkMakesAnyAttemptALaterOne(t *testing.T) {
 	rt := ruled(t,
 		providers.Rule{Status: 400, On: providers.FirstAttempt, Verdict: final},
@@ -192,6 +220,8 @@ func TestVerdictsAndFactsHaveNames(t *testing.T) {
 		{providers.Memory(99), "memory(99)"},
 		{providers.AnyAttempt, "any attempt"},
 		{providers.LaterAttempt, "later attempt"},
+		{providers.FirstAttemptOwnKey, "first attempt, with a key made for it"},
+		{providers.SuccessesLostAnswers, "successes, lost answers"},
 		{providers.Occasion(99), "occasion(99)"},
 		{providers.KeyNone, "none"},
 		{providers.KeyQuotedHeader, "quoted header"},

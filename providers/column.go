@@ -5,26 +5,33 @@ import (
 	"time"
 )
 
-// Column describes Column's API. The retention of keys is not published: say one
-// that you have from Column, or 0, and then none is claimed.
+// Column describes Column's API. Column may expire a key after 30 days, which is the
+// retention for 0; say another one that you have from Column.
 //
-// A fixed list of POSTs takes a key of at most 255 characters, case-sensitive, in
-// the header Idempotency-Key: those that create transfers, loans, entities, bank
-// accounts and interest configurations. Successful results are saved. What a
-// failure leaves behind, how a second request is answered while the first is
-// worked on and what becomes of a key that is used with another request is not
-// published, so that nothing is sent again once it may have run. Everywhere else
-// no key is sent: an update of the list may have come since.
+// A fixed list of POSTs takes a key of at most 255 printable ASCII characters,
+// case-sensitive, in the header Idempotency-Key: those that create transfers, loans,
+// entities, bank accounts and interest configurations. Successful results are saved.
+// Column says that a request may be repeated without a second transaction when
+// nobody knows whether it was received, a double click included: it is sent again
+// after a lost answer. What a failure leaves behind is not published, so that nothing
+// is once one was received. Nor is what becomes of a key that is used with another
+// request. Everywhere else no key is sent: an update of the list may have come since.
 func Column(retention time.Duration) Provider {
+	if retention == 0 {
+		retention = 30 * 24 * time.Hour
+	}
 	p := Provider{
-		Name:  "column",
-		Hosts: []string{"api.column.com"},
+		Name:             "column",
+		Hosts:            []string{"api.column.com"},
+		CredentialScoped: true,
+		CredentialModes:  []CredentialMode{{"test_", "test"}, {"live_", "live"}},
+		Answers:          jsonAnswers,
 		Endpoints: []Endpoint{{
 			Pattern: "/",
-			Rules:   refusals("code", sourceColumnErrors),
+			Rules:   columnKeyless,
 			Source:  sourceColumn + ": not in the list",
 		}},
-		Source: sourceColumn + "; host: column.com/docs/workingwithapi [D], one for sandbox and production",
+		Source: sourceColumn + "; host: column.com/docs/workingwithapi [D], one for sandbox and production; modes: docs.column.com/working-with-the-api/authentication [D]; scope of keys: [?]",
 	}
 	for _, path := range []string{
 		"/bank-accounts",
@@ -48,22 +55,34 @@ func Column(retention time.Duration) Provider {
 		"/transfers/wire/{id}/reverse",
 	} {
 		p.Endpoints = append(p.Endpoints, Endpoint{
-			Pattern:   "POST " + path,
-			Key:       Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 255},
-			Retention: retention,
-			Remembers: Successes,
-			Rules:     columnRules,
-			Source:    sourceColumn + "; in flight and mismatch: [?]; retention: the caller's, since none is published [?]",
+			Pattern:       "POST " + path,
+			Key:           Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 255, Alphabet: columnAlphabet},
+			Retention:     retention,
+			Remembers:     SuccessesLostAnswers,
+			InFlightGuard: true,
+			Rules:         columnRules,
+			Source:        sourceColumn + ": a repeat makes no duplicate where it is not known whether the first was received, be it a double click; at least 30 days, or the caller's",
 		})
 	}
 	return *p.clone()
 }
 
-var columnRules = slices.Concat(
-	[]Rule{
-		{Status: 409, Verdict: Indeterminate, Source: sourceColumn + ": what a conflict means for a key is not published [?]"},
-	},
-	refusals("code", sourceColumnErrors),
+var (
+	columnRules = slices.Concat(
+		conflicts("code", sourceColumn+": what a conflict means for a key is not published [?]"),
+		columnKeyless,
+	)
+
+	columnKeyless = refusalsUnlimited("code", sourceColumnErrors)
+
+	// columnAlphabet is the printable ASCII, space included.
+	columnAlphabet = func() string {
+		var all []byte
+		for c := byte(' '); c <= '~'; c++ {
+			all = append(all, c)
+		}
+		return string(all)
+	}()
 )
 
 const (

@@ -25,6 +25,12 @@ func awsContract() contract {
 		ec2Error = "<Response><Errors><Error><Code>IdempotentParameterMismatch</Code></Error></Errors></Response>"
 	)
 	failure := func(kind string) string { return `{"__type":"` + kind + `","message":"…"}` }
+	var credentials []row
+	for _, name := range []string{"ExpiredTokenException", "IncompleteSignatureException", "InvalidSignatureException", "MissingAuthenticationTokenException", "UnrecognizedClientException", "AccessDeniedException"} {
+		credentials = append(credentials,
+			row{"not authenticated: " + name, 400, json, failure(name), rejected, rejected},
+			row{"not authenticated, with a namespace: " + name, 400, json, failure("com.amazon.coral.service#" + name), rejected, rejected})
+	}
 	return contract{
 		adapter: providers.AWS(
 			providers.AWSRunInstances("eu-central-1"),
@@ -89,11 +95,16 @@ func awsContract() contract {
 			{run, []row{
 				{"an instance", 200, "Content-Type: text/xml", "<RunInstancesResponse/>", final, final},
 				{"a conflict", 409, "Content-Type: text/xml", ec2Error, indeterminate, indeterminate},
+				{"a page, by a load balancer", 200, "Content-Type: text/html", html, indeterminate, indeterminate},
 				{"a mismatch, in XML", 400, "Content-Type: text/xml", ec2Error, final, indeterminate},
-				{"a throttle of the JSON protocols", 400, json, failure("ThrottlingException"), retry, retry},
-				{"a throttle with its namespace", 400, json, failure("com.amazon.coral.availability#ThrottlingException"), retry, retry},
+				{"a throttle of the JSON protocols", 400, json, failure("ThrottlingException"), notExecuted, notExecuted},
+				{"a throttle with its namespace", 400, json, failure("com.amazon.coral.availability#ThrottlingException"), notExecuted, notExecuted},
 				{"503", 503, "Content-Type: text/xml", "", retry, retry},
 			}},
+			{transact, credentials},
+			{run, credentials},
+			{another, credentials},
+			{policies, credentials},
 			{transact, refusedRows},
 			{transact, passingRows},
 			{transact, []row{
@@ -104,20 +115,20 @@ func awsContract() contract {
 				{"a mismatch, without a namespace", 400, json, failure("IdempotentParameterMismatchException"), misuse, misuse},
 				{"throughput", 400, json, failure("com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"), retry, retry},
 				{"throughput, without a namespace", 400, json, failure("ProvisionedThroughputExceededException"), retry, retry},
-				{"a throttle with DynamoDB's namespace", 400, json, failure("com.amazonaws.dynamodb.v20120810#ThrottlingException"), retry, retry},
+				{"a throttle with DynamoDB's namespace", 400, json, failure("com.amazonaws.dynamodb.v20120810#ThrottlingException"), notExecuted, notExecuted},
 				{"a conflict, which this action does not document", 409, json, failure("ConflictException"), indeterminate, indeterminate},
 				{"a limit", 400, json, failure("com.amazonaws.dynamodb.v20120810#RequestLimitExceeded"), retry, retry},
 				{"a limit, without a namespace", 400, json, failure("RequestLimitExceeded"), retry, retry},
-				{"a throttle", 400, json, failure("ThrottlingException"), retry, retry},
-				{"a throttle with its namespace", 400, json, failure("com.amazon.coral.availability#ThrottlingException"), retry, retry},
+				{"a throttle", 400, json, failure("ThrottlingException"), notExecuted, notExecuted},
+				{"a throttle with its namespace", 400, json, failure("com.amazon.coral.availability#ThrottlingException"), notExecuted, notExecuted},
 				{"a condition that was not met", 400, json, failure("com.amazonaws.dynamodb.v20120810#TransactionCanceledException"), final, indeterminate},
 				{"500", 500, json, failure("InternalServerError"), retry, retry},
 			}},
 			{another, refusedRows},
 			{another, passingRows},
 			{another, []row{
-				{"a throttle of the JSON protocols", 400, json, failure("ThrottlingException"), retry, retry},
-				{"a throttle with its namespace", 400, json, failure("com.amazon.coral.availability#ThrottlingException"), retry, retry},
+				{"a throttle of the JSON protocols", 400, json, failure("ThrottlingException"), notExecuted, notExecuted},
+				{"a throttle with its namespace", 400, json, failure("com.amazon.coral.availability#ThrottlingException"), notExecuted, notExecuted},
 				{"a conflict, where no token can be in use", 409, json, failure("ConflictException"), final, indeterminate},
 			}},
 			{policies, refusedRows},
@@ -125,11 +136,16 @@ func awsContract() contract {
 			{policies, []row{
 				{"a mismatch, or a conflict", 400, json, failure("com.amazonaws.verifiedpermissions#ConflictException"), indeterminate, indeterminate},
 				{"a mismatch, or a conflict, without a namespace", 400, json, failure("ConflictException"), indeterminate, indeterminate},
-				{"a throttle", 400, json, failure("ThrottlingException"), retry, retry},
-				{"a throttle with its namespace", 400, json, failure("com.amazon.coral.availability#ThrottlingException"), retry, retry},
+				{"a throttle", 400, json, failure("ThrottlingException"), notExecuted, notExecuted},
+				{"a throttle with its namespace", 400, json, failure("com.amazon.coral.availability#ThrottlingException"), notExecuted, notExecuted},
 				{"a conflict by its status", 409, json, failure("ConflictException"), indeterminate, indeterminate},
 				{"a refusal", 400, json, failure("ValidationException"), final, indeterminate},
 			}},
+		},
+		ownKey: []answers{
+			{run, ownKeyRows(`{"__type":"ConflictException"}`)},
+			{transact, ownKeyRows(`{"__type":"ConflictException"}`)},
+			{policies, ownKeyRows(`{"__type":"ConflictException"}`)},
 		},
 	}
 }

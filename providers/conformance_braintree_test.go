@@ -6,16 +6,18 @@ func braintreeContract() contract {
 	const (
 		graphql = "POST https://payments.braintree-api.com/graphql\nContent-Type: application/json\n\n"
 
-		charge = graphql + `{"query":"mutation charge($input: ChargePaymentMethodInput!) { chargePaymentMethod(input: $input) { transaction { id status } } }","variables":{"input":{"paymentMethodId":"pm_1","transaction":{"amount":"10.00"}}}}`
-		refund = graphql + `{"query":"mutation { refundTransaction(input: {transactionId: \"t_1\"}) { refund { id } } }"}`
+		charge = graphql + `{"query":"mutation charge($input: ChargePaymentMethodInput!) { chargePaymentMethod(input: $input) { transaction { id status } } }","variables":{"input":{"apiRequestKey":"k","paymentMethodId":"pm_1","transaction":{"amount":"10.00"}}}}`
+		bare   = graphql + `{"query":"mutation charge($input: ChargePaymentMethodInput!) { chargePaymentMethod(input: $input) { transaction { id status } } }","variables":{"input":{"paymentMethodId":"pm_1","transaction":{"amount":"10.00"}}}}`
+		refund = graphql + `{"query":"mutation { refundTransaction(input: {apiRequestKey: \"k\", transactionId: \"t_1\"}) { refund { id } } }"}`
 		vault  = graphql + `{"query":"mutation { vaultPaymentMethod(input: {paymentMethodId: \"pm_1\"}) { paymentMethod { id } } }"}`
 	)
 	failure := func(class string) string {
 		return `{"data":{"chargePaymentMethod":null},"errors":[{"message":"…","path":["chargePaymentMethod"],"extensions":{"errorClass":"` + class + `"}}],"extensions":{"requestId":"r"}}`
 	}
 	mutation := func(name string) string {
-		return graphql + `{"query":"mutation m($input: I!) { ` + name + `(input: $input) { clientMutationId } }","variables":{"input":{}}}`
+		return graphql + `{"query":"mutation m($input: I!) { ` + name + `(input: $input) { clientMutationId } }","variables":{"input":{"apiRequestKey":"k"}}}`
 	}
+	cards := []string{"creditCard.number", "creditCard.cvv"}
 	rows := []row{
 		{"a transaction", 200, "", `{"data":{"chargePaymentMethod":{"transaction":{"id":"t_1","status":"SUBMITTED_FOR_SETTLEMENT"}}},"extensions":{"requestId":"r"}}`, final, final},
 		{"a declined transaction", 200, "", `{"data":{"chargePaymentMethod":{"transaction":{"id":"t_1","status":"PROCESSOR_DECLINED"}}},"extensions":{"requestId":"r"}}`, final, final},
@@ -49,19 +51,26 @@ func braintreeContract() contract {
 					mutation("reverseRefund"),
 				},
 				key:       "GraphQL argument input.apiRequestKey",
-				retention: 30 * day, remembers: cleanFailures, guard: true, resent: true,
+				retention: 30 * day, remembers: cleanFailures, guard: true, resent: true, secretFields: cards,
 			},
+			{requests: []string{
+				bare, // which the key is not added to
+				graphql + `{"query":"mutation { refundTransaction(input: {transactionId: \"t_1\"}) { refund { id } } }"}`,
+			}, secretFields: cards},
 			{requests: []string{
 				vault,
 				graphql + `{"query":"mutation { a: refundTransaction(input: {transactionId: \"t_1\"}) { refund { id } } b: chargePaymentMethod(input: {}) { clientMutationId } }"}`,
 				graphql + `{"query":"mutation {"}`,
 				graphql + `[{"query":"query { ping }"}]`,
-			}},
+			}, secretFields: cards},
 		},
 		noEffect: []string{
 			graphql + `{"query":"query { ping }"}`,
 			graphql + `{"query":"{ ping }"}`,
 			graphql + `{"query":"mutation { createClientToken { clientToken } }"}`,
+			graphql + `{"query":"mutation { tokenizeCreditCard(input: {creditCard: {number: \"4111111111111111\"}}) { paymentMethod { id } } }"}`,
+			graphql + `{"query":"mutation { tokenizeCvv(input: {cvv: \"123\"}) { paymentMethod { id } } }"}`,
+			graphql + `{"query":"mutation { tokenizeUsBankAccount(input: {}) { paymentMethod { id } } }"}`,
 		},
 		sent: []sent{
 			{
@@ -72,8 +81,9 @@ func braintreeContract() contract {
 			{
 				refund,
 				"POST /graphql HTTP/1.1\nHost: payments.braintree-api.com\nContent-Length: 150\nContent-Type: application/json\n\n" +
-					`{"query":"mutation { refundTransaction(input: { apiRequestKey: \"` + conformanceKey + `\" transactionId: \"t_1\"}) { refund { id } } }"}`,
+					`{"query":"mutation { refundTransaction(input: {apiRequestKey: \"` + conformanceKey + `\", transactionId: \"t_1\"}) { refund { id } } }"}`,
 			},
+			{bare, "POST /graphql HTTP/1.1\nHost: payments.braintree-api.com\nContent-Length: 213\nContent-Type: application/json\n\n" + bare[len(graphql):]},
 			{vault, "POST /graphql HTTP/1.1\nHost: payments.braintree-api.com\nContent-Length: 104\nContent-Type: application/json\n\n" + vault[len(graphql):]},
 		},
 		answers: []answers{

@@ -8,6 +8,8 @@ func checkoutContract() contract {
 		keyless = "POST https://api.checkout.com/instruments"
 		failure = `{"request_id":"r1","error_type":"request_invalid","error_codes":["amount_invalid"]}`
 	)
+	const limited = `{"request_id":"r1","error_type":"too_many_requests"}`
+	cards := []string{"source.number", "source.cvv", "destination.number", "destination.cvv", "card.number", "card.cvv"}
 	return contract{
 		adapter: providers.Checkout(),
 		terms: []terms{
@@ -23,14 +25,14 @@ func checkoutContract() contract {
 					"POST https://transfers.checkout.com/transfers",
 				},
 				key: "raw header Cko-Idempotency-Key", refuses: []string{`"` + conformanceKey + `"`},
-				retention: day, remembers: successes, guard: true,
+				retention: day, remembers: lostAnswers, guard: true, resent: true, refusals: true, secretFields: cards,
 			},
 			{requests: []string{
 				keyless,
 				"PUT https://api.checkout.com/workflows/W1",
 				"POST https://files.checkout.com/files",
 				"POST https://balances.sandbox.checkout.com/balances",
-			}},
+			}, secretFields: cards},
 		},
 		noEffect: []string{
 			"POST https://access.checkout.com/connect/token",
@@ -42,15 +44,20 @@ func checkoutContract() contract {
 			"POST /payments HTTP/1.1\nHost: api.checkout.com\nContent-Length: 14\nCko-Idempotency-Key: " + conformanceKey + "\nContent-Type: application/json\n\n{\"amount\":100}",
 		}},
 		answers: []answers{
-			{pay, answered(refusalRows(failure), 429, retry, inFlight)},
+			{pay, refusalRows(failure)},
 			{pay, []row{
 				{"a decline, which is remembered", 201, "", `{"approved":false,"status":"Declined"}`, final, final},
 				{"in flight", 409, "", "", indeterminate, inFlight},
-				{"a rate limit or, as it was before, in flight", 429, "", "", retry, inFlight},
+				{"a rate limit of Checkout.com's", 429, "", limited, notExecuted, notExecuted},
+				{"a conflict of the API's own", 409, "", failure, indeterminate, inFlight},
 				{"422 may be another payload or any error", 422, "", `{}`, indeterminate, indeterminate},
 			}},
 			{keyless, refusalRows(failure)},
-			{keyless, []row{{"a conflict", 409, "", failure, indeterminate, indeterminate}}},
+			{keyless, []row{
+				{"a conflict, where no key can be in flight", 409, "", failure, final, indeterminate},
+				{"a rate limit of Checkout.com's", 429, "", limited, notExecuted, notExecuted},
+				{"a decline", 201, "", `{"approved":false,"status":"Declined"}`, final, final},
+			}},
 		},
 	}
 }

@@ -41,7 +41,7 @@ func columnContract() contract {
 					"POST https://api.column.com/transfers/wire/wire_1/reverse",
 				},
 				key: "raw header Idempotency-Key", max: 255, refuses: []string{`"` + conformanceKey + `"`},
-				retention: 7 * day, remembers: successes,
+				retention: 7 * day, remembers: lostAnswers, guard: true, resent: true,
 			},
 			{requests: []string{cancel, "POST https://api.column.com/webhook-endpoints", "PATCH https://api.column.com/loans/loan_1"}},
 		},
@@ -70,14 +70,23 @@ func columnContract() contract {
 				{"500", 500, "", "", retry, retry},
 			}},
 		},
+		ownKey: []answers{{transfer, ownKeyRows(`{"code":"conflict"}`)}},
 	}
 }
 
-func TestColumnClaimsNoRetentionOfItsOwn(t *testing.T) {
+func TestColumnKeepsKeysForThirtyDaysUnlessTheProgramKnowsBetter(t *testing.T) {
 	p := providers.Column(0)
 	assert.NoError(t, p.Validate())
 	for _, e := range p.Endpoints {
-		assert.Zero(t, e.Retention, e.Pattern)
+		if e.Key.Place != providers.KeyNone {
+			assert.Equal(t, 30*day, e.Retention, e.Pattern)
+		}
 	}
 	assert.Error(t, providers.Column(-1).Validate())
+}
+
+func TestColumnTakesAnyPrintableCharacter(t *testing.T) {
+	key := route(t, newRouter(t, providers.Column(0)), "POST", "https://api.column.com/transfers/ach").Endpoint.Key
+	assert.NoError(t, key.Check(`order 991 (of "A&B") ~!`))
+	assert.Error(t, key.Check("order\t991"))
 }

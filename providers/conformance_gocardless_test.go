@@ -20,6 +20,7 @@ func gocardlessContract() contract {
 		nothingNamed = `{"error":{"type":"invalid_state","code":409,"errors":[{"reason":"idempotent_creation_conflict"}]}}`
 		otherState   = `{"error":{"type":"invalid_state","code":409,"errors":[{"reason":"bank_account_exists","links":{"customer_bank_account":"BA1"}}]}}`
 	)
+	limited := row{"a rate limit of GoCardless's", 429, "", `{"error":{"type":"invalid_api_usage","code":429,"errors":[{"reason":"rate_limit_exceeded"}]}}`, notExecuted, notExecuted}
 	return contract{
 		adapter: providers.GoCardless(),
 		terms: []terms{
@@ -34,7 +35,7 @@ func gocardlessContract() contract {
 					"POST " + host + "/outbound_payments/withdrawal",
 				},
 				key: "raw header Idempotency-Key", refuses: []string{`"` + conformanceKey + `"`},
-				remembers: cleanFailures,
+				remembers: cleanFailures, guard: true,
 			},
 			{requests: []string{cancel}, key: "raw header Idempotency-Key"},
 			{requests: []string{"PUT " + host + "/customers/CU1", "DELETE " + host + "/customers/CU1"}},
@@ -51,9 +52,17 @@ func gocardlessContract() contract {
 				{"it was created before, and is not named", 409, "", nothingNamed, indeterminate, indeterminate},
 				{"another conflict, which may be one in flight", 409, "", otherState, indeterminate, indeterminate},
 				{"a conflict without a body", 409, "", "", indeterminate, indeterminate},
+				limited,
 			}},
 			{cancel, refusalRows(failure)},
-			{cancel, []row{{"a conflict that belongs to creations", 409, "", gocardlessConflict, final, indeterminate}}},
+			{cancel, []row{{"a conflict that belongs to creations", 409, "", gocardlessConflict, final, indeterminate}, limited}},
+		},
+		ownKey: []answers{
+			{pay, ownKeyRows(otherState)},
+			{pay, []row{
+				{"it was created before, and is not named", 409, "", nothingNamed, indeterminate, indeterminate},
+				{"it was created before", 409, "", gocardlessConflict, alreadyDone, alreadyDone},
+			}},
 		},
 	}
 }

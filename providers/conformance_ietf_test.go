@@ -18,7 +18,7 @@ func ietfContract() contract {
 		answers: []answers{
 			{transfer, refusedRows},
 			{transfer, passingRows},
-			{transfer, badInput},
+			{transfer, badInputAnyForm},
 			{transfer, []row{
 				{"a success", 201, "", `{}`, final, final},
 				{"in flight", 409, "", `{"type":"https://example.com/docs"}`, inFlight, inFlight},

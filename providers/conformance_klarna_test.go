@@ -5,8 +5,10 @@ import "github.com/onceward/onceward/providers"
 func klarnaContract() contract {
 	const (
 		capture = "POST https://api.klarna.com/ordermanagement/v1/orders/O1/captures"
+		release = "DELETE https://api.klarna.com/payments/v1/authorizations/A1"
 		failure = `{"correlation_id":"c1","error_code":"NOT_FOUND","error_messages":["x"]}`
 	)
+	limited := row{"a rate limit of Klarna's", 429, "X-Ratelimit-Limit: 40, 40;w=1", "", notExecuted, notExecuted}
 	return contract{
 		adapter: providers.Klarna(),
 		terms: []terms{
@@ -17,7 +19,7 @@ func klarnaContract() contract {
 					"POST https://api-oc.playground.klarna.com/ordermanagement/v1/orders/O1/refunds",
 				},
 				key: "raw header Klarna-Idempotency-Key", refuses: []string{`"` + conformanceKey + `"`},
-				retention: day, remembers: cleanFailures,
+				retention: day, remembers: cleanFailures, guard: true, resent: true,
 			},
 			{
 				requests: []string{
@@ -25,10 +27,10 @@ func klarnaContract() contract {
 					"PATCH https://api.playground.klarna.com/checkout/v3/orders/O1",
 					"POST https://api-na.playground.klarna.com/customer-token/v1/tokens/T1/order",
 				},
-				key: "raw header Klarna-Idempotency-Key", retention: day, remembers: successes,
+				key: "raw header Klarna-Idempotency-Key", retention: day, remembers: lostAnswers,
 			},
 			{requests: []string{
-				"DELETE https://api.klarna.com/payments/v1/authorizations/A1",
+				release,
 				"PUT https://api.klarna.com/instantshopping/v1/buttons/B1",
 			}},
 		},
@@ -40,8 +42,12 @@ func klarnaContract() contract {
 			{capture, refusalRows(failure)},
 			{capture, []row{
 				{"a conflict with the order's state", 409, "", `{"error_code":"CONFLICT"}`, indeterminate, indeterminate},
+				limited,
 				{"not allowed, perhaps because it was done", 403, "", `{"error_code":"CAPTURE_NOT_ALLOWED"}`, rejected, rejected},
 			}},
+			{release, refusalRows(failure)},
+			{release, []row{limited, {"a conflict, where no key can be in flight", 409, "", `{"error_code":"CONFLICT"}`, final, indeterminate}}},
 		},
+		ownKey: []answers{{capture, ownKeyRows(`{"error_code":"CONFLICT"}`)}},
 	}
 }

@@ -16,7 +16,7 @@ func modernTreasuryContract() contract {
 			{
 				requests: []string{order, "POST https://app.moderntreasury.com/api/counterparties"},
 				key:      "raw header Idempotency-Key", refuses: quoted,
-				retention: day, remembers: successes, guard: true,
+				retention: day, remembers: cleanFailures, guard: true, resent: true,
 			},
 			{
 				requests: []string{
@@ -24,13 +24,10 @@ func modernTreasuryContract() contract {
 					"POST https://app.moderntreasury.com/api/payment_flows",
 				},
 				key: "raw header Idempotency-Key", refuses: quoted,
-				retention: day, remembers: successes, guard: true, secret: true,
+				retention: day, remembers: cleanFailures, guard: true, resent: true, secret: true,
 			},
-			{requests: []string{
-				update,
-				"PUT https://app.moderntreasury.com/api/invoices/1/payment_orders/2",
-				"DELETE https://app.moderntreasury.com/api/counterparties/1",
-			}},
+			{requests: []string{"PUT https://app.moderntreasury.com/api/invoices/1/payment_orders/2"}},
+			{requests: []string{update, "DELETE https://app.moderntreasury.com/api/counterparties/1"}, idempotent: true},
 		},
 		sent: []sent{
 			{
@@ -52,6 +49,7 @@ func modernTreasuryContract() contract {
 				{"a conflict with a code", 409, "", `{"errors":{"code":"conflict"}}`, retry, inFlight},
 				{"a refusal", 422, "", invalid, final, indeterminate},
 				{"a refusal that is not Modern Treasury's", 422, "Content-Type: text/html", html, indeterminate, indeterminate},
+				{"a rate limit of Modern Treasury's", 429, "", `{"errors":{"code":"rate_limit","message":"…"}}`, notExecuted, notExecuted},
 				{"500, of which nothing is kept", 500, "", "", retry, retry},
 			}},
 			{update, refusedRows},
@@ -59,6 +57,7 @@ func modernTreasuryContract() contract {
 			{update, []row{
 				{"a refusal", 422, "", invalid, final, indeterminate},
 				{"409", 409, "", "", indeterminate, indeterminate},
+				{"a rate limit of Modern Treasury's", 429, "", `{"errors":{"code":"rate_limit","message":"…"}}`, notExecuted, notExecuted},
 			}},
 		},
 	}

@@ -17,7 +17,9 @@ func paypalContract() contract {
 	issue := func(name string) string {
 		return `{"name":"UNPROCESSABLE_ENTITY","details":[{"issue":"` + name + `"}]}`
 	}
-	key := terms{key: "raw header PayPal-Request-Id", refuses: []string{`"` + conformanceKey + `"`}, remembers: cleanFailures, guard: true, resent: true}
+	cards := []string{"card.number", "card.security_code", "card.cvv2", "credit_card.number", "credit_card.cvv2"}
+	limited := row{"a rate limit of PayPal's", 429, "", `{"name":"RATE_LIMIT_REACHED","message":"Too many requests."}`, notExecuted, notExecuted}
+	key := terms{key: "raw header PayPal-Request-Id", refuses: []string{`"` + conformanceKey + `"`}, remembers: cleanFailures, guard: true, resent: true, secretFields: cards}
 	keyed := func(retention time.Duration, max int, requests ...string) terms {
 		k := key
 		k.retention, k.max, k.requests = retention, max, requests
@@ -60,13 +62,16 @@ func paypalContract() contract {
 				"PATCH https://api-m.paypal.com/v2/checkout/orders/O1",
 				"DELETE https://api-m.paypal.com/v3/vault/payment-tokens/T1",
 				"POST https://api-m.paypal.com/v1/payments/payment",
-			}},
+			}, secretFields: cards},
 		},
 		noEffect: []string{
 			"POST https://api-m.paypal.com/v1/oauth2/token\nContent-Type: application/x-www-form-urlencoded\n\ngrant_type=client_credentials",
 			"POST https://api-m.paypal.com/v1/notifications/verify-webhook-signature",
 			"POST https://api-m.paypal.com/v1/invoicing/search",
 			"POST https://api-m.paypal.com/v2/invoicing/search-invoices",
+			"POST https://api-m.paypal.com/v1/invoicing/invoices/next-invoice-number",
+			"POST https://api-m.paypal.com/v2/invoicing/generate-next-invoice-number",
+			"POST https://api-m.paypal.com/v2/invoicing/invoices/I1/generate-qr-code",
 		},
 		sent: []sent{
 			{
@@ -85,6 +90,8 @@ func paypalContract() contract {
 				{"a request in progress, perhaps under this key", 409, "", inProgress, retry, inFlight},
 				{"another conflict", 409, "", `{"name":"RESOURCE_CONFLICT"}`, indeterminate, indeterminate},
 				{"a conflict without a body", 409, "", "", indeterminate, indeterminate},
+				limited,
+				{"a rate limit of another name", 429, "", `{"name":"OTHER"}`, retry, retry},
 				{"the key was used for another request", 422, "", issue("PAYPAL_REQUEST_ID_PREVIOUSLY_USED"), misuse, misuse},
 				{"the key was used, perhaps by the same request", 400, "", `{"name":"DUPLICATE_REQUEST_ID"}`, indeterminate, indeterminate},
 				{"the key is missing", 400, "", issue("PAYPAL_REQUEST_ID_REQUIRED"), rejected, rejected},
@@ -94,8 +101,13 @@ func paypalContract() contract {
 			{void, refusalRows(failure)},
 			{void, []row{
 				{"a request in progress on the resource", 409, "", inProgress, notExecuted, indeterminate},
-				{"another conflict", 409, "", `{"name":"RESOURCE_CONFLICT"}`, indeterminate, indeterminate},
+				{"another conflict, where no key can be in flight", 409, "", `{"name":"RESOURCE_CONFLICT"}`, final, indeterminate},
+				limited,
 			}},
+		},
+		ownKey: []answers{
+			{capture, ownKeyRows(`{"name":"RESOURCE_CONFLICT"}`)},
+			{capture, []row{{"a request in progress on the resource", 409, "", inProgress, retry, inFlight}}},
 		},
 	}
 }

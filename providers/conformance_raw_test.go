@@ -21,7 +21,7 @@ func rawContract() contract {
 		answers: []answers{
 			{transfer, refusedRows},
 			{transfer, passingRows[:2]},
-			{transfer, badInput},
+			{transfer, badInputAnyForm},
 			{transfer, []row{
 				{"a success", 201, "", `{}`, final, final},
 				{"in flight", 409, "", "", inFlight, inFlight},

@@ -13,6 +13,7 @@ func razorpayContract() contract {
 		another = `{"error":{"code":"BAD_REQUEST_ERROR","description":"Different request with the same idempotency key has already been processed."}}`
 		busy    = `{"error":{"code":"BAD_REQUEST_ERROR","description":"Another request is in progress."}}`
 	)
+	gateway := row{"an error of the gateway, which says nothing of the money", 400, "", `{"error":{"code":"GATEWAY_ERROR","description":"…"}}`, indeterminate, indeterminate}
 	tooLong := conformanceKey + "0"
 	return contract{
 		adapter: providers.Razorpay(day),
@@ -60,15 +61,17 @@ func razorpayContract() contract {
 				{"another request under the key, as the table has it", 409, "", another, misuse, misuse},
 				{"in flight, by a text that is not published", 409, "", busy, retry, retry},
 				{"a conflict without a body", 409, "", "", retry, retry},
+				gateway,
 			}},
 			{payout, refusalRows(failure)},
 			{payout, []row{
 				{"another request under the key", 400, "", another, misuse, misuse},
 				{"a conflict, of which nothing is published", 409, "", busy, indeterminate, indeterminate},
+				gateway,
 				{"a payout that failed, replayed", 200, "", `{"id":"pout_1","status":"failed"}`, final, final},
 			}},
 			{order, refusalRows(failure)},
-			{order, []row{{"a conflict", 409, "", busy, indeterminate, indeterminate}}},
+			{order, []row{{"a conflict, where no key can be in flight", 409, "", busy, final, indeterminate}, gateway}},
 		},
 	}
 }

@@ -29,7 +29,7 @@ func repeatableContract() contract {
 		answers: []answers{
 			{send, refusedRows},
 			{send, passingRows},
-			{send, badInput},
+			{send, badInputAnyForm},
 			{send, []row{
 				{"executed, now or before", 202, accepted, "", final, final},
 				{"a success by a server that did not look", 202, "", "", final, final},

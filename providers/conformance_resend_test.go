@@ -53,12 +53,17 @@ func resendContract() contract {
 				{"409 that says nothing", 409, "Content-Type: text/html", html, indeterminate, indeterminate},
 				{"a key it does not take", 400, "", invalidKey, rejected, rejected},
 				{"a refusal", 422, "", invalid, final, indeterminate},
-				{"a quota", 429, "", `{"name":"daily_quota_exceeded"}`, retry, retry},
+				{"a quota", 429, "", `{"name":"daily_quota_exceeded"}`, notExecuted, notExecuted},
+				{"a rate limit", 429, "", `{"name":"rate_limit_exceeded"}`, notExecuted, notExecuted},
 				{"500", 500, "", `{"name":"application_error"}`, retry, retry},
 			}},
 			{domain, refusedRows},
 			{domain, passingRows},
-			{domain, []row{{"a refusal", 422, "", invalid, final, indeterminate}}},
+			{domain, []row{
+				{"a refusal", 422, "", invalid, final, indeterminate},
+				{"a rate limit", 429, "", `{"name":"rate_limit_exceeded"}`, notExecuted, notExecuted},
+			}},
 		},
+		ownKey: []answers{{email, ownKeyRows(invalid)}},
 	}
 }

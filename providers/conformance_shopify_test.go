@@ -15,6 +15,7 @@ func shopifyContract() contract {
 		refund   = graphql + `{"query":"mutation { refundCreate(input: {orderId: \"gid://shopify/Order/1\"}) @idempotent(key: \"4f5b6ebf-143c-4da5-8d0f-fb8553bfd85d\") { refund { id } userErrors { code message } } }"}`
 		variable = graphql + `{"query":"mutation m($key: String!) { refundCreate(input: {}) @idempotent(key: $key) { refund { id } } }","variables":{"key":"4f5b6ebf-143c-4da5-8d0f-fb8553bfd85d"}}`
 		keyless  = graphql + `{"query":"mutation { orderCancel(orderId: \"1\") { job { id } } }"}`
+		mandate  = graphql + `{"query":"mutation { orderCreateMandatePayment(id: \"1\", idempotencyKey: \"k\") { paymentReferenceId userErrors { code } } }"}`
 		rest     = "POST https://example.myshopify.com/admin/api/2026-04/orders.json"
 	)
 	var listed []string
@@ -52,12 +53,27 @@ func shopifyContract() contract {
 				key:       "GraphQL argument @idempotent.key",
 				retention: day, remembers: cleanFailures, guard: true, resent: true,
 			},
+			{
+				requests: []string{
+					mandate,
+					graphql + `{"query":"mutation m($key: String!) { appUsageRecordCreate(subscriptionLineItemId: \"1\", idempotencyKey: $key) { userErrors { message } } }","variables":{"key":"k"}}`,
+				},
+				key: "GraphQL argument idempotencyKey", remembers: successes,
+			},
+			{
+				requests: []string{graphql + `{"query":"mutation { subscriptionBillingAttemptCreate(subscriptionContractId: \"1\", subscriptionBillingAttemptInput: {idempotencyKey: \"k\"}) { userErrors { message } } }"}`},
+				key:      "GraphQL argument subscriptionBillingAttemptInput.idempotencyKey", remembers: successes,
+			},
 			{requests: []string{
 				keyless,
+				graphql + `{"query":"mutation { appUsageRecordCreate(subscriptionLineItemId: \"1\") { userErrors { message } } }"}`,
+				graphql + `{"query":"mutation { subscriptionBillingAttemptCreate(subscriptionContractId: \"1\", subscriptionBillingAttemptInput: {}) { userErrors { message } } }"}`,
+				"POST https://example.myshopify.com/admin/api/graphql.json\nContent-Type: application/json\n\n" + keyless[len(graphql):],
+				"POST https://example.myshopify.com/api/2026-04/graphql.json\nContent-Type: application/json\n\n" + `{"query":"mutation { cartCreate { cart { id } } }"}`,
+				"POST https://example.myshopify.com/api/graphql.json\nContent-Type: application/json\n\n" + `{"query":"mutation { cartCreate { cart { id } } }"}`,
 				graphql + `{"query":"mutation { orderCreate(order: {}) @idempotent(key: \"k\") { order { id } } }"}`,
 				graphql + `{"query":"mutation { refundCreate(input: {}) @idempotent(key: \"k\") { refund { id } } orderCancel(orderId: \"1\") { job { id } } }"}`,
 				graphql + `{"query":"mutation { refundCreate(input: {}) @idempotent(key: \"k\") { refund { id } } ...F } fragment F on Mutation { orderCancel(orderId: \"1\") { job { id } } }"}`,
-				graphql + `{"query":"mutation { subscriptionBillingAttemptCreate(subscriptionContractId: \"1\", subscriptionBillingAttemptInput: {idempotencyKey: \"k\"}) { userErrors { message } } }"}`,
 				rest,
 				"DELETE https://example.myshopify.com/admin/api/2026-04/products/1.json",
 			}},
@@ -72,6 +88,9 @@ func shopifyContract() contract {
 		noEffect: []string{
 			graphql + `{"query":"query { shop { name } }"}`,
 			graphql + `{"query":"{ shop { name } }"}`,
+			"POST https://example.myshopify.com/admin/api/graphql.json\nContent-Type: application/json\n\n" + `{"query":"{ shop { name } }"}`,
+			"POST https://example.myshopify.com/api/2026-04/graphql.json\nContent-Type: application/json\n\n" + `{"query":"{ shop { name } }"}`,
+			"POST https://example.myshopify.com/api/graphql.json\nContent-Type: application/json\n\n" + `{"query":"{ shop { name } }"}`,
 			"POST https://example.myshopify.com/admin/oauth/access_token",
 		},
 		sent: []sent{
@@ -84,6 +103,11 @@ func shopifyContract() contract {
 				variable,
 				"POST /admin/api/2026-04/graphql.json HTTP/1.1\nHost: example.myshopify.com\nContent-Length: 165\nContent-Type: application/json\n\n" +
 					`{"query":"mutation m($key: String!) { refundCreate(input: {}) @idempotent(key: $key) { refund { id } } }","variables":{"key":"` + conformanceKey + `"}}`,
+			},
+			{
+				mandate,
+				"POST /admin/api/2026-04/graphql.json HTTP/1.1\nHost: example.myshopify.com\nContent-Length: 162\nContent-Type: application/json\n\n" +
+					`{"query":"mutation { orderCreateMandatePayment(id: \"1\", idempotencyKey: \"` + conformanceKey + `\") { paymentReferenceId userErrors { code } } }"}`,
 			},
 			{keyless, "POST /admin/api/2026-04/graphql.json HTTP/1.1\nHost: example.myshopify.com\nContent-Length: 67\nContent-Type: application/json\n\n" + keyless[len(graphql):]},
 		},
@@ -103,7 +127,9 @@ func shopifyContract() contract {
 				{"another user error", 200, "", userError("INVALID_QUANTITY"), final, indeterminate},
 				{"a user error whose code was not asked for", 200, "", `{"data":{"refundCreate":{"refund":null,"userErrors":[{"message":"…"}]}}}`, final, indeterminate},
 				{"an error that was not asked for", 200, "", `{"data":{"refundCreate":{"refund":null}}}`, indeterminate, indeterminate},
-				{"throttled", 200, "", failure("THROTTLED"), retry, retry},
+				{"throttled", 200, "", failure("THROTTLED"), notExecuted, notExecuted},
+				{"throttled, with its cost", 200, "", `{"data":null,"errors":[{"message":"Throttled","extensions":{"code":"THROTTLED"}}],"extensions":{"cost":{"requestedQueryCost":10,"actualQueryCost":null}}}`, notExecuted, notExecuted},
+				{"throttled beside data", 200, "", `{"data":{"refundCreate":{"clientMutationId":"x"}},"errors":[{"message":"…","extensions":{"code":"THROTTLED"}}]}`, retry, retry},
 				{"an internal error", 200, "", failure("INTERNAL_SERVER_ERROR"), retry, retry},
 				{"access denied", 200, "", failure("ACCESS_DENIED"), final, indeterminate},
 				{"an error that is new", 200, "", failure("SOMETHING_NEW"), indeterminate, indeterminate},

@@ -12,16 +12,24 @@ import (
 
 func squareContract() contract {
 	const (
-		pay     = "POST https://connect.squareup.com/v2/payments"
-		failure = `{"errors":[{"category":"PAYMENT_METHOD_ERROR","code":"CARD_DECLINED","detail":"x"}]}`
+		pay      = "POST https://connect.squareup.com/v2/payments"
+		complete = "POST https://connect.squareup.com/v2/payments/1/complete"
+		failure  = `{"errors":[{"category":"PAYMENT_METHOD_ERROR","code":"CARD_DECLINED","detail":"x"}]}`
 	)
 	key := func(max int, requests string) terms {
-		return terms{requests: squareRequests(requests), key: "JSON field idempotency_key", max: max, retention: day, remembers: successes}
+		return terms{requests: squareRequests(requests), key: "JSON field idempotency_key", max: max, retention: day, remembers: lostAnswers}
 	}
 	secret := key(45, `
 			POST /v2/webhooks/subscriptions
 			POST /v2/webhooks/subscriptions/1/signature-key`)
 	secret.secret = true
+	transfers := key(0, `
+			POST /v2/transfer-orders
+			PUT /v2/transfer-orders/1
+			POST /v2/transfer-orders/1/cancel
+			POST /v2/transfer-orders/1/receive
+			POST /v2/transfer-orders/1/start`)
+	transfers.refuses = []string{"order/991"}
 	return contract{
 		adapter: providers.Square(day),
 		terms: []terms{
@@ -45,7 +53,9 @@ func squareContract() contract {
 			POST /v2/orders/1/custom-attributes/1
 			POST /v2/payments
 			PUT /v2/payments/1
-			POST /v2/team-members/jobs`),
+			POST /v2/team-members/jobs
+			POST /v2/cards
+			POST /v2/refunds`),
 			key(64, `
 			POST /v2/terminals/actions
 			POST /v2/terminals/checkouts
@@ -85,13 +95,13 @@ func squareContract() contract {
 			PUT /v2/bookings/1
 			POST /v2/bookings/1/cancel`),
 			key(0, `
-			POST /v2/cards
+			POST /v2/bank-accounts
 			POST /v2/customers
 			POST /v2/customers/groups
 			POST /v2/orders/clone
-			POST /v2/refunds
 			POST /v2/subscriptions
 			POST /v2/team-members`),
+			transfers,
 			secret,
 			{requests: append(squareRequests(`
 				POST /v2/payments/cancel
@@ -117,6 +127,7 @@ func squareContract() contract {
 			POST /v2/catalog/batch-retrieve
 			POST /v2/catalog/search
 			POST /v2/catalog/search-catalog-items
+			POST /v2/channels/bulk-retrieve
 			POST /v2/customers/bulk-retrieve
 			POST /v2/customers/search
 			POST /v2/events
@@ -142,6 +153,7 @@ func squareContract() contract {
 			POST /v2/terminals/actions/search
 			POST /v2/terminals/checkouts/search
 			POST /v2/terminals/refunds/search
+			POST /v2/transfer-orders/search
 			POST /v2/vendors/bulk-retrieve
 			POST /v2/vendors/search`),
 		unfit: []string{
@@ -173,9 +185,20 @@ func squareContract() contract {
 				{"another request under the key, by another status", 409, "", `{"errors":[{"code":"IDEMPOTENCY_KEY_REUSED"}]}`, misuse, misuse},
 				{"a conflict", 409, "", `{"errors":[{"code":"CONFLICT"}]}`, indeterminate, indeterminate},
 				{"a decline", 402, "", failure, final, indeterminate},
+				{"a rate limit of Square's", 429, "", `{"errors":[{"category":"RATE_LIMIT_ERROR","code":"RATE_LIMITED"}]}`, notExecuted, notExecuted},
+				{"a temporary error, which is for a repeat", 400, "", `{"errors":[{"category":"PAYMENT_METHOD_ERROR","code":"TEMPORARY_ERROR"}]}`, retry, retry},
+				{"an error of the API itself behind a refusal", 400, "", `{"errors":[{"category":"INVALID_REQUEST_ERROR","code":"BAD_REQUEST"},{"category":"API_ERROR","code":"GATEWAY_TIMEOUT"}]}`, indeterminate, indeterminate},
 				{"a timeout of Square's", 504, "", `{"errors":[{"category":"API_ERROR","code":"GATEWAY_TIMEOUT"}]}`, retry, retry},
 			}},
+			{complete, refusalRows(failure)},
+			{complete, []row{
+				{"a conflict, where no key can be in flight", 409, "", `{"errors":[{"code":"CONFLICT"}]}`, final, indeterminate},
+				{"a rate limit of Square's", 429, "", `{"errors":[{"category":"RATE_LIMIT_ERROR","code":"RATE_LIMITED"}]}`, notExecuted, notExecuted},
+				{"a temporary error", 400, "", `{"errors":[{"category":"PAYMENT_METHOD_ERROR","code":"TEMPORARY_ERROR"}]}`, retry, retry},
+				{"an error of the API itself", 400, "", `{"errors":[{"category":"API_ERROR","code":"GATEWAY_TIMEOUT"}]}`, indeterminate, indeterminate},
+			}},
 		},
+		ownKey: []answers{{pay, ownKeyRows(`{"errors":[{"code":"CONFLICT"}]}`)}},
 	}
 }
 

@@ -20,6 +20,7 @@ func stripeContract() contract {
 		dontRetry = "Stripe-Should-Retry: false"
 		doRetry   = "Stripe-Should-Retry: true"
 	)
+	cards := []string{"card.number", "card.cvc", "source.number", "source.cvc", "external_account.number", "external_account.cvc"}
 	parameter := func(name, code string) row {
 		return row{name, 400, "", `{"error":{"type":"invalid_request_error","code":"` + code + `","param":"amount"}}`, rejected, rejected}
 	}
@@ -27,32 +28,40 @@ func stripeContract() contract {
 		adapter: providers.Stripe(),
 		terms: []terms{
 			{
-				requests: []string{v1, "POST https://files.stripe.com/v1/files"},
+				requests: []string{v1, "POST https://files.stripe.com/v1/files", "POST https://api.stripe.com/v1/payment_methods/pm_1/attach"},
 				key:      "raw header Idempotency-Key", max: 255, refuses: []string{`"` + conformanceKey + `"`},
-				retention: day, remembers: everything, guard: true, resent: true,
+				retention: day, remembers: everything, guard: true, resent: true, refusals: true, secretFields: cards,
 			},
-			{requests: []string{"DELETE https://api.stripe.com/v1/customers/cus_1"}},
+			{requests: []string{"DELETE https://api.stripe.com/v1/customers/cus_1"}, idempotent: true},
 			{
 				requests: []string{v2, "DELETE https://api.stripe.com/v2/core/accounts/acct_1"},
 				key:      "raw header Idempotency-Key", max: 255,
-				retention: 30 * day, remembers: cleanFailures,
+				retention: 30 * day, remembers: cleanFailures, secretFields: cards,
 			},
 			{
 				requests: []string{
+					"POST https://api.stripe.com/v1/account_links",
+					"POST https://api.stripe.com/v1/account_sessions",
+					"POST https://api.stripe.com/v1/accounts/acct_1/login_links",
+					"POST https://api.stripe.com/v1/billing_portal/sessions",
+					"POST https://api.stripe.com/v1/customer_sessions",
+					"POST https://api.stripe.com/v1/financial_connections/sessions",
+					"POST https://api.stripe.com/v1/identity/verification_sessions",
+					"POST https://api.stripe.com/v1/identity/verification_sessions/vs_1",
 					"POST https://api.stripe.com/v1/ephemeral_keys",
 					"POST https://api.stripe.com/v1/webhook_endpoints",
 					"POST https://api.stripe.com/v1/terminal/connection_tokens",
 				},
 				key: "raw header Idempotency-Key", max: 255,
-				retention: day, remembers: everything, guard: true, resent: true, secret: true,
+				retention: day, remembers: everything, guard: true, resent: true, refusals: true, secretFields: cards, secret: true,
 			},
 			{
 				requests: []string{"POST https://api.stripe.com/v2/core/event_destinations", "POST https://api.stripe.com/v2/billing/meter_event_session"},
 				key:      "raw header Idempotency-Key", max: 255,
-				retention: 30 * day, remembers: cleanFailures, secret: true,
+				retention: 30 * day, remembers: cleanFailures, secretFields: cards, secret: true,
 			},
 		},
-		noEffect: []string{"POST https://api.stripe.com/v1/tokens"},
+		noEffect: []string{"POST https://api.stripe.com/v1/tokens", "POST https://api.stripe.com/v1/payment_methods"},
 		unlisted: []string{"PATCH https://api.stripe.com/v1/charges/ch_1", "POST https://connect.stripe.com/oauth/deauthorize"},
 		sent: []sent{
 			{

@@ -24,7 +24,7 @@ func svixContract() contract {
 					"POST http://svix.example.com:8071/api/v1/app",
 				},
 				key: "raw header Idempotency-Key", refuses: quoted,
-				retention: day / 2, remembers: successes,
+				retention: day / 2, remembers: successes, refusals: true,
 			},
 			{
 				requests: []string{
@@ -39,7 +39,7 @@ func svixContract() contract {
 					"POST https://api.eu.svix.com/ingest/api/v1/source/src_1/token/rotate",
 				},
 				key: "raw header Idempotency-Key", refuses: quoted,
-				retention: day / 2, remembers: successes, secret: true,
+				retention: day / 2, remembers: successes, refusals: true, secret: true,
 			},
 			{requests: []string{update, "DELETE https://api.eu.svix.com/api/v1/app/app_1"}},
 		},
@@ -69,5 +69,6 @@ func svixContract() contract {
 				{"a lock that could not be had", 500, "", "", retry, retry},
 			}},
 		},
+		ownKey: []answers{{message, ownKeyRows(conflict)}},
 	}
 }

@@ -45,6 +45,10 @@ type contract struct {
 
 	// answers say what answers mean.
 	answers []answers
+
+	// ownKey are answers to requests whose key was made for them at random, where
+	// that makes a difference on a first attempt.
+	ownKey []answers
 }
 
 // terms are facts that a group of requests has in common.
@@ -60,6 +64,10 @@ type terms struct {
 	guard     bool
 	handling  time.Duration
 	secret    bool
+
+	idempotent   bool     // by the provider's word
+	refusals     bool     // register no key
+	secretFields []string // of the request
 
 	// resent says that a request that may have run is sent again with its key,
 	// inside the retention.
@@ -155,7 +163,8 @@ func (s suite) doubtIsReadWithCare(t *testing.T) {
 				continue
 			}
 			careful := rule.Verdict == providers.Retry || rule.Verdict == providers.Indeterminate ||
-				rule.Verdict == providers.Misuse || rule.Verdict == providers.Final && rule.On == providers.FirstAttempt
+				rule.Verdict == providers.Misuse ||
+				rule.Verdict == providers.Final && (rule.On == providers.FirstAttempt || rule.On == providers.FirstAttemptOwnKey)
 			assert.True(t, careful, "%s, rule %d: %v rests on a fact in doubt: %s", e.Pattern, i, rule.Verdict, rule.Source)
 		}
 	}
@@ -175,6 +184,9 @@ func (s suite) everyEndpointHasTerms(t *testing.T) {
 			assert.Equal(t, group.guard, rt.Endpoint.InFlightGuard, "%s: guard", text)
 			assert.Equal(t, group.handling, rt.Endpoint.HandlingTime, "%s: handling time", text)
 			assert.Equal(t, group.secret, rt.Endpoint.SecretResponse, "%s: secret response", text)
+			assert.Equal(t, group.idempotent, rt.Endpoint.Idempotent, "%s: idempotent", text)
+			assert.Equal(t, group.refusals, rt.Endpoint.RefusalsRegisterNoKey, "%s: refusals register no key", text)
+			assert.ElementsMatch(t, group.secretFields, rt.Endpoint.SecretRequest, "%s: secret request", text)
 		}
 	}
 	for _, text := range s.noEffect {
@@ -272,9 +284,10 @@ func (s suite) theRetentionBoundsResends(t *testing.T) {
 	sentAt := conformanceTime
 	for _, group := range s.terms {
 		for _, text := range group.requests {
+			failed := false
 			may := func(ran bool, after time.Duration) journal.PermissionAnswer {
 				return journal.MaySend(journal.Question{
-					MayHaveRun: ran, Terms: termsOf(*s.route(t, text).Endpoint),
+					MayHaveRun: ran, Failed: failed, Terms: termsOf(*s.route(t, text).Endpoint),
 					FirstSentAt: sentAt, LastEndedAt: sentAt, Clock: sentAt.Add(after), Last: sentAt.Add(after),
 				}).Answer
 			}
@@ -287,6 +300,13 @@ func (s suite) theRetentionBoundsResends(t *testing.T) {
 			end := group.retention - min(group.retention/4, time.Hour)
 			assert.Equal(t, journal.SendNow, may(true, group.handling), "%s: as soon as the first can't be running", text)
 			assert.Equal(t, journal.SendNow, may(true, end-time.Millisecond), "%s: just before the end", text)
+			failed = true
+			afterFailure := journal.SendNow
+			if group.remembers == providers.SuccessesLostAnswers {
+				afterFailure = journal.Never
+			}
+			assert.Equal(t, afterFailure, may(true, group.handling), "%s: after a failure that was received", text)
+			failed = false
 			assert.Equal(t, journal.Never, may(true, end), "%s: at the end less the margin", text)
 			assert.Equal(t, journal.Never, may(true, group.retention), "%s: at the end", text)
 			assert.Equal(t, journal.Never, may(true, group.retention+time.Second), "%s: after the end", text)
@@ -305,7 +325,7 @@ func termsOf(e providers.Endpoint) journal.Terms {
 		t.Dedup = map[providers.Memory]journal.Dedup{
 			providers.Nothing:                journal.DedupNothing,
 			providers.Successes:              journal.DedupSuccesses,
-			providers.SuccessesLostAnswers:   journal.DedupSuccesses,
+			providers.SuccessesLostAnswers:   journal.DedupLostAnswers,
 			providers.SuccessesCleanFailures: journal.DedupCleanFailures,
 			providers.Everything:             journal.DedupEverything,
 		}[e.Remembers]
@@ -318,6 +338,20 @@ func (s suite) answersGetTheirVerdicts(t *testing.T) {
 		name, _, _ := strings.Cut(group.request, "\n")
 		t.Run(name, func(t *testing.T) {
 			checkRows(t, s.route(t, group.request), group.rows)
+		})
+	}
+	for _, group := range s.ownKey {
+		name, _, _ := strings.Cut(group.request, "\n")
+		t.Run("own key, "+name, func(t *testing.T) {
+			for _, tc := range group.rows {
+				a := tc.answer(false)
+				a.OwnKey = true
+				got := s.route(t, group.request).Classify(a)
+				assert.Equal(t, tc.first.String(), got.Verdict.String(), "%s: %s", tc.name, got.Source)
+				a.Later = true
+				got = s.route(t, group.request).Classify(a)
+				assert.Equal(t, tc.later.String(), got.Verdict.String(), "%s, on a later attempt: %s", tc.name, got.Source)
+			}
 		})
 	}
 }
@@ -361,6 +395,7 @@ func (s suite) everyRuleIsReached(t *testing.T) {
 	}
 	n := suite{contract: s.contract, router: newRouter(t, numbered)}
 	hit := func(rule string, later bool) string { return fmt.Sprintf("%s, later: %t", rule, later) }
+	own := func(rule string) string { return rule + ", own key" }
 
 	type tested struct {
 		rules   []providers.Rule
@@ -390,8 +425,20 @@ func (s suite) everyRuleIsReached(t *testing.T) {
 			}
 		}
 	}
+	for _, group := range s.ownKey {
+		set := find(*n.route(t, group.request).Endpoint)
+		for _, tc := range group.rows {
+			a := tc.answer(false)
+			a.OwnKey = true
+			set.reached[own(n.route(t, group.request).Classify(a).Source)] = true
+		}
+	}
 	for _, set := range all {
 		for i, rule := range set.rules {
+			if rule.On == providers.FirstAttemptOwnKey {
+				assert.True(t, set.reached[own(fmt.Sprint(i))], "%s, rule %d with a key of our own: %+v", set.pattern, i, rule)
+				continue
+			}
 			if rule.On != providers.LaterAttempt && !shadowed(rule, set.rules[:i], providers.FirstAttempt) {
 				assert.True(t, set.reached[hit(fmt.Sprint(i), false)], "%s, rule %d on a first attempt: %+v", set.pattern, i, rule)
 			}
@@ -469,6 +516,13 @@ var (
 	badInput = []row{
 		{"an unknown status", 599, "Content-Type: text/html", html, retry, retry},
 		{"a redirect", 302, "Location: /elsewhere", "", indeterminate, indeterminate},
+		{"a page instead of a success", 200, "Content-Type: text/html", html, indeterminate, indeterminate},
+		{"a page that calls itself JSON", 201, "Content-Type: application/json", html, indeterminate, indeterminate},
+	}
+
+	// badInputAnyForm are those of an API of which it is not known what it answers in.
+	badInputAnyForm = []row{
+		badInput[0], badInput[1],
 		{"a success with a body that is no JSON", 200, "Content-Type: text/html", html, final, final},
 	}
 )
@@ -484,6 +538,15 @@ func refusalRows(body string) []row {
 		{"a failure", 500, "Content-Type: application/json", body, retry, retry},
 		{"a gateway's 503", 503, "Content-Type: text/html", html, retry, retry},
 	})
+}
+
+// ownKeyRows are those of an endpoint whose errors are like body and of which it is
+// not published what 409 means for a key, where the key was made for the request.
+func ownKeyRows(body string) []row {
+	return []row{
+		{"a conflict of the API's own", 409, "Content-Type: application/json", body, final, indeterminate},
+		{"a conflict by something in between", 409, "Content-Type: text/html", html, indeterminate, indeterminate},
+	}
 }
 
 // answered are rows of which those with a status have other verdicts.
@@ -509,6 +572,7 @@ const (
 
 	everything    = providers.Everything
 	successes     = providers.Successes
+	lostAnswers   = providers.SuccessesLostAnswers
 	cleanFailures = providers.SuccessesCleanFailures
 
 	day  = 24 * time.Hour

@@ -14,6 +14,9 @@ func wiseContract() contract {
 			{
 				requests: []string{
 					transfer,
+					"POST https://api.wise.com/2026Q4/transfers",
+					"POST https://api.wise.com/v3/profiles/1/batch-groups/2/transfers",
+					"POST https://api.wise.com/2026Q4/profiles/1/batch-groups/2/transfers",
 					"POST https://api-mtls.transferwise.com/v1/transfers",
 					"POST https://api.wise-sandbox.com/v1/transfers",
 					"POST https://api.sandbox.transferwise.tech/v1/transfers",
@@ -27,11 +30,16 @@ func wiseContract() contract {
 				fund,
 				"PUT https://api.wise.com/v1/transfers/2/cancel",
 				"POST https://api.wise.com/v2/profiles/1/balance-movements",
-				"POST https://api.wise.com/2027Q1/transfers",
+				"POST https://api.wise.com/v2/profiles/1/third-party-transfers",
 			}},
 		},
-		noEffect: []string{"POST https://api.wise.com/oauth/token", "POST https://api.wise.com/v1/transfer-requirements"},
-		unfit:    []string{transfer, transfer + "\n\n\"text\""},
+		noEffect: []string{
+			"POST https://api.wise.com/oauth/token",
+			"POST https://api.wise.com/2026Q4/oauth/token",
+			"POST https://api.wise.com/v1/transfer-requirements",
+			"POST https://api.wise.com/2026Q4/transfer-requirements",
+		},
+		unfit: []string{transfer, transfer + "\n\n\"text\""},
 		sent: []sent{
 			{
 				transfer + "\nContent-Type: application/json\n\n{ \"targetAccount\": 1 }",
@@ -49,6 +57,9 @@ func wiseContract() contract {
 				{"a conflict", 409, "", `{"errors":[{"code":"NOT_UNIQUE"}]}`, indeterminate, indeterminate},
 				{"a system error", 400, "", `{"error":"invalid_token"}`, indeterminate, indeterminate},
 			}},
+			{fund, refusalRows(failure)},
+			{fund, []row{{"a conflict, where no key can be in flight", 409, "", `{"errors":[{"code":"NOT_UNIQUE"}]}`, final, indeterminate}}},
 		},
+		ownKey: []answers{{transfer, ownKeyRows(`{"errors":[{"code":"NOT_UNIQUE"}]}`)}},
 	}
 }

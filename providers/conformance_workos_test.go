@@ -15,11 +15,21 @@ func workOSContract() contract {
 			{
 				requests: []string{event},
 				key:      "raw header Idempotency-Key", refuses: []string{`"` + conformanceKey + `"`},
-				retention: day, remembers: successes,
+				retention: day, remembers: cleanFailures, guard: true, resent: true,
 			},
-			{requests: []string{organization, "POST https://api.workos.com/audit_logs/exports", "PUT https://api.workos.com/organizations/1"}},
+			{requests: []string{organization, "POST https://api.workos.com/audit_logs/exports", "PUT https://api.workos.com/organizations/1"}, secretFields: []string{"password", "password_hash", "new_password", "client_secret", "api_key", "access_token", "refresh_token"}},
+			{requests: []string{"POST https://api.workos.com/vault/v1/kv", "PUT https://api.workos.com/vault/v1/kv/1"}, secretFields: []string{"value"}},
 			{
 				requests: []string{
+					"POST https://api.workos.com/auth/factors/enroll",
+					"POST https://api.workos.com/passwordless/sessions",
+					"POST https://api.workos.com/sso/logout/authorize",
+					"POST https://api.workos.com/user_management/authorize/device",
+					"POST https://api.workos.com/user_management/invitations",
+					"POST https://api.workos.com/user_management/invitations/1/resend",
+					"POST https://api.workos.com/user_management/magic_auth",
+					"POST https://api.workos.com/user_management/password_reset",
+					"POST https://api.workos.com/user_management/users/1/auth_factors",
 					"POST https://api.workos.com/client/token",
 					"POST https://api.workos.com/connect/applications/1/client_secrets",
 					"POST https://api.workos.com/data-integrations/slack/token",
@@ -36,6 +46,9 @@ func workOSContract() contract {
 		noEffect: []string{
 			"POST https://api.workos.com/user_management/authenticate",
 			"POST https://api.workos.com/sso/token",
+			"POST https://api.workos.com/agents/credentials/validate",
+			"POST https://api.workos.com/api_keys/validations",
+			"POST https://api.workos.com/authorization/organization_memberships/1/check",
 			"POST https://api.workos.com/vault/v1/keys/decrypt",
 		},
 		sent: []sent{
@@ -62,5 +75,6 @@ func workOSContract() contract {
 				{"500", 500, "", "", retry, retry},
 			}},
 		},
+		ownKey: []answers{{event, ownKeyRows(invalid)}},
 	}
 }

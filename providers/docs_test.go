@@ -53,7 +53,7 @@ func overview(t *testing.T) string {
 	for _, p := range adapters() {
 		var keys, kept []string
 		var shortest, longest time.Duration
-		again, keyed := 0, 0
+		again, keyed, lost := 0, 0, 0
 		for _, e := range p.Endpoints {
 			if e.Key.Place == providers.KeyNone {
 				continue
@@ -62,6 +62,9 @@ func overview(t *testing.T) string {
 			keyed++
 			if termsOf(e).Window() > 0 {
 				again++
+				if e.Remembers == providers.SuccessesLostAnswers {
+					lost++
+				}
 			}
 			switch {
 			case callersRetention(p, e):
@@ -87,6 +90,9 @@ func overview(t *testing.T) string {
 			resent = "some requests with a key"
 		case again > 0:
 			resent = "every request with a key"
+		}
+		if lost > 0 {
+			resent += ", after a lost answer"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", calls[p.Name], strings.Join(keys, "; "), strings.Join(kept, "; "), resent)
 	}
@@ -193,6 +199,9 @@ func keyCell(e providers.Endpoint) string {
 		return "none"
 	}
 	text := fmt.Sprintf("%s `%s`", k.Place, k.Name)
+	if k.OnlyIfThere {
+		text += ", where the request has one"
+	}
 	if k.FirstSent != "" {
 		text += fmt.Sprintf(", with `%s`", k.FirstSent)
 	}
@@ -246,6 +255,8 @@ func afterwards(e providers.Endpoint) string {
 	switch {
 	case e.NoEffect:
 		return "not journaled"
+	case t.Window() > 0 && t.Dedup == journal.DedupLostAnswers:
+		text = "sent again with the same key after a lost answer; unknown after a failure that was received"
 	case t.Window() > 0 && t.Guard:
 		text = "sent again with the same key"
 	case t.Window() > 0:
@@ -288,7 +299,7 @@ func answersOf(b *strings.Builder, p providers.Provider) {
 			}
 			verdict := first.Verdict.String()
 			if first.Credential {
-				verdict += ": the credential"
+				verdict += ", the credential"
 			}
 			fmt.Fprintf(&rules, "| %s | %s | %s |\n", conditions(e.Rules[i:i+more]), verdict, cell(first.Source))
 			i += more
@@ -342,6 +353,9 @@ func conditions(rules []providers.Rule) string {
 		parts = append(parts, fmt.Sprintf("`%s` is %s", r.Field, strings.ReplaceAll(code(texts), ", ", " or ")))
 	case r.Field != "":
 		parts = append(parts, fmt.Sprintf("`%s` is there", r.Field))
+	}
+	if r.Without != "" {
+		parts = append(parts, fmt.Sprintf("`%s` is not there", r.Without))
 	}
 	if r.On != providers.AnyAttempt {
 		parts = append(parts, r.On.String())

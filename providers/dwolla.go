@@ -39,8 +39,9 @@ func Dwolla() Provider {
 		Source: sourceDwolla + ": POSTs with the same key and the same body don't create several resources",
 	}
 	p := Provider{
-		Name:  "dwolla",
-		Hosts: []string{"api.dwolla.com", "api-sandbox.dwolla.com"},
+		Name:    "dwolla",
+		Hosts:   []string{"api.dwolla.com", "api-sandbox.dwolla.com"},
+		Answers: jsonAnswers,
 		Endpoints: []Endpoint{
 			keyed,
 			{

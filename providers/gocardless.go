@@ -14,11 +14,11 @@ import "slices"
 // answer. To keep the 409 and its pointer instead, set FetchPointer to false.
 // GoCardless is not known to compare requests.
 //
-// For how long keys are kept, how long they may be and how a second request is
-// answered while the first is worked on is not published: a request that may
-// have run is not sent again. A program that has the two facts from GoCardless
-// sets Retention and InFlightGuard (or HandlingTime) on the creations, and gets
-// the 409 instead of an unknown outcome.
+// For how long keys are kept and how long they may be is not published: a request
+// that may have run is not sent again. A program that has a retention from GoCardless
+// sets it on the creations, and gets the 409 instead of an unknown outcome. Whose the
+// keys are is not published either, and the account is the token's: nothing is sent
+// again once that has changed.
 //
 // Actions (POST /payments/PM123/actions/cancel) get a key because GoCardless's
 // own SDKs send one, but nothing rests on it.
@@ -26,8 +26,11 @@ func GoCardless() Provider {
 	creation := Endpoint{
 		Key:       Key{Place: KeyRawHeader, Name: "Idempotency-Key"},
 		Remembers: SuccessesCleanFailures,
-		Rules:     gocardlessRules,
-		Source:    sourceGoCardlessKeys + ": one resource per key; retention, length and guard: [?]",
+
+		InFlightGuard: true,
+
+		Rules:  gocardlessRules,
+		Source: sourceGoCardlessKeys + ": only one resource per key, regardless of how many times a request is sent; retention and length: [?]",
 	}
 	fetched := creation
 	fetched.FetchPointer = true
@@ -37,9 +40,11 @@ func GoCardless() Provider {
 		Source: sourceGoCardlessSDK + ": the SDK sends a key; " + sourceGoCardlessKeys + " speaks of creations only [?]",
 	}
 	p := Provider{
-		Name:   "gocardless",
-		Hosts:  []string{"api.gocardless.com", "api-sandbox.gocardless.com"},
-		Source: sourceGoCardlessKeys + "; hosts: " + sourceGoCardlessSDK + " options.go",
+		Name:             "gocardless",
+		CredentialScoped: true,
+		Answers:          jsonAnswers,
+		Hosts:            []string{"api.gocardless.com", "api-sandbox.gocardless.com"},
+		Source:           sourceGoCardlessKeys + "; hosts: " + sourceGoCardlessSDK + " options.go; scope of keys: [?]",
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: gocardlessOthers, Source: sourceGoCardlessKeys + ": creations only"}, "/"),
 			each(Endpoint{NoEffect: true, Source: sourceGoCardlessSDK + " bank_details_lookup_service.go"}, "POST /bank_details_lookups"),
@@ -65,10 +70,16 @@ var (
 	gocardlessRules = slices.Concat(
 		[]Rule{
 			{Status: 409, Field: "error.errors[].reason", Equals: "idempotent_creation_conflict", Verdict: AlreadyDone, Pointer: "error.errors[].links.conflicting_resource_id", Source: sourceGoCardlessKeys + "; fields: " + sourceGoCardlessSDK + " gc.go"},
-			{Status: 409, Verdict: Indeterminate, Source: sourceGoCardlessKeys + ": it was created, but the answer does not say which one it is; or another conflict, which may be one in flight [?]"},
+			{Status: 409, Field: "error.errors[].reason", Equals: "idempotent_creation_conflict", Verdict: Indeterminate, Source: sourceGoCardlessKeys + ": it was created, but the answer does not say which one it is"},
 		},
+		conflicts("error.type", sourceGoCardlessKeys+": another conflict, which may be one in flight [?]"),
 		gocardlessOthers,
 	)
 
-	gocardlessOthers = refusals("error.type", sourceGoCardlessKeys+": a 4xx says that nothing was created; field: "+sourceGoCardlessSDK+" gc.go")
+	gocardlessOthers = slices.Concat(
+		[]Rule{
+			{Status: 429, Field: "error.type", Verdict: NotExecuted, Source: sourceGoCardlessKeys + ": a 4xx says that nothing was created; field: " + sourceGoCardlessSDK + " gc.go"},
+		},
+		refusals("error.type", sourceGoCardlessKeys+": a 4xx says that nothing was created; field: "+sourceGoCardlessSDK+" gc.go"),
+	)
 )

@@ -233,6 +233,30 @@ func TestAKeyIsPutIntoItsOwnObjectOnly(t *testing.T) {
 	assert.Equal(t, document(t, `mutation { charge(input: {options: { key: "key-1" a: 1}}) { id } }`), string(m.Body))
 }
 
+func TestAKeyThatIsOnlyReplacedIsNeverAdded(t *testing.T) {
+	p := own()
+	p.Endpoints = []providers.Endpoint{{
+		Pattern:   "POST /graphql",
+		Key:       providers.Key{Place: providers.KeyGraphQL, Name: "input.apiRequestKey", OnlyIfThere: true},
+		Retention: time.Hour,
+		Remembers: providers.Everything,
+	}}
+	rt := route(t, newRouter(t, p), "POST", "https://ledger.example.com/graphql")
+	for body, takes := range map[string]bool{
+		document(t, `mutation { charge(input: {apiRequestKey: "old"}) { id } }`):                                           true,
+		document(t, `mutation { charge(input: {id: "x"}) { id } }`):                                                        false,
+		document(t, `mutation M($in: In!) { charge(input: $in) { id } }`, `"variables": {"in": {"apiRequestKey": "old"}}`): true,
+		document(t, `mutation M($in: In!) { charge(input: $in) { id } }`, `"variables": {"in": {"id": "x"}}`):              false,
+		document(t, `mutation M($in: In!) { charge(input: $in) { id } }`):                                                  false,
+		document(t, `mutation M($in: In!) { charge(input: $in) { id } }`, `"variables": {"in": {"apiRequestKey": 7}}`):     true,
+		document(t, `mutation { charge(id: "x") { id } }`):                                                                 false,
+	} {
+		e := rt.For(jsonBody(body)).Endpoint
+		assert.Equal(t, takes, e.Key.Place == providers.KeyGraphQL, body)
+		assert.Equal(t, takes, e.Retention > 0, body)
+	}
+}
+
 func TestADocumentWithoutTheArgumentCarriesNoKeyAndTakesNone(t *testing.T) {
 	m := jsonBody(document(t, `mutation { a(key: "x") { b @idempotent(key: "nested") } }`))
 	_, present, err := inGraphQL.Carried(m)

@@ -16,12 +16,10 @@ import (
 // time for which a journal keeps answers anyway: it is true, and more than any
 // automatic repeat needs.
 //
-// How a second request is answered while the first is worked on is not published,
-// so that no guard is claimed and nothing is sent again once it may have run. A
-// program that takes "at most one object" to cover two requests at once sets
-// InFlightGuard on these endpoints. The POSTs that act on an object (approve,
-// cancel, …) take the key too, but create nothing that it would be bound to, so
-// that nothing rests on it there.
+// That guarantee has no exception, so that a request which may have run is sent
+// again. The POSTs that act on an object (approve, cancel, …) take the key too, but
+// create nothing that it would be bound to, so that nothing rests on it there. PATCH
+// and DELETE are idempotent by Increase's word.
 //
 // Objects carry their key, and every list filters by idempotency_key: that settles
 // an unknown operation without doubt.
@@ -31,24 +29,25 @@ func Increase() Provider {
 		[]Rule{
 			{Status: 409, Field: "type", Equals: "idempotency_key_already_used_error", Verdict: Misuse, Source: sourceIncrease + ": a second, different object; resource_id names the first"},
 		},
-		refused,
-		passing,
-		[]Rule{
-			{Status: 409, Verdict: Indeterminate, Source: sourceIncrease + ": says nothing of a request that is being worked on"},
-			{Status: 400, Through: 499, Field: "type", On: FirstAttempt, Verdict: Final, Source: sourceIncreaseErrors},
-		},
+		conflicts("type", sourceIncrease+": says nothing of a request that is being worked on; it is the everyday refusal too"),
+		increaseKeyless,
 	)
 	create := Endpoint{
 		Key:       key,
 		Retention: 90 * 24 * time.Hour,
 		Remembers: SuccessesCleanFailures,
-		Rules:     rules,
-		Source:    sourceIncrease + ": at most one object per key; in flight: [?]",
+
+		InFlightGuard: true,
+
+		Rules:  rules,
+		Source: sourceIncrease + ": guarantees that at most one object is created per key",
 	}
 	p := Provider{
-		Name:         "increase",
-		Hosts:        []string{"api.increase.com", "sandbox.increase.com"},
-		ReplayHeader: "Idempotent-Replayed", ReplayValue: "true",
+		Name:             "increase",
+		CredentialScoped: true,
+		Answers:          jsonAnswers,
+		Hosts:            []string{"api.increase.com", "sandbox.increase.com"},
+		ReplayHeader:     "Idempotent-Replayed", ReplayValue: "true",
 		Endpoints: []Endpoint{
 			{
 				Pattern: "POST /",
@@ -70,11 +69,23 @@ func Increase() Provider {
 			},
 			{
 				Pattern: "/",
-				Rules:   refusals("type", sourceIncreaseErrors),
+				Rules:   increaseKeyless,
 				Source:  sourceIncrease + ": keys are for POST only",
 			},
+			{
+				Pattern:    "PATCH /",
+				Idempotent: true,
+				Rules:      increaseKeyless,
+				Source:     sourceIncrease + ": PATCH, GET and DELETE are inherently idempotent",
+			},
+			{
+				Pattern:    "DELETE /",
+				Idempotent: true,
+				Rules:      increaseKeyless,
+				Source:     sourceIncrease + ": PATCH, GET and DELETE are inherently idempotent",
+			},
 		},
-		Source: sourceIncrease + "; hosts: increase-go ca1c95b option/requestoption.go [S]",
+		Source: sourceIncrease + "; hosts: increase-go ca1c95b option/requestoption.go [S]; scope of keys: [?]",
 	}
 	create.Pattern = "POST /{objects}"
 	links := create
@@ -83,6 +94,13 @@ func Increase() Provider {
 	p.Endpoints = append(p.Endpoints, create, links)
 	return *p.clone()
 }
+
+var increaseKeyless = slices.Concat(
+	[]Rule{
+		{Status: 429, Field: "type", Equals: "rate_limited_error", Verdict: NotExecuted, Source: "increase.com/documentation/errors [D]: rate limited, and when to retry; that it was not executed is our reading"},
+	},
+	refusals("type", sourceIncreaseErrors),
+)
 
 const (
 	sourceIncrease       = "increase.com/documentation/idempotency-keys [D]"

@@ -18,6 +18,11 @@ type Key struct {
 	// ("variables.input.apiRequestKey"); for KeyGraphQL what [KeyGraphQL] says.
 	Name string
 
+	// OnlyIfThere says, for KeyGraphQL, that the key only replaces one that the
+	// request already has: the argument, or the field of it, is never added, and a
+	// request without it takes no key.
+	OnlyIfThere bool
+
 	// FirstSent, if not empty, is a header that travels with the key and says
 	// when the operation's first attempt was sent, as an HTTP date (RFC 9110
 	// section 5.6.7). It is the same on every attempt.

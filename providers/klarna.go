@@ -12,13 +12,14 @@ import (
 // derived, 8.
 //
 // For Order Management Klarna says that a retry with the key is safe after a
-// call that failed midway, since it is executed once. What it does not publish,
-// there or elsewhere, is how it answers a second request while the first is
-// worked on, or how long it works: no guard is claimed, so that a request that
-// may have run is not sent again. A program that knows better sets
-// InFlightGuard or HandlingTime on the endpoints under /ordermanagement/. Nor is
-// it published how another request under the same key is answered: 409 is
-// Indeterminate.
+// call that failed midway, since it is executed only once per key, and that both
+// requests get the same response: it is sent again. For the other APIs it says that
+// a repeat is recognized and gets the initial result, but neither what it stores nor
+// how it answers a second request while the first is worked on: what may have run
+// there is not sent again. A program that knows better sets InFlightGuard or
+// HandlingTime on those endpoints. How another request under the same key is
+// answered is not published: 409 is Indeterminate. A rate limit is known by Klarna's
+// own header, and was not executed.
 //
 // The other methods have an effect and no key. Each region is a host of its own,
 // and an operation stays with the host that it was first sent to.
@@ -26,22 +27,24 @@ func Klarna() Provider {
 	keyed := Endpoint{
 		Key:       Key{Place: KeyRawHeader, Name: "Klarna-Idempotency-Key"},
 		Retention: 24 * time.Hour,
-		Remembers: Successes,
+		Remembers: SuccessesLostAnswers,
 		Rules:     klarnaRules,
-		Source:    sourceKlarnaResilience + "; whether failures are stored, and guard: [?]",
+		Source:    sourceKlarnaResilience + ": a repeat is recognized and gets the initial result; whether failures are stored, and guard: [?]",
 	}
 	orders := keyed
-	orders.Remembers = SuccessesCleanFailures
-	orders.Source = sourceKlarnaRetries + ": a retry after a call that failed midway is safe; guard: [?]"
+	orders.Remembers, orders.InFlightGuard = SuccessesCleanFailures, true
+	orders.Source = sourceKlarnaRetries + ": a retry after a call that failed midway is safe, since it is executed only once per key; both get the same response"
 	p := Provider{
-		Name: "klarna",
+		Name:             "klarna",
+		CredentialScoped: true,
+		Answers:          jsonAnswers,
 		Hosts: []string{
 			"api.klarna.com", "api-na.klarna.com", "api-oc.klarna.com",
 			"api.playground.klarna.com", "api-na.playground.klarna.com", "api-oc.playground.klarna.com",
 		},
-		Source: sourceKlarnaResilience + "; hosts: docs.klarna.com/api/api-urls [D]",
+		Source: sourceKlarnaResilience + "; hosts: docs.klarna.com/api/api-urls [D]; scope of keys: [?]",
 		Endpoints: slices.Concat(
-			each(Endpoint{Rules: klarnaRules, Source: sourceKlarnaResilience + ": POST and PATCH only"}, "/"),
+			each(Endpoint{Rules: klarnaKeyless, Source: sourceKlarnaResilience + ": POST and PATCH only"}, "/"),
 			each(keyed, "POST /", "PATCH /"),
 			each(orders, "POST /ordermanagement/", "PATCH /ordermanagement/"),
 		),
@@ -55,9 +58,16 @@ const (
 	sourceKlarnaErrors     = "docs.klarna.com/resources/developer-tools/error-handling/error-codes-and-messages-for-order-management [D]"
 )
 
-var klarnaRules = slices.Concat(
-	[]Rule{
-		{Status: 409, Verdict: Indeterminate, Source: sourceKlarnaErrors + ": it conflicts with the state of the resource; whether it also says in flight or misuse is not published [?]"},
-	},
-	refusals("error_code", sourceKlarnaErrors),
+var (
+	klarnaRules = slices.Concat(
+		conflicts("error_code", sourceKlarnaErrors+": it conflicts with the state of the resource; whether it also says in flight or misuse is not published [?]"),
+		klarnaKeyless,
+	)
+
+	klarnaKeyless = slices.Concat(
+		[]Rule{
+			{Status: 429, Header: "X-Ratelimit-Limit", Verdict: NotExecuted, Source: "docs.klarna.com/api-reference/rate-limit [D]: every request is answered so until the limit resets; that none is executed is our reading"},
+		},
+		refusals("error_code", sourceKlarnaErrors),
+	)
 )

@@ -12,11 +12,12 @@ import (
 // methods ignore it, although the Go SDK sends one on PUT too. Keys are looked up
 // by API key: an operation whose credential has changed is not sent again.
 //
-// Only successes are kept. What an error leaves behind is not documented, and the
-// next request with the key is executed, so that nothing is sent again once it
-// may have run. A program that rests on Modern Treasury's word that a request
-// which failed by a network issue may be repeated with its key sets Remembers to
-// [SuccessesCleanFailures] on these endpoints.
+// Only successes are kept; after a connection interruption or an error that prevented
+// the request from completing the next one with the key is executed. Modern Treasury
+// guarantees that what a request created which failed by a network issue is created
+// only once if it is repeated with its key, and says that every critical operation is
+// one transaction of its database: it is sent again. PATCH and DELETE are idempotent
+// by definition. A rate limit in the API's own form was not executed.
 //
 // Requests are not compared, not even their paths: a key that was used before is
 // answered with the first request's answer, whatever that was. Only a key that is
@@ -30,16 +31,16 @@ func ModernTreasury() Provider {
 		Pattern:       "POST /api/",
 		Key:           Key{Place: KeyRawHeader, Name: "Idempotency-Key"},
 		Retention:     24 * time.Hour,
-		Remembers:     Successes,
+		Remembers:     SuccessesCleanFailures,
 		InFlightGuard: true,
 		Rules: slices.Concat(
 			[]Rule{
 				{Status: 409, On: LaterAttempt, Verdict: InFlight, Source: sourceModernTreasury + ": another request with the same key is being stored"},
 				{Status: 409, On: FirstAttempt, Verdict: Retry, Source: "docs.moderntreasury.com/reference/status-codes [D]: a conflict with another request, of whatever kind"},
 			},
-			refusals("errors.code", sourceModernTreasuryErrors),
+			modernTreasuryKeyless,
 		),
-		Source: sourceModernTreasury + "; length: [?]",
+		Source: sourceModernTreasury + ": a repeat after a network issue creates nothing twice; errors are those that prevented it from completing; moderntreasury.com/journal/why-idempotency-matters-in-payments [D]: one transaction",
 	}
 	flow, payment := keyed, keyed
 	flow.Pattern, flow.SecretResponse = "POST /api/account_collection_flows", true
@@ -50,20 +51,40 @@ func ModernTreasury() Provider {
 		Name:             "moderntreasury",
 		Hosts:            []string{"app.moderntreasury.com"},
 		CredentialScoped: true,
+		Answers:          jsonAnswers,
 		Endpoints: []Endpoint{
 			keyed,
 			flow,
 			payment,
 			{
 				Pattern: "/",
-				Rules:   refusals("errors.code", sourceModernTreasuryErrors),
+				Rules:   modernTreasuryKeyless,
 				Source:  sourceModernTreasury + ": PATCH and DELETE ignore the key; of PUT nothing is said",
+			},
+			{
+				Pattern:    "PATCH /",
+				Idempotent: true,
+				Rules:      modernTreasuryKeyless,
+				Source:     sourceModernTreasury + ": PATCH and DELETE are idempotent by definition",
+			},
+			{
+				Pattern:    "DELETE /",
+				Idempotent: true,
+				Rules:      modernTreasuryKeyless,
+				Source:     sourceModernTreasury + ": PATCH and DELETE are idempotent by definition",
 			},
 		},
 		Source: sourceModernTreasury + "; host: modern-treasury-go bddd610 option/requestoption.go [S]",
 	}
 	return *p.clone()
 }
+
+var modernTreasuryKeyless = slices.Concat(
+	[]Rule{
+		{Status: 429, Field: "errors.code", Verdict: NotExecuted, Source: "docs.moderntreasury.com/reference/rate-limits [D]: the limit is hit; that it comes before execution is our reading"},
+	},
+	refusals("errors.code", sourceModernTreasuryErrors),
+)
 
 const (
 	sourceModernTreasury       = "docs.moderntreasury.com/reference/idempotent-requests [D]"

@@ -17,7 +17,11 @@ import (
 // out. 400 is said to be the answer to a key that was used with another request,
 // but it is not that alone, so that it is never Misuse; 409 is the answer to a
 // second refund that looks like the first, which on a retry may have been our
-// own.
+// own. A rate limit of Mollie's was not executed.
+//
+// The account is the token's. Tokens of OAuth expire within the hour, so that a new
+// one is not taken to end the memory of keys: a service that acts for several
+// organizations names each by an account label, or sets CredentialScoped.
 //
 // The answer to a created webhook holds its secret and is not kept.
 func Mollie() Provider {
@@ -32,12 +36,16 @@ func Mollie() Provider {
 	webhook.SecretResponse = true
 	webhook.Source += "; webhookSecret: " + sourceMollieSpec
 	p := Provider{
-		Name:         "mollie",
+		Name:    "mollie",
+		Answers: jsonAnswers,
+		CredentialModes: []CredentialMode{
+			{"test_", "test"}, {"live_", "live"},
+		},
 		Hosts:        []string{"api.mollie.com"},
 		ReplayHeader: "Idempotent-Replayed", ReplayValue: "true",
-		Source: sourceMollieIdempotency + "; host: " + sourceMollieSpec + "; the mark: mollie-api-python issue 299 [C]",
+		Source: sourceMollieIdempotency + "; host: " + sourceMollieSpec + "; the mark: mollie-api-python issue 299 [C]; modes: the examples of " + sourceMollieSpec,
 		Endpoints: slices.Concat(
-			each(Endpoint{Rules: mollieRules, Source: sourceMollieSpec + ": POST, PATCH and DELETE only"}, "/"),
+			each(Endpoint{Rules: mollieKeyless, Source: sourceMollieSpec + ": POST, PATCH and DELETE only"}, "/"),
 			each(Endpoint{NoEffect: true, Source: sourceMollieSpec}, "POST /oauth2/tokens"),
 			each(keyed, "POST /v2/", "PATCH /v2/", "DELETE /v2/", "DELETE /oauth2/tokens"),
 			each(webhook, "POST /v2/webhooks"),
@@ -51,9 +59,16 @@ const (
 	sourceMollieSpec        = "mollie/openapi cfbba47 [D]"
 )
 
-var mollieRules = slices.Concat(
-	[]Rule{
-		{Status: 409, Verdict: Indeterminate, Source: sourceMollieSpec + ": a refund like one shortly before; whether it also says in flight is not published [?]"},
-	},
-	refusals("title", sourceMollieSpec+" error-response"),
+var (
+	mollieRules = slices.Concat(
+		conflicts("title", sourceMollieSpec+": a refund like one shortly before; whether it also says in flight is not published [?]"),
+		mollieKeyless,
+	)
+
+	mollieKeyless = slices.Concat(
+		[]Rule{
+			{Status: 429, Field: "title", Verdict: NotExecuted, Source: sourceMollieSpec + " 429-rate-limit, on every operation; that it comes before execution is our reading"},
+		},
+		refusals("title", sourceMollieSpec+" error-response"),
+	)
 )

@@ -23,6 +23,12 @@ import (
 // that, since PayPal doesn't say which failures it stores: a 4xx is the
 // operation's answer on a first attempt only.
 //
+// A rate limit of PayPal's is known by its name, and was not executed. Orders with a
+// card's number in them are secrets. The account is that of the token, which changes
+// within the day, so that a new one is not taken to end the memory of keys: a service
+// that acts for several accounts by tokens of their own names each by an account
+// label.
+//
 // Not proven, and read with care: whether Orders v2 and Payments v2 compare a
 // repeated request with the first (assume that the key alone decides); for how
 // long Orders v1 stores keys (its page says for ever, but it is old, so nothing
@@ -36,14 +42,18 @@ func PayPal() Provider {
 		},
 		Hosts:          []string{"api-m.paypal.com", "api-m.sandbox.paypal.com", "api.paypal.com", "api.sandbox.paypal.com"},
 		AccountHeaders: []string{"PayPal-Auth-Assertion"},
+		Answers:        jsonAnswers,
 		Source:         sourcePayPalIdempotency + "; hosts and the account header: " + sourcePayPalSpec + ", and of older programs PayPal-Java-SDK 2a34212 base/Constants.java [S]",
 		Endpoints: slices.Concat(
-			each(Endpoint{Rules: paypalKeyless, Source: sourcePayPalSpec + ": the header is not declared; " + sourcePayPalIdempotency + ": not all APIs support it"},
+			each(Endpoint{Rules: paypalKeyless, SecretRequest: paypalCards, Source: sourcePayPalSpec + ": the header is not declared; " + sourcePayPalIdempotency + ": not all APIs support it"},
 				"/"),
 			each(Endpoint{NoEffect: true, Source: sourcePayPalSpec},
 				"POST /v1/oauth2/token",
 				"POST /v1/notifications/verify-webhook-signature",
 				"POST /v1/invoicing/search",
+				"POST /v1/invoicing/invoices/next-invoice-number",
+				"POST /v2/invoicing/generate-next-invoice-number",
+				"POST /v2/invoicing/invoices/{id}/generate-qr-code",
 				"POST /v2/invoicing/search-invoices"),
 			each(paypalKeyed(6*time.Hour, 108, "; the newest page of capture says 10000 and no time [D]"),
 				"POST /v2/checkout/orders",
@@ -83,12 +93,16 @@ func paypalKeyed(retention time.Duration, maxLength int, remark string) Endpoint
 		Retention:     retention,
 		Remembers:     SuccessesCleanFailures,
 		InFlightGuard: true,
+		SecretRequest: paypalCards,
 		Rules:         paypalRules,
 		Source:        sourcePayPalIdempotency + "; time and length: " + sourcePayPalSpec + remark,
 	}
 }
 
 const sourcePayPalDeclined = sourcePayPalSpec + ": of a capture, the funds could not be captured"
+
+// paypalCards are the fields of a raw card: its number and its code.
+var paypalCards = []string{"card.number", "card.security_code", "card.cvv2", "credit_card.number", "credit_card.cvv2"}
 
 const (
 	sourcePayPalIdempotency = "developer.paypal.com/reference/guidelines/idempotency [D]"
@@ -105,6 +119,7 @@ var (
 			{Status: 400, Through: 499, Field: "name", Equals: "DUPLICATE_REQUEST_ID", Verdict: Indeterminate, Source: sourcePayPalDuplicate},
 			{Status: 400, Through: 499, Field: "details[].issue", Equals: "PAYPAL_REQUEST_ID_REQUIRED", Verdict: Rejected, Source: sourcePayPalSpec + " checkout_orders_v2: the key is missing; the status is 400 [D] or 422 [C]"},
 		},
+		conflicts("name", "what other conflicts mean is not published [?]"),
 		paypalOthers,
 	)
 
@@ -117,7 +132,7 @@ var (
 
 	paypalOthers = slices.Concat(
 		[]Rule{
-			{Status: 409, Verdict: Indeterminate, Source: "what other conflicts mean is not published [?]"},
+			{Status: 429, Field: "name", Equals: "RATE_LIMIT_REACHED", Verdict: NotExecuted, Source: "developer.paypal.com/api/rate-limiting [D]: requests are denied; that none is executed is our reading"},
 		},
 		refusals("name", sourcePayPalSpec+": the error format; whether a failure is stored is not published [?]"),
 	)

@@ -28,6 +28,10 @@ import (
 // 409 is Retry, which is safe for both. A payout that failed has failed for its
 // key: a new try is a new operation.
 //
+// Partners act for a sub-merchant by the header X-Razorpay-Account, which is a part
+// of the operation. Only BAD_REQUEST_ERROR is a refusal; of an error of the gateway
+// or of Razorpay's own nothing is known, whatever its status.
+//
 // Whether a key belongs to the account or to the API key is not published: after
 // a change of the API key nothing is sent again.
 func Razorpay(retention time.Duration) Provider {
@@ -52,10 +56,12 @@ func Razorpay(retention time.Duration) Provider {
 	p := Provider{
 		Name:             "razorpay",
 		Hosts:            []string{"api.razorpay.com"},
+		AccountHeaders:   []string{"X-Razorpay-Account"},
 		CredentialScoped: true,
-		Source:           sourceRazorpayPayouts + " and " + sourceRazorpayRefunds + ", their examples for the host; scope: [?]",
+		Answers:          jsonAnswers,
+		Source:           sourceRazorpayPayouts + " and " + sourceRazorpayRefunds + ", their examples for the host; the account header: razorpay.com/docs/partners/aggregators/partner-auth [D]; scope: [?]",
 		Endpoints: slices.Concat(
-			each(Endpoint{Rules: razorpayKeyless, Source: sourceRazorpayPayouts + ": only payouts and composite payouts; no other keys are known of [?]"}, "/"),
+			each(Endpoint{Rules: razorpayRefusals, Source: sourceRazorpayPayouts + ": only payouts and composite payouts; no other keys are known of [?]"}, "/"),
 			each(payout, "POST /v1/payouts"),
 			each(refund, "POST /v1/payments/{id}/refund"),
 			each(transfer, "POST /v1/transfers"),
@@ -83,15 +89,18 @@ var (
 			razorpayMisuse,
 			{Status: 409, Verdict: Retry, Source: sourceRazorpayRefunds + ": an earlier request is being processed, may be retried; or another request under the key, which a repeat does not execute"},
 		},
-		refusals("error.code", sourceRazorpayRefunds+": the error format; whether a failure is stored is not published [?]"),
+		razorpayRefusals,
 	)
 
-	razorpayPayouts = slices.Concat([]Rule{razorpayMisuse}, razorpayKeyless)
-
-	razorpayKeyless = slices.Concat(
+	razorpayPayouts = slices.Concat(
 		[]Rule{
-			{Status: 409, Verdict: Indeterminate, Source: "what a conflict means here is not published [?]"},
+			razorpayMisuse,
+			{Status: 409, Verdict: Indeterminate, Source: "what a conflict means for the key of a payout is not published [?]"},
 		},
-		refusals("error.code", sourceRazorpayPayouts+": the error format"),
+		razorpayRefusals,
 	)
+
+	razorpayRefusals = slices.Concat(refused, passing, []Rule{
+		{Status: 400, Through: 499, Field: "error.code", Equals: "BAD_REQUEST_ERROR", On: FirstAttempt, Verdict: Final, Source: sourceRazorpayPayouts + ": the error format; the other codes say nothing of the money [C]; whether a failure is stored is not published [?]"},
+	})
 )

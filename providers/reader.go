@@ -17,7 +17,7 @@ type reader struct {
 }
 
 // ruleReads is what one rule reads of a body: the numbers of its paths, or none.
-type ruleReads struct{ field, pointer int }
+type ruleReads struct{ field, without, pointer int }
 
 const none = -1
 
@@ -45,9 +45,12 @@ func newReader(rules []Rule) *reader {
 	r := &reader{rules: rules, reads: make([]ruleReads, len(rules))}
 	numbers := map[string]int{}
 	for i := range rules {
-		r.reads[i] = ruleReads{field: none, pointer: none}
+		r.reads[i] = ruleReads{field: none, without: none, pointer: none}
 		if rules[i].Field != "" {
 			r.reads[i].field = r.number(numbers, rules[i].Field)
+		}
+		if rules[i].Without != "" {
+			r.reads[i].without = r.number(numbers, rules[i].Without)
 		}
 		if rules[i].Verdict == AlreadyDone {
 			r.reads[i].pointer = r.number(numbers, rules[i].Pointer)

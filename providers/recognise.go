@@ -12,7 +12,7 @@ import (
 // of it; nil where it is not known.
 //
 // HTML is not, unless it is listed, and neither is markup, unless a type that
-// ends in xml or HTML is; a body of another type than those listed is, if
+// ends in xml or HTML is, or what calls itself JSON and isn't; a body of another type than those listed is, if
 // application/json is listed and the body begins as an object or array of JSON
 // does. Without a body an answer is the provider's whatever its type, but HTML.
 // Everything is where p.Answers is empty, or p is nil.
@@ -40,6 +40,8 @@ func (p *Provider) Recognises(status int, header http.Header, body []byte) bool 
 		first = 0 // it says nothing as it stands
 	}
 	switch {
+	case first == '<' && (isMedia(media, jsonMedia) || beginsHTML(body) && !slices.ContainsFunc(p.Answers, isHTML)):
+		return false
 	case first == '<':
 		return slices.ContainsFunc(p.Answers, func(a string) bool { return isHTML(a) || strings.HasSuffix(a, "xml") })
 	case listed || first == 0:
@@ -57,6 +59,13 @@ func isMedia(media, listed string) bool {
 
 func isHTML(media string) bool {
 	return media == "text/html" || media == "application/xhtml+xml"
+}
+
+// beginsHTML tells whether a body begins as a page does.
+func beginsHTML(body []byte) bool {
+	at := bytes.IndexByte(body, '<')
+	begins := strings.ToLower(string(body[at:min(len(body), at+len("<!doctype html"))]))
+	return strings.HasPrefix(begins, "<html") || begins == "<!doctype html"
 }
 
 // firstOf is the byte that a body begins with, behind white space and the mark of

@@ -24,10 +24,12 @@ func Resend() Provider {
 		[]Rule{
 			{Status: 409, Field: "name", Equals: "concurrent_idempotent_requests", Verdict: InFlight, Source: sourceResend},
 			{Status: 409, Field: "name", Equals: "invalid_idempotent_request", Verdict: Misuse, Source: sourceResend},
-			{Status: 409, Verdict: Indeterminate, Source: sourceResend + ": its two 409s mean the opposite of each other; this is neither"},
+		},
+		conflicts("name", sourceResend+": its two 409s mean the opposite of each other; this is neither"),
+		[]Rule{
 			{Status: 400, Field: "name", Equals: "invalid_idempotency_key", Verdict: Rejected, Source: sourceResend + ": retry with a valid key"},
 		},
-		refusals("name", sourceResendErrors),
+		resendKeyless,
 	)
 	email := Endpoint{
 		Pattern:       "POST /emails",
@@ -49,11 +51,12 @@ func Resend() Provider {
 			batch,
 			{
 				Pattern: "/",
-				Rules:   refusals("name", sourceResendErrors),
+				Rules:   resendKeyless,
 				Source:  sourceResend + ": keys are for two endpoints only",
 			},
 		},
 		CredentialScoped: true,
+		Answers:          jsonAnswers,
 		Source:           sourceResend + "; host: resend-openapi fd6f395 [D]; scope of keys: [?]",
 	}
 	for _, secret := range []struct{ path, field string }{
@@ -64,12 +67,19 @@ func Resend() Provider {
 		p.Endpoints = append(p.Endpoints, Endpoint{
 			Pattern:        "POST " + secret.path,
 			SecretResponse: true,
-			Rules:          refusals("name", sourceResendErrors),
+			Rules:          resendKeyless,
 			Source:         "resend-openapi fd6f395 [D]: no key; the answer has a secret: " + secret.field,
 		})
 	}
 	return *p.clone()
 }
+
+var resendKeyless = slices.Concat(
+	[]Rule{
+		{Status: 429, Field: "name", Verdict: NotExecuted, Source: "resend.com/docs/api-reference/rate-limit [D]: too many requests, or a quota that is used up; that it comes before execution is our reading"},
+	},
+	refusals("name", sourceResendErrors),
+)
 
 const (
 	sourceResend       = "resend.com/docs/dashboard/emails/idempotency-keys [D]"

@@ -26,6 +26,9 @@ type Rule struct {
 	// cut short, or that names the field twice, has no field.
 	Field, Equals string
 
+	// Without is a path, as of Field, that has to lead to nothing.
+	Without string
+
 	// On restricts the rule to a first or a later attempt.
 	On Occasion
 
@@ -58,6 +61,10 @@ const (
 
 	// LaterAttempt: an earlier attempt under this key may have run.
 	LaterAttempt
+
+	// FirstAttemptOwnKey: as FirstAttempt, and the key was made at random for this
+	// operation, so that nobody else can have sent it: see [Answer].
+	FirstAttemptOwnKey
 )
 
 // String returns the occasion in words, "first attempt" for FirstAttempt.
@@ -69,11 +76,18 @@ func (o Occasion) String() string {
 		return "first attempt"
 	case LaterAttempt:
 		return "later attempt"
+	case FirstAttemptOwnKey:
+		return "first attempt, with a key made for it"
 	}
 	return fmt.Sprintf("occasion(%d)", uint8(o))
 }
 
-func (o Occasion) valid() bool { return o <= LaterAttempt }
+func (o Occasion) valid() bool { return o <= FirstAttemptOwnKey }
+
+// covers tells whether o is every occasion that p is.
+func (o Occasion) covers(p Occasion) bool {
+	return o == AnyAttempt || o == p || o == FirstAttempt && p == FirstAttemptOwnKey
+}
 
 // statuses is the closed range of status codes that the rule speaks of.
 func (r Rule) statuses() (first, last int) {
@@ -91,13 +105,27 @@ func (r *Rule) matches(a *reading, reads ruleReads) (pointer string, ok bool) {
 	if r.Status != 0 && (a.Status < r.Status || a.Status > max(r.Status, r.Through)) {
 		return "", false
 	}
-	if r.On == FirstAttempt && a.Later || r.On == LaterAttempt && !a.Later {
-		return "", false
+	switch r.On {
+	case FirstAttempt:
+		if a.Later {
+			return "", false
+		}
+	case LaterAttempt:
+		if !a.Later {
+			return "", false
+		}
+	case FirstAttemptOwnKey:
+		if a.Later || !a.OwnKey {
+			return "", false
+		}
 	}
 	if r.Header != "" && !headerSays(a.Header, r.Header, r.Value) {
 		return "", false
 	}
 	if reads.field != none && !a.fieldSays(reads.field, r.Equals) {
+		return "", false
+	}
+	if reads.without != none && a.fieldSays(reads.without, "") {
 		return "", false
 	}
 	if reads.pointer != none {
@@ -111,9 +139,10 @@ func (r Rule) covers(o Rule) bool {
 	first, last := r.statuses()
 	oFirst, oLast := o.statuses()
 	return first <= oFirst && last >= oLast &&
-		(r.On == AnyAttempt || r.On == o.On) &&
+		r.On.covers(o.On) &&
 		(r.Header == "" || strings.EqualFold(r.Header, o.Header) && (r.Value == "" || strings.EqualFold(r.Value, o.Value))) &&
 		(r.Field == "" || r.Field == o.Field && (r.Equals == "" || r.Equals == o.Equals)) &&
+		(r.Without == "" || r.Without == o.Without) &&
 		r.Verdict != AlreadyDone // which also needs its pointer
 }
 

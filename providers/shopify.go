@@ -14,9 +14,16 @@ import (
 // never added: a mutation without it takes no key, and is not sent again once it may
 // have run. Nor is one that Shopify doesn't list, whether it has the directive or
 // not: nothing is promised of it there. Nor are several in one document, nor
-// subscriptionBillingAttemptCreate, whose own idempotencyKey is left to the caller,
-// nor the REST API, legacy since October 2024, with its unique_token. A header
+// the REST API, legacy since October 2024, with its unique_token. A header
 // Idempotency-Key, which some articles show for REST, is not Shopify's.
+//
+// Three mutations that charge have an argument or field idempotencyKey of their own:
+// orderCreateMandatePayment, appUsageRecordCreate and subscriptionBillingAttemptCreate.
+// Where the document has it, it is the key, and prevents a second charge; for how long
+// is not published, so that they are not sent again either.
+//
+// What was throttled was not executed, since the cost of a query is held against the
+// bucket before. The Storefront API has no key.
 //
 // Keys are kept for 24 hours, as integrators quote Shopify. A mutation is executed
 // once however often it is sent, and the answer to a repeat is made of the current
@@ -38,20 +45,10 @@ func Shopify(shops ...string) Provider {
 	}
 	const path = "POST /admin/api/{version}/graphql.json"
 	p := Provider{
-		Name:  "shopify",
-		Hosts: shops,
+		Name:    "shopify",
+		Hosts:   shops,
+		Answers: jsonAnswers,
 		Endpoints: []Endpoint{
-			{
-				Pattern:  path,
-				Action:   Action{Place: ActionGraphQL, Value: "query"},
-				NoEffect: true,
-				Source:   "GraphQL specification of October 2021, section 2.3 [D]: a query is a read-only fetch",
-			},
-			{
-				Pattern: path,
-				Rules:   shopifyRules,
-				Source:  sourceShopifyList + ": not listed",
-			},
 			{
 				Pattern:  "POST /admin/oauth/access_token",
 				NoEffect: true,
@@ -65,6 +62,35 @@ func Shopify(shops ...string) Provider {
 		},
 		CredentialScoped: true,
 		Source:           sourceShopify + "; host: its examples; scope of keys: [?]",
+	}
+	for _, path := range []string{path, "POST /admin/api/graphql.json", "POST /api/{version}/graphql.json", "POST /api/graphql.json"} {
+		p.Endpoints = append(p.Endpoints,
+			Endpoint{
+				Pattern:  path,
+				Action:   Action{Place: ActionGraphQL, Value: "query"},
+				NoEffect: true,
+				Source:   "GraphQL specification of October 2021, section 2.3 [D]: a query is a read-only fetch",
+			},
+			Endpoint{
+				Pattern: path,
+				Rules:   shopifyRules,
+				Source:  sourceShopifyList + ": not listed; paths without a version, and the Storefront's: [M]",
+			},
+		)
+	}
+	for _, charge := range []struct{ mutation, key, source string }{
+		{"orderCreateMandatePayment", "idempotencyKey", "shopify.dev/docs/api/admin-graphql/latest/mutations/orderCreateMandatePayment [D]: subsequent calls with the same key return the original result"},
+		{"appUsageRecordCreate", "idempotencyKey", "shopify.dev/changelog/idempotent-creation-of-appusagerecord [D]: the merchant will not be charged twice"},
+		{"subscriptionBillingAttemptCreate", "subscriptionBillingAttemptInput.idempotencyKey", "shopify.dev/docs/api/admin-graphql/latest/mutations/subscriptionBillingAttemptCreate [D]: a unique key to avoid duplicate charges"},
+	} {
+		p.Endpoints = append(p.Endpoints, Endpoint{
+			Pattern:   path,
+			Action:    Action{Place: ActionGraphQL, Value: "mutation " + charge.mutation},
+			Key:       Key{Place: KeyGraphQL, Name: charge.key, OnlyIfThere: true},
+			Remembers: Successes,
+			Rules:     shopifyRules,
+			Source:    charge.source + "; retention, failures and guard: [?]",
+		})
 	}
 	for _, mutation := range []string{"delegateAccessTokenCreate", "storefrontAccessTokenCreate"} {
 		p.Endpoints = append(p.Endpoints, Endpoint{
@@ -128,7 +154,8 @@ var shopifyRules = slices.Concat(
 		{Status: 200, Field: "data.*.userErrors[].message", On: FirstAttempt, Verdict: Final, Source: sourceShopifyErrors + ": a user error without a code"},
 		{Status: 200, Field: shopifyUserErrors, On: LaterAttempt, Verdict: Indeterminate, Source: sourceShopifyErrors + ": whether a refusal is remembered is not said [?]"},
 		{Status: 200, Field: "data.*.userErrors[].message", On: LaterAttempt, Verdict: Indeterminate, Source: sourceShopifyErrors + ": the code, which would tell, was not asked for"},
-		{Status: 200, Field: shopifyErrorCode, Equals: "THROTTLED", Verdict: Retry, Source: sourceShopifyStatus},
+		{Status: 200, Field: shopifyErrorCode, Equals: "THROTTLED", Without: "data.*.*", Verdict: NotExecuted, Source: "shopify.dev/docs/api/usage/rate-limits [D]: before execution begins the bucket has to have room for the requested cost; code: " + sourceShopifyStatus},
+		{Status: 200, Field: shopifyErrorCode, Equals: "THROTTLED", Verdict: Retry, Source: sourceShopifyStatus + ", beside data"},
 		{Status: 200, Field: shopifyErrorCode, Equals: "INTERNAL_SERVER_ERROR", Verdict: Retry, Source: sourceShopifyStatus},
 		{Status: 200, Field: shopifyErrorCode, Equals: "ACCESS_DENIED", On: FirstAttempt, Verdict: Final, Source: sourceShopifyStatus},
 		{Status: 200, Field: "errors[].message", Verdict: Indeterminate, Source: sourceShopifyStatus + ": an error, of which nothing else is known"},

@@ -10,12 +10,15 @@ import (
 // endpoint to endpoint. Where Square takes it as optional, it is always sent.
 //
 // Square does not publish for how long it keeps a key: say a retention that you
-// have from Square, or 0, and then none is claimed. Nor does it publish which
-// failures it stores, how it answers a second request while the first is worked
-// on and whether keys belong to the seller or the application, so that, even
-// with a retention, a request that may have run is not sent again. A program
-// that knows better sets Remembers and InFlightGuard on the endpoints it knows
-// of. A key that was used with another request is Misuse by the code
+// have from Square, or 0, and then none is claimed. It says that a request whose
+// answer was lost may be made again with its key; which failures it stores and how
+// it answers a second request while the first is worked on it does not say, so that,
+// even with a retention, a request that may have run is not sent again. A program
+// that knows better sets InFlightGuard, and where failures are clean Remembers, on
+// the endpoints it knows of. Whether keys belong to the seller or the application is
+// not published, and the seller is the token's: nothing is sent again once that has
+// changed. A service with tokens that rotate names the seller by an account label
+// and sets CredentialScoped to false. A key that was used with another request is Misuse by the code
 // IDEMPOTENCY_KEY_REUSED, whatever the status.
 //
 // Without a key: what Square's description doesn't give one; uploads
@@ -24,18 +27,24 @@ import (
 // idempotency_key names the payment. A 200 to that also says that there was no
 // such payment, and doesn't say that none can still arrive.
 //
+// A rate limit of Square's own is known by its code, and was not executed. An error
+// of Square's API itself may stand behind the first of several in a 4xx, and then
+// nothing is proven; TEMPORARY_ERROR, by whatever status, is for a repeat.
+//
 // Searches, batch retrievals and OAuth tokens are passed through. Answers that
 // hold the signature key of a webhook or a mobile authorization code are not
 // kept.
 func Square(retention time.Duration) Provider {
 	p := Provider{
-		Name:   "square",
-		Hosts:  []string{"connect.squareup.com", "connect.squareupsandbox.com"},
-		Source: sourceSquareIdempotency + "; hosts: square-go-sdk 3f484c5 environments.go [S]",
+		Name:             "square",
+		CredentialScoped: true,
+		Answers:          jsonAnswers,
+		Hosts:            []string{"connect.squareup.com", "connect.squareupsandbox.com"},
+		Source:           sourceSquareIdempotency + "; hosts: square-go-sdk 3f484c5 environments.go [S]; whose the keys are: [?]",
 		Endpoints: slices.Concat(
-			each(Endpoint{Rules: squareRules, Source: sourceSquareSpec + ": no key, or one that names another operation"},
+			each(Endpoint{Rules: squareKeyless, Source: sourceSquareSpec + ": no key, or one that names another operation"},
 				"/"),
-			each(Endpoint{Rules: squareRules, SecretResponse: true, Source: sourceSquareSpec + ": no key; the answer holds a secret"},
+			each(Endpoint{Rules: squareKeyless, SecretResponse: true, Source: sourceSquareSpec + ": no key; the answer holds a secret"},
 				"POST /mobile/authorization-code",
 				"PUT /v2/webhooks/subscriptions/{id}"),
 			each(Endpoint{NoEffect: true, Source: sourceSquareSpec},
@@ -59,7 +68,9 @@ func Square(retention time.Duration) Provider {
 				"POST /v2/orders/{id}/custom-attributes/{key}",
 				"POST /v2/payments",
 				"PUT /v2/payments/{id}",
-				"POST /v2/team-members/jobs"),
+				"POST /v2/team-members/jobs",
+				"POST /v2/cards",
+				"POST /v2/refunds"),
 			each(squareSecret(squareKeyed(45, retention)),
 				"POST /v2/webhooks/subscriptions",
 				"POST /v2/webhooks/subscriptions/{id}/signature-key"),
@@ -102,13 +113,18 @@ func Square(retention time.Duration) Provider {
 				"PUT /v2/bookings/{id}",
 				"POST /v2/bookings/{id}/cancel"),
 			each(squareKeyed(0, retention),
-				"POST /v2/cards",
+				"POST /v2/bank-accounts",
 				"POST /v2/customers",
 				"POST /v2/customers/groups",
 				"POST /v2/orders/clone",
-				"POST /v2/refunds",
 				"POST /v2/subscriptions",
 				"POST /v2/team-members"),
+			each(squareTransferOrders(retention),
+				"POST /v2/transfer-orders",
+				"PUT /v2/transfer-orders/{id}",
+				"POST /v2/transfer-orders/{id}/cancel",
+				"POST /v2/transfer-orders/{id}/receive",
+				"POST /v2/transfer-orders/{id}/start"),
 		),
 	}
 	return *p.clone()
@@ -118,10 +134,18 @@ func squareKeyed(maxLength int, retention time.Duration) Endpoint {
 	return Endpoint{
 		Key:       Key{Place: KeyJSONField, Name: "idempotency_key", MaxLength: maxLength},
 		Retention: retention,
-		Remembers: Successes,
+		Remembers: SuccessesLostAnswers,
 		Rules:     squareRules,
-		Source:    sourceSquareIdempotency + "; length: " + sourceSquareSpec + "; retention: the caller's, none is published [C]; failures and guard: [?]",
+		Source:    sourceSquareIdempotency + ": after a connection that failed the same request doesn't take the payment again; length: " + sourceSquareSpec + "; retention: the caller's, none is published [C]; failures and guard: [?]",
 	}
+}
+
+// squareTransferOrders are newer than the description of the API.
+func squareTransferOrders(retention time.Duration) Endpoint {
+	e := squareKeyed(0, retention)
+	e.Key.Alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+	e.Source += "; transfer orders: square-go-sdk 3f484c5 transfer_orders.go [S]"
+	return e
 }
 
 func squareSecret(e Endpoint) Endpoint {
@@ -145,6 +169,7 @@ var squareReads = []string{
 	"POST /v2/catalog/batch-retrieve",
 	"POST /v2/catalog/search",
 	"POST /v2/catalog/search-catalog-items",
+	"POST /v2/channels/bulk-retrieve",
 	"POST /v2/customers/bulk-retrieve",
 	"POST /v2/customers/search",
 	"POST /v2/events",
@@ -170,14 +195,28 @@ var squareReads = []string{
 	"POST /v2/terminals/actions/search",
 	"POST /v2/terminals/checkouts/search",
 	"POST /v2/terminals/refunds/search",
+	"POST /v2/transfer-orders/search",
 	"POST /v2/vendors/bulk-retrieve",
 	"POST /v2/vendors/search",
 }
 
-var squareRules = slices.Concat(
-	[]Rule{
-		{Status: 400, Through: 499, Field: "errors[].code", Equals: "IDEMPOTENCY_KEY_REUSED", Verdict: Misuse, Source: sourceSquareIdempotency + ": the answer may vary by API; 400: developer forum [C]"},
-		{Status: 409, Verdict: Indeterminate, Source: sourceSquareSpec + ": CONFLICT, which may or may not be a request of ours in flight [?]"},
-	},
-	refusals("errors[].code", sourceSquareSpec+": the error format; whether a decline is stored is not published [?]"),
+var (
+	squareRules = slices.Concat(
+		[]Rule{
+			{Status: 400, Through: 499, Field: "errors[].code", Equals: "IDEMPOTENCY_KEY_REUSED", Verdict: Misuse, Source: sourceSquareIdempotency + ": the answer may vary by API; 400: developer forum [C]"},
+		},
+		squareErrors,
+		conflicts("errors[].code", sourceSquareSpec+": CONFLICT, which may or may not be a request of ours in flight [?]"),
+		squareRefusals,
+	)
+
+	squareKeyless = slices.Concat(squareErrors, squareRefusals)
+
+	squareErrors = []Rule{
+		{Status: 429, Field: "errors[].category", Equals: "RATE_LIMIT_ERROR", Verdict: NotExecuted, Source: sourceSquareSpec + " ErrorCategory: resend the request"},
+		{Status: 400, Through: 499, Field: "errors[].code", Equals: "TEMPORARY_ERROR", Verdict: Retry, Source: sourceSquareSpec + " ErrorCode: an internal error; retry with the same key"},
+		{Status: 400, Through: 499, Field: "errors[].category", Equals: "API_ERROR", Verdict: Indeterminate, Source: "developer.squareup.com/docs/build-basics/handling-errors [D]: of several errors the first one makes the status; this one is the API's own"},
+	}
+
+	squareRefusals = refusals("errors[].code", sourceSquareSpec+": the error format; whether a decline is stored is not published [?]")
 )

@@ -23,16 +23,23 @@ import (
 // works: no guard and no handling time are claimed, and 409 is Retry.
 // Programs that know better set InFlightGuard on those endpoints.
 //
-// Stripe-Should-Retry is obeyed where it is sent. A request for a token is left
-// alone: it holds a card's number, which must not be journaled, and moves nothing.
+// Stripe-Should-Retry is obeyed where it is sent. A request for a token or a payment
+// method is left alone: it holds a card's number, which must not be journaled, and
+// moves nothing. Any other request that holds one is a secret. So are the answers
+// that give access: sessions, links, ephemeral keys. The client_secret of a payment
+// or setup intent, which Stripe says should not be stored, stands in an answer that
+// is needed for more than that, and is kept with it: read who may read the journal.
 func Stripe() Provider {
 	key := Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 255}
 	v2 := Endpoint{
 		Key:       key,
 		Retention: 30 * 24 * time.Hour,
 		Remembers: SuccessesCleanFailures,
-		Rules:     stripeV2,
-		Source:    "docs.stripe.com/api-v2-overview [D]; length: stripe-go a1e3932 stripe.go [S]; guard: [?]",
+
+		SecretRequest: stripeCards,
+
+		Rules:  stripeV2,
+		Source: "docs.stripe.com/api-v2-overview [D]; length: stripe-go a1e3932 stripe.go [S]; guard: [?]",
 	}
 	v2post, v2delete, v2secret, v2session := v2, v2, v2, v2
 	v2post.Pattern, v2delete.Pattern = "POST /v2/", "DELETE /v2/"
@@ -40,19 +47,26 @@ func Stripe() Provider {
 	v2session.Pattern, v2session.SecretResponse = "POST /v2/billing/meter_event_session", true
 	v2session.Source += "; the answer holds a token: stripe-go a1e3932 v2billing_metereventsession.go [S]"
 	v1 := Endpoint{
-		Pattern:       "POST /v1/",
-		Key:           key,
-		Retention:     24 * time.Hour,
-		Remembers:     Everything,
-		InFlightGuard: true,
-		Rules:         stripeV1,
-		Source:        sourceStripeIdempotency,
+		Pattern:               "POST /v1/",
+		Key:                   key,
+		Retention:             24 * time.Hour,
+		Remembers:             Everything,
+		InFlightGuard:         true,
+		RefusalsRegisterNoKey: true,
+		SecretRequest:         stripeCards,
+		Rules:                 stripeV1,
+		Source:                sourceStripeIdempotency + ": nothing is stored of a request that failed validation or met another one",
 	}
 	p := Provider{
 		Name:           "stripe",
 		Hosts:          []string{"api.stripe.com", "files.stripe.com"},
 		AccountHeaders: []string{"Stripe-Account", "Stripe-Context"},
-		ReplayHeader:   "Idempotent-Replayed", ReplayValue: "true",
+		CredentialModes: []CredentialMode{
+			{"sk_test_", "test"}, {"sk_live_", "live"},
+			{"rk_test_", "test"}, {"rk_live_", "live"},
+		},
+		Answers:      jsonAnswers,
+		ReplayHeader: "Idempotent-Replayed", ReplayValue: "true",
 		Endpoints: []Endpoint{
 			v1,
 			{
@@ -61,25 +75,46 @@ func Stripe() Provider {
 				Source:   "docs.stripe.com/api/tokens [D]: the request holds card or bank details; that a token moves nothing is our reading",
 			},
 			{
-				Pattern: "DELETE /v1/",
-				Rules:   stripeV1Delete,
-				Source:  sourceStripeIdempotency + ": the header has no effect on DELETE",
+				Pattern:  "POST /v1/payment_methods",
+				NoEffect: true,
+				Source:   "docs.stripe.com/api/payment_methods/create [D]: the request holds card or bank details; that a payment method moves nothing is our reading",
+			},
+			{
+				Pattern:    "DELETE /v1/",
+				Idempotent: true,
+				Rules:      stripeV1Delete,
+				Source:     sourceStripeIdempotency + ": the header has no effect on DELETE, which is idempotent by definition",
 			},
 			v2post,
 			v2delete,
 			v2secret,
 			v2session,
 		},
-		Source: sourceStripeIdempotency + "; hosts and account headers: stripe-go a1e3932 stripe.go [S]",
+		Source: sourceStripeIdempotency + "; hosts and account headers: stripe-go a1e3932 stripe.go [S]; modes: docs.stripe.com/keys [D]",
 	}
-	for _, path := range []string{"ephemeral_keys", "webhook_endpoints", "terminal/connection_tokens"} {
+	for _, path := range []string{
+		"account_links",
+		"account_sessions",
+		"accounts/{id}/login_links",
+		"billing_portal/sessions",
+		"customer_sessions",
+		"ephemeral_keys",
+		"financial_connections/sessions",
+		"identity/verification_sessions",
+		"identity/verification_sessions/{id}",
+		"terminal/connection_tokens",
+		"webhook_endpoints",
+	} {
 		secret := v1
 		secret.Pattern, secret.SecretResponse = "POST /v1/"+path, true
-		secret.Source += "; the answer holds a secret: stripe-go a1e3932 [S]"
+		secret.Source += "; the answer holds a secret, or a URL that is one: stripe-go v85.0.0 [S]"
 		p.Endpoints = append(p.Endpoints, secret)
 	}
 	return *p.clone()
 }
+
+// stripeCards are the fields of a raw card: its number and its code.
+var stripeCards = []string{"card.number", "card.cvc", "source.number", "source.cvc", "external_account.number", "external_account.cvc"}
 
 const (
 	sourceStripeIdempotency = "docs.stripe.com/api/idempotent_requests [D]"

@@ -30,12 +30,12 @@ func Svix(hosts ...string) Provider {
 		Retention: 12 * time.Hour,
 		Remembers: Successes,
 		Rules: slices.Concat(
-			[]Rule{
-				{Status: 409, Verdict: Indeterminate, Source: sourceSvixSpec + ": a conflict, as with the eventId of a message that the same request may have sent"},
-			},
-			refusals("code", sourceSvixErrors),
+			conflicts("code", sourceSvixSpec+": a conflict, as with the eventId of a message that the same request may have sent"),
+			svixKeyless,
 		),
 		Source: sourceSvix + "; length: [?]",
+
+		RefusalsRegisterNoKey: true,
 	}
 	p := Provider{
 		Name: "svix",
@@ -44,9 +44,10 @@ func Svix(hosts ...string) Provider {
 			"api.us.svix.com", "api.eu.svix.com", "api.in.svix.com", "api.ca.svix.com", "api.au.svix.com",
 		}, hosts...),
 		CredentialScoped: true,
+		Answers:          jsonAnswers,
 		Endpoints: []Endpoint{{
 			Pattern: "/",
-			Rules:   refusals("code", sourceSvixErrors),
+			Rules:   svixKeyless,
 			Source:  sourceSvix + ": POST only",
 		}},
 		Source: sourceSvix + "; hosts: svix-webhooks 4fc0cfb go/svix.go [S]",
@@ -84,6 +85,8 @@ func Svix(hosts ...string) Provider {
 	}
 	return *p.clone()
 }
+
+var svixKeyless = refusalsUnlimited("code", sourceSvixErrors)
 
 const (
 	sourceSvix       = "svix-webhooks 4fc0cfb server/svix-server/src/core/idempotency.rs [S]"

@@ -43,13 +43,14 @@ func Twilio() Provider {
 	conversations.Retention = 24 * time.Hour
 	conversations.Source = sourceTwilioSDK + " rest/conversations/v2: the original response, for 24 hours; failures and guard: [?]"
 	p := Provider{
-		Name:   "twilio",
-		Hosts:  []string{"*.twilio.com"},
-		Source: sourceTwilioErrors + "; hosts: " + sourceTwilioSpec + " and, of regions and edges, " + sourceTwilioSDK + " client/request_handler.go",
+		Name:    "twilio",
+		Answers: []string{"application/json", "application/xml", "text/xml"},
+		Hosts:   []string{"*.twilio.com"},
+		Source:  sourceTwilioErrors + "; hosts: " + sourceTwilioSpec + " and, of regions and edges, " + sourceTwilioSDK + " client/request_handler.go",
 		Endpoints: slices.Concat(
-			each(Endpoint{Rules: twilioRules, Source: sourceTwilioErrors + ": not idempotent"},
+			each(Endpoint{Rules: twilioKeyless, Source: sourceTwilioErrors + ": not idempotent"},
 				"/"),
-			each(Endpoint{Rules: twilioRules, SecretResponse: true, Source: sourceTwilioSpec + ": the answer holds a secret"},
+			each(Endpoint{Rules: twilioKeyless, SecretResponse: true, Source: sourceTwilioSpec + ": the answer holds a secret"},
 				"POST /2010-04-01/Accounts.json",
 				"POST /2010-04-01/Accounts/{account}",
 				"POST /2010-04-01/Accounts/{account}/Keys.json",
@@ -87,14 +88,20 @@ const (
 	sourceTwilioSDK    = "twilio-go d858acd [S]"
 )
 
-var twilioRules = slices.Concat(
-	[]Rule{
-		{Status: 429, Verdict: NotExecuted, Source: "twilio.com/docs/api/errors/20429 [D]: never processed, and always safe to send again"},
-		{Status: 409, Verdict: Indeterminate, Source: "what a conflict means is not published [?]"},
-	},
-	refused,
-	passing[:2],
-	[]Rule{
-		{Status: 400, Through: 499, Field: "code", On: FirstAttempt, Verdict: Final, Source: "twilio-go d858acd client/error.go [S]: the error format"},
-	},
+var (
+	twilioRules = slices.Concat(
+		conflicts("code", "what a conflict means for a key is not published [?]"),
+		twilioKeyless,
+	)
+
+	twilioKeyless = slices.Concat(
+		[]Rule{
+			{Status: 429, Verdict: NotExecuted, Source: "twilio.com/docs/api/errors/20429 [D]: never processed, and always safe to send again"},
+		},
+		refused,
+		passing[:2],
+		[]Rule{
+			{Status: 400, Through: 499, Field: "code", On: FirstAttempt, Verdict: Final, Source: "twilio-go d858acd client/error.go [S]: the error format"},
+		},
+	)
 )

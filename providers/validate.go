@@ -130,7 +130,7 @@ func (v *validation) endpoint(at string, e Endpoint) {
 
 func (v *validation) contradictsReplay(r Rule) bool {
 	p := v.provider
-	return r.On == FirstAttempt && r.Header != "" && strings.EqualFold(r.Header, p.ReplayHeader) &&
+	return FirstAttempt.covers(r.On) && r.Header != "" && strings.EqualFold(r.Header, p.ReplayHeader) &&
 		(p.ReplayValue == "" || strings.EqualFold(r.Value, p.ReplayValue))
 }
 
@@ -170,6 +170,7 @@ func (v *validation) key(at string, e Endpoint) {
 		v.check(!token(k.Name), at+"Name", "%q is not a header name", k.Name)
 	}
 	inHeader := k.Place == KeyRawHeader || k.Place == KeyQuotedHeader
+	v.check(k.OnlyIfThere && k.Place != KeyGraphQL, at+"OnlyIfThere", "it is for KeyGraphQL")
 	v.check(k.FirstSent != "" && !token(k.FirstSent), at+"FirstSent", "%q is not a header name", k.FirstSent)
 	v.check(k.FirstSent != "" && !inHeader, at+"FirstSent", "it travels with a key in a header only")
 	v.check(k.FirstSent != "" && strings.EqualFold(k.FirstSent, k.Name), at+"FirstSent", "it is the header that carries the key")
@@ -227,7 +228,7 @@ func gqlPath(s string) bool {
 func tooManyPaths(rules []Rule) bool {
 	paths := map[string]bool{}
 	for _, r := range rules {
-		paths[r.Field], paths[r.Pointer] = true, true
+		paths[r.Field], paths[r.Without], paths[r.Pointer] = true, true, true
 	}
 	delete(paths, "")
 	return len(paths) > maxPaths
@@ -240,6 +241,8 @@ func (v *validation) rule(at string, r Rule) {
 	v.check(r.Header != "" && !token(r.Header), at+"Header", "%q is not a header name", r.Header)
 	v.check(r.Header == "" && r.Value != "", at+"Value", "there is no Header to have it")
 	v.check(r.Field != "" && !fieldPath(r.Field), at+"Field", "%q is not a dotted path", r.Field)
+	v.check(r.Without != "" && !fieldPath(r.Without), at+"Without", "%q is not a dotted path", r.Without)
+	v.check(r.Without != "" && r.Without == r.Field, at+"Without", "the field has to be there, and not to be there")
 	v.check(r.Field == "" && r.Equals != "", at+"Equals", "there is no Field to have it")
 	v.check(!r.On.valid(), at+"On", "%v is not one of the constants", r.On)
 	v.check(r.Credential && r.Verdict != Rejected, at+"Credential", "only what is Rejected refuses a credential")

@@ -183,6 +183,17 @@ func TestValidateFindsContradictions(t *testing.T) {
 		{"a key that refusals do not register, and none", func(p *providers.Provider) {
 			p.Endpoints[0] = providers.Endpoint{Pattern: "/", RefusalsRegisterNoKey: true}
 		}, "Endpoints[0].RefusalsRegisterNoKey"},
+		{"a path that leads to nothing and is none", rules(providers.Rule{Without: "a..b", Verdict: providers.Final}), "Endpoints[0].Rules[0].Without"},
+		{"a field that is there and is not", rules(providers.Rule{Field: "a", Without: "a", Verdict: providers.Final}), "Endpoints[0].Rules[0].Without"},
+		{"a rule behind one without a field", rules(
+			providers.Rule{Status: 409, Without: "data", Verdict: providers.Final},
+			providers.Rule{Status: 409, Without: "data", Field: "code", Verdict: providers.Misuse},
+		), "Endpoints[0].Rules[1]"},
+		{"an own key behind any first attempt", rules(
+			providers.Rule{Status: 409, On: providers.FirstAttempt, Verdict: providers.Final},
+			providers.Rule{Status: 409, On: providers.FirstAttemptOwnKey, Verdict: providers.Misuse},
+		), "Endpoints[0].Rules[1]"},
+		{"a key in a header that is only replaced", func(p *providers.Provider) { endpoint(p).Key.OnlyIfThere = true }, "Endpoints[0].Key.OnlyIfThere"},
 		{"a credential that is not refused", rules(providers.Rule{Status: 403, Verdict: providers.Final, Credential: true}), "Endpoints[0].Rules[0].Credential"},
 		{"no verdict", rules(providers.Rule{Status: 409}), "Endpoints[0].Rules[0].Verdict"},
 		{"a verdict that is none", rules(providers.Rule{Status: 409, Verdict: 99}), "Endpoints[0].Rules[0].Verdict"},
@@ -247,6 +258,14 @@ func TestValidateAcceptsRulesThatOnlyLookShadowed(t *testing.T) {
 		},
 		"behind one that also needs its pointer": {
 			{Status: 409, Verdict: providers.AlreadyDone, Pointer: "id"},
+			{Status: 409, Verdict: providers.Indeterminate},
+		},
+		"an own key in front of any first attempt": {
+			{Status: 409, On: providers.FirstAttemptOwnKey, Verdict: providers.Final},
+			{Status: 409, On: providers.FirstAttempt, Verdict: providers.Indeterminate},
+		},
+		"behind one without a field": {
+			{Status: 409, Without: "data", Verdict: providers.NotExecuted},
 			{Status: 409, Verdict: providers.Indeterminate},
 		},
 		"ranges that overlap": {

@@ -18,34 +18,44 @@ import (
 // that knows better sets InFlightGuard on that endpoint. Whether another
 // transfer under the same ID is refused, and how, is not published.
 //
-// Everything else, the funding of a transfer and other versions than v1 among
-// it, has an effect and no key.
+// Wise dates its versions by the URL now (/2026Q4/transfers, where /v1/transfers
+// was): every version's transfers take the ID, and those of a batch group. A transfer
+// for a third party has originalTransferId instead, the sender's own name for it,
+// which nothing here replaces.
+//
+// Everything else, the funding of a transfer among it, has an effect and no key.
+// The account is the token's. Tokens expire within the day, so that a new one is not
+// taken to end the memory of keys: a service that acts for several users names each
+// by an account label, or sets CredentialScoped.
 // (Some balance operations may take a header X-idempotence-uuid; that is
 // unconfirmed, and none is sent.) OAuth tokens and the check of a transfer's
 // requirements are passed through.
 func Wise(retention time.Duration) Provider {
 	p := Provider{
-		Name: "wise",
+		Name:    "wise",
+		Answers: jsonAnswers,
 		Hosts: []string{
 			"api.wise.com", "api-mtls.transferwise.com",
 			"api.wise-sandbox.com", "api.sandbox.transferwise.tech", "api-mtls.sandbox.transferwise.tech",
 		},
 		Source: sourceWiseTransfers + "; hosts: docs.wise.com/guides/developer/environments [D]",
 		Endpoints: slices.Concat(
-			each(Endpoint{Rules: wiseRules, Source: sourceWiseTransfers + ": transfers only"},
+			each(Endpoint{Rules: wiseKeyless, Source: sourceWiseTransfers + ": transfers only"},
 				"/"),
 			each(Endpoint{NoEffect: true, Source: "docs.wise.com/guides/developer/errors/transfers [D]: it returns what a transfer needs; the path: [M]"},
-				"POST /v1/transfer-requirements"),
-			each(Endpoint{NoEffect: true, Source: "docs.wise.com/guides/developer/auth-and-security/user-access-token [D]"},
-				"POST /oauth/token"),
+				"POST /{version}/transfer-requirements"),
+			each(Endpoint{NoEffect: true, Source: "docs.wise.com/guides/developer/auth-and-security/user-access-token [D]; under a dated version: [M]"},
+				"POST /oauth/token",
+				"POST /{version}/oauth/token"),
 			each(Endpoint{
 				Key:       Key{Place: KeyJSONField, Name: "customerTransactionId", MinLength: 36, MaxLength: 36, Alphabet: "0123456789abcdefABCDEF-"},
 				Retention: retention,
 				Remembers: SuccessesCleanFailures,
 				Rules:     wiseRules,
-				Source:    sourceWiseTransfers + ": a UUID; a repeat creates no second transfer; retention: the caller's; guard: [?]",
+				Source:    sourceWiseTransfers + ": a UUID; a repeat creates no second transfer; retention: the caller's; versions: docs.wise.com/guides/developer/global-versioning [D]; batch groups: docs.wise.com/api-reference/batch-group/batchgrouptransfercreate [D]; guard: [?]",
 			},
-				"POST /v1/transfers"),
+				"POST /{version}/transfers",
+				"POST /{version}/profiles/{profile}/batch-groups/{group}/transfers"),
 		),
 	}
 	return *p.clone()
@@ -53,9 +63,11 @@ func Wise(retention time.Duration) Provider {
 
 const sourceWiseTransfers = "docs.wise.com/guides/product/send-money/standard-api-transfers [D]"
 
-var wiseRules = slices.Concat(
-	[]Rule{
-		{Status: 409, Verdict: Indeterminate, Source: "docs.wise.com/guides/developer/errors [D]: a value that is in use; whether it also says in flight is not published [?]"},
-	},
-	refusals("errors[].code", "docs.wise.com/guides/developer/errors [D]: client errors"),
+var (
+	wiseRules = slices.Concat(
+		conflicts("errors[].code", "docs.wise.com/guides/developer/errors [D]: a value that is in use; whether it also says in flight is not published [?]"),
+		wiseKeyless,
+	)
+
+	wiseKeyless = refusalsUnlimited("errors[].code", "docs.wise.com/guides/developer/errors [D]: client errors")
 )

@@ -10,38 +10,41 @@ import (
 // WorkOS deduplicates one endpoint only, POST /audit_logs/events, by a key in the
 // header Idempotency-Key that is kept for 24 hours. Everywhere else it accepts the
 // header, which its SDKs send with every POST, and ignores it: such a request takes
-// no key, and is not sent again once it may have run. For the audit log, what a
-// failure leaves behind, how a second request is answered while the first is worked
-// on and what becomes of a key that is used with another event is not published, so
-// that it is not sent again either.
+// no key, and is not sent again once it may have run. For the audit log WorkOS
+// guarantees that the same operation performed several times has the result of one,
+// so that a request may be repeated after a failure: it is. What becomes of a key that
+// is used with another event is not published.
 //
 // Signing in (POST /user_management/authenticate and /sso/token) and the vault's
-// decryption are never journaled: their answers are secrets.
+// decryption are never journaled: their answers are secrets. So are those that issue
+// codes, tokens and links, and requests that hold a password or a value for the vault.
 func WorkOS() Provider {
 	p := Provider{
-		Name:  "workos",
-		Hosts: []string{"api.workos.com"},
+		Name:             "workos",
+		Hosts:            []string{"api.workos.com"},
+		CredentialScoped: true,
+		Answers:          jsonAnswers,
 		Endpoints: []Endpoint{
 			{
-				Pattern:   "POST /audit_logs/events",
-				Key:       Key{Place: KeyRawHeader, Name: "Idempotency-Key"},
-				Retention: 24 * time.Hour,
-				Remembers: Successes,
+				Pattern:       "POST /audit_logs/events",
+				Key:           Key{Place: KeyRawHeader, Name: "Idempotency-Key"},
+				Retention:     24 * time.Hour,
+				Remembers:     SuccessesCleanFailures,
+				InFlightGuard: true,
 				Rules: slices.Concat(
-					[]Rule{
-						{Status: 409, Verdict: Indeterminate, Source: "what a conflict means for a key is not published [?]"},
-					},
-					refusals("message", sourceWorkOSErrors),
+					conflicts("message", "what a conflict means for a key is not published [?]"),
+					workosKeyless,
 				),
-				Source: sourceWorkOS + "; 24 hours: workos-go 27a5c27 audit_logs.go [D]; failures, in flight, mismatch: [?]",
+				Source: "workos.com/docs/reference/audit-logs/event [D]: the same operation several times has the result of one, to retry after a failure; 24 hours: workos-go 27a5c27 audit_logs.go [D]",
 			},
 			{
-				Pattern: "/",
-				Rules:   refusals("message", sourceWorkOSErrors),
-				Source:  sourceWorkOS + ": accepted elsewhere, and ignored",
+				Pattern:       "/",
+				SecretRequest: []string{"password", "password_hash", "new_password", "client_secret", "api_key", "access_token", "refresh_token"},
+				Rules:         workosKeyless,
+				Source:        sourceWorkOS + ": accepted elsewhere, and ignored",
 			},
 		},
-		Source: sourceWorkOS + "; host: workos-go 27a5c27 [S]",
+		Source: sourceWorkOS + "; host: workos-go 27a5c27 [S]; scope of keys: [?]",
 	}
 	for _, path := range []string{"/user_management/authenticate", "/sso/token", "/vault/v1/keys/decrypt"} {
 		p.Endpoints = append(p.Endpoints, Endpoint{
@@ -51,12 +54,40 @@ func WorkOS() Provider {
 		})
 	}
 	for _, path := range []string{
+		"/agents/credentials/validate",
+		"/api_keys/validations",
+		"/authorization/organization_memberships/{id}/check",
+	} {
+		p.Endpoints = append(p.Endpoints, Endpoint{
+			Pattern:  "POST " + path,
+			NoEffect: true,
+			Source:   "workos-go 27a5c27 [S]: it only looks something up; some of it by a customer's credential",
+		})
+	}
+	for _, pattern := range []string{"POST /vault/v1/kv", "PUT /vault/v1/kv/{id}"} {
+		p.Endpoints = append(p.Endpoints, Endpoint{
+			Pattern:       pattern,
+			SecretRequest: []string{"value"},
+			Rules:         workosKeyless,
+			Source:        sourceWorkOS + ": accepted, and ignored; the value is what the vault keeps: workos-go 27a5c27 [S]",
+		})
+	}
+	for _, path := range []string{
+		"/auth/factors/enroll",
 		"/client/token",
 		"/connect/applications/{id}/client_secrets",
 		"/data-integrations/{slug}/token",
 		"/organizations/{id}/api_keys",
+		"/passwordless/sessions",
 		"/portal/generate_link",
+		"/sso/logout/authorize",
+		"/user_management/authorize/device",
+		"/user_management/invitations",
+		"/user_management/invitations/{id}/resend",
+		"/user_management/magic_auth",
+		"/user_management/password_reset",
 		"/user_management/users/{id}/api_keys",
+		"/user_management/users/{id}/auth_factors",
 		"/vault/v1/keys/data-key",
 		"/webhook_endpoints",
 		"/widgets/token",
@@ -64,12 +95,14 @@ func WorkOS() Provider {
 		p.Endpoints = append(p.Endpoints, Endpoint{
 			Pattern:        "POST " + path,
 			SecretResponse: true,
-			Rules:          refusals("message", sourceWorkOSErrors),
+			Rules:          workosKeyless,
 			Source:         sourceWorkOS + ": accepted, and ignored; the answer has a secret: workos-go 27a5c27 [S]",
 		})
 	}
 	return *p.clone()
 }
+
+var workosKeyless = refusalsUnlimited("message", sourceWorkOSErrors)
 
 const (
 	sourceWorkOS       = "workos-go 27a5c27 README.md [D]"

@@ -1,0 +1,65 @@
+package providers_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/onceward/onceward/providers"
+)
+
+// facts are those that hold for all of a provider, as its documentation has them.
+type facts struct {
+	accounts []string // headers that say which account is acted for
+
+	// scoped says that the provider looks keys up by credential, or that it may and
+	// the account is the credential's, which does not rotate.
+	scoped bool
+
+	answers []string
+	modes   []providers.CredentialMode
+}
+
+func TestTheFactsThatHoldForAllOfAProvider(t *testing.T) {
+	json := []string{"application/json"}
+	documented := map[string]facts{
+		"adyen":        {answers: json},
+		"aip155":       {},
+		"aws":          {answers: []string{"application/json", "application/x-amz-json-1.0", "application/x-amz-json-1.1", "text/xml", "application/xml"}},
+		"braintree":    {scoped: true, answers: json},
+		"checkout.com": {scoped: true, answers: json},
+		"column": {scoped: true, answers: json, modes: []providers.CredentialMode{
+			{Prefix: "test_", Mode: "test"}, {Prefix: "live_", Mode: "live"},
+		}},
+		"dwolla":         {answers: json},
+		"gocardless":     {scoped: true, answers: json},
+		"ietf":           {},
+		"increase":       {scoped: true, answers: json},
+		"klarna":         {scoped: true, answers: json},
+		"moderntreasury": {scoped: true, answers: json},
+		"mollie": {answers: json, modes: []providers.CredentialMode{
+			{Prefix: "test_", Mode: "test"}, {Prefix: "live_", Mode: "live"},
+		}},
+		"paypal":     {accounts: []string{"PayPal-Auth-Assertion"}, answers: json},
+		"raw":        {},
+		"razorpay":   {accounts: []string{"X-Razorpay-Account"}, scoped: true, answers: json},
+		"repeatable": {},
+		"resend":     {scoped: true, answers: json},
+		"shopify":    {scoped: true, answers: json},
+		"square":     {scoped: true, answers: json},
+		"stripe": {accounts: []string{"Stripe-Account", "Stripe-Context"}, answers: json, modes: []providers.CredentialMode{
+			{Prefix: "sk_test_", Mode: "test"}, {Prefix: "sk_live_", Mode: "live"},
+			{Prefix: "rk_test_", Mode: "test"}, {Prefix: "rk_live_", Mode: "live"},
+		}},
+		"svix":   {scoped: true, answers: json},
+		"twilio": {answers: []string{"application/json", "application/xml", "text/xml"}},
+		"wise":   {answers: json},
+		"workos": {scoped: true, answers: json},
+	}
+	for _, p := range adapters() {
+		want, known := documented[p.Name]
+		assert.True(t, known, "nothing is said of %s", p.Name)
+		assert.Equal(t, want, facts{p.AccountHeaders, p.CredentialScoped, p.Answers, p.CredentialModes}, p.Name)
+		assert.False(t, p.KeysPerScope, "%s: whose the scopes are is the program's to say", p.Name)
+	}
+}
