@@ -21,8 +21,11 @@ var (
 		`|stream error: stream ID [0-9]+; REFUSED_STREAM; received from peer)$`)
 
 	// net/http waits for its writer before it says so, and the writer tells by a hook
-	// that the headers were written.
-	unwritten = regexp.MustCompile(`^(http: server closed idle connection$|net/http: Transport failed to read from server: )`)
+	// that the headers were written. The last is what becomes of a request for which
+	// one connection after another over HTTP/2 turned out unusable.
+	unwritten = regexp.MustCompile(`^(http: server closed idle connection$` +
+		`|net/http: Transport failed to read from server: ` +
+		`|net/http: cannot rewind body after connection loss$)`)
 )
 
 const (
@@ -30,10 +33,10 @@ const (
 	withoutTheirBody = "] after Request.Body was written; define Request.GetBody to avoid this error"
 )
 
-// provesUnsent tells of a transport's error that the one request which got a connection
-// was not processed.
+// provesUnsent tells of a transport's error that no request which got a connection was
+// processed: at most one was written, and it is that one which the error is about.
 func (t *connTrace) provesUnsent(err error) bool {
-	if t.got.Load() != 1 || t.hopped {
+	if !t.got.Load() || t.resent.Load() || t.hopped {
 		return false
 	}
 	for ; err != nil; err = errors.Unwrap(err) {
