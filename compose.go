@@ -116,6 +116,9 @@ func (r *run) authorize(ctx context.Context, req *http.Request, body []byte) (*h
 
 // confidential tells whether nobody on the way reads what a request to u carries.
 func confidential(u *url.URL) bool {
+	if u == nil {
+		return false
+	}
 	if strings.EqualFold(u.Scheme, "https") {
 		return true
 	}

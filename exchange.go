@@ -57,6 +57,13 @@ var awsCredentials = []string{
 	"CreateAccessKey", "CreateServiceSpecificCredential", "ResetServiceSpecificCredential",
 }
 
+// passesForAToken tells whether a call without a name is a token request that is no
+// operation's: without a key, tidy, and at a host and path that no contract names.
+func (k *call) passesForAToken(m providers.Message, isCarried bool) bool {
+	named := k.route.Listed && len(k.route.Provider.Hosts) > 0
+	return !named && !k.name.named && !isCarried && isTidyTokenRequest(k.req.Method, m)
+}
+
 // isTidyTokenRequest tells a request for a token that can't be anything else: a POST
 // of a well-formed form, or object in JSON, that has grant_type and nothing that
 // token endpoints are not sent, each once.

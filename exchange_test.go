@@ -175,6 +175,26 @@ func TestATidyTokenRequestUnderAParentPassesWhereNoContractSaysOtherwise(t *test
 	}
 }
 
+// A table for whatever host names none: it says nothing of a token endpoint.
+func TestATidyTokenRequestPassesUnderATableThatNamesNoHost(t *testing.T) {
+	anyHost := own()
+	anyHost.Hosts = nil
+	for _, e := range exchanges {
+		t.Run(e.name, func(t *testing.T) {
+			for how, ctx := range map[string]context.Context{"under a parent": onceward.WithParent(t.Context(), "parent-1"), "unnamed": t.Context(), "by name": named(t, "order-1")} {
+				l := &line{}
+				p := start(t, l, onceward.Config{Providers: []providers.Provider{anyHost}})
+				require.NoError(t, p.ask(ctx, e.options("https://login.example/token")...).err)
+				journaled := 1
+				if e.tidy && how != "by name" {
+					journaled = 0
+				}
+				assert.Len(t, p.everything(), journaled, how)
+			}
+		})
+	}
+}
+
 // What only looks like a secret would not be sent again after a crash.
 func TestAnOrdinaryBodyIsKept(t *testing.T) {
 	for _, e := range []exchange{

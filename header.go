@@ -11,8 +11,15 @@ import (
 
 // cutHeader is the header of a recorded answer, and so of a replay, that names the
 // headers of which something was not kept: a credential in a URL, or all of it, since
-// the headers were too large. A provider's own of this name is not kept.
+// the headers were too large.
 const cutHeader = "Onceward-Cut"
+
+// isMark tells the headers by which we mark replays. A provider's own of such a name
+// are not kept: they would be taken for ours.
+func isMark(name string) bool {
+	const prefix = "Onceward-"
+	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
+}
 
 // maxKeptHeader bounds what is kept of an answer's headers, and of its trailers: their
 // names and values in bytes, and something for each. An answer that is no attack has
@@ -37,7 +44,7 @@ func recordedHeader(h http.Header) http.Header {
 	var all []one
 	var marked []string
 	for name, values := range h {
-		if secret.Header(name) || strings.EqualFold(name, cutHeader) || strings.EqualFold(name, byHandHeader) {
+		if secret.Header(name) || isMark(name) {
 			continue
 		}
 		o, isCut := one{name: name}, false

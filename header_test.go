@@ -173,6 +173,43 @@ func TestALargeBodyIsReadWhole(t *testing.T) {
 	}
 }
 
+func TestARequestsURLAndHeadersAreBounded(t *testing.T) {
+	for name, change := range map[string]option{
+		"a query":  func(r *http.Request) { r.URL.RawQuery = "a=" + strings.Repeat("x", 5<<20) },
+		"a header": with("X-Big", strings.Repeat("x", 5<<20)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &line{}
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}})
+			require.ErrorIs(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL), change).err, onceward.ErrInvalidRequest)
+			assert.Empty(t, l.sent())
+			assert.Empty(t, p.everything())
+		})
+	}
+}
+
+// What somebody gives by hand has come from the provider, too.
+func TestAnAnswerGivenByHandIsKeptWithoutCredentials(t *testing.T) {
+	dir := t.TempDir()
+	l := (&line{}).then(loses())
+	p := start(t, l, onceward.Config{Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{own(noRetention)}, Backoff: once})
+	require.ErrorIs(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL)).err, onceward.ErrOutcomeUnknown)
+	op, err := p.Lookup(t.Context(), onceward.Ref{ID: invoice})
+	require.NoError(t, err)
+	_, err = p.Resolve(t.Context(), op.Seen, onceward.Executed, onceward.ResolveOptions{By: "me", Why: "seen", Answer: &onceward.Answer{
+		Status: 201, Body: []byte(marker),
+		Header: http.Header{"Set-Cookie": {canary}, "Location": {"/orders/17?sig=" + canary}, "Onceward-Answer": {"from the network"}},
+	}})
+	require.NoError(t, err)
+	out := p.ask(named(t, invoice), to(http.MethodPost, ownURL))
+	require.NoError(t, out.err)
+	assert.Equal(t, "/orders/17", out.header.Get("Location"))
+	assert.NotContains(t, out.header, "Set-Cookie")
+	assert.NotEqual(t, "from the network", out.header.Get("Onceward-Answer"))
+	require.NoError(t, p.Shutdown(context.Background()))
+	assert.Contains(t, string(requireNoCanaryOnDisk(t, dir, 1)), marker)
+}
+
 type idleReader struct{ n int }
 
 func (r *idleReader) Read([]byte) (int, error) { r.n++; return 0, nil }
@@ -236,13 +273,20 @@ func TestAuthorizeIsAskedOnlyWhereNobodyReadsAlong(t *testing.T) {
 			u := mustParse(row.url)
 			api := own()
 			api.Hosts = []string{strings.ToLower(u.Host)}
-			p := start(t, l, onceward.Config{Providers: []providers.Provider{api}, Authorize: func(r *http.Request) error {
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{api}, Backoff: quick, Authorize: func(r *http.Request) error {
 				r.Header.Set("Authorization", "Bearer "+canary)
 				return nil
 			}})
 			require.NoError(t, p.ask(named(t, invoice), to(http.MethodPost, row.url)).err)
 			require.Len(t, l.sent(), 1)
 			assert.Equal(t, row.asked, l.sent()[0].Header.Get("Authorization") != "")
+
+			l.then(loses(), loses(), loses(), loses(), loses())
+			out := p.ask(named(t, "pending"), to(http.MethodPost, row.url), with("X-Api-Key", "1"))
+			var e *onceward.Error
+			require.ErrorAs(t, out.err, &e)
+			require.ErrorIs(t, e, onceward.ErrPending)
+			assert.Equal(t, row.asked, e.InBackground)
 		})
 	}
 }

@@ -85,6 +85,7 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 	if resolution == Executed && how.Answer != nil {
 		byHand := *how.Answer
 		byHand.ByHand = true
+		byHand.Header, byHand.Trailer = recordedHeader(byHand.Header), recordedHeader(byHand.Trailer)
 		ev.Answer = &byHand
 		ev.Unrecognised = !c.recognises(&op)
 	}

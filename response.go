@@ -68,7 +68,7 @@ func (c *Client) inBackground(op *journal.Operation, frozen *journal.Request) bo
 	switch {
 	case op.BodyWithheld, op.Naming != journal.Named && (op.Told || c.cfg.NamedOnly):
 		return false
-	case c.cfg.Authorize != nil && op.Provider != "":
+	case c.cfg.Authorize != nil && op.Provider != "" && confidential(parsed(frozen.URL)):
 		return true
 	}
 	return len(frozen.WithheldQuery) == 0 &&

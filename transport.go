@@ -123,7 +123,7 @@ func (k *call) understand() (effect bool, err error) {
 		return false, nil
 	}
 	carried, isCarried, err := k.route.Endpoint.Key.Carried(m)
-	if !k.route.Listed && !k.name.named && !isCarried && isTidyTokenRequest(k.req.Method, m) {
+	if k.passesForAToken(m, isCarried) {
 		return false, nil
 	}
 	switch {
@@ -140,7 +140,7 @@ func (k *call) understand() (effect bool, err error) {
 		err = k.name.check()
 	}
 	if err == nil {
-		err = checkHeader(k.req.Header)
+		err = checkHead(k.req)
 	}
 	if err == nil {
 		err = k.decideKey(Key(carried), isCarried)
@@ -169,7 +169,25 @@ func known(body []byte) []byte {
 
 var errStreams = errors.New("a CONNECT, an Upgrade, or a chunked request or one with a trailer can't be repeated: give it a plain body, or neither name nor parent")
 
-// checkHeader finds what no transport would send, before it is recorded.
+// maxHead bounds what is journaled of a request besides its body: its URL and headers,
+// in bytes. Servers take a hundredth of it.
+const maxHead = 4 << 20
+
+// checkHead finds what no transport would send, or no server take, before it is
+// recorded.
+func checkHead(req *http.Request) error {
+	size := len(req.URL.RawQuery) + len(req.URL.Path) + len(req.URL.Opaque)
+	for name, values := range req.Header {
+		for _, value := range values {
+			size += len(name) + len(value)
+		}
+	}
+	if size > maxHead {
+		return fmt.Errorf("its URL and headers have %d bytes; at most %d are kept", size, maxHead)
+	}
+	return checkHeader(req.Header)
+}
+
 func checkHeader(h http.Header) error {
 	for name, values := range h {
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == ':' }) {
