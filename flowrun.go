@@ -196,6 +196,9 @@ func (r *flowRun) conclude(ctx context.Context, result []byte, err error) error 
 	f, missing := r.fault, r.unvisited(!r.flow.Undoing) // undoing asks what became of what was begun
 	r.over = true
 	r.mu.Unlock()
+	if f == nil && brokenOff(ctx, err, missing) {
+		f = r.interruption(ctx, err)
+	}
 	if r.flow.Undoing {
 		return r.undo(ctx, f, missing)
 	}
@@ -213,7 +216,7 @@ func (r *flowRun) conclude(ctx context.Context, result []byte, err error) error 
 		return r.fail(ctx, &FlowError{Step: missing, Kind: ErrFlowChanged, Err: errors.New("it is recorded, and the function does not make it any more")})
 	case err == nil:
 		return r.finish(ctx, result)
-	case errors.Is(err, ErrShutdown), ctx.Err() != nil:
+	case errors.Is(err, ErrShutdown):
 		return r.park(ctx, r.interruption(ctx, err))
 	}
 	if told, ok := errors.AsType[*FlowError](err); ok && (told.Kind == ErrFlowInput || told.Kind == ErrStep) {
@@ -222,9 +225,22 @@ func (r *flowRun) conclude(ctx context.Context, result []byte, err error) error 
 	return r.fail(ctx, &FlowError{Kind: ErrFlowFailed, Err: err})
 }
 
+// brokenOff tells whether what a function returned is owed to the end of its context, which
+// says nothing of the flow: an error, or the wish to give it up for that very end, or a step
+// that is recorded and not made any more.
+func brokenOff(ctx context.Context, err error, missing string) bool {
+	if ctx.Err() == nil {
+		return false
+	}
+	if given, ok := errors.AsType[*giveUp](err); ok {
+		return missing != "" || errors.Is(given.err, ctx.Err()) || errors.Is(given.err, context.Cause(ctx))
+	}
+	return err != nil || missing != ""
+}
+
 // interruption is for a run that was broken off from outside.
 func (r *flowRun) interruption(ctx context.Context, err error) *fault {
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+	if cause := context.Cause(ctx); cause != nil && (err == nil || !errors.Is(err, cause)) {
 		err = errors.Join(cause, err)
 	}
 	return &fault{told: &FlowError{Kind: ErrPending, Err: err}, final: true}
