@@ -166,15 +166,18 @@ func serve(ctx context.Context, dir, dispatch, cards string, tell io.Writer) (er
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.client.Shutdown(context.WithoutCancel(ctx))) }()
+	defer func() {
+		ends, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		err = errors.Join(err, s.client.Shutdown(ends))
+	}()
 	oneTenant := func(*http.Request) (string, error) { return "riders", nil }
 	inbound, err := s.client.Inbound(oneTenant)
 	if err != nil {
 		return err
 	}
-	if _, err := s.client.Resume(ctx); err != nil {
-		return err
-	}
+	// Run finishes what the last process left, and what is parked from here on. A service
+	// does not wait for that: a provider that hangs would keep it from listening.
 	go func() { _ = s.client.Run(ctx) }()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -182,12 +185,21 @@ func serve(ctx context.Context, dir, dispatch, cards string, tell io.Writer) (er
 	}
 	told.line("listening http://" + listener.Addr().String())
 	server := &http.Server{Handler: inbound(s), ReadHeaderTimeout: 5 * time.Second}
-	defer context.AfterFunc(ctx, func() { _ = server.Shutdown(context.WithoutCancel(ctx)) })()
+	drained := make(chan error, 1)
+	defer context.AfterFunc(ctx, func() {
+		ends, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		drained <- server.Shutdown(ends)
+	})()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
-	return nil
+	return <-drained // the requests come first, then the client, and the journal last
 }
+
+// patience is how long the service waits for its requests, and for its calls, before it
+// ends: less than whoever stops it waits.
+const patience = 10 * time.Second
 
 // makeTable makes the service's own table, which lies beside the journal's so that a
 // LocalStep can write to it.
