@@ -13,16 +13,8 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
-
-// eachAliased runs a test in virtual time with a journal of each kind that finds an
-// operation by its second name.
-func eachAliased(t *testing.T, name string, f func(t *testing.T, j journal.Journal)) {
-	t.Helper()
-	virtual(t, name+" (memory)", func(t *testing.T) { f(t, memory.New()) })
-}
 
 // carriedRef is where an unnamed operation with a carried key is, at Stripe.
 func carriedRef(key string) onceward.Ref { return onceward.Ref{Parent: "key stripe", ID: key} }
@@ -42,7 +34,7 @@ func keyed(ctx context.Context, options ...option) *http.Request {
 var otherCharge = body("amount=999&currency=eur")
 
 func TestANameTakesNoOthersCarriedKey(t *testing.T) {
-	eachAliased(t, "a second name with the key: nothing is sent", func(t *testing.T, j journal.Journal) {
+	each(t, "a second name with the key: nothing is sent", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j})
 		require.NoError(t, p.ask(named(t, "invoice-1"), carrying("k-1")).err)
@@ -59,14 +51,14 @@ func TestANameTakesNoOthersCarriedKey(t *testing.T) {
 
 		require.NoError(t, p.ask(named(t, "invoice-2"), carrying("k-2")).err, "with a key of its own it is")
 	})
-	eachAliased(t, "an unnamed one has it: nothing is sent", func(t *testing.T, j journal.Journal) {
+	each(t, "an unnamed one has it: nothing is sent", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j})
 		require.NoError(t, p.ask(t.Context(), carrying("k-1")).err)
 		require.ErrorIs(t, p.ask(named(t, "invoice-1"), carrying("k-1")).err, onceward.ErrKeyReused)
 		assert.Len(t, l.sent(), 1)
 	})
-	eachAliased(t, "while the other one is being sent: nothing is sent", func(t *testing.T, j journal.Journal) {
+	each(t, "while the other one is being sent: nothing is sent", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).always(takes(20*time.Second, says(200, paid)))
 		p := start(t, l, onceward.Config{Journal: j})
 		first := make(chan outcome, 1)
@@ -76,7 +68,7 @@ func TestANameTakesNoOthersCarriedKey(t *testing.T) {
 		require.NoError(t, (<-first).err)
 		assert.Len(t, l.sent(), 1)
 	})
-	eachAliased(t, "the first key of a name stays", func(t *testing.T, j journal.Journal) {
+	each(t, "the first key of a name stays", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		out := p.ask(named(t, "invoice-1"), carrying("k-1"))
@@ -91,7 +83,7 @@ func TestANameTakesNoOthersCarriedKey(t *testing.T) {
 func TestACrashedCallerFindsItsOperationByNameOrByKey(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		name := map[bool]string{true: "begun under a name", false: "begun without one"}[named]
-		eachAliased(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j journal.Journal) {
 			ctx, tenant := t.Context(), "tenant-42"
 			ctx = onceward.WithScope(ctx, tenant)
 			unnamed := ctx
@@ -136,7 +128,7 @@ func TestOneCarriedKeyInTwoScopes(t *testing.T) {
 		stripe.KeysPerScope = perScope
 		for _, aName := range []string{"", "invoice-1"} {
 			for _, bName := range []string{"", "invoice-1", "invoice-2"} {
-				eachAliased(t, strings.Join([]string{name, "named", aName, "and", bName}, " "), func(t *testing.T, j journal.Journal) {
+				each(t, strings.Join([]string{name, "named", aName, "and", bName}, " "), func(t *testing.T, j journal.Journal) {
 					l := &line{}
 					p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{stripe}})
 					in := func(scope, name string) context.Context {
@@ -186,7 +178,7 @@ func TestOneCarriedKeyAtTwoProvidersOrAccountsIsTwoOperations(t *testing.T) {
 		"a label and none":      {{account: "seller-1"}, {}},
 	} {
 		for _, names := range [][2]string{{}, {"invoice-1", "invoice-2"}} {
-			eachAliased(t, name+" "+strings.Join(names[:], " "), func(t *testing.T, j journal.Journal) {
+			each(t, name+" "+strings.Join(names[:], " "), func(t *testing.T, j journal.Journal) {
 				l := &line{}
 				everywhere := providers.Raw(time.Hour)
 				everywhere.Name = "everywhere"
@@ -213,7 +205,7 @@ func TestOneCarriedKeyAtTwoProvidersOrAccountsIsTwoOperations(t *testing.T) {
 func TestAStrangersKeyTakesNoName(t *testing.T) {
 	const name = "invoice-991/charge"
 	for _, first := range []string{"the name", "the key"} {
-		eachAliased(t, "first "+first, func(t *testing.T, j journal.Journal) {
+		each(t, "first "+first, func(t *testing.T, j journal.Journal) {
 			l := &line{}
 			p := start(t, l, onceward.Config{Journal: j})
 			asks := []func() outcome{
@@ -254,7 +246,7 @@ func TestAStrangersKeyTakesNoName(t *testing.T) {
 }
 
 func TestAnAccountLabelIsPartOfWhatANameIsOf(t *testing.T) {
-	eachAliased(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{providers.Square(24 * time.Hour)}})
 		square := []option{to(http.MethodPost, "https://connect.squareup.com/v2/payments"), with("Content-Type", "application/json"), body(`{"amount":1}`)}
@@ -280,7 +272,7 @@ func TestAnAccountLabelIsPartOfWhatANameIsOf(t *testing.T) {
 // A call that never came to its record tells of the one that had its key, whatever the
 // name of that is.
 func TestACallThatIsNotBegunLooksByItsKeyToo(t *testing.T) {
-	eachAliased(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		require.ErrorIs(t, p.ask(named(t, "invoice-1"), carrying("k-1")).err, onceward.ErrPending)
