@@ -37,6 +37,20 @@ func (fs *flights) board(ref Ref) (f *flight, leads bool) {
 	return f, true
 }
 
+// landing is closed when the flight of ref that is under way lands; nil: there is none.
+func (fs *flights) landing(ref Ref) <-chan struct{} {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	f, ok := fs.underWay[ref]
+	if !ok {
+		return nil
+	}
+	if f.landed == nil {
+		f.landed = make(chan struct{})
+	}
+	return f.landed
+}
+
 func (fs *flights) land(f *flight, op *journal.Operation) {
 	if f == nil {
 		return

@@ -65,7 +65,11 @@ func (e *FlowError) Error() string {
 	var b strings.Builder
 	b.WriteString("onceward: ")
 	if e.Flow.ID != "" {
-		fmt.Fprintf(&b, "flow %s: ", e.Flow.ID)
+		b.WriteString("flow " + e.Flow.ID)
+		if e.Flow.Scope != "" {
+			b.WriteString(", scope " + e.Flow.Scope)
+		}
+		b.WriteString(": ")
 	}
 	if e.Step != "" {
 		fmt.Fprintf(&b, "step %s: ", e.Step)

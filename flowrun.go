@@ -391,9 +391,9 @@ func (r *flowRun) stop(f *fault) *FlowError {
 func (r *flowRun) flowLeft() {
 	f := &r.flow
 	if f.State == FlowSetAside {
-		r.log.Warn("a flow is set aside", "flow", f.ID, "cause", f.Cause, "failures", f.Failures)
+		r.log.Warn("a flow is set aside", "flow", f.ID, "scope", f.Scope, "cause", f.Cause, "failures", f.Failures)
 	} else {
-		r.log.Debug("flow "+f.State.String(), "flow", f.ID, "cause", f.Cause, "due", f.DueAt)
+		r.log.Debug("flow "+f.State.String(), "flow", f.ID, "scope", f.Scope, "cause", f.Cause, "due", f.DueAt)
 	}
 	if r.trace.FlowLeft != nil {
 		r.trace.FlowLeft(flowOf(f))
