@@ -17,9 +17,11 @@ import (
 
 // Twilio verifies Twilio's webhooks. origin is the scheme and host under which
 // Twilio calls, "https://hooks.example.com", and the part of the path that a proxy
-// takes away, if any; the rest of the URL is the request's own target. A secret is
-// the auth token of the account, or of the subaccount, that the webhook belongs
-// to. An error says that one is missing or that origin is no origin.
+// takes away, if any; the rest of the URL is the request's own target. The handshake
+// of a WebSocket (ConversationRelay, Media Streams) is signed over
+// "wss://hooks.example.com" (documented). A secret is the auth token of the account,
+// or of the subaccount, that the webhook belongs to. An error says that one is missing
+// or that origin is no origin.
 //
 // X-Twilio-Signature is base64 of HMAC-SHA1 over the URL that Twilio called,
 // followed by the form's parameters sorted by name, each name and value, without
@@ -71,15 +73,13 @@ func Twilio(origin string, authTokens ...string) (*Verifier, error) {
 	}}, nil
 }
 
+var defaultPorts = map[string]string{"https": "443", "http": "80", "wss": "443", "ws": "80"}
+
 // twilioOrigins returns origin with and without its port.
 func twilioOrigins(origin string) ([]string, error) {
 	u, err := url.Parse(origin)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.ContainsAny(origin, "?#") {
+	if err != nil || u.Host == "" || defaultPorts[u.Scheme] == "" || strings.ContainsAny(origin, "?#") {
 		return nil, errors.New("webhook: twilio: the origin is not of the form https://host")
-	}
-	defaultPort := "443"
-	if u.Scheme == "http" {
-		defaultPort = "80"
 	}
 	begin, rest, _ := strings.Cut(strings.TrimSuffix(origin, "/"), "://")
 	authority, path, hasPath := strings.Cut(rest, "/")
@@ -91,7 +91,7 @@ func twilioOrigins(origin string) ([]string, error) {
 	if u.Port() != "" {
 		return []string{begin + u.Host + path, begin + without + path}, nil
 	}
-	return []string{begin + without + path, begin + net.JoinHostPort(u.Hostname(), defaultPort) + path}, nil
+	return []string{begin + without + path, begin + net.JoinHostPort(u.Hostname(), defaultPorts[u.Scheme]) + path}, nil
 }
 
 // twilioParameters returns what is signed after the URL.

@@ -36,6 +36,11 @@ func TestTwilioSignsWithOrWithoutThePort(t *testing.T) {
 		{"https://[2001:db8::1]:443", "https://[2001:db8::1]/hooks", true},
 		{"https://EXAMPLE.com", "https://EXAMPLE.com/hooks", true},
 
+		{"wss://example.com", "wss://example.com/hooks", true},
+		{"wss://example.com", "wss://example.com:443/hooks", true},
+		{"ws://example.com", "ws://example.com:80/hooks", true},
+
+		{"wss://example.com", "https://example.com/hooks", false},
 		{"https://example.com", "http://example.com/hooks", false},
 		{"https://example.com", "https://example.com:80/hooks", false},
 		{"https://example.com", "https://example.com:8443/hooks", false},
