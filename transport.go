@@ -314,9 +314,13 @@ func (k *call) sign() error {
 		return nil
 	}
 	r := &run{Client: k.Client, asker: k.req, op: journal.Operation{Request: k.intent.Request}, route: k.route, query: k.query}
-	ctx := withoutNaming(k.ctx)
+	ctx, end := context.WithCancelCause(withoutNaming(k.ctx))
+	defer end(nil)
+	defer context.AfterFunc(k.life, func() { end(context.Cause(k.life)) })()
 	req, err := r.compose(ctx, ctx, k.clean)
 	switch {
+	case err != nil && k.life.Err() != nil:
+		return k.fail(ErrShutdown, nil)
 	case err != nil && p.CredentialScoped:
 		return k.unbegun(err)
 	case err != nil:
