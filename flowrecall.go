@@ -39,6 +39,7 @@ var recorded = []struct {
 	{"journal", ErrJournal},
 	{"journal_restored", ErrJournalRestored},
 	{"credential_missing", ErrCredentialMissing},
+	{"credential_refused", ErrCredentialRefused},
 	{"invalid_request", ErrInvalidRequest},
 	{"invalid_key", ErrInvalidKey},
 	{"name_needed", ErrNameNeeded},
