@@ -3,6 +3,7 @@ package onceward
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -24,12 +25,11 @@ import (
 // 7662), a pushed authorization (RFC 9126), or credentials of AWS. How the body
 // announces itself does not matter, and neither does whether it is well-formed.
 func exchangesSecrets(m providers.Message) bool {
-	body := fields{}
-	body.read(m.Body)
-	if body.has("token") && body.only(revocationFields) {
+	var f fields
+	f.readBody(m.Body)
+	if f.has("token") && !f.others {
 		return true
 	}
-	f := body
 	f.readPairs(m.Query)
 	switch {
 	case f.has("grant_type"), f.has("grantType"), f.has("clientId") && f.has("clientSecret"):
@@ -37,7 +37,7 @@ func exchangesSecrets(m providers.Message) bool {
 	case f.has("client_id"):
 		return slices.ContainsFunc(clientFields, f.has)
 	}
-	return f.has("Version") && slices.ContainsFunc(f["Action"], func(action string) bool { return slices.Contains(awsCredentials, action) })
+	return f.has("Version") && slices.ContainsFunc(awsCredentials, func(action string) bool { return f.has("Action=" + action) })
 }
 
 // clientFields make a client's own request to an authorization server of one with a
@@ -69,7 +69,7 @@ func (k *call) passesForAToken(m providers.Message, isCarried bool) bool {
 // token endpoints are not sent, each once.
 func isTidyTokenRequest(method string, m providers.Message) bool {
 	types := m.Header.Values("Content-Type")
-	if method != http.MethodPost || len(types) != 1 || m.Header.Get("Content-Encoding") != "" || m.Query != "" {
+	if method != http.MethodPost || len(m.Body) > maxTokenRequest || len(types) != 1 || m.Header.Get("Content-Encoding") != "" || m.Query != "" {
 		return false
 	}
 	media, _, err := mime.ParseMediaType(types[0])
@@ -104,6 +104,9 @@ func isTidyTokenRequest(method string, m providers.Message) bool {
 	return grant != ""
 }
 
+// maxTokenRequest is more than any has, in bytes: an assertion of the largest kind.
+const maxTokenRequest = 256 << 10
+
 // tokenFields are the parameters of a token request that IANA's registry of OAuth
 // parameters has, and audience and organization, which Auth0 takes.
 var tokenFields = []string{
@@ -112,93 +115,104 @@ var tokenFields = []string{
 	"subject_token", "subject_token_type", "actor_token", "actor_token_type", "requested_token_type", "organization",
 }
 
-// fields are the values of what a body's fields are called, as far as they are texts.
-type fields map[string][]string
-
-func (f fields) has(name string) bool { return f[name] != nil }
-
-func (f fields) only(names []string) bool {
-	for name := range f {
-		if !slices.Contains(names, name) {
-			return false
-		}
-	}
-	return true
+// fields are what is looked for among a message's fields, however many it has: by name,
+// or by name and value.
+type fields struct {
+	found  []string
+	others bool // there are some that a revocation does not have
 }
 
-// read adds a body's as a lenient server may find them: as JSON where it looks like
+func (f *fields) has(name string) bool { return slices.Contains(f.found, name) }
+
+func (f *fields) add(name, value string) {
+	f.others = f.others || !slices.Contains(revocationFields, name)
+	if name == "Action" {
+		name += "=" + value
+		if !slices.ContainsFunc(awsCredentials, func(action string) bool { return name == "Action="+action }) {
+			return
+		}
+	} else if !slices.Contains(tellingFields, name) {
+		return
+	}
+	if !f.has(name) {
+		f.found = append(f.found, name)
+	}
+}
+
+// tellingFields are the names that exchangesSecrets asks for.
+var tellingFields = []string{
+	"grant_type", "grantType", "token", "client_id", "clientId", "clientSecret", "client_secret", "client_assertion",
+	"response_type", "request", "Version",
+}
+
+// readBody adds a body's as a lenient server may find them: as JSON where it looks like
 // that, else as a form.
-func (f fields) read(body []byte) {
+func (f *fields) readBody(body []byte) {
 	body = bytes.TrimLeft(body, " \t\r\n\ufeff")
 	if !bytes.HasPrefix(body, []byte("{")) {
 		f.readPairs(string(body))
 		return
 	}
 	telling := func(name string) bool { return bytes.Contains(body, []byte(name)) }
-	if !slices.ContainsFunc(tellingMembers, telling) {
+	if !slices.ContainsFunc([]string{"grant_type", "grantType", "client_id", "clientId", "token"}, telling) {
 		return // spares reading it
 	}
-	var members map[string]json.RawMessage
-	if json.NewDecoder(bytes.NewReader(body)).Decode(&members) != nil {
+	if !eachMember(body, func(name string, _ json.RawMessage) bool { f.add(name, ""); return true }) {
 		// What can't be read is taken for all that it looks like.
 		for _, name := range []string{"grant_type", "grantType", "client_id", "client_secret", "clientId", "clientSecret"} {
 			if telling(name) {
-				f[name] = []string{""}
+				f.add(name, "")
 			}
 		}
 	}
-	for name, value := range members {
-		var text string
-		_ = json.Unmarshal(value, &text) // another value is as good as none
-		f[name] = append(f[name], text)
-	}
 }
 
-// tellingMembers are the names without one of which nothing in JSON is taken for a
-// secret.
-var tellingMembers = []string{"grant_type", "grantType", "client_id", "clientId", "token"}
-
 // readPairs parts at semicolons too, as some servers do.
-func (f fields) readPairs(text string) {
+func (f *fields) readPairs(text string) {
 	if !strings.Contains(text, "=") {
 		return
 	}
 	for pair := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '&' || r == ';' }) {
 		name, value, _ := strings.Cut(pair, "=")
-		name = strings.TrimSpace(unescaped(name))
-		if len(f[name]) < 8 { // nobody sends more of what is looked for
-			f[name] = append(f[name], unescaped(value))
+		f.add(strings.TrimSpace(unescaped(name)), unescaped(value))
+	}
+}
+
+// eachMember hands over the members of a JSON object as long as they are taken, and
+// tells whether all were and nothing else is in the text.
+func eachMember(text []byte, take func(name string, value json.RawMessage) bool) bool {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+		return false
+	}
+	for d.More() {
+		token, err := d.Token()
+		name, isName := token.(string)
+		var value json.RawMessage
+		if err != nil || !isName || d.Decode(&value) != nil || !take(name, value) {
+			return false
 		}
 	}
+	if _, err := d.Token(); err != nil {
+		return false
+	}
+	_, err := d.Token()
+	return err == io.EOF
 }
 
 // textMembers returns the members of a JSON object all of which are texts, or lists of
 // texts, and no two called alike.
 func textMembers(body []byte) (members map[string]string, ok bool) {
-	d := json.NewDecoder(bytes.NewReader(body))
-	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
-		return nil, false
-	}
 	members = map[string]string{}
-	for d.More() {
-		token, err := d.Token()
-		name, isName := token.(string)
-		if err != nil || !isName {
-			return nil, false
-		}
-		if _, twice := members[name]; twice {
-			return nil, false
-		}
-		var value json.RawMessage
+	ok = eachMember(body, func(name string, value json.RawMessage) bool {
 		var text string
 		var list []string
-		if d.Decode(&value) != nil || json.Unmarshal(value, &text) != nil && json.Unmarshal(value, &list) != nil {
-			return nil, false
+		_, twice := members[name]
+		if twice || json.Unmarshal(value, &text) != nil && json.Unmarshal(value, &list) != nil {
+			return false
 		}
 		members[name] = text
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, false
-	}
-	return members, !d.More()
+		return true
+	})
+	return members, ok
 }
