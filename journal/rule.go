@@ -17,7 +17,8 @@ const (
 	DedupSuccesses
 	// DedupLostAnswers: a success is recognised, and so is an attempt that ended
 	// without any answer. After a failure that was answered the same key executes
-	// again.
+	// again, and so would an earlier request of ours that is still on its way then:
+	// who says this of a provider says that one arrives while we wait, or never.
 	DedupLostAnswers
 	// DedupCleanFailures: a success is recognised, and a failure leaves nothing
 	// behind or is completed by the repeat.

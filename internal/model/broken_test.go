@@ -50,6 +50,8 @@ func TestEveryInvariantIsBrokenByRulesThatDeserveIt(t *testing.T) {
 			op.MayHaveRun = false
 		}
 	})
+	const stopped = "a background run is stopped, and a second asker leaves"
+	unasked := func(_ *journal.Operation, _ bool, ev *journal.Event) { ev.Today = nil }
 	for _, tc := range []struct {
 		invariant int
 		world     string
@@ -120,6 +122,31 @@ func TestEveryInvariantIsBrokenByRulesThatDeserveIt(t *testing.T) {
 					op.Terms.Dedup = journal.DedupEverything
 				}
 			}), false},
+
+		{13, stopped, "whoever is stopped in the background cancels", model.Rules{Next: journal.Next, MaySend: journal.MaySend, Stopped: true}, false},
+		{13, stopped, "a second asker that leaves cancels", model.Rules{Next: journal.Next, MaySend: journal.MaySend, Selfish: true}, false},
+		{5, "a table that was corrected: the retention", "a claim does not ask today's table", weakened(unasked), false},
+		{5, "a table that was corrected: the memory", "a claim does not ask today's table", weakened(unasked), false},
+		{5, "the key moves on the wire", "nobody looks where the key was", weakened(func(op *journal.Operation, _ bool, _ *journal.Event) { op.Form = "" }), false},
+		{3, "resolved by what was seen", "a word is on whatever there is by now", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
+			if ev.Kind == journal.EventResolve {
+				ev.Generation, ev.Claim = op.Generation, op.Claim
+			}
+		}), true},
+		{6, "resolved by what was seen", "what is let go counts as not sent", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
+			if ev.Resolution == journal.Release {
+				op.MayHaveRun = false
+			}
+		}), false},
+		{5, "keyed, remembers lost answers", "a failure that was answered is taken for a lost answer", model.Rules{Next: journal.Next, MaySend: func(q journal.Question) journal.Permission {
+			q.Failed = false
+			return journal.MaySend(q)
+		}}, false},
+		{5, "keyed, remembers lost answers", "a dead client's failures are taken for lost answers", weakened(func(op *journal.Operation, live bool, _ *journal.Event) {
+			if op.State == journal.InFlight && !live {
+				op.Failed = false
+			}
+		}), false},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
 			var cfg model.Config

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"time"
+
 	"github.com/onceward/onceward/journal"
 )
 
@@ -81,7 +83,11 @@ func (x *explorer) disturb(s *state, i int, p client) {
 // abandon leaves a client's request to itself.
 func (x *explorer) abandon(s *state, i int) {
 	for j, m := range s.Net {
-		if m.owner() == uint8(i+1) {
+		switch {
+		case m.owner() != uint8(i+1):
+		case x.Provider.Dedup == journal.DedupLostAnswers && m.where() == undelivered:
+			s.Net[j] = 0 // it arrives while its client waits, or never
+		default:
 			s.Net[j] = m.orphan()
 		}
 	}
@@ -94,18 +100,16 @@ func (x *explorer) begin(s *state, i int) {
 	if s.Left[asks] == 0 || x.Naming == journal.Generated && s.Begun {
 		return
 	}
-	terms := x.Terms[:1]
-	if s.Begun {
-		terms = x.Terms
-	}
+	terms, forms := x.today(s), x.forms()
 	requests := []string{request, otherRequest}
 	if !x.Others {
 		requests = requests[:1]
 	}
-	for t, say := range terms {
+	for v := range len(terms) * len(forms) {
+		t, say, form := v/len(forms), terms[v/len(forms)], forms[v%len(forms)]
 		for r, req := range requests {
-			a := asked{kind: journal.EventBegin, session: sessions[i], request: req, terms: say, due: never, key: x.freshKey(s), nextKey: x.laterKey()}
-			ev := event{kind: askStep, client: i, arg: r + 2*t}
+			a := asked{kind: journal.EventBegin, session: sessions[i], request: req, terms: say, form: form, due: never, key: x.freshKey(s), nextKey: x.laterKey(), asker: 2}
+			ev := event{kind: askStep, client: i, arg: r + 2*t, other: form == otherForm}
 			n, _ := x.spend(s, asks)
 			if out, ok := x.ask(&n, a); ok && out.decision != journal.Wait {
 				x.begun(&n, i, out, true, ev, facts{})
@@ -113,13 +117,13 @@ func (x *explorer) begin(s *state, i int) {
 			if n, ok := x.spend(s, failures); ok {
 				n.Left[asks]--
 				lost := n
-				x.set(&lost, i, client{Phase: undoing, BegunAt: -1})
+				x.set(&lost, i, client{Phase: undoing})
 				x.emit(&lost, event{kind: failBeginStep, client: i, arg: ev.arg}, facts{faulty: true})
-				a.at = -1 // its own millisecond
+				a.asker = 1
 				before := n.Op
 				if out, ok := x.ask(&n, a); ok && out.op != before {
 					after := &x.records.values[out.op]
-					x.set(&n, i, client{Phase: undoing, BegunAt: -1, Landed: out.decision == journal.Execute, Claim: after.Claim})
+					x.set(&n, i, client{Phase: undoing, Landed: out.decision == journal.Execute, Claim: after.Claim})
 					x.emit(&n, event{kind: uncertainBeginStep, client: i, arg: ev.arg, decision: out.decision}, facts{faulty: true})
 				}
 			}
@@ -136,10 +140,16 @@ func (x *explorer) claim(s *state, i int) {
 	if !wanted {
 		return
 	}
-	n := *s
-	out, ok := x.ask(&n, asked{kind: journal.EventClaim, session: sessions[i], due: never})
-	if ok && (out.op != s.Op || out.decision == journal.Execute) {
-		x.begun(&n, i, out, false, event{kind: claimStep, client: i}, facts{})
+	for _, form := range x.forms() {
+		n := *s
+		terms := x.today(s)[0]
+		if !x.Corrected && !x.Forms {
+			terms, form = journal.Terms{}, ""
+		}
+		out, ok := x.ask(&n, asked{kind: journal.EventClaim, session: sessions[i], terms: terms, form: form, due: never})
+		if ok && (out.op != s.Op || out.decision == journal.Execute) {
+			x.begun(&n, i, out, false, event{kind: claimStep, client: i, other: form == otherForm}, facts{})
+		}
 	}
 }
 
@@ -155,9 +165,13 @@ func (x *explorer) begun(s *state, i int, out outcome, asker bool, ev event, f f
 	case journal.Execute:
 		f.executed = true
 		p = client{Phase: ready, Asked: asker, Claim: op.Claim, Due: never, EndDue: never, Held: held{
-			Generation: op.Generation, Life: s.Life, Key: op.Key, Terms: op.Terms, MayHaveRun: op.FoundRun,
+			Generation: op.Generation, Life: s.Life, Key: op.Key, Form: op.Form, Terms: op.Terms,
+			Found: op.Found, MayHaveRun: op.FoundRun, Failed: op.FoundFailed, At: never,
 			First: op.First, Ended: op.Ended, Closed: op.WindowClosed, Last: max(s.Last, 0),
 		}}
+		if x.Budget.ClockSteps > 0 {
+			p.Held.Fresh, p.Held.Jumped, p.Held.At = op.FoundFirst == never, s.Jumped, 0
+		}
 	case journal.Replay:
 		f.serve(s, op)
 		p = x.toDeliver(op)
@@ -207,15 +221,12 @@ func (x *explorer) attempt(s *state, i int, p client) {
 		x.emit(&n, event{kind: why, client: i}, facts{faulty: faulty})
 	}
 	local := p
-	local.End, local.EndDue = journal.EventCancel, 0
+	local.End, local.EndDue, local.Quit = x.givesUp(p), 0, true
 	switch op := x.op(s); {
 	case p.Gone:
 		end(local, interruptedStep, false)
 		return
 	case p.Expired:
-		if !p.Asked {
-			local.End = journal.EventPark
-		}
 		end(local, outOfTimeStep, false)
 		return
 	case p.Seen && !x.rules.Blind,
@@ -223,20 +234,22 @@ func (x *explorer) attempt(s *state, i int, p client) {
 		local.End, local.EndDue = journal.EventPark, never
 		end(local, lostClaimStep, false)
 		return
-	case !x.rules.Rash && x.rules.MaySend(x.question(&p, 0)).Answer != journal.SendNow:
-		local.EndDue = stampOf(now.Add(pause))
-		if !p.Asked {
-			local.End = journal.EventPark
+	case !x.rules.Rash:
+		permission := x.rules.MaySend(x.question(&p, 0))
+		switch permission.Answer {
+		case journal.Never:
+			local.End, local.EndDue = journal.EventDoubt, never
+		case journal.NotBefore:
+			local.End, local.EndDue = journal.EventPark, stampOf(permission.At)
 		}
-		end(local, tooLateStep, false)
-		return
+		if permission.Answer != journal.SendNow {
+			end(local, tooLateStep, false)
+			return
+		}
 	}
 	if n, ok := x.spend(s, locals); ok {
 		q := local
-		q.Phase, q.EndDue = ending, stampOf(now.Add(pause))
-		if !p.Asked {
-			q.End = journal.EventPark
-		}
+		q.Phase = ending
 		x.set(&n, i, q)
 		x.emit(&n, event{kind: refusedLocallyStep, client: i}, facts{faulty: true})
 
@@ -247,7 +260,7 @@ func (x *explorer) attempt(s *state, i int, p client) {
 	}
 
 	n := *s
-	k := keyNumber(p.Held.Key)
+	k := x.wireKey(p.Held.Key, p.Held.Form)
 	m := newMessage(uint8(i+1), p.Held.Life, k, n.First[k] != noSend && n.First[k] >= 2)
 	f := facts{sent: true, seen: p.Seen, unsafe: !x.safe(s, p)}
 	if !n.addMessage(m, x.Messages) {
@@ -306,6 +319,7 @@ func (x *explorer) judge(s *state, i int, v verdict, cut bool, ev event, faulty 
 		x.again(s, i, p, false, false, ev, faulty)
 	default: // saysFailed, noReply
 		p.Open = true
+		p.Failed = p.Failed || v == saysFailed && x.Provider.Dedup == journal.DedupLostAnswers
 		x.again(s, i, p, false, false, ev, faulty)
 	}
 }
@@ -323,7 +337,7 @@ func (x *explorer) again(s *state, i int, p client, busy, cut bool, ev event, fa
 	q := p
 	q.Phase = ending
 	if p.Gone {
-		q.End, q.EndDue = journal.EventCancel, 0
+		q.End, q.EndDue, q.Quit = x.givesUp(p), 0, true
 		become(q)
 		return
 	}
@@ -360,12 +374,25 @@ func (x *explorer) again(s *state, i int, p client, busy, cut bool, ev event, fa
 
 func (x *explorer) question(p *client, at stamp) journal.Question {
 	last := (stamp(max(p.Held.Last, 0)) * stepMillis).time()
+	var unconfirmed time.Time
+	if steppedBack := p.Held.At != never && p.Held.At > at+stampOf(now.Add(p.Held.Terms.Margin())); steppedBack || p.Held.Jumped && !p.Held.Fresh {
+		unconfirmed = at.time().Add(journal.Confirmation)
+	}
 	return journal.Question{
-		MayHaveRun: p.Held.MayHaveRun || p.Open, Terms: p.Held.Terms,
+		MayHaveRun: p.Held.MayHaveRun || p.Open, Terms: p.Held.Terms, Failed: p.Held.Failed || p.Failed, Unconfirmed: unconfirmed,
 		FirstSentAt: p.Held.First.time(), LastEndedAt: p.Held.Ended.time(), WindowClosed: p.Held.Closed,
 		Clock: at.time(), Last: last,
 		Idempotent: x.idempotent(p),
 	}
+}
+
+// givesUp is how a run ends that can't go on, through no fault of the operation's.
+func (x *explorer) givesUp(p client) journal.EventKind {
+	switch {
+	case !p.Asked && !x.rules.Stopped, p.Held.Found == journal.Pending && !x.rules.Selfish && p.Asked:
+		return journal.EventPark
+	}
+	return journal.EventCancel
 }
 
 func (x *explorer) idempotent(p *client) bool {
@@ -378,13 +405,13 @@ func (x *explorer) record(s *state, i int, p client) {
 	before := *x.op(&n)
 	out, ok := x.ask(&n, asked{
 		kind: p.End, session: sessions[i], claim: p.Claim, generation: p.Held.Generation, answer: p.Answer,
-		due: p.EndDue, open: p.Open, unsent: !p.Sent, busy: p.Busy, told: p.Asked,
+		due: p.EndDue, open: p.Open, unsent: !p.Sent, failed: p.Failed, busy: p.Busy, told: p.Asked,
 	})
 	if !ok {
 		return
 	}
 	op := x.op(&n)
-	f := facts{}
+	f := facts{dropped: p.Quit && out.decision == journal.Recorded && p.Held.Found == journal.Pending && x.Naming == journal.Named && op.State == journal.Cancelled}
 	if out.decision == journal.Recorded && p.End != journal.EventComplete {
 		f.released = true
 		f.rightful = before.State == journal.InFlight && before.Holder == sessions[i] && before.Claim == p.Claim
@@ -424,7 +451,7 @@ func (x *explorer) record(s *state, i int, p client) {
 func (x *explorer) undo(s *state, i int, p client) {
 	n := *s
 	before := *x.op(&n)
-	out, ok := x.ask(&n, asked{kind: journal.EventCancel, session: sessions[i], at: p.BegunAt, due: never, unsent: true, told: true})
+	out, ok := x.ask(&n, asked{kind: journal.EventCancel, session: sessions[i], asker: 1, due: never, unsent: true, told: true})
 	if !ok {
 		return
 	}

@@ -39,6 +39,9 @@ type Config struct {
 	Patient   bool // contexts have deadlines of days: a run outlives a step of the clock
 	Reaps     bool // what is past its keep is reaped
 	Backups   bool // the journal may be backed up, and restored where the budget says so
+	Corrected bool // the first terms are wrong, and nothing has come of it before a release with the last ones
+	Forms     bool // clients of two releases put the key in different places: to the provider, two keys
+	Holds     bool // somebody may put the operation on hold, and let it go
 
 	Budget, Full Budget // of the short search and of the full one
 }
@@ -66,12 +69,14 @@ type Budget struct {
 	Local                                            int // an attempt is refused before it leaves
 	ClockSteps                                       int // the clock goes ahead or back by a step of itself
 	Restores                                         int
+	Looks                                            int // somebody looks at all there is, and is right
 }
 
 var (
 	everything = journal.Terms{Dedup: journal.DedupEverything, Retention: retention, Guard: true}
 	unguarded  = journal.Terms{Dedup: journal.DedupEverything, Retention: retention, Handling: handling}
 	clean      = journal.Terms{Dedup: journal.DedupCleanFailures, Retention: retention, Guard: true}
+	lost       = journal.Terms{Dedup: journal.DedupLostAnswers, Retention: retention, Guard: true}
 	successes  = journal.Terms{Dedup: journal.DedupSuccesses, Retention: retention, Guard: true}
 )
 
@@ -84,7 +89,7 @@ func (b Budget) String() string {
 	}{
 		{b.Asks, "asks"}, {b.Crashes, "crashes"}, {b.Pauses, "pauses"}, {b.Losses, "losses"}, {b.Cancels, "ended contexts"},
 		{b.Operator, "resolutions"}, {b.Takeovers, "lost sessions"}, {b.Failures, "journal failures"}, {b.Local, "local refusals"},
-		{b.ClockSteps, "clock errors"}, {b.Restores, "restores"},
+		{b.ClockSteps, "clock errors"}, {b.Restores, "restores"}, {b.Looks, "looks"},
 	} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%s %d", part.what, part.n))

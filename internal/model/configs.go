@@ -6,6 +6,7 @@ var (
 	remembersAll   = Provider{Dedup: journal.DedupEverything, Guard: true, Freezes: true}
 	cleanFailures  = Provider{Dedup: journal.DedupCleanFailures, Guard: true}
 	successesAlone = Provider{Dedup: journal.DedupSuccesses, Guard: true}
+	lostAnswers    = Provider{Dedup: journal.DedupLostAnswers, Guard: true}
 	noGuard        = Provider{Dedup: journal.DedupEverything}
 	forgetful      = Provider{Dedup: journal.DedupEverything, Guard: true, Unpromise: true}
 )
@@ -45,6 +46,43 @@ var Worlds = []Config{
 		Clients: 2, Messages: 2, Clock: true, Provider: cleanFailures, Terms: say(clean),
 		Budget: Budget{Asks: 2, Crashes: 1, Losses: 1},
 		Full:   Budget{Asks: 3, Crashes: 2, Losses: 2, Cancels: 1, Pauses: 1},
+	},
+	{
+		Name: "keyed, remembers lost answers", About: "The same key executes again after a failure that was answered, and may have had an effect; an attempt without any answer is recognised.",
+		Clients: 2, Messages: 2, Provider: lostAnswers, Terms: say(lost),
+		Budget: Budget{Asks: 2, Crashes: 1, Losses: 2},
+		Full:   Budget{Asks: 3, Crashes: 2, Losses: 3, Cancels: 1, Local: 1},
+	},
+	{
+		Name: "a background run is stopped, and a second asker leaves", About: "The context ends of whoever is at it: its first caller, another one, Resume or Run.",
+		Clients: 2, Messages: 2, Provider: remembersAll, Terms: say(everything),
+		Budget: Budget{Asks: 2, Cancels: 1, Local: 1},
+		Full:   Budget{Asks: 3, Cancels: 1, Local: 1, Crashes: 1, Losses: 1},
+	},
+	{
+		Name: "the key moves on the wire", About: "Two releases side by side put the key in different headers, and the provider reads both.",
+		Clients: 2, Messages: 2, Forms: true, Provider: remembersAll, Terms: say(everything),
+		Budget: Budget{Asks: 2, Losses: 1},
+		Full:   Budget{Asks: 3, Crashes: 1, Losses: 2, Local: 1},
+	},
+	{
+		Name: "a table that was corrected: the retention", About: "A release says a month, the next one, after which time passes, a day; the provider remembers for a day.",
+		Clients: 2, Messages: 2, Clock: true, Corrected: true, Provider: remembersAll,
+		Terms:  say(journal.Terms{Dedup: journal.DedupEverything, Retention: 30 * retention, Guard: true}, everything),
+		Budget: Budget{Asks: 2, Losses: 1},
+		Full:   Budget{Asks: 3, Crashes: 1, Losses: 2, Local: 1},
+	},
+	{
+		Name: "a table that was corrected: the memory", About: "A release says that everything is recognised, the next one successes alone, which is so by then.",
+		Clients: 2, Messages: 2, Corrected: true, Provider: successesAlone, Terms: say(everything, successes),
+		Budget: Budget{Asks: 2, Losses: 1},
+		Full:   Budget{Asks: 3, Crashes: 1, Losses: 2, Local: 1},
+	},
+	{
+		Name: "resolved by what was seen", About: "Somebody looks at the operation and at the provider, and two of them say what they saw, each when they get to it; it may be on hold meanwhile.",
+		Clients: 2, Messages: 2, Holds: true, Provider: remembersAll, Terms: say(everything),
+		Budget: Budget{Asks: 2, Losses: 1, Looks: 1, Operator: 2},
+		Full:   Budget{Asks: 2, Crashes: 1, Losses: 2, Looks: 1, Operator: 3},
 	},
 	{
 		Name: "no in-flight guard", About: "A second request is executed beside the first; two hours are stated as the longest that one is worked on.",

@@ -10,7 +10,7 @@
 // provider executes, remembers and forgets as its contract says, and no better.
 //
 // Beside the journal's record a state holds what an onlooker knows: the effects,
-// the true first send, who was given which answer. The twelve Invariants compare
+// the true first send, who was given which answer. The thirteen Invariants compare
 // the two. A search is breadth first, so that the history of a violation is a
 // shortest one.
 //
@@ -34,13 +34,17 @@
 //   - Between a check and what it allows nothing happens: between the checks before an
 //     attempt and its first byte, and between a claim and its first attempt, as far as
 //     the loss of the session goes. A process that is stopped there sends late.
+//   - Of a provider that remembers lost answers and forgets failures, a request arrives
+//     while its client waits for the answer, or never: one that dawdles would be executed
+//     after a failure that its repeat was answered by.
 //   - A clock that is wrong by more than the margin is seen by the journal, and set
-//     right within a step.
+//     right within a step; until it has gone on for journal.Confirmation no time passes
+//     otherwise. It is wrong by less than journal.Leap.
 //   - A backup that is restored has the operation's record, and no generation of it
 //     began after the backup was made, unless the backup has it as cancelled, unknown
 //     or completed.
 //
-// The first two and the last two are bounds of what can be promised; package journal
+// The first three and the last two are bounds of what can be promised; package journal
 // says what follows where they don't hold.
 //
 // # What is left out

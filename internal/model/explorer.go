@@ -17,6 +17,10 @@ type Rules struct {
 	// test that the model can fail.
 	Blind, Deaf, Rash bool
 
+	// Of those whose context ends, Stopped ones in the background, and Selfish callers of
+	// what was pending before, cancel it. For the same test.
+	Stopped, Selfish bool
+
 	// Only is the number of the one invariant to look at; 0: all.
 	Only int
 }
@@ -47,6 +51,7 @@ type facts struct {
 	differs  bool // … from what was served of that generation before
 	forgot   bool // a record was removed, or an answer
 	lawful   bool // … as it may be
+	dropped  bool // what others had left pending was cancelled, through no fault of its own
 }
 
 func newExplorer(cfg *Config, rules Rules) *explorer {
@@ -82,21 +87,24 @@ type asked struct {
 
 	kind       journal.EventKind
 	session    string
-	at         stamp
+	jumped     bool // the clock is not believed yet
+	asker      int64
 	claim      int64
 	generation int
 	answer     answer
 	due        stamp
 	open       bool
 	unsent     bool
+	failed     bool
 	busy       bool
 	told       bool
 	outcome    journal.State
 	resolution journal.Resolution
-	request    string // Begin
-	terms      journal.Terms
-	key        string // Begin: of a first generation
-	nextKey    string // Begin, Resolve
+	request    string        // Begin
+	terms      journal.Terms // Begin; Claim: today's
+	form       string        // likewise
+	key        string        // Begin: of a first generation
+	nextKey    string        // Begin, Resolve
 }
 
 type outcome struct {
@@ -107,15 +115,24 @@ type outcome struct {
 
 func (a *asked) event(c *Config) journal.Event {
 	ev := journal.Event{
-		Kind: a.kind, Ref: ref, At: a.at.time(), Last: now.Add(time.Duration(a.ahead) * step), Session: a.session,
+		Kind: a.kind, Ref: ref, At: now, Last: now.Add(time.Duration(a.ahead) * step), Session: a.session,
 		Claim: a.claim, Generation: a.generation, Outcome: a.outcome, Answer: a.answer.journal(),
-		Due: a.due.time(), Open: a.open, Unsent: a.unsent, Busy: a.busy, Told: a.told,
+		Due: a.due.time(), Open: a.open, Unsent: a.unsent, Failed: a.failed, Busy: a.busy, Told: a.told, Asker: a.asker,
 		Delivered: !c.OnSettled || a.kind == journal.EventCancel && a.claim == 0,
 		NamedOnly: c.NamedOnly, Resolution: a.resolution, Keep: retention,
 	}
+	if a.jumped {
+		ev.Unconfirmed = now.Add(journal.Confirmation)
+	}
 	switch a.kind {
+	case journal.EventClaim:
+		if c.Corrected || c.Forms {
+			ev.Today = func(*journal.Operation) (journal.Today, bool) {
+				return journal.Today{Terms: a.terms, Form: a.form}, true
+			}
+		}
 	case journal.EventBegin:
-		ev.Intent = &journal.Intent{Naming: c.Naming, Fingerprint: a.request, Terms: a.terms, Key: a.key, KeyCarried: c.Naming == journal.Carried}
+		ev.Intent = &journal.Intent{Naming: c.Naming, Fingerprint: a.request, Terms: a.terms, Form: a.form, Key: a.key, KeyCarried: c.Naming == journal.Carried}
 		if a.nextKey != "" {
 			ev.Intent.NextKey = func(int) string { return a.nextKey }
 		}
@@ -128,7 +145,7 @@ func (a *asked) event(c *Config) journal.Event {
 // ask puts an event to Next. The same question gets the same answer, so that Next
 // is asked once. It tells whether the result is within the model's bounds.
 func (x *explorer) ask(s *state, a asked) (outcome, bool) {
-	a.op, a.live, a.ahead = s.Op, x.live(s, x.op(s).Holder), max(s.Last, 0)
+	a.op, a.live, a.ahead, a.jumped = s.Op, x.live(s, x.op(s).Holder), max(s.Last, 0), s.Jumped
 	out, known := x.answers[a]
 	if !known {
 		ev := a.event(x.Config)
@@ -171,6 +188,38 @@ func keyNumber(key string) uint8 {
 }
 
 const firstKey, secondKey = "key 0", "key 1"
+
+const oneForm, otherForm = "one header", "another header"
+
+// wireKey is what the provider takes for one key: in another form it is another.
+func (c *Config) wireKey(key, form string) uint8 {
+	if c.Forms {
+		if form == otherForm {
+			return 1
+		}
+		return 0
+	}
+	return keyNumber(key)
+}
+
+// forms are those that the clients' releases put the key in.
+func (c *Config) forms() []string {
+	if c.Forms {
+		return []string{oneForm, otherForm}
+	}
+	return []string{oneForm}
+}
+
+// today is what clients say of the provider that have been released last.
+func (x *explorer) today(s *state) []journal.Terms {
+	switch {
+	case x.Corrected && s.Deployed:
+		return x.Terms[1:]
+	case x.Corrected || !s.Begun:
+		return x.Terms[:1]
+	}
+	return x.Terms
+}
 
 // freshKey is the key of an operation that the journal does not know.
 func (x *explorer) freshKey(s *state) string {
@@ -277,7 +326,7 @@ func (x *explorer) canonical(s *state) (swapped bool) {
 }
 
 func (x *explorer) renameClaims(s *state) {
-	op, a, b := x.op(s).Claim, x.clients.values[s.Clients[0]].Claim, x.clients.values[s.Clients[1]].Claim
+	op, a, b, seen := x.op(s).Claim, x.clients.values[s.Clients[0]].Claim, x.clients.values[s.Clients[1]].Claim, int64(s.Looked.Claim)
 	rank := func(c int64) int64 {
 		if c == 0 {
 			return 0
@@ -290,8 +339,12 @@ func (x *explorer) renameClaims(s *state) {
 				counted = o
 			}
 		}
+		if seen > 0 && seen < c && seen != op && seen != a && seen != b {
+			n++
+		}
 		return n
 	}
+	s.Looked.Claim = uint8(rank(seen))
 	if to := rank(op); to != op {
 		r := *x.op(s)
 		r.Claim = to

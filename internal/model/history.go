@@ -17,6 +17,7 @@ type event struct {
 	cut      bool
 	effect   bool
 	refused  bool
+	other    bool // with the key in another place
 	decision journal.Decision
 	end      journal.EventKind
 }
@@ -60,6 +61,9 @@ const (
 	tickStep
 	aheadStep
 	backStep
+	confirmStep
+	deployStep
+	lookStep
 )
 
 // The columns of a history.
@@ -92,6 +96,9 @@ func (e *event) text() (column int, text string) {
 		}
 		if e.arg >= 2 {
 			what += " under other terms"
+		}
+		if e.other {
+			what += " with its key elsewhere"
 		}
 		switch e.kind {
 		case failBeginStep:
@@ -161,7 +168,7 @@ func (e *event) text() (column int, text string) {
 		}
 		return provider, "executes the request of " + by + ": no effect, " + verdictNames[e.says]
 	case resolveStep:
-		return journalColumn, "somebody says: " + [...]string{"", "executed", "not executed", "send again"}[e.arg]
+		return journalColumn, "somebody says: " + [...]string{"", "executed", "not executed", "send again", "hold it", "let it go"}[e.arg]
 	case reapStep:
 		return journalColumn, "reaped"
 	case backupStep:
@@ -178,6 +185,12 @@ func (e *event) text() (column int, text string) {
 		return clockColumn, "steps ahead"
 	case backStep:
 		return clockColumn, "steps back"
+	case confirmStep:
+		return clockColumn, "has kept on, and is believed"
+	case deployStep:
+		return journalColumn, "the next release is deployed"
+	case lookStep:
+		return journalColumn, "somebody looks at everything"
 	}
 	return network, "?"
 }

@@ -21,7 +21,7 @@ type change struct {
 	facts
 }
 
-// Invariants are the twelve.
+// Invariants are the thirteen.
 var Invariants = []Invariant{
 	{1, "one effect", "The effects of an operation are at most one more than the false \"not executed\" resolutions.", func(c *change) bool {
 		allowed := 1
@@ -61,12 +61,12 @@ var Invariants = []Invariant{
 		op, s := c.opAfter, c.after
 		return op.State == journal.Absent || op.MayHaveRun || s.FalseNot || s.Effects[s.Life] == 0 && !s.mayExecute(s.Life)
 	}},
-	{7, "the first send is dated", "The recorded first send is no later than the true one, unless its window is closed.", func(c *change) bool {
+	{7, "the first send is dated", "The recorded first send is no later than the true one, unless its window is closed, or will be as soon as the clock is believed.", func(c *change) bool {
 		op, s := c.opAfter, c.after
-		if op.State == journal.Absent || op.State == journal.Completed || op.WindowClosed || s.Ahead > 0 || c.Keyless {
+		if op.State == journal.Absent || op.State == journal.Completed || op.WindowClosed || s.Ahead > 0 || s.Jumped || c.Keyless {
 			return true
 		}
-		sent := s.First[keyNumber(op.Key)]
+		sent := s.First[c.wireKey(op.Key, op.Form)]
 		if sent >= past {
 			return true
 		}
@@ -79,6 +79,7 @@ var Invariants = []Invariant{
 	}},
 	{11, "answers are delivered", "An answer that reached nobody is never reaped.", func(c *change) bool { return !c.forgot || c.lawful }},
 	{12, "the lost are silent", "No client begins an attempt that knows that its session is lost.", func(c *change) bool { return !c.sent || !c.seen }},
+	{13, "the pending stay", "What one client left pending is not cancelled because another one, or whoever works it off in the background, goes away.", func(c *change) bool { return !c.dropped }},
 }
 
 // mayTakeEffect tells whether a request of this life may still take effect: one that

@@ -93,21 +93,26 @@ type record struct {
 	Key        string
 	Carried    bool
 	Generation int
+	Form       string
 	Request    string // the fingerprint
 	Terms      journal.Terms
 	Holder     string
 	Claim      int64
+	Asker      int64
 
+	Found                journal.State
 	MayHaveRun, FoundRun bool
+	Failed, FoundFailed  bool
 	First, FoundFirst    stamp
 	Ended, Busy          stamp
 	WindowClosed         bool
-	Created, Updated     stamp
+	Created              stamp
 	Settled, Due, Wake   stamp
 	Answer               answer
 	Answered             int // the generation that Answer is of
 
 	Told, ByHand, Delivered, Tombstone bool
+	Held                               bool // somebody holds it
 	SecondEffects                      int
 }
 
@@ -117,18 +122,21 @@ func (r *record) operation() journal.Operation {
 	}
 	op := journal.Operation{
 		Ref: ref, Naming: r.Naming, Key: r.Key, KeyCarried: r.Carried, Generation: r.Generation,
-		Fingerprint: r.Request, Terms: r.Terms,
-		State: r.State, Holder: r.Holder, Claim: r.Claim,
-		MayHaveRun: r.MayHaveRun, FirstSentAt: r.First.time(),
-		Found:       journal.Found{MayHaveRun: r.FoundRun, FirstSentAt: r.FoundFirst.time()},
+		Fingerprint: r.Request, Terms: r.Terms, Form: r.Form,
+		State: r.State, Holder: r.Holder, Claim: r.Claim, Asker: r.Asker,
+		MayHaveRun: r.MayHaveRun, Failed: r.Failed, FirstSentAt: r.First.time(),
+		Found:       journal.Found{State: r.Found, MayHaveRun: r.FoundRun, Failed: r.FoundFailed, FirstSentAt: r.FoundFirst.time()},
 		LastEndedAt: r.Ended.time(), WindowClosed: r.WindowClosed, BusySince: r.Busy.time(),
-		CreatedAt: r.Created.time(), UpdatedAt: r.Updated.time(), SettledAt: r.Settled.time(),
+		CreatedAt: r.Created.time(), SettledAt: r.Settled.time(),
 		DueAt: r.Due.time(), WakeAt: r.Wake.time(),
 		Answer: r.Answer.journal(),
 		Told:   r.Told, ByHand: r.ByHand, Delivered: r.Delivered, Tombstone: r.Tombstone, SecondEffects: r.SecondEffects,
 	}
 	if op.Answer != nil {
 		op.Answer.Generation = r.Answered
+	}
+	if r.Held {
+		op.Resolved = &journal.Resolved{Resolution: journal.Hold}
 	}
 	return op
 }
@@ -138,15 +146,15 @@ var ref = journal.Ref{ID: "invoice-991/charge"}
 // recordOf keeps of an operation what may still matter in this world.
 func (c *Config) recordOf(op *journal.Operation) record {
 	if op.State == journal.Absent {
-		return record{First: never, FoundFirst: never, Ended: never, Busy: never, Created: never, Updated: never, Settled: never, Due: never, Wake: never}
+		return record{First: never, FoundFirst: never, Ended: never, Busy: never, Created: never, Settled: never, Due: never, Wake: never}
 	}
 	r := record{
 		State: op.State, Naming: op.Naming, Key: op.Key, Carried: op.KeyCarried, Generation: op.Generation,
-		Request: op.Fingerprint, Terms: op.Terms, Holder: op.Holder, Claim: op.Claim,
+		Request: op.Fingerprint, Terms: op.Terms, Form: op.Form, Holder: op.Holder, Claim: op.Claim, Asker: op.Asker,
 		MayHaveRun: op.MayHaveRun, First: stampOf(op.FirstSentAt), WindowClosed: op.WindowClosed,
-		FoundRun: op.Found.MayHaveRun, FoundFirst: stampOf(op.Found.FirstSentAt),
+		Failed: op.Failed, Found: op.Found.State, FoundRun: op.Found.MayHaveRun, FoundFailed: op.Found.Failed, FoundFirst: stampOf(op.Found.FirstSentAt),
 		Ended: stampOf(op.LastEndedAt), Busy: stampOf(op.BusySince),
-		Created: stampOf(op.CreatedAt), Updated: stampOf(op.UpdatedAt), Settled: stampOf(op.SettledAt),
+		Created: stampOf(op.CreatedAt), Settled: stampOf(op.SettledAt),
 		Due: stampOf(op.DueAt), Wake: stampOf(op.WakeAt),
 		Answer: answerOf(op.Answer),
 		Told:   op.Told, ByHand: op.ByHand, Delivered: op.Delivered, Tombstone: op.Tombstone, SecondEffects: min(op.SecondEffects, 1),
@@ -154,8 +162,18 @@ func (c *Config) recordOf(op *journal.Operation) record {
 	if op.Answer != nil {
 		r.Answered = op.Answer.Generation
 	}
+	r.Held = op.State == journal.Unknown && op.Resolved != nil && op.Resolved.Resolution == journal.Hold
 	if r.State != journal.InFlight {
-		r.FoundFirst = never
+		r.FoundFirst, r.Found, r.FoundFailed = never, journal.Absent, false
+	}
+	if r.State != journal.InFlight || c.Budget.Failures == 0 {
+		r.Asker = 0 // only the cancel of an uncertain Begin asks for it
+	}
+	if c.Provider.Dedup != journal.DedupLostAnswers || r.State == journal.Completed {
+		r.Failed, r.FoundFailed = false, false
+	}
+	if r.State == journal.Completed {
+		r.Form = ""
 	}
 	if r.State != journal.InFlight && r.Terms.Dedup == journal.DedupEverything {
 		r.FoundRun = false
@@ -173,9 +191,6 @@ func (c *Config) recordOf(op *journal.Operation) record {
 	if !c.Reaps {
 		r.Settled = never
 	}
-	if c.Budget.Failures == 0 || r.Updated != never && r.Updated%stepMillis == 0 {
-		r.Updated = never // only the cancel of an uncertain Begin asks for it
-	}
 	if c.Budget.ClockSteps == 0 {
 		r.Due, r.Wake = r.Due.notPast(), r.Wake.notPast()
 	}
@@ -191,7 +206,7 @@ func (s stamp) notPast() stamp {
 }
 
 func (c *Config) agedRecord(r record, steps int) record {
-	for _, s := range []*stamp{&r.First, &r.FoundFirst, &r.Ended, &r.Busy, &r.Created, &r.Updated, &r.Settled, &r.Due, &r.Wake} {
+	for _, s := range []*stamp{&r.First, &r.FoundFirst, &r.Ended, &r.Busy, &r.Created, &r.Settled, &r.Due, &r.Wake} {
 		*s = s.aged(steps, c.oldest())
 	}
 	if c.Budget.ClockSteps == 0 {

@@ -23,13 +23,15 @@ type client struct {
 	Phase phase
 	Asked bool // by a caller; else it is Resume's or Run's
 
-	Claim int64
-	Held  held
-	Open  bool // as in run
-	Sent  bool // as in run
-	Tried bool // it has made an attempt
-	Gone  bool // the run's context has ended
-	Due   stamp
+	Claim  int64
+	Held   held
+	Open   bool // as in run
+	Sent   bool // as in run
+	Quit   bool // it ends through no fault of the operation's
+	Failed bool // as in run
+	Tried  bool // it has made an attempt
+	Gone   bool // the run's context has ended
+	Due    stamp
 
 	Paused  bool
 	Expired bool // the run's time is up
@@ -42,8 +44,7 @@ type client struct {
 	Busy   bool
 	Answer answer
 
-	BegunAt stamp // undoing
-	Landed  bool
+	Landed bool // undoing
 
 	Outcome    journal.State // delivering
 	Generation int
@@ -54,8 +55,14 @@ type held struct {
 	Generation int
 	Life       uint8
 	Key        string
+	Form       string
 	Terms      journal.Terms
-	MayHaveRun bool // found by the claim
+	Found      journal.State // found by the claim, as the following
+	MayHaveRun bool
+	Failed     bool
+	Fresh      bool  // nothing had been sent before
+	Jumped     bool  // the clock was not believed
+	At         stamp // of the claim
 	First      stamp
 	Ended      stamp
 	Closed     bool
@@ -69,14 +76,14 @@ func (p *client) active() bool {
 // agedClient is p after so many steps of its clock. What it waits for is timed by
 // another that only time passing moves.
 func (c *Config) agedClient(p client, steps int, passed bool) client {
-	for _, s := range []*stamp{&p.Held.First, &p.Held.Ended, &p.EndDue, &p.BegunAt} {
+	for _, s := range []*stamp{&p.Held.First, &p.Held.Ended, &p.Held.At, &p.EndDue} {
 		*s = s.aged(steps, c.oldest())
 	}
 	if passed {
 		p.Due = p.Due.aged(steps, c.oldest())
 	}
 	if c.Budget.ClockSteps == 0 {
-		p.Due, p.EndDue = p.Due.notPast(), p.EndDue.notPast()
+		p.Due, p.EndDue, p.Held.At = p.Due.notPast(), p.EndDue.notPast(), never
 	} else {
 		p.Held.Last = max(p.Held.Last-int8(steps), -past)
 	}
@@ -174,11 +181,21 @@ type state struct {
 	Begun     bool
 	Told      bool // a caller was told that it failed, and has not asked again
 	Reached   bool // the recorded answer reached somebody
+	Deployed  bool // the last release is out
+	Jumped    bool // the clock stands behind, and is not believed yet
+	Looked    look
 
 	Ahead int8 // the clock's error, in steps: -1, 0, 1
 	Last  int8 // how far the journal's last time is ahead of the clock, in steps; -1: behind it
 
 	Left [budgets]uint8
+}
+
+// look is what somebody has seen: the record's claim and generation, and all that was true.
+type look struct {
+	Claim, Generation uint8 // Claim 0: nobody has looked
+	Clean             bool  // nothing had happened, and nothing could any more
+	Ran               bool  // it had taken effect
 }
 
 // The places of state.Left.
@@ -194,13 +211,14 @@ const (
 	locals
 	clockSteps
 	restores
+	looks
 	budgets
 )
 
-var budgetBits = [budgets]uint8{2, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1}
+var budgetBits = [budgets]uint8{2, 2, 1, 2, 1, 2, 1, 1, 1, 2, 1, 1}
 
 func (b Budget) left() [budgets]uint8 {
-	all := [budgets]int{b.Asks, b.Crashes, b.Pauses, b.Losses, b.Cancels, b.Operator, b.Takeovers, b.Failures, b.Local, b.ClockSteps, b.Restores}
+	all := [budgets]int{b.Asks, b.Crashes, b.Pauses, b.Losses, b.Cancels, b.Operator, b.Takeovers, b.Failures, b.Local, b.ClockSteps, b.Restores, b.Looks}
 	var left [budgets]uint8
 	for i, n := range all {
 		if n >= 1<<budgetBits[i] {
@@ -260,9 +278,11 @@ func (s *state) pack() key {
 		p.put(uint64(s.Served[i]), 3)
 	}
 	p.put(uint64(s.Life), 1)
-	for _, f := range [...]bool{s.FalseNot, s.FalseDone, s.Named, s.Begun, s.Told, s.Reached} {
+	for _, f := range [...]bool{s.FalseNot, s.FalseDone, s.Named, s.Begun, s.Told, s.Reached, s.Deployed, s.Jumped, s.Looked.Clean, s.Looked.Ran} {
 		p.flag(f)
 	}
+	p.put(uint64(s.Looked.Claim), 3)
+	p.put(uint64(s.Looked.Generation), 1)
 	p.put(uint64(s.Ahead+1), 2)
 	p.put(uint64(s.Last+1), 3)
 	for i, n := range s.Left {
@@ -289,9 +309,10 @@ func (k key) unpack() (s state) {
 		s.Served[i] = answer(p.get(3))
 	}
 	s.Life = uint8(p.get(1))
-	for _, f := range [...]*bool{&s.FalseNot, &s.FalseDone, &s.Named, &s.Begun, &s.Told, &s.Reached} {
+	for _, f := range [...]*bool{&s.FalseNot, &s.FalseDone, &s.Named, &s.Begun, &s.Told, &s.Reached, &s.Deployed, &s.Jumped, &s.Looked.Clean, &s.Looked.Ran} {
 		*f = p.get(1) == 1
 	}
+	s.Looked.Claim, s.Looked.Generation = uint8(p.get(3)), uint8(p.get(1))
 	s.Ahead, s.Last = int8(p.get(2))-1, int8(p.get(3))-1
 	for i := range s.Left {
 		s.Left[i] = uint8(p.get(budgetBits[i]))

@@ -7,12 +7,15 @@ import (
 // safe tells whether a request of p's can be sent without a second effect, by what
 // an onlooker knows and a client may go by.
 func (x *explorer) safe(s *state, p client) bool {
-	k := keyNumber(p.Held.Key)
+	k := x.wireKey(p.Held.Key, p.Held.Form)
 	if x.Naming != journal.Named && !p.Asked && s.Told {
 		return false // its caller may have made another by now
 	}
 	under := false
 	for _, m := range s.Net {
+		if x.Forms && m.mayExecute() && m.key() != k {
+			return false
+		}
 		under = under || m.mayExecute() && (m.life() == p.Held.Life || !x.Keyless && m.key() == k)
 	}
 	switch {
@@ -20,7 +23,13 @@ func (x *explorer) safe(s *state, p client) bool {
 		return true
 	case x.idempotent(&p):
 		return true
-	case x.Keyless || x.Provider.Dedup < journal.DedupCleanFailures || x.Provider.Unpromise:
+	case x.Corrected && !s.Deployed:
+		return true // nothing has come of it yet
+	case x.Keyless || x.Provider.Dedup < journal.DedupLostAnswers || x.Provider.Unpromise:
+		return false
+	case x.Forms && s.Keys[1-k].Status > dated:
+		return false
+	case x.Provider.Dedup == journal.DedupLostAnswers && s.Effects[p.Held.Life] > 0 && s.Keys[k].Status <= dated:
 		return false
 	}
 	inside := s.First[k] == noSend || s.First[k] < 2
@@ -118,7 +127,7 @@ func (x *explorer) execute(s *state, j int, m message) {
 		x.emit(&n, event{kind: executeStep, client: int(m.owner()) - 1, says: v, effect: effect}, facts{faulty: faulty})
 	}
 	ifKept := func(by journal.Dedup, status memoryStatus) memoryStatus {
-		if x.Keyless || x.Provider.Dedup < by {
+		if x.Keyless || x.Provider.Dedup < by && !(x.Corrected && !s.Deployed) {
 			return unseen
 		}
 		return status
@@ -133,7 +142,14 @@ func (x *explorer) execute(s *state, j int, m message) {
 		}
 	case journal.DedupCleanFailures:
 		done(saysFailed, false, unseen, true)
+	case journal.DedupLostAnswers: // kept until the answer has got there
+		done(saysFailed, true, storedFrozen, true)
+		done(saysFailed, false, storedFrozen, true)
 	default:
+		if x.Corrected && !s.Deployed {
+			done(saysFrozen, true, storedFrozen, true)
+			break
+		}
 		done(saysFailed, true, unseen, true)
 		done(saysFailed, false, unseen, true)
 	}
@@ -147,6 +163,9 @@ func (x *explorer) answer(s *state, j int, m message) {
 	}
 	n := *s
 	n.Net[j] = 0
+	if x.Provider.Dedup == journal.DedupLostAnswers && m.says() == saysFailed {
+		n.Keys[m.key()].Status = dated
+	}
 	x.judge(&n, i, m.says(), false, event{kind: hearStep, client: i}, false)
 	if n, ok := x.spend(s, losses); ok {
 		n.Net[j] = 0
@@ -159,13 +178,17 @@ func (x *explorer) answer(s *state, j int, m message) {
 
 // operator: somebody says what became of the operation.
 func (x *explorer) operator(s *state) {
+	if x.Budget.Looks > 0 {
+		x.looker(s)
+		return
+	}
 	for _, resolution := range [...]journal.Resolution{journal.Executed, journal.NotExecuted, journal.SendAgain} {
 		n, ok := x.spend(s, operators)
 		if !ok {
 			return
 		}
 		may := s.mayExecute(s.Life)
-		out, ok := x.ask(&n, asked{kind: journal.EventResolve, resolution: resolution, due: never, nextKey: x.laterKey()})
+		out, ok := x.ask(&n, asked{kind: journal.EventResolve, resolution: resolution, claim: x.op(s).Claim, generation: x.op(s).Generation, due: never, nextKey: x.laterKey()})
 		if !ok || out.err != nil || out.decision != journal.Recorded {
 			continue
 		}
@@ -177,6 +200,47 @@ func (x *explorer) operator(s *state) {
 		}
 		n.Told = n.Told && resolution != journal.SendAgain
 		x.emit(&n, event{kind: resolveStep, client: -1, arg: int(resolution)}, facts{faulty: true})
+	}
+}
+
+// looker: somebody looks at the record and at the provider, sees all there is, and says
+// so, as often as the budget has people to read the ticket, whatever has happened since.
+// What would be a false word at once is not said.
+func (x *explorer) looker(s *state) {
+	op := x.op(s)
+	if n, ok := x.spend(s, looks); ok && op.State != journal.Absent && s.Looked.Claim == 0 {
+		n.Looked = look{Claim: uint8(op.Claim), Generation: uint8(op.Generation),
+			Clean: s.Effects[s.Life] == 0 && !s.mayExecute(s.Life) && (op.State != journal.InFlight || !x.live(s, op.Holder)), Ran: s.Effects[s.Life] > 0}
+		x.emit(&n, event{kind: lookStep, client: -1}, facts{faulty: true})
+	}
+	say := func(resolution journal.Resolution, a asked, ev event) {
+		n, ok := x.spend(s, operators)
+		if !ok {
+			return
+		}
+		a.kind, a.resolution, a.due, a.nextKey = journal.EventResolve, resolution, never, x.laterKey()
+		out, ok := x.ask(&n, a)
+		if !ok || out.err != nil || out.decision != journal.Recorded {
+			return
+		}
+		n.Told = n.Told && resolution != journal.SendAgain
+		ev.kind, ev.client, ev.arg = resolveStep, -1, int(resolution)
+		x.emit(&n, ev, facts{faulty: true})
+	}
+	if seen := s.Looked; seen.Claim > 0 {
+		by := asked{claim: int64(seen.Claim), generation: int(seen.Generation)}
+		if seen.Clean {
+			say(journal.NotExecuted, by, event{})
+			say(journal.SendAgain, by, event{})
+		}
+		if seen.Ran {
+			say(journal.Executed, by, event{})
+		}
+	}
+	if x.Holds {
+		by := asked{claim: op.Claim, generation: op.Generation}
+		say(journal.Hold, by, event{})
+		say(journal.Release, by, event{})
 	}
 }
 
@@ -237,8 +301,28 @@ func (x *explorer) clock(s *state) {
 		n.Op = x.records.number(r)
 		x.emit(&n, event{kind: restStep, client: -1}, facts{})
 	}
+	if x.Corrected && !s.Deployed && (x.Provider.Dedup == journal.DedupEverything || s.Net == [3]message{}) {
+		n := *s
+		for k := range n.Keys {
+			if mem := &n.Keys[k]; mem.Status > storedSuccess && x.Provider.Dedup < journal.DedupEverything {
+				mem.Status = dated // from now on
+			}
+		}
+		for i := range x.Clients {
+			x.drop(&n, i)
+		}
+		n.Deployed = true
+		x.emit(&n, event{kind: deployStep, client: -1}, facts{})
+	}
 	if !x.Clock {
 		return
+	}
+	if s.Jumped {
+		n := *s
+		n.Jumped = false
+		if _, ok := x.ask(&n, asked{kind: journal.EventClock, due: never}); ok {
+			x.emit(&n, event{kind: confirmStep, client: -1}, facts{})
+		}
 	}
 	if x.mayTick(s) && s.Ahead == 0 {
 		n := *s
@@ -283,10 +367,8 @@ func (x *explorer) wrong(s *state, kind stepKind, by int8) {
 		n.Last = max(n.Last-1, -1)
 	} else {
 		n.Last++
-		if _, ok := x.ask(&n, asked{kind: journal.EventClock, due: never}); !ok {
-			return
-		}
 	}
+	n.Jumped = kind == backStep && n.Last > 0 // one that leaps on from there was wrong
 	x.emit(&n, event{kind: kind, client: -1}, facts{faulty: !right})
 }
 
@@ -294,6 +376,9 @@ func (x *explorer) wrong(s *state, kind stepKind, by int8) {
 // who is paused, who may wait that long, and who has only something to write to a
 // journal that fails.
 func (x *explorer) mayTick(s *state) bool {
+	if s.Jumped || x.Corrected && !s.Deployed {
+		return false
+	}
 	for i := range x.Clients {
 		p := x.client(s, i)
 		if p.active() && !p.Paused && !p.Failing && !(x.Patient && p.Phase == ready && p.Due > 0) {
