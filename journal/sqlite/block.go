@@ -166,6 +166,11 @@ func (b *batch) rewriteBlock(around int64, stays func(*kept) (bool, error)) (gon
 			gone++
 		}
 	}
+	if gone > 0 {
+		if err := b.write(b.sql.wipeBlock, first); err != nil {
+			return 0, err
+		}
+	}
 	switch {
 	case gone == 0:
 		return 0, nil

@@ -103,7 +103,11 @@
 // # Upkeep
 //
 // Reap takes what is past its keep, little by little, and lets others go first; Archive
-// keeps it elsewhere. What it frees is used again: the file stays as large as it once
+// keeps it elsewhere. What it takes is written over with zeros (secure_delete): of a named
+// operation, its name and what became of it stay, and no digest of what was sent. Only the
+// -wal file, until it starts over, and the last page of the log, until some more commits
+// were made, may have traces; copies that were made of the file are their makers'.
+// What Reap frees is used again: the file stays as large as it once
 // had to be, since giving pages back one by one (incremental vacuum) would make every
 // commit write pages of pointers too. A Backup is packed; to make the file smaller, put
 // one in its place and adopt it. The -wal file starts over about every eight megabytes,

@@ -132,6 +132,9 @@ func describe(mode fs.FileMode) string {
 	return "not a regular file"
 }
 
+// pageBytes is the size of the pages of a file that we make.
+const pageBytes = 8192
+
 const defaultBusyTimeout = 10 * time.Second
 
 // patience is for what happens before the writer begins: other processes may be
@@ -144,6 +147,7 @@ var (
 		{"journal_mode", "WAL", "wal"},
 		{"synchronous", "FULL", "2"},     // NORMAL does not survive the loss of power
 		{"wal_autocheckpoint", "0", "0"}, // the checkpointer does it, beside the writer
+		{"secure_delete", "ON", "1"},     // what is reaped is gone; FAST would leave it in pages that are free
 		{"journal_size_limit", fmt.Sprint(maxWAL), fmt.Sprint(maxWAL)},
 		{"trusted_schema", "OFF", "0"}, // the file may come from anywhere
 	}
@@ -183,7 +187,7 @@ func openFile(path string, opts Options) (f *file, err error) {
 	}
 	// A row of the log then takes half the frames of the WAL. Any other file than one
 	// that is being made keeps the size that it has.
-	if err := main.exec("PRAGMA page_size=8192"); err != nil {
+	if err := main.exec(fmt.Sprint("PRAGMA page_size=", pageBytes)); err != nil {
 		return nil, explain(path, "open", err)
 	}
 	if err := inTurn(timeout, func() error { return main.set(writerPragmas) }); err != nil {

@@ -38,7 +38,7 @@ func (b *batch) fold(through int64) error {
 	}
 	b.folded = max(b.folded, through)
 	b.wrote = true
-	return b.prune(pruneAt)
+	return b.prune(b.pruneLeast())
 }
 
 // recently yields what only the log has.

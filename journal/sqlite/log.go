@@ -60,8 +60,18 @@ func readLogRow(v []driver.Value) (r logRow, records []byte, err error) {
 	return r, sealed[:n:n], nil
 }
 
-// pruneAt is how many rows of the log are removed at a time.
+// pruneAt is how many rows of the log are removed at a time, where they are small. The
+// pages of a large one are the next one's, at once: what is free is overwritten, and
+// would be written twice.
 const pruneAt = 32
+
+// pruneLeast is by the rows that are written now.
+func (b *batch) pruneLeast() int {
+	if b.rowBytes > pageBytes {
+		return 1
+	}
+	return pruneAt
+}
 
 // record has the batch's row of the log say what an operation has become.
 func (b *batch) record(k *kept, parts byte) {
@@ -84,6 +94,7 @@ func (b *batch) appendToLog() error {
 	}
 	row := logRow{b.seq + 1, b.clock.Last, b.clock.Jumped, b.clock.LeastMargin, b.newest, b.folded, b.numbered}
 	b.records = row.seal(b.records)
+	b.rowBytes = len(b.records)
 	_, err := b.sql.appendLog.exec(row.seq, fromTime(row.last), fromTime(row.jumped), int64(row.leastMargin), row.newest, row.folded, row.number, b.records)
 	return err
 }

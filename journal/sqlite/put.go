@@ -45,7 +45,10 @@ func (b *batch) put(r *row, c *change) error {
 	case c.renewed:
 		if c.unanswered {
 			c.answerSum = 0
-			err = b.write(b.sql.removeAnswer, c.op.Handle)
+			err = b.removeAnswer(c.op.Handle)
+			if err == nil {
+				err = b.write(b.sql.wipe, c.op.Handle)
+			}
 		}
 		if err == nil {
 			err = b.updateWhole(c.row, c.body)
@@ -155,8 +158,18 @@ func (b *batch) remove(r row) error {
 		return err
 	}
 	delete(b.cache, handle)
-	if err := b.write(b.sql.removeAnswer, handle); err != nil {
+	if err := b.removeAnswer(handle); err != nil {
+		return err
+	}
+	if err := b.write(b.sql.wipe, handle); err != nil {
 		return err
 	}
 	return b.write(b.sql.remove, handle)
+}
+
+func (b *batch) removeAnswer(handle int64) error {
+	if err := b.write(b.sql.wipeAnswer, handle); err != nil {
+		return err
+	}
+	return b.write(b.sql.removeAnswer, handle)
 }

@@ -119,6 +119,7 @@ type statements struct {
 	insert, insertAnswer                 *stmt
 	update, updateHeld, updateWhole      *stmt
 	remove, removeAnswer                 *stmt
+	wipe, wipeAnswer, wipeBlock          *stmt
 
 	blockOf, blocksFrom, insertBlock, updateBlock, removeBlock *stmt
 
@@ -172,6 +173,12 @@ func newStatements(c *conn) (*statements, error) {
 		{&s.updateHeld, "UPDATE onceward_operations SET state = ?, wake_at = ?, settled_at = ?, delivered = ?, facts = ? WHERE handle = ?"},
 		{&s.updateWhole, `UPDATE onceward_operations SET state = ?, wake_at = ?, settled_at = ?, delivered = ?, facts = ?, holder = ?,
 			naming = ?, identified = ?, provider = ?, tombstone = ?, request = ?, request_body = ? WHERE handle = ?`},
+		// What takes as many bytes as before is written over it. What takes fewer is moved,
+		// and secure_delete does not see to all that is left behind in a page.
+		{&s.wipe, `UPDATE onceward_operations SET facts = zeroblob(length(facts)), request = iif(request IS NULL, NULL, zeroblob(length(request))),
+			request_body = iif(request_body IS NULL, NULL, zeroblob(length(request_body))) WHERE handle = ?`},
+		{&s.wipeAnswer, "UPDATE onceward_answers SET answer = zeroblob(length(answer)), body = iif(body IS NULL, NULL, zeroblob(length(body))) WHERE handle = ?"},
+		{&s.wipeBlock, "UPDATE onceward_blocks SET data = zeroblob(length(data)) WHERE first = ?"},
 		{&s.remove, "DELETE FROM onceward_operations WHERE handle = ?"},
 		{&s.removeAnswer, "DELETE FROM onceward_answers WHERE handle = ?"},
 

@@ -23,6 +23,7 @@ type state struct {
 	recent   *recent
 	records  []byte // memory for the log's next row
 	encoder  blockEncoder
+	rowBytes int // of the log's latest row
 	clock    store.Clock
 	durable  store.Clock // what the file has of clock
 	wasReset bool        // another process set the clock back since the last refresh

@@ -56,6 +56,7 @@ func everything(t *testing.T) (path string) {
 	undelivered := complete(apply(at(begin("undelivered", s))), s)
 	undelivered.Delivered = false
 	apply(at(undelivered))
+	seenAt(t, j, time.Now().Add(-journal.Confirmation)) // then it is no jump any more
 	n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now()}, 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)

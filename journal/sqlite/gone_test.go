@@ -1,0 +1,58 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+func TestWhatIsReapedIsGoneFromTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	for _, phase := range []string{"blocks", "rows"} {
+		sideBySide(1500, func(i int) {
+			ev := begin(fmt.Sprint(phase, "-", i), s)
+			ev.Intent.Fingerprint = fmt.Sprint("v1:digest-", i)
+			ev.Intent.Request.Body = bytes.Repeat(fmt.Append(nil, "jane@example.com ", i, " "), 20)
+			begun, err := j.Apply(t.Context(), ev)
+			if !assert.NoError(t, err) {
+				return
+			}
+			ev = complete(begun.Operation, s)
+			ev.Answer.Body = bytes.Repeat(fmt.Append(nil, "receipt for jane ", i, " "), 20)
+			if phase == "rows" {
+				ev.Delivered = false
+			}
+			_, err = j.Apply(t.Context(), ev)
+			assert.NoError(t, err)
+			if phase == "rows" {
+				_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: begun.Operation.Ref,
+					Handle: begun.Operation.Handle, At: time.Now(), Outcome: journal.Completed})
+				assert.NoError(t, err)
+			}
+		})
+	}
+	far := time.Now().Add(24 * time.Hour)
+	n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: far}, 10_000)
+	require.NoError(t, err)
+	require.Equal(t, 3000, n)
+	others(t, j, s, "later") // over what the log's pages had
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, what := range []string{"jane@", "receipt for", "digest-"} {
+		assert.Zero(t, bytes.Count(content, []byte(what)), what)
+	}
+	assert.Contains(t, string(content), "blocks-7", "its name stays")
+}
