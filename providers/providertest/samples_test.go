@@ -97,19 +97,19 @@ func samples() []sample {
 		{name: "Square", adapter: "Square", provider: providers.Square(day), path: "/v2/payments", mismatch: misuse},
 		{name: "Twilio payments", adapter: "Twilio", provider: providers.Twilio(), path: "/2010-04-01/Accounts/AC1/Calls/CA1/Payments.json", header: form, body: "ChargeAmount=10&Description=REF", mismatch: final},
 		{name: "Twilio conversations", adapter: "Twilio", provider: providers.Twilio(), path: "/v2/ControlPlane/Configurations", mismatch: final},
-		{name: "GoCardless", adapter: "GoCardless", provider: providers.GoCardless(), path: "/payments", made: outcome{201, `{"payments":{"id":"PM123"}}`}, repeat: alreadyDone, repeatStatus: 409, mismatch: alreadyDone},
-		{name: "GoCardless, its retention and guard known", adapter: "GoCardless", provider: knowing(providers.GoCardless()), path: "/payments", made: outcome{201, `{"payments":{"id":"PM123"}}`}, repeat: alreadyDone, repeatStatus: 409, meanwhile: indeterminate, mismatch: alreadyDone, resent: true},
-		{name: "Checkout.com", adapter: "Checkout", provider: providers.Checkout(), path: "/payments", made: outcome{201, `{"id":"pay_1"}`}, meanwhile: inFlight, mismatch: indeterminate},
+		{name: "GoCardless", adapter: "GoCardless", provider: providers.GoCardless(), path: "/payments", made: outcome{201, `{"payments":{"id":"PM123"}}`}, repeat: alreadyDone, repeatStatus: 409, meanwhile: indeterminate, mismatch: alreadyDone},
+		{name: "GoCardless, its retention known", adapter: "GoCardless", provider: knowing(providers.GoCardless()), path: "/payments", made: outcome{201, `{"payments":{"id":"PM123"}}`}, repeat: alreadyDone, repeatStatus: 409, meanwhile: indeterminate, mismatch: alreadyDone, resent: true},
+		{name: "Checkout.com", adapter: "Checkout", provider: providers.Checkout(), path: "/payments", made: outcome{201, `{"id":"pay_1"}`}, meanwhile: inFlight, mismatch: indeterminate, resent: true},
 		{name: "Mollie", adapter: "Mollie", provider: providers.Mollie(), path: "/v2/payments", mismatch: indeterminate},
-		{name: "Klarna", adapter: "Klarna", provider: providers.Klarna(), path: "/ordermanagement/v1/orders/1/captures", mismatch: final},
+		{name: "Klarna", adapter: "Klarna", provider: providers.Klarna(), path: "/ordermanagement/v1/orders/1/captures", meanwhile: indeterminate, mismatch: final, resent: true},
 		{name: "Wise", adapter: "Wise", provider: providers.Wise(day), path: "/v1/transfers", mismatch: final},
 		{name: "Razorpay payouts", adapter: "Razorpay", provider: providers.Razorpay(day), path: "/v1/payouts", mismatch: misuse},
 		{name: "Razorpay refunds", adapter: "Razorpay", provider: providers.Razorpay(day), path: "/v1/payments/pay_1/refund", meanwhile: retry, mismatch: misuse, resent: true},
-		{name: "Modern Treasury", adapter: "ModernTreasury", provider: providers.ModernTreasury(), path: "/api/payment_orders", meanwhile: inFlight, mismatch: final},
+		{name: "Modern Treasury", adapter: "ModernTreasury", provider: providers.ModernTreasury(), path: "/api/payment_orders", meanwhile: inFlight, mismatch: final, resent: true},
 		{name: "Dwolla", adapter: "Dwolla", provider: providers.Dwolla(), path: "/transfers", made: outcome{201, ""}, meanwhile: inFlight, resent: true},
 		{
 			name: "Braintree", adapter: "Braintree", provider: providers.Braintree(), path: "/graphql",
-			body:      `{"query":"mutation m($input: I!) { chargePaymentMethod(input: $input) { transaction { id } } }","variables":{"input":{"paymentMethodId":"REF"}}}`,
+			body:      `{"query":"mutation m($input: I!) { chargePaymentMethod(input: $input) { transaction { id } } }","variables":{"input":{"apiRequestKey":"REF-key","paymentMethodId":"REF"}}}`,
 			made:      outcome{200, `{"data":{"chargePaymentMethod":{"transaction":{"id":"t_1"}}},"extensions":{"requestId":"r"}}`},
 			meanwhile: retry, mismatch: retry, resent: true,
 		},
@@ -126,11 +126,11 @@ func samples() []sample {
 		{name: "AWS, DynamoDB", adapter: "AWS", provider: providers.AWS(providers.AWSTransactWriteItems(region)), path: "/", header: target("DynamoDB_20120810.TransactWriteItems"), meanwhile: inFlight, mismatch: misuse, resent: true},
 		{name: "AWS, CodeBuild", adapter: "AWS", provider: providers.AWS(providers.AWSStartBuild(region)), path: "/", header: target("CodeBuild_20161006.StartBuild"), mismatch: final},
 		{name: "AWS, Verified Permissions", adapter: "AWS", provider: providers.AWS(providers.AWSCreatePolicyStore(region)), path: "/", header: target("VerifiedPermissions.CreatePolicyStore"), mismatch: indeterminate},
-		{name: "Increase", adapter: "Increase", provider: providers.Increase(), path: "/ach_transfers", mismatch: misuse},
-		{name: "Column", adapter: "Column", provider: providers.Column(day), path: "/transfers/wire", mismatch: final},
+		{name: "Increase", adapter: "Increase", provider: providers.Increase(), path: "/ach_transfers", meanwhile: indeterminate, mismatch: misuse, resent: true},
+		{name: "Column", adapter: "Column", provider: providers.Column(day), path: "/transfers/wire", meanwhile: indeterminate, mismatch: final, resent: true},
 		{name: "Svix", adapter: "Svix", provider: providers.Svix(), path: "/api/v1/app/a/msg", made: outcome{202, `{"id":"msg_1"}`}, meanwhile: final, mismatch: final},
 		{name: "Resend", adapter: "Resend", provider: providers.Resend(), path: "/emails", meanwhile: inFlight, mismatch: misuse, resent: true},
-		{name: "WorkOS", adapter: "WorkOS", provider: providers.WorkOS(), path: "/audit_logs/events", mismatch: final},
+		{name: "WorkOS", adapter: "WorkOS", provider: providers.WorkOS(), path: "/audit_logs/events", meanwhile: indeterminate, mismatch: final, resent: true},
 	}
 	for i := range all {
 		all[i] = all[i].filled()
@@ -151,12 +151,11 @@ func (s sample) filled() sample {
 	return s
 }
 
-// knowing is a GoCardless of which a program knows for how long keys are kept and
-// that concurrent requests are not executed twice.
+// knowing is a GoCardless of which a program knows for how long keys are kept.
 func knowing(p providers.Provider) providers.Provider {
 	for i := range p.Endpoints {
 		if e := &p.Endpoints[i]; e.Remembers != providers.Nothing {
-			e.Retention, e.InFlightGuard = day, true
+			e.Retention = day
 		}
 	}
 	return p
@@ -219,6 +218,9 @@ func (s sample) start(t *testing.T, business http.Handler) *boxed {
 func (s sample) business() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
+		if strings.HasPrefix(s.made.body, "<") {
+			w.Header().Set("Content-Type", "text/xml")
+		}
 		w.WriteHeader(s.made.status)
 		_, _ = io.WriteString(w, s.made.body)
 	})
