@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// keyParent begins the Ref.Parent of operations whose ID is a key that the request had.
+// keyParent begins the Ref.Parent of operations whose ID is a key, as they have no name.
 // A space follows, so that it is no parent that anybody can name, and no key is a name.
 const keyParent = "key"
 

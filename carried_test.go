@@ -310,3 +310,20 @@ func TestAnUnnamedCallUnderAParentThatIsNotBegunTellsOfItsStep(t *testing.T) {
 		assert.Len(t, l.sent(), 1)
 	})
 }
+
+// Who reads the key of an unnamed operation from an error, and brings it along when
+// asking again, is asking for that operation.
+func TestAnUnnamedOperationIsFoundByTheKeyThatWasMadeForIt(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).then(frozen)
+		p := start(t, l, onceward.Config{Journal: j})
+		out := p.ask(t.Context())
+		require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
+		assert.Equal(t, carriedRef(string(out.op.Key)), out.op.Ref)
+		require.ErrorIs(t, p.ask(t.Context(), carrying(string(out.op.Key))).err, onceward.ErrOutcomeUnknown)
+		assert.Len(t, l.sent(), 1)
+		op, err := p.LookupKey(keyed(t.Context()), out.op.Key)
+		require.NoError(t, err)
+		assert.Equal(t, onceward.Unknown, op.State)
+	})
+}

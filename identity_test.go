@@ -39,7 +39,7 @@ func TestIdentity(t *testing.T) {
 		assert.NotEqual(t, l.keys()[0], l.keys()[1])
 		assert.Equal(t, l.keys()[0], first.op.ID)
 		assert.Equal(t, onceward.Key(first.op.ID), first.op.Key)
-		assert.Equal(t, journal.Generated, p.recorded(onceward.Ref{ID: first.op.ID}).Naming)
+		assert.Equal(t, journal.Generated, p.recorded(carriedRef(first.op.ID)).Naming)
 	})
 
 	virtual(t, "to a provider, carries a key, names nothing: ID and key are that key", func(t *testing.T) {

@@ -251,14 +251,14 @@ func (k *call) decideKey(carried Key, isCarried bool) error {
 	case isCarried:
 		in.Naming = journal.Carried
 	default:
-		in.Naming, k.ref.ID = journal.Generated, string(key)
+		in.Naming = journal.Generated
 	}
-	if in.KeyCarried {
+	if !k.name.named || in.KeyCarried {
 		var unnamed Ref
-		if unnamed, k.alias = refsOfKey(k.route, k.req.URL, k.name.scope, k.account, carried); in.Naming == journal.Carried {
+		if unnamed, k.alias = refsOfKey(k.route, k.req.URL, k.name.scope, k.account, key); !k.name.named {
 			k.ref = unnamed
 		}
-		if k.alias != k.ref {
+		if in.KeyCarried && k.alias != k.ref {
 			in.Alias = k.alias
 		}
 	}

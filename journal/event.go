@@ -96,7 +96,7 @@ type Intent struct {
 	// BodyWithheld says that Request lacks its body, a secret.
 	BodyWithheld bool
 
-	// Alias is the second name of a named operation that brings its own key along.
+	// Alias is the second name of an operation whose caller brings a key along.
 	// Where another operation has it, as its Ref or its Alias, the Begin is Misuse.
 	Alias Ref
 

@@ -11,7 +11,7 @@ import (
 type Ref struct {
 	Scope  string // the caller's namespace for names; "" by default
 	Parent string // the parent's key or name, for an operation that has one
-	ID     string // the caller's name for it; unnamed, its first key
+	ID     string // the caller's name for it; unnamed, its first key, under a parent that no caller can name
 }
 
 // State is where an operation stands. The package documentation draws the
@@ -111,7 +111,7 @@ type Operation struct {
 	Mode        string // of the credential it was first sent with, such as "test" or "live"; "" where that can't be told
 
 	// Alias is a second name, under which the operation is found as by Ref: that of
-	// the key which its caller brought along under a name. Zero: there is none.
+	// the key which its caller brought along. Zero: there is none.
 	Alias Ref
 	// Form is the place and form that the key has on the wire, as the latest claim
 	// put it there; "" in a record from before forms were kept.
