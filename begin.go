@@ -16,10 +16,10 @@ func (k *call) begin() (*run, *http.Response, error) {
 	if k.ctx.Err() != nil {
 		return nil, nil, k.unbegun(context.Cause(k.ctx))
 	}
+	k.ends = k.endOfWait()
 	if err := k.sign(); err != nil {
 		return nil, nil, err
 	}
-	k.ends = k.endOfWait()
 	if k.intent.Naming == journal.Generated {
 		res, err := k.apply()
 		if err != nil {

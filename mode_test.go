@@ -112,3 +112,21 @@ func TestALiveChargeIsNotAnsweredByATestsNorATestsSentLive(t *testing.T) {
 		assert.Empty(t, op.Credential)
 	})
 }
+
+func TestAnAuthorizeThatHangsBeforeTheOperationIsBegunHasTheAttemptsTime(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l, hangs := &line{}, true
+		p := start(t, l, onceward.Config{Providers: modes(), AttemptTimeout: 5 * time.Second, Authorize: func(r *http.Request) error {
+			if hangs {
+				hangs = false
+				<-r.Context().Done()
+				return r.Context().Err()
+			}
+			return nil
+		}})
+		began := time.Now()
+		require.NoError(t, p.ask(named(t, "invoice-1")).err)
+		assert.Equal(t, 5*time.Second, time.Since(began))
+		assert.Len(t, l.sent(), 1)
+	})
+}

@@ -316,6 +316,8 @@ func (k *call) sign() error {
 	r := &run{Client: k.Client, asker: k.req, op: journal.Operation{Request: k.intent.Request}, route: k.route, query: k.query}
 	ctx, end := context.WithCancelCause(withoutNaming(k.ctx))
 	defer end(nil)
+	ctx, cancel := context.WithTimeout(ctx, min(k.cfg.AttemptTimeout, k.ends.Sub(k.now())))
+	defer cancel()
 	defer context.AfterFunc(k.life, func() { end(context.Cause(k.life)) })()
 	req, err := r.compose(ctx, ctx, k.clean)
 	switch {
