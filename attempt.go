@@ -10,6 +10,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -130,6 +131,10 @@ type limit struct {
 	end      context.CancelCauseFunc
 	deadline *time.Timer
 	trace    connTrace
+
+	mu     sync.Mutex
+	more   *time.Timer // after deadline; nil: none yet
+	lifted bool
 }
 
 func (l *limit) Value(key any) any {
@@ -139,10 +144,48 @@ func (l *limit) Value(key any) any {
 	return l.Context.Value(key)
 }
 
-// limited starts the limit of the attempt that was started.
+// limited starts the limit of the attempt that was started. To break it off makes room
+// for another one; where that would not be allowed, it may take all of the call's time
+// once it has a connection.
 func (r *run) limited() *limit {
+	l := r.limitedTo(r.cfg.AttemptTimeout, errAttemptTimeout)
+	if rest := r.ends.Sub(r.attempt.started) - r.cfg.AttemptTimeout; rest > 0 && !r.mayFollow(r.attempt.started.Add(r.cfg.AttemptTimeout)) {
+		l.extend(r.cfg.AttemptTimeout, rest)
+	}
+	return l
+}
+
+// extend lets an attempt that is not known to be connecting still take so much more.
+func (l *limit) extend(first, rest time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deadline.Stop()
+	if l.lifted {
+		return
+	}
+	l.deadline = time.AfterFunc(first, func() {
+		if l.trace.asked.Load() && !l.trace.got.Load() {
+			l.end(errAttemptTimeout)
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if !l.lifted {
+			l.more = time.AfterFunc(rest, func() { l.end(errOutOfTime) })
+		}
+	})
+}
+
+// mayFollow asks the resend rule for another attempt after one that is broken off.
+func (r *run) mayFollow(brokenOff time.Time) bool {
+	q := r.question(brokenOff)
+	q.MayHaveRun, q.LastEndedAt = true, brokenOff
+	return journal.MaySend(q).Answer != journal.Never
+}
+
+// limitedTo starts a limit within the call's time.
+func (r *run) limitedTo(left time.Duration, cause error) *limit {
 	ctx, end := context.WithCancelCause(r.ctx)
-	left, cause := r.cfg.AttemptTimeout, errAttemptTimeout
 	if rest := r.ends.Sub(r.attempt.started); rest < left {
 		left, cause = rest, errOutOfTime
 	}
@@ -152,10 +195,18 @@ func (r *run) limited() *limit {
 }
 
 // lift lets the attempt take any time.
-func (l *limit) lift() { l.deadline.Stop() }
+func (l *limit) lift() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lifted = true
+	l.deadline.Stop()
+	if l.more != nil {
+		l.more.Stop()
+	}
+}
 
 func (l *limit) cancel(cause error) {
-	l.deadline.Stop()
+	l.lift()
 	l.end(cause)
 }
 

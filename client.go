@@ -104,7 +104,9 @@ type Config struct {
 	// Resume sends. 2 minutes by default.
 	MaxWait time.Duration
 
-	// AttemptTimeout bounds one attempt, its response's body included. 30 seconds by
+	// AttemptTimeout bounds one attempt, its response's body included, since another one
+	// may fare better. Where another would not be allowed, and it has a connection, only
+	// the call's own time bounds it: the context's deadline, or MaxWait. 30 seconds by
 	// default.
 	AttemptTimeout time.Duration
 

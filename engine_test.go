@@ -649,6 +649,7 @@ func TestNetHTTPsOwnTransportProvesThatNothingWasSent(t *testing.T) {
 					Providers:      anywhere(noRetention),
 					Backoff:        backoff.Policy{Initial: time.Millisecond, Max: time.Millisecond, MaxAttempts: 2},
 					AttemptTimeout: 50 * time.Millisecond,
+					MaxWait:        2 * time.Second,
 					Trace: &onceward.Trace{Attempted: func(_ onceward.Operation, a onceward.Attempt) {
 						attempts++
 						if a.Unsent {

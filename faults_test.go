@@ -38,6 +38,7 @@ var faults = []struct {
 	{"the provider says in flight (409)", inFlightAtTheProvider},
 	{"delay beyond the deadline", delayBeyondTheDeadline},
 	{"out of attempts, or refused after an attempt that may have run", outOfAttempts},
+	{"an attempt takes longer than `AttemptTimeout`", attemptTakesLong},
 	{"response cut after its status line", cutAfterTheStatusLine},
 	{"retention passed before a resend", retentionPassed},
 	{"context cancelled before anything was sent", cancelledBeforeSending},
@@ -401,6 +402,53 @@ func outOfAttempts(t *testing.T) {
 // paths are those of an effect at each API.
 var paths = map[string]string{
 	"stripe": "/v1/charges", "raw": "/orders", "paypal": "/v2/checkout/orders", "adyen": "/v71/payments",
+}
+
+func attemptTakesLong(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		api     providers.Provider
+		works   time.Duration
+		call    time.Duration // 0: no deadline
+		resumed bool
+		after   time.Duration
+		sent    int
+		state   onceward.State
+	}{
+		{"it is broken off where another is allowed", own(), 45 * time.Second, 0, false, 30 * time.Second, 2, onceward.Completed},
+		{"it goes on where another is not", own(noRetention), 45 * time.Second, 0, false, 45 * time.Second, 1, onceward.Completed},
+		{"until MaxWait", own(noRetention), 3 * time.Minute, 0, false, 2 * time.Minute, 1, onceward.Unknown},
+		{"until the call's deadline", own(noRetention), 3 * time.Minute, 50 * time.Second, false, 49 * time.Second, 1, onceward.Unknown},
+		{"in the background, too", own(noRetention), 45 * time.Second, 0, true, 45 * time.Second, 1, onceward.Completed},
+		{"in the background until MaxWait", own(noRetention), 3 * time.Minute, 0, true, 2 * time.Minute, 1, onceward.Unknown},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			l := &line{}
+			p := start(t, l, onceward.Config{Journal: onDisk(t), Providers: []providers.Provider{row.api}, Backoff: quick})
+			ctx := named(t, invoice)
+			if row.call > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, row.call)
+				defer cancel()
+			}
+			began := time.Now()
+			if row.resumed {
+				l.then(refuses(), refuses(), refuses(), refuses(), refuses())
+				require.ErrorIs(t, p.ask(ctx, to(http.MethodPost, ownURL)).err, onceward.ErrPending)
+				pass(time.Minute)
+				began = time.Now()
+				l.then(takes(row.works, says(200, paid)))
+				_, err := p.Resume(t.Context())
+				require.NoError(t, err)
+			} else {
+				l.then(takes(row.works, says(200, paid)))
+				p.ask(ctx, to(http.MethodPost, ownURL))
+			}
+			assert.WithinDuration(t, began.Add(row.after), time.Now(), time.Second)
+			assert.Len(t, l.sent(), row.sent)
+			assert.Equal(t, row.state, p.recorded(onceward.Ref{ID: invoice}).State)
+		})
+	}
 }
 
 func cutAfterTheStatusLine(t *testing.T) {

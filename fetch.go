@@ -21,7 +21,7 @@ func (r *run) fetch() {
 	if to == nil {
 		return
 	}
-	limit := r.limited()
+	limit := r.limitedTo(r.cfg.AttemptTimeout, errAttemptTimeout)
 	defer limit.cancel(errEnded)
 	req := r.frame(limit, http.MethodGet, to)
 	for _, name := range []string{"Content-Type", "Content-Encoding", "Content-Length"} {
