@@ -115,7 +115,7 @@ func shortURL(s string) string {
 			short += "/" + path
 		}
 	}
-	if query >= 0 && strings.IndexByte(bare[query:], '@') >= 0 && strings.IndexByte(bare[:query], '/') < 0 {
+	if query >= 0 && strings.Contains(bare[query:], "@") && !strings.Contains(bare[:query], "/") {
 		short = cut // the password may hold the ? itself
 	}
 	return short + tail

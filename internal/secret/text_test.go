@@ -34,6 +34,13 @@ func TestTextHoldsNoCredential(t *testing.T) {
 		{"a password with a slash", parse("https://user:s3/cret@api.example/v1"), "@api.example/v1"},
 		{"a password that is no port", parse("https://user:s3cret"), "invalid port …"},
 		{"a password with a question mark", "https://user:pa?s3cret@api.example/v1", "https://…"},
+		{"a query without a host", fmt.Sprint(&url.Error{Op: "Post", URL: "https://?key=a s3cret", Err: errors.New("EOF")}), `Post "https://?…": EOF`},
+		{"a query that may be a password", "see https://?s3cret@x", "see https://…"},
+		{"a user that is empty", "see https://@api.example/x", "see https://…@api.example/x"},
+		{"a port that is none", "see https://api.example:s3cret/x", "see https://api.example:…/x"},
+		{"an address in a query", "see file:///?jo@s3cret", "see file:///?…"},
+		{"a long word", "the token: abcdefghijklmnopqrstuvwx", "the token: …"},
+		{"a short word with a digit", "the token: s3cret", "the token: …"},
 		{"a fragment", "see https://api.example/v1#access_token=s3cret.", "see https://api.example/v1#…."},
 		{"a database", "open postgres://app:s3cret@db/orders?sslmode=off: refused", "open postgres://…@db/orders?…: refused"},
 		{"a database without a scheme", "open app:s3cret@tcp(db)/orders: refused", "open …@tcp(db)/orders: refused"},
@@ -71,6 +78,7 @@ func TestTextKeepsWhatSaysWhatHappened(t *testing.T) {
 		"onceward: invalid key: it is longer than 255 bytes", "token: expired", "status 402, code card_declined",
 		"Idempotency-Key: 8a6f0f5e-58a6-4a59-9f1f-2a4b6b8b1f3e", "charge ch_3MmlLrLkdIwHu7ix0snN0B15 of cus_9s6XKzkNRiz8i3",
 		`Post "https://api.example:8443/v1/charges": dial tcp 127.0.0.1:443: connect: connection refused`,
+		"the token: abc12", "the token: abcdefghijklmnopqrstuvw", "token=&amount=5", "token:", "token: ", `{"token":""}`,
 		"2026-11-21T19:55:13Z: too late", "größe = 5", "basic checks failed", "ratio 1:2, amount=5&currency=eur",
 	} {
 		assert.Equal(t, text, secret.Text(text))
@@ -78,6 +86,9 @@ func TestTextKeepsWhatSaysWhatHappened(t *testing.T) {
 }
 
 func TestTextIsBounded(t *testing.T) {
+	longest := strings.Repeat("x", 16<<10)
+	assert.Equal(t, longest, secret.Text(longest))
+	assert.Equal(t, longest+"…", secret.Text(longest+"x"))
 	for _, piece := range []string{"x", "https://", "key=", `"`, "?", "a:b@", "eyJ.", "Bearer ", "\\", "[", "-----BEGIN PRIVATE KEY-----"} {
 		assert.LessOrEqual(t, len(secret.Text(strings.Repeat(piece, 1<<20))), 64<<10, piece)
 	}
