@@ -291,7 +291,14 @@ func (s sdk) start(t *testing.T, path, baseURL string, policy backoff.Policy) *p
 // operation is what the journal has under a name or, of an unnamed one, its key.
 func (p *process) operation(t *testing.T, id string) onceward.Operation {
 	t.Helper()
-	op, err := p.Lookup(t.Context(), onceward.Ref{ID: id})
+	var ref onceward.Ref
+	for op, err := range p.Operations(t.Context(), onceward.Filter{}) {
+		require.NoError(t, err)
+		if op.ID == id {
+			ref = op.Ref
+		}
+	}
+	op, err := p.Lookup(t.Context(), ref)
 	require.NoError(t, err)
 	return op
 }
