@@ -124,8 +124,10 @@ type Config struct {
 	// than the provider remembers the key. Run reaps what is past it.
 	Keep time.Duration
 
-	// Concurrency is how many operations Resume and Run send at once, how many calls of
-	// OnSettled are made at once, and how many flows are run at once. 8 by default.
+	// Concurrency is how many operations Resume and Run send at once to one provider, or
+	// to one host that none serves; eight times as many to all of them, and one to each
+	// provider in any case. It is also how many calls of OnSettled are made at once, and
+	// how many flows are run at once. 8 by default.
 	Concurrency int
 
 	Trace  *Trace       // nil: none
@@ -150,6 +152,8 @@ type Client struct {
 	backlog backlog
 	rests   rests
 	offers  offers
+	lanes   lanes
+	lacks   lacks
 
 	functions     map[journal.FlowFunction]*flowFunction // of Config.Flows
 	functionNames []journal.FlowFunction
@@ -302,6 +306,13 @@ func (c *Client) enter() error {
 	}
 	c.working++
 	return nil
+}
+
+// stay counts work that begins within work that was counted.
+func (c *Client) stay() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.working++
 }
 
 func (c *Client) leave() {

@@ -106,6 +106,7 @@ func (r *run) authorize(ctx context.Context, req *http.Request, body []byte) (*h
 		req.Body, req.GetBody, req.ContentLength = nil, nil, 0
 	}
 	if missing := missingCredential(&r.op.Request, req); missing != "" {
+		r.lacked(missing)
 		return nil, fmt.Errorf("%w: %s", ErrCredentialMissing, missing)
 	}
 	if r.op.Credential != "" && !sameCredential(r.op.Credential, req, r.route.Endpoint.Key) {
@@ -178,19 +179,21 @@ func joinQuery(a, b string) string {
 	return a + "&" + b
 }
 
+const inHeader, inQuery = "header ", "query parameter "
+
 // missingCredential names a header or query parameter that carried a credential
 // when the operation was begun and is not in req. Cookies are never required.
 func missingCredential(frozen *journal.Request, req *http.Request) string {
 	for _, name := range frozen.WithheldHeaders {
 		if name != "Cookie" && !carries(req.Header, name) {
-			return "header " + name
+			return inHeader + name
 		}
 	}
 	if len(frozen.WithheldQuery) > 0 {
 		_, _, names := secret.SplitQuery(req.URL.RawQuery)
 		for _, name := range frozen.WithheldQuery {
 			if _, there := slices.BinarySearch(names, name); !there {
-				return "query parameter " + name
+				return inQuery + name
 			}
 		}
 	}

@@ -28,6 +28,7 @@ func (r *run) classify() {
 		a.judged = r.route.Classify(answer)
 	}
 	r.foundOut(a.req)
+	r.seen()
 	r.attempted()
 }
 
@@ -206,6 +207,12 @@ func (r *run) again(busy bool, cause string, err error) {
 	if r.counted >= policy.MaxAttempts || at.After(r.ends) || (*waits)(r).Err() != nil {
 		r.park(at, cause, err)
 		r.end.busy, r.end.own, r.end.wake = busy, !asked, wake
+		return
+	}
+	if !busy && !r.mayStay() {
+		at, wake = r.rest(at, asked)
+		r.park(at, "attempts there fail, and are made one by one: "+cause, err)
+		r.end.own, r.end.wake = !asked, wake
 		return
 	}
 	if ok, _ := r.budget().Take(now); !ok {

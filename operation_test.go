@@ -164,9 +164,9 @@ func TestALateAnswer(t *testing.T) {
 		conflict int
 	}{
 		{"while it is pending completes it", func(t *testing.T, p *process) {
-			report, err := p.Resume(t.Context()) // without the provider: pending
+			report, err := p.Resume(t.Context()) // without the provider: nobody's
 			require.NoError(t, err)
-			require.Equal(t, 1, report.Parked)
+			require.Equal(t, 1, report.PassedOver)
 		}, onceward.Completed, false, 0},
 		{"of what somebody called not executed, and nobody asked for since, completes it", func(t *testing.T, p *process) {
 			_, err := p.resolve(onceward.Ref{ID: "invoice-1/charge"}, onceward.NotExecuted, nil)

@@ -25,6 +25,11 @@ type Report struct {
 	Unsettled int // outcomes that OnSettled failed on; it gets them again
 	Reaped    int // operations past their keep that were shrunk or removed
 
+	// PassedOver are operations that are due and were not claimed by Resume: their
+	// provider is not in Config.Providers, their credential is withheld and can't be
+	// added here, or the last attempts at their provider have failed. They stay pending.
+	PassedOver int
+
 	// Problems are what stands in the way of operations that have no answer, the
 	// first hundred of them: errors.Is finds ErrCredentialMissing,
 	// ErrOutcomeUnknown, ErrPending and ErrKeyReused.
@@ -47,6 +52,10 @@ func (r Report) String() string {
 // that reached nobody to OnSettled; then it runs the flows that were cut off or are
 // due, as far as Config.Flows knows their functions. Call it at start-up, before Run.
 //
+// Each provider has slots of its own, so that one that hangs holds up no other, and is
+// passed over once its attempts fail one after another. What a process does not know
+// the provider of, it leaves to those that do.
+//
 // What it can't finish is in the report, not in the error: the error is the
 // journal's, ctx's, or ErrShutdown. After an error the report says what was done
 // until then.
@@ -57,6 +66,9 @@ func (c *Client) Resume(ctx context.Context) (Report, error) {
 	defer c.leave()
 	p := c.newPass(&Report{})
 	err := p.walk(ctx)
+	if err == nil {
+		err = p.passedOver(ctx)
+	}
 	if err == nil {
 		err = p.walkFlows(ctx)
 	}
@@ -80,23 +92,27 @@ const (
 // of the journal are logged, and it goes on. What is being sent when it ends stays
 // pending, for the next Run.
 func (c *Client) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.life, func() { cancel(ErrShutdown) })()
 	total, counting := &Report{}, new(sync.Mutex)
 	flows := c.newPass(total)
 	flows.mu = counting
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { flows.runFlows(ctx) })
-	var reaped time.Time
+	p := c.newPass(total)
+	p.mu, p.runs = counting, true
+	defer p.tasks.Wait() // before their context is cancelled
+	var reaped, looked time.Time
 	for {
 		if err := c.enter(); err != nil {
 			return nil
 		}
-		p := c.newPass(total)
-		p.mu = counting
-		err := p.walk(ctx)
-		if now := c.now(); err == nil && now.Sub(reaped) >= reapEvery {
+		freed := c.lanes.change()
+		w, err := p.sweep(ctx)
+		now := c.now()
+		if err == nil && now.Sub(reaped) >= reapEvery {
 			reaped = now
 			var more bool
 			if more, err = p.reap(ctx); more {
@@ -106,16 +122,27 @@ func (c *Client) Run(ctx context.Context) error {
 				err = p.reapFlows(ctx)
 			}
 		}
+		if err == nil && now.Sub(looked) >= reapEvery {
+			looked = now
+			err = p.passedOver(ctx)
+		}
 		p.tell(true)
 		c.leave()
-		pause := c.untilNext(ctx)
-		if err != nil && ctx.Err() == nil {
+		pause := c.untilNext(ctx, p.started)
+		if !w.until.IsZero() {
+			pause = min(max(w.until.Sub(c.now()), 0), pause)
+		}
+		if !w.slot {
+			freed = nil
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrShutdown) {
 			c.log.Error("a pass over the journal failed; it is made again", "error", err)
-			pause = time.Second
+			pause, freed = time.Second, nil
 		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
+		case <-freed:
 		case <-c.wakes:
 			// Operations that are parked together become due together.
 			timer.Reset(min(pause, 10*time.Millisecond))
@@ -125,32 +152,48 @@ func (c *Client) Run(ctx context.Context) error {
 			return nil
 		case <-ctx.Done():
 			timer.Stop()
+			if c.isShutdown() {
+				return nil
+			}
 			return context.Cause(ctx)
 		}
 		timer.Stop()
 	}
 }
 
-// untilNext is how long Run has nothing to do, as far as is known.
-func (c *Client) untilNext(ctx context.Context) time.Duration {
+// untilNext is how long Run has nothing to do, as far as is known, after a sweep of what
+// was due by then.
+func (c *Client) untilNext(ctx context.Context, swept time.Time) time.Duration {
 	now, pause := c.now(), pollEvery
 	if due, any := c.offers.next(); any {
 		pause = min(pause, due.Sub(now))
 	}
-	for op, err := range c.journal.List(ctx, journal.Filter{ByWake: true, Limit: 1}) {
-		if err == nil {
+	if o := c.opening(now); !o.next.IsZero() {
+		pause = min(pause, o.next.Sub(now))
+	}
+	for op, err := range c.journal.List(ctx, journal.Filter{ByWake: true, Limit: lookAhead}) {
+		if err == nil && op.WakeAt.After(swept) { // else it was passed over
 			pause = min(pause, op.WakeAt.Sub(now))
+			break
 		}
 	}
 	return max(pause, 0)
 }
 
-// pass is one walk over what the journal has to do.
+// lookAhead is how many operations Run looks through for the next one that becomes due.
+// Those that were passed over stand before it.
+const lookAhead = 100
+
+// pass is one walk over what the journal has to do, or Run's many.
 type pass struct {
 	*Client
-	started time.Time
-	slots   chan struct{} // one for each operation or outcome being worked on
+	began   time.Time
+	started time.Time     // of the walk: what becomes due later is for the next
+	slots   chan struct{} // one for each outcome or flow being worked on
 	tasks   sync.WaitGroup
+	runs    bool            // it is Run's
+	said    map[string]bool // what has been logged of operations that are passed over
+	slow    map[string]time.Time
 
 	mu        *sync.Mutex // shared by those that count into one total
 	total     *Report
@@ -161,51 +204,65 @@ type pass struct {
 
 func (c *Client) newPass(total *Report) *pass {
 	now := c.now()
-	return &pass{Client: c, started: now, told: now, total: total, mu: new(sync.Mutex), slots: make(chan struct{}, c.cfg.Concurrency)}
+	return &pass{Client: c, began: now, started: now, told: now, total: total, mu: new(sync.Mutex), slots: make(chan struct{}, c.cfg.Concurrency)}
 }
 
+// walk is Resume's: it goes on until nothing is left that has a slot.
 func (p *pass) walk(ctx context.Context) error {
-	defer func(before time.Duration) {
+	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.total.Elapsed = before + p.now().Sub(p.started)
-	}(p.total.Elapsed)
+		p.total.Elapsed = p.now().Sub(p.began)
+	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(p.life, func() { cancel(ErrShutdown) })()
 	defer p.tasks.Wait() // before its context is cancelled
-	for _, o := range p.offers.take(p.started) {
-		p.do(func() { p.settleOne(ctx, o) })
+	for {
+		freed := p.lanes.change()
+		w, err := p.sweepFrom(ctx, p.started)
+		if err != nil || w == (waiting{}) {
+			return err
+		}
+		pause := pollEvery
+		if !w.until.IsZero() {
+			pause = min(max(w.until.Sub(p.now()), 0), pause)
+		}
+		if !w.slot {
+			freed = nil
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-freed:
+		case <-timer.C:
+		case <-p.closing:
+		case <-ctx.Done():
+		}
+		timer.Stop()
 	}
-	if err := p.interrupted(ctx); err != nil {
-		return err
-	}
-	session, err := p.joined(ctx)
-	if err != nil {
-		return err
+}
+
+// sweep is Run's: it claims what has a slot now, and waits for nothing.
+func (p *pass) sweep(ctx context.Context) (waiting, error) {
+	p.started = p.now()
+	return p.sweepFrom(ctx, p.started)
+}
+
+// sweepFrom starts what is due by then and has a slot now.
+func (p *pass) sweepFrom(ctx context.Context, due time.Time) (waiting, error) {
+	for _, o := range p.offers.take(p.now()) {
+		p.settles(ctx, o)
 	}
 	for {
 		if err := p.interrupted(ctx); err != nil {
-			return err
+			return waiting{}, err
 		}
-		ev := journal.Event{
-			Kind:      journal.EventClaim,
-			At:        p.now(),
-			Due:       p.started,
-			Session:   session.ID(),
-			NamedOnly: p.cfg.NamedOnly,
-			Delivered: p.cfg.OnSettled == nil,
-		}
-		// Not under ctx: what is claimed must not be forgotten.
-		claimed, err := p.journal.Claim(context.WithoutCancel(ctx), ev, p.cfg.Concurrency)
+		session, err := p.joined(ctx)
 		if err != nil {
-			return err
+			return waiting{}, err
 		}
-		for _, res := range claimed {
-			p.take(ctx, res)
-		}
-		if len(claimed) < p.cfg.Concurrency {
-			return nil
+		if more, w, err := p.claim(ctx, session, due); err != nil || !more {
+			return w, err
 		}
 	}
 }
@@ -224,8 +281,17 @@ func (p *pass) interrupted(ctx context.Context) error {
 // do runs a task as soon as there is a slot for it.
 func (p *pass) do(task func()) {
 	p.slots <- struct{}{}
-	p.tasks.Go(func() {
+	p.spawn(func() {
 		defer func() { <-p.slots }()
+		task()
+	})
+}
+
+// spawn runs a task, which counts as work that Shutdown waits for.
+func (p *pass) spawn(task func()) {
+	p.stay()
+	p.tasks.Go(func() {
+		defer p.leave()
 		defer p.survive()
 		task()
 	})
@@ -239,8 +305,9 @@ func (p *pass) survive() {
 	}
 }
 
-// take goes on from what the journal decided of one operation.
-func (p *pass) take(ctx context.Context, res journal.Result) {
+// take goes on from what the journal decided of one operation. done is called once it
+// needs its slot no more.
+func (p *pass) take(ctx context.Context, res journal.Result, done func()) {
 	op := &res.Operation
 	p.count(func(r *Report) {
 		if res.Decision != journal.Offer {
@@ -254,7 +321,10 @@ func (p *pass) take(ctx context.Context, res journal.Result) {
 		if boarded, leads := p.flights.board(op.Ref); leads {
 			f = boarded
 		}
-		p.do(func() { p.send(ctx, res, f) })
+		p.spawn(func() {
+			defer done()
+			p.send(ctx, res, f)
+		})
 	case journal.Offer:
 		p.offer(ctx, op)
 	default:
@@ -269,12 +339,13 @@ func (p *pass) send(ctx context.Context, res journal.Result, f *flight) {
 	r.target = parsed(r.op.Request.URL)
 	var problem error
 	if r.target == nil {
-		problem = errors.New("its recorded URL can't be read")
-	} else if r.route = p.contract(&r.op.Request, r.target); !r.sameContract() {
-		problem = errors.New("no provider of this name serves its URL any more: add it to Config.Providers")
+		problem = errUnreadable
+	} else if r.route = p.contract(&r.op.Request, r.target); !sameContract(&r.op, r.route) {
+		problem = errContractGone
 	}
 	if problem != nil {
-		r.park(p.now().Add(r.pause()), problem.Error(), problem)
+		r.park(p.now(), problem.Error(), problem)
+		r.end.wake = p.now().Add(r.pause())
 	}
 	recorded, e := r.work()
 	cause := e.err
@@ -287,15 +358,6 @@ func (p *pass) send(ctx context.Context, res journal.Result, f *flight) {
 // contract is that of a frozen request.
 func (c *Client) contract(req *journal.Request, u *url.URL) providers.Route {
 	return c.router.Route(req.Method, u).For(providers.Message{Header: req.Header, Query: u.RawQuery, Body: known(req.Body)})
-}
-
-// sameContract tells whether the operation is still under the contract that it was
-// begun under, so that its credentials go nowhere else.
-func (r *run) sameContract() bool {
-	if r.op.Provider == "" {
-		return !r.route.Listed
-	}
-	return r.route.Listed && r.route.Provider.Name == r.op.Provider
 }
 
 // end counts what became of an operation and offers it.
@@ -312,18 +374,24 @@ func (p *pass) end(ctx context.Context, op *journal.Operation, cause error) {
 		default:
 			r.Parked++
 		}
-		if len(r.Problems) < maxProblems {
-			e := &Error{Operation: operationOf(op), Kind: kindOf(op.State), Err: cause}
-			e.InBackground = op.State == journal.Pending && p.inBackground(op, &op.Request)
-			if u := parsed(op.Request.URL); u != nil {
-				e.target = target(op.Request.Method, u)
-			}
-			r.Problems = append(r.Problems, e)
-		}
+		p.problem(r, op, cause)
 	})
 	if op.State.Settled() || op.State == journal.Unknown {
 		p.offer(ctx, op)
 	}
+}
+
+// problem adds to the report what stands in an operation's way.
+func (c *Client) problem(r *Report, op *journal.Operation, cause error) {
+	if len(r.Problems) >= maxProblems {
+		return
+	}
+	e := &Error{Operation: operationOf(op), Kind: kindOf(op.State), Err: cause}
+	e.InBackground = op.State == journal.Pending && c.inBackground(op, &op.Request)
+	if u := parsed(op.Request.URL); u != nil {
+		e.target = target(op.Request.Method, u)
+	}
+	r.Problems = append(r.Problems, e)
 }
 
 func (p *pass) offer(ctx context.Context, op *journal.Operation) {
@@ -336,12 +404,17 @@ func (p *pass) offer(ctx context.Context, op *journal.Operation) {
 	}
 	p.offers.add(op)
 	for _, o := range p.offers.take(p.now()) {
-		p.tasks.Go(func() {
-			p.slots <- struct{}{}
-			defer func() { <-p.slots }()
-			p.settleOne(ctx, o)
-		})
+		p.settles(ctx, o)
 	}
+}
+
+// settles has an outcome settled once there is a slot for it.
+func (p *pass) settles(ctx context.Context, o *offer) {
+	p.spawn(func() {
+		p.slots <- struct{}{}
+		defer func() { <-p.slots }()
+		p.settleOne(ctx, o)
+	})
 }
 
 func (p *pass) settleOne(ctx context.Context, o *offer) {
@@ -406,7 +479,7 @@ func (p *pass) tell(end bool) {
 	}
 	p.told = now
 	report := *p.total
-	report.Elapsed = now.Sub(p.started)
+	report.Elapsed = now.Sub(p.began)
 	p.mu.Unlock()
 	p.trace.Progress(report)
 }

@@ -1,0 +1,300 @@
+package onceward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// waiting is what operations that are due may wait for: a slot, or a time; the zero
+// time: for none.
+type waiting struct {
+	slot  bool
+	until time.Time
+}
+
+func (w *waiting) also(other waiting) {
+	w.slot = w.slot || other.slot
+	if !other.until.IsZero() {
+		w.until = sooner(w.until, other.until)
+	}
+}
+
+// claim claims what is due by then and has a slot, and starts it. It tells whether there
+// may be more now, and what is passed over for the time being.
+//
+// Each claim asks for no more than there are slots for what it may find, so that the
+// journal need not look through a backlog whose turn has not come.
+func (p *pass) claim(ctx context.Context, session journal.Session, due time.Time) (more bool, w waiting, err error) {
+	now := p.now()
+	o := p.opening(now)
+	w = waiting{slot: o.full, until: o.soon}
+	type ask struct {
+		about string
+		from  []string
+		limit int
+	}
+	asks := []ask{{"idle", append([]string{}, o.idle...), o.most}} // outcomes too, if there are no idle ones
+	for _, name := range slices.Sorted(maps.Keys(o.some)) {
+		asks = append(asks, ask{name, []string{name}, o.some[name]})
+	}
+	if o.host {
+		asks = append(asks, ask{"", []string{""}, o.most})
+	}
+	for _, a := range asks {
+		if p.slow[a.about].After(p.now()) {
+			w.also(waiting{until: p.slow[a.about]})
+			continue
+		}
+		some, left, err := p.claimFrom(ctx, session, due, a.about, a.from, a.limit)
+		if err != nil {
+			return false, w, err
+		}
+		more = more || some
+		w.also(left)
+	}
+	return more, w, nil
+}
+
+func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.Time, about string, from []string, limit int) (more bool, w waiting, err error) {
+	b := &booking{pass: p, taken: map[Ref]site{}}
+	defer b.rest()
+	began := time.Now() // a duration, not a date
+	ev := journal.Event{
+		Kind:      journal.EventClaim,
+		At:        p.now(),
+		Due:       due,
+		Session:   session.ID(),
+		NamedOnly: p.cfg.NamedOnly,
+		Delivered: p.cfg.OnSettled == nil,
+		From:      from,
+		Today:     b.today,
+	}
+	// Not under ctx: what is claimed must not be forgotten.
+	claimed, err := p.journal.Claim(context.WithoutCancel(ctx), ev, limit)
+	if err != nil {
+		return false, waiting{}, err
+	}
+	for _, res := range claimed {
+		p.take(ctx, res, b.hand(res))
+	}
+	if b.passed > manyPassed {
+		if p.slow == nil {
+			p.slow = map[string]time.Time{}
+		}
+		p.slow[about] = p.now().Add(min(slowdown*time.Since(began), pollEvery))
+	}
+	return len(claimed) >= limit, b.waiting, nil
+}
+
+// A claim that passed over many operations kept others from the journal meanwhile. The
+// next one waits for a while that is long beside that.
+const (
+	manyPassed = 100
+	slowdown   = 10
+)
+
+// booking is one claim's hold on slots: what is claimed counts as sent if its process is
+// killed, so that nothing is claimed that has none.
+type booking struct {
+	*pass
+	waiting
+	mu     sync.Mutex
+	taken  map[Ref]site
+	passed int
+}
+
+// today tells what an operation's contract says by now, or that it is not to be
+// claimed: nobody here knows the contract, or its credential, or there is no slot.
+func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	route, at, err := b.barred(op)
+	if err != nil {
+		b.passed++
+		return journal.Today{}, false
+	}
+	today := journal.Today{Terms: termsOf(route), Form: formOf(route.Endpoint.Key)}
+	if op.BodyWithheld || op.Naming != journal.Named && (b.cfg.NamedOnly || op.Told && op.State == journal.Pending) {
+		return today, true // nothing of it is sent
+	}
+	if _, again := b.taken[op.Ref]; again {
+		return today, true
+	}
+	now := b.now()
+	if op.State != journal.Pending || !b.lacks.leaves(at, op, now) {
+		switch got, opens := b.start(at, now); got {
+		case hasSlot:
+			b.taken[op.Ref] = at
+			return today, true
+		case noSlot:
+			b.slot = true
+		case inGap:
+			b.also(waiting{until: opens})
+		}
+	}
+	b.passed++
+	return journal.Today{}, false
+}
+
+// hand gives the slot of an operation that is to be sent to its run.
+func (b *booking) hand(res journal.Result) func() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at, taken := b.taken[res.Operation.Ref]
+	if !taken || res.Decision != journal.Execute {
+		return func() {}
+	}
+	delete(b.taken, res.Operation.Ref)
+	return func() { b.lanes.free(at) }
+}
+
+// rest gives back what was not needed.
+func (b *booking) rest() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, at := range b.taken {
+		b.lanes.free(at)
+	}
+}
+
+var (
+	errContractGone = errors.New("no provider of this name serves its URL any more: add it to Config.Providers")
+	errUnreadable   = errors.New("its recorded URL can't be read")
+	errRests        = errors.New("the last attempts there have failed one after another, and it is probed from time to time by Run")
+)
+
+// barred tells why nobody here can send an operation that nobody else holds, or finds
+// its contract and where it goes. A dead process's is claimed all the same if only its
+// credential is missing, since that leaves it to those who have it.
+func (c *Client) barred(op *journal.Operation) (route providers.Route, at site, err error) {
+	u := parsed(op.Request.URL)
+	if u == nil {
+		return route, at, errUnreadable
+	}
+	route = c.contract(&op.Request, u)
+	switch at = siteOf(route, u.Host); {
+	case !sameContract(op, route):
+		return route, at, errContractGone
+	case op.State == journal.Pending && !c.mayAdd(op):
+		return route, at, fmt.Errorf("%w: %s", ErrCredentialMissing, missingCredential(&op.Request, &http.Request{URL: u}))
+	}
+	return route, at, nil
+}
+
+// mayAdd tells whether what an operation's record lacks of credentials can be added
+// here at all.
+func (c *Client) mayAdd(op *journal.Operation) bool {
+	if c.cfg.Authorize != nil && op.Provider != "" {
+		return true
+	}
+	return len(op.Request.WithheldQuery) == 0 &&
+		!slices.ContainsFunc(op.Request.WithheldHeaders, func(name string) bool { return name != "Cookie" })
+}
+
+// sameContract tells whether an operation is still under the contract that it was
+// begun under, so that its credentials go nowhere else.
+func sameContract(op *journal.Operation, route providers.Route) bool {
+	if op.Provider == "" {
+		return !route.Listed
+	}
+	return route.Listed && route.Provider.Name == op.Provider
+}
+
+// passedOver tells of operations that are due and that nobody here can send: Resume in
+// its report, Run once for each provider.
+func (p *pass) passedOver(ctx context.Context) error {
+	var strange []string // providers of what is in flight somewhere
+	for op, err := range p.journal.List(ctx, journal.Filter{States: []journal.State{journal.Pending, journal.InFlight}}) {
+		switch {
+		case err != nil:
+			return err
+		case op.State == journal.InFlight:
+			if p.obstacle(&op) != nil && !slices.Contains(strange, op.Provider) {
+				strange = append(strange, op.Provider)
+			}
+		case !op.WakeAt.After(p.started):
+			p.passOver(&op)
+		}
+	}
+	if len(strange) == 0 {
+		return nil
+	}
+	// Of those only the journal can tell which are a dead process's. Nothing is claimed.
+	session, err := p.joined(ctx)
+	if err != nil {
+		return err
+	}
+	var orphans []journal.Operation
+	claimed, err := p.journal.Claim(context.WithoutCancel(ctx), journal.Event{
+		Kind: journal.EventClaim, At: p.now(), Session: session.ID(), Delivered: p.cfg.OnSettled == nil, From: strange,
+		Today: func(op *journal.Operation) (journal.Today, bool) {
+			if op.State == journal.InFlight {
+				orphans = append(orphans, *op)
+			}
+			return journal.Today{}, false
+		},
+	}, p.cfg.Concurrency)
+	for _, res := range claimed { // outcomes
+		p.take(ctx, res, func() {})
+	}
+	for i := range orphans {
+		orphans[i].State = journal.Pending
+		p.passOver(&orphans[i])
+	}
+	return err
+}
+
+// obstacle is why an operation that is due is not claimed here, or nil.
+func (p *pass) obstacle(op *journal.Operation) error {
+	_, at, err := p.barred(op)
+	switch {
+	case err != nil:
+		return err
+	case op.State == journal.InFlight || op.BodyWithheld || op.Naming != journal.Named && (op.Told || p.cfg.NamedOnly):
+		return nil
+	}
+	if what := p.lacks.of(at, op); what != "" {
+		return fmt.Errorf("%w: %s", ErrCredentialMissing, what)
+	}
+	if p.lanes.rests(at) {
+		return errRests
+	}
+	return nil
+}
+
+// passOver reports an operation that is passed over, if it is.
+func (p *pass) passOver(op *journal.Operation) {
+	err := p.obstacle(op)
+	if err == nil || p.runs && err == errRests {
+		return
+	}
+	about := op.Provider
+	if u := parsed(op.Request.URL); about == "" && u != nil {
+		about = u.Host
+	}
+	about += ": " + err.Error()
+	first := !p.said[about]
+	if p.said == nil {
+		p.said = map[string]bool{}
+	}
+	p.said[about] = true
+	if first && err != errRests {
+		p.note(slog.LevelWarn, "not claimed: nobody here can send it, and maybe others like it", op, "reason", err)
+	}
+	if first || !p.runs && err != errRests {
+		p.count(func(r *Report) { p.problem(r, op, err) })
+	}
+	if !p.runs {
+		p.count(func(r *Report) { r.PassedOver++ })
+	}
+}
