@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -19,6 +20,35 @@ type archive struct {
 	mu     sync.Mutex
 	to     io.Writer
 	bodies bool
+	torn   bool // it may end in the middle of a line
+}
+
+func newArchive(to io.Writer, bodies bool) *archive {
+	return &archive{to: to, bodies: bodies, torn: mayBeTorn(to)}
+}
+
+// mayBeTorn tells whether a file may end in a line that a crash has torn. Other writers
+// are taken to be at the beginning of one.
+func mayBeTorn(to io.Writer) bool {
+	f, ok := to.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return false
+	}
+	again, err := os.Open(f.Name()) // it may be open for writing alone
+	if err != nil {
+		return true
+	}
+	defer again.Close()
+	last := make([]byte, 1)
+	if there, err := again.Stat(); err != nil || !os.SameFile(info, there) {
+		return true
+	}
+	_, err = again.ReadAt(last, info.Size()-1)
+	return err != nil || last[0] != '\n'
 }
 
 // archived is a line of the archive. Its names are promised; there may be more of them
@@ -103,9 +133,17 @@ func (a *archive) write(ops []journal.Operation) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, err := a.to.Write(lines.Bytes()); err != nil {
-		return err
+	text := lines.Bytes()
+	if a.torn {
+		text = append([]byte{'\n'}, text...)
 	}
+	a.torn = true
+	if n, err := a.to.Write(text); err != nil {
+		return err
+	} else if n < len(text) {
+		return io.ErrShortWrite
+	}
+	a.torn = false
 	if flusher, ok := a.to.(interface{ Flush() error }); ok {
 		if err := flusher.Flush(); err != nil {
 			return err

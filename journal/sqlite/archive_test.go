@@ -45,6 +45,7 @@ func ripe(t *testing.T, j *sqlite.Journal, n int) {
 	undelivered := complete(apply(begin("undelivered", s)), s)
 	undelivered.Delivered = false
 	apply(undelivered)
+	seenAt(t, j, time.Now().Add(-journal.Confirmation)) // then it is no jump any more
 }
 
 func reap(t *testing.T, j *sqlite.Journal, limit int) (int, error) {
@@ -164,4 +165,79 @@ func TestNothingIsReapedThatCantBeArchived(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 100, n)
 	assert.Positive(t, to.synced)
+}
+
+// tearing is an archive that fails in the middle of a line.
+type tearing struct {
+	bytes.Buffer
+	left  int  // bytes until then; negative: never
+	short bool // and says so by the number alone
+}
+
+func (w *tearing) Write(p []byte) (int, error) {
+	if w.left < 0 || len(p) <= w.left {
+		return w.Buffer.Write(p)
+	}
+	n, _ := w.Buffer.Write(p[:w.left])
+	w.left = -1
+	if w.short {
+		return n, nil
+	}
+	return n, errFull
+}
+
+// archivedIn are the operations that have a whole line.
+func archivedIn(content []byte) (ids map[string]bool, others int) {
+	ids = map[string]bool{}
+	for line := range bytes.Lines(content) {
+		var op struct {
+			ID string `json:"id"`
+		}
+		if json.Unmarshal(line, &op) == nil && bytes.HasSuffix(line, []byte("\n")) {
+			ids[op.ID] = true
+		} else if len(bytes.TrimSpace(line)) > 0 {
+			others++
+		}
+	}
+	return ids, others
+}
+
+func TestAWriteThatWasTornCostsTheArchiveNoOperation(t *testing.T) {
+	for _, short := range []bool{false, true} {
+		to := &tearing{left: 1000, short: short}
+		j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), &sqlite.Options{Archive: to})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = j.Close() })
+		ripe(t, j, 200)
+		_, err = reap(t, j, 10_000)
+		require.Error(t, err)
+		n, err := reap(t, j, 10_000)
+		require.NoError(t, err)
+		ids, others := archivedIn(to.Bytes())
+		assert.Len(t, ids, n)
+		assert.Equal(t, 1, others, "what was torn is a line by itself")
+	}
+}
+
+func TestAnArchiveThatACrashHasTornIsGoneOnWithOnALineOfItsOwn(t *testing.T) {
+	for name, before := range map[string]string{"new": "", "whole": "{\"id\":\"before\"}\n", "torn": "{\"id\":\"before\"}\n{\"id\":\"to"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "archive.jsonl")
+		require.NoError(t, os.WriteFile(path, []byte(before), 0o600))
+		file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0o600)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = file.Close() })
+		j, err := sqlite.Open(filepath.Join(dir, "journal.db"), &sqlite.Options{Archive: file})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = j.Close() })
+		ripe(t, j, 200)
+		n, err := reap(t, j, 10_000)
+		require.NoError(t, err)
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		ids, _ := archivedIn(content)
+		delete(ids, "before")
+		assert.Len(t, ids, n, name)
+		assert.Equal(t, bytes.Count(content, []byte("\n\n")), 0, "%s: no line is empty", name)
+	}
 }

@@ -24,6 +24,9 @@ func anOperation() journal.Operation {
 		MayHaveRun: true, FirstSentAt: at, Found: journal.Found{MayHaveRun: true, FirstSentAt: at.Add(-time.Hour)},
 		LastEndedAt: at.Add(time.Hour), WindowClosed: true, BusySince: at, CreatedAt: time.UnixMilli(0).UTC(),
 		UpdatedAt: time.UnixMilli(-1).UTC(), DueAt: at, Told: true, ByHand: true,
+		SentSince: at.Add(-time.Minute), Mode: "test", Form: "header Idempotency-Key", BodyWithheld: true, Failed: true, DueOwn: true, Asker: 9,
+		Alias:    journal.Ref{Scope: "tenant", Parent: "carried", ID: "k"},
+		Resolved: &journal.Resolved{Resolution: journal.Hold, By: "jane", Why: "looked", At: at, Generation: 1, Claim: 3},
 	}
 }
 

@@ -248,7 +248,7 @@ func openFile(path string, opts Options) (f *file, err error) {
 		}
 	}
 	if opts.Archive != nil {
-		f.archive = &archive{to: opts.Archive, bodies: opts.ArchiveBodies}
+		f.archive = newArchive(opts.Archive, opts.ArchiveBodies)
 	}
 	loading, cancel := context.WithCancel(context.Background())
 	f.unload = cancel

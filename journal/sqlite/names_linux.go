@@ -15,9 +15,9 @@ import (
 // system which was mounted.
 func namesOf(path string) (links uint64, mount bool, err error) {
 	var there unix.Statx_t
-	err = unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_NLINK, &there)
+	err = unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_NLINK|unix.STATX_TYPE, &there)
 	for errors.Is(err, unix.EINTR) {
-		err = unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_NLINK, &there)
+		err = unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_NLINK|unix.STATX_TYPE, &there)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -27,9 +27,14 @@ func namesOf(path string) (links uint64, mount bool, err error) {
 		if err := unix.Stat(path, &old); err != nil {
 			return 0, false, &fs.PathError{Op: "stat", Path: path, Err: err}
 		}
+		if old.Mode&unix.S_IFMT != unix.S_IFREG {
+			return 0, false, nil
+		}
 		return uint64(old.Nlink), isMountPoint(path), nil //nolint:unconvert // not on all architectures
 	case err != nil:
 		return 0, false, &fs.PathError{Op: "statx", Path: path, Err: err}
+	case there.Mode&unix.S_IFMT != unix.S_IFREG:
+		return 0, false, nil // others say what is wrong with it
 	case there.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0:
 		return uint64(there.Nlink), there.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
 	}

@@ -19,6 +19,9 @@ func namesOf(path string) (links uint64, mount bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
+	if !info.Mode().IsRegular() {
+		return 0, false, nil // others say what is wrong with it
+	}
 	if there, ok := info.Sys().(*syscall.Stat_t); ok {
 		links = uint64(there.Nlink)
 	}

@@ -257,9 +257,8 @@ func TestLateAnswersAreTakenByARestoredJournal(t *testing.T) {
 func TestASidecarThatIsMissedByNobodyIsMadeAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
-	goOn(t, j, "completed")
 	require.NoError(t, j.Close())
-	require.NoError(t, os.Remove(path+"-sidecar"))
+	require.NoError(t, os.Remove(path+"-sidecar")) // of a journal without history
 	left := path + "-sidecar-123"
 	require.NoError(t, os.WriteFile(left, nil, 0o600))
 	j = open(t, path)

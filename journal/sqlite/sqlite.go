@@ -55,7 +55,9 @@ type Options struct {
 	// times, its request and its answer; credentials are in none of them, since the
 	// journal has none. Write is called by one goroutine at a time, and then Flush() error
 	// and Sync() error, where the writer has them, before the operations go. Where one of
-	// them fails, so does Reap, and nothing goes. An operation may be in it twice, after a
+	// them fails, so does Reap, and nothing goes. What was being written then, or in a
+	// crash, may be a torn line: the next one begins on a line of its own, so that a
+	// reader passes over lines that are empty or no JSON. An operation may be in it twice, after a
 	// crash for instance, or though it was kept in the end. The caller closes it, after
 	// the Journal.
 	Archive io.Writer

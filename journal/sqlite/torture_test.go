@@ -243,11 +243,12 @@ func TestAThousandCallersWhoGiveUpAtAnyMomentLeaveNothingInFlight(t *testing.T) 
 				if n == 1 {
 					ev = generate(ev.Ref.ID, s)
 				}
+				ev.Asker = int64(10*g + n + 1)
 				begun, err := j.Apply(ctx, ev)
 				if err != nil {
 					assert.True(t, errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled), err)
 					// It may have been recorded all the same.
-					_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventCancel, Ref: ev.Ref, At: ev.At, Session: s.ID(), Unsent: true})
+					_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventCancel, Ref: ev.Ref, At: ev.At, Session: s.ID(), Asker: ev.Asker, Unsent: true})
 					assert.NoError(t, err)
 				} else {
 					last := complete(begun.Operation, s)
