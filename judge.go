@@ -21,7 +21,7 @@ func (r *run) classify() {
 		return
 	}
 	if a.err == nil {
-		answer := providers.Answer{Status: a.resp.StatusCode, Header: a.resp.Header, Later: r.mayHaveRun()}
+		answer := providers.Answer{Status: a.resp.StatusCode, Header: a.resp.Header, Later: r.mayHaveRun(), OwnKey: r.madeKey()}
 		if a.cut == nil {
 			answer.Body = a.body
 		}
@@ -283,7 +283,7 @@ func (r *run) question(at time.Time) journal.Question {
 		Last:         r.last,
 		Unconfirmed:  unconfirmed,
 		Idempotent: r.asker != nil && r.op.Naming == journal.Generated && r.op.Key == "" &&
-			(r.op.Request.Method == http.MethodPut || r.op.Request.Method == http.MethodDelete),
+			(r.op.Request.Method == http.MethodPut || r.op.Request.Method == http.MethodDelete || r.route.Endpoint.Idempotent),
 	}
 }
 
