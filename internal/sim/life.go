@@ -43,14 +43,15 @@ type life struct {
 
 // errand is something that the business wants done once.
 type errand struct {
-	name   string // that its effect is told by
-	host   string
-	told   map[string]bool // IDs of effects that callers were told
-	lied   bool            // somebody said something of it that was not so
-	asked  int
-	naming int // 0: by name; 1: by its own key; 2: by neither
-	alone  bool
-	other  int // how often its only asker has taken another name
+	name     string // that its effect is told by
+	host     string
+	told     map[string]bool // IDs of effects that callers were told
+	lied     bool            // somebody said something of it that was not so
+	asked    int
+	naming   int // 0: by name; 1: by its own key; 2: by neither
+	alone    bool
+	promised bool // its latest caller was told that it will be sent
+	other    int  // how often its only asker has taken another name
 }
 
 const day = 24 * time.Hour
@@ -436,6 +437,9 @@ func (l *life) hear(e *errand, resp *http.Response, body []byte, err error) (con
 		if made > 0 && resp.StatusCode != http.StatusInternalServerError {
 			l.fault("%s: refused by %d, and took effect", e.name, resp.StatusCode)
 		}
+		l.mu.Lock()
+		e.promised = false
+		l.mu.Unlock()
 		l.elsewhere(e)
 		return resp.StatusCode == http.StatusPaymentRequired
 	}
@@ -449,6 +453,9 @@ func (l *life) hear(e *errand, resp *http.Response, body []byte, err error) (con
 	if errors.Is(err, onceward.ErrNotSent) && made+more > 0 {
 		l.fault("%s: its caller was told that nothing took effect: %d did, %d may", e.name, made, more)
 	}
+	l.mu.Lock()
+	e.promised = errors.Is(err, onceward.ErrPending) && oe.InBackground
+	l.mu.Unlock()
 	if errors.Is(err, onceward.ErrNotSent) {
 		l.elsewhere(e)
 	}
@@ -522,6 +529,9 @@ func (l *life) judge() (unknown map[string]int) {
 			l.fault("%s took effect %d times", e.name, len(effects))
 		}
 		if op, there := states[e.name]; there && e.naming == 0 && e.other == 0 {
+			if op.State == journal.Cancelled && e.promised && op.Resolved == nil && !strings.Contains(op.Cause, "refused") {
+				l.fault("%s was to be sent, as its caller was told, and is cancelled: %s", e.name, op.Cause)
+			}
 			if op.State == journal.Cancelled && len(effects) > 0 {
 				l.fault("%s is cancelled, and took effect", e.name)
 			}
