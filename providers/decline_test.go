@@ -28,6 +28,12 @@ func TestADeclineByASuccessIsNoEffect(t *testing.T) {
 		{"said twice", &adyen, 200, `{"resultCode":"Refused","resultCode":"Authorised"}`, false},
 		{"said twice alike", &adyen, 200, `{"resultCode":"Refused","resultCode":"Refused"}`, false},
 		{"cut short", &adyen, 200, `{"resultCode":"Refused"`, false},
+		{"broken behind it", &adyen, 200, `{"resultCode":"Refused","x":}`, false},
+		{"broken instead of it", &adyen, 200, `{"resultCode":nope}`, false},
+		{"broken at its name", &adyen, 200, `{"resultCode":"Refused",x:1}`, false},
+		{"ended by another bracket", &adyen, 200, `{"resultCode":"Refused"]`, false},
+		{"null", &adyen, 200, `{"resultCode":null}`, false},
+		{"as long as is read", &adyen, 200, `{"resultCode":"Refused","x":"` + strings.Repeat("x", 1<<16-31) + `"}`, true},
 		{"with something behind it", &adyen, 200, `{"resultCode":"Refused"} {}`, false},
 		{"in a list", &adyen, 200, `[{"resultCode":"Refused"}]`, false},
 		{"no answer of 2xx", &adyen, 422, `{"resultCode":"Refused"}`, false},
@@ -61,6 +67,18 @@ func TestADeclineByASuccessIsNoEffect(t *testing.T) {
 			answer.Header.Set("Content-Encoding", "gzip")
 			assert.False(t, tc.provider.Declined(answer), "it is not known what an encoded body says")
 		})
+	}
+}
+
+func TestADeclineMayBeSaidByANumber(t *testing.T) {
+	p := providers.Raw(0)
+	p.Declines = []providers.Decline{{Field: "approved[]", Equals: "false"}, {Field: "code", Equals: "1.50"}, {Field: "error", Equals: "<nil>"}}
+	for body, declined := range map[string]bool{
+		`{"code":1.50}`: true, `{"code":"1.50"}`: true, `{"code":1.5}`: false, `{"code":[1.50]}`: false, `{"code":{"1.50":1.50}}`: false,
+		`{"approved":[false,false]}`: true, `{"approved":[false,true]}`: false, `{"approved":[]}`: false, `{"approved":false}`: false,
+		`{"approved":[false}`: false, `{"approved":[[false]]}`: false, `{"error":null}`: false, `[`: false, `{`: false,
+	} {
+		assert.Equal(t, declined, p.Declined(providers.Answer{Status: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}), body)
 	}
 }
 
