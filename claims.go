@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -185,7 +186,7 @@ func (c *Client) barred(op *journal.Operation) (route providers.Route, at site, 
 	switch at = siteOf(route, u.Host); {
 	case !sameContract(op, route):
 		return route, at, errContractGone
-	case op.State == journal.Pending && !c.mayAdd(op):
+	case op.State == journal.Pending && !c.mayAdd(op, u):
 		return route, at, fmt.Errorf("%w: %s", ErrCredentialMissing, missingCredential(&op.Request, &http.Request{URL: u}))
 	}
 	return route, at, nil
@@ -193,8 +194,8 @@ func (c *Client) barred(op *journal.Operation) (route providers.Route, at site, 
 
 // mayAdd tells whether what an operation's record lacks of credentials can be added
 // here at all.
-func (c *Client) mayAdd(op *journal.Operation) bool {
-	if c.cfg.Authorize != nil && op.Provider != "" {
+func (c *Client) mayAdd(op *journal.Operation, u *url.URL) bool {
+	if c.cfg.Authorize != nil && op.Provider != "" && confidential(u) {
 		return true
 	}
 	return len(op.Request.WithheldQuery) == 0 &&

@@ -392,3 +392,71 @@ func TestOnlyWhatHasASlotIsClaimed(t *testing.T) {
 		<-done
 	})
 }
+
+func TestAnotherModeIsNeverSentInTheBackground(t *testing.T) {
+	signs := func(key *string) func(*http.Request) error {
+		return func(r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer "+*key)
+			return nil
+		}
+	}
+	for name, first := range map[string]reply{"may have run": loses(), "nothing has run": says(429, `{}`, "Retry-After", "1")} {
+		each(t, name, func(t *testing.T, j journal.Journal) {
+			key := "sk_test_1"
+			l := (&line{}).then(first)
+			p := start(t, l, onceward.Config{Journal: j, Providers: modes(), Backoff: once, Authorize: signs(&key)})
+			require.ErrorIs(t, p.ask(named(t, "invoice-1"), with("Authorization", "Bearer sk_test_1")).err, onceward.ErrPending)
+			for range 10 {
+				pass(time.Hour)
+				key = "sk_live_1"
+				report, err := p.Resume(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, 1, report.Parked)
+				require.Len(t, report.Problems, 1)
+				require.ErrorIs(t, report.Problems[0], onceward.ErrPending)
+				require.ErrorIs(t, report.Problems[0], onceward.ErrKeyReused)
+				assert.Contains(t, report.Problems[0].Error(), "mode")
+			}
+			assert.Len(t, l.sent(), 1)
+			key = "sk_test_2"
+			pass(time.Hour)
+			report, err := p.Resume(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, 1, report.Completed)
+			assert.Len(t, l.sent(), 2)
+		})
+	}
+	each(t, "the first attempt's mode is recorded, whoever made it", func(t *testing.T, j journal.Journal) {
+		l := &line{}
+		dead := start(t, l, onceward.Config{Journal: j, Providers: modes()})
+		leavesInFlight(t, dead, l, func() { dead.ask(named(t, "invoice-1"), with("Authorization", "Bearer of another kind")) })
+		key := "sk_test_1"
+		p := start(t, l, onceward.Config{Journal: j, Providers: modes(), Backoff: once, Authorize: signs(&key)})
+		l.then(loses())
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "test", p.recorded(onceward.Ref{ID: "invoice-1"}).Mode)
+		key = "sk_live_1"
+		pass(time.Hour)
+		_, err = p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Len(t, l.sent(), 2)
+		assert.Equal(t, journal.Pending, p.recorded(onceward.Ref{ID: "invoice-1"}).State)
+	})
+	each(t, "nor in the second attempt of a call", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).then(loses())
+		keys := []string{"sk_test_1", "sk_test_1", "sk_live_1"}
+		p := start(t, l, onceward.Config{Journal: j, Providers: modes(), Authorize: func(r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer "+keys[0])
+			keys = keys[min(1, len(keys)-1):]
+			return nil
+		}})
+		out := p.ask(named(t, "invoice-1"))
+		require.ErrorIs(t, out.err, onceward.ErrKeyReused)
+		var e *onceward.Error
+		require.ErrorAs(t, out.err, &e)
+		assert.Equal(t, []string{"mode"}, e.Differs)
+		assert.Len(t, l.sent(), 1)
+		assert.Equal(t, journal.Pending, p.recorded(onceward.Ref{ID: "invoice-1"}).State)
+	})
+}

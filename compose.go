@@ -112,6 +112,9 @@ func (r *run) authorize(ctx context.Context, req *http.Request, body []byte) (*h
 	if r.op.Credential != "" && !sameCredential(r.op.Credential, req, r.route.Endpoint.Key) {
 		return nil, errCredentialChanged
 	}
+	if err := r.checkMode(req); err != nil {
+		return nil, err
+	}
 	return req, nil
 }
 

@@ -20,6 +20,29 @@ import (
 // key, and would execute the operation anew.
 var errCredentialChanged = errors.New("the credential is another one than the operation was begun with, and the provider scopes keys to it")
 
+// errModeChanged: in another mode it would be another effect, such as a charge that is
+// live in place of a test's.
+var errModeChanged = errors.New("the credential is of another mode than the one that it was first sent with")
+
+// checkMode has an operation go out in one mode, such as "test" or "live", where its
+// credentials show that.
+func (r *run) checkMode(req *http.Request) error {
+	if !r.route.Listed {
+		return nil
+	}
+	was, is := r.op.Mode, r.route.Provider.Mode(req.Header)
+	if was == "" && r.attempts > 0 {
+		was = r.mode
+	}
+	if was != "" && is != "" && was != is {
+		return errModeChanged
+	}
+	if is != "" {
+		r.mode = is
+	}
+	return nil
+}
+
 const digestVersion = "1:"
 
 var digestText = base64.RawURLEncoding

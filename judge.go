@@ -128,6 +128,9 @@ func (r *run) judgeLocal(err error) {
 	if errors.Is(err, errCredentialChanged) && r.mayHaveRun() {
 		r.doubt(err.Error(), err)
 	}
+	if err == errModeChanged {
+		r.end.told, r.end.cause = ErrKeyReused, err.Error()
+	}
 	if errors.Is(err, ErrCredentialMissing) {
 		r.end.told, r.end.cause = ErrCredentialMissing, err.Error()
 	}

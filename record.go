@@ -30,6 +30,7 @@ func (r *run) record() journal.Result {
 		Unsent:     !r.sent,
 		Failed:     r.failed,
 		Busy:       e.busy,
+		Mode:       r.mode,
 		Told:       r.asker != nil,
 		Delivered:  r.cfg.OnSettled == nil,
 	}

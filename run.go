@@ -47,6 +47,7 @@ type run struct {
 	ended    time.Time // when the last one ended
 	attempt  attempt
 	answered *Response     // by the provider to the last attempt before this one, or an earlier one
+	mode     string        // of the credential that was sent; "" where it can't be told
 	probe    []string      // of rests: what the attempt under way finds out
 	rested   time.Time     // until when the credential rests that was refused
 	asked    time.Time     // before which the provider asked not to be, at the last one
@@ -93,7 +94,12 @@ func (r *run) foreground() (*http.Response, error) {
 		return r.respond(op), nil
 	}
 	a.discard()
+	var differs []string
+	if e.err == errModeChanged {
+		differs = []string{"mode"}
+	}
 	return nil, &Error{
+		Differs:   differs,
 		Operation: operationOf(op), Kind: kind, Err: e.err, Response: r.lastResponse(),
 		InBackground: op.State == journal.Pending && r.inBackground(op, &r.op.Request),
 		target:       target(r.op.Request.Method, r.target),
