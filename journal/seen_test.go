@@ -1,0 +1,465 @@
+package journal_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// What a claim asks of today's release, and what somebody's word is on.
+
+func claimed(today journal.Today, known bool) journal.Event {
+	return journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B",
+		Today: func(*journal.Operation) (journal.Today, bool) { return today, known }}
+}
+
+func pending(naming journal.Naming, ran bool) journal.Operation {
+	op := operation(naming, guarded)
+	op.State, op.MayHaveRun, op.DueAt, op.WakeAt = journal.Pending, ran, noon, noon
+	return op
+}
+
+func TestAClaimNarrowsByTodaysTable(t *testing.T) {
+	form := pending(journal.Named, true).Form
+	week := journal.Terms{Dedup: journal.DedupEverything, Retention: time.Hour, Guard: true}
+	op, decision := next(t, pending(journal.Named, true), false, claimed(journal.Today{Terms: week, Form: form}, true))
+	assert.Equal(t, journal.Stop, decision, "first sent two hours ago, which is too long by now")
+	assert.Equal(t, time.Hour, op.Terms.Retention)
+
+	month := guarded
+	month.Retention = 30 * day
+	op, decision = next(t, pending(journal.Named, true), false, claimed(journal.Today{Terms: month, Form: form}, true))
+	assert.Equal(t, journal.Execute, decision)
+	assert.Equal(t, guarded, op.Terms, "never widened")
+
+	held := inFlight(journal.Named, guarded)
+	op, decision = next(t, held, true, claimed(journal.Today{}, true))
+	assert.Equal(t, journal.Wait, decision)
+	assert.Equal(t, held, op)
+}
+
+func TestAClaimPassesOverWhatItsProcessDoesNotKnow(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ev    journal.Event
+		taken bool
+	}{
+		"no table of it":       {claimed(journal.Today{}, false), false},
+		"another provider's":   {journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B", From: []string{"adyen", ""}}, false},
+		"nobody's":             {journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B", From: []string{}}, false},
+		"among those it knows": {journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B", From: []string{"adyen", "stripe"}}, true},
+		"whatever it is":       {journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"}, true},
+	} {
+		for _, op := range []journal.Operation{pending(journal.Named, false), inFlight(journal.Named, guarded)} {
+			after, decision := next(t, op, false, tc.ev)
+			assert.Equal(t, tc.taken, decision == journal.Execute, name)
+			if !tc.taken {
+				assert.Equal(t, journal.Ignored, decision, name)
+				assert.Equal(t, op, after, name)
+			}
+		}
+		outcome := operation(journal.Named, guarded)
+		outcome.State, outcome.MayHaveRun = journal.Unknown, true
+		_, decision := next(t, outcome, false, tc.ev)
+		assert.Equal(t, journal.Offer, decision, "outcomes are offered whatever their provider: "+name)
+	}
+}
+
+func TestAKeyThatWasSentInAnotherFormIsNeverSentAgain(t *testing.T) {
+	const was, is = "header Idempotency-Key", "header X-Request-Id"
+	for _, tc := range []struct {
+		name       string
+		recorded   string
+		ran        bool
+		decision   journal.Decision
+		afterwards string
+	}{
+		{"it may have run in another", was, true, journal.Stop, was},
+		{"nothing may have run", was, false, journal.Execute, is},
+		{"from before forms were kept", "", true, journal.Execute, is},
+		{"the same", is, true, journal.Execute, is},
+	} {
+		op := pending(journal.Named, tc.ran)
+		op.Form = tc.recorded
+		ask := begin(journal.Named, guarded)
+		ask.Intent.Form = is
+		for _, ev := range []journal.Event{claimed(journal.Today{Terms: guarded, Form: is}, true), ask} {
+			after, decision := next(t, op, false, ev)
+			assert.Equal(t, tc.decision, decision, "%s, by a %v", tc.name, ev.Kind)
+			assert.Equal(t, tc.afterwards, after.Form, "%s, by a %v", tc.name, ev.Kind)
+			if decision == journal.Stop {
+				assert.Contains(t, after.Cause, "form")
+			}
+		}
+	}
+	op := pending(journal.Named, true)
+	_, decision := next(t, op, false, journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"})
+	assert.Equal(t, journal.Execute, decision, "a claim that asks no table says nothing of forms")
+}
+
+func TestWhereNothingMayHaveRunTheAskersRequestIsTheOneToSend(t *testing.T) {
+	ask := func() journal.Event {
+		ev := begin(journal.Named, guarded)
+		ev.Intent.Request.Header = map[string][]string{"X-2fa-Approval": {"code"}}
+		ev.Intent.Credential, ev.Intent.Mode, ev.Intent.BodyWithheld, ev.Intent.Key = "another", "live", true, "a key of its own"
+		return ev
+	}
+	for name, tc := range map[string]struct {
+		op    journal.Operation
+		taken bool
+	}{
+		"pending, nothing ran": {pending(journal.Named, false), true},
+		"pending, ran":         {pending(journal.Named, true), false},
+		"its process died":     {inFlight(journal.Named, guarded), false},
+		"cancelled": {func() journal.Operation {
+			op := operation(journal.Named, guarded)
+			op.State = journal.Cancelled
+			return op
+		}(), true},
+	} {
+		tc.op.Mode = ""
+		op, decision := next(t, tc.op, false, ask())
+		require.Equal(t, journal.Execute, decision, name)
+		assert.Equal(t, tc.taken, len(op.Request.Header) > 0, name)
+		assert.Equal(t, tc.taken, op.Credential == "another", name)
+		assert.Equal(t, tc.taken, op.BodyWithheld, name)
+		assert.Equal(t, tc.taken, op.Mode == "live", name)
+		assert.Equal(t, "its key", op.Key, name)
+	}
+	for _, generation := range []int{0, 1} {
+		op := pending(journal.Named, false)
+		op.Key, op.Mode, op.Generation = "", "", generation
+		op, _ = next(t, op, false, ask())
+		assert.Equal(t, generation == 0, op.Key == "a key of its own", "an endpoint that takes a key by now")
+	}
+}
+
+func TestTestAndLiveAreTwoWorlds(t *testing.T) {
+	for _, tc := range []struct {
+		recorded, asked string
+		misuse          bool
+	}{
+		{"test", "live", true}, {"test", "test", false}, {"", "live", false}, {"test", "", false}, {"", "", false},
+	} {
+		for _, op := range []journal.Operation{pending(journal.Named, false), pending(journal.Named, true)} {
+			op.Mode = tc.recorded
+			ev := begin(journal.Named, guarded)
+			ev.Intent.Mode = tc.asked
+			after, decision := next(t, op, false, ev)
+			assert.Equal(t, tc.misuse, decision == journal.Misuse, tc)
+			if tc.recorded != "" {
+				assert.Equal(t, tc.recorded, after.Mode, tc)
+			}
+		}
+	}
+	for _, tc := range []struct {
+		recorded, sent string
+		unsent         bool
+		want           string
+	}{
+		{"", "live", false, "live"}, {"", "live", true, ""}, {"test", "live", false, "test"},
+	} {
+		for _, kind := range []journal.EventKind{journal.EventPark, journal.EventCancel, journal.EventDoubt, journal.EventComplete} {
+			op, ev := inFlight(journal.Named, guarded), release(kind)
+			op.Mode, ev.Mode, ev.Unsent, ev.Answer = tc.recorded, tc.sent, tc.unsent, &journal.Answer{Status: 201}
+			op, _ = next(t, op, true, ev)
+			assert.Equal(t, tc.want, op.Mode, "%v %v", kind, tc)
+		}
+	}
+	op, ev := inFlight(journal.Named, journal.Terms{Dedup: journal.DedupCleanFailures, Retention: day, Guard: true}), release(journal.EventComplete)
+	op.Mode, ev.Mode, ev.Open, ev.Answer = "", "live", true, &journal.Answer{Status: 402, Refused: true}
+	op, _ = next(t, op, true, ev)
+	assert.Equal(t, "live", op.Mode, "of a refusal that does not stand, too")
+}
+
+func TestAnOperationThatIsAskedForByItsSecondNameKeepsItsKey(t *testing.T) {
+	op := operation(journal.Named, guarded)
+	op.State, op.ByHand, op.Alias = journal.Cancelled, true, journal.Ref{ID: "their key"}
+	ev := begin(journal.Carried, guarded)
+	ev.Ref, ev.Intent.Key = op.Alias, "their key"
+	after, decision := next(t, op, false, ev)
+	require.Equal(t, journal.Execute, decision)
+	assert.Equal(t, "its key", after.Key)
+	assert.Equal(t, journal.Named, after.Naming)
+
+	op.Naming = journal.Carried
+	after, _ = next(t, op, false, ev)
+	assert.Equal(t, "their key", after.Key, "an unnamed one's is what it is asked for by")
+
+	first, _ := next(t, journal.Operation{}, false, func() journal.Event {
+		ev := begin(journal.Named, guarded)
+		ev.Intent.Alias = op.Alias
+		return ev
+	}())
+	assert.Equal(t, op.Alias, first.Alias)
+}
+
+func TestWhoAsksMayGoAheadOfAPauseOfOurs(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		own, ran bool
+		patience time.Duration
+		ahead    bool
+	}{
+		{"after the policy's delay", true, false, time.Minute, true},
+		{"sooner", true, false, time.Minute + time.Millisecond, false},
+		{"the provider's own time", false, false, time.Minute, false},
+		{"where something may have run", true, true, time.Minute, false},
+		{"never", true, false, 0, false},
+	} {
+		op := pending(journal.Named, tc.ran)
+		op.DueOwn, op.DueAt, op.UpdatedAt = tc.own, noon.Add(time.Hour), noon.Add(-time.Minute)
+		ev := begin(journal.Named, guarded)
+		ev.Intent.Patience = tc.patience
+		after, decision := next(t, op, false, ev)
+		assert.Equal(t, tc.ahead, decision == journal.Execute, tc.name)
+		if !tc.ahead {
+			assert.Equal(t, op.DueAt, after.DueAt, tc.name)
+			continue
+		}
+		assert.False(t, after.DueOwn, tc.name)
+		ev.Kind = journal.EventClaim
+		_, decision = next(t, op, false, ev)
+		assert.Equal(t, journal.Later, decision, "nobody asks in the background")
+	}
+}
+
+func TestAWakeLaterThanWhatIsDueIsKept(t *testing.T) {
+	op, ev := inFlight(journal.Named, guarded), release(journal.EventPark)
+	ev.Wake, ev.DueOwn, ev.Due = noon.Add(2*time.Hour), true, noon.Add(time.Hour)
+	op, _ = next(t, op, true, ev)
+	assert.Equal(t, noon.Add(time.Hour), op.DueAt)
+	assert.Equal(t, noon.Add(2*time.Hour), op.WakeAt)
+	assert.True(t, op.DueOwn)
+	op, decision := next(t, op, false, begin(journal.Named, guarded))
+	require.Equal(t, journal.Later, decision)
+	assert.Equal(t, noon.Add(2*time.Hour), op.WakeAt, "who asks too early changes nothing")
+	ev = release(journal.EventPark)
+	ev.Wake, ev.Due = noon.Add(time.Minute), noon.Add(time.Hour)
+	op, _ = next(t, inFlight(journal.Named, guarded), true, ev)
+	assert.Equal(t, noon.Add(time.Hour), op.WakeAt, "nor is it woken before it is due")
+}
+
+func TestWhatLacksItsBodyIsNeverSentInTheBackground(t *testing.T) {
+	ends := noon.Add(21 * time.Hour) // its window
+	for _, tc := range []struct {
+		name     string
+		ran      bool
+		only     bool
+		at       time.Time
+		decision journal.Decision
+		state    journal.State
+	}{
+		{"its caller may come again", true, false, noon, journal.Later, journal.Pending},
+		{"by its name", true, true, noon, journal.Later, journal.Pending},
+		{"after its window, something may have run", true, false, ends, journal.Stop, journal.Unknown},
+		{"after its window, nothing may have run", false, false, ends, journal.Recorded, journal.Cancelled},
+	} {
+		op := pending(journal.Named, tc.ran)
+		op.BodyWithheld = true
+		op, decision := next(t, op, false, journal.Event{Kind: journal.EventClaim, At: tc.at, Last: noon, Session: "B", NamedOnly: tc.only})
+		assert.Equal(t, tc.decision, decision, tc.name)
+		assert.Equal(t, tc.state, op.State, tc.name)
+		if decision == journal.Later {
+			assert.Equal(t, ends, op.WakeAt, tc.name)
+		}
+	}
+	op, ev := inFlight(journal.Named, guarded), release(journal.EventPark)
+	op.BodyWithheld, ev.Told, ev.Open = true, true, true
+	op, _ = next(t, op, true, ev)
+	assert.Equal(t, journal.Pending, op.State)
+	assert.Equal(t, ends, op.WakeAt)
+}
+
+func TestAFailureThatWasAnsweredIsNoLostAnswer(t *testing.T) {
+	lost := journal.Terms{Dedup: journal.DedupLostAnswers, Retention: day, Guard: true}
+	ask := journal.Question{MayHaveRun: true, Terms: lost, FirstSentAt: noon.Add(-time.Hour), Clock: noon, Last: noon}
+	assert.Equal(t, journal.SendNow, journal.MaySend(ask).Answer)
+	ask.Failed = true
+	assert.Equal(t, journal.Never, journal.MaySend(ask).Answer)
+	for _, dedup := range []journal.Dedup{journal.DedupCleanFailures, journal.DedupEverything} {
+		ask.Terms.Dedup = dedup
+		assert.Equal(t, journal.SendNow, journal.MaySend(ask).Answer, dedup)
+	}
+	ask.Terms.Dedup, ask.Failed = journal.DedupSuccesses, false
+	assert.Equal(t, journal.Never, journal.MaySend(ask).Answer)
+	assert.Contains(t, journal.MaySend(ask).Reason, "successes only")
+
+	for _, tc := range []struct {
+		name             string
+		found, own, want bool
+	}{
+		{"none", false, false, false}, {"this claim's", false, true, true}, {"an earlier one's", true, false, true},
+	} {
+		op, ev := inFlight(journal.Named, lost), release(journal.EventPark)
+		op.Failed, op.Found.Failed, op.Found.MayHaveRun, ev.Failed, ev.Open = true, tc.found, tc.found, tc.own, true
+		op, _ = next(t, op, true, ev)
+		assert.Equal(t, tc.want, op.Failed, tc.name)
+		assert.Equal(t, tc.want, op.State == journal.Unknown, tc.name)
+	}
+	op := inFlight(journal.Named, lost)
+	op.Failed = true
+	op, decision := next(t, op, false, journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"})
+	assert.Equal(t, journal.Stop, decision, "what a dead process got nobody knows")
+	assert.True(t, op.Failed)
+
+	held, _ := next(t, pending(journal.Named, true), false, journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"})
+	assert.True(t, held.Failed)
+	assert.False(t, held.Found.Failed)
+	restored, _ := next(t, pending(journal.Named, true), false, journal.Event{Kind: journal.EventAdopt, At: noon, Last: noon})
+	assert.True(t, restored.Failed, "what the copy lacks may have been answered")
+	doubted, _ := next(t, inFlight(journal.Named, lost), true, release(journal.EventDoubt))
+	assert.True(t, doubted.Failed)
+	op = operation(journal.Named, lost)
+	op.State, op.Failed = journal.Unknown, true
+	op, _ = next(t, op, false, word(journal.SendAgain, func(ev *journal.Event) { ev.Key = "its next key" }))
+	assert.False(t, op.Failed, "another generation's is its own")
+}
+
+// word is somebody's on what operation gives, looked at as it is.
+func word(r journal.Resolution, change func(*journal.Event)) journal.Event {
+	ev := journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: r, Generation: 1, Claim: 2, By: "ops@example.com", Cause: "ticket 7"}
+	if change != nil {
+		change(&ev)
+	}
+	return ev
+}
+
+func TestAWordIsOnWhatWasSeen(t *testing.T) {
+	op := pending(journal.Named, true)
+	for _, r := range []journal.Resolution{journal.Executed, journal.NotExecuted, journal.SendAgain, journal.Hold} {
+		for name, tc := range map[string]struct {
+			generation int
+			claim      int64
+			heard      bool
+		}{
+			"as it is":                 {1, 2, true},
+			"a claim has been since":   {1, 1, r == journal.Executed},
+			"a claim to come":          {1, 3, r == journal.Executed},
+			"of an earlier generation": {0, 2, false},
+			"of one to come":           {2, 2, false},
+		} {
+			ev := word(r, func(ev *journal.Event) { ev.Generation, ev.Claim, ev.Key = tc.generation, tc.claim, "its next key" })
+			after, decision := next(t, op, false, ev)
+			if !tc.heard {
+				assert.Equal(t, journal.Stale, decision, "%v: %s", r, name)
+				assert.Equal(t, op, after)
+				continue
+			}
+			assert.Equal(t, journal.Recorded, decision, "%v: %s", r, name)
+			assert.Equal(t, &journal.Resolved{Resolution: r, By: "ops@example.com", Why: "ticket 7", At: noon, Generation: tc.generation, Claim: tc.claim}, after.Resolved)
+		}
+	}
+}
+
+func TestWhatIsOnHoldIsSentByNobodyUntilItIsLetGo(t *testing.T) {
+	t.Run("taken from a dead process, its attempt has just ended", func(t *testing.T) {
+		held, decision := next(t, inFlight(journal.Named, slow), false, word(journal.Hold, nil))
+		require.Equal(t, journal.Recorded, decision)
+		assert.Equal(t, journal.Unknown, held.State)
+		assert.Equal(t, noon, held.LastEndedAt)
+		assert.True(t, held.Delivered, "nobody is told")
+		assert.Empty(t, held.Holder)
+		assert.Empty(t, journal.Violations(held, noon))
+		_, decision = next(t, held, false, begin(journal.Named, slow))
+		assert.Equal(t, journal.Stop, decision)
+
+		free, _ := next(t, held, false, word(journal.Release, func(ev *journal.Event) { ev.DueOwn, ev.Wake, ev.Due = true, noon.Add(day), noon.Add(day) }))
+		assert.Equal(t, journal.Pending, free.State)
+		assert.Equal(t, noon.Add(slow.Handling), free.DueAt, "the provider may still be working on it")
+		assert.Equal(t, free.DueAt, free.WakeAt)
+		assert.False(t, free.DueOwn)
+		assert.False(t, free.Delivered)
+		assert.Zero(t, free.SettledAt)
+	})
+	t.Run("nothing may have run", func(t *testing.T) {
+		held, _ := next(t, pending(journal.Named, false), false, word(journal.Hold, nil))
+		assert.Equal(t, journal.Unknown, held.State)
+		assert.Empty(t, journal.Violations(held, noon))
+		free, _ := next(t, held, false, word(journal.Release, nil))
+		assert.Equal(t, journal.Pending, free.State)
+		assert.Equal(t, noon, free.DueAt)
+	})
+	t.Run("an unnamed one whose caller was told is still its caller's", func(t *testing.T) {
+		op := pending(journal.Carried, true)
+		op.Told = true
+		held, _ := next(t, op, false, word(journal.Hold, nil))
+		free, _ := next(t, held, false, word(journal.Release, nil))
+		assert.True(t, free.Told)
+		_, decision := next(t, free, false, journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"})
+		assert.Equal(t, journal.Later, decision)
+	})
+	t.Run("only what is held is let go", func(t *testing.T) {
+		op := operation(journal.Named, guarded)
+		op.State, op.MayHaveRun, op.Resolved = journal.Unknown, true, &journal.Resolved{Resolution: journal.Release}
+		_, _, err := journal.Next(op, false, word(journal.Release, nil))
+		require.ErrorContains(t, err, "not on hold")
+		held, _ := next(t, pending(journal.Named, true), false, word(journal.Hold, nil))
+		_, decision := next(t, held, false, word(journal.Hold, nil))
+		assert.Equal(t, journal.Recorded, decision, "held by somebody else, too")
+	})
+}
+
+func TestAnAnswerThatIsMissingMayBeSupplied(t *testing.T) {
+	given := &journal.Answer{Status: 201, Pointer: "ch_1", Generation: 9}
+	for name, tc := range map[string]struct {
+		was          journal.Answer
+		unrecognised bool
+		taken        bool
+	}{
+		"recognised":                           {journal.Answer{Status: 201}, false, false},
+		"omitted":                              {journal.Answer{Status: 201, Omitted: true}, false, true},
+		"cut off":                              {journal.Answer{Status: 201, Cut: true}, false, true},
+		"not the provider's":                   {journal.Answer{Status: 200}, true, true},
+		"by hand, without an answer":           {journal.Answer{ByHand: true, Omitted: true}, false, true},
+		"by hand":                              {journal.Answer{ByHand: true, Status: 201}, true, false},
+		"by hand and cut":                      {journal.Answer{ByHand: true, Status: 201, Cut: true}, true, false},
+		"of an earlier generation and cut off": {journal.Answer{Status: 201, Cut: true, Generation: 0}, false, true},
+	} {
+		op := operation(journal.Named, guarded)
+		op.State, op.MayHaveRun, op.Delivered = journal.Completed, true, true
+		was := tc.was
+		if name != "of an earlier generation and cut off" {
+			was.Generation = 1
+		}
+		op.Answer = &was
+		after, decision, err := journal.Next(op, false, word(journal.Executed, func(ev *journal.Event) { ev.Answer, ev.Unrecognised = given, tc.unrecognised }))
+		if !tc.taken {
+			require.ErrorIs(t, err, journal.ErrInvalidEvent, name)
+			assert.Equal(t, op, after, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		assert.Equal(t, journal.Recorded, decision, name)
+		want := journal.Answer{Generation: was.Generation, Status: 201, Pointer: "ch_1", ByHand: true, Replaced: &was}
+		if was.ByHand {
+			want.Replaced = nil
+		}
+		assert.Equal(t, &want, after.Answer, name)
+		assert.True(t, after.Delivered, name)
+		assert.Equal(t, 9, given.Generation, "the event's is not written to")
+	}
+
+	op := operation(journal.Named, guarded)
+	op.State, op.MayHaveRun = journal.Completed, true
+	op.Answer = &journal.Answer{ByHand: true, Omitted: true, Generation: 1, Replaced: &journal.Answer{Status: 200}}
+	after, _ := next(t, op, false, word(journal.Executed, func(ev *journal.Event) { ev.Answer = given }))
+	assert.Equal(t, &journal.Answer{Status: 200}, after.Answer.Replaced, "the network's is kept, however often somebody says another")
+	_, _, err := journal.Next(op, false, word(journal.Executed, nil))
+	require.ErrorContains(t, err, "outcome is known")
+}
+
+func TestATombstoneKeepsNothingOfTheRequest(t *testing.T) {
+	op := operation(journal.Named, guarded)
+	op.State, op.MayHaveRun, op.Delivered, op.SettledAt = journal.Completed, true, true, noon.Add(-100*day)
+	op.Answer = &journal.Answer{Status: 201, Generation: 1}
+	op, _ = next(t, op, false, journal.Event{Kind: journal.EventReap, At: noon})
+	require.True(t, op.Tombstone)
+	assert.Empty(t, op.Fingerprint)
+	assert.Equal(t, journal.Request{}, op.Request)
+	_, decision := next(t, op, false, begin(journal.Named, guarded))
+	assert.Equal(t, journal.Gone, decision)
+}
