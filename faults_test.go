@@ -834,7 +834,7 @@ func askedAgainAfterReap(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: onDisk(t), Keep: 48 * time.Hour})
 		require.NoError(t, p.ask(named(t, invoice)).err)
-		pass(49 * time.Hour)
+		p.passInUse(49 * time.Hour)
 		running, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- p.Run(running) }()

@@ -204,6 +204,34 @@ func named(t *testing.T, name string) context.Context {
 	return onceward.WithOperation(t.Context(), name)
 }
 
+// seesTheClock has somebody begin another operation, and cancel it: a clock that is
+// days ahead of what the journal has seen is not believed at once.
+func seesTheClock(t *testing.T, j journal.Journal, at time.Time) {
+	t.Helper()
+	s, err := j.Join(context.Background())
+	require.NoError(t, err)
+	other := journal.Event{Kind: journal.EventBegin, Ref: journal.Ref{ID: "somebody's " + at.String()}, At: at, Session: s.ID(), Intent: &journal.Intent{Fingerprint: "f"}}
+	begun, err := j.Apply(context.Background(), other)
+	require.NoError(t, err)
+	_, err = j.Apply(context.Background(), journal.Event{Kind: journal.EventCancel, Ref: other.Ref, At: at, Session: s.ID(),
+		Claim: begun.Operation.Claim, Unsent: true, Delivered: true})
+	require.NoError(t, err)
+	require.NoError(t, s.End(context.Background()))
+}
+
+// between is how seldom the journal is used, at the most, while time passes.
+const between = journal.Leap - time.Hour
+
+// passInUse lets time go by while the journal is in use.
+func (p *process) passInUse(d time.Duration) {
+	p.t.Helper()
+	for ; d > between; d -= between {
+		pass(between)
+		seesTheClock(p.t, p.journal.Journal, time.Now())
+	}
+	pass(d)
+}
+
 // recorded returns an operation as the journal has it, past the client.
 func (p *process) recorded(ref onceward.Ref) journal.Operation {
 	p.t.Helper()

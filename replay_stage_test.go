@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
-
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
@@ -86,11 +86,21 @@ func (s *stage) client(adjust ...func(*onceward.Config)) *process {
 	return p
 }
 
-// passes lets time pass for everybody.
+// passes lets time pass for everybody, while the journal is in use.
 func (s *stage) passes(d time.Duration) {
-	s.ahead.Add(int64(d))
+	s.t.Helper()
 	s.srv.Advance(d)
+	if d > between {
+		j := openSQLite(s.t, s.path)
+		for ; d > between; d -= between {
+			s.ahead.Add(int64(between))
+			seesTheClock(s.t, j, s.now())
+		}
+	}
+	s.ahead.Add(int64(d))
 }
+
+func (s *stage) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
 
 const nameOnStage = "invoice-1/charge"
 

@@ -243,7 +243,7 @@ func TestReplayANameWhoseAnswerWasReaped(t *testing.T) {
 	a := s.client()
 	require.NoError(t, s.asks(a).err)
 	s.passes(100 * 24 * time.Hour)
-	reaped, err := a.journal.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now().Add(100 * 24 * time.Hour), Keep: 90 * 24 * time.Hour}, 10)
+	reaped, err := a.journal.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: s.now(), Keep: 90 * 24 * time.Hour}, 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, reaped)
 	require.ErrorIs(t, s.asks(s.client()).err, onceward.ErrAnswerGone)

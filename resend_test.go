@@ -148,7 +148,7 @@ func TestTheWindow(t *testing.T) {
 			p := start(t, l, onceward.Config{Backoff: once})
 			ctx := named(t, "invoice-1/charge")
 			require.ErrorIs(t, p.ask(ctx).err, onceward.ErrPending)
-			pass(row.after)
+			p.passInUse(row.after)
 			out := p.ask(ctx)
 			if row.kind == nil {
 				require.NoError(t, out.err)
