@@ -64,6 +64,10 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"restored", restoredTests},
 		{"histories", historyTests},
 		{"flows", flowTests},
+		{"words", wordTests},
+		{"second names", aliasTests},
+		{"passing over", passingOverTests},
+		{"jumps of the clock", jumpTests},
 	} {
 		t.Run(suite.name, func(t *testing.T) {
 			for _, test := range suite.tests {

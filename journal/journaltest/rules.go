@@ -1,0 +1,373 @@
+package journaltest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// underAlias asks for what a named operation with a carried key is, by that key.
+func (c *caller) underAlias(alias journal.Ref) journal.Event {
+	ev := c.beginEvent(alias)
+	ev.Intent = intent(alias, journal.Carried)
+	ev.Intent.KeyCarried = true
+	return ev
+}
+
+// withAlias is a Begin that brings its own key along.
+func (c *caller) withAlias(ref, alias journal.Ref) journal.Event {
+	ev := c.beginEvent(ref)
+	ev.Intent.KeyCarried, ev.Intent.Alias = true, alias
+	ev.Intent.Fingerprint = "v1:" + alias.ID
+	return ev
+}
+
+var aliasTests = []test{
+	{"an operation is found by its second name in every state", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		key := journal.Ref{Scope: "tenant", Parent: "\x00key", ID: "their-key"}
+		op := c.decide(c.withAlias(named("invoice-1"), key), journal.Execute)
+		same := func(got journal.Operation) {
+			t.Helper()
+			assert.Equal(t, op.Handle, got.Handle)
+			assert.Equal(t, named("invoice-1"), got.Ref)
+			assert.Equal(t, key, got.Alias)
+			assert.Equal(t, op.Handle, c.get(key).Handle)
+		}
+		same(c.decide(c.underAlias(key), journal.Wait))
+		park := c.of(journal.EventPark, op)
+		park.Ref, park.Handle, park.Due = key, 0, noon.Add(time.Hour)
+		park.Open = true
+		same(c.decide(park, journal.Recorded))
+		same(c.decide(c.underAlias(key), journal.Later))
+		c.now = noon.Add(time.Hour)
+		again := c.decide(c.underAlias(key), journal.Execute)
+		same(again)
+		assert.Equal(t, "key-of-invoice-1", again.Key)
+		c.completeDelivered(again)
+		same(c.decide(c.underAlias(key), journal.Replay))
+		c.pass(noon.Add(50 * time.Hour))
+		c.decide(c.of(journal.EventReap, again), journal.Recorded)
+		same(c.decide(c.underAlias(key), journal.Gone))
+		if h.Reopen == nil {
+			return
+		}
+		c.journal = h.Reopen(t)
+		same(c.get(named("invoice-1")))
+	}},
+	{"a second name is nobody else's, neither as a name nor as a second one", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		key, other := named("key-1"), named("key-2")
+		c.decide(c.withAlias(named("invoice-1"), key), journal.Execute)
+		holder := c.decide(c.withAlias(named("invoice-2"), key), journal.Misuse)
+		assert.Equal(t, named("invoice-1"), holder.Ref, "it is told whose it is")
+		_, err := h.Journal.Get(t.Context(), named("invoice-2"))
+		assert.ErrorIs(t, err, journal.ErrNotFound)
+
+		c.decide(c.underAlias(other), journal.Execute)
+		holder = c.decide(c.withAlias(named("invoice-3"), other), journal.Misuse)
+		assert.Equal(t, other, holder.Ref)
+
+		// Who is there already goes on, whatever key it brings.
+		c.decide(c.withAlias(named("invoice-1"), key), journal.Wait)
+		later := c.withAlias(named("invoice-1"), other)
+		later.Intent.Fingerprint = "v1:" + key.ID
+		c.decide(later, journal.Wait)
+		assert.Equal(t, key, c.get(named("invoice-1")).Alias)
+
+		c.begin(named("without"))
+		c.begin(named("without, too"))
+		if h.Reopen == nil {
+			return
+		}
+		c = newCaller(t, h.Reopen(t))
+		c.decide(c.withAlias(named("invoice-2"), key), journal.Misuse)
+	}},
+	{"what is removed leaves its second name free", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		key := named("key-1")
+		cancel := c.of(journal.EventCancel, c.decide(c.withAlias(named("invoice-1"), key), journal.Execute))
+		cancel.Unsent, cancel.Delivered = true, true
+		op := c.decide(cancel, journal.Recorded)
+		c.decide(c.withAlias(named("invoice-2"), key), journal.Misuse)
+		c.pass(noon.Add(48 * time.Hour))
+		c.decide(c.of(journal.EventReap, op), journal.Recorded)
+		_, err := h.Journal.Get(t.Context(), key)
+		assert.ErrorIs(t, err, journal.ErrNotFound)
+		c.decide(c.withAlias(named("invoice-2"), key), journal.Execute)
+		assert.Equal(t, named("invoice-2"), c.get(key).Ref)
+	}},
+}
+
+func (c *caller) claimFrom(limit int, from ...string) []journal.Result {
+	c.t.Helper()
+	ev := c.event(journal.EventClaim)
+	ev.From = from
+	results, err := c.journal.Claim(c.t.Context(), ev, limit)
+	require.NoError(c.t, err)
+	return results
+}
+
+func (c *caller) beginAt(provider, id string) journal.Operation {
+	c.t.Helper()
+	ev := c.beginEvent(named(id))
+	ev.Intent.Provider = provider
+	return c.decide(ev, journal.Execute)
+}
+
+var passingOverTests = []test{
+	{"a claim takes what is of its providers, however much else is due before it", func(t *testing.T, h Harness) {
+		c, dead := newCaller(t, h.Journal), newCaller(t, h.Journal)
+		for _, id := range []string{"a", "b", "c", "d", "e"} {
+			c.park(c.beginAt("bank", id), noon)
+			dead.beginAt("bank", id+" of the dead")
+		}
+		c.park(c.beginAt("ledger", "mine"), noon)
+		c.complete(c.beginAt("bank", "its outcome"))
+		require.NoError(t, dead.session.End(t.Context()))
+		require.NoError(t, c.session.End(t.Context()))
+		c = newCaller(t, h.Journal)
+		assert.Equal(t, []string{"mine"}, claimed(c.claimFrom(1, "ledger")))
+		assert.Equal(t, []string{"its outcome"}, claimed(c.claimFrom(1, "ledger")), "outcomes are anybody's")
+		assert.Empty(t, c.claimFrom(1, "ledger"))
+		assert.Empty(t, c.claimFrom(1, "ledger", "", "nobody"))
+		assert.Equal(t, journal.Pending, c.get(named("a")).State)
+		assert.Equal(t, journal.InFlight, c.get(named("a of the dead")).State, "passed over, it was left as it was")
+		assert.Equal(t, []string{"a", "a of the dead", "b"}, claimed(c.claimFrom(3, "bank", "ledger")))
+	}},
+	{"a claim asks what today's table says of an operation, which it has whole", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		for _, id := range []string{"unknown table", "narrower", "wider", "elsewhere"} {
+			ev := c.beginEvent(named(id))
+			ev.Intent.Form = "header Idempotency-Key"
+			c.park(c.decide(ev, journal.Execute), noon)
+		}
+		ev := c.event(journal.EventClaim)
+		ev.At = noon.Add(2 * time.Hour)
+		ev.Today = func(op *journal.Operation) (journal.Today, bool) {
+			assert.Equal(t, []byte(`{"amount":100}`), op.Request.Body)
+			assert.Equal(t, "application/json", op.Request.Header.Get("Content-Type"))
+			today := journal.Today{Terms: op.Terms, Form: op.Form}
+			switch op.ID {
+			case "narrower":
+				today.Terms.Retention = time.Hour
+			case "wider":
+				today.Terms.Retention *= 2
+			case "elsewhere":
+				today.Form = "header X-Request-Id"
+			}
+			return today, op.ID != "unknown table"
+		}
+		results, err := h.Journal.Claim(t.Context(), ev, 10)
+		require.NoError(t, err)
+		decisions := map[string]journal.Decision{}
+		for _, r := range results {
+			decisions[r.Operation.ID] = r.Decision
+		}
+		assert.Equal(t, map[string]journal.Decision{"narrower": journal.Stop, "wider": journal.Execute, "elsewhere": journal.Stop}, decisions)
+		assert.Equal(t, time.Hour, c.get(named("narrower")).Terms.Retention)
+		assert.Equal(t, stripeLike, c.get(named("wider")).Terms)
+		assert.Equal(t, "header Idempotency-Key", c.get(named("elsewhere")).Form)
+		assert.Equal(t, journal.Pending, c.get(named("unknown table")).State)
+		ev.Ref = named("unknown table")
+		c.decide(ev, journal.Ignored)
+	}},
+}
+
+var wordTests = []test{
+	{"where nothing may have run, the asker's request is recorded and sent", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		park := c.of(journal.EventPark, c.begin(named("invoice-1")))
+		park.Unsent, park.Due = true, noon
+		c.decide(park, journal.Recorded)
+		ev := c.beginEvent(named("invoice-1"))
+		ev.Intent.Request.Header.Set("X-2fa-Approval", "code")
+		ev.Intent.Request.Body = []byte("the same, in another order")
+		ev.Intent.Form, ev.Intent.Credential = "header B", "another"
+		op := c.decide(ev, journal.Execute)
+		got := c.get(named("invoice-1"))
+		for _, op := range []journal.Operation{op, got} {
+			assert.Equal(t, "code", op.Request.Header.Get("X-2fa-Approval"))
+			assert.Equal(t, []byte("the same, in another order"), op.Request.Body)
+			assert.Equal(t, "another", op.Credential)
+			assert.Equal(t, "header B", op.Form)
+		}
+		c.park(op, noon)
+		ev.Intent.Request.Header = nil
+		ev.Intent.Request.Body = []byte("a third")
+		assert.Equal(t, []byte("the same, in another order"), c.decide(ev, journal.Execute).Request.Body, "it may have run")
+	}},
+	{"an unnumbered cancel is of its own Begin and of no other", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		first := c.beginEvent(named("invoice-1"))
+		c.park(c.decide(first, journal.Execute), noon)
+		second := c.beginEvent(named("invoice-1"))
+		c.decide(second, journal.Execute)
+		cancel := c.event(journal.EventCancel)
+		cancel.Ref, cancel.Asker, cancel.Unsent = named("invoice-1"), first.Asker, true
+		c.decide(cancel, journal.Stale)
+		cancel.Asker = 0
+		c.decide(cancel, journal.Stale)
+		cancel.Asker = second.Asker
+		assert.Equal(t, journal.Pending, c.decide(cancel, journal.Recorded).State)
+	}},
+	{"somebody's word is on what they saw, and is kept", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		first := c.begin(named("invoice-1"))
+		c.park(first, noon)
+		seen := c.get(named("invoice-1"))
+		second := c.begin(named("invoice-1"))
+		c.park(second, noon.Add(time.Hour))
+		resolve := c.of(journal.EventResolve, seen)
+		resolve.Resolution, resolve.By, resolve.Cause = journal.NotExecuted, "ops@example.com", "ticket 7"
+		c.decide(resolve, journal.Stale)
+		assert.Nil(t, c.get(named("invoice-1")).Resolved)
+
+		resolve.Claim, resolve.Resolution = second.Claim, journal.Hold
+		c.decide(resolve, journal.Recorded)
+		want := &journal.Resolved{Resolution: journal.Hold, By: "ops@example.com", Why: "ticket 7", At: noon, Claim: second.Claim}
+		assert.Equal(t, want, c.get(named("invoice-1")).Resolved)
+		c.decide(c.beginEvent(named("invoice-1")), journal.Stop)
+		c.now = noon.Add(2 * time.Hour)
+		assert.Empty(t, c.claim(10))
+		if h.Reopen != nil {
+			now := c.now
+			c = newCaller(t, h.Reopen(t))
+			c.now = now
+			assert.Equal(t, want, c.get(named("invoice-1")).Resolved)
+		}
+		resolve.Resolution, resolve.At = journal.Release, c.now
+		assert.Equal(t, journal.Pending, c.decide(resolve, journal.Recorded).State)
+		assert.Equal(t, []string{"invoice-1"}, claimed(c.claim(10)))
+	}},
+	{"an answer that is supplied has what it took the place of beside it", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		op := c.begin(named("invoice-1"))
+		ev := c.completeEvent(op)
+		ev.Answer.Cut, ev.Answer.Body = true, everyByte
+		c.decide(ev, journal.Recorded)
+		resolve := c.of(journal.EventResolve, op)
+		resolve.Resolution = journal.Executed
+		resolve.Answer = &journal.Answer{Status: 200, Body: []byte("whole"), Pointer: "ch_1"}
+		c.decide(resolve, journal.Recorded)
+		if h.Reopen != nil {
+			c = newCaller(t, h.Reopen(t))
+		}
+		want := &journal.Answer{Status: 200, Body: []byte("whole"), Pointer: "ch_1", ByHand: true, Replaced: ev.Answer}
+		assert.Equal(t, want, c.get(named("invoice-1")).Answer)
+		assert.Equal(t, want, c.decide(c.beginEvent(named("invoice-1")), journal.Replay).Answer)
+		_, err := c.journal.Apply(t.Context(), resolve)
+		assert.ErrorIs(t, err, journal.ErrInvalidEvent)
+	}},
+}
+
+var jumpTests = []test{
+	{"a jump ahead moves nothing until it has kept on", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		c.park(c.begin(named("before")), noon)
+		c.completeDelivered(c.generate("done"))
+		year := noon.Add(365 * 24 * time.Hour)
+		c.now = year
+		result := c.apply(c.beginEvent(named("meanwhile")))
+		assert.Equal(t, journal.Execute, result.Decision, "what is new goes on")
+		assert.Equal(t, noon, result.Last)
+		assert.Equal(t, year.Add(journal.Confirmation), result.Unconfirmed)
+		assert.Equal(t, year, result.Operation.FirstSentAt)
+		assert.Equal(t, noon, result.Operation.SentSince)
+		c.park(result.Operation, year)
+		c.decide(c.beginEvent(named("before")), journal.Later)
+		assert.Empty(t, executed(c.claim(10)))
+		assert.Zero(t, c.reap(time.Hour, 10))
+
+		c.now = noon.Add(time.Hour) // it is set right
+		c.look()
+		for _, id := range []string{"before", "meanwhile"} {
+			op := c.get(named(id))
+			assert.False(t, op.WindowClosed, id)
+			assert.Equal(t, journal.Pending, op.State, id)
+			assert.False(t, op.DueAt.After(c.now.Add(journal.Confirmation)), "%s is due at %v", id, op.DueAt)
+			assert.False(t, op.WakeAt.After(c.now.Add(journal.Confirmation)), id)
+		}
+		assert.Equal(t, noon, c.get(named("meanwhile")).SentSince)
+		c.now = c.now.Add(journal.Confirmation)
+		assert.ElementsMatch(t, []string{"before", "meanwhile"}, executed(c.claim(10)))
+	}},
+	{"one that has kept on is the time", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		c.park(c.begin(named("before")), noon)
+		c.now = noon.Add(72 * time.Hour) // a weekend
+		c.park(c.begin(named("meanwhile")), c.now)
+		assert.Empty(t, executed(c.claim(10)))
+		c.now = c.now.Add(journal.Confirmation)
+		assert.Equal(t, []string{"meanwhile"}, executed(c.claim(10)))
+		assert.Equal(t, journal.Unknown, c.get(named("before")).State)
+		assert.Zero(t, c.get(named("meanwhile")).SentSince)
+		assert.Equal(t, c.now, c.apply(c.beginEvent(named("after"))).Last)
+	}},
+	{"a clock that is behind and is set right closes no window", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		c.now = noon.Add(10 * time.Hour)
+		c.park(c.begin(named("a")), c.now)
+		c.now = noon
+		assert.Empty(t, executed(c.claim(10)))
+		c.decide(c.beginEvent(named("a")), journal.Later)
+		c.now = noon.Add(10*time.Hour + journal.Confirmation)
+		c.decide(c.beginEvent(named("a")), journal.Execute)
+		assert.False(t, c.get(named("a")).WindowClosed)
+	}},
+	{"the next process knows of a jump back", func(t *testing.T, h Harness) {
+		if h.Reopen == nil {
+			t.Skip("the store keeps nothing")
+		}
+		c := newCaller(t, h.Journal)
+		c.now = noon.Add(10 * time.Hour)
+		c.park(c.begin(named("stamped by a clock that ran ahead")), c.now)
+		c.now = noon
+		c.look()
+		c.begin(named("something that is recorded"))
+		c = newCaller(t, h.Reopen(t))
+		c.now = noon.Add(10 * time.Hour) // it has caught up, as far as anybody can tell
+		c.look()
+		assert.True(t, c.get(named("stamped by a clock that ran ahead")).WindowClosed)
+	}},
+	{"the latest time is reset by somebody's word", func(t *testing.T, h Harness) {
+		resetter, ok := h.Journal.(journal.ClockResetter)
+		if !ok {
+			t.Skip("the store's time is not reset")
+		}
+		c := newCaller(t, h.Journal)
+		c.park(c.begin(named("before")), noon)
+		c.jump(noon.Add(23 * time.Hour))
+		c.now = noon.Add(24 * time.Hour)
+		c.park(c.begin(named("by a clock that ran ahead")), c.now)
+		require.NoError(t, resetter.ResetClock(t.Context(), noon.Add(time.Hour)))
+		c.now = noon.Add(time.Hour)
+		assert.Equal(t, []string{"before"}, executed(c.claim(10)))
+		assert.True(t, c.get(named("by a clock that ran ahead")).WindowClosed)
+		assert.False(t, c.get(named("before")).WindowClosed)
+		result := c.apply(c.beginEvent(named("after")))
+		assert.Equal(t, c.now, result.Last)
+		assert.Zero(t, result.Unconfirmed)
+		if h.Reopen == nil {
+			return
+		}
+		next := newCaller(t, h.Reopen(t))
+		next.now = noon.Add(2 * time.Hour)
+		assert.Equal(t, next.now, next.apply(next.beginEvent(named("later"))).Last)
+	}},
+}
+
+// executed are the names of what a claim is to send.
+func executed(results []journal.Result) []string {
+	var names []string
+	for _, r := range results {
+		if r.Decision == journal.Execute {
+			names = append(names, r.Operation.ID)
+		}
+	}
+	return names
+}
