@@ -20,6 +20,12 @@ func (k *call) begin() (*run, *http.Response, error) {
 	if err := k.sign(); err != nil {
 		return nil, nil, err
 	}
+	switch before, err := k.keyFromBefore(k.ctx); {
+	case err != nil:
+		return nil, nil, k.failed(err)
+	case before != nil:
+		return nil, nil, k.keyHeld(before)
+	}
 	if k.intent.Naming == journal.Generated {
 		res, err := k.apply()
 		if err != nil {

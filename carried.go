@@ -20,43 +20,42 @@ import (
 // A space follows, so that it is no parent that anybody can name, and no key is a name.
 const keyParent = "key"
 
-// anyScope stands where the scope does not tell two keys apart.
-const anyScope = "of any scope,"
-
-// refsOfKey are where an operation is found by a key that its request had: by ref where
-// it has no name, by alias whatever its name. A key is one within a provider and an
-// account, over all scopes unless the table says that these never meet there.
+// refsOfKey are where an operation is found by its key: by ref where it has no name, by
+// alias whatever its name, if the key was carried. The ref holds nothing that a
+// configuration or a table says, but of the account: what was begun before these were
+// corrected is found after it. The alias is one within a provider, over all scopes
+// unless its table says that these never meet there.
 func refsOfKey(route providers.Route, u *url.URL, scope string, account http.Header, key Key) (ref, alias Ref) {
-	holder := holderOfKeys(route, u, account)
-	ref = Ref{Scope: scope, Parent: keyParent + " " + holder, ID: string(key)}
-	if route.Provider != nil && route.Provider.KeysPerScope {
-		return ref, ref
+	whose := digestOfAccount(account)
+	host := "at " + hostOf(u)
+	ref = Ref{Scope: scope, Parent: keyParent + " " + host + whose, ID: string(key)}
+	alias = Ref{Parent: keyParent + " of any scope, " + host + whose, ID: string(key)}
+	if p := route.Provider; p != nil {
+		holder := p.Name
+		if len(p.Hosts) == 0 {
+			holder += " " + host // any host may be another API
+		}
+		alias.Parent = keyParent + " of any scope, " + holder + whose
+		if p.KeysPerScope {
+			alias.Scope, alias.Parent = scope, keyParent+", "+holder+whose
+		}
 	}
-	return ref, Ref{Parent: keyParent + " " + anyScope + " " + holder, ID: string(key)}
+	return ref, alias
 }
 
-// holderOfKeys is who knows keys apart: a provider or, where any host may be another,
-// its host; and there an account.
-func holderOfKeys(route providers.Route, u *url.URL, account http.Header) string {
-	var words []string
-	if route.Provider != nil {
-		words = append(words, route.Provider.Name)
+func digestOfAccount(account http.Header) string {
+	if len(account) == 0 {
+		return ""
 	}
-	if route.Provider == nil || len(route.Provider.Hosts) == 0 {
-		words = append(words, "at "+hostOf(u))
-	}
-	if len(account) > 0 {
-		h := sha256.New()
-		for _, name := range slices.Sorted(maps.Keys(account)) {
-			writeString(h, name)
-			writeLength(h, len(account[name]))
-			for _, value := range account[name] {
-				writeString(h, strings.Trim(value, " \t"))
-			}
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(account)) {
+		writeString(h, name)
+		writeLength(h, len(account[name]))
+		for _, value := range account[name] {
+			writeString(h, strings.Trim(value, " \t"))
 		}
-		words = append(words, "account "+hex.EncodeToString(h.Sum(nil)[:16]))
 	}
-	return strings.Join(words, ", ")
+	return ", account " + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // accountLabel stands for WithAccount's label among the headers that say whose account
@@ -110,6 +109,58 @@ func (k *call) keyHeld(op *journal.Operation) *Error {
 	return e
 }
 
+// keyFromBefore is an operation that has the call's key, and was begun before the account
+// was told apart: without the label that says now whose it is or, by its recorded header,
+// for the same account when the table did not know that header for one. It may be the
+// same effect. Where the call's own operation is known, it is none.
+func (k *call) keyFromBefore(ctx context.Context) (before *journal.Operation, err error) {
+	if len(k.account) == 0 || k.intent.Alias == (Ref{}) {
+		return nil, nil
+	}
+	headers := k.account
+	if k.name.account != "" {
+		headers = maps.Clone(k.account)
+		delete(headers, accountLabel)
+		before, err = k.holderAs(ctx, headers)
+	}
+	if before == nil && err == nil && len(headers) > 0 {
+		if before, err = k.holderAs(ctx, nil); before != nil && !sends(before, headers) {
+			before = nil // another account's
+		}
+	}
+	if before == nil || err != nil {
+		return nil, err
+	}
+	if _, err := k.get(ctx); !errors.Is(err, journal.ErrNotFound) {
+		return nil, err
+	}
+	return before, nil
+}
+
+// sends tells whether an operation's request has these headers.
+func sends(op *journal.Operation, headers http.Header) bool {
+	for name, values := range headers {
+		if !slices.Equal(op.Request.Header.Values(name), values) {
+			return false
+		}
+	}
+	return true
+}
+
+// holderAs is the operation that has the call's key on behalf of account, and may have
+// taken effect, or still may; nil: there is none.
+func (k *call) holderAs(ctx context.Context, account http.Header) (*journal.Operation, error) {
+	_, alias := refsOfKey(k.route, k.req.URL, k.name.scope, account, Key(k.carried))
+	op, err := k.journal.Get(ctx, alias)
+	switch {
+	case errors.Is(err, journal.ErrNotFound):
+		return nil, nil
+	case err != nil || op.State == journal.Cancelled || op.Ref == k.ref:
+		return nil, err
+	}
+	return &op, nil
+}
+
 // get looks up what the call would ask for: by its name or, without one, by its key.
 func (k *call) get(ctx context.Context) (journal.Operation, error) {
 	if k.intent.Naming != journal.Carried {
@@ -121,7 +172,7 @@ func (k *call) get(ctx context.Context) (journal.Operation, error) {
 // getByKey looks for an operation by its key: without a name, and under one.
 func (c *Client) getByKey(ctx context.Context, ref, alias Ref) (journal.Operation, error) {
 	op, err := c.journal.Get(ctx, ref)
-	if ref == alias || !errors.Is(err, journal.ErrNotFound) {
+	if !errors.Is(err, journal.ErrNotFound) {
 		return op, err
 	}
 	if op, err = c.journal.Get(ctx, alias); err == nil && op.Scope != ref.Scope {

@@ -17,7 +17,9 @@ import (
 )
 
 // carriedRef is where an unnamed operation with a carried key is, at Stripe.
-func carriedRef(key string) onceward.Ref { return onceward.Ref{Parent: "key stripe", ID: key} }
+func carriedRef(key string) onceward.Ref {
+	return onceward.Ref{Parent: "key at api.stripe.com", ID: key}
+}
 
 // keyed is a request to Stripe as LookupKey takes it.
 func keyed(ctx context.Context, options ...option) *http.Request {
@@ -175,7 +177,6 @@ func TestOneCarriedKeyAtTwoProvidersOrAccountsIsTwoOperations(t *testing.T) {
 		"two hosts that may be": {{options: []option{raw}}, {options: []option{to(http.MethodPost, "https://two.example/orders")}}},
 		"two account headers":   {{options: []option{with("Stripe-Account", "acct_1")}}, {options: []option{with("Stripe-Account", "acct_2")}}},
 		"two account labels":    {{account: "seller-1"}, {account: "seller-2"}},
-		"a label and none":      {{account: "seller-1"}, {}},
 	} {
 		for _, names := range [][2]string{{}, {"invoice-1", "invoice-2"}} {
 			each(t, name+" "+strings.Join(names[:], " "), func(t *testing.T, j journal.Journal) {
@@ -240,7 +241,7 @@ func TestAStrangersKeyTakesNoName(t *testing.T) {
 	})
 	virtual(t, "no application can name the parent of carried keys", func(t *testing.T) {
 		p := start(t, &line{}, onceward.Config{})
-		out := p.ask(onceward.WithParent(named(t, "k-1"), onceward.Key("key stripe")))
+		out := p.ask(onceward.WithParent(named(t, "k-1"), onceward.Key("key at api.stripe.com")))
 		require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
 	})
 }
@@ -325,5 +326,57 @@ func TestAnUnnamedOperationIsFoundByTheKeyThatWasMadeForIt(t *testing.T) {
 		op, err := p.LookupKey(keyed(t.Context()), out.op.Key)
 		require.NoError(t, err)
 		assert.Equal(t, onceward.Unknown, op.State)
+	})
+}
+
+// What a configuration or a table says now does not hide what was begun under another.
+func TestACorrectedConfigurationHidesNoCarriedKey(t *testing.T) {
+	sendsOnce := func(t *testing.T, j journal.Journal, before, after []providers.Provider, options ...option) (first, second outcome) {
+		l := (&line{}).then(loses())
+		options = append(options, carrying("order-1"))
+		dead := start(t, l, onceward.Config{Journal: j, Providers: before, Backoff: once})
+		first = dead.ask(t.Context(), options...)
+		dead.crash()
+		second = start(t, l, onceward.Config{Journal: j, Providers: after, Backoff: once}).ask(t.Context(), options...)
+		assert.Len(t, l.sent(), 1)
+		return first, second
+	}
+	order := to(http.MethodPost, ownURL)
+	each(t, "an API under another name, or as one of any host's", func(t *testing.T, j journal.Journal) {
+		renamed := own()
+		renamed.Name = "ledger"
+		first, second := sendsOnce(t, j, []providers.Provider{own()}, []providers.Provider{renamed}, order)
+		require.Error(t, first.err)
+		assert.Equal(t, first.op.Ref, second.op.Ref)
+		assert.NotErrorIs(t, second.err, onceward.ErrNotSent)
+	})
+	each(t, "a host that is listed by now", func(t *testing.T, j journal.Journal) {
+		first, second := sendsOnce(t, j, []providers.Provider{providers.Raw(time.Hour)}, []providers.Provider{own()}, order)
+		require.Error(t, first.err)
+		assert.Equal(t, first.op.Ref, second.op.Ref)
+	})
+	each(t, "a header that the table knows for an account's by now", func(t *testing.T, j journal.Journal) {
+		now := own()
+		now.AccountHeaders = []string{"X-Account"}
+		_, second := sendsOnce(t, j, []providers.Provider{own()}, []providers.Provider{now}, order, with("X-Account", "acc_1"))
+		require.ErrorIs(t, second.err, onceward.ErrKeyReused)
+	})
+	each(t, "a label that the program gives by now", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).then(loses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		require.ErrorIs(t, p.ask(t.Context(), carrying("order-1")).err, onceward.ErrPending)
+		labelled := onceward.WithAccount(t.Context(), "seller-1")
+		require.ErrorIs(t, p.ask(labelled, carrying("order-1")).err, onceward.ErrKeyReused)
+		require.NoError(t, p.ask(labelled, carrying("order-2")).err)
+		require.NoError(t, p.ask(t.Context(), carrying("order-2")).err, "the label came first")
+		require.NoError(t, p.ask(labelled, carrying("order-2")).err, "and has its answer")
+		assert.Len(t, l.sent(), 3)
+	})
+	each(t, "another account's, without one and with one, are two", func(t *testing.T, j journal.Journal) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Journal: j})
+		require.NoError(t, p.ask(t.Context(), carrying("order-1")).err, "the platform's own")
+		require.NoError(t, p.ask(t.Context(), carrying("order-1"), with("Stripe-Account", "acct_1")).err)
+		assert.Len(t, l.sent(), 2)
 	})
 }

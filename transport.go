@@ -258,7 +258,7 @@ func (k *call) decideKey(carried Key, isCarried bool) error {
 		if unnamed, k.alias = refsOfKey(k.route, k.req.URL, k.name.scope, k.account, key); !k.name.named {
 			k.ref = unnamed
 		}
-		if in.KeyCarried && k.alias != k.ref {
+		if in.KeyCarried {
 			in.Alias = k.alias
 		}
 	}
