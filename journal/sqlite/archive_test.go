@@ -204,7 +204,7 @@ func archivedIn(content []byte) (ids map[string]bool, others int) {
 
 func TestAWriteThatWasTornCostsTheArchiveNoOperation(t *testing.T) {
 	for _, short := range []bool{false, true} {
-		to := &tearing{left: 1000, short: short}
+		to := &tearing{left: 100, short: short}
 		j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), &sqlite.Options{Archive: to})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = j.Close() })

@@ -8,7 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/gofrs/flock"
 
 	"github.com/onceward/onceward/journal"
 )
@@ -34,16 +37,27 @@ func (j *Journal) Backup(ctx context.Context, path string) (err error) {
 			err = fmt.Errorf("back up to %s: %w", path, err)
 		}
 	}()
+	if path, err = filepath.Abs(path); err != nil {
+		return err
+	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(fs.ErrExist, err)
 	}
 	dir, base := filepath.Split(path)
+	if err := sweepParts(path); err != nil {
+		return err
+	}
 	part, err := os.CreateTemp(dir, base+".part-*") // with mode 0600
 	if err != nil {
 		return err
 	}
 	name := part.Name()
+	lock := flock.New(name, flock.SetFlag(os.O_RDWR))
+	if _, err := lock.TryLock(); err != nil {
+		return errors.Join(err, part.Close(), os.Remove(name))
+	}
 	defer func() {
+		_ = lock.Close() // once SQLite has done with it
 		for _, suffix := range []string{"", "-journal"} {
 			_ = os.Remove(name + suffix) // it is gone if all went well
 		}
@@ -68,6 +82,30 @@ func (j *Journal) Backup(ctx context.Context, path string) (err error) {
 		return err
 	}
 	return syncDir(filepath.Dir(path))
+}
+
+// sweepParts removes backups to the same path that a crash has cut off: nobody has a lock
+// on them.
+func sweepParts(path string) error {
+	names, err := filepath.Glob(globEscape(path+".part-") + "*")
+	for _, name := range names {
+		rest := strings.TrimPrefix(name, path+".part-")
+		if strings.Trim(strings.TrimSuffix(rest, "-journal"), "0123456789") != "" {
+			continue
+		}
+		if strings.HasSuffix(rest, "-journal") {
+			if _, err := os.Lstat(strings.TrimSuffix(name, "-journal")); errors.Is(err, fs.ErrNotExist) {
+				_ = os.Remove(name)
+			}
+			continue
+		}
+		if lock, err := lockFile(name); err == nil && lock != nil {
+			_ = os.Remove(name)
+			_ = os.Remove(name + "-journal")
+			_ = lock.Close()
+		}
+	}
+	return err
 }
 
 // copyTo writes one state of the journal to an empty file.

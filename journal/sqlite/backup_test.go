@@ -126,3 +126,24 @@ func TestABackupKeepsWhatTheApplicationHasInTheFile(t *testing.T) {
 	require.NoError(t, anotherProcess(t, to).QueryRowContext(t.Context(), "SELECT paid FROM invoices WHERE id = 991").Scan(&paid))
 	assert.Equal(t, 1, paid)
 }
+
+func TestABackupToARelativePathIsMadeBesideIt(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
+	goOn(t, j, "invoice-1")
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("TMPDIR", filepath.Join(dir, "none")) // else it might be on another device
+	cutOff, journals := filepath.Join(dir, "backup.db.part-123"), filepath.Join(dir, "backup.db.part-123-journal")
+	theirs := filepath.Join(dir, "backup.db.part-two")
+	for _, name := range []string{cutOff, journals, theirs} {
+		require.NoError(t, os.WriteFile(name, nil, 0o600))
+	}
+	require.NoError(t, j.Backup(t.Context(), "backup.db"))
+	assert.FileExists(t, filepath.Join(dir, "backup.db"))
+	assert.NoFileExists(t, cutOff, "a crash left it")
+	assert.NoFileExists(t, journals)
+	assert.FileExists(t, theirs)
+	names, err := filepath.Glob(filepath.Join(dir, "*"))
+	require.NoError(t, err)
+	assert.Len(t, names, 2)
+}

@@ -120,3 +120,12 @@ func Candidates(j *Journal, ref journal.Ref) int {
 	handles, _ := j.file.writer.segments.find(ref)
 	return len(handles)
 }
+
+// LeaveOpen has the writer's connection be in a transaction after a commit, as a rollback
+// that failed leaves it.
+func LeaveOpen(j *Journal) error {
+	return j.file.writer.do(context.Background(), func(b *batch) error {
+		b.committed = append(b.committed, func() { _, _ = b.sql.begin.exec() })
+		return nil
+	})
+}

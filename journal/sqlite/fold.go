@@ -2,11 +2,16 @@ package sqlite
 
 // fold moves operations up to this handle from the log to where they stay: closed
 // ones to a block, others to rows of their own. It is done in the transaction of
-// some commit, and costs no fsync.
+// some commit, and costs no fsync. Where it fails, so does the batch: half of it would be
+// in two places.
 func (b *batch) fold(through int64) error {
 	if b.broken != nil {
 		return b.fail(b.broken)
 	}
+	return b.giveUp(b.foldThrough(through))
+}
+
+func (b *batch) foldThrough(through int64) error {
 	var block []*kept
 	size := 0
 	pack := func() error {

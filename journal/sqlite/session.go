@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gofrs/flock"
+	codes "modernc.org/sqlite/lib"
 
 	"github.com/onceward/onceward/journal"
 )
@@ -37,6 +38,12 @@ func sessionFile(path, id string) string { return path + "-session-" + id }
 // newSessionID returns at least 128 random bits.
 func newSessionID() string { return rand.Text() }
 
+// isSessionID tells whether it may be one: files of other names beside the journal are
+// somebody else's.
+func isSessionID(id string) bool {
+	return len(id) == len(rand.Text()) && strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+}
+
 // Join starts a session, which lives until it is ended or this process dies.
 func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 	if err := j.open(ctx); err != nil {
@@ -60,8 +67,8 @@ func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 		return b.removeDeadSessions()
 	})
 	if err != nil {
-		if errors.Is(err, journal.ErrRestored) {
-			_ = os.Remove(lock.Path())
+		if errors.Is(err, journal.ErrRestored) || code(err) == codes.SQLITE_FULL || isBusy(err) {
+			_ = os.Remove(lock.Path()) // it has no row for certain
 		}
 		// The commit may have landed: without its lock the session is dead.
 		_ = lock.Close()
@@ -268,6 +275,9 @@ func sweepSessionFiles(path string, c *conn) error {
 		return explain(path, "open", err)
 	}
 	for _, name := range names {
+		if !isSessionID(strings.TrimPrefix(name, sessionFile(path, ""))) {
+			continue
+		}
 		lock, err := lockFile(name)
 		if err != nil || lock == nil {
 			continue // whoever has to know whether it is alive will find out

@@ -45,13 +45,20 @@ func TestASessionsFileGoesWithIt(t *testing.T) {
 
 func TestFilesWithoutASessionAreRemovedByTheNextOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal [1]*.db")
-	left := path + "-session-LEFTBYACRASH"
+	left := path + "-session-LEFTBYACRASHLEFTBYACRASHAB"
 	require.NoError(t, os.WriteFile(left, nil, 0o600))
-	other := filepath.Join(filepath.Dir(path), "journal 1.db-session-ANOTHER")
+	theirs := []string{path + "-session-notes.txt", path + "-sidecar-notes"}
+	for _, name := range theirs {
+		require.NoError(t, os.WriteFile(name, nil, 0o600))
+	}
+	other := filepath.Join(filepath.Dir(path), "journal 1.db-session-ANOTHERANOTHERANOTHERANOTH")
 	require.NoError(t, os.WriteFile(other, nil, 0o600))
 	open(t, path)
 	assert.NoFileExists(t, left)
 	assert.FileExists(t, other, "it belongs to another journal")
+	for _, name := range theirs {
+		assert.FileExists(t, name, "it is no session's")
+	}
 }
 
 func TestASessionWithoutItsFileIsNoProofOfDeath(t *testing.T) {

@@ -120,7 +120,9 @@ func (s sidecar) advance(path string) error {
 func sweepSidecars(path string) error {
 	names, err := filepath.Glob(globEscape(sidecarFile(path)+"-") + "*")
 	for _, name := range names {
-		_ = os.Remove(name)
+		if strings.Trim(strings.TrimPrefix(name, sidecarFile(path)+"-"), "0123456789") == "" {
+			_ = os.Remove(name) // else it is somebody else's
+		}
 	}
 	return err
 }

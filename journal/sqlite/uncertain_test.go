@@ -78,3 +78,17 @@ func TestACommitDuringWhichItsFilesAreMovedIsAnUncertainOne(t *testing.T) {
 	require.NoError(t, os.Rename(s.path+".away", s.path))
 	assert.True(t, has(t, s.Journal, "invoice-1"))
 }
+
+func TestSessionsThatCantBeStartedOnAFullDiskLeaveNoFiles(t *testing.T) {
+	d := record(t, filepath.Join(t.TempDir(), "journal.db"))
+	j := open(t, d.path)
+	goOn(t, j, "before")
+	d.fault.Store(failing(sqlite3.SQLITE_FULL, inWAL))
+	for range 20 {
+		_, err := j.Join(t.Context())
+		require.ErrorContains(t, err, "the disk is full")
+	}
+	assert.Empty(t, sessionFiles(t, d.path))
+	d.fault.Store(nil)
+	goOn(t, j, "after")
+}
