@@ -28,6 +28,7 @@ type attempt struct {
 	resp    *http.Response
 	body    []byte // what was read of the response's body
 	partial bool   // body is only its beginning: it is over the limit
+	whole   []byte // partial: what was read to tell what the answer means
 	cut     error  // why the body ended early
 	closed  bool   // the rest of a partial body was given up
 	judged  providers.Judgement
@@ -289,13 +290,19 @@ func (r *run) readAnswer(limit *limit) {
 	}
 	var err error
 	a.body, err = readUpTo(a.resp.Body, r.cfg.MaxResponseBody, a.resp.ContentLength)
+	if int64(len(a.body)) > r.cfg.MaxResponseBody {
+		a.partial = true
+		err = r.readOn(a.resp.Body)
+	}
 	limit.lift()
 	switch {
-	case int64(len(a.body)) > r.cfg.MaxResponseBody:
-		a.partial = true
-		a.resp.Body = &stream{Reader: io.MultiReader(bytes.NewReader(a.body), a.resp.Body), body: a.resp.Body, limit: limit}
+	case a.partial && err == nil:
+		a.resp.Body = &stream{Reader: io.MultiReader(bytes.NewReader(a.whole), a.resp.Body), body: a.resp.Body, limit: limit}
 		return
 	case err != nil:
+		if a.partial {
+			a.partial, a.body = false, a.body[:r.cfg.MaxResponseBody]
+		}
 		a.cut = err
 		if cause := context.Cause(limit); cause != nil {
 			a.cut = cause

@@ -116,7 +116,7 @@ type Config struct {
 
 	// MaxResponseBody is the largest response body, in bytes, that is recorded. Of a
 	// larger one the answer is recorded without it and the caller gets the stream.
-	// 8 MiB by default. Of an answer's headers, and of its trailers, 64 KiB are recorded,
+	// 8 MiB by default; what an answer means is read in up to 16 MiB all the same. Of an answer's headers, and of its trailers, 64 KiB are recorded,
 	// the shortest first, and a replay names in Onceward-Cut what is missing.
 	MaxResponseBody int64
 

@@ -21,11 +21,16 @@ func (r *run) classify() {
 		return
 	}
 	if a.err == nil {
-		answer := providers.Answer{Status: a.resp.StatusCode, Header: a.resp.Header, Later: r.mayHaveRun(), OwnKey: r.madeKey()}
-		if a.cut == nil {
-			answer.Body = a.body
+		answer := r.answer()
+		switch {
+		case a.cut != nil:
+		case a.partial:
+			answer = legible(answer, a.whole, r.route)
+		default:
+			answer = legible(answer, a.body, r.route)
 		}
 		a.judged = r.route.Classify(answer)
+		a.whole = nil // the stream has it
 	}
 	r.foundOut(a.req)
 	r.seen()

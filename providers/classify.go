@@ -13,9 +13,8 @@ type Answer struct {
 	// Header holds the response's headers.
 	Header http.Header
 
-	// Body is the response's body, decoded, or a prefix of it. At most
-	// 64 KiB of it are looked at; a JSON body that is longer, or cut short,
-	// has no fields.
+	// Body is the response's body, decoded, or a prefix of it. A JSON body that is
+	// longer than [MaxAnswerBody], or cut short, has no fields.
 	Body []byte
 
 	// Later says that an earlier attempt under this key may have run.

@@ -167,7 +167,8 @@ func TestFieldsAreReadFromJSONOnly(t *testing.T) {
 		{"the way twice", "application/json", `{"error":{"code":"busy"},"error":{}}`, false},
 		{"empty", "application/json", "", false},
 		{"a scalar", "application/json", `"busy"`, false},
-		{"longer than is looked at", "application/json", `{"error":{"code":"busy"},"pad":"` + strings.Repeat("x", 64<<10) + `"}`, false},
+		{"as long as an order with a thousand lines", "application/json", `{"error":{"code":"busy"},"pad":"` + strings.Repeat("x", 1<<20) + `"}`, true},
+		{"longer than is looked at", "application/json", `{"error":{"code":"busy"},"pad":"` + strings.Repeat("x", providers.MaxAnswerBody) + `"}`, false},
 		{"nested beyond reason", "application/json", strings.Repeat("[", 60000), false},
 		{"chunked garbage", "application/json", "1f\r\n{\"error\":{\"code\":\"busy\"}}\r\n0\r\n\r\n", false},
 	} {

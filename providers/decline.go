@@ -22,13 +22,16 @@ type Decline struct {
 	Source string
 }
 
+// maxDeclined is how long the body of a decline is at most, in bytes.
+const maxDeclined = 64 << 10
+
 // Declined tells whether an answer is a success of the provider's that says, by
 // p.Declines, that nothing took effect. body is the answer's, decoded and whole; nil
 // where it is not known, and then nothing is said. It can be asked of a recorded
 // answer as well as of a new one, p may be nil, and it is safe for concurrent use.
 func (p *Provider) Declined(a Answer) bool {
 	if p == nil || len(p.Declines) == 0 || !p.Recognises(a.Status, a.Header, a.Body) ||
-		len(a.Body) > maxBody || len(lines(a.Header, "Content-Encoding")) > 0 {
+		len(a.Body) > maxDeclined || len(lines(a.Header, "Content-Encoding")) > 0 {
 		return false
 	}
 	for i := range p.Declines {

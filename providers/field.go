@@ -7,9 +7,6 @@ import (
 	"strings"
 )
 
-// maxBody is how much of a response body is looked at, in bytes.
-const maxBody = 64 << 10
-
 // reading is an answer that is being classified. Its body is read once, for all
 // fields that the rules ask for, and only if one does.
 type reading struct {
@@ -80,7 +77,7 @@ func (r *reading) fields() []found {
 		return r.found
 	}
 	r.read = true
-	if len(r.Body) == 0 || len(r.Body) > maxBody || !saysJSON(r.Header) {
+	if len(r.Body) == 0 || len(r.Body) > MaxAnswerBody || !saysJSON(r.Header) {
 		return nil
 	}
 	r.text, r.found = jsonText{in: r.Body}, make([]found, 0, 12)

@@ -61,7 +61,7 @@ func TestABodyThatCanNotBeReadSaysNothing(t *testing.T) {
 		"HTML":                     {"text/html", "<html><body>502 Bad Gateway</body></html>"},
 		"HTML that says it's JSON": {"application/json", "<html><body>502 Bad Gateway</body></html>"},
 		"JSON that says it's HTML": {"text/html", almost},
-		"10 MB":                    {"application/json", almost[:len(almost)-1] + `,"x":"` + strings.Repeat("x", 10<<20) + `"}`},
+		"longer than is looked at": {"application/json", almost[:len(almost)-1] + `,"x":"` + strings.Repeat("x", providers.MaxAnswerBody) + `"}`},
 		"nested deep":              {"application/json", almost[:len(almost)-1] + `,"x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`},
 		"cut short":                {"application/json", almost[:len(almost)-1]},
 		"more behind it":           {"application/json", almost + "}"},

@@ -102,24 +102,7 @@ func (r Rule) statuses() (first, last int) {
 
 // matches tells whether all conditions hold. reads are the rule's paths.
 func (r *Rule) matches(a *reading, reads ruleReads) (pointer string, ok bool) {
-	if r.Status != 0 && (a.Status < r.Status || a.Status > max(r.Status, r.Through)) {
-		return "", false
-	}
-	switch r.On {
-	case FirstAttempt:
-		if a.Later {
-			return "", false
-		}
-	case LaterAttempt:
-		if !a.Later {
-			return "", false
-		}
-	case FirstAttemptOwnKey:
-		if a.Later || !a.OwnKey {
-			return "", false
-		}
-	}
-	if r.Header != "" && !headerSays(a.Header, r.Header, r.Value) {
+	if !r.matchesHead(a) {
 		return "", false
 	}
 	if reads.field != none && !a.fieldSays(reads.field, r.Equals) {
@@ -132,6 +115,28 @@ func (r *Rule) matches(a *reading, reads ruleReads) (pointer string, ok bool) {
 		return a.onlyField(reads.pointer)
 	}
 	return "", true
+}
+
+// matchesHead tells whether all conditions hold that are not about the body.
+func (r *Rule) matchesHead(a *reading) bool {
+	if r.Status != 0 && (a.Status < r.Status || a.Status > max(r.Status, r.Through)) {
+		return false
+	}
+	switch r.On {
+	case FirstAttempt:
+		if a.Later {
+			return false
+		}
+	case LaterAttempt:
+		if !a.Later {
+			return false
+		}
+	case FirstAttemptOwnKey:
+		if a.Later || !a.OwnKey {
+			return false
+		}
+	}
+	return r.Header == "" || headerSays(a.Header, r.Header, r.Value)
 }
 
 // covers tells whether every answer that o matches is matched by r too.

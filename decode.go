@@ -1,0 +1,97 @@
+package onceward
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"io"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/onceward/onceward/providers"
+)
+
+// legible is an answer as the provider's table reads it. Where what it means depends on
+// its body, that is decoded: a caller that asks for a coding itself gets the body as it
+// came, and net/http leaves it alone. body is all of it, or a prefix of one that is too
+// large to be looked at.
+func legible(answer providers.Answer, body []byte, route providers.Route) providers.Answer {
+	answer.Body = body
+	codings := answer.Header.Values("Content-Encoding")
+	if len(codings) == 0 || !route.NeedsBody(answer) {
+		return answer
+	}
+	plain, ok := decoded(body, codings)
+	if !ok {
+		return answer
+	}
+	answer.Body = plain
+	answer.Header = answer.Header.Clone()
+	answer.Header.Del("Content-Encoding")
+	return answer
+}
+
+const maxCodings = 4
+
+// decoded takes the codings of a body off, the last first. It returns false for one that
+// is not known, for a body that is not what it is said to be, and for what gets larger
+// than is looked at.
+func decoded(body []byte, codings []string) ([]byte, bool) {
+	names := strings.Split(strings.ToLower(strings.Join(codings, ",")), ",")
+	if len(names) > maxCodings {
+		return nil, false
+	}
+	for i := len(names) - 1; i >= 0; i-- {
+		var err error
+		var r io.Reader
+		switch strings.TrimSpace(names[i]) {
+		case "", "identity":
+			continue
+		case "gzip", "x-gzip":
+			r, err = gzip.NewReader(bytes.NewReader(body))
+		case "deflate":
+			if r, err = zlib.NewReader(bytes.NewReader(body)); err != nil {
+				r, err = flate.NewReader(bytes.NewReader(body)), nil // as some servers take it
+			}
+		case "zstd":
+			var d *zstd.Decoder
+			if d, err = zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(2*providers.MaxAnswerBody)); err == nil {
+				defer d.Close()
+				r = d
+			}
+		default:
+			return nil, false
+		}
+		if err != nil {
+			return nil, false
+		}
+		plain, err := readUpTo(r, providers.MaxAnswerBody, int64(len(body)))
+		if err != nil || len(plain) > providers.MaxAnswerBody {
+			return nil, false
+		}
+		body = plain
+	}
+	return body, true
+}
+
+// readOn reads more of a body that is over MaxResponseBody, where what the answer means
+// depends on it. The stream has it all the same.
+func (r *run) readOn(body io.Reader) error {
+	a := &r.attempt
+	a.whole = a.body
+	limit := int64(providers.MaxAnswerBody)
+	if int64(len(a.body)) > limit || !r.route.NeedsBody(r.answer()) {
+		return nil
+	}
+	more, err := readUpTo(body, limit-int64(len(a.body)), -1)
+	a.whole = append(a.body[:len(a.body):len(a.body)], more...)
+	return err
+}
+
+// answer is the head of what was answered, as the provider's table reads it.
+func (r *run) answer() providers.Answer {
+	resp := r.attempt.resp
+	return providers.Answer{Status: resp.StatusCode, Header: resp.Header, Later: r.mayHaveRun(), OwnKey: r.madeKey()}
+}

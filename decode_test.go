@@ -1,0 +1,113 @@
+package onceward_test
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/providers"
+)
+
+// byField has a body tell success from failure, as GraphQL does.
+func byField(e *providers.Endpoint) {
+	e.Rules = []providers.Rule{
+		{Status: 200, Field: "errors[].code", Verdict: providers.Rejected, Source: "a test"},
+		{Status: 200, Field: "data.id", Verdict: providers.Final, Source: "a test"},
+		{Status: 200, Verdict: providers.Indeterminate, Source: "a test"},
+	}
+	e.Retention = 0
+}
+
+func coded(t *testing.T, coding, text string) string {
+	t.Helper()
+	var out bytes.Buffer
+	var w io.WriteCloser
+	switch coding {
+	case "":
+		return text
+	case "gzip", "x-gzip":
+		w = gzip.NewWriter(&out)
+	case "deflate":
+		w = zlib.NewWriter(&out)
+	case "raw deflate":
+		w, _ = flate.NewWriter(&out, 6)
+	case "zstd":
+		w, _ = zstd.NewWriter(&out)
+	}
+	_, err := io.WriteString(w, text)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return out.String()
+}
+
+func TestWhatAnAnswerMeansIsReadHoweverLongAndHoweverCodedItIs(t *testing.T) {
+	lines := strings.Repeat(`{"sku":"x"},`, 20_000)
+	long := `{"lines":[` + lines + `{}],"data":{"id":"1"}}`
+	for _, row := range []struct {
+		name, coding, header, text string
+		limit                      int64
+		state                      onceward.State
+	}{
+		{"long", "", "", long, 0, onceward.Completed},
+		{"long, and a failure", "", "", `{"lines":[` + lines + `{}],"errors":[{"code":"no"}]}`, 0, onceward.Cancelled},
+		{"over the limit of what is recorded", "", "", long, 1 << 10, onceward.Completed},
+		{"over that limit, and a failure", "", "", `{"lines":[` + lines + `{}],"errors":[{"code":"no"}]}`, 1 << 10, onceward.Cancelled},
+		{"longer than is looked at", "", "", `{"lines":[` + strings.Repeat(lines, 80) + `{}],"data":{"id":"1"}}`, 1 << 10, onceward.Unknown},
+		{"gzip", "gzip", "gzip", long, 0, onceward.Completed},
+		{"gzip over the limit of what is recorded", "gzip", "GZIP", long, 100, onceward.Completed},
+		{"gzip, and a failure", "gzip", "gzip", `{"errors":[{"code":"no"}]}`, 0, onceward.Cancelled},
+		{"x-gzip", "x-gzip", "x-gzip", long, 0, onceward.Completed},
+		{"deflate", "deflate", "deflate", long, 0, onceward.Completed},
+		{"deflate without its frame", "raw deflate", "deflate", long, 0, onceward.Completed},
+		{"zstd", "zstd", "zstd", long, 0, onceward.Completed},
+		{"identity", "", "identity", long, 0, onceward.Completed},
+		{"a coding that is not known", "gzip", "br", long, 0, onceward.Unknown},
+		{"not what it says", "zstd", "gzip", long, 0, onceward.Unknown},
+		{"a bomb", "gzip", "gzip", `{"data":{"id":"1"},"pad":"` + strings.Repeat("x", 64<<20) + `"}`, 0, onceward.Unknown},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			text := coded(t, row.coding, row.text)
+			var header []string
+			if row.header != "" {
+				header = []string{"Content-Encoding", row.header}
+			}
+			l := (&line{}).then(says(200, text, header...))
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{own(byField)}, MaxResponseBody: row.limit})
+			out := p.ask(named(t, "order-1"), to(http.MethodPost, ownURL), with("Accept-Encoding", "gzip, deflate, zstd, br"))
+			assert.Equal(t, row.state, p.recorded(onceward.Ref{ID: "order-1"}).State)
+			assert.Equal(t, 200, out.status)
+			if row.state == onceward.Unknown {
+				require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown, "not a 200 beside it")
+				return
+			}
+			require.NoError(t, out.err)
+			assert.True(t, text == out.body, "the caller gets what came")
+			assert.Equal(t, row.header, out.header.Get("Content-Encoding"))
+			if row.state == onceward.Completed && row.limit == 0 {
+				again := p.ask(named(t, "order-1"), to(http.MethodPost, ownURL), with("Accept-Encoding", "gzip, deflate, zstd, br"))
+				require.NoError(t, again.err)
+				assert.True(t, text == again.body)
+			}
+		})
+	}
+}
+
+func TestALongAnswerThatBreaksOffWhileItIsReadIsCut(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).then(cuts(200, `{"pad":"`+strings.Repeat("x", 1<<20)+`","data":{"id":"1"}}`))
+		p := start(t, l, onceward.Config{Providers: []providers.Provider{own(byField)}, MaxResponseBody: 1 << 10})
+		out := p.ask(named(t, "order-1"), to(http.MethodPost, ownURL))
+		require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
+		assert.Len(t, out.body, 1<<10)
+	})
+}

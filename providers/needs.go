@@ -1,0 +1,21 @@
+package providers
+
+// MaxAnswerBody is how much of a response body is looked at, in bytes; a longer one has
+// no fields.
+const MaxAnswerBody = 16 << 20
+
+// NeedsBody tells whether what an answer means may depend on fields of its body, which
+// is then wanted whole and decoded. a.Body is not looked at.
+func (rt Route) NeedsBody(a Answer) bool {
+	r := reading{Answer: a}
+	if p := rt.Provider; rt.Listed && p != nil && p.ReplayHeader != "" {
+		r.Later = r.Later || headerSays(a.Header, p.ReplayHeader, p.ReplayValue)
+	}
+	for i := range rt.Endpoint.Rules {
+		rule := &rt.Endpoint.Rules[i]
+		if rule.matchesHead(&r) {
+			return rule.Field != "" || rule.Verdict == AlreadyDone || rule.Without != ""
+		}
+	}
+	return false
+}
