@@ -100,6 +100,10 @@ func TestAJumpAheadThatIsConfirmedHasTheWindowBeginWhenItsClockSaid(t *testing.T
 		_, decision = next(t, op, false, journal.Event{Kind: journal.EventClaim, Session: "B", At: believed, Last: believed})
 		assert.Equal(t, journal.Stop, decision, name)
 	}
+	answered := sentMeanwhile()
+	answered.State = journal.Completed
+	op, _ = next(t, answered, false, ev)
+	assert.Equal(t, answered, op, "what has an answer is left alone")
 	for _, exact := range []func(ev *journal.Event){
 		func(ev *journal.Event) { ev.Since = noon }, func(ev *journal.Event) { ev.At = noon },
 	} {

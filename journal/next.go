@@ -90,10 +90,10 @@ func step(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	return op, Ignored, invalid(op, ev, "no such event")
 }
 
-// confirm is for an operation that was first sent by a clock which had jumped ahead
+// confirm is for an operation without an answer that was first sent by a clock which had jumped ahead
 // and is believed by now: its window began when that clock said.
 func confirm(op Operation, ev Event) Operation {
-	if op.SentSince.Equal(ev.Last) && !op.FirstSentAt.Before(ev.Since) && !op.FirstSentAt.After(ev.At) {
+	if op.State != Completed && op.SentSince.Equal(ev.Last) && !op.FirstSentAt.Before(ev.Since) && !op.FirstSentAt.After(ev.At) {
 		op.SentSince = time.Time{}
 	}
 	return op

@@ -40,6 +40,7 @@ type history struct {
 	sessions []journal.Session
 	now      time.Time
 	floor    time.Time // while the clock is behind: the lowest that it has been
+	back     time.Time // where it comes back to from a jump ahead
 	unique   int
 }
 
@@ -82,7 +83,7 @@ func (s *history) step() {
 	case 15:
 		s.deliver()
 	case 16:
-		s.apply(journal.Event{Kind: journal.EventClaim, Ref: s.anyRef(), Session: s.anySession(), NamedOnly: s.sometimes(4), Delivered: s.sometimes(2)})
+		s.apply(s.today(journal.Event{Kind: journal.EventClaim, Ref: s.anyRef(), Session: s.anySession(), NamedOnly: s.sometimes(4), Delivered: s.sometimes(2)}))
 	case 17:
 		s.claim()
 	case 18:
@@ -107,6 +108,14 @@ func (s *history) moveClock() {
 	switch {
 	case s.sometimes(12):
 		s.now = s.now.Add(26 * time.Hour)
+	case s.sometimes(40): // a jump ahead, which comes back or keeps on
+		s.now = s.now.Add(time.Duration(2+s.rnd.IntN(400)) * 24 * time.Hour)
+		s.back = s.model.clock.Last
+	case !s.back.IsZero() && s.sometimes(3):
+		if s.model.clock.Last.Equal(s.back) {
+			s.now = s.back
+		}
+		s.back = time.Time{}
 	case s.sometimes(12):
 		if !s.floor.IsZero() {
 			s.now = s.floor
@@ -169,12 +178,28 @@ func (s *history) intent(ref journal.Ref, naming journal.Naming) *journal.Intent
 	in.Fingerprint = "v1:" + strconv.Itoa(s.rnd.IntN(8)/7)
 	in.Terms = s.anyTerms()
 	in.KeyCarried = naming == journal.Carried
+	in.Form = []string{"header A", "header A", "header A", "header B"}[s.rnd.IntN(4)]
+	in.Mode = []string{"", "test", "test", "test", "live"}[s.rnd.IntN(5)]
+	in.BodyWithheld = s.sometimes(10)
+	in.Patience = time.Duration(s.rnd.IntN(2)) * 20 * time.Minute
+	in.Request.Header = map[string][]string{"Date": {s.now.String()}}
+	if naming == journal.Named && s.sometimes(4) {
+		in.Alias, in.KeyCarried = s.anyAlias(), true
+	}
 	in.NextKey = func(generation int) string { return fmt.Sprint(ref, generation) }
 	return in
 }
 
+func (s *history) anyAlias() journal.Ref {
+	return journal.Ref{Scope: []string{"", "tenant"}[s.rnd.IntN(2)], Parent: "carried", ID: strconv.Itoa(s.rnd.IntN(6))}
+}
+
 func (s *history) begin() journal.Event {
 	ref := s.anyRef()
+	if s.sometimes(8) {
+		ref = s.anyAlias()
+		return journal.Event{Kind: journal.EventBegin, Ref: ref, Session: s.anySession(), Asker: s.asker(), Intent: s.intent(ref, journal.Carried)}
+	}
 	naming := journal.Named
 	if ref.Parent == "" && ref.Scope != "" {
 		naming = journal.Carried
@@ -182,8 +207,10 @@ func (s *history) begin() journal.Event {
 	if i := s.model.index(ref); i >= 0 && s.model.ops[i].Naming == journal.Generated {
 		naming = journal.Carried
 	}
-	return journal.Event{Kind: journal.EventBegin, Ref: ref, Session: s.anySession(), Intent: s.intent(ref, naming)}
+	return journal.Event{Kind: journal.EventBegin, Ref: ref, Session: s.anySession(), Asker: s.asker(), Intent: s.intent(ref, naming)}
 }
+
+func (s *history) asker() int64 { return int64(1 + s.rnd.IntN(4)) }
 
 func (s *history) generate() journal.Event {
 	s.unique++
@@ -217,7 +244,7 @@ func (s *history) complete() journal.Event {
 	ev, _ := s.ofClaim(journal.EventComplete)
 	ev.Delivered = s.sometimes(2)
 	s.unique++
-	ev.Answer = &journal.Answer{Status: 200, Body: []byte(strconv.Itoa(s.unique)), Refused: s.sometimes(4)}
+	ev.Answer = &journal.Answer{Status: 200, Body: []byte(strconv.Itoa(s.unique)), Refused: s.sometimes(4), Cut: s.sometimes(6)}
 	return ev
 }
 
@@ -225,15 +252,26 @@ func (s *history) release() journal.Event {
 	kind := []journal.EventKind{journal.EventPark, journal.EventPark, journal.EventDoubt, journal.EventCancel}[s.rnd.IntN(4)]
 	ev, _ := s.ofClaim(kind)
 	ev.Cause, ev.Told, ev.Busy, ev.Delivered = "because", s.sometimes(2), s.sometimes(4), s.sometimes(2)
-	ev.Open, ev.Unsent = s.sometimes(2), s.sometimes(3)
+	ev.Open, ev.Unsent, ev.Failed, ev.DueOwn = s.sometimes(2), s.sometimes(3), s.sometimes(3), s.sometimes(2)
+	if kind == journal.EventCancel && s.sometimes(3) {
+		ev.Claim, ev.Asker = 0, s.asker()
+	}
+	if s.sometimes(3) {
+		ev.Wake = s.now.Add(time.Duration(s.rnd.Int64N(int64(4 * time.Hour)))).Truncate(time.Millisecond)
+	}
+	ev.Mode = []string{"", "test"}[s.rnd.IntN(2)]
 	ev.Due = s.now.Add(time.Duration(s.rnd.Int64N(int64(2 * time.Hour))))
 	return ev
 }
 
 func (s *history) resolve() journal.Event {
 	ev, _ := s.ofClaim(journal.EventResolve)
-	ev.Resolution = journal.Resolution(s.rnd.IntN(4))
+	ev.Resolution = journal.Resolution(s.rnd.IntN(6))
+	ev.By, ev.Cause, ev.Unrecognised = "somebody", "a ticket", s.sometimes(3)
 	s.unique++
+	if s.sometimes(2) {
+		ev.Answer = &journal.Answer{Status: 200, Body: []byte(strconv.Itoa(s.unique)), Omitted: s.sometimes(4)}
+	}
 	ev.Key = "resolved-" + strconv.Itoa(s.unique)
 	return ev
 }
@@ -274,6 +312,7 @@ func (s *history) claim() {
 	if s.sometimes(2) {
 		ev.Due = s.now.Add(-time.Duration(s.rnd.Int64N(int64(time.Hour)))).Truncate(time.Millisecond)
 	}
+	ev = s.today(ev)
 	limit := s.rnd.IntN(5)
 	want, wantErr := s.model.claim(ev, limit)
 	got, err := s.h.Journal.Claim(s.t.Context(), ev, limit)
@@ -282,6 +321,29 @@ func (s *history) claim() {
 	for i := range want {
 		s.same(want[i], got[i], journal.EventClaim)
 	}
+}
+
+// today has a claim be one that passes over some operations, and narrows the terms of
+// others, mostly to what they are.
+func (s *history) today(ev journal.Event) journal.Event {
+	if s.sometimes(4) {
+		ev.From = [][]string{{"ledger"}, {"bank", ""}, {}}[s.rnd.IntN(3)]
+	}
+	if s.sometimes(2) {
+		return ev
+	}
+	from := s.rnd.IntN(8)
+	ev.Today = func(op *journal.Operation) (journal.Today, bool) {
+		today := journal.Today{Terms: op.Terms, Form: "header A"}
+		switch (len(op.ID) + int(op.Claim) + from) % 8 {
+		case 0:
+			return today, false
+		case 1:
+			today.Terms.Retention /= 2
+		}
+		return today, string(op.Request.Body) != "missing"
+	}
+	return ev
 }
 
 // reap leaves to the store which of the operations it takes first.

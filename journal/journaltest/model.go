@@ -39,7 +39,13 @@ func (m *model) apply(ev journal.Event) (journal.Result, error) {
 		return journal.Result{}, journal.ErrSessionLost
 	}
 	m.see(ev.At)
-	return m.next(m.index(ev.Ref), ev)
+	i := m.index(ev.Ref)
+	if i < 0 && ev.Kind == journal.EventBegin && ev.Intent.Alias != (journal.Ref{}) {
+		if i := m.index(ev.Intent.Alias); i >= 0 {
+			return journal.Result{Operation: m.ops[i], Decision: journal.Misuse, Last: m.clock.Last, Unconfirmed: m.clock.Unconfirmed(ev.At)}, nil
+		}
+	}
+	return m.next(i, ev)
 }
 
 func (m *model) next(i int, ev journal.Event) (journal.Result, error) {
@@ -140,6 +146,10 @@ func handedOver(result journal.Result, kind journal.EventKind) journal.Operation
 	if op.Answer != nil {
 		answer := *op.Answer
 		answer.Body = nil
+		if answer.Replaced != nil {
+			replaced := *answer.Replaced
+			replaced.Body, answer.Replaced = nil, &replaced
+		}
 		op.Answer = &answer
 	}
 	return op

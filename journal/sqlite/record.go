@@ -48,6 +48,9 @@ func (k *kept) withoutBodies() (journal.Operation, error) {
 	op.Request.Body = nil
 	if op.Answer != nil {
 		op.Answer.Body = nil
+		if op.Answer.Replaced != nil {
+			op.Answer.Replaced.Body = nil
+		}
 	}
 	return op, err
 }
