@@ -345,7 +345,11 @@ func TestABlackHoleHoldsUpNoOther(t *testing.T) {
 					report, err := next.Resume(t.Context())
 					require.NoError(t, err)
 					assert.Positive(t, report.PassedOver)
-					assert.Less(t, report.Elapsed, 65*time.Second, "a provider that hangs is passed over")
+					most := 65 * time.Second
+					if hole != ownURL {
+						most = 245 * time.Second // another attempt is not allowed: each has MaxWait
+					}
+					assert.Less(t, report.Elapsed, most, "a provider that hangs is passed over")
 				}
 				for i := range many {
 					assert.Equal(t, journal.Completed, next.recorded(onceward.Ref{ID: fmt.Sprint("charge-", i)}).State)
