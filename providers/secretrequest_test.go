@@ -78,6 +78,9 @@ func TestAGraphQLDocumentWithASecretFieldIsASecret(t *testing.T) {
 		{"the variables", `{"query":"mutation($input: I!) { pay(input: $input) { id } }","variables":{"input":{"creditCard":{"number":"4111"}}}}`, true},
 		{"a document that can't be read", `{"query":"mutation { pay(a: \"%) }"}`, true},
 		{"none", `{"query":"mutation($number: String = \"1\") { pay(input: {creditCard: {number: \"\", id: \"x\"}}) { creditCard { number: last4 } } }","variables":{"input":{"id":"x"}}}`, false},
+		{"a field behind the object", `{"query":"mutation { pay(creditCard: {id: \"x\"}, number: \"1\") { id } }"}`, false},
+		{"a field behind the list", `{"query":"mutation { pay(creditCard: [{id: \"x\"}], number: \"1\") { id } }"}`, false},
+		{"the object behind brackets that close nothing", `{"query":"}}) mutation { pay(creditCard: {number: \"1\"}) { id } }"}`, true},
 		{"a comment", `{"query":"# creditCard: {number: 1}\nmutation { pay(id: \"creditCard: {number: 1}\") { id } }"}`, false},
 	} {
 		m := providers.Message{Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(tc.body)}
