@@ -264,7 +264,11 @@ func restrict(path string) error {
 		if err != nil || info.Mode().Perm()&0o077 == 0 {
 			continue
 		}
-		if err := os.Chmod(name, info.Mode().Perm()&^0o077); err != nil {
+		err = os.Chmod(name, info.Mode().Perm()&^0o077)
+		if errors.Is(err, fs.ErrPermission) && info.Mode().Perm()&0o007 == 0 {
+			continue // whoever owns it lets the group use it
+		}
+		if err != nil {
 			return fmt.Errorf("journal %s: others may read it, and that can't be changed: %w; run chmod 600 on it", path, err)
 		}
 	}

@@ -99,6 +99,9 @@ func lockNewFile(path string) (id string, lock *flock.Flock, err error) {
 			held, _ := lock.Stat()
 			there, err := os.Stat(name)
 			if err == nil && os.SameFile(held, there) {
+				if err := likeJournal(path, name); err != nil {
+					return "", nil, errors.Join(err, lock.Close())
+				}
 				// The row must not survive a loss of power that the file doesn't.
 				if err := syncDir(filepath.Dir(path)); err != nil {
 					return "", nil, errors.Join(err, lock.Close())

@@ -79,6 +79,9 @@ func (s sidecar) write(path string, sync bool) (err error) {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
+	if err := likeJournal(path, f.Name()); err != nil {
+		return err
+	}
 	if err := os.Rename(f.Name(), sidecarFile(path)); err != nil || !sync {
 		return err
 	}

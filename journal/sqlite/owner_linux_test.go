@@ -1,0 +1,73 @@
+package sqlite_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const nobodysID = 65534
+
+func TestWhatIsMadeBesideTheJournalIsForWhoeverMayUseIt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	require.NoError(t, open(t, path).Close())
+	owner := os.Getuid()
+	if owner == 0 {
+		owner = nobodysID
+		for _, name := range []string{filepath.Dir(path), path, path + "-sidecar"} {
+			require.NoError(t, os.Chown(name, owner, owner))
+		}
+		require.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755))
+	}
+	j := open(t, path) // as root, once
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	names, err := filepath.Glob(path + "*")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(names), 5)
+	for _, name := range names {
+		info, err := os.Stat(name)
+		require.NoError(t, err)
+		if strings.Contains(name, "-sidecar-") {
+			continue // it is being written
+		}
+		assert.EqualValues(t, owner, info.Sys().(*syscall.Stat_t).Uid, name)
+		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm(), name)
+	}
+	require.NoError(t, j.Close())
+	asNobody(t)
+	goOn(t, open(t, path), "invoice-2")
+}
+
+func TestAFileThatItsGroupMayUseIsTakenByItsGroup(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	require.NoError(t, open(t, path).Close())
+	if os.Getuid() == 0 {
+		require.NoError(t, os.Chmod(filepath.Dir(path), 0o777))
+		require.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755))
+		for _, name := range []string{path, path + "-sidecar"} {
+			require.NoError(t, os.Chown(name, 12345, nobodysID))
+			require.NoError(t, os.Chmod(name, 0o660))
+		}
+		asNobody(t)
+		require.NoError(t, syscall.Setfsgid(nobodysID))
+		t.Cleanup(func() { require.NoError(t, syscall.Setfsgid(0)) })
+		goOn(t, open(t, path), "invoice-1")
+		info, err := os.Stat(path + "-sidecar")
+		require.NoError(t, err)
+		assert.Equal(t, os.FileMode(0o660), info.Mode().Perm(), "its group may write that, too")
+		return
+	}
+	require.NoError(t, os.Chmod(path, 0o660))
+	goOn(t, open(t, path), "invoice-1")
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "its owner takes back what others were allowed")
+}
