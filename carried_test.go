@@ -380,3 +380,17 @@ func TestACorrectedConfigurationHidesNoCarriedKey(t *testing.T) {
 		assert.Len(t, l.sent(), 2)
 	})
 }
+
+func TestACancelledNameIsNotTakenByItsKey(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).then(wrongKey)
+		p := start(t, l, onceward.Config{Journal: j})
+		p.ask(named(t, "invoice-1"), carrying("k-1"))
+		require.Equal(t, onceward.Cancelled, p.recorded(onceward.Ref{ID: "invoice-1"}).State)
+		require.ErrorIs(t, p.ask(t.Context(), carrying("k-1"), otherCharge).err, onceward.ErrKeyReused)
+		assert.Equal(t, chargeForm, string(p.recorded(onceward.Ref{ID: "invoice-1"}).Request.Body))
+		require.NoError(t, p.ask(t.Context(), carrying("k-1")).err, "the same request is that operation")
+		assert.Equal(t, onceward.Completed, p.recorded(onceward.Ref{ID: "invoice-1"}).State)
+		assert.Equal(t, []string{"k-1", "k-1"}, l.keys())
+	})
+}
