@@ -154,6 +154,11 @@ func TestWhatAClockThatCameBackLeftRestsForAsLongAsItWasTo(t *testing.T) {
 		after, _ := next(t, op, false, ev)
 		assert.Equal(t, tc.stays, after.DueAt.Equal(op.DueAt), name)
 	}
+	flying := written()
+	flying.State, flying.Holder, flying.DueAt, flying.WakeAt = journal.InFlight, "A", time.Time{}, time.Time{}
+	op, _ = next(t, flying, true, ev)
+	assert.Zero(t, op.DueAt, "what is in flight is not due")
+	assert.Zero(t, op.WakeAt)
 	overdue := written()
 	overdue.DueAt = ahead.Add(-time.Minute)
 	overdue.LastEndedAt = noon.Add(-time.Minute)
@@ -211,6 +216,12 @@ func TestUnderAClockThatIsNotBelievedNothingIsSettledOrReaped(t *testing.T) {
 				assert.Equal(t, journal.Cancelled, op.State, "there is no window")
 			}
 		}
+	})
+	t.Run("but it is once the clock is believed", func(t *testing.T) {
+		op, ev := inFlight(journal.Carried, guarded), release(journal.EventPark)
+		op.FirstSentAt, op.Found.FirstSentAt, ev.Told = noon.Add(-3*day), noon.Add(-3*day), true
+		op, _ = next(t, op, true, ev)
+		assert.Equal(t, journal.Cancelled, op.State, "its window is over")
 	})
 	t.Run("reap", func(t *testing.T) {
 		op := operation(journal.Named, guarded)

@@ -463,3 +463,42 @@ func TestATombstoneKeepsNothingOfTheRequest(t *testing.T) {
 	_, decision := next(t, op, false, begin(journal.Named, guarded))
 	assert.Equal(t, journal.Gone, decision)
 }
+
+func TestAnUnnumberedCancelLeavesPendingWhatOthersHadLeftPending(t *testing.T) {
+	for _, tc := range []struct {
+		found journal.State
+		claim int64
+		want  journal.State
+	}{
+		{journal.Pending, 0, journal.Pending},
+		{journal.Absent, 0, journal.Cancelled},
+		{journal.Cancelled, 0, journal.Cancelled},
+		{journal.Pending, 2, journal.Cancelled}, // its run knows why
+	} {
+		op, ev := inFlight(journal.Named, guarded), release(journal.EventCancel)
+		op.Found.State, ev.Claim, ev.Asker, ev.Unsent = tc.found, tc.claim, op.Asker, true
+		op, _ = next(t, op, true, ev)
+		assert.Equal(t, tc.want, op.State, tc)
+	}
+}
+
+func TestWhatIsTheSameRequestIsTheIntentsToSay(t *testing.T) {
+	for _, same := range []bool{true, false} {
+		ev := begin(journal.Named, guarded)
+		ev.Intent.Fingerprint = "salted anew"
+		ev.Intent.Same = func(fingerprint string) bool {
+			assert.Equal(t, "the request", fingerprint)
+			return same
+		}
+		_, decision := next(t, pending(journal.Named, true), false, ev)
+		assert.Equal(t, same, decision == journal.Execute)
+		assert.Equal(t, !same, decision == journal.Misuse)
+	}
+}
+
+func TestWhatWasOnHoldOnceIsNotOnHoldForEver(t *testing.T) {
+	op := pending(journal.Named, true)
+	op.Resolved = &journal.Resolved{Resolution: journal.Hold}
+	_, _, err := journal.Next(op, false, word(journal.Release, nil))
+	require.ErrorContains(t, err, "not on hold")
+}
