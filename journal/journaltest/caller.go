@@ -3,6 +3,7 @@ package journaltest
 import (
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ type caller struct {
 	journal journal.Journal
 	session journal.Session
 	now     time.Time
-	askers  int64
+	askers  atomic.Int64
 }
 
 func newCaller(t *testing.T, j journal.Journal) *caller {
@@ -98,8 +99,7 @@ func (c *caller) decide(ev journal.Event, want journal.Decision) journal.Operati
 
 func (c *caller) beginEvent(ref journal.Ref) journal.Event {
 	ev := c.event(journal.EventBegin)
-	c.askers++
-	ev.Ref, ev.Intent, ev.Asker = ref, intent(ref, journal.Named), c.askers
+	ev.Ref, ev.Intent, ev.Asker = ref, intent(ref, journal.Named), c.askers.Add(1)
 	return ev
 }
 

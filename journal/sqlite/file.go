@@ -107,6 +107,12 @@ func create(path string) (string, error) {
 		if err == nil {
 			err = errors.Join(f.Close(), syncDir(dir))
 		}
+		if target, link := os.Readlink(path); errors.Is(err, fs.ErrExist) && link == nil {
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(dir, target)
+			}
+			return create(target) // it leads to where no file is yet
+		}
 		if err != nil && !errors.Is(err, fs.ErrExist) { // another process may have come first
 			return "", fmt.Errorf("journal %s: can't be made: %w; check that its directory exists and can be written", path, err)
 		}

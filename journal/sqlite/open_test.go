@@ -189,3 +189,20 @@ func TestAFileHasOneWriterByWhateverNameItIsOpened(t *testing.T) {
 	assert.ErrorContains(t, err, "second name")
 	require.NoFileExists(t, linked+"-wal")
 }
+
+func TestALinkToWhereNoFileIsYetIsFollowed(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	path, link := filepath.Join(elsewhere, "journal.db"), filepath.Join(dir, "link.db")
+	require.NoError(t, os.Symlink(path, link))
+	relative := filepath.Join(dir, "relative.db")
+	require.NoError(t, os.Symlink("link.db", relative))
+	j := open(t, relative)
+	goOn(t, j, "invoice-1")
+	assert.FileExists(t, path)
+	assert.FileExists(t, path+"-sidecar")
+
+	require.NoError(t, os.Symlink(filepath.Join(dir, "none", "journal.db"), filepath.Join(dir, "astray.db")))
+	_, err := sqlite.Open(filepath.Join(dir, "astray.db"), nil)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	assert.ErrorContains(t, err, filepath.Join("none", "journal.db"))
+}
