@@ -502,3 +502,30 @@ func TestWhatWasOnHoldOnceIsNotOnHoldForEver(t *testing.T) {
 	_, _, err := journal.Next(op, false, word(journal.Release, nil))
 	require.ErrorContains(t, err, "not on hold")
 }
+
+func TestWhoSendsWhatWasPendingHasBeenToldNothing(t *testing.T) {
+	op, decision := next(t, pending(journal.Carried, true), false, begin(journal.Carried, guarded))
+	require.Equal(t, journal.Execute, decision)
+	assert.False(t, op.Told)
+	assert.Zero(t, op.WakeAt)
+}
+
+func TestTheAnswerOfAnEarlierGenerationStandsBesideALaterOnes(t *testing.T) {
+	op := operation(journal.Named, guarded)
+	op.State, op.MayHaveRun, op.Answer = journal.Completed, true, &journal.Answer{Generation: 0, Status: 201}
+	ev := release(journal.EventComplete)
+	ev.Answer = &journal.Answer{Status: 200}
+	after, decision := next(t, op, false, ev)
+	assert.Equal(t, journal.Replay, decision)
+	assert.Equal(t, op, after)
+}
+
+func TestARefusalThatDoesNotStandChangesNothingOnceItsClaimIsOver(t *testing.T) {
+	op := inFlight(journal.Named, journal.Terms{Dedup: journal.DedupCleanFailures, Retention: day, Guard: true})
+	op.State, op.Holder, op.Found.MayHaveRun = journal.Pending, "", true
+	ev := release(journal.EventComplete)
+	ev.Answer = &journal.Answer{Status: 402, Refused: true}
+	after, decision := next(t, op, false, ev)
+	assert.Equal(t, journal.Ignored, decision)
+	assert.Equal(t, op, after)
+}
