@@ -280,17 +280,17 @@ func (r *run) seen() {
 		}
 		return
 	}
-	var paced bool
+	var recovers bool
 	r.lane(func(l *lane) {
 		if r.asker == nil || l.rests {
+			recovers = l.rests
 			l.succeeded(now)
 		}
-		paced = l.gap > 0
 	})
 	if r.asker == nil {
 		r.lacks.supplied(lack{at: siteOf(r.route, r.target.Host), scope: r.op.Scope})
 	}
-	if paced {
+	if recovers {
 		r.wake() // it may go on sooner than Run knew
 	}
 }

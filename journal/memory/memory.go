@@ -288,8 +288,12 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 		if len(results) >= limit {
 			break
 		}
-		if !j.wantsClaim(j.rows[handle], store.WakeBy(ev)) {
+		op := j.rows[handle]
+		if !j.wantsClaim(op, store.WakeBy(ev)) {
 			continue
+		}
+		if ev.From != nil && !op.State.Settled() && op.State != journal.Unknown && !slices.Contains(ev.From, op.Provider) {
+			continue // as Next would say, at a cost
 		}
 		result, err := j.apply(handle, ev)
 		if err != nil {
