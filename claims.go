@@ -199,7 +199,7 @@ func (c *Client) mayAdd(op *journal.Operation, u *url.URL) bool {
 		return true
 	}
 	return len(op.Request.WithheldQuery) == 0 &&
-		!slices.ContainsFunc(op.Request.WithheldHeaders, func(name string) bool { return name != "Cookie" })
+		!slices.ContainsFunc(op.Request.WithheldHeaders, mustBeGiven)
 }
 
 // sameContract tells whether an operation is still under the contract that it was

@@ -39,7 +39,7 @@ func (r *run) compose(ctx, sent context.Context, to *url.URL) (*http.Request, er
 	return req, nil
 }
 
-// frame is a request with the frozen headers and the asker's credentials.
+// frame is a request with the frozen headers, the asker's credentials and its trace.
 func (r *run) frame(ctx context.Context, method string, to *url.URL) *http.Request {
 	frozen := &r.op.Request
 	u := *to
@@ -55,11 +55,13 @@ func (r *run) frame(ctx context.Context, method string, to *url.URL) *http.Reque
 		Close:  r.asker != nil && r.asker.Close,
 	}).WithContext(ctx)
 	for name, values := range frozen.Header {
-		req.Header[name] = values[:len(values):len(values)]
+		if !secret.Propagated(name) { // that of an older record is its first caller's
+			req.Header[name] = values[:len(values):len(values)]
+		}
 	}
 	if r.asker != nil {
 		for name, values := range r.asker.Header {
-			if (secret.Header(name) || slices.Contains(frozen.WithheldHeaders, name)) && !r.route.Endpoint.Key.InHeader(name) {
+			if (secret.Header(name) || secret.Propagated(name) || slices.Contains(frozen.WithheldHeaders, name)) && !r.route.Endpoint.Key.InHeader(name) {
 				req.Header[name] = values[:len(values):len(values)]
 			}
 		}
@@ -185,10 +187,10 @@ func joinQuery(a, b string) string {
 const inHeader, inQuery = "header ", "query parameter "
 
 // missingCredential names a header or query parameter that carried a credential
-// when the operation was begun and is not in req. Cookies are never required.
+// when the operation was begun and is not in req.
 func missingCredential(frozen *journal.Request, req *http.Request) string {
 	for _, name := range frozen.WithheldHeaders {
-		if name != "Cookie" && !carries(req.Header, name) {
+		if mustBeGiven(name) && !carries(req.Header, name) {
 			return inHeader + name
 		}
 	}
@@ -202,6 +204,10 @@ func missingCredential(frozen *journal.Request, req *http.Request) string {
 	}
 	return ""
 }
+
+// mustBeGiven tells whether nothing goes out without a header that is withheld. Cookies
+// are never required, nor is a trace's baggage, which older records name for its URLs.
+func mustBeGiven(name string) bool { return name != "Cookie" && !secret.Propagated(name) }
 
 // carries looks for a header in whatever spelling a caller has put it there.
 func carries(h http.Header, name string) bool {

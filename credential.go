@@ -59,7 +59,7 @@ func newSalt() []byte {
 func credentialDigest(salt []byte, req *http.Request, key providers.Key) string {
 	var parts []string
 	for name, values := range req.Header {
-		if name = http.CanonicalHeaderKey(name); secret.Header(name) && name != "Cookie" && !secret.OneTime(name) && !key.InHeader(name) {
+		if name = http.CanonicalHeaderKey(name); secret.Header(name) && name != "Cookie" && !secret.OneTime(name) && !secret.Propagated(name) && !key.InHeader(name) {
 			parts = append(parts, "header", name, strings.Join(values, "\n"))
 		}
 	}

@@ -30,8 +30,8 @@ const maxKeptHeader = 64 << 10
 const maxCutNames = 16
 
 // recordedHeader is what is kept of an answer's headers or trailers: those that are no
-// credentials, without the credentials in their URLs, the shortest first as far as they
-// have room. h is not changed.
+// credentials and of no one call's trace, without the credentials in their URLs, the
+// shortest first as far as they have room. h is not changed.
 func recordedHeader(h http.Header) http.Header {
 	if len(h) == 0 {
 		return nil
@@ -44,7 +44,7 @@ func recordedHeader(h http.Header) http.Header {
 	var all []one
 	var marked []string
 	for name, values := range h {
-		if secret.Header(name) || isMark(name) {
+		if secret.Header(name) || secret.Propagated(name) || isMark(name) {
 			continue
 		}
 		o, isCut := one{name: name}, false
@@ -105,12 +105,13 @@ func withoutCredentials(name string, values []string) (kept []string, isCut bool
 // freezeHeader parts a request's headers into those that are journaled and the names of
 // those that are withheld, as they carry credentials, which a URL can hold as well, or go
 // with a signature, as its date does. Of a Referer only these are taken out: it is nothing
-// that anybody would have to give again.
+// that anybody would have to give again. What propagates a trace is in neither: it is its
+// caller's alone.
 func freezeHeader(h http.Header, isKey func(name string) bool) (frozen http.Header, withheld []string) {
 	frozen = make(http.Header, len(h))
 	dated := secret.Dated(h)
 	for name, values := range h {
-		if isKey(name) {
+		if isKey(name) || secret.Propagated(name) {
 			continue
 		}
 		if !secret.Header(name) && !slices.Contains(dated, http.CanonicalHeaderKey(name)) {

@@ -72,5 +72,5 @@ func (c *Client) inBackground(op *journal.Operation, frozen *journal.Request) bo
 		return true
 	}
 	return len(frozen.WithheldQuery) == 0 &&
-		!slices.ContainsFunc(frozen.WithheldHeaders, func(name string) bool { return name != "Cookie" })
+		!slices.ContainsFunc(frozen.WithheldHeaders, mustBeGiven)
 }

@@ -65,7 +65,7 @@ type Request struct {
 	Method string
 	URL    string      // without the withheld query parameters
 	Host   string      // the Host header where it differs from the URL's; else ""
-	Header http.Header // without the withheld headers
+	Header http.Header // without the withheld headers, and those of a trace
 	Body   []byte
 
 	WithheldHeaders []string // names of headers that carry credentials, canonical, sorted

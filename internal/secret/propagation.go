@@ -1,0 +1,51 @@
+package secret
+
+import "strings"
+
+// propagated are the fields, in lower case, by which a trace goes on from its caller to whom it calls, with where each is
+// from. They are of one call alone.
+var propagated = []string{
+	"traceparent", "tracestate", "traceresponse", // W3C Trace Context 1 and 2
+	"baggage",                         // W3C Baggage
+	"b3",                              // Zipkin, the single header (github.com/openzipkin/b3-propagation)
+	"uber-trace-id",                   // Jaeger, as are the next two
+	"jaeger-debug-id",                 //
+	"jaeger-baggage",                  //
+	"x-cloud-trace-context",           // Google Cloud Trace
+	"grpc-trace-bin",                  // OpenCensus
+	"x-amzn-trace-id",                 // AWS X-Ray
+	"sentry-trace",                    // Sentry
+	"elastic-apm-traceparent",         // Elastic APM, before it took W3C's
+	"newrelic",                        // New Relic's distributed tracing
+	"x-ot-span-context",               // Lightstep
+	"correlation-context",             // W3C Baggage as a draft, and Azure's Application Insights with it
+	"request-context",                 // Azure's Application Insights
+	"sw8", "sw8-correlation", "sw8-x", // Apache SkyWalking, protocol 3
+	"x-dynatrace",                               // Dynatrace
+	"x-instana-t", "x-instana-s", "x-instana-l", // Instana
+}
+
+// propagatedPrefixes begin the names of such fields where there are several, or any number.
+var propagatedPrefixes = []string{
+	"x-b3-",      // Zipkin: -traceid, -spanid, -parentspanid, -sampled, -flags
+	"uberctx-",   // Jaeger's baggage
+	"x-datadog-", // Datadog: -trace-id, -parent-id, -sampling-priority, -origin, -tags
+	"ot-tracer-", // OpenTracing's basic tracer
+	"ot-baggage-",
+}
+
+// Propagated reports whether a header field of this name, in any case, says which trace a call belongs to. It goes out
+// with its caller's own call, and is neither written nor sent by anybody else: it is true of no other call.
+func Propagated(name string) bool {
+	for _, p := range propagatedPrefixes {
+		if len(name) > len(p) && strings.EqualFold(name[:len(p)], p) {
+			return true
+		}
+	}
+	for _, p := range propagated {
+		if len(name) == len(p) && strings.EqualFold(name, p) {
+			return true
+		}
+	}
+	return false
+}
