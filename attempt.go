@@ -69,6 +69,9 @@ func (w *wire) RoundTrip(*http.Request) (*http.Response, error) {
 	if a.err != nil {
 		a.unsent = trace.unsent(a.err)
 		r.sent = r.sent || !a.unsent
+		if !a.unsent {
+			r.departed++
+		}
 		r.ended = r.now()
 		if cause := context.Cause(limit); cause != nil {
 			a.err = cause
@@ -76,6 +79,7 @@ func (w *wire) RoundTrip(*http.Request) (*http.Response, error) {
 		limit.cancel(errEnded)
 	} else {
 		r.sent = true
+		r.departed++
 		r.readAnswer(limit)
 		r.ended = r.now()
 	}

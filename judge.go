@@ -63,6 +63,10 @@ func (r *run) judge() {
 			return
 		}
 	}
+	if r.route.Endpoint.RefusalsRegisterNoKey && !a.judged.Earlier &&
+		(a.judged.Verdict == providers.Rejected || a.judged.Verdict == providers.NotExecuted) {
+		r.refused++
+	}
 	switch a.judged.Verdict {
 	case providers.Final, providers.AlreadyDone:
 		r.budget().Success(r.ended)
@@ -177,6 +181,12 @@ func (r *run) givesUp() journal.EventKind {
 		return journal.EventPark
 	}
 	return journal.EventCancel
+}
+
+// undated tells whether the provider has not registered the key by any attempt of this
+// claim, so that the window has not begun.
+func (r *run) undated() bool {
+	return !r.sent || r.departed > 0 && r.departed == r.refused && !r.open && !r.flying
 }
 
 // mayHaveRun is what the resend rule is asked with while the claim lives: what it

@@ -27,7 +27,7 @@ func (r *run) record() journal.Result {
 		Cause:      e.cause,
 		Attempts:   r.attempts,
 		Open:       r.open,
-		Unsent:     !r.sent,
+		Unsent:     r.undated(),
 		Failed:     r.failed,
 		Busy:       e.busy,
 		Mode:       r.mode,

@@ -43,6 +43,8 @@ type run struct {
 	open     bool      // one of them may have run, or proved that an earlier one may have
 	failed   bool      // one of them was answered by a failure that may have had an effect
 	sent     bool      // one of them is not proven unsent
+	departed int       // those that are not
+	refused  int       // of these, those for whose refusal the provider registers no key
 	flying   bool      // one is under way
 	ended    time.Time // when the last one ended
 	attempt  attempt

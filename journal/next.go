@@ -217,7 +217,6 @@ func (in *Intent) nextKey(op Operation) string {
 
 // intend takes over what the intent says of the request and its contract.
 func intend(op Operation, in *Intent) Operation {
-	op.Provider, op.Endpoint = in.Provider, in.Endpoint
 	op.Fingerprint, op.Terms, op.Mode = in.Fingerprint, in.Terms, in.Mode
 	return takeOver(op, in)
 }
@@ -227,6 +226,7 @@ func intend(op Operation, in *Intent) Operation {
 func takeOver(op Operation, in *Intent) Operation {
 	op.Request, op.BodyWithheld = in.Request, in.BodyWithheld
 	op.Credential, op.Form = in.Credential, in.Form
+	op.Provider, op.Endpoint = in.Provider, in.Endpoint // the contract may have another name by now
 	if op.Key == "" && op.Generation == 0 {
 		op.Key, op.KeyCarried = in.Key, in.KeyCarried
 	}
