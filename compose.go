@@ -60,8 +60,9 @@ func (r *run) frame(ctx context.Context, method string, to *url.URL) *http.Reque
 		}
 	}
 	if r.asker != nil {
+		withheld := among(frozen.WithheldHeaders)
 		for name, values := range r.asker.Header {
-			if (secret.Header(name) || secret.Propagated(name) || slices.Contains(frozen.WithheldHeaders, name)) && !r.route.Endpoint.Key.InHeader(name) {
+			if (withheld(name) || secret.Header(name) || secret.Propagated(name)) && !r.route.Endpoint.Key.InHeader(name) {
 				req.Header[name] = values[:len(values):len(values)]
 			}
 		}

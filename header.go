@@ -109,12 +109,12 @@ func withoutCredentials(name string, values []string) (kept []string, isCut bool
 // caller's alone.
 func freezeHeader(h http.Header, isKey func(name string) bool) (frozen http.Header, withheld []string) {
 	frozen = make(http.Header, len(h))
-	dated := secret.Dated(h)
+	dated := among(secret.Dated(h))
 	for name, values := range h {
 		if isKey(name) || secret.Propagated(name) {
 			continue
 		}
-		if !secret.Header(name) && !slices.Contains(dated, http.CanonicalHeaderKey(name)) {
+		if !secret.Header(name) && !dated(http.CanonicalHeaderKey(name)) {
 			cut, isCut := withoutCredentials(name, values)
 			if !isCut || strings.EqualFold(name, "Referer") {
 				frozen[name] = cut
@@ -125,4 +125,17 @@ func freezeHeader(h http.Header, isKey func(name string) bool) (frozen http.Head
 	}
 	slices.Sort(withheld)
 	return frozen, slices.Compact(withheld)
+}
+
+// among tells which names are in a list, however long it is: a stranger's headers may be
+// passed on.
+func among(names []string) func(name string) bool {
+	if len(names) == 0 {
+		return func(string) bool { return false }
+	}
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
+	}
+	return func(name string) bool { return set[name] }
 }

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -309,4 +310,19 @@ func TestAnErrorOfAuthorizeShowsNoQuery(t *testing.T) {
 	assert.ErrorContains(t, out.err, "Config.Authorize: no token: Post \"https://login.example/token?…\": unexpected EOF")
 	assert.ErrorIs(t, out.err, io.ErrUnexpectedEOF)
 	requireNoCanaryOnDisk(t, dir, 3)
+}
+
+// A stranger's headers may be passed on.
+func TestManyHeadersTakeTimeInProportion(t *testing.T) {
+	for _, name := range []string{"%d-Date", "%d-Token"} {
+		p := start(t, &line{}, onceward.Config{Backoff: once})
+		ctx, cancel := context.WithTimeout(named(t, invoice), 20*time.Second)
+		out := p.ask(ctx, with("Signature", "sig1=:abc=:"), func(r *http.Request) {
+			for i := range 60_000 {
+				r.Header.Set(fmt.Sprintf(name, i), "1")
+			}
+		})
+		cancel()
+		require.NoError(t, out.err, name)
+	}
 }
