@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"mime"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"slices"
@@ -26,13 +27,13 @@ import (
 // announces itself does not matter, and neither does whether it is well-formed.
 func exchangesSecrets(m providers.Message) bool {
 	var f fields
-	f.readBody(m.Body)
+	f.readBody(m)
 	if f.has("token") && !f.others {
 		return true
 	}
 	f.readPairs(m.Query)
 	switch {
-	case f.has("grant_type"), f.has("grantType"), f.has("clientId") && f.has("clientSecret"):
+	case f.has("grant_type"), f.has("granttype"), f.has("clientid") && f.has("clientsecret"):
 		return true
 	case f.has("client_id"):
 		return slices.ContainsFunc(clientFields, f.has)
@@ -125,6 +126,9 @@ type fields struct {
 func (f *fields) has(name string) bool { return slices.Contains(f.found, name) }
 
 func (f *fields) add(name, value string) {
+	if name != "Action" && name != "Version" {
+		name = strings.ToLower(name) // as lenient servers read it
+	}
 	f.others = f.others || !slices.Contains(revocationFields, name)
 	if name == "Action" {
 		name += "=" + value
@@ -141,29 +145,80 @@ func (f *fields) add(name, value string) {
 
 // tellingFields are the names that exchangesSecrets asks for.
 var tellingFields = []string{
-	"grant_type", "grantType", "token", "client_id", "clientId", "clientSecret", "client_secret", "client_assertion",
+	"grant_type", "granttype", "token", "client_id", "clientid", "clientsecret", "client_secret", "client_assertion",
 	"response_type", "request", "Version",
 }
 
 // readBody adds a body's as a lenient server may find them: as JSON where it looks like
-// that, else as a form.
-func (f *fields) readBody(body []byte) {
-	body = bytes.TrimLeft(body, " \t\r\n\ufeff")
+// that, by its parts where it has some, else as a form.
+func (f *fields) readBody(m providers.Message) {
+	body := bytes.TrimLeft(m.Body, " \t\r\n\ufeff")
+	if boundary := boundaryOf(m.Header, body); boundary != "" {
+		f.readParts(body, boundary)
+		return
+	}
 	if !bytes.HasPrefix(body, []byte("{")) {
 		f.readPairs(string(body))
 		return
 	}
-	telling := func(name string) bool { return bytes.Contains(body, []byte(name)) }
-	if !slices.ContainsFunc([]string{"grant_type", "grantType", "client_id", "clientId", "token"}, telling) {
+	if !looksTelling(body) && !bytes.Contains(body, []byte(`\u`)) {
 		return // spares reading it
 	}
 	if !eachMember(body, func(name string, _ json.RawMessage) bool { f.add(name, ""); return true }) {
-		// What can't be read is taken for all that it looks like.
-		for _, name := range []string{"grant_type", "grantType", "client_id", "client_secret", "clientId", "clientSecret"} {
-			if telling(name) {
-				f.add(name, "")
-			}
+		f.addLooks(body)
+	}
+}
+
+// telling are the names that begin to tell something, in the cases that servers write.
+var telling = [][]byte{
+	[]byte("grant_type"), []byte("grantType"), []byte("GrantType"), []byte("Grant_Type"), []byte("GRANT_TYPE"),
+	[]byte("client_id"), []byte("clientId"), []byte("ClientId"), []byte("Client_Id"), []byte("CLIENT_ID"),
+	[]byte("client_secret"), []byte("clientSecret"), []byte("ClientSecret"), []byte("Client_Secret"), []byte("CLIENT_SECRET"),
+	[]byte("token"), []byte("Token"), []byte("TOKEN"),
+}
+
+func looksTelling(text []byte) bool {
+	return slices.ContainsFunc(telling, func(name []byte) bool { return bytes.Contains(text, name) })
+}
+
+// addLooks takes what can't be read for all that it looks like.
+func (f *fields) addLooks(text []byte) {
+	f.others = true
+	for _, name := range telling {
+		if bytes.Contains(text, name) {
+			f.add(string(name), "")
 		}
+	}
+}
+
+// boundaryOf is what parts a body of several parts, as its type says or else its first
+// line; "": it has none.
+func boundaryOf(h http.Header, body []byte) string {
+	for _, line := range h.Values("Content-Type") {
+		if _, parameters, err := mime.ParseMediaType(line); err == nil && parameters["boundary"] != "" {
+			return parameters["boundary"]
+		}
+	}
+	if line, _, found := bytes.Cut(body, []byte("\r\n")); found && len(line) < 100 {
+		if boundary, found := bytes.CutPrefix(line, []byte("--")); found {
+			return string(boundary)
+		}
+	}
+	return ""
+}
+
+func (f *fields) readParts(body []byte, boundary string) {
+	parts := multipart.NewReader(bytes.NewReader(body), boundary)
+	for {
+		part, err := parts.NextRawPart()
+		switch {
+		case err == io.EOF:
+			return
+		case err != nil, part.FormName() == "":
+			f.addLooks(body)
+			return
+		}
+		f.add(part.FormName(), "")
 	}
 }
 

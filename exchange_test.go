@@ -45,8 +45,23 @@ var exchanges = []exchange{
 	{"a revocation in JSON", "application/json", `{"token":"` + canary + `"}`, false},
 	{"a pushed authorization", form, "response_type=code&client_id=a&code_challenge=" + canary, false},
 	{"a pushed authorization, signed", form, "client_id=a&request=" + canary, false},
+	{"in parts", "multipart/form-data; boundary=b", inParts("grant_type", "password", "password", canary), false},
+	{"in parts that say they are a form", form, inParts("grant_type", "password", "password", canary), false},
+	{"in parts, cut short", "multipart/form-data; boundary=b", inParts("grant_type", "password", "password", canary)[:100], false},
+	{"in JSON, escaped", "application/json", `{"grant\u005ftype":"password","password":"` + canary + `"}`, true},
+	{"in JSON, in another case", "application/json", `{"ClientId":"a","ClientSecret":"` + canary + `"}`, false},
+	{"in another case", form, "GRANT_TYPE=password&PASSWORD=" + canary, false},
 	{"AWS's credentials", form, "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&WebIdentityToken=" + canary, false},
 	{"an access key of AWS", form, "Action=CreateAccessKey&Version=2010-05-08&UserName=" + canary, false},
+}
+
+// inParts are the names and values as multipart/form-data.
+func inParts(pairs ...string) string {
+	var b strings.Builder
+	for i := 0; i < len(pairs); i += 2 {
+		b.WriteString("--b\r\nContent-Disposition: form-data; name=\"" + pairs[i] + "\"\r\n\r\n" + pairs[i+1] + "\r\n")
+	}
+	return b.String() + "--b--\r\n"
 }
 
 func (e exchange) options(url string) []option {

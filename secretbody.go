@@ -1,11 +1,14 @@
 package onceward
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
 	"github.com/onceward/onceward/journal"
 )
+
+var errSecretInQuery = errors.New("the URL's query holds what is a secret in a body (a card's number): give it there")
 
 // withholdBody leaves a body that is a secret (a card's number) out of what is
 // journaled: only who brings it along can have the operation sent.

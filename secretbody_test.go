@@ -204,3 +204,25 @@ func TestABodyWithoutTheFieldIsNoSecret(t *testing.T) {
 	assert.NotEmpty(t, op.Request.Body)
 	assert.True(t, strings.HasPrefix(op.Fingerprint, "v1 "))
 }
+
+func TestACardInAQueryIsRefused(t *testing.T) {
+	for _, at := range []struct{ what, url string }{
+		{"beside a body", ownURL + "?card[number]=" + aCard},
+		{"escaped", ownURL + "?a=1&card%5Bnumber%5D=" + aCard},
+	} {
+		t.Run(at.what, func(t *testing.T) {
+			var heard confession
+			dir := t.TempDir()
+			l := &line{}
+			p := start(t, l, heard.listen(onceward.Config{
+				Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{cards()}, Backoff: quick,
+			}))
+			out := p.ask(named(t, invoice), to(http.MethodPost, at.url), body("amount=100"))
+			require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
+			assert.Empty(t, l.sent())
+			assert.Empty(t, p.everything())
+			heard.tell(out.err)
+			requireNoCanary(t, "logs, Trace and errors", []byte(heard.String()))
+		})
+	}
+}

@@ -133,6 +133,8 @@ func (k *call) understand() (effect bool, err error) {
 		err = errors.New("the URL holds a user or password: add credentials in Config.Authorize")
 	case strings.ContainsAny(k.req.URL.Opaque, "?#@"), strings.ContainsAny(k.req.Host, "/?#@"):
 		err = errors.New("the URL's Opaque, or the Host, holds a query, a fragment or a user: they have places of their own")
+	case k.route.Endpoint.HasSecretInQuery(m):
+		err = errSecretInQuery
 	case err == nil && isCarried:
 		err = Key(carried).Validate()
 	}

@@ -124,7 +124,8 @@ type Endpoint struct {
 	// are there, as a raw card number does: dotted paths, that end where the
 	// field stands. "card.number" is the field number of whatever object is
 	// called card, however deep: card[number] in a form, and
-	// {"source":{"card":{"number":"4242"}}}. [Endpoint.HasSecret] looks for them.
+	// {"source":{"card":{"number":"4242"}}}. [Endpoint.HasSecret] looks for them. A
+	// request that has one in its URL's query is refused.
 	SecretRequest []string
 
 	// SecretResponse marks answers that contain a secret (a created API

@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
+	"net/http"
 	"strings"
 )
 
@@ -33,14 +34,28 @@ func (e *Endpoint) HasSecret(m Message) bool {
 	}
 	first := firstOf(m.Body)
 	switch {
-	case m.coded():
+	case m.coded(), len(types) > 1:
 		return true
-	case media == "multipart/form-data":
+	case strings.HasPrefix(media, "multipart/"):
 		return s.inParts(types[0], m.Body)
 	case m.mayBeJSON() && media != "", first == '{', first == '[':
 		return s.inJSON(m.Body, e.Action.Place == ActionGraphQL || e.Key.Place == KeyGraphQL)
 	}
 	return s.inForm(string(m.Body))
+}
+
+// HasSecretInQuery tells whether the URL of a request with this message has one of
+// the fields in e.SecretRequest, as a form would have it. A URL is written down in too
+// many places to hold one.
+func (e *Endpoint) HasSecretInQuery(m Message) bool {
+	if len(e.SecretRequest) == 0 || m.Query == "" {
+		return false
+	}
+	s := &secretSearch{}
+	for _, path := range e.SecretRequest {
+		s.paths = append(s.paths, strings.Split(path, "."))
+	}
+	return s.inForm(m.Query)
 }
 
 type secretSearch struct {
@@ -83,7 +98,7 @@ func (s *secretSearch) value(t *jsonText, depth int, graphQL bool) bool {
 	case '{':
 		return t.members(func(literal []byte) bool {
 			name := unquote(literal)
-			if from := t.pos; s.ends(name) {
+			if from := t.pos; s.named(name) {
 				ok := t.value(depth + 1)
 				text := string(t.in[from:t.pos])
 				s.found = s.found || ok && text != "null" && text != `""`
@@ -153,14 +168,22 @@ func (s *secretSearch) inForm(body string) bool {
 	return false
 }
 
-// named tells whether a form's field of this name is one of those looked for.
+// named tells whether a form's field of this name, or a member of this name where the
+// search is, is one of those looked for. An element of a list is its list's.
 func (s *secretSearch) named(field string) bool {
-	steps := strings.FieldsFunc(field, func(r rune) bool { return r == '[' || r == ']' || r == '.' })
-	if len(steps) == 0 {
-		return false
+	depth := len(s.at)
+	defer func() { s.at = s.at[:depth] }()
+	last := ""
+	for step := range strings.FieldsFuncSeq(field, func(r rune) bool { return r == '[' || r == ']' || r == '.' }) {
+		if step = strings.TrimSpace(step); step == "" || strings.Trim(step, "0123456789") == "" {
+			continue
+		}
+		if last != "" {
+			s.at = append(s.at, last)
+		}
+		last = step
 	}
-	s.at = steps[:len(steps)-1]
-	return s.ends(steps[len(steps)-1])
+	return last != "" && s.ends(last)
 }
 
 func (s *secretSearch) inParts(contentType string, body []byte) bool {
@@ -174,8 +197,19 @@ func (s *secretSearch) inParts(contentType string, body []byte) bool {
 		if err == io.EOF {
 			return false
 		}
-		if err != nil || s.named(part.FormName()) {
+		if err != nil || part.FormName() == "" || s.named(part.FormName()) {
+			return true // one without a name that can be read may have any
+		}
+		content, err := io.ReadAll(part)
+		first := firstOf(content)
+		isJSON := Message{Header: http.Header{"Content-Type": part.Header["Content-Type"]}}.mayBeJSON() && len(part.Header["Content-Type"]) > 0
+		switch {
+		case err != nil, len(lines(http.Header(part.Header), "Content-Transfer-Encoding")) > 0 && isJSON:
 			return true
+		case isJSON, first == '{', first == '[':
+			if unread := s.inJSON(content, false); s.found || unread && isJSON {
+				return true
+			}
 		}
 	}
 }

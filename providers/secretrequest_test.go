@@ -11,6 +11,23 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
+func TestASecretFieldIsFoundInAQuery(t *testing.T) {
+	e := providers.Endpoint{SecretRequest: []string{"card.number"}}
+	for query, secret := range map[string]bool{
+		"": false, "a=1&card[number]=4242": true, "card%5Bnumber%5D=4242": true, "a=1;card.number=4242": true,
+		"card[number]=": false, "card=4242&number=4242": false,
+	} {
+		assert.Equal(t, secret, e.HasSecretInQuery(providers.Message{Query: query}), query)
+	}
+	assert.False(t, (&providers.Endpoint{}).HasSecretInQuery(providers.Message{Query: "card.number=4242"}), "nothing is listed")
+}
+
+func TestABodyOfTwoTypesIsASecret(t *testing.T) {
+	e := providers.Endpoint{SecretRequest: []string{"card.number"}}
+	m := providers.Message{Header: http.Header{"Content-Type": {"text/plain", "multipart/form-data; boundary=X"}}, Body: []byte("--X--")}
+	assert.True(t, e.HasSecret(m))
+}
+
 func TestABodyWithASecretFieldIsASecret(t *testing.T) {
 	e := providers.Endpoint{SecretRequest: []string{"card.number", "card.cvc", "password"}}
 	const (
@@ -47,6 +64,17 @@ func TestABodyWithASecretFieldIsASecret(t *testing.T) {
 		{"parts without it", parts, "--X\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\ncard[number]=4242\r\n--X--\r\n", false},
 		{"parts that are cut short", parts, "--X\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n4242", true},
 		{"parts without a boundary", "multipart/form-data", "--X--\r\n", true},
+		{"parts, a name without its quotes", parts, "--X\r\nContent-Disposition: form-data; name=card[number]\r\n\r\n4242\r\n--X--\r\n", true},
+		{"parts that are no form's", "multipart/mixed; boundary=X", "--X\r\nContent-Type: text/plain\r\n\r\n4242\r\n--X--\r\n", true},
+		{"a part in JSON", parts, "--X\r\nContent-Disposition: form-data; name=\"json\"\r\nContent-Type: application/json\r\n\r\n{\"card\":{\"number\":\"4242\"}}\r\n--X--\r\n", true},
+		{"a part in JSON, malformed", parts, "--X\r\nContent-Disposition: form-data; name=\"json\"\r\nContent-Type: application/json\r\n\r\n{\r\n--X--\r\n", true},
+		{"a part in JSON without it", parts, "--X\r\nContent-Disposition: form-data; name=\"json\"\r\n\r\n{\"card\":{\"id\":\"x\"}}\r\n--X--\r\n", false},
+		{"a part that looks like JSON", parts, "--X\r\nContent-Disposition: form-data; name=\"text\"\r\n\r\n[note]\r\n--X--\r\n", false},
+		{"a form, a list on the way", form, "card[0][number]=4242", true},
+		{"a form, a name with white space", form, "+card[number]=4242", true},
+		{"JSON, a flat name", jsonType, `{"payment":{"card.number":"4242"}}`, true},
+		{"JSON, a flat name in a form's manner", jsonType, `{"card[number]":"4242"}`, true},
+		{"JSON, a flat name, empty", jsonType, `{"card.number":""}`, false},
 		{"nothing", jsonType, "", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
