@@ -42,7 +42,8 @@ type Config struct {
 
 	// HTTPClient is what attempts go through: its Transport. Callers of
 	// Client.HTTPClient keep its Jar, CheckRedirect and Timeout. nil stands for
-	// http.DefaultClient. It is not changed and must not be another Client's.
+	// http.DefaultClient. It is not changed and must neither be another Client's nor repeat
+	// requests by itself, as go-retryablehttp does: New refuses both, where it sees them.
 	HTTPClient *http.Client
 
 	// Authorize adds credentials to a request, in headers or query parameters. It is
@@ -73,6 +74,15 @@ type Config struct {
 	// that died: they become unknown. For programs whose work is redelivered after a
 	// crash (a queue, a job runner) and would meet it under another key.
 	NamedOnly bool
+
+	// Strict refuses, as ErrUnprotected, what would else be logged as a warning, the
+	// first time for each host: a request that may have an effect and passes through,
+	// since it has no name and no table lists it, or it streams; one to a host that a
+	// table has with another port, or to a path such as //v1/charges that matches no
+	// endpoint and may be read as one that does; and one with a key in another header
+	// than its table's. What needs no protection then goes through a client of its own,
+	// or is marked NoEffect in a table.
+	Strict bool
 
 	// Flows are the functions that Resume and Run can run flows by: see DefineFlow.
 	Flows []FlowDefinition
@@ -154,6 +164,7 @@ type Client struct {
 	offers  offers
 	lanes   lanes
 	lacks   lacks
+	gaps    gaps
 
 	functions     map[journal.FlowFunction]*flowFunction // of Config.Flows
 	functionNames []journal.FlowFunction
@@ -236,8 +247,8 @@ func New(cfg Config) (*Client, error) {
 	if c.base == nil {
 		c.base = http.DefaultTransport
 	}
-	if _, nested := c.base.(*transport); nested {
-		return nil, errors.New("onceward: Config.HTTPClient is a client's own: give the one that it wraps")
+	if err := unsuitable(c.base); err != nil {
+		return nil, err
 	}
 	if cfg.Trace != nil {
 		c.trace = *cfg.Trace

@@ -65,6 +65,10 @@ var (
 	// recorded or sent.
 	ErrInvalidRequest = errors.New("the request can't be journaled")
 
+	// ErrUnprotected: Config.Strict refuses what nothing would keep from taking effect
+	// twice. Error.Err says why, and what to do. Nothing was recorded or sent.
+	ErrUnprotected = errors.New("nothing would keep it from taking effect twice")
+
 	// ErrNameNeeded: under a parent, nothing but a name could tell the operation from
 	// another unnamed one: both are called for the same, and they ran at once. Or
 	// what it would be called for is too long. Name it by WithOperation. Nothing was

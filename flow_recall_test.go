@@ -217,7 +217,7 @@ func TestEveryErrorOfThisPackageComesBackFromTheJournal(t *testing.T) {
 		"ErrJournal": onceward.ErrJournal, "ErrJournalRestored": onceward.ErrJournalRestored, "ErrMoved": onceward.ErrMoved,
 		"ErrCredentialMissing": onceward.ErrCredentialMissing, "ErrInvalidRequest": onceward.ErrInvalidRequest,
 		"ErrInvalidKey": onceward.ErrInvalidKey, "ErrCredentialRefused": onceward.ErrCredentialRefused,
-		"ErrNameNeeded": onceward.ErrNameNeeded, "ErrRedirected": onceward.ErrRedirected,
+		"ErrNameNeeded": onceward.ErrNameNeeded, "ErrUnprotected": onceward.ErrUnprotected, "ErrRedirected": onceward.ErrRedirected,
 		"ErrRetryBudget": onceward.ErrRetryBudget, "ErrShutdown": onceward.ErrShutdown, "ErrFlowFailed": onceward.ErrFlowFailed,
 		"ErrFlowSetAside": onceward.ErrFlowSetAside, "ErrFlowGivenUp": onceward.ErrFlowGivenUp, "ErrFlowChanged": onceward.ErrFlowChanged,
 		"ErrFlowInput": onceward.ErrFlowInput, "ErrFlowUnregistered": onceward.ErrFlowUnregistered, "ErrUndoBlocked": onceward.ErrUndoBlocked,

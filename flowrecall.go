@@ -43,6 +43,7 @@ var recorded = []struct {
 	{"invalid_request", ErrInvalidRequest},
 	{"invalid_key", ErrInvalidKey},
 	{"name_needed", ErrNameNeeded},
+	{"unprotected", ErrUnprotected},
 	{"redirected", ErrRedirected},
 	{"moved", ErrMoved},
 	{"retry_budget", ErrRetryBudget},

@@ -101,12 +101,12 @@ func (c *Client) identify(req *http.Request) (*call, error) {
 		return nil, k.fail(ErrRedirected, nil)
 	}
 	if !route.Listed && !k.name.counts() {
-		return nil, nil
+		return nil, k.gap()
 	}
 	switch {
 	case !streams(req):
 	case !k.name.counts():
-		return nil, nil
+		return nil, k.gap()
 	case !route.Undecided || connects(req):
 		return nil, k.fail(ErrInvalidRequest, errStreams)
 	}
@@ -119,7 +119,13 @@ func (c *Client) identify(req *http.Request) (*call, error) {
 func (k *call) understand() (effect bool, err error) {
 	m := k.message()
 	k.route = k.route.For(m)
-	if !k.route.Effect || !k.route.Listed && !k.name.counts() {
+	if !k.route.Effect {
+		return false, nil
+	}
+	if err := k.gap(); err != nil {
+		return true, err
+	}
+	if !k.route.Listed && !k.name.counts() {
 		return false, nil
 	}
 	carried, isCarried, err := k.route.Endpoint.Key.Carried(m)

@@ -1,0 +1,194 @@
+package onceward
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/providers"
+)
+
+// gaps are what the configuration leaves open. Each host's first is logged.
+type gaps struct {
+	mu   sync.Mutex
+	told map[string]bool // by host
+}
+
+// maxToldHosts bounds what is remembered of hosts, which may be anybody's; those
+// beyond it are not warned of.
+const maxToldHosts = 1024
+
+// gap finds out about a request that may have an effect whether something in it shows
+// that it goes without the protection that its caller may think it has. With
+// Config.Strict it is refused, else logged once a host.
+func (k *call) gap() error {
+	why := k.misses()
+	if why == "" {
+		return nil
+	}
+	if k.cfg.Strict {
+		return k.fail(ErrUnprotected, errors.New(why))
+	}
+	g, host := &k.gaps, k.req.URL.Host
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.told[host] || len(g.told) >= maxToldHosts {
+		return nil
+	}
+	if g.told == nil {
+		g.told = map[string]bool{}
+	}
+	g.told[host] = true
+	k.log.Warn("a request may take effect more than once; nothing more is said of this host. Config.Strict refuses such requests",
+		"host", host, "request", target(k.req.Method, k.req.URL), "reason", why)
+	return nil
+}
+
+// misses says what is missing, and what to do about it; "" if nothing is.
+func (k *call) misses() string {
+	route, u, named := k.route, k.req.URL, k.name.counts()
+	if route.Listed {
+		if !named && streams(k.req) {
+			return "it is sent in chunks, with a trailer or for an Upgrade, and passes through: give it a body of a known length"
+		}
+		return k.wrongKeyHeader()
+	}
+	if route.Provider == nil {
+		if host := k.otherPort(u); host != "" {
+			return fmt.Sprintf("Config.Providers has the host %q, and the request goes to %q, another port: a host in a table has the port of its URLs, unless that is the scheme's own", host, u.Host)
+		}
+		if named {
+			return ""
+		}
+		return "no provider of Config.Providers serves its host, and it has no name: " +
+			"add a table for the host, such as providers.Raw(24*time.Hour, host), or name the request by WithOperation; send what needs no protection by a client of its own"
+	}
+	if tidy := cleaned(u); tidy != nil && k.router.Route(k.req.Method, tidy).Listed {
+		return fmt.Sprintf("a server may read its path as another one, so that no endpoint of %s matches it: write it as %s", route.Provider.Name, secret.URL(tidy))
+	}
+	if named {
+		return ""
+	}
+	return fmt.Sprintf("no endpoint of %s matches it, and it has no name: add one to the table (with NoEffect, if it has none), or name the request by WithOperation", route.Provider.Name)
+}
+
+// otherPort finds a host of the tables that is u's but for the port.
+func (k *call) otherPort(u *url.URL) string {
+	name := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	for i := range k.cfg.Providers {
+		for _, host := range k.cfg.Providers[i].Hosts {
+			listed := (&url.URL{Host: strings.ToLower(host)}).Hostname()
+			if parent, below := strings.CutPrefix(listed, "*."); listed == name || below && strings.HasSuffix(name, "."+parent) {
+				return host
+			}
+		}
+	}
+	return ""
+}
+
+// cleaned is u with the path that a server may read its own as, if that is another.
+func cleaned(u *url.URL) *url.URL {
+	if u.Opaque != "" {
+		return nil
+	}
+	tidy := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: path.Clean("/" + strings.ReplaceAll(u.Path, `\`, "/"))}
+	if strings.HasSuffix(u.Path, "/") && tidy.Path != "/" {
+		tidy.Path += "/"
+	}
+	if tidy.EscapedPath() == u.EscapedPath() {
+		return nil
+	}
+	return tidy
+}
+
+// keyHeaders are, in lower case, the headers that hold idempotency keys without saying
+// so in their names (developer.paypal.com/api/rest/requests, OASIS Repeatable
+// Requests 1.0).
+var keyHeaders = []string{"paypal-request-id", "repeatability-request-id"}
+
+// wrongKeyHeader tells of a header that looks like a key's where the table has it
+// elsewhere, and it isn't there.
+func (k *call) wrongKeyHeader() string {
+	key := k.route.Endpoint.Key
+	if key.Place == providers.KeyNone {
+		return "" // the table says that no key is taken, and the request is sent once
+	}
+	for name, values := range k.req.Header {
+		if len(values) == 0 || values[0] == "" || key.InHeader(name) || strings.EqualFold(name, key.FirstSent) || !looksLikeAKey(name) {
+			continue
+		}
+		if _, isCarried, err := key.Carried(k.message()); err != nil || isCarried {
+			return ""
+		}
+		return fmt.Sprintf("it has a key in the header %s, and the table of %s takes keys in the %s: one of them is mistaken, and a server that ignores the other would execute every repetition",
+			http.CanonicalHeaderKey(name), k.route.Provider.Name, formOf(key))
+	}
+	return ""
+}
+
+func looksLikeAKey(header string) bool {
+	lower := strings.ToLower(header)
+	if strings.Contains(lower, "idempoten") {
+		return true
+	}
+	for _, name := range keyHeaders {
+		if lower == name {
+			return true
+		}
+	}
+	return false
+}
+
+// unsuitable tells why attempts can't go through a transport: below it, or in it, there
+// is another client of this package, or one that repeats requests by itself.
+func unsuitable(rt http.RoundTripper) error {
+	return unsuitableIn(reflect.ValueOf(rt), 8)
+}
+
+var (
+	roundTripperType = reflect.TypeFor[http.RoundTripper]()
+	httpClientType   = reflect.TypeFor[*http.Client]()
+	retryableType    = reflect.TypeFor[*retryablehttp.Client]()
+)
+
+// unsuitableIn looks through the fields in which a RoundTripper holds the next one. It
+// only looks at types and pointers: fields that are not exported are nobody's to use.
+func unsuitableIn(v reflect.Value, depth int) error {
+	for v.IsValid() && v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	if !v.IsValid() || depth == 0 {
+		return nil
+	}
+	switch v.Type() {
+	case reflect.TypeFor[*transport]():
+		return errors.New("onceward: Config.HTTPClient is a client's own: give the one that it wraps")
+	case reflect.TypeFor[*retryablehttp.RoundTripper](), retryableType:
+		return errors.New("onceward: Config.HTTPClient goes through go-retryablehttp, which would repeat attempts that the resend rule forbids: " +
+			"give the http.Client below it; Config.Backoff is the policy of retries")
+	case reflect.TypeFor[*http.Transport]():
+		return nil // the end of the line
+	}
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if !v.IsValid() || v.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range v.NumField() {
+		if f := v.Field(i); f.Type() == roundTripperType || f.Type() == httpClientType || f.Type() == retryableType || f.Kind() == reflect.Struct && v.Type().Field(i).Anonymous {
+			if err := unsuitableIn(f, depth-1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
