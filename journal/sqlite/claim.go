@@ -16,8 +16,21 @@ import (
 // ones are walked by age, since many of them are due.
 const fewDue = 500
 
-// claim applies the event to at most limit operations that want one, oldest first.
-func (b *batch) claim(p *prepared, limit int) ([]outcome, error) {
+// claimAtOnce is how many operations a claim looks at in one commit: others come in
+// between where it passes over thousands.
+const claimAtOnce = 256
+
+// claiming is how far a claim has come, from one commit to the next.
+type claiming struct {
+	after    int64 // every operation up to this handle was looked at
+	done     bool  // there are no others
+	restored error // there is an operation of which nobody can say whether it is held
+	damaged  error // and one that can't be read
+}
+
+// claim applies the event to at most limit operations that want one, oldest first, and
+// goes on from where c stands.
+func (b *batch) claim(p *prepared, limit int, c *claiming) ([]outcome, error) {
 	if err := b.refuses(p.Kind); err != nil {
 		return nil, err
 	}
@@ -28,64 +41,61 @@ func (b *batch) claim(p *prepared, limit int) ([]outcome, error) {
 		return nil, err
 	}
 	if limit <= 0 {
+		c.done = true
 		return nil, nil
 	}
+	handles, restored, err := b.wanted(p, c.after, claimAtOnce)
+	if err != nil {
+		return nil, err
+	}
+	if restored != nil {
+		c.restored = restored
+	}
+	c.done = len(handles) < claimAtOnce
 	var outs []outcome
-	var damaged error
-	tried := make(map[int64]bool)
-	for len(outs) < limit {
-		// What is passed over wants a claim still.
-		handles, restored, err := b.wanted(p, 2*len(tried)+limit-len(outs))
-		if err != nil {
+	for _, handle := range handles {
+		if len(outs) == limit {
+			break
+		}
+		var out outcome
+		r, err := b.byHandle(handle)
+		if err == nil {
+			err = b.next(r, p, &out)
+		}
+		switch {
+		case errors.Is(err, errFormat) && b.broken == nil:
+			c.damaged = fmt.Errorf("operation %d, which is passed over: %w", handle, err)
+		case err != nil && len(outs) > 0:
+			c.done = true
+			return outs, nil // what was claimed before it has to be known to its asker
+		case err != nil:
 			return nil, err
+		case out.decision != journal.Ignored: // else it was passed over
+			outs = append(outs, out)
 		}
-		handles = slices.DeleteFunc(handles, func(handle int64) bool { return tried[handle] })
-		if len(handles) == 0 {
-			if len(outs) > 0 {
-				restored, damaged = nil, nil
-			}
-			return outs, errors.Join(damaged, restored)
-		}
-		for _, handle := range handles[:min(len(handles), limit-len(outs))] {
-			tried[handle] = true
-			var out outcome
-			r, err := b.byHandle(handle)
-			if err == nil {
-				err = b.next(r, p, &out)
-			}
-			switch {
-			case errors.Is(err, errFormat) && b.broken == nil:
-				damaged = fmt.Errorf("operation %d, which is passed over: %w", handle, err)
-			case err != nil && len(outs) > 0:
-				return outs, nil // what was claimed before it has to be known to its asker
-			case err != nil:
-				return nil, err
-			case out.decision != journal.Ignored: // else it was passed over
-				outs = append(outs, out)
-			}
-		}
+		c.after = handle
 	}
 	return outs, nil
 }
 
-// wanted lists at most limit operations that want a claim, oldest first, by their
-// handles. restored is not nil if there are others of which nobody can say whether they
+// wanted lists at most limit operations that want a claim and were begun after the one
+// with that handle, oldest first, by their handles. restored is not nil if there are others of which nobody can say whether they
 // are held.
-func (b *batch) wanted(p *prepared, limit int) (handles []int64, restored, err error) {
+func (b *batch) wanted(p *prepared, after int64, limit int) (handles []int64, restored, err error) {
 	from := providers(p.From)
-	handles, err = b.due(store.WakeBy(p.Event), from, limit)
+	handles, err = b.due(store.WakeBy(p.Event), from, after, limit)
 	if err != nil {
 		return nil, nil, err
 	}
-	orphans, restored, err := b.orphans(from, limit)
+	orphans, restored, err := b.orphans(from, after, limit)
 	if err != nil {
 		return nil, nil, err
 	}
-	nobodys, err := b.handles(b.sql.nobodys, limit)
+	nobodys, err := b.handles(b.sql.nobodys, after, limit)
 	if err != nil {
 		return nil, nil, err
 	}
-	wanting, some, err := b.wanting(p)
+	wanting, some, err := b.wanting(p, after)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -115,27 +125,28 @@ func (b *batch) handles(s *stmt, args ...any) (handles []int64, err error) {
 }
 
 // due lists pending operations that are to be woken, oldest first.
-func (b *batch) due(wakeBy time.Time, from any, limit int) ([]int64, error) {
+func (b *batch) due(wakeBy time.Time, from any, after int64, limit int) ([]int64, error) {
 	by := wakeBy.UnixMilli()
 	n, err := b.handles(b.sql.dueCount, by, fewDue+1) // counted there: a row that is handed over costs more
 	if err != nil {
 		return nil, err
 	}
 	if n[0] > fewDue {
-		return b.handles(b.sql.dueMany, by, from, limit)
+		return b.handles(b.sql.dueMany, by, from, limit, after)
 	}
 	handles, err := b.handles(b.sql.dueFew, by, from, fewDue)
+	handles = slices.DeleteFunc(handles, func(handle int64) bool { return handle <= after })
 	slices.Sort(handles)
 	return handles[:min(limit, len(handles))], err
 }
 
 // wanting lists what is to be claimed of that which only the log has.
-func (b *batch) wanting(p *prepared) (handles []int64, restored, err error) {
+func (b *batch) wanting(p *prepared, after int64) (handles []int64, restored, err error) {
 	wakeBy := store.WakeBy(p.Event)
 	for k := range b.recently {
 		op := &k.op
 		switch {
-		case !p.mayTake(op):
+		case op.Handle <= after || !p.mayTake(op):
 			continue
 		case op.State == journal.Pending:
 			if op.WakeAt.After(wakeBy) {
@@ -161,7 +172,7 @@ func (b *batch) wanting(p *prepared) (handles []int64, restored, err error) {
 
 // orphans lists what dead sessions hold, oldest first for each. restored is not nil
 // if there are operations of which nobody can say whether they are held.
-func (b *batch) orphans(from any, limit int) (handles []int64, restored, err error) {
+func (b *batch) orphans(from any, after int64, limit int) (handles []int64, restored, err error) {
 	for holder := ""; ; {
 		found, err := b.sql.nextHolder.first(func(v []driver.Value) error {
 			holder = v[0].(string)
@@ -180,7 +191,7 @@ func (b *batch) orphans(from any, limit int) (handles []int64, restored, err err
 		case !errors.Is(err, errDead):
 			return nil, nil, err
 		default:
-			held, err := b.handles(b.sql.heldBy, holder, from, limit)
+			held, err := b.handles(b.sql.heldBy, holder, from, limit, after)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -184,11 +184,11 @@ func newStatements(c *conn) (*statements, error) {
 
 		{&s.dueCount, "SELECT count(*) FROM (SELECT 1 FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ? LIMIT ?)"},
 		{&s.dueFew, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ?1" + fromThese + " LIMIT ?3"},
-		{&s.dueMany, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 AND wake_at <= ?1" + fromThese + " ORDER BY handle LIMIT ?3"},
+		{&s.dueMany, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 AND wake_at <= ?1 AND handle > ?4" + fromThese + " ORDER BY handle LIMIT ?3"},
 		{&s.nextHolder, "SELECT holder FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder > ? ORDER BY holder LIMIT 1"},
-		{&s.heldBy, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder = ?1 AND (state > 2 OR (true" + fromThese + ")) ORDER BY handle LIMIT ?3"},
+		{&s.heldBy, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder = ?1 AND handle > ?4 AND (state > 2 OR (true" + fromThese + ")) ORDER BY handle LIMIT ?3"},
 		{&s.nobodys, `SELECT handle FROM onceward_operations INDEXED BY onceward_operations_nobodys
-			WHERE state > 2 AND delivered = 0 AND holder IS NULL ORDER BY handle LIMIT ?`},
+			WHERE state > 2 AND delivered = 0 AND holder IS NULL AND handle > ? ORDER BY handle LIMIT ?`},
 		{&s.unanswered, "SELECT " + columns + " FROM onceward_operations WHERE handle IN (" + unanswered + ")"},
 		{&s.unansweredHandles, unanswered},
 

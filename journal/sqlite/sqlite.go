@@ -147,7 +147,7 @@ func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 }
 
 // Claim applies ev, of kind EventClaim, to at most limit operations that want one,
-// in one commit, oldest first. Operations whose session has lost its file are
+// oldest first. Where it passes over many, others may write meanwhile. Operations whose session has lost its file are
 // passed over; where nothing else wants a claim they are reported by
 // journal.ErrRestored.
 func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
@@ -159,12 +159,24 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 	}
 	p := j.file.writer.prepare(ev)
 	var outs []outcome
-	err := j.file.writer.do(ctx, func(b *batch) (err error) {
-		outs, err = b.claim(p, limit)
-		return err
-	})
-	if err != nil {
-		return nil, err
+	for at := new(claiming); !at.done && len(outs) < limit; {
+		var some []outcome
+		next := new(claiming)
+		err := j.file.writer.do(ctx, func(b *batch) (err error) {
+			*next = *at
+			some, err = b.claim(p, limit-len(outs), next)
+			return err
+		})
+		if err == nil && next.done && len(outs)+len(some) == 0 {
+			err = errors.Join(next.damaged, next.restored)
+		}
+		if err != nil && len(outs) == 0 {
+			return nil, err
+		}
+		if err != nil {
+			break // what was claimed before has to be known to its asker
+		}
+		outs, at = append(outs, some...), next
 	}
 	results := make([]journal.Result, 0, len(outs))
 	for _, out := range outs {

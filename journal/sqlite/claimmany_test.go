@@ -1,0 +1,50 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+func TestAClaimThatPassesOverThousandsLetsOthersWriteMeanwhile(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	const many = 3000
+	sideBySide(many, func(i int) {
+		begun, err := j.Apply(t.Context(), begin(fmt.Sprintf("op-%04d", i), s))
+		if assert.NoError(t, err) {
+			park := complete(begun.Operation, s)
+			park.Kind, park.Answer, park.Unsent = journal.EventPark, nil, true
+			_, err = j.Apply(t.Context(), park)
+			assert.NoError(t, err)
+		}
+	})
+	ev := claim(s)
+	ev.At = ev.At.Add(time.Hour)
+	var asked atomic.Int64
+	by := make(chan int64)
+	ev.Today = func(op *journal.Operation) (journal.Today, bool) {
+		if asked.Add(1) == 1 {
+			go func() {
+				_, err := j.Apply(t.Context(), begin("urgent", s))
+				assert.NoError(t, err)
+				by <- asked.Load()
+			}()
+			time.Sleep(10 * time.Millisecond)
+		}
+		return journal.Today{Terms: terms}, op.Handle > many-10
+	}
+	results, err := j.Claim(t.Context(), ev, 20)
+	require.NoError(t, err)
+	require.Len(t, results, 10, "what it passes over keeps it from nothing")
+	assert.EqualValues(t, many, asked.Load(), "each is looked at once")
+	assert.Less(t, <-by, int64(many/2), "operations were passed over until somebody else's was recorded")
+}
