@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/journal/sqlite"
 )
 
 var (
@@ -23,7 +26,7 @@ var (
 func liveOnce(t *testing.T, seed uint64) *life {
 	var l *life
 	synctest.Test(t, func(t *testing.T) {
-		j := memory.New()
+		j := open(t, seed)
 		l = newLife(seed, j)
 		n, days := 1+l.random.IntN(3), 1
 		var wanted sync.WaitGroup
@@ -39,6 +42,18 @@ func liveOnce(t *testing.T, seed uint64) *life {
 		_ = j.Close()
 	})
 	return l
+}
+
+// open opens the life's journal: in memory or, for one life in forty, in a file.
+func open(t *testing.T, seed uint64) journal.Journal {
+	if seed%40 != 0 {
+		return memory.New()
+	}
+	j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
 }
 
 func (l *life) visitUnknown(causes map[string]int) {
