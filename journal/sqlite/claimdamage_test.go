@@ -43,3 +43,38 @@ func TestADamagedBodyStrandsNothingThatIsClaimedWithIt(t *testing.T) {
 		assert.Equal(t, op.ID == "b", op.State == journal.Pending, "it is nobody's: %s", op.ID)
 	}
 }
+
+// A flow that can't be read, nor one of its steps, is nobody's, and keeps no other.
+func TestADamagedFlowStrandsNoneThatIsClaimedWithIt(t *testing.T) {
+	for name, damage := range map[string]string{
+		"its input": "UPDATE onceward_flows SET input = x'00' WHERE id = 'b'",
+		"its step":  "UPDATE onceward_flow_steps SET result = x'00' WHERE flow = 2",
+	} {
+		t.Run(name, func(t *testing.T) { aDamagedFlowStrandsNone(t, damage) })
+	}
+}
+
+func aDamagedFlowStrandsNone(t *testing.T, damage string) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	for _, id := range []string{"a", "b", "c"} {
+		recordStep(t, j, beginFlow(t, j, s, id), 1, "create")
+	}
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	alter(t, path, damage)
+	j = open(t, path)
+	s, err = j.Join(t.Context())
+	require.NoError(t, err)
+	taken, err := claimFlows(t, j, s)
+	require.NoError(t, err, "the sound ones are their asker's")
+	assert.Equal(t, []string{"a", "c"}, taken)
+	_, err = claimFlows(t, j, s)
+	require.ErrorContains(t, err, "flow 2, which is passed over")
+	var held string
+	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(),
+		"SELECT group_concat(id, ' ' ORDER BY id) FROM onceward_flows WHERE holder = ?", s.ID()).Scan(&held))
+	assert.Equal(t, "a c", held, "the damaged one is nobody's")
+}

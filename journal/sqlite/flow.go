@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"slices"
 	"sync"
@@ -175,6 +176,12 @@ func (b *batch) nextFlow(f journal.Flow, ev journal.FlowEvent) (journal.FlowResu
 	if err != nil {
 		return journal.FlowResult{}, err
 	}
+	// Before it is anybody's: whoever can't read them would hold it for nothing.
+	if (decision == journal.Execute || decision == journal.Replay) && f.Handle != 0 {
+		if next.Steps, err = b.readSteps(f.Handle); err != nil {
+			return journal.FlowResult{}, err
+		}
+	}
 	switch decision {
 	case journal.Execute:
 		next, err = b.storeFlow(f, next)
@@ -185,9 +192,6 @@ func (b *batch) nextFlow(f journal.Flow, ev journal.FlowEvent) (journal.FlowResu
 		if err == nil && ev.Kind != journal.FlowRecord {
 			next, err = b.storeFlow(f, next)
 		}
-	}
-	if err == nil && (decision == journal.Execute || decision == journal.Replay) && f.Handle != 0 {
-		next.Steps, err = b.readSteps(f.Handle)
 	}
 	return journal.FlowResult{Flow: next, Decision: decision}, err
 }
@@ -266,42 +270,66 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) ([]journal.FlowResul
 	if err != nil {
 		return nil, err
 	}
-	mine, others, restored, err := b.flowsThatWant(s, ev, limit)
-	if err != nil {
-		return nil, err
-	}
-	if len(mine) == 0 && restored != nil {
-		return nil, restored
-	}
-	slices.Sort(mine)
 	var results []journal.FlowResult
-	for _, handle := range mine {
-		f, err := b.flow(s.byHandle, handle)
-		if err != nil {
-			return nil, err
+	var damaged error
+	passed := make(map[int64]bool) // for they are damaged
+	pass := func(handle int64, err error) bool {
+		if !errors.Is(err, errFormat) || b.broken != nil {
+			return false
 		}
-		result, err := b.nextFlow(f, ev)
-		if err != nil {
-			return nil, err
-		}
-		results = append(results, result)
+		passed[handle] = true
+		damaged = fmt.Errorf("flow %d, which is passed over: %w", handle, err)
+		return true
 	}
-	for _, handle := range others[:min(limit-len(results), len(others))] {
-		f, err := b.flow(s.byHandle, handle)
+	for {
+		mine, others, restored, err := b.flowsThatWant(s, ev, limit-len(results), passed)
 		if err != nil {
 			return nil, err
 		}
-		results = append(results, journal.FlowResult{Flow: f, Decision: journal.Ignored})
+		before := len(passed)
+		slices.Sort(mine)
+		for _, handle := range mine {
+			f, err := b.flow(s.byHandle, handle)
+			var result journal.FlowResult
+			if err == nil {
+				result, err = b.nextFlow(f, ev)
+			}
+			if err == nil {
+				results = append(results, result)
+			} else if !pass(handle, err) {
+				return nil, b.giveUp(err) // what was claimed before it is nobody's
+			}
+		}
+		if len(passed) > before && len(results) < limit {
+			continue // there may be others
+		}
+		if len(results) == 0 && (damaged != nil || restored != nil) {
+			return nil, errors.Join(damaged, restored)
+		}
+		for _, handle := range others[:min(limit-len(results), len(others))] {
+			f, err := b.flow(s.byHandle, handle)
+			if err == nil {
+				results = append(results, journal.FlowResult{Flow: f, Decision: journal.Ignored})
+			} else if !pass(handle, err) {
+				return nil, b.giveUp(err)
+			}
+		}
+		if len(results) == 0 {
+			return nil, damaged
+		}
+		return results, nil
 	}
-	return results, nil
 }
 
 // flowsThatWant lists at most limit flows that want a claim and whose function is
 // among the asker's, and as many others: first what dead sessions hold, then what is
-// due. restored is not nil if there are flows of which nobody can say whether they are
+// due, without those that were passed over. restored is not nil if there are flows of which nobody can say whether they are
 // held.
-func (b *batch) flowsThatWant(s *flowStatements, ev journal.FlowEvent, limit int) (mine, others []int64, restored, err error) {
+func (b *batch) flowsThatWant(s *flowStatements, ev journal.FlowEvent, limit int, passed map[int64]bool) (mine, others []int64, restored, err error) {
 	take := func(v []driver.Value) error {
+		if passed[v[0].(int64)] {
+			return nil
+		}
 		function := journal.FlowFunction{Name: v[1].(string), Version: int(v[2].(int64))}
 		if !slices.Contains(ev.Functions, function) {
 			if len(others) < limit {
