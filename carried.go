@@ -191,6 +191,13 @@ func (c *Client) LookupKey(req *http.Request, key Key) (Operation, error) {
 		return Operation{}, errors.New("onceward: look up an operation by its key: the request has no URL")
 	}
 	n := namingOf(req.Context())
+	if n.parent != nil {
+		n.tenant = n.parent.tenant
+	}
+	n, err := n.ofTenant()
+	if err != nil {
+		return Operation{}, fmt.Errorf("onceward: look up an operation by its key: %w", err)
+	}
 	route := c.router.Route(req.Method, req.URL)
 	ref, alias := refsOfKey(route, req.URL, n.scope, accountOf(route, req.Header, n.account), key)
 	op, err := c.getByKey(req.Context(), ref, alias)

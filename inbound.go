@@ -42,11 +42,11 @@ func AllowKeyless() InboundOption {
 // problem (RFC 9457, application/problem+json) that says what is wrong: it could not be
 // repeated, and what it asks for would be nobody's. AllowKeyless serves those without a
 // key. A GET, HEAD or OPTIONS always passes; without a key its calls are unnamed as they
-// are elsewhere, and names below it are the tenant's.
+// are elsewhere, and names and carried keys below it are the tenant's.
 //
 // tenant names whose request it is, after authentication: wrap Inbound in what
 // authenticates. It is called concurrently, for each request but a GET, HEAD or OPTIONS
-// without a key: for these once a name is used below them. What it returns is the scope
+// without a key: for these once a name or a carried key is used below them. What it returns is the scope
 // of the operations: not empty, since there is no default, but written out where there
 // is a single tenant. An error of it is logged and the request answered by 500. Below,
 // WithScope may set no other scope; an empty WithParent takes operations out from under
@@ -163,17 +163,27 @@ func (n naming) settled() (naming, error) {
 	case p == nil || p.tenant == nil, !n.named && p.steps != nil:
 		return n, nil
 	case !n.named:
-		n.parent = nil
+		n.parent, n.tenant = nil, p.tenant
 		return n, nil
 	}
-	tenant, err := p.tenant()
+	n.parent, n.tenant = nil, p.tenant
+	return n.ofTenant()
+}
+
+// ofTenant is n in the scope of its inbound request's tenant, if it has one: a key that is
+// brought along is looked for there, as a name is.
+func (n naming) ofTenant() (naming, error) {
+	if n.tenant == nil {
+		return n, nil
+	}
+	tenant, err := n.tenant()
 	switch {
 	case err != nil:
 		return n, fmt.Errorf("the tenant of its inbound request is not known: %w", err)
 	case n.scope != "" && n.scope != tenant:
 		return n, errOtherTenant
 	}
-	n.scope, n.parent = tenant, nil
+	n.scope = tenant
 	return n, nil
 }
 

@@ -782,3 +782,33 @@ func ExampleClient_Inbound() {
 	// 400 {"title":"Bad Request","status":400,"detail":"The key in the Idempotency-Key header begins with a quote and is not a structured field string (RFC 9651 section 3.3.3)."}
 	// payments: 1
 }
+
+// A service may pass on a key in a GET, too.
+func TestACarriedKeyBelowASafeInboundRequestIsItsTenants(t *testing.T) {
+	stripe := providers.Stripe()
+	for _, perScope := range []bool{false, true} {
+		stripe.KeysPerScope = perScope
+		l := &line{}
+		p := start(t, l, onceward.Config{Secret: testSecret, Providers: []providers.Provider{stripe}})
+		a, b := p.arrivesBy(http.MethodGet, "Tenant", "a"), p.arrivesBy(http.MethodGet, "Tenant", "b")
+		of := p.ask(a, carrying("from-a-stranger"))
+		require.NoError(t, of.err)
+		assert.Equal(t, "a", of.op.Scope)
+		other := p.ask(b, carrying("from-a-stranger"))
+		if perScope {
+			require.NoError(t, other.err)
+			assert.False(t, other.op.Replayed, "it is answered by its own")
+			assert.Len(t, l.sent(), 2)
+		} else {
+			require.ErrorIs(t, other.err, onceward.ErrKeyReused)
+			assert.Nil(t, other.op.Answer)
+			assert.Len(t, l.sent(), 1)
+		}
+		req, err := http.NewRequestWithContext(a, http.MethodPost, chargeURL, nil)
+		require.NoError(t, err)
+		found, err := p.LookupKey(req, "from-a-stranger")
+		require.NoError(t, err)
+		assert.Equal(t, of.op.Ref, found.Ref)
+		require.ErrorIs(t, p.ask(onceward.WithScope(a, "b"), carrying("from-a-stranger")).err, onceward.ErrInvalidRequest)
+	}
+}

@@ -125,6 +125,8 @@ type naming struct {
 	parent  *parent // nil: none
 	id      string
 	named   bool // id is the caller's name, or a step made up by then
+
+	tenant func() (string, error) // whose they are below an inbound request without a key; nil: not below one
 }
 
 // counts tells whether the operations under it count as named: an operation with

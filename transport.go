@@ -225,6 +225,12 @@ func (k *call) decideKey(carried Key, isCarried bool) error {
 	in := &k.intent
 	key := carried
 	k.carried = string(carried)
+	if isCarried && !k.name.named {
+		var err error
+		if k.name, err = k.name.ofTenant(); err != nil {
+			return err
+		}
+	}
 	k.ref = Ref{Scope: k.name.scope, ID: k.name.id}
 	k.account = accountOf(k.route, k.req.Header, k.name.account)
 	if k.name.parent != nil {
