@@ -193,3 +193,36 @@ func TestNobodysWordStandsForWhatIsKnownOrStillGoesOn(t *testing.T) {
 		require.Error(t, <-done)
 	})
 }
+
+func TestNoResultIsNotStatedForAStepThatReturnsOne(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := &line{}
+		p, run := trapped(t, j, l, true)
+		_, err := p.ResolveStep(t.Context(), order991, "charge", nil, byHand)
+		require.NoError(t, err, "nobody knows yet what the step returns")
+		pass(time.Hour)
+		err = p.Flow(t.Context(), "order-991", nil, run)
+		require.ErrorIs(t, err, onceward.ErrFlowChanged, "an undo of nothing would be made")
+		assert.ErrorContains(t, err, "ResolveStep")
+		_, err = p.ResolveStep(t.Context(), order991, "charge", charge{ID: "ch_2"}, byHand)
+		require.NoError(t, err)
+		pass(time.Hour)
+		require.NoError(t, p.Flow(t.Context(), "order-991", nil, run))
+	})
+	virtual(t, "a step that returns nothing", func(t *testing.T) {
+		l := (&line{}).then(cuts(200, paid))
+		p := startFlows(t, l, onceward.Config{Backoff: once, Providers: []providers.Provider{own(func(e *providers.Endpoint) { e.Remembers, e.Retention = providers.Nothing, 0 })}})
+		run := func(ctx context.Context) error {
+			_, err := onceward.Step(ctx, "letter", func(ctx context.Context) (struct{}, error) {
+				return struct{}{}, p.ask(ctx, to("POST", ownURL)).err
+			})
+			return err
+		}
+		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, run), onceward.ErrAnswerGone)
+		_, err := p.ResolveStep(t.Context(), order991, "letter", nil, byHand)
+		require.NoError(t, err)
+		pass(time.Hour)
+		require.NoError(t, p.Flow(t.Context(), "order-991", nil, run))
+		assert.Len(t, l.sent(), 1)
+	})
+}

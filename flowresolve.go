@@ -17,7 +17,7 @@ import (
 // still be had, supplying it by Resolve does as much, and the step makes its result of it.
 //
 // result is recorded as JSON and has to fit the step; one that does not is ErrFlowChanged
-// in the next run, and may be stated again. For a step's undo, step is "undo/" and its name,
+// in the next run, and may be stated again. So is nil for a step that returns a value. For a step's undo, step is "undo/" and its name,
 // result is ignored, and it counts as undone. A flow that was set aside goes on, its failures
 // forgiven. how has who says so and why, which are kept without what may be a credential.
 //

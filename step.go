@@ -147,6 +147,9 @@ func makeStep[T any](ctx context.Context, name string, kind journal.StepKind, do
 			return zero, err
 		}
 	}
+	if st.stated && string(encoded) == "null" && !takesNull(reflect.TypeFor[T]()) {
+		return zero, st.changed(errors.New("it was stated by hand without a result, and the step returns one: state it by ResolveStep"))
+	}
 	if err := decodeStrictly(encoded, &result); err != nil {
 		return zero, st.changed(fmt.Errorf("its recorded result does not fit: %w", err))
 	}

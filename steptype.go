@@ -60,3 +60,15 @@ func unreadable(t reflect.Type, seen map[reflect.Type]bool) reflect.Type {
 	}
 	return nil
 }
+
+// takesNull tells whether null says all that a value of a type can: nothing is lost by a
+// result that was left out.
+func takesNull(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Interface:
+		return true
+	case reflect.Struct:
+		return t.NumField() == 0
+	}
+	return false
+}

@@ -22,6 +22,7 @@ type step struct {
 	parallel bool
 	executes bool   // do is to be called
 	result   []byte // recorded before
+	stated   bool   // result is somebody's word
 	recorded bool   // its record was committed with its own writes
 	undoes   bool   // it is a step's undo
 	onlyTold bool   // calls are answered from the journal, and no other is made
@@ -79,7 +80,7 @@ func enterStep(ctx context.Context, name string, kind journal.StepKind) (*step, 
 	case rec != nil && rec.Kind == journal.StepFailed:
 		return nil, recall(rec.Result)
 	case rec != nil:
-		st.result = resultOf(rec)
+		st.result, st.stated = resultOf(rec), rec.Kind == journal.StepByHand
 		if r.flow.Undoing {
 			if _, _, err := r.blockedBy(ctx, st); err != nil {
 				return nil, err
