@@ -37,7 +37,8 @@ type Config struct {
 	Journal journal.Journal
 
 	// Providers are the contracts of the APIs to be called. A request to a host that
-	// none of them serves passes through untouched, unless it is named.
+	// none of them serves passes through untouched, unless it is named. Safe requests
+	// pass through too: see RetrySafe.
 	Providers []providers.Provider
 
 	// HTTPClient is what attempts go through: its Transport. Callers of
@@ -109,6 +110,13 @@ type Config struct {
 	// without them. An operation that finds it used up rests as one that is out of
 	// attempts.
 	RetryBudget backoff.Budget
+
+	// RetrySafe tells which safe requests (GET, HEAD, OPTIONS) are sent again by Backoff and
+	// RetryBudget, after a 429, a 5xx but 501, or no answer, before their caller has a
+	// response: those are no operations, and nothing of them is recorded. nil: those to
+	// hosts that Providers serve. It is asked about each of them, whatever its host, and
+	// called concurrently; one with an Upgrade or a body that can't be had again is never repeated.
+	RetrySafe func(*http.Request) bool
 
 	// MaxWait bounds a call whose context has no deadline, and each operation that
 	// Resume sends. 2 minutes by default.

@@ -30,7 +30,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if call == nil {
-		return t.base.RoundTrip(req)
+		return t.pass(req)
 	}
 	defer closeBody(req)
 	if err := t.enter(); err != nil {

@@ -1,0 +1,134 @@
+package onceward
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/onceward/onceward/backoff"
+)
+
+// pass sends what is no operation. A safe request is sent again as go-retryablehttp
+// would, by Config.Backoff and within the provider's budget, as long as its caller has
+// no response yet; nothing of it is recorded. Its last response, or error, is the
+// caller's as it is.
+func (c *Client) pass(req *http.Request) (*http.Response, error) {
+	budget := c.safeBudget(req)
+	if budget == nil {
+		return c.base.RoundTrip(req)
+	}
+	ends := (&call{Client: c, ctx: req.Context()}).endOfWait()
+	policy := c.cfg.Backoff.WithDefaults()
+	delays := policy.Start()
+	for n, sent := 1, req; ; n++ {
+		resp, err := c.base.RoundTrip(sent)
+		if resp != nil && n > 1 {
+			resp.Request = req
+		}
+		wait, again := c.repeatsSafe(req, resp, err, policy, delays)
+		switch {
+		case !again && err == nil:
+			budget.Success(c.now())
+			return resp, nil
+		case !again || n >= policy.MaxAttempts || c.now().Add(wait).After(ends) || c.isShutdown():
+			return resp, err
+		}
+		// A body is asked for before the response that it may not be there for is given up.
+		next := req.WithContext(req.Context())
+		if hasBody(req) {
+			var bodyErr error
+			if next.Body, bodyErr = req.GetBody(); bodyErr != nil {
+				return resp, err
+			}
+		}
+		if ok, _ := budget.Take(c.now()); !ok {
+			closeBody(next)
+			return resp, err
+		}
+		due := time.NewTimer(wait)
+		drainAway(resp)
+		select {
+		case <-due.C:
+		case <-req.Context().Done():
+		}
+		due.Stop()
+		if req.Context().Err() != nil {
+			closeBody(next)
+			return nil, context.Cause(req.Context())
+		}
+		sent = next
+	}
+}
+
+// safeBudget is the retry budget of a request that may be sent again at any time; nil if
+// it is none.
+func (c *Client) safeBudget(req *http.Request) *backoff.Bucket {
+	switch req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
+	default:
+		return nil
+	}
+	if req.URL == nil || req.URL.Host == "" || streams(req) || hasBody(req) && req.GetBody == nil {
+		return nil
+	}
+	p := c.router.Route(req.Method, req.URL).Provider
+	repeats := p != nil
+	if c.cfg.RetrySafe != nil {
+		repeats = c.cfg.RetrySafe(req)
+	}
+	switch {
+	case !repeats:
+		return nil
+	case p != nil:
+		return c.budgets[p.Name]
+	}
+	return c.budgets[""]
+}
+
+func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
+
+// repeatsSafe asks go-retryablehttp's policy about an attempt, and says how long to wait
+// before the next.
+func (c *Client) repeatsSafe(req *http.Request, resp *http.Response, err error, policy backoff.Policy, delays *backoff.Delays) (time.Duration, bool) {
+	if err != nil {
+		// Its words on what can't be mended are about http.Client's errors.
+		err = &url.Error{Op: req.Method, URL: req.URL.Redacted(), Err: err}
+	}
+	if again, _ := retryablehttp.DefaultRetryPolicy(req.Context(), resp, err); !again {
+		return 0, false
+	}
+	wait := delays.Next()
+	if resp != nil {
+		if asked, ok := backoff.RetryAfter(resp.Header, c.now(), policy.MaxRetryAfter); ok {
+			wait = asked
+		}
+	}
+	return wait, true
+}
+
+// maxDrained and drainTime bound what is read of a response that nobody gets, so that
+// its connection can be used again.
+const (
+	maxDrained = 64 << 10
+	drainTime  = time.Second
+)
+
+// drainAway ends a response that nobody gets. Its body is closed once.
+func drainAway(resp *http.Response) {
+	if resp == nil || resp.Body == nil {
+		return
+	}
+	end := sync.OnceFunc(func() { resp.Body.Close() })
+	defer end()
+	if resp.ContentLength > maxDrained {
+		return
+	}
+	late := time.AfterFunc(drainTime, end)
+	defer late.Stop()
+	_, _ = io.CopyN(io.Discard, resp.Body, maxDrained)
+}
