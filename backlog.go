@@ -28,12 +28,15 @@ type keptEvent struct {
 
 // keep takes an event that could not be recorded because of err.
 func (c *Client) keep(ev journal.Event, op journal.Operation, err error) {
+	c.backlog.add(c, ev, op) // before any hook, which may panic
 	c.note(slog.LevelError, "the journal failed; the event is kept in memory and tried again", &op,
 		"event", ev.Kind.String(), "error", err)
 	if c.trace.JournalFailed != nil {
 		c.trace.JournalFailed(operationOf(&op), err)
 	}
-	b := &c.backlog
+}
+
+func (b *backlog) add(c *Client, ev journal.Event, op journal.Operation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.kept == nil {

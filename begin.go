@@ -46,9 +46,8 @@ func (k *call) begin() (*run, *http.Response, error) {
 			resp, err := k.hand(op, shared(op))
 			return nil, resp, err
 		}
-		res, err := k.apply()
+		res, err := k.applyAs(f)
 		if err != nil {
-			k.flights.land(f, nil)
 			return nil, nil, err
 		}
 		if res.Decision == journal.Execute {
@@ -112,6 +111,19 @@ func (k *call) endOfWait() time.Time {
 		return now.Add(k.cfg.MaxWait)
 	}
 	return deadline.Add(-min(time.Second, deadline.Sub(now)/10))
+}
+
+// applyAs is apply for a flight, which lands where it fails, or a hook panics.
+func (k *call) applyAs(f *flight) (res journal.Result, err error) {
+	asked := false
+	defer func() {
+		if !asked || err != nil {
+			k.flights.land(f, nil)
+		}
+	}()
+	res, err = k.apply()
+	asked = true
+	return res, err
 }
 
 // apply puts the question to the journal.
@@ -256,6 +268,9 @@ func (k *call) hand(op *journal.Operation, decision journal.Decision) (*http.Res
 		}
 		return replay(k.req, op, k.deliverer(op)), nil
 	case journal.Later:
+		if op.Provider != "" && !k.route.Listed {
+			return nil, k.failWith(op, ErrPending, errContractGone)
+		}
 		return nil, k.failWith(op, ErrPending, nil)
 	case journal.Stop:
 		k.deliverOnReturn(op)

@@ -143,6 +143,7 @@ func kindOf(s journal.State) error {
 func (r *run) work() (res journal.Result, e *ending) {
 	r.begin()
 	defer r.over()
+	defer func() { r.flights.land(r.flight, &res.Operation) }() // whatever hooks do meanwhile
 	defer func() {
 		r.endProbe()
 		if r.end == nil {
@@ -154,7 +155,6 @@ func (r *run) work() (res journal.Result, e *ending) {
 		if r.asker == nil {
 			r.attempt.discard()
 		}
-		r.flights.land(r.flight, &res.Operation)
 	}()
 	if r.replaced && r.trace.KeyReplaced != nil {
 		r.trace.KeyReplaced(operationOf(&r.op))
