@@ -125,6 +125,9 @@ func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 		return journal.Today{}, false
 	}
 	today := journal.Today{Terms: termsOf(route), Form: formOf(route.Endpoint.Key)}
+	if op.BodyWithheld && b.needsBody(op) {
+		today = journal.Today{Terms: op.Terms, Form: op.Form} // its asker, who has the body, narrows them
+	}
 	if op.BodyWithheld || op.Naming != journal.Named && (b.cfg.NamedOnly || op.Told && op.State == journal.Pending) {
 		return today, true // nothing of it is sent
 	}
@@ -190,6 +193,12 @@ func (c *Client) barred(op *journal.Operation) (route providers.Route, at site, 
 		return route, at, fmt.Errorf("%w: %s", ErrCredentialMissing, missingCredential(&op.Request, &http.Request{URL: u}))
 	}
 	return route, at, nil
+}
+
+// needsBody tells whether only its body says which contract an operation is under.
+func (c *Client) needsBody(op *journal.Operation) bool {
+	u := parsed(op.Request.URL)
+	return u != nil && c.router.Route(op.Request.Method, u).For(providers.Message{Header: op.Request.Header, Query: u.RawQuery}).Undecided
 }
 
 // mayAdd tells whether what an operation's record lacks of credentials can be added

@@ -464,3 +464,55 @@ func TestAnotherModeIsNeverSentInTheBackground(t *testing.T) {
 		assert.Equal(t, journal.Pending, p.recorded(onceward.Ref{ID: "invoice-1"}).State)
 	})
 }
+
+// No table is not a table of zeros: who does not know an operation's provider leaves it
+// to those who do, by asking for it as by claiming it.
+func TestAProcessWithoutTheTableNarrowsNothingByAsking(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		found func(t *testing.T, p *process, l *line, ask func())
+		sent  int
+	}{
+		{"parked", func(_ *testing.T, _ *process, l *line, ask func()) { l.then(loses()); ask() }, 1},
+		{"parked, and nothing has run", func(_ *testing.T, _ *process, l *line, ask func()) { l.then(refuses()); ask() }, 0},
+		{"left by a dead process", func(t *testing.T, p *process, l *line, ask func()) { leavesInFlight(t, p, l, ask) }, 1},
+	} {
+		each(t, row.name, func(t *testing.T, j journal.Journal) {
+			l := &line{}
+			was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
+			row.found(t, was, l, func() { was.ask(named(t, "order-1"), to("POST", ownURL)) })
+			pass(2 * time.Minute)
+			stranger := start(t, l, onceward.Config{Journal: j, Backoff: once}) // that knows Stripe alone
+			out := stranger.ask(named(t, "order-1"), to("POST", ownURL))
+			var e *onceward.Error
+			require.ErrorAs(t, out.err, &e)
+			assert.ErrorIs(t, e, onceward.ErrPending)
+			assert.ErrorContains(t, e, "add it to Config.Providers")
+			assert.False(t, e.InBackground, "as far as this client knows")
+			assert.Len(t, l.sent(), row.sent)
+			now := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}})
+			_, err := now.Resume(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, onceward.Completed, now.recorded(onceward.Ref{ID: "order-1"}).State)
+			require.Len(t, l.sent(), row.sent+1)
+			assert.Equal(t, l.keys()[0], l.keys()[row.sent])
+		})
+	}
+}
+
+func TestWhatWasCancelledUnderNoTableHasTheTermsOfTheFirst(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		ctx, cancel := context.WithCancel(named(t, "order-1"))
+		l := (&line{}).then(doing(cancel, refuses()))
+		was := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		require.ErrorIs(t, was.ask(ctx, to("POST", ownURL)).err, onceward.ErrNotSent)
+		l.then(loses())
+		now := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
+		out := now.ask(named(t, "order-1"), to("POST", ownURL))
+		require.ErrorIs(t, out.err, onceward.ErrPending)
+		pass(2 * time.Hour)
+		_, err := now.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, onceward.Completed, now.recorded(onceward.Ref{ID: "order-1"}).State)
+	})
+}

@@ -71,4 +71,3 @@ func (j *failsOnce) Apply(ctx context.Context, ev journal.Event) (journal.Result
 	}
 	return j.Journal.Apply(ctx, ev)
 }
-

@@ -66,11 +66,22 @@ func (a *attempt) discard() {
 // client knows.
 func (c *Client) inBackground(op *journal.Operation, frozen *journal.Request) bool {
 	switch {
-	case op.BodyWithheld, op.Naming != journal.Named && (op.Told || c.cfg.NamedOnly):
+	case op.BodyWithheld, op.Naming != journal.Named && (op.Told || c.cfg.NamedOnly), c.isStranger(op, frozen):
 		return false
 	case c.cfg.Authorize != nil && op.Provider != "" && confidential(parsed(frozen.URL)):
 		return true
 	}
 	return len(frozen.WithheldQuery) == 0 &&
 		!slices.ContainsFunc(frozen.WithheldHeaders, mustBeGiven)
+}
+
+// isStranger tells whether this client knows no contract of the name that the operation
+// has, and leaves it to those who do.
+func (c *Client) isStranger(op *journal.Operation, frozen *journal.Request) bool {
+	u := parsed(frozen.URL)
+	if u == nil {
+		return true
+	}
+	route := c.router.Route(frozen.Method, u)
+	return !route.Undecided && !sameContract(op, route)
 }

@@ -226,3 +226,29 @@ func TestACardInAQueryIsRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestWhereOnlyTheBodyTellsTheContractOneThatIsNotKeptNarrowsNothing(t *testing.T) {
+	each(t, "a card in a GraphQL document", func(t *testing.T, j journal.Journal) {
+		l := &line{}
+		const document = `{"query":"mutation M($input: AuthorizeCreditCardInput!) { authorizeCreditCard(input: $input) { transaction { id } } }",` +
+			`"variables":{"input":{"apiRequestKey":"k","creditCard":{"number":"4111111111111111"}}}}`
+		cfg := onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{providers.Braintree()}}
+		was := start(t, l, cfg)
+		ask := func(p *process) outcome {
+			return p.ask(named(t, "order-1"), to("POST", "https://payments.braintree-api.com/graphql"), body(document), with("Content-Type", "application/json"))
+		}
+		leavesInFlight(t, was, l, func() { ask(was) })
+		now := start(t, l, cfg)
+		begun := now.recorded(onceward.Ref{ID: "order-1"})
+		require.True(t, begun.BodyWithheld)
+		_, err := now.Resume(t.Context())
+		require.NoError(t, err)
+		op := now.recorded(onceward.Ref{ID: "order-1"})
+		assert.Equal(t, onceward.Pending, op.State, "its caller may ask again for 30 days: %s", op.Cause)
+		assert.Equal(t, begun.Terms, op.Terms)
+		l.always(says(200, `{"data":{"authorizeCreditCard":{"transaction":{"id":"t1"}}}}`))
+		require.NoError(t, ask(now).err)
+		require.Len(t, l.sent(), 2)
+		assert.Equal(t, l.sent()[0].Body, l.sent()[1].Body, "the key is in it")
+	})
+}

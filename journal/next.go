@@ -158,8 +158,8 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	case Cancelled:
 		if same && !op.ByHand {
 			op.Mode = in.Mode
+			op.Terms = termsBy(op, in)
 			op = takeOver(op, in)
-			op.Terms = op.Terms.Narrow(in.Terms)
 			op = closeWindow(op, ev)
 			return hold(op, ev), Execute, nil
 		}
@@ -182,9 +182,15 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		}
 		op = orphan(op, ev)
 	}
-	op.Terms = op.Terms.Narrow(in.Terms)
-	op = closeWindow(op, ev)
-	op, decision, err := send(op, ev, in.Form)
+	var decision Decision
+	var err error
+	if in.Provider == "" && op.Provider != "" {
+		decision = Later // it is left to those who know its provider, as by a claim
+	} else {
+		op.Terms = termsBy(op, in)
+		op = closeWindow(op, ev)
+		op, decision, err = send(op, ev, in.Form)
+	}
 	if decision == Execute && !op.Found.MayHaveRun {
 		op = takeOver(op, in)
 		if op.Mode == "" {
@@ -202,6 +208,15 @@ func (in *Intent) same(fingerprint string) bool {
 		return fingerprint == in.Fingerprint
 	}
 	return in.Same(fingerprint)
+}
+
+// termsBy narrows the operation's terms by the intent's. Where nothing may have run, and
+// it was begun under no table at all, there is nothing to narrow.
+func termsBy(op Operation, in *Intent) Terms {
+	if op.Provider == "" && in.Provider != "" && !op.MayHaveRun {
+		return in.Terms
+	}
+	return op.Terms.Narrow(in.Terms)
 }
 
 // nextKey is the key of the operation's next generation.
