@@ -23,7 +23,8 @@ import (
 
 // leakyErrors are errors of an application whose text holds s3cret.
 func leakyErrors() map[string]error {
-	_, lineBreak := url.Parse("https://api.example/x?key=ab\ns3cret")
+	broken := "https://api.example/x?key=ab\ns3cret"
+	_, lineBreak := url.Parse(broken)
 	inner := errors.New("EOF")
 	return map[string]error{
 		"a URL with a line break": lineBreak,

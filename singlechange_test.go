@@ -192,7 +192,7 @@ func TestACallLeavesNothingBehind(t *testing.T) {
 	const calls = 20
 	for range calls {
 		func() {
-			type weight struct{ bytes [1 << 10]byte }
+			type weight [1 << 10]byte
 			w := &weight{}
 			runtime.AddCleanup(w, func(*atomic.Int32) { freed.Add(1) }, &freed)
 			ctx := context.WithValue(t.Context(), w, w)

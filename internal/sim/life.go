@@ -46,7 +46,6 @@ type errand struct {
 	name     string // that its effect is told by
 	host     string
 	told     map[string]bool // IDs of effects that callers were told
-	lied     bool            // somebody said something of it that was not so
 	asked    int
 	naming   int // 0: by name; 1: by its own key; 2: by neither
 	alone    bool
@@ -55,12 +54,6 @@ type errand struct {
 }
 
 const day = 24 * time.Hour
-
-// options are what a life is made of.
-type options struct {
-	errands, processes int
-	days               int
-}
 
 func newLife(seed uint64, j journal.Journal) *life {
 	random := rand.New(rand.NewPCG(seed, 1))

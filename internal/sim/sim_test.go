@@ -2,7 +2,6 @@ package sim
 
 import (
 	"flag"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
@@ -83,6 +82,6 @@ func TestLives(t *testing.T) {
 		}
 	}
 	for _, what := range slices.Sorted(maps.Keys(visited)) {
-		t.Log(fmt.Sprintf("%8d %s", visited[what], what))
+		t.Logf("%8d %s", visited[what], what)
 	}
 }

@@ -101,7 +101,6 @@ type world struct {
 type remembered struct {
 	first  time.Time
 	body   string
-	busy   bool
 	answer *answer
 }
 
