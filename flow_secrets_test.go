@@ -23,7 +23,7 @@ import (
 
 // leakyErrors are errors of an application whose text holds s3cret.
 func leakyErrors() map[string]error {
-	broken := "https://api.example/x?key=ab\ns3cret"
+	broken := fmt.Sprint("https://api.example/x?key=ab", "\n", "s3cret")
 	_, lineBreak := url.Parse(broken)
 	inner := errors.New("EOF")
 	return map[string]error{
