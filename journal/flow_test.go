@@ -303,3 +303,16 @@ func TestAFlowsFailuresAreCountedAndTheLatestKept(t *testing.T) {
 	assert.Zero(t, f.Failures)
 	assert.Equal(t, noon, f.DueAt)
 }
+
+func TestWhoeverGivesUpAFlowFirstSaysWhy(t *testing.T) {
+	f := journal.Flow{Handle: 1, Ref: journal.Ref{ID: "order"}, State: journal.FlowWaiting, Claim: 1, InputDigest: "i", CreatedAt: noon, UpdatedAt: noon, DueAt: noon}
+	ev := journal.FlowEvent{Kind: journal.FlowGiveUp, At: noon, Cause: "sold out"}
+	f, _, err := journal.NextFlow(f, false, ev)
+	require.NoError(t, err)
+	require.True(t, f.Undoing)
+	assert.Equal(t, "sold out", f.GivenUpFor)
+	ev.Cause = "bored"
+	f, _, err = journal.NextFlow(f, false, ev)
+	require.NoError(t, err)
+	assert.Equal(t, "sold out", f.GivenUpFor)
+}

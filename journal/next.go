@@ -581,9 +581,8 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return park(op, ev), Recorded, nil
 	case Executed:
 		if ev.Answer == nil {
-			ev.Answer = &Answer{ByHand: true, Omitted: true}
+			ev.Answer = &Answer{Omitted: true}
 		}
-		ev.Generation = op.Generation
 		op = answered(op, ev)
 		op.Answer.ByHand = true
 		return op, Recorded, nil

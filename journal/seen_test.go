@@ -529,3 +529,28 @@ func TestARefusalThatDoesNotStandChangesNothingOnceItsClaimIsOver(t *testing.T) 
 	assert.Equal(t, journal.Ignored, decision)
 	assert.Equal(t, op, after)
 }
+
+func TestTheKeyOfALaterGenerationIsNobodysOwn(t *testing.T) {
+	op := pending(journal.Named, false)
+	op.State, op.ByHand, op.KeyCarried = journal.Cancelled, true, true
+	op.DueAt, op.WakeAt, op.Delivered, op.SettledAt = time.Time{}, time.Time{}, true, noon
+	begun, decision := next(t, op, false, journal.Event{Kind: journal.EventBegin, At: noon, Last: noon, Session: "B",
+		Intent: &journal.Intent{Naming: journal.Named, Fingerprint: op.Fingerprint, Key: op.Key, KeyCarried: true, Form: op.Form,
+			NextKey: func(int) string { return "another" }}})
+	require.Equal(t, journal.Execute, decision)
+	assert.Equal(t, "another", begun.Key)
+	assert.False(t, begun.KeyCarried)
+}
+
+func TestTheCauseSaysWhatCameInBetween(t *testing.T) {
+	held := inFlight(journal.Named, guarded)
+	held.DueAt = noon.Add(time.Hour)
+	op, _ := next(t, held, false, journal.Event{Kind: journal.EventClaim, At: noon, Last: noon.Add(3 * time.Hour), Session: "B"})
+	assert.Contains(t, op.Cause, "its process ended while it was in flight")
+
+	over := inFlight(journal.Named, guarded)
+	op, _ = next(t, over, true, journal.Event{Kind: journal.EventPark, At: noon, Last: noon, Session: over.Holder, Claim: over.Claim,
+		Open: true, Due: noon.Add(48 * time.Hour), Cause: "no answer"})
+	assert.Equal(t, journal.Unknown, op.State)
+	assert.Equal(t, "no answer; the provider's retention has passed, or will have", op.Cause)
+}
