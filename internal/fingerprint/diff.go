@@ -84,6 +84,9 @@ func (p *Print) Diff(stored string) ([]string, error) {
 			differ = append(differ, part)
 		}
 	}
+	if theirs.version == keyedVersion && len(differ) == len(parts) {
+		return nil, ErrKey // under another one nothing is alike
+	}
 	return differ, nil
 }
 

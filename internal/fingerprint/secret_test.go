@@ -99,7 +99,10 @@ func TestAFingerprintUnderAKeyIsComparedUnderThatKeyAlone(t *testing.T) {
 	_, err := printOf(card(t, "4242", nil)).Diff(stored)
 	assert.ErrorIs(t, err, fingerprint.ErrKey)
 	assert.False(t, printOf(card(t, "4242", nil)).Same(stored))
-	assert.False(t, printOf(card(t, "4242", []byte("another"))).Same(stored))
+	another := printOf(card(t, "4242", []byte("another")))
+	assert.False(t, another.Same(stored))
+	_, err = another.Diff(stored)
+	assert.ErrorIs(t, err, fingerprint.ErrKey, "it is not said that the request differs")
 	assert.True(t, printOf(card(t, "4242", []byte("kept elsewhere"))).Same(stored))
 }
 
