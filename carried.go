@@ -113,12 +113,24 @@ func (k *call) keyHeld(op *journal.Operation) *Error {
 // was told apart: without the label that says now whose it is or, by its recorded header,
 // for the same account when the table did not know that header for one. It may be the
 // same effect. Where the call's own operation is known, it is none.
+//
+// Or it is an operation without a name whose key was made for it, and brought along
+// under a name by somebody who has read it in an error: that has no alias.
 func (k *call) keyFromBefore(ctx context.Context) (before *journal.Operation, err error) {
-	if len(k.account) == 0 || k.intent.Alias == (Ref{}) {
+	if k.intent.Alias == (Ref{}) {
 		return nil, nil
 	}
+	if k.intent.Naming == journal.Named && atRandom(k.carried) {
+		unnamed, _ := refsOfKey(k.route, k.req.URL, k.name.scope, k.account, Key(k.carried))
+		if before, err = k.holder(ctx, unnamed); before != nil && before.Naming != journal.Generated {
+			before = nil // its alias tells
+		}
+	}
+	if err != nil || before == nil && len(k.account) == 0 {
+		return nil, err
+	}
 	headers := k.account
-	if k.name.account != "" {
+	if before == nil && k.name.account != "" {
 		headers = maps.Clone(k.account)
 		delete(headers, accountLabel)
 		before, err = k.holderAs(ctx, headers)
@@ -151,7 +163,11 @@ func sends(op *journal.Operation, headers http.Header) bool {
 // taken effect, or still may; nil: there is none.
 func (k *call) holderAs(ctx context.Context, account http.Header) (*journal.Operation, error) {
 	_, alias := refsOfKey(k.route, k.req.URL, k.name.scope, account, Key(k.carried))
-	op, err := k.journal.Get(ctx, alias)
+	return k.holder(ctx, alias)
+}
+
+func (k *call) holder(ctx context.Context, ref Ref) (*journal.Operation, error) {
+	op, err := k.journal.Get(ctx, ref)
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
 		return nil, nil

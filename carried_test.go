@@ -394,3 +394,20 @@ func TestACancelledNameIsNotTakenByItsKey(t *testing.T) {
 		assert.Equal(t, []string{"k-1", "k-1"}, l.keys())
 	})
 }
+
+func TestAKeyThatWasMadeForAnotherOperationIsTakenByNoName(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).then(loses())
+		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own(remembers(providers.Nothing), func(e *providers.Endpoint) { e.Retention = 0 })}, Backoff: once})
+		lost := p.ask(t.Context(), to(http.MethodPost, ownURL))
+		require.ErrorIs(t, lost.err, onceward.ErrOutcomeUnknown)
+		out := p.ask(named(t, invoice), to(http.MethodPost, ownURL), carrying(string(lost.op.Key)))
+		require.ErrorIs(t, out.err, onceward.ErrKeyReused, "it may have taken effect")
+		assert.Len(t, l.sent(), 1)
+
+		_, err := p.resolve(lost.op.Ref, onceward.NotExecuted, nil)
+		require.NoError(t, err)
+		require.NoError(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL), carrying(string(lost.op.Key))).err)
+		assert.Len(t, l.sent(), 2)
+	})
+}

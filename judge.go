@@ -354,8 +354,13 @@ func (r *run) comparesRequests() bool {
 // madeKey tells whether the key was made here and at random, so that nobody else
 // can have used it.
 func (r *run) madeKey() bool {
-	id, err := uuid.Parse(r.op.Key)
-	return !r.op.KeyCarried && err == nil && id.Version() == 4
+	return !r.op.KeyCarried && atRandom(r.op.Key)
+}
+
+// atRandom tells whether a key has the form of NewKey's.
+func atRandom(key string) bool {
+	id, err := uuid.Parse(key)
+	return err == nil && id.Version() == 4
 }
 
 func laterOf(a, b time.Time) time.Time {
