@@ -14,7 +14,9 @@ import (
 // takes a copy. To adjust an adapter, change what its function returned.
 type Provider struct {
 	// Name is journaled with each operation and is unique among the
-	// providers of one client.
+	// providers of one client. It stays the same: under another one, what is
+	// pending is left alone by Run and Resume until it is asked for again, and
+	// of two names with one carried key the second is not told from the first.
 	Name string
 
 	// Hosts are the hosts the provider serves: "api.example.com",
