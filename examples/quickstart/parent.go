@@ -49,10 +49,11 @@ func parent(ctx context.Context, o options, invoices []invoice, stdout, stderr i
 	}()
 	fmt.Fprintf(stdout, "%d invoices, %d kills a payer, a deploy every %v, an outage of %v (-seed %d)\n", len(invoices), o.kills, deployEvery, outage, o.seed)
 
+	told := &shared{w: stderr}
 	var storms []*storm
 	for _, name := range payers {
 		if o.payer == "" || o.payer == name {
-			s, err := newStorm(o, name, invoices, stderr)
+			s, err := newStorm(o, name, invoices, told)
 			if err != nil {
 				return err
 			}
@@ -83,6 +84,18 @@ func parent(ctx context.Context, o options, invoices []invoice, stdout, stderr i
 	}
 	print(stdout, columns)
 	return verdict
+}
+
+// shared is written to by several storms.
+type shared struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *shared) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(b)
 }
 
 func newStorm(o options, payer string, invoices []invoice, stderr io.Writer) (*storm, error) {
