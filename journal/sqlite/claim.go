@@ -20,6 +20,9 @@ const fewDue = 500
 // between where it passes over thousands.
 const claimAtOnce = 256
 
+// claimFor is for how long it does, where what it looks at is large.
+const claimFor = 20 * time.Millisecond
+
 // claiming is how far a claim has come, from one commit to the next.
 type claiming struct {
 	after    int64 // every operation up to this handle was looked at
@@ -53,8 +56,10 @@ func (b *batch) claim(p *prepared, limit int, c *claiming) ([]outcome, error) {
 	}
 	c.done = len(handles) < claimAtOnce
 	var outs []outcome
+	began := time.Now()
 	for _, handle := range handles {
-		if len(outs) == limit {
+		if len(outs) == limit || time.Since(began) > claimFor {
+			c.done = false
 			break
 		}
 		var out outcome

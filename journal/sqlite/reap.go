@@ -4,7 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"slices"
+	"iter"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -14,9 +14,36 @@ import (
 // others.
 const reapBatch = 100
 
+// reapBytes is how many bytes are reaped in one commit, unless it is one row that has
+// more: all of them are written over, while others wait.
+const reapBytes = 1 << 20
+
+// bulk is a row of operations or blocks, and how many bytes it has.
+type bulk struct{ key, bytes int64 }
+
+// parts yields the keys of some rows at a time, at most many.
+func parts(rows []bulk, many int) iter.Seq[[]int64] {
+	return func(yield func([]int64) bool) {
+		var keys []int64
+		bytes := int64(0)
+		for _, row := range rows {
+			if len(keys) == many || len(keys) > 0 && bytes+row.bytes > reapBytes {
+				if !yield(keys) {
+					return
+				}
+				keys, bytes = nil, 0
+			}
+			keys, bytes = append(keys, row.key), bytes+row.bytes
+		}
+		if len(keys) > 0 {
+			yield(keys)
+		}
+	}
+}
+
 // Reap applies ev, of kind EventReap, to at most limit operations and says how many
 // were shrunk or removed. It looks for them on a connection of its own and takes
-// 100 a commit, so that nobody waits for it for long. With Options.Archive, none goes
+// 100 a commit, or a megabyte, so that nobody waits for it for long. With Options.Archive, none goes
 // before it was written there. Where an error comes in the middle, the number is of
 // those before. The file keeps its size: what is free in it is used again.
 func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
@@ -122,10 +149,14 @@ func (j *Journal) segmentsBefore(ctx context.Context, begun time.Time) (firsts [
 	return firsts, err
 }
 
+// bytesOfBodies goes on from columns: how large the bodies of a row of operations are.
+const bytesOfBodies = `, coalesce(length(request_body), 0) +
+	coalesce((SELECT length(body) FROM onceward_answers WHERE onceward_answers.handle = onceward_operations.handle), 0)`
+
 // reapSegment reaps at most limit operations of one segment, or of what is not in a
 // segment yet. Those up to folded are not in the log any more.
 func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64, limit int, folded int64) (int, error) {
-	var ripe, ripeBlocks []int64
+	var ripe, ripeBlocks []bulk
 	left, found := 0, 0 // that may be reaped at some time, and now
 	isRipe := func(op journal.Operation) bool {
 		left++
@@ -152,7 +183,7 @@ func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64
 				return nil
 			})
 			if some {
-				ripeBlocks = append(ripeBlocks, v[0].(int64))
+				ripeBlocks = append(ripeBlocks, bulk{v[0].(int64), int64(len(data))})
 			}
 			if err == nil {
 				err = enough()
@@ -162,13 +193,13 @@ func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64
 		if err != nil {
 			return err
 		}
-		return r.each("SELECT "+columns+" FROM onceward_operations WHERE handle >= ? AND handle < ? AND tombstone = 0", func(v []driver.Value) error {
+		return r.each("SELECT "+columns+bytesOfBodies+" FROM onceward_operations WHERE handle >= ? AND handle < ? AND tombstone = 0", func(v []driver.Value) error {
 			row, err := readRow(v)
 			if err != nil {
 				return err
 			}
 			if isRipe(row.op) {
-				ripe = append(ripe, row.op.Handle)
+				ripe = append(ripe, bulk{row.op.Handle, v[len(v)-1].(int64)})
 			}
 			return enough()
 		}, first, first+segmentSize)
@@ -177,7 +208,7 @@ func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64
 		return 0, err
 	}
 	reaped := 0
-	for some := range slices.Chunk(ripeBlocks, (reapBatch+blockSize-1)/blockSize) {
+	for some := range parts(ripeBlocks, (reapBatch+blockSize-1)/blockSize) {
 		n := 0
 		archived, err := j.archive(ctx, ev, some, nil, limit-reaped)
 		if err != nil {
@@ -200,8 +231,7 @@ func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64
 		reaped += n
 	}
 	ripe = ripe[:min(limit-reaped, len(ripe))]
-	for begin := 0; begin < len(ripe); begin += reapBatch {
-		some := ripe[begin:min(begin+reapBatch, len(ripe))]
+	for some := range parts(ripe, reapBatch) {
 		n := 0
 		archived, err := j.archive(ctx, ev, nil, some, limit-reaped)
 		if err != nil {

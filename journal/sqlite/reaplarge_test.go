@@ -1,0 +1,52 @@
+package sqlite_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+func TestLargeOperationsAreReapedAFewACommit(t *testing.T) {
+	for name, kind := range map[string]journal.EventKind{"in blocks": journal.EventComplete, "in rows": journal.EventCancel} {
+		t.Run(name, func(t *testing.T) {
+			j := open(t, filepath.Join(t.TempDir(), "journal.db"))
+			s, err := j.Join(t.Context())
+			require.NoError(t, err)
+			const many, size = 12, 300 << 10
+			body := make([]byte, size)
+			_, _ = rand.Read(body)
+			then := time.Now().Add(-100 * 24 * time.Hour)
+			for i := range many {
+				ev := begin(fmt.Sprint("op-", i), s)
+				ev.At, ev.Intent.Request.Body = then, body
+				begun, err := j.Apply(t.Context(), ev)
+				require.NoError(t, err)
+				ev = complete(begun.Operation, s)
+				if ev.At, ev.Kind = then, kind; kind != journal.EventComplete {
+					ev.Answer = nil
+				}
+				_, err = j.Apply(t.Context(), ev)
+				require.NoError(t, err)
+			}
+			seenAt(t, j, time.Now().Add(-2*journal.Confirmation))
+			seenAt(t, j, time.Now().Add(-journal.Confirmation))
+			require.NoError(t, sqlite.Fold(j))
+			before, err := j.Stats(t.Context())
+			require.NoError(t, err)
+			n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: time.Hour}, 1000)
+			require.NoError(t, err)
+			after, err := j.Stats(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, many, n)
+			assert.GreaterOrEqual(t, after.Commits-before.Commits, int64(many*size>>20), "no commit writes over more than a megabyte")
+		})
+	}
+}
