@@ -207,9 +207,13 @@ func TestARefusedCredentialInTheBackgroundRestsAndCancelsNothing(t *testing.T) {
 			virtual(t, row.name+", and then "+end, func(t *testing.T) {
 				l := (&line{}).always(refuses())
 				var n atomic.Int64
-				credential := row.changes
+				var other atomic.Bool
 				p := start(t, l, onceward.Config{Backoff: once, Authorize: func(r *http.Request) error {
-					r.Header.Set("Authorization", credential(n.Add(1)))
+					credential := row.changes(n.Add(1))
+					if other.Load() {
+						credential = "Bearer new"
+					}
+					r.Header.Set("Authorization", credential)
 					return nil
 				}})
 				for i := range waiting {
@@ -231,9 +235,7 @@ func TestARefusedCredentialInTheBackgroundRestsAndCancelsNothing(t *testing.T) {
 					require.ErrorIs(t, report.Problems[0], onceward.ErrPending)
 				}
 
-				if end == "there is another one" {
-					credential = func(int64) string { return "Bearer new" }
-				}
+				other.Store(end == "there is another one")
 				l.always(says(200, paid))
 				pass(time.Hour)
 				for _, op := range p.everything() {
