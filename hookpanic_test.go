@@ -56,6 +56,33 @@ func TestHooksThatPanicLeaveNobodyWaiting(t *testing.T) {
 	})
 }
 
+func TestRunSurvivesHooksThatPanic(t *testing.T) {
+	each(t, "by what a claim settles itself, and by progress", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).then(loses(), loses())
+		short := own(func(e *providers.Endpoint) { e.Retention = time.Hour })
+		was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{short}})
+		was.ask(named(t, "order-1"), to("POST", ownURL))
+		pass(2 * time.Hour)
+		was.ask(named(t, "order-2"), to("POST", ownURL))
+		pass(2 * time.Minute)
+		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{short}, Trace: &onceward.Trace{
+			Left:     func(onceward.Operation) { panic("a hook's") },
+			Progress: func(onceward.Report) { panic("a hook's") },
+		}})
+		ctx, stop := context.WithCancel(t.Context())
+		ran := make(chan struct{})
+		go func() {
+			defer close(ran)
+			_ = p.Run(ctx)
+		}()
+		pass(10 * time.Minute)
+		stop()
+		<-ran
+		assert.Equal(t, onceward.Unknown, p.recorded(onceward.Ref{ID: "order-1"}).State)
+		assert.Equal(t, onceward.Completed, p.recorded(onceward.Ref{ID: "order-2"}).State)
+	})
+}
+
 // failsOnce fails to record the first event of a kind.
 type failsOnce struct {
 	journal.Journal

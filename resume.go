@@ -328,7 +328,10 @@ func (p *pass) take(ctx context.Context, res journal.Result, done func()) {
 	case journal.Offer:
 		p.offer(ctx, op)
 	default:
-		p.left(op, false)
+		func() {
+			defer p.survive()
+			p.left(op, false)
+		}()
 		p.end(ctx, op, nil)
 	}
 }
@@ -481,5 +484,6 @@ func (p *pass) tell(end bool) {
 	report := *p.total
 	report.Elapsed = now.Sub(p.began)
 	p.mu.Unlock()
+	defer p.survive()
 	p.trace.Progress(report)
 }

@@ -37,6 +37,9 @@ type life struct {
 	wrong   bool // the tables in use promise more than is kept, for now
 	quoted  bool // the key is sent in a form that is not the providers', for now
 	over    bool
+	signs   bool // credentials are withheld, and added by Authorize
+	partial bool // some processes don't know some of the providers
+	panics  bool // some processes have hooks that panic
 	asks    sync.WaitGroup
 	visited map[string]int
 }
@@ -79,6 +82,20 @@ func newLife(seed uint64, j journal.Journal) *life {
 		d := down[host]
 		return !l.isOver() && at >= d[0] && at < d[1]
 	}
+	refused := map[string][2]time.Duration{}
+	if random.IntN(3) == 0 {
+		for host := range l.world.contracts {
+			from := time.Duration(random.Int64N(int64(day)))
+			refused[host] = [2]time.Duration{from, from + time.Duration(random.Int64N(int64(12*time.Hour)))}
+		}
+	}
+	l.world.refused = func(host string) bool {
+		at := time.Since(l.began)
+		d := refused[host]
+		return !l.isOver() && at >= d[0] && at < d[1]
+	}
+	l.signs, l.partial, l.panics = random.IntN(3) == 0, random.IntN(3) == 0, random.IntN(4) == 0
+	l.world.pages = !l.partial && random.IntN(3) == 0
 	l.wrong = random.IntN(3) == 0
 	l.quoted = random.IntN(8) == 0
 	return l
@@ -118,6 +135,9 @@ func (l *life) tables(right bool) []providers.Provider {
 	var all []providers.Provider
 	for _, c := range l.world.contracts {
 		p := c.table(wrong)
+		if l.world.pages {
+			p.Answers = []string{"application/json"}
+		}
 		if quoted && !c.keyless {
 			p.Endpoints[0].Key.Place = providers.KeyQuotedHeader
 		}
@@ -135,6 +155,7 @@ type process struct {
 	stop    context.CancelFunc // of Run
 	ran     chan struct{}
 	crashed bool
+	knows   map[string]bool // hosts
 }
 
 // start starts a process as somebody would: with Resume, and Run in the background.
@@ -144,14 +165,56 @@ func (l *life) start(name string, right bool) *process {
 	l.mu.Unlock()
 	p := &process{name: name, journal: &severed{Journal: l.journal}, ran: make(chan struct{})}
 	p.line = &line{world: l.world, process: name, trusts: func() bool { return trusts }, dead: make(chan struct{})}
-	client, err := onceward.New(onceward.Config{
+	cfg := onceward.Config{
 		Journal:    p.journal,
 		Providers:  l.tables(right),
 		HTTPClient: &http.Client{Transport: p.line},
 		Backoff:    backoff.Policy{MaxAttempts: 1 + int(l.seed%4)},
 		NamedOnly:  l.seed%7 == 0,
 		OnSettled:  l.settled,
-	})
+	}
+	if l.seed%6 == 0 {
+		cfg.OnSettled = nil
+	}
+	if l.seed%5 == 0 {
+		cfg.Secret = []byte("a secret of a business that is small")
+	}
+	drawn := &chance{random: rand.New(rand.NewPCG(l.seed, uint64(len(name)*1000+int(name[len(name)-1]))))}
+	if l.partial && !right && drawn.of(3) {
+		n := drawn.below(len(cfg.Providers))
+		cfg.Providers = append(cfg.Providers[:n:n], cfg.Providers[n+1:]...)
+		if len(cfg.Providers) == 0 {
+			cfg.Providers = []providers.Provider{providers.Stripe()}
+		}
+	}
+	p.knows = map[string]bool{}
+	for _, known := range cfg.Providers {
+		p.knows[known.Hosts[0]] = true
+	}
+	if l.panics && !right && drawn.of(2) {
+		hook := func() {
+			if drawn.of(20) {
+				panic("a hook's")
+			}
+		}
+		cfg.Trace = &onceward.Trace{
+			Attempted: func(onceward.Operation, onceward.Attempt) { hook() },
+			Left:      func(onceward.Operation) { hook() },
+			Begun:     func(onceward.Operation) { hook() },
+		}
+	}
+	if l.signs {
+		fails := !right && drawn.of(3)
+		until := time.Now().Add(time.Duration(drawn.below(int(4 * time.Hour))))
+		cfg.Authorize = func(req *http.Request) error {
+			if fails && time.Now().Before(until) {
+				return errors.New("the vault is sealed")
+			}
+			req.Header.Set("Authorization", "Bearer of the business")
+			return nil
+		}
+	}
+	client, err := onceward.New(cfg)
 	if err != nil {
 		panic(err)
 	}
@@ -168,6 +231,20 @@ func (l *life) start(name string, right bool) *process {
 		_ = client.Run(ctx)
 	}()
 	return p
+}
+
+// chance is drawn from at once by many.
+type chance struct {
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+func (c *chance) of(n int) bool { return c.below(n) == 0 }
+
+func (c *chance) below(n int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.random.IntN(n)
 }
 
 func (l *life) settled(_ context.Context, op onceward.Operation) error {
@@ -341,7 +418,7 @@ func (l *life) pursue(e *errand, random *rand.Rand) {
 	}
 	for range patience {
 		p := l.anyProcess(random)
-		if p == nil {
+		if p == nil || e.naming != 0 && !p.knows[e.host] { // what has no name would pass there
 			time.Sleep(time.Minute)
 			continue
 		}
@@ -386,6 +463,18 @@ func (l *life) ask(p *process, e *errand, random *rand.Rand) (content bool) {
 	e.asked++
 	l.mu.Unlock()
 	l.tell("%s is asked for at %s", e.name, p.name)
+	if l.signs {
+		req.Header.Set("Authorization", "Bearer of the business")
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			l.tell("%s: its caller met a panic: %v", e.name, v)
+			l.visit("met a panic")
+			l.mu.Lock()
+			e.promised = false
+			l.mu.Unlock()
+		}
+	}()
 	resp, err := p.client.HTTPClient().Do(req)
 	var body []byte
 	if err == nil {
@@ -504,6 +593,9 @@ func (l *life) judge() (unknown map[string]int) {
 		case journal.Pending, journal.InFlight:
 			if op.Naming == journal.Carried && op.State == journal.Pending && op.WakeAt.After(time.Now()) {
 				break // its caller may ask again until the end of its window, as the table had it then
+			}
+			if op.Provider == "" && l.partial {
+				break // begun where nobody knew its provider: left to those
 			}
 			l.fault("%s is still %v, due %v, to be looked at %v: %s", op.ID, op.State, op.DueAt.Sub(l.began), op.WakeAt.Sub(l.began), op.Cause)
 		case journal.Unknown:

@@ -93,6 +93,8 @@ type world struct {
 	requests  int
 	trouble   float64           // share of requests that meet a fault
 	outage    func(string) bool // whether a host is down now
+	refused   func(string) bool // whether it takes no credential now
+	pages     bool              // a gateway's page may say 200
 	tell      func(format string, args ...any)
 	visited   map[string]int
 }
@@ -185,7 +187,11 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 		l.ends(errand)
 		done <- answer{status: 502, body: "<html>bad gateway</html>", page: true}
 	case pretends:
-		done <- answer{status: 504, body: "<html>gateway timeout</html>", page: true}
+		status := 504
+		if l.pages {
+			status = 200
+		}
+		done <- answer{status: status, body: "<html>gateway timeout</html>", page: true}
 	default:
 		l.begins(errand)
 		done <- execute(f)
@@ -211,6 +217,8 @@ func (w *world) draw(host string) (contract, fate) {
 	switch {
 	case w.outage(host):
 		f = []fate{refusedTCP, lostBefore, hangs, says503}[w.random.IntN(4)]
+	case w.refused(host):
+		f = says401
 	case w.random.Float64() < w.trouble:
 		f = fate(1 + w.random.IntN(int(pretends)))
 	}
