@@ -56,3 +56,38 @@ func TestAClockThatIsResetStaysSo(t *testing.T) {
 	}
 	assert.Empty(t, verify(t, j))
 }
+
+func TestADamagedOperationKeepsNoOthersWindowOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	now := time.Now().Truncate(time.Millisecond).UTC()
+	seenAt(t, j, now)
+	for _, id := range []string{"a", "b"} { // by a clock that is three hours ahead
+		ev := begin(id, s)
+		ev.At = now.Add(3 * time.Hour)
+		begun, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		park := complete(begun.Operation, s)
+		park.Kind, park.Answer, park.Open, park.At = journal.EventPark, nil, true, ev.At
+		_, err = j.Apply(t.Context(), park)
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	alter(t, path, "UPDATE onceward_operations SET facts = x'00' WHERE id = 'a'")
+	j = open(t, path)
+	for _, after := range []time.Duration{0, journal.Confirmation, journal.Confirmation + time.Minute} {
+		_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventClock, At: now.Add(after)})
+		assert.NoError(t, err, "it is the damaged one's alone")
+	}
+	s, err = j.Join(t.Context())
+	require.NoError(t, err)
+	ev := begin("b", s)
+	ev.At = now.Add(4 * time.Hour)
+	result, err := j.Apply(t.Context(), ev)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Stop, result.Decision, "nobody can tell when it was sent")
+	assert.True(t, result.Operation.WindowClosed)
+}

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -38,6 +39,9 @@ func (b *batch) sweep() error {
 	var closed []row
 	err := b.read(b.sql.unanswered, func(v []driver.Value) error {
 		r, err := readRow(v)
+		if errors.Is(err, errFormat) {
+			return nil // it is believed by nobody, and the others are swept once
+		}
 		if err != nil {
 			return err
 		}
