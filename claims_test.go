@@ -516,3 +516,26 @@ func TestWhatWasCancelledUnderNoTableHasTheTermsOfTheFirst(t *testing.T) {
 		assert.Equal(t, onceward.Completed, now.recorded(onceward.Ref{ID: "order-1"}).State)
 	})
 }
+
+func TestWhatWasBegunWithACredentialThatIsGoneIsNotPromised(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		scoped := own()
+		scoped.CredentialScoped = true
+		l := (&line{}).then(refuses())
+		token := "Bearer old"
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{scoped}, Authorize: func(r *http.Request) error {
+			r.Header.Set("Authorization", token)
+			return nil
+		}})
+		require.ErrorIs(t, p.ask(named(t, "order-1"), to("POST", ownURL)).err, onceward.ErrPending)
+		token = "Bearer new"
+		pass(2 * time.Hour)
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		require.Len(t, report.Problems, 1)
+		assert.False(t, report.Problems[0].InBackground)
+		assert.Equal(t, onceward.Pending, report.Problems[0].Operation.State)
+		assert.NoError(t, p.ask(named(t, "order-1"), to("POST", ownURL)).err, "its caller can have it sent")
+		assert.Len(t, l.sent(), 1)
+	})
+}

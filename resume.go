@@ -390,7 +390,8 @@ func (c *Client) problem(r *Report, op *journal.Operation, cause error) {
 		return
 	}
 	e := &Error{Operation: operationOf(op), Kind: kindOf(op.State), Err: cause}
-	e.InBackground = op.State == journal.Pending && c.inBackground(op, &op.Request)
+	// What was begun with a credential that is gone is for its caller to ask for again.
+	e.InBackground = op.State == journal.Pending && c.inBackground(op, &op.Request) && !errors.Is(cause, errCredentialChanged)
 	if u := parsed(op.Request.URL); u != nil {
 		e.target = target(op.Request.Method, u)
 	}
