@@ -212,9 +212,17 @@ func (k *call) unbegun(cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), lastLook)
 	defer cancel()
 	op, err := k.get(ctx)
+	var before *journal.Operation // under its key, when its account was not told apart
+	if errors.Is(err, journal.ErrNotFound) {
+		if before, err = k.keyFromBefore(ctx); err == nil && before == nil {
+			return k.fail(ErrNotSent, cause)
+		}
+	}
 	switch {
-	case errors.Is(err, journal.ErrNotFound):
-		return k.fail(ErrNotSent, cause)
+	case before != nil:
+		e := k.keyHeld(before)
+		e.Err = errors.Join(e.Err, cause)
+		return e
 	case err != nil:
 		return k.fail(ErrJournal, errors.Join(cause, err))
 	case op.State == journal.Completed && !op.Tombstone:

@@ -411,3 +411,17 @@ func TestAKeyThatWasMadeForAnotherOperationIsTakenByNoName(t *testing.T) {
 		assert.Len(t, l.sent(), 2)
 	})
 }
+
+func TestWhoIsCancelledIsNotToldThatNothingTookEffectUnderAKeyFromBeforeItsLabel(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).then(loses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
+		require.Error(t, p.ask(t.Context(), to("POST", ownURL), carrying("k-1")).err)
+		ctx, cancel := context.WithCancel(onceward.WithAccount(t.Context(), "seller-1"))
+		cancel()
+		err := p.ask(ctx, to("POST", ownURL), carrying("k-1")).err
+		assert.NotErrorIs(t, err, onceward.ErrNotSent)
+		assert.ErrorIs(t, err, onceward.ErrKeyReused)
+		assert.ErrorIs(t, err, context.Canceled)
+	})
+}
