@@ -18,7 +18,8 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("sim.seed", 0, "live this one life, and tell it")
-	livesFlag = flag.Int("sim.lives", 40, "how many fresh lives")
+	livesFlag = flag.Int("sim.lives", 40, "how many lives")
+	freshFlag = flag.Bool("sim.fresh", false, "of seeds that nobody has lived; else the first ones")
 )
 
 // liveOnce lives one life and returns what was wrong with it.
@@ -71,8 +72,11 @@ func TestLives(t *testing.T) {
 		return
 	}
 	visited := map[string]int{}
-	for range *livesFlag {
-		seed := rand.Uint64N(1 << 40)
+	for i := range *livesFlag {
+		seed := uint64(i + 1)
+		if *freshFlag {
+			seed = rand.Uint64N(1 << 40)
+		}
 		l := liveOnce(t, seed)
 		for what, n := range l.visited {
 			visited[what] += n
