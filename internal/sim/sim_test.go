@@ -18,7 +18,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("sim.seed", 0, "live this one life, and tell it")
-	livesFlag = flag.Int("sim.lives", 40, "how many lives")
+	livesFlag = flag.Int("sim.lives", 10, "how many lives")
 	freshFlag = flag.Bool("sim.fresh", false, "of seeds that nobody has lived; else the first ones")
 )
 
