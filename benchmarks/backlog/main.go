@@ -168,8 +168,11 @@ func (m machine) park(ctx context.Context, operations int) error {
 	return m.with(onceward.Config{Backoff: once}, func(c *onceward.Client) error {
 		return m.each(operations, func(i int) error {
 			status, err := m.send(ctx, c, "pending-"+strconv.Itoa(i))
-			if err == nil && status != http.StatusServiceUnavailable {
-				err = fmt.Errorf("status %d of a provider that is down", status)
+			switch {
+			case errors.Is(err, onceward.ErrPending):
+				return nil
+			case err == nil:
+				return fmt.Errorf("status %d of a provider that is down", status)
 			}
 			return err
 		})
