@@ -89,7 +89,7 @@ func TestWhichRequestsAreSentAgainUnrecorded(t *testing.T) {
 		{name: "opted out", first: says(500, ""), opts: func(*http.Request) bool { return false }, tries: 1},
 		{name: "an Upgrade", first: says(500, ""), options: []option{with("Upgrade", "websocket")}, tries: 1},
 		{name: "a body that can't be had again", first: says(500, ""), options: []option{unreplayable}, tries: 1},
-		{name: "not implemented", first: says(501, ""), tries: 1},
+		{name: "a 501, which stays one", first: says(501, ""), tries: 1},
 		{name: "not found", first: says(404, ""), tries: 1},
 		{name: "no credential", first: says(401, ""), tries: 1},
 		{name: "a redirect", first: says(302, "", "Location", "/"), tries: 1},
