@@ -146,7 +146,7 @@ func TestAProcessThatLostItsSessionMakesNoFurtherStep(t *testing.T) {
 			if err := p.undoable(ctx, "create"); err != nil {
 				return err
 			}
-			for _, s := range p.journal.sessions {
+			for _, s := range p.journal.Sessions() {
 				j.Kill(s.ID())
 			}
 			_, err := other.GiveUpFlow(t.Context(), onceward.Ref{ID: "order-991"}, "sold out")

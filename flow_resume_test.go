@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/severed"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -291,7 +292,7 @@ func TestFlowsThatCanNotBeRegisteredAreRefused(t *testing.T) {
 		_, err := onceward.New(onceward.Config{Journal: memory.New(), Providers: aProvider, Flows: flows})
 		require.ErrorContains(t, err, says)
 	}
-	_, err := onceward.New(onceward.Config{Journal: &severed{Journal: memory.New()}, Providers: aProvider,
+	_, err := onceward.New(onceward.Config{Journal: &severed.Journal{Journal: memory.New()}, Providers: aProvider,
 		Flows: []onceward.FlowDefinition{onceward.DefineFlow("a", 1, do)}})
 	require.ErrorContains(t, err, "keeps flows")
 	_, err = onceward.New(onceward.Config{Journal: memory.New(), Providers: aProvider, FlowBackoff: backoff.Policy{Initial: -1}})

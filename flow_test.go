@@ -22,6 +22,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/severed"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -29,19 +30,19 @@ import (
 
 // severedFlows is a severed journal that keeps flows.
 type severedFlows struct {
-	*severed
+	*severed.Journal
 	flows journal.Flows
 }
 
 func (j *severedFlows) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
-	if err := j.alive(); err != nil {
+	if err := j.Alive(); err != nil {
 		return journal.FlowResult{}, err
 	}
 	return j.flows.ApplyFlow(ctx, ev)
 }
 
 func (j *severedFlows) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
-	if err := j.alive(); err != nil {
+	if err := j.Alive(); err != nil {
 		return nil, err
 	}
 	return j.flows.ClaimFlows(ctx, ev, limit)
@@ -68,7 +69,7 @@ func startFlows(t *testing.T, via http.RoundTripper, cfg onceward.Config) *proce
 	if cfg.Providers == nil {
 		cfg.Providers = []providers.Provider{providers.Stripe()}
 	}
-	j := &severed{Journal: cfg.Journal}
+	j := &severed.Journal{Journal: cfg.Journal}
 	cfg.Journal = &severedFlows{j, cfg.Journal.(journal.Flows)}
 	cfg.HTTPClient = &http.Client{Transport: via}
 	c, err := onceward.New(cfg)
@@ -824,7 +825,7 @@ type failingFlows struct {
 
 func (j *failingFlows) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
 	if ev.Kind == journal.FlowEventKind(j.fails.Load()) {
-		return journal.FlowResult{}, errCrashed
+		return journal.FlowResult{}, severed.Err
 	}
 	return j.Journal.ApplyFlow(ctx, ev)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/severed"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -67,12 +68,12 @@ func (h *hop) start() {
 	var p *process
 	p = start(h.t, roundTrip(func(req *http.Request) (*http.Response, error) {
 		if h.mayCrash(p) {
-			return nil, errCrashed
+			return nil, severed.Err
 		}
 		resp, err := h.via.RoundTrip(req)
 		if err == nil && h.mayCrash(p) {
 			resp.Body.Close()
-			return nil, errCrashed
+			return nil, severed.Err
 		}
 		return resp, err
 	}), onceward.Config{

@@ -226,8 +226,8 @@ func TestALostSessionIsReplaced(t *testing.T) {
 		j := memory.New()
 		p := start(t, &line{}, onceward.Config{Journal: j})
 		require.NoError(t, p.ask(named(t, "invoice-1/charge")).err)
-		j.Kill(p.journal.sessions[0].ID())
+		j.Kill(p.journal.Sessions()[0].ID())
 		require.NoError(t, p.ask(named(t, "invoice-2/charge")).err)
-		require.Len(t, p.journal.sessions, 2)
+		require.Len(t, p.journal.Sessions(), 2)
 	})
 }

@@ -194,7 +194,7 @@ func TestASessionThatHasSeenItsOwnLossSendsNothingMore(t *testing.T) {
 	virtual(t, "though nobody has taken its operation over yet", func(t *testing.T) {
 		l, j := &line{}, memory.New()
 		p := start(t, l, onceward.Config{Journal: j})
-		l.then(doing(func() { j.Kill(p.journal.sessions[0].ID()) }, loses()))
+		l.then(doing(func() { j.Kill(p.journal.Sessions()[0].ID()) }, loses()))
 		out := p.ask(named(t, "a"))
 		require.ErrorIs(t, out.err, onceward.ErrPending)
 		assert.Len(t, l.sent(), 1)

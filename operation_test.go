@@ -193,7 +193,7 @@ func TestALateAnswer(t *testing.T) {
 			go func() { caller <- slow.ask(named(t, "invoice-1/charge")) }()
 			synctest.Wait()
 			// It is taken for dead while it is only slow.
-			require.NoError(t, slow.journal.sessions[0].End(t.Context()))
+			require.NoError(t, slow.journal.Sessions()[0].End(t.Context()))
 			other := start(t, l, onceward.Config{Journal: slow.journal.Journal, Providers: []providers.Provider{own()}})
 			row.meantime(t, other)
 			out := <-caller

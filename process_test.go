@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"net/http"
 	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/severed"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -31,7 +30,7 @@ type process struct {
 	*onceward.Client
 	t       *testing.T
 	http    *http.Client
-	journal *severed
+	journal *severed.Journal
 }
 
 // start makes a process. What cfg leaves empty is a journal in memory, Stripe, and
@@ -47,7 +46,7 @@ func start(t *testing.T, via http.RoundTripper, cfg onceward.Config) *process {
 	if cfg.HTTPClient == nil {
 		cfg.HTTPClient = &http.Client{Transport: via}
 	}
-	j := &severed{Journal: cfg.Journal}
+	j := &severed.Journal{Journal: cfg.Journal}
 	cfg.Journal = j
 	c, err := onceward.New(cfg)
 	require.NoError(t, err)
@@ -58,76 +57,10 @@ func start(t *testing.T, via http.RoundTripper, cfg onceward.Config) *process {
 	return &process{Client: c, t: t, http: c.HTTPClient(), journal: j}
 }
 
-// severed is a journal that a process can be cut off from.
-type severed struct {
-	journal.Journal
-	mu       sync.Mutex
-	cut      bool
-	sessions []journal.Session
-}
-
-var errCrashed = errors.New("the process has crashed")
-
-// crash ends the process as far as the journal can see: its sessions are dead, and
-// nothing of it reaches the journal any more.
+// crash ends the process as far as the journal can see.
 func (p *process) crash() {
 	p.t.Helper()
-	p.journal.mu.Lock()
-	defer p.journal.mu.Unlock()
-	p.journal.cut = true
-	for _, s := range p.journal.sessions {
-		require.NoError(p.t, s.End(context.Background()))
-	}
-}
-
-func (j *severed) alive() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.cut {
-		return errCrashed
-	}
-	return nil
-}
-
-func (j *severed) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	if err := j.alive(); err != nil {
-		return journal.Result{}, err
-	}
-	return j.Journal.Apply(ctx, ev)
-}
-
-func (j *severed) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
-	if err := j.alive(); err != nil {
-		return journal.Operation{}, err
-	}
-	return j.Journal.Get(ctx, ref)
-}
-
-func (j *severed) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
-	if err := j.alive(); err != nil {
-		return nil, err
-	}
-	return j.Journal.Claim(ctx, ev, limit)
-}
-
-func (j *severed) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Operation, error] {
-	if err := j.alive(); err != nil {
-		return func(yield func(journal.Operation, error) bool) { yield(journal.Operation{}, err) }
-	}
-	return j.Journal.List(ctx, f)
-}
-
-func (j *severed) Join(ctx context.Context) (journal.Session, error) {
-	if err := j.alive(); err != nil {
-		return nil, err
-	}
-	s, err := j.Journal.Join(ctx)
-	if err == nil {
-		j.mu.Lock()
-		j.sessions = append(j.sessions, s)
-		j.mu.Unlock()
-	}
-	return s, err
+	require.NoError(p.t, p.journal.Cut())
 }
 
 // outcome is what a caller got: a response, or an error and what it says of one.
@@ -342,4 +275,4 @@ func mustParse(raw string) *url.URL {
 	return u
 }
 
-func (p *process) crashed() bool { return p.journal.alive() != nil }
+func (p *process) crashed() bool { return p.journal.Alive() != nil }

@@ -193,9 +193,7 @@ func (s *stage) arrives() {
 // loses ends a client's session as a takeover would, and leaves the client alive.
 func (p *process) losesSession() {
 	p.t.Helper()
-	p.journal.mu.Lock()
-	defer p.journal.mu.Unlock()
-	for _, s := range p.journal.sessions {
+	for _, s := range p.journal.Sessions() {
 		require.NoError(p.t, s.End(context.Background()))
 	}
 }

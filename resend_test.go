@@ -275,7 +275,7 @@ func TestAClaimThatWasTakenOverSendsNothingMore(t *testing.T) {
 		caller := make(chan outcome, 1)
 		go func() { caller <- slow.ask(named(t, "invoice-1/charge")) }()
 		synctest.Wait()
-		require.NoError(t, slow.journal.sessions[0].End(t.Context())) // it is taken for dead
+		require.NoError(t, slow.journal.Sessions()[0].End(t.Context())) // it is taken for dead
 		other := start(t, l, onceward.Config{Journal: slow.journal.Journal, MaxWait: time.Hour, AttemptTimeout: time.Hour})
 		resumed := make(chan onceward.Report, 1)
 		go func() {
@@ -296,7 +296,7 @@ func takenOverAndDone(t *testing.T) {
 	caller := make(chan outcome, 1)
 	go func() { caller <- slow.ask(named(t, "invoice-1/charge")) }()
 	synctest.Wait()
-	require.NoError(t, slow.journal.sessions[0].End(t.Context())) // it is taken for dead
+	require.NoError(t, slow.journal.Sessions()[0].End(t.Context())) // it is taken for dead
 	report, err := start(t, l, onceward.Config{Journal: slow.journal.Journal}).Resume(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, report.Completed)

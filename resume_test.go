@@ -389,7 +389,7 @@ func TestResumeEndsWithItsContext(t *testing.T) {
 		assert.Equal(t, 2, report.Completed)
 		for _, op := range next.everything() {
 			if op.State == journal.InFlight {
-				assert.Equal(t, dead.journal.sessions[0].ID(), op.Holder, "nothing is claimed and forgotten")
+				assert.Equal(t, dead.journal.Sessions()[0].ID(), op.Holder, "nothing is claimed and forgotten")
 			}
 		}
 		report, err = next.Resume(t.Context())

@@ -185,7 +185,7 @@ func TestShutdownEndsAResumeUnderWay(t *testing.T) {
 		require.ErrorIs(t, <-resumed, onceward.ErrShutdown)
 		for _, op := range next.everything() {
 			if op.State == journal.InFlight {
-				assert.Equal(t, dead.journal.sessions[0].ID(), op.Holder, "nothing is left in this process's hands")
+				assert.Equal(t, dead.journal.Sessions()[0].ID(), op.Holder, "nothing is left in this process's hands")
 			}
 		}
 	})

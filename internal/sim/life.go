@@ -17,6 +17,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/severed"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -150,7 +151,7 @@ func (l *life) tables(right bool) []providers.Provider {
 type process struct {
 	name    string
 	client  *onceward.Client
-	journal *severed
+	journal *severed.Journal
 	line    *line
 	stop    context.CancelFunc // of Run
 	ran     chan struct{}
@@ -163,7 +164,7 @@ func (l *life) start(name string, right bool) *process {
 	l.mu.Lock()
 	trusts := right || !l.wrong
 	l.mu.Unlock()
-	p := &process{name: name, journal: &severed{Journal: l.journal}, ran: make(chan struct{})}
+	p := &process{name: name, journal: &severed.Journal{Journal: l.journal}, ran: make(chan struct{})}
 	p.line = &line{world: l.world, process: name, trusts: func() bool { return trusts }, dead: make(chan struct{})}
 	cfg := onceward.Config{
 		Journal:    p.journal,
@@ -257,7 +258,7 @@ func (l *life) end(p *process, how int) {
 	switch how {
 	case 0:
 		l.tell("%s is killed", p.name)
-		p.journal.cutOff()
+		_ = p.journal.Cut()
 		close(p.line.dead)
 		p.stop()
 		p.crashed = true

@@ -1,0 +1,111 @@
+// Package severed has a journal that a process can be cut off from, for tests of what a
+// kill leaves.
+package severed
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Journal is a journal as one process sees it, which can be cut off from it at any point,
+// also between a commit and its return. It is safe for concurrent use.
+type Journal struct {
+	journal.Journal
+	mu       sync.Mutex
+	cut      bool
+	sessions []journal.Session
+}
+
+// Err is what the process gets from then on.
+var Err = errors.New("the process was killed")
+
+// Cut ends the process as far as the journal can see: its sessions are dead, and nothing
+// of it reaches the journal any more.
+func (j *Journal) Cut() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.cut = true
+	var errs []error
+	for _, s := range j.sessions {
+		errs = append(errs, s.End(context.Background()))
+	}
+	return errors.Join(errs...)
+}
+
+// Sessions are those that the process has started, in their order.
+func (j *Journal) Sessions() []journal.Session {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.sessions)
+}
+
+// Alive is Err once the process was cut off.
+func (j *Journal) Alive() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.cut {
+		return Err
+	}
+	return nil
+}
+
+func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	if err := j.Alive(); err != nil {
+		return journal.Result{}, err
+	}
+	res, err := j.Journal.Apply(ctx, ev)
+	if cut := j.Alive(); cut != nil {
+		return journal.Result{}, cut
+	}
+	return res, err
+}
+
+func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
+	if err := j.Alive(); err != nil {
+		return journal.Operation{}, err
+	}
+	return j.Journal.Get(ctx, ref)
+}
+
+func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	if err := j.Alive(); err != nil {
+		return nil, err
+	}
+	res, err := j.Journal.Claim(ctx, ev, limit)
+	if cut := j.Alive(); cut != nil {
+		return nil, cut
+	}
+	return res, err
+}
+
+func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
+	if err := j.Alive(); err != nil {
+		return 0, err
+	}
+	return j.Journal.Reap(ctx, ev, limit)
+}
+
+func (j *Journal) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Operation, error] {
+	if err := j.Alive(); err != nil {
+		return func(yield func(journal.Operation, error) bool) { yield(journal.Operation{}, err) }
+	}
+	return j.Journal.List(ctx, f)
+}
+
+func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
+	if err := j.Alive(); err != nil {
+		return nil, err
+	}
+	s, err := j.Journal.Join(ctx)
+	if err == nil {
+		j.mu.Lock()
+		j.sessions = append(j.sessions, s)
+		j.mu.Unlock()
+	}
+	return s, err
+}
