@@ -11,25 +11,84 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
+// answer gives the caller of a run what has come of it.
+func (r *run) answer(res journal.Result) (*http.Response, error) {
+	op, a, e := &res.Operation, &r.attempt, r.end
+	r.client.deliverOnReturn(op)
+	kind := kindOf(op.State)
+	switch {
+	case res.Decision != journal.Recorded:
+		// The claim was no longer this run's: what is recorded is what counts.
+		if op.State == journal.StateCompleted && replayable(op) {
+			return replay(r.caller, op, r.client.deliverer(op)), nil
+		}
+	case e.errKind != nil:
+		kind = e.errKind
+	case r.isOutcome(op):
+		return r.respond(op), nil
+	}
+	a.discard()
+	var differs []string
+	if e.err == errModeChanged {
+		differs = []string{"mode"}
+	}
+	return nil, &Error{
+		Differs:   differs,
+		Operation: operationOf(op), Kind: kind, Err: e.err, Response: r.lastResponse(),
+		InBackground: op.State == journal.StatePending && r.client.inBackground(op, &r.op.Request),
+		target:       target(r.op.Request.Method, r.target),
+	}
+}
+
+// isOutcome tells whether the last attempt's answer is the operation's: it was recorded
+// as that, or was a refusal, nothing may have taken effect, and the operation is
+// cancelled. Whoever got another, a refusal of a later attempt for one, would take it
+// for the outcome, and pay by another name.
+func (r *run) isOutcome(op *journal.Operation) bool {
+	a := &r.attempt
+	switch op.State {
+	case journal.StateCompleted:
+		return true
+	case journal.StateCancelled:
+		return a.resp != nil && a.cut == nil && !a.closed && r.end.answer == nil
+	}
+	return false
+}
+
+// kindOf is the kind of Error for an operation without an answer.
+func kindOf(s journal.State) error {
+	switch s {
+	case journal.StateCancelled:
+		return ErrNotSent
+	case journal.StateUnknown:
+		return ErrOutcomeUnknown
+	case journal.StateInFlight:
+		return ErrInFlight
+	case journal.StateCompleted:
+		return ErrAnswerGone
+	}
+	return ErrPending
+}
+
 // respond hands the caller the response of its own last attempt.
 func (r *run) respond(op *journal.Operation) *http.Response {
 	a := &r.attempt
 	resp := a.resp
-	resp.Request = told(r.asker, op, a.judged.Replayed)
-	switch deliver := r.deliverer(op); {
+	resp.Request = requestFor(r.caller, op, a.judged.Replayed)
+	switch deliver := r.client.deliverer(op); {
 	case a.partial:
 		resp.Body = onClose(resp.Body, resp.Body, deliver)
 	case a.cut != nil:
-		resp.Body = onClose(io.MultiReader(bytes.NewReader(a.body), failing{io.ErrUnexpectedEOF}), nil, deliver)
+		resp.Body = onClose(io.MultiReader(bytes.NewReader(a.body), failing{cutShort(op)}), nil, deliver)
 	default:
 		resp.Body = inMemory(a.body, deliver)
 	}
 	return resp
 }
 
-// told is the request as a response refers to it: OperationOf finds the operation in
+// requestFor is the request as a response refers to it: OperationOf finds the operation in
 // its context.
-func told(req *http.Request, op *journal.Operation, replayed bool) *http.Request {
+func requestFor(req *http.Request, op *journal.Operation, replayed bool) *http.Request {
 	ctx := &operationContext{Context: req.Context(), op: operationOf(op)}
 	ctx.op.Replayed = replayed
 	return req.WithContext(ctx)
@@ -68,7 +127,7 @@ func replay(req *http.Request, op *journal.Operation, deliver func()) *http.Resp
 		Header:        a.Header.Clone(),
 		Trailer:       a.Trailer.Clone(),
 		ContentLength: int64(len(a.Body)),
-		Request:       told(req, op, true),
+		Request:       requestFor(req, op, true),
 	}
 	if resp.Header == nil {
 		resp.Header = http.Header{}
@@ -78,11 +137,20 @@ func replay(req *http.Request, op *journal.Operation, deliver func()) *http.Resp
 	}
 	if a.Cut {
 		resp.ContentLength = -1
-		resp.Body = onClose(io.MultiReader(bytes.NewReader(a.Body), failing{io.ErrUnexpectedEOF}), nil, deliver)
+		resp.Body = onClose(io.MultiReader(bytes.NewReader(a.Body), failing{cutShort(op)}), nil, deliver)
 	} else {
 		resp.Body = inMemory(a.Body, deliver)
 	}
 	return resp
+}
+
+// cutShort is how a body ends that came to no end: who reads it is told whether the
+// operation is done all the same.
+func cutShort(op *journal.Operation) error {
+	if op.State != journal.StateCompleted {
+		return io.ErrUnexpectedEOF
+	}
+	return &Error{Operation: operationOf(op), Kind: ErrAnswerGone, Err: io.ErrUnexpectedEOF}
 }
 
 type failing struct{ err error }
@@ -125,7 +193,7 @@ func (b *answerBody) Close() (err error) {
 // nobody asks.
 func (c *Client) deliverer(op *journal.Operation) func() {
 	switch {
-	case c.cfg.OnSettled == nil || op.Delivered || op.State != journal.Completed:
+	case c.cfg.OnSettled == nil || op.Delivered || op.State != journal.StateCompleted:
 		return nil
 	case c.cfg.SettleAll && op.Naming == journal.Named:
 		c.offers.add(op)
@@ -139,7 +207,7 @@ func (c *Client) deliverer(op *journal.Operation) func() {
 // deliverOnReturn is for an outcome whose caller is told of it by an error.
 func (c *Client) deliverOnReturn(op *journal.Operation) {
 	switch {
-	case c.cfg.OnSettled == nil || op.Delivered || op.State != journal.Unknown && op.State != journal.Cancelled:
+	case c.cfg.OnSettled == nil || op.Delivered || op.State != journal.StateUnknown && op.State != journal.StateCancelled:
 	case c.cfg.SettleAll && op.Naming == journal.Named:
 		c.offers.add(op)
 		c.wake()

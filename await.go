@@ -17,37 +17,33 @@ import (
 // unknown, which Resolve may still settle, and with ErrPending or ErrInFlight, and the
 // cause, where ctx ends or the client is shut down first: Error.InBackground tells
 // whether Run or Resume would send it. The operation is returned in each case. The error
-// of one that the journal does not have is journal.ErrNotFound, at once.
+// of one that the journal does not have is ErrNotFound, at once.
 func (c *Client) Wait(ctx context.Context, ref Ref) (Operation, error) {
 	for poll := 5 * time.Millisecond; ; poll = min(2*poll, time.Second) {
-		landed := c.flights.landing(ref) // before the look, so that none is missed
+		finished := c.singleflight.finished(ref) // before the look, so that none is missed
 		op, err := c.journal.Get(ctx, ref)
 		switch {
 		case err != nil:
 			return Operation{}, fmt.Errorf("onceward: wait for an operation: %w", err)
-		case op.State == journal.Completed:
+		case op.State == journal.StateCompleted:
 			return operationOf(&op), nil
-		case op.State == journal.Cancelled || op.State == journal.Unknown:
+		case op.State == journal.StateCancelled || op.State == journal.StateUnknown:
 			return c.waited(&op, nil)
 		}
-		timer := time.NewTimer(poll)
 		select {
-		case <-timer.C:
-		case <-landed:
+		case <-time.After(poll):
+		case <-finished:
 		case <-ctx.Done():
-			timer.Stop()
 			return c.waited(&op, context.Cause(ctx))
-		case <-c.closing:
-			timer.Stop()
+		case <-c.lifecycle.closing:
 			return c.waited(&op, ErrShutdown)
 		}
-		timer.Stop()
 	}
 }
 
 func (c *Client) waited(op *journal.Operation, cause error) (Operation, error) {
 	e := &Error{Operation: operationOf(op), Kind: kindOf(op.State), Err: cause}
-	e.InBackground = op.State == journal.Pending && c.inBackground(op, &op.Request)
+	e.InBackground = op.State == journal.StatePending && c.inBackground(op, &op.Request)
 	if u := parsed(op.Request.URL); u != nil {
 		e.target = target(op.Request.Method, u)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,29 +15,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/journal"
 )
 
 func TestWaitReturnsAnOutcome(t *testing.T) {
 	ref := onceward.Ref{ID: "invoice-1/charge"}
 	each(t, "of what this process sends", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(takes(10*time.Second, says(200, paid)))
+		l := (&line{}).Then(takes(10*time.Second, says(200, paid)))
 		p := start(t, l, onceward.Config{Journal: j})
-		go p.ask(named(t, ref.ID))
+		go p.Ask(named(t, ref.ID))
 		synctest.Wait()
 		op, err := p.Wait(t.Context(), ref)
 		require.NoError(t, err)
-		assert.Equal(t, onceward.Completed, op.State)
+		assert.Equal(t, onceward.StateCompleted, op.State)
 		assert.Equal(t, paid, string(op.Answer.Body))
 		again, err := p.Wait(t.Context(), ref)
 		require.NoError(t, err)
 		assert.Equal(t, op, again)
-		assert.Len(t, l.sent(), 1, "it sends nothing")
+		assert.Len(t, l.Sent(), 1, "it sends nothing")
 	})
 	each(t, "of what another process sends later", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(loses())
+		l := (&line{}).Then(loses())
 		other := start(t, l, onceward.Config{Journal: j, Backoff: once})
-		require.ErrorIs(t, other.ask(named(t, ref.ID)).err, onceward.ErrPending)
+		require.ErrorIs(t, other.Ask(named(t, ref.ID)).Err, onceward.ErrPending)
 		p := start(t, l, onceward.Config{Journal: j})
 		running, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -46,14 +48,14 @@ func TestWaitReturnsAnOutcome(t *testing.T) {
 		assert.Equal(t, 2, op.Attempts)
 	})
 	each(t, "that is no answer, by an error", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(frozen, wrongKey)
+		l := (&line{}).Then(frozen, wrongKey)
 		p := start(t, l, onceward.Config{Journal: j})
 		for _, row := range []struct {
 			id    string
 			state onceward.State
 			is    error
-		}{{"frozen", onceward.Unknown, onceward.ErrOutcomeUnknown}, {"wrong key", onceward.Cancelled, onceward.ErrNotSent}} {
-			p.ask(named(t, row.id))
+		}{{"frozen", onceward.StateUnknown, onceward.ErrOutcomeUnknown}, {"wrong key", onceward.StateCancelled, onceward.ErrNotSent}} {
+			p.Ask(named(t, row.id))
 			op, err := p.Wait(t.Context(), onceward.Ref{ID: row.id})
 			assert.Equal(t, row.state, op.State)
 			require.ErrorIs(t, err, row.is)
@@ -62,9 +64,9 @@ func TestWaitReturnsAnOutcome(t *testing.T) {
 		require.ErrorIs(t, err, journal.ErrNotFound)
 	})
 	each(t, "until its time is up", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(loses())
+		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
-		require.ErrorIs(t, p.ask(named(t, ref.ID)).err, onceward.ErrPending)
+		require.ErrorIs(t, p.Ask(named(t, ref.ID)).Err, onceward.ErrPending)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		op, err := p.Wait(ctx, ref)
@@ -73,7 +75,7 @@ func TestWaitReturnsAnOutcome(t *testing.T) {
 		var e *onceward.Error
 		require.True(t, errors.As(err, &e))
 		assert.True(t, e.InBackground)
-		assert.Equal(t, onceward.Pending, op.State)
+		assert.Equal(t, onceward.StatePending, op.State)
 
 		done := make(chan error, 1)
 		go func() {
@@ -86,12 +88,13 @@ func TestWaitReturnsAnOutcome(t *testing.T) {
 	})
 }
 
-func TestAnOperationSaysWhatWasAskedForAndOfWhom(t *testing.T) {
+// An operation says what was asked for and of whom.
+func TestOperationSaysWhatWasAskedFor(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(loses())
+		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
-		out := p.ask(named(t, "invoice-1"), to(http.MethodPost, chargeURL+"?expand=customer&api_key=k3y"))
-		require.ErrorIs(t, out.err, onceward.ErrPending)
+		out := p.Ask(named(t, "invoice-1"), to(http.MethodPost, chargeURL+"?expand=customer&api_key=k3y"))
+		require.ErrorIs(t, out.Err, onceward.ErrPending)
 		op, err := p.Lookup(t.Context(), onceward.Ref{ID: "invoice-1"})
 		require.NoError(t, err)
 		var listed []onceward.Operation
@@ -100,7 +103,7 @@ func TestAnOperationSaysWhatWasAskedForAndOfWhom(t *testing.T) {
 			listed = append(listed, op)
 		}
 		require.Len(t, listed, 1)
-		for _, op := range []onceward.Operation{out.op, op, listed[0]} {
+		for _, op := range []onceward.Operation{out.Op, op, listed[0]} {
 			assert.Equal(t, http.MethodPost, op.Method)
 			assert.Equal(t, chargeURL, op.URL, "without its query")
 			assert.Equal(t, "stripe", op.Provider)
@@ -115,25 +118,41 @@ func TestErrorsAndLogsTellScopeParentAndFlow(t *testing.T) {
 	}
 	virtual(t, "scope and parent, whose key is shortened", func(t *testing.T) {
 		logs, logger := logging()
-		l := (&line{}).always(loses())
+		l := (&line{}).Always(loses())
 		p := start(t, l, onceward.Config{Backoff: once, Logger: logger})
 		parent := onceward.NewKey()
-		out := p.ask(onceward.WithParent(onceward.WithScope(named(t, "charge"), "tenant-42"), parent))
-		require.ErrorIs(t, out.err, onceward.ErrPending)
-		assert.ErrorContains(t, out.err, "(charge, scope tenant-42, parent "+string(parent[:8])+"…, generation 0, claim 1)")
+		out := p.Ask(onceward.WithParent(onceward.WithScope(named(t, "charge"), "tenant-42"), parent))
+		require.ErrorIs(t, out.Err, onceward.ErrPending)
+		assert.ErrorContains(t, out.Err, "(charge, scope tenant-42, parent "+string(parent[:8])+"…, generation 0, claim 1)")
 		for _, part := range []string{`operation="charge POST https://api.stripe.com/v1/charges"`, "scope=tenant-42", "parent=" + string(parent[:8]), "generation=0", "claim=1"} {
 			assert.Contains(t, logs.String(), part)
 		}
-		assert.NotContains(t, logs.String()+out.err.Error(), string(parent))
+		assert.NotContains(t, logs.String()+out.Err.Error(), string(parent))
+	})
+	virtual(t, "the key of a flow that has a parent itself, shortened", func(t *testing.T) {
+		p := startFlows(t, (&line{}).Always(loses()), onceward.Config{Backoff: once})
+		var told error
+		_ = p.Flow(onceward.WithParent(t.Context(), onceward.NewKey()), "order-991", nil, func(ctx context.Context) error {
+			_, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+				told = p.Ask(ctx).Err
+				return "", told
+			})
+			return err
+		})
+		e, ok := errors.AsType[*onceward.Error](told)
+		require.True(t, ok)
+		key := strings.TrimPrefix(e.Operation.Parent, "flow, key ")
+		assert.ErrorContains(t, told, "(charge, parent flow, key "+key[:8]+"…, generation 0, claim 1)")
+		assert.NotContains(t, told.Error(), key)
 	})
 	virtual(t, "a flow by its name", func(t *testing.T) {
 		logs, logger := logging()
-		l := (&line{}).always(loses())
+		l := (&line{}).Always(loses())
 		p := startFlows(t, l, onceward.Config{Backoff: once, Logger: logger})
 		var told error
 		failed := p.Flow(onceward.WithScope(t.Context(), "tenant-42"), "order-991", nil, func(ctx context.Context) error {
-			_, err := onceward.Step(ctx, "charge", func(ctx context.Context) (string, error) {
-				told = p.ask(ctx).err
+			_, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+				told = p.Ask(ctx).Err
 				return "", told
 			})
 			return err
@@ -141,5 +160,18 @@ func TestErrorsAndLogsTellScopeParentAndFlow(t *testing.T) {
 		assert.ErrorContains(t, told, "(charge, scope tenant-42, flow order-991, generation 0, claim 1)")
 		assert.ErrorContains(t, failed, "flow order-991, scope tenant-42: step charge")
 		assert.Contains(t, logs.String(), "flow=order-991")
+	})
+}
+
+// Wait returns as soon as this process has the outcome.
+func TestWaitReturnsWithTheOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, (&line{}).Then(takes(10*time.Second+300*time.Millisecond, says(200, paid))), onceward.Config{})
+		go p.Ask(named(t, invoice))
+		synctest.Wait()
+		began := time.Now()
+		_, err := p.Wait(t.Context(), onceward.Ref{ID: invoice})
+		require.NoError(t, err)
+		assert.Equal(t, 10*time.Second+300*time.Millisecond, time.Since(began))
 	})
 }

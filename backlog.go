@@ -17,17 +17,17 @@ import (
 // from here.
 type backlog struct {
 	mu      sync.Mutex
-	kept    map[Ref][]keptEvent
+	unsaved map[Ref][]unsavedEvent
 	retries bool // a goroutine is at it
 }
 
-type keptEvent struct {
+type unsavedEvent struct {
 	event journal.Event
 	op    journal.Operation // as the event leaves it
 }
 
-// keep takes an event that could not be recorded because of err.
-func (c *Client) keep(ev journal.Event, op journal.Operation, err error) {
+// keepUnsaved takes an event that could not be recorded because of err.
+func (c *Client) keepUnsaved(ev journal.Event, op journal.Operation, err error) {
 	c.backlog.add(c, ev, op) // before any hook, which may panic
 	c.note(slog.LevelError, "the journal failed; the event is kept in memory and tried again", &op,
 		"event", ev.Kind.String(), "error", err)
@@ -39,27 +39,28 @@ func (c *Client) keep(ev journal.Event, op journal.Operation, err error) {
 func (b *backlog) add(c *Client, ev journal.Event, op journal.Operation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.kept == nil {
-		b.kept = map[Ref][]keptEvent{}
+	if b.unsaved == nil {
+		b.unsaved = map[Ref][]unsavedEvent{}
 	}
-	b.kept[ev.Ref] = append(b.kept[ev.Ref], keptEvent{ev, op})
+	b.unsaved[ev.Ref] = append(b.unsaved[ev.Ref], unsavedEvent{ev, op})
 	if !b.retries {
 		b.retries = true
 		go c.retryBacklog()
 	}
 }
 
-// retryBacklog ends with the backlog, or at Shutdown, which flushes what is left.
+// retryBacklog ends with the backlog, or the journal, or at Shutdown, which flushes what is left.
 func (c *Client) retryBacklog() {
 	delays := cenkalti.NewExponentialBackOff(
 		cenkalti.WithInitialInterval(50*time.Millisecond), cenkalti.WithMaxInterval(10*time.Second), cenkalti.WithMaxElapsedTime(0))
 	for {
 		select {
 		case <-time.After(delays.NextBackOff()):
-		case <-c.closing:
+		case <-c.lifecycle.closing:
 			return
 		}
-		if c.backlog.try(context.Background(), c) == nil && c.backlog.rest() {
+		err := c.backlog.try(context.Background(), c)
+		if err == nil && c.backlog.rest() || errors.Is(err, journal.ErrClosed) {
 			return
 		}
 	}
@@ -69,15 +70,15 @@ func (c *Client) retryBacklog() {
 func (b *backlog) rest() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.retries = len(b.kept) > 0
+	b.retries = len(b.unsaved) != 0
 	return !b.retries
 }
 
 // try records what it can and returns the first error.
 func (b *backlog) try(ctx context.Context, c *Client) error {
 	b.mu.Lock()
-	refs := make([]Ref, 0, len(b.kept))
-	for ref := range b.kept {
+	refs := make([]Ref, 0, len(b.unsaved))
+	for ref := range b.unsaved {
 		refs = append(refs, ref)
 	}
 	b.mu.Unlock()
@@ -93,7 +94,7 @@ func (b *backlog) try(ctx context.Context, c *Client) error {
 func (b *backlog) tryOne(ctx context.Context, c *Client, ref Ref) error {
 	for {
 		b.mu.Lock()
-		events := b.kept[ref]
+		events := b.unsaved[ref]
 		b.mu.Unlock()
 		if len(events) == 0 {
 			return nil
@@ -105,29 +106,37 @@ func (b *backlog) tryOne(ctx context.Context, c *Client, ref Ref) error {
 			return err
 		}
 		b.mu.Lock()
-		if b.kept[ref] = b.kept[ref][1:]; len(b.kept[ref]) == 0 {
-			delete(b.kept, ref)
+		if b.unsaved[ref] = b.unsaved[ref][1:]; len(b.unsaved[ref]) == 0 {
+			delete(b.unsaved, ref)
 		}
 		b.mu.Unlock()
 		c.wake()
 	}
 }
 
-// flush tries until all is recorded or ctx ends.
+// flush tries until all is recorded, the journal is closed, or ctx ends. The error then
+// wraps the journal's, too.
 func (b *backlog) flush(ctx context.Context, c *Client) error {
-	if b.try(ctx, c) == nil {
-		return nil
-	}
 	delays := cenkalti.NewExponentialBackOff(
 		cenkalti.WithInitialInterval(20*time.Millisecond), cenkalti.WithMaxInterval(time.Second), cenkalti.WithMaxElapsedTime(0))
-	return cenkalti.Retry(func() error { return b.try(ctx, c) }, cenkalti.WithContext(delays, ctx))
+	for {
+		err := b.try(ctx, c)
+		if err == nil || errors.Is(err, journal.ErrClosed) {
+			return err
+		}
+		select {
+		case <-time.After(delays.NextBackOff()):
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
 }
 
-// settle makes sure that nothing is kept of ref, or returns what is known of the
+// catchUp makes sure that nothing is kept of ref, or returns what is known of the
 // operation better than the journal knows it, with the journal's error.
-func (b *backlog) settle(ctx context.Context, c *Client, ref Ref) (*journal.Operation, error) {
+func (b *backlog) catchUp(ctx context.Context, c *Client, ref Ref) (*journal.Operation, error) {
 	b.mu.Lock()
-	events := b.kept[ref]
+	events := b.unsaved[ref]
 	b.mu.Unlock()
 	if len(events) == 0 {
 		return nil, nil

@@ -52,7 +52,7 @@ func TestAPathThatHoldsNoJournalIsRefused(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "folder", "journal.db")
 			require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
 			row.make(t, path)
-			_, err := sqlite.Open(path, nil)
+			_, err := sqlite.Open(path, sqlite.Options{})
 			require.ErrorIs(t, err, row.is)
 			assert.ErrorContains(t, err, path)
 		})
@@ -79,7 +79,7 @@ func TestAPathThatCanNotBeWrittenIsRefused(t *testing.T) {
 	t.Run("a new journal", func(t *testing.T) {
 		dir := t.TempDir()
 		unwritable(t, dir)
-		_, err := sqlite.Open(filepath.Join(dir, "journal.db"), nil)
+		_, err := sqlite.Open(filepath.Join(dir, "journal.db"), sqlite.Options{})
 		require.Error(t, err)
 		assert.True(t, errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS), "%v", err)
 		assert.ErrorContains(t, err, "can be written")
@@ -87,11 +87,11 @@ func TestAPathThatCanNotBeWrittenIsRefused(t *testing.T) {
 	t.Run("one that was written before", func(t *testing.T) {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "journal.db")
-		j, err := sqlite.Open(path, nil)
+		j, err := sqlite.Open(path, sqlite.Options{})
 		require.NoError(t, err)
 		require.NoError(t, j.Close())
 		unwritable(t, dir)
-		_, err = sqlite.Open(path, nil)
+		_, err = sqlite.Open(path, sqlite.Options{})
 		require.Error(t, err)
 		assert.ErrorContains(t, err, "written")
 	})
@@ -158,32 +158,32 @@ func fullDisk(t *testing.T, dir string, fill, free func()) {
 		}
 	})
 	p := calling(t, srv, onceward.Config{Journal: openSQLite(t, path)})
-	ask := func(name string) outcome { return p.ask(named(t, name), charging(srv), body("amount=100&name="+name)) }
-	require.NoError(t, ask("before").err)
+	ask := func(name string) outcome { return p.Ask(named(t, name), charging(srv), body("amount=100&name="+name)) }
+	require.NoError(t, ask("before").Err)
 
 	fill()
 	for range 3 {
 		out := ask("while beginning")
-		require.ErrorIs(t, out.err, onceward.ErrJournal)
-		assert.ErrorContains(t, out.err, "disk")
+		require.ErrorIs(t, out.Err, onceward.ErrJournal)
+		assert.ErrorContains(t, out.Err, "disk")
 	}
 	replayed := ask("before")
-	require.NoError(t, replayed.err, "what was recorded is still there")
-	assert.True(t, replayed.op.Replayed)
+	require.NoError(t, replayed.Err, "what was recorded is still there")
+	assert.True(t, replayed.Op.Replayed)
 	assert.Equal(t, 1, srv.Requests(), "nothing is sent without an intent")
 	free()
-	require.NoError(t, ask("while beginning").err, "it goes on by itself")
+	require.NoError(t, ask("while beginning").Err, "it goes on by itself")
 	require.Equal(t, 2, srv.Requests())
 
 	duringTheRequest = fill
 	out := ask("while completing")
 	duringTheRequest = nil
-	require.NoError(t, out.err)
-	assert.Equal(t, paid, out.body, "the caller has its answer")
+	require.NoError(t, out.Err)
+	assert.Equal(t, paid, out.Body, "the caller has its answer")
 	again := ask("while completing")
-	require.NoError(t, again.err)
-	assert.Equal(t, paid, again.body)
-	require.Equal(t, journal.InFlight, p.recorded(onceward.Ref{ID: "while completing"}).State)
+	require.NoError(t, again.Err)
+	assert.Equal(t, paid, again.Body)
+	require.Equal(t, journal.StateInFlight, p.Recorded(onceward.Ref{ID: "while completing"}).State)
 	free()
 	require.NoError(t, p.Shutdown(context.Background()))
 	assert.Equal(t, 3, srv.Requests())
@@ -193,8 +193,8 @@ func fullDisk(t *testing.T, dir string, fill, free func()) {
 	require.NoError(t, err)
 	assert.Zero(t, report.Claimed)
 	for _, name := range []string{"before", "while beginning", "while completing"} {
-		op := next.recorded(onceward.Ref{ID: name})
-		assert.Equal(t, journal.Completed, op.State, name)
+		op := next.Recorded(onceward.Ref{ID: name})
+		assert.Equal(t, journal.StateCompleted, op.State, name)
 		assert.Equal(t, paid, string(op.Answer.Body), name)
 		assert.Equal(t, 1, srv.EffectsFor(op.Key), name)
 	}
@@ -206,46 +206,48 @@ func TestABodyThatFailsInTheMiddleOfARead(t *testing.T) {
 	p := calling(t, srv, onceward.Config{})
 	broken := &watchedBody{Reader: io.MultiReader(strings.NewReader("amount="), brokenReader{errPipe})}
 	for _, length := range []int64{-1, 20} {
-		out := p.ask(named(t, invoice), charging(srv), func(r *http.Request) {
+		out := p.Ask(named(t, invoice), charging(srv), func(r *http.Request) {
 			r.Body, r.GetBody, r.ContentLength = broken, nil, length
 		})
-		require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
-		require.ErrorIs(t, out.err, errPipe)
-		assert.NotContains(t, out.err.Error(), "amount=")
+		require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest)
+		require.ErrorIs(t, out.Err, errPipe)
+		assert.NotContains(t, out.Err.Error(), "amount=")
 	}
 	assert.Positive(t, broken.closed.Load())
-	assert.Empty(t, p.everything())
+	assert.Empty(t, p.Everything())
 	assert.Zero(t, srv.Requests())
-	require.NoError(t, p.ask(named(t, invoice), charging(srv)).err, "the name is still free")
+	require.NoError(t, p.Ask(named(t, invoice), charging(srv)).Err, "the name is still free")
 }
 
 type brokenReader struct{ err error }
 
 func (r brokenReader) Read([]byte) (int, error) { return 0, r.err }
 
-func TestHeaderValuesWithControlCharactersAreRefused(t *testing.T) {
+// Header values with control characters are refused.
+func TestHeaderWithControlCharactersIsRefused(t *testing.T) {
 	srv := serving(t, providers.Stripe(), nil)
 	p := calling(t, srv, onceward.Config{})
 	for _, value := range []string{"a\nb", "a\rb", "a\x00b", "a\x7fb", "\x01", "a\r\nX-Injected: 1"} {
 		for _, name := range []string{"X-Note", "Authorization"} {
-			out := p.ask(named(t, invoice), charging(srv), func(r *http.Request) { r.Header[name] = []string{"fine", value} })
+			out := p.Ask(named(t, invoice), charging(srv), func(r *http.Request) { r.Header[name] = []string{"fine", value} })
 			// http.Client knows more about headers than a RoundTripper, and may be first.
-			require.ErrorIs(t, out.err, onceward.ErrInvalidRequest, "%q", value)
-			assert.ErrorContains(t, out.err, name)
-			assert.NotContains(t, out.err.Error(), value)
+			require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest, "%q", value)
+			assert.ErrorContains(t, out.Err, name)
+			assert.NotContains(t, out.Err.Error(), value)
 		}
 	}
 	for _, name := range []string{"", "X Note", "X-Note:", "X-Nöte", "X-Note\n"} {
-		out := p.ask(named(t, invoice), charging(srv), func(r *http.Request) { r.Header[name] = []string{"1"} })
-		require.ErrorIs(t, out.err, onceward.ErrInvalidRequest, "%q", name)
+		out := p.Ask(named(t, invoice), charging(srv), func(r *http.Request) { r.Header[name] = []string{"1"} })
+		require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest, "%q", name)
 	}
-	assert.Empty(t, p.everything())
+	assert.Empty(t, p.Everything())
 	assert.Zero(t, srv.Requests())
-	out := p.ask(named(t, invoice), charging(srv), with("X-Note", "a tab\tand ünïcödé"))
-	require.NoError(t, out.err, "these are no control characters of a line's end")
+	out := p.Ask(named(t, invoice), charging(srv), with("X-Note", "a tab\tand ünïcödé"))
+	require.NoError(t, out.Err, "these are no control characters of a line's end")
 }
 
-func TestAKeyThatItsProviderDoesNotTakeIsRefusedBeforeAnythingIsRecorded(t *testing.T) {
+// A key that its provider does not take is refused before anything is recorded.
+func TestKeyThatItsProviderDoesNotTake(t *testing.T) {
 	digits := own(func(e *providers.Endpoint) {
 		e.Key.Alphabet, e.Key.MinLength, e.Key.MaxLength = "0123456789abcdef-", 4, 40
 	})
@@ -274,13 +276,13 @@ func TestAKeyThatItsProviderDoesNotTakeIsRefusedBeforeAnythingIsRecorded(t *test
 			p := calling(t, srv, onceward.Config{})
 			options := []option{to(http.MethodPost, srv.URL+row.path), carrying(row.key)}
 			for what, ctx := range map[string]context.Context{"named": named(t, invoice), "unnamed": t.Context()} {
-				out := p.ask(ctx, options...)
-				require.ErrorIs(t, out.err, onceward.ErrInvalidRequest, what)
+				out := p.Ask(ctx, options...)
+				require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest, what)
 				if len(row.key) > 3 { // a shorter one may stand in the port
-					assert.NotContains(t, out.err.Error(), row.key)
+					assert.NotContains(t, out.Err.Error(), row.key)
 				}
 			}
-			assert.Empty(t, p.everything())
+			assert.Empty(t, p.Everything())
 			assert.Zero(t, srv.Requests())
 		})
 	}
@@ -300,37 +302,39 @@ func TestNamesThatCanNotBeKeptAreRefused(t *testing.T) {
 		"a huge parent":                onceward.WithParent(named(t, invoice), onceward.Key(strings.Repeat("x", 1<<20))),
 		"a scope alone, of an unnamed": onceward.WithScope(t.Context(), "\xff"),
 	} {
-		out := p.ask(ctx, charging(srv))
-		require.ErrorIs(t, out.err, onceward.ErrInvalidRequest, what)
-		assert.Less(t, len(out.err.Error()), 2000, "%s is not repeated at length", what)
+		out := p.Ask(ctx, charging(srv))
+		require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest, what)
+		assert.Less(t, len(out.Err.Error()), 2000, "%s is not repeated at length", what)
 	}
-	assert.Empty(t, p.everything())
+	assert.Empty(t, p.Everything())
 	assert.Zero(t, srv.Requests())
 	longest := strings.Repeat("é", 256)
-	require.NoError(t, p.ask(named(t, longest), charging(srv)).err)
-	assert.Equal(t, journal.Completed, p.recorded(onceward.Ref{ID: longest}).State)
+	require.NoError(t, p.Ask(named(t, longest), charging(srv)).Err)
+	assert.Equal(t, journal.StateCompleted, p.Recorded(onceward.Ref{ID: longest}).State)
 }
 
+// A query that cannot be read is sent as it is or refused before anything is recorded.
 // What a lenient server reads as a credential is withheld, whether it can be
 // unescaped or not.
-func TestAQueryThatCanNotBeReadIsSentAsItIsOrRefusedBeforeAnythingIsRecorded(t *testing.T) {
+func TestQueryThatCanNotBeRead(t *testing.T) {
 	for _, query := range []string{"%zz=1", "a=1;token=2", "token=%zz", "a=%zz"} {
 		t.Run(query, func(t *testing.T) {
 			l := &line{}
 			p := start(t, l, onceward.Config{})
-			out := p.ask(named(t, invoice), func(r *http.Request) { r.URL.RawQuery = query })
-			if errors.Is(out.err, onceward.ErrInvalidRequest) {
-				assert.Empty(t, p.everything())
+			out := p.Ask(named(t, invoice), func(r *http.Request) { r.URL.RawQuery = query })
+			if errors.Is(out.Err, onceward.ErrInvalidRequest) {
+				assert.Empty(t, p.Everything())
 				return
 			}
-			require.NoError(t, out.err)
-			require.Len(t, l.sent(), 1)
-			assert.Equal(t, chargeURL+"?"+query, l.sent()[0].URL)
+			require.NoError(t, out.Err)
+			require.Len(t, l.Sent(), 1)
+			assert.Equal(t, chargeURL+"?"+query, l.Sent()[0].URL)
 		})
 	}
 }
 
-func TestTenThousandCallersOfOneNameShareOneRequest(t *testing.T) {
+// Ten thousand callers of one name share one request.
+func TestTenThousandCallersShareOneRequest(t *testing.T) {
 	const many = 10_000
 	srv := serving(t, providers.Stripe(), nil)
 	srv.Script(providertest.DropAfter(), providertest.DelayAfter(50*time.Millisecond))
@@ -341,12 +345,12 @@ func TestTenThousandCallersOfOneNameShareOneRequest(t *testing.T) {
 	errs := make([]error, many)
 	for i := range many {
 		callers.Go(func() {
-			out := p.ask(ctx, charging(srv))
-			errs[i] = out.err
-			if out.err == nil && out.body == paid {
+			out := p.Ask(ctx, charging(srv))
+			errs[i] = out.Err
+			if out.Err == nil && out.Body == paid {
 				answered.Add(1)
 			}
-			if out.err == nil && !out.op.Replayed {
+			if out.Err == nil && !out.Op.Replayed {
 				executed.Add(1)
 			}
 		})
@@ -357,32 +361,34 @@ func TestTenThousandCallersOfOneNameShareOneRequest(t *testing.T) {
 	assert.LessOrEqual(t, executed.Load(), int32(1), "the provider's own replay is one too")
 	assert.Equal(t, 2, srv.Requests(), "the one that was lost, and its repeat")
 	assert.Len(t, srv.Effects(), 1)
-	assert.Len(t, p.everything(), 1)
+	assert.Len(t, p.Everything(), 1)
 }
 
-func TestAClientUsedAfterShutdownRecordsAndSendsNothing(t *testing.T) {
+// A client used after Shutdown records and sends nothing.
+func TestClientUsedAfterShutdown(t *testing.T) {
 	srv := serving(t, providers.Stripe(), nil)
 	p := calling(t, srv, onceward.Config{})
-	require.NoError(t, p.ask(named(t, invoice), charging(srv)).err)
+	require.NoError(t, p.Ask(named(t, invoice), charging(srv)).Err)
 	require.NoError(t, p.Shutdown(t.Context()))
 
 	for what, ctx := range map[string]context.Context{"a new name": named(t, "invoice-2/charge"), "a known one": named(t, invoice), "unnamed": t.Context()} {
-		require.ErrorIs(t, p.ask(ctx, charging(srv)).err, onceward.ErrShutdown, what)
+		require.ErrorIs(t, p.Ask(ctx, charging(srv)).Err, onceward.ErrShutdown, what)
 	}
 	_, err := p.Resume(t.Context())
 	require.ErrorIs(t, err, onceward.ErrShutdown)
 	require.NoError(t, p.Run(t.Context()))
 	assert.Equal(t, 1, srv.Requests())
-	assert.Len(t, p.everything(), 1)
+	assert.Len(t, p.Everything(), 1)
 
 	op, err := p.Lookup(t.Context(), onceward.Ref{ID: invoice})
 	require.NoError(t, err, "looking costs nothing, and the journal is the caller's")
-	assert.Equal(t, onceward.Completed, op.State)
-	out := p.ask(t.Context(), to(http.MethodGet, srv.URL+"/v1/charges"))
-	require.NoError(t, out.err, "calls without effect pass through")
+	assert.Equal(t, onceward.StateCompleted, op.State)
+	out := p.Ask(t.Context(), to(http.MethodGet, srv.URL+"/v1/charges"))
+	require.NoError(t, out.Err, "calls without effect pass through")
 }
 
-func TestAContextThatIsAlreadyDeadRecordsNothing(t *testing.T) {
+// A context that is already dead records nothing.
+func TestContextThatIsAlreadyDead(t *testing.T) {
 	errMine := errors.New("the user pressed stop")
 	for what, row := range map[string]struct {
 		dead func(context.Context) (context.Context, context.CancelFunc)
@@ -407,10 +413,10 @@ func TestAContextThatIsAlreadyDeadRecordsNothing(t *testing.T) {
 			p := calling(t, srv, onceward.Config{})
 			for name, ctx := range map[string]context.Context{"named": named(t, invoice), "unnamed": t.Context()} {
 				ctx, cancel := row.dead(ctx)
-				out := p.ask(ctx, charging(srv))
+				out := p.Ask(ctx, charging(srv))
 				cancel()
-				require.ErrorIs(t, out.err, row.is, name)
-				require.ErrorIs(t, out.err, onceward.ErrNotSent, name)
+				require.ErrorIs(t, out.Err, row.is, name)
+				require.ErrorIs(t, out.Err, onceward.ErrNotSent, name)
 			}
 			ctx, cancel := row.dead(t.Context())
 			defer cancel()
@@ -419,7 +425,7 @@ func TestAContextThatIsAlreadyDeadRecordsNothing(t *testing.T) {
 			require.Error(t, p.Run(ctx))
 			_, err = p.Lookup(ctx, onceward.Ref{ID: invoice})
 			require.Error(t, err)
-			assert.Empty(t, p.everything())
+			assert.Empty(t, p.Everything())
 			assert.Zero(t, srv.Requests())
 		})
 	}
@@ -441,13 +447,13 @@ func TestANilBodyAndNoBodyAreTheSameRequest(t *testing.T) {
 			var got []providertest.Request
 			srv := serving(t, providers.Stripe(), func(r providertest.Request) { got = append(got, r) })
 			p := calling(t, srv, onceward.Config{})
-			require.NoError(t, p.ask(named(t, invoice), charging(srv), bodies[first]).err)
+			require.NoError(t, p.Ask(named(t, invoice), charging(srv), bodies[first]).Err)
 			for second, without := range bodies {
-				out := p.ask(named(t, invoice), charging(srv), without)
-				require.NoError(t, out.err, second)
-				assert.True(t, out.op.Replayed, second)
+				out := p.Ask(named(t, invoice), charging(srv), without)
+				require.NoError(t, out.Err, second)
+				assert.True(t, out.Op.Replayed, second)
 			}
-			require.ErrorIs(t, p.ask(named(t, invoice), charging(srv)).err, onceward.ErrKeyReused, "one with a body is another")
+			require.ErrorIs(t, p.Ask(named(t, invoice), charging(srv)).Err, onceward.ErrKeyReused, "one with a body is another")
 			require.Len(t, got, 1)
 			assert.Empty(t, got[0].Body)
 			assert.Equal(t, []string{"0"}, got[0].Header["Content-Length"])

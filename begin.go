@@ -14,10 +14,19 @@ import (
 // the claim, or else what the caller gets.
 func (k *call) begin() (*run, *http.Response, error) {
 	if k.ctx.Err() != nil {
-		return nil, nil, k.unbegun(context.Cause(k.ctx))
+		return nil, nil, k.notBegun(context.Cause(k.ctx))
 	}
-	k.ends = k.endOfWait()
+	k.ends = k.client.endOfWait(k.ctx)
 	if err := k.sign(); err != nil {
+		return nil, nil, err
+	}
+	if k.intent.Alias != (Ref{}) {
+		if err := k.client.strange.lookOnce(k.ctx, k.client); err != nil {
+			return nil, nil, k.failed(err)
+		}
+		k.intent.FormerAliases = k.client.formerAliases(k.route, k.req.URL, k.name.scope, k.account, Key(k.carried))
+	}
+	if err := k.ofItsVersion(); err != nil {
 		return nil, nil, err
 	}
 	switch before, err := k.keyFromBefore(k.ctx); {
@@ -31,19 +40,19 @@ func (k *call) begin() (*run, *http.Response, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return k.hold(res, nil), nil, nil
+		return k.startRun(res, nil), nil, nil
 	}
 	for poll := 5 * time.Millisecond; ; {
-		f, leads := k.flights.board(k.ref)
-		if !leads {
+		f, leader := k.client.singleflight.join(k.ref)
+		if !leader {
 			op, err := k.follow(f)
 			switch {
 			case err != nil:
-				return nil, nil, k.tired(nil)
+				return nil, nil, k.gaveUpWaiting(nil)
 			case op == nil || !k.mayShare(op):
 				continue
 			}
-			resp, err := k.hand(op, shared(op))
+			resp, err := k.answerFrom(op, shared(op))
 			return nil, resp, err
 		}
 		res, err := k.applyAs(f)
@@ -51,23 +60,23 @@ func (k *call) begin() (*run, *http.Response, error) {
 			return nil, nil, err
 		}
 		if res.Decision == journal.Execute {
-			return k.hold(res, f), nil, nil
+			return k.startRun(res, f), nil, nil
 		}
 		if k.byItsKey(&res) {
-			k.flights.land(f, nil)
+			k.client.singleflight.finish(f, nil)
 			continue
 		}
-		landed := &res.Operation
+		outcome := &res.Operation
 		if res.Decision == journal.Misuse {
-			landed = nil // its bodies may be missing: who follows asks for itself
+			outcome = nil // its bodies may be missing: who follows asks for itself
 		}
-		k.flights.land(f, landed)
+		k.client.singleflight.finish(f, outcome)
 		if res.Decision != journal.Wait {
-			resp, err := k.hand(&res.Operation, res.Decision)
+			resp, err := k.answerFrom(&res.Operation, res.Decision)
 			return nil, resp, err
 		}
-		if !k.sleep(poll) {
-			return nil, nil, k.tired(&res.Operation)
+		if !k.client.sleep(k.ctx, poll, k.ends) {
+			return nil, nil, k.gaveUpWaiting(&res.Operation)
 		}
 		poll = min(2*poll, 250*time.Millisecond)
 	}
@@ -78,47 +87,22 @@ func (k *call) follow(f *flight) (*journal.Operation, error) {
 	ctx, cancel := context.WithDeadline(k.ctx, k.ends)
 	defer cancel()
 	select {
-	case <-f.landed:
+	case <-f.done:
 		return f.op, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	case <-k.closing:
+	case <-k.client.lifecycle.closing:
 		return nil, ErrShutdown
 	}
 }
 
-// sleep tells whether there is still time afterwards.
-func (k *call) sleep(d time.Duration) bool {
-	if k.now().Add(d).After(k.ends) {
-		return false
-	}
-	select {
-	case <-time.After(d):
-		return true
-	case <-k.ctx.Done():
-		return false
-	case <-k.closing:
-		return false
-	}
-}
-
-// endOfWait is when the call has to have returned: a little before its deadline,
-// since once that has passed net/http keeps no more of an error than its text.
-func (k *call) endOfWait() time.Time {
-	now := k.now()
-	deadline, ok := k.ctx.Deadline()
-	if !ok {
-		return now.Add(k.cfg.MaxWait)
-	}
-	return deadline.Add(-min(time.Second, deadline.Sub(now)/10))
-}
-
-// applyAs is apply for a flight, which lands where it fails, or a hook panics.
+// applyAs is apply for the leader of a flight, which it finishes where it fails, or a hook
+// panics.
 func (k *call) applyAs(f *flight) (res journal.Result, err error) {
 	asked := false
 	defer func() {
 		if !asked || err != nil {
-			k.flights.land(f, nil)
+			k.client.singleflight.finish(f, nil)
 		}
 	}()
 	res, err = k.apply()
@@ -128,39 +112,34 @@ func (k *call) applyAs(f *flight) (res journal.Result, err error) {
 
 // apply puts the question to the journal.
 func (k *call) apply() (journal.Result, error) {
-	op, err := k.backlog.settle(k.ctx, k.Client, k.ref)
+	op, err := k.client.backlog.catchUp(k.ctx, k.client, k.ref)
 	if err != nil {
 		switch {
-		case op.State != journal.Cancelled && !k.same(op):
+		case op.State != journal.StateCancelled && !k.same(op):
 			return journal.Result{Operation: *op, Decision: journal.Misuse}, nil
 		case k.mayShare(op):
 			return journal.Result{Operation: *op, Decision: shared(op)}, nil
 		}
 		return journal.Result{}, k.fail(ErrJournal, err)
 	}
-	session, err := k.joined(k.ctx)
-	if err != nil {
-		return journal.Result{}, k.failed(err)
-	}
 	ev := journal.Event{
-		Kind:    journal.EventBegin,
-		Ref:     k.ref,
-		At:      k.now(),
-		Session: session.ID(),
-		New:     k.intent.Naming == journal.Generated,
-		Intent:  &k.intent,
-		Asker:   k.askers.Add(1),
+		Kind:   journal.EventBegin,
+		Ref:    k.ref,
+		At:     k.client.now(),
+		New:    k.intent.Naming == journal.Generated,
+		Intent: &k.intent,
+		Asker:  k.client.begins.Add(1),
 	}
-	res, err := k.journal.Apply(k.ctx, ev)
-	if errors.Is(err, journal.ErrSessionLost) {
-		if session, err = k.joined(k.ctx); err != nil {
-			return journal.Result{}, k.failed(err)
-		}
-		ev.Session = session.ID()
-		res, err = k.journal.Apply(k.ctx, ev)
-	}
+	var res journal.Result
+	asked := false
+	err = k.client.session.do(k.ctx, func(session string) (err error) {
+		ev.Session = session
+		res, err = k.client.journal.Apply(k.ctx, ev)
+		asked = !errors.Is(err, journal.ErrSessionLost)
+		return err
+	})
 	if err != nil {
-		if !certain(err) {
+		if asked && !certain(err) {
 			k.undo(ev, err)
 		}
 		return journal.Result{}, k.failed(err)
@@ -178,19 +157,19 @@ func certain(err error) bool {
 func (k *call) undo(begin journal.Event, err error) {
 	cancel := journal.Event{Kind: journal.EventCancel, Ref: begin.Ref, At: begin.At, Session: begin.Session, Asker: begin.Asker,
 		Unsent: true, Told: true, Delivered: true, Cause: "its intent was not surely recorded"}
-	_, again := k.journal.Apply(context.WithoutCancel(k.ctx), cancel)
+	_, again := k.client.journal.Apply(context.WithoutCancel(k.ctx), cancel)
 	if again == nil || errors.Is(again, journal.ErrNotFound) || certain(again) && !errors.Is(again, journal.ErrRestored) {
 		return // a journal whose files were moved away may have them back
 	}
-	op := journal.Operation{Ref: k.ref, Naming: k.intent.Naming, State: journal.Cancelled, Fingerprint: k.intent.Fingerprint, Request: k.intent.Request}
-	k.keep(cancel, op, err)
+	op := journal.Operation{Ref: k.ref, Naming: k.intent.Naming, State: journal.StateCancelled, Fingerprint: k.intent.Fingerprint, Request: k.intent.Request}
+	k.client.keepUnsaved(cancel, op, err)
 }
 
 // failed is the error for a journal that did not take the intent.
 func (k *call) failed(err error) error {
 	switch {
 	case k.ctx.Err() != nil:
-		return k.unbegun(context.Cause(k.ctx))
+		return k.notBegun(context.Cause(k.ctx))
 	case errors.Is(err, journal.ErrRestored):
 		return k.fail(ErrJournalRestored, err)
 	}
@@ -201,11 +180,11 @@ func (k *call) failed(err error) error {
 // time may be up.
 const lastLook = 100 * time.Millisecond
 
-// unbegun is the error for a call that ends before its intent is recorded. It has sent
+// notBegun is the error for a call that ends before its intent is recorded. It has sent
 // nothing, but an earlier call by the same name or key may have: only the journal tells
 // whether nothing took effect. No more of the record is told, since it may be of
 // another request.
-func (k *call) unbegun(cause error) error {
+func (k *call) notBegun(cause error) error {
 	if k.intent.Naming == journal.Generated || k.ref.ID == "" {
 		return k.fail(ErrNotSent, cause)
 	}
@@ -225,11 +204,11 @@ func (k *call) unbegun(cause error) error {
 		return e
 	case err != nil:
 		return k.fail(ErrJournal, errors.Join(cause, err))
-	case op.State == journal.Completed && !op.Tombstone:
+	case op.State == journal.StateCompleted && !op.Tombstone:
 		return k.fail(ErrInFlight, cause) // whoever asks again gets the answer
 	}
 	e := k.fail(kindOf(op.State), cause)
-	e.InBackground = op.State == journal.Pending && k.inBackground(&op, &op.Request)
+	e.InBackground = op.State == journal.StatePending && k.client.inBackground(&op, &op.Request)
 	return e
 }
 
@@ -249,39 +228,39 @@ func (k *call) mayShare(op *journal.Operation) bool {
 	if !k.same(op) || op.Tombstone {
 		return false
 	}
-	return op.State == journal.Completed || op.State == journal.Unknown ||
-		op.State == journal.Pending && op.DueAt.After(k.now())
+	return op.State == journal.StateCompleted || op.State == journal.StateUnknown ||
+		op.State == journal.StatePending && op.DueAt.After(k.client.now())
 }
 
 // shared is the decision that the journal would give on an operation that may be
 // shared.
 func shared(op *journal.Operation) journal.Decision {
 	switch op.State {
-	case journal.Completed:
+	case journal.StateCompleted:
 		return journal.Replay
-	case journal.Unknown:
+	case journal.StateUnknown:
 		return journal.Stop
 	}
 	return journal.Later
 }
 
-// hand gives the caller what the journal says of an operation that is not to be
+// answerFrom gives the caller what the journal says of an operation that is not to be
 // sent.
-func (k *call) hand(op *journal.Operation, decision journal.Decision) (*http.Response, error) {
+func (k *call) answerFrom(op *journal.Operation, decision journal.Decision) (*http.Response, error) {
 	switch decision {
 	case journal.Replay:
-		k.left(op, true)
+		k.client.traceLeft(op, true)
 		if !replayable(op) {
 			return nil, k.failWith(op, ErrAnswerGone, nil)
 		}
-		return replay(k.req, op, k.deliverer(op)), nil
+		return replay(k.req, op, k.client.deliverer(op)), nil
 	case journal.Later:
 		if op.Provider != "" && !k.route.Listed {
 			return nil, k.failWith(op, ErrPending, errContractGone)
 		}
 		return nil, k.failWith(op, ErrPending, nil)
 	case journal.Stop:
-		k.deliverOnReturn(op)
+		k.client.deliverOnReturn(op)
 		return nil, k.failWith(op, ErrOutcomeUnknown, nil)
 	case journal.Gone:
 		return nil, k.failWith(op, ErrAnswerGone, nil)
@@ -300,13 +279,13 @@ func (k *call) hand(op *journal.Operation, decision journal.Decision) (*http.Res
 	return nil, k.failWith(op, ErrJournal, fmt.Errorf("an answer that this release does not know: %v", decision))
 }
 
-// tired is for a call that waited for somebody else's in vain.
-func (k *call) tired(op *journal.Operation) error {
+// gaveUpWaiting is for a call that waited for somebody else's in vain.
+func (k *call) gaveUpWaiting(op *journal.Operation) error {
 	if op == nil {
-		op = &journal.Operation{Ref: k.ref, Naming: k.intent.Naming, State: journal.InFlight}
+		op = &journal.Operation{Ref: k.ref, Naming: k.intent.Naming, State: journal.StateInFlight}
 	}
 	cause := context.Cause(k.ctx)
-	if k.isShutdown() {
+	if k.client.lifecycle.isShutdown() {
 		cause = ErrShutdown
 	}
 	return k.failWith(op, ErrInFlight, cause)
@@ -320,16 +299,15 @@ func (k *call) fail(kind, cause error) *Error {
 func (k *call) failWith(op *journal.Operation, kind, cause error) *Error {
 	e := k.fail(kind, cause)
 	e.Operation = operationOf(op)
-	e.InBackground = op.State == journal.Pending && k.inBackground(op, &k.intent.Request)
+	e.InBackground = op.State == journal.StatePending && k.client.inBackground(op, &k.intent.Request)
 	return e
 }
 
-// hold starts the run that the journal has just allowed.
-func (k *call) hold(res journal.Result, f *flight) *run {
-	r := &run{
-		Client: k.Client, ctx: k.ctx, asker: k.req, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed,
-		route: k.route, flight: f, ends: k.ends, target: k.clean, query: k.query, hides: k.hides,
-	}
+// startRun starts the run that the journal has just allowed.
+func (k *call) startRun(res journal.Result, f *flight) *run {
+	r := newRun(k.ctx, k.client, res, f, k.ends)
+	r.caller, r.route, r.target, r.hides = k.req, k.route, k.clean, k.hides
+	r.requests.caller, r.requests.query = k.req, k.query
 	if r.op.Request.Method == "" {
 		r.op.Request = k.intent.Request
 	} else if r.op.Request.URL != k.intent.Request.URL {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -25,22 +26,34 @@ const keyParent = "key"
 // configuration or a table says, but of the account: what was begun before these were
 // corrected is found after it. The alias is one within a provider, over all scopes
 // unless its table says that these never meet there.
-func refsOfKey(route providers.Route, u *url.URL, scope string, account http.Header, key Key) (ref, alias Ref) {
+func refsOfKey(route tables.Route, u *url.URL, scope string, account http.Header, key Key) (ref, alias Ref) {
 	whose := digestOfAccount(account)
 	host := "at " + hostOf(u)
 	ref = Ref{Scope: scope, Parent: keyParent + " " + host + whose, ID: string(key)}
-	alias = Ref{Parent: keyParent + " of any scope, " + host + whose, ID: string(key)}
+	holder, perScope := host, false
 	if p := route.Provider; p != nil {
-		holder := p.Name
+		holder, perScope = oldestName(p), p.KeysPerScope
 		if len(p.Hosts) == 0 {
 			holder += " " + host // any host may be another API
 		}
-		alias.Parent = keyParent + " of any scope, " + holder + whose
-		if p.KeysPerScope {
-			alias.Scope, alias.Parent = scope, keyParent+", "+holder+whose
-		}
 	}
-	return ref, alias
+	return ref, aliasAt(holder+whose, perScope, scope, key)
+}
+
+// oldestName is what an operation with a carried key is found by of its provider: the
+// name that those versions of a program, too, know which run beside a renamed table's.
+func oldestName(p *providers.Provider) string {
+	if len(p.FormerNames) > 0 {
+		return p.FormerNames[0]
+	}
+	return p.Name
+}
+
+func aliasAt(holder string, perScope bool, scope string, key Key) Ref {
+	if perScope {
+		return Ref{Scope: scope, Parent: keyParent + ", " + holder, ID: string(key)}
+	}
+	return Ref{Parent: keyParent + " of any scope, " + holder, ID: string(key)}
 }
 
 func digestOfAccount(account http.Header) string {
@@ -63,7 +76,7 @@ func digestOfAccount(account http.Header) string {
 const accountLabel = "account label"
 
 // accountOf is what says on whose behalf a request is made; nil: nothing does.
-func accountOf(route providers.Route, h http.Header, label string) (account http.Header) {
+func accountOf(route tables.Route, h http.Header, label string) (account http.Header) {
 	add := func(name string, values []string) {
 		if account == nil {
 			account = http.Header{}
@@ -120,7 +133,7 @@ func (k *call) keyFromBefore(ctx context.Context) (before *journal.Operation, er
 	if k.intent.Alias == (Ref{}) {
 		return nil, nil
 	}
-	if k.intent.Naming == journal.Named && atRandom(k.carried) {
+	if k.intent.Naming == journal.Named && likeMade(k.carried) {
 		unnamed, _ := refsOfKey(k.route, k.req.URL, k.name.scope, k.account, Key(k.carried))
 		if before, err = k.holder(ctx, unnamed); before != nil && before.Naming != journal.Generated {
 			before = nil // its alias tells
@@ -135,7 +148,7 @@ func (k *call) keyFromBefore(ctx context.Context) (before *journal.Operation, er
 		delete(headers, accountLabel)
 		before, err = k.holderAs(ctx, headers)
 	}
-	if before == nil && err == nil && len(headers) > 0 {
+	if before == nil && err == nil && len(headers) != 0 {
 		if before, err = k.holderAs(ctx, nil); before != nil && !sends(before, headers) {
 			before = nil // another account's
 		}
@@ -161,38 +174,69 @@ func sends(op *journal.Operation, headers http.Header) bool {
 
 // holderAs is the operation that has the call's key on behalf of account, and may have
 // taken effect, or still may; nil: there is none.
-func (k *call) holderAs(ctx context.Context, account http.Header) (*journal.Operation, error) {
+func (k *call) holderAs(ctx context.Context, account http.Header) (op *journal.Operation, err error) {
 	_, alias := refsOfKey(k.route, k.req.URL, k.name.scope, account, Key(k.carried))
-	return k.holder(ctx, alias)
+	for _, ref := range append(k.client.formerAliases(k.route, k.req.URL, k.name.scope, account, Key(k.carried)), alias) {
+		if op, err = k.holder(ctx, ref); op != nil || err != nil {
+			break
+		}
+	}
+	return op, err
 }
 
 func (k *call) holder(ctx context.Context, ref Ref) (*journal.Operation, error) {
-	op, err := k.journal.Get(ctx, ref)
+	op, err := k.client.journal.Get(ctx, ref)
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
 		return nil, nil
-	case err != nil || op.State == journal.Cancelled || op.Ref == k.ref:
+	case err != nil || op.State == journal.StateCancelled || op.Ref == k.ref:
 		return nil, err
 	}
 	return &op, nil
 }
 
+// ofAnyVersion is a key's place for the keys of operations that were begun before their
+// table asked for a version.
+func ofAnyVersion(key providers.Key) providers.Key {
+	key.UUIDVersion = 0
+	return key
+}
+
+// ofItsVersion is the error for a key that the request brings along and that has not the
+// version that the table asks for, unless it asks for what was begun with it before.
+func (k *call) ofItsVersion() error {
+	if k.wrongVersion == nil {
+		return nil
+	}
+	op, err := k.get(k.ctx)
+	switch {
+	case err != nil && !errors.Is(err, journal.ErrNotFound):
+		return k.failed(err)
+	case err != nil, op.State == journal.StateCancelled:
+		return k.fail(ErrInvalidRequest, k.wrongVersion)
+	}
+	return nil
+}
+
 // get looks up what the call would ask for: by its name or, without one, by its key.
 func (k *call) get(ctx context.Context) (journal.Operation, error) {
 	if k.intent.Naming != journal.Carried {
-		return k.journal.Get(ctx, k.ref)
+		return k.client.journal.Get(ctx, k.ref)
 	}
-	return k.getByKey(ctx, k.ref, k.alias)
+	return k.client.getByKey(ctx, append([]Ref{k.ref, k.alias}, k.client.formerAliases(k.route, k.req.URL, k.name.scope, k.account, Key(k.carried))...))
 }
 
-// getByKey looks for an operation by its key: without a name, and under one.
-func (c *Client) getByKey(ctx context.Context, ref, alias Ref) (journal.Operation, error) {
-	op, err := c.journal.Get(ctx, ref)
-	if !errors.Is(err, journal.ErrNotFound) {
-		return op, err
-	}
-	if op, err = c.journal.Get(ctx, alias); err == nil && op.Scope != ref.Scope {
-		return journal.Operation{}, journal.ErrNotFound
+// getByKey looks for an operation by its key: first by the ref that it has without a
+// name, then by its aliases, but for those of another scope.
+func (c *Client) getByKey(ctx context.Context, refs []Ref) (op journal.Operation, err error) {
+	for _, ref := range refs {
+		op, err = c.journal.Get(ctx, ref)
+		if err == nil && op.Scope != refs[0].Scope {
+			op, err = journal.Operation{}, journal.ErrNotFound
+		}
+		if !errors.Is(err, journal.ErrNotFound) {
+			break
+		}
 	}
 	return op, err
 }
@@ -201,22 +245,26 @@ func (c *Client) getByKey(ctx context.Context, ref, alias Ref) (journal.Operatio
 // under a name or without one, as it is recorded: for a caller that crashed and knows
 // no more than its key. req is a request like that one; of it, the method, URL, account
 // headers and context count (see WithScope and WithAccount), and it is not sent. The
-// error of one that the journal does not have in that scope is journal.ErrNotFound.
+// error of one that the journal does not have in that scope is ErrNotFound.
 func (c *Client) LookupKey(req *http.Request, key Key) (Operation, error) {
 	if req.URL == nil || req.URL.Host == "" {
 		return Operation{}, errors.New("onceward: look up an operation by its key: the request has no URL")
 	}
 	n := namingOf(req.Context())
-	if n.parent != nil {
-		n.tenant = n.parent.tenant
+	if n.tenant == nil && n.parent != nil {
+		n.tenant = n.parent.whose()
 	}
 	n, err := n.ofTenant()
 	if err != nil {
 		return Operation{}, fmt.Errorf("onceward: look up an operation by its key: %w", err)
 	}
 	route := c.router.Route(req.Method, req.URL)
-	ref, alias := refsOfKey(route, req.URL, n.scope, accountOf(route, req.Header, n.account), key)
-	op, err := c.getByKey(req.Context(), ref, alias)
+	if err := c.strange.lookOnce(req.Context(), c); err != nil {
+		return Operation{}, fmt.Errorf("onceward: look up an operation by its key: %w", err)
+	}
+	account := accountOf(route, req.Header, n.account)
+	ref, alias := refsOfKey(route, req.URL, n.scope, account, key)
+	op, err := c.getByKey(req.Context(), append([]Ref{ref, alias}, c.formerAliases(route, req.URL, n.scope, account, key)...))
 	if err != nil {
 		return Operation{}, fmt.Errorf("onceward: look up an operation by its key: %w", err)
 	}

@@ -2,6 +2,8 @@ package onceward_test
 
 import (
 	"context"
+	"fmt"
+	"iter"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -39,50 +42,51 @@ func TestANameTakesNoOthersCarriedKey(t *testing.T) {
 	each(t, "a second name with the key: nothing is sent", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j})
-		require.NoError(t, p.ask(named(t, "invoice-1"), carrying("k-1")).err)
+		require.NoError(t, p.Ask(named(t, "invoice-1"), carrying("k-1")).Err)
 		for _, options := range [][]option{{carrying("k-1")}, {carrying("k-1"), otherCharge}} {
-			out := p.ask(named(t, "invoice-2"), options...)
-			require.ErrorIs(t, out.err, onceward.ErrKeyReused)
-			assert.ErrorContains(t, out.err, "another operation has the key")
-			assert.Equal(t, "invoice-1", out.op.ID, "in one scope it says which")
-			assert.Nil(t, out.op.Answer)
+			out := p.Ask(named(t, "invoice-2"), options...)
+			require.ErrorIs(t, out.Err, onceward.ErrKeyReused)
+			assert.ErrorContains(t, out.Err, "another operation has the key")
+			assert.Equal(t, "invoice-1", out.Op.ID, "in one scope it says which")
+			assert.Nil(t, out.Op.Answer)
 		}
-		assert.Equal(t, []string{"k-1"}, l.keys())
+		assert.Equal(t, []string{"k-1"}, l.Keys())
 		_, err := p.Lookup(t.Context(), onceward.Ref{ID: "invoice-2"})
 		require.ErrorIs(t, err, journal.ErrNotFound, "it was not begun")
 
-		require.NoError(t, p.ask(named(t, "invoice-2"), carrying("k-2")).err, "with a key of its own it is")
+		require.NoError(t, p.Ask(named(t, "invoice-2"), carrying("k-2")).Err, "with a key of its own it is")
 	})
 	each(t, "an unnamed one has it: nothing is sent", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j})
-		require.NoError(t, p.ask(t.Context(), carrying("k-1")).err)
-		require.ErrorIs(t, p.ask(named(t, "invoice-1"), carrying("k-1")).err, onceward.ErrKeyReused)
-		assert.Len(t, l.sent(), 1)
+		require.NoError(t, p.Ask(t.Context(), carrying("k-1")).Err)
+		require.ErrorIs(t, p.Ask(named(t, "invoice-1"), carrying("k-1")).Err, onceward.ErrKeyReused)
+		assert.Len(t, l.Sent(), 1)
 	})
 	each(t, "while the other one is being sent: nothing is sent", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).always(takes(20*time.Second, says(200, paid)))
+		l := (&line{}).Always(takes(20*time.Second, says(200, paid)))
 		p := start(t, l, onceward.Config{Journal: j})
 		first := make(chan outcome, 1)
-		go func() { first <- p.ask(named(t, "invoice-1"), carrying("k-1")) }()
+		go func() { first <- p.Ask(named(t, "invoice-1"), carrying("k-1")) }()
 		synctest.Wait()
-		require.ErrorIs(t, p.ask(named(t, "invoice-2"), carrying("k-1")).err, onceward.ErrKeyReused)
-		require.NoError(t, (<-first).err)
-		assert.Len(t, l.sent(), 1)
+		require.ErrorIs(t, p.Ask(named(t, "invoice-2"), carrying("k-1")).Err, onceward.ErrKeyReused)
+		require.NoError(t, (<-first).Err)
+		assert.Len(t, l.Sent(), 1)
 	})
 	each(t, "the first key of a name stays", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(loses())
+		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
-		out := p.ask(named(t, "invoice-1"), carrying("k-1"))
-		require.ErrorIs(t, out.err, onceward.ErrPending)
-		pass(time.Until(out.op.DueAt))
-		require.NoError(t, p.ask(named(t, "invoice-1"), carrying("k-2")).err)
-		assert.Equal(t, []string{"k-1", "k-1"}, l.keys())
-		require.NoError(t, p.ask(named(t, "invoice-2"), carrying("k-2")).err, "the second one never went out")
+		out := p.Ask(named(t, "invoice-1"), carrying("k-1"))
+		require.ErrorIs(t, out.Err, onceward.ErrPending)
+		pass(time.Until(out.Op.DueAt))
+		require.NoError(t, p.Ask(named(t, "invoice-1"), carrying("k-2")).Err)
+		assert.Equal(t, []string{"k-1", "k-1"}, l.Keys())
+		require.NoError(t, p.Ask(named(t, "invoice-2"), carrying("k-2")).Err, "the second one never went out")
 	})
 }
 
-func TestACrashedCallerFindsItsOperationByNameOrByKey(t *testing.T) {
+// A crashed caller finds its operation by name or by key.
+func TestCarriedKeyOrNameFindsAfterACrash(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		name := map[bool]string{true: "begun under a name", false: "begun without one"}[named]
 		each(t, name, func(t *testing.T, j journal.Journal) {
@@ -92,9 +96,9 @@ func TestACrashedCallerFindsItsOperationByNameOrByKey(t *testing.T) {
 			if named {
 				ctx = onceward.WithOperation(ctx, "invoice-1")
 			}
-			l := (&line{}).then(takes(time.Minute, says(200, paid)))
+			l := (&line{}).Then(takes(time.Minute, says(200, paid)))
 			dead := start(t, l, onceward.Config{Journal: j})
-			leavesInFlight(t, dead, l, func() { dead.ask(ctx, carrying("k-1")) })
+			leavesInFlight(t, dead, l, func() { dead.Ask(ctx, carrying("k-1")) })
 
 			p := start(t, l, onceward.Config{Journal: j})
 			op, err := p.LookupKey(keyed(unnamed), "k-1")
@@ -102,28 +106,29 @@ func TestACrashedCallerFindsItsOperationByNameOrByKey(t *testing.T) {
 			assert.Equal(t, tenant, op.Scope)
 			assert.Equal(t, onceward.Key("k-1"), op.Key)
 			assert.Equal(t, named, op.ID == "invoice-1")
-			assert.Equal(t, onceward.InFlight, op.State)
+			assert.Equal(t, onceward.StateInFlight, op.State)
 
-			out := p.ask(unnamed, carrying("k-1"))
-			require.NoError(t, out.err)
-			assert.Equal(t, op.Ref, out.op.Ref, "it is that operation")
-			again := p.ask(unnamed, carrying("k-1"))
-			require.NoError(t, again.err)
-			assert.True(t, again.op.Replayed)
+			out := p.Ask(unnamed, carrying("k-1"))
+			require.NoError(t, out.Err)
+			assert.Equal(t, op.Ref, out.Op.Ref, "it is that operation")
+			again := p.Ask(unnamed, carrying("k-1"))
+			require.NoError(t, again.Err)
+			assert.True(t, again.Op.Replayed)
 			if named {
-				require.NoError(t, p.ask(ctx).err, "by its name it is found as well")
+				require.NoError(t, p.Ask(ctx).Err, "by its name it is found as well")
 			}
-			assert.Equal(t, []string{"k-1", "k-1"}, l.keys())
+			assert.Equal(t, []string{"k-1", "k-1"}, l.Keys())
 
-			out = p.ask(unnamed, carrying("k-1"), otherCharge)
-			require.ErrorIs(t, out.err, onceward.ErrKeyReused)
+			out = p.Ask(unnamed, carrying("k-1"), otherCharge)
+			require.ErrorIs(t, out.Err, onceward.ErrKeyReused)
 			_, err = p.LookupKey(keyed(t.Context()), "k-1")
 			require.ErrorIs(t, err, journal.ErrNotFound, "in its scope only")
 		})
 	}
 }
 
-func TestOneCarriedKeyInTwoScopes(t *testing.T) {
+// One carried key in two scopes.
+func TestCarriedKeyInTwoScopes(t *testing.T) {
 	for _, perScope := range []bool{false, true} {
 		name := map[bool]string{false: "which the provider knows as one", true: "which never meet at the provider"}[perScope]
 		stripe := providers.Stripe()
@@ -140,34 +145,35 @@ func TestOneCarriedKeyInTwoScopes(t *testing.T) {
 						}
 						return ctx
 					}
-					require.NoError(t, p.ask(in("a", aName), carrying("order-1")).err)
-					out := p.ask(in("b", bName), carrying("order-1"))
-					none := p.ask(in("", bName), carrying("order-1"))
+					require.NoError(t, p.Ask(in("a", aName), carrying("order-1")).Err)
+					out := p.Ask(in("b", bName), carrying("order-1"))
+					none := p.Ask(in("", bName), carrying("order-1"))
 					if perScope {
-						require.NoError(t, out.err)
-						require.NoError(t, none.err)
-						assert.Len(t, l.sent(), 3)
-						assert.Equal(t, "b", out.op.Scope)
+						require.NoError(t, out.Err)
+						require.NoError(t, none.Err)
+						assert.Len(t, l.Sent(), 3)
+						assert.Equal(t, "b", out.Op.Scope)
 						return
 					}
 					for _, out := range []outcome{out, none} {
-						require.ErrorIs(t, out.err, onceward.ErrKeyReused)
-						assert.Equal(t, journal.Absent, out.op.State, "nothing is revealed")
-						assert.Empty(t, out.op.Key)
+						require.ErrorIs(t, out.Err, onceward.ErrKeyReused)
+						assert.Equal(t, journal.StateAbsent, out.Op.State, "nothing is revealed")
+						assert.Empty(t, out.Op.Key)
 						if bName == "" {
-							assert.NotContains(t, out.err.Error(), "invoice-1")
+							assert.NotContains(t, out.Err.Error(), "invoice-1")
 						}
 					}
-					assert.Len(t, l.sent(), 1)
-					require.NoError(t, p.ask(in("a", aName), carrying("order-1")).err)
-					assert.Len(t, l.sent(), 1)
+					assert.Len(t, l.Sent(), 1)
+					require.NoError(t, p.Ask(in("a", aName), carrying("order-1")).Err)
+					assert.Len(t, l.Sent(), 1)
 				})
 			}
 		}
 	}
 }
 
-func TestOneCarriedKeyAtTwoProvidersOrAccountsIsTwoOperations(t *testing.T) {
+// One carried key at two providers or accounts is two operations.
+func TestCarriedKeyAtTwoProvidersOrAccounts(t *testing.T) {
 	raw := to(http.MethodPost, "https://one.example/orders")
 	for name, row := range map[string][2]struct {
 		options []option
@@ -191,12 +197,12 @@ func TestOneCarriedKeyAtTwoProvidersOrAccountsIsTwoOperations(t *testing.T) {
 						ctx = onceward.WithOperation(ctx, names[i])
 					}
 					for range 2 {
-						require.NoError(t, p.ask(ctx, append(side.options, carrying("order-1"))...).err)
-						require.Len(t, l.sent(), i+1)
+						require.NoError(t, p.Ask(ctx, append(side.options, carrying("order-1"))...).Err)
+						require.Len(t, l.Sent(), i+1)
 					}
 					op, err := p.LookupKey(lookup, "order-1")
 					require.NoError(t, err)
-					assert.Equal(t, l.sent()[i].URL, op.URL)
+					assert.Equal(t, l.Sent()[i].URL, op.URL)
 				}
 			})
 		}
@@ -210,19 +216,19 @@ func TestAStrangersKeyTakesNoName(t *testing.T) {
 			l := &line{}
 			p := start(t, l, onceward.Config{Journal: j})
 			asks := []func() outcome{
-				func() outcome { return p.ask(named(t, name)) },
-				func() outcome { return p.ask(t.Context(), carrying(name), otherCharge) },
+				func() outcome { return p.Ask(named(t, name)) },
+				func() outcome { return p.Ask(t.Context(), carrying(name), otherCharge) },
 			}
 			if first == "the key" {
 				asks[0], asks[1] = asks[1], asks[0]
 			}
 			for i := range asks {
 				out := asks[i]()
-				require.NoError(t, out.err)
-				assert.False(t, out.op.Replayed)
+				require.NoError(t, out.Err)
+				assert.False(t, out.Op.Replayed)
 			}
-			require.Len(t, l.sent(), 2)
-			op := p.recorded(onceward.Ref{ID: name})
+			require.Len(t, l.Sent(), 2)
+			op := p.Recorded(onceward.Ref{ID: name})
 			assert.Equal(t, journal.Named, op.Naming)
 			assert.Equal(t, chargeForm, string(op.Request.Body))
 		})
@@ -232,17 +238,17 @@ func TestAStrangersKeyTakesNoName(t *testing.T) {
 		p := start(t, l, onceward.Config{})
 		parent := onceward.NewKey()
 		ctx := onceward.WithParent(named(t, name), parent)
-		require.NoError(t, p.ask(ctx).err)
+		require.NoError(t, p.Ask(ctx).Err)
 		for _, stranger := range []string{name, string(parent), string(parent.Child(name))} {
-			out := p.ask(t.Context(), carrying(stranger), otherCharge)
-			require.NoError(t, out.err, "a carried key is in a namespace of its own")
-			assert.Equal(t, carriedRef(stranger), out.op.Ref)
+			out := p.Ask(t.Context(), carrying(stranger), otherCharge)
+			require.NoError(t, out.Err, "a carried key is in a namespace of its own")
+			assert.Equal(t, carriedRef(stranger), out.Op.Ref)
 		}
 	})
 	virtual(t, "no application can name the parent of carried keys", func(t *testing.T) {
 		p := start(t, &line{}, onceward.Config{})
-		out := p.ask(onceward.WithParent(named(t, "k-1"), onceward.Key("key at api.stripe.com")))
-		require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
+		out := p.Ask(onceward.WithParent(named(t, "k-1"), onceward.Key("key at api.stripe.com")))
+		require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest)
 	})
 }
 
@@ -252,21 +258,21 @@ func TestAnAccountLabelIsPartOfWhatANameIsOf(t *testing.T) {
 		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{providers.Square(24 * time.Hour)}})
 		square := []option{to(http.MethodPost, "https://connect.squareup.com/v2/payments"), with("Content-Type", "application/json"), body(`{"amount":1}`)}
 		seller := func(name string) context.Context { return onceward.WithAccount(named(t, "invoice-1"), name) }
-		require.NoError(t, p.ask(seller("seller-a"), square...).err)
-		out := p.ask(seller("seller-b"), square...)
-		require.ErrorIs(t, out.err, onceward.ErrKeyReused)
+		require.NoError(t, p.Ask(seller("seller-a"), square...).Err)
+		out := p.Ask(seller("seller-b"), square...)
+		require.ErrorIs(t, out.Err, onceward.ErrKeyReused)
 		var e *onceward.Error
-		require.ErrorAs(t, out.err, &e)
+		require.ErrorAs(t, out.Err, &e)
 		assert.Equal(t, []string{"account"}, e.Differs)
-		require.NoError(t, p.ask(seller("seller-a"), square...).err)
-		assert.Len(t, l.sent(), 1)
-		for name, values := range l.sent()[0].Header {
+		require.NoError(t, p.Ask(seller("seller-a"), square...).Err)
+		assert.Len(t, l.Sent(), 1)
+		for name, values := range l.Sent()[0].Header {
 			assert.NotContains(t, name+strings.Join(values, " "), "seller-a", "it is not sent")
 		}
-		assert.NotContains(t, l.sent()[0].Body, "seller-a")
+		assert.NotContains(t, l.Sent()[0].Body, "seller-a")
 
-		out = p.ask(seller("a\x00b"), square...)
-		require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
+		out = p.Ask(seller("a\x00b"), square...)
+		require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest)
 	})
 }
 
@@ -274,22 +280,23 @@ func TestAnAccountLabelIsPartOfWhatANameIsOf(t *testing.T) {
 // name of that is.
 func TestACallThatIsNotBegunLooksByItsKeyToo(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(loses())
+		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
-		require.ErrorIs(t, p.ask(named(t, "invoice-1"), carrying("k-1")).err, onceward.ErrPending)
+		require.ErrorIs(t, p.Ask(named(t, "invoice-1"), carrying("k-1")).Err, onceward.ErrPending)
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.ErrorIs(t, p.ask(over, carrying("k-1")).err, onceward.ErrPending)
-		require.ErrorIs(t, p.ask(over, carrying("k-2")).err, onceward.ErrNotSent)
-		require.ErrorIs(t, p.ask(onceward.WithScope(over, "b"), carrying("k-1")).err, onceward.ErrNotSent, "another scope's says nothing")
+		require.ErrorIs(t, p.Ask(over, carrying("k-1")).Err, onceward.ErrPending)
+		require.ErrorIs(t, p.Ask(over, carrying("k-2")).Err, onceward.ErrNotSent)
+		require.ErrorIs(t, p.Ask(onceward.WithScope(over, "b"), carrying("k-1")).Err, onceward.ErrNotSent, "another scope's says nothing")
 	})
 }
 
-func TestAnUnnamedCallUnderAParentThatIsNotBegunTellsOfItsStep(t *testing.T) {
+// An unnamed call under a parent that is not begun tells of its step.
+func TestUnnamedCallNotBegunTellsOfItsStep(t *testing.T) {
 	scoped := own(func(e *providers.Endpoint) { e.InFlightGuard = true })
 	scoped.CredentialScoped = true
 	each(t, "", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(loses())
+		l := (&line{}).Then(loses())
 		fails := false
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{scoped}, Authorize: func(*http.Request) error {
 			if fails {
@@ -299,46 +306,48 @@ func TestAnUnnamedCallUnderAParentThatIsNotBegunTellsOfItsStep(t *testing.T) {
 		}})
 		parent := onceward.NewKey()
 		order := to(http.MethodPost, ownURL)
-		require.ErrorIs(t, p.ask(onceward.WithParent(t.Context(), parent), order).err, onceward.ErrPending)
+		require.ErrorIs(t, p.Ask(onceward.WithParent(t.Context(), parent), order).Err, onceward.ErrPending)
 
 		// The next run under the same parent comes too late, or to no credential.
 		over, cancel := context.WithCancel(onceward.WithParent(t.Context(), parent))
 		cancel()
-		require.ErrorIs(t, p.ask(over, order).err, onceward.ErrPending, "it may have taken effect")
+		require.ErrorIs(t, p.Ask(over, order).Err, onceward.ErrPending, "it may have taken effect")
 		fails = true
-		require.ErrorIs(t, p.ask(onceward.WithParent(t.Context(), parent), order).err, onceward.ErrPending)
-		require.ErrorIs(t, p.ask(onceward.WithParent(t.Context(), onceward.NewKey()), order).err, onceward.ErrNotSent)
-		assert.Len(t, l.sent(), 1)
+		require.ErrorIs(t, p.Ask(onceward.WithParent(t.Context(), parent), order).Err, onceward.ErrPending)
+		require.ErrorIs(t, p.Ask(onceward.WithParent(t.Context(), onceward.NewKey()), order).Err, onceward.ErrNotSent)
+		assert.Len(t, l.Sent(), 1)
 	})
 }
 
+// An unnamed operation is found by the key that was made for it.
 // Who reads the key of an unnamed operation from an error, and brings it along when
 // asking again, is asking for that operation.
-func TestAnUnnamedOperationIsFoundByTheKeyThatWasMadeForIt(t *testing.T) {
+func TestMadeKeyFindsAnUnnamedOperation(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(frozen)
+		l := (&line{}).Then(frozen)
 		p := start(t, l, onceward.Config{Journal: j})
-		out := p.ask(t.Context())
-		require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
-		assert.Equal(t, carriedRef(string(out.op.Key)), out.op.Ref)
-		require.ErrorIs(t, p.ask(t.Context(), carrying(string(out.op.Key))).err, onceward.ErrOutcomeUnknown)
-		assert.Len(t, l.sent(), 1)
-		op, err := p.LookupKey(keyed(t.Context()), out.op.Key)
+		out := p.Ask(t.Context())
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		assert.Equal(t, carriedRef(string(out.Op.Key)), out.Op.Ref)
+		require.ErrorIs(t, p.Ask(t.Context(), carrying(string(out.Op.Key))).Err, onceward.ErrOutcomeUnknown)
+		assert.Len(t, l.Sent(), 1)
+		op, err := p.LookupKey(keyed(t.Context()), out.Op.Key)
 		require.NoError(t, err)
-		assert.Equal(t, onceward.Unknown, op.State)
+		assert.Equal(t, onceward.StateUnknown, op.State)
 	})
 }
 
+// A corrected configuration hides no carried key.
 // What a configuration or a table says now does not hide what was begun under another.
-func TestACorrectedConfigurationHidesNoCarriedKey(t *testing.T) {
+func TestCarriedKeyUnderACorrectedConfig(t *testing.T) {
 	sendsOnce := func(t *testing.T, j journal.Journal, before, after []providers.Provider, options ...option) (first, second outcome) {
-		l := (&line{}).then(loses())
+		l := (&line{}).Then(loses())
 		options = append(options, carrying("order-1"))
 		dead := start(t, l, onceward.Config{Journal: j, Providers: before, Backoff: once})
-		first = dead.ask(t.Context(), options...)
-		dead.crash()
-		second = start(t, l, onceward.Config{Journal: j, Providers: after, Backoff: once}).ask(t.Context(), options...)
-		assert.Len(t, l.sent(), 1)
+		first = dead.Ask(t.Context(), options...)
+		dead.Crash()
+		second = start(t, l, onceward.Config{Journal: j, Providers: after, Backoff: once}).Ask(t.Context(), options...)
+		assert.Len(t, l.Sent(), 1)
 		return first, second
 	}
 	order := to(http.MethodPost, ownURL)
@@ -346,82 +355,135 @@ func TestACorrectedConfigurationHidesNoCarriedKey(t *testing.T) {
 		renamed := own()
 		renamed.Name = "ledger"
 		first, second := sendsOnce(t, j, []providers.Provider{own()}, []providers.Provider{renamed}, order)
-		require.Error(t, first.err)
-		assert.Equal(t, first.op.Ref, second.op.Ref)
-		assert.NotErrorIs(t, second.err, onceward.ErrNotSent)
+		require.Error(t, first.Err)
+		assert.Equal(t, first.Op.Ref, second.Op.Ref)
+		assert.NotErrorIs(t, second.Err, onceward.ErrNotSent)
 	})
 	each(t, "a host that is listed by now", func(t *testing.T, j journal.Journal) {
 		first, second := sendsOnce(t, j, []providers.Provider{providers.Raw(time.Hour)}, []providers.Provider{own()}, order)
-		require.Error(t, first.err)
-		assert.Equal(t, first.op.Ref, second.op.Ref)
+		require.Error(t, first.Err)
+		assert.Equal(t, first.Op.Ref, second.Op.Ref)
 	})
 	each(t, "a header that the table knows for an account's by now", func(t *testing.T, j journal.Journal) {
 		now := own()
 		now.AccountHeaders = []string{"X-Account"}
 		_, second := sendsOnce(t, j, []providers.Provider{own()}, []providers.Provider{now}, order, with("X-Account", "acc_1"))
-		require.ErrorIs(t, second.err, onceward.ErrKeyReused)
+		require.ErrorIs(t, second.Err, onceward.ErrKeyReused)
 	})
 	each(t, "a label that the program gives by now", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(loses())
+		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
-		require.ErrorIs(t, p.ask(t.Context(), carrying("order-1")).err, onceward.ErrPending)
+		require.ErrorIs(t, p.Ask(t.Context(), carrying("order-1")).Err, onceward.ErrPending)
 		labelled := onceward.WithAccount(t.Context(), "seller-1")
-		require.ErrorIs(t, p.ask(labelled, carrying("order-1")).err, onceward.ErrKeyReused)
-		require.NoError(t, p.ask(labelled, carrying("order-2")).err)
-		require.NoError(t, p.ask(t.Context(), carrying("order-2")).err, "the label came first")
-		require.NoError(t, p.ask(labelled, carrying("order-2")).err, "and has its answer")
-		assert.Len(t, l.sent(), 3)
+		require.ErrorIs(t, p.Ask(labelled, carrying("order-1")).Err, onceward.ErrKeyReused)
+		require.NoError(t, p.Ask(labelled, carrying("order-2")).Err)
+		require.NoError(t, p.Ask(t.Context(), carrying("order-2")).Err, "the label came first")
+		require.NoError(t, p.Ask(labelled, carrying("order-2")).Err, "and has its answer")
+		assert.Len(t, l.Sent(), 3)
+	})
+	each(t, "a label that the program gives by now, beside the account's header", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(loses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		seller := with("Stripe-Account", "acct_1")
+		require.ErrorIs(t, p.Ask(t.Context(), carrying("order-1"), seller).Err, onceward.ErrPending)
+		labelled := onceward.WithAccount(t.Context(), "seller-1")
+		require.ErrorIs(t, p.Ask(labelled, carrying("order-1"), seller).Err, onceward.ErrKeyReused)
+		require.NoError(t, p.Ask(labelled, carrying("order-1"), with("Stripe-Account", "acct_2")).Err, "another's")
+		assert.Len(t, l.Sent(), 2)
 	})
 	each(t, "another account's, without one and with one, are two", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j})
-		require.NoError(t, p.ask(t.Context(), carrying("order-1")).err, "the platform's own")
-		require.NoError(t, p.ask(t.Context(), carrying("order-1"), with("Stripe-Account", "acct_1")).err)
-		assert.Len(t, l.sent(), 2)
+		require.NoError(t, p.Ask(t.Context(), carrying("order-1")).Err, "the platform's own")
+		require.NoError(t, p.Ask(t.Context(), carrying("order-1"), with("Stripe-Account", "acct_1")).Err)
+		assert.Len(t, l.Sent(), 2)
 	})
 }
 
 func TestACancelledNameIsNotTakenByItsKey(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(wrongKey)
+		l := (&line{}).Then(wrongKey)
 		p := start(t, l, onceward.Config{Journal: j})
-		p.ask(named(t, "invoice-1"), carrying("k-1"))
-		require.Equal(t, onceward.Cancelled, p.recorded(onceward.Ref{ID: "invoice-1"}).State)
-		require.ErrorIs(t, p.ask(t.Context(), carrying("k-1"), otherCharge).err, onceward.ErrKeyReused)
-		assert.Equal(t, chargeForm, string(p.recorded(onceward.Ref{ID: "invoice-1"}).Request.Body))
-		require.NoError(t, p.ask(t.Context(), carrying("k-1")).err, "the same request is that operation")
-		assert.Equal(t, onceward.Completed, p.recorded(onceward.Ref{ID: "invoice-1"}).State)
-		assert.Equal(t, []string{"k-1", "k-1"}, l.keys())
+		p.Ask(named(t, "invoice-1"), carrying("k-1"))
+		require.Equal(t, onceward.StateCancelled, p.Recorded(onceward.Ref{ID: "invoice-1"}).State)
+		require.ErrorIs(t, p.Ask(t.Context(), carrying("k-1"), otherCharge).Err, onceward.ErrKeyReused)
+		assert.Equal(t, chargeForm, string(p.Recorded(onceward.Ref{ID: "invoice-1"}).Request.Body))
+		require.NoError(t, p.Ask(t.Context(), carrying("k-1")).Err, "the same request is that operation")
+		assert.Equal(t, onceward.StateCompleted, p.Recorded(onceward.Ref{ID: "invoice-1"}).State)
+		assert.Equal(t, []string{"k-1", "k-1"}, l.Keys())
 	})
 }
 
-func TestAKeyThatWasMadeForAnotherOperationIsTakenByNoName(t *testing.T) {
+// A key that was made for another operation is taken by no name.
+func TestMadeKeyIsTakenByNoName(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(loses())
+		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own(remembers(providers.Nothing), func(e *providers.Endpoint) { e.Retention = 0 })}, Backoff: once})
-		lost := p.ask(t.Context(), to(http.MethodPost, ownURL))
-		require.ErrorIs(t, lost.err, onceward.ErrOutcomeUnknown)
-		out := p.ask(named(t, invoice), to(http.MethodPost, ownURL), carrying(string(lost.op.Key)))
-		require.ErrorIs(t, out.err, onceward.ErrKeyReused, "it may have taken effect")
-		assert.Len(t, l.sent(), 1)
+		lost := p.Ask(t.Context(), to(http.MethodPost, ownURL))
+		require.ErrorIs(t, lost.Err, onceward.ErrOutcomeUnknown)
+		out := p.Ask(named(t, invoice), to(http.MethodPost, ownURL), carrying(string(lost.Op.Key)))
+		require.ErrorIs(t, out.Err, onceward.ErrKeyReused, "it may have taken effect")
+		assert.Len(t, l.Sent(), 1)
 
-		_, err := p.resolve(lost.op.Ref, onceward.NotExecuted, nil)
+		_, err := p.ResolveAs(lost.Op.Ref, onceward.NotExecuted, nil)
 		require.NoError(t, err)
-		require.NoError(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL), carrying(string(lost.op.Key))).err)
-		assert.Len(t, l.sent(), 2)
+		require.NoError(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL), carrying(string(lost.Op.Key))).Err)
+		assert.Len(t, l.Sent(), 2)
 	})
 }
 
-func TestWhoIsCancelledIsNotToldThatNothingTookEffectUnderAKeyFromBeforeItsLabel(t *testing.T) {
+// Who is cancelled is not told that nothing took effect under a key from before its
+// label.
+func TestCancelledUnderAKeyBeforeItsLabel(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(loses())
+		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
-		require.Error(t, p.ask(t.Context(), to("POST", ownURL), carrying("k-1")).err)
+		require.Error(t, p.Ask(t.Context(), to("POST", ownURL), carrying("k-1")).Err)
 		ctx, cancel := context.WithCancel(onceward.WithAccount(t.Context(), "seller-1"))
 		cancel()
-		err := p.ask(ctx, to("POST", ownURL), carrying("k-1")).err
+		err := p.Ask(ctx, to("POST", ownURL), carrying("k-1")).Err
 		assert.NotErrorIs(t, err, onceward.ErrNotSent)
 		assert.ErrorIs(t, err, onceward.ErrKeyReused)
 		assert.ErrorIs(t, err, context.Canceled)
 	})
+}
+
+// An operation without a key takes none that it is not found by.
+// An operation that was begun while its endpoint took no key is not found by one that is
+// brought along later.
+func TestCarriedKeyOfAKeylessOperation(t *testing.T) {
+	keyless := func(e *providers.Endpoint) { *e = providers.Endpoint{Pattern: e.Pattern} }
+	for _, first := range []string{"invoice-1", "invoice-2"} {
+		each(t, first+" is asked for first", func(t *testing.T, j journal.Journal) {
+			l := (&line{}).Always(refuses())
+			was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own(keyless)}})
+			require.Error(t, was.Ask(named(t, "invoice-1"), toOwn).Err)
+			pass(2 * time.Hour)
+			l.Always(says(200, paid))
+			now := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
+			second := map[string]string{"invoice-1": "invoice-2", "invoice-2": "invoice-1"}[first]
+			require.NoError(t, now.Ask(named(t, first), toOwn, carrying("key-1")).Err)
+			require.NoError(t, now.Ask(named(t, second), toOwn, carrying("key-1")).Err)
+			assert.Len(t, l.Sent(), 2)
+			assert.Len(t, distinct(l.Keys()), 2, fmt.Sprint("no two share a key: ", l.Keys()))
+			assert.Equal(t, http.StatusOK, now.Ask(t.Context(), toOwn, carrying("key-1")).Status)
+			assert.Len(t, l.Sent(), 2)
+		})
+	}
+}
+
+func TestLookupKeyTellsWhatIsWrong(t *testing.T) {
+	p := start(t, &line{}, onceward.Config{Journal: &unlisted{Journal: memory.New()}})
+	req, err := http.NewRequest(http.MethodPost, chargeURL, nil)
+	require.NoError(t, err)
+	_, err = p.LookupKey(req, "key-1")
+	require.ErrorIs(t, err, errDiskFull)
+	require.ErrorContains(t, err, "look up an operation by its key")
+}
+
+// unlisted is a journal that can't be listed.
+type unlisted struct{ journal.Journal }
+
+func (unlisted) List(context.Context, journal.Filter) iter.Seq2[journal.Operation, error] {
+	return func(yield func(journal.Operation, error) bool) { yield(journal.Operation{}, errDiskFull) }
 }

@@ -12,8 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/providers"
 )
 
 // waiting is what operations that are due may wait for: a slot, or a time; the zero
@@ -36,29 +37,29 @@ func (w *waiting) also(other waiting) {
 // Each claim asks for no more than there are slots for what it may find, so that the
 // journal need not look through a backlog whose turn has not come.
 func (p *pass) claim(ctx context.Context, session journal.Session, due time.Time) (more bool, w waiting, err error) {
-	now := p.now()
-	o := p.opening(now)
+	now := p.client.now()
+	o := p.client.opening(now)
 	w = waiting{slot: o.full, until: o.soon}
 	type ask struct {
 		about string
 		from  []string
 		limit int
 	}
-	asks := []ask{{"idle", append([]string{}, o.idle...), o.most}} // outcomes too, if there are no idle ones
+	asks := []ask{{"idle", p.client.everyName(o.idle...), o.most}} // outcomes too, if there are no idle ones
 	for _, name := range slices.Sorted(maps.Keys(o.some)) {
-		asks = append(asks, ask{name, []string{name}, o.some[name]})
+		asks = append(asks, ask{name, p.client.everyName(name), o.some[name]})
 	}
 	if o.host {
 		asks = append(asks, ask{"", []string{""}, o.most})
 	}
 	for _, a := range asks {
-		if p.slow[a.about].After(p.now()) {
+		if p.slow[a.about].After(p.client.now()) {
 			w.also(waiting{until: p.slow[a.about]})
 			continue
 		}
 		some, left, err := p.claimFrom(ctx, session, due, a.about, a.from, a.limit)
 		if err != nil {
-			return false, w, err
+			return more, w, err
 		}
 		more = more || some
 		w.also(left)
@@ -66,33 +67,44 @@ func (p *pass) claim(ctx context.Context, session journal.Session, due time.Time
 	return more, w, nil
 }
 
+// everyName returns the present names of providers and their former ones; never nil.
+func (c *Client) everyName(present ...string) []string {
+	names := append([]string{}, present...)
+	for i := range c.cfg.Providers {
+		if p := &c.cfg.Providers[i]; slices.Contains(present, p.Name) {
+			names = append(names, p.FormerNames...)
+		}
+	}
+	return names
+}
+
 func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.Time, about string, from []string, limit int) (more bool, w waiting, err error) {
-	b := &booking{pass: p, taken: map[Ref]site{}}
+	b := &booking{client: p.client, taken: map[Ref]site{}}
 	defer b.rest()
 	began := time.Now() // a duration, not a date
 	ev := journal.Event{
 		Kind:      journal.EventClaim,
-		At:        p.now(),
+		At:        p.client.now(),
 		Due:       due,
 		Session:   session.ID(),
-		NamedOnly: p.cfg.NamedOnly,
-		Delivered: p.cfg.OnSettled == nil,
+		NamedOnly: p.client.cfg.NamedOnly,
+		Delivered: p.client.cfg.OnSettled == nil,
 		From:      from,
 		Today:     b.today,
 	}
 	// Not under ctx: what is claimed must not be forgotten.
-	claimed, err := p.journal.Claim(context.WithoutCancel(ctx), ev, limit)
+	claimed, err := p.client.journal.Claim(context.WithoutCancel(ctx), ev, limit)
 	if err != nil {
-		return false, waiting{}, err
+		return more, w, err
 	}
 	for _, res := range claimed {
-		p.take(ctx, res, b.hand(res))
+		p.take(ctx, res, b.slotOf(res))
 	}
 	if b.passed > manyPassed {
 		if p.slow == nil {
 			p.slow = map[string]time.Time{}
 		}
-		p.slow[about] = p.now().Add(min(slowdown*time.Since(began), pollEvery))
+		p.slow[about] = p.client.now().Add(min(slowdown*time.Since(began), seam.PollEvery))
 	}
 	return len(claimed) >= limit, b.waiting, nil
 }
@@ -107,7 +119,7 @@ const (
 // booking is one claim's hold on slots: what is claimed counts as sent if its process is
 // killed, so that nothing is claimed that has none.
 type booking struct {
-	*pass
+	client *Client
 	waiting
 	mu     sync.Mutex
 	taken  map[Ref]site
@@ -119,24 +131,27 @@ type booking struct {
 func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	route, at, err := b.barred(op)
+	route, at, err := b.client.barred(op)
 	if err != nil {
 		b.passed++
 		return journal.Today{}, false
 	}
-	today := journal.Today{Terms: termsOf(route), Form: formOf(route.Endpoint.Key)}
-	if op.BodyWithheld && b.needsBody(op) {
-		today = journal.Today{Terms: op.Terms, Form: op.Form} // its asker, who has the body, narrows them
+	if listedSince(op, route) {
+		return journal.Today{Terms: op.Terms, Form: op.Form}, true
 	}
-	if op.BodyWithheld || op.Naming != journal.Named && (b.cfg.NamedOnly || op.Told && op.State == journal.Pending) {
+	today := journal.Today{Terms: termsOf(route), Form: formOf(route.Endpoint.Key)}
+	if op.BodyWithheld && b.client.needsBody(op) {
+		today = journal.Today{Terms: op.Terms, Form: op.Form} // its caller, who has the body, narrows them
+	}
+	if op.BodyWithheld || op.Naming != journal.Named && (b.client.cfg.NamedOnly || op.Told && op.State == journal.StatePending) {
 		return today, true // nothing of it is sent
 	}
 	if _, again := b.taken[op.Ref]; again {
 		return today, true
 	}
-	now := b.now()
-	if op.State != journal.Pending || !b.lacks.leaves(at, op, now) {
-		switch got, opens := b.start(at, now); got {
+	now := b.client.now()
+	if op.State != journal.StatePending || !b.client.lacks.leaves(at, op, now) && !b.client.rotations.leaves(at, op, now) {
+		switch got, opens := b.client.start(at, now); got {
 		case hasSlot:
 			b.taken[op.Ref] = at
 			return today, true
@@ -150,8 +165,8 @@ func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 	return journal.Today{}, false
 }
 
-// hand gives the slot of an operation that is to be sent to its run.
-func (b *booking) hand(res journal.Result) func() {
+// slotOf gives the slot of an operation that is to be sent to its run.
+func (b *booking) slotOf(res journal.Result) func() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at, taken := b.taken[res.Operation.Ref]
@@ -159,7 +174,7 @@ func (b *booking) hand(res journal.Result) func() {
 		return func() {}
 	}
 	delete(b.taken, res.Operation.Ref)
-	return func() { b.lanes.free(at) }
+	return func() { b.client.lanes.free(at) }
 }
 
 // rest gives back what was not needed.
@@ -167,12 +182,14 @@ func (b *booking) rest() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, at := range b.taken {
-		b.lanes.free(at)
+		b.client.lanes.free(at)
 	}
 }
 
 var (
-	errContractGone = errors.New("no provider of this name serves its URL any more: add it to Config.Providers")
+	errContractGone = errors.New("no provider of this name serves its URL any more: add it to Config.Providers or, where it was renamed, to FormerNames of the one that does")
+	errListedSince  = errors.New("it was begun before its host was listed in Config.Providers: whoever asks for it again has it sent by its provider's table")
+	errNamedOnly    = errors.New("it has no name, and Config.NamedOnly leaves it to processes without that")
 	errUnreadable   = errors.New("its recorded URL can't be read")
 	errRests        = errors.New("the last attempts there have failed one after another, and it is probed from time to time by Run")
 )
@@ -180,16 +197,19 @@ var (
 // barred tells why nobody here can send an operation that nobody else holds, or finds
 // its contract and where it goes. A dead process's is claimed all the same if only its
 // credential is missing, since that leaves it to those who have it.
-func (c *Client) barred(op *journal.Operation) (route providers.Route, at site, err error) {
+func (c *Client) barred(op *journal.Operation) (route tables.Route, at site, err error) {
 	u := parsed(op.Request.URL)
 	if u == nil {
 		return route, at, errUnreadable
 	}
 	route = c.contract(&op.Request, u)
 	switch at = siteOf(route, u.Host); {
+	case listedSince(op, route) && op.MayHaveRun: // nothing of it is sent any more, by no table
+	case listedSince(op, route):
+		return route, at, errListedSince
 	case !sameContract(op, route):
 		return route, at, errContractGone
-	case op.State == journal.Pending && !c.mayAdd(op, u):
+	case op.State == journal.StatePending && !c.mayAdd(op, u):
 		return route, at, fmt.Errorf("%w: %s", ErrCredentialMissing, missingCredential(&op.Request, &http.Request{URL: u}))
 	}
 	return route, at, nil
@@ -198,7 +218,7 @@ func (c *Client) barred(op *journal.Operation) (route providers.Route, at site, 
 // needsBody tells whether only its body says which contract an operation is under.
 func (c *Client) needsBody(op *journal.Operation) bool {
 	u := parsed(op.Request.URL)
-	return u != nil && c.router.Route(op.Request.Method, u).For(providers.Message{Header: op.Request.Header, Query: u.RawQuery}).Undecided
+	return u != nil && c.router.Route(op.Request.Method, u).For(tables.Message{Header: op.Request.Header, Query: u.RawQuery}).Undecided
 }
 
 // mayAdd tells whether what an operation's record lacks of credentials can be added
@@ -213,22 +233,31 @@ func (c *Client) mayAdd(op *journal.Operation, u *url.URL) bool {
 
 // sameContract tells whether an operation is still under the contract that it was
 // begun under, so that its credentials go nowhere else.
-func sameContract(op *journal.Operation, route providers.Route) bool {
+func sameContract(op *journal.Operation, route tables.Route) bool {
 	if op.Provider == "" {
 		return !route.Listed
 	}
-	return route.Listed && route.Provider.Name == op.Provider
+	return route.Listed && formerly(op, route.Provider)
+}
+
+// listedSince tells whether an operation was begun at a host that a provider serves by
+// now, and none did then. It had no terms under which it is sent again.
+func listedSince(op *journal.Operation, route tables.Route) bool {
+	return op.Provider == "" && route.Listed
 }
 
 // passedOver tells of operations that are due and that nobody here can send: Resume in
 // its report, Run once for each provider.
 func (p *pass) passedOver(ctx context.Context) error {
 	var strange []string // providers of what is in flight somewhere
-	for op, err := range p.journal.List(ctx, journal.Filter{States: []journal.State{journal.Pending, journal.InFlight}}) {
+	for op, err := range p.client.journal.List(ctx, journal.Filter{States: []journal.State{journal.StatePending, journal.StateInFlight}}) {
 		switch {
 		case err != nil:
 			return err
-		case op.State == journal.InFlight:
+		}
+		p.client.strange.see(&op, p.client)
+		switch {
+		case op.State == journal.StateInFlight:
 			if p.obstacle(&op) != nil && !slices.Contains(strange, op.Provider) {
 				strange = append(strange, op.Provider)
 			}
@@ -240,25 +269,25 @@ func (p *pass) passedOver(ctx context.Context) error {
 		return nil
 	}
 	// Of those only the journal can tell which are a dead process's. Nothing is claimed.
-	session, err := p.joined(ctx)
+	session, err := p.client.session.joined(ctx)
 	if err != nil {
 		return err
 	}
 	var orphans []journal.Operation
-	claimed, err := p.journal.Claim(context.WithoutCancel(ctx), journal.Event{
-		Kind: journal.EventClaim, At: p.now(), Session: session.ID(), Delivered: p.cfg.OnSettled == nil, From: strange,
+	claimed, err := p.client.journal.Claim(context.WithoutCancel(ctx), journal.Event{
+		Kind: journal.EventClaim, At: p.client.now(), Session: session.ID(), Delivered: p.client.cfg.OnSettled == nil, From: strange,
 		Today: func(op *journal.Operation) (journal.Today, bool) {
-			if op.State == journal.InFlight {
+			if op.State == journal.StateInFlight {
 				orphans = append(orphans, *op)
 			}
 			return journal.Today{}, false
 		},
-	}, p.cfg.Concurrency)
+	}, p.client.cfg.Concurrency)
 	for _, res := range claimed { // outcomes
 		p.take(ctx, res, func() {})
 	}
 	for i := range orphans {
-		orphans[i].State = journal.Pending
+		orphans[i].State = journal.StatePending
 		p.passOver(&orphans[i])
 	}
 	return err
@@ -266,17 +295,22 @@ func (p *pass) passedOver(ctx context.Context) error {
 
 // obstacle is why an operation that is due is not claimed here, or nil.
 func (p *pass) obstacle(op *journal.Operation) error {
-	_, at, err := p.barred(op)
+	_, at, err := p.client.barred(op)
 	switch {
 	case err != nil:
 		return err
-	case op.State == journal.InFlight || op.BodyWithheld || op.Naming != journal.Named && (op.Told || p.cfg.NamedOnly):
+	case op.State == journal.StateInFlight || op.BodyWithheld || op.Naming != journal.Named && op.Told:
 		return nil
+	case op.Naming != journal.Named && p.client.cfg.NamedOnly:
+		return errNamedOnly
 	}
-	if what := p.lacks.of(at, op); what != "" {
+	if what := p.client.lacks.of(at, op); what != "" {
 		return fmt.Errorf("%w: %s", ErrCredentialMissing, what)
 	}
-	if p.lanes.rests(at) {
+	if p.client.rotations.has(at, op) {
+		return errCredentialChanged
+	}
+	if p.client.lanes.rests(at) {
 		return errRests
 	}
 	return nil
@@ -299,10 +333,10 @@ func (p *pass) passOver(op *journal.Operation) {
 	}
 	p.said[about] = true
 	if first && err != errRests {
-		p.note(slog.LevelWarn, "not claimed: nobody here can send it, and maybe others like it", op, "reason", err)
+		p.client.note(slog.LevelWarn, "not claimed: nobody here can send it, and maybe others like it", op, "reason", err)
 	}
 	if first || !p.runs && err != errRests {
-		p.count(func(r *Report) { p.problem(r, op, err) })
+		p.count(func(r *Report) { p.client.problem(r, op, err) })
 	}
 	if !p.runs {
 		p.count(func(r *Report) { r.PassedOver++ })

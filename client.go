@@ -1,17 +1,3 @@
-// Package onceward makes a call that changes something elsewhere (a charge, a
-// payout, a message) take effect once, whatever happens to the network or to the
-// calling process.
-//
-// A Client wraps an http.Client. It gives each logical operation an idempotency
-// key, writes it to a local journal before the first byte leaves, retries with
-// the same key where that is proven safe, and finishes after a restart what the
-// last process left. Where resending is not proven safe the operation is unknown
-// and is reconciled, never sent again on a hunch.
-//
-// Name operations: see WithOperation. Several calls that belong together are a flow, a
-// function that is resumed at the step that was cut off: see Client.Flow. Both run in
-// the program's own requests and jobs; what waits for days, fans out over a fleet or
-// wants workers is for a workflow engine, whose calls are operations in turn.
 package onceward
 
 import (
@@ -20,18 +6,22 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/retry"
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
 
 // Config is what a Client is made of. Journal and Providers are required; the
-// zero values of the other fields work.
+// zero values of the other fields work. The fields come in four groups: what it needs, how
+// it sends, what it tells, and its limits.
 type Config struct {
+	// What it needs.
+
 	// Journal is where operations are recorded, such as one of journal/sqlite. The
 	// caller closes it, after Shutdown.
 	Journal journal.Journal
@@ -59,46 +49,14 @@ type Config struct {
 	// same client.
 	Authorize func(*http.Request) error
 
-	// OnSettled gets the outcomes that no caller is known to have: those of
-	// operations that Resume or Run finished, and of calls whose process died before
-	// the response's body was closed. Completed ones have an answer; unknown and
-	// cancelled ones come too. It is called at least once for each, concurrently and
-	// in no order, until it returns nil; a failing one is tried again by Run, later
-	// and later, and by the next process.
-	OnSettled func(context.Context, Operation) error
-
-	// SettleAll gives OnSettled the outcome of every named operation, those whose
-	// caller has the response included.
-	SettleAll bool
-
-	// NamedOnly keeps Resume and Run from sending unnamed operations of a process
-	// that died: they become unknown. For programs whose work is redelivered after a
-	// crash (a queue, a job runner) and would meet it under another key.
-	NamedOnly bool
-
-	// Strict refuses, as ErrUnprotected, what would else be logged as a warning, the
-	// first time for each host: a request that may have an effect and passes through,
-	// since it has no name and no table lists it, or it streams; one to a host that a
-	// table has with another port, or to a path such as //v1/charges that matches no
-	// endpoint and may be read as one that does; and one with a key in another header
-	// than its table's. What needs no protection then goes through a client of its own,
-	// or is marked NoEffect in a table.
-	Strict bool
-
-	// Flows are the functions that Resume and Run can run flows by: see DefineFlow.
-	Flows []FlowDefinition
-
-	// FlowBackoff is the delay before a flow that failed is run again, and after how many
-	// failures in a row it is set aside. Up to 1 second at first, up to 10 minutes later,
-	// and 10 by default.
-	FlowBackoff backoff.Policy
-
 	// Secret, of at least 16 bytes, derives the key of a named operation's first
 	// generation from scope and name, so that it comes back after the loss of the
 	// journal, inside the provider's retention. The same on every host; nil: keys
 	// are random. The fingerprints of secret bodies are made under it, so that another
 	// one makes another request of the same card: ErrKeyReused.
 	Secret []byte
+
+	// How it sends.
 
 	// Backoff is the delay between attempts and their number within one call. What has
 	// used them up rests for Max, and longer each time up to an hour, drawn from the
@@ -118,6 +76,43 @@ type Config struct {
 	// called concurrently; one with an Upgrade or a body that can't be had again is never repeated.
 	RetrySafe func(*http.Request) bool
 
+	// NamedOnly keeps Resume and Run from sending unnamed operations of a process
+	// that died: they become unknown. For programs whose work is redelivered after a
+	// crash (a queue, a job runner) and would meet it under another key. What another
+	// process without it has left pending is that one's to send, and in this one's report.
+	NamedOnly bool
+
+	// Strict refuses, as ErrUnprotected, what would else be logged as a warning, the
+	// first time for each host: a request that may have an effect and passes through,
+	// since it has no name and no table lists it, or it streams; one to a host that a
+	// table has with another port, or to a path such as //v1/charges that matches no
+	// endpoint and may be read as one that does; and one with a key in another header
+	// than its table's. What needs no protection then goes through a client of its own,
+	// or is marked NoEffect in a table.
+	Strict bool
+
+	// What it tells.
+
+	// OnSettled gets the outcomes that no caller is known to have: those of
+	// operations that Resume or Run finished, and of calls whose process died before
+	// the response's body was closed. Completed ones have an answer; unknown and
+	// cancelled ones come too. It is called at least once for each, concurrently and
+	// in no order, until it returns nil; a failing one is tried again by Run, later
+	// and later, and by the next process.
+	OnSettled func(context.Context, Operation) error
+
+	// SettleAll gives OnSettled the outcome of every named operation, those whose
+	// caller has the response included.
+	SettleAll bool
+
+	// Trace has hooks that are called on the way of an operation. nil: none.
+	Trace *Trace
+
+	// Logger gets what a person should know. nil: silent.
+	Logger *slog.Logger
+
+	// Limits.
+
 	// MaxWait bounds a call whose context has no deadline, and each operation that
 	// Resume sends. 2 minutes by default.
 	MaxWait time.Duration
@@ -127,6 +122,12 @@ type Config struct {
 	// the call's own time bounds it: the context's deadline, or MaxWait. 30 seconds by
 	// default.
 	AttemptTimeout time.Duration
+
+	// Concurrency is how many operations Resume and Run send at once to one provider, or
+	// to one host that none serves; eight times as many to all of them, and one to each
+	// provider in any case. It is also how many calls of OnSettled are made at once, and
+	// how many flows are run at once. 8 by default.
+	Concurrency int
 
 	// MaxRequestBody is the largest request body, in bytes, that is journaled; a
 	// larger one is ErrInvalidRequest. 8 MiB by default.
@@ -141,15 +142,6 @@ type Config struct {
 	// Keep is how long the journal keeps answers, 90 days by default, and never less
 	// than the provider remembers the key. Run reaps what is past it.
 	Keep time.Duration
-
-	// Concurrency is how many operations Resume and Run send at once to one provider, or
-	// to one host that none serves; eight times as many to all of them, and one to each
-	// provider in any case. It is also how many calls of OnSettled are made at once, and
-	// how many flows are run at once. 8 by default.
-	Concurrency int
-
-	Trace  *Trace       // nil: none
-	Logger *slog.Logger // nil: silent
 }
 
 // Client wraps an http.Client so that mutating requests take effect once. It is
@@ -158,41 +150,29 @@ type Config struct {
 type Client struct {
 	cfg     Config
 	journal journal.Journal
-	router  *providers.Router
+	router  *tables.Router
 	base    http.RoundTripper
 	trace   Trace
 	log     *slog.Logger
 	clock   func() time.Time
 
-	budgets map[string]*backoff.Bucket // by provider; "" for hosts that none serves
+	budgets map[string]*retry.Bucket // by provider; "" for hosts that none serves
 
-	flights flights
-	backlog backlog
-	rests   rests
-	offers  offers
-	lanes   lanes
-	lacks   lacks
-	gaps    gaps
+	lifecycle    lifecycle
+	session      session
+	singleflight singleflight
+	backlog      backlog
+	rests        rests
+	offers       offers
+	lanes        lanes
+	lacks        lacks
+	rotations    rotations
+	gaps         gaps
+	strange      strangeNames
+	flows        flows
 
-	functions     map[journal.FlowFunction]*flowFunction // of Config.Flows
-	functionNames []journal.FlowFunction
-
-	wakes     chan struct{} // tells Run that something is due earlier than it knew
-	flowWakes chan struct{} // likewise of flows
-
-	askers atomic.Int64 // numbers the Begins
-
-	joining sync.Mutex // held while session is looked at or started
-	session journal.Session
-
-	mu       sync.Mutex
-	runs     map[*run]struct{}
-	working  int // calls and passes under way
-	shutdown bool
-	closing  chan struct{}   // closed by Shutdown
-	done     chan struct{}   // closed once it was shut down and nothing is under way
-	life     context.Context // ends when Shutdown has waited long enough
-	kill     context.CancelCauseFunc
+	wakes  chan struct{} // tells Run that something is due earlier than it knew
+	begins atomic.Int64  // numbers the Begins
 }
 
 // New makes a client. It does no I/O and starts no goroutine: the session starts
@@ -206,7 +186,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, errors.New("onceward: Config.Providers is empty, so no request would get a key: " +
 			"add an adapter such as providers.Stripe(), or providers.Raw(24*time.Hour) for an API of your own")
 	}
-	router, err := providers.NewRouter(cfg.Providers)
+	router, err := tables.NewRouter(cfg.Providers)
 	if err != nil {
 		return nil, fmt.Errorf("onceward: Config.Providers: %w", err)
 	}
@@ -217,9 +197,6 @@ func New(cfg Config) (*Client, error) {
 	}
 	if err := cfg.Backoff.Validate(); err != nil {
 		return nil, fmt.Errorf("onceward: Config.Backoff: %w", err)
-	}
-	if err := flowBackoff(cfg.FlowBackoff).Validate(); err != nil {
-		return nil, fmt.Errorf("onceward: Config.FlowBackoff: %w", err)
 	}
 	if err := cfg.RetryBudget.Validate(); err != nil {
 		return nil, fmt.Errorf("onceward: Config.RetryBudget: %w", err)
@@ -239,19 +216,14 @@ func New(cfg Config) (*Client, error) {
 		clock:   time.Now,
 		wakes:   make(chan struct{}, 1),
 
-		flowWakes: make(chan struct{}, 1),
-		runs:      map[*run]struct{}{},
-		closing:   make(chan struct{}),
-		done:      make(chan struct{}),
+		session: session{journal: cfg.Journal},
+		flows:   flows{attached: make(chan struct{})},
 	}
-	if err := c.registerFlows(); err != nil {
-		return nil, err
-	}
-	c.budgets = map[string]*backoff.Bucket{"": cfg.RetryBudget.Start(c.now())}
+	c.budgets = map[string]*retry.Bucket{"": retry.NewBucket(cfg.RetryBudget, c.now())}
 	for i := range cfg.Providers {
-		c.budgets[cfg.Providers[i].Name] = cfg.RetryBudget.Start(c.now())
+		c.budgets[cfg.Providers[i].Name] = retry.NewBucket(cfg.RetryBudget, c.now())
 	}
-	c.life, c.kill = context.WithCancelCause(context.Background())
+	c.lifecycle.start()
 	if c.base == nil {
 		c.base = http.DefaultTransport
 	}
@@ -299,7 +271,6 @@ func (cfg *Config) setDefaults() error {
 	if cfg.Concurrency == 0 {
 		cfg.Concurrency = 8
 	}
-	cfg.FlowBackoff = flowBackoff(cfg.FlowBackoff)
 	return nil
 }
 
@@ -312,69 +283,33 @@ func (c *Client) HTTPClient() *http.Client {
 }
 
 // Transport returns the http.RoundTripper that HTTPClient uses.
-func (c *Client) Transport() http.RoundTripper { return &transport{c} }
+func (c *Client) Transport() http.RoundTripper { return &transport{client: c} }
 
 func (c *Client) now() time.Time { return c.clock() }
 
-// enter counts work that Shutdown waits for, or says that it is too late for any.
-func (c *Client) enter() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.shutdown {
-		return ErrShutdown
+// endOfWait is when whoever waits under ctx has to have returned: a little before its
+// deadline, since once that has passed net/http keeps no more of an error than its text.
+func (c *Client) endOfWait(ctx context.Context) time.Time {
+	now := c.now()
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return now.Add(c.cfg.MaxWait)
 	}
-	c.working++
-	return nil
+	return deadline.Add(-min(time.Second, deadline.Sub(now)/10))
 }
 
-// stay counts work that begins within work that was counted.
-func (c *Client) stay() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.working++
-}
-
-func (c *Client) leave() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.working--
-	c.checkDone()
-}
-
-// checkDone is called under mu.
-func (c *Client) checkDone() {
-	if c.shutdown && c.working == 0 {
-		close(c.done)
+// sleep reports whether a pause was slept until its end, which is not after ends.
+func (c *Client) sleep(ctx context.Context, pause time.Duration, ends time.Time) bool {
+	if c.now().Add(pause).After(ends) {
+		return false
 	}
-}
-
-func (c *Client) isShutdown() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.shutdown
-}
-
-// joined returns the session, which it starts if there is none or the last was
-// lost.
-func (c *Client) joined(ctx context.Context) (journal.Session, error) {
-	c.joining.Lock()
-	defer c.joining.Unlock()
-	if c.session != nil && !c.session.Lost() {
-		return c.session, nil
+	select {
+	case <-time.After(pause):
+		return true
+	case <-ctx.Done():
+	case <-c.lifecycle.closing:
 	}
-	s, err := c.journal.Join(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c.session = s
-	return s, nil
-}
-
-// holds tells whether a session is this client's present one and not seen lost.
-func (c *Client) holds(session string) bool {
-	c.joining.Lock()
-	defer c.joining.Unlock()
-	return c.session != nil && c.session.ID() == session && !c.session.Lost()
+	return false
 }
 
 // Shutdown ends the client. New work is refused with ErrShutdown at once; calls
@@ -384,29 +319,23 @@ func (c *Client) holds(session string) bool {
 // session ends. The journal stays open and is the caller's to close.
 //
 // The error is ctx's if attempts had to be broken off or events could not be
-// recorded, or the journal's. Shutting down twice is harmless.
+// recorded, and the journal's, ErrJournalClosed at once where it was closed before an
+// answer was recorded: such an operation counts as sent. Shutting down twice is
+// harmless.
 func (c *Client) Shutdown(ctx context.Context) error {
-	c.mu.Lock()
-	if !c.shutdown {
-		c.shutdown = true
-		close(c.closing)
-		for r := range c.runs {
-			if r.stop != nil {
-				r.stop()
-			}
-		}
-		c.checkDone()
-	}
-	c.mu.Unlock()
-
+	c.lifecycle.close()
 	var errs []error
 	select {
-	case <-c.done:
+	case <-c.lifecycle.done:
 	case <-ctx.Done():
-		errs = append(errs, ctx.Err())
-		c.breakOff()
+		select {
+		case <-c.lifecycle.done: // there is nothing to break off
+		default:
+			errs = append(errs, ctx.Err())
+			c.breakOff()
+		}
 	}
-	errs = append(errs, c.backlog.flush(ctx, c), c.endSession(context.WithoutCancel(ctx)))
+	errs = append(errs, c.backlog.flush(ctx, c), c.session.end(context.WithoutCancel(ctx)))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("onceward: shut down: %w", err)
 	}
@@ -417,28 +346,12 @@ func (c *Client) Shutdown(ctx context.Context) error {
 const grace = time.Second
 
 func (c *Client) breakOff() {
-	c.kill(ErrShutdown)
-	c.mu.Lock()
-	for r := range c.runs {
-		r.breakOff(ErrShutdown)
-	}
-	c.mu.Unlock()
+	c.lifecycle.breakOff()
 	select {
-	case <-c.done:
+	case <-c.lifecycle.done:
 	case <-time.After(grace):
 		c.log.Warn("Shutdown does not wait any longer for a hook or transport that ignores its context")
 	}
-}
-
-func (c *Client) endSession(ctx context.Context) error {
-	c.joining.Lock()
-	defer c.joining.Unlock()
-	if c.session == nil {
-		return nil
-	}
-	s := c.session
-	c.session = nil
-	return s.End(ctx)
 }
 
 func (c *Client) wake() {

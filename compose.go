@@ -11,27 +11,43 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
 
-// compose makes the request of one attempt: what was frozen, the asker's
+// composer makes the requests of one operation: what was frozen of it, with the
+// credentials that are not. It has no state: a claim has one for its attempts, and a call
+// one for the digest of its credential.
+type composer struct {
+	cfg    *Config
+	caller *http.Request // whose credentials the requests have; nil in the background
+	route  *tables.Route
+	query  string // the caller's withheld query parameters, encoded
+	frozen *journal.Request
+
+	key       string // "": none goes out
+	firstSent time.Time
+}
+
+// compose makes the request of one attempt: what was frozen, the caller's
 // credentials, the key, and what Authorize adds, which may be a signature over all
 // of it. It is sent under sent; Authorize sees ctx.
-func (r *run) compose(ctx, sent context.Context, to *url.URL) (*http.Request, error) {
-	req := r.frame(sent, r.op.Request.Method, to)
-	body, err := r.putKey(req, r.op.Request.Body)
+func (c *composer) compose(ctx, sent context.Context, to *url.URL) (*http.Request, error) {
+	req := c.frame(sent, c.frozen.Method, to)
+	body, err := c.putKey(req, c.frozen.Body)
 	if err != nil {
 		return nil, err
 	}
-	if req, err = r.authorize(ctx, req, body); err != nil {
+	if req, err = c.authorize(ctx, req, body); err != nil {
 		return nil, err
 	}
-	if r.cfg.Authorize != nil {
+	if c.cfg.Authorize != nil {
 		// Should it have touched the key's header, the key still is the journal's.
-		if body, err = r.putKey(req, body); err != nil {
+		if body, err = c.putKey(req, body); err != nil {
 			return nil, err
 		}
 	}
@@ -39,12 +55,12 @@ func (r *run) compose(ctx, sent context.Context, to *url.URL) (*http.Request, er
 	return req, nil
 }
 
-// frame is a request with the frozen headers, the asker's credentials and its trace.
-func (r *run) frame(ctx context.Context, method string, to *url.URL) *http.Request {
-	frozen := &r.op.Request
+// frame is a request with the frozen headers, the caller's credentials and its trace.
+func (c *composer) frame(ctx context.Context, method string, to *url.URL) *http.Request {
+	frozen := c.frozen
 	u := *to
-	if r.query != "" {
-		u.RawQuery = joinQuery(u.RawQuery, r.query)
+	if c.query != "" {
+		u.RawQuery = joinQuery(u.RawQuery, c.query)
 	}
 	req := (&http.Request{
 		Method: method,
@@ -52,21 +68,21 @@ func (r *run) frame(ctx context.Context, method string, to *url.URL) *http.Reque
 		Host:   frozen.Host,
 		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: make(http.Header, len(frozen.Header)+4),
-		Close:  r.asker != nil && r.asker.Close,
+		Close:  c.caller != nil && c.caller.Close,
 	}).WithContext(ctx)
 	for name, values := range frozen.Header {
 		if !secret.Propagated(name) { // that of an older record is its first caller's
 			req.Header[name] = values[:len(values):len(values)]
 		}
 	}
-	if r.asker != nil {
+	if c.caller != nil {
 		withheld := among(frozen.WithheldHeaders)
-		for name, values := range r.asker.Header {
-			if (withheld(name) || secret.Header(name) || secret.Propagated(name)) && !r.route.Endpoint.Key.InHeader(name) {
+		for name, values := range c.caller.Header {
+			if (withheld(name) || secret.Header(name) || secret.Propagated(name)) && !tables.Key(c.route.Endpoint.Key).InHeader(name) {
 				req.Header[name] = values[:len(values):len(values)]
 			}
 		}
-	} else if jar := r.cfg.HTTPClient.Jar; jar != nil {
+	} else if jar := c.cfg.HTTPClient.Jar; jar != nil {
 		for _, cookie := range jar.Cookies(&u) {
 			req.AddCookie(cookie)
 		}
@@ -76,12 +92,12 @@ func (r *run) frame(ctx context.Context, method string, to *url.URL) *http.Reque
 
 // putKey has the request carry the operation's key, and returns the body that it
 // then has. Doing it again changes nothing.
-func (r *run) putKey(req *http.Request, body []byte) ([]byte, error) {
-	if r.op.Key == "" {
+func (c *composer) putKey(req *http.Request, body []byte) ([]byte, error) {
+	if c.key == "" {
 		return body, nil
 	}
-	m := providers.Message{Header: req.Header, Query: req.URL.RawQuery, Body: body}
-	if err := r.route.Endpoint.Key.Set(&m, r.op.Key, r.op.FirstSentAt); err != nil {
+	m := tables.Message{Header: req.Header, Query: req.URL.RawQuery, Body: body}
+	if err := tables.Key(c.route.Endpoint.Key).Set(&m, c.key, c.firstSent); err != nil {
 		return nil, err
 	}
 	req.URL.RawQuery = m.Query
@@ -90,36 +106,36 @@ func (r *run) putKey(req *http.Request, body []byte) ([]byte, error) {
 
 // authorize lets Config.Authorize add credentials, under ctx, to a request that is
 // otherwise as it will be sent, and checks that none is missing.
-func (r *run) authorize(ctx context.Context, req *http.Request, body []byte) (*http.Request, error) {
-	if r.cfg.Authorize != nil && r.route.Listed && confidential(req.URL) {
+func (c *composer) authorize(ctx context.Context, req *http.Request, body []byte) (*http.Request, error) {
+	if c.cfg.Authorize != nil && c.route.Listed && confidential(req.URL) {
 		sent, method, to := req.Context(), req.Method, *req.URL
 		req = req.WithContext(ctx)
 		given := io.NopCloser(bytes.NewReader(body))
 		req.Body, req.ContentLength = given, int64(len(body))
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-		if err := r.cfg.Authorize(req); err != nil {
+		if err := c.cfg.Authorize(req); err != nil {
 			err = fmt.Errorf("Config.Authorize: %w", err)
-			return nil, &quiet{err, secret.Text(err.Error())}
+			return nil, &quiet{errors.Join(errUnauthorized, err), secret.Text(err.Error())}
 		}
 		if req.Method != method || req.URL.Scheme != to.Scheme || req.URL.Host != to.Host || req.URL.Path != to.Path ||
-			!sameBody(req.Body, given, body) || !r.sameKey(to.RawQuery, req.URL.RawQuery) {
+			!sameBody(req.Body, given, body) || !c.sameKey(to.RawQuery, req.URL.RawQuery) {
 			return nil, errors.New("Config.Authorize changed more than headers and the query")
 		}
 		req = req.WithContext(sent)
 		req.Body, req.GetBody, req.ContentLength = nil, nil, 0
 	}
-	if missing := missingCredential(&r.op.Request, req); missing != "" {
-		r.lacked(missing)
-		return nil, fmt.Errorf("%w: %s", ErrCredentialMissing, missing)
-	}
-	if r.op.Credential != "" && !sameCredential(r.op.Credential, req, r.route.Endpoint.Key) {
-		return nil, errCredentialChanged
-	}
-	if err := r.checkMode(req); err != nil {
-		return nil, err
+	if missing := missingCredential(c.frozen, req); missing != "" {
+		return nil, &lackedCredential{missing}
 	}
 	return req, nil
 }
+
+// lackedCredential is the error for a request without a credential that the journal
+// withholds.
+type lackedCredential struct{ what string } // as missingCredential calls it
+
+func (e *lackedCredential) Error() string        { return ErrCredentialMissing.Error() + ": " + e.what }
+func (e *lackedCredential) Is(target error) bool { return target == ErrCredentialMissing }
 
 // confidential tells whether nobody on the way reads what a request to u carries.
 func confidential(u *url.URL) bool {
@@ -146,13 +162,13 @@ func sameBody(left, given io.ReadCloser, body []byte) bool {
 }
 
 // sameKey tells whether a key that travels in the query is still what it was.
-func (r *run) sameKey(before, after string) bool {
-	key := r.route.Endpoint.Key
-	if r.op.Key == "" || key.Place != providers.KeyQuery {
+func (c *composer) sameKey(before, after string) bool {
+	key := ofAnyVersion(c.route.Endpoint.Key)
+	if c.key == "" || key.Place != providers.KeyQuery {
 		return true
 	}
-	was, _, err := key.Carried(providers.Message{Query: before})
-	is, _, err2 := key.Carried(providers.Message{Query: after})
+	was, _, err := tables.Key(key).Carried(tables.Message{Query: before})
+	is, _, err2 := tables.Key(key).Carried(tables.Message{Query: after})
 	return errors.Join(err, err2) == nil && is == was
 }
 
@@ -195,7 +211,7 @@ func missingCredential(frozen *journal.Request, req *http.Request) string {
 			return inHeader + name
 		}
 	}
-	if len(frozen.WithheldQuery) > 0 {
+	if len(frozen.WithheldQuery) != 0 {
 		_, _, names := secret.SplitQuery(req.URL.RawQuery)
 		for _, name := range frozen.WithheldQuery {
 			if _, there := slices.BinarySearch(names, name); !there {

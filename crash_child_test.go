@@ -3,52 +3,34 @@
 package onceward_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"os"
-	"os/signal"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
 )
 
-// childVariable holds the plan of a process that a crash test has started.
-const childVariable = "ONCEWARD_TEST_CRASH_CHILD"
+type (
+	point = oncetest.Point
+	doom  = oncetest.Doom
+)
 
-func TestMain(m *testing.M) {
-	encoded, isChild := os.LookupEnv(childVariable)
-	if !isChild {
-		os.Exit(m.Run())
-	}
-	var plan childPlan
-	err := json.Unmarshal([]byte(encoded), &plan)
-	if err == nil {
-		err = plan.carryOut()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
+func TestMain(m *testing.M) { oncetest.Main(m, (*childPlan).carryOut) }
 
 // childPlan is what one process does. It opens the journal, tells what it found
 // there, does what the plan says and tells what came of it.
@@ -65,7 +47,6 @@ type childPlan struct {
 	Resume  bool       // and then
 	Asks    []childAsk // all of them at once
 	Storm   *stormPlan
-	Flows   *flowPlan // this instead of all the above, but for Journal and Doom
 }
 
 // childAsk is one request that somebody makes.
@@ -129,144 +110,11 @@ func contractNamed(name string) (contract, error) {
 	return contract{}, fmt.Errorf("there is no contract %q", name)
 }
 
-// point is a moment in the life of an operation.
-type point string
-
-const (
-	afterConnect    point = "after connect"
-	afterLastByte   point = "after the request's last byte"
-	afterStatusLine point = "after the status line"
-	midBody         point = "mid-body"
-	inOnSettled     point = "in OnSettled"
-)
-
-func beforeEvent(k journal.EventKind) point { return point("before " + k.String()) }
-func afterEvent(k journal.EventKind) point  { return point("after " + k.String()) }
-
-// doom says where the process is killed, or stopped, by itself.
-type doom struct {
-	At       point
-	Pass     int  // how often the point is passed before
-	Together int  // it strikes once so many goroutines have come there and wait
-	Stop     bool // the process is stopped instead, until it is told to continue
-}
-
-// fate is the doom of this process.
-type fate struct {
-	doom
-	passed  atomic.Int64
-	stopped sync.Once
-	goes    chan os.Signal
-}
-
-func (f *fate) reach(p point) {
-	if p != f.At {
-		return
-	}
-	switch n := int(f.passed.Add(1)) - f.Pass; {
-	case n <= 0:
-	case f.Stop:
-		f.stopped.Do(func() {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-			<-f.goes
-		})
-	case n < f.Together:
-		select {}
-	default:
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
-	}
-}
-
-// doomedJournal reaches the points around the journal's events.
-type doomedJournal struct {
-	journal.Journal
-	fate *fate
-}
-
-func (j doomedJournal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	j.fate.reach(beforeEvent(ev.Kind))
-	res, err := j.Journal.Apply(ctx, ev)
-	j.fate.reach(afterEvent(ev.Kind))
-	return res, err
-}
-
-func (j doomedJournal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
-	j.fate.reach(beforeEvent(ev.Kind))
-	res, err := j.Journal.Claim(ctx, ev, limit)
-	j.fate.reach(afterEvent(ev.Kind))
-	return res, err
-}
-
-// doomedTransport reaches the points on the wire.
-type doomedTransport struct {
-	http.RoundTripper
-	fate *fate
-}
-
-func newDoomedTransport(mine *fate) http.RoundTripper {
-	wire := http.DefaultTransport.(*http.Transport).Clone()
-	wire.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return doomedConn{conn, mine}, nil
-	}
-	return doomedTransport{wire, mine}
-}
-
-func (t doomedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := t.RoundTripper.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { t.fate.reach(afterConnect) },
-	})))
-	if err != nil {
-		return nil, err
-	}
-	t.fate.reach(afterStatusLine)
-	resp.Body = doomedBody{resp.Body, t.fate}
-	return resp, nil
-}
-
-// doomedConn knows when a request's last byte was handed to the kernel, which is
-// after httptrace's WroteRequest: by the brace that ends each body.
-type doomedConn struct {
-	net.Conn
-	fate *fate
-}
-
-func (c doomedConn) Write(p []byte) (int, error) {
-	n, err := c.Conn.Write(p)
-	if err == nil && bytes.HasSuffix(p, []byte("}")) {
-		c.fate.reach(afterLastByte)
-	}
-	return n, err
-}
-
-type doomedBody struct {
-	io.ReadCloser
-	fate *fate
-}
-
-func (b doomedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p[:min(len(p), 8)])
-	if n > 0 {
-		b.fate.reach(midBody)
-	}
-	return n, err
-}
-
 // carryOut is the life of a process.
 func (plan *childPlan) carryOut() error {
-	mine := &fate{doom: plan.Doom, goes: make(chan os.Signal, 1)}
-	if plan.Doom.Stop {
-		signal.Notify(mine.goes, syscall.SIGCONT)
-	}
-	if plan.Flows != nil {
-		return plan.Flows.carryOut(plan.Journal, mine)
-	}
+	mine := oncetest.NewFate(plan.Doom)
 	out := json.NewEncoder(os.Stdout)
-	file, err := sqlite.Open(plan.Journal, nil)
+	file, err := sqlite.Open(plan.Journal, sqlite.Options{})
 	if err != nil {
 		return err
 	}
@@ -291,7 +139,7 @@ func (plan *childPlan) carryOut() error {
 			return err
 		}
 	}
-	go outliveNobody()
+	go oncetest.OutliveNobody()
 
 	if plan.Resume {
 		if report.Resumed, err = client.Resume(ctx); err != nil {
@@ -313,13 +161,7 @@ func (plan *childPlan) carryOut() error {
 	return out.Encode(report)
 }
 
-// outliveNobody ends the process once the test that started it is gone.
-func outliveNobody() {
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	os.Exit(2)
-}
-
-func (plan *childPlan) client(j journal.Journal, mine *fate, report *childReport) (*onceward.Client, error) {
+func (plan *childPlan) client(j journal.Journal, mine *oncetest.Fate, report *childReport) (*onceward.Client, error) {
 	c, err := contractNamed(plan.Contract)
 	if err != nil {
 		return nil, err
@@ -330,15 +172,15 @@ func (plan *childPlan) client(j journal.Journal, mine *fate, report *childReport
 	}
 	c.provider.Hosts = []string{server.Host}
 	cfg := onceward.Config{
-		Journal:    doomedJournal{j, mine},
+		Journal:    oncetest.DoomedJournal{Journal: j, Fate: mine},
 		Providers:  []providers.Provider{c.provider},
-		HTTPClient: &http.Client{Transport: newDoomedTransport(mine)},
+		HTTPClient: &http.Client{Transport: oncetest.NewDoomedTransport(mine)},
 		Backoff:    backoff.Policy{Initial: 2 * time.Millisecond, Max: 20 * time.Millisecond, MaxAttempts: plan.Attempts},
 	}
 	if plan.Settles {
 		var mu sync.Mutex
 		cfg.OnSettled = func(_ context.Context, op onceward.Operation) error {
-			mine.reach(inOnSettled)
+			mine.Reach(oncetest.InOnSettled)
 			mu.Lock()
 			defer mu.Unlock()
 			report.Settled = append(report.Settled, op)
@@ -414,16 +256,10 @@ type stormPlan struct {
 	Last  bool
 }
 
-const stormWorkers = 8
-
-// patienceOfAStorm is what the last life of a storm may take, on a machine that is slow
-// and busy with other things.
-const patienceOfAStorm = 5 * time.Minute
-
 func stormName(i int) string { return fmt.Sprintf("invoice-%d/charge", i) }
 
 func (plan *childPlan) weather(ctx context.Context, client *onceward.Client, out *json.Encoder) error {
-	go outliveNobody()
+	go oncetest.OutliveNobody()
 	if !plan.Storm.Last {
 		return plan.storm(ctx, client)
 	}
@@ -450,8 +286,8 @@ func (plan *childPlan) storm(ctx context.Context, client *onceward.Client) error
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- client.Run(ctx) }()
-	for worker := range stormWorkers {
-		random := rand.New(rand.NewPCG(plan.Storm.Seed, uint64(plan.Storm.Life*stormWorkers+worker)))
+	for worker := range oncetest.StormWorkers {
+		random := rand.New(rand.NewPCG(plan.Storm.Seed, uint64(plan.Storm.Life*oncetest.StormWorkers+worker)))
 		go func() {
 			for n := 0; ; n++ {
 				unnamed := fmt.Sprintf("unnamed-%d-%d-%d", plan.Storm.Life, worker, n)
@@ -474,11 +310,11 @@ func (plan *childPlan) storm(ctx context.Context, client *onceward.Client) error
 // calm asks for every name until it has its answer, and resumes until nothing is
 // left that a pass could finish.
 func (plan *childPlan) calm(ctx context.Context, client *onceward.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, patienceOfAStorm)
+	ctx, cancel := context.WithTimeout(ctx, oncetest.PatienceOfAStorm)
 	defer cancel()
 	names := make(chan string)
-	failed := make(chan error, stormWorkers)
-	for range stormWorkers {
+	failed := make(chan error, oncetest.StormWorkers)
+	for range oncetest.StormWorkers {
 		go func() {
 			var err error
 			for name := range names {
@@ -493,7 +329,7 @@ func (plan *childPlan) calm(ctx context.Context, client *onceward.Client) error 
 		names <- stormName(i)
 	}
 	close(names)
-	for range stormWorkers {
+	for range oncetest.StormWorkers {
 		if err := <-failed; err != nil {
 			return err
 		}
@@ -503,7 +339,7 @@ func (plan *childPlan) calm(ctx context.Context, client *onceward.Client) error 
 			return err
 		}
 		open := 0
-		for op, err := range client.Operations(ctx, onceward.Filter{States: []onceward.State{onceward.Pending, onceward.InFlight}}) {
+		for op, err := range client.Operations(ctx, onceward.Filter{States: []onceward.State{onceward.StatePending, onceward.StateInFlight}}) {
 			if err != nil {
 				return err
 			}

@@ -3,16 +3,12 @@
 package onceward_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -27,53 +23,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// restartAfter is how long after its death a process has a successor.
-const restartAfter = 100 * time.Millisecond
-
 // childProcess is one that carries out a plan.
-type childProcess struct {
-	cmd    *exec.Cmd
-	stdin  io.WriteCloser
-	out    *json.Decoder
-	stderr bytes.Buffer
-}
+type childProcess struct{ *oncetest.Child }
 
-func startProcess(ctx context.Context, plan childPlan) (*childProcess, error) {
-	encoded, err := json.Marshal(plan)
-	if err != nil {
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	p := &childProcess{cmd: exec.CommandContext(ctx, self)}
-	p.cmd.Env = append(os.Environ(), childVariable+"="+string(encoded),
-		// The race detector would else keep each child for a second.
-		"GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
-	p.cmd.Stderr = &p.stderr
-	stdout, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	p.out = json.NewDecoder(stdout)
-	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	return p, p.cmd.Start()
+func startProcess(ctx context.Context, plan childPlan) (childProcess, error) {
+	p, err := oncetest.StartChild(ctx, plan)
+	return childProcess{p}, err
 }
 
 // found returns what the process found in the journal.
-func (p *childProcess) found() (found []onceward.Operation, err error) {
-	err = p.out.Decode(&found)
+func (p childProcess) found() (found []onceward.Operation, err error) {
+	err = p.Out.Decode(&found)
 	return found, err
 }
-
-func (p *childProcess) kill() { _ = p.cmd.Process.Kill() }
 
 // life is what one process did.
 type life struct {
@@ -84,16 +51,12 @@ type life struct {
 
 // end waits for the process. It returns an error for one that neither came to its
 // end nor was killed.
-func (p *childProcess) end(found []onceward.Operation) (life, error) {
+func (p childProcess) end(found []onceward.Operation) (life, error) {
 	l := life{Found: found}
-	undecoded := p.out.Decode(&l.Report)
-	err := p.cmd.Wait()
-	status, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	switch l.Killed = status.Signaled() && status.Signal() == syscall.SIGKILL; {
-	case l.Killed:
-		return l, nil
-	case err != nil:
-		return l, fmt.Errorf("%w: %s", err, &p.stderr)
+	undecoded := p.Out.Decode(&l.Report)
+	killed, err := p.End()
+	if l.Killed = killed; killed || err != nil {
+		return l, err
 	}
 	return l, undecoded
 }
@@ -126,15 +89,15 @@ type moment struct {
 }
 
 var moments = []moment{
-	{point: beforeEvent(journal.EventBegin), found: journal.Absent},
-	{point: afterEvent(journal.EventBegin), found: onceward.InFlight},
-	{point: afterConnect, found: onceward.InFlight, onWire: true},
-	{point: afterLastByte, found: onceward.InFlight, onWire: true, reached: true, whenDead: true},
-	{point: afterLastByte, found: onceward.InFlight, onWire: true, reached: true, whenAsked: true},
-	{point: afterStatusLine, found: onceward.InFlight, onWire: true, reached: true},
-	{point: midBody, found: onceward.InFlight, onWire: true, reached: true},
-	{point: beforeEvent(journal.EventComplete), found: onceward.InFlight, onWire: true, reached: true},
-	{point: afterEvent(journal.EventComplete), found: onceward.Completed, onWire: true, reached: true},
+	{point: oncetest.BeforeEvent(journal.EventBegin), found: journal.StateAbsent},
+	{point: oncetest.AfterEvent(journal.EventBegin), found: onceward.StateInFlight},
+	{point: oncetest.AfterConnect, found: onceward.StateInFlight, onWire: true},
+	{point: oncetest.AfterLastByte, found: onceward.StateInFlight, onWire: true, reached: true, whenDead: true},
+	{point: oncetest.AfterLastByte, found: onceward.StateInFlight, onWire: true, reached: true, whenAsked: true},
+	{point: oncetest.AfterStatusLine, found: onceward.StateInFlight, onWire: true, reached: true},
+	{point: oncetest.MidBody, found: onceward.StateInFlight, onWire: true, reached: true},
+	{point: oncetest.BeforeEvent(journal.EventComplete), found: onceward.StateInFlight, onWire: true, reached: true},
+	{point: oncetest.AfterEvent(journal.EventComplete), found: onceward.StateCompleted, onWire: true, reached: true},
 }
 
 func (m moment) String() string {
@@ -166,13 +129,13 @@ func (c crash) String() string {
 func crashes() (all []crash) {
 	for _, c := range contracts {
 		for _, naming := range []journal.Naming{journal.Named, journal.Carried, journal.Generated} {
-			begun := moment{point: afterEvent(journal.EventBegin), found: onceward.InFlight}
-			claimed := moment{point: afterEvent(journal.EventClaim), found: onceward.InFlight}
+			begun := moment{point: oncetest.AfterEvent(journal.EventBegin), found: onceward.StateInFlight}
+			claimed := moment{point: oncetest.AfterEvent(journal.EventClaim), found: onceward.StateInFlight}
 			if !c.resends {
-				claimed.found = onceward.Unknown
+				claimed.found = onceward.StateUnknown
 			}
 			all = append(all,
-				crash{c, naming, []moment{begun, {point: beforeEvent(journal.EventClaim), found: onceward.InFlight}}},
+				crash{c, naming, []moment{begun, {point: oncetest.BeforeEvent(journal.EventClaim), found: onceward.StateInFlight}}},
 				crash{c, naming, []moment{begun, claimed}},
 			)
 			for _, m := range moments {
@@ -266,7 +229,7 @@ func (c crash) play(ctx context.Context, dir string) (h history) {
 		if i == len(c.kills) {
 			release()
 		} else {
-			<-time.After(restartAfter)
+			<-time.After(oncetest.RestartAfter)
 		}
 		h.effects = append(h.effects, atRest(srv, c.effectsAfter(i)))
 	}
@@ -280,18 +243,18 @@ func (c crash) last() moment { return c.kills[len(c.kills)-1] }
 // end is the state in which the last process has to leave the operation.
 func (c crash) end() onceward.State {
 	switch found := c.last().found; {
-	case found == journal.Absent && !c.asksAgain():
-		return journal.Absent
-	case found == onceward.Unknown, found == onceward.InFlight && !c.resends:
-		return onceward.Unknown
+	case found == journal.StateAbsent && !c.asksAgain():
+		return journal.StateAbsent
+	case found == onceward.StateUnknown, found == onceward.StateInFlight && !c.resends:
+		return onceward.StateUnknown
 	}
-	return onceward.Completed
+	return onceward.StateCompleted
 }
 
 // effectsAfter is how many effects there have to be once process i, counted from
 // 0, is over.
 func (c crash) effectsAfter(i int) int {
-	took := c.end() == onceward.Completed || c.last().reached
+	took := c.end() == onceward.StateCompleted || c.last().reached
 	if i < len(c.kills) {
 		took = c.kills[i].reached && !c.kills[i].whenAsked
 	}
@@ -313,21 +276,8 @@ func atRest(srv *providertest.Server, want int) int {
 	return len(srv.Effects())
 }
 
-// severalAtOnce calls play for each of n items, which is quicker, since they mostly wait.
-func severalAtOnce(n, atOnce int, play func(i int)) {
-	slots := make(chan struct{}, atOnce)
-	var playing sync.WaitGroup
-	for i := range n {
-		slots <- struct{}{}
-		playing.Go(func() {
-			defer func() { <-slots }()
-			play(i)
-		})
-	}
-	playing.Wait()
-}
-
-func TestKilledAnywhereAnOperationTakesEffectOnceOrIsUnknown(t *testing.T) {
+// Killed anywhere an operation takes effect once or is unknown.
+func TestKilledAnywhereOnceOrUnknown(t *testing.T) {
 	var cases []crash
 	for _, c := range crashes() {
 		if !testing.Short() || c.name == "Stripe" || c.keyless {
@@ -336,7 +286,7 @@ func TestKilledAnywhereAnOperationTakesEffectOnceOrIsUnknown(t *testing.T) {
 	}
 	histories := make([]history, len(cases))
 	root := t.TempDir()
-	severalAtOnce(len(cases), 8, func(i int) {
+	oncetest.SeveralAtOnce(len(cases), 8, func(i int) {
 		dir := filepath.Join(root, strconv.Itoa(i))
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			histories[i].err = err
@@ -357,7 +307,7 @@ func (c crash) check(t *testing.T, h history) {
 	for i, m := range c.kills {
 		require.True(t, h.lives[i].Killed, "process %d was to be killed", i+1)
 		assert.Equal(t, c.effectsAfter(i), h.effects[i], "effects after process %d", i+1)
-		if m.found == journal.Absent {
+		if m.found == journal.StateAbsent {
 			assert.Empty(t, h.lives[i+1].Found)
 		} else if assert.Len(t, h.lives[i+1].Found, 1, "found by process %d", i+2) {
 			assert.Equal(t, m.found, h.lives[i+1].Found[0].State, "found by process %d", i+2)
@@ -365,18 +315,18 @@ func (c crash) check(t *testing.T, h history) {
 	}
 	require.False(t, final.Killed)
 	assert.Len(t, h.ledger, c.effectsAfter(len(c.kills)), "effects in the end")
-	if c.end() == journal.Absent {
+	if c.end() == journal.StateAbsent {
 		assert.Empty(t, final.Report.Left, "nothing was begun")
 		return
 	}
 	require.Len(t, final.Report.Left, 1)
 	op := final.Report.Left[0]
 	assert.Equal(t, c.end().String(), op.State.String(), "in the end; %s", op.Cause)
-	completed := c.end() == onceward.Completed
+	completed := c.end() == onceward.StateCompleted
 	if !completed {
 		assert.LessOrEqual(t, len(h.wire), 1, "requests: it must not be sent again")
 	}
-	if c.last().found == onceward.InFlight {
+	if c.last().found == onceward.StateInFlight {
 		assert.Equal(t, 1, final.Report.Resumed.Claimed, "operations of the dead process that Resume took over")
 		assert.Equal(t, completed, final.Report.Resumed.Completed == 1, "finished by Resume itself")
 	}
@@ -417,15 +367,16 @@ func (c crash) checkKeys(t *testing.T, h history, op onceward.Operation) {
 	}
 }
 
-func TestAnOutcomeThatReachedNobodyIsOfferedUntilItIsTaken(t *testing.T) {
+// An outcome that reached nobody is offered until it is taken.
+func TestKilledInOnSettledIsOfferedAgain(t *testing.T) {
 	for _, row := range []struct {
 		contract
 		point
 		state onceward.State
 	}{
-		{contracts[0], afterEvent(journal.EventComplete), onceward.Completed},
-		{contracts[0], afterEvent(journal.EventBegin), onceward.Completed},
-		{contracts[3], afterEvent(journal.EventBegin), onceward.Unknown},
+		{contracts[0], oncetest.AfterEvent(journal.EventComplete), onceward.StateCompleted},
+		{contracts[0], oncetest.AfterEvent(journal.EventBegin), onceward.StateCompleted},
+		{contracts[3], oncetest.AfterEvent(journal.EventBegin), onceward.StateUnknown},
 	} {
 		t.Run(row.name+"/"+string(row.point), func(t *testing.T) {
 			t.Parallel()
@@ -438,20 +389,20 @@ func TestAnOutcomeThatReachedNobodyIsOfferedUntilItIsTaken(t *testing.T) {
 				Asks:     []childAsk{{Reference: "invoice-991", Name: "invoice-991/charge"}},
 			}
 			var lives []life
-			for _, at := range []point{row.point, inOnSettled, inOnSettled, "", ""} {
+			for _, at := range []point{row.point, oncetest.InOnSettled, oncetest.InOnSettled, "", ""} {
 				plan.Doom.At = at
 				l, err := live(t.Context(), plan)
 				require.NoError(t, err)
 				require.Equal(t, at != "", l.Killed)
 				lives = append(lives, l)
 				plan.Resume, plan.Asks = true, nil
-				<-time.After(restartAfter)
+				<-time.After(oncetest.RestartAfter)
 			}
 			taken := lives[3].Report
 			require.Len(t, taken.Settled, 1)
 			assert.Equal(t, "invoice-991/charge", taken.Settled[0].ID)
 			assert.Equal(t, row.state, taken.Settled[0].State)
-			assert.Equal(t, row.state == onceward.Completed, taken.Settled[0].Answer != nil)
+			assert.Equal(t, row.state == onceward.StateCompleted, taken.Settled[0].Answer != nil)
 			assert.Equal(t, 1, taken.Resumed.Settled)
 			assert.Empty(t, lives[4].Report.Settled, "after it was taken")
 			assert.LessOrEqual(t, len(srv.Effects()), 1)
@@ -513,7 +464,8 @@ func (r *requestTally) keys() map[string]int {
 	return seen
 }
 
-func TestTwoProcessesThatStartTogetherSplitWhatIsPending(t *testing.T) {
+// Two processes that start together split what is pending.
+func TestTwoProcessesStartTogether(t *testing.T) {
 	srv, wire := newChargeServer(t, contracts[0])
 	plan := childPlan{Journal: filepath.Join(t.TempDir(), "journal.db"), Server: srv.URL, Contract: "Stripe"}
 	const half = 100
@@ -534,27 +486,27 @@ func TestTwoProcessesThatStartTogetherSplitWhatIsPending(t *testing.T) {
 		require.Contains(t, got.Kind, onceward.ErrPending.Error())
 	}
 	dying := plan
-	dying.Asks, dying.Doom = asks[half:], doom{At: afterEvent(journal.EventBegin), Together: half}
+	dying.Asks, dying.Doom = asks[half:], doom{At: oncetest.AfterEvent(journal.EventBegin), Together: half}
 	died, err := live(t.Context(), dying)
 	require.NoError(t, err)
 	require.True(t, died.Killed)
 	require.Empty(t, srv.Effects())
 	assert.Len(t, wire.keys(), half)
 
-	<-time.After(restartAfter)
+	<-time.After(oncetest.RestartAfter)
 	srv.Seed(1, providertest.Mix{DelayAfter: 1, MaxDelay: 5 * time.Millisecond})
 	plan.Resume, plan.Waits = true, true
-	var pair [2]*childProcess
+	var pair [2]childProcess
 	var found [2][]onceward.Operation
 	for i := range pair {
 		pair[i], err = startProcess(t.Context(), plan)
 		require.NoError(t, err)
 		found[i], err = pair[i].found()
-		require.NoError(t, err, &pair[i].stderr)
+		require.NoError(t, err, &pair[i].Stderr)
 		assert.Len(t, found[i], 2*half)
 	}
 	for _, p := range pair {
-		_, err := p.stdin.Write([]byte("\n"))
+		_, err := p.Stdin.Write([]byte("\n"))
 		require.NoError(t, err)
 	}
 	done := 0
@@ -574,8 +526,8 @@ func TestTwoProcessesThatStartTogetherSplitWhatIsPending(t *testing.T) {
 	}
 }
 
-func TestAPausedProcessKeepsItsOperations(t *testing.T) {
-	for _, at := range []point{afterEvent(journal.EventBegin), afterConnect, afterLastByte, beforeEvent(journal.EventComplete)} {
+func TestPausedProcessKeepsItsOperations(t *testing.T) {
+	for _, at := range []point{oncetest.AfterEvent(journal.EventBegin), oncetest.AfterConnect, oncetest.AfterLastByte, oncetest.BeforeEvent(journal.EventComplete)} {
 		t.Run("paused "+string(at), func(t *testing.T) {
 			t.Parallel()
 			srv, _ := newChargeServer(t, contracts[0])
@@ -590,28 +542,28 @@ func TestAPausedProcessKeepsItsOperations(t *testing.T) {
 			paused, err := startProcess(t.Context(), pausing)
 			require.NoError(t, err)
 			first, err := paused.found()
-			require.NoError(t, err, &paused.stderr)
+			require.NoError(t, err, &paused.Stderr)
 			var status syscall.WaitStatus
-			_, err = syscall.Wait4(paused.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+			_, err = syscall.Wait4(paused.PID(), &status, syscall.WUNTRACED, nil)
 			require.NoError(t, err)
-			require.True(t, status.Stopped(), "%v: %s", status, &paused.stderr)
+			require.True(t, status.Stopped(), "%v: %s", status, &paused.Stderr)
 
 			hasty := plan
 			hasty.Resume, hasty.Patience = true, 2*time.Second
 			tried, err := live(t.Context(), hasty)
 			require.NoError(t, err)
-			assert.Equal(t, onceward.InFlight, tried.Found[0].State)
+			assert.Equal(t, onceward.StateInFlight, tried.Found[0].State)
 			assert.Zero(t, tried.Report.Resumed.Claimed)
 			assert.Equal(t, onceward.ErrInFlight.Error(), tried.Report.Answers[0].Kind, tried.Report.Answers[0].Err)
-			assert.Equal(t, onceward.InFlight, tried.Report.Left[0].State)
+			assert.Equal(t, onceward.StateInFlight, tried.Report.Left[0].State)
 
 			patient := plan
 			patient.Resume = true
 			waiting, err := startProcess(t.Context(), patient)
 			require.NoError(t, err)
 			found, err := waiting.found()
-			require.NoError(t, err, &waiting.stderr)
-			require.NoError(t, paused.cmd.Process.Signal(syscall.SIGCONT))
+			require.NoError(t, err, &waiting.Stderr)
+			require.NoError(t, paused.Signal(syscall.SIGCONT))
 			went, err := paused.end(first)
 			require.NoError(t, err)
 			waited, err := waiting.end(found)
@@ -627,15 +579,15 @@ func TestAPausedProcessKeepsItsOperations(t *testing.T) {
 	}
 }
 
-// TestAStormOfKillsLosesAndDoublesNothing kills a process that charges through
+// TestStormOfKillsLosesAndDoublesNothing kills a process that charges through
 // faults again and again. ONCEWARD_STORM_KILLS says how often, and
 // ONCEWARD_STORM_SEED repeats faults and kills, but not the scheduling.
-func TestAStormOfKillsLosesAndDoublesNothing(t *testing.T) {
-	kills := int(fromEnvironment(t, "ONCEWARD_STORM_KILLS", 200))
+func TestStormOfKillsLosesAndDoublesNothing(t *testing.T) {
+	kills := int(oncetest.FromEnvironment(t, "ONCEWARD_STORM_KILLS", 200))
 	if testing.Short() {
 		kills = 20
 	}
-	seed := fromEnvironment(t, "ONCEWARD_STORM_SEED", rand.Uint64())
+	seed := oncetest.FromEnvironment(t, "ONCEWARD_STORM_SEED", rand.Uint64())
 	t.Logf("repeat with ONCEWARD_STORM_SEED=%d ONCEWARD_STORM_KILLS=%d", seed, kills)
 	random := rand.New(rand.NewPCG(seed, 0))
 
@@ -687,10 +639,10 @@ func TestAStormOfKillsLosesAndDoublesNothing(t *testing.T) {
 		case err = <-over:
 		case <-struck:
 			<-time.After(delay)
-			p.kill()
+			p.Kill()
 			err = <-over
 		case <-time.After(late):
-			p.kill()
+			p.Kill()
 			err = <-over
 		}
 		require.NoError(t, err, "process %d", n+1)
@@ -706,7 +658,9 @@ func TestAStormOfKillsLosesAndDoublesNothing(t *testing.T) {
 		_, failed := p.end(nil)
 		require.NoError(t, errors.Join(err, failed))
 	}
-	require.NoError(t, p.cmd.Wait(), &p.stderr)
+	killed, err := p.End()
+	require.NoError(t, err)
+	require.False(t, killed)
 	srv.Close()
 
 	effects := map[string]int{}
@@ -723,11 +677,11 @@ func TestAStormOfKillsLosesAndDoublesNothing(t *testing.T) {
 		switch {
 		case strings.HasPrefix(op.ID, "invoice-"):
 			named++
-			assert.Equal(t, onceward.Completed, op.State, "%s: %s", op.ID, op.Cause)
+			assert.Equal(t, onceward.StateCompleted, op.State, "%s: %s", op.ID, op.Cause)
 			assert.Equal(t, 1, n, "effects of %s", op.ID)
-		case op.State == onceward.Completed:
+		case op.State == onceward.StateCompleted:
 			assert.Equal(t, 1, n, "effects of %s, which is completed", op.ID)
-		case op.State == onceward.Cancelled:
+		case op.State == onceward.StateCancelled:
 			assert.Zero(t, n, "effects of %s, which is cancelled", op.ID)
 		default:
 			assert.LessOrEqual(t, n, 1, "effects of %s", op.ID)
@@ -745,20 +699,10 @@ func TestAStormOfKillsLosesAndDoublesNothing(t *testing.T) {
 // stormDooms are the points at which a process of the storm kills itself.
 var stormDooms = func() (all []doom) {
 	for _, k := range []journal.EventKind{journal.EventBegin, journal.EventComplete, journal.EventPark, journal.EventClaim} {
-		all = append(all, doom{At: beforeEvent(k)}, doom{At: afterEvent(k)})
+		all = append(all, doom{At: oncetest.BeforeEvent(k)}, doom{At: oncetest.AfterEvent(k)})
 	}
-	for _, p := range []point{afterConnect, afterLastByte, afterStatusLine, midBody} {
+	for _, p := range []point{oncetest.AfterConnect, oncetest.AfterLastByte, oncetest.AfterStatusLine, oncetest.MidBody} {
 		all = append(all, doom{At: p})
 	}
 	return all
 }()
-
-func fromEnvironment(t *testing.T, name string, otherwise uint64) uint64 {
-	value, set := os.LookupEnv(name)
-	if !set {
-		return otherwise
-	}
-	n, err := strconv.ParseUint(value, 10, 64)
-	require.NoError(t, err, name)
-	return n
-}

@@ -1,6 +1,7 @@
 package onceward
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -24,14 +26,52 @@ var errCredentialChanged = errors.New("the credential is another one than the op
 // live in place of a test's.
 var errModeChanged = errors.New("the credential is of another mode than the one that it was first sent with")
 
+// errUnauthorized is in the error of an Authorize that failed.
+var errUnauthorized = errors.New("Config.Authorize failed")
+
+// lacksCredential tells whether it was for want of a credential that a call came to err,
+// which the next one may have: the request itself was not judged.
+func lacksCredential(err error) bool {
+	return errors.Is(err, errUnauthorized) || errors.Is(err, ErrCredentialMissing) ||
+		errors.Is(err, ErrCredentialRefused) || errors.Is(err, errCredentialChanged)
+}
+
+// compose makes the request of one attempt, if its credential is the operation's.
+func (r *run) compose(ctx, sent context.Context, to *url.URL) (*http.Request, error) {
+	return r.admit(r.requests.compose(ctx, sent, to))
+}
+
+// admit takes the results of the composer. It lets no request go out with another
+// credential than the operation was begun with, or in another mode, and takes note of what
+// credentials there are for others in the background.
+func (r *run) admit(req *http.Request, err error) (*http.Request, error) {
+	if err != nil {
+		if lacked, is := err.(*lackedCredential); is { // not one of a call that Authorize made
+			r.lacked(lacked.what)
+		}
+		return nil, err
+	}
+	if r.op.Credential != "" {
+		if !sameCredential(r.op.Credential, req, r.route.Endpoint.Key) {
+			r.isRotated(req)
+			return nil, errCredentialChanged
+		}
+		r.isCurrent(req)
+	}
+	if err := r.checkMode(req); err != nil {
+		return nil, err
+	}
+	return req, nil
+}
+
 // checkMode has an operation go out in one mode, such as "test" or "live", where its
 // credentials show that.
 func (r *run) checkMode(req *http.Request) error {
 	if !r.route.Listed {
 		return nil
 	}
-	was, is := r.op.Mode, r.route.Provider.Mode(req.Header)
-	if was == "" && r.attempts > 0 {
+	was, is := r.op.Mode, tables.Mode(r.route.Provider, req.Header)
+	if was == "" {
 		was = r.mode
 	}
 	if was != "" && is != "" && was != is {
@@ -41,6 +81,45 @@ func (r *run) checkMode(req *http.Request) error {
 		r.mode = is
 	}
 	return nil
+}
+
+// sign has the intent say what the journal keeps of the credential: its mode, where it
+// shows that, and a digest, where the provider knows the key under that one only.
+func (k *call) sign() error {
+	p := k.route.Provider
+	if p == nil || !k.route.Listed || !p.CredentialScoped && len(p.CredentialModes) == 0 {
+		return nil
+	}
+	k.intent.Mode = tables.Mode(p, k.req.Header)
+	if !p.CredentialScoped && (k.intent.Mode != "" || k.client.cfg.Authorize == nil) {
+		return nil
+	}
+	ctx, end := context.WithCancelCause(withoutNaming(k.ctx))
+	defer end(nil)
+	ctx, cancel := context.WithTimeout(ctx, min(k.client.cfg.AttemptTimeout, k.ends.Sub(k.client.now())))
+	defer cancel()
+	defer context.AfterFunc(k.client.lifecycle.life, func() { end(context.Cause(k.client.lifecycle.life)) })()
+	requests := k.composer()
+	req, err := requests.compose(ctx, ctx, k.clean)
+	switch {
+	case err != nil && k.client.lifecycle.life.Err() != nil:
+		return k.fail(ErrShutdown, nil)
+	case err != nil && p.CredentialScoped:
+		return k.notBegun(err)
+	case err != nil:
+		return nil // its attempt will tell
+	}
+	k.intent.Mode = tables.Mode(p, req.Header)
+	if p.CredentialScoped {
+		k.intent.Credential = credentialDigest(newSalt(), req, k.route.Endpoint.Key)
+	}
+	return nil
+}
+
+// composer makes requests as the call's attempts would be, but for the key, which the
+// journal has not given out yet.
+func (k *call) composer() composer {
+	return composer{cfg: &k.client.cfg, caller: k.req, route: &k.route, query: k.query, frozen: &k.intent.Request}
 }
 
 const digestVersion = "1:"
@@ -59,7 +138,7 @@ func newSalt() []byte {
 func credentialDigest(salt []byte, req *http.Request, key providers.Key) string {
 	var parts []string
 	for name, values := range req.Header {
-		if name = http.CanonicalHeaderKey(name); secret.Header(name) && name != "Cookie" && !secret.OneTime(name) && !secret.Propagated(name) && !key.InHeader(name) {
+		if name = http.CanonicalHeaderKey(name); secret.Header(name) && name != "Cookie" && !secret.OneTime(name) && !secret.Propagated(name) && !tables.Key(key).InHeader(name) {
 			parts = append(parts, "header", name, strings.Join(values, "\n"))
 		}
 	}
@@ -84,12 +163,8 @@ func credentialDigest(salt []byte, req *http.Request, key providers.Key) string 
 // sameCredential tells whether req carries what a digest was made of. One that
 // can't be read is of another.
 func sameCredential(digest string, req *http.Request, key providers.Key) bool {
-	rest, known := strings.CutPrefix(digest, digestVersion)
-	text, _, _ := strings.Cut(rest, ":")
-	salt, err := digestText.DecodeString(text)
-	if !known || err != nil {
-		return false
-	}
+	text, _, _ := strings.Cut(strings.TrimPrefix(digest, digestVersion), ":")
+	salt, _ := digestText.DecodeString(text)
 	return subtle.ConstantTimeCompare([]byte(credentialDigest(salt, req, key)), []byte(digest)) == 1
 }
 

@@ -10,14 +10,14 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/internal/tables"
 )
 
 // legible is an answer as the provider's table reads it. Where what it means depends on
 // its body, that is decoded: a caller that asks for a coding itself gets the body as it
 // came, and net/http leaves it alone. body is all of it, or a prefix of one that is too
 // large to be looked at.
-func legible(answer providers.Answer, body []byte, route providers.Route) providers.Answer {
+func legible(answer tables.Answer, body []byte, route tables.Route) tables.Answer {
 	answer.Body = body
 	codings := answer.Header.Values("Content-Encoding")
 	if len(codings) == 0 || !route.NeedsBody(answer) {
@@ -57,7 +57,7 @@ func decoded(body []byte, codings []string) ([]byte, bool) {
 			}
 		case "zstd":
 			var d *zstd.Decoder
-			if d, err = zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(2*providers.MaxAnswerBody)); err == nil {
+			if d, err = zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(2*tables.MaxAnswerBody)); err == nil {
 				defer d.Close()
 				r = d
 			}
@@ -67,8 +67,8 @@ func decoded(body []byte, codings []string) ([]byte, bool) {
 		if err != nil {
 			return nil, false
 		}
-		plain, err := readUpTo(r, providers.MaxAnswerBody, int64(len(body)))
-		if err != nil || len(plain) > providers.MaxAnswerBody {
+		plain, err := readUpTo(r, tables.MaxAnswerBody, int64(len(body)))
+		if err != nil || len(plain) > tables.MaxAnswerBody {
 			return nil, false
 		}
 		body = plain
@@ -81,8 +81,8 @@ func decoded(body []byte, codings []string) ([]byte, bool) {
 func (r *run) readOn(body io.Reader) error {
 	a := &r.attempt
 	a.whole = a.body
-	limit := int64(providers.MaxAnswerBody)
-	if int64(len(a.body)) > limit || !r.route.NeedsBody(r.answer()) {
+	limit := int64(tables.MaxAnswerBody)
+	if int64(len(a.body)) > limit || !r.route.NeedsBody(r.answerHead()) {
 		return nil
 	}
 	more, err := readUpTo(body, limit-int64(len(a.body)), -1)
@@ -90,8 +90,8 @@ func (r *run) readOn(body io.Reader) error {
 	return err
 }
 
-// answer is the head of what was answered, as the provider's table reads it.
-func (r *run) answer() providers.Answer {
+// answerHead is the head of what was answered, as the provider's table reads it.
+func (r *run) answerHead() tables.Answer {
 	resp := r.attempt.resp
-	return providers.Answer{Status: resp.StatusCode, Header: resp.Header, Later: r.mayHaveRun(), OwnKey: r.madeKey()}
+	return tables.Answer{Status: resp.StatusCode, Header: resp.Header, Later: r.mayHaveRun(), OwnKey: r.madeKey()}
 }

@@ -50,7 +50,8 @@ func coded(t *testing.T, coding, text string) string {
 	return out.String()
 }
 
-func TestWhatAnAnswerMeansIsReadHoweverLongAndHoweverCodedItIs(t *testing.T) {
+// What an answer means is read however long and however coded it is.
+func TestAnswerIsReadHoweverLongAndCoded(t *testing.T) {
 	lines := strings.Repeat(`{"sku":"x"},`, 20_000)
 	long := `{"lines":[` + lines + `{}],"data":{"id":"1"}}`
 	for _, row := range []struct {
@@ -58,22 +59,22 @@ func TestWhatAnAnswerMeansIsReadHoweverLongAndHoweverCodedItIs(t *testing.T) {
 		limit                      int64
 		state                      onceward.State
 	}{
-		{"long", "", "", long, 0, onceward.Completed},
-		{"long, and a failure", "", "", `{"lines":[` + lines + `{}],"errors":[{"code":"no"}]}`, 0, onceward.Cancelled},
-		{"over the limit of what is recorded", "", "", long, 1 << 10, onceward.Completed},
-		{"over that limit, and a failure", "", "", `{"lines":[` + lines + `{}],"errors":[{"code":"no"}]}`, 1 << 10, onceward.Cancelled},
-		{"longer than is looked at", "", "", `{"lines":[` + strings.Repeat(lines, 80) + `{}],"data":{"id":"1"}}`, 1 << 10, onceward.Unknown},
-		{"gzip", "gzip", "gzip", long, 0, onceward.Completed},
-		{"gzip over the limit of what is recorded", "gzip", "GZIP", long, 100, onceward.Completed},
-		{"gzip, and a failure", "gzip", "gzip", `{"errors":[{"code":"no"}]}`, 0, onceward.Cancelled},
-		{"x-gzip", "x-gzip", "x-gzip", long, 0, onceward.Completed},
-		{"deflate", "deflate", "deflate", long, 0, onceward.Completed},
-		{"deflate without its frame", "raw deflate", "deflate", long, 0, onceward.Completed},
-		{"zstd", "zstd", "zstd", long, 0, onceward.Completed},
-		{"identity", "", "identity", long, 0, onceward.Completed},
-		{"a coding that is not known", "gzip", "br", long, 0, onceward.Unknown},
-		{"not what it says", "zstd", "gzip", long, 0, onceward.Unknown},
-		{"a bomb", "gzip", "gzip", `{"data":{"id":"1"},"pad":"` + strings.Repeat("x", 64<<20) + `"}`, 0, onceward.Unknown},
+		{"long", "", "", long, 0, onceward.StateCompleted},
+		{"long, and a failure", "", "", `{"lines":[` + lines + `{}],"errors":[{"code":"no"}]}`, 0, onceward.StateCancelled},
+		{"over the limit of what is recorded", "", "", long, 1 << 10, onceward.StateCompleted},
+		{"over that limit, and a failure", "", "", `{"lines":[` + lines + `{}],"errors":[{"code":"no"}]}`, 1 << 10, onceward.StateCancelled},
+		{"longer than is looked at", "", "", `{"lines":[` + strings.Repeat(lines, 80) + `{}],"data":{"id":"1"}}`, 1 << 10, onceward.StateUnknown},
+		{"gzip", "gzip", "gzip", long, 0, onceward.StateCompleted},
+		{"gzip over the limit of what is recorded", "gzip", "GZIP", long, 100, onceward.StateCompleted},
+		{"gzip, and a failure", "gzip", "gzip", `{"errors":[{"code":"no"}]}`, 0, onceward.StateCancelled},
+		{"x-gzip", "x-gzip", "x-gzip", long, 0, onceward.StateCompleted},
+		{"deflate", "deflate", "deflate", long, 0, onceward.StateCompleted},
+		{"deflate without its frame", "raw deflate", "deflate", long, 0, onceward.StateCompleted},
+		{"zstd", "zstd", "zstd", long, 0, onceward.StateCompleted},
+		{"identity", "", "identity", long, 0, onceward.StateCompleted},
+		{"a coding that is not known", "gzip", "br", long, 0, onceward.StateUnknown},
+		{"not what it says", "zstd", "gzip", long, 0, onceward.StateUnknown},
+		{"a bomb", "gzip", "gzip", `{"data":{"id":"1"},"pad":"` + strings.Repeat("x", 64<<20) + `"}`, 0, onceward.StateUnknown},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
 			text := coded(t, row.coding, row.text)
@@ -81,33 +82,45 @@ func TestWhatAnAnswerMeansIsReadHoweverLongAndHoweverCodedItIs(t *testing.T) {
 			if row.header != "" {
 				header = []string{"Content-Encoding", row.header}
 			}
-			l := (&line{}).then(says(200, text, header...))
+			l := (&line{}).Then(says(200, text, header...))
 			p := start(t, l, onceward.Config{Providers: []providers.Provider{own(byField)}, MaxResponseBody: row.limit})
-			out := p.ask(named(t, "order-1"), to(http.MethodPost, ownURL), with("Accept-Encoding", "gzip, deflate, zstd, br"))
-			assert.Equal(t, row.state, p.recorded(onceward.Ref{ID: "order-1"}).State)
-			assert.Equal(t, 200, out.status)
-			if row.state == onceward.Unknown {
-				require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown, "not a 200 beside it")
+			out := p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL), with("Accept-Encoding", "gzip, deflate, zstd, br"))
+			assert.Equal(t, row.state, p.Recorded(onceward.Ref{ID: "order-1"}).State)
+			assert.Equal(t, 200, out.Status)
+			if row.state == onceward.StateUnknown {
+				require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown, "not a 200 beside it")
 				return
 			}
-			require.NoError(t, out.err)
-			assert.True(t, text == out.body, "the caller gets what came")
-			assert.Equal(t, row.header, out.header.Get("Content-Encoding"))
-			if row.state == onceward.Completed && row.limit == 0 {
-				again := p.ask(named(t, "order-1"), to(http.MethodPost, ownURL), with("Accept-Encoding", "gzip, deflate, zstd, br"))
-				require.NoError(t, again.err)
-				assert.True(t, text == again.body)
+			require.NoError(t, out.Err)
+			assert.True(t, text == out.Body, "the caller gets what came")
+			assert.Equal(t, row.header, out.Header.Get("Content-Encoding"))
+			if row.state == onceward.StateCompleted && row.limit == 0 {
+				again := p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL), with("Accept-Encoding", "gzip, deflate, zstd, br"))
+				require.NoError(t, again.Err)
+				assert.True(t, text == again.Body)
 			}
 		})
 	}
 }
 
-func TestALongAnswerThatBreaksOffWhileItIsReadIsCut(t *testing.T) {
+// A long answer that breaks off while it is read is cut.
+func TestLongAnswerThatBreaksOffIsCut(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
-		l := (&line{}).then(cuts(200, `{"pad":"`+strings.Repeat("x", 1<<20)+`","data":{"id":"1"}}`))
+		l := (&line{}).Then(cuts(200, `{"pad":"`+strings.Repeat("x", 1<<20)+`","data":{"id":"1"}}`))
 		p := start(t, l, onceward.Config{Providers: []providers.Provider{own(byField)}, MaxResponseBody: 1 << 10})
-		out := p.ask(named(t, "order-1"), to(http.MethodPost, ownURL))
-		require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
-		assert.Len(t, out.body, 1<<10)
+		out := p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL))
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		assert.Len(t, out.Body, 1<<10)
 	})
+}
+
+func TestAnAnswerHasFourCodingsAtTheMost(t *testing.T) {
+	for codings, state := range map[string]onceward.State{
+		"identity, identity, identity, gzip":           onceward.StateCompleted,
+		"identity, identity, identity, identity, gzip": onceward.StateUnknown,
+	} {
+		p := start(t, (&line{}).Then(says(200, coded(t, "gzip", `{"data":{"id":"1"}}`), "Content-Encoding", codings)), onceward.Config{Providers: []providers.Provider{own(byField)}})
+		_ = p.Ask(named(t, invoice), to("POST", ownURL))
+		assert.Equal(t, state, p.Recorded(onceward.Ref{ID: invoice}).State, codings)
+	}
 }

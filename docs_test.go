@@ -1,5 +1,8 @@
 package onceward_test
 
+// All documents that are made from code:
+//go:generate go test -run Document . ./providers ./internal/model ./internal/sim/coverage -update
+
 import (
 	"flag"
 	"fmt"
@@ -13,11 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
 )
 
 var update = flag.Bool("update", false, "rewrite the table in docs/ that is made from the state machine")
 
-func TestTheTablesInTheDocumentsAreWhatTheCodeSays(t *testing.T) {
+// The tables in the documents are what the code says.
+func TestDocumentTables(t *testing.T) {
 	for _, table := range []struct {
 		file, name string
 		made       string
@@ -53,7 +58,7 @@ func transitionTable(t *testing.T) string {
 		fmt.Fprintf(&b, " %s |", k)
 	}
 	b.WriteString("\n|" + strings.Repeat("---|", len(kinds)+1) + "\n")
-	for _, state := range append([]journal.State{journal.Absent}, journal.States...) {
+	for _, state := range append([]journal.State{journal.StateAbsent}, journal.States...) {
 		fmt.Fprintf(&b, "| %s |", state)
 		for _, kind := range kinds {
 			var cells []string
@@ -98,7 +103,7 @@ type situation struct {
 func situations(state journal.State, kind journal.EventKind) (all []situation) {
 	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	never := journal.Terms{}
-	always := journal.Terms{Dedup: journal.DedupEverything, Retention: 24 * time.Hour, Guard: true}
+	always := journal.Terms{Remembers: providers.Everything, Retention: 24 * time.Hour, Guard: true}
 	both := []bool{false, true}
 	for _, terms := range []journal.Terms{never, always} {
 		for _, mayHaveRun := range both {
@@ -109,22 +114,22 @@ func situations(state journal.State, kind journal.EventKind) (all []situation) {
 							op := journal.Operation{Ref: journal.Ref{ID: "a"}, State: state, Claim: 2, Fingerprint: "f", Key: "k", Terms: terms,
 								MayHaveRun: mayHaveRun, FirstSentAt: at, CreatedAt: at, SettledAt: at, Delivered: !other}
 							switch state {
-							case journal.Absent:
+							case journal.StateAbsent:
 								op = journal.Operation{}
-							case journal.InFlight:
+							case journal.StateInFlight:
 								op.Holder, op.MayHaveRun = "s", true
 								op.Found = journal.Found{MayHaveRun: mayHaveRun, FirstSentAt: at}
-							case journal.Cancelled:
+							case journal.StateCancelled:
 								op.MayHaveRun = false
-							case journal.Unknown:
+							case journal.StateUnknown:
 								op.MayHaveRun = true
-							case journal.Completed:
+							case journal.StateCompleted:
 								op.Tombstone = tombstone
 								if !tombstone {
 									op.Answer = &journal.Answer{Status: 200}
 								}
 							}
-							if due && state == journal.Pending {
+							if due && state == journal.StatePending {
 								op.DueAt = at.Add(2 * time.Hour)
 							}
 							ev := journal.Event{Kind: kind, Ref: op.Ref, At: at.Add(time.Hour), Last: at, Session: "s", Claim: 2, Attempts: 1, Keep: time.Minute}

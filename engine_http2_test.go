@@ -200,7 +200,8 @@ var streamEnds = []struct {
 	{"the connection closes", func(*frameConn, uint32) bool { return false }, false, false, false},
 }
 
-func TestARequestOverHTTP2IsAnAttemptOfOursHoweverItsStreamEnds(t *testing.T) {
+// A request over HTTP/2 is an attempt of ours however its stream ends.
+func TestHTTP2HoweverItsStreamEnds(t *testing.T) {
 	for _, row := range streamEnds {
 		once := func(c *frameConn, stream uint32, nth int) bool {
 			if nth > 1 {
@@ -214,12 +215,12 @@ func TestARequestOverHTTP2IsAnAttemptOfOursHoweverItsStreamEnds(t *testing.T) {
 				var attempts atomic.Int32
 				p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere(), Backoff: quick, Trace: counting(&attempts)})
 				ctx, keys := wireKeys(named(t, "order-1"))
-				out := p.ask(ctx, to(http.MethodPost, srv.URL), body(text))
-				require.NoError(t, out.err)
-				assert.Equal(t, onceward.Completed, out.op.State)
+				out := p.Ask(ctx, to(http.MethodPost, srv.URL), body(text))
+				require.NoError(t, out.Err)
+				assert.Equal(t, onceward.StateCompleted, out.Op.State)
 				assert.Equal(t, 2, srv.requests())
 				assert.EqualValues(t, 2, attempts.Load())
-				assert.Equal(t, []string{string(out.op.Key), string(out.op.Key)}, keys())
+				assert.Equal(t, []string{string(out.Op.Key), string(out.Op.Key)}, keys())
 			})
 
 			t.Run(row.name+", "+what+", where there is no other attempt", func(t *testing.T) {
@@ -227,26 +228,26 @@ func TestARequestOverHTTP2IsAnAttemptOfOursHoweverItsStreamEnds(t *testing.T) {
 				p := start(t, srv.Client().Transport, onceward.Config{
 					Providers: anywhere(), Backoff: backoff.Policy{MaxAttempts: 1},
 				})
-				require.ErrorIs(t, p.ask(named(t, "order-1"), to(http.MethodPost, srv.URL), body(text)).err, onceward.ErrPending)
+				require.ErrorIs(t, p.Ask(named(t, "order-1"), to(http.MethodPost, srv.URL), body(text)).Err, onceward.ErrPending)
 				assert.Equal(t, 1, srv.requests())
 			})
 
 			t.Run(row.name+", "+what+", where the API remembers nothing", func(t *testing.T) {
 				srv := newFrameServer(t, once)
 				p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere(noRetention), Backoff: quick})
-				out := p.ask(named(t, "order-1"), to(http.MethodPost, srv.URL), body(text))
-				op := p.recorded(onceward.Ref{ID: "order-1"})
+				out := p.Ask(named(t, "order-1"), to(http.MethodPost, srv.URL), body(text))
+				op := p.Recorded(onceward.Ref{ID: "order-1"})
 				if row.proven {
-					require.NoError(t, out.err)
+					require.NoError(t, out.Err)
 					assert.Equal(t, 2, srv.requests())
 					return
 				}
 				if row.final {
-					assert.Equal(t, onceward.Completed, op.State)
+					assert.Equal(t, onceward.StateCompleted, op.State)
 					assert.True(t, op.Answer.Cut)
 				} else {
-					require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
-					assert.Equal(t, onceward.Unknown, op.State)
+					require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+					assert.Equal(t, onceward.StateUnknown, op.State)
 				}
 				assert.Equal(t, 1, srv.requests())
 			})
@@ -264,7 +265,8 @@ func TestARequestOverHTTP2IsAnAttemptOfOursHoweverItsStreamEnds(t *testing.T) {
 	}
 }
 
-func TestAnAttemptsTimeoutOverHTTP2EndsItsStreamAlone(t *testing.T) {
+// An attempt's timeout over HTTP/2 ends its stream alone.
+func TestHTTP2AttemptsTimeoutEndsItsStream(t *testing.T) {
 	srv := newFrameServer(t, func(c *frameConn, stream uint32, nth int) bool { return nth == 1 || c.answer(stream) })
 	p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere(), Backoff: quick, AttemptTimeout: 2 * time.Second})
 	var conns atomic.Int32
@@ -275,16 +277,17 @@ func TestAnAttemptsTimeoutOverHTTP2EndsItsStreamAlone(t *testing.T) {
 			}
 		},
 	})
-	out := p.ask(ctx, to(http.MethodPost, srv.URL), body("x"))
-	require.NoError(t, out.err)
+	out := p.Ask(ctx, to(http.MethodPost, srv.URL), body("x"))
+	require.NoError(t, out.Err)
 	require.NoError(t, ctx.Err())
-	assert.Equal(t, 2, out.op.Attempts)
+	assert.Equal(t, 2, out.Op.Attempts)
 	assert.EqualValues(t, 1, conns.Load(), "the connection is everybody's")
 	assert.Equal(t, 2, srv.requests())
 	assert.EqualValues(t, codeCancel, srv.nextReset(t))
 }
 
-func TestACallerWhoGivesUpOverHTTP2EndsTheStream(t *testing.T) {
+// A caller who gives up over HTTP/2 ends the stream.
+func TestHTTP2CallerWhoGivesUpEndsTheStream(t *testing.T) {
 	arrived := make(chan struct{})
 	srv := newFrameServer(t, func(*frameConn, uint32, int) bool { close(arrived); return true })
 	p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere()})
@@ -294,10 +297,10 @@ func TestACallerWhoGivesUpOverHTTP2EndsTheStream(t *testing.T) {
 		<-arrived
 		cancel()
 	}()
-	out := p.ask(ctx, to(http.MethodPost, srv.URL), body("x"))
-	require.ErrorIs(t, out.err, onceward.ErrPending)
-	require.ErrorIs(t, out.err, context.Canceled)
-	assert.Equal(t, 1, out.op.Attempts)
+	out := p.Ask(ctx, to(http.MethodPost, srv.URL), body("x"))
+	require.ErrorIs(t, out.Err, onceward.ErrPending)
+	require.ErrorIs(t, out.Err, context.Canceled)
+	assert.Equal(t, 1, out.Op.Attempts)
 	assert.EqualValues(t, codeCancel, srv.nextReset(t))
 }
 
@@ -328,7 +331,8 @@ func (c *tally) len() int {
 	return len(c.keys)
 }
 
-func TestManyCallersOverOneHTTP2Connection(t *testing.T) {
+// Many callers over one HTTP/2 connection.
+func TestHTTP2ManyCallersOverOneConnection(t *testing.T) {
 	for name, row := range map[string]struct {
 		limit int // of concurrent streams
 		serve http.HandlerFunc
@@ -369,23 +373,24 @@ func TestManyCallersOverOneHTTP2Connection(t *testing.T) {
 			var all sync.WaitGroup
 			for i := range callers {
 				all.Go(func() {
-					outs[i] = p.ask(named(t, "order-"+strconv.Itoa(i)), to(http.MethodPost, srv.URL), body([]string{"x", ""}[i%2]))
+					outs[i] = p.Ask(named(t, "order-"+strconv.Itoa(i)), to(http.MethodPost, srv.URL), body([]string{"x", ""}[i%2]))
 				})
 			}
 			all.Wait()
 			for _, out := range outs {
-				require.NoError(t, out.err)
-				assert.Equal(t, paid, out.body)
+				require.NoError(t, out.Err)
+				assert.Equal(t, paid, out.Body)
 				// A request that a GOAWAY came before is an attempt that reached no handler.
-				assert.GreaterOrEqual(t, out.op.Attempts, got.of(out.op.Key))
-				assert.NotZero(t, got.of(out.op.Key))
+				assert.GreaterOrEqual(t, out.Op.Attempts, got.of(out.Op.Key))
+				assert.NotZero(t, got.of(out.Op.Key))
 			}
 			assert.Equal(t, callers, got.len(), "one key each")
 		})
 	}
 }
 
-func TestAServerThatShutsDownOverHTTP2FinishesWhatItHas(t *testing.T) {
+// A server that shuts down over HTTP/2 finishes what it has.
+func TestHTTP2ServerThatShutsDown(t *testing.T) {
 	var requests atomic.Int32
 	begun, finish := make(chan struct{}), make(chan struct{})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -406,17 +411,18 @@ func TestAServerThatShutsDownOverHTTP2FinishesWhatItHas(t *testing.T) {
 		srv.Config.RegisterOnShutdown(func() { close(finish) })
 		down <- srv.Config.Shutdown(ctx)
 	}()
-	out := p.ask(named(t, "order-1"), to(http.MethodPost, srv.URL))
-	require.NoError(t, out.err)
+	out := p.Ask(named(t, "order-1"), to(http.MethodPost, srv.URL))
+	require.NoError(t, out.Err)
 	require.NoError(t, <-down)
-	assert.Equal(t, paid, out.body)
-	assert.Equal(t, 1, out.op.Attempts)
+	assert.Equal(t, paid, out.Body)
+	assert.Equal(t, 1, out.Op.Attempts)
 	assert.EqualValues(t, 1, requests.Load())
 }
 
+// A server that restarts gracefully over HTTP/2 leaves nothing unknown.
 // A server that is restarted gracefully again and again, as a deployment of it looks
 // from a client: what it had no time for it says so of.
-func TestAServerThatRestartsGracefullyOverHTTP2LeavesNothingUnknown(t *testing.T) {
+func TestHTTP2ServerThatRestartsGracefully(t *testing.T) {
 	const callers, each = 16, 25
 	var got tally
 	var n atomic.Int32
@@ -447,9 +453,9 @@ func TestAServerThatRestartsGracefullyOverHTTP2LeavesNothingUnknown(t *testing.T
 	for i := range callers {
 		all.Go(func() {
 			for k := range each {
-				out := p.ask(named(t, "order-"+strconv.Itoa(i)+"/"+strconv.Itoa(k)), to(http.MethodPost, srv.URL), body("x"))
-				if assert.NoError(t, out.err) {
-					assert.Equal(t, 1, got.of(out.op.Key))
+				out := p.Ask(named(t, "order-"+strconv.Itoa(i)+"/"+strconv.Itoa(k)), to(http.MethodPost, srv.URL), body("x"))
+				if assert.NoError(t, out.Err) {
+					assert.Equal(t, 1, got.of(out.Op.Key))
 				}
 			}
 		})

@@ -139,7 +139,8 @@ func transportOf(t *testing.T) *http.Transport {
 	return base
 }
 
-func TestARequestOnADeadKeptAliveConnectionIsAnAttemptOfOurs(t *testing.T) {
+// A request on a dead kept alive connection is an attempt of ours.
+func TestDeadKeptAliveConnection(t *testing.T) {
 	ends := map[string]func(net.Conn) bool{
 		"closed": func(net.Conn) bool { return false },
 		"reset": func(conn net.Conn) bool {
@@ -160,16 +161,16 @@ func TestARequestOnADeadKeptAliveConnectionIsAnAttemptOfOurs(t *testing.T) {
 					srv := newRawServer(t, dies)
 					var attempts atomic.Int32
 					p := start(t, transportOf(t), onceward.Config{Providers: anywhere(), Backoff: quick, Trace: counting(&attempts)})
-					require.NoError(t, p.ask(named(t, "order-1"), to(method, srv.url()), body(text)).err)
-					out := p.ask(named(t, "order-2"), to(method, srv.url()), body(text))
-					require.NoError(t, out.err)
+					require.NoError(t, p.Ask(named(t, "order-1"), to(method, srv.url()), body(text)).Err)
+					out := p.Ask(named(t, "order-2"), to(method, srv.url()), body(text))
+					require.NoError(t, out.Err)
 					got := srv.requests()
 					require.Len(t, got, 3)
 					assert.EqualValues(t, 3, attempts.Load())
-					assert.Equal(t, 2, out.op.Attempts)
+					assert.Equal(t, 2, out.Op.Attempts)
 					assert.Equal(t, []int{1, 1, 2}, []int{got[0].Conn, got[1].Conn, got[2].Conn})
 					for _, r := range got[1:] {
-						assert.Equal(t, string(out.op.Key), r.Header.Get("Idempotency-Key"))
+						assert.Equal(t, string(out.Op.Key), r.Header.Get("Idempotency-Key"))
 						assert.Equal(t, text, r.Body)
 						assert.Empty(t, r.Encoding)
 					}
@@ -195,9 +196,10 @@ func TestARequestOnADeadKeptAliveConnectionIsAnAttemptOfOurs(t *testing.T) {
 	}
 }
 
+// What was executed on a kept connection arrives once whatever the key's header.
 // The server executes a request on a connection that it had kept, and closes it without
 // an answer. net/http would send a POST with one of the first two headers again, unseen.
-func TestWhatWasExecutedOnAKeptConnectionArrivesOnceWhateverTheKeysHeader(t *testing.T) {
+func TestKeptConnectionWhateverTheKeysHeader(t *testing.T) {
 	for _, header := range []string{"Idempotency-Key", "X-Idempotency-Key", "PayPal-Request-Id", "Cko-Idempotency-Key", "Klarna-Idempotency-Key",
 		"X-Payout-Idempotency", "Repeatability-Request-ID"} {
 		for what, text := range map[string]string{"with a body": "x", "without a body": ""} {
@@ -205,75 +207,15 @@ func TestWhatWasExecutedOnAKeptConnectionArrivesOnceWhateverTheKeysHeader(t *tes
 				srv := newRawServer(t, func(_ *rawServer, conn net.Conn, nth int) bool { return nth == 1 && writes(conn, rawAnswer) })
 				takes := func(e *providers.Endpoint) { e.Key.Name = header }
 				p := start(t, transportOf(t), onceward.Config{Providers: anywhere(takes, noRetention), Backoff: quick})
-				require.NoError(t, p.ask(named(t, "order-1"), to(http.MethodPost, srv.url()), body(text)).err)
-				out := p.ask(named(t, "order-2"), to(http.MethodPost, srv.url()), body(text))
-				require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
+				require.NoError(t, p.Ask(named(t, "order-1"), to(http.MethodPost, srv.url()), body(text)).Err)
+				out := p.Ask(named(t, "order-2"), to(http.MethodPost, srv.url()), body(text))
+				require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
 				got := srv.requests()
 				require.Len(t, got, 2)
-				assert.Equal(t, string(out.op.Key), got[1].Header.Get(header))
-				assert.Equal(t, 1, out.op.Attempts)
+				assert.Equal(t, string(out.Op.Key), got[1].Header.Get(header))
+				assert.Equal(t, 1, out.Op.Attempts)
 			})
 		}
-	}
-}
-
-// wording is a transport that gets connections and fails in the words of another.
-type wording struct {
-	conns, writes int // the last of them write the headers
-	text          string
-}
-
-func (w wording) RoundTrip(req *http.Request) (*http.Response, error) {
-	trace := httptrace.ContextClientTrace(req.Context())
-	for i := range w.conns {
-		trace.GetConn(req.URL.Host)
-		trace.GotConn(httptrace.GotConnInfo{})
-		if i >= w.conns-w.writes {
-			trace.WroteHeaders()
-		}
-	}
-	return nil, errors.New(w.text)
-}
-
-func TestWhatNetHTTPSaysProvesThatNothingWasProcessedOnlyWhereTheHooksAgree(t *testing.T) {
-	const (
-		goAway  = "http2: Transport received Server's graceful shutdown GOAWAY"
-		refused = "stream error: stream ID 5; REFUSED_STREAM; received from peer"
-		retry   = "http2: Transport: cannot retry err [%s] after Request.Body was written; define Request.GetBody to avoid this error"
-	)
-	for _, row := range []struct {
-		via    wording
-		unsent bool
-	}{
-		{wording{1, 0, "http: server closed idle connection"}, true},
-		{wording{1, 1, "http: server closed idle connection"}, false},
-		{wording{2, 0, "http: server closed idle connection"}, true},
-		{wording{0, 0, "http: server closed idle connection"}, false},
-		{wording{3, 0, "net/http: cannot rewind body after connection loss"}, true},
-		{wording{3, 1, "net/http: cannot rewind body after connection loss"}, false},
-		{wording{1, 0, "net/http: Transport failed to read from server: read tcp: connection reset by peer"}, true},
-		{wording{1, 1, "net/http: Transport failed to read from server: read tcp: connection reset by peer"}, false},
-		{wording{1, 1, goAway}, true},
-		{wording{1, 1, fmt.Sprintf(retry, goAway)}, true},
-		{wording{2, 1, fmt.Sprintf(retry, goAway)}, true},
-		{wording{2, 2, fmt.Sprintf(retry, goAway)}, false},
-		{wording{1, 1, fmt.Sprintf(retry, refused)}, true},
-		{wording{1, 1, fmt.Sprintf(retry, "stream error: stream ID 5; PROTOCOL_ERROR; received from peer")}, false},
-		{wording{1, 1, "stream error: stream ID 5; REFUSED_STREAM"}, false},
-		{wording{1, 1, "stream error: stream ID 5; INTERNAL_ERROR; received from peer"}, false},
-		{wording{1, 1, "http2: Transport received GOAWAY from server ErrCode:INTERNAL_ERROR"}, true},
-		{wording{1, 1, `http2: server sent GOAWAY and closed the connection; LastStreamID=1, ErrCode=NO_ERROR, debug="` + goAway + `"`}, false},
-		{wording{1, 1, "unexpected EOF"}, false},
-		{wording{1, 0, "unexpected EOF"}, false},
-	} {
-		virtual(t, fmt.Sprint(row.via), func(t *testing.T) {
-			p := start(t, row.via, onceward.Config{Providers: []providers.Provider{own(noRetention)}, Backoff: once})
-			kind := onceward.ErrOutcomeUnknown
-			if row.unsent {
-				kind = onceward.ErrPending
-			}
-			require.ErrorIs(t, p.ask(named(t, "order-1"), to(http.MethodPost, ownURL)).err, kind)
-		})
 	}
 }
 
@@ -281,7 +223,7 @@ func TestARequestWithoutABodySaysSo(t *testing.T) {
 	srv := newRawServer(t, func(_ *rawServer, conn net.Conn, _ int) bool { return writes(conn, rawAnswer) })
 	p := start(t, transportOf(t), onceward.Config{Providers: anywhere()})
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch} {
-		require.NoError(t, p.ask(t.Context(), to(method, srv.url()), body("")).err)
+		require.NoError(t, p.Ask(t.Context(), to(method, srv.url()), body("")).Err)
 	}
 	for _, r := range srv.requests() {
 		// RFC 9110 section 8.6: a server may insist on it by a 411.
@@ -318,11 +260,11 @@ func TestAnswersThatBreakOffAreAskedForAgain(t *testing.T) {
 				return false
 			})
 			p := start(t, transportOf(t), onceward.Config{Providers: anywhere(), Backoff: quick})
-			out := p.ask(named(t, "order-1"), to(http.MethodPost, srv.url()), body("x"))
-			require.NoError(t, out.err)
-			assert.Equal(t, "{}", out.body)
-			assert.Equal(t, onceward.Completed, out.op.State)
-			assert.Equal(t, 2, out.op.Attempts)
+			out := p.Ask(named(t, "order-1"), to(http.MethodPost, srv.url()), body("x"))
+			require.NoError(t, out.Err)
+			assert.Equal(t, "{}", out.Body)
+			assert.Equal(t, onceward.StateCompleted, out.Op.State)
+			assert.Equal(t, 2, out.Op.Attempts)
 			got := srv.requests()
 			require.Len(t, got, 2)
 			assert.Equal(t, got[0].Header, got[1].Header)
@@ -362,16 +304,16 @@ func TestIdleConnectionsOutliveFailures(t *testing.T) {
 	}
 	get()
 	p := start(t, base, onceward.Config{Providers: anywhere(), Backoff: quick})
-	out := p.ask(named(t, "order-1"), to(http.MethodPost, failing.URL))
-	require.ErrorIs(t, out.err, onceward.ErrPending)
-	require.Equal(t, 503, out.status)
-	require.Equal(t, 5, out.op.Attempts)
-	require.ErrorIs(t, p.ask(named(t, "order-2"), to(http.MethodPost, dropping.URL)).err, onceward.ErrPending)
+	out := p.Ask(named(t, "order-1"), to(http.MethodPost, failing.URL))
+	require.ErrorIs(t, out.Err, onceward.ErrPending)
+	require.Equal(t, 503, out.Status)
+	require.Equal(t, 5, out.Op.Attempts)
+	require.ErrorIs(t, p.Ask(named(t, "order-2"), to(http.MethodPost, dropping.URL)).Err, onceward.ErrPending)
 	get()
 	assert.EqualValues(t, 1, elsewhereConns.Load(), "the caller's own connection to somebody else is still there")
 	assert.EqualValues(t, 1, failingConns.Load(), "five failures went over one connection")
 
-	p.http.CloseIdleConnections()
+	p.HTTP.CloseIdleConnections()
 	get()
 	assert.EqualValues(t, 1, elsewhereConns.Load(), "the pool is not the client's to empty")
 	base.CloseIdleConnections()
@@ -379,78 +321,8 @@ func TestIdleConnectionsOutliveFailures(t *testing.T) {
 	assert.EqualValues(t, 2, elsewhereConns.Load())
 }
 
-func TestARedirectToAnotherOriginTakesNeitherKeyNorBodyThere(t *testing.T) {
-	for _, status := range []int{300, 301, 302, 303, 307, 308} {
-		t.Run(strconv.Itoa(status)+", which says nothing", func(t *testing.T) {
-			there := newRawServer(t, func(_ *rawServer, conn net.Conn, _ int) bool { return writes(conn, rawAnswer) })
-			here := newRawServer(t, func(_ *rawServer, conn net.Conn, _ int) bool {
-				return writes(conn, "HTTP/1.1 "+strconv.Itoa(status)+" Elsewhere\r\nLocation: "+there.url()+"\r\nContent-Length: 0\r\n\r\n")
-			})
-			p := start(t, transportOf(t), onceward.Config{Providers: anywhere()})
-			for range 2 {
-				out := p.ask(named(t, "order-1"), to(http.MethodPost, here.url()), with("Authorization", "Bearer x"))
-				require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
-				if out.status != 0 {
-					assert.Equal(t, status, out.status)
-					assert.Equal(t, there.url(), out.header.Get("Location"))
-				}
-			}
-			assert.Len(t, here.requests(), 1)
-			assert.Empty(t, there.requests())
-		})
-		t.Run(strconv.Itoa(status)+", which is the outcome", func(t *testing.T) {
-			there := newRawServer(t, func(_ *rawServer, conn net.Conn, _ int) bool { return writes(conn, rawAnswer) })
-			here := newRawServer(t, func(_ *rawServer, conn net.Conn, _ int) bool {
-				return writes(conn, "HTTP/1.1 "+strconv.Itoa(status)+" Elsewhere\r\nLocation: "+there.url()+"\r\nContent-Length: 0\r\n\r\n")
-			})
-			p := start(t, transportOf(t), onceward.Config{Providers: anywhere(redirectIsFinal)})
-			out := p.ask(named(t, "order-1"), to(http.MethodPost, here.url()), with("Authorization", "Bearer x"))
-			require.Len(t, here.requests(), 1)
-			assert.Equal(t, http.MethodPost, here.requests()[0].Method)
-			assert.Equal(t, onceward.Completed, p.recorded(onceward.Ref{ID: "order-1"}).State)
-			if status == 307 || status == 308 {
-				require.ErrorIs(t, out.err, onceward.ErrRedirected)
-				assert.Empty(t, there.requests())
-			}
-			for _, r := range there.requests() {
-				assert.Equal(t, http.MethodGet, r.Method, "what http.Client itself makes of it")
-				assert.Empty(t, r.Header.Get("Idempotency-Key"))
-				assert.Empty(t, r.Body)
-			}
-			// By name, the operation goes nowhere any more.
-			p.ask(named(t, "order-1"), to(http.MethodPost, here.url()), with("Authorization", "Bearer x"))
-			assert.Len(t, here.requests(), 1)
-		})
-	}
-}
-
-func TestARedirectWithinTheOriginStaysTheSameRequest(t *testing.T) {
-	for _, status := range []int{307, 308} {
-		t.Run(strconv.Itoa(status), func(t *testing.T) {
-			srv := newRawServer(t, func(s *rawServer, conn net.Conn, _ int) bool {
-				if len(s.requests()) == 1 {
-					return writes(conn, "HTTP/1.1 "+strconv.Itoa(status)+" Moved\r\nLocation: /moved\r\nContent-Length: 0\r\n\r\n")
-				}
-				return writes(conn, rawAnswer)
-			})
-			var asked atomic.Int32
-			p := start(t, nil, onceward.Config{Providers: anywhere(), HTTPClient: &http.Client{
-				Transport:     transportOf(t),
-				CheckRedirect: func(*http.Request, []*http.Request) error { asked.Add(1); return nil },
-			}})
-			out := p.ask(named(t, "order-1"), to(http.MethodPost, srv.url()), with("Authorization", "Bearer x"))
-			require.NoError(t, out.err)
-			got := srv.requests()
-			require.Len(t, got, 2)
-			got[1].Conn = got[0].Conn
-			assert.Equal(t, got[0], got[1], "method, body, key and credential")
-			assert.Equal(t, onceward.Completed, out.op.State)
-			assert.Zero(t, asked.Load(), "it is the operation's own affair")
-		})
-	}
-}
-
-func TestTheOperationIsFoundInWhatHTTPClientReturns(t *testing.T) {
+// The operation is found in what http.Client returns.
+func TestOperationIsFoundInHTTPClientsReturn(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && r.URL.Path == "/see-other" {
 			http.Redirect(w, r, "/", http.StatusSeeOther)
@@ -468,7 +340,7 @@ func TestTheOperationIsFoundInWhatHTTPClientReturns(t *testing.T) {
 	post := func(name, path string) *http.Response {
 		req, err := http.NewRequestWithContext(named(t, name), http.MethodPost, srv.URL+path, strings.NewReader("x"))
 		require.NoError(t, err)
-		resp, err := p.http.Do(req)
+		resp, err := p.HTTP.Do(req)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		return resp
@@ -487,7 +359,8 @@ func TestTheOperationIsFoundInWhatHTTPClientReturns(t *testing.T) {
 	assert.Equal(t, "order-2", op.ID)
 }
 
-func TestAFileIsSentFromItsPositionWithEveryAttemptAndReadOnce(t *testing.T) {
+// A file is sent from its position with every attempt and read once.
+func TestFileIsSentFromItsPosition(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "statement.csv")
 	require.NoError(t, os.WriteFile(path, []byte("header;the rest"), 0o600))
 	for name, length := range map[string]int64{"of a stated length": 8, "of no stated length": 0} {
@@ -500,10 +373,10 @@ func TestAFileIsSentFromItsPositionWithEveryAttemptAndReadOnce(t *testing.T) {
 			require.NoError(t, err)
 			_, err = f.Seek(7, io.SeekStart)
 			require.NoError(t, err)
-			out := p.ask(named(t, "upload-1"), to(http.MethodPost, srv.url()), func(r *http.Request) {
+			out := p.Ask(named(t, "upload-1"), to(http.MethodPost, srv.url()), func(r *http.Request) {
 				r.Body, r.GetBody, r.ContentLength = f, nil, length
 			})
-			require.NoError(t, out.err)
+			require.NoError(t, out.Err)
 			require.Len(t, srv.requests(), 3)
 			for _, r := range srv.requests() {
 				assert.Equal(t, "the rest", r.Body)
@@ -515,7 +388,8 @@ func TestAFileIsSentFromItsPositionWithEveryAttemptAndReadOnce(t *testing.T) {
 	}
 }
 
-func TestTheLastAnswerIsToldBeforeTheDeadlineIsSpent(t *testing.T) {
+// The last answer is told before the deadline is spent.
+func TestLastAnswerIsToldBeforeTheDeadline(t *testing.T) {
 	const text = `{"error":{"message":"try later"}}`
 	for _, row := range []struct {
 		name, retryAfter string
@@ -542,14 +416,14 @@ func TestTheLastAnswerIsToldBeforeTheDeadlineIsSpent(t *testing.T) {
 			// Long enough for a slow machine: who slept it out would come back to a dead context.
 			ctx, cancel := context.WithTimeout(named(t, "order-1"), 20*time.Second)
 			defer cancel()
-			out := p.ask(ctx, to(http.MethodPost, srv.URL))
-			require.ErrorIs(t, out.err, onceward.ErrPending)
+			out := p.Ask(ctx, to(http.MethodPost, srv.URL))
+			require.ErrorIs(t, out.Err, onceward.ErrPending)
 			require.NoError(t, ctx.Err())
-			assert.Equal(t, row.status, out.status)
-			assert.Equal(t, text, out.body)
-			assert.Equal(t, "req_1", out.header.Get("X-Request-Id"))
-			assert.Equal(t, strconv.Itoa(len(text)), out.header.Get("Content-Length"))
-			assert.Equal(t, onceward.Pending, out.op.State)
+			assert.Equal(t, row.status, out.Status)
+			assert.Equal(t, text, out.Body)
+			assert.Equal(t, "req_1", out.Header.Get("X-Request-Id"))
+			assert.Equal(t, strconv.Itoa(len(text)), out.Header.Get("Content-Length"))
+			assert.Equal(t, onceward.StatePending, out.Op.State)
 			assert.EqualValues(t, row.requests, requests.Load())
 		})
 	}
@@ -578,11 +452,11 @@ func TestAnErrorNamesTheURLOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := start(t, row.base, onceward.Config{Providers: anywhere(), Backoff: quick})
-			out := p.ask(named(t, "order-1"), to(http.MethodPost, row.url+"?token=s3cret"))
+			out := p.Ask(named(t, "order-1"), to(http.MethodPost, row.url+"?token=s3cret"))
 			var outer *url.Error
-			require.ErrorAs(t, out.err, &outer, "http.Client's own")
+			require.ErrorAs(t, out.Err, &outer, "http.Client's own")
 			var e *onceward.Error
-			require.ErrorAs(t, out.err, &e)
+			require.ErrorAs(t, out.Err, &e)
 			assert.Same(t, e, outer.Err, "nothing lies between")
 			assert.Equal(t, 1, strings.Count(e.Error(), "://"), e.Error())
 			assert.NotContains(t, e.Error(), "s3cret")
@@ -594,93 +468,6 @@ func TestAnErrorNamesTheURLOnce(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// A connection that never came about is the one proof that nothing was sent, and
-// net/http's own transport gives it. The API remembers nothing, so that without
-// the proof the operation would be unknown.
-func TestNetHTTPsOwnTransportProvesThatNothingWasSent(t *testing.T) {
-	var requests atomic.Int32
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodConnect {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		requests.Add(1)
-		pays(w, r)
-	})
-	srv := httptest.NewUnstartedServer(handler)
-	srv.Config.ErrorLog = quiet
-	srv.StartTLS()
-	defer srv.Close()
-	proxy := httptest.NewServer(handler)
-	defer proxy.Close()
-	trusting := func() *http.Transport { return srv.Client().Transport.(*http.Transport).Clone() }
-	for name, base := range map[string]func() *http.Transport{
-		"no connection": func() *http.Transport {
-			tr := trusting()
-			tr.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
-			return tr
-		},
-		"a connection that takes too long": func() *http.Transport {
-			tr := trusting()
-			tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}
-			return tr
-		},
-		"a certificate of an unknown authority": func() *http.Transport { return &http.Transport{} },
-		"a proxy that refuses": func() *http.Transport {
-			tr := trusting()
-			tr.Proxy = http.ProxyURL(mustParse(proxy.URL))
-			return tr
-		},
-	} {
-		for hooks, wrap := range map[string]func(http.RoundTripper) http.RoundTripper{
-			"":                           func(rt http.RoundTripper) http.RoundTripper { return rt },
-			", and the hooks are silent": func(rt http.RoundTripper) http.RoundTripper { return hookless{rt} },
-		} {
-			t.Run(name+hooks, func(t *testing.T) {
-				tr := base()
-				t.Cleanup(tr.CloseIdleConnections)
-				proven := hooks == ""
-				var unsent, attempts int
-				p := start(t, wrap(tr), onceward.Config{
-					Providers:      anywhere(noRetention),
-					Backoff:        backoff.Policy{Initial: time.Millisecond, Max: time.Millisecond, MaxAttempts: 2},
-					AttemptTimeout: 50 * time.Millisecond,
-					MaxWait:        2 * time.Second,
-					Trace: &onceward.Trace{Attempted: func(_ onceward.Operation, a onceward.Attempt) {
-						attempts++
-						if a.Unsent {
-							unsent++
-						}
-					}},
-				})
-				out := p.ask(named(t, "order-1"), to(http.MethodPost, srv.URL))
-				assert.Zero(t, requests.Load())
-				if proven {
-					require.ErrorIs(t, out.err, onceward.ErrPending)
-					assert.Equal(t, 2, unsent)
-					return
-				}
-				require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
-				assert.Zero(t, unsent)
-				assert.Equal(t, 1, attempts)
-			})
-		}
-	}
-}
-
-// hookless keeps the trace from the transport below, and the cancellation not.
-type hookless struct{ http.RoundTripper }
-
-func (h hookless) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	stop := context.AfterFunc(r.Context(), func() { cancel(context.Cause(r.Context())) })
-	defer stop()
-	return h.RoundTripper.RoundTrip(r.WithContext(ctx))
-}
 
 // protocols are what an answer can come over.
 var protocols = []struct {
@@ -742,7 +529,7 @@ func TestAnAnswerKeepsWhatItCameOver(t *testing.T) {
 					if row.accepts != "" {
 						req.Header.Set("Accept-Encoding", row.accepts)
 					}
-					resp, err := p.http.Do(req)
+					resp, err := p.HTTP.Do(req)
 					require.NoError(t, err)
 					text, err := io.ReadAll(resp.Body)
 					require.NoError(t, err)
@@ -787,12 +574,12 @@ func TestInterimAnswersAreNotTheAnswer(t *testing.T) {
 			},
 		})
 		p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere()})
-		out := p.ask(ctx, to(http.MethodPost, srv.URL), body("x"))
-		require.NoError(t, out.err)
-		assert.Equal(t, http.StatusCreated, out.status)
-		assert.Equal(t, "x", out.body)
-		assert.Empty(t, out.header.Get("Link"))
-		assert.Equal(t, 1, out.op.Attempts)
+		out := p.Ask(ctx, to(http.MethodPost, srv.URL), body("x"))
+		require.NoError(t, out.Err)
+		assert.Equal(t, http.StatusCreated, out.Status)
+		assert.Equal(t, "x", out.Body)
+		assert.Empty(t, out.Header.Get("Link"))
+		assert.Equal(t, 1, out.Op.Attempts)
 		assert.EqualValues(t, 1, requests.Load())
 		assert.Equal(t, []int{103, 103, 103, 102}, interim, "the caller's own trace sees them")
 	})
@@ -814,18 +601,18 @@ func TestExpectContinue(t *testing.T) {
 				base.ExpectContinueTimeout = time.Minute
 				p := start(t, base, onceward.Config{Providers: anywhere()})
 				expect := with("Expect", "100-continue")
-				out := p.ask(named(t, "order-1"), to(http.MethodPost, srv.URL), body("x"), expect)
+				out := p.Ask(named(t, "order-1"), to(http.MethodPost, srv.URL), body("x"), expect)
 				if refuses {
-					assert.Equal(t, http.StatusUnauthorized, out.status)
-					assert.Equal(t, onceward.Cancelled, out.op.State)
+					assert.Equal(t, http.StatusUnauthorized, out.Status)
+					assert.Equal(t, onceward.StateCancelled, out.Op.State)
 					require.EqualValues(t, 1, requests.Load())
-					out = p.ask(named(t, "order-1"), to(http.MethodPost, srv.URL), body("x"), expect, with("Authorization", "Bearer x"))
+					out = p.Ask(named(t, "order-1"), to(http.MethodPost, srv.URL), body("x"), expect, with("Authorization", "Bearer x"))
 				}
-				require.NoError(t, out.err)
-				assert.Equal(t, 200, out.status)
-				assert.Equal(t, "x", out.body)
-				assert.Equal(t, onceward.Completed, out.op.State)
-				assert.Equal(t, 1, out.op.Attempts-int(requests.Load()-1))
+				require.NoError(t, out.Err)
+				assert.Equal(t, 200, out.Status)
+				assert.Equal(t, "x", out.Body)
+				assert.Equal(t, onceward.StateCompleted, out.Op.State)
+				assert.Equal(t, 1, out.Op.Attempts-int(requests.Load()-1))
 			})
 		})
 	}
@@ -911,10 +698,10 @@ func TestAnAttemptsTimeoutIsNotTheCallers(t *testing.T) {
 				pays(w, r)
 			}), onceward.Config{AttemptTimeout: 5 * time.Second, Providers: anywhere()})
 			ctx := named(t, "order-1")
-			out := p.ask(ctx, to(http.MethodPost, "http://own.example/"))
-			require.NoError(t, out.err)
+			out := p.Ask(ctx, to(http.MethodPost, "http://own.example/"))
+			require.NoError(t, out.Err)
 			require.NoError(t, ctx.Err())
-			assert.Equal(t, paid, out.body)
+			assert.Equal(t, paid, out.Body)
 			require.Len(t, keys, 2)
 			assert.Equal(t, keys[0], keys[1])
 		})
@@ -922,15 +709,15 @@ func TestAnAttemptsTimeoutIsNotTheCallers(t *testing.T) {
 		virtual(t, "always, "+where, func(t *testing.T) {
 			p := start(t, piped(t, stalling(before)), onceward.Config{AttemptTimeout: 5 * time.Second, Providers: anywhere()})
 			ctx := named(t, "order-1")
-			out := p.ask(ctx, to(http.MethodPost, "http://own.example/"))
-			require.ErrorIs(t, out.err, onceward.ErrPending)
-			require.ErrorIs(t, out.err, context.DeadlineExceeded)
-			require.NotErrorIs(t, out.err, context.Canceled)
+			out := p.Ask(ctx, to(http.MethodPost, "http://own.example/"))
+			require.ErrorIs(t, out.Err, onceward.ErrPending)
+			require.ErrorIs(t, out.Err, context.DeadlineExceeded)
+			require.NotErrorIs(t, out.Err, context.Canceled)
 			require.NoError(t, ctx.Err())
-			assert.Equal(t, 5, out.op.Attempts)
-			assert.True(t, out.op.DueAt.After(time.Now()), "the caller did not give up, so it rests")
+			assert.Equal(t, 5, out.Op.Attempts)
+			assert.True(t, out.Op.DueAt.After(time.Now()), "the caller did not give up, so it rests")
 			var net net.Error
-			require.ErrorAs(t, out.err, &net)
+			require.ErrorAs(t, out.Err, &net)
 			assert.True(t, net.Timeout())
 		})
 
@@ -939,17 +726,18 @@ func TestAnAttemptsTimeoutIsNotTheCallers(t *testing.T) {
 			ctx, cancel := context.WithCancel(named(t, "order-1"))
 			defer cancel()
 			time.AfterFunc(time.Second, cancel)
-			out := p.ask(ctx, to(http.MethodPost, "http://own.example/"))
-			require.ErrorIs(t, out.err, onceward.ErrPending)
-			require.ErrorIs(t, out.err, context.Canceled)
-			require.NotErrorIs(t, out.err, context.DeadlineExceeded)
-			assert.Equal(t, 1, out.op.Attempts)
-			assert.False(t, out.op.DueAt.After(time.Now()), "it is due as soon as somebody asks")
+			out := p.Ask(ctx, to(http.MethodPost, "http://own.example/"))
+			require.ErrorIs(t, out.Err, onceward.ErrPending)
+			require.ErrorIs(t, out.Err, context.Canceled)
+			require.NotErrorIs(t, out.Err, context.DeadlineExceeded)
+			assert.Equal(t, 1, out.Op.Attempts)
+			assert.False(t, out.Op.DueAt.After(time.Now()), "it is due as soon as somebody asks")
 		})
 	}
 }
 
-func TestErrorsKeepTheirTypeUnderHTTPClientsTimeout(t *testing.T) {
+// Errors keep their type under http.Client's timeout.
+func TestErrorsUnderHTTPClientsTimeout(t *testing.T) {
 	for where, before := range silences {
 		for _, timeout := range []time.Duration{50 * time.Millisecond, time.Second, time.Minute} {
 			virtual(t, where+", "+timeout.String(), func(t *testing.T) {
@@ -957,13 +745,13 @@ func TestErrorsKeepTheirTypeUnderHTTPClientsTimeout(t *testing.T) {
 					Transport: piped(t, stalling(before)), Timeout: timeout,
 				}})
 				began := time.Now()
-				out := p.ask(named(t, "order-1"), to(http.MethodPost, "http://own.example/"))
+				out := p.Ask(named(t, "order-1"), to(http.MethodPost, "http://own.example/"))
 				assert.Less(t, time.Since(began), timeout)
 				var outer *url.Error
-				require.ErrorAs(t, out.err, &outer)
+				require.ErrorAs(t, out.Err, &outer)
 				assert.True(t, outer.Timeout())
 				var e *onceward.Error
-				require.ErrorAs(t, out.err, &e)
+				require.ErrorAs(t, out.Err, &e)
 				assert.Equal(t, onceward.ErrPending, e.Kind)
 				assert.Equal(t, "order-1", e.Operation.ID)
 			})
@@ -971,7 +759,8 @@ func TestErrorsKeepTheirTypeUnderHTTPClientsTimeout(t *testing.T) {
 	}
 }
 
-func TestAProtocolSwitchThatNobodyAskedForHoldsNobodyUp(t *testing.T) {
+// A protocol switch that nobody asked for holds nobody up.
+func TestProtocolSwitchThatNobodyAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
 		p := start(t, piped(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -988,9 +777,9 @@ func TestAProtocolSwitchThatNobodyAskedForHoldsNobodyUp(t *testing.T) {
 		}), onceward.Config{Providers: anywhere(), AttemptTimeout: 30 * time.Second})
 		ctx, cancel := context.WithTimeout(named(t, "order-1"), time.Minute)
 		defer cancel()
-		out := p.ask(ctx, to(http.MethodPost, "http://own.example/"))
+		out := p.Ask(ctx, to(http.MethodPost, "http://own.example/"))
 		require.NoError(t, ctx.Err(), "it came back within its deadline")
-		assert.Equal(t, onceward.Unknown, out.op.State)
+		assert.Equal(t, onceward.StateUnknown, out.Op.State)
 		assert.Equal(t, 1, requests)
 	})
 }
@@ -1009,10 +798,11 @@ func (j slowToBegin) Apply(ctx context.Context, ev journal.Event) (journal.Resul
 	return res, err
 }
 
-func TestACallWhoseTimeIsUpBeforeItsFirstAttemptSendsNothing(t *testing.T) {
+// A call whose time is up before its first attempt sends nothing.
+func TestTimeIsUpBeforeTheFirstAttempt(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		virtual(t, fmt.Sprintf("named: %t", named), func(t *testing.T) {
-			l := (&line{}).always(takes(10*time.Millisecond, says(200, paid)))
+			l := (&line{}).Always(takes(10*time.Millisecond, says(200, paid)))
 			p := start(t, l, onceward.Config{
 				// It remembers nothing: an attempt that is broken off would be unknown.
 				Providers: anywhere(noRetention),
@@ -1023,23 +813,24 @@ func TestACallWhoseTimeIsUpBeforeItsFirstAttemptSendsNothing(t *testing.T) {
 			if named {
 				ctx = onceward.WithOperation(ctx, "order-1")
 			}
-			out := p.ask(ctx, to(http.MethodPost, ownURL))
-			require.ErrorIs(t, out.err, onceward.ErrNotSent)
-			require.ErrorIs(t, out.err, context.DeadlineExceeded)
-			assert.Equal(t, onceward.Cancelled, out.op.State)
-			assert.Empty(t, l.sent())
+			out := p.Ask(ctx, to(http.MethodPost, ownURL))
+			require.ErrorIs(t, out.Err, onceward.ErrNotSent)
+			require.ErrorIs(t, out.Err, context.DeadlineExceeded)
+			assert.Equal(t, onceward.StateCancelled, out.Op.State)
+			assert.Empty(t, l.Sent())
 		})
 	}
 }
 
-func TestWhatARequestAsksOfItsConnectionIsKept(t *testing.T) {
+// What a request asks of its connection is kept.
+func TestConnectionHeadersOfARequestAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var closes []bool
 		p := start(t, roundTrip(func(r *http.Request) (*http.Response, error) {
 			closes = append(closes, r.Close)
-			return unavailable.answer(r)
+			return unavailable.Answer(r)
 		}), onceward.Config{Providers: anywhere(), Backoff: backoff.Policy{MaxAttempts: 2}})
-		p.ask(named(t, "order-1"), to(http.MethodPost, ownURL), func(r *http.Request) { r.Close = true })
+		p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL), func(r *http.Request) { r.Close = true })
 		assert.Equal(t, []bool{true, true}, closes)
 	})
 }
@@ -1058,9 +849,9 @@ func TestARequestWithATrailerIsAStream(t *testing.T) {
 		r.Trailer = http.Header{"X-Sum": {"42"}}
 		r.Body, r.GetBody, r.ContentLength = io.NopCloser(strings.NewReader("x")), nil, -1
 	}
-	require.NoError(t, p.ask(t.Context(), to(http.MethodPost, srv.URL), trailing).err)
+	require.NoError(t, p.Ask(t.Context(), to(http.MethodPost, srv.URL), trailing).Err)
 	assert.Equal(t, []string{"42"}, sums, "unnamed, it passes through")
-	require.ErrorIs(t, p.ask(named(t, "order-1"), to(http.MethodPost, srv.URL), trailing).err, onceward.ErrInvalidRequest)
+	require.ErrorIs(t, p.Ask(named(t, "order-1"), to(http.MethodPost, srv.URL), trailing).Err, onceward.ErrInvalidRequest)
 	assert.Len(t, sums, 1)
-	assert.Empty(t, p.everything())
+	assert.Empty(t, p.Everything())
 }

@@ -41,14 +41,16 @@ var (
 
 	// ErrAnswerGone: it was completed, and its answer is not kept: it was reaped at
 	// the end of its keep, or too large or too secret to record, or never given to
-	// Resolve. Error.Operation.Answer has what there is. It is not executed again.
+	// Resolve, or it was cut off: then this is how its body ends. Error.Operation.Answer
+	// has what there is. It is not executed again.
 	ErrAnswerGone = errors.New("completed, and its answer is not kept")
 
 	// ErrJournal: the journal could not record the intent, so nothing was sent.
 	ErrJournal = errors.New("the journal failed, and nothing was sent")
 
-	// ErrJournalRestored: the journal was copied, or restored from a backup.
-	ErrJournalRestored = errors.New("the journal was restored or copied")
+	// ErrJournalRestored: the journal was copied, or restored from a backup. Nothing is
+	// sent until it is adopted.
+	ErrJournalRestored = journal.ErrRestored
 
 	// ErrCredentialMissing: a header or query parameter that carried a credential
 	// is withheld from the journal, and Config.Authorize did not add it. The
@@ -76,6 +78,10 @@ var (
 	// are refused under that parent: in the next run the order might be another. In a
 	// flow it is made outside the steps, or is the second unnamed one in its step.
 	ErrNameNeeded = errors.New("it needs a name by WithOperation")
+
+	// ErrOpenTransaction: an operation was asked for in a local step of a flow. Its record
+	// would wait for the transaction that waits for it. Nothing was recorded or sent.
+	ErrOpenTransaction = errors.New("no operation is made while a local step's transaction is open")
 
 	// ErrRedirected: the provider redirected an operation to another origin, by an
 	// answer that its table takes for the outcome, and following it there would be
@@ -164,8 +170,19 @@ func (e *Error) Unwrap() []error {
 	if e.Err == nil {
 		return []error{e.Kind}
 	}
+	if e.Kind != ErrNotSent && errors.Is(e.Err, ErrNotSent) {
+		return []error{e.Kind, &cause{e.Err}}
+	}
 	return []error{e.Kind, e.Err}
 }
+
+// cause is that of an Error of another kind than ErrNotSent, which it is not either: a
+// transport's NotSent speaks of one attempt, and an earlier one may have run.
+type cause struct{ err error }
+
+func (e *cause) Error() string        { return e.err.Error() }
+func (e *cause) Is(target error) bool { return target != ErrNotSent && errors.Is(e.err, target) }
+func (e *cause) As(target any) bool   { return errors.As(e.err, target) }
 
 // Timeout tells whether the cause was a deadline, as net.Error does.
 func (e *Error) Timeout() bool {
@@ -177,7 +194,8 @@ func (e *Error) Timeout() bool {
 // Transport) that refused a request by itself, so that not a byte of it left: an
 // open circuit breaker, a local rate limit. It speaks for all that the RoundTrip
 // call did, retries of its own included. Without the mark, an error proves nothing
-// about what was sent. It returns nil for nil.
+// about what was sent. errors.Is finds ErrNotSent in it; in an Error that has it for
+// its cause, only if that is the Error's Kind. It returns nil for nil.
 func NotSent(err error) error {
 	if err == nil {
 		return nil
@@ -187,20 +205,13 @@ func NotSent(err error) error {
 
 type notSent struct{ err error }
 
-func (e *notSent) Error() string { return e.err.Error() }
-func (e *notSent) Unwrap() error { return e.err }
+func (e *notSent) Error() string        { return e.err.Error() }
+func (e *notSent) Unwrap() error        { return e.err }
+func (e *notSent) Is(target error) bool { return target == ErrNotSent }
 
 func isNotSent(err error) bool {
 	var mark *notSent
 	return errors.As(err, &mark)
-}
-
-// explained puts a journal's error in this package's words, where it has any.
-func explained(err error) error {
-	if errors.Is(err, journal.ErrRestored) {
-		return fmt.Errorf("%w: %w", ErrJournalRestored, err)
-	}
-	return err
 }
 
 // withoutQuery takes the query of u, which may hold a credential, out of an error's

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/internal/tables"
 )
 
 // Of requests for tokens two things are asked. Whether one is a secret: then neither
@@ -22,13 +22,17 @@ import (
 
 // exchangesSecrets tells whether a request carries a credential in its body and gets
 // one in its answer, by whatever a server may read it for: a request for a token
-// (RFC 6749 section 4, RFC 8693), its revocation or introspection (RFC 7009, RFC
-// 7662), a pushed authorization (RFC 9126), or credentials of AWS. How the body
-// announces itself does not matter, and neither does whether it is well-formed.
-func exchangesSecrets(m providers.Message) bool {
+// (RFC 6749 section 4, RFC 8693, WS-Trust 1.3 section 3.1), its revocation or
+// introspection (RFC 7009, RFC 7662), a pushed authorization (RFC 9126), or credentials
+// of AWS. How the body announces itself does not matter, and neither does whether it is
+// well-formed. A request for a token is found at any depth of JSON and XML.
+func exchangesSecrets(m tables.Message) bool {
 	var f fields
 	f.readBody(m)
 	if f.has("token") && !f.others {
+		return true
+	}
+	if nestsTokenRequest(m.Body) {
 		return true
 	}
 	f.readPairs(m.Query)
@@ -60,7 +64,7 @@ var awsCredentials = []string{
 
 // passesForAToken tells whether a call without a name is a token request that is no
 // operation's: without a key, tidy, and at a host and path that no contract names.
-func (k *call) passesForAToken(m providers.Message, isCarried bool) bool {
+func (k *call) passesForAToken(m tables.Message, isCarried bool) bool {
 	named := k.route.Listed && len(k.route.Provider.Hosts) > 0
 	return !named && !k.name.named && !isCarried && isTidyTokenRequest(k.req.Method, m)
 }
@@ -68,7 +72,7 @@ func (k *call) passesForAToken(m providers.Message, isCarried bool) bool {
 // isTidyTokenRequest tells a request for a token that can't be anything else: a POST
 // of a well-formed form, or object in JSON, that has grant_type and nothing that
 // token endpoints are not sent, each once.
-func isTidyTokenRequest(method string, m providers.Message) bool {
+func isTidyTokenRequest(method string, m tables.Message) bool {
 	types := m.Header.Values("Content-Type")
 	if method != http.MethodPost || len(m.Body) > maxTokenRequest || len(types) != 1 || m.Header.Get("Content-Encoding") != "" || m.Query != "" {
 		return false
@@ -151,7 +155,7 @@ var tellingFields = []string{
 
 // readBody adds a body's as a lenient server may find them: as JSON where it looks like
 // that, by its parts where it has some, else as a form.
-func (f *fields) readBody(m providers.Message) {
+func (f *fields) readBody(m tables.Message) {
 	body := bytes.TrimLeft(m.Body, " \t\r\n\ufeff")
 	if boundary := boundaryOf(m.Header, body); boundary != "" {
 		f.readParts(body, boundary)
@@ -161,33 +165,38 @@ func (f *fields) readBody(m providers.Message) {
 		f.readPairs(string(body))
 		return
 	}
-	if !looksTelling(body) && !bytes.Contains(body, []byte(`\u`)) {
-		return // spares reading it
-	}
-	if !eachMember(body, func(name string, _ json.RawMessage) bool { f.add(name, ""); return true }) {
+	if mayTell(body) && !eachMember(body, func(name string, _ json.RawMessage) bool { f.add(name, ""); return true }) {
 		f.addLooks(body)
 	}
 }
 
-// telling are the names that begin to tell something, in the cases that servers write.
+// telling are the names that begin to tell something, in lower case.
 var telling = [][]byte{
-	[]byte("grant_type"), []byte("grantType"), []byte("GrantType"), []byte("Grant_Type"), []byte("GRANT_TYPE"),
-	[]byte("client_id"), []byte("clientId"), []byte("ClientId"), []byte("Client_Id"), []byte("CLIENT_ID"),
-	[]byte("client_secret"), []byte("clientSecret"), []byte("ClientSecret"), []byte("Client_Secret"), []byte("CLIENT_SECRET"),
-	[]byte("token"), []byte("Token"), []byte("TOKEN"),
+	[]byte("grant_type"), []byte("granttype"), []byte("client_id"), []byte("clientid"), []byte("client_secret"), []byte("clientsecret"),
+	[]byte("token"), []byte("requestsecuritytoken"),
 }
 
-func looksTelling(text []byte) bool {
-	return slices.ContainsFunc(telling, func(name []byte) bool { return bytes.Contains(text, name) })
+// lookTelling are those that stand anywhere in a text, in whatever case.
+func lookTelling(text []byte) (names []string) {
+	text = bytes.ToLower(text)
+	for _, name := range telling {
+		if bytes.Contains(text, name) {
+			names = append(names, string(name))
+		}
+	}
+	return names
+}
+
+// mayTell tells whether a text of JSON or XML has such a name, or one that is escaped.
+func mayTell(text []byte) bool {
+	return bytes.Contains(text, []byte(`\u`)) || len(lookTelling(text)) > 0
 }
 
 // addLooks takes what can't be read for all that it looks like.
 func (f *fields) addLooks(text []byte) {
 	f.others = true
-	for _, name := range telling {
-		if bytes.Contains(text, name) {
-			f.add(string(name), "")
-		}
+	for _, name := range lookTelling(text) {
+		f.add(name, "")
 	}
 }
 
@@ -199,7 +208,7 @@ func boundaryOf(h http.Header, body []byte) string {
 			return parameters["boundary"]
 		}
 	}
-	if line, _, found := bytes.Cut(body, []byte("\r\n")); found && len(line) < 100 {
+	if line, _, found := bytes.Cut(body, []byte("\r\n")); found {
 		if boundary, found := bytes.CutPrefix(line, []byte("--")); found {
 			return string(boundary)
 		}
@@ -241,10 +250,10 @@ func eachMember(text []byte, take func(name string, value json.RawMessage) bool)
 		return false
 	}
 	for d.More() {
-		token, err := d.Token()
-		name, isName := token.(string)
+		token, _ := d.Token()
+		name, isName := token.(string) // else it can't be read
 		var value json.RawMessage
-		if err != nil || !isName || d.Decode(&value) != nil || !take(name, value) {
+		if !isName || d.Decode(&value) != nil || !take(name, value) {
 			return false
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -38,6 +39,15 @@ var exchanges = []exchange{
 	{"in JSON, with members of its own", "application/json", `{"grant_type":"password","amount":100,"password":"` + canary + `"}`, false},
 	{"in JSON, cut short", "application/json", `{"grant_type":"password","password":"` + canary + `"`, false},
 	{"in JSON, in camel case", "application/json", `{"clientId":"a","clientSecret":"` + canary + `"}`, false},
+	{"in JSON, nested", "application/json", `{"data":{"grant_type":"password","password":"` + canary + `"}}`, false},
+	{"in JSON, nested and escaped", "application/json", `{"data":[1,{"grant\u005ftype" : "password","password":"` + canary + `"}]}`, false},
+	{"in JSON, nested and cut short", "application/json", `{"data":{"grant_type":"password","password":"` + canary + `"`, false},
+	{"in a list of JSON", "application/json", `[{"client_id":"a","client_secret":"` + canary + `"}]`, false},
+	{"in a variable of GraphQL", "application/json", `{"query":"mutation($i: In!){token(input:$i){value}}","variables":{"i":{"clientId":"a","clientSecret":"` + canary + `"}}}`, false},
+	{"in XML", "application/xml", `<r><grant_type>password</grant_type><password>` + canary + `</password></r>`, false},
+	{"in XML, with a prefix", "text/xml", "\ufeff<?xml version='1.0'?>\n<o:r xmlns:o='a'><o:clientId>a</o:clientId><o:clientSecret>" + canary + `</o:clientSecret></o:r>`, false},
+	{"in XML, as attributes", "application/xml", `<r grant_type="password" password="` + canary + `"/>`, false},
+	{"in SOAP", "application/soap+xml", `<s:Envelope><s:Body><wst:RequestSecurityToken><wsse:Password>` + canary + `</wsse:Password></wst:RequestSecurityToken></s:Body></s:Envelope>`, false},
 	{"in JSON that says it is a form", form, `{"grant_type":"password","password":"` + canary + `"}`, false},
 	{"a code for a token, without a grant", "application/json", `{"client_id":"a","client_secret":"` + canary + `","code":"b"}`, false},
 	{"a revocation", form, "token=" + canary + "&token_type_hint=refresh_token", false},
@@ -52,6 +62,18 @@ var exchanges = []exchange{
 	{"in JSON, in another case", "application/json", `{"ClientId":"a","ClientSecret":"` + canary + `"}`, false},
 	{"in another case", form, "GRANT_TYPE=password&PASSWORD=" + canary, false},
 	{"AWS's credentials", form, "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&WebIdentityToken=" + canary, false},
+	{"a token request in JSON, with a list", "application/json", `{"grant_type":"password","resource":["a","b"],"password":"` + canary + `"}`, true},
+	{"with a type that has a parameter without a value", form + "; a", "grant_type=password&password=" + canary, false},
+	{"in camel case", form, "grantType=password&password=" + canary, false},
+	{"a pushed authorization after two dashes", form, "--a&client_id=a&response_type=code&code_challenge=" + canary, false},
+	{"a revocation in JSON, escaped", "application/json", `{"t\u006fken":"` + canary + `"}`, false},
+	{"in JSON, in a case of its own", "application/json", `{"data":{"gRANT_Type":"password","password":"` + canary + `"}}`, false},
+	{"in JSON, malformed", "application/json", `{"a""grant_type":"password","password":"` + canary + `"}`, false},
+	{"in JSON, below a name with a quote in it", "application/json", `{"data":{"a\"b":1,"grant_type":"password","password":"` + canary + `"}}`, false},
+	{"in JSON, cut short within a string", "application/json", `{"data":{"grant_type":"password","password":"` + canary, false},
+	{"a revocation in parts", "multipart/form-data; boundary=b", inParts("token", canary), false},
+	{"in parts, after a preamble", "multipart/form-data; boundary=b", "preamble\r\n" + inParts("grant_type", "password", "password", canary), false},
+	{"in parts, the first of which has no name", "multipart/form-data; boundary=b", "--b\r\n\r\na\r\n" + inParts("grant_type", "password", "password", canary), false},
 	{"an access key of AWS", form, "Action=CreateAccessKey&Version=2010-05-08&UserName=" + canary, false},
 }
 
@@ -74,8 +96,9 @@ func (e exchange) options(url string) []option {
 
 const gotToken = `{"access_token":"` + canary + `-token"}`
 
+// No token is written of a request for one.
 // What a name or a parent has journaled is journaled without the secret, on any host.
-func TestNoTokenIsWrittenOfARequestForOne(t *testing.T) {
+func TestTokenRequestsTokenIsNotWritten(t *testing.T) {
 	for _, e := range exchanges {
 		t.Run(e.name, func(t *testing.T) {
 			for how, ask := range map[string]struct {
@@ -89,23 +112,23 @@ func TestNoTokenIsWrittenOfARequestForOne(t *testing.T) {
 			} {
 				var heard confession
 				dir := t.TempDir()
-				l := (&line{}).always(says(200, gotToken))
+				l := (&line{}).Always(says(200, gotToken))
 				p := start(t, l, heard.listen(onceward.Config{
 					Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{own()},
 				}))
-				out := p.ask(ask.ctx(t), e.options(ask.url)...)
-				require.NoError(t, out.err, how)
-				assert.Equal(t, gotToken, out.body, how)
-				require.Len(t, l.sent(), 1)
-				assert.Equal(t, e.body, l.sent()[0].Body, how)
+				out := p.Ask(ask.ctx(t), e.options(ask.url)...)
+				require.NoError(t, out.Err, how)
+				assert.Equal(t, gotToken, out.Body, how)
+				require.Len(t, l.Sent(), 1)
+				assert.Equal(t, e.body, l.Sent()[0].Body, how)
 				if how == "under a parent, anywhere" && e.tidy {
-					assert.Empty(t, p.everything(), "it passes")
+					assert.Empty(t, p.Everything(), "it passes")
 				} else {
-					require.Len(t, p.everything(), 1, how)
-					again := p.ask(ask.ctx(t), e.options(ask.url)...)
-					if out.op.ID == "order-1" {
-						require.ErrorIs(t, again.err, onceward.ErrAnswerGone, "it is not answered by the first token")
-						assert.Len(t, l.sent(), 1)
+					require.Len(t, p.Everything(), 1, how)
+					again := p.Ask(ask.ctx(t), e.options(ask.url)...)
+					if out.Op.ID == "order-1" {
+						require.ErrorIs(t, again.Err, onceward.ErrAnswerGone, "it is not answered by the first token")
+						assert.Len(t, l.Sent(), 1)
 					}
 				}
 				requireNoCanary(t, "logs, Trace, OnSettled and errors", []byte(heard.String()))
@@ -116,8 +139,9 @@ func TestNoTokenIsWrittenOfARequestForOne(t *testing.T) {
 	}
 }
 
+// Nothing that a request says has a named or keyed one pass.
 // Whoever adds a field to a charge does not have it sent unrecorded.
-func TestNothingThatARequestSaysHasANamedOrKeyedOnePass(t *testing.T) {
+func TestTokenRequestThatIsNamedOrKeyed(t *testing.T) {
 	for _, e := range append(exchanges, exchange{name: "a charge", contentType: form, body: chargeForm + "&grant_type=password"},
 		exchange{name: "a charge in JSON", contentType: "application/json", body: `{"amount":100,"grant_type":"password"}`}) {
 		t.Run(e.name, func(t *testing.T) {
@@ -132,44 +156,53 @@ func TestNothingThatARequestSaysHasANamedOrKeyedOnePass(t *testing.T) {
 				"by name under a parent, elsewhere":    {"https://elsewhere.example/", func() context.Context { return onceward.WithParent(named(t, "order-1"), "parent-1") }, nil},
 				"by its key under a parent, elsewhere": {"https://elsewhere.example/", func() context.Context { return onceward.WithParent(t.Context(), "parent-1") }, []option{carrying("a-key-of-its-own")}},
 			} {
-				l := (&line{}).then(loses())
+				l := (&line{}).Then(loses())
 				p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}, Backoff: once})
 				for range 3 {
-					_ = p.ask(ask.ctx(), append(e.options(ask.url), ask.options...)...)
+					_ = p.Ask(ask.ctx(), append(e.options(ask.url), ask.options...)...)
 				}
-				require.Len(t, p.everything(), 1, how)
+				require.Len(t, p.Everything(), 1, how)
 				keys := map[string]bool{}
-				for _, s := range l.sent() {
+				for _, s := range l.Sent() {
 					keys[s.Key] = true
 				}
 				assert.Len(t, keys, 1, "%s: every attempt is the same operation's", how)
 				if strings.HasSuffix(how, "elsewhere") {
-					assert.Len(t, l.sent(), 1, "%s: nothing is known there, so that it is not sent again", how)
+					assert.Len(t, l.Sent(), 1, "%s: nothing is known there, so that it is not sent again", how)
 				}
 			}
 		})
 	}
 }
 
+// A tidy token request under a parent passes where no contract says otherwise.
 // An SDK that gets itself a token in the middle of a step is no operation of the step.
-func TestATidyTokenRequestUnderAParentPassesWhereNoContractSaysOtherwise(t *testing.T) {
+func TestTokenRequestUnderAParentPasses(t *testing.T) {
 	for _, e := range exchanges {
 		t.Run(e.name, func(t *testing.T) {
 			l := &line{}
 			p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}})
 			ctx := onceward.WithParent(t.Context(), "parent-1")
-			require.NoError(t, p.ask(ctx, e.options("https://elsewhere.example/token")...).err)
-			require.NoError(t, p.ask(ctx, e.options("https://own.example/..%2Ftoken")...).err)
+			require.NoError(t, p.Ask(ctx, e.options("https://elsewhere.example/token")...).Err)
+			require.NoError(t, p.Ask(ctx, e.options("https://own.example/..%2Ftoken")...).Err)
 			journaled := 2
 			if e.tidy {
 				journaled = 0
-				assert.Equal(t, e.contentType, l.sent()[0].Header.Get("Content-Type"))
-				assert.Empty(t, l.sent()[0].Key)
+				assert.Equal(t, e.contentType, l.Sent()[0].Header.Get("Content-Type"))
+				assert.Empty(t, l.Sent()[0].Key)
 			}
-			assert.Len(t, p.everything(), journaled)
+			assert.Len(t, p.Everything(), journaled)
 		})
 	}
+	l := &line{}
+	p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}})
+	tooLong := "grant_type=password&password=" + strings.Repeat("a", 256<<10)
+	require.NoError(t, p.Ask(onceward.WithParent(t.Context(), "parent-1"), to(http.MethodPost, "https://elsewhere.example/token"), body(tooLong[:256<<10])).Err)
+	assert.Empty(t, p.Everything(), "as long as any")
 	for name, options := range map[string][]option{
+		"longer than any":   {to(http.MethodPost, "https://elsewhere.example/token"), body(tooLong[:256<<10+1])},
+		"a list":            {to(http.MethodPost, "https://elsewhere.example/token"), with("Content-Type", "application/json"), body(`["grant_type","a"]`)},
+		"cut short":         {to(http.MethodPost, "https://elsewhere.example/token"), with("Content-Type", "application/json"), body(`{"grant_type":"a"`)},
 		"a PUT":             {to(http.MethodPut, "https://elsewhere.example/token"), body("grant_type=password")},
 		"with a query":      {to(http.MethodPost, "https://elsewhere.example/token?amount=1"), body("grant_type=password")},
 		"with a coding":     {to(http.MethodPost, "https://elsewhere.example/token"), body("grant_type=password"), with("Content-Encoding", "gzip")},
@@ -184,14 +217,15 @@ func TestATidyTokenRequestUnderAParentPassesWhereNoContractSaysOtherwise(t *test
 		t.Run(name, func(t *testing.T) {
 			l := &line{}
 			p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}})
-			require.NoError(t, p.ask(onceward.WithParent(t.Context(), "parent-1"), options...).err)
-			assert.Len(t, p.everything(), 1)
+			require.NoError(t, p.Ask(onceward.WithParent(t.Context(), "parent-1"), options...).Err)
+			assert.Len(t, p.Everything(), 1)
 		})
 	}
 }
 
+// A tidy token request passes under a table that names no host.
 // A table for whatever host names none: it says nothing of a token endpoint.
-func TestATidyTokenRequestPassesUnderATableThatNamesNoHost(t *testing.T) {
+func TestTokenRequestUnderATableOfNoHost(t *testing.T) {
 	anyHost := own()
 	anyHost.Hosts = nil
 	for _, e := range exchanges {
@@ -199,34 +233,49 @@ func TestATidyTokenRequestPassesUnderATableThatNamesNoHost(t *testing.T) {
 			for how, ctx := range map[string]context.Context{"under a parent": onceward.WithParent(t.Context(), "parent-1"), "unnamed": t.Context(), "by name": named(t, "order-1")} {
 				l := &line{}
 				p := start(t, l, onceward.Config{Providers: []providers.Provider{anyHost}})
-				require.NoError(t, p.ask(ctx, e.options("https://login.example/token")...).err)
+				require.NoError(t, p.Ask(ctx, e.options("https://login.example/token")...).Err)
 				journaled := 1
 				if e.tidy && how != "by name" {
 					journaled = 0
 				}
-				assert.Len(t, p.everything(), journaled, how)
+				assert.Len(t, p.Everything(), journaled, how)
 			}
 		})
 	}
 }
 
+// ordinary are requests that only look like such.
+var ordinary = []exchange{
+	{"a charge", form, chargeForm, false},
+	{"a charge of a token", form, chargeForm + "&token=tok_visa", false},
+	{"a charge of a token in JSON", "application/json", `{"amount":100,"token":"tok_visa","client_id":7}`, false},
+	{"a client's secret, without the client", form, "amount=100&client_secret=pi_1_secret_2", false},
+	{"an action", form, "Action=RunInstances&Version=2016-11-15", false},
+	{"a request", "application/json", `{"request":{"amount":100},"response_type":"full"}`, false},
+	{"a text", "text/plain", "grant_type", false},
+	{"a text in JSON", "application/json", `{"amount":100,"memo":{"text":"grant_type : client_secret","client_id":"a"}}`, false},
+	{"a request for a client", "application/json", `{"request":{"amount":100,"client_id":"a"},"response_type":"full"}`, false},
+	{"a list", "application/json", `[{"amount":100,"token":"tok_visa"}]`, false},
+	{"a charge in XML", "application/xml", "<charge><token>tok_visa</token><memo>client_id, grant_type and client_secret: x</memo></charge>", false},
+	{"a client's id in camel case", form, "amount=100&clientId=a", false},
+	{"a client's secret in camel case", form, "amount=100&clientSecret=a", false},
+	{"a version", form, "amount=100&Version=2011-06-15", false},
+	{"an action without a version", form, "amount=100&Action=AssumeRole", false},
+	{"a text that names a field", "application/json", `{"data":{"kind":"grant_type"}}`, false},
+	{"a text in parts", "multipart/form-data; boundary=b", inParts("memo", "grant_type"), false},
+	{"in parts, malformed, with a token", "multipart/form-data; boundary=b", "--b\r\n\r\na token\r\n--b--\r\n", false},
+	{"in XML, after an empty tag", "application/xml", "<a><> grant_type </a>", false},
+}
+
 // What only looks like a secret would not be sent again after a crash.
 func TestAnOrdinaryBodyIsKept(t *testing.T) {
-	for _, e := range []exchange{
-		{"a charge", form, chargeForm, false},
-		{"a charge of a token", form, chargeForm + "&token=tok_visa", false},
-		{"a charge of a token in JSON", "application/json", `{"amount":100,"token":"tok_visa","client_id":7}`, false},
-		{"a client's secret, without the client", form, "amount=100&client_secret=pi_1_secret_2", false},
-		{"an action", form, "Action=RunInstances&Version=2016-11-15", false},
-		{"a request", "application/json", `{"request":{"amount":100},"response_type":"full"}`, false},
-		{"a text", "text/plain", "grant_type", false},
-	} {
+	for _, e := range ordinary {
 		t.Run(e.name, func(t *testing.T) {
 			l := &line{}
 			p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}})
-			out := p.ask(named(t, "order-1"), e.options(ownURL)...)
-			require.NoError(t, out.err)
-			op := p.recorded(onceward.Ref{ID: "order-1"})
+			out := p.Ask(named(t, "order-1"), e.options(ownURL)...)
+			require.NoError(t, out.Err)
+			op := p.Recorded(onceward.Ref{ID: "order-1"})
 			assert.Equal(t, e.body, string(op.Request.Body))
 			assert.False(t, op.BodyWithheld)
 			assert.Equal(t, paid, string(op.Answer.Body))
@@ -234,16 +283,33 @@ func TestAnOrdinaryBodyIsKept(t *testing.T) {
 	}
 }
 
+// What is told of the body is told of the query too.
+func TestASecretExchangeIsToldByBodyAndQuery(t *testing.T) {
+	as := func(contentType, query, body string) bool {
+		return onceward.ExchangesSecrets(tables.Message{Header: http.Header{"Content-Type": {contentType}}, Query: query, Body: []byte(body)})
+	}
+	for _, e := range exchanges {
+		assert.True(t, as(e.contentType, "", e.body), e.name)
+	}
+	for _, e := range ordinary {
+		assert.False(t, as(e.contentType, "", e.body), e.name)
+	}
+	assert.True(t, as(form, "a=b&grant_type=password", chargeForm))
+	assert.False(t, as(form, "a=b", chargeForm))
+	assert.False(t, as("", "", ""))
+}
+
+// A tidy token request is nothing else.
 // What passes since it is a request for a token is a secret wherever it does not pass,
 // and says nothing else to anybody.
-func FuzzATidyTokenRequestIsNothingElse(f *testing.F) {
+func FuzzTokenRequestIsNothingElse(f *testing.F) {
 	for _, e := range exchanges {
 		f.Add(e.contentType, e.body)
 	}
 	f.Add(form, "grant_type=a&GRANT_TYPE=b")
 	f.Add("application/json", `{"grant_type":"a","scope":["b"],"\u0067rant_type":"c"}`)
 	f.Fuzz(func(t *testing.T, contentType, body string) {
-		m := providers.Message{Header: http.Header{"Content-Type": {contentType}}, Body: []byte(body)}
+		m := tables.Message{Header: http.Header{"Content-Type": {contentType}}, Body: []byte(body)}
 		secret, tidy := onceward.ExchangesSecrets(m), onceward.IsTidyTokenRequest(http.MethodPost, m)
 		if !tidy {
 			return

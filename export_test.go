@@ -1,6 +1,8 @@
 package onceward
 
-import "time"
+import (
+	"time"
+)
 
 // SetClock replaces the client's clock before its first use.
 func SetClock(c *Client, clock func() time.Time) { c.clock = clock }

@@ -85,40 +85,6 @@ func TestEveryRowOfTheFaultTableIsShown(t *testing.T) {
 	assert.Equal(t, promised[1:], shown, "below the table's head, each row has a subtest of its name, and each subtest a row")
 }
 
-// serving starts a real server that keeps p's contract. watch, which may be nil, is
-// called with each request before anything comes of it.
-func serving(t *testing.T, p providers.Provider, watch func(providertest.Request)) *providertest.Server {
-	t.Helper()
-	srv := providertest.NewUnstartedServer(p, http.HandlerFunc(pays))
-	srv.RetryAfter = -1
-	srv.Observe = watch
-	srv.Start()
-	t.Cleanup(srv.Close)
-	return srv
-}
-
-// calling makes a process that calls srv. What cfg leaves empty is a SQLite file of
-// its own and a quick policy.
-func calling(t *testing.T, srv *providertest.Server, cfg onceward.Config) *process {
-	t.Helper()
-	if cfg.Journal == nil {
-		cfg.Journal = onDisk(t)
-	}
-	if cfg.Backoff == (backoff.Policy{}) {
-		cfg.Backoff = quick
-	}
-	cfg.Providers = []providers.Provider{srv.Provider()}
-	return start(t, srv.Client().Transport, cfg)
-}
-
-func onDisk(t *testing.T) journal.Journal {
-	t.Helper()
-	return openSQLite(t, filepath.Join(t.TempDir(), "journal.db"))
-}
-
-// charging is a charge at srv.
-func charging(srv *providertest.Server) option { return to(http.MethodPost, srv.URL+"/v1/charges") }
-
 // repeated is a fault that happens to n requests.
 func repeated(n int, fault providertest.Fault) (faults []providertest.Fault) {
 	for range n {
@@ -134,14 +100,14 @@ func intentNotRecorded(t *testing.T) {
 	j := &failing{Journal: onDisk(t)}
 	p := calling(t, srv, onceward.Config{Journal: j})
 	j.fails(false, journal.EventBegin)
-	out := p.ask(named(t, invoice), charging(srv))
-	require.ErrorIs(t, out.err, onceward.ErrJournal)
-	require.ErrorIs(t, out.err, errDiskFull)
+	out := p.Ask(named(t, invoice), charging(srv))
+	require.ErrorIs(t, out.Err, onceward.ErrJournal)
+	require.ErrorIs(t, out.Err, errDiskFull)
 	assert.Zero(t, srv.Requests())
-	assert.Empty(t, p.everything())
+	assert.Empty(t, p.Everything())
 
 	j.fails(false)
-	require.NoError(t, p.ask(named(t, invoice), charging(srv)).err)
+	require.NoError(t, p.Ask(named(t, invoice), charging(srv)).Err)
 	assert.Len(t, srv.Effects(), 1)
 }
 
@@ -157,11 +123,11 @@ func endNotRecorded(t *testing.T) {
 		state  onceward.State
 		again  error // of an asker meanwhile; nil: the answer
 	}{
-		{"an answer", nil, []journal.EventKind{journal.EventComplete}, false, 200, nil, onceward.Completed, nil},
-		{"a park", repeated(5, providertest.DropBefore()), []journal.EventKind{journal.EventPark}, false, 0, onceward.ErrPending, onceward.Pending, onceward.ErrPending},
-		{"a doubt", []providertest.Fault{providertest.Status(500, replayed)}, []journal.EventKind{journal.EventDoubt}, false, 500, onceward.ErrOutcomeUnknown, onceward.Unknown, onceward.ErrOutcomeUnknown},
-		{"a cancel", []providertest.Fault{providertest.Status(401, nil)}, []journal.EventKind{journal.EventCancel}, false, 401, nil, onceward.Cancelled, onceward.ErrJournal},
-		{"an intent that landed", nil, []journal.EventKind{journal.EventBegin, journal.EventCancel}, true, 0, onceward.ErrJournal, onceward.Cancelled, onceward.ErrJournal},
+		{"an answer", nil, []journal.EventKind{journal.EventComplete}, false, 200, nil, onceward.StateCompleted, nil},
+		{"a park", repeated(5, providertest.DropBefore()), []journal.EventKind{journal.EventPark}, false, 0, onceward.ErrPending, onceward.StatePending, onceward.ErrPending},
+		{"a doubt", []providertest.Fault{providertest.Status(500, replayed)}, []journal.EventKind{journal.EventDoubt}, false, 500, onceward.ErrOutcomeUnknown, onceward.StateUnknown, onceward.ErrOutcomeUnknown},
+		{"a cancel", []providertest.Fault{providertest.Status(401, nil)}, []journal.EventKind{journal.EventCancel}, false, 401, nil, onceward.StateCancelled, onceward.ErrJournal},
+		{"an intent that landed", nil, []journal.EventKind{journal.EventBegin, journal.EventCancel}, true, 0, onceward.ErrJournal, onceward.StateCancelled, onceward.ErrJournal},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			srv := serving(t, providers.Stripe(), nil)
@@ -170,27 +136,27 @@ func endNotRecorded(t *testing.T) {
 			cfg := onceward.Config{Journal: j, Backoff: backoff.Policy{Initial: time.Millisecond, Max: time.Minute, MaxAttempts: 5}}
 			p := calling(t, srv, cfg)
 			j.fails(row.lands, row.fails...)
-			out := p.ask(named(t, invoice), charging(srv))
-			require.ErrorIs(t, out.err, row.kind)
-			assert.Equal(t, row.status, out.status)
+			out := p.Ask(named(t, invoice), charging(srv))
+			require.ErrorIs(t, out.Err, row.kind)
+			assert.Equal(t, row.status, out.Status)
 			if !row.lands {
-				require.Equal(t, journal.InFlight, p.recorded(onceward.Ref{ID: invoice}).State, "as far as the journal knows")
+				require.Equal(t, journal.StateInFlight, p.Recorded(onceward.Ref{ID: invoice}).State, "as far as the journal knows")
 			}
 			requests := srv.Requests()
 
-			out = p.ask(named(t, invoice), charging(srv))
+			out = p.Ask(named(t, invoice), charging(srv))
 			if row.again == nil {
-				require.NoError(t, out.err)
-				assert.Equal(t, paid, out.body)
-				assert.True(t, out.op.Replayed)
+				require.NoError(t, out.Err)
+				assert.Equal(t, paid, out.Body)
+				assert.True(t, out.Op.Replayed)
 			} else {
-				assert.ErrorIs(t, out.err, row.again, "served from memory")
+				assert.ErrorIs(t, out.Err, row.again, "served from memory")
 			}
 			assert.Equal(t, requests, srv.Requests(), "nothing is sent meanwhile")
 
 			j.fails(false)
 			require.NoError(t, p.Shutdown(t.Context()), "it is tried until it is written")
-			assert.Equal(t, row.state, p.recorded(onceward.Ref{ID: invoice}).State)
+			assert.Equal(t, row.state, p.Recorded(onceward.Ref{ID: invoice}).State)
 		})
 	}
 	for _, row := range []struct {
@@ -200,21 +166,21 @@ func endNotRecorded(t *testing.T) {
 		effects int
 		sent    int
 	}{
-		{"after a crash it is sent again where that is safe", own(), onceward.Completed, 1, 2},
-		{"after a crash it is unknown where that is not", own(noRetention), onceward.Unknown, 1, 1},
+		{"after a crash it is sent again where that is safe", own(), onceward.StateCompleted, 1, 2},
+		{"after a crash it is unknown where that is not", own(noRetention), onceward.StateUnknown, 1, 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			srv := serving(t, row.api, nil)
 			j := &failing{Journal: onDisk(t)}
 			dead := calling(t, srv, onceward.Config{Journal: j})
 			j.fails(false, journal.EventComplete)
-			require.NoError(t, dead.ask(named(t, invoice), charging(srv)).err)
-			dead.crash()
+			require.NoError(t, dead.Ask(named(t, invoice), charging(srv)).Err)
+			dead.Crash()
 			j.fails(false)
 			next := calling(t, srv, onceward.Config{Journal: j})
 			_, err := next.Resume(t.Context())
 			require.NoError(t, err)
-			op := next.recorded(onceward.Ref{ID: invoice})
+			op := next.Recorded(onceward.Ref{ID: invoice})
 			assert.Equal(t, row.end, op.State)
 			assert.Equal(t, row.sent, srv.Requests())
 			assert.Equal(t, row.effects, srv.EffectsFor(op.Key))
@@ -226,19 +192,19 @@ func keyHeldByAnother(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{})
-		require.NoError(t, p.ask(named(t, "invoice-1/charge"), carrying("k-1")).err)
-		require.ErrorIs(t, p.ask(named(t, "invoice-2/charge"), carrying("k-1")).err, onceward.ErrKeyReused)
-		assert.Len(t, l.sent(), 1)
+		require.NoError(t, p.Ask(named(t, "invoice-1/charge"), carrying("k-1")).Err)
+		require.ErrorIs(t, p.Ask(named(t, "invoice-2/charge"), carrying("k-1")).Err, onceward.ErrKeyReused)
+		assert.Len(t, l.Sent(), 1)
 	})
 }
 
 func anotherRequest(t *testing.T) {
 	srv := serving(t, providers.Stripe(), nil)
 	p := calling(t, srv, onceward.Config{})
-	require.NoError(t, p.ask(named(t, invoice), charging(srv)).err)
-	out := p.ask(named(t, invoice), charging(srv), body("amount=200"), with("Stripe-Account", "acct_2"))
+	require.NoError(t, p.Ask(named(t, invoice), charging(srv)).Err)
+	out := p.Ask(named(t, invoice), charging(srv), body("amount=200"), with("Stripe-Account", "acct_2"))
 	var e *onceward.Error
-	require.ErrorAs(t, out.err, &e)
+	require.ErrorAs(t, out.Err, &e)
 	require.ErrorIs(t, e, onceward.ErrKeyReused)
 	assert.Equal(t, []string{"account", "body"}, e.Differs)
 	assert.Nil(t, e.Operation.Answer)
@@ -263,18 +229,18 @@ func heldByAnother(t *testing.T) {
 				asker = calling(t, srv, onceward.Config{Journal: openSQLite(t, path)})
 			}
 			holder := make(chan outcome, 1)
-			go func() { holder <- p.ask(named(t, invoice), charging(srv)) }()
+			go func() { holder <- p.Ask(named(t, invoice), charging(srv)) }()
 			<-came
 			short, cancel := context.WithTimeout(named(t, invoice), time.Second)
 			defer cancel()
-			out := asker.ask(short, charging(srv))
+			out := asker.Ask(short, charging(srv))
 			close(goes)
-			require.ErrorIs(t, out.err, onceward.ErrInFlight)
-			out = asker.ask(named(t, invoice), charging(srv))
-			require.NoError(t, out.err)
-			assert.Equal(t, paid, out.body)
-			assert.True(t, out.op.Replayed)
-			require.NoError(t, (<-holder).err)
+			require.ErrorIs(t, out.Err, onceward.ErrInFlight)
+			out = asker.Ask(named(t, invoice), charging(srv))
+			require.NoError(t, out.Err)
+			assert.Equal(t, paid, out.Body)
+			assert.True(t, out.Op.Replayed)
+			require.NoError(t, (<-holder).Err)
 			assert.Equal(t, 1, srv.Requests())
 		})
 	}
@@ -288,11 +254,11 @@ func inFlightAtTheProvider(t *testing.T) {
 	p := calling(t, srv, onceward.Config{Trace: &onceward.Trace{
 		Delayed: func(_ onceward.Operation, d time.Duration) { delays = append(delays, d) },
 	}})
-	out := p.ask(named(t, invoice), charging(srv))
-	require.NoError(t, out.err)
+	out := p.Ask(named(t, invoice), charging(srv))
+	require.NoError(t, out.Err)
 	require.Len(t, keys, 3)
 	for _, key := range keys {
-		assert.Equal(t, string(out.op.Key), key)
+		assert.Equal(t, string(out.Op.Key), key)
 	}
 	require.Len(t, delays, 2)
 	assert.Equal(t, 25*time.Millisecond, delays[1], "what the provider asks for")
@@ -310,37 +276,37 @@ func delayBeyondTheDeadline(t *testing.T) {
 		{"beyond the window too", []reply{says(503, "later", "Retry-After", "86000")}, 0},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
-			l := (&line{}).then(row.script...)
+			l := (&line{}).Then(row.script...)
 			p := start(t, l, onceward.Config{Journal: onDisk(t)})
 			ctx, cancel := context.WithTimeout(named(t, invoice), time.Minute)
 			defer cancel()
 			began := time.Now()
-			out := p.ask(ctx)
-			require.Error(t, out.err)
-			assert.Equal(t, "later", out.body, "the answer in hand")
+			out := p.Ask(ctx)
+			require.Error(t, out.Err)
+			assert.Equal(t, "later", out.Body, "the answer in hand")
 			assert.Zero(t, time.Since(began), "nobody waits for what is too late")
-			again := p.ask(named(t, invoice))
+			again := p.Ask(named(t, invoice))
 			var e *onceward.Error
-			require.ErrorAs(t, again.err, &e)
+			require.ErrorAs(t, again.Err, &e)
 			if row.due == 0 {
 				require.ErrorIs(t, e, onceward.ErrOutcomeUnknown)
 			} else {
 				require.ErrorIs(t, e, onceward.ErrPending)
 				assert.WithinDuration(t, began.Add(row.due), e.Operation.DueAt, time.Millisecond)
-				assert.Equal(t, e.Operation.DueAt, p.recorded(e.Operation.Ref).DueAt)
+				assert.Equal(t, e.Operation.DueAt, p.Recorded(e.Operation.Ref).DueAt)
 			}
-			assert.Len(t, l.sent(), 1)
+			assert.Len(t, l.Sent(), 1)
 		})
 	}
 	virtual(t, "without an answer in hand", func(t *testing.T) {
-		l := (&line{}).then(loses())
+		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: onDisk(t), Providers: []providers.Provider{own(noGuard(time.Hour))}})
 		ctx, cancel := context.WithTimeout(named(t, invoice), time.Minute)
 		defer cancel()
 		began := time.Now()
-		out := p.ask(ctx, to(http.MethodPost, ownURL))
-		require.ErrorIs(t, out.err, onceward.ErrPending)
-		assert.WithinDuration(t, began.Add(time.Hour), out.op.DueAt, time.Millisecond)
+		out := p.Ask(ctx, to(http.MethodPost, ownURL))
+		require.ErrorIs(t, out.Err, onceward.ErrPending)
+		assert.WithinDuration(t, began.Add(time.Hour), out.Op.DueAt, time.Millisecond)
 		assert.Zero(t, time.Since(began))
 	})
 }
@@ -353,21 +319,21 @@ func outOfAttempts(t *testing.T) {
 		state    onceward.State
 		kind     error
 	}{
-		{"parked", own(), 5, onceward.Pending, onceward.ErrPending},
-		{"unknown by the rule", own(noRetention), 1, onceward.Unknown, onceward.ErrOutcomeUnknown},
+		{"parked", own(), 5, onceward.StatePending, onceward.ErrPending},
+		{"unknown by the rule", own(noRetention), 1, onceward.StateUnknown, onceward.ErrOutcomeUnknown},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			srv := serving(t, row.api, nil)
 			srv.Script(repeated(5, providertest.Status(503, http.Header{"X-Request-Id": {"req_1"}}))...)
 			p := calling(t, srv, onceward.Config{})
-			out := p.ask(named(t, invoice), charging(srv))
-			require.ErrorIs(t, out.err, row.kind)
-			assert.Equal(t, 503, out.status)
-			assert.Equal(t, "req_1", out.header.Get("X-Request-Id"))
-			assert.NotEmpty(t, out.body)
-			assert.Equal(t, row.state, out.op.State)
+			out := p.Ask(named(t, invoice), charging(srv))
+			require.ErrorIs(t, out.Err, row.kind)
+			assert.Equal(t, 503, out.Status)
+			assert.Equal(t, "req_1", out.Header.Get("X-Request-Id"))
+			assert.NotEmpty(t, out.Body)
+			assert.Equal(t, row.state, out.Op.State)
 			assert.Equal(t, row.requests, srv.Requests())
-			assert.Equal(t, row.state, p.recorded(out.op.Ref).State)
+			assert.Equal(t, row.state, p.Recorded(out.Op.Ref).State)
 		})
 	}
 	for _, api := range []providers.Provider{providers.Stripe(), own(), providers.PayPal(), providers.Adyen("prefix")} {
@@ -377,12 +343,12 @@ func outOfAttempts(t *testing.T) {
 				srv.Script(providertest.DropAfter())
 				srv.Script(repeated(4, providertest.Status(status, nil))...)
 				p := calling(t, srv, onceward.Config{})
-				out := p.ask(named(t, invoice), to(http.MethodPost, srv.URL+paths[api.Name]))
+				out := p.Ask(named(t, invoice), to(http.MethodPost, srv.URL+paths[api.Name]))
 				var e *onceward.Error
-				require.ErrorAs(t, out.err, &e)
+				require.ErrorAs(t, out.Err, &e)
 				require.NotNil(t, e.Response)
 				assert.Equal(t, status, e.Response.Status)
-				assert.Contains(t, []journal.State{journal.Pending, journal.Unknown}, p.recorded(out.op.Ref).State)
+				assert.Contains(t, []journal.State{journal.StatePending, journal.StateUnknown}, p.Recorded(out.Op.Ref).State)
 				assert.Len(t, srv.Effects(), 1)
 			})
 		}
@@ -391,10 +357,10 @@ func outOfAttempts(t *testing.T) {
 		srv := serving(t, providers.Stripe(), nil)
 		srv.Script(repeated(5, providertest.Status(429, nil))...)
 		p := calling(t, srv, onceward.Config{})
-		out := p.ask(t.Context(), charging(srv))
-		require.NoError(t, out.err)
-		assert.Equal(t, 429, out.status)
-		assert.Equal(t, onceward.Cancelled, out.op.State)
+		out := p.Ask(t.Context(), charging(srv))
+		require.NoError(t, out.Err)
+		assert.Equal(t, 429, out.Status)
+		assert.Equal(t, onceward.StateCancelled, out.Op.State)
 		assert.Empty(t, srv.Effects())
 	})
 }
@@ -415,12 +381,12 @@ func attemptTakesLong(t *testing.T) {
 		sent    int
 		state   onceward.State
 	}{
-		{"it is broken off where another is allowed", own(), 45 * time.Second, 0, false, 30 * time.Second, 2, onceward.Completed},
-		{"it goes on where another is not", own(noRetention), 45 * time.Second, 0, false, 45 * time.Second, 1, onceward.Completed},
-		{"until MaxWait", own(noRetention), 3 * time.Minute, 0, false, 2 * time.Minute, 1, onceward.Unknown},
-		{"until the call's deadline", own(noRetention), 3 * time.Minute, 50 * time.Second, false, 49 * time.Second, 1, onceward.Unknown},
-		{"in the background, too", own(noRetention), 45 * time.Second, 0, true, 45 * time.Second, 1, onceward.Completed},
-		{"in the background until MaxWait", own(noRetention), 3 * time.Minute, 0, true, 2 * time.Minute, 1, onceward.Unknown},
+		{"it is broken off where another is allowed", own(), 45 * time.Second, 0, false, 30 * time.Second, 2, onceward.StateCompleted},
+		{"it goes on where another is not", own(noRetention), 45 * time.Second, 0, false, 45 * time.Second, 1, onceward.StateCompleted},
+		{"until MaxWait", own(noRetention), 3 * time.Minute, 0, false, 2 * time.Minute, 1, onceward.StateUnknown},
+		{"until the call's deadline", own(noRetention), 3 * time.Minute, 50 * time.Second, false, 49 * time.Second, 1, onceward.StateUnknown},
+		{"in the background, too", own(noRetention), 45 * time.Second, 0, true, 45 * time.Second, 1, onceward.StateCompleted},
+		{"in the background until MaxWait", own(noRetention), 3 * time.Minute, 0, true, 2 * time.Minute, 1, onceward.StateUnknown},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
 			l := &line{}
@@ -433,22 +399,30 @@ func attemptTakesLong(t *testing.T) {
 			}
 			began := time.Now()
 			if row.resumed {
-				l.then(refuses(), refuses(), refuses(), refuses(), refuses())
-				require.ErrorIs(t, p.ask(ctx, to(http.MethodPost, ownURL)).err, onceward.ErrPending)
+				l.Then(refuses(), refuses(), refuses(), refuses(), refuses())
+				require.ErrorIs(t, p.Ask(ctx, to(http.MethodPost, ownURL)).Err, onceward.ErrPending)
 				pass(time.Minute)
 				began = time.Now()
-				l.then(takes(row.works, says(200, paid)))
+				l.Then(takes(row.works, says(200, paid)))
 				_, err := p.Resume(t.Context())
 				require.NoError(t, err)
 			} else {
-				l.then(takes(row.works, says(200, paid)))
-				p.ask(ctx, to(http.MethodPost, ownURL))
+				l.Then(takes(row.works, says(200, paid)))
+				p.Ask(ctx, to(http.MethodPost, ownURL))
 			}
 			assert.WithinDuration(t, began.Add(row.after), time.Now(), time.Second)
-			assert.Len(t, l.sent(), row.sent)
-			assert.Equal(t, row.state, p.recorded(onceward.Ref{ID: invoice}).State)
+			assert.Len(t, l.Sent(), row.sent)
+			assert.Equal(t, row.state, p.Recorded(onceward.Ref{ID: invoice}).State)
 		})
 	}
+	virtual(t, "it is broken off where it is still connecting, whatever the rule says", func(t *testing.T) {
+		l := (&line{}).Then(reply{Unsent: true, Answer: hangs().Answer})
+		p := start(t, l, onceward.Config{Journal: onDisk(t), Providers: []providers.Provider{own(noRetention)}, Backoff: quick})
+		began := time.Now()
+		require.NoError(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err)
+		assert.WithinDuration(t, began.Add(30*time.Second), time.Now(), time.Second)
+		assert.Len(t, l.Sent(), 1)
+	})
 }
 
 func cutAfterTheStatusLine(t *testing.T) {
@@ -463,10 +437,10 @@ func cutAfterTheStatusLine(t *testing.T) {
 		marked   bool
 		requests int
 	}{
-		{"the same key again", own(), []providertest.Fault{cut}, 200, onceward.Completed, nil, false, 2},
-		{"parked", own(), repeated(5, cut), 200, onceward.Pending, onceward.ErrPending, false, 5},
-		{"completed and marked as cut", own(noRetention), []providertest.Fault{cut}, 200, onceward.Completed, io.ErrUnexpectedEOF, true, 1},
-		{"unknown", own(noRetention), []providertest.Fault{cut}, 500, onceward.Unknown, onceward.ErrOutcomeUnknown, false, 1},
+		{"the same key again", own(), []providertest.Fault{cut}, 200, onceward.StateCompleted, nil, false, 2},
+		{"parked", own(), repeated(5, cut), 200, onceward.StatePending, onceward.ErrPending, false, 5},
+		{"completed and marked as cut", own(noRetention), []providertest.Fault{cut}, 200, onceward.StateCompleted, io.ErrUnexpectedEOF, true, 1},
+		{"unknown", own(noRetention), []providertest.Fault{cut}, 500, onceward.StateUnknown, onceward.ErrOutcomeUnknown, false, 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			srv := providertest.NewServer(row.api, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -476,11 +450,11 @@ func cutAfterTheStatusLine(t *testing.T) {
 			defer srv.Close()
 			srv.Script(row.faults...)
 			p := calling(t, srv, onceward.Config{})
-			out := p.ask(named(t, invoice), charging(srv))
-			require.ErrorIs(t, out.err, row.err)
-			assert.Equal(t, row.state, out.op.State)
+			out := p.Ask(named(t, invoice), charging(srv))
+			require.ErrorIs(t, out.Err, row.err)
+			assert.Equal(t, row.state, out.Op.State)
 			assert.Equal(t, row.requests, srv.Requests())
-			recorded := p.recorded(onceward.Ref{ID: invoice})
+			recorded := p.Recorded(onceward.Ref{ID: invoice})
 			assert.Equal(t, row.state, recorded.State)
 			if row.marked {
 				require.NotNil(t, recorded.Answer)
@@ -498,20 +472,20 @@ func cutAfterTheStatusLine(t *testing.T) {
 func retentionPassed(t *testing.T) {
 	for name, asks := range map[string]bool{"asked again": true, "resumed": false} {
 		virtual(t, name, func(t *testing.T) {
-			l := (&line{}).then(loses())
+			l := (&line{}).Then(loses())
 			p := start(t, l, onceward.Config{Journal: onDisk(t), Backoff: once})
-			require.ErrorIs(t, p.ask(named(t, invoice)).err, onceward.ErrPending)
+			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
 			pass(23 * time.Hour)
 			if asks {
-				require.ErrorIs(t, p.ask(named(t, invoice)).err, onceward.ErrOutcomeUnknown)
+				require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrOutcomeUnknown)
 			} else {
 				report, err := p.Resume(t.Context())
 				require.NoError(t, err)
 				require.Len(t, report.Problems, 1)
 				require.ErrorIs(t, report.Problems[0], onceward.ErrOutcomeUnknown)
 			}
-			assert.Len(t, l.sent(), 1)
-			assert.Equal(t, journal.Unknown, p.recorded(onceward.Ref{ID: invoice}).State)
+			assert.Len(t, l.Sent(), 1)
+			assert.Equal(t, journal.StateUnknown, p.Recorded(onceward.Ref{ID: invoice}).State)
 		})
 	}
 }
@@ -520,13 +494,13 @@ func cancelledBeforeSending(t *testing.T) {
 	srv := serving(t, providers.Stripe(), nil)
 	ctx, cancel := context.WithCancel(named(t, invoice))
 	p := calling(t, srv, onceward.Config{Trace: &onceward.Trace{Begun: func(onceward.Operation) { cancel() }}})
-	out := p.ask(ctx, charging(srv))
-	require.ErrorIs(t, out.err, context.Canceled)
-	require.ErrorIs(t, out.err, onceward.ErrNotSent)
-	assert.Equal(t, onceward.Cancelled, out.op.State)
+	out := p.Ask(ctx, charging(srv))
+	require.ErrorIs(t, out.Err, context.Canceled)
+	require.ErrorIs(t, out.Err, onceward.ErrNotSent)
+	assert.Equal(t, onceward.StateCancelled, out.Op.State)
 	assert.Zero(t, srv.Requests())
-	again := p.ask(named(t, invoice), charging(srv))
-	require.NoError(t, again.err)
+	again := p.Ask(named(t, invoice), charging(srv))
+	require.NoError(t, again.Err)
 	assert.Len(t, srv.Effects(), 1)
 }
 
@@ -537,8 +511,8 @@ func cancelledAfterSending(t *testing.T) {
 		kind  error
 		state onceward.State
 	}{
-		{"parked, and due at once", own(), onceward.ErrPending, onceward.Pending},
-		{"unknown where the rule forbids another", own(noRetention), onceward.ErrOutcomeUnknown, onceward.Unknown},
+		{"parked, and due at once", own(), onceward.ErrPending, onceward.StatePending},
+		{"unknown where the rule forbids another", own(noRetention), onceward.ErrOutcomeUnknown, onceward.StateUnknown},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(named(t, invoice))
@@ -546,18 +520,18 @@ func cancelledAfterSending(t *testing.T) {
 			srv := serving(t, row.api, func(providertest.Request) { cancel() })
 			srv.Script(providertest.DelayBefore(time.Minute), providertest.None())
 			p := calling(t, srv, onceward.Config{})
-			out := p.ask(ctx, charging(srv))
-			require.ErrorIs(t, out.err, row.kind)
-			require.ErrorIs(t, out.err, context.Canceled)
-			assert.Equal(t, row.state, p.recorded(out.op.Ref).State)
-			again := p.ask(named(t, invoice), charging(srv))
-			if row.state == onceward.Unknown {
-				require.ErrorIs(t, again.err, onceward.ErrOutcomeUnknown)
+			out := p.Ask(ctx, charging(srv))
+			require.ErrorIs(t, out.Err, row.kind)
+			require.ErrorIs(t, out.Err, context.Canceled)
+			assert.Equal(t, row.state, p.Recorded(out.Op.Ref).State)
+			again := p.Ask(named(t, invoice), charging(srv))
+			if row.state == onceward.StateUnknown {
+				require.ErrorIs(t, again.Err, onceward.ErrOutcomeUnknown)
 				assert.Equal(t, 1, srv.Requests())
 				return
 			}
-			require.NoError(t, again.err)
-			assert.Equal(t, 1, srv.EffectsFor(string(again.op.Key)))
+			require.NoError(t, again.Err)
+			assert.Equal(t, 1, srv.EffectsFor(string(again.Op.Key)))
 		})
 	}
 }
@@ -569,44 +543,44 @@ func backgroundEnds(t *testing.T) {
 		first reply
 		state onceward.State
 	}{
-		{"it stays pending", own(), loses(), onceward.Pending},
-		{"it stays pending where the rule forbids another, if nothing was sent", own(noRetention), refuses(), onceward.Pending},
+		{"it stays pending", own(), loses(), onceward.StatePending},
+		{"it stays pending where the rule forbids another, if nothing was sent", own(noRetention), refuses(), onceward.StatePending},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
-			l := (&line{}).then(row.first)
+			l := (&line{}).Then(row.first)
 			p := start(t, l, onceward.Config{Journal: onDisk(t), Providers: []providers.Provider{row.api}, Backoff: once})
-			require.ErrorIs(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL)).err, onceward.ErrPending)
-			l.always(takes(time.Hour, refuses()))
+			require.ErrorIs(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err, onceward.ErrPending)
+			l.Always(takes(time.Hour, refuses()))
 			ctx, stop := context.WithTimeout(t.Context(), 90*time.Second)
 			defer stop()
 			require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
-			assert.Equal(t, row.state, p.recorded(onceward.Ref{ID: invoice}).State)
+			assert.Equal(t, row.state, p.Recorded(onceward.Ref{ID: invoice}).State)
 		})
 	}
 	virtual(t, "it is unknown where the rule forbids another", func(t *testing.T) {
-		l := (&line{}).then(refuses())
+		l := (&line{}).Then(refuses())
 		p := start(t, l, onceward.Config{Journal: onDisk(t), Providers: []providers.Provider{own(noRetention)}, Backoff: once})
-		require.ErrorIs(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL)).err, onceward.ErrPending)
+		require.ErrorIs(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err, onceward.ErrPending)
 		pass(time.Hour)
 		ctx, stop := context.WithCancel(t.Context())
-		l.always(doing(stop, hangs()))
+		l.Always(doing(stop, hangs()))
 		_, _ = p.Resume(ctx)
-		assert.Equal(t, onceward.Unknown, p.recorded(onceward.Ref{ID: invoice}).State)
+		assert.Equal(t, onceward.StateUnknown, p.Recorded(onceward.Ref{ID: invoice}).State)
 	})
 }
 
 func wrongCredentialLater(t *testing.T) {
 	for name, asks := range map[string]bool{"asked again": true, "resumed": false} {
 		virtual(t, name, func(t *testing.T) {
-			l := (&line{}).then(refuses(), wrongKey)
+			l := (&line{}).Then(refuses(), wrongKey)
 			p := start(t, l, onceward.Config{Journal: onDisk(t), Backoff: once})
-			require.ErrorIs(t, p.ask(named(t, invoice)).err, onceward.ErrPending)
+			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
 			pass(time.Hour)
 			var err error
 			if asks {
-				out := p.ask(named(t, invoice))
-				err = out.err
-				assert.Equal(t, 401, out.status)
+				out := p.Ask(named(t, invoice))
+				err = out.Err
+				assert.Equal(t, 401, out.Status)
 			} else {
 				report, _ := p.Resume(t.Context())
 				require.Len(t, report.Problems, 1)
@@ -614,7 +588,7 @@ func wrongCredentialLater(t *testing.T) {
 			}
 			require.ErrorIs(t, err, onceward.ErrPending)
 			require.ErrorIs(t, err, onceward.ErrCredentialRefused)
-			assert.Equal(t, journal.Pending, p.recorded(onceward.Ref{ID: invoice}).State)
+			assert.Equal(t, journal.StatePending, p.Recorded(onceward.Ref{ID: invoice}).State)
 		})
 	}
 }
@@ -623,14 +597,14 @@ func wrongCredential(t *testing.T) {
 	srv := serving(t, providers.Stripe(), nil)
 	srv.Script(providertest.Status(401, nil))
 	p := calling(t, srv, onceward.Config{})
-	out := p.ask(named(t, invoice), charging(srv), with("Authorization", "Bearer wrong"))
-	require.NoError(t, out.err)
-	assert.Equal(t, 401, out.status)
-	assert.Equal(t, onceward.Cancelled, out.op.State)
-	again := p.ask(named(t, invoice), charging(srv), with("Authorization", "Bearer right"))
-	require.NoError(t, again.err)
-	assert.Equal(t, 200, again.status)
-	assert.Equal(t, out.op.Key, again.op.Key, "it is the same operation")
+	out := p.Ask(named(t, invoice), charging(srv), with("Authorization", "Bearer wrong"))
+	require.NoError(t, out.Err)
+	assert.Equal(t, 401, out.Status)
+	assert.Equal(t, onceward.StateCancelled, out.Op.State)
+	again := p.Ask(named(t, invoice), charging(srv), with("Authorization", "Bearer right"))
+	require.NoError(t, again.Err)
+	assert.Equal(t, 200, again.Status)
+	assert.Equal(t, out.Op.Key, again.Op.Key, "it is the same operation")
 	assert.Len(t, srv.Effects(), 1)
 }
 
@@ -644,16 +618,16 @@ func leftInFlight(t *testing.T, api providers.Provider, cfg onceward.Config, opt
 	srv := serving(t, api, func(providertest.Request) {
 		select {
 		case <-once:
-			dead.crash()
+			dead.Crash()
 		default:
 		}
 	})
 	srv.Script(providertest.DropBefore())
 	dead = calling(t, srv, cfg)
-	require.Error(t, dead.ask(named(t, invoice), append([]option{charging(srv)}, options...)...).err)
-	require.True(t, dead.crashed())
-	require.Equal(t, journal.InFlight, dead.recorded(onceward.Ref{ID: invoice}).State)
-	return srv, dead.journal.Journal
+	require.Error(t, dead.Ask(named(t, invoice), append([]option{charging(srv)}, options...)...).Err)
+	require.True(t, dead.Crashed())
+	require.Equal(t, journal.StateInFlight, dead.Recorded(onceward.Ref{ID: invoice}).State)
+	return srv, dead.Journal.Journal
 }
 
 func withheldHeaderMissing(t *testing.T) {
@@ -664,7 +638,7 @@ func withheldHeaderMissing(t *testing.T) {
 	require.Len(t, report.Problems, 1)
 	require.ErrorIs(t, report.Problems[0], onceward.ErrCredentialMissing)
 	assert.ErrorContains(t, report.Problems[0], "Authorization")
-	assert.Equal(t, journal.Pending, next.recorded(onceward.Ref{ID: invoice}).State)
+	assert.Equal(t, journal.StatePending, next.Recorded(onceward.Ref{ID: invoice}).State)
 	assert.Equal(t, 1, srv.Requests())
 }
 
@@ -695,9 +669,9 @@ func credentialChanged(t *testing.T) {
 			return p, func(ctx context.Context, value string) outcome {
 				if row.credential == nil {
 					current = value
-					return p.ask(ctx, charging(srv))
+					return p.Ask(ctx, charging(srv))
 				}
-				return p.ask(ctx, charging(srv), row.credential(value))
+				return p.Ask(ctx, charging(srv), row.credential(value))
 			}
 		}
 		for _, end := range []struct {
@@ -706,8 +680,8 @@ func credentialChanged(t *testing.T) {
 			kind  error
 			state onceward.State
 		}{
-			{"the same one is sent again", "first", nil, onceward.Completed},
-			{"another one makes it unknown", "second", onceward.ErrOutcomeUnknown, onceward.Unknown},
+			{"the same one is sent again", "first", nil, onceward.StateCompleted},
+			{"another one makes it unknown", "second", onceward.ErrOutcomeUnknown, onceward.StateUnknown},
 		} {
 			t.Run(row.name+": "+end.name, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(named(t, invoice))
@@ -715,10 +689,10 @@ func credentialChanged(t *testing.T) {
 				srv := serving(t, api, func(providertest.Request) { cancel() })
 				srv.Script(providertest.DropBefore())
 				p, ask := asking(t, srv, onDisk(t))
-				require.ErrorIs(t, ask(ctx, "first").err, onceward.ErrPending)
+				require.ErrorIs(t, ask(ctx, "first").Err, onceward.ErrPending)
 				out := ask(named(t, invoice), end.value)
-				require.ErrorIs(t, out.err, end.kind)
-				assert.Equal(t, end.state, p.recorded(onceward.Ref{ID: invoice}).State)
+				require.ErrorIs(t, out.Err, end.kind)
+				assert.Equal(t, end.state, p.Recorded(onceward.Ref{ID: invoice}).State)
 				if end.kind == nil {
 					assert.Len(t, srv.Effects(), 1)
 				} else {
@@ -730,10 +704,10 @@ func credentialChanged(t *testing.T) {
 			srv := serving(t, api, nil)
 			srv.Script(providertest.Status(401, nil))
 			_, ask := asking(t, srv, onDisk(t))
-			require.Equal(t, 401, ask(named(t, invoice), "first").status)
+			require.Equal(t, 401, ask(named(t, invoice), "first").Status)
 			out := ask(named(t, invoice), "second")
-			require.NoError(t, out.err)
-			assert.Equal(t, 200, out.status)
+			require.NoError(t, out.Err)
+			assert.Equal(t, 200, out.Status)
 		})
 	}
 	t.Run("between the intent and the attempt: not sent, and usable again", func(t *testing.T) {
@@ -746,11 +720,11 @@ func credentialChanged(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer "+string(rune('a'+rotation)))
 			return nil
 		}})
-		out := p.ask(named(t, invoice), charging(srv))
-		require.ErrorIs(t, out.err, onceward.ErrNotSent)
+		out := p.Ask(named(t, invoice), charging(srv))
+		require.ErrorIs(t, out.Err, onceward.ErrNotSent)
 		assert.Zero(t, srv.Requests())
 		steady = true
-		require.NoError(t, p.ask(named(t, invoice), charging(srv)).err)
+		require.NoError(t, p.Ask(named(t, invoice), charging(srv)).Err)
 		assert.Len(t, srv.Effects(), 1)
 	})
 	t.Run("none to be had, after an attempt: it is not said that nothing took effect", func(t *testing.T) {
@@ -760,12 +734,12 @@ func credentialChanged(t *testing.T) {
 		srv.Script(providertest.DropAfter())
 		var none error
 		p := calling(t, srv, onceward.Config{Authorize: func(*http.Request) error { return none }})
-		require.ErrorIs(t, p.ask(ctx, charging(srv)).err, onceward.ErrPending)
+		require.ErrorIs(t, p.Ask(ctx, charging(srv)).Err, onceward.ErrPending)
 		none = errors.New("the vault is closed")
-		out := p.ask(named(t, invoice), charging(srv))
-		require.ErrorIs(t, out.err, none)
-		require.ErrorIs(t, out.err, onceward.ErrPending)
-		require.NotErrorIs(t, out.err, onceward.ErrNotSent)
+		out := p.Ask(named(t, invoice), charging(srv))
+		require.ErrorIs(t, out.Err, none)
+		require.ErrorIs(t, out.Err, onceward.ErrPending)
+		require.NotErrorIs(t, out.Err, onceward.ErrNotSent)
 		assert.Len(t, srv.Effects(), 1)
 	})
 	for _, row := range []struct {
@@ -774,8 +748,8 @@ func credentialChanged(t *testing.T) {
 		state onceward.State
 		sent  int
 	}{
-		{"resumed with the same one", "first", onceward.Completed, 2},
-		{"resumed with another one", "second", onceward.Unknown, 1},
+		{"resumed with the same one", "first", onceward.StateCompleted, 2},
+		{"resumed with another one", "second", onceward.StateUnknown, 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			adds := func(value string) func(*http.Request) error {
@@ -788,7 +762,7 @@ func credentialChanged(t *testing.T) {
 			next := calling(t, srv, onceward.Config{Journal: j, Authorize: adds(row.fresh)})
 			_, err := next.Resume(t.Context())
 			require.NoError(t, err)
-			assert.Equal(t, row.state, next.recorded(onceward.Ref{ID: invoice}).State)
+			assert.Equal(t, row.state, next.Recorded(onceward.Ref{ID: invoice}).State)
 			assert.Equal(t, row.sent, srv.Requests())
 		})
 	}
@@ -803,11 +777,11 @@ func credentialChanged(t *testing.T) {
 		}})
 		_, err := next.Resume(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, journal.Completed, next.recorded(onceward.Ref{ID: invoice}).State)
+		assert.Equal(t, journal.StateCompleted, next.Recorded(onceward.Ref{ID: invoice}).State)
 	})
 	virtual(t, "resumed with another one while nothing may have run: not sent, and usable again", func(t *testing.T) {
 		value := "first"
-		l := (&line{}).then(refuses())
+		l := (&line{}).Then(refuses())
 		p := start(t, l, onceward.Config{
 			Journal: onDisk(t), Providers: []providers.Provider{func() providers.Provider { p := api; p.Hosts = []string{"own.example"}; return p }()},
 			Backoff: once, Authorize: func(r *http.Request) error {
@@ -815,17 +789,17 @@ func credentialChanged(t *testing.T) {
 				return nil
 			},
 		})
-		require.ErrorIs(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL)).err, onceward.ErrPending)
+		require.ErrorIs(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err, onceward.ErrPending)
 		value = "second"
 		pass(2 * time.Hour)
 		report, err := p.Resume(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, 1, report.Parked)
-		assert.Empty(t, l.sent())
+		assert.Empty(t, l.Sent())
 		pass(2 * time.Hour)
-		require.NoError(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL)).err)
-		require.Len(t, l.sent(), 1)
-		assert.Equal(t, "Bearer second", l.sent()[0].Header.Get("Authorization"))
+		require.NoError(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err)
+		require.Len(t, l.Sent(), 1)
+		assert.Equal(t, "Bearer second", l.Sent()[0].Header.Get("Authorization"))
 	})
 }
 
@@ -833,77 +807,77 @@ func askedAgainAfterReap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: onDisk(t), Keep: 48 * time.Hour})
-		require.NoError(t, p.ask(named(t, invoice)).err)
-		p.passInUse(49 * time.Hour)
+		require.NoError(t, p.Ask(named(t, invoice)).Err)
+		p.PassInUse(49 * time.Hour)
 		running, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- p.Run(running) }()
 		pass(time.Second)
 		stop()
 		require.ErrorIs(t, <-done, context.Canceled)
-		require.True(t, p.recorded(onceward.Ref{ID: invoice}).Tombstone)
-		require.ErrorIs(t, p.ask(named(t, invoice)).err, onceward.ErrAnswerGone)
-		require.ErrorIs(t, p.ask(named(t, invoice), body("another request")).err, onceward.ErrAnswerGone)
-		assert.Len(t, l.sent(), 1)
+		require.True(t, p.Recorded(onceward.Ref{ID: invoice}).Tombstone)
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrAnswerGone)
+		require.ErrorIs(t, p.Ask(named(t, invoice), body("another request")).Err, onceward.ErrAnswerGone)
+		assert.Len(t, l.Sent(), 1)
 	})
 }
 
 func clockBehindTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := (&line{}).then(loses())
+		l := (&line{}).Then(loses())
 		behind := time.Duration(0)
 		p := start(t, l, onceward.Config{Journal: onDisk(t), Providers: []providers.Provider{own()}, Backoff: once})
 		onceward.SetClock(p.Client, func() time.Time { return time.Now().Add(-behind) })
-		order := func(name string) outcome { return p.ask(named(t, name), to(http.MethodPost, ownURL)) }
-		require.ErrorIs(t, order("early").err, onceward.ErrPending)
+		order := func(name string) outcome { return p.Ask(named(t, name), to(http.MethodPost, ownURL)) }
+		require.ErrorIs(t, order("early").Err, onceward.ErrPending)
 		for _, day := range []string{"one day", "another", "a third"} {
 			pass(24 * time.Hour)
-			require.NoError(t, order(day).err)
+			require.NoError(t, order(day).Err)
 		}
-		l.then(loses())
-		require.ErrorIs(t, order("late").err, onceward.ErrPending)
+		l.Then(loses())
+		require.ErrorIs(t, order("late").Err, onceward.ErrPending)
 		last := time.Now()
-		sent := len(l.sent())
+		sent := len(l.Sent())
 
 		behind = 48 * time.Hour
 		for _, name := range []string{"early", "late"} {
 			out := order(name)
-			require.ErrorIs(t, out.err, onceward.ErrPending)
-			assert.ErrorContains(t, out.err, "clock", "said clearly")
+			require.ErrorIs(t, out.Err, onceward.ErrPending)
+			assert.ErrorContains(t, out.Err, "clock", "said clearly")
 		}
 		pass(journal.Confirmation)
 		early := order("early")
-		require.ErrorIs(t, early.err, onceward.ErrPending)
-		assert.WithinDuration(t, last, early.op.DueAt, time.Millisecond, "not before the clock has caught up")
+		require.ErrorIs(t, early.Err, onceward.ErrPending)
+		assert.WithinDuration(t, last, early.Op.DueAt, time.Millisecond, "not before the clock has caught up")
 		late := order("late")
-		require.ErrorIs(t, late.err, onceward.ErrOutcomeUnknown)
-		assert.Len(t, l.sent(), sent, "nothing is resent by window")
+		require.ErrorIs(t, late.Err, onceward.ErrOutcomeUnknown)
+		assert.Len(t, l.Sent(), sent, "nothing is resent by window")
 
 		pass(48 * time.Hour)
 		out := order("early")
-		require.NoError(t, out.err)
-		require.ErrorIs(t, order("late").err, onceward.ErrOutcomeUnknown, "for good")
-		require.Len(t, l.sent(), sent+1)
-		assert.Equal(t, l.keys()[0], l.keys()[sent])
+		require.NoError(t, out.Err)
+		require.ErrorIs(t, order("late").Err, onceward.ErrOutcomeUnknown, "for good")
+		require.Len(t, l.Sent(), sent+1)
+		assert.Equal(t, l.Keys()[0], l.Keys()[sent])
 
-		assert.ErrorContains(t, early.err, "clock", "said clearly")
-		assert.ErrorContains(t, late.err, "clock", "said clearly")
+		assert.ErrorContains(t, early.Err, "clock", "said clearly")
+		assert.ErrorContains(t, late.Err, "clock", "said clearly")
 	})
 	t.Run("a clock that boots in the past and is set right closes nothing", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			l := (&line{}).then(loses())
+			l := (&line{}).Then(loses())
 			behind := time.Duration(0)
 			p := start(t, l, onceward.Config{Journal: onDisk(t), Backoff: once})
 			onceward.SetClock(p.Client, func() time.Time { return time.Now().Add(-behind) })
-			require.ErrorIs(t, p.ask(named(t, invoice)).err, onceward.ErrPending)
+			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
 			behind = 400 * 24 * time.Hour
-			require.ErrorIs(t, p.ask(named(t, invoice)).err, onceward.ErrPending)
+			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
 			pass(5 * time.Minute)
-			require.ErrorIs(t, p.ask(named(t, invoice)).err, onceward.ErrPending)
+			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
 			behind = 0
 			pass(time.Hour)
-			require.NoError(t, p.ask(named(t, invoice)).err)
-			assert.Len(t, l.sent(), 2)
+			require.NoError(t, p.Ask(named(t, invoice)).Err)
+			assert.Len(t, l.Sent(), 2)
 		})
 	})
 }
@@ -917,16 +891,16 @@ func restoredOrCopied(t *testing.T) {
 		resumed  onceward.State
 		requests int
 	}{
-		{"copied", own(), false, onceward.Completed, 2},
-		{"restored", own(), true, onceward.Completed, 2},
-		{"copied, where the rule forbids another attempt", own(noRetention), false, onceward.Unknown, 0},
+		{"copied", own(), false, onceward.StateCompleted, 2},
+		{"restored", own(), true, onceward.StateCompleted, 2},
+		{"copied, where the rule forbids another attempt", own(noRetention), false, onceward.StateUnknown, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			var dead *process
 			srv := serving(t, row.api, func(r providertest.Request) {
 				if r.Number == 8 {
-					dead.crash()
+					dead.Crash()
 				}
 			})
 			srv.Script(providertest.Status(401, nil))
@@ -935,12 +909,12 @@ func restoredOrCopied(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal.db")
 			j := openSQLite(t, path)
 			dead = calling(t, srv, onceward.Config{Journal: j})
-			require.Equal(t, 401, dead.ask(named(t, cancelled), charging(srv)).status)
-			require.Equal(t, 429, dead.ask(named(t, pending), charging(srv)).status)
-			require.Equal(t, 200, dead.ask(named(t, completed), charging(srv)).status)
-			require.Error(t, dead.ask(named(t, invoice), charging(srv)).err)
-			for id, state := range map[string]journal.State{cancelled: journal.Cancelled, pending: journal.Pending, completed: journal.Completed, invoice: journal.InFlight} {
-				require.Equal(t, state, dead.recorded(onceward.Ref{ID: id}).State)
+			require.Equal(t, 401, dead.Ask(named(t, cancelled), charging(srv)).Status)
+			require.Equal(t, 429, dead.Ask(named(t, pending), charging(srv)).Status)
+			require.Equal(t, 200, dead.Ask(named(t, completed), charging(srv)).Status)
+			require.Error(t, dead.Ask(named(t, invoice), charging(srv)).Err)
+			for id, state := range map[string]journal.State{cancelled: journal.StateCancelled, pending: journal.StatePending, completed: journal.StateCompleted, invoice: journal.StateInFlight} {
+				require.Equal(t, state, dead.Recorded(onceward.Ref{ID: id}).State)
 			}
 			require.NoError(t, j.Close())
 			backup, err := os.ReadFile(path)
@@ -948,7 +922,7 @@ func restoredOrCopied(t *testing.T) {
 			if row.restored {
 				j = openSQLite(t, path)
 				later := calling(t, srv, onceward.Config{Journal: j})
-				require.NoError(t, later.ask(named(t, "later"), charging(srv)).err)
+				require.NoError(t, later.Ask(named(t, "later"), charging(srv)).Err)
 				require.NoError(t, later.Shutdown(t.Context()))
 				require.NoError(t, j.Close())
 			} else {
@@ -960,7 +934,7 @@ func restoredOrCopied(t *testing.T) {
 			j = openSQLite(t, path)
 			p := calling(t, srv, onceward.Config{Journal: j})
 			for _, id := range []string{cancelled, pending, completed, invoice, "new"} {
-				require.ErrorIs(t, p.ask(named(t, id), charging(srv)).err, onceward.ErrJournalRestored)
+				require.ErrorIs(t, p.Ask(named(t, id), charging(srv)).Err, onceward.ErrJournalRestored)
 			}
 			_, err = p.Resume(t.Context())
 			require.ErrorIs(t, err, onceward.ErrJournalRestored)
@@ -968,7 +942,7 @@ func restoredOrCopied(t *testing.T) {
 
 			require.NoError(t, j.(*sqlite.Journal).Adopt(t.Context()))
 			for _, id := range []string{cancelled, pending, invoice} {
-				op := p.recorded(onceward.Ref{ID: id})
+				op := p.Recorded(onceward.Ref{ID: id})
 				assert.True(t, op.MayHaveRun, id)
 				assert.Equal(t, op.CreatedAt, op.FirstSentAt, id)
 			}
@@ -977,11 +951,11 @@ func restoredOrCopied(t *testing.T) {
 			_, err = next.Resume(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, requests+row.requests, srv.Requests())
-			for id, state := range map[string]journal.State{cancelled: journal.Unknown, pending: row.resumed, completed: journal.Completed, invoice: row.resumed} {
-				assert.Equal(t, state, next.recorded(onceward.Ref{ID: id}).State, id)
+			for id, state := range map[string]journal.State{cancelled: journal.StateUnknown, pending: row.resumed, completed: journal.StateCompleted, invoice: row.resumed} {
+				assert.Equal(t, state, next.Recorded(onceward.Ref{ID: id}).State, id)
 			}
-			require.ErrorIs(t, next.ask(named(t, cancelled), charging(srv)).err, onceward.ErrOutcomeUnknown)
-			require.NoError(t, next.ask(named(t, completed), charging(srv)).err)
+			require.ErrorIs(t, next.Ask(named(t, cancelled), charging(srv)).Err, onceward.ErrOutcomeUnknown)
+			require.NoError(t, next.Ask(named(t, completed), charging(srv)).Err)
 			assert.Equal(t, requests+row.requests, srv.Requests())
 		})
 	}
@@ -998,10 +972,10 @@ func notRecordable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv := serving(t, providers.Stripe(), nil)
 			p := calling(t, srv, onceward.Config{MaxRequestBody: 100})
-			require.ErrorIs(t, p.ask(named(t, invoice), charging(srv), call).err, onceward.ErrInvalidRequest)
-			assert.Empty(t, p.everything())
+			require.ErrorIs(t, p.Ask(named(t, invoice), charging(srv), call).Err, onceward.ErrInvalidRequest)
+			assert.Empty(t, p.Everything())
 			assert.Zero(t, srv.Requests())
-			require.NoError(t, p.ask(named(t, invoice), charging(srv)).err, "the name is still free")
+			require.NoError(t, p.Ask(named(t, invoice), charging(srv)).Err, "the name is still free")
 		})
 	}
 }
@@ -1017,13 +991,13 @@ func notRepeatable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv := serving(t, providers.Stripe(), nil)
 			p := calling(t, srv, onceward.Config{})
-			require.ErrorIs(t, p.ask(named(t, invoice), charging(srv), call).err, onceward.ErrInvalidRequest)
+			require.ErrorIs(t, p.Ask(named(t, invoice), charging(srv), call).Err, onceward.ErrInvalidRequest)
 			assert.Zero(t, srv.Requests())
-			out := p.ask(t.Context(), charging(srv), call)
-			require.NoError(t, out.err)
-			assert.Equal(t, 200, out.status)
+			out := p.Ask(t.Context(), charging(srv), call)
+			require.NoError(t, out.Err)
+			assert.Equal(t, 200, out.Status)
 			assert.Equal(t, 1, srv.Requests(), "unnamed, it passes through")
-			assert.Empty(t, p.everything())
+			assert.Empty(t, p.Everything())
 		})
 	}
 }
@@ -1032,7 +1006,7 @@ func notRepeatable(t *testing.T) {
 func TestClockStepsOfTwoDaysInTheJournal(t *testing.T) {
 	const step = 48 * time.Hour
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	terms := journal.Terms{Dedup: journal.DedupEverything, Retention: 24 * time.Hour, Guard: true}
+	terms := journal.Terms{Remembers: providers.Everything, Retention: 24 * time.Hour, Guard: true}
 	for kind, open := range journals {
 		for _, row := range []struct {
 			name     string
@@ -1095,19 +1069,19 @@ func TestClockStepsOfTwoDaysInTheClient(t *testing.T) {
 		{"none", []time.Duration{0, time.Hour}, []error{onceward.ErrPending, nil}, 2},
 	} {
 		each(t, row.name, func(t *testing.T, j journal.Journal) {
-			l := (&line{}).then(loses())
+			l := (&line{}).Then(loses())
 			p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 			now := time.Now()
 			onceward.SetClock(p.Client, func() time.Time { return now })
 			for i, step := range row.steps {
 				now = now.Add(step)
-				require.ErrorIs(t, p.ask(named(t, invoice)).err, row.kinds[i], "ask %d", i)
+				require.ErrorIs(t, p.Ask(named(t, invoice)).Err, row.kinds[i], "ask %d", i)
 			}
-			assert.Len(t, l.sent(), row.sent)
+			assert.Len(t, l.Sent(), row.sent)
 
 			// Operations of the right time go on under any clock.
-			out := p.ask(named(t, "invoice-2/charge"))
-			require.NoError(t, out.err)
+			out := p.Ask(named(t, "invoice-2/charge"))
+			require.NoError(t, out.Err)
 		})
 	}
 }

@@ -21,27 +21,27 @@ func (r *run) fetch() {
 	if to == nil {
 		return
 	}
-	limit := r.limitedTo(r.cfg.AttemptTimeout, errAttemptTimeout)
-	defer limit.cancel(errEnded)
-	req := r.frame(limit, http.MethodGet, to)
+	ctx := r.contextFor(r.client.cfg.AttemptTimeout, errAttemptTimeout)
+	defer ctx.cancel(errEnded)
+	req := r.requests.frame(ctx, http.MethodGet, to)
 	for _, name := range []string{"Content-Type", "Content-Encoding", "Content-Length"} {
 		req.Header.Del(name)
 	}
-	req, err := r.authorize(limit, req, nil)
+	req, err := r.admit(r.requests.authorize(ctx, req, nil))
 	if err != nil {
 		return
 	}
 	req.Body, req.GetBody = nil, nil
-	resp, err := r.base.RoundTrip(req)
+	resp, err := r.client.base.RoundTrip(req)
 	if err != nil {
 		return
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+	if resp.StatusCode/100 != 2 {
 		return
 	}
-	body, err := readUpTo(resp.Body, r.cfg.MaxResponseBody, resp.ContentLength)
-	if err != nil || int64(len(body)) > r.cfg.MaxResponseBody {
+	body, err := readUpTo(resp.Body, r.client.cfg.MaxResponseBody, resp.ContentLength)
+	if err != nil || int64(len(body)) > r.client.cfg.MaxResponseBody {
 		return
 	}
 	resp.Body = http.NoBody

@@ -57,7 +57,7 @@ func recordedHeader(h http.Header) http.Header {
 		all = append(all, o)
 	}
 	slices.SortFunc(all, func(a, b one) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.name, b.name)) })
-	kept := make(http.Header, len(all)+1)
+	kept := make(http.Header, len(all))
 	room := maxKeptHeader
 	for _, o := range all {
 		if room -= o.size; room < 0 {

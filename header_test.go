@@ -20,7 +20,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-func TestAnAnswerOfNothingButALocationReplaysItsID(t *testing.T) {
+// An answer of nothing but a location replays its ID.
+func TestAnswerOfALocationReplaysItsID(t *testing.T) {
 	for _, row := range []struct{ name, location, replayed string }{
 		{"plain", "https://own.example/orders/17", "https://own.example/orders/17"},
 		{"with a query", "/orders/17?page=2", "/orders/17?page=2"},
@@ -30,23 +31,23 @@ func TestAnAnswerOfNothingButALocationReplaysItsID(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			dir := t.TempDir()
-			l := (&line{}).then(says(201, "", "Location", row.location))
+			l := (&line{}).Then(says(201, "", "Location", row.location))
 			p := start(t, l, onceward.Config{Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{own()}})
-			out := p.ask(named(t, invoice), to(http.MethodPost, ownURL), with("Referer", row.location))
-			require.NoError(t, out.err)
-			assert.Equal(t, row.location, out.header.Get("Location"), "its caller has it whole")
-			assert.Empty(t, out.header.Get("Onceward-Cut"))
-			assert.Equal(t, row.replayed, l.sent()[0].Header.Get("Referer"))
+			out := p.Ask(named(t, invoice), to(http.MethodPost, ownURL), with("Referer", row.location))
+			require.NoError(t, out.Err)
+			assert.Equal(t, row.location, out.Header.Get("Location"), "its caller has it whole")
+			assert.Empty(t, out.Header.Get("Onceward-Cut"))
+			assert.Equal(t, row.replayed, l.Sent()[0].Header.Get("Referer"))
 
-			again := p.ask(named(t, invoice), to(http.MethodPost, ownURL))
-			require.NoError(t, again.err)
-			require.True(t, again.op.Replayed)
-			assert.Equal(t, 201, again.status)
-			assert.Equal(t, row.replayed, again.header.Get("Location"))
+			again := p.Ask(named(t, invoice), to(http.MethodPost, ownURL))
+			require.NoError(t, again.Err)
+			require.True(t, again.Op.Replayed)
+			assert.Equal(t, 201, again.Status)
+			assert.Equal(t, row.replayed, again.Header.Get("Location"))
 			if row.location != row.replayed {
-				assert.Equal(t, "Location", again.header.Get("Onceward-Cut"))
+				assert.Equal(t, "Location", again.Header.Get("Onceward-Cut"))
 			} else {
-				assert.NotContains(t, again.header, "Onceward-Cut")
+				assert.NotContains(t, again.Header, "Onceward-Cut")
 			}
 			require.NoError(t, p.Shutdown(context.Background()))
 			requireNoCanaryOnDisk(t, dir, 1)
@@ -63,11 +64,11 @@ func TestNoCredentialOfAURLInAHeaderIsWritten(t *testing.T) {
 			if value == "" {
 				value = signed
 			}
-			l := (&line{}).then(says(200, paid, name, value, "X-Request-Id", marker))
+			l := (&line{}).Then(says(200, paid, name, value, "X-Request-Id", marker))
 			p := start(t, l, onceward.Config{Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{own()}})
-			require.NoError(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL), with(name, value)).err)
-			assert.Equal(t, value, l.sent()[0].Header.Get(name), "it is sent as it is")
-			op := p.recorded(onceward.Ref{ID: invoice})
+			require.NoError(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL), with(name, value)).Err)
+			assert.Equal(t, value, l.Sent()[0].Header.Get(name), "it is sent as it is")
+			op := p.Recorded(onceward.Ref{ID: invoice})
 			assert.Equal(t, []string{name}, op.Request.WithheldHeaders)
 			assert.Equal(t, name, op.Answer.Header.Get("Onceward-Cut"))
 			require.NoError(t, p.Shutdown(context.Background()))
@@ -76,8 +77,9 @@ func TestNoCredentialOfAURLInAHeaderIsWritten(t *testing.T) {
 	}
 }
 
+// A header that is withheld for its URL is missed in the background.
 // A header that carried a credential has to be given again, in a URL as elsewhere.
-func TestAHeaderThatIsWithheldForItsURLIsMissedInTheBackground(t *testing.T) {
+func TestHeaderWithheldForItsURLIsMissed(t *testing.T) {
 	withURL := with("X-Callback", "https://me.example/hook?token="+canary)
 	srv, j := leftInFlight(t, providers.Stripe(), onceward.Config{}, withURL)
 	next := calling(t, srv, onceward.Config{Journal: j})
@@ -91,8 +93,8 @@ func TestAHeaderThatIsWithheldForItsURLIsMissedInTheBackground(t *testing.T) {
 
 func TestWhatIsKeptOfHeadersIsBounded(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
-	l := (&line{}).then(reply{answer: func(r *http.Request) (*http.Response, error) {
-		resp, err := says(201, "", "Location", "/orders/17", "X-Big", big, "Onceward-Cut", "everything").answer(r)
+	l := (&line{}).Then(reply{Answer: func(r *http.Request) (*http.Response, error) {
+		resp, err := says(201, "", "Location", "/orders/17", "X-Big", big, "Onceward-Cut", "everything").Answer(r)
 		for i := range 10_000 {
 			resp.Header.Set(fmt.Sprintf("X-%d", i), "a")
 		}
@@ -100,10 +102,10 @@ func TestWhatIsKeptOfHeadersIsBounded(t *testing.T) {
 		return resp, err
 	}})
 	p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}, MaxResponseBody: 1 << 10})
-	out := p.ask(named(t, invoice), to(http.MethodPost, ownURL))
-	require.NoError(t, out.err)
-	assert.Len(t, out.header.Get("X-Big"), len(big), "its caller has it whole")
-	a := p.recorded(onceward.Ref{ID: invoice}).Answer
+	out := p.Ask(named(t, invoice), to(http.MethodPost, ownURL))
+	require.NoError(t, out.Err)
+	assert.Len(t, out.Header.Get("X-Big"), len(big), "its caller has it whole")
+	a := p.Recorded(onceward.Ref{ID: invoice}).Answer
 	for _, kept := range []http.Header{a.Header, a.Trailer} {
 		size := 0
 		for name, values := range kept {
@@ -113,11 +115,11 @@ func TestWhatIsKeptOfHeadersIsBounded(t *testing.T) {
 	}
 	assert.Equal(t, http.Header{"X-Sum": {"1"}, "Onceward-Cut": {"X-Big-Trailer"}}, a.Trailer)
 
-	again := p.ask(named(t, invoice), to(http.MethodPost, ownURL))
-	require.NoError(t, again.err)
-	assert.NotContains(t, again.header, "X-Big")
-	assert.Contains(t, again.header, "X-1", "what is small is kept first")
-	marked := again.header.Get("Onceward-Cut")
+	again := p.Ask(named(t, invoice), to(http.MethodPost, ownURL))
+	require.NoError(t, again.Err)
+	assert.NotContains(t, again.Header, "X-Big")
+	assert.Contains(t, again.Header, "X-1", "what is small is kept first")
+	marked := again.Header.Get("Onceward-Cut")
 	assert.Contains(t, marked, "Location", "and a thousand others")
 	assert.Contains(t, marked, "…")
 	assert.NotContains(t, marked, "everything")
@@ -126,33 +128,33 @@ func TestWhatIsKeptOfHeadersIsBounded(t *testing.T) {
 
 // A Location says all that its caller needs, however many headers are around it.
 func TestALocationIsKeptBesideALargeHeader(t *testing.T) {
-	l := (&line{}).then(says(201, "", "Location", "/orders/17", "X-Big", strings.Repeat("x", 1<<20)))
+	l := (&line{}).Then(says(201, "", "Location", "/orders/17", "X-Big", strings.Repeat("x", 1<<20)))
 	p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}})
-	require.NoError(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL)).err)
-	again := p.ask(named(t, invoice), to(http.MethodPost, ownURL))
-	require.NoError(t, again.err)
-	assert.Equal(t, "/orders/17", again.header.Get("Location"))
-	assert.Equal(t, "X-Big", again.header.Get("Onceward-Cut"))
+	require.NoError(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err)
+	again := p.Ask(named(t, invoice), to(http.MethodPost, ownURL))
+	require.NoError(t, again.Err)
+	assert.Equal(t, "/orders/17", again.Header.Get("Location"))
+	assert.Equal(t, "X-Big", again.Header.Get("Onceward-Cut"))
 }
 
 func TestALengthIsNotBelievedBeforeItIsThere(t *testing.T) {
 	for name, limit := range map[string]int64{"without a limit": math.MaxInt64, "below a limit of a gigabyte": 1 << 30} {
 		t.Run(name, func(t *testing.T) {
 			hostile := streams(200, limit, func() io.Reader { return strings.NewReader(paid) })
-			l := (&line{}).then(hostile)
+			l := (&line{}).Then(hostile)
 			p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}, MaxResponseBody: limit, MaxRequestBody: limit})
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			out := p.ask(named(t, invoice), to(http.MethodPost, ownURL))
+			out := p.Ask(named(t, invoice), to(http.MethodPost, ownURL))
 			runtime.ReadMemStats(&after)
-			require.NoError(t, out.err)
-			assert.Equal(t, paid, out.body)
+			require.NoError(t, out.Err)
+			assert.Equal(t, paid, out.Body)
 			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
 
 			runtime.ReadMemStats(&before)
-			out = p.ask(named(t, "another"), to(http.MethodPost, ownURL), func(r *http.Request) { r.ContentLength = limit })
+			out = p.Ask(named(t, "another"), to(http.MethodPost, ownURL), func(r *http.Request) { r.ContentLength = limit })
 			runtime.ReadMemStats(&after)
-			require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
+			require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest)
 			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
 		})
 	}
@@ -162,12 +164,12 @@ func TestALargeBodyIsReadWhole(t *testing.T) {
 	for _, size := range []int{0, 1, 510, 511, 512, 513, 256 << 10, 256<<10 + 1, 256<<10 + 2, 3 << 20} {
 		for _, announced := range []int64{-1, int64(size)} {
 			text := strings.Repeat("x", size)
-			l := (&line{}).then(streams(200, announced, func() io.Reader { return strings.NewReader(text) }))
+			l := (&line{}).Then(streams(200, announced, func() io.Reader { return strings.NewReader(text) }))
 			p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}, MaxResponseBody: 3 << 20})
-			out := p.ask(named(t, invoice), to(http.MethodPost, ownURL))
-			require.NoError(t, out.err)
-			require.Len(t, out.body, size)
-			op := p.recorded(onceward.Ref{ID: invoice})
+			out := p.Ask(named(t, invoice), to(http.MethodPost, ownURL))
+			require.NoError(t, out.Err)
+			require.Len(t, out.Body, size)
+			op := p.Recorded(onceward.Ref{ID: invoice})
 			require.Len(t, op.Answer.Body, size)
 			require.False(t, op.Answer.Omitted)
 		}
@@ -182,19 +184,20 @@ func TestARequestsURLAndHeadersAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := &line{}
 			p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}})
-			require.ErrorIs(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL), change).err, onceward.ErrInvalidRequest)
-			assert.Empty(t, l.sent())
-			assert.Empty(t, p.everything())
+			require.ErrorIs(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL), change).Err, onceward.ErrInvalidRequest)
+			assert.Empty(t, l.Sent())
+			assert.Empty(t, p.Everything())
 		})
 	}
 }
 
+// An answer given by hand is kept without credentials.
 // What somebody gives by hand has come from the provider, too.
-func TestAnAnswerGivenByHandIsKeptWithoutCredentials(t *testing.T) {
+func TestAnswerByHandIsKeptWithoutCredentials(t *testing.T) {
 	dir := t.TempDir()
-	l := (&line{}).then(loses())
+	l := (&line{}).Then(loses())
 	p := start(t, l, onceward.Config{Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{own(noRetention)}, Backoff: once})
-	require.ErrorIs(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL)).err, onceward.ErrOutcomeUnknown)
+	require.ErrorIs(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err, onceward.ErrOutcomeUnknown)
 	op, err := p.Lookup(t.Context(), onceward.Ref{ID: invoice})
 	require.NoError(t, err)
 	_, err = p.Resolve(t.Context(), op.Seen, onceward.Executed, onceward.ResolveOptions{By: "me", Why: "seen", Answer: &onceward.Answer{
@@ -202,11 +205,11 @@ func TestAnAnswerGivenByHandIsKeptWithoutCredentials(t *testing.T) {
 		Header: http.Header{"Set-Cookie": {canary}, "Location": {"/orders/17?sig=" + canary}, "Onceward-Answer": {"from the network"}},
 	}})
 	require.NoError(t, err)
-	out := p.ask(named(t, invoice), to(http.MethodPost, ownURL))
-	require.NoError(t, out.err)
-	assert.Equal(t, "/orders/17", out.header.Get("Location"))
-	assert.NotContains(t, out.header, "Set-Cookie")
-	assert.NotEqual(t, "from the network", out.header.Get("Onceward-Answer"))
+	out := p.Ask(named(t, invoice), to(http.MethodPost, ownURL))
+	require.NoError(t, out.Err)
+	assert.Equal(t, "/orders/17", out.Header.Get("Location"))
+	assert.NotContains(t, out.Header, "Set-Cookie")
+	assert.NotEqual(t, "from the network", out.Header.Get("Onceward-Answer"))
 	require.NoError(t, p.Shutdown(context.Background()))
 	assert.Contains(t, string(requireNoCanaryOnDisk(t, dir, 1)), marker)
 }
@@ -215,14 +218,16 @@ type idleReader struct{ n int }
 
 func (r *idleReader) Read([]byte) (int, error) { r.n++; return 0, nil }
 
-func TestABodyThatGivesNothingIsNotReadForEver(t *testing.T) {
-	l := (&line{}).then(streams(200, -1, func() io.Reader { return &idleReader{} }))
+// A body that gives nothing is not read for ever.
+func TestBodyThatGivesNothing(t *testing.T) {
+	l := (&line{}).Then(streams(200, -1, func() io.Reader { return &idleReader{} }))
 	p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}, Backoff: quick})
-	require.NoError(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL)).err)
-	assert.Len(t, l.sent(), 2, "as one that was cut")
+	require.NoError(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err)
+	assert.Len(t, l.Sent(), 2, "as one that was cut")
 }
 
-func TestWhatAnOpaqueURLOrAHostHoldsIsNotWritten(t *testing.T) {
+// What an opaque URL or a host holds is not written.
+func TestOpaqueURLOrHostIsNotWritten(t *testing.T) {
 	for name, change := range map[string]option{
 		"a query in an opaque URL":    func(r *http.Request) { r.URL.Opaque = "//own.example/orders?token=" + canary },
 		"a user in an opaque URL":     func(r *http.Request) { r.URL.Opaque = "//me:" + canary + "@own.example/orders" },
@@ -234,23 +239,24 @@ func TestWhatAnOpaqueURLOrAHostHoldsIsNotWritten(t *testing.T) {
 			dir := t.TempDir()
 			l := &line{}
 			p := start(t, l, heard.listen(onceward.Config{Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{own()}}))
-			out := p.ask(named(t, invoice), to(http.MethodPost, ownURL), change)
-			require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
+			out := p.Ask(named(t, invoice), to(http.MethodPost, ownURL), change)
+			require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest)
 			var e *onceward.Error
-			require.ErrorAs(t, out.err, &e)
+			require.ErrorAs(t, out.Err, &e)
 			heard.tell(e)
-			assert.Empty(t, l.sent())
+			assert.Empty(t, l.Sent())
 			requireNoCanary(t, "logs, Trace and errors", []byte(heard.String()))
 			requireNoCanaryOnDisk(t, dir, 1)
 		})
 	}
 	l := &line{}
 	p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}})
-	require.NoError(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL), func(r *http.Request) { r.URL.Opaque = "//own.example/a%2Fb" }).err)
-	assert.Len(t, l.sent(), 1)
+	require.NoError(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL), func(r *http.Request) { r.URL.Opaque = "//own.example/a%2Fb" }).Err)
+	assert.Len(t, l.Sent(), 1)
 }
 
-func TestAuthorizeIsAskedOnlyWhereNobodyReadsAlong(t *testing.T) {
+// Authorize is asked only where nobody reads along.
+func TestAuthorizeOnlyWhereNobodyReadsAlong(t *testing.T) {
 	for _, row := range []struct {
 		url   string
 		asked bool
@@ -278,14 +284,14 @@ func TestAuthorizeIsAskedOnlyWhereNobodyReadsAlong(t *testing.T) {
 				r.Header.Set("Authorization", "Bearer "+canary)
 				return nil
 			}})
-			require.NoError(t, p.ask(named(t, invoice), to(http.MethodPost, row.url)).err)
-			require.Len(t, l.sent(), 1)
-			assert.Equal(t, row.asked, l.sent()[0].Header.Get("Authorization") != "")
+			require.NoError(t, p.Ask(named(t, invoice), to(http.MethodPost, row.url)).Err)
+			require.Len(t, l.Sent(), 1)
+			assert.Equal(t, row.asked, l.Sent()[0].Header.Get("Authorization") != "")
 
-			l.then(loses(), loses(), loses(), loses(), loses())
-			out := p.ask(named(t, "pending"), to(http.MethodPost, row.url), with("X-Api-Key", "1"))
+			l.Then(loses(), loses(), loses(), loses(), loses())
+			out := p.Ask(named(t, "pending"), to(http.MethodPost, row.url), with("X-Api-Key", "1"))
 			var e *onceward.Error
-			require.ErrorAs(t, out.err, &e)
+			require.ErrorAs(t, out.Err, &e)
 			require.ErrorIs(t, e, onceward.ErrPending)
 			assert.Equal(t, row.asked, e.InBackground)
 		})
@@ -301,14 +307,14 @@ func TestAnErrorOfAuthorizeShowsNoQuery(t *testing.T) {
 		Journal:   openSQLite(t, filepath.Join(dir, "journal.db")),
 		Authorize: func(*http.Request) error { return fmt.Errorf("no token: %w", cause) },
 	}))
-	out := p.ask(named(t, invoice), charging(srv))
+	out := p.Ask(named(t, invoice), charging(srv))
 	var e *onceward.Error
-	require.ErrorAs(t, out.err, &e)
+	require.ErrorAs(t, out.Err, &e)
 	heard.tell(e)
 	requireNoCanary(t, "errors, logs and Trace", []byte(heard.String()))
-	requireNoCanary(t, "its text", []byte(out.err.Error()))
-	assert.ErrorContains(t, out.err, "Config.Authorize: no token: Post \"https://login.example/token?…\": unexpected EOF")
-	assert.ErrorIs(t, out.err, io.ErrUnexpectedEOF)
+	requireNoCanary(t, "its text", []byte(out.Err.Error()))
+	assert.ErrorContains(t, out.Err, "Config.Authorize: no token: Post \"https://login.example/token?…\": unexpected EOF")
+	assert.ErrorIs(t, out.Err, io.ErrUnexpectedEOF)
 	requireNoCanaryOnDisk(t, dir, 3)
 }
 
@@ -317,12 +323,42 @@ func TestManyHeadersTakeTimeInProportion(t *testing.T) {
 	for _, name := range []string{"%d-Date", "%d-Token"} {
 		p := start(t, &line{}, onceward.Config{Backoff: once})
 		ctx, cancel := context.WithTimeout(named(t, invoice), 20*time.Second)
-		out := p.ask(ctx, with("Signature", "sig1=:abc=:"), func(r *http.Request) {
+		out := p.Ask(ctx, with("Signature", "sig1=:abc=:"), func(r *http.Request) {
 			for i := range 60_000 {
 				r.Header.Set(fmt.Sprintf(name, i), "1")
 			}
 		})
 		cancel()
-		require.NoError(t, out.err, name)
+		require.NoError(t, out.Err, name)
 	}
+}
+
+func TestAHeadIsKeptUpToFourMebibytes(t *testing.T) {
+	fill := 4<<20 - len("/orders") - len("Content-Type"+form) - len("X-Fill")
+	for n, kind := range map[int]error{fill: nil, fill + 1: onceward.ErrInvalidRequest} {
+		p := start(t, &line{}, onceward.Config{Providers: []providers.Provider{own()}})
+		require.ErrorIs(t, p.Ask(named(t, invoice), to("POST", ownURL), with("X-Fill", strings.Repeat("x", n))).Err, kind)
+	}
+}
+
+func TestAHeadersNameIsAWord(t *testing.T) {
+	for _, name := range []string{"", "a b", "a:b", "a\x7f", "a\n", "\x00", "n\u00e9"} {
+		l := &line{}
+		p := start(t, l, onceward.Config{})
+		out := p.Ask(named(t, invoice), func(r *http.Request) { r.Header[name] = []string{"1"} })
+		require.Error(t, out.Err, "%q", name)
+		assert.Empty(t, p.Everything(), "%q", name)
+		assert.Empty(t, l.Sent())
+		_, err := p.HTTP.Transport.RoundTrip(headed(t, name)) //nolint:bodyclose // there is none
+		require.ErrorIs(t, err, onceward.ErrInvalidRequest, "%q", name)
+	}
+}
+
+// headed is a charge with a header that http.Client would refuse.
+func headed(t *testing.T, name string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(named(t, invoice), http.MethodPost, chargeURL, nil)
+	require.NoError(t, err)
+	req.Header[name] = []string{"1"}
+	return req
 }

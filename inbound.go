@@ -17,17 +17,15 @@ import (
 // inboundHeader is the request header of draft-ietf-httpapi-idempotency-key-header.
 const inboundHeader = "Idempotency-Key"
 
-// InboundOption adjusts Client.Inbound.
-type InboundOption func(*inbound)
-
-// AllowKeyless serves requests without a key that Inbound would refuse. Names below
-// such a request are the tenant's: its scope, and no parent, so that a name which follows
-// from the business is the same operation however often it is asked for. Calls without
-// a name get a parent that is made up for this one request. Nobody can ask for them again:
-// a caller who repeats a keyless request makes them a second time, beside those of the
-// first time that are still pending.
-func AllowKeyless() InboundOption {
-	return func(in *inbound) { in.keyless = true }
+// InboundOptions are what Client.Inbound can do otherwise. The zero value is the default.
+type InboundOptions struct {
+	// AllowKeyless serves requests without a key that Inbound would refuse. Names below
+	// such a request are the tenant's: its scope, and no parent, so that a name which follows
+	// from the business is the same operation however often it is asked for. Calls without
+	// a name get a parent that is made up for this one request. Nobody can ask for them again:
+	// a caller who repeats a keyless request makes them a second time, beside those of the
+	// first time that are still pending.
+	AllowKeyless bool
 }
 
 // Inbound returns middleware for a service that is asked with idempotency keys of
@@ -40,8 +38,8 @@ func AllowKeyless() InboundOption {
 //
 // A request without a key, or with one that can't be a key, is answered by 400 and a
 // problem (RFC 9457, application/problem+json) that says what is wrong: it could not be
-// repeated, and what it asks for would be nobody's. AllowKeyless serves those without a
-// key. A GET, HEAD or OPTIONS always passes; without a key its calls are unnamed as they
+// repeated, and what it asks for would be nobody's. InboundOptions.AllowKeyless serves those
+// without a key. A GET, HEAD or OPTIONS always passes; without a key its calls are unnamed as they
 // are elsewhere, and names and carried keys below it are the tenant's.
 //
 // tenant names whose request it is, after authentication: wrap Inbound in what
@@ -69,24 +67,21 @@ func AllowKeyless() InboundOption {
 //
 // The error is for a nil tenant, and wraps a *DeriveError for a client without
 // Config.Secret: its hosts would make different keys for one inbound key.
-func (c *Client) Inbound(tenant func(*http.Request) (string, error), options ...InboundOption) (func(next http.Handler) http.Handler, error) {
+func (c *Client) Inbound(tenant func(*http.Request) (string, error), opts InboundOptions) (func(next http.Handler) http.Handler, error) {
 	if tenant == nil {
 		return nil, errors.New("onceward: Client.Inbound: tenant is nil: where there is a single tenant, return its name")
 	}
 	if _, err := DeriveKey(c.cfg.Secret, "child"); err != nil {
 		return nil, fmt.Errorf("onceward: Client.Inbound: Config.Secret: %w", err)
 	}
-	in := inbound{Client: c, tenant: tenant}
-	for _, option := range options {
-		option(&in)
-	}
+	in := inbound{client: c, tenant: tenant, keyless: opts.AllowKeyless}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { in.serve(w, r, next) })
 	}, nil
 }
 
 type inbound struct {
-	*Client
+	client  *Client
 	tenant  func(*http.Request) (string, error)
 	keyless bool
 }
@@ -107,7 +102,7 @@ func (in *inbound) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	}
 	tenant, err := in.tenantOf(r)
 	if err != nil {
-		in.log.Error("the tenant of an inbound request is not known; it was answered by 500", "error", secret.Text(err.Error()))
+		in.client.log.Error("the tenant of an inbound request is not known; it was answered by 500", "error", secret.Text(err.Error()))
 		problem(w, http.StatusInternalServerError, "")
 		return
 	}
@@ -137,7 +132,7 @@ func (in *inbound) under(ctx context.Context, tenant string, key Key) context.Co
 		ref:   "inbound " + string(key),
 		scope: tenant,
 		derive: func(_, step string) (Key, error) { // the scope is the tenant
-			return DeriveKey(in.cfg.Secret, "child", tenant, string(key), step)
+			return DeriveKey(in.client.cfg.Secret, "child", tenant, string(key), step)
 		},
 		steps: &ordinals{},
 	}
@@ -155,12 +150,14 @@ func (in *inbound) beside(r *http.Request) context.Context {
 	return context.WithValue(r.Context(), namingKey, naming{account: namingOf(r.Context()).account, parent: p})
 }
 
-// settled is n with what an inbound request without a key makes of it: names below one
+// belowInbound is n with what an inbound request without a key makes of it: names below one
 // are its tenant's and have no parent.
-func (n naming) settled() (naming, error) {
+func (n naming) belowInbound() (naming, error) {
 	p := n.parent
 	switch {
-	case p == nil || p.tenant == nil, !n.named && p.steps != nil:
+	case p != nil && p.tenant == nil:
+		return n.ofTenant()
+	case p == nil, !n.named && p.steps != nil:
 		return n, nil
 	case !n.named:
 		n.parent, n.tenant = nil, p.tenant
@@ -200,9 +197,9 @@ func inboundKey(h http.Header) (Key, error) {
 	}
 	value := strings.Trim(lines[0], " \t")
 	if strings.HasPrefix(value, `"`) {
-		item, err := httpsfv.UnmarshalItem([]string{value})
-		text, ok := item.Value.(string)
-		if err != nil || !ok {
+		item, _ := httpsfv.UnmarshalItem([]string{value})
+		text, ok := item.Value.(string) // a malformed one has no value
+		if !ok {
 			return "", &KeyError{Reason: "begins with a quote and is not a structured field string (RFC 9651 section 3.3.3)"}
 		}
 		value = text

@@ -79,12 +79,12 @@ func (h *hop) start() {
 	}), onceward.Config{
 		Journal: h.journal, Secret: secretOf(h.name), Providers: []providers.Provider{h.next}, Backoff: quick,
 	})
-	inbound, err := p.Inbound(func(*http.Request) (string, error) { return "the chain", nil })
+	inbound, err := p.Inbound(func(*http.Request) (string, error) { return "the chain", nil }, onceward.InboundOptions{})
 	require.NoError(h.t, err)
 	h.now = p
 	h.handler = inbound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := h.calls(p, r)
-		if h.mayCrash(p) || p.crashed() {
+		if h.mayCrash(p) || p.Crashed() {
 			panic(http.ErrAbortHandler)
 		}
 		switch {
@@ -109,7 +109,7 @@ func (h *hop) mayCrash(p *process) bool {
 	}
 	h.left--
 	h.crashes++
-	h.now.crash()
+	h.now.Crash()
 	h.start()
 	return true
 }
@@ -123,10 +123,10 @@ func (h *hop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // succeeds is what a service asks of a call.
 func succeeds(out outcome) error {
-	if out.err == nil && out.status != http.StatusOK {
-		return fmt.Errorf("status %d", out.status)
+	if out.Err == nil && out.Status != http.StatusOK {
+		return fmt.Errorf("status %d", out.Status)
 	}
-	return out.err
+	return out.Err
 }
 
 // insist asks with the same key until the answer is a success.
@@ -157,20 +157,21 @@ func childOf(t *testing.T, h *hop, inbound onceward.Key, step string) onceward.K
 	return key
 }
 
-func TestAChainOfServicesHasOneEffectForEachCallThroughCrashes(t *testing.T) {
+// A chain of services has one effect for each call through crashes.
+func TestInboundChainOfServices(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3} {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			box := providertest.NewServer(providers.Stripe(), http.HandlerFunc(pays))
 			t.Cleanup(box.Close)
 			c := newHop(t, "the last service", seed, box.Provider(), func(p *process, r *http.Request) error {
-				return succeeds(p.ask(r.Context(), to(http.MethodPost, box.URL+"/v1/charges")))
+				return succeeds(p.Ask(r.Context(), to(http.MethodPost, box.URL+"/v1/charges")))
 			})
 			b := newHop(t, "the middle service", seed, c.provider(), func(p *process, r *http.Request) error {
-				return succeeds(p.ask(r.Context(), to(http.MethodPost, c.srv.URL+"/payments")))
+				return succeeds(p.Ask(r.Context(), to(http.MethodPost, c.srv.URL+"/payments")))
 			})
 			a := newHop(t, "the first service", seed, b.provider(), func(p *process, r *http.Request) error {
 				for _, ctx := range []context.Context{r.Context(), r.Context(), onceward.WithOperation(r.Context(), "receipt")} {
-					if err := succeeds(p.ask(ctx, to(http.MethodPost, b.srv.URL+"/orders"))); err != nil {
+					if err := succeeds(p.Ask(ctx, to(http.MethodPost, b.srv.URL+"/orders"))); err != nil {
 						return err
 					}
 				}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
@@ -33,28 +34,28 @@ func ofTenant(r *http.Request) (string, error) {
 // arrives returns the context that a handler has under Inbound, which takes requests
 // without a key here, in a POST with these header fields, given as name, value, name, value.
 func (p *process) arrives(header ...string) context.Context {
-	p.t.Helper()
+	p.T.Helper()
 	return p.arrivesBy(http.MethodPost, header...)
 }
 
 func (p *process) arrivesBy(method string, header ...string) context.Context {
-	p.t.Helper()
-	inbound, err := p.Inbound(ofTenant, onceward.AllowKeyless())
-	require.NoError(p.t, err)
-	req := httptest.NewRequestWithContext(p.t.Context(), method, "/orders", nil)
+	p.T.Helper()
+	inbound, err := p.Inbound(ofTenant, onceward.InboundOptions{AllowKeyless: true})
+	require.NoError(p.T, err)
+	req := httptest.NewRequestWithContext(p.T.Context(), method, "/orders", nil)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
 	}
 	var ctx context.Context
 	inbound(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() })).
 		ServeHTTP(httptest.NewRecorder(), req)
-	require.NotNil(p.t, ctx)
+	require.NotNil(p.T, ctx)
 	return ctx
 }
 
 // keyed is the context under an inbound key of tenant-1.
 func (p *process) keyed(key string) context.Context {
-	p.t.Helper()
+	p.T.Helper()
 	return p.arrives("Idempotency-Key", key)
 }
 
@@ -71,7 +72,7 @@ func TestInboundNeedsATenantAndASecret(t *testing.T) {
 		{"no tenant", onceward.Config{Secret: testSecret}, nil, "tenant is nil"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			inbound, err := start(t, &line{}, row.cfg).Inbound(row.tenant)
+			inbound, err := start(t, &line{}, row.cfg).Inbound(row.tenant, onceward.InboundOptions{})
 			require.ErrorContains(t, err, row.says)
 			assert.Nil(t, inbound)
 			var derive *onceward.DeriveError
@@ -80,7 +81,8 @@ func TestInboundNeedsATenantAndASecret(t *testing.T) {
 	}
 }
 
-func TestARepeatedInboundRequestRepeatsItsCallsWithTheSameKeys(t *testing.T) {
+// A repeated inbound request repeats its calls with the same keys.
+func TestInboundRepeatHasTheSameKeys(t *testing.T) {
 	for _, row := range []struct{ name, first, second string }{
 		{"raw", "order-1", "order-1"},
 		{"quoted, then raw", `"order-1"`, "order-1"},
@@ -90,12 +92,12 @@ func TestARepeatedInboundRequestRepeatsItsCallsWithTheSameKeys(t *testing.T) {
 			srv, p := inBox(t, providers.Stripe(), onceward.Config{
 				Secret: testSecret, Journal: openSQLite(t, filepath.Join(t.TempDir(), "journal.db")),
 			})
-			inbound, err := p.Inbound(ofTenant)
+			inbound, err := p.Inbound(ofTenant, onceward.InboundOptions{})
 			require.NoError(t, err)
 			orders := httptest.NewServer(inbound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				for _, ctx := range []context.Context{r.Context(), onceward.WithOperation(r.Context(), "fee"), r.Context()} {
-					out := p.ask(ctx, to(http.MethodPost, srv.URL+"/v1/charges"))
-					fmt.Fprintln(w, out.op.Scope, out.op.Parent, out.op.ID, out.op.Replayed, out.err)
+					out := p.Ask(ctx, to(http.MethodPost, srv.URL+"/v1/charges"))
+					fmt.Fprintln(w, out.Op.Scope, out.Op.Parent, out.Op.ID, out.Op.Replayed, out.Err)
 				}
 			})))
 			t.Cleanup(orders.Close)
@@ -183,8 +185,8 @@ func TestAMalformedInboundKeyIsRefused(t *testing.T) {
 	for _, row := range malformedKeys {
 		t.Run(row.name, func(t *testing.T) {
 			p := start(t, &line{}, onceward.Config{Secret: testSecret})
-			for _, options := range [][]onceward.InboundOption{nil, {onceward.AllowKeyless()}} {
-				inbound, err := p.Inbound(noTenant(t), options...)
+			for _, opts := range []onceward.InboundOptions{{}, {AllowKeyless: true}} {
+				inbound, err := p.Inbound(noTenant(t), opts)
 				require.NoError(t, err)
 				detail := badRequest(t, inbound, row.lines)
 				assert.Contains(t, detail, row.detail)
@@ -196,14 +198,14 @@ func TestAMalformedInboundKeyIsRefused(t *testing.T) {
 
 func TestAnInboundRequestWithoutAKeyIsRefused(t *testing.T) {
 	p := start(t, &line{}, onceward.Config{Secret: testSecret})
-	inbound, err := p.Inbound(noTenant(t))
+	inbound, err := p.Inbound(noTenant(t), onceward.InboundOptions{})
 	require.NoError(t, err)
 	assert.Contains(t, badRequest(t, inbound, nil), "needs a key in the Idempotency-Key header")
 }
 
 func TestASafeInboundRequestPasses(t *testing.T) {
 	p := start(t, &line{}, onceward.Config{Secret: testSecret})
-	inbound, err := p.Inbound(noTenant(t))
+	inbound, err := p.Inbound(noTenant(t), onceward.InboundOptions{})
 	require.NoError(t, err)
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} {
 		for _, lines := range [][]string{nil, {""}, {"k", "k"}, {"k;a=b"}} {
@@ -220,103 +222,106 @@ func TestASafeInboundRequestPasses(t *testing.T) {
 func TestTenantsWithoutKeysShareNoOperation(t *testing.T) {
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
 		virtual(t, "a name is its tenant's, by "+method, func(t *testing.T) {
-			l := (&line{}).then(says(200, `{"id":"a"}`), says(200, `{"id":"b"}`))
+			l := (&line{}).Then(says(200, `{"id":"a"}`), says(200, `{"id":"b"}`))
 			p := startFlows(t, l, onceward.Config{Secret: testSecret})
 			for _, row := range []struct{ tenant, answer string }{{"a", `{"id":"a"}`}, {"b", `{"id":"b"}`}, {"a", `{"id":"a"}`}} {
-				out := p.ask(onceward.WithOperation(p.arrivesBy(method, "Tenant", row.tenant), "charge"))
-				require.NoError(t, out.err)
-				assert.Equal(t, row.answer, out.body)
-				assert.Equal(t, onceward.Ref{Scope: row.tenant, ID: "charge"}, out.op.Ref)
+				out := p.Ask(onceward.WithOperation(p.arrivesBy(method, "Tenant", row.tenant), "charge"))
+				require.NoError(t, out.Err)
+				assert.Equal(t, row.answer, out.Body)
+				assert.Equal(t, onceward.Ref{Scope: row.tenant, ID: "charge"}, out.Op.Ref)
 			}
-			assert.Len(t, l.sent(), 2)
-			assert.Len(t, distinct(l.keys()), 2)
+			assert.Len(t, l.Sent(), 2)
+			assert.Len(t, distinct(l.Keys()), 2)
 		})
 
 		virtual(t, "one tenant's order makes nobody else's fail, by "+method, func(t *testing.T) {
 			l := &line{}
 			p := startFlows(t, l, onceward.Config{Secret: testSecret})
-			require.NoError(t, p.ask(onceward.WithOperation(p.arrivesBy(method, "Tenant", "hostile"), "charge"), body("amount=1")).err)
-			require.NoError(t, p.ask(onceward.WithOperation(p.arrivesBy(method, "Tenant", "a"), "charge")).err)
+			require.NoError(t, p.Ask(onceward.WithOperation(p.arrivesBy(method, "Tenant", "hostile"), "charge"), body("amount=1")).Err)
+			require.NoError(t, p.Ask(onceward.WithOperation(p.arrivesBy(method, "Tenant", "a"), "charge")).Err)
 		})
 
 		virtual(t, "and a flow, by "+method, func(t *testing.T) {
 			l := &line{}
 			p := startFlows(t, l, onceward.Config{Secret: testSecret})
 			for _, tenant := range []string{"a", "b", "a"} {
-				require.NoError(t, p.Flow(p.arrivesBy(method, "Tenant", tenant), "order-991", nil, p.sequence("charge")))
-				f, err := p.LookupFlow(t.Context(), onceward.Ref{Scope: tenant, ID: "order-991"})
+				require.NoError(t, p.Flow(p.arrivesBy(method, "Tenant", tenant), "order-991", nil, p.Sequence("charge")))
+				f, err := p.Flows.Lookup(t.Context(), onceward.Ref{Scope: tenant, ID: "order-991"})
 				require.NoError(t, err)
-				assert.Equal(t, onceward.FlowFinished, f.State)
+				assert.Equal(t, flow.StateFinished, f.State)
 			}
-			assert.Len(t, l.sent(), 2)
+			assert.Len(t, l.Sent(), 2)
 		})
 
 		virtual(t, "no other scope can be set, by "+method, func(t *testing.T) {
 			l := &line{}
 			p := startFlows(t, l, onceward.Config{Secret: testSecret})
 			ctx := onceward.WithScope(p.arrivesBy(method, "Tenant", "a"), "b")
-			require.ErrorIs(t, p.ask(onceward.WithOperation(ctx, "charge")).err, onceward.ErrInvalidRequest)
-			require.ErrorIs(t, p.Flow(ctx, "order-991", nil, p.sequence("charge")), onceward.ErrInvalidRequest)
-			assert.Empty(t, l.sent())
-			out := p.ask(onceward.WithOperation(onceward.WithParent(ctx, ""), "charge"))
-			require.NoError(t, out.err)
-			assert.Equal(t, onceward.Ref{Scope: "b", ID: "charge"}, out.op.Ref)
+			require.ErrorIs(t, p.Ask(onceward.WithOperation(ctx, "charge")).Err, onceward.ErrInvalidRequest)
+			require.ErrorIs(t, p.Flow(ctx, "order-991", nil, p.Sequence("charge")), onceward.ErrInvalidRequest)
+			assert.Empty(t, l.Sent())
+			out := p.Ask(onceward.WithOperation(onceward.WithParent(ctx, ""), "charge"))
+			require.NoError(t, out.Err)
+			assert.Equal(t, onceward.Ref{Scope: "b", ID: "charge"}, out.Op.Ref)
 		})
 	}
 }
 
-func TestUnnamedCallsOfAKeylessRequestAreItsOwn(t *testing.T) {
+// Unnamed calls of a keyless request are its own.
+func TestInboundKeylessRequestsCallsAreItsOwn(t *testing.T) {
 	virtual(t, "each request's under a parent that no other has", func(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Secret: testSecret, Backoff: once})
-		l.then(loses())
+		l.Then(loses())
 		ctx := p.arrives("Tenant", "a")
-		require.ErrorIs(t, p.ask(ctx).err, onceward.ErrPending)
+		require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
 		pass(time.Hour)
-		first := p.ask(ctx)
-		require.NoError(t, first.err, "a caller who tries again is at the same step")
-		second := p.ask(p.arrives("Tenant", "a"))
-		require.NoError(t, second.err)
-		for _, ref := range []onceward.Ref{first.op.Ref, second.op.Ref} {
+		first := p.Ask(ctx)
+		require.NoError(t, first.Err, "a caller who tries again is at the same step")
+		second := p.Ask(p.arrives("Tenant", "a"))
+		require.NoError(t, second.Err)
+		for _, ref := range []onceward.Ref{first.Op.Ref, second.Op.Ref} {
 			assert.Equal(t, "a", ref.Scope)
 			assert.Equal(t, chargeStep, ref.ID)
 			once, ok := strings.CutPrefix(ref.Parent, "inbound, once ")
 			require.True(t, ok, ref.Parent)
 			requireUUID(t, 4, once)
 		}
-		assert.NotEqual(t, first.op.Parent, second.op.Parent)
-		assert.Len(t, p.everything(), 2)
-		assert.Len(t, distinct(l.keys()), 2)
+		assert.NotEqual(t, first.Op.Parent, second.Op.Parent)
+		assert.Len(t, p.Everything(), 2)
+		assert.Len(t, distinct(l.Keys()), 2)
 	})
 	virtual(t, "of a safe request they are unnamed as elsewhere", func(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Secret: testSecret})
 		ctx := p.arrivesBy(http.MethodGet)
-		out := p.ask(ctx)
-		require.NoError(t, out.err)
-		assert.Equal(t, carriedRef(l.keys()[0]), out.op.Ref)
-		out = p.ask(ctx, to(http.MethodPost, "https://elsewhere.example/search"))
-		require.NoError(t, out.err)
-		assert.Zero(t, out.op, "a search passes straight through")
+		out := p.Ask(ctx)
+		require.NoError(t, out.Err)
+		assert.Equal(t, carriedRef(l.Keys()[0]), out.Op.Ref)
+		out = p.Ask(ctx, to(http.MethodPost, "https://elsewhere.example/search"))
+		require.NoError(t, out.Err)
+		assert.Zero(t, out.Op, "a search passes straight through")
 	})
 }
 
-func TestANameBelowASafeRequestWhoseTenantIsNotKnownIsRefused(t *testing.T) {
+// A name below a safe request whose tenant is not known is refused.
+func TestInboundSafeRequestOfNoTenant(t *testing.T) {
 	l := &line{}
 	p := start(t, l, onceward.Config{Secret: testSecret})
-	inbound, err := p.Inbound(func(*http.Request) (string, error) { return "", errors.New("nobody is authenticated") })
+	inbound, err := p.Inbound(func(*http.Request) (string, error) { return "", errors.New("nobody is authenticated") }, onceward.InboundOptions{})
 	require.NoError(t, err)
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/orders", nil)
 	inbound(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		out := p.ask(onceward.WithOperation(r.Context(), "charge"))
-		require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
-		assert.ErrorContains(t, out.err, "nobody is authenticated")
-		require.NoError(t, p.ask(r.Context()).err)
+		out := p.Ask(onceward.WithOperation(r.Context(), "charge"))
+		require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest)
+		assert.ErrorContains(t, out.Err, "nobody is authenticated")
+		require.NoError(t, p.Ask(r.Context()).Err)
 	})).ServeHTTP(httptest.NewRecorder(), req)
-	assert.Len(t, l.sent(), 1)
+	assert.Len(t, l.Sent(), 1)
 }
 
-func TestAnInboundKeyWhoseTenantIsNotKnownIsNotServed(t *testing.T) {
+// An inbound key whose tenant is not known is not served.
+func TestInboundKeyOfNoTenantIsNotServed(t *testing.T) {
 	for name, tenant := range map[string]func(*http.Request) (string, error){
 		"an error":            func(*http.Request) (string, error) { return "tenant-1", errors.New("no s3cret") },
 		"empty":               func(*http.Request) (string, error) { return "", nil },
@@ -324,7 +329,7 @@ func TestAnInboundKeyWhoseTenantIsNotKnownIsNotServed(t *testing.T) {
 		"a control character": func(*http.Request) (string, error) { return "tenant\n1", nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inbound, err := start(t, &line{}, onceward.Config{Secret: testSecret}).Inbound(tenant)
+			inbound, err := start(t, &line{}, onceward.Config{Secret: testSecret}).Inbound(tenant, onceward.InboundOptions{})
 			require.NoError(t, err)
 			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", nil)
 			req.Header.Set("Idempotency-Key", "order-1")
@@ -336,7 +341,8 @@ func TestAnInboundKeyWhoseTenantIsNotKnownIsNotServed(t *testing.T) {
 	}
 }
 
-func TestInboundKeysReachNobodyElsesOperations(t *testing.T) {
+// Inbound keys reach nobody else's operations.
+func TestInboundKeysOfOtherTenants(t *testing.T) {
 	virtual(t, "another tenant's, the application's own, or those of its own parents", func(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Secret: testSecret})
@@ -353,52 +359,54 @@ func TestInboundKeysReachNobodyElsesOperations(t *testing.T) {
 			t.Context(),
 			onceward.WithParent(t.Context(), "charge"),
 		} {
-			out := p.ask(onceward.WithOperation(ctx, "charge"), with("Stripe-Account", fmt.Sprint("acct_", len(refs))))
-			require.NoError(t, out.err)
-			refs[out.op.Ref] = true
+			out := p.Ask(onceward.WithOperation(ctx, "charge"), with("Stripe-Account", fmt.Sprint("acct_", len(refs))))
+			require.NoError(t, out.Err)
+			refs[out.Op.Ref] = true
 		}
 		assert.Len(t, refs, 9)
 		wire := map[string]bool{}
-		for _, key := range l.keys()[:8] {
+		for _, key := range l.Keys()[:8] {
 			wire[key] = true
 		}
 		assert.Len(t, wire, 8, "Child knows no scope: the last has the key of the same parent under tenant-1")
 	})
 }
 
-func TestEveryHostMakesTheSameKeysOfAnInboundKey(t *testing.T) {
+// Every host makes the same keys of an inbound key.
+func TestInboundKeyIsTheSameOnEveryHost(t *testing.T) {
 	virtual(t, "and none without the secret", func(t *testing.T) {
 		l := &line{}
 		for _, secret := range []string{"0123456789abcdef", "0123456789abcdef", "fedcba9876543210"} {
 			p := start(t, l, onceward.Config{Secret: []byte(secret)})
-			require.NoError(t, p.ask(p.keyed("order-1")).err)
+			require.NoError(t, p.Ask(p.keyed("order-1")).Err)
 		}
-		assert.Equal(t, l.keys()[0], l.keys()[1])
-		assert.NotEqual(t, l.keys()[0], l.keys()[2])
+		assert.Equal(t, l.Keys()[0], l.Keys()[1])
+		assert.NotEqual(t, l.Keys()[0], l.Keys()[2])
 	})
 }
 
-func TestWithScopeDoesNotMoveAnInboundKeyToAnotherTenant(t *testing.T) {
+// WithScope does not move an inbound key to another tenant.
+func TestInboundKeyIsNotMovedByWithScope(t *testing.T) {
 	virtual(t, "it is refused, unless the operation leaves the parent", func(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Secret: testSecret})
 		ctx := p.keyed("order-1")
-		out := p.ask(onceward.WithOperation(onceward.WithScope(ctx, "tenant-2"), "charge"))
-		require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
-		assert.Empty(t, l.sent())
+		out := p.Ask(onceward.WithOperation(onceward.WithScope(ctx, "tenant-2"), "charge"))
+		require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest)
+		assert.Empty(t, l.Sent())
 
-		out = p.ask(onceward.WithOperation(onceward.WithScope(ctx, "tenant-1"), "charge"))
-		require.NoError(t, out.err)
-		out = p.ask(onceward.WithOperation(onceward.WithScope(onceward.WithParent(ctx, ""), "tenant-2"), "charge"))
-		require.NoError(t, out.err)
-		assert.Equal(t, onceward.Ref{Scope: "tenant-2", ID: "charge"}, out.op.Ref)
+		out = p.Ask(onceward.WithOperation(onceward.WithScope(ctx, "tenant-1"), "charge"))
+		require.NoError(t, out.Err)
+		out = p.Ask(onceward.WithOperation(onceward.WithScope(onceward.WithParent(ctx, ""), "tenant-2"), "charge"))
+		require.NoError(t, out.Err)
+		assert.Equal(t, onceward.Ref{Scope: "tenant-2", ID: "charge"}, out.Op.Ref)
 	})
 }
 
 // parents are the two kinds of contexts that make steps up.
 var parents = map[string]func(p *process) context.Context{
 	"inbound": func(p *process) context.Context { return p.keyed("order-1") },
-	"own":     func(p *process) context.Context { return onceward.WithParent(p.t.Context(), "order-1") },
+	"own":     func(p *process) context.Context { return onceward.WithParent(p.T.Context(), "order-1") },
 }
 
 // underParents runs a test in virtual time for parents of both kinds. run returns
@@ -425,86 +433,86 @@ func TestStepsAreMadeUpForUnnamedCalls(t *testing.T) {
 			{"POST", "http://elsewhere.example:80/x", "POST elsewhere.example/x"},
 			{"POST", "http://elsewhere.example:443/x", "POST elsewhere.example:443/x"},
 		} {
-			out := p.ask(run(), to(row.method, row.url))
-			require.NoError(t, out.err, row.url)
-			assert.Equal(t, row.step, out.op.ID)
+			out := p.Ask(run(), to(row.method, row.url))
+			require.NoError(t, out.Err, row.url)
+			assert.Equal(t, row.step, out.Op.ID)
 		}
 	})
 
 	underParents(t, "alike ones in sequence get the next ordinals, the same in every run", func(t *testing.T, l *line, p *process, run func() context.Context) {
-		l.then(says(200, paid), declined) // a refusal is an answer, too
+		l.Then(says(200, paid), declined) // a refusal is an answer, too
 		for again := range 3 {
 			ctx := run()
 			for n, step := range []string{chargeStep, chargeStep + " #2", chargeStep + " #3"} {
-				out := p.ask(ctx, body(fmt.Sprint("amount=", n)))
-				require.NoError(t, out.err)
-				assert.Equal(t, step, out.op.ID)
-				assert.Equal(t, again > 0, out.op.Replayed)
+				out := p.Ask(ctx, body(fmt.Sprint("amount=", n)))
+				require.NoError(t, out.Err)
+				assert.Equal(t, step, out.Op.ID)
+				assert.Equal(t, again > 0, out.Op.Replayed)
 			}
 		}
-		require.Len(t, l.sent(), 3)
+		require.Len(t, l.Sent(), 3)
 	})
 
 	underParents(t, "calls without an effect are not counted", func(t *testing.T, l *line, p *process, run func() context.Context) {
 		ctx := run()
 		token := func() outcome {
-			return p.ask(ctx, to(http.MethodPost, "https://login.example/token"), body("grant_type=client_credentials"))
+			return p.Ask(ctx, to(http.MethodPost, "https://login.example/token"), body("grant_type=client_credentials"))
 		}
 		for range 2 {
-			require.NoError(t, p.ask(ctx, to(http.MethodGet, chargeURL)).err)
-			require.NoError(t, token().err)
+			require.NoError(t, p.Ask(ctx, to(http.MethodGet, chargeURL)).Err)
+			require.NoError(t, token().Err)
 		}
 		var inner error
-		l.then(doing(func() { inner = token().err }, says(200, paid)))
-		out := p.ask(ctx)
-		require.NoError(t, errors.Join(inner, out.err))
-		assert.Equal(t, chargeStep, out.op.ID)
-		assert.Len(t, p.everything(), 1)
+		l.Then(doing(func() { inner = token().Err }, says(200, paid)))
+		out := p.Ask(ctx)
+		require.NoError(t, errors.Join(inner, out.Err))
+		assert.Equal(t, chargeStep, out.Op.ID)
+		assert.Len(t, p.Everything(), 1)
 	})
 
 	underParents(t, "a host without a provider is no exception: journaled, never resent", func(t *testing.T, l *line, p *process, run func() context.Context) {
-		l.then(loses())
+		l.Then(loses())
 		elsewhere := to(http.MethodPost, "https://elsewhere.example/orders")
 		for range 2 {
-			out := p.ask(run(), elsewhere)
-			require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
-			assert.Equal(t, "POST elsewhere.example/orders", out.op.ID)
+			out := p.Ask(run(), elsewhere)
+			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+			assert.Equal(t, "POST elsewhere.example/orders", out.Op.ID)
 		}
-		assert.Len(t, l.sent(), 1)
-		out := p.ask(onceward.WithParent(run(), ""), elsewhere)
-		require.NoError(t, out.err)
-		assert.Zero(t, out.op, "out from under the parent it passes straight through")
+		assert.Len(t, l.Sent(), 1)
+		out := p.Ask(onceward.WithParent(run(), ""), elsewhere)
+		require.NoError(t, out.Err)
+		assert.Zero(t, out.Op, "out from under the parent it passes straight through")
 	})
 
 	underParents(t, "the child key goes where the endpoint takes it", func(t *testing.T, l *line, p *process, run func() context.Context) {
 		inBody := own(func(e *providers.Endpoint) { e.Key = providers.Key{Place: providers.KeyJSONField, Name: "reference"} })
-		p = start(t, l, onceward.Config{Secret: testSecret, Journal: p.journal.Journal, Providers: []providers.Provider{inBody}})
+		p = start(t, l, onceward.Config{Secret: testSecret, Journal: p.Journal.Journal, Providers: []providers.Provider{inBody}})
 		order := []option{to(http.MethodPost, ownURL), body(`{"amount":100}`), with("Content-Type", "application/json")}
 		for range 2 {
 			ctx := run()
 			for n, step := range []string{"POST own.example/orders", "POST own.example/orders #2"} {
-				out := p.ask(ctx, order...)
-				require.NoError(t, out.err)
-				assert.Equal(t, step, out.op.ID)
-				assert.Contains(t, l.sent()[n].Body, `"reference":"`+string(out.op.Key)+`"`)
+				out := p.Ask(ctx, order...)
+				require.NoError(t, out.Err)
+				assert.Equal(t, step, out.Op.ID)
+				assert.Contains(t, l.Sent()[n].Body, `"reference":"`+string(out.Op.Key)+`"`)
 			}
 		}
-		assert.Len(t, l.sent(), 2)
+		assert.Len(t, l.Sent(), 2)
 	})
 
 	underParents(t, "what can't be repeated is refused", func(t *testing.T, l *line, p *process, run func() context.Context) {
-		out := p.ask(run(), func(r *http.Request) { r.TransferEncoding = []string{"chunked"} })
-		require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
-		assert.Empty(t, l.sent())
+		out := p.Ask(run(), func(r *http.Request) { r.TransferEncoding = []string{"chunked"} })
+		require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest)
+		assert.Empty(t, l.Sent())
 	})
 
 	underParents(t, "one that is too long asks for a name", func(t *testing.T, l *line, p *process, run func() context.Context) {
 		ctx, long := run(), to(http.MethodPost, ownURL+"/"+strings.Repeat("x", 512))
 		for range 2 {
-			require.ErrorIs(t, p.ask(ctx, long).err, onceward.ErrNameNeeded)
+			require.ErrorIs(t, p.Ask(ctx, long).Err, onceward.ErrNameNeeded)
 		}
-		assert.Empty(t, l.sent())
-		require.NoError(t, p.ask(onceward.WithOperation(ctx, "put"), long).err)
+		assert.Empty(t, l.Sent())
+		require.NoError(t, p.Ask(onceward.WithOperation(ctx, "put"), long).Err)
 	})
 }
 
@@ -516,30 +524,30 @@ func TestACallerWhoTriesAgainIsAtTheSameStep(t *testing.T) {
 		first reply
 		state onceward.State
 	}{
-		{"no answer", loses(), onceward.Pending},
-		{"not sent", refuses(), onceward.Pending},
-		{"an error of the provider", says(503, ""), onceward.Pending},
-		{"too many requests", limited, onceward.Pending},
-		{"a wrong credential", wrongKey, onceward.Cancelled},
-		{"an outcome that nobody knows", frozen, onceward.Unknown},
+		{"no answer", loses(), onceward.StatePending},
+		{"not sent", refuses(), onceward.StatePending},
+		{"an error of the provider", says(503, ""), onceward.StatePending},
+		{"too many requests", limited, onceward.StatePending},
+		{"a wrong credential", wrongKey, onceward.StateCancelled},
+		{"an outcome that nobody knows", frozen, onceward.StateUnknown},
 	} {
 		underParents(t, row.name, func(t *testing.T, l *line, p *process, run func() context.Context) {
-			l.then(row.first)
+			l.Then(row.first)
 			ctx := run()
-			first := p.ask(ctx, carrying("sdk-1"))
-			assert.Equal(t, row.state, p.recorded(onceward.Ref{Scope: first.op.Scope, Parent: first.op.Parent, ID: chargeStep}).State)
+			first := p.Ask(ctx, carrying("sdk-1"))
+			assert.Equal(t, row.state, p.Recorded(onceward.Ref{Scope: first.Op.Scope, Parent: first.Op.Parent, ID: chargeStep}).State)
 			pass(time.Hour)
-			second := p.ask(ctx, carrying("sdk-2"))
-			assert.Equal(t, chargeStep, second.op.ID)
-			if row.state == onceward.Unknown {
-				require.ErrorIs(t, second.err, onceward.ErrOutcomeUnknown)
-				assert.Len(t, p.everything(), 1)
+			second := p.Ask(ctx, carrying("sdk-2"))
+			assert.Equal(t, chargeStep, second.Op.ID)
+			if row.state == onceward.StateUnknown {
+				require.ErrorIs(t, second.Err, onceward.ErrOutcomeUnknown)
+				assert.Len(t, p.Everything(), 1)
 				return
 			}
-			require.NoError(t, second.err)
-			assert.Equal(t, onceward.Completed, second.op.State)
-			third := p.ask(ctx, carrying("sdk-3"))
-			assert.Equal(t, chargeStep+" #2", third.op.ID, "by then the first was answered")
+			require.NoError(t, second.Err)
+			assert.Equal(t, onceward.StateCompleted, second.Op.State)
+			third := p.Ask(ctx, carrying("sdk-3"))
+			assert.Equal(t, chargeStep+" #2", third.Op.ID, "by then the first was answered")
 		})
 	}
 
@@ -552,120 +560,121 @@ func TestACallerWhoTriesAgainIsAtTheSameStep(t *testing.T) {
 			{"sdk-1", chargeStep},
 			{"sdk-3", chargeStep + " #3"},
 		} {
-			out := p.ask(ctx, carrying(row.key))
-			require.NoError(t, out.err)
-			assert.Equal(t, row.step, out.op.ID)
+			out := p.Ask(ctx, carrying(row.key))
+			require.NoError(t, out.Err)
+			assert.Equal(t, row.step, out.Op.ID)
 		}
-		assert.Len(t, l.sent(), 3)
+		assert.Len(t, l.Sent(), 3)
 	})
 
 	underParents(t, "an earlier step asked again says nothing of the latest", func(t *testing.T, l *line, p *process, run func() context.Context) {
-		l.then(says(200, paid), loses())
+		l.Then(says(200, paid), loses())
 		ctx := run()
-		require.NoError(t, p.ask(ctx, carrying("sdk-1")).err)
-		require.ErrorIs(t, p.ask(ctx, carrying("sdk-2")).err, onceward.ErrPending)
-		require.NoError(t, p.ask(ctx, carrying("sdk-1")).err)
+		require.NoError(t, p.Ask(ctx, carrying("sdk-1")).Err)
+		require.ErrorIs(t, p.Ask(ctx, carrying("sdk-2")).Err, onceward.ErrPending)
+		require.NoError(t, p.Ask(ctx, carrying("sdk-1")).Err)
 		pass(time.Hour)
-		out := p.ask(ctx, carrying("sdk-3"))
-		require.NoError(t, out.err)
-		assert.Equal(t, chargeStep+" #2", out.op.ID)
-		assert.Len(t, p.everything(), 2)
+		out := p.Ask(ctx, carrying("sdk-3"))
+		require.NoError(t, out.Err)
+		assert.Equal(t, chargeStep+" #2", out.Op.ID)
+		assert.Len(t, p.Everything(), 2)
 	})
 
 	underParents(t, "an answer that was cut is asked for again, not made again", func(t *testing.T, l *line, p *process, run func() context.Context) {
 		once := own(func(e *providers.Endpoint) { e.Remembers, e.Retention = providers.Nothing, 0 })
-		p = start(t, l, onceward.Config{Secret: testSecret, Journal: p.journal.Journal, Providers: []providers.Provider{once}})
-		l.then(cuts(200, paid))
+		p = start(t, l, onceward.Config{Secret: testSecret, Journal: p.Journal.Journal, Providers: []providers.Provider{once}})
+		l.Then(cuts(200, paid))
 		ctx := run()
 		for range 2 {
-			out := p.ask(ctx, to(http.MethodPost, ownURL))
-			require.ErrorIs(t, out.err, io.ErrUnexpectedEOF)
-			assert.Equal(t, "POST own.example/orders", out.op.ID)
+			out := p.Ask(ctx, to(http.MethodPost, ownURL))
+			require.ErrorIs(t, out.Err, io.ErrUnexpectedEOF)
+			assert.Equal(t, "POST own.example/orders", out.Op.ID)
 		}
-		assert.Len(t, l.sent(), 1)
+		assert.Len(t, l.Sent(), 1)
 	})
 
 	underParents(t, "while Resume sends it, too", func(t *testing.T, l *line, p *process, run func() context.Context) {
-		l.then(loses())
+		l.Then(loses())
 		ctx := run()
-		require.ErrorIs(t, p.ask(ctx).err, onceward.ErrPending)
+		require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
 		pass(time.Hour)
 		report, err := p.Resume(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, report.Completed)
-		out := p.ask(ctx)
-		require.NoError(t, out.err)
-		assert.True(t, out.op.Replayed)
-		assert.Equal(t, chargeStep, out.op.ID)
-		assert.Equal(t, l.keys()[0], l.keys()[1])
-		assert.Len(t, l.sent(), 2)
+		out := p.Ask(ctx)
+		require.NoError(t, out.Err)
+		assert.True(t, out.Op.Replayed)
+		assert.Equal(t, chargeStep, out.Op.ID)
+		assert.Equal(t, l.Keys()[0], l.Keys()[1])
+		assert.Len(t, l.Sent(), 2)
 	})
 }
 
 func TestAlikeCallsThatRunAtOnceNeedNames(t *testing.T) {
 	underParents(t, "and from then on all of them do", func(t *testing.T, l *line, p *process, run func() context.Context) {
-		l.always(takes(time.Second, says(200, paid)))
+		l.Always(takes(time.Second, says(200, paid)))
 		ctx := run()
 		first := make(chan outcome, 1)
-		go func() { first <- p.ask(ctx) }()
+		go func() { first <- p.Ask(ctx) }()
 		synctest.Wait()
-		second := p.ask(ctx)
-		require.ErrorIs(t, second.err, onceward.ErrNameNeeded)
-		assert.ErrorContains(t, second.err, "WithOperation")
-		assert.ErrorContains(t, second.err, chargeStep)
-		assert.NoError(t, p.ask(ctx, to(http.MethodPost, chargeURL+"/capture")).err, "this one is not alike")
-		require.NoError(t, (<-first).err)
-		require.ErrorIs(t, p.ask(ctx).err, onceward.ErrNameNeeded)
-		assert.Len(t, l.sent(), 2)
-		require.NoError(t, p.ask(run()).err, "the next run finds what the first did")
+		second := p.Ask(ctx)
+		require.ErrorIs(t, second.Err, onceward.ErrNameNeeded)
+		assert.ErrorContains(t, second.Err, "WithOperation")
+		assert.ErrorContains(t, second.Err, chargeStep)
+		assert.NoError(t, p.Ask(ctx, to(http.MethodPost, chargeURL+"/capture")).Err, "this one is not alike")
+		require.NoError(t, (<-first).Err)
+		require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrNameNeeded)
+		assert.Len(t, l.Sent(), 2)
+		require.NoError(t, p.Ask(run()).Err, "the next run finds what the first did")
 	})
 
 	underParents(t, "named ones run at once", func(t *testing.T, l *line, p *process, run func() context.Context) {
-		l.always(takes(time.Second, says(200, paid)))
+		l.Always(takes(time.Second, says(200, paid)))
 		for range 2 {
 			ctx, done := run(), make(chan outcome, 8)
 			for n := range 8 {
-				go func() { done <- p.ask(onceward.WithOperation(ctx, fmt.Sprint("charge-", n))) }()
+				go func() { done <- p.Ask(onceward.WithOperation(ctx, fmt.Sprint("charge-", n))) }()
 			}
 			for range 8 {
-				require.NoError(t, (<-done).err)
+				require.NoError(t, (<-done).Err)
 			}
 		}
-		assert.Len(t, l.sent(), 8)
+		assert.Len(t, l.Sent(), 8)
 	})
 
 	underParents(t, "two runs at once share their steps", func(t *testing.T, l *line, p *process, run func() context.Context) {
-		l.always(takes(time.Second, says(200, paid)))
+		l.Always(takes(time.Second, says(200, paid)))
 		done := make(chan outcome, 2)
 		for range 2 {
 			ctx := run()
-			go func() { done <- p.ask(ctx) }()
+			go func() { done <- p.Ask(ctx) }()
 		}
 		for range 2 {
 			out := <-done
-			require.NoError(t, out.err)
-			assert.Equal(t, chargeStep, out.op.ID)
+			require.NoError(t, out.Err)
+			assert.Equal(t, chargeStep, out.Op.ID)
 		}
-		assert.Len(t, l.sent(), 1)
+		assert.Len(t, l.Sent(), 1)
 	})
 }
 
-func TestAnotherBodyUnderTheSameStepFailsClosed(t *testing.T) {
+// Another body under the same step fails closed.
+func TestAnotherBodyUnderAStepIsRefused(t *testing.T) {
 	underParents(t, "in a later run", func(t *testing.T, l *line, p *process, run func() context.Context) {
-		require.NoError(t, p.ask(run()).err)
-		out := p.ask(run(), body("amount=200&currency=eur"))
-		require.ErrorIs(t, out.err, onceward.ErrKeyReused)
+		require.NoError(t, p.Ask(run()).Err)
+		out := p.Ask(run(), body("amount=200&currency=eur"))
+		require.ErrorIs(t, out.Err, onceward.ErrKeyReused)
 		var e *onceward.Error
-		require.ErrorAs(t, out.err, &e)
+		require.ErrorAs(t, out.Err, &e)
 		assert.Equal(t, []string{"body"}, e.Differs)
-		assert.Len(t, l.sent(), 1)
+		assert.Len(t, l.Sent(), 1)
 	})
 	underParents(t, "in the same run, before the first is answered", func(t *testing.T, l *line, p *process, run func() context.Context) {
-		l.then(loses())
+		l.Then(loses())
 		ctx := run()
-		require.ErrorIs(t, p.ask(ctx).err, onceward.ErrPending)
-		require.ErrorIs(t, p.ask(ctx, body("amount=200&currency=eur")).err, onceward.ErrKeyReused)
-		assert.Len(t, l.sent(), 1)
+		require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
+		require.ErrorIs(t, p.Ask(ctx, body("amount=200&currency=eur")).Err, onceward.ErrKeyReused)
+		assert.Len(t, l.Sent(), 1)
 	})
 }
 
@@ -681,7 +690,7 @@ func FuzzInboundKeys(f *testing.F) {
 	})
 	require.NoError(f, err)
 	f.Cleanup(func() { _ = p.Shutdown(context.Background()) })
-	inbound, err := p.Inbound(ofTenant)
+	inbound, err := p.Inbound(ofTenant, onceward.InboundOptions{})
 	require.NoError(f, err)
 	hc := p.HTTPClient()
 
@@ -748,7 +757,7 @@ func ExampleClient_Inbound() {
 	}
 	defer client.Shutdown(context.Background())
 
-	inbound, err := client.Inbound(func(*http.Request) (string, error) { return "the only tenant", nil })
+	inbound, err := client.Inbound(func(*http.Request) (string, error) { return "the only tenant", nil }, onceward.InboundOptions{})
 	if err != nil {
 		panic(err)
 	}
@@ -783,32 +792,33 @@ func ExampleClient_Inbound() {
 	// payments: 1
 }
 
+// A carried key below a safe inbound request is its tenant's.
 // A service may pass on a key in a GET, too.
-func TestACarriedKeyBelowASafeInboundRequestIsItsTenants(t *testing.T) {
+func TestInboundSafeRequestsCarriedKey(t *testing.T) {
 	stripe := providers.Stripe()
 	for _, perScope := range []bool{false, true} {
 		stripe.KeysPerScope = perScope
 		l := &line{}
 		p := start(t, l, onceward.Config{Secret: testSecret, Providers: []providers.Provider{stripe}})
 		a, b := p.arrivesBy(http.MethodGet, "Tenant", "a"), p.arrivesBy(http.MethodGet, "Tenant", "b")
-		of := p.ask(a, carrying("from-a-stranger"))
-		require.NoError(t, of.err)
-		assert.Equal(t, "a", of.op.Scope)
-		other := p.ask(b, carrying("from-a-stranger"))
+		of := p.Ask(a, carrying("from-a-stranger"))
+		require.NoError(t, of.Err)
+		assert.Equal(t, "a", of.Op.Scope)
+		other := p.Ask(b, carrying("from-a-stranger"))
 		if perScope {
-			require.NoError(t, other.err)
-			assert.False(t, other.op.Replayed, "it is answered by its own")
-			assert.Len(t, l.sent(), 2)
+			require.NoError(t, other.Err)
+			assert.False(t, other.Op.Replayed, "it is answered by its own")
+			assert.Len(t, l.Sent(), 2)
 		} else {
-			require.ErrorIs(t, other.err, onceward.ErrKeyReused)
-			assert.Nil(t, other.op.Answer)
-			assert.Len(t, l.sent(), 1)
+			require.ErrorIs(t, other.Err, onceward.ErrKeyReused)
+			assert.Nil(t, other.Op.Answer)
+			assert.Len(t, l.Sent(), 1)
 		}
 		req, err := http.NewRequestWithContext(a, http.MethodPost, chargeURL, nil)
 		require.NoError(t, err)
 		found, err := p.LookupKey(req, "from-a-stranger")
 		require.NoError(t, err)
-		assert.Equal(t, of.op.Ref, found.Ref)
-		require.ErrorIs(t, p.ask(onceward.WithScope(a, "b"), carrying("from-a-stranger")).err, onceward.ErrInvalidRequest)
+		assert.Equal(t, of.Op.Ref, found.Ref)
+		require.ErrorIs(t, p.Ask(onceward.WithScope(a, "b"), carrying("from-a-stranger")).Err, onceward.ErrInvalidRequest)
 	}
 }

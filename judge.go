@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/retry"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -21,7 +21,7 @@ func (r *run) classify() {
 		return
 	}
 	if a.err == nil {
-		answer := r.answer()
+		answer := r.answerHead()
 		switch {
 		case a.cut != nil:
 		case a.partial:
@@ -50,29 +50,28 @@ func (r *run) judge() {
 		r.judgeLocal(a.local)
 		return
 	case a.err != nil:
-		r.open = r.open || !a.unsent
-		r.again(false, describe(a.err, a.unsent), a.err)
+		r.tally.mayHaveRun = r.tally.mayHaveRun || !a.unsent
+		r.retryOrEnd(false, describe(a.err, a.unsent), a.err)
 		return
 	}
 	if a.judged.Earlier && !before {
 		// Somebody else sent this key: a lost journal, another host, a proxy.
-		r.open = true
+		r.tally.mayHaveRun = true
 		if !r.comparesRequests() && !r.madeKey() {
 			r.doubt("the answer belongs to an earlier request under this key, and the provider does not compare requests", nil)
-			r.end.told = ErrOutcomeUnknown // the answer may be to another request
 			return
 		}
 	}
 	if r.route.Endpoint.RefusalsRegisterNoKey && !a.judged.Earlier &&
 		(a.judged.Verdict == providers.Rejected || a.judged.Verdict == providers.NotExecuted) {
-		r.refused++
+		r.tally.refused++
 	}
 	switch a.judged.Verdict {
 	case providers.Final, providers.AlreadyDone:
-		r.budget().Success(r.ended)
+		r.budget().Success(r.tally.ended)
 		if a.cut != nil {
-			r.open = true
-			r.again(false, a.status()+", body cut short", a.cut)
+			r.tally.mayHaveRun = true
+			r.retryOrEnd(false, a.status()+", body cut short", a.cut)
 			return
 		}
 		r.fetch()
@@ -82,29 +81,29 @@ func (r *run) judge() {
 			r.credentialRefused()
 			return
 		}
-		r.end = &ending{kind: journal.EventCancel, due: r.now().Add(r.pause()), own: true, cause: a.status() + ": refused"}
+		r.end = &ending{kind: journal.EventCancel, due: r.client.now().Add(r.pause()), own: true, cause: a.status() + ": refused"}
 	case providers.NotExecuted:
-		r.again(false, a.status(), nil)
+		r.retryOrEnd(false, a.status(), nil)
 	case providers.InFlight:
-		r.open = true
-		r.again(true, a.status()+": in flight at the provider", nil)
+		r.tally.mayHaveRun = true
+		r.retryOrEnd(true, a.status()+": in flight at the provider", nil)
 	case providers.Misuse:
 		if r.mayHaveRun() || !r.madeKey() && !r.op.KeyCarried {
 			r.doubt(a.status()+": the key was used for another request", nil)
 		} else {
 			r.end = &ending{kind: journal.EventCancel, cause: a.status() + ": the key was used for another request"}
 		}
-		r.end.told = ErrKeyReused
+		r.end.errKind = ErrKeyReused
 	case providers.Indeterminate:
 		if a.cut != nil { // what is missing may have said more
-			r.open, r.failed = true, true
-			r.again(false, a.status()+", body cut short", a.cut)
+			r.tally.mayHaveRun, r.tally.failed = true, true
+			r.retryOrEnd(false, a.status()+", body cut short", a.cut)
 			return
 		}
 		r.doubt(a.status()+": does not say whether it happened", nil)
 	default:
-		r.open, r.failed = true, true
-		r.again(false, a.status(), a.cut)
+		r.tally.mayHaveRun, r.tally.failed = true, true
+		r.retryOrEnd(false, a.status(), a.cut)
 	}
 }
 
@@ -127,7 +126,7 @@ func (r *run) judgeLocal(err error) {
 		return
 	}
 	// The provider was not asked: a caller who has what was missing need not wait.
-	r.end = &ending{kind: r.givesUp(), due: r.now(), wake: r.now().Add(r.pause()), cause: describe(err, true), err: err}
+	r.end = &ending{kind: r.givesUp(), due: r.client.now(), wake: r.client.now().Add(r.pause()), cause: describe(err, true), err: err}
 	if errors.Is(err, errOutOfTime) {
 		r.end.wake = time.Time{}
 	}
@@ -138,10 +137,14 @@ func (r *run) judgeLocal(err error) {
 		r.doubt(err.Error(), err)
 	}
 	if err == errModeChanged {
-		r.end.told, r.end.cause = ErrKeyReused, err.Error()
+		r.end.errKind, r.end.cause = ErrKeyReused, err.Error()
+	}
+	if r.isOfFlow() && r.ctx.Err() == nil && lacksCredential(err) {
+		// The flow waits for it.
+		r.end.kind, r.end.due, r.end.own = journal.EventPark, r.client.now().Add(r.pause()), true
 	}
 	if errors.Is(err, ErrCredentialMissing) {
-		r.end.told, r.end.cause = ErrCredentialMissing, err.Error()
+		r.end.errKind, r.end.cause = ErrCredentialMissing, err.Error()
 	}
 }
 
@@ -152,19 +155,19 @@ func (r *run) interrupted(wait time.Duration) {
 		r.attempt.closed = true // for the next attempt
 	}
 	if r.ctx.Err() == nil {
-		r.park(r.now().Add(wait), "the client was shut down", ErrShutdown)
+		r.park(r.client.now().Add(wait), "the client was shut down", ErrShutdown)
 		r.end.own = r.asked.IsZero()
 		return
 	}
-	r.abandon(r.now().Add(wait), "")
+	r.abandon(r.client.now().Add(wait), "")
 }
 
 // abandon ends a run whose own context has ended. After the caller's own wish the
 // operation is due as soon as the provider allows. In the background it is Run or Resume that ends, and the
 // operation stays due when it was.
 func (r *run) abandon(due time.Time, cause string) {
-	e := &ending{kind: r.givesUp(), due: laterOf(r.now(), r.asked), own: r.asked.IsZero(), cause: "its caller gave up", err: context.Cause(r.ctx)}
-	if r.asker == nil {
+	e := &ending{kind: r.givesUp(), due: laterOf(r.client.now(), r.asked), own: r.asked.IsZero(), cause: "its caller gave up", err: context.Cause(r.ctx)}
+	if r.caller == nil {
 		e.due, e.cause = due, "Run or Resume ended"
 	}
 	if cause != "" {
@@ -173,11 +176,15 @@ func (r *run) abandon(due time.Time, cause string) {
 	r.end = e
 }
 
+// isOfFlow tells whether a flow's step asks for the operation. For want of a credential
+// it is parked, and not cancelled: the flow is not to be undone for that.
+func (r *run) isOfFlow() bool { return r.caller != nil && seam.IsOfFlow(r.op.Parent) }
+
 // givesUp is how a run ends that can't go on, through no fault of the operation's: it
 // is cancelled where nothing may have run, and its own caller asked for it first. What
 // was pending before, others were told of: it stays pending.
 func (r *run) givesUp() journal.EventKind {
-	if r.asker == nil || r.op.Found.State == journal.Pending {
+	if r.caller == nil || r.op.Found.State == journal.StatePending {
 		return journal.EventPark
 	}
 	return journal.EventCancel
@@ -186,25 +193,25 @@ func (r *run) givesUp() journal.EventKind {
 // undated tells whether the provider has not registered the key by any attempt of this
 // claim, so that the window has not begun.
 func (r *run) undated() bool {
-	return !r.sent || r.departed > 0 && r.departed == r.refused && !r.open && !r.flying
+	return !r.tally.maybeSent || r.tally.departed > 0 && r.tally.departed == r.tally.refused && !r.tally.mayHaveRun && !r.tally.underWay
 }
 
 // mayHaveRun is what the resend rule is asked with while the claim lives: what it
 // found, and what its own attempts left open.
-func (r *run) mayHaveRun() bool { return r.op.Found.MayHaveRun || r.open }
+func (r *run) mayHaveRun() bool { return r.op.Found.MayHaveRun || r.tally.mayHaveRun }
 
-// again decides on another attempt. busy: the provider is still working on an
+// retryOrEnd decides on another attempt. busy: the provider is still working on an
 // earlier one of ours, which does not count as an attempt, though against the budget.
-func (r *run) again(busy bool, cause string, err error) {
-	policy := r.cfg.Backoff.WithDefaults()
+func (r *run) retryOrEnd(busy bool, cause string, err error) {
+	policy := r.client.cfg.Backoff.WithDefaults()
 	if !busy {
-		r.counted++
+		r.tally.counted++
 	}
-	now := r.now()
+	now := r.client.now()
 	delay, asked := r.delay(policy, busy)
 	at := now.Add(delay)
 	var wake time.Time
-	if r.ctx.Err() == nil && r.counted >= policy.MaxAttempts {
+	if r.ctx.Err() == nil && r.tally.counted >= policy.MaxAttempts {
 		at, wake = r.rest(at, asked)
 		cause = "out of attempts: " + cause
 	}
@@ -222,7 +229,7 @@ func (r *run) again(busy bool, cause string, err error) {
 	case p.Answer == journal.NotBefore:
 		at = laterOf(at, p.At)
 	}
-	if r.counted >= policy.MaxAttempts || at.After(r.ends) || (*waits)(r).Err() != nil {
+	if r.tally.counted >= policy.MaxAttempts || at.After(r.ends) || r.pauses.Err() != nil {
 		r.park(at, cause, err)
 		r.end.busy, r.end.own, r.end.wake = busy, !asked, wake
 		return
@@ -243,30 +250,30 @@ func (r *run) again(busy bool, cause string, err error) {
 		return
 	}
 	r.wait = at.Sub(now)
-	if r.trace.Delayed != nil {
-		r.trace.Delayed(operationOf(&r.op), r.wait)
+	if r.client.trace.Delayed != nil {
+		r.client.trace.Delayed(operationOf(&r.op), r.wait)
 	}
 }
 
 // budget is shared by all operations with the provider.
-func (r *run) budget() *backoff.Bucket {
+func (r *run) budget() *retry.Bucket {
 	if r.route.Listed {
-		return r.budgets[r.route.Provider.Name]
+		return r.client.budgets[r.route.Provider.Name]
 	}
-	return r.budgets[""]
+	return r.client.budgets[""]
 }
 
 // delay is what the provider asks for, else the policy's. Where it is busy with an
 // earlier attempt it is never less than that: such attempts are not counted.
 func (r *run) delay(policy backoff.Policy, busy bool) (delay time.Duration, asked bool) {
 	if r.delays == nil {
-		r.delays = policy.Start()
+		r.delays = retry.NewDelays(policy)
 	}
 	own := r.delays.Next()
 	r.asked = time.Time{}
 	if r.attempt.resp != nil {
-		if asked, ok := backoff.RetryAfter(r.attempt.resp.Header, r.now(), policy.MaxRetryAfter); ok {
-			r.asked = r.now().Add(asked)
+		if asked, ok := retry.After(r.attempt.resp.Header, r.client.now(), policy.MaxRetryAfter); ok {
+			r.asked = r.client.now().Add(asked)
 			if busy {
 				asked = max(asked, own)
 			}
@@ -276,12 +283,26 @@ func (r *run) delay(policy backoff.Policy, busy bool) (delay time.Duration, aske
 	return own, false
 }
 
+// soonest is when the provider's last answer, if there is one, wants to be asked again.
+func (r *run) soonest() time.Time {
+	now := r.client.now()
+	if r.attempt.resp != nil {
+		if asked, ok := retry.After(r.attempt.resp.Header, now, r.client.cfg.Backoff.WithDefaults().MaxRetryAfter); ok {
+			return now.Add(asked)
+		}
+	}
+	return now
+}
+
 func (r *run) question(at time.Time) journal.Question {
 	ended := r.op.LastEndedAt
-	if r.sent {
-		ended = laterOf(r.ended, r.last)
+	if r.tally.maybeSent {
+		ended = laterOf(r.tally.ended, r.last)
 	}
-	unconfirmed := r.unconfirmed
+	unconfirmed, first := r.unconfirmed, r.op.FirstSentAt
+	if !r.op.SentSince.IsZero() && !r.op.Found.FirstSentAt.IsZero() {
+		first = r.op.SentSince // an earlier claim's clock was ahead, and that one may have come back
+	}
 	switch {
 	case r.op.UpdatedAt.Sub(at) > r.op.Terms.Margin(): // it has stepped back since the claim
 		unconfirmed = at.Add(journal.Confirmation)
@@ -292,15 +313,16 @@ func (r *run) question(at time.Time) journal.Question {
 	}
 	return journal.Question{
 		MayHaveRun:   r.mayHaveRun(),
-		Failed:       r.op.Found.Failed || r.failed,
+		Failed:       r.op.Found.Failed || r.tally.failed,
 		Terms:        r.op.Terms,
-		FirstSentAt:  r.op.FirstSentAt,
+		FirstSentAt:  first,
+		SentBy:       r.op.FirstSentAt,
 		LastEndedAt:  ended,
 		WindowClosed: r.op.WindowClosed,
 		Clock:        at,
 		Last:         r.last,
 		Unconfirmed:  unconfirmed,
-		Idempotent: r.asker != nil && r.op.Naming == journal.Generated && r.op.Key == "" &&
+		Idempotent: r.caller != nil && r.op.Naming == journal.Generated && r.op.Key == "" &&
 			(r.op.Request.Method == http.MethodPut || r.op.Request.Method == http.MethodDelete || r.route.Endpoint.Idempotent),
 	}
 }
@@ -355,12 +377,6 @@ func (r *run) comparesRequests() bool {
 // can have used it.
 func (r *run) madeKey() bool {
 	return !r.op.KeyCarried && atRandom(r.op.Key)
-}
-
-// atRandom tells whether a key has the form of NewKey's.
-func atRandom(key string) bool {
-	id, err := uuid.Parse(key)
-	return err == nil && id.Version() == 4
 }
 
 func laterOf(a, b time.Time) time.Time {

@@ -55,8 +55,9 @@ type DeriveError struct {
 func (e *DeriveError) Error() string { return "onceward: no key can be derived: " + e.Reason }
 
 // Key is an idempotency key as it travels on the wire, the same for every attempt of an operation's generation. The
-// keys made here are lower-case UUIDs, which fit the length and alphabet of every provider known to this module. A key
-// is sent to the provider and kept by it: never put personal data in one.
+// keys made here are lower-case UUIDs, which fit the length and alphabet of every provider known to this module; those
+// that a client makes have the version that the provider's table asks for. A key is sent to the provider and kept by it:
+// never put personal data in one.
 type Key string
 
 // NewKey returns a random key: a lower-case UUID of version 4 (RFC 9562 section 5.4). It is safe for concurrent use
@@ -158,4 +159,36 @@ func uuidV8(h hash.Hash) Key {
 	id[6] = id[6]&0x0f | 0x80
 	id[8] = id[8]&0x3f | 0x80
 	return Key(id.String())
+}
+
+// derivedMark ends a derived key that has the form of a random one, by which it is told from one.
+var derivedMark = [2]byte{0x0d, 0xe8}
+
+// asVersion returns a key that was made here in the form of a UUID of the version that a provider asks for; 0 asks for
+// none. A key that has the version already stays as it is.
+func (k Key) asVersion(version int) Key {
+	id, err := uuid.Parse(string(k))
+	if err != nil || version == 0 || int(id.Version()) == version {
+		return k
+	}
+	id[6] = id[6]&0x0f | byte(version)<<4
+	if version == randomVersion {
+		copy(id[14:], derivedMark[:])
+	}
+	return Key(id.String())
+}
+
+// randomVersion is the version of NewKey's UUIDs.
+const randomVersion = 4
+
+// likeMade tells whether a key has the form of one that a client makes, of whatever version a provider has asked for.
+func likeMade(key string) bool {
+	_, err := uuid.Parse(key)
+	return err == nil
+}
+
+// atRandom tells whether a key is one of NewKey's and no derived one. Of 65,536 random keys, one is taken for derived.
+func atRandom(key string) bool {
+	id, err := uuid.Parse(key)
+	return err == nil && id.Version() == randomVersion && [2]byte(id[14:]) != derivedMark
 }

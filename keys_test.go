@@ -75,7 +75,8 @@ func TestDerivedKeysNeverChange(t *testing.T) {
 	}
 }
 
-func TestDeriveKeyRefusesWhatWouldMakeGuessableOrSharedKeys(t *testing.T) {
+// DeriveKey refuses what would make guessable or shared keys.
+func TestDeriveKeyRefusesGuessableParts(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		secret []byte
@@ -104,7 +105,8 @@ var lists = [][]string{
 	{"a\x00\x00\x00\x00\x00\x00\x00\x02bc"},
 }
 
-func TestNoTwoListsOfPartsShareADerivedKey(t *testing.T) {
+// No two lists of parts share a derived key.
+func TestDerivedKeysAreDistinct(t *testing.T) {
 	seen := map[onceward.Key][]string{}
 	for _, parts := range lists {
 		key, err := onceward.DeriveKey(testSecret, parts...)
@@ -114,7 +116,8 @@ func TestNoTwoListsOfPartsShareADerivedKey(t *testing.T) {
 	}
 }
 
-func TestNoTwoPairsOfParentAndStepShareAChildKey(t *testing.T) {
+// No two pairs of parent and step share a child key.
+func TestChildKeysAreDistinct(t *testing.T) {
 	seen := map[onceward.Key][]string{}
 	for _, pair := range lists {
 		if len(pair) != 2 {
@@ -126,7 +129,8 @@ func TestNoTwoPairsOfParentAndStepShareAChildKey(t *testing.T) {
 	}
 }
 
-func FuzzDerivedAndChildKeysAreValidUUIDsOfVersion8(f *testing.F) {
+// Derived and child keys are valid UUIDs of version 8.
+func FuzzDerivedKeysAreUUIDsOfVersion8(f *testing.F) {
 	f.Add("a", "bc", "ab", "c")
 	f.Add("", "", "", "")
 	f.Add("tenant-42", "charge", "tenant-42", "charge")
@@ -186,7 +190,8 @@ func TestValidateSaysWhatIsWrongWithAKey(t *testing.T) {
 	}
 }
 
-func FuzzValidateAcceptsExactlyVisibleASCIIWithoutAt(f *testing.F) {
+// Validate accepts exactly visible ASCII without @.
+func FuzzValidateAcceptsVisibleASCII(f *testing.F) {
 	for _, seed := range []string{"", "k", "a b", "a@b", `"\`, "\x00", "größe", "\xff", strings.Repeat("k", 256)} {
 		f.Add(seed)
 	}
@@ -260,4 +265,29 @@ func ExampleKey_Validate() {
 	// Output:
 	// onceward: invalid key: it contains an @; keys must hold no personal data
 	// true
+}
+
+// All processes make the same key of a later generation, too.
+func TestALaterGenerationsKeyIsDerived(t *testing.T) {
+	secret := []byte("a secret of sixteen bytes or more")
+	for name, again := range map[string]onceward.Resolution{"asked again": onceward.NotExecuted, "sent again": onceward.SendAgain} {
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).Then(frozen)
+			p := start(t, l, onceward.Config{Secret: secret})
+			ref := onceward.Ref{Scope: "tenant", ID: invoice}
+			ctx := onceward.WithScope(named(t, invoice), "tenant")
+			require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrOutcomeUnknown)
+			_, err := p.ResolveAs(ref, again, nil)
+			require.NoError(t, err)
+			if again == onceward.NotExecuted {
+				require.NoError(t, p.Ask(ctx).Err)
+			} else {
+				_, err := p.Resume(t.Context())
+				require.NoError(t, err)
+			}
+			want, err := onceward.DeriveKey(secret, "operation", "tenant", "", invoice, "1")
+			require.NoError(t, err)
+			assert.Equal(t, string(want), l.Keys()[1])
+		})
+	}
 }

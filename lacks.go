@@ -23,19 +23,41 @@ type lack struct {
 	what  string // as missingCredential calls it
 }
 
-type lacking struct {
+type lacking struct{ pacing }
+
+// pacing has what can't be done now tried later and later.
+type pacing struct {
 	since, until time.Time
 	last         time.Duration
 }
 
+// stillFails is for a run that found out that it still can't be done.
+func (p *pacing) stillFails(r *run) {
+	if !p.since.IsZero() && !r.attempt.started.After(p.since) {
+		return // it was under way when another found out
+	}
+	now, longest := r.client.now(), r.client.cfg.Backoff.WithDefaults().Max
+	p.last = min(max(2*p.last, longest), max(longestPause, longest))
+	p.since, p.until = now, now.Add(p.last)
+}
+
+// leaves tells whether it is not tried yet. Once the time has come it is, by who asks.
+func (p *pacing) leaves(now time.Time) bool {
+	if p.until.After(now) {
+		return true
+	}
+	p.until = now.Add(p.last)
+	return false
+}
+
 // lacked notes that a withheld header or parameter could not be added.
 func (r *run) lacked(what string) {
-	if r.asker != nil {
+	if r.caller != nil {
 		return
 	}
-	now, longest := r.now(), r.cfg.Backoff.WithDefaults().Max
+	now := r.client.now()
 	about := lack{siteOf(r.route, r.target.Host), r.op.Scope, what}
-	ls := &r.lacks
+	ls := &r.client.lacks
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if ls.at == nil {
@@ -51,11 +73,7 @@ func (r *run) lacked(what string) {
 		l = &lacking{}
 		ls.at[about] = l
 	}
-	if !l.since.IsZero() && !r.attempt.started.After(l.since) {
-		return // it was under way when another found out
-	}
-	l.last = min(max(2*l.last, longest), max(longestPause, longest))
-	l.since, l.until = now, now.Add(l.last)
+	l.stillFails(r)
 }
 
 // supplied notes that operations of a scope lack nothing.
@@ -87,11 +105,7 @@ func (ls *lacks) leaves(at site, op *journal.Operation, now time.Time) bool {
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l.until.After(now) {
-		return true
-	}
-	l.until = now.Add(l.last)
-	return false
+	return l.leaves(now)
 }
 
 func (ls *lacks) find(at site, op *journal.Operation) (*lacking, lack) {

@@ -2,12 +2,14 @@ package onceward
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -17,7 +19,7 @@ type site struct{ provider, host string }
 func (at site) String() string { return at.provider + at.host }
 
 // siteOf is where a request of a route to a host goes.
-func siteOf(route providers.Route, host string) site {
+func siteOf(route tables.Route, host string) site {
 	if route.Listed {
 		return site{provider: route.Provider.Name}
 	}
@@ -43,7 +45,7 @@ func (l *lane) idle() bool { return l.busy == 0 && l.failures == 0 && l.gap == 0
 type slot int
 
 const (
-	hasSlot slot = iota // it is the asker's
+	hasSlot slot = iota // it is whoever asked's
 	noSlot              // all are taken
 	inGap               // there is one once the gap is over
 	atRest              // probes alone get one, from time to time
@@ -128,11 +130,9 @@ func (ls *lanes) of(at site) *lane {
 	return l
 }
 
-// forget drops the lane of a site where nothing happens; ls.mu is held.
-func (ls *lanes) forget(at site) {
-	if l := ls.at[at]; l != nil && l.idle() {
-		delete(ls.at, at)
-	}
+// forget drops the lanes of sites where nothing happens; ls.mu is held.
+func (ls *lanes) forget() {
+	maps.DeleteFunc(ls.at, func(_ site, l *lane) bool { return l.idle() })
 }
 
 // totalLanes is how many lanes full of operations there can be at once.
@@ -145,7 +145,6 @@ func (c *Client) start(at site, now time.Time) (got slot, opens time.Time) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.of(at)
-	defer ls.forget(at)
 	if ls.busy >= totalLanes*c.cfg.Concurrency && (at.provider == "" || l.busy > 0) {
 		return noSlot, time.Time{}
 	}
@@ -162,7 +161,6 @@ func (ls *lanes) free(at site) {
 	defer ls.mu.Unlock()
 	ls.of(at).busy--
 	ls.busy--
-	ls.forget(at)
 	if ls.changed != nil {
 		close(ls.changed)
 		ls.changed = nil
@@ -203,6 +201,7 @@ func (c *Client) opening(now time.Time) opening {
 	ls := &c.lanes
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	ls.forget()
 	most := c.cfg.Concurrency
 	left := totalLanes*most - ls.busy
 	o := opening{some: map[string]int{}, most: most, host: left > 0, full: left <= 0}
@@ -259,39 +258,38 @@ func (r *run) lane(f func(*lane)) {
 		return
 	}
 	at := siteOf(r.route, r.target.Host)
-	ls := &r.lanes
+	ls := &r.client.lanes
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if r.asker != nil && ls.at[at] == nil {
+	if r.caller != nil && ls.at[at] == nil {
 		return // nothing goes there in the background
 	}
 	f(ls.of(at))
-	ls.forget(at)
 }
 
 // seen has the lane know what an attempt says of its site. A caller's failures say
 // nothing, since they are the caller's to bear; that its request got through does.
 func (r *run) seen() {
 	a := &r.attempt
-	now := r.now()
+	now := r.client.now()
 	if !a.works() {
-		if r.asker == nil && !a.stopped() {
-			r.lane(func(l *lane) { l.failed(a.started, now, r.cfg.Backoff.WithDefaults()) })
+		if r.caller == nil && !a.stopped() {
+			r.lane(func(l *lane) { l.failed(a.started, now, r.client.cfg.Backoff.WithDefaults()) })
 		}
 		return
 	}
 	var recovers bool
 	r.lane(func(l *lane) {
-		if r.asker == nil || l.rests {
+		if r.caller == nil || l.rests {
 			recovers = l.rests
 			l.succeeded(now)
 		}
 	})
-	if r.asker == nil {
-		r.lacks.supplied(lack{at: siteOf(r.route, r.target.Host), scope: r.op.Scope})
+	if r.caller == nil {
+		r.client.lacks.supplied(lack{at: siteOf(r.route, r.target.Host), scope: r.op.Scope})
 	}
 	if recovers {
-		r.wake() // it may go on sooner than Run knew
+		r.client.wake() // it may go on sooner than Run knew
 	}
 }
 
@@ -315,7 +313,7 @@ func (a *attempt) stopped() bool {
 // mayStay tells whether a run in the background may make another attempt under its
 // claim: not where its site rests or recovers, for then there is one attempt a probe.
 func (r *run) mayStay() (stays bool) {
-	if r.asker != nil {
+	if r.caller != nil {
 		return true
 	}
 	r.lane(func(l *lane) { stays = l.gap == 0 })

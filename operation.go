@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -21,11 +22,11 @@ type State = journal.State
 
 // The states of an operation.
 const (
-	Pending   = journal.Pending   // held by nobody, due at a time
-	InFlight  = journal.InFlight  // being sent
-	Completed = journal.Completed // the answer is recorded
-	Unknown   = journal.Unknown   // may have taken effect, and resending can't tell
-	Cancelled = journal.Cancelled // provably without effect, given up
+	StatePending   = journal.StatePending   // held by nobody, due at a time
+	StateInFlight  = journal.StateInFlight  // being sent
+	StateCompleted = journal.StateCompleted // the answer is recorded
+	StateUnknown   = journal.StateUnknown   // may have taken effect, and resending can't tell
+	StateCancelled = journal.StateCancelled // provably without effect, given up
 )
 
 // Answer is the recorded answer of an operation.
@@ -98,16 +99,14 @@ func (op *Operation) printed() string {
 // parent is what errors and logs print of the operation's parent: a flow by its name,
 // else a key, shortened; nothing of one that only holds carried keys.
 func (op *Operation) parent() (kind, name string) {
-	word, rest, spaced := strings.Cut(op.Ref.Parent, " ")
+	flow, isFlow := seam.FlowOf(op.Ref.Parent)
+	at := strings.LastIndexByte(op.Ref.Parent, ' ')
 	switch {
 	case op.Ref.Parent == "" || !op.named:
 		return "", ""
-	case !spaced:
-		return "parent", Key(op.Ref.Parent).short()
-	case word == flowParent:
-		return "flow", rest
+	case isFlow:
+		return "flow", flow
 	}
-	at := strings.LastIndexByte(op.Ref.Parent, ' ')
 	return "parent", op.Ref.Parent[:at+1] + Key(op.Ref.Parent[at+1:]).short()
 }
 
@@ -129,9 +128,9 @@ type naming struct {
 	tenant func() (string, error) // whose they are below an inbound request without a key; nil: not below one
 }
 
-// counts tells whether the operations under it count as named: an operation with
+// isNamed tells whether the operations under it count as named: an operation with
 // a parent does.
-func (n naming) counts() bool { return n.named || n.parent != nil }
+func (n naming) isNamed() bool { return n.named || n.parent != nil }
 
 func namingOf(ctx context.Context) naming {
 	n, _ := ctx.Value(namingKey).(naming)
@@ -177,7 +176,8 @@ func WithAccount(ctx context.Context, label string) context.Context {
 // operation named "charge" under it gets the key parent.Child("charge"), the same
 // on every run; within a scope, one that is that scope's own. The name is its step.
 // Never pass a key that a stranger chose: see Client.Inbound for those. An empty key
-// takes ctx out from under its parent.
+// takes ctx out from under its parent. Below an inbound request (Client.Inbound) another
+// parent stands in the scope of that request's tenant.
 //
 // The step of an unnamed operation is made up of its method, host and path, such as
 // "POST api.stripe.com/v1/charges". The next alike one is "… #2" once the caller has
@@ -190,9 +190,14 @@ func WithAccount(ctx context.Context, label string) context.Context {
 // journaled and never passes straight through, whatever its host.
 func WithParent(ctx context.Context, parent Key) context.Context {
 	n := namingOf(ctx)
+	if n.tenant == nil && n.parent != nil {
+		n.tenant = n.parent.whose()
+	}
 	n.parent = nil
 	if parent != "" {
 		n.parent = ownParent(parent)
+	} else {
+		n.tenant = nil
 	}
 	return context.WithValue(ctx, namingKey, n)
 }
@@ -207,8 +212,6 @@ func withoutNaming(ctx context.Context) context.Context {
 }
 
 var unnamed any = naming{}
-
-const maxName = 512
 
 // check says what is wrong with a name that is to be journaled, or nil.
 func (n naming) check() error {
@@ -239,8 +242,8 @@ var errOtherTenant = errors.New("the scope of an operation under an inbound requ
 // checkText says what is wrong with a part of an operation's identity, or nil.
 func checkText(what, value string) error {
 	switch {
-	case len(value) > maxName:
-		return fmt.Errorf("the operation's %s has %d bytes; at most %d are kept", what, len(value), maxName)
+	case len(value) > seam.MaxName:
+		return fmt.Errorf("the operation's %s has %d bytes; at most %d are kept", what, len(value), seam.MaxName)
 	case !utf8.ValidString(value):
 		return fmt.Errorf("the operation's %s is not valid UTF-8", what)
 	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }):
@@ -264,7 +267,7 @@ func OperationOf(resp *http.Response) (Operation, bool) {
 
 // Lookup returns an operation as it is recorded, its answer included: for callers
 // whose SDK hides the response. The error of one that the journal does not have
-// is journal.ErrNotFound.
+// is ErrNotFound.
 func (c *Client) Lookup(ctx context.Context, ref Ref) (Operation, error) {
 	op, err := c.journal.Get(ctx, ref)
 	if err != nil {

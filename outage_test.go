@@ -29,14 +29,14 @@ func outage(t *testing.T, operations int, lasts time.Duration, budget backoff.Bu
 	var mu sync.Mutex
 	var came []time.Time
 	note := func() { mu.Lock(); came = append(came, time.Now()); mu.Unlock() }
-	l := (&line{}).always(doing(note, down))
+	l := (&line{}).Always(doing(note, down))
 	p := start(t, l, onceward.Config{RetryBudget: budget})
 	var callers sync.WaitGroup
 	for i := range operations {
 		callers.Go(func() {
 			ctx, cancel := context.WithTimeout(named(t, fmt.Sprint("invoice-", i)), 10*time.Second)
 			defer cancel()
-			assert.ErrorIs(t, p.ask(ctx).err, onceward.ErrPending)
+			assert.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
 		})
 	}
 	callers.Wait()
@@ -49,7 +49,7 @@ func outage(t *testing.T, operations int, lasts time.Duration, budget backoff.Bu
 	began := time.Now()
 	pass(lasts)
 	back := time.Now()
-	l.always(doing(note, says(200, paid)))
+	l.Always(doing(note, says(200, paid)))
 	pass(lasts)
 	stop()
 	<-done
@@ -71,7 +71,8 @@ func perBucket(came []time.Duration, bucket, whole time.Duration) []int {
 	return counts
 }
 
-func TestAProviderThatIsDownGetsLessAndLess(t *testing.T) {
+// A provider that is down gets less and less.
+func TestOutageGetsLessAndLess(t *testing.T) {
 	const lasts, bucket = 10 * time.Minute, 2 * time.Minute
 	floor := int(bucket / backoff.DefaultMax) // one request in the policy's longest delay
 	for name, down := range map[string]reply{"nothing gets through": refuses(), "no answer": loses(), "unavailable": unavailable} {
@@ -136,20 +137,32 @@ func curve(t *testing.T, operations int, with, without []time.Duration, lasts ti
 	require.NoError(t, os.WriteFile(fmt.Sprintf("docs/outage-%d.svg", operations), []byte(b.String()), 0o644))
 }
 
-func TestSeveralProcessesThatRestTogetherDoNotProbeTogether(t *testing.T) {
+// Several processes that rest together do not probe together.
+func TestOutageProbesAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		at := map[time.Time]int{}
-		l := (&line{}).always(doing(func() { mu.Lock(); at[time.Now()]++; mu.Unlock() }, refuses()))
+		l := (&line{}).Always(hangs())
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		var running sync.WaitGroup
+		var asking, running sync.WaitGroup
 		const processes = 10
+		var all []*process
 		for range processes {
 			p := start(t, l, onceward.Config{Backoff: once})
-			for i := range 20 {
-				p.ask(named(t, fmt.Sprint("invoice-", i)))
+			all = append(all, p)
+			for i := range 60 { // more than are tried, so that one is always due
+				asking.Go(func() {
+					// Who goes away leaves it due at once, so that all begin to rest at one moment.
+					leaving, leave := context.WithCancel(named(t, fmt.Sprint("invoice-", i)))
+					time.AfterFunc(time.Second, leave)
+					p.Ask(leaving)
+				})
 			}
+		}
+		asking.Wait()
+		l.Always(doing(func() { mu.Lock(); at[time.Now()]++; mu.Unlock() }, refuses()))
+		for _, p := range all {
 			running.Go(func() { _ = p.Run(ctx) })
 		}
 		pass(time.Minute)

@@ -1,11 +1,15 @@
 package onceward
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
+
+	"github.com/onceward/onceward/internal/seam"
 )
 
 // parent is what the operations under a context are steps of. A context holds a
@@ -25,9 +29,15 @@ type parent struct {
 	// Where steps is nil, unnamed calls do, too.
 	tenant func() (string, error)
 
-	// Of a flow, whose steps have their own names. step is nil outside a step.
-	run  *flowRun
-	step *step
+	flow *seam.Parent // of a flow, whose steps have their own names; nil: of none
+}
+
+// whose tells whose the operations below are; nil: nobody says.
+func (p *parent) whose() func() (string, error) {
+	if p.tenant == nil && p.scope != "" {
+		return func() (string, error) { return p.scope, nil }
+	}
+	return p.tenant
 }
 
 // ownParent is for a key that no stranger chose.
@@ -116,14 +126,21 @@ func (o *ordinals) leave(what string, ordinal int, answered bool) {
 	}
 }
 
-// takeStep gives an unnamed call under a parent its name. The caller calls leave
-// with what the call came to.
+// nameStep gives an unnamed call under a parent its name. The caller calls leave with
+// what the call came to.
+func (k *call) nameStep() (leave func(*http.Response, error), err error) {
+	if leave, err = k.takeStep(); err != nil && k.ctx.Err() != nil {
+		err = k.notBegun(context.Cause(k.ctx))
+	}
+	return leave, err
+}
+
 func (k *call) takeStep() (leave func(*http.Response, error), err error) {
-	if k.ctx.Value(transactionKey) != nil {
+	if seam.IsInTransaction(k.ctx) {
 		return nil, k.fail(ErrOpenTransaction, nil)
 	}
 	p := k.name.parent
-	if p != nil && p.run != nil {
+	if p != nil && p.flow != nil {
 		return k.takeFlowStep()
 	}
 	if p == nil || k.name.named {
@@ -150,8 +167,50 @@ func (k *call) takeStep() (leave func(*http.Response, error), err error) {
 	return leave, nil
 }
 
+// takeFlowStep gives a call within a flow its name: that of its step. The caller calls
+// leave with what the call came to.
+func (k *call) takeFlowStep() (leave func(*http.Response, error), err error) {
+	flow := k.name.parent.flow
+	step := flow.Step
+	switch {
+	case step == nil:
+		return nil, k.fail(ErrNameNeeded, errors.New("it is made in a flow and outside its steps: make it in a Step"))
+	case k.client.journal != flow.Journal:
+		return nil, k.fail(ErrInvalidRequest, errors.New("its flow is in another journal than its client's"))
+	case k.name.scope != flow.Scope:
+		return nil, k.fail(ErrInvalidRequest, errors.New("the scope of an operation in a flow is the flow's: leave out WithScope"))
+	}
+	id, named := step.ID(), k.name.named
+	if named {
+		id += "/" + k.name.id
+	}
+	if err := step.Take(named); err != nil {
+		return nil, k.fail(ErrNameNeeded, err)
+	}
+	k.name.id, k.name.named = id, true
+	leave = func(resp *http.Response, err error) {
+		step.Left(k.ref, named, resp, err, k.ctx.Err() == nil && lacksCredential(err))
+	}
+	err = k.name.check()
+	if err == nil {
+		err = k.decideKey(Key(k.carried), k.carried != "")
+	}
+	if err != nil {
+		leave(nil, nil)
+		return nil, k.fail(ErrInvalidRequest, err)
+	}
+	if err := step.Note(k.ctx, k.ref); err != nil {
+		leave(nil, nil)
+		if errors.Is(err, ErrNotSent) {
+			return nil, k.fail(ErrNotSent, err)
+		}
+		return nil, k.fail(ErrJournal, err)
+	}
+	return leave, nil
+}
+
 // whole tells whether a caller gets, by resp, all of an operation's answer.
 func whole(resp *http.Response) bool {
 	op, ok := OperationOf(resp)
-	return ok && op.State == Completed && op.Answer != nil && !op.Answer.Omitted && !op.Answer.Cut
+	return ok && op.State == StateCompleted && op.Answer != nil && !op.Answer.Omitted && !op.Answer.Cut
 }

@@ -15,9 +15,9 @@ const longestPause = time.Hour
 // the upper half of that, so that operations which failed together don't come back
 // together.
 func (r *run) pause() time.Duration {
-	policy := r.cfg.Backoff.WithDefaults()
+	policy := r.client.cfg.Backoff.WithDefaults()
 	longest := policy.Max
-	for rounds := (r.op.Attempts + r.attempts) / policy.MaxAttempts; rounds > 0 && longest < longestPause; rounds-- {
+	for rounds := (r.op.Attempts + r.tally.made) / policy.MaxAttempts; rounds > 0 && longest < longestPause; rounds-- {
 		longest *= 2
 	}
 	longest = min(longest, max(longestPause, policy.Max))
@@ -28,12 +28,12 @@ func (r *run) pause() time.Duration {
 // long Run and Resume leave it alone. at is when it might have been: what the
 // provider asked for is neither undercut nor, for a caller, made longer.
 func (r *run) rest(at time.Time, asked bool) (due, wake time.Time) {
-	now := r.now()
+	now := r.client.now()
 	wake = laterOf(at, now.Add(r.pause()))
 	if !asked {
 		return wake, wake
 	}
-	return laterOf(at, now.Add(patience(r.cfg.Backoff))), wake
+	return laterOf(at, now.Add(patience(r.client.cfg.Backoff))), wake
 }
 
 // patience is the delay that the policy would have after the attempts of one call: how

@@ -18,32 +18,34 @@ import (
 
 // How long an operation rests that is out of attempts, and who may go ahead of that.
 
-func TestWhoAsksByNameIsServedSoonAfterAnOutage(t *testing.T) {
+// Who asks by name is served soon after an outage.
+func TestPauseAfterAnOutageIsShortForAName(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).always(refuses())
+		l := (&line{}).Always(refuses())
 		p := start(t, l, onceward.Config{Journal: j})
-		time.AfterFunc(5*time.Second, func() { l.always(says(200, paid)) })
+		time.AfterFunc(5*time.Second, func() { l.Always(says(200, paid)) })
 		began := time.Now()
-		for p.ask(named(t, "invoice-1")).err != nil {
+		for p.Ask(named(t, "invoice-1")).Err != nil {
 			require.Less(t, time.Since(began), 20*time.Second)
 			pass(time.Second)
 		}
-		assert.Len(t, l.sent(), 1)
+		assert.Len(t, l.Sent(), 1)
 	})
 }
 
-func TestAPauseOfOursIsCutShortOnceInAPolicysDelayByWhoeverAsks(t *testing.T) {
+// A pause of ours is cut short once in a policy's delay by whoever asks.
+func TestPauseIsCutShortOnceInADelay(t *testing.T) {
 	const outage, delay = 10 * time.Minute, 2 * time.Second
 	each(t, "two processes, five callers each", func(t *testing.T, j journal.Journal) {
 		var tried atomic.Int64
-		l := (&line{}).always(doing(func() { tried.Add(1) }, refuses()))
+		l := (&line{}).Always(doing(func() { tried.Add(1) }, refuses()))
 		var asking sync.WaitGroup
 		for range 2 {
 			p := start(t, l, onceward.Config{Journal: j, Backoff: backoff.Policy{Initial: delay, MaxAttempts: 1}})
 			for range 5 {
 				asking.Go(func() {
 					for began := time.Now(); time.Since(began) < outage; <-time.After(300 * time.Millisecond) {
-						assert.ErrorIs(t, p.ask(named(t, "invoice-1")).err, onceward.ErrPending)
+						assert.ErrorIs(t, p.Ask(named(t, "invoice-1")).Err, onceward.ErrPending)
 					}
 				})
 			}
@@ -54,22 +56,24 @@ func TestAPauseOfOursIsCutShortOnceInAPolicysDelayByWhoeverAsks(t *testing.T) {
 	})
 }
 
-func TestNoPauseIsCutShortWhereSomethingMayHaveRun(t *testing.T) {
+// No pause is cut short where something may have run.
+func TestPauseIsNotCutShortIfItMayHaveRun(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).always(loses())
+		l := (&line{}).Always(loses())
 		p := start(t, l, onceward.Config{Journal: j})
-		out := p.ask(named(t, "invoice-1"))
-		require.ErrorIs(t, out.err, onceward.ErrPending)
-		before := len(l.sent())
-		for time.Until(out.op.DueAt) > time.Second {
+		out := p.Ask(named(t, "invoice-1"))
+		require.ErrorIs(t, out.Err, onceward.ErrPending)
+		before := len(l.Sent())
+		for time.Until(out.Op.DueAt) > time.Second {
 			pass(time.Second)
-			require.ErrorIs(t, p.ask(named(t, "invoice-1")).err, onceward.ErrPending)
+			require.ErrorIs(t, p.Ask(named(t, "invoice-1")).Err, onceward.ErrPending)
 		}
-		assert.Len(t, l.sent(), before)
+		assert.Len(t, l.Sent(), before)
 	})
 }
 
-func TestWhatTheProviderAskedForIsNeverCutShort(t *testing.T) {
+// What the provider asked for is never cut short.
+func TestPauseOfTheProvidersIsNotCutShort(t *testing.T) {
 	for _, row := range []struct {
 		asked string
 		wait  time.Duration // for who asks by name
@@ -80,34 +84,35 @@ func TestWhatTheProviderAskedForIsNeverCutShort(t *testing.T) {
 	} {
 		each(t, row.asked+" s", func(t *testing.T, j journal.Journal) {
 			const attempts = 5
-			l := (&line{}).always(says(429, `{}`, "Retry-After", row.asked))
+			l := (&line{}).Always(says(429, `{}`, "Retry-After", row.asked))
 			p := start(t, l, onceward.Config{Journal: j, MaxWait: 24 * time.Hour})
 			ctx, cancel := context.WithTimeout(named(t, "invoice-1"), 24*time.Hour)
 			defer cancel()
-			out := p.ask(ctx)
-			require.ErrorIs(t, out.err, onceward.ErrPending)
-			require.Len(t, l.sent(), attempts)
+			out := p.Ask(ctx)
+			require.ErrorIs(t, out.Err, onceward.ErrPending)
+			require.Len(t, l.Sent(), attempts)
 			parked := time.Now()
-			assert.WithinDuration(t, parked.Add(row.wait), out.op.DueAt, time.Millisecond)
-			l.always(says(200, paid))
-			for len(l.sent()) == attempts {
+			assert.WithinDuration(t, parked.Add(row.wait), out.Op.DueAt, time.Millisecond)
+			l.Always(says(200, paid))
+			for len(l.Sent()) == attempts {
 				pass(500 * time.Millisecond)
-				p.ask(named(t, "invoice-1"))
+				p.Ask(named(t, "invoice-1"))
 			}
 			assert.WithinRange(t, time.Now(), parked.Add(row.wait), parked.Add(row.wait+time.Second))
 		})
 	}
 	each(t, "Run leaves it alone for as long as it would without", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).always(says(429, `{}`, "Retry-After", "1"))
+		l := (&line{}).Always(says(429, `{}`, "Retry-After", "1"))
 		p := start(t, l, onceward.Config{Journal: j})
-		require.ErrorIs(t, p.ask(named(t, "invoice-1")).err, onceward.ErrPending)
-		op := p.recorded(onceward.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, p.Ask(named(t, "invoice-1")).Err, onceward.ErrPending)
+		op := p.Recorded(onceward.Ref{ID: "invoice-1"})
 		assert.Greater(t, time.Until(op.WakeAt), 29*time.Second)
 	})
 }
 
+// The retries of an SDK above do not multiply.
 // README: retries of the layers above don't multiply.
-func TestTheRetriesOfAnSDKAboveDoNotMultiply(t *testing.T) {
+func TestPausesUnderTheRetriesOfAnSDK(t *testing.T) {
 	for name, answer := range map[string]reply{
 		"nothing gets through": refuses(), "no answer": loses(), "unavailable": unavailable,
 		"rate-limited": says(429, `{}`, "Retry-After", "0"), "rate-limited, come back in a second": says(429, `{}`, "Retry-After", "1"),
@@ -115,7 +120,7 @@ func TestTheRetriesOfAnSDKAboveDoNotMultiply(t *testing.T) {
 		for how, sdk := range map[string]int{"one": 1, "ten at once": 10} {
 			each(t, name+", "+how, func(t *testing.T, j journal.Journal) {
 				var tried atomic.Int64
-				l := (&line{}).always(doing(func() { tried.Add(1) }, answer))
+				l := (&line{}).Always(doing(func() { tried.Add(1) }, answer))
 				p := start(t, l, onceward.Config{Journal: j})
 				var calls sync.WaitGroup
 				for range sdk {
@@ -124,7 +129,7 @@ func TestTheRetriesOfAnSDKAboveDoNotMultiply(t *testing.T) {
 							if try > 0 {
 								<-time.After(3 * 250 * time.Millisecond << (try - 1))
 							}
-							assert.Error(t, p.ask(named(t, "invoice-1")).err)
+							assert.Error(t, p.Ask(named(t, "invoice-1")).Err)
 						}
 					})
 				}
@@ -135,19 +140,44 @@ func TestTheRetriesOfAnSDKAboveDoNotMultiply(t *testing.T) {
 	}
 }
 
-func TestOperationsThatFailTogetherDoNotComeBackTogether(t *testing.T) {
+// Operations that fail together do not come back together.
+func TestPausesOfWhatFailsTogetherAreSpread(t *testing.T) {
 	const many = 200
 	each(t, "", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).always(refuses())
+		l := (&line{}).Always(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: backoff.Policy{MaxAttempts: 1}})
 		buckets := map[time.Duration]int{}
 		for i := range many {
-			out := p.ask(named(t, fmt.Sprint("invoice-", i)))
-			buckets[time.Until(out.op.DueAt).Truncate(time.Second)]++
+			out := p.Ask(named(t, fmt.Sprint("invoice-", i)))
+			buckets[time.Until(out.Op.DueAt).Truncate(time.Second)]++
 		}
 		assert.Greater(t, len(buckets), 20, "over half a minute")
 		for at, n := range buckets {
 			assert.Less(t, n, many/5, "%v from now", at)
 		}
 	})
+}
+
+// A provider that is busy is never asked sooner than the policy says.
+func TestPauseOfABusyProvider(t *testing.T) {
+	for name, header := range map[string][]string{
+		"no time at all":        {"Retry-After", "0"},
+		"a time that is past":   {"Retry-After", "Sat, 01 Jan 1994 00:00:00 GMT"},
+		"a fraction of nothing": {"Retry-After-Ms", "0"},
+	} {
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).Always(says(409, `{"error":{"type":"idempotency_error","code":"idempotency_key_in_use"}}`, header...))
+			p := start(t, l, onceward.Config{MaxWait: time.Minute, RetryBudget: backoff.Budget{Capacity: 1000}})
+			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+			assert.Less(t, len(l.Sent()), 30)
+		})
+		virtual(t, name+", and the budget counts it", func(t *testing.T) {
+			l := (&line{}).Always(says(409, `{"error":{"type":"idempotency_error","code":"idempotency_key_in_use"}}`, header...))
+			p := start(t, l, onceward.Config{RetryBudget: backoff.Budget{Capacity: 2, Refill: 1e-9, PerSuccess: 1e-9, ProbeEvery: time.Hour}})
+			out := p.Ask(named(t, invoice))
+			require.ErrorIs(t, out.Err, onceward.ErrRetryBudget)
+			assert.Len(t, l.Sent(), 3)
+			assert.False(t, p.Recorded(out.Op.Ref).BusySince.IsZero(), "it is bounded as busy all the same")
+		})
+	}
 }

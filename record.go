@@ -8,6 +8,16 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
+// begun tells the world that the first attempt is next.
+func (r *run) begun() {
+	if r.replaced && r.client.trace.KeyReplaced != nil {
+		r.client.trace.KeyReplaced(operationOf(&r.op))
+	}
+	if r.client.trace.Begun != nil {
+		r.client.trace.Begun(operationOf(&r.op))
+	}
+}
+
 // record writes the end of the run to the journal. What can't be written is kept
 // and tried again; the caller gets what it would have got.
 func (r *run) record() journal.Result {
@@ -16,7 +26,7 @@ func (r *run) record() journal.Result {
 		Kind:       e.kind,
 		Ref:        r.op.Ref,
 		Handle:     r.op.Handle,
-		At:         r.now(),
+		At:         r.client.now(),
 		Session:    r.op.Holder,
 		Claim:      r.op.Claim,
 		Generation: r.op.Generation,
@@ -25,28 +35,25 @@ func (r *run) record() journal.Result {
 		DueOwn:     e.own,
 		Wake:       e.wake,
 		Cause:      e.cause,
-		Attempts:   r.attempts,
-		Open:       r.open,
+		Attempts:   r.tally.made,
+		Open:       r.tally.mayHaveRun,
 		Unsent:     r.undated(),
-		Failed:     r.failed,
+		Failed:     r.tally.failed,
 		Busy:       e.busy,
 		Mode:       r.mode,
-		Told:       r.asker != nil,
-		Delivered:  r.cfg.OnSettled == nil,
+		Told:       r.caller != nil,
+		Delivered:  r.client.cfg.OnSettled == nil,
 	}
-	res, err := r.journal.Apply(context.WithoutCancel(r.ctx), ev)
+	res, err := r.client.journal.Apply(context.WithoutCancel(r.ctx), ev)
 	if err != nil {
 		op, decision, impossible := journal.Next(r.op, true, ev)
-		if impossible != nil {
-			err = errors.Join(err, impossible)
-		}
 		res = journal.Result{Operation: op, Decision: decision}
-		r.keep(ev, op, err)
+		r.client.keepUnsaved(ev, op, errors.Join(err, impossible))
 	}
 	if res.Operation.Request.Method == "" {
 		res.Operation.Request = r.op.Request
 	}
-	if e.answer != nil && res.Decision == journal.Recorded && res.Operation.State == journal.Completed {
+	if e.answer != nil && res.Decision == journal.Recorded && res.Operation.State == journal.StateCompleted {
 		res.Operation.Answer = e.answer
 	}
 	r.recorded(res)
@@ -58,43 +65,45 @@ func (r *run) recorded(res journal.Result) {
 	op := &res.Operation
 	if r.end.answer != nil && (res.Decision == journal.Replay || res.Decision == journal.SecondEffect || res.Decision == journal.Gone) {
 		second := res.Decision == journal.SecondEffect
-		r.note(slog.LevelWarn, "a second answer came", op, "status", r.end.answer.Status, "second_effect", second)
-		if r.trace.Conflicted != nil {
-			r.trace.Conflicted(operationOf(op), r.end.answer.Status, second)
+		r.client.note(slog.LevelWarn, "a second answer came", op, "status", r.end.answer.Status, "second_effect", second)
+		if r.client.trace.Conflicted != nil {
+			r.client.trace.Conflicted(operationOf(op), r.end.answer.Status, second)
 		}
 	}
-	if op.State == journal.Pending {
-		r.wake()
+	if op.State == journal.StatePending {
+		r.client.wake()
 	}
-	r.left(op, r.attempt.judged.Replayed)
+	r.client.traceLeft(op, r.attempt.judged.Replayed)
 }
 
-// left tells logs and Trace that a call is done with an operation.
-func (c *Client) left(op *journal.Operation, replayed bool) {
+// traceLeft tells logs and Trace that a call is done with an operation.
+func (c *Client) traceLeft(op *journal.Operation, replayed bool) {
 	switch op.State {
-	case journal.Completed:
+	case journal.StateCompleted:
 		c.note(slog.LevelDebug, "completed", op, "attempts", op.Attempts, "replayed", replayed)
-	case journal.Unknown:
+	case journal.StateUnknown:
 		c.note(slog.LevelWarn, "outcome unknown", op, "cause", op.Cause)
+	case journal.StatePending:
+		c.note(slog.LevelInfo, "pending", op, "cause", op.Cause, "due", op.DueAt)
 	default:
-		c.note(slog.LevelInfo, op.State.String(), op, "cause", op.Cause, "due", op.DueAt)
+		c.note(slog.LevelInfo, op.State.String(), op, "cause", op.Cause)
 	}
 	if c.trace.Left != nil {
-		told := operationOf(op)
-		told.Replayed, told.Answer = replayed, nil
-		c.trace.Left(told)
+		reported := operationOf(op)
+		reported.Replayed, reported.Answer = replayed, nil
+		c.trace.Left(reported)
 	}
 }
 
 func (r *run) attempted() {
 	a := &r.attempt
-	done := Attempt{Number: r.attempts, Verdict: a.judged.Verdict, Unsent: a.unsent, Err: a.err, Duration: r.ended.Sub(a.started)}
+	done := Attempt{Number: r.tally.made, Verdict: a.judged.Verdict, Unsent: a.unsent, Err: a.err, Duration: r.tally.ended.Sub(a.started)}
 	if a.resp != nil {
 		done.Status = a.resp.StatusCode
 	}
-	r.note(slog.LevelDebug, "attempt", &r.op, "number", done.Number, "status", done.Status, "unsent", done.Unsent, "error", done.Err)
-	if r.trace.Attempted != nil {
-		r.trace.Attempted(operationOf(&r.op), done)
+	r.client.note(slog.LevelDebug, "attempt", &r.op, "number", done.Number, "status", done.Status, "unsent", done.Unsent, "error", done.Err)
+	if r.client.trace.Attempted != nil {
+		r.client.trace.Attempted(operationOf(&r.op), done)
 	}
 }
 

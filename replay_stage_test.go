@@ -110,12 +110,12 @@ func (s *stage) release() { close(s.held) }
 func (s *stage) asks(p *process) outcome { return s.asksUnder(s.t.Context(), p) }
 
 func (s *stage) asksUnder(ctx context.Context, p *process) outcome {
-	return p.ask(onceward.WithOperation(ctx, nameOnStage), to("POST", s.srv.URL+"/orders"))
+	return p.Ask(onceward.WithOperation(ctx, nameOnStage), to("POST", s.srv.URL+"/orders"))
 }
 
 // state is where the operation stands.
 func (s *stage) state(p *process) onceward.State {
-	return p.recorded(onceward.Ref{ID: nameOnStage}).State
+	return p.Recorded(onceward.Ref{ID: nameOnStage}).State
 }
 
 // effects asserts how many requests the provider has seen and executed with effect.
@@ -192,15 +192,15 @@ func (s *stage) arrives() {
 
 // loses ends a client's session as a takeover would, and leaves the client alive.
 func (p *process) losesSession() {
-	p.t.Helper()
-	for _, s := range p.journal.Sessions() {
-		require.NoError(p.t, s.End(context.Background()))
+	p.T.Helper()
+	for _, s := range p.Journal.Sessions() {
+		require.NoError(p.T, s.End(context.Background()))
 	}
 }
 
 // says has somebody say what became of the operation.
 func (s *stage) says(p *process, resolution onceward.Resolution) {
 	s.t.Helper()
-	_, err := p.resolve(onceward.Ref{ID: nameOnStage}, resolution, nil)
+	_, err := p.ResolveAs(onceward.Ref{ID: nameOnStage}, resolution, nil)
 	require.NoError(s.t, err, fmt.Sprint(resolution))
 }

@@ -21,20 +21,21 @@ import (
 // under a rule that lacks a clause, a sentence each: the shortest way to a second
 // effect, a lie or a loss. Here they meet the real client.
 
+// Replay a refusal after an attempt that dawdles.
 // The first request dawdles and the second is refused. The provider remembers no
 // refusals, so that the first, once it arrives, takes effect: the refusal is not the
 // operation's answer, and a caller who got it would pay by another name.
-func TestReplayARefusalAfterAnAttemptThatDawdles(t *testing.T) {
+func TestReplayARefusalAfterADawdler(t *testing.T) {
 	s := onStage(t, failsCleanly, http.StatusPaymentRequired)
 	s.next(crossing{dawdles: true})
 	out := s.asks(s.client())
-	require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
-	assert.Contains(t, out.op.Cause, "refused")
-	assert.Nil(t, out.op.Answer)
+	require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+	assert.Contains(t, out.Op.Cause, "refused")
+	assert.Nil(t, out.Op.Answer)
 
 	s.arrives()
 	s.effects(2, 1)
-	require.ErrorIs(t, s.asks(s.client()).err, onceward.ErrOutcomeUnknown)
+	require.ErrorIs(t, s.asks(s.client()).Err, onceward.ErrOutcomeUnknown)
 	s.effects(2, 1)
 }
 
@@ -42,31 +43,32 @@ func TestReplayARefusalAfterAnAttemptThatDawdles(t *testing.T) {
 func TestReplayARefusalOfTheOnlyAttempt(t *testing.T) {
 	s := onStage(t, failsCleanly, http.StatusPaymentRequired)
 	a := s.client()
-	assert.Equal(t, onceward.Completed, s.asks(a).op.State)
+	assert.Equal(t, onceward.StateCompleted, s.asks(a).Op.State)
 	out := s.asks(s.client())
-	require.NoError(t, out.err)
-	assert.Equal(t, http.StatusPaymentRequired, out.status)
-	assert.True(t, out.op.Replayed)
+	require.NoError(t, out.Err)
+	assert.Equal(t, http.StatusPaymentRequired, out.Status)
+	assert.True(t, out.Op.Replayed)
 	s.effects(1, 0)
 }
 
+// Replay a process that sleeps past the window.
 // A delay is decided on inside the window, and the process then sleeps past its
 // end: the provider has forgotten the key by the time that it wakes.
-func TestReplayAProcessThatSleepsPastTheWindow(t *testing.T) {
+func TestReplayASleepPastTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := (&line{}).then(says(503, "", "Retry-After", "79200")) // 22 hours; the window is 23
+		l := (&line{}).Then(says(503, "", "Retry-After", "79200")) // 22 hours; the window is 23
 		p := start(t, l, onceward.Config{MaxWait: 72 * time.Hour})
 		var slept atomic.Int64
 		onceward.SetClock(p.Client, func() time.Time { return time.Now().Add(time.Duration(slept.Load())) })
 		asked := make(chan outcome, 1)
-		go func() { asked <- p.ask(named(t, nameOnStage)) }()
+		go func() { asked <- p.Ask(named(t, nameOnStage)) }()
 		synctest.Wait()
 		slept.Store(int64(2 * time.Hour))
 
 		out := <-asked
-		require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
-		assert.Contains(t, out.op.Cause, "retention")
-		assert.Len(t, l.sent(), 1)
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		assert.Contains(t, out.Op.Cause, "retention")
+		assert.Len(t, l.Sent(), 1)
 	})
 }
 
@@ -75,10 +77,10 @@ func TestReplayAProcessThatSleepsPastTheWindow(t *testing.T) {
 func TestReplayADeathInACallWithoutAKey(t *testing.T) {
 	s := onStage(t, takesNoKey)
 	a, b := s.client(), s.client()
-	s.next(crossing{dawdles: true, meanwhile: a.crash})
-	require.Error(t, s.asks(a).err)
+	s.next(crossing{dawdles: true, meanwhile: a.Crash})
+	require.Error(t, s.asks(a).Err)
 
-	require.ErrorIs(t, s.asks(b).err, onceward.ErrOutcomeUnknown)
+	require.ErrorIs(t, s.asks(b).Err, onceward.ErrOutcomeUnknown)
 	s.arrives()
 	s.effects(1, 1)
 }
@@ -87,15 +89,15 @@ func TestReplayADeathInACallWithoutAKey(t *testing.T) {
 func TestReplayATakeoverPastTheWindow(t *testing.T) {
 	s := onStage(t, recognisesAll)
 	a, b := s.client(), s.client()
-	s.next(crossing{dawdles: true, meanwhile: a.crash})
-	require.Error(t, s.asks(a).err)
+	s.next(crossing{dawdles: true, meanwhile: a.Crash})
+	require.Error(t, s.asks(a).Err)
 	s.arrives()
 	s.passes(8 * 24 * time.Hour) // the retention is a week
 
 	report, err := b.Resume(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, 1, report.Unknown)
-	require.ErrorIs(t, s.asks(b).err, onceward.ErrOutcomeUnknown)
+	require.ErrorIs(t, s.asks(b).Err, onceward.ErrOutcomeUnknown)
 	s.effects(1, 1)
 }
 
@@ -104,8 +106,8 @@ func TestReplayATakeoverPastTheWindow(t *testing.T) {
 func TestReplayATakeoverInsideTheWindow(t *testing.T) {
 	s := onStage(t, recognisesAll)
 	a, b := s.client(), s.client()
-	s.next(crossing{dawdles: true, meanwhile: a.crash})
-	require.Error(t, s.asks(a).err)
+	s.next(crossing{dawdles: true, meanwhile: a.Crash})
+	require.Error(t, s.asks(a).Err)
 	s.passes(6 * 24 * time.Hour)
 
 	report, err := b.Resume(t.Context())
@@ -121,7 +123,7 @@ func TestReplayAMemoryOfSuccessesOnly(t *testing.T) {
 	s := onStage(t, recognisesSuccesses)
 	s.next(crossing{dawdles: true})
 	a := s.client()
-	require.ErrorIs(t, s.asks(a).err, onceward.ErrOutcomeUnknown)
+	require.ErrorIs(t, s.asks(a).Err, onceward.ErrOutcomeUnknown)
 	s.arrives()
 	s.effects(1, 1)
 }
@@ -131,7 +133,7 @@ func TestReplayAMemoryOfSuccessesOnly(t *testing.T) {
 func TestReplayNoGuardAndNothingStated(t *testing.T) {
 	s := onStage(t, hasNoGuard)
 	s.next(crossing{dawdles: true})
-	require.ErrorIs(t, s.asks(s.client()).err, onceward.ErrOutcomeUnknown)
+	require.ErrorIs(t, s.asks(s.client()).Err, onceward.ErrOutcomeUnknown)
 	s.arrives()
 	s.effects(1, 1)
 }
@@ -141,15 +143,15 @@ func TestReplayNoGuardAndTwoHoursStated(t *testing.T) {
 	s := onStage(t, own(func(e *providers.Endpoint) { e.InFlightGuard, e.HandlingTime = false, 2*time.Hour }))
 	s.next(crossing{dawdles: true})
 	a, b := s.client(), s.client()
-	require.ErrorIs(t, s.asks(a).err, onceward.ErrPending)
+	require.ErrorIs(t, s.asks(a).Err, onceward.ErrPending)
 	s.passes(time.Hour)
-	require.ErrorIs(t, s.asks(b).err, onceward.ErrPending)
+	require.ErrorIs(t, s.asks(b).Err, onceward.ErrPending)
 	s.effects(0, 0)
 	s.arrives()
 	s.passes(time.Hour + time.Second)
 	out := s.asks(b)
-	require.NoError(t, out.err)
-	assert.Equal(t, paid, out.body)
+	require.NoError(t, out.Err)
+	assert.Equal(t, paid, out.Body)
 	s.effects(2, 1)
 }
 
@@ -169,19 +171,20 @@ func TestReplayAStaleClaimGivesNothingUp(t *testing.T) {
 		crossing{meanwhile: func() { close(sending); <-release }},
 	)
 	first := s.asks(a)
-	require.Error(t, first.err)
-	assert.Equal(t, onceward.InFlight, s.state(b), "the successor's")
+	require.Error(t, first.Err)
+	assert.Equal(t, onceward.StateInFlight, s.state(b), "the successor's")
 	close(release)
 	out := <-taken
-	require.NoError(t, out.err)
+	require.NoError(t, out.Err)
 	s.arrives()
 	s.effects(2, 1)
 }
 
+// Replay a claim that is lost between two attempts.
 // A first attempt is refused for now. While its client waits, the client's session
 // is lost, somebody truthfully says "not executed", and another client sends the
 // next generation. The first one must not send again.
-func TestReplayAClaimThatIsLostBetweenTwoAttempts(t *testing.T) {
+func TestReplayAClaimLostBetweenAttempts(t *testing.T) {
 	s := onStage(t, own(func(e *providers.Endpoint) {
 		e.Key, e.Retention, e.Remembers, e.InFlightGuard = providers.Key{}, 0, providers.Nothing, false
 	}), http.StatusTooManyRequests)
@@ -196,10 +199,10 @@ func TestReplayAClaimThatIsLostBetweenTwoAttempts(t *testing.T) {
 		}}
 	})
 	first := s.asks(a)
-	require.NoError(t, second.err)
-	assert.Equal(t, 1, second.op.Generation)
-	require.NoError(t, first.err, "it is given the answer that was recorded")
-	assert.True(t, first.op.Replayed)
+	require.NoError(t, second.Err)
+	assert.Equal(t, 1, second.Op.Generation)
+	require.NoError(t, first.Err, "it is given the answer that was recorded")
+	assert.True(t, first.Op.Replayed)
 	s.effects(2, 1)
 }
 
@@ -210,9 +213,9 @@ func TestReplayACallerThatGivesUp(t *testing.T) {
 	a, b := s.client(), s.client()
 	ctx, giveUp := context.WithCancel(t.Context())
 	s.next(crossing{dawdles: true, meanwhile: giveUp})
-	require.ErrorIs(t, s.asksUnder(ctx, a).err, onceward.ErrOutcomeUnknown)
-	assert.Equal(t, onceward.Unknown, s.state(b))
-	require.ErrorIs(t, s.asks(b).err, onceward.ErrOutcomeUnknown)
+	require.ErrorIs(t, s.asksUnder(ctx, a).Err, onceward.ErrOutcomeUnknown)
+	assert.Equal(t, onceward.StateUnknown, s.state(b))
+	require.ErrorIs(t, s.asks(b).Err, onceward.ErrOutcomeUnknown)
 	s.arrives()
 	s.effects(1, 1)
 }
@@ -223,11 +226,11 @@ func TestReplayACallerThatGivesUp(t *testing.T) {
 func TestReplayARefusedAttemptDatesTheKey(t *testing.T) {
 	s := onStage(t, recognisesAll, http.StatusTooManyRequests)
 	a := s.client(func(cfg *onceward.Config) { cfg.Backoff.MaxAttempts = 1 })
-	require.Equal(t, http.StatusTooManyRequests, s.asks(a).status)
+	require.Equal(t, http.StatusTooManyRequests, s.asks(a).Status)
 	s.passes(4 * 24 * time.Hour)
 	b := s.client()
-	s.next(crossing{dawdles: true, meanwhile: b.crash})
-	require.Error(t, s.asks(b).err)
+	s.next(crossing{dawdles: true, meanwhile: b.Crash})
+	require.Error(t, s.asks(b).Err)
 	s.arrives()
 	s.passes(4 * 24 * time.Hour)
 
@@ -241,13 +244,13 @@ func TestReplayARefusedAttemptDatesTheKey(t *testing.T) {
 func TestReplayANameWhoseAnswerWasReaped(t *testing.T) {
 	s := onStage(t, recognisesAll)
 	a := s.client()
-	require.NoError(t, s.asks(a).err)
+	require.NoError(t, s.asks(a).Err)
 	s.passes(100 * 24 * time.Hour)
-	reaped, err := a.journal.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: s.now(), Keep: 90 * 24 * time.Hour}, 10)
+	reaped, err := a.Journal.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: s.now(), Keep: 90 * 24 * time.Hour}, 10)
 	require.NoError(t, err)
 	require.Positive(t, reaped)
-	require.True(t, a.recorded(onceward.Ref{ID: nameOnStage}).Tombstone)
-	require.ErrorIs(t, s.asks(s.client()).err, onceward.ErrAnswerGone)
+	require.True(t, a.Recorded(onceward.Ref{ID: nameOnStage}).Tombstone)
+	require.ErrorIs(t, s.asks(s.client()).Err, onceward.ErrAnswerGone)
 	s.effects(1, 1)
 }
 
@@ -256,8 +259,8 @@ func TestReplayANameWhoseAnswerWasReaped(t *testing.T) {
 func TestReplayADeliveryOfAnOlderOutcome(t *testing.T) {
 	s := onStage(t, takesNoKey)
 	a, b := s.client(), s.client()
-	s.next(crossing{dawdles: true, meanwhile: a.crash})
-	require.Error(t, s.asks(a).err)
+	s.next(crossing{dawdles: true, meanwhile: a.Crash})
+	require.Error(t, s.asks(a).Err)
 
 	var taken []onceward.State
 	b = s.client(func(cfg *onceward.Config) {
@@ -270,9 +273,9 @@ func TestReplayADeliveryOfAnOlderOutcome(t *testing.T) {
 	})
 	_, err := b.Resume(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []onceward.State{onceward.Unknown}, taken)
-	require.False(t, b.recorded(onceward.Ref{ID: nameOnStage}).Delivered)
-	b.crash()
+	require.Equal(t, []onceward.State{onceward.StateUnknown}, taken)
+	require.False(t, b.Recorded(onceward.Ref{ID: nameOnStage}).Delivered)
+	b.Crash()
 
 	c := s.client(func(cfg *onceward.Config) {
 		cfg.OnSettled = func(_ context.Context, op onceward.Operation) error {
@@ -282,12 +285,13 @@ func TestReplayADeliveryOfAnOlderOutcome(t *testing.T) {
 	})
 	_, err = c.Resume(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, []onceward.State{onceward.Unknown, onceward.Completed}, taken)
+	assert.Equal(t, []onceward.State{onceward.StateUnknown, onceward.StateCompleted}, taken)
 }
 
+// Replay a takeover meets its predecessor's request.
 // A takeover meets its predecessor's request, which the provider is still working
 // on: it waits, and is given that request's answer.
-func TestReplayATakeoverMeetsItsPredecessorsRequest(t *testing.T) {
+func TestReplayATakeoverMeetsARequest(t *testing.T) {
 	s := onStage(t, recognisesAll)
 	a, b := s.client(), s.client(func(cfg *onceward.Config) {
 		cfg.Trace = &onceward.Trace{Delayed: func(onceward.Operation, time.Duration) {
@@ -299,8 +303,8 @@ func TestReplayATakeoverMeetsItsPredecessorsRequest(t *testing.T) {
 	working := make(chan struct{})
 	hold := func() { close(working); <-s.held }
 	s.works.Store(&hold)
-	s.next(crossing{dawdles: true, meanwhile: a.crash})
-	require.Error(t, s.asks(a).err)
+	s.next(crossing{dawdles: true, meanwhile: a.Crash})
+	require.Error(t, s.asks(a).Err)
 	arrived := make(chan struct{})
 	go func() { defer close(arrived); s.arrives() }()
 	<-working
@@ -309,13 +313,14 @@ func TestReplayATakeoverMeetsItsPredecessorsRequest(t *testing.T) {
 	require.NoError(t, err)
 	<-arrived
 	assert.Equal(t, 1, report.Completed)
-	assert.Equal(t, onceward.Completed, s.state(b))
+	assert.Equal(t, onceward.StateCompleted, s.state(b))
 	s.effects(3, 1)
 }
 
+// Replay a false word is a second effect and is reported.
 // "Not executed" is somebody's word. If it is false, the next generation is a second
 // effect: the one bound of the promise that a person can break.
-func TestReplayAFalseWordIsASecondEffectAndIsReported(t *testing.T) {
+func TestReplayAFalseWord(t *testing.T) {
 	s := onStage(t, takesNoKey)
 	var conflicts atomic.Int64
 	sending, release := make(chan struct{}), make(chan struct{})
@@ -332,15 +337,15 @@ func TestReplayAFalseWordIsASecondEffectAndIsReported(t *testing.T) {
 	go func() { late <- s.asks(a) }()
 	<-sending
 	a.losesSession()
-	require.ErrorIs(t, s.asks(b).err, onceward.ErrOutcomeUnknown)
+	require.ErrorIs(t, s.asks(b).Err, onceward.ErrOutcomeUnknown)
 	s.says(b, onceward.NotExecuted)
-	require.NoError(t, s.asks(b).err)
+	require.NoError(t, s.asks(b).Err)
 	close(release)
 	out := <-late
-	if out.err != nil && !errors.Is(out.err, onceward.ErrAnswerGone) {
-		require.NoError(t, out.err)
+	if out.Err != nil && !errors.Is(out.Err, onceward.ErrAnswerGone) {
+		require.NoError(t, out.Err)
 	}
 	s.effects(2, 2)
 	assert.Equal(t, int64(1), conflicts.Load(), "reported to Trace.Conflicted")
-	assert.Equal(t, 1, b.recorded(onceward.Ref{ID: nameOnStage}).SecondEffects)
+	assert.Equal(t, 1, b.Recorded(onceward.Ref{ID: nameOnStage}).SecondEffects)
 }

@@ -29,7 +29,8 @@ func noKey(e *providers.Endpoint) {
 	*e = providers.Endpoint{Pattern: e.Pattern}
 }
 
-func TestAnOperationIsSentAgainOnlyWhereThatIsProvenSafe(t *testing.T) {
+// An operation is sent again only where that is proven safe.
+func TestSentAgainOnlyWhereProvenSafe(t *testing.T) {
 	type terms = []func(*providers.Endpoint)
 	ambiguous := map[string]reply{"no answer": loses(), "a 503": says(503, "")}
 	for _, row := range []struct {
@@ -56,7 +57,7 @@ func TestAnOperationIsSentAgainOnlyWhereThatIsProvenSafe(t *testing.T) {
 	} {
 		for what, first := range ambiguous {
 			virtual(t, row.name+": after "+what, func(t *testing.T) {
-				l := (&line{}).then(first)
+				l := (&line{}).Then(first)
 				p := start(t, l, onceward.Config{Providers: []providers.Provider{own(row.terms...)}})
 				ctx, method := named(t, "order-1"), http.MethodPost
 				if row.unnamed {
@@ -65,69 +66,90 @@ func TestAnOperationIsSentAgainOnlyWhereThatIsProvenSafe(t *testing.T) {
 				if row.method != "" {
 					method = row.method
 				}
-				out := p.ask(ctx, to(method, ownURL))
+				out := p.Ask(ctx, to(method, ownURL))
 				if row.again {
-					require.NoError(t, out.err)
-					assert.Equal(t, 200, out.status)
-					require.Len(t, l.sent(), 2)
-					assert.Equal(t, l.keys()[0], l.keys()[1])
-					assert.Equal(t, onceward.Completed, out.op.State)
+					require.NoError(t, out.Err)
+					assert.Equal(t, 200, out.Status)
+					require.Len(t, l.Sent(), 2)
+					assert.Equal(t, l.Keys()[0], l.Keys()[1])
+					assert.Equal(t, onceward.StateCompleted, out.Op.State)
 					return
 				}
-				require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
+				require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
 				if what == "a 503" {
-					assert.Equal(t, 503, out.status)
+					assert.Equal(t, 503, out.Status)
 				}
-				assert.Equal(t, onceward.Unknown, out.op.State)
+				assert.Equal(t, onceward.StateUnknown, out.Op.State)
 				if !row.unnamed {
-					require.ErrorIs(t, p.ask(ctx, to(method, ownURL)).err, onceward.ErrOutcomeUnknown)
+					require.ErrorIs(t, p.Ask(ctx, to(method, ownURL)).Err, onceward.ErrOutcomeUnknown)
 				}
 				report, err := p.Resume(t.Context())
 				require.NoError(t, err)
 				assert.Zero(t, report.Claimed)
-				assert.Len(t, l.sent(), 1)
+				assert.Len(t, l.Sent(), 1)
 			})
 		}
 		virtual(t, row.name+": what was never sent may always be", func(t *testing.T) {
-			l := (&line{}).then(refuses())
+			l := (&line{}).Then(refuses())
 			p := start(t, l, onceward.Config{Providers: []providers.Provider{own(row.terms...)}})
-			require.NoError(t, p.ask(named(t, "order-1"), to(http.MethodPost, ownURL)).err)
-			assert.Len(t, l.sent(), 1)
+			require.NoError(t, p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err)
+			assert.Len(t, l.Sent(), 1)
 		})
 	}
 }
 
-func TestWithoutAGuardTheHandlingTimePassesFirst(t *testing.T) {
+// Where failures are forgotten a lost answer is sent again.
+func TestSentAgainWhereFailuresAreForgotten(t *testing.T) {
+	for name, row := range map[string]struct {
+		first reply
+		err   error
+		sent  int
+	}{
+		"no answer": {loses(), nil, 2},
+		"a 503":     {says(503, ""), onceward.ErrOutcomeUnknown, 1},
+	} {
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).Then(row.first)
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{own(remembers(providers.SuccessesLostAnswers))}})
+			require.ErrorIs(t, p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err, row.err)
+			assert.Len(t, l.Sent(), row.sent)
+		})
+	}
+}
+
+// Without a guard the handling time passes first.
+func TestHandlingTimePassesWithoutAGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := (&line{}).then(takes(time.Second, loses()))
+		l := (&line{}).Then(takes(time.Second, loses()))
 		p := start(t, l, onceward.Config{Providers: []providers.Provider{own(noGuard(10 * time.Second))}})
-		require.NoError(t, p.ask(named(t, "order-1"), to(http.MethodPost, ownURL)).err)
-		require.Len(t, l.sent(), 2)
-		assert.GreaterOrEqual(t, l.sent()[1].At.Sub(l.sent()[0].At), 11*time.Second, "from the end of the attempt")
+		require.NoError(t, p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err)
+		require.Len(t, l.Sent(), 2)
+		assert.GreaterOrEqual(t, l.Sent()[1].At.Sub(l.Sent()[0].At), 11*time.Second, "from the end of the attempt")
 	})
 }
 
-func TestWithoutAGuardATakeoverWaitsForTheHandlingTimeToo(t *testing.T) {
+// Without a guard a takeover waits for the handling time too.
+func TestHandlingTimePassesBeforeATakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := onceward.Config{Providers: []providers.Provider{own(noGuard(10 * time.Second))}}
 		l := &line{}
 		dead := start(t, l, cfg)
-		l.then(doing(dead.crash, loses()))
-		dead.ask(named(t, "order-1"), to(http.MethodPost, ownURL))
+		l.Then(doing(dead.Crash, loses()))
+		dead.Ask(named(t, "order-1"), to(http.MethodPost, ownURL))
 		pass(time.Minute)
 
-		cfg.Journal = dead.journal.Journal
+		cfg.Journal = dead.Journal.Journal
 		next := start(t, l, cfg)
 		taken := time.Now()
 		report, err := next.Resume(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, 1, report.Parked)
-		require.Len(t, l.sent(), 1)
+		require.Len(t, l.Sent(), 1)
 		pass(10 * time.Second)
 		report, err = next.Resume(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, 1, report.Completed)
-		assert.GreaterOrEqual(t, l.sent()[1].At.Sub(taken), 10*time.Second)
+		assert.GreaterOrEqual(t, l.Sent()[1].At.Sub(taken), 10*time.Second)
 	})
 }
 
@@ -144,79 +166,79 @@ func TestTheWindow(t *testing.T) {
 		{"asked again after it", 30 * 24 * time.Hour, onceward.ErrOutcomeUnknown},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
-			l := (&line{}).then(loses())
+			l := (&line{}).Then(loses())
 			p := start(t, l, onceward.Config{Backoff: once})
 			ctx := named(t, "invoice-1/charge")
-			require.ErrorIs(t, p.ask(ctx).err, onceward.ErrPending)
-			p.passInUse(row.after)
-			out := p.ask(ctx)
+			require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
+			p.PassInUse(row.after)
+			out := p.Ask(ctx)
 			if row.kind == nil {
-				require.NoError(t, out.err)
-				require.Len(t, l.sent(), 2)
-				assert.Equal(t, l.keys()[0], l.keys()[1])
+				require.NoError(t, out.Err)
+				require.Len(t, l.Sent(), 2)
+				assert.Equal(t, l.Keys()[0], l.Keys()[1])
 				return
 			}
-			require.ErrorIs(t, out.err, row.kind)
-			assert.Len(t, l.sent(), 1)
+			require.ErrorIs(t, out.Err, row.kind)
+			assert.Len(t, l.Sent(), 1)
 		})
 	}
 
 	virtual(t, "a delay beyond it is unknown at once", func(t *testing.T) {
-		l := (&line{}).then(loses(), says(503, "", "Retry-After", "86000"))
+		l := (&line{}).Then(loses(), says(503, "", "Retry-After", "86000"))
 		p := start(t, l, onceward.Config{})
-		out := p.ask(named(t, "invoice-1/charge"))
-		require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
-		assert.Equal(t, 503, out.status)
+		out := p.Ask(named(t, "invoice-1/charge"))
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		assert.Equal(t, 503, out.Status)
 	})
 
 	for name, table := range map[string]providers.Provider{"registers no key": providers.Stripe(), "says nothing of that": own()} {
 		virtual(t, "a refusal for now, by a provider that "+name, func(t *testing.T) {
-			l := (&line{}).then(says(429, `{"error":{"type":"rate_limit_error"}}`), loses())
+			l := (&line{}).Then(says(429, `{"error":{"type":"rate_limit_error"}}`), loses())
 			p := start(t, l, onceward.Config{Backoff: once, Providers: []providers.Provider{table}})
 			where := chargeURL
 			window := 23 * time.Hour
 			if table.Name == "raw" {
 				where, window = ownURL, 7*24*time.Hour-time.Hour
 			}
-			ask := func() outcome { return p.ask(named(t, "invoice-1/charge"), to(http.MethodPost, where)) }
-			require.ErrorIs(t, ask().err, onceward.ErrPending)
-			p.passInUse(window / 2)
-			require.ErrorIs(t, ask().err, onceward.ErrPending)
-			p.passInUse(window/2 + time.Minute)
-			err := ask().err
+			ask := func() outcome { return p.Ask(named(t, "invoice-1/charge"), to(http.MethodPost, where)) }
+			require.ErrorIs(t, ask().Err, onceward.ErrPending)
+			p.PassInUse(window / 2)
+			require.ErrorIs(t, ask().Err, onceward.ErrPending)
+			p.PassInUse(window/2 + time.Minute)
+			err := ask().Err
 			if table.Name == "raw" {
 				require.ErrorIs(t, err, onceward.ErrOutcomeUnknown, "the window began with the request that was refused")
 				return
 			}
 			require.NoError(t, err, "the window began with the request that was lost")
-			assert.Equal(t, l.keys()[1], l.keys()[2])
+			assert.Equal(t, l.Keys()[1], l.Keys()[2])
 		})
 	}
 
 	virtual(t, "it does not begin with an attempt that never left", func(t *testing.T) {
-		l := (&line{}).then(refuses(), loses())
+		l := (&line{}).Then(refuses(), loses())
 		p := start(t, l, onceward.Config{Backoff: once})
 		ctx := named(t, "invoice-1/charge")
-		require.ErrorIs(t, p.ask(ctx).err, onceward.ErrPending)
+		require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
 		pass(48 * time.Hour)
-		require.ErrorIs(t, p.ask(ctx).err, onceward.ErrPending)
+		require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
 		pass(22 * time.Hour)
-		require.NoError(t, p.ask(ctx).err)
+		require.NoError(t, p.Ask(ctx).Err)
 	})
 
 	virtual(t, "it passes while attempts go on, and there is no more of them", func(t *testing.T) {
-		l := (&line{}).always(loses())
+		l := (&line{}).Always(loses())
 		p := start(t, l, onceward.Config{})
 		ctx := named(t, "invoice-1/charge")
 		done := make(chan error, 1)
 		running, stop := context.WithCancel(t.Context())
 		go func() { done <- p.Run(running) }()
-		require.ErrorIs(t, p.ask(ctx).err, onceward.ErrPending)
+		require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
 		pass(26 * time.Hour)
 		stop()
 		<-done
-		require.ErrorIs(t, p.ask(ctx).err, onceward.ErrOutcomeUnknown)
-		sent := l.sent()
+		require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrOutcomeUnknown)
+		sent := l.Sent()
 		require.Greater(t, len(sent), 10)
 		for _, s := range sent {
 			assert.Less(t, s.At.Sub(sent[0].At), 23*time.Hour)
@@ -238,71 +260,72 @@ func TestAClockThatStandsBehindTheJournal(t *testing.T) {
 		{"and behind the first send, and keeps on there, closes the window for good", 48 * time.Hour, onceward.ErrPending, onceward.ErrOutcomeUnknown},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
-			l := (&line{}).then(loses())
+			l := (&line{}).Then(loses())
 			first := start(t, l, onceward.Config{Backoff: once})
 			ctx := named(t, "invoice-1/charge")
-			require.ErrorIs(t, first.ask(ctx).err, onceward.ErrPending)
+			require.ErrorIs(t, first.Ask(ctx).Err, onceward.ErrPending)
 			pass(3 * time.Hour)
-			require.NoError(t, first.ask(named(t, "invoice-2/charge")).err)
-			before := len(l.sent())
+			require.NoError(t, first.Ask(named(t, "invoice-2/charge")).Err)
+			before := len(l.Sent())
 
-			late := start(t, l, onceward.Config{Journal: first.journal.Journal})
+			late := start(t, l, onceward.Config{Journal: first.Journal.Journal})
 			onceward.SetClock(late.Client, func() time.Time { return time.Now().Add(-row.back) })
-			out := late.ask(ctx)
+			out := late.Ask(ctx)
 			if row.kind == nil {
-				require.NoError(t, out.err)
+				require.NoError(t, out.Err)
 				return
 			}
-			require.ErrorIs(t, out.err, row.kind)
-			assert.Len(t, l.sent(), before)
+			require.ErrorIs(t, out.Err, row.kind)
+			assert.Len(t, l.Sent(), before)
 			if row.then != nil {
 				pass(journal.Confirmation)
-				require.ErrorIs(t, late.ask(ctx).err, row.then)
-				require.ErrorIs(t, first.ask(ctx).err, row.then)
-				assert.Len(t, l.sent(), before)
+				require.ErrorIs(t, late.Ask(ctx).Err, row.then)
+				require.ErrorIs(t, first.Ask(ctx).Err, row.then)
+				assert.Len(t, l.Sent(), before)
 				return
 			}
 			pass(row.back)
-			require.NoError(t, late.ask(ctx).err)
+			require.NoError(t, late.Ask(ctx).Err)
 		})
 	}
 }
 
-func TestAClaimThatWasTakenOverSendsNothingMore(t *testing.T) {
+// A claim that was taken over sends nothing more.
+func TestClaimTakenOverSendsNothingMore(t *testing.T) {
 	virtual(t, "while the other is at it", func(t *testing.T) {
-		l := (&line{}).then(says(429, "", "Retry-After", "60"), takes(5*time.Minute, says(200, paid)))
+		l := (&line{}).Then(says(429, "", "Retry-After", "60"), takes(5*time.Minute, says(200, paid)))
 		slow := start(t, l, onceward.Config{})
 		caller := make(chan outcome, 1)
-		go func() { caller <- slow.ask(named(t, "invoice-1/charge")) }()
+		go func() { caller <- slow.Ask(named(t, "invoice-1/charge")) }()
 		synctest.Wait()
-		require.NoError(t, slow.journal.Sessions()[0].End(t.Context())) // it is taken for dead
-		other := start(t, l, onceward.Config{Journal: slow.journal.Journal, MaxWait: time.Hour, AttemptTimeout: time.Hour})
+		require.NoError(t, slow.Journal.Sessions()[0].End(t.Context())) // it is taken for dead
+		other := start(t, l, onceward.Config{Journal: slow.Journal.Journal, MaxWait: time.Hour, AttemptTimeout: time.Hour})
 		resumed := make(chan onceward.Report, 1)
 		go func() {
 			report, err := other.Resume(context.Background())
 			assert.NoError(t, err)
 			resumed <- report
 		}()
-		require.ErrorIs(t, (<-caller).err, onceward.ErrInFlight)
+		require.ErrorIs(t, (<-caller).Err, onceward.ErrInFlight)
 		assert.Equal(t, 1, (<-resumed).Completed)
-		assert.Len(t, l.sent(), 2)
+		assert.Len(t, l.Sent(), 2)
 	})
 	virtual(t, "when the other is done", takenOverAndDone)
 }
 
 func takenOverAndDone(t *testing.T) {
-	l := (&line{}).then(says(429, "", "Retry-After", "60"))
+	l := (&line{}).Then(says(429, "", "Retry-After", "60"))
 	slow := start(t, l, onceward.Config{})
 	caller := make(chan outcome, 1)
-	go func() { caller <- slow.ask(named(t, "invoice-1/charge")) }()
+	go func() { caller <- slow.Ask(named(t, "invoice-1/charge")) }()
 	synctest.Wait()
-	require.NoError(t, slow.journal.Sessions()[0].End(t.Context())) // it is taken for dead
-	report, err := start(t, l, onceward.Config{Journal: slow.journal.Journal}).Resume(t.Context())
+	require.NoError(t, slow.Journal.Sessions()[0].End(t.Context())) // it is taken for dead
+	report, err := start(t, l, onceward.Config{Journal: slow.Journal.Journal}).Resume(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, report.Completed)
 	out := <-caller
-	require.NoError(t, out.err)
-	assert.Equal(t, 200, out.status)
-	assert.True(t, out.op.Replayed)
-	assert.Len(t, l.sent(), 2)
+	require.NoError(t, out.Err)
+	assert.Equal(t, 200, out.Status)
+	assert.True(t, out.Op.Replayed)
+	assert.Len(t, l.Sent(), 2)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -70,7 +72,7 @@ type ResolveOptions struct {
 // response the header Onceward-Answer: by hand.
 //
 // The error is an Error with ErrInFlight while another caller is sending it, wraps
-// journal.ErrNotFound where there is none, and journal.ErrInvalidEvent where the
+// ErrNotFound where there is none, and ErrInvalidEvent where the
 // outcome, or the answer, is known already.
 func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, how ResolveOptions) (Operation, error) {
 	op, err := c.journal.Get(ctx, seen.Ref)
@@ -80,51 +82,54 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 	ev := journal.Event{
 		Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, At: c.now(),
 		Resolution: resolution, Generation: seen.Generation, Claim: seen.Claim,
-		By: recordableText(how.By), Cause: recordableText(how.Why),
+		By: secret.Recorded(how.By), Cause: secret.Recorded(how.Why),
 	}
 	if resolution == Executed && how.Answer != nil {
-		byHand := *how.Answer
-		byHand.ByHand = true
-		byHand.Header, byHand.Trailer = recordedHeader(byHand.Header), recordedHeader(byHand.Trailer)
-		ev.Answer = &byHand
+		supplied := *how.Answer
+		supplied.Header, supplied.Trailer = recordedHeader(supplied.Header), recordedHeader(supplied.Trailer)
+		ev.Answer = &supplied
 		ev.Unrecognised = !c.recognises(&op)
 	}
 	if resolution == SendAgain {
-		ev.Key = c.laterKey(op.Ref, op.Key, seen.Generation+1)
+		version := 0
+		if u := parsed(op.Request.URL); u != nil {
+			version = c.contract(&op.Request, u).Endpoint.Key.UUIDVersion
+		}
+		ev.Key = c.laterKey(op.Ref, op.Key, seen.Generation+1, version)
 	}
 	res, err := c.journal.Apply(ctx, ev)
 	if err != nil {
-		told := operationOf(&op)
-		return told, fmt.Errorf("onceward: resolve %s: %w", told.printed(), explained(err))
+		result := operationOf(&op)
+		return result, fmt.Errorf("onceward: resolve %s: %w", result.printed(), err)
 	}
 	now := &res.Operation
 	if now.Request.Method == "" {
 		now.Request = op.Request
 	}
-	told := operationOf(now)
+	result := operationOf(now)
 	switch res.Decision {
 	case journal.Wait:
-		return told, &Error{Operation: told, Kind: ErrInFlight}
+		return result, &Error{Operation: result, Kind: ErrInFlight}
 	case journal.Stale:
-		return told, &Error{Operation: told, Kind: ErrMoved, Err: fmt.Errorf("generation %d, claim %d was looked at", seen.Generation, seen.Claim)}
+		return result, &Error{Operation: result, Kind: ErrMoved, Err: fmt.Errorf("generation %d, claim %d was looked at", seen.Generation, seen.Claim)}
 	case journal.Gone:
-		return told, &Error{Operation: told, Kind: ErrAnswerGone}
+		return result, &Error{Operation: result, Kind: ErrAnswerGone}
 	}
 	c.wakeFlowOf(ctx, op.Ref)
 	c.wake()
-	return told, nil
+	return result, nil
 }
 
 // recognises tells whether the answer that is recorded of an operation is the
 // provider's by what its table says now. What is no success was read by a rule.
 func (c *Client) recognises(op *journal.Operation) bool {
 	a, u := op.Answer, parsed(op.Request.URL)
-	if a == nil || u == nil || a.Status < 200 || a.Status > 299 {
+	if a == nil || u == nil || a.Status/100 != 2 {
 		return true
 	}
 	route := c.contract(&op.Request, u)
 	if !route.Listed || route.Provider.Name != op.Provider {
 		return true
 	}
-	return route.Provider.Recognises(a.Status, a.Header, a.Body)
+	return tables.Recognises(route.Provider, a.Status, a.Header, a.Body)
 }

@@ -2,7 +2,9 @@ package onceward_test
 
 import (
 	"errors"
+	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -15,9 +17,9 @@ import (
 
 // lookedAt is what somebody sees of an operation now.
 func (p *process) lookedAt(ref onceward.Ref) onceward.Seen {
-	p.t.Helper()
-	op, err := p.Lookup(p.t.Context(), ref)
-	require.NoError(p.t, err)
+	p.T.Helper()
+	op, err := p.Lookup(p.T.Context(), ref)
+	require.NoError(p.T, err)
 	return op.Seen
 }
 
@@ -26,13 +28,13 @@ func TestResolveSettlesOnlyWhatItsCallerSaw(t *testing.T) {
 	how := onceward.ResolveOptions{By: "ada", Why: "looked at the dashboard"}
 
 	each(t, "evidence of one generation says nothing of the next", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(frozen, frozen)
+		l := (&line{}).Then(frozen, frozen)
 		p := start(t, l, onceward.Config{Journal: j})
-		require.Equal(t, onceward.Unknown, p.ask(named(t, ref.ID)).op.State)
+		require.Equal(t, onceward.StateUnknown, p.Ask(named(t, ref.ID)).Op.State)
 		seen := p.lookedAt(ref)
 		_, err := p.Resolve(t.Context(), seen, onceward.NotExecuted, how)
 		require.NoError(t, err)
-		require.Equal(t, onceward.Unknown, p.ask(named(t, ref.ID)).op.State)
+		require.Equal(t, onceward.StateUnknown, p.Ask(named(t, ref.ID)).Op.State)
 
 		for _, resolution := range []onceward.Resolution{onceward.Executed, onceward.NotExecuted, onceward.SendAgain, onceward.Hold, onceward.Release} {
 			op, err := p.Resolve(t.Context(), seen, resolution, how)
@@ -43,13 +45,13 @@ func TestResolveSettlesOnlyWhatItsCallerSaw(t *testing.T) {
 			assert.Equal(t, op.Seen, e.Operation.Seen)
 			assert.ErrorContains(t, err, "generation 0, claim 1 was looked at")
 		}
-		assert.Equal(t, onceward.Unknown, p.recorded(ref).State)
+		assert.Equal(t, onceward.StateUnknown, p.Recorded(ref).State)
 	})
 
 	each(t, "two operators with the same evidence make no second effect", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(frozen)
+		l := (&line{}).Then(frozen)
 		p := start(t, l, onceward.Config{Journal: j})
-		require.Equal(t, onceward.Unknown, p.ask(named(t, ref.ID)).op.State)
+		require.Equal(t, onceward.StateUnknown, p.Ask(named(t, ref.ID)).Op.State)
 		seen := p.lookedAt(ref)
 		_, err := p.Resolve(t.Context(), seen, onceward.SendAgain, how)
 		require.NoError(t, err)
@@ -61,59 +63,59 @@ func TestResolveSettlesOnlyWhatItsCallerSaw(t *testing.T) {
 		require.ErrorIs(t, err, onceward.ErrMoved)
 		_, err = p.Resume(t.Context())
 		require.NoError(t, err)
-		assert.Len(t, l.sent(), 2)
+		assert.Len(t, l.Sent(), 2)
 	})
 
 	each(t, "an attempt since is one that nobody has evidence of, unless it is known to have executed", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).always(loses())
+		l := (&line{}).Always(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
-		out := p.ask(named(t, ref.ID))
-		require.ErrorIs(t, out.err, onceward.ErrPending)
-		pass(time.Until(out.op.DueAt))
+		out := p.Ask(named(t, ref.ID))
+		require.ErrorIs(t, out.Err, onceward.ErrPending)
+		pass(time.Until(out.Op.DueAt))
 		_, err := p.Resume(t.Context())
 		require.NoError(t, err)
-		require.Len(t, l.sent(), 2)
+		require.Len(t, l.Sent(), 2)
 		for _, resolution := range []onceward.Resolution{onceward.NotExecuted, onceward.SendAgain, onceward.Hold} {
-			_, err = p.Resolve(t.Context(), out.op.Seen, resolution, how)
+			_, err = p.Resolve(t.Context(), out.Op.Seen, resolution, how)
 			require.ErrorIs(t, err, onceward.ErrMoved, resolution.String())
 		}
-		op, err := p.Resolve(t.Context(), out.op.Seen, onceward.Executed, how)
+		op, err := p.Resolve(t.Context(), out.Op.Seen, onceward.Executed, how)
 		require.NoError(t, err)
-		assert.Equal(t, onceward.Completed, op.State)
+		assert.Equal(t, onceward.StateCompleted, op.State)
 	})
 
 	each(t, "a pending one on hold is not sent until it is released", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(loses())
+		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
-		out := p.ask(named(t, ref.ID))
-		require.ErrorIs(t, out.err, onceward.ErrPending)
-		op, err := p.Resolve(t.Context(), out.op.Seen, onceward.Hold, how)
+		out := p.Ask(named(t, ref.ID))
+		require.ErrorIs(t, out.Err, onceward.ErrPending)
+		op, err := p.Resolve(t.Context(), out.Op.Seen, onceward.Hold, how)
 		require.NoError(t, err)
-		assert.Equal(t, onceward.Unknown, op.State)
+		assert.Equal(t, onceward.StateUnknown, op.State)
 		pass(time.Hour)
 		_, err = p.Resume(t.Context())
 		require.NoError(t, err)
-		require.ErrorIs(t, p.ask(named(t, ref.ID)).err, onceward.ErrOutcomeUnknown)
-		require.Len(t, l.sent(), 1)
+		require.ErrorIs(t, p.Ask(named(t, ref.ID)).Err, onceward.ErrOutcomeUnknown)
+		require.Len(t, l.Sent(), 1)
 
 		op, err = p.Resolve(t.Context(), op.Seen, onceward.Release, how)
 		require.NoError(t, err)
-		assert.Equal(t, onceward.Pending, op.State)
+		assert.Equal(t, onceward.StatePending, op.State)
 		_, err = p.Resume(t.Context())
 		require.NoError(t, err)
-		require.NoError(t, p.ask(named(t, ref.ID)).err)
-		assert.Len(t, l.sent(), 2)
+		require.NoError(t, p.Ask(named(t, ref.ID)).Err)
+		assert.Len(t, l.Sent(), 2)
 		_, err = p.Resolve(t.Context(), p.lookedAt(ref), onceward.Release, how)
 		require.ErrorIs(t, err, journal.ErrInvalidEvent, "it is not on hold")
 	})
 
 	each(t, "who said so and why is kept, without what may be a credential", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(frozen)
+		l := (&line{}).Then(frozen)
 		p := start(t, l, onceward.Config{Journal: j})
-		out := p.ask(named(t, ref.ID))
-		require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
+		out := p.Ask(named(t, ref.ID))
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
 		at := time.Now()
-		_, err := p.Resolve(t.Context(), out.op.Seen, onceward.Executed, onceward.ResolveOptions{
+		_, err := p.Resolve(t.Context(), out.Op.Seen, onceward.Executed, onceward.ResolveOptions{
 			By: "ada", Why: "GET https://api.stripe.com/v1/charges?api_key=s3cr3t shows it",
 		})
 		require.NoError(t, err)
@@ -134,13 +136,13 @@ func TestResolveSettlesOnlyWhatItsCallerSaw(t *testing.T) {
 // What the error prints is what Resolve takes.
 func TestAnErrorPrintsWhatResolveTakes(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
-		l := (&line{}).then(loses())
+		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Backoff: once})
-		out := p.ask(onceward.WithScope(named(t, "invoice-1/charge"), "tenant-42"))
-		require.ErrorIs(t, out.err, onceward.ErrPending)
-		assert.ErrorContains(t, out.err, "(invoice-1/charge, scope tenant-42, generation 0, claim 1)")
+		out := p.Ask(onceward.WithScope(named(t, "invoice-1/charge"), "tenant-42"))
+		require.ErrorIs(t, out.Err, onceward.ErrPending)
+		assert.ErrorContains(t, out.Err, "(invoice-1/charge, scope tenant-42, generation 0, claim 1)")
 		seen := onceward.Seen{Ref: onceward.Ref{Scope: "tenant-42", ID: "invoice-1/charge"}, Generation: 0, Claim: 1}
-		assert.Equal(t, seen, out.op.Seen)
+		assert.Equal(t, seen, out.Op.Seen)
 		_, err := p.Resolve(t.Context(), seen, onceward.NotExecuted, onceward.ResolveOptions{})
 		require.NoError(t, err)
 	})
@@ -165,43 +167,43 @@ func TestResolveSuppliesAnAnswerThatIsMissing(t *testing.T) {
 		each(t, name, func(t *testing.T, j journal.Journal) {
 			row.cfg.Journal, row.cfg.Backoff = j, once
 			row.cfg.Providers = []providers.Provider{own(func(e *providers.Endpoint) { e.Remembers = providers.Successes })}
-			l := (&line{}).then(row.first)
+			l := (&line{}).Then(row.first)
 			p := start(t, l, row.cfg)
-			ask := func() outcome { return p.ask(named(t, ref.ID), to("POST", ownURL)) }
+			ask := func() outcome { return p.Ask(named(t, ref.ID), to("POST", ownURL)) }
 			ask()
 			if row.given {
-				_, err := p.resolve(ref, onceward.Executed, nil)
+				_, err := p.ResolveAs(ref, onceward.Executed, nil)
 				require.NoError(t, err)
 			}
-			require.Equal(t, onceward.Completed, p.recorded(ref).State)
+			require.Equal(t, onceward.StateCompleted, p.Recorded(ref).State)
 			op, err := p.Resolve(t.Context(), p.lookedAt(ref), onceward.Executed, known)
 			require.NoError(t, err)
 			assert.Equal(t, "ada", op.Resolved.By)
 			out := ask()
-			require.NoError(t, out.err)
-			assert.Equal(t, paid, out.body)
-			assert.True(t, out.op.Answer.ByHand)
-			assert.Equal(t, "by hand", out.header.Get("Onceward-Answer"))
+			require.NoError(t, out.Err)
+			assert.Equal(t, paid, out.Body)
+			assert.True(t, out.Op.Answer.ByHand)
+			assert.Equal(t, "by hand", out.Header.Get("Onceward-Answer"))
 			_, err = p.Resolve(t.Context(), p.lookedAt(ref), onceward.Executed, known)
 			require.ErrorIs(t, err, journal.ErrInvalidEvent, "once")
-			assert.Len(t, l.sent(), 1)
+			assert.Len(t, l.Sent(), 1)
 		})
 	}
 
 	each(t, "one that the provider's table knows stands", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(says(200, paid))
+		l := (&line{}).Then(says(200, paid))
 		p := start(t, l, onceward.Config{Journal: j})
-		require.NoError(t, p.ask(named(t, ref.ID)).err)
+		require.NoError(t, p.Ask(named(t, ref.ID)).Err)
 		_, err := p.Resolve(t.Context(), p.lookedAt(ref), onceward.Executed, onceward.ResolveOptions{Answer: &onceward.Answer{Status: 200, Body: []byte("{}")}})
 		require.ErrorIs(t, err, journal.ErrInvalidEvent)
-		out := p.ask(named(t, ref.ID))
-		assert.Equal(t, paid, out.body)
-		assert.Empty(t, out.header.Get("Onceward-Answer"))
+		out := p.Ask(named(t, ref.ID))
+		assert.Equal(t, paid, out.Body)
+		assert.Empty(t, out.Header.Get("Onceward-Answer"))
 	})
 
 	each(t, "a refusal stands", func(t *testing.T, j journal.Journal) {
-		p := start(t, (&line{}).then(declined), onceward.Config{Journal: j})
-		require.NoError(t, p.ask(named(t, ref.ID)).err)
+		p := start(t, (&line{}).Then(declined), onceward.Config{Journal: j})
+		require.NoError(t, p.Ask(named(t, ref.ID)).Err)
 		_, err := p.Resolve(t.Context(), p.lookedAt(ref), onceward.Executed, known)
 		require.ErrorIs(t, err, journal.ErrInvalidEvent)
 	})
@@ -210,45 +212,137 @@ func TestResolveSuppliesAnAnswerThatIsMissing(t *testing.T) {
 		before, now := providers.Stripe(), providers.Stripe()
 		before.Answers = nil // before the table could tell
 		now.Answers = []string{"application/json"}
-		l := (&line{}).then(page)
+		l := (&line{}).Then(page)
 		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{before}})
-		require.NoError(t, p.ask(named(t, ref.ID)).err)
+		require.NoError(t, p.Ask(named(t, ref.ID)).Err)
 		_, err := p.Resolve(t.Context(), p.lookedAt(ref), onceward.Executed, known)
 		require.ErrorIs(t, err, journal.ErrInvalidEvent, "to a table that takes it for the provider's, it is one")
-		p.crash()
+		p.Crash()
 
 		p = start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{now}})
 		op, err := p.Resolve(t.Context(), p.lookedAt(ref), onceward.Executed, known)
 		require.NoError(t, err)
-		assert.Equal(t, onceward.Completed, op.State)
-		out := p.ask(named(t, ref.ID))
-		require.NoError(t, out.err)
-		assert.Equal(t, paid, out.body)
-		assert.Equal(t, "by hand", out.header.Get("Onceward-Answer"))
-		require.NotNil(t, out.op.Answer.Replaced)
-		assert.Contains(t, string(p.recorded(ref).Answer.Replaced.Body), "nginx")
-		assert.Len(t, l.sent(), 1)
+		assert.Equal(t, onceward.StateCompleted, op.State)
+		out := p.Ask(named(t, ref.ID))
+		require.NoError(t, out.Err)
+		assert.Equal(t, paid, out.Body)
+		assert.Equal(t, "by hand", out.Header.Get("Onceward-Answer"))
+		require.NotNil(t, out.Op.Answer.Replaced)
+		assert.Contains(t, string(p.Recorded(ref).Answer.Replaced.Body), "nginx")
+		assert.Len(t, l.Sent(), 1)
 	})
 }
 
-func TestAForeignSuccessIsUnknownUntilSomebodySuppliesTheAnswer(t *testing.T) {
+// A foreign success is unknown until somebody supplies the answer.
+func TestForeignSuccessIsUnknown(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		stripe := providers.Stripe()
 		stripe.Answers = []string{"application/json"}
-		l := (&line{}).then(page)
+		l := (&line{}).Then(page)
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{stripe}})
-		out := p.ask(named(t, "invoice-1/charge"))
-		require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
+		out := p.Ask(named(t, "invoice-1/charge"))
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
 		var e *onceward.Error
-		require.True(t, errors.As(out.err, &e))
+		require.True(t, errors.As(out.Err, &e))
 		require.NotNil(t, e.Response)
 		assert.Contains(t, string(e.Response.Body), "nginx")
 
 		_, err := p.Resolve(t.Context(), e.Operation.Seen, onceward.Executed, onceward.ResolveOptions{Answer: &onceward.Answer{Status: 200, Body: []byte(paid)}})
 		require.NoError(t, err)
-		out = p.ask(named(t, "invoice-1/charge"))
-		require.NoError(t, out.err)
-		assert.Equal(t, paid, out.body)
-		assert.Len(t, l.sent(), 1)
+		out = p.Ask(named(t, "invoice-1/charge"))
+		require.NoError(t, out.Err)
+		assert.Equal(t, paid, out.Body)
+		assert.Len(t, l.Sent(), 1)
+	})
+}
+
+func TestResolve(t *testing.T) {
+	ref := onceward.Ref{ID: "invoice-1/charge"}
+	unknown := func(t *testing.T) (*process, *line) {
+		l := (&line{}).Then(frozen)
+		p := start(t, l, onceward.Config{})
+		require.Equal(t, onceward.StateUnknown, p.Ask(named(t, ref.ID)).Op.State)
+		return p, l
+	}
+	virtual(t, "executed, with its answer: that is replayed", func(t *testing.T) {
+		p, l := unknown(t)
+		op, err := p.ResolveAs(ref, onceward.Executed, &onceward.Answer{Status: 200, Body: []byte(paid)})
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StateCompleted, op.State)
+		out := p.Ask(named(t, ref.ID))
+		require.NoError(t, out.Err)
+		assert.Equal(t, paid, out.Body)
+		assert.True(t, out.Op.Answer.ByHand)
+		assert.Len(t, l.Sent(), 1)
+	})
+	virtual(t, "executed, without an answer: it is not executed again", func(t *testing.T) {
+		p, l := unknown(t)
+		_, err := p.ResolveAs(ref, onceward.Executed, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, p.Ask(named(t, ref.ID)).Err, onceward.ErrAnswerGone)
+		assert.Len(t, l.Sent(), 1)
+	})
+	virtual(t, "not executed: cancelled, and the next ask is the next generation", func(t *testing.T) {
+		p, l := unknown(t)
+		op, err := p.ResolveAs(ref, onceward.NotExecuted, nil)
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StateCancelled, op.State)
+		out := p.Ask(named(t, ref.ID))
+		require.NoError(t, out.Err)
+		assert.Equal(t, 1, out.Op.Generation)
+		assert.NotEqual(t, l.Keys()[0], l.Keys()[1])
+	})
+	virtual(t, "to be sent again: Resume sends the next generation with a new key", func(t *testing.T) {
+		p, l := unknown(t)
+		op, err := p.ResolveAs(ref, onceward.SendAgain, nil)
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StatePending, op.State)
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 1, report.Completed)
+		require.Len(t, l.Sent(), 2)
+		assert.NotEqual(t, l.Keys()[0], l.Keys()[1])
+		assert.Equal(t, l.Sent()[0].Body, l.Sent()[1].Body)
+		out := p.Ask(named(t, ref.ID))
+		require.NoError(t, out.Err)
+		assert.Equal(t, 1, out.Op.Generation)
+		assert.Equal(t, l.Keys()[1], string(out.Op.Key))
+	})
+	virtual(t, "what is settled stays as it is", func(t *testing.T) {
+		l := (&line{}).Then(says(200, paid), wrongKey)
+		p := start(t, l, onceward.Config{})
+		for _, id := range []string{"completed", "cancelled"} {
+			before := p.Ask(named(t, id)).Op.State
+			for _, r := range []onceward.Resolution{onceward.Executed, onceward.NotExecuted, onceward.SendAgain} {
+				_, err := p.ResolveAs(onceward.Ref{ID: id}, r, nil)
+				require.ErrorIs(t, err, journal.ErrInvalidEvent)
+			}
+			assert.Equal(t, before, p.Recorded(onceward.Ref{ID: id}).State)
+		}
+	})
+	virtual(t, "what is being sent is not touched", func(t *testing.T) {
+		l := (&line{}).Then(takes(time.Minute, says(200, paid)))
+		p := start(t, l, onceward.Config{})
+		done := make(chan outcome, 1)
+		go func() { done <- p.Ask(named(t, ref.ID)) }()
+		synctest.Wait()
+		_, err := p.ResolveAs(ref, onceward.NotExecuted, nil)
+		var e *onceward.Error
+		require.ErrorAs(t, err, &e)
+		require.ErrorIs(t, e, onceward.ErrInFlight)
+		_, err = p.ResolveAs(onceward.Ref{ID: "nobody"}, onceward.Executed, nil)
+		require.ErrorIs(t, err, journal.ErrNotFound)
+		require.NoError(t, (<-done).Err)
+	})
+}
+
+func TestResolveReturnsWhatWasAskedFor(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		p := start(t, (&line{}).Always(frozen), onceward.Config{Journal: j})
+		require.Error(t, p.Ask(named(t, invoice)).Err)
+		op, err := p.ResolveAs(onceward.Ref{ID: invoice}, onceward.NotExecuted, nil)
+		require.NoError(t, err)
+		assert.Equal(t, http.MethodPost, op.Method)
+		assert.Equal(t, chargeURL, op.URL)
 	})
 }

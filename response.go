@@ -40,7 +40,7 @@ func (r *run) response(a *attempt) *Response {
 		return nil
 	}
 	body := a.body
-	if limit := r.cfg.MaxResponseBody; int64(len(body)) > limit {
+	if limit := r.client.cfg.MaxResponseBody; int64(len(body)) > limit {
 		body = body[:limit:limit]
 	}
 	return &Response{Status: a.resp.StatusCode, Header: a.resp.Header, Body: body, Cut: a.partial || a.cut != nil}
@@ -56,7 +56,7 @@ func (r *run) lastResponse() *Response {
 
 // discard closes the rest of an answer that nobody gets.
 func (a *attempt) discard() {
-	if a.resp != nil && a.partial && !a.closed {
+	if a.partial && !a.closed {
 		a.resp.Body.Close()
 		a.closed = true
 	}
@@ -66,13 +66,26 @@ func (a *attempt) discard() {
 // client knows.
 func (c *Client) inBackground(op *journal.Operation, frozen *journal.Request) bool {
 	switch {
-	case op.BodyWithheld, op.Naming != journal.Named && (op.Told || c.cfg.NamedOnly), c.isStranger(op, frozen):
+	case op.BodyWithheld, op.Naming != journal.Named && (op.Told || c.cfg.NamedOnly), c.isStranger(op, frozen), c.lacksCredential(op, frozen):
 		return false
 	case c.cfg.Authorize != nil && op.Provider != "" && confidential(parsed(frozen.URL)):
 		return true
 	}
 	return len(frozen.WithheldQuery) == 0 &&
 		!slices.ContainsFunc(frozen.WithheldHeaders, mustBeGiven)
+}
+
+// lacksCredential tells whether Run or Resume have found of late that they lack the credential
+// that an operation was begun with.
+func (c *Client) lacksCredential(op *journal.Operation, frozen *journal.Request) bool {
+	u := parsed(frozen.URL)
+	if u == nil {
+		return false
+	}
+	at := siteOf(c.router.Route(frozen.Method, u), u.Host)
+	asked := *op
+	asked.Request = *frozen
+	return c.lacks.of(at, &asked) != "" || c.rotations.has(at, &asked)
 }
 
 // isStranger tells whether this client knows no contract of the name that the operation

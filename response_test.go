@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,14 +20,15 @@ import (
 	"github.com/onceward/onceward/backoff"
 )
 
-func TestWhatAnErrorHoldsOfAResponseIsNeitherPrintedNorLogged(t *testing.T) {
+// What an error holds of a response is neither printed nor logged.
+func TestResponseInAnErrorIsNotPrinted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const canary = "tok_1N3T91"
-		l := (&line{}).then(loses(), says(401, `{"token":"`+canary+`"}`, "X-Session", canary))
+		l := (&line{}).Then(loses(), says(401, `{"token":"`+canary+`"}`, "X-Session", canary))
 		var logged bytes.Buffer
 		p := start(t, l, onceward.Config{Backoff: backoff.Policy{MaxAttempts: 2},
 			Logger: slog.New(slog.NewJSONHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-		err := p.ask(named(t, invoice)).err
+		err := p.Ask(named(t, invoice)).Err
 		var e *onceward.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, canary, e.Response.Header.Get("X-Session"))
@@ -52,22 +56,23 @@ func TestWhatAnErrorHoldsOfAResponseIsNeitherPrintedNorLogged(t *testing.T) {
 
 func TestAResponseOverTheLimitIsCutInTheError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := (&line{}).always(says(503, "0123456789abcdef"))
+		l := (&line{}).Always(says(503, "0123456789abcdef"))
 		p := start(t, l, onceward.Config{Backoff: once, MaxResponseBody: 10})
 		var e *onceward.Error
-		require.ErrorAs(t, p.ask(named(t, invoice)).err, &e)
+		require.ErrorAs(t, p.Ask(named(t, invoice)).Err, &e)
 		require.ErrorIs(t, e, onceward.ErrPending)
 		assert.Equal(t, "0123456789", string(e.Response.Body))
 		assert.True(t, e.Response.Cut)
 	})
 }
 
-func TestTheErrorHasTheLastResponseThatCameInTheCall(t *testing.T) {
+// The error has the last response that came in the call.
+func TestErrorHasTheCallsLastResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := (&line{}).then(says(503, "", "X-Request-Id", "req_1"), loses())
+		l := (&line{}).Then(says(503, "", "X-Request-Id", "req_1"), loses())
 		p := start(t, l, onceward.Config{Backoff: backoff.Policy{MaxAttempts: 2}})
 		var e *onceward.Error
-		require.ErrorAs(t, p.ask(named(t, invoice)).err, &e)
+		require.ErrorAs(t, p.Ask(named(t, invoice)).Err, &e)
 		require.NotNil(t, e.Response)
 		assert.Equal(t, "req_1", e.Response.Header.Get("X-Request-Id"))
 	})
@@ -76,8 +81,8 @@ func TestTheErrorHasTheLastResponseThatCameInTheCall(t *testing.T) {
 func TestAnErrorWithoutAnAnswerHasNoResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e *onceward.Error
-		p := start(t, (&line{}).then(loses()), onceward.Config{Backoff: once})
-		require.ErrorAs(t, p.ask(named(t, invoice)).err, &e)
+		p := start(t, (&line{}).Then(loses()), onceward.Config{Backoff: once})
+		require.ErrorAs(t, p.Ask(named(t, invoice)).Err, &e)
 		assert.Nil(t, e.Response)
 	})
 }
@@ -102,7 +107,7 @@ func TestErrPendingSaysWhetherAnybodySendsIt(t *testing.T) {
 		{"no credential at such a host", false, []option{to("POST", "https://elsewhere.example/")}, onceward.Config{Authorize: authorizes}, true},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
-			l := (&line{}).always(refuses())
+			l := (&line{}).Always(refuses())
 			row.config.Backoff = once
 			p := start(t, l, row.config)
 			ctx := named(t, invoice)
@@ -111,7 +116,7 @@ func TestErrPendingSaysWhetherAnybodySendsIt(t *testing.T) {
 			}
 			for range 2 { // the second is before it is due
 				var e *onceward.Error
-				require.ErrorAs(t, p.ask(ctx, row.options...).err, &e)
+				require.ErrorAs(t, p.Ask(ctx, row.options...).Err, &e)
 				require.ErrorIs(t, e, onceward.ErrPending)
 				assert.Equal(t, row.sent, e.InBackground)
 				if row.sent {
@@ -121,11 +126,41 @@ func TestErrPendingSaysWhetherAnybodySendsIt(t *testing.T) {
 				}
 			}
 			pass(2 * time.Hour)
-			before := len(l.sent())
-			l.always(says(200, paid))
+			before := len(l.Sent())
+			l.Always(says(200, paid))
 			_, err := p.Resume(t.Context())
 			require.NoError(t, err)
-			assert.Equal(t, row.sent, len(l.sent()) > before, "as it said")
+			assert.Equal(t, row.sent, len(l.Sent()) > before, "as it said")
+		})
+	}
+}
+
+// closes tells how often the body of a reply was closed.
+type closes struct {
+	io.Reader
+	n *atomic.Int32
+}
+
+func (c closes) Close() error { c.n.Add(1); return nil }
+
+// The body of an answer that nobody gets is closed.
+func TestBodyThatNobodyGetsIsClosed(t *testing.T) {
+	for name, text := range map[string]string{"recorded": paid, "over the limit": `{"id":"` + strings.Repeat("x", 1000) + `"}`} {
+		virtual(t, name, func(t *testing.T) {
+			var n atomic.Int32
+			l := (&line{}).Then(loses())
+			p := start(t, l, onceward.Config{Backoff: once, MaxResponseBody: 100})
+			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+			pass(time.Hour)
+			l.Then(reply{Answer: func(req *http.Request) (*http.Response, error) {
+				resp, err := says(200, text).Answer(req)
+				resp.Body = closes{strings.NewReader(text), &n}
+				return resp, err
+			}})
+			report, err := p.Resume(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, 1, report.Completed)
+			assert.Equal(t, int32(1), n.Load())
 		})
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/onceward/onceward/journal"
 )
 
 // rests are the credentials that were refused. What has one of them would be refused
@@ -43,7 +45,7 @@ func (e *resting) Is(target error) bool { return target == ErrCredentialRefused 
 
 // restKeys are what a request's credential rests under: its digest, and the provider.
 func (r *run) restKeys(req *http.Request) (digest, provider string) {
-	rs := &r.rests
+	rs := &r.client.rests
 	rs.mu.Lock()
 	if rs.salt == nil {
 		rs.salt = newSalt()
@@ -141,11 +143,11 @@ func (rs *rests) any() bool {
 // mayRest keeps an attempt in the background from being made with a credential that
 // rests.
 func (r *run) mayRest(req *http.Request) error {
-	if r.asker != nil || !r.rests.any() {
+	if r.caller != nil || !r.client.rests.any() {
 		return nil
 	}
 	digest, provider := r.restKeys(req)
-	if err := r.rests.enter(r.now(), digest, provider); err != nil {
+	if err := r.client.rests.enter(r.client.now(), digest, provider); err != nil {
 		return err
 	}
 	r.probe = []string{digest, provider}
@@ -160,29 +162,31 @@ func (r *run) foundOut(req *http.Request) {
 		r.endProbe()
 	case a.judged.Credential:
 		digest, provider := r.restKeys(req)
-		r.rested = r.rests.refuse(r.now(), r.cfg.Backoff.WithDefaults().Max, digest, provider)
+		r.rested = r.client.rests.refuse(r.client.now(), r.client.cfg.Backoff.WithDefaults().Max, digest, provider)
 		r.probe = nil
-	case r.rests.any():
-		r.rests.accept(r.restKeys(req))
+	case r.client.rests.any():
+		r.client.rests.accept(r.restKeys(req))
 		r.probe = nil
 	}
 }
 
 func (r *run) endProbe() {
 	if r.probe != nil {
-		r.rests.leave(r.now(), r.probe...)
+		r.client.rests.leave(r.client.now(), r.probe...)
 		r.probe = nil
 	}
 }
 
 // credentialRefused ends a run whose credential was refused: the request itself was not
 // judged, and another credential will do. Whoever asked for it first is told so by the
-// answer, and gives it up.
+// answer, and gives it up; but a flow's step waits.
 func (r *run) credentialRefused() {
 	cause := r.attempt.status() + ": the credential was refused"
-	e := &ending{kind: r.givesUp(), due: r.now().Add(r.pause()), own: true, cause: cause, err: ErrCredentialRefused}
-	if r.asker == nil {
+	e := &ending{kind: r.givesUp(), due: r.client.now().Add(r.pause()), own: true, cause: cause, err: ErrCredentialRefused}
+	if r.caller == nil {
 		e.due = r.rested
+	} else if r.isOfFlow() {
+		e.kind = journal.EventPark
 	}
 	r.end = e
 }

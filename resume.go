@@ -9,9 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/providers"
 )
 
 // Report is what one pass of Resume, or the passes of Run so far, did.
@@ -26,8 +27,10 @@ type Report struct {
 	Reaped    int // operations past their keep that were shrunk or removed
 
 	// PassedOver are operations that are due and were not claimed by Resume: their
-	// provider is not in Config.Providers, their credential is withheld and can't be
-	// added here, or the last attempts at their provider have failed. They stay pending.
+	// provider is not in Config.Providers, or was not when they were begun, their credential
+	// is withheld and can't be added here, or is another by now, they have no name and
+	// NamedOnly is set, or the last attempts at their provider have failed. They stay
+	// pending.
 	PassedOver int
 
 	// Problems are what stands in the way of operations that have no answer, the
@@ -50,7 +53,9 @@ func (r Report) String() string {
 // Resume makes one pass over the journal: it takes over what dead processes held,
 // sends what is due and the resend rule allows, oldest first, and offers outcomes
 // that reached nobody to OnSettled; then it runs the flows that were cut off or are
-// due, as far as Config.Flows knows their functions. Call it at start-up, before Run.
+// due, where a flow.Runner knows their functions. Call it at start-up, before Run,
+// where what is left is to be finished first; a service that has to listen starts Run
+// instead, whose first pass is the same.
 //
 // Each provider has slots of its own, so that one that hangs holds up no other, and is
 // passed over once its attempts fail one after another. What a process does not know
@@ -60,27 +65,26 @@ func (r Report) String() string {
 // journal's, ctx's, or ErrShutdown. After an error the report says what was done
 // until then.
 func (c *Client) Resume(ctx context.Context) (Report, error) {
-	if err := c.enter(); err != nil {
+	if err := c.lifecycle.enter(); err != nil {
 		return Report{}, fmt.Errorf("onceward: resume: %w", err)
 	}
-	defer c.leave()
-	p := c.newPass(&Report{})
+	defer c.lifecycle.leave()
+	p := c.newPass(&Report{}, new(sync.Mutex))
 	err := p.walk(ctx)
 	if err == nil {
 		err = p.passedOver(ctx)
 	}
 	if err == nil {
-		err = p.walkFlows(ctx)
+		err = p.resumeFlows(ctx)
 	}
-	p.tell(true)
+	p.reportProgress(true)
 	if err != nil {
-		return p.report(), fmt.Errorf("onceward: resume: %w", explained(err))
+		return p.report(), fmt.Errorf("onceward: resume: %w", err)
 	}
 	return p.report(), nil
 }
 
 const (
-	pollEvery = 5 * time.Second // how often Run looks for other processes' deaths
 	reapEvery = 10 * time.Minute
 	reapBatch = 100
 	reapFor   = time.Second // at a time: what is due meanwhile is sent before it goes on
@@ -88,52 +92,54 @@ const (
 
 // Run repeats what Resume does at the times that operations and flows become due,
 // notices other processes' deaths within seconds, and reaps what is past its keep. It
-// returns nil once the client is shut down, or ctx's error once ctx ends; errors
-// of the journal are logged, and it goes on. What is being sent when it ends stays
-// pending, for the next Run.
+// returns nil once the client is shut down, ctx's error once ctx ends, or
+// ErrJournalClosed; other errors of the journal are logged, and it goes on. What is
+// being sent when it ends stays pending, for the next Run.
 func (c *Client) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(c.life, func() { cancel(ErrShutdown) })()
+	defer context.AfterFunc(c.lifecycle.life, func() { cancel(ErrShutdown) })()
 	total, counting := &Report{}, new(sync.Mutex)
-	flows := c.newPass(total)
-	flows.mu = counting
+	flows := c.newPass(total, counting)
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { flows.runFlows(ctx) })
-	p := c.newPass(total)
-	p.mu, p.runs = counting, true
-	defer p.tasks.Wait() // before their context is cancelled
-	var reaped, looked time.Time
+	p := c.newPass(total, counting)
+	p.runs = true
+	defer p.tasks.Wait()       // before their context is cancelled
+	var reaps, looks time.Time // when it does next
 	for {
-		if err := c.enter(); err != nil {
+		if err := c.lifecycle.enter(); err != nil {
 			return nil
 		}
 		freed := c.lanes.change()
 		w, err := p.sweep(ctx)
 		now := c.now()
-		if err == nil && now.Sub(reaped) >= reapEvery {
-			reaped = now
+		if err == nil && !now.Before(reaps) {
+			reaps = now.Add(reapEvery)
 			var more bool
 			if more, err = p.reap(ctx); more {
-				reaped = time.Time{} // it goes on after the next pass
+				reaps = now // it goes on after the next pass
 				c.wake()
-			} else if err == nil {
-				err = p.reapFlows(ctx)
 			}
 		}
-		if err == nil && now.Sub(looked) >= reapEvery {
-			looked = now
+		if err == nil && !now.Before(looks) {
+			looks = now.Add(reapEvery)
 			err = p.passedOver(ctx)
 		}
-		p.tell(true)
-		c.leave()
+		p.reportProgress(true)
+		c.lifecycle.leave()
 		pause := c.untilNext(ctx, p.started)
 		if !w.until.IsZero() {
 			pause = min(max(w.until.Sub(c.now()), 0), pause)
 		}
 		if !w.slot {
 			freed = nil
+		}
+		if errors.Is(err, journal.ErrClosed) && !c.lifecycle.isShutdown() {
+			p.tasks.Wait()
+			cancel(err)
+			return fmt.Errorf("onceward: run: %w", err)
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrShutdown) {
 			c.log.Error("a pass over the journal failed; it is made again", "error", err)
@@ -147,24 +153,21 @@ func (c *Client) Run(ctx context.Context) error {
 			// Operations that are parked together become due together.
 			timer.Reset(min(pause, 10*time.Millisecond))
 			<-timer.C
-		case <-c.closing:
-			timer.Stop()
+		case <-c.lifecycle.closing:
 			return nil
 		case <-ctx.Done():
-			timer.Stop()
-			if c.isShutdown() {
+			if c.lifecycle.isShutdown() {
 				return nil
 			}
 			return context.Cause(ctx)
 		}
-		timer.Stop()
 	}
 }
 
 // untilNext is how long Run has nothing to do, as far as is known, after a sweep of what
 // was due by then.
 func (c *Client) untilNext(ctx context.Context, swept time.Time) time.Duration {
-	now, pause := c.now(), pollEvery
+	now, pause := c.now(), seam.PollEvery
 	if due, any := c.offers.next(); any {
 		pause = min(pause, due.Sub(now))
 	}
@@ -186,25 +189,24 @@ const lookAhead = 100
 
 // pass is one walk over what the journal has to do, or Run's many.
 type pass struct {
-	*Client
+	client  *Client
 	began   time.Time
 	started time.Time     // of the walk: what becomes due later is for the next
-	slots   chan struct{} // one for each outcome or flow being worked on
+	slots   chan struct{} // one for each outcome being settled
 	tasks   sync.WaitGroup
 	runs    bool            // it is Run's
 	said    map[string]bool // what has been logged of operations that are passed over
 	slow    map[string]time.Time
 
-	mu        *sync.Mutex // shared by those that count into one total
-	total     *Report
-	told      time.Time
-	did       bool
-	strangers map[int64]bool // flows that are reported as of an unknown function
+	mu       *sync.Mutex // shared by those that count into one total
+	total    *Report
+	reported time.Time
+	did      bool
 }
 
-func (c *Client) newPass(total *Report) *pass {
+func (c *Client) newPass(total *Report, counting *sync.Mutex) *pass {
 	now := c.now()
-	return &pass{Client: c, began: now, started: now, told: now, total: total, mu: new(sync.Mutex), slots: make(chan struct{}, c.cfg.Concurrency)}
+	return &pass{client: c, began: now, started: now, reported: now, total: total, mu: counting, slots: make(chan struct{}, c.cfg.Concurrency)}
 }
 
 // walk is Resume's: it goes on until nothing is left that has a slot.
@@ -212,52 +214,50 @@ func (p *pass) walk(ctx context.Context) error {
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.total.Elapsed = p.now().Sub(p.began)
+		p.total.Elapsed = p.client.now().Sub(p.began)
 	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(p.life, func() { cancel(ErrShutdown) })()
+	defer context.AfterFunc(p.client.lifecycle.life, func() { cancel(ErrShutdown) })()
 	defer p.tasks.Wait() // before its context is cancelled
 	for {
-		freed := p.lanes.change()
+		freed := p.client.lanes.change()
 		w, err := p.sweepFrom(ctx, p.started)
 		if err != nil || w == (waiting{}) {
 			return err
 		}
-		pause := pollEvery
+		pause := seam.PollEvery
 		if !w.until.IsZero() {
-			pause = min(max(w.until.Sub(p.now()), 0), pause)
+			pause = min(max(w.until.Sub(p.client.now()), 0), pause)
 		}
 		if !w.slot {
 			freed = nil
 		}
-		timer := time.NewTimer(pause)
 		select {
 		case <-freed:
-		case <-timer.C:
-		case <-p.closing:
+		case <-time.After(pause):
+		case <-p.client.lifecycle.closing:
 		case <-ctx.Done():
 		}
-		timer.Stop()
 	}
 }
 
 // sweep is Run's: it claims what has a slot now, and waits for nothing.
 func (p *pass) sweep(ctx context.Context) (waiting, error) {
-	p.started = p.now()
+	p.started = p.client.now()
 	return p.sweepFrom(ctx, p.started)
 }
 
 // sweepFrom starts what is due by then and has a slot now.
 func (p *pass) sweepFrom(ctx context.Context, due time.Time) (waiting, error) {
-	for _, o := range p.offers.take(p.now()) {
-		p.settles(ctx, o)
+	for _, o := range p.client.offers.take(p.client.now()) {
+		p.startOffer(ctx, o)
 	}
 	for {
 		if err := p.interrupted(ctx); err != nil {
 			return waiting{}, err
 		}
-		session, err := p.joined(ctx)
+		session, err := p.client.session.joined(ctx)
 		if err != nil {
 			return waiting{}, err
 		}
@@ -269,7 +269,7 @@ func (p *pass) sweepFrom(ctx context.Context, due time.Time) (waiting, error) {
 
 func (p *pass) interrupted(ctx context.Context) error {
 	select {
-	case <-p.closing:
+	case <-p.client.lifecycle.closing:
 		return ErrShutdown
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -278,20 +278,11 @@ func (p *pass) interrupted(ctx context.Context) error {
 	}
 }
 
-// do runs a task as soon as there is a slot for it.
-func (p *pass) do(task func()) {
-	p.slots <- struct{}{}
-	p.spawn(func() {
-		defer func() { <-p.slots }()
-		task()
-	})
-}
-
 // spawn runs a task, which counts as work that Shutdown waits for.
 func (p *pass) spawn(task func()) {
-	p.stay()
+	p.client.lifecycle.stay()
 	p.tasks.Go(func() {
-		defer p.leave()
+		defer p.client.lifecycle.leave()
 		defer p.survive()
 		task()
 	})
@@ -299,9 +290,11 @@ func (p *pass) spawn(task func()) {
 
 // survive keeps a panic of a hook or of Authorize, whose operation is parked by
 // then, from ending the program: nobody called it who could handle it.
-func (p *pass) survive() {
-	if v := recover(); v != nil {
-		p.log.Error("a hook panicked while an operation was sent in the background", "panic", secret.Text(fmt.Sprint(v)), "stack", string(debug.Stack()))
+func (p *pass) survive() { p.client.survived(recover()) }
+
+func (c *Client) survived(v any) {
+	if v != nil {
+		c.log.Error("a hook panicked while an operation was sent in the background", "panic", secret.Text(fmt.Sprint(v)), "stack", string(debug.Stack()))
 	}
 }
 
@@ -318,8 +311,8 @@ func (p *pass) take(ctx context.Context, res journal.Result, done func()) {
 	case journal.Execute:
 		// Who asks for it from here on waits for this run.
 		var f *flight
-		if boarded, leads := p.flights.board(op.Ref); leads {
-			f = boarded
+		if joined, leader := p.client.singleflight.join(op.Ref); leader {
+			f = joined
 		}
 		p.spawn(func() {
 			defer done()
@@ -330,7 +323,7 @@ func (p *pass) take(ctx context.Context, res journal.Result, done func()) {
 	default:
 		func() {
 			defer p.survive()
-			p.left(op, false)
+			p.client.traceLeft(op, false)
 		}()
 		p.end(ctx, op, nil)
 	}
@@ -338,48 +331,48 @@ func (p *pass) take(ctx context.Context, res journal.Result, done func()) {
 
 // send works off one operation whose caller is gone.
 func (p *pass) send(ctx context.Context, res journal.Result, f *flight) {
-	r := &run{Client: p.Client, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, flight: f, ends: p.now().Add(p.cfg.MaxWait)}
+	r := newRun(ctx, p.client, res, f, p.client.now().Add(p.client.cfg.MaxWait))
 	r.target = parsed(r.op.Request.URL)
 	var problem error
 	if r.target == nil {
 		problem = errUnreadable
-	} else if r.route = p.contract(&r.op.Request, r.target); !sameContract(&r.op, r.route) {
+	} else if r.route = p.client.contract(&r.op.Request, r.target); !sameContract(&r.op, r.route) {
 		problem = errContractGone
 	}
 	if problem != nil {
-		r.park(p.now(), problem.Error(), problem)
-		r.end.wake = p.now().Add(r.pause())
+		r.park(p.client.now(), problem.Error(), problem)
+		r.end.wake = p.client.now().Add(r.pause())
 	}
-	recorded, e := r.work()
-	cause := e.err
-	if e.told != nil {
-		cause = errors.Join(e.told, cause)
+	recorded := r.work()
+	cause := r.end.err
+	if r.end.errKind != nil {
+		cause = errors.Join(r.end.errKind, cause)
 	}
 	p.end(ctx, &recorded.Operation, cause)
 }
 
 // contract is that of a frozen request.
-func (c *Client) contract(req *journal.Request, u *url.URL) providers.Route {
-	return c.router.Route(req.Method, u).For(providers.Message{Header: req.Header, Query: u.RawQuery, Body: known(req.Body)})
+func (c *Client) contract(req *journal.Request, u *url.URL) tables.Route {
+	return c.router.Route(req.Method, u).For(tables.Message{Header: req.Header, Query: u.RawQuery, Body: asRead(req.Body)})
 }
 
 // end counts what became of an operation and offers it.
 func (p *pass) end(ctx context.Context, op *journal.Operation, cause error) {
 	p.count(func(r *Report) {
 		switch op.State {
-		case journal.Completed:
+		case journal.StateCompleted:
 			r.Completed++
 			return
-		case journal.Unknown:
+		case journal.StateUnknown:
 			r.Unknown++
-		case journal.Cancelled:
+		case journal.StateCancelled:
 			r.Cancelled++
 		default:
 			r.Parked++
 		}
-		p.problem(r, op, cause)
+		p.client.problem(r, op, cause)
 	})
-	if op.State.Settled() || op.State == journal.Unknown {
+	if op.State.Settled() || op.State == journal.StateUnknown {
 		p.offer(ctx, op)
 	}
 }
@@ -391,7 +384,7 @@ func (c *Client) problem(r *Report, op *journal.Operation, cause error) {
 	}
 	e := &Error{Operation: operationOf(op), Kind: kindOf(op.State), Err: cause}
 	// What was begun with a credential that is gone is for its caller to ask for again.
-	e.InBackground = op.State == journal.Pending && c.inBackground(op, &op.Request) && !errors.Is(cause, errCredentialChanged)
+	e.InBackground = op.State == journal.StatePending && c.inBackground(op, &op.Request) && !errors.Is(cause, errCredentialChanged)
 	if u := parsed(op.Request.URL); u != nil {
 		e.target = target(op.Request.Method, u)
 	}
@@ -399,30 +392,30 @@ func (c *Client) problem(r *Report, op *journal.Operation, cause error) {
 }
 
 func (p *pass) offer(ctx context.Context, op *journal.Operation) {
-	if p.cfg.OnSettled == nil || op.Delivered {
+	if p.client.cfg.OnSettled == nil || op.Delivered {
 		return
 	}
-	if isOfFlow(op.Parent) && op.State != journal.Unknown && !p.cfg.SettleAll {
-		p.delivered(delivery(op)) // its flow asks for it
+	if seam.IsOfFlow(op.Parent) && op.State != journal.StateUnknown && !p.client.cfg.SettleAll {
+		p.client.delivered(delivery(op)) // its flow asks for it
 		return
 	}
-	p.offers.add(op)
-	for _, o := range p.offers.take(p.now()) {
-		p.settles(ctx, o)
+	p.client.offers.add(op)
+	for _, o := range p.client.offers.take(p.client.now()) {
+		p.startOffer(ctx, o)
 	}
 }
 
-// settles has an outcome settled once there is a slot for it.
-func (p *pass) settles(ctx context.Context, o *offer) {
+// startOffer has an outcome offered once there is a slot for it.
+func (p *pass) startOffer(ctx context.Context, o *offer) {
 	p.spawn(func() {
 		p.slots <- struct{}{}
 		defer func() { <-p.slots }()
-		p.settleOne(ctx, o)
+		p.makeOffer(ctx, o)
 	})
 }
 
-func (p *pass) settleOne(ctx context.Context, o *offer) {
-	err := p.settle(withoutNaming(ctx), o)
+func (p *pass) makeOffer(ctx context.Context, o *offer) {
+	err := p.client.makeOffer(withoutNaming(ctx), o)
 	p.count(func(r *Report) {
 		if err == nil {
 			r.Settled++
@@ -432,24 +425,38 @@ func (p *pass) settleOne(ctx context.Context, o *offer) {
 	})
 }
 
-// reap goes by small batches, so that it delays nobody's commit for long. It tells
-// whether it stopped because there is more than it takes on at a time.
+// reap reaps operations, and then flows. It reports whether it stopped because there is
+// more than it takes on at a time.
 func (p *pass) reap(ctx context.Context) (more bool, err error) {
-	for until := p.now().Add(reapFor); ; {
-		if err := p.interrupted(ctx); err != nil {
-			return false, nil
+	until := p.client.now().Add(reapFor)
+	more, err = p.reapBy(ctx, until, func() (int, error) {
+		return p.client.journal.Reap(ctx, journal.Event{Kind: journal.EventReap, At: p.client.now(), Keep: p.client.cfg.Keep}, reapBatch)
+	})
+	if store, ok := p.client.journal.(journal.Flows); ok && !more && err == nil {
+		more, err = p.reapBy(ctx, until, func() (int, error) {
+			return store.ReapFlows(ctx, journal.FlowEvent{Kind: journal.FlowEventReap, At: p.client.now(), Keep: p.client.cfg.Keep}, reapBatch)
+		})
+	}
+	return more, err
+}
+
+// reapBy goes by small batches, so that it delays nobody's commit for long.
+func (p *pass) reapBy(ctx context.Context, until time.Time, reap func() (int, error)) (more bool, err error) {
+	for {
+		if p.interrupted(ctx) != nil {
+			return more, nil
 		}
-		n, err := p.journal.Reap(ctx, journal.Event{Kind: journal.EventReap, At: p.now(), Keep: p.cfg.Keep}, reapBatch)
+		n, err := reap()
 		if err != nil {
-			return false, err
+			return more, err
 		}
-		if n > 0 {
+		if n != 0 {
 			p.count(func(r *Report) { r.Reaped += n })
 		}
-		if n < reapBatch {
-			return false, nil
+		if n != reapBatch {
+			return more, nil
 		}
-		if p.now().After(until) {
+		if p.client.now().After(until) {
 			return true, nil
 		}
 	}
@@ -460,7 +467,7 @@ func (p *pass) count(add func(*Report)) {
 	add(p.total)
 	p.did = true
 	p.mu.Unlock()
-	p.tell(false)
+	p.reportProgress(false)
 }
 
 func (p *pass) report() Report {
@@ -469,22 +476,22 @@ func (p *pass) report() Report {
 	return *p.total
 }
 
-// tell reports progress: at most once a second, and at the end of a pass that did
+// reportProgress reports progress: at most once a second, and at the end of a pass that did
 // something.
-func (p *pass) tell(end bool) {
-	if p.trace.Progress == nil {
+func (p *pass) reportProgress(end bool) {
+	if p.client.trace.Progress == nil {
 		return
 	}
 	p.mu.Lock()
-	now := p.now()
-	if !p.did || !end && now.Sub(p.told) < time.Second {
+	now := p.client.now()
+	if !p.did || !end && now.Sub(p.reported) < time.Second {
 		p.mu.Unlock()
 		return
 	}
-	p.told = now
+	p.reported = now
 	report := *p.total
 	report.Elapsed = now.Sub(p.began)
 	p.mu.Unlock()
 	defer p.survive()
-	p.trace.Progress(report)
+	p.client.trace.Progress(report)
 }

@@ -1,10 +1,17 @@
 package onceward_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"iter"
+	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -22,15 +31,15 @@ import (
 func leavesInFlight(t *testing.T, p *process, l *line, calls ...func()) {
 	t.Helper()
 	var under sync.WaitGroup
-	l.always(hangs())
+	l.Always(hangs())
 	for _, call := range calls {
 		under.Go(call)
 		pass(time.Millisecond) // so that they are created in this order
 	}
-	p.crash()
+	p.Crash()
 	_ = p.Shutdown(cancelled())
 	under.Wait()
-	l.always(says(200, paid))
+	l.Always(says(200, paid))
 }
 
 func cancelled() context.Context {
@@ -48,18 +57,18 @@ func TestResumeFinishesWhatADeadProcessHeld(t *testing.T) {
 			l := &line{}
 			dead := start(t, l, onceward.Config{Journal: j})
 			leavesInFlight(t, dead, l,
-				func() { dead.ask(named(t, "invoice-1/charge"), with("X-Request-Id", "r1")) },
-				func() { dead.ask(t.Context()) },
-				func() { dead.ask(t.Context(), carrying("sdk-1")) },
+				func() { dead.Ask(named(t, "invoice-1/charge"), with("X-Request-Id", "r1")) },
+				func() { dead.Ask(t.Context()) },
+				func() { dead.Ask(t.Context(), carrying("sdk-1")) },
 			)
-			left := l.keys()
+			left := l.Keys()
 			require.Len(t, left, 3)
 			requireUUID(t, 4, left[1])
 
-			next := start(t, l, onceward.Config{Journal: dead.journal.Journal, NamedOnly: row.namedOnly})
+			next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, NamedOnly: row.namedOnly})
 			report, err := next.Resume(t.Context())
 			require.NoError(t, err)
-			resumed := l.sent()[3:]
+			resumed := l.Sent()[3:]
 			assert.Equal(t, 3, report.Claimed)
 			if row.namedOnly {
 				require.Len(t, resumed, 1)
@@ -81,9 +90,9 @@ func TestResumeFinishesWhatADeadProcessHeld(t *testing.T) {
 					assert.Equal(t, "r1", s.Header.Get("X-Request-Id"), "recorded headers are sent again")
 				}
 			}
-			again := next.ask(named(t, "invoice-1/charge"))
-			require.NoError(t, again.err)
-			assert.True(t, again.op.Replayed)
+			again := next.Ask(named(t, "invoice-1/charge"))
+			require.NoError(t, again.Err)
+			assert.True(t, again.Op.Replayed)
 
 			report, err = next.Resume(t.Context())
 			require.NoError(t, err)
@@ -92,24 +101,24 @@ func TestResumeFinishesWhatADeadProcessHeld(t *testing.T) {
 	}
 }
 
-func TestResumeSendsTheOldestFirstAndSoManyAtATime(t *testing.T) {
+// Resume sends the oldest first and so many at a time.
+func TestResumeSendsTheOldestFirst(t *testing.T) {
 	for _, concurrency := range []int{1, 3} {
 		virtual(t, fmt.Sprint(concurrency), func(t *testing.T) {
 			l := &line{}
 			dead := start(t, l, onceward.Config{})
 			var calls []func()
 			for i := range 10 {
-				calls = append(calls, func() { dead.ask(named(t, fmt.Sprint("invoice-", i)), with("X-Number", fmt.Sprint(i))) })
+				calls = append(calls, func() { dead.Ask(named(t, fmt.Sprint("invoice-", i)), with("X-Number", fmt.Sprint(i))) })
 			}
 			leavesInFlight(t, dead, l, calls...)
-			l.most = 0
-			l.always(takes(time.Second, says(200, paid)))
-			next := start(t, l, onceward.Config{Journal: dead.journal.Journal, Concurrency: concurrency})
+			l = (&line{}).Always(takes(time.Second, says(200, paid)))
+			next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Concurrency: concurrency})
 			report, err := next.Resume(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, 10, report.Completed)
-			assert.Equal(t, concurrency, l.most)
-			for i, s := range l.sent()[10:] {
+			assert.Equal(t, concurrency, l.Most())
+			for i, s := range l.Sent() {
 				if concurrency == 1 {
 					assert.Equal(t, fmt.Sprint(i), s.Header.Get("X-Number"))
 				}
@@ -118,24 +127,25 @@ func TestResumeSendsTheOldestFirstAndSoManyAtATime(t *testing.T) {
 	}
 }
 
-func TestAnUnnamedOperationIsNotSentOnceItsCallerWasTold(t *testing.T) {
+// An unnamed operation is not sent once its caller was told.
+func TestResumeLeavesUnnamedOperations(t *testing.T) {
 	virtual(t, "with a key of ours it is unknown, for good", func(t *testing.T) {
-		l := (&line{}).then(loses())
+		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Backoff: once})
-		out := p.ask(t.Context())
-		require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
+		out := p.Ask(t.Context())
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
 		pass(48 * time.Hour)
 		report, err := p.Resume(t.Context())
 		require.NoError(t, err)
 		assert.Zero(t, report.Claimed)
-		assert.Len(t, l.sent(), 1)
+		assert.Len(t, l.Sent(), 1)
 	})
 	virtual(t, "with a key of ours, and nothing left, it is cancelled", func(t *testing.T) {
-		l := (&line{}).then(refuses())
+		l := (&line{}).Then(refuses())
 		p := start(t, l, onceward.Config{Backoff: once})
-		out := p.ask(t.Context())
-		require.ErrorIs(t, out.err, onceward.ErrNotSent)
-		assert.Equal(t, onceward.Cancelled, out.op.State)
+		out := p.Ask(t.Context())
+		require.ErrorIs(t, out.Err, onceward.ErrNotSent)
+		assert.Equal(t, onceward.StateCancelled, out.Op.State)
 	})
 	for _, row := range []struct {
 		name  string
@@ -143,32 +153,33 @@ func TestAnUnnamedOperationIsNotSentOnceItsCallerWasTold(t *testing.T) {
 		after time.Duration
 		end   onceward.State
 	}{
-		{"with a carried key it waits for its caller", loses(), time.Hour, onceward.Completed},
-		{"with a carried key it is unknown at the end of its window", loses(), 24 * time.Hour, onceward.Unknown},
-		{"with a carried key that never left it is cancelled at the end", refuses(), 24 * time.Hour, onceward.Cancelled},
+		{"with a carried key it waits for its caller", loses(), time.Hour, onceward.StateCompleted},
+		{"with a carried key it is unknown at the end of its window", loses(), 24 * time.Hour, onceward.StateUnknown},
+		{"with a carried key that never left it is cancelled at the end", refuses(), 24 * time.Hour, onceward.StateCancelled},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
-			l := (&line{}).then(row.first)
+			l := (&line{}).Then(row.first)
 			p := start(t, l, onceward.Config{Backoff: once})
-			require.ErrorIs(t, p.ask(t.Context(), carrying("sdk-1")).err, onceward.ErrPending)
-			before := len(l.sent())
+			require.ErrorIs(t, p.Ask(t.Context(), carrying("sdk-1")).Err, onceward.ErrPending)
+			before := len(l.Sent())
 			running, stop := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() { done <- p.Run(running) }()
 			pass(row.after)
 			stop()
 			require.ErrorIs(t, <-done, context.Canceled)
-			require.Len(t, l.sent(), before, "nothing in the background")
-			if row.end == onceward.Completed {
-				require.NoError(t, p.ask(t.Context(), carrying("sdk-1")).err)
-				assert.Equal(t, []string{"sdk-1", "sdk-1"}, l.keys())
+			require.Len(t, l.Sent(), before, "nothing in the background")
+			if row.end == onceward.StateCompleted {
+				require.NoError(t, p.Ask(t.Context(), carrying("sdk-1")).Err)
+				assert.Equal(t, []string{"sdk-1", "sdk-1"}, l.Keys())
 			}
-			assert.Equal(t, row.end, p.recorded(carriedRef("sdk-1")).State)
+			assert.Equal(t, row.end, p.Recorded(carriedRef("sdk-1")).State)
 		})
 	}
 }
 
-func TestAWithheldCredentialIsMissingUntilAuthorizeAddsIt(t *testing.T) {
+// A withheld credential is missing until Authorize adds it.
+func TestResumeWithoutTheCredential(t *testing.T) {
 	for _, row := range []struct {
 		name      string
 		call      option
@@ -190,9 +201,9 @@ func TestAWithheldCredentialIsMissingUntilAuthorizeAddsIt(t *testing.T) {
 		virtual(t, row.name, func(t *testing.T) {
 			l := &line{}
 			dead := start(t, l, onceward.Config{})
-			leavesInFlight(t, dead, l, func() { dead.ask(named(t, "invoice-1/charge"), row.call) })
+			leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "invoice-1/charge"), row.call) })
 
-			poor := start(t, l, onceward.Config{Journal: dead.journal.Journal})
+			poor := start(t, l, onceward.Config{Journal: dead.Journal.Journal})
 			report, err := poor.Resume(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, 1, report.Parked)
@@ -200,39 +211,40 @@ func TestAWithheldCredentialIsMissingUntilAuthorizeAddsIt(t *testing.T) {
 			require.ErrorIs(t, report.Problems[0], onceward.ErrCredentialMissing)
 			require.ErrorIs(t, report.Problems[0], onceward.ErrPending)
 			assert.NotContains(t, report.Problems[0].Error(), "s3cr3t")
-			assert.Equal(t, journal.Pending, poor.recorded(onceward.Ref{ID: "invoice-1/charge"}).State)
-			require.Len(t, l.sent(), 1)
+			assert.Equal(t, journal.StatePending, poor.Recorded(onceward.Ref{ID: "invoice-1/charge"}).State)
+			require.Len(t, l.Sent(), 1)
 
-			rich := start(t, l, onceward.Config{Journal: dead.journal.Journal, Authorize: row.authorize})
+			rich := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Authorize: row.authorize})
 			pass(time.Hour)
 			report, err = rich.Resume(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, 1, report.Completed)
-			require.Len(t, l.sent(), 2)
-			assert.Equal(t, l.keys()[0], l.keys()[1])
-			assert.Equal(t, row.header, l.sent()[1].Header.Get("Authorization"))
-			assert.Equal(t, row.url, l.sent()[1].URL)
+			require.Len(t, l.Sent(), 2)
+			assert.Equal(t, l.Keys()[0], l.Keys()[1])
+			assert.Equal(t, row.header, l.Sent()[1].Header.Get("Authorization"))
+			assert.Equal(t, row.url, l.Sent()[1].URL)
 		})
 	}
 }
 
-func TestAnOperationWaitsForItsProviderToComeBack(t *testing.T) {
+// An operation waits for its provider to come back.
+func TestResumeWaitsForTheProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
 		dead := start(t, l, onceward.Config{})
-		leavesInFlight(t, dead, l, func() { dead.ask(named(t, "invoice-1/charge")) })
+		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "invoice-1/charge")) })
 
 		other := providers.Raw(24 * time.Hour) // serves that host too, under another contract
-		gone := start(t, l, onceward.Config{Journal: dead.journal.Journal, Providers: []providers.Provider{other}})
+		gone := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Providers: []providers.Provider{other}})
 		report, err := gone.Resume(t.Context())
 		require.NoError(t, err)
 		assert.Zero(t, report.Claimed)
 		assert.Equal(t, 1, report.PassedOver)
 		require.Len(t, report.Problems, 1)
 		require.ErrorIs(t, report.Problems[0], onceward.ErrPending)
-		assert.Len(t, l.sent(), 1)
+		assert.Len(t, l.Sent(), 1)
 
-		back := start(t, l, onceward.Config{Journal: dead.journal.Journal})
+		back := start(t, l, onceward.Config{Journal: dead.Journal.Journal})
 		pass(time.Hour)
 		report, err = back.Resume(t.Context())
 		require.NoError(t, err)
@@ -240,26 +252,27 @@ func TestAnOperationWaitsForItsProviderToComeBack(t *testing.T) {
 	})
 }
 
-func TestTwoProcessesOnOneJournalSplitWhatIsPending(t *testing.T) {
+// Two processes on one journal split what is pending.
+func TestResumeInTwoProcesses(t *testing.T) {
 	const many = 200
 	eachJournal(t, func(t *testing.T, open func() journal.Journal) {
-		l := (&line{}).always(says(429, "", "Retry-After-Ms", "1"))
+		l := (&line{}).Always(says(429, "", "Retry-After-Ms", "1"))
 		first := start(t, l, onceward.Config{Journal: open(), Backoff: once})
 		var callers sync.WaitGroup
 		for i := range many {
 			callers.Go(func() {
 				ctx, cancel := context.WithCancel(named(t, fmt.Sprint("invoice-", i)))
 				defer cancel()
-				first.ask(ctx)
+				first.Ask(ctx)
 			})
 		}
 		callers.Wait()
-		first.crash()
-		for _, op := range first.everything() {
-			require.Equal(t, journal.Pending, op.State)
+		first.Crash()
+		for _, op := range first.Everything() {
+			require.Equal(t, journal.StatePending, op.State)
 		}
-		before := len(l.sent())
-		l.always(says(200, paid))
+		before := len(l.Sent())
+		l.Always(says(200, paid))
 
 		// Their clocks are past the due times.
 		late := func() time.Time { return time.Now().Add(time.Hour) }
@@ -277,11 +290,11 @@ func TestTwoProcessesOnOneJournalSplitWhatIsPending(t *testing.T) {
 		both.Wait()
 		assert.Equal(t, many, reports[0].Completed+reports[1].Completed)
 		seen := map[string]int{}
-		for _, s := range l.sent()[before:] {
+		for _, s := range l.Sent()[before:] {
 			seen[s.Key]++
 		}
 		assert.Len(t, seen, many)
-		assert.Len(t, l.sent(), before+many, "each was sent once")
+		assert.Len(t, l.Sent(), before+many, "each was sent once")
 	})
 }
 
@@ -291,13 +304,13 @@ func TestProgressIsToldAtMostOnceASecond(t *testing.T) {
 		dead := start(t, l, onceward.Config{})
 		var calls []func()
 		for i := range 100 {
-			calls = append(calls, func() { dead.ask(named(t, fmt.Sprint("invoice-", i))) })
+			calls = append(calls, func() { dead.Ask(named(t, fmt.Sprint("invoice-", i))) })
 		}
 		leavesInFlight(t, dead, l, calls...)
-		l.always(takes(100*time.Millisecond, says(200, paid)))
+		l.Always(takes(100*time.Millisecond, says(200, paid)))
 		var at []time.Time
 		var reports []onceward.Report
-		next := start(t, l, onceward.Config{Journal: dead.journal.Journal, Concurrency: 1, Trace: &onceward.Trace{
+		next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Concurrency: 1, Trace: &onceward.Trace{
 			Progress: func(r onceward.Report) { at, reports = append(at, time.Now()), append(reports, r) },
 		}})
 		report, err := next.Resume(t.Context())
@@ -314,21 +327,21 @@ func TestProgressIsToldAtMostOnceASecond(t *testing.T) {
 
 func TestRunPicksUpWhatIsParkedAtItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := (&line{}).then(says(429, "", "Retry-After", "3600"), says(429, "", "Retry-After", "600"))
+		l := (&line{}).Then(says(429, "", "Retry-After", "3600"), says(429, "", "Retry-After", "600"))
 		p := start(t, l, onceward.Config{Backoff: once})
 		done := make(chan error, 1)
 		go func() { done <- p.Run(context.Background()) }()
 		pass(time.Hour) // Run has nothing to do for long
 		began := time.Now()
-		require.Equal(t, 429, p.ask(named(t, "invoice-1/charge")).status)
+		require.Equal(t, 429, p.Ask(named(t, "invoice-1/charge")).Status)
 		pass(2 * time.Hour)
-		sent := l.sent()
+		sent := l.Sent()
 		require.Len(t, sent, 3)
 		for i, waited := range []time.Duration{0, time.Hour, time.Hour + 10*time.Minute} {
 			assert.WithinRange(t, sent[i].At, began.Add(waited), began.Add(waited+time.Second))
 			assert.Equal(t, sent[0].Key, sent[i].Key)
 		}
-		assert.Equal(t, journal.Completed, p.recorded(onceward.Ref{ID: "invoice-1/charge"}).State)
+		assert.Equal(t, journal.StateCompleted, p.Recorded(onceward.Ref{ID: "invoice-1/charge"}).State)
 		require.NoError(t, p.Shutdown(t.Context()))
 		require.NoError(t, <-done)
 	})
@@ -338,13 +351,13 @@ func TestRunNoticesAnotherProcesssDeath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
 		dead := start(t, l, onceward.Config{})
-		next := start(t, l, onceward.Config{Journal: dead.journal.Journal})
+		next := start(t, l, onceward.Config{Journal: dead.Journal.Journal})
 		done := make(chan error, 1)
 		running, stop := context.WithCancel(t.Context())
 		go func() { done <- next.Run(running) }()
-		leavesInFlight(t, dead, l, func() { dead.ask(named(t, "invoice-1/charge")) })
+		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "invoice-1/charge")) })
 		pass(10 * time.Second)
-		assert.Equal(t, journal.Completed, next.recorded(onceward.Ref{ID: "invoice-1/charge"}).State)
+		assert.Equal(t, journal.StateCompleted, next.Recorded(onceward.Ref{ID: "invoice-1/charge"}).State)
 		stop()
 		require.ErrorIs(t, <-done, context.Canceled)
 	})
@@ -354,18 +367,18 @@ func TestRunReapsWhatIsPastItsKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Keep: 30 * time.Hour})
-		require.NoError(t, p.ask(named(t, "invoice-1/charge")).err)
-		unnamed := p.ask(t.Context())
-		require.NoError(t, unnamed.err)
+		require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
+		unnamed := p.Ask(t.Context())
+		require.NoError(t, unnamed.Err)
 		done := make(chan error, 1)
 		go func() { done <- p.Run(context.Background()) }()
 		pass(29 * time.Hour)
-		require.NoError(t, p.ask(named(t, "invoice-1/charge")).err)
+		require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
 		pass(2 * time.Hour)
-		require.ErrorIs(t, p.ask(named(t, "invoice-1/charge")).err, onceward.ErrAnswerGone)
-		_, err := p.Lookup(t.Context(), unnamed.op.Ref)
+		require.ErrorIs(t, p.Ask(named(t, "invoice-1/charge")).Err, onceward.ErrAnswerGone)
+		_, err := p.Lookup(t.Context(), unnamed.Op.Ref)
 		require.ErrorIs(t, err, journal.ErrNotFound)
-		assert.Len(t, l.sent(), 2)
+		assert.Len(t, l.Sent(), 2)
 		require.NoError(t, p.Shutdown(t.Context()))
 		require.NoError(t, <-done)
 	})
@@ -377,23 +390,231 @@ func TestResumeEndsWithItsContext(t *testing.T) {
 		dead := start(t, l, onceward.Config{})
 		var calls []func()
 		for i := range 10 {
-			calls = append(calls, func() { dead.ask(named(t, fmt.Sprint("invoice-", i))) })
+			calls = append(calls, func() { dead.Ask(named(t, fmt.Sprint("invoice-", i))) })
 		}
 		leavesInFlight(t, dead, l, calls...)
-		l.always(takes(time.Second, says(200, paid)))
-		next := start(t, l, onceward.Config{Journal: dead.journal.Journal, Concurrency: 1})
+		l.Always(takes(time.Second, says(200, paid)))
+		next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Concurrency: 1})
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer cancel()
 		report, err := next.Resume(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, 2, report.Completed)
-		for _, op := range next.everything() {
-			if op.State == journal.InFlight {
-				assert.Equal(t, dead.journal.Sessions()[0].ID(), op.Holder, "nothing is claimed and forgotten")
+		for _, op := range next.Everything() {
+			if op.State == journal.StateInFlight {
+				assert.Equal(t, dead.Journal.Sessions()[0].ID(), op.Holder, "nothing is claimed and forgotten")
 			}
 		}
 		report, err = next.Resume(t.Context())
 		require.NoError(t, err)
 		assert.Zero(t, report.Unknown)
+	})
+}
+
+// A panic in the background parks and spares the program.
+func TestPanicInTheBackgroundParks(t *testing.T) {
+	virtual(t, "Authorize", func(t *testing.T) {
+		l := &line{}
+		j := memory.New()
+		dead := start(t, l, onceward.Config{Journal: j})
+		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "a")) })
+		var broken atomic.Bool
+		broken.Store(true)
+		p := start(t, l, onceward.Config{Journal: j, Authorize: func(*http.Request) error {
+			if broken.Load() {
+				panic("a bug")
+			}
+			return nil
+		}})
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StatePending, p.Recorded(onceward.Ref{ID: "a"}).State)
+		broken.Store(false)
+		pass(time.Hour)
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 1, report.Completed)
+	})
+}
+
+// counts counts what a pass asks of the journal.
+type counts struct {
+	journal.Journal
+	mu           sync.Mutex
+	looks, reaps int
+	claimFails   bool
+	reapFails    bool
+	reapTakes    time.Duration
+}
+
+func (j *counts) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Operation, error] {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if slices.Contains(f.States, journal.StateInFlight) {
+		j.looks++
+	}
+	return j.Journal.List(ctx, f)
+}
+
+func (j *counts) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.reaps++
+	if j.reapFails {
+		return 0, errNoDisk
+	}
+	<-time.After(j.reapTakes)
+	return j.Journal.Reap(ctx, ev, limit)
+}
+
+func (j *counts) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	if j.claimFails {
+		return nil, errNoDisk
+	}
+	return j.Journal.Claim(ctx, ev, limit)
+}
+
+var errNoDisk = errors.New("there is no disk")
+
+// Run that has nothing to do goes through the journal every ten minutes.
+func TestRunWithNothingToDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &counts{Journal: memory.New()}
+		var told int
+		var logged bytes.Buffer
+		p := start(t, &line{}, onceward.Config{Journal: j, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Trace: &onceward.Trace{Progress: func(onceward.Report) { told++ }}})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- p.Run(ctx) }()
+		pass(time.Hour - time.Minute)
+		stop()
+		require.ErrorIs(t, <-done, context.Canceled)
+		assert.Equal(t, 6, j.looks)
+		assert.Equal(t, 6, j.reaps)
+		assert.Zero(t, told, "nothing was done")
+		assert.Empty(t, logged.String())
+	})
+}
+
+func TestRunGoesOnThoughThePassesFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &counts{Journal: memory.New(), claimFails: true}
+		var logged bytes.Buffer
+		p := start(t, &line{}, onceward.Config{Journal: j, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- p.Run(ctx) }()
+		pass(time.Minute - time.Second/2)
+		stop()
+		require.ErrorIs(t, <-done, context.Canceled)
+		assert.Equal(t, 60, strings.Count(logged.String(), errNoDisk.Error()), "once a second")
+		assert.Zero(t, j.looks)
+		assert.Zero(t, j.reaps)
+	})
+}
+
+func TestRunTellsThatReapingFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &counts{Journal: memory.New(), reapFails: true}
+		var logged bytes.Buffer
+		p := start(t, &line{}, onceward.Config{Journal: j, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		assert.Equal(t, 1, strings.Count(logged.String(), errNoDisk.Error()))
+	})
+}
+
+// What is due is sent between two batches, which take a second each at the most.
+func TestRunReapsAllThatIsPastItsKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 300
+		l := &line{}
+		was := start(t, l, onceward.Config{})
+		for i := range many {
+			require.NoError(t, was.Ask(named(t, fmt.Sprint("invoice-", i))).Err)
+		}
+		was.PassInUse(3 * 24 * time.Hour)
+		require.ErrorIs(t, start(t, (&line{}).Always(refuses()), onceward.Config{Journal: was.Journal.Journal, Backoff: once}).Ask(named(t, "due")).Err, onceward.ErrPending)
+		pass(time.Minute)
+		j := &counts{Journal: was.Journal.Journal, reapTakes: 2 * time.Second}
+		var last onceward.Report
+		p := start(t, l, onceward.Config{Journal: j, Keep: time.Hour, Trace: &onceward.Trace{Progress: func(r onceward.Report) { last = r }}})
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		began := time.Now()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		assert.Equal(t, many+3, last.Reaped, "with those that saw the time pass")
+		assert.Equal(t, 1, last.Completed)
+		assert.Equal(t, 4, j.reaps)
+		sent := l.Sent()
+		assert.Equal(t, began, sent[len(sent)-1].At)
+	})
+}
+
+func TestAPassTellsWhatItCameToAtItsEnd(t *testing.T) {
+	for name, byRun := range map[string]bool{"Resume": false, "Run": true} {
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).Then(loses())
+			p := start(t, l, onceward.Config{Backoff: once})
+			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+			pass(time.Hour)
+			var told []onceward.Report
+			p = start(t, l, onceward.Config{Journal: p.Journal.Journal, Trace: &onceward.Trace{Progress: func(r onceward.Report) { told = append(told, r) }}})
+			if byRun {
+				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+				defer stop()
+				require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+			} else {
+				_, err := p.Resume(t.Context())
+				require.NoError(t, err)
+				require.Len(t, told, 1)
+			}
+			last := told[len(told)-1]
+			assert.Equal(t, 1, last.Claimed)
+			assert.Equal(t, 1, last.Completed)
+		})
+	}
+}
+
+func TestProblemsSayWhatTheyAreOfUpToAHundred(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Always(refuses())
+		p := start(t, l, onceward.Config{Backoff: once})
+		for i := range 120 {
+			require.ErrorIs(t, p.Ask(named(t, fmt.Sprint("invoice-", i))).Err, onceward.ErrPending)
+		}
+		pass(2 * time.Hour)
+		report, err := start(t, l, onceward.Config{Journal: p.Journal.Journal, Backoff: backoff.Policy{MaxAttempts: 1000}, RetryBudget: backoff.Budget{Capacity: 1}}).Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 120, report.Parked+report.PassedOver)
+		require.Len(t, report.Problems, 100)
+		for _, e := range report.Problems {
+			require.ErrorIs(t, e, onceward.ErrPending)
+			require.ErrorContains(t, e, "POST "+chargeURL)
+			require.True(t, e.InBackground)
+		}
+	})
+}
+
+// Run knows when the next one is due, however many are due later.
+func TestRunKnowsWhenTheNextOneIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Always(says(429, "", "Retry-After", "3600"))
+		p := start(t, l, onceward.Config{Backoff: once})
+		for i := range 150 {
+			require.ErrorIs(t, p.Ask(named(t, fmt.Sprint("invoice-", i))).Err, onceward.ErrPending)
+		}
+		l.Always(says(200, paid))
+		began := time.Now()
+		l.Then(says(429, "", "Retry-After", "63"))
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		wake := p.Recorded(onceward.Ref{ID: invoice}).WakeAt
+		ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		sent := l.Sent()
+		require.Len(t, sent, 152)
+		assert.WithinDuration(t, wake, sent[151].At, 20*time.Millisecond, "since %v", began)
 	})
 }

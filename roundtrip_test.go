@@ -51,15 +51,15 @@ func TestTheRoundTripperContract(t *testing.T) {
 		{name: "an answer", answers: true},
 		{name: "an unnamed answer", ctx: func(context.Context) context.Context { return context.Background() }, answers: true},
 		{name: "a retried answer", script: []reply{loses(), cuts(200, paid), unavailable}, answers: true},
-		{name: "a replay", before: func(p *process) { p.ask(named(p.t, "invoice-1/charge"), with("Content-Type", "text/plain")) }, answers: true},
+		{name: "a replay", before: func(p *process) { p.Ask(named(p.T, "invoice-1/charge"), with("Content-Type", "text/plain")) }, answers: true},
 		{name: "a refusal", script: []reply{declined}, answers: true},
 		{name: "an answer that says nothing", script: []reply{frozen}},
 		{name: "a redirect", script: []reply{says(307, "", "Location", "/v1/moved")}, answers: true},
 		{name: "an answer over the limit", config: onceward.Config{MaxResponseBody: 3}, answers: true},
 		{name: "out of attempts", script: []reply{loses()}, config: onceward.Config{Backoff: once}},
-		{name: "not due yet", script: []reply{limited}, config: onceward.Config{Backoff: once}, before: func(p *process) { p.ask(named(p.t, "invoice-1/charge"), with("Content-Type", "text/plain")) }},
+		{name: "not due yet", script: []reply{limited}, config: onceward.Config{Backoff: once}, before: func(p *process) { p.Ask(named(p.T, "invoice-1/charge"), with("Content-Type", "text/plain")) }},
 		{name: "an unknown outcome", script: []reply{misused}, config: onceward.Config{Secret: []byte("0123456789abcdef")}},
-		{name: "another request under the name", before: func(p *process) { p.ask(named(p.t, "invoice-1/charge"), body("other")) }},
+		{name: "another request under the name", before: func(p *process) { p.Ask(named(p.T, "invoice-1/charge"), body("other")) }},
 		{name: "passing straight through", change: func(r *http.Request) { r.URL.Host = "elsewhere.example" }, ctx: func(context.Context) context.Context { return context.Background() }, answers: true},
 		{name: "without effect", change: func(r *http.Request) { r.Method = http.MethodGet }, answers: true},
 		{name: "a token request", change: func(r *http.Request) {
@@ -79,11 +79,11 @@ func TestTheRoundTripperContract(t *testing.T) {
 		{name: "a body over the limit", config: onceward.Config{MaxRequestBody: 3}},
 		{name: "a body that fails", change: func(r *http.Request) { r.Body.(*watchedBody).Reader = brokenBody{} }},
 		{name: "after Shutdown", before: func(p *process) { _ = p.Shutdown(context.Background()) }},
-		{name: "a failing journal", before: func(p *process) { p.crash() }},
+		{name: "a failing journal", before: func(p *process) { p.Crash() }},
 		{name: "a failing Authorize", config: onceward.Config{Authorize: func(*http.Request) error { return errors.New("no token") }}},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
-			l := (&line{}).then(row.script...)
+			l := (&line{}).Then(row.script...)
 			p := start(t, l, row.config)
 			if row.before != nil {
 				row.before(p)
@@ -195,7 +195,8 @@ func TestAnAnswerKeepsWhatNetHTTPGaveIt(t *testing.T) {
 	}
 }
 
-func TestABodylessPOSTGoesOutOnceWithALengthOfZero(t *testing.T) {
+// A bodyless POST goes out once with a length of zero.
+func TestBodylessPOSTHasALengthOfZero(t *testing.T) {
 	for name, none := range map[string]io.Reader{"nil": nil, "http.NoBody": http.NoBody, "an empty reader": strings.NewReader("")} {
 		t.Run(name, func(t *testing.T) {
 			var got atomic.Pointer[http.Request]
@@ -204,7 +205,7 @@ func TestABodylessPOSTGoesOutOnceWithALengthOfZero(t *testing.T) {
 			p := start(t, srv.Client().Transport, onceward.Config{Providers: []providers.Provider{providers.Raw(time.Hour)}})
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, none)
 			require.NoError(t, err)
-			resp, err := p.http.Do(req)
+			resp, err := p.HTTP.Do(req)
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
 			assert.Equal(t, "0", got.Load().Header.Get("Content-Length"))
@@ -219,14 +220,15 @@ func TestNoBodyAndNilAreTheSameRequest(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{})
 		for _, none := range []io.ReadCloser{nil, http.NoBody, io.NopCloser(strings.NewReader(""))} {
-			out := p.ask(named(t, "invoice-1/charge"), func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = none, nil, 0 })
-			require.NoError(t, out.err)
+			out := p.Ask(named(t, "invoice-1/charge"), func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = none, nil, 0 })
+			require.NoError(t, out.Err)
 		}
-		assert.Len(t, l.sent(), 1)
+		assert.Len(t, l.Sent(), 1)
 	})
 }
 
-func TestABodyThatCanNotBeJournaledStopsBeforeAnythingIsRecorded(t *testing.T) {
+// A body that cannot be journaled stops before anything is recorded.
+func TestBodyThatCanNotBeJournaled(t *testing.T) {
 	broken := errors.New("the disk is gone")
 	for _, row := range []struct {
 		name  string
@@ -239,17 +241,17 @@ func TestABodyThatCanNotBeJournaledStopsBeforeAnythingIsRecorded(t *testing.T) {
 		virtual(t, row.name, func(t *testing.T) {
 			l := &line{}
 			p := start(t, l, onceward.Config{MaxRequestBody: 10})
-			out := p.ask(named(t, "invoice-1/charge"), func(r *http.Request) {
+			out := p.Ask(named(t, "invoice-1/charge"), func(r *http.Request) {
 				r.Body, r.GetBody, r.ContentLength = io.NopCloser(row.body), nil, -1
 			})
-			require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
+			require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest)
 			if row.cause != nil {
-				require.ErrorIs(t, out.err, row.cause)
+				require.ErrorIs(t, out.Err, row.cause)
 			}
-			assert.Empty(t, l.sent())
-			assert.Empty(t, p.everything())
-			exact := p.ask(named(t, "invoice-1/charge"), body(strings.Repeat("x", 10)))
-			require.NoError(t, exact.err, "the limit itself is allowed")
+			assert.Empty(t, l.Sent())
+			assert.Empty(t, p.Everything())
+			exact := p.Ask(named(t, "invoice-1/charge"), body(strings.Repeat("x", 10)))
+			require.NoError(t, exact.Err, "the limit itself is allowed")
 		})
 	}
 }
@@ -258,35 +260,37 @@ type failingReader struct{ err error }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
-func TestAnAnswerOverTheLimitIsStreamedAndRecordedWithoutItsBody(t *testing.T) {
+// An answer over the limit is streamed and recorded without its body.
+func TestAnswerOverTheLimitIsStreamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := strings.Repeat("0123456789", 100)
-		l := (&line{}).then(says(200, long))
+		l := (&line{}).Then(says(200, long))
 		p := start(t, l, onceward.Config{MaxResponseBody: 64})
 		ctx := named(t, "invoice-1/charge")
-		out := p.ask(ctx)
-		require.NoError(t, out.err)
-		assert.Equal(t, long, out.body)
-		assert.Equal(t, onceward.Completed, out.op.State)
-		recorded := p.recorded(out.op.Ref)
+		out := p.Ask(ctx)
+		require.NoError(t, out.Err)
+		assert.Equal(t, long, out.Body)
+		assert.Equal(t, onceward.StateCompleted, out.Op.State)
+		recorded := p.Recorded(out.Op.Ref)
 		assert.True(t, recorded.Answer.Omitted)
 		assert.Empty(t, recorded.Answer.Body)
 
-		again := p.ask(ctx)
-		require.ErrorIs(t, again.err, onceward.ErrAnswerGone)
-		assert.Equal(t, onceward.Completed, again.op.State)
-		assert.Len(t, l.sent(), 1)
+		again := p.Ask(ctx)
+		require.ErrorIs(t, again.Err, onceward.ErrAnswerGone)
+		assert.Equal(t, onceward.StateCompleted, again.Op.State)
+		assert.Len(t, l.Sent(), 1)
 	})
 }
 
-func TestAnAnswerThatIsASecretIsHandedOverAndNotKept(t *testing.T) {
+// An answer that is a secret is handed over and not kept.
+func TestAnswerThatIsASecretIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Providers: []providers.Provider{own(func(e *providers.Endpoint) { e.SecretResponse = true })}})
-		out := p.ask(named(t, "order-1"), to(http.MethodPost, ownURL))
-		require.NoError(t, out.err)
-		assert.Equal(t, paid, out.body)
-		recorded := p.recorded(out.op.Ref)
+		out := p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL))
+		require.NoError(t, out.Err)
+		assert.Equal(t, paid, out.Body)
+		recorded := p.Recorded(out.Op.Ref)
 		assert.True(t, recorded.Answer.Omitted)
 		assert.Empty(t, recorded.Answer.Body)
 	})
@@ -302,59 +306,33 @@ func TestACutAnswer(t *testing.T) {
 		kind    error // nil: a response
 		cut     bool  // the response's body is
 	}{
-		{"is asked for again where the rule allows it", nil, []reply{cuts(200, paid), cuts(200, paid)}, onceward.Completed, nil, false},
-		{"is parked when there are no more attempts", nil, []reply{cuts(200, paid), cuts(200, paid), cuts(200, paid), cuts(200, paid), cuts(200, paid)}, onceward.Pending, onceward.ErrPending, false},
-		{"completes, marked cut, if its status alone is final and there is no other attempt", []option{elsewhere}, []reply{cuts(200, paid)}, onceward.Completed, nil, true},
-		{"is unknown if its status alone says nothing", []option{elsewhere}, []reply{cuts(503, paid)}, onceward.Unknown, onceward.ErrOutcomeUnknown, false},
+		{"is asked for again where the rule allows it", nil, []reply{cuts(200, paid), cuts(200, paid)}, onceward.StateCompleted, nil, false},
+		{"is parked when there are no more attempts", nil, []reply{cuts(200, paid), cuts(200, paid), cuts(200, paid), cuts(200, paid), cuts(200, paid)}, onceward.StatePending, onceward.ErrPending, false},
+		{"completes, marked cut, if its status alone is final and there is no other attempt", []option{elsewhere}, []reply{cuts(200, paid)}, onceward.StateCompleted, nil, true},
+		{"is unknown if its status alone says nothing", []option{elsewhere}, []reply{cuts(503, paid)}, onceward.StateUnknown, onceward.ErrOutcomeUnknown, false},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
-			l := (&line{}).then(row.script...)
+			l := (&line{}).Then(row.script...)
 			p := start(t, l, onceward.Config{})
-			out := p.ask(named(t, "order-1"), row.options...)
-			recorded := p.recorded(onceward.Ref{ID: "order-1"})
+			out := p.Ask(named(t, "order-1"), row.options...)
+			recorded := p.Recorded(onceward.Ref{ID: "order-1"})
 			assert.Equal(t, row.state, recorded.State)
 			if row.kind != nil {
-				require.ErrorIs(t, out.err, row.kind)
+				require.ErrorIs(t, out.Err, row.kind)
 				return
 			}
 			assert.Equal(t, row.cut, recorded.Answer.Cut)
 			for range 2 {
 				if row.cut {
-					require.ErrorIs(t, out.err, io.ErrUnexpectedEOF)
-					assert.Equal(t, paid[:len(paid)/2], out.body)
+					require.ErrorIs(t, out.Err, io.ErrUnexpectedEOF)
+					require.ErrorIs(t, out.Err, onceward.ErrAnswerGone, "whoever reads it is told that it is done")
+					assert.Equal(t, paid[:len(paid)/2], out.Body)
 				} else {
-					require.NoError(t, out.err)
-					assert.Equal(t, paid, out.body)
+					require.NoError(t, out.Err)
+					assert.Equal(t, paid, out.Body)
 				}
-				out = p.ask(named(t, "order-1"), row.options...) // the replay is the same
+				out = p.Ask(named(t, "order-1"), row.options...) // the replay is the same
 			}
-		})
-	}
-}
-
-// silent hides the trace hooks from the transport below.
-type silent struct{ http.RoundTripper }
-
-func (s silent) RoundTrip(r *http.Request) (*http.Response, error) {
-	return s.RoundTripper.RoundTrip(r.WithContext(context.Background()))
-}
-
-func TestATransportWithoutTraceHooksProvesNothing(t *testing.T) {
-	for name, hooks := range map[string]bool{"with hooks": true, "without": false} {
-		virtual(t, name, func(t *testing.T) {
-			l := (&line{}).then(refuses())
-			var base http.RoundTripper = l
-			if !hooks {
-				base = silent{l}
-			}
-			p := start(t, base, onceward.Config{Providers: []providers.Provider{own(noRetention)}})
-			out := p.ask(named(t, "order-1"), to(http.MethodPost, ownURL))
-			if hooks {
-				require.NoError(t, out.err)
-				return
-			}
-			require.ErrorIs(t, out.err, onceward.ErrOutcomeUnknown)
-			assert.Empty(t, l.sent())
 		})
 	}
 }
@@ -369,10 +347,10 @@ func (p *pooled) CloseIdleConnections() { p.emptied.Add(1) }
 
 func TestTheCallersConnectionPoolIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		base := &pooled{line: (&line{}).always(loses())}
+		base := &pooled{line: (&line{}).Always(loses())}
 		p := start(t, base, onceward.Config{})
-		require.ErrorIs(t, p.ask(named(t, "invoice-1/charge")).err, onceward.ErrPending)
-		require.Len(t, base.sent(), 5)
+		require.ErrorIs(t, p.Ask(named(t, "invoice-1/charge")).Err, onceward.ErrPending)
+		require.Len(t, base.Sent(), 5)
 		assert.Zero(t, base.emptied.Load())
 	})
 }
@@ -396,9 +374,9 @@ func TestNetHTTPSendsNothingBehindOurBack(t *testing.T) {
 				Trace:     &onceward.Trace{Attempted: func(onceward.Operation, onceward.Attempt) { attempts++ }},
 			})
 			url := "http://" + ln.Addr().String()
-			require.NoError(t, p.ask(named(t, "order-1"), to(http.MethodPost, url), body(text)).err)
-			out := p.ask(named(t, "order-2"), to(http.MethodPost, url), body(text))
-			require.ErrorIs(t, out.err, onceward.ErrPending)
+			require.NoError(t, p.Ask(named(t, "order-1"), to(http.MethodPost, url), body(text)).Err)
+			out := p.Ask(named(t, "order-2"), to(http.MethodPost, url), body(text))
+			require.ErrorIs(t, out.Err, onceward.ErrPending)
 			assert.Equal(t, 2, attempts)
 			assert.EqualValues(t, 2, posts.Load())
 		})
@@ -433,7 +411,8 @@ func answerOncePerConnection(ln net.Listener, posts *atomic.Int32) {
 	}
 }
 
-func TestAStreamResetOverHTTP2IsOneAttempt(t *testing.T) {
+// A stream reset over HTTP/2 is one attempt.
+func TestHTTP2StreamResetIsOneAttempt(t *testing.T) {
 	var posts, attempts atomic.Int32
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if posts.Add(1)%2 == 1 {
@@ -450,7 +429,7 @@ func TestAStreamResetOverHTTP2IsOneAttempt(t *testing.T) {
 			Backoff:   quick,
 			Trace:     &onceward.Trace{Attempted: func(onceward.Operation, onceward.Attempt) { attempts.Add(1) }},
 		})
-		require.NoError(t, p.ask(named(t, "order-1"), to(http.MethodPost, srv.URL), body(text)).err)
+		require.NoError(t, p.Ask(named(t, "order-1"), to(http.MethodPost, srv.URL), body(text)).Err)
 		assert.Equal(t, attempts.Load(), posts.Load())
 	}
 	assert.EqualValues(t, 4, posts.Load())
@@ -463,9 +442,9 @@ func TestAPassThroughCarriesNothingOfOurs(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer x")
 			return nil
 		}})
-		require.NoError(t, p.ask(named(t, "order-1"), to(http.MethodPost, "https://elsewhere.example/")).err)
-		require.NoError(t, p.ask(t.Context(), to(http.MethodPost, "https://elsewhere.example/")).err)
-		for _, s := range l.sent() {
+		require.NoError(t, p.Ask(named(t, "order-1"), to(http.MethodPost, "https://elsewhere.example/")).Err)
+		require.NoError(t, p.Ask(t.Context(), to(http.MethodPost, "https://elsewhere.example/")).Err)
+		for _, s := range l.Sent() {
 			assert.Empty(t, s.Header.Get("Authorization"), "credentials go to providers only")
 		}
 	})
@@ -489,10 +468,10 @@ func TestFaultsOfARealConnection(t *testing.T) {
 				effects := len(srv.Effects())
 				srv.Script(faults...)
 				for range 2 {
-					out := p.ask(named(t, name), to(http.MethodPost, srv.URL+"/v1/charges"))
-					require.NoError(t, out.err)
-					assert.Equal(t, paid, out.body)
-					assert.Equal(t, onceward.Completed, out.op.State)
+					out := p.Ask(named(t, name), to(http.MethodPost, srv.URL+"/v1/charges"))
+					require.NoError(t, out.Err)
+					assert.Equal(t, paid, out.Body)
+					assert.Equal(t, onceward.StateCompleted, out.Op.State)
 				}
 				assert.Len(t, srv.Effects(), effects+1)
 			})

@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-retryablehttp"
-
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/retry"
 )
 
 // pass sends what is no operation. A safe request is sent again as go-retryablehttp
@@ -22,9 +21,9 @@ func (c *Client) pass(req *http.Request) (*http.Response, error) {
 	if budget == nil {
 		return c.base.RoundTrip(req)
 	}
-	ends := (&call{Client: c, ctx: req.Context()}).endOfWait()
+	ends := c.endOfWait(req.Context())
 	policy := c.cfg.Backoff.WithDefaults()
-	delays := policy.Start()
+	delays := retry.NewDelays(policy)
 	for n, sent := 1, req; ; n++ {
 		resp, err := c.base.RoundTrip(sent)
 		if resp != nil && n > 1 {
@@ -35,7 +34,7 @@ func (c *Client) pass(req *http.Request) (*http.Response, error) {
 		case !again && err == nil:
 			budget.Success(c.now())
 			return resp, nil
-		case !again || n >= policy.MaxAttempts || c.now().Add(wait).After(ends) || c.isShutdown():
+		case !again || n >= policy.MaxAttempts || c.now().Add(wait).After(ends) || c.lifecycle.isShutdown():
 			return resp, err
 		}
 		// A body is asked for before the response that it may not be there for is given up.
@@ -67,7 +66,7 @@ func (c *Client) pass(req *http.Request) (*http.Response, error) {
 
 // safeBudget is the retry budget of a request that may be sent again at any time; nil if
 // it is none.
-func (c *Client) safeBudget(req *http.Request) *backoff.Bucket {
+func (c *Client) safeBudget(req *http.Request) *retry.Bucket {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
 	default:
@@ -94,17 +93,17 @@ func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != htt
 
 // repeatsSafe asks go-retryablehttp's policy about an attempt, and says how long to wait
 // before the next.
-func (c *Client) repeatsSafe(req *http.Request, resp *http.Response, err error, policy backoff.Policy, delays *backoff.Delays) (time.Duration, bool) {
+func (c *Client) repeatsSafe(req *http.Request, resp *http.Response, err error, policy backoff.Policy, delays *retry.Delays) (time.Duration, bool) {
 	if err != nil {
 		// Its words on what can't be mended are about http.Client's errors.
 		err = &url.Error{Op: req.Method, URL: req.URL.Redacted(), Err: err}
 	}
-	if again, _ := retryablehttp.DefaultRetryPolicy(req.Context(), resp, err); !again {
+	if !mayRepeat(req.Context(), resp, err) {
 		return 0, false
 	}
 	wait := delays.Next()
 	if resp != nil {
-		if asked, ok := backoff.RetryAfter(resp.Header, c.now(), policy.MaxRetryAfter); ok {
+		if asked, ok := retry.After(resp.Header, c.now(), policy.MaxRetryAfter); ok {
 			wait = asked
 		}
 	}

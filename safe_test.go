@@ -21,7 +21,7 @@ import (
 // got is a GET, or what the options make of it.
 func (p *process) get(ctx context.Context, options ...option) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, ownURL, nil)
-	require.NoError(p.t, err)
+	require.NoError(p.T, err)
 	for _, change := range options {
 		change(req)
 	}
@@ -39,9 +39,10 @@ func safely(t *testing.T, l *line, cfg onceward.Config) *process {
 	return start(t, l, cfg)
 }
 
-func TestASafeRequestIsSentAgainUntilItIsAnswered(t *testing.T) {
+// A safe request is sent again until it is answered.
+func TestSafeRequestIsSentUntilAnswered(t *testing.T) {
 	virtual(t, "unrecorded, by the policy", func(t *testing.T) {
-		l := (&line{}).then(says(503, ""), loses(), says(429, ""), says(200, paid))
+		l := (&line{}).Then(says(503, ""), loses(), says(429, ""), says(200, paid))
 		p := safely(t, l, onceward.Config{})
 		resp, err := p.get(named(t, invoice))
 		require.NoError(t, err)
@@ -49,20 +50,21 @@ func TestASafeRequestIsSentAgainUntilItIsAnswered(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		assert.Equal(t, paid, string(text))
-		require.Len(t, l.sent(), 4)
-		for i, s := range l.sent()[1:] {
-			waited := s.At.Sub(l.sent()[i].At)
+		require.Len(t, l.Sent(), 4)
+		for i, s := range l.Sent()[1:] {
+			waited := s.At.Sub(l.Sent()[i].At)
 			assert.GreaterOrEqual(t, waited, 10*time.Millisecond)
 			assert.LessOrEqual(t, waited, 20*time.Millisecond)
 			assert.Empty(t, s.Key)
 		}
-		assert.Empty(t, p.everything())
+		assert.Empty(t, p.Everything())
 		_, named := onceward.OperationOf(resp)
 		assert.False(t, named)
 	})
 }
 
-func TestWhichRequestsAreSentAgainUnrecorded(t *testing.T) {
+// Which requests are sent again unrecorded.
+func TestSafeRequestsAreSentAgainUnrecorded(t *testing.T) {
 	method := func(m string) option { return func(r *http.Request) { r.Method = m } }
 	unreplayable := func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(strings.NewReader("a")), 1 }
 	always := func(*http.Request) bool { return true }
@@ -93,26 +95,27 @@ func TestWhichRequestsAreSentAgainUnrecorded(t *testing.T) {
 		{name: "not found", first: says(404, ""), tries: 1},
 		{name: "no credential", first: says(401, ""), tries: 1},
 		{name: "a redirect", first: says(302, "", "Location", "/"), tries: 1},
-		{name: "a scheme that nobody speaks", first: reply{answer: func(*http.Request) (*http.Response, error) {
+		{name: "a scheme that nobody speaks", first: reply{Answer: func(*http.Request) (*http.Response, error) {
 			return nil, errors.New(`unsupported protocol scheme "gopher"`)
 		}}, tries: 1},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
-			l := (&line{}).then(row.first)
+			l := (&line{}).Then(row.first)
 			p := safely(t, l, onceward.Config{RetrySafe: row.opts})
 			resp, err := p.get(t.Context(), row.options...)
 			if err == nil {
 				require.NoError(t, resp.Body.Close())
 			}
-			require.Len(t, l.sent(), row.tries)
-			assert.Equal(t, l.sent()[0].Body, l.sent()[row.tries-1].Body)
+			require.Len(t, l.Sent(), row.tries)
+			assert.Equal(t, l.Sent()[0].Body, l.Sent()[row.tries-1].Body)
 		})
 	}
 }
 
-func TestTheLastResponseIsPassedThrough(t *testing.T) {
+// The last response is passed through.
+func TestSafeRequestsLastResponse(t *testing.T) {
 	virtual(t, "out of attempts", func(t *testing.T) {
-		l := (&line{}).always(says(503, "down", "X-Own", "1"))
+		l := (&line{}).Always(says(503, "down", "X-Own", "1"))
 		p := safely(t, l, onceward.Config{})
 		resp, err := p.get(t.Context())
 		require.NoError(t, err)
@@ -121,37 +124,37 @@ func TestTheLastResponseIsPassedThrough(t *testing.T) {
 		assert.Equal(t, "down", string(text))
 		assert.Equal(t, 503, resp.StatusCode)
 		assert.Equal(t, "1", resp.Header.Get("X-Own"))
-		assert.Len(t, l.sent(), steady.MaxAttempts)
+		assert.Len(t, l.Sent(), steady.MaxAttempts)
 	})
 	virtual(t, "and the last error", func(t *testing.T) {
-		l := (&line{}).always(loses())
+		l := (&line{}).Always(loses())
 		_, err := safely(t, l, onceward.Config{}).get(t.Context())
 		assert.Equal(t, errReset, err)
-		assert.Len(t, l.sent(), steady.MaxAttempts)
+		assert.Len(t, l.Sent(), steady.MaxAttempts)
 	})
 	virtual(t, "no budget", func(t *testing.T) {
-		l := (&line{}).always(says(503, "down"))
+		l := (&line{}).Always(says(503, "down"))
 		p := safely(t, l, onceward.Config{RetryBudget: backoff.Budget{Capacity: 2, Refill: 1e-9, ProbeEvery: time.Hour}})
 		for range 2 {
 			resp, err := p.get(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, 503, resp.StatusCode)
 		}
-		assert.Len(t, l.sent(), 2+2)
-		require.Error(t, p.ask(named(t, invoice), to(http.MethodPost, ownURL)).err)
-		assert.Len(t, l.sent(), 2+2+1, "it is the provider's, whatever is sent")
+		assert.Len(t, l.Sent(), 2+2)
+		require.Error(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err)
+		assert.Len(t, l.Sent(), 2+2+1, "it is the provider's, whatever is sent")
 	})
 	virtual(t, "shut down", func(t *testing.T) {
-		l := (&line{}).always(says(503, "down"))
+		l := (&line{}).Always(says(503, "down"))
 		p := safely(t, l, onceward.Config{})
 		require.NoError(t, p.Shutdown(t.Context()))
 		resp, err := p.get(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, 503, resp.StatusCode)
-		assert.Len(t, l.sent(), 1)
+		assert.Len(t, l.Sent(), 1)
 	})
 	virtual(t, "a body that can't be had again after all", func(t *testing.T) {
-		l := (&line{}).always(says(503, "down"))
+		l := (&line{}).Always(says(503, "down"))
 		resp, err := safely(t, l, onceward.Config{}).get(t.Context(), body("a"), func(r *http.Request) {
 			r.GetBody = func() (io.ReadCloser, error) { return nil, errReset }
 		})
@@ -159,17 +162,18 @@ func TestTheLastResponseIsPassedThrough(t *testing.T) {
 		text, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
 		assert.Equal(t, "down", string(text))
-		assert.Len(t, l.sent(), 1)
+		assert.Len(t, l.Sent(), 1)
 	})
 }
 
-func TestASafeRequestWaitsForWhatItIsAskedFor(t *testing.T) {
+// A safe request waits for what it is asked for.
+func TestSafeRequestWaitsAsLongAsItIsAsked(t *testing.T) {
 	virtual(t, "Retry-After", func(t *testing.T) {
-		l := (&line{}).then(says(429, "", "Retry-After", "7"))
+		l := (&line{}).Then(says(429, "", "Retry-After", "7"))
 		resp, err := safely(t, l, onceward.Config{}).get(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, 200, resp.StatusCode)
-		assert.Equal(t, 7*time.Second, l.sent()[1].At.Sub(l.sent()[0].At))
+		assert.Equal(t, 7*time.Second, l.Sent()[1].At.Sub(l.Sent()[0].At))
 	})
 	for name, limit := range map[string]time.Duration{"its deadline": time.Minute, "MaxWait": 0} {
 		virtual(t, "not beyond "+name, func(t *testing.T) {
@@ -179,45 +183,46 @@ func TestASafeRequestWaitsForWhatItIsAskedFor(t *testing.T) {
 			}
 			defer cancel()
 			began := time.Now()
-			l := (&line{}).then(says(503, "later", "Retry-After", "3600"))
+			l := (&line{}).Then(says(503, "later", "Retry-After", "3600"))
 			resp, err := safely(t, l, onceward.Config{}).get(ctx)
 			require.NoError(t, err)
 			text, err := io.ReadAll(resp.Body)
 			require.NoError(t, err)
 			assert.Equal(t, "later", string(text))
-			assert.Len(t, l.sent(), 1)
+			assert.Len(t, l.Sent(), 1)
 			assert.Zero(t, time.Since(began))
 		})
 	}
 }
 
-func TestNothingIsSentForACallerWhoIsGone(t *testing.T) {
+// Nothing is sent for a caller who is gone.
+func TestSafeRequestOfACallerWhoIsGone(t *testing.T) {
 	virtual(t, "while it waits", func(t *testing.T) {
 		gone := errors.New("gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(gone) })
 		began := time.Now()
-		l := (&line{}).always(says(503, "", "Retry-After", "30"))
+		l := (&line{}).Always(says(503, "", "Retry-After", "30"))
 		_, err := safely(t, l, onceward.Config{}).get(ctx)
 		require.ErrorIs(t, err, gone)
-		assert.Len(t, l.sent(), 1)
+		assert.Len(t, l.Sent(), 1)
 		assert.Equal(t, time.Second, time.Since(began))
 	})
 	virtual(t, "in an attempt", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		l := (&line{}).always(hangs())
+		l := (&line{}).Always(hangs())
 		_, err := safely(t, l, onceward.Config{}).get(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Len(t, l.sent(), 1)
+		assert.Len(t, l.Sent(), 1)
 	})
 	virtual(t, "with a response in its hands", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		l := (&line{}).always(doing(cancel, says(503, "down")))
+		l := (&line{}).Always(doing(cancel, says(503, "down")))
 		resp, err := safely(t, l, onceward.Config{}).get(ctx)
 		require.NoError(t, err)
 		assert.Equal(t, 503, resp.StatusCode)
-		assert.Len(t, l.sent(), 1)
+		assert.Len(t, l.Sent(), 1)
 	})
 }
 
@@ -242,7 +247,8 @@ func (c *tallied) Close() error {
 	return nil
 }
 
-func TestOfAResponseThatNobodyGetsTheBodyIsReadAndClosedOnce(t *testing.T) {
+// Of a response that nobody gets the body is read and closed once.
+func TestSafeRequestsResponsesAreClosedOnce(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		size   int
@@ -256,8 +262,8 @@ func TestOfAResponseThatNobodyGetsTheBodyIsReadAndClosedOnce(t *testing.T) {
 	} {
 		virtual(t, row.name, func(t *testing.T) {
 			b := &tallied{Reader: strings.NewReader(strings.Repeat("x", row.size))}
-			first := says(503, "").answer
-			l := (&line{}).then(reply{answer: func(r *http.Request) (*http.Response, error) {
+			first := says(503, "").Answer
+			l := (&line{}).Then(reply{Answer: func(r *http.Request) (*http.Response, error) {
 				resp, err := first(r)
 				resp.Body, resp.ContentLength = b, row.length
 				return resp, err
@@ -274,8 +280,8 @@ func TestOfAResponseThatNobodyGetsTheBodyIsReadAndClosedOnce(t *testing.T) {
 		stop := make(chan struct{})
 		b := &tallied{onClose: func() { close(stop) }}
 		b.Reader = readerFunc(func([]byte) (int, error) { <-stop; return 0, io.ErrClosedPipe })
-		first := says(503, "").answer
-		l := (&line{}).then(reply{answer: func(r *http.Request) (*http.Response, error) {
+		first := says(503, "").Answer
+		l := (&line{}).Then(reply{Answer: func(r *http.Request) (*http.Response, error) {
 			resp, err := first(r)
 			resp.Body, resp.ContentLength = b, -1
 			return resp, err
@@ -293,14 +299,15 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-func TestTheBodyOfASafeRequestIsClosedOnceForEachAttempt(t *testing.T) {
+// The body of a safe request is closed once for each attempt.
+func TestSafeRequestsBodyIsClosedPerAttempt(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		var bodies []*tallied
 		fresh := func() (io.ReadCloser, error) {
 			bodies = append(bodies, &tallied{Reader: strings.NewReader("query")})
 			return bodies[len(bodies)-1], nil
 		}
-		l := (&line{}).always(says(503, ""))
+		l := (&line{}).Always(says(503, ""))
 		p := safely(t, l, onceward.Config{RetryBudget: backoff.Budget{Capacity: 2, Refill: 1e-9, ProbeEvery: time.Hour}})
 		resp, err := p.get(t.Context(), func(r *http.Request) {
 			r.GetBody, r.ContentLength = fresh, 5
@@ -312,6 +319,6 @@ func TestTheBodyOfASafeRequestIsClosedOnceForEachAttempt(t *testing.T) {
 		for _, b := range bodies {
 			assert.EqualValues(t, 1, b.closed.Load())
 		}
-		assert.Len(t, l.sent(), 3)
+		assert.Len(t, l.Sent(), 3)
 	})
 }

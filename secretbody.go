@@ -16,7 +16,7 @@ func (k *call) withholdBody() {
 	k.intent.BodyWithheld, k.intent.Request.Body = true, nil
 }
 
-// withBody is a frozen request whose body was withheld, with that of an asker, which
+// withBody is a frozen request whose body was withheld, with that of a caller, which
 // means the same: the fingerprint says so. What describes its bytes comes with it.
 func withBody(frozen, asked journal.Request, body []byte) journal.Request {
 	header := make(http.Header, len(frozen.Header))

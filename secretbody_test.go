@@ -36,43 +36,44 @@ func card(number string) option {
 // aCard is no number of a card, but what is looked for in files.
 const aCard = canary
 
-func TestABodyThatIsASecretIsNotKept(t *testing.T) {
+// A body that is a secret is not kept.
+func TestSecretBodyIsNotKept(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		script []reply
 		err    error
 		state  onceward.State
 	}{
-		{"completed", nil, nil, onceward.Completed},
-		{"refused", []reply{says(402, `{"error":"declined"}`)}, nil, onceward.Completed},
-		{"completed after a lost answer", []reply{loses()}, nil, onceward.Completed},
-		{"parked", []reply{loses(), loses(), loses(), loses(), loses(), loses(), loses(), loses()}, onceward.ErrPending, onceward.Pending},
-		{"not connected", []reply{refuses(), refuses(), refuses(), refuses(), refuses(), refuses(), refuses()}, onceward.ErrPending, onceward.Pending},
+		{"completed", nil, nil, onceward.StateCompleted},
+		{"refused", []reply{says(402, `{"error":"declined"}`)}, nil, onceward.StateCompleted},
+		{"completed after a lost answer", []reply{loses()}, nil, onceward.StateCompleted},
+		{"parked", []reply{loses(), loses(), loses(), loses(), loses(), loses(), loses(), loses()}, onceward.ErrPending, onceward.StatePending},
+		{"not connected", []reply{refuses(), refuses(), refuses(), refuses(), refuses(), refuses(), refuses()}, onceward.ErrPending, onceward.StatePending},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var heard confession
 			dir := t.TempDir()
-			l := (&line{}).then(row.script...)
+			l := (&line{}).Then(row.script...)
 			p := start(t, l, heard.listen(onceward.Config{
 				Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{cards()}, Backoff: quick, Secret: []byte("sixteen bytes of a secret"),
 			}))
-			out := p.ask(named(t, invoice), card(aCard), with("X-Request-Id", marker))
+			out := p.Ask(named(t, invoice), card(aCard), with("X-Request-Id", marker))
 			if row.err == nil {
-				require.NoError(t, out.err)
+				require.NoError(t, out.Err)
 			} else {
 				var e *onceward.Error
-				require.ErrorAs(t, out.err, &e)
+				require.ErrorAs(t, out.Err, &e)
 				require.ErrorIs(t, e, row.err)
 				assert.False(t, e.InBackground, "nobody else has the body")
 			}
-			heard.tell(out.err)
-			heard.say(out.op)
-			op := p.recorded(onceward.Ref{ID: invoice})
+			heard.tell(out.Err)
+			heard.say(out.Op)
+			op := p.Recorded(onceward.Ref{ID: invoice})
 			assert.Equal(t, row.state, op.State)
 			assert.True(t, op.BodyWithheld)
 			assert.Empty(t, op.Request.Body)
 			assert.True(t, strings.HasPrefix(op.Fingerprint, "v3 "), "under Config.Secret")
-			for _, s := range l.sent() {
+			for _, s := range l.Sent() {
 				assert.Contains(t, s.Body, aCard, "what is sent is whole")
 			}
 			requireNoCanary(t, "logs, Trace and errors", []byte(heard.String()))
@@ -82,112 +83,113 @@ func TestABodyThatIsASecretIsNotKept(t *testing.T) {
 	}
 }
 
-func TestOnlyWhoBringsASecretBodyHasItSent(t *testing.T) {
+// Only who brings a secret body has it sent.
+func TestSecretBodyIsSentByWhoBringsIt(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).then(loses())
+		l := (&line{}).Then(loses())
 		cfg := onceward.Config{Journal: j, Providers: []providers.Provider{cards()}, Backoff: once}
 		first := start(t, l, cfg)
-		require.ErrorIs(t, first.ask(named(t, invoice), card("4242")).err, onceward.ErrPending)
+		require.ErrorIs(t, first.Ask(named(t, invoice), card("4242")).Err, onceward.ErrPending)
 		require.NoError(t, first.Shutdown(context.Background()))
 
 		next := start(t, l, cfg)
 		pass(time.Hour)
 		_, err := next.Resume(t.Context())
 		require.NoError(t, err)
-		assert.Len(t, l.sent(), 1, "the background has no body")
-		assert.Equal(t, journal.Pending, next.recorded(onceward.Ref{ID: invoice}).State)
+		assert.Len(t, l.Sent(), 1, "the background has no body")
+		assert.Equal(t, journal.StatePending, next.Recorded(onceward.Ref{ID: invoice}).State)
 
-		other := next.ask(named(t, invoice), card("4243"))
-		require.ErrorIs(t, other.err, onceward.ErrKeyReused)
-		assert.Len(t, l.sent(), 1)
+		other := next.Ask(named(t, invoice), card("4243"))
+		require.ErrorIs(t, other.Err, onceward.ErrKeyReused)
+		assert.Len(t, l.Sent(), 1)
 
-		out := next.ask(named(t, invoice), card("4242"))
-		require.NoError(t, out.err)
-		assert.Equal(t, paid, out.body)
-		require.Len(t, l.sent(), 2)
-		assert.Equal(t, l.sent()[0], withTime(l.sent()[1], l.sent()[0].At), "the same request, under the same key")
+		out := next.Ask(named(t, invoice), card("4242"))
+		require.NoError(t, out.Err)
+		assert.Equal(t, paid, out.Body)
+		require.Len(t, l.Sent(), 2)
+		assert.Equal(t, l.Sent()[0], withTime(l.Sent()[1], l.Sent()[0].At), "the same request, under the same key")
 
-		again := next.ask(named(t, invoice), card("4242"))
-		require.NoError(t, again.err)
-		assert.True(t, again.op.Replayed)
-		assert.ErrorIs(t, next.ask(named(t, invoice), card("4243")).err, onceward.ErrKeyReused)
-		assert.Len(t, l.sent(), 2)
+		again := next.Ask(named(t, invoice), card("4242"))
+		require.NoError(t, again.Err)
+		assert.True(t, again.Op.Replayed)
+		assert.ErrorIs(t, next.Ask(named(t, invoice), card("4243")).Err, onceward.ErrKeyReused)
+		assert.Len(t, l.Sent(), 2)
 	})
 }
 
 func withTime(s sent, at time.Time) sent { s.At = at; return s }
 
-func TestWithoutItsCallerASecretBodyEnds(t *testing.T) {
+// Without its caller a secret body ends.
+func TestSecretBodyEndsWithoutItsCaller(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		fault reply
 		state journal.State
 	}{
-		{"unknown where it may have run", loses(), journal.Unknown},
-		{"cancelled where nothing has", refuses(), journal.Cancelled},
+		{"unknown where it may have run", loses(), journal.StateUnknown},
+		{"cancelled where nothing has", refuses(), journal.StateCancelled},
 	} {
 		each(t, row.name, func(t *testing.T, j journal.Journal) {
-			l := (&line{}).always(row.fault)
+			l := (&line{}).Always(row.fault)
 			cfg := onceward.Config{Journal: j, Providers: []providers.Provider{cards()}, Backoff: once}
 			p := start(t, l, cfg)
-			require.ErrorIs(t, p.ask(named(t, invoice), card("4242")).err, onceward.ErrPending)
-			sent := len(l.sent())
+			require.ErrorIs(t, p.Ask(named(t, invoice), card("4242")).Err, onceward.ErrPending)
+			sent := len(l.Sent())
 			pass(6 * 24 * time.Hour)
 			_, err := p.Resume(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, journal.Pending, p.recorded(onceward.Ref{ID: invoice}).State, "its caller may still ask")
+			require.Equal(t, journal.StatePending, p.Recorded(onceward.Ref{ID: invoice}).State, "its caller may still ask")
 			pass(2 * 24 * time.Hour)
 			for range 3 { // a clock that goes on by days is not believed at once
 				_, err = p.Resume(t.Context())
 				require.NoError(t, err)
 				pass(journal.Confirmation)
 			}
-			assert.Equal(t, row.state, p.recorded(onceward.Ref{ID: invoice}).State)
-			assert.Len(t, l.sent(), sent)
+			assert.Equal(t, row.state, p.Recorded(onceward.Ref{ID: invoice}).State)
+			assert.Len(t, l.Sent(), sent)
 		})
 	}
 }
 
+// A secret body of a dead process waits for its caller.
 // A process that died leaves an operation in flight that nobody can send but its
 // caller.
-func TestASecretBodyOfADeadProcessWaitsForItsCaller(t *testing.T) {
+func TestSecretBodyOfADeadProcess(t *testing.T) {
 	eachJournal(t, func(t *testing.T, open func() journal.Journal) {
 		l := &line{}
 		cfg := onceward.Config{Journal: open(), Providers: []providers.Provider{cards()}, Backoff: once}
 		dead := start(t, l, cfg)
-		l.then(doing(dead.crash, loses()))
-		require.Error(t, dead.ask(named(t, invoice), card("4242")).err)
+		l.Then(doing(dead.Crash, loses()))
+		require.Error(t, dead.Ask(named(t, invoice), card("4242")).Err)
 
 		cfg.Journal = open()
 		next := start(t, l, cfg)
 		_, err := next.Resume(t.Context())
 		require.NoError(t, err)
-		assert.Len(t, l.sent(), 1)
-		require.Equal(t, journal.Pending, next.recorded(onceward.Ref{ID: invoice}).State)
-		out := next.ask(named(t, invoice), card("4242"))
-		require.NoError(t, out.err)
-		require.Len(t, l.sent(), 2)
-		assert.Equal(t, l.sent()[0].Key, l.sent()[1].Key)
+		assert.Len(t, l.Sent(), 1)
+		require.Equal(t, journal.StatePending, next.Recorded(onceward.Ref{ID: invoice}).State)
+		out := next.Ask(named(t, invoice), card("4242"))
+		require.NoError(t, out.Err)
+		require.Len(t, l.Sent(), 2)
+		assert.Equal(t, l.Sent()[0].Key, l.Sent()[1].Key)
 	})
 }
 
 // The boundary is made anew for each request, and belongs to the body that it cuts.
-func TestASecretBodyComesWithWhatDescribesIt(t *testing.T) {
-	l := (&line{}).then(loses())
+func TestSecretBodyComesWithWhatDescribesIt(t *testing.T) {
+	l := (&line{}).Then(loses())
 	p := start(t, l, onceward.Config{Providers: []providers.Provider{cards()}, Backoff: quick})
 	upload := func(boundary string) []option {
 		return []option{to(http.MethodPost, ownURL), with("Content-Type", "multipart/form-data; boundary="+boundary), with("X-Version", boundary),
 			body("--" + boundary + "\r\nContent-Disposition: form-data; name=\"card[number]\"\r\n\r\n4242\r\n--" + boundary + "--\r\n")}
 	}
 	ctx, cancel := context.WithCancel(named(t, invoice))
-	l.mu.Lock()
-	l.script = []reply{doing(cancel, loses())}
-	l.mu.Unlock()
-	require.Error(t, p.ask(ctx, upload("one")...).err)
-	out := p.ask(named(t, invoice), upload("two")...)
-	require.NoError(t, out.err)
-	require.Len(t, l.sent(), 2)
-	second := l.sent()[1]
+	l.Instead(doing(cancel, loses()))
+	require.Error(t, p.Ask(ctx, upload("one")...).Err)
+	out := p.Ask(named(t, invoice), upload("two")...)
+	require.NoError(t, out.Err)
+	require.Len(t, l.Sent(), 2)
+	second := l.Sent()[1]
 	assert.Equal(t, "multipart/form-data; boundary=two", second.Header.Get("Content-Type"))
 	assert.Equal(t, "one", second.Header.Get("X-Version"), "the rest is what was frozen")
 	assert.Contains(t, second.Body, "--two--")
@@ -195,11 +197,11 @@ func TestASecretBodyComesWithWhatDescribesIt(t *testing.T) {
 
 // A body without such a field is kept as any.
 func TestABodyWithoutTheFieldIsNoSecret(t *testing.T) {
-	l := (&line{}).then(loses())
+	l := (&line{}).Then(loses())
 	p := start(t, l, onceward.Config{Providers: []providers.Provider{cards()}, Backoff: once})
 	plain := []option{to(http.MethodPost, ownURL), with("Content-Type", "application/json"), body(`{"amount":100,"card":{"token":"tok_1"}}`)}
-	require.ErrorIs(t, p.ask(named(t, invoice), plain...).err, onceward.ErrPending)
-	op := p.recorded(onceward.Ref{ID: invoice})
+	require.ErrorIs(t, p.Ask(named(t, invoice), plain...).Err, onceward.ErrPending)
+	op := p.Recorded(onceward.Ref{ID: invoice})
 	assert.False(t, op.BodyWithheld)
 	assert.NotEmpty(t, op.Request.Body)
 	assert.True(t, strings.HasPrefix(op.Fingerprint, "v1 "))
@@ -217,17 +219,18 @@ func TestACardInAQueryIsRefused(t *testing.T) {
 			p := start(t, l, heard.listen(onceward.Config{
 				Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{cards()}, Backoff: quick,
 			}))
-			out := p.ask(named(t, invoice), to(http.MethodPost, at.url), body("amount=100"))
-			require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
-			assert.Empty(t, l.sent())
-			assert.Empty(t, p.everything())
-			heard.tell(out.err)
+			out := p.Ask(named(t, invoice), to(http.MethodPost, at.url), body("amount=100"))
+			require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest)
+			assert.Empty(t, l.Sent())
+			assert.Empty(t, p.Everything())
+			heard.tell(out.Err)
 			requireNoCanary(t, "logs, Trace and errors", []byte(heard.String()))
 		})
 	}
 }
 
-func TestWhereOnlyTheBodyTellsTheContractOneThatIsNotKeptNarrowsNothing(t *testing.T) {
+// Where only the body tells the contract one that is not kept narrows nothing.
+func TestSecretBodyThatTellsTheContract(t *testing.T) {
 	each(t, "a card in a GraphQL document", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		const document = `{"query":"mutation M($input: AuthorizeCreditCardInput!) { authorizeCreditCard(input: $input) { transaction { id } } }",` +
@@ -235,20 +238,20 @@ func TestWhereOnlyTheBodyTellsTheContractOneThatIsNotKeptNarrowsNothing(t *testi
 		cfg := onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{providers.Braintree()}}
 		was := start(t, l, cfg)
 		ask := func(p *process) outcome {
-			return p.ask(named(t, "order-1"), to("POST", "https://payments.braintree-api.com/graphql"), body(document), with("Content-Type", "application/json"))
+			return p.Ask(named(t, "order-1"), to("POST", "https://payments.braintree-api.com/graphql"), body(document), with("Content-Type", "application/json"))
 		}
 		leavesInFlight(t, was, l, func() { ask(was) })
 		now := start(t, l, cfg)
-		begun := now.recorded(onceward.Ref{ID: "order-1"})
+		begun := now.Recorded(onceward.Ref{ID: "order-1"})
 		require.True(t, begun.BodyWithheld)
 		_, err := now.Resume(t.Context())
 		require.NoError(t, err)
-		op := now.recorded(onceward.Ref{ID: "order-1"})
-		assert.Equal(t, onceward.Pending, op.State, "its caller may ask again for 30 days: %s", op.Cause)
+		op := now.Recorded(onceward.Ref{ID: "order-1"})
+		assert.Equal(t, onceward.StatePending, op.State, "its caller may ask again for 30 days: %s", op.Cause)
 		assert.Equal(t, begun.Terms, op.Terms)
-		l.always(says(200, `{"data":{"authorizeCreditCard":{"transaction":{"id":"t1"}}}}`))
-		require.NoError(t, ask(now).err)
-		require.Len(t, l.sent(), 2)
-		assert.Equal(t, l.sent()[0].Body, l.sent()[1].Body, "the key is in it")
+		l.Always(says(200, `{"data":{"authorizeCreditCard":{"transaction":{"id":"t1"}}}}`))
+		require.NoError(t, ask(now).Err)
+		require.Len(t, l.Sent(), 2)
+		assert.Equal(t, l.Sent()[0].Body, l.Sent()[1].Body, "the key is in it")
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -211,7 +212,8 @@ func (tr talkative) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func TestNoSecretIsWrittenWhateverComesOfAnOperation(t *testing.T) {
+// No secret is written whatever comes of an operation.
+func TestNoSecretIsWrittenOfAnOperation(t *testing.T) {
 	replayed := http.Header{"Idempotent-Replayed": {"true"}, "Set-Cookie": {canary + "=1"}, "X-Auth-Token": {canary}}
 	scoped := own()
 	scoped.CredentialScoped = true
@@ -223,49 +225,49 @@ func TestNoSecretIsWrittenWhateverComesOfAnOperation(t *testing.T) {
 		cfg     onceward.Config
 		cancels bool                                       // its caller gives up once it was sent
 		script  func(t *testing.T, p *process, ask asking) // nil: it is asked for twice
-		state   onceward.State                             // of the operation at the end; Absent: it is not recorded
+		state   onceward.State                             // of the operation at the end; StateAbsent: it is not recorded
 	}{
-		{name: "completed, and replayed", state: onceward.Completed},
-		{name: "completed by Authorize's credentials", cfg: onceward.Config{Authorize: addSecrets}, state: onceward.Completed},
-		{name: "completed where keys are scoped to the credential", api: &scoped, state: onceward.Completed},
-		{name: "completed after every fault", faults: []providertest.Fault{providertest.DropBefore(), providertest.CutAt(4), providertest.Status(429, replayed), providertest.DropAfter()}, state: onceward.Completed},
-		{name: "completed, over the limit", cfg: onceward.Config{MaxResponseBody: 4}, state: onceward.Completed},
-		{name: "refused", faults: []providertest.Fault{providertest.Status(402, replayed)}, state: onceward.Completed},
-		{name: "rejected", faults: []providertest.Fault{providertest.Status(401, http.Header{"Set-Cookie": {canary + "=1"}})}, script: justOnce, state: onceward.Cancelled},
-		{name: "parked without an answer", faults: five(providertest.DropBefore()), script: justOnce, state: onceward.Pending},
-		{name: "parked with an answer in hand", faults: five(providertest.Status(503, http.Header{"X-Auth-Token": {canary}})), script: justOnce, state: onceward.Pending},
-		{name: "parked, its answer cut", faults: five(providertest.CutAt(4)), script: justOnce, state: onceward.Pending},
-		{name: "unknown", faults: []providertest.Fault{providertest.Status(500, replayed)}, state: onceward.Unknown},
-		{name: "misused at the provider", faults: []providertest.Fault{misuseFault}, script: justOnce, state: onceward.Cancelled},
-		{name: "another request under the name", state: onceward.Completed, script: func(_ *testing.T, p *process, ask asking) {
-			ask(named(p.t, invoice))
-			ask(named(p.t, invoice), body("other"), with("Stripe-Account", "acct_2"))
+		{name: "completed, and replayed", state: onceward.StateCompleted},
+		{name: "completed by Authorize's credentials", cfg: onceward.Config{Authorize: addSecrets}, state: onceward.StateCompleted},
+		{name: "completed where keys are scoped to the credential", api: &scoped, state: onceward.StateCompleted},
+		{name: "completed after every fault", faults: []providertest.Fault{providertest.DropBefore(), providertest.CutAt(4), providertest.Status(429, replayed), providertest.DropAfter()}, state: onceward.StateCompleted},
+		{name: "completed, over the limit", cfg: onceward.Config{MaxResponseBody: 4}, state: onceward.StateCompleted},
+		{name: "refused", faults: []providertest.Fault{providertest.Status(402, replayed)}, state: onceward.StateCompleted},
+		{name: "rejected", faults: []providertest.Fault{providertest.Status(401, http.Header{"Set-Cookie": {canary + "=1"}})}, script: justOnce, state: onceward.StateCancelled},
+		{name: "parked without an answer", faults: five(providertest.DropBefore()), script: justOnce, state: onceward.StatePending},
+		{name: "parked with an answer in hand", faults: five(providertest.Status(503, http.Header{"X-Auth-Token": {canary}})), script: justOnce, state: onceward.StatePending},
+		{name: "parked, its answer cut", faults: five(providertest.CutAt(4)), script: justOnce, state: onceward.StatePending},
+		{name: "unknown", faults: []providertest.Fault{providertest.Status(500, replayed)}, state: onceward.StateUnknown},
+		{name: "misused at the provider", faults: []providertest.Fault{misuseFault}, script: justOnce, state: onceward.StateCancelled},
+		{name: "another request under the name", state: onceward.StateCompleted, script: func(_ *testing.T, p *process, ask asking) {
+			ask(named(p.T, invoice))
+			ask(named(p.T, invoice), body("other"), with("Stripe-Account", "acct_2"))
 		}},
-		{name: "cancelled", faults: []providertest.Fault{providertest.DelayBefore(time.Minute)}, cancels: true, state: onceward.Pending},
+		{name: "cancelled", faults: []providertest.Fault{providertest.DelayBefore(time.Minute)}, cancels: true, state: onceward.StatePending},
 		{name: "with a password in the URL", script: func(t *testing.T, _ *process, ask asking) {
 			out := ask(named(t, invoice), func(r *http.Request) { r.URL.User = url.UserPassword(canary+"-user", canary+"-password") })
-			require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
+			require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest)
 		}},
 		{name: "with a control character in a credential", script: func(t *testing.T, _ *process, ask asking) {
 			out := ask(named(t, invoice), func(r *http.Request) { r.Header["X-Api-Key"] = []string{canary + "\n"} })
-			require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
+			require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest)
 		}},
 		{name: "with a credential for a key that is none", script: func(t *testing.T, _ *process, ask asking) {
 			out := ask(named(t, invoice), carrying(canary+" is no key"))
-			require.ErrorIs(t, out.err, onceward.ErrInvalidRequest)
+			require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest)
 		}},
-		{name: "with a fragment", state: onceward.Completed, script: func(t *testing.T, _ *process, ask asking) {
+		{name: "with a fragment", state: onceward.StateCompleted, script: func(t *testing.T, _ *process, ask asking) {
 			ask(named(t, invoice), func(r *http.Request) { r.URL.Fragment = "access_token=" + canary })
 		}},
-		{name: "by an Authorize that fails", cfg: onceward.Config{Authorize: func(*http.Request) error { return errors.New("the vault is sealed") }}, state: onceward.Cancelled},
-		{name: "resolved by hand", faults: []providertest.Fault{providertest.Status(500, replayed)}, state: onceward.Completed, script: func(t *testing.T, p *process, ask asking) {
+		{name: "by an Authorize that fails", cfg: onceward.Config{Authorize: func(*http.Request) error { return errors.New("the vault is sealed") }}, state: onceward.StateCancelled},
+		{name: "resolved by hand", faults: []providertest.Fault{providertest.Status(500, replayed)}, state: onceward.StateCompleted, script: func(t *testing.T, p *process, ask asking) {
 			ask(named(t, invoice))
-			_, err := p.resolve(onceward.Ref{ID: invoice}, onceward.Executed, &onceward.Answer{Status: 200, Body: []byte(marker)})
+			_, err := p.ResolveAs(onceward.Ref{ID: invoice}, onceward.Executed, &onceward.Answer{Status: 200, Body: []byte(marker)})
 			require.NoError(t, err)
 		}},
 		{name: "after Shutdown", script: func(t *testing.T, p *process, ask asking) {
 			require.NoError(t, p.Shutdown(t.Context()))
-			require.ErrorIs(t, ask(named(t, invoice)).err, onceward.ErrShutdown)
+			require.ErrorIs(t, ask(named(t, invoice)).Err, onceward.ErrShutdown)
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -290,7 +292,7 @@ func TestNoSecretIsWrittenWhateverComesOfAnOperation(t *testing.T) {
 			j := openSQLite(t, filepath.Join(dir, "journal.db"))
 			var heard confession
 			row.cfg.Journal = j
-			if row.state == onceward.Pending {
+			if row.state == onceward.StatePending {
 				row.cfg.Backoff = backoff.Policy{Initial: time.Millisecond, Max: time.Minute, MaxAttempts: 5}
 				row.cfg.MaxWait = time.Minute
 			}
@@ -300,16 +302,16 @@ func TestNoSecretIsWrittenWhateverComesOfAnOperation(t *testing.T) {
 			row.cfg.HTTPClient = &http.Client{Jar: jar, Transport: talkative{srv.Client().Transport, func(err error) error { return err }}}
 			p := calling(t, srv, heard.listen(row.cfg))
 			ask := func(ctx context.Context, options ...option) outcome {
-				out := p.ask(ctx, append([]option{charging(srv), withEverySecret}, options...)...)
-				heard.tell(out.err)
-				heard.say(out.op)
+				out := p.Ask(ctx, append([]option{charging(srv), withEverySecret}, options...)...)
+				heard.tell(out.Err)
+				heard.say(out.Op)
 				return out
 			}
 			switch {
 			case row.script != nil:
 				row.script(t, p, ask)
 			case row.cancels:
-				require.ErrorIs(t, ask(ctx).err, context.Canceled)
+				require.ErrorIs(t, ask(ctx).Err, context.Canceled)
 			default:
 				ask(ctx)
 				ask(ctx)
@@ -323,11 +325,11 @@ func TestNoSecretIsWrittenWhateverComesOfAnOperation(t *testing.T) {
 			}
 			requireNoCanary(t, "logs, Trace and errors", []byte(heard.String()))
 			written := requireNoCanaryOnDisk(t, dir, 3)
-			if row.state == journal.Absent {
-				assert.Empty(t, p.everything())
+			if row.state == journal.StateAbsent {
+				assert.Empty(t, p.Everything())
 				return
 			}
-			op := p.recorded(onceward.Ref{ID: invoice})
+			op := p.Recorded(onceward.Ref{ID: invoice})
 			require.Equal(t, row.state, op.State)
 			assert.Equal(t, secretParameters, op.Request.WithheldQuery)
 			assert.Equal(t, secretHeaders, op.Request.WithheldHeaders)
@@ -348,7 +350,8 @@ type asking func(ctx context.Context, options ...option) outcome
 
 func justOnce(t *testing.T, _ *process, ask asking) { ask(named(t, invoice)) }
 
-func TestNoSecretIsWrittenOfAnErrorThatRepeatsTheURL(t *testing.T) {
+// No secret is written of an error that repeats the URL.
+func TestNoSecretIsWrittenOfAnErrorsURL(t *testing.T) {
 	for name, wraps := range map[string]func(error) error{
 		"as http.Client's":                func(err error) error { return err },
 		"as http.Client's, wrapped":       func(err error) error { return fmt.Errorf("the proxy: %w", err) },
@@ -366,9 +369,9 @@ func TestNoSecretIsWrittenOfAnErrorThatRepeatsTheURL(t *testing.T) {
 				Journal:    openSQLite(t, filepath.Join(dir, "journal.db")),
 				HTTPClient: &http.Client{Transport: talkative{srv.Client().Transport, wraps}},
 			}))
-			out := p.ask(named(t, invoice), charging(srv), withEverySecret)
+			out := p.Ask(named(t, invoice), charging(srv), withEverySecret)
 			var e *onceward.Error
-			require.ErrorAs(t, out.err, &e)
+			require.ErrorAs(t, out.Err, &e)
 			requireNoCanaryOnDisk(t, dir, 3)
 			requireNoCanary(t, "logs and Trace", []byte(heard.String()))
 			requireNoCanary(t, "the error", []byte(e.Error()))
@@ -376,7 +379,8 @@ func TestNoSecretIsWrittenOfAnErrorThatRepeatsTheURL(t *testing.T) {
 	}
 }
 
-func TestNoSecretIsWrittenOfAnErrorThatRepeatsTheURLOfARedirect(t *testing.T) {
+// No secret is written of an error that repeats the URL of a redirect.
+func TestNoSecretIsWrittenOfARedirectsURL(t *testing.T) {
 	wraps := func(err error) error { return fmt.Errorf("the proxy: %w", err) }
 	for name, location := range map[string]string{
 		"to another path":                   "/v1/moved",
@@ -396,9 +400,9 @@ func TestNoSecretIsWrittenOfAnErrorThatRepeatsTheURLOfARedirect(t *testing.T) {
 				Journal:    openSQLite(t, filepath.Join(dir, "journal.db")),
 				HTTPClient: &http.Client{Transport: talkative{srv.Client().Transport, wraps}},
 			}))
-			out := p.ask(named(t, invoice), charging(srv), withEverySecret)
-			require.ErrorIs(t, out.err, onceward.ErrPending)
-			heard.tell(out.err)
+			out := p.Ask(named(t, invoice), charging(srv), withEverySecret)
+			require.ErrorIs(t, out.Err, onceward.ErrPending)
+			heard.tell(out.Err)
 			assert.Contains(t, heard.String(), "the proxy: ", "what is no secret is told")
 			requireNoCanary(t, "logs, Trace and errors", []byte(heard.String()))
 			requireNoCanaryOnDisk(t, dir, 3)
@@ -406,8 +410,9 @@ func TestNoSecretIsWrittenOfAnErrorThatRepeatsTheURLOfARedirect(t *testing.T) {
 	}
 }
 
+// What Authorize says is neither recorded nor logged.
 // What a program's own Authorize says is for its caller alone.
-func TestWhatAuthorizeSaysIsNeitherRecordedNorLogged(t *testing.T) {
+func TestNoSecretIsWrittenOfAuthorize(t *testing.T) {
 	srv := serving(t, providers.Stripe(), nil)
 	dir := t.TempDir()
 	var heard confession
@@ -415,7 +420,7 @@ func TestWhatAuthorizeSaysIsNeitherRecordedNorLogged(t *testing.T) {
 		Journal:   openSQLite(t, filepath.Join(dir, "journal.db")),
 		Authorize: func(*http.Request) error { return errors.New("no such token: " + canary) },
 	}))
-	require.ErrorContains(t, p.ask(named(t, invoice), charging(srv)).err, canary)
+	require.ErrorContains(t, p.Ask(named(t, invoice), charging(srv)).Err, canary)
 	requireNoCanary(t, "logs and Trace", []byte(heard.String()))
 	requireNoCanaryOnDisk(t, dir, 3)
 }
@@ -433,9 +438,9 @@ func TestNoSecretIsWrittenOfARedirect(t *testing.T) {
 			dir := t.TempDir()
 			var heard confession
 			p := calling(t, srv, heard.listen(onceward.Config{Journal: openSQLite(t, filepath.Join(dir, "journal.db"))}))
-			out := p.ask(named(t, invoice), charging(srv), withEverySecret)
+			out := p.Ask(named(t, invoice), charging(srv), withEverySecret)
 			var e *onceward.Error
-			if errors.As(out.err, &e) {
+			if errors.As(out.Err, &e) {
 				heard.tell(e)
 			}
 			requireNoCanaryOnDisk(t, dir, 3)
@@ -444,22 +449,24 @@ func TestNoSecretIsWrittenOfARedirect(t *testing.T) {
 	}
 }
 
-func TestNoSecretIsWrittenOfAQueryThatCanNotBeRead(t *testing.T) {
+// No secret is written of a query that cannot be read.
+func TestNoSecretIsWrittenOfABadQuery(t *testing.T) {
 	for _, malformed := range []string{"%zz=" + canary, "a=1;token=" + canary, "token=" + canary + "%zz"} {
 		t.Run(strings.ReplaceAll(malformed, canary, ""), func(t *testing.T) {
 			srv := serving(t, providers.Stripe(), nil)
 			dir := t.TempDir()
 			var heard confession
 			p := calling(t, srv, heard.listen(onceward.Config{Journal: openSQLite(t, filepath.Join(dir, "journal.db"))}))
-			out := p.ask(named(t, invoice), charging(srv), func(r *http.Request) { r.URL.RawQuery = malformed })
-			heard.tell(out.err)
+			out := p.Ask(named(t, invoice), charging(srv), func(r *http.Request) { r.URL.RawQuery = malformed })
+			heard.tell(out.Err)
 			requireNoCanary(t, "logs, Trace and errors", []byte(heard.String()))
 			requireNoCanaryOnDisk(t, dir, 1)
 		})
 	}
 }
 
-func TestNoSecretIsWrittenWhileTheJournalFails(t *testing.T) {
+// No secret is written while the journal fails.
+func TestNoSecretIsWrittenIfTheJournalFails(t *testing.T) {
 	for _, fails := range []journal.EventKind{journal.EventBegin, journal.EventComplete} {
 		t.Run(fails.String(), func(t *testing.T) {
 			srv := providertest.NewServer(providers.Stripe(), http.HandlerFunc(paysInSecret))
@@ -470,11 +477,11 @@ func TestNoSecretIsWrittenWhileTheJournalFails(t *testing.T) {
 			p := calling(t, srv, heard.listen(onceward.Config{Journal: j}))
 			j.fails(false, fails)
 			for range 2 {
-				out := p.ask(named(t, invoice), charging(srv), withEverySecret)
-				heard.tell(out.err)
-				heard.say(out.op)
-				for name, values := range out.header {
-					if out.op.Replayed {
+				out := p.Ask(named(t, invoice), charging(srv), withEverySecret)
+				heard.tell(out.Err)
+				heard.say(out.Op)
+				for name, values := range out.Header {
+					if out.Op.Replayed {
 						fmt.Fprintln(&heard, name, values) // what is replayed is what was kept
 					}
 				}
@@ -488,7 +495,8 @@ func TestNoSecretIsWrittenWhileTheJournalFails(t *testing.T) {
 	}
 }
 
-func TestNoSecretIsWrittenWhenAnOperationIsResumed(t *testing.T) {
+// No secret is written when an operation is resumed.
+func TestNoSecretIsWrittenByResume(t *testing.T) {
 	for _, row := range []struct {
 		name      string
 		authorize func(*http.Request) error
@@ -496,25 +504,25 @@ func TestNoSecretIsWrittenWhenAnOperationIsResumed(t *testing.T) {
 		state     onceward.State
 		sent      int
 	}{
-		{"with all of them", addSecrets, "", onceward.Completed, 2},
-		{"with none", nil, "header Authorization", onceward.Pending, 1},
+		{"with all of them", addSecrets, "", onceward.StateCompleted, 2},
+		{"with none", nil, "header Authorization", onceward.StatePending, 1},
 		{"without one header", func(r *http.Request) error {
 			_ = addSecrets(r)
 			r.Header.Del("X-Hmac")
 			return nil
-		}, "header X-Hmac", onceward.Pending, 1},
+		}, "header X-Hmac", onceward.StatePending, 1},
 		{"without one parameter", func(r *http.Request) error {
 			_ = addSecrets(r)
 			query := r.URL.Query()
 			query.Del("sig")
 			r.URL.RawQuery = query.Encode()
 			return nil
-		}, "query parameter sig", onceward.Pending, 1},
+		}, "query parameter sig", onceward.StatePending, 1},
 		{"without the cookies, which are never required", func(r *http.Request) error {
 			_ = addSecrets(r)
 			r.Header.Del("Cookie")
 			return nil
-		}, "", onceward.Completed, 2},
+		}, "", onceward.StateCompleted, 2},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -527,7 +535,7 @@ func TestNoSecretIsWrittenWhenAnOperationIsResumed(t *testing.T) {
 			report, err := next.Resume(t.Context())
 			require.NoError(t, err)
 			heard.report(report)
-			op := next.recorded(onceward.Ref{ID: invoice})
+			op := next.Recorded(onceward.Ref{ID: invoice})
 			assert.Equal(t, row.state, op.State)
 			assert.Equal(t, secretHeaders, op.Request.WithheldHeaders)
 			assert.Equal(t, secretParameters, op.Request.WithheldQuery)
@@ -543,17 +551,18 @@ func TestNoSecretIsWrittenWhenAnOperationIsResumed(t *testing.T) {
 	}
 }
 
+// The digest of a credential is no digest of it alone.
 // The digest that stands in for a credential is salted: the same one leaves no
 // trace by which two operations, or a guess, could be compared.
-func TestTheDigestOfACredentialIsNoDigestOfItAlone(t *testing.T) {
+func TestDigestOfACredentialIsSalted(t *testing.T) {
 	api := own()
 	api.CredentialScoped = true
 	srv := serving(t, api, nil)
 	p := calling(t, srv, onceward.Config{})
 	for _, name := range []string{"one", "another"} {
-		require.NoError(t, p.ask(named(t, name), charging(srv), withEverySecret).err)
+		require.NoError(t, p.Ask(named(t, name), charging(srv), withEverySecret).Err)
 	}
-	one, another := p.recorded(onceward.Ref{ID: "one"}).Credential, p.recorded(onceward.Ref{ID: "another"}).Credential
+	one, another := p.Recorded(onceward.Ref{ID: "one"}).Credential, p.Recorded(onceward.Ref{ID: "another"}).Credential
 	require.NotEmpty(t, one)
 	assert.NotEqual(t, one, another)
 	for _, digest := range []string{one, another} {
@@ -563,3 +572,114 @@ func TestTheDigestOfACredentialIsNoDigestOfItAlone(t *testing.T) {
 }
 
 var _ io.Writer = (*confession)(nil)
+
+// canaries are credentials, each of which must never be seen again.
+var canaries = []string{"canary-authorization", "canary-cookie", "canary-api-key", "canary-query", "canary-fresh", "canary-set-cookie", "canary-token"}
+
+// everySecret puts a canary wherever a credential travels.
+func everySecret(r *http.Request) {
+	r.Header.Set("Authorization", "Bearer canary-authorization")
+	r.Header.Set("Cookie", "session=canary-cookie")
+	r.Header.Set("X-Api-Key", "canary-api-key")
+	query := r.URL.Query()
+	query.Set("api_key", "canary-query")
+	r.URL.RawQuery = query.Encode()
+}
+
+func TestNoCredentialIsWrittenAnywhere(t *testing.T) {
+	setsCookie := says(200, paid, "Set-Cookie", "session=canary-set-cookie", "X-Auth-Token", "canary-token")
+	// A middleware below that is itself made of http.Client gives such errors.
+	chatty := reply{Answer: func(r *http.Request) (*http.Response, error) {
+		return nil, &url.Error{Op: "Post", URL: r.URL.String(), Err: errReset}
+	}}
+	for _, row := range []struct {
+		name    string
+		script  []reply
+		options []option
+		before  func(p *process)
+	}{
+		{name: "completed", script: []reply{setsCookie}},
+		{name: "refused", script: []reply{declined}},
+		{name: "rejected", script: []reply{wrongKey}},
+		{name: "unknown", script: []reply{frozen}},
+		{name: "lost", script: []reply{loses(), loses(), loses(), loses(), loses()}},
+		{name: "lost with the URL in the error", script: []reply{chatty, chatty, chatty, chatty, chatty}},
+		{name: "never connected", script: []reply{refuses(), refuses(), refuses(), refuses(), refuses()}},
+		{name: "misuse", before: func(p *process) { p.Ask(named(p.T, "invoice-1/charge"), body("other")) }},
+		{name: "shut down", before: func(p *process) { _ = p.Shutdown(context.Background()) }},
+		{name: "invalid", options: []option{carrying("a b")}},
+		{name: "without a journal", before: func(p *process) { p.Crash() }},
+		{name: "redirected away", script: []reply{says(307, "", "Location", "https://elsewhere.example/?api_key=canary-query")}},
+		{name: "redirected", script: []reply{says(307, "", "Location", "/v1/moved?api_key=canary-query")}},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			var mu sync.Mutex
+			var seen bytes.Buffer
+			see := func(v any) {
+				mu.Lock()
+				defer mu.Unlock()
+				text, err := json.Marshal(v)
+				assert.NoError(t, err)
+				fmt.Fprintf(&seen, "%+v\n%s\n", v, text)
+			}
+			l := (&line{}).Then(row.script...)
+			p := start(t, l, onceward.Config{
+				Logger: slog.New(slog.NewJSONHandler(&lockedWriter{mu: &mu, w: &seen}, &slog.HandlerOptions{Level: slog.LevelDebug})),
+				Trace: &onceward.Trace{
+					Begun: func(op onceward.Operation) { see(op) }, KeyReplaced: func(op onceward.Operation) { see(op) },
+					Attempted:     func(op onceward.Operation, a onceward.Attempt) { see(op); see(a.Status) },
+					Delayed:       func(op onceward.Operation, _ time.Duration) { see(op) },
+					Left:          func(op onceward.Operation) { see(op) },
+					JournalFailed: func(op onceward.Operation, err error) { see(op); see(err.Error()) },
+				},
+			})
+			if row.before != nil {
+				row.before(p)
+			}
+			options := append([]option{everySecret}, row.options...)
+			for range 2 {
+				if out := p.Ask(named(t, "invoice-1/charge"), options...); out.Err != nil {
+					var e *onceward.Error
+					require.ErrorAs(t, out.Err, &e)
+					see(e.Error())
+					see(e.Operation)
+				}
+			}
+			for _, op := range p.Everything() {
+				see(p.Recorded(op.Ref))
+			}
+			for _, canary := range canaries {
+				assert.False(t, strings.Contains(seen.String(), canary), canary) // what was seen is long
+			}
+		})
+	}
+}
+
+type lockedWriter struct {
+	mu *sync.Mutex
+	w  *bytes.Buffer
+}
+
+func (w *lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.w.Write(p)
+}
+
+// Credentials reach the provider and nobody else.
+func TestCredentialsReachTheProviderAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Then(loses())
+		p := start(t, l, onceward.Config{})
+		require.NoError(t, p.Ask(named(t, "invoice-1/charge"), everySecret).Err)
+		require.Len(t, l.Sent(), 2)
+		for _, s := range l.Sent() {
+			assert.Equal(t, "Bearer canary-authorization", s.Header.Get("Authorization"))
+			assert.Equal(t, "canary-api-key", s.Header.Get("X-Api-Key"))
+			assert.Equal(t, chargeURL+"?api_key=canary-query", s.URL)
+		}
+		recorded := p.Recorded(onceward.Ref{ID: "invoice-1/charge"})
+		assert.Equal(t, []string{"Authorization", "Cookie", "X-Api-Key"}, recorded.Request.WithheldHeaders)
+		assert.Equal(t, []string{"api_key"}, recorded.Request.WithheldQuery)
+	})
+}

@@ -17,10 +17,11 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
+// Any storm of faults leaves one effect for each name.
 // Whatever goes wrong, and whenever callers give up and the process crashes, each
 // name has at most one effect; and once nothing goes wrong any more, exactly one
 // if it is completed.
-func FuzzAnyStormOfFaultsLeavesOneEffectForEachName(f *testing.F) {
+func FuzzStormOfFaultsLeavesOneEffect(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(seed, byte(20), byte(20), byte(20), byte(30))
 	}
@@ -55,9 +56,9 @@ func storm(t *testing.T, seed uint64, mix providertest.Mix) {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			ctx = onceward.WithOperation(ctx, who)
-			out := crashing.ask(ctx, to("POST", url), body("name="+who))
-			if out.err == nil && out.status == 200 {
-				assert.Equal(t, paid, out.body)
+			out := crashing.Ask(ctx, to("POST", url), body("name="+who))
+			if out.Err == nil && out.Status == 200 {
+				assert.Equal(t, paid, out.Body)
 			}
 		})
 		if random.IntN(4) == 0 {
@@ -65,24 +66,24 @@ func storm(t *testing.T, seed uint64, mix providertest.Mix) {
 		}
 	}
 	if random.IntN(2) == 0 {
-		crashing.crash() // in the middle of it
+		crashing.Crash() // in the middle of it
 	}
 	callers.Wait()
-	if !crashing.crashed() {
+	if !crashing.Crashed() {
 		require.NoError(t, crashing.Shutdown(context.Background()))
 	}
 	atMostOneEffectEach(t, srv)
 
 	srv.Seed(0, providertest.Mix{})
 	next := start(t, srv.Client().Transport, onceward.Config{
-		Journal: crashing.journal.Journal, Providers: []providers.Provider{srv.Provider()}, Backoff: quick,
+		Journal: crashing.Journal.Journal, Providers: []providers.Provider{srv.Provider()}, Backoff: quick,
 	})
 	running, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- next.Run(running) }()
 	require.Eventually(t, func() bool {
-		for _, op := range next.everything() {
-			if op.State == journal.Pending || op.State == journal.InFlight {
+		for _, op := range next.Everything() {
+			if op.State == journal.StatePending || op.State == journal.StateInFlight {
 				return false
 			}
 		}
@@ -92,12 +93,12 @@ func storm(t *testing.T, seed uint64, mix providertest.Mix) {
 	<-done
 
 	atMostOneEffectEach(t, srv)
-	for _, op := range next.everything() {
+	for _, op := range next.Everything() {
 		effects := srv.EffectsFor(op.Key)
 		switch op.State {
-		case journal.Completed:
+		case journal.StateCompleted:
 			assert.Equal(t, 1, effects, "seed %d: %s", seed, op.ID)
-		case journal.Cancelled:
+		case journal.StateCancelled:
 			assert.Zero(t, effects, "seed %d: %s", seed, op.ID)
 		default:
 			assert.Fail(t, "an outcome that the provider could have told", "seed %d: %s is %s: %s", seed, op.ID, op.State, op.Cause)

@@ -13,18 +13,19 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
 
 // gaps are what the configuration leaves open. Each host's first is logged.
 type gaps struct {
-	mu   sync.Mutex
-	told map[string]bool // by host
+	mu     sync.Mutex
+	warned map[string]bool // by host
 }
 
 // maxToldHosts bounds what is remembered of hosts, which may be anybody's; those
 // beyond it are not warned of.
-const maxToldHosts = 1024
+const maxWarnedHosts = 1024
 
 // gap finds out about a request that may have an effect whether something in it shows
 // that it goes without the protection that its caller may think it has. With
@@ -34,27 +35,27 @@ func (k *call) gap() error {
 	if why == "" {
 		return nil
 	}
-	if k.cfg.Strict {
+	if k.client.cfg.Strict {
 		return k.fail(ErrUnprotected, errors.New(why))
 	}
-	g, host := &k.gaps, k.req.URL.Host
+	g, host := &k.client.gaps, k.req.URL.Host
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.told[host] || len(g.told) >= maxToldHosts {
+	if g.warned[host] || len(g.warned) >= maxWarnedHosts {
 		return nil
 	}
-	if g.told == nil {
-		g.told = map[string]bool{}
+	if g.warned == nil {
+		g.warned = map[string]bool{}
 	}
-	g.told[host] = true
-	k.log.Warn("a request may take effect more than once; nothing more is said of this host. Config.Strict refuses such requests",
+	g.warned[host] = true
+	k.client.log.Warn("a request may take effect more than once; nothing more is said of this host. Config.Strict refuses such requests",
 		"host", host, "request", target(k.req.Method, k.req.URL), "reason", why)
 	return nil
 }
 
 // misses says what is missing, and what to do about it; "" if nothing is.
 func (k *call) misses() string {
-	route, u, named := k.route, k.req.URL, k.name.counts()
+	route, u, named := k.route, k.req.URL, k.name.isNamed()
 	if route.Listed {
 		if !named && streams(k.req) {
 			return "it is sent in chunks, with a trailer or for an Upgrade, and passes through: give it a body of a known length"
@@ -71,7 +72,7 @@ func (k *call) misses() string {
 		return "no provider of Config.Providers serves its host, and it has no name: " +
 			"add a table for the host, such as providers.Raw(24*time.Hour, host), or name the request by WithOperation; send what needs no protection by a client of its own"
 	}
-	if tidy := cleaned(u); tidy != nil && k.router.Route(k.req.Method, tidy).Listed {
+	if tidy := cleaned(u); tidy != nil && k.client.router.Route(k.req.Method, tidy).Listed {
 		return fmt.Sprintf("a server may read its path as another one, so that no endpoint of %s matches it: write it as %s", route.Provider.Name, secret.URL(tidy))
 	}
 	if named {
@@ -83,8 +84,8 @@ func (k *call) misses() string {
 // otherPort finds a host of the tables that is u's but for the port.
 func (k *call) otherPort(u *url.URL) string {
 	name := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
-	for i := range k.cfg.Providers {
-		for _, host := range k.cfg.Providers[i].Hosts {
+	for i := range k.client.cfg.Providers {
+		for _, host := range k.client.cfg.Providers[i].Hosts {
 			listed := (&url.URL{Host: strings.ToLower(host)}).Hostname()
 			if parent, below := strings.CutPrefix(listed, "*."); listed == name || below && strings.HasSuffix(name, "."+parent) {
 				return host
@@ -122,10 +123,10 @@ func (k *call) wrongKeyHeader() string {
 		return "" // the table says that no key is taken, and the request is sent once
 	}
 	for name, values := range k.req.Header {
-		if len(values) == 0 || values[0] == "" || key.InHeader(name) || strings.EqualFold(name, key.FirstSent) || !looksLikeAKey(name) {
+		if len(values) == 0 || values[0] == "" || tables.Key(key).InHeader(name) || strings.EqualFold(name, key.FirstSent) || !looksLikeAKey(name) {
 			continue
 		}
-		if _, isCarried, err := key.Carried(k.message()); err != nil || isCarried {
+		if _, isCarried, err := tables.Key(key).Carried(k.message()); err != nil || isCarried {
 			return ""
 		}
 		return fmt.Sprintf("it has a key in the header %s, and the table of %s takes keys in the %s: one of them is mistaken, and a server that ignores the other would execute every repetition",
@@ -171,7 +172,7 @@ func unsuitableIn(v reflect.Value, depth int) error {
 	switch v.Type() {
 	case reflect.TypeFor[*transport]():
 		return errors.New("onceward: Config.HTTPClient is a client's own: give the one that it wraps")
-	case reflect.TypeFor[*retryablehttp.RoundTripper](), retryableType:
+	case retryableType: // its RoundTripper holds one
 		return errors.New("onceward: Config.HTTPClient goes through go-retryablehttp, which would repeat attempts that the resend rule forbids: " +
 			"give the http.Client below it; Config.Backoff is the policy of retries")
 	case reflect.TypeFor[*http.Transport]():

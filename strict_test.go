@@ -47,8 +47,15 @@ func listed() providers.Provider {
 	return p
 }
 
+// wild has all hosts of a domain, at a port.
+func wild() providers.Provider {
+	p := own()
+	p.Name, p.Hosts = "wild", []string{"*.wild.example:8443"}
+	return p
+}
+
 func gapTables() []providers.Provider {
-	return []providers.Provider{own(), ported(), elsewhereKeyed(), bodyKeyed(), listed(), providers.Stripe()}
+	return []providers.Provider{own(), wild(), ported(), elsewhereKeyed(), bodyKeyed(), listed(), providers.Stripe()}
 }
 
 var json1 = func(text string) option {
@@ -67,11 +74,15 @@ var gapRows = []struct {
 	{name: "a host without its port, named", url: "https://ported.example/orders", says: `the host "ported.example:8443"`, named: true},
 	{name: "a host with a port", url: "https://own.example:8443/orders", says: `the host "own.example"`},
 	{name: "a host with a port, named", url: "https://own.example:8443/orders", says: `the host "own.example"`, named: true},
+	{name: "a host below another's, without its port", url: "https://a.wild.example/orders", says: `the host "*.wild.example:8443"`},
+	{name: "the host above it", url: "https://wild.example/orders", says: "add a table for the host"},
+	{name: "a host below one that stands for itself", url: "https://a.own.example/orders", says: "add a table for the host"},
 	{name: "a path with an empty segment", url: "https://listed.example//v1/charges", says: "write it as https://listed.example/v1/charges"},
 	{name: "a path with an empty segment, named", url: "https://listed.example//v1/charges", says: "write it as https://listed.example/v1/charges", named: true},
 	{name: "Stripe's path with one", url: "https://api.stripe.com//v1/charges", says: "write it as https://api.stripe.com/v1/charges"},
 	{name: "a path with dots", url: "https://listed.example/v1/x/../charges", says: "write it as", named: true},
 	{name: "a path with an escaped slash", url: "https://listed.example/v1%2Fcharges", says: "write it as"},
+	{name: "a path with an empty segment, and a slash at its end", url: "https://listed.example//v1/charges/", says: "no endpoint of listed matches it"},
 	{name: "another path", url: "https://listed.example/v1/refunds", says: "no endpoint of listed matches it"},
 	{name: "a chunked body", url: ownURL, says: "known length", options: []option{func(r *http.Request) { r.TransferEncoding = []string{"chunked"} }}},
 	{name: "a key in the usual header", url: "https://keyed.example/orders", says: "header X-Order-Idempotency", options: []option{with("Idempotency-Key", "1")}},
@@ -107,14 +118,14 @@ func TestStrictRefusesWhatWouldGoUnprotected(t *testing.T) {
 			if row.named {
 				ctx = named(t, invoice)
 			}
-			out := p.ask(ctx, append([]option{to(http.MethodPost, row.url+"?token="+canary)}, row.options...)...)
+			out := p.Ask(ctx, append([]option{to(http.MethodPost, row.url+"?token="+canary)}, row.options...)...)
 			var e *onceward.Error
-			require.ErrorAs(t, out.err, &e)
+			require.ErrorAs(t, out.Err, &e)
 			require.ErrorIs(t, e, onceward.ErrUnprotected)
 			assert.ErrorContains(t, e.Err, row.says)
 			assert.NotContains(t, e.Error(), canary)
-			assert.Empty(t, l.sent())
-			assert.Empty(t, p.everything())
+			assert.Empty(t, l.Sent())
+			assert.Empty(t, p.Everything())
 		})
 	}
 	for _, row := range soundRows {
@@ -125,8 +136,8 @@ func TestStrictRefusesWhatWouldGoUnprotected(t *testing.T) {
 			if row.named {
 				ctx = named(t, invoice)
 			}
-			require.NoError(t, p.ask(ctx, append([]option{to(http.MethodPost, row.url)}, row.options...)...).err)
-			assert.Len(t, l.sent(), 1)
+			require.NoError(t, p.Ask(ctx, append([]option{to(http.MethodPost, row.url)}, row.options...)...).Err)
+			assert.Len(t, l.Sent(), 1)
 		})
 	}
 }
@@ -141,7 +152,7 @@ func TestAGapIsWarnedOfOnceAHost(t *testing.T) {
 				if row.named {
 					ctx = named(t, fmt.Sprint(i))
 				}
-				require.NoError(t, p.ask(ctx, append([]option{to(http.MethodPost, url+"?token="+canary)}, row.options...)...).err)
+				require.NoError(t, p.Ask(ctx, append([]option{to(http.MethodPost, url+"?token="+canary)}, row.options...)...).Err)
 			}
 			for i := range 3 {
 				ask(row.url, i)
@@ -159,7 +170,7 @@ func TestAGapIsWarnedOfOnceAHost(t *testing.T) {
 			if row.named {
 				ctx = named(t, invoice)
 			}
-			require.NoError(t, p.ask(ctx, append([]option{to(http.MethodPost, row.url)}, row.options...)...).err)
+			require.NoError(t, p.Ask(ctx, append([]option{to(http.MethodPost, row.url)}, row.options...)...).Err)
 			assert.Empty(t, log.String())
 		})
 	}
@@ -167,15 +178,16 @@ func TestAGapIsWarnedOfOnceAHost(t *testing.T) {
 		var log strings.Builder
 		p := start(t, &line{}, onceward.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		for _, host := range []string{"a.example", "b.example", "a.example"} {
-			require.NoError(t, p.ask(t.Context(), to(http.MethodPost, "https://"+host)).err)
+			require.NoError(t, p.Ask(t.Context(), to(http.MethodPost, "https://"+host)).Err)
 		}
 		assert.Equal(t, 2, strings.Count(log.String(), "level=WARN"))
 	})
 }
 
+// A wrong key header at a lenient server is not paid twice.
 // An SDK that repeats a payment with its own key, at a server that takes any header
 // and reads another: what would be paid twice is refused.
-func TestAWrongKeyHeaderAtALenientServerIsNotPaidTwice(t *testing.T) {
+func TestWrongKeyHeaderIsNotPaidTwice(t *testing.T) {
 	for strict, effects := range map[bool]int{false: 2, true: 0} {
 		paidFor := map[string]bool{}
 		made := 0
@@ -191,11 +203,11 @@ func TestAWrongKeyHeaderAtALenientServerIsNotPaidTwice(t *testing.T) {
 		api.Hosts = []string{strings.TrimPrefix(srv.URL, "http://")}
 		p := start(t, srv.Client().Transport, onceward.Config{Strict: strict, Providers: []providers.Provider{api}})
 		for range 2 {
-			out := p.ask(t.Context(), to(http.MethodPost, srv.URL+"/orders"), with("X-Idempotency-Key", "invoice-1"))
+			out := p.Ask(t.Context(), to(http.MethodPost, srv.URL+"/orders"), with("X-Idempotency-Key", "invoice-1"))
 			if strict {
-				require.ErrorIs(t, out.err, onceward.ErrUnprotected)
+				require.ErrorIs(t, out.Err, onceward.ErrUnprotected)
 			} else {
-				require.NoError(t, out.err)
+				require.NoError(t, out.Err)
 			}
 		}
 		assert.Equal(t, effects, made)
@@ -209,6 +221,8 @@ func (w *wrapped) RoundTrip(r *http.Request) (*http.Response, error) { return w.
 
 // embedded holds it by its own value.
 type embedded struct{ http.RoundTripper }
+
+type holding struct{ wrapped }
 
 // handing holds a whole client.
 type handing struct{ client *retryablehttp.Client }
@@ -228,6 +242,7 @@ func TestNewRefusesWhatRepeatsRequestsBelowIt(t *testing.T) {
 		"go-retryablehttp, as it is":       {&retryablehttp.RoundTripper{}, "go-retryablehttp"},
 		"go-retryablehttp, wrapped":        {&wrapped{&wrapped{retrying.Transport}}, "go-retryablehttp"},
 		"go-retryablehttp, embedded":       {embedded{retrying.Transport}, "go-retryablehttp"},
+		"go-retryablehttp, within another": {&holding{wrapped{retrying.Transport}}, "go-retryablehttp"},
 		"go-retryablehttp, as a client":    {handing{retryablehttp.NewClient()}, "go-retryablehttp"},
 		"a client's own":                   {nested.Transport, "a client's own"},
 		"a client's own, wrapped":          {&wrapped{nested.Transport}, "a client's own"},
@@ -248,14 +263,15 @@ func TestNewRefusesWhatRepeatsRequestsBelowIt(t *testing.T) {
 	}
 }
 
+// go-retryablehttp above makes an unnamed payment twice.
 // What README says of go-retryablehttp above: it makes an unnamed payment again, since
 // nothing connects the two; a name does.
-func TestGoRetryablehttpAboveMakesAnUnnamedPaymentTwice(t *testing.T) {
+func TestGoRetryablehttpAbovePaysTwice(t *testing.T) {
 	for name, made := range map[string]int{"": 2, invoice: 1} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, "", func(t *testing.T) {
 				executed := map[string]bool{}
-				l := (&line{}).then(loses()).always(says(200, paid))
+				l := (&line{}).Then(loses()).Always(says(200, paid))
 				p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}, Backoff: once})
 				above := retryablehttp.NewClient()
 				above.HTTPClient, above.Logger = p.HTTPClient(), nil
@@ -270,11 +286,26 @@ func TestGoRetryablehttpAboveMakesAnUnnamedPaymentTwice(t *testing.T) {
 				require.NoError(t, err)
 				_, _ = io.Copy(io.Discard, resp.Body)
 				require.NoError(t, resp.Body.Close())
-				for _, key := range l.keys() {
+				for _, key := range l.Keys() {
 					executed[key] = true
 				}
 				assert.Len(t, executed, made)
 			})
 		})
 	}
+}
+
+func TestAMalformedKeyIsNoGap(t *testing.T) {
+	p := start(t, &line{}, onceward.Config{Strict: true, Providers: gapTables()})
+	out := p.Ask(t.Context(), to(http.MethodPost, "https://body.example/orders"), with("Idempotency-Key", "1"), json1(`{"key":["a"]}`))
+	require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest)
+}
+
+func TestAThousandHostsAreWarnedOf(t *testing.T) {
+	var log strings.Builder
+	p := start(t, &line{}, onceward.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for i := range 1030 {
+		require.NoError(t, p.Ask(t.Context(), to(http.MethodPost, fmt.Sprintf("https://host-%d.example/", i))).Err)
+	}
+	assert.Equal(t, 1024, strings.Count(log.String(), "level=WARN"))
 }

@@ -41,14 +41,6 @@ type Trace struct {
 	// memory and tried again.
 	JournalFailed func(Operation, error)
 
-	// Stepped is called when a step of a flow is done, or undone, and noted. Its result is
-	// in the record.
-	Stepped func(Flow, StepRecord)
-
-	// FlowLeft is called when a run of a flow is over: finished, waiting, set aside or
-	// given up.
-	FlowLeft func(Flow)
-
 	// Progress is called by Resume and Run at most once a second, and once at the
 	// end of a pass that did something.
 	Progress func(Report)

@@ -1,10 +1,42 @@
 package onceward
 
 import (
+	"context"
 	"errors"
+	"net/http/httptrace"
 	"regexp"
 	"strings"
+	"sync/atomic"
 )
+
+// connTrace learns how far an attempt got.
+type connTrace struct {
+	asked, got atomic.Bool
+	wrote      atomic.Bool // headers, all of them
+	resent     atomic.Bool // another connection was got after that
+	hopped     bool        // a redirect was followed: something was sent
+	hooks      httptrace.ClientTrace
+}
+
+// unsent is proven by the hooks, where a connection was asked for and none was got;
+// by the mark of a transport that refused by itself; or by what net/http says of a
+// connection that it got. One that calls no hooks and sets no mark proves nothing.
+func (t *connTrace) unsent(err error) bool {
+	return !t.got.Load() && !t.hopped && (t.asked.Load() || isNotSent(err)) || t.provesUnsent(err)
+}
+
+// follow is the context under which requests are followed.
+func (t *connTrace) follow(ctx context.Context) context.Context {
+	t.hooks.GetConn = func(string) { t.asked.Store(true) }
+	t.hooks.GotConn = func(httptrace.GotConnInfo) {
+		t.got.Store(true)
+		if t.wrote.Load() {
+			t.resent.Store(true)
+		}
+	}
+	t.hooks.WroteHeaders = func() { t.wrote.Store(true) }
+	return httptrace.WithClientTrace(ctx, &t.hooks)
+}
 
 // What net/http and x/net/http2 say of a request that got a connection, and that no
 // server has processed. Their types are not exported, so it is their words that count,

@@ -2,7 +2,6 @@ package backoff
 
 import (
 	"math"
-	"sync"
 	"time"
 )
 
@@ -18,7 +17,7 @@ const (
 )
 
 // Budget says how many retries a provider gets from everybody in this process together, so that one that is down or
-// overloaded meets about the load it would have had without them. Each retry takes a token out of a [Bucket]; first
+// overloaded meets about the load it would have had without them. Each retry takes a token; first
 // attempts are free. The zero value is ready to use: 100 retries in hand; in the long run one for every five successes
 // and one every ten seconds; and once these are used up, one a second. A Budget is a value and safe for concurrent use.
 type Budget struct {
@@ -66,92 +65,6 @@ func (b Budget) WithDefaults() Budget {
 		b.ProbeEvery = DefaultProbeEvery
 	}
 	return b
-}
-
-// Start returns a full bucket: one for each provider. A b that [Budget.Validate] refuses gives no error here: a field
-// that can't be used counts as zero.
-func (b Budget) Start(now time.Time) *Bucket {
-	b.Capacity, b.ProbeEvery = max(b.Capacity, 0), max(b.ProbeEvery, 0)
-	if !countable(b.Refill) {
-		b.Refill = 0
-	}
-	if !countable(b.PerSuccess) {
-		b.PerSuccess = 0
-	}
-	b = b.WithDefaults()
-	return &Bucket{budget: b, tokens: float64(b.Capacity), at: now}
-}
-
-// Bucket holds the tokens of a [Budget]. It is safe for concurrent use, starts no goroutine and reads no clock: every
-// call says what time it is. A clock may be set back: that takes no token away and adds none, and time goes on from
-// there. Being behind by no more than ProbeEvery counts as standing still, since callers that read the clock at the
-// same time don't arrive in order.
-type Bucket struct {
-	budget Budget // with its defaults
-
-	mu     sync.Mutex
-	tokens float64
-	at     time.Time     // up to when time has been counted
-	idle   time.Duration // since the last retry, at most ProbeEvery
-}
-
-// rounding is what a token may lack, so that one is there at the time that Take gave for it.
-const rounding = 1e-12
-
-// Take asks for a retry at now, and reports whether it may be made. It may if there is a token, which it takes, or, as
-// a probe, if ProbeEvery has passed since the last retry that was let through; a probe takes no token.
-//
-// If not, next is when the next token or probe comes, whichever is first: unless a success puts a token back, no Take
-// succeeds before it. It reserves nothing: of all that wait for it, one gets it.
-func (b *Bucket) Take(now time.Time) (ok bool, next time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.pass(now)
-	probe := b.budget.ProbeEvery - b.idle
-	switch {
-	case b.tokens >= 1-rounding:
-		b.tokens = max(b.tokens-1, 0)
-	case probe > 0:
-		return false, b.at.Add(min(probe, b.untilToken()))
-	}
-	b.idle = 0
-	return true, time.Time{}
-}
-
-// Success notes at now that the provider has answered as it should, and puts PerSuccess tokens back. It makes no probe
-// come earlier: a provider that fails every other time would else never run out of retries.
-func (b *Bucket) Success(now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.pass(now)
-	b.add(b.budget.PerSuccess)
-}
-
-// pass lets the time go by until now; b.mu is held.
-func (b *Bucket) pass(now time.Time) {
-	elapsed := now.Sub(b.at)
-	switch {
-	case elapsed > 0:
-		b.add(elapsed.Seconds() * b.budget.Refill)
-		b.idle += min(elapsed, b.budget.ProbeEvery-b.idle)
-	case elapsed >= -b.budget.ProbeEvery:
-		return
-	}
-	b.at = now
-}
-
-// add puts tokens in, as far as they fit; b.mu is held.
-func (b *Bucket) add(tokens float64) {
-	b.tokens = min(b.tokens+tokens, float64(b.budget.Capacity))
-}
-
-// untilToken is how long the missing part of a token takes to come back, rounded up; b.mu is held.
-func (b *Bucket) untilToken() time.Duration {
-	wait := math.Ceil((1 - b.tokens) / b.budget.Refill * float64(time.Second))
-	if wait >= math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return time.Duration(wait)
 }
 
 func countable(n float64) bool { return n >= 0 && !math.IsInf(n, 1) }

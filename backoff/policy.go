@@ -1,5 +1,5 @@
-// Package backoff says how long to wait before the next attempt: by an exponential policy with full jitter, or as long
-// as the provider's answer asks; and by a budget, how many retries a provider gets from everybody together.
+// Package backoff has the numbers by which a client waits before the next attempt: the [Policy] of one operation, which
+// is exponential with full jitter, and the [Budget] of retries that a provider gets from everybody together.
 package backoff
 
 import (
@@ -33,7 +33,7 @@ type Policy struct {
 	// [DefaultMaxAttempts].
 	MaxAttempts int
 	// MaxRetryAfter is how long a wait asked for by the provider is believed at most; 0 means
-	// [DefaultMaxRetryAfter]. It is the limit to give to [RetryAfter].
+	// [DefaultMaxRetryAfter].
 	MaxRetryAfter time.Duration
 }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/backoff"
 )
 
-func TestTheZeroPolicyHasTheDocumentedDefaults(t *testing.T) {
+// The zero policy has the documented defaults.
+func TestPolicyDefaults(t *testing.T) {
 	require.NoError(t, backoff.Policy{}.Validate())
 	assert.Equal(t, backoff.Policy{
 		Initial:       500 * time.Millisecond,
@@ -28,7 +29,8 @@ func TestWithDefaultsKeepsWhatIsSet(t *testing.T) {
 	assert.Equal(t, p, p.WithDefaults())
 }
 
-func TestValidateNamesTheFieldThatCannotBeUsed(t *testing.T) {
+// Validate names the field that cannot be used.
+func TestPolicyValidateNamesTheField(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		policy backoff.Policy

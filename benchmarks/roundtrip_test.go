@@ -81,7 +81,7 @@ func BenchmarkOperation(b *testing.B) {
 		}},
 		{"onceward-memory", onceJournal(func(*testing.B) journal.Journal { return memory.New() })},
 		{"onceward-sqlite", onceJournal(func(b *testing.B) journal.Journal {
-			j, err := sqlite.Open(filepath.Join(b.TempDir(), "bench.db"), nil)
+			j, err := sqlite.Open(filepath.Join(b.TempDir(), "bench.db"), sqlite.Options{})
 			require.NoError(b, err)
 			return j
 		})},

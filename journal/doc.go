@@ -13,7 +13,7 @@
 //
 //   - A refusal is the operation's answer only where nothing else of the operation may
 //     still take effect: no earlier attempt is open, or the provider recognises what it
-//     refused (DedupEverything). Elsewhere a request that timed out, dawdled and
+//     refused (providers.Everything). Elsewhere a request that timed out, dawdled and
 //     arrives after the refusal is executed. Such a refusal leaves it unknown.
 //   - The rule is asked at the very moment of an attempt, not only when the attempt is
 //     planned: a process that was stopped in between sends past the window otherwise.

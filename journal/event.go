@@ -34,7 +34,8 @@ const (
 	// EventReap: shrink or remove it, if its keep has passed. Needs Keep.
 	EventReap
 	// EventClock: the clock was seen to stand behind the journal's last time; or it came
-	// back from a jump ahead; or such a jump is confirmed (Since).
+	// back from a jump ahead, or is not as far ahead as it was; or such a jump is confirmed
+	// (Since).
 	EventClock
 	// EventAdopt: the journal was restored or copied, and is to go on from here. What
 	// became of the operation after the copy was made is not in it, so that without
@@ -100,20 +101,37 @@ type Intent struct {
 	// Where another operation has it, as its Ref or its Alias, the Begin is Misuse.
 	Alias Ref
 
+	// FormerAliases are where the journal has an operation with that key which was begun
+	// while something else was known of its provider: where one has any of them, as its
+	// Ref or its Alias, the Begin is Misuse likewise. They are not recorded.
+	FormerAliases []Ref
+
 	// Patience is how long after the last attempt a caller who asks may go ahead of a
 	// pause of our own making, where nothing may have run; 0: never.
 	Patience time.Duration
 
-	// Same tells whether a recorded fingerprint is of this request, where that is
+	// Same reports whether a recorded fingerprint is of this request, where that is
 	// more than having the same text. It is called inside a commit: it looks at
 	// nothing else and returns at once. nil: it has the same text.
 	Same func(fingerprint string) bool
 
 	// Key is the key of a first generation, "" where the endpoint takes none.
-	// NextKey makes the key of the given later generation; nil keeps Key.
+	// NextKey makes the key of the given later generation; nil keeps Key. It makes that
+	// of generation 0 too where Key was carried and the operation does not have Alias,
+	// since it was begun when its endpoint took no key.
 	Key        string
 	KeyCarried bool
 	NextKey    func(generation int) string
+}
+
+// Aliases are where another operation makes Misuse of a Begin: Alias and FormerAliases;
+// none where there is no Alias. A store looks there if it does not have the operation
+// itself, and returns the first that it finds.
+func (in *Intent) Aliases() []Ref {
+	if in.Alias == (Ref{}) {
+		return nil
+	}
+	return append([]Ref{in.Alias}, in.FormerAliases...)
 }
 
 // Event is one input of the state machine.
@@ -127,8 +145,8 @@ type Event struct {
 	Session string    // who asks
 
 	// Unconfirmed is when the clock, which has jumped, will be believed, by itself; the
-	// zero time where it is. Set by the store. Until then nothing is resent by window,
-	// and no window is closed.
+	// zero time where it is. Set by the store. Until then nothing is resent by window, and
+	// only what is over by Last as well is taken to be over.
 	Unconfirmed time.Time
 	// Since is when the clock jumped ahead, by itself, where that is confirmed now. Clock;
 	// Last is the latest time that was seen before. Set by the store.
@@ -145,7 +163,7 @@ type Event struct {
 
 	Claim      int64 // the claim that the event is made under
 	Generation int   // Complete: the generation that was sent; Deliver: the one delivered
-	Outcome    State // Deliver: the outcome that was delivered; Absent: whichever it is
+	Outcome    State // Deliver: the outcome that was delivered; StateAbsent: whichever it is
 	Answer     *Answer
 
 	// Due of a Park or Cancel: not to be sent before this; zero: at once. Of a
@@ -173,7 +191,9 @@ type Event struct {
 	// since nobody waits for one (there is no OnSettled).
 	Delivered bool
 
-	NamedOnly bool // Claim: unnamed operations are not sent
+	// NamedOnly says that a Claim sends no unnamed operations. What a dead session held
+	// is unknown, then; one that is pending is left to others as long as these may send it.
+	NamedOnly bool
 
 	// From are the providers whose operations a Claim sends, "" standing for those
 	// that were begun under none; nil: all. Others, pending or left by the dead, are

@@ -16,17 +16,18 @@ import (
 // This interface does not grow.
 type Flows interface {
 	// ApplyFlow runs NextFlow on the flow that ev names, records ev.Steps if the event
-	// took place, and returns once that is durable. FlowRecord is the exception: it
-	// rides on the next commit, or on the session's end, and its result has no Flow.
+	// took place, and returns once that is durable. FlowEventRecord is the exception: it is
+	// saved with the next commit or at the session's end, not at once, and its result has
+	// no Flow.
 	// What is asked of the Journal after it returned is recorded after it, never
 	// before: a step's record is durable before an operation that was begun later is
 	// sent.
 	//
 	// The result of an Execute or a Replay holds the whole flow. Errors are as those
-	// of Journal.Apply; FlowBegin needs a live session.
+	// of Journal.Apply; FlowEventBegin needs a live session.
 	ApplyFlow(ctx context.Context, ev FlowEvent) (FlowResult, error)
 
-	// ClaimFlows applies ev, of kind FlowClaim and without Ref, in one commit to at
+	// ClaimFlows applies ev, of kind FlowEventClaim and without Ref, in one commit to at
 	// most limit flows that want one at ev.At and whose function is among
 	// ev.Functions: those that a dead session holds and waiting ones that are due. Of
 	// all that want one, it takes those that are due longest, and returns the taken
@@ -43,7 +44,7 @@ type Flows interface {
 	// created first coming first. After an error it ends.
 	ListFlows(ctx context.Context, filter FlowFilter) iter.Seq2[Flow, error]
 
-	// ReapFlows applies ev, of kind FlowReap and without Ref, to at most limit flows
+	// ReapFlows applies ev, of kind FlowEventReap and without Ref, to at most limit flows
 	// and says how many were shrunk.
 	ReapFlows(ctx context.Context, ev FlowEvent, limit int) (int, error)
 }
@@ -58,7 +59,7 @@ type LocalFlows interface {
 	// anything is asked of the journal.
 	BeginTx(ctx context.Context) (*sql.Tx, error)
 
-	// ApplyFlowTx applies ev, of kind FlowRecord, within tx, a transaction of the
+	// ApplyFlowTx applies ev, of kind FlowEventRecord, within tx, a transaction of the
 	// journal's database. It is recorded if tx commits.
 	ApplyFlowTx(ctx context.Context, tx *sql.Tx, ev FlowEvent) (FlowResult, error)
 }
@@ -68,16 +69,16 @@ type LocalFlows interface {
 type FlowState uint8
 
 const (
-	FlowAbsent   FlowState = iota // the journal has no such flow
-	FlowRunning                   // held by a claim of a session
-	FlowWaiting                   // held by nobody, due at a time
-	FlowFinished                  // its function came to its end
-	FlowGivenUp                   // given up, and every step that has an undo is undone
-	FlowSetAside                  // it failed too often; a person decides
+	FlowStateAbsent   FlowState = iota // the journal has no such flow
+	FlowStateRunning                   // held by a claim of a session
+	FlowStateWaiting                   // held by nobody, due at a time
+	FlowStateFinished                  // its function came to its end
+	FlowStateGivenUp                   // given up, and every step that has an undo is undone
+	FlowStateSetAside                  // it failed too often; a person decides
 )
 
 // FlowStates lists every state that a stored flow can have.
-var FlowStates = []FlowState{FlowRunning, FlowWaiting, FlowFinished, FlowGivenUp, FlowSetAside}
+var FlowStates = []FlowState{FlowStateRunning, FlowStateWaiting, FlowStateFinished, FlowStateGivenUp, FlowStateSetAside}
 
 var flowStateNames = [...]string{"absent", "running", "waiting", "finished", "given_up", "set_aside"}
 
@@ -88,8 +89,8 @@ func (s FlowState) String() string {
 	return fmt.Sprintf("FlowState(%d)", s)
 }
 
-// Ended tells whether the flow is never run again.
-func (s FlowState) Ended() bool { return s == FlowFinished || s == FlowGivenUp }
+// Ended reports whether the flow is never run again.
+func (s FlowState) Ended() bool { return s == FlowStateFinished || s == FlowStateGivenUp }
 
 // FlowFunction names a function that runs flows.
 type FlowFunction struct {
@@ -120,7 +121,7 @@ type Flow struct {
 	WaitsFor Ref       // the operation without an outcome that it waits for; zero: none
 
 	Failures int           // in a row, without somebody's retry between them
-	History  []FlowFailure // the latest ones, at most MaxFlowHistory, oldest first
+	History  []FlowFailure // the latest ones, at most 10, oldest first
 
 	CreatedAt time.Time
 	UpdatedAt time.Time // the latest change, its steps' records left out
@@ -131,8 +132,8 @@ type Flow struct {
 	Steps []StepRecord // by Seq
 }
 
-// MaxFlowHistory is how many of a flow's failures are kept.
-const MaxFlowHistory = 10
+// maxFlowHistory is how many of a flow's failures are kept.
+const maxFlowHistory = 10
 
 // FlowFailure is one failed run of a flow.
 type FlowFailure struct {
@@ -182,6 +183,6 @@ type FlowFilter struct {
 	States    []FlowState
 	Scope     *string
 	Functions []FlowFunction // none: every function
-	ByDue     bool           // waiting ones by DueAt, soonest first; implies States{FlowWaiting}
+	ByDue     bool           // waiting ones by DueAt, soonest first; implies States{FlowStateWaiting}
 	Limit     int            // 0: no limit
 }

@@ -21,7 +21,7 @@ var flowSituations = []struct {
 	{"event", []string{
 		"begin", "begin_sooner", "begin_other", "claim", "claim_stranger",
 		"record", "park", "fail", "fail_last", "finish", "undo",
-		"give_up", "give_up_by_word", "retry", "reap", "reap_early",
+		"give_up", "give_up_by_word", "retry", "reap", "reap_early", "clock",
 	}},
 	{"holder", []string{"live", "dead"}},
 	{"claim", []string{"current", "stale"}},
@@ -99,6 +99,13 @@ given_up                       reap                                          * *
 finished|tombstone             reap_early                                    * * * *               → ignored finished
 given_up                       reap_early                                    * * * *               → ignored given_up
 tombstone                      reap                                          * * * *               → ignored finished
+
+absent                         clock                                         * * * *               → ignored absent
+running                        clock                                         * * * *               → ignored running
+waiting                        clock                                         * * * *               → recorded waiting
+finished|tombstone             clock                                         * * * *               → ignored finished
+given_up                       clock                                         * * * *               → ignored given_up
+set_aside                      clock                                         * * * *               → ignored set_aside
 `
 
 type flowSituation map[string]string
@@ -114,20 +121,20 @@ func (s flowSituation) build() (f journal.Flow, live bool, ev journal.FlowEvent)
 	case "absent":
 		f = journal.Flow{}
 	case "running":
-		f.State, f.Holder = journal.FlowRunning, "A"
+		f.State, f.Holder = journal.FlowStateRunning, "A"
 	case "waiting":
-		f.State, f.DueAt, f.Failures = journal.FlowWaiting, noon.Add(time.Minute), 2
+		f.State, f.DueAt, f.Failures = journal.FlowStateWaiting, noon.Add(time.Minute), 2
 		if s["due"] == "later" {
 			f.DueAt = noon.Add(time.Hour)
 		}
 	case "finished":
-		f.State, f.EndedAt = journal.FlowFinished, noon
+		f.State, f.EndedAt = journal.FlowStateFinished, noon
 	case "tombstone":
-		f.State, f.EndedAt, f.Tombstone = journal.FlowFinished, noon, true
+		f.State, f.EndedAt, f.Tombstone = journal.FlowStateFinished, noon, true
 	case "given_up":
-		f.State, f.EndedAt = journal.FlowGivenUp, noon
+		f.State, f.EndedAt = journal.FlowStateGivenUp, noon
 	case "set_aside":
-		f.State, f.Failures = journal.FlowSetAside, 10
+		f.State, f.Failures = journal.FlowStateSetAside, 10
 	}
 	ev = journal.FlowEvent{
 		Ref: journal.Ref{ID: "order-991"}, At: noon.Add(10 * time.Minute), Session: "B", Due: noon.Add(20 * time.Minute), Cause: "sorry",
@@ -139,35 +146,37 @@ func (s flowSituation) build() (f journal.Flow, live bool, ev journal.FlowEvent)
 	}
 	switch s["event"] {
 	case "begin", "begin_sooner":
-		ev.Kind, ev.Sooner = journal.FlowBegin, s["event"] == "begin_sooner"
+		ev.Kind, ev.Sooner = journal.FlowEventBegin, s["event"] == "begin_sooner"
 	case "begin_other":
-		ev.Kind, ev.InputDigest = journal.FlowBegin, "v1:other"
+		ev.Kind, ev.InputDigest = journal.FlowEventBegin, "v1:other"
 	case "claim":
-		ev.Kind = journal.FlowClaim
+		ev.Kind = journal.FlowEventClaim
 	case "claim_stranger":
-		ev.Kind, ev.Functions = journal.FlowClaim, []journal.FlowFunction{ev.Function}
+		ev.Kind, ev.Functions = journal.FlowEventClaim, []journal.FlowFunction{ev.Function}
 	case "record":
-		ev.Kind = journal.FlowRecord
+		ev.Kind = journal.FlowEventRecord
 	case "park":
-		ev.Kind = journal.FlowPark
+		ev.Kind = journal.FlowEventPark
 	case "fail":
-		ev.Kind = journal.FlowFail
+		ev.Kind = journal.FlowEventFail
 	case "fail_last":
-		ev.Kind, ev.Limit = journal.FlowFail, 1
+		ev.Kind, ev.Limit = journal.FlowEventFail, 1
 	case "finish":
-		ev.Kind = journal.FlowFinish
+		ev.Kind = journal.FlowEventFinish
 	case "undo":
-		ev.Kind = journal.FlowUndo
+		ev.Kind = journal.FlowEventUndo
 	case "give_up":
-		ev.Kind = journal.FlowGiveUp
+		ev.Kind = journal.FlowEventGiveUp
 	case "give_up_by_word":
-		ev.Kind, ev.Claim = journal.FlowGiveUp, 0
+		ev.Kind, ev.Claim = journal.FlowEventGiveUp, 0
 	case "retry":
-		ev.Kind, ev.Claim = journal.FlowRetry, 0
+		ev.Kind, ev.Claim = journal.FlowEventRetry, 0
 	case "reap":
-		ev.Kind = journal.FlowReap
+		ev.Kind = journal.FlowEventReap
 	case "reap_early":
-		ev.Kind, ev.Keep = journal.FlowReap, time.Hour
+		ev.Kind, ev.Keep = journal.FlowEventReap, time.Hour
+	case "clock":
+		ev.Kind, ev.At, ev.Last = journal.FlowEventClock, noon.Add(-48*time.Hour), noon
 	}
 	return f, s["holder"] == "live", ev
 }
@@ -246,8 +255,8 @@ func checkFlowLaws(t *testing.T, s flowSituation, f journal.Flow, live bool, ev 
 	case journal.Execute:
 		assert.Equal(t, f.Claim+1, next.Claim, "%v", s)
 		assert.Equal(t, ev.Session, next.Holder, "%v", s)
-		assert.False(t, f.State == journal.FlowRunning && live, "in two hands: %v", s)
-		if f.State != journal.FlowAbsent {
+		assert.False(t, f.State == journal.FlowStateRunning && live, "in two hands: %v", s)
+		if f.State != journal.FlowStateAbsent {
 			assert.Equal(t, f.Function, next.Function, "a flow keeps its function: %v", s)
 			assert.Equal(t, f.Key, next.Key, "and its key: %v", s)
 			assert.Equal(t, f.Undoing, next.Undoing, "%v", s)
@@ -256,10 +265,10 @@ func checkFlowLaws(t *testing.T, s flowSituation, f journal.Flow, live bool, ev 
 	default:
 		assert.Equal(t, f, next, "unchanged: %v", s)
 	}
-	assert.Equal(t, next.State == journal.FlowRunning, next.Holder != "", "%v", s)
-	assert.Equal(t, next.State == journal.FlowWaiting, !next.DueAt.IsZero(), "%v", s)
+	assert.Equal(t, next.State == journal.FlowStateRunning, next.Holder != "", "%v", s)
+	assert.Equal(t, next.State == journal.FlowStateWaiting, !next.DueAt.IsZero(), "%v", s)
 	assert.False(t, f.State.Ended() && !next.State.Ended(), "%v", s)
-	assert.False(t, f.Undoing && next.State == journal.FlowFinished && f.State != next.State, "%v", s)
+	assert.False(t, f.Undoing && next.State == journal.FlowStateFinished && f.State != next.State, "%v", s)
 }
 
 func TestAFlowsEventsAndStatesHaveNames(t *testing.T) {
@@ -268,45 +277,46 @@ func TestAFlowsEventsAndStatesHaveNames(t *testing.T) {
 		seen[s.String()] = true
 	}
 	assert.Len(t, seen, 5)
-	assert.Equal(t, "absent", journal.FlowAbsent.String())
+	assert.Equal(t, "absent", journal.FlowStateAbsent.String())
 	assert.Equal(t, "FlowState(99)", journal.FlowState(99).String())
-	assert.Equal(t, "give_up", journal.FlowGiveUp.String())
+	assert.Equal(t, "give_up", journal.FlowEventGiveUp.String())
 	assert.Equal(t, "FlowEventKind(0)", journal.FlowEventKind(0).String())
 	assert.Equal(t, "undone", journal.StepUndone.String())
 	assert.Equal(t, "StepKind(99)", journal.StepKind(99).String())
 	_, decision, err := journal.NextFlow(journal.Flow{}, false, journal.FlowEvent{Kind: 99})
 	require.ErrorIs(t, err, journal.ErrInvalidEvent)
 	assert.Equal(t, journal.Ignored, decision)
-	for _, ev := range []journal.FlowEvent{{Kind: journal.FlowBegin}, {Kind: journal.FlowBegin, Session: "A"}, {Kind: journal.FlowClaim}} {
+	for _, ev := range []journal.FlowEvent{{Kind: journal.FlowEventBegin}, {Kind: journal.FlowEventBegin, Session: "A"}, {Kind: journal.FlowEventClaim}} {
 		_, _, err := journal.NextFlow(journal.Flow{}, false, ev)
 		require.ErrorIs(t, err, journal.ErrInvalidEvent)
 	}
 }
 
-func TestAFlowsFailuresAreCountedAndTheLatestKept(t *testing.T) {
-	f := journal.Flow{State: journal.FlowRunning, Holder: "A", Claim: 1}
+// A flow's failures are counted and the latest kept.
+func TestFlowsFailuresAreCounted(t *testing.T) {
+	f := journal.Flow{State: journal.FlowStateRunning, Holder: "A", Claim: 1}
 	for i := range 25 {
 		var err error
 		f, _, err = journal.NextFlow(f, true, journal.FlowEvent{
-			Kind: journal.FlowFail, At: noon, Claim: f.Claim, Limit: 30, Cause: fmt.Sprint(i),
+			Kind: journal.FlowEventFail, At: noon, Claim: f.Claim, Limit: 30, Cause: fmt.Sprint(i),
 		})
 		require.NoError(t, err)
 		require.Len(t, f.History, min(i+1, journal.MaxFlowHistory))
-		f, _, err = journal.NextFlow(f, false, journal.FlowEvent{Kind: journal.FlowClaim, At: noon, Session: "A", Functions: []journal.FlowFunction{{}}})
+		f, _, err = journal.NextFlow(f, false, journal.FlowEvent{Kind: journal.FlowEventClaim, At: noon, Session: "A", Functions: []journal.FlowFunction{{}}})
 		require.NoError(t, err)
 	}
 	assert.Equal(t, 25, f.Failures)
 	assert.Equal(t, "15", f.History[0].Error)
-	f.State = journal.FlowSetAside
-	f, _, err := journal.NextFlow(f, false, journal.FlowEvent{Kind: journal.FlowRetry, At: noon})
+	f.State = journal.FlowStateSetAside
+	f, _, err := journal.NextFlow(f, false, journal.FlowEvent{Kind: journal.FlowEventRetry, At: noon})
 	require.NoError(t, err)
 	assert.Zero(t, f.Failures)
 	assert.Equal(t, noon, f.DueAt)
 }
 
 func TestWhoeverGivesUpAFlowFirstSaysWhy(t *testing.T) {
-	f := journal.Flow{Handle: 1, Ref: journal.Ref{ID: "order"}, State: journal.FlowWaiting, Claim: 1, InputDigest: "i", CreatedAt: noon, UpdatedAt: noon, DueAt: noon}
-	ev := journal.FlowEvent{Kind: journal.FlowGiveUp, At: noon, Cause: "sold out"}
+	f := journal.Flow{Handle: 1, Ref: journal.Ref{ID: "order"}, State: journal.FlowStateWaiting, Claim: 1, InputDigest: "i", CreatedAt: noon, UpdatedAt: noon, DueAt: noon}
+	ev := journal.FlowEvent{Kind: journal.FlowEventGiveUp, At: noon, Cause: "sold out"}
 	f, _, err := journal.NextFlow(f, false, ev)
 	require.NoError(t, err)
 	require.True(t, f.Undoing)
@@ -315,4 +325,112 @@ func TestWhoeverGivesUpAFlowFirstSaysWhy(t *testing.T) {
 	f, _, err = journal.NextFlow(f, false, ev)
 	require.NoError(t, err)
 	assert.Equal(t, "sold out", f.GivenUpFor)
+}
+
+func TestWhatAFlowWaitsForIsKeptWhileItWaits(t *testing.T) {
+	f := journal.Flow{State: journal.FlowStateRunning, Holder: "A", Claim: 1, InputDigest: "i", CreatedAt: noon, UpdatedAt: noon}
+	charge := journal.Ref{ID: "order/charge"}
+	f, _, err := journal.NextFlow(f, true, journal.FlowEvent{Kind: journal.FlowEventPark, At: noon, Claim: 1, Due: noon.Add(time.Hour), Cause: "pending", WaitsFor: charge})
+	require.NoError(t, err)
+	assert.Equal(t, charge, f.WaitsFor)
+	again, _, err := journal.NextFlow(f, false, journal.FlowEvent{Kind: journal.FlowEventBegin, At: noon, Session: "B", InputDigest: "i", Sooner: true})
+	require.NoError(t, err)
+	assert.Zero(t, again.WaitsFor)
+
+	f.Failures = 3
+	f, _, err = journal.NextFlow(f, false, journal.FlowEvent{Kind: journal.FlowEventGiveUp, At: noon, Due: noon.Add(time.Hour), Cause: "sold out"})
+	require.NoError(t, err)
+	assert.Zero(t, f.WaitsFor, "what is given up waits for nothing")
+	assert.Equal(t, noon, f.DueAt, "and is undone at once")
+	assert.Zero(t, f.Failures, "its failures forgiven")
+}
+
+func TestAFlowsOwnFunctionGivesItUpAndGoesOn(t *testing.T) {
+	f := journal.Flow{State: journal.FlowStateRunning, Holder: "A", Claim: 1, CreatedAt: noon, UpdatedAt: noon}
+	f, decision, err := journal.NextFlow(f, true, journal.FlowEvent{Kind: journal.FlowEventGiveUp, At: noon, Claim: 1, Cause: "sold out"})
+	require.NoError(t, err)
+	assert.Equal(t, journal.Recorded, decision)
+	assert.True(t, f.Undoing)
+	assert.Equal(t, "sold out", f.GivenUpFor)
+	assert.Equal(t, "A", f.Holder)
+}
+
+func TestAFlowSaysWhenItWasLastChanged(t *testing.T) {
+	later := noon.Add(time.Hour)
+	running := journal.Flow{State: journal.FlowStateRunning, Holder: "A", Claim: 1, InputDigest: "i", CreatedAt: noon, UpdatedAt: noon}
+	waiting := journal.Flow{State: journal.FlowStateWaiting, Claim: 1, InputDigest: "i", CreatedAt: noon, UpdatedAt: noon, DueAt: noon}
+	for _, tc := range []struct {
+		f       journal.Flow
+		ev      journal.FlowEvent
+		changed bool
+	}{
+		{journal.Flow{}, journal.FlowEvent{Kind: journal.FlowEventBegin, Session: "B", InputDigest: "i"}, true},
+		{waiting, journal.FlowEvent{Kind: journal.FlowEventBegin, Session: "B", InputDigest: "i"}, true},
+		{running, journal.FlowEvent{Kind: journal.FlowEventPark, Claim: 1}, true},
+		{running, journal.FlowEvent{Kind: journal.FlowEventFinish, Claim: 1}, true},
+		{running, journal.FlowEvent{Kind: journal.FlowEventRecord, Claim: 1}, false}, // its steps' records say when
+		{running, journal.FlowEvent{Kind: journal.FlowEventPark, Claim: 2}, false},
+	} {
+		tc.ev.At = later
+		next, _, err := journal.NextFlow(tc.f, false, tc.ev)
+		require.NoError(t, err)
+		assert.Equal(t, tc.changed, next.UpdatedAt.Equal(later), "%v of one that is %v", tc.ev.Kind, tc.f.State)
+	}
+}
+
+// A flow that is reaped keeps its name and nothing else.
+func TestFlowThatIsReapedKeepsItsName(t *testing.T) {
+	f := journal.Flow{
+		Ref: journal.Ref{ID: "order"}, State: journal.FlowStateFinished, Claim: 1, InputDigest: "i", CreatedAt: noon, UpdatedAt: noon, EndedAt: noon,
+		Input: []byte("{}"), Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepDone}}, History: []journal.FlowFailure{{At: noon}},
+	}
+	reap := journal.FlowEvent{Kind: journal.FlowEventReap, At: noon.Add(time.Hour - time.Millisecond), Keep: time.Hour}
+	_, decision, err := journal.NextFlow(f, false, reap)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Ignored, decision)
+	reap.At = noon.Add(time.Hour)
+	f, decision, err = journal.NextFlow(f, false, reap)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Recorded, decision)
+	assert.True(t, f.Tombstone)
+	assert.Empty(t, f.Input)
+	assert.Empty(t, f.Steps)
+	assert.Empty(t, f.History)
+	_, decision, err = journal.NextFlow(f, false, journal.FlowEvent{Kind: journal.FlowEventBegin, At: noon, Session: "B", InputDigest: "i"})
+	require.NoError(t, err)
+	assert.Equal(t, journal.Gone, decision)
+}
+
+// A flow that was parked by a clock which came back rests for as long as it was to.
+func TestFlowParkedByAClockThatCameBack(t *testing.T) {
+	const year = 365 * day
+	parked := journal.Flow{State: journal.FlowStateWaiting, Claim: 1, CreatedAt: noon, UpdatedAt: noon.Add(year), DueAt: noon.Add(year + time.Minute)}
+	for name, tc := range map[string]struct {
+		f    func(f *journal.Flow)
+		at   time.Duration
+		last time.Duration
+		due  time.Duration // from noon
+	}{
+		"from a jump":                             {at: time.Hour, last: time.Hour, due: time.Hour + time.Minute},
+		"from a believed clock, a day ahead":      {at: year - day, last: year, due: year + time.Minute},
+		"from a believed clock, more than a day":  {at: year - day - 1e6, last: year, due: year - day - 1e6 + time.Minute},
+		"written by a clock that was not ahead":   {at: year, last: year, due: year + time.Minute},
+		"due when it was parked":                  {f: func(f *journal.Flow) { f.DueAt = f.UpdatedAt }, at: time.Hour, last: time.Hour, due: time.Hour},
+		"begun by the clock that was ahead, too":  {f: func(f *journal.Flow) { f.CreatedAt = f.UpdatedAt }, at: time.Hour, last: time.Hour, due: time.Hour + time.Minute},
+		"an hour ahead of what was ever believed": {at: year - time.Hour, last: year - 2*time.Hour, due: year - time.Hour + time.Minute},
+	} {
+		f := parked
+		if tc.f != nil {
+			tc.f(&f)
+		}
+		ev := journal.FlowEvent{Kind: journal.FlowEventClock, At: noon.Add(tc.at), Last: noon.Add(tc.last)}
+		next, _, err := journal.NextFlow(f, false, ev)
+		require.NoError(t, err)
+		assert.Equal(t, noon.Add(tc.due), next.DueAt, name)
+		assert.False(t, next.CreatedAt.After(ev.At), name)
+		again, decision, err := journal.NextFlow(next, false, ev)
+		require.NoError(t, err)
+		assert.Equal(t, journal.Ignored, decision, name)
+		assert.Equal(t, next, again, name)
+	}
 }

@@ -9,31 +9,33 @@ import (
 type FlowEventKind uint8
 
 const (
-	// FlowBegin: a caller asks for the flow. Needs Session and InputDigest.
-	FlowBegin FlowEventKind = iota + 1
-	// FlowClaim: Resume or Run asks for it. Needs Session.
-	FlowClaim
-	// FlowRecord: steps are behind it. Needs Claim and Steps.
-	FlowRecord
-	// FlowPark: the claim is given up, and the flow goes on at Due. Needs Claim.
-	FlowPark
-	// FlowFail: likewise, because it failed; or it is set aside. Needs Claim and Limit.
-	FlowFail
-	// FlowFinish: its function came to its end. Needs Claim.
-	FlowFinish
-	// FlowGiveUp: it is to be undone. With Claim, by the function itself, which goes
+	// FlowEventBegin: a caller asks for the flow. Needs Session and InputDigest.
+	FlowEventBegin FlowEventKind = iota + 1
+	// FlowEventClaim: Resume or Run asks for it. Needs Session.
+	FlowEventClaim
+	// FlowEventRecord: steps are behind it. Needs Claim and Steps.
+	FlowEventRecord
+	// FlowEventPark: the claim is given up, and the flow goes on at Due. Needs Claim.
+	FlowEventPark
+	// FlowEventFail: likewise, because it failed; or it is set aside. Needs Claim and Limit.
+	FlowEventFail
+	// FlowEventFinish: its function came to its end. Needs Claim.
+	FlowEventFinish
+	// FlowEventGiveUp: it is to be undone. With Claim, by the function itself, which goes
 	// on to undo it; without, by somebody's word.
-	FlowGiveUp
-	// FlowUndo: everything is undone. Needs Claim.
-	FlowUndo
-	// FlowRetry: somebody's word that it may be run again, now, its failures
+	FlowEventGiveUp
+	// FlowEventUndo: everything is undone. Needs Claim.
+	FlowEventUndo
+	// FlowEventRetry: somebody's word that it may be run again, now, its failures
 	// forgiven.
-	FlowRetry
-	// FlowReap: shrink it, if its keep has passed. Needs Keep.
-	FlowReap
+	FlowEventRetry
+	// FlowEventReap: shrink it, if its keep has passed. Needs Keep.
+	FlowEventReap
+	// FlowEventClock: as EventClock is for operations. Needs Last.
+	FlowEventClock
 )
 
-var flowEventNames = [...]string{"", "begin", "claim", "record", "park", "fail", "finish", "give_up", "undo", "retry", "reap"}
+var flowEventNames = [...]string{"", "begin", "claim", "record", "park", "fail", "finish", "give_up", "undo", "retry", "reap", "clock"}
 
 func (k FlowEventKind) String() string {
 	if k > 0 && int(k) < len(flowEventNames) {
@@ -49,6 +51,7 @@ type FlowEvent struct {
 	Handle int64 // Flow.Handle where it is known: spares the look-up by Ref
 
 	At      time.Time // the asker's clock
+	Last    time.Time // Clock: the latest time the journal has seen
 	Session string    // who asks
 	Claim   int64     // the claim that the event is made under
 

@@ -6,19 +6,19 @@ import (
 )
 
 // NextFlow is the state machine of flows: what f becomes by ev, and what the asker is
-// to do. It is pure and total. live says whether the session in f.Holder is alive;
+// to do. It is pure and total. live reports whether the session in f.Holder is alive;
 // the zero Flow stands for one that the journal does not have. With an error, or the
 // decisions Ignored, Stale, Wait, Later, Replay, Misuse, Stop and Gone, the flow is
 // unchanged. ev.Steps are for the store to append where the decision is Recorded.
 //
 // NextFlow shares slices of f and ev with its result and writes to none.
 func NextFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
-	ev.At, ev.Due = stamp(ev.At), stamp(ev.Due)
+	ev.At, ev.Due, ev.Last = stamp(ev.At), stamp(ev.Due), stamp(ev.Last)
 	next, decision, err := stepFlow(f, live, ev)
 	if err != nil {
 		return f, Ignored, err
 	}
-	if decision == Execute || decision == Recorded && ev.Kind != FlowRecord {
+	if decision == Execute || decision == Recorded && ev.Kind != FlowEventRecord {
 		next.UpdatedAt = ev.At
 	}
 	return next, decision, nil
@@ -26,18 +26,20 @@ func NextFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 
 func stepFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 	switch ev.Kind {
-	case FlowBegin:
+	case FlowEventBegin:
 		return beginFlow(f, live, ev)
-	case FlowClaim:
+	case FlowEventClaim:
 		return claimFlow(f, live, ev)
-	case FlowRecord, FlowPark, FlowFail, FlowFinish, FlowUndo:
+	case FlowEventRecord, FlowEventPark, FlowEventFail, FlowEventFinish, FlowEventUndo:
 		return underClaim(f, ev)
-	case FlowGiveUp:
+	case FlowEventGiveUp:
 		return giveUpFlow(f, live, ev)
-	case FlowRetry:
+	case FlowEventRetry:
 		return retryFlow(f, ev)
-	case FlowReap:
+	case FlowEventReap:
 		return reapFlow(f, ev)
+	case FlowEventClock:
+		return flowCameBack(f, ev)
 	}
 	return f, Ignored, invalidFlow(f, ev, "no such event")
 }
@@ -47,7 +49,7 @@ func beginFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 		return f, Ignored, invalidFlow(f, ev, "needs a session and the input's digest")
 	}
 	switch {
-	case f.State == FlowAbsent:
+	case f.State == FlowStateAbsent:
 		f = Flow{Handle: f.Handle, Ref: ev.Ref, Function: ev.Function, Key: ev.Key, Input: ev.Input, InputDigest: ev.InputDigest, CreatedAt: ev.At}
 		return holdFlow(f, ev), Execute, nil
 	case f.InputDigest != ev.InputDigest || f.Function.Name != ev.Function.Name:
@@ -56,15 +58,15 @@ func beginFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 		return f, Gone, nil
 	}
 	switch f.State {
-	case FlowFinished:
+	case FlowStateFinished:
 		return f, Replay, nil
-	case FlowGivenUp, FlowSetAside:
+	case FlowStateGivenUp, FlowStateSetAside:
 		return f, Stop, nil
-	case FlowRunning:
+	case FlowStateRunning:
 		if live {
 			return f, Wait, nil
 		}
-	case FlowWaiting:
+	case FlowStateWaiting:
 		if f.DueAt.After(ev.At) && !ev.Sooner {
 			return f, Later, nil
 		}
@@ -74,7 +76,7 @@ func beginFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 
 // holdFlow is the next claim, which the asker gets.
 func holdFlow(f Flow, ev FlowEvent) Flow {
-	f.State, f.Holder, f.Claim = FlowRunning, ev.Session, f.Claim+1
+	f.State, f.Holder, f.Claim = FlowStateRunning, ev.Session, f.Claim+1
 	f.DueAt, f.Cause, f.WaitsFor = time.Time{}, "", Ref{}
 	return f
 }
@@ -84,11 +86,11 @@ func claimFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 		return f, Ignored, invalidFlow(f, ev, "needs a session")
 	}
 	switch {
-	case f.State == FlowRunning && live:
+	case f.State == FlowStateRunning && live:
 		return f, Wait, nil
-	case f.State == FlowWaiting && f.DueAt.After(ev.At):
+	case f.State == FlowStateWaiting && f.DueAt.After(ev.At):
 		return f, Later, nil
-	case f.State != FlowRunning && f.State != FlowWaiting, !slices.Contains(ev.Functions, f.Function):
+	case f.State != FlowStateRunning && f.State != FlowStateWaiting, !slices.Contains(ev.Functions, f.Function):
 		return f, Ignored, nil
 	}
 	return holdFlow(f, ev), Execute, nil
@@ -97,40 +99,40 @@ func claimFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 // underClaim is for what the holder of a claim says.
 func underClaim(f Flow, ev FlowEvent) (Flow, Decision, error) {
 	switch {
-	case f.State == FlowAbsent:
+	case f.State == FlowStateAbsent:
 		return f, Ignored, invalidFlow(f, ev, "there is none")
-	case f.State != FlowRunning || f.Claim != ev.Claim:
+	case f.State != FlowStateRunning || f.Claim != ev.Claim:
 		return f, Stale, nil
 	}
 	switch ev.Kind {
-	case FlowRecord:
+	case FlowEventRecord:
 		return f, Recorded, nil
-	case FlowPark:
+	case FlowEventPark:
 		f = parkFlow(f, ev)
 		f.WaitsFor = ev.WaitsFor
-	case FlowFail:
+	case FlowEventFail:
 		f.Failures++
-		f.History = append(slices.Clip(f.History[max(0, len(f.History)+1-MaxFlowHistory):]), FlowFailure{At: ev.At, Error: ev.Cause})
+		f.History = append(slices.Clip(f.History[max(0, len(f.History)+1-maxFlowHistory):]), FlowFailure{At: ev.At, Error: ev.Cause})
 		f = parkFlow(f, ev)
 		if f.Failures >= ev.Limit {
-			f.State, f.DueAt = FlowSetAside, time.Time{}
+			f.State, f.DueAt = FlowStateSetAside, time.Time{}
 		}
-	case FlowFinish:
+	case FlowEventFinish:
 		if f.Undoing {
 			return f, Ignored, invalidFlow(f, ev, "it is being given up")
 		}
-		f = endFlow(f, FlowFinished, ev)
-	case FlowUndo:
+		f = endFlow(f, FlowStateFinished, ev)
+	case FlowEventUndo:
 		if !f.Undoing {
 			return f, Ignored, invalidFlow(f, ev, "it is not being given up")
 		}
-		f = endFlow(f, FlowGivenUp, ev)
+		f = endFlow(f, FlowStateGivenUp, ev)
 	}
 	return f, Recorded, nil
 }
 
 func parkFlow(f Flow, ev FlowEvent) Flow {
-	f.State, f.Holder, f.Cause = FlowWaiting, "", ev.Cause
+	f.State, f.Holder, f.Cause = FlowStateWaiting, "", ev.Cause
 	f.DueAt = later(ev.Due, ev.At)
 	return f
 }
@@ -144,13 +146,13 @@ func endFlow(f Flow, state FlowState, ev FlowEvent) Flow {
 // next.
 func giveUpFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 	switch f.State {
-	case FlowAbsent:
+	case FlowStateAbsent:
 		return f, Ignored, invalidFlow(f, ev, "there is none")
-	case FlowFinished:
+	case FlowStateFinished:
 		return f, Ignored, invalidFlow(f, ev, "it came to its end, and is not undone")
-	case FlowGivenUp:
+	case FlowStateGivenUp:
 		return f, Ignored, nil
-	case FlowRunning:
+	case FlowStateRunning:
 		if ev.Claim != 0 && ev.Claim == f.Claim {
 			f.Undoing, f.GivenUpFor = true, ev.Cause
 			return f, Recorded, nil
@@ -174,9 +176,9 @@ func giveUpFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 
 func retryFlow(f Flow, ev FlowEvent) (Flow, Decision, error) {
 	switch f.State {
-	case FlowAbsent:
+	case FlowStateAbsent:
 		return f, Ignored, invalidFlow(f, ev, "there is none")
-	case FlowWaiting, FlowSetAside:
+	case FlowStateWaiting, FlowStateSetAside:
 		f.Failures = 0
 		ev.Due, ev.Cause = time.Time{}, f.Cause
 		return parkFlow(f, ev), Recorded, nil
@@ -191,6 +193,17 @@ func reapFlow(f Flow, ev FlowEvent) (Flow, Decision, error) {
 	}
 	f.Tombstone = true
 	f.Input, f.Steps, f.History = nil, nil, nil
+	return f, Recorded, nil
+}
+
+// flowCameBack is for a waiting flow that was parked by a clock which stood ahead, as
+// cameBack is for an operation.
+func flowCameBack(f Flow, ev FlowEvent) (Flow, Decision, error) {
+	if f.State != FlowStateWaiting || !wasAhead(f.UpdatedAt, ev.At, ev.Last) {
+		return f, Ignored, nil
+	}
+	f.DueAt = closer(f.DueAt, f.UpdatedAt, ev.At)
+	f.CreatedAt = earlier(f.CreatedAt, ev.At)
 	return f, Recorded, nil
 }
 

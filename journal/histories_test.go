@@ -20,7 +20,7 @@ func TestTheLawsHoldInEveryHistory(t *testing.T) {
 		h.finish()
 		ended[h.op.State]++
 	}
-	for _, state := range []journal.State{journal.Absent, journal.Completed, journal.Unknown, journal.Cancelled} {
+	for _, state := range []journal.State{journal.StateAbsent, journal.StateCompleted, journal.StateUnknown, journal.StateCancelled} {
 		require.Greater(t, ended[state], 30, "the histories hardly ever end %v", state)
 	}
 }
@@ -70,7 +70,7 @@ func (h *history) step() {
 	if ev.Kind == journal.EventBegin || ev.Kind == journal.EventClaim {
 		ev.Session = h.session()
 	}
-	if h.op.State == journal.InFlight && d.oneIn(3) {
+	if h.op.State == journal.StateInFlight && d.oneIn(3) {
 		ev.Kind = pick(d, journal.EventComplete, journal.EventPark, journal.EventCancel, journal.EventDoubt)
 		ev.Session, ev.Claim = h.op.Holder, h.op.Claim
 	}
@@ -109,10 +109,10 @@ func (h *history) apply(ev journal.Event) journal.Decision {
 
 // look compares what the onlooker knows.
 func (h *history) look(op journal.Operation, live bool, ev journal.Event, next journal.Operation, decision journal.Decision) {
-	takeover := op.State == journal.InFlight && !live && next.State != journal.InFlight ||
-		decision == journal.Execute && op.State == journal.InFlight
+	takeover := op.State == journal.StateInFlight && !live && next.State != journal.StateInFlight ||
+		decision == journal.Execute && op.State == journal.StateInFlight
 	switch {
-	case next.State == journal.Absent || next.Generation != op.Generation:
+	case next.State == journal.StateAbsent || next.Generation != op.Generation:
 		h.ran = false
 	case ev.Kind == journal.EventResolve && ev.Resolution == journal.NotExecuted && decision == journal.Recorded:
 		h.ran = false
@@ -121,19 +121,19 @@ func (h *history) look(op journal.Operation, live bool, ev journal.Event, next j
 	case takeover:
 		h.ran = true
 	}
-	if next.State != journal.Absent {
+	if next.State != journal.StateAbsent {
 		broken := journal.Violations(next, h.last)
 		h.requiref(len(broken) == 0, "breaks the invariants %q", broken)
 	}
 	h.requiref(!h.ran || next.MayHaveRun, "what may have run is forgotten")
-	h.requiref(next.State != journal.Cancelled || !next.MayHaveRun, "cancelled, though it may have run")
-	h.requiref(next.State != journal.Pending || next.Holder == "", "pending and held by %q", next.Holder)
-	h.requiref(next.State != journal.InFlight || next.Holder != "" && next.MayHaveRun && !next.FirstSentAt.IsZero(), "in flight without a trace")
-	h.requiref(next.State <= journal.InFlight || !next.Delivered || next.Holder == "", "delivered and held by %q", next.Holder)
-	h.requiref((next.State == journal.Completed && !next.Tombstone) == (next.Answer != nil), "an answer in the wrong state")
+	h.requiref(next.State != journal.StateCancelled || !next.MayHaveRun, "cancelled, though it may have run")
+	h.requiref(next.State != journal.StatePending || next.Holder == "", "pending and held by %q", next.Holder)
+	h.requiref(next.State != journal.StateInFlight || next.Holder != "" && next.MayHaveRun && !next.FirstSentAt.IsZero(), "in flight without a trace")
+	h.requiref(next.State <= journal.StateInFlight || !next.Delivered || next.Holder == "", "delivered and held by %q", next.Holder)
+	h.requiref((next.State == journal.StateCompleted && !next.Tombstone) == (next.Answer != nil), "an answer in the wrong state")
 
 	h.requiref(!h.answered || decision != journal.Execute, "a name with an answer was executed")
-	if next.State == journal.Completed && next.Naming == journal.Named {
+	if next.State == journal.StateCompleted && next.Naming == journal.Named {
 		h.answered = true
 	}
 	// A stamp that is later than the clock is off by no more than the margin that
@@ -146,13 +146,13 @@ func (h *history) look(op journal.Operation, live bool, ev journal.Event, next j
 // finish shows that a path without faults leads to an outcome, that it is offered
 // until it is delivered, and that it is then reaped.
 func (h *history) finish() {
-	if h.op.State == journal.Absent {
+	if h.op.State == journal.StateAbsent {
 		return
 	}
 	h.dead[h.op.Holder] = true
 	for range 4 {
 		h.now = latest(h.last, latest(h.op.DueAt, h.op.WakeAt))
-		if h.op.State > journal.InFlight {
+		if h.op.State > journal.StateInFlight {
 			break
 		}
 		if h.apply(journal.Event{Kind: journal.EventClaim, Session: "last"}) == journal.Execute {
@@ -160,17 +160,17 @@ func (h *history) finish() {
 				Answer: &journal.Answer{Status: 200}})
 		}
 	}
-	h.requiref(h.op.State > journal.InFlight, "no outcome")
+	h.requiref(h.op.State > journal.StateInFlight, "no outcome")
 	if h.op.Delivered {
 		return
 	}
 	h.dead[h.op.Holder] = true
 	h.requiref(h.apply(journal.Event{Kind: journal.EventClaim, Session: "offered to"}) == journal.Offer, "not offered")
 	h.requiref(h.apply(journal.Event{Kind: journal.EventDeliver}) == journal.Recorded, "not delivered")
-	settled, named := h.op.State.Settled(), h.op.State == journal.Completed && h.op.Naming == journal.Named
+	settled, named := h.op.State.Settled(), h.op.State == journal.StateCompleted && h.op.Naming == journal.Named
 	h.now = h.now.Add(100 * 24 * time.Hour)
 	h.apply(journal.Event{Kind: journal.EventReap, Keep: 90 * 24 * time.Hour})
-	h.requiref(h.op.Tombstone == named && (h.op.State == journal.Absent) == (settled && !named), "not reaped as it should be")
+	h.requiref(h.op.Tombstone == named && (h.op.State == journal.StateAbsent) == (settled && !named), "not reaped as it should be")
 }
 
 func (h *history) requiref(ok bool, format string, args ...any) {

@@ -3,6 +3,8 @@ package journal
 import (
 	"fmt"
 	"time"
+
+	"github.com/onceward/onceward/internal/memory"
 )
 
 // Violations names every invariant of the state machine that op breaks, as a store
@@ -12,27 +14,26 @@ import (
 // their bodies.
 func Violations(op Operation, last time.Time) []string {
 	var v violations
-	v.must(op.State > Absent && int(op.State) < len(stateNames), "its state is one of the states")
+	v.must(op.State > StateAbsent && int(op.State) < len(stateNames), "its state is one of the states")
 	v.must(int(op.Naming) < len(namingNames), "its naming is one of the namings")
-	v.must(int(op.Terms.Dedup) < len(dedupNames), "its terms are readable")
+	v.must(op.Terms.Remembers.Valid(), "its terms are readable")
 	v.must(op.Claim >= 1, "it was claimed when it was begun")
 	v.must(op.Generation >= 0 && op.Attempts >= 0 && op.SecondEffects >= 0, "nothing is counted below zero")
 	v.must(op.SecondEffects == 0 || op.Generation > 0, "a second effect is of an earlier generation")
 	v.must(!op.CreatedAt.IsZero() && !op.UpdatedAt.IsZero(), "it says when it was begun and changed")
 	// The other times are the asker's, whose clock may not have been confirmed.
-	v.must(op.State == Completed || op.WindowClosed || !sentSince(op).After(last), "it was not first sent after the journal's latest time")
+	v.must(op.State == StateCompleted || op.WindowClosed || !sentSince(op).After(last), "it was not first sent after the journal's latest time")
 	v.must(op.SentSince.IsZero() || op.SentSince.Before(op.FirstSentAt), "it was not first sent before it may have been")
 	v.must(!op.WindowClosed || !op.FirstSentAt.IsZero(), "a window that was closed had begun")
 	v.must(!op.Found.MayHaveRun || op.MayHaveRun || op.ByHand, "what a claim found to have run is forgotten by nobody's word")
-	v.must(op.Mode == "" || op.State > Absent && op.Claim >= 1, "what has a mode was sent")
 	v.must(op.Alias == (Ref{}) || op.Alias != op.Ref, "its second name is another")
 	v.must(!op.ByHand || op.State.Settled(), "what was cancelled by hand is settled")
-	v.must((op.Answer != nil) == (op.State == Completed && !op.Tombstone), "it has an answer if and only if it is completed and not reaped")
-	v.must(!op.Tombstone || op.State == Completed && op.Delivered && op.Naming == Named && op.Request.Method == "",
+	v.must((op.Answer != nil) == (op.State == StateCompleted && !op.Tombstone), "it has an answer if and only if it is completed and not reaped")
+	v.must(!op.Tombstone || op.State == StateCompleted && op.Delivered && op.Naming == Named && op.Request.Method == "",
 		"a tombstone is of a completed, delivered, named operation, and has no request")
 	v.must(!op.Tombstone || op.Fingerprint == "", "a tombstone has no digest of a request")
 
-	switch outcome := op.State > InFlight; {
+	switch outcome := op.State > StateInFlight; {
 	case outcome:
 		v.must(!op.SettledAt.IsZero(), "an outcome says when it came")
 		v.must(op.DueAt.IsZero() && op.WakeAt.IsZero(), "an outcome is not due")
@@ -41,24 +42,24 @@ func Violations(op Operation, last time.Time) []string {
 		v.must(op.SettledAt.IsZero() && !op.Delivered, "what has no outcome is neither settled nor delivered")
 	}
 	switch op.State {
-	case Pending:
+	case StatePending:
 		v.must(op.Holder == "", "what is pending is in nobody's hands")
 		v.must(!op.DueAt.IsZero() && !op.WakeAt.IsZero(), "what is pending is due, and woken, at some time")
 		v.must(!op.MayHaveRun || op.Terms.Window() > 0 && !op.FirstSentAt.IsZero(), "what is pending and may have run has a window that has begun")
-	case InFlight:
+	case StateInFlight:
 		v.must(op.Holder != "", "what is in flight is held by a session")
 		v.must(op.MayHaveRun && !op.FirstSentAt.IsZero(), "what is in flight counts as sent")
 		v.must(op.DueAt.IsZero() && op.WakeAt.IsZero(), "what is in flight is not due")
-	case Completed:
+	case StateCompleted:
 		v.must(op.MayHaveRun, "what is completed has run")
 		if a := op.Answer; a != nil {
 			v.must(a.Generation >= 0 && a.Generation <= op.Generation, "an answer is of one of its generations")
-			v.must(!a.Refused || a.ByHand || !op.Found.MayHaveRun || op.Terms.Dedup == DedupEverything,
+			v.must(!a.Refused || a.ByHand || !op.Found.MayHaveRun || op.Terms.Remembers == memory.Everything,
 				"a refusal is an answer only where nothing else may have run, or the provider remembers everything")
 		}
-	case Unknown:
+	case StateUnknown:
 		v.must(op.MayHaveRun || onHold(op), "what is unknown may have run, or is on hold")
-	case Cancelled:
+	case StateCancelled:
 		v.must(!op.MayHaveRun, "what is cancelled has not run")
 	}
 	return v
@@ -68,16 +69,16 @@ func Violations(op Operation, last time.Time) []string {
 // steps included. Input and results need not be there.
 func FlowViolations(f Flow) []string {
 	var v violations
-	v.must(f.State > FlowAbsent && int(f.State) < len(flowStateNames), "its state is one of the states")
+	v.must(f.State > FlowStateAbsent && int(f.State) < len(flowStateNames), "its state is one of the states")
 	v.must(f.Claim >= 1, "it was claimed when it was begun")
 	v.must(f.InputDigest != "", "it has its input's digest")
 	v.must(!f.CreatedAt.IsZero() && !f.UpdatedAt.IsZero(), "it says when it was begun and changed")
-	v.must(f.Failures >= 0 && len(f.History) <= MaxFlowHistory, "its failures are counted")
-	v.must((f.State == FlowRunning) == (f.Holder != ""), "it is held by a session if and only if it runs")
-	v.must((f.State == FlowWaiting) == !f.DueAt.IsZero(), "it is due at some time if and only if it waits")
+	v.must(f.Failures >= 0 && len(f.History) <= maxFlowHistory, "its failures are counted")
+	v.must((f.State == FlowStateRunning) == (f.Holder != ""), "it is held by a session if and only if it runs")
+	v.must((f.State == FlowStateWaiting) == !f.DueAt.IsZero(), "it is due at some time if and only if it waits")
 	v.must(f.State.Ended() == !f.EndedAt.IsZero(), "it says when it ended if and only if it did")
-	v.must(f.State != FlowFinished || !f.Undoing, "what is undone is not finished")
-	v.must(f.State != FlowGivenUp || f.Undoing, "what was given up was undone")
+	v.must(f.State != FlowStateFinished || !f.Undoing, "what is undone is not finished")
+	v.must(f.State != FlowStateGivenUp || f.Undoing, "what was given up was undone")
 	v.must(!f.Tombstone || f.State.Ended() && len(f.Steps) == 0, "a tombstone is of an ended flow, and has no steps")
 	for i, step := range f.Steps {
 		v.must(step.Kind > 0 && int(step.Kind) < len(stepKindNames), "step %d is of one of the kinds", step.Seq)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -21,11 +22,11 @@ func sound(t *testing.T) map[journal.State]journal.Operation {
 		return op
 	}
 	return map[journal.State]journal.Operation{
-		journal.InFlight:  begun,
-		journal.Pending:   by(journal.EventPark, func(ev *journal.Event) { ev.Open, ev.Due = true, noon.Add(time.Minute) }),
-		journal.Completed: by(journal.EventComplete, func(ev *journal.Event) { ev.Answer, ev.Delivered = &journal.Answer{Status: 200}, true }),
-		journal.Unknown:   by(journal.EventDoubt, func(*journal.Event) {}),
-		journal.Cancelled: by(journal.EventCancel, func(ev *journal.Event) { ev.Unsent = true }),
+		journal.StateInFlight:  begun,
+		journal.StatePending:   by(journal.EventPark, func(ev *journal.Event) { ev.Open, ev.Due = true, noon.Add(time.Minute) }),
+		journal.StateCompleted: by(journal.EventComplete, func(ev *journal.Event) { ev.Answer, ev.Delivered = &journal.Answer{Status: 200}, true }),
+		journal.StateUnknown:   by(journal.EventDoubt, func(*journal.Event) {}),
+		journal.StateCancelled: by(journal.EventCancel, func(ev *journal.Event) { ev.Unsent = true }),
 	}
 }
 
@@ -44,40 +45,42 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 		change func(op *journal.Operation)
 		says   string
 	}{
-		{journal.Pending, func(op *journal.Operation) { op.State = 77 }, "its state is one of the states"},
-		{journal.Pending, func(op *journal.Operation) { op.Naming = 7 }, "its naming is one of the namings"},
-		{journal.Pending, func(op *journal.Operation) { op.Terms.Dedup = 9 }, "its terms are readable"},
-		{journal.Pending, func(op *journal.Operation) { op.Claim = 0 }, "it was claimed when it was begun"},
-		{journal.Pending, func(op *journal.Operation) { op.Attempts = -1 }, "nothing is counted below zero"},
-		{journal.Pending, func(op *journal.Operation) { op.SecondEffects = 1 }, "a second effect is of an earlier generation"},
-		{journal.Pending, func(op *journal.Operation) { op.UpdatedAt = time.Time{} }, "it says when it was begun and changed"},
-		{journal.Pending, func(op *journal.Operation) { op.FirstSentAt = noon.Add(time.Hour) }, "it was not first sent after the journal's latest time"},
-		{journal.Pending, func(op *journal.Operation) { op.SentSince = op.FirstSentAt.Add(time.Hour) }, "it was not first sent before it may have been"},
-		{journal.Pending, func(op *journal.Operation) { op.Alias = op.Ref }, "its second name is another"},
-		{journal.Completed, func(op *journal.Operation) { op.Tombstone, op.Answer = true, nil }, "a tombstone has no digest of a request"},
-		{journal.Cancelled, func(op *journal.Operation) { op.WindowClosed, op.FirstSentAt = true, time.Time{} }, "a window that was closed had begun"},
-		{journal.Cancelled, func(op *journal.Operation) { op.Found.MayHaveRun = true }, "what a claim found to have run is forgotten by nobody's word"},
-		{journal.Unknown, func(op *journal.Operation) { op.ByHand = true }, "what was cancelled by hand is settled"},
-		{journal.Completed, func(op *journal.Operation) { op.Answer = nil }, "it has an answer if and only if it is completed and not reaped"},
-		{journal.Unknown, func(op *journal.Operation) { op.Answer = &journal.Answer{} }, "it has an answer if and only if it is completed and not reaped"},
-		{journal.Completed, func(op *journal.Operation) { op.Tombstone, op.Answer = true, nil }, "a tombstone is of a completed, delivered, named operation, and has no request"},
-		{journal.Unknown, func(op *journal.Operation) { op.SettledAt = time.Time{} }, "an outcome says when it came"},
-		{journal.Unknown, func(op *journal.Operation) { op.WakeAt = noon }, "an outcome is not due"},
-		{journal.Unknown, func(op *journal.Operation) { op.Delivered = true }, "what was delivered is in nobody's hands"},
-		{journal.Pending, func(op *journal.Operation) { op.Delivered = true }, "what has no outcome is neither settled nor delivered"},
-		{journal.Pending, func(op *journal.Operation) { op.Holder = "A" }, "what is pending is in nobody's hands"},
-		{journal.Pending, func(op *journal.Operation) { op.WakeAt = time.Time{} }, "what is pending is due, and woken, at some time"},
-		{journal.Pending, func(op *journal.Operation) { op.Terms.Retention = 0 }, "what is pending and may have run has a window that has begun"},
-		{journal.InFlight, func(op *journal.Operation) { op.Holder = "" }, "what is in flight is held by a session"},
-		{journal.InFlight, func(op *journal.Operation) { op.MayHaveRun = false }, "what is in flight counts as sent"},
-		{journal.InFlight, func(op *journal.Operation) { op.DueAt = noon }, "what is in flight is not due"},
-		{journal.Completed, func(op *journal.Operation) { op.MayHaveRun = false }, "what is completed has run"},
-		{journal.Completed, func(op *journal.Operation) { op.Answer = &journal.Answer{Generation: 1} }, "an answer is of one of its generations"},
-		{journal.Completed, func(op *journal.Operation) {
-			op.Answer, op.Found.MayHaveRun, op.Terms.Dedup = &journal.Answer{Refused: true}, true, journal.DedupSuccesses
+		{journal.StatePending, func(op *journal.Operation) { op.State = journal.StateAbsent }, "its state is one of the states"},
+		{journal.StatePending, func(op *journal.Operation) { op.State = journal.StateCancelled + 1 }, "its state is one of the states"},
+		{journal.StatePending, func(op *journal.Operation) { op.Naming = journal.Generated + 1 }, "its naming is one of the namings"},
+		{journal.StatePending, func(op *journal.Operation) { op.Terms.Remembers = memory.Everything + 1 }, "its terms are readable"},
+		{journal.StatePending, func(op *journal.Operation) { op.Claim = 0 }, "it was claimed when it was begun"},
+		{journal.StatePending, func(op *journal.Operation) { op.Attempts = -1 }, "nothing is counted below zero"},
+		{journal.StatePending, func(op *journal.Operation) { op.SecondEffects = 1 }, "a second effect is of an earlier generation"},
+		{journal.StatePending, func(op *journal.Operation) { op.UpdatedAt = time.Time{} }, "it says when it was begun and changed"},
+		{journal.StateUnknown, func(op *journal.Operation) { op.FirstSentAt = noon.Add(time.Hour) }, "it was not first sent after the journal's latest time"},
+		{journal.StatePending, func(op *journal.Operation) { op.FirstSentAt = noon.Add(time.Hour) }, "it was not first sent after the journal's latest time"},
+		{journal.StatePending, func(op *journal.Operation) { op.SentSince = op.FirstSentAt.Add(time.Hour) }, "it was not first sent before it may have been"},
+		{journal.StatePending, func(op *journal.Operation) { op.Alias = op.Ref }, "its second name is another"},
+		{journal.StateCompleted, func(op *journal.Operation) { op.Tombstone, op.Answer = true, nil }, "a tombstone has no digest of a request"},
+		{journal.StateCancelled, func(op *journal.Operation) { op.WindowClosed, op.FirstSentAt = true, time.Time{} }, "a window that was closed had begun"},
+		{journal.StateCancelled, func(op *journal.Operation) { op.Found.MayHaveRun = true }, "what a claim found to have run is forgotten by nobody's word"},
+		{journal.StateUnknown, func(op *journal.Operation) { op.ByHand = true }, "what was cancelled by hand is settled"},
+		{journal.StateCompleted, func(op *journal.Operation) { op.Answer = nil }, "it has an answer if and only if it is completed and not reaped"},
+		{journal.StateUnknown, func(op *journal.Operation) { op.Answer = &journal.Answer{} }, "it has an answer if and only if it is completed and not reaped"},
+		{journal.StateCompleted, func(op *journal.Operation) { op.Tombstone, op.Answer = true, nil }, "a tombstone is of a completed, delivered, named operation, and has no request"},
+		{journal.StateUnknown, func(op *journal.Operation) { op.SettledAt = time.Time{} }, "an outcome says when it came"},
+		{journal.StateUnknown, func(op *journal.Operation) { op.WakeAt = noon }, "an outcome is not due"},
+		{journal.StateUnknown, func(op *journal.Operation) { op.Delivered = true }, "what was delivered is in nobody's hands"},
+		{journal.StatePending, func(op *journal.Operation) { op.Delivered = true }, "what has no outcome is neither settled nor delivered"},
+		{journal.StatePending, func(op *journal.Operation) { op.Holder = "A" }, "what is pending is in nobody's hands"},
+		{journal.StatePending, func(op *journal.Operation) { op.WakeAt = time.Time{} }, "what is pending is due, and woken, at some time"},
+		{journal.StatePending, func(op *journal.Operation) { op.Terms.Retention = 0 }, "what is pending and may have run has a window that has begun"},
+		{journal.StateInFlight, func(op *journal.Operation) { op.Holder = "" }, "what is in flight is held by a session"},
+		{journal.StateInFlight, func(op *journal.Operation) { op.MayHaveRun = false }, "what is in flight counts as sent"},
+		{journal.StateInFlight, func(op *journal.Operation) { op.DueAt = noon }, "what is in flight is not due"},
+		{journal.StateCompleted, func(op *journal.Operation) { op.MayHaveRun = false }, "what is completed has run"},
+		{journal.StateCompleted, func(op *journal.Operation) { op.Answer = &journal.Answer{Generation: 1} }, "an answer is of one of its generations"},
+		{journal.StateCompleted, func(op *journal.Operation) {
+			op.Answer, op.Found.MayHaveRun, op.Terms.Remembers = &journal.Answer{Refused: true}, true, memory.Successes
 		}, "a refusal is an answer only where nothing else may have run, or the provider remembers everything"},
-		{journal.Unknown, func(op *journal.Operation) { op.MayHaveRun = false }, "what is unknown may have run, or is on hold"},
-		{journal.Cancelled, func(op *journal.Operation) { op.MayHaveRun = true }, "what is cancelled has not run"},
+		{journal.StateUnknown, func(op *journal.Operation) { op.MayHaveRun = false }, "what is unknown may have run, or is on hold"},
+		{journal.StateCancelled, func(op *journal.Operation) { op.MayHaveRun = true }, "what is cancelled has not run"},
 	} {
 		op := ops[row.state]
 		row.change(&op)
@@ -85,29 +88,77 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 	}
 }
 
+// What a late clock or a second name leaves is sound.
+func TestLateClockLeavesWhatIsSound(t *testing.T) {
+	ops := sound(t)
+	for name, tc := range map[string]struct {
+		state  journal.State
+		change func(op *journal.Operation)
+	}{
+		"a second name":                      {journal.StatePending, func(op *journal.Operation) { op.Alias.ID = "its carried key" }},
+		"completed, by a clock that is lost": {journal.StateCompleted, func(op *journal.Operation) { op.FirstSentAt = noon.Add(time.Hour) }},
+		"its window closed for such a clock": {journal.StateUnknown, func(op *journal.Operation) { op.FirstSentAt, op.WindowClosed = noon.Add(time.Hour), true }},
+	} {
+		op := ops[tc.state]
+		tc.change(&op)
+		assert.Empty(t, journal.Violations(op, noon), name)
+	}
+}
+
 func TestEveryBrokenInvariantOfAFlowIsNamed(t *testing.T) {
 	flow := journal.Flow{
-		State: journal.FlowWaiting, Claim: 1, InputDigest: "d", CreatedAt: noon, UpdatedAt: noon, DueAt: noon,
+		State: journal.FlowStateWaiting, Claim: 1, InputDigest: "d", CreatedAt: noon, UpdatedAt: noon, DueAt: noon,
 		Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepDone}, {Seq: 3, Kind: journal.StepTime}},
 	}
 	require.Empty(t, journal.FlowViolations(flow))
-	for says, change := range map[string]func(f *journal.Flow){
-		"its state is one of the states":                    func(f *journal.Flow) { f.State = 99 },
-		"it was claimed when it was begun":                  func(f *journal.Flow) { f.Claim = 0 },
-		"it has its input's digest":                         func(f *journal.Flow) { f.InputDigest = "" },
-		"it says when it was begun and changed":             func(f *journal.Flow) { f.CreatedAt = time.Time{} },
-		"its failures are counted":                          func(f *journal.Flow) { f.Failures = -1 },
-		"it is held by a session if and only if it runs":    func(f *journal.Flow) { f.Holder = "A" },
-		"it is due at some time if and only if it waits":    func(f *journal.Flow) { f.DueAt = time.Time{} },
-		"it says when it ended if and only if it did":       func(f *journal.Flow) { f.EndedAt = noon },
-		"what is undone is not finished":                    func(f *journal.Flow) { f.State, f.Undoing = journal.FlowFinished, true },
-		"what was given up was undone":                      func(f *journal.Flow) { f.State = journal.FlowGivenUp },
-		"a tombstone is of an ended flow, and has no steps": func(f *journal.Flow) { f.Tombstone = true },
-		"step 3 is of one of the kinds":                     func(f *journal.Flow) { f.Steps = []journal.StepRecord{{Seq: 3}} },
-		"step 1 follows upon the one before it":             func(f *journal.Flow) { f.Steps = append(f.Steps, journal.StepRecord{Seq: 1, Kind: journal.StepDone}) },
+	done := func(seqs ...int) (steps []journal.StepRecord) {
+		for _, seq := range seqs {
+			steps = append(steps, journal.StepRecord{Seq: seq, Kind: journal.StepDone})
+		}
+		return steps
+	}
+	for _, row := range []struct {
+		says   string
+		change func(f *journal.Flow)
+	}{
+		{"its state is one of the states", func(f *journal.Flow) { f.State = journal.FlowStateSetAside + 1 }},
+		{"its state is one of the states", func(f *journal.Flow) { f.State = journal.FlowStateAbsent }},
+		{"it was claimed when it was begun", func(f *journal.Flow) { f.Claim = 0 }},
+		{"it has its input's digest", func(f *journal.Flow) { f.InputDigest = "" }},
+		{"it says when it was begun and changed", func(f *journal.Flow) { f.CreatedAt = time.Time{} }},
+		{"its failures are counted", func(f *journal.Flow) { f.Failures = -1 }},
+		{"its failures are counted", func(f *journal.Flow) { f.History = make([]journal.FlowFailure, journal.MaxFlowHistory+1) }},
+		{"it is held by a session if and only if it runs", func(f *journal.Flow) { f.Holder = "A" }},
+		{"it is due at some time if and only if it waits", func(f *journal.Flow) { f.DueAt = time.Time{} }},
+		{"it says when it ended if and only if it did", func(f *journal.Flow) { f.EndedAt = noon }},
+		{"what is undone is not finished", func(f *journal.Flow) { f.State, f.Undoing = journal.FlowStateFinished, true }},
+		{"what was given up was undone", func(f *journal.Flow) { f.State = journal.FlowStateGivenUp }},
+		{"a tombstone is of an ended flow, and has no steps", func(f *journal.Flow) { f.Tombstone, f.Steps = true, nil }},
+		{"a tombstone is of an ended flow, and has no steps", func(f *journal.Flow) { f.State, f.Tombstone = journal.FlowStateFinished, true }},
+		{"step 3 is of one of the kinds", func(f *journal.Flow) { f.Steps = []journal.StepRecord{{Seq: 3}} }},
+		{"step 3 is of one of the kinds", func(f *journal.Flow) {
+			f.Steps = []journal.StepRecord{{Seq: 3, Kind: journal.StepByHand + 1}}
+		}},
+		{"step 1 follows upon the one before it", func(f *journal.Flow) { f.Steps = done(1, 3, 1) }},
+		{"step 3 follows upon the one before it", func(f *journal.Flow) { f.Steps = done(1, 3, 3) }},
+		{"step 0 follows upon the one before it", func(f *journal.Flow) { f.Steps = done(0) }},
 	} {
 		f := flow
-		change(&f)
-		assert.Contains(t, journal.FlowViolations(f), says)
+		row.change(&f)
+		assert.Contains(t, journal.FlowViolations(f), row.says)
+	}
+	ended := func(state journal.FlowState) journal.Flow {
+		f := flow
+		f.State, f.DueAt, f.EndedAt = state, time.Time{}, noon
+		return f
+	}
+	undoing, full, given, tombstone := flow, flow, ended(journal.FlowStateGivenUp), ended(journal.FlowStateFinished)
+	undoing.Undoing, given.Undoing = true, true
+	full.History = make([]journal.FlowFailure, journal.MaxFlowHistory)
+	tombstone.Tombstone, tombstone.Steps = true, nil
+	for name, f := range map[string]journal.Flow{
+		"being undone": undoing, "undone": given, "finished": ended(journal.FlowStateFinished), "full of failures": full, "reaped": tombstone,
+	} {
+		assert.Empty(t, journal.FlowViolations(f), name)
 	}
 }

@@ -56,9 +56,9 @@ type Journal interface {
 	// Join starts a session, which lives until it is ended or its process dies.
 	Join(ctx context.Context) (Session, error)
 
-	// Close flushes what rides on a commit to come and releases the store. Sessions
-	// are to be ended first: one that is not counts as died. Later calls of any
-	// method return ErrClosed.
+	// Close saves what was to be saved with a later commit, and releases the store. End
+	// the sessions first: one that is not ended counts as died. Later calls of any method
+	// return ErrClosed.
 	Close() error
 }
 
@@ -77,7 +77,7 @@ type ClockResetter interface {
 type Session interface {
 	// ID is random and never used again.
 	ID() string
-	// Lost tells whether the session was seen taken over by another; it never
+	// Lost reports whether the session was seen taken over by another; it never
 	// revives. It does no I/O.
 	Lost() bool
 	// End ends the session: what it still holds counts as left by a dead one.
@@ -109,7 +109,7 @@ type Filter struct {
 	Naming      *Naming
 	WakeBefore  time.Time // pending ones to be woken before this
 	Undelivered bool      // outcomes that reached nobody yet
-	ByWake      bool      // pending ones by WakeAt, soonest first; implies States{Pending}
+	ByWake      bool      // pending ones by WakeAt, soonest first; implies States{StatePending}
 	Limit       int       // 0: no limit
 }
 

@@ -56,7 +56,7 @@ var laws = []law{
 		return reflect.DeepEqual(op, next) && (s.ev.Unconfirmed.IsZero() || s.unchanged())
 	}},
 	{"the clock has nothing rest for longer than it was to", func(s step) bool {
-		return s.ev.Kind != journal.EventClock || s.next.State != journal.Pending || !s.next.DueAt.After(s.op.DueAt) || s.next.DueAt.Equal(stamped(s.ev.At))
+		return s.ev.Kind != journal.EventClock || s.next.State != journal.StatePending || !s.next.DueAt.After(s.op.DueAt) || s.next.DueAt.Equal(stamped(s.ev.At))
 	}},
 	{"when it may have been sent first is forgotten by the clock alone, once it is believed", func(s step) bool {
 		if s.op.SentSince.IsZero() || s.next.SentSince.Equal(s.op.SentSince) || !s.sameLife() {
@@ -65,35 +65,35 @@ var laws = []law{
 		return s.next.SentSince.IsZero() && (s.next.FirstSentAt.IsZero() ||
 			s.ev.Kind == journal.EventClock && s.ev.Unconfirmed.IsZero() && !s.ev.Since.IsZero() && !s.op.FirstSentAt.Before(s.ev.Since))
 	}},
-	{"under a clock that is not confirmed nothing is sent again, settled by its window or reaped", func(s step) bool {
+	{"under a clock that is not confirmed nothing is sent again, no window closed, and nothing reaped but what the journal's time says too", func(s step) bool {
 		if s.ev.Unconfirmed.IsZero() {
 			return true
 		}
-		if s.decision == journal.Execute && s.op.MayHaveRun && s.op.State != journal.Cancelled || s.next.WindowClosed && !s.op.WindowClosed ||
-			s.ev.Kind == journal.EventReap && s.decision == journal.Recorded {
+		if s.decision == journal.Execute && s.op.MayHaveRun && s.op.State != journal.StateCancelled || s.next.WindowClosed && !s.op.WindowClosed ||
+			s.ev.Kind == journal.EventReap && s.decision == journal.Recorded && s.op.SettledAt.Add(s.ev.Keep).After(s.ev.Last) {
 			return false
 		}
 		return true
 	}},
 	{"what is removed leaves nothing", func(s step) bool {
-		return s.op.State == journal.Absent || s.next.State != journal.Absent || reflect.DeepEqual(s.next, journal.Operation{})
+		return s.op.State == journal.StateAbsent || s.next.State != journal.StateAbsent || reflect.DeepEqual(s.next, journal.Operation{})
 	}},
 	{"a window is never opened again within a generation", func(s step) bool {
 		return !s.op.WindowClosed || s.next.WindowClosed || !s.sameLife() || s.next.FirstSentAt.IsZero()
 	}},
 	{"a claim's number grows by one with an Execute and never otherwise", func(s step) bool {
 		switch {
-		case s.next.State == journal.Absent:
+		case s.next.State == journal.StateAbsent:
 			return s.decision != journal.Execute
 		case s.decision != journal.Execute:
 			return s.next.Claim == s.op.Claim
-		case s.op.State == journal.Absent:
+		case s.op.State == journal.StateAbsent:
 			return s.next.Claim == 1
 		}
 		return s.next.Claim == s.op.Claim+1
 	}},
 	{"what is executed is held by the asker and counts as sent", func(s step) bool {
-		return s.decision != journal.Execute || s.next.State == journal.InFlight && s.next.Holder == s.ev.Session &&
+		return s.decision != journal.Execute || s.next.State == journal.StateInFlight && s.next.Holder == s.ev.Session &&
 			s.next.MayHaveRun && (!s.next.FirstSentAt.IsZero() || s.ev.At.IsZero())
 	}},
 	{"only a Begin or a Claim leads to an Execute, never of what is settled by an answer or unknown", func(s step) bool {
@@ -102,20 +102,20 @@ var laws = []law{
 		}
 		byBegin := s.ev.Kind == journal.EventBegin
 		switch s.op.State {
-		case journal.Absent, journal.Cancelled:
+		case journal.StateAbsent, journal.StateCancelled:
 			return byBegin
-		case journal.Pending:
+		case journal.StatePending:
 			return byBegin || s.ev.Kind == journal.EventClaim
-		case journal.InFlight:
+		case journal.StateInFlight:
 			return !s.live && (byBegin || s.ev.Kind == journal.EventClaim)
 		}
 		return false
 	}},
 	{"what may have run is executed only as the resend rule allows, and not before it is due", func(s step) bool {
-		if s.decision != journal.Execute || s.op.State != journal.Pending && s.op.State != journal.InFlight {
+		if s.decision != journal.Execute || s.op.State != journal.StatePending && s.op.State != journal.StateInFlight {
 			return true
 		}
-		if s.op.State == journal.Pending && s.op.DueAt.After(s.ev.At) && !s.op.DueOwn {
+		if s.op.State == journal.StatePending && s.op.DueAt.After(s.ev.At) && !s.op.DueOwn {
 			return false
 		}
 		first := s.op.FirstSentAt
@@ -128,19 +128,19 @@ var laws = []law{
 		}).Answer
 	}},
 	{"what may have run is executed with its key in the form that it was sent in", func(s step) bool {
-		return s.decision != journal.Execute || !s.op.MayHaveRun || s.op.State == journal.Cancelled || s.op.Form == "" || s.next.Form == s.op.Form
+		return s.decision != journal.Execute || !s.op.MayHaveRun || s.op.State == journal.StateCancelled || s.op.Form == "" || s.next.Form == s.op.Form
 	}},
 	{"what is due later is executed sooner only by a caller, after a pause of ours, where nothing may have run", func(s step) bool {
-		return s.decision != journal.Execute || s.op.State != journal.Pending || !s.op.DueAt.After(s.ev.At) ||
+		return s.decision != journal.Execute || s.op.State != journal.StatePending || !s.op.DueAt.After(s.ev.At) ||
 			s.ev.Kind == journal.EventBegin && s.op.DueOwn && !s.op.MayHaveRun && s.ev.Intent.Patience > 0 &&
 				!s.op.UpdatedAt.Add(s.ev.Intent.Patience).After(s.ev.At)
 	}},
 	{"in the background no unnamed operation is executed whose caller was told, and none where only named ones are sent", func(s step) bool {
-		told := s.op.State == journal.Pending && s.op.Told
+		told := s.op.State == journal.StatePending && s.op.Told
 		return s.ev.Kind != journal.EventClaim || s.decision != journal.Execute || !s.op.BodyWithheld && (s.op.Naming == journal.Named || !told && !s.ev.NamedOnly)
 	}},
 	{"a claim passes over what is not of its providers, or of no contract that is known", func(s step) bool {
-		if s.ev.Kind != journal.EventClaim || s.op.State != journal.Pending && s.op.State != journal.InFlight || s.op.State == journal.InFlight && s.live {
+		if s.ev.Kind != journal.EventClaim || s.op.State != journal.StatePending && s.op.State != journal.StateInFlight || s.op.State == journal.StateInFlight && s.live {
 			return true
 		}
 		known := true
@@ -150,7 +150,7 @@ var laws = []law{
 		return known && (s.ev.From == nil || slices.Contains(s.ev.From, s.op.Provider)) || s.unchanged() && s.decision == journal.Ignored
 	}},
 	{"another mode is misuse, of whatever has begun", func(s step) bool {
-		if s.ev.Kind != journal.EventBegin || s.op.State == journal.Absent || s.op.State == journal.Cancelled || s.op.Tombstone || s.err != nil {
+		if s.ev.Kind != journal.EventBegin || s.op.State == journal.StateAbsent || s.op.State == journal.StateCancelled || s.op.Tombstone || s.err != nil {
 			return true
 		}
 		return s.op.Mode == "" || s.ev.Intent.Mode == "" || s.op.Mode == s.ev.Intent.Mode || s.decision == journal.Misuse
@@ -170,15 +170,15 @@ var laws = []law{
 		return releases(s.ev.Kind) && s.ev.Kind != journal.EventDoubt && !s.ev.Failed && !s.op.Found.Failed
 	}},
 	{"a generation begins only after a cancelled one or by a resolution", func(s step) bool {
-		if s.next.Generation == s.op.Generation || s.op.State == journal.Absent || s.next.State == journal.Absent {
+		if s.next.Generation == s.op.Generation || s.op.State == journal.StateAbsent || s.next.State == journal.StateAbsent {
 			return true
 		}
 		return s.next.Generation == s.op.Generation+1 &&
-			(s.ev.Kind == journal.EventBegin && s.op.State == journal.Cancelled && (s.op.ByHand || s.op.Fingerprint != s.ev.Intent.Fingerprint) ||
+			(s.ev.Kind == journal.EventBegin && s.op.State == journal.StateCancelled && (s.op.ByHand || s.op.Fingerprint != s.ev.Intent.Fingerprint) ||
 				s.ev.Kind == journal.EventResolve && s.ev.Resolution == journal.SendAgain && s.decision == journal.Recorded)
 	}},
 	{"identity, key and request stay the same within a generation", func(s step) bool {
-		if s.op.State == journal.Absent || s.next.State == journal.Absent {
+		if s.op.State == journal.StateAbsent || s.next.State == journal.StateAbsent {
 			return true
 		}
 		identity := s.next.Ref == s.op.Ref && s.next.Alias == s.op.Alias && s.next.Handle == s.op.Handle && s.next.Naming == s.op.Naming &&
@@ -192,7 +192,7 @@ var laws = []law{
 		key := s.next.Key == s.op.Key && s.next.KeyCarried == s.op.KeyCarried
 		request := reflect.DeepEqual(s.next.Request, s.op.Request)
 		// Where nothing may have run, the request is its latest asker's.
-		taken := s.decision == journal.Execute && s.ev.Kind == journal.EventBegin && (s.op.State == journal.Cancelled || !s.op.MayHaveRun)
+		taken := s.decision == journal.Execute && s.ev.Kind == journal.EventBegin && (s.op.State == journal.StateCancelled || !s.op.MayHaveRun)
 		return (key || taken && s.op.Key == "") && (request || taken) && s.next.Fingerprint == s.op.Fingerprint
 	}},
 	{"terms are kept or narrowed within a generation", func(s step) bool {
@@ -210,14 +210,14 @@ var laws = []law{
 			return true
 		}
 		unnumbered := s.ev.Kind == journal.EventCancel && s.ev.Claim == 0 && s.ev.Asker != 0 && s.op.Asker == s.ev.Asker
-		return s.op.State == journal.InFlight && s.op.Holder == s.ev.Session && (s.op.Claim == s.ev.Claim || unnumbered)
+		return s.op.State == journal.StateInFlight && s.op.Holder == s.ev.Session && (s.op.Claim == s.ev.Claim || unnumbered)
 	}},
 	{"whoever releases what has an answer gets the answer", func(s step) bool {
-		answered := s.op.State == journal.Completed && !s.op.Tombstone
+		answered := s.op.State == journal.StateCompleted && !s.op.Tombstone
 		return !releases(s.ev.Kind) || s.err != nil || answered == (s.decision == journal.Replay)
 	}},
 	{"an answer never changes, but one that is missing, cut or not the provider's by somebody's word, and ends only by being reaped", func(s step) bool {
-		if s.op.State != journal.Completed {
+		if s.op.State != journal.StateCompleted {
 			return true
 		}
 		if s.ev.Kind == journal.EventResolve && s.decision == journal.Recorded {
@@ -228,16 +228,16 @@ var laws = []law{
 		if s.decision == journal.Execute || s.op.Tombstone && !s.next.Tombstone {
 			return false
 		}
-		kept := s.next.State == journal.Completed && reflect.DeepEqual(s.next.Answer, s.op.Answer) && s.next.Tombstone == s.op.Tombstone
+		kept := s.next.State == journal.StateCompleted && reflect.DeepEqual(s.next.Answer, s.op.Answer) && s.next.Tombstone == s.op.Tombstone
 		return kept || s.ev.Kind == journal.EventReap && s.op.Delivered
 	}},
 	{"a named operation with an answer leaves a tombstone", func(s step) bool {
-		return s.op.State != journal.Completed || s.op.Naming != journal.Named || s.next.State == journal.Completed
+		return s.op.State != journal.StateCompleted || s.op.Naming != journal.Named || s.next.State == journal.StateCompleted
 	}},
 	{"only what is settled, delivered and past its keep is reaped", func(s step) bool {
-		reaped := s.op.State != journal.Absent && s.next.State == journal.Absent || s.next.Tombstone && !s.op.Tombstone
+		reaped := s.op.State != journal.StateAbsent && s.next.State == journal.StateAbsent || s.next.Tombstone && !s.op.Tombstone
 		return !reaped || s.ev.Kind == journal.EventReap && s.op.State.Settled() && s.op.Delivered &&
-			!s.op.SettledAt.Add(max(s.ev.Keep, s.op.Terms.Retention)).After(s.ev.At) && s.ev.Unconfirmed.IsZero()
+			!s.op.SettledAt.Add(max(s.ev.Keep, s.op.Terms.Retention)).After(s.ev.At)
 	}},
 	{"the first send moves only back to what the claim found, and only if nothing was sent, or by an adoption to the creation", func(s step) bool {
 		if !s.sameLife() || s.op.FirstSentAt.IsZero() || s.next.FirstSentAt.Equal(s.op.FirstSentAt) {
@@ -256,14 +256,14 @@ var laws = []law{
 			s.ev.Kind == journal.EventResolve && s.ev.Resolution == journal.NotExecuted
 	}},
 	{"nothing is cancelled by a release that may have run", func(s step) bool {
-		return !releases(s.ev.Kind) || s.decision != journal.Recorded || s.next.State != journal.Cancelled ||
+		return !releases(s.ev.Kind) || s.decision != journal.Recorded || s.next.State != journal.StateCancelled ||
 			!s.ev.Open && !s.op.Found.MayHaveRun
 	}},
 	{"a doubt is unknown", func(s step) bool {
-		return s.ev.Kind != journal.EventDoubt || s.decision != journal.Recorded || s.next.State == journal.Unknown && s.next.MayHaveRun
+		return s.ev.Kind != journal.EventDoubt || s.decision != journal.Recorded || s.next.State == journal.StateUnknown && s.next.MayHaveRun
 	}},
 	{"a new outcome belongs to the session that led to it until it is delivered", func(s step) bool {
-		if s.next.State <= journal.InFlight || s.next.State == s.op.State {
+		if s.next.State <= journal.StateInFlight || s.next.State == s.op.State {
 			return true
 		}
 		if s.ev.Delivered || s.ev.Kind == journal.EventResolve && s.ev.Resolution == journal.Hold {
@@ -272,26 +272,26 @@ var laws = []law{
 		return !s.next.Delivered && s.next.Holder == s.ev.Session
 	}},
 	{"an operation that becomes pending is nobody's and is woken", func(s step) bool {
-		return s.next.State != journal.Pending || s.op.State == journal.Pending || s.next.Holder == "" &&
+		return s.next.State != journal.StatePending || s.op.State == journal.StatePending || s.next.Holder == "" &&
 			(!s.next.WakeAt.IsZero() || s.ev.At.IsZero())
 	}},
 	{"a live holder is never disturbed but by itself, an answer or the clock", func(s step) bool {
-		if s.op.State != journal.InFlight || !s.live || s.next.State == journal.InFlight && s.next.Claim == s.op.Claim {
+		if s.op.State != journal.StateInFlight || !s.live || s.next.State == journal.StateInFlight && s.next.Claim == s.op.Claim {
 			return true
 		}
 		return releases(s.ev.Kind) || s.ev.Kind == journal.EventComplete
 	}},
 	{"what has no answer counts as sent from its creation once it is adopted, and is pending or unknown", func(s step) bool {
 		if s.ev.Kind != journal.EventAdopt || s.decision != journal.Recorded {
-			return s.ev.Kind != journal.EventAdopt || s.op.State == journal.Absent || s.op.State == journal.Completed ||
-				s.op.State == journal.InFlight && s.live
+			return s.ev.Kind != journal.EventAdopt || s.op.State == journal.StateAbsent || s.op.State == journal.StateCompleted ||
+				s.op.State == journal.StateInFlight && s.live
 		}
-		stays := s.op.State == journal.Pending || s.op.State == journal.InFlight
+		stays := s.op.State == journal.StatePending || s.op.State == journal.StateInFlight
 		return s.next.MayHaveRun && !s.next.FirstSentAt.After(s.op.CreatedAt) && s.next.LastEndedAt.Equal(latest(s.ev.At, s.ev.Last)) &&
-			(s.next.State == journal.Unknown || s.next.State == journal.Pending && stays)
+			(s.next.State == journal.StateUnknown || s.next.State == journal.StatePending && stays)
 	}},
 	{"proof of second effects is never dropped", func(s step) bool {
-		if s.next.State == journal.Absent {
+		if s.next.State == journal.StateAbsent {
 			return true
 		}
 		grows := s.decision == journal.SecondEffect
@@ -306,7 +306,7 @@ func releases(k journal.EventKind) bool {
 // sameLife tells whether the operation was there before and after, in one
 // generation.
 func (s step) sameLife() bool {
-	return s.op.State != journal.Absent && s.next.State != journal.Absent && s.op.Generation == s.next.Generation
+	return s.op.State != journal.StateAbsent && s.next.State != journal.StateAbsent && s.op.Generation == s.next.Generation
 }
 
 func (s step) unchanged() bool {
@@ -384,7 +384,7 @@ func drawStep(d draw) (journal.Operation, bool, journal.Event) {
 		return noon.Add(time.Duration(d(100)-60) * time.Hour / 2)
 	}
 	op := journal.Operation{State: journal.State(d(len(journal.States) + 1))}
-	if op.State != journal.Absent {
+	if op.State != journal.StateAbsent {
 		op = operation(journal.Naming(d(3)), drawTerms(d))
 		op.State = journal.State(1 + d(len(journal.States)))
 		op.Key = pick(d, "its key", "", "another key")
@@ -397,7 +397,7 @@ func drawStep(d draw) (journal.Operation, bool, journal.Event) {
 		op.Told, op.ByHand, op.Delivered = d.oneIn(2), d.oneIn(3), d.oneIn(2)
 		op.SecondEffects = d(2)
 		op.Failed, op.Found.Failed, op.DueOwn, op.BodyWithheld = d.oneIn(2), d.oneIn(2), d.oneIn(2), d.oneIn(5)
-		op.Found.State = pick(d, journal.Absent, journal.Cancelled, journal.Pending)
+		op.Found.State = pick(d, journal.StateAbsent, journal.StateCancelled, journal.StatePending)
 		op.Mode, op.Form = pick(d, "", "test", "live"), pick(d, "", "header A", "header B")
 		op.Asker = int64(d(2))
 		if !op.FirstSentAt.IsZero() && d.oneIn(4) {
@@ -406,7 +406,7 @@ func drawStep(d draw) (journal.Operation, bool, journal.Event) {
 		if d.oneIn(3) {
 			op.Resolved = &journal.Resolved{Resolution: journal.Resolution(1 + d(5)), By: "somebody"}
 		}
-		if op.State == journal.Completed {
+		if op.State == journal.StateCompleted {
 			op.Answer = &journal.Answer{Generation: op.Generation, Status: 201, Omitted: d.oneIn(4), Cut: d.oneIn(4), ByHand: d.oneIn(4)}
 			op.Tombstone = d.oneIn(4)
 		}

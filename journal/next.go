@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/onceward/onceward/internal/memory"
 )
 
-// MaxBusy is how long a provider may go on answering "in flight" before the
+// maxBusy is how long a provider may go on answering "in flight" before the
 // operation becomes unknown.
-const MaxBusy = 24 * time.Hour
+const maxBusy = 24 * time.Hour
 
 // A clock that stands further ahead of the journal's last time than Leap, or further
 // behind it than an operation's margin, has jumped. It is believed once it has gone on
@@ -38,9 +40,9 @@ func (e *EventError) Error() string {
 func (e *EventError) Unwrap() error { return ErrInvalidEvent }
 
 // Next is the state machine: what op becomes by ev, and what the asker is to do.
-// It is pure and total. live says whether the session in op.Holder is alive; the
+// It is pure and total. live reports whether the session in op.Holder is alive; the
 // zero Operation stands for one that the journal does not have, and a result in
-// state Absent is one to remove. With an error, or the decisions Ignored, Stale,
+// state StateAbsent is one to remove. With an error, or the decisions Ignored, Stale,
 // Wait, Replay, Misuse and Gone, the operation is unchanged, but that its window may
 // have been closed.
 //
@@ -57,7 +59,7 @@ func Next(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	case Ignored, Stale, Wait, Replay, Misuse, Gone:
 		return next, decision, nil
 	}
-	if next.State != Absent {
+	if next.State != StateAbsent {
 		next.UpdatedAt = ev.At
 	}
 	return next, decision, nil
@@ -80,10 +82,7 @@ func step(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	case EventReap:
 		return reap(op, ev)
 	case EventClock:
-		if !ev.Since.IsZero() {
-			return confirm(op, ev), Ignored, nil
-		}
-		return cameBack(op, ev), Ignored, nil
+		return cameBack(confirm(op, ev), ev), Ignored, nil
 	case EventAdopt:
 		return adopt(op, live, ev)
 	}
@@ -93,7 +92,7 @@ func step(op Operation, live bool, ev Event) (Operation, Decision, error) {
 // confirm is for an operation without an answer that was first sent by a clock which had jumped ahead
 // and is believed by now: its window began when that clock said.
 func confirm(op Operation, ev Event) Operation {
-	if op.State != Completed && op.SentSince.Equal(ev.Last) && !op.FirstSentAt.Before(ev.Since) && !op.FirstSentAt.After(ev.At) {
+	if !ev.Since.IsZero() && op.State != StateCompleted && op.SentSince.Equal(ev.Last) && !op.FirstSentAt.Before(ev.Since) && !op.FirstSentAt.After(ev.At) {
 		op.SentSince = time.Time{}
 	}
 	return op
@@ -104,8 +103,7 @@ func confirm(op Operation, ev Event) Operation {
 // Leap. What is due rests for as long as it was to, from now on. When it was first sent
 // stays as it was said to the provider, and is known by SentSince or a closed window.
 func cameBack(op Operation, ev Event) Operation {
-	lead := op.UpdatedAt.Sub(ev.At)
-	if lead <= 0 || lead <= Leap && !op.UpdatedAt.After(ev.Last) || !ev.Unconfirmed.IsZero() || op.State == Completed {
+	if !wasAhead(op.UpdatedAt, ev.At, ev.Last) || !ev.Unconfirmed.IsZero() || op.State == StateCompleted {
 		return op
 	}
 	op.DueAt, op.WakeAt = closer(op.DueAt, op.UpdatedAt, ev.At), closer(op.WakeAt, op.UpdatedAt, ev.At)
@@ -115,6 +113,22 @@ func cameBack(op Operation, ev Event) Operation {
 		}
 	}
 	return op
+}
+
+// wasAhead reports whether what was written then was written by a clock which was never
+// confirmed, or has been corrected by more than Leap.
+func wasAhead(written, at, last time.Time) bool {
+	lead := written.Sub(at)
+	return lead > 0 && (lead > Leap || written.After(last))
+}
+
+// passed is the latest time that has passed for sure: the asker's, or, while its clock is
+// not believed, the journal's last one if that is earlier.
+func passed(ev Event) time.Time {
+	if ev.Unconfirmed.IsZero() {
+		return ev.At
+	}
+	return earlier(ev.At, ev.Last)
 }
 
 // closer is as long after to as t is after from; the zero time stays.
@@ -129,7 +143,7 @@ func closer(t, from, to time.Time) time.Time {
 // behind the journal by more than the margin, and is believed, was stamped by one that
 // ran ahead.
 func closeWindow(op Operation, ev Event) Operation {
-	if ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > op.Terms.Margin() && sentSince(op).After(ev.At) && op.State != Completed {
+	if ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > op.Terms.Margin() && sentSince(op).After(ev.At) && op.State != StateCompleted {
 		op.WindowClosed = true
 	}
 	return op
@@ -144,6 +158,15 @@ func sentSince(op Operation) time.Time {
 	return op.FirstSentAt
 }
 
+// sentBy is the latest that the operation may have been sent first: a clock that was ahead
+// may have said when, and has come back since.
+func sentBy(op Operation) time.Time {
+	if op.LastEndedAt.IsZero() {
+		return op.FirstSentAt
+	}
+	return earlier(op.FirstSentAt, op.LastEndedAt)
+}
+
 func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	if ev.Intent == nil || ev.Session == "" {
 		return op, Ignored, invalid(op, ev, "needs an intent and a session")
@@ -151,11 +174,11 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	in := ev.Intent
 	same := in.same(op.Fingerprint)
 	switch op.State {
-	case Absent:
+	case StateAbsent:
 		op = Operation{Handle: op.Handle, Ref: ev.Ref, Alias: in.Alias, Key: in.Key, KeyCarried: in.KeyCarried, CreatedAt: ev.At}
 		op.Naming = in.Naming
 		return hold(intend(op, in), ev), Execute, nil
-	case Cancelled:
+	case StateCancelled:
 		if same && !op.ByHand {
 			op.Mode = in.Mode
 			op.Terms = termsBy(op, in)
@@ -172,11 +195,11 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return op, Misuse, nil
 	}
 	switch op.State {
-	case Completed:
+	case StateCompleted:
 		return op, Replay, nil
-	case Unknown:
+	case StateUnknown:
 		return op, Stop, nil
-	case InFlight:
+	case StateInFlight:
 		if live {
 			return op, Wait, nil
 		}
@@ -242,8 +265,12 @@ func takeOver(op Operation, in *Intent) Operation {
 	op.Request, op.BodyWithheld = in.Request, in.BodyWithheld
 	op.Credential, op.Form = in.Credential, in.Form
 	op.Provider, op.Endpoint = in.Provider, in.Endpoint // the contract may have another name by now
-	if op.Key == "" && op.Generation == 0 {
+	switch {
+	case op.Key != "" || op.Generation != 0:
+	case !in.KeyCarried || op.Alias == in.Alias:
 		op.Key, op.KeyCarried = in.Key, in.KeyCarried
+	case in.NextKey != nil: // nobody would find it by the carried key, which another may have
+		op.Key = in.NextKey(op.Generation)
 	}
 	return op
 }
@@ -265,8 +292,8 @@ func claim(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	if ev.Session == "" {
 		return op, Ignored, invalid(op, ev, "needs a session")
 	}
-	form := op.Form
-	if op.State == Pending || op.State == InFlight && !live {
+	form, was := op.Form, op
+	if op.State == StatePending || op.State == StateInFlight && !live {
 		if ev.From != nil && !slices.Contains(ev.From, op.Provider) {
 			return op, Ignored, nil
 		}
@@ -281,8 +308,12 @@ func claim(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		}
 	}
 	switch op.State {
-	case Pending:
-	case InFlight:
+	case StatePending:
+		if ev.NamedOnly && op.Naming != Named && !op.Told && !op.BodyWithheld &&
+			MaySend(question(op, op.MayHaveRun, ev.At, ev)).Answer != Never {
+			return was, Ignored, nil // others may send it
+		}
+	case StateInFlight:
 		if live {
 			return op, Wait, nil
 		}
@@ -299,7 +330,7 @@ func claim(op Operation, live bool, ev Event) (Operation, Decision, error) {
 // offer gives an undelivered outcome to one session at a time.
 func offer(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	switch {
-	case op.State == Absent || op.Delivered:
+	case op.State == StateAbsent || op.Delivered:
 		return op, Ignored, nil
 	case op.Holder != "" && live:
 		return op, Wait, nil
@@ -316,18 +347,18 @@ func offer(op Operation, live bool, ev Event) (Operation, Decision, error) {
 // the rule proves.
 func leave(op Operation, ev Event) (Operation, Decision, error) {
 	ends := callersWindow(op)
-	if !ev.Unconfirmed.IsZero() {
+	if !ev.Unconfirmed.IsZero() && !over(op, ev) {
 		op.WakeAt = later(ev.At, ev.Unconfirmed)
 		return op, Later, nil
 	}
-	if (op.BodyWithheld || !ev.NamedOnly) && later(ev.At, ev.Last).Before(ends) {
+	if ev.Unconfirmed.IsZero() && (op.BodyWithheld || op.Told || !ev.NamedOnly) && later(ev.At, ev.Last).Before(ends) {
 		op.WakeAt = ends
 		return op, Later, nil
 	}
 	if op.MayHaveRun {
-		return settle(op, ev, Unknown), Stop, nil
+		return settle(op, ev, StateUnknown), Stop, nil
 	}
-	return settle(op, ev, Cancelled), Recorded, nil
+	return settle(op, ev, StateCancelled), Recorded, nil
 }
 
 // callersWindow is the end of the time in which a caller with its own key may
@@ -340,9 +371,18 @@ func callersWindow(op Operation) time.Time {
 	return stamp(sentSince(op).Add(op.Terms.Window()))
 }
 
+// over reports whether a caller's window is over whatever clock is right.
+func over(op Operation, ev Event) bool {
+	began := sentBy(op)
+	if began.IsZero() {
+		began = op.CreatedAt
+	}
+	return !passed(ev).Before(began.Add(op.Terms.Window()))
+}
+
 // orphan is what an operation in flight becomes when its session is found dead.
 func orphan(op Operation, ev Event) Operation {
-	op.State, op.Holder = Pending, ""
+	op.State, op.Holder = StatePending, ""
 	op.LastEndedAt = later(ev.At, ev.Last)
 	op.DueAt, op.WakeAt = ev.At, ev.At
 	op.Told = false
@@ -354,14 +394,14 @@ func orphan(op Operation, ev Event) Operation {
 // given form. Where something may have run under another form the provider would not
 // know the key again. A record without a form gets this one.
 func send(op Operation, ev Event, form string) (Operation, Decision, error) {
-	op.State, op.Holder = Pending, ""
+	op.State, op.Holder = StatePending, ""
 	p := MaySend(question(op, op.MayHaveRun, ev.At, ev))
 	if op.MayHaveRun && op.Form != "" && op.Form != form {
 		p = never("the key was sent in another place or form, and would not be recognised")
 	}
 	op.Cause = because(op.Cause, p.Reason)
 	if p.Answer == Never {
-		return settle(op, ev, Unknown), Stop, nil
+		return settle(op, ev, StateUnknown), Stop, nil
 	}
 	if goesAhead(op, ev) {
 		op.DueAt = ev.At
@@ -375,7 +415,7 @@ func send(op Operation, ev Event, form string) (Operation, Decision, error) {
 	return hold(op, ev), Execute, nil
 }
 
-// goesAhead tells whether a caller who asks need not wait for the end of a pause of our
+// goesAhead reports whether a caller who asks need not wait for the end of a pause of our
 // own: once in so long, over all callers and processes, and where nothing may have run.
 func goesAhead(op Operation, ev Event) bool {
 	return ev.Kind == EventBegin && ev.Intent.Patience > 0 && op.DueOwn && !op.MayHaveRun &&
@@ -387,7 +427,7 @@ func because(cause, reason string) string {
 	switch {
 	case cause == "":
 		return reason
-	case reason == "" || strings.HasSuffix(cause, reason):
+	case strings.HasSuffix(cause, reason): // or there is none
 		return cause
 	}
 	return cause + "; " + reason
@@ -398,7 +438,7 @@ func hold(op Operation, ev Event) Operation {
 	op.Claim++
 	op.Asker = ev.Asker
 	op.Found = Found{State: op.State, MayHaveRun: op.MayHaveRun, Failed: op.Failed, FirstSentAt: op.FirstSentAt}
-	op.State, op.Holder = InFlight, ev.Session
+	op.State, op.Holder = StateInFlight, ev.Session
 	op.MayHaveRun, op.Failed = true, true
 	if op.FirstSentAt.IsZero() {
 		op.FirstSentAt = ev.At
@@ -431,7 +471,7 @@ func complete(op Operation, ev Event) (Operation, Decision, error) {
 		return op, SecondEffect, nil
 	case op.Tombstone:
 		return op, Gone, nil
-	case op.State == Completed:
+	case op.State == StateCompleted:
 		return op, Replay, nil
 	}
 	if ev.Answer.Refused && !refusalStands(op, ev) {
@@ -449,29 +489,29 @@ func sentAs(op Operation, ev Event) Operation {
 	return op
 }
 
-// refusalStands tells whether a refusal speaks for the operation and not for its
+// refusalStands reports whether a refusal speaks for the operation and not for its
 // attempt alone. Where the provider does not recognise what it refused, an earlier
 // request that is still on its way is executed when it arrives.
 func refusalStands(op Operation, ev Event) bool {
 	alone := ev.Claim == op.Claim && !op.Found.MayHaveRun && !ev.Open
-	return alone || op.Terms.Dedup == DedupEverything
+	return alone || op.Terms.Remembers == memory.Everything
 }
 
 // refused ends a claim whose refusal does not stand; an older claim's says nothing.
 func refused(op Operation, ev Event) (Operation, Decision, error) {
-	if op.State != InFlight || ev.Claim != op.Claim {
+	if op.State != StateInFlight || ev.Claim != op.Claim {
 		return op, Ignored, nil
 	}
 	op.Attempts += ev.Attempts
 	op = sentAs(op, ev)
 	op.Cause = "it was refused, but an earlier attempt may still take effect, and the provider remembers no refusals"
-	return settle(op, ev, Unknown), Recorded, nil
+	return settle(op, ev, StateUnknown), Recorded, nil
 }
 
 func answered(op Operation, ev Event) Operation {
 	answer := *ev.Answer
 	answer.Generation = ev.Generation
-	op = settle(op, ev, Completed)
+	op = settle(op, ev, StateCompleted)
 	op.Answer = &answer
 	op.MayHaveRun = true
 	op.Cause = ""
@@ -480,14 +520,14 @@ func answered(op Operation, ev Event) Operation {
 
 // release ends a claim without an answer: park, doubt or cancel.
 func release(op Operation, ev Event) (Operation, Decision, error) {
-	current := op.State == InFlight && op.Holder == ev.Session && op.Claim == ev.Claim
+	current := op.State == StateInFlight && op.Holder == ev.Session && op.Claim == ev.Claim
 	if ev.Kind == EventCancel && ev.Claim == 0 {
-		current = op.State == InFlight && op.Holder == ev.Session && op.Asker == ev.Asker && ev.Asker != 0
+		current = op.State == StateInFlight && op.Holder == ev.Session && op.Asker == ev.Asker && ev.Asker != 0
 	}
 	switch {
 	case ev.Open && ev.Unsent:
 		return op, Ignored, invalid(op, ev, "an attempt can't be unsent and open")
-	case op.State == Completed && !op.Tombstone:
+	case op.State == StateCompleted && !op.Tombstone:
 		return op, Replay, nil
 	case !current:
 		return op, Stale, nil
@@ -512,9 +552,9 @@ func release(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
 	case ev.Kind == EventDoubt:
 		op.MayHaveRun, op.Failed = true, true
-		return settle(op, ev, Unknown), Recorded, nil
-	case ev.Kind == EventCancel && !op.MayHaveRun && !(ev.Claim == 0 && op.Found.State == Pending):
-		return settle(op, ev, Cancelled), Recorded, nil
+		return settle(op, ev, StateUnknown), Recorded, nil
+	case ev.Kind == EventCancel && !op.MayHaveRun && !(ev.Claim == 0 && op.Found.State == StatePending):
+		return settle(op, ev, StateCancelled), Recorded, nil
 	}
 	return park(op, ev), Recorded, nil
 }
@@ -522,13 +562,13 @@ func release(op Operation, ev Event) (Operation, Decision, error) {
 // park leaves the operation pending, unless it could not be sent even then, or
 // is an unnamed one whose caller has been told and could not ask again.
 func park(op Operation, ev Event) Operation {
-	op.State, op.DueAt, op.DueOwn = Pending, later(ev.Due, ev.At), ev.DueOwn
+	op.State, op.DueAt, op.DueOwn = StatePending, later(ev.Due, ev.At), ev.DueOwn
 	if op.MayHaveRun {
 		p := MaySend(question(op, true, op.DueAt, ev))
 		op.Cause = because(op.Cause, p.Reason)
-		busyTooLong := !op.BusySince.IsZero() && ev.Unconfirmed.IsZero() && ev.At.Sub(op.BusySince) >= MaxBusy
+		busyTooLong := !op.BusySince.IsZero() && passed(ev).Sub(op.BusySince) >= maxBusy
 		if p.Answer == Never || busyTooLong {
-			return settle(op, ev, Unknown)
+			return settle(op, ev, StateUnknown)
 		}
 		op.DueAt = later(op.DueAt, p.At)
 	}
@@ -538,42 +578,42 @@ func park(op Operation, ev Event) Operation {
 	}
 	ends := callersWindow(op)
 	switch {
-	case op.Naming != Generated && (ev.At.Before(ends) || !ev.Unconfirmed.IsZero() && op.Terms.Window() > 0):
+	case op.Naming != Generated && (ev.At.Before(ends) || !ev.Unconfirmed.IsZero() && op.Terms.Window() > 0 && !over(op, ev)):
 		op.WakeAt = later(ends, ev.Unconfirmed)
 		return op
 	case op.MayHaveRun:
-		return settle(op, ev, Unknown)
+		return settle(op, ev, StateUnknown)
 	}
-	return settle(op, ev, Cancelled)
+	return settle(op, ev, StateCancelled)
 }
 
 func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	switch {
-	case op.State == Absent:
+	case op.State == StateAbsent:
 		return op, Ignored, invalid(op, ev, "there is no such operation")
 	case ev.Generation != op.Generation, ev.Claim != op.Claim && ev.Resolution != Executed:
 		return op, Stale, nil
-	case op.State == Completed && ev.Resolution == Executed:
+	case op.State == StateCompleted && ev.Resolution == Executed:
 		return supply(op, ev)
 	case op.State.Settled():
 		return op, Ignored, invalid(op, ev, "its outcome is known")
-	case op.State == InFlight && live:
+	case op.State == StateInFlight && live:
 		return op, Wait, nil
 	case ev.Resolution == Release && !onHold(op):
 		return op, Ignored, invalid(op, ev, "it is not on hold")
-	case ev.Resolution == Hold && op.State == Unknown && !onHold(op):
+	case ev.Resolution == Hold && op.State == StateUnknown && !onHold(op):
 		return op, Ignored, invalid(op, ev, "it is not sent anyway")
 	}
 	op.Holder = ""
 	op.Resolved = resolved(ev)
 	switch ev.Resolution {
 	case Hold:
-		if op.State == InFlight {
+		if op.State == StateInFlight {
 			op = orphan(op, ev)
 		}
 		op.Cause = "on hold"
 		ev.Delivered = true // to whoever holds it
-		return settle(op, ev, Unknown), Recorded, nil
+		return settle(op, ev, StateUnknown), Recorded, nil
 	case Release:
 		op.Cause = "released from hold"
 		op.SettledAt, op.Delivered = time.Time{}, false
@@ -587,7 +627,7 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		op.Answer.ByHand = true
 		return op, Recorded, nil
 	case NotExecuted:
-		op = settle(op, ev, Cancelled)
+		op = settle(op, ev, StateCancelled)
 		op.MayHaveRun, op.ByHand, op.Cause = false, true, "resolved by hand as not executed"
 		return op, Recorded, nil
 	case SendAgain:
@@ -598,7 +638,7 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 			return op, Ignored, invalid(op, ev, "needs the next generation's key")
 		}
 		op = generation(op, key)
-		op.State, op.DueAt, op.WakeAt = Pending, ev.At, ev.At
+		op.State, op.DueAt, op.WakeAt = StatePending, ev.At, ev.At
 		op.SettledAt, op.Told, op.Delivered = time.Time{}, false, false
 		op.DueOwn = false
 		op.Cause = "resolved by hand to be sent again"
@@ -611,9 +651,9 @@ func resolved(ev Event) *Resolved {
 	return &Resolved{Resolution: ev.Resolution, By: ev.By, Why: ev.Cause, At: ev.At, Generation: ev.Generation, Claim: ev.Claim}
 }
 
-// onHold tells whether the operation is unknown because somebody holds it.
+// onHold reports whether the operation is unknown because somebody holds it.
 func onHold(op Operation) bool {
-	return op.State == Unknown && op.Resolved != nil && op.Resolved.Resolution == Hold
+	return op.State == StateUnknown && op.Resolved != nil && op.Resolved.Resolution == Hold
 }
 
 // supply gives a completed operation an answer that it lacks, or one in place of what
@@ -632,7 +672,6 @@ func supply(op Operation, ev Event) (Operation, Decision, error) {
 	answer.Generation, answer.ByHand, answer.Replaced = was.Generation, true, was.Replaced
 	if !was.ByHand {
 		replaced := *was
-		replaced.Replaced = nil
 		answer.Replaced = &replaced
 	}
 	op.Answer, op.Resolved = &answer, resolved(ev)
@@ -653,10 +692,10 @@ func settle(op Operation, ev Event, to State) Operation {
 }
 
 func deliver(op Operation, ev Event) (Operation, Decision, error) {
-	if op.Delivered || op.State == Absent || op.State == Pending || op.State == InFlight {
+	if op.Delivered || op.State == StateAbsent || op.State == StatePending || op.State == StateInFlight {
 		return op, Ignored, nil
 	}
-	if ev.Outcome != Absent && (ev.Outcome != op.State || ev.Generation != op.Generation) {
+	if ev.Outcome != StateAbsent && (ev.Outcome != op.State || ev.Generation != op.Generation) {
 		return op, Ignored, nil // another outcome has come since
 	}
 	op.Delivered, op.Holder = true, ""
@@ -666,11 +705,11 @@ func deliver(op Operation, ev Event) (Operation, Decision, error) {
 func reap(op Operation, ev Event) (Operation, Decision, error) {
 	keep := max(ev.Keep, op.Terms.Retention)
 	switch {
-	case !op.State.Settled() || !op.Delivered || op.Tombstone || !ev.Unconfirmed.IsZero():
+	case !op.State.Settled() || !op.Delivered || op.Tombstone:
 		return op, Ignored, nil
-	case op.SettledAt.Add(keep).After(ev.At):
+	case op.SettledAt.Add(keep).After(passed(ev)):
 		return op, Ignored, nil
-	case op.State == Cancelled || op.Naming != Named:
+	case op.State == StateCancelled || op.Naming != Named:
 		return Operation{}, Recorded, nil
 	}
 	op.Tombstone, op.Answer, op.Request = true, nil, Request{}
@@ -686,9 +725,9 @@ func reap(op Operation, ev Event) (Operation, Decision, error) {
 // knows nothing of.
 func adopt(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	switch {
-	case op.State == Absent || op.State == Completed:
+	case op.State == StateAbsent || op.State == StateCompleted:
 		return op, Ignored, nil
-	case op.State == InFlight && live:
+	case op.State == StateInFlight && live:
 		return op, Wait, nil
 	}
 	op.MayHaveRun, op.Failed = true, true
@@ -699,13 +738,13 @@ func adopt(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	op = closeWindow(op, ev)
 	const missing = "the journal was restored, and what it lacks may have sent this"
 	switch op.State {
-	case Unknown:
+	case StateUnknown:
 		return op, Recorded, nil
-	case Cancelled:
-		op = settle(op, ev, Unknown)
+	case StateCancelled:
+		op = settle(op, ev, StateUnknown)
 		op.ByHand, op.Cause = false, missing
 		return op, Recorded, nil
-	case InFlight:
+	case StateInFlight:
 		op = orphan(op, ev)
 	}
 	op.Cause = missing
@@ -719,6 +758,7 @@ func question(op Operation, mayHaveRun bool, clock time.Time, ev Event) Question
 		Failed:       op.Failed,
 		Terms:        op.Terms,
 		FirstSentAt:  sentSince(op),
+		SentBy:       sentBy(op),
 		LastEndedAt:  op.LastEndedAt,
 		WindowClosed: op.WindowClosed,
 		Clock:        clock,

@@ -84,8 +84,12 @@ pending|pending_told                 claim_named_only     * * * named not * *   
 pending|pending_told                 claim_named_only     * * * named ran now *                        → execute in_flight
 pending|pending_told                 claim_named_only     * * * named ran later *                      → later pending
 pending|pending_told                 claim_named_only     * * * named ran never *                      → stop unknown
-pending|pending_told                 claim_named_only     * * * carried|generated not * *              → recorded cancelled
-pending|pending_told                 claim_named_only     * * * carried|generated ran * *              → stop unknown
+pending                              claim_named_only     * * * carried|generated not * *              → ignored pending
+pending                              claim_named_only     * * * carried|generated ran now|later *      → ignored pending
+pending                              claim_named_only     * * * carried|generated ran never *          → stop unknown
+pending_told                         claim_named_only     * * * carried|generated * now|later *        → later pending
+pending_told                         claim_named_only     * * * carried|generated not never *          → recorded cancelled
+pending_told                         claim_named_only     * * * carried|generated ran never *          → stop unknown
 in_flight                            claim|claim_named_only|claim_others|claim_in_another_form live * * * * * * → wait in_flight
 in_flight                            claim_others         dead * * * * * *                             → ignored in_flight
 in_flight                            claim                dead * * * * now *                           → execute in_flight
@@ -216,7 +220,8 @@ in_flight                            adopt                dead * * * * never *  
 unknown|on_hold|cancelled|by_hand    adopt                * * * * * * *                                → recorded unknown
 `
 
-func TestEveryEventHasOneExpectedEndInEverySituation(t *testing.T) {
+// Every event has one expected end in every situation.
+func TestNextInEverySituation(t *testing.T) {
 	rows := readTransitions(t, transitions)
 	wrong, seen := 0, 0
 	report := func(format string, args ...any) {
@@ -243,7 +248,7 @@ func TestEveryEventHasOneExpectedEndInEverySituation(t *testing.T) {
 		if err != nil {
 			got.decision = "error"
 		}
-		if op.State == journal.Absent || next.State == journal.Absent {
+		if op.State == journal.StateAbsent || next.State == journal.StateAbsent {
 			got.generation = 0
 		}
 		if got.decision != row.decision || got.state != row.state || got.generation != row.generation {
@@ -272,7 +277,7 @@ func TestTheTableNamesEveryStateAndEvent(t *testing.T) {
 		op, _, ev := s.build()
 		states[op.State], events[ev.Kind] = true, true
 	}
-	for _, state := range append([]journal.State{journal.Absent}, journal.States...) {
+	for _, state := range append([]journal.State{journal.StateAbsent}, journal.States...) {
 		assert.True(t, states[state], state)
 	}
 	for kind := journal.EventKind(1); !strings.HasPrefix(kind.String(), "EventKind("); kind++ {
@@ -366,26 +371,26 @@ func (s situation) build() (op journal.Operation, live bool, ev journal.Event) {
 	case "absent":
 		op = journal.Operation{}
 	case "pending", "pending_told":
-		op.State, op.Told = journal.Pending, state == "pending_told"
+		op.State, op.Told = journal.StatePending, state == "pending_told"
 		op.DueAt, op.WakeAt = noon.Add(-time.Minute), noon.Add(-time.Minute)
 	case "in_flight":
-		op.State, op.Holder = journal.InFlight, "A"
+		op.State, op.Holder = journal.StateInFlight, "A"
 		op.Found = journal.Found{MayHaveRun: op.MayHaveRun, FirstSentAt: op.FirstSentAt}
 		op.MayHaveRun = true
 	case "completed", "omitted", "tombstone":
-		op.State, op.MayHaveRun = journal.Completed, true
+		op.State, op.MayHaveRun = journal.StateCompleted, true
 		op.Answer, op.Tombstone = &journal.Answer{Generation: 1, Status: 201, Omitted: state == "omitted"}, state == "tombstone"
 		if op.Tombstone {
 			op.Answer, outcome = nil, "delivered"
 		}
 	case "unknown":
-		op.State, op.MayHaveRun = journal.Unknown, true
+		op.State, op.MayHaveRun = journal.StateUnknown, true
 	case "on_hold":
-		op.State, op.Resolved = journal.Unknown, &journal.Resolved{Resolution: journal.Hold}
+		op.State, op.Resolved = journal.StateUnknown, &journal.Resolved{Resolution: journal.Hold}
 	case "cancelled", "by_hand":
-		op.State, op.MayHaveRun, op.ByHand = journal.Cancelled, false, state == "by_hand"
+		op.State, op.MayHaveRun, op.ByHand = journal.StateCancelled, false, state == "by_hand"
 	}
-	if op.State > journal.InFlight {
+	if op.State > journal.StateInFlight {
 		op.SettledAt = noon.Add(-100 * 24 * time.Hour)
 		op.Holder = "A"
 		if outcome == "delivered" {

@@ -19,16 +19,16 @@ type Ref struct {
 type State uint8
 
 const (
-	Absent    State = iota // the journal has no such operation
-	Pending                // held by nobody, due at a time
-	InFlight               // held by a claim of a session
-	Completed              // the answer is recorded, or was until it was reaped
-	Unknown                // may have taken effect, and resending can't tell
-	Cancelled              // provably without effect, given up
+	StateAbsent    State = iota // the journal has no such operation
+	StatePending                // held by nobody, due at a time
+	StateInFlight               // held by a claim of a session
+	StateCompleted              // the answer is recorded, or was until it was reaped
+	StateUnknown                // may have taken effect, and resending can't tell
+	StateCancelled              // provably without effect, given up
 )
 
 // States lists every state that a stored operation can have.
-var States = []State{Pending, InFlight, Completed, Unknown, Cancelled}
+var States = []State{StatePending, StateInFlight, StateCompleted, StateUnknown, StateCancelled}
 
 var stateNames = [...]string{"absent", "pending", "in_flight", "completed", "unknown", "cancelled"}
 
@@ -39,8 +39,8 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", s)
 }
 
-// Settled tells whether nothing more will be sent: completed or cancelled.
-func (s State) Settled() bool { return s == Completed || s == Cancelled }
+// Settled reports whether nothing more will be sent: completed or cancelled.
+func (s State) Settled() bool { return s == StateCompleted || s == StateCancelled }
 
 // Naming is how an operation got its ID.
 type Naming uint8
@@ -131,7 +131,7 @@ type Operation struct {
 	//
 	// Failed is written likewise: an attempt may have been answered by a failure that
 	// had an effect, which matters where the provider forgets failures
-	// (DedupLostAnswers).
+	// (providers.SuccessesLostAnswers).
 	MayHaveRun   bool
 	Failed       bool
 	FirstSentAt  time.Time
@@ -163,7 +163,7 @@ type Operation struct {
 
 // Found is what a claim found before it wrote its own.
 type Found struct {
-	State       State // Absent, Cancelled, or Pending, as which counts what a dead session held
+	State       State // StateAbsent, StateCancelled, or StatePending, as which counts what a dead session held
 	MayHaveRun  bool
 	Failed      bool
 	FirstSentAt time.Time

@@ -3,43 +3,18 @@ package journal
 import (
 	"fmt"
 	"time"
+
+	"github.com/onceward/onceward/internal/memory"
 )
 
-// Dedup grades what a provider recognises by a key it has seen.
-type Dedup uint8
-
-const (
-	// DedupNothing: there is no key, or nothing is promised of it.
-	DedupNothing Dedup = iota
-	// DedupSuccesses: a success is recognised; after a failure the same key
-	// executes again. A lost answer may have been a failure with an effect, so
-	// this proves nothing of an ambiguous attempt.
-	DedupSuccesses
-	// DedupLostAnswers: a success is recognised, and so is an attempt that ended
-	// without any answer. After a failure that was answered the same key executes
-	// again, and so would an earlier request of ours that is still on its way then:
-	// who says this of a provider says that one arrives while we wait, or never.
-	DedupLostAnswers
-	// DedupCleanFailures: a success is recognised, and a failure leaves nothing
-	// behind or is completed by the repeat.
-	DedupCleanFailures
-	// DedupEverything: whatever the first request led to is recognised.
-	DedupEverything
-)
-
-var dedupNames = [...]string{"nothing", "successes", "lost_answers", "clean_failures", "everything"}
-
-func (d Dedup) String() string {
-	if int(d) < len(dedupNames) {
-		return dedupNames[d]
-	}
-	return fmt.Sprintf("Dedup(%d)", d)
-}
+// Memory says what a provider remembers of a key: the constants of package providers,
+// whose type it is.
+type Memory = memory.Memory
 
 // Terms is what the resend rule needs to know of the provider. It is frozen in
 // the operation at Begin; later claims may narrow it, never widen it.
 type Terms struct {
-	Dedup     Dedup
+	Remembers Memory
 	Retention time.Duration // how long the provider remembers a key; 0: nothing is promised
 	Guard     bool          // a second request is not executed while the first is worked on
 	Handling  time.Duration // without a guard: the longest that a request is worked on; 0: not stated
@@ -48,7 +23,7 @@ type Terms struct {
 // Narrow returns the stricter of t and u, clause by clause.
 func (t Terms) Narrow(u Terms) Terms {
 	return Terms{
-		Dedup:     min(t.Dedup, u.Dedup),
+		Remembers: min(t.Remembers, u.Remembers),
 		Retention: min(t.Retention, u.Retention),
 		Guard:     t.Guard && u.Guard,
 		Handling:  stricterHandling(t, u),
@@ -74,7 +49,7 @@ func stricterHandling(t, u Terms) time.Duration {
 // Window is how long after the first send a resend is safe: the retention less
 // the margin. It is 0 where resending is never proven safe.
 func (t Terms) Window() time.Duration {
-	if t.Dedup < DedupLostAnswers || t.Retention <= 0 || (!t.Guard && t.Handling <= 0) {
+	if t.Remembers < memory.SuccessesLostAnswers || t.Retention <= 0 || (!t.Guard && t.Handling <= 0) {
 		return 0
 	}
 	return t.Retention - t.Margin()
@@ -92,6 +67,7 @@ type Question struct {
 	Failed       bool // an attempt may have been answered by a failure that had an effect
 	Terms        Terms
 	FirstSentAt  time.Time // when the first attempt of this generation may have left
+	SentBy       time.Time // the latest that FirstSentAt may have been, where that is the earliest; else zero
 	LastEndedAt  time.Time // when our last attempt ended or, after a takeover, the takeover
 	WindowClosed bool
 	Clock        time.Time // the asker's
@@ -141,8 +117,8 @@ func (p PermissionAnswer) String() string {
 // A provider without an in-flight guard might execute a second request beside
 // the first, so its window opens only once the stated handling time has passed.
 // A clock behind the journal's by more than the margin proves nothing about the
-// window until it has caught up, and one that has jumped none until the jump is
-// confirmed.
+// window until it has caught up. One that has jumped proves, until the jump is
+// confirmed, only that a window is over, and only where the journal's time says so too.
 func MaySend(q Question) Permission {
 	if !q.MayHaveRun || q.Idempotent {
 		return Permission{Answer: SendNow}
@@ -152,8 +128,10 @@ func MaySend(q Question) Permission {
 		return never(q.Terms.noWindow())
 	case q.WindowClosed:
 		return never("the clock ran ahead when it was first sent, so the retention can't be told")
-	case q.Failed && q.Terms.Dedup == DedupLostAnswers:
+	case q.Failed && q.Terms.Remembers == memory.SuccessesLostAnswers:
 		return never("the provider forgets failures, and an attempt may have been answered by one that had an effect")
+	case !q.Unconfirmed.IsZero() && !earlier(q.Clock, q.Last).Before(later(q.FirstSentAt, q.SentBy).Add(q.Terms.Window())):
+		return never(retentionPassed)
 	case !q.Unconfirmed.IsZero():
 		return Permission{Answer: NotBefore, At: later(q.Clock, q.Unconfirmed), Reason: "the clock has jumped, and nothing is resent until it has kept on for a while"}
 	}
@@ -167,7 +145,7 @@ func MaySend(q Question) Permission {
 		at = later(at, q.LastEndedAt.Add(q.Terms.Handling))
 	}
 	if !at.Before(q.FirstSentAt.Add(q.Terms.Window())) {
-		return never("the provider's retention has passed, or will have")
+		return never(retentionPassed)
 	}
 	if !behind {
 		reason = "the provider may still be working on it"
@@ -178,19 +156,28 @@ func MaySend(q Question) Permission {
 	return Permission{Answer: SendNow}
 }
 
+const retentionPassed = "the provider's retention has passed, or will have"
+
 func never(reason string) Permission { return Permission{Answer: Never, Reason: reason} }
 
 // noWindow says why resending is never proven safe under these terms.
 func (t Terms) noWindow() string {
 	switch {
-	case t.Dedup == DedupNothing:
+	case t.Remembers == memory.Nothing:
 		return "the provider recognises no key here"
-	case t.Dedup < DedupLostAnswers:
+	case t.Remembers < memory.SuccessesLostAnswers:
 		return "the provider remembers successes only, and this may have been a failure with an effect"
 	case t.Retention <= 0:
 		return "the provider's retention is not known"
 	}
 	return "the provider has no in-flight guard, and no handling time is stated"
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func later(a, b time.Time) time.Time {

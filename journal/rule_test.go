@@ -8,16 +8,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // guarded is a provider that recognises everything for a day; its window is 23 hours.
-var guarded = journal.Terms{Dedup: journal.DedupEverything, Retention: 24 * time.Hour, Guard: true}
+var guarded = journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true}
 
 // slow is the same provider without a guard.
-var slow = journal.Terms{Dedup: journal.DedupEverything, Retention: 24 * time.Hour, Handling: 10 * time.Minute}
+var slow = journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Handling: 10 * time.Minute}
 
 func TestTheResendRuleClauseByClause(t *testing.T) {
 	type question = journal.Question
@@ -56,9 +57,9 @@ func TestTheResendRuleClauseByClause(t *testing.T) {
 			q.MayHaveRun, q.Last = false, noon.Add(9*time.Hour)
 		}, now, time.Time{}},
 
-		{"nothing is recognised", func(q *question) { q.Terms.Dedup = journal.DedupNothing }, never, time.Time{}},
-		{"successes alone are recognised", func(q *question) { q.Terms.Dedup = journal.DedupSuccesses }, never, time.Time{}},
-		{"successes are recognised and failures are clean", func(q *question) { q.Terms.Dedup = journal.DedupCleanFailures }, now, time.Time{}},
+		{"nothing is recognised", func(q *question) { q.Terms.Remembers = memory.Nothing }, never, time.Time{}},
+		{"successes alone are recognised", func(q *question) { q.Terms.Remembers = memory.Successes }, never, time.Time{}},
+		{"successes are recognised and failures are clean", func(q *question) { q.Terms.Remembers = memory.SuccessesCleanFailures }, now, time.Time{}},
 		{"no retention is promised", func(q *question) { q.Terms.Retention = 0 }, never, time.Time{}},
 		{"a negative retention", func(q *question) { q.Terms.Retention = -time.Hour }, never, time.Time{}},
 		{"the first send is not dated", func(q *question) { q.FirstSentAt = time.Time{} }, never, time.Time{}},
@@ -143,6 +144,23 @@ func TestWhoHasToWaitIsToldForWhat(t *testing.T) {
 	assert.Contains(t, journal.MaySend(q).Reason, "the clock stands behind")
 }
 
+// Who may never resend is told what the provider lacks.
+func TestNeverResendSaysWhatIsLacking(t *testing.T) {
+	for _, tc := range []struct {
+		terms journal.Terms
+		says  string
+	}{
+		{journal.Terms{Remembers: memory.Nothing, Retention: day, Guard: true}, "recognises no key"},
+		{journal.Terms{Remembers: memory.Successes, Retention: day, Guard: true}, "remembers successes only"},
+		{journal.Terms{Remembers: memory.SuccessesLostAnswers, Guard: true}, "retention is not known"},
+		{journal.Terms{Remembers: memory.SuccessesLostAnswers, Retention: day}, "no in-flight guard"},
+	} {
+		p := journal.MaySend(journal.Question{MayHaveRun: true, Terms: tc.terms, FirstSentAt: noon, LastEndedAt: noon, Clock: noon, Last: noon})
+		assert.Equal(t, journal.Never, p.Answer)
+		assert.Contains(t, p.Reason, tc.says)
+	}
+}
+
 func TestTheWindowIsTheRetentionLessTheMargin(t *testing.T) {
 	for _, tc := range []struct {
 		retention, margin, window time.Duration
@@ -153,11 +171,11 @@ func TestTheWindowIsTheRetentionLessTheMargin(t *testing.T) {
 		{30 * 24 * time.Hour, time.Hour, 30*24*time.Hour - time.Hour},
 		{0, 0, 0},
 	} {
-		terms := journal.Terms{Dedup: journal.DedupEverything, Retention: tc.retention, Guard: true}
+		terms := journal.Terms{Remembers: memory.Everything, Retention: tc.retention, Guard: true}
 		assert.Equal(t, tc.margin, terms.Margin(), tc.retention)
 		assert.Equal(t, tc.window, terms.Window(), tc.retention)
 	}
-	assert.Zero(t, journal.Terms{Dedup: journal.DedupEverything, Retention: -time.Hour, Guard: true}.Window())
+	assert.Zero(t, journal.Terms{Remembers: memory.Everything, Retention: -time.Hour, Guard: true}.Window())
 }
 
 // Laws of the rule, over random questions whose times are close enough to each
@@ -185,7 +203,8 @@ func TestOnceNeverALaterClockNeverSaysNow(t *testing.T) {
 	require.Greater(t, nevers, 1000)
 }
 
-func TestWhatIsNotBeforeATimeMayBeSentAtThatTime(t *testing.T) {
+// What is not before a time may be sent at that time.
+func TestNotBeforeATimeIsSentThen(t *testing.T) {
 	d := seeded(2)
 	waits := 0
 	for range 20_000 {
@@ -204,7 +223,8 @@ func TestWhatIsNotBeforeATimeMayBeSentAtThatTime(t *testing.T) {
 	require.Greater(t, waits, 500)
 }
 
-func TestNarrowedTermsAllowNothingThatEitherForbids(t *testing.T) {
+// Narrowed terms allow nothing that either forbids.
+func TestNarrowedTermsForbidWhatEitherDoes(t *testing.T) {
 	d := seeded(3)
 	allowed := 0
 	for range 20_000 {
@@ -244,8 +264,9 @@ func TestASecondNarrowingDoesNotUndoTheFirst(t *testing.T) {
 	}
 }
 
-func TestANegativeHandlingTimeIsNarrowedToNone(t *testing.T) {
-	unstated := journal.Terms{Dedup: journal.DedupEverything, Retention: 24 * time.Hour, Handling: -time.Minute}
+// A negative handling time is narrowed to none.
+func TestNarrowedNegativeHandlingTime(t *testing.T) {
+	unstated := journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Handling: -time.Minute}
 	require.Zero(t, unstated.Window())
 	assert.Zero(t, unstated.Narrow(slow).Window())
 	assert.Zero(t, slow.Narrow(unstated).Window())
@@ -256,9 +277,9 @@ func TestWhatTheRuleSaysHasAName(t *testing.T) {
 	assert.Equal(t, "not before", journal.NotBefore.String())
 	assert.Equal(t, "now", journal.SendNow.String())
 	assert.Equal(t, "PermissionAnswer(9)", journal.PermissionAnswer(9).String())
-	assert.Equal(t, "nothing", journal.DedupNothing.String())
-	assert.Equal(t, "everything", journal.DedupEverything.String())
-	assert.Equal(t, "Dedup(9)", journal.Dedup(9).String())
+	assert.Equal(t, "nothing", memory.Nothing.String())
+	assert.Equal(t, "everything", memory.Everything.String())
+	assert.Equal(t, "memory(9)", memory.Memory(9).String())
 }
 
 // draw gives a number below n. Random tests draw from a seed, fuzz tests from
@@ -276,7 +297,7 @@ func drawTerms(d draw) journal.Terms {
 		return guarded
 	}
 	return journal.Terms{
-		Dedup:     pick(d, journal.DedupEverything, journal.DedupCleanFailures, journal.DedupEverything, journal.DedupLostAnswers, journal.DedupSuccesses, journal.DedupNothing),
+		Remembers: pick(d, memory.Everything, memory.SuccessesCleanFailures, memory.Everything, memory.SuccessesLostAnswers, memory.Successes, memory.Nothing),
 		Retention: pick(d, 24*time.Hour, time.Hour, 30*24*time.Hour, 0),
 		Guard:     d.oneIn(2),
 		Handling:  pick(d, 10*time.Minute, time.Minute, 3*time.Hour, 0),

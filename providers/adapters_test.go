@@ -57,7 +57,7 @@ func TestARetentionThatNobodySaidIsRefused(t *testing.T) {
 }
 
 func TestANegativeRetentionIsRefused(t *testing.T) {
-	for _, p := range []providers.Provider{providers.Square(-1), providers.Wise(-1), providers.Razorpay(-1)} {
+	for _, p := range []providers.Provider{providers.Square(-1), providers.Wise(-1), providers.Razorpay(-1), providers.MercadoPago(-1)} {
 		assert.ErrorContains(t, p.Validate(), "Retention", p.Name)
 	}
 }

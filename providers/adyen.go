@@ -80,7 +80,7 @@ func Adyen(prefix string) Provider {
 			p.Endpoints = append(p.Endpoints, adyenPaths("POST /v3/"+account+"/{account}/"+path, adyenSecret))
 		}
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 func adyenPaths(pattern string, e Endpoint) Endpoint {

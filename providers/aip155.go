@@ -68,7 +68,7 @@ func AIP155(place KeyPlace, retention time.Duration, hosts ...string) Provider {
 		}},
 		Source: sourceAIP155,
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 const (

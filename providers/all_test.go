@@ -47,6 +47,15 @@ func contracts() []contract {
 		svixContract(),
 		resendContract(),
 		workOSContract(),
+		coinbaseContract(),
+		fireblocksContract(),
+		zuoraContract(),
+		bridgeContract(),
+		mangopayContract(),
+		trueLayerContract(),
+		worldlineContract(),
+		moovContract(),
+		mercadoPagoContract(),
 	}
 }
 

@@ -104,7 +104,7 @@ func AWS(actions ...AWSAction) Provider {
 			p.Endpoints = append(p.Endpoints, Endpoint{Pattern: pattern, Rules: awsRules, Source: sourceAWS + ": not listed"})
 		}
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 // awsRoot has the actions of the Query and the JSON protocols, which know one path
@@ -166,7 +166,9 @@ func AWSRunInstances(region string) AWSAction {
 // AWSTransactWriteItems is DynamoDB's TransactWriteItems: ClientRequestToken, 1 to
 // 36 characters, valid for 10 minutes after the first request has completed.
 // Several identical calls have the effect of one, and a transaction succeeds or
-// fails as a whole.
+// fails as a whole. One that is cancelled (TransactionCanceledException) is the
+// operation's answer on a later attempt too: had an earlier one succeeded, the same
+// token would be answered with its success, and one in flight says so.
 func AWSTransactWriteItems(region string) AWSAction {
 	const source = "aws-sdk-go-v2 service/dynamodb v1.73.0 api_op_TransactWriteItems.go and types/errors.go [D]"
 	a := AWSAction{
@@ -183,6 +185,7 @@ func AWSTransactWriteItems(region string) AWSAction {
 	a.Rules = slices.Concat(
 		awsError(400, "com.amazonaws.dynamodb.v20120810", "TransactionInProgressException", InFlight, source),
 		awsError(400, "com.amazonaws.dynamodb.v20120810", "IdempotentParameterMismatchException", Misuse, source),
+		awsError(400, "com.amazonaws.dynamodb.v20120810", "TransactionCanceledException", Final, source+": the entire transaction request was canceled, and a repeat after a success succeeds without changes; that no earlier attempt has succeeded then is our reading"),
 		awsError(400, "com.amazonaws.dynamodb.v20120810", "ProvisionedThroughputExceededException", Retry, source+": some of its parts may have been counted"),
 		awsError(400, "com.amazonaws.dynamodb.v20120810", "RequestLimitExceeded", Retry, source),
 		[]Rule{{Status: 400, Field: "__type", Equals: "com.amazonaws.dynamodb.v20120810#ThrottlingException", Verdict: NotExecuted, Source: sourceAWSThrottle}},

@@ -98,7 +98,7 @@ func Braintree() Provider {
 			Source:        sourceBraintree + "; developer.paypal.com/braintree/graphql/reference/types/" + mutation.input + " [D]; braintree/graphql-api 2252d47 schema.graphql [D] lacks the field",
 		})
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 // braintreeCards are the fields of a raw card: its number and its code.

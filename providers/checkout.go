@@ -70,7 +70,7 @@ func Checkout() Provider {
 				"POST /transfers"),
 		),
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 // checkoutCards are the fields of a raw card: its number and its code.

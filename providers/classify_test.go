@@ -8,11 +8,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
 
 // ruled is the route of a provider with these rules.
-func ruled(t testing.TB, rules ...providers.Rule) providers.Route {
+func ruled(t testing.TB, rules ...providers.Rule) tables.Route {
 	t.Helper()
 	p := own()
 	p.ReplayHeader, p.ReplayValue = "X-Replayed", "yes"
@@ -20,7 +21,8 @@ func ruled(t testing.TB, rules ...providers.Rule) providers.Route {
 	return route(t, newRouter(t, p), "POST", "https://ledger.example.com/v1/transfers")
 }
 
-func TestAnswersThatNoRuleReadsGetTheCarefulVerdict(t *testing.T) {
+// Answers that no rule reads get the careful verdict.
+func TestClassifyWhatNoRuleReads(t *testing.T) {
 	rt := ruled(t)
 	for status, want := range map[int]providers.Verdict{
 		-1: indeterminate, 0: indeterminate, 100: indeterminate, 199: indeterminate,
@@ -31,7 +33,7 @@ func TestAnswersThatNoRuleReadsGetTheCarefulVerdict(t *testing.T) {
 		500: retry, 503: retry, 599: retry, 600: indeterminate, 999: indeterminate, 1000: indeterminate,
 	} {
 		for _, later := range []bool{false, true} {
-			assert.Equal(t, want.String(), rt.Classify(providers.Answer{Status: status, Later: later}).Verdict.String(), "status %d", status)
+			assert.Equal(t, want.String(), rt.Classify(tables.Answer{Status: status, Later: later}).Verdict.String(), "status %d", status)
 		}
 	}
 }
@@ -42,17 +44,18 @@ func TestTheFirstMatchingRuleWins(t *testing.T) {
 		providers.Rule{Status: 409, Header: "X-Conflict", Verdict: final, Source: "conflict"},
 		providers.Rule{Status: 409, On: providers.FirstAttempt, Verdict: misuse, Source: "first"},
 	)
-	both := providers.Answer{Status: 409, Header: http.Header{"X-Conflict": {"1"}}, Body: []byte(`{"code":"busy"}`)}
-	assert.Equal(t, providers.Judgement{Verdict: inFlight, Earlier: true, Source: "busy"}, rt.Classify(both))
+	both := tables.Answer{Status: 409, Header: http.Header{"X-Conflict": {"1"}}, Body: []byte(`{"code":"busy"}`)}
+	assert.Equal(t, tables.Judgement{Verdict: inFlight, Earlier: true, Source: "busy"}, rt.Classify(both))
 	both.Body = nil
-	assert.Equal(t, providers.Judgement{Verdict: final, Source: "conflict"}, rt.Classify(both))
+	assert.Equal(t, tables.Judgement{Verdict: final, Source: "conflict"}, rt.Classify(both))
 	both.Header = nil
-	assert.Equal(t, providers.Judgement{Verdict: misuse, Source: "first"}, rt.Classify(both))
+	assert.Equal(t, tables.Judgement{Verdict: misuse, Source: "first"}, rt.Classify(both))
 	both.Later = true
 	assert.Equal(t, indeterminate, rt.Classify(both).Verdict)
 }
 
-func TestARuleCanSpeakOfAKeyThatNobodyElseHasSent(t *testing.T) {
+// A rule can speak of a key that nobody else has sent.
+func TestClassifyOwnKey(t *testing.T) {
 	rt := ruled(t,
 		providers.Rule{Status: 409, On: providers.FirstAttemptOwnKey, Verdict: final},
 		providers.Rule{Status: 409, On: providers.FirstAttempt, Verdict: indeterminate},
@@ -62,7 +65,7 @@ func TestARuleCanSpeakOfAKeyThatNobodyElseHasSent(t *testing.T) {
 		own, later bool
 		want       providers.Verdict
 	}{{true, false, final}, {false, false, indeterminate}, {true, true, inFlight}, {false, true, inFlight}} {
-		got := rt.Classify(providers.Answer{Status: 409, OwnKey: tc.own, Later: tc.later})
+		got := rt.Classify(tables.Answer{Status: 409, OwnKey: tc.own, Later: tc.later})
 		assert.Equal(t, tc.want.String(), got.Verdict.String(), "own: %t, later: %t", tc.own, tc.later)
 	}
 }
@@ -76,7 +79,7 @@ func TestARuleCanAskForAFieldThatIsNotThere(t *testing.T) {
 		`{"data":{"a":{"id":"1"}},"errors":[{"code":"x"}]}`:  final,
 		`{"data":{"a":{"id":"1"}}}`:                          final,
 	} {
-		assert.Equal(t, want.String(), rt.Classify(providers.Answer{Status: 200, Body: []byte(body)}).Verdict.String(), body)
+		assert.Equal(t, want.String(), rt.Classify(tables.Answer{Status: 200, Body: []byte(body)}).Verdict.String(), body)
 	}
 }
 
@@ -97,7 +100,7 @@ func TestAReplayMarkMakesAnyAttemptALaterOne(t *testing.T) {
 		{[]string{"yes", "yes"}, true},
 		{[]string{"yes", "no"}, false},
 	} {
-		j := rt.Classify(providers.Answer{Status: 400, Header: http.Header{"X-Replayed": tc.lines}})
+		j := rt.Classify(tables.Answer{Status: 400, Header: http.Header{"X-Replayed": tc.lines}})
 		assert.Equal(t, tc.replayed, j.Replayed, "%q", tc.lines)
 		assert.Equal(t, tc.replayed, j.Earlier, "%q", tc.lines)
 		assert.Equal(t, tc.replayed, j.Verdict == retry, "%q", tc.lines)
@@ -108,7 +111,7 @@ func TestTheUnlistedContractHasNoReplayMark(t *testing.T) {
 	p := own()
 	p.ReplayHeader = "X-Replayed"
 	rt := route(t, newRouter(t, p), "POST", "https://ledger.example.com/elsewhere")
-	assert.False(t, rt.Classify(providers.Answer{Status: 200, Header: http.Header{"X-Replayed": {"yes"}}}).Replayed)
+	assert.False(t, rt.Classify(tables.Answer{Status: 200, Header: http.Header{"X-Replayed": {"yes"}}}).Replayed)
 }
 
 func TestAlreadyDoneNamesTheResource(t *testing.T) {
@@ -126,7 +129,7 @@ func TestAlreadyDoneNamesTheResource(t *testing.T) {
 		{`{"error":{"errors":[{"reason":"conflict","links":{"id":null}}]}}`, ""},
 		{`{"error":{"errors":[]}}`, ""},
 	} {
-		j := rt.Classify(providers.Answer{Status: 409, Body: []byte(tc.body)})
+		j := rt.Classify(tables.Answer{Status: 409, Body: []byte(tc.body)})
 		assert.Equal(t, tc.pointer, j.Pointer, tc.body)
 		assert.Equal(t, tc.pointer != "", j.Verdict == providers.AlreadyDone, tc.body)
 		assert.Equal(t, tc.pointer != "", j.Earlier, tc.body)
@@ -168,7 +171,7 @@ func TestFieldsAreReadFromJSONOnly(t *testing.T) {
 		{"empty", "application/json", "", false},
 		{"a scalar", "application/json", `"busy"`, false},
 		{"as long as an order with a thousand lines", "application/json", `{"error":{"code":"busy"},"pad":"` + strings.Repeat("x", 1<<20) + `"}`, true},
-		{"longer than is looked at", "application/json", `{"error":{"code":"busy"},"pad":"` + strings.Repeat("x", providers.MaxAnswerBody) + `"}`, false},
+		{"longer than is looked at", "application/json", `{"error":{"code":"busy"},"pad":"` + strings.Repeat("x", tables.MaxAnswerBody) + `"}`, false},
 		{"nested beyond reason", "application/json", strings.Repeat("[", 60000), false},
 		{"chunked garbage", "application/json", "1f\r\n{\"error\":{\"code\":\"busy\"}}\r\n0\r\n\r\n", false},
 	} {
@@ -177,7 +180,7 @@ func TestFieldsAreReadFromJSONOnly(t *testing.T) {
 			if tc.contentType != "" {
 				h.Set("Content-Type", tc.contentType)
 			}
-			j := rt.Classify(providers.Answer{Status: 409, Header: h, Body: []byte(tc.body)})
+			j := rt.Classify(tables.Answer{Status: 409, Header: h, Body: []byte(tc.body)})
 			want := indeterminate
 			if tc.found {
 				want = inFlight
@@ -202,7 +205,7 @@ func TestAFieldsTextIsThatOfTheScalar(t *testing.T) {
 		{"code", "", `{"code":false}`},
 	} {
 		rt := ruled(t, providers.Rule{Field: tc.path, Equals: tc.equals, Verdict: misuse})
-		assert.Equal(t, misuse.String(), rt.Classify(providers.Answer{Status: 400, Body: []byte(tc.body)}).Verdict.String(), tc.body)
+		assert.Equal(t, misuse.String(), rt.Classify(tables.Answer{Status: 400, Body: []byte(tc.body)}).Verdict.String(), tc.body)
 	}
 }
 
@@ -239,7 +242,7 @@ func FuzzClassify(f *testing.F) {
 	f.Add(400, "", "X", "", []byte(`{"error":{"type":"a","type":"b"}}`), false)
 	f.Add(0, "application/problem+json", "", "", []byte(`{"errors":[{"reason":"\ud800"}]}`), false)
 	f.Add(402, "application/json", "", "", []byte(`{"error":{"type":"\\"}}`), false)
-	var routes []providers.Route
+	var routes []tables.Route
 	for _, p := range adapters() {
 		router := newRouter(f, p)
 		for _, e := range p.Endpoints {
@@ -248,7 +251,7 @@ func FuzzClassify(f *testing.F) {
 	}
 	routes = append(routes, ruled(f, providers.Rule{Field: "errors[].reason", Verdict: providers.AlreadyDone, Pointer: "errors[].id"}))
 	f.Fuzz(func(t *testing.T, status int, contentType, name, value string, body []byte, later bool) {
-		a := providers.Answer{Status: status, Header: http.Header{}, Body: body, Later: later}
+		a := tables.Answer{Status: status, Header: http.Header{}, Body: body, Later: later}
 		a.Header.Set("Content-Type", contentType)
 		a.Header.Set(name, value)
 		for _, rt := range routes {
@@ -268,11 +271,11 @@ func FuzzClassify(f *testing.F) {
 
 // typical is, for each adapter, the route of an answer of its own whose body is
 // JSON, and that answer among the members that an error usually has besides.
-func typical(t testing.TB, visit func(name string, rt providers.Route, a providers.Answer)) {
+func typical(t testing.TB, visit func(name string, rt tables.Route, a tables.Answer)) {
 	const besides = `{"doc_url":"https://docs.example.com/errors/already-captured","message":"The charge ch_3PqXyz2eZvKYlo2C has already been captured, and can't be captured again.","request_log_url":"https://dashboard.example.com/logs/req_Hq2x","status":400`
 	for _, c := range contracts() {
 		s := suite{contract: c, router: newRouter(t, c.adapter)}
-		rt, answer, found := providers.Route{}, providers.Answer{}, false
+		rt, answer, found := tables.Route{}, tables.Answer{}, false
 		for _, group := range c.answers {
 			for _, row := range group.rows {
 				if a := row.answer(true); row.status >= 400 && len(a.Body) > max(2, len(answer.Body)) && len(a.Body) < 1000 && a.Body[0] == '{' {
@@ -281,7 +284,7 @@ func typical(t testing.TB, visit func(name string, rt providers.Route, a provide
 			}
 		}
 		if !found {
-			rt, answer = s.route(t, c.terms[0].requests[0]), providers.Answer{Status: 400, Header: http.Header{}, Body: []byte("{}")}
+			rt, answer = s.route(t, c.terms[0].requests[0]), tables.Answer{Status: 400, Header: http.Header{}, Body: []byte("{}")}
 		}
 		if rest := answer.Body[1:]; len(rest) > 1 {
 			answer.Body = []byte(besides + "," + string(rest))
@@ -294,14 +297,14 @@ func typical(t testing.TB, visit func(name string, rt providers.Route, a provide
 }
 
 func TestClassifyingAllocatesLittle(t *testing.T) {
-	typical(t, func(name string, rt providers.Route, a providers.Answer) {
+	typical(t, func(name string, rt tables.Route, a tables.Answer) {
 		allocations := testing.AllocsPerRun(100, func() { rt.Classify(a) })
 		assert.LessOrEqual(t, allocations, 5.0, name)
 	})
 }
 
 func BenchmarkClassify(b *testing.B) {
-	typical(b, func(name string, rt providers.Route, a providers.Answer) {
+	typical(b, func(name string, rt tables.Route, a tables.Answer) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -64,7 +64,7 @@ func Column(retention time.Duration) Provider {
 			Source:        sourceColumn + ": a repeat makes no duplicate where it is not known whether the first was received, be it a double click; at least 30 days, or the caller's",
 		})
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 var (

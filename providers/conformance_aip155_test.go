@@ -61,7 +61,8 @@ func aip155Contract() contract {
 	}
 }
 
-func TestAIP155TakesTheRequestIDInTheBodyWhereThatIsTheWholeMessage(t *testing.T) {
+// AIP-155 takes the request ID in the body where that is the whole message.
+func TestAIP155TakesTheRequestIDInTheBody(t *testing.T) {
 	const run = "POST https://aip155.example.com/v1/jobs/1:run"
 	s := suite{router: newRouter(t, providers.AIP155(providers.KeyJSONField, day, "aip155.example.com"))}
 	assert.Equal(t,

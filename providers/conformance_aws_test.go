@@ -111,6 +111,9 @@ func awsContract() contract {
 				{"written", 200, json, `{}`, final, final},
 				{"in flight", 400, json, failure("com.amazonaws.dynamodb.v20120810#TransactionInProgressException"), inFlight, inFlight},
 				{"in flight, without a namespace", 400, json, failure("TransactionInProgressException"), inFlight, inFlight},
+				{"a request that is not valid", 400, json, failure("com.amazon.coral.validate#ValidationException"), final, indeterminate},
+				{"cancelled", 400, json, failure("com.amazonaws.dynamodb.v20120810#TransactionCanceledException"), final, final},
+				{"cancelled, without a namespace", 400, json, failure("TransactionCanceledException"), final, final},
 				{"a mismatch", 400, json, failure("com.amazonaws.dynamodb.v20120810#IdempotentParameterMismatchException"), misuse, misuse},
 				{"a mismatch, without a namespace", 400, json, failure("IdempotentParameterMismatchException"), misuse, misuse},
 				{"throughput", 400, json, failure("com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"), retry, retry},
@@ -121,7 +124,6 @@ func awsContract() contract {
 				{"a limit, without a namespace", 400, json, failure("RequestLimitExceeded"), retry, retry},
 				{"a throttle", 400, json, failure("ThrottlingException"), notExecuted, notExecuted},
 				{"a throttle with its namespace", 400, json, failure("com.amazon.coral.availability#ThrottlingException"), notExecuted, notExecuted},
-				{"a condition that was not met", 400, json, failure("com.amazonaws.dynamodb.v20120810#TransactionCanceledException"), final, indeterminate},
 				{"500", 500, json, failure("InternalServerError"), retry, retry},
 			}},
 			{another, refusedRows},
@@ -154,14 +156,16 @@ func TestAWSDescribesNothingWithoutActions(t *testing.T) {
 	require.Error(t, providers.AWS().Validate())
 }
 
-func TestAWSKeepsOneEndpointForAnActionInSeveralRegions(t *testing.T) {
+// AWS keeps one endpoint for an action in several regions.
+func TestAWSActionInSeveralRegions(t *testing.T) {
 	one := providers.AWS(providers.AWSRunInstances("eu-central-1"))
 	two := providers.AWS(providers.AWSRunInstances("eu-central-1"), providers.AWSRunInstances("us-east-1"))
 	assert.Equal(t, one.Endpoints, two.Endpoints)
 	assert.Equal(t, []string{"ec2.eu-central-1.amazonaws.com", "ec2.us-east-1.amazonaws.com"}, two.Hosts)
 }
 
-func TestAWSRowsThatContradictEachOtherAreRefused(t *testing.T) {
+// AWS rows that contradict each other are refused.
+func TestAWSRowsThatContradict(t *testing.T) {
 	row := providers.AWSRunInstances("eu-central-1")
 	other := row
 	other.Host, other.Retention = "ec2.us-east-1.amazonaws.com", time.Hour

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -74,7 +75,8 @@ func columnContract() contract {
 	}
 }
 
-func TestColumnKeepsKeysForThirtyDaysUnlessTheProgramKnowsBetter(t *testing.T) {
+// Column keeps keys for thirty days unless the program knows better.
+func TestColumnKeepsKeysForThirtyDays(t *testing.T) {
 	p := providers.Column(0)
 	assert.NoError(t, p.Validate())
 	for _, e := range p.Endpoints {
@@ -87,6 +89,6 @@ func TestColumnKeepsKeysForThirtyDaysUnlessTheProgramKnowsBetter(t *testing.T) {
 
 func TestColumnTakesAnyPrintableCharacter(t *testing.T) {
 	key := route(t, newRouter(t, providers.Column(0)), "POST", "https://api.column.com/transfers/ach").Endpoint.Key
-	assert.NoError(t, key.Check(`order 991 (of "A&B") ~!`))
-	assert.Error(t, key.Check("order\t991"))
+	assert.NoError(t, tables.Key(key).Check(`order 991 (of "A&B") ~!`))
+	assert.Error(t, tables.Key(key).Check("order\t991"))
 }

@@ -55,6 +55,16 @@ func TestTheFactsThatHoldForAllOfAProvider(t *testing.T) {
 		"twilio": {answers: []string{"application/json", "application/xml", "text/xml"}},
 		"wise":   {answers: json},
 		"workos": {scoped: true, answers: json},
+
+		"bridge":      {scoped: true, answers: json},
+		"coinbase":    {answers: json},
+		"fireblocks":  {answers: json},
+		"mangopay":    {answers: json},
+		"mercadopago": {scoped: true, answers: json},
+		"moov":        {scoped: true, answers: json},
+		"truelayer":   {answers: json},
+		"worldline":   {scoped: true, answers: json},
+		"zuora":       {answers: json},
 	}
 	for _, p := range adapters() {
 		want, known := documented[p.Name]

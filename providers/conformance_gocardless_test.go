@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -76,7 +77,7 @@ func TestGoCardlessNamesWhatWasCreatedBefore(t *testing.T) {
 		{"https://api.gocardless.com/branding/logos", false},
 	} {
 		rt := route(t, newRouter(t, providers.GoCardless()), "POST", tc.url)
-		j := rt.Classify(providers.Answer{Status: 409, Body: []byte(gocardlessConflict)})
+		j := rt.Classify(tables.Answer{Status: 409, Body: []byte(gocardlessConflict)})
 		assert.Equal(t, "PM123", j.Pointer)
 		assert.True(t, j.Earlier, "it proves an earlier attempt")
 		assert.Equal(t, tc.fetch, rt.Endpoint.FetchPointer, tc.url)

@@ -26,6 +26,8 @@ func klarnaContract() contract {
 					"POST https://api-oc.klarna.com/payments/v1/sessions",
 					"PATCH https://api.playground.klarna.com/checkout/v3/orders/O1",
 					"POST https://api-na.playground.klarna.com/customer-token/v1/tokens/T1/order",
+					"POST https://api-global.klarna.com/v2/accounts/A1/payment/authorize",
+					"POST https://api-global.test.klarna.com/v2/payment/requests",
 				},
 				key: "raw header Klarna-Idempotency-Key", retention: day, remembers: lostAnswers,
 			},

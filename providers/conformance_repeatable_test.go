@@ -52,7 +52,8 @@ func TestRepeatableNeedsATrackedWindow(t *testing.T) {
 	assert.Error(t, providers.Repeatable(0, "repeatable.example.com").Validate())
 }
 
-func TestRepeatableRequestsAreSentAgainWhereTheServerIsSaidToGuardThem(t *testing.T) {
+// Repeatable requests are sent again where the server is said to guard them.
+func TestRepeatableRequestsAreSentAgain(t *testing.T) {
 	p := providers.Repeatable(5*time.Minute, "repeatable.example.com")
 	p.Endpoints[0].InFlightGuard = true
 	assert.NoError(t, p.Validate())

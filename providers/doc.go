@@ -3,11 +3,11 @@
 //
 // [Stripe] and [Adyen] describe those providers; [IETF] and [Raw] describe APIs
 // that follow the Internet-Draft or Stripe's manner. An API of your own is a
-// [Provider] literal, checked by [Provider.Validate]. A [Router] finds the
-// contract of a request by its host and path, and [Route.For], where that takes
-// its headers or body, the contract of what a [Message] says. The route's [Key]
-// puts the key on the wire: into a header, the query, a form, a JSON object or a
-// GraphQL document. [Route.Classify] reads the answer.
+// [Provider] literal, checked by [Provider.Validate]. A client is given them as
+// onceward.Config.Providers, and finds the [Endpoint] of each request by its host
+// and path, and where that takes it by its headers or body. The endpoint's [Key] says
+// where the key goes: into a header, the query, a form, a JSON object or a GraphQL
+// document. Its [Rule] list reads the answer.
 //
 // Every fact of this package's own tables has a Source beside it, with a mark
 // that says how sure it is:
@@ -19,6 +19,6 @@
 //	[M]      general knowledge, not confirmed
 //	[?]      not published: the table takes the careful reading
 //
-// Everything in the package is a fact or a pure function: nothing here does
-// I/O, and all of it is safe for concurrent use.
+// Everything in the package is a fact: nothing here does I/O, and all of it is safe
+// for concurrent use.
 package providers

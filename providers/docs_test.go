@@ -19,12 +19,14 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the tables in README.md and docs/ that are made from the adapters")
 
-func TestTheAdaptersInTheDocumentsAreTheTables(t *testing.T) {
+// The adapters in the documents are the tables.
+func TestDocumentedAdapters(t *testing.T) {
 	for _, table := range []struct {
 		file, name string
 		made       string
 	}{
-		{"../README.md", "providers", overview(t)},
+		{"../README.md", "adapters", list(t)},
+		{"../docs/adapters.md", "providers", overview(t)},
 		{"../docs/providers.md", "matrix", matrix()},
 	} {
 		t.Run(table.name, func(t *testing.T) {
@@ -42,6 +44,22 @@ func TestTheAdaptersInTheDocumentsAreTheTables(t *testing.T) {
 			assert.True(t, table.made == stands, "%s is not what the adapters say; it is made anew by: go test -run Documents . ./providers -update", table.file)
 		})
 	}
+}
+
+// list links every adapter to its contract.
+func list(t *testing.T) string {
+	t.Helper()
+	calls := calls(t)
+	var links []string
+	for _, p := range adapters() {
+		name, _, _ := strings.Cut(calls[p.Name], "(")
+		links = append(links, fmt.Sprintf("[%s](docs/providers.md#%s)", name, strings.ReplaceAll(p.Name, ".", "")))
+	}
+	var b strings.Builder
+	for line := range slices.Chunk(links, 4) {
+		b.WriteString(strings.Join(line, " · ") + " ·\n")
+	}
+	return strings.TrimSuffix(b.String(), " ·\n") + "\n"
 }
 
 // overview is a line for every adapter, with what its endpoints have in common.
@@ -206,6 +224,8 @@ func keyCell(e providers.Endpoint) string {
 		text += fmt.Sprintf(", with `%s`", k.FirstSent)
 	}
 	switch {
+	case k.UUIDVersion > 0:
+		text += fmt.Sprintf(", a UUID of version %d", k.UUIDVersion)
 	case k.MinLength > 0 && k.MinLength == k.MaxLength:
 		text += fmt.Sprintf(", %d characters", k.MinLength)
 	case k.MinLength > 0 && k.MaxLength > 0:
@@ -255,18 +275,18 @@ func afterwards(e providers.Endpoint) string {
 	switch {
 	case e.NoEffect:
 		return "not journaled"
-	case t.Window() > 0 && t.Dedup == journal.DedupLostAnswers:
+	case t.Window() > 0 && t.Remembers == providers.SuccessesLostAnswers:
 		text = "sent again with the same key after a lost answer; unknown after a failure that was received"
 	case t.Window() > 0 && t.Guard:
 		text = "sent again with the same key"
 	case t.Window() > 0:
 		text = fmt.Sprintf("sent again with the same key, %s after the attempt at the earliest", t.Handling)
-	case t.Dedup == journal.DedupNothing && e.Idempotent:
+	case t.Remembers == providers.Nothing && e.Idempotent:
 		text = "sent again: idempotent by the provider's word"
-	case t.Dedup == journal.DedupNothing:
+	case t.Remembers == providers.Nothing:
 	case e.Remembers == providers.SuccessesLostAnswers && t.Window() == 0:
 		text = "unknown: after a lost answer alone a repeat is safe, " + unbounded(t)
-	case t.Dedup == journal.DedupSuccesses:
+	case t.Remembers == providers.Successes:
 		text = "unknown: a failure may have had an effect"
 	case t.Retention == 0:
 		text = "unknown: no retention is known"

@@ -65,7 +65,7 @@ func Dwolla() Provider {
 		secret.Pattern, secret.SecretResponse, secret.Source = "POST "+token.path, true, keyed.Source+"; the answer is a token: "+token.source
 		p.Endpoints = append(p.Endpoints, secret)
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 const (

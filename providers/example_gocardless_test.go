@@ -2,8 +2,6 @@ package providers_test
 
 import (
 	"fmt"
-	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/onceward/onceward/providers"
@@ -20,17 +18,6 @@ func ExampleGoCardless() {
 			e.InFlightGuard = true
 		}
 	}
-
-	router, err := providers.NewRouter([]providers.Provider{p})
-	if err != nil {
-		panic(err)
-	}
-	route := router.Route(http.MethodPost, &url.URL{Scheme: "https", Host: "api.gocardless.com", Path: "/payments"})
-	answer := route.Classify(providers.Answer{
-		Status: 409,
-		Body:   []byte(`{"error":{"type":"invalid_state","errors":[{"reason":"idempotent_creation_conflict","links":{"conflicting_resource_id":"PM123"}}]}}`),
-		Later:  true,
-	})
-	fmt.Println(route.Endpoint.Retention, answer.Verdict, answer.Pointer)
-	// Output: 24h0m0s already done PM123
+	fmt.Println(p.Validate())
+	// Output: <nil>
 }

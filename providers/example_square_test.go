@@ -2,8 +2,6 @@ package providers_test
 
 import (
 	"fmt"
-	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/onceward/onceward/providers"
@@ -19,16 +17,6 @@ func ExampleSquare() {
 			e.InFlightGuard = true
 		}
 	}
-
-	router, err := providers.NewRouter([]providers.Provider{p})
-	if err != nil {
-		panic(err)
-	}
-	route := router.Route(http.MethodPost, &url.URL{Scheme: "https", Host: "connect.squareup.com", Path: "/v2/payments"})
-	message := providers.Message{Body: []byte(`{"amount_money":{"amount":100,"currency":"USD"}}`)}
-	if err := route.Endpoint.Key.Set(&message, "8e03978e-40d5-43e8-bc93-6894a57f9324", time.Now()); err != nil {
-		panic(err)
-	}
-	fmt.Println(string(message.Body))
-	// Output: {"idempotency_key":"8e03978e-40d5-43e8-bc93-6894a57f9324","amount_money":{"amount":100,"currency":"USD"}}
+	fmt.Println(p.Validate())
+	// Output: <nil>
 }

@@ -2,8 +2,6 @@ package providers_test
 
 import (
 	"fmt"
-	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/onceward/onceward/providers"
@@ -28,16 +26,8 @@ func Example() {
 			},
 		}},
 	}
-	router, err := providers.NewRouter([]providers.Provider{ledger}) // which validates it
-	if err != nil {
-		panic(err)
-	}
-	route := router.Route(http.MethodPost, &url.URL{Scheme: "https", Host: "ledger.example.com", Path: "/v1/transfers"})
-	fmt.Println(route.Endpoint.Key.Check("too-short"))
-	fmt.Println(route.Classify(providers.Answer{Status: 417}).Verdict)
-	// Output:
-	// providers: invalid key for X-Idempotency-Key: it has 9 characters, fewer than 36
-	// misuse
+	fmt.Println(ledger.Validate())
+	// Output: <nil>
 }
 
 func ExampleProvider_Validate() {
@@ -57,65 +47,6 @@ func ExampleIETF() {
 		{Status: 422, Field: "type", Equals: "https://ledger.example.com/docs/validation", Verdict: providers.Rejected},
 	}, e.Rules...)
 
-	router, err := providers.NewRouter([]providers.Provider{p})
-	if err != nil {
-		panic(err)
-	}
-	route := router.Route(http.MethodPost, &url.URL{Scheme: "https", Host: "ledger.example.com", Path: "/transfers"})
-	answer := providers.Answer{Status: 422, Body: []byte(`{"type":"https://ledger.example.com/docs/validation"}`)}
-	fmt.Println(route.Classify(answer).Verdict)
-	answer.Body = nil
-	fmt.Println(route.Classify(answer).Verdict)
-	// Output:
-	// rejected
-	// misuse
-}
-
-func ExampleKey_Set() {
-	header := http.Header{}
-	key := providers.Key{Place: providers.KeyQuotedHeader, Name: "Idempotency-Key"}
-	if err := key.Set(&providers.Message{Header: header}, "8e03978e-40d5-43e8-bc93-6894a57f9324", time.Time{}); err != nil {
-		panic(err)
-	}
-	fmt.Println(header.Get("Idempotency-Key"))
-	// Output: "8e03978e-40d5-43e8-bc93-6894a57f9324"
-}
-
-func ExampleRouter_Route() {
-	router, err := providers.NewRouter([]providers.Provider{providers.Stripe()})
-	if err != nil {
-		panic(err)
-	}
-	for _, request := range []struct{ method, path string }{
-		{"POST", "/v1/charges"},
-		{"DELETE", "/v1/customers/cus_1"},
-		{"GET", "/v1/charges/ch_1"},
-	} {
-		route := router.Route(request.method, &url.URL{Scheme: "https", Host: "api.stripe.com", Path: request.path})
-		if !route.Effect {
-			fmt.Println(request.method, "has no effect")
-			continue
-		}
-		fmt.Println(request.method, "key in:", route.Endpoint.Key.Place, "kept for:", route.Endpoint.Retention)
-	}
-	// Output:
-	// POST key in: raw header kept for: 24h0m0s
-	// DELETE key in: none kept for: 0s
-	// GET has no effect
-}
-
-func ExampleRoute_Classify() {
-	router, err := providers.NewRouter([]providers.Provider{providers.Stripe()})
-	if err != nil {
-		panic(err)
-	}
-	route := router.Route(http.MethodPost, &url.URL{Scheme: "https", Host: "api.stripe.com", Path: "/v1/charges"})
-	answer := providers.Answer{
-		Status: 409,
-		Header: http.Header{"Content-Type": {"application/json"}},
-		Body:   []byte(`{"error":{"code":"idempotency_key_in_use"}}`),
-		Later:  true,
-	}
-	fmt.Println(route.Classify(answer).Verdict)
-	// Output: in flight
+	fmt.Println(p.Validate(), e.Rules[0].Verdict)
+	// Output: <nil> rejected
 }

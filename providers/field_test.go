@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -30,12 +31,13 @@ func TestAStarIsAnyMember(t *testing.T) {
 		`{"data":{"a":{"userErrors":[{"code":"BUSY","code":"X"}]},"b":{"userErrors":[{"code":"BUSY"}]}}}`: true,
 		`{"data":{"a":{"userErrors":[{"code":"BUSY"}]}},"data":{}}`:                                       false,
 	} {
-		j := rt.Classify(providers.Answer{Status: 200, Body: []byte(body)})
+		j := rt.Classify(tables.Answer{Status: 200, Body: []byte(body)})
 		assert.Equal(t, found, j.Verdict == inFlight, body)
 	}
 }
 
-func TestAPathAndAStarBesideItBothFindTheField(t *testing.T) {
+// A path and a star beside it both find the field.
+func TestFieldByAPathAndAStar(t *testing.T) {
 	rt := ruled(t,
 		providers.Rule{Field: "data.a.code", Equals: "x", Verdict: misuse},
 		providers.Rule{Field: "data.*.code", Equals: "y", Verdict: inFlight},
@@ -49,7 +51,7 @@ func TestAPathAndAStarBesideItBothFindTheField(t *testing.T) {
 		`{"data":"w"}`:                                 providers.NotExecuted,
 		`{"data":{"code":"x"}}`:                        providers.Indeterminate,
 	} {
-		assert.Equal(t, want.String(), rt.Classify(providers.Answer{Status: 400, Body: []byte(body)}).Verdict.String(), body)
+		assert.Equal(t, want.String(), rt.Classify(tables.Answer{Status: 400, Body: []byte(body)}).Verdict.String(), body)
 	}
 }
 
@@ -61,7 +63,7 @@ func TestABodyThatCanNotBeReadSaysNothing(t *testing.T) {
 		"HTML":                     {"text/html", "<html><body>502 Bad Gateway</body></html>"},
 		"HTML that says it's JSON": {"application/json", "<html><body>502 Bad Gateway</body></html>"},
 		"JSON that says it's HTML": {"text/html", almost},
-		"longer than is looked at": {"application/json", almost[:len(almost)-1] + `,"x":"` + strings.Repeat("x", providers.MaxAnswerBody) + `"}`},
+		"longer than is looked at": {"application/json", almost[:len(almost)-1] + `,"x":"` + strings.Repeat("x", tables.MaxAnswerBody) + `"}`},
 		"nested deep":              {"application/json", almost[:len(almost)-1] + `,"x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`},
 		"cut short":                {"application/json", almost[:len(almost)-1]},
 		"more behind it":           {"application/json", almost + "}"},
@@ -74,9 +76,9 @@ func TestABodyThatCanNotBeReadSaysNothing(t *testing.T) {
 		"a list around it":         {"application/json", "[" + almost + "]"},
 		"a string":                 {"application/json", `"` + strings.ReplaceAll(almost, `"`, `\"`) + `"`},
 	}
-	answers := map[string]providers.Answer{}
+	answers := map[string]tables.Answer{}
 	for name, b := range bad {
-		answers[name] = providers.Answer{Header: http.Header{"Content-Type": {b.contentType}}, Body: []byte(b.body)}
+		answers[name] = tables.Answer{Header: http.Header{"Content-Type": {b.contentType}}, Body: []byte(b.body)}
 	}
 	statuses := []int{-1, 0, 101, 200, 302, 400, 404, 409, 412, 422, 429, 451, 500, 503, 599, 999}
 	for _, p := range adapters() {
@@ -86,10 +88,10 @@ func TestABodyThatCanNotBeReadSaysNothing(t *testing.T) {
 			rt.Endpoint = &e // whatever its action
 			for _, status := range statuses {
 				for _, later := range []bool{false, true} {
-					want := rt.Classify(providers.Answer{Status: status, Later: later})
+					want := rt.Classify(tables.Answer{Status: status, Later: later})
 					for name, answer := range answers {
 						answer.Status, answer.Later = status, later
-						if status == 200 && !p.Recognises(status, answer.Header, answer.Body) {
+						if status == 200 && !tables.Recognises(&p, status, answer.Header, answer.Body) {
 							if got := rt.Classify(answer); got.Verdict != providers.Indeterminate || got.Recognised {
 								t.Errorf("%s %s, later %t, %s: a success of another kind is %v", p.Name, e.Pattern, later, name, got.Verdict)
 							}
@@ -105,14 +107,15 @@ func TestABodyThatCanNotBeReadSaysNothing(t *testing.T) {
 	}
 }
 
-func TestAHeaderThatContradictsItselfSaysNothing(t *testing.T) {
+// A header that contradicts itself says nothing.
+func TestHeaderThatContradictsItself(t *testing.T) {
 	rt := ruled(t, providers.Rule{Header: "X-A", Value: "yes", Verdict: misuse}, providers.Rule{Header: "X-B", Verdict: inFlight})
 	for _, h := range []http.Header{{"X-A": {"yes", "no"}}, {"X-B": {"1", "2"}}, {"X-A": {"yes, yes"}}, {"X-A": {}}} {
-		assert.Equal(t, providers.Indeterminate, rt.Classify(providers.Answer{Status: 400, Header: h}).Verdict, h)
+		assert.Equal(t, providers.Indeterminate, rt.Classify(tables.Answer{Status: 400, Header: h}).Verdict, h)
 	}
 	field := ruled(t, providers.Rule{Field: "a", Verdict: misuse})
-	types := func(types ...string) providers.Answer {
-		return providers.Answer{Status: 400, Header: http.Header{"Content-Type": types}, Body: []byte(`{"a":1}`)}
+	types := func(types ...string) tables.Answer {
+		return tables.Answer{Status: 400, Header: http.Header{"Content-Type": types}, Body: []byte(`{"a":1}`)}
 	}
 	assert.Equal(t, misuse, field.Classify(types("application/json", "application/json")).Verdict)
 	assert.Equal(t, misuse, field.Classify(types("application/x-amz-json-1.1")).Verdict)
@@ -208,7 +211,7 @@ func FuzzFieldsAreThoseThatAnotherParserFinds(f *testing.F) {
 			}
 			for _, equals := range append(want, text) {
 				rt := ruled(t, providers.Rule{Field: path, Equals: equals, Verdict: misuse}, providers.Rule{Field: "other", Verdict: inFlight})
-				found := rt.Classify(providers.Answer{Status: 400, Body: body}).Verdict == misuse
+				found := rt.Classify(tables.Answer{Status: 400, Body: body}).Verdict == misuse
 				if found != (slices.Contains(want, equals) || equals == "" && len(want) > 0) {
 					t.Fatalf("%s in %q: found %q: %t", path, body, equals, found)
 				}

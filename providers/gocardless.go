@@ -58,7 +58,7 @@ func GoCardless() Provider {
 				"POST /outbound_payments/withdrawal"),
 		),
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 const (

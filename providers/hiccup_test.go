@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/providers"
 )
 
 // One hiccup in a healthy world: an answer that is lost, a gateway's 503, the
@@ -18,7 +18,7 @@ func TestOneHiccup(t *testing.T) {
 	s := all(t)
 	const again, unknown = "again", "unknown"
 	now := conformanceTime
-	after := func(rt providers.Route, answered bool, status int, header, body string) string {
+	after := func(rt tables.Route, answered bool, status int, header, body string) string {
 		open := !answered
 		if answered {
 			switch rt.Classify(row{"", status, header, body, 0, 0}.answer(false)).Verdict {
@@ -73,6 +73,15 @@ func TestOneHiccup(t *testing.T) {
 		{svixMessage, `{"code":"rate_limited"}`, "unknown unknown unknown"},
 		{resendEmail, `{"name":"rate_limit_exceeded"}`, "again again again"},
 		{workosEvent, `{"message":"Too many requests"}`, "again again again"},
+		{"POST https://api.cdp.coinbase.com/platform/v2/transfers", `{"errorType":"rate_limit_exceeded"}`, "unknown unknown unknown"},
+		{"POST https://api.fireblocks.io/v1/transactions", `{"message":"x"}`, "unknown unknown unknown"},
+		{"POST https://rest.zuora.com/v1/orders", `{"success":false}`, "again again again"},
+		{"POST https://api.bridge.xyz/v0/transfers", `{"code":"rate_limit"}`, "again again again"},
+		{"POST https://api.mangopay.com/v2.01/client/transfers", `{"Type":"x"}`, "again again again"},
+		{"POST https://api.truelayer.com/v3/payments", `{"type":"x"}`, "again unknown unknown"},
+		{"POST https://payment.direct.worldline-solutions.com/v2/shop/payments", `{"errorId":"1"}`, "again again again"},
+		{"POST https://api.moov.io/accounts/1/transfers", `{"error":"x"}`, "again again again"},
+		{"POST https://api.mercadopago.com/v1/payments", `{"error":"x"}`, "again unknown unknown"},
 	} {
 		rt := s.route(t, tc.request)
 		header, body := "", tc.limit
@@ -87,5 +96,5 @@ func TestOneHiccup(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, map[string]int{"no answer": 11, "503": 14, "429": 7}, lost, "of 28")
+	assert.Equal(t, map[string]int{"no answer": 13, "503": 18, "429": 11}, lost, "of 37")
 }

@@ -10,8 +10,9 @@ import (
 // header Idempotency-Key, on every method that may change something. Without
 // hosts it serves every host that no other provider names.
 //
-// The facts are those of -06 and -07; the draft is not an RFC, and a newer
-// version may say otherwise. It leaves the retention to the server, which has
+// The facts are those of -06 and -07; the draft is not an RFC. There is a -08, of
+// 22 October 2026 and with a third author, whose text has not been compared: it may
+// say otherwise. The draft leaves the retention to the server, which has
 // to publish it: none is assumed, and [Provider.Validate] refuses one that is
 // not longer than 0. A program that uses IETF twice gives one of them another
 // Name.

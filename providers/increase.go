@@ -92,7 +92,7 @@ func Increase() Provider {
 	links.Pattern, links.SecretResponse = "POST /file_links", true
 	links.Source += "; the answer is a URL that needs no credential: increase-go ca1c95b filelink.go [S]"
 	p.Endpoints = append(p.Endpoints, create, links)
-	return *p.clone()
+	return p.Clone()
 }
 
 var increaseKeyless = slices.Concat(

@@ -6,7 +6,7 @@ import (
 )
 
 // Klarna describes Klarna's API in its three regions, live and in the
-// playground. POST and PATCH take a key in Klarna-Idempotency-Key, honoured for
+// playground, and the Klarna Network API, live and in its test environment. POST and PATCH take a key in Klarna-Idempotency-Key, honoured for
 // 24 hours; a repeat gets the initial result. Klarna advises UUIDs of version 5
 // and does not say that it refuses others; those made here are of version 4 or,
 // derived, 8.
@@ -20,6 +20,13 @@ import (
 // HandlingTime on those endpoints. How another request under the same key is
 // answered is not published: 409 is Indeterminate. A rate limit is known by Klarna's
 // own header, and was not executed.
+//
+// The Klarna Network API has a host of its own for all regions. That it takes the same
+// header for 24 hours is published, but neither what it stores nor what becomes of two
+// requests at once: what may have run there is not sent again.
+//
+// Who wants derived keys of version 5 sets UUIDVersion on a copy, before the first use:
+// it changes the keys that names get.
 //
 // The other methods have an effect and no key. Each region is a host of its own,
 // and an operation stays with the host that it was first sent to.
@@ -41,15 +48,16 @@ func Klarna() Provider {
 		Hosts: []string{
 			"api.klarna.com", "api-na.klarna.com", "api-oc.klarna.com",
 			"api.playground.klarna.com", "api-na.playground.klarna.com", "api-oc.playground.klarna.com",
+			"api-global.klarna.com", "api-global.test.klarna.com",
 		},
-		Source: sourceKlarnaResilience + "; hosts: docs.klarna.com/api/api-urls [D]; scope of keys: [?]",
+		Source: sourceKlarnaResilience + "; hosts: docs.klarna.com/api/api-urls [D] and docs.klarna.com/api/kn/klarna-notifications-api [D], of which the test one: Klarna's modules for Magento and PrestaShop [S]; scope of keys: [?]",
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: klarnaKeyless, Source: sourceKlarnaResilience + ": POST and PATCH only"}, "/"),
 			each(keyed, "POST /", "PATCH /"),
 			each(orders, "POST /ordermanagement/", "PATCH /ordermanagement/"),
 		),
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 const (

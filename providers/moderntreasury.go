@@ -76,7 +76,7 @@ func ModernTreasury() Provider {
 		},
 		Source: sourceModernTreasury + "; host: modern-treasury-go bddd610 option/requestoption.go [S]",
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 var modernTreasuryKeyless = slices.Concat(

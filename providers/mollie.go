@@ -6,7 +6,10 @@ import (
 )
 
 // Mollie describes Mollie's API. POST, PATCH and DELETE take a key in
-// Idempotency-Key, a UUID; Mollie asks for version 4.
+// Idempotency-Key, a UUID; Mollie asks for version 4, and does not say that it
+// refuses others. Derived keys are of version 8: who wants them of version 4 sets
+// UUIDVersion on a copy, before the first use, since it changes the keys that names
+// get.
 //
 // Integrators quote one hour as the time for which keys are kept, the shortest
 // of all. What Mollie doesn't publish is how it answers a second request while
@@ -51,7 +54,7 @@ func Mollie() Provider {
 			each(webhook, "POST /v2/webhooks"),
 		),
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 const (

@@ -84,7 +84,7 @@ func PayPal() Provider {
 				"POST /v1/checkout/orders/{id}/pay"),
 		),
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 func paypalKeyed(retention time.Duration, maxLength int, remark string) Endpoint {

@@ -1,23 +1,32 @@
 package providers
 
 import (
-	"fmt"
 	"slices"
 	"time"
+
+	"github.com/onceward/onceward/internal/memory"
 )
 
 // Provider is one API's idempotency contract as a struct of facts: where its
 // keys go, what it remembers and what its answers mean. Adapters such as
 // [Stripe] return one; an API of your own is a literal of about a dozen lines.
 //
-// A Provider is a value that nobody changes once it is in use: [NewRouter]
-// takes a copy. To adjust an adapter, change what its function returned.
+// A Provider is a value that nobody changes once it is in use: a client takes a
+// copy. To adjust an adapter, change what its function returned.
 type Provider struct {
 	// Name is journaled with each operation and is unique among the
-	// providers of one client. It stays the same: under another one, what is
-	// pending is left alone by Run and Resume until it is asked for again, and
-	// of two names with one carried key the second is not told from the first.
+	// providers of one client. It stays the same, or what it was is among
+	// FormerNames: else what is pending is left alone by Run and Resume until it
+	// is asked for again, and once all of that is answered, two names with one
+	// carried key are not told apart, the first under the old name.
 	Name string
+
+	// FormerNames are what Name was before, the oldest first: operations of these names
+	// are sent and looked up as this provider's, by versions of a program that run side
+	// by side, too. They stay: by the oldest one an operation is found by the key that
+	// it was brought along with, whatever the table is called since. They are no other
+	// provider's Name or FormerNames. Journals keep the old name with the operation.
+	FormerNames []string
 
 	// Hosts are the hosts the provider serves: "api.example.com",
 	// "*.example.com" for every host below example.com (not example.com
@@ -34,27 +43,30 @@ type Provider struct {
 	CredentialScoped bool
 
 	// CredentialModes are the public prefixes by which the provider's
-	// credentials show what they are for: "sk_test_" for "test". [Provider.Mode]
-	// reads them.
+	// credentials show what they are for: "sk_test_" for "test". They are
+	// looked for in Authorization, X-Api-Key and Api-Key.
 	CredentialModes []CredentialMode
 
 	// KeysPerScope says that operations of two scopes of the caller's never meet
 	// under one key at the provider: each scope has a credential or an account
 	// of its own there, by which the provider knows keys. False is the careful
 	// reading: whatever their scopes, two operations with one key are one to the
-	// provider.
+	// provider. Once it was true and is corrected, what other scopes began before
+	// is still not seen.
 	KeysPerScope bool
 
 	// Answers are the media types, without parameters, in which the provider
 	// answers by a success: "application/json", which stands for every type
 	// that ends in +json too. A 2xx with a body of another kind, as a gateway's
-	// page is, is then not the provider's: [Provider.Recognises] tells. Empty
-	// means that every 2xx is.
+	// page is, is then not the provider's. HTML is not, unless it is listed; markup is
+	// not, unless HTML or a type that ends in xml is; and what calls itself JSON and
+	// begins as markup is not. A body of another type than those listed is, if
+	// application/json is listed and the body begins as an object or array of JSON
+	// does. Empty means that every 2xx is.
 	Answers []string
 
-	// Declines are the successes that say in their body that nothing took effect,
-	// which [Provider.Declined] finds: undoing what a flow has made leaves them
-	// alone.
+	// Declines are the successes that say in their body that nothing took effect:
+	// undoing what a flow has made leaves them alone.
 	Declines []Decline
 
 	// ReplayHeader and ReplayValue are the mark on an answer that comes from
@@ -79,7 +91,9 @@ type Endpoint struct {
 	// Action tells requests of one pattern apart where an API has one path for
 	// many operations. Several endpoints may then have the same pattern: the
 	// first one whose action the request has is its contract, and the one
-	// without an action, if there is one, that of the others.
+	// without an action, if there is one, that of the others. Where none is, the
+	// request is taken for one that the table does not list; but under a pattern that
+	// tells GraphQL operations apart, it has an effect and takes no key.
 	Action Action
 
 	// NoEffect marks an endpoint that changes nothing whatever its method (a
@@ -126,8 +140,11 @@ type Endpoint struct {
 	// are there, as a raw card number does: dotted paths, that end where the
 	// field stands. "card.number" is the field number of whatever object is
 	// called card, however deep: card[number] in a form, and
-	// {"source":{"card":{"number":"4242"}}}. [Endpoint.HasSecret] looks for them. A
-	// request that has one in its URL's query is refused.
+	// {"source":{"card":{"number":"4242"}}}. They are looked for in JSON, forms, parts
+	// of multipart/form-data and GraphQL documents, without regard to case, and a value
+	// that is null or empty is none. A body that can't be read for its fields, since it
+	// is compressed or malformed, is taken to have them. A request that has one in its
+	// URL's query is refused.
 	SecretRequest []string
 
 	// SecretResponse marks answers that contain a secret (a created API
@@ -140,14 +157,16 @@ type Endpoint struct {
 	OmitFields []string
 
 	// Rules say what the answers mean. The first match wins; an answer that
-	// none matches is read by the careful defaults that [Route.Classify]
-	// documents.
+	// none matches is read with care: 2xx is Final; 408, 425, 429 and 5xx are Retry;
+	// everything else, other 4xx and 3xx included, is Indeterminate. A provider whose
+	// other 4xx answers are the operation's answer, or prove that nothing was executed,
+	// says so by rules. An answer with the provider's replay mark is read as one to a
+	// later attempt, and a 2xx that is not the provider's by its Answers is
+	// Indeterminate, whatever the rules make of its status.
 	Rules []Rule
 
 	// Source names where the endpoint's facts come from.
 	Source string
-
-	reader *reader // of Rules; nil until a router has it
 }
 
 // Action is what a request asks for where its method and path don't tell. The
@@ -183,50 +202,38 @@ const (
 	ActionGraphQL
 )
 
-// Memory says which results a provider answers a repeated key from.
-type Memory uint8
+// Memory says which results a provider answers a repeated key from. Its String is the
+// constant's name in words, "nothing" for Nothing.
+type Memory = memory.Memory
 
 const (
 	// Nothing: every request executes, whatever its key.
-	Nothing Memory = iota
+	Nothing = memory.Nothing
 
-	// Successes: a failure is executed again by a repeat, and may have left
-	// effects behind.
-	Successes
+	// Successes: a failure is executed again by a repeat, and may have left effects
+	// behind. A lost answer may have been such a failure, so that this proves nothing of
+	// an ambiguous attempt.
+	Successes = memory.Successes
 
-	// SuccessesLostAnswers: as Successes, and by contract a request may be
-	// repeated after an attempt that ended without a status line (a timeout, a
-	// connection that broke), never after a failure that was received.
-	SuccessesLostAnswers
+	// SuccessesLostAnswers: as Successes, and by contract a request may be repeated after
+	// an attempt that ended without a status line (a timeout, a connection that broke),
+	// never after a failure that was received. An earlier request that is still on its
+	// way then would execute: who says this of a provider says that one arrives while
+	// the client waits, or never.
+	SuccessesLostAnswers = memory.SuccessesLostAnswers
 
-	// SuccessesCleanFailures: as Successes, and by contract a failure leaves
-	// nothing behind, or the repeat completes it without a second effect.
-	SuccessesCleanFailures
+	// SuccessesCleanFailures: as Successes, and by contract a failure leaves nothing
+	// behind, or the repeat completes it without a second effect.
+	SuccessesCleanFailures = memory.SuccessesCleanFailures
 
-	// Everything: any result of a request that began to execute, failures
-	// included.
-	Everything
+	// Everything: any result of a request that began to execute, failures included.
+	Everything = memory.Everything
 )
 
-var memoryNames = [...]string{
-	Nothing:                "nothing",
-	Successes:              "successes",
-	SuccessesLostAnswers:   "successes, lost answers",
-	SuccessesCleanFailures: "successes, clean failures",
-	Everything:             "everything",
-}
-
-// String returns the memory in words, "nothing" for Nothing.
-func (m Memory) String() string {
-	if m.valid() {
-		return memoryNames[m]
-	}
-	return fmt.Sprintf("memory(%d)", uint8(m))
-}
-
-func (m Memory) valid() bool { return m <= Everything }
-
-func (p Provider) clone() *Provider {
+// Clone returns a copy of the table that shares nothing with it: a base to make
+// another of. The functions of this package return such copies, and a client takes one.
+func (p Provider) Clone() Provider {
+	p.FormerNames = slices.Clone(p.FormerNames)
 	p.Hosts = slices.Clone(p.Hosts)
 	p.AccountHeaders = slices.Clone(p.AccountHeaders)
 	p.CredentialModes = slices.Clone(p.CredentialModes)
@@ -238,7 +245,6 @@ func (p Provider) clone() *Provider {
 		e.OmitFields = slices.Clone(e.OmitFields)
 		e.SecretRequest = slices.Clone(e.SecretRequest)
 		e.Rules = slices.Clone(e.Rules)
-		e.reader = nil
 	}
-	return &p
+	return p
 }

@@ -67,7 +67,7 @@ func Razorpay(retention time.Duration) Provider {
 			each(transfer, "POST /v1/transfers"),
 		),
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 const (

@@ -66,7 +66,7 @@ func Repeatable(retention time.Duration, hosts ...string) Provider {
 		}},
 		Source: sourceRepeatable,
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 const (

@@ -71,7 +71,7 @@ func Resend() Provider {
 			Source:         "resend-openapi fd6f395 [D]: no key; the answer has a secret: " + secret.field,
 		})
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 var resendKeyless = slices.Concat(

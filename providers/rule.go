@@ -3,7 +3,6 @@ package providers
 import (
 	"fmt"
 	"math"
-	"net/http"
 	"strings"
 )
 
@@ -63,7 +62,8 @@ const (
 	LaterAttempt
 
 	// FirstAttemptOwnKey: as FirstAttempt, and the key was made at random for this
-	// operation, so that nobody else can have sent it: see [Answer].
+	// operation, so that nobody else can have sent it: not a caller, and not from a secret
+	// and a name, as the same operation would be given it again after a journal was lost.
 	FirstAttemptOwnKey
 )
 
@@ -84,7 +84,7 @@ func (o Occasion) String() string {
 
 func (o Occasion) valid() bool { return o <= FirstAttemptOwnKey }
 
-// covers tells whether o is every occasion that p is.
+// covers reports whether o is every occasion that p is.
 func (o Occasion) covers(p Occasion) bool {
 	return o == AnyAttempt || o == p || o == FirstAttempt && p == FirstAttemptOwnKey
 }
@@ -100,46 +100,7 @@ func (r Rule) statuses() (first, last int) {
 	return r.Status, r.Through
 }
 
-// matches tells whether all conditions hold. reads are the rule's paths.
-func (r *Rule) matches(a *reading, reads ruleReads) (pointer string, ok bool) {
-	if !r.matchesHead(a) {
-		return "", false
-	}
-	if reads.field != none && !a.fieldSays(reads.field, r.Equals) {
-		return "", false
-	}
-	if reads.without != none && a.fieldSays(reads.without, "") {
-		return "", false
-	}
-	if reads.pointer != none {
-		return a.onlyField(reads.pointer)
-	}
-	return "", true
-}
-
-// matchesHead tells whether all conditions hold that are not about the body.
-func (r *Rule) matchesHead(a *reading) bool {
-	if r.Status != 0 && (a.Status < r.Status || a.Status > max(r.Status, r.Through)) {
-		return false
-	}
-	switch r.On {
-	case FirstAttempt:
-		if a.Later {
-			return false
-		}
-	case LaterAttempt:
-		if !a.Later {
-			return false
-		}
-	case FirstAttemptOwnKey:
-		if a.Later || !a.OwnKey {
-			return false
-		}
-	}
-	return r.Header == "" || headerSays(a.Header, r.Header, r.Value)
-}
-
-// covers tells whether every answer that o matches is matched by r too.
+// covers reports whether every answer that o matches is matched by r too.
 func (r Rule) covers(o Rule) bool {
 	first, last := r.statuses()
 	oFirst, oLast := o.statuses()
@@ -149,17 +110,4 @@ func (r Rule) covers(o Rule) bool {
 		(r.Field == "" || r.Field == o.Field && (r.Equals == "" || r.Equals == o.Equals)) &&
 		(r.Without == "" || r.Without == o.Without) &&
 		r.Verdict != AlreadyDone // which also needs its pointer
-}
-
-// headerSays tells whether the header is present and every line of it has the
-// value: a header that contradicts itself says nothing.
-func headerSays(h http.Header, name, value string) bool {
-	lines := h.Values(name)
-	for _, line := range lines {
-		line = strings.TrimSpace(line)
-		if value == "" && line != strings.TrimSpace(lines[0]) || value != "" && !strings.EqualFold(line, value) {
-			return false
-		}
-	}
-	return len(lines) > 0
 }

@@ -113,7 +113,7 @@ func Shopify(shops ...string) Provider {
 			Source:        sourceShopifyList + "; executed once, however often it is sent: " + sourceShopify + "; 24 hours: [C]",
 		})
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 // shopifyIdempotent are the mutations that support the directive @idempotent.

@@ -127,7 +127,7 @@ func Square(retention time.Duration) Provider {
 				"POST /v2/transfer-orders/{id}/start"),
 		),
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 func squareKeyed(maxLength int, retention time.Duration) Endpoint {

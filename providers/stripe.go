@@ -110,7 +110,7 @@ func Stripe() Provider {
 		secret.Source += "; the answer holds a secret, or a URL that is one: stripe-go v85.0.0 [S]"
 		p.Endpoints = append(p.Endpoints, secret)
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 // stripeCards are the fields of a raw card: its number and its code.

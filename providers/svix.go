@@ -83,7 +83,7 @@ func Svix(hosts ...string) Provider {
 		secret.Source += "; the answer has a token, or a URL with one: " + sourceSvixSpec
 		p.Endpoints = append(p.Endpoints, secret)
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 var svixKeyless = refusalsUnlimited("code", sourceSvixErrors)

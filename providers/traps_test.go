@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -101,7 +102,7 @@ func TestTrap1ConflictHasAtLeastFourMeanings(t *testing.T) {
 		router := newRouter(t, p)
 		for _, e := range p.Endpoints {
 			rt := router.Route(requestFor(p, e.Pattern).Method, requestFor(p, e.Pattern).URL)
-			v := rt.Classify(providers.Answer{Status: 409, Later: true}).Verdict
+			v := rt.Classify(tables.Answer{Status: 409, Later: true}).Verdict
 			settles := v == final || v == rejected || v == notExecuted || v == alreadyDone
 			assert.False(t, settles, "%s, %s: 409 is %v by its status alone", p.Name, e.Pattern, v)
 		}
@@ -118,7 +119,7 @@ func TestTrap1ConflictHasAtLeastFourMeanings(t *testing.T) {
 				continue // Shopify says it in a 200
 			}
 			for _, body := range [][]byte{body, several} {
-				v := providers.Route{Provider: &p, Endpoint: &e, Listed: true}.Classify(providers.Answer{Status: 409, Body: body}).Verdict
+				v := tables.Route{Provider: &p, Endpoint: &e, Listed: true}.Classify(tables.Answer{Status: 409, Body: body}).Verdict
 				settles := v == final || v == rejected || v == notExecuted || v == alreadyDone
 				assert.False(t, settles, "%s, %s: 409 on a first attempt is %v", p.Name, identity(e), v)
 			}
@@ -126,7 +127,8 @@ func TestTrap1ConflictHasAtLeastFourMeanings(t *testing.T) {
 	}
 }
 
-func TestTrap2AStored5xxIsFrozenAtSomeProviders(t *testing.T) {
+// Trap 2: a stored 5xx is frozen at some providers.
+func TestTrap2Stored5xxIsFrozen(t *testing.T) {
 	s := all(t)
 	s.check(t, []asked{
 		{stripeCharge, row{"frozen", 500, "Idempotent-Replayed: true", `{"error":{"type":"api_error"}}`, indeterminate, indeterminate}},
@@ -162,14 +164,15 @@ func TestTrap4TheStatusDiffersOnAReplay(t *testing.T) {
 	s := all(t)
 	for text, statuses := range map[string][]int{paypalOrder: {201, 200}, dwollaTransfer: {201, 201}} {
 		for i, status := range statuses {
-			j := s.route(t, text).Classify(providers.Answer{Status: status, Later: i > 0})
+			j := s.route(t, text).Classify(tables.Answer{Status: status, Later: i > 0})
 			assert.Equal(t, final, j.Verdict, "%s: %d", text, status)
 			assert.False(t, j.Replayed, "%s: nothing marks a replay", text)
 		}
 	}
 }
 
-func TestTrap5AnotherRequestUnderAKeyMayGoUnnoticed(t *testing.T) {
+// Trap 5: another request under a key may go unnoticed.
+func TestTrap5AnotherRequestUnderAKey(t *testing.T) {
 	s := all(t)
 	for _, text := range []string{svixMessage, mtOrder, dwollaTransfer, adyenPayment} {
 		for _, rule := range s.route(t, text).Endpoint.Rules {
@@ -177,7 +180,7 @@ func TestTrap5AnotherRequestUnderAKeyMayGoUnnoticed(t *testing.T) {
 		}
 	}
 	// A key that was answered with another request's success can't be told from it.
-	j := s.route(t, svixMessage).Classify(providers.Answer{Status: 202, Body: []byte(`{"id":"msg_of_another"}`), Later: true})
+	j := s.route(t, svixMessage).Classify(tables.Answer{Status: 202, Body: []byte(`{"id":"msg_of_another"}`), Later: true})
 	assert.Equal(t, final, j.Verdict)
 }
 
@@ -211,11 +214,12 @@ func TestTrap6TheWindowIsDataAndEnds(t *testing.T) {
 	assert.Equal(t, 45*time.Minute, suite{router: newRouter(t, shorter)}.window(t, stripeCharge), "a program that knows better says so")
 }
 
-func TestTrap7ARateLimitOnARetrySaysNothingOfTheFirstAttempt(t *testing.T) {
+// Trap 7: a rate limit on a retry says nothing of the first attempt.
+func TestTrap7RateLimitOnARetry(t *testing.T) {
 	s := all(t)
 	for _, text := range []string{stripeCharge, twilioMessage} {
 		for _, later := range []bool{false, true} {
-			j := s.route(t, text).Classify(providers.Answer{Status: 429, Later: later})
+			j := s.route(t, text).Classify(tables.Answer{Status: 429, Later: later})
 			assert.Equal(t, notExecuted, j.Verdict, text)
 			assert.False(t, j.Earlier, text)
 		}
@@ -230,8 +234,8 @@ func TestTrap7ARateLimitOnARetrySaysNothingOfTheFirstAttempt(t *testing.T) {
 	}
 	for _, p := range adapters() {
 		for _, e := range p.Endpoints {
-			rt := providers.Route{Provider: &p, Endpoint: &e, Listed: true}
-			assert.NotEqual(t, final, rt.Classify(providers.Answer{Status: 429, Later: true}).Verdict, "%s, %s", p.Name, identity(e))
+			rt := tables.Route{Provider: &p, Endpoint: &e, Listed: true}
+			assert.NotEqual(t, final, rt.Classify(tables.Answer{Status: 429, Later: true}).Verdict, "%s, %s", p.Name, identity(e))
 		}
 	}
 }
@@ -267,11 +271,11 @@ func TestTrap9QuotedOrBare(t *testing.T) {
 			switch e.Key.Place {
 			case providers.KeyQuotedHeader:
 				assert.Equal(t, "ietf", p.Name, "every named provider wants the bare form")
-				m := providers.Message{}
-				require.NoError(t, e.Key.Set(&m, conformanceKey, conformanceTime))
+				m := tables.Message{}
+				require.NoError(t, tables.Key(e.Key).Set(&m, conformanceKey, conformanceTime))
 				assert.Equal(t, quoted, m.Header.Get(e.Key.Name))
 			case providers.KeyRawHeader:
-				assert.Error(t, e.Key.Check(quoted), "%s: the quotes would make another key of it", p.Name)
+				assert.Error(t, tables.Key(e.Key).Check(quoted), "%s: the quotes would make another key of it", p.Name)
 			}
 		}
 	}
@@ -303,7 +307,8 @@ func TestTrap10TheMethodsThatTakeAKeyDiffer(t *testing.T) {
 	}
 }
 
-func TestTrap11WhatTakesNoKeyIsNeverSentAgainAfterAnAmbiguousFailure(t *testing.T) {
+// Trap 11: what takes no key is never sent again after an ambiguous failure.
+func TestTrap11WithoutAKeyIsNeverSentAgain(t *testing.T) {
 	s := all(t)
 	for _, text := range []string{
 		twilioMessage, twilioCall, paypalVoid, razorpayOrder, openAI, claude,
@@ -333,19 +338,20 @@ func TestTrap12AnSDKsOwnKeyIsFoundAndReplaced(t *testing.T) {
 		line, _, _ := strings.Cut(text, "\n")
 		t.Run(line, func(t *testing.T) {
 			_, m := request(t, text)
-			require.NoError(t, key.Set(&m, theirs, conformanceTime))
-			carried, present, err := key.Carried(m)
+			require.NoError(t, tables.Key(key).Set(&m, theirs, conformanceTime))
+			carried, present, err := tables.Key(key).Carried(m)
 			require.NoError(t, err)
 			require.True(t, present)
 			assert.Equal(t, theirs, carried)
 
-			require.NoError(t, key.Set(&m, conformanceKey, conformanceTime))
+			require.NoError(t, tables.Key(key).Set(&m, conformanceKey, conformanceTime))
 			assert.NotContains(t, fmt.Sprint(m.Header, m.Query, string(m.Body)), theirs)
 		})
 	}
 }
 
-func TestTrap13AHeaderThatAServerIgnoresProtectsNothing(t *testing.T) {
+// Trap 13: a header that a server ignores protects nothing.
+func TestTrap13HeaderThatAServerIgnores(t *testing.T) {
 	s := all(t)
 	event, user := s.route(t, workosEvent), s.route(t, workosUser)
 	assert.Equal(t, "Idempotency-Key", event.Endpoint.Key.Name)

@@ -79,7 +79,7 @@ func Twilio() Provider {
 				"DELETE /v2/Conversations/{conversation}"),
 		),
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -37,6 +38,9 @@ func (p *Provider) invalid(field, format string, args ...any) error {
 func (p Provider) Validate() error {
 	v := validation{provider: &p}
 	v.check(p.Name == "", "Name", "it is empty")
+	for i, former := range p.FormerNames {
+		v.check(former == "" || former == p.Name || slices.Contains(p.FormerNames[:i], former), fmt.Sprintf("FormerNames[%d]", i), "%q is empty, the present name, or there twice", former)
+	}
 	seen := map[string]bool{}
 	for i, host := range p.Hosts {
 		at := fmt.Sprintf("Hosts[%d]", i)
@@ -102,7 +106,7 @@ func (v *validation) endpoint(at string, e Endpoint) {
 	v.check(e.Retention < 0, at+"Retention", "it has to be said, and longer than 0")
 	v.check(e.Retention > 0 && !keyed, at+"Retention", "the endpoint takes no key that could be retained")
 	v.check(e.Retention > 0 && keyed && e.Remembers == Nothing, at+"Retention", "nothing is remembered, so that there is nothing to retain")
-	v.check(!e.Remembers.valid(), at+"Remembers", "%v is not one of the constants", e.Remembers)
+	v.check(!e.Remembers.Valid(), at+"Remembers", "%v is not one of the constants", e.Remembers)
 	v.check(e.Remembers != Nothing && !keyed, at+"Remembers", "the endpoint takes no key to remember results under")
 	v.check(e.InFlightGuard && !keyed, at+"InFlightGuard", "the endpoint takes no key to know a second request by")
 	v.check(e.HandlingTime < 0, at+"HandlingTime", "it is negative")
@@ -110,7 +114,7 @@ func (v *validation) endpoint(at string, e Endpoint) {
 	v.check(e.FetchPointer && !slices.ContainsFunc(e.Rules, func(r Rule) bool { return r.Verdict == AlreadyDone }), at+"FetchPointer", "no rule is AlreadyDone and names what to fetch")
 	v.check(e.NoEffect && e.Idempotent, at+"Idempotent", "what has no effect is repeated anyway")
 	v.check(e.RefusalsRegisterNoKey && !keyed, at+"RefusalsRegisterNoKey", "the endpoint takes no key to register")
-	v.check(tooManyPaths(e.Rules), at+"Rules", "they ask for more than %d fields", maxPaths)
+	v.check(tooManyFields(e.Rules), at+"Rules", "they ask for more than %d fields", maxFields)
 	for i, path := range e.OmitFields {
 		v.check(!fieldPath(path) || strings.Contains(path, "*"), fmt.Sprintf("%sOmitFields[%d]", at, i), "%q is not a dotted path", path)
 	}
@@ -162,7 +166,7 @@ func (v *validation) key(at string, e Endpoint) {
 	case KeyJSONField:
 		v.check(!fieldPath(k.Name) || strings.ContainsAny(k.Name, "[*"), at+"Name", "%q is not a dotted path of names", k.Name)
 	case KeyGraphQL:
-		v.check(!gqlPath(k.Name), at+"Name", "%q names no argument: write \"argument\", \"@directive.argument\" or \"argument.field\"", k.Name)
+		v.check(!gqlPath.MatchString(k.Name), at+"Name", "%q names no argument: write \"argument\", \"@directive.argument\" or \"argument.field\"", k.Name)
 		v.check(e.Action.Place != ActionNone && e.Action.Place != ActionGraphQL, at+"Place", "the requests are told apart by another thing than their GraphQL operation")
 		method, _, has := strings.Cut(e.Pattern, " ")
 		v.check(has && method != http.MethodPost, at+"Place", "a GraphQL document travels in a POST, not in a %s", method)
@@ -179,6 +183,7 @@ func (v *validation) key(at string, e Endpoint) {
 	v.check(k.MaxLength > 0 && k.MaxLength < k.MinLength, at+"MaxLength", "it is less than MinLength")
 	v.check(k.MaxLength > 0 && k.MaxLength < len(ourKey), at+"MaxLength", "a UUID, which operations without a key of their own get, has %d characters: describe an endpoint that takes none as one without a key", len(ourKey))
 	v.check(k.MinLength > len(ourKey), at+"MinLength", "a UUID, which operations without a key of their own get, has %d characters only", len(ourKey))
+	v.check(k.UUIDVersion < 0 || k.UUIDVersion > 8, at+"UUIDVersion", "it is none of RFC 9562's, 1 to 8")
 	for i := range len(k.Alphabet) {
 		if c := k.Alphabet[i]; c < ' ' || c > '~' {
 			v.report(at+"Alphabet", "a key can't have every character of it: it is ASCII without control characters")
@@ -207,31 +212,26 @@ func (v *validation) action(at string, a Action) {
 	case ActionGraphQL:
 		v.check(a.Name != "", at+"Name", "a GraphQL operation stands in the document")
 		kind, field, named := strings.Cut(a.Value, " ")
-		v.check(kind != "query" && kind != "mutation" && kind != "subscription" || named && !gqlPath(field) || strings.ContainsAny(field, ".@"),
+		v.check(kind != "query" && kind != "mutation" && kind != "subscription" || named && !gqlPath.MatchString(field) || strings.ContainsAny(field, ".@"),
 			at+"Value", "%q is neither query, mutation or subscription nor one of them and the name of a field", a.Value)
 	default:
 		v.report(at+"Place", "%d is not one of the constants", a.Place)
 	}
 }
 
-// gqlPath tells whether s is a path of names, behind a directive if it has one.
-func gqlPath(s string) bool {
-	rest, directive := strings.CutPrefix(s, "@")
-	for name := range strings.SplitSeq(rest, ".") {
-		if name == "" || isDigit(name[0]) || strings.ContainsFunc(name, func(r rune) bool { return r > '~' || !isNamePart(byte(r)) }) {
-			return false
-		}
-	}
-	return !directive || strings.Contains(rest, ".")
-}
+// gqlPath is a path of names, behind a directive if it has one.
+var gqlPath = regexp.MustCompile(`^(@[A-Za-z_]\w*\.)?[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$`)
 
-func tooManyPaths(rules []Rule) bool {
+// maxFields is how many fields the rules of one endpoint may ask for.
+const maxFields = 64
+
+func tooManyFields(rules []Rule) bool {
 	paths := map[string]bool{}
 	for _, r := range rules {
 		paths[r.Field], paths[r.Without], paths[r.Pointer] = true, true, true
 	}
 	delete(paths, "")
-	return len(paths) > maxPaths
+	return len(paths) > maxFields
 }
 
 func (v *validation) rule(at string, r Rule) {
@@ -268,11 +268,11 @@ func register(mux *http.ServeMux, pattern string) (err error) {
 			err = fmt.Errorf("%v", r)
 		}
 	}()
-	mux.Handle(pattern, target{})
+	mux.Handle(pattern, http.NotFoundHandler())
 	return nil
 }
 
-// token tells whether s is a token, as a header name has to be (RFC 9110
+// token reports whether s is a token, as a header name has to be (RFC 9110
 // section 5.6.2).
 func token(s string) bool {
 	for i := range len(s) {
@@ -284,7 +284,7 @@ func token(s string) bool {
 	return s != ""
 }
 
-// fieldPath tells whether s is a dotted path without empty steps.
+// fieldPath reports whether s is a dotted path without empty steps.
 func fieldPath(s string) bool {
 	for step := range strings.SplitSeq(s, ".") {
 		if step = strings.TrimSuffix(step, "[]"); step == "" || strings.ContainsAny(step, "[] ") || step != "*" && strings.Contains(step, "*") {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -53,6 +54,9 @@ func TestValidateFindsContradictions(t *testing.T) {
 		field  string
 	}{
 		{"no name", func(p *providers.Provider) { p.Name = "" }, "Name"},
+		{"an empty former name", func(p *providers.Provider) { p.FormerNames = []string{""} }, "FormerNames[0]"},
+		{"a former name that is the present one", func(p *providers.Provider) { p.FormerNames = []string{"ledger"} }, "FormerNames[0]"},
+		{"a former name twice", func(p *providers.Provider) { p.FormerNames = []string{"book", "book"} }, "FormerNames[1]"},
 		{"a host with a scheme", func(p *providers.Provider) { p.Hosts[0] = "https://ledger.example.com" }, "Hosts[0]"},
 		{"a host with a path", func(p *providers.Provider) { p.Hosts[0] = "ledger.example.com/v1" }, "Hosts[0]"},
 		{"an empty host", func(p *providers.Provider) { p.Hosts[0] = "" }, "Hosts[0]"},
@@ -115,6 +119,8 @@ func TestValidateFindsContradictions(t *testing.T) {
 		}, "Endpoints[0].Key.FirstSent"},
 		{"the time of the first attempt where the key is", func(p *providers.Provider) { endpoint(p).Key.FirstSent = "x-idempotency-key" }, "Endpoints[0].Key.FirstSent"},
 		{"no room for a UUID", func(p *providers.Provider) { endpoint(p).Key.MinLength, endpoint(p).Key.MaxLength = 0, 35 }, "Endpoints[0].Key.MaxLength"},
+		{"a version that no UUID has", func(p *providers.Provider) { endpoint(p).Key.UUIDVersion = 9 }, "Endpoints[0].Key.UUIDVersion"},
+		{"a negative version", func(p *providers.Provider) { endpoint(p).Key.UUIDVersion = -1 }, "Endpoints[0].Key.UUIDVersion"},
 		{"more than a UUID", func(p *providers.Provider) { endpoint(p).Key.MinLength, endpoint(p).Key.MaxLength = 37, 0 }, "Endpoints[0].Key.MinLength"},
 		{"an alphabet without hyphens", func(p *providers.Provider) { endpoint(p).Key.Alphabet = "0123456789abcdef" }, "Endpoints[0].Key.Alphabet"},
 		{"an alphabet in capitals", func(p *providers.Provider) { endpoint(p).Key.Alphabet = "0123456789ABCDEF-" }, "Endpoints[0].Key.Alphabet"},
@@ -159,7 +165,7 @@ func TestValidateFindsContradictions(t *testing.T) {
 		{"a negative handling time", func(p *providers.Provider) { endpoint(p).HandlingTime = -1 }, "Endpoints[0].HandlingTime"},
 		{"a field that is none", func(p *providers.Provider) { endpoint(p).OmitFields = []string{"a.b", "a..b"} }, "Endpoints[0].OmitFields[1]"},
 		{"a key without effect", func(p *providers.Provider) {
-			p.Endpoints[0] = providers.Endpoint{Pattern: "/", NoEffect: true, Key: raw}
+			p.Endpoints[0] = providers.Endpoint{Pattern: "/", NoEffect: true, Key: providers.Key{Place: providers.KeyRawHeader, Name: "Idempotency-Key"}}
 		}, "Endpoints[0].NoEffect"},
 		{"rules without effect", func(p *providers.Provider) {
 			p.Endpoints[0] = providers.Endpoint{Pattern: "/", NoEffect: true, Rules: []providers.Rule{{Status: 200, Verdict: providers.Final}}}
@@ -239,13 +245,14 @@ func TestValidateFindsContradictions(t *testing.T) {
 			assert.Equal(t, p.Name, invalid.Provider)
 			assert.NotEmpty(t, invalid.Problem)
 
-			_, err = providers.NewRouter([]providers.Provider{p})
+			_, err = tables.NewRouter([]providers.Provider{p})
 			assert.Error(t, err, "a router must not take what is not valid")
 		})
 	}
 }
 
-func TestValidateAcceptsRulesThatOnlyLookShadowed(t *testing.T) {
+// Validate accepts rules that only look shadowed.
+func TestValidateRulesThatOnlyLookShadowed(t *testing.T) {
 	for name, rules := range map[string][]providers.Rule{
 		"an exception in front": {
 			{Status: 409, Field: "code", Equals: "x", Verdict: providers.Misuse},

@@ -20,8 +20,10 @@ import (
 //
 // Wise dates its versions by the URL now (/2026Q4/transfers, where /v1/transfers
 // was): every version's transfers take the ID, and those of a batch group. A transfer
-// for a third party has originalTransferId instead, the sender's own name for it,
-// which nothing here replaces.
+// for a third party has originalTransferId instead, the sender's own name for it, of
+// which Wise says that a retry creates no duplicate. It is no key here: it has to be
+// the sender's own in Wise's records, so that none may be made up, and its path is not
+// confirmed.
 //
 // Everything else, the funding of a transfer among it, has an effect and no key.
 // The account is the token's. Tokens expire within the day, so that a new one is not
@@ -58,7 +60,7 @@ func Wise(retention time.Duration) Provider {
 				"POST /{version}/profiles/{profile}/batch-groups/{group}/transfers"),
 		),
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 const sourceWiseTransfers = "docs.wise.com/guides/product/send-money/standard-api-transfers [D]"

@@ -99,7 +99,7 @@ func WorkOS() Provider {
 			Source:         sourceWorkOS + ": accepted, and ignored; the answer has a secret: workos-go 27a5c27 [S]",
 		})
 	}
-	return *p.clone()
+	return p.Clone()
 }
 
 var workosKeyless = refusalsUnlimited("message", sourceWorkOSErrors)

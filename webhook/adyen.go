@@ -32,6 +32,10 @@ import (
 // whose values are Adyen's own and have none. So is an item that names a field
 // twice, or a signed one in another case (OriginalReference), which is not signed
 // and which some parsers, encoding/json among them, take for it.
+//
+// A field that is missing or null is signed as empty (read in Adyen's libraries,
+// which don't agree for success and the amount: not confirmed there). Webhooks in
+// Adyen's other formats, HTTP POST and SOAP, are not covered.
 func Adyen(hmacKeys ...string) (*Verifier, error) {
 	const scheme = "adyen"
 	keys, err := newSecrets(scheme, hmacKeys, adyenKey)
@@ -60,8 +64,8 @@ func Adyen(hmacKeys ...string) (*Verifier, error) {
 // missing or not hexadecimal.
 //
 // HmacSignature is base64 of HMAC-SHA256 over the raw body (read in
-// adyen-go-api-library fed7311, src/hmacvalidator; the header's name is reported
-// by users and not confirmed by Adyen's pages). An empty body is ErrMalformed. No timestamp is signed, so a
+// adyen-go-api-library fed7311, src/hmacvalidator; the header's name in the README of
+// adyen-java-api-library). An empty body is ErrMalformed. No timestamp is signed, so a
 // request can be replayed for ever: refuse an event seen before.
 func AdyenPlatform(hmacKeys ...string) (*Verifier, error) {
 	const scheme = "adyen platform"
@@ -127,9 +131,11 @@ func newAdyenItem(text json.RawMessage) (item adyenItem, err error) {
 	if err != nil {
 		return item, malformed("a NotificationRequestItem is " + err.Error())
 	}
-	amount, err := object(fields["amount"])
-	if err != nil {
-		return item, malformed("an item's amount is " + err.Error())
+	var amount map[string]json.RawMessage
+	if text := fields["amount"]; text != nil && string(text) != "null" {
+		if amount, err = object(text); err != nil {
+			return item, malformed("an item's amount is " + err.Error())
+		}
 	}
 	additional, err := object(fields["additionalData"])
 	if err != nil {
@@ -185,12 +191,18 @@ func jsonString(text json.RawMessage) (string, bool) {
 
 // jsonInteger keeps the digits as they were written, since they were signed so.
 func jsonInteger(text json.RawMessage) (string, bool) {
+	if text == nil || string(text) == "null" {
+		return "", true
+	}
 	var value int64
-	return string(text), json.Unmarshal(text, &value) == nil && string(text) != "null"
+	return string(text), json.Unmarshal(text, &value) == nil
 }
 
 // jsonBool reads "true" or "false", with quotes, as Adyen sends them, or without.
 func jsonBool(text json.RawMessage) (string, bool) {
+	if text == nil || string(text) == "null" {
+		return "", true
+	}
 	value := strings.Trim(string(text), `"`)
-	return value, value == "true" || value == "false"
+	return value, value == "" || value == "true" || value == "false"
 }

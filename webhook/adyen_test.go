@@ -1,6 +1,9 @@
 package webhook_test
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"strings"
 	"testing"
 
@@ -61,7 +64,8 @@ func TestAdyenSignsEachItem(t *testing.T) {
 	assert.ErrorIs(t, verifyAdyen(t, adyenBody()), webhook.ErrMalformed, "no item is signed where there is none")
 }
 
-func TestAdyenReferencesMayContainWhatSeparates(t *testing.T) {
+// Adyen references may contain what separates.
+func TestAdyenReferencesWithSeparators(t *testing.T) {
 	for _, reference := range []string{"14-08-2020-09:53:00", ":", `a\b`, `a\:b`, "é", "", `"quoted"`} {
 		fields := adyenFields("PSP1")
 		fields["merchantReference"] = reference
@@ -86,7 +90,8 @@ func TestAdyenFieldsCanNotBeCutInAnotherWay(t *testing.T) {
 	}
 }
 
-func TestAdyenBodiesThatCouldBeReadInTwoWaysAreRefused(t *testing.T) {
+// Adyen bodies that could be read in two ways are refused.
+func TestAdyenBodiesReadInTwoWays(t *testing.T) {
 	signed := adyenBody(adyenItem(adyenKey1, adyenFields("PSP1")))
 	for _, tc := range []struct{ name, from, to string }{
 		{"a field twice", `"success":`, `"success":"false","success":`},
@@ -139,16 +144,49 @@ func TestAdyenBodiesInAnotherFormAreRefused(t *testing.T) {
 		strings.Replace(signed, `"value":1130`, `"value":"1130"`, 1),
 		strings.Replace(signed, `"value":1130`, `"value":1130.0`, 1),
 		strings.Replace(signed, `"value":1130`, `"value":1.13e3`, 1),
-		strings.Replace(signed, `"value":1130`, `"value":null`, 1),
 		strings.Replace(signed, `"value":1130`, `"value":99999999999999999999`, 1),
 		strings.Replace(signed, `"success":"true"`, `"success":1`, 1),
 		strings.Replace(signed, `"success":"true"`, `"success":"TRUE"`, 1),
-		strings.Replace(signed, `"success":"true"`, `"succes":"true"`, 1),
 		strings.Replace(signed, `"pspReference":"PSP1"`, `"pspReference":1`, 1),
 		strings.Replace(signed, `"hmacSignature"`, `"signature"`, 1),
 		strings.Replace(signed, `"hmacSignature":"`, `"hmacSignature":"*`, 1),
 	} {
 		assert.ErrorIs(t, verifyAdyen(t, body), webhook.ErrMalformed, "%.200s", body)
+	}
+}
+
+// Adyen's libraries sign what is missing as empty, or don't agree.
+func TestAdyenSignsWhatIsMissingAsEmpty(t *testing.T) {
+	key, err := hex.DecodeString(adyenKey1)
+	require.NoError(t, err)
+	item := func(signedText, rest string) string {
+		signature := base64.StdEncoding.EncodeToString(mac(sha256.New, key, signedText))
+		return `{"notificationItems":[{"NotificationRequestItem":{"pspReference":"PSP1","additionalData":{"hmacSignature":"` + signature + `"}` + rest + `}}]}`
+	}
+	const amount = `,"amount":{"value":1130,"currency":"EUR"}`
+	for _, tc := range []struct{ name, signedText, rest string }{
+		{"all there", "PSP1:::ref:1130:EUR:REPORT:true", amount + `,"merchantReference":"ref","eventCode":"REPORT","success":"true"`},
+		{"no success", "PSP1::::1130:EUR:REPORT:", amount + `,"eventCode":"REPORT"`},
+		{"an empty success", "PSP1::::1130:EUR:REPORT:", amount + `,"eventCode":"REPORT","success":""`},
+		{"success is null", "PSP1::::1130:EUR:REPORT:", amount + `,"eventCode":"REPORT","success":null`},
+		{"no amount", "PSP1::::::REPORT:true", `,"eventCode":"REPORT","success":"true"`},
+		{"amount is null", "PSP1::::::REPORT:true", `,"amount":null,"eventCode":"REPORT","success":"true"`},
+		{"an empty amount", "PSP1::::::REPORT:true", `,"amount":{},"eventCode":"REPORT","success":"true"`},
+		{"its value is null", "PSP1:::::EUR:REPORT:true", `,"amount":{"value":null,"currency":"EUR"},"eventCode":"REPORT","success":"true"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			body := item(tc.signedText, tc.rest)
+			assert.NoError(t, verifyAdyen(t, body))
+			assert.ErrorIs(t, verifyAdyen(t, item("PSP1::::113:EUR:REPORT:true", tc.rest)), webhook.ErrSignature)
+			assert.ErrorIs(t, verifyAdyen(t, strings.Replace(body, `"eventCode"`, `"Amount":{"value":1,"currency":"EUR"},"eventCode"`, 1)), webhook.ErrMalformed)
+			assert.ErrorIs(t, verifyAdyen(t, strings.Replace(body, `"eventCode"`, `"Success":"false","eventCode"`, 1)), webhook.ErrMalformed)
+		})
+	}
+	for name, body := range map[string]string{
+		"taken away": strings.Replace(adyenBody(adyenItem(adyenKey1, adyenFields("PSP1"))), `"success":"true"`, `"succes":"true"`, 1),
+		"nulled":     strings.Replace(adyenBody(adyenItem(adyenKey1, adyenFields("PSP1"))), `"value":1130`, `"value":null`, 1),
+	} {
+		assert.ErrorIs(t, verifyAdyen(t, body), webhook.ErrSignature, name)
 	}
 }
 

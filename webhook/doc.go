@@ -2,9 +2,11 @@
 // not long ago.
 //
 // A function per provider makes a [Verifier] from the endpoint's secrets:
-// [Stripe], [Adyen], [AdyenPlatform], [PayPal], [Square], [Twilio], [GoCardless],
-// and [StandardWebhooks] for everybody who follows that specification (Svix,
-// Resend and others). [Verifier.Verify] takes the request and the body's bytes
+// [Stripe], [Adyen], [AdyenPlatform], [Braintree], [Checkout], [Column], [Dwolla],
+// [GoCardless], [Increase], [Klarna], [ModernTreasury], [Mollie], [MollieClassic],
+// [PayPal], [Razorpay], [Shopify], [Square], [Twilio], [Wise], [WorkOS], and
+// [StandardWebhooks] for everybody who follows that specification (Svix, Resend and
+// others). [Verifier.Verify] takes the request and the body's bytes
 // exactly as they arrived: a body that was parsed and written again is another
 // body. [Handler] does the reading and verifying in front of an http.Handler.
 //
@@ -15,6 +17,9 @@
 // the function that is given it. Most providers answer a failure by sending again,
 // and every one may send a message twice: remember what [Message] says, and act
 // once.
+//
+// [Message.Evidence] tells a request that the provider has signed from one that is a
+// mere hint.
 //
 // How sure a fact about a provider is stands beside it in words: "documented" by
 // the provider, "read" in its own SDK, "reported" by its users, or "not

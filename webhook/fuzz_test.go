@@ -175,3 +175,99 @@ func FuzzPayPalHeaders(f *testing.F) {
 		}
 	})
 }
+
+// The header in Stripe's manner, with other timestamps, as WorkOS and Increase have it.
+func FuzzTimedSignatures(f *testing.F) {
+	for _, header := range []string{"", "t=1614265330123, v1=00", "t=2022-01-31T23:59:59Z,v1=00", "v1=zz,t=0", "t=1,t=2", ",=,t", "t=2022-01-31T23:59:59.5+24:00"} {
+		f.Add(header, `{"id":"event_1"}`, "1614265330123")
+		f.Add(header, "", "2022-01-31T23:59:59Z")
+	}
+	workOS, err := webhook.WorkOS(secretOfTests)
+	require.NoError(f, err)
+	increase, err := webhook.Increase(secretOfTests)
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, header, body, timestamp string) {
+		for name, v := range map[string]*webhook.Verifier{"WorkOS-Signature": workOS, "Increase-Webhook-Signature": increase} {
+			v := *v
+			v.Tolerance = -1
+			_, err := v.Verify(post("", name, header), []byte(body))
+			require.Error(t, err, "nobody signed it")
+
+			if strings.Contains(timestamp, ",") || strings.TrimSpace(timestamp) != timestamp {
+				continue
+			}
+			genuine := hex.EncodeToString(mac(sha256.New, []byte(secretOfTests), timestamp+"."+body))
+			_, err = v.Verify(post("", name, header+",t="+timestamp+",v1="+genuine), []byte(body))
+			if err != nil {
+				assert.ErrorIs(t, err, webhook.ErrMalformed)
+			}
+		}
+	})
+}
+
+// A form that is verified has one payload, however it is read, and it was signed.
+func FuzzBraintreeForm(f *testing.F) {
+	v, err := newBraintree(secretOfTests)
+	require.NoError(f, err)
+	const payload = "PG5vdGlmaWNhdGlvbi8+"
+	genuine := url.Values{"bt_signature": {braintreeSignature(secretOfTests, payload)}, "bt_payload": {payload}}.Encode()
+	for _, body := range []string{genuine, genuine + "&bt_payload=AAAA", genuine + "&BT_PAYLOAD=AAAA", genuine + "&a=b", genuine + "%0A", "bt_payload=&bt_signature=", "", "&&", "a;b", "%zz"} {
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		_, err := v.Verify(postForm(body), []byte(body))
+		if err != nil {
+			assert.NotErrorIs(t, err, webhook.ErrTimestamp)
+			return
+		}
+		form, err := url.ParseQuery(body)
+		require.NoError(t, err)
+		assert.Equal(t, []string{payload}, form["bt_payload"], "the only one signed")
+	})
+}
+
+// Whatever is read from a header is nothing that a stranger can make.
+func FuzzBodySignatures(f *testing.F) {
+	var all []scheme
+	for _, s := range schemes() {
+		if len(s.headers) == 1 && !s.timestamp && s.name != "twilio" {
+			all = append(all, s)
+		}
+	}
+	var verifiers []*webhook.Verifier
+	for _, s := range all {
+		v, err := s.make(s.secrets[0])
+		require.NoError(f, err)
+		verifiers = append(verifiers, v)
+	}
+	for _, signature := range []string{"", "sha256=", "00", "AAAA", strings.Repeat("0", 64), "sha256=" + strings.Repeat("f", 64), "v1,AAAA", "\xff"} {
+		f.Add(signature, `{"id":"evt_1"}`)
+	}
+	f.Fuzz(func(t *testing.T, signature, body string) {
+		for i, s := range all {
+			m, err := verifiers[i].Verify(post("", s.headers[0], signature), []byte(body))
+			assert.Error(t, err, s.name)
+			assert.Zero(t, m)
+		}
+	})
+}
+
+// Only what could be an id of Mollie's comes through, once.
+func FuzzMollieClassic(f *testing.F) {
+	for _, body := range []string{"id=tr_1", "id=tr_1&id=tr_2", "ID=tr_1", "id=..%2F", "id=%zz", "", "id=tr_1;id=tr_2"} {
+		f.Add(body)
+	}
+	v := webhook.MollieClassic()
+	f.Fuzz(func(t *testing.T, body string) {
+		m, err := v.Verify(postForm(body), []byte(body))
+		assert.Zero(t, m)
+		if err != nil {
+			return
+		}
+		form, err := url.ParseQuery(body)
+		require.NoError(t, err)
+		require.Len(t, form["id"], 1)
+		assert.NotContains(t, form["id"][0], "/")
+		assert.Regexp(t, "^[A-Za-z0-9_]{1,64}$", form["id"][0])
+	})
+}

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"net/http"
 )
@@ -25,13 +24,9 @@ func GoCardless(endpointSecrets ...string) (*Verifier, error) {
 		return nil, err
 	}
 	return &Verifier{scheme: scheme, refusal: 498, verify: func(r *http.Request, body []byte) (Message, error) {
-		text, err := header(r.Header, "Webhook-Signature")
+		signature, err := hexHeader(r.Header, "Webhook-Signature")
 		if err != nil {
 			return Message{}, err
-		}
-		signature, err := hex.DecodeString(text)
-		if err != nil {
-			return Message{}, malformed("Webhook-Signature is not hexadecimal")
 		}
 		if !keys.signed(sha256.New, [][]byte{signature}, body) {
 			return Message{}, noMatch()

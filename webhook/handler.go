@@ -14,7 +14,8 @@ const DefaultMaxBody = 1 << 20
 
 // Handler verifies requests in front of another handler. A request that is
 // verified goes to Next with its body to be read again from its beginning, and
-// [MessageOf] its context tells what it says of itself. All others are refused
+// [MessageOf] its context tells what it says of itself, and whether that is evidence
+// or a hint. All others are refused
 // and never reach Next: 400 for ErrMalformed and for a body that can't be read,
 // 413 for ErrTooLarge, 503 for ErrCertificate, and 403, or what the provider asks
 // for, for ErrSignature and ErrTimestamp. The body of the refusal says nothing more

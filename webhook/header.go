@@ -1,6 +1,10 @@
 package webhook
 
-import "net/http"
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+)
 
 // maxHeader bounds how many signatures one request can make a verifier check. It
 // is ten times what the longest scheme sends.
@@ -19,4 +23,37 @@ func header(h http.Header, name string) (string, error) {
 		return "", malformed(name + " is too long")
 	}
 	return values[0], nil
+}
+
+func base64Header(h http.Header, name string) ([]byte, error) {
+	text, err := header(h, name)
+	if err != nil {
+		return nil, err
+	}
+	signature, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, malformed(name + " is not base64")
+	}
+	return signature, nil
+}
+
+func hexHeader(h http.Header, name string) ([]byte, error) {
+	text, err := header(h, name)
+	if err != nil {
+		return nil, err
+	}
+	signature, err := hex.DecodeString(text)
+	if err != nil {
+		return nil, malformed(name + " is not hexadecimal")
+	}
+	return signature, nil
+}
+
+// eitherHeader reads a signature whose encoding is not published. The two of a
+// SHA-256 differ in length, so that only one of them can be meant.
+func eitherHeader(h http.Header, name string) ([]byte, error) {
+	if len(h.Get(name)) == hex.EncodedLen(32) {
+		return hexHeader(h, name)
+	}
+	return base64Header(h, name)
 }

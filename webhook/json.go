@@ -50,7 +50,7 @@ func object(text []byte) (map[string]json.RawMessage, error) {
 // and the Kelvin sign fold to ASCII.
 func fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
-// respelled tells whether an object has a member that is one of these names but
+// respelled reports whether an object has a member that is one of these names but
 // for case. Nothing signs it, and encoding/json would read it as the member.
 func respelled(members map[string]json.RawMessage, names ...string) bool {
 	for member := range members {

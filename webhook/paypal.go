@@ -55,11 +55,11 @@ type PayPalConfig struct {
 // A CRC is a checksum and no hash: whoever has seen one request can make another
 // body that the same signature covers. Refuse a transmission ID seen before
 // (Message.ID), and before money moves ask PayPal's API for the resource that the
-// event names. Message.Events is the id in the body.
+// event names: the message is a hint. Message.Events is the id in the body.
 //
-// PayPal delivers up to 25 times over three days (reported). Whether it stamps each
-// time anew is not confirmed: if it does not, a repeat that comes later than the
-// tolerance is ErrTimestamp, and Verifier.Tolerance has to be longer.
+// PayPal delivers up to 25 times over three days (documented). Whether it stamps each
+// time anew is not confirmed, and a repeat must not be lost, so that a timestamp may
+// be four days old unless Verifier.Tolerance says otherwise.
 func PayPal(config PayPalConfig) (*Verifier, error) {
 	const scheme = "paypal"
 	ids, err := newKeys(scheme, config.WebhookIDs, asGiven) // which are no secrets
@@ -73,7 +73,7 @@ func PayPal(config PayPalConfig) (*Verifier, error) {
 	if config.Sandbox {
 		name = "messageverificationcerts.sandbox.paypal.com"
 	}
-	return &Verifier{scheme: scheme, verify: func(r *http.Request, body []byte) (Message, error) {
+	return &Verifier{scheme: scheme, tolerance: 4 * 24 * time.Hour, hint: true, verify: func(r *http.Request, body []byte) (Message, error) {
 		transmission, err := parsePayPalTransmission(r.Header)
 		if err != nil {
 			return Message{}, err

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -21,7 +22,8 @@ import (
 
 const payPalBody = `{"id":"WH-1","event_type":"PAYMENT.CAPTURE.COMPLETED"}`
 
-func TestPayPalsCertificateHasToBeItsOwnAndValid(t *testing.T) {
+// PayPal's certificate has to be its own and valid.
+func TestPayPalCertificateIsItsOwnAndValid(t *testing.T) {
 	public := &payPalKeys()[1].PublicKey
 	elliptical, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -82,7 +84,8 @@ func TestPayPalsCertificateHasToBeItsOwnAndValid(t *testing.T) {
 	}
 }
 
-func TestPayPalsCertificateIsFetchedFromPayPalAlone(t *testing.T) {
+// PayPal's certificate is fetched from PayPal alone.
+func TestPayPalCertificateIsFromPayPalAlone(t *testing.T) {
 	type key struct{}
 	var fetched []string
 	v, err := webhook.PayPal(webhook.PayPalConfig{
@@ -169,9 +172,10 @@ func TestPayPalsConfigurationHasToBeComplete(t *testing.T) {
 	}
 }
 
+// PayPal's signature covers every body of the same checksum.
 // Why PayPal's documentation here asks for more than a signature: what the scheme
 // signs of the body is 32 bits, which anybody can meet.
-func TestPayPalsSignatureCoversEveryBodyOfTheSameChecksum(t *testing.T) {
+func TestPayPalBodyOfTheSameChecksum(t *testing.T) {
 	forged := []byte(`{"id":"WH-1","event_type":"PAYMENT.CAPTURE.REFUNDED","pad":"`)
 	// Four bytes bring any CRC-32 to any other: it is linear, so they are solved for.
 	want := crc32.ChecksumIEEE([]byte(payPalBody))
@@ -193,4 +197,22 @@ func TestPayPalsSignatureCoversEveryBodyOfTheSameChecksum(t *testing.T) {
 	m, err := v.Verify(signPayPal("1JE4291016473214C", payPalBody, time.Now()), forged)
 	require.NoError(t, err)
 	assert.Equal(t, payPalTransmission, m.ID, "the one thing to tell it from the genuine one")
+}
+
+// PayPal's repeats after an outage are verified.
+// A repeat must not be lost: PayPal repeats for three days, and may not stamp it anew.
+func TestPayPalRepeatsAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, err := newPayPal("1JE4291016473214C")
+		require.NoError(t, err)
+		r := signPayPal("1JE4291016473214C", payPalBody, time.Now())
+		<-time.After(3 * 24 * time.Hour)
+		m, err := v.Verify(r, []byte(payPalBody))
+		require.NoError(t, err)
+		assert.Equal(t, payPalTransmission, m.ID, "by which a replay is told")
+		assert.False(t, m.Evidence, "a checksum of the body is signed, and no hash")
+		v.Tolerance = time.Hour
+		_, err = v.Verify(r, []byte(payPalBody))
+		assert.ErrorIs(t, err, webhook.ErrTimestamp, "the user's own")
+	})
 }

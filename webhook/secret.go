@@ -78,7 +78,7 @@ func checkSecret(text string) error {
 // asGiven is the key of the schemes that use the text's own bytes.
 func asGiven(text string) ([]byte, error) { return []byte(text), nil }
 
-// signed tells whether one of the signatures is the HMAC of the joined parts under
+// signed reports whether one of the signatures is the HMAC of the joined parts under
 // one of the secrets. How long it takes does not depend on which bytes agree.
 func (s secrets) signed(newHash func() hash.Hash, signatures [][]byte, parts ...[]byte) bool {
 	found := false

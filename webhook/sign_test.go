@@ -98,6 +98,82 @@ func signGoCardless(secret, body string, _ time.Time) *http.Request {
 	return post(body, "Webhook-Signature", hex.EncodeToString(mac(sha256.New, []byte(secret), body)))
 }
 
+// signHex signs the raw body alone.
+func signHex(header, prefix string) func(secret, body string, _ time.Time) *http.Request {
+	return func(secret, body string, _ time.Time) *http.Request {
+		return post(body, header, prefix+hex.EncodeToString(mac(sha256.New, []byte(secret), body)))
+	}
+}
+
+// signBase64 is signHex in another encoding.
+func signBase64(header string) func(secret, body string, _ time.Time) *http.Request {
+	return func(secret, body string, _ time.Time) *http.Request {
+		return post(body, header, base64.StdEncoding.EncodeToString(mac(sha256.New, []byte(secret), body)))
+	}
+}
+
+func signWorkOS(secret, body string, at time.Time) *http.Request {
+	signature := hex.EncodeToString(mac(sha256.New, []byte(secret), fmt.Sprintf("%d.%s", at.UnixMilli(), body)))
+	return post(body, "WorkOS-Signature", fmt.Sprintf("t=%d, v1=%s", at.UnixMilli(), signature))
+}
+
+func signIncrease(secret, body string, at time.Time) *http.Request {
+	return signStandard("whsec_"+base64.StdEncoding.EncodeToString([]byte(secret)), body, at)
+}
+
+func signIncreaseBefore(secret, body string, at time.Time) *http.Request {
+	stamp := at.UTC().Format(time.RFC3339)
+	signature := hex.EncodeToString(mac(sha256.New, []byte(secret), stamp+"."+body))
+	return post(body, "Increase-Webhook-Signature", "t="+stamp+",v1="+signature)
+}
+
+// wiseKey is the public key of one of two pairs, in PEM.
+func wiseKey(pair int) string {
+	der, err := x509.MarshalPKIXPublicKey(&payPalKeys()[pair].PublicKey)
+	if err != nil {
+		panic(err)
+	}
+	return strings.TrimSpace(string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})))
+}
+
+func signWise(public, body string, _ time.Time) *http.Request {
+	pair := slices.Index([]string{wiseKey(0), wiseKey(1)}, public)
+	sum := sha256.Sum256([]byte(body))
+	signature, err := rsa.SignPKCS1v15(nil, payPalKeys()[pair], crypto.SHA256, sum[:])
+	if err != nil {
+		panic(err)
+	}
+	return post(body, "X-Signature-SHA256", base64.StdEncoding.EncodeToString(signature))
+}
+
+const braintreePublic = "integration_public_key"
+
+func newBraintree(private ...string) (*webhook.Verifier, error) {
+	var keys []webhook.BraintreeKey
+	for _, p := range private {
+		keys = append(keys, webhook.BraintreeKey{Public: braintreePublic, Private: p})
+	}
+	return webhook.Braintree(keys...)
+}
+
+func braintreeSignature(private, payload string) string {
+	key := sha1.Sum([]byte(private))
+	return braintreePublic + "|" + hex.EncodeToString(mac(sha1.New, key[:], payload))
+}
+
+func postForm(body string) *http.Request {
+	r := post(body)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return r
+}
+
+// signBraintree sends the notification as Braintree does, in base64 with a line break
+// at its end.
+func signBraintree(private, notification string, _ time.Time) *http.Request {
+	payload := base64.StdEncoding.EncodeToString([]byte(notification)) + "\n"
+	return postForm(url.Values{"bt_signature": {"another|00&" + braintreeSignature(private, payload)}, "bt_payload": {payload}}.Encode())
+}
+
 func signAdyenPlatform(secret, body string, _ time.Time) *http.Request {
 	key, err := hex.DecodeString(secret)
 	if err != nil {
@@ -270,6 +346,8 @@ type scheme struct {
 	headers   []string                                              // required ones
 	message   webhook.Message                                       // but for its timestamp
 	timestamp bool                                                  // signs one
+	tolerance time.Duration                                         // of it, if it is another than the default
+	hint      bool                                                  // proves nothing
 }
 
 const (
@@ -281,6 +359,7 @@ func schemes() []scheme {
 	_, public1 := ed25519Pair(1)
 	_, public2 := ed25519Pair(2)
 	standard := [2]string{"whsec_" + base64.StdEncoding.EncodeToString([]byte("twenty-four bytes or more")), "whsec_" + base64.StdEncoding.EncodeToString([]byte("the one before, still used"))}
+	texts := [2]string{"whsec_ONE_of_these_tests", "whsec_TWO_of_these_tests"}
 	standardHeaders := []string{"Webhook-Id", "Webhook-Timestamp", "Webhook-Signature"}
 	return []scheme{
 		{
@@ -304,7 +383,7 @@ func schemes() []scheme {
 		{
 			name: "paypal", make: newPayPal, secrets: [2]string{"1JE4291016473214C", "4RT894274S9474923"}, sign: signPayPal,
 			body:    `{"id":"WH-1","event_type":"PAYMENT.CAPTURE.COMPLETED","note":"confidential"}`,
-			headers: []string{"Paypal-Transmission-Id", "Paypal-Transmission-Time", "Paypal-Transmission-Sig", "Paypal-Auth-Algo", "Paypal-Cert-Url"}, timestamp: true,
+			headers: []string{"Paypal-Transmission-Id", "Paypal-Transmission-Time", "Paypal-Transmission-Sig", "Paypal-Auth-Algo", "Paypal-Cert-Url"}, timestamp: true, tolerance: 4 * 24 * time.Hour, hint: true,
 			message: webhook.Message{ID: payPalTransmission, Events: []string{"WH-1"}},
 		},
 		{
@@ -334,6 +413,93 @@ func schemes() []scheme {
 			headers: []string{"Hmacsignature"},
 		},
 		{
+			name: "checkout", make: webhook.Checkout, secrets: texts, sign: signHex("Cko-Signature", ""),
+			body:    `{"id":"evt_1","type":"payment_approved","note":"confidential"}`,
+			headers: []string{"Cko-Signature"},
+			message: webhook.Message{Events: []string{"evt_1"}},
+		},
+		{
+			name: "mollie", make: webhook.Mollie, secrets: texts, sign: signHex("X-Mollie-Signature", "sha256="),
+			body:    `{"resource":"event","id":"event_GvJ8WHrp5isUdRub9CJyH","note":"confidential"}`,
+			headers: []string{"X-Mollie-Signature"},
+			message: webhook.Message{Events: []string{"event_GvJ8WHrp5isUdRub9CJyH"}},
+		},
+		{
+			name: "klarna", make: webhook.Klarna, secrets: texts, sign: signHex("Klarna-Signature", ""),
+			body:    `{"metadata":{"event_id":"e1"},"note":"confidential"}`,
+			headers: []string{"Klarna-Signature"}, hint: true,
+		},
+		{
+			name: "klarna", make: webhook.Klarna, secrets: texts, sign: signBase64("Klarna-Signature"),
+			body:    `{"metadata":{"event_id":"e1"},"note":"confidential"}`,
+			headers: []string{"Klarna-Signature"}, hint: true,
+		},
+		{
+			name: "wise", make: webhook.Wise, secrets: [2]string{wiseKey(0), wiseKey(1)}, sign: signWise,
+			body:    `{"data":{"current_state":"processing"},"note":"confidential"}`,
+			headers: []string{"X-Signature-Sha256"},
+		},
+		{
+			name: "razorpay", make: webhook.Razorpay, secrets: texts, sign: signHex("X-Razorpay-Signature", ""),
+			body:    `{"entity":"event","event":"payout.processed","note":"confidential"}`,
+			headers: []string{"X-Razorpay-Signature"},
+		},
+		{
+			name: "modern treasury", make: webhook.ModernTreasury, secrets: texts, sign: signHex("X-Signature", ""),
+			body:    `{"event":"completed","data":{"id":"po1"},"note":"confidential"}`,
+			headers: []string{"X-Signature"},
+		},
+		{
+			name: "dwolla", make: webhook.Dwolla, secrets: texts, sign: signHex("X-Request-Signature-SHA-256", ""),
+			body:    `{"id":"fe869b23","topic":"customer_transfer_completed","note":"confidential"}`,
+			headers: []string{"X-Request-Signature-Sha-256"},
+			message: webhook.Message{Events: []string{"fe869b23"}},
+		},
+		{
+			name: "column", make: webhook.Column, secrets: texts, sign: signHex("Column-Signature", ""),
+			body:    `{"id":"evnt_1","type":"ach.outgoing_transfer.completed","note":"confidential"}`,
+			headers: []string{"Column-Signature"},
+			message: webhook.Message{Events: []string{"evnt_1"}},
+		},
+		{
+			name: "column", make: webhook.Column, secrets: texts, sign: signBase64("Column-Signature"),
+			body:    `{"id":"evnt_1","type":"ach.outgoing_transfer.completed","note":"confidential"}`,
+			headers: []string{"Column-Signature"},
+			message: webhook.Message{Events: []string{"evnt_1"}},
+		},
+		{
+			name: "shopify", make: webhook.Shopify, secrets: texts, sign: signBase64("X-Shopify-Hmac-SHA256"),
+			body:    `{"id":820982911946154508,"note":"confidential"}`,
+			headers: []string{"X-Shopify-Hmac-Sha256"},
+		},
+		{
+			name: "shopify", make: webhook.Shopify, secrets: texts, sign: signBase64("Shopify-Hmac-SHA256"),
+			body:    `{"id":820982911946154508,"note":"confidential"}`,
+			headers: []string{"Shopify-Hmac-Sha256"},
+		},
+		{
+			name: "workos", make: webhook.WorkOS, secrets: texts, sign: signWorkOS,
+			body:    `{"id":"event_1","event":"user.created","note":"confidential"}`,
+			headers: []string{"Workos-Signature"}, timestamp: true, tolerance: 3 * time.Minute,
+			message: webhook.Message{Events: []string{"event_1"}},
+		},
+		{
+			name: "increase", make: webhook.Increase, secrets: texts, sign: signIncrease,
+			body:    `{"id":"event_1","category":"ach_transfer.created","note":"confidential"}`,
+			headers: standardHeaders, timestamp: true,
+			message: webhook.Message{ID: standardID, Events: []string{"event_1"}},
+		},
+		{
+			name: "increase", make: webhook.Increase, secrets: texts, sign: signIncreaseBefore,
+			body:    `{"id":"event_1","category":"ach_transfer.created","note":"confidential"}`,
+			headers: []string{"Increase-Webhook-Signature"}, timestamp: true,
+			message: webhook.Message{Events: []string{"event_1"}},
+		},
+		{
+			name: "braintree", make: newBraintree, secrets: texts, sign: signBraintree,
+			body: `<notification><kind>transaction_settled</kind><note>confidential</note></notification>`,
+		},
+		{
 			// Its signature is in the body, which stands for the second item's reference.
 			name: "adyen", make: webhook.Adyen, secrets: [2]string{adyenKey1, adyenKey2},
 			body: "PSP2",
@@ -354,6 +520,8 @@ func eachScheme(t *testing.T, test func(t *testing.T, s scheme), except ...strin
 		name := s.name
 		if strings.HasPrefix(s.secrets[0], "whpk_") {
 			name += " with a public key"
+		} else if len(s.headers) > 0 {
+			name += " by " + s.headers[0]
 		}
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}

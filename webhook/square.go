@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"net/http"
 )
@@ -40,16 +39,4 @@ func Square(notificationURL string, signatureKeys ...string) (*Verifier, error) 
 		}
 		return Message{Events: member(body, "event_id")}, nil
 	}}, nil
-}
-
-func base64Header(h http.Header, name string) ([]byte, error) {
-	text, err := header(h, name)
-	if err != nil {
-		return nil, err
-	}
-	signature, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		return nil, malformed(name + " is not base64")
-	}
-	return signature, nil
 }

@@ -28,64 +28,74 @@ import (
 // and by Resend, "Verify Webhooks Requests").
 //
 // Message.ID is webhook-id, the same for every repeat of a message.
+//
+// Increase signs by the same specification, but the text of its secret is the key:
+// see [Increase].
 func StandardWebhooks(keys ...string) (*Verifier, error) {
 	const scheme = "standard webhooks"
-	var symmetric secrets
-	var public []ed25519.PublicKey
+	var of standardKeys
 	if _, err := newSecrets(scheme, keys, func(text string) ([]byte, error) {
 		key, asymmetric, err := standardKey(text)
 		switch {
 		case err != nil:
 			return nil, err
 		case asymmetric:
-			public = append(public, key)
+			of.public = append(of.public, key)
 		default:
-			symmetric = append(symmetric, key)
+			of.symmetric = append(of.symmetric, key)
 		}
 		return key, nil
 	}); err != nil {
 		return nil, err
 	}
-	return &Verifier{scheme: scheme, verify: func(r *http.Request, body []byte) (Message, error) {
-		family := "Webhook-"
-		if len(r.Header.Values("Webhook-Id")) == 0 && len(r.Header.Values("Svix-Id")) > 0 {
-			family = "Svix-"
-		}
-		id, err := header(r.Header, family+"Id")
-		if err != nil {
-			return Message{}, err
-		}
-		timestamp, err := header(r.Header, family+"Timestamp")
-		if err != nil {
-			return Message{}, err
-		}
-		list, err := header(r.Header, family+"Signature")
-		if err != nil {
-			return Message{}, err
-		}
-		if strings.Contains(id, ".") {
-			return Message{}, malformed(family + "Id contains a full stop")
-		}
-		signed, ok := unixSeconds(timestamp)
-		if !ok {
-			return Message{}, malformed(family + "Timestamp is not in seconds")
-		}
-		prefix := []byte(id + "." + timestamp + ".")
-		v1, v1a := parseStandardSignature(list)
-		match := symmetric.signed(sha256.New, v1, prefix, body)
-		if !match && len(public) > 0 {
-			content := slices.Concat(prefix, body)
-			for _, key := range public {
-				for _, signature := range v1a {
-					match = match || ed25519.Verify(key, content, signature)
-				}
+	return &Verifier{scheme: scheme, verify: of.verify}, nil
+}
+
+// standardKeys are an endpoint's keys of both kinds.
+type standardKeys struct {
+	symmetric secrets
+	public    []ed25519.PublicKey
+}
+
+func (k standardKeys) verify(r *http.Request, body []byte) (Message, error) {
+	family := "Webhook-"
+	if len(r.Header.Values("Webhook-Id")) == 0 && len(r.Header.Values("Svix-Id")) > 0 {
+		family = "Svix-"
+	}
+	id, err := header(r.Header, family+"Id")
+	if err != nil {
+		return Message{}, err
+	}
+	timestamp, err := header(r.Header, family+"Timestamp")
+	if err != nil {
+		return Message{}, err
+	}
+	list, err := header(r.Header, family+"Signature")
+	if err != nil {
+		return Message{}, err
+	}
+	if strings.Contains(id, ".") {
+		return Message{}, malformed(family + "Id contains a full stop")
+	}
+	signed, ok := unixSeconds(timestamp)
+	if !ok {
+		return Message{}, malformed(family + "Timestamp is not in seconds")
+	}
+	prefix := []byte(id + "." + timestamp + ".")
+	v1, v1a := parseStandardSignature(list)
+	match := k.symmetric.signed(sha256.New, v1, prefix, body)
+	if !match && len(k.public) > 0 {
+		content := slices.Concat(prefix, body)
+		for _, key := range k.public {
+			for _, signature := range v1a {
+				match = match || ed25519.Verify(key, content, signature)
 			}
 		}
-		if !match {
-			return Message{}, noMatch()
-		}
-		return Message{ID: id, Timestamp: signed}, nil
-	}}, nil
+	}
+	if !match {
+		return Message{}, noMatch()
+	}
+	return Message{ID: id, Timestamp: signed}, nil
 }
 
 // standardKey reads a secret in the serialisation of the specification's table of

@@ -64,7 +64,8 @@ func TestStandardWebhooksSignatureLists(t *testing.T) {
 	}
 }
 
-func TestStandardWebhooksReadsOneFamilyOfHeaders(t *testing.T) {
+// Standard webhooks reads one family of headers.
+func TestStandardReadsOneFamilyOfHeaders(t *testing.T) {
 	const body = `{}`
 	v, err := webhook.StandardWebhooks(standardSecret)
 	require.NoError(t, err)
@@ -87,8 +88,9 @@ func TestStandardWebhooksReadsOneFamilyOfHeaders(t *testing.T) {
 	assert.ErrorIs(t, err, webhook.ErrMalformed, "headers of both families")
 }
 
+// Standard webhooks refuses a full stop in the ID.
 // Its end could be moved: "a.1" and "2" sign as "a" and "1.2" do.
-func TestStandardWebhooksRefusesAFullStopInTheID(t *testing.T) {
+func TestStandardRefusesAFullStopInTheID(t *testing.T) {
 	v, err := webhook.StandardWebhooks(standardSecret)
 	require.NoError(t, err)
 	signed := signStandard(standardSecret, "1614265330.{}", time.Now())

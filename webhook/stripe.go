@@ -2,10 +2,7 @@ package webhook
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
-	"strings"
-	"time"
 )
 
 // Stripe verifies Stripe's webhooks. A secret is an endpoint's signing secret,
@@ -24,11 +21,7 @@ func Stripe(signingSecrets ...string) (*Verifier, error) {
 		return nil, err
 	}
 	return &Verifier{scheme: scheme, verify: func(r *http.Request, body []byte) (Message, error) {
-		text, err := header(r.Header, "Stripe-Signature")
-		if err != nil {
-			return Message{}, err
-		}
-		t, signatures, err := parseStripeSignature(text)
+		t, signatures, err := timedSignature(r.Header, "Stripe-Signature", unixSeconds)
 		if err != nil {
 			return Message{}, err
 		}
@@ -37,38 +30,4 @@ func Stripe(signingSecrets ...string) (*Verifier, error) {
 		}
 		return Message{Timestamp: t.Time, Events: member(body, "id")}, nil
 	}}, nil
-}
-
-// stripeTime keeps the text beside the time, since the text is what was signed.
-type stripeTime struct {
-	time.Time
-	text string
-}
-
-func parseStripeSignature(text string) (t stripeTime, signatures [][]byte, err error) {
-	for item := range strings.SplitSeq(text, ",") {
-		name, value, ok := strings.Cut(strings.TrimSpace(item), "=")
-		if !ok {
-			return t, nil, malformed("Stripe-Signature has an item without =")
-		}
-		switch name {
-		case "t":
-			if t.text != "" {
-				return t, nil, malformed("Stripe-Signature has two timestamps")
-			}
-			if t.Time, ok = unixSeconds(value); !ok {
-				return t, nil, malformed("Stripe-Signature has a timestamp that is not in seconds")
-			}
-			t.text = value
-		case "v1":
-			// One that is not hexadecimal matches nothing; another may.
-			if signature, err := hex.DecodeString(value); err == nil {
-				signatures = append(signatures, signature)
-			}
-		}
-	}
-	if t.text == "" {
-		return t, nil, malformed("Stripe-Signature has no timestamp")
-	}
-	return t, signatures, nil
 }

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -9,8 +10,8 @@ import (
 )
 
 // DefaultTolerance is how far a signed timestamp may lie from now unless
-// [Verifier.Tolerance] says otherwise. It is the default of stripe-go and of the
-// Standard Webhooks libraries.
+// [Verifier.Tolerance] or the scheme says otherwise. It is the default of stripe-go
+// and of the Standard Webhooks libraries.
 const DefaultTolerance = 5 * time.Minute
 
 // Verifier checks the requests of one provider's endpoint. It is made by one of
@@ -18,19 +19,28 @@ const DefaultTolerance = 5 * time.Minute
 // for concurrent use.
 type Verifier struct {
 	// Tolerance is how far the signed timestamp may lie from now, in the past and
-	// in the future, where the scheme signs one. Zero is DefaultTolerance; a
-	// negative one switches the check off, for requests that were stored and are
-	// verified later. Set it before the first use.
+	// in the future, where the scheme signs one. Zero is DefaultTolerance, but for
+	// [PayPal] and [WorkOS], which say their own; a negative one switches the check
+	// off, for requests that were stored and are verified later. Set it before the
+	// first use.
 	Tolerance time.Duration
 
-	scheme  string
-	refusal int // the status that the provider asks for on a bad signature
-	verify  func(r *http.Request, body []byte) (Message, error)
+	scheme    string
+	tolerance time.Duration // of the scheme, if it is not DefaultTolerance
+	hint      bool          // what it verifies is no evidence
+	refusal   int           // the status that the provider asks for on a bad signature
+	verify    func(r *http.Request, body []byte) (Message, error)
 }
 
 // Message is what a verified request says of itself. Whoever sees one of its
 // identifiers again sees a repeat.
 type Message struct {
+	// Evidence says that the provider signed what the request tells, by a scheme that
+	// it publishes or that its own SDK has. Without it the message is a hint: its
+	// scheme signs nothing, or not the body itself, or is not confirmed. A hint is a
+	// reason to ask the provider, and nothing to act on.
+	Evidence bool
+
 	// ID is the message's own identifier, where the scheme signs one: webhook-id
 	// of Standard Webhooks, the transmission ID of PayPal. Empty elsewhere.
 	ID string
@@ -48,7 +58,8 @@ type Message struct {
 // Verify checks r's signature over body, which is r's body as it arrived: whoever
 // calls Verify has read it, and r.Body is not touched. Of r it reads the header
 // and, for Twilio, the request's target; r.Context() bounds the fetching of
-// PayPal's certificate.
+// PayPal's certificate. Message.Evidence tells what a request without an error is
+// worth.
 //
 // The error is an [*Error] of kind ErrMalformed, ErrSignature, ErrTimestamp or
 // ErrCertificate, and the Message is then empty. The timestamp is looked at last,
@@ -67,14 +78,12 @@ func (v *Verifier) Verify(r *http.Request, body []byte) (Message, error) {
 		}
 		return Message{}, err
 	}
+	m.Evidence = !v.hint
 	return m, nil
 }
 
 func (v *Verifier) checkTimestamp(signed time.Time) error {
-	tolerance := v.Tolerance
-	if tolerance == 0 {
-		tolerance = DefaultTolerance
-	}
+	tolerance := cmp.Or(v.Tolerance, v.tolerance, DefaultTolerance)
 	if signed.IsZero() || tolerance < 0 {
 		return nil
 	}
@@ -89,18 +98,24 @@ func (v *Verifier) checkTimestamp(signed time.Time) error {
 
 // unixSeconds reads a timestamp of digits alone. Other forms that a parser of
 // integers takes ("+1", "1_0") would be read one way and signed another.
-func unixSeconds(text string) (time.Time, bool) {
+func unixSeconds(text string) (time.Time, bool) { return unixTime(text, time.Second) }
+
+// unixMilliseconds is unixSeconds for a timestamp in thousandths.
+func unixMilliseconds(text string) (time.Time, bool) { return unixTime(text, time.Millisecond) }
+
+func unixTime(text string, unit time.Duration) (time.Time, bool) {
 	const year10000 = 253402300800
 	for _, c := range []byte(text) {
 		if c < '0' || c > '9' {
 			return time.Time{}, false
 		}
 	}
-	seconds, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || seconds >= year10000 {
+	count, err := strconv.ParseInt(text, 10, 64)
+	inSecond := int64(time.Second / unit)
+	if err != nil || count/inSecond >= year10000 {
 		return time.Time{}, false
 	}
-	return time.Unix(seconds, 0), true
+	return time.Unix(count/inSecond, count%inSecond*int64(unit)), true
 }
 
 type messageKey struct{}

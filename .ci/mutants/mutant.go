@@ -7,45 +7,58 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
-// mutant is one change to one file: bytes from start to end are replaced.
+// mutant is one change to one function: bytes from start to end are replaced.
 type mutant struct {
-	dir, file  string
-	text       []byte // of the whole file
-	start, end int
+	in         *function
+	start, end int // in the file's text
 	to         string
-	function   string // that it is in
 }
+
+// function is what changes are made to.
+type function struct {
+	file string
+	text []byte // of the whole file
+	decl *ast.FuncDecl
+	base token.Pos // of the file
+}
+
+// name is the function's, after its receiver's type.
+func (f *function) name() string {
+	if f.decl.Recv == nil {
+		return f.decl.Name.Name
+	}
+	of := f.decl.Recv.List[0].Type
+	receiver, _, _ := strings.Cut(string(f.text[f.at(of.Pos()):f.at(of.End())]), "[")
+	return strings.TrimPrefix(receiver, "*") + "." + f.decl.Name.Name
+}
+
+// at is where in the text a position is.
+func (f *function) at(p token.Pos) int { return int(p - f.base) }
 
 // name says what is changed, and does not depend on the line, so that it stands as long
 // as the code does.
 func (m mutant) name() string {
-	from := strings.Join(strings.Fields(string(m.text[m.start:m.end])), " ")
+	text := m.in.text
+	from := strings.Join(strings.Fields(string(text[m.start:m.end])), " ")
 	if len(from) > 80 {
 		from = from[:77] + "..."
 	}
-	line := m.text[:m.end]
 	if m.start == m.end { // something is put in
-		from, _, _ = strings.Cut(string(m.text[m.start:]), "\n")
-		line = m.text[:m.start]
+		from, _, _ = strings.Cut(string(text[m.start:]), "\n")
 	}
-	nth := strings.Count(string(line[m.functionStart():m.start]), from) + 1
-	return fmt.Sprintf("%s %s #%d: %s → %s", filepath.ToSlash(m.file), m.function, nth, strings.TrimSuffix(from, " {"), m.to)
+	to := strings.TrimSpace(m.to)
+	if to == "" {
+		to = "nothing"
+	}
+	before := text[m.in.at(m.in.decl.Pos()):m.start]
+	nth := strings.Count(string(before), from) + 1
+	return fmt.Sprintf("%s %s #%d: %s → %s", filepath.ToSlash(m.in.file), m.in.name(), nth, strings.TrimSuffix(from, " {"), to)
 }
 
-func (m mutant) functionStart() int {
-	at := strings.LastIndex(string(m.text[:m.start]), "\nfunc ")
-	return max(at, 0)
-}
-
-func (m mutant) source() []byte {
-	return slices.Concat(m.text[:m.start], []byte(m.to), m.text[m.end:])
-}
-
-// mutantsOf lists every change to a package's code, but for tests and generated files.
+// mutantsOf lists every change to a package's code, but for tests and what is of other systems.
 func mutantsOf(dir string) ([]mutant, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -59,7 +72,7 @@ func mutantsOf(dir string) ([]mutant, error) {
 		if strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, "_windows.go") || strings.HasSuffix(file, "_other.go") {
 			continue
 		}
-		found, err := mutantsIn(dir, file)
+		found, err := mutantsIn(file)
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +81,7 @@ func mutantsOf(dir string) ([]mutant, error) {
 	return all, nil
 }
 
-func mutantsIn(dir, file string) ([]mutant, error) {
+func mutantsIn(file string) ([]mutant, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -84,20 +97,13 @@ func mutantsIn(dir, file string) ([]mutant, error) {
 		if !ok || f.Body == nil || f.Name.Name == "String" || f.Name.Name == "Error" || f.Name.Name == "Format" || f.Name.Name == "GoString" {
 			continue
 		}
-		change := func(from, to token.Pos, text2 string) {
-			all = append(all, mutant{dir: dirArgument(dir), file: file, text: text,
-				start: files.Position(from).Offset, end: files.Position(to).Offset, to: text2, function: f.Name.Name})
+		in := &function{file: file, text: text, decl: f, base: tree.FileStart}
+		change := func(from, to token.Pos, with string) {
+			all = append(all, mutant{in: in, start: in.at(from), end: in.at(to), to: with})
 		}
 		ast.Inspect(f.Body, func(n ast.Node) bool { return mutate(n, change) })
 	}
 	return all, nil
-}
-
-func dirArgument(dir string) string {
-	if dir == "." || strings.HasPrefix(dir, "./") {
-		return dir
-	}
-	return "./" + dir
 }
 
 // opposites are what an operator is changed to.

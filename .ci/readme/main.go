@@ -1,5 +1,5 @@
-// Command readme keeps a README's promises: each block of shell or Go in it is run
-// by somebody. A comment before the block says by whom:
+// Command readme keeps the promises of documents: each block of shell or Go in them is
+// run by somebody. A comment before the block says by whom:
 //
 //	<!-- ci: test -->, <!-- ci: run -->  .ci/run runs the commands in the checkout
 //	<!-- ci: sh -->                      run in an empty module that stands for a user's
@@ -11,7 +11,7 @@
 // Its own commands:
 //
 //	readme commands MARK FILE  prints the commands under that mark
-//	readme try FILE            runs the sh and go blocks; an unmarked block fails it
+//	readme try FILE…           runs the sh and go blocks; an unmarked block fails it
 package main
 
 import (
@@ -37,14 +37,21 @@ func run(args []string) error {
 			return err
 		}
 		return printCommands(blocks, args[1])
-	case len(args) == 2 && args[0] == "try":
-		blocks, err := readBlocks(args[1])
-		if err != nil {
+	case len(args) >= 2 && args[0] == "try":
+		var (
+			blocks []block
+			errs   []error
+		)
+		for _, file := range args[1:] {
+			more, err := readBlocks(file)
+			blocks, errs = append(blocks, more...), append(errs, err)
+		}
+		if err := errors.Join(errs...); err != nil {
 			return err
 		}
 		return try(blocks)
 	}
-	return errors.New("usage: readme commands MARK FILE, or readme try FILE")
+	return errors.New("usage: readme commands MARK FILE, or readme try FILE…")
 }
 
 // block is one fenced block of shell or Go.

@@ -9,12 +9,13 @@ import (
 	"strings"
 )
 
-// packages are what statements may use without importing it: a README's snippets
+// packages are what statements may use without importing it: a document's snippets
 // leave their imports out.
 var packages = map[string]string{
 	"backoff":      "github.com/onceward/onceward/backoff",
 	"context":      "context",
 	"errors":       "errors",
+	"flow":         "github.com/onceward/onceward/flow",
 	"fmt":          "fmt",
 	"http":         "net/http",
 	"io":           "io",

@@ -125,7 +125,7 @@ type machine struct {
 
 // with runs work with a client of its own, as a process of its own would have.
 func (m machine) with(config onceward.Config, work func(*onceward.Client) error) (err error) {
-	j, err := sqlite.Open(m.path, nil)
+	j, err := sqlite.Open(m.path, sqlite.Options{})
 	if err != nil {
 		return err
 	}

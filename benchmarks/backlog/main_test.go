@@ -8,14 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestResumeWorksOffWhatIsPendingBesideCompletedOperations(t *testing.T) {
+// Resume works off what is pending beside completed operations.
+func TestResumeWorksOffWhatIsPending(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), []string{"-dir", t.TempDir(), "-pending", "200", "-beside", "100", "-concurrency", "8"}, &out))
 	assert.Contains(t, out.String(), "foreground: 200 operations by 8 callers")
 	assert.Contains(t, out.String(), "resume: 200 operations")
 }
 
-func TestAnOperationThatTookEffectTwiceIsCounted(t *testing.T) {
+// An operation that took effect twice is counted.
+func TestSecondEffectIsCounted(t *testing.T) {
 	b := &box{effects: map[string]int{"a": 1, "b": 2, "c": 3}}
 	assert.Equal(t, 2, b.doubled())
 }

@@ -58,7 +58,8 @@ func TestALoadOfEveryEngineIsMeasured(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestTheProviderRemembersKeysAndCountsEffects(t *testing.T) {
+// The provider remembers keys and counts effects.
+func TestProviderRemembersKeys(t *testing.T) {
 	p := newProvider()
 	server := httptest.NewServer(p)
 	defer server.Close()
@@ -87,7 +88,8 @@ func TestTheProviderRemembersKeysAndCountsEffects(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 }
 
-func TestEveryTransactionThatWritesIsCountedOnce(t *testing.T) {
+// Every transaction that writes is counted once.
+func TestTransactionsThatWriteAreCountedOnce(t *testing.T) {
 	folder := t.TempDir()
 	db, err := openDatabase(folder, 2)
 	require.NoError(t, err)
@@ -124,7 +126,8 @@ func TestEveryTransactionThatWritesIsCountedOnce(t *testing.T) {
 	assert.EqualValues(t, 11, after-before)
 }
 
-func TestAConnectionThatWouldLoseCommitsWithThePowerIsRefused(t *testing.T) {
+// A connection that would lose commits with the power is refused.
+func TestConnectionThatLosesCommitsIsRefused(t *testing.T) {
 	folder := t.TempDir()
 	db, err := openDatabase(folder, 1)
 	require.NoError(t, err)

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEveryStoreKeepsItsOperationsAcrossAClose(t *testing.T) {
+// Every store keeps its operations across a close.
+func TestStoresKeepOperationsAcrossAClose(t *testing.T) {
 	for _, c := range contenders {
 		t.Run(c.name, func(t *testing.T) {
 			folder := t.TempDir()

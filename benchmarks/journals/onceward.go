@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/providers"
 )
 
 // oncewardStore is our journal, through its public interface.
@@ -20,16 +21,16 @@ type oncewardStore struct {
 
 func openOnceward(k keys) func(string) (store, error) {
 	return func(folder string) (store, error) {
-		return openJournal(folder, k, nil)
+		return openJournal(folder, k, sqlite.Options{})
 	}
 }
 
 // openIntentOnly has the answer ride on the next commit.
 func openIntentOnly(folder string) (store, error) {
-	return openJournal(folder, generated, &sqlite.Options{IntentOnly: true})
+	return openJournal(folder, generated, sqlite.Options{IntentOnly: true})
 }
 
-func openJournal(folder string, k keys, options *sqlite.Options) (*oncewardStore, error) {
+func openJournal(folder string, k keys, options sqlite.Options) (*oncewardStore, error) {
 	j, err := sqlite.Open(filepath.Join(folder, "journal.db"), options)
 	if err != nil {
 		return nil, err
@@ -52,7 +53,7 @@ func (s *oncewardStore) begin(ctx context.Context, key string) (journal.Result, 
 		Intent: &journal.Intent{
 			Naming: naming, Provider: "stripe", Endpoint: "POST /v1/", Key: key, KeyCarried: naming == journal.Carried,
 			Fingerprint: string(intentHead[:178]),
-			Terms:       journal.Terms{Dedup: journal.DedupEverything, Retention: 24 * time.Hour, Guard: true},
+			Terms:       journal.Terms{Remembers: providers.Everything, Retention: 24 * time.Hour, Guard: true},
 			Request: journal.Request{
 				Method: http.MethodPost, URL: "https://api.stripe.com/v1/charges",
 				Header:          http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Stripe-Version": {"2025-03-31.basil"}},

@@ -32,7 +32,7 @@ func beside(ctx context.Context, dir string, rows int, runs time.Duration, times
 	if err := os.Mkdir(full, 0o700); err != nil {
 		return err
 	}
-	s, err := openJournal(full, generated, nil)
+	s, err := openJournal(full, generated, sqlite.Options{})
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func beside(ctx context.Context, dir string, rows int, runs time.Duration, times
 	var inFull, inEmpty []figures
 	for turn := range times {
 		fmt.Fprintf(os.Stderr, "\r\x1b[Kfull and empty, run %d of %d", turn+1, times)
-		if s, err = openJournal(full, generated, nil); err != nil {
+		if s, err = openJournal(full, generated, sqlite.Options{}); err != nil {
 			return err
 		}
 		f, err := load(ctx, s, 64, runs)
@@ -68,7 +68,7 @@ func beside(ctx context.Context, dir string, rows int, runs time.Duration, times
 	line(w, fmt.Sprintf("ops/s at %d rows ÷ empty, 64 callers", rows), medians(inFull).OpsPerSecond/medians(inEmpty).OpsPerSecond, "≥ 0.9", "")
 
 	opened, err := timed(times, func() (func() error, error) {
-		j, err := sqlite.Open(filepath.Join(full, "journal.db"), nil)
+		j, err := sqlite.Open(filepath.Join(full, "journal.db"), sqlite.Options{})
 		return func() error { return j.Close() }, err
 	})
 	if err != nil {
@@ -81,7 +81,7 @@ func beside(ctx context.Context, dir string, rows int, runs time.Duration, times
 	}
 	line(w, "open after a kill", ms(recovered), "≤ 20", "ms")
 
-	if s, err = openJournal(full, generated, nil); err != nil {
+	if s, err = openJournal(full, generated, sqlite.Options{}); err != nil {
 		return err
 	}
 	defer func() { _ = s.close() }()
@@ -183,7 +183,7 @@ func recovery(ctx context.Context, folder string, times int) (time.Duration, err
 		_ = child.Process.Kill()
 		_ = child.Wait()
 		began := time.Now()
-		j, err := sqlite.Open(filepath.Join(folder, "journal.db"), nil)
+		j, err := sqlite.Open(filepath.Join(folder, "journal.db"), sqlite.Options{})
 		if err != nil {
 			return 0, err
 		}
@@ -197,7 +197,7 @@ func recovery(ctx context.Context, folder string, times int) (time.Duration, err
 
 // leave begins operations until it is killed.
 func leave(ctx context.Context, folder string) error {
-	s, err := openJournal(folder, generated, nil)
+	s, err := openJournal(folder, generated, sqlite.Options{})
 	if err != nil {
 		return err
 	}

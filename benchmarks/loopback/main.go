@@ -185,7 +185,7 @@ func openRetryable(string, string) (*http.Client, func() error, error) {
 
 func openOnceward(options sqlite.Options) func(string, string) (*http.Client, func() error, error) {
 	return func(folder, host string) (*http.Client, func() error, error) {
-		j, err := sqlite.Open(filepath.Join(folder, "journal.db"), &options)
+		j, err := sqlite.Open(filepath.Join(folder, "journal.db"), options)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -73,7 +73,7 @@ func run(ctx context.Context, b *box, out io.Writer) error {
 
 // live is one life of the program: it opens the journal, pays, and ends.
 func live(ctx context.Context, path string, b *box, out io.Writer, name string, header http.Header) (err error) {
-	j, err := sqlite.Open(path, nil)
+	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAnInvoiceIsPaidOnceThroughATransientErrorAPaymentInFlightAndARestart(t *testing.T) {
+// An invoice is paid once through a transient error, a payment in flight and a restart.
+func TestInvoiceIsPaidOnce(t *testing.T) {
 	b := newBox()
 	defer b.Close()
 	var out strings.Builder

@@ -93,7 +93,8 @@ func open(t *testing.T, w *wire, through http.RoundTripper) {
 	w.status = http.StatusOK
 }
 
-func TestWhatIsRefusedLocallyIsSentOnceAfterwards(t *testing.T) {
+// What is refused locally is sent once afterwards.
+func TestRefusedLocallyIsSentOnceAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{}
 		b := newBreaker(w, rest)
@@ -116,7 +117,8 @@ func TestWhatIsRefusedLocallyIsSentOnceAfterwards(t *testing.T) {
 	})
 }
 
-func TestAnUnnamedOperationThatIsRefusedLocallyIsCancelled(t *testing.T) {
+// An unnamed operation that is refused locally is cancelled.
+func TestRefusedLocallyUnnamedIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{}
 		b := newBreaker(w, rest)
@@ -130,8 +132,9 @@ func TestAnUnnamedOperationThatIsRefusedLocallyIsCancelled(t *testing.T) {
 	})
 }
 
+// Without the mark a local refusal is an unknown outcome.
 // The mistake that breaker.go avoids.
-func TestWithoutTheMarkALocalRefusalIsAnUnknownOutcome(t *testing.T) {
+func TestRefusedLocallyWithoutTheMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hc := newClient(t, transport(func(*http.Request) (*http.Response, error) { return nil, gobreaker.ErrOpenState }))
 		ctx := onceward.WithOperation(t.Context(), "reminder-17")
@@ -152,7 +155,8 @@ func TestAFailureOfTheNetworkIsNotMarked(t *testing.T) {
 	})
 }
 
-func TestTheCircuitOpensOnWhatSpeaksAgainstTheProvider(t *testing.T) {
+// The circuit opens on what speaks against the provider.
+func TestCircuitOpens(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		wire  *wire

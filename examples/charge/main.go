@@ -43,7 +43,7 @@ func main() {
 }
 
 func charge(ctx context.Context, path, invoice string, box *http.Client) error {
-	j, err := sqlite.Open(path, nil)
+	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func run(ctx context.Context, journal string, out io.Writer) error {
 	defer provider.Close()
 	provider.Script(providertest.None(), providertest.DelayAfter(4*patience))
 
-	j, err := sqlite.Open(journal, nil)
+	j, err := sqlite.Open(journal, sqlite.Options{})
 	if err != nil {
 		return err
 	}

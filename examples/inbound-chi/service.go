@@ -23,7 +23,7 @@ type service struct {
 // newService makes every call below /orders repeatable: whoever asks again with the
 // same Idempotency-Key gets the same calls with the same keys.
 func newService(client *onceward.Client, provider string) (http.Handler, error) {
-	inbound, err := client.Inbound(tenantOf)
+	inbound, err := client.Inbound(tenantOf, onceward.InboundOptions{})
 	if err != nil {
 		return nil, err
 	}

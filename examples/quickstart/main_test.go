@@ -20,7 +20,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestAStormShowsWhatEachPayerDoesAndOncewardChargesOnce(t *testing.T) {
+// A storm shows what each payer does and Onceward charges once.
+func TestStormShowsWhatEachPayerDoes(t *testing.T) {
 	var out, errs bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "kept")
 	status := run(t.Context(), []string{"-invoices", "48", "-kills", "8", "-seed", "1", "-dir", dir}, &out, &errs)
@@ -65,7 +66,8 @@ func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestADirectoryWithSomebodysFilesIsRefused(t *testing.T) {
+// A directory with somebody's files is refused.
+func TestDirectoryWithFilesIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "payments.db"), nil, 0o600))
 	var errs bytes.Buffer
@@ -73,7 +75,8 @@ func TestADirectoryWithSomebodysFilesIsRefused(t *testing.T) {
 	assert.Contains(t, errs.String(), "not empty")
 }
 
-func TestThereAreTwoHundredInvoicesAndNoTwoOfOneName(t *testing.T) {
+// There are two hundred invoices and no two of one name.
+func TestTwoHundredInvoices(t *testing.T) {
 	invoices, err := readInvoices()
 	require.NoError(t, err)
 	names := map[string]bool{}

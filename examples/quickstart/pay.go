@@ -23,7 +23,7 @@ const journalFile = "payments.db"
 // goes on where it was; started after its end, it finds the recorded answers. It
 // writes to told what it has done.
 func payAll(ctx context.Context, at *providersAt, dir string, invoices []invoice, asked map[string]bool, told io.Writer) (err error) {
-	j, err := sqlite.Open(filepath.Join(dir, journalFile), nil)
+	j, err := sqlite.Open(filepath.Join(dir, journalFile), sqlite.Options{})
 	if err != nil {
 		return err
 	}
@@ -87,13 +87,13 @@ func payAll(ctx context.Context, at *providersAt, dir string, invoices []invoice
 			switch {
 			case err != nil:
 				return err
-			case op.State == onceward.Completed && op.Answer.Status < 300:
+			case op.State == onceward.StateCompleted && op.Answer.Status < 300:
 				fmt.Fprintln(told, "paid", inv.ID)
 				return nil
-			case op.State == onceward.Completed:
+			case op.State == onceward.StateCompleted:
 				fmt.Fprintln(told, "failed", inv.ID)
 				return nil
-			case op.State == onceward.Unknown:
+			case op.State == onceward.StateUnknown:
 				fmt.Fprintln(told, "unknown", inv.ID)
 				return nil
 			}

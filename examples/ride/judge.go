@@ -71,7 +71,7 @@ func riderOf(e providertest.Effect) string {
 
 // count counts the rows of the service's table, and the flows that have ended.
 func (w *world) count() (rows, ended int, err error) {
-	j, err := sqlite.Open(filepath.Join(w.dir, journalFile), nil)
+	j, err := sqlite.Open(filepath.Join(w.dir, journalFile), sqlite.Options{})
 	if err != nil {
 		return 0, 0, err
 	}

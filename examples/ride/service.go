@@ -17,6 +17,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
 )
@@ -30,13 +31,14 @@ type order struct {
 // service books rides.
 type service struct {
 	client   *onceward.Client
-	ride     *onceward.FlowFunc[order, booking]
+	flows    *flow.Runner
+	ride     *flow.Func[order, booking]
 	dispatch string // where drivers are booked: an API in the manner of the IETF draft
 	cards    string // where riders are charged: Stripe
 }
 
 // errDeclined is why a ride is given up. It is recorded, so that who asks again finds it too.
-const errDeclined = onceward.Reason("the card was declined")
+const errDeclined = flow.Reason("the card was declined")
 
 // booking is what a ride comes to.
 type booking struct {
@@ -45,37 +47,37 @@ type booking struct {
 
 // book is the flow. Each of its steps is done once, whichever process does it.
 func (s *service) book(ctx context.Context, o order) (booked booking, err error) {
-	id, err := onceward.UUIDStep(ctx, "number")
+	id, err := flow.UUIDStep(ctx, "number")
 	if err != nil {
 		return booked, err
 	}
-	_, err = onceward.LocalStep(ctx, "write", func(ctx context.Context, tx *sql.Tx) (int, error) {
+	_, err = flow.LocalStep(ctx, "write", func(ctx context.Context, tx *sql.Tx) (int, error) {
 		_, err := tx.ExecContext(ctx, "INSERT INTO rides (id, rider) VALUES (?, ?)", id, o.Rider)
 		return 1, err
 	})
 	if err != nil {
 		return booked, err
 	}
-	booked, err = onceward.Step(ctx, "book", func(ctx context.Context) (booking, error) {
+	booked, err = flow.Step(ctx, "book", func(ctx context.Context) (booking, error) {
 		var b booking
 		err := s.post(ctx, s.dispatch+"/bookings", order{Rider: o.Rider}, &b)
 		return b, err
-	}, onceward.WithUndo(func(ctx context.Context, b booking) error {
+	}, flow.WithUndo(func(ctx context.Context, b booking) error {
 		return s.post(ctx, s.dispatch+"/bookings/"+b.ID+"/cancel", order{Rider: o.Rider}, nil)
 	}))
 	if err != nil {
 		return booked, err
 	}
-	_, err = onceward.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+	_, err = flow.Step(ctx, "charge", func(ctx context.Context) (int, error) {
 		return o.Cents, s.post(ctx, s.cards+"/v1/charges", url.Values{"description": {o.Rider}, "amount": {fmt.Sprint(o.Cents)}}, nil)
 	})
 	if errors.Is(err, errDeclined) {
-		return booked, onceward.GiveUp(err)
+		return booked, flow.GiveUp(err)
 	}
 	if err != nil {
 		return booked, err
 	}
-	_, err = onceward.Step(ctx, "notify", func(ctx context.Context) (string, error) {
+	_, err = flow.Step(ctx, "notify", func(ctx context.Context) (string, error) {
 		return booked.ID, s.post(ctx, s.dispatch+"/messages", order{Rider: o.Rider}, nil)
 	})
 	return booked, err
@@ -122,7 +124,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "what ride?", http.StatusBadRequest)
 		return
 	}
-	switch booked, err := s.ride.Run(r.Context(), s.client, "ride", o); {
+	switch booked, err := s.ride.Run(r.Context(), s.flows, "ride", o); {
 	case err == nil:
 		fmt.Fprintln(w, "your driver is on the way:", booked.ID)
 	case errors.Is(err, errDeclined):
@@ -139,7 +141,7 @@ const journalFile = "rides.db"
 
 // serve runs the service until ctx ends.
 func serve(ctx context.Context, dir, dispatch, cards string, tell io.Writer) (err error) {
-	j, err := sqlite.Open(filepath.Join(dir, journalFile), nil)
+	j, err := sqlite.Open(filepath.Join(dir, journalFile), sqlite.Options{})
 	if err != nil {
 		return err
 	}
@@ -150,18 +152,20 @@ func serve(ctx context.Context, dir, dispatch, cards string, tell io.Writer) (er
 	stripe := providers.Stripe()
 	stripe.Hosts = []string{strings.TrimPrefix(cards, "http://")}
 	s := &service{dispatch: dispatch, cards: cards}
-	s.ride = onceward.DefineFlow("ride", 1, s.book)
+	s.ride = flow.Define("ride", 1, s.book)
 	told := &teller{w: tell}
 	s.client, err = onceward.New(onceward.Config{
 		Journal:   j,
 		Providers: []providers.Provider{stripe, providers.IETF(24*time.Hour, strings.TrimPrefix(dispatch, "http://"))},
-		Flows:     []onceward.FlowDefinition{s.ride},
 		Secret:    []byte("of the deployment, the same on every host"),
 		Backoff:   backoff.Policy{Initial: 10 * time.Millisecond, Max: 200 * time.Millisecond},
-		Trace: &onceward.Trace{
-			Stepped:  func(f onceward.Flow, _ onceward.StepRecord) { told.flow(f) },
-			FlowLeft: told.flow,
-		},
+	})
+	if err != nil {
+		return err
+	}
+	s.flows, err = flow.New(s.client, flow.Config{
+		Definitions: []flow.Definition{s.ride},
+		Trace:       &flow.Trace{Stepped: func(f flow.Flow, _ flow.StepRecord) { told.flow(f) }, Left: told.flow},
 	})
 	if err != nil {
 		return err
@@ -172,7 +176,7 @@ func serve(ctx context.Context, dir, dispatch, cards string, tell io.Writer) (er
 		err = errors.Join(err, s.client.Shutdown(ends))
 	}()
 	oneTenant := func(*http.Request) (string, error) { return "riders", nil }
-	inbound, err := s.client.Inbound(oneTenant)
+	inbound, err := s.client.Inbound(oneTenant, onceward.InboundOptions{})
 	if err != nil {
 		return err
 	}
@@ -221,7 +225,7 @@ type teller struct {
 	w  io.Writer
 }
 
-func (t *teller) flow(f onceward.Flow) {
+func (t *teller) flow(f flow.Flow) {
 	t.line("flow " + strings.TrimPrefix(f.Parent, "inbound ") + " " + f.String())
 }
 

@@ -38,7 +38,7 @@ func (a api) sdk(hc *http.Client) *stripe.Client {
 
 // charge charges the invoice, or says when to ask again.
 func (l life) charge(ctx context.Context, invoice string) (due time.Time, err error) {
-	j, err := sqlite.Open(l.journal, nil)
+	j, err := sqlite.Open(l.journal, sqlite.Options{})
 	if err != nil {
 		return due, err
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-func TestAnInvoiceIsChargedOnceThoughTheAnswerIsLostAndTheProgramStartsAgain(t *testing.T) {
+// An invoice is charged once though the answer is lost and the program starts again.
+func TestInvoiceIsChargedOnce(t *testing.T) {
 	box := newBox()
 	defer box.Close()
 	var out strings.Builder
@@ -29,7 +30,8 @@ func TestAnInvoiceIsChargedOnceThoughTheAnswerIsLostAndTheProgramStartsAgain(t *
 	assert.Equal(t, 3, box.Requests(), "two for the charge, one that counts the charges")
 }
 
-func TestAKeyThatMovesMoneyIsRefusedAndNotShown(t *testing.T) {
+// A key that moves money is refused and not shown.
+func TestKeyThatMovesMoneyIsRefused(t *testing.T) {
 	for _, key := range []string{"", "sk_live_secret", "rk_live_secret"} {
 		err := run(t.Context(), api{provider: providers.Stripe(), url: "http://127.0.0.1:0", key: key}, t.Output())
 		require.ErrorContains(t, err, "must hold a test key")

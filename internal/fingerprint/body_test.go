@@ -23,7 +23,8 @@ func ofBody(contentType, body string, omit ...string) string {
 	return fingerprint.Of(fingerprint.Input{ContentType: contentType, Body: []byte(body), OmitFields: omit})
 }
 
-func TestAnEmptyBodyIsTheSameWhateverItsTypeAndCoding(t *testing.T) {
+// An empty body is the same whatever its type and coding.
+func TestEmptyBodyIsTheSame(t *testing.T) {
 	want := fingerprint.Of(fingerprint.Input{})
 	for _, contentType := range []string{"", jsonType, formType, "multipart/form-data; boundary=b", "text/plain"} {
 		for _, coding := range []string{"", "gzip"} {
@@ -33,14 +34,16 @@ func TestAnEmptyBodyIsTheSameWhateverItsTypeAndCoding(t *testing.T) {
 	}
 }
 
-func TestBodiesOfOtherTypesAreComparedByTheirBytes(t *testing.T) {
+// Bodies of other types are compared by their bytes.
+func TestBodiesOfOtherTypes(t *testing.T) {
 	for _, contentType := range []string{"", "text/plain", "application/xml", "application/jsonl", ";", "application/json+x"} {
 		assert.NotEqual(t, ofBody(contentType, `{"a":1,"b":2}`), ofBody(contentType, `{"b":2,"a":1}`), "%q", contentType)
 		assert.Equal(t, ofBody(contentType, `{"a":1}`), ofBody(contentType, `{"a":1}`), "%q", contentType)
 	}
 }
 
-func TestACanonicalBodyNeverMeetsAnotherFormsBytes(t *testing.T) {
+// A canonical body never meets another form's bytes.
+func TestCanonicalBodyMeetsNoOther(t *testing.T) {
 	canonical := `{"a":1}`
 	assert.NotEqual(t, ofBody(jsonType, canonical), ofBody("text/plain", canonical))
 	assert.NotEqual(t, ofBody(formType, "a=1"), ofBody("text/plain", "a=1"))
@@ -58,7 +61,8 @@ func TestEncodedBodiesAreComparedByTheirBytes(t *testing.T) {
 	assert.Equal(t, of("identity", a), of("", b))
 }
 
-func TestFormsAreComparedWithoutRegardToTheOrderOfTheirFields(t *testing.T) {
+// Forms are compared without regard to the order of their fields.
+func TestFormsAreComparedWithoutOrder(t *testing.T) {
 	for _, tc := range []struct {
 		name, a, b string
 		same       bool
@@ -122,7 +126,8 @@ func multipartBody(t testing.TB, boundary string, parts ...part) (contentType, b
 	return w.FormDataContentType(), buf.String()
 }
 
-func TestMultipartFormsAreComparedByTheirParts(t *testing.T) {
+// Multipart forms are compared by their parts.
+func TestMultipartFormsByTheirParts(t *testing.T) {
 	purpose := part{`form-data; name="purpose"`, "", "dispute"}
 	file := part{`form-data; name="file"; filename="a.pdf"`, "application/pdf", "%PDF\r\n--b"}
 	change := func(p part, f func(*part)) part { f(&p); return p }
@@ -164,7 +169,8 @@ func TestOmittedPartsDoNotCount(t *testing.T) {
 	assert.NotEqual(t, ofBody(contentType, body), ofBody(withKey, keyed))
 }
 
-func TestMultipartFormsThatCannotBeReadAreComparedByTheirBytes(t *testing.T) {
+// Multipart forms that cannot be read are compared by their bytes.
+func TestMultipartFormsThatCannotBeRead(t *testing.T) {
 	contentType, body := multipartBody(t, "one", part{`form-data; name="a"`, "", "1"})
 	for _, tc := range []struct{ name, contentType, body string }{
 		{"no boundary", "multipart/form-data", body},
@@ -212,7 +218,8 @@ func FuzzFormsOfOneFingerprintMeanTheSame(f *testing.F) {
 	})
 }
 
-func FuzzFormsInAnotherOrderOfNamesHaveOneFingerprint(f *testing.F) {
+// Forms in another order of names have one fingerprint.
+func FuzzFormsInAnotherOrder(f *testing.F) {
 	f.Add("a", "1", "b", "2")
 	f.Add("é", "&=+", " ", "%")
 	f.Fuzz(func(t *testing.T, a, x, b, y string) {
@@ -226,7 +233,8 @@ func FuzzFormsInAnotherOrderOfNamesHaveOneFingerprint(f *testing.F) {
 	})
 }
 
-func FuzzMultipartFormsOfOneFingerprintMeanTheSame(f *testing.F) {
+// Multipart forms of one fingerprint mean the same.
+func FuzzMultipartForms(f *testing.F) {
 	part := func(name, text string) string {
 		return "--x\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + text + "\r\n"
 	}

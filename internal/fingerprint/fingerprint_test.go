@@ -71,7 +71,8 @@ func TestFingerprintsOfVersion1NeverChange(t *testing.T) {
 	}
 }
 
-func TestAFingerprintIsAVersionAndADigestOfEachPart(t *testing.T) {
+// A fingerprint is a version and a digest of each part.
+func TestFingerprintIsAVersionAndDigests(t *testing.T) {
 	got := fingerprint.Of(charge(t))
 	assert.Regexp(t, regexp.MustCompile(`^v1( [0-9A-Za-z_-]{43}){4}$`), got)
 	assert.Len(t, got, 178)
@@ -193,7 +194,8 @@ func TestOmittedQueryParametersDoNotCount(t *testing.T) {
 	assert.NotEqual(t, want, of("a=1&api_keys=1"))
 }
 
-func TestAccountHeadersAreComparedByNameAndValues(t *testing.T) {
+// Account headers are compared by name and values.
+func TestAccountHeadersAreCompared(t *testing.T) {
 	base := http.Header{"A": {"1", "2"}, "B": {"3"}}
 	for _, tc := range []struct {
 		name  string
@@ -229,7 +231,8 @@ func TestOfLeavesItsInputAsItWas(t *testing.T) {
 	assert.Equal(t, []string{"k"}, in.OmitFields)
 }
 
-func TestAFingerprintDoesNotDependOnOthersMadeBeforeOrAtTheSameTime(t *testing.T) {
+// A fingerprint does not depend on others made before or at the same time.
+func TestFingerprintDependsOnNoOther(t *testing.T) {
 	long := strings.Repeat("l", 1000)
 	rows := []struct{ contentType, body, digest string }{
 		{"application/json", `{"b":1,"a":{"d":2,"c":3}}`, "qBdbvB1_T8mfJw4_mzjdvVuL5aPRxf9hws3a-31bSko"},

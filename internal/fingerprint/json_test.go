@@ -122,8 +122,9 @@ func TestMembersThatAreNotNamedAreNotOmitted(t *testing.T) {
 	}
 }
 
+// Canonical JSON agrees with the vectors of RFC 8785.
 // The vectors are those that the authors of RFC 8785 publish.
-func TestCanonicalJSONAgreesWithTheVectorsOfRFC8785(t *testing.T) {
+func TestCanonicalJSONVectorsOfRFC8785(t *testing.T) {
 	folder := filepath.Join("..", "..", "..", "shared", "vectors", "jcs", "testdata")
 	inputs, err := filepath.Glob(filepath.Join(folder, "input", "*.json"))
 	require.NoError(t, err)
@@ -181,7 +182,8 @@ func FuzzCanonicalJSONIsThatOfRFC8785(f *testing.F) {
 	})
 }
 
-func FuzzJSONBodiesOfOneFingerprintMeanTheSame(f *testing.F) {
+// JSON bodies of one fingerprint mean the same.
+func FuzzJSONBodies(f *testing.F) {
 	for i, seed := range seeds {
 		f.Add([]byte(seed), []byte(seeds[len(seeds)-1-i]))
 	}

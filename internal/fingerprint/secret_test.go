@@ -50,8 +50,9 @@ func TestASecretBodyTellsTwoRequestsApart(t *testing.T) {
 	}
 }
 
+// A body that became a secret is the same request.
 // A table that is corrected makes a body a secret, or none, of operations that are under way.
-func TestABodyThatBecameASecretIsTheSameRequest(t *testing.T) {
+func TestSecretBodyIsTheSameRequest(t *testing.T) {
 	secret := card(t, "4242", []byte("kept elsewhere"))
 	plain := secret
 	plain.Secret = false
@@ -60,8 +61,9 @@ func TestABodyThatBecameASecretIsTheSameRequest(t *testing.T) {
 	assert.Equal(t, "body", differ(t, plain, other))
 }
 
+// A fingerprint of a secret is salted and only then.
 // What can be guessed can't be found by guessing: no two fingerprints are alike, and none holds a digest of the parts.
-func TestAFingerprintOfASecretIsSaltedAndOnlyThen(t *testing.T) {
+func TestSecretsFingerprintIsSalted(t *testing.T) {
 	digests := func(s string) []string { return strings.Fields(s) }
 	plain := digests(fingerprint.Of(charge(t)))
 	assert.Equal(t, "v1", plain[0])
@@ -94,7 +96,8 @@ func TestAFingerprintOfASecretIsSaltedAndOnlyThen(t *testing.T) {
 	}
 }
 
-func TestAFingerprintUnderAKeyIsComparedUnderThatKeyAlone(t *testing.T) {
+// A fingerprint under a key is compared under that key alone.
+func TestSecretsFingerprintUnderAnotherKey(t *testing.T) {
 	stored := fingerprint.Of(card(t, "4242", []byte("kept elsewhere")))
 	_, err := printOf(card(t, "4242", nil)).Diff(stored)
 	assert.ErrorIs(t, err, fingerprint.ErrKey)
@@ -176,7 +179,8 @@ func TestAnObjectIsTheSameHoweverDeepItIs(t *testing.T) {
 	assert.Equal(t, strings.Repeat(`{"a":0,"b":`, 190)+`"`+strings.Repeat("x", 1<<10)+`"`+strings.Repeat("}", 190), string(content))
 }
 
-func TestNoFingerprintIsMadeForACallerWhoIsGone(t *testing.T) {
+// No fingerprint is made for a caller who is gone.
+func TestNoFingerprintForACallerWhoIsGone(t *testing.T) {
 	gone := errors.New("gone")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(gone)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/internal/model"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
 )
 
 // weakened are rules in which Next sees another operation and event than it was given.
@@ -43,10 +44,11 @@ func named(t *testing.T, name string) model.Config {
 	return model.Config{}
 }
 
+// Every invariant is broken by rules that deserve it.
 // A model that can't fail proves nothing.
-func TestEveryInvariantIsBrokenByRulesThatDeserveIt(t *testing.T) {
+func TestInvariantsAreBroken(t *testing.T) {
 	forgetsTheDead := weakened(func(op *journal.Operation, live bool, _ *journal.Event) {
-		if op.State == journal.InFlight && !live {
+		if op.State == journal.StateInFlight && !live {
 			op.MayHaveRun = false
 		}
 	})
@@ -72,7 +74,7 @@ func TestEveryInvariantIsBrokenByRulesThatDeserveIt(t *testing.T) {
 		}), false},
 		{4, "two answers", "a second answer replaces the first", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
 			if ev.Kind == journal.EventComplete {
-				op.State, op.Answer, op.Terms.Dedup = journal.Pending, nil, journal.DedupEverything
+				op.State, op.Answer, op.Terms.Remembers = journal.StatePending, nil, providers.Everything
 			}
 		}), true},
 		{5, "no key", "what a dead client held counts as not sent", forgetsTheDead, false},
@@ -102,7 +104,7 @@ func TestEveryInvariantIsBrokenByRulesThatDeserveIt(t *testing.T) {
 			}
 		}), false},
 		{11, "reaped", "what nobody took is reaped", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
-			if ev.Kind == journal.EventReap && op.State == journal.Completed {
+			if ev.Kind == journal.EventReap && op.State == journal.StateCompleted {
 				op.Delivered = true
 			}
 		}), true},
@@ -113,13 +115,13 @@ func TestEveryInvariantIsBrokenByRulesThatDeserveIt(t *testing.T) {
 		{3, "keyed, remembers successes, failures are clean", "a refusal stands though an earlier request is under way",
 			weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
 				if ev.Kind == journal.EventComplete {
-					op.Terms.Dedup = journal.DedupEverything
+					op.Terms.Remembers = providers.Everything
 				}
 			}), false},
 		{3, "no key, idempotent method", "a refusal stands though an earlier request is under way",
 			weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
 				if ev.Kind == journal.EventComplete {
-					op.Terms.Dedup = journal.DedupEverything
+					op.Terms.Remembers = providers.Everything
 				}
 			}), false},
 
@@ -143,7 +145,7 @@ func TestEveryInvariantIsBrokenByRulesThatDeserveIt(t *testing.T) {
 			return journal.MaySend(q)
 		}}, false},
 		{5, "keyed, remembers lost answers", "a dead client's failures are taken for lost answers", weakened(func(op *journal.Operation, live bool, _ *journal.Event) {
-			if op.State == journal.InFlight && !live {
+			if op.State == journal.StateInFlight && !live {
 				op.Failed = false
 			}
 		}), false},
@@ -173,10 +175,11 @@ func TestEveryInvariantIsBrokenByRulesThatDeserveIt(t *testing.T) {
 	}
 }
 
-func TestAViolationIsShownAsTheShortestHistory(t *testing.T) {
+// A violation is shown as the shortest history.
+func TestViolationIsTheShortestHistory(t *testing.T) {
 	cfg := named(t, "no key")
 	res, err := model.Explore(&cfg, weakened(func(op *journal.Operation, live bool, _ *journal.Event) {
-		if op.State == journal.InFlight && !live {
+		if op.State == journal.StateInFlight && !live {
 			op.MayHaveRun = false
 		}
 	}), shortLimit)

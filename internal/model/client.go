@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
 )
 
 // clientSteps are what client i may do, or may happen to it, from where it is. The
@@ -85,7 +86,7 @@ func (x *explorer) abandon(s *state, i int) {
 	for j, m := range s.Net {
 		switch {
 		case m.owner() != uint8(i+1):
-		case x.Provider.Dedup == journal.DedupLostAnswers && m.where() == undelivered:
+		case x.Provider.Remembers == providers.SuccessesLostAnswers && m.where() == undelivered:
 			s.Net[j] = 0 // it arrives while its client waits, or never
 		default:
 			s.Net[j] = m.orphan()
@@ -134,9 +135,9 @@ func (x *explorer) begin(s *state, i int) {
 // claim: Resume or Run looks at the operation.
 func (x *explorer) claim(s *state, i int) {
 	op := x.op(s)
-	wanted := op.State == journal.Pending && (op.Wake == never || op.Wake <= 0) ||
-		op.State == journal.InFlight && !x.live(s, op.Holder) ||
-		op.State > journal.InFlight && !op.Delivered && !x.live(s, op.Holder)
+	wanted := op.State == journal.StatePending && (op.Wake == never || op.Wake <= 0) ||
+		op.State == journal.StateInFlight && !x.live(s, op.Holder) ||
+		op.State > journal.StateInFlight && !op.Delivered && !x.live(s, op.Holder)
 	if !wanted {
 		return
 	}
@@ -191,7 +192,7 @@ func (x *explorer) begun(s *state, i int, out outcome, asker bool, ev event, f f
 
 // toDeliver is what a client does next with an outcome that is its to deliver.
 func (x *explorer) toDeliver(op *record) client {
-	if !x.OnSettled || op.Delivered || op.State <= journal.InFlight {
+	if !x.OnSettled || op.Delivered || op.State <= journal.StateInFlight {
 		return client{}
 	}
 	return client{Phase: delivering, Outcome: op.State, Generation: op.Generation}
@@ -230,7 +231,7 @@ func (x *explorer) attempt(s *state, i int, p client) {
 		end(local, outOfTimeStep, false)
 		return
 	case p.Seen && !x.rules.Blind,
-		p.Tried && !x.rules.Deaf && (op.State != journal.InFlight || op.Claim != p.Claim):
+		p.Tried && !x.rules.Deaf && (op.State != journal.StateInFlight || op.Claim != p.Claim):
 		local.End, local.EndDue = journal.EventPark, never
 		end(local, lostClaimStep, false)
 		return
@@ -319,7 +320,7 @@ func (x *explorer) judge(s *state, i int, v verdict, cut bool, ev event, faulty 
 		x.again(s, i, p, false, false, ev, faulty)
 	default: // saysFailed, noReply
 		p.Open = true
-		p.Failed = p.Failed || v == saysFailed && x.Provider.Dedup == journal.DedupLostAnswers
+		p.Failed = p.Failed || v == saysFailed && x.Provider.Remembers == providers.SuccessesLostAnswers
 		x.again(s, i, p, false, false, ev, faulty)
 	}
 }
@@ -389,7 +390,7 @@ func (x *explorer) question(p *client, at stamp) journal.Question {
 // givesUp is how a run ends that can't go on, through no fault of the operation's.
 func (x *explorer) givesUp(p client) journal.EventKind {
 	switch {
-	case !p.Asked && !x.rules.Stopped, p.Held.Found == journal.Pending && !x.rules.Selfish && p.Asked:
+	case !p.Asked && !x.rules.Stopped, p.Held.Found == journal.StatePending && !x.rules.Selfish && p.Asked:
 		return journal.EventPark
 	}
 	return journal.EventCancel
@@ -411,22 +412,22 @@ func (x *explorer) record(s *state, i int, p client) {
 		return
 	}
 	op := x.op(&n)
-	f := facts{dropped: p.Quit && out.decision == journal.Recorded && p.Held.Found == journal.Pending && x.Naming == journal.Named && op.State == journal.Cancelled}
+	f := facts{dropped: p.Quit && out.decision == journal.Recorded && p.Held.Found == journal.StatePending && x.Naming == journal.Named && op.State == journal.StateCancelled}
 	if out.decision == journal.Recorded && p.End != journal.EventComplete {
 		f.released = true
-		f.rightful = before.State == journal.InFlight && before.Holder == sessions[i] && before.Claim == p.Claim
+		f.rightful = before.State == journal.StateInFlight && before.Holder == sessions[i] && before.Claim == p.Claim
 	}
 	if p.Asked && !p.Failing {
 		switch {
-		case out.decision == journal.Recorded && op.State == journal.Completed:
+		case out.decision == journal.Recorded && op.State == journal.StateCompleted:
 			f.serveOwn(&n, p.Held.Life, p.Answer)
-		case out.decision != journal.Recorded && op.State == journal.Completed && f.serve(&n, op):
+		case out.decision != journal.Recorded && op.State == journal.StateCompleted && f.serve(&n, op):
 		case out.decision == journal.Recorded:
 			n.Told = true // else it is told that somebody else is at it
 		}
 	}
 	next := client{}
-	if out.err == nil && (op.State != journal.Completed || op.Answer != noAnswer && op.Answer != byHand) {
+	if out.err == nil && (op.State != journal.StateCompleted || op.Answer != noAnswer && op.Answer != byHand) {
 		next = x.toDeliver(op)
 	}
 	if p.Taken || next.Phase == idle {
@@ -438,7 +439,7 @@ func (x *explorer) record(s *state, i int, p client) {
 
 	if n, ok := x.spend(s, failures); ok && !p.Failing {
 		f := facts{faulty: true}
-		if p.Asked && p.Answer != noAnswer && (p.Answer != refusal || p.Held.Terms.Dedup == journal.DedupEverything || !p.Held.MayHaveRun && !p.Open) {
+		if p.Asked && p.Answer != noAnswer && (p.Answer != refusal || p.Held.Terms.Remembers == providers.Everything || !p.Held.MayHaveRun && !p.Open) {
 			f.serveOwn(&n, p.Held.Life, p.Answer)
 		}
 		p.Failing = true
@@ -458,7 +459,7 @@ func (x *explorer) undo(s *state, i int, p client) {
 	f := facts{}
 	if out.decision == journal.Recorded {
 		f.released = true
-		f.rightful = p.Landed && before.State == journal.InFlight && before.Holder == sessions[i] && before.Claim == p.Claim
+		f.rightful = p.Landed && before.State == journal.StateInFlight && before.Holder == sessions[i] && before.Claim == p.Claim
 	}
 	x.set(&n, i, client{})
 	x.emit(&n, event{kind: undoStep, client: i, decision: out.decision}, f)
@@ -471,7 +472,7 @@ func (x *explorer) deliver(s *state, i int, p client) {
 	if !ok {
 		return
 	}
-	n.Reached = n.Reached || p.Outcome == journal.Completed
+	n.Reached = n.Reached || p.Outcome == journal.StateCompleted
 	x.set(&n, i, client{})
 	x.emit(&n, event{kind: deliverStep, client: i, decision: out.decision}, facts{})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
 )
 
 // Times of the model. The clock goes by steps; retention, window and handling time
@@ -54,7 +55,7 @@ func (c Config) InFull() Config {
 
 // Provider is how the provider behaves, whatever the terms say of it.
 type Provider struct {
-	Dedup     journal.Dedup
+	Remembers providers.Memory
 	Guard     bool
 	Freezes   bool // stores a failure that does not say whether it had an effect
 	Points    bool // answers a repeated success by naming the resource
@@ -73,11 +74,11 @@ type Budget struct {
 }
 
 var (
-	everything = journal.Terms{Dedup: journal.DedupEverything, Retention: retention, Guard: true}
-	unguarded  = journal.Terms{Dedup: journal.DedupEverything, Retention: retention, Handling: handling}
-	clean      = journal.Terms{Dedup: journal.DedupCleanFailures, Retention: retention, Guard: true}
-	lost       = journal.Terms{Dedup: journal.DedupLostAnswers, Retention: retention, Guard: true}
-	successes  = journal.Terms{Dedup: journal.DedupSuccesses, Retention: retention, Guard: true}
+	everything = journal.Terms{Remembers: providers.Everything, Retention: retention, Guard: true}
+	unguarded  = journal.Terms{Remembers: providers.Everything, Retention: retention, Handling: handling}
+	clean      = journal.Terms{Remembers: providers.SuccessesCleanFailures, Retention: retention, Guard: true}
+	lost       = journal.Terms{Remembers: providers.SuccessesLostAnswers, Retention: retention, Guard: true}
+	successes  = journal.Terms{Remembers: providers.Successes, Retention: retention, Guard: true}
 )
 
 // String lists what the budget has, in words.

@@ -1,14 +1,17 @@
 package model
 
-import "github.com/onceward/onceward/journal"
+import (
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
 
 var (
-	remembersAll   = Provider{Dedup: journal.DedupEverything, Guard: true, Freezes: true}
-	cleanFailures  = Provider{Dedup: journal.DedupCleanFailures, Guard: true}
-	successesAlone = Provider{Dedup: journal.DedupSuccesses, Guard: true}
-	lostAnswers    = Provider{Dedup: journal.DedupLostAnswers, Guard: true}
-	noGuard        = Provider{Dedup: journal.DedupEverything}
-	forgetful      = Provider{Dedup: journal.DedupEverything, Guard: true, Unpromise: true}
+	remembersAll   = Provider{Remembers: providers.Everything, Guard: true, Freezes: true}
+	cleanFailures  = Provider{Remembers: providers.SuccessesCleanFailures, Guard: true}
+	successesAlone = Provider{Remembers: providers.Successes, Guard: true}
+	lostAnswers    = Provider{Remembers: providers.SuccessesLostAnswers, Guard: true}
+	noGuard        = Provider{Remembers: providers.Everything}
+	forgetful      = Provider{Remembers: providers.Everything, Guard: true, Unpromise: true}
 )
 
 // say lists the terms that callers give, in the order of a process's releases.
@@ -31,7 +34,7 @@ var Worlds = []Config{
 	},
 	{
 		Name: "unknown retention", About: "Everything is recognised, until the provider forgets it: at any time.",
-		Clients: 2, Messages: 2, Provider: forgetful, Terms: say(journal.Terms{Dedup: journal.DedupEverything, Guard: true}),
+		Clients: 2, Messages: 2, Provider: forgetful, Terms: say(journal.Terms{Remembers: providers.Everything, Guard: true}),
 		Budget: Budget{Asks: 2, Crashes: 1, Losses: 1, Operator: 1},
 		Full:   Budget{Asks: 3, Crashes: 2, Losses: 2, Cancels: 1, Operator: 1},
 	},
@@ -68,7 +71,7 @@ var Worlds = []Config{
 	{
 		Name: "a table that was corrected: the retention", About: "A release says a month, the next one, after which time passes, a day; the provider remembers for a day.",
 		Clients: 2, Messages: 2, Clock: true, Corrected: true, Provider: remembersAll,
-		Terms:  say(journal.Terms{Dedup: journal.DedupEverything, Retention: 30 * retention, Guard: true}, everything),
+		Terms:  say(journal.Terms{Remembers: providers.Everything, Retention: 30 * retention, Guard: true}, everything),
 		Budget: Budget{Asks: 2, Losses: 1},
 		Full:   Budget{Asks: 3, Crashes: 1, Losses: 2, Local: 1},
 	},
@@ -93,7 +96,7 @@ var Worlds = []Config{
 	{
 		Name: "no in-flight guard, nothing stated", About: "A second request is executed beside the first, for as long as it takes.",
 		Clients: 2, Messages: 2, Clock: true, Provider: noGuard,
-		Terms:  say(journal.Terms{Dedup: journal.DedupEverything, Retention: retention}),
+		Terms:  say(journal.Terms{Remembers: providers.Everything, Retention: retention}),
 		Budget: Budget{Asks: 2, Crashes: 1, Losses: 1, Pauses: 1},
 		Full:   Budget{Asks: 3, Crashes: 2, Losses: 2, Cancels: 1, Pauses: 1},
 	},
@@ -112,7 +115,7 @@ var Worlds = []Config{
 	{
 		Name: "terms that widen: the retention", About: "A later release takes the provider to remember for a month; it does so for a day.",
 		Clients: 2, Messages: 2, Clock: true, Provider: remembersAll,
-		Terms:  say(everything, journal.Terms{Dedup: journal.DedupEverything, Retention: 30 * retention, Guard: true}),
+		Terms:  say(everything, journal.Terms{Remembers: providers.Everything, Retention: 30 * retention, Guard: true}),
 		Budget: Budget{Asks: 3, Crashes: 1, Losses: 1},
 		Full:   Budget{Asks: 3, Crashes: 2, Losses: 1, Local: 1},
 	},
@@ -166,7 +169,7 @@ var Worlds = []Config{
 	},
 	{
 		Name: "a provider that points", About: "A repeat is answered by naming what the first request made.",
-		Clients: 2, Messages: 2, Provider: Provider{Dedup: journal.DedupEverything, Guard: true, Freezes: true, Points: true}, Terms: say(everything),
+		Clients: 2, Messages: 2, Provider: Provider{Remembers: providers.Everything, Guard: true, Freezes: true, Points: true}, Terms: say(everything),
 		Budget: Budget{Asks: 2, Crashes: 1, Losses: 2},
 		Full:   Budget{Asks: 2, Crashes: 2, Losses: 2, Takeovers: 1},
 	},

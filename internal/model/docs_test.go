@@ -100,7 +100,7 @@ func diagram(t *testing.T) string {
 }
 
 func place(state, absent string) string {
-	if state == journal.Absent.String() {
+	if state == journal.StateAbsent.String() {
 		return absent
 	}
 	return state
@@ -119,5 +119,5 @@ func TestEveryStateIsReached(t *testing.T) {
 		assert.True(t, reached[s.String()], s)
 	}
 	assert.True(t, reached["tombstone"])
-	assert.True(t, reached[journal.Absent.String()])
+	assert.True(t, reached[journal.StateAbsent.String()])
 }

@@ -155,17 +155,17 @@ func (x *explorer) ask(s *state, a asked) (outcome, bool) {
 	}
 	before, after := x.op(s), &x.records.values[out.op]
 	s.Op, s.Last = out.op, max(s.Last, 0)
-	if after.State != journal.Absent && (before.State == journal.Absent && s.Begun || before.State != journal.Absent && after.Generation > before.Generation) {
+	if after.State != journal.StateAbsent && (before.State == journal.StateAbsent && s.Begun || before.State != journal.StateAbsent && after.Generation > before.Generation) {
 		if s.Life == 1 {
 			return out, false
 		}
 		s.Life, s.Reached = 1, false
-		if k := keyNumber(after.Key); before.State == journal.Absent && s.Keys[k].Status == unseen {
+		if k := keyNumber(after.Key); before.State == journal.StateAbsent && s.Keys[k].Status == unseen {
 			s.First[k] = noSend // the provider knows nothing of it any more
 		}
 	}
-	s.Begun = s.Begun || after.State != journal.Absent
-	if after.State == journal.Completed && !after.Tombstone && before.State != journal.Completed {
+	s.Begun = s.Begun || after.State != journal.StateAbsent
+	if after.State == journal.StateCompleted && !after.Tombstone && before.State != journal.StateCompleted {
 		s.Named = true
 		s.Reached = false
 	}

@@ -310,11 +310,11 @@ func (x *explorer) row(before, after *state, ev event, claims int) [columns]stri
 
 // show is a record in short.
 func (r *record) show(claim int) string {
-	if r.State == journal.Absent {
+	if r.State == journal.StateAbsent {
 		return "no record"
 	}
 	parts := []string{r.State.String()}
-	if r.State == journal.InFlight {
+	if r.State == journal.StateInFlight {
 		parts = append(parts, fmt.Sprintf("claim %d", claim))
 	}
 	if r.Generation > 0 {
@@ -325,9 +325,9 @@ func (r *record) show(claim int) string {
 	} else if r.Answer != noAnswer {
 		parts = append(parts, r.Answer.String())
 	}
-	if r.State == journal.Pending || r.State == journal.InFlight {
+	if r.State == journal.StatePending || r.State == journal.StateInFlight {
 		ran := r.MayHaveRun
-		if r.State == journal.InFlight {
+		if r.State == journal.StateInFlight {
 			ran = r.FoundRun
 		}
 		if ran {

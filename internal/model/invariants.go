@@ -31,8 +31,8 @@ var Invariants = []Invariant{
 		return c.after.effects() <= allowed
 	}},
 	{2, "no loss", "A Begin that was acknowledged leaves a record, or later a tombstone; only what is settled and delivered is removed.", func(c *change) bool {
-		gone := c.opBefore.State != journal.Absent && c.opAfter.State == journal.Absent
-		return !gone || c.forgot && c.lawful && (c.opBefore.Naming != journal.Named || c.opBefore.State == journal.Cancelled)
+		gone := c.opBefore.State != journal.StateAbsent && c.opAfter.State == journal.StateAbsent
+		return !gone || c.forgot && c.lawful && (c.opBefore.Naming != journal.Named || c.opBefore.State == journal.StateCancelled)
 	}},
 	{3, "outcomes are true", "Without a false resolution: completed as a success means an effect; completed as a refusal, or cancelled, means none, and no request under way that may still take effect.", func(c *change) bool {
 		op, s := c.opAfter, c.after
@@ -40,7 +40,7 @@ var Invariants = []Invariant{
 			return true
 		}
 		switch op.State {
-		case journal.Completed:
+		case journal.StateCompleted:
 			if op.Tombstone {
 				return true // it was told when the answer came
 			}
@@ -48,7 +48,7 @@ var Invariants = []Invariant{
 				return s.effects() == 0 && !s.mayTakeEffect(c.Config, 0) && !s.mayTakeEffect(c.Config, 1)
 			}
 			return s.effects() >= 1
-		case journal.Cancelled:
+		case journal.StateCancelled:
 			return s.effects() == 0 && !s.mayTakeEffect(c.Config, 0) && !s.mayTakeEffect(c.Config, 1)
 		}
 		return true
@@ -59,11 +59,11 @@ var Invariants = []Invariant{
 	}},
 	{6, "what has not run", "Where the record says that nothing may have run, there is no effect of this generation, and none of its requests is under way.", func(c *change) bool {
 		op, s := c.opAfter, c.after
-		return op.State == journal.Absent || op.MayHaveRun || s.FalseNot || s.Effects[s.Life] == 0 && !s.mayExecute(s.Life)
+		return op.State == journal.StateAbsent || op.MayHaveRun || s.FalseNot || s.Effects[s.Life] == 0 && !s.mayExecute(s.Life)
 	}},
 	{7, "the first send is dated", "The recorded first send is no later than the true one, unless its window is closed, or will be as soon as the clock is believed.", func(c *change) bool {
 		op, s := c.opAfter, c.after
-		if op.State == journal.Absent || op.State == journal.Completed || op.WindowClosed || s.Ahead > 0 || s.Jumped || c.Keyless {
+		if op.State == journal.StateAbsent || op.State == journal.StateCompleted || op.WindowClosed || s.Ahead > 0 || s.Jumped || c.Keyless {
 			return true
 		}
 		sent := s.First[c.wireKey(op.Key, op.Form)]

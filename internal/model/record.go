@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
 )
 
 // now is what every clock of the model shows, always: when time passes, it is the
@@ -117,7 +118,7 @@ type record struct {
 }
 
 func (r *record) operation() journal.Operation {
-	if r.State == journal.Absent {
+	if r.State == journal.StateAbsent {
 		return journal.Operation{}
 	}
 	op := journal.Operation{
@@ -145,7 +146,7 @@ var ref = journal.Ref{ID: "invoice-991/charge"}
 
 // recordOf keeps of an operation what may still matter in this world.
 func (c *Config) recordOf(op *journal.Operation) record {
-	if op.State == journal.Absent {
+	if op.State == journal.StateAbsent {
 		return record{First: never, FoundFirst: never, Ended: never, Busy: never, Created: never, Settled: never, Due: never, Wake: never}
 	}
 	r := record{
@@ -162,23 +163,23 @@ func (c *Config) recordOf(op *journal.Operation) record {
 	if op.Answer != nil {
 		r.Answered = op.Answer.Generation
 	}
-	r.Held = op.State == journal.Unknown && op.Resolved != nil && op.Resolved.Resolution == journal.Hold
-	if r.State != journal.InFlight {
-		r.FoundFirst, r.Found, r.FoundFailed = never, journal.Absent, false
+	r.Held = op.State == journal.StateUnknown && op.Resolved != nil && op.Resolved.Resolution == journal.Hold
+	if r.State != journal.StateInFlight {
+		r.FoundFirst, r.Found, r.FoundFailed = never, journal.StateAbsent, false
 	}
-	if r.State != journal.InFlight || c.Budget.Failures == 0 {
+	if r.State != journal.StateInFlight || c.Budget.Failures == 0 {
 		r.Asker = 0 // only the cancel of an uncertain Begin asks for it
 	}
-	if c.Provider.Dedup != journal.DedupLostAnswers || r.State == journal.Completed {
+	if c.Provider.Remembers != providers.SuccessesLostAnswers || r.State == journal.StateCompleted {
 		r.Failed, r.FoundFailed = false, false
 	}
-	if r.State == journal.Completed {
+	if r.State == journal.StateCompleted {
 		r.Form = ""
 	}
-	if r.State != journal.InFlight && r.Terms.Dedup == journal.DedupEverything {
+	if r.State != journal.StateInFlight && r.Terms.Remembers == providers.Everything {
 		r.FoundRun = false
 	}
-	if r.State == journal.Completed {
+	if r.State == journal.StateCompleted {
 		r.FoundRun = false
 		r.First, r.Ended, r.Busy, r.WindowClosed = never, never, never, false
 	}

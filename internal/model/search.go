@@ -194,7 +194,7 @@ func (x *explorer) stuck(g *graph, fair *edges) (uint32, bool) {
 				continue
 			}
 			op := &x.records.values[uint32(g.states[n][0])]
-			ends[n] = op.State == journal.Absent || op.State > journal.InFlight
+			ends[n] = op.State == journal.StateAbsent || op.State > journal.StateInFlight
 			for _, to := range fair.ends[fair.starts[n]:fair.starts[n+1]] {
 				ends[n] = ends[n] || ends[to]
 			}

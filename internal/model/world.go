@@ -2,6 +2,7 @@ package model
 
 import (
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
 )
 
 // safe tells whether a request of p's can be sent without a second effect, by what
@@ -25,11 +26,11 @@ func (x *explorer) safe(s *state, p client) bool {
 		return true
 	case x.Corrected && !s.Deployed:
 		return true // nothing has come of it yet
-	case x.Keyless || x.Provider.Dedup < journal.DedupLostAnswers || x.Provider.Unpromise:
+	case x.Keyless || x.Provider.Remembers < providers.SuccessesLostAnswers || x.Provider.Unpromise:
 		return false
 	case x.Forms && s.Keys[1-k].Status > dated:
 		return false
-	case x.Provider.Dedup == journal.DedupLostAnswers && s.Effects[p.Held.Life] > 0 && s.Keys[k].Status <= dated:
+	case x.Provider.Remembers == providers.SuccessesLostAnswers && s.Effects[p.Held.Life] > 0 && s.Keys[k].Status <= dated:
 		return false
 	}
 	inside := s.First[k] == noSend || s.First[k] < 2
@@ -126,23 +127,23 @@ func (x *explorer) execute(s *state, j int, m message) {
 		n.Net[j] = m.answered(v)
 		x.emit(&n, event{kind: executeStep, client: int(m.owner()) - 1, says: v, effect: effect}, facts{faulty: faulty})
 	}
-	ifKept := func(by journal.Dedup, status memoryStatus) memoryStatus {
-		if x.Keyless || x.Provider.Dedup < by && !(x.Corrected && !s.Deployed) {
+	ifKept := func(by providers.Memory, status memoryStatus) memoryStatus {
+		if x.Keyless || x.Provider.Remembers < by && !(x.Corrected && !s.Deployed) {
 			return unseen
 		}
 		return status
 	}
-	done(saysSuccess, true, ifKept(journal.DedupSuccesses, storedSuccess), false)
-	done(saysRefused, false, ifKept(journal.DedupEverything, storedRefusal), false)
-	switch x.Provider.Dedup {
-	case journal.DedupEverything:
+	done(saysSuccess, true, ifKept(providers.Successes, storedSuccess), false)
+	done(saysRefused, false, ifKept(providers.Everything, storedRefusal), false)
+	switch x.Provider.Remembers {
+	case providers.Everything:
 		if x.Provider.Freezes {
 			done(saysFrozen, true, storedFrozen, true)
 			done(saysFrozen, false, storedFrozen, true)
 		}
-	case journal.DedupCleanFailures:
+	case providers.SuccessesCleanFailures:
 		done(saysFailed, false, unseen, true)
-	case journal.DedupLostAnswers: // kept until the answer has got there
+	case providers.SuccessesLostAnswers: // kept until the answer has got there
 		done(saysFailed, true, storedFrozen, true)
 		done(saysFailed, false, storedFrozen, true)
 	default:
@@ -163,7 +164,7 @@ func (x *explorer) answer(s *state, j int, m message) {
 	}
 	n := *s
 	n.Net[j] = 0
-	if x.Provider.Dedup == journal.DedupLostAnswers && m.says() == saysFailed {
+	if x.Provider.Remembers == providers.SuccessesLostAnswers && m.says() == saysFailed {
 		n.Keys[m.key()].Status = dated
 	}
 	x.judge(&n, i, m.says(), false, event{kind: hearStep, client: i}, false)
@@ -208,9 +209,9 @@ func (x *explorer) operator(s *state) {
 // What would be a false word at once is not said.
 func (x *explorer) looker(s *state) {
 	op := x.op(s)
-	if n, ok := x.spend(s, looks); ok && op.State != journal.Absent && s.Looked.Claim == 0 {
+	if n, ok := x.spend(s, looks); ok && op.State != journal.StateAbsent && s.Looked.Claim == 0 {
 		n.Looked = look{Claim: uint8(op.Claim), Generation: uint8(op.Generation),
-			Clean: s.Effects[s.Life] == 0 && !s.mayExecute(s.Life) && (op.State != journal.InFlight || !x.live(s, op.Holder)), Ran: s.Effects[s.Life] > 0}
+			Clean: s.Effects[s.Life] == 0 && !s.mayExecute(s.Life) && (op.State != journal.StateInFlight || !x.live(s, op.Holder)), Ran: s.Effects[s.Life] > 0}
 		x.emit(&n, event{kind: lookStep, client: -1}, facts{faulty: true})
 	}
 	say := func(resolution journal.Resolution, a asked, ev event) {
@@ -252,8 +253,8 @@ func (x *explorer) journal(s *state) {
 		out, ok := x.ask(&n, asked{kind: journal.EventReap, due: never})
 		if ok && out.op != s.Op {
 			f := facts{forgot: x.op(&n).place() != before.place(), lawful: before.Delivered && before.State.Settled() &&
-				(!x.OnSettled || before.State != journal.Completed || s.Reached)}
-			if x.Naming != journal.Named && x.op(&n).State == journal.Absent {
+				(!x.OnSettled || before.State != journal.StateCompleted || s.Reached)}
+			if x.Naming != journal.Named && x.op(&n).State == journal.StateAbsent {
 				n.Effects, n.Served, n.Named = [2]uint8{}, [2]answer{}, false // who uses its key again begins another operation
 			}
 			x.emit(&n, event{kind: reapStep, client: -1}, f)
@@ -262,12 +263,12 @@ func (x *explorer) journal(s *state) {
 	if !x.Backups || s.Left[restores] == 0 {
 		return
 	}
-	if s.Saved == 0 && x.op(s).State != journal.Absent {
+	if s.Saved == 0 && x.op(s).State != journal.StateAbsent {
 		n := *s
 		n.Saved = s.Op
 		x.emit(&n, event{kind: backupStep, client: -1}, facts{faulty: true})
 	}
-	if saved := &x.records.values[s.Saved]; s.Saved != 0 && (int(s.Life) == saved.Generation || saved.State >= journal.Completed) {
+	if saved := &x.records.values[s.Saved]; s.Saved != 0 && (int(s.Life) == saved.Generation || saved.State >= journal.StateCompleted) {
 		n, _ := x.spend(s, restores)
 		for i := range x.Clients {
 			x.drop(&n, i)
@@ -295,16 +296,16 @@ func (x *explorer) clock(s *state) {
 			}
 		}
 	}
-	if op := x.op(s); !x.Clock && op.State == journal.Pending && op.Due > 0 {
+	if op := x.op(s); !x.Clock && op.State == journal.StatePending && op.Due > 0 {
 		n, r := *s, *op
 		r.Due, r.Wake = 0, 0
 		n.Op = x.records.number(r)
 		x.emit(&n, event{kind: restStep, client: -1}, facts{})
 	}
-	if x.Corrected && !s.Deployed && (x.Provider.Dedup == journal.DedupEverything || s.Net == [3]message{}) {
+	if x.Corrected && !s.Deployed && (x.Provider.Remembers == providers.Everything || s.Net == [3]message{}) {
 		n := *s
 		for k := range n.Keys {
-			if mem := &n.Keys[k]; mem.Status > storedSuccess && x.Provider.Dedup < journal.DedupEverything {
+			if mem := &n.Keys[k]; mem.Status > storedSuccess && x.Provider.Remembers < providers.Everything {
 				mem.Status = dated // from now on
 			}
 		}
@@ -388,7 +389,7 @@ func (x *explorer) mayTick(s *state) bool {
 	for _, m := range s.Net {
 		switch {
 		case !m.mayExecute() || x.Keyless:
-		case x.Provider.Dedup >= journal.DedupCleanFailures && !x.Provider.Guard:
+		case x.Provider.Remembers >= providers.SuccessesCleanFailures && !x.Provider.Guard:
 			return false
 		case m.where() == undelivered && !m.late() && s.First[m.key()] == past-1:
 			return false
@@ -399,7 +400,7 @@ func (x *explorer) mayTick(s *state) bool {
 
 func (x *explorer) age(s *state, steps int, passed bool) {
 	s.Op = x.records.number(x.agedRecord(*x.op(s), steps))
-	if saved := &x.records.values[s.Saved]; s.Saved != 0 && (int(s.Life) == saved.Generation || saved.State >= journal.Completed) {
+	if saved := &x.records.values[s.Saved]; s.Saved != 0 && (int(s.Life) == saved.Generation || saved.State >= journal.StateCompleted) {
 		s.Saved = x.records.number(x.agedRecord(x.records.values[s.Saved], steps))
 	}
 	for i := range x.Clients {

@@ -9,7 +9,8 @@ import (
 	"github.com/onceward/onceward/internal/secret"
 )
 
-func TestWhatApprovesOneRequestIsWithheldAndNobodysCredential(t *testing.T) {
+// What approves one request is withheld and nobody's credential.
+func TestOneTimeApprovalIsWithheld(t *testing.T) {
 	for _, name := range []string{"x-2fa-approval", "X-2FA-Approval", "X-MFA-Code", "Two-Factor-Code", "X-Second-Factor", "X-GitHub-OTP", "totp"} {
 		assert.True(t, secret.OneTime(name), name)
 		assert.True(t, secret.Header(name), name)

@@ -52,7 +52,8 @@ var ordinary = []string{
 	"expand[]", "metadata[order]", "AccountSid", "MessageSid", "request_id", "größe", "\xff",
 }
 
-func TestNamesOfCredentialsAreWithheldInAnyCase(t *testing.T) {
+// Names of credentials are withheld in any case.
+func TestCredentialNamesInAnyCase(t *testing.T) {
 	for _, name := range credentials {
 		for _, spelled := range []string{name, strings.ToLower(name), strings.ToUpper(name)} {
 			assert.True(t, secret.Header(spelled), "header %q", spelled)

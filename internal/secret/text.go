@@ -29,6 +29,18 @@ func Text(s string) string {
 	return cutValues(s)
 }
 
+// Recorded is a text as the journal keeps it: as Text has it, valid UTF-8, and within a
+// limit of 1,000 bytes.
+func Recorded(s string) string {
+	s = strings.ToValidUTF8(Text(s), "?")
+	if len(s) > maxRecorded {
+		s = strings.ToValidUTF8(s[:maxRecorded], "") + cut
+	}
+	return s
+}
+
+const maxRecorded = 1000
+
 var (
 	// What a URL begins with, or one without scheme and host that is quoted.
 	scheme = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*:(?:/|\\/){2}|["'\x60]/`)

@@ -27,7 +27,8 @@ func TestURLPrintsSchemeHostAndPathOnly(t *testing.T) {
 	assert.Empty(t, secret.URL(nil))
 }
 
-func TestSplitQueryTakesCredentialsAndLeavesTheRestAsItWas(t *testing.T) {
+// SplitQuery takes credentials and leaves the rest as it was.
+func TestSplitQueryTakesCredentials(t *testing.T) {
 	for _, tc := range []struct {
 		name, query, open, withheld string
 		names                       []string
@@ -110,7 +111,8 @@ func TestOnlyTheCredentialsOfAURLAreCut(t *testing.T) {
 	}
 }
 
-func FuzzSplitQueryKeepsEveryParameterButCredentials(f *testing.F) {
+// SplitQuery keeps every parameter but credentials.
+func FuzzSplitQuery(f *testing.F) {
 	for _, seed := range []string{
 		"", "a=1&b=2", "token=1&a=%zz", "a=1;token=2&b", "&&=&", "%74oken=x&T%4FKEN", "idempotency_key=1&key=2", "%=&%zz=1",
 	} {

@@ -1,15 +1,21 @@
 package sim
 
 import (
+	"bytes"
 	"flag"
+	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -17,43 +23,92 @@ import (
 )
 
 var (
-	seedFlag  = flag.Uint64("sim.seed", 0, "live this one life, and tell it")
-	livesFlag = flag.Int("sim.lives", 10, "how many lives")
-	freshFlag = flag.Bool("sim.fresh", false, "of seeds that nobody has lived; else the first ones")
+	livesFlag  = flag.Int("sim.lives", 40, "how many lives")
+	freshFlag  = flag.Bool("sim.fresh", false, "of seeds that nobody has lived; else the first ones")
+	withFlag   = flag.String("sim.with", "", "pass over seeds whose lives lack one of these habits and faults")
+	firstFlag  = flag.Bool("sim.first", false, "stop at the first life that fails")
+	seedFlag   = flag.Uint64("sim.seed", 0, "live this one life, and tell it")
+	timesFlag  = flag.Int("sim.times", 1, "live the one life so often, until it fails")
+	shrinkFlag = flag.Int("sim.shrink", 300, "how many lives to spend on making a failing one smaller")
+	sqliteFlag = flag.Bool("sim.sqlite", false, "every life on SQLite, in a file")
+	// These make the one life smaller.
+	processesFlag = flag.Int("sim.processes", 0, "with at most so many processes at once; 0: as drawn")
+	errandsFlag   = flag.String("sim.errands", "", "with these errands alone, by their numbers")
+	withoutFlag   = flag.String("sim.without", "", "without these habits and faults")
 )
 
 // liveOnce lives one life and returns what was wrong with it.
-func liveOnce(t *testing.T, seed uint64) *life {
-	var l *life
-	synctest.Test(t, func(t *testing.T) {
-		j := open(t, seed)
-		l = newLife(seed, j)
-		n, days := 1+l.random.IntN(3), 1
-		var wanted sync.WaitGroup
-		for i := range 1 + l.random.IntN(25) {
-			wanted.Go(func() { l.want(i, days) })
+func liveOnce(t *testing.T, p plan) (l *life) {
+	defer func() {
+		if v := recover(); v != nil { // what is left when a bubble ends
+			if l == nil {
+				panic(v)
+			}
+			l.faults = append(l.faults, fmt.Sprint("its end: ", v))
 		}
-		wanted.Go(func() { l.operate(days) })
-		l.live(n, days)
+	}()
+	synctest.Test(t, func(t *testing.T) {
+		j, path := open(t, p)
+		l = newLife(p, j)
+		if path != "" && p.has(disasters) {
+			l.disaster = &disaster{path: path, begins: make(chan struct{}), over: make(chan struct{}), gap: map[string]bool{}}
+			l.disaster.waiting.Add(p.processes)
+		}
+		var wanted sync.WaitGroup
+		for _, i := range p.errands {
+			wanted.Go(func() { l.want(i) })
+		}
+		wanted.Go(l.operate)
+		wanted.Go(l.corrects)
+		wanted.Go(func() {
+			if err := l.restores(); err != nil {
+				l.fault("the restore: %v", err)
+			}
+		})
+		l.live()
 		wanted.Wait()
 		l.asks.Wait()
 		l.heal()
 		l.visitUnknown(l.judge())
-		_ = j.Close()
+		_ = l.current().Close()
+		if path != "" {
+			l.keepsSecretIn(t, filepath.Dir(path))
+		}
 	})
 	return l
 }
 
-// open opens the life's journal: in memory or, for one life in forty, in a file.
-func open(t *testing.T, seed uint64) journal.Journal {
-	if seed%40 != 0 {
-		return memory.New()
+// open opens the life's journal, in a file of that path or in memory.
+func open(t *testing.T, p plan) (j journal.Journal, path string) {
+	if !p.sqlite && !*sqliteFlag {
+		return memory.New(), ""
 	}
-	j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), nil)
+	path = filepath.Join(t.TempDir(), "journal.db")
+	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return j
+	return j, path
+}
+
+// keepsSecretIn looks through the files that a journal leaves.
+func (l *life) keepsSecretIn(t *testing.T, folder string) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		name := entry.Name()
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		if err == nil && bytes.Contains(text, []byte(canary)) {
+			l.fault("a credential is in %s", name)
+		}
+		switch strings.TrimPrefix(name, "journal.db") {
+		case "", "-sidecar", ".backup":
+		default:
+			l.visit("left the file " + strings.TrimPrefix(name, "journal.db"))
+		}
+	}
 }
 
 func (l *life) visitUnknown(causes map[string]int) {
@@ -64,28 +119,110 @@ func (l *life) visitUnknown(causes map[string]int) {
 
 func TestLives(t *testing.T) {
 	if *seedFlag != 0 {
-		l := liveOnce(t, *seedFlag)
-		t.Log("\n" + strings.Join(l.history, "\n"))
-		for _, f := range l.faults {
-			t.Error(f)
+		p, err := draw(*seedFlag).only(*processesFlag, *errandsFlag, *withoutFlag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range *timesFlag {
+			if l := liveOnce(t, p); len(l.faults) > 0 || *timesFlag == 1 {
+				report(t, l)
+				return
+			}
 		}
 		return
 	}
-	visited := map[string]int{}
-	for i := range *livesFlag {
-		seed := uint64(i + 1)
-		if *freshFlag {
-			seed = rand.Uint64N(1 << 40)
-		}
-		l := liveOnce(t, seed)
-		for what, n := range l.visited {
-			visited[what] += n
-		}
-		if len(l.faults) > 0 {
-			t.Errorf("-sim.seed %d: %s", seed, strings.Join(l.faults, "; "))
-		}
+	with, err := parse(*withFlag)
+	if err != nil {
+		t.Fatal(err)
 	}
+	var next, lived atomic.Int64
+	var failed atomic.Bool
+	var mu sync.Mutex
+	visited := map[string]int{}
+	began, used := time.Now(), cpuTime()
+	t.Run("side by side", func(t *testing.T) {
+		for range runtime.GOMAXPROCS(0) {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				for i := next.Add(1); i <= int64(*livesFlag) && !(*firstFlag && failed.Load()); i = next.Add(1) {
+					seed := uint64(i)
+					if *freshFlag {
+						seed = 1 + rand.Uint64N(1<<40)
+					}
+					p := draw(seed)
+					if !p.hasAll(with) {
+						continue
+					}
+					l := liveOnce(t, p)
+					lived.Add(1)
+					mu.Lock()
+					for what, n := range l.visited {
+						visited[what] += n
+					}
+					mu.Unlock()
+					if len(l.faults) > 0 {
+						failed.Store(true)
+						t.Errorf("life %d of %d", i, *livesFlag)
+						shrink(t, l)
+					}
+				}
+			})
+		}
+	})
 	for _, what := range slices.Sorted(maps.Keys(visited)) {
 		t.Logf("%8d %s", visited[what], what)
 	}
+	took, spent := time.Since(began), cpuTime()-used
+	n := max(lived.Load(), 1)
+	t.Logf("%d lives in %v: %.0f a minute; %v of a processor each", lived.Load(), took.Round(time.Millisecond),
+		float64(n)/took.Minutes(), (spent / time.Duration(n)).Round(time.Microsecond))
+}
+
+// cpuTime is what this program has used of processors so far, where that can be told.
+var cpuTime = func() time.Duration { return 0 }
+
+// report tells a life from its beginning to its end.
+func report(t *testing.T, l *life) {
+	for _, n := range l.history {
+		t.Log(n)
+	}
+	for _, f := range l.faults {
+		t.Error(f)
+	}
+}
+
+// tries is how often a smaller plan is lived before it counts as one that does not fail:
+// what happens at one moment happens in another order each time.
+const tries = 4
+
+// shrink leaves out of a life whatever it fails without, and reports what is left.
+func shrink(t *testing.T, l *life) {
+	t.Errorf("-sim.seed %d: %s", l.seed, strings.Join(l.faults, "; "))
+	least, seldom := l, true
+	for budget := *shrinkFlag; budget > 0; {
+		smaller := false
+		for _, p := range least.smaller() {
+			for range tries {
+				budget--
+				if again := liveOnce(t, p); len(again.faults) > 0 {
+					least, smaller, seldom = again, true, false
+					break
+				}
+			}
+			if smaller || budget <= 0 {
+				break
+			}
+		}
+		if !smaller {
+			break
+		}
+	}
+	if *shrinkFlag == 0 {
+		return
+	}
+	if seldom {
+		t.Errorf("nothing smaller failed in %d tries each", tries)
+	}
+	t.Errorf("the least that fails: %s", least.flags())
+	report(t, least)
 }

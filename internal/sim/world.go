@@ -1,18 +1,18 @@
 package sim
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -37,19 +37,22 @@ var contracts = []contract{
 	{name: "short", memory: providers.Everything, guard: true, retention: 2 * time.Hour},
 }
 
-// table is the contract as a table; wrong ones promise more than is kept.
-func (c contract) table(wrong bool) providers.Provider {
+// table is the contract as a table; wrong ones promise that more is remembered, or for longer.
+func (c contract) table(retains, remembers bool) providers.Provider {
 	retention := c.retention
 	if retention == 0 {
 		retention = time.Hour // said of no key
 	}
-	if wrong {
+	if retains {
 		retention *= 12
 	}
 	p := providers.Raw(retention, c.host)
 	p.Name = c.name
 	e := &p.Endpoints[0]
 	e.Remembers, e.InFlightGuard, e.HandlingTime = c.memory, c.guard, c.handling
+	if remembers {
+		e.Remembers, e.InFlightGuard = providers.Everything, true
+	}
 	if c.keyless {
 		e.Key, e.Retention, e.Remembers, e.InFlightGuard = providers.Key{}, 0, 0, false
 		e.Rules = []providers.Rule{
@@ -77,25 +80,37 @@ const (
 	says409
 	says401
 	declines
-	fails    // 500
-	gateway  // a gateway's page of 502, after the effect
-	pretends // a gateway's page of 200, without any
+	fails      // 500
+	gateway    // a gateway's page of 502, after the effect
+	pretends   // a gateway's page of 200, without any
+	blackHole  // no connection, and nobody says so
+	goAway     // the provider restarts, and has not read it
+	goAwayLate // … and has executed it
+	movedHere  // 307 to another path of the same host
+	movedAway  // 307 to another host
+	movedAfter // 303 to what it has made
+	fateCount
 )
 
 // world is every provider of a life, and the network before them.
 type world struct {
+	plan
 	mu        sync.Mutex
-	random    *rand.Rand
 	contracts map[string]contract // by host
 	memory    map[string]*remembered
-	effects   map[string][]effect // by errand
-	underway  map[string]int      // by errand: requests that may still be executed
-	requests  int
-	trouble   float64           // share of requests that meet a fault
+	effects   map[string][]effect  // by errand
+	underway  map[string]int       // by errand: requests that may still be executed
+	asks      map[string]wish      // by errand: what was last asked for by a Retry-After
+	named     map[string]time.Time // by errand: until when a Retry-After has asked for patience
+	untrusted map[string]bool      // by errand: it was sent by wrong tables
+	befalls   func(host string) (f fate, there bool)
+	frozen    func() bool // nothing may be sent now
+	fault     func(format string, args ...any)
+	asked     map[string]int    // by errand: requests so far
+	well      bool              // nothing goes wrong any more
 	outage    func(string) bool // whether a host is down now
 	refused   func(string) bool // whether it takes no credential now
-	pages     bool              // a gateway's page may say 200
-	tell      func(format string, args ...any)
+	tell      func(kind, process, format string, args ...any)
 	visited   map[string]int
 }
 
@@ -110,6 +125,13 @@ type answer struct {
 	status int
 	body   string
 	page   bool
+	header [2]string // one more
+}
+
+// wish is a provider's, not to be asked again before a time.
+type wish struct {
+	process, key string
+	at, until    time.Time
 }
 
 // effect is one thing that a provider has done.
@@ -118,13 +140,17 @@ type effect struct {
 	key   string
 	by    string // the process that sent it
 	trust bool   // its sender's table was right then
+	knew  bool   // its sender had a table
 	id    string
+	body  string // that it was answered by
 }
 
 // line is the network as one process sees it.
 type line struct {
 	*world
 	process string
+	clock   *clock
+	knows   map[string]bool
 	trusts  func() bool
 	dead    chan struct{}
 }
@@ -143,103 +169,266 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	form, _ := url.ParseQuery(string(body))
 	errand, key := form.Get("errand"), req.Header.Get("Idempotency-Key")
-	c, f := l.draw(req.URL.Host)
-	l.tell("%s sends %s (key %.8s) to %s: %v", l.process, errand, key, c.name, f)
-	if f == refusedTCP {
+	c, f, random := l.draw(req.URL.Host, errand)
+	l.tell("provider", l.process, "%s is sent (key %.8s) to %s: %v", errand, key, req.URL.Host, f)
+	l.heeds(errand, key)
+	if !l.trusts() {
+		l.mu.Lock()
+		l.untrusted[errand] = true
+		l.mu.Unlock()
+	}
+	if l.frozen() {
+		l.fault("%s: sent while the journal is a copy that nobody has adopted", errand)
+	}
+	switch f {
+	case refusedTCP:
 		return nil, errors.New("dial: connection refused")
+	case blackHole:
+		return l.waits(req, nil, f)
 	}
 	if trace != nil && trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{})
 	}
-	execute := func(with fate) answer { return l.execute(c, errand, key, string(body), with, l.process, l.trusts()) }
+	r := request{contract: c, errand: errand, variant: form.Get("variant"), key: key, body: string(body), process: l.process, trust: l.trusts(), knew: l.knows[req.URL.Host],
+		mode: modeOf(req.Header)}
 	done := make(chan answer, 1)
 	switch f {
 	case lostBefore:
 		return nil, errNetwork
-	case lostAfter:
+	case goAway:
+		return nil, errors.New("http2: Transport received Server's graceful shutdown GOAWAY")
+	case lostAfter, goAwayLate:
 		l.begins(errand)
-		execute(l.lostManner(c))
+		l.execute(r, lostManner(random, c))
 		l.ends(errand)
+		if f == goAwayLate {
+			return nil, errors.New(`http2: server sent GOAWAY and closed the connection; LastStreamID=1, ErrCode=NO_ERROR, debug=""`)
+		}
 		return nil, errNetwork
 	case hangs:
-	case late:
+	case late, slow:
+		after := delay(random, c)
+		if f == slow {
+			after /= 4
+		}
 		l.begins(errand)
-		after := l.delay(c)
+		// Either the network dawdles or the provider does, which then has seen the key.
+		if random.of(2) {
+			if a, over := l.arrives(&r); over {
+				l.ends(errand)
+				done <- a
+				break
+			}
+		}
 		go func() {
 			time.Sleep(after)
-			execute(goesWell)
+			a := l.execute(r, goesWell)
 			l.ends(errand)
-		}()
-	case slow:
-		l.begins(errand)
-		after := l.delay(c) / 4
-		go func() {
-			time.Sleep(after)
-			a := execute(goesWell)
-			l.ends(errand)
-			done <- a
+			if f == slow {
+				done <- a
+			}
 		}()
 	case says429, says503, says409, says401:
-		done <- answer{status: map[fate]int{says429: 429, says503: 503, says409: 409, says401: 401}[f], body: `{"error":"not now"}`}
-	case gateway:
+		a := answer{status: map[fate]int{says429: 429, says503: 503, says409: 409, says401: 401}[f], body: `{"error":"not now"}`}
+		if f != says401 {
+			a.header = l.asksFor(errand, key, f == says409, random)
+		}
+		done <- a
+	case gateway, movedAfter:
 		l.begins(errand)
-		execute(goesWell)
+		l.execute(r, goesWell)
 		l.ends(errand)
+		if f == movedAfter {
+			done <- answer{status: 303, header: [2]string{"Location", "https://" + req.URL.Host + "/made"}}
+			break
+		}
 		done <- answer{status: 502, body: "<html>bad gateway</html>", page: true}
+	case movedHere:
+		done <- answer{status: 307, header: [2]string{"Location", "https://" + req.URL.Host + "/moved"}}
+	case movedAway:
+		done <- answer{status: 307, header: [2]string{"Location", "https://elsewhere.example/orders"}}
 	case pretends:
 		status := 504
-		if l.pages {
+		if l.has(pages) && !l.has(partialTables) {
 			status = 200
 		}
 		done <- answer{status: status, body: "<html>gateway timeout</html>", page: true}
 	default:
 		l.begins(errand)
-		done <- execute(f)
+		done <- l.execute(r, f)
 		l.ends(errand)
 	}
+	return l.waits(req, done, f)
+}
+
+// attemptTimeout is Config.AttemptTimeout's default.
+const attemptTimeout = 30 * time.Second
+
+func (l *line) waits(req *http.Request, done chan answer, f fate) (*http.Response, error) {
+	began := time.Now()
 	select {
 	case a := <-done:
-		return a.response(req, f == cutAnswer, f == says409 || f == says429 && key != ""), nil
+		return a.response(req, f == cutAnswer), nil
 	case <-req.Context().Done():
+		c := l.contracts[req.URL.Host]
+		if took := time.Since(began); f == slow && c.keyless && l.trusts() && !l.has(partialTables) && took == attemptTimeout {
+			l.fault("a request to %s was broken off after %v, and there may be no other", req.URL.Host, took)
+		}
 		return nil, context.Cause(req.Context())
 	case <-l.dead:
 		return nil, errNetwork
 	}
 }
 
-// draw decides on a request's fate.
-func (w *world) draw(host string) (contract, fate) {
+// heeds finds what is asked again before the time that its provider asked for. A process
+// that was killed meanwhile may not know.
+func (l *line) heeds(errand, key string) {
+	l.mu.Lock()
+	w, there := l.asks[errand]
+	if there && l.has(clocks) && w.process != l.process {
+		delete(l.asks, errand) // by another clock its time may have come, and what it records counts from now on
+	}
+	l.mu.Unlock()
+	if now := time.Now(); there && !l.clock.leapt(w.at) && w.process == l.process && w.key == key && now.Before(w.until.Add(-time.Millisecond)) { // which is what a journal rounds by
+		l.fault("%s: asked for again %v before the time that its provider named", errand, w.until.Sub(now))
+	}
+}
+
+// found is the answer that a provider's dashboard shows of an errand's effect, or nil.
+func (w *world) found(errand string) *onceward.Answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.requests++
-	c := w.contracts[host]
+	if len(w.effects[errand]) == 0 {
+		return nil
+	}
+	e := w.effects[errand][0]
+	return &onceward.Answer{Status: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(e.body)}
+}
+
+// namedUntil is until when an errand's providers asked for patience.
+func (w *world) namedUntil(errand string) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.named[errand]
+}
+
+// misled tells whether a table sent it that promises to recognise more than is recognised.
+func (w *world) misled(errand string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.has(wrongMemory) && w.untrusted[errand]
+}
+
+// knewTable tells whether who sent an errand's effect had a table, by the answer.
+func (w *world) knewTable(errand, body string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.effects[errand] {
+		if e.body == body {
+			return e.knew
+		}
+	}
+	return false
+}
+
+// forgives forgets what was asked for by a Retry-After.
+func (w *world) forgives(errand string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.asks, errand)
+}
+
+// asksFor draws a Retry-After, in one of its forms, or none.
+func (l *line) asksFor(errand, key string, busy bool, random dice) (header [2]string) {
+	now := time.Now()
+	wait := time.Duration(1+random.IntN(90)) * time.Second
+	in := func(d time.Duration) string { return now.Add(d).UTC().Format(http.TimeFormat) }
+	switch header[0] = "Retry-After"; random.IntN(9) {
+	case 0:
+		return [2]string{}
+	case 1:
+		wait, header[1] = 0, "0"
+	case 2:
+		wait, header[1] = 0, "soon"
+	case 3:
+		wait, header[1] = 0, in(-time.Hour)
+	case 4:
+		wait, header[1] = 0, "-30"
+	case 5:
+		// Dates have whole seconds.
+		header[1] = in(wait)
+		wait -= time.Second
+	case 6:
+		wait, header[0], header[1] = 1500*time.Millisecond, "Retry-After-Ms", "1500"
+	case 7:
+		wait, header[1] = 10*time.Minute, "600"
+	default:
+		header[1] = fmt.Sprint(int(wait.Seconds()))
+	}
+	l.mu.Lock()
+	if until := now.Add(wait + time.Second); until.After(l.named[errand]) {
+		l.named[errand] = until
+	}
+	l.mu.Unlock()
+	if key != "" {
+		if busy {
+			wait = max(wait, 2*time.Millisecond) // such attempts are not counted: there are none at once
+		}
+		l.mu.Lock()
+		l.asks[errand] = wish{process: l.process, key: key, at: now, until: now.Add(wait)}
+		l.mu.Unlock()
+	}
+	return header
+}
+
+// modeOf tells a test's credential.
+func modeOf(h http.Header) string {
+	if strings.Contains(h.Get("Authorization"), "test_") {
+		return "test"
+	}
+	return "live"
+}
+
+// draw decides on a request's fate: the same for the same request of the same errand,
+// whatever else happens meanwhile.
+func (w *world) draw(host, errand string) (contract, fate, dice) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked[errand]++
+	random := w.dice("request", errand, w.asked[errand])
+	c, there := w.contracts[host]
+	if !there {
+		go w.fault("%s: sent to %s", errand, host)
+	}
 	f := goesWell
+	moment, met := w.befalls(host)
+	trouble := random.Float64() < w.trouble
 	switch {
+	case w.well:
+	case met:
+		f = moment
 	case w.outage(host):
-		f = []fate{refusedTCP, lostBefore, hangs, says503}[w.random.IntN(4)]
+		f = []fate{refusedTCP, lostBefore, hangs, says503}[random.IntN(4)]
 	case w.refused(host):
 		f = says401
-	case w.random.Float64() < w.trouble:
-		f = fate(1 + w.random.IntN(int(pretends)))
+	case trouble && w.fates != 0:
+		all := w.fates.members()
+		f = fate(all[random.IntN(len(all))])
 	}
 	w.visited["fate "+f.String()]++
-	return c, f
+	return c, f, random
 }
 
 // lostManner is how a request is executed whose answer is lost.
-func (w *world) lostManner(c contract) fate {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if c.memory == providers.Successes && w.random.IntN(3) == 0 {
+func lostManner(random dice, c contract) fate {
+	if c.memory == providers.Successes && random.IntN(3) == 0 {
 		return fails
 	}
 	return goesWell
 }
 
 // delay is how long a request dawdles: within the stated handling time where there is one.
-func (w *world) delay(c contract) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func delay(random dice, c contract) time.Duration {
 	most := 10 * time.Minute
 	if c.handling > 0 {
 		most = c.handling
@@ -247,7 +436,7 @@ func (w *world) delay(c contract) time.Duration {
 	if c.retention > 0 {
 		most = min(most, c.retention/8)
 	}
-	return time.Duration(w.random.Int64N(int64(most)))
+	return random.within(most)
 }
 
 func (w *world) begins(errand string) {
@@ -262,53 +451,93 @@ func (w *world) ends(errand string) {
 	w.underway[errand]--
 }
 
-// execute is a provider's work on a request, by its contract.
-func (w *world) execute(c contract, errand, key, body string, with fate, process string, trust bool) answer {
+// request is one that reached its provider.
+type request struct {
+	contract
+	errand, variant, key, body, mode string
+	process                          string
+	trust, knew                      bool
+	arrived                          time.Time // when the provider began with it; zero: when it is executed
+	ahead                            bool      // it began when the key was not known
+}
+
+func (r *request) id() string { return r.host + " " + r.mode + " " + r.key }
+
+// arrives has a provider begin with a request that takes long. over: it is answered.
+func (w *world) arrives(r *request) (a answer, over bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := time.Now()
-	id := c.host + " " + key
-	rec := w.memory[id]
-	if rec != nil && now.Sub(rec.first) >= c.retention {
-		rec = nil
+	if r.keyless {
+		return a, false
 	}
-	if rec != nil && !c.keyless {
-		if rec.body != body {
-			return answer{status: 422, body: `{"error":"another request"}`}
-		}
-		if rec.answer != nil {
-			a := *rec.answer
-			a.body = "replayed " + a.body
+	if a, over = w.answered(r); over {
+		return a, true
+	}
+	r.arrived, r.ahead = time.Now(), true
+	if r.guard {
+		w.memory[r.id()] = &remembered{first: r.arrived, body: r.body}
+	}
+	return a, false
+}
+
+// answered is what a provider has an answer to without working; w.mu is held.
+func (w *world) answered(r *request) (a answer, over bool) {
+	rec := w.memory[r.id()]
+	switch {
+	case r.keyless || rec == nil || time.Since(rec.first) >= r.retention:
+		return a, false
+	case rec.body != r.body:
+		return answer{status: 422, body: `{"error":"another request"}`}, true
+	case rec.answer == nil:
+		return answer{status: 409, body: `{"error":"in progress"}`}, true
+	}
+	a = *rec.answer
+	a.body = "replayed " + a.body
+	return a, true
+}
+
+// execute is a provider's work on a request, by its contract.
+func (w *world) execute(r request, with fate) answer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !r.ahead {
+		if a, over := w.answered(&r); over {
 			return a
 		}
+		r.arrived = time.Now()
 	}
-	a, kept := w.work(c, errand, key, with, process, trust)
-	if !c.keyless && kept {
-		w.memory[id] = &remembered{first: now, body: body, answer: &a}
+	a, kept := w.work(r, with)
+	switch {
+	case r.keyless:
+	case kept:
+		w.memory[r.id()] = &remembered{first: r.arrived, body: r.body, answer: &a}
+	case r.ahead && r.guard:
+		delete(w.memory, r.id())
 	}
 	return a
 }
 
 // work has the effect, or not, and tells whether the provider remembers it.
-func (w *world) work(c contract, errand, key string, with fate, process string, trust bool) (a answer, kept bool) {
+func (w *world) work(r request, with fate) (a answer, kept bool) {
 	takes := func() answer {
-		e := effect{at: time.Now(), key: key, by: process, trust: trust, id: fmt.Sprintf("e%d", len(w.memory)*1000+w.requests)}
-		w.effects[errand] = append(w.effects[errand], e)
-		w.tell("%s takes effect at %s as %s (%d.)", errand, c.name, e.id, len(w.effects[errand]))
-		return answer{status: 200, body: fmt.Sprintf(`{"id":%q,"errand":%q}`, e.id, errand)}
+		e := effect{at: time.Now(), key: r.key, by: r.process, trust: r.trust, knew: r.knew, id: fmt.Sprintf("%s.%d", r.errand, len(w.effects[r.errand])+1)}
+		e.body = fmt.Sprintf(`{"id":%q,"errand":%q,"variant":%q,"mode":%q}`, e.id, r.errand, r.variant, r.mode)
+		w.effects[r.errand] = append(w.effects[r.errand], e)
+		w.tell("provider", r.process, "%s takes effect at %s (%d.)", r.errand, r.name, len(w.effects[r.errand]))
+		return answer{status: 200, body: e.body}
 	}
 	switch with {
 	case declines:
-		return answer{status: 402, body: `{"error":"declined"}`}, c.memory == providers.Everything
+		return answer{status: 402, body: `{"error":"declined"}`}, r.memory == providers.Everything
 	case fails:
-		switch c.memory {
+		switch r.memory {
 		case providers.Everything:
 			takes()
 			return answer{status: 500, body: `{"error":"failed"}`}, true
 		case providers.SuccessesCleanFailures:
 			return answer{status: 500, body: `{"error":"failed"}`}, false
 		}
-		if c.memory != providers.SuccessesLostAnswers || w.underway[errand] <= 1 {
+		if r.memory != providers.SuccessesLostAnswers || w.underway[r.errand] <= 1 {
 			// Else a resend that fails with an effect would meet one that dawdled: nobody
 			// promises anything of that.
 			takes()
@@ -318,22 +547,22 @@ func (w *world) work(c contract, errand, key string, with fate, process string, 
 	return takes(), true
 }
 
-func (a answer) response(req *http.Request, cut, retryAfter bool) *http.Response {
-	h := http.Header{"Content-Type": {"application/json"}}
+func (a answer) response(req *http.Request, cut bool) *http.Response {
+	h := http.Header{"Content-Type": {"application/json"}, "Set-Cookie": {"session=" + canary}}
 	if a.page {
 		h.Set("Content-Type", "text/html")
 	}
-	if retryAfter {
-		h.Set("Retry-After", "1")
+	if a.header[0] != "" {
+		h.Set(a.header[0], a.header[1])
 	}
 	body := a.body
-	if rest, replayed := bytes.CutPrefix([]byte(body), []byte("replayed ")); replayed {
+	if rest, replayed := strings.CutPrefix(body, "replayed "); replayed {
 		h.Set("Idempotent-Replayed", "true")
-		body = string(rest)
+		body = rest
 	}
-	var r io.Reader = bytes.NewReader([]byte(body))
+	var r io.Reader = strings.NewReader(body)
 	if cut {
-		r = io.MultiReader(bytes.NewReader([]byte(body[:len(body)/2])), broken{})
+		r = io.MultiReader(strings.NewReader(body[:len(body)/2]), broken{})
 	}
 	return &http.Response{
 		StatusCode: a.status, Status: http.StatusText(a.status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -346,6 +575,6 @@ type broken struct{}
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 var fateNames = [...]string{"goes well", "no connection", "lost before", "lost after", "late", "hangs", "slow", "cut", "429", "503", "409", "401",
-	"declined", "500", "502 page after", "504 page"}
+	"declined", "500", "502 page after", "504 page", "black hole", "goaway", "goaway after", "307", "307 elsewhere", "303 after"}
 
 func (f fate) String() string { return fateNames[f] }

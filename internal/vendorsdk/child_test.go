@@ -73,7 +73,7 @@ func (u unplugged) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (plan childPlan) carryOut() error {
 	s := sdkNamed(plan.SDK)
-	j, err := sqlite.Open(plan.Journal, nil)
+	j, err := sqlite.Open(plan.Journal, sqlite.Options{})
 	if err != nil {
 		return err
 	}

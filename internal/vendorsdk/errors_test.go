@@ -61,7 +61,7 @@ func TestTheSDKSeesItsOwnTypedErrors(t *testing.T) {
 			mended.Store(true)
 			id, err := p.pay(named(t))
 			if row.final {
-				assert.Equal(t, onceward.Completed, p.operation(t, payment).State)
+				assert.Equal(t, onceward.StateCompleted, p.operation(t, payment).State)
 				requireOwn(err)
 				assert.Len(t, b.seen(), 1, "the refusal is the answer, and is given again")
 				return
@@ -73,8 +73,9 @@ func TestTheSDKSeesItsOwnTypedErrors(t *testing.T) {
 	}
 }
 
+// With its retries off the provider's own 503 is found through the SDK.
 // A retry of the SDK's would hide it: it is told that nothing is sent yet.
-func TestWithItsRetriesOffTheProvidersOwn503IsFoundThroughTheSDK(t *testing.T) {
+func TestProvidersOwn503WithoutRetries(t *testing.T) {
 	for _, row := range []struct {
 		sdk  sdk
 		body string
@@ -108,9 +109,10 @@ func TestWithItsRetriesOffTheProvidersOwn503IsFoundThroughTheSDK(t *testing.T) {
 	}
 }
 
+// No SDK takes the refusal of a later attempt for the outcome.
 // The first attempt has paid, and its answer is lost. Who took the refusal of the
 // second for "declined" would pay by another name.
-func TestNoSDKTakesTheRefusalOfALaterAttemptForTheOutcome(t *testing.T) {
+func TestRefusalOfALaterAttempt(t *testing.T) {
 	for _, s := range []sdk{stripeGo, paypalClient} {
 		for _, status := range []int{401, 403, 429, 503} {
 			t.Run(fmt.Sprint(s.name, ", ", status), func(t *testing.T) {

@@ -22,8 +22,9 @@ func eachSDK(t *testing.T, test func(t *testing.T, s sdk)) {
 	}
 }
 
+// Without Onceward another key is made up for each call.
 // What the other tests are there to prevent.
-func TestWithoutOncewardAnotherKeyIsMadeUpForEachCall(t *testing.T) {
+func TestWithoutOncewardAnotherKeyEachCall(t *testing.T) {
 	eachSDK(t, func(t *testing.T, s sdk) {
 		b := s.inBox(t, nil)
 		pay, err := s.connect(b.Client(), b.URL, true)
@@ -41,7 +42,9 @@ func TestWithoutOncewardAnotherKeyIsMadeUpForEachCall(t *testing.T) {
 	})
 }
 
-func TestANameKeepsItsKeyThoughTheSDKMakesUpAnotherAfterItsProcessWasKilledUnsent(t *testing.T) {
+// A name keeps its key though the SDK makes up another after its process was killed
+// unsent.
+func TestNameKeepsItsKeyKilledUnsent(t *testing.T) {
 	eachSDK(t, func(t *testing.T, s sdk) {
 		b, path := s.inBox(t, nil), filepath.Join(t.TempDir(), "journal.db")
 		first := childPlan{SDK: s.name, Journal: path, URL: b.URL, Unplugged: true}.start(t)
@@ -62,7 +65,9 @@ func TestANameKeepsItsKeyThoughTheSDKMakesUpAnotherAfterItsProcessWasKilledUnsen
 	})
 }
 
-func TestANameKeepsItsKeyThoughTheSDKMakesUpAnotherAfterItsProcessWasKilledInItsCall(t *testing.T) {
+// A name keeps its key though the SDK makes up another after its process was killed in
+// its call.
+func TestNameKeepsItsKeyKilledInItsCall(t *testing.T) {
 	for way, resumed := range map[string]bool{"asked for again": false, "finished by Resume, then asked for": true} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
@@ -103,10 +108,10 @@ func TestANameKeepsItsKeyThoughTheSDKMakesUpAnotherAfterItsProcessWasKilledInIts
 				op := p.operation(t, payment)
 				keys := b.seen()
 				if s.resends {
-					assert.Equal(t, onceward.Completed, op.State)
+					assert.Equal(t, onceward.StateCompleted, op.State)
 					assert.Greater(t, len(keys), 1)
 				} else {
-					assert.Equal(t, onceward.Unknown, op.State)
+					assert.Equal(t, onceward.StateUnknown, op.State)
 					assert.Len(t, keys, 1, "the contract doesn't let it be repeated")
 				}
 				for _, key := range keys {
@@ -118,7 +123,8 @@ func TestANameKeepsItsKeyThoughTheSDKMakesUpAnotherAfterItsProcessWasKilledInIts
 	}
 }
 
-func TestASDKGetsTheRecordedAnswerAfterItsProcessWasKilledWithIt(t *testing.T) {
+// An SDK gets the recorded answer after its process was killed with it.
+func TestRecordedAnswerAfterAKill(t *testing.T) {
 	eachSDK(t, func(t *testing.T, s sdk) {
 		b, path := s.inBox(t, nil), filepath.Join(t.TempDir(), "journal.db")
 		first := childPlan{SDK: s.name, Journal: path, URL: b.URL}.start(t)

@@ -16,7 +16,9 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-func TestAFailingProviderGetsNoMoreRequestsThanOurPolicyMakesWhateverTheSDKRetries(t *testing.T) {
+// A failing provider gets no more requests than our policy makes whatever the SDK
+// retries.
+func TestRetriesOfAnSDKAtAFailingProvider(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		fault providertest.Fault
@@ -42,13 +44,13 @@ func TestAFailingProviderGetsNoMoreRequestsThanOurPolicyMakesWhateverTheSDKRetri
 					_, err := p.pay(ctx)
 					require.Error(t, err)
 
-					requests, state := ours.MaxAttempts, onceward.Pending
+					requests, state := ours.MaxAttempts, onceward.StatePending
 					switch {
 					case s.resends:
 					case row.told:
-						requests, state = 1, onceward.Completed
+						requests, state = 1, onceward.StateCompleted
 					default:
-						requests, state = 1, onceward.Unknown
+						requests, state = 1, onceward.StateUnknown
 					}
 					keys := b.seen()
 					require.Len(t, keys, requests)
@@ -68,9 +70,9 @@ func TestAFailingProviderGetsNoMoreRequestsThanOurPolicyMakesWhateverTheSDKRetri
 					}
 					_, err = p.pay(ctx)
 					switch state {
-					case onceward.Pending:
+					case onceward.StatePending:
 						requireOurs(t, err, onceward.ErrPending, s)
-					case onceward.Unknown:
+					case onceward.StateUnknown:
 						requireOurs(t, err, onceward.ErrOutcomeUnknown, s)
 					default:
 						require.ErrorIs(t, err, io.ErrUnexpectedEOF, "the recorded answer is as short as it came")

@@ -270,7 +270,7 @@ type process struct {
 // start makes a process whose provider is at baseURL.
 func (s sdk) start(t *testing.T, path, baseURL string, policy backoff.Policy) *process {
 	t.Helper()
-	j, err := sqlite.Open(path, nil)
+	j, err := sqlite.Open(path, sqlite.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	p := &process{}
@@ -314,7 +314,7 @@ func requireOurs(t *testing.T, err error, kind error, s sdk) {
 	require.ErrorAs(t, err, &e)
 	status, _ := s.status(err)
 	require.Zero(t, status, "it is not the SDK's own")
-	if e.Operation.State == journal.Pending {
+	if e.Operation.State == journal.StatePending {
 		require.True(t, e.Operation.DueAt.After(time.Now()))
 	}
 }

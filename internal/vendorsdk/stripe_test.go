@@ -48,9 +48,10 @@ func page(w http.ResponseWriter, _ *http.Request) {
 // of it once in so long, where nothing has run.
 var calm = backoff.Policy{Initial: time.Second, Max: 10 * time.Minute, MaxAttempts: 4}
 
+// What stripe-go sees of a Stripe that fails is ours.
 // stripe-go would take some of these for its own error, and repeat the call after
 // others, by what they look like. None is the operation's outcome.
-func TestWhatStripeGoSeesOfAStripeThatFailsIsOurs(t *testing.T) {
+func TestStripeGoSeesOurErrors(t *testing.T) {
 	for _, row := range []struct {
 		name     string
 		answer   func(w http.ResponseWriter, r *http.Request, nth int)
@@ -86,7 +87,7 @@ func TestWhatStripeGoSeesOfAStripeThatFailsIsOurs(t *testing.T) {
 					id = keys[0]
 				}
 				op := p.operation(t, id)
-				assert.Equal(t, onceward.Pending, op.State)
+				assert.Equal(t, onceward.StatePending, op.State)
 				assert.Equal(t, row.requests, op.Attempts)
 				requireOurs(t, err, onceward.ErrPending, stripeGo)
 

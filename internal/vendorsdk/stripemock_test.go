@@ -97,7 +97,8 @@ func inFrontOfStripeMock(t *testing.T, keepBack func() error) *mocked {
 	return m
 }
 
-func TestANameKeepsItsKeyAtStripeMockThoughStripeGoMakesUpAnotherAfterAKill(t *testing.T) {
+// A name keeps its key at stripe-mock though stripe-go makes up another after a kill.
+func TestStripeMockNameKeepsItsKey(t *testing.T) {
 	t.Parallel()
 	answered, gone := make(chan struct{}), make(chan struct{})
 	first := sync.OnceFunc(func() { close(answered) })
@@ -128,7 +129,8 @@ func TestANameKeepsItsKeyAtStripeMockThoughStripeGoMakesUpAnotherAfterAKill(t *t
 	assert.Equal(t, 1, p.replaced, "the SDK's new key gave way to the journal's")
 }
 
-func TestAStripeMockThatIsNotHeardGetsNoMoreRequestsThanOurPolicyMakes(t *testing.T) {
+// A stripe-mock that is not heard gets no more requests than our policy makes.
+func TestStripeMockThatIsNotHeard(t *testing.T) {
 	t.Parallel()
 	m := inFrontOfStripeMock(t, func() error { return io.ErrUnexpectedEOF })
 	p := stripeGo.start(t, filepath.Join(t.TempDir(), "journal.db"), m.URL, ours)
@@ -140,7 +142,8 @@ func TestAStripeMockThatIsNotHeardGetsNoMoreRequestsThanOurPolicyMakes(t *testin
 	assert.Equal(t, []string{key, key, key, key}, m.seen())
 }
 
-func TestStripeGoSeesTheTypedErrorsOfStripeMock(t *testing.T) {
+// stripe-go sees the typed errors of stripe-mock.
+func TestStripeMockTypedErrors(t *testing.T) {
 	t.Parallel()
 	m := inFrontOfStripeMock(t, nil)
 	p := stripeGo.start(t, filepath.Join(t.TempDir(), "journal.db"), m.URL, ours)
@@ -156,9 +159,10 @@ func TestStripeGoSeesTheTypedErrorsOfStripeMock(t *testing.T) {
 	assert.Len(t, m.seen(), 1, "the refusal is the operation's answer")
 }
 
+// Every call of stripe-go is made once under its name.
 // A name makes each of these one effect, whichever endpoint it is for; what has no
 // effect is left alone.
-func TestEveryCallOfStripeGoIsMadeOnceUnderItsName(t *testing.T) {
+func TestStripeMockEveryCallIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name     string

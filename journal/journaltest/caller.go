@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -16,7 +17,7 @@ import (
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // stripeLike is a contract under which a resend is safe for 23 hours.
-var stripeLike = journal.Terms{Dedup: journal.DedupEverything, Retention: 24 * time.Hour, Guard: true}
+var stripeLike = journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true}
 
 // caller asks a journal for things in one session, at a time that the test moves.
 type caller struct {

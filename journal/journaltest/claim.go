@@ -121,7 +121,7 @@ var claimTests = []test{
 		results := c.claim(10)
 		require.Len(t, results, 1)
 		assert.Equal(t, journal.Stop, results[0].Decision)
-		assert.Equal(t, journal.Unknown, c.get(named("a")).State)
+		assert.Equal(t, journal.StateUnknown, c.get(named("a")).State)
 	}},
 	{"two claimers share a dead session's operations, each taken once", func(t *testing.T, h Harness) {
 		dead := newCaller(t, h.Journal)

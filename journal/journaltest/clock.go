@@ -74,12 +74,12 @@ var clockTests = []test{
 			assert.Equal(t, closed, c.get(named(id)).WindowClosed, id)
 		}
 		op := c.decide(c.beginEvent(named("pending")), journal.Stop)
-		assert.Equal(t, journal.Unknown, op.State)
+		assert.Equal(t, journal.StateUnknown, op.State)
 		later := c.decide(c.beginEvent(named("before")), journal.Later)
 		assert.Equal(t, noon.Add(10*time.Hour), later.DueAt, "not before the clock has caught up")
 		park := c.of(journal.EventPark, flying)
 		park.Open = true
-		assert.Equal(t, journal.Unknown, c.decide(park, journal.Recorded).State)
+		assert.Equal(t, journal.StateUnknown, c.decide(park, journal.Recorded).State)
 		c.complete(generated)
 		if h.Reopen == nil {
 			return

@@ -52,12 +52,12 @@ var concurrencyTests = []test{
 					assert.NoError(t, err)
 					got, err := h.Journal.Get(t.Context(), ref)
 					assert.NoError(t, err)
-					assert.Equal(t, journal.Completed, got.State)
+					assert.Equal(t, journal.StateCompleted, got.State)
 				}
 			})
 		}
 		wg.Wait()
-		assert.Len(t, c.list(journal.Filter{States: []journal.State{journal.Completed}}), 32*8)
+		assert.Len(t, c.list(journal.Filter{States: []journal.State{journal.StateCompleted}}), 32*8)
 	}},
 	{"contexts that end in the middle roll back nobody else", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
@@ -80,7 +80,7 @@ var concurrencyTests = []test{
 		}
 		wg.Wait()
 		for i := range 64 {
-			assert.Equal(t, journal.InFlight, c.get(named(fmt.Sprint("kept-", i))).State)
+			assert.Equal(t, journal.StateInFlight, c.get(named(fmt.Sprint("kept-", i))).State)
 			// One whose asker left may have been recorded all the same: a cancel
 			// without a claim's number takes it back.
 			ref := named(fmt.Sprint("cancelled-", i))
@@ -92,7 +92,7 @@ var concurrencyTests = []test{
 				continue
 			}
 			require.NoError(t, err)
-			assert.Equal(t, journal.Cancelled, op.State)
+			assert.Equal(t, journal.StateCancelled, op.State)
 		}
 	}},
 	{"Close lets those who are waiting go", func(t *testing.T, h Harness) {

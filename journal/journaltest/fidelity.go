@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -115,7 +116,7 @@ var fidelityTests = []test{
 		ev.Intent.KeyCarried, ev.Intent.Credential = true, "salted digest"
 		ev.Intent.Mode, ev.Intent.Form, ev.Intent.BodyWithheld = "test", "header Idempotency-Key", true
 		ev.Intent.Alias = journal.Ref{Scope: "tenant-42", Parent: "\x00carried", ID: "their key"}
-		ev.Intent.Terms = journal.Terms{Dedup: journal.DedupCleanFailures, Retention: 90*time.Minute + time.Nanosecond, Handling: 17 * time.Second}
+		ev.Intent.Terms = journal.Terms{Remembers: memory.SuccessesCleanFailures, Retention: 90*time.Minute + time.Nanosecond, Handling: 17 * time.Second}
 		op := c.decide(ev, journal.Execute)
 		park := c.of(journal.EventPark, op)
 		park.Due, park.Cause, park.Attempts, park.Open, park.Busy, park.Told = noon.Add(time.Minute), "in flight there", 3, true, true, true
@@ -126,7 +127,7 @@ var fidelityTests = []test{
 			Provider: "ledger", Endpoint: "POST /charges", Key: "key-of-step", KeyCarried: true, Credential: "salted digest", Fingerprint: "v1:step",
 			Terms: ev.Intent.Terms, Request: ev.Intent.Request,
 			Mode: "test", Form: "header Idempotency-Key", Alias: ev.Intent.Alias, BodyWithheld: true, Failed: true, DueOwn: true,
-			State: journal.Pending, Claim: 1, Asker: 77, MayHaveRun: true, FirstSentAt: noon, LastEndedAt: noon, BusySince: noon,
+			State: journal.StatePending, Claim: 1, Asker: 77, MayHaveRun: true, FirstSentAt: noon, LastEndedAt: noon, BusySince: noon,
 			Attempts: 3, CreatedAt: noon, UpdatedAt: noon, DueAt: noon.Add(time.Minute), WakeAt: noon.Add(90*time.Minute - 1350*time.Second), // its caller's window: nobody else has its body
 			Cause: "in flight there", Told: true,
 		}

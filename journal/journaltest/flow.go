@@ -54,19 +54,19 @@ func (c *flowCaller) decideFlow(ev journal.FlowEvent, want journal.Decision) jou
 
 func (c *flowCaller) beginFlow(id string) journal.Flow {
 	c.t.Helper()
-	return c.decideFlow(c.flowEvent(journal.FlowBegin, named(id)), journal.Execute)
+	return c.decideFlow(c.flowEvent(journal.FlowEventBegin, named(id)), journal.Execute)
 }
 
 func (c *flowCaller) parkFlow(f journal.Flow, due time.Time) {
 	c.t.Helper()
-	ev := c.under(journal.FlowPark, f)
+	ev := c.under(journal.FlowEventPark, f)
 	ev.Due = due
 	c.decideFlow(ev, journal.Recorded)
 }
 
 func (c *flowCaller) claimFlows(limit int, functions ...journal.FlowFunction) []string {
 	c.t.Helper()
-	ev := c.flowEvent(journal.FlowClaim, journal.Ref{})
+	ev := c.flowEvent(journal.FlowEventClaim, journal.Ref{})
 	ev.Functions = functions
 	results, err := c.flows.ClaimFlows(c.t.Context(), ev, limit)
 	require.NoError(c.t, err)
@@ -120,20 +120,20 @@ var flowTests = []test{
 	{"a flow comes back whole", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		ref := journal.Ref{Scope: "tenant", Parent: "inbound k", ID: "order-991"}
-		f := c.decideFlow(c.flowEvent(journal.FlowBegin, ref), journal.Execute)
+		f := c.decideFlow(c.flowEvent(journal.FlowEventBegin, ref), journal.Execute)
 		steps := stepsOf(noon, "create", "charge", "send")
 		for i := range steps {
-			ev := c.under(journal.FlowRecord, f)
+			ev := c.under(journal.FlowEventRecord, f)
 			ev.Steps = steps[i : i+1]
 			c.decideFlow(ev, journal.Recorded)
 		}
 		waits := journal.Ref{Scope: "tenant", Parent: "flow", ID: "charge"}
-		ev := c.under(journal.FlowPark, f)
+		ev := c.under(journal.FlowEventPark, f)
 		ev.Due, ev.Cause, ev.WaitsFor = noon.Add(time.Hour), "it is unknown", waits
 		c.decideFlow(ev, journal.Recorded)
 		want := journal.Flow{
 			Handle: f.Handle, Ref: ref, Function: ride, Key: "key-of-order-991", Input: []byte(`{"of":"order-991"}`), InputDigest: "v1:order-991",
-			State: journal.FlowWaiting, Claim: 1, DueAt: noon.Add(time.Hour), Cause: "it is unknown", WaitsFor: waits,
+			State: journal.FlowStateWaiting, Claim: 1, DueAt: noon.Add(time.Hour), Cause: "it is unknown", WaitsFor: waits,
 			CreatedAt: noon, UpdatedAt: noon, Steps: steps,
 		}
 		got, err := c.flows.GetFlow(t.Context(), ref)
@@ -141,72 +141,73 @@ var flowTests = []test{
 		assert.Equal(t, want, got)
 		_, err = c.flows.GetFlow(t.Context(), named("order-991"))
 		require.ErrorIs(t, err, journal.ErrNotFound, "scope and parent are part of the identity")
-		got = c.decideFlow(c.flowEvent(journal.FlowBegin, ref), journal.Later)
+		got = c.decideFlow(c.flowEvent(journal.FlowEventBegin, ref), journal.Later)
 		assert.Equal(t, noon.Add(time.Hour), got.DueAt)
 	}},
 	{"a step that is recorded twice is recorded once", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		f := c.beginFlow("a")
 		for _, names := range [][]string{{"create"}, {"create", "charge"}, {"create", "charge", "send"}} {
-			ev := c.under(journal.FlowRecord, f)
+			ev := c.under(journal.FlowEventRecord, f)
 			ev.Steps = stepsOf(noon, names...)
 			c.decideFlow(ev, journal.Recorded)
 		}
-		ev := c.under(journal.FlowFinish, f)
+		ev := c.under(journal.FlowEventFinish, f)
 		ev.Steps = stepsOf(noon, "create", "charge", "send", "tip")
 		c.decideFlow(ev, journal.Recorded)
-		f = c.decideFlow(c.flowEvent(journal.FlowBegin, named("a")), journal.Replay)
+		f = c.decideFlow(c.flowEvent(journal.FlowEventBegin, named("a")), journal.Replay)
 		assert.Equal(t, stepsOf(noon, "create", "charge", "send", "tip"), f.Steps)
 	}},
 	{"what comes of a flow lasts", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		f := c.beginFlow("failing")
+		const kept = 10 // of a flow's failures: see journal.Flow.History
 		var want []journal.FlowFailure
-		for i := range journal.MaxFlowHistory + 2 {
-			ev := c.under(journal.FlowFail, f)
-			ev.Cause, ev.Limit, ev.Due = fmt.Sprint("failure ", i), journal.MaxFlowHistory+2, c.now.Add(time.Minute)
+		for i := range kept + 2 {
+			ev := c.under(journal.FlowEventFail, f)
+			ev.Cause, ev.Limit, ev.Due = fmt.Sprint("failure ", i), kept+2, c.now.Add(time.Minute)
 			c.decideFlow(ev, journal.Recorded)
 			want = append(want, journal.FlowFailure{At: c.now, Error: ev.Cause})
 			c.now = c.now.Add(time.Minute)
-			if i < journal.MaxFlowHistory+1 {
-				f = c.decideFlow(c.flowEvent(journal.FlowBegin, f.Ref), journal.Execute)
+			if i < kept+1 {
+				f = c.decideFlow(c.flowEvent(journal.FlowEventBegin, f.Ref), journal.Execute)
 			}
 		}
-		c.decideFlow(c.under(journal.FlowFinish, c.beginFlow("finished")), journal.Recorded)
+		c.decideFlow(c.under(journal.FlowEventFinish, c.beginFlow("finished")), journal.Recorded)
 		undoing := c.beginFlow("given up")
-		ev := c.under(journal.FlowGiveUp, undoing)
+		ev := c.under(journal.FlowEventGiveUp, undoing)
 		ev.Cause = "no driver"
 		c.decideFlow(ev, journal.Recorded)
-		c.decideFlow(c.under(journal.FlowUndo, undoing), journal.Recorded)
+		c.decideFlow(c.under(journal.FlowEventUndo, undoing), journal.Recorded)
 		if h.Reopen != nil {
 			c = newFlowCaller(t, h.Reopen(t))
 		}
 		failed := c.getFlow("failing")
-		assert.Equal(t, journal.FlowSetAside, failed.State)
+		assert.Equal(t, journal.FlowStateSetAside, failed.State)
 		assert.Equal(t, want[2:], failed.History, "the latest ones")
-		assert.Equal(t, journal.MaxFlowHistory+2, failed.Failures)
-		c.decideFlow(c.flowEvent(journal.FlowBegin, failed.Ref), journal.Stop)
-		c.decideFlow(c.flowEvent(journal.FlowBegin, named("finished")), journal.Replay)
-		given := c.decideFlow(c.flowEvent(journal.FlowBegin, named("given up")), journal.Stop)
+		assert.Equal(t, kept+2, failed.Failures)
+		c.decideFlow(c.flowEvent(journal.FlowEventBegin, failed.Ref), journal.Stop)
+		c.decideFlow(c.flowEvent(journal.FlowEventBegin, named("finished")), journal.Replay)
+		given := c.decideFlow(c.flowEvent(journal.FlowEventBegin, named("given up")), journal.Stop)
 		assert.Equal(t, "no driver", given.GivenUpFor)
 	}},
 	{"a flow is never in two hands, and a dead session's is there at once", func(t *testing.T, h Harness) {
 		c, other := newFlowCaller(t, h.Journal), newFlowCaller(t, h.Journal)
 		held := c.beginFlow("held")
-		other.decideFlow(other.flowEvent(journal.FlowBegin, held.Ref), journal.Wait)
+		other.decideFlow(other.flowEvent(journal.FlowEventBegin, held.Ref), journal.Wait)
 		assert.Empty(t, other.claimFlows(10, ride))
 		require.NoError(t, c.session.End(t.Context()))
 		assert.Equal(t, []string{"held"}, other.claimFlows(10, ride))
 		assert.Empty(t, other.claimFlows(10, ride))
-		for _, kind := range []journal.FlowEventKind{journal.FlowPark, journal.FlowFinish, journal.FlowFail} {
+		for _, kind := range []journal.FlowEventKind{journal.FlowEventPark, journal.FlowEventFinish, journal.FlowEventFail} {
 			other.decideFlow(c.under(kind, held), journal.Stale)
 		}
-		ev := c.under(journal.FlowRecord, held)
+		ev := c.under(journal.FlowEventRecord, held)
 		ev.Steps = stepsOf(noon, "late")
 		_, err := c.flows.ApplyFlow(t.Context(), ev)
 		require.NoError(t, err)
 		assert.Empty(t, other.getFlow("held").Steps, "a stale claim records nothing")
-		_, err = c.flows.ApplyFlow(t.Context(), c.flowEvent(journal.FlowBegin, named("new")))
+		_, err = c.flows.ApplyFlow(t.Context(), c.flowEvent(journal.FlowEventBegin, named("new")))
 		require.ErrorIs(t, err, journal.ErrSessionLost)
 	}},
 	{"a killed session's flows are claimed, oldest first, at most the limit", func(t *testing.T, h Harness) {
@@ -234,8 +235,8 @@ var flowTests = []test{
 		assert.Len(t, c.listFlows(journal.FlowFilter{ByDue: true, Functions: []journal.FlowFunction{{}, ride}}), 4)
 		c.now = noon.Add(9 * time.Second)
 		assert.Equal(t, []string{"flow-2", "flow-3"}, c.claimFlows(2, ride), "those due longest")
-		c.decideFlow(c.flowEvent(journal.FlowBegin, named("flow-0")), journal.Later)
-		ev := c.flowEvent(journal.FlowBegin, named("flow-0"))
+		c.decideFlow(c.flowEvent(journal.FlowEventBegin, named("flow-0")), journal.Later)
+		ev := c.flowEvent(journal.FlowEventBegin, named("flow-0"))
 		ev.Sooner = true
 		c.decideFlow(ev, journal.Execute)
 		assert.Equal(t, []string{"flow-1"}, c.claimFlows(10, ride))
@@ -244,7 +245,7 @@ var flowTests = []test{
 		c := newFlowCaller(t, h.Journal)
 		newer := journal.FlowFunction{Name: "ride", Version: 2}
 		for _, function := range []journal.FlowFunction{{}, ride, newer} {
-			ev := c.flowEvent(journal.FlowBegin, named(fmt.Sprint("v", function.Version)))
+			ev := c.flowEvent(journal.FlowEventBegin, named(fmt.Sprint("v", function.Version)))
 			ev.Function = function
 			c.decideFlow(ev, journal.Execute)
 		}
@@ -258,14 +259,14 @@ var flowTests = []test{
 	{"a name is one flow", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		f := c.beginFlow("a")
-		ev := c.flowEvent(journal.FlowBegin, named("a"))
+		ev := c.flowEvent(journal.FlowEventBegin, named("a"))
 		ev.InputDigest = "v1:other"
 		c.decideFlow(ev, journal.Misuse)
 		c.parkFlow(f, noon)
-		ev = c.flowEvent(journal.FlowBegin, named("a"))
+		ev = c.flowEvent(journal.FlowEventBegin, named("a"))
 		ev.Function.Name = "another"
 		c.decideFlow(ev, journal.Misuse)
-		ev = c.flowEvent(journal.FlowBegin, named("a"))
+		ev = c.flowEvent(journal.FlowEventBegin, named("a"))
 		ev.Function.Version, ev.Key = 2, "other"
 		f = c.decideFlow(ev, journal.Execute)
 		assert.Equal(t, ride, f.Function, "its own version")
@@ -276,9 +277,9 @@ var flowTests = []test{
 		c := newFlowCaller(t, h.Journal)
 		for i := range 450 {
 			ref := journal.Ref{Scope: fmt.Sprint(i % 2), ID: fmt.Sprint("flow-", i)}
-			f := c.decideFlow(c.flowEvent(journal.FlowBegin, ref), journal.Execute)
+			f := c.decideFlow(c.flowEvent(journal.FlowEventBegin, ref), journal.Execute)
 			if i%3 == 0 {
-				ev := c.under(journal.FlowFinish, f)
+				ev := c.under(journal.FlowEventFinish, f)
 				ev.Steps = stepsOf(noon, "create")
 				c.decideFlow(ev, journal.Recorded)
 			}
@@ -291,18 +292,18 @@ var flowTests = []test{
 		assert.Empty(t, all[0].Steps[0].Result)
 		even := "0"
 		assert.Len(t, c.listFlows(journal.FlowFilter{Scope: &even}), 225)
-		assert.Len(t, c.listFlows(journal.FlowFilter{States: []journal.FlowState{journal.FlowFinished}}), 150)
-		assert.Len(t, c.listFlows(journal.FlowFilter{States: []journal.FlowState{journal.FlowFinished, journal.FlowRunning}, Scope: &even, Limit: 201}), 201)
+		assert.Len(t, c.listFlows(journal.FlowFilter{States: []journal.FlowState{journal.FlowStateFinished}}), 150)
+		assert.Len(t, c.listFlows(journal.FlowFilter{States: []journal.FlowState{journal.FlowStateFinished, journal.FlowStateRunning}, Scope: &even, Limit: 201}), 201)
 	}},
 	{"reaps what ended, and keeps its name", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		for _, id := range []string{"a", "b", "c"} {
-			ev := c.under(journal.FlowFinish, c.beginFlow(id))
+			ev := c.under(journal.FlowEventFinish, c.beginFlow(id))
 			ev.Steps = stepsOf(noon, "create")
 			c.decideFlow(ev, journal.Recorded)
 		}
 		c.beginFlow("running")
-		ev := c.flowEvent(journal.FlowReap, journal.Ref{})
+		ev := c.flowEvent(journal.FlowEventReap, journal.Ref{})
 		ev.Keep = time.Hour
 		for _, row := range []struct {
 			after       time.Duration
@@ -317,23 +318,23 @@ var flowTests = []test{
 		assert.True(t, f.Tombstone)
 		assert.Empty(t, f.Steps)
 		assert.Empty(t, f.Input)
-		c.decideFlow(c.flowEvent(journal.FlowBegin, named("a")), journal.Gone)
+		c.decideFlow(c.flowEvent(journal.FlowEventBegin, named("a")), journal.Gone)
 	}},
 	{"what is given up or retried by hand is due at once", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		f := c.beginFlow("a")
-		c.decideFlow(journal.FlowEvent{Kind: journal.FlowGiveUp, Ref: f.Ref, At: c.now}, journal.Wait)
-		ev := c.under(journal.FlowFail, f)
+		c.decideFlow(journal.FlowEvent{Kind: journal.FlowEventGiveUp, Ref: f.Ref, At: c.now}, journal.Wait)
+		ev := c.under(journal.FlowEventFail, f)
 		ev.Limit = 1
 		c.decideFlow(ev, journal.Recorded)
 		assert.Empty(t, c.claimFlows(10, ride), "it is set aside")
-		c.decideFlow(journal.FlowEvent{Kind: journal.FlowRetry, Ref: f.Ref, At: c.now}, journal.Recorded)
-		f = c.decideFlow(c.flowEvent(journal.FlowBegin, f.Ref), journal.Execute)
+		c.decideFlow(journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: c.now}, journal.Recorded)
+		f = c.decideFlow(c.flowEvent(journal.FlowEventBegin, f.Ref), journal.Execute)
 		c.parkFlow(f, noon.Add(time.Hour))
-		c.decideFlow(journal.FlowEvent{Kind: journal.FlowGiveUp, Ref: f.Ref, At: c.now, Cause: "sold out"}, journal.Recorded)
+		c.decideFlow(journal.FlowEvent{Kind: journal.FlowEventGiveUp, Ref: f.Ref, At: c.now, Cause: "sold out"}, journal.Recorded)
 		assert.Equal(t, []string{"a"}, c.claimFlows(10, ride))
 		assert.True(t, c.getFlow("a").Undoing)
-		_, err := c.flows.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowGiveUp, Ref: named("none"), At: c.now})
+		_, err := c.flows.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventGiveUp, Ref: named("none"), At: c.now})
 		require.ErrorIs(t, err, journal.ErrInvalidEvent)
 	}},
 	{"many flows of many goroutines", func(t *testing.T, h Harness) {
@@ -342,9 +343,9 @@ var flowTests = []test{
 		errs := make(chan error, many)
 		sideBySide(many, func(i int) {
 			errs <- func() error {
-				result, err := c.flows.ApplyFlow(t.Context(), c.flowEvent(journal.FlowBegin, named(fmt.Sprint("flow-", i))))
+				result, err := c.flows.ApplyFlow(t.Context(), c.flowEvent(journal.FlowEventBegin, named(fmt.Sprint("flow-", i))))
 				for seq, step := range stepsOf(noon, "create", "charge", "send") {
-					ev := c.under(journal.FlowRecord, result.Flow)
+					ev := c.under(journal.FlowEventRecord, result.Flow)
 					ev.Steps = []journal.StepRecord{step}
 					_, failed := c.flows.ApplyFlow(t.Context(), ev)
 					err = errors.Join(err, failed)
@@ -352,7 +353,7 @@ var flowTests = []test{
 						c.generate(fmt.Sprint("operation-of-", i))
 					}
 				}
-				_, failed := c.flows.ApplyFlow(t.Context(), c.under(journal.FlowFinish, result.Flow))
+				_, failed := c.flows.ApplyFlow(t.Context(), c.under(journal.FlowEventFinish, result.Flow))
 				return errors.Join(err, failed)
 			}()
 		})
@@ -360,7 +361,7 @@ var flowTests = []test{
 			require.NoError(t, <-errs)
 		}
 		for _, f := range c.listFlows(journal.FlowFilter{}) {
-			assert.Equal(t, journal.FlowFinished, f.State)
+			assert.Equal(t, journal.FlowStateFinished, f.State)
 			assert.Len(t, f.Steps, 3)
 		}
 	}},
@@ -377,7 +378,7 @@ var flowTests = []test{
 			defer func() { _ = tx.Rollback() }()
 			_, err = tx.ExecContext(t.Context(), "CREATE TABLE IF NOT EXISTS rides (id TEXT)")
 			require.NoError(t, err)
-			ev := c.under(journal.FlowRecord, f)
+			ev := c.under(journal.FlowEventRecord, f)
 			ev.Steps = stepsOf(noon, names...)
 			result, err := local.ApplyFlowTx(t.Context(), tx, ev)
 			require.NoError(t, err)
@@ -388,10 +389,10 @@ var flowTests = []test{
 		assert.Empty(t, c.getFlow("a").Steps)
 		inTx([]string{"create", "charge"}, func(_ context.Context, tx *sql.Tx) error { return tx.Commit() })
 		assert.Equal(t, stepsOf(noon, "create", "charge"), c.getFlow("a").Steps)
-		c.decideFlow(c.under(journal.FlowFinish, f), journal.Recorded)
+		c.decideFlow(c.under(journal.FlowEventFinish, f), journal.Recorded)
 		tx, err := local.BeginTx(t.Context())
 		require.NoError(t, err)
-		ev := c.under(journal.FlowRecord, f)
+		ev := c.under(journal.FlowEventRecord, f)
 		ev.Steps = stepsOf(noon, "create", "charge", "late")
 		result, err := local.ApplyFlowTx(t.Context(), tx, ev)
 		require.NoError(t, err)

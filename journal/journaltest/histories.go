@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -168,8 +169,8 @@ func (s *history) anyTerms() journal.Terms {
 	return []journal.Terms{
 		stripeLike,
 		{},
-		{Dedup: journal.DedupSuccesses, Retention: 24 * time.Hour, Guard: true},
-		{Dedup: journal.DedupEverything, Retention: 2 * time.Hour, Handling: 10 * time.Minute},
+		{Remembers: memory.Successes, Retention: 24 * time.Hour, Guard: true},
+		{Remembers: memory.Everything, Retention: 2 * time.Hour, Handling: 10 * time.Minute},
 	}[s.rnd.IntN(4)]
 }
 
@@ -185,6 +186,9 @@ func (s *history) intent(ref journal.Ref, naming journal.Naming) *journal.Intent
 	in.Request.Header = map[string][]string{"Date": {s.now.String()}}
 	if naming == journal.Named && s.sometimes(4) {
 		in.Alias, in.KeyCarried = s.anyAlias(), true
+		if s.sometimes(3) {
+			in.FormerAliases = []journal.Ref{s.anyAlias()}
+		}
 	}
 	in.NextKey = func(generation int) string { return fmt.Sprint(ref, generation) }
 	return in

@@ -54,10 +54,10 @@ var identityTests = []test{
 		settled := c.completeDelivered(c.generate("5c7f2a0e-settled"))
 		got := c.get(settled.Ref)
 		assert.Equal(t, settled.Handle, got.Handle)
-		assert.Equal(t, journal.Completed, got.State)
+		assert.Equal(t, journal.StateCompleted, got.State)
 		unknown := c.generate("5c7f2a0e-unknown")
 		c.decide(c.of(journal.EventDoubt, unknown), journal.Recorded)
-		assert.Equal(t, journal.Unknown, c.get(unknown.Ref).State)
+		assert.Equal(t, journal.StateUnknown, c.get(unknown.Ref).State)
 
 		_, err := h.Journal.Get(t.Context(), named("5c7f2a0e-none"))
 		require.ErrorIs(t, err, journal.ErrNotFound)
@@ -114,7 +114,7 @@ var identityTests = []test{
 		ev = c.completeEvent(b)
 		ev.Handle = a.Handle // as after a mix-up of journals
 		assert.Equal(t, "b", c.decide(ev, journal.Recorded).ID)
-		assert.Equal(t, journal.Completed, c.get(named("b")).State)
+		assert.Equal(t, journal.StateCompleted, c.get(named("b")).State)
 	}},
 	{"a handle is never used again", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)

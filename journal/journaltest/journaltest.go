@@ -68,6 +68,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"second names", aliasTests},
 		{"passing over", passingOverTests},
 		{"jumps of the clock", jumpTests},
+		{"reap beside traffic", reapBesideTests},
 	} {
 		t.Run(suite.name, func(t *testing.T) {
 			for _, test := range suite.tests {

@@ -19,11 +19,11 @@ var lifecycleTests = []test{
 		assert.NotZero(t, op.Handle)
 		assert.EqualValues(t, 1, op.Claim)
 		assert.Equal(t, c.session.ID(), op.Holder)
-		assert.Equal(t, journal.InFlight, op.State)
+		assert.Equal(t, journal.StateInFlight, op.State)
 
 		got := c.get(named("invoice-1"))
 		assert.Equal(t, op.Handle, got.Handle)
-		assert.Equal(t, journal.InFlight, got.State)
+		assert.Equal(t, journal.StateInFlight, got.State)
 		assert.True(t, got.MayHaveRun, "a claim counts as sent")
 		assert.Equal(t, noon, got.FirstSentAt)
 		assert.Equal(t, []byte(`{"amount":100}`), got.Request.Body)
@@ -45,7 +45,7 @@ var lifecycleTests = []test{
 	{"a parked one is later before it is due and executes then", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		op := c.park(c.begin(named("invoice-1")), noon.Add(time.Minute))
-		assert.Equal(t, journal.Pending, op.State)
+		assert.Equal(t, journal.StatePending, op.State)
 		assert.Empty(t, op.Holder)
 		op = c.decide(c.beginEvent(named("invoice-1")), journal.Later)
 		assert.Equal(t, noon.Add(time.Minute), op.DueAt)
@@ -76,7 +76,7 @@ var lifecycleTests = []test{
 		c := newCaller(t, h.Journal)
 		c.decide(c.of(journal.EventDoubt, c.begin(named("invoice-1"))), journal.Recorded)
 		op := c.decide(c.beginEvent(named("invoice-1")), journal.Stop)
-		assert.Equal(t, journal.Unknown, op.State)
+		assert.Equal(t, journal.StateUnknown, op.State)
 	}},
 	{"one that was reaped is gone", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
@@ -89,7 +89,7 @@ var lifecycleTests = []test{
 		c := newCaller(t, h.Journal)
 		cancel := c.of(journal.EventCancel, c.begin(named("invoice-1")))
 		cancel.Unsent = true
-		assert.Equal(t, journal.Cancelled, c.decide(cancel, journal.Recorded).State)
+		assert.Equal(t, journal.StateCancelled, c.decide(cancel, journal.Recorded).State)
 
 		op := c.begin(named("invoice-1"))
 		assert.Equal(t, 0, op.Generation)
@@ -146,7 +146,7 @@ var lifecycleTests = []test{
 			c.decide(c.of(kind, first), journal.Stale)
 		}
 		assert.Equal(t, second.Claim, c.get(named("invoice-1")).Claim)
-		assert.Equal(t, journal.InFlight, c.get(named("invoice-1")).State)
+		assert.Equal(t, journal.StateInFlight, c.get(named("invoice-1")).State)
 	}},
 	{"a late answer of an older claim completes, and the second one gets the first", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
@@ -182,7 +182,7 @@ var lifecycleTests = []test{
 		ev.Resolution = journal.Executed
 		c.decide(ev, journal.Recorded)
 		got := c.get(named("invoice-1"))
-		assert.Equal(t, journal.Completed, got.State)
+		assert.Equal(t, journal.StateCompleted, got.State)
 		require.NotNil(t, got.Answer)
 		assert.True(t, got.Answer.ByHand)
 		assert.True(t, got.Answer.Omitted)
@@ -222,7 +222,7 @@ var lifecycleTests = []test{
 		cancel := c.event(journal.EventCancel)
 		cancel.Ref, cancel.Asker, cancel.Unsent = named("invoice-1"), begin.Asker, true
 		c.decide(cancel, journal.Recorded)
-		assert.Equal(t, journal.Cancelled, c.get(named("invoice-1")).State)
+		assert.Equal(t, journal.StateCancelled, c.get(named("invoice-1")).State)
 	}},
 	{"an event that can't happen is refused and changes nothing", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)

@@ -32,8 +32,8 @@ var listTests = []test{
 			want   []string
 		}{
 			"all":             {journal.Filter{}, []string{"in flight", "pending late", "pending soon", "completed", "delivered", "unknown", "other"}},
-			"one state":       {journal.Filter{States: []journal.State{journal.Unknown}}, []string{"unknown"}},
-			"states":          {journal.Filter{States: []journal.State{journal.InFlight, journal.Cancelled}}, []string{"in flight", "other"}},
+			"one state":       {journal.Filter{States: []journal.State{journal.StateUnknown}}, []string{"unknown"}},
+			"states":          {journal.Filter{States: []journal.State{journal.StateInFlight, journal.StateCancelled}}, []string{"in flight", "other"}},
 			"scope":           {journal.Filter{Scope: &scope}, []string{"pending late", "completed"}},
 			"no scope":        {journal.Filter{Scope: &none}, []string{"in flight", "pending soon", "delivered", "unknown", "other"}},
 			"provider":        {journal.Filter{Provider: "bank"}, []string{"other"}},
@@ -44,7 +44,7 @@ var listTests = []test{
 			"by wake":         {journal.Filter{ByWake: true}, []string{"pending soon", "pending late"}},
 			"by wake, limit":  {journal.Filter{ByWake: true, Limit: 1}, []string{"pending soon"}},
 			"limit":           {journal.Filter{Limit: 2}, []string{"in flight", "pending late"}},
-			"together": {journal.Filter{States: []journal.State{journal.Pending, journal.Completed}, Scope: &scope, Provider: "ledger", Limit: 5},
+			"together": {journal.Filter{States: []journal.State{journal.StatePending, journal.StateCompleted}, Scope: &scope, Provider: "ledger", Limit: 5},
 				[]string{"pending late", "completed"}},
 			"nothing": {journal.Filter{Scope: &scope, Provider: "bank"}, nil},
 		} {

@@ -40,9 +40,11 @@ func (m *model) apply(ev journal.Event) (journal.Result, error) {
 	}
 	m.see(ev.At)
 	i := m.index(ev.Ref)
-	if i < 0 && ev.Kind == journal.EventBegin && ev.Intent.Alias != (journal.Ref{}) {
-		if i := m.index(ev.Intent.Alias); i >= 0 {
-			return journal.Result{Operation: m.ops[i], Decision: journal.Misuse, Last: m.clock.Last, Unconfirmed: m.clock.Unconfirmed(ev.At)}, nil
+	if i < 0 && ev.Kind == journal.EventBegin {
+		for _, alias := range ev.Intent.Aliases() {
+			if i := m.index(alias); i >= 0 {
+				return journal.Result{Operation: m.ops[i], Decision: journal.Misuse, Last: m.clock.Last, Unconfirmed: m.clock.Unconfirmed(ev.At)}, nil
+			}
 		}
 	}
 	return m.next(i, ev)
@@ -56,10 +58,10 @@ func (m *model) next(i int, ev journal.Event) (journal.Result, error) {
 	ev.Last, ev.Unconfirmed = m.clock.Last, m.clock.Unconfirmed(ev.At)
 	next, decision, err := journal.Next(op, m.live[op.Holder], ev)
 	switch {
-	case i < 0 && next.State != journal.Absent:
+	case i < 0 && next.State != journal.StateAbsent:
 		m.ops = append(m.ops, next)
 		m.clock.Margin(next.Terms)
-	case i >= 0 && next.State == journal.Absent:
+	case i >= 0 && next.State == journal.StateAbsent:
 		m.ops = slices.Delete(m.ops, i, i+1)
 	case i >= 0 && (changed(op, next) || decision == journal.Recorded):
 		m.ops[i] = next
@@ -81,9 +83,9 @@ func (m *model) claim(ev journal.Event, limit int) ([]journal.Result, error) {
 		if !ev.Due.IsZero() {
 			wakeBy = ev.Due
 		}
-		wanted := op.State == journal.Pending && !op.WakeAt.After(wakeBy) ||
-			op.State == journal.InFlight && !m.live[op.Holder] ||
-			op.State > journal.InFlight && !op.Delivered && !m.live[op.Holder]
+		wanted := op.State == journal.StatePending && !op.WakeAt.After(wakeBy) ||
+			op.State == journal.StateInFlight && !m.live[op.Holder] ||
+			op.State > journal.StateInFlight && !op.Delivered && !m.live[op.Holder]
 		if !wanted {
 			continue
 		}
@@ -110,7 +112,7 @@ func (m *model) reapable(ev journal.Event) []journal.Ref {
 	return refs
 }
 
-// changed tells whether there is anything to record. An operation that was only
+// changed reports whether there is anything to record. An operation that was only
 // looked at stays as it is, although Next says in UpdatedAt that it was.
 func changed(before, after journal.Operation) bool {
 	after.UpdatedAt = before.UpdatedAt

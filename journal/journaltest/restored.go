@@ -68,7 +68,7 @@ var restoredTests = []test{
 		require.NoError(t, adopter.Adopt(t.Context()))
 		next := newCaller(t, c.journal)
 		op := next.get(named("cancelled"))
-		assert.Equal(t, journal.Unknown, op.State)
+		assert.Equal(t, journal.StateUnknown, op.State)
 		assert.True(t, op.MayHaveRun)
 		assert.Equal(t, noon, op.FirstSentAt)
 		next.decide(next.beginEvent(named("completed")), journal.Replay)

@@ -72,6 +72,14 @@ var aliasTests = []test{
 		holder = c.decide(c.withAlias(named("invoice-3"), other), journal.Misuse)
 		assert.Equal(t, other, holder.Ref)
 
+		former := c.withAlias(named("invoice-4"), named("key-3"))
+		former.Intent.FormerAliases = []journal.Ref{named("key-0"), key}
+		holder = c.decide(former, journal.Misuse)
+		assert.Equal(t, named("invoice-1"), holder.Ref, "nor where it had another before")
+		former.Intent.FormerAliases = []journal.Ref{named("key-0"), other}
+		holder = c.decide(former, journal.Misuse)
+		assert.Equal(t, other, holder.Ref)
+
 		// Who is there already goes on, whatever key it brings.
 		c.decide(c.withAlias(named("invoice-1"), key), journal.Wait)
 		later := c.withAlias(named("invoice-1"), other)
@@ -135,8 +143,8 @@ var passingOverTests = []test{
 		assert.Equal(t, []string{"its outcome"}, claimed(c.claimFrom(1, "ledger")), "outcomes are anybody's")
 		assert.Empty(t, c.claimFrom(1, "ledger"))
 		assert.Empty(t, c.claimFrom(1, "ledger", "", "nobody"))
-		assert.Equal(t, journal.Pending, c.get(named("a")).State)
-		assert.Equal(t, journal.InFlight, c.get(named("a of the dead")).State, "passed over, it was left as it was")
+		assert.Equal(t, journal.StatePending, c.get(named("a")).State)
+		assert.Equal(t, journal.StateInFlight, c.get(named("a of the dead")).State, "passed over, it was left as it was")
 		assert.Equal(t, []string{"a", "a of the dead", "b"}, claimed(c.claimFrom(3, "bank", "ledger")))
 	}},
 	{"a claim asks what today's table says of an operation, which it has whole", func(t *testing.T, h Harness) {
@@ -172,7 +180,7 @@ var passingOverTests = []test{
 		assert.Equal(t, time.Hour, c.get(named("narrower")).Terms.Retention)
 		assert.Equal(t, stripeLike, c.get(named("wider")).Terms)
 		assert.Equal(t, "header Idempotency-Key", c.get(named("elsewhere")).Form)
-		assert.Equal(t, journal.Pending, c.get(named("unknown table")).State)
+		assert.Equal(t, journal.StatePending, c.get(named("unknown table")).State)
 		ev.Ref = named("unknown table")
 		c.decide(ev, journal.Ignored)
 	}},
@@ -213,7 +221,7 @@ var wordTests = []test{
 		cancel.Asker = 0
 		c.decide(cancel, journal.Stale)
 		cancel.Asker = second.Asker
-		assert.Equal(t, journal.Pending, c.decide(cancel, journal.Recorded).State)
+		assert.Equal(t, journal.StatePending, c.decide(cancel, journal.Recorded).State)
 	}},
 	{"somebody's word is on what they saw, and is kept", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
@@ -241,7 +249,7 @@ var wordTests = []test{
 			assert.Equal(t, want, c.get(named("invoice-1")).Resolved)
 		}
 		resolve.Resolution, resolve.At = journal.Release, c.now
-		assert.Equal(t, journal.Pending, c.decide(resolve, journal.Recorded).State)
+		assert.Equal(t, journal.StatePending, c.decide(resolve, journal.Recorded).State)
 		assert.Equal(t, []string{"invoice-1"}, claimed(c.claim(10)))
 	}},
 	{"an answer that is supplied has what it took the place of beside it", func(t *testing.T, h Harness) {
@@ -288,7 +296,7 @@ var jumpTests = []test{
 		for _, id := range []string{"before", "meanwhile"} {
 			op := c.get(named(id))
 			assert.False(t, op.WindowClosed, id)
-			assert.Equal(t, journal.Pending, op.State, id)
+			assert.Equal(t, journal.StatePending, op.State, id)
 			assert.False(t, op.DueAt.After(c.now.Add(journal.Confirmation)), "%s is due at %v", id, op.DueAt)
 			assert.False(t, op.WakeAt.After(c.now.Add(journal.Confirmation)), id)
 		}
@@ -304,9 +312,94 @@ var jumpTests = []test{
 		assert.Empty(t, executed(c.claim(10)))
 		c.now = c.now.Add(journal.Confirmation)
 		assert.Equal(t, []string{"meanwhile"}, executed(c.claim(10)))
-		assert.Equal(t, journal.Unknown, c.get(named("before")).State)
+		assert.Equal(t, journal.StateUnknown, c.get(named("before")).State)
 		assert.Zero(t, c.get(named("meanwhile")).SentSince)
 		assert.Equal(t, c.now, c.apply(c.beginEvent(named("after"))).Last)
+	}},
+	{"where no process lives for long, what is over is over all the same", func(t *testing.T, h Harness) {
+		if h.Reopen == nil {
+			t.Skip("the store keeps nothing")
+		}
+		const week = 7 * 24 * time.Hour
+		c := newCaller(t, h.Journal)
+		c.park(c.begin(named("before")), noon)
+		c.completeDelivered(c.begin(named("done")))
+		months := c.beginEvent(named("for months"))
+		months.Intent.Terms.Retention = 90 * 24 * time.Hour
+		c.park(c.decide(months, journal.Execute), noon)
+		for n, want := range []struct {
+			before, meanwhile journal.State
+			reaped            int
+		}{{journal.StatePending, journal.StatePending, 0}, {journal.StateUnknown, journal.StatePending, 1}, {journal.StateUnknown, journal.StateUnknown, 0}} {
+			require.NoError(t, c.journal.Close())
+			c = newCaller(t, h.Reopen(t))
+			c.now = noon.Add(time.Duration(n+1) * week)
+			assert.Empty(t, executed(c.claim(10)), "start %d", n)
+			if n == 0 {
+				c.park(c.begin(named("meanwhile")), c.now)
+			}
+			assert.Equal(t, want.before, c.get(named("before")).State, "start %d", n)
+			assert.Equal(t, want.meanwhile, c.get(named("meanwhile")).State, "start %d", n)
+			assert.Equal(t, journal.StatePending, c.get(named("for months")).State, "start %d", n)
+			assert.Equal(t, want.reaped, c.reap(6*24*time.Hour, 10), "start %d", n)
+			for _, id := range []string{"before", "meanwhile", "for months"} {
+				assert.False(t, c.get(named(id)).WindowClosed)
+			}
+		}
+		c.now = c.now.Add(journal.Confirmation)
+		assert.Equal(t, []string{"for months"}, executed(c.claim(10)))
+	}},
+	{"what a jump ahead has left does not wait for it when the next clock is right", func(t *testing.T, h Harness) {
+		if h.Reopen == nil {
+			t.Skip("the store keeps nothing")
+		}
+		c := newFlowCaller(t, h.Journal)
+		c.begin(named("before"))
+		c.now = noon.Add(365 * 24 * time.Hour)
+		c.park(c.begin(named("meanwhile")), c.now.Add(time.Minute))
+		c.parkFlow(c.beginFlow("meanwhile"), c.now.Add(time.Minute))
+		for _, days := range []time.Duration{2, 4} {
+			require.NoError(t, c.journal.Close())
+			c = newFlowCaller(t, h.Reopen(t))
+			c.now = noon.Add(days * 24 * time.Hour)
+			c.look()
+		}
+		assert.Equal(t, c.now.Add(journal.Confirmation), c.get(named("meanwhile")).DueAt)
+		assert.Equal(t, c.now.Add(time.Minute), c.getFlow("meanwhile").DueAt)
+		assert.False(t, c.get(named("meanwhile")).WindowClosed)
+	}},
+	{"a flow that was parked by a clock that stood ahead rests for as long as it was to", func(t *testing.T, h Harness) {
+		c := newFlowCaller(t, h.Journal)
+		c.parkFlow(c.beginFlow("before"), noon.Add(2*time.Hour))
+		c.now = noon.Add(365 * 24 * time.Hour)
+		c.parkFlow(c.beginFlow("meanwhile"), c.now.Add(time.Minute))
+		done := c.beginFlow("done")
+		c.decideFlow(c.under(journal.FlowEventFinish, done), journal.Recorded)
+		reap := c.flowEvent(journal.FlowEventReap, journal.Ref{})
+		n, err := c.flows.ReapFlows(t.Context(), reap, 10)
+		require.NoError(t, err)
+		assert.Zero(t, n)
+
+		c.now = noon.Add(time.Hour) // it is set right
+		assert.Empty(t, c.claimFlows(10, ride))
+		assert.Equal(t, noon.Add(2*time.Hour), c.getFlow("before").DueAt)
+		assert.Equal(t, c.now.Add(time.Minute), c.getFlow("meanwhile").DueAt)
+		c.now = c.now.Add(time.Minute)
+		assert.Equal(t, []string{"meanwhile"}, c.claimFlows(10, ride))
+		c.now = noon.Add(2 * time.Hour)
+		assert.Equal(t, []string{"before"}, c.claimFlows(10, ride))
+	}},
+	{"what the clock showed is known after a kill, though nothing was written", func(t *testing.T, h Harness) {
+		if h.Crash == nil {
+			t.Skip("the store keeps nothing")
+		}
+		c := newCaller(t, h.Journal)
+		c.park(c.begin(named("before")), noon)
+		c.now = noon.Add(20 * time.Hour)
+		c.look()
+		c = newCaller(t, h.Crash(t))
+		c.now = noon.Add(journal.Leap + 12*time.Hour)
+		assert.Zero(t, c.apply(c.beginEvent(named("after"))).Unconfirmed)
 	}},
 	{"a clock that is behind and is set right closes no window", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)

@@ -53,7 +53,7 @@ var sessionTests = []test{
 		c.decide(c.of(journal.EventPark, a), journal.Stale)
 		c.complete(a)
 		c.complete(b)
-		assert.Equal(t, journal.Completed, other.get(named("a")).State)
+		assert.Equal(t, journal.StateCompleted, other.get(named("a")).State)
 		assert.Equal(t, []string{"a", "b"}, claimed(other.claim(10)), "the answers that the ended one had nobody to give to")
 	}},
 	{"what became of its operations is taken from a lost session, until another has them", func(t *testing.T, h Harness) {
@@ -69,12 +69,12 @@ var sessionTests = []test{
 			ev.Unsent, ev.Due = kind != journal.EventDoubt, noon.Add(time.Hour)
 			c.decide(ev, journal.Recorded)
 		}
-		assert.Equal(t, journal.Pending, c.get(named("park")).State)
-		assert.Equal(t, journal.Unknown, c.get(named("doubt")).State)
-		assert.Equal(t, journal.Cancelled, c.get(named("cancel")).State)
+		assert.Equal(t, journal.StatePending, c.get(named("park")).State)
+		assert.Equal(t, journal.StateUnknown, c.get(named("doubt")).State)
+		assert.Equal(t, journal.StateCancelled, c.get(named("cancel")).State)
 		other.decide(other.beginEvent(named("taken")), journal.Execute)
 		c.decide(c.of(journal.EventPark, taken), journal.Stale)
-		assert.Equal(t, journal.InFlight, c.get(named("taken")).State)
+		assert.Equal(t, journal.StateInFlight, c.get(named("taken")).State)
 	}},
 	{"what a dead session holds is taken over by whoever asks first", func(t *testing.T, h Harness) {
 		if h.Kill == nil {

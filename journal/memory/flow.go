@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
 )
 
 // flows are the flows of a Journal, whose mutex guards them.
@@ -19,19 +20,20 @@ type flows struct {
 var _ journal.Flows = (*Journal)(nil)
 
 // ApplyFlow runs journal.NextFlow on the flow that ev names and records what comes of
-// it, journal.FlowRecord at once, too.
+// it, journal.FlowEventRecord at once, too.
 func (j *Journal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.open(ctx); err != nil {
 		return journal.FlowResult{}, err
 	}
-	if ev.At.IsZero() {
-		return journal.FlowResult{}, &journal.FlowEventError{Kind: ev.Kind, Reason: "needs the asker's clock"}
+	if err := store.CheckApplyFlow(ev); err != nil {
+		return journal.FlowResult{}, err
 	}
-	if ev.Kind == journal.FlowBegin && !j.live(ev.Session) {
+	if ev.Kind == journal.FlowEventBegin && !j.live(ev.Session) {
 		return journal.FlowResult{}, journal.ErrSessionLost
 	}
+	j.see(ev.At)
 	handle := ev.Handle
 	if handle == 0 {
 		handle = j.flows.byRef[ev.Ref]
@@ -91,17 +93,18 @@ func (j *Journal) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit in
 	if err := j.open(ctx); err != nil {
 		return nil, err
 	}
-	if ev.Kind != journal.FlowClaim || ev.At.IsZero() {
-		return nil, &journal.FlowEventError{Kind: ev.Kind, Reason: "ClaimFlows needs a claim and the asker's clock"}
+	if err := store.CheckClaimFlows(ev); err != nil {
+		return nil, err
 	}
 	if !j.live(ev.Session) {
 		return nil, journal.ErrSessionLost
 	}
+	j.see(ev.At)
 	var mine, others []journal.Flow
 	for _, f := range j.flows.rows {
 		switch {
-		case f.State == journal.FlowRunning && j.live(f.Holder), f.State == journal.FlowWaiting && f.DueAt.After(ev.At),
-			f.State != journal.FlowRunning && f.State != journal.FlowWaiting:
+		case f.State == journal.FlowStateRunning && j.live(f.Holder), f.State == journal.FlowStateWaiting && f.DueAt.After(ev.At),
+			f.State != journal.FlowStateRunning && f.State != journal.FlowStateWaiting:
 		case slices.Contains(ev.Functions, f.Function):
 			mine = append(mine, f)
 		default:
@@ -163,7 +166,7 @@ func (j *Journal) selectedFlows(ctx context.Context, filter journal.FlowFilter) 
 	}
 	var selected []journal.Flow
 	for _, f := range j.flows.rows {
-		if filter.ByDue && f.State != journal.FlowWaiting || filter.Scope != nil && *filter.Scope != f.Scope ||
+		if filter.ByDue && f.State != journal.FlowStateWaiting || filter.Scope != nil && *filter.Scope != f.Scope ||
 			len(filter.States) > 0 && !slices.Contains(filter.States, f.State) ||
 			len(filter.Functions) > 0 && !slices.Contains(filter.Functions, f.Function) {
 			continue
@@ -191,12 +194,11 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 	if err := j.open(ctx); err != nil {
 		return 0, err
 	}
-	if ev.Kind != journal.FlowReap || ev.At.IsZero() {
-		return 0, &journal.FlowEventError{Kind: ev.Kind, Reason: "ReapFlows needs a reap and the asker's clock"}
+	if err := store.CheckReapFlows(ev); err != nil {
+		return 0, err
 	}
-	if !j.clock.Unconfirmed(ev.At).IsZero() {
-		return 0, nil
-	}
+	j.see(ev.At)
+	ev.At = j.clock.Passed(ev.At)
 	reaped := 0
 	for i := range j.flows.rows {
 		if reaped >= limit {
@@ -211,6 +213,16 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 		}
 	}
 	return reaped, nil
+}
+
+// sweepFlows gives every flow the FlowEventClock that is due with ev.
+func (j *Journal) sweepFlows(ev journal.Event) {
+	for _, f := range j.flows.rows {
+		// FlowEventClock has no error.
+		if next, decision, _ := journal.NextFlow(f, false, journal.FlowEvent{Kind: journal.FlowEventClock, At: ev.At, Last: ev.Last}); decision == journal.Recorded {
+			j.putFlow(next)
+		}
+	}
 }
 
 func copyFlow(f journal.Flow) journal.Flow {

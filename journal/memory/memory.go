@@ -52,7 +52,7 @@ func New() *Journal {
 }
 
 // Apply runs journal.Next on the operation that ev names and records what comes
-// of it. Nothing rides on a later commit here: EventDeliver is recorded at once.
+// of it. Nothing waits for a later commit here: EventDeliver is recorded at once.
 // An event without its asker's clock is refused with a *journal.EventError.
 func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
 	j.mu.Lock()
@@ -60,33 +60,31 @@ func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 	if err := j.open(ctx); err != nil {
 		return journal.Result{}, err
 	}
-	if ev.At.IsZero() {
-		return journal.Result{}, &journal.EventError{Kind: ev.Kind, Reason: "needs the asker's clock"}
+	if err := store.CheckApply(ev); err != nil {
+		return journal.Result{}, err
 	}
-	if needsSession(ev.Kind) && !j.live(ev.Session) {
+	if store.NeedsSession(ev.Kind) && !j.live(ev.Session) {
 		return journal.Result{}, journal.ErrSessionLost
 	}
 	j.see(ev.At)
 	return j.apply(j.find(ev), ev)
 }
 
-func needsSession(kind journal.EventKind) bool {
-	return kind == journal.EventBegin || kind == journal.EventClaim
-}
-
 // apply runs Next on the operation with this handle, 0 for none.
 func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) {
 	op := j.rows[handle]
 	if ev.Kind == journal.EventBegin && handle == 0 && ev.Intent != nil {
-		if holder, held := j.rows[j.byRef[ev.Intent.Alias]]; held && ev.Intent.Alias != (journal.Ref{}) {
-			return journal.Result{Operation: copyOperation(holder, false), Decision: journal.Misuse, Last: j.clock.Last, Unconfirmed: j.clock.Unconfirmed(ev.At)}, nil
+		for _, alias := range ev.Intent.Aliases() {
+			if holder, held := j.rows[j.byRef[alias]]; held {
+				return journal.Result{Operation: copyOperation(holder, false), Decision: journal.Misuse, Last: j.clock.Last, Unconfirmed: j.clock.Unconfirmed(ev.At)}, nil
+			}
 		}
 	}
 	ev.Last, ev.Unconfirmed = j.clock.Last, j.clock.Unconfirmed(ev.At)
 	next, decision, err := journal.Next(op, j.live(op.Holder), ev)
 	answered := next.Answer != op.Answer // by the asker
 	switch {
-	case next.State == journal.Absent && op.State != journal.Absent:
+	case next.State == journal.StateAbsent && op.State != journal.StateAbsent:
 		j.remove(op)
 	case store.Changes(op, next, decision):
 		stored := next
@@ -117,7 +115,7 @@ func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) 
 	return journal.Result{Operation: next, Decision: decision, Last: ev.Last, Unconfirmed: ev.Unconfirmed}, nil
 }
 
-// bodiesMatter tells whether the decision has a use for them.
+// bodiesMatter reports whether the decision has a use for them.
 func bodiesMatter(decision journal.Decision) bool {
 	switch decision {
 	case journal.Execute, journal.Replay, journal.Offer, journal.Stop, journal.SecondEffect:
@@ -128,7 +126,7 @@ func bodiesMatter(decision journal.Decision) bool {
 
 // find returns the handle of the operation that ev names, by its Ref or Alias, or 0.
 func (j *Journal) find(ev journal.Event) int64 {
-	if op, ok := j.rows[ev.Handle]; ok && (ev.Ref == journal.Ref{} || ev.Ref == op.Ref || ev.Ref == op.Alias) {
+	if op, ok := j.rows[ev.Handle]; ok && (ev.Ref == journal.Ref{} || store.IsNamed(&op, ev.Ref)) {
 		return ev.Handle
 	}
 	if ev.New {
@@ -181,6 +179,7 @@ func (j *Journal) sweep() {
 			j.rows[handle] = next
 		}
 	}
+	j.sweepFlows(ev)
 }
 
 // ResetClock has now be the latest time that the journal has seen.
@@ -238,7 +237,7 @@ func (j *Journal) selected(ctx context.Context, filter journal.Filter) ([]journa
 	}
 	var ops []journal.Operation
 	for _, handle := range j.handles {
-		if op := j.rows[handle]; selects(filter, op) {
+		if op := j.rows[handle]; store.Selects(&filter, &op) {
 			ops = append(ops, copyOperation(op, false))
 		}
 	}
@@ -251,24 +250,6 @@ func (j *Journal) selected(ctx context.Context, filter journal.Filter) ([]journa
 	return ops, nil
 }
 
-func selects(f journal.Filter, op journal.Operation) bool {
-	switch {
-	case f.ByWake && op.State != journal.Pending,
-		len(f.States) > 0 && !slices.Contains(f.States, op.State),
-		f.Scope != nil && *f.Scope != op.Scope,
-		f.Provider != "" && f.Provider != op.Provider,
-		f.Naming != nil && *f.Naming != op.Naming,
-		!f.WakeBefore.IsZero() && (op.State != journal.Pending || !op.WakeAt.Before(f.WakeBefore)),
-		f.Undelivered && !undelivered(op):
-		return false
-	}
-	return true
-}
-
-func undelivered(op journal.Operation) bool {
-	return op.State != journal.Pending && op.State != journal.InFlight && !op.Delivered
-}
-
 // Claim applies ev to at most limit operations that want one.
 func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	j.mu.Lock()
@@ -276,8 +257,8 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 	if err := j.open(ctx); err != nil {
 		return nil, err
 	}
-	if ev.Kind != journal.EventClaim || ev.At.IsZero() {
-		return nil, &journal.EventError{Kind: ev.Kind, Reason: "Claim needs a claim and the asker's clock"}
+	if err := store.CheckClaim(ev); err != nil {
+		return nil, err
 	}
 	if !j.live(ev.Session) {
 		return nil, journal.ErrSessionLost
@@ -292,7 +273,7 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 		if !j.wantsClaim(op, store.WakeBy(ev)) {
 			continue
 		}
-		if ev.From != nil && !op.State.Settled() && op.State != journal.Unknown && !slices.Contains(ev.From, op.Provider) {
+		if ev.From != nil && !op.State.Settled() && op.State != journal.StateUnknown && !slices.Contains(ev.From, op.Provider) {
 			continue // as Next would say, at a cost
 		}
 		result, err := j.apply(handle, ev)
@@ -308,9 +289,9 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 
 func (j *Journal) wantsClaim(op journal.Operation, wakeBy time.Time) bool {
 	switch {
-	case op.State == journal.Pending:
+	case op.State == journal.StatePending:
 		return !op.WakeAt.After(wakeBy)
-	case op.State == journal.InFlight, undelivered(op):
+	case op.State == journal.StateInFlight, store.Undelivered(&op):
 		return !j.live(op.Holder)
 	}
 	return false
@@ -323,8 +304,8 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 	if err := j.open(ctx); err != nil {
 		return 0, err
 	}
-	if ev.Kind != journal.EventReap || ev.At.IsZero() {
-		return 0, &journal.EventError{Kind: ev.Kind, Reason: "Reap needs a reap and the asker's clock"}
+	if err := store.CheckReap(ev); err != nil {
+		return 0, err
 	}
 	j.see(ev.At)
 	reaped := 0

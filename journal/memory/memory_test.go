@@ -23,7 +23,8 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 	})
 }
 
-func TestKillLeavesWhatASessionHeldToTheNextClaim(t *testing.T) {
+// Kill leaves what a session held to the next claim.
+func TestKillLeavesWhatASessionHeld(t *testing.T) {
 	j := memory.New()
 	crashed, err := j.Join(t.Context())
 	require.NoError(t, err)

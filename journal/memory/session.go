@@ -41,7 +41,7 @@ func (j *Journal) kill(id string) {
 	}
 }
 
-// live tells whether a session is alive. The caller holds j.mu.
+// live reports whether a session is alive. The caller holds j.mu.
 func (j *Journal) live(id string) bool {
 	_, ok := j.sessions[id]
 	return ok

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
 // Adopt makes a journal that was restored or copied the one to go on with, after
@@ -35,7 +36,7 @@ func (b *batch) adopt(at time.Time) error {
 		return err
 	}
 	ev := journal.Event{Kind: journal.EventAdopt, At: at}
-	if err := b.see(at); err != nil {
+	if err := b.observeClock(at); err != nil {
 		return err
 	}
 	handles, err := b.handles(b.sql.unansweredHandles)
@@ -43,8 +44,8 @@ func (b *batch) adopt(at time.Time) error {
 		return err
 	}
 	for k := range b.recently {
-		if k.op.State != journal.Completed {
-			handles = append(handles, k.op.Handle)
+		if k.Op.State != journal.StateCompleted {
+			handles = append(handles, k.Op.Handle)
 		}
 	}
 	var out outcome
@@ -83,7 +84,7 @@ func (b *batch) becomeItsOwn() error {
 	}
 	// What it says of the file is not said of this one.
 	if err := (sidecar{identity: b.identity, number: b.number}).place(b.path); err != nil {
-		return explain(b.path, "adopt it", err)
+		return conn.Explain(b.path, "adopt it", err)
 	}
 	b.committed = append(b.committed, func() { b.checkpoint.trusted.Store(true) })
 	return nil
@@ -99,7 +100,7 @@ func (b *batch) removeSessionsWithoutFile() (some bool, err error) {
 		return nil
 	})
 	if err != nil {
-		return false, err
+		return some, err
 	}
 	for _, id := range ids {
 		if err := b.alive(id); !errors.Is(err, journal.ErrRestored) {

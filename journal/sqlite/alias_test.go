@@ -16,7 +16,8 @@ import (
 
 func aliasOf(id string) journal.Ref { return journal.Ref{Parent: "\x00carried", ID: "key-of-" + id} }
 
-func TestAnOperationIsFoundByItsSecondNameWhereverItIsKept(t *testing.T) {
+// An operation is found by its second name wherever it is kept.
+func TestAliasFindsAnOperationAnywhere(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // archive writes what is about to be reaped.
@@ -155,12 +156,12 @@ func (a *archive) write(ops []journal.Operation) error {
 	return nil
 }
 
-// ripe are operations as they were when they were archived, by handle. nil are all:
+// archivedSet are operations as they were when they were archived, by handle. nil are all:
 // there is no archive.
-type ripe map[int64]journal.Operation
+type archivedSet map[int64]journal.Operation
 
 // has tells whether the operation is as it was archived.
-func (r ripe) has(op *journal.Operation) bool {
+func (r archivedSet) has(op *journal.Operation) bool {
 	if r == nil {
 		return true
 	}
@@ -170,7 +171,7 @@ func (r ripe) has(op *journal.Operation) bool {
 
 // archive writes those of the operations with a row of their own, and of those in
 // blocks, that ev would reap, at most limit.
-func (j *Journal) archive(ctx context.Context, ev journal.Event, blocks, handles []int64, limit int) (ripe, error) {
+func (j *Journal) archive(ctx context.Context, ev journal.Event, blocks, handles []int64, limit int) (archivedSet, error) {
 	if j.file.archive == nil {
 		return nil, nil
 	}
@@ -188,7 +189,7 @@ func (j *Journal) archive(ctx context.Context, ev journal.Event, blocks, handles
 		for _, first := range blocks {
 			err := r.each("SELECT first, data FROM onceward_blocks WHERE first = ?", func(v []driver.Value) error {
 				data, _ := v[1].([]byte)
-				return eachOfBlock(first, data, all, func(k *kept) error { return take(k.operation()) })
+				return format.EachOfBlock(first, data, format.All, func(k *format.Record) error { return take(k.Operation()) })
 			}, first)
 			if err != nil {
 				return err
@@ -208,7 +209,7 @@ func (j *Journal) archive(ctx context.Context, ev journal.Event, blocks, handles
 	if err != nil {
 		return nil, err
 	}
-	archived := make(ripe, len(ops))
+	archived := make(archivedSet, len(ops))
 	for _, op := range ops {
 		archived[op.Handle] = op
 	}

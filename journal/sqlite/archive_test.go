@@ -58,7 +58,7 @@ func TestWhatIsReapedIsArchivedOnce(t *testing.T) {
 		file, err := os.Create(filepath.Join(dir, "archive.jsonl"))
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = file.Close() })
-		j, err := sqlite.Open(filepath.Join(dir, "journal.db"), &sqlite.Options{Archive: file, ArchiveBodies: bodies})
+		j, err := sqlite.Open(filepath.Join(dir, "journal.db"), sqlite.Options{Archive: file, ArchiveBodies: bodies})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = j.Close() })
 		ripe(t, j, 2500)
@@ -148,7 +148,7 @@ func (w *writer) Sync() error  { return w.do("sync", &w.synced) }
 
 func TestNothingIsReapedThatCantBeArchived(t *testing.T) {
 	to := &writer{}
-	j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), &sqlite.Options{Archive: to})
+	j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), sqlite.Options{Archive: to})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	ripe(t, j, 1200)
@@ -202,10 +202,11 @@ func archivedIn(content []byte) (ids map[string]bool, others int) {
 	return ids, others
 }
 
-func TestAWriteThatWasTornCostsTheArchiveNoOperation(t *testing.T) {
+// A write that was torn costs the archive no operation.
+func TestArchiveTornWriteCostsNoOperation(t *testing.T) {
 	for _, short := range []bool{false, true} {
 		to := &tearing{left: 100, short: short}
-		j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), &sqlite.Options{Archive: to})
+		j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), sqlite.Options{Archive: to})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = j.Close() })
 		ripe(t, j, 200)
@@ -219,7 +220,8 @@ func TestAWriteThatWasTornCostsTheArchiveNoOperation(t *testing.T) {
 	}
 }
 
-func TestAnArchiveThatACrashHasTornIsGoneOnWithOnALineOfItsOwn(t *testing.T) {
+// An archive that a crash has torn is gone on with on a line of its own.
+func TestArchiveTornByACrashGoesOn(t *testing.T) {
 	for name, before := range map[string]string{"new": "", "whole": "{\"id\":\"before\"}\n", "torn": "{\"id\":\"before\"}\n{\"id\":\"to"} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "archive.jsonl")
@@ -227,7 +229,7 @@ func TestAnArchiveThatACrashHasTornIsGoneOnWithOnALineOfItsOwn(t *testing.T) {
 		file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0o600)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = file.Close() })
-		j, err := sqlite.Open(filepath.Join(dir, "journal.db"), &sqlite.Options{Archive: file})
+		j, err := sqlite.Open(filepath.Join(dir, "journal.db"), sqlite.Options{Archive: file})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = j.Close() })
 		ripe(t, j, 200)

@@ -14,14 +14,17 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
+	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
 // Backup writes a copy of the journal to a new file at path, with mode 0600, while the
 // journal is in use: what was reported before the call is in it, and what comes
-// meanwhile may be. It returns once the file, whole and packed, and its name survive a
-// loss of power. Its directory must exist; a file that is at path already is not
-// touched (fs.ErrExist). Nobody waits for it, but the -wal file is not emptied until it
-// is done.
+// meanwhile may be; tables of the application's in the file are, too. It returns once the
+// file, whole and packed, and its name survive a loss of power. Its directory must exist;
+// a file that is at path already is not touched (fs.ErrExist). Nobody waits for it, but
+// the -wal file is not emptied until it is done.
 //
 // The copy carries a mark that it is one, with its time and the number of its latest
 // commit. To restore it, stop every process that uses the journal, remove the journal's
@@ -75,19 +78,19 @@ func (j *Journal) Backup(ctx context.Context, path string) (err error) {
 	if err := mark(ctx, name, time.Now()); err != nil {
 		return err
 	}
-	if err := syncFile(name); err != nil {
+	if err := osfile.SyncFile(name); err != nil { // VACUUM INTO does not sync what it writes
 		return err
 	}
 	if err := os.Rename(name, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return osfile.SyncDir(filepath.Dir(path))
 }
 
 // sweepParts removes backups to the same path that a crash has cut off: nobody has a lock
 // on them.
 func sweepParts(path string) error {
-	names, err := filepath.Glob(globEscape(path+".part-") + "*")
+	names, err := filepath.Glob(osfile.GlobEscape(path+".part-") + "*")
 	for _, name := range names {
 		rest := strings.TrimPrefix(name, path+".part-")
 		if strings.Trim(strings.TrimSuffix(rest, "-journal"), "0123456789") != "" {
@@ -99,7 +102,7 @@ func sweepParts(path string) error {
 			}
 			continue
 		}
-		if lock, err := lockFile(name); err == nil && lock != nil {
+		if lock, err := osfile.Lock(name); err == nil && lock != nil {
 			_ = os.Remove(name)
 			_ = os.Remove(name + "-journal")
 			_ = lock.Close()
@@ -110,12 +113,12 @@ func sweepParts(path string) error {
 
 // copyTo writes one state of the journal to an empty file.
 func (j *Journal) copyTo(ctx context.Context, name string) error {
-	c, err := dial(j.file.path, []pragma{patience, {"wal_autocheckpoint", "0", "0"}, {"trusted_schema", "OFF", "0"}})
+	c, err := conn.Dial(j.file.path, []conn.Pragma{patience, {"wal_autocheckpoint", "0", "0"}, {"trusted_schema", "OFF", "0"}})
 	if err != nil {
-		return explain(j.file.path, "open for reading", err)
+		return conn.Explain(j.file.path, "open for reading", err)
 	}
 	_, err = c.Conn.(driver.ExecerContext).ExecContext(ctx, "VACUUM INTO ?", []driver.NamedValue{{Ordinal: 1, Value: name}})
-	return errors.Join(explain(j.file.path, "copy", err), c.close())
+	return errors.Join(conn.Explain(j.file.path, "copy", err), c.Close())
 }
 
 // mark makes a copy a backup.
@@ -123,39 +126,29 @@ func mark(ctx context.Context, name string, at time.Time) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	c, err := dial(name, []pragma{{"journal_mode", "DELETE", "delete"}, {"synchronous", "FULL", "2"}})
+	c, err := conn.Dial(name, []conn.Pragma{{"journal_mode", "DELETE", "delete"}, {"synchronous", "FULL", "2"}})
 	if err != nil {
 		return err
 	}
-	identity, err := c.value("SELECT identity FROM onceward_journal")
+	identity, err := c.Value("SELECT identity FROM onceward_journal")
 	if err != nil {
-		return errors.Join(err, c.close())
+		return errors.Join(err, c.Close())
 	}
 	// The sessions are not the copy's, and nobody who holds anything in it is alive. Its
 	// epoch is before all others: it is packed, and no WAL belongs to it.
-	err = c.exec(fmt.Sprintf(`BEGIN;
+	err = c.Exec(fmt.Sprintf(`BEGIN;
 		INSERT OR REPLACE INTO onceward_backup SELECT 1, %d, number FROM onceward_log ORDER BY seq DESC LIMIT 1;
 		DELETE FROM onceward_sessions;
 		UPDATE onceward_journal SET epoch = x'%x';
-		COMMIT`, at.UnixMilli(), encodeEpoch(fmt.Sprint(identity), 0)))
-	return errors.Join(err, c.close())
-}
-
-// syncFile is for a file that SQLite has closed: VACUUM INTO does not sync what it
-// writes.
-func syncFile(name string) error {
-	f, err := os.OpenFile(name, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+		COMMIT`, at.UnixMilli(), format.EncodeEpoch(fmt.Sprint(identity), 0)))
+	return errors.Join(err, c.Close())
 }
 
 // isBackup says of which commit the journal is a backup, and when it was made, or
 // nothing.
 func (b *batch) isBackup() (says string, err error) {
-	_, err = b.sql.readBackup.first(func(v []driver.Value) error {
-		says = fmt.Sprintf("is the backup that was made at %s, after commit %d", toTime(v[0]).Format(time.RFC3339), v[1])
+	_, err = b.sql.readBackup.First(func(v []driver.Value) error {
+		says = fmt.Sprintf("is the backup that was made at %s, after commit %d", format.ToTime(v[0]).Format(time.RFC3339), v[1])
 		return nil
 	})
 	return says, err

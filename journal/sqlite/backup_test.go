@@ -14,7 +14,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-func TestABackupOfAJournalInUseHasWhatWasReportedBeforeIt(t *testing.T) {
+// A backup of a journal in use has what was reported before it.
+func TestBackupOfAJournalInUse(t *testing.T) {
 	dir := t.TempDir()
 	path, to := filepath.Join(dir, "journal.db"), filepath.Join(dir, "backup.db")
 	j := open(t, path)
@@ -43,7 +44,7 @@ func TestABackupOfAJournalInUseHasWhatWasReportedBeforeIt(t *testing.T) {
 	for i := range 1000 {
 		op, err := copied.Get(t.Context(), journal.Ref{ID: fmt.Sprint("before-", i)})
 		require.NoError(t, err)
-		assert.Equal(t, journal.Completed, op.State)
+		assert.Equal(t, journal.StateCompleted, op.State)
 	}
 	_, err = copied.Join(t.Context())
 	require.ErrorIs(t, err, journal.ErrRestored)
@@ -52,7 +53,7 @@ func TestABackupOfAJournalInUseHasWhatWasReportedBeforeIt(t *testing.T) {
 	require.NoError(t, copied.Adopt(t.Context()))
 	op, err := copied.Get(t.Context(), held.Operation.Ref)
 	require.NoError(t, err)
-	assert.Equal(t, journal.Pending, op.State)
+	assert.Equal(t, journal.StatePending, op.State)
 	assert.True(t, op.MayHaveRun)
 	goOn(t, copied, "after")
 	require.NoError(t, copied.Close())
@@ -61,7 +62,8 @@ func TestABackupOfAJournalInUseHasWhatWasReportedBeforeIt(t *testing.T) {
 	require.Empty(t, verify(t, copied))
 }
 
-func TestABackupWithNothingOpenIsStillToBeAdopted(t *testing.T) {
+// A backup with nothing open is still to be adopted.
+func TestBackupWithNothingOpen(t *testing.T) {
 	dir := t.TempDir()
 	path, to := filepath.Join(dir, "journal.db"), filepath.Join(dir, "backup.db")
 	j := open(t, path)
@@ -111,7 +113,8 @@ func TestABackupNeverTouchesWhatIsThere(t *testing.T) {
 	require.ErrorIs(t, j.Backup(t.Context(), to), journal.ErrClosed)
 }
 
-func TestABackupKeepsWhatTheApplicationHasInTheFile(t *testing.T) {
+// A backup keeps what the application has in the file.
+func TestBackupKeepsTheApplicationsTables(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, filepath.Join(dir, "journal.db"))
 	tx, err := j.BeginTx(t.Context())

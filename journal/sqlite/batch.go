@@ -8,19 +8,22 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // batch is one transaction of the writer's. It runs in the writer only.
 type batch struct {
 	*writer
-	riders   []*prepared      // deliveries that it carries
-	liveness map[string]error // of sessions looked at: nil, errDead or ErrRestored
-	wrote    bool
-	highest  int64   // handle in records
-	numbered int64   // its commit number
-	others   bool    // somebody else wrote since the last one
-	broken   error   // it can't be committed
-	gone     []int64 // handles that it removed
+	deferrals []*prepared      // deliveries that it carries
+	liveness  map[string]error // of sessions looked at: nil, errDead or ErrRestored
+	wrote     bool
+	highest   int64   // handle in records
+	numbered  int64   // its commit number
+	others    bool    // somebody else wrote since the last one
+	broken    error   // it can't be committed
+	changed   bool    // the request that is being done has written something
+	gone      []int64 // handles that it removed
 
 	committed, abandoned []func()
 }
@@ -35,8 +38,8 @@ func (b *batch) settle() {
 	if b.wrote {
 		b.durable, b.begun = b.clock, b.newest
 		b.seq, b.number = b.seq+1, b.numbered
-		b.log = append(b.log, logged{b.seq, b.highest})
-		b.recent.commit(b.seq, b.folded)
+		b.log = append(b.log, logged{b.seq, b.highest, b.rowBytes})
+		b.memtable.commit(b.seq, b.folded)
 	}
 	for _, f := range b.committed {
 		f()
@@ -53,30 +56,34 @@ func (b *batch) abandon() {
 // fail gives the batch up if err is one of SQLite's that leaves it in doubt, and
 // explains what is not for the asker to understand.
 func (b *batch) fail(err error) error {
-	if code(err) == 0 && !errors.Is(err, errFormat) {
+	if conn.Code(err) == 0 && !errors.Is(err, format.ErrDamaged) {
 		return err
 	}
-	if code(err) != 0 && !ofOneStatement(err) && b.broken == nil {
+	if conn.Code(err) != 0 && !conn.OfOneStatement(err) && b.broken == nil {
 		b.broken = err
 	}
-	return explain(b.path, "apply an event", err)
+	return conn.Explain(b.path, "apply an event", err)
 }
 
 // write runs a statement that changes something. After a failure it runs no more:
 // SQLite may have rolled back, and what is written outside a transaction is
 // committed at once.
-func (b *batch) write(s *stmt, args ...any) error {
+func (b *batch) write(s *conn.Stmt, args ...any) error {
 	if b.broken != nil {
-		return explain(b.path, "apply an event", b.broken)
+		return conn.Explain(b.path, "apply an event", b.broken)
 	}
 	b.wrote = true
-	_, err := s.exec(args...)
+	_, err := s.Exec(args...)
+	if conn.OfOneStatement(err) && b.changed && b.broken == nil {
+		b.broken = err // else a part of what was asked for would be committed
+	}
+	b.changed = b.changed || err == nil
 	return b.fail(err)
 }
 
 // read calls f for every row of a statement.
-func (b *batch) read(s *stmt, f func([]driver.Value) error, args ...any) error {
-	return b.fail(s.each(f, args...))
+func (b *batch) read(s *conn.Stmt, f func([]driver.Value) error, args ...any) error {
+	return b.fail(s.Each(f, args...))
 }
 
 // prepared is an event with what the journal keeps of it encoded by the asker, so
@@ -92,16 +99,16 @@ func (w *writer) prepare(ev journal.Event) *prepared {
 	p := &prepared{Event: ev}
 	if ev.Intent != nil {
 		var compressed bool
-		p.body, compressed = compress(ev.Intent.Request.Body, w.compressAbove)
-		p.request = encodeRequest(ev.Intent.Request, compressed)
+		p.body, compressed = format.Compress(ev.Intent.Request.Body, w.compressAbove)
+		p.request = format.EncodeRequest(ev.Intent.Request, compressed)
 	}
 	if ev.Answer != nil {
-		p.answerBody, p.compressed = compress(ev.Answer.Body, w.compressAbove)
+		p.answerBody, p.compressed = format.Compress(ev.Answer.Body, w.compressAbove)
 	}
 	if ev.Answer != nil && ev.Kind == journal.EventComplete {
 		answer := *ev.Answer
 		answer.Generation = ev.Generation
-		p.answer = encodeAnswer(&answer, p.compressed)
+		p.answer = format.EncodeAnswer(&answer, p.compressed)
 	}
 	return p
 }
@@ -123,24 +130,24 @@ type outcome struct {
 
 // result decodes an outcome, outside the writer.
 func (o *outcome) result(path string) (journal.Result, error) {
-	result := journal.Result{Operation: o.op, Decision: o.decision, Last: o.last, Unconfirmed: o.unconfirmed}
+	result := journal.Result{Operation: o.Op, Decision: o.decision, Last: o.last, Unconfirmed: o.unconfirmed}
 	var err error
 	switch {
 	case o.asked != nil:
 		result.Operation.Request = *o.asked
 	case o.decision == journal.Recorded: // the asker has it
 	default:
-		if result.Operation.Request, err = decodeRequest(o.request, o.requestBody); err != nil {
-			return journal.Result{}, explain(path, "read an operation", err)
+		if result.Operation.Request, err = format.DecodeRequest(o.Request, o.requestBody); err != nil {
+			return journal.Result{}, conn.Explain(path, "read an operation", err)
 		}
 	}
 	switch {
 	case o.answered != nil:
 		result.Operation.Answer = o.answered
 	case o.answer != nil:
-		answer, err := decodeAnswer(o.answer, o.answerBody)
+		answer, err := format.DecodeAnswer(o.answer, o.answerBody)
 		if err != nil {
-			return journal.Result{}, explain(path, "read an answer", err)
+			return journal.Result{}, conn.Explain(path, "read an answer", err)
 		}
 		result.Operation.Answer = answer
 	}
@@ -153,24 +160,29 @@ func (b *batch) apply(p *prepared, out *outcome) error {
 	if err := b.refuses(p.Kind); err != nil {
 		return err
 	}
-	if p.Kind == journal.EventBegin || p.Kind == journal.EventClaim {
-		if err := b.mine(p.Session); err != nil {
+	if store.NeedsSession(p.Kind) {
+		if err := b.requireSession(p.Session); err != nil {
 			return err
 		}
 	}
-	if err := b.see(p.At); err != nil {
+	if err := b.observeClock(p.At); err != nil {
 		return err
 	}
 	r, err := b.find(p.Event)
-	if err == nil && !r.found() && p.Kind == journal.EventBegin && p.Intent != nil && p.Intent.Alias != (journal.Ref{}) {
-		var holder row
-		if holder, err = b.byRef(p.Intent.Alias); holder.found() && err == nil {
-			*out = outcome{row: holder, decision: journal.Misuse, last: b.clock.Last, unconfirmed: b.clock.Unconfirmed(p.At)}
-			return b.load(out)
-		}
-	}
 	if err != nil {
 		return err
+	}
+	if !r.found() && p.Intent != nil {
+		for _, alias := range p.Intent.Aliases() {
+			holder, err := b.byRef(alias)
+			if err != nil {
+				return err
+			}
+			if holder.found() {
+				*out = outcome{row: holder, decision: journal.Misuse, last: b.clock.Last, unconfirmed: b.clock.Unconfirmed(p.At)}
+				return b.load(out)
+			}
+		}
 	}
 	return b.next(r, p, out)
 }
@@ -179,7 +191,7 @@ func (b *batch) apply(p *prepared, out *outcome) error {
 func (b *batch) find(ev journal.Event) (row, error) {
 	if ev.Handle != 0 {
 		r, err := b.byHandle(ev.Handle)
-		if err != nil || r.found() && (ev.Ref == journal.Ref{} || isNamed(&r.op, ev.Ref)) {
+		if err != nil || r.found() && (ev.Ref == journal.Ref{} || store.IsNamed(&r.Op, ev.Ref)) {
 			return r, err
 		}
 	}
@@ -191,13 +203,13 @@ func (b *batch) find(ev journal.Event) (row, error) {
 
 func (b *batch) byHandle(handle int64) (row, error) {
 	if handle > b.folded {
-		if k := b.recent.at(handle); k != nil {
-			return k.at(false), nil
+		if k := b.memtable.at(handle); k != nil {
+			return rowOf(k, false), nil
 		}
 		return row{}, nil
 	}
 	if r, ok := b.cache[handle]; ok {
-		return r, nil
+		return row{Row: r}, nil
 	}
 	r, err := b.one(b.sql.byHandle, handle)
 	if err != nil || r.found() {
@@ -207,13 +219,13 @@ func (b *batch) byHandle(handle int64) (row, error) {
 	if k == nil {
 		return row{}, err
 	}
-	return k.at(true), nil
+	return rowOf(k, true), nil
 }
 
 func (b *batch) byRef(ref journal.Ref) (row, error) {
 	// Nobody else writes byRef.
-	if s := b.recent.byRef[ref]; s != nil && s.now.op.Handle > b.folded {
-		return s.now.at(false), nil
+	if s := b.memtable.byRef[ref]; s != nil && s.now.Op.Handle > b.folded {
+		return rowOf(s.now, false), nil
 	}
 	r, err := b.one(b.sql.byRef, ref.ID, ref.Scope, ref.Parent)
 	if err != nil || r.found() {
@@ -225,7 +237,7 @@ func (b *batch) byRef(ref journal.Ref) (row, error) {
 	}
 	for _, handle := range handles {
 		r, err := b.byHandle(handle)
-		if err != nil || isNamed(&r.op, ref) {
+		if err != nil || store.IsNamed(&r.Op, ref) {
 			return r, err
 		}
 		if !r.found() {
@@ -237,9 +249,9 @@ func (b *batch) byRef(ref journal.Ref) (row, error) {
 	return row{}, nil
 }
 
-func (b *batch) one(s *stmt, args ...any) (r row, err error) {
-	_, err = s.first(func(v []driver.Value) error {
-		r, err = readRow(v)
+func (b *batch) one(s *conn.Stmt, args ...any) (r row, err error) {
+	_, err = s.First(func(v []driver.Value) error {
+		r.Row, err = format.ReadRow(v)
 		return err
 	}, args...)
 	return r, b.fail(err)
@@ -247,7 +259,7 @@ func (b *batch) one(s *stmt, args ...any) (r row, err error) {
 
 // next runs Next on r and writes what comes of it. Without an error, out is that.
 func (b *batch) next(r row, p *prepared, out *outcome) error {
-	live, err := b.holds(&r.op, p.Kind)
+	live, err := b.holds(&r.Op, p.Kind)
 	if err != nil {
 		return err
 	}
@@ -255,18 +267,18 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 	if p.Kind == journal.EventComplete || p.Kind == journal.EventResolve {
 		// Whether it is the answer that is recorded already is a matter of its
 		// generation; whether another takes its place, of what it lacks.
-		out.kept, out.answerSum = r.kept, r.answerSum
-		if r.op.Answer, err = b.readAnswer(&r.op, out); err != nil {
+		out.record, out.AnswerSum = r.record, r.AnswerSum
+		if r.Op.Answer, err = b.readAnswer(&r.Op, out); err != nil {
 			return err
 		}
-		if p.Kind == journal.EventResolve && r.op.Answer != nil { // which may be kept within another
-			if r.op.Answer, err = decodeAnswer(out.answer, out.answerBody); err != nil {
+		if p.Kind == journal.EventResolve && r.Op.Answer != nil { // which may be kept within another
+			if r.Op.Answer, err = format.DecodeAnswer(out.answer, out.answerBody); err != nil {
 				return b.fail(err)
 			}
 		}
 	}
-	if p.Kind == journal.EventClaim && p.mayTake(&r.op) { // whole, for Today, and before it is anybody's
-		if r.op.Request, err = b.wholeRequest(r); err != nil {
+	if p.Kind == journal.EventClaim && p.mayTake(&r.Op) { // whole, for Today, and before it is anybody's
+		if r.Op.Request, err = b.wholeRequest(r); err != nil {
 			return err
 		}
 		if err = b.wholeAnswer(r); err != nil {
@@ -275,34 +287,34 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 	}
 	ev := p.Event
 	ev.Last, ev.Unconfirmed = out.last, out.unconfirmed
-	next, decision, refused := journal.Next(r.op, live, ev)
-	if next.Answer != r.op.Answer {
+	next, decision, refused := journal.Next(r.Op, live, ev)
+	if next.Answer != r.Op.Answer {
 		out.answered = next.Answer
 	}
-	next.Request, next.Answer, r.op.Request, r.op.Answer = journal.Request{}, nil, journal.Request{}, nil
+	next.Request, next.Answer, r.Op.Request, r.Op.Answer = journal.Request{}, nil, journal.Request{}, nil
 
 	begun := ev.Kind == journal.EventBegin && decision == journal.Execute && !next.Found.MayHaveRun // its asker's request is taken over
-	c := change{row: row{op: next, request: r.request, identified: r.identified, answerSum: r.answerSum, kept: r.kept, block: r.block}}
+	c := change{row: r}
+	c.Op = next
 	switch {
-	case next.State == journal.Absent && !r.found():
-	case next.State == journal.Absent:
+	case next.State == journal.StateAbsent && !r.found():
+	case next.State == journal.StateAbsent:
 		err = b.remove(r)
 	case begun:
-		c.renewed, c.request, c.body = true, p.request, p.body
-		c.identified = c.identified || next.Naming != journal.Generated
+		c.renewed, c.Request, c.body = true, p.request, p.body
 		err = b.put(&r, &c)
-	case next.Tombstone && !r.op.Tombstone:
-		c.renewed, c.request, c.unanswered = true, nil, true
+	case next.Tombstone && !r.Op.Tombstone:
+		c.renewed, c.Request, c.unanswered = true, nil, true
 		err = b.put(&r, &c)
-	case store.Changes(r.op, next, decision):
+	case store.Changes(r.Op, next, decision):
 		if a := out.answered; a != nil {
 			if c.answer, c.answerBody = p.answer, p.answerBody; c.answer == nil {
-				c.answer = encodeAnswer(a, p.compressed)
+				c.answer = format.EncodeAnswer(a, p.compressed)
 			}
 		}
 		err = b.put(&r, &c)
 	default:
-		c.op.UpdatedAt = r.op.UpdatedAt
+		c.Op.UpdatedAt = r.Op.UpdatedAt
 	}
 	if err != nil {
 		return err
@@ -321,9 +333,9 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 // mayTake tells whether a claim concerns the operation, going by its provider.
 func (p *prepared) mayTake(op *journal.Operation) bool {
 	switch op.State {
-	case journal.Absent:
+	case journal.StateAbsent:
 		return false
-	case journal.Pending, journal.InFlight:
+	case journal.StatePending, journal.StateInFlight:
 		return p.From == nil || slices.Contains(p.From, op.Provider)
 	}
 	return true
@@ -332,27 +344,27 @@ func (p *prepared) mayTake(op *journal.Operation) bool {
 // wholeAnswer reads the operation's answer, if there is one, its body included.
 func (b *batch) wholeAnswer(r row) error {
 	out := outcome{row: r}
-	if answer, err := b.readAnswer(&r.op, &out); answer == nil || err != nil {
+	if answer, err := b.readAnswer(&r.Op, &out); answer == nil || err != nil {
 		return err
 	}
-	_, err := decodeAnswer(out.answer, out.answerBody)
+	_, err := format.DecodeAnswer(out.answer, out.answerBody)
 	return b.fail(err)
 }
 
 // wholeRequest reads the operation's request, its body included.
 func (b *batch) wholeRequest(r row) (journal.Request, error) {
 	var body []byte
-	if r.kept != nil {
-		body = r.kept.body
+	if r.record != nil {
+		body = r.record.Body
 	} else if err := b.read(b.sql.requestBody, func(v []driver.Value) error {
-		if body = toBytes(v[0]); lacks(r.request, body) {
-			return errFormat
+		if body = format.ToBytes(v[0]); format.Lacks(r.Request, body) {
+			return format.ErrDamaged
 		}
 		return nil
-	}, r.op.Handle); err != nil {
+	}, r.Op.Handle); err != nil {
 		return journal.Request{}, err
 	}
-	request, err := decodeRequest(r.request, body)
+	request, err := format.DecodeRequest(r.Request, body)
 	return request, b.fail(err)
 }
 
@@ -363,16 +375,16 @@ func (b *batch) load(out *outcome) error {
 	}
 	switch out.decision {
 	case journal.Execute, journal.Replay, journal.Offer, journal.Stop:
-		if k := out.kept; k != nil {
-			out.requestBody = k.body
+		if k := out.record; k != nil {
+			out.requestBody = k.Body
 			break
 		}
 		err := b.read(b.sql.requestBody, func(v []driver.Value) error {
-			if out.requestBody = toBytes(v[0]); lacks(out.request, out.requestBody) {
-				return errFormat
+			if out.requestBody = format.ToBytes(v[0]); format.Lacks(out.Request, out.requestBody) {
+				return format.ErrDamaged
 			}
 			return nil
-		}, out.op.Handle)
+		}, out.Op.Handle)
 		if err != nil {
 			return err
 		}
@@ -380,30 +392,30 @@ func (b *batch) load(out *outcome) error {
 	if out.answered != nil || out.answer != nil {
 		return nil
 	}
-	_, err := b.readAnswer(&out.op, out)
+	_, err := b.readAnswer(&out.Op, out)
 	return err
 }
 
 // readAnswer reads the operation's answer, if there is one, into out, and decodes
 // it without its body.
 func (b *batch) readAnswer(op *journal.Operation, out *outcome) (answer *journal.Answer, err error) {
-	if op.State != journal.Completed || op.Tombstone {
+	if op.State != journal.StateCompleted || op.Tombstone {
 		return nil, nil
 	}
-	if k := out.kept; k != nil {
-		out.answer, out.answerBody = k.answer, k.answerBody
-		return decodeAnswer(k.answer, nil)
+	if k := out.record; k != nil {
+		out.answer, out.answerBody = k.Answer, k.AnswerBody
+		return format.DecodeAnswer(k.Answer, nil)
 	}
 	err = b.read(b.sql.answer, func(v []driver.Value) error {
-		out.answer, out.answerBody = toBytes(v[0]), toBytes(v[1])
-		if sumIn(out.answer) != out.answerSum || lacks(out.answer, out.answerBody) {
-			return errFormat
+		out.answer, out.answerBody = format.ToBytes(v[0]), format.ToBytes(v[1])
+		if format.SumIn(out.answer) != out.AnswerSum || format.Lacks(out.answer, out.answerBody) {
+			return format.ErrDamaged
 		}
-		answer, err = decodeAnswer(out.answer, nil)
+		answer, err = format.DecodeAnswer(out.answer, nil)
 		return err
 	}, op.Handle)
 	if err == nil && answer == nil {
-		err = b.fail(errFormat) // it is completed
+		err = b.fail(format.ErrDamaged) // it is completed
 	}
 	return answer, err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -28,10 +29,10 @@ import (
 // /tmp is memory. Compare only within one run.
 func BenchmarkBeginAndComplete(b *testing.B) {
 	for _, callers := range []int{1, 8, 64, 256} {
-		b.Run(fmt.Sprintf("callers=%d/journal", callers), func(b *testing.B) { run(b, callers, newOnceward(b, journal.Generated, nil)) })
-		b.Run(fmt.Sprintf("callers=%d/carried", callers), func(b *testing.B) { run(b, callers, newOnceward(b, journal.Carried, nil)) })
+		b.Run(fmt.Sprintf("callers=%d/journal", callers), func(b *testing.B) { run(b, callers, newOnceward(b, journal.Generated, sqlite.Options{})) })
+		b.Run(fmt.Sprintf("callers=%d/carried", callers), func(b *testing.B) { run(b, callers, newOnceward(b, journal.Carried, sqlite.Options{})) })
 		b.Run(fmt.Sprintf("callers=%d/intentonly", callers), func(b *testing.B) {
-			run(b, callers, newOnceward(b, journal.Generated, &sqlite.Options{IntentOnly: true}))
+			run(b, callers, newOnceward(b, journal.Generated, sqlite.Options{IntentOnly: true}))
 		})
 		b.Run(fmt.Sprintf("callers=%d/naive", callers), func(b *testing.B) { run(b, callers, newNaive(b)) })
 	}
@@ -73,7 +74,7 @@ var (
 	answerBody  = bytes.Repeat([]byte(`{"id":"ch_1"}`), 34)
 )
 
-func newOnceward(b *testing.B, naming journal.Naming, opts *sqlite.Options) func(key string) error {
+func newOnceward(b *testing.B, naming journal.Naming, opts sqlite.Options) func(key string) error {
 	j, err := sqlite.Open(filepath.Join(b.TempDir(), "journal.db"), opts)
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = j.Close() })
@@ -85,7 +86,7 @@ func newOnceward(b *testing.B, naming journal.Naming, opts *sqlite.Options) func
 			Intent: &journal.Intent{
 				Naming: naming, Provider: "stripe", Endpoint: "POST /v1/charges", Key: key,
 				Fingerprint: "v1:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
-				Terms:       journal.Terms{Dedup: journal.DedupEverything, Retention: 24 * time.Hour, Guard: true},
+				Terms:       journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true},
 				Request: journal.Request{
 					Method: http.MethodPost, URL: "https://api.stripe.com/v1/charges",
 					Header:          http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Stripe-Version": {"2025-03-31.basil"}},
@@ -137,7 +138,7 @@ func newNaive(b *testing.B) func(key string) error {
 // operations, its commit included.
 func BenchmarkClaim(b *testing.B) {
 	const pending, limit = 100_000, 100
-	j, err := sqlite.Open(filepath.Join(b.TempDir(), "journal.db"), nil)
+	j, err := sqlite.Open(filepath.Join(b.TempDir(), "journal.db"), sqlite.Options{})
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = j.Close() })
 	s, err := j.Join(b.Context())
@@ -167,7 +168,7 @@ func BenchmarkClaim(b *testing.B) {
 // operations of each kind.
 func BenchmarkGet(b *testing.B) {
 	const many = 50_000
-	j, err := sqlite.Open(filepath.Join(b.TempDir(), "journal.db"), nil)
+	j, err := sqlite.Open(filepath.Join(b.TempDir(), "journal.db"), sqlite.Options{})
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = j.Close() })
 	s, err := j.Join(b.Context())

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	sqlite "modernc.org/sqlite"
+
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 const (
@@ -31,9 +34,9 @@ var sidecarAfter = 5 * time.Second
 // writer. It keeps the sidecar up to date, too.
 type checkpointer struct {
 	path     string
-	conn     *conn
+	conn     *conn.Conn
 	files    *openFiles
-	stmt     *stmt
+	stmt     *conn.Stmt
 	external bool // another program moves the WAL
 	wake     chan struct{}
 	ended    chan struct{}
@@ -41,17 +44,18 @@ type checkpointer struct {
 	trusted atomic.Bool   // the journal agrees with its sidecar
 	ahead   atomic.Bool   // it has a commit that the sidecar knows nothing of
 	commit  chan struct{} // the first such
-	number  *stmt
+	number  *conn.Stmt
 	marking sync.Mutex // held while the sidecar, or the journal's identity, changes
 
 	long    atomic.Bool // the WAL has longWAL frames
 	written int         // pages by the writer, since the wake-up; the writer's
 	total   int
-	own     *stmt // the writer's
-	turn    bool  // the next commit begins an epoch; the writer's
+	own     *conn.Stmt // the writer's
+	look    *conn.Stmt // likewise
+	turn    bool       // the next commit begins an epoch; the writer's
 }
 
-func newCheckpointer(path string, c *conn, files *openFiles, external bool) *checkpointer {
+func newCheckpointer(path string, c *conn.Conn, files *openFiles, external bool) *checkpointer {
 	p := &checkpointer{path: path, conn: c, files: files, external: external, turn: true, wake: make(chan struct{}, 1), ended: make(chan struct{}), commit: make(chan struct{}, 1)}
 	go p.run()
 	return p
@@ -98,7 +102,7 @@ func (p *checkpointer) mark() error {
 	}
 	var err error
 	if p.number == nil {
-		if p.number, err = p.conn.prepare("SELECT " + logColumns + ", identity, epoch FROM onceward_log, onceward_journal ORDER BY seq DESC LIMIT 1"); err != nil {
+		if p.number, err = p.conn.Prepare("SELECT " + format.LogColumns + ", identity, epoch FROM onceward_log, onceward_journal ORDER BY seq DESC LIMIT 1"); err != nil {
 			return err
 		}
 	}
@@ -107,13 +111,13 @@ func (p *checkpointer) mark() error {
 		return err
 	}
 	var latest sidecar
-	_, err = p.number.first(func(row []driver.Value) (err error) {
-		log, _, err := readLogRow(row)
+	_, err = p.number.First(func(row []driver.Value) (err error) {
+		log, _, err := format.ReadLogRow(row)
 		if err != nil {
 			return err
 		}
-		latest = sidecar{identity: row[8].(string), number: log.number}
-		latest.epoch, err = decodeEpoch(latest.identity, row[9].([]byte))
+		latest = sidecar{identity: row[8].(string), number: log.Number}
+		latest.epoch, err = format.DecodeEpoch(latest.identity, row[9].([]byte))
 		return err
 	})
 	if err != nil {
@@ -130,21 +134,50 @@ func (p *checkpointer) mark() error {
 
 // passive moves what it can without waiting for anybody, and returns how many
 // frames the WAL has.
-func passive(c *conn, s **stmt) (frames int64, err error) {
+func passive(c *conn.Conn, s **conn.Stmt) (frames int64, err error) {
+	return checkpoint(c, s, "PASSIVE")
+}
+
+func checkpoint(c *conn.Conn, s **conn.Stmt, mode string) (frames int64, err error) {
 	if *s == nil {
-		if *s, err = c.prepare("PRAGMA wal_checkpoint(PASSIVE)"); err != nil {
+		if *s, err = c.Prepare("PRAGMA wal_checkpoint(" + mode + ")"); err != nil {
 			return 0, err
 		}
 	}
-	_, err = (*s).first(func(row []driver.Value) error {
+	_, err = (*s).First(func(row []driver.Value) error {
 		frames, _ = row[1].(int64)
 		return nil
 	})
 	return frames, err
 }
 
+// beforeOthers is called by the writer before a transaction of the application's begins,
+// whose pages it does not count. The WAL can start over with that.
+func (p *checkpointer) beforeOthers(c *conn.Conn) {
+	if p.external {
+		return
+	}
+	// That moves nothing (https://sqlite.org/pragma.html#pragma_wal_checkpoint).
+	frames, err := checkpoint(c, &p.look, "NOOP")
+	switch {
+	case err != nil || frames < checkpointAfter:
+	case frames >= longWAL:
+		_, _ = passive(c, &p.own)
+		p.turn = true
+	default:
+		p.wakeUp()
+	}
+}
+
+func (p *checkpointer) wakeUp() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
 // wrote is called by the writer after each commit.
-func (p *checkpointer) wrote(c *conn) {
+func (p *checkpointer) wrote(c *conn.Conn) {
 	if p.long.Swap(false) {
 		_, _ = passive(c, &p.own)
 	}
@@ -167,14 +200,11 @@ func (p *checkpointer) wrote(c *conn) {
 	if p.external {
 		return
 	}
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	p.wakeUp()
 }
 
 func (p *checkpointer) close() error {
 	close(p.wake)
 	<-p.ended
-	return p.conn.close()
+	return p.conn.Close()
 }

@@ -20,11 +20,12 @@ func sizeOf(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-func TestAnExternalCheckpointerIsLeftToDoItsWork(t *testing.T) {
+// An external checkpointer is left to do its work.
+func TestExternalCheckpointerDoesItsWork(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
 	before := sizeOf(t, path)
-	j, err := sqlite.Open(path, &sqlite.Options{ExternalCheckpointer: true})
+	j, err := sqlite.Open(path, sqlite.Options{ExternalCheckpointer: true})
 	require.NoError(t, err)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
@@ -58,7 +59,8 @@ func TestAFileThatLitestreamWasAtFirstIsTaken(t *testing.T) {
 	require.Empty(t, verify(t, j))
 }
 
-func TestAFileThatWasMadeWithOtherPagesKeepsThem(t *testing.T) {
+// A file that was made with other pages keeps them.
+func TestFileWithOtherPagesKeepsThem(t *testing.T) {
 	for name, size := range map[string]int{"SQLite's default": 4096, "ours": 8192, "large ones": 65536} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal.db")
@@ -75,9 +77,10 @@ func TestAFileThatWasMadeWithOtherPagesKeepsThem(t *testing.T) {
 	}
 }
 
-func TestTheWALIsCutAfterSomethingKeptItFromStartingOver(t *testing.T) {
+// The WAL is cut after something kept it from starting over.
+func TestWALIsCutAfterItWasKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	j, err := sqlite.Open(path, &sqlite.Options{CompressAbove: -1})
+	j, err := sqlite.Open(path, sqlite.Options{CompressAbove: -1})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	s, err := j.Join(t.Context())

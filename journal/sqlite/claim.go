@@ -10,6 +10,8 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // fewDue is up to how many due operations are sorted by age; past that, pending
@@ -31,21 +33,17 @@ type claiming struct {
 	damaged  error // and one that can't be read
 }
 
-// claim applies the event to at most limit operations that want one, oldest first, and
+// claim applies the event to at most limit operations, one at least, that want one, oldest first, and
 // goes on from where c stands.
 func (b *batch) claim(p *prepared, limit int, c *claiming) ([]outcome, error) {
 	if err := b.refuses(p.Kind); err != nil {
 		return nil, err
 	}
-	if err := b.mine(p.Session); err != nil {
+	if err := b.requireSession(p.Session); err != nil {
 		return nil, err
 	}
-	if err := b.see(p.At); err != nil {
+	if err := b.observeClock(p.At); err != nil {
 		return nil, err
-	}
-	if limit <= 0 {
-		c.done = true
-		return nil, nil
 	}
 	handles, restored, err := b.wanted(p, c.after, claimAtOnce)
 	if err != nil {
@@ -68,13 +66,10 @@ func (b *batch) claim(p *prepared, limit int, c *claiming) ([]outcome, error) {
 			err = b.next(r, p, &out)
 		}
 		switch {
-		case errors.Is(err, errFormat) && b.broken == nil:
+		case errors.Is(err, format.ErrDamaged) && b.broken == nil:
 			c.damaged = fmt.Errorf("operation %d, which is passed over: %w", handle, err)
-		case err != nil && len(outs) > 0:
-			c.done = true
-			return outs, nil // what was claimed before it has to be known to its asker
 		case err != nil:
-			return nil, err
+			return nil, b.giveUp(err) // what was claimed before it is nobody's
 		case out.decision != journal.Ignored: // else it was passed over
 			outs = append(outs, out)
 		}
@@ -96,7 +91,7 @@ func (b *batch) wanted(p *prepared, after int64, limit int) (handles []int64, re
 	if err != nil {
 		return nil, nil, err
 	}
-	nobodys, err := b.handles(b.sql.nobodys, after, limit)
+	nobodys, err := b.handles(b.sql.unheld, after, limit)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,7 +116,7 @@ func providers(from []string) any {
 	return string(list)
 }
 
-func (b *batch) handles(s *stmt, args ...any) (handles []int64, err error) {
+func (b *batch) handles(s *conn.Stmt, args ...any) (handles []int64, err error) {
 	err = b.read(s, func(v []driver.Value) error {
 		handles = append(handles, v[0].(int64))
 		return nil
@@ -149,15 +144,15 @@ func (b *batch) due(wakeBy time.Time, from any, after int64, limit int) ([]int64
 func (b *batch) wanting(p *prepared, after int64) (handles []int64, restored, err error) {
 	wakeBy := store.WakeBy(p.Event)
 	for k := range b.recently {
-		op := &k.op
+		op := &k.Op
 		switch {
 		case op.Handle <= after || !p.mayTake(op):
 			continue
-		case op.State == journal.Pending:
+		case op.State == journal.StatePending:
 			if op.WakeAt.After(wakeBy) {
 				continue
 			}
-		case op.State > journal.InFlight && op.Delivered:
+		case op.Delivered:
 			continue
 		case op.Holder != "":
 			switch err := b.alive(op.Holder); {
@@ -179,7 +174,7 @@ func (b *batch) wanting(p *prepared, after int64) (handles []int64, restored, er
 // if there are operations of which nobody can say whether they are held.
 func (b *batch) orphans(from any, after int64, limit int) (handles []int64, restored, err error) {
 	for holder := ""; ; {
-		found, err := b.sql.nextHolder.first(func(v []driver.Value) error {
+		found, err := b.sql.nextHolder.First(func(v []driver.Value) error {
 			holder = v[0].(string)
 			return nil
 		}, holder)

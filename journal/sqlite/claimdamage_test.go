@@ -11,7 +11,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-func TestADamagedBodyStrandsNothingThatIsClaimedWithIt(t *testing.T) {
+// A damaged body strands nothing that is claimed with it.
+func TestClaimBesideADamagedBody(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -40,12 +41,13 @@ func TestADamagedBodyStrandsNothingThatIsClaimedWithIt(t *testing.T) {
 	require.ErrorContains(t, err, "operation 2, which is passed over")
 	for op, err := range j.List(t.Context(), journal.Filter{}) {
 		require.NoError(t, err)
-		assert.Equal(t, op.ID == "b", op.State == journal.Pending, "it is nobody's: %s", op.ID)
+		assert.Equal(t, op.ID == "b", op.State == journal.StatePending, "it is nobody's: %s", op.ID)
 	}
 }
 
+// A damaged flow strands none that is claimed with it.
 // A flow that can't be read, nor one of its steps, is nobody's, and keeps no other.
-func TestADamagedFlowStrandsNoneThatIsClaimedWithIt(t *testing.T) {
+func TestClaimBesideADamagedFlow(t *testing.T) {
 	for name, damage := range map[string]string{
 		"its input": "UPDATE onceward_flows SET input = x'00' WHERE id = 'b'",
 		"its step":  "UPDATE onceward_flow_steps SET result = x'00' WHERE flow = 2",

@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-func TestAClaimThatPassesOverThousandsLetsOthersWriteMeanwhile(t *testing.T) {
+// A claim that passes over thousands lets others write meanwhile.
+func TestClaimPastThousandsLetsOthersWrite(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)

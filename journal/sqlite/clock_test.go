@@ -19,7 +19,8 @@ func seenAt(t *testing.T, j journal.Journal, at time.Time) journal.Result {
 	return result
 }
 
-func TestAJumpOfTheClockIsKnownToWhoeverComesAfter(t *testing.T) {
+// A jump of the clock is known to whoever comes after.
+func TestClockJumpIsKnownToWhoComesAfter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	now := time.Now().Truncate(time.Millisecond).UTC()
@@ -57,7 +58,8 @@ func TestAClockThatIsResetStaysSo(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-func TestADamagedOperationKeepsNoOthersWindowOpen(t *testing.T) {
+// A damaged operation keeps no other's window open.
+func TestClockBesideADamagedOperation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())

@@ -30,7 +30,7 @@ type slow struct {
 	results chan int32    // what that returns
 }
 
-func openSlow(t *testing.T, opts *sqlite.Options) *slow {
+func openSlow(t *testing.T, opts sqlite.Options) *slow {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	disk := record(t, path)
@@ -120,17 +120,9 @@ func (s *slow) reopens() *sqlite.Journal {
 	return j
 }
 
-func has(t *testing.T, j *sqlite.Journal, id string) bool {
-	t.Helper()
-	_, err := j.Get(t.Context(), journal.Ref{ID: id})
-	if err != nil {
-		require.ErrorIs(t, err, journal.ErrNotFound)
-	}
-	return err == nil
-}
-
-func TestWhatAnotherProcessBeganUnderAHandleOfACommitThatFailedIsFoundByItsName(t *testing.T) {
-	s := openSlow(t, nil)
+// What another process began under a handle of a commit that failed is found by its name.
+func TestCommitThatFailedAndAnothersHandle(t *testing.T) {
+	s := openSlow(t, sqlite.Options{})
 	theirs := s.elsewhere("theirs", 1)
 	now := s.together(generate("a", s), generate("b", s))
 	s.quick()
@@ -202,12 +194,13 @@ func rowsOf(t *testing.T, newest int64, id string) (rows [][]byte) {
 	return rows
 }
 
-func TestWithIntentOnlyAnAnswerIsReadThoughADeliveryOfItsOperationLandedBeforeIt(t *testing.T) {
-	s := openSlow(t, &sqlite.Options{IntentOnly: true})
+// With IntentOnly, an answer is read though a delivery of its operation landed before it.
+func TestIntentOnlyAnswerAfterItsDelivery(t *testing.T) {
+	s := openSlow(t, sqlite.Options{IntentOnly: true})
 	op := s.alone(generate("answered", s))
 	first := s.ask(t.Context(), generate("first", s))
 	<-s.syncing
-	_, err := s.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, At: time.Now(), Outcome: journal.Cancelled})
+	_, err := s.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, At: time.Now(), Outcome: journal.StateCancelled})
 	require.NoError(t, err)
 	next := s.ask(t.Context(), generate("next", s)) // carries the delivery
 	until(t, func() bool { return sqlite.Queued(s.Journal) == 1 })
@@ -223,11 +216,12 @@ func TestWithIntentOnlyAnAnswerIsReadThoughADeliveryOfItsOperationLandedBeforeIt
 	}
 	op, err = s.Get(t.Context(), op.Ref)
 	require.NoError(t, err)
-	assert.Equal(t, journal.Completed, op.State)
+	assert.Equal(t, journal.StateCompleted, op.State)
 }
 
-func TestAStepThatWasReportedIsReadThoughItsCommitIsUnderWay(t *testing.T) {
-	s := openSlow(t, nil)
+// A step that was reported is read though its commit is under way.
+func TestStepIsReadDuringItsCommit(t *testing.T) {
+	s := openSlow(t, sqlite.Options{})
 	slowly := s.disk.fault.Load()
 	s.quick()
 	f := beginFlow(t, s.Journal, s, "flow")

@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-func TestLargeBodiesComeBackAsTheyWereHoweverTheyAreStored(t *testing.T) {
+// Large bodies come back as they were however they are stored.
+func TestLargeBodiesComeBack(t *testing.T) {
 	repeats := bytes.Repeat([]byte(`{"id":"ch_1","amount":100}`), 10_000)
 	random := make([]byte, 100_000)
 	source := rand.NewChaCha8([32]byte{1})
@@ -21,7 +22,7 @@ func TestLargeBodiesComeBackAsTheyWereHoweverTheyAreStored(t *testing.T) {
 	sizes := map[int]int64{}
 	for _, above := range []int{0, 1, -1} {
 		path := filepath.Join(t.TempDir(), "journal.db")
-		j, err := sqlite.Open(path, &sqlite.Options{CompressAbove: above})
+		j, err := sqlite.Open(path, sqlite.Options{CompressAbove: above})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = j.Close() })
 		s, err := j.Join(t.Context())
@@ -76,7 +77,7 @@ func TestLargeBodiesComeBackAsTheyWereHoweverTheyAreStored(t *testing.T) {
 		require.NoError(t, j.Close())
 		sizes[above] = st.FileBytes + st.WALBytes
 
-		j, err = sqlite.Open(path, &sqlite.Options{CompressAbove: -1})
+		j, err = sqlite.Open(path, sqlite.Options{CompressAbove: -1})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = j.Close() })
 		got("opened without compression")

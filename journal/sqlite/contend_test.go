@@ -35,7 +35,7 @@ func childContends(path string) error {
 	d := &disk{path: path, open: make(map[uintptr]*handle)}
 	d.happened = sync.NewCond(&d.mu)
 	defer watch(d)()
-	j, err := sqlite.Open(path, &sqlite.Options{IntentOnly: rand.IntN(2) == 0})
+	j, err := sqlite.Open(path, sqlite.Options{IntentOnly: rand.IntN(2) == 0})
 	if err != nil {
 		return err
 	}
@@ -103,12 +103,13 @@ func (c *contention) operation(ctx context.Context, unique string) {
 		}
 		break
 	}
-	if op, err := c.journal.Get(ctx, ev.Ref); errors.Is(err, journal.ErrNotFound) || err == nil && op.State != journal.Completed {
+	if op, err := c.journal.Get(ctx, ev.Ref); errors.Is(err, journal.ErrNotFound) || err == nil && op.State != journal.StateCompleted {
 		c.say("wrong: it was completed, and is", op.State, err, begun.Operation.ID)
 	}
 }
 
-func TestNoNameIsExecutedTwiceByProcessesWhoseCommitsFailNowAndThen(t *testing.T) {
+// No name is executed twice by processes whose commits fail now and then.
+func TestContendingCommitsFailNowAndThen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
 	var mu sync.Mutex
@@ -137,7 +138,7 @@ func TestNoNameIsExecutedTwiceByProcessesWhoseCommitsFailNowAndThen(t *testing.T
 		assert.Equal(t, 1, times, id)
 		op, err := j.Get(t.Context(), journal.Ref{ID: id})
 		require.NoError(t, err, id)
-		assert.Equal(t, journal.Completed, op.State, id)
+		assert.Equal(t, journal.StateCompleted, op.State, id)
 	}
 	t.Logf("%d operations", len(executed))
 }

@@ -33,7 +33,7 @@ const (
 func TestMain(m *testing.M) {
 	children := map[string]func(path string) error{"hold": childHolds, "fill": childFillsTheDisk,
 		"live": childLives, "adopt": childAdopts, "suffer": childSuffers, "share": childShares, "take": childTakes,
-		"load": childLoads, "fold": childFolds, "contend": childContends}
+		"load": childLoads, "fold": childFolds, "contend": childContends, "reset": childResets}
 	if child, ok := children[os.Getenv(childVariable)]; ok {
 		if err := child(os.Getenv(childPath)); err != nil {
 			fmt.Println("error", err)
@@ -71,7 +71,7 @@ func startTalking(t *testing.T, what, path string) (*exec.Cmd, io.WriteCloser, *
 
 // childHolds begins one operation and waits to be killed.
 func childHolds(path string) error {
-	j, err := sqlite.Open(path, nil)
+	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,8 @@ func TestAPausedProcessKeepsItsSession(t *testing.T) {
 	assert.Equal(t, id, results[0].Operation.ID)
 }
 
-func TestProcessesThatOpenANewFileTogetherMakeOneJournal(t *testing.T) {
+// Processes that open a new file together make one journal.
+func TestProcessesOpenANewFileTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	var held []string
 	var outs []*bufio.Scanner
@@ -137,7 +138,7 @@ func TestProcessesThatOpenANewFileTogetherMakeOneJournal(t *testing.T) {
 // childFillsTheDisk writes until no file may grow any more, and then until they may.
 func childFillsTheDisk(path string) error {
 	signal.Ignore(syscall.SIGXFSZ) // the write's own error is wanted
-	j, err := sqlite.Open(path, nil)
+	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return err
 	}
@@ -188,7 +189,8 @@ func childFillsTheDisk(path string) error {
 	return j.Close()
 }
 
-func TestAFullDiskFailsWritesClosedAndItGoesOnWhenThereIsRoom(t *testing.T) {
+// A full disk fails writes closed and it goes on when there is room.
+func TestFullDiskFailsClosed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	cmd, lines := start(t, "fill", path)
 	var said []string
@@ -203,7 +205,7 @@ func TestAFullDiskFailsWritesClosedAndItGoesOnWhenThereIsRoom(t *testing.T) {
 	j := open(t, path)
 	op, err := j.Get(t.Context(), journal.Ref{ID: "after-2"})
 	require.NoError(t, err)
-	assert.Equal(t, journal.InFlight, op.State)
+	assert.Equal(t, journal.StateInFlight, op.State)
 	_, err = j.Get(t.Context(), journal.Ref{ID: "full-0"})
 	require.ErrorIs(t, err, journal.ErrNotFound)
 }
@@ -214,7 +216,7 @@ func childLives(path string) error {
 	sqlite.MarkAlways()
 	ctx := context.Background()
 	for n := 0; ; n++ {
-		j, err := sqlite.Open(path, nil)
+		j, err := sqlite.Open(path, sqlite.Options{})
 		if err != nil {
 			return err
 		}
@@ -241,7 +243,8 @@ func childLives(path string) error {
 	}
 }
 
-func TestAProcessThatIsKilledNeverLeavesAJournalThatLooksRestored(t *testing.T) {
+// A process that is killed never leaves a journal that looks restored.
+func TestKilledNeverLooksRestored(t *testing.T) {
 	kills := 30
 	if testing.Short() {
 		kills = 5
@@ -291,7 +294,7 @@ func TestAProcessThatIsKilledNeverLeavesAJournalThatLooksRestored(t *testing.T) 
 }
 
 func childAdopts(path string) error {
-	j, err := sqlite.Open(path, nil)
+	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return err
 	}
@@ -302,7 +305,8 @@ func childAdopts(path string) error {
 	return j.Close()
 }
 
-func TestAnAdoptionCountsForProcessesThatHaveTheJournalOpen(t *testing.T) {
+// An adoption counts for processes that have the journal open.
+func TestAdoptionCountsForOpenProcesses(t *testing.T) {
 	path := restored["a copy without its sidecar"].make(t)
 	j := open(t, path)
 	_, err := j.Join(t.Context())

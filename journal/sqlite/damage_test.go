@@ -35,7 +35,8 @@ func failing(code int32, chosen func(what diskDid, file string) bool) *func(disk
 
 func inWAL(_ diskDid, file string) bool { return file == "-wal" }
 
-func TestAFaultFailsClosedWithAClearErrorAndLosesNothingOnceItIsGone(t *testing.T) {
+// A fault fails closed with a clear error and loses nothing once it is gone.
+func TestFaultFailsClosed(t *testing.T) {
 	for name, row := range map[string]struct {
 		fault *func(diskDid, string) int32
 		says  string
@@ -105,7 +106,8 @@ func TestAFaultFailsClosedWithAClearErrorAndLosesNothingOnceItIsGone(t *testing.
 	}
 }
 
-func TestACommitThatFailsAsItSealsASegmentLosesNoID(t *testing.T) {
+// A commit that fails as it seals a segment loses no ID.
+func TestCommitThatFailsAsItSeals(t *testing.T) {
 	d := record(t, filepath.Join(t.TempDir(), "journal.db"))
 	j := open(t, d.path)
 	s, err := j.Join(t.Context())
@@ -133,7 +135,8 @@ func TestACommitThatFailsAsItSealsASegmentLosesNoID(t *testing.T) {
 	}
 }
 
-func TestAJournalThatMayNotBeWrittenAnyMoreSaysSo(t *testing.T) {
+// A journal that may not be written any more says so.
+func TestJournalThatMayNotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755)) // else user nobody does not even get there
 	path := filepath.Join(dir, "journal.db")
@@ -147,7 +150,7 @@ func TestAJournalThatMayNotBeWrittenAnyMoreSaysSo(t *testing.T) {
 	}
 	t.Run("read-only", func(t *testing.T) {
 		asNobody(t)
-		j, err := sqlite.Open(path, nil)
+		j, err := sqlite.Open(path, sqlite.Options{})
 		if err == nil {
 			t.Cleanup(func() { _ = j.Close() })
 			_, err = j.Join(t.Context())
@@ -162,7 +165,8 @@ func TestAJournalThatMayNotBeWrittenAnyMoreSaysSo(t *testing.T) {
 	goOn(t, open(t, path), "after")
 }
 
-func TestAFileThatIsRemovedOrReplacedWhileItIsOpenIsNoticed(t *testing.T) {
+// A file that is removed or replaced while it is open is noticed.
+func TestFileRemovedOrReplacedWhileOpen(t *testing.T) {
 	remove := func(t *testing.T, name string) { require.NoError(t, os.Remove(name)) }
 	replace := func(t *testing.T, name string, content []byte) {
 		require.NoError(t, os.WriteFile(name+".new", content, 0o600))
@@ -194,7 +198,7 @@ func TestAFileThatIsRemovedOrReplacedWhileItIsOpenIsNoticed(t *testing.T) {
 			_ = j.Close()
 
 			// SQLite may have saved it: the WAL into the file, or for the file.
-			j, err = sqlite.Open(path, nil)
+			j, err = sqlite.Open(path, sqlite.Options{})
 			if err == nil {
 				t.Cleanup(func() { _ = j.Close() })
 				_, err = j.Join(t.Context())
@@ -320,7 +324,7 @@ func viewOf(ctx context.Context, j *sqlite.Journal, operations, flows []string) 
 		return v, err
 	}
 	flowResults, err := j.ClaimFlows(ctx, journal.FlowEvent{
-		Kind: journal.FlowClaim, At: ev.At, Session: s.ID(), Functions: []journal.FlowFunction{rideFunction},
+		Kind: journal.FlowEventClaim, At: ev.At, Session: s.ID(), Functions: []journal.FlowFunction{rideFunction},
 	}, 1000)
 	for _, r := range flowResults {
 		v.taken[r.Flow.ID] = r.Decision
@@ -328,9 +332,10 @@ func viewOf(ctx context.Context, j *sqlite.Journal, operations, flows []string) 
 	return v, err
 }
 
+// A bit that flips in a row is an error or named by Verify or changes nothing.
 // A bit that flips in what is kept of open operations and of flows is noticed where it
 // is read, is named by Verify, or changes nothing that can be read or claimed.
-func TestABitThatFlipsInARowIsAnErrorOrNamedByVerifyOrChangesNothing(t *testing.T) {
+func TestBitThatFlipsInARow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -362,7 +367,7 @@ func TestABitThatFlipsInARowIsAnErrorOrNamedByVerifyOrChangesNothing(t *testing.
 			recordStep(t, j, f, seq+1, fmt.Sprint("step-", seq))
 		}
 		if n%2 == 0 {
-			_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim, Due: time.Now().Add(time.Hour)})
+			_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim, Due: time.Now().Add(time.Hour)})
 			require.NoError(t, err)
 		}
 	}
@@ -380,7 +385,7 @@ func TestABitThatFlipsInARowIsAnErrorOrNamedByVerifyOrChangesNothing(t *testing.
 		path := filepath.Join(dir, fmt.Sprint(n, ".db"))
 		require.NoError(t, os.WriteFile(path, file, 0o600))
 		require.NoError(t, os.WriteFile(path+"-sidecar", side, 0o600))
-		j, err := sqlite.Open(path, nil)
+		j, err := sqlite.Open(path, sqlite.Options{})
 		if err != nil {
 			return v, nil, err
 		}

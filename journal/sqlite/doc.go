@@ -25,20 +25,29 @@
 // so that it writes no more pages than these bytes fill. The operations that the log
 // alone has, some five hundred, are in memory too. As it grows, the oldest are folded,
 // within some commit: completed and delivered ones are packed into blocks, eight a
-// row, and the others get a row of their own with its indices. Close folds
-// what there is; a file that was closed by nobody is read as it is.
+// row, and the others get a row of their own with its indices. What is tried again and
+// again, flows and sessions make it grow too: it has at most 2,048 rows, or 16 MiB and the
+// rows of one commit. Close folds what there is; a file that was closed by nobody is read
+// as it is.
 //
 // IDs of operations in blocks are found by hashes, which take eight bytes of memory for
 // each operation, and are read in the background once the file is open. Strangers make
 // names: the hashes are under a random key, so that nobody can make many that collide.
 // The key is in the file, and is as old as that: a Backup has it too, and Adopt leaves it.
 //
+// Where the field has words for these: the log is a commit log, or write-ahead log, of the
+// journal's own (SQLite's WAL lies below it); what it alone has, in memory, is a memtable;
+// folding is compaction; one commit for many callers is group
+// commit.
+//
 // # Several processes
 //
 // Any number of processes of one machine may open one file; they take turns, and
 // none starves the others. Within a process, every Open of the same file shares
 // one writer. WAL needs memory shared between the processes, which file systems
-// over a network do not give: they are refused (ErrNetworkFilesystem).
+// over a network do not give: they are refused (ErrNetworkFilesystem). One that is in memory,
+// or a container's own layer, is accepted with a warning (Options.Logger, Options.Volatile):
+// what lies there survives kill -9, but no loss of power, or not its container.
 //
 // # Sessions
 //
@@ -64,11 +73,35 @@
 // it drops that process's locks (https://sqlite.org/howtocorrupt.html). All files
 // have mode 0600: they hold requests and answers.
 //
-// The application may keep tables of its own in the file: all that is the journal's in
-// it has a name that begins with onceward_, and user_version and application_id are the
-// application's. Open migrates the file of an older release, unless it is told not to
+// Open migrates the file of an older release, unless it is told not to
 // (Options.NoMigration); a process of that older release which has it open records
 // nothing from then on, and says so (journal.ErrVersion).
+//
+// # Tables of the application
+//
+// The application may have tables of its own in the file, so that a local step of a flow
+// is one commit with what it writes. They may be there before the journal: Open makes one
+// in any SQLite database whose text is in UTF-8, and refuses it (ErrNotJournal) only where
+// a name begins with onceward_, as all names of the journal's do. The rest of the database
+// stays as it is, user_version and application_id too. But it is in WAL mode from then on,
+// which the file says to everybody who opens it, and others lose the right to read it. Before
+// that can be done, transactions that the application has open must end.
+//
+// What others do to the file may undo what the journal has promised:
+//
+//   - In a process that has the journal open, open the file with modernc.org/sqlite alone,
+//     as this package and BeginTx do. The SQLite of another driver, such as
+//     github.com/mattn/go-sqlite3, knows nothing of it, and drops its locks
+//     (https://sqlite.org/howtocorrupt.html, "Multiple copies of SQLite linked into the same
+//     application").
+//   - No connection may have synchronous=OFF: once it moves the WAL into the file, a loss of
+//     power takes what was recorded (https://sqlite.org/pragma.html#pragma_synchronous).
+//   - What begins with onceward_ is nobody else's to drop or to change, be it by a tool that
+//     migrates schemas.
+//
+// A Backup has the application's tables too, and brings them back with it. It fails where
+// an index of theirs uses a function or a collation that this process has not. Verify reads
+// the journal's tables alone then, and not the application's.
 //
 // # Restored and copied journals
 //
@@ -112,7 +145,8 @@
 // commit write pages of pointers too. A Backup is packed; to make the file smaller, put
 // one in its place and adopt it. The -wal file starts over about every eight megabytes,
 // and is cut to 64 MiB where something has kept it from that: an open transaction of
-// somebody else's, a Backup or a Verify. Stats tells how large both are.
+// somebody else's, a Backup or a Verify. As long as that goes on, nothing can cut it.
+// Stats tells how large both are.
 //
 // Everything that is kept of an operation or a flow is under a checksum, the columns of
 // its row too, and so is what operations are found by; none of it is believed without it,

@@ -19,12 +19,12 @@ func ExampleOpen() {
 	}
 	defer os.RemoveAll(dir)
 
-	j, err := sqlite.Open(filepath.Join(dir, "payments.db"), nil)
+	j, err := sqlite.Open(filepath.Join(dir, "payments.db"), sqlite.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer j.Close()
-	for op, err := range j.List(context.Background(), journal.Filter{States: []journal.State{journal.Unknown}}) {
+	for op, err := range j.List(context.Background(), journal.Filter{States: []journal.State{journal.StateUnknown}}) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func ExampleJournal_Adopt() {
 		log.Fatal(err)
 	}
 
-	j, err := sqlite.Open(path, nil)
+	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func ExampleJournal_Backup() {
 	}
 	defer os.RemoveAll(dir)
 	ctx := context.Background()
-	j, err := sqlite.Open(filepath.Join(dir, "payments.db"), nil)
+	j, err := sqlite.Open(filepath.Join(dir, "payments.db"), sqlite.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func ExampleJournal_Backup() {
 		log.Fatal(err)
 	}
 
-	backup, err := sqlite.Open(filepath.Join(dir, "backup.db"), nil)
+	backup, err := sqlite.Open(filepath.Join(dir, "backup.db"), sqlite.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func ExampleJournal_Stats() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	j, err := sqlite.Open(filepath.Join(dir, "payments.db"), nil)
+	j, err := sqlite.Open(filepath.Join(dir, "payments.db"), sqlite.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

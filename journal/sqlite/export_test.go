@@ -6,6 +6,8 @@ import (
 	"errors"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // Kill drops a session of j's as the end of its process would.
@@ -13,18 +15,24 @@ func Kill(s journal.Session) { s.(*session).leave() }
 
 // Dial opens a connection with one pragma and closes it.
 func Dial(path, pragmaName, value, want string) error {
-	c, err := dial(path, []pragma{{pragmaName, value, want}})
+	c, err := conn.Dial(path, []conn.Pragma{{pragmaName, value, want}})
 	if err != nil {
 		return err
 	}
-	return c.close()
+	return c.Close()
 }
 
 // SegmentSize is how many operations make a segment.
-const SegmentSize = segmentSize
+const SegmentSize = format.SegmentSize
 
 // MaxWAL is to how many bytes the WAL is cut.
 const MaxWAL = maxWAL
+
+// KeepRows is how many rows the log has at most, and KeepRowsBytes how large they are.
+const (
+	KeepRows      = keepRows
+	KeepRowsBytes = keepRowsBytes
+)
 
 // SchemaVersion is the latest one.
 var SchemaVersion = len(migrations)
@@ -51,11 +59,41 @@ func Fold(j *Journal) error {
 	return j.file.writer.do(context.Background(), func(b *batch) error { return b.foldAll() })
 }
 
+// Flush commits what rides.
+func Flush(j *Journal) error { return j.file.writer.flush() }
+
 // Preloaded returns once what is read in the background after Open was read.
 func Preloaded(j *Journal) { j.file.loading.Wait() }
 
 // Queued is how many requests wait that the writer has not taken.
 func Queued(j *Journal) int { return len(j.file.writer.queue) }
+
+// Turns is how many transactions of the application's wait to begin.
+func Turns(j *Journal) int { return len(j.file.writer.turns) }
+
+// Hold has the writer be in a batch, which commits something once release is called.
+func Hold(j *Journal) (release func()) {
+	held, let := make(chan struct{}), make(chan struct{})
+	j.file.writer.queue <- &request{done: make(chan error, 1), do: func(b *batch) error {
+		b.wrote = true
+		close(held)
+		<-let
+		return nil
+	}}
+	<-held
+	return func() { close(let) }
+}
+
+// HoldTurn has the writer wait before it begins a batch, until release is called.
+func HoldTurn(j *Journal) (release func()) {
+	t := &turn{granted: make(chan struct{}), over: make(chan struct{})}
+	j.file.writer.turns <- t
+	<-t.granted
+	return func() { close(t.over) }
+}
+
+// ClaimFor is for how long a claim keeps the writer.
+const ClaimFor = claimFor
 
 // Refuse has the writer refuse a request whose asker is back at once, until ctx ends.
 func Refuse(ctx context.Context, j *Journal) {
@@ -66,7 +104,7 @@ func Refuse(ctx context.Context, j *Journal) {
 			if ctx.Err() == nil {
 				ask()
 			}
-			return errFormat
+			return format.ErrDamaged
 		}}
 	}
 	ask()
@@ -74,24 +112,24 @@ func Refuse(ctx context.Context, j *Journal) {
 
 // Change has an operation that has a row become something else, as another process would.
 func Change(path string, ref journal.Ref, become func(*journal.Operation)) error {
-	c, err := dial(path, []pragma{patience})
+	c, err := conn.Dial(path, []conn.Pragma{patience})
 	if err != nil {
 		return err
 	}
 	s, err := newStatements(c)
 	if err == nil {
-		var r row
-		_, err = s.byRef.first(func(v []driver.Value) (err error) {
-			r, err = readRow(v)
+		var r format.Row
+		_, err = s.byRef.First(func(v []driver.Value) (err error) {
+			r, err = format.ReadRow(v)
 			return err
 		}, ref.ID, ref.Scope, ref.Parent)
-		become(&r.op)
+		become(&r.Op)
 		if err == nil {
-			_, err = s.update.exec(int64(r.op.State), fromTime(r.op.WakeAt), fromTime(r.op.SettledAt), r.op.Delivered,
-				encodeFacts(r), nullable(r.op.Holder), r.op.Handle)
+			_, err = s.update.Exec(int64(r.Op.State), format.FromTime(r.Op.WakeAt), format.FromTime(r.Op.SettledAt), r.Op.Delivered,
+				format.EncodeFacts(r), format.Nullable(r.Op.Holder), r.Op.Handle)
 		}
 	}
-	return errors.Join(err, c.close())
+	return errors.Join(err, c.Close())
 }
 
 // Release is a release to come, with one more migration, until restore is called.
@@ -101,10 +139,15 @@ func Release(migration string) (restore func()) {
 	return func() { migrations = before }
 }
 
+// FailCommit has one commit fail.
+func FailCommit(j *Journal) {
+	_ = j.file.writer.do(context.Background(), func(b *batch) error { return b.giveUp(format.ErrDamaged) })
+}
+
 // FailEverySecondCommit has commits fail, with all that is in them, until ctx ends.
 func FailEverySecondCommit(ctx context.Context, j *Journal) {
 	fails := func(b *batch) error {
-		b.broken = errFormat
+		b.broken = format.ErrDamaged
 		return nil
 	}
 	for ctx.Err() == nil {
@@ -125,7 +168,7 @@ func Candidates(j *Journal, ref journal.Ref) int {
 // that failed leaves it.
 func LeaveOpen(j *Journal) error {
 	return j.file.writer.do(context.Background(), func(b *batch) error {
-		b.committed = append(b.committed, func() { _, _ = b.sql.begin.exec() })
+		b.committed = append(b.committed, func() { _, _ = b.sql.begin.Exec() })
 		return nil
 	})
 }

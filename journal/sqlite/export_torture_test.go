@@ -1,11 +1,13 @@
 package sqlite
 
+import "github.com/onceward/onceward/journal/sqlite/internal/conn"
+
 // SyncNormally has journals that are opened from now on work with synchronous=NORMAL,
 // until restore is called.
 func SyncNormally() (restore func()) {
 	for i, p := range writerPragmas {
-		if p.name == "synchronous" {
-			writerPragmas[i] = pragma{p.name, "NORMAL", "1"}
+		if p[0] == "synchronous" {
+			writerPragmas[i] = conn.Pragma{p[0], "NORMAL", "1"}
 			return func() { writerPragmas[i] = p }
 		}
 	}

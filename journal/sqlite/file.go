@@ -1,111 +1,65 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
 // file is one open file, shared by all Journals of this process that are on it.
 type file struct {
 	path       string // real
-	users      int    // guarded by files.mu
+	place      *place
 	writer     *writer
 	checkpoint *checkpointer
 	readers    *readers
 	local      localDatabase
 	// leaves is a connection that can't write. Closed last, it leaves the WAL where it
 	// is. nil, unless another program moves the WAL.
-	leaves  *conn
+	leaves  *conn.Conn
 	loading sync.WaitGroup // preload
 	unload  context.CancelFunc
+	spares  spares
 	archive *archive // nil: there is none
-}
-
-// files are the open files by real path: two writers in one process would get in
-// each other's way, and lose each other's POSIX locks.
-var files = struct {
-	mu     sync.Mutex
-	byPath map[string]*file
-}{byPath: make(map[string]*file)}
-
-func acquire(path string, opts Options) (*file, error) {
-	files.mu.Lock()
-	defer files.mu.Unlock()
-	real, err := create(path)
-	if err != nil {
-		return nil, err
-	}
-	if f, ok := files.byPath[real]; ok {
-		f.users++
-		return f, nil
-	}
-	if err := onlyName(real); err != nil {
-		return nil, err
-	}
-	if err := oneName(real); err != nil {
-		return nil, err
-	}
-	f, err := openFile(real, opts)
-	if err != nil {
-		return nil, err
-	}
-	f.users = 1
-	files.byPath[real] = f
-	return f, nil
-}
-
-// onlyName is oneName for a file that is open in this process, wherever its links can't
-// be counted.
-func onlyName(real string) error {
-	info, err := os.Stat(real)
-	if err != nil {
-		return fmt.Errorf("journal %s: %w", real, err)
-	}
-	for path := range files.byPath {
-		if open, err := os.Stat(path); err == nil && os.SameFile(info, open) {
-			return fmt.Errorf("%w: %s is a second name of %s, which is open; give that path", ErrSecondName, real, path)
-		}
-	}
-	return nil
-}
-
-func (f *file) release() error {
-	files.mu.Lock()
-	defer files.mu.Unlock()
-	if f.users--; f.users > 0 {
-		return f.writer.flush()
-	}
-	delete(files.byPath, f.path)
-	return f.close()
 }
 
 // create returns the real path of the file, and makes an empty one with mode 0600
 // where there is none, before SQLite would make it with the umask's, unless it was
-// removed from its WAL. It never opens a file that is there.
-func create(path string) (string, error) {
-	path, err := filepath.Abs(path)
+// removed from its WAL. It never opens a file that is there. Another goroutine may have
+// opened what it made, so that made, if it is not nil, has to stay open as long.
+func create(path string) (real string, made *os.File, err error) {
+	defer func() {
+		if err != nil && made != nil {
+			_ = made.Close()
+		}
+	}()
+	path, err = filepath.Abs(path)
 	if err != nil {
-		return "", fmt.Errorf("journal %s: %w", path, err)
+		return "", made, fmt.Errorf("journal %s: %w", path, err)
 	}
 	dir := filepath.Dir(path)
-	if err := checkFilesystem(dir); err != nil {
-		return "", fmt.Errorf("journal %s: %w", path, err)
+	if err := osfile.CheckFilesystem(dir); err != nil {
+		return "", made, fmt.Errorf("journal %s: %w", path, err)
 	}
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if err := refuseStale(path); err != nil {
-			return "", err
+			return "", made, err
 		}
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 		if err == nil {
-			err = errors.Join(f.Close(), syncDir(dir))
+			made, err = f, osfile.SyncDir(dir)
 		}
 		if target, link := os.Readlink(path); errors.Is(err, fs.ErrExist) && link == nil {
 			if !filepath.IsAbs(target) {
@@ -114,21 +68,21 @@ func create(path string) (string, error) {
 			return create(target) // it leads to where no file is yet
 		}
 		if err != nil && !errors.Is(err, fs.ErrExist) { // another process may have come first
-			return "", fmt.Errorf("journal %s: can't be made: %w; check that its directory exists and can be written", path, err)
+			return "", made, fmt.Errorf("journal %s: can't be made: %w; check that its directory exists and can be written", path, err)
 		}
 	case err != nil:
-		return "", fmt.Errorf("journal %s: %w", path, err)
+		return "", made, fmt.Errorf("journal %s: %w", path, err)
 	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%w: %s is %s; give the path of a file", ErrNotJournal, path, describe(info.Mode()))
+		return "", made, fmt.Errorf("%w: %s is %s; give the path of a file", ErrNotJournal, path, describe(info.Mode()))
 	}
-	real, err := filepath.EvalSymlinks(path)
+	real, err = filepath.EvalSymlinks(path)
 	if err == nil {
-		err = checkFilesystem(filepath.Dir(real))
+		err = osfile.CheckFilesystem(filepath.Dir(real))
 	}
 	if err != nil {
-		return "", fmt.Errorf("journal %s: %w", path, err)
+		return "", made, fmt.Errorf("journal %s: %w", path, err)
 	}
-	return real, nil
+	return real, made, nil
 }
 
 func describe(mode fs.FileMode) string {
@@ -145,11 +99,11 @@ const defaultBusyTimeout = 10 * time.Second
 
 // patience is for what happens before the writer begins: other processes may be
 // opening the file, or recovering it.
-var patience = pragma{"busy_timeout", "5000", "5000"}
+var patience = conn.Pragma{"busy_timeout", "5000", "5000"}
 
 // The order matters: some settings are refused, without a word, after others.
 var (
-	writerPragmas = []pragma{
+	writerPragmas = []conn.Pragma{
 		{"journal_mode", "WAL", "wal"},
 		{"synchronous", "FULL", "2"},     // NORMAL does not survive the loss of power
 		{"wal_autocheckpoint", "0", "0"}, // the checkpointer does it, beside the writer
@@ -157,12 +111,12 @@ var (
 		{"journal_size_limit", fmt.Sprint(maxWAL), fmt.Sprint(maxWAL)},
 		{"trusted_schema", "OFF", "0"}, // the file may come from anywhere
 	}
-	checkpointPragmas = []pragma{
+	checkpointPragmas = []conn.Pragma{
 		patience,
 		{"synchronous", "FULL", "2"}, // what a checkpoint removes from the WAL must be in the file
 		{"wal_autocheckpoint", "0", "0"},
 	}
-	readerPragmas = []pragma{
+	readerPragmas = []conn.Pragma{
 		patience,
 		{"wal_autocheckpoint", "0", "0"},
 		{"trusted_schema", "OFF", "0"},
@@ -170,88 +124,45 @@ var (
 	}
 )
 
+// openFile opens a file that is there, and is open nowhere else in this process.
 func openFile(path string, opts Options) (f *file, err error) {
-	timeout := opts.BusyTimeout
-	if timeout <= 0 {
-		timeout = defaultBusyTimeout
+	if opts.BusyTimeout <= 0 {
+		opts.BusyTimeout = defaultBusyTimeout
 	}
 	if err := refuseStale(path); err != nil {
 		return nil, err
 	}
-	main, err := dial(path, []pragma{patience})
+	main, err := conn.Dial(path, []conn.Pragma{patience})
 	if err != nil {
-		return nil, explain(path, "open", err)
+		return nil, conn.Explain(path, "open", err)
 	}
 	defer func() {
 		if err != nil {
-			_ = main.close()
+			_ = main.Close()
 		}
 	}()
-	// Before anything is changed: it may be somebody else's file.
-	if _, err := main.recognise(path, opts); err != nil {
-		return nil, err
-	}
-	// A row of the log then takes half the frames of the WAL. Any other file than one
-	// that is being made keeps the size that it has.
-	if err := main.exec(fmt.Sprint("PRAGMA page_size=", pageBytes)); err != nil {
-		return nil, explain(path, "open", err)
-	}
-	if err := inTurn(timeout, func() error { return main.set(writerPragmas) }); err != nil {
-		return nil, explain(path, "open", err)
-	}
-	migrated, err := main.migrate(path, opts)
+	migrated, err := setUp(main, path, opts)
 	if err != nil {
-		return nil, err
-	}
-	if err := restrict(path); err != nil {
 		return nil, err
 	}
 	files, err := opened(path)
 	if err != nil {
-		return nil, explain(path, "open", err)
+		return nil, conn.Explain(path, "open", err)
 	}
-	if err := sweepSessionFiles(path, main); err != nil {
+	if err := sweepLeftBehind(main, path); err != nil {
 		return nil, err
-	}
-	if err := sweepSidecars(path); err != nil {
-		return nil, explain(path, "open", err)
 	}
 	// From here on the writer itself waits for its turn: SQLite's own waiting
 	// starves whoever has waited longest.
-	if err := main.set([]pragma{{"busy_timeout", "0", "0"}}); err != nil {
-		return nil, explain(path, "open", err)
+	if err := main.Set([]conn.Pragma{{"busy_timeout", "0", "0"}}); err != nil {
+		return nil, conn.Explain(path, "open", err)
 	}
 	if migrated && !opts.ExternalCheckpointer {
 		// The first epoch into the file, unless another process is busy already.
-		_ = main.exec("PRAGMA wal_checkpoint(TRUNCATE)")
+		_ = main.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 	}
-	background, err := dial(path, checkpointPragmas)
-	if err != nil {
-		return nil, explain(path, "open", err)
-	}
-	checkpoint := newCheckpointer(path, background, files, opts.ExternalCheckpointer)
-	readers := newReaders(path)
-	w, err := newWriter(path, main, files, checkpoint, timeout, opts)
-	if err != nil {
-		return nil, errors.Join(explain(path, "open", err), checkpoint.close())
-	}
-	// The first batch compares the journal with its sidecar.
-	if err := w.flush(); err != nil {
-		_ = w.stop()
-		return nil, errors.Join(err, checkpoint.close(), readers.close())
-	}
-	f = &file{path: path, writer: w, checkpoint: checkpoint, readers: readers}
-	if opts.ExternalCheckpointer {
-		if f.leaves, err = dialMode(path, "ro", readerPragmas); err == nil {
-			_, err = f.leaves.value("SELECT count(*) FROM onceward_sessions") // only then it is connected to the WAL
-		}
-		if err != nil {
-			_ = w.stop()
-			if f.leaves != nil {
-				_ = f.leaves.close()
-			}
-			return nil, errors.Join(explain(path, "open for reading", err), checkpoint.close(), readers.close())
-		}
+	if f, err = start(main, files, path, opts); err != nil {
+		return nil, err
 	}
 	if opts.Archive != nil {
 		f.archive = newArchive(opts.Archive, opts.ArchiveBodies)
@@ -259,7 +170,88 @@ func openFile(path string, opts Options) (f *file, err error) {
 	loading, cancel := context.WithCancel(context.Background())
 	f.unload = cancel
 	f.loading.Go(func() { f.preload(loading) })
+	opts.warn(path)
 	return f, nil
+}
+
+// setUp makes a journal of this release in the file, or refuses it, and tells whether it had
+// to be migrated.
+func setUp(main *conn.Conn, path string, opts Options) (migrated bool, err error) {
+	// Before anything is changed: it may be no file of ours to change.
+	if _, _, err := recognise(main, path, opts); err != nil {
+		return migrated, err
+	}
+	// A row of the log then takes half the frames of the WAL. Any other file than one
+	// that is being made keeps the size that it has.
+	if err := main.Exec(fmt.Sprint("PRAGMA page_size=", pageBytes)); err != nil {
+		return migrated, conn.Explain(path, "open", err)
+	}
+	if err := conn.InTurn(opts.BusyTimeout, func() error { return main.Set(writerPragmas) }); err != nil {
+		return migrated, conn.Explain(path, "open", err)
+	}
+	if migrated, err = migrate(main, path, opts); err != nil {
+		return migrated, err
+	}
+	return migrated, restrict(path)
+}
+
+// sweepLeftBehind removes what processes that died have left beside the file.
+func sweepLeftBehind(main *conn.Conn, path string) error {
+	if err := sweepSessionFiles(path, main); err != nil {
+		return err
+	}
+	return conn.Explain(path, "open", sweepSidecars(path))
+}
+
+// start begins what works on the file: the writer, on main, which has compared the journal
+// with its sidecar then, the checkpointer and the readers. On an error all of it has ended,
+// and main is open.
+func start(main *conn.Conn, files *openFiles, path string, opts Options) (*file, error) {
+	background, err := conn.Dial(path, checkpointPragmas)
+	if err != nil {
+		return nil, conn.Explain(path, "open", err)
+	}
+	checkpoint := newCheckpointer(path, background, files, opts.ExternalCheckpointer)
+	readers := newReaders(path)
+	w, err := newWriter(path, main, files, checkpoint, opts.BusyTimeout, opts)
+	if err != nil {
+		return nil, errors.Join(conn.Explain(path, "open", err), checkpoint.close())
+	}
+	// The first batch compares the journal with its sidecar.
+	if err := w.flush(); err != nil {
+		_ = w.stop()
+		return nil, errors.Join(err, checkpoint.close(), readers.close())
+	}
+	f := &file{path: path, writer: w, checkpoint: checkpoint, readers: readers}
+	if opts.ExternalCheckpointer {
+		if f.leaves, err = dialLeaving(path); err != nil {
+			_ = w.stop()
+			return nil, errors.Join(conn.Explain(path, "open for reading", err), checkpoint.close(), readers.close())
+		}
+	}
+	return f, nil
+}
+
+// dialLeaving opens the connection that leaves the WAL where it is: see file.leaves.
+func dialLeaving(path string) (*conn.Conn, error) {
+	c, err := conn.DialMode(path, "ro", readerPragmas)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Value("SELECT count(*) FROM onceward_sessions"); err != nil { // only then it is connected to the WAL
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// warn tells of a file system that may lose the journal.
+func (o Options) warn(path string) {
+	why := osfile.Volatile(filepath.Dir(path))
+	if why == "" || o.Volatile {
+		return
+	}
+	cmp.Or(o.Logger, slog.Default()).Warn("onceward: the journal may be lost: it lies on "+why+", or set Options.Volatile", "journal", path)
 }
 
 // restrict takes from others what they may have been allowed, in a file that we
@@ -284,11 +276,12 @@ func restrict(path string) error {
 func (f *file) close() error {
 	f.unload()
 	f.loading.Wait()
+	f.spares.close()
 	errs := []error{f.local.close(), f.writer.stop(), f.checkpoint.close(), f.readers.close()}
 	// The last connection to the file moves what is left of the WAL, and removes it.
-	errs = append(errs, f.writer.conn.close())
+	errs = append(errs, f.writer.conn.Close())
 	if f.leaves != nil {
-		errs = append(errs, f.leaves.close())
+		errs = append(errs, f.leaves.Close())
 	}
-	return explain(f.path, "close", errors.Join(errs...))
+	return conn.Explain(f.path, "close", errors.Join(errs...))
 }

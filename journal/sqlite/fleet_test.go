@@ -29,7 +29,7 @@ const callersEach = 16
 // childShares lives operations from the first line on that it reads to the second,
 // and says how many there are, again and again, and how long the slowest write took.
 func childShares(path string) error {
-	j, err := sqlite.Open(path, nil)
+	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return err
 	}
@@ -88,10 +88,11 @@ func childShares(path string) error {
 	return j.Close()
 }
 
+// Processes that share a file get alike shares.
 // ONCEWARD_FLEET_OPERATIONS says how many operations the processes live together;
 // with many of them, the log says how evenly they share, and how long a write waits
 // at worst.
-func TestProcessesThatShareAFileGetAlikeShares(t *testing.T) {
+func TestFleetGetsAlikeShares(t *testing.T) {
 	const processes = 4
 	operations := int64(fromEnvironment(t, "ONCEWARD_FLEET_OPERATIONS", 16000))
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -157,16 +158,17 @@ func TestProcessesThatShareAFileGetAlikeShares(t *testing.T) {
 
 // childFolds leaves nothing in the log alone, as every end of a process does.
 func childFolds(path string) error {
-	j, err := sqlite.Open(path, nil)
+	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return err
 	}
 	return j.Close()
 }
 
-func TestWhatAnotherProcessFoldedIsNoReasonToFoldMore(t *testing.T) {
+// What another process folded is no reason to fold more.
+func TestFoldedByAnotherProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	j, err := sqlite.Open(path, &sqlite.Options{CompressAbove: -1})
+	j, err := sqlite.Open(path, sqlite.Options{CompressAbove: -1})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	s, err := j.Join(t.Context())
@@ -193,7 +195,7 @@ func TestWhatAnotherProcessFoldedIsNoReasonToFoldMore(t *testing.T) {
 // childTakes begins some operations, and then, for each line that it reads, takes over
 // what it can. It says which.
 func childTakes(path string) error {
-	j, err := sqlite.Open(path, nil)
+	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return err
 	}
@@ -227,7 +229,9 @@ func childTakes(path string) error {
 	return nil
 }
 
-func TestAKilledProcessesOperationsAreTakenOverAtOnceEachByOneAndAPausedOnesAreNot(t *testing.T) {
+// A killed process's operations are taken over at once each by one and a paused one's
+// are not.
+func TestFleetTakesOverFromTheKilledAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	type process struct {
 		cmd  *exec.Cmd

@@ -43,7 +43,7 @@ func completed(t *testing.T, many int) (path string, names []string) {
 // those that would be executed again. Errors say that it is damaged.
 func executed(t *testing.T, path string, names []string) (again []string) {
 	t.Helper()
-	j, err := sqlite.Open(path, nil)
+	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return nil
 	}
@@ -64,7 +64,8 @@ func executed(t *testing.T, path string, names []string) (again []string) {
 	return again
 }
 
-func TestABitThatFlipsInWhatDecidesExecutesNoCompletedNameAgain(t *testing.T) {
+// A bit that flips in what decides executes no completed name again.
+func TestBitThatFlipsInWhatDecides(t *testing.T) {
 	path, names := completed(t, sqlite.SegmentSize+200)
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -108,7 +109,8 @@ func TestABitThatFlipsInWhatDecidesExecutesNoCompletedNameAgain(t *testing.T) {
 	}
 }
 
-func TestWhatDecidesIsNotBelievedOnceItIsAnother(t *testing.T) {
+// What decides is not believed once it is another.
+func TestWhatDecidesIsNotBelieved(t *testing.T) {
 	sound, names := completed(t, sqlite.SegmentSize+200)
 	for name, statement := range map[string]string{
 		"a hash":                 "UPDATE onceward_segments SET hashes = CAST(substr(hashes, 1, 600) || 'x' || substr(hashes, 602) AS BLOB)",
@@ -133,11 +135,18 @@ func TestWhatDecidesIsNotBelievedOnceItIsAnother(t *testing.T) {
 			copyFile(t, sound+"-sidecar", path+"-sidecar")
 			alter(t, path, statement)
 			assert.Empty(t, executed(t, path, names))
-			j, err := sqlite.Open(path, nil)
+			j, err := sqlite.Open(path, sqlite.Options{})
 			if err == nil {
 				assert.NotEmpty(t, verify(t, j))
 				require.NoError(t, j.Close())
 			}
 		})
 	}
+}
+
+// A segment that is gone from before another is missed.
+func TestSegmentThatIsGoneIsMissed(t *testing.T) {
+	path, names := completed(t, 2*sqlite.SegmentSize+50)
+	alter(t, path, "DELETE FROM onceward_segments WHERE first = 0")
+	assert.Empty(t, executed(t, path, names[:50]))
 }

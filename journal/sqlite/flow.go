@@ -3,16 +3,15 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 var _ journal.LocalFlows = (*Journal)(nil)
@@ -21,27 +20,27 @@ var _ journal.LocalFlows = (*Journal)(nil)
 type flowWriter struct {
 	sql *flowStatements // the writer's goroutine's; nil before the first use
 
-	mu      sync.Mutex
-	riding  []journal.FlowEvent
-	carried bool // some that rode are in the batch
+	mu       sync.Mutex
+	deferred []journal.FlowEvent
+	carried  bool // some that rode are in the batch
 }
 
 // ApplyFlow runs journal.NextFlow on the flow that ev names, and returns once what
-// comes of it is durable. FlowRecord is only noted: the next commit of anybody in this
+// comes of it is durable. FlowEventRecord is only noted: the next commit of anybody in this
 // process records it, or the end of a session, or Close. Where the context ends first,
 // the event may be recorded.
 func (j *Journal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
 	if err := j.open(ctx); err != nil {
 		return journal.FlowResult{}, err
 	}
+	if err := store.CheckApplyFlow(ev); err != nil {
+		return journal.FlowResult{}, err
+	}
 	w := j.file.writer
-	switch {
-	case ev.At.IsZero():
-		return journal.FlowResult{}, &journal.FlowEventError{Kind: ev.Kind, Reason: "needs the asker's clock"}
-	case ev.Kind == journal.FlowRecord:
+	if ev.Kind == journal.FlowEventRecord {
 		w.flows.mu.Lock()
-		w.flows.riding = append(w.flows.riding, ev)
-		full := len(w.flows.riding)%maxBatch == 0
+		w.flows.deferred = append(w.flows.deferred, ev)
+		full := len(w.flows.deferred)%maxBatch == 0
 		w.flows.mu.Unlock()
 		if full {
 			return journal.FlowResult{Decision: journal.Recorded}, w.flush()
@@ -50,23 +49,27 @@ func (j *Journal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.
 	}
 	var result journal.FlowResult
 	err := w.do(ctx, func(b *batch) (err error) {
+		if err := b.observeClock(ev.At); err != nil {
+			return err
+		}
 		result, err = b.applyFlow(ev)
 		return err
 	})
 	return result, err
 }
 
-// takeFlowRiders applies the records that came since the last time, before whatever
+// takeDeferredFlows applies the records that came since the last time, before whatever
 // was asked for after them.
-func (b *batch) takeFlowRiders() {
+func (b *batch) takeDeferredFlows() {
 	f := &b.writer.flows
 	f.mu.Lock()
-	riders := f.riding
-	f.riding, f.carried = nil, f.carried || len(riders) > 0
-	f.mu.Unlock()
+	riders := f.deferred
 	if len(riders) == 0 {
+		f.mu.Unlock()
 		return
 	}
+	f.deferred, f.carried = nil, true
+	f.mu.Unlock()
 	b.committed = append(b.committed, func() {
 		f.mu.Lock()
 		f.carried = false
@@ -74,19 +77,19 @@ func (b *batch) takeFlowRiders() {
 	})
 	b.abandoned = append(b.abandoned, func() {
 		f.mu.Lock()
-		f.riding, f.carried = append(riders, f.riding...), false
+		f.deferred, f.carried = append(riders, f.deferred...), false
 		f.mu.Unlock()
 	})
 	for _, ev := range riders {
 		// NextFlow refuses none whose flow there is. If the store fails, all ride on.
-		_ = b.rideFlow(ev)
+		_ = b.recordDeferred(ev)
 	}
 }
 
-// rideFlow records steps as applyFlow does, but without reading the flow: a record
+// recordDeferred records steps as applyFlow does, but without reading the flow: a record
 // under the current claim is all that NextFlow lets through, and it changes nothing
 // else.
-func (b *batch) rideFlow(ev journal.FlowEvent) error {
+func (b *batch) recordDeferred(ev journal.FlowEvent) error {
 	if ev.Handle == 0 {
 		_, err := b.applyFlow(ev)
 		return err
@@ -94,7 +97,7 @@ func (b *batch) rideFlow(ev journal.FlowEvent) error {
 	s, err := b.flowSQL()
 	for _, step := range ev.Steps {
 		if err == nil {
-			err = b.write(s.ride, append(stepArgs(ev.Handle, step), ev.Claim)...)
+			err = b.write(s.insertDeferred, append(format.StepArgs(ev.Handle, step), ev.Claim)...)
 		}
 	}
 	return err
@@ -104,7 +107,7 @@ func (b *batch) rideFlow(ev journal.FlowEvent) error {
 func (j *Journal) flushFlows() error {
 	f := &j.file.writer.flows
 	f.mu.Lock()
-	none := len(f.riding) == 0 && !f.carried
+	none := len(f.deferred) == 0 && !f.carried
 	f.mu.Unlock()
 	if none {
 		return nil
@@ -130,13 +133,13 @@ func (b *batch) applyFlow(ev journal.FlowEvent) (journal.FlowResult, error) {
 		return journal.FlowResult{}, err
 	}
 	switch ev.Kind {
-	case journal.FlowBegin, journal.FlowGiveUp, journal.FlowRetry:
+	case journal.FlowEventBegin, journal.FlowEventGiveUp, journal.FlowEventRetry:
 		if b.restored != nil && ev.Claim == 0 {
 			return journal.FlowResult{}, b.restored
 		}
 	}
-	if ev.Kind == journal.FlowBegin {
-		if err := b.mine(ev.Session); err != nil {
+	if ev.Kind == journal.FlowEventBegin {
+		if err := b.requireSession(ev.Session); err != nil {
 			return journal.FlowResult{}, err
 		}
 	}
@@ -153,9 +156,9 @@ func (b *batch) applyFlow(ev journal.FlowEvent) (journal.FlowResult, error) {
 }
 
 // flow reads one without its steps; the zero Flow where there is none.
-func (b *batch) flow(s *stmt, args ...any) (f journal.Flow, err error) {
-	_, err = s.first(func(v []driver.Value) error {
-		f, err = readFlow(v)
+func (b *batch) flow(s *conn.Stmt, args ...any) (f journal.Flow, err error) {
+	_, err = s.First(func(v []driver.Value) error {
+		f, err = format.ReadFlow(v)
 		return err
 	}, args...)
 	return f, b.fail(err)
@@ -189,7 +192,7 @@ func (b *batch) nextFlow(f journal.Flow, ev journal.FlowEvent) (journal.FlowResu
 		if ev.Claim != 0 {
 			err = b.addSteps(f.Handle, ev.Steps)
 		}
-		if err == nil && ev.Kind != journal.FlowRecord {
+		if err == nil && ev.Kind != journal.FlowEventRecord {
 			next, err = b.storeFlow(f, next)
 		}
 	}
@@ -204,12 +207,12 @@ func (b *batch) storeFlow(was, f journal.Flow) (journal.Flow, error) {
 			return nil
 		})
 		if err == nil {
-			err = b.write(s.insert, f.Handle, f.Scope, f.Parent, f.ID, f.Function.Name, f.Function.Version, int64(f.State), nullable(f.Holder),
-				f.Claim, encodeFlowFacts(f), f.Input)
+			err = b.write(s.insert, f.Handle, f.Scope, f.Parent, f.ID, f.Function.Name, f.Function.Version, int64(f.State), format.Nullable(f.Holder),
+				f.Claim, format.EncodeFlowFacts(f), f.Input)
 		}
 		return f, err
 	}
-	facts := encodeFlowFacts(f)
+	facts := format.EncodeFlowFacts(f)
 	if f.Tombstone && !was.Tombstone {
 		err := b.write(s.reap, facts, f.Handle)
 		if err == nil {
@@ -217,12 +220,12 @@ func (b *batch) storeFlow(was, f journal.Flow) (journal.Flow, error) {
 		}
 		return f, err
 	}
-	return f, b.write(s.update, int64(f.State), nullable(f.Holder), f.Claim, fromTime(f.DueAt), fromTime(f.EndedAt), facts, f.Handle)
+	return f, b.write(s.update, int64(f.State), format.Nullable(f.Holder), f.Claim, format.FromTime(f.DueAt), format.FromTime(f.EndedAt), facts, f.Handle)
 }
 
 func (b *batch) addSteps(handle int64, steps []journal.StepRecord) error {
 	for _, step := range steps {
-		if err := b.write(b.writer.flows.sql.insertStep, stepArgs(handle, step)...); err != nil {
+		if err := b.write(b.writer.flows.sql.insertStep, format.StepArgs(handle, step)...); err != nil {
 			return err
 		}
 	}
@@ -231,22 +234,22 @@ func (b *batch) addSteps(handle int64, steps []journal.StepRecord) error {
 
 func (b *batch) readSteps(handle int64) (steps []journal.StepRecord, err error) {
 	err = b.read(b.writer.flows.sql.steps, func(v []driver.Value) error {
-		step, err := readStep(handle, v)
+		step, err := format.ReadStep(handle, v)
 		steps = append(steps, step)
 		return err
 	}, handle)
 	return steps, err
 }
 
-// ClaimFlows applies ev, of kind FlowClaim, to at most limit flows that want a claim.
+// ClaimFlows applies ev, of kind FlowEventClaim, to at most limit flows that want a claim.
 // Flows whose session has lost its file are passed over; where there is nothing else to
 // claim they are reported by journal.ErrRestored.
 func (j *Journal) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
 	if err := j.open(ctx); err != nil {
 		return nil, err
 	}
-	if ev.Kind != journal.FlowClaim || ev.At.IsZero() {
-		return nil, &journal.FlowEventError{Kind: ev.Kind, Reason: "ClaimFlows needs a claim and the asker's clock"}
+	if err := store.CheckClaimFlows(ev); err != nil {
+		return nil, err
 	}
 	var results []journal.FlowResult
 	err := j.file.writer.do(ctx, func(b *batch) (err error) {
@@ -263,7 +266,10 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) ([]journal.FlowResul
 	if b.restored != nil {
 		return nil, b.restored
 	}
-	if err := b.mine(ev.Session); err != nil {
+	if err := b.requireSession(ev.Session); err != nil {
+		return nil, err
+	}
+	if err := b.observeClock(ev.At); err != nil {
 		return nil, err
 	}
 	s, err := b.flowSQL()
@@ -274,7 +280,7 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) ([]journal.FlowResul
 	var damaged error
 	passed := make(map[int64]bool) // for they are damaged
 	pass := func(handle int64, err error) bool {
-		if !errors.Is(err, errFormat) || b.broken != nil {
+		if !errors.Is(err, format.ErrDamaged) || b.broken != nil {
 			return false
 		}
 		passed[handle] = true
@@ -338,13 +344,13 @@ func (b *batch) flowsThatWant(s *flowStatements, ev journal.FlowEvent, limit int
 			return nil
 		}
 		if len(mine) >= limit {
-			return errEnough
+			return conn.ErrEnough
 		}
 		mine = append(mine, v[0].(int64))
 		return nil
 	}
 	for holder := ""; ; {
-		found, err := s.nextHolder.first(func(v []driver.Value) error {
+		found, err := s.nextHolder.First(func(v []driver.Value) error {
 			holder = v[0].(string)
 			return nil
 		}, holder)
@@ -361,32 +367,33 @@ func (b *batch) flowsThatWant(s *flowStatements, ev journal.FlowEvent, limit int
 		case !errors.Is(err, errDead):
 			return nil, nil, nil, err
 		default:
-			if err := b.read(s.heldBy, take, holder); err != nil && !errors.Is(err, errEnough) {
+			if err := b.read(s.heldBy, take, holder); err != nil && !errors.Is(err, conn.ErrEnough) {
 				return nil, nil, nil, err
 			}
 		}
 	}
-	if err := b.read(s.due, take, ev.At.UnixMilli()); err != nil && !errors.Is(err, errEnough) {
+	if err := b.read(s.due, take, ev.At.UnixMilli()); err != nil && !errors.Is(err, conn.ErrEnough) {
 		return nil, nil, nil, err
 	}
 	return mine, others, restored, nil
 }
 
-// ReapFlows applies ev, of kind FlowReap, to at most limit flows, in one commit.
+// ReapFlows applies ev, of kind FlowEventReap, to at most limit flows, in one commit.
 func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (reaped int, err error) {
 	if err := j.open(ctx); err != nil {
 		return 0, err
 	}
-	if ev.Kind != journal.FlowReap || ev.At.IsZero() {
-		return 0, &journal.FlowEventError{Kind: ev.Kind, Reason: "ReapFlows needs a reap and the asker's clock"}
+	if err := store.CheckReapFlows(ev); err != nil {
+		return 0, err
 	}
 	err = j.file.writer.do(ctx, func(b *batch) error {
 		if b.restored != nil {
 			return b.restored
 		}
-		if !b.clock.Unconfirmed(ev.At).IsZero() {
-			return nil
+		if err := b.observeClock(ev.At); err != nil {
+			return err
 		}
+		ev.At = b.clock.Passed(ev.At)
 		s, err := b.flowSQL()
 		if err != nil {
 			return err
@@ -410,118 +417,4 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 		return 0, err
 	}
 	return reaped, nil
-}
-
-// flowFacts are what is kept of a flow without a column of its own.
-type flowFacts struct {
-	Key        string                `json:"key"`
-	Input      string                `json:"input_digest"`
-	Undoing    bool                  `json:"undoing,omitempty"`
-	GivenUpFor string                `json:"given_up_for,omitempty"`
-	Cause      string                `json:"cause,omitempty"`
-	WaitsFor   *journal.Ref          `json:"waits_for,omitempty"`
-	Failures   int                   `json:"failures,omitempty"`
-	History    []journal.FlowFailure `json:"history,omitempty"`
-	Created    int64                 `json:"created"`
-	Updated    int64                 `json:"updated"`
-}
-
-func encodeFlowFacts(f journal.Flow) []byte {
-	facts := flowFacts{
-		Key: f.Key, Input: f.InputDigest, Undoing: f.Undoing, GivenUpFor: f.GivenUpFor, Cause: f.Cause,
-		Failures: f.Failures, History: f.History, Created: f.CreatedAt.UnixMilli(), Updated: f.UpdatedAt.UnixMilli(),
-	}
-	if f.WaitsFor != (journal.Ref{}) {
-		facts.WaitsFor = &f.WaitsFor
-	}
-	encoded, _ := json.Marshal(facts) // strings, numbers and times: it can't fail
-	return binary.LittleEndian.AppendUint32(encoded, sumOfFlow(encoded, f))
-}
-
-// sumOfFlow is the sum of facts and of everything else that is in the flow's row.
-func sumOfFlow(facts []byte, f journal.Flow) uint32 {
-	var e encoder
-	e.int(f.Handle)
-	for _, s := range [...]string{f.Scope, f.Parent, f.ID, f.Function.Name, f.Holder} {
-		e.string(s)
-	}
-	e.int(int64(f.Function.Version))
-	e.byte(byte(f.State))
-	e.bools(f.Tombstone)
-	e.int(f.Claim)
-	e.time(f.DueAt)
-	e.time(f.EndedAt)
-	e.bytes(f.Input)
-	return crc32.Update(sum(facts), castagnoli, e.buf)
-}
-
-// readFlow returns errSum as readRow does.
-func readFlow(v []driver.Value) (journal.Flow, error) {
-	tombstone := toByte(v[10])
-	if tombstone > 1 {
-		return journal.Flow{}, errFormat
-	}
-	f := journal.Flow{
-		Handle:    v[0].(int64),
-		Ref:       journal.Ref{Scope: v[1].(string), Parent: v[2].(string), ID: v[3].(string)},
-		Function:  journal.FlowFunction{Name: v[4].(string), Version: int(v[5].(int64))},
-		State:     journal.FlowState(toByte(v[6])),
-		Holder:    toString(v[7]),
-		DueAt:     toTime(v[8]),
-		EndedAt:   toTime(v[9]),
-		Tombstone: tombstone == 1,
-		Claim:     v[13].(int64),
-	}
-	if input := toBytes(v[12]); len(input) > 0 {
-		f.Input = slices.Clone(input)
-	}
-	encoded, sealed := toBytes(v[11]), sumIn(toBytes(v[11]))
-	encoded = encoded[:max(0, len(encoded)-sumSize)]
-	whole := sealed == sumOfFlow(encoded, f)
-	var facts flowFacts
-	if err := json.Unmarshal(encoded, &facts); err != nil {
-		return journal.Flow{}, errors.Join(errFormat, err)
-	}
-	f.Key, f.InputDigest, f.Undoing, f.GivenUpFor = facts.Key, facts.Input, facts.Undoing, facts.GivenUpFor
-	f.Cause, f.Failures, f.History = facts.Cause, facts.Failures, facts.History
-	f.CreatedAt, f.UpdatedAt = time.UnixMilli(facts.Created).UTC(), time.UnixMilli(facts.Updated).UTC()
-	if facts.WaitsFor != nil {
-		f.WaitsFor = *facts.WaitsFor
-	}
-	if !whole {
-		return f, errSum
-	}
-	return f, nil
-}
-
-func stepArgs(flow int64, s journal.StepRecord) []any {
-	return []any{flow, s.Seq, int64(s.Kind), s.Name, s.Position, s.Parallel, s.At.UnixMilli(), s.Result, int64(sumOfStep(flow, s))}
-}
-
-// sumOfStep is the sum of a step's row.
-func sumOfStep(flow int64, s journal.StepRecord) uint32 {
-	var e encoder
-	for _, n := range [...]int64{flow, int64(s.Seq), int64(s.Kind), int64(s.Position), s.At.UnixMilli()} {
-		e.int(n)
-	}
-	e.bools(s.Parallel)
-	e.string(s.Name)
-	e.bytes(s.Result)
-	return sum(e.buf)
-}
-
-// readStep reads one of the flow's, and returns errSum as readRow does.
-func readStep(flow int64, v []driver.Value) (journal.StepRecord, error) {
-	parallel := toByte(v[4])
-	s := journal.StepRecord{
-		Seq: int(v[0].(int64)), Kind: journal.StepKind(toByte(v[1])), Name: v[2].(string),
-		Position: int(v[3].(int64)), Parallel: parallel == 1, At: toTime(v[5]),
-	}
-	if result := toBytes(v[6]); len(result) > 0 {
-		s.Result = slices.Clone(result)
-	}
-	if parallel > 1 || v[7].(int64) != int64(sumOfStep(flow, s)) {
-		return s, errSum
-	}
-	return s, nil
 }

@@ -1,7 +1,9 @@
 package sqlite_test
 
 import (
+	"context"
 	"database/sql"
+	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -20,7 +22,7 @@ var rideFunction = journal.FlowFunction{Name: "ride", Version: 1}
 func beginFlow(t *testing.T, j *sqlite.Journal, s journal.Session, id string) journal.Flow {
 	t.Helper()
 	res, err := j.ApplyFlow(t.Context(), journal.FlowEvent{
-		Kind: journal.FlowBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: s.ID(),
+		Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: s.ID(),
 		Function: rideFunction, Key: "key-of-" + id, InputDigest: "v1:" + id,
 	})
 	require.NoError(t, err)
@@ -31,7 +33,7 @@ func beginFlow(t *testing.T, j *sqlite.Journal, s journal.Session, id string) jo
 func recordStep(t *testing.T, j *sqlite.Journal, f journal.Flow, seq int, name string) {
 	t.Helper()
 	_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{
-		Kind: journal.FlowRecord, Ref: f.Ref, Handle: f.Handle, At: time.Now(), Claim: f.Claim,
+		Kind: journal.FlowEventRecord, Ref: f.Ref, Handle: f.Handle, At: time.Now(), Claim: f.Claim,
 		Steps: []journal.StepRecord{{Seq: seq, Kind: journal.StepDone, Name: name, Position: seq, Result: []byte("1"), At: time.Now()}},
 	})
 	require.NoError(t, err)
@@ -40,7 +42,7 @@ func recordStep(t *testing.T, j *sqlite.Journal, f journal.Flow, seq int, name s
 func claimFlows(t *testing.T, j *sqlite.Journal, s journal.Session) (taken []string, err error) {
 	t.Helper()
 	results, err := j.ClaimFlows(t.Context(), journal.FlowEvent{
-		Kind: journal.FlowClaim, At: time.Now(), Session: s.ID(), Functions: []journal.FlowFunction{rideFunction},
+		Kind: journal.FlowEventClaim, At: time.Now(), Session: s.ID(), Functions: []journal.FlowFunction{rideFunction},
 	}, 10)
 	for _, r := range results {
 		taken = append(taken, r.Flow.ID)
@@ -75,7 +77,8 @@ func TestAStepsRecordRidesOnTheNextCommit(t *testing.T) {
 	assert.Equal(t, 3, inFile(), "Close leaves nothing behind")
 }
 
-func TestAFlowWhoseSessionHasLostItsFileWaitsForAdoption(t *testing.T) {
+// A flow whose session has lost its file waits for adoption.
+func TestFlowWhoseSessionLostItsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	lost, err := j.Join(t.Context())
@@ -95,7 +98,7 @@ func TestAFlowWhoseSessionHasLostItsFileWaitsForAdoption(t *testing.T) {
 	_, err = claimFlows(t, j, s)
 	require.ErrorIs(t, err, journal.ErrRestored)
 	_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{
-		Kind: journal.FlowBegin, Ref: journal.Ref{ID: "copied"}, At: time.Now(), Session: s.ID(), Function: rideFunction, InputDigest: "v1:copied",
+		Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: "copied"}, At: time.Now(), Session: s.ID(), Function: rideFunction, InputDigest: "v1:copied",
 	})
 	require.ErrorIs(t, err, journal.ErrRestored)
 	require.NoError(t, j.Adopt(t.Context()))
@@ -104,14 +107,15 @@ func TestAFlowWhoseSessionHasLostItsFileWaitsForAdoption(t *testing.T) {
 	assert.Equal(t, []string{"copied"}, taken)
 }
 
-func TestARestoredJournalRunsNoFlowUntilItIsAdopted(t *testing.T) {
+// A restored journal runs no flow until it is adopted.
+func TestFlowsOfARestoredJournal(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
 	f := beginFlow(t, j, s, "order-991")
-	_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim})
+	_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim})
 	require.NoError(t, err)
 	require.NoError(t, s.End(t.Context()))
 	require.NoError(t, j.Close())
@@ -120,17 +124,17 @@ func TestARestoredJournalRunsNoFlowUntilItIsAdopted(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(copied, whole, 0o600))
 	j = open(t, copied)
-	for _, kind := range []journal.FlowEventKind{journal.FlowBegin, journal.FlowGiveUp, journal.FlowRetry} {
+	for _, kind := range []journal.FlowEventKind{journal.FlowEventBegin, journal.FlowEventGiveUp, journal.FlowEventRetry} {
 		_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{
 			Kind: kind, Ref: f.Ref, At: time.Now(), Session: "none", Function: rideFunction, InputDigest: "v1:order-991",
 		})
 		require.ErrorIs(t, err, journal.ErrRestored, kind.String())
 	}
-	_, err = j.ReapFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowReap, At: time.Now()}, 1)
+	_, err = j.ReapFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventReap, At: time.Now()}, 1)
 	require.ErrorIs(t, err, journal.ErrRestored)
 	got, err := j.GetFlow(t.Context(), f.Ref)
 	require.NoError(t, err)
-	assert.Equal(t, journal.FlowWaiting, got.State)
+	assert.Equal(t, journal.FlowStateWaiting, got.State)
 	require.NoError(t, j.Adopt(t.Context()))
 	s, err = j.Join(t.Context())
 	require.NoError(t, err)
@@ -139,23 +143,24 @@ func TestARestoredJournalRunsNoFlowUntilItIsAdopted(t *testing.T) {
 	assert.Equal(t, []string{"order-991"}, taken)
 }
 
-func TestFlowsEventsThatLackSomethingAreRefused(t *testing.T) {
+// Flows' events that lack something are refused.
+func TestFlowEventsThatLackSomething(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	for _, err := range []error{
 		func() error {
-			_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowBegin})
+			_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin})
 			return err
 		}(),
 		func() error {
-			_, err := j.ClaimFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowClaim}, 1)
+			_, err := j.ClaimFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventClaim}, 1)
 			return err
 		}(),
 		func() error {
-			_, err := j.ReapFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowClaim, At: time.Now()}, 1)
+			_, err := j.ReapFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventClaim, At: time.Now()}, 1)
 			return err
 		}(),
 		func() error {
-			_, err := j.ApplyFlowTx(t.Context(), nil, journal.FlowEvent{Kind: journal.FlowFinish, At: time.Now()})
+			_, err := j.ApplyFlowTx(t.Context(), nil, journal.FlowEvent{Kind: journal.FlowEventFinish, At: time.Now()})
 			return err
 		}(),
 	} {
@@ -173,3 +178,62 @@ func TestFlowsEventsThatLackSomethingAreRefused(t *testing.T) {
 type nobody struct{ journal.Session }
 
 func (nobody) ID() string { return "nobody" }
+
+// A step whose writes SQLite has rolled back is not recorded.
+// database/sql knows nothing of it, and what follows would be commits of their own.
+func TestFlowStepThatSQLiteRolledBack(t *testing.T) {
+	write := func(statement string) func(context.Context, *sql.Tx) error {
+		return func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, statement)
+			return err
+		}
+	}
+	for name, fails := range map[string]func(ctx context.Context, tx *sql.Tx) error{
+		"ON CONFLICT ROLLBACK": write("INSERT OR ROLLBACK INTO ledger VALUES (1, 1)"),
+		"a trigger":            write("INSERT INTO ledger VALUES (3, -1)"),
+		"broken off": func(ctx context.Context, tx *sql.Tx) error {
+			for after := time.Millisecond; ; after *= 2 { // until it has begun by then
+				soon, leave := context.WithTimeout(ctx, after)
+				err := write("INSERT INTO ledger WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i+1 FROM n) SELECT i, 0 FROM n")(soon, tx)
+				leave()
+				var there int
+				if failed := tx.QueryRowContext(ctx, "SELECT count(*) FROM ledger WHERE id = 2").Scan(&there); failed != nil || there == 0 {
+					return errors.Join(err, failed)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "app.db")
+			alter(t, path, `CREATE TABLE ledger (id INTEGER PRIMARY KEY, cents INTEGER); INSERT INTO ledger VALUES (1, 1);
+				CREATE TRIGGER t BEFORE INSERT ON ledger WHEN new.cents < 0 BEGIN SELECT RAISE(ROLLBACK, 'no'); END`)
+			j := open(t, path)
+			s, err := j.Join(t.Context())
+			require.NoError(t, err)
+			f := beginFlow(t, j, s, "order")
+			tx, err := j.BeginTx(t.Context())
+			require.NoError(t, err)
+			_, err = tx.ExecContext(t.Context(), "INSERT INTO ledger VALUES (2, 5)")
+			require.NoError(t, err)
+			require.Error(t, fails(t.Context(), tx), "which the application does not mind")
+			record := journal.FlowEvent{Kind: journal.FlowEventRecord, Handle: f.Handle, Session: s.ID(), Claim: f.Claim, At: time.Now(),
+				Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepLocal, Name: "book", At: time.Now()}}}
+			_, err = j.ApplyFlowTx(t.Context(), tx, record)
+			require.ErrorContains(t, err, "roll the transaction back")
+			_ = tx.Rollback()
+			f, err = j.GetFlow(t.Context(), f.Ref)
+			require.NoError(t, err)
+			assert.Empty(t, f.Steps)
+
+			tx, err = j.BeginTx(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, write("INSERT INTO ledger VALUES (2, 5)")(t.Context(), tx))
+			res, err := j.ApplyFlowTx(t.Context(), tx, record)
+			require.NoError(t, err)
+			require.Equal(t, journal.Recorded, res.Decision)
+			require.NoError(t, tx.Commit())
+			assert.Equal(t, 2, one[int](t, anotherProcess(t, path), "SELECT count(*) FROM ledger"))
+			require.NoError(t, sound(t.Context(), j))
+		})
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // GetFlow returns the whole flow, or journal.ErrNotFound.
@@ -20,13 +21,13 @@ func (j *Journal) GetFlow(ctx context.Context, ref journal.Ref) (f journal.Flow,
 	}
 	err = j.file.readers.read(ctx, func(r *reader) error {
 		err := r.each(selectFlow+" WHERE id = ? AND scope = ? AND parent = ?", func(v []driver.Value) (err error) {
-			f, err = readFlow(v)
+			f, err = format.ReadFlow(v)
 			return err
 		}, ref.ID, ref.Scope, ref.Parent)
-		if err == nil && f.Handle != 0 {
-			err = r.stepsOf(&f)
+		if err != nil {
+			return err
 		}
-		return err
+		return r.stepsOf(&f)
 	})
 	if err == nil && f.Handle == 0 {
 		err = journal.ErrNotFound
@@ -39,7 +40,7 @@ func (j *Journal) GetFlow(ctx context.Context, ref journal.Ref) (f journal.Flow,
 
 func (r *reader) stepsOf(f *journal.Flow) error {
 	return r.each(selectSteps, func(v []driver.Value) error {
-		step, err := readStep(f.Handle, v)
+		step, err := format.ReadStep(f.Handle, v)
 		f.Steps = append(f.Steps, step)
 		return err
 	}, f.Handle)
@@ -49,23 +50,24 @@ func (r *reader) stepsOf(f *journal.Flow) error {
 // slow reader pins nothing.
 func (j *Journal) ListFlows(ctx context.Context, filter journal.FlowFilter) iter.Seq2[journal.Flow, error] {
 	return func(yield func(journal.Flow, error) bool) {
-		err := j.open(ctx)
-		if err == nil {
-			err = j.flushFlows()
-		}
 		var due, handle int64 = -1 << 63, 0
-		for left := filter.Limit; err == nil; {
+		for left := filter.Limit; ; {
 			size := pageSize
 			if filter.Limit > 0 {
 				size = min(size, left)
 			}
 			query, args := flowPage(filter, due, handle, size)
 			var page []journal.Flow
-			if err = j.open(ctx); err != nil {
-				break
+			err := j.open(ctx)
+			if err == nil {
+				err = j.flushFlows()
 			}
-			if err = j.file.readers.read(ctx, func(r *reader) error { return r.flows(query, args, &page) }); err != nil {
-				break
+			if err == nil {
+				err = j.file.readers.read(ctx, func(r *reader) error { return r.flows(query, args, &page) })
+			}
+			if err != nil {
+				yield(journal.Flow{}, err)
+				return
 			}
 			for _, f := range page {
 				if !yield(f, nil) {
@@ -74,11 +76,10 @@ func (j *Journal) ListFlows(ctx context.Context, filter journal.FlowFilter) iter
 				due, handle = f.DueAt.UnixMilli(), f.Handle
 			}
 			left -= len(page)
-			if len(page) < size || filter.Limit > 0 && left == 0 {
+			if len(page) < size || left == 0 {
 				return
 			}
 		}
-		yield(journal.Flow{}, err)
 	}
 }
 
@@ -117,7 +118,7 @@ func flowPage(f journal.FlowFilter, due, handle int64, size int) (string, []any)
 // flows reads a page, without inputs and results.
 func (r *reader) flows(query string, args []any, page *[]journal.Flow) error {
 	err := r.each(query, func(v []driver.Value) error {
-		f, err := readFlow(v)
+		f, err := format.ReadFlow(v)
 		f.Input = nil
 		*page = append(*page, f)
 		return err

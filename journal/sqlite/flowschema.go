@@ -1,5 +1,10 @@
 package sqlite
 
+import (
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
+)
+
 // flowTables are the tables of flows.
 const flowTables = `
 -- One row each, in the order of creation. None is ever removed.
@@ -40,21 +45,20 @@ CREATE TABLE onceward_flow_steps (
 ) STRICT, WITHOUT ROWID;
 `
 
-const flowColumns = "handle, scope, parent, id, function, version, state, holder, due_at, ended_at, tombstone, facts, input, claim"
-
 // flowStatements are the writer's, for flows.
 type flowStatements struct {
-	byHandle, byRef, steps           *stmt
-	insert, update, insertStep, ride *stmt
-	reap, dropSteps                  *stmt
-	nextHolder, heldBy, due, ended   *stmt
-	nextHandle                       *stmt
+	byHandle, byRef, steps                     *conn.Stmt
+	insert, update, insertStep, insertDeferred *conn.Stmt
+	reap, dropSteps                            *conn.Stmt
+	nextHolder, heldBy, due, ended             *conn.Stmt
+	dueAfter                                   *conn.Stmt
+	nextHandle                                 *conn.Stmt
 }
 
-func newFlowStatements(c *conn) (*flowStatements, error) {
+func newFlowStatements(c *conn.Conn) (*flowStatements, error) {
 	s := new(flowStatements)
 	for _, p := range []struct {
-		stmt **stmt
+		stmt **conn.Stmt
 		text string
 	}{
 		{&s.byHandle, selectFlow + " WHERE handle = ?"},
@@ -65,17 +69,18 @@ func newFlowStatements(c *conn) (*flowStatements, error) {
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)`},
 		{&s.update, "UPDATE onceward_flows SET state = ?, holder = ?, claim = ?, due_at = ?, ended_at = ?, facts = ? WHERE handle = ?"},
 		{&s.insertStep, insertStep + stepValues},
-		{&s.ride, insertStep + ` SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
+		{&s.insertDeferred, insertStep + ` SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
 			WHERE EXISTS (SELECT 1 FROM onceward_flows WHERE handle = ?1 AND state = 1 AND claim = ?10)`},
 		{&s.reap, "UPDATE onceward_flows SET tombstone = 1, input = NULL, facts = ? WHERE handle = ?"},
 		{&s.dropSteps, "DELETE FROM onceward_flow_steps WHERE flow = ?"},
 		{&s.nextHolder, "SELECT holder FROM onceward_flows INDEXED BY onceward_flows_held WHERE holder > ? ORDER BY holder LIMIT 1"},
 		{&s.heldBy, "SELECT handle, function, version FROM onceward_flows INDEXED BY onceward_flows_held WHERE holder = ? ORDER BY handle"},
 		{&s.due, "SELECT handle, function, version FROM onceward_flows INDEXED BY onceward_flows_due WHERE state = 2 AND due_at <= ? ORDER BY due_at"},
+		{&s.dueAfter, "SELECT handle FROM onceward_flows INDEXED BY onceward_flows_due WHERE state = 2 AND due_at > ?"},
 		{&s.ended, "SELECT handle FROM onceward_flows INDEXED BY onceward_flows_ended WHERE ended_at <= ? AND tombstone = 0 ORDER BY ended_at LIMIT ?"},
 	} {
 		var err error
-		if *p.stmt, err = c.prepare(p.text); err != nil {
+		if *p.stmt, err = c.Prepare(p.text); err != nil {
 			return nil, err
 		}
 	}
@@ -83,7 +88,7 @@ func newFlowStatements(c *conn) (*flowStatements, error) {
 }
 
 const (
-	selectFlow  = "SELECT " + flowColumns + " FROM onceward_flows"
+	selectFlow  = "SELECT " + format.FlowColumns + " FROM onceward_flows"
 	selectSteps = "SELECT seq, kind, name, position, parallel, at, result, sum FROM onceward_flow_steps WHERE flow = ? ORDER BY seq"
 	// A step that is recorded already stays as it is.
 	insertStep = "INSERT OR IGNORE INTO onceward_flow_steps (flow, seq, kind, name, position, parallel, at, result, sum)"

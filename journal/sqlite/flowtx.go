@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // localDatabases are database/sql handles on the files that are open, by path: for
@@ -24,23 +26,31 @@ type localDatabase struct {
 // BeginTx starts a transaction of the journal's database that holds its write lock
 // from the beginning (BEGIN IMMEDIATE), in WAL mode with synchronous=FULL. The
 // application's own tables may be in that database. Nothing is recorded by anybody
-// until it is ended: keep it short, and ask the journal for nothing in it.
+// until it is ended: keep it short, and ask the journal for nothing in it. However many
+// callers the journal has in this process, a transaction begins after the commit that is
+// under way, and after one more for each that waits before it. The -wal file grows
+// with what one transaction writes.
 func (j *Journal) BeginTx(ctx context.Context) (*sql.Tx, error) {
 	if err := j.open(ctx); err != nil {
 		return nil, err
 	}
-	db, err := j.file.local.open(j.file.path, j.file.writer.timeout.Milliseconds())
+	db, err := j.file.local.open(j.file.path)
 	if err != nil {
-		return nil, explain(j.file.path, "open for local steps", err)
+		return nil, conn.Explain(j.file.path, "open for local steps", err)
 	}
-	tx, err := db.BeginTx(ctx, nil)
-	return tx, explain(j.file.path, "begin a local step", err)
+	var tx *sql.Tx
+	err = j.file.writer.inItsTurn(ctx, func() error {
+		tx, err = db.BeginTx(ctx, nil)
+		return err
+	})
+	return tx, conn.Explain(j.file.path, "begin a local step", err)
 }
 
-func (d *localDatabase) open(path string, busyMilliseconds int64) (*sql.DB, error) {
+func (d *localDatabase) open(path string) (*sql.DB, error) {
 	d.once.Do(func() {
 		settings := url.Values{"_txlock": {"immediate"}, "_pragma": {
-			fmt.Sprintf("busy_timeout(%d)", busyMilliseconds), "synchronous(FULL)", "wal_autocheckpoint(0)", "trusted_schema(OFF)", "foreign_keys(ON)",
+			"busy_timeout(0)", // inItsTurn waits: SQLite's own waiting starves whoever has waited longest
+			"synchronous(FULL)", "wal_autocheckpoint(0)", fmt.Sprintf("journal_size_limit(%d)", maxWAL), "trusted_schema(OFF)", "foreign_keys(ON)",
 		}}
 		d.db, d.err = sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+settings.Encode())
 	})
@@ -56,30 +66,46 @@ func (d *localDatabase) close() error {
 	return d.db.Close()
 }
 
-// ApplyFlowTx records ev, of kind FlowRecord, within tx, which must be a transaction
+// ApplyFlowTx records ev, of kind FlowEventRecord, within tx, which must be a transaction
 // of the journal's database: one of BeginTx, or the application's own on the same
-// file. It is recorded if tx commits.
+// file. It is recorded if tx commits. Where SQLite has rolled back what was written in tx
+// (https://sqlite.org/lang_transaction.html, "Response To Errors Within A Transaction"),
+// the error says so, and nothing is recorded.
 func (j *Journal) ApplyFlowTx(ctx context.Context, tx *sql.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
 	if err := j.open(ctx); err != nil {
 		return journal.FlowResult{}, err
 	}
-	if ev.Kind != journal.FlowRecord || ev.At.IsZero() {
+	if ev.Kind != journal.FlowEventRecord || ev.At.IsZero() {
 		return journal.FlowResult{}, &journal.FlowEventError{Kind: ev.Kind, Reason: "ApplyFlowTx needs a record and the asker's clock"}
+	}
+	if err := isOpen(ctx, tx); err != nil {
+		return journal.FlowResult{}, conn.Explain(j.file.path, "record a local step", err)
 	}
 	f, err := flowIn(ctx, tx, ev)
 	if err != nil {
-		return journal.FlowResult{}, explain(j.file.path, "record a local step; is the transaction one of the journal's database?", err)
+		return journal.FlowResult{}, conn.Explain(j.file.path, "record a local step; is the transaction one of the journal's database?", err)
 	}
 	next, decision, err := journal.NextFlow(f, false, ev)
 	if err != nil || decision != journal.Recorded {
 		return journal.FlowResult{Flow: next, Decision: decision}, err
 	}
 	for _, step := range ev.Steps {
-		if _, err := tx.ExecContext(ctx, insertStep+stepValues, stepArgs(f.Handle, step)...); err != nil {
-			return journal.FlowResult{}, explain(j.file.path, "record a local step", err)
+		if _, err := tx.ExecContext(ctx, insertStep+stepValues, format.StepArgs(f.Handle, step)...); err != nil {
+			return journal.FlowResult{}, conn.Explain(j.file.path, "record a local step", err)
 		}
 	}
 	return journal.FlowResult{Flow: next, Decision: decision}, nil
+}
+
+// isOpen looks whether SQLite has ended a transaction by itself, of which database/sql
+// knows nothing: each of its statements is then a transaction of its own. There is none
+// within another, so that to begin one tells.
+func isOpen(ctx context.Context, tx *sql.Tx) error {
+	if _, err := tx.ExecContext(ctx, "BEGIN"); err != nil {
+		return ctx.Err()
+	}
+	_, err := tx.ExecContext(ctx, "ROLLBACK")
+	return errors.Join(errors.New("one of its statements had SQLite roll the transaction back: ON CONFLICT ROLLBACK, RAISE(ROLLBACK), one that was broken off, or a full disk"), err)
 }
 
 // flowIn reads the flow that ev names, as tx sees it.
@@ -104,8 +130,8 @@ func flowIn(ctx context.Context, tx *sql.Tx, ev journal.FlowEvent) (journal.Flow
 		values[i] = v[i]
 	}
 	var f journal.Flow
-	err := take(func(values []driver.Value) (err error) {
-		f, err = readFlow(values)
+	err := conn.Take(func(values []driver.Value) (err error) {
+		f, err = format.ReadFlow(values)
 		return err
 	}, values)
 	return f, err

@@ -1,5 +1,7 @@
 package sqlite
 
+import "github.com/onceward/onceward/journal/sqlite/internal/format"
+
 // fold moves operations up to this handle from the log to where they stay: closed
 // ones to a block, others to rows of their own. It is done in the transaction of
 // some commit, and costs no fsync. Where it fails, so does the batch: half of it would be
@@ -12,28 +14,28 @@ func (b *batch) fold(through int64) error {
 }
 
 func (b *batch) foldThrough(through int64) error {
-	var block []*kept
+	var block []*format.Record
 	size := 0
 	pack := func() error {
 		if len(block) == 0 {
 			return nil
 		}
-		first := block[0].op.Handle
-		data := b.encoder.encode(first, block)
+		first := block[0].Op.Handle
+		data := b.encoder.Encode(first, block)
 		block, size = block[:0], 0
 		return b.write(b.sql.insertBlock, first, data)
 	}
 	for handle := b.folded + 1; handle <= through; handle++ {
-		k := b.recent.at(handle)
-		b.recent.bytes -= k.size()
+		k := b.memtable.at(handle)
+		b.memtable.bytes -= k.Size()
 		// A block is of one segment.
-		if len(block) == blockSize || size+k.size() > blockBytes || handle%segmentSize == 0 {
+		if len(block) == format.BlockSize || size+k.Size() > format.BlockBytes || handle%format.SegmentSize == 0 {
 			if err := pack(); err != nil {
 				return err
 			}
 		}
-		if k.closed() {
-			block, size = append(block, k), size+k.size()
+		if k.Closed() {
+			block, size = append(block, k), size+k.Size()
 		} else if err := b.insertRow(k); err != nil {
 			return err
 		}
@@ -47,9 +49,9 @@ func (b *batch) foldThrough(through int64) error {
 }
 
 // recently yields what only the log has.
-func (b *batch) recently(yield func(*kept) bool) {
+func (b *batch) recently(yield func(*format.Record) bool) {
 	for handle := b.folded + 1; handle <= b.newest; handle++ {
-		if !yield(b.recent.at(handle)) {
+		if !yield(b.memtable.at(handle)) {
 			return
 		}
 	}
@@ -67,11 +69,48 @@ func (b *batch) foldAll() error {
 }
 
 // foldAtOnce is how many operations are folded by one commit at least.
-const foldAtOnce = 4 * blockSize
+const foldAtOnce = 4 * format.BlockSize
+
+const (
+	// keepRows is how many rows the log has at most, about twice of what it has with
+	// keepRecent operations of two events each. Others come from what is tried again and
+	// again, from flows and from sessions.
+	keepRows = 2048
+	// keepRowsBytes is how many bytes of records they have, at most: what is begun again
+	// takes its request there again.
+	keepRowsBytes = 4 * keepRecentBytes
+)
+
+// shorten folds what the log's first rows speak of, however young it is, where there are
+// too many rows, and removes them.
+func (b *batch) shorten() error {
+	bytes := 0
+	for _, row := range b.log {
+		bytes += row.bytes
+	}
+	if len(b.log) < keepRows && bytes <= keepRowsBytes {
+		return nil
+	}
+	n, through := 0, b.folded
+	for n < len(b.log) && (n < pruneAt || len(b.log)-n > keepRows || bytes > keepRowsBytes/2) {
+		through = max(through, b.log[n].highest)
+		bytes -= b.log[n].bytes
+		n++
+	}
+	if through > b.folded {
+		if err := b.fold(through); err != nil {
+			return err
+		}
+	}
+	return b.prune(1)
+}
 
 // foldSome keeps the log short, by what this batch has added to it.
 func (b *batch) foldSome() error {
-	for b.newest-b.folded >= keepRecent+foldAtOnce || b.recent.bytes > keepRecentBytes {
+	if err := b.shorten(); err != nil {
+		return err
+	}
+	for b.newest-b.folded >= keepRecent+foldAtOnce || b.memtable.bytes > keepRecentBytes {
 		through := min(b.folded+foldAtOnce, b.newest)
 		if through == b.folded {
 			return nil

@@ -5,6 +5,9 @@ import (
 	"database/sql/driver"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // Get returns the whole operation, or journal.ErrNotFound. It does not wait for the
@@ -64,8 +67,8 @@ func orNotFound(path string, op journal.Operation, found bool, err error) (journ
 	if !found {
 		return journal.Operation{}, journal.ErrNotFound
 	}
-	if op.State == journal.Completed && !op.Tombstone && op.Answer == nil {
-		return journal.Operation{}, explain(path, "read an answer", errFormat)
+	if op.State == journal.StateCompleted && !op.Tombstone && op.Answer == nil {
+		return journal.Operation{}, conn.Explain(path, "read an answer", format.ErrDamaged)
 	}
 	return op, nil
 }
@@ -73,7 +76,7 @@ func orNotFound(path string, op journal.Operation, found bool, err error) (journ
 // get looks for an operation in the log, at the handles that it may have, and by its
 // name. It tells up to which row the log is known, and whether that is its end.
 func (j *Journal) get(r *reader, ref journal.Ref, handles []int64) (op journal.Operation, found bool, seq int64, current bool, err error) {
-	k, seq := j.file.writer.recent.look(ref)
+	k, seq := j.file.writer.memtable.committed(ref)
 	isCurrent := func(latest driver.Value) { current = latest == seq }
 	for _, handle := range handles {
 		if k != nil {
@@ -81,15 +84,15 @@ func (j *Journal) get(r *reader, ref journal.Ref, handles []int64) (op journal.O
 		}
 		err = r.each(blockAndLog, func(v []driver.Value) error {
 			isCurrent(v[2])
-			k, err = findInBlock(v, handle)
+			k, err = format.FindInBlock(v, handle)
 			return err
 		}, handle)
-		if k != nil && !isNamed(&k.op, ref) {
+		if k != nil && !store.IsNamed(&k.Op, ref) {
 			k = nil
 		}
 		if err == nil && k == nil {
 			op, found, err = getRow(r, "o.handle = ?", handle)
-			found = found && isNamed(&op, ref)
+			found = found && store.IsNamed(&op, ref)
 		}
 		if err != nil || found {
 			break
@@ -101,7 +104,7 @@ func (j *Journal) get(r *reader, ref journal.Ref, handles []int64) (op journal.O
 	switch {
 	case err != nil || found:
 	case k != nil:
-		op, err = k.operation()
+		op, err = k.Operation()
 		found = true
 	default:
 		op, found, err = getRow(r, "identified = 1 AND id = ? AND scope = ? AND parent = ?", ref.ID, ref.Scope, ref.Parent)
@@ -124,13 +127,13 @@ func getRow(r *reader, where string, args ...any) (op journal.Operation, found b
 // whole reads an operation from columns, its request's body, its answer and that
 // one's body.
 func whole(v []driver.Value) (journal.Operation, error) {
-	r, err := readRow(v)
+	r, err := format.ReadRow(v)
 	if err != nil {
 		return journal.Operation{}, err
 	}
-	k := kept{row: r, body: toBytes(v[len(v)-3]), answer: toBytes(v[len(v)-2]), answerBody: toBytes(v[len(v)-1])}
-	if err := r.goesWith(k.answer); err != nil {
+	k := format.Record{Row: r, Body: format.ToBytes(v[len(v)-3]), Answer: format.ToBytes(v[len(v)-2]), AnswerBody: format.ToBytes(v[len(v)-1])}
+	if err := r.GoesWith(k.Answer); err != nil {
 		return journal.Operation{}, err
 	}
-	return k.operation()
+	return k.Operation()
 }

@@ -37,7 +37,7 @@ func TestWhatIsReapedIsGoneFromTheFile(t *testing.T) {
 			assert.NoError(t, err)
 			if phase == "rows" {
 				_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: begun.Operation.Ref,
-					Handle: begun.Operation.Handle, At: time.Now(), Outcome: journal.Completed})
+					Handle: begun.Operation.Handle, At: time.Now(), Outcome: journal.StateCompleted})
 				assert.NoError(t, err)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
 // openFiles are the journal and its WAL, as they were when they were opened. What is
@@ -12,7 +13,7 @@ import (
 type openFiles struct {
 	path  string
 	names [2]string
-	files [2]fileID
+	files [2]osfile.ID
 }
 
 // opened is for a file that is open and was read.
@@ -20,7 +21,7 @@ func opened(path string) (*openFiles, error) {
 	o := &openFiles{path: path, names: [2]string{path, path + "-wal"}}
 	for i, name := range o.names {
 		var err error
-		if o.files[i], err = identify(name); err != nil {
+		if o.files[i], err = osfile.Identify(name); err != nil {
 			return nil, err
 		}
 	}
@@ -40,7 +41,7 @@ func (o *openFiles) stillInPlace() error {
 // more. It goes by itself once that file is put back.
 func (o *openFiles) inPlace() error {
 	for i, name := range o.names {
-		if file, err := identify(name); err != nil || !file.same(o.files[i]) {
+		if file, err := osfile.Identify(name); err != nil || !file.Same(o.files[i]) {
 			return fmt.Errorf("%w: journal %s: %s was removed or replaced while it was open; nothing is recorded any more; "+
 				"put it back, or close the journal and open what is there now", journal.ErrRestored, o.path, name)
 		}

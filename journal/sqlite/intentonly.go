@@ -10,10 +10,10 @@ import (
 // answerWaits is how long an answer that rides waits for a commit of somebody's.
 const answerWaits = 50 * time.Millisecond
 
-// rideAnswer notes an answer for the next commit, where Options.IntentOnly allows it.
+// deferAnswer notes an answer for the next commit, where Options.IntentOnly allows it.
 // It does not where resending would not be safe now, nor where somebody else may have
 // a say in what becomes of the operation.
-func (w *writer) rideAnswer(ev journal.Event) (result journal.Result, rides bool) {
+func (w *writer) deferAnswer(ev journal.Event) (result journal.Result, rides bool) {
 	if ev.Kind != journal.EventComplete || ev.Ref == (journal.Ref{}) {
 		return journal.Result{}, false
 	}
@@ -21,16 +21,16 @@ func (w *writer) rideAnswer(ev journal.Event) (result journal.Result, rides bool
 	if ev.At.Sub(last) > time.Second {
 		return journal.Result{}, false // by a clock that is not believed
 	}
-	w.riding.Lock()
-	defer w.riding.Unlock()
-	k, _ := w.recent.look(ev.Ref)
+	w.deferred.Lock()
+	defer w.deferred.Unlock()
+	k, _ := w.memtable.committed(ev.Ref)
 	if k != nil {
-		ev.Ref = k.op.Ref // it may have been named by its second name
+		ev.Ref = k.Op.Ref // it may have been named by its second name
 	}
-	if _, already := w.riding.answers[ev.Ref]; already || k == nil || !mayRide(&k.op, ev, last) {
+	if _, already := w.deferred.answers[ev.Ref]; already || k == nil || !mayDefer(&k.Op, ev, last) {
 		return journal.Result{}, false
 	}
-	op, err := k.operation()
+	op, err := k.Operation()
 	if err != nil {
 		return journal.Result{}, false
 	}
@@ -39,21 +39,21 @@ func (w *writer) rideAnswer(ev journal.Event) (result journal.Result, rides bool
 	if err != nil || decision != journal.Recorded {
 		return journal.Result{}, false
 	}
-	if w.riding.answers == nil {
-		w.riding.answers = make(map[journal.Ref]struct{})
+	if w.deferred.answers == nil {
+		w.deferred.answers = make(map[journal.Ref]struct{})
 	}
-	if len(w.riding.answers) == 0 {
+	if len(w.deferred.answers) == 0 {
 		defer w.flushLater()
 	}
-	w.riding.answers[ev.Ref] = struct{}{}
-	w.riding.events = append(w.riding.events, w.prepare(ev))
+	w.deferred.answers[ev.Ref] = struct{}{}
+	w.deferred.events = append(w.deferred.events, w.prepare(ev))
 	return journal.Result{Operation: next, Decision: decision, Last: last}, true
 }
 
-// mayRide tells whether the answer is that of the claim which holds the operation,
+// mayDefer tells whether the answer is that of the claim which holds the operation,
 // and is had again by resending if it is lost.
-func mayRide(op *journal.Operation, ev journal.Event, last time.Time) bool {
-	if op.State != journal.InFlight || op.Holder != ev.Session || op.Claim != ev.Claim || op.Generation != ev.Generation {
+func mayDefer(op *journal.Operation, ev journal.Event, last time.Time) bool {
+	if op.State != journal.StateInFlight || op.Holder != ev.Session || op.Claim != ev.Claim || op.Generation != ev.Generation {
 		return false
 	}
 	return journal.MaySend(journal.Question{
@@ -68,24 +68,24 @@ func mayRide(op *journal.Operation, ev journal.Event, last time.Time) bool {
 }
 
 // flushLater sees to it that no answer rides for longer than answerWaits, where there
-// is any. The caller holds w.riding.
+// is any. The caller holds w.deferred.
 func (w *writer) flushLater() {
-	if len(w.riding.answers) > 0 {
+	if len(w.deferred.answers) > 0 {
 		time.AfterFunc(answerWaits, func() { _ = w.flush() })
 	}
 }
 
 // answersLanded forgets the answers that a commit carried.
 func (w *writer) answersLanded(riders []*prepared) {
-	w.riding.Lock()
-	defer w.riding.Unlock()
-	before := len(w.riding.answers)
+	w.deferred.Lock()
+	defer w.deferred.Unlock()
+	before := len(w.deferred.answers)
 	for _, ev := range riders {
 		if ev.Kind == journal.EventComplete { // a delivery is of an outcome before it
-			delete(w.riding.answers, ev.Ref)
+			delete(w.deferred.answers, ev.Ref)
 		}
 	}
-	if len(w.riding.answers) < before {
+	if len(w.deferred.answers) < before {
 		w.flushLater() // for those that came since: the first of them alone starts a timer
 	}
 }
@@ -93,16 +93,16 @@ func (w *writer) answersLanded(riders []*prepared) {
 // flushAnswer commits the answer of an operation, if it rides; of any where ref is
 // nil: what was reported can be read.
 func (w *writer) flushAnswer(ctx context.Context, ref *journal.Ref) error {
-	w.riding.Lock()
-	rides := len(w.riding.answers) > 0
+	w.deferred.Lock()
+	rides := len(w.deferred.answers) > 0
 	if ref != nil && rides {
 		name := *ref
-		if k, _ := w.recent.look(name); k != nil {
-			name = k.op.Ref
+		if k, _ := w.memtable.committed(name); k != nil {
+			name = k.Op.Ref
 		}
-		_, rides = w.riding.answers[name]
+		_, rides = w.deferred.answers[name]
 	}
-	w.riding.Unlock()
+	w.deferred.Unlock()
 	if !rides {
 		return nil
 	}

@@ -8,13 +8,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-func TestWithIntentOnlyAnAnswerThatCanBeHadAgainRidesOnTheNextCommit(t *testing.T) {
+// With IntentOnly, an answer that can be had again rides on the next commit.
+func TestIntentOnlyAnswerRides(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	j, err := sqlite.Open(path, &sqlite.Options{IntentOnly: true})
+	j, err := sqlite.Open(path, sqlite.Options{IntentOnly: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	s, err := j.Join(t.Context())
@@ -34,7 +36,7 @@ func TestWithIntentOnlyAnAnswerThatCanBeHadAgainRidesOnTheNextCommit(t *testing.
 	result, err := j.Apply(t.Context(), complete(begun.Operation, s))
 	require.NoError(t, err)
 	assert.Equal(t, journal.Recorded, result.Decision)
-	assert.Equal(t, journal.Completed, result.Operation.State)
+	assert.Equal(t, journal.StateCompleted, result.Operation.State)
 	assert.Equal(t, "paid resendable", string(result.Operation.Answer.Body))
 	assert.Equal(t, before, commits())
 	_, err = other.ExecContext(t.Context(), "ROLLBACK")
@@ -55,7 +57,7 @@ func TestWithIntentOnlyAnAnswerThatCanBeHadAgainRidesOnTheNextCommit(t *testing.
 	require.NoError(t, err)
 	op, err := j.Get(t.Context(), begun.Operation.Ref)
 	require.NoError(t, err)
-	assert.Equal(t, journal.Completed, op.State)
+	assert.Equal(t, journal.StateCompleted, op.State)
 
 	begun, err = j.Apply(t.Context(), begin("left alone", s))
 	require.NoError(t, err)
@@ -66,7 +68,7 @@ func TestWithIntentOnlyAnAnswerThatCanBeHadAgainRidesOnTheNextCommit(t *testing.
 
 	for name, narrow := range map[string]journal.Terms{
 		"not recognised by its provider": {},
-		"whose failures may have run":    {Dedup: journal.DedupSuccesses, Retention: time.Hour, Guard: true},
+		"whose failures may have run":    {Remembers: memory.Successes, Retention: time.Hour, Guard: true},
 	} {
 		ev := begin(name, s)
 		ev.Intent.Terms = narrow
@@ -86,12 +88,13 @@ func TestWithIntentOnlyAnAnswerThatCanBeHadAgainRidesOnTheNextCommit(t *testing.
 	require.NoError(t, j.Close())
 	op, err = open(t, path).Get(t.Context(), begun.Operation.Ref)
 	require.NoError(t, err)
-	assert.Equal(t, journal.Completed, op.State, "the end of a session carries it, and so does Close")
+	assert.Equal(t, journal.StateCompleted, op.State, "the end of a session carries it, and so does Close")
 }
 
-func TestWithoutIntentOnlyAnAnswerIsDurableBeforeItIsReported(t *testing.T) {
+// Without IntentOnly, an answer is durable before it is reported.
+func TestWithoutIntentOnlyAnswerIsDurable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	j, err := sqlite.Open(path, &sqlite.Options{BusyTimeout: 20 * time.Millisecond})
+	j, err := sqlite.Open(path, sqlite.Options{BusyTimeout: 20 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	s, err := j.Join(t.Context())

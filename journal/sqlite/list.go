@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // pageSize is how many operations List reads at a time.
@@ -93,7 +96,7 @@ func newPage(f journal.Filter) *page {
 		var either []string
 		for _, state := range f.States {
 			clause := fmt.Sprintf("state = %d", state)
-			if state > journal.Completed {
+			if state > journal.StateCompleted {
 				clause = "state > 3 AND " + clause
 			}
 			either = append(either, clause)
@@ -134,7 +137,7 @@ func newPage(f journal.Filter) *page {
 
 // read reads the next operations, at most size: from their rows, from blocks, and from
 // those that only the log has.
-func (p *page) read(r *reader, recent []*kept, size int) error {
+func (p *page) read(r *reader, recent []*format.Record, size int) error {
 	p.ops = p.ops[:0]
 	args := append([]any{}, p.args...)
 	if p.filter.ByWake {
@@ -147,15 +150,15 @@ func (p *page) read(r *reader, recent []*kept, size int) error {
 		args = append(args, p.handle)
 	}
 	err := r.each(p.query, func(v []driver.Value) error {
-		row, err := readRow(v)
+		row, err := format.ReadRow(v)
 		if err != nil {
 			return err
 		}
-		answer := toBytes(v[len(v)-1])
-		if err := row.goesWith(answer); err != nil {
+		answer := format.ToBytes(v[len(v)-1])
+		if err := row.GoesWith(answer); err != nil {
 			return err
 		}
-		op, err := (&kept{row: row, answer: answer}).withoutBodies()
+		op, err := (&format.Record{Row: row, Answer: answer}).WithoutBodies()
 		p.ops = append(p.ops, op)
 		return err
 	}, append(args, int64(size))...)
@@ -190,7 +193,7 @@ func (p *page) read(r *reader, recent []*kept, size int) error {
 // inBlocks tells whether a block may have what the filter selects.
 func (p *page) inBlocks() bool {
 	f := p.filter
-	return !f.ByWake && f.WakeBefore.IsZero() && !f.Undelivered && (len(f.States) == 0 || slices.Contains(f.States, journal.Completed))
+	return !f.ByWake && f.WakeBefore.IsZero() && !f.Undelivered && (len(f.States) == 0 || slices.Contains(f.States, journal.StateCompleted))
 }
 
 // blocksAPage is how many blocks are read for a page at most, whatever they have: a
@@ -204,24 +207,24 @@ func (p *page) readBlocks(r *reader, size int, through int64) (int64, error) {
 	err := r.each(`SELECT first, data FROM onceward_blocks WHERE first >= coalesce((SELECT max(first) FROM onceward_blocks WHERE first <= ?1), 0) AND first <= ?2
 		ORDER BY first LIMIT ?3`, func(v []driver.Value) error {
 		if n >= size {
-			return errEnough
+			return conn.ErrEnough
 		}
 		blocks++
 		data, _ := v[1].([]byte)
-		return eachOfBlock(v[0].(int64), data, func(handle int64) bool {
+		return format.EachOfBlock(v[0].(int64), data, func(handle int64) bool {
 			last = max(last, handle)
 			return handle > p.handle && handle <= through
-		}, func(k *kept) error {
-			if !p.selects(&k.op) {
+		}, func(k *format.Record) error {
+			if !store.Selects(&p.filter, &k.Op) {
 				return nil
 			}
-			op, err := k.withoutBodies()
+			op, err := k.WithoutBodies()
 			p.ops = append(p.ops, op)
 			n++
 			return err
 		})
 	}, p.handle+1, through, int64(blocksAPage))
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, conn.ErrEnough) {
 		return 0, err
 	}
 	if err != nil || blocks == blocksAPage {
@@ -242,15 +245,15 @@ func (p *page) readBlocks(r *reader, size int, through int64) (int64, error) {
 
 // addRecent adds to a page what only the log has: all of it was begun after what is
 // elsewhere. It returns up to which handle none is missing now.
-func (p *page) addRecent(recent []*kept, size int, through int64) (int64, error) {
-	var added []*kept
+func (p *page) addRecent(recent []*format.Record, size int, through int64) (int64, error) {
+	var added []*format.Record
 	full := len(p.ops) == size && size > 0
 	for _, k := range recent {
 		switch {
-		case !p.selects(&k.op) || !p.selectsOpen(&k.op):
-		case !p.filter.ByWake && k.op.Handle <= p.handle:
-		case p.filter.ByWake && byWake(&k.op, &journal.Operation{WakeAt: p.wake, Handle: p.handle}) <= 0:
-		case p.filter.ByWake && full && byWake(&k.op, &p.ops[size-1]) > 0: // its page is another
+		case !store.Selects(&p.filter, &k.Op):
+		case !p.filter.ByWake && k.Op.Handle <= p.handle:
+		case p.filter.ByWake && byWake(&k.Op, &journal.Operation{WakeAt: p.wake, Handle: p.handle}) <= 0:
+		case p.filter.ByWake && full && byWake(&k.Op, &p.ops[size-1]) > 0: // its page is another
 		default:
 			added = append(added, k)
 		}
@@ -259,10 +262,10 @@ func (p *page) addRecent(recent []*kept, size int, through int64) (int64, error)
 		}
 	}
 	if p.filter.ByWake {
-		slices.SortFunc(added, func(a, b *kept) int { return byWake(&a.op, &b.op) })
+		slices.SortFunc(added, func(a, b *format.Record) int { return byWake(&a.Op, &b.Op) })
 	}
 	for _, k := range added[:min(len(added), size+1)] {
-		op, err := k.withoutBodies()
+		op, err := k.WithoutBodies()
 		if err != nil {
 			return 0, err
 		}
@@ -282,24 +285,4 @@ func (p *page) addRecent(recent []*kept, size int, through int64) (int64, error)
 
 func byWake(a, b *journal.Operation) int {
 	return cmp.Or(a.WakeAt.Compare(b.WakeAt), cmp.Compare(a.Handle, b.Handle))
-}
-
-// selects is for operations in blocks, which are completed and delivered.
-func (p *page) selects(op *journal.Operation) bool {
-	f := p.filter
-	return (f.Scope == nil || *f.Scope == op.Scope) && (f.Provider == "" || f.Provider == op.Provider) &&
-		(f.Naming == nil || *f.Naming == op.Naming)
-}
-
-// selectsOpen is what selects leaves out.
-func (p *page) selectsOpen(op *journal.Operation) bool {
-	f := p.filter
-	switch {
-	case (f.ByWake || !f.WakeBefore.IsZero()) && op.State != journal.Pending,
-		!f.WakeBefore.IsZero() && !op.WakeAt.Before(f.WakeBefore),
-		len(f.States) > 0 && !slices.Contains(f.States, op.State),
-		f.Undelivered && (op.Delivered || op.State <= journal.InFlight):
-		return false
-	}
-	return true
 }

@@ -28,7 +28,8 @@ func others(t *testing.T, j *sqlite.Journal, s journal.Session, name string) {
 	})
 }
 
-func TestAnOperationIsFoundAndGoesOnWhereverItIsKept(t *testing.T) {
+// An operation is found and goes on wherever it is kept.
+func TestOperationIsFoundWhereverItIsKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -68,7 +69,7 @@ func TestAnOperationIsFoundAndGoesOnWhereverItIsKept(t *testing.T) {
 			assert.Equal(t, want.State, op.State, "%s, %s", name, where)
 			assert.Equal(t, want.Handle, op.Handle, "%s, %s", name, where)
 			assert.Equal(t, []byte(op.ID), op.Request.Body, "%s, %s", name, where)
-			if op.State == journal.Completed {
+			if op.State == journal.StateCompleted {
 				require.NotNil(t, op.Answer, "%s, %s", name, where)
 				assert.Equal(t, "paid "+op.ID, string(op.Answer.Body), "%s, %s", name, where)
 			}
@@ -101,13 +102,14 @@ func TestAnOperationIsFoundAndGoesOnWhereverItIsKept(t *testing.T) {
 	for _, i := range []int{0, 1, 499, 998, 999} {
 		op, err := j.Get(t.Context(), journal.Ref{ID: fmt.Sprint("b-", i)})
 		require.NoError(t, err)
-		assert.Equal(t, journal.Completed, op.State)
+		assert.Equal(t, journal.StateCompleted, op.State)
 	}
 	_, err = j.Get(t.Context(), journal.Ref{ID: "completed", Parent: "tenant"})
 	require.ErrorIs(t, err, journal.ErrNotFound)
 }
 
-func TestAListIsInOrderWhereverOperationsAreKept(t *testing.T) {
+// A list is in order wherever operations are kept.
+func TestListIsInOrderWhereverKept(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
@@ -141,14 +143,15 @@ func TestAListIsInOrderWhereverOperationsAreKept(t *testing.T) {
 		require.Equal(t, int64(i+1), op.Handle)
 	}
 	assert.Equal(t, all[:777], list(journal.Filter{Limit: 777}))
-	assert.Len(t, list(journal.Filter{States: []journal.State{journal.InFlight}}), 3000/7+2)
-	assert.Len(t, list(journal.Filter{States: []journal.State{journal.Completed}}), 3002-3000/7-2)
+	assert.Len(t, list(journal.Filter{States: []journal.State{journal.StateInFlight}}), 3000/7+2)
+	assert.Len(t, list(journal.Filter{States: []journal.State{journal.StateCompleted}}), 3002-3000/7-2)
 	found := list(journal.Filter{Provider: "rare"})
 	require.Len(t, found, 2)
 	assert.Equal(t, []string{"rare", "rare too"}, []string{found[0].ID, found[1].ID})
 }
 
-func TestALookUpWaitsForNobodyOnceTheHashesAreLoaded(t *testing.T) {
+// A look up waits for nobody once the hashes are loaded.
+func TestLookUpWaitsForNobody(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -163,13 +166,14 @@ func TestALookUpWaitsForNobodyOnceTheHashesAreLoaded(t *testing.T) {
 	for _, id := range []string{"a-0", "a-999", "b-0", "b-999"} {
 		op, err := j.Get(t.Context(), journal.Ref{ID: id})
 		require.NoError(t, err)
-		assert.Equal(t, journal.Completed, op.State)
+		assert.Equal(t, journal.StateCompleted, op.State)
 	}
 	_, err = j.Get(t.Context(), journal.Ref{ID: "c-0"})
 	require.ErrorIs(t, err, journal.ErrNotFound)
 }
 
-func TestAListNeedsNoWriterAndSeesWhatIsInTheLogInItsOrder(t *testing.T) {
+// A list needs no writer and sees what is in the log in its order.
+func TestListNeedsNoWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -225,7 +229,7 @@ func TestAListNeedsNoWriterAndSeesWhatIsInTheLogInItsOrder(t *testing.T) {
 	for i, op := range all {
 		require.Equal(t, int64(i+1), op.Handle)
 	}
-	assert.Empty(t, list(journal.Filter{States: []journal.State{journal.InFlight}}))
+	assert.Empty(t, list(journal.Filter{States: []journal.State{journal.StateInFlight}}))
 	_, err = other.ExecContext(t.Context(), "ROLLBACK")
 	require.NoError(t, err)
 

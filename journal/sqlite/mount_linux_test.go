@@ -28,7 +28,8 @@ func mounted(t *testing.T) (dir string, remount func(flags uintptr) error) {
 	}
 }
 
-func TestAFullFileSystemFailsWritesClosedAndItGoesOnWhenThereIsRoom(t *testing.T) {
+// A full file system fails writes closed and it goes on when there is room.
+func TestFullFileSystemFailsClosed(t *testing.T) {
 	dir, _ := mounted(t)
 	path := filepath.Join(dir, "journal.db")
 	j := open(t, path)
@@ -58,7 +59,8 @@ func TestAFullFileSystemFailsWritesClosedAndItGoesOnWhenThereIsRoom(t *testing.T
 	require.NoError(t, sound(t.Context(), j))
 }
 
-func TestAFileSystemThatIsRemountedReadOnlyFailsWritesClosed(t *testing.T) {
+// A file system that is remounted read only fails writes closed.
+func TestReadOnlyFileSystemFailsClosed(t *testing.T) {
 	dir, remount := mounted(t)
 	path := filepath.Join(dir, "journal.db")
 	leave(t, path)

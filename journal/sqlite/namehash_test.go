@@ -44,7 +44,8 @@ func colliding(t *testing.T) []string {
 	return names
 }
 
-func TestNamesThatAStrangerMakesCollideAreNotLookedForAmongEachOther(t *testing.T) {
+// Names that a stranger makes collide are not looked for among each other.
+func TestNamesThatAStrangerMakesCollide(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
@@ -63,7 +64,8 @@ func TestNamesThatAStrangerMakesCollideAreNotLookedForAmongEachOther(t *testing.
 	}
 }
 
-func TestNothingIsExecutedAgainInARestoredAndAdoptedBackup(t *testing.T) {
+// Nothing is executed again in a restored and adopted backup.
+func TestNothingIsExecutedAgainOnceAdopted(t *testing.T) {
 	path, names := completed(t, 10_000)
 	j := open(t, path)
 	backup := filepath.Join(t.TempDir(), "backup.db")

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"fmt"
+
+	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
 // oneName refuses a file that may be reached by another name: whoever opens it by that
@@ -10,7 +12,7 @@ import (
 // beside it belongs to it, and must be what others find there.
 func oneName(path string) error {
 	for _, name := range []string{path, path + "-wal", path + "-shm", sidecarFile(path)} {
-		links, mount, err := namesOf(name)
+		links, mount, err := osfile.NamesOf(name)
 		switch {
 		case err != nil:
 			return fmt.Errorf("journal %s: %w", path, err)

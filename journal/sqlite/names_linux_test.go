@@ -48,7 +48,8 @@ func bind(t *testing.T, from, to string) {
 	t.Cleanup(func() { _ = syscall.Unmount(to, syscall.MNT_DETACH) })
 }
 
-func TestAFileThatIsMountedByItselfIsRefused(t *testing.T) {
+// A file that is mounted by itself is refused.
+func TestFileMountedByItselfIsRefused(t *testing.T) {
 	if !inItsOwnMounts(t) {
 		return
 	}
@@ -65,7 +66,7 @@ func TestAFileThatIsMountedByItselfIsRefused(t *testing.T) {
 			require.NoError(t, f.Close())
 		}
 		bind(t, path+suffix, container+suffix)
-		_, err := sqlite.Open(container, nil)
+		_, err := sqlite.Open(container, sqlite.Options{})
 		require.ErrorIs(t, err, sqlite.ErrSecondName, suffix)
 		assert.ErrorContains(t, err, container+suffix)
 		assert.ErrorContains(t, err, "mount the folder")
@@ -99,7 +100,7 @@ func TestAFileWithTwoLinksIsRefused(t *testing.T) {
 		require.NoError(t, f.Close())
 		linked := filepath.Join(t.TempDir(), "linked")
 		require.NoError(t, os.Link(path+suffix, linked))
-		_, err = sqlite.Open(path, nil)
+		_, err = sqlite.Open(path, sqlite.Options{})
 		require.ErrorIs(t, err, sqlite.ErrSecondName, suffix)
 		assert.ErrorContains(t, err, path+suffix)
 		assert.ErrorContains(t, err, "2 links")

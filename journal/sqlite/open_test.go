@@ -34,8 +34,12 @@ func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
 		"text": {func(t *testing.T, path string) {
 			require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("invoices\n"), 1000), 0o600))
 		}, sqlite.ErrNotJournal, "not a SQLite database"},
-		"somebody else's database": {func(t *testing.T, path string) { alter(t, path, "CREATE TABLE invoices (id)") },
-			sqlite.ErrNotJournal, "something else"},
+		"a database in which our names are taken": {func(t *testing.T, path string) { alter(t, path, "CREATE TABLE Onceward_notes (id)") },
+			sqlite.ErrNotJournal, "something named Onceward_notes"},
+		"a database in another encoding": {func(t *testing.T, path string) {
+			alter(t, path, "PRAGMA encoding='UTF-16le'; CREATE TABLE invoices (id)")
+		},
+			sqlite.ErrNotJournal, "UTF-16le"},
 		"a newer release's journal": {func(t *testing.T, path string) {
 			require.NoError(t, open(t, path).Close())
 			alter(t, path, "UPDATE onceward_schema SET version = 99")
@@ -52,7 +56,7 @@ func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal.db")
 			row.make(t, path)
 			before, _ := os.ReadFile(path)
-			_, err := sqlite.Open(path, nil)
+			_, err := sqlite.Open(path, sqlite.Options{})
 			require.ErrorIs(t, err, row.is)
 			assert.ErrorContains(t, err, row.says)
 			assert.ErrorContains(t, err, path)
@@ -63,14 +67,14 @@ func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
 }
 
 func TestOpenSaysWhereItCantWrite(t *testing.T) {
-	_, err := sqlite.Open(filepath.Join(t.TempDir(), "no", "such", "journal.db"), nil)
+	_, err := sqlite.Open(filepath.Join(t.TempDir(), "no", "such", "journal.db"), sqlite.Options{})
 	require.ErrorIs(t, err, os.ErrNotExist)
 
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o555))
 	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755)) // else user nobody does not even get there
 	asNobody(t)
-	_, err = sqlite.Open(filepath.Join(dir, "journal.db"), nil)
+	_, err = sqlite.Open(filepath.Join(dir, "journal.db"), sqlite.Options{})
 	require.ErrorIs(t, err, os.ErrPermission)
 	assert.ErrorContains(t, err, "can be written")
 }
@@ -90,7 +94,7 @@ func TestOpenSaysThatAFileIsDamaged(t *testing.T) {
 		content[i] = 0xa5
 	}
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	j, err = sqlite.Open(path, nil)
+	j, err = sqlite.Open(path, sqlite.Options{})
 	if err == nil {
 		t.Cleanup(func() { _ = j.Close() })
 		_, err = j.Join(t.Context())
@@ -116,8 +120,7 @@ func TestFilesAreTheOwnersOnly(t *testing.T) {
 	_, err := j.Join(t.Context())
 	require.NoError(t, err)
 	modes := func() {
-		names, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
-		require.NoError(t, err)
+		names := filesOf(t, path)
 		assert.GreaterOrEqual(t, len(names), 4, "the journal, its -wal, its -shm and the session's file")
 		for _, name := range names {
 			info, err := os.Stat(name)
@@ -173,7 +176,8 @@ func TestOpensOfOneFileShareAWriter(t *testing.T) {
 	assert.Equal(t, []string{path, path + "-sidecar"}, names, "nothing else is left beside it")
 }
 
-func TestAFileHasOneWriterByWhateverNameItIsOpened(t *testing.T) {
+// A file has one writer by whatever name it is opened.
+func TestFileHasOneWriterByAnyName(t *testing.T) {
 	dir, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
 	require.NoError(t, os.Symlink(dir, other))
 	j := open(t, filepath.Join(dir, "journal.db"))
@@ -184,7 +188,7 @@ func TestAFileHasOneWriterByWhateverNameItIsOpened(t *testing.T) {
 
 	linked := filepath.Join(dir, "linked.db")
 	require.NoError(t, os.Link(filepath.Join(dir, "journal.db"), linked))
-	_, err = sqlite.Open(linked, nil)
+	_, err = sqlite.Open(linked, sqlite.Options{})
 	require.ErrorIs(t, err, sqlite.ErrSecondName)
 	assert.ErrorContains(t, err, "second name")
 	require.NoFileExists(t, linked+"-wal")
@@ -202,7 +206,7 @@ func TestALinkToWhereNoFileIsYetIsFollowed(t *testing.T) {
 	assert.FileExists(t, path+"-sidecar")
 
 	require.NoError(t, os.Symlink(filepath.Join(dir, "none", "journal.db"), filepath.Join(dir, "astray.db")))
-	_, err := sqlite.Open(filepath.Join(dir, "astray.db"), nil)
+	_, err := sqlite.Open(filepath.Join(dir, "astray.db"), sqlite.Options{})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	assert.ErrorContains(t, err, filepath.Join("none", "journal.db"))
 }

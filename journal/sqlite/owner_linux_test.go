@@ -3,7 +3,6 @@ package sqlite_test
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -13,7 +12,8 @@ import (
 
 const nobodysID = 65534
 
-func TestWhatIsMadeBesideTheJournalIsForWhoeverMayUseIt(t *testing.T) {
+// What is made beside the journal is for whoever may use it.
+func TestOwnerOfWhatIsMadeBeside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
 	owner := os.Getuid()
@@ -29,15 +29,11 @@ func TestWhatIsMadeBesideTheJournalIsForWhoeverMayUseIt(t *testing.T) {
 	require.NoError(t, err)
 	_, err = j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
-	names, err := filepath.Glob(path + "*")
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(names), 5)
+	names := filesOf(t, path)
+	require.Len(t, names, 5, "the journal, its -wal, its -shm, its sidecar and the session's file")
 	for _, name := range names {
 		info, err := os.Stat(name)
 		require.NoError(t, err)
-		if strings.Contains(name, "-sidecar-") {
-			continue // it is being written
-		}
 		assert.EqualValues(t, owner, info.Sys().(*syscall.Stat_t).Uid, name)
 		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm(), name)
 	}
@@ -46,7 +42,8 @@ func TestWhatIsMadeBesideTheJournalIsForWhoeverMayUseIt(t *testing.T) {
 	goOn(t, open(t, path), "invoice-2")
 }
 
-func TestAFileThatItsGroupMayUseIsTakenByItsGroup(t *testing.T) {
+// A file that its group may use is taken by its group.
+func TestOwnersGroupTakesItsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
 	if os.Getuid() == 0 {

@@ -51,7 +51,7 @@ func seeded(t testing.TB) *rand.Rand {
 // promise is what a caller was told of an operation: that it was begun, and what
 // became of it, if it was told.
 type promise struct {
-	outcome journal.State // Absent: none yet
+	outcome journal.State // StateAbsent: none yet
 }
 
 // bodyOf is the body of the request that is named id. Some fill several pages.
@@ -85,16 +85,16 @@ func (l *life) operation(ctx context.Context, id string, chance int) {
 	}
 	l.told(id, promise{})
 	ev = complete(begun.Operation, l.session)
-	outcome := journal.Completed
+	outcome := journal.StateCompleted
 	switch chance % 10 {
 	case 0, 1:
 		return // it stays in flight
 	case 2:
 		ev.Kind, ev.Answer, ev.Open, ev.Due = journal.EventPark, nil, true, time.Now().Add(time.Hour)
-		outcome = journal.Pending
+		outcome = journal.StatePending
 	case 3:
 		ev.Kind, ev.Answer, ev.Unsent, ev.Delivered = journal.EventCancel, nil, true, false
-		outcome = journal.Cancelled
+		outcome = journal.StateCancelled
 	case 4:
 		ev.Delivered = false
 	default:
@@ -109,7 +109,7 @@ func (l *life) operation(ctx context.Context, id string, chance int) {
 	l.told(id, promise{outcome: outcome})
 	if chance%10 == 4 {
 		_, _ = l.journal.Apply(ctx, journal.Event{Kind: journal.EventDeliver, Ref: begun.Operation.Ref,
-			Handle: begun.Operation.Handle, At: time.Now(), Session: l.session.ID(), Outcome: journal.Completed})
+			Handle: begun.Operation.Handle, At: time.Now(), Session: l.session.ID(), Outcome: journal.StateCompleted})
 	}
 }
 
@@ -146,7 +146,7 @@ func (e *unlikeError) Error() string { return e.id + ": its " + e.what + " is no
 
 // inspect opens the journal at path and says in what it breaks a promise.
 func inspect(ctx context.Context, path string, known map[string]promise) (err error) {
-	j, err := sqlite.Open(path, nil)
+	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return fmt.Errorf("it does not open: %w", err)
 	}
@@ -176,13 +176,13 @@ func inspect(ctx context.Context, path string, known map[string]promise) (err er
 		if found[id] != op.State {
 			return fmt.Errorf("%s is %s, and listed as %s", id, op.State, found[id])
 		}
-		if p.outcome != journal.Absent && op.State != p.outcome {
+		if p.outcome != journal.StateAbsent && op.State != p.outcome {
 			return fmt.Errorf("%s is %s, and somebody was told that it is %s", id, op.State, p.outcome)
 		}
 		if !bytes.Equal(op.Request.Body, bodyOf(id)) {
 			return &unlikeError{id, "request"}
 		}
-		if op.State == journal.Completed && !bytes.Equal(op.Answer.Body, bodyOf("answer to "+id)) {
+		if op.State == journal.StateCompleted && !bytes.Equal(op.Answer.Body, bodyOf("answer to "+id)) {
 			return &unlikeError{id, "answer"}
 		}
 	}
@@ -197,7 +197,7 @@ func inspect(ctx context.Context, path string, known map[string]promise) (err er
 		}
 		for _, result := range results {
 			op := result.Operation
-			if state := found[op.ID]; result.Decision == journal.Execute && state != journal.InFlight {
+			if state := found[op.ID]; result.Decision == journal.Execute && state != journal.StateInFlight {
 				return fmt.Errorf("%s was taken over, and was %s", op.ID, state)
 			}
 			delete(found, op.ID)
@@ -207,7 +207,7 @@ func inspect(ctx context.Context, path string, known map[string]promise) (err er
 		}
 	}
 	for id, state := range found {
-		if state == journal.InFlight {
+		if state == journal.StateInFlight {
 			return fmt.Errorf("%s was in flight, and was not taken over", id)
 		}
 	}
@@ -216,7 +216,7 @@ func inspect(ctx context.Context, path string, known map[string]promise) (err er
 
 // recorded is a disk on which several lives were led, in a journal with these options.
 // fault is what fails, by chance, while they are led.
-func recorded(t *testing.T, random *rand.Rand, opts *sqlite.Options, d *disk, fault func(diskDid, string) int32) *disk {
+func recorded(t *testing.T, random *rand.Rand, opts sqlite.Options, d *disk, fault func(diskDid, string) int32) *disk {
 	for n := range 3 {
 		d.lead(t, random, fmt.Sprint("life-", n), opts, fault)
 	}
@@ -225,14 +225,14 @@ func recorded(t *testing.T, random *rand.Rand, opts *sqlite.Options, d *disk, fa
 }
 
 // lead has a process live, and closes the journal in the end.
-func (d *disk) lead(t *testing.T, random *rand.Rand, name string, opts *sqlite.Options, fault func(diskDid, string) int32) {
+func (d *disk) lead(t *testing.T, random *rand.Rand, name string, opts sqlite.Options, fault func(diskDid, string) int32) {
 	j, err := sqlite.Open(d.path, opts)
 	require.NoError(t, err)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
 	l := &life{journal: j, session: s, name: name, told: func(id string, p promise) {
-		if opts != nil && opts.IntentOnly {
-			p.outcome = journal.Absent // that is not promised
+		if opts.IntentOnly {
+			p.outcome = journal.StateAbsent // that is not promised
 		}
 		d.tell(func(known map[string]promise) { known[id] = p })
 	}}
@@ -342,12 +342,13 @@ func (d *disk) after(t *testing.T, known map[string]promise, cuts []cut, f func(
 	wg.Wait()
 }
 
-func TestALossOfPowerLosesNothingThatAnybodyWasTold(t *testing.T) {
+// A loss of power loses nothing that anybody was told.
+func TestPowerLossLosesNothingTold(t *testing.T) {
 	n := fromEnvironment(t, "ONCEWARD_POWER_CUTS", 60)
 	if testing.Short() {
 		n = 20
 	}
-	for name, opts := range map[string]*sqlite.Options{"by default": nil, "with IntentOnly": {IntentOnly: true}} {
+	for name, opts := range map[string]sqlite.Options{"by default": {}, "with IntentOnly": {IntentOnly: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Cleanup(sqlite.MarkAlways())
 			random := seeded(t)
@@ -359,12 +360,13 @@ func TestALossOfPowerLosesNothingThatAnybodyWasTold(t *testing.T) {
 	}
 }
 
-func TestALossOfPowerSoonAfterAnotherLosesNothingThatAnybodyWasTold(t *testing.T) {
+// A loss of power soon after another loses nothing that anybody was told.
+func TestPowerLossSoonAfterAnother(t *testing.T) {
 	t.Cleanup(sqlite.MarkAlways())
 	n := fromEnvironment(t, "ONCEWARD_POWER_CUTS", 48)
 	random := seeded(t)
 	dir := t.TempDir()
-	first := recorded(t, random, nil, record(t, filepath.Join(dir, "journal.db")), nil)
+	first := recorded(t, random, sqlite.Options{}, record(t, filepath.Join(dir, "journal.db")), nil)
 	p := first.platter(map[string]promise{})
 	done := 0
 	for i, c := range first.cuts(random, n/8) {
@@ -374,7 +376,7 @@ func TestALossOfPowerSoonAfterAnotherLosesNothingThatAnybodyWasTold(t *testing.T
 		dir := filepath.Join(dir, strconv.Itoa(i))
 		require.NoError(t, os.Mkdir(dir, 0o700))
 		second := record(t, p.leave(t, dir, c.loss))
-		second.lead(t, random, "another life", nil, nil)
+		second.lead(t, random, "another life", sqlite.Options{}, nil)
 		second.stop()
 		second.after(t, maps.Clone(p.known), second.cuts(random, 8), func(again cut, err error) bool {
 			return assert.NoError(t, err, "%s, and %s", c, again)
@@ -382,14 +384,15 @@ func TestALossOfPowerSoonAfterAnotherLosesNothingThatAnybodyWasTold(t *testing.T
 	}
 }
 
-func TestWritesAndSyncsThatFailAndALossOfPowerLoseNothingThatAnybodyWasTold(t *testing.T) {
+// Writes and syncs that fail and a loss of power lose nothing that anybody was told.
+func TestPowerLossAndWritesThatFail(t *testing.T) {
 	t.Cleanup(sqlite.MarkAlways())
 	n := fromEnvironment(t, "ONCEWARD_POWER_CUTS", 40)
 	random := seeded(t)
 	chance := rand.New(rand.NewPCG(random.Uint64(), random.Uint64())) // the disk's: it is not asked by this goroutine
 	faults := 0
 	var mu sync.Mutex
-	d := recorded(t, random, nil, record(t, filepath.Join(t.TempDir(), "journal.db")), func(what diskDid, _ string) int32 {
+	d := recorded(t, random, sqlite.Options{}, record(t, filepath.Join(t.TempDir(), "journal.db")), func(what diskDid, _ string) int32 {
 		mu.Lock()
 		defer mu.Unlock()
 		if chance.IntN(60) > 0 {
@@ -412,7 +415,8 @@ func TestWritesAndSyncsThatFailAndALossOfPowerLoseNothingThatAnybodyWasTold(t *t
 	t.Logf("%d events, %d faults, %d cuts", len(d.events), faults, len(cuts))
 }
 
-func TestALossOfPowerIsNoticedWhereNothingIsSynced(t *testing.T) {
+// A loss of power is noticed where nothing is synced.
+func TestPowerLossWhereNothingIsSynced(t *testing.T) {
 	for name, prevent := range map[string]func(t *testing.T, d *disk){
 		"at a commit": func(t *testing.T, _ *disk) { t.Cleanup(sqlite.SyncNormally()) },
 		"by a checkpoint": func(_ *testing.T, d *disk) {
@@ -426,7 +430,7 @@ func TestALossOfPowerIsNoticedWhereNothingIsSynced(t *testing.T) {
 			random := seeded(t)
 			d := record(t, filepath.Join(t.TempDir(), "journal.db"))
 			prevent(t, d)
-			recorded(t, random, nil, d, nil)
+			recorded(t, random, sqlite.Options{}, d, nil)
 			// Somebody was told something before each of these.
 			var cuts []cut
 			for _, c := range d.cuts(random, 100) {

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // preload reads the hashes of all IDs beside the writer, so that whoever is the first to
@@ -14,7 +15,7 @@ func (f *file) preload(ctx context.Context) {
 	var loaded segments
 	last := int64(-1)
 	err := f.readers.read(ctx, func(r *reader) error {
-		return r.each("SELECT "+segmentColumns+" FROM onceward_segments ORDER BY first", func(v []driver.Value) error {
+		return r.each("SELECT "+format.SegmentColumns+" FROM onceward_segments ORDER BY first", func(v []driver.Value) error {
 			run, first, err := runAfter(last, v)
 			if err == nil && ctx.Err() != nil {
 				err = ctx.Err()

@@ -1,6 +1,9 @@
 package sqlite
 
-import "github.com/onceward/onceward/journal"
+import (
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
+)
 
 // change is an operation as it is to be stored.
 type change struct {
@@ -12,149 +15,140 @@ type change struct {
 	unanswered         bool   // its answer is forgotten
 }
 
-// at is the operation as find returns it.
-func (k *kept) at(block bool) row {
-	r := k.row
-	r.kept, r.block = k, block
-	return r
-}
+// rowOf is an operation of the log, or of a block, as find returns it.
+func rowOf(k *format.Record, block bool) row { return row{k.Row, k, block} }
 
 // put stores what became of r: in the log, as long as the operation is nowhere else,
 // or in its row. It leaves what is stored in c.row.
 func (b *batch) put(r *row, c *change) error {
-	if c.unanswered && r.found() && r.kept != nil && !r.block {
+	if c.unanswered && r.found() && r.record != nil && !r.block {
 		if err := b.foldAll(); err != nil {
 			return err
 		}
-		r.block = r.kept.closed()
+		r.block = r.record.Closed()
 	}
 	if r.block {
-		if err := b.unpack(r.kept); err != nil {
+		if err := b.unpack(r.record); err != nil {
 			return err
 		}
-		c.answerSum = sumIn(r.kept.answer)
-		r.kept = nil
+		c.AnswerSum = format.SumIn(r.record.Answer)
+		r.record = nil
 	}
 	var err error
 	switch {
 	case !r.found():
 		return b.insert(c)
-	case r.kept != nil:
-		b.relog(r.kept, c)
+	case r.record != nil:
+		b.relog(r.record, c)
 		return nil
 	case c.renewed:
 		if c.unanswered {
-			c.answerSum = 0
-			err = b.removeAnswer(c.op.Handle)
+			c.AnswerSum = 0
+			err = b.removeAnswer(c.Op.Handle)
 			if err == nil {
-				err = b.write(b.sql.wipe, c.op.Handle)
+				err = b.write(b.sql.wipe, c.Op.Handle)
 			}
 		}
 		if err == nil {
-			err = b.updateWhole(c.row, c.body)
+			err = b.updateWhole(c.Row, c.body)
 		}
 	default:
 		if c.answer != nil {
-			c.answerSum = sumIn(c.answer)
-			err = b.write(b.sql.insertAnswer, c.op.Handle, c.answer, c.answerBody)
+			c.AnswerSum = format.SumIn(c.answer)
+			err = b.write(b.sql.insertAnswer, c.Op.Handle, c.answer, c.answerBody)
 		}
 		if err == nil {
 			err = b.update(r, &c.row)
 		}
 	}
-	c.kept, c.block = nil, false
+	c.record, c.block = nil, false
 	return err
 }
 
 // insert has the log begin an operation.
 func (b *batch) insert(c *change) error {
-	c.op.Handle = b.newest + 1
-	c.identified = c.op.Naming != journal.Generated
-	k := &kept{row: c.row, body: c.body}
-	k.kept, k.block = nil, false
-	b.record(k, withIdentity)
+	c.Op.Handle = b.newest + 1
+	c.Identified = c.Op.Naming != journal.Generated
+	k := &format.Record{Row: c.Row, Body: c.body}
+	b.record(k, format.WithIdentity)
 	b.newest++
-	b.clock.Margin(k.op.Terms)
-	c.kept, c.block = k, false
-	return b.addToSegment(&k.op)
+	b.clock.Margin(k.Op.Terms)
+	c.record, c.block = k, false
+	return b.addToSegment(&k.Op)
 }
 
 // relog has the log say what became of an operation that it has.
-func (b *batch) relog(before *kept, c *change) {
-	k := &kept{row: c.row, body: before.body, answer: before.answer, answerBody: before.answerBody}
-	k.kept, k.block = nil, false
+func (b *batch) relog(before *format.Record, c *change) {
+	k := &format.Record{Row: c.Row, Body: before.Body, Answer: before.Answer, AnswerBody: before.AnswerBody}
 	parts := byte(0)
 	if c.renewed {
-		parts, k.body = withIdentity, c.body
+		parts, k.Body = format.WithIdentity, c.body
 	}
 	if c.answer != nil {
-		parts |= withAnswer
-		k.answer, k.answerBody = c.answer, c.answerBody
+		parts |= format.WithAnswer
+		k.Answer, k.AnswerBody = c.answer, c.answerBody
 	}
 	b.record(k, parts)
-	b.clock.Margin(k.op.Terms)
-	c.kept, c.block = k, false
+	b.clock.Margin(k.Op.Terms)
+	c.record, c.block = k, false
 }
 
 // insertRow gives an operation a row of its own.
-func (b *batch) insertRow(k *kept) error {
-	op, r := &k.op, k.row
-	r.answerSum = sumIn(k.answer)
-	err := b.write(b.sql.insert, op.Handle, op.Scope, op.Parent, op.ID, int64(op.Naming), k.identified, op.Provider,
-		int64(op.State), nullable(op.Holder), fromTime(op.WakeAt), fromTime(op.SettledAt), op.Delivered, op.Tombstone,
-		encodeFacts(r), k.request, k.body)
-	if err == nil && k.answer != nil {
-		err = b.write(b.sql.insertAnswer, op.Handle, k.answer, k.answerBody)
-	}
-	if err == nil {
-		b.remember(r)
+func (b *batch) insertRow(k *format.Record) error {
+	op, r := &k.Op, k.Row
+	r.AnswerSum = format.SumIn(k.Answer)
+	err := b.write(b.sql.insert, op.Handle, op.Scope, op.Parent, op.ID, int64(op.Naming), k.Identified, op.Provider,
+		int64(op.State), format.Nullable(op.Holder), format.FromTime(op.WakeAt), format.FromTime(op.SettledAt), op.Delivered, op.Tombstone,
+		format.EncodeFacts(r), k.Request, k.Body)
+	if err == nil && k.Answer != nil {
+		err = b.write(b.sql.insertAnswer, op.Handle, k.Answer, k.AnswerBody)
 	}
 	return err
 }
 
-// stored takes note of what was written to a row.
-func (b *batch) stored(r row) {
-	b.clock.Margin(r.op.Terms)
+// wroteRow takes note of what was written to a row.
+func (b *batch) wroteRow(r format.Row) {
+	b.clock.Margin(r.Op.Terms)
 	b.remember(r)
 }
 
 func (b *batch) update(before, after *row) (err error) {
-	op := &after.op
-	if before.op.Holder == op.Holder {
-		err = b.write(b.sql.updateHeld, int64(op.State), fromTime(op.WakeAt), fromTime(op.SettledAt), op.Delivered,
-			encodeFacts(*after), op.Handle)
+	op := &after.Op
+	if before.Op.Holder == op.Holder {
+		err = b.write(b.sql.updateHeld, int64(op.State), format.FromTime(op.WakeAt), format.FromTime(op.SettledAt), op.Delivered,
+			format.EncodeFacts(after.Row), op.Handle)
 	} else {
-		err = b.write(b.sql.update, int64(op.State), fromTime(op.WakeAt), fromTime(op.SettledAt), op.Delivered,
-			encodeFacts(*after), nullable(op.Holder), op.Handle)
+		err = b.write(b.sql.update, int64(op.State), format.FromTime(op.WakeAt), format.FromTime(op.SettledAt), op.Delivered,
+			format.EncodeFacts(after.Row), format.Nullable(op.Holder), op.Handle)
 	}
 	if err == nil {
-		b.stored(*after)
+		b.wroteRow(after.Row)
 	}
 	return err
 }
 
-func (b *batch) updateWhole(r row, body []byte) error {
-	op := r.op
-	err := b.write(b.sql.updateWhole, int64(op.State), fromTime(op.WakeAt), fromTime(op.SettledAt), op.Delivered,
-		encodeFacts(r), nullable(op.Holder), int64(op.Naming), r.identified, op.Provider, op.Tombstone, r.request, body, op.Handle)
+func (b *batch) updateWhole(r format.Row, body []byte) error {
+	op := r.Op
+	err := b.write(b.sql.updateWhole, int64(op.State), format.FromTime(op.WakeAt), format.FromTime(op.SettledAt), op.Delivered,
+		format.EncodeFacts(r), format.Nullable(op.Holder), int64(op.Naming), r.Identified, op.Provider, op.Tombstone, r.Request, body, op.Handle)
 	if err == nil {
-		b.stored(r)
+		b.wroteRow(r)
 	}
 	return err
 }
 
 // remove is for what was reaped, and leaves nothing of it.
 func (b *batch) remove(r row) error {
-	handle := r.op.Handle
+	handle := r.Op.Handle
 	b.gone = append(b.gone, handle)
-	if r.kept != nil && !r.block {
+	if r.record != nil && !r.block {
 		if err := b.foldAll(); err != nil {
 			return err
 		}
-		r.block = r.kept.closed()
+		r.block = r.record.Closed()
 	}
 	if r.block {
-		_, err := b.rewriteBlock(handle, func(k *kept) (bool, error) { return k.op.Handle != handle, nil })
+		_, err := b.rewriteBlock(handle, func(k *format.Record) (bool, error) { return k.Op.Handle != handle, nil })
 		return err
 	}
 	delete(b.cache, handle)

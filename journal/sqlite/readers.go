@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
 // maxReaders is how many connections read at a time.
@@ -20,8 +21,8 @@ type readers struct {
 
 // reader is one of them, in one goroutine's hands.
 type reader struct {
-	conn  *conn
-	stmts map[string]*stmt
+	conn  *conn.Conn
+	stmts map[string]*conn.Stmt
 }
 
 func newReaders(path string) *readers {
@@ -44,13 +45,13 @@ func (rs *readers) read(ctx context.Context, f func(*reader) error) error {
 	}
 	defer func() { rs.idle <- r }()
 	if r == nil {
-		c, err := dial(rs.path, readerPragmas)
+		c, err := conn.Dial(rs.path, readerPragmas)
 		if err != nil {
-			return explain(rs.path, "open for reading", err)
+			return conn.Explain(rs.path, "open for reading", err)
 		}
-		r = &reader{conn: c, stmts: make(map[string]*stmt)}
+		r = &reader{conn: c, stmts: make(map[string]*conn.Stmt)}
 	}
-	return explain(rs.path, "read", f(r))
+	return conn.Explain(rs.path, "read", f(r))
 }
 
 // each calls g for every row of a query, whose statement is kept for the next time.
@@ -58,12 +59,12 @@ func (r *reader) each(query string, g func([]driver.Value) error, args ...any) e
 	s, ok := r.stmts[query]
 	if !ok {
 		var err error
-		if s, err = r.conn.prepare(query); err != nil {
+		if s, err = r.conn.Prepare(query); err != nil {
 			return err
 		}
 		r.stmts[query] = s
 	}
-	return s.each(g, args...)
+	return s.Each(g, args...)
 }
 
 // close waits for those who read, and refuses others.
@@ -72,7 +73,7 @@ func (rs *readers) close() error {
 	var errs []error
 	for range maxReaders {
 		if r := <-rs.idle; r != nil {
-			errs = append(errs, r.conn.close())
+			errs = append(errs, r.conn.Close())
 		}
 	}
 	return errors.Join(errs...)

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // reapBatch is how many operations are reaped in one commit, between those of
@@ -50,21 +53,23 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 	if err := j.open(ctx); err != nil {
 		return 0, err
 	}
-	if ev.Kind != journal.EventReap || ev.At.IsZero() {
-		return 0, &journal.EventError{Kind: ev.Kind, Reason: "Reap needs a reap and the asker's clock"}
+	if err := store.CheckReap(ev); err != nil {
+		return 0, err
 	}
 	var newest, folded int64
+	var passed time.Time
 	// Deliveries that ride are recorded with this.
 	err := j.file.writer.do(ctx, func(b *batch) error {
 		if err := b.refuses(ev.Kind); err != nil {
 			return err
 		}
 		newest = b.newest
-		if err := b.see(ev.At); err != nil {
+		if err := b.observeClock(ev.At); err != nil {
 			return err
 		}
 		ev.Last, ev.Unconfirmed = b.clock.Last, b.clock.Unconfirmed(ev.At)
-		if err := b.foldRipe(ev); err != nil {
+		passed = b.clock.Passed(ev.At)
+		if err := b.foldExpired(passed.Add(-ev.Keep)); err != nil {
 			return err
 		}
 		folded = b.folded
@@ -74,12 +79,12 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 		return 0, err
 	}
 	reaped := 0
-	firsts, err := j.segmentsBefore(ctx, ev.At.Add(-ev.Keep))
+	firsts, err := j.segmentsBefore(ctx, passed.Add(-ev.Keep))
 	if err != nil {
 		return 0, err
 	}
 	// What is not in a segment yet comes last: it is the youngest.
-	for _, first := range append(firsts, segmentOf(newest+1)) {
+	for _, first := range append(firsts, format.SegmentOf(newest+1)) {
 		if reaped >= limit {
 			break
 		}
@@ -118,13 +123,13 @@ func (j *Journal) reapCommit(ctx context.Context, f func(*batch) error) error {
 	return nil
 }
 
-// foldRipe takes from the log what is to be reaped already: little stays there for
+// foldExpired takes from the log what was settled by then, and is to be reaped already: little stays there for
 // long, but where hardly anything happens, or somebody keeps nothing at all.
-func (b *batch) foldRipe(ev journal.Event) error {
+func (b *batch) foldExpired(settled time.Time) error {
 	through := int64(0)
 	for k := range b.recently {
-		if k.op.State.Settled() && !k.op.SettledAt.Add(ev.Keep).After(ev.At) {
-			through = k.op.Handle
+		if k.Op.State.Settled() && !k.Op.SettledAt.After(settled) {
+			through = k.Op.Handle
 		}
 	}
 	if through == 0 {
@@ -156,59 +161,92 @@ const bytesOfBodies = `, coalesce(length(request_body), 0) +
 // reapSegment reaps at most limit operations of one segment, or of what is not in a
 // segment yet. Those up to folded are not in the log any more.
 func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64, limit int, folded int64) (int, error) {
-	var ripe, ripeBlocks []bulk
-	left, found := 0, 0 // that may be reaped at some time, and now
-	isRipe := func(op journal.Operation) bool {
-		left++
-		_, decision, _ := journal.Next(op, false, ev)
-		if decision == journal.Recorded {
-			found++
-		}
-		return decision == journal.Recorded
+	found, err := j.findExpired(ctx, ev, first, limit)
+	if err != nil {
+		return 0, err
 	}
-	// What is left to the next time need not be read now.
-	enough := func() error {
-		if found < limit {
-			return nil
-		}
-		left++
-		return errEnough
+	reaped, err := j.reapBlocks(ctx, ev, found.blocks, limit)
+	if err != nil {
+		return reaped, err
 	}
-	err := j.file.readers.read(ctx, func(r *reader) error {
+	n, err := j.reapRows(ctx, ev, found.rows[:min(limit-reaped, len(found.rows))], limit-reaped)
+	reaped += n
+	if err != nil || found.left > reaped || first+format.SegmentSize-1 > folded {
+		return reaped, err
+	}
+	// Only tombstones are left, or nothing.
+	return reaped, j.spendSegment(ctx, first)
+}
+
+// expired is what may be reaped of a segment.
+type expired struct {
+	blocks, rows []bulk
+	now          int // how many may be reaped now
+	left         int // and at some time
+}
+
+// note takes note of an operation, and tells whether it may be reaped now.
+func (e *expired) note(op journal.Operation, ev journal.Event) bool {
+	e.left++
+	_, decision, _ := journal.Next(op, false, ev)
+	if decision != journal.Recorded {
+		return false
+	}
+	e.now++
+	return true
+}
+
+// enough ends the search with conn.ErrEnough once limit are found: what is left to the
+// next time need not be read now.
+func (e *expired) enough(limit int) error {
+	if e.now < limit {
+		return nil
+	}
+	e.left++
+	return conn.ErrEnough
+}
+
+// findExpired looks for what ev may reap of the segment that begins with first.
+func (j *Journal) findExpired(ctx context.Context, ev journal.Event, first int64, limit int) (found expired, err error) {
+	err = j.file.readers.read(ctx, func(r *reader) error {
 		err := r.each("SELECT first, data FROM onceward_blocks WHERE first >= ? AND first < ?", func(v []driver.Value) error {
 			data, _ := v[1].([]byte)
 			some := false
-			err := eachOfBlock(v[0].(int64), data, all, func(k *kept) error {
-				some = isRipe(k.op) || some
+			err := format.EachOfBlock(v[0].(int64), data, format.All, func(k *format.Record) error {
+				some = found.note(k.Op, ev) || some
 				return nil
 			})
 			if some {
-				ripeBlocks = append(ripeBlocks, bulk{v[0].(int64), int64(len(data))})
+				found.blocks = append(found.blocks, bulk{v[0].(int64), int64(len(data))})
 			}
 			if err == nil {
-				err = enough()
+				err = found.enough(limit)
 			}
 			return err
-		}, first, first+segmentSize)
+		}, first, first+format.SegmentSize)
 		if err != nil {
 			return err
 		}
-		return r.each("SELECT "+columns+bytesOfBodies+" FROM onceward_operations WHERE handle >= ? AND handle < ? AND tombstone = 0", func(v []driver.Value) error {
-			row, err := readRow(v)
+		return r.each("SELECT "+format.Columns+bytesOfBodies+" FROM onceward_operations WHERE handle >= ? AND handle < ? AND tombstone = 0", func(v []driver.Value) error {
+			row, err := format.ReadRow(v)
 			if err != nil {
 				return err
 			}
-			if isRipe(row.op) {
-				ripe = append(ripe, bulk{row.op.Handle, v[len(v)-1].(int64)})
+			if found.note(row.Op, ev) {
+				found.rows = append(found.rows, bulk{row.Op.Handle, v[len(v)-1].(int64)})
 			}
-			return enough()
-		}, first, first+segmentSize)
+			return found.enough(limit)
+		}, first, first+format.SegmentSize)
 	})
-	if err != nil && !errors.Is(err, errEnough) {
-		return 0, err
+	if errors.Is(err, conn.ErrEnough) {
+		err = nil
 	}
-	reaped := 0
-	for some := range parts(ripeBlocks, (reapBatch+blockSize-1)/blockSize) {
+	return found, err
+}
+
+// reapBlocks archives and reaps at most limit operations of these blocks, some in a commit.
+func (j *Journal) reapBlocks(ctx context.Context, ev journal.Event, blocks []bulk, limit int) (reaped int, err error) {
+	for some := range parts(blocks, (reapBatch+format.BlockSize-1)/format.BlockSize) {
 		n := 0
 		archived, err := j.archive(ctx, ev, some, nil, limit-reaped)
 		if err != nil {
@@ -230,8 +268,12 @@ func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64
 		}
 		reaped += n
 	}
-	ripe = ripe[:min(limit-reaped, len(ripe))]
-	for some := range parts(ripe, reapBatch) {
+	return reaped, nil
+}
+
+// reapRows is reapBlocks for operations with a row of their own.
+func (j *Journal) reapRows(ctx context.Context, ev journal.Event, rows []bulk, limit int) (reaped int, err error) {
+	for some := range parts(rows, reapBatch) {
 		n := 0
 		archived, err := j.archive(ctx, ev, nil, some, limit-reaped)
 		if err != nil {
@@ -246,12 +288,13 @@ func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64
 		}
 		reaped += n
 	}
-	if left > reaped || first+segmentSize-1 > folded {
-		return reaped, nil
-	}
-	// Only tombstones are left, or nothing.
-	return reaped, j.file.writer.do(ctx, func(b *batch) error {
-		if segmentOf(b.newest+1) == first {
+	return reaped, nil
+}
+
+// spendSegment notes that nothing is left to be reaped in a segment, if it is one yet.
+func (j *Journal) spendSegment(ctx context.Context, first int64) error {
+	return j.file.writer.do(ctx, func(b *batch) error {
+		if format.SegmentOf(b.newest+1) == first {
 			return nil
 		}
 		return b.spend(first)
@@ -259,14 +302,14 @@ func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64
 }
 
 // reap takes those that still can be: others may have come first.
-func (b *batch) reap(ev journal.Event, handles []int64, archived ripe) (reaped int, err error) {
+func (b *batch) reap(ev journal.Event, handles []int64, archived archivedSet) (reaped int, err error) {
 	var out outcome
 	for _, handle := range handles {
 		r, err := b.byHandle(handle)
 		if err != nil {
 			return 0, err
 		}
-		if !r.found() || !archived.has(&r.op) {
+		if !r.found() || !archived.has(&r.Op) {
 			continue
 		}
 		if err := b.next(r, &prepared{Event: ev}, &out); err != nil {

@@ -89,7 +89,8 @@ func TestWhatCantBeFoldedStaysInTheLog(t *testing.T) {
 	}
 }
 
-func TestADeadSessionWhoseEndCantBeRecordedIsStillDead(t *testing.T) {
+// A dead session whose end can't be recorded is still dead.
+func TestDeadSessionIsStillDead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	died, err := j.Join(t.Context())
@@ -110,7 +111,8 @@ func TestADeadSessionWhoseEndCantBeRecordedIsStillDead(t *testing.T) {
 	assert.Len(t, results, 1)
 }
 
-func TestATransactionThatARollbackLeftOpenIsRolledBackByTheNextCommit(t *testing.T) {
+// A transaction that a rollback left open is rolled back by the next commit.
+func TestTransactionThatARollbackLeftOpen(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
@@ -123,7 +125,8 @@ func TestATransactionThatARollbackLeftOpenIsRolledBackByTheNextCommit(t *testing
 	}
 }
 
-func TestAnAnswerWhoseBodyIsDamagedIsAnErrorAndNotAnAnswerWithout(t *testing.T) {
+// An answer whose body is damaged is an error and not an answer without.
+func TestAnswerWhoseBodyIsDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -143,5 +146,84 @@ func TestAnAnswerWhoseBodyIsDamagedIsAnErrorAndNotAnAnswerWithout(t *testing.T) 
 	_, err = j.Apply(t.Context(), begin("invoice-1", s))
 	require.ErrorContains(t, err, "damaged")
 	_, err = j.Get(t.Context(), begun.Operation.Ref)
+	require.ErrorContains(t, err, "damaged")
+	_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventResolve, Ref: begun.Operation.Ref, At: ev.At,
+		Claim: begun.Operation.Claim, Resolution: journal.Executed, Answer: ev.Answer})
+	require.ErrorContains(t, err, "damaged")
+	require.NoError(t, j.Close())
+	alter(t, path, "DELETE FROM onceward_answers")
+	j = open(t, path)
+	for kind, resolution := range map[journal.EventKind]journal.Resolution{journal.EventResolve: journal.Executed, journal.EventComplete: 0} {
+		_, err = j.Apply(t.Context(), journal.Event{Kind: kind, Ref: begun.Operation.Ref, At: ev.At,
+			Claim: begun.Operation.Claim, Resolution: resolution, Answer: ev.Answer})
+		require.ErrorContains(t, err, "damaged", "no other answer takes the place of one that is lost")
+	}
+}
+
+func TestWhatCantBeReapedStays(t *testing.T) {
+	for _, refused := range []string{
+		"UPDATE ON onceward_operations", "DELETE ON onceward_operations", "UPDATE ON onceward_blocks", "DELETE ON onceward_blocks",
+		"UPDATE ON onceward_answers", "DELETE ON onceward_answers", "INSERT ON onceward_removed", "UPDATE ON onceward_segments",
+	} {
+		t.Run(refused, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			j := open(t, path)
+			ripe(t, j, 20)
+			require.NoError(t, sqlite.Fold(j))
+			stop := refuse(t, path, refused)
+			reaped, err := reap(t, j, 100)
+			if err != nil {
+				require.ErrorContains(t, err, "refused by the test")
+			}
+			stop()
+			assert.Empty(t, verify(t, j))
+			n, again := reap(t, j, 100)
+			require.NoError(t, again)
+			assert.Equal(t, 21, reaped+n)
+			assert.Empty(t, verify(t, j))
+			if refused == "UPDATE ON onceward_operations" {
+				require.Error(t, err)
+			}
+		})
+	}
+}
+
+// A segment of which something was lost is never spent.
+func TestSegmentThatLostSomethingIsNotSpent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	ripe(t, j, sqlite.SegmentSize+100)
+	require.NoError(t, j.Close())
+	alter(t, path, "DELETE FROM onceward_blocks WHERE first = (SELECT min(first) FROM onceward_blocks)")
+	j = open(t, path)
+	var err error
+	for n := 1; err == nil && n > 0; {
+		n, err = reap(t, j, 2000)
+	}
+	require.ErrorContains(t, err, "damaged")
+	assert.NotEmpty(t, verify(t, j))
+}
+
+// A log that says that less was folded is not believed.
+// What was folded is believed only as far as the log, or what lies elsewhere, bears it out.
+func TestLogThatSaysThatLessWasFolded(t *testing.T) {
+	path, to := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	goOn(t, j, "invoice-1")
+	require.NoError(t, j.Close())
+	j = open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), begin("invoice-2", s))
+	require.NoError(t, err)
+	for _, suffix := range []string{"", "-wal", "-sidecar"} {
+		copyFile(t, path+suffix, to+suffix)
+	}
+	alter(t, to, "UPDATE onceward_log SET folded = 0, records = sealed_log(records, seq, last_at, jumped_at, least_margin, newest, 0, number)")
+	j, err = sqlite.Open(to, sqlite.Options{})
+	if err == nil {
+		defer j.Close()
+		_, err = j.Join(t.Context())
+	}
 	require.ErrorContains(t, err, "damaged")
 }

@@ -7,6 +7,8 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // applicationID marks files that we made in SQLite's header: "Once" in ASCII. That and
@@ -122,91 +124,108 @@ CREATE TABLE onceward_log (
 
 // migrate brings the schema to this release's version, or refuses the file. It tells
 // whether there was anything to do.
-func (c *conn) migrate(path string, opts Options) (migrated bool, err error) {
-	version, err := c.recognise(path, opts)
+func migrate(c *conn.Conn, path string, opts Options) (migrated bool, err error) {
+	version, _, err := recognise(c, path, opts)
 	if err != nil || version == len(migrations) {
-		return false, err
+		return migrated, err
 	}
-	if err := c.exec("BEGIN IMMEDIATE"); err != nil {
-		return false, explain(path, "open", err)
+	if err := c.Exec("BEGIN IMMEDIATE"); err != nil {
+		return migrated, conn.Explain(path, "open", err)
 	}
 	defer func() {
 		if err != nil {
-			_ = c.exec("ROLLBACK") // SQLite may have done so itself
+			_ = c.Exec("ROLLBACK") // SQLite may have done so itself
 		}
 	}()
 	// Another process may have come first.
-	if version, err = c.recognise(path, opts); err != nil {
-		return false, err
+	version, shared, err := recognise(c, path, opts)
+	if err != nil {
+		return migrated, err
 	}
 	for ; version < len(migrations); version++ {
-		if err := c.exec(migrations[version]); err != nil {
-			return false, explain(path, fmt.Sprint("migrate from version ", version), err)
+		if err := c.Exec(migrations[version]); err != nil {
+			return migrated, conn.Explain(path, fmt.Sprint("migrate from version ", version), err)
 		}
 	}
 	identity := newIdentity()
 	for _, statement := range []string{
-		fmt.Sprintf("INSERT INTO onceward_log SELECT 1, NULL, NULL, 0, 0, 0, 0, x'%x' WHERE NOT EXISTS (SELECT 1 FROM onceward_log)", logRow{seq: 1}.seal(nil)),
+		fmt.Sprintf("INSERT INTO onceward_log SELECT 1, NULL, NULL, 0, 0, 0, 0, x'%x' WHERE NOT EXISTS (SELECT 1 FROM onceward_log)", format.LogRow{Seq: 1}.Seal(nil)),
 		fmt.Sprintf("UPDATE onceward_journal SET identity = '%s', epoch = x'%x', hash_key = x'%x' WHERE identity = ''",
-			identity, encodeEpoch(identity, 1), newHashKey().sealed()),
+			identity, format.EncodeEpoch(identity, 1), format.NewHashKey().Sealed()),
 		fmt.Sprint("UPDATE onceward_schema SET version = ", version),
 	} {
-		if err := c.exec(statement); err != nil {
-			return false, explain(path, "migrate", err)
+		if err := c.Exec(statement); err != nil {
+			return migrated, conn.Explain(path, "migrate", err)
 		}
 	}
-	if application, err := c.value("PRAGMA application_id"); err != nil || application == int64(0) {
+	if application, err := c.Value("PRAGMA application_id"); err != nil || application == int64(0) && !shared {
 		if err == nil {
-			err = c.exec(fmt.Sprint("PRAGMA application_id=", applicationID))
+			err = c.Exec(fmt.Sprint("PRAGMA application_id=", applicationID))
 		}
 		if err != nil {
-			return false, explain(path, "migrate", err)
+			return migrated, conn.Explain(path, "migrate", err)
 		}
 	}
-	return true, explain(path, "migrate", c.exec("COMMIT"))
+	return true, conn.Explain(path, "migrate", c.Exec("COMMIT"))
 }
 
-// recognise returns the file's schema version: 0 for a new file, which Litestream may
-// have put tables of its own in.
-func (c *conn) recognise(path string, opts Options) (int, error) {
-	ask, err := c.prepare(`SELECT (SELECT application_id FROM pragma_application_id),
-		(SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE '\_litestream\_%' ESCAPE '\'),
-		(SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'onceward_schema')`)
-	var application, objects, ours, version int64
+// isTheirs is true of what the application has in the file, and not the journal nor
+// Litestream.
+const isTheirs = `tbl_name NOT LIKE 'onceward\_%' ESCAPE '\' AND tbl_name NOT LIKE '\_litestream\_%' ESCAPE '\'`
+
+// recognise returns the file's schema version, 0 where there is no journal in it yet, and
+// whether the application has anything in it. Names of tables have no case
+// (https://sqlite.org/lang_keywords.html), as LIKE has none.
+func recognise(c *conn.Conn, path string, opts Options) (is int, shared bool, err error) {
+	ask, err := c.Prepare(`SELECT (SELECT application_id FROM pragma_application_id),
+		(SELECT count(*) FROM sqlite_schema WHERE ` + isTheirs + `),
+		(SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'onceward_schema'),
+		(SELECT min(name) FROM sqlite_schema WHERE name LIKE 'onceward\_%' ESCAPE '\'),
+		(SELECT encoding FROM pragma_encoding)`)
+	var application, theirs, ours, version int64
+	var taken, encoding string
 	if err == nil {
-		_, err = ask.first(func(row []driver.Value) error {
-			application, objects, ours = row[0].(int64), row[1].(int64), row[2].(int64)
+		_, err = ask.First(func(row []driver.Value) error {
+			application, theirs, ours, encoding = row[0].(int64), row[1].(int64), row[2].(int64), row[4].(string)
+			taken, _ = row[3].(string)
 			return nil
 		})
 	}
 	if err == nil && ours > 0 {
-		if ask, err = c.prepare("SELECT version FROM onceward_schema"); err == nil {
-			_, err = ask.first(func(row []driver.Value) error { version = row[0].(int64); return nil })
+		if ask, err = c.Prepare("SELECT version FROM onceward_schema"); err == nil {
+			_, err = ask.First(func(row []driver.Value) error { version = row[0].(int64); return nil })
 		}
 	}
-	if code(err) == codes.SQLITE_NOTADB {
-		return 0, fmt.Errorf("%w: %s is not a SQLite database; give another path", ErrNotJournal, path)
+	if conn.Code(err) == codes.SQLITE_NOTADB {
+		return is, shared, fmt.Errorf("%w: %s is not a SQLite database; give another path", ErrNotJournal, path)
 	}
 	if err != nil {
-		return 0, explain(path, "open", err)
+		return is, shared, conn.Explain(path, "open", err)
 	}
 	switch {
-	case objects == 0 && application != applicationID:
-		return 0, nil
 	case ours == 0 && application == applicationID:
-		return 0, fmt.Errorf("%w: %s was made before the first release, with a schema that is not read any more; give another path", ErrNotJournal, path)
+		return is, shared, fmt.Errorf("%w: %s was made before the first release, with a schema that is not read any more; give another path", ErrNotJournal, path)
+	case ours == 0 && taken != "":
+		return is, shared, fmt.Errorf("%w: %s has no journal in it, but something named %s, and names that begin with onceward_ are the journal's: "+
+			"rename it, or give another path", ErrNotJournal, path, taken)
+	case ours == 0 && encoding != "UTF-8":
+		// A name is any bytes, and so is what an error says: in another encoding SQLite
+		// would give back others.
+		return is, shared, fmt.Errorf("%w: %s keeps its text in %s, and a journal's is kept in UTF-8, which can't be changed: give another path", ErrNotJournal, path, encoding)
+	case ours == 0 && theirs > 0 && opts.NoMigration:
+		return is, shared, fmt.Errorf("%w: %s is a database without a journal, and none is made in it (Options.NoMigration); give another path", ErrNotJournal, path)
 	case ours == 0:
-		return 0, fmt.Errorf("%w: %s is a SQLite database of something else; give another path", ErrNotJournal, path)
+		return 0, theirs > 0, nil
 	case version < 1:
-		return 0, fmt.Errorf("%w: %s has no schema version: the file is damaged; keep a copy of it, and restore a backup", ErrNotJournal, path)
+		return is, shared, fmt.Errorf("%w: %s has no schema version: the file is damaged; keep a copy of it, and restore a backup", ErrNotJournal, path)
 	case version > int64(len(migrations)):
-		return 0, fmt.Errorf("%w: %s has schema version %d, this release knows up to %d; upgrade it, or give another path",
+		return is, shared, fmt.Errorf("%w: %s has schema version %d, this release knows up to %d; upgrade it, or give another path",
 			journal.ErrVersion, path, version, len(migrations))
 	case version < int64(len(migrations)) && opts.NoMigration:
-		return 0, fmt.Errorf("%w: %s has schema version %d, of an older release than this, and is left as it is (Options.NoMigration): "+
+		return is, shared, fmt.Errorf("%w: %s has schema version %d, of an older release than this, and is left as it is (Options.NoMigration): "+
 			"open it with that release, or without this option, after which older releases refuse it", journal.ErrVersion, path, version)
 	}
-	return int(version), nil
+	return int(version), theirs > 0, nil
 }
 
 // asMigrated refuses a file of which another process, of a newer release, has changed

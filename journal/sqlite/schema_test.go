@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-func TestTheApplicationsTablesAndVersionsInASharedFileAreItsOwn(t *testing.T) {
+// The application's tables and versions in a shared file are its own.
+func TestSharedFileTablesAndVersions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.db")
 	require.NoError(t, open(t, path).Close())
 	app := anotherProcess(t, path)
@@ -42,7 +43,8 @@ func TestTheApplicationsTablesAndVersionsInASharedFileAreItsOwn(t *testing.T) {
 	assert.Zero(t, ours, "all that is ours says so by its name")
 }
 
-func TestARunningProcessNoticesThatItsFileWasMigrated(t *testing.T) {
+// A running process notices that its file was migrated.
+func TestSchemaMigratedUnderARunningProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -57,13 +59,14 @@ func TestARunningProcessNoticesThatItsFileWasMigrated(t *testing.T) {
 	assert.ErrorContains(t, err, "start one of the newer release")
 }
 
-func TestAFileOfAnOlderReleaseIsNotMigratedByWhoeverSaysSo(t *testing.T) {
+// A file of an older release is not migrated by whoever says so.
+func TestSchemaIsNotMigratedIfToldSo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
 	defer sqlite.Release("CREATE TABLE onceward_new (one INTEGER PRIMARY KEY) STRICT")()
 	before, err := os.ReadFile(path)
 	require.NoError(t, err)
-	_, err = sqlite.Open(path, &sqlite.Options{NoMigration: true})
+	_, err = sqlite.Open(path, sqlite.Options{NoMigration: true})
 	require.ErrorIs(t, err, journal.ErrVersion)
 	assert.ErrorContains(t, err, "of an older release")
 	after, err := os.ReadFile(path)
@@ -71,7 +74,36 @@ func TestAFileOfAnOlderReleaseIsNotMigratedByWhoeverSaysSo(t *testing.T) {
 	assert.Equal(t, before, after, "it was left alone")
 
 	goOn(t, open(t, path), "invoice-1")
-	j, err := sqlite.Open(path, &sqlite.Options{NoMigration: true})
+	j, err := sqlite.Open(path, sqlite.Options{NoMigration: true})
 	require.NoError(t, err)
 	require.NoError(t, j.Close())
+}
+
+// What needs no migration is opened by who makes none.
+func TestNoMigrationOfThisReleasesFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	goOn(t, j, "invoice-1")
+	require.NoError(t, j.Close())
+	for _, alter := range []func(){func() {}, func() { alter(t, path, "CREATE TABLE invoices (id TEXT)") }} {
+		alter()
+		j, err := sqlite.Open(path, sqlite.Options{NoMigration: true})
+		require.NoError(t, err)
+		assert.True(t, has(t, j, "invoice-1"))
+		require.NoError(t, j.Close())
+	}
+}
+
+// A file that is the journal's alone says so; one that it shares says what it said.
+func TestApplicationIDOfAFile(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		if shared {
+			alter(t, path, "CREATE TABLE invoices (id TEXT)")
+		}
+		require.NoError(t, open(t, path).Close())
+		var id int
+		require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "PRAGMA application_id").Scan(&id))
+		assert.Equal(t, shared, id == 0)
+	}
 }

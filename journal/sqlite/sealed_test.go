@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-func TestASegmentThatOneProcessBeginsAndAnotherSealsFindsAllOfItsOperations(t *testing.T) {
+// A segment that one process begins and another seals finds all of its operations.
+func TestSealedByAnotherProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	const half = sqlite.SegmentSize / 2
 	for process, kind := range []func(string, journal.Session) journal.Event{begin, generate} {

@@ -4,16 +4,13 @@ import (
 	"cmp"
 	"database/sql/driver"
 	"encoding/binary"
-	"hash/crc32"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
-
-// segmentSize is how many handles make a segment.
-const segmentSize = 1024
 
 // segments find what no index finds without costing a page for every operation: IDs,
 // and what is old enough to be reaped. A segment is written once, with the last of
@@ -21,7 +18,7 @@ const segmentSize = 1024
 // has looked for an ID that no row has, the hashes of all: eight bytes for every
 // operation.
 type segments struct {
-	key     hashKey
+	key     format.HashKey
 	through int64 // no member of the tail up to this handle is missing
 	loaded  int64 // the first handle of the latest segment in runs; negative: none
 
@@ -38,51 +35,11 @@ type member struct {
 	began  time.Time
 }
 
-// entrySize is that of a hash and an offset, little endian, in segments.hashes.
-const entrySize = 4 + 2
-
 // handleBits leaves 28 bits for the hash.
 const handleBits = 36
 
 func entry(hash uint32, handle int64) uint64 {
 	return uint64(hash>>4)<<handleBits | uint64(handle)&(1<<handleBits-1)
-}
-
-// segmentOf is the first handle of the segment that handle is in.
-func segmentOf(handle int64) int64 { return handle - handle%segmentSize }
-
-const segmentColumns = "first, began_at, spent, hashes"
-
-// segment is a row of segments, without its hashes.
-type segment struct {
-	first int64
-	began time.Time // 0 once it is spent
-	spent bool
-}
-
-// seal appends the sum of the whole row to its hashes.
-func (s segment) seal(hashes []byte) []byte {
-	return binary.LittleEndian.AppendUint32(hashes, s.sum(hashes))
-}
-
-func (s segment) sum(hashes []byte) uint32 {
-	var e encoder
-	e.int(s.first)
-	e.int(s.began.UnixMilli())
-	e.bools(s.spent)
-	return crc32.Update(sum(hashes), castagnoli, e.buf)
-}
-
-// readSegment reads segmentColumns, and returns errFormat for a row that is not as it
-// was written.
-func readSegment(v []driver.Value) (s segment, hashes []byte, err error) {
-	s = segment{v[0].(int64), toTime(v[1]), v[2].(int64) == 1}
-	sealed := v[3].([]byte)
-	n := len(sealed) - sumSize
-	if n < 0 || n%entrySize != 0 || toByte(v[2]) > 1 || sumIn(sealed) != s.sum(sealed[:n]) {
-		return s, nil, errFormat
-	}
-	return s, sealed[:n:n], nil
 }
 
 // spend notes that nothing is left in a segment to be reaped, and leaves of its hashes
@@ -91,16 +48,16 @@ func (b *batch) spend(first int64) error {
 	var rest []uint64
 	var found []member
 	err := b.read(b.sql.segmentRest, func(v []driver.Value) error {
-		r, err := readRow(v)
-		members := b.segments.membersOf(r.op.Handle, &r.op)
+		r, err := format.ReadRow(v)
+		members := b.segments.membersOf(r.Op.Handle, &r.Op)
 		found = append(found, members...)
 		for _, m := range members {
 			rest = append(rest, uint64(m.hash)<<16|uint64(m.handle-first))
 		}
 		return err
-	}, first, first+segmentSize)
+	}, first, first+format.SegmentSize)
 	if err == nil {
-		err = b.account(first, first+segmentSize-1, found)
+		err = b.account(first, first+format.SegmentSize-1, found)
 	}
 	if err == nil {
 		err = b.write(b.sql.forgetRemoved, first)
@@ -108,33 +65,17 @@ func (b *batch) spend(first int64) error {
 	if err != nil {
 		return err
 	}
-	spent := segment{first: first, began: time.UnixMilli(0), spent: true}
-	return b.write(b.sql.spendSegment, spent.seal(encodeEntries(rest)), first)
-}
-
-// encodeEntries sorts them.
-func encodeEntries(entries []uint64) []byte {
-	slices.Sort(entries)
-	hashes := make([]byte, 0, len(entries)*entrySize+sumSize)
-	for _, e := range entries {
-		hashes = binary.LittleEndian.AppendUint32(hashes, uint32(e>>16))
-		hashes = binary.LittleEndian.AppendUint16(hashes, uint16(e))
-	}
-	return hashes
+	spent := format.Segment{First: first, Began: time.UnixMilli(0), Spent: true}
+	return b.write(b.sql.spendSegment, spent.Seal(format.EncodeEntries(rest)), first)
 }
 
 // membersOf are those by which an operation is found: by its name, and by its second one.
 func (s *segments) membersOf(handle int64, op *journal.Operation) []member {
-	members := []member{{handle, s.key.of(op.Ref), op.CreatedAt}}
+	members := []member{{handle, s.key.Of(op.Ref), op.CreatedAt}}
 	if op.Alias != (journal.Ref{}) {
-		members = append(members, member{handle, s.key.of(op.Alias), op.CreatedAt})
+		members = append(members, member{handle, s.key.Of(op.Alias), op.CreatedAt})
 	}
 	return members
-}
-
-// isNamed tells whether an operation is found by this name.
-func isNamed(op *journal.Operation, ref journal.Ref) bool {
-	return op.Ref == ref || op.Alias == ref && ref != (journal.Ref{})
 }
 
 // truncate forgets what was not committed: handles later than newest are given out
@@ -142,13 +83,13 @@ func isNamed(op *journal.Operation, ref journal.Ref) bool {
 func (s *segments) truncate(newest int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	first := segmentOf(newest + 1)
+	first := format.SegmentOf(newest + 1)
 	s.tail = slices.DeleteFunc(s.tail, func(m member) bool { return m.handle > newest || m.handle < first })
 	s.through = max(min(s.through, newest), first-1)
 	if s.loaded >= first {
 		s.runs, s.loaded = nil, -1
 	}
-	s.whole = s.whole && s.through == newest && s.loaded == first-segmentSize
+	s.whole = s.whole && s.through == newest && s.loaded == first-format.SegmentSize
 }
 
 // addToSegment takes note of an operation that was just begun, and seals the
@@ -161,13 +102,13 @@ func (b *batch) addToSegment(op *journal.Operation) error {
 		s.mu.Unlock()
 		s.through = handle
 	}
-	if handle%segmentSize != segmentSize-1 {
+	if handle%format.SegmentSize != format.SegmentSize-1 {
 		return nil
 	}
 	if err := b.completeTail(); err != nil {
 		return err
 	}
-	first := segmentOf(handle)
+	first := format.SegmentOf(handle)
 	began := op.CreatedAt
 	run := make([]uint64, 0, len(s.tail))
 	for _, m := range s.tail {
@@ -179,7 +120,7 @@ func (b *batch) addToSegment(op *journal.Operation) error {
 	if began.After(b.clock.Last) { // by a clock that is not believed
 		began = b.clock.Last.Add(-journal.Leap)
 	}
-	hashes := segment{first: first, began: began}.seal(encodeEntries(run))
+	hashes := format.Segment{First: first, Began: began}.Seal(format.EncodeEntries(run))
 	for i, e := range run {
 		run[i] = entry(uint32(e>>16), first+int64(uint16(e)))
 	}
@@ -191,7 +132,7 @@ func (b *batch) addToSegment(op *journal.Operation) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tail = s.tail[:0]
-	if s.loaded == first-segmentSize {
+	if s.loaded == first-format.SegmentSize {
 		s.addRun(run)
 		s.loaded = first
 	}
@@ -235,9 +176,9 @@ func (b *batch) completeTail() error {
 		}
 	}
 	err := b.read(b.sql.segmentRows, func(v []driver.Value) error {
-		r, err := readRow(v)
+		r, err := format.ReadRow(v)
 		if err == nil {
-			add(r.op.Handle, &r.op)
+			add(r.Op.Handle, &r.Op)
 		}
 		return err
 	}, s.through)
@@ -246,16 +187,16 @@ func (b *batch) completeTail() error {
 	}
 	err = b.read(b.sql.blocksFrom, func(v []driver.Value) error {
 		data, _ := v[1].([]byte)
-		return eachOfBlock(v[0].(int64), data, all, func(k *kept) error {
-			add(k.op.Handle, &k.op)
+		return format.EachOfBlock(v[0].(int64), data, format.All, func(k *format.Record) error {
+			add(k.Op.Handle, &k.Op)
 			return nil
 		})
-	}, segmentOf(s.through+1))
+	}, format.SegmentOf(s.through+1))
 	if err != nil {
 		return err
 	}
 	for handle := max(s.through, b.folded) + 1; handle <= b.newest; handle++ {
-		add(handle, &b.recent.at(handle).op)
+		add(handle, &b.memtable.at(handle).Op)
 	}
 	slices.SortFunc(missed, func(a, b member) int { return cmp.Compare(a.handle, b.handle) })
 	if err := b.account(s.through+1, b.newest, missed); err != nil {
@@ -268,10 +209,10 @@ func (b *batch) completeTail() error {
 	return nil
 }
 
-// account returns errFormat unless the operations that were found, by handle, are all
+// account returns format.ErrDamaged unless the operations that were found, by handle, are all
 // from first to last of one segment, but for those that were removed.
 func (b *batch) account(first, last int64, found []member) error {
-	var bits removedBits
+	var bits format.Removed
 	var err error
 	for handle := max(first, 1); err == nil && handle <= last; handle++ {
 		switch {
@@ -280,12 +221,12 @@ func (b *batch) account(first, last int64, found []member) error {
 				found = found[1:] // by its second name, too
 			}
 		case bits == nil:
-			if bits, err = b.removedFrom(segmentOf(first)); err != nil || bits.has(handle-segmentOf(first)) {
+			if bits, err = b.removedFrom(format.SegmentOf(first)); err != nil || bits.Has(handle-format.SegmentOf(first)) {
 				continue
 			}
 			fallthrough
-		case !bits.has(handle - segmentOf(first)):
-			err = b.fail(errFormat)
+		case !bits.Has(handle - format.SegmentOf(first)):
+			err = b.fail(format.ErrDamaged)
 		}
 	}
 	return err
@@ -297,7 +238,7 @@ func (b *batch) candidates(ref journal.Ref) ([]int64, error) {
 		return nil, err
 	}
 	s := &b.segments
-	latest := segmentOf(b.newest+1) - segmentSize
+	latest := format.SegmentOf(b.newest+1) - format.SegmentSize
 	if s.loaded < latest {
 		if err := b.loadSegments(latest); err != nil {
 			return nil, err
@@ -314,7 +255,7 @@ func (b *batch) candidates(ref journal.Ref) ([]int64, error) {
 
 // find is candidates for everybody: whole tells whether all are there.
 func (s *segments) find(ref journal.Ref) (handles []int64, whole bool) {
-	hash := s.key.of(ref)
+	hash := s.key.Of(ref)
 	low := entry(hash, 0)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -344,7 +285,7 @@ func (b *batch) loadSegments(latest int64) error {
 		return err
 	}, s.loaded)
 	if err == nil && loaded != latest {
-		err = b.fail(errFormat)
+		err = b.fail(format.ErrDamaged)
 	}
 	if err != nil {
 		return err
@@ -360,20 +301,20 @@ func (b *batch) loadSegments(latest int64) error {
 // runAfter reads the hashes of the segment that follows upon that which begins with
 // before, negative for none: none is missing.
 func runAfter(before int64, v []driver.Value) (run []uint64, first int64, err error) {
-	s, hashes, err := readSegment(v)
+	s, hashes, err := format.ReadSegment(v)
 	next := int64(0)
 	if before >= 0 {
-		next = before + segmentSize
+		next = before + format.SegmentSize
 	}
-	if err == nil && s.first != next {
-		err = errFormat
+	if err == nil && s.First != next {
+		err = format.ErrDamaged
 	}
 	if err != nil {
 		return nil, 0, err
 	}
-	first = s.first
-	run = make([]uint64, 0, len(hashes)/entrySize)
-	for e := range slices.Chunk(hashes, entrySize) {
+	first = s.First
+	run = make([]uint64, 0, len(hashes)/format.EntrySize)
+	for e := range slices.Chunk(hashes, format.EntrySize) {
 		run = append(run, entry(binary.LittleEndian.Uint32(e), first+int64(binary.LittleEndian.Uint16(e[4:]))))
 	}
 	return run, first, nil

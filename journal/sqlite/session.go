@@ -10,12 +10,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/gofrs/flock"
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
 // errDead says of a session that nobody runs it any more.
@@ -49,7 +52,7 @@ func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 	if err := j.open(ctx); err != nil {
 		return nil, err
 	}
-	id, lock, err := lockNewFile(j.file.path)
+	id, lock, err := j.file.spares.take(j.file.path)
 	if err != nil {
 		return nil, fmt.Errorf("journal %s: start a session: %w", j.file.path, err)
 	}
@@ -67,11 +70,12 @@ func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 		return b.removeDeadSessions()
 	})
 	if err != nil {
-		if errors.Is(err, journal.ErrRestored) || code(err) == codes.SQLITE_FULL || isBusy(err) {
+		if errors.Is(err, journal.ErrRestored) || conn.Code(err) == codes.SQLITE_FULL || conn.IsBusy(err) {
 			_ = os.Remove(lock.Path()) // it has no row for certain
+			_ = lock.Close()
+			return nil, err
 		}
-		// The commit may have landed: without its lock the session is dead.
-		_ = lock.Close()
+		j.file.spares.put(id, lock)
 		return nil, err
 	}
 	j.mu.Lock()
@@ -82,6 +86,51 @@ func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 	}
 	j.sessions[s] = struct{}{}
 	return s, nil
+}
+
+// spares are the files of sessions whose commit failed, and may have landed: the next
+// sessions take them, so that those that fail one after the other leave one.
+type spares struct {
+	mu     sync.Mutex
+	closed bool
+	files  map[string]*flock.Flock // by the session's ID
+}
+
+func (s *spares) take(path string) (id string, lock *flock.Flock, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, lock := range s.files {
+		delete(s.files, id)
+		if _, err := os.Stat(lock.Path()); err == nil {
+			return id, lock, nil
+		}
+		_ = lock.Close() // it was taken away
+	}
+	return lockNewFile(path)
+}
+
+func (s *spares) put(id string, lock *flock.Flock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		_ = lock.Close() // without it the session is dead
+		return
+	}
+	if s.files == nil {
+		s.files = make(map[string]*flock.Flock)
+	}
+	s.files[id] = lock
+}
+
+// close leaves the files to the next Open.
+func (s *spares) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, lock := range s.files {
+		_ = lock.Close()
+	}
+	clear(s.files)
 }
 
 // lockNewFile makes a session's file and locks it. Whoever finds a file that
@@ -99,11 +148,11 @@ func lockNewFile(path string) (id string, lock *flock.Flock, err error) {
 			held, _ := lock.Stat()
 			there, err := os.Stat(name)
 			if err == nil && os.SameFile(held, there) {
-				if err := likeJournal(path, name); err != nil {
+				if err := osfile.OwnLike(path, name); err != nil {
 					return "", nil, errors.Join(err, lock.Close())
 				}
 				// The row must not survive a loss of power that the file doesn't.
-				if err := syncDir(filepath.Dir(path)); err != nil {
+				if err := osfile.SyncDir(filepath.Dir(path)); err != nil {
 					return "", nil, errors.Join(err, lock.Close())
 				}
 				return id, lock, nil
@@ -144,8 +193,8 @@ func (s *session) leave() {
 	_ = s.lock.Close()
 }
 
-// mine refuses a session that is not this process's, or not alive any more.
-func (b *batch) mine(id string) error {
+// requireSession refuses a session that is not this process's, or not alive any more.
+func (b *batch) requireSession(id string) error {
 	s, ok := b.own[id]
 	if !ok {
 		return journal.ErrSessionLost
@@ -157,7 +206,7 @@ func (b *batch) mine(id string) error {
 	if s.verified {
 		return nil
 	}
-	found, err := b.sql.hasSession.first(func([]driver.Value) error { return nil }, id)
+	found, err := b.sql.hasSession.First(func([]driver.Value) error { return nil }, id)
 	if err != nil {
 		return b.fail(err)
 	}
@@ -176,7 +225,7 @@ func (b *batch) holds(op *journal.Operation, kind journal.EventKind) (bool, erro
 	case op.Holder == "":
 		return false, nil
 	case kind == journal.EventClaim:
-	case op.State == journal.InFlight && (kind == journal.EventBegin || kind == journal.EventResolve || kind == journal.EventAdopt):
+	case op.State == journal.StateInFlight && (kind == journal.EventBegin || kind == journal.EventResolve || kind == journal.EventAdopt):
 	default:
 		return false, nil
 	}
@@ -202,14 +251,14 @@ func (b *batch) alive(id string) error {
 }
 
 func (b *batch) probe(id string) error {
-	if b.mine(id) == nil {
+	if b.requireSession(id) == nil {
 		return nil
 	}
-	found, err := b.sql.hasSession.first(func([]driver.Value) error { return nil }, id)
+	found, err := b.sql.hasSession.First(func([]driver.Value) error { return nil }, id)
 	if err != nil {
 		return b.fail(err)
 	}
-	lock, err := lockFile(sessionFile(b.path, id))
+	lock, err := osfile.Lock(sessionFile(b.path, id))
 	switch {
 	case !found:
 		// Its row goes only after it, and then its file, if nothing has damaged the row.
@@ -253,51 +302,35 @@ func (b *batch) removeDeadSessions() error {
 	return err
 }
 
-// lockFile locks a session's file, which must exist. It returns nil if another
-// holds the lock.
-func lockFile(name string) (*flock.Flock, error) {
-	lock := flock.New(name, flock.SetFlag(os.O_RDWR))
-	locked, err := lock.TryLock()
-	if err != nil || !locked {
-		return nil, err
-	}
-	return lock, nil
-}
-
 // sweepSessionFiles removes files whose session is over and has no row, as a
 // process leaves one that dies between removing the two, or before its first
 // commit. A lock is taken before the row is looked for: what can be locked then
 // and has no row will never have one.
-func sweepSessionFiles(path string, c *conn) error {
-	names, err := filepath.Glob(globEscape(sessionFile(path, "")) + "*")
+func sweepSessionFiles(path string, c *conn.Conn) error {
+	names, err := filepath.Glob(osfile.GlobEscape(sessionFile(path, "")) + "*")
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	has, err := c.prepare("SELECT 1 FROM onceward_sessions WHERE id = ?")
+	has, err := c.Prepare("SELECT 1 FROM onceward_sessions WHERE id = ?")
 	if err != nil {
-		return explain(path, "open", err)
+		return conn.Explain(path, "open", err)
 	}
 	for _, name := range names {
 		if !isSessionID(strings.TrimPrefix(name, sessionFile(path, ""))) {
 			continue
 		}
-		lock, err := lockFile(name)
+		lock, err := osfile.Lock(name)
 		if err != nil || lock == nil {
 			continue // whoever has to know whether it is alive will find out
 		}
-		found, err := has.first(func([]driver.Value) error { return nil }, strings.TrimPrefix(name, sessionFile(path, "")))
+		found, err := has.First(func([]driver.Value) error { return nil }, strings.TrimPrefix(name, sessionFile(path, "")))
 		if err == nil && !found {
 			_ = os.Remove(name)
 		}
 		_ = lock.Close()
 		if err != nil {
-			return explain(path, "open", err)
+			return conn.Explain(path, "open", err)
 		}
 	}
 	return nil
-}
-
-// globEscape takes the meaning from what filepath.Glob would read as a pattern.
-func globEscape(path string) string {
-	return strings.NewReplacer(`*`, `[*]`, `?`, `[?]`, `[`, `[[]`).Replace(path)
 }

@@ -43,7 +43,8 @@ func TestASessionsFileGoesWithIt(t *testing.T) {
 	assert.Equal(t, []string{path + "-session-" + next.ID()}, sessionFiles(t, path))
 }
 
-func TestFilesWithoutASessionAreRemovedByTheNextOpen(t *testing.T) {
+// Files without a session are removed by the next open.
+func TestSessionlessFilesAreRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal [1]*.db")
 	left := path + "-session-LEFTBYACRASHLEFTBYACRASHAB"
 	require.NoError(t, os.WriteFile(left, nil, 0o600))
@@ -61,7 +62,8 @@ func TestFilesWithoutASessionAreRemovedByTheNextOpen(t *testing.T) {
 	}
 }
 
-func TestASessionWithoutItsFileIsNoProofOfDeath(t *testing.T) {
+// A session without its file is no proof of death.
+func TestSessionWithoutItsFileIsNotDead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	copied, err := j.Join(t.Context())
@@ -88,11 +90,12 @@ func TestASessionWithoutItsFileIsNoProofOfDeath(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrRestored)
 	op, err := j.Get(t.Context(), journal.Ref{ID: "held in the copy"})
 	require.NoError(t, err)
-	assert.Equal(t, journal.InFlight, op.State)
+	assert.Equal(t, journal.StateInFlight, op.State)
 	assert.Equal(t, copied.ID(), op.Holder)
 }
 
-func TestASessionWhoseRowIsGoneIsAliveAsLongAsItsLockIsHeld(t *testing.T) {
+// A session whose row is gone is alive as long as its lock is held.
+func TestSessionWhoseRowIsGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())

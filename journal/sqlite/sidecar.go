@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
+	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
 // sidecar is what the file beside the journal says of it: whose it is, and the
@@ -38,7 +40,7 @@ func (s sidecar) String() string {
 		return fmt.Sprintf("onceward-sidecar 1 %s %d\n", s.identity, s.number)
 	}
 	line := fmt.Sprintf("onceward-sidecar 2 %s %d %s %d %d", s.identity, s.number, s.wal, s.epoch, s.filed)
-	return fmt.Sprintf("%s %08x\n", line, sum([]byte(line)))
+	return fmt.Sprintf("%s %08x\n", line, format.Sum([]byte(line)))
 }
 
 func parseSidecar(text string) (s sidecar, err error) {
@@ -79,13 +81,13 @@ func (s sidecar) write(path string, sync bool) (err error) {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := likeJournal(path, f.Name()); err != nil {
+	if err := osfile.OwnLike(path, f.Name()); err != nil {
 		return err
 	}
 	if err := os.Rename(f.Name(), sidecarFile(path)); err != nil || !sync {
 		return err
 	}
-	return syncDir(dir)
+	return osfile.SyncDir(dir)
 }
 
 // place is write for one that has to be there.
@@ -121,7 +123,7 @@ func (s sidecar) advance(path string) error {
 
 // sweepSidecars removes what a process left that died while it wrote one.
 func sweepSidecars(path string) error {
-	names, err := filepath.Glob(globEscape(sidecarFile(path)+"-") + "*")
+	names, err := filepath.Glob(osfile.GlobEscape(sidecarFile(path)+"-") + "*")
 	for _, name := range names {
 		if strings.Trim(strings.TrimPrefix(name, sidecarFile(path)+"-"), "0123456789") == "" {
 			_ = os.Remove(name) // else it is somebody else's

@@ -129,7 +129,8 @@ var restored = map[string]struct {
 	}, "a sidecar that can't be understood"},
 }
 
-func TestAJournalThatIsNotWholeSendsDecidesAndForgetsNothingUntilItIsAdopted(t *testing.T) {
+// A journal that is not whole sends decides and forgets nothing until it is adopted.
+func TestSidecarOfAJournalThatIsNotWhole(t *testing.T) {
 	for name, way := range restored {
 		t.Run(name, func(t *testing.T) {
 			path := way.make(t)
@@ -171,7 +172,7 @@ func TestAJournalThatIsNotWholeSendsDecidesAndForgetsNothingUntilItIsAdopted(t *
 
 			require.NoError(t, j.Adopt(t.Context()))
 			for id, state := range map[string]journal.State{
-				"pending": journal.Pending, "cancelled": journal.Unknown, "completed": journal.Completed,
+				"pending": journal.StatePending, "cancelled": journal.StateUnknown, "completed": journal.StateCompleted,
 			} {
 				op, err := j.Get(t.Context(), journal.Ref{ID: id})
 				require.NoError(t, err)
@@ -189,7 +190,8 @@ func TestAJournalThatIsNotWholeSendsDecidesAndForgetsNothingUntilItIsAdopted(t *
 	}
 }
 
-func TestACopyInWhichNothingWasOpenIsNotWholeWithoutItsSidecar(t *testing.T) {
+// A copy in which nothing was open is not whole without its sidecar.
+func TestSidecarOfACopyOfNothingOpen(t *testing.T) {
 	path, elsewhere := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	goOn(t, j, "invoice-1")
@@ -204,7 +206,8 @@ func TestACopyInWhichNothingWasOpenIsNotWholeWithoutItsSidecar(t *testing.T) {
 	goOn(t, j, "invoice-3")
 }
 
-func TestAJournalThatWasLostIsNotReplacedByANewOneUnseen(t *testing.T) {
+// A journal that was lost is not replaced by a new one unseen.
+func TestSidecarOfAJournalThatWasLost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	leave(t, path)
 	require.NoError(t, os.Remove(path))
@@ -215,7 +218,8 @@ func TestAJournalThatWasLostIsNotReplacedByANewOneUnseen(t *testing.T) {
 	goOn(t, j, "new")
 }
 
-func TestABackupThatIsOlderThanTheAdoptionIsRefusedAgain(t *testing.T) {
+// A backup that is older than the adoption is refused again.
+func TestSidecarOfAnOlderBackup(t *testing.T) {
 	path := restored["an older file put in the place of a newer one"].make(t)
 	older := filepath.Join(t.TempDir(), "older.db")
 	copyFile(t, path, older)
@@ -227,7 +231,8 @@ func TestABackupThatIsOlderThanTheAdoptionIsRefusedAgain(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrRestored)
 }
 
-func TestLateAnswersAreTakenByARestoredJournal(t *testing.T) {
+// Late answers are taken by a restored journal.
+func TestSidecarLateAnswersAreTaken(t *testing.T) {
 	path := restored["an older file put in the place of a newer one"].make(t)
 	j := open(t, path)
 	late := journal.Event{
@@ -250,11 +255,12 @@ func TestLateAnswersAreTakenByARestoredJournal(t *testing.T) {
 	require.NoError(t, j.Adopt(t.Context()))
 	op, err := j.Get(t.Context(), journal.Ref{ID: "pending"})
 	require.NoError(t, err)
-	assert.Equal(t, journal.Completed, op.State)
+	assert.Equal(t, journal.StateCompleted, op.State)
 	assert.Equal(t, 201, op.Answer.Status)
 }
 
-func TestASidecarThatIsMissedByNobodyIsMadeAgain(t *testing.T) {
+// A sidecar that is missed by nobody is made again.
+func TestSidecarMissedByNobodyIsMadeAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	require.NoError(t, j.Close())
@@ -273,7 +279,8 @@ func TestASidecarThatIsMissedByNobodyIsMadeAgain(t *testing.T) {
 	goOn(t, open(t, path), "and one more")
 }
 
-func TestTheSidecarNamesTheLastCommitOnceTheJournalIsClosed(t *testing.T) {
+// The sidecar names the last commit once the journal is closed.
+func TestSidecarNamesTheLastCommit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	at := time.Now()
 	// A clock that stands still gives no reason to write the journal's own row.
@@ -307,17 +314,21 @@ func TestTheSidecarNamesTheLastCommitOnceTheJournalIsClosed(t *testing.T) {
 	require.NoError(t, err, "nothing was changed by looking")
 }
 
-func TestASidecarThatCantBeReadOrWrittenIsAnErrorOfItsOwn(t *testing.T) {
+// A sidecar that can't be read or written is an error of its own.
+func TestSidecarThatCantBeReadOrWritten(t *testing.T) {
 	path := restored["a copy without its sidecar"].make(t)
 	j := open(t, path)
 	inTheWay := filepath.Join(path+"-sidecar", "file")
 	require.NoError(t, os.Mkdir(path+"-sidecar", 0o700))
 	require.NoError(t, os.WriteFile(inTheWay, nil, 0o600))
 	require.ErrorContains(t, j.Adopt(t.Context()), "sidecar can't be written")
-	_, err := j.Join(t.Context())
+	left, err := filepath.Glob(path + "-sidecar-*")
+	require.NoError(t, err)
+	assert.Empty(t, left)
+	_, err = j.Join(t.Context())
 	require.ErrorContains(t, err, "sidecar can't be read")
 	require.ErrorContains(t, j.Close(), "sidecar can't be read")
-	_, err = sqlite.Open(path, nil)
+	_, err = sqlite.Open(path, sqlite.Options{})
 	require.ErrorContains(t, err, "sidecar can't be read")
 
 	require.NoError(t, os.RemoveAll(path+"-sidecar"))
@@ -326,12 +337,13 @@ func TestASidecarThatCantBeReadOrWrittenIsAnErrorOfItsOwn(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrRestored, "half an adoption is none")
 	op, err := j.Get(t.Context(), journal.Ref{ID: "cancelled"})
 	require.NoError(t, err)
-	assert.Equal(t, journal.Cancelled, op.State)
+	assert.Equal(t, journal.StateCancelled, op.State)
 	require.NoError(t, j.Adopt(t.Context()))
 	goOn(t, j, "after")
 }
 
-func TestAnAdoptionTakesOverFromSessionsThatWereCopied(t *testing.T) {
+// An adoption takes over from sessions that were copied.
+func TestAdoptionTakesOverCopiedSessions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -369,14 +381,14 @@ func TestAdoptingAWholeJournalDoesNothing(t *testing.T) {
 	assert.Equal(t, string(before), string(after))
 	op, err := j.Get(t.Context(), journal.Ref{ID: "cancelled"})
 	require.NoError(t, err)
-	assert.Equal(t, journal.Cancelled, op.State)
+	assert.Equal(t, journal.StateCancelled, op.State)
 	require.NoError(t, j.Close())
 	require.ErrorIs(t, j.Adopt(t.Context()), journal.ErrClosed)
 }
 
 func TestAnAdoptionThatIsNotCommittedIsNone(t *testing.T) {
 	path := restored["a copy without its sidecar"].make(t)
-	j, err := sqlite.Open(path, &sqlite.Options{BusyTimeout: 20 * time.Millisecond})
+	j, err := sqlite.Open(path, sqlite.Options{BusyTimeout: 20 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	other := anotherProcess(t, path)
@@ -391,7 +403,8 @@ func TestAnAdoptionThatIsNotCommittedIsNone(t *testing.T) {
 	goOn(t, j, "after")
 }
 
-func FuzzASidecarIsReadAsItWasWrittenOrRefused(f *testing.F) {
+// A sidecar is read as it was written or refused.
+func FuzzSidecar(f *testing.F) {
 	good := "onceward-sidecar 1 ABCDEFGHIJKLMNOPQRSTUVWXYZ 42\n"
 	for _, text := range []string{good, "", "\n", good + good, good[:len(good)-1], strings.Replace(good, "42", "-42", 1),
 		strings.Replace(good, "42", "042", 1), strings.Replace(good, " 1 ", " 2 ", 1), strings.Replace(good, "42", "99999999999999999999", 1),

@@ -21,7 +21,7 @@ func sound(ctx context.Context, j *sqlite.Journal) error {
 // tryOpen opens the journal and starts a session.
 func tryOpen(t *testing.T, path string) (journal.Session, error) {
 	t.Helper()
-	j, err := sqlite.Open(path, nil)
+	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -4,19 +4,22 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
 var (
-	// ErrNotJournal: the file is not a journal.
+	// ErrNotJournal: the file is not a journal, and no database that one can be made in.
 	ErrNotJournal = errors.New("sqlite: not a journal")
 	// ErrNetworkFilesystem: the file lies on a file system over a network, on which
 	// WAL does not work (https://sqlite.org/wal.html, "Overview").
-	ErrNetworkFilesystem = errors.New("sqlite: network file system")
+	ErrNetworkFilesystem = osfile.ErrNetwork
 	// ErrSecondName: the file, or one beside it that belongs to it, may be reached by
 	// another name: it has several links, or is mounted by itself. Under each name it would
 	// have another WAL, and neither would know what is recorded under the other.
@@ -66,8 +69,17 @@ type Options struct {
 
 	// NoMigration has Open refuse, with journal.ErrVersion, a file with the schema of an
 	// older release, which is migrated else, and is not read by the older release from
-	// then on. It is for programs that look at the file of somebody else's service.
+	// then on, and, with ErrNotJournal, a database of the application's that has no journal
+	// yet. It is for programs that look at the file of somebody else's service.
 	NoMigration bool
+
+	// Logger is warned where the file lies on a file system that may not outlive the machine's
+	// run or the container: in memory (tmpfs, ramfs), or in a container's own layer
+	// (overlayfs). Only Linux tells. nil: slog.Default().
+	Logger *slog.Logger
+	// Volatile says that such a file system is what is wanted, as in tests, and has nobody
+	// warned. It changes nothing else.
+	Volatile bool
 
 	// ExternalCheckpointer leaves it to another program, such as Litestream, to move the
 	// -wal file into the journal: we never do, not even on Close, and the file is not
@@ -91,21 +103,22 @@ var (
 )
 
 // Open opens the journal in the file at path, and makes it where there is none; its
-// directory must exist. nil options are the defaults. A file that is open in this
+// directory must exist. The zero Options are the defaults. In a SQLite database of the
+// application's it makes one beside the tables that are there. A file that is open in this
 // process already is shared, with the options that it was first opened with. The
 // caller closes the Journal.
 //
 // A journal that was restored or copied opens, and sends nothing until it is adopted:
 // see Adopt.
 //
+// On a disk that is full it fails, and leaves nothing that is in the way of opening the file
+// once there is space.
+//
 // Errors say what to do. Found by errors.Is: journal.ErrVersion for a file of a
 // newer release, journal.ErrRestored for an older file beside the -wal of a newer one,
 // ErrNotJournal, ErrNetworkFilesystem, ErrSecondName, and those of package os.
-func Open(path string, opts *Options) (*Journal, error) {
-	if opts == nil {
-		opts = new(Options)
-	}
-	f, err := acquire(path, *opts)
+func Open(path string, opts Options) (*Journal, error) {
+	f, err := acquire(path, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -121,14 +134,14 @@ func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 	if err := j.open(ctx); err != nil {
 		return journal.Result{}, err
 	}
-	if ev.At.IsZero() {
-		return journal.Result{}, &journal.EventError{Kind: ev.Kind, Reason: "needs the asker's clock"}
+	if err := store.CheckApply(ev); err != nil {
+		return journal.Result{}, err
 	}
 	if ev.Kind == journal.EventDeliver {
-		return j.file.writer.ride(ctx, ev)
+		return j.file.writer.deferDelivery(ctx, ev)
 	}
 	if j.file.writer.intentOnly {
-		if result, rides := j.file.writer.rideAnswer(ev); rides {
+		if result, rides := j.file.writer.deferAnswer(ev); rides {
 			return result, nil
 		}
 	}
@@ -154,8 +167,8 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 	if err := j.open(ctx); err != nil {
 		return nil, err
 	}
-	if ev.Kind != journal.EventClaim || ev.At.IsZero() {
-		return nil, &journal.EventError{Kind: ev.Kind, Reason: "Claim needs a claim and the asker's clock"}
+	if err := store.CheckClaim(ev); err != nil {
+		return nil, err
 	}
 	p := j.file.writer.prepare(ev)
 	var outs []outcome

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"database/sql/driver"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"strconv"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // Nothing in a WAL says which file it belongs to: SQLite applies one that was left behind
@@ -92,21 +93,6 @@ func (n note) after(before note) note {
 	return n
 }
 
-// encodeEpoch seals an epoch with the journal's identity. Every epoch is as long as any
-// other, so that its row stays where it is.
-func encodeEpoch(identity string, epoch int64) []byte {
-	sealed := seal(binary.LittleEndian.AppendUint64([]byte(identity), uint64(epoch)))
-	return sealed[len(identity):]
-}
-
-func decodeEpoch(identity string, b []byte) (int64, error) {
-	b, err := unseal(append([]byte(identity), b...))
-	if err != nil || len(b) != len(identity)+8 {
-		return 0, errFormat
-	}
-	return int64(binary.LittleEndian.Uint64(b[len(identity):])), nil
-}
-
 // refuseStale returns journal.ErrRestored for a file beside which lies the WAL of a newer
 // one. It is asked before this process has the file open as a journal, changes nothing,
 // and leaves to others what can't be read.
@@ -149,17 +135,17 @@ func fileAlone(path string) (epoch int64, err error) {
 	case err != nil || info.Size() == 0:
 		return 0, err
 	}
-	c, err := dialMode(path, "ro&immutable=1", []pragma{{"trusted_schema", "OFF", "0"}})
+	c, err := conn.DialMode(path, "ro&immutable=1", []conn.Pragma{{"trusted_schema", "OFF", "0"}})
 	if err != nil {
 		return 0, err
 	}
-	defer c.close()
-	read, err := c.prepare("SELECT identity, epoch FROM onceward_journal")
+	defer c.Close()
+	read, err := c.Prepare("SELECT identity, epoch FROM onceward_journal")
 	if err != nil {
 		return 0, err
 	}
-	found, err := read.first(func(row []driver.Value) error {
-		epoch, err = decodeEpoch(row[0].(string), row[1].([]byte))
+	found, err := read.First(func(row []driver.Value) error {
+		epoch, err = format.DecodeEpoch(row[0].(string), row[1].([]byte))
 		return err
 	})
 	if err == nil && !found {
@@ -170,7 +156,7 @@ func fileAlone(path string) (epoch int64, err error) {
 
 // beginEpoch has the batch's commit begin an epoch.
 func (b *batch) beginEpoch() error {
-	if err := b.write(b.sql.writeIdentity, b.identity, encodeEpoch(b.identity, b.epoch+1)); err != nil {
+	if err := b.write(b.sql.writeIdentity, b.identity, format.EncodeEpoch(b.identity, b.epoch+1)); err != nil {
 		return err
 	}
 	b.epoch++ // after a rollback it is read again

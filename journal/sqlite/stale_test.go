@@ -46,10 +46,8 @@ func epochs(t *testing.T, path string) (epoch, filed int) {
 // contents are those of all files that a journal has.
 func contents(t *testing.T, path string) map[string]string {
 	t.Helper()
-	names, err := filepath.Glob(path + "*")
-	require.NoError(t, err)
 	all := make(map[string]string)
-	for _, name := range names {
+	for _, name := range filesOf(t, path) {
 		content, err := os.ReadFile(name)
 		require.NoError(t, err)
 		all[name] = string(content)
@@ -57,7 +55,9 @@ func contents(t *testing.T, path string) map[string]string {
 	return all
 }
 
-func TestAnOlderFileBesideTheWALOfAKilledJournalIsRefusedBeforeSQLiteMixesTheTwo(t *testing.T) {
+// An older file beside the WAL of a killed journal is refused before SQLite mixes the
+// two.
+func TestStaleFileBesideTheWAL(t *testing.T) {
 	backUp := func(t *testing.T, path string) string {
 		backup := filepath.Join(t.TempDir(), "backup.db")
 		j := open(t, path)
@@ -115,7 +115,7 @@ func TestAnOlderFileBesideTheWALOfAKilledJournalIsRefusedBeforeSQLiteMixesTheTwo
 
 			before := contents(t, path)
 			for range 2 {
-				_, err := sqlite.Open(path, nil)
+				_, err := sqlite.Open(path, sqlite.Options{})
 				require.ErrorIs(t, err, journal.ErrRestored)
 				assert.ErrorContains(t, err, "remove "+path+"-wal and "+path+"-shm")
 				assert.ErrorContains(t, err, "Adopt")
@@ -188,7 +188,8 @@ func (k killed) put(t *testing.T, file []byte) (path string) {
 	return path
 }
 
-func TestAFileThatACheckpointHasHalfChangedIsNotTakenForAnOlderOne(t *testing.T) {
+// A file that a checkpoint has half changed is not taken for an older one.
+func TestStaleIsNotWhatIsHalfCheckpointed(t *testing.T) {
 	k := hit(t)
 	random := seeded(t)
 	for n := range fromEnvironment(t, "ONCEWARD_TORN_FILES", 40) {
@@ -214,7 +215,8 @@ func TestAFileThatACheckpointHasHalfChangedIsNotTakenForAnOlderOne(t *testing.T)
 	}
 }
 
-func TestADamagedFileBesideItsWALIsAnErrorOrIsMadeWholeByIt(t *testing.T) {
+// A damaged file beside its WAL is an error or is made whole by it.
+func TestStaleDamagedFileBesideItsWAL(t *testing.T) {
 	k := hit(t)
 	random := seeded(t)
 	refused := 0
@@ -242,7 +244,8 @@ func TestADamagedFileBesideItsWALIsAnErrorOrIsMadeWholeByIt(t *testing.T) {
 	t.Logf("%d were refused", refused)
 }
 
-func TestAnOlderFileThatIsPutBackWithItsOwnWALIsOpened(t *testing.T) {
+// An older file that is put back with its own WAL is opened.
+func TestStaleFileWithItsOwnWALIsOpened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	leave(t, path)
 	j := open(t, path)
@@ -273,9 +276,10 @@ func TestAnOlderFileThatIsPutBackWithItsOwnWALIsOpened(t *testing.T) {
 	goOn(t, j, "after")
 }
 
+// An adopted file beside its WAL and the sidecar from before is opened.
 // A process that was writing the sidecar while another adopted the journal puts what it
 // said before that in its place.
-func TestAnAdoptedFileBesideItsWALAndTheSidecarFromBeforeIsOpened(t *testing.T) {
+func TestStaleSidecarOfAnAdoptedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	leave(t, path)
 	j := open(t, path)
@@ -307,12 +311,13 @@ func TestAnAdoptedFileBesideItsWALAndTheSidecarFromBeforeIsOpened(t *testing.T) 
 	require.NoError(t, sound(t.Context(), j))
 }
 
-func TestOpenMakesNoFileBesideTheWALOfOneThatWasRemoved(t *testing.T) {
+// Open makes no file beside the WAL of one that was removed.
+func TestStaleWALOfARemovedFile(t *testing.T) {
 	k := hit(t)
 	path := k.put(t, nil)
 	require.NoError(t, os.Remove(path))
 	before := contents(t, path)
-	_, err := sqlite.Open(path, nil)
+	_, err := sqlite.Open(path, sqlite.Options{})
 	require.ErrorIs(t, err, journal.ErrRestored)
 	require.Equal(t, before, contents(t, path), "nothing is changed")
 	require.NoError(t, os.WriteFile(path, k.before, 0o600))
@@ -320,7 +325,8 @@ func TestOpenMakesNoFileBesideTheWALOfOneThatWasRemoved(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestADamagedSidecarDoesNotMakeTheFileLookStale(t *testing.T) {
+// A damaged sidecar does not make the file look stale.
+func TestStaleIsNotADamagedSidecarsFile(t *testing.T) {
 	k := hit(t)
 	for i := range k.side {
 		path := k.put(t, k.after)
@@ -337,7 +343,8 @@ func TestADamagedSidecarDoesNotMakeTheFileLookStale(t *testing.T) {
 	}
 }
 
-func TestABackupOfTheLatestCommitIsSoundWhereItIsPutBack(t *testing.T) {
+// A backup of the latest commit is sound where it is put back.
+func TestStaleIsNotTheLatestBackup(t *testing.T) {
 	path, backup := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "backup.db")
 	leave(t, path)
 	j := open(t, path)

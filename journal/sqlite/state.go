@@ -3,12 +3,18 @@ package sqlite
 import (
 	"database/sql/driver"
 	"sync/atomic"
+	"time"
 
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // cacheSize bounds how many operations the writer remembers.
 const cacheSize = 8192
+
+// lastUnkept is how far the latest time goes on without being written, where nothing else
+// is: after a kill what was seen since is not known, and looks like a jump of the clock.
+const lastUnkept = time.Hour
 
 // state is what the writer knows of the file without asking it. It stands as long
 // as nobody else writes, which PRAGMA data_version tells.
@@ -20,14 +26,14 @@ type state struct {
 	folded   int64 // no operation up to this handle is in the log
 	seq      int64 // of the log's latest row
 	log      []logged
-	recent   *recent
+	memtable *memtable
 	records  []byte // memory for the log's next row
-	encoder  blockEncoder
+	encoder  format.BlockEncoder
 	rowBytes int // of the log's latest row
 	clock    store.Clock
 	durable  store.Clock // what the file has of clock
 	wasReset bool        // another process set the clock back since the last refresh
-	cache    map[int64]row
+	cache    map[int64]format.Row
 	own      map[string]*session // of this process, by ID
 	segments segments
 
@@ -41,14 +47,14 @@ type state struct {
 }
 
 func newState() state {
-	return state{cache: make(map[int64]row), own: make(map[string]*session), recent: newRecent(), segments: segments{loaded: -1}}
+	return state{cache: make(map[int64]format.Row), own: make(map[string]*session), memtable: newMemtable(), segments: segments{loaded: -1}}
 }
 
 // refresh brings the state up to what others have written, inside a transaction.
 func (b *batch) refresh() error {
 	w := b.writer
 	var version int64
-	if _, err := w.sql.dataVersion.first(func(row []driver.Value) error { version = row[0].(int64); return nil }); err != nil {
+	if _, err := w.sql.dataVersion.First(func(row []driver.Value) error { version = row[0].(int64); return nil }); err != nil {
 		return err
 	}
 	if w.known && version == w.version {
@@ -56,12 +62,12 @@ func (b *batch) refresh() error {
 	}
 	b.others = w.known
 	w.known = false
-	_, err := w.sql.readIdentity.first(func(row []driver.Value) (err error) {
+	_, err := w.sql.readIdentity.First(func(row []driver.Value) (err error) {
 		w.identity = row[0].(string)
 		if err := w.asMigrated(row[2].(int64)); err != nil {
 			return err
 		}
-		w.epoch, err = decodeEpoch(w.identity, row[1].([]byte))
+		w.epoch, err = format.DecodeEpoch(w.identity, row[1].([]byte))
 		return err
 	})
 	if err == nil {
@@ -93,7 +99,7 @@ func (b *batch) refresh() error {
 // note appends what the batch changed to the log, if it did.
 func (b *batch) note() error {
 	b.seen.Store(b.clock.Last.UnixMilli())
-	if !b.clock.Jumped.Equal(b.durable.Jumped) {
+	if !b.clock.Jumped.Equal(b.durable.Jumped) || !b.durable.Last.IsZero() && b.clock.Last.Sub(b.durable.Last) > lastUnkept {
 		b.wrote = true // whoever comes after has to know of it
 	}
 	if !b.wrote {
@@ -112,14 +118,13 @@ func (b *batch) note() error {
 
 // remember keeps an operation with a row of its own that is likely to be asked for
 // again.
-func (w *writer) remember(r row) {
-	if r.op.State.Settled() && r.op.Delivered {
-		delete(w.cache, r.op.Handle)
+func (w *writer) remember(r format.Row) {
+	if r.Op.State.Settled() && r.Op.Delivered {
+		delete(w.cache, r.Op.Handle)
 		return
 	}
 	if len(w.cache) >= cacheSize {
 		clear(w.cache)
 	}
-	r.kept, r.block = nil, false
-	w.cache[r.op.Handle] = r
+	w.cache[r.Op.Handle] = r
 }

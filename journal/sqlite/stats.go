@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // Stats is how a journal does.
@@ -55,7 +57,7 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 	case err == nil:
 		s.WALBytes = info.Size()
 	case !errors.Is(err, fs.ErrNotExist):
-		return Stats{}, explain(j.file.path, "look at the WAL", err)
+		return Stats{}, conn.Explain(j.file.path, "look at the WAL", err)
 	}
 	return s, nil
 }
@@ -70,7 +72,7 @@ const stateCounts = `SELECT
 	(SELECT page_size FROM pragma_page_size), (SELECT page_count FROM pragma_page_count), (SELECT freelist_count FROM pragma_freelist_count)`
 
 // firstPending is the pending operation that was begun first.
-const firstPending = "SELECT " + columns + " FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 ORDER BY handle LIMIT 1"
+const firstPending = "SELECT " + format.Columns + " FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 ORDER BY handle LIMIT 1"
 
 func (s *Stats) count(r *reader, w *writer) error {
 	err := r.each(stateCounts, func(v []driver.Value) error {
@@ -83,8 +85,8 @@ func (s *Stats) count(r *reader, w *writer) error {
 		return err
 	}
 	err = r.each(firstPending, func(v []driver.Value) error {
-		row, err := readRow(v)
-		s.OldestPending = row.op.CreatedAt
+		row, err := format.ReadRow(v)
+		s.OldestPending = row.Op.CreatedAt
 		return err
 	})
 	if err != nil {
@@ -92,17 +94,17 @@ func (s *Stats) count(r *reader, w *writer) error {
 	}
 	recent, err := w.unfolded(r)
 	for _, k := range recent {
-		switch k.op.State {
-		case journal.Pending:
+		switch k.Op.State {
+		case journal.StatePending:
 			s.Pending++
 			if s.OldestPending.IsZero() {
-				s.OldestPending = k.op.CreatedAt
+				s.OldestPending = k.Op.CreatedAt
 			}
-		case journal.InFlight:
+		case journal.StateInFlight:
 			s.InFlight++
-		case journal.Unknown:
+		case journal.StateUnknown:
 			s.Unknown++
-		case journal.Cancelled:
+		case journal.StateCancelled:
 			s.Cancelled++
 		}
 	}

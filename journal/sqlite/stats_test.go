@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-func TestStatsCountOperationsWhereverTheyAreKept(t *testing.T) {
+// Stats count operations wherever they are kept.
+func TestStatsCountWhereverKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	stats := func(j *sqlite.Journal) sqlite.Stats {

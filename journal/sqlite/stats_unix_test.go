@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-func TestStatsAndListsSeeWhatAnotherProcessHasInTheLog(t *testing.T) {
+// Stats and lists see what another process has in the log.
+func TestStatsAndListsSeeAnothersLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	child, lines := start(t, "hold", path)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	sqlite "modernc.org/sqlite"
+
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // Statements of tests seal what they write as the journal does: sealed_log(records, seq,
@@ -13,13 +15,16 @@ import (
 func init() {
 	unsealed := func(v driver.Value) []byte {
 		b := v.([]byte)
-		return append([]byte(nil), b[:len(b)-sumSize]...)
+		return append([]byte(nil), b[:len(b)-format.SumSize]...)
 	}
 	sqlite.MustRegisterDeterministicScalarFunction("sealed_log", 8, func(_ *sqlite.FunctionContext, v []driver.Value) (driver.Value, error) {
-		row := logRow{v[1].(int64), toTime(v[2]), toTime(v[3]), time.Duration(v[4].(int64)), v[5].(int64), v[6].(int64), v[7].(int64)}
-		return row.seal(unsealed(v[0])), nil
+		row := format.LogRow{
+			Seq: v[1].(int64), Last: format.ToTime(v[2]), Jumped: format.ToTime(v[3]), LeastMargin: time.Duration(v[4].(int64)),
+			Newest: v[5].(int64), Folded: v[6].(int64), Number: v[7].(int64),
+		}
+		return row.Seal(unsealed(v[0])), nil
 	})
 	sqlite.MustRegisterDeterministicScalarFunction("sealed_segment", 4, func(_ *sqlite.FunctionContext, v []driver.Value) (driver.Value, error) {
-		return segment{v[1].(int64), toTime(v[2]), v[3].(int64) == 1}.seal(unsealed(v[0])), nil
+		return format.Segment{First: v[1].(int64), Began: format.ToTime(v[2]), Spent: v[3].(int64) == 1}.Seal(unsealed(v[0])), nil
 	})
 }

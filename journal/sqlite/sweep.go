@@ -8,12 +8,13 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
-// see takes note of an asker's clock. One that stands behind the journal's last time
+// observeClock takes note of an asker's clock. One that stands behind the journal's last time
 // closes the window of every operation without an answer that was stamped later than
 // it; and what was written by one that has come back from a jump is set right.
-func (b *batch) see(at time.Time) error {
+func (b *batch) observeClock(at time.Time) error {
 	if !b.clock.See(at) {
 		return nil
 	}
@@ -38,17 +39,17 @@ func (b *batch) sweep() error {
 	ev := b.clock.Sweep()
 	var closed []row
 	err := b.read(b.sql.unanswered, func(v []driver.Value) error {
-		r, err := readRow(v)
-		if errors.Is(err, errFormat) {
+		r, err := format.ReadRow(v)
+		if errors.Is(err, format.ErrDamaged) {
 			return nil // it is believed by nobody, and the others are swept once
 		}
 		if err != nil {
 			return err
 		}
 		// EventClock has no error.
-		if next, _, _ := journal.Next(r.op, false, ev); store.Changes(r.op, next, journal.Ignored) {
-			r.op = next
-			closed = append(closed, r)
+		if next, _, _ := journal.Next(r.Op, false, ev); store.Changes(r.Op, next, journal.Ignored) {
+			r.Op = next
+			closed = append(closed, row{Row: r})
 		}
 		return nil
 	})
@@ -56,9 +57,9 @@ func (b *batch) sweep() error {
 		return err
 	}
 	for k := range b.recently {
-		r := k.at(false)
-		if next, _, _ := journal.Next(r.op, false, ev); r.op.State != journal.Completed && store.Changes(r.op, next, journal.Ignored) {
-			r.op = next
+		r := rowOf(k, false)
+		if next, _, _ := journal.Next(r.Op, false, ev); r.Op.State != journal.StateCompleted && store.Changes(r.Op, next, journal.Ignored) {
+			r.Op = next
 			closed = append(closed, r)
 		}
 	}
@@ -67,5 +68,5 @@ func (b *batch) sweep() error {
 			return err
 		}
 	}
-	return nil
+	return b.sweepFlows(ev)
 }

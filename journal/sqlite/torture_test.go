@@ -35,7 +35,7 @@ func childSuffers(path string) error {
 	if err != nil {
 		return err
 	}
-	j, err := sqlite.Open(path, nil)
+	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func childSuffers(path string) error {
 		}
 		result, err := j.Apply(ctx, ev)
 		if err == nil && result.Decision == journal.Recorded {
-			if result.Operation.State != journal.Cancelled && what == "cancelled" {
+			if result.Operation.State != journal.StateCancelled && what == "cancelled" {
 				what = "parked" // somebody else may have sent it before
 			}
 			say(what, op.ID, op.Claim)
@@ -143,8 +143,9 @@ func (h *heard) line(t *testing.T, line string) {
 	}
 }
 
+// No operation is lost or in two hands however many processes are killed.
 // ONCEWARD_STORM_KILLS says how often.
-func TestNoOperationIsLostOrInTwoHandsHoweverManyProcessesAreKilled(t *testing.T) {
+func TestTortureKilledProcesses(t *testing.T) {
 	kills := fromEnvironment(t, "ONCEWARD_STORM_KILLS", 16)
 	if testing.Short() {
 		kills = 4
@@ -204,13 +205,13 @@ func TestNoOperationIsLostOrInTwoHandsHoweverManyProcessesAreKilled(t *testing.T
 			assert.GreaterOrEqual(t, op.Claim, h.claim[id])
 			if op.Claim == h.claim[id] {
 				if what == "cancelled" {
-					assert.Equal(t, journal.Cancelled, op.State, id)
+					assert.Equal(t, journal.StateCancelled, op.State, id)
 				}
 				if what == "completed" {
-					assert.Equal(t, journal.Completed, op.State, id)
+					assert.Equal(t, journal.StateCompleted, op.State, id)
 				}
 			}
-			if op.State == journal.Completed {
+			if op.State == journal.StateCompleted {
 				assert.Equal(t, "paid "+id, string(op.Answer.Body))
 			}
 		}
@@ -222,7 +223,8 @@ func TestNoOperationIsLostOrInTwoHandsHoweverManyProcessesAreKilled(t *testing.T
 	t.Logf("%d kills, %d operations acknowledged, none lost", killed, acknowledged)
 }
 
-func TestAThousandCallersWhoGiveUpAtAnyMomentLeaveNothingInFlight(t *testing.T) {
+// A thousand callers who give up at any moment leave nothing in flight.
+func TestThousandCallersGiveUpAnywhere(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -274,7 +276,7 @@ func TestAThousandCallersWhoGiveUpAtAnyMomentLeaveNothingInFlight(t *testing.T) 
 	}
 	callers.Wait()
 	t.Logf("%d gave up, %d did not", gaveUp, stayed)
-	for op, err := range j.List(t.Context(), journal.Filter{States: []journal.State{journal.InFlight}}) {
+	for op, err := range j.List(t.Context(), journal.Filter{States: []journal.State{journal.StateInFlight}}) {
 		require.NoError(t, err)
 		assert.Fail(t, "in flight, and nobody sends it", op.ID)
 	}
@@ -291,7 +293,9 @@ func TestAThousandCallersWhoGiveUpAtAnyMomentLeaveNothingInFlight(t *testing.T) 
 		10*time.Second, 10*time.Millisecond, "a goroutine of the journal's is left behind")
 }
 
-func TestWhileClocksJumpTheJournalsTimeNeverGoesBackAndNothingIsResentAfterItsWindow(t *testing.T) {
+// While clocks jump the journal's time never goes back and nothing is resent after its
+// window.
+func TestTortureClocksThatJump(t *testing.T) {
 	const retention, margin = 24 * time.Hour, time.Hour // margin: a quarter, at most an hour
 	path := filepath.Join(t.TempDir(), "journal.db")
 	random := seeded(t)
@@ -338,7 +342,7 @@ func TestWhileClocksJumpTheJournalsTimeNeverGoesBackAndNothingIsResentAfterItsWi
 					mu.Lock()
 					switch {
 					case result.Decision != journal.Execute:
-						if op.State == journal.Unknown || result.Decision == journal.Later {
+						if op.State == journal.StateUnknown || result.Decision == journal.Later {
 							refused++
 						}
 					case op.Found.MayHaveRun:

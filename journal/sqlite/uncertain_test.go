@@ -18,7 +18,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-func TestWhatIsCompletedIsNeverSaidNotToBeThereWhileCommitsFailNowAndThen(t *testing.T) {
+// What is completed is never said not to be there while commits fail now and then.
+func TestUncertainCommitHidesNothing(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
@@ -48,7 +49,8 @@ func TestWhatIsCompletedIsNeverSaidNotToBeThereWhileCommitsFailNowAndThen(t *tes
 	wg.Wait()
 }
 
-func TestNothingIsRecordedInFilesThatWereMovedAway(t *testing.T) {
+// Nothing is recorded in files that were moved away.
+func TestUncertainFilesThatWereMovedAway(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -64,8 +66,9 @@ func TestNothingIsRecordedInFilesThatWereMovedAway(t *testing.T) {
 	assert.Equal(t, journal.Execute, result.Decision)
 }
 
-func TestACommitDuringWhichItsFilesAreMovedIsAnUncertainOne(t *testing.T) {
-	s := openSlow(t, nil)
+// A commit during which its files are moved is an uncertain one.
+func TestUncertainCommitAsFilesAreMoved(t *testing.T) {
+	s := openSlow(t, sqlite.Options{})
 	moved := s.ask(t.Context(), begin("invoice-1", s))
 	<-s.syncing // all that is looked at before the commit has been
 	require.NoError(t, os.Rename(s.path, s.path+".away"))
@@ -79,7 +82,8 @@ func TestACommitDuringWhichItsFilesAreMovedIsAnUncertainOne(t *testing.T) {
 	assert.True(t, has(t, s.Journal, "invoice-1"))
 }
 
-func TestSessionsThatCantBeStartedOnAFullDiskLeaveNoFiles(t *testing.T) {
+// Sessions that can't be started on a full disk leave no files.
+func TestSessionsOnAFullDiskLeaveNoFiles(t *testing.T) {
 	d := record(t, filepath.Join(t.TempDir(), "journal.db"))
 	j := open(t, d.path)
 	goOn(t, j, "before")

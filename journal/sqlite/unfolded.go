@@ -4,35 +4,37 @@ import (
 	"cmp"
 	"database/sql/driver"
 	"slices"
+
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // unfolded returns the operations that only the log has, by handle, as the snapshot
 // shows them that r reads. Where another process has written since the writer looked,
 // they are read from the log, else from memory.
-func (w *writer) unfolded(r *reader) (ops []*kept, err error) {
-	var row logRow
+func (w *writer) unfolded(r *reader) (ops []*format.Record, err error) {
+	var row format.LogRow
 	err = r.each(latestLogRow, func(v []driver.Value) (err error) {
-		row, _, err = readLogRow(v)
+		row, _, err = format.ReadLogRow(v)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if ops, ok := w.recent.all(row.seq); ok {
+	if ops, ok := w.memtable.all(row.Seq); ok {
 		return ops, nil
 	}
-	return r.readLog(row.folded)
+	return r.readLog(row.Folded)
 }
 
 // all returns what is shown, by handle, if that is up to the log's row seq.
-func (r *recent) all(seq int64) (ops []*kept, ok bool) {
+func (r *memtable) all(seq int64) (ops []*format.Record, ok bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if r.seq != seq {
 		return nil, false
 	}
 	for ref, s := range r.byRef {
-		if s.shown != nil && s.shown.op.Ref == ref { // and not by its second name
+		if s.shown != nil && s.shown.Op.Ref == ref { // and not by its second name
 			ops = append(ops, s.shown)
 		}
 	}
@@ -41,21 +43,21 @@ func (r *recent) all(seq int64) (ops []*kept, ok bool) {
 }
 
 // readLog makes operations after folded of the log's records.
-func (r *reader) readLog(folded int64) (ops []*kept, err error) {
-	logged := make(map[int64]*kept)
-	find := func(handle int64) *kept { return logged[handle] }
+func (r *reader) readLog(folded int64) (ops []*format.Record, err error) {
+	logged := make(map[int64]*format.Record)
+	find := func(handle int64) *format.Record { return logged[handle] }
 	before := int64(0)
-	err = r.each("SELECT "+logColumns+" FROM onceward_log ORDER BY seq", func(v []driver.Value) error {
-		row, records, err := readLogRow(v)
-		if err == nil && before > 0 && row.seq != before+1 {
-			err = errFormat // one is missing
+	err = r.each("SELECT "+format.LogColumns+" FROM onceward_log ORDER BY seq", func(v []driver.Value) error {
+		row, records, err := format.ReadLogRow(v)
+		if err == nil && before > 0 && row.Seq != before+1 {
+			err = format.ErrDamaged // one is missing
 		}
 		if err != nil {
 			return err
 		}
-		before = row.seq
-		_, err = eachRecord(records, folded, find, func(k *kept) error {
-			logged[k.op.Handle] = k
+		before = row.Seq
+		_, err = format.EachRecord(records, folded, find, func(k *format.Record) error {
+			logged[k.Op.Handle] = k
 			return nil
 		})
 		return err
@@ -67,4 +69,4 @@ func (r *reader) readLog(folded int64) (ops []*kept, err error) {
 	return ops, err
 }
 
-func byHandle(a, b *kept) int { return cmp.Compare(a.op.Handle, b.op.Handle) }
+func byHandle(a, b *format.Record) int { return cmp.Compare(a.Op.Handle, b.Op.Handle) }

@@ -39,7 +39,7 @@ func BenchmarkLargeBodies(b *testing.B) {
 		for name, above := range map[string]int{"compressed": 1, "plain": -1} {
 			b.Run(fmt.Sprintf("bytes=%d/%s", size, name), func(b *testing.B) {
 				path := filepath.Join(b.TempDir(), "journal.db")
-				j, err := sqlite.Open(path, &sqlite.Options{CompressAbove: above})
+				j, err := sqlite.Open(path, sqlite.Options{CompressAbove: above})
 				require.NoError(b, err)
 				b.Cleanup(func() { _ = j.Close() })
 				s, err := j.Join(b.Context())
@@ -80,7 +80,7 @@ func BenchmarkReap(b *testing.B) {
 }
 
 func benchmarkReap(b *testing.B, many int) {
-	j, err := sqlite.Open(filepath.Join(b.TempDir(), "journal.db"), nil)
+	j, err := sqlite.Open(filepath.Join(b.TempDir(), "journal.db"), sqlite.Options{})
 	require.NoError(b, err)
 	defer j.Close()
 	s, err := j.Join(b.Context())

@@ -14,6 +14,8 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // Violation is something in a journal that the state machine or the file's format
@@ -45,7 +47,8 @@ func (v Violation) String() string {
 const maxViolations = 1000
 
 // Verify reads the whole journal and names what is wrong with it: what SQLite's own
-// integrity_check finds, every operation and flow that breaks an invariant of the state
+// integrity_check finds in the file (where the application has tables in it, in the
+// journal's alone), every operation and flow that breaks an invariant of the state
 // machine (journal.Violations, journal.FlowViolations), and every record that another
 // one contradicts or lacks. A sound journal gives none; at most 1,000 are named. What
 // is broken is damage: keep a copy of the file, and restore a backup.
@@ -59,16 +62,13 @@ func (j *Journal) Verify(ctx context.Context) ([]Violation, error) {
 	if err := j.open(ctx); err != nil {
 		return nil, err
 	}
-	c, err := dial(j.file.path, readerPragmas)
+	c, err := conn.Dial(j.file.path, readerPragmas)
 	if err != nil {
-		return nil, explain(j.file.path, "open for reading", err)
+		return nil, conn.Explain(j.file.path, "open for reading", err)
 	}
-	v := &verification{ctx: ctx, path: j.file.path, key: j.file.writer.segments.key, reader: reader{conn: c, stmts: make(map[string]*stmt)}}
+	v := &verification{ctx: ctx, path: j.file.path, key: j.file.writer.segments.key, reader: reader{conn: c, stmts: make(map[string]*conn.Stmt)}}
 	err = v.all()
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
-	return v.found, errors.Join(explain(j.file.path, "verify", err), c.close())
+	return v.found, errors.Join(conn.Explain(j.file.path, "verify", err), c.Close())
 }
 
 // verification is one run of Verify.
@@ -76,7 +76,7 @@ type verification struct {
 	reader
 	ctx   context.Context
 	path  string
-	key   hashKey
+	key   format.HashKey
 	found []Violation
 	names []named // of all operations
 }
@@ -88,7 +88,7 @@ type named struct {
 }
 
 func (v *verification) all() error {
-	for _, step := range []func() error{v.integrity, v.schema, v.sidecar, v.log, v.operations, v.unique, v.sessions, v.flows} {
+	for _, step := range []func() error{v.integrity, v.schema, v.sidecar, v.log, v.operations, v.sessions, v.flows} {
 		if err := v.ctx.Err(); err != nil {
 			return err
 		}
@@ -101,35 +101,54 @@ func (v *verification) all() error {
 
 // tolerate makes a violation of what can't be read because it is damaged.
 func (v *verification) tolerate(err error) error {
-	if code(err) == codes.SQLITE_CORRUPT || errors.Is(err, errFormat) {
-		return v.file("it can be read: %v", err)
+	if conn.Code(err) == codes.SQLITE_CORRUPT || errors.Is(err, format.ErrDamaged) {
+		v.file("it can be read: %v", err)
+		return nil
 	}
 	return err
 }
 
-func (v *verification) add(found ...Violation) error {
-	v.found = append(v.found, found...)
-	if len(v.found) >= maxViolations {
-		v.found = v.found[:maxViolations]
-		return errEnough
+func (v *verification) add(found Violation) {
+	if len(v.found) < maxViolations {
+		v.found = append(v.found, found)
 	}
-	return nil
 }
 
-func (v *verification) file(format string, args ...any) error {
-	return v.add(Violation{Invariant: fmt.Sprintf(format, args...)})
+func (v *verification) file(format string, args ...any) {
+	v.add(Violation{Invariant: fmt.Sprintf(format, args...)})
 }
 
+// integrity has SQLite check the whole file, or, where the application has tables in it,
+// the journal's alone: those may break constraints of their own, and have indices by
+// functions that only the application knows.
 func (v *verification) integrity() error {
-	check, err := v.conn.prepare("PRAGMA integrity_check")
+	checks := []string{"PRAGMA integrity_check"}
+	theirs, err := v.conn.Value("SELECT count(*) FROM sqlite_schema WHERE " + isTheirs)
+	if err == nil && theirs != int64(0) {
+		checks = nil
+		err = v.each("SELECT name FROM sqlite_schema WHERE type = 'table' AND NOT ("+isTheirs+")", func(row []driver.Value) error {
+			checks = append(checks, fmt.Sprintf("PRAGMA integrity_check(%q)", row[0]))
+			return nil
+		})
+	}
+	for _, check := range checks {
+		if err == nil {
+			err = v.integrityOf(check)
+		}
+	}
+	return err
+}
+
+func (v *verification) integrityOf(pragma string) error {
+	check, err := v.conn.Prepare(pragma)
 	if err != nil {
 		return err
 	}
-	return check.eachContext(v.ctx, func(row []driver.Value) error {
-		if row[0] == "ok" {
-			return nil
+	return check.EachContext(v.ctx, func(row []driver.Value) error {
+		if row[0] != "ok" {
+			v.file("integrity_check finds nothing, but: %v", row[0])
 		}
-		return v.file("integrity_check finds nothing, but: %v", row[0])
+		return nil
 	})
 }
 
@@ -138,20 +157,20 @@ const schemaObjects = "SELECT name, tbl_name, sql FROM sqlite_schema WHERE sql I
 // schema looks for what was taken from or added to the journal's own tables. Others may
 // be the application's.
 func (v *verification) schema() error {
-	fresh, err := dialMode(":memory:", "memory", nil)
+	fresh, err := conn.DialMode(":memory:", "memory", nil)
 	if err != nil {
 		return err
 	}
-	defer fresh.close()
+	defer fresh.Close()
 	for _, migration := range migrations {
-		if err := fresh.exec(migration); err != nil {
+		if err := fresh.Exec(migration); err != nil {
 			return err
 		}
 	}
 	want, ours := make(map[string]string), make(map[string]bool)
-	objects, err := fresh.prepare(schemaObjects)
+	objects, err := fresh.Prepare(schemaObjects)
 	if err == nil {
-		err = objects.each(func(row []driver.Value) error {
+		err = objects.Each(func(row []driver.Value) error {
 			want[row[0].(string)], _ = row[2].(string)
 			ours[row[1].(string)] = true
 			return nil
@@ -166,20 +185,20 @@ func (v *verification) schema() error {
 		delete(want, name)
 		switch {
 		case !ours[row[1].(string)]:
-			return nil
 		case !expected:
-			return v.file("nobody added %s to the table %s", name, row[1])
+			v.file("nobody added %s to the table %s", name, row[1])
 		case sql != row[2]:
-			return v.file("the definition of %s is as it was made", name)
+			v.file("the definition of %s is as it was made", name)
 		}
 		return nil
 	})
-	for name := range want {
-		if err == nil {
-			err = v.file("%s is there", name)
-		}
+	if err != nil {
+		return err
 	}
-	return err
+	for name := range want {
+		v.file("%s is there", name)
+	}
+	return nil
 }
 
 // sidecar comes before the log is read, which then is no older.
@@ -194,16 +213,16 @@ func (v *verification) sidecar() error {
 	// A backup, and nothing after it, is before all epochs.
 	return v.each(`SELECT identity, latest, epoch, EXISTS (SELECT 1 FROM onceward_backup WHERE number = latest)
 		FROM onceward_journal, (SELECT number AS latest FROM onceward_log ORDER BY seq DESC LIMIT 1)`, func(row []driver.Value) error {
-		epoch, err := decodeEpoch(row[0].(string), row[2].([]byte))
+		epoch, err := format.DecodeEpoch(row[0].(string), row[2].([]byte))
 		if err != nil {
 			return err
 		}
 		switch number, _ := row[1].(int64); {
 		case row[0] != side.identity:
 		case number < side.number:
-			return v.file("it has come as far as its sidecar says: it ends with commit %d, not %d", number, side.number)
+			v.file("it has come as far as its sidecar says: it ends with commit %d, not %d", number, side.number)
 		case epoch < side.filed && row[3] == int64(0):
-			return v.file("it has come as far as its sidecar says: to epoch %d, not %d", epoch, side.filed)
+			v.file("it has come as far as its sidecar says: to epoch %d, not %d", epoch, side.filed)
 		}
 		return nil
 	})
@@ -213,22 +232,20 @@ func (v *verification) sidecar() error {
 func (v *verification) log() error {
 	var before []driver.Value
 	err := v.each("SELECT seq, last_at, newest, folded, number, least_margin, records, jumped_at FROM onceward_log ORDER BY seq", func(row []driver.Value) error {
-		if _, _, err := readLogRow([]driver.Value{row[0], row[1], row[7], row[5], row[2], row[3], row[4], row[6]}); err != nil {
-			if err := v.file("it is as it was written: log row %v", row[0]); err != nil {
-				return err
-			}
+		if _, _, err := format.ReadLogRow([]driver.Value{row[0], row[1], row[7], row[5], row[2], row[3], row[4], row[6]}); err != nil {
+			v.file("it is as it was written: log row %v", row[0])
 		}
 		n := func(row []driver.Value, i int) int64 { i64, _ := row[i].(int64); return i64 }
 		if n(row, 3) > n(row, 2) {
-			return v.file("no more is folded than was begun: log row %d", n(row, 0))
+			v.file("no more is folded than was begun: log row %d", n(row, 0))
 		}
 		if before != nil {
 			if n(row, 0) != n(before, 0)+1 {
-				return v.file("a row of the log follows upon every other: log row %d", n(row, 0))
+				v.file("a row of the log follows upon every other: log row %d", n(row, 0))
 			}
-			for i, name := range []string{2: "the latest handle", "what is folded", "the commit number"} {
-				if i > 1 && n(row, i) < n(before, i) {
-					return v.file("%s never goes back: log row %d", name, n(row, 0))
+			for i, name := range map[int]string{2: "the latest handle", 3: "what is folded", 4: "the commit number"} {
+				if n(row, i) < n(before, i) {
+					v.file("%s never goes back: log row %d", name, n(row, 0))
 				}
 			}
 		}
@@ -236,24 +253,20 @@ func (v *verification) log() error {
 		return nil
 	})
 	if err == nil && before == nil {
-		return v.file("the log has a row")
+		v.file("the log has a row")
 	}
 	return err
 }
 
 // unique compares the names of all operations.
-func (v *verification) unique() error {
+func (v *verification) unique() {
 	slices.SortFunc(v.names, func(a, b named) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.handle, b.handle)) })
 	for i := 1; i < len(v.names); i++ {
 		a, b := v.names[i-1], v.names[i]
-		if a.hash != b.hash || a.handle == b.handle {
-			continue
-		}
-		if err := v.add(Violation{Handle: b.handle, Invariant: fmt.Sprintf("no other operation has its name: operation %d", a.handle)}); err != nil {
-			return err
+		if a.hash == b.hash && a.handle != b.handle {
+			v.add(Violation{Handle: b.handle, Invariant: fmt.Sprintf("no other operation has its name: operation %d", a.handle)})
 		}
 	}
-	return nil
 }
 
 // sessions looks for those that have no file. One that ends loses its row first.
@@ -271,16 +284,18 @@ func (v *verification) sessions() error {
 			break
 		}
 		err = v.each("SELECT 1 FROM onceward_sessions WHERE id = ?", func([]driver.Value) error {
-			return v.file("session %s has its file", id)
+			v.file("session %s has its file", id)
+			return nil
 		}, id)
 	}
 	return err
 }
 
-// asWritten makes a violation of errSum.
+// asWritten makes a violation of format.ErrSum.
 func (v *verification) asWritten(f *journal.Flow, err error) error {
-	if errors.Is(err, errSum) {
-		return v.add(Violation{Handle: f.Handle, Flow: true, Ref: f.Ref, Invariant: "its rows are as they were written"})
+	if errors.Is(err, format.ErrSum) {
+		v.add(Violation{Handle: f.Handle, Flow: true, Ref: f.Ref, Invariant: "its rows are as they were written"})
+		return nil
 	}
 	return err
 }
@@ -292,22 +307,20 @@ func (v *verification) flows() error {
 			var page []journal.Flow
 			err := v.each(selectFlow+" WHERE handle > ? ORDER BY handle LIMIT ?", func(row []driver.Value) error {
 				last, more = row[0].(int64), true
-				f, err := readFlow(row)
+				f, err := format.ReadFlow(row)
 				page = append(page, f)
 				return v.asWritten(&f, err)
 			}, last, int64(pageSize))
 			for i := range page {
 				if err == nil {
 					err = v.each(selectSteps, func(row []driver.Value) error {
-						step, err := readStep(page[i].Handle, row)
+						step, err := format.ReadStep(page[i].Handle, row)
 						page[i].Steps = append(page[i].Steps, step)
 						return v.asWritten(&page[i], err)
 					}, page[i].Handle)
 				}
 				for _, broken := range journal.FlowViolations(page[i]) {
-					if err == nil {
-						err = v.add(Violation{Handle: page[i].Handle, Flow: true, Ref: page[i].Ref, Invariant: broken})
-					}
+					v.add(Violation{Handle: page[i].Handle, Flow: true, Ref: page[i].Ref, Invariant: broken})
 				}
 			}
 			return err
@@ -320,6 +333,7 @@ func (v *verification) flows() error {
 		}
 	}
 	return v.each("SELECT DISTINCT flow FROM onceward_flow_steps WHERE flow NOT IN (SELECT handle FROM onceward_flows)", func(row []driver.Value) error {
-		return v.add(Violation{Handle: row[0].(int64), Flow: true, Invariant: "its steps are of a flow that is there"})
+		v.add(Violation{Handle: row[0].(int64), Flow: true, Invariant: "its steps are of a flow that is there"})
+		return nil
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // verifySeed is for named.hash.
@@ -25,7 +26,7 @@ func (v *verification) operations() error {
 			return err
 		}
 		err := v.snapshot(func() (err error) {
-			s := &verifiedSegment{verification: v, first: first, ops: make(map[int64]*kept)}
+			s := &verifiedSegment{verification: v, first: first, ops: make(map[int64]*format.Record), packed: make(map[int64]bool)}
 			first, done, err = s.read()
 			return err
 		})
@@ -33,6 +34,7 @@ func (v *verification) operations() error {
 			return err
 		}
 	}
+	v.unique()
 	return nil
 }
 
@@ -43,45 +45,46 @@ type verifiedSegment struct {
 	newest, folded int64
 	last           time.Time // the latest time seen
 	leastMargin    time.Duration
-	ops            map[int64]*kept // not those in the log
+	ops            map[int64]*format.Record // not those in the log
+	packed         map[int64]bool           // those of them that are in a block
 }
 
 // read returns the next segment that has anything, or done after the last one, which
 // includes the log.
 func (s *verifiedSegment) read() (next int64, done bool, err error) {
 	err = s.each("SELECT last_at, least_margin, newest, folded FROM onceward_log ORDER BY seq DESC LIMIT 1", func(row []driver.Value) error {
-		s.last = toTime(row[0])
+		s.last = format.ToTime(row[0])
 		s.leastMargin = time.Duration(row[1].(int64))
 		s.newest, s.folded = row[2].(int64), row[3].(int64)
 		return nil
 	})
 	if err != nil {
-		return 0, false, err
+		return next, done, err
 	}
-	s.past = s.first + segmentSize
+	s.past = s.first + format.SegmentSize
 	if s.past > s.folded {
 		s.past, done = math.MaxInt64, true
 	}
 	next = s.past
 	for _, part := range []func() error{s.readRows, s.readBlocks, s.readAnswers, s.checkSegment} {
 		if err := s.tolerate(part()); err != nil {
-			return 0, false, err
+			return next, done, err
 		}
 	}
 	if done {
-		return 0, true, s.tolerate(s.checkLog())
+		return next, done, s.tolerate(s.checkLog())
 	}
 	err = s.each(`SELECT min(handle) FROM (SELECT min(handle) AS handle FROM onceward_operations WHERE handle >= ?1
 		UNION ALL SELECT min(first) FROM onceward_blocks WHERE first >= ?1 UNION ALL SELECT min(handle) FROM onceward_answers WHERE handle >= ?1
 		UNION ALL SELECT min(first) FROM onceward_segments WHERE first >= ?1)`, func(row []driver.Value) error {
 		if handle, some := row[0].(int64); some {
-			next = segmentOf(handle)
+			next = format.SegmentOf(handle)
 		} else {
-			next = segmentOf(s.folded)
+			next = format.SegmentOf(s.folded)
 		}
 		return nil
 	}, next)
-	return max(next, s.past), false, err
+	return max(next, s.past), done, err
 }
 
 func (s *verifiedSegment) readRows() error {
@@ -89,25 +92,18 @@ func (s *verifiedSegment) readRows() error {
 		FROM onceward_operations o LEFT JOIN onceward_answers a ON a.handle = o.handle WHERE o.handle >= ? AND o.handle < ? ORDER BY o.handle`,
 		func(row []driver.Value) error {
 			handle := row[0].(int64)
-			r, err := readRow(row)
-			if errors.Is(err, errSum) {
-				err = s.must(&r.op, false, "its row is as it was written")
+			r, err := format.ReadRow(row)
+			if errors.Is(err, format.ErrSum) {
+				s.must(&r.Op, false, "its row is as it was written")
 			} else if err != nil {
-				return s.damaged(handle)
+				s.damaged(handle)
+				return nil
 			}
-			if err != nil {
-				return err
-			}
-			k := &kept{row: r, body: toBytes(row[len(row)-3]), answer: toBytes(row[len(row)-2]), answerBody: toBytes(row[len(row)-1])}
-			if k.answer != nil && r.goesWith(k.answer) != nil {
-				if err := s.must(&r.op, false, "its answer is the one that its row was written with"); err != nil {
-					return err
-				}
-			}
-			if err := s.must(&r.op, r.identified || r.op.Naming == journal.Generated, "it is found by its name"); err != nil {
-				return err
-			}
-			return s.take(k)
+			k := &format.Record{Row: r, Body: format.ToBytes(row[len(row)-3]), Answer: format.ToBytes(row[len(row)-2]), AnswerBody: format.ToBytes(row[len(row)-1])}
+			s.must(&r.Op, k.Answer == nil || r.GoesWith(k.Answer) == nil, "its answer is the one that its row was written with")
+			s.must(&r.Op, r.Identified || r.Op.Naming == journal.Generated, "it is found by its name")
+			s.take(k)
+			return nil
 		}, s.first, s.past)
 }
 
@@ -123,26 +119,24 @@ func (s *verifiedSegment) readBlocks() error {
 		return nil
 	}, s.first, s.past)
 	for i, b := range blocks {
-		past := segmentOf(b.first) + segmentSize
+		past := format.SegmentOf(b.first) + format.SegmentSize
 		if i+1 < len(blocks) {
 			past = min(past, blocks[i+1].first)
 		}
 		before, listed := b.first-1, int64(0)
 		note := func(handle int64) bool { listed = handle; return true }
 		if err == nil {
-			err = eachOfBlock(b.first, b.data, note, func(k *kept) error {
-				found := k.op.Handle == listed && listed > before && listed < past
-				if err := s.must(&k.op, found, "it is where it is looked for in its block"); err != nil {
-					return err
-				}
-				before, k.block = k.op.Handle, true
-				if err := s.must(&k.op, k.closed(), "what is in a block is completed and delivered"); err != nil {
-					return err
-				}
-				return s.take(k)
+			err = format.EachOfBlock(b.first, b.data, note, func(k *format.Record) error {
+				found := k.Op.Handle == listed && listed > before && listed < past
+				s.must(&k.Op, found, "it is where it is looked for in its block")
+				before, s.packed[k.Op.Handle] = k.Op.Handle, true
+				s.must(&k.Op, k.Closed(), "what is in a block is completed and delivered")
+				s.take(k)
+				return nil
 			})
-			if errors.Is(err, errFormat) {
-				err = s.file("the block that begins with operation %d can be read", b.first)
+			if errors.Is(err, format.ErrDamaged) {
+				s.file("the block that begins with operation %d can be read", b.first)
+				err = nil
 			}
 		}
 	}
@@ -150,40 +144,35 @@ func (s *verifiedSegment) readBlocks() error {
 }
 
 // take checks an operation that is not in the log.
-func (s *verifiedSegment) take(k *kept) error {
-	if err := s.must(&k.op, s.ops[k.op.Handle] == nil, "it is in one place"); err != nil {
-		return err
-	}
-	if err := s.must(&k.op, k.op.Handle <= s.folded, "what is not folded is in the log alone"); err != nil {
-		return err
-	}
-	s.ops[k.op.Handle] = k
-	return s.check(k)
+func (s *verifiedSegment) take(k *format.Record) {
+	s.must(&k.Op, s.ops[k.Op.Handle] == nil, "it is in one place")
+	s.must(&k.Op, k.Op.Handle <= s.folded, "what is not folded is in the log alone")
+	s.ops[k.Op.Handle] = k
+	s.check(k)
 }
 
 // check is for every operation.
-func (s *verifiedSegment) check(k *kept) error {
-	op, err := k.operation() // whole, so that the bodies are readable
+func (s *verifiedSegment) check(k *format.Record) {
+	op, err := k.Operation() // whole, so that the bodies are readable
 	if err != nil {
-		return s.damaged(k.op.Handle)
+		s.damaged(k.Op.Handle)
+		return
 	}
 	s.names = append(s.names, named{maphash.Comparable(verifySeed, op.Ref), op.Handle})
 	if op.Alias != (journal.Ref{}) {
 		s.names = append(s.names, named{maphash.Comparable(verifySeed, op.Alias), op.Handle})
 	}
 	for _, broken := range journal.Violations(op, s.last) {
-		if err := s.must(&op, false, broken); err != nil {
-			return err
-		}
+		s.must(&op, false, broken)
 	}
-	return s.must(&op, op.Terms.Window() == 0 || s.leastMargin > 0 && s.leastMargin <= op.Terms.Margin(), "the least margin is known")
+	s.must(&op, op.Terms.Window() == 0 || s.leastMargin > 0 && s.leastMargin <= op.Terms.Margin(), "the least margin is known")
 }
 
 func (s *verifiedSegment) readAnswers() error {
 	return s.each("SELECT handle FROM onceward_answers WHERE handle >= ? AND handle < ?", func(row []driver.Value) error {
 		handle := row[0].(int64)
-		if k := s.ops[handle]; k == nil || k.block {
-			return s.add(Violation{Handle: handle, Invariant: "its answer is of an operation that has a row"})
+		if k := s.ops[handle]; k == nil || s.packed[handle] {
+			s.add(Violation{Handle: handle, Invariant: "its answer is of an operation that has a row"})
 		}
 		return nil
 	}, s.first, s.past)
@@ -191,12 +180,13 @@ func (s *verifiedSegment) readAnswers() error {
 
 // checkSegment looks for what segments find that were sealed.
 func (s *verifiedSegment) checkSegment() error {
-	if s.first+segmentSize-1 > s.newest {
+	if s.first+format.SegmentSize-1 > s.newest {
 		if err := s.account(false); err != nil {
 			return err
 		}
 		return s.eachSegment(s.first, func(first int64, _ *sealedSegment) error {
-			return s.file("a segment is sealed once its last operation was begun: %d", first)
+			s.file("a segment is sealed once its last operation was begun: %d", first)
+			return nil
 		})
 	}
 	var sealed *sealedSegment
@@ -214,25 +204,18 @@ func (s *verifiedSegment) checkSegment() error {
 	}
 	for _, handle := range slices.Sorted(maps.Keys(s.ops)) {
 		k := s.ops[handle]
-		if segmentOf(handle) != s.first {
+		if format.SegmentOf(handle) != s.first {
 			continue
 		}
-		switch {
-		case sealed == nil:
-			err = s.must(&k.op, false, "it is in a segment that is there")
-		case sealed.spent:
-			err = s.must(&k.op, k.op.Tombstone, "it is reaped, as its segment is spent")
-			if err == nil {
-				err = s.must(&k.op, sealed.has(&k.op), "its segment finds it by its name")
-			}
-		default:
-			err = s.must(&k.op, sealed.has(&k.op), "its segment finds it by its name")
-			if err == nil {
-				err = s.must(&k.op, !k.op.CreatedAt.Before(sealed.began) || sealed.began.After(s.last), "its segment knows the earliest creation")
-			}
+		s.must(&k.Op, sealed != nil, "it is in a segment that is there")
+		if sealed == nil {
+			continue
 		}
-		if err != nil {
-			return err
+		s.must(&k.Op, sealed.has(&k.Op), "its segment finds it by its name")
+		if sealed.spent {
+			s.must(&k.Op, k.Op.Tombstone, "it is reaped, as its segment is spent")
+		} else {
+			s.must(&k.Op, !k.Op.CreatedAt.Before(sealed.began) || sealed.began.After(s.last), "its segment knows the earliest creation")
 		}
 	}
 	return nil
@@ -240,14 +223,14 @@ func (s *verifiedSegment) checkSegment() error {
 
 // account looks for operations that are in no row and no block, and were not removed.
 func (s *verifiedSegment) account(spent bool) error {
-	var bits removedBits
+	var bits format.Removed
 	err := s.each(removedOf, func(row []driver.Value) (err error) {
-		bits, err = decodeRemoved(s.first, row[0].([]byte))
+		bits, err = format.DecodeRemoved(s.first, row[0].([]byte))
 		return err
 	}, s.first)
-	for handle := max(s.first, 1); err == nil && !spent && handle <= min(s.first+segmentSize-1, s.folded); handle++ {
-		if s.ops[handle] == nil && !bits.has(handle-s.first) {
-			err = s.add(Violation{Handle: handle, Invariant: "it is there, or was removed"})
+	for handle := max(s.first, 1); err == nil && !spent && handle <= min(s.first+format.SegmentSize-1, s.folded); handle++ {
+		if s.ops[handle] == nil && !bits.Has(handle-s.first) {
+			s.add(Violation{Handle: handle, Invariant: "it is there, or was removed"})
 		}
 	}
 	return err
@@ -255,7 +238,7 @@ func (s *verifiedSegment) account(spent bool) error {
 
 // sealedSegment is a row of segments.
 type sealedSegment struct {
-	key    *hashKey
+	key    *format.HashKey
 	first  int64
 	began  time.Time
 	spent  bool
@@ -263,19 +246,20 @@ type sealedSegment struct {
 }
 
 func (s *sealedSegment) has(op *journal.Operation) bool {
-	has := func(ref journal.Ref) bool { return s.hashes[uint64(s.key.of(ref))<<16|uint64(op.Handle-s.first)] }
+	has := func(ref journal.Ref) bool { return s.hashes[uint64(s.key.Of(ref))<<16|uint64(op.Handle-s.first)] }
 	return has(op.Ref) && (op.Alias == (journal.Ref{}) || has(op.Alias))
 }
 
 // eachSegment calls f for the segments that are read at this moment.
 func (s *verifiedSegment) eachSegment(from int64, f func(first int64, found *sealedSegment) error) error {
-	return s.each("SELECT "+segmentColumns+" FROM onceward_segments WHERE first >= ? AND first < ?", func(row []driver.Value) error {
-		seg, hashes, err := readSegment(row)
+	return s.each("SELECT "+format.SegmentColumns+" FROM onceward_segments WHERE first >= ? AND first < ?", func(row []driver.Value) error {
+		seg, hashes, err := format.ReadSegment(row)
 		if err != nil {
-			return s.file("the segment that begins with operation %v is as it was written", row[0])
+			s.file("the segment that begins with operation %v is as it was written", row[0])
+			return nil
 		}
-		sealed := &sealedSegment{key: &s.key, first: seg.first, began: seg.began, spent: seg.spent, hashes: make(map[uint64]bool)}
-		for ; len(hashes) >= entrySize; hashes = hashes[entrySize:] {
+		sealed := &sealedSegment{key: &s.key, first: seg.First, began: seg.Began, spent: seg.Spent, hashes: make(map[uint64]bool)}
+		for ; len(hashes) >= format.EntrySize; hashes = hashes[format.EntrySize:] {
 			sealed.hashes[uint64(binary.LittleEndian.Uint32(hashes))<<16|uint64(binary.LittleEndian.Uint16(hashes[4:]))] = true
 		}
 		return f(sealed.first, sealed)
@@ -290,26 +274,24 @@ func (s *verifiedSegment) checkLog() error {
 	}
 	want := s.folded
 	for _, k := range logged {
-		if want++; k.op.Handle != want {
-			return s.file("the log has every operation that is not folded: %d", want)
+		if want++; k.Op.Handle != want {
+			s.file("the log has every operation that is not folded: %d", want)
+			return nil
 		}
-		if err := s.check(k); err != nil {
-			return err
-		}
+		s.check(k)
 	}
 	if want != s.newest {
-		return s.file("the log has every operation that is not folded: %d", want+1)
+		s.file("the log has every operation that is not folded: %d", want+1)
 	}
 	return nil
 }
 
-func (s *verifiedSegment) damaged(handle int64) error {
-	return s.add(Violation{Handle: handle, Invariant: "it can be read"})
+func (s *verifiedSegment) damaged(handle int64) {
+	s.add(Violation{Handle: handle, Invariant: "it can be read"})
 }
 
-func (s *verifiedSegment) must(op *journal.Operation, holds bool, invariant string) error {
-	if holds {
-		return nil
+func (s *verifiedSegment) must(op *journal.Operation, holds bool, invariant string) {
+	if !holds {
+		s.add(Violation{Handle: op.Handle, Ref: op.Ref, Invariant: invariant})
 	}
-	return s.add(Violation{Handle: op.Handle, Ref: op.Ref, Invariant: invariant})
 }

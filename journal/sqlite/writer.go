@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 	maxBatchBytes = 32 << 20
 	// yieldToOthers is the pause after a commit where other processes write, too:
 	// without it one process starves the other. It is as long as those wait at most
-	// before they look again (busyStep).
+	// before they look again (conn.InTurn).
 	yieldToOthers = 300 * time.Microsecond
 	// sharedFor is for how long after another process was seen to write there are
 	// pauses.
@@ -29,7 +31,7 @@ const (
 // transaction with whatever else arrives meanwhile.
 type writer struct {
 	path       string
-	conn       *conn
+	conn       *conn.Conn
 	sql        *statements
 	checkpoint *checkpointer
 	timeout    time.Duration
@@ -39,6 +41,7 @@ type writer struct {
 	compressAbove int
 
 	queue    chan *request
+	turns    chan *turn
 	requests sync.Pool
 	taken    []*request    // memory for a batch's
 	last     int           // how many were in the last one
@@ -47,7 +50,7 @@ type writer struct {
 	failed   error         // of the last flush; read after stopped
 	shared   time.Time     // when another process was last seen to have written; zero: long ago
 
-	riding struct {
+	deferred struct {
 		sync.Mutex
 		events  []*prepared
 		answers map[journal.Ref]struct{} // whose answers are among the events, or in the batch
@@ -74,14 +77,10 @@ type request struct {
 // request returns one that may have been used before. Each writer has its own: a
 // channel is of the synctest bubble that it was made in.
 func (w *writer) request() *request {
-	r, ok := w.requests.Get().(*request)
-	if !ok {
-		return &request{done: make(chan error, 1)}
+	if r, ok := w.requests.Get().(*request); ok {
+		return r
 	}
-	r.mu.Lock() // whoever answered it last may not have let go of it
-	r.left = false
-	r.mu.Unlock()
-	return r
+	return &request{done: make(chan error, 1)}
 }
 
 // free is for one whose asker was answered.
@@ -90,7 +89,7 @@ func (w *writer) free(r *request) {
 	w.requests.Put(r)
 }
 
-func newWriter(path string, c *conn, files *openFiles, checkpoint *checkpointer, timeout time.Duration, opts Options) (*writer, error) {
+func newWriter(path string, c *conn.Conn, files *openFiles, checkpoint *checkpointer, timeout time.Duration, opts Options) (*writer, error) {
 	sql, err := newStatements(c)
 	if err != nil {
 		return nil, err
@@ -101,9 +100,10 @@ func newWriter(path string, c *conn, files *openFiles, checkpoint *checkpointer,
 	}
 	w := &writer{
 		path: path, conn: c, sql: sql, files: files, checkpoint: checkpoint, timeout: timeout, intentOnly: opts.IntentOnly,
-		compressAbove: cmp.Or(opts.CompressAbove, defaultCompressAbove),
+		compressAbove: cmp.Or(opts.CompressAbove, format.DefaultCompressAbove),
 
 		queue:   make(chan *request, maxBatch),
+		turns:   make(chan *turn, maxBatch),
 		stopped: make(chan struct{}),
 		state:   newState(),
 	}
@@ -160,12 +160,12 @@ func (w *writer) flush() error {
 	return w.do(context.Background(), func(*batch) error { return nil })
 }
 
-// ride notes a delivery for the next commit. Only a great many make one.
-func (w *writer) ride(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	w.riding.Lock()
-	w.riding.events = append(w.riding.events, w.prepare(ev))
-	full := len(w.riding.events)%maxBatch == 0
-	w.riding.Unlock()
+// deferDelivery notes a delivery for the next commit. Only a great many make one.
+func (w *writer) deferDelivery(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	w.deferred.Lock()
+	w.deferred.events = append(w.deferred.events, w.prepare(ev))
+	full := len(w.deferred.events)%maxBatch == 0
+	w.deferred.Unlock()
 	if full {
 		if err := w.do(ctx, func(*batch) error { return nil }); err != nil {
 			return journal.Result{}, err
@@ -194,8 +194,9 @@ func (w *writer) stop() error {
 func (w *writer) run() {
 	defer close(w.stopped)
 	for {
+		w.handOver()
 		w.crowded = w.last > 1 || len(w.queue) > 0
-		if !w.batch(<-w.queue) {
+		if r := w.first(); r != nil && !w.batch(r) {
 			return
 		}
 	}
@@ -233,10 +234,10 @@ func (w *writer) batch(first *request) (goOn bool) {
 	committing := time.Now()
 	err = w.finish(b)
 	w.failed = err
-	answer(taken, err)
 	if err == nil && b.wrote {
-		w.commits.add(len(taken), time.Since(committing))
+		w.commits.add(len(taken), time.Since(committing)) // before its askers can look
 	}
+	answer(taken, err)
 	clear(taken)
 	w.taken, w.last = taken, len(taken)
 	if err == nil {
@@ -291,6 +292,7 @@ func (r *request) run(b *batch) (waits bool) {
 		return false
 	}
 	var err error
+	b.changed = false
 	switch {
 	case b.broken != nil:
 	case r.do != nil:
@@ -299,7 +301,6 @@ func (r *request) run(b *batch) (waits bool) {
 		err = b.apply(r.event, &r.out)
 	}
 	if err != nil {
-		r.left = true
 		r.done <- err
 	}
 	return err == nil
@@ -309,8 +310,7 @@ func (r *request) run(b *batch) (waits bool) {
 func answer(requests []*request, err error) {
 	for _, r := range requests {
 		r.mu.Lock()
-		if !r.left && !r.stop {
-			r.left = true
+		if !r.left {
 			r.done <- err
 		}
 		r.mu.Unlock()
@@ -331,22 +331,22 @@ func (w *writer) waiting() (requests []*request, stop bool) {
 // begin starts a transaction and brings the state up to what others have written.
 func (w *writer) begin() (*batch, error) {
 	begin := func() error {
-		_, err := w.sql.begin.exec()
+		_, err := w.sql.begin.Exec()
 		return err
 	}
-	err := inTurn(w.timeout, begin)
-	if err != nil && !isBusy(err) {
+	err := conn.InTurn(w.timeout, begin)
+	if err != nil && !conn.IsBusy(err) {
 		// The last rollback may have failed too, and left the transaction open.
-		_, _ = w.sql.rollback.exec()
+		_, _ = w.sql.rollback.Exec()
 		err = begin()
 	}
 	if err != nil {
-		return nil, explain(w.path, "begin", err)
+		return nil, conn.Explain(w.path, "begin", err)
 	}
 	b := newBatch(w)
 	if err := b.refresh(); err != nil {
 		w.rollback(b)
-		return nil, explain(w.path, "read", err)
+		return nil, conn.Explain(w.path, "read", err)
 	}
 	// What it saw is forgotten with what it did about that.
 	clock := w.clock
@@ -364,17 +364,17 @@ func (w *writer) begin() (*batch, error) {
 // before a request was made has to be applied before it.
 func (b *batch) deliver() {
 	w := b.writer
-	w.riding.Lock()
-	riders := w.riding.events
-	w.riding.events = nil
-	w.riding.Unlock()
-	b.riders = append(b.riders, riders...)
+	w.deferred.Lock()
+	riders := w.deferred.events
+	w.deferred.events = nil
+	w.deferred.Unlock()
+	b.deferrals = append(b.deferrals, riders...)
 	var out outcome
 	for _, p := range riders {
 		// Next refuses none of them. If the store fails, all ride on.
 		_ = b.apply(p, &out)
 	}
-	b.takeFlowRiders()
+	b.takeDeferredFlows()
 }
 
 // final makes the last time durable that no change has carried, and leaves nothing in
@@ -386,9 +386,7 @@ func (w *writer) final(b *batch) {
 	if w.clock.Last.After(w.durable.Last) {
 		b.wrote = true
 	}
-	if err := b.foldAll(); err != nil && b.broken == nil {
-		b.broken = err
-	}
+	_ = b.giveUp(b.foldAll())
 	w.checkpoint.turn = true
 }
 
@@ -403,17 +401,17 @@ func (w *writer) finish(b *batch) error {
 		b.broken = w.files.inPlace()
 	}
 	if b.broken == nil {
-		if _, err := w.sql.commit.exec(); err != nil {
+		if _, err := w.sql.commit.Exec(); err != nil {
 			b.broken = err
 		}
 	}
 	if b.broken != nil {
 		w.rollback(b)
-		return explain(w.path, "commit", b.broken)
+		return conn.Explain(w.path, "commit", b.broken)
 	}
 	b.settle()
 	if b.writer.intentOnly {
-		b.writer.answersLanded(b.riders)
+		b.writer.answersLanded(b.deferrals)
 	}
 	if b.wrote {
 		return w.files.stillInPlace() // what is there now will be found
@@ -423,11 +421,11 @@ func (w *writer) finish(b *batch) error {
 
 // rollback forgets what the batch did, but for deliveries, which ride on.
 func (w *writer) rollback(b *batch) {
-	_, _ = w.sql.rollback.exec() // SQLite may have done so itself
-	w.riding.Lock()
-	w.riding.events = append(b.riders, w.riding.events...)
+	_, _ = w.sql.rollback.Exec() // SQLite may have done so itself
+	w.deferred.Lock()
+	w.deferred.events = append(b.deferrals, w.deferred.events...)
 	w.flushLater()
-	w.riding.Unlock()
+	w.deferred.Unlock()
 	b.abandon()
 	if w.newest > w.begun {
 		// Before the log is read again: others may have given out the same handles since.

@@ -59,9 +59,10 @@ func TestTheWALStaysBoundedUnderConstantLoad(t *testing.T) {
 	assert.Positive(t, info.Size())
 }
 
-func TestACommitWaitsForItsTurnAndThenSaysWhoWasInItsWay(t *testing.T) {
+// A commit waits for its turn and then says who was in its way.
+func TestTurnOfACommitThatWaits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	j, err := sqlite.Open(path, &sqlite.Options{BusyTimeout: 50 * time.Millisecond})
+	j, err := sqlite.Open(path, sqlite.Options{BusyTimeout: 50 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	s, err := j.Join(t.Context())
@@ -101,7 +102,7 @@ func TestWhatAnotherProcessWroteIsSeen(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, sqlite.Change(path, begun.Operation.Ref, func(op *journal.Operation) {
-		op.State, op.Holder, op.WakeAt = journal.Pending, "", time.UnixMilli(0)
+		op.State, op.Holder, op.WakeAt = journal.StatePending, "", time.UnixMilli(0)
 	}))
 	park := complete(begun.Operation, s)
 	park.Kind, park.Answer = journal.EventPark, nil
@@ -186,7 +187,8 @@ func TestListsUseTheirIndices(t *testing.T) {
 	}
 }
 
-func TestWhoIsRefusedAgainAndAgainHoldsNobodyUp(t *testing.T) {
+// Who is refused again and again holds nobody up.
+func TestTurnOfWhoIsRefusedAgain(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/internal/tables"
 )
 
 // Answer is a response as a whole.
@@ -25,8 +25,8 @@ func (a Answer) clone() Answer {
 }
 
 // seen is the answer as a client judges it.
-func (a Answer) seen(later bool) providers.Answer {
-	return providers.Answer{Status: a.Status, Header: a.Header, Body: a.Body, Later: later}
+func (a Answer) seen(later bool) tables.Answer {
+	return tables.Answer{Status: a.Status, Header: a.Header, Body: a.Body, Later: later}
 }
 
 func (a Answer) bodiless() bool {

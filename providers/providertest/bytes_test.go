@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
@@ -95,7 +96,8 @@ func TestAConnectionEndsByAResetOrInOrder(t *testing.T) {
 	}
 }
 
-func TestAMalformedChunkEndsTheBodyWithAnError(t *testing.T) {
+// A malformed chunk ends the body with an error.
+func TestMalformedChunk(t *testing.T) {
 	srv := start(t, providers.Stripe(), created)
 	srv.Script(providertest.MalformedChunk())
 	resp, body, err := send(t.Context(), http.MethodPost, srv.URL+"/v1/charges", "k1", "")
@@ -144,7 +146,8 @@ func TestAPageStandsInForTheAnswer(t *testing.T) {
 	assert.Empty(t, srv.Effects())
 }
 
-func TestAnInformationalResponseComesBeforeTheAnswer(t *testing.T) {
+// An informational response comes before the answer.
+func TestInformationalResponse(t *testing.T) {
 	srv := start(t, providers.Stripe(), created)
 	srv.Script(providertest.Inform(http.StatusEarlyHints), providertest.Inform(http.StatusProcessing))
 	for _, want := range []int{103, 102} {
@@ -240,7 +243,7 @@ func TestEveryVersionOfHTTPWithAndWithoutTLS(t *testing.T) {
 			require.NoError(t, err)
 			srv.AssertOneEffect(t, "k2")
 
-			router, err := providers.NewRouter([]providers.Provider{srv.Provider()})
+			router, err := tables.NewRouter([]providers.Provider{srv.Provider()})
 			require.NoError(t, err)
 			req, err := http.NewRequest(http.MethodPost, srv.URL+"/v1/charges", nil)
 			require.NoError(t, err)
@@ -249,7 +252,8 @@ func TestEveryVersionOfHTTPWithAndWithoutTLS(t *testing.T) {
 	}
 }
 
-func TestAResponseThatIsLongerThanItSaysSpoilsNoOther(t *testing.T) {
+// A response that is longer than it says spoils no other.
+func TestLongerThanItSaysSpoilsNoOther(t *testing.T) {
 	srv := providertest.NewTLSServer(providers.Raw(day), created)
 	t.Cleanup(srv.Close)
 	srv.Script(providertest.WrongLength(-2))

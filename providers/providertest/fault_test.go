@@ -14,7 +14,8 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-func TestADropLosesTheAnswerBeforeOrAfterTheEffect(t *testing.T) {
+// A drop loses the answer before or after the effect.
+func TestDropLosesTheAnswer(t *testing.T) {
 	for _, box := range boxes {
 		for effects, fault := range []providertest.Fault{providertest.DropBefore(), providertest.DropAfter()} {
 			t.Run(box.provider.Name+"/"+fault.String(), func(t *testing.T) {
@@ -57,7 +58,8 @@ func TestAnAnswerWithoutABodyIsCutAsAWhole(t *testing.T) {
 	assert.Equal(t, 1, srv.EffectsFor("k1"))
 }
 
-func TestADelayedRequestExecutesThoughItsClientHasGone(t *testing.T) {
+// A delayed request executes though its client has gone.
+func TestDelayedRequestExecutes(t *testing.T) {
 	for _, fault := range []providertest.Fault{providertest.DelayBefore(time.Hour), providertest.DelayAfter(time.Hour)} {
 		t.Run(fault.String(), func(t *testing.T) {
 			executed := make(chan error, 1)
@@ -175,7 +177,8 @@ func TestASeedRepeatsItsFaults(t *testing.T) {
 	assert.Len(t, kinds, 5, "none, drop, cut, delay and status: %v", kinds)
 }
 
-func TestACertainFaultHappensEachTimeAndAnImpossibleOneNever(t *testing.T) {
+// A certain fault happens each time and an impossible one never.
+func TestFaultsCertainAndImpossible(t *testing.T) {
 	assert.Equal(t, []string{"drop before the effect", "drop before the effect"}, drawn(t, 1, providertest.Mix{DropBefore: 1}, 2))
 	assert.Equal(t, []string{"none", "none"}, drawn(t, 1, providertest.Mix{}, 2))
 	assert.Equal(t, []string{"status 503", "status 503"}, drawn(t, 1, providertest.Mix{Status: 1}, 2))

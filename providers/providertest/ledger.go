@@ -117,7 +117,7 @@ func (s *Server) Duplicates(by func(Effect) string) map[string]int {
 
 // AssertEffects fails the test, and goes on with it, unless the key has had n
 // effects; the empty key stands for the effects without one. The failure shows
-// what became of the key's requests. It returns whether the assertion holds.
+// what became of the key's requests. It reports whether the assertion holds.
 func (s *Server) AssertEffects(t testing.TB, key string, n int) bool {
 	t.Helper()
 	got := s.EffectsFor(key)
@@ -135,7 +135,7 @@ func (s *Server) AssertOneEffect(t testing.TB, key string) bool {
 }
 
 // AssertNoDuplicates fails the test, and goes on with it, if any name that by gives
-// to the effects, as in [Server.Duplicates], has more than one. It returns whether
+// to the effects, as in [Server.Duplicates], has more than one. It reports whether
 // the assertion holds.
 func (s *Server) AssertNoDuplicates(t testing.TB, by func(Effect) string) bool {
 	t.Helper()

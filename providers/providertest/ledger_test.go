@@ -29,7 +29,8 @@ func (f *failing) Errorf(format string, args ...any) {
 	f.said = append(f.said, fmt.Sprintf(format, args...))
 }
 
-func TestAssertionsFailWithWhatBecameOfTheRequests(t *testing.T) {
+// Assertions fail with what became of the requests.
+func TestAssertionsSayWhatBecameOfRequests(t *testing.T) {
 	srv := start(t, providers.Checkout(), saying(http.StatusCreated, `{"id":"pay_1"}`))
 	srv.Script(providertest.FailAfter(http.StatusBadGateway), providertest.None(), providertest.DropBefore(), providertest.Status(503, nil))
 	pay := func(key string) {
@@ -65,7 +66,8 @@ and 1 more
 	assert.Equal(t, 8, strings.Count(srv.Ledger(), "\n"))
 }
 
-func TestTheLedgerSaysWhatCameOfARequestOnceItsClientKnows(t *testing.T) {
+// The ledger says what came of a request once its client knows.
+func TestLedgerSaysWhatCameOfARequest(t *testing.T) {
 	srv := start(t, providers.Stripe(), created)
 	srv.Seed(1, providertest.Mix{DropBefore: 0.4, DropAfter: 0.2, Cut: 0.2, Status: 0.1})
 	for n := range 300 {
@@ -81,7 +83,8 @@ func TestTheLedgerHasNeitherHeadersNorBodies(t *testing.T) {
 	assert.NotContains(t, srv.Ledger(), "sk_live")
 }
 
-func TestAHandlersPanicIsLoggedAndEndsTheConnection(t *testing.T) {
+// A handler's panic is logged and ends the connection.
+func TestHandlersPanicIsLogged(t *testing.T) {
 	var logged bytes.Buffer
 	srv := providertest.NewUnstartedServer(providers.Stripe(), http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("out of coins") }))
 	srv.ErrorLog = log.New(&logged, "", 0)

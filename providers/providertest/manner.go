@@ -45,7 +45,7 @@ type Manner struct {
 	// where the table says that successes are.
 	KeepsRefusals bool
 
-	// Failed tells whether an answer below 400 is a failure all the same, by
+	// Failed reports whether an answer below 400 is a failure all the same, by
 	// errors in its body: one that had no effect and is not remembered as a
 	// success. Nil: none is.
 	Failed func(Answer) bool

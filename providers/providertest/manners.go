@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -34,6 +35,15 @@ var manners = map[string]func(providers.Endpoint) Manner{
 	"svix":           svix,
 	"resend":         resend,
 	"workos":         workOS,
+	"coinbase":       coinbase,
+	"fireblocks":     fireblocks,
+	"zuora":          zuora,
+	"bridge":         bridge,
+	"mangopay":       mangopay,
+	"truelayer":      trueLayer,
+	"worldline":      worldline,
+	"moov":           moov,
+	"mercadopago":    mercadoPago,
 }
 
 func stripe(e providers.Endpoint) Manner {
@@ -368,10 +378,100 @@ func workOS(providers.Endpoint) Manner {
 	}
 }
 
+func coinbase(providers.Endpoint) Manner {
+	return Manner{
+		Error: func(status int, detail string) Answer {
+			return object(status, map[string]any{"errorType": snake(status), "errorMessage": detail, "correlationId": "providertest"})
+		},
+		Source: "docs.cdp.coinbase.com/api-reference/payment-apis/conventions [D]: error format; the status of a mismatch: [?]",
+	}
+}
+
+func fireblocks(providers.Endpoint) Manner {
+	return Manner{
+		Error: func(status int, detail string) Answer {
+			return object(status, map[string]any{"message": detail, "code": 1000 + status})
+		},
+		Source: "developers.fireblocks.com/reference/api-responses [D]: error format; mismatch: [?]",
+	}
+}
+
+func zuora(providers.Endpoint) Manner {
+	return Manner{
+		Error: func(status int, detail string) Answer {
+			return object(status, map[string]any{"success": false, "reasons": []any{map[string]any{"code": 50000000 + status, "message": detail}}})
+		},
+		Source: "developer.zuora.com/docs/guides/idempotent-requests [D]; error format: [M]",
+	}
+}
+
+func bridge(e providers.Endpoint) Manner {
+	fail := func(status int, detail string) Answer {
+		return object(status, map[string]any{"code": snake(status), "message": detail})
+	}
+	other := fail(http.StatusUnprocessableEntity, "the key was used with another body")
+	return Manner{
+		RequiresKey: e.Key.Place != providers.KeyNone,
+		Mismatch:    &other,
+		Error:       fail,
+		Source:      "apidocs.bridge.xyz/api-reference/introduction/idempotence [D]: keys are required, a mismatch is an error; its status and the error format: [M]",
+	}
+}
+
+func mangopay(providers.Endpoint) Manner {
+	return Manner{
+		Error: func(status int, detail string) Answer {
+			return object(status, map[string]any{"Message": detail, "Type": snake(status), "Id": "providertest", "errors": nil})
+		},
+		Source: "docs.mangopay.com/api-reference/overview/idempotency [D]: error format; Mangopay answers a repeat by 409, where a box repeats the answer",
+	}
+}
+
+func trueLayer(providers.Endpoint) Manner {
+	fail := func(status int, detail string) Answer {
+		return object(status, map[string]any{"type": "https://docs.truelayer.com/docs/error-types", "title": http.StatusText(status), "status": status, "detail": detail})
+	}
+	other := fail(http.StatusUnprocessableEntity, "the key was used with another payload")
+	return Manner{
+		Mismatch: &other,
+		Error:    fail,
+		Source:   "docs.truelayer.com/docs/error-types [D]",
+	}
+}
+
+func worldline(providers.Endpoint) Manner {
+	return Manner{
+		MismatchUnnoticed: true,
+		Error: func(status int, detail string) Answer {
+			return object(status, map[string]any{"errorId": "providertest", "errors": []any{map[string]any{"message": detail}}})
+		},
+		Source: "docs.direct.worldline-solutions.com/en/integration/api-developer-guide/idempotent-requests [D]: even with another payload",
+	}
+}
+
+func moov(providers.Endpoint) Manner {
+	return Manner{
+		Error: func(status int, detail string) Answer {
+			return object(status, map[string]any{"error": detail})
+		},
+		Source: "docs.moov.io/guides/money-movement/idempotency [D]: Moov answers a repeat by 409, where a box repeats the answer; error format: [M]",
+	}
+}
+
+func mercadoPago(e providers.Endpoint) Manner {
+	return Manner{
+		RequiresKey: e.Key.Place != providers.KeyNone,
+		Error: func(status int, detail string) Answer {
+			return object(status, map[string]any{"status": strconv.Itoa(status), "error": snake(status), "message": detail})
+		},
+		Source: "mercadopago.com/developers/en/docs/wallet-connect/payment-flow/idempotency [D]: the key is mandatory; mismatch: [?]",
+	}
+}
+
 // failedBy tells by fields of the body whether an answer is a failure: the first
 // rule that matches is either Final or Rejected.
 func failedBy(rules ...providers.Rule) func(Answer) bool {
-	route := providers.Route{Endpoint: &providers.Endpoint{Rules: rules}}
+	route := tables.Route{Endpoint: &providers.Endpoint{Rules: rules}}
 	return func(a Answer) bool { return route.Classify(a.seen(false)).Verdict == providers.Rejected }
 }
 

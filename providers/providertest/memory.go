@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -25,7 +26,7 @@ type record struct {
 	stored      *Answer
 }
 
-// free tells whether the key may be used as if for the first time: its request
+// free reports whether the key may be used as if for the first time: its request
 // left nothing behind, or its retention has ended.
 func (r *record) free(now time.Time) bool {
 	if r.running > 0 {
@@ -78,7 +79,7 @@ func (s *Server) reserve(c *call) (*record, reservation) {
 	}
 }
 
-// waits waits until something has changed, and at most for d. It tells whether to
+// waits waits until something has changed, and at most for d. It reports whether to
 // look again, with s.mu given up; where it returns false, s.mu is still held.
 func (s *Server) waits(d time.Duration) bool {
 	select {
@@ -141,12 +142,12 @@ func (s *Server) settle(c *call, rec *record, made, given Answer) {
 	}
 }
 
-// failed tells whether the business refused or failed, without an effect.
+// failed reports whether the business refused or failed, without an effect.
 func (c *call) failed(a Answer) bool {
 	return a.Status >= http.StatusBadRequest || c.manner.Failed != nil && c.manner.Failed(a)
 }
 
-// keeps tells whether the provider remembers this answer.
+// keeps reports whether the provider remembers this answer.
 func (c *call) keeps(a Answer) bool {
 	switch c.route.Classify(a.seen(false)).Verdict {
 	case providers.Rejected, providers.NotExecuted, providers.InFlight, providers.Misuse:
@@ -226,7 +227,7 @@ func resourceOf(a Answer) string {
 	return "resource"
 }
 
-// tellsMismatch tells whether a key that was used with another request is noticed.
+// tellsMismatch reports whether a key that was used with another request is noticed.
 func (s *Server) tellsMismatch(c *call) bool {
 	if c.manner.MismatchUnnoticed {
 		return false
@@ -283,7 +284,7 @@ func (s *Server) scope(c *call) string {
 	}
 	if s.provider.CredentialScoped {
 		for _, name := range slices.Sorted(maps.Keys(c.r.Header)) {
-			if secret.Header(name) && name != "Cookie" && !key.InHeader(name) {
+			if secret.Header(name) && name != "Cookie" && !tables.Key(key).InHeader(name) {
 				parts = append(parts, name, strings.Join(c.r.Header.Values(name), ","))
 			}
 		}
@@ -302,7 +303,7 @@ func (s *Server) scope(c *call) string {
 // fingerprint tells a repeat from another request, by what the two mean: the key
 // and what the table says may change are left out.
 func (c *call) fingerprint() string {
-	m, err := c.route.Endpoint.Key.Without(c.message())
+	m, err := tables.Key(c.route.Endpoint.Key).Without(c.message())
 	if err != nil {
 		m = c.message()
 	}

@@ -38,21 +38,22 @@ var hostile = providertest.Mix{
 
 const stormOperations = 25
 
-func TestThroughOncewardNoOperationHasTwoEffects(t *testing.T) {
+// Through Onceward no operation has two effects.
+func TestOncewardHasNoTwoEffects(t *testing.T) {
 	for _, s := range samples() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Run("a lossy network", func(t *testing.T) {
 				for name, op := range s.storm(t, lossy) {
 					if s.resent {
-						assert.Equal(t, journal.Completed.String(), op.State.String(), "%s: %s", name, op.Cause)
+						assert.Equal(t, journal.StateCompleted.String(), op.State.String(), "%s: %s", name, op.Cause)
 					} else {
-						assert.Contains(t, []string{journal.Completed.String(), journal.Unknown.String()}, op.State.String(), "%s: %s", name, op.Cause)
+						assert.Contains(t, []string{journal.StateCompleted.String(), journal.StateUnknown.String()}, op.State.String(), "%s: %s", name, op.Cause)
 					}
 				}
 			})
 			t.Run("faults of all kinds", func(t *testing.T) {
 				for name, op := range s.storm(t, hostile) {
-					assert.NotEqual(t, journal.InFlight.String(), op.State.String(), name)
+					assert.NotEqual(t, journal.StateInFlight.String(), op.State.String(), name)
 				}
 			})
 		})
@@ -107,9 +108,9 @@ func (s sample) storm(t *testing.T, mix providertest.Mix) map[string]onceward.Op
 	assert.True(t, b.AssertNoDuplicates(t, by))
 	for ref, op := range ops {
 		switch {
-		case op.State == journal.Completed && !refused(op):
+		case op.State == journal.StateCompleted && !refused(op):
 			assert.Equal(t, 1, counts[ref], "%s is completed", ref)
-		case op.State == journal.Cancelled:
+		case op.State == journal.StateCancelled:
 			assert.Zero(t, counts[ref], "%s is cancelled: %s", ref, op.Cause)
 		}
 	}
@@ -122,9 +123,10 @@ func refused(op onceward.Operation) bool {
 	return op.Answer != nil && (op.Answer.Refused || strings.Contains(string(op.Answer.Body), "scripted fault") || strings.Contains(string(op.Answer.Body), `"errorClass"`))
 }
 
+// Through Onceward a request without a key is not sent twice.
 // Where an endpoint takes no key, or no table describes it, nothing that may have
 // run is sent again.
-func TestThroughOncewardARequestWithoutAKeyIsNotSentTwice(t *testing.T) {
+func TestOncewardRequestWithoutAKey(t *testing.T) {
 	for _, s := range []sample{
 		{name: "a Twilio message", provider: providers.Twilio(), path: "/2010-04-01/Accounts/AC1/Messages.json", header: form, body: "Body=REF"},
 		{name: "a PayPal void", provider: providers.PayPal(), path: "/v2/payments/authorizations/1/void"},
@@ -138,7 +140,7 @@ func TestThroughOncewardARequestWithoutAKeyIsNotSentTwice(t *testing.T) {
 			for _, mix := range []providertest.Mix{lossy, hostile} {
 				unknown := 0
 				for _, op := range s.storm(t, mix) {
-					if op.State == journal.Unknown {
+					if op.State == journal.StateUnknown {
 						unknown++
 					}
 				}
@@ -148,7 +150,8 @@ func TestThroughOncewardARequestWithoutAKeyIsNotSentTwice(t *testing.T) {
 	}
 }
 
-func TestThroughOncewardWhatWasAlreadyDoneIsFetched(t *testing.T) {
+// Through Onceward what was already done is fetched.
+func TestOncewardFetchesWhatWasAlreadyDone(t *testing.T) {
 	b := sample{name: "GoCardless", provider: knowing(providers.GoCardless()), path: "/payments", made: outcome{201, `{"payments":{"id":"PM123"}}`}}.filled().start(t, nil)
 	b.Script(providertest.DropAfter())
 	client, err := onceward.New(onceward.Config{

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
@@ -130,6 +131,15 @@ func samples() []sample {
 		{name: "Column", adapter: "Column", provider: providers.Column(day), path: "/transfers/wire", meanwhile: indeterminate, mismatch: final, resent: true},
 		{name: "Svix", adapter: "Svix", provider: providers.Svix(), path: "/api/v1/app/a/msg", made: outcome{202, `{"id":"msg_1"}`}, meanwhile: final, mismatch: final},
 		{name: "Resend", adapter: "Resend", provider: providers.Resend(), path: "/emails", meanwhile: inFlight, mismatch: misuse, resent: true},
+		{name: "Coinbase", adapter: "Coinbase", provider: providers.Coinbase(), path: "/platform/v2/transfers", mismatch: misuse},
+		{name: "Fireblocks", adapter: "Fireblocks", provider: providers.Fireblocks(), path: "/v1/transactions", mismatch: final},
+		{name: "Zuora", adapter: "Zuora", provider: providers.Zuora(), path: "/v1/orders", meanwhile: inFlight, mismatch: misuse, resent: true},
+		{name: "Bridge", adapter: "Bridge", provider: providers.Bridge(), path: "/v0/transfers", made: outcome{201, `{"id":"1"}`}, meanwhile: indeterminate, mismatch: indeterminate, resent: true},
+		{name: "Mangopay", adapter: "Mangopay", provider: providers.Mangopay(), path: "/v2.01/client/transfers", meanwhile: indeterminate, mismatch: final, resent: true},
+		{name: "TrueLayer", adapter: "TrueLayer", provider: providers.TrueLayer(), path: "/v3/payments", made: outcome{201, `{"id":"1"}`}, meanwhile: inFlight, mismatch: indeterminate, resent: true},
+		{name: "Worldline", adapter: "Worldline", provider: providers.Worldline(), path: "/v2/shop/payments", made: outcome{201, `{"payment":{"id":"1"}}`}, meanwhile: inFlight, mismatch: final, resent: true},
+		{name: "Moov", adapter: "Moov", provider: providers.Moov(), path: "/accounts/1/transfers", meanwhile: indeterminate, mismatch: final, resent: true},
+		{name: "Mercado Pago", adapter: "MercadoPago", provider: providers.MercadoPago(day), path: "/v1/payments", made: outcome{201, `{"id":1}`}, meanwhile: inFlight, mismatch: final, resent: true},
 		{name: "WorkOS", adapter: "WorkOS", provider: providers.WorkOS(), path: "/audit_logs/events", meanwhile: indeterminate, mismatch: final, resent: true},
 	}
 	for i := range all {
@@ -196,7 +206,7 @@ type boxed struct {
 	sample
 	*providertest.Server
 	t      *testing.T
-	router *providers.Router
+	router *tables.Router
 	sentAt time.Time
 }
 
@@ -209,7 +219,7 @@ func (s sample) start(t *testing.T, business http.Handler) *boxed {
 	b.RetryAfter = -1
 	b.Start()
 	t.Cleanup(b.Close)
-	router, err := providers.NewRouter([]providers.Provider{b.Provider()})
+	router, err := tables.NewRouter([]providers.Provider{b.Provider()})
 	require.NoError(t, err)
 	b.router = router
 	return b
@@ -227,17 +237,17 @@ func (s sample) business() http.Handler {
 }
 
 // compose is the request for what ref names, with its key.
-func (b *boxed) compose(ctx context.Context, ref, key string) (*http.Request, providers.Route) {
+func (b *boxed) compose(ctx context.Context, ref, key string) (*http.Request, tables.Route) {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, b.method, b.URL+b.path, nil)
 	require.NoError(b.t, err)
 	for _, h := range b.header {
 		req.Header.Set(h[0], h[1])
 	}
-	m := providers.Message{Header: req.Header, Query: req.URL.RawQuery, Body: []byte(strings.ReplaceAll(b.body, "REF", ref))}
+	m := tables.Message{Header: req.Header, Query: req.URL.RawQuery, Body: []byte(strings.ReplaceAll(b.body, "REF", ref))}
 	route := b.router.Route(req.Method, req.URL).For(m)
 	require.NotZero(b.t, route.Endpoint.Key.Place, "%s takes no key", b.name)
-	require.NoError(b.t, route.Endpoint.Key.Set(&m, key, b.sentAt))
+	require.NoError(b.t, tables.Key(route.Endpoint.Key).Set(&m, key, b.sentAt))
 	req.URL.RawQuery = m.Query
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(m.Body)), int64(len(m.Body))
 	return req, route
@@ -248,7 +258,7 @@ type got struct {
 	status  int
 	header  http.Header
 	body    string
-	first   providers.Judgement
+	first   tables.Judgement
 	verdict providers.Verdict
 	pointer string
 	err     error
@@ -262,7 +272,7 @@ func (b *boxed) ask(ctx context.Context, ref, key string) got {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	a := providers.Answer{Status: resp.StatusCode, Header: resp.Header, Body: body}
+	a := tables.Answer{Status: resp.StatusCode, Header: resp.Header, Body: body}
 	first := route.Classify(a)
 	a.Later = true
 	later := route.Classify(a)

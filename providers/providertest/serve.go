@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -21,7 +22,7 @@ type call struct {
 	fault  Fault
 	entry  *entry
 	body   []byte
-	route  providers.Route
+	route  tables.Route
 	manner Manner
 	key    string
 	keyed  bool
@@ -96,7 +97,7 @@ func (s *Server) identify(c *call, body []byte) {
 	if s.Manner != nil {
 		c.manner = s.Manner(*c.route.Endpoint)
 	}
-	c.key, c.keyed, c.keyErr = c.route.Endpoint.Key.Carried(m)
+	c.key, c.keyed, c.keyErr = tables.Key(c.route.Endpoint.Key).Carried(m)
 	if !c.route.Effect {
 		c.key, c.keyed, c.keyErr = "", false, nil
 	}
@@ -105,8 +106,8 @@ func (s *Server) identify(c *call, body []byte) {
 	c.entry.key = c.key
 }
 
-func (c *call) message() providers.Message {
-	return providers.Message{Header: c.r.Header, Query: c.r.URL.RawQuery, Body: c.body}
+func (c *call) message() tables.Message {
+	return tables.Message{Header: c.r.Header, Query: c.r.URL.RawQuery, Body: c.body}
 }
 
 func (c *call) observed() Request {
@@ -168,7 +169,7 @@ func (s *Server) execute(c *call, rec *record) Answer {
 		given.Status = c.fault.status
 	}
 	for _, a := range []Answer{a, given} {
-		if key := c.route.Endpoint.Key; c.manner.EchoesKey && c.keyed && key.InHeader(key.Name) {
+		if key := c.route.Endpoint.Key; c.manner.EchoesKey && c.keyed && tables.Key(key).InHeader(key.Name) {
 			a.Header.Set(key.Name, c.r.Header.Get(key.Name))
 		}
 	}

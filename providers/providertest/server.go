@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -55,7 +56,7 @@ type Server struct {
 	http     *httptest.Server
 	handler  http.Handler
 	provider providers.Provider
-	router   *providers.Router
+	router   *tables.Router
 	closing  chan struct{}
 	close    func()
 
@@ -121,7 +122,7 @@ func NewUnstartedServer(p providers.Provider, h http.Handler) *Server {
 	s.provider = p
 	s.provider.Hosts = []string{s.http.Listener.Addr().String()}
 	s.Manner = func(e providers.Endpoint) Manner { return MannerOf(p, e) }
-	router, err := providers.NewRouter([]providers.Provider{s.provider})
+	router, err := tables.NewRouter([]providers.Provider{s.provider})
 	if err != nil {
 		s.http.Close()
 		panic(err)

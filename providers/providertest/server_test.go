@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
@@ -87,16 +88,17 @@ func post(t *testing.T, url, key, body string, header ...string) (*http.Response
 // verdict is how a client that may have sent before judges an answer.
 func verdict(t *testing.T, srv *providertest.Server, path string, resp *http.Response, body string) providers.Verdict {
 	t.Helper()
-	router, err := providers.NewRouter([]providers.Provider{srv.Provider()})
+	router, err := tables.NewRouter([]providers.Provider{srv.Provider()})
 	require.NoError(t, err)
 	req, err := http.NewRequest(http.MethodPost, srv.URL+path, nil)
 	require.NoError(t, err)
 	route := router.Route(http.MethodPost, req.URL)
 	require.NotNil(t, route.Provider, "the server's provider does not serve it")
-	return route.Classify(providers.Answer{Status: resp.StatusCode, Header: resp.Header, Body: []byte(body), Later: true}).Verdict
+	return route.Classify(tables.Answer{Status: resp.StatusCode, Header: resp.Header, Body: []byte(body), Later: true}).Verdict
 }
 
-func TestARepeatIsReplayedWithTheProvidersMarkAndOneEffect(t *testing.T) {
+// A repeat is replayed with the provider's mark and one effect.
+func TestRepeatIsReplayedWithTheMark(t *testing.T) {
 	for _, box := range boxes {
 		t.Run(box.provider.Name, func(t *testing.T) {
 			srv := start(t, box.provider, created)
@@ -122,7 +124,8 @@ func TestARepeatIsReplayedWithTheProvidersMarkAndOneEffect(t *testing.T) {
 	}
 }
 
-func TestASecondRequestMeanwhileIsToldSoAndNotExecuted(t *testing.T) {
+// A second request meanwhile is told so and not executed.
+func TestSecondRequestMeanwhileIsToldSo(t *testing.T) {
 	for _, box := range boxes {
 		t.Run(box.provider.Name, func(t *testing.T) {
 			entered, leave := make(chan struct{}), make(chan struct{})
@@ -150,7 +153,8 @@ func TestASecondRequestMeanwhileIsToldSoAndNotExecuted(t *testing.T) {
 	}
 }
 
-func TestAnotherRequestUnderTheKeyIsMisuseWhereTheProviderTells(t *testing.T) {
+// Another request under the key is misuse where the provider tells.
+func TestAnotherRequestUnderTheKeyIsMisuse(t *testing.T) {
 	for _, box := range boxes {
 		t.Run(box.provider.Name, func(t *testing.T) {
 			srv := start(t, box.provider, created)
@@ -166,11 +170,12 @@ func TestAnotherRequestUnderTheKeyIsMisuseWhereTheProviderTells(t *testing.T) {
 	}
 }
 
-func TestAKeyIsForgottenAtTheEndOfItsRetention(t *testing.T) {
+// A key is forgotten at the end of its retention.
+func TestKeyIsForgottenAfterItsRetention(t *testing.T) {
 	for _, box := range boxes {
 		t.Run(box.provider.Name, func(t *testing.T) {
 			srv := start(t, box.provider, created)
-			router, err := providers.NewRouter([]providers.Provider{srv.Provider()})
+			router, err := tables.NewRouter([]providers.Provider{srv.Provider()})
 			require.NoError(t, err)
 			req, err := http.NewRequest(http.MethodPost, srv.URL+box.path, nil)
 			require.NoError(t, err)
@@ -255,7 +260,8 @@ func TestWhatIsKeptFollowsTheTable(t *testing.T) {
 	}
 }
 
-func TestAKeyThatWasNotKeptIsFreeForAnotherRequest(t *testing.T) {
+// A key that was not kept is free for another request.
+func TestKeyThatWasNotKeptIsFree(t *testing.T) {
 	srv := start(t, providers.Stripe(), saying(401, ""))
 	post(t, srv.URL+"/v1/charges", "k1", "amount=1")
 	resp, _ := post(t, srv.URL+"/v1/charges", "k1", "amount=2")
@@ -285,7 +291,8 @@ func TestWithoutAGuardBothExecute(t *testing.T) {
 	assert.Equal(t, map[string]int{"k1": 2}, srv.Duplicates(func(e providertest.Effect) string { return e.Key }))
 }
 
-func TestAccountsAndCredentialsHaveKeysOfTheirOwn(t *testing.T) {
+// Accounts and credentials have keys of their own.
+func TestKeysOfAccountsAndCredentials(t *testing.T) {
 	scoped := providers.Raw(day)
 	scoped.CredentialScoped = true
 	for _, tc := range []struct {
@@ -349,7 +356,8 @@ func TestTheHandlerSeesTheRequestAsItWasSent(t *testing.T) {
 	assert.Equal(t, []string{http.MethodPost, "/v1/charges?expand=x", "amount=1", "k1"}, []string{method, uri, body, key})
 }
 
-func TestObserveSeesEachRequestBeforeItsEffect(t *testing.T) {
+// Observe sees each request before its effect.
+func TestObserveBeforeTheEffect(t *testing.T) {
 	srv := providertest.NewUnstartedServer(providers.IETF(day), created)
 	var seen []providertest.Request
 	var effects []int
@@ -398,7 +406,8 @@ func TestATableThatIsNotValidPanics(t *testing.T) {
 	assert.Panics(t, func() { providertest.NewServer(providers.Raw(0), created) })
 }
 
-func TestATableWithoutAnAnswerForInFlightGetsAConflict(t *testing.T) {
+// A table without an answer for in flight gets a conflict.
+func TestInFlightWithoutARuleIsAConflict(t *testing.T) {
 	p := providers.Raw(day)
 	p.Endpoints[0].Rules = nil
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -444,7 +453,8 @@ func TestATableOfOnesOwnIsAnsweredFromAsWell(t *testing.T) {
 	assert.Equal(t, 1, srv.EffectsFor("k1"))
 }
 
-func TestAnInFlightAnswerFollowsARuleByHeaderAndArrayField(t *testing.T) {
+// An in flight answer follows a rule by header and array field.
+func TestInFlightFollowsItsRule(t *testing.T) {
 	p := providers.Raw(day)
 	p.Endpoints[0].Rules = []providers.Rule{
 		{Header: "X-Busy", Field: "errors[].reason", Equals: "in_progress", Verdict: providers.InFlight},

@@ -11,14 +11,14 @@ import (
 )
 
 func TestOnlyWhatIsWorthRecordingIsAChange(t *testing.T) {
-	before := journal.Operation{State: journal.Pending, Terms: aDay, UpdatedAt: noon}
+	before := journal.Operation{State: journal.StatePending, Terms: aDay, UpdatedAt: noon}
 	for name, row := range map[string]struct {
 		change func(op *journal.Operation)
 		want   bool
 	}{
 		"nothing":          {func(op *journal.Operation) {}, false},
 		"looked at":        {func(op *journal.Operation) { op.UpdatedAt = noon.Add(time.Hour) }, false},
-		"settled":          {func(op *journal.Operation) { op.State = journal.Unknown }, true},
+		"settled":          {func(op *journal.Operation) { op.State = journal.StateUnknown }, true},
 		"window closed":    {func(op *journal.Operation) { op.WindowClosed = true }, true},
 		"no window closed": {func(op *journal.Operation) { op.Terms.Retention, op.WindowClosed = 0, true }, true},
 	} {
@@ -27,13 +27,14 @@ func TestOnlyWhatIsWorthRecordingIsAChange(t *testing.T) {
 		assert.Equal(t, row.want, store.Changes(before, after, journal.Later), name)
 	}
 	assert.True(t, store.Changes(before, before, journal.Recorded))
-	windowless := journal.Operation{State: journal.Unknown}
+	windowless := journal.Operation{State: journal.StateUnknown}
 	closed := windowless
 	closed.WindowClosed = true
 	assert.False(t, store.Changes(windowless, closed, journal.Ignored))
 }
 
-func TestAClaimWakesByItsDueTimeOrItsAskersClock(t *testing.T) {
+// A claim wakes by its due time or its asker's clock.
+func TestClaimWakesByItsDueTime(t *testing.T) {
 	assert.Equal(t, noon, store.WakeBy(journal.Event{At: noon}))
 	assert.Equal(t, noon.Add(-time.Hour), store.WakeBy(journal.Event{At: noon, Due: noon.Add(-time.Hour)}))
 }

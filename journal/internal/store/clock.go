@@ -12,7 +12,10 @@ import (
 //
 // A clock that jumps further ahead than journal.Leap, or further behind than the least
 // margin, is not believed until it has gone on for journal.Confirmation: a minute of a
-// clock that is a year ahead moves nothing.
+// clock that is a year ahead moves nothing. Where nobody looks for so long, and what is
+// seen next is more than journal.Leap further ahead, Last moves on by the lesser of the two
+// distances: time has passed for as long as that, whichever of the two readings is wrong,
+// or if both are ahead by the same.
 type Clock struct {
 	// Last is the latest time seen that is believed, to the millisecond. It never goes
 	// back, but by Reset.
@@ -27,6 +30,7 @@ type Clock struct {
 
 	looked   time.Time     // when an asker's clock was seen, by this process's own time
 	jumpedAt time.Time     // when Jumped was seen at the earliest, likewise; zero: that can't be told
+	aheadAt  time.Time     // since when this process has seen it ahead, likewise; zero: it has not
 	stood    time.Time     // the latest clock that was seen since, while it is behind
 	closed   bool          // windows were closed for Jumped, which is behind
 	sweep    journal.Event // what See asked for
@@ -52,8 +56,8 @@ func (c *Clock) stands(at time.Time) int {
 // See takes note of an asker's clock, and tells whether operations without an answer are
 // to be given the event that Sweep returns: where it stands behind and is believed, once
 // for each regress, and again where it goes further back; where it has caught up from
-// there unseen; and where a jump ahead is confirmed, or was none. Askers that are apart
-// by less than the margin don't count as a regress.
+// there unseen; and where a jump ahead is confirmed, or was none, or goes on in strides.
+// Askers that are apart by less than the margin don't count as a regress.
 func (c *Clock) See(at time.Time) bool {
 	at = stamp(at)
 	c.looked = time.Now()
@@ -68,7 +72,7 @@ func (c *Clock) See(at time.Time) bool {
 	sweep := false
 	switch {
 	case was != near && is != was:
-		sweep = true
+		sweep = is != behind // which is not believed yet
 		c.sweep = journal.Event{Kind: journal.EventClock, At: at}
 		if then := c.before(at); was == behind && !c.closed && c.Last.Sub(then) > c.LeastMargin {
 			c.sweep.At = then // it went on from there, and was right
@@ -76,10 +80,13 @@ func (c *Clock) See(at time.Time) bool {
 		c.jump(at, is)
 	case is == near:
 	case was == near, at.Before(c.Jumped),
-		is == ahead && at.Sub(c.Jumped) > journal.Leap,
 		is == ahead && c.Jumped.Sub(c.before(at)) > c.LeastMargin, // it was set back since, and is elsewhere ahead now
 		is == behind && c.stood.Sub(at) > c.LeastMargin:
 		c.jump(at, is)
+	case is == ahead && at.Sub(c.Jumped) > journal.Leap && !c.watched(at):
+		if sweep = c.stride(at); sweep {
+			c.sweep = journal.Event{Kind: journal.EventClock, At: at}
+		}
 	case is == behind:
 		c.stood = latest(c.stood, at)
 		if sweep = at.Sub(c.Jumped) >= journal.Confirmation && !c.closed; sweep {
@@ -91,6 +98,8 @@ func (c *Clock) See(at time.Time) bool {
 		c.jump(time.Time{}, near)
 		c.Last = at
 		return true
+	case c.aheadAt.IsZero():
+		c.aheadAt = c.looked
 	}
 	if is != ahead {
 		c.Last = latest(c.Last, at)
@@ -103,10 +112,36 @@ func (c *Clock) See(at time.Time) bool {
 
 // jump is a clock that stands there since now, or, near, nowhere in particular.
 func (c *Clock) jump(at time.Time, is int) {
-	c.Jumped, c.jumpedAt, c.stood, c.closed = at, c.looked, at, false
-	if is == near {
+	c.Jumped, c.jumpedAt, c.aheadAt, c.stood, c.closed = at, c.looked, time.Time{}, at, false
+	switch is {
+	case ahead:
+		c.aheadAt = c.looked
+	case near:
 		c.Jumped, c.jumpedAt, c.stood = time.Time{}, time.Time{}, time.Time{}
 	}
+}
+
+// watched tells whether the asker's clock has come from where it jumped to by itself: so
+// much of this process's own time has passed meanwhile.
+func (c *Clock) watched(at time.Time) bool {
+	return !c.jumpedAt.IsZero() && c.before(at).Sub(c.Jumped) <= journal.Confirmation
+}
+
+// stride is for an asker's clock that is further ahead than where it jumped to by more than
+// journal.Leap. The two readings have to be of different processes, or of one that has seen
+// it ahead for journal.Confirmation of its own time. What was sent meanwhile is dated as
+// before: only a clock that was seen to go on says when that was. stride tells whether Last
+// has moved.
+func (c *Clock) stride(at time.Time) (moved bool) {
+	aheadAt := c.aheadAt
+	if moved = aheadAt.IsZero() || time.Since(aheadAt) >= journal.Confirmation; moved {
+		c.Last = c.Last.Add(min(c.Jumped.Sub(c.Last), at.Sub(c.Jumped)))
+	}
+	c.jump(at, ahead)
+	if !aheadAt.IsZero() {
+		c.aheadAt = aheadAt
+	}
+	return moved
 }
 
 // before tells by the asker's clock when Jumped was seen, at the earliest: as long ago as
@@ -131,6 +166,15 @@ func (c *Clock) Unconfirmed(at time.Time) time.Time {
 	return c.Jumped.Add(journal.Confirmation)
 }
 
+// Passed returns the latest time that has passed for sure, by an asker's clock that was
+// seen: what it shows, or, while it is not believed, Last if that is earlier.
+func (c *Clock) Passed(at time.Time) time.Time {
+	if at = stamp(at); !c.Unconfirmed(at).IsZero() && c.Last.Before(at) {
+		return c.Last
+	}
+	return at
+}
+
 // Reset has at be the latest time, by somebody's word. A sweep is due then.
 func (c *Clock) Reset(at time.Time) {
 	c.sweep = journal.Event{Kind: journal.EventClock, At: stamp(at), Last: latest(c.Last, stamp(at))}
@@ -146,7 +190,10 @@ func (c *Clock) Forget() { c.closed = false }
 // seen since this process looked last, at the latest.
 func (c *Clock) Take(kept Clock) {
 	if !kept.Jumped.Equal(c.Jumped) {
-		c.Jumped, c.jumpedAt, c.stood = kept.Jumped, c.looked, kept.Jumped
+		c.Jumped, c.jumpedAt, c.aheadAt, c.stood = kept.Jumped, c.looked, time.Time{}, kept.Jumped
+		if !c.looked.IsZero() {
+			c.aheadAt = time.Now()
+		}
 	}
 	c.Last, c.LeastMargin = latest(c.Last, kept.Last), kept.LeastMargin
 	c.Forget()

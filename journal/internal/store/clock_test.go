@@ -8,14 +8,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
 var (
 	noon    = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	aDay    = journal.Terms{Dedup: journal.DedupEverything, Retention: 24 * time.Hour, Guard: true}
-	aMinute = journal.Terms{Dedup: journal.DedupEverything, Retention: time.Minute, Guard: true}
+	aDay    = journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true}
+	aMinute = journal.Terms{Remembers: memory.Everything, Retention: time.Minute, Guard: true}
 )
 
 // sighting is an asker's clock that is shown to a Clock.
@@ -49,7 +50,8 @@ func look(t *testing.T, c *store.Clock, sightings []sighting) {
 	}
 }
 
-func TestWindowsAreClosedOnceForEachRegressThatKeepsOn(t *testing.T) {
+// Windows are closed once for each regress that keeps on.
+func TestClockRegressClosesWindowsOnce(t *testing.T) {
 	var c store.Clock
 	assert.True(t, c.Margin(aDay))
 	assert.Equal(t, time.Hour, c.LeastMargin)
@@ -76,7 +78,8 @@ func TestWindowsAreClosedOnceForEachRegressThatKeepsOn(t *testing.T) {
 	assert.True(t, c.See(noon.Add(6*time.Hour+soon)))
 }
 
-func TestAClockThatIsSetRightAgainClosesNothing(t *testing.T) {
+// A clock that is set right again closes nothing.
+func TestClockSetRightAgainClosesNothing(t *testing.T) {
 	var c store.Clock
 	c.Margin(aDay)
 	look(t, &c, []sighting{
@@ -88,15 +91,16 @@ func TestAClockThatIsSetRightAgainClosesNothing(t *testing.T) {
 	assert.Zero(t, c.Jumped)
 }
 
+// A clock that catches up unseen closes windows all the same.
 // A clock that was ten hours ahead is set right, and nobody asks before it has caught up
 // with what it showed then: it was right, and what was stamped before was not.
-func TestAClockThatCatchesUpUnseenClosesWindowsAllTheSame(t *testing.T) {
+func TestClockCatchesUpUnseen(t *testing.T) {
 	t.Run("by this process's own time", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var c store.Clock
 			c.Margin(aDay)
 			look(t, &c, []sighting{{at: 10 * time.Hour}, {at: time.Minute, unconfirmed: time.Minute + soon}})
-			time.Sleep(10 * time.Hour)
+			<-time.After(10 * time.Hour)
 			look(t, &c, []sighting{{at: 10*time.Hour + time.Minute, sweep: true, swept: time.Minute, why: "it went on by itself"}})
 		})
 	})
@@ -112,7 +116,7 @@ func TestAClockThatCatchesUpUnseenClosesWindowsAllTheSame(t *testing.T) {
 			var c store.Clock
 			c.Take(kept)
 			look(t, &c, []sighting{{at: 10 * time.Hour}})
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 			kept.Jumped = noon.Add(time.Minute)
 			c.Take(kept)
 			look(t, &c, []sighting{{at: 10*time.Hour + time.Minute, sweep: true, why: "two processes' clocks are apart"}})
@@ -160,18 +164,103 @@ func TestAJumpAheadIsBelievedOnceItHasKeptOn(t *testing.T) {
 		{at: 3 * year, unconfirmed: 3*year + soon, why: "a jump from a jump is none that kept on"},
 		{at: 0, sweep: true, why: "it came back once more"},
 		{at: 3 * year, unconfirmed: 3*year + soon},
-		{at: -2 * time.Hour, sweep: true, unconfirmed: -2*time.Hour + soon, why: "it came back too far"},
+		{at: -2 * time.Hour, unconfirmed: -2*time.Hour + soon, why: "it came back too far: by a clock that is not believed nothing is closed"},
+		{at: -2*time.Hour + soon, sweep: true, swept: -2 * time.Hour, why: "and keeps on there"},
 	})
 }
 
-func TestAJumpAheadThatWasSetBackUnseenIsNoneThatKeptOn(t *testing.T) {
+// A jump ahead that was set back unseen is none that kept on.
+func TestClockJumpSetBackUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c store.Clock
 		c.Margin(aDay)
 		look(t, &c, []sighting{{at: 0}, {at: 30 * time.Hour, unconfirmed: 30*time.Hour + soon}})
-		time.Sleep(32 * time.Hour)
+		<-time.After(32 * time.Hour)
 		look(t, &c, []sighting{{at: 32 * time.Hour, unconfirmed: 32*time.Hour + soon}})
 	})
+}
+
+// restarted is the Clock of the next process, which has what the last one kept.
+func restarted(c store.Clock) *store.Clock {
+	var next store.Clock
+	next.Take(store.Clock{Last: c.Last, LeastMargin: c.LeastMargin, Jumped: c.Jumped})
+	return &next
+}
+
+// Without a process that lives long the time goes on in strides.
+// Each process looks once, and more than a day after the last.
+func TestClockGoesOnInStrides(t *testing.T) {
+	const day, year = 24 * time.Hour, 365 * 24 * time.Hour
+	type start struct{ at, last time.Duration } // what it sees, and what the journal's time is then
+	for name, starts := range map[string][]start{
+		"a clock that is right": {
+			{7 * day, 0}, {14 * day, 7 * day}, {21 * day, 14 * day}, {21*day + time.Hour, 21*day + time.Hour}, {22 * day, 22 * day},
+		},
+		"after a long pause":                         {{90 * day, 0}, {92 * day, 2 * day}, {94 * day, 4 * day}},
+		"one wrong reading, which the next corrects": {{year, 0}, {2 * day, 0}, {4 * day, 2 * day}, {year, 4 * day}, {6 * day, 4 * day}, {8 * day, 6 * day}},
+		"one wrong reading that time goes past":      {{3 * day, 0}, {5 * day, 2 * day}},
+		"always the same when it starts":             {{year, 0}, {year + time.Minute, 0}, {year, 0}, {year + 9*time.Minute, 0}},
+		"ahead by the same in each":                  {{year + 2*day, 0}, {year + 4*day, 2 * day}, {year + 6*day, 4 * day}, {7 * day, 4 * day}, {7*day + time.Hour, 7*day + time.Hour}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := new(store.Clock)
+			c.Margin(aDay)
+			c.See(noon)
+			for i, s := range starts {
+				c = restarted(*c)
+				c.See(noon.Add(s.at))
+				require.Equal(t, noon.Add(s.last), c.Last, "start %d", i)
+				assert.Equal(t, s.at != s.last, !c.Unconfirmed(noon.Add(s.at)).IsZero(), "start %d", i)
+				assert.Equal(t, c.Last, c.Passed(noon.Add(s.at)), "start %d", i)
+			}
+		})
+	}
+}
+
+func TestOneProcessTellsStridesByItsOwnTime(t *testing.T) {
+	const day = 24 * time.Hour
+	for name, test := range map[string]func(t *testing.T){
+		"that passed as well": func(t *testing.T) {
+			var c store.Clock
+			c.Margin(aDay)
+			look(t, &c, []sighting{{at: 0}})
+			<-time.After(2 * day)
+			look(t, &c, []sighting{{at: 2 * day, unconfirmed: 2*day + soon}})
+			<-time.After(2 * day)
+			look(t, &c, []sighting{{at: 4 * day, sweep: true, why: "it went on by itself"}})
+			assert.Equal(t, noon.Add(4*day), c.Last)
+			assert.Equal(t, noon.Add(2*day), c.Sweep().Since)
+		},
+		"that did not": func(t *testing.T) { // the machine was suspended, or the clock set
+			var c store.Clock
+			c.Margin(aDay)
+			look(t, &c, []sighting{{at: 0}, {at: 2 * day, unconfirmed: 2*day + soon}})
+			<-time.After(soon - time.Millisecond)
+			look(t, &c, []sighting{{at: 4 * day, unconfirmed: 4*day + soon}})
+			assert.Equal(t, noon, c.Last, "so soon it may be anything")
+			<-time.After(time.Millisecond)
+			look(t, &c, []sighting{{at: 7 * day, unconfirmed: 7*day + soon, sweep: true}})
+			assert.Equal(t, noon.Add(3*day), c.Last)
+		},
+		"that did not, of what another process saw": func(t *testing.T) {
+			c := restarted(store.Clock{Last: noon, LeastMargin: time.Hour, Jumped: noon.Add(2 * day)})
+			look(t, c, []sighting{
+				{at: 2*day + time.Minute, unconfirmed: 2*day + soon},
+				{at: 9 * day, unconfirmed: 9*day + soon, why: "it has seen the clock leap"},
+			})
+			assert.Equal(t, noon, c.Last)
+		},
+		"that did not pass before another process saw the jump": func(t *testing.T) {
+			var c store.Clock
+			c.Margin(aDay)
+			look(t, &c, []sighting{{at: 0}})
+			c.Take(store.Clock{Last: noon, LeastMargin: time.Hour, Jumped: noon.Add(2 * day)})
+			look(t, &c, []sighting{{at: 4 * day, unconfirmed: 4*day + soon}})
+			assert.Equal(t, noon, c.Last)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+	}
 }
 
 func TestAClockIsReset(t *testing.T) {
@@ -201,7 +290,7 @@ func TestTheLeastMarginCounts(t *testing.T) {
 		{at: time.Hour - 15*time.Second},
 		{at: time.Hour - 16*time.Second, unconfirmed: time.Hour - 16*time.Second + soon},
 	})
-	assert.True(t, c.Margin(journal.Terms{Dedup: journal.DedupEverything, Retention: 30 * time.Second, Guard: true}))
+	assert.True(t, c.Margin(journal.Terms{Remembers: memory.Everything, Retention: 30 * time.Second, Guard: true}))
 	look(t, &c, []sighting{{at: time.Hour - 8*time.Second, unconfirmed: time.Hour - 16*time.Second + soon, why: "a lower margin makes a regress of what was none"}})
 }
 

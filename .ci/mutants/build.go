@@ -1,0 +1,235 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The environment that a test binary, and whatever processes it starts, takes its orders
+// from: the number of the change to make, and the file that tells what was reached.
+const (
+	chosenVariable  = "ONCEWARD_MUTANT"
+	reachedVariable = "ONCEWARD_MUTANT_REACHED"
+)
+
+// binary is a package with all changes in it, of which one is made at a time, as its tests and those
+// of others have it.
+type binary struct {
+	temp, dir string
+	programs  []program   // the package's own tests first
+	functions []*function // all that anything is changed in; the first is number 1
+	mutants   map[int]mutant
+}
+
+// program is the tests of one package.
+type program struct{ path, dir string }
+
+// build compiles a package's tests, and those of others, with every mutant beside the code: a function
+// that is changed asks at its start which of its copies is to run instead of it.
+func build(dir string, others []string, temp string, functions []*function, all []mutant) (*binary, error) {
+	b := &binary{temp: temp, dir: dir, functions: functions, mutants: map[int]mutant{}}
+	for i, of := range append([]string{dir}, others...) {
+		b.programs = append(b.programs, program{path: filepath.Join(temp, fmt.Sprintf("mutants%d.test", i)), dir: of})
+	}
+	for i, m := range all {
+		b.mutants[i+1] = m
+	}
+	for {
+		overlay, err := b.overlay()
+		if err != nil {
+			return nil, err
+		}
+		told, err := b.compile(overlay)
+		var exit *exec.ExitError
+		switch {
+		case err == nil:
+			return b, nil
+		case !errors.As(err, &exit):
+			return nil, err
+		}
+		before := len(b.mutants)
+		for _, match := range regexp.MustCompile(`mutant(\d+)\.go:`).FindAllSubmatch(told, -1) {
+			number, _ := strconv.Atoi(string(match[1]))
+			delete(b.mutants, number)
+		}
+		if len(b.mutants) == before {
+			return nil, fmt.Errorf("%s does not compile:\n%s", dir, told)
+		}
+	}
+}
+
+// compile makes every program, and returns what the compiler said of the one that failed.
+func (b *binary) compile(overlay string) (told []byte, err error) {
+	for _, p := range b.programs {
+		test := exec.Command("go", "test", "-c", "-vet=off", "-gcflags="+dirArgument(b.dir)+"=-e", "-ldflags=-s -w", "-overlay", overlay, "-o", p.path, dirArgument(p.dir))
+		if told, err = test.CombinedOutput(); err != nil {
+			return told, err
+		}
+	}
+	return nil, nil
+}
+
+func dirArgument(dir string) string {
+	if dir == "." || strings.HasPrefix(dir, "./") || filepath.IsAbs(dir) {
+		return dir
+	}
+	return "./" + dir
+}
+
+// overlay writes the changed files and returns the file that tells the compiler of them.
+func (b *binary) overlay() (string, error) {
+	copies := map[*function][]int{}
+	for _, number := range slices.Sorted(maps.Keys(b.mutants)) {
+		in := b.mutants[number].in
+		copies[in] = append(copies[in], number)
+	}
+	replace := map[string]string{}
+	write := func(file string, text string) error {
+		path, err := filepath.Abs(file)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(b.temp, fmt.Sprintf("overlay%d.go", len(replace)))
+		replace[path] = to
+		return os.WriteFile(to, []byte(text), 0o600)
+	}
+	for i := 0; i < len(b.functions); {
+		file, text, done := b.functions[i].file, b.functions[i].text, 0
+		var code, changed strings.Builder
+		for ; i < len(b.functions) && b.functions[i].file == file; i++ {
+			f := b.functions[i]
+			done = f.asking(&code, done, i+1, copies[f])
+			for _, m := range copies[f] {
+				fmt.Fprintf(&changed, "\n//line mutant%d.go:1\n%s\n", m, b.mutants[m].copied(m))
+			}
+		}
+		code.Write(text[done:])
+		if err := write(file, code.String()+changed.String()); err != nil {
+			return "", err
+		}
+	}
+	pkg := packageOf(b.functions[0].text)
+	if err := write(filepath.Join(b.dir, "mutants_chosen.go"), "package "+pkg+chosenCode); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(b.temp, "overlay.json")
+	return path, os.WriteFile(path, text, 0o600)
+}
+
+func packageOf(text []byte) string {
+	return string(regexp.MustCompile(`(?m)^package (\w+)`).FindSubmatch(text)[1])
+}
+
+// chosenCode tells a function which of its copies is to run, and notes that it was reached.
+const chosenCode = `
+
+import (
+	"os"
+	"strconv"
+	"sync/atomic"
+)
+
+var (
+	mutantChosen, _ = strconv.Atoi(os.Getenv("` + chosenVariable + `"))
+	mutantReached   = os.Getenv("` + reachedVariable + `")
+	mutantNoted     [1 << 14]atomic.Bool
+)
+
+func mutantOf(function int) int {
+	if mutantReached != "" && mutantNoted[function].CompareAndSwap(false, true) {
+		if f, err := os.OpenFile(mutantReached, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err == nil {
+			f.WriteString(strconv.Itoa(function) + "\n")
+			f.Close()
+		}
+	}
+	return mutantChosen
+}
+`
+
+// asking writes the file's text from a place up to the function's body, and in it the choice
+// among its copies; it returns how far it came. What has no name gets one, since it is handed on.
+func (f *function) asking(code *strings.Builder, from, number int, copies []int) int {
+	upTo := func(to int) { code.Write(f.text[from:to]); from = to }
+	unnamed := 0
+	named := func(fields *ast.FieldList) (names []string) {
+		if fields == nil {
+			return nil
+		}
+		for _, field := range fields.List {
+			dots := ""
+			if _, ok := field.Type.(*ast.Ellipsis); ok {
+				dots = "..."
+			}
+			if len(field.Names) == 0 {
+				unnamed++
+				name := fmt.Sprintf("mutantUnnamed%d", unnamed)
+				upTo(f.at(field.Type.Pos()))
+				code.WriteString(name + " ")
+				names = append(names, name+dots)
+			}
+			for _, id := range field.Names {
+				name := id.Name
+				if name == "_" {
+					unnamed++
+					name = fmt.Sprintf("mutantUnnamed%d", unnamed)
+					upTo(f.at(id.Pos()))
+					code.WriteString(name)
+					from = f.at(id.End())
+				}
+				names = append(names, name+dots)
+			}
+		}
+		return names
+	}
+	receiver := ""
+	if names := named(f.decl.Recv); len(names) > 0 {
+		receiver = names[0] + "."
+	}
+	var types []string
+	if f.decl.Type.TypeParams != nil {
+		for _, field := range f.decl.Type.TypeParams.List {
+			for _, id := range field.Names {
+				types = append(types, id.Name)
+			}
+		}
+	}
+	instance := ""
+	if len(types) > 0 {
+		instance = "[" + strings.Join(types, ", ") + "]"
+	}
+	arguments := strings.Join(named(f.decl.Type.Params), ", ")
+	upTo(f.at(f.decl.Body.Lbrace) + 1)
+	fmt.Fprintf(code, " switch mutantOf(%d) {", number)
+	for _, m := range copies {
+		call := fmt.Sprintf("%smutant%d%s(%s)", receiver, m, instance, arguments)
+		if f.decl.Type.Results != nil {
+			fmt.Fprintf(code, "case %d: return %s;", m, call)
+		} else {
+			fmt.Fprintf(code, "case %d: %s; return;", m, call)
+		}
+	}
+	code.WriteString("};")
+	return from
+}
+
+// copied is the function with the change, under a name of its own.
+func (m mutant) copied(number int) string {
+	f := m.in
+	name := f.decl.Name
+	return string(f.text[f.at(f.decl.Pos()):f.at(name.Pos())]) + fmt.Sprintf("mutant%d", number) +
+		string(f.text[f.at(name.End()):m.start]) + m.to + string(f.text[m.end:f.at(f.decl.End())])
+}

@@ -1,0 +1,84 @@
+package onceward_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/providers"
+)
+
+// AttemptTimeout breaks off an attempt and not the call.
+func TestAttemptTimeoutDoesNotEndTheCall(t *testing.T) {
+	for name, first := range map[string]reply{"no answer": hangs(), "no body": stalls()} {
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).Then(first)
+			p := start(t, l, onceward.Config{AttemptTimeout: 5 * time.Second})
+			require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
+			require.Len(t, l.Sent(), 2)
+			assert.GreaterOrEqual(t, l.Sent()[1].At.Sub(l.Sent()[0].At), 5*time.Second)
+			assert.Equal(t, l.Keys()[0], l.Keys()[1])
+		})
+	}
+}
+
+// A slow reader of an answer is not under the attempt's timeout.
+func TestAttemptTimeoutSparesASlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{AttemptTimeout: time.Second, MaxResponseBody: 4})
+		req, err := http.NewRequestWithContext(named(t, "invoice-1/charge"), http.MethodPost, chargeURL, nil)
+		require.NoError(t, err)
+		resp, err := p.HTTP.Do(req)
+		require.NoError(t, err)
+		pass(time.Hour)
+		require.NoError(t, resp.Request.Context().Err())
+		require.NoError(t, resp.Body.Close())
+	})
+}
+
+// flows gives its body piece by piece, for as long as the attempt goes on.
+type flowing struct {
+	ctx  context.Context
+	left int
+}
+
+func (b *flowing) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	select {
+	case <-time.After(time.Second):
+	case <-b.ctx.Done():
+		return 0, b.ctx.Err()
+	}
+	n := min(len(p), b.left, 10)
+	b.left -= n
+	return copy(p, strings.Repeat("x", n)), nil
+}
+
+// Whoever reads an answer that is not recorded has all the time there is, even where it came late.
+func TestAStreamOutlivesTheTimeOfItsAttempt(t *testing.T) {
+	for name, late := range map[string]time.Duration{"in time": 0, "after the attempt's time": 15 * time.Second} {
+		virtual(t, name, func(t *testing.T) {
+			const size = 6000
+			l := (&line{}).Then(takes(late, reply{Answer: func(req *http.Request) (*http.Response, error) {
+				resp, err := says(200, "").Answer(req)
+				resp.ContentLength, resp.Body = size, io.NopCloser(&flowing{req.Context(), size})
+				return resp, err
+			}}))
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{own(noKey)}, AttemptTimeout: 10 * time.Second, MaxWait: time.Minute, MaxResponseBody: 100})
+			out := p.Ask(named(t, invoice), to(http.MethodPost, ownURL))
+			require.NoError(t, out.Err)
+			assert.Len(t, out.Body, size)
+		})
+	}
+}

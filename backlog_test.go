@@ -1,0 +1,357 @@
+package onceward_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+)
+
+// failing is a journal that fails on the events it is told to.
+type failing struct {
+	journal.Journal
+	mu    sync.Mutex
+	kinds map[journal.EventKind]bool
+	lands bool // the commit fails, and has landed all the same
+}
+
+var errDiskFull = errors.New("the disk is full")
+
+func (j *failing) fails(lands bool, kinds ...journal.EventKind) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lands, j.kinds = lands, map[journal.EventKind]bool{}
+	for _, kind := range kinds {
+		j.kinds[kind] = true
+	}
+}
+
+func (j *failing) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	j.mu.Lock()
+	fails, lands := j.kinds[ev.Kind], j.lands
+	j.mu.Unlock()
+	if fails && !lands {
+		return journal.Result{}, errDiskFull
+	}
+	res, err := j.Journal.Apply(ctx, ev)
+	if fails {
+		return journal.Result{}, errDiskFull
+	}
+	return res, err
+}
+
+func TestAJournalThatCanNotRecordTheIntent(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		lands bool
+		also  []journal.EventKind // that fail as well
+	}{
+		{"and has not", false, nil},
+		{"but has, and takes the cancel", true, nil},
+		{"but has, and takes no cancel either", true, []journal.EventKind{journal.EventCancel}},
+		{"and nothing else either", false, []journal.EventKind{journal.EventCancel}},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			j := &failing{Journal: memory.New()}
+			failures := 0
+			l := &line{}
+			p := start(t, l, onceward.Config{Journal: j, Trace: &onceward.Trace{
+				JournalFailed: func(onceward.Operation, error) { failures++ },
+			}})
+			j.fails(row.lands, append(row.also, journal.EventBegin)...)
+			ctx := named(t, "invoice-1/charge")
+			for range 2 {
+				out := p.Ask(ctx)
+				require.ErrorIs(t, out.Err, onceward.ErrJournal)
+				require.ErrorIs(t, out.Err, errDiskFull)
+			}
+			assert.Empty(t, l.Sent())
+
+			j.fails(false)
+			pass(time.Minute)
+			for _, op := range p.Everything() {
+				assert.Equal(t, journal.StateCancelled, op.State, "nothing is left in flight")
+			}
+			assert.Equal(t, len(row.also) > 0, failures > 0)
+			out := p.Ask(ctx)
+			require.NoError(t, out.Err)
+			assert.Zero(t, out.Op.Generation)
+			assert.Len(t, l.Sent(), 1)
+		})
+	}
+}
+
+// certainlyNot is a journal that records nothing, for a reason that leaves no doubt of it.
+type certainlyNot struct {
+	journal.Journal
+	reason error
+	asked  []journal.EventKind
+}
+
+func (j *certainlyNot) Apply(_ context.Context, ev journal.Event) (journal.Result, error) {
+	j.asked = append(j.asked, ev.Kind)
+	return journal.Result{}, j.reason
+}
+
+// An intent that was surely not recorded is not cancelled.
+func TestIntentSurelyNotRecorded(t *testing.T) {
+	for _, reason := range []error{journal.ErrClosed, journal.ErrSessionLost, journal.ErrRestored, journal.ErrInvalidEvent} {
+		virtual(t, reason.Error(), func(t *testing.T) {
+			j := &certainlyNot{Journal: memory.New(), reason: reason}
+			l := &line{}
+			p := start(t, l, onceward.Config{Journal: j, Trace: &onceward.Trace{
+				JournalFailed: func(onceward.Operation, error) { t.Error("something is kept") },
+			}})
+			require.ErrorIs(t, p.Ask(named(t, "invoice-1/charge")).Err, reason)
+			assert.NotContains(t, j.asked, journal.EventCancel)
+			assert.Empty(t, l.Sent())
+		})
+	}
+}
+
+func TestAJournalThatCanNotRecordTheAnswer(t *testing.T) {
+	for name, lands := range map[string]bool{"and has not": false, "but has": true} {
+		virtual(t, name, func(t *testing.T) {
+			j := &failing{Journal: memory.New()}
+			failures := 0
+			l := &line{}
+			p := start(t, l, onceward.Config{Journal: j, Trace: &onceward.Trace{
+				JournalFailed: func(onceward.Operation, error) { failures++ },
+			}})
+			j.fails(lands, journal.EventComplete)
+			ctx := named(t, "invoice-1/charge")
+			for i := range 3 {
+				out := p.Ask(ctx)
+				require.NoError(t, out.Err)
+				assert.Equal(t, paid, out.Body)
+				assert.Equal(t, onceward.StateCompleted, out.Op.State)
+				assert.Equal(t, i > 0, out.Op.Replayed)
+			}
+			require.ErrorIs(t, p.Ask(ctx, body("another request")).Err, onceward.ErrKeyReused)
+			assert.Len(t, l.Sent(), 1, "askers are served from memory")
+			assert.Equal(t, 1, failures)
+
+			j.fails(false)
+			pass(time.Minute)
+			recorded := p.Recorded(onceward.Ref{ID: "invoice-1/charge"})
+			assert.Equal(t, journal.StateCompleted, recorded.State)
+			assert.Equal(t, paid, string(recorded.Answer.Body))
+			require.NoError(t, p.Ask(ctx).Err)
+			assert.Len(t, l.Sent(), 1)
+		})
+	}
+}
+
+// A journal that cannot record the end of a claim.
+func TestJournalThatCanNotRecordTheEnd(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		script []reply
+		event  journal.EventKind
+		kind   error // what the caller gets all the same; nil: a response
+		state  journal.State
+	}{
+		{"a park", []reply{loses()}, journal.EventPark, onceward.ErrPending, journal.StatePending},
+		{"a doubt", []reply{frozen}, journal.EventDoubt, onceward.ErrOutcomeUnknown, journal.StateUnknown},
+		{"a cancel", []reply{wrongKey}, journal.EventCancel, nil, journal.StateCancelled},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			j := &failing{Journal: memory.New()}
+			l := (&line{}).Then(row.script...)
+			p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+			j.fails(false, row.event)
+			ctx := named(t, "invoice-1/charge")
+			out := p.Ask(ctx)
+			if row.kind != nil {
+				require.ErrorIs(t, out.Err, row.kind)
+			} else {
+				require.NoError(t, out.Err)
+			}
+			assert.Equal(t, row.state, out.Op.State)
+			assert.Equal(t, journal.StateInFlight, p.Recorded(out.Op.Ref).State)
+			require.Error(t, p.Ask(ctx).Err)
+			assert.Len(t, l.Sent(), 1)
+			j.fails(false)
+			pass(time.Minute)
+			assert.Equal(t, row.state, p.Recorded(out.Op.Ref).State)
+		})
+	}
+}
+
+// Shutdown tries to record what the journal refused.
+func TestShutdownTriesWhatTheJournalRefused(t *testing.T) {
+	virtual(t, "until it does", func(t *testing.T) {
+		j := &failing{Journal: memory.New()}
+		p := start(t, &line{}, onceward.Config{Journal: j})
+		j.fails(false, journal.EventComplete)
+		require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
+		time.AfterFunc(10*time.Second, func() { j.fails(false) })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, p.Shutdown(ctx))
+		assert.Equal(t, journal.StateCompleted, p.Recorded(onceward.Ref{ID: "invoice-1/charge"}).State)
+	})
+	virtual(t, "until its context ends, and says so", func(t *testing.T) {
+		j := &failing{Journal: memory.New()}
+		p := start(t, &line{}, onceward.Config{Journal: j})
+		j.fails(false, journal.EventComplete)
+		require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		require.Error(t, p.Shutdown(ctx))
+		assert.Equal(t, time.Minute, time.Since(began))
+	})
+}
+
+// An answer that was never recorded is asked for again after a crash.
+func TestAnswerNeverRecordedIsAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &failing{Journal: memory.New()}
+		l := &line{}
+		dead := start(t, l, onceward.Config{Journal: j})
+		j.fails(false, journal.EventComplete)
+		require.NoError(t, dead.Ask(named(t, "invoice-1/charge")).Err)
+		dead.Crash()
+		j.fails(false)
+
+		next := start(t, l, onceward.Config{Journal: j})
+		report, err := next.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 1, report.Completed)
+		require.Len(t, l.Sent(), 2)
+		assert.Equal(t, l.Keys()[0], l.Keys()[1])
+	})
+}
+
+// movedAway is a journal whose files are moved away during a commit, which lands.
+type movedAway struct {
+	journal.Journal
+	away atomic.Bool
+}
+
+func (j *movedAway) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	switch {
+	case !j.away.Load():
+		return j.Journal.Apply(ctx, ev)
+	case ev.Kind != journal.EventBegin:
+		return journal.Result{}, journal.ErrRestored
+	}
+	_, err := j.Journal.Apply(ctx, ev)
+	return journal.Result{}, errors.Join(errDiskFull, err)
+}
+
+// An intent that landed in files that were moved away is not held once they are back.
+func TestIntentInFilesThatWereMovedAway(t *testing.T) {
+	virtual(t, "moved away", func(t *testing.T) {
+		j := &movedAway{Journal: memory.New()}
+		l := &line{}
+		p := start(t, l, onceward.Config{Journal: j})
+		j.away.Store(true)
+		ctx := named(t, "invoice-1/charge")
+		require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrJournal)
+		assert.Empty(t, l.Sent())
+		j.away.Store(false)
+		pass(time.Minute)
+		require.NoError(t, p.Ask(ctx).Err)
+		assert.Len(t, l.Sent(), 1)
+	})
+}
+
+// unwilling is a journal that refuses parks, once they reach it.
+type unwilling struct {
+	*failing
+	with    error
+	refused atomic.Int32
+}
+
+func (j *unwilling) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	res, err := j.failing.Apply(ctx, ev)
+	if err == nil && ev.Kind == journal.EventPark {
+		j.refused.Add(1)
+		return journal.Result{}, j.with
+	}
+	return res, err
+}
+
+// An event that the journal refuses is not kept for ever.
+func TestRefusedEventIsNotKeptForEver(t *testing.T) {
+	for name, with := range map[string]error{
+		"it is invalid":              &journal.EventError{Kind: journal.EventPark, Reason: "the claim is gone"},
+		"its operation is not there": journal.ErrNotFound,
+	} {
+		virtual(t, name, func(t *testing.T) {
+			j := &unwilling{failing: &failing{Journal: memory.New()}, with: with}
+			p := start(t, (&line{}).Then(loses()), onceward.Config{Journal: j, Backoff: once})
+			j.fails(false, journal.EventPark)
+			require.ErrorIs(t, p.Ask(named(t, "order-1")).Err, onceward.ErrPending)
+			j.fails(false)
+			pass(time.Hour)
+			assert.EqualValues(t, 1, j.refused.Load(), "it is tried once more, and is not a better one")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			require.NoError(t, p.Shutdown(ctx))
+		})
+	}
+}
+
+// What can not be recorded is tried again each time.
+func TestUnrecordedIsTriedAgainEachTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &failing{Journal: memory.New()}
+		p := start(t, &line{}, onceward.Config{Journal: j})
+		for i := range 3 {
+			j.fails(false, journal.EventComplete)
+			require.NoError(t, p.Ask(named(t, fmt.Sprint("order-", i))).Err)
+			pass(10 * time.Second)
+			assert.Equal(t, onceward.StateInFlight, p.Recorded(onceward.Ref{ID: fmt.Sprint("order-", i)}).State)
+			j.fails(false)
+			pass(time.Minute)
+			assert.Equal(t, onceward.StateCompleted, p.Recorded(onceward.Ref{ID: fmt.Sprint("order-", i)}).State)
+		}
+	})
+}
+
+// shut is a journal that nobody can join.
+type shut struct {
+	journal.Journal
+	applied int
+}
+
+func (*shut) Join(context.Context) (journal.Session, error) { return nil, errDiskFull }
+
+func (j *shut) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	j.applied++
+	return j.Journal.Apply(ctx, ev)
+}
+
+func TestWhatWasNotAskedForIsNotTakenBack(t *testing.T) {
+	j := &shut{Journal: memory.New()}
+	p := start(t, &line{}, onceward.Config{Journal: j})
+	require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrJournal)
+	assert.Zero(t, j.applied)
+}
+
+func TestAnIntentThatIsTakenBackIsNotKept(t *testing.T) {
+	for name, lands := range map[string]bool{"it has landed": true, "it has not": false} {
+		virtual(t, name, func(t *testing.T) {
+			var failed int
+			j := &failing{Journal: memory.New()}
+			p := start(t, &line{}, onceward.Config{Journal: j, Trace: &onceward.Trace{JournalFailed: func(onceward.Operation, error) { failed++ }}})
+			j.fails(lands, journal.EventBegin)
+			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrJournal)
+			assert.Zero(t, failed)
+		})
+	}
+}

@@ -1,0 +1,51 @@
+package onceward_test
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+)
+
+func TestTransportHasRoundTripAlone(t *testing.T) {
+	client, err := onceward.New(onceward.Config{Journal: memory.New(), Providers: []providers.Provider{providers.Raw(24 * time.Hour)}})
+	require.NoError(t, err)
+	transport := reflect.TypeOf(client.Transport())
+	require.Equal(t, 1, transport.NumMethod())
+	assert.Equal(t, "RoundTrip", transport.Method(0).Name)
+}
+
+func TestNewSaysWhatIsMissing(t *testing.T) {
+	works := onceward.Config{Journal: memory.New(), Providers: []providers.Provider{providers.Stripe()}}
+	_, err := onceward.New(works)
+	require.NoError(t, err)
+	for says, change := range map[string]func(*onceward.Config){
+		"Journal":         func(c *onceward.Config) { c.Journal = nil },
+		"Providers":       func(c *onceward.Config) { c.Providers = nil },
+		"Secret":          func(c *onceward.Config) { c.Secret = []byte("short") },
+		"Backoff":         func(c *onceward.Config) { c.Backoff.MaxAttempts = -1 },
+		"SettleAll":       func(c *onceward.Config) { c.SettleAll = true },
+		"MaxWait":         func(c *onceward.Config) { c.MaxWait = -1 },
+		"AttemptTimeout":  func(c *onceward.Config) { c.AttemptTimeout = -1 },
+		"Keep":            func(c *onceward.Config) { c.Keep = -1 },
+		"MaxRequestBody":  func(c *onceward.Config) { c.MaxRequestBody = -1 },
+		"MaxResponseBody": func(c *onceward.Config) { c.MaxResponseBody = -1 },
+		"Concurrency":     func(c *onceward.Config) { c.Concurrency = -1 },
+		"HTTPClient": func(c *onceward.Config) {
+			inner, err := onceward.New(works)
+			require.NoError(t, err)
+			c.HTTPClient = inner.HTTPClient()
+		},
+	} {
+		cfg := works
+		change(&cfg)
+		_, err := onceward.New(cfg)
+		require.ErrorContains(t, err, says)
+	}
+}

@@ -1,0 +1,184 @@
+package onceward_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// bootClock is what a machine's clock shows so long after its start, while it is now.
+type bootClock func(now time.Time, since time.Duration) time.Time
+
+// forAMinute is a clock that is right from the first minute on.
+func forAMinute(wrong bootClock) bootClock {
+	return func(now time.Time, since time.Duration) time.Time {
+		if since >= time.Minute {
+			return now
+		}
+		return wrong(now, since)
+	}
+}
+
+func right(now time.Time, _ time.Duration) time.Time { return now }
+
+// A clock that lies opens no window and closes none.
+// A machine that is started every few days, each time for less than it takes to believe its
+// clock. Nobody answers, so that whatever may be sent again is, until its window is over.
+func TestClockThatLies(t *testing.T) {
+	const (
+		day    = 24 * time.Hour
+		keeps  = 7 * day // own's retention
+		window = keeps - time.Hour
+	)
+	var snapshot time.Time
+	in2030 := forAMinute(func(_ time.Time, since time.Duration) time.Time {
+		return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).Add(since)
+	})
+	ahead := forAMinute(func(now time.Time, _ time.Duration) time.Time { return now.Add(365 * day) })
+	resumed := forAMinute(func(_ time.Time, since time.Duration) time.Time { return snapshot.Add(since) })
+	daysAhead := forAMinute(func(now time.Time, _ time.Duration) time.Time { return now.Add(3 * day) })
+	for _, row := range []struct {
+		name   string
+		clocks []bootClock   // of the starts, by turns
+		every  time.Duration // from start to start
+	}{
+		{"it is right, once in two days", []bootClock{right}, 2 * day},
+		{"it is right, once in nine days", []bootClock{right}, 9 * day},
+		{"it is 2030 at every start", []bootClock{in2030}, 2 * day},
+		{"it is 2030 at every other start", []bootClock{in2030, right}, 2 * day},
+		{"it is 2030 at every third start", []bootClock{right, in2030, right}, 3 * day},
+		{"it is a year ahead at every start", []bootClock{ahead}, 2 * day},
+		{"it is a year ahead at every other start", []bootClock{right, ahead}, 2 * day},
+		{"it is three days ahead at every start", []bootClock{daysAhead}, 30 * time.Hour},
+		{"it is three days ahead now and then", []bootClock{right, daysAhead, right}, 30 * time.Hour},
+		{"it is what a snapshot had, at every start", []bootClock{resumed}, 5 * day},
+		{"it is what a snapshot had, at every other start", []bootClock{resumed, right}, 5 * day},
+	} {
+		for _, lives := range []time.Duration{10 * time.Second, 5 * time.Minute} {
+			virtual(t, fmt.Sprintf("%s, for %v", row.name, lives), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "journal.db")
+				l := (&line{}).Always(loses())
+				first := map[string]time.Time{} // by key
+				look := func(j journal.Journal) (pending int) {
+					for _, s := range l.Sent() {
+						if at, ok := first[s.Key]; !ok {
+							first[s.Key] = s.At
+						} else {
+							assert.Less(t, s.At.Sub(at), keeps, "sent when the provider had forgotten it")
+						}
+					}
+					for op, err := range j.List(t.Context(), journal.Filter{}) {
+						require.NoError(t, err)
+						switch op.State {
+						case journal.StatePending:
+							pending++
+						case journal.StateUnknown:
+							assert.GreaterOrEqual(t, time.Since(first[op.Key]), window, "%s: %s", op.ID, op.Cause)
+						}
+					}
+					return pending
+				}
+				var wasRight time.Time // when it was seen last
+				lifeOf := func(clock bootClock, lives time.Duration, f func(p *process)) (pending int) {
+					booted := time.Now()
+					j := openSQLite(t, path)
+					p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}, Backoff: once})
+					onceward.SetClock(p.Client, func() time.Time { return clock(time.Now(), time.Since(booted)) })
+					for _, wait := range []time.Duration{time.Second, lives} {
+						pass(wait)
+						_, err := p.Resume(t.Context())
+						require.NoError(t, err)
+						// What is first sent by a clock that is behind has a window that ends too early.
+						now := clock(time.Now(), time.Since(booted))
+						if now.Equal(time.Now()) {
+							wasRight = now
+						}
+						if !now.Before(wasRight) {
+							f(p)
+						}
+						pending = look(j)
+					}
+					require.NoError(t, p.Shutdown(t.Context()))
+					require.NoError(t, j.Close())
+					return pending
+				}
+				asks := 0
+				ask := func(p *process) {
+					asks++
+					require.ErrorIs(t, p.Ask(named(t, fmt.Sprint("order-", asks)), to("POST", ownURL)).Err, onceward.ErrPending)
+				}
+				lifeOf(right, time.Second, ask)
+				snapshot = time.Now().Add(2 * day)
+				for n := range 8 {
+					pass(row.every)
+					lifeOf(row.clocks[n%len(row.clocks)], lives, ask)
+				}
+				pending := asks
+				for range 6 { // from here on it is right, and nothing new is asked for
+					pass(30 * day)
+					pending = lifeOf(right, time.Second, func(*process) {})
+				}
+				assert.Zero(t, pending, "settled, of %d", asks)
+			})
+		}
+	}
+}
+
+// Repeats within one call keep to the window that a clock ahead has begun.
+// A call that goes on for weeks repeats what was first sent by a clock that was ahead and
+// has come back: no longer than the provider knows its key.
+func TestClockAheadBeginsAWindowForRepeats(t *testing.T) {
+	const day, keeps = 24 * time.Hour, 7 * 24 * time.Hour // own's retention
+	for name, ahead := range map[string]time.Duration{"by a year": 365 * day, "by three days": 3 * day, "not at all": 0} {
+		virtual(t, name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			l := (&line{}).Always(loses())
+			inLife := func(ahead time.Duration, policy backoff.Policy, f func(p *process)) {
+				j := openSQLite(t, path)
+				p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}, Backoff: policy})
+				onceward.SetClock(p.Client, func() time.Time { return time.Now().Add(ahead) })
+				f(p)
+				require.NoError(t, p.Shutdown(t.Context()))
+				require.NoError(t, j.Close())
+			}
+			inLife(0, once, func(p *process) { p.Ask(named(t, "order-0"), to("POST", ownURL)) })
+			pass(time.Hour)
+			inLife(ahead, once, func(p *process) { p.Ask(named(t, "order-1"), to("POST", ownURL)) })
+			require.Len(t, l.Sent(), 2)
+			first := l.Sent()[1]
+			pass(5 * day)
+			hourly := backoff.Policy{Initial: time.Hour, Max: time.Hour, MaxAttempts: 10000}
+			inLife(0, hourly, func(p *process) {
+				for range 2 { // that it is right is believed after a while
+					_, err := p.Resume(t.Context())
+					require.NoError(t, err)
+					pass(3 * time.Hour)
+				}
+				ctx, cancel := context.WithTimeout(named(t, "order-1"), 30*day)
+				defer cancel()
+				require.ErrorIs(t, p.Ask(ctx, to("POST", ownURL)).Err, onceward.ErrOutcomeUnknown)
+			})
+			var sent []sent
+			for _, s := range l.Sent()[2:] {
+				if s.Key == first.Key {
+					sent = append(sent, s)
+				}
+			}
+			require.NotEmpty(t, sent, "it is repeated")
+			for _, s := range sent {
+				require.Less(t, s.At.Sub(first.At), keeps, "sent when the provider had forgotten it")
+			}
+			assert.Greater(t, sent[len(sent)-1].At.Sub(first.At), keeps-3*time.Hour, "as long as the window is open")
+		})
+	}
+}

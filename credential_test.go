@@ -1,0 +1,152 @@
+package onceward_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// modes is Stripe, whose credentials show what they are for.
+func modes() []providers.Provider {
+	p := providers.Stripe()
+	p.CredentialModes = []providers.CredentialMode{{Prefix: "sk_test_", Mode: "test"}, {Prefix: "sk_live_", Mode: "live"}}
+	return []providers.Provider{p}
+}
+
+func bearer(credential string) option { return with("Authorization", "Bearer "+credential) }
+
+func user(credential string) option {
+	return func(r *http.Request) { r.SetBasicAuth(credential, "") }
+}
+
+// A live charge is not answered by a test's, nor a test's sent live.
+func TestModeLiveAndTest(t *testing.T) {
+	each(t, "asked with another mode: nothing is sent, and nothing told", func(t *testing.T, j journal.Journal) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
+		for _, ctx := range []struct {
+			name    string
+			options []option
+		}{{name: "invoice-1"}, {options: []option{carrying("k-1")}}} {
+			c := t.Context()
+			if ctx.name != "" {
+				c = named(t, ctx.name)
+			}
+			before := len(l.Sent())
+			require.NoError(t, p.Ask(c, append(ctx.options, bearer("sk_test_1"))...).Err)
+			for _, live := range []option{bearer("sk_live_1"), user("sk_live_1")} {
+				out := p.Ask(c, append(ctx.options, live)...)
+				require.ErrorIs(t, out.Err, onceward.ErrKeyReused)
+				var e *onceward.Error
+				require.True(t, errors.As(out.Err, &e))
+				assert.Equal(t, []string{"mode"}, e.Differs)
+				assert.Nil(t, e.Operation.Answer)
+				assert.NotContains(t, out.Err.Error(), "sk_")
+			}
+			for _, same := range []option{user("sk_test_2"), bearer("unmarked"), func(*http.Request) {}} {
+				out := p.Ask(c, append(ctx.options, same)...)
+				require.NoError(t, out.Err, "the same mode, or one that can't be told")
+				assert.True(t, out.Op.Replayed)
+			}
+			assert.Len(t, l.Sent(), before+1)
+		}
+	})
+
+	each(t, "by Authorize", func(t *testing.T, j journal.Journal) {
+		l := &line{}
+		as := func(credential string) *process {
+			return start(t, l, onceward.Config{Journal: j, Providers: modes(), Authorize: func(r *http.Request) error {
+				r.Header.Set("Authorization", "Bearer "+credential)
+				return nil
+			}})
+		}
+		require.NoError(t, as("sk_test_1").Ask(named(t, "invoice-1")).Err)
+		require.ErrorIs(t, as("sk_live_1").Ask(named(t, "invoice-1")).Err, onceward.ErrKeyReused)
+		assert.Len(t, l.Sent(), 1)
+	})
+
+	each(t, "a pending one is not sent in the other mode", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(loses())
+		p := start(t, l, onceward.Config{Journal: j, Providers: modes(), Backoff: once})
+		out := p.Ask(named(t, "invoice-1"), bearer("sk_test_1"))
+		require.ErrorIs(t, out.Err, onceward.ErrPending)
+		pass(time.Until(out.Op.DueAt))
+		require.ErrorIs(t, p.Ask(named(t, "invoice-1"), bearer("sk_live_1")).Err, onceward.ErrKeyReused)
+		require.NoError(t, p.Ask(named(t, "invoice-1"), bearer("sk_test_1")).Err)
+		assert.Len(t, l.Sent(), 2)
+	})
+
+	each(t, "what is being sent under a test's credential is nobody's live answer", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(takes(10*time.Second, says(200, paid)))
+		p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
+		first := make(chan outcome, 1)
+		go func() { first <- p.Ask(named(t, "invoice-1"), bearer("sk_test_1")) }()
+		synctest.Wait()
+		require.ErrorIs(t, p.Ask(named(t, "invoice-1"), bearer("sk_live_1")).Err, onceward.ErrKeyReused)
+		require.NoError(t, (<-first).Err)
+	})
+
+	each(t, "a cancelled name may be taken", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(wrongKey)
+		p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
+		p.Ask(named(t, "invoice-1"), bearer("sk_test_1"))
+		require.Equal(t, onceward.StateCancelled, p.Recorded(onceward.Ref{ID: "invoice-1"}).State)
+		require.NoError(t, p.Ask(named(t, "invoice-1"), bearer("sk_live_1")).Err)
+		require.ErrorIs(t, p.Ask(named(t, "invoice-1"), bearer("sk_test_1")).Err, onceward.ErrKeyReused, "it is live now")
+		assert.Len(t, l.Sent(), 2)
+	})
+
+	each(t, "no more than the mode is recorded", func(t *testing.T, j journal.Journal) {
+		p := start(t, &line{}, onceward.Config{Journal: j, Providers: modes()})
+		require.NoError(t, p.Ask(named(t, "invoice-1"), bearer("sk_test_1")).Err)
+		op := p.Recorded(onceward.Ref{ID: "invoice-1"})
+		assert.Equal(t, "test", op.Mode)
+		assert.Empty(t, op.Credential)
+	})
+}
+
+// One seller's key is not sent under another's token.
+// One seller's answer is lost, and the same name is asked for with another's token:
+// whether that one's keys are known to Square by the first one's is not published.
+func TestSellersKeyUnderAnothersToken(t *testing.T) {
+	virtual(t, "Square", func(t *testing.T) {
+		square := providers.Square(24 * time.Hour)
+		for i := range square.Endpoints {
+			if e := &square.Endpoints[i]; e.Pattern == "POST /v2/payments" {
+				e.Remembers, e.InFlightGuard = providers.SuccessesCleanFailures, true
+			}
+		}
+		l := (&line{}).Then(loses())
+		p := start(t, l, onceward.Config{Providers: []providers.Provider{square}, Backoff: once})
+		pay := []option{to(http.MethodPost, "https://connect.squareup.com/v2/payments"), jsonText(`{"amount_money":{"amount":100}}`)}
+		require.ErrorIs(t, p.Ask(named(t, "order-1"), append(pay, with("Authorization", "Bearer seller_A"))...).Err, onceward.ErrPending)
+		pass(time.Hour)
+		out := p.Ask(named(t, "order-1"), append(pay, with("Authorization", "Bearer seller_B"))...)
+		require.Error(t, out.Err)
+		for _, sent := range l.Sent() {
+			assert.Equal(t, "Bearer seller_A", sent.Header.Get("Authorization"))
+		}
+	})
+}
+
+func TestACredentialThatShowsNoModeIsOfAny(t *testing.T) {
+	for _, credentials := range [][]string{{"sk_test_1", "of another kind"}, {"of another kind", "sk_test_1"}, {"sk_test_1", "sk_test_2"}} {
+		each(t, credentials[0]+" and then "+credentials[1], func(t *testing.T, j journal.Journal) {
+			l := &line{}
+			p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
+			for _, credential := range credentials {
+				require.NoError(t, p.Ask(named(t, invoice), bearer(credential)).Err)
+			}
+			assert.Len(t, l.Sent(), 1)
+		})
+	}
+}

@@ -1,0 +1,192 @@
+package onceward_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// pages are the documents that people read, by their paths from the root.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, pattern := range []string{"*.md", "docs/*.md", "benchmarks/*.md"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			all[filepath.ToSlash(file)] = string(text)
+		}
+	}
+	return all
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	fence   = regexp.MustCompile("(?ms)^```.*?^```$")
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notInID = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// anchors are the headings of a page as GitHub makes links of them.
+func anchors(text string) (all []string) {
+	for _, h := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		all = append(all, strings.ReplaceAll(notInID.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
+	}
+	return all
+}
+
+// Documents lead somewhere.
+func TestDocumentLinks(t *testing.T) {
+	all := pages(t)
+	leads := map[string][]string{}
+	for page, text := range all {
+		for _, to := range link.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+			if strings.Contains(to[1], "://") {
+				continue
+			}
+			file, anchor, _ := strings.Cut(to[1], "#")
+			target := page
+			if file != "" {
+				target = path.Join(path.Dir(page), file)
+			}
+			_, err := os.Stat(target)
+			assert.NoError(t, err, "%s links to %s", page, to[1])
+			if anchor != "" {
+				assert.Contains(t, anchors(all[target]), anchor, "%s links to %s", page, to[1])
+			}
+			leads[page] = append(leads[page], target)
+		}
+	}
+	reached := map[string]bool{"README.md": true}
+	for next := []string{"README.md"}; len(next) > 0; next = next[1:] {
+		for _, to := range leads[next[0]] {
+			if !reached[to] {
+				reached[to] = true
+				next = append(next, to)
+			}
+		}
+	}
+	for page := range all {
+		assert.True(t, reached[page], "no link leads from README.md to %s", page)
+	}
+}
+
+func TestDocumentedErrors(t *testing.T) {
+	all := pages(t)
+	rows := func(page string) (found []string) {
+		for line := range strings.Lines(all[page]) {
+			if strings.HasPrefix(line, "| `Err") {
+				found = append(found, line)
+			}
+		}
+		return found
+	}
+	t.Run("the README's rows are those of docs/errors.md", func(t *testing.T) {
+		require.NotEmpty(t, rows("README.md"))
+		for _, row := range rows("README.md") {
+			assert.Contains(t, rows("docs/errors.md"), row)
+		}
+	})
+	for folder, prefix := range map[string]string{".": "", "flow": "flow.", "journal": "journal.", "journal/sqlite": "sqlite."} {
+		t.Run("docs/errors.md has every error of "+folder, func(t *testing.T) {
+			for _, name := range exportedErrors(t, folder) {
+				row := regexp.MustCompile("(?m)^\\| [^|]*`" + regexp.QuoteMeta(prefix+name) + "`")
+				assert.True(t, row.MatchString(all["docs/errors.md"]), "docs/errors.md has no row for %s", prefix+name)
+			}
+		})
+	}
+}
+
+// exportedErrors are the names of the errors that a package declares.
+func exportedErrors(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	for _, file := range goFiles(t, folder) {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, decl := range parsed.Decls {
+			vars, ok := decl.(*ast.GenDecl)
+			if !ok || vars.Tok != token.VAR {
+				continue
+			}
+			for _, spec := range vars.Specs {
+				for _, name := range spec.(*ast.ValueSpec).Names {
+					if strings.HasPrefix(name.Name, "Err") {
+						names = append(names, name.Name)
+					}
+				}
+			}
+		}
+	}
+	require.NotEmpty(t, names)
+	return names
+}
+
+// goFiles are a folder's Go files without tests.
+func goFiles(t *testing.T, folder string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	require.NoError(t, err)
+	return slices.DeleteFunc(files, func(file string) bool { return strings.HasSuffix(file, "_test.go") })
+}
+
+func TestDocumentedMap(t *testing.T) {
+	const page = "docs/architecture.md"
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	_, places, found := strings.Cut(string(text), "\n## The map\n")
+	require.True(t, found)
+	named := map[string]bool{}
+	for line := range strings.Lines(places) {
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		for _, place := range regexp.MustCompile("`([a-z.][A-Za-z0-9_./-]*)`").FindAllStringSubmatch(line, -1) {
+			_, err := os.Stat(place[1])
+			assert.NoError(t, err, "%s names %s", page, place[1])
+			named[path.Clean(place[1])] = true
+		}
+	}
+	for _, folder := range []string{".", "flow", "journal"} {
+		for _, file := range goFiles(t, folder) {
+			assert.True(t, named[filepath.ToSlash(file)], "%s has no row for %s", page, file)
+		}
+	}
+	for _, folder := range goFolders(t) {
+		room, _, inner := strings.Cut(folder, "/internal/")
+		if folder != "." && folder != "flow" && folder != "journal" && !named[folder] {
+			assert.True(t, inner && named[room], "%s has no row for %s", page, folder)
+		}
+	}
+}
+
+// goFolders are all folders of the checkout with Go files, by their paths from the root.
+func goFolders(t *testing.T) (folders []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "testdata"):
+			return filepath.SkipDir
+		case strings.HasSuffix(file, ".go"):
+			if folder := filepath.ToSlash(filepath.Dir(file)); !slices.Contains(folders, folder) {
+				folders = append(folders, folder)
+			}
+		}
+		return nil
+	}))
+	return folders
+}

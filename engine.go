@@ -1,0 +1,84 @@
+package onceward
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+)
+
+// engine has go-retryablehttp make the attempts of one run, and wait between them. Nothing
+// else uses that library; strict.go knows its types, to refuse them.
+//
+// That library repeats one request as long as its policy says so, which it asks by
+// callbacks. Here each attempt is another request, made of what was frozen, and whether
+// there is another is decided by judge, which has to know more than an error and a
+// response. So it is given a request that stands for all of them and is never sent, a
+// transport that makes an attempt in its place, retries without end, and callbacks that
+// repeat what the attempt has said. It closes the responses after which there is another
+// attempt, and leaves the last one as it is.
+//
+// There is one engine to a run, since its callbacks are the run's. Its transport has no
+// CloseIdleConnections: the pool of connections is the caller's.
+type engine struct {
+	client  retryablehttp.Client
+	http    http.Client
+	request retryablehttp.Request
+
+	attempts attempts
+	last     try
+}
+
+// attempts is what an engine repeats.
+type attempts interface {
+	// next makes the next attempt and says what now.
+	next() try
+}
+
+// try is what an attempt came to: the transport's results, and whether there is another
+// attempt, and after what pause.
+type try struct {
+	resp  *http.Response
+	err   error
+	again bool
+	pause time.Duration
+}
+
+// repeat makes attempts, and the pauses between them, until there is no other or ctx ends.
+func (e *engine) repeat(ctx context.Context, method string, to *url.URL, attempts attempts) {
+	e.attempts = attempts
+	e.http = http.Client{Transport: e, CheckRedirect: answerRedirect}
+	e.client = retryablehttp.Client{
+		HTTPClient:   &e.http,
+		RetryMax:     math.MaxInt,
+		CheckRetry:   func(context.Context, *http.Response, error) (bool, error) { return e.last.again, nil },
+		Backoff:      func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return e.last.pause },
+		ErrorHandler: func(*http.Response, error, int) (*http.Response, error) { return nil, errEnded },
+	}
+	e.request.Request = (&http.Request{Method: method, URL: to, Header: noHeader}).WithContext(ctx)
+	_, _ = e.client.Do(&e.request) // what it returns is known from the attempt already
+}
+
+// RoundTrip stands in for the network. What it is asked to send is not what is sent.
+func (e *engine) RoundTrip(*http.Request) (*http.Response, error) {
+	e.last = e.attempts.next()
+	return e.last.resp, e.last.err
+}
+
+var errEnded = errors.New("onceward: the run has ended")
+
+// noHeader is the header of what is never sent, and nobody writes to.
+var noHeader = http.Header{}
+
+func answerRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// mayRepeat asks go-retryablehttp's own policy about a safe request. Of those only the
+// policy is its: see pass.
+func mayRepeat(ctx context.Context, resp *http.Response, err error) bool {
+	again, _ := retryablehttp.DefaultRetryPolicy(ctx, resp, err)
+	return again
+}

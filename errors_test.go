@@ -1,0 +1,66 @@
+package onceward_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/providers"
+)
+
+func TestAnErrorSaysWhatToKnowAndNoSecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Then(loses())
+		p := start(t, l, onceward.Config{Backoff: once})
+		out := p.Ask(named(t, "invoice-1/charge"), to(http.MethodPost, chargeURL+"?api_key=s3cr3t&page=p4ge"))
+		var e *onceward.Error
+		require.ErrorAs(t, out.Err, &e)
+		assert.Equal(t, onceward.ErrPending, e.Kind)
+		require.ErrorIs(t, e, errReset)
+		for _, part := range []string{"POST https://api.stripe.com/v1/charges", "invoice-1/charge", "attempts so far: 1", e.Operation.DueAt.Format(time.RFC3339)} {
+			assert.Contains(t, e.Error(), part)
+		}
+		for _, secret := range []string{"s3cr3t", "p4ge", chargeForm, string(e.Operation.Key)} {
+			assert.NotContains(t, e.Error(), secret)
+		}
+		unnamed := (&line{}).Then(loses())
+		out = start(t, unnamed, onceward.Config{Backoff: once}).Ask(t.Context())
+		require.ErrorAs(t, out.Err, &e)
+		assert.NotContains(t, e.Error(), unnamed.Keys()[0], "a key is shortened")
+		assert.Contains(t, e.Error(), unnamed.Keys()[0][:8])
+		assert.False(t, errors.Is(out.Err, onceward.ErrPending))
+	})
+}
+
+// An error of what was not begun names no generation.
+func TestErrorOfNotBegunHasNoGeneration(t *testing.T) {
+	p := start(t, &line{}, onceward.Config{})
+	ctx, cancel := context.WithCancel(named(t, invoice))
+	cancel()
+	err := p.Ask(ctx).Err
+	require.ErrorIs(t, err, onceward.ErrNotSent)
+	assert.NotContains(t, err.Error(), "generation")
+}
+
+func TestTheCauseSaysWhyNothingIsSentAgain(t *testing.T) {
+	for says, adjust := range map[string]func(*providers.Endpoint){
+		"recognises no key":        noKey,
+		"remembers successes only": remembers(providers.Successes),
+		"retention is not known":   noRetention,
+		"no in-flight guard":       noGuard(0),
+	} {
+		virtual(t, says, func(t *testing.T) {
+			p := start(t, (&line{}).Then(loses()), onceward.Config{Providers: []providers.Provider{own(adjust)}})
+			out := p.Ask(named(t, invoice), to("POST", ownURL))
+			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+			assert.Contains(t, p.Recorded(onceward.Ref{ID: invoice}).Cause, says)
+		})
+	}
+}

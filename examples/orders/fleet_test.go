@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// childVariable tells the test's binary what to be in place of the test.
+const childVariable = "ORDERS_CHILD"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(childVariable) {
+	case "confined":
+		if err := confine(os.Getenv("FOLDER")); err != nil {
+			_, _ = os.Stderr.WriteString(err.Error())
+			os.Exit(unconfined)
+		}
+		main()
+		os.Exit(0)
+	case "free":
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// unconfined is how a child ends that can't have a root of its own.
+const unconfined = 3
+
+// fleet keeps one service running, whatever happens to it.
+type fleet struct {
+	t       *testing.T
+	address string
+	env     []string
+	log     *os.File
+	attr    *syscall.SysProcAttr
+	process *exec.Cmd
+	ended   chan error
+
+	kills, deploys int
+}
+
+func (f *fleet) start() error {
+	f.process = exec.Command(os.Args[0])
+	f.process.Env = append(os.Environ(), f.env...)
+	f.process.Stdout, f.process.Stderr, f.process.SysProcAttr = f.log, f.log, f.attr
+	if err := f.process.Start(); err != nil {
+		return err
+	}
+	f.ended = make(chan error, 1)
+	go func(c *exec.Cmd, ended chan<- error) { ended <- c.Wait() }(f.process, f.ended)
+	return nil
+}
+
+// ready waits until the service listens.
+func (f *fleet) ready() error {
+	for {
+		conn, err := net.Dial("tcp", f.address)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case err := <-f.ended:
+			f.ended <- err
+			return errors.Join(errors.New("it ended by itself"), err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func (f *fleet) kill() {
+	f.kills++
+	_ = f.process.Process.Kill()
+	<-f.ended
+}
+
+// stop ends the service as a deploy does, which waits for it to be ready first.
+func (f *fleet) stop() {
+	f.deploys++
+	if !assert.NoError(f.t, f.ready()) {
+		return
+	}
+	_ = f.process.Process.Signal(syscall.SIGTERM)
+	select {
+	case err := <-f.ended:
+		assert.NoError(f.t, err, "the service did not end in order")
+	case <-time.After(2 * grace):
+		assert.Fail(f.t, "the service did not end")
+		_ = f.process.Process.Kill()
+		<-f.ended
+	}
+}
+
+// storm kills and deploys until it is told to end.
+func (f *fleet) storm(random *rand.Rand, end <-chan struct{}) {
+	for {
+		select {
+		case <-end:
+			return
+		case <-time.After(time.Duration(100+random.IntN(500)) * time.Millisecond):
+		}
+		if random.IntN(3) > 0 {
+			f.kill()
+		} else {
+			f.stop()
+		}
+		if !assert.NoError(f.t, f.start()) {
+			return
+		}
+	}
+}
+
+// freeAddress is one that the service can have again and again.
+func freeAddress(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}

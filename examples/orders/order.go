@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/stripe/stripe-go/v85"
+	svix "github.com/svix/svix-webhooks/go"
+	"github.com/svix/svix-webhooks/go/models"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+type service struct {
+	journal *sqlite.Journal
+	client  *onceward.Client
+	flows   *flow.Runner
+	stripe  *stripe.Client
+	svix    *svix.Svix
+	order   *flow.Func[order, receipt]
+}
+
+// order is what a shop asks for. It is the flow's input: recorded, and compared with
+// what comes under the same key.
+type order struct {
+	Reference   string `json:"reference"`    // the shop's own number
+	Goods       int64  `json:"goods"`        // cents
+	Card        string `json:"card"`         // a payment method of Stripe's, of who buys
+	Courier     int64  `json:"courier"`      // cents
+	CourierCard string `json:"courier_card"` // of who pays the courier
+}
+
+// receipt is the flow's result: recorded, and the same for everybody who asks.
+type receipt struct {
+	Order   string `json:"order"`
+	Payment string `json:"payment"`
+	Courier string `json:"courier"`
+	Message string `json:"message"`
+}
+
+// What a function goes by after a restart is a Reason, which comes back from the journal.
+const (
+	errRefused        = flow.Reason("the payment was refused")
+	errCourierRefused = flow.Reason("the courier's payment was refused")
+)
+
+// place is the flow of one order.
+func (s *service) place(ctx context.Context, o order) (receipt, error) {
+	id, err := flow.UUIDStep(ctx, "id")
+	if err != nil {
+		return receipt{}, err
+	}
+	payment, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+		return s.charge(ctx, id, o.Reference, "goods", o.Goods, o.Card)
+	}, flow.WithUndo(s.refund))
+	if errors.Is(err, errRefused) {
+		return receipt{}, flow.GiveUp(err)
+	} else if err != nil {
+		return receipt{}, err
+	}
+	_, err = flow.LocalStep(ctx, "book", func(ctx context.Context, tx *sql.Tx) (string, error) {
+		return payment, book(ctx, tx, payment, o.Reference, o.Goods)
+	}, flow.WithUndo(s.reverse))
+	if err != nil {
+		return receipt{}, err
+	}
+	courier, err := flow.Step(ctx, "charge courier", func(ctx context.Context) (string, error) {
+		return s.charge(ctx, id, o.Reference, "courier", o.Courier, o.CourierCard)
+	}, flow.WithUndo(s.refund))
+	if errors.Is(err, errRefused) {
+		return receipt{}, flow.GiveUp(errCourierRefused) // undoes "book", then "charge"
+	} else if err != nil {
+		return receipt{}, err
+	}
+	_, err = flow.LocalStep(ctx, "book courier", func(ctx context.Context, tx *sql.Tx) (string, error) {
+		return courier, book(ctx, tx, courier, o.Reference, o.Courier)
+	}, flow.WithUndo(s.reverse))
+	if err != nil {
+		return receipt{}, err
+	}
+	message, err := flow.Step(ctx, "notify", func(ctx context.Context) (string, error) {
+		return s.notify(ctx, id, o)
+	})
+	if err != nil {
+		return receipt{}, err
+	}
+	return receipt{Order: id, Payment: payment, Courier: courier, Message: message}, nil
+}
+
+// charge makes the request from what is recorded alone, so that it is the same one in
+// every run. What Stripe has refused charges nobody: a card that is declined, and one that
+// it does not know. An answer of 200 can be a payment that waits for the buyer's bank,
+// which nobody here would ask: such a card is refused, too.
+func (s *service) charge(ctx context.Context, id, reference, what string, cents int64, card string) (string, error) {
+	intent, err := s.stripe.V1PaymentIntents.Create(ctx, &stripe.PaymentIntentCreateParams{
+		Amount:        stripe.Int64(cents),
+		Currency:      stripe.String(stripe.CurrencyEUR),
+		PaymentMethod: stripe.String(card),
+		Confirm:       stripe.Bool(true),
+		Metadata:      map[string]string{"order": id, "reference": reference, "what": what},
+
+		PaymentMethodTypes:    []*string{stripe.String("card")},
+		ErrorOnRequiresAction: stripe.Bool(true),
+	})
+	if refusal, ok := errors.AsType[*stripe.Error](err); ok && (refusal.HTTPStatusCode == http.StatusPaymentRequired || refusal.HTTPStatusCode == http.StatusBadRequest) {
+		return "", errRefused
+	} else if err != nil {
+		return "", err
+	}
+	if intent.Status != stripe.PaymentIntentStatusSucceeded {
+		return "", fmt.Errorf("payment %s is %s: a person has to look", intent.ID, intent.Status)
+	}
+	return intent.ID, nil
+}
+
+// refund takes a payment back, unless a person was faster.
+func (s *service) refund(ctx context.Context, payment string) error {
+	refund, err := s.stripe.V1Refunds.Create(ctx, &stripe.RefundCreateParams{PaymentIntent: stripe.String(payment)})
+	if refusal, ok := errors.AsType[*stripe.Error](err); ok && refusal.Code == stripe.ErrorCodeChargeAlreadyRefunded {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if refund.Status == stripe.RefundStatusFailed {
+		return fmt.Errorf("refund %s has failed: a person has to look", refund.ID)
+	}
+	return nil
+}
+
+// application is Svix's name for whom the messages are for.
+const application = "orders"
+
+// notify sends the message, and finds out by itself what became of one whose answer was
+// lost: what Svix publishes of its keys is too little for it to be asked again, but it
+// takes an eventId once, and tells which message has it.
+func (s *service) notify(ctx context.Context, id string, o order) (string, error) {
+	message := models.MessageIn{
+		EventType: "order.placed",
+		EventId:   &id,
+		Payload:   map[string]any{"order": id, "reference": o.Reference},
+	}
+	for again := false; ; again = true {
+		sent, err := s.svix.Message.Create(ctx, application, message, nil)
+		if err == nil {
+			return sent.Id, nil
+		}
+		found, look := s.svix.Message.Get(ctx, application, id, nil)
+		if look == nil {
+			return found.Id, nil
+		}
+		unknown, ok := errors.AsType[*onceward.Error](err)
+		if refusal, is := errors.AsType[*svix.Error](look); again || !ok || unknown.Kind != onceward.ErrOutcomeUnknown ||
+			!is || refusal.Status() != http.StatusNotFound {
+			return "", err
+		}
+		// It is not there. If it comes late, one of the two is refused, by the eventId: without
+		// that, this would be a guess, and a person's to make.
+		if _, err := s.client.Resolve(ctx, unknown.Operation.Seen, onceward.NotExecuted,
+			onceward.ResolveOptions{By: "notify", Why: "Svix has no message with this eventId"}); err != nil {
+			return "", err
+		}
+	}
+}
+
+// post answers everybody who asks under one key the same, or to ask again.
+func (s *service) post(w http.ResponseWriter, r *http.Request) {
+	var o order
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&o); err != nil {
+		http.Error(w, "not an order", http.StatusBadRequest)
+		return
+	}
+	// Who goes away breaks no call off: the order was accepted, and goes on. How long it
+	// may take is Config.MaxWait's to say.
+	ctx := context.WithoutCancel(r.Context())
+	done, err := s.order.Run(ctx, s.flows, "order", o) // one order to an inbound key
+	undone := errors.Is(err, flow.ErrGivenUp)
+	switch {
+	case err == nil:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(done)
+	case undone && errors.Is(err, errRefused):
+		http.Error(w, errRefused.Error(), http.StatusPaymentRequired)
+	case undone && errors.Is(err, errCourierRefused):
+		http.Error(w, errCourierRefused.Error(), http.StatusPaymentRequired)
+	case errors.Is(err, onceward.ErrKeyReused):
+		http.Error(w, "this key was used for another order", http.StatusUnprocessableEntity)
+	default: // it is recorded, and Run goes on with it; or nothing was done
+		slog.InfoContext(ctx, "an order waits", "error", err)
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "not done yet: ask again with the same key", http.StatusServiceUnavailable)
+	}
+}

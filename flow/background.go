@@ -1,0 +1,196 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/journal"
+)
+
+// background is what the client's Resume and Run do about a Runner's flows.
+type background struct{ runner *Runner }
+
+// Wake says that a flow may be due sooner than was known.
+func (b *background) Wake() { b.runner.wake() }
+
+// Resume takes over the flows that dead processes held, and runs those that are due,
+// oldest first.
+func (b *background) Resume(ctx context.Context, count seam.Count) error {
+	p := b.newPass(count)
+	began := p.client.Now()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer p.tasks.Wait()
+	for {
+		if err := p.interrupted(ctx); err != nil {
+			return err
+		}
+		// What parks meanwhile is for the next pass.
+		claimed, err := p.claim(ctx, began, cap(p.slots))
+		if err != nil {
+			return err
+		}
+		for _, f := range claimed {
+			p.slots <- struct{}{}
+			p.client.Stay()
+			p.start(ctx, f)
+		}
+		if len(claimed) < cap(p.slots) {
+			return nil
+		}
+	}
+}
+
+// minPause keeps Run from spinning over flows that another process is about to claim.
+const minPause = 20 * time.Millisecond
+
+// Run claims as many flows as there are slots free, so that a long one delays no other.
+func (b *background) Run(ctx context.Context, count seam.Count) {
+	p := b.newPass(count)
+	defer p.tasks.Wait()
+	for {
+		claimed, err := p.claimSome(ctx)
+		if errors.Is(err, onceward.ErrShutdown) {
+			return
+		}
+		if err != nil && ctx.Err() == nil {
+			p.client.Log().Error("a pass over the flows failed; it is made again", "error", err)
+		}
+		for _, f := range claimed {
+			p.slots <- struct{}{}
+			p.start(ctx, f)
+		}
+		pause := time.Second
+		if err == nil {
+			pause = p.untilNext(ctx)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-p.runner.wakes:
+		case <-p.client.Closing():
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if p.interrupted(ctx) != nil {
+			return
+		}
+	}
+}
+
+// pass is one walk over the flows that have to go on, or Run's many.
+type pass struct {
+	runner    *Runner
+	client    seam.Client // the runner's
+	count     seam.Count
+	slots     chan struct{} // one for each flow that is run
+	tasks     sync.WaitGroup
+	strangers map[int64]bool // flows that are reported as of an unknown function
+}
+
+func (b *background) newPass(count seam.Count) *pass {
+	client := b.runner.client
+	return &pass{runner: b.runner, client: client, count: count, slots: make(chan struct{}, client.Concurrency()), strangers: map[int64]bool{}}
+}
+
+func (p *pass) interrupted(ctx context.Context) error {
+	switch {
+	case p.runner.isClosing():
+		return onceward.ErrShutdown
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// claim claims flows whose function is registered, and counts the others.
+func (p *pass) claim(ctx context.Context, dueBy time.Time, limit int) (claimed []*journal.Flow, err error) {
+	var results []journal.FlowResult
+	err = p.client.InSession(ctx, func(session string) (err error) {
+		ev := journal.FlowEvent{Kind: journal.FlowEventClaim, At: dueBy, Session: session, Functions: p.runner.registered()}
+		// Not under ctx: what is claimed must not be forgotten.
+		results, err = p.runner.store.ClaimFlows(context.WithoutCancel(ctx), ev, limit)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range results {
+		f := &results[i].Flow
+		switch {
+		case results[i].Decision == journal.Execute:
+			claimed = append(claimed, f)
+			p.count(seam.Claimed, nil)
+		case !p.strangers[f.Handle]:
+			p.strangers[f.Handle] = true
+			cause := fmt.Errorf("it needs %s, version %d", f.Function.Name, f.Function.Version)
+			if f.Function.Name == "" {
+				cause = errors.New("it goes on when somebody asks for it by Runner.Do")
+			}
+			p.count(seam.Unregistered, &Error{Flow: flowOf(f), Kind: ErrUnregistered, Err: cause})
+		}
+	}
+	return claimed, nil
+}
+
+// claimSome claims flows that there are slots for, each of which counts as work that
+// Shutdown waits for.
+func (p *pass) claimSome(ctx context.Context) ([]*journal.Flow, error) {
+	free := cap(p.slots) - len(p.slots)
+	if free == 0 || len(p.runner.registered()) == 0 {
+		return nil, nil
+	}
+	if err := p.client.Enter(); err != nil {
+		return nil, err
+	}
+	defer p.client.Leave()
+	claimed, err := p.claim(ctx, p.client.Now(), free)
+	for range claimed {
+		p.client.Stay()
+	}
+	return claimed, err
+}
+
+// start runs a claimed flow that has a slot and counts as work, and counts what comes of
+// it.
+func (p *pass) start(ctx context.Context, f *journal.Flow) {
+	p.tasks.Go(func() {
+		defer p.runner.wake()
+		defer func() { <-p.slots }()
+		defer p.client.Leave()
+		defer p.client.Survive()
+		_, err := p.runner.foreground(ctx, f, nil, false)
+		failed, _ := errors.AsType[*Error](err)
+		switch {
+		case err == nil:
+			p.count(seam.Finished, nil)
+		case failed.Kind == ErrGivenUp:
+			p.count(seam.GivenUp, failed)
+		case failed.Flow.State == StateSetAside:
+			p.count(seam.SetAside, failed)
+		case failed.Kind == ErrUnregistered:
+			p.count(seam.Unregistered, failed)
+		default:
+			p.count(seam.Waiting, failed)
+		}
+	})
+}
+
+// untilNext is how long Run has no flow to claim, as far as is known.
+func (p *pass) untilNext(ctx context.Context) time.Duration {
+	now, pause, known := p.client.Now(), seam.PollEvery, p.runner.registered()
+	if len(p.slots) == cap(p.slots) || len(known) == 0 {
+		return pause // what ends, or is registered, wakes Run
+	}
+	for f, err := range p.runner.store.ListFlows(ctx, journal.FlowFilter{ByDue: true, Functions: known, Limit: 1}) {
+		if err == nil {
+			pause = min(pause, f.DueAt.Sub(now))
+		}
+	}
+	return max(pause, minPause)
+}

@@ -1,0 +1,190 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+)
+
+// stepCalls are the operations that a step asks for.
+type stepCalls struct {
+	mu      sync.Mutex
+	over    bool // the step has ended
+	refused bool // the credential of one of them, or it had none
+	lacking bool // one of them is completed, and its answer is gone or not whole
+	unnamed callState
+	open    map[onceward.Ref]onceward.Operation // those without an outcome, as they were left
+}
+
+// callState is where a step's unnamed operation stands.
+type callState uint8
+
+const (
+	notAsked callState = iota
+	underWay
+	unanswered // it may be asked for again
+	answered
+)
+
+// stepOfCall is the step in which an operation is made.
+func stepOfCall(id string) string {
+	step, rest, _ := strings.Cut(id, "/")
+	if step == undoName {
+		name, _, _ := strings.Cut(rest, "/")
+		return undoName + "/" + name
+	}
+	return step
+}
+
+// ID is what the step's operations are called for.
+func (st *step) ID() string { return st.id }
+
+// Take says why a call can't be made in the step; if it can, Left follows.
+func (st *step) Take(named bool) error { return st.calls.take(named) }
+
+// Left says what came of a call.
+func (st *step) Left(ref onceward.Ref, named bool, resp *http.Response, err error, lacksCredential bool) {
+	st.calls.left(ref, named, resp, err, lacksCredential)
+}
+
+func (c *stepCalls) take(named bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.over:
+		return errors.New("its step has ended: make it in one that has not")
+	case named:
+		return nil
+	case c.unnamed == underWay:
+		return errors.New("another unnamed one runs at the same time in its step; a step makes one")
+	case c.unnamed == answered:
+		return errors.New("it is the second unnamed one in its step; a step makes one")
+	}
+	c.unnamed = underWay
+	return nil
+}
+
+// left takes note of where a call left its operation.
+func (c *stepCalls) left(ref onceward.Ref, named bool, resp *http.Response, err error, lacksCredential bool) {
+	op, known := onceward.OperationOf(resp)
+	if e, ok := errors.AsType[*onceward.Error](err); ok {
+		op, known = e.Operation, e.Operation.State != journal.StateAbsent
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !named {
+		c.unnamed = unanswered
+		if known && op.State == journal.StateCompleted {
+			c.unnamed = answered
+		}
+	}
+	c.refused = c.refused || lacksCredential
+	if !known {
+		return
+	}
+	c.lacking = c.lacking || op.State == journal.StateCompleted && (err == nil || errors.Is(err, onceward.ErrAnswerGone)) &&
+		(op.Answer == nil || op.Answer.Omitted || op.Answer.Cut)
+	if op.State.Settled() {
+		delete(c.open, ref)
+		return
+	}
+	if c.open == nil {
+		c.open = map[onceward.Ref]onceward.Operation{}
+	}
+	c.open[ref] = op
+}
+
+// Note lets the operation be asked for, and notes it: its record is durable before it is
+// sent, so that no operation of a flow is unknown to who undoes or changes it.
+func (st *step) Note(ctx context.Context, ref onceward.Ref) error {
+	r := st.run
+	if st.onlyTold {
+		op, err := r.client.Journal().Get(ctx, ref)
+		if err == nil && op.State == journal.StateCompleted {
+			return nil
+		}
+		return fmt.Errorf("%w: its flow is being given up", onceward.ErrNotSent)
+	}
+	r.mu.Lock()
+	known := slices.Contains(r.called[st.id], ref.ID)
+	if !known {
+		r.called[st.id] = append(r.called[st.id], ref.ID)
+	}
+	r.mu.Unlock()
+	if known {
+		return nil
+	}
+	return st.note(ctx, journal.StepRecord{
+		Kind: journal.StepCall, Name: ref.ID, Position: st.position, Parallel: st.parallel, At: r.client.Now(),
+	})
+}
+
+const (
+	askAgain      = time.Second     // for an operation that somebody else sends
+	lookAgainMost = time.Minute     // for one that is unknown
+	lookAgain     = 5 * time.Second // likewise, at least; and for a credential
+)
+
+// inTheWay ends the step's calls, and is what keeps a step that ended with err from being done: an operation
+// without an outcome, or an interruption. nil: nothing does.
+func (st *step) inTheWay(ctx context.Context, err error) *fault {
+	st.calls.mu.Lock()
+	defer st.calls.mu.Unlock()
+	st.calls.over = true
+	var worst *onceward.Operation
+	for _, op := range st.calls.open {
+		if (op.State != journal.StateUnknown || err != nil) && (worst == nil || op.State == journal.StateUnknown) {
+			worst = &op
+		}
+	}
+	if e, ok := errors.AsType[*onceward.Error](err); ok && worst == nil {
+		// One that was taken out from under the flow.
+		if op := e.Operation; op.State == journal.StatePending || op.State == journal.StateInFlight || op.State == journal.StateUnknown {
+			worst = &op
+		}
+	}
+	switch {
+	case worst != nil:
+		f := st.run.waitFor(st.name, worst, err)
+		f.beside = ctx.Err() != nil && st.run.ctx.Err() == nil
+		f.refused = st.calls.refused
+		return f
+	case err == nil:
+		return nil
+	case errors.Is(err, onceward.ErrShutdown), st.run.ctx.Err() != nil:
+		return st.run.interruption(st.run.ctx, err)
+	case st.calls.refused: // before it was begun
+		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, refused: true, due: st.run.client.Now().Add(lookAgain)}
+	case errors.Is(err, onceward.ErrJournal), errors.Is(err, onceward.ErrJournalRestored):
+		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, due: st.run.client.Now().Add(askAgain)}
+	}
+	return nil
+}
+
+// waitFor is a flow's wait for an operation's outcome.
+func (r *run) waitFor(step string, op *onceward.Operation, err error) *fault {
+	f := &fault{told: &Error{Step: step, Kind: r.client.Kind(op.State), Err: err}, waits: op.Ref}
+	if err == nil {
+		f.told.Err = &onceward.Error{Operation: *op, Kind: r.client.Kind(op.State)}
+	}
+	now := r.client.Now()
+	switch op.State {
+	case journal.StatePending:
+		if f.due = op.DueAt; !f.due.After(now) { // it was broken off
+			f.due = now.Add(askAgain)
+		}
+	case journal.StateUnknown:
+		f.due = now.Add(min(max(lookAgain, now.Sub(op.SettledAt)/4), lookAgainMost))
+	default:
+		f.due = now.Add(askAgain)
+	}
+	return f
+}

@@ -1,0 +1,295 @@
+package flow_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/journal/memory"
+)
+
+// Unnamed calls of a step that run at once are not one.
+func TestUnnamedCallsAtOnceAreNotOne(t *testing.T) {
+	virtual(t, "the second is refused", func(t *testing.T) {
+		l := (&line{}).Always(takes(time.Second, says(200, paid)))
+		p := startFlows(t, l, onceward.Config{})
+		var first, second error
+		err := p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+			_, err := flow.Step(ctx, "charge", func(ctx context.Context) (charge, error) {
+				var wg sync.WaitGroup
+				wg.Go(func() { _, first = p.Post(ctx, "charge") })
+				synctest.Wait()
+				_, second = p.Post(ctx, "charge")
+				wg.Wait()
+				return charge{}, nil
+			})
+			return err
+		})
+		require.NoError(t, err)
+		require.NoError(t, first)
+		require.ErrorIs(t, second, onceward.ErrNameNeeded)
+		assert.ErrorContains(t, second, "at the same time")
+		assert.Len(t, l.Sent(), 1)
+	})
+}
+
+// No two operations of a flow share a key.
+// Whatever steps and operations are called, two of them never share a key, and undos
+// share none with steps.
+func FuzzKeysOfAFlowAreDistinct(f *testing.F) {
+	f.Add("charge", "", "charge2", "")
+	f.Add("charge", "tip", "charge", "fee")
+	f.Add("a", "b/c", "a/b", "c")
+	f.Add("undo", "a", "a", "undo")
+	f.Add("a", "undo/a", "undo", "a/a")
+	f.Add("", "", " ", "\x00")
+	f.Fuzz(func(t *testing.T, step, name, otherStep, otherName string) {
+		l := &line{}
+		p := startFlows(t, l, onceward.Config{})
+		call := func(ctx context.Context, name, what string) error {
+			if name != "" {
+				ctx = onceward.WithOperation(ctx, name)
+			}
+			_, err := p.Post(ctx, what)
+			return err
+		}
+		made := 0
+		err := p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+			for _, s := range []struct{ step, name string }{{step, name}, {otherStep, otherName}} {
+				_, err := flow.Step(ctx, s.step, func(ctx context.Context) (int, error) {
+					err := call(ctx, s.name, "make")
+					if err == nil {
+						made++
+					}
+					return 1, err
+				}, flow.WithUndo(func(ctx context.Context, _ int) error {
+					err := call(ctx, s.name, "undo")
+					if err == nil {
+						made++
+					}
+					return err
+				}))
+				if err != nil {
+					return flow.GiveUp(err)
+				}
+			}
+			return flow.GiveUp(errors.New("so that all is undone"))
+		})
+		require.Error(t, err)
+		require.Len(t, distinct(l.Keys()), made)
+		require.Len(t, l.Keys(), made)
+	})
+}
+
+// The keys of a flow follow from its name and its steps.
+func TestKeysFollowFromNameAndSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		secret := []byte("0123456789abcdef")
+		var keys [2][]string
+		for i := range keys {
+			l := &line{}
+			p := startFlows(t, l, onceward.Config{Secret: secret})
+			ctx := onceward.WithScope(t.Context(), "tenant-42")
+			require.NoError(t, p.Flow(ctx, "order-991", nil, p.Sequence("create", "charge")))
+			keys[i] = l.Keys()
+			f, err := p.Flows.Lookup(ctx, onceward.Ref{Scope: "tenant-42", ID: "order-991"})
+			require.NoError(t, err)
+			_, err = p.Lookup(ctx, f.Operation("create"))
+			require.NoError(t, err)
+			require.NoError(t, p.Flow(t.Context(), "order-991", nil, p.Sequence("create")))
+			assert.NotContains(t, keys[i], l.Keys()[2], "another scope is another flow")
+		}
+		assert.Equal(t, keys[0], keys[1], "with Config.Secret they come back after the loss of the journal")
+	})
+	virtual(t, "and from its parent", func(t *testing.T) {
+		l := &line{}
+		p := startFlows(t, l, onceward.Config{})
+		ctx := onceward.WithParent(t.Context(), onceward.NewKey())
+		require.NoError(t, p.Flow(ctx, "ride", nil, p.Sequence("create")))
+		other := onceward.WithParent(t.Context(), onceward.NewKey())
+		require.NoError(t, p.Flow(other, "ride", nil, p.Sequence("create")))
+		require.NoError(t, p.Flow(ctx, "ride", nil, p.Sequence("create")))
+		assert.Len(t, distinct(l.Keys()), 2)
+		assert.Len(t, l.Keys(), 2)
+	})
+}
+
+func TestAStepMakesOneUnnamedCall(t *testing.T) {
+	virtual(t, "a second one is refused", func(t *testing.T) {
+		l := &line{}
+		p := startFlows(t, l, onceward.Config{})
+		err := p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+			_, err := flow.Step(ctx, "charge", func(ctx context.Context) (charge, error) {
+				if _, err := p.Post(ctx, "first"); err != nil {
+					return charge{}, err
+				}
+				return p.Post(ctx, "first")
+			})
+			return err
+		})
+		require.ErrorIs(t, err, onceward.ErrNameNeeded)
+		assert.Len(t, l.Sent(), 1)
+	})
+	virtual(t, "named ones may stand beside it", func(t *testing.T) {
+		l := &line{}
+		p := startFlows(t, l, onceward.Config{})
+		run := func(id string) error {
+			return p.Flow(t.Context(), id, nil, func(ctx context.Context) error {
+				_, err := flow.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+					_, first := p.Post(ctx, "first")
+					_, second := p.Post(onceward.WithOperation(ctx, "tip"), "tip")
+					_, third := p.Post(onceward.WithOperation(ctx, "fee"), "fee")
+					return 3, errors.Join(first, second, third)
+				})
+				return err
+			})
+		}
+		require.NoError(t, run("order-991"))
+		assert.Len(t, distinct(l.Keys()), 3)
+		op, err := p.Lookup(t.Context(), p.flow("order-991").Operation("charge/tip"))
+		require.NoError(t, err)
+		assert.Equal(t, l.Keys()[1], string(op.Key))
+	})
+	virtual(t, "one without a name in its name is refused", func(t *testing.T) {
+		l := &line{}
+		p := startFlows(t, l, onceward.Config{})
+		err := p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+			_, err := flow.Step(ctx, "charge", func(ctx context.Context) (charge, error) {
+				return p.Post(onceward.WithOperation(ctx, ""), "x")
+			})
+			return err
+		})
+		require.ErrorIs(t, err, onceward.ErrInvalidRequest)
+		assert.ErrorContains(t, err, "name is empty")
+		assert.Empty(t, l.Sent())
+	})
+	virtual(t, "outside of a step there is none", func(t *testing.T) {
+		l := &line{}
+		p := startFlows(t, l, onceward.Config{})
+		err := p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error { _, err := p.Post(ctx, "x"); return err })
+		require.ErrorIs(t, err, onceward.ErrNameNeeded)
+		assert.ErrorContains(t, err, "outside its steps")
+		assert.Empty(t, l.Sent())
+	})
+	virtual(t, "after a step there is none", func(t *testing.T) {
+		l := &line{}
+		p := startFlows(t, l, onceward.Config{})
+		require.NoError(t, p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+			var inside context.Context
+			_, err := flow.Step(ctx, "a", func(ctx context.Context) (int, error) { inside = ctx; return 1, nil })
+			for _, ctx := range []context.Context{inside, onceward.WithOperation(inside, "tip")} {
+				_, late := p.Post(ctx, "late")
+				require.ErrorIs(t, late, onceward.ErrNameNeeded)
+				require.ErrorContains(t, late, "its step has ended")
+			}
+			return err
+		}))
+		assert.Empty(t, l.Sent())
+	})
+	virtual(t, "of the flow's own scope", func(t *testing.T) {
+		p := startFlows(t, &line{}, onceward.Config{})
+		err := p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+			_, err := flow.Step(ctx, "a", func(ctx context.Context) (charge, error) { return p.Post(onceward.WithScope(ctx, "other"), "x") })
+			return err
+		})
+		require.ErrorIs(t, err, onceward.ErrInvalidRequest)
+	})
+	virtual(t, "an SDK's own retry of it is the same one", func(t *testing.T) {
+		l := (&line{}).Then(refuses())
+		p := startFlows(t, l, onceward.Config{Backoff: once})
+		run := func() error {
+			return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+				_, err := flow.Step(ctx, "charge", func(ctx context.Context) (charge, error) {
+					if c, err := p.Post(ctx, "x"); err == nil {
+						return c, nil
+					}
+					_, _ = p.Post(ctx, "x")
+					return charge{}, errors.New("the SDK's own")
+				})
+				return err
+			})
+		}
+		err := run()
+		require.ErrorIs(t, err, onceward.ErrPending, "whatever the SDK makes of it")
+		f := p.flow("order-991")
+		assert.Equal(t, flow.StateWaiting, f.State)
+		assert.Equal(t, f.Operation("charge"), f.WaitsFor)
+		assert.Zero(t, f.Failures)
+		pass(time.Minute)
+		_, err = p.Resume(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, run())
+		assert.Len(t, distinct(l.Keys()), 1)
+	})
+}
+
+func TestAFlowsKeysAreNobodyElses(t *testing.T) {
+	virtual(t, "not those of an operation beside it", func(t *testing.T) {
+		l := &line{}
+		p := startFlows(t, l, onceward.Config{})
+		ctx := onceward.WithParent(t.Context(), onceward.NewKey())
+		require.NoError(t, p.Flow(ctx, "order-991", nil, p.Sequence("charge")))
+		out := p.Ask(onceward.WithOperation(ctx, "flow order-991"))
+		require.NoError(t, out.Err)
+		out = p.Ask(onceward.WithOperation(onceward.WithParent(t.Context(), out.Op.Key), "charge"))
+		require.NoError(t, out.Err)
+		assert.Len(t, distinct(l.Keys()), 3)
+	})
+	virtual(t, "not those of a flow whose name looks like it", func(t *testing.T) {
+		l := &line{}
+		p := startFlows(t, l, onceward.Config{})
+		ctx := onceward.WithParent(t.Context(), onceward.NewKey())
+		require.NoError(t, p.Flow(ctx, "order-991", nil, p.Sequence("charge")))
+		parent := ""
+		for op, err := range p.Operations(t.Context(), onceward.Filter{}) {
+			require.NoError(t, err)
+			parent = op.Parent
+		}
+		require.NoError(t, p.Flow(t.Context(), strings.TrimPrefix(parent, "flow"), nil, p.Sequence("charge")))
+		assert.Len(t, distinct(l.Keys()), 2)
+	})
+	virtual(t, "not another journal's", func(t *testing.T) {
+		l := &line{}
+		p, other := startFlows(t, l, onceward.Config{}), startFlows(t, l, onceward.Config{})
+		err := p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+			_, err := flow.Step(ctx, "charge", func(ctx context.Context) (charge, error) { return other.Post(ctx, "charge") })
+			return err
+		})
+		require.ErrorIs(t, err, onceward.ErrInvalidRequest)
+	})
+}
+
+// SettleAll gets the operations of flows too.
+func TestSettleAllGetsOperationsOfFlows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, j := &line{}, memory.New()
+		var mu sync.Mutex
+		var got []string
+		cfg := onceward.Config{Journal: j, SettleAll: true, OnSettled: func(_ context.Context, op onceward.Operation) error {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, op.ID)
+			return nil
+		}}
+		p := startFlows(t, l, cfg)
+		l.Then(says(200, paid), doing(p.Crash, says(200, paid)))
+		require.Error(t, p.Flow(t.Context(), "order-991", nil, p.Sequence("create", "charge")))
+		p = startFlows(t, l, cfg)
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, p.Flow(t.Context(), "order-991", nil, p.Sequence("create", "charge")))
+		_, err = p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, []string{"charge", "create"}, slices.Sorted(slices.Values(got)))
+	})
+}

@@ -1,0 +1,293 @@
+//go:build unix
+
+package flow_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// rideServers are the two providers of the ride.
+type rideServers struct{ ledger, stripe *providertest.Server }
+
+func newRideServers() rideServers {
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"id":"of-%s"}`, r.URL.Path)
+	}
+	s := rideServers{
+		ledger: providertest.NewUnstartedServer(providers.IETF(24*time.Hour), http.HandlerFunc(answer)),
+		stripe: providertest.NewUnstartedServer(providers.Stripe(), http.HandlerFunc(answer)),
+	}
+	for _, srv := range []*providertest.Server{s.ledger, s.stripe} {
+		srv.RetryAfter = -1
+		srv.Start()
+	}
+	return s
+}
+
+func (s rideServers) close() {
+	s.ledger.Close()
+	s.stripe.Close()
+}
+
+// another waits, within limits, until there is one more request.
+func (s rideServers) another() {
+	requests := func() int { return s.ledger.Requests() + s.stripe.Requests() }
+	before := requests()
+	for range 2000 {
+		if requests() > before {
+			return
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// effects counts the effects of each step, as "ride-1 charge at stripe".
+func (s rideServers) effects() map[string]int {
+	count := map[string]int{}
+	for name, srv := range map[string]*providertest.Server{"ledger": s.ledger, "stripe": s.stripe} {
+		for _, e := range srv.Effects() {
+			var body struct{ Ride, Step string }
+			_ = json.Unmarshal(e.Body, &body) // what isn't JSON is none of ours, and is counted as such
+			count[body.Ride+" "+body.Step+" at "+name]++
+		}
+	}
+	return count
+}
+
+// oneOfEach is what effects have to be for flows that are finished.
+func oneOfEach(rides ...string) map[string]int {
+	want := map[string]int{}
+	for _, ride := range rides {
+		for _, s := range rideSteps {
+			want[ride+" "+s.name+" at "+s.provider] = 1
+		}
+	}
+	return want
+}
+
+// liveFlows lets a process carry out a plan.
+func liveFlows(ctx context.Context, path string, doom doom, plan flowPlan) (life flowLife, killed bool, err error) {
+	plan.Journal, plan.Doom = path, doom
+	p, err := oncetest.StartChild(ctx, plan)
+	if err != nil {
+		return life, false, err
+	}
+	undecoded := p.Out.Decode(&life)
+	killed, err = p.End()
+	if killed || err != nil {
+		return life, killed, err
+	}
+	return life, false, undecoded
+}
+
+// flowCrash is one row of the flow's crash table: the moments at which processes are
+// killed, one after the other.
+type flowCrash []doom
+
+func (c flowCrash) String() string {
+	name := ""
+	for i, d := range c {
+		if i > 0 {
+			name += "/during Resume "
+		}
+		name += fmt.Sprintf("%s, %d", d.At, d.Pass+1)
+	}
+	return name
+}
+
+// flowCrashes are all boundaries inside and between steps, and pairs of them.
+func flowCrashes() (all []flowCrash) {
+	for pass := range rideSteps {
+		for _, at := range []point{
+			oncetest.BeforeEvent(journal.EventBegin), oncetest.AfterEvent(journal.EventBegin), oncetest.AfterConnect, oncetest.AfterLastByte, oncetest.AfterStatusLine,
+			oncetest.BeforeEvent(journal.EventComplete), oncetest.AfterEvent(journal.EventComplete),
+		} {
+			all = append(all, flowCrash{{At: at, Pass: pass}})
+		}
+		// An answer is read in three parts.
+		all = append(all, flowCrash{{At: oncetest.MidBody, Pass: 3 * pass}})
+	}
+	for pass := range len(rideSteps) + 1 {
+		all = append(all, flowCrash{{At: beforeFlowEvent(journal.FlowEventRecord), Pass: pass}}, flowCrash{{At: afterFlowEvent(journal.FlowEventRecord), Pass: pass}})
+	}
+	for _, at := range []point{inTransaction, beforeRecord, beforeItCommit} {
+		all = append(all, flowCrash{{At: at}}, flowCrash{{At: at}, {At: at}})
+	}
+	for _, kind := range []journal.FlowEventKind{journal.FlowEventBegin, journal.FlowEventFinish} {
+		all = append(all, flowCrash{{At: beforeFlowEvent(kind)}}, flowCrash{{At: afterFlowEvent(kind)}})
+	}
+	cutOff := doom{At: oncetest.AfterEvent(journal.EventBegin), Pass: 1}
+	for _, at := range []point{
+		beforeFlowEvent(journal.FlowEventClaim), afterFlowEvent(journal.FlowEventClaim), oncetest.AfterConnect, oncetest.AfterLastByte,
+		beforeFlowEvent(journal.FlowEventRecord), afterFlowEvent(journal.FlowEventRecord), oncetest.AfterEvent(journal.EventComplete), beforeFlowEvent(journal.FlowEventFinish),
+	} {
+		all = append(all, flowCrash{cutOff, {At: at}})
+	}
+	return all
+}
+
+// Killed anywhere a flow finishes with one effect a step.
+func TestKilledAnywhereAFlowFinishes(t *testing.T) {
+	crashes := flowCrashes()
+	if testing.Short() {
+		var some []flowCrash
+		for i := 0; i < len(crashes); i += 5 {
+			some = append(some, crashes[i])
+		}
+		crashes = some
+	}
+	type outcome struct {
+		killed         int
+		resumed, asked flowLife
+		effects        map[string]int
+		err            error
+	}
+	outcomes := make([]outcome, len(crashes))
+	root := t.TempDir()
+	oncetest.SeveralAtOnce(len(crashes), 8, func(i int) {
+		o := &outcomes[i]
+		servers := newRideServers()
+		defer servers.close()
+		path := filepath.Join(root, strconv.Itoa(i)+".db")
+		plan := flowPlan{Ledger: servers.ledger.URL, Stripe: servers.stripe.URL, Asks: []string{"ride-1"}}
+		for _, d := range crashes[i] {
+			_, killed, err := liveFlows(t.Context(), path, d, plan)
+			if o.err = err; err != nil {
+				return
+			}
+			if killed {
+				o.killed++
+			}
+			plan.Resume, plan.Asks = true, nil
+			<-time.After(oncetest.RestartAfter)
+		}
+		if o.resumed, _, o.err = liveFlows(t.Context(), path, doom{}, plan); o.err != nil {
+			return
+		}
+		plan.Asks = []string{"ride-1"}
+		o.asked, _, o.err = liveFlows(t.Context(), path, doom{}, plan)
+		o.effects = servers.effects()
+	})
+	for i, c := range crashes {
+		t.Run(c.String(), func(t *testing.T) {
+			o := outcomes[i]
+			require.NoError(t, o.err)
+			require.Equal(t, len(c), o.killed, "processes that were killed")
+			if c[0].At == beforeFlowEvent(journal.FlowEventBegin) {
+				assert.Empty(t, o.resumed.Flows, "it was not begun")
+			} else if assert.Len(t, o.resumed.Flows, 1) {
+				assert.Equal(t, flow.StateFinished, o.resumed.Flows[0].State, "finished by Resume itself: %v", o.resumed.Flows[0].Cause)
+				assert.Equal(t, "started → number → write → create → charge → notify → receipt → finished", o.resumed.Flows[0].String())
+			}
+			assert.Empty(t, o.asked.Errs)
+			assert.Equal(t, oneOfEach("ride-1"), o.effects)
+			assert.Equal(t, []string{"ride-1"}, o.asked.Rows, "what the local step wrote")
+		})
+	}
+}
+
+// Two processes that resume together make no step twice.
+func TestTwoProcessesResumeTogether(t *testing.T) {
+	const many = 30
+	servers := newRideServers()
+	defer servers.close()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	plan := flowPlan{Ledger: servers.ledger.URL, Stripe: servers.stripe.URL}
+	for i := range many {
+		plan.Asks = append(plan.Asks, rideName(i))
+	}
+	_, killed, err := liveFlows(t.Context(), path, doom{At: oncetest.AfterEvent(journal.EventBegin), Together: many}, plan)
+	require.NoError(t, err)
+	require.True(t, killed)
+	rides := plan.Asks
+	plan.Asks, plan.Resume = nil, true
+	var lives [2]flowLife
+	var errs [2]error
+	oncetest.SeveralAtOnce(2, 2, func(i int) { lives[i], _, errs[i] = liveFlows(t.Context(), path, doom{}, plan) })
+	require.NoError(t, errors.Join(errs[:]...))
+	t.Logf("claimed %d and %d", lives[0].Resumed.Claimed, lives[1].Resumed.Claimed)
+	// A flow that the other process's operation keeps waiting is claimed again when it
+	// is due.
+	assert.GreaterOrEqual(t, lives[0].Resumed.Claimed+lives[1].Resumed.Claimed, many)
+	plan.Asks = rides
+	last, _, err := liveFlows(t.Context(), path, doom{}, plan)
+	require.NoError(t, err)
+	assert.Empty(t, last.Errs)
+	assert.Equal(t, oneOfEach(rides...), servers.effects())
+	for _, f := range last.Flows {
+		assert.Equal(t, flow.StateFinished, f.State, f.ID)
+	}
+}
+
+// TestStormOfKillsLeavesOneEffectAStep kills a process that runs flows
+// through faults again and again. ONCEWARD_FLOW_KILLS says how often, and
+// ONCEWARD_STORM_SEED repeats faults and kills, but not the scheduling.
+func TestStormOfKillsLeavesOneEffectAStep(t *testing.T) {
+	const perLife = 20
+	kills := int(oncetest.FromEnvironment(t, "ONCEWARD_FLOW_KILLS", 100))
+	if testing.Short() {
+		kills = 10
+	}
+	seed := oncetest.FromEnvironment(t, "ONCEWARD_STORM_SEED", rand.Uint64())
+	t.Logf("repeat with ONCEWARD_STORM_SEED=%d ONCEWARD_FLOW_KILLS=%d", seed, kills)
+	random := rand.New(rand.NewPCG(seed, 1))
+	servers := newRideServers()
+	defer servers.close()
+	mix := providertest.Mix{DropBefore: 0.02, DropAfter: 0.02, Cut: 0.02, DelayBefore: 0.1, DelayAfter: 0.1, MaxDelay: 10 * time.Millisecond}
+	servers.ledger.Seed(seed, mix)
+	servers.stripe.Seed(seed+1, mix)
+	path := filepath.Join(t.TempDir(), "journal.db")
+	plan := flowPlan{Ledger: servers.ledger.URL, Stripe: servers.stripe.URL, Names: perLife}
+	for life := range kills {
+		plan.Seed, plan.First = seed+uint64(life), life*perLife
+		plan.Journal = path
+		p, err := oncetest.StartChild(t.Context(), plan)
+		require.NoError(t, err)
+		if life%4 == 0 { // however long it takes to start
+			servers.another()
+		}
+		<-time.After(time.Duration(20+random.IntN(180)) * time.Millisecond)
+		p.Kill()
+		_, _ = p.End()
+		require.Empty(t, p.Stderr.String())
+	}
+	before := len(servers.effects())
+	t.Logf("%d effects before the last life", before)
+	plan.Last, plan.Resume, plan.First, plan.Names = true, true, 0, perLife*kills
+	last, killed, err := liveFlows(t.Context(), path, doom{}, plan)
+	require.NoError(t, err)
+	require.False(t, killed)
+	t.Logf("the last life resumed %d flows", last.Resumed.Claimed)
+	rides := make([]string, plan.Names)
+	for i := range rides {
+		rides[i] = rideName(i)
+	}
+	assert.Equal(t, oneOfEach(rides...), servers.effects())
+	assert.ElementsMatch(t, rides, last.Rows)
+	assert.Len(t, last.Flows, plan.Names)
+	for _, f := range last.Flows {
+		assert.Equal(t, flow.StateFinished, f.State, f.ID)
+	}
+	assert.NotZero(t, before, "the processes were killed before they did anything")
+	_ = os.Remove(path)
+}

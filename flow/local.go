@@ -1,0 +1,92 @@
+package flow
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/journal"
+)
+
+// LocalStep makes a step of writes to the application's own tables, where these lie in
+// the journal's database (journal/sqlite): what do writes by tx and the step's record
+// are one commit, so that the writes are there if and only if the step is done. do
+// neither commits nor rolls back, and is called again after an error, with another
+// transaction. The step fails, whatever do returns, if a statement has had the database
+// roll the transaction back, as SQLite does for a write that is broken off by its context.
+//
+// While tx is open nobody records anything: do is short, and an operation that it asks
+// for is onceward.ErrOpenTransaction. Otherwise LocalStep is as Step is. The error wraps ErrStep
+// where the journal lies in no SQL database (journal.LocalFlows).
+func LocalStep[T any](ctx context.Context, name string, do func(ctx context.Context, tx *sql.Tx) (T, error), options ...StepOption[T]) (T, error) {
+	return LocalStepTx(ctx, name, nil, do, options...)
+}
+
+// LocalStepTx is a LocalStep in a transaction of the caller's own: begin starts it, on
+// the journal's database, by whichever connection. LocalStepTx commits it, or rolls it
+// back.
+func LocalStepTx[T any](ctx context.Context, name string, begin func(context.Context) (*sql.Tx, error),
+	do func(ctx context.Context, tx *sql.Tx) (T, error), options ...StepOption[T],
+) (T, error) {
+	return makeStep(ctx, name, journal.StepLocal, func(ctx context.Context, st *step) ([]byte, error) {
+		return st.inTransaction(ctx, begin, func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+			result, err := do(ctx, tx)
+			if err != nil {
+				return nil, err
+			}
+			return st.encode(result)
+		})
+	}, options)
+}
+
+// inTransaction has write write, and commits that with the step's record and those
+// that ride, on which what it wrote may depend.
+func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (*sql.Tx, error), write func(context.Context, *sql.Tx) ([]byte, error)) ([]byte, error) {
+	r := st.run
+	local, ok := r.store.(journal.LocalFlows)
+	if !ok {
+		return nil, st.misuse("the journal lies in no SQL database (journal.LocalFlows)", nil)
+	}
+	if begin == nil {
+		begin = local.BeginTx
+	}
+	tx, err := begin(ctx)
+	if err != nil {
+		return nil, &Error{Step: st.name, Kind: onceward.ErrJournal, Err: fmt.Errorf("begin a transaction: %w", err)}
+	}
+	defer func() { _ = tx.Rollback() }() // after Commit it does nothing
+	result, err := write(seam.InTransaction(ctx), tx)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	r.seq++
+	rec := journal.StepRecord{Seq: r.seq, Kind: st.kind, Name: st.name, Position: st.position, Parallel: st.parallel, Result: result, At: r.client.Now()}
+	ev := r.underClaim(journal.FlowEvent{Kind: journal.FlowEventRecord, Steps: append(slices.Clone(r.riding), rec)})
+	r.mu.Unlock()
+	res, err := local.ApplyFlowTx(ctx, tx, ev)
+	if err == nil && res.Decision != journal.Recorded {
+		err = errors.New("the claim is no longer held")
+	}
+	if err == nil {
+		err = tx.Commit()
+	}
+	if err != nil {
+		// The commit may have landed: the next run will see.
+		return nil, &Error{Step: st.name, Kind: onceward.ErrJournal, Err: err}
+	}
+	st.recorded = true
+	r.mu.Lock()
+	r.flow.Steps = append(r.flow.Steps, rec)
+	// Other steps may have noted or committed some meanwhile.
+	r.riding = slices.DeleteFunc(r.riding, func(s journal.StepRecord) bool {
+		return slices.ContainsFunc(ev.Steps, func(there journal.StepRecord) bool { return there.Seq == s.Seq })
+	})
+	r.mu.Unlock()
+	r.stepped(rec)
+	return result, nil
+}

@@ -1,0 +1,244 @@
+package flow_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/providers"
+)
+
+// bookkeeper is an application with its own table in the journal's database.
+type bookkeeper struct {
+	*process
+	db *sql.DB
+}
+
+func newBookkeeper(t *testing.T, path string, l *line) *bookkeeper {
+	t.Helper()
+	j, err := sqlite.Open(path, sqlite.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_pragma=busy_timeout(5000)")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	_, err = db.ExecContext(t.Context(), "CREATE TABLE IF NOT EXISTS entries (text TEXT NOT NULL)")
+	require.NoError(t, err)
+	return &bookkeeper{startLocal(t, l, j), db}
+}
+
+// startLocal is startFlows on a journal that takes local steps.
+func startLocal(t *testing.T, l *line, j *sqlite.Journal) *process {
+	t.Helper()
+	c, err := onceward.New(onceward.Config{
+		Journal: j, Providers: []providers.Provider{providers.Stripe()}, HTTPClient: &http.Client{Transport: l},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Shutdown(context.WithoutCancel(t.Context())) })
+	runner, err := flow.New(c, flow.Config{})
+	require.NoError(t, err)
+	return &process{oncetest.Of(t, c, runner)}
+}
+
+func (a *bookkeeper) entries() (all []string) {
+	rows, err := a.db.QueryContext(a.T.Context(), "SELECT text FROM entries ORDER BY rowid")
+	require.NoError(a.T, err)
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		require.NoError(a.T, rows.Scan(&text))
+		all = append(all, text)
+	}
+	require.NoError(a.T, rows.Err())
+	return all
+}
+
+// enter writes an entry in a step of its name.
+func enter(ctx context.Context, text string) error {
+	_, err := flow.LocalStep(ctx, text, func(ctx context.Context, tx *sql.Tx) (int, error) {
+		_, err := tx.ExecContext(ctx, "INSERT INTO entries (text) VALUES (?)", text)
+		return len(text), err
+	})
+	return err
+}
+
+// A LocalStep's writes and its record are one commit.
+func TestLocalStepIsOneCommit(t *testing.T) {
+	t.Run("in a transaction of the journal's", func(t *testing.T) {
+		l := &line{}
+		a := newBookkeeper(t, filepath.Join(t.TempDir(), "app.db"), l)
+		failing := errors.New("sorry")
+		run := func(fails error) error {
+			return a.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+				if _, err := flow.UUIDStep(ctx, "id"); err != nil {
+					return err
+				}
+				if err := enter(ctx, "booked"); err != nil {
+					return err
+				}
+				if err := a.Step(ctx, "charge"); err != nil {
+					return err
+				}
+				_, err := flow.LocalStep(ctx, "paid", func(ctx context.Context, tx *sql.Tx) (int, error) {
+					_, err := tx.ExecContext(ctx, "INSERT INTO entries (text) VALUES ('paid')")
+					return 0, errors.Join(err, fails)
+				})
+				return err
+			})
+		}
+		require.ErrorIs(t, run(failing), failing)
+		assert.Equal(t, []string{"booked"}, a.entries(), "what failed was rolled back")
+		_, err := a.Flows.Retry(t.Context(), onceward.Ref{ID: "order-991"})
+		require.NoError(t, err)
+		require.NoError(t, run(nil))
+		require.NoError(t, run(nil))
+		assert.Equal(t, []string{"booked", "paid"}, a.entries())
+		assert.Equal(t, "started → id → booked → charge → paid → finished", a.flow("order-991").String())
+	})
+	t.Run("in one of the application's own", func(t *testing.T) {
+		a := newBookkeeper(t, filepath.Join(t.TempDir(), "app.db"), &line{})
+		begin := func(ctx context.Context) (*sql.Tx, error) { return a.db.BeginTx(ctx, nil) }
+		for range 2 {
+			require.NoError(t, a.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+				n, err := flow.LocalStepTx(ctx, "booked", begin, func(ctx context.Context, tx *sql.Tx) (int64, error) {
+					res, err := tx.ExecContext(ctx, "INSERT INTO entries (text) VALUES ('booked')")
+					if err != nil {
+						return 0, err
+					}
+					return res.LastInsertId()
+				})
+				assert.EqualValues(t, 1, n)
+				return err
+			}))
+		}
+		assert.Equal(t, []string{"booked"}, a.entries())
+	})
+	t.Run("not in one of another database", func(t *testing.T) {
+		a := newBookkeeper(t, filepath.Join(t.TempDir(), "app.db"), &line{})
+		other, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "other.db"))
+		require.NoError(t, err)
+		defer other.Close()
+		err = a.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+			begin := func(ctx context.Context) (*sql.Tx, error) { return other.BeginTx(ctx, nil) }
+			_, err := flow.LocalStepTx(ctx, "booked", begin, func(context.Context, *sql.Tx) (int, error) { return 1, nil })
+			return err
+		})
+		require.ErrorContains(t, err, "is the transaction one of the journal's database?")
+	})
+	t.Run("beside the steps of other goroutines", func(t *testing.T) {
+		l := &line{}
+		a := newBookkeeper(t, filepath.Join(t.TempDir(), "app.db"), l)
+		var wg sync.WaitGroup
+		errs := make(chan error, 20)
+		for i := range 20 {
+			wg.Go(func() {
+				errs <- a.Flow(t.Context(), fmt.Sprint("order-", i), nil, func(ctx context.Context) error {
+					return errors.Join(a.Step(ctx, "charge"), enter(ctx, fmt.Sprint("booked-", i)), a.Step(ctx, "send"))
+				})
+			})
+		}
+		wg.Wait()
+		for range 20 {
+			require.NoError(t, <-errs)
+		}
+		assert.Len(t, distinct(a.entries()), 20)
+		assert.Len(t, a.entries(), 20)
+		assert.Len(t, l.Sent(), 40)
+	})
+}
+
+// No provider is called while a LocalStep's transaction is open.
+func TestLocalStepCallsNoProvider(t *testing.T) {
+	l := &line{}
+	a := newBookkeeper(t, filepath.Join(t.TempDir(), "app.db"), l)
+	err := a.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+		_, err := flow.LocalStep(ctx, "booked", func(ctx context.Context, tx *sql.Tx) (charge, error) {
+			_, named := a.Post(onceward.WithOperation(ctx, "tip"), "tip")
+			require.ErrorIs(t, named, onceward.ErrOpenTransaction)
+			_, away := a.Post(onceward.WithParent(ctx, ""), "tip")
+			require.ErrorIs(t, away, onceward.ErrOpenTransaction)
+			return a.Post(ctx, "charge")
+		})
+		return err
+	})
+	require.ErrorIs(t, err, onceward.ErrOpenTransaction)
+	assert.Empty(t, l.Sent())
+	assert.Empty(t, a.entries())
+}
+
+// A LocalStep needs a journal in a database.
+func TestLocalStepNeedsADatabase(t *testing.T) {
+	p := startFlows(t, &line{}, onceward.Config{Journal: memory.New()})
+	err := p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error { return enter(ctx, "booked") })
+	require.ErrorIs(t, err, flow.ErrStep)
+	require.ErrorContains(t, err, "lies in no SQL database")
+}
+
+// A step that only writes locally costs one commit.
+func TestLocalStepCostsOneCommit(t *testing.T) {
+	a := newBookkeeper(t, filepath.Join(t.TempDir(), "app.db"), &line{})
+	require.NoError(t, a.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+		if err := enter(ctx, "first"); err != nil { // opens the connection
+			return err
+		}
+		before := dataVersion(t, a.db)
+		for i := range 5 {
+			if err := enter(ctx, fmt.Sprint("entry-", i)); err != nil {
+				return err
+			}
+			require.Equal(t, before+int64(i)+1, dataVersion(t, a.db))
+		}
+		return nil
+	}))
+}
+
+// dataVersion counts the commits of other connections.
+func dataVersion(t *testing.T, db *sql.DB) (version int64) {
+	t.Helper()
+	db.SetMaxOpenConns(1)
+	require.NoError(t, db.QueryRowContext(t.Context(), "PRAGMA data_version").Scan(&version))
+	return version
+}
+
+// Local steps may be parallel.
+func TestLocalStepsInParallel(t *testing.T) {
+	a := newBookkeeper(t, filepath.Join(t.TempDir(), "app.db"), &line{})
+	for i := range 20 {
+		require.NoError(t, a.Flow(t.Context(), fmt.Sprint("order-", i), nil, func(ctx context.Context) error {
+			for _, n := range []string{"u1", "u2", "u3"} {
+				if _, err := flow.UUIDStep(ctx, n); err != nil {
+					return err
+				}
+			}
+			var names []string
+			for k := range 8 {
+				names = append(names, fmt.Sprint("local-", k))
+			}
+			par := flow.Parallel(ctx, names...)
+			var wg sync.WaitGroup
+			errs := make([]error, 8)
+			for k := range errs {
+				wg.Go(func() {
+					_, errs[k] = flow.LocalStep(par, fmt.Sprint("local-", k), func(ctx context.Context, tx *sql.Tx) (int, error) { return 1, nil })
+				})
+			}
+			wg.Wait()
+			return errors.Join(errs...)
+		}))
+	}
+	assert.Len(t, a.flow("order-0").Steps, 11)
+}

@@ -1,0 +1,100 @@
+package flow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/providers"
+)
+
+var errDeclined = errors.New("the card was declined")
+
+// declinesIn makes a flow of a step with an undo, and of a payment at url that is
+// declined by a success, for which the flow is given up.
+func (p *process) declinesIn(t *testing.T, url string, why error) error {
+	t.Helper()
+	return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+		if err := p.undoable(ctx, "create"); err != nil {
+			return err
+		}
+		_, err := flow.Step(ctx, "pay", func(ctx context.Context) (struct{}, error) {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"reference":"order-991"}`))
+			if err != nil {
+				return struct{}{}, err
+			}
+			req.Header.Set("Content-Type", "application/json")
+			resp, err := p.HTTP.Do(req)
+			if err != nil {
+				return struct{}{}, err
+			}
+			defer resp.Body.Close()
+			text, err := io.ReadAll(resp.Body)
+			if err == nil && strings.Contains(string(text), "Refused") {
+				err = why
+			}
+			return struct{}{}, err
+		})
+		if errors.Is(err, errDeclined) {
+			return flow.GiveUp(err)
+		}
+		return err
+	})
+}
+
+// A payment that is declined by a success does not block the undo.
+func TestNoEffectOfADeclinedPayment(t *testing.T) {
+	const adyen, unlisted = "https://checkout-test.adyen.com/v71/payments", "https://pay.example/payments"
+	refused := says(200, `{"resultCode":"Refused"}`)
+	for _, row := range []struct {
+		name, url string
+		why       error
+		undone    bool
+	}{
+		{"the table tells", adyen, errDeclined, true},
+		{"the step tells", unlisted, flow.NoEffect(errDeclined), true},
+		{"the step tells in other words", unlisted, fmt.Errorf("pay: %w", flow.NoEffect(errDeclined)), true},
+		{"nobody tells", unlisted, errDeclined, false},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			l := (&line{}).Then(says(200, paid), refused)
+			p := startFlows(t, l, onceward.Config{Providers: []providers.Provider{providers.Stripe(), providers.Adyen("")}})
+			err := p.declinesIn(t, row.url, row.why)
+			if !row.undone {
+				require.ErrorIs(t, err, flow.ErrUndoBlocked)
+				assert.ErrorContains(t, err, "NoEffect")
+				assert.Len(t, l.Sent(), 2)
+				return
+			}
+			require.ErrorIs(t, err, flow.ErrGivenUp)
+			require.ErrorIs(t, err, errDeclined)
+			require.Len(t, l.Sent(), 3)
+			assert.Equal(t, "description=undo-create-ch_1", l.Sent()[2].Body)
+			assert.Equal(t, flow.StateGivenUp, p.flow("order-991").State)
+		})
+	}
+	virtual(t, "though the function no longer comes to it", func(t *testing.T) {
+		l := (&line{}).Then(says(200, paid), refused)
+		p := startFlows(t, l, onceward.Config{Providers: []providers.Provider{providers.Stripe(), providers.Adyen("")}})
+		require.ErrorIs(t, p.declinesIn(t, adyen, io.ErrUnexpectedEOF), flow.ErrFailed)
+		_, err := p.Flows.GiveUp(t.Context(), onceward.Ref{ID: "order-991"}, "declined")
+		require.NoError(t, err)
+		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error { return p.undoable(ctx, "create") }), flow.ErrGivenUp)
+		assert.Len(t, l.Sent(), 3)
+	})
+}
+
+func TestNoEffectOfNothingIsNothing(t *testing.T) {
+	require.NoError(t, flow.NoEffect(nil))
+	require.ErrorIs(t, flow.NoEffect(errDeclined), errDeclined)
+	assert.EqualError(t, flow.NoEffect(errDeclined), errDeclined.Error())
+}

@@ -1,0 +1,214 @@
+package flow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+)
+
+// program is a random flow: what it does follows from its seed.
+type program struct {
+	seed  uint64
+	parts []part
+}
+
+// part is one step, or several at once.
+type part struct {
+	steps []programStep
+}
+
+type programStep struct {
+	name  string
+	kind  journal.StepKind
+	named []string // operations with a name of their own, beside the unnamed one
+}
+
+func newProgram(seed uint64) program {
+	random := rand.New(rand.NewPCG(seed, 7))
+	p := program{seed: seed}
+	n := 0
+	newStep := func(kind journal.StepKind) programStep {
+		n++
+		s := programStep{name: fmt.Sprint("step-", n), kind: kind}
+		for i := range random.IntN(3) {
+			s.named = append(s.named, fmt.Sprint("named-", i))
+		}
+		return s
+	}
+	for range 1 + random.IntN(6) {
+		switch random.IntN(5) {
+		case 0:
+			p.parts = append(p.parts, part{[]programStep{newStep(journal.StepTime)}})
+		case 1:
+			p.parts = append(p.parts, part{[]programStep{newStep(journal.StepUUID)}})
+		case 2:
+			var several part
+			for range 2 + random.IntN(3) {
+				several.steps = append(several.steps, newStep(journal.StepDone))
+			}
+			p.parts = append(p.parts, several)
+		default:
+			p.parts = append(p.parts, part{[]programStep{newStep(journal.StepDone)}})
+		}
+	}
+	return p
+}
+
+// run is the flow's function. What is random in it goes into the bodies that follow.
+func (pr program) run(p *process, order uint64) func(context.Context) error {
+	return func(ctx context.Context) error {
+		random := rand.New(rand.NewPCG(order, 3))
+		drawn := ""
+		for _, part := range pr.parts {
+			ctx := ctx
+			if len(part.steps) > 1 {
+				var names []string
+				for _, s := range part.steps {
+					names = append(names, s.name)
+				}
+				ctx = flow.Parallel(ctx, names...)
+			}
+			var wg sync.WaitGroup
+			errs, texts := make([]error, len(part.steps)), make([]string, len(part.steps))
+			for i, s := range part.steps {
+				delay := time.Duration(random.IntN(5)) * time.Second
+				wg.Go(func() {
+					<-time.After(delay)
+					texts[i], errs[i] = s.run(p, ctx, drawn)
+				})
+			}
+			wg.Wait()
+			if err := errors.Join(errs...); err != nil {
+				return err
+			}
+			for _, text := range texts {
+				drawn += text
+			}
+		}
+		return nil
+	}
+}
+
+func (s programStep) run(p *process, ctx context.Context, drawn string) (string, error) {
+	switch s.kind {
+	case journal.StepTime:
+		at, err := flow.TimeStep(ctx, s.name)
+		return at.Format(time.RFC3339Nano), err
+	case journal.StepUUID:
+		return flow.UUIDStep(ctx, s.name)
+	}
+	_, err := flow.Step(ctx, s.name, func(ctx context.Context) (int, error) {
+		_, err := p.Post(ctx, s.name+"+"+drawn)
+		for _, name := range s.named {
+			_, failed := p.Post(onceward.WithOperation(ctx, name), s.name+"/"+name+"+"+drawn)
+			err = errors.Join(err, failed)
+		}
+		return len(drawn), err
+	})
+	return "", err
+}
+
+// byName is what came over the line, by the name that each body begins with.
+func byName(l *line) map[string]sent {
+	all := map[string]sent{}
+	for _, s := range l.Sent() {
+		name, _, _ := strings.Cut(strings.TrimPrefix(s.Body, "description="), "+")
+		all[name] = s
+	}
+	return all
+}
+
+// leavePrefix makes a journal that a process left behind which died with some of a
+// flow's steps recorded.
+func leavePrefix(t *testing.T, f journal.Flow, steps []journal.StepRecord) *memory.Journal {
+	j := memory.New()
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	res, err := j.ApplyFlow(t.Context(), journal.FlowEvent{
+		Kind: journal.FlowEventBegin, Ref: f.Ref, At: time.Now(), Session: s.ID(), Key: f.Key, Input: f.Input, InputDigest: f.InputDigest,
+	})
+	require.NoError(t, err)
+	_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{
+		Kind: journal.FlowEventRecord, Ref: f.Ref, At: time.Now(), Claim: res.Flow.Claim, Steps: steps,
+	})
+	require.NoError(t, err)
+	require.NoError(t, s.End(t.Context()))
+	return j
+}
+
+// A flow run again from any recorded prefix issues the same keys.
+func TestRunAgainFromAnyPrefixHasTheSameKeys(t *testing.T) {
+	programs := 60
+	if testing.Short() {
+		programs = 10
+	}
+	prefixes := 0
+	for seed := range uint64(programs) {
+		synctest.Test(t, func(t *testing.T) {
+			pr := newProgram(seed)
+			l, j := &line{}, memory.New()
+			p := startFlows(t, l, onceward.Config{Journal: j})
+			require.NoError(t, p.Flow(t.Context(), "order-991", seed, pr.run(p, 0)))
+			whole, err := j.GetFlow(t.Context(), onceward.Ref{ID: "order-991"})
+			require.NoError(t, err)
+			want := byName(l)
+			require.Len(t, distinct(l.Keys()), len(want), "seed %d: each has a key of its own", seed)
+			for n := range len(whole.Steps) + 1 {
+				prefixes++
+				l := &line{}
+				p := startFlows(t, l, onceward.Config{Journal: leavePrefix(t, whole, whole.Steps[:n])})
+				require.NoError(t, p.Flow(t.Context(), "order-991", seed, pr.run(p, uint64(n)+1)), "seed %d, prefix %d", seed, n)
+				left, drawn := pr.after(whole.Steps[:n])
+				var made []string
+				for name, again := range byName(l) {
+					made = append(made, name)
+					assert.Equal(t, want[name].Key, again.Key, "seed %d, prefix %d: the key of %s", seed, n, name)
+					if drawn {
+						assert.Equal(t, want[name].Body, again.Body, "seed %d, prefix %d: what is recorded is in it", seed, n)
+					}
+				}
+				assert.ElementsMatch(t, left, made, "seed %d, prefix %d: what is not recorded is made, and nothing else", seed, n)
+			}
+		})
+	}
+	t.Logf("%d prefixes", prefixes)
+}
+
+// after lists what is left to be sent after the recorded steps, and tells whether all
+// that is random is among these.
+func (pr program) after(recorded []journal.StepRecord) (left []string, drawn bool) {
+	done := map[string]bool{}
+	for _, s := range recorded {
+		done[s.Name] = s.Kind != journal.StepCall
+	}
+	drawn = true
+	for _, part := range pr.parts {
+		for _, s := range part.steps {
+			switch {
+			case done[s.name]:
+			case s.kind != journal.StepDone:
+				drawn = false
+			default:
+				left = append(left, s.name)
+				for _, name := range s.named {
+					left = append(left, s.name+"/"+name)
+				}
+			}
+		}
+	}
+	return left, drawn
+}

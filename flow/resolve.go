@@ -1,0 +1,143 @@
+package flow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/journal"
+)
+
+// ResolveStep states what a step of a flow returned, by somebody's word, where the flow
+// can't find out by itself: an operation of the step took effect, and its answer is gone or
+// was cut off, or does not tell the step what it needs. The flow then goes on as if the step
+// had returned result, and who gives it up has that undone. Where the provider's answer can
+// still be had, supplying it by Resolve does as much, and the step makes its result of it.
+//
+// result is recorded as JSON and has to fit the step; one that does not is ErrChanged
+// in the next run, and may be stated again. So is nil for a step that returns a value. For a step's undo, step is "undo/" and its name,
+// result is ignored, and it counts as undone. A flow that was set aside goes on, its failures
+// forgiven. how has who says so and why, which are kept without what may be a credential.
+//
+// Every operation of the step needs an outcome first: else the error is a *Error with
+// onceward.ErrPending, onceward.ErrInFlight or onceward.ErrOutcomeUnknown; see Resolve. It is one with onceward.ErrInFlight
+// while somebody runs the flow, wraps onceward.ErrNotFound where there is no such flow, and
+// onceward.ErrInvalidEvent where it has come to its end, where the step has not begun an
+// operation, and where its result is recorded already and not by somebody's word.
+func (r *Runner) ResolveStep(ctx context.Context, flow onceward.Ref, step string, result any, how onceward.ResolveOptions) (Flow, error) {
+	said := struct {
+		By     string `json:"by,omitempty"`
+		Why    string `json:"why,omitempty"`
+		Result any    `json:"result,omitempty"`
+	}{secret.Recorded(how.By), secret.Recorded(how.Why), result}
+	undone, undoes := strings.CutPrefix(step, undoName+"/")
+	rec := journal.StepRecord{Kind: journal.StepByHand, Name: step}
+	if undoes {
+		rec.Kind, rec.Name, said.Result = journal.StepUndone, undone, nil
+	}
+	var err error
+	if rec.Result, err = json.Marshal(said); err != nil {
+		return Flow{}, fmt.Errorf("onceward: resolve step %s: its result can't be recorded: %w", step, err)
+	}
+	f, err := r.store.GetFlow(ctx, flow)
+	if err == nil {
+		_, err = r.mayState(ctx, &f, step)
+	}
+	if err != nil {
+		return flowOf(&f), r.unstated(flow, step, err)
+	}
+	n, err := r.claim(ctx, &f)
+	if err != nil {
+		return flowOf(&f), r.unstated(flow, step, err)
+	}
+	note, err := r.mayState(ctx, &n.flow, step)
+	ev := journal.FlowEvent{Kind: journal.FlowEventPark, Cause: "the result of step " + step + " was stated by hand"}
+	if err == nil {
+		rec.Seq, rec.At = n.seq+1, r.client.Now()
+		if !undoes {
+			rec.Position, rec.Parallel = note.Position, note.Parallel
+		}
+		ev.Steps = []journal.StepRecord{rec}
+	}
+	res, failed := n.apply(ctx, ev)
+	r.wake()
+	switch {
+	case failed != nil:
+		err = failed
+	case err == nil && res.Decision != journal.Recorded:
+		err = errors.New("the claim is no longer held")
+	}
+	if err != nil {
+		return flowOf(&n.flow), r.unstated(flow, step, err)
+	}
+	return flowOf(&n.flow), nil
+}
+
+func (r *Runner) unstated(flow onceward.Ref, step string, err error) error {
+	if _, ok := err.(*Error); ok {
+		return err
+	}
+	return fmt.Errorf("onceward: resolve step %s of flow %s: %w", step, flow.ID, r.client.Explained(err))
+}
+
+// mayState reports whether somebody's word may stand for a step's result, and returns the
+// note of an operation that it has begun.
+func (r *Runner) mayState(ctx context.Context, f *journal.Flow, name string) (note journal.StepRecord, err error) {
+	n := r.newRun(f, false)
+	undone, undoes := strings.CutPrefix(name, undoName+"/")
+	refused := func(why string) (journal.StepRecord, error) {
+		return note, fmt.Errorf("%w: %s", journal.ErrInvalidEvent, why)
+	}
+	switch rec := n.recorded[name]; {
+	case f.State.Ended():
+		return refused("the flow is " + f.State.String())
+	case undoes && n.undone[undone]:
+		return refused("it is undone")
+	case rec != nil && rec.Kind != journal.StepByHand:
+		return refused("its result is recorded")
+	}
+	for _, s := range f.Steps {
+		if s.Kind == journal.StepCall && nameOf(&s) == name {
+			note = s
+		}
+	}
+	if note.Kind != journal.StepCall {
+		return refused("it has not begun an operation")
+	}
+	ops, err := n.operationsOf(ctx, &step{id: name})
+	for i := range ops {
+		if !ops[i].State.Settled() {
+			open := noAnswer(r.client, &ops[i])
+			return note, &Error{Flow: flowOf(f), Step: name, Kind: open.Kind, Err: open}
+		}
+	}
+	return note, err
+}
+
+// claim claims a flow that nobody runs.
+func (r *Runner) claim(ctx context.Context, f *journal.Flow) (*run, error) {
+	if f.State == journal.FlowStateSetAside {
+		if _, err := r.store.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: r.client.Now()}); err != nil {
+			return nil, err
+		}
+	}
+	var res journal.FlowResult
+	err := r.client.InSession(ctx, func(session string) (err error) {
+		res, err = r.store.ApplyFlow(ctx, journal.FlowEvent{
+			Kind: journal.FlowEventBegin, Ref: f.Ref, At: r.client.Now(), Session: session,
+			Function: f.Function, Key: f.Key, Input: f.Input, InputDigest: f.InputDigest, Sooner: true,
+		})
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case res.Decision != journal.Execute:
+		return nil, &Error{Flow: flowOf(&res.Flow), Kind: onceward.ErrInFlight}
+	}
+	return r.newRun(&res.Flow, false), nil
+}

@@ -1,0 +1,386 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/retry"
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/journal"
+)
+
+// run is one run of a flow's function under one claim.
+type run struct {
+	runner   *Runner
+	client   seam.Client // the runner's, as store is
+	store    journal.Flows
+	function *function
+	ref      onceward.Ref
+	ctx      context.Context // the whole run's
+	replays  bool            // the flow came to its end: nothing is made or recorded any more
+	parent   seam.Parent     // of its operations, but for their step
+
+	mu       sync.Mutex
+	flow     journal.Flow
+	recorded map[string]*journal.StepRecord // completed steps, by name
+	undone   map[string]bool
+	called   map[string][]string // IDs of the operations that were asked for, by step
+	seq      int                 // of the latest record
+	riding   []journal.StepRecord
+	visited  map[string]bool
+	at       map[int]*journal.StepRecord // one of the recorded steps at each position
+	position int
+	sequent  string // the step that is being made, of those that come one after another
+	failed   map[string]journal.StepRecord
+	undos    []undo
+	fault    *fault
+	over     bool // the function has returned
+}
+
+// fault is what keeps a flow from its end, whatever its function makes of the error.
+type fault struct {
+	told  *Error
+	final bool // no step is made any more, parallel ones neither
+	fails bool // the run counts as a failure
+
+	// The function cancelled the step's context itself, as an errgroup does: what it
+	// did so for is what counts.
+	beside bool
+
+	// The credential was refused, or there was none: the function does not have the flow given up by this.
+	refused bool
+
+	due   time.Time
+	waits onceward.Ref
+}
+
+// place is where a context stands within a flow.
+type place struct {
+	run     *run
+	section int      // position of the parallel section; 0: in none
+	steps   []string // that may be made in it
+	step    *step    // nil: in none
+}
+
+type placeKey struct{}
+
+func placeOf(ctx context.Context) *place {
+	p, _ := ctx.Value(placeKey{}).(*place)
+	return p
+}
+
+// nameOf is the step that a record belongs to.
+func nameOf(s *journal.StepRecord) string {
+	if s.Kind == journal.StepCall {
+		return stepOfCall(s.Name)
+	}
+	return s.Name
+}
+
+func (runner *Runner) newRun(f *journal.Flow, replays bool) *run {
+	r := &run{
+		runner: runner, client: runner.client, store: runner.store, ref: f.Ref, flow: *f, replays: replays,
+		parent:   seam.Parent{Journal: runner.client.Journal(), Scope: f.Scope, Ref: seam.ParentOf(f), Key: f.Key},
+		recorded: map[string]*journal.StepRecord{}, undone: map[string]bool{}, called: map[string][]string{},
+		visited: map[string]bool{}, at: map[int]*journal.StepRecord{}, failed: map[string]journal.StepRecord{},
+	}
+	for i := range f.Steps {
+		s := &f.Steps[i]
+		r.seq = max(r.seq, s.Seq)
+		switch s.Kind {
+		case journal.StepUndone:
+			r.undone[s.Name] = true
+		case journal.StepReturned, journal.StepGaveUp: // no steps
+		case journal.StepCall:
+			step := nameOf(s)
+			r.called[step] = append(r.called[step], s.Name)
+			if r.at[s.Position] == nil && s.Position != 0 {
+				r.at[s.Position] = &journal.StepRecord{Name: step, Position: s.Position, Parallel: s.Parallel}
+			}
+		default:
+			r.recorded[s.Name], r.at[s.Position] = s, s
+		}
+	}
+	return r
+}
+
+// foreground runs the flow for a caller, who gets what comes of it.
+func (r *Runner) foreground(ctx context.Context, f *journal.Flow, function *function, replays bool) (result []byte, err error) {
+	if f.Function.Name != "" {
+		if function = r.known(f.Function); function == nil {
+			return nil, r.putBack(f)
+		}
+	}
+	return r.newRun(f, replays).work(ctx, function)
+}
+
+// putBack leaves a flow to somebody who has its function.
+func (r *Runner) putBack(f *journal.Flow) error {
+	told := &Error{Flow: flowOf(f), Kind: ErrUnregistered,
+		Err: fmt.Errorf("it was begun as %s, version %d", f.Function.Name, f.Function.Version)}
+	if f.State == StateRunning {
+		_ = r.newRun(f, false).end(context.Background(), journal.FlowEvent{Kind: journal.FlowEventPark, Cause: told.Err.Error()}, told)
+	}
+	return told
+}
+
+// work runs the function and records what comes of it. However it is left, a panic of
+// the function's included, the claim ends.
+func (r *run) work(ctx context.Context, function *function) (result []byte, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(r.client.Life(), func() { cancel(onceward.ErrShutdown) })()
+	r.function, r.ctx = function, ctx
+	inside := r.within(ctx)
+	ended := false
+	defer func() {
+		if !ended {
+			_ = r.fail(ctx, &Error{Kind: ErrFailed, Err: errors.New("its function panicked")})
+		}
+	}()
+	result, err = function.run(inside, r.flow.Input)
+	if r.replays {
+		err = r.replayed(err)
+	} else {
+		err = r.conclude(ctx, result, err)
+	}
+	ended = true
+	if err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// within is a context for the flow's function.
+func (r *run) within(ctx context.Context) context.Context {
+	ctx = r.client.Under(ctx, r.parent)
+	return context.WithValue(ctx, placeKey{}, &place{run: r})
+}
+
+// replayed is what comes of a flow that is only run through its recorded steps.
+func (r *run) replayed(err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.fault != nil:
+		return r.tell(r.fault.told)
+	case err != nil:
+		return r.tell(&Error{Kind: ErrChanged, Err: fmt.Errorf("it came to its end, and fails when it is run through its recorded steps, in which an error of its own is found by its Reason: %w", err)})
+	}
+	return nil
+}
+
+// conclude records what came of the function.
+func (r *run) conclude(ctx context.Context, result []byte, err error) error {
+	r.mu.Lock()
+	f, missing := r.fault, r.unvisited(!r.flow.Undoing) // undoing asks what became of what was begun
+	r.over = true
+	r.mu.Unlock()
+	if f == nil && brokenOff(ctx, err, missing) {
+		f = r.interruption(ctx, err)
+	}
+	if r.flow.Undoing {
+		return r.undo(ctx, f, missing)
+	}
+	if given, ok := errors.AsType[*giveUp](err); ok && (f == nil || !f.final && !f.refused) {
+		return r.giveUp(ctx, given.err)
+	}
+	switch {
+	case f != nil && f.fails:
+		return r.fail(ctx, f.told)
+	case f != nil && f.beside && err != nil:
+		return r.fail(ctx, &Error{Kind: ErrFailed, Err: err})
+	case f != nil:
+		return r.park(ctx, f)
+	case err == nil && missing != "":
+		return r.fail(ctx, &Error{Step: missing, Kind: ErrChanged, Err: errors.New("it is recorded, and the function does not make it any more")})
+	case err == nil:
+		return r.finish(ctx, result)
+	case errors.Is(err, onceward.ErrShutdown):
+		return r.park(ctx, r.interruption(ctx, err))
+	}
+	if told, ok := errors.AsType[*Error](err); ok && (told.Kind == ErrInput || told.Kind == ErrStep) {
+		return r.fail(ctx, told)
+	}
+	return r.fail(ctx, &Error{Kind: ErrFailed, Err: err})
+}
+
+// brokenOff reports whether what a function returned is owed to the end of its context, which
+// says nothing of the flow: an error, or the wish to give it up for that very end, or a step
+// that is recorded and not made any more.
+func brokenOff(ctx context.Context, err error, missing string) bool {
+	if ctx.Err() == nil {
+		return false
+	}
+	if given, ok := errors.AsType[*giveUp](err); ok {
+		return missing != "" || errors.Is(given.err, ctx.Err()) || errors.Is(given.err, context.Cause(ctx))
+	}
+	return err != nil || missing != ""
+}
+
+// interruption is for a run that was broken off from outside.
+func (r *run) interruption(ctx context.Context, err error) *fault {
+	if cause := context.Cause(ctx); cause != nil && (err == nil || !errors.Is(err, cause)) {
+		err = errors.Join(cause, err)
+	}
+	return &fault{told: &Error{Kind: onceward.ErrPending, Err: err}, final: true}
+}
+
+// unvisited names a step that the function did not make though it is recorded or, with
+// begunToo, an operation of it was begun; "": there is none.
+func (r *run) unvisited(begunToo bool) string {
+	for i := range r.flow.Steps {
+		s := &r.flow.Steps[i]
+		name := nameOf(s)
+		begun := begunToo && s.Kind == journal.StepCall && s.Position != 0 // its operation may have taken effect
+		done := s.Kind != journal.StepCall && s.Kind != journal.StepUndone && r.recorded[name] != nil
+		if (begun || done) && !r.visited[name] {
+			return name
+		}
+	}
+	return ""
+}
+
+func (r *run) finish(ctx context.Context, result []byte) error {
+	r.mu.Lock()
+	var steps []journal.StepRecord
+	for _, s := range r.failed {
+		steps = append(steps, s)
+	}
+	slices.SortFunc(steps, func(a, b journal.StepRecord) int { return a.Position - b.Position })
+	if result != nil {
+		steps = append(steps, journal.StepRecord{Kind: journal.StepReturned, Result: result, At: r.client.Now()})
+	}
+	for i := range steps {
+		r.seq++
+		steps[i].Seq = r.seq
+	}
+	r.mu.Unlock()
+	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowEventFinish, Steps: steps}, nil)
+}
+
+func (r *run) park(ctx context.Context, f *fault) error {
+	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowEventPark, Due: f.due, WaitsFor: f.waits, Cause: causeOf(f.told)}, f.told)
+}
+
+func causeOf(told *Error) string {
+	cause := told.Kind.Error()
+	if told.Err != nil {
+		cause = recordable(told.Err)
+	}
+	if told.Step != "" {
+		cause = "step " + told.Step + ": " + cause
+	}
+	return cause
+}
+
+func (r *run) fail(ctx context.Context, told *Error) error {
+	policy := r.runner.backoff
+	delays, pause := retry.NewDelays(policy), time.Duration(0)
+	for range r.flow.Failures + 1 {
+		pause = delays.Next()
+	}
+	return r.end(ctx, journal.FlowEvent{
+		Kind: journal.FlowEventFail, Cause: causeOf(told), Due: r.client.Now().Add(pause), Limit: policy.MaxAttempts,
+	}, told)
+}
+
+// end records the end of the run. What can't be recorded is tried again until it is,
+// or until the session ends, and the flow with it is there for others.
+func (r *run) end(ctx context.Context, ev journal.FlowEvent, told *Error) error {
+	res, err := r.apply(ctx, ev)
+	if err != nil {
+		if told == nil {
+			told = &Error{Kind: onceward.ErrJournal, Err: err}
+		}
+		return r.tell(told)
+	}
+	if res.Decision != journal.Recorded {
+		return r.tell(&Error{Kind: onceward.ErrInFlight, Err: errors.New("the claim is no longer held")})
+	}
+	if res.Flow.State == StateWaiting {
+		r.runner.wake()
+	}
+	r.left()
+	if told == nil {
+		return nil
+	}
+	return r.tell(told)
+}
+
+// apply records an event under the run's claim.
+func (r *run) apply(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
+	ev = r.underClaim(ev)
+	res, err := r.store.ApplyFlow(context.WithoutCancel(ctx), ev)
+	if err != nil {
+		r.client.Log().Error("the journal failed; what came of a flow is kept in memory and tried again", "flow", r.flow.ID, "event", ev.Kind.String(), "error", err)
+		go r.insist(ev)
+		return res, err
+	}
+	if res.Decision == journal.Recorded {
+		r.mu.Lock()
+		steps := append(slices.Clip(r.flow.Steps), ev.Steps...)
+		r.flow = res.Flow
+		r.flow.Steps = steps
+		r.mu.Unlock()
+	}
+	return res, nil
+}
+
+func (r *run) underClaim(ev journal.FlowEvent) journal.FlowEvent {
+	ev.Ref, ev.Handle, ev.Claim = r.flow.Ref, r.flow.Handle, r.flow.Claim
+	ev.Session, ev.At = r.flow.Holder, r.client.Now()
+	return ev
+}
+
+// insist ends with the event recorded or refused, or at Shutdown.
+func (r *run) insist(ev journal.FlowEvent) {
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
+		select {
+		case <-time.After(pause):
+		case <-r.client.Closing():
+			return
+		}
+		if _, err := r.store.ApplyFlow(context.Background(), ev); err == nil ||
+			errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrInvalidEvent) {
+			r.runner.wake()
+			return
+		}
+	}
+}
+
+// tell completes an error of this run.
+func (r *run) tell(told *Error) error {
+	e := *told
+	e.Flow = flowOf(&r.flow)
+	return &e
+}
+
+// stop sets what keeps the flow from its end: the first that does, unless the next is
+// final. It is called under mu.
+func (r *run) stop(f *fault) *Error {
+	if r.fault == nil || f.final && !r.fault.final {
+		r.fault = f
+	}
+	told := *f.told
+	told.Flow = flowOf(&r.flow)
+	return &told
+}
+
+// left tells logs and Trace that a run is over.
+func (r *run) left() {
+	f := &r.flow
+	if f.State == StateSetAside {
+		r.client.Log().Warn("a flow is set aside", "flow", f.ID, "scope", f.Scope, "cause", f.Cause, "failures", f.Failures)
+	} else {
+		r.client.Log().Debug("flow "+f.State.String(), "flow", f.ID, "scope", f.Scope, "cause", f.Cause, "due", f.DueAt)
+	}
+	if r.runner.trace.Left != nil {
+		r.runner.trace.Left(flowOf(f))
+	}
+}

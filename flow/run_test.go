@@ -1,0 +1,421 @@
+package flow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// Whoever stops Run fails no flow.
+// Whoever stops Run, as a deploy does, has found out nothing of the flows.
+func TestStopOfRunFailsNoFlow(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		stopped func(ctx context.Context) error // what the function makes of it
+	}{
+		{"in a call of a step", nil},
+		{"between two steps", func(ctx context.Context) error { return context.Cause(ctx) }},
+		{"between two steps, in words of its own", func(context.Context) error { return errors.New("too late") }},
+		{"between two steps, and the function says that it is done", func(context.Context) error { return nil }},
+		{"between two steps, and the function gives up for it", func(ctx context.Context) error { return flow.GiveUp(ctx.Err()) }},
+		{"between two steps, and the function gives up for its cause", func(ctx context.Context) error { return flow.GiveUp(context.Cause(ctx)) }},
+	} {
+		for _, way := range []string{"forward", "undoing"} {
+			for _, by := range []string{"Run's context", "Resume's deadline", "Shutdown"} {
+				each(t, row.name+", "+way+", by "+by, func(t *testing.T, j journal.Journal) {
+					l := &line{}
+					var p *process
+					waiting := false // the next run of the function waits for its context to end
+					ride := flow.Define("ride", 1, func(ctx context.Context, _ int) (int, error) {
+						if waiting && row.stopped != nil {
+							waiting = false
+							<-ctx.Done()
+							return 0, row.stopped(ctx)
+						}
+						if err := p.undoable(ctx, "create"); err != nil {
+							return 0, err
+						}
+						return 1, p.undoable(ctx, "charge")
+					})
+					open := func() {
+						p = startFlows(t, l, onceward.Config{Journal: j, Backoff: once}, flow.Config{Definitions: []flow.Definition{ride}, Backoff: backoff.Policy{MaxAttempts: 1}})
+					}
+					open()
+					l.Then(says(200, paid), refuses())
+					require.ErrorIs(t, errOf(ride.Run(t.Context(), p.Flows, "order-991", 1)), onceward.ErrPending)
+					if way == "undoing" {
+						_, err := p.Resolve(t.Context(), p.seen("charge"), onceward.NotExecuted, byHand)
+						require.NoError(t, err)
+						_, err = p.Flows.GiveUp(t.Context(), order991, "the customer left")
+						require.NoError(t, err)
+					}
+					pass(time.Hour)
+
+					waiting = row.stopped != nil
+					if !waiting {
+						l.Then(hangs())
+					}
+					ctx, stop := context.WithCancelCause(t.Context())
+					done := make(chan error, 1)
+					switch by {
+					case "Resume's deadline":
+						ended, cancel := context.WithTimeout(ctx, 2*time.Second)
+						defer cancel()
+						go func() { _, err := p.Resume(ended); done <- err }()
+					default:
+						go func() { done <- p.Run(ctx) }()
+					}
+					pass(time.Second)
+					switch by {
+					case "Run's context":
+						stop(errors.New("a deploy"))
+					case "Shutdown":
+						ended, cancel := context.WithTimeout(ctx, time.Second)
+						_ = p.Shutdown(ended)
+						cancel()
+					}
+					<-done
+					stop(nil)
+					f, err := p.Flows.Lookup(t.Context(), order991)
+					require.NoError(t, err)
+					assert.Zero(t, f.Failures, f.Cause)
+					assert.Equal(t, flow.StateWaiting, f.State)
+					assert.Equal(t, way == "undoing", f.Undoing)
+
+					waiting = false
+					_ = p.Shutdown(t.Context())
+					open()
+					pass(time.Hour)
+					for range 3 { // what may have run is sent again first
+						_, err = p.Resume(t.Context())
+						require.NoError(t, err)
+						pass(time.Hour)
+					}
+					f, err = p.Flows.Lookup(t.Context(), order991)
+					require.NoError(t, err)
+					want := "started → create → charge → finished"
+					if way == "undoing" {
+						want = "started → create → undone create → given up"
+					}
+					assert.Equal(t, want, f.String())
+				})
+			}
+		}
+	}
+}
+
+// seen is how far an operation of order-991 has come.
+func (p *process) seen(step string) onceward.Seen {
+	p.T.Helper()
+	op, err := p.Lookup(p.T.Context(), p.flow("order-991").Operation(step))
+	require.NoError(p.T, err)
+	return op.Seen
+}
+
+// A refused credential has a flow wait and not undone.
+func TestRefusedCredentialHasAFlowWait(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(says(200, paid), wrongKey)
+		p := startFlows(t, l, onceward.Config{Backoff: once})
+		do := func(ctx context.Context) error {
+			for _, name := range []string{"first", "second"} {
+				_, err := flow.Step(ctx, name, func(ctx context.Context) (int, error) {
+					out := p.Ask(ctx)
+					if out.Err == nil && out.Status == 401 {
+						return 0, assert.AnError
+					}
+					return 1, out.Err
+				})
+				if err != nil {
+					return flow.GiveUp(err)
+				}
+			}
+			return nil
+		}
+		err := p.Flow(t.Context(), "order-991", nil, do)
+		require.ErrorIs(t, err, onceward.ErrPending)
+		require.ErrorIs(t, err, onceward.ErrCredentialRefused)
+		var e *flow.Error
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, flow.StateWaiting, e.Flow.State)
+		assert.False(t, e.Flow.Undoing)
+		assert.Zero(t, e.Flow.Failures)
+		pass(2 * time.Hour)
+		require.NoError(t, p.Flow(t.Context(), "order-991", nil, do), "the credential is taken again")
+		assert.Len(t, l.Sent(), 3)
+		assert.Len(t, distinct(l.Keys()), 2)
+	})
+}
+
+// vault is where Authorize has its credential from, as long as it is not sealed.
+type vault struct{ sealed bool }
+
+func (v *vault) authorize(req *http.Request) error {
+	if v.sealed {
+		return errors.New("the vault is sealed")
+	}
+	req.Header.Set("Authorization", "Bearer secret-1")
+	return nil
+}
+
+func scoped() providers.Provider {
+	p := own()
+	p.CredentialScoped = true
+	return p
+}
+
+// A flow is not given up for want of a credential.
+func TestMissingCredentialGivesUpNoFlow(t *testing.T) {
+	for name, c := range map[string]struct {
+		provider providers.Provider
+	}{
+		"Authorize fails": {own()},
+		"Authorize fails, where keys are a credential's": {scoped()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, in := range []string{"a step", "an undo"} {
+				virtual(t, in, func(t *testing.T) {
+					l, v, opened := &line{}, &vault{}, false
+					p := startFlows(t, l, onceward.Config{Backoff: once, Authorize: v.authorize, Providers: []providers.Provider{c.provider}})
+					ask := func(ctx context.Context) (int, error) {
+						return 1, p.Ask(ctx, to(http.MethodPost, ownURL)).Err
+					}
+					do := func(ctx context.Context) error {
+						undo := flow.WithUndo(func(ctx context.Context, _ int) error { _, err := ask(ctx); return err })
+						_, err := flow.Step(ctx, "first", ask, undo)
+						if err == nil {
+							v.sealed = in == "a step" && !opened
+							_, err = flow.Step(ctx, "second", ask, undo)
+						}
+						if err == nil && in == "an undo" {
+							v.sealed = !opened
+							err = assert.AnError
+						}
+						if err != nil {
+							return flow.GiveUp(err)
+						}
+						return nil
+					}
+					var e *flow.Error
+					for range 20 {
+						err := p.Flow(t.Context(), "order-991", nil, do)
+						require.ErrorIs(t, err, onceward.ErrPending)
+						require.ErrorAs(t, err, &e)
+						assert.Equal(t, flow.StateWaiting, e.Flow.State)
+						assert.Equal(t, in == "an undo", e.Flow.Undoing)
+						assert.Zero(t, e.Flow.Failures)
+						if asked, ok := errors.AsType[*onceward.Error](err); ok && !c.provider.CredentialScoped {
+							assert.Equal(t, onceward.StatePending, asked.Operation.State, "it was begun")
+						}
+						pass(time.Hour)
+					}
+					sent := map[string]int{"a step": 1, "an undo": 2}[in]
+					require.Len(t, l.Sent(), sent)
+					v.sealed, opened = false, true
+					err := p.Flow(t.Context(), "order-991", nil, do)
+					if in == "a step" {
+						require.NoError(t, err)
+						assert.Len(t, l.Sent(), 2)
+					} else {
+						require.ErrorIs(t, err, flow.ErrGivenUp)
+						assert.Len(t, l.Sent(), 4)
+					}
+					assert.Len(t, distinct(l.Keys()), len(l.Sent()))
+				})
+			}
+		})
+	}
+}
+
+// A flow is not given up by a caller that has lost the credential.
+func TestLostCredentialOfACallerGivesUpNoFlow(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(loses())
+		p := startFlows(t, l, onceward.Config{Backoff: once})
+		token := with("Authorization", "Bearer secret-1")
+		options := []option{token}
+		do := func(ctx context.Context) error {
+			_, err := flow.Step(ctx, "charge", func(ctx context.Context) (int, error) { return 1, p.Ask(ctx, options...).Err })
+			if err != nil && options == nil {
+				return flow.GiveUp(err)
+			}
+			return err
+		}
+		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, do), onceward.ErrPending)
+		for range 3 {
+			pass(time.Hour)
+			options = nil
+			err := p.Flow(t.Context(), "order-991", nil, do)
+			require.ErrorIs(t, err, onceward.ErrPending)
+			require.ErrorIs(t, err, onceward.ErrCredentialMissing)
+			var e *flow.Error
+			require.ErrorAs(t, err, &e)
+			assert.False(t, e.Flow.Undoing)
+		}
+		pass(time.Hour)
+		options = []option{token}
+		require.NoError(t, p.Flow(t.Context(), "order-991", nil, do))
+		assert.Len(t, distinct(l.Keys()), 1)
+	})
+}
+
+// A flow waits for an operation without an outcome.
+func TestRunWaitsForAnOperation(t *testing.T) {
+	virtual(t, "pending: until it is due", func(t *testing.T) {
+		l := (&line{}).Then(says(200, paid), refuses())
+		p := startFlows(t, l, onceward.Config{Backoff: once})
+		run := p.Sequence("create", "charge", "send")
+		err := p.Flow(t.Context(), "order-991", nil, run)
+		require.ErrorIs(t, err, onceward.ErrPending)
+		told, ok := errors.AsType[*flow.Error](err)
+		require.True(t, ok)
+		assert.Equal(t, "charge", told.Step)
+		op, err := p.Lookup(t.Context(), told.Flow.WaitsFor)
+		require.NoError(t, err)
+		assert.Equal(t, op.DueAt, told.Flow.DueAt)
+		assert.ErrorContains(t, told, "flow order-991: step charge: no outcome yet; due ")
+		if op.DueAt.After(time.Now()) {
+			require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, run), onceward.ErrPending)
+		}
+		pass(time.Minute)
+		require.NoError(t, p.Flow(t.Context(), "order-991", nil, run))
+		assert.Equal(t, []string{"create", "charge", "send"}, l.Descriptions())
+	})
+	virtual(t, "unknown: until it is resolved", func(t *testing.T) {
+		l := (&line{}).Then(says(200, paid), frozen)
+		p := startFlows(t, l, onceward.Config{})
+		run := p.Sequence("create", "charge", "send")
+		err := p.Flow(t.Context(), "order-991", nil, run)
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, run), onceward.ErrPending)
+		ref := p.flow("order-991").WaitsFor
+		assert.Equal(t, "charge", ref.ID)
+		_, err = p.ResolveAs(ref, onceward.Executed, &onceward.Answer{Status: 200, Body: []byte(paid)})
+		require.NoError(t, err)
+		require.NoError(t, p.Flow(t.Context(), "order-991", nil, run), "at once")
+		assert.Equal(t, []string{"create", "charge", "send"}, l.Descriptions())
+	})
+	virtual(t, "and Run goes on at once when it is", func(t *testing.T) {
+		l := (&line{}).Then(frozen)
+		s := newShop(t, l, 1, onceward.Config{})
+		require.ErrorIs(t, errOf(s.flow.Run(t.Context(), s.Flows, "order-991", order{[]string{"create", "charge"}})), onceward.ErrOutcomeUnknown)
+		go func() { _ = s.Run(t.Context()) }()
+		pass(30 * time.Minute)
+		f := s.process.flow("order-991")
+		assert.Equal(t, flow.StateWaiting, f.State)
+		assert.Zero(t, f.Failures, "to wait is no failure")
+		_, err := s.ResolveAs(f.WaitsFor, onceward.Executed, &onceward.Answer{Status: 200, Body: []byte(paid)})
+		require.NoError(t, err)
+		pass(time.Second)
+		assert.Equal(t, flow.StateFinished, s.process.flow("order-991").State)
+		assert.Len(t, l.Sent(), 2)
+	})
+	virtual(t, "whatever its own step makes of it", func(t *testing.T) {
+		l := (&line{}).Then(refuses())
+		p := startFlows(t, l, onceward.Config{Backoff: once})
+		run := func(ctx context.Context) error {
+			_, err := flow.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+				_, _ = p.Post(ctx, "charge")
+				return 0, nil
+			})
+			return err
+		}
+		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, run), onceward.ErrPending)
+		assert.Equal(t, "started → waiting", p.flow("order-991").String())
+		pass(time.Hour)
+		require.NoError(t, p.Flow(t.Context(), "order-991", nil, run))
+		assert.Equal(t, []string{"charge"}, l.Descriptions())
+	})
+	virtual(t, "whatever the function makes of it", func(t *testing.T) {
+		l := (&line{}).Then(refuses())
+		p := startFlows(t, l, onceward.Config{Backoff: once})
+		err := p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+			_ = p.Step(ctx, "create")
+			_ = p.Step(ctx, "charge")
+			return nil
+		})
+		require.ErrorIs(t, err, onceward.ErrPending)
+		assert.Empty(t, l.Sent(), "no further step is made")
+	})
+}
+
+// A flow that keeps failing is set aside.
+func TestRunThatKeepsFailingIsSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sorry := errors.New("no driver: https://api.example.com")
+		p := startFlows(t, &line{}, onceward.Config{}, flow.Config{Backoff: backoff.Policy{MaxAttempts: 3}})
+		runs := 0
+		run := func() error {
+			return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+				if err := p.Step(ctx, "create"); err != nil {
+					return err
+				}
+				runs++
+				_, err := flow.Step(ctx, "find", func(context.Context) (int, error) { return 0, sorry })
+				return err
+			})
+		}
+		for i := range 3 {
+			err := run()
+			require.ErrorIs(t, err, sorry)
+			require.ErrorIs(t, err, flow.ErrFailed)
+			assert.Equal(t, i == 2, errors.Is(err, flow.ErrSetAside))
+			if i < 2 {
+				require.ErrorIs(t, run(), onceward.ErrPending, "it backs off")
+				pass(time.Minute)
+			}
+		}
+		assert.Equal(t, 3, runs)
+		require.ErrorIs(t, run(), flow.ErrSetAside)
+		f := p.flow("order-991")
+		assert.Equal(t, flow.StateSetAside, f.State)
+		require.Len(t, f.History, 3)
+		assert.Equal(t, sorry.Error(), f.History[0].Error)
+		assert.Equal(t, "started → create → set aside", f.String())
+
+		f, err := p.Flows.Retry(t.Context(), f.Ref)
+		require.NoError(t, err)
+		assert.Equal(t, flow.StateWaiting, f.State)
+		require.ErrorIs(t, run(), sorry)
+		assert.Equal(t, 1, p.flow("order-991").Failures)
+	})
+}
+
+// A query is not recorded with a flow's error.
+func TestQueryIsNotRecordedWithAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := startFlows(t, (&line{}).Then(says(500, "")), onceward.Config{})
+		require.Error(t, p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+			_, err := flow.Step(ctx, "look up", func(ctx context.Context) (int, error) {
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example.com/x?token=hidden", nil)
+				require.NoError(t, err)
+				_, err = (&http.Client{Transport: failingTransport{}}).Do(req)
+				return 0, fmt.Errorf("look up: %w", errors.Join(errors.New("twice"), err, &url.Error{Op: "Get", URL: "https://[x?token=hidden", Err: err}))
+			})
+			return err
+		}))
+		assert.Contains(t, p.flow("order-991").History[0].Error, "look up: ")
+		assert.NotContains(t, p.flow("order-991").History[0].Error, "hidden")
+	})
+}
+
+type failingTransport struct{}
+
+func (failingTransport) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, io.ErrUnexpectedEOF
+}

@@ -1,0 +1,319 @@
+package flow
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/journal"
+)
+
+// Config is what a Runner is made of. The zero Config works.
+type Config struct {
+	// Definitions are the functions that Resume and Run can run flows by: see Define.
+	// More are registered by Runner.Register.
+	Definitions []Definition
+
+	// Backoff is the delay before a flow that failed is run again, and after how many
+	// failures in a row it is set aside. Up to 1 second at first, up to 10 minutes later,
+	// and 10 by default.
+	Backoff backoff.Policy
+
+	Trace *Trace // nil: none
+}
+
+// Trace is a set of hooks, in the manner of net/http/httptrace. Any may be nil. They are
+// called synchronously, some of them concurrently, and must return soon. What they get
+// holds no secret, header or body but what steps return.
+type Trace struct {
+	// Stepped is called when a step is done, or undone, and noted. Its result is in the
+	// record.
+	Stepped func(Flow, StepRecord)
+
+	// Left is called when a run of a flow is over: finished, waiting, set aside or given
+	// up.
+	Left func(Flow)
+}
+
+// Runner runs the flows of a client's journal. It is safe for concurrent use, and needs
+// no end of its own: the client's Shutdown waits for the flows that are run.
+type Runner struct {
+	client  seam.Client
+	store   journal.Flows
+	backoff backoff.Policy
+	trace   Trace
+	wakes   chan struct{} // tells Run that a flow is due earlier than it knew
+
+	mu        sync.RWMutex
+	functions map[journal.FlowFunction]*function
+	names     []journal.FlowFunction // of the functions, in the order of their registration
+}
+
+// New makes the Runner of a client, of which there is one. From then on the client's
+// Resume and Run run flows, too: those that were cut off or are due, as far as their
+// functions are registered. The journal has to keep flows, as both that come with
+// Onceward do (journal.Flows). The error says what is wrong and how to mend it.
+func New(client *onceward.Client, cfg Config) (*Runner, error) {
+	r := &Runner{
+		client: seam.Of(client), backoff: withDefaults(cfg.Backoff), wakes: make(chan struct{}, 1),
+		functions: map[journal.FlowFunction]*function{},
+	}
+	if err := r.backoff.Validate(); err != nil {
+		return nil, fmt.Errorf("onceward: flow.Config.Backoff: %w", err)
+	}
+	if cfg.Trace != nil {
+		r.trace = *cfg.Trace
+	}
+	var ok bool
+	if r.store, ok = r.client.Journal().(journal.Flows); !ok {
+		return nil, errors.New("onceward: the client's journal keeps no flows (journal.Flows)")
+	}
+	if err := r.Register(cfg.Definitions...); err != nil {
+		return nil, err
+	}
+	if err := r.client.Attach(&background{r}); err != nil {
+		return nil, fmt.Errorf("onceward: %w", err)
+	}
+	return r, nil
+}
+
+// Register adds functions to those that the Runner knows, and has Run look for flows
+// that wait for them. After an error none of them is added.
+func (r *Runner) Register(definitions ...Definition) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var added []*function
+	for _, definition := range definitions {
+		if definition == nil {
+			return errors.New("onceward: register a flow: a definition is nil")
+		}
+		f := definition.function()
+		isTwice := func(other *function) bool { return other.FlowFunction == f.FlowFunction }
+		switch {
+		case f.Name == "":
+			return errors.New("onceward: register a flow: a function has no name")
+		case f.Version < 1:
+			return fmt.Errorf("onceward: register a flow: %s has version %d; versions count from 1", f.Name, f.Version)
+		case f.unfit != "":
+			return fmt.Errorf("onceward: register a flow: %s, version %d: %s", f.Name, f.Version, f.unfit)
+		case r.functions[f.FlowFunction] != nil, slices.ContainsFunc(added, isTwice):
+			return fmt.Errorf("onceward: register a flow: %s, version %d, is there twice", f.Name, f.Version)
+		}
+		added = append(added, f)
+	}
+	for _, f := range added {
+		r.functions[f.FlowFunction] = f
+		r.names = append(r.names, f.FlowFunction)
+	}
+	r.wake()
+	return nil
+}
+
+// known is a registered function, or nil.
+func (r *Runner) known(name journal.FlowFunction) *function {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.functions[name]
+}
+
+// registered are the names of all known functions.
+func (r *Runner) registered() []journal.FlowFunction {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.names
+}
+
+func (r *Runner) wake() {
+	select {
+	case r.wakes <- struct{}{}:
+	default:
+	}
+}
+
+// withDefaults fills in the defaults of Config.Backoff.
+func withDefaults(p backoff.Policy) backoff.Policy {
+	if p.Initial == 0 {
+		p.Initial = time.Second
+	}
+	if p.Max == 0 {
+		p.Max = max(10*time.Minute, p.Initial)
+	}
+	if p.MaxAttempts == 0 {
+		p.MaxAttempts = 10
+	}
+	return p
+}
+
+// Do runs a function of several steps that is resumed by name. do makes its calls in steps
+// (see [Step]), each of which is made once, whatever happens to this process. id is the
+// flow's name, within the scope of ctx and under its parent, if it has one. input is
+// recorded as JSON: asking again for the name with another input is
+// [onceward.ErrKeyReused].
+//
+// Do returns nil once do came to its end. If a flow is asked for again after a crash or an
+// error, do runs again: steps that are recorded return what they returned then, and are not
+// made again. So put everything into a step that has an effect or may come out differently
+// the next time. In a flow that came to its end, do runs through the recorded steps, and
+// nothing is made any more.
+//
+// The error is an *Error:
+//   - onceward.ErrPending, ErrOutcomeUnknown, ErrInFlight: an operation of a step has no
+//     outcome yet, or somebody else runs the flow. It goes on when it is asked for again
+//     once it is due.
+//   - ErrFailed: do failed; its error is in the chain. Asked for again before it is
+//     due, the flow is onceward.ErrPending; after Config.Backoff's number of failures in
+//     a row it is ErrSetAside.
+//   - ErrChanged: do does not make the steps that are recorded.
+//   - ErrGivenUp: it was given up, and what was made is undone. See GiveUp.
+//   - onceward.ErrKeyReused, ErrAnswerGone, ErrJournal, ErrJournalRestored, ErrShutdown as
+//     for an operation.
+//
+// Resume and Run can't run a flow whose function they don't know: they report it. Define
+// and register it where nobody asks again.
+func (r *Runner) Do(ctx context.Context, id string, input any, do func(context.Context) error) error {
+	encoded, err := json.Marshal(input)
+	if err != nil {
+		ref, _, _ := r.client.Name(ctx, id)
+		return &Error{Flow: Flow{Ref: ref}, Kind: ErrInput, Err: err}
+	}
+	_, err = r.runByName(ctx, id, encoded, &function{run: func(ctx context.Context, _ []byte) ([]byte, error) { return nil, do(ctx) }})
+	return err
+}
+
+// runByName begins the flow, waits for somebody else's run of it, and runs it. It returns
+// what the function returned, as JSON.
+func (r *Runner) runByName(ctx context.Context, id string, input []byte, function *function) (result []byte, err error) {
+	ask, err := r.ask(ctx, id, input, function)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.client.Enter(); err != nil {
+		return nil, ask.fail(onceward.ErrShutdown, nil)
+	}
+	defer r.client.Leave()
+	ends := r.client.EndOfWait(ctx)
+	for poll := 5 * time.Millisecond; ; {
+		res, err := ask.begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		f := &res.Flow
+		switch res.Decision {
+		case journal.Execute, journal.Replay:
+			if result := returned(f.Steps); result != nil && res.Decision == journal.Replay {
+				return result, nil
+			}
+			return r.foreground(ctx, f, function, res.Decision == journal.Replay)
+		case journal.Later:
+			if !ask.event.Sooner && r.hasOutcome(ctx, f.WaitsFor) {
+				ask.event.Sooner = true
+				continue
+			}
+			return nil, &Error{Flow: flowOf(f), Kind: onceward.ErrPending}
+		case journal.Wait:
+			if !r.client.Sleep(ctx, poll, ends) {
+				cause := context.Cause(ctx)
+				if r.isClosing() {
+					cause = onceward.ErrShutdown
+				}
+				return nil, &Error{Flow: flowOf(f), Kind: onceward.ErrInFlight, Err: cause}
+			}
+			poll = min(2*poll, 250*time.Millisecond)
+		default:
+			failed := &Error{Flow: flowOf(f), Kind: kindOf(f, res.Decision)}
+			if failed.Kind == ErrGivenUp {
+				if whole, err := r.store.GetFlow(ctx, f.Ref); err == nil {
+					failed.Flow, failed.Err = flowOf(&whole), gaveUpFor(whole.Steps)
+				}
+			}
+			return nil, failed
+		}
+	}
+}
+
+// isClosing reports whether no new work is begun.
+func (r *Runner) isClosing() bool {
+	select {
+	case <-r.client.Closing():
+		return true
+	default:
+		return false
+	}
+}
+
+// kindOf is what a caller is told of a flow that is not to be run.
+func kindOf(f *journal.Flow, decision journal.Decision) error {
+	switch {
+	case decision == journal.Misuse:
+		return onceward.ErrKeyReused
+	case decision == journal.Gone:
+		return onceward.ErrAnswerGone
+	case f.State == journal.FlowStateGivenUp:
+		return ErrGivenUp
+	}
+	return ErrSetAside
+}
+
+// ask is somebody's call for a flow.
+type ask struct {
+	runner *Runner
+	event  journal.FlowEvent
+}
+
+func (r *Runner) ask(ctx context.Context, id string, input []byte, function *function) (*ask, error) {
+	ref, key, err := r.client.Name(ctx, id)
+	digest := sha256.Sum256(input)
+	a := &ask{r, journal.FlowEvent{
+		Kind: journal.FlowEventBegin, Ref: ref, Function: function.FlowFunction,
+		Key: key, Input: input, InputDigest: "v1:" + hex.EncodeToString(digest[:]),
+	}}
+	if placeOf(ctx) != nil {
+		return nil, a.fail(ErrStep, errors.New("a flow is not begun in another one: make its steps there, or begin it with another context"))
+	}
+	if err != nil {
+		return nil, a.fail(onceward.ErrInvalidRequest, err)
+	}
+	return a, nil
+}
+
+func (a *ask) fail(kind, cause error) error {
+	ev := &a.event
+	return &Error{Flow: Flow{Ref: ev.Ref, Function: ev.Function.Name, Version: ev.Function.Version}, Kind: kind, Err: cause}
+}
+
+// begin puts the question to the journal.
+func (a *ask) begin(ctx context.Context) (res journal.FlowResult, err error) {
+	err = a.runner.client.InSession(ctx, func(session string) (err error) {
+		a.event.Session, a.event.At = session, a.runner.client.Now()
+		res, err = a.runner.store.ApplyFlow(ctx, a.event)
+		return err
+	})
+	switch {
+	case err == nil:
+		return res, nil
+	case ctx.Err() != nil:
+		return res, a.fail(onceward.ErrJournal, context.Cause(ctx))
+	case errors.Is(err, journal.ErrRestored):
+		return res, a.fail(onceward.ErrJournalRestored, err)
+	}
+	return res, a.fail(onceward.ErrJournal, err)
+}
+
+// hasOutcome reports whether nothing more is to be waited for from an operation.
+func (r *Runner) hasOutcome(ctx context.Context, ref onceward.Ref) bool {
+	if ref == (onceward.Ref{}) {
+		return false
+	}
+	op, err := r.client.Journal().Get(ctx, ref)
+	return errors.Is(err, journal.ErrNotFound) || err == nil &&
+		(op.State.Settled() || op.State == journal.StatePending && !op.DueAt.After(r.client.Now()))
+}

@@ -1,0 +1,208 @@
+package flow_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/providers"
+)
+
+// Two runners with other functions of one version pay once.
+// Definitions of one name and version that make other steps.
+func TestTwoRunnersOfOneVersionPayOnce(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		steps []string
+		body  string
+	}{
+		{"another order", []string{"second", "first"}, "a=1"},
+		{"another step", []string{"charge", "second"}, "a=1"},
+		{"fewer", []string{"second"}, "a=1"},
+		{"one more before", []string{"zeroth", "first", "second"}, "a=1"},
+		{"another body", []string{"first", "second"}, "a=2"},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			j := openSQLite(t, t.TempDir()+"/journal.db")
+			l := (&line{}).Then(loses())
+			with := func(steps []string, content string) (*process, *flow.Func[int, int]) {
+				var p *process
+				f := flow.Define("pay", 1, func(ctx context.Context, in int) (int, error) {
+					for _, name := range steps {
+						if _, err := flow.Step(ctx, name, func(ctx context.Context) (int, error) { return 1, p.Ask(ctx, body(content)).Err }); err != nil {
+							return 0, flow.GiveUp(err)
+						}
+					}
+					return 1, nil
+				})
+				p = startFlows(t, l, onceward.Config{Journal: j, Backoff: once}, flow.Config{Definitions: []flow.Definition{f}})
+				return p, f
+			}
+			p, f := with([]string{"first", "second"}, "a=1")
+			_, err := f.Run(t.Context(), p.Flows, "order-991", 1)
+			require.ErrorIs(t, err, onceward.ErrPending)
+			pass(time.Hour)
+			q, g := with(row.steps, row.body)
+			l.Always(says(200, paid))
+			for range 15 {
+				_, err = q.Resume(t.Context())
+				require.NoError(t, err)
+				_, _ = g.Run(t.Context(), q.Flows, "order-991", 1)
+				pass(2 * time.Hour)
+			}
+			bodies := map[string]map[string]bool{}
+			for _, s := range l.Sent() {
+				if bodies[s.Key] == nil {
+					bodies[s.Key] = map[string]bool{}
+				}
+				bodies[s.Key][s.Body] = true
+			}
+			for key, b := range bodies {
+				assert.Len(t, b, 1, key)
+			}
+			assert.LessOrEqual(t, len(bodies), 2)
+		})
+	}
+}
+
+// A runner made after Run has started runs what waits.
+func TestRunnerMadeAfterRunHasStarted(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j := openSQLite(t, t.TempDir()+"/journal.db")
+		l := (&line{}).Then(loses())
+		var p *process
+		pay := flow.Define("pay", 1, func(ctx context.Context, in int) (int, error) {
+			return flow.Step(ctx, "charge", func(ctx context.Context) (int, error) { return 1, p.Ask(ctx).Err })
+		})
+		p = startFlows(t, l, onceward.Config{Journal: j, Backoff: once}, flow.Config{Definitions: []flow.Definition{pay}})
+		_, err := pay.Run(t.Context(), p.Flows, "order-991", 1)
+		require.ErrorIs(t, err, onceward.ErrPending)
+		p.Crash()
+		pass(time.Hour)
+		c, err := onceward.New(onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{providers.Stripe()}, HTTPClient: &http.Client{Transport: l}})
+		require.NoError(t, err)
+		defer c.Shutdown(context.Background())
+		q := &process{oncetest.Of(t, c, nil)}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- q.Run(ctx) }()
+		pass(time.Minute)
+		assert.Len(t, l.Sent(), 2, "its operation is sent by whoever runs")
+		p = q
+		late, err := flow.New(q.Client, flow.Config{})
+		require.NoError(t, err)
+		pass(time.Minute)
+		require.NoError(t, late.Register(pay))
+		pass(time.Minute)
+		f, err := late.Lookup(t.Context(), onceward.Ref{ID: "order-991"})
+		require.NoError(t, err)
+		assert.Equal(t, flow.StateFinished, f.State)
+		assert.Len(t, l.Sent(), 2)
+		cancel()
+		<-done
+	})
+}
+
+func TestTraceTellsOfFlows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stepped, left []string
+		trace := &flow.Trace{
+			Stepped: func(f flow.Flow, s flow.StepRecord) {
+				stepped = append(stepped, s.Kind.String()+" "+s.Name+": "+f.String())
+			},
+			Left: func(f flow.Flow) { left = append(left, f.String()) },
+		}
+		l := (&line{}).Then(says(200, paid), refuses())
+		p := startFlows(t, l, onceward.Config{Backoff: once}, flow.Config{Trace: trace})
+		run := p.soldOut("create", "charge")
+		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, run), onceward.ErrPending)
+		pass(time.Minute)
+		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, run), flow.ErrGivenUp)
+		assert.Equal(t, []string{
+			"done create: started → create",
+			"done charge: started → create → charge",
+			"undone charge: started → create → charge → undone charge",
+			"undone create: started → create → charge → undone charge → undone create",
+		}, stepped)
+		assert.Equal(t, []string{
+			"started → create → waiting",
+			"started → create → charge → undone charge → undone create → given up",
+		}, left)
+	})
+}
+
+func TestAFlowsInputHasToBeJSON(t *testing.T) {
+	p := startFlows(t, &line{}, onceward.Config{})
+	require.ErrorIs(t, p.Flow(t.Context(), "order-991", func() {}, p.Sequence()), flow.ErrInput)
+	unregistered := flow.Define("other", 1, func(context.Context, int) (int, error) { return 0, nil })
+	require.ErrorIs(t, errOf(unregistered.Run(t.Context(), p.Flows, "order-991", 1)), flow.ErrUnregistered)
+	require.ErrorIs(t, p.Flow(t.Context(), "", nil, p.Sequence()), onceward.ErrInvalidRequest)
+	require.ErrorIs(t, p.Flow(onceward.WithScope(t.Context(), "\n"), "a", nil, p.Sequence()), onceward.ErrInvalidRequest)
+	funcs := flow.Define("funcs", 1, func(context.Context, func()) (int, error) { return 0, nil })
+	p = startFlows(t, &line{}, onceward.Config{}, flow.Config{Definitions: []flow.Definition{funcs}})
+	require.ErrorIs(t, errOf(funcs.Run(t.Context(), p.Flows, "order-991", func() {})), flow.ErrInput)
+}
+
+// A flow under an inbound key is the same on every host.
+func TestInboundKeysFlowIsTheSameOnEveryHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var keys [2][]string
+		for host := range keys {
+			l := &line{}
+			p := startFlows(t, l, onceward.Config{Secret: []byte("0123456789abcdef")})
+			inbound, err := p.Inbound(func(r *http.Request) (string, error) { return r.Header.Get("Tenant"), nil }, onceward.InboundOptions{})
+			require.NoError(t, err)
+			service := inbound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if err := p.Flow(r.Context(), "ride", r.URL.Path, p.Sequence("create", "charge")); err != nil {
+					http.Error(w, err.Error(), http.StatusInternalServerError)
+				}
+			}))
+			ask := func(tenant, key, path string) int {
+				w := httptest.NewRecorder()
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, nil)
+				r.Header.Set("Tenant", tenant)
+				r.Header.Set("Idempotency-Key", key)
+				service.ServeHTTP(w, r)
+				return w.Code
+			}
+			assert.Equal(t, 200, ask("a", "k1", "/x"))
+			assert.Equal(t, 200, ask("a", "k1", "/x"), "asked again")
+			assert.Len(t, l.Sent(), 2)
+			assert.Equal(t, 500, ask("a", "k1", "/y"), "another request under the key")
+			assert.Len(t, l.Sent(), 2)
+			keys[host] = l.Keys()
+			assert.Equal(t, 200, ask("a", "k2", "/x"))
+			assert.Equal(t, 200, ask("b", "k1", "/x"))
+			assert.Len(t, distinct(l.Keys()), 6, "other keys and other tenants are other flows")
+			f, err := p.Flows.Lookup(t.Context(), onceward.Ref{Scope: "a", Parent: "inbound k1", ID: "ride"})
+			require.NoError(t, err)
+			_, err = p.Lookup(t.Context(), f.Operation("charge"))
+			require.NoError(t, err)
+		}
+		assert.Equal(t, keys[0], keys[1])
+	})
+}
+
+// One parent under two scopes has two children.
+func TestParentUnderTwoScopes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &line{}
+		p := startFlows(t, l, onceward.Config{})
+		key := onceward.NewKey()
+		for _, tenant := range []string{"tenant-1", "tenant-2"} {
+			ctx := onceward.WithParent(onceward.WithScope(t.Context(), tenant), key)
+			require.NoError(t, p.Ask(onceward.WithOperation(ctx, "charge")).Err)
+			require.NoError(t, p.Flow(ctx, "order-991", nil, p.Sequence("create")))
+		}
+		assert.Len(t, distinct(l.Keys()), 4)
+	})
+}

@@ -1,0 +1,182 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+)
+
+// undo is what undoes one step.
+type undo struct {
+	step *step
+	do   func(context.Context) error
+}
+
+func (st *step) keepUndo(do func(context.Context) error) {
+	st.run.mu.Lock()
+	defer st.run.mu.Unlock()
+	st.run.undos = append(st.run.undos, undo{st, do})
+}
+
+// giveUp records that the flow is given up by its own function, and goes on to undo it:
+// the function is run again, so that its steps tell what undoes them.
+func (r *run) giveUp(ctx context.Context, why error) error {
+	r.mu.Lock()
+	r.seq++
+	rec := journal.StepRecord{Seq: r.seq, Kind: journal.StepGaveUp, Result: encodeFailure(why), At: r.client.Now()}
+	r.mu.Unlock()
+	res, err := r.apply(ctx, journal.FlowEvent{Kind: journal.FlowEventGiveUp, Cause: recordable(why), Steps: []journal.StepRecord{rec}})
+	switch {
+	case err != nil:
+		// Recorded or not, the claim ends: else nobody would undo it.
+		return r.park(ctx, &fault{told: &Error{Kind: onceward.ErrJournal, Err: err}, due: r.client.Now().Add(askAgain)})
+	case res.Decision != journal.Recorded:
+		return r.tell(&Error{Kind: onceward.ErrInFlight, Err: errors.New("the claim is no longer held")})
+	}
+	return r.again(ctx, why)
+}
+
+// again runs the function in its undoing.
+func (r *run) again(ctx context.Context, why error) error {
+	_, err := r.runner.newRun(&r.flow, false).work(ctx, r.function)
+	if told, ok := err.(*Error); ok && told.Kind == ErrGivenUp {
+		told.Err = why
+	}
+	return err
+}
+
+// operationsOf lists the operations that a step may have asked for, as they stand. A
+// context that the flow's function has cancelled, as an errgroup does, hides none.
+func (r *run) operationsOf(ctx context.Context, st *step) (ops []journal.Operation, err error) {
+	ctx = context.WithoutCancel(ctx)
+	for _, id := range r.called[st.id] {
+		op, err := r.client.Journal().Get(ctx, onceward.Ref{Scope: r.flow.Scope, Parent: r.parent.Ref, ID: id})
+		switch {
+		case err == nil:
+			ops = append(ops, op)
+		case !errors.Is(err, journal.ErrNotFound):
+			return nil, err
+		}
+	}
+	return ops, nil
+}
+
+// blockedBy is an operation of a step that keeps the flow from being undone: it has no
+// outcome, and might still take effect. It tells of those that have an answer, and of
+// those among them that took effect. It is called under mu.
+func (r *run) blockedBy(ctx context.Context, st *step) (answers int, effects []onceward.Ref, err error) {
+	ops, err := r.operationsOf(ctx, st)
+	if err != nil {
+		return 0, nil, r.stop(&fault{told: &Error{Step: st.name, Kind: onceward.ErrJournal, Err: err}, final: true, due: r.client.Now().Add(askAgain)})
+	}
+	for _, op := range ops {
+		switch {
+		case op.State == journal.StatePending && !op.MayHaveRun && r.cancelsUnsent(ctx, &op):
+		case !op.State.Settled():
+			open := noAnswer(r.client, &op)
+			f := r.waitFor(st.name, &open.Operation, nil)
+			f.told.Kind, f.told.Err = ErrUndoBlocked, open
+			return 0, nil, r.stop(f)
+		case op.State == journal.StateCompleted:
+			answers++
+			if r.client.TookEffect(&op) {
+				effects = append(effects, op.Ref)
+			}
+		}
+	}
+	return answers, effects, nil
+}
+
+// cancelsUnsent cancels a pending operation of which nothing has run: its flow is given up,
+// and would have to undo it. Perhaps nobody else could send it, or ask for it, any more.
+// It is false where somebody set out to send it meanwhile, or the journal fails: then it is
+// waited for.
+func (r *run) cancelsUnsent(ctx context.Context, op *journal.Operation) bool {
+	res, err := r.client.Journal().Apply(context.WithoutCancel(ctx), journal.Event{
+		Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, At: r.client.Now(),
+		Resolution: journal.NotExecuted, Generation: op.Generation, Claim: op.Claim,
+		By: "flow " + r.flow.ID, Cause: "the flow is given up, and it was not sent", Delivered: true,
+	})
+	return err == nil && res.Decision == journal.Recorded
+}
+
+// mayStillTell lets a step that is not recorded tell what undoes it, or why the function
+// went another way, where one of its operations has an answer: its calls are answered
+// from the journal. Else it is not made. It is called under mu.
+func (r *run) mayStillTell(ctx context.Context, st *step) error {
+	answers, effects, err := r.blockedBy(ctx, st)
+	if err != nil {
+		return err
+	}
+	if answers == 0 || st.kind != journal.StepDone {
+		return r.tell(&Error{Step: st.name, Kind: ErrGivenUp})
+	}
+	st.onlyTold, st.effects = true, effects
+	return nil
+}
+
+// unaccounted ends the run if an operation of a step that the function did not come to
+// took effect, or still may.
+func (r *run) unaccounted(ctx context.Context) error {
+	for name := range r.called {
+		if r.visited[name] || strings.HasPrefix(name, undoName+"/") {
+			continue
+		}
+		r.mu.Lock()
+		_, effects, err := r.blockedBy(ctx, &step{run: r, name: name, id: name})
+		r.mu.Unlock()
+		if err != nil {
+			return r.park(ctx, r.fault)
+		}
+		if len(effects) > 0 {
+			return r.fail(ctx, &Error{Step: name, Kind: ErrUndoBlocked,
+				Err: fmt.Errorf("operation %s took effect, and the function does not come to the step that could tell what undoes it", effects[0].ID)})
+		}
+	}
+	return nil
+}
+
+// undo undoes what the steps made, latest first. f is what kept the function from its
+// end, and missing a recorded step that it did not make.
+func (r *run) undo(ctx context.Context, f *fault, missing string) error {
+	switch {
+	case f != nil && f.fails:
+		return r.fail(ctx, f.told)
+	case f != nil:
+		return r.park(ctx, f)
+	case missing != "":
+		return r.fail(ctx, &Error{Step: missing, Kind: ErrChanged, Err: errors.New("it is recorded, and the function does not tell how to undo it")})
+	}
+	if err := r.unaccounted(ctx); err != nil {
+		return err
+	}
+	seqs := map[string]int{}
+	for _, s := range r.flow.Steps {
+		if s.Kind == journal.StepDone || s.Kind == journal.StepLocal || s.Kind == journal.StepByHand {
+			seqs[s.Name] = s.Seq
+		}
+	}
+	slices.SortFunc(r.undos, func(a, b undo) int { return seqs[b.step.name] - seqs[a.step.name] })
+	for _, u := range r.undos {
+		if r.undone[u.step.name] {
+			continue
+		}
+		st := &step{run: r, name: u.step.name, id: undoName + "/" + u.step.name, kind: journal.StepUndone, undoes: true}
+		err := u.do(st.within(ctx))
+		if f := st.inTheWay(ctx, err); f != nil {
+			return r.park(ctx, f)
+		}
+		if err != nil {
+			return r.fail(ctx, &Error{Step: st.name, Kind: ErrFailed, Err: fmt.Errorf("its undo: %w", st.wayOut(err))})
+		}
+		if err := st.note(ctx, journal.StepRecord{Kind: st.kind, Name: st.name, At: r.client.Now()}); err != nil {
+			return r.park(ctx, r.fault)
+		}
+	}
+	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowEventUndo}, &Error{Kind: ErrGivenUp, Err: gaveUpFor(r.flow.Steps)})
+}

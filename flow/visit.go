@@ -1,0 +1,276 @@
+package flow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/journal"
+)
+
+// step is one visit of a step.
+type step struct {
+	run      *run
+	name     string
+	id       string // what its operations are called for
+	kind     journal.StepKind
+	position int
+	parallel bool
+	executes bool           // do is to be called
+	result   []byte         // recorded before
+	stated   bool           // result is somebody's word
+	recorded bool           // its record was committed with its own writes
+	undoes   bool           // it is a step's undo
+	onlyTold bool           // calls are answered from the journal, and no other is made
+	effects  []onceward.Ref // with onlyTold: the operations of the step that took effect
+
+	calls stepCalls
+}
+
+// enterStep finds what is recorded of a step, or lets it be made.
+func enterStep(ctx context.Context, name string, kind journal.StepKind) (*step, error) {
+	p := placeOf(ctx)
+	if p == nil {
+		return nil, &Error{Step: name, Kind: ErrStep, Err: errors.New("its context belongs to no flow: use the one that the flow's function gets")}
+	}
+	r := p.run
+	st := &step{run: r, name: name, id: name, kind: kind, position: p.section, parallel: p.section != 0}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fault != nil && (r.fault.final || !st.parallel) {
+		return nil, r.tell(r.fault.told)
+	}
+	if r.over {
+		return nil, st.misuse("its flow's function has returned", nil)
+	}
+	if p.step != nil {
+		return nil, st.misuse("it is made in the step "+p.step.name, nil)
+	}
+	if reason := checkStepName(name); reason != "" {
+		return nil, st.misuse(reason, nil)
+	}
+	if st.parallel && !slices.Contains(p.steps, name) {
+		return nil, st.misuse("it is not among the steps that Parallel was given", nil)
+	}
+	if r.visited[name] {
+		return nil, st.misuse("there was one of that name before", nil)
+	}
+	if !st.parallel {
+		if r.sequent != "" {
+			return nil, st.misuse("it runs at the same time as the step "+r.sequent+": have them get a context by Parallel", nil)
+		}
+		r.position++
+		st.position = r.position
+	}
+	rec := r.recorded[name]
+	switch there := r.at[st.position]; {
+	case there != nil && there.Name != name && !(st.parallel && there.Parallel):
+		return nil, st.changedTo(there.Name, fmt.Errorf("it is recorded where the function now makes %q", name))
+	case rec != nil && (rec.Position != st.position || rec.Parallel != st.parallel):
+		return nil, st.changedTo(name, fmt.Errorf("it is recorded as number %d of the sequence, and is number %d now", rec.Position, st.position))
+	case rec != nil && rec.Kind != kind && rec.Kind != journal.StepFailed && !(rec.Kind == journal.StepByHand && kind == journal.StepDone):
+		return nil, st.changedTo(name, fmt.Errorf("it is recorded as %s, and is %s now", rec.Kind, kind))
+	}
+	r.visited[name] = true
+	switch {
+	case rec != nil && rec.Kind == journal.StepFailed:
+		return nil, recall(rec.Result)
+	case rec != nil:
+		st.result, st.stated = resultOf(rec), rec.Kind == journal.StepByHand
+		if r.flow.Undoing {
+			if _, _, err := r.blockedBy(ctx, st); err != nil {
+				return nil, err
+			}
+		}
+		return st, nil
+	case r.replays:
+		return nil, st.changedTo(name, errors.New("it is not recorded, though the flow came to its end"))
+	case r.flow.Undoing:
+		if err := r.mayStillTell(ctx, st); err != nil {
+			return nil, err
+		}
+	case !r.client.Holds(r.flow.Holder):
+		return nil, r.stop(&fault{told: &Error{Step: name, Kind: onceward.ErrInFlight, Err: errors.New("the session is lost")}, final: true})
+	case r.runner.isClosing():
+		return nil, r.stop(&fault{told: &Error{Step: name, Kind: onceward.ErrPending, Err: onceward.ErrShutdown}, final: true})
+	case r.ctx.Err() != nil:
+		return nil, r.stop(r.interruption(r.ctx, context.Cause(r.ctx)))
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	st.executes = true
+	if !st.parallel {
+		r.sequent = name
+	}
+	return st, nil
+}
+
+// resultOf is what a recorded step returned, as JSON.
+func resultOf(rec *journal.StepRecord) []byte {
+	if rec.Kind != journal.StepByHand {
+		return rec.Result
+	}
+	var said struct {
+		Result json.RawMessage `json:"result"`
+	}
+	if json.Unmarshal(rec.Result, &said) != nil || said.Result == nil {
+		return []byte("null")
+	}
+	return said.Result
+}
+
+const undoName = "undo"
+
+// maxStepName leaves room for the name of an operation in the step.
+const maxStepName = seam.MaxName / 2
+
+func checkStepName(name string) string {
+	switch {
+	case name == "":
+		return "it has no name"
+	case len(name) > maxStepName:
+		return fmt.Sprintf("its name has more than %d bytes", maxStepName)
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return "its name is not UTF-8 or holds a control character"
+	case strings.Contains(name, "/"):
+		return "its name holds a slash"
+	case name == undoName:
+		return `the name "undo" is taken`
+	}
+	return ""
+}
+
+// within is a context for what the step does.
+func (st *step) within(ctx context.Context) context.Context {
+	parent := st.run.parent
+	parent.Step = st
+	return context.WithValue(st.run.client.Under(ctx, parent), placeKey{}, &place{run: st.run, step: st})
+}
+
+func (st *step) make(ctx context.Context, do func(context.Context, *step) ([]byte, error)) (encoded []byte, err error) {
+	left := false
+	defer func() {
+		if !left {
+			_, _ = st.leave(ctx, nil, errors.New("it panicked"))
+		}
+	}()
+	encoded, err = do(st.within(ctx), st)
+	left = true
+	return st.leave(ctx, encoded, err)
+}
+
+func (st *step) encode(result any) ([]byte, error) {
+	encoded, err := json.Marshal(result)
+	if err != nil {
+		return nil, st.misuse("its result can't be recorded", err)
+	}
+	return encoded, nil
+}
+
+func (st *step) misuse(reason string, err error) error {
+	if err == nil {
+		err = errors.New(reason)
+	} else {
+		err = fmt.Errorf("%s: %w", reason, err)
+	}
+	return &Error{Flow: Flow{Ref: st.run.ref}, Step: st.name, Kind: ErrStep, Err: err}
+}
+
+// changedTo is called under mu.
+func (st *step) changedTo(name string, err error) error {
+	return st.run.stop(&fault{told: &Error{Step: name, Kind: ErrChanged, Err: err}, final: true, fails: true})
+}
+
+func (st *step) changed(err error) error {
+	st.run.mu.Lock()
+	defer st.run.mu.Unlock()
+	return st.changedTo(st.name, err)
+}
+
+// leave ends a step that was made: its result is noted, or what is in its way.
+func (st *step) leave(ctx context.Context, result []byte, err error) ([]byte, error) {
+	r := st.run
+	f := st.inTheWay(ctx, err)
+	r.mu.Lock()
+	if !st.parallel {
+		r.sequent = ""
+	}
+	rec := journal.StepRecord{Kind: st.kind, Name: st.name, Position: st.position, Parallel: st.parallel, Result: result, At: r.client.Now()}
+	err = st.wayOut(err)
+	switch {
+	case f != nil:
+		defer r.mu.Unlock()
+		return nil, r.stop(f)
+	case err != nil && len(st.effects) > 0 && !saysNoEffect(err):
+		defer r.mu.Unlock()
+		return nil, r.stop(&fault{fails: true, told: &Error{Step: st.name, Kind: ErrUndoBlocked,
+			Err: fmt.Errorf("operation %s took effect, and the step fails, so that nothing tells what undoes it (NoEffect says of a refusal that it is one, ResolveStep what the step would have returned): %w", st.effects[0].ID, err)}})
+	case err != nil:
+		defer r.mu.Unlock()
+		rec.Kind, rec.Result = journal.StepFailed, encodeFailure(err)
+		r.failed[st.name] = rec
+		return nil, err
+	}
+	r.mu.Unlock()
+	if st.recorded {
+		return result, nil
+	}
+	if err := st.note(ctx, rec); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// wayOut tells of a step that fails for want of an answer what to do about it.
+func (st *step) wayOut(err error) error {
+	st.calls.mu.Lock()
+	defer st.calls.mu.Unlock()
+	if err == nil || !st.calls.lacking {
+		return err
+	}
+	return &Error{Flow: Flow{Ref: st.run.ref}, Step: st.name, Kind: onceward.ErrAnswerGone,
+		Err: fmt.Errorf("supply it by Resolve, or state what step %q returned by ResolveStep: %w", st.id, err)}
+}
+
+// note records something that is saved with the next commit, not at once. It is durable
+// before any operation that is begun later is sent.
+func (st *step) note(ctx context.Context, rec journal.StepRecord) error {
+	r := st.run
+	r.mu.Lock()
+	if r.over && !st.undoes {
+		defer r.mu.Unlock()
+		return st.misuse("its flow's function has returned", nil)
+	}
+	r.seq++
+	rec.Seq = r.seq
+	r.flow.Steps = append(r.flow.Steps, rec)
+	r.riding = append(r.riding, rec)
+	ev := r.underClaim(journal.FlowEvent{Kind: journal.FlowEventRecord, Steps: []journal.StepRecord{rec}})
+	// Under mu, so that records are noted in their order.
+	_, err := r.store.ApplyFlow(context.WithoutCancel(ctx), ev)
+	if err != nil {
+		defer r.mu.Unlock()
+		return r.stop(&fault{told: &Error{Step: st.name, Kind: onceward.ErrJournal, Err: err}, final: true})
+	}
+	r.mu.Unlock()
+	r.stepped(rec)
+	return nil
+}
+
+// stepped tells Trace of a record.
+func (r *run) stepped(rec journal.StepRecord) {
+	if r.runner.trace.Stepped == nil || rec.Kind == journal.StepCall {
+		return
+	}
+	r.mu.Lock()
+	flow := flowOf(&r.flow)
+	flow.Steps = slices.Clone(flow.Steps)
+	r.mu.Unlock()
+	r.runner.trace.Stepped(flow, rec)
+}

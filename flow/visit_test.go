@@ -1,0 +1,156 @@
+package flow_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/journal/memory"
+)
+
+func TestAChangedFunctionIsRefused(t *testing.T) {
+	for name, row := range map[string]struct {
+		then []string
+		step string
+	}{
+		"a step was renamed":                {[]string{"create", "bill", "send"}, "charge"},
+		"two were swapped":                  {[]string{"charge", "create", "send"}, "create"},
+		"the last one was removed":          {[]string{"create"}, "charge"},
+		"the first one was removed":         {[]string{"charge", "send"}, "create"},
+		"one was put between":               {[]string{"create", "check", "charge", "send"}, "charge"},
+		"one was put before":                {[]string{"check", "create", "charge", "send"}, "create"},
+		"one was put before what had begun": {[]string{"create", "charge", "check", "send"}, "send"},
+	} {
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).Then(says(200, paid), says(200, paid), refuses())
+			p := startFlows(t, l, onceward.Config{Backoff: once})
+			require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, p.Sequence("create", "charge", "send")), onceward.ErrPending)
+			pass(time.Minute)
+			err := p.Flow(t.Context(), "order-991", nil, p.Sequence(row.then...))
+			require.ErrorIs(t, err, flow.ErrChanged)
+			told, _ := errors.AsType[*flow.Error](err)
+			assert.Equal(t, row.step, told.Step)
+			assert.Len(t, l.Sent(), 2, "nothing is made")
+			assert.Equal(t, 1, told.Flow.Failures)
+			pass(time.Minute)
+			require.NoError(t, p.Flow(t.Context(), "order-991", nil, p.Sequence("create", "charge", "send")), "the old function goes on")
+		})
+	}
+	virtual(t, "a step is of another kind, or returns something else", func(t *testing.T) {
+		l := (&line{}).Then(refuses())
+		p := startFlows(t, l, onceward.Config{Backoff: once})
+		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+			if _, err := flow.UUIDStep(ctx, "id"); err != nil {
+				return err
+			}
+			return p.Step(ctx, "charge")
+		}), onceward.ErrPending)
+		for _, change := range []func(ctx context.Context) error{
+			func(ctx context.Context) error { _, err := flow.TimeStep(ctx, "id"); return err },
+			func(ctx context.Context) error {
+				_, err := flow.UUIDStep(flow.Parallel(ctx, "id"), "id")
+				return err
+			},
+		} {
+			pass(time.Hour)
+			require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, change), flow.ErrChanged)
+		}
+	})
+	virtual(t, "a result does not fit any more", func(t *testing.T) {
+		l := (&line{}).Then(says(200, paid), refuses())
+		p := startFlows(t, l, onceward.Config{Backoff: once})
+		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, p.Sequence("create", "charge")), onceward.ErrPending)
+		pass(time.Minute)
+		err := p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+			_, err := flow.Step(ctx, "create", func(context.Context) (struct{ Name string }, error) { panic("not called") })
+			return err
+		})
+		require.ErrorIs(t, err, flow.ErrChanged)
+	})
+	virtual(t, "after the end, too", func(t *testing.T) {
+		l := &line{}
+		p := startFlows(t, l, onceward.Config{})
+		require.NoError(t, p.Flow(t.Context(), "order-991", nil, p.Sequence("create")))
+		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, p.Sequence("create", "charge")), flow.ErrChanged)
+		assert.Len(t, l.Sent(), 1)
+		assert.Equal(t, flow.StateFinished, p.flow("order-991").State)
+	})
+}
+
+// A renamed step whose operation was made is refused.
+func TestRenamedStepWithAnOperationIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &line{}
+		p := startFlows(t, l, onceward.Config{})
+		run := func(name string, fails error) error {
+			return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+				_, err := flow.Step(ctx, name, func(ctx context.Context) (charge, error) {
+					c, err := p.Post(ctx, "charge")
+					return c, errors.Join(err, fails)
+				})
+				return err
+			})
+		}
+		require.ErrorIs(t, run("charge", errSoldOut), errSoldOut)
+		pass(time.Hour)
+		require.ErrorIs(t, run("pay", nil), flow.ErrChanged)
+		assert.Len(t, l.Sent(), 1)
+		pass(time.Hour)
+		require.NoError(t, run("charge", nil))
+		assert.Len(t, l.Sent(), 1)
+	})
+}
+
+// A process that lost its session makes no further step.
+func TestLostSessionMakesNoFurtherStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, j := &line{}, memory.New()
+		p, other := startFlows(t, l, onceward.Config{Journal: j}), startFlows(t, l, onceward.Config{Journal: j})
+		err := p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+			if err := p.undoable(ctx, "create"); err != nil {
+				return err
+			}
+			for _, s := range p.Journal.Sessions() {
+				j.Kill(s.ID())
+			}
+			_, err := other.Flows.GiveUp(t.Context(), onceward.Ref{ID: "order-991"}, "sold out")
+			require.NoError(t, err)
+			require.ErrorIs(t, other.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+				return errors.Join(other.undoable(ctx, "create"), other.undoable(ctx, "charge"))
+			}), flow.ErrGivenUp)
+			return p.undoable(ctx, "charge")
+		})
+		require.ErrorIs(t, err, onceward.ErrInFlight)
+		assert.Equal(t, []string{"create", "undo-create-ch_1"}, l.Descriptions())
+	})
+}
+
+// A removed step whose operation was begun is refused.
+func TestRemovedStepWithAnOperationIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &line{}
+		p := startFlows(t, l, onceward.Config{})
+		run := func(charges bool) error {
+			return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+				if err := p.Step(ctx, "create"); err != nil || !charges {
+					return err
+				}
+				_, err := flow.Step(ctx, "charge", func(ctx context.Context) (charge, error) {
+					c, err := p.Post(ctx, "charge")
+					return c, errors.Join(err, errSoldOut)
+				})
+				return err
+			})
+		}
+		require.Error(t, run(true))
+		pass(time.Hour)
+		assert.ErrorIs(t, run(false), flow.ErrChanged)
+	})
+}

@@ -1,0 +1,122 @@
+package onceward
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/journal"
+)
+
+func init() { seam.Of = func(c any) seam.Client { return &flowSeam{client: c.(*Client)} } }
+
+// flowSeam is what package flow sees of a client.
+type flowSeam struct{ client *Client }
+
+func (s *flowSeam) Journal() journal.Journal { return s.client.journal }
+func (s *flowSeam) Now() time.Time           { return s.client.now() }
+func (s *flowSeam) Log() *slog.Logger        { return s.client.log }
+func (s *flowSeam) Concurrency() int         { return s.client.cfg.Concurrency }
+
+func (s *flowSeam) Enter() error             { return s.client.lifecycle.enter() }
+func (s *flowSeam) Stay()                    { s.client.lifecycle.stay() }
+func (s *flowSeam) Leave()                   { s.client.lifecycle.leave() }
+func (s *flowSeam) Closing() <-chan struct{} { return s.client.lifecycle.closing }
+func (s *flowSeam) Life() context.Context    { return s.client.lifecycle.life }
+func (s *flowSeam) Survive()                 { s.client.survived(recover()) }
+
+func (s *flowSeam) Holds(session string) bool { return s.client.session.holds(session) }
+
+func (s *flowSeam) InSession(ctx context.Context, do func(session string) error) error {
+	return s.client.session.do(ctx, do)
+}
+
+func (s *flowSeam) EndOfWait(ctx context.Context) time.Time { return s.client.endOfWait(ctx) }
+
+func (s *flowSeam) Sleep(ctx context.Context, pause time.Duration, ends time.Time) bool {
+	return s.client.sleep(ctx, pause, ends)
+}
+
+func (s *flowSeam) Attach(b seam.Background) error {
+	return s.client.flows.attach(b)
+}
+
+func (s *flowSeam) Name(ctx context.Context, id string) (ref Ref, key string, err error) {
+	n := namingOf(ctx)
+	n.id, n.named = id, true
+	n, unsettled := n.belowInbound()
+	ref = Ref{Scope: n.scope, ID: id}
+	if err := cmp.Or(unsettled, n.check()); err != nil {
+		return ref, "", err
+	}
+	derived := NewKey()
+	switch {
+	case n.parent != nil:
+		ref.Parent = n.parent.ref
+		derived, err = n.parent.derive(n.scope, "flow\n"+id)
+	case s.client.cfg.Secret != nil:
+		derived, err = DeriveKey(s.client.cfg.Secret, "flow", n.scope, id)
+	}
+	return ref, string(derived), err
+}
+
+func (s *flowSeam) Under(ctx context.Context, p seam.Parent) context.Context {
+	key := Key(p.Key)
+	return context.WithValue(ctx, namingKey, naming{scope: p.Scope, account: namingOf(ctx).account, parent: &parent{
+		key: key, ref: p.Ref, flow: &p,
+		derive: func(scope, step string) (Key, error) { return key.childIn(scope, step), nil },
+	}})
+}
+
+func (s *flowSeam) Unanswered(op *journal.Operation) error {
+	return &Error{Operation: operationOf(op), Kind: kindOf(op.State)}
+}
+
+func (s *flowSeam) Kind(state State) error { return kindOf(state) }
+
+func (s *flowSeam) TookEffect(op *journal.Operation) bool {
+	a, u := op.Answer, parsed(op.Request.URL)
+	switch {
+	case a == nil:
+		return true
+	case a.Refused:
+		return false
+	case a.Cut, a.Omitted, u == nil:
+		return true
+	}
+	route := s.client.router.Route(op.Request.Method, u)
+	return !route.Listed || route.Provider.Name != op.Provider ||
+		!tables.Declined(route.Provider, tables.Answer{Status: a.Status, Header: a.Header, Body: a.Body})
+}
+
+func (s *flowSeam) Explained(err error) error { return err }
+
+// flows is who runs a client's flows. It may be used concurrently.
+type flows struct {
+	mu         sync.Mutex
+	background seam.Background // nil: nobody does
+	attached   chan struct{}   // closed once somebody does
+}
+
+func (f *flows) attach(b seam.Background) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.background != nil {
+		return errors.New("the client has a Runner of flows already; there is one to a client")
+	}
+	f.background = b
+	close(f.attached)
+	return nil
+}
+
+// runner is what runs flows, or nil.
+func (f *flows) runner() seam.Background {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.background
+}

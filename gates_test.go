@@ -1,0 +1,53 @@
+package onceward_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Every test that the gates name is there.
+func TestDocumentedGates(t *testing.T) {
+	text, err := os.ReadFile("docs/gates.md")
+	require.NoError(t, err)
+	sources := func(folders ...string) (all string) {
+		for _, folder := range folders {
+			files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+			require.NoError(t, err)
+			for _, file := range files {
+				source, err := os.ReadFile(file)
+				require.NoError(t, err)
+				all += string(source)
+			}
+		}
+		return all
+	}
+	suite := sources("journal/journaltest")
+	rows := 0
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| question ") {
+			continue
+		}
+		rows++
+		named := regexp.MustCompile("`(\\.[a-z/]*)` `(Test[^`]+)`").FindAllStringSubmatch(line, -1)
+		assert.NotEmpty(t, named, "nothing shows: %s", line)
+		for _, test := range named {
+			source := sources(test[1])
+			name, subtests, _ := strings.Cut(test[2], "/")
+			assert.True(t, strings.Contains(source, "\nfunc "+name+"(t *testing.T) {"), "%s has no %s", test[1], name)
+			if subtests == "" {
+				continue
+			}
+			for subtest := range strings.SplitSeq(subtests, "/") {
+				assert.True(t, strings.Contains(source+suite, strconv.Quote(subtest)), "%s of %s has no %q", name, test[1], subtest)
+			}
+		}
+	}
+	assert.Equal(t, 10, rows)
+}

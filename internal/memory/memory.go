@@ -1,0 +1,38 @@
+// Package memory has what a provider may remember of a key, as both the tables of
+// providers and the resend rule of the journal say it. Package providers has what each
+// value means.
+package memory
+
+import "fmt"
+
+// Memory says which results a provider answers a repeated key from. A greater one promises
+// more. The numbers are those in the journal.
+type Memory uint8
+
+// What package providers calls by these names.
+const (
+	Nothing Memory = iota
+	Successes
+	SuccessesLostAnswers
+	SuccessesCleanFailures
+	Everything
+)
+
+var names = [...]string{
+	Nothing:                "nothing",
+	Successes:              "successes",
+	SuccessesLostAnswers:   "successes, lost answers",
+	SuccessesCleanFailures: "successes, clean failures",
+	Everything:             "everything",
+}
+
+// String returns the memory in words, "nothing" for Nothing.
+func (m Memory) String() string {
+	if m.Valid() {
+		return names[m]
+	}
+	return fmt.Sprintf("memory(%d)", uint8(m))
+}
+
+// Valid reports whether m is one of the constants.
+func (m Memory) Valid() bool { return int(m) < len(names) }

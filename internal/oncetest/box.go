@@ -1,0 +1,57 @@
+package oncetest
+
+import (
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// InBox starts a real server that keeps p's contract, and a process that calls it, on a
+// journal in memory if cfg has none.
+func InBox(t *testing.T, p providers.Provider, cfg onceward.Config) (*providertest.Server, *Process) {
+	t.Helper()
+	srv := Serving(t, p, nil)
+	cfg.Providers = []providers.Provider{srv.Provider()}
+	cfg.Backoff = Quick
+	return srv, Start(t, srv.Client().Transport, cfg)
+}
+
+// Serving starts a real server that keeps p's contract. watch sees each request; it may be
+// nil.
+func Serving(t *testing.T, p providers.Provider, watch func(providertest.Request)) *providertest.Server {
+	t.Helper()
+	srv := providertest.NewUnstartedServer(p, http.HandlerFunc(Pays))
+	srv.RetryAfter = -1
+	srv.Observe = watch
+	srv.Start()
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+// Calling makes a process that calls srv. What cfg leaves empty is a SQLite file of
+// its own and a quick policy.
+func Calling(t *testing.T, srv *providertest.Server, cfg onceward.Config) *Process {
+	t.Helper()
+	if cfg.Journal == nil {
+		cfg.Journal = OnDisk(t)
+	}
+	if cfg.Backoff == (backoff.Policy{}) {
+		cfg.Backoff = Quick
+	}
+	cfg.Providers = []providers.Provider{srv.Provider()}
+	return Start(t, srv.Client().Transport, cfg)
+}
+
+// Charging is a charge at srv.
+func Charging(srv *providertest.Server) Option { return To(http.MethodPost, srv.URL+"/v1/charges") }
+
+// Pays answers everything with [Paid].
+func Pays(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, Paid)
+}

@@ -1,0 +1,93 @@
+//go:build unix
+
+package oncetest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// DoomedJournal reaches the points around the journal's events.
+type DoomedJournal struct {
+	journal.Journal
+	Fate *Fate
+}
+
+func (j DoomedJournal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	j.Fate.Reach(BeforeEvent(ev.Kind))
+	res, err := j.Journal.Apply(ctx, ev)
+	j.Fate.Reach(AfterEvent(ev.Kind))
+	return res, err
+}
+
+func (j DoomedJournal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	j.Fate.Reach(BeforeEvent(ev.Kind))
+	res, err := j.Journal.Claim(ctx, ev, limit)
+	j.Fate.Reach(AfterEvent(ev.Kind))
+	return res, err
+}
+
+type doomedTransport struct {
+	http.RoundTripper
+	fate *Fate
+}
+
+// NewDoomedTransport is net/http's own transport, which reaches the points on the wire.
+// Bodies have to be objects of JSON.
+func NewDoomedTransport(mine *Fate) http.RoundTripper {
+	wire := http.DefaultTransport.(*http.Transport).Clone()
+	wire.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return doomedConn{conn, mine}, nil
+	}
+	return doomedTransport{wire, mine}
+}
+
+func (t doomedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.RoundTripper.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { t.fate.Reach(AfterConnect) },
+	})))
+	if err != nil {
+		return nil, err
+	}
+	t.fate.Reach(AfterStatusLine)
+	resp.Body = doomedBody{resp.Body, t.fate}
+	return resp, nil
+}
+
+// doomedConn knows when a request's last byte was handed to the kernel, which is
+// after httptrace's WroteRequest: by the brace that ends each body.
+type doomedConn struct {
+	net.Conn
+	fate *Fate
+}
+
+func (c doomedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if err == nil && bytes.HasSuffix(p, []byte("}")) {
+		c.fate.Reach(AfterLastByte)
+	}
+	return n, err
+}
+
+type doomedBody struct {
+	io.ReadCloser
+	fate *Fate
+}
+
+func (b doomedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p[:min(len(p), 8)])
+	if n > 0 {
+		b.fate.Reach(MidBody)
+	}
+	return n, err
+}

@@ -1,0 +1,73 @@
+package oncetest
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// Journals opens one of each kind.
+var Journals = map[string]func(t *testing.T) journal.Journal{
+	"memory": func(*testing.T) journal.Journal { return memory.New() },
+	"sqlite": OnDisk,
+}
+
+// OnDisk opens a new SQLite file.
+func OnDisk(t *testing.T) journal.Journal {
+	t.Helper()
+	return OpenSQLite(t, filepath.Join(t.TempDir(), "journal.db"))
+}
+
+// OpenSQLite opens the SQLite file at path, until the test ends.
+func OpenSQLite(t *testing.T, path string) journal.Journal {
+	t.Helper()
+	j, err := sqlite.Open(path, sqlite.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	return j
+}
+
+// Each runs a test in virtual time with a journal of each kind.
+func Each(t *testing.T, name string, f func(t *testing.T, j journal.Journal)) {
+	t.Helper()
+	for kind, open := range Journals {
+		Virtual(t, strings.TrimSpace(name+" ("+kind+")"), func(t *testing.T) { f(t, open(t)) })
+	}
+}
+
+// EachJournal runs a test over every kind of journal. open opens the one journal of
+// the test, as each process does for itself.
+func EachJournal(t *testing.T, f func(t *testing.T, open func() journal.Journal)) {
+	t.Run("memory", func(t *testing.T) {
+		j := memory.New()
+		t.Cleanup(func() { _ = j.Close() })
+		f(t, func() journal.Journal { return j })
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		f(t, func() journal.Journal { return OpenSQLite(t, path) })
+	})
+}
+
+// SeesTheClock has somebody begin another operation, and cancel it: a clock that is
+// days ahead of what the journal has seen is not believed at once.
+func SeesTheClock(t *testing.T, j journal.Journal, at time.Time) {
+	t.Helper()
+	s, err := j.Join(context.Background())
+	require.NoError(t, err)
+	other := journal.Event{Kind: journal.EventBegin, Ref: journal.Ref{ID: "somebody's " + at.String()}, At: at, Session: s.ID(), Intent: &journal.Intent{Fingerprint: "f"}}
+	begun, err := j.Apply(context.Background(), other)
+	require.NoError(t, err)
+	_, err = j.Apply(context.Background(), journal.Event{Kind: journal.EventCancel, Ref: other.Ref, At: at, Session: s.ID(),
+		Claim: begun.Operation.Claim, Unsent: true, Delivered: true})
+	require.NoError(t, err)
+	require.NoError(t, s.End(context.Background()))
+}

@@ -1,0 +1,209 @@
+//go:build unix
+
+package oncetest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// childVariable holds the plan of a process that a crash test has started.
+const childVariable = "ONCEWARD_TEST_CRASH_CHILD"
+
+// Main is the TestMain of a package whose tests start processes with [StartChild]: such a
+// process carries out its plan, and runs no test. It does not return.
+func Main[Plan any](m *testing.M, carryOut func(*Plan) error) {
+	encoded, isChild := os.LookupEnv(childVariable)
+	if !isChild {
+		os.Exit(m.Run())
+	}
+	var plan Plan
+	err := json.Unmarshal([]byte(encoded), &plan)
+	if err == nil {
+		err = carryOut(&plan)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Child is a process that carries out a plan.
+type Child struct {
+	Stdin  io.WriteCloser
+	Out    *json.Decoder // of its standard output
+	Stderr bytes.Buffer  // complete once it has ended
+	cmd    *exec.Cmd
+}
+
+// StartChild starts the test's own program again, which carries out the plan: see [Main].
+// The plan has to survive JSON. The process is killed at the end of ctx.
+func StartChild(ctx context.Context, plan any) (*Child, error) {
+	encoded, err := json.Marshal(plan)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &Child{cmd: exec.CommandContext(ctx, self)}
+	p.cmd.Env = append(os.Environ(), childVariable+"="+string(encoded),
+		// The race detector would else keep each child for a second.
+		"GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
+	p.cmd.Stderr = &p.Stderr
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.Out = json.NewDecoder(stdout)
+	if p.Stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	return p, p.cmd.Start()
+}
+
+// Kill kills the process, which may have ended.
+func (p *Child) Kill() { _ = p.cmd.Process.Kill() }
+
+// Signal sends the process a signal.
+func (p *Child) Signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
+
+// PID is its number.
+func (p *Child) PID() int { return p.cmd.Process.Pid }
+
+// End waits for the process, and reports whether it was ended by SIGKILL. It returns an
+// error for one that neither came to its end nor was killed so.
+func (p *Child) End() (killed bool, err error) {
+	err = p.cmd.Wait()
+	status, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	switch {
+	case status.Signaled() && status.Signal() == syscall.SIGKILL:
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("%w: %s", err, &p.Stderr)
+	}
+	return false, nil
+}
+
+// OutliveNobody ends the process once the test that started it is gone. It holds the
+// goroutine that calls it, and reads standard input.
+func OutliveNobody() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(2)
+}
+
+// Point is a moment in the life of an operation.
+type Point string
+
+// The points on the wire, and in the program's own OnSettled.
+const (
+	AfterConnect    Point = "after connect"
+	AfterLastByte   Point = "after the request's last byte"
+	AfterStatusLine Point = "after the status line"
+	MidBody         Point = "mid-body"
+	InOnSettled     Point = "in OnSettled"
+)
+
+// BeforeEvent is when an event is about to be recorded.
+func BeforeEvent(k journal.EventKind) Point { return Point("before " + k.String()) }
+
+// AfterEvent is when an event was recorded, and nobody has been told.
+func AfterEvent(k journal.EventKind) Point { return Point("after " + k.String()) }
+
+// Doom says where a process is killed, or stopped, by itself.
+type Doom struct {
+	At       Point
+	Pass     int  // how often the point is passed before
+	Together int  // it strikes once so many goroutines have come there and wait
+	Stop     bool // the process is stopped instead, until it is told to continue
+}
+
+// Fate is the doom of this process.
+type Fate struct {
+	Doom
+	passed  atomic.Int64
+	stopped sync.Once
+	goes    chan os.Signal
+}
+
+// NewFate has this process end as doom says.
+func NewFate(doom Doom) *Fate {
+	f := &Fate{Doom: doom, goes: make(chan os.Signal, 1)}
+	if doom.Stop {
+		signal.Notify(f.goes, syscall.SIGCONT)
+	}
+	return f
+}
+
+// Reach tells that the process has come to p. It does not return where that is its end.
+func (f *Fate) Reach(p Point) {
+	if p != f.At {
+		return
+	}
+	switch n := int(f.passed.Add(1)) - f.Pass; {
+	case n <= 0:
+	case f.Stop:
+		f.stopped.Do(func() {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			<-f.goes
+		})
+	case n < f.Together:
+		select {}
+	default:
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+}
+
+// RestartAfter is how long after its death a process has a successor.
+const RestartAfter = 100 * time.Millisecond
+
+// StormWorkers is how many callers a process of a storm of kills has.
+const StormWorkers = 8
+
+// PatienceOfAStorm is what the last life of a storm may take, on a machine that is slow
+// and busy with other things.
+const PatienceOfAStorm = 5 * time.Minute
+
+// SeveralAtOnce calls play for each of n items, which is quicker, since they mostly wait.
+func SeveralAtOnce(n, atOnce int, play func(i int)) {
+	slots := make(chan struct{}, atOnce)
+	var playing sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		playing.Go(func() {
+			defer func() { <-slots }()
+			play(i)
+		})
+	}
+	playing.Wait()
+}
+
+// FromEnvironment is the number in an environment variable, or the other one.
+func FromEnvironment(t *testing.T, name string, otherwise uint64) uint64 {
+	value, set := os.LookupEnv(name)
+	if !set {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(value, 10, 64)
+	require.NoError(t, err, name)
+	return n
+}

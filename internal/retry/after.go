@@ -1,0 +1,100 @@
+package retry
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/backoff"
+)
+
+// After returns how long a response with header h, received at now, asks to wait, and whether it asks at all. The
+// delay is never negative and never more than limit; a limit of 0 or less means [backoff.DefaultMaxRetryAfter].
+//
+// Retry-After-Ms, a number of milliseconds that vendors' SDKs agree on with their servers, goes before Retry-After,
+// which is a number of seconds or an HTTP date in any of its three forms (RFC 9110 sections 10.2.3 and 5.6.7). Numbers
+// may have a decimal fraction. A date is measured from the response's own Date, so that a clock that differs from the
+// server's does no harm, and from now where there is none; a date that has passed asks for no wait. Of several values
+// of one field the longest counts. What fits no form, a date in another zone than GMT included, is ignored.
+func After(h http.Header, now time.Time, limit time.Duration) (delay time.Duration, ok bool) {
+	if limit <= 0 {
+		limit = backoff.DefaultMaxRetryAfter
+	}
+	for _, value := range h.Values("Retry-After-Ms") {
+		if d, valid := parseDelay(value, time.Millisecond, limit); valid {
+			delay, ok = max(delay, d), true
+		}
+	}
+	if ok {
+		return delay, true
+	}
+	sent := now
+	if date, valid := parseDate(h.Get("Date"), now); valid {
+		sent = date
+	}
+	for _, value := range h.Values("Retry-After") {
+		d, valid := parseDelay(value, time.Second, limit)
+		if !valid {
+			var date time.Time
+			if date, valid = parseDate(value, now); valid {
+				d = min(max(date.Sub(sent), 0), limit)
+			}
+		}
+		if valid {
+			delay, ok = max(delay, d), true
+		}
+	}
+	return delay, ok
+}
+
+// parseDelay reads digits with an optional decimal fraction: less than strconv takes, which knows signs, exponents,
+// underscores, hexadecimal and infinity.
+func parseDelay(value string, unit, limit time.Duration) (time.Duration, bool) {
+	value = strings.Trim(value, " \t")
+	whole, fraction, _ := strings.Cut(value, ".")
+	if whole == "" || strings.Trim(whole+fraction, "0123456789") != "" {
+		return 0, false
+	}
+	// The error can only be one of range, and then the number is infinite, which is beyond the limit.
+	number, _ := strconv.ParseFloat(value, 64)
+	nanoseconds := math.Round(number * float64(unit))
+	if nanoseconds >= float64(limit) {
+		return limit, true
+	}
+	return time.Duration(nanoseconds), true
+}
+
+// rfc850 spells out GMT, as [http.TimeFormat] does: with a zone's placeholder, time.Parse would read any zone that it
+// doesn't know as GMT.
+const rfc850 = "Monday, 02-Jan-06 15:04:05 GMT"
+
+func parseDate(value string, now time.Time) (time.Time, bool) {
+	value = strings.Trim(value, " \t")
+	if date, err := time.Parse(http.TimeFormat, value); err == nil {
+		return date, true
+	}
+	if date, err := time.Parse(time.ANSIC, value); err == nil {
+		return date, true
+	}
+	date, err := time.Parse(rfc850, value)
+	if err != nil {
+		return time.Time{}, false
+	}
+	return inCentury(date, now), true
+}
+
+// inCentury gives a date whose year has two digits the latest century that puts it no more than 50 years after now
+// (RFC 9110 section 5.6.7).
+func inCentury(date, now time.Time) time.Time {
+	horizon := now.AddDate(50, 0, 0)
+	year := horizon.Year()/100*100 + date.Year()%100
+	for {
+		found := time.Date(year, date.Month(), date.Day(), date.Hour(), date.Minute(), date.Second(), 0, time.UTC)
+		if !found.After(horizon) {
+			return found
+		}
+		year -= 100
+	}
+}

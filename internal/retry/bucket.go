@@ -1,0 +1,87 @@
+package retry
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/backoff"
+)
+
+// NewBucket returns a full bucket: one for each provider. The budget is one that [backoff.Budget.Validate] takes.
+func NewBucket(b backoff.Budget, now time.Time) *Bucket {
+	b = b.WithDefaults()
+	return &Bucket{budget: b, tokens: float64(b.Capacity), at: now}
+}
+
+// Bucket holds the tokens of a [backoff.Budget]. It is safe for concurrent use, starts no goroutine and reads no clock: every
+// call says what time it is. A clock may be set back: that takes no token away and adds none, and time goes on from
+// there. Being behind by no more than ProbeEvery counts as standing still, since callers that read the clock at the
+// same time don't arrive in order.
+type Bucket struct {
+	budget backoff.Budget // with its defaults
+
+	mu     sync.Mutex
+	tokens float64
+	at     time.Time     // up to when time has been counted
+	idle   time.Duration // since the last retry, at most ProbeEvery
+}
+
+// rounding is what a token may lack, so that one is there at the time that Take gave for it.
+const rounding = 1e-12
+
+// Take asks for a retry at now, and reports whether it may be made. It may if there is a token, which it takes, or, as
+// a probe, if ProbeEvery has passed since the last retry that was let through; a probe takes no token.
+//
+// If not, next is when the next token or probe comes, whichever is first: unless a success puts a token back, no Take
+// succeeds before it. It reserves nothing: of all that wait for it, one gets it.
+func (b *Bucket) Take(now time.Time) (ok bool, next time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pass(now)
+	probe := b.budget.ProbeEvery - b.idle
+	switch {
+	case b.tokens >= 1-rounding:
+		b.tokens = max(b.tokens-1, 0)
+	case probe > 0:
+		return false, b.at.Add(min(probe, b.untilToken()))
+	}
+	b.idle = 0
+	return true, time.Time{}
+}
+
+// Success notes at now that the provider has answered as it should, and puts PerSuccess tokens back. It makes no probe
+// come earlier: a provider that fails every other time would else never run out of retries.
+func (b *Bucket) Success(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pass(now)
+	b.add(b.budget.PerSuccess)
+}
+
+// pass lets the time go by until now; b.mu is held.
+func (b *Bucket) pass(now time.Time) {
+	elapsed := now.Sub(b.at)
+	switch {
+	case elapsed > 0:
+		b.add(elapsed.Seconds() * b.budget.Refill)
+		b.idle += min(elapsed, b.budget.ProbeEvery-b.idle)
+	case elapsed >= -b.budget.ProbeEvery:
+		return
+	}
+	b.at = now
+}
+
+// add puts tokens in, as far as they fit; b.mu is held.
+func (b *Bucket) add(tokens float64) {
+	b.tokens = min(b.tokens+tokens, float64(b.budget.Capacity))
+}
+
+// untilToken is how long the missing part of a token takes to come back, rounded up; b.mu is held.
+func (b *Bucket) untilToken() time.Duration {
+	wait := math.Ceil((1 - b.tokens) / b.budget.Refill * float64(time.Second))
+	if wait >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(wait)
+}

@@ -1,0 +1,156 @@
+// Package seam is what a client and package flow know of each other beyond what
+// everybody may. A client offers the work in the background, its lifecycle and clock,
+// and the naming of calls; package flow offers to resume, run and wake its flows.
+package seam
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Of returns what a *onceward.Client offers. Package onceward sets it.
+var Of func(client any) Client
+
+// Client is what flows need of a client.
+type Client interface {
+	Journal() journal.Journal
+	Now() time.Time
+	Log() *slog.Logger
+	Concurrency() int // how many flows are run at once
+
+	// Attach has Resume and Run do what b does. There is one to a client.
+	Attach(b Background) error
+
+	// Enter counts work that Shutdown waits for, until Leave, or returns ErrShutdown.
+	// Stay counts more within work that is counted.
+	Enter() error
+	Stay()
+	Leave()
+	Closing() <-chan struct{} // closed once no new work is begun
+	Life() context.Context    // ends when Shutdown has waited long enough
+	Survive()                 // deferred: logs a panic in the background and goes on
+
+	// InSession calls do with the client's session, and again with another one if that
+	// turns out lost. Holds reports whether a session is the present one.
+	InSession(ctx context.Context, do func(session string) error) error
+	Holds(session string) bool
+
+	// EndOfWait is when whoever waits under ctx has to have returned. Sleep reports
+	// whether a pause was slept until its end, which is not after ends.
+	EndOfWait(ctx context.Context) time.Time
+	Sleep(ctx context.Context, pause time.Duration, ends time.Time) bool
+
+	// Name is what a flow is called that is asked for under ctx by id, and its key.
+	// The reference is returned with an error too.
+	Name(ctx context.Context, id string) (ref journal.Ref, key string, err error)
+
+	// Under names the calls under a context as those of a flow, or of one of its steps.
+	Under(ctx context.Context, p Parent) context.Context
+
+	// Unanswered is the *onceward.Error of an operation without an answer, and Kind that
+	// error's kind. TookEffect reports whether a completed one did, as far as its answer
+	// tells.
+	Unanswered(op *journal.Operation) error
+	Kind(s journal.State) error
+	TookEffect(op *journal.Operation) bool
+
+	// Explained puts a journal's error in package onceward's words, where it has any.
+	Explained(err error) error
+}
+
+// PollEvery is how often Run looks for what other processes have left.
+const PollEvery = 5 * time.Second
+
+// MaxName is the most that an operation may be called, in bytes.
+const MaxName = 512
+
+// Parent is a flow, or one of its steps, as what the operations under a context belong
+// to.
+type Parent struct {
+	Journal journal.Journal
+	Scope   string
+	Ref     string // Ref.Parent of the operations
+	Key     string // theirs are derived from it
+	Step    Step   // nil: a call is made outside of the steps
+}
+
+// Step lets the calls of a step be made. It may be used concurrently.
+type Step interface {
+	// ID is what the step's unnamed operation is called, and what comes before the names
+	// of the others.
+	ID() string
+
+	// Take says why a call can't be made in the step; if it can, Left follows.
+	Take(named bool) error
+
+	// Note has the operation recorded as one of the step's, before it is begun.
+	Note(ctx context.Context, ref journal.Ref) error
+
+	// Left says what came of the call, and whether that is for want of a credential.
+	Left(ref journal.Ref, named bool, resp *http.Response, err error, lacksCredential bool)
+}
+
+// Background is what Resume and Run do about flows.
+type Background interface {
+	// Resume runs once what was cut off or is due.
+	Resume(ctx context.Context, count Count) error
+
+	// Run does so until ctx ends or the client is shut down.
+	Run(ctx context.Context, count Count)
+
+	// Wake says that a flow may be due sooner than was known.
+	Wake()
+}
+
+// Outcome is what came of a flow in the background.
+type Outcome uint8
+
+// The outcomes. A flow is Claimed before it is any other but Unregistered.
+const (
+	Claimed Outcome = iota
+	Finished
+	Waiting
+	SetAside
+	GivenUp
+	Unregistered // not claimed, since its function is not known
+)
+
+// Count counts a flow's outcome, and the problem, if there is one, that keeps it from
+// its end.
+type Count func(what Outcome, problem error)
+
+// flowParent begins the Ref.Parent of a flow's operations. It holds a space, so that
+// none equals a key.
+const flowParent = "flow"
+
+// ParentOf is what stands in the Ref.Parent of a flow's operations: its name or, where
+// it has a parent itself, its key, under which no stranger can put anything.
+func ParentOf(f *journal.Flow) string {
+	if f.Parent == "" {
+		return flowParent + " " + f.ID
+	}
+	return flowParent + ", key " + f.Key
+}
+
+// IsOfFlow reports whether a Ref.Parent is that of a flow's operations.
+func IsOfFlow(parent string) bool {
+	return strings.HasPrefix(parent, flowParent) && strings.Contains(parent, " ")
+}
+
+// FlowOf is the name of the flow in a Ref.Parent, where it has one.
+func FlowOf(parent string) (name string, ok bool) { return strings.CutPrefix(parent, flowParent+" ") }
+
+// InTransaction marks the context of a local step, whose transaction is open.
+func InTransaction(ctx context.Context) context.Context {
+	return context.WithValue(ctx, transactionKey{}, true)
+}
+
+// IsInTransaction reports whether a local step's transaction is open.
+func IsInTransaction(ctx context.Context) bool { return ctx.Value(transactionKey{}) != nil }
+
+type transactionKey struct{}

@@ -1,0 +1,239 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/internal/severed"
+	"github.com/onceward/onceward/journal"
+)
+
+// book is the journal as one process sees it: by its own clock; it is cut off from it when
+// it is killed, also between a commit and what comes before or after it; and it may fail
+// for a while, before a commit or after it.
+type book struct {
+	*severed.Journal
+	flows   journal.Flows
+	life    *life
+	process *process
+	clock   clock
+	ails    func() bool
+
+	drawn *chance
+	left  int  // events that it lives for; below 0: no matter
+	after bool // it is killed after that commit, not before
+}
+
+var errAiling = errors.New("the disk is full")
+
+func (l *life) newBook(p *process, right bool) *book {
+	b := &book{Journal: &severed.Journal{Journal: l.current()}, flows: l.current().(journal.Flows), life: l, process: p, drawn: &chance{random: l.dice("book", p.name)}, left: -1}
+	if l.has(killedInCommit) && !right && b.drawn.of(2) {
+		b.left, b.after = b.drawn.below(12), b.drawn.of(2)
+	}
+	b.clock = l.newClock(p.name, right)
+	from := time.Duration(b.drawn.below(int(l.length)))
+	to := from + time.Duration(b.drawn.below(int(l.length/8)))
+	ails := l.has(ailingJournal) && b.drawn.of(2)
+	b.ails = func() bool {
+		at := time.Since(l.began)
+		return ails && !l.isOver() && at >= from && at < to && b.drawn.of(2)
+	}
+	return b
+}
+
+// fatal tells whether the process is killed at this event.
+func (b *book) fatal() bool {
+	b.drawn.mu.Lock()
+	defer b.drawn.mu.Unlock()
+	b.left--
+	return b.left == -1
+}
+
+func (b *book) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	fatal, ails := b.fatal(), b.ails()
+	if fatal && !b.after {
+		b.process.die()
+	}
+	if ails && b.drawn.of(2) {
+		b.life.tell("journal", b.process.name, "%v of %s: fails before its commit", ev.Kind, ev.Ref.ID)
+		return journal.Result{}, errAiling
+	}
+	off := b.clock.off()
+	ev.At, ev.Due, ev.Wake = off.out(ev.At), off.out(ev.Due), off.out(ev.Wake)
+	res, err := b.Journal.Apply(ctx, ev)
+	if err == nil {
+		b.life.hasBegun(ev, res)
+		b.life.notes(b, res)
+	}
+	if fatal && b.after {
+		b.process.die()
+		res, err = journal.Result{}, severed.Err
+	}
+	if ails && err == nil {
+		b.life.tell("journal", b.process.name, "%v of %s: fails after its commit", ev.Kind, ev.Ref.ID)
+		return journal.Result{}, errAiling
+	}
+	switch {
+	case err != nil:
+		b.life.tell("journal", b.process.name, "%v of %s: %v", ev.Kind, ev.Ref.ID, err)
+	case ev.Kind != journal.EventDeliver:
+		b.tell(ev.Kind, res)
+	}
+	if op := &res.Operation; err == nil && ev.Kind == journal.EventCancel && op.State == journal.StateCancelled && op.Found.State == journal.StatePending &&
+		op.Naming == journal.Named && !strings.Contains(op.Cause, "status") {
+		b.life.fault("%s was pending, as others may have been told, and is cancelled: %s", op.ID, op.Cause)
+	}
+	return off.result(res), err
+}
+
+func (b *book) tell(kind journal.EventKind, res journal.Result) {
+	op := &res.Operation
+	b.life.tell("journal", b.process.name, "%v of %s: %v, so it is %v (generation %d, claim %d): %s", kind, op.ID, res.Decision, op.State, op.Generation, op.Claim, op.Cause)
+}
+
+func (b *book) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	if b.ails() {
+		return nil, errAiling
+	}
+	off := b.clock.off()
+	ev.At, ev.Due = off.out(ev.At), off.out(ev.Due)
+	if today := ev.Today; today != nil && off != 0 {
+		ev.Today = func(op *journal.Operation) (journal.Today, bool) {
+			seen := off.operation(*op)
+			return today(&seen)
+		}
+	}
+	all, err := b.Journal.Claim(ctx, ev, limit)
+	for i := range all {
+		b.tell(journal.EventClaim, all[i])
+		b.life.notes(b, all[i])
+		all[i] = off.result(all[i])
+	}
+	return all, err
+}
+
+func (b *book) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
+	if b.ails() {
+		return journal.Operation{}, errAiling
+	}
+	op, err := b.Journal.Get(ctx, ref)
+	return b.clock.off().operation(op), err
+}
+
+func (b *book) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Operation, error] {
+	off := b.clock.off()
+	f.WakeBefore = off.out(f.WakeBefore)
+	all := b.Journal.List(ctx, f)
+	return func(yield func(journal.Operation, error) bool) {
+		if b.ails() {
+			yield(journal.Operation{}, errAiling)
+			return
+		}
+		all(func(op journal.Operation, err error) bool { return yield(off.operation(op), err) })
+	}
+}
+
+func (b *book) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
+	if b.ails() {
+		return 0, errAiling
+	}
+	ev.At = b.clock.off().out(ev.At)
+	return b.Journal.Reap(ctx, ev, limit)
+}
+
+func (b *book) Join(ctx context.Context) (journal.Session, error) {
+	if b.ails() {
+		return nil, errAiling
+	}
+	return b.Journal.Join(ctx)
+}
+
+func (b *book) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
+	if err := b.Alive(); err != nil {
+		return journal.FlowResult{}, err
+	}
+	fatal, ails := b.fatal(), b.ails()
+	if fatal && !b.after {
+		b.process.die()
+		return journal.FlowResult{}, severed.Err
+	}
+	if ails && b.drawn.of(2) {
+		b.life.tell("journal", b.process.name, "%v of %s: fails before its commit", ev.Kind, ev.Ref.ID)
+		return journal.FlowResult{}, errAiling
+	}
+	off := b.clock.off()
+	res, err := b.flows.ApplyFlow(ctx, off.flowEvent(ev))
+	if err == nil {
+		b.life.flowHasBegun(ev, res)
+	}
+	if fatal && b.after {
+		b.process.die()
+		res, err = journal.FlowResult{}, severed.Err
+	}
+	f := &res.Flow
+	b.life.tell("journal", b.process.name, "%v of flow %s: %v, so it is %v (claim %d): %s %v", ev.Kind, f.ID, res.Decision, f.State, f.Claim, f.Cause, err)
+	if ails && err == nil {
+		b.life.tell("journal", b.process.name, "%v of %s: fails after its commit", ev.Kind, ev.Ref.ID)
+		return journal.FlowResult{}, errAiling
+	}
+	res.Flow = off.flow(res.Flow)
+	return res, err
+}
+
+func (b *book) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
+	if err := b.Alive(); err != nil {
+		return nil, err
+	}
+	if b.ails() {
+		return nil, errAiling
+	}
+	off := b.clock.off()
+	all, err := b.flows.ClaimFlows(ctx, off.flowEvent(ev), limit)
+	for i := range all {
+		f := &all[i].Flow
+		b.life.tell("journal", b.process.name, "claim of flow %s: %v, so it is %v (claim %d)", f.ID, all[i].Decision, f.State, f.Claim)
+		all[i].Flow = off.flow(all[i].Flow)
+	}
+	return all, err
+}
+
+func (b *book) GetFlow(ctx context.Context, ref journal.Ref) (journal.Flow, error) {
+	if err := b.Alive(); err != nil {
+		return journal.Flow{}, err
+	}
+	if b.ails() {
+		return journal.Flow{}, errAiling
+	}
+	f, err := b.flows.GetFlow(ctx, ref)
+	return b.clock.off().flow(f), err
+}
+
+func (b *book) ListFlows(ctx context.Context, filter journal.FlowFilter) iter.Seq2[journal.Flow, error] {
+	off := b.clock.off()
+	all := b.flows.ListFlows(ctx, filter)
+	return func(yield func(journal.Flow, error) bool) {
+		if err := b.Alive(); err != nil {
+			yield(journal.Flow{}, err)
+			return
+		}
+		if b.ails() {
+			yield(journal.Flow{}, errAiling)
+			return
+		}
+		all(func(f journal.Flow, err error) bool { return yield(off.flow(f), err) })
+	}
+}
+
+func (b *book) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (int, error) {
+	if err := b.Alive(); err != nil {
+		return 0, err
+	}
+	if b.ails() {
+		return 0, errAiling
+	}
+	return b.flows.ReapFlows(ctx, b.clock.off().flowEvent(ev), limit)
+}

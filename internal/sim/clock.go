@@ -1,0 +1,162 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// clock is a process's own. The process reads the bubble's, and what it says to the
+// journal, or hears from it, is moved by what its own is wrong by: which comes to the
+// same for everything that goes by the journal.
+type clock struct {
+	began time.Time
+	wrong offset // all the time
+	leaps []leap
+}
+
+// leap is a stretch of time during which a clock shows something else.
+type leap struct {
+	from, to time.Duration
+	by       offset
+}
+
+func (c *clock) off() offset {
+	at := time.Since(c.began)
+	for _, l := range c.leaps {
+		if at >= l.from && at < l.to {
+			return l.by
+		}
+	}
+	return c.wrong
+}
+
+func (l leap) String() string {
+	return fmt.Sprintf("%v from %v to %v", time.Duration(l.by), l.from, l.to)
+}
+
+// fallsBehind tells whether a clock of the life was behind by hours since a time.
+func (l *life) fallsBehind(since time.Time) bool {
+	from := since.Sub(l.began)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.behind, func(b leap) bool { return b.from <= time.Since(l.began) && b.to >= from })
+}
+
+// leapt tells whether the clock has leapt, or has come back, since a time; by how much
+// doesn't matter.
+func (c *clock) leapt(since time.Time) bool {
+	from, to := since.Sub(c.began), time.Since(c.began)
+	for _, l := range c.leaps {
+		if l.from <= to && l.to >= from {
+			return true
+		}
+	}
+	return false
+}
+
+// clockError is the most that a clock is wrong by, but for leaps.
+const clockError = time.Hour / 4
+
+// newClock draws a clock: wrong by less than the margin allows, and maybe with a leap that
+// nobody may believe.
+func (l *life) newClock(process string, right bool) clock {
+	c := clock{began: l.began}
+	if !l.has(clocks) || right {
+		return c
+	}
+	random := l.dice("clock", process)
+	most := clockError
+	for _, p := range l.world.contracts {
+		if p.retention > 0 {
+			// Requests that dawdle take half of the margin; two clocks may differ.
+			most = min(most, p.retention/16)
+		}
+	}
+	c.wrong = offset(random.within(2*most) - most)
+	from := random.within(l.length)
+	switch random.IntN(4) {
+	case 0: // far ahead, for less than it takes to be believed
+		to := from + random.within(9*time.Minute)
+		if l.dice("leap", process).of(2) {
+			from, to = l.moments.leap.from, l.moments.leap.to
+		}
+		c.leaps = []leap{{from, to, offset(25*time.Hour + random.within(1000*time.Hour))}}
+	case 1: // behind
+		c.leaps = []leap{{from, from + random.within(l.length/3), -offset(time.Hour + random.within(40*time.Hour))}}
+		l.mu.Lock()
+		l.behind = append(l.behind, c.leaps...)
+		l.mu.Unlock()
+	}
+	return c
+}
+
+// offset is what a clock is ahead by.
+type offset time.Duration
+
+// out is what a time is called in the journal, and in what the process calls it.
+func (o offset) out(t time.Time) time.Time { return o.by(t, 1) }
+func (o offset) in(t time.Time) time.Time  { return o.by(t, -1) }
+
+func (o offset) by(t time.Time, sign time.Duration) time.Time {
+	if t.IsZero() || o == 0 {
+		return t
+	}
+	return t.Add(sign * time.Duration(o))
+}
+
+func (o offset) result(res journal.Result) journal.Result {
+	if o == 0 {
+		return res
+	}
+	res.Operation = o.operation(res.Operation)
+	res.Last, res.Unconfirmed = o.in(res.Last), o.in(res.Unconfirmed)
+	return res
+}
+
+func (o offset) operation(op journal.Operation) journal.Operation {
+	if o == 0 {
+		return op
+	}
+	for _, t := range []*time.Time{
+		&op.FirstSentAt, &op.SentSince, &op.Found.FirstSentAt, &op.LastEndedAt, &op.BusySince,
+		&op.CreatedAt, &op.UpdatedAt, &op.SettledAt, &op.DueAt, &op.WakeAt,
+	} {
+		*t = o.in(*t)
+	}
+	if op.Resolved != nil {
+		resolved := *op.Resolved
+		resolved.At = o.in(resolved.At)
+		op.Resolved = &resolved
+	}
+	return op
+}
+
+func (o offset) flow(f journal.Flow) journal.Flow {
+	if o == 0 {
+		return f
+	}
+	f.DueAt, f.CreatedAt, f.UpdatedAt, f.EndedAt = o.in(f.DueAt), o.in(f.CreatedAt), o.in(f.UpdatedAt), o.in(f.EndedAt)
+	f.Steps, f.History = slices.Clone(f.Steps), slices.Clone(f.History)
+	for i := range f.Steps {
+		f.Steps[i].At = o.in(f.Steps[i].At)
+	}
+	for i := range f.History {
+		f.History[i].At = o.in(f.History[i].At)
+	}
+	return f
+}
+
+func (o offset) flowEvent(ev journal.FlowEvent) journal.FlowEvent {
+	if o == 0 {
+		return ev
+	}
+	ev.At, ev.Due = o.out(ev.At), o.out(ev.Due)
+	ev.Steps = slices.Clone(ev.Steps)
+	for i := range ev.Steps {
+		ev.Steps[i].At = o.out(ev.Steps[i].At)
+	}
+	return ev
+}

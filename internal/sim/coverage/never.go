@@ -1,0 +1,77 @@
+package coverage
+
+import (
+	"regexp"
+	"strings"
+)
+
+// never says why lives don't come past a row: which habit they lack, or what forbids it. The key
+// matches the row's cells, joined by commas; the first that matches counts.
+var never = []struct{ row, why string }{
+	// Transitions.
+	{`^absent, (park|doubt|complete|deliver)`, "no claim is given up of what was reaped, or never begun"},
+	{`^absent, (claim|reap)`, "a store offers no operation that it does not have"},
+	{`^\w+, adopt, `, "no journal is restored from a backup"},
+	{`^\w+, (park|doubt|cancel), (stale|replay)`, "no process is paused past its session, and gives up what another has taken over"},
+	{`^\w+, complete, (recorded → completed|replay|gone)`, "no process is paused past its session, and its answer comes after all"},
+	{`^\w+, resolve, stale`, "no operator is overtaken between the look and the word"},
+	{`^(pending|in_flight), resolve, `, "operators hold what is pending before they say what became of it, and leave what is in flight alone"},
+	{`^in_flight, claim, wait`, "a claim passes over what a live session holds"},
+	{`^(pending|unknown|cancelled|completed), claim, ignored`, "a claim takes what is due and undelivered only"},
+	{`^pending, claim, later`, "a claim takes what is due only; later is seen of the unnamed, and where a clock has jumped"},
+	{`^\w+, deliver, ignored`, "an outcome is delivered once, while it stands"},
+	{`→ (tombstone|absent)|, gone$`, "no life is longer than an outcome is kept"},
+	{`misuse`, "nobody asks for another request by the same name at that moment"},
+	// Conditions of the rule.
+	{`q\.Idempotent`, "nobody sends a PUT or DELETE without a name and a key"},
+	{`t\.Retention <= 0`, "every table with a memory states a retention"},
+	{`t\.Handling <= 0`, "every table without a guard states a handling time"},
+	{`behind|SentBy|q\.FirstSentAt\.After|q\.WindowClosed|q\.Unconfirmed`, "the clock does not do that"},
+	// Faults.
+	{`^another operation has the carried key`, "nobody brings along a key that another operation has"},
+	{`^the credential changed where keys are scoped`, "no table says that keys are scoped to the credential"},
+	{`^the journal was restored`, "no journal is restored from a backup"},
+	{`^CONNECT, Upgrade`, "nobody streams"},
+	{`^asked again after reap`, "no life is longer than an outcome is kept"},
+	// Errors.
+	{"^`ErrOpenTransaction", "no flow has local steps"},
+	{"^`ErrJournalRestored", "no journal is restored from a backup"},
+	{"^`ErrUnprotected", "nobody sets Config.Strict"},
+	{"^`ErrNameNeeded", "no unnamed calls are made under a parent"},
+	{"^`ErrRedirected", "no provider redirects"},
+	{"^`ErrMoved", "no operator is overtaken between the look and the word"},
+	{"^`ErrRetryBudget", "no process has as much under way at once"},
+}
+
+// notFound says why lives don't miss a clause, where that is known. The key matches the
+// clause's name.
+var notFound = []struct{ clause, why string }{
+	{`^rule\.go, Margin: .*→ t\.Retention / 4`, "needless"},
+	{`^rule\.go, MaySend: if !behind → true`, "it decides on words alone"},
+	{`^next\.go, begin: ev\.Intent == nil`, "the client never asks so"},
+	{`^next\.go, deliver: `, "nobody delivers what is not there"},
+	{`^next\.go, reap: !op\.State\.Settled`, "no life is as long as an outcome is kept"},
+	{`^next\.go, supply: `, "no operator supplies an answer"},
+	{`^next\.go, (step: case EventAdopt|adopt: )`, "no journal was restored"},
+	{`^next\.go, release: case`, "no process is paused past its session"},
+	{`^next\.go, resolve: (case|key|ev\.Resolution|if)`, "no operator is overtaken, or holds what is unknown"},
+	{`^next\.go, leave: op\.BodyWithheld`, "no body is withheld"},
+}
+
+func whyNotFound(clause string) string {
+	for _, n := range notFound {
+		if regexp.MustCompile(n.clause).MatchString(clause) {
+			return n.why
+		}
+	}
+	return ""
+}
+
+func whyNever(row Row) string {
+	for _, n := range never {
+		if regexp.MustCompile(n.row).MatchString(strings.Join(row.Cells, ", ")) {
+			return n.why
+		}
+	}
+	return ""
+}

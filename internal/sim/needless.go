@@ -1,0 +1,101 @@
+package sim
+
+import (
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// knowing is what is noted of operations to tell whether their becoming unknown was needless.
+type knowing struct {
+	firstHeld map[string]held   // by key: since when it counts as sent
+	changed   map[string]change // by operation
+	doubted   map[doubt]bool
+}
+
+// held is a beginning to count as sent.
+type held struct {
+	at    time.Time
+	leaps bool // by a clock that was far ahead, or behind
+}
+
+// change is the latest that was recorded of an operation.
+type change struct {
+	at   time.Time
+	book *book
+}
+
+// doubt is an operation's becoming unknown.
+type doubt struct {
+	id, parent string
+	generation int
+	claim      int64
+}
+
+func newKnowing() knowing {
+	return knowing{map[string]held{}, map[string]change{}, map[doubt]bool{}}
+}
+
+// notes takes note of what the journal has recorded, and finds what became unknown though
+// its provider would have told: it remembers whatever became of the key, and goes on doing
+// so for long enough.
+func (l *life) notes(b *book, res journal.Result) {
+	op := &res.Operation
+	now := time.Now()
+	l.mu.Lock()
+	if _, there := l.knowing.firstHeld[op.Key]; !there && op.State == journal.StateInFlight {
+		l.knowing.firstHeld[op.Key] = held{now, b.clock.off() != b.clock.wrong}
+	}
+	first := l.knowing.firstHeld[op.Key]
+	if res.Decision == journal.Execute || res.Decision == journal.Recorded || res.Decision == journal.Stop {
+		l.knowing.changed[op.Parent+" "+op.ID] = change{now, b}
+	}
+	this := doubt{op.Parent, op.ID, op.Generation, int64(op.Claim)}
+	is := op.State == journal.StateUnknown && !l.knowing.doubted[this]
+	if is {
+		l.knowing.doubted[this] = true
+	}
+	l.mu.Unlock()
+	if !is || op.Key == "" || first.at.IsZero() {
+		return
+	}
+	for _, c := range l.world.contracts {
+		if c.name != op.Provider || c.memory != providers.Everything && c.memory != providers.SuccessesCleanFailures {
+			continue
+		}
+		// What is asked is whether it may be sent once the delay is over that comes next.
+		const delay = 75 * time.Minute
+		left := c.retention - min(c.retention/4, time.Hour) - now.Sub(first.at) - delay
+		if left > 0 && !l.explains(op, c, first) {
+			l.fault("%s became unknown without need, %v after it was first sent: %s", op.ID, now.Sub(first.at), op.Cause)
+		}
+	}
+}
+
+// explains tells whether something else than the provider's memory makes an operation
+// unknown.
+func (l *life) explains(op *journal.Operation, c contract, first held) bool {
+	if op.Naming == journal.Generated {
+		return true // its caller was told, and nobody could ask for it again
+	}
+	for _, why := range []struct {
+		cause string
+		is    bool
+	}{
+		{"on hold", l.has(operators)},
+		{"the key was sent in another place or form", l.has(quotedKeys)},
+		{"the clock", first.leaps || l.fallsBehind(first.at)},
+		{"retention has passed", l.fallsBehind(first.at)}, // it was sent first, long ago, by that clock
+		{"does not say whether it happened", true},
+		{"the journal was restored", l.disaster != nil},
+		{"its process ended", op.Naming != journal.Named}, // found by a process that is NamedOnly
+		{"remembers no refusals", c.memory != providers.Everything},
+	} {
+		if why.is && strings.Contains(op.Cause, why.cause) {
+			return true
+		}
+	}
+	return false
+}

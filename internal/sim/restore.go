@@ -1,0 +1,189 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/providers"
+)
+
+// disaster is the day on which a journal's file is lost, and a backup put in its place.
+type disaster struct {
+	path    string
+	begins  chan struct{} // every process is to end
+	over    chan struct{} // and may start again
+	waiting sync.WaitGroup
+
+	mu      sync.Mutex
+	backed  bool            // the backup was made: what is recorded from here on is lost
+	lost    bool            // the backup is in place
+	refuses bool            // and was not adopted yet
+	gap     map[string]bool // what the ledger calls the operations that were begun meanwhile
+}
+
+// restores has the journal lost and its backup restored in the middle of the life; adopted
+// at once, or only after somebody has found out that nothing works.
+func (l *life) restores() error {
+	d := l.disaster
+	if d == nil {
+		return nil
+	}
+	random := l.dice("disaster")
+	from := random.within(l.length / 2)
+	time.Sleep(from)
+	j := l.current().(*sqlite.Journal)
+	backup := d.path + ".backup"
+	if err := j.Backup(context.Background(), backup); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	d.backed = true
+	d.mu.Unlock()
+	l.tell("world", "", "a backup is made")
+	time.Sleep(random.within(l.length/2 - from))
+	close(d.begins)
+	d.waiting.Wait()
+	if err := j.Close(); err != nil {
+		return err
+	}
+	for _, beside := range []string{"-wal", "-shm"} {
+		if err := os.Remove(d.path + beside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := os.Rename(backup, d.path); err != nil {
+		return err
+	}
+	restored, err := sqlite.Open(d.path, sqlite.Options{})
+	if err != nil {
+		return err
+	}
+	l.tell("world", "", "the backup is restored")
+	l.mu.Lock()
+	l.journal = restored
+	l.mu.Unlock()
+	late := random.of(2)
+	d.mu.Lock()
+	d.lost, d.refuses = true, late
+	d.mu.Unlock()
+	if late {
+		close(d.over)
+		time.Sleep(random.within(l.length / 8))
+		d.mu.Lock()
+		d.refuses = false
+		d.mu.Unlock()
+	}
+	err = restored.Adopt(context.Background())
+	l.tell("world", "", "the backup is adopted: %v", err)
+	if !late {
+		close(d.over)
+	}
+	return err
+}
+
+// current is the journal as it is now.
+func (l *life) current() journal.Journal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.journal
+}
+
+// hasBegun notes what no backup knows of: an operation, or another generation of one, that
+// was begun after the backup was made. What comes back by its key, which follows from its
+// name or its flow, is not noted.
+func (l *life) hasBegun(ev journal.Event, res journal.Result) {
+	d, op := l.disaster, &res.Operation
+	if d == nil || ev.Kind != journal.EventResolve && (ev.Kind != journal.EventBegin || res.Decision != journal.Execute) {
+		return
+	}
+	name := l.ledgerName(op.Ref)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.backed || d.lost {
+		return
+	}
+	if derived := op.Parent != "" || l.has(secrets) && op.Naming == journal.Named; derived && op.Generation == 0 && ev.Kind == journal.EventBegin {
+		for _, c := range l.world.contracts {
+			if c.name == op.Provider && !c.keyless && c.guard && c.memory == providers.Everything && c.retention > l.length+time.Hour {
+				return
+			}
+		}
+	}
+	d.gap[name] = true
+	d.gap[op.Key] = true
+}
+
+// flowHasBegun does the same for a flow, whose steps' keys follow from its own.
+func (l *life) flowHasBegun(ev journal.FlowEvent, res journal.FlowResult) {
+	if l.disaster == nil || l.has(secrets) || ev.Kind != journal.FlowEventBegin || res.Decision != journal.Execute || res.Flow.Claim != 1 {
+		return
+	}
+	l.disaster.mu.Lock()
+	defer l.disaster.mu.Unlock()
+	if l.disaster.backed && !l.disaster.lost {
+		l.disaster.gap[res.Flow.ID] = true
+	}
+}
+
+// inGap tells whether a disaster explains a second effect of what the ledger calls so, or
+// an answer or a promise that nobody knows of any more.
+func (l *life) inGap(name string, keys ...string) bool {
+	if l.disaster == nil {
+		return false
+	}
+	l.disaster.mu.Lock()
+	defer l.disaster.mu.Unlock()
+	for _, key := range keys {
+		if key != "" && l.disaster.gap[key] {
+			return true
+		}
+	}
+	return l.disaster.gap[name]
+}
+
+func (l *life) wasRestored() bool {
+	if l.disaster == nil {
+		return false
+	}
+	l.disaster.mu.Lock()
+	defer l.disaster.mu.Unlock()
+	return l.disaster.lost
+}
+
+// wait has a process that was told of the disaster wait until it is over.
+func (d *disaster) wait(member *bool) {
+	if d == nil || *member {
+		return
+	}
+	select {
+	case <-d.begins:
+		*member = true
+		d.waiting.Done()
+		<-d.over
+	default:
+	}
+}
+
+// lostThen is closed when the disaster begins; nil for a process that started after it.
+func (l *life) lostThen(waited bool) <-chan struct{} {
+	if l.disaster == nil || waited {
+		return nil
+	}
+	return l.disaster.begins
+}
+
+// isFrozen tells whether the journal is a copy that was not adopted.
+func (l *life) isFrozen() bool {
+	if l.disaster == nil {
+		return false
+	}
+	l.disaster.mu.Lock()
+	defer l.disaster.mu.Unlock()
+	return l.disaster.refuses
+}

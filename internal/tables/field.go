@@ -1,0 +1,231 @@
+package tables
+
+import (
+	"math/bits"
+	"mime"
+	"net/http"
+	"strings"
+)
+
+// reading is an answer that is being classified. Its body is read once, for all
+// fields that the rules ask for, and only if one does.
+type reading struct {
+	Answer
+	reader *reader
+	read   bool
+	text   jsonText
+	found  []found
+}
+
+// found is the text of a scalar at a path.
+type found struct {
+	path  int
+	value span
+}
+
+// use has the rules of a reader ask for the fields.
+func (r *reading) use(with *reader) {
+	r.reader, r.read, r.found = with, false, nil
+}
+
+// onlyField returns the text of the scalar at a path, if there is exactly one.
+func (r *reading) onlyField(path int) (text string, ok bool) {
+	n := 0
+	for _, f := range r.fields() {
+		if f.path == path {
+			text = r.said(f)
+			n++
+		}
+	}
+	if n != 1 {
+		return "", false
+	}
+	return text, true
+}
+
+// fieldSays reports whether a path leads to a scalar, in an array to any, whose
+// text is equals; any text will do if that is empty.
+func (r *reading) fieldSays(path int, equals string) bool {
+	for _, f := range r.fields() {
+		if f.path == path && (equals == "" || r.says(f, equals)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *reading) said(f found) string {
+	value := r.Body[f.value.from:f.value.to]
+	if value[0] == '"' {
+		return unquote(value)
+	}
+	return string(value)
+}
+
+func (r *reading) says(f found, text string) bool {
+	value := r.Body[f.value.from:f.value.to]
+	if value[0] == '"' {
+		return isName(value, text)
+	}
+	return string(value) == text
+}
+
+// fields returns the non-empty scalars at the paths. A body that is not JSON has
+// none.
+func (r *reading) fields() []found {
+	if r.read {
+		return r.found
+	}
+	r.read = true
+	if len(r.Body) == 0 || len(r.Body) > MaxAnswerBody || !saysJSON(r.Header) {
+		return nil
+	}
+	r.text, r.found = jsonText{in: r.Body}, make([]found, 0, 12)
+	r.text.space()
+	if !r.value(r.reader.all, 0, 0) || !r.text.ended() {
+		r.found = nil
+	}
+	return r.found
+}
+
+// value consumes a value. on are the paths whose first steps, that many, led to it.
+func (r *reading) value(on pathSet, steps, depth int) bool {
+	t := &r.text
+	if depth > maxDepth {
+		return false
+	}
+	switch t.next() {
+	case '{':
+		return r.object(on, steps, depth)
+	case '[':
+		t.pos++
+		return r.array(0, steps, depth)
+	}
+	from := t.pos
+	if !t.scalar() {
+		return false
+	}
+	if ended := on & r.reader.endingAt(steps); ended != 0 && !(t.in[from] == 'n' || t.in[from] == '"' && t.pos == from+2) {
+		for ; ended != 0; ended &= ended - 1 {
+			r.found = append(r.found, found{bits.TrailingZeros64(uint64(ended)), span{from, t.pos}})
+		}
+	}
+	return true
+}
+
+// array consumes an array, behind its bracket, whose elements on leads to.
+func (r *reading) array(on pathSet, steps, depth int) bool {
+	t := &r.text
+	t.space()
+	if t.take(']') {
+		return true
+	}
+	for {
+		t.space()
+		if !r.value(on, steps, depth+1) {
+			return false
+		}
+		t.space()
+		if t.take(']') {
+			return true
+		}
+		if !t.take(',') {
+			return false
+		}
+	}
+}
+
+// object consumes an object. One that has a member on a path twice has nothing of
+// that path, since parsers differ on which one counts.
+func (r *reading) object(on pathSet, steps, depth int) bool {
+	t := &r.text
+	t.take('{')
+	t.space()
+	if t.take('}') {
+		return true
+	}
+	var seen, twice pathSet
+	var names map[string]struct{} // of the members so far, where the rules ask for any
+	first := len(r.found)
+	for {
+		t.space()
+		name, ok := t.str()
+		if !ok {
+			return false
+		}
+		t.space()
+		if !t.take(':') {
+			return false
+		}
+		t.space()
+		into, lists := r.reader.under(on, steps, name)
+		if wild := into & r.reader.wildAt(steps); wild != 0 {
+			if names == nil {
+				names = map[string]struct{}{}
+			}
+			before := len(names)
+			if names[unquote(name)] = struct{}{}; len(names) == before {
+				twice |= wild
+			}
+			twice |= seen & (into &^ wild)
+		} else {
+			twice |= seen & into
+		}
+		seen |= into
+		if t.next() == '[' {
+			t.pos++
+			ok = r.array(lists, steps+1, depth+1)
+		} else {
+			ok = r.value(into&^lists, steps+1, depth+1)
+		}
+		if !ok {
+			return false
+		}
+		t.space()
+		if t.take('}') {
+			break
+		}
+		if !t.take(',') {
+			return false
+		}
+	}
+	if twice != 0 {
+		kept := r.found[:first]
+		for _, f := range r.found[first:] {
+			if twice&(1<<f.path) == 0 {
+				kept = append(kept, f)
+			}
+		}
+		r.found = kept
+	}
+	return true
+}
+
+// saysJSON reports whether the content type announces JSON, or nothing at all.
+func saysJSON(h http.Header) bool {
+	types := h["Content-Type"]
+	for _, t := range types {
+		if t != types[0] {
+			return false
+		}
+	}
+	if len(types) == 0 || types[0] == "" {
+		return true
+	}
+	media, parameters, has := strings.Cut(types[0], ";")
+	if has && !strings.EqualFold(strings.TrimSpace(parameters), "charset=utf-8") {
+		// Seldom, and it takes a while.
+		if _, _, err := mime.ParseMediaType(types[0]); err != nil {
+			return false
+		}
+	}
+	media = strings.TrimSpace(media)
+	const application = "application/"
+	if len(media) < len(application) || !strings.EqualFold(media[:len(application)], application) {
+		return false
+	}
+	kind := media[len(application):]
+	return strings.EqualFold(kind, "json") ||
+		len(kind) > len("+json") && strings.EqualFold(kind[len(kind)-len("+json"):], "+json") ||
+		len(kind) > len("x-amz-json-") && strings.EqualFold(kind[:len("x-amz-json-")], "x-amz-json-")
+}

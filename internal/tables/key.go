@@ -1,0 +1,211 @@
+package tables
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/providers"
+)
+
+// Key puts keys where a table says, and finds them there.
+type Key providers.Key
+
+// KeyError says why a key can't be used. It never contains the key.
+type KeyError struct {
+	// Name is what carries the key, as in [providers.Key].
+	Name string
+
+	// Reason says what is wrong and, where there is something to do, what.
+	Reason string
+}
+
+// Error returns the name and the reason.
+func (e *KeyError) Error() string { return "providers: invalid key for " + e.Name + ": " + e.Reason }
+
+func (k Key) invalid(format string, args ...any) error {
+	return &KeyError{Name: k.Name, Reason: fmt.Sprintf(format, args...)}
+}
+
+// Check reports whether the endpoint takes this key, given as it is meant,
+// without the quotes of the quoted form. The error is a [*KeyError].
+//
+// A key in double quotes is refused where the header is raw: the quotes would
+// become part of the key, and the same key sent without them another one.
+func (k Key) Check(key string) error {
+	if err := k.takes(key); err != nil || k.Place == providers.KeyNone || k.UUIDVersion == 0 || isUUID(key, k.UUIDVersion) {
+		return err
+	}
+	return k.invalid("it is not a UUID of version %d", k.UUIDVersion)
+}
+
+// takes is Check but for the version, which the keys of operations don't have that were
+// begun before the table asked for it.
+func (k Key) takes(key string) error {
+	switch {
+	case k.Place == providers.KeyNone:
+		return nil
+	case key == "":
+		return k.invalid("it is empty")
+	case k.Place == providers.KeyRawHeader && inQuotes(key):
+		return k.invalid("it is in double quotes, which would become part of the key here: leave them out")
+	case len(key) < k.MinLength:
+		return k.invalid("it has %d characters, fewer than %d", len(key), k.MinLength)
+	case k.MaxLength > 0 && len(key) > k.MaxLength:
+		return k.invalid("it has %d characters, more than %d", len(key), k.MaxLength)
+	case strings.TrimSpace(key) != key:
+		return k.invalid("it begins or ends with white space")
+	}
+	for i := range len(key) {
+		if !k.allows(key[i]) {
+			return k.invalid("character %d is not allowed", i+1)
+		}
+	}
+	return nil
+}
+
+func (k Key) allows(c byte) bool {
+	if k.Alphabet != "" {
+		return strings.IndexByte(k.Alphabet, c) >= 0
+	}
+	return '!' <= c && c <= '~'
+}
+
+// isUUID reports whether a key is the text of a UUID of a version, RFC 9562 section 4.
+func isUUID(key string, version int) bool {
+	if len(key) != 36 {
+		return false
+	}
+	for i := range len(key) {
+		c := key[i]
+		switch {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			if c != '-' {
+				return false
+			}
+		case !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'):
+			return false
+		}
+	}
+	return key[14] == '0'+byte(version) && strings.IndexByte("89abAB", key[19]) >= 0
+}
+
+func inQuotes(s string) bool {
+	return len(s) > 1 && s[0] == '"' && s[len(s)-1] == '"'
+}
+
+// Set puts the key where the endpoint takes it, in place of any that is there,
+// and firstSent with it where the endpoint takes that. Where it takes no key, Set
+// does nothing. m.Header is changed in place, unless it is nil; m.Query and
+// m.Body get new values and keep their other bytes as they are: numbers, the order
+// of fields and white space do not change. The same message, key and time always
+// give the same bytes. A field that is missing becomes the first one of its JSON
+// object or input object, or the last one of its form or query.
+//
+// The error is a [*KeyError], and m is then unchanged: that of [Key.Check], but for
+// UUIDVersion, or the message can't carry a key: its body is compressed, or not what the place asks
+// for, or has the field twice.
+func (k Key) Set(m *Message, key string, firstSent time.Time) error {
+	if k.Place == providers.KeyNone {
+		return nil
+	}
+	if err := k.takes(key); err != nil {
+		return err
+	}
+	if k.FirstSent != "" && firstSent.IsZero() {
+		return k.invalid("the header %s needs the time of the first attempt, which is not known", k.FirstSent)
+	}
+	var err error
+	switch k.Place {
+	case providers.KeyQuery:
+		m.Query, err = k.setPair(m.Query, key)
+	case providers.KeyFormField:
+		err = k.setForm(m, key)
+	case providers.KeyJSONField:
+		err = k.setJSON(m, key)
+	case providers.KeyGraphQL:
+		err = k.setGraphQL(m, key)
+	default:
+		err = k.setHeader(m, key)
+	}
+	if err == nil && k.FirstSent != "" {
+		if m.Header == nil {
+			m.Header = http.Header{}
+		}
+		drop(m.Header, k.FirstSent)
+		m.Header.Set(k.FirstSent, firstSent.UTC().Format(http.TimeFormat))
+	}
+	return err
+}
+
+// Carried returns the key that a request already has, as a caller or a
+// vendor's SDK put it there; present is false where there is none or where the
+// endpoint takes none. A key that is present and can't be used is a
+// [*KeyError]: two of them, one that [Key.Check] refuses, or one in the wrong
+// form for the place. So is a body that could not carry one: see [Key.Set].
+// Parameters of the quoted form are ignored.
+func (k Key) Carried(m Message) (key string, present bool, err error) {
+	switch k.Place {
+	case providers.KeyNone:
+		return "", false, nil
+	case providers.KeyQuery:
+		key, present, err = k.carriedPair(m.Query)
+	case providers.KeyFormField:
+		key, present, err = k.carriedForm(m)
+	case providers.KeyJSONField:
+		key, present, err = k.carriedJSON(m)
+	case providers.KeyGraphQL:
+		key, present, err = k.carriedGraphQL(m)
+	default:
+		key, present, err = k.carriedHeader(m)
+	}
+	if present && err == nil {
+		err = k.Check(key)
+	}
+	if err != nil {
+		return "", present, err
+	}
+	return key, present, nil
+}
+
+// Without returns the message without its key and without what travels with the
+// key, so that two messages that differ in nothing else are the same. A GraphQL
+// argument stays, with an empty string for the key. m is not changed. The error
+// is a [*KeyError] for a body that could not carry a key: see [Key.Set].
+func (k Key) Without(m Message) (Message, error) {
+	var err error
+	switch k.Place {
+	case providers.KeyNone:
+		return m, nil
+	case providers.KeyQuery:
+		m.Query = withoutPairs(m.Query, pairs(m.Query, k.Name))
+	case providers.KeyFormField:
+		err = k.clearForm(&m)
+	case providers.KeyJSONField:
+		err = k.clearJSON(&m)
+	case providers.KeyGraphQL:
+		err = k.clearGraphQL(&m)
+	}
+	for name := range m.Header {
+		if k.InHeader(name) {
+			m.Header = m.Header.Clone()
+			drop(m.Header, name)
+		}
+	}
+	return m, err
+}
+
+// InHeader reports whether a header of this name, in whatever spelling, carries the
+// key or travels with it.
+func (k Key) InHeader(name string) bool {
+	switch k.Place {
+	case providers.KeyNone:
+		return false
+	case providers.KeyRawHeader, providers.KeyQuotedHeader:
+		if strings.EqualFold(name, k.Name) {
+			return true
+		}
+	}
+	return k.FirstSent != "" && strings.EqualFold(name, k.FirstSent)
+}

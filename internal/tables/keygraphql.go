@@ -1,0 +1,371 @@
+package tables
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// gqlRequest is the body of a GraphQL request over HTTP: a JSON object with the
+// document and its variables.
+type gqlRequest struct {
+	body      []byte
+	document  string
+	literal   span // of the document, a JSON string in the body
+	operation gqlOperation
+	others    []span // the document's other operations, in its order
+}
+
+const (
+	gqlUnread     = "the body is not a GraphQL request that can be read: a JSON object with one document in query"
+	gqlNoArgument = "the document does not have the argument"
+	gqlSeveral    = "the operation has several top-level fields, or fragments: send each field in a request of its own"
+	gqlShared     = "the variable that the key would go into stands elsewhere too: give the key a variable of its own"
+)
+
+// readGraphQL reads a request and finds the operation in it that is executed.
+// Where that is not certain the request can't be read: a body that says that it is
+// not JSON, which a server may read as a form, operations in the URL, which some
+// servers prefer to those in the body, a document that is not there (a persisted
+// one) or does not say which of its operations is meant.
+func readGraphQL(m Message) (r gqlRequest, problem string) {
+	switch {
+	case m.coded():
+		return r, isCompressed
+	case !m.mayBeJSON():
+		return r, gqlUnread
+	case inURL(m.Query):
+		return r, "the URL has parts of the GraphQL request: put them into the body"
+	}
+	query, problem := locate(m.Body, []string{"query"})
+	if problem != "" {
+		return r, problem
+	}
+	if !query.there || m.Body[query.value.from] != '"' {
+		return r, gqlUnread
+	}
+	chosen := ""
+	name, problem := locate(m.Body, []string{"operationName"})
+	switch {
+	case problem != "":
+		return r, problem
+	case !name.there || m.Body[name.value.from] == 'n':
+	case m.Body[name.value.from] == '"':
+		chosen = unquote(m.Body[name.value.from:name.value.to])
+	default:
+		return r, gqlUnread
+	}
+	r.body, r.literal = m.Body, query.value
+	r.document = decoded(m.Body[query.value.from:query.value.to])
+	operations, ok := parseGraphQL(r.document)
+	if !ok {
+		return r, gqlUnread
+	}
+	found := 0
+	for _, o := range operations {
+		if chosen == "" || o.name == chosen {
+			r.operation = o
+			found++
+			continue
+		}
+		r.others = append(r.others, o.span)
+	}
+	if found != 1 {
+		return r, "the document has several operations: say in operationName which one is meant"
+	}
+	return r, ""
+}
+
+func inURL(query string) bool {
+	for part := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(part, "=")
+		switch unescaped(name) {
+		case "query", "operationName", "variables":
+			return true
+		}
+	}
+	return false
+}
+
+// only returns the name of the operation's top-level field, or "" if it has
+// several, or may have.
+func (o *gqlOperation) only() (field string) {
+	if o.fragments {
+		return ""
+	}
+	for _, f := range o.fields {
+		switch {
+		case f.name == "__typename":
+		case field != "":
+			return ""
+		default:
+			field = f.name
+		}
+	}
+	return field
+}
+
+// gqlPlace is where the key stands: in the document or in a variable.
+type gqlPlace struct {
+	value     gqlValue // a string literal, or an object that the field is missing in
+	missing   string   // the name of that field
+	variables []string // its path in the body, if it is in a variable
+	defaulted bool     // the variable has a default, in the document
+}
+
+// find looks for the argument that [providers.KeyGraphQL] names. An operation with several
+// fields has none: each of them has an effect of its own, and a key speaks for one.
+func (r *gqlRequest) find(name string) (place gqlPlace, problem string) {
+	if r.operation.only() == "" {
+		return place, gqlSeveral
+	}
+	path := strings.Split(name, ".")
+	var values []gqlValue
+	collect := func(arguments []gqlArgument, name string) {
+		for _, a := range arguments {
+			if a.name == name {
+				values = append(values, a.value)
+			}
+		}
+	}
+	if directive, ok := strings.CutPrefix(path[0], "@"); ok {
+		path = path[1:]
+		at := slices.Clone(r.operation.directives)
+		for _, f := range r.operation.fields {
+			at = append(at, f.directives...)
+		}
+		for _, d := range at {
+			if d.name == directive && len(path) > 0 {
+				collect(d.arguments, path[0])
+			}
+		}
+	} else {
+		for _, f := range r.operation.fields {
+			collect(f.arguments, path[0])
+		}
+	}
+	for {
+		switch len(values) {
+		case 0:
+			return place, gqlNoArgument
+		case 1:
+		default:
+			return place, "the document has the argument more than once: send each operation in a request of its own"
+		}
+		v := values[0]
+		path = path[1:]
+		switch {
+		case v.kind == '$' && r.uses(v.variable) > 1:
+			return place, gqlShared
+		case v.kind == '$':
+			return gqlPlace{
+				variables: append([]string{"variables", v.variable}, path...),
+				defaulted: slices.Contains(r.operation.defaults, v.variable),
+			}, ""
+		case len(path) == 0 && (v.kind == gqlText || v.kind == gqlBlock):
+			return gqlPlace{value: v}, ""
+		case len(path) == 0:
+			return place, "the argument is there and not a string"
+		case v.kind != '{':
+			return place, gqlNoArgument
+		}
+		values = nil
+		collect(v.fields, path[0])
+		if len(values) == 0 && len(path) == 1 {
+			return gqlPlace{value: v, missing: path[0]}, ""
+		}
+	}
+}
+
+// uses counts where a variable stands, apart from its definition: in the operation
+// and in the fragments, any of which it may use.
+func (r *gqlRequest) uses(variable string) (n int) {
+	l := gqlLexer{in: r.document}
+	others := r.others
+	for t := l.next(); t.kind != gqlEnd && t.kind != gqlBad; t = l.next() {
+		if t.kind != '$' {
+			continue
+		}
+		name := l.next()
+		for len(others) > 0 && others[0].to <= name.from {
+			others = others[1:]
+		}
+		elsewhere := len(others) > 0 && others[0].from <= name.from
+		if r.document[name.from:name.to] == variable && !elsewhere {
+			n++
+		}
+	}
+	return n - 1
+}
+
+func (k Key) inGraphQL(m Message) (gqlRequest, gqlPlace, error) {
+	r, problem := readGraphQL(m)
+	if problem != "" {
+		return r, gqlPlace{}, k.invalid("%s", problem)
+	}
+	place, problem := r.find(k.Name)
+	if problem != "" {
+		return r, place, k.invalid("%s", problem)
+	}
+	return r, place, nil
+}
+
+// variable finds a variable's value in the body. Variables that are null are none.
+func (k Key) variable(body []byte, path []string) (jsonPlace, error) {
+	place, problem := locate(body, path)
+	if problem == "" && place.there && body[place.value.from] != '"' {
+		problem = notAString
+	}
+	if problem != "" {
+		return jsonPlace{}, k.invalid("variables: %s", problem)
+	}
+	return place, nil
+}
+
+func (k Key) setGraphQL(m *Message, key string) error {
+	r, place, err := k.inGraphQL(*m)
+	if err != nil {
+		return err
+	}
+	if place.variables == nil {
+		m.Body = r.withLiteral(place, key)
+		return nil
+	}
+	return k.setVariable(m, place.variables, key)
+}
+
+func (k Key) setVariable(m *Message, path []string, key string) error {
+	body := m.Body
+	all, problem := locate(body, path[:1])
+	if problem != "" {
+		return k.invalid("%s", problem)
+	}
+	if none := !all.there || body[all.value.from] == 'n'; none && len(path) == 2 {
+		body = all.with(body, path[0], "{}")
+	}
+	place, err := k.variable(body, path)
+	if err == nil {
+		m.Body = place.with(body, path[len(path)-1], quote(key))
+	}
+	return err
+}
+
+// withLiteral returns the body with the key in its document.
+func (r *gqlRequest) withLiteral(place gqlPlace, key string) []byte {
+	text, at := quote(key), place.value.span
+	if place.missing != "" {
+		text = " " + place.missing + ": " + text + " "
+		at = span{at.from + 1, at.from + 1}
+	}
+	literal := r.body[r.literal.from:r.literal.to]
+	from := r.literal.from + encodedOffset(literal, at.from)
+	to := r.literal.from + encodedOffset(literal, at.to)
+	return span{from, to}.replaced(r.body, string(inner([]byte(quote(text)))))
+}
+
+func (k Key) carriedGraphQL(m Message) (key string, present bool, err error) {
+	r, problem := readGraphQL(m)
+	if problem != "" {
+		return "", false, k.invalid("%s", problem)
+	}
+	place, problem := r.find(k.Name)
+	switch {
+	case problem == gqlNoArgument, problem == "" && place.missing != "":
+		return "", false, nil
+	case problem != "":
+		return "", true, k.invalid("%s", problem)
+	case place.variables == nil:
+		key, ok := textOf(r.document[place.value.from:place.value.to], place.value.kind)
+		if !ok {
+			return "", true, k.invalid("its literal has escapes or line breaks: write it plainly")
+		}
+		return key, true, nil
+	}
+	at, problem := locate(m.Body, place.variables)
+	missing := problem == noParent && len(place.variables) == 2 || problem == "" && !at.there
+	switch {
+	case missing && place.defaulted:
+		return "", true, k.invalid("its variable has a default: put the key into the variables")
+	case missing:
+		return "", false, nil
+	case problem != "":
+		return "", false, k.invalid("variables: %s", problem)
+	case m.Body[at.value.from] != '"':
+		return "", true, k.invalid("variables: %s", notAString)
+	}
+	return unquote(m.Body[at.value.from:at.value.to]), true, nil
+}
+
+// clearGraphQL puts an empty string for the key. A document without the argument
+// stays as it is.
+func (k Key) clearGraphQL(m *Message) error {
+	r, problem := readGraphQL(*m)
+	if problem != "" {
+		return k.invalid("%s", problem)
+	}
+	place, problem := r.find(k.Name)
+	switch {
+	case problem == gqlNoArgument:
+		return nil
+	case problem != "":
+		return k.invalid("%s", problem)
+	case place.variables == nil:
+		m.Body = r.withLiteral(place, "")
+		return nil
+	}
+	return k.setVariable(m, place.variables, "")
+}
+
+// textOf returns what a string literal says, if that is what stands in it.
+func textOf(literal string, kind gqlKind) (text string, plain bool) {
+	n := 1
+	if kind == gqlBlock {
+		n = 3
+	}
+	text = literal[n : len(literal)-n]
+	if kind == gqlText && strings.ContainsRune(text, '\\') {
+		text = unquote([]byte(literal))
+		return text, text != ""
+	}
+	return text, !strings.ContainsAny(text, "\\\n\r") && (kind == gqlText || strings.TrimSpace(text) == text)
+}
+
+// decoded returns what a JSON string says. Unlike that of unquote, its every byte
+// has a place in the literal that [encodedOffset] finds.
+func decoded(literal []byte) string {
+	out := make([]byte, 0, len(literal))
+	for at := 1; at < len(literal)-1; {
+		n, text := decodeNext(literal, at)
+		at += n
+		out = append(out, text...)
+	}
+	return string(out)
+}
+
+// encodedOffset returns where in a JSON string the byte stands that is at offset
+// in what it says.
+func encodedOffset(literal []byte, offset int) int {
+	at := 1
+	for seen := 0; seen < offset && at < len(literal)-1; {
+		n, text := decodeNext(literal, at)
+		at += n
+		seen += len(text)
+	}
+	return at
+}
+
+// decodeNext returns the length of the byte or escape at a place in a valid JSON
+// string, and what it says. Escaped surrogates without their other half say
+// U+FFFD, as in encoding/json.
+func decodeNext(literal []byte, at int) (n int, text string) {
+	if literal[at] != '\\' {
+		return 1, string(literal[at : at+1])
+	}
+	n = escapeLength(literal[at:])
+	if n == 6 && at+12 < len(literal) && literal[at+6] == '\\' && literal[at+7] == 'u' {
+		if both := unquote([]byte(`"` + string(literal[at:at+12]) + `"`)); utf8.RuneCountInString(both) == 1 {
+			return 12, both
+		}
+	}
+	return n, unquote([]byte(`"` + string(literal[at:at+n]) + `"`))
+}

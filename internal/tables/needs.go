@@ -1,0 +1,23 @@
+package tables
+
+import "github.com/onceward/onceward/providers"
+
+// MaxAnswerBody is how much of a response body is looked at, in bytes; a longer one has
+// no fields.
+const MaxAnswerBody = 16 << 20
+
+// NeedsBody reports whether what an answer means may depend on fields of its body, which
+// is then wanted whole and decoded. a.Body is not looked at.
+func (rt Route) NeedsBody(a Answer) bool {
+	r := reading{Answer: a}
+	if p := rt.Provider; rt.Listed && p != nil && p.ReplayHeader != "" {
+		r.Later = r.Later || headerSays(a.Header, p.ReplayHeader, p.ReplayValue)
+	}
+	for i := range rt.Endpoint.Rules {
+		rule := &rt.Endpoint.Rules[i]
+		if matchesHead(rule, &r) {
+			return rule.Field != "" || rule.Verdict == providers.AlreadyDone || rule.Without != ""
+		}
+	}
+	return false
+}

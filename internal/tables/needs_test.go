@@ -1,0 +1,62 @@
+package tables_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/providers"
+)
+
+func TestABodyIsNeededOnlyWhereItMayDecide(t *testing.T) {
+	rt := ruled(t,
+		providers.Rule{Status: 200, Header: "X-Done", Verdict: providers.Final},
+		providers.Rule{Status: 200, Field: "errors[].code", Verdict: providers.Rejected},
+		providers.Rule{Status: 200, Verdict: providers.Final},
+		providers.Rule{Status: 402, Verdict: providers.Final},
+		providers.Rule{Status: 409, On: providers.LaterAttempt, Field: "id", Verdict: providers.InFlight},
+		providers.Rule{Status: 409, Verdict: providers.Misuse},
+		providers.Rule{Status: 410, Pointer: "id", Verdict: providers.AlreadyDone},
+	)
+	for _, tc := range []struct {
+		status int
+		header http.Header
+		later  bool
+		needed bool
+	}{
+		{200, nil, false, true},
+		{200, http.Header{"X-Done": {"1"}}, false, false},
+		{402, nil, false, false},
+		{409, nil, false, false},
+		{409, nil, true, true},
+		{410, nil, false, true},
+		{500, nil, false, false},
+	} {
+		assert.Equal(t, tc.needed, rt.NeedsBody(tables.Answer{Status: tc.status, Header: tc.header, Later: tc.later}), tc)
+	}
+}
+
+// A body of the greatest length that is looked at is read in a moment, even if all of it
+// is what is looked for. Reading it once more for each field would take minutes.
+func TestALongBodyIsReadInAMoment(t *testing.T) {
+	rt := ruled(t, providers.Rule{Status: 200, Field: "errors[].code", Equals: "no", Verdict: providers.Rejected})
+	body := []byte(`{"errors":[`)
+	for len(body) < tables.MaxAnswerBody-100 {
+		body = append(body, `{"code":1},`...)
+	}
+	body = append(body, `{"code":"no"}]}`...)
+	done := make(chan providers.Verdict, 1)
+	go func() {
+		done <- rt.Classify(tables.Answer{Status: 200, Body: body, Header: http.Header{"Content-Type": {"application/json"}}}).Verdict
+	}()
+	select {
+	case verdict := <-done:
+		assert.Equal(t, providers.Rejected, verdict)
+	case <-time.After(time.Minute):
+		require.Fail(t, "it is still being read")
+	}
+}

@@ -1,0 +1,243 @@
+package tables
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/onceward/onceward/providers"
+)
+
+// Router finds the contract that a request is under, by host and path. It is
+// safe for concurrent use.
+type Router struct {
+	exact map[string]*served // by host as in Provider.Hosts
+	below map[string]*served // "*.example.com" under "example.com"
+	rest  *served            // nil: no provider serves the hosts that none names
+}
+
+// served is a provider with its endpoints' patterns compiled.
+type served struct {
+	provider *providers.Provider
+	mux      *http.ServeMux
+}
+
+// listed is an endpoint of a table, with its rules prepared.
+type listed struct {
+	providers.Endpoint
+	reader *reader
+}
+
+// Route is what is known of a request before it is sent.
+type Route struct {
+	// Provider serves the host; nil if none does. It must not be changed.
+	Provider *providers.Provider
+
+	// Endpoint is the contract the request is under, never nil: the one
+	// whose pattern matches, or the unlisted one: the key in the raw header
+	// Idempotency-Key, nothing remembered, no retention. It must not be
+	// changed. As long as the route is Undecided it is no more than one of
+	// those that it may be.
+	Endpoint *providers.Endpoint
+
+	// Undecided says that the method and path don't tell which contract the
+	// request is under: [Route.For] does.
+	Undecided bool
+
+	// Listed says that an endpoint of the provider matches. It is false for
+	// safe methods, which are not looked up.
+	Listed bool
+
+	// Effect says that the request may change something. It is false for the
+	// safe methods GET, HEAD, OPTIONS and TRACE (RFC 9110 section 9.2.1) and
+	// for endpoints marked NoEffect. It is true of a route that is Undecided.
+	Effect bool
+
+	reader  *reader   // of Endpoint.Rules
+	choices []*listed // while Undecided
+}
+
+// NewRouter validates the providers, each by [providers.Provider.Validate], and that
+// together they are clear: names are unique, former ones included, no two of them
+// name the same host, and at most one names none. The error joins every [*providers.ValidationError].
+func NewRouter(ps []providers.Provider) (*Router, error) {
+	r := &Router{exact: map[string]*served{}, below: map[string]*served{}}
+	names := map[string]bool{}
+	var errs []error
+	for _, p := range ps {
+		if err := p.Validate(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if names[p.Name] {
+			errs = append(errs, invalid(&p, "Name", "another provider has the same name"))
+			continue
+		}
+		names[p.Name] = true
+		for i, former := range p.FormerNames {
+			if names[former] {
+				errs = append(errs, invalid(&p, fmt.Sprintf("FormerNames[%d]", i), "another provider has the name %q", former))
+			}
+			names[former] = true
+		}
+		own := p.Clone()
+		errs = append(errs, r.serve(&own)...)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Router) serve(p *providers.Provider) (errs []error) {
+	s := &served{provider: p, mux: http.NewServeMux()}
+	for _, endpoints := range byPattern(p.Endpoints) {
+		s.mux.Handle(endpoints[0].Pattern, target{endpoints})
+	}
+	if len(p.Hosts) == 0 {
+		if r.rest != nil {
+			return []error{invalid(p, "Hosts", "provider %q names no hosts either: only one can serve all others", r.rest.provider.Name)}
+		}
+		r.rest = s
+	}
+	for i, host := range p.Hosts {
+		at, host := r.exact, strings.ToLower(host)
+		if parent, ok := strings.CutPrefix(host, "*."); ok {
+			at, host = r.below, parent
+		}
+		if other := at[host]; other != nil {
+			errs = append(errs, invalid(p, fmt.Sprintf("Hosts[%d]", i), "provider %q names the same host", other.provider.Name))
+			continue
+		}
+		at[host] = s
+	}
+	return errs
+}
+
+// Route finds the contract for a request with this method ("" means GET) and
+// URL.
+//
+// Of the hosts that providers name, an exact one comes before a wildcard, and a
+// longer wildcard before a shorter one. A path that a server may read as
+// another one (empty, "." or ".." segments, an escaped slash or dot) matches no
+// endpoint: it is under the unlisted contract, which is the careful one.
+func (r *Router) Route(method string, u *url.URL) Route {
+	rt := Route{Endpoint: &unlisted.Endpoint, Effect: !safe(method), reader: unlisted.reader}
+	s := r.host(u)
+	if s == nil {
+		return rt
+	}
+	rt.Provider = s.provider
+	if !rt.Effect {
+		return rt
+	}
+	if es := s.endpoints(method, u); len(es) > 0 {
+		rt.Endpoint, rt.Listed, rt.reader = &es[0].Endpoint, true, es[0].reader
+		if len(es) == 1 && es[0].Action.Place == providers.ActionNone && es[0].Key.Place != providers.KeyGraphQL {
+			rt.Effect = !es[0].NoEffect
+		} else {
+			rt.Undecided, rt.choices = true, es
+		}
+	}
+	return rt
+}
+
+// byPattern groups endpoints, in their order but for the ones without an action,
+// which come last.
+func byPattern(endpoints []providers.Endpoint) (groups [][]*listed) {
+	at := map[string]int{}
+	for _, withAction := range []bool{true, false} {
+		for i := range endpoints {
+			e := &endpoints[i]
+			if (e.Action.Place != providers.ActionNone) != withAction {
+				continue
+			}
+			n, known := at[e.Pattern]
+			if !known {
+				n = len(groups)
+				at[e.Pattern] = n
+				groups = append(groups, nil)
+			}
+			groups[n] = append(groups[n], &listed{*e, newReader(e.Rules)})
+		}
+	}
+	return groups
+}
+
+func safe(method string) bool {
+	switch method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}
+
+func (r *Router) host(u *url.URL) *served {
+	host := hostOf(u)
+	if host == "" {
+		return nil
+	}
+	if s := r.exact[host]; s != nil {
+		return s
+	}
+	if len(host) > maxHost {
+		return r.rest
+	}
+	for rest := host; ; {
+		_, parent, ok := strings.Cut(rest, ".")
+		if !ok {
+			return r.rest
+		}
+		if s := r.below[parent]; s != nil {
+			return s
+		}
+		rest = parent
+	}
+}
+
+// maxHost is more than a host name and its port can have (RFC 1035 section 2.3.4).
+const maxHost = 300
+
+// target is the handler under which an endpoint is known to its mux. The mux's
+// own answers (a redirect to a cleaner path, 404, 405) are not targets, so that
+// none of them is taken for a match.
+type target struct{ endpoints []*listed }
+
+func (target) ServeHTTP(http.ResponseWriter, *http.Request) {}
+
+func (s *served) endpoints(method string, u *url.URL) []*listed {
+	if method == http.MethodConnect || u.Opaque != "" || !plain(u.EscapedPath()) {
+		return nil
+	}
+	if u.Path == "" {
+		rooted := *u
+		rooted.Path = "/"
+		u = &rooted
+	}
+	handler, _ := s.mux.Handler(&http.Request{Method: method, URL: u})
+	if t, ok := handler.(target); ok {
+		return t.endpoints
+	}
+	return nil
+}
+
+// plain reports whether a path has one reading only. Segments that a server may
+// resolve or split after decoding (%2e%2e, %2F, a backslash, "..;") don't.
+func plain(escapedPath string) bool {
+	for segment := range strings.SplitSeq(escapedPath, "/") {
+		text, err := url.PathUnescape(segment)
+		if err != nil || strings.ContainsAny(text, "/\\\x00") {
+			return false
+		}
+		if name, _, _ := strings.Cut(text, ";"); name == "." || name == ".." {
+			return false
+		}
+	}
+	return true
+}
+
+func invalid(p *providers.Provider, field, format string, args ...any) error {
+	return &providers.ValidationError{Provider: p.Name, Field: field, Problem: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,36 @@
+package tables
+
+import (
+	"slices"
+
+	"github.com/onceward/onceward/internal/status"
+	"github.com/onceward/onceward/providers"
+)
+
+// unlisted is the contract of a host or path that no provider describes.
+var unlisted = func() listed {
+	e := providers.Endpoint{
+		Key: providers.Key{Place: providers.KeyRawHeader, Name: "Idempotency-Key", MaxLength: 255},
+		Rules: slices.Concat(rules(status.Refused, providers.Rejected), []providers.Rule{
+			{Status: 408, Verdict: providers.Indeterminate, Source: sourceUnlisted},
+			{Status: 409, Verdict: providers.Indeterminate, Source: sourceUnlisted},
+			{Status: 425, Verdict: providers.Indeterminate, Source: sourceUnlisted},
+			{Status: 429, Verdict: providers.Indeterminate, Source: sourceUnlisted},
+			{Status: 200, Through: 299, Verdict: providers.Final, Source: sourceUnlisted},
+			{Status: 400, Through: 499, Verdict: providers.Final, Source: sourceUnlisted},
+			{Verdict: providers.Indeterminate, Source: sourceUnlisted},
+		}),
+		Source: sourceUnlisted,
+	}
+	return listed{e, newReader(e.Rules)}
+}()
+
+const sourceUnlisted = "no provider describes this host and path: nothing is known of its answers beyond RFC 9110"
+
+// rules are the facts as rules of one verdict.
+func rules(facts []status.Fact, v providers.Verdict) (rules []providers.Rule) {
+	for _, f := range facts {
+		rules = append(rules, providers.Rule{Status: f.Code, Verdict: v, Source: f.Source})
+	}
+	return rules
+}

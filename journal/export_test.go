@@ -1,0 +1,6 @@
+package journal
+
+const (
+	MaxBusy        = maxBusy
+	MaxFlowHistory = maxFlowHistory
+)

@@ -1,0 +1,85 @@
+package store
+
+import (
+	"slices"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// CheckApply refuses an event that Apply can't take, with a *journal.EventError.
+func CheckApply(ev journal.Event) error {
+	if ev.At.IsZero() {
+		return &journal.EventError{Kind: ev.Kind, Reason: "needs the asker's clock"}
+	}
+	return nil
+}
+
+// CheckClaim does so for Claim.
+func CheckClaim(ev journal.Event) error {
+	if ev.Kind != journal.EventClaim || ev.At.IsZero() {
+		return &journal.EventError{Kind: ev.Kind, Reason: "Claim needs a claim and the asker's clock"}
+	}
+	return nil
+}
+
+// CheckReap does so for Reap.
+func CheckReap(ev journal.Event) error {
+	if ev.Kind != journal.EventReap || ev.At.IsZero() {
+		return &journal.EventError{Kind: ev.Kind, Reason: "Reap needs a reap and the asker's clock"}
+	}
+	return nil
+}
+
+// CheckApplyFlow refuses an event that ApplyFlow can't take, with a *journal.FlowEventError.
+func CheckApplyFlow(ev journal.FlowEvent) error {
+	if ev.At.IsZero() {
+		return &journal.FlowEventError{Kind: ev.Kind, Reason: "needs the asker's clock"}
+	}
+	return nil
+}
+
+// CheckClaimFlows does so for ClaimFlows.
+func CheckClaimFlows(ev journal.FlowEvent) error {
+	if ev.Kind != journal.FlowEventClaim || ev.At.IsZero() {
+		return &journal.FlowEventError{Kind: ev.Kind, Reason: "ClaimFlows needs a claim and the asker's clock"}
+	}
+	return nil
+}
+
+// CheckReapFlows does so for ReapFlows.
+func CheckReapFlows(ev journal.FlowEvent) error {
+	if ev.Kind != journal.FlowEventReap || ev.At.IsZero() {
+		return &journal.FlowEventError{Kind: ev.Kind, Reason: "ReapFlows needs a reap and the asker's clock"}
+	}
+	return nil
+}
+
+// NeedsSession tells whether who applies an event of this kind has to be alive.
+func NeedsSession(kind journal.EventKind) bool {
+	return kind == journal.EventBegin || kind == journal.EventClaim
+}
+
+// IsNamed tells whether an operation is found by this name: its own, or its second one.
+func IsNamed(op *journal.Operation, ref journal.Ref) bool {
+	return op.Ref == ref || op.Alias == ref && ref != (journal.Ref{})
+}
+
+// Undelivered tells whether nobody has had the outcome that an operation has.
+func Undelivered(op *journal.Operation) bool {
+	return op.State > journal.StateInFlight && !op.Delivered
+}
+
+// Selects tells whether List yields the operation, for a limit that it does not reach.
+func Selects(f *journal.Filter, op *journal.Operation) bool {
+	switch {
+	case f.ByWake && op.State != journal.StatePending,
+		len(f.States) > 0 && !slices.Contains(f.States, op.State),
+		f.Scope != nil && *f.Scope != op.Scope,
+		f.Provider != "" && f.Provider != op.Provider,
+		f.Naming != nil && *f.Naming != op.Naming,
+		!f.WakeBefore.IsZero() && (op.State != journal.StatePending || !op.WakeAt.Before(f.WakeBefore)),
+		f.Undelivered && !Undelivered(op):
+		return false
+	}
+	return true
+}

@@ -1,0 +1,344 @@
+package journal_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// A clock that has jumped, and is not believed yet.
+
+const day = 24 * time.Hour
+
+var believed = noon.Add(journal.Confirmation) // when that of these tests will be
+
+func jumped(ev journal.Event) journal.Event {
+	ev.Unconfirmed = believed
+	return ev
+}
+
+// What is first sent by a clock that has jumped ahead is dated by the journal too.
+func TestJumpAheadDatesByTheJournalToo(t *testing.T) {
+	last := noon.Add(-3 * day)
+	for _, tc := range []struct {
+		name  string
+		ev    func(ev journal.Event) journal.Event
+		since time.Time
+	}{
+		{"ahead", func(ev journal.Event) journal.Event { ev.Last = last; return jumped(ev) }, last},
+		{"believed", func(ev journal.Event) journal.Event { ev.Last = last; return ev }, time.Time{}},
+		{"behind", func(ev journal.Event) journal.Event { ev.Last = noon.Add(3 * day); return jumped(ev) }, time.Time{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			op, decision := next(t, journal.Operation{}, false, tc.ev(begin(journal.Named, guarded)))
+			require.Equal(t, journal.Execute, decision, "new operations go on")
+			assert.Equal(t, noon, op.FirstSentAt, "what travels is the asker's own time")
+			assert.Equal(t, tc.since, op.SentSince)
+			if !tc.since.IsZero() {
+				assert.Empty(t, journal.Violations(op, last))
+				assert.NotEmpty(t, journal.Violations(op, last.Add(-time.Millisecond)))
+			}
+
+			park := journal.Event{Kind: journal.EventPark, At: noon, Last: last, Session: "B", Claim: 1, Unsent: true}
+			op, _ = next(t, op, true, park)
+			assert.Zero(t, op.FirstSentAt)
+			assert.Zero(t, op.SentSince)
+		})
+	}
+	t.Run("not what had been sent before", func(t *testing.T) {
+		op := operation(journal.Named, guarded)
+		op.State = journal.StatePending
+		first := op.FirstSentAt
+		ev := jumped(begin(journal.Named, guarded))
+		ev.Last = last
+		op, _ = next(t, op, false, ev)
+		assert.Equal(t, first, op.FirstSentAt)
+		assert.Zero(t, op.SentSince)
+	})
+	t.Run("a new generation's window is its own", func(t *testing.T) {
+		op := operation(journal.Named, guarded)
+		op.State, op.SentSince = journal.StateCancelled, last
+		ev := begin(journal.Named, guarded)
+		ev.Intent.Fingerprint, ev.Intent.NextKey = "another request", func(int) string { return "another key" }
+		op, _ = next(t, op, false, ev)
+		assert.Zero(t, op.SentSince)
+	})
+}
+
+// sentMeanwhile may have run, was first sent at noon by a clock that had jumped ahead
+// three days, and is due.
+func sentMeanwhile() journal.Operation {
+	op := operation(journal.Named, guarded)
+	op.State, op.MayHaveRun, op.DueAt, op.WakeAt = journal.StatePending, true, noon, noon
+	op.FirstSentAt, op.SentSince, op.CreatedAt, op.UpdatedAt = noon, noon.Add(-3*day), noon, noon
+	return op
+}
+
+// A jump ahead that is confirmed has the window begin when its clock said.
+func TestJumpAheadThatIsConfirmed(t *testing.T) {
+	last := noon.Add(-3 * day)
+	ev := journal.Event{Kind: journal.EventClock, At: believed, Last: last, Since: noon.Add(-time.Minute)}
+	op, decision := next(t, sentMeanwhile(), false, ev)
+	assert.Equal(t, journal.Ignored, decision)
+	assert.Zero(t, op.SentSince)
+	assert.Equal(t, noon, op.FirstSentAt)
+	_, decision = next(t, op, false, journal.Event{Kind: journal.EventClaim, Session: "B", At: believed, Last: believed})
+	assert.Equal(t, journal.Execute, decision)
+
+	for name, change := range map[string]func(ev *journal.Event){
+		"first sent before it jumped":            func(ev *journal.Event) { ev.Since = noon.Add(time.Millisecond) },
+		"first sent later than it stands":        func(ev *journal.Event) { ev.At = noon.Add(-time.Millisecond) },
+		"first sent during another jump":         func(ev *journal.Event) { ev.Last = last.Add(time.Millisecond) },
+		"it came back, and nothing is confirmed": func(ev *journal.Event) { ev.Since = time.Time{} },
+	} {
+		ev := ev
+		change(&ev)
+		op, _ := next(t, sentMeanwhile(), false, ev)
+		assert.Equal(t, last, op.SentSince, name)
+		_, decision = next(t, op, false, journal.Event{Kind: journal.EventClaim, Session: "B", At: believed, Last: believed})
+		assert.Equal(t, journal.Stop, decision, name)
+	}
+	left := sentMeanwhile() // by a clock that was further ahead still, in between
+	left.UpdatedAt, left.DueAt = noon.Add(day), noon.Add(day+time.Minute)
+	op, _ = next(t, left, false, ev)
+	assert.Equal(t, believed.Add(time.Minute), op.DueAt)
+	answered := sentMeanwhile()
+	answered.State = journal.StateCompleted
+	op, _ = next(t, answered, false, ev)
+	assert.Equal(t, answered, op, "what has an answer is left alone")
+	for _, exact := range []func(ev *journal.Event){
+		func(ev *journal.Event) { ev.Since = noon }, func(ev *journal.Event) { ev.Since = noon.Add(time.Microsecond) }, func(ev *journal.Event) { ev.At = noon },
+	} {
+		ev := ev
+		exact(&ev)
+		op, _ := next(t, sentMeanwhile(), false, ev)
+		assert.Zero(t, op.SentSince)
+	}
+}
+
+// What a clock that came back left rests for as long as it was to.
+func TestJumpBackRestsAsLongAsItWasTo(t *testing.T) {
+	year := 365 * day
+	ahead := noon.Add(year)
+	written := func() journal.Operation {
+		op := operation(journal.Named, guarded)
+		op.State, op.MayHaveRun = journal.StatePending, true
+		op.CreatedAt, op.UpdatedAt, op.LastEndedAt, op.BusySince = ahead, ahead, ahead, ahead
+		op.DueAt, op.WakeAt = ahead.Add(time.Minute), ahead.Add(time.Hour)
+		op.FirstSentAt, op.SentSince = ahead, noon.Add(-time.Minute)
+		return op
+	}
+	ev := journal.Event{Kind: journal.EventClock, At: noon, Last: noon}
+	op, _ := next(t, written(), false, ev)
+	assert.Equal(t, noon.Add(time.Minute), op.DueAt)
+	assert.Equal(t, noon.Add(time.Hour), op.WakeAt)
+	for _, at := range []time.Time{op.CreatedAt, op.UpdatedAt, op.LastEndedAt, op.BusySince} {
+		assert.Equal(t, noon, at)
+	}
+	assert.Equal(t, ahead, op.FirstSentAt, "what was said to the provider stays")
+	assert.Equal(t, noon.Add(-time.Minute), op.SentSince)
+	assert.Zero(t, op.SettledAt)
+
+	for name, tc := range map[string]struct {
+		op    func(op *journal.Operation)
+		ev    func(ev *journal.Event)
+		stays bool
+	}{
+		"of a believed clock, a day ahead":                {func(op *journal.Operation) { op.UpdatedAt = noon.Add(day) }, func(ev *journal.Event) { ev.Last = noon.Add(day) }, true},
+		"of a believed clock, more than a day ahead":      {func(op *journal.Operation) { op.UpdatedAt = noon.Add(day + 1e6) }, func(ev *journal.Event) { ev.Last = noon.Add(2 * day) }, false},
+		"an hour ahead of what the journal ever believed": {func(op *journal.Operation) { op.UpdatedAt = noon.Add(time.Hour) }, func(*journal.Event) {}, false},
+		"of the same time":                                {func(op *journal.Operation) { op.UpdatedAt = noon }, func(ev *journal.Event) { ev.Last = noon.Add(-time.Hour) }, true},
+		"by a clock that is not believed itself":          {func(*journal.Operation) {}, func(ev *journal.Event) { ev.Unconfirmed = believed }, true},
+		"completed":                                       {func(op *journal.Operation) { op.State = journal.StateCompleted }, func(*journal.Event) {}, true},
+	} {
+		op, ev := written(), ev
+		tc.op(&op)
+		tc.ev(&ev)
+		after, _ := next(t, op, false, ev)
+		assert.Equal(t, tc.stays, after.DueAt.Equal(op.DueAt), name)
+	}
+	parked := written()
+	parked.UpdatedAt, parked.DueAt = noon, noon.Add(-time.Minute)
+	op, _ = next(t, parked, false, journal.Event{Kind: journal.EventClock, At: noon, Last: noon.Add(-time.Minute)})
+	assert.Equal(t, parked, op, "a clock that stands where it was written has not come back")
+	flying := written()
+	flying.State, flying.Holder, flying.DueAt, flying.WakeAt = journal.StateInFlight, "A", time.Time{}, time.Time{}
+	op, _ = next(t, flying, true, ev)
+	assert.Zero(t, op.DueAt, "what is in flight is not due")
+	assert.Zero(t, op.WakeAt)
+	overdue := written()
+	overdue.DueAt = ahead.Add(-time.Minute)
+	overdue.LastEndedAt = noon.Add(-time.Minute)
+	op, _ = next(t, overdue, false, ev)
+	assert.Equal(t, noon, op.DueAt, "due at once")
+	assert.Equal(t, noon.Add(-time.Minute), op.LastEndedAt, "what is not ahead stays")
+}
+
+// Under a clock that is not believed no window closes.
+func TestJumpNotBelievedClosesNoWindow(t *testing.T) {
+	op := operation(journal.Named, guarded)
+	op.State, op.MayHaveRun, op.FirstSentAt = journal.StatePending, true, noon.Add(2*time.Hour)
+	for _, unconfirmed := range []bool{true, false} {
+		ev := journal.Event{Kind: journal.EventClock, At: noon, Last: noon.Add(3 * time.Hour)}
+		if unconfirmed {
+			ev = jumped(ev)
+		}
+		after, _ := next(t, op, false, ev)
+		assert.Equal(t, !unconfirmed, after.WindowClosed)
+	}
+	op.SentSince = noon.Add(-time.Hour)
+	after, _ := next(t, op, false, journal.Event{Kind: journal.EventClock, At: noon, Last: noon.Add(3 * time.Hour)})
+	assert.False(t, after.WindowClosed, "it is dated otherwise")
+}
+
+// Under a clock that is not believed nothing is settled or reaped.
+func TestJumpNotBelievedSettlesNothing(t *testing.T) {
+	t.Run("what is past its window is looked at again once the clock is believed", func(t *testing.T) {
+		op := operation(journal.Carried, guarded)
+		op.State, op.MayHaveRun, op.Told, op.DueAt, op.WakeAt = journal.StatePending, true, true, noon, noon
+		for _, tc := range []struct{ at, wake time.Time }{
+			{noon.Add(100 * day), noon.Add(100 * day)}, {noon, believed},
+		} {
+			after, decision := next(t, op, false, jumped(journal.Event{Kind: journal.EventClaim, At: tc.at, Last: noon, Session: "B"}))
+			assert.Equal(t, journal.Later, decision)
+			assert.Equal(t, tc.wake, after.WakeAt)
+		}
+	})
+	t.Run("busy", func(t *testing.T) {
+		op, ev := inFlight(journal.Named, guarded), release(journal.EventPark)
+		op.BusySince, op.Terms.Retention = noon.Add(-2*journal.MaxBusy), 30*day
+		ev.Open, ev.Busy, ev.Last = true, true, noon.Add(-journal.MaxBusy-time.Millisecond)
+		op, _ = next(t, op, true, jumped(ev))
+		assert.Equal(t, journal.StatePending, op.State)
+		assert.Equal(t, believed, op.DueAt)
+	})
+	t.Run("a carried key whose caller was told", func(t *testing.T) {
+		for _, terms := range []journal.Terms{guarded, {}} {
+			op, ev := inFlight(journal.Carried, terms), release(journal.EventPark)
+			op.FirstSentAt, op.Found.FirstSentAt = noon.Add(-3*day), noon.Add(-3*day)
+			ev.Told, ev.Last = true, noon.Add(-3*day)
+			op, _ = next(t, op, true, jumped(ev))
+			if terms == guarded {
+				assert.Equal(t, journal.StatePending, op.State)
+				assert.Equal(t, believed, op.WakeAt)
+			} else {
+				assert.Equal(t, journal.StateCancelled, op.State, "there is no window")
+			}
+		}
+	})
+	t.Run("but it is once the clock is believed", func(t *testing.T) {
+		op, ev := inFlight(journal.Carried, guarded), release(journal.EventPark)
+		op.FirstSentAt, op.Found.FirstSentAt, ev.Told = noon.Add(-3*day), noon.Add(-3*day), true
+		op, _ = next(t, op, true, ev)
+		assert.Equal(t, journal.StateCancelled, op.State, "its window is over")
+	})
+	t.Run("reap", func(t *testing.T) {
+		op := operation(journal.Named, guarded)
+		op.State, op.Delivered, op.SettledAt = journal.StateCancelled, true, noon.Add(-100*day)
+		_, decision := next(t, op, false, jumped(journal.Event{Kind: journal.EventReap, At: noon, Last: noon.Add(-99 * day), Keep: 2 * day}))
+		assert.Equal(t, journal.Ignored, decision)
+	})
+}
+
+func TestWhenAClockThatHasJumpedMayBeGoneBy(t *testing.T) {
+	q := journal.Question{MayHaveRun: true, Terms: guarded, FirstSentAt: noon.Add(-time.Hour), Clock: noon, Last: noon, Unconfirmed: believed}
+	p := journal.MaySend(q)
+	assert.Equal(t, journal.NotBefore, p.Answer)
+	assert.Equal(t, believed, p.At)
+	assert.Contains(t, p.Reason, "clock")
+	q.Clock = believed.Add(time.Hour) // a later attempt
+	assert.Equal(t, q.Clock, journal.MaySend(q).At)
+	q.FirstSentAt, q.Clock = noon.Add(-23*time.Hour+time.Millisecond), noon.Add(100*day)
+	assert.Equal(t, journal.NotBefore, journal.MaySend(q).Answer, "whether the window is over can't be told yet")
+	q.WindowClosed = true
+	assert.Equal(t, journal.Never, journal.MaySend(q).Answer)
+	q.MayHaveRun = false
+	assert.Equal(t, journal.SendNow, journal.MaySend(q).Answer)
+}
+
+// Under a clock that is not believed what is over by the journal's time too is settled.
+// A clock that has jumped ahead or back is not believed, but what is over by the journal's
+// last time and by what it shows is over.
+func TestJumpNotBelievedSettlesWhatIsOver(t *testing.T) {
+	for name, clock := range map[string]struct{ at, last time.Duration }{
+		"ahead": {100 * day, 0},
+		"back":  {0, 100 * day},
+	} {
+		t.Run(name, func(t *testing.T) {
+			by := func(over bool) time.Time { // what is over at noon, and what is a millisecond later
+				if over {
+					return noon
+				}
+				return noon.Add(time.Millisecond)
+			}
+			seen := func(ev journal.Event) journal.Event {
+				ev.At, ev.Last, ev.Unconfirmed = noon.Add(clock.at), noon.Add(clock.last), noon.Add(clock.at+journal.Confirmation)
+				return ev
+			}
+			for _, over := range []bool{true, false} {
+				t.Run(map[bool]string{true: "over", false: "not over"}[over], func(t *testing.T) {
+					want := func(settled journal.State) journal.State {
+						if over {
+							return settled
+						}
+						return journal.StatePending
+					}
+					named := operation(journal.Named, guarded)
+					named.State, named.MayHaveRun, named.FirstSentAt = journal.StatePending, true, by(over).Add(-guarded.Window())
+					op, _ := next(t, named, false, seen(journal.Event{Kind: journal.EventClaim, Session: "B"}))
+					assert.Equal(t, want(journal.StateUnknown), op.State)
+
+					told := operation(journal.Carried, guarded)
+					told.State, told.Told, told.FirstSentAt, told.CreatedAt = journal.StatePending, true, time.Time{}, by(over).Add(-guarded.Window())
+					op, _ = next(t, told, false, seen(journal.Event{Kind: journal.EventClaim, Session: "B"}))
+					assert.Equal(t, want(journal.StateCancelled), op.State)
+
+					parked, park := inFlight(journal.Carried, guarded), release(journal.EventPark)
+					parked.FirstSentAt, parked.Found.FirstSentAt = time.Time{}, time.Time{}
+					parked.CreatedAt, park.Unsent, park.Told = by(over).Add(-guarded.Window()), true, true
+					op, _ = next(t, parked, true, seen(park))
+					assert.Equal(t, want(journal.StateCancelled), op.State)
+
+					busy, park := inFlight(journal.Named, guarded), release(journal.EventPark)
+					busy.BusySince, busy.Terms.Retention, park.Open, park.Busy = by(over).Add(-journal.MaxBusy), 30*day, true, true
+					op, _ = next(t, busy, true, seen(park))
+					assert.Equal(t, want(journal.StateUnknown), op.State)
+
+					done := operation(journal.Named, guarded)
+					done.State, done.Delivered, done.SettledAt = journal.StateCancelled, true, by(over).Add(-2*day)
+					_, decision := next(t, done, false, seen(journal.Event{Kind: journal.EventReap, Keep: 2 * day}))
+					assert.Equal(t, over, decision == journal.Recorded)
+				})
+			}
+		})
+	}
+}
+
+// What was first sent meanwhile is over only once it is by both times.
+func TestJumpIsOverByBothTimes(t *testing.T) {
+	op := sentMeanwhile()
+	op.LastEndedAt = time.Time{} // it is not known when an attempt of it ended
+	after := noon.Add(2 * time.Hour)
+	ev := journal.Event{Kind: journal.EventClaim, Session: "B", At: after, Last: after, Unconfirmed: after.Add(journal.Confirmation)}
+	op, decision := next(t, op, false, ev)
+	assert.NotEqual(t, journal.Stop, decision)
+	assert.Equal(t, journal.StatePending, op.State)
+}
+
+// What has not run is kept for its caller until its window is over and no longer.
+func TestJumpKeepsWhatHasNotRun(t *testing.T) {
+	op := inFlight(journal.Carried, guarded)
+	op.FirstSentAt, op.SentSince = noon, noon.Add(-3*day) // a request that was refused has begun the window
+	op.Found = journal.Found{State: journal.StatePending, FirstSentAt: noon}
+	after := noon.Add(2 * time.Hour)
+	park := journal.Event{Kind: journal.EventPark, At: after, Last: after, Session: op.Holder, Claim: op.Claim, Unsent: true, Told: true}
+	ended, _ := next(t, op, true, park)
+	assert.Equal(t, journal.StateCancelled, ended.State)
+	park.Unconfirmed = after.Add(journal.Confirmation)
+	kept, _ := next(t, op, true, park)
+	assert.Equal(t, journal.StatePending, kept.State, "the clock may be wrong")
+}

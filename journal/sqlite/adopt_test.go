@@ -1,0 +1,181 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// orphaned is an open journal with an operation that a session without a file holds, and others,
+// in rows and in the log alone, that a live one does.
+func orphaned(t *testing.T) (path string, j *sqlite.Journal, mine []journal.Operation) {
+	t.Helper()
+	path, j, s := joined(t)
+	lost, err := j.Join(t.Context())
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), begin("lost", lost))
+	require.NoError(t, err)
+	for _, id := range []string{"in a row", "in the log"} {
+		result, err := j.Apply(t.Context(), begin(id, s))
+		require.NoError(t, err)
+		mine = append(mine, result.Operation)
+		if id == "in a row" {
+			require.NoError(t, sqlite.Fold(j))
+		}
+	}
+	sqlite.Kill(lost)
+	require.NoError(t, os.Remove(path+"-session-"+lost.ID()))
+	return path, j, mine
+}
+
+// What a live session holds goes on as it was.
+func TestAdoptOfWhatAnOrphanHolds(t *testing.T) {
+	_, j, mine := orphaned(t)
+	require.NoError(t, j.Adopt(t.Context()))
+	for _, before := range mine {
+		op, err := j.Get(t.Context(), before.Ref)
+		require.NoError(t, err)
+		assert.Equal(t, journal.StateInFlight, op.State, op.ID)
+		assert.Equal(t, before.Holder, op.Holder, op.ID)
+		assert.False(t, op.Found.MayHaveRun, op.ID)
+	}
+	op, err := j.Get(t.Context(), journal.Ref{ID: "lost"})
+	require.NoError(t, err)
+	assert.NotEqual(t, journal.StateInFlight, op.State)
+}
+
+// The sidecar is written first, so that the two differ until the commit.
+func TestAdoptWhoseCommitFails(t *testing.T) {
+	path, j, _ := orphaned(t)
+	stop := refuse(t, path, "INSERT ON onceward_log")
+	require.ErrorContains(t, j.Adopt(t.Context()), "refused by the test")
+	stop()
+	_, err := j.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.NoError(t, j.Adopt(t.Context()))
+	_, err = j.Join(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, verify(t, j))
+}
+
+// From its adoption on, the sidecar names the journal's commits again.
+func TestSidecarAfterAnAdoption(t *testing.T) {
+	path, j, s := joined(t)
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	require.NoError(t, os.Remove(path+"-sidecar"))
+	j = open(t, path)
+	require.NoError(t, j.Adopt(t.Context()))
+	goOn(t, j, "invoice-1")
+	require.NoError(t, sqlite.Mark(j))
+	assert.Equal(t, latest(t, path), named(t, path))
+}
+
+// latest is the number of the latest commit, as SQLite reads it.
+func latest(t *testing.T, path string) (number string) {
+	t.Helper()
+	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "SELECT number FROM onceward_log ORDER BY seq DESC LIMIT 1").Scan(&number))
+	return number
+}
+
+// named is the number that the sidecar says.
+func named(t *testing.T, path string) string {
+	t.Helper()
+	side, err := os.ReadFile(path + "-sidecar")
+	require.NoError(t, err)
+	return strings.Fields(string(side))[3]
+}
+
+// The sidecar follows by itself.
+func TestSidecarAfterACommit(t *testing.T) {
+	t.Cleanup(sqlite.MarkAlways())
+	path, j, s := joined(t)
+	for n := range 5 {
+		_, err := j.Apply(t.Context(), begin(fmt.Sprint("invoice-", n), s))
+		require.NoError(t, err)
+		until(t, func() bool { return named(t, path) == latest(t, path) })
+	}
+}
+
+// Sessions that could not be started leave their files to the next ones, each to one.
+func TestJoinAfterSomeThatFailed(t *testing.T) {
+	path, j, s := joined(t)
+	stop := refuse(t, path, "INSERT ON onceward_log")
+	_, err := j.Join(t.Context())
+	require.ErrorContains(t, err, "refused by the test")
+	stop()
+	ids := map[string]bool{s.ID(): true}
+	for range 2 {
+		s, err := j.Join(t.Context())
+		require.NoError(t, err)
+		ids[s.ID()] = true
+		_, err = os.Stat(path + "-session-" + s.ID())
+		require.NoError(t, err)
+	}
+	assert.Len(t, ids, 3)
+	stop = refuse(t, path, "INSERT ON onceward_log")
+	_, err = j.Join(t.Context())
+	require.ErrorContains(t, err, "refused by the test")
+	stop()
+	for _, name := range sessionFiles(t, path) {
+		if !ids[strings.TrimPrefix(name, path+"-session-")] {
+			require.NoError(t, os.Remove(name))
+		}
+	}
+	s, err = j.Join(t.Context())
+	require.NoError(t, err)
+	_, err = os.Stat(path + "-session-" + s.ID())
+	require.NoError(t, err, "what was taken away is not used")
+}
+
+func TestJoinOfARestoredJournal(t *testing.T) {
+	path, j, s := joined(t)
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	require.NoError(t, os.Remove(path+"-sidecar"))
+	j = open(t, path)
+	_, err := j.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	assert.Empty(t, sessionFiles(t, path))
+}
+
+// A journal without one of its tables is damaged, and breaks nobody.
+func TestTableThatIsGone(t *testing.T) {
+	sound, j, s := joined(t)
+	beginFlow(t, j, s, "order-991")
+	_, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	for _, table := range []string{"journal", "schema", "log", "operations", "answers", "blocks", "segments", "removed", "sessions", "backup", "flows", "flow_steps"} {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		for _, suffix := range []string{"", "-sidecar"} {
+			copyFile(t, sound+suffix, path+suffix)
+		}
+		require.NoError(t, os.WriteFile(path+"-session-ABCDEFGHIJKLMNOPQRSTUVWXYZ", nil, 0o600))
+		alter(t, path, "DROP TABLE onceward_"+table)
+		j, err := sqlite.Open(path, sqlite.Options{})
+		if err == nil {
+			err = j.ResetClock(t.Context(), time.Now())
+			if err == nil {
+				err = j.Adopt(t.Context())
+			}
+			if err == nil {
+				_, err = j.ClaimFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventClaim, At: time.Now(), Session: "none"}, 1)
+			}
+			require.NoError(t, j.Close())
+		}
+		assert.Error(t, err, table)
+	}
+}

@@ -1,0 +1,125 @@
+package sqlite_test
+
+import (
+	"context"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// Nothing is done by a journal that was closed or for a context that has ended.
+func TestClosedJournalOrEndedContext(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, closed := open(t, path), open(t, path) // one file, whose writer goes on
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, tx.Rollback())
+	f := beginFlow(t, j, s, "order-991")
+	require.NoError(t, closed.Close())
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for name, ask := range map[string]func(j *sqlite.Journal, ctx context.Context) error{
+		"join": func(j *sqlite.Journal, ctx context.Context) error { _, err := j.Join(ctx); return err },
+		"apply": func(j *sqlite.Journal, ctx context.Context) error {
+			_, err := j.Apply(ctx, begin("invoice-1", s))
+			return err
+		},
+		"deliver": func(j *sqlite.Journal, ctx context.Context) error {
+			_, err := j.Apply(ctx, journal.Event{Kind: journal.EventDeliver, At: time.Now()})
+			return err
+		},
+		"get": func(j *sqlite.Journal, ctx context.Context) error {
+			_, err := j.Get(ctx, journal.Ref{ID: "invoice-1"})
+			return err
+		},
+		"claim": func(j *sqlite.Journal, ctx context.Context) error { _, err := j.Claim(ctx, claim(s), 1); return err },
+		"reap": func(j *sqlite.Journal, ctx context.Context) error {
+			_, err := j.Reap(ctx, journal.Event{Kind: journal.EventReap, At: time.Now()}, 1)
+			return err
+		},
+		"reset clock": func(j *sqlite.Journal, ctx context.Context) error { return j.ResetClock(ctx, time.Now()) },
+		"adopt":       func(j *sqlite.Journal, ctx context.Context) error { return j.Adopt(ctx) },
+		"stats":       func(j *sqlite.Journal, ctx context.Context) error { _, err := j.Stats(ctx); return err },
+		"verify":      func(j *sqlite.Journal, ctx context.Context) error { _, err := j.Verify(ctx); return err },
+		"back up":     func(j *sqlite.Journal, ctx context.Context) error { return j.Backup(ctx, path+"-copy") },
+		"list": func(j *sqlite.Journal, ctx context.Context) (err error) {
+			for _, err = range j.List(ctx, journal.Filter{}) {
+			}
+			return err
+		},
+		"flow": func(j *sqlite.Journal, ctx context.Context) error {
+			_, err := j.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventPark, Ref: f.Ref, At: time.Now(), Claim: 1})
+			return err
+		},
+		"record": func(j *sqlite.Journal, ctx context.Context) error {
+			_, err := j.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventRecord, Ref: f.Ref, At: time.Now(), Claim: 1})
+			return err
+		},
+		"get flow": func(j *sqlite.Journal, ctx context.Context) error { _, err := j.GetFlow(ctx, f.Ref); return err },
+		"claim flows": func(j *sqlite.Journal, ctx context.Context) error {
+			_, err := j.ClaimFlows(ctx, journal.FlowEvent{Kind: journal.FlowEventClaim, At: time.Now(), Session: s.ID()}, 1)
+			return err
+		},
+		"reap flows": func(j *sqlite.Journal, ctx context.Context) error {
+			_, err := j.ReapFlows(ctx, journal.FlowEvent{Kind: journal.FlowEventReap, At: time.Now()}, 1)
+			return err
+		},
+		"list flows": func(j *sqlite.Journal, ctx context.Context) (err error) {
+			for _, err = range j.ListFlows(ctx, journal.FlowFilter{}) {
+			}
+			return err
+		},
+		"begin a transaction": func(j *sqlite.Journal, ctx context.Context) error {
+			tx, err := j.BeginTx(ctx)
+			if err == nil {
+				err = tx.Rollback()
+			}
+			return err
+		},
+		"record in a transaction": func(j *sqlite.Journal, ctx context.Context) error {
+			_, err := j.ApplyFlowTx(ctx, nil, journal.FlowEvent{Kind: journal.FlowEventRecord, At: time.Now()})
+			return err
+		},
+	} {
+		require.ErrorIs(t, ask(closed, t.Context()), journal.ErrClosed, name)
+		require.ErrorIs(t, ask(j, ended), context.Canceled, name)
+	}
+	assert.False(t, has(t, j, "invoice-1"))
+	require.ErrorIs(t, closed.Close(), journal.ErrClosed)
+	require.NoError(t, s.End(t.Context()), "the file is open yet")
+}
+
+// A session that is being started as its journal is closed is nobody's.
+func TestJoinOfAJournalThatIsBeingClosed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, other := open(t, path), open(t, path)
+	release := sqlite.Hold(j)
+	joined := make(chan error, 1)
+	go func() {
+		_, err := j.Join(t.Context())
+		joined <- err
+	}()
+	for sqlite.Queued(j) == 0 {
+		runtime.Gosched()
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- j.Close() }()
+	for sqlite.Queued(other) == 1 {
+		runtime.Gosched()
+	}
+	release()
+	require.ErrorIs(t, <-joined, journal.ErrClosed)
+	require.NoError(t, <-closed)
+	s, err := other.Join(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, []string{path + "-session-" + s.ID()}, sessionFiles(t, path), "its file went with its row")
+}

@@ -1,0 +1,190 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// waiting leaves a closed journal with so many flows that are due, which have a step each.
+func waiting(t *testing.T, many int) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	for n := range many {
+		f := beginFlow(t, j, s, fmt.Sprint("flow-", n+1))
+		recordStep(t, j, f, 1, "paid")
+		_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim})
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	return path
+}
+
+// takes claims flows, and tells which it was given: those that are its own, and others.
+func takes(t *testing.T, j *sqlite.Journal, s journal.Session, limit int, functions ...journal.FlowFunction) (mine, others []int64, err error) {
+	t.Helper()
+	results, err := j.ClaimFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventClaim, At: time.Now(), Session: s.ID(), Functions: functions}, limit)
+	for _, r := range results {
+		if r.Decision == journal.Execute {
+			assert.Len(t, r.Flow.Steps, 1)
+			mine = append(mine, r.Flow.Handle)
+		} else {
+			others = append(others, r.Flow.Handle)
+		}
+	}
+	return mine, others, err
+}
+
+// A claim of flows takes the oldest and no more than its limit.
+func TestFlowClaimTakesTheOldest(t *testing.T) {
+	path := waiting(t, 6)
+	const damage = "UPDATE onceward_flows SET input = x'00' WHERE handle = 2"
+	for name, row := range map[string]struct {
+		damage       string
+		limit        int
+		can          []journal.FlowFunction
+		mine, others []int64
+		says         string
+	}{
+		"as many as there are":               {"", 6, []journal.FlowFunction{rideFunction}, []int64{1, 2, 3, 4, 5, 6}, nil, ""},
+		"fewer":                              {"", 2, []journal.FlowFunction{rideFunction}, []int64{1, 2}, nil, ""},
+		"past one that is damaged":           {damage, 2, []journal.FlowFunction{rideFunction}, []int64{1, 3}, nil, ""},
+		"others alone":                       {"", 2, nil, nil, []int64{1, 2}, ""},
+		"others past one that is damaged":    {damage, 6, nil, nil, []int64{1, 3, 4, 5, 6}, ""},
+		"another that is damaged, and alone": {damage + "; DELETE FROM onceward_flow_steps WHERE flow <> 2; DELETE FROM onceward_flows WHERE handle <> 2", 6, nil, nil, nil, "flow 2, which is passed over"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to := filepath.Join(t.TempDir(), "journal.db")
+			for _, suffix := range []string{"", "-sidecar"} {
+				copyFile(t, path+suffix, to+suffix)
+			}
+			if row.damage != "" {
+				alter(t, to, row.damage)
+			}
+			j := open(t, to)
+			s, err := j.Join(t.Context())
+			require.NoError(t, err)
+			mine, others, err := takes(t, j, s, row.limit, row.can...)
+			if row.says != "" {
+				require.ErrorContains(t, err, row.says)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, row.mine, mine)
+			assert.Equal(t, row.others, others)
+		})
+	}
+}
+
+// A claim of flows gives others no more than is left of its limit.
+func TestFlowClaimGivesOthersWhatIsLeft(t *testing.T) {
+	path := waiting(t, 3)
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	for n := range 3 {
+		result, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: fmt.Sprint("other-", n)}, At: time.Now(), Session: s.ID(),
+			Function: journal.FlowFunction{Name: "other"}, InputDigest: "d"})
+		require.NoError(t, err)
+		_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventPark, Ref: result.Flow.Ref, At: time.Now(), Claim: 1,
+			Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepDone, Name: "paid", At: time.Now()}}})
+		require.NoError(t, err)
+	}
+	mine, others, err := takes(t, j, s, 4, rideFunction)
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1, 2, 3}, mine)
+	assert.Equal(t, []int64{4}, others)
+}
+
+// A flow is not passed over for what SQLite refuses.
+func TestFlowIsNotPassedOver(t *testing.T) {
+	path := waiting(t, 2)
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	stop := refuse(t, path, "UPDATE ON onceward_flows WHEN new.handle = 1")
+	_, _, err = takes(t, j, s, 2, rideFunction)
+	require.ErrorContains(t, err, "refused by the test")
+	stop()
+	mine, _, err := takes(t, j, s, 2, rideFunction)
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1, 2}, mine)
+}
+
+// A flow that is damaged is an error to whoever reads it.
+func TestFlowThatIsDamagedIsAnError(t *testing.T) {
+	path := waiting(t, 2)
+	for _, damage := range []string{"UPDATE onceward_flows SET version = version + 1 WHERE handle = 1", "UPDATE onceward_flow_steps SET result = x'00' WHERE flow = 1"} {
+		to := filepath.Join(t.TempDir(), "journal.db")
+		for _, suffix := range []string{"", "-sidecar"} {
+			copyFile(t, path+suffix, to+suffix)
+		}
+		alter(t, to, damage)
+		j := open(t, to)
+		_, err := j.GetFlow(t.Context(), journal.Ref{ID: "flow-1"})
+		require.ErrorContains(t, err, "damaged", damage)
+		_, err = j.GetFlow(t.Context(), journal.Ref{ID: "flow-2"})
+		require.NoError(t, err, damage)
+		for _, err = range j.ListFlows(t.Context(), journal.FlowFilter{}) {
+			if err != nil {
+				break
+			}
+		}
+		require.ErrorContains(t, err, "damaged", damage)
+	}
+}
+
+func TestAListOfFlowsEndsWithItsContext(t *testing.T) {
+	j := open(t, waiting(t, 201))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := 0
+	var err error
+	for _, err = range j.ListFlows(ctx, journal.FlowFilter{}) {
+		if err != nil {
+			break
+		}
+		n++
+		cancel()
+	}
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Equal(t, 200, n, "what was read before")
+}
+
+// A flow can be parked though its session lost its file or its steps are damaged.
+func TestFlowIsParkedThoughDamaged(t *testing.T) {
+	path, j, s := joined(t)
+	f := beginFlow(t, j, s, "order-991")
+	recordStep(t, j, f, 1, "paid")
+	require.NoError(t, sqlite.Flush(j))
+	alter(t, path, "UPDATE onceward_flow_steps SET result = x'00'")
+	sqlite.Kill(s)
+	alter(t, path, "DELETE FROM onceward_sessions")
+	result, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim})
+	require.NoError(t, err)
+	assert.Equal(t, journal.Recorded, result.Decision)
+}
+
+func TestFlowsWithoutTheirTableAreAnError(t *testing.T) {
+	path := waiting(t, 1)
+	alter(t, path, "DROP TABLE onceward_flow_steps")
+	j := open(t, path)
+	for range 2 {
+		_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventGiveUp, Ref: journal.Ref{ID: "flow-1"}, At: time.Now()})
+		require.ErrorContains(t, err, "no such table")
+	}
+}

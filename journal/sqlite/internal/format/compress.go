@@ -1,0 +1,56 @@
+package format
+
+import (
+	"bytes"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	// DefaultCompressAbove is from where on compression makes operations faster, by
+	// BenchmarkLargeBodies: below, it costs the processor more than it saves the disk.
+	DefaultCompressAbove = 4 << 10
+	// maxCompressed is how large a body may be to be compressed, so that no damaged one
+	// takes more memory than that.
+	maxCompressed = 1 << 30
+)
+
+// The encoder and the decoder are safe for concurrent use. Their memory is taken with
+// the first large body.
+var (
+	compressor = sync.OnceValue(func() *zstd.Encoder {
+		// No option is wrong, so that there is no error.
+		e, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
+		return e
+	})
+	decompressor = sync.OnceValue(func() *zstd.Decoder {
+		d, _ := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxCompressed), zstd.WithDecoderLowmem(true))
+		return d
+	})
+)
+
+// Compress returns what is stored of a body, which is a copy, and whether that is
+// compressed: above so many bytes, and where an eighth is saved at least. Negative:
+// never.
+func Compress(body []byte, above int) (stored []byte, compressed bool) {
+	if above >= 0 && len(body) > above && len(body) <= maxCompressed {
+		packed := compressor().EncodeAll(body, nil)
+		if len(packed) <= len(body)-len(body)/8 {
+			return packed, true
+		}
+	}
+	return bytes.Clone(body), false
+}
+
+// expand returns a body as it was, which shares nothing with what is stored.
+func expand(stored []byte, compressed bool) ([]byte, error) {
+	if !compressed {
+		return bytes.Clone(stored), nil
+	}
+	body, err := decompressor().DecodeAll(stored, nil)
+	if err != nil {
+		return nil, ErrDamaged
+	}
+	return body, nil
+}

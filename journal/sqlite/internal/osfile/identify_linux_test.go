@@ -1,0 +1,62 @@
+package osfile
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// Once somebody has asked for a file's times, a write notes a time finer than the
+// kernel's tick, and the fsync after it writes the inode too. Identify asks for none:
+// two writes in one tick, with it in between, leave the tick's time.
+func TestIdentifyLeavesTheTimesAlone(t *testing.T) {
+	tick := func() time.Time {
+		var now unix.Timespec
+		require.NoError(t, unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now))
+		return time.Unix(now.Unix())
+	}
+	folder := t.TempDir()
+	for i := range 10_000 { // for one that no tick falls into, nor another's finer time
+		path := filepath.Join(folder, strconv.Itoa(i))
+		before := tick()
+		require.NoError(t, os.WriteFile(path, []byte("a"), 0o600))
+		_, err := Identify(path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, []byte("b"), 0o600))
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		if info.ModTime().Equal(before) {
+			return
+		}
+	}
+	assert.Fail(t, "Identify asks for the file's times")
+}
+
+func TestIdentifyTellsFilesApart(t *testing.T) {
+	folder := t.TempDir()
+	one, two := filepath.Join(folder, "one"), filepath.Join(folder, "two")
+	for _, path := range []string{one, two} {
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+	}
+	first, err := Identify(one)
+	require.NoError(t, err)
+	second, err := Identify(two)
+	require.NoError(t, err)
+	again, err := Identify(one)
+	require.NoError(t, err)
+	assert.True(t, first.Same(again))
+	assert.False(t, first.Same(second))
+
+	require.NoError(t, os.Rename(two, one))
+	moved, err := Identify(one)
+	require.NoError(t, err)
+	assert.True(t, moved.Same(second))
+	_, err = Identify(two)
+	assert.ErrorIs(t, err, os.ErrNotExist)
+}

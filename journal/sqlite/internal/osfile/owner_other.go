@@ -1,0 +1,6 @@
+//go:build !unix
+
+package osfile
+
+// OwnLike has nothing to do.
+func OwnLike(_, _ string) error { return nil }

@@ -1,0 +1,152 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// handlesOf lists the handles of what a filter selects.
+func handlesOf(t *testing.T, j *sqlite.Journal, f journal.Filter) (handles []int64) {
+	t.Helper()
+	for op, err := range j.List(t.Context(), f) {
+		require.NoError(t, err)
+		handles = append(handles, op.Handle)
+	}
+	return handles
+}
+
+// A list has what its filter selects in its order.
+// However a list is cut into pages, whatever is in rows, in blocks and in the log alone, it has
+// what the filter selects, in its order, once.
+func TestListHasWhatItsFilterSelects(t *testing.T) {
+	const many = 1000
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	now := time.Now().Truncate(time.Millisecond)
+	wake := func() time.Time { return now.Add(time.Duration(rand.IntN(60)) * time.Second) }
+	all := map[int64]journal.Operation{}
+	for n := range many {
+		if n == many*7/10 {
+			require.NoError(t, sqlite.Fold(j))
+		}
+		ev := begin(fmt.Sprint("op-", n), s)
+		ev.Ref.Scope = fmt.Sprint("tenant-", n%2)
+		ev.Intent.Provider = fmt.Sprint("provider-", n%3)
+		if n%4 == 0 {
+			ev.New, ev.Intent.Naming = true, journal.Generated
+		}
+		result, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		next := complete(result.Operation, s)
+		switch kind := rand.IntN(10); {
+		case kind < 5:
+			next.Delivered = kind > 0
+		case kind < 8:
+			next.Kind, next.Answer, next.Unsent, next.Due, next.Delivered = journal.EventPark, nil, true, wake(), false
+		case kind < 9:
+			next.Kind, next.Answer, next.Open, next.Delivered = journal.EventDoubt, nil, true, n%2 == 0
+		default:
+			next.Kind = 0
+		}
+		if next.Kind != 0 {
+			result, err = j.Apply(t.Context(), next)
+			require.NoError(t, err)
+		}
+		all[result.Operation.Handle] = result.Operation
+	}
+	scope, generated, named := "tenant-1", journal.Generated, journal.Named
+	filters := map[string]journal.Filter{
+		"all":                        {},
+		"completed":                  {States: []journal.State{journal.StateCompleted}},
+		"pending":                    {States: []journal.State{journal.StatePending}},
+		"unknown":                    {States: []journal.State{journal.StateUnknown}},
+		"not completed":              {States: []journal.State{journal.StatePending, journal.StateInFlight, journal.StateUnknown}},
+		"of a scope":                 {Scope: &scope},
+		"of a provider":              {Provider: "provider-2"},
+		"generated":                  {Naming: &generated},
+		"named":                      {Naming: &named, Scope: &scope},
+		"undelivered":                {Undelivered: true},
+		"undelivered and unknown":    {Undelivered: true, States: []journal.State{journal.StateUnknown}},
+		"by wake":                    {ByWake: true},
+		"by wake, of a provider":     {ByWake: true, Provider: "provider-1"},
+		"woken before":               {WakeBefore: now.Add(30 * time.Second)},
+		"woken before, and a little": {WakeBefore: now.Add(30*time.Second + time.Microsecond)},
+		"woken before, by wake":      {WakeBefore: now.Add(30 * time.Second), ByWake: true},
+		"completed, by wake":         {States: []journal.State{journal.StateCompleted}, ByWake: true},
+	}
+	for range 2 {
+		for name, f := range filters {
+			var want []int64
+			for handle, op := range all {
+				if store.Selects(&f, &op) {
+					want = append(want, handle)
+				}
+			}
+			slices.SortFunc(want, func(a, b int64) int {
+				if f.ByWake {
+					return cmp.Or(all[a].WakeAt.Compare(all[b].WakeAt), cmp.Compare(a, b))
+				}
+				return cmp.Compare(a, b)
+			})
+			for _, limit := range []int{0, 1, 150, 199, 200, 201, 333, 400, 401, 600, len(want) - 1, len(want), len(want) + 1} {
+				f.Limit = max(limit, 0)
+				some := want
+				if f.Limit > 0 {
+					some = want[:min(f.Limit, len(want))]
+				}
+				require.Equal(t, some, handlesOf(t, j, f), "%s, at most %d of %d", name, f.Limit, len(want))
+			}
+		}
+		require.NoError(t, sqlite.Fold(j))
+	}
+}
+
+// A list that is broken off or whose context ends goes no further.
+func TestListThatIsBrokenOff(t *testing.T) {
+	_, j, s := joined(t)
+	others(t, j, s, "op")
+	n := 0
+	for range j.List(t.Context(), journal.Filter{}) {
+		if n++; n == 250 {
+			break
+		}
+	}
+	assert.Equal(t, 250, n)
+}
+
+// Whatever the limit, that many are reaped as long as there are.
+func TestReapTakesAsManyAsItMay(t *testing.T) {
+	for _, limit := range []int{1, 7, 100, 150, 1500} {
+		_, j, _ := joined(t)
+		t.Cleanup(hurry(""))
+		many := 2300
+		if limit < 100 {
+			many = 12 * limit
+		}
+		ripe(t, j, many)
+		for left := many + 1; left > 0; { // and what was cancelled
+			n, err := reap(t, j, limit)
+			require.NoError(t, err)
+			require.Equal(t, min(limit, left), n)
+			left -= n
+		}
+		n, err := reap(t, j, limit)
+		require.NoError(t, err)
+		assert.Zero(t, n)
+		assert.Empty(t, verify(t, j))
+	}
+}

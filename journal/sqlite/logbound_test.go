@@ -1,0 +1,81 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+func TestTheLogIsBoundedWhateverIsRecorded(t *testing.T) {
+	retry := func(t *testing.T, j *sqlite.Journal, s journal.Session, body []byte) {
+		ev := begin("tried again", s)
+		ev.Intent.Request.Body = body
+		begun, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		require.Equal(t, journal.Execute, begun.Decision)
+		park := complete(begun.Operation, s)
+		park.Kind, park.Answer, park.Unsent, park.Due = journal.EventPark, nil, true, time.Now()
+		_, err = j.Apply(t.Context(), park)
+		require.NoError(t, err)
+	}
+	large := make([]byte, 512<<10)
+	for i := range large {
+		large[i] = byte(rand.Uint32()) // nothing compresses it
+	}
+	for name, row := range map[string]struct {
+		times int
+		do    func(t *testing.T, j *sqlite.Journal, s journal.Session, i int)
+	}{
+		"one operation is tried again and again": {3000, func(t *testing.T, j *sqlite.Journal, s journal.Session, _ int) {
+			retry(t, j, s, []byte("amount=100"))
+		}},
+		"and its request is large": {100, func(t *testing.T, j *sqlite.Journal, s journal.Session, _ int) { retry(t, j, s, large) }},
+		"flows": {3000, func(t *testing.T, j *sqlite.Journal, s journal.Session, i int) {
+			beginFlow(t, j, s, fmt.Sprint("order-", i))
+		}},
+		"sessions that record nothing": {3000, func(t *testing.T, j *sqlite.Journal, _ journal.Session, _ int) {
+			s, err := j.Join(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, s.End(t.Context()))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			t.Cleanup(hurry(filepath.Dir(path)))
+			j := open(t, path)
+			s, err := j.Join(t.Context())
+			require.NoError(t, err)
+			_, err = j.Apply(t.Context(), begin("the oldest", s))
+			require.NoError(t, err)
+			for i := range row.times {
+				row.do(t, j, s, i)
+			}
+			var rows, size int
+			require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(),
+				"SELECT count(*), sum(length(records)) FROM onceward_log").Scan(&rows, &size))
+			assert.LessOrEqual(t, rows, sqlite.KeepRows)
+			assert.LessOrEqual(t, size, sqlite.KeepRowsBytes+len(large)+1<<10)
+
+			require.NoError(t, j.Close())
+			j = open(t, path)
+			assert.True(t, has(t, j, "the oldest"))
+			require.NoError(t, sound(t.Context(), j))
+			if strings.Contains(name, "request is large") {
+				op, err := j.Get(t.Context(), journal.Ref{ID: "tried again"})
+				require.NoError(t, err)
+				assert.Equal(t, large, op.Request.Body)
+			}
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package sqlite
+
+import (
+	"sync"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
+)
+
+const (
+	// keepRecent is how many operations stay in the log, at least, before the oldest
+	// are folded: most of them are completed by then, and go to a block.
+	keepRecent = 512
+	// keepRecentBytes is how many bytes of requests and answers do, at most.
+	keepRecentBytes = 4 << 20
+)
+
+// memtable are the operations that only the log has, in memory: those whose handle is
+// higher than the log's folded. The writer changes them; others see what is
+// committed.
+type memtable struct {
+	first int64   // the handle of slots[0]
+	slots []*slot // of consecutive handles
+	bytes int     // of requests and answers of what is not folded
+	dirty []*slot // changed since the last commit
+
+	mu    sync.RWMutex // held to change what follows, and slot.shown
+	byRef map[journal.Ref]*slot
+	seq   int64 // of the log's row up to which slots are shown
+}
+
+// slot is a place of one operation.
+type slot struct {
+	now   *format.Record // as the writer sees it
+	shown *format.Record // as it was committed; nil: not yet
+}
+
+func newMemtable() *memtable { return &memtable{first: 1, byRef: make(map[journal.Ref]*slot)} }
+
+// at returns the operation with this handle, or nil.
+func (r *memtable) at(handle int64) *format.Record {
+	if s := r.slot(handle); s != nil {
+		return s.now
+	}
+	return nil
+}
+
+func (r *memtable) slot(handle int64) *slot {
+	if i := handle - r.first; i >= 0 && i < int64(len(r.slots)) {
+		return r.slots[i]
+	}
+	return nil
+}
+
+// newest is the latest handle that is there, where those up to folded need not be.
+func (r *memtable) newest(folded int64) int64 {
+	if len(r.slots) == 0 {
+		return folded
+	}
+	return r.first + int64(len(r.slots)) - 1
+}
+
+// put takes note of what was begun, or of what became of it.
+func (r *memtable) put(k *format.Record) {
+	s := r.slot(k.Op.Handle)
+	if s == nil {
+		if len(r.slots) == 0 {
+			r.first = k.Op.Handle
+		}
+		s = new(slot)
+		r.slots = append(r.slots, s)
+		r.mu.Lock()
+		r.byRef[k.Op.Ref] = s
+		if k.Op.Alias != (journal.Ref{}) {
+			r.byRef[k.Op.Alias] = s
+		}
+		r.mu.Unlock()
+	} else {
+		r.bytes -= s.now.Size()
+	}
+	s.now = k
+	r.bytes += k.Size()
+	r.dirty = append(r.dirty, s)
+}
+
+// commit shows what was put, up to the log's row seq, and forgets what was folded.
+func (r *memtable) commit(seq, folded int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.dirty {
+		s.shown = s.now
+	}
+	clear(r.dirty)
+	r.dirty = r.dirty[:0]
+	r.seq = seq
+	n := int(min(max(folded+1-r.first, 0), int64(len(r.slots))))
+	for _, s := range r.slots[:n] {
+		delete(r.byRef, s.now.Op.Ref)
+		delete(r.byRef, s.now.Op.Alias)
+	}
+	clear(r.slots[:n])
+	r.slots = r.slots[n:]
+	r.first += int64(n)
+}
+
+// reset forgets everything.
+func (r *memtable) reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.slots, r.dirty, r.bytes, r.seq = nil, nil, 0, 0
+	clear(r.byRef)
+}
+
+// committed returns the operation as it was committed, or nil, and up to which row of the
+// log that is known.
+func (r *memtable) committed(ref journal.Ref) (k *format.Record, seq int64) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if s := r.byRef[ref]; s != nil {
+		k = s.shown
+	}
+	return k, r.seq
+}

@@ -1,0 +1,81 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// full is a disk that takes so many writes, and no more.
+type full struct {
+	careless
+	left atomic.Int64
+}
+
+func (d *full) write(_ string, _ int64, _ []byte, do func() int32) int32 {
+	if d.left.Add(-1) < 0 {
+		return sqlite3.SQLITE_FULL
+	}
+	return do()
+}
+
+// A full disk fails an open which says what to do.
+func TestFullDiskFailsAnOpen(t *testing.T) {
+	failed := 0
+	for room := int64(0); ; room++ {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		d := &full{careless: careless{filepath.Dir(path)}}
+		d.left.Store(room)
+		stop := watch(d)
+		j, err := sqlite.Open(path, sqlite.Options{})
+		stop()
+		d.left.Store(1 << 40)
+		if err == nil {
+			require.NoError(t, j.Close())
+			break
+		}
+		failed++
+		require.ErrorContains(t, err, "may be opened again")
+		assert.ErrorContains(t, err, path)
+		goOn(t, open(t, path), "invoice-1") // that is so, wherever it had come to
+	}
+	assert.Positive(t, failed)
+}
+
+// unsyncable is a disk that can't be synced.
+type unsyncable struct {
+	careless
+	fails atomic.Bool
+}
+
+func (d *unsyncable) sync(_ uintptr, _ string, do func() int32) int32 {
+	if d.fails.Load() {
+		return sqlite3.SQLITE_IOERR_FSYNC
+	}
+	return do()
+}
+
+func TestSessionsThatFailToBeginLeaveOneFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	d := &unsyncable{careless: careless{filepath.Dir(path)}}
+	t.Cleanup(watch(d))
+	j := open(t, path)
+	d.fails.Store(true)
+	for range 20 {
+		_, err := j.Join(t.Context())
+		require.Error(t, err)
+	}
+	assert.Len(t, sessionFiles(t, path), 1)
+	d.fails.Store(false)
+	goOn(t, j, "invoice-1")
+	assert.Empty(t, sessionFiles(t, path), "the next one has taken it")
+}

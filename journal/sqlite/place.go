@@ -1,0 +1,106 @@
+package sqlite
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+)
+
+// place is a path at which a file is open, or is being opened or closed. Whoever waits for
+// that, on a disk that hangs for instance, keeps nobody from another place.
+type place struct {
+	path string
+	info fs.FileInfo // of the file when it was first wanted
+
+	mu    sync.Mutex // held while the file is opened or closed
+	file  *file      // nil: it is not open
+	users int
+
+	wanted int        // how many have the file or wait for it; files.mu
+	made   []*os.File // closed with the file: else SQLite would lose its locks; files.mu
+}
+
+// files are the places by real path: two writers in one process would get in
+// each other's way, and lose each other's POSIX locks.
+var files = struct {
+	mu     sync.Mutex // held for nothing that waits for a disk
+	byPath map[string]*place
+}{byPath: make(map[string]*place)}
+
+func acquire(path string, opts Options) (*file, error) {
+	real, made, err := create(path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := want(real, made)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.file == nil {
+		err := oneName(real)
+		if err == nil {
+			p.file, err = openFile(real, opts)
+		}
+		if err != nil {
+			p.leave()
+			return nil, err
+		}
+		p.file.place = p
+	}
+	p.users++
+	return p.file, nil
+}
+
+// want returns the place of a real path. It is oneName, too, for a file that is open in
+// this process, wherever its links can't be counted.
+func want(real string, made *os.File) (*place, error) {
+	info, err := os.Stat(real)
+	if err != nil {
+		return nil, fmt.Errorf("journal %s: %w", real, err)
+	}
+	files.mu.Lock()
+	defer files.mu.Unlock()
+	p, ok := files.byPath[real]
+	if !ok {
+		for path, other := range files.byPath {
+			if os.SameFile(info, other.info) {
+				return nil, fmt.Errorf("%w: %s is a second name of %s, which is open; give that path", ErrSecondName, real, path)
+			}
+		}
+		p = &place{path: real, info: info}
+		files.byPath[real] = p
+	}
+	p.wanted++
+	if made != nil {
+		p.made = append(p.made, made)
+	}
+	return p, nil
+}
+
+// leave is for who wanted the place, and has the file no more.
+func (p *place) leave() {
+	files.mu.Lock()
+	defer files.mu.Unlock()
+	if p.wanted--; p.wanted > 0 {
+		return
+	}
+	delete(files.byPath, p.path)
+	for _, f := range p.made {
+		_ = f.Close() // nothing was written to it
+	}
+}
+
+func (f *file) release() error {
+	p := f.place
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer p.leave()
+	if p.users--; p.users > 0 {
+		return f.writer.flush()
+	}
+	p.file = nil
+	return f.close()
+}

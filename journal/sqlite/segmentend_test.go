@@ -1,0 +1,231 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// Names are found whatever fails as a segment ends.
+// Around a segment's end, each operation is begun by a commit that fails, and then by one that
+// does not.
+func TestSealedWhateverFails(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	var there, lost []string
+	for _, end := range []int{sqlite.SegmentSize, 2 * sqlite.SegmentSize, 3 * sqlite.SegmentSize} {
+		sideBySide(end-4-newest(t, path), func(i int) {
+			begun, err := j.Apply(t.Context(), generate(fmt.Sprint(end, "-", i), s))
+			if assert.NoError(t, err) {
+				_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+				assert.NoError(t, err)
+			}
+		})
+		for n := range 8 {
+			name := fmt.Sprint("invoice-", end, "-", n)
+			if end != 2*sqlite.SegmentSize || n%2 == 0 { // nobody looks for a name meanwhile
+				require.False(t, has(t, j, name))
+			}
+			stop := refuse(t, path, "INSERT ON onceward_log")
+			ev := generate("lost "+name, s)
+			_, err := j.Apply(t.Context(), ev)
+			require.ErrorContains(t, err, "refused by the test")
+			stop()
+			_, err = j.Apply(t.Context(), generate(name, s))
+			require.NoError(t, err)
+			there, lost = append(there, name), append(lost, "lost "+name)
+		}
+	}
+	for range 2 {
+		for i := range there {
+			result, err := j.Apply(t.Context(), begin(there[i], s))
+			require.NoError(t, err)
+			assert.Equal(t, journal.Wait, result.Decision, there[i])
+			assert.Equal(t, 1, sqlite.Candidates(j, journal.Ref{ID: there[i]}), there[i])
+			assert.False(t, has(t, j, lost[i]), lost[i])
+		}
+		assert.Empty(t, verify(t, j))
+		require.NoError(t, sqlite.Fold(j))
+	}
+}
+
+// newest is the latest handle that was given out.
+func newest(t *testing.T, path string) (handle int) {
+	t.Helper()
+	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "SELECT newest FROM onceward_log ORDER BY seq DESC LIMIT 1").Scan(&handle))
+	return handle
+}
+
+// random is nothing that can be compressed.
+func random(size int) []byte {
+	b := make([]byte, size)
+	for i := range b {
+		b[i] = byte(rand.Uint32())
+	}
+	return b
+}
+
+// The latest operations stay in the log and others do not.
+func TestLogKeepsTheLatestOperations(t *testing.T) {
+	const kept = 512 // keepRecent
+	for name, row := range map[string]struct {
+		body, times    int
+		fewest, latest int // operations that only the log has
+	}{
+		"small ones":       {10, 1300, kept, kept + 40},
+		"of four kilobyte": {4 << 10, 1300, kept, kept + 40},
+		"large ones":       {1 << 20, 20, 0, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, j, s := joined(t)
+			t.Cleanup(hurry(filepath.Dir(path)))
+			body := random(row.body)
+			for i := range row.times {
+				ev := generate(fmt.Sprint("op-", i), s)
+				ev.Intent.Request.Body = body
+				begun, err := j.Apply(t.Context(), ev)
+				require.NoError(t, err)
+				_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+				require.NoError(t, err)
+			}
+			var rows, newest, folded int
+			require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(),
+				"SELECT (SELECT count(*) FROM onceward_log), newest, folded FROM onceward_log ORDER BY seq DESC LIMIT 1").Scan(&rows, &newest, &folded))
+			assert.GreaterOrEqual(t, newest-folded, row.fewest)
+			assert.LessOrEqual(t, newest-folded, row.latest)
+			assert.LessOrEqual(t, rows, 2*(newest-folded)+60, "what speaks of others alone is removed")
+		})
+	}
+}
+
+func TestABlockHasNoMoreThanItMay(t *testing.T) {
+	path, j, s := joined(t)
+	for i := range 16 {
+		ev := generate(fmt.Sprint("op-", i), s)
+		ev.Intent.Request.Body = random(20 << 10)
+		begun, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+		require.NoError(t, err)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	var blocks, largest int
+	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "SELECT count(*), max(length(data)) FROM onceward_blocks").Scan(&blocks, &largest))
+	assert.Equal(t, 6, blocks, "three in each")
+	assert.LessOrEqual(t, largest, 64<<10)
+}
+
+// What changed since it was folded is read as it is.
+func TestFoldedAndChangedIsReadAsItIs(t *testing.T) {
+	_, j, s := joined(t)
+	ev := begin("invoice-1", s)
+	ev.Intent.Alias = aliasOf("invoice-1")
+	begun, err := j.Apply(t.Context(), ev)
+	require.NoError(t, err)
+	require.NoError(t, sqlite.Fold(j))
+	done := complete(begun.Operation, s)
+	_, err = j.Apply(t.Context(), done)
+	require.NoError(t, err)
+	for _, ref := range []journal.Ref{ev.Ref, ev.Intent.Alias} {
+		op, err := j.Get(t.Context(), ref)
+		require.NoError(t, err)
+		assert.Equal(t, journal.StateCompleted, op.State)
+	}
+	done.Answer = &journal.Answer{Status: 201, Body: []byte("another")}
+	_, err = j.Apply(t.Context(), done) // by its handle
+	require.NoError(t, err)
+	op, err := j.Get(t.Context(), ev.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, "paid invoice-1", string(op.Answer.Body), "the first answer stays")
+}
+
+// The latest time is written by itself once it has gone on for an hour.
+func TestLatestTimeIsWrittenAfterAnHour(t *testing.T) {
+	for ahead, written := range map[time.Duration]bool{time.Hour: false, time.Hour + time.Millisecond: true} {
+		path, j, s := joined(t)
+		begun, err := j.Apply(t.Context(), begin("invoice-1", s))
+		require.NoError(t, err)
+		var last time.Time
+		for n := 1; n <= 4; n++ { // a step at a time: it is no jump
+			last = seenAt(t, j, begun.Last.Add(time.Duration(n)*ahead/4)).Last
+		}
+		copied := filepath.Join(t.TempDir(), "journal.db")
+		for _, name := range filesOf(t, path) { // as it is found after a kill
+			if suffix := name[len(path):]; suffix != "-shm" {
+				copyFile(t, name, copied+suffix)
+			}
+		}
+		result := seenAt(t, open(t, copied), begun.Last)
+		assert.Equal(t, written, result.Last.Equal(last), ahead)
+	}
+}
+
+// What another process changed is not taken from memory.
+func TestChangedByAnotherIsNotFromMemory(t *testing.T) {
+	path, j, s := joined(t)
+	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	require.NoError(t, sqlite.Fold(j))
+	require.NoError(t, sqlite.Change(path, begun.Operation.Ref, func(op *journal.Operation) { op.Claim = 7 }))
+	result, err := j.Apply(t.Context(), complete(begun.Operation, s))
+	require.NoError(t, err)
+	assert.EqualValues(t, 7, result.Operation.Claim)
+	alter(t, path, "DELETE FROM onceward_sessions")
+	_, err = j.Apply(t.Context(), begin("invoice-2", s))
+	require.ErrorIs(t, err, journal.ErrSessionLost)
+	assert.True(t, s.Lost())
+}
+
+// A name that has another's hash is another name.
+func TestNameThatHasAnothersHash(t *testing.T) {
+	_, j, s := joined(t)
+	t.Cleanup(hurry(""))
+	sideBySide(4*sqlite.SegmentSize, func(i int) {
+		begun, err := j.Apply(t.Context(), begin(fmt.Sprint("op-", i), s))
+		if assert.NoError(t, err) && i%2 == 0 { // others have rows of their own
+			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+			assert.NoError(t, err)
+		}
+	})
+	require.NoError(t, sqlite.Fold(j))
+	require.False(t, has(t, j, "none"))
+	for n, found := 0, 0; found < 6; n++ {
+		name := fmt.Sprint("name-", n)
+		if sqlite.Candidates(j, journal.Ref{ID: name}) == 0 {
+			continue
+		}
+		found++
+		require.False(t, has(t, j, name))
+		result, err := j.Apply(t.Context(), begin(name, s))
+		require.NoError(t, err)
+		require.Equal(t, journal.Execute, result.Decision)
+	}
+}
+
+// A name whose block is gone is an error and never an absence.
+func TestNameWhoseBlockIsGone(t *testing.T) {
+	path, j, s := joined(t)
+	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+	require.NoError(t, err)
+	require.NoError(t, sqlite.Fold(j))
+	require.True(t, has(t, j, "invoice-1"))
+	alter(t, path, "DELETE FROM onceward_blocks")
+	for range 2 {
+		_, err = j.Get(t.Context(), begun.Operation.Ref)
+		require.ErrorContains(t, err, "damaged")
+	}
+	_, err = j.Apply(t.Context(), begin("invoice-1", s))
+	require.ErrorContains(t, err, "damaged")
+}

@@ -1,0 +1,55 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// An adoption syncs the directory once its sidecar is in place.
+// A name that was given to a file outlasts a loss of power once the directory was synced,
+// for which it has to be opened: that much can be seen from outside.
+func TestSidecarsDirectoryIsSynced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	sqlite.Kill(s)
+	for _, name := range sessionFiles(t, path) {
+		require.NoError(t, os.Remove(name))
+	}
+	goOn(t, j, "before") // SQLite has synced the directory for the WAL
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	_, err = unix.InotifyAddWatch(fd, filepath.Dir(path), unix.IN_MOVED_TO|unix.IN_OPEN|unix.IN_ONLYDIR)
+	require.NoError(t, err)
+	require.NoError(t, j.Adopt(t.Context()))
+
+	events := make([]byte, 1<<16)
+	n, err := unix.Read(fd, events)
+	require.NoError(t, err)
+	placed, opened := false, false
+	for events = events[:n]; len(events) > 0; {
+		event := (*unix.InotifyEvent)(unsafe.Pointer(&events[0]))
+		end := unix.SizeofInotifyEvent + int(event.Len)
+		name := string(bytes.TrimRight(events[unix.SizeofInotifyEvent:end], "\x00"))
+		events = events[end:]
+		switch {
+		case event.Mask&unix.IN_MOVED_TO != 0 && name == filepath.Base(path)+"-sidecar":
+			placed = true
+		case event.Mask&unix.IN_ISDIR != 0:
+			opened = opened || placed
+		}
+	}
+	assert.True(t, placed)
+	assert.True(t, opened)
+}

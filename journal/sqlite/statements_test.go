@@ -1,0 +1,140 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"modernc.org/libc"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// breaker has single statements of all connections that are opened while it is there fail:
+// what they read is broken off (SQLITE_INTERRUPT), or what they write is refused
+// (SQLITE_CONSTRAINT), which leaves the rest of its transaction as it is.
+type breaker struct {
+	sync.Mutex
+	left   int // how many more statements go well, while it is armed
+	armed  bool
+	writes bool   // it counts what writes, else what reads
+	broke  string // the statement that failed
+}
+
+// breaking is the breaker of the test that runs.
+var breaking *breaker
+
+// newBreaker is there until the end of the test.
+func newBreaker(t *testing.T) *breaker {
+	tls := libc.NewTLS()
+	breaking = new(breaker)
+	require.EqualValues(t, sqlite3.SQLITE_OK, sqlite3.Xsqlite3_auto_extension(tls, pointerTo[extensionEntry](breakerEntry)))
+	t.Cleanup(func() {
+		sqlite3.Xsqlite3_cancel_auto_extension(tls, pointerTo[extensionEntry](breakerEntry))
+		tls.Close()
+	})
+	return breaking
+}
+
+// arm has the statement fail that comes after n others of its kind.
+func (b *breaker) arm(n int, writes bool) {
+	b.Lock()
+	defer b.Unlock()
+	b.left, b.writes, b.armed, b.broke = n, writes, true, ""
+}
+
+// disarm returns the statement that failed, if one did.
+func (b *breaker) disarm() string {
+	b.Lock()
+	defer b.Unlock()
+	b.armed = false
+	return b.broke
+}
+
+// breaks counts a statement and tells whether it is to fail.
+func (b *breaker) breaks(statement string, writes bool) bool {
+	b.Lock()
+	defer b.Unlock()
+	if !b.armed || b.writes != writes || b.broke != "" {
+		return false
+	}
+	b.left--
+	if b.left < 0 {
+		b.broke = statement
+	}
+	return b.left < 0
+}
+
+type (
+	extensionEntry = func(tls *libc.TLS, db, message, api uintptr) int32
+	traceCallback  = func(tls *libc.TLS, kind uint32, context, statement, text uintptr) int32
+	function       = func(tls *libc.TLS, context uintptr, arguments int32, values uintptr)
+)
+
+func breakerEntry(tls *libc.TLS, db, _, _ uintptr) int32 {
+	name, err := libc.CString("refuses")
+	if err != nil {
+		return sqlite3.SQLITE_NOMEM
+	}
+	defer libc.Xfree(tls, name)
+	if rc := sqlite3.Xsqlite3_create_function_v2(tls, db, name, 0, sqlite3.SQLITE_UTF8|sqlite3.SQLITE_INNOCUOUS, 0, pointerTo[function](refuses), 0, 0, 0); rc != sqlite3.SQLITE_OK {
+		return rc
+	}
+	return sqlite3.Xsqlite3_trace_v2(tls, db, sqlite3.SQLITE_TRACE_STMT, pointerTo[traceCallback](breakOff), 0)
+}
+
+// breakOff interrupts a statement that has just begun: it ends at its first jump.
+func breakOff(tls *libc.TLS, _ uint32, _, statement, text uintptr) int32 {
+	said := libc.GoString(text)
+	if reads(said) && breaking.breaks(said, false) {
+		sqlite3.Xsqlite3_interrupt(tls, sqlite3.Xsqlite3_db_handle(tls, statement))
+	}
+	return 0
+}
+
+// reads leaves out what is read in the background, where a failure is nobody's.
+func reads(statement string) bool {
+	return strings.HasPrefix(statement, "SELECT") && !strings.Contains(statement, "FROM onceward_log, onceward_journal") &&
+		!strings.HasSuffix(statement, "FROM onceward_segments ORDER BY first")
+}
+
+func refuses(tls *libc.TLS, context uintptr, _ int32, _ uintptr) {
+	refused := int32(0)
+	if breaking.breaks("what writes", true) {
+		refused = 1
+	}
+	sqlite3.Xsqlite3_result_int(tls, context, refused)
+}
+
+// triggers has triggers of a file ask the breaker about everything that is written,
+// until stop is called.
+func (b *breaker) triggers(t *testing.T, path string) (stop func()) {
+	t.Helper()
+	other := anotherProcess(t, path)
+	var drop []string
+	rows, err := other.QueryContext(t.Context(), "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'onceward_%'")
+	require.NoError(t, err)
+	var tables []string
+	for rows.Next() {
+		var table string
+		require.NoError(t, rows.Scan(&table))
+		tables = append(tables, table)
+	}
+	require.NoError(t, rows.Close())
+	run := func(statements []string) {
+		_, err := other.ExecContext(t.Context(), "PRAGMA busy_timeout=5000; BEGIN IMMEDIATE; "+strings.Join(statements, ";")+"; COMMIT")
+		require.NoError(t, err)
+	}
+	var create []string
+	for _, table := range tables {
+		for _, verb := range []string{"INSERT", "UPDATE", "DELETE"} {
+			name := "refuse_" + verb + "_" + table
+			create = append(create, "CREATE TRIGGER "+name+" BEFORE "+verb+" ON "+table+" WHEN refuses() BEGIN SELECT RAISE(ABORT, 'refused by the test'); END")
+			drop = append(drop, "DROP TRIGGER "+name)
+		}
+	}
+	run(create)
+	return func() { run(drop) }
+}

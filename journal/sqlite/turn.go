@@ -1,0 +1,71 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+)
+
+// turn is for a transaction of the application's in this process, which else would hardly
+// ever find the file free between two batches of a busy writer. The writer lets one begin
+// after each batch.
+type turn struct {
+	granted chan struct{}
+	over    chan struct{} // closed once it has begun, or won't
+}
+
+// inItsTurn has begin begin a transaction while the writer begins none.
+func (w *writer) inItsTurn(ctx context.Context, begin func() error) error {
+	t := &turn{granted: make(chan struct{}), over: make(chan struct{})}
+	defer close(t.over)
+	select {
+	case w.turns <- t:
+	case <-w.stopped:
+		return journal.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-t.granted:
+	case <-w.stopped:
+		return journal.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return conn.InTurn(w.timeout, begin)
+}
+
+// handOver lets the first that waits for its turn begin, if one does.
+func (w *writer) handOver() {
+	select {
+	case t := <-w.turns:
+		w.grant(t)
+	default:
+	}
+}
+
+func (w *writer) grant(t *turn) {
+	w.checkpoint.beforeOthers(w.conn)
+	select {
+	case t.granted <- struct{}{}:
+		<-t.over
+	case <-t.over: // nobody waits any more
+	}
+}
+
+// first is the first request of a batch; nil: a turn came first.
+func (w *writer) first() *request {
+	select {
+	case r := <-w.queue:
+		return r
+	default:
+	}
+	select {
+	case r := <-w.queue:
+		return r
+	case t := <-w.turns:
+		w.grant(t)
+		return nil
+	}
+}

@@ -1,0 +1,45 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A name is unique by an index that its look up goes by.
+// Whatever races where, the file itself refuses a second row of a name, by an index that
+// look-ups go by.
+func TestUniqueNameByAnIndex(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	open(t, path)
+	other := anotherProcess(t, path)
+	for table, row := range map[string]struct{ index, which, insert string }{
+		"onceward_operations": {"onceward_operations_identity", "identified = 1 AND ",
+			`INSERT INTO onceward_operations (scope, parent, id, naming, identified, provider, state, delivered, tombstone, facts)
+			VALUES ('', '', 'invoice-1', 1, 1, '', 1, 0, 0, x'')`},
+		"onceward_flows": {"onceward_flows_identity", "", ""},
+	} {
+		t.Run(table, func(t *testing.T) {
+			var id, parent, unused int
+			var plan string
+			require.NoError(t, other.QueryRowContext(t.Context(), "EXPLAIN QUERY PLAN SELECT handle FROM "+table+
+				" WHERE "+row.which+"id = ? AND scope = ? AND parent = ?", "invoice-1", "", "").Scan(&id, &parent, &unused, &plan))
+			assert.Contains(t, plan, "USING COVERING INDEX "+row.index+" (id=? AND scope=? AND parent=?)")
+			var unique bool
+			require.NoError(t, other.QueryRowContext(t.Context(), `SELECT "unique" FROM pragma_index_list(?) WHERE name = ?`, table, row.index).Scan(&unique))
+			assert.True(t, unique)
+			if row.insert == "" {
+				return
+			}
+			tx, err := other.BeginTx(t.Context(), nil)
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback() }()
+			_, err = tx.ExecContext(t.Context(), row.insert)
+			require.NoError(t, err)
+			_, err = tx.ExecContext(t.Context(), row.insert)
+			assert.ErrorContains(t, err, "UNIQUE constraint failed")
+		})
+	}
+}

@@ -1,0 +1,29 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// Its path can be followed, and leads to no name under which it would be found again.
+func TestAFileThatHasNoNameAnyMoreIsRefused(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "journal.db")
+	leave(t, name)
+	f, err := os.Open(name)
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, os.Remove(name))
+	path := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
+	_, err = os.Stat(path)
+	require.NoError(t, err)
+	_, err = sqlite.Open(path, sqlite.Options{})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, path)
+}

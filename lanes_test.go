@@ -1,0 +1,153 @@
+package onceward_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// A black hole holds up no other.
+func TestSlotsBesideABlackHole(t *testing.T) {
+	const many = 40
+	hosts := map[string]string{"a provider": ownURL, "a host that none serves": "https://hole.example/x"}
+	for kind, hole := range hosts {
+		for _, how := range []string{"Run", "Resume"} {
+			each(t, kind+", "+how, func(t *testing.T, j journal.Journal) {
+				l := (&line{}).Always(refuses())
+				p := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{providers.Stripe(), own()}})
+				for i := range many {
+					p.Ask(named(t, fmt.Sprint("hole-", i)), to("POST", hole)) // the oldest come first
+				}
+				for i := range many {
+					p.Ask(named(t, fmt.Sprint("charge-", i)))
+					p.Ask(named(t, fmt.Sprint("hook-", i)), to("POST", "https://fine.example/x"))
+				}
+				pass(time.Hour)
+				var mu sync.Mutex
+				in, most := 0, 0
+				began := time.Now()
+				var last time.Time
+				next := start(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+					if r.URL.String() == hole {
+						mu.Lock()
+						in++
+						most = max(most, in)
+						mu.Unlock()
+						defer func() { mu.Lock(); in--; mu.Unlock() }()
+						return hangs().Answer(r)
+					}
+					mu.Lock()
+					last = time.Now()
+					mu.Unlock()
+					return takes(100*time.Millisecond, says(200, paid)).Answer(r)
+				}), onceward.Config{Journal: j, Providers: []providers.Provider{providers.Stripe(), own()}, Concurrency: 4})
+				if how == "Run" {
+					ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+					defer stop()
+					require.ErrorIs(t, next.Run(ctx), context.DeadlineExceeded)
+				} else {
+					report, err := next.Resume(t.Context())
+					require.NoError(t, err)
+					assert.Positive(t, report.PassedOver)
+					most := 65 * time.Second
+					if hole != ownURL {
+						most = 245 * time.Second // another attempt is not allowed: each has MaxWait
+					}
+					assert.Less(t, report.Elapsed, most, "a provider that hangs is passed over")
+				}
+				for i := range many {
+					assert.Equal(t, journal.StateCompleted, next.Recorded(onceward.Ref{ID: fmt.Sprint("charge-", i)}).State)
+					assert.Equal(t, journal.StateCompleted, next.Recorded(onceward.Ref{ID: fmt.Sprint("hook-", i)}).State)
+				}
+				assert.Less(t, last.Sub(began), 2*time.Second)
+				assert.LessOrEqual(t, most, 4)
+			})
+		}
+	}
+}
+
+// A provider has a slot however many hosts hang.
+func TestSlotOfAProviderWhileHostsHang(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Always(refuses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		for i := range 40 {
+			p.Ask(named(t, fmt.Sprint("hook-", i)), to("POST", fmt.Sprintf("https://host-%d.example/x", i)))
+		}
+		pass(time.Hour)
+		next := start(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Host != "api.stripe.com" {
+				return hangs().Answer(r)
+			}
+			return says(200, paid).Answer(r)
+		}), onceward.Config{Journal: j, Concurrency: 3})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- next.Run(ctx) }()
+		pass(time.Second)
+		p.Ask(named(t, "charge"))
+		pass(time.Minute)
+		held := 0
+		for _, op := range next.Everything() {
+			if op.State == journal.StateInFlight {
+				held++
+			}
+		}
+		assert.Equal(t, 8*3, held)
+		assert.Equal(t, journal.StateCompleted, next.Recorded(onceward.Ref{ID: "charge"}).State)
+		stop()
+		<-done
+	})
+}
+
+// Only what has a slot is claimed.
+// What is claimed counts as sent when its process is killed, so that nothing is claimed
+// that has no slot.
+func TestSlotsBoundWhatIsClaimed(t *testing.T) {
+	for _, row := range []struct{ charges, hosts, most int }{
+		{100, 100, 8 * 3},
+		{1, 100, 8*3 - 1}, // together they have as many, however many are claimed at a time
+		{100, 1, 3},
+	} {
+		each(t, fmt.Sprintf("%d charges, and %d hosts that none serves", row.charges, row.hosts), func(t *testing.T, j journal.Journal) {
+			l := (&line{}).Always(refuses())
+			p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+			for i := range 100 {
+				if i < row.charges {
+					p.Ask(named(t, fmt.Sprint("charge-", i)))
+				}
+				p.Ask(named(t, fmt.Sprint("hook-", i)), to("POST", fmt.Sprintf("https://host-%d.example/x", i%row.hosts)))
+			}
+			pass(time.Hour)
+			l.Always(hangs())
+			next := start(t, l, onceward.Config{Journal: j, Concurrency: 3})
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			done := make(chan error, 1)
+			go func() { done <- next.Run(ctx) }()
+			pass(time.Second)
+			held := map[bool]int{}
+			for _, op := range next.Everything() {
+				if op.State == journal.StateInFlight {
+					held[op.Provider == ""]++
+				}
+			}
+			assert.Equal(t, l.Now(), held[true]+held[false], "what is in flight is on the wire")
+			assert.Equal(t, min(row.charges, 3), held[false])
+			assert.LessOrEqual(t, held[true], row.most)
+			assert.GreaterOrEqual(t, held[true], min(row.most, 4))
+			stop()
+			<-done
+		})
+	}
+}

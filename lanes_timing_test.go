@@ -1,0 +1,283 @@
+package onceward_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// When Run goes to a provider that fails and comes back: to the millisecond, since a
+// policy whose delays are as long as its longest has no chance in what it does there.
+
+// waitingFor has operations wait that were parked hours ago, and Run send them. It returns
+// the process and how to stop Run.
+func waitingFor(t *testing.T, l *line, operations int, cfg onceward.Config, options ...option) (p *process, stop func()) {
+	t.Helper()
+	parked := start(t, (&line{}).Always(refuses()), onceward.Config{Backoff: once})
+	for i := range operations {
+		require.ErrorIs(t, parked.Ask(named(t, fmt.Sprint("invoice-", i)), options...).Err, onceward.ErrPending)
+	}
+	pass(3 * time.Hour)
+	cfg.Journal = parked.Journal.Journal
+	p = start(t, l, cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	return p, func() { cancel(); <-done }
+}
+
+// seconds is when requests came, from the nth on and as of that one.
+func seconds(l *line, n int) (at []float64) {
+	sent := l.Sent()[n:]
+	for _, s := range sent {
+		at = append(at, s.At.Sub(sent[0].At).Seconds())
+	}
+	return at
+}
+
+func completedOf(p *process) (n int) {
+	for _, op := range p.Everything() {
+		if op.State == journal.StateCompleted {
+			n++
+		}
+	}
+	return n
+}
+
+var tenSeconds = backoff.Policy{Initial: 10 * time.Second, Max: 10 * time.Second, MaxAttempts: 3}
+
+// A provider that fails is probed and comes back faster and faster.
+func TestSlotsOfAProviderThatComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const operations = 60
+		l := (&line{}).Always(loses())
+		p, stop := waitingFor(t, l, operations, onceward.Config{Backoff: tenSeconds, Concurrency: 1})
+		pass(3 * time.Minute)
+		at := seconds(l, 2) // the attempts of one call have failed: it rests
+		require.Greater(t, len(at), 10)
+		for i, second := range at {
+			assert.InDelta(t, 10*i, second, 0.02, "probe %d", i)
+		}
+		l.Always(says(200, paid))
+		pass(time.Minute)
+		back := seconds(l, 2+len(at))
+		gap, next := 1.0, 0.0
+		for i, second := range back[:40] {
+			assert.InDelta(t, next, second, 0.02, "request %d of the recovery", i)
+			next += gap
+			if i > 0 { // the first is the probe
+				gap /= 1 + gap*gap
+			}
+		}
+		pass(3 * time.Hour)
+		assert.Equal(t, operations, completedOf(p))
+		stop()
+	})
+}
+
+// The gaps between probes grow to the policy's longest.
+func TestSlotsGapsBetweenProbesGrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Always(loses())
+		_, stop := waitingFor(t, l, 20, onceward.Config{Backoff: backoff.Policy{Initial: 10 * time.Second, Max: 80 * time.Second, MaxAttempts: 3}, Concurrency: 1})
+		pass(10 * time.Minute)
+		at := seconds(l, 2)
+		for i := 1; i < len(at); i++ {
+			gap, longest := at[i]-at[i-1], 10*float64(int(1)<<min(i-1, 3))
+			assert.LessOrEqual(t, gap, longest+0.02)
+			if i > 3 {
+				assert.InDelta(t, 80, gap, 0.02, "none is drawn any more")
+			} else {
+				assert.GreaterOrEqual(t, gap, longest/2)
+			}
+		}
+		stop()
+	})
+}
+
+func TestASlowProbeHasNoOtherBesideIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Always(takes(25*time.Second, loses()))
+		_, stop := waitingFor(t, l, 20, onceward.Config{Backoff: tenSeconds, Concurrency: 3})
+		pass(5 * time.Minute)
+		at := seconds(l, 6) // after the attempts under the claims of the beginning
+		for i, second := range at {
+			assert.InDelta(t, 35*i, second, 0.02)
+		}
+		stop()
+	})
+}
+
+// Slow answers of a provider that comes back fill its slots.
+func TestSlotsFilledBySlowAnswers(t *testing.T) {
+	want := []float64{0, 6, 7, 8, 11, 12, 13, 16, 17, 18, 21, 22, 23}
+	policy := backoff.Policy{Initial: 10 * time.Second, Max: 10 * time.Second, MaxAttempts: 1}
+	for where, at := range map[string]option{"a provider": to("POST", chargeURL), "a host that none serves": to("POST", "https://elsewhere.example/")} {
+		for name, byResume := range map[string]bool{"by Run": false, "by Resume": true} {
+			virtual(t, where+", "+name, func(t *testing.T) {
+				l := (&line{}).Then(refuses(), refuses(), refuses()).Always(takes(5*time.Second, says(200, paid)))
+				p, stop := waitingFor(t, l, 40, onceward.Config{Backoff: policy, Concurrency: 3}, at)
+				if byResume {
+					pass(15*time.Second + time.Second/2) // the probe is answered
+					stop()
+					report, err := p.Resume(t.Context())
+					require.NoError(t, err)
+					assert.Equal(t, 36, report.Completed)
+					assert.Zero(t, report.PassedOver)
+				} else {
+					pass(10 * time.Minute)
+					stop()
+				}
+				came := seconds(l, 0)
+				for i, second := range want {
+					assert.InDelta(t, second, came[i], 0.02, "request %d", i)
+				}
+			})
+		}
+	}
+}
+
+func TestOnlyFailuresInARowRestAProvider(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &line{}
+		for range 10 {
+			l.Then(loses(), loses(), says(200, paid))
+		}
+		p, stop := waitingFor(t, l, 10, onceward.Config{Backoff: tenSeconds, Concurrency: 1})
+		pass(10 * time.Minute)
+		stop()
+		at := seconds(l, 0)
+		require.Len(t, at, 30)
+		for i := 3; i < 30; i += 3 {
+			assert.InDelta(t, at[i-1], at[i], 0.02, "the next one begins as soon as one is done")
+		}
+		assert.Equal(t, 10, completedOf(p))
+	})
+}
+
+func TestASlotThatIsFreedIsTakenAtOnce(t *testing.T) {
+	for where, at := range map[string]option{"a provider": to("POST", chargeURL), "a host that none serves": to("POST", "https://elsewhere.example/")} {
+		virtual(t, where, func(t *testing.T) {
+			l := (&line{}).Then(takes(time.Hour, says(200, paid)), takes(time.Hour, says(200, paid)), takes(3*time.Minute, says(200, paid))).Always(takes(time.Second, says(200, paid)))
+			p, stop := waitingFor(t, l, 3, onceward.Config{Concurrency: 3, AttemptTimeout: 2 * time.Hour, MaxWait: 2 * time.Hour}, at)
+			pass(time.Minute)
+			other := start(t, (&line{}).Always(refuses()), onceward.Config{Journal: p.Journal.Journal, Backoff: once})
+			for i := range 4 {
+				require.ErrorIs(t, other.Ask(named(t, fmt.Sprint("later-", i)), at).Err, onceward.ErrPending)
+			}
+			pass(30 * time.Minute)
+			stop()
+			came := seconds(l, 0)
+			require.Len(t, came, 7)
+			for i, second := range came[3:] {
+				assert.InDelta(t, 180+float64(i), second, 0.1, "one after another, in the slot that is free")
+			}
+		})
+	}
+}
+
+// What a claim settles by itself needs no slot.
+func TestAClaimKeepsNoSlotOfWhatItSettles(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := &line{}
+		dead := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own(noKey)}})
+		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "unknown"), to("POST", ownURL)) })
+		dead = start(t, l.Then(refuses()), onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own(noKey)}})
+		require.ErrorIs(t, dead.Ask(named(t, "not sent"), to("POST", ownURL)).Err, onceward.ErrPending)
+		pass(time.Hour)
+		p := start(t, l, onceward.Config{Journal: j, Concurrency: 1, Providers: []providers.Provider{own(noKey)}})
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 1, report.Unknown)
+		assert.Equal(t, 1, report.Completed)
+	})
+}
+
+// Unnamed operations of a dead process have no more slots.
+func TestSlotsOfUnnamedOfADeadProcess(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := &line{}
+		dead := start(t, l, onceward.Config{Journal: j})
+		var calls []func()
+		for range 8 {
+			calls = append(calls, func() { dead.Ask(t.Context()) })
+		}
+		leavesInFlight(t, dead, l, calls...)
+		for _, answer := range []reply{loses(), says(200, paid)} {
+			l := (&line{}).Always(takes(time.Second, answer))
+			p := start(t, l, onceward.Config{Journal: j, Concurrency: 2, Backoff: backoff.Policy{MaxAttempts: 100}})
+			ctx, stop := context.WithTimeout(t.Context(), 20*time.Minute)
+			_, _ = p.Resume(ctx)
+			stop()
+			assert.Equal(t, 2, l.Most())
+			require.NoError(t, p.Shutdown(t.Context()))
+			pass(2 * time.Hour)
+		}
+	})
+}
+
+func TestRunTellsOfEachHostThatItCanNotSendTo(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Always(refuses())
+		secretly := with("Authorization", "Bearer s3cr3t")
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		for i := range 6 {
+			require.ErrorIs(t, p.Ask(named(t, fmt.Sprint("hook-", i)), to("POST", fmt.Sprintf("https://host-%d.example/x", i%2)), secretly).Err, onceward.ErrPending)
+			require.ErrorIs(t, p.Ask(named(t, fmt.Sprint("charge-", i)), secretly).Err, onceward.ErrPending)
+		}
+		pass(2 * time.Hour)
+		var logged bytes.Buffer
+		var last onceward.Report
+		p = start(t, l, onceward.Config{Journal: j, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Trace: &onceward.Trace{Progress: func(r onceward.Report) { last = r }}})
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		assert.Equal(t, 3, strings.Count(logged.String(), "not claimed"), "once a provider, and once a host that none serves")
+		require.Len(t, last.Problems, 3)
+		assert.Zero(t, last.PassedOver, "that is for Resume to count")
+	})
+}
+
+// Failures in a row rest a provider, though each is of another operation.
+func TestFailuresOfSeveralRestAProvider(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Always(says(503, "", "Retry-After", "7200"))
+		_, stop := waitingFor(t, l, 20, onceward.Config{Backoff: tenSeconds, Concurrency: 1})
+		pass(5 * time.Second)
+		assert.Len(t, l.Sent(), 3)
+		pass(10 * time.Second)
+		assert.Len(t, l.Sent(), 4, "a probe")
+		stop()
+	})
+}
+
+// A caller's failures are the caller's to bear.
+func TestWhatFailsForCallersRestsNoProvider(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Then(takes(time.Hour, says(200, paid)))
+		p, stop := waitingFor(t, l, 1, onceward.Config{Backoff: tenSeconds, AttemptTimeout: 2 * time.Hour, MaxWait: 2 * time.Hour})
+		pass(time.Minute)
+		l.Then(loses(), loses(), loses(), loses(), loses(), loses())
+		for i := range 2 {
+			require.ErrorIs(t, p.Ask(named(t, fmt.Sprint("asked-", i))).Err, onceward.ErrPending)
+		}
+		other := start(t, (&line{}).Always(refuses()), onceward.Config{Journal: p.Journal.Journal, Backoff: once})
+		require.ErrorIs(t, other.Ask(named(t, "later")).Err, onceward.ErrPending)
+		pass(70 * time.Second)
+		assert.Equal(t, onceward.StateCompleted, p.Recorded(onceward.Ref{ID: "later"}).State)
+		stop()
+	})
+}

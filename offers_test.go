@@ -1,0 +1,389 @@
+package onceward_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+)
+
+// settler is an OnSettled that remembers what it got, and fails on some of it.
+type settler struct {
+	mu    sync.Mutex
+	got   map[string][]onceward.Operation
+	at    map[string][]time.Time
+	fails map[string]func() error
+}
+
+func (s *settler) settle(_ context.Context, op onceward.Operation) error {
+	s.mu.Lock()
+	if s.got == nil {
+		s.got, s.at = map[string][]onceward.Operation{}, map[string][]time.Time{}
+	}
+	s.got[op.ID], s.at[op.ID] = append(s.got[op.ID], op), append(s.at[op.ID], time.Now())
+	fail := s.fails[op.ID]
+	s.mu.Unlock()
+	if fail != nil {
+		return fail()
+	}
+	return nil
+}
+
+// leaves makes a call whose response's body is never closed.
+func (p *process) leaves(ctx context.Context) {
+	p.T.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, chargeURL, strings.NewReader(chargeForm))
+	require.NoError(p.T, err)
+	req.Header.Set("Content-Type", form)
+	_, err = p.HTTP.Do(req) //nolint:bodyclose // that is the point
+	require.NoError(p.T, err)
+}
+
+// OnSettled gets the outcomes that reached nobody.
+func TestOnSettledGetsWhatReachedNobody(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(frozen, wrongKey)
+		s := &settler{}
+		dead := start(t, l, onceward.Config{Journal: j, OnSettled: s.settle})
+		require.Equal(t, 500, dead.Ask(named(t, "unknown, handed over")).Status)
+		require.Equal(t, 401, dead.Ask(named(t, "cancelled, handed over")).Status)
+		require.NoError(t, dead.Ask(named(t, "read and closed")).Err)
+		dead.leaves(named(t, "never closed"))
+		leavesInFlight(t, dead, l,
+			func() { dead.Ask(named(t, "in flight")) },
+			func() { dead.Ask(named(t, "in flight, nothing promised"), to("POST", "https://elsewhere.example/")) },
+		)
+		assert.Empty(t, s.got)
+
+		next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.settle})
+		report, err := next.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 2, report.Claimed)
+		assert.Equal(t, 3, report.Settled)
+		require.Len(t, s.got, 3)
+		for id, state := range map[string]onceward.State{
+			"never closed": onceward.StateCompleted, "in flight": onceward.StateCompleted, "in flight, nothing promised": onceward.StateUnknown,
+		} {
+			require.Len(t, s.got[id], 1, id)
+			assert.Equal(t, state, s.got[id][0].State)
+			if state == onceward.StateCompleted {
+				require.NotNil(t, s.got[id][0].Answer)
+				assert.Equal(t, paid, string(s.got[id][0].Answer.Body))
+			}
+		}
+		_, err = next.Resume(t.Context())
+		require.NoError(t, err)
+		next.Crash()
+		_, err = start(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.settle}).Resume(t.Context())
+		require.NoError(t, err)
+		for id, got := range s.got {
+			assert.Len(t, got, 1, "%s is settled for good", id)
+		}
+	})
+}
+
+// A failing OnSettled delays nobody and gets it again.
+func TestOnSettledFails(t *testing.T) {
+	for name, fail := range map[string]func() error{
+		"an error": func() error { return errors.New("the ledger is down") },
+		"a panic":  func() error { panic("a nil ledger") },
+	} {
+		virtual(t, name, func(t *testing.T) {
+			l := &line{}
+			s := &settler{fails: map[string]func() error{"poison": fail}}
+			dead := start(t, l, onceward.Config{OnSettled: s.settle})
+			dead.leaves(named(t, "poison"))
+			for i := range 20 {
+				dead.leaves(named(t, fmt.Sprint("invoice-", i)))
+			}
+			dead.Crash()
+			next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.settle, Concurrency: 1, Keep: time.Minute})
+			report, err := next.Resume(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, 20, report.Settled)
+			assert.Equal(t, 1, report.Unsettled)
+
+			running, stop := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- next.Run(running) }()
+			pass(12 * time.Hour)
+			s.mu.Lock()
+			calls := s.at["poison"]
+			delete(s.fails, "poison")
+			s.mu.Unlock()
+			require.Greater(t, len(calls), 20)
+			for i := 1; i < len(calls); i++ {
+				assert.LessOrEqual(t, calls[i].Sub(calls[i-1]), 11*time.Minute)
+			}
+			assert.Less(t, len(calls), 12*60, "later and later")
+			assert.False(t, next.Recorded(onceward.Ref{ID: "poison"}).Tombstone, "it is never reaped")
+			pass(time.Hour)
+			stop()
+			<-done
+			assert.True(t, next.Recorded(onceward.Ref{ID: "poison"}).Delivered)
+			for id, got := range s.got {
+				if id != "poison" {
+					assert.Len(t, got, 1, id)
+				}
+			}
+		})
+	}
+}
+
+// What failed to be settled is offered to the next process.
+func TestOnSettledFailsAndItsProcessEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &line{}
+		s := &settler{fails: map[string]func() error{"invoice-1/charge": func() error { return errors.New("no") }}}
+		first := start(t, l, onceward.Config{OnSettled: s.settle})
+		first.leaves(named(t, "invoice-1/charge"))
+		first.Crash()
+		second := start(t, l, onceward.Config{Journal: first.Journal.Journal, OnSettled: s.settle})
+		_, err := second.Resume(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, second.Shutdown(t.Context()))
+		clear(s.fails)
+		_, err = start(t, l, onceward.Config{Journal: first.Journal.Journal, OnSettled: s.settle}).Resume(t.Context())
+		require.NoError(t, err)
+		assert.Len(t, s.got["invoice-1/charge"], 2)
+	})
+}
+
+func TestSettleAllOffersEveryNamedOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Then(says(200, paid), frozen, wrongKey)
+		s := &settler{}
+		p := start(t, l, onceward.Config{OnSettled: s.settle, SettleAll: true})
+		done := make(chan error, 1)
+		go func() { done <- p.Run(context.Background()) }()
+		require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
+		require.ErrorIs(t, p.Ask(named(t, "invoice-2/charge")).Err, onceward.ErrOutcomeUnknown)
+		require.NoError(t, p.Ask(named(t, "invoice-3/charge")).Err)
+		unnamed := p.Ask(t.Context())
+		require.NoError(t, unnamed.Err)
+		pass(10 * time.Second)
+		for id, state := range map[string]onceward.State{
+			"invoice-1/charge": onceward.StateCompleted, "invoice-2/charge": onceward.StateUnknown, "invoice-3/charge": onceward.StateCancelled,
+		} {
+			require.Len(t, s.got[id], 1, state)
+			assert.Equal(t, state, s.got[id][0].State)
+		}
+		assert.NotContains(t, s.got, unnamed.Op.ID)
+		require.NoError(t, p.Shutdown(t.Context()))
+		require.NoError(t, <-done)
+	})
+}
+
+// SettleAll offers a replayed outcome once only.
+func TestSettleAllOffersAReplayOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &settler{}
+		p := start(t, &line{}, onceward.Config{OnSettled: s.settle, SettleAll: true})
+		for range 3 {
+			require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
+			_, err := p.Resume(t.Context())
+			require.NoError(t, err)
+		}
+		assert.Len(t, s.got["invoice-1/charge"], 1)
+	})
+}
+
+// A caller who asks again by name takes the delivery.
+func TestWhoAsksAgainTakesTheDelivery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := &line{}, &settler{}
+		dead := start(t, l, onceward.Config{OnSettled: s.settle})
+		dead.leaves(named(t, "invoice-1/charge"))
+		dead.Crash()
+		next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.settle})
+		require.NoError(t, next.Ask(named(t, "invoice-1/charge")).Err)
+		_, err := next.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Empty(t, s.got)
+		assert.True(t, next.Recorded(onceward.Ref{ID: "invoice-1/charge"}).Delivered)
+	})
+}
+
+// Without OnSettled nothing waits to be delivered.
+func TestNothingWaitsWithoutOnSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, (&line{}).Then(says(200, paid), frozen, wrongKey), onceward.Config{})
+		for i := range 3 {
+			p.Ask(named(t, fmt.Sprint("invoice-", i)))
+		}
+		for _, op := range p.Everything() {
+			assert.True(t, op.Delivered, op.State)
+			assert.NotEqual(t, journal.StateInFlight, op.State)
+		}
+	})
+}
+
+// An outcome that changes while it waits is offered as it stands.
+func TestOutcomeThatChangesWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &line{}
+		s := &settler{fails: map[string]func() error{"order-1": func() error { return errors.New("no") }}}
+		dead := start(t, l, onceward.Config{OnSettled: s.settle})
+		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "order-1"), to("POST", "https://elsewhere.example/")) })
+		p := start(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.settle})
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, report.Unsettled)
+		_, err = p.ResolveAs(onceward.Ref{ID: "order-1"}, onceward.Executed, &onceward.Answer{Status: 200})
+		require.NoError(t, err)
+		clear(s.fails)
+		pass(time.Hour)
+		_, err = p.Resume(t.Context())
+		require.NoError(t, err)
+		got := s.got["order-1"]
+		assert.Equal(t, onceward.StateCompleted, got[len(got)-1].State)
+		require.NoError(t, p.Shutdown(t.Context())) // the note of a delivery rides on another commit
+		assert.True(t, p.Recorded(onceward.Ref{ID: "order-1"}).Delivered)
+	})
+}
+
+// A poison outcome among thousands delays none.
+func TestPoisonOutcomeDelaysNone(t *testing.T) {
+	virtual(t, "and two processes offer each once", func(t *testing.T) {
+		const many = 2000
+		l := &line{}
+		j := memory.New()
+		s := &settler{fails: map[string]func() error{
+			"order-7":  func() error { return errors.New("poison") },
+			"order-11": func() error { panic("poison") },
+		}}
+		dead := start(t, l, onceward.Config{Journal: j, OnSettled: s.settle})
+		for i := range many {
+			dead.leaves(named(t, fmt.Sprint("order-", i)))
+		}
+		dead.Crash()
+		var claimed [2]onceward.Report
+		done := make(chan error, 2)
+		ps := []*process{start(t, l, onceward.Config{Journal: j, OnSettled: s.settle}), start(t, l, onceward.Config{Journal: j, OnSettled: s.settle})}
+		began := time.Now()
+		for i, p := range ps {
+			go func() {
+				var err error
+				claimed[i], err = p.Resume(context.Background())
+				done <- err
+			}()
+		}
+		require.NoError(t, errors.Join(<-done, <-done))
+		assert.Zero(t, time.Since(began), "nobody waited for the poison")
+		assert.Equal(t, many-2, claimed[0].Settled+claimed[1].Settled)
+		assert.Equal(t, 2, claimed[0].Unsettled+claimed[1].Unsettled)
+		for i := range many {
+			id := fmt.Sprint("order-", i)
+			require.Len(t, s.got[id], 1, id)
+			delivered := s.fails[id] == nil
+			require.Equal(t, delivered, ps[0].Recorded(onceward.Ref{ID: id}).Delivered, id)
+		}
+	})
+}
+
+func TestEachOutcomeOfAnOperationIsDelivered(t *testing.T) {
+	each(t, "the second one of the same process too", func(t *testing.T, j journal.Journal) {
+		l := &line{}
+		s := &settler{}
+		dead := start(t, l, onceward.Config{Journal: j, OnSettled: s.settle})
+		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "order-1"), to("POST", "https://elsewhere.example/")) })
+		p := start(t, l, onceward.Config{Journal: j, OnSettled: s.settle})
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		_, err = p.ResolveAs(onceward.Ref{ID: "order-1"}, onceward.Executed, &onceward.Answer{Status: 200})
+		require.NoError(t, err)
+		_, err = p.Resume(t.Context())
+		require.NoError(t, err)
+		var states []onceward.State
+		for _, op := range s.got["order-1"] {
+			states = append(states, op.State)
+		}
+		assert.Equal(t, []onceward.State{onceward.StateUnknown, onceward.StateCompleted}, states)
+	})
+}
+
+// What a call came to is offered at once, and not at the next pass.
+func TestSettleAllOffersAnOutcomeAtOnce(t *testing.T) {
+	for name, answer := range map[string]reply{"an answer": says(200, paid), "an unknown outcome": frozen, "a refusal": wrongKey} {
+		virtual(t, name, func(t *testing.T) {
+			s := &settler{}
+			p := start(t, (&line{}).Then(answer), onceward.Config{OnSettled: s.settle, SettleAll: true})
+			done := make(chan error, 1)
+			go func() { done <- p.Run(context.Background()) }()
+			pass(time.Second)
+			_ = p.Ask(named(t, invoice))
+			pass(20 * time.Millisecond)
+			s.mu.Lock()
+			assert.Len(t, s.got[invoice], 1)
+			s.mu.Unlock()
+			require.NoError(t, p.Shutdown(t.Context()))
+			require.NoError(t, <-done)
+		})
+	}
+}
+
+// An outcome that is delivered meanwhile is not offered again.
+func TestDeliveredMeanwhileIsNotOffered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &settler{fails: map[string]func() error{invoice: func() error { return errors.New("no") }}}
+		dead := start(t, &line{}, onceward.Config{OnSettled: s.settle})
+		dead.leaves(named(t, invoice))
+		dead.Crash()
+		p := start(t, &line{}, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.settle})
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, report.Unsettled)
+		require.NoError(t, p.Ask(named(t, invoice)).Err, "its caller gets it")
+		pass(time.Hour)
+		_, err = p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Len(t, s.got[invoice], 1)
+	})
+}
+
+func TestAFailedOfferIsMadeAgainAtItsOwnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &settler{fails: map[string]func() error{invoice: func() error { return errors.New("no") }}}
+		dead := start(t, &line{}, onceward.Config{OnSettled: s.settle})
+		dead.leaves(named(t, invoice))
+		dead.Crash()
+		p := start(t, &line{}, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.settle})
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		at := s.at[invoice]
+		require.Greater(t, len(at), 10)
+		for i := 8; i < len(at); i++ {
+			assert.NotZero(t, at[i].Sub(at[0])%(5*time.Second), "it is not the next pass that makes it")
+		}
+	})
+}
+
+func TestADeliveryThatIsNotNotedIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged strings.Builder
+		j := &failing{Journal: memory.New()}
+		j.fails(false, journal.EventDeliver)
+		s := &settler{}
+		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.settle, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+		require.NoError(t, p.Ask(named(t, "order-1")).Err)
+		assert.Contains(t, logged.String(), errDiskFull.Error())
+		logged.Reset()
+		j.fails(false)
+		require.NoError(t, p.Ask(named(t, "order-2")).Err)
+		assert.Empty(t, logged.String())
+	})
+}

@@ -1,0 +1,101 @@
+package onceward_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+)
+
+func TestNobodySleepsPastADeadline(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		always reply
+		at     bool // it is known at once that the time is too short
+	}{
+		{"a Retry-After beyond it", says(429, "", "Retry-After", "7200"), true},
+		{"answers that never come", hangs(), false},
+		{"bodies that never come", stalls(), false},
+		{"lost answers", loses(), false},
+		{"no connection", refuses(), false},
+		{"in flight for ever", says(409, `{"error":{"code":"idempotency_key_in_use"}}`, "Retry-After", "1"), false},
+	} {
+		for _, deadline := range []time.Duration{20 * time.Millisecond, time.Second, 10 * time.Second, time.Hour} {
+			for _, how := range []string{"http.Client.Timeout", "a context's deadline"} {
+				virtual(t, row.name+", "+deadline.String()+" by "+how, func(t *testing.T) {
+					l := (&line{}).Always(row.always)
+					hc := &http.Client{Transport: l}
+					ctx := named(t, "invoice-1/charge")
+					if how == "http.Client.Timeout" {
+						hc.Timeout = deadline
+					} else {
+						var cancel context.CancelFunc
+						ctx, cancel = context.WithTimeout(ctx, deadline)
+						defer cancel()
+					}
+					p := start(t, nil, onceward.Config{HTTPClient: hc})
+					began := time.Now()
+					out := p.Ask(ctx)
+					if row.at {
+						assert.Zero(t, time.Since(began))
+					}
+					assert.LessOrEqual(t, time.Since(began), deadline-min(time.Second, deadline/10))
+					if out.Err != nil {
+						var e *onceward.Error
+						require.ErrorAs(t, out.Err, &e)
+						require.ErrorIs(t, e, onceward.ErrPending)
+					}
+					assert.Equal(t, onceward.StatePending, out.Op.State)
+					assert.Equal(t, onceward.StatePending, p.Recorded(out.Op.Ref).State)
+				})
+			}
+		}
+	}
+}
+
+func TestBeforeItIsDueNothingIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Then(says(429, "", "Retry-After", "600"))
+		p := start(t, l, onceward.Config{})
+		ctx := named(t, "invoice-1/charge")
+		due := time.Now().Add(600 * time.Second)
+		out := p.Ask(ctx)
+		require.ErrorIs(t, out.Err, onceward.ErrPending)
+		require.Equal(t, 429, out.Status)
+		for range 5 {
+			pass(time.Minute)
+			asked := time.Now()
+			out = p.Ask(ctx)
+			require.ErrorIs(t, out.Err, onceward.ErrPending)
+			assert.True(t, due.Equal(out.Op.DueAt))
+			assert.Zero(t, time.Since(asked))
+		}
+		require.Len(t, l.Sent(), 1)
+		pass(time.Until(due))
+		require.NoError(t, p.Ask(ctx).Err)
+		assert.Len(t, l.Sent(), 2)
+	})
+}
+
+func TestMaxWaitBoundsACallWithoutADeadline(t *testing.T) {
+	for _, wait := range []time.Duration{0, time.Second, time.Hour} {
+		virtual(t, wait.String(), func(t *testing.T) {
+			l := (&line{}).Always(hangs())
+			p := start(t, l, onceward.Config{MaxWait: wait, Backoff: backoff.Policy{MaxAttempts: 1000}})
+			began := time.Now()
+			require.ErrorIs(t, p.Ask(named(t, "invoice-1/charge")).Err, onceward.ErrPending)
+			if wait == 0 {
+				wait = 2 * time.Minute
+			}
+			assert.LessOrEqual(t, time.Since(began), wait)
+			assert.Greater(t, time.Since(began), wait/2)
+		})
+	}
+}

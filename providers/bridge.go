@@ -1,0 +1,50 @@
+package providers
+
+import (
+	"slices"
+	"time"
+)
+
+// Bridge describes Bridge's API for stablecoins (bridge.xyz), live and sandbox.
+//
+// Every POST has to have a key in Idempotency-Key. For 24 hours a repeat gets the
+// original response, without side effects and without a duplicate, so that what failed
+// or timed out can be sent again and only one object is ever created: that has no
+// exception, and it is sent again. After the 24 hours the key is answered by 422, which
+// is no refusal of the operation: on a later attempt it is Indeterminate. So is a key
+// that was used with another body, which has no status of its own.
+//
+// PATCH and DELETE are idempotent by Bridge's word and take no key.
+func Bridge() Provider {
+	p := Provider{
+		Name:             "bridge",
+		Hosts:            []string{"api.bridge.xyz", "api.sandbox.bridge.xyz"},
+		CredentialScoped: true,
+		Answers:          jsonAnswers,
+		Source:           sourceBridge + "; the sandbox's host: [M]; scope of keys: [?]",
+		Endpoints: slices.Concat(
+			each(Endpoint{Rules: bridgeKeyless, Source: sourceBridge + ": keys are for POST only"}, "/"),
+			each(Endpoint{Idempotent: true, Rules: bridgeKeyless, Source: sourceBridge + ": naturally idempotent"}, "PATCH /", "DELETE /"),
+			each(Endpoint{
+				Key:           Key{Place: KeyRawHeader, Name: "Idempotency-Key"},
+				Retention:     24 * time.Hour,
+				Remembers:     SuccessesCleanFailures,
+				InFlightGuard: true,
+				Rules:         bridgeRules,
+				Source:        sourceBridge + ": what fails or times out is safely retried, only one object is ever created; any repeat has no side effects",
+			}, "POST /"),
+		),
+	}
+	return p.Clone()
+}
+
+const sourceBridge = "apidocs.bridge.xyz/api-reference/introduction/idempotence [D]"
+
+var (
+	bridgeRules = slices.Concat(
+		conflicts("code", "what a conflict means for a key is not published [?]"),
+		bridgeKeyless,
+	)
+
+	bridgeKeyless = refusalsUnlimited("code", "apidocs.bridge.xyz [M]: errors have a code")
+)

@@ -1,0 +1,66 @@
+package providers
+
+import (
+	"slices"
+	"time"
+)
+
+// Coinbase describes the Coinbase Developer Platform's API, version 2.
+//
+// A POST that changes something takes a key in X-Idempotency-Key, a UUID of version 4:
+// any other is refused. For 24 hours a repeat of the same request gets the same
+// response, and temporary issues such as network failures result in no duplicate; with
+// other parameters the key is an idempotency_error. It is not published whether failures
+// are stored, nor how a second request is answered while the first is worked on, so that
+// what may have run is not sent again. A program that knows better sets InFlightGuard.
+//
+// The answer to an export holds a private key and is not kept, nor is the request of an
+// import. The access is by a JWT that is made for each request: set it in Authorize,
+// which sees the request as it is sent. Since it is another one each time, a new one is
+// not taken to end the memory of keys: a service that acts for several projects names
+// each by an account label.
+func Coinbase() Provider {
+	keyed := Endpoint{
+		Key:       Key{Place: KeyRawHeader, Name: "X-Idempotency-Key", UUIDVersion: 4},
+		Retention: 24 * time.Hour,
+		Remembers: SuccessesLostAnswers,
+		Rules:     coinbaseRules,
+		Source:    sourceCoinbase + ": the same response for 24 hours, and no duplicate by network failures; stored failures and guard: [?]",
+	}
+	secret := keyed
+	secret.SecretResponse, secret.SecretRequest = true, []string{"encryptedPrivateKey"}
+	secret.Source += "; the answer, or the request, has a private key: coinbase/cdp-sdk [S]"
+	p := Provider{
+		Name:    "coinbase",
+		Hosts:   []string{"api.cdp.coinbase.com"},
+		Answers: jsonAnswers,
+		Source:  sourceCoinbase + "; host: coinbase/cdp-sdk [S]; scope of keys: [?]",
+		Endpoints: slices.Concat(
+			each(Endpoint{Rules: coinbaseKeyless, Source: sourceCoinbase + ": POST only"}, "/"),
+			each(keyed, "POST /"),
+			each(secret,
+				"POST /platform/v2/evm/accounts/{address}/export",
+				"POST /platform/v2/evm/accounts/import",
+				"POST /platform/v2/solana/accounts/{address}/export",
+				"POST /platform/v2/solana/accounts/import"),
+		),
+	}
+	return p.Clone()
+}
+
+const (
+	sourceCoinbase       = "docs.cdp.coinbase.com/api-reference/v2/idempotency [D]"
+	sourceCoinbaseErrors = "docs.cdp.coinbase.com/api-reference/payment-apis/conventions [D]: errors have an errorType"
+)
+
+var (
+	coinbaseRules = slices.Concat(
+		[]Rule{
+			{Status: 400, Through: 499, Field: "errorType", Equals: "idempotency_error", Verdict: Misuse, Source: sourceCoinbase + ": the key is used with other parameters; whether it also says in flight: [?]"},
+			{Status: 409, Verdict: Indeterminate, Source: sourceCoinbaseErrors + "; what another conflict means for a key is not published [?]"},
+		},
+		coinbaseKeyless,
+	)
+
+	coinbaseKeyless = refusalsUnlimited("errorType", sourceCoinbaseErrors)
+)

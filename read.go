@@ -1,0 +1,217 @@
+package onceward
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/onceward/onceward/internal/fingerprint"
+	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// read takes the body into memory, once.
+func (k *call) read() error {
+	req := k.req
+	if req.Body != nil && req.Body != http.NoBody {
+		limit := k.client.cfg.MaxRequestBody
+		body, err := readUpTo(req.Body, limit, req.ContentLength)
+		switch {
+		case err != nil:
+			return k.fail(ErrInvalidRequest, fmt.Errorf("its body can't be read: %w", err))
+		case int64(len(body)) > limit:
+			return k.fail(ErrInvalidRequest, fmt.Errorf("its body has more than %d bytes (Config.MaxRequestBody)", limit))
+		case req.ContentLength > 0 && int64(len(body)) != req.ContentLength:
+			return k.fail(ErrInvalidRequest, fmt.Errorf("its body has %d bytes and announces %d", len(body), req.ContentLength))
+		}
+		k.body = body
+	}
+	return nil
+}
+
+// understand finds what only the body tells: that the request has no effect (a
+// GraphQL query, a tidy token request), for which it returns false, or else the key that
+// it carries. It then freezes the request.
+func (k *call) understand() (effect bool, err error) {
+	m := k.message()
+	k.route = k.route.For(m)
+	if !k.route.Effect {
+		return false, nil
+	}
+	if err := k.gap(); err != nil {
+		return true, err
+	}
+	if !k.route.Listed && !k.name.isNamed() {
+		return false, nil
+	}
+	carried, isCarried, err := tables.Key(ofAnyVersion(k.route.Endpoint.Key)).Carried(m)
+	if k.passesForAToken(m, isCarried) {
+		return false, nil
+	}
+	switch {
+	case streams(k.req):
+		err = errStreams
+	case k.req.URL.User != nil:
+		err = errors.New("the URL holds a user or password: add credentials in Config.Authorize")
+	case strings.ContainsAny(k.req.URL.Opaque, "?#@"), strings.ContainsAny(k.req.Host, "/?#@"):
+		err = errors.New("the URL's Opaque, or the Host, holds a query, a fragment or a user: they have places of their own")
+	case tables.HasSecretInQuery(k.route.Endpoint, m):
+		err = errSecretInQuery
+	case err == nil && isCarried:
+		err = Key(carried).Validate()
+	}
+	if err == nil {
+		err = k.name.check()
+	}
+	if err == nil {
+		err = checkHead(k.req)
+	}
+	if err == nil && isCarried {
+		k.wrongVersion = tables.Key(k.route.Endpoint.Key).Check(carried)
+	}
+	if err == nil {
+		err = k.decideKey(Key(carried), isCarried)
+	}
+	if err == nil {
+		err = k.freeze(m)
+	}
+	if err != nil && !errors.Is(err, context.Cause(k.ctx)) {
+		return true, k.fail(ErrInvalidRequest, err)
+	}
+	return true, nil
+}
+
+// message is what the request says besides its method and path.
+func (k *call) message() tables.Message {
+	return tables.Message{Header: k.req.Header, Query: k.req.URL.RawQuery, Body: asRead(k.body)}
+}
+
+// asRead marks a body that may be empty as one that has been read.
+func asRead(body []byte) []byte {
+	if body == nil {
+		return []byte{}
+	}
+	return body
+}
+
+var errStreams = errors.New("a CONNECT, an Upgrade, or a chunked request or one with a trailer can't be repeated: give it a plain body, or neither name nor parent")
+
+// maxHead bounds what is journaled of a request besides its body: its URL and headers,
+// in bytes. Servers take a hundredth of it.
+const maxHead = 4 << 20
+
+// checkHead finds what no transport would send, or no server take, before it is
+// recorded.
+func checkHead(req *http.Request) error {
+	size := len(req.URL.RawQuery) + len(req.URL.Path) + len(req.URL.Opaque)
+	for name, values := range req.Header {
+		for _, value := range values {
+			size += len(name) + len(value)
+		}
+	}
+	if size > maxHead {
+		return fmt.Errorf("its URL and headers have %d bytes; at most %d are kept", size, maxHead)
+	}
+	return checkHeader(req.Header)
+}
+
+func checkHeader(h http.Header) error {
+	for name, values := range h {
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == ':' }) {
+			return errors.New("a header's name is malformed")
+		}
+		for _, value := range values {
+			if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+				return fmt.Errorf("header %s holds a control character", name)
+			}
+		}
+	}
+	return nil
+}
+
+// freeze fills in what is journaled of the request, and its fingerprint, which is
+// made without the key wherever that travels.
+func (k *call) freeze(m tables.Message) error {
+	req, endpoint := k.req, k.route.Endpoint
+	keyless := m
+	switch endpoint.Key.Place {
+	case providers.KeyRawHeader, providers.KeyQuotedHeader: // neither in the query nor in the body
+	default:
+		var err error
+		if keyless, err = tables.Key(endpoint.Key).Without(m); err != nil {
+			return err
+		}
+	}
+	frozen := journal.Request{Method: req.Method, Body: k.body}
+	frozen.Header, frozen.WithheldHeaders = freezeHeader(req.Header, tables.Key(endpoint.Key).InHeader)
+	clean := *req.URL
+	clean.RawQuery, k.query, frozen.WithheldQuery = secret.SplitQuery(keyless.Query)
+	clean.Fragment, clean.RawFragment = "", ""
+	k.clean, frozen.URL = &clean, clean.String()
+	asked := k.clean
+	if req.Host != "" && req.Host != req.URL.Host {
+		frozen.Host = req.Host
+		elsewhere := clean
+		elsewhere.Host = req.Host // the server at the URL's may be many
+		asked = &elsewhere
+	}
+
+	in := &k.intent
+	in.Request, in.Endpoint, in.Form = frozen, endpoint.Pattern, formOf(endpoint.Key)
+	in.Terms, in.Patience = termsOf(k.route), patience(k.client.cfg.Backoff)
+	if p := k.route.Provider; p != nil && k.route.Listed {
+		in.Provider = p.Name
+	}
+	k.hides = exchangesSecrets(m)
+	isSecret := k.hides || tables.HasSecret(endpoint, m)
+	if isSecret {
+		k.withholdBody()
+	}
+	var err error
+	k.print, err = fingerprint.New(k.ctx, fingerprint.Input{
+		Method:          req.Method,
+		URL:             asked,
+		Counted:         secret.Counted(k.query),
+		Account:         k.account,
+		ContentType:     req.Header.Get("Content-Type"),
+		ContentEncoding: req.Header.Get("Content-Encoding"),
+		Body:            keyless.Body,
+		OmitFields:      endpoint.OmitFields,
+		Secret:          isSecret,
+		Key:             k.client.cfg.Secret,
+	})
+	in.Fingerprint, in.Same = k.print.Fingerprint(), k.print.Same
+	return err
+}
+
+// formOf tells in what place and form the key is on the wire.
+func formOf(key providers.Key) string {
+	name := key.Name
+	if key.Place == providers.KeyRawHeader || key.Place == providers.KeyQuotedHeader {
+		name = http.CanonicalHeaderKey(name)
+	}
+	return strings.TrimSpace(key.Place.String() + " " + name)
+}
+
+// termsOf puts the endpoint's contract in the resend rule's words.
+func termsOf(route tables.Route) journal.Terms {
+	e := route.Endpoint
+	t := journal.Terms{Retention: e.Retention, Guard: e.InFlightGuard, Handling: e.HandlingTime}
+	if e.Key.Place != providers.KeyNone {
+		t.Remembers = e.Remembers
+	}
+	return t
+}
+
+// unread is the caller's request with the body that was taken from it.
+func (k *call) unread() *http.Request {
+	req := k.req.Clone(k.ctx)
+	req.Body = io.NopCloser(bytes.NewReader(k.body))
+	return req
+}

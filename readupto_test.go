@@ -1,0 +1,40 @@
+package onceward_test
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+)
+
+// An answer that lies about its length is asked for again.
+func TestAnswerLiesAboutItsLength(t *testing.T) {
+	for name, first := range map[string]string{
+		"a chunk of no length":       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+		"a chunk longer than it is":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{}\r\n0\r\n\r\n",
+		"a chunk shorter than it is": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{}\r\n0\r\n\r\n",
+		"a chunk of endless length":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("f", 40) + "\r\n{}",
+		"two lengths":                "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+		"a length below zero":        "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n{}",
+		"a length beyond the body":   "HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\n{}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := newRawServer(t, func(s *rawServer, conn net.Conn, _ int) bool {
+				if len(s.requests()) > 1 {
+					return writes(conn, rawAnswer)
+				}
+				writes(conn, first)
+				return false
+			})
+			p := start(t, transportOf(t), onceward.Config{Providers: anywhere(), Backoff: quick})
+			out := p.Ask(named(t, "order-1"), to("POST", srv.url()), body("x"))
+			require.NoError(t, out.Err)
+			assert.Equal(t, "{}", out.Body)
+			assert.Equal(t, 2, out.Op.Attempts)
+		})
+	}
+}

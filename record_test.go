@@ -1,0 +1,87 @@
+package onceward_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+)
+
+// An answer that comes too late for its claim is not made up.
+func TestAnswerTooLateForItsClaim(t *testing.T) {
+	virtual(t, "resolved meanwhile, without an answer", func(t *testing.T) {
+		l, j := &line{}, memory.New()
+		p, other := start(t, l, onceward.Config{Journal: j}), start(t, l, onceward.Config{Journal: j})
+		l.Then(doing(func() {
+			j.Kill(p.Journal.Sessions()[0].ID())
+			_, err := other.ResolveAs(onceward.Ref{ID: "a"}, onceward.Executed, nil)
+			require.NoError(t, err)
+		}, says(200, paid)))
+		out := p.Ask(named(t, "a"))
+		require.ErrorIs(t, out.Err, onceward.ErrAnswerGone)
+		assert.Len(t, l.Sent(), 1)
+	})
+}
+
+// A late answer of an earlier claim counts; of an earlier generation, it shows a
+// second effect.
+func TestALateAnswer(t *testing.T) {
+	for _, row := range []struct {
+		name     string
+		meantime func(t *testing.T, p *process)
+		state    onceward.State
+		second   bool
+		conflict int
+	}{
+		{"while it is pending completes it", func(t *testing.T, p *process) {
+			report, err := p.Resume(t.Context()) // without the provider: nobody's
+			require.NoError(t, err)
+			require.Equal(t, 1, report.PassedOver)
+		}, onceward.StateCompleted, false, 0},
+		{"of what somebody called not executed, and nobody asked for since, completes it", func(t *testing.T, p *process) {
+			_, err := p.ResolveAs(onceward.Ref{ID: "invoice-1/charge"}, onceward.NotExecuted, nil)
+			require.NoError(t, err)
+		}, onceward.StateCompleted, false, 0},
+		{"beside the next generation's is reported as a second effect", func(t *testing.T, p *process) {
+			_, err := p.ResolveAs(onceward.Ref{ID: "invoice-1/charge"}, onceward.NotExecuted, nil)
+			require.NoError(t, err)
+			other := start(t, (&line{}).Always(says(200, paid)), onceward.Config{Journal: p.Journal.Journal})
+			require.NoError(t, other.Ask(named(t, "invoice-1/charge")).Err)
+		}, onceward.StateCompleted, true, 1},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			l := (&line{}).Then(takes(20*time.Second, says(201, `{"id":"late"}`)))
+			conflicts := 0
+			slow := start(t, l, onceward.Config{Trace: &onceward.Trace{
+				Conflicted: func(_ onceward.Operation, status int, second bool) {
+					conflicts++
+					assert.Equal(t, 201, status)
+					assert.Equal(t, row.second, second)
+				},
+			}})
+			caller := make(chan outcome, 1)
+			go func() { caller <- slow.Ask(named(t, "invoice-1/charge")) }()
+			synctest.Wait()
+			// It is taken for dead while it is only slow.
+			require.NoError(t, slow.Journal.Sessions()[0].End(t.Context()))
+			other := start(t, l, onceward.Config{Journal: slow.Journal.Journal, Providers: []providers.Provider{own()}})
+			row.meantime(t, other)
+			out := <-caller
+			require.NoError(t, out.Err)
+			assert.Equal(t, row.conflict, conflicts)
+			assert.Equal(t, row.state, slow.Recorded(onceward.Ref{ID: "invoice-1/charge"}).State)
+			if row.second {
+				assert.Equal(t, paid, out.Body, "the recorded answer is handed over")
+				assert.Equal(t, 1, slow.Recorded(onceward.Ref{ID: "invoice-1/charge"}).SecondEffects)
+			} else {
+				assert.Equal(t, `{"id":"late"}`, out.Body)
+			}
+		})
+	}
+}

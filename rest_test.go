@@ -1,0 +1,205 @@
+package onceward_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+func TestRefusedCredentialInTheForeground(t *testing.T) {
+	for _, refusal := range []reply{wrongKey, says(407, "")} {
+		each(t, "cancels what was asked for first, and the refusal is handed over", func(t *testing.T, j journal.Journal) {
+			p := start(t, (&line{}).Then(refusal), onceward.Config{Journal: j, Providers: []providers.Provider{own()}})
+			out := p.Ask(named(t, invoice), to(http.MethodPost, ownURL))
+			require.NoError(t, out.Err)
+			assert.Equal(t, onceward.StateCancelled, out.Op.State)
+		})
+		each(t, "leaves pending what was, and the refusal is in the error", func(t *testing.T, j journal.Journal) {
+			p := start(t, (&line{}).Then(refuses(), refusal), onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
+			require.ErrorIs(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err, onceward.ErrPending)
+			pass(time.Hour)
+			out := p.Ask(named(t, invoice), to(http.MethodPost, ownURL))
+			require.ErrorIs(t, out.Err, onceward.ErrPending)
+			require.ErrorIs(t, out.Err, onceward.ErrCredentialRefused)
+			assert.Contains(t, []int{401, 407}, out.Status)
+			assert.Equal(t, journal.StatePending, p.Recorded(out.Op.Ref).State)
+		})
+	}
+}
+
+// A refused request is cancelled whoever found it.
+func TestRefusedRequestIsCancelled(t *testing.T) {
+	for name, background := range map[string]bool{"in the foreground": false, "in the background": true} {
+		each(t, name, func(t *testing.T, j journal.Journal) {
+			p := start(t, (&line{}).Then(refuses(), invalid), onceward.Config{Journal: j, Backoff: once})
+			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+			pass(time.Hour)
+			if background {
+				report, err := p.Resume(t.Context())
+				require.NoError(t, err)
+				assert.Equal(t, 1, report.Cancelled)
+			} else {
+				out := p.Ask(named(t, invoice))
+				require.NoError(t, out.Err)
+				assert.Equal(t, 400, out.Status)
+			}
+			assert.Equal(t, journal.StateCancelled, p.Recorded(onceward.Ref{ID: invoice}).State)
+		})
+	}
+}
+
+// A refused credential in the background rests and cancels nothing.
+// A key that expired during an outage: what is pending waits for the next one.
+func TestRefusedCredentialInTheBackground(t *testing.T) {
+	const waiting = 50
+	for _, row := range []struct {
+		name    string
+		changes func(n int64) string // of the credential with each request
+		most    int                  // requests in half an hour
+	}{
+		{"a bearer token", func(int64) string { return "Bearer old" }, 16},
+		{"a signature, another one with each request", func(n int64) string { return fmt.Sprint("AWS4-HMAC-SHA256 Signature=", n) }, 24},
+	} {
+		for _, end := range []string{"it is taken again", "there is another one", "nobody is reached for a while"} {
+			virtual(t, row.name+", and then "+end, func(t *testing.T) {
+				l := (&line{}).Always(refuses())
+				var n atomic.Int64
+				var other atomic.Bool
+				p := start(t, l, onceward.Config{Backoff: once, Authorize: func(r *http.Request) error {
+					credential := row.changes(n.Add(1))
+					if other.Load() {
+						credential = "Bearer new"
+					}
+					r.Header.Set("Authorization", credential)
+					return nil
+				}})
+				for i := range waiting {
+					require.ErrorIs(t, p.Ask(named(t, fmt.Sprint("invoice-", i))).Err, onceward.ErrPending)
+				}
+				l.Always(wrongKey)
+				report, err := p.Resume(t.Context())
+				require.NoError(t, err)
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				go func() { _ = p.Run(ctx) }()
+				pass(30 * time.Minute)
+				assert.LessOrEqual(t, len(l.Sent()), row.most)
+				for _, op := range p.Everything() {
+					require.Equal(t, journal.StatePending, op.State, op.Cause)
+				}
+				if report.Claimed > 0 {
+					require.ErrorIs(t, report.Problems[0], onceward.ErrCredentialRefused)
+					require.ErrorIs(t, report.Problems[0], onceward.ErrPending)
+				}
+
+				other.Store(end == "there is another one")
+				if end == "nobody is reached for a while" { // whoever probes does not find out
+					l.Always(refuses())
+					pass(time.Hour)
+				}
+				l.Always(says(200, paid))
+				pass(time.Hour)
+				for _, op := range p.Everything() {
+					assert.Equal(t, journal.StateCompleted, op.State)
+				}
+			})
+		}
+	}
+}
+
+// One tenant's refused credential does not hold up the others.
+func TestRefusedCredentialOfOneTenant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Always(refuses())
+		p := start(t, l, onceward.Config{Backoff: once, Authorize: func(r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer "+r.Header.Get("X-Tenant"))
+			return nil
+		}})
+		for i := range 20 {
+			tenant := fmt.Sprint("tenant-", i%2)
+			require.ErrorIs(t, p.Ask(onceward.WithScope(named(t, fmt.Sprint("invoice-", i)), tenant), with("X-Tenant", tenant)).Err, onceward.ErrPending)
+		}
+		l.Always(reply{Answer: func(r *http.Request) (*http.Response, error) {
+			if r.Header.Get("X-Tenant") == "tenant-0" {
+				return wrongKey.Answer(r)
+			}
+			return says(200, paid).Answer(r)
+		}})
+		pass(time.Hour)
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		for _, op := range p.Everything() {
+			if op.Scope == "tenant-0" {
+				assert.Equal(t, journal.StatePending, op.State)
+			} else {
+				assert.Equal(t, journal.StateCompleted, op.State)
+			}
+		}
+	})
+}
+
+// A refused credential is probed by one request at a time.
+func TestRefusedCredentialHasOneProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Always(refuses())
+		p := start(t, l, onceward.Config{Backoff: once, Authorize: func(r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer old")
+			return nil
+		}})
+		for i := range 40 {
+			require.ErrorIs(t, p.Ask(named(t, fmt.Sprint("invoice-", i))).Err, onceward.ErrPending)
+		}
+		pass(time.Hour)
+		l.Always(wrongKey)
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		slow := (&line{}).Always(takes(20*time.Second, wrongKey))
+		p = start(t, slow, onceward.Config{Journal: p.Journal.Journal, Backoff: once, Authorize: func(r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer old")
+			return nil
+		}})
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Hour)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		sent := slow.Sent()
+		require.Greater(t, len(sent), 10)
+		for i := 9; i < len(sent); i++ { // after those that were under way together
+			assert.GreaterOrEqual(t, sent[i].At.Sub(sent[i-1].At), 20*time.Second)
+		}
+	})
+}
+
+// One refused credential rests no other of its scope.
+func TestRefusedCredentialRestsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Always(refuses())
+		p := start(t, l, onceward.Config{Backoff: once, Concurrency: 1, Authorize: func(r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer "+r.Header.Get("X-Account"))
+			return nil
+		}})
+		for i := range 12 {
+			require.ErrorIs(t, p.Ask(named(t, fmt.Sprint("invoice-", i)), with("X-Account", fmt.Sprint(i/6))).Err, onceward.ErrPending)
+		}
+		pass(time.Hour)
+		l.Always(reply{Answer: func(r *http.Request) (*http.Response, error) {
+			if r.Header.Get("X-Account") == "0" {
+				return wrongKey.Answer(r)
+			}
+			return says(200, paid).Answer(r)
+		}})
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 6, report.Completed)
+	})
+}

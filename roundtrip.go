@@ -1,0 +1,106 @@
+package onceward
+
+import (
+	"net/http"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// transport is the RoundTripper that callers meet.
+type transport struct{ client *Client }
+
+// RoundTrip is how a request goes, stage by stage; each is in the file that has its name,
+// but for those that name theirs.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	c := t.client
+
+	// Identify: the contract that the request is under, and its operation, if it is one.
+	call, err := c.identify(req)
+	if err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	if call == nil {
+		return c.pass(req) // safe.go
+	}
+	defer closeBody(req)
+	if err := c.lifecycle.enter(); err != nil {
+		return nil, call.fail(ErrShutdown, nil)
+	}
+	defer c.lifecycle.leave()
+
+	// Read: the body, what it says of the operation, and what is recorded of the request.
+	if err := call.read(); err != nil {
+		return nil, err
+	}
+	if effect, err := call.understand(); err != nil {
+		return nil, err
+	} else if !effect {
+		return c.base.RoundTrip(call.unread())
+	}
+
+	// Name: an unnamed call under a parent is one of its steps. See parent.go.
+	leaveStep, err := call.nameStep()
+	if err != nil {
+		return nil, err
+	}
+	var resp *http.Response
+	defer func() { leaveStep(resp, err) }()
+
+	// Begin: the intent is recorded, and the claim is this call's; or else an answer is
+	// there, or somebody is at it.
+	run, resp, err := call.begin()
+	if run == nil {
+		return resp, err
+	}
+	recorded := run.work()
+
+	// Answer: the response, where it is the operation's outcome, or an Error.
+	resp, err = run.answer(recorded)
+	return resp, err
+}
+
+// work makes attempts until the run's end is decided, and records that. In the background
+// it is all that is left of RoundTrip: see resume.go. However it is left, a hook's panic
+// included, the claim ends.
+func (r *run) work() (res journal.Result) {
+	r.client.lifecycle.begin(r)
+	defer r.client.lifecycle.end(r)
+	defer func() { r.client.singleflight.finish(r.flight, &res.Operation) }() // whatever hooks do meanwhile
+	defer func() {
+		r.endProbe()
+		if r.end == nil {
+			r.tally.breakOff()
+			r.park(r.soonest(), "a hook panicked", nil)
+			res = r.record()
+		}
+		if r.caller == nil {
+			r.attempt.discard()
+		}
+	}()
+	r.begun()
+	if r.end == nil {
+		// Attempt and judge, one after the other, as often as judge says: see next.
+		r.engine.repeat(&r.pauses, r.op.Request.Method, r.target, r)
+	}
+	if r.end == nil {
+		r.interrupted(r.wait)
+	}
+
+	// Record: what came of it, durably, before anybody is told.
+	return r.record()
+}
+
+// next makes an attempt, and says whether and when there is another. go-retryablehttp calls
+// it, and makes the pauses: see engine.go.
+func (r *run) next() try {
+	// Attempt: what was frozen, composed anew (compose.go) and sent.
+	resp, err := r.makeAttempt()
+
+	// Judge: what the answer means by the provider's table, and then whether there is
+	// another attempt by the resend rule.
+	r.classify()
+	r.judge()
+	r.tally.underWay = false
+	return try{resp: resp, err: err, again: r.end == nil, pause: r.wait}
+}

@@ -1,0 +1,146 @@
+package onceward_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// A thousand callers of one name share one request.
+func TestThousandCallersShareOneRequest(t *testing.T) {
+	eachJournal(t, func(t *testing.T, open func() journal.Journal) {
+		srv, p := inBox(t, providers.Stripe(), onceward.Config{Journal: open()})
+		srv.Script(providertest.DelayAfter(20 * time.Millisecond))
+		var callers sync.WaitGroup
+		answers := make([]outcome, 1000)
+		for i := range answers {
+			callers.Go(func() {
+				answers[i] = p.Ask(named(t, "invoice-1/charge"), to("POST", srv.URL+"/v1/charges"))
+			})
+		}
+		callers.Wait()
+		first := 0
+		for _, a := range answers {
+			require.NoError(t, a.Err)
+			assert.Equal(t, paid, a.Body)
+			assert.Equal(t, answers[0].Op.Key, a.Op.Key)
+			if !a.Op.Replayed {
+				first++
+			}
+		}
+		assert.Equal(t, 1, first)
+		assert.Equal(t, 1, srv.Requests())
+		assert.Len(t, srv.Effects(), 1)
+	})
+}
+
+func TestWhenTheLeaderGivesUpAnotherGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Then(hangs())
+		p := start(t, l, onceward.Config{})
+		ctx, giveUp := context.WithCancel(named(t, "invoice-1/charge"))
+		leader := make(chan outcome, 1)
+		go func() { leader <- p.Ask(ctx) }()
+		synctest.Wait()
+		waiters := make(chan outcome, 1)
+		for range 10 {
+			go func() { waiters <- p.Ask(named(t, "invoice-1/charge")) }()
+		}
+		synctest.Wait()
+		giveUp()
+		require.ErrorIs(t, (<-leader).Err, context.Canceled)
+		for range 10 {
+			out := <-waiters
+			require.NoError(t, out.Err)
+			assert.Equal(t, paid, out.Body)
+		}
+		require.Len(t, l.Sent(), 2)
+		assert.Equal(t, l.Keys()[0], l.Keys()[1])
+	})
+}
+
+func TestWaitersAreToldWhatTheLeaderIs(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		reply reply
+		kind  error
+	}{
+		{"not due yet", takes(time.Second, says(429, "", "Retry-After", "7200")), onceward.ErrPending},
+		{"unknown", takes(time.Second, frozen), onceward.ErrOutcomeUnknown},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			l := (&line{}).Then(row.reply)
+			p := start(t, l, onceward.Config{})
+			go p.Ask(named(t, "invoice-1/charge"))
+			synctest.Wait()
+			require.ErrorIs(t, p.Ask(named(t, "invoice-1/charge")).Err, row.kind)
+			assert.Len(t, l.Sent(), 1)
+		})
+	}
+}
+
+func TestAWaiterWithAnotherRequestIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Then(takes(time.Second, says(200, paid)))
+		p := start(t, l, onceward.Config{})
+		leader := make(chan outcome, 1)
+		go func() { leader <- p.Ask(named(t, "invoice-1/charge")) }()
+		synctest.Wait()
+		require.ErrorIs(t, p.Ask(named(t, "invoice-1/charge"), body("other")).Err, onceward.ErrKeyReused)
+		require.NoError(t, (<-leader).Err)
+		assert.Len(t, l.Sent(), 1)
+	})
+}
+
+func TestAnotherProcesssAnswerIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Then(takes(10*time.Second, says(200, paid)))
+		p := start(t, l, onceward.Config{})
+		other := start(t, l, onceward.Config{Journal: p.Journal.Journal})
+		leader := make(chan outcome, 1)
+		go func() { leader <- p.Ask(named(t, "invoice-1/charge")) }()
+		synctest.Wait()
+
+		short, cancel := context.WithTimeout(named(t, "invoice-1/charge"), time.Second)
+		defer cancel()
+		out := other.Ask(short)
+		require.ErrorIs(t, out.Err, onceward.ErrInFlight)
+		assert.Equal(t, onceward.StateInFlight, out.Op.State)
+		require.NoError(t, short.Err(), "told before its deadline")
+
+		out = other.Ask(named(t, "invoice-1/charge"))
+		require.NoError(t, out.Err)
+		assert.True(t, out.Op.Replayed)
+		assert.Equal(t, paid, out.Body)
+		require.NoError(t, (<-leader).Err)
+		assert.Len(t, l.Sent(), 1)
+	})
+}
+
+// A waiter behind a refused request gets the whole answer.
+func TestWaiterBehindARefusedRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Then(says(200, paid))
+		p := start(t, l, onceward.Config{Journal: slowToBegin{memory.New(), time.Second}})
+		require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
+		refused := make(chan outcome, 1)
+		go func() { refused <- p.Ask(named(t, "invoice-1/charge"), body("other")) }()
+		synctest.Wait()
+		out := p.Ask(named(t, "invoice-1/charge"))
+		require.NoError(t, out.Err)
+		assert.Equal(t, paid, out.Body)
+		require.ErrorIs(t, (<-refused).Err, onceward.ErrKeyReused)
+		assert.Len(t, l.Sent(), 1)
+	})
+}

@@ -1,0 +1,262 @@
+package onceward_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/providers"
+)
+
+// wording is a transport that gets connections and fails in the words of another.
+type wording struct {
+	conns, writes int // the last of them write the headers
+	text          string
+}
+
+func (w wording) RoundTrip(req *http.Request) (*http.Response, error) {
+	trace := httptrace.ContextClientTrace(req.Context())
+	for i := range w.conns {
+		trace.GetConn(req.URL.Host)
+		trace.GotConn(httptrace.GotConnInfo{})
+		if i >= w.conns-w.writes {
+			trace.WroteHeaders()
+		}
+	}
+	return nil, errors.New(w.text)
+}
+
+// What net/http says proves that nothing was processed only where the hooks agree.
+func TestUnsentByNetHTTPsWordsAndItsHooks(t *testing.T) {
+	const (
+		goAway  = "http2: Transport received Server's graceful shutdown GOAWAY"
+		refused = "stream error: stream ID 5; REFUSED_STREAM; received from peer"
+		retry   = "http2: Transport: cannot retry err [%s] after Request.Body was written; define Request.GetBody to avoid this error"
+	)
+	for _, row := range []struct {
+		via    wording
+		unsent bool
+	}{
+		{wording{1, 0, "http: server closed idle connection"}, true},
+		{wording{1, 1, "http: server closed idle connection"}, false},
+		{wording{2, 0, "http: server closed idle connection"}, true},
+		{wording{0, 0, "http: server closed idle connection"}, false},
+		{wording{3, 0, "net/http: cannot rewind body after connection loss"}, true},
+		{wording{3, 1, "net/http: cannot rewind body after connection loss"}, false},
+		{wording{1, 0, "net/http: Transport failed to read from server: read tcp: connection reset by peer"}, true},
+		{wording{1, 1, "net/http: Transport failed to read from server: read tcp: connection reset by peer"}, false},
+		{wording{1, 1, goAway}, true},
+		{wording{1, 1, fmt.Sprintf(retry, goAway)}, true},
+		{wording{2, 1, fmt.Sprintf(retry, goAway)}, true},
+		{wording{2, 2, fmt.Sprintf(retry, goAway)}, false},
+		{wording{1, 1, fmt.Sprintf(retry, refused)}, true},
+		{wording{1, 1, fmt.Sprintf(retry, "stream error: stream ID 5; PROTOCOL_ERROR; received from peer")}, false},
+		{wording{1, 1, "stream error: stream ID 5; REFUSED_STREAM"}, false},
+		{wording{1, 1, "stream error: stream ID 5; INTERNAL_ERROR; received from peer"}, false},
+		{wording{1, 1, "http2: Transport received GOAWAY from server ErrCode:INTERNAL_ERROR"}, true},
+		{wording{1, 1, `http2: server sent GOAWAY and closed the connection; LastStreamID=1, ErrCode=NO_ERROR, debug="` + goAway + `"`}, false},
+		{wording{1, 1, "unexpected EOF"}, false},
+		{wording{1, 0, "unexpected EOF"}, false},
+	} {
+		virtual(t, fmt.Sprint(row.via), func(t *testing.T) {
+			p := start(t, row.via, onceward.Config{Providers: []providers.Provider{own(noRetention)}, Backoff: once})
+			kind := onceward.ErrOutcomeUnknown
+			if row.unsent {
+				kind = onceward.ErrPending
+			}
+			require.ErrorIs(t, p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err, kind)
+		})
+	}
+}
+
+// net/http's own transport proves that nothing was sent.
+// A connection that never came about is the one proof that nothing was sent, and
+// net/http's own transport gives it. The API remembers nothing, so that without
+// the proof the operation would be unknown.
+func TestUnsentByNetHTTPsOwnTransport(t *testing.T) {
+	var requests atomic.Int32
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodConnect {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		requests.Add(1)
+		pays(w, r)
+	})
+	srv := httptest.NewUnstartedServer(handler)
+	srv.Config.ErrorLog = quiet
+	srv.StartTLS()
+	defer srv.Close()
+	proxy := httptest.NewServer(handler)
+	defer proxy.Close()
+	trusting := func() *http.Transport { return srv.Client().Transport.(*http.Transport).Clone() }
+	for name, base := range map[string]func() *http.Transport{
+		"no connection": func() *http.Transport {
+			tr := trusting()
+			tr.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
+			return tr
+		},
+		"a connection that takes too long": func() *http.Transport {
+			tr := trusting()
+			tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return tr
+		},
+		"a certificate of an unknown authority": func() *http.Transport { return &http.Transport{} },
+		"a proxy that refuses": func() *http.Transport {
+			tr := trusting()
+			tr.Proxy = http.ProxyURL(mustParse(proxy.URL))
+			return tr
+		},
+	} {
+		for hooks, wrap := range map[string]func(http.RoundTripper) http.RoundTripper{
+			"":                           func(rt http.RoundTripper) http.RoundTripper { return rt },
+			", and the hooks are silent": func(rt http.RoundTripper) http.RoundTripper { return hookless{rt} },
+		} {
+			t.Run(name+hooks, func(t *testing.T) {
+				tr := base()
+				t.Cleanup(tr.CloseIdleConnections)
+				proven := hooks == ""
+				var unsent, attempts int
+				p := start(t, wrap(tr), onceward.Config{
+					Providers:      anywhere(noRetention),
+					Backoff:        backoff.Policy{Initial: time.Millisecond, Max: time.Millisecond, MaxAttempts: 2},
+					AttemptTimeout: 50 * time.Millisecond,
+					MaxWait:        2 * time.Second,
+					Trace: &onceward.Trace{Attempted: func(_ onceward.Operation, a onceward.Attempt) {
+						attempts++
+						if a.Unsent {
+							unsent++
+						}
+					}},
+				})
+				out := p.Ask(named(t, "order-1"), to(http.MethodPost, srv.URL))
+				assert.Zero(t, requests.Load())
+				if proven {
+					require.ErrorIs(t, out.Err, onceward.ErrPending)
+					assert.Equal(t, 2, unsent)
+					return
+				}
+				require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+				assert.Zero(t, unsent)
+				assert.Equal(t, 1, attempts)
+			})
+		}
+	}
+}
+
+// hookless keeps the trace from the transport below, and the cancellation not.
+type hookless struct{ http.RoundTripper }
+
+func (h hookless) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	stop := context.AfterFunc(r.Context(), func() { cancel(context.Cause(r.Context())) })
+	defer stop()
+	return h.RoundTripper.RoundTrip(r.WithContext(ctx))
+}
+
+// refusing is a transport that refuses by itself, after it has used the one below
+// for the given number of tries.
+type refusing struct {
+	*line
+	tries int
+	mark  func(error) error
+}
+
+var errOpen = errors.New("the circuit is open")
+
+func (r refusing) RoundTrip(req *http.Request) (*http.Response, error) {
+	for range r.tries {
+		if resp, err := r.line.RoundTrip(req); err == nil {
+			return resp, nil
+		}
+	}
+	return nil, r.mark(errOpen)
+}
+
+// Only a transport that refused by itself proves that nothing was sent.
+func TestUnsentByATransportThatRefuses(t *testing.T) {
+	keyless := own()
+	keyless.Endpoints = []providers.Endpoint{{Pattern: "POST /"}}
+	plain := func(err error) error { return err }
+	wrapped := func(err error) error { return fmt.Errorf("breaker: %w", onceward.NotSent(err)) }
+	for _, row := range []struct {
+		name  string
+		tries int
+		mark  func(error) error
+		want  onceward.State
+	}{
+		{"marked, nothing tried before", 0, onceward.NotSent, onceward.StatePending},
+		{"marked and wrapped", 0, wrapped, onceward.StatePending},
+		{"not marked", 0, plain, onceward.StateUnknown},
+		{"marked, but a try of its own was sent", 1, onceward.NotSent, onceward.StateUnknown},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			l := (&line{}).Always(loses())
+			p := start(t, refusing{l, row.tries, row.mark}, onceward.Config{Providers: []providers.Provider{keyless}})
+			out := p.Ask(named(t, "a"), to("POST", ownURL))
+			require.ErrorIs(t, out.Err, errOpen)
+			assert.Equal(t, row.want, out.Op.State)
+			assert.NotErrorIs(t, out.Err, onceward.ErrNotSent, "the mark is an attempt's, the kind the operation's")
+			assert.LessOrEqual(t, len(l.Sent()), 1, "never sent again on a hunch")
+		})
+	}
+	virtual(t, "marked, behind a redirect that was followed", func(t *testing.T) {
+		hops := 0
+		p := start(t, roundTrip(func(req *http.Request) (*http.Response, error) {
+			if hops++; hops == 1 {
+				return says(307, "", "Location", "/elsewhere").Answer(req)
+			}
+			return nil, onceward.NotSent(errOpen)
+		}), onceward.Config{Providers: []providers.Provider{keyless}})
+		out := p.Ask(named(t, "a"), to("POST", ownURL))
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		assert.Equal(t, 2, hops)
+	})
+	assert.NoError(t, onceward.NotSent(nil))
+	assert.ErrorIs(t, onceward.NotSent(errOpen), onceward.ErrNotSent)
+	assert.ErrorIs(t, wrapped(errOpen), onceward.ErrNotSent)
+}
+
+// silent hides the trace hooks from the transport below.
+type silent struct{ http.RoundTripper }
+
+func (s silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	return s.RoundTripper.RoundTrip(r.WithContext(context.Background()))
+}
+
+// A transport without trace hooks proves nothing.
+func TestUnsentIsNotProvenWithoutHooks(t *testing.T) {
+	for name, hooks := range map[string]bool{"with hooks": true, "without": false} {
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).Then(refuses())
+			var base http.RoundTripper = l
+			if !hooks {
+				base = silent{l}
+			}
+			p := start(t, base, onceward.Config{Providers: []providers.Provider{own(noRetention)}})
+			out := p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL))
+			if hooks {
+				require.NoError(t, out.Err)
+				return
+			}
+			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+			assert.Empty(t, l.Sent())
+		})
+	}
+}
