@@ -78,6 +78,13 @@ type Provider struct {
 	// most specific pattern wins, as in [http.ServeMux].
 	Endpoints []Endpoint
 
+	// Events say what the events that the provider sends prove. The first that matches an
+	// event speaks for it.
+	Events []EventRule
+
+	// Identity says how the provider tells whose a credential is.
+	Identity Identity
+
 	// Source names where the provider-wide facts come from.
 	Source string
 }
@@ -117,7 +124,8 @@ type Endpoint struct {
 	InFlightGuard bool
 
 	// HandlingTime is the longest time that the provider states for
-	// handling one request. It matters where there is no InFlightGuard;
+	// handling one request. It matters where there is no InFlightGuard, and where the
+	// absence of an object is to be proven by Lookups, whatever guards its key;
 	// 0 means that none is stated.
 	HandlingTime time.Duration
 
@@ -155,6 +163,21 @@ type Endpoint struct {
 	// change from try to try without making another request of it: dotted
 	// paths ("meta.sent_at") into a JSON body, or names of form fields.
 	OmitFields []string
+
+	// Object is the kind of object that a request creates, in the provider's word:
+	// "payment". An object proves one operation only, by its kind and id, and without a
+	// kind no absence is ever proven.
+	Object string
+
+	// Reference says where a request carries what its object can be recognised by.
+	Reference Reference
+
+	// Unique says that the provider takes two requests with one reference for one.
+	Unique Unique
+
+	// Lookups are the ways to find out by reading what became of a request. They are tried
+	// in order, and the first whose answer is conclusive decides.
+	Lookups []Lookup
 
 	// Rules say what the answers mean. The first match wins; an answer that
 	// none matches is read with care: 2xx is Final; 408, 425, 429 and 5xx are Retry;
@@ -239,12 +262,22 @@ func (p Provider) Clone() Provider {
 	p.CredentialModes = slices.Clone(p.CredentialModes)
 	p.Answers = slices.Clone(p.Answers)
 	p.Declines = slices.Clone(p.Declines)
+	p.Events = slices.Clone(p.Events)
+	for i := range p.Events {
+		p.Events[i].Also = slices.Clone(p.Events[i].Also)
+	}
 	p.Endpoints = slices.Clone(p.Endpoints)
 	for i := range p.Endpoints {
 		e := &p.Endpoints[i]
 		e.OmitFields = slices.Clone(e.OmitFields)
 		e.SecretRequest = slices.Clone(e.SecretRequest)
 		e.Rules = slices.Clone(e.Rules)
+		e.Lookups = slices.Clone(e.Lookups)
+		for j := range e.Lookups {
+			look := &e.Lookups[j]
+			look.Same = slices.Clone(look.Same)
+			look.Means = slices.Clone(look.Means)
+		}
 	}
 	return p
 }
