@@ -17,7 +17,8 @@ import (
 // [NewUnstartedServer] and [Server.Start] or [Server.StartTLS], not later.
 type Server struct {
 	// URL is the server's base URL, of the form http://127.0.0.1:port or, with
-	// TLS, https://127.0.0.1:port. Start and StartTLS set it.
+	// TLS, https://127.0.0.1:port; in memory it has a host name and no port. Start
+	// and StartTLS set it.
 	URL string
 
 	// Observe, if not nil, is called once for each request, as soon as it has
@@ -54,6 +55,7 @@ type Server struct {
 	ErrorLog *log.Logger
 
 	http     *httptest.Server
+	memory   *memoryListener // nil: it listens on the network
 	handler  http.Handler
 	provider providers.Provider
 	router   *tables.Router
@@ -110,7 +112,12 @@ func NewTLSServer(p providers.Provider, h http.Handler) *Server {
 // so that its fields can be set. The caller starts and closes it. It panics as
 // [NewServer] does.
 func NewUnstartedServer(p providers.Provider, h http.Handler) *Server {
+	return unstarted(p, h, httptest.NewUnstartedServer(nil))
+}
+
+func unstarted(p providers.Provider, h http.Handler, on *httptest.Server) *Server {
 	s := &Server{
+		http:      on,
 		handler:   h,
 		closing:   make(chan struct{}),
 		records:   map[string]*record{},
@@ -118,7 +125,7 @@ func NewUnstartedServer(p providers.Provider, h http.Handler) *Server {
 		changed:   make(chan struct{}),
 	}
 	s.close = sync.OnceFunc(func() { close(s.closing) })
-	s.http = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
+	s.http.Config.Handler = http.HandlerFunc(s.serve)
 	s.provider = p
 	s.provider.Hosts = []string{s.http.Listener.Addr().String()}
 	s.Manner = func(e providers.Endpoint) Manner { return MannerOf(p, e) }
@@ -138,7 +145,7 @@ func (s *Server) Start() {
 	s.http.Config.Protocols.SetHTTP1(true)
 	s.http.Config.Protocols.SetUnencryptedHTTP2(true)
 	s.http.Start()
-	s.URL = s.http.URL
+	s.started()
 	if s.EnableHTTP2 {
 		transport := s.http.Client().Transport.(*http.Transport)
 		transport.Protocols = new(http.Protocols)
@@ -152,7 +159,14 @@ func (s *Server) StartTLS() {
 	s.http.Config.ErrorLog = s.ErrorLog
 	s.http.EnableHTTP2 = s.EnableHTTP2
 	s.http.StartTLS()
+	s.started()
+}
+
+func (s *Server) started() {
 	s.URL = s.http.URL
+	if s.memory != nil {
+		s.memory.reachedBy(s.http.Client())
+	}
 }
 
 // Close ends delays, waits for the requests being served, the handler's

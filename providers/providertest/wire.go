@@ -127,8 +127,11 @@ func end(conn net.Conn, how ending) {
 		if secured, is := conn.(*tls.Conn); is {
 			conn = secured.NetConn() // without the notice that TLS closes with
 		}
-		if tcp, is := conn.(*net.TCPConn); is {
-			_ = tcp.SetLinger(0)
+		switch conn := conn.(type) {
+		case *net.TCPConn:
+			_ = conn.SetLinger(0)
+		case memoryConn:
+			conn.reset()
 		}
 	}
 	_ = conn.Close()
