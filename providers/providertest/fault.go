@@ -39,6 +39,7 @@ const (
 	pageAfter
 	failAfter
 	inform
+	straggle
 )
 
 // ending is how a connection ends.
@@ -90,6 +91,12 @@ func MalformedChunk() Fault { return Fault{kind: malformedChunk} }
 // gets the beginning of the body for the whole. Over HTTP/2 one that is too large
 // ends in a reset.
 func WrongLength(by int) Fault { return Fault{kind: wrongLength, bytes: by} }
+
+// Straggle takes the whole request, resets the connection, and executes d later, on the
+// server's clock, as a request does that was held up in a queue. Its key is not reserved
+// before: what came first under it by then is what it is a repeat of. A server that is
+// closed before never executes it.
+func Straggle(d time.Duration) Fault { return Fault{kind: straggle, delay: d} }
 
 // DelayBefore waits for d of real time before anything is executed. It executes
 // then even if the client has given up.
@@ -179,6 +186,8 @@ func (f Fault) text() string {
 		return fmt.Sprintf("HTML page with status %d after the effect", f.status)
 	case failAfter:
 		return fmt.Sprintf("failure with status %d after the effect", f.status)
+	case straggle:
+		return fmt.Sprintf("drop, and the effect %v later", f.delay)
 	case inform:
 		return fmt.Sprintf("informational %d before the answer", f.status)
 	}

@@ -44,6 +44,7 @@ type entry struct {
 	fault        Fault
 	came         string // of it; empty while it is being worked on
 	effect       int    // its effect's Seq; 0 if it had none
+	waits        bool   // to be executed, and nobody waits for the answer
 }
 
 const panicked = "the handler panicked"
@@ -167,7 +168,10 @@ func (s *Server) table(shows func(*entry) bool) string {
 			continue
 		}
 		came := e.came
-		if came == "" {
+		switch {
+		case came == "" && e.waits:
+			came = "is still on its way"
+		case came == "":
 			came = "is being worked on"
 		}
 		if e.effect > 0 {

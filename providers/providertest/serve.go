@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -27,11 +29,17 @@ type call struct {
 	key    string
 	keyed  bool
 	keyErr error
+
+	straggles bool
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	c := s.arrive(r)
-	defer s.leave(c, panicked)
+	defer func() {
+		if !c.straggles {
+			s.leave(c, panicked)
+		}
+	}()
 
 	in := r.Body
 	if c.fault.kind == cutRequest {
@@ -62,6 +70,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.leave(c, said("not executed", a))
 		a.write(w)
 		return
+	case straggle:
+		c.straggles = true
+		s.straggle(c)
+		hangUp(w, c.fault.ending(reset))
+		return
 	case delayBefore:
 		s.pause(c.fault.delay)
 	}
@@ -75,6 +88,30 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	s.leave(c, came)
 	a.spoilt(w, r, c.fault)
+}
+
+// straggle has the request executed later.
+func (s *Server) straggle(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.entry.waits = true
+	s.at(s.now().Add(c.fault.delay), func() {
+		defer s.leave(c, panicked)
+		defer s.survive()
+		a, what := s.answer(c)
+		s.leave(c, said(what, a)+", for nobody")
+	})
+}
+
+// survive stops a panic of the handler's where net/http does not.
+func (s *Server) survive() {
+	if v := recover(); v != nil && v != http.ErrAbortHandler {
+		l := s.ErrorLog
+		if l == nil {
+			l = log.Default()
+		}
+		l.Printf("providertest: the handler panicked: %v\n%s", v, debug.Stack())
+	}
 }
 
 // arrive numbers the request and says what goes wrong with it.

@@ -71,6 +71,9 @@ type Server struct {
 	changed   chan struct{}     // closed and made anew when a waiting request should look again
 	entries   []*entry
 	effects   []Effect
+	closed    bool
+	dues      []*due // what is to be done at its time
+	doing     sync.WaitGroup
 }
 
 // Request is one request as the server has read it.
@@ -170,10 +173,12 @@ func (s *Server) started() {
 }
 
 // Close ends delays, waits for the requests being served, the handler's
-// included, and shuts the server down. What the server knows can still be asked.
+// included, and shuts the server down. What would be due later, by [Straggle] or as an
+// event, never happens. What the server knows can still be asked.
 func (s *Server) Close() {
 	s.close()
 	s.http.Close()
+	s.forget()
 }
 
 // Client returns an HTTP client for the server, which trusts its certificate and
@@ -218,16 +223,6 @@ func (s *Server) Requests() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.entries)
-}
-
-// Advance moves the server's clock forward by d, beyond the time that passes by
-// itself. Keys whose retention ends by then are forgotten, and requests that have
-// waited for long enough go on.
-func (s *Server) Advance(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ahead += d
-	s.wake()
 }
 
 // Now returns the time on the server's clock.

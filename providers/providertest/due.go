@@ -1,0 +1,136 @@
+package providertest
+
+import (
+	"time"
+)
+
+// due is something that the server does at a time on its clock.
+type due struct {
+	at   time.Time
+	do   func()
+	done chan struct{}
+
+	taken     bool // somebody does it
+	forgotten bool // nobody will
+}
+
+// at has something done at a time on the server's clock, once, unless the server is
+// closed before; s.mu is held. It is done without s.mu.
+func (s *Server) at(when time.Time, do func()) *due {
+	d := &due{at: when, do: do, done: make(chan struct{})}
+	if s.closed {
+		d.forgotten = true
+		close(d.done)
+		return d
+	}
+	s.dues = append(s.dues, d)
+	s.doing.Go(func() { s.await(d) })
+	return d
+}
+
+// await waits for its time, and does it if nobody has.
+func (s *Server) await(d *due) {
+	for {
+		s.mu.Lock()
+		left := d.at.Sub(s.now())
+		if d.taken || d.forgotten {
+			s.mu.Unlock()
+			return
+		}
+		if left <= 0 {
+			d.taken = true
+			s.mu.Unlock()
+			s.do(d)
+			return
+		}
+		changed := s.changed
+		s.mu.Unlock()
+		timer := time.NewTimer(left)
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-d.done:
+		case <-s.closing:
+		}
+		timer.Stop()
+	}
+}
+
+func (s *Server) do(d *due) {
+	defer func() {
+		s.mu.Lock()
+		s.remove(d)
+		s.mu.Unlock()
+		close(d.done)
+	}()
+	d.do()
+}
+
+// remove has it be no longer due; s.mu is held.
+func (s *Server) remove(d *due) {
+	for i := range s.dues {
+		if s.dues[i] == d {
+			s.dues = append(s.dues[:i:i], s.dues[i+1:]...)
+			return
+		}
+	}
+}
+
+// next returns what is due first, and not later than a time; s.mu is held.
+func (s *Server) next(until time.Time) (first *due) {
+	for _, d := range s.dues {
+		if !d.at.After(until) && (first == nil || d.at.Before(first.at)) {
+			first = d
+		}
+	}
+	return first
+}
+
+// Advance moves the server's clock forward by d, beyond the time that passes by
+// itself. Keys whose retention ends by then are forgotten, and requests that have
+// waited for long enough go on. What becomes due meanwhile (a request of [Straggle]'s, an
+// event) is done in the order of its time, with the clock standing there, before Advance
+// returns; Advance(0) waits for what is due by now. It must not be called by what it
+// waits for, the receiver of an event for instance.
+func (s *Server) Advance(d time.Duration) {
+	s.mu.Lock()
+	until := s.now().Add(max(d, 0))
+	for {
+		first := s.next(until)
+		if first == nil {
+			break
+		}
+		s.ahead += max(first.at.Sub(s.now()), 0)
+		mine := !first.taken
+		if mine {
+			first.taken = true
+		}
+		s.wake()
+		s.mu.Unlock()
+		if mine {
+			s.do(first)
+		} else {
+			<-first.done
+		}
+		s.mu.Lock()
+	}
+	s.ahead += max(until.Sub(s.now()), 0)
+	s.wake()
+	s.mu.Unlock()
+}
+
+// forget has nothing be due any more.
+func (s *Server) forget() {
+	s.mu.Lock()
+	s.closed = true
+	for _, d := range s.dues {
+		if !d.taken {
+			d.forgotten = true
+			close(d.done)
+		}
+	}
+	s.dues = nil
+	s.wake()
+	s.mu.Unlock()
+	s.doing.Wait()
+}
