@@ -43,7 +43,13 @@ func PayPal() Provider {
 		Hosts:          []string{"api-m.paypal.com", "api-m.sandbox.paypal.com", "api.paypal.com", "api.sandbox.paypal.com"},
 		AccountHeaders: []string{"PayPal-Auth-Assertion"},
 		Answers:        jsonAnswers,
-		Source:         sourcePayPalIdempotency + "; hosts and the account header: " + sourcePayPalSpec + ", and of older programs PayPal-Java-SDK 2a34212 base/Constants.java [S]",
+		Identity: Identity{
+			Path:   "/v1/reporting/balances",
+			Field:  "account_id",
+			Needs:  "https://uri.paypal.com/services/reporting/balances/read",
+			Source: sourcePayPalSpec + " reporting_transactions_v1: account_id is the payer ID of the account",
+		},
+		Source: sourcePayPalIdempotency + "; hosts and the account header: " + sourcePayPalSpec + ", and of older programs PayPal-Java-SDK 2a34212 base/Constants.java [S]",
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: paypalKeyless, SecretRequest: paypalCards, Source: sourcePayPalSpec + ": the header is not declared; " + sourcePayPalIdempotency + ": not all APIs support it"},
 				"/"),
@@ -55,20 +61,38 @@ func PayPal() Provider {
 				"POST /v2/invoicing/generate-next-invoice-number",
 				"POST /v2/invoicing/invoices/{id}/generate-qr-code",
 				"POST /v2/invoicing/search-invoices"),
-			each(paypalKeyed(6*time.Hour, 108, "; the newest page of capture says 10000 and no time [D]"),
-				"POST /v2/checkout/orders",
-				"POST /v2/checkout/orders/{id}/authorize",
+			each(paypalOrders("order"),
+				"POST /v2/checkout/orders"),
+			each(paypalOrders("authorization", paypalOfOrder("authorizations",
+				Meaning{"purchase_units[].payments.authorizations[].status", "CREATED", TookEffect},
+				Meaning{"purchase_units[].payments.authorizations[].status", "PENDING", TookEffect},
+				Meaning{"purchase_units[].payments.authorizations[].status", "DENIED", Refused},
+				Meaning{"purchase_units[].payments.authorizations[].status", "VOIDED", Reversed})),
+				"POST /v2/checkout/orders/{id}/authorize"),
+			each(paypalOrders("capture", paypalOfOrder("captures",
+				Meaning{"purchase_units[].payments.captures[].status", "COMPLETED", TookEffect},
+				Meaning{"purchase_units[].payments.captures[].status", "PENDING", TookEffect},
+				Meaning{"purchase_units[].payments.captures[].status", "DECLINED", Refused},
+				Meaning{"purchase_units[].payments.captures[].status", "FAILED", Refused},
+				Meaning{"purchase_units[].payments.captures[].status", "REFUNDED", Reversed})),
 				"POST /v2/checkout/orders/{id}/capture"),
-			each(paypalKeyed(45*24*time.Hour, 0, ""),
-				"POST /v2/payments/authorizations/{id}/capture",
-				"POST /v2/payments/authorizations/{id}/reauthorize",
+			each(paypalPayments("capture", paypalCaptureReference, paypalCaptureSearch),
+				"POST /v2/payments/authorizations/{id}/capture"),
+			each(paypalPayments("authorization", Reference{}),
+				"POST /v2/payments/authorizations/{id}/reauthorize"),
+			each(paypalPayments("refund", paypalRefundReference, paypalRefundSearch),
 				"POST /v2/payments/captures/{id}/refund"),
+			each(Endpoint{
+				Object: "authorization void", Lookups: []Lookup{paypalVoid},
+				Rules: paypalKeyless, SecretRequest: paypalCards, Source: sourcePayPalSpec + ": the header is not declared",
+			},
+				"POST /v2/payments/authorizations/{id}/void"),
 			each(paypalKeyed(72*time.Hour, 0, ""),
 				"POST /v1/billing/plans",
 				"POST /v1/billing/subscriptions",
 				"POST /v1/billing/subscriptions/{id}/capture",
 				"POST /v1/catalogs/products"),
-			each(paypalKeyed(30*24*time.Hour, 1000, ""),
+			each(paypalPayouts(),
 				"POST /v1/payments/payouts"),
 			each(paypalKeyed(30*24*time.Hour, 78, ""),
 				"POST /v1/payments/payment/{id}/execute",
@@ -99,6 +123,117 @@ func paypalKeyed(retention time.Duration, maxLength int, remark string) Endpoint
 	}
 }
 
+// paypalOrders are the requests of Orders v2.
+func paypalOrders(object string, lookups ...Lookup) Endpoint {
+	e := paypalKeyed(6*time.Hour, 108, "; the newest page of capture says 10000 and no time [D]")
+	e.Object, e.Lookups = object, lookups
+	return e
+}
+
+// paypalPayments are those of Payments v2.
+func paypalPayments(object string, reference Reference, lookups ...Lookup) Endpoint {
+	e := paypalKeyed(45*24*time.Hour, 0, "")
+	e.Object, e.Reference, e.Lookups = object, reference, lookups
+	return e
+}
+
+// paypalPayouts knows a payout by its batch id. Whether payees see that is not published,
+// so that a client never makes one up.
+func paypalPayouts() Endpoint {
+	e := paypalKeyed(30*24*time.Hour, 1000, "")
+	e.Object = "payout"
+	e.Reference = Reference{
+		Place: KeyJSONField, Name: "sender_batch_header.sender_batch_id", MaxLength: 256, Visible: true,
+		Source: sourcePayPalPayouts + ": tracks the payout in an accounting system; who else sees it: [?]",
+	}
+	e.Unique = Unique{
+		For:    30 * 24 * time.Hour,
+		Source: sourcePayPalPayouts + ": one that was used in the last 30 days is rejected, and a payment is completed only once for it; two at once: [?]",
+	}
+	return e
+}
+
+// paypalOfOrder reads the captures or authorizations of an order, which the answer to
+// making one shows too. An order with several of them does not tell which one is whose.
+func paypalOfOrder(payments string, means ...Meaning) Lookup {
+	return Lookup{
+		By:        ByParent,
+		Path:      "/v2/checkout/orders/{path.id}",
+		Same:      []Same{{Field: "id", Is: "{path.id}"}, {Field: "status", Is: "COMPLETED"}},
+		ID:        "purchase_units[].payments." + payments + "[].id",
+		Created:   "purchase_units[].payments." + payments + "[].create_time",
+		Means:     means,
+		SameShape: true,
+		Source:    sourcePayPalSpec + " checkout_orders_v2: COMPLETED is an order of which a payments resource was created, and its status is to be checked; payment_collection",
+	}
+}
+
+// paypalVoid reads the authorization that is to be voided: what it is then, and when it
+// was last changed, is all that a void leaves behind.
+var paypalVoid = Lookup{
+	By:        ByParent,
+	Path:      "/v2/payments/authorizations/{path.id}",
+	Same:      []Same{{Field: "id", Is: "{path.id}"}, {Field: "status", Is: "VOIDED"}},
+	ID:        "id",
+	Created:   "update_time",
+	Means:     []Meaning{{"status", "VOIDED", TookEffect}},
+	SameShape: true,
+	Source:    sourcePayPalSpec + " payments_payment_v2: authorization_status, update_time; the answer to a void is the authorization, or none",
+}
+
+// paypalSearch reads everything that happened in the account. Up to 500 transactions and
+// 31 days are looked at. What was made less than three hours ago may not be there.
+func paypalSearch(source string, means []Meaning, same ...Same) Lookup {
+	return Lookup{
+		By:         ByReference,
+		Path:       "/v1/reporting/transactions",
+		Query:      "start_date={since}&end_date={until}&fields=transaction_info&page_size=500",
+		TimeLayout: "rfc3339",
+		Items:      "transaction_details[]",
+		Same:       same,
+		ID:         "transaction_info.transaction_id",
+		Created:    "transaction_info.transaction_initiation_date",
+		Next:       Paging{Size: 500},
+		Means:      means,
+		Needs:      "https://uri.paypal.com/services/reporting/search/read",
+		Source:     sourcePayPalSpec + " reporting_transactions_v1: at most 31 days at once; up to three hours late; " + source,
+	}
+}
+
+var (
+	paypalCaptureReference = Reference{
+		Place: KeyJSONField, Name: "invoice_id", MaxLength: 127, Visible: true,
+		Source: sourcePayPalSpec + " payments_payment_v2 capture_request; payers see it",
+	}
+	paypalRefundReference = Reference{
+		Place: KeyJSONField, Name: "custom_id", MaxLength: 127, Visible: true,
+		Source: sourcePayPalSpec + " payments_payment_v2 refund_request: appears in transaction and settlement reports; whether payers see it: [?]",
+	}
+
+	// Of what is captured, an invoice id that the capture was sent without is its
+	// authorization's, so that the amount has to be the same besides.
+	paypalCaptureSearch = paypalSearch("invoice_id is the one of the capture request",
+		[]Meaning{
+			{"transaction_info.transaction_status", "S", TookEffect},
+			{"transaction_info.transaction_status", "P", TookEffect},
+			{"transaction_info.transaction_status", "D", Refused},
+			{"transaction_info.transaction_status", "V", Reversed},
+		},
+		Same{Field: "transaction_info.invoice_id", Is: "{reference}"},
+		Same{Field: "transaction_info.transaction_amount.value", Is: "{request.amount.value}", As: AsDecimal},
+		Same{Field: "transaction_info.transaction_amount.currency_code", Is: "{request.amount.currency_code}"},
+	)
+	paypalRefundSearch = paypalSearch("paypal_reference_id is the related transaction that was there before",
+		[]Meaning{
+			{"transaction_info.transaction_status", "S", TookEffect},
+			{"transaction_info.transaction_status", "P", TookEffect},
+			{"transaction_info.transaction_status", "D", Refused},
+		},
+		Same{Field: "transaction_info.custom_field", Is: "{reference}"},
+		Same{Field: "transaction_info.paypal_reference_id", Is: "{path.id}"},
+	)
+)
+
 const sourcePayPalDeclined = sourcePayPalSpec + ": of a capture, the funds could not be captured"
 
 // paypalCards are the fields of a raw card: its number and its code.
@@ -107,6 +242,7 @@ var paypalCards = []string{"card.number", "card.security_code", "card.cvv2", "cr
 const (
 	sourcePayPalIdempotency = "developer.paypal.com/reference/guidelines/idempotency [D]"
 	sourcePayPalSpec        = "paypal-rest-api-specifications ec4d8f3 [D]"
+	sourcePayPalPayouts     = sourcePayPalSpec + " payments_payouts_batch_v1 sender_batch_header"
 	sourcePayPalConflict    = sourcePayPalSpec + " payments_payment_v2: another request on the resource is in progress; wait and try again"
 )
 
