@@ -29,6 +29,7 @@ func gocardlessContract() contract {
 				requests: []string{
 					pay,
 					"POST https://api-sandbox.gocardless.com/subscriptions",
+					"POST " + host + "/refunds",
 					"POST " + host + "/billing_requests/create_with_actions",
 					"POST " + host + "/blocks/block_by_ref",
 					"POST " + host + "/branding/logos",

@@ -34,6 +34,9 @@ func GoCardless() Provider {
 	}
 	fetched := creation
 	fetched.FetchPointer = true
+	payment, refund := fetched, fetched
+	payment.Object, payment.Reference, payment.Lookups = "payment", gocardlessReference, []Lookup{gocardlessPayments}
+	refund.Object, refund.Lookups = "refund", []Lookup{gocardlessRefunds}
 	action := Endpoint{
 		Key:    creation.Key,
 		Rules:  gocardlessOthers,
@@ -44,12 +47,18 @@ func GoCardless() Provider {
 		CredentialScoped: true,
 		Answers:          jsonAnswers,
 		Hosts:            []string{"api.gocardless.com", "api-sandbox.gocardless.com"},
-		Source:           sourceGoCardlessKeys + "; hosts: " + sourceGoCardlessSDK + " options.go; scope of keys: [?]",
+		Identity: Identity{
+			Path: "/creditors", Field: "creditors[].id",
+			Source: sourceGoCardlessSDK + " creditor_service.go; an organisation with several creditors is not told",
+		},
+		Source: sourceGoCardlessKeys + "; hosts: " + sourceGoCardlessSDK + " options.go; scope of keys: [?]",
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: gocardlessOthers, Source: sourceGoCardlessKeys + ": creations only"}, "/"),
 			each(Endpoint{NoEffect: true, Source: sourceGoCardlessSDK + " bank_details_lookup_service.go"}, "POST /bank_details_lookups"),
 			each(action, "POST /"),
 			each(fetched, "POST /{collection}"),
+			each(payment, "POST /payments"),
+			each(refund, "POST /refunds"),
 			each(creation,
 				"POST /billing_requests/create_with_actions",
 				"POST /blocks/block_by_ref",
@@ -64,6 +73,69 @@ func GoCardless() Provider {
 const (
 	sourceGoCardlessKeys = "gocardless.com/blog/idempotency-keys [D]"
 	sourceGoCardlessSDK  = "gocardless-pro-go 553b873 [S]"
+)
+
+// gocardlessReference is one of three fields that a payment's metadata has room for.
+var gocardlessReference = Reference{
+	Place: KeyJSONField, Name: "payments.metadata.onceward", MaxLength: 500, MaxPairs: 3, Mutable: true,
+	Source: sourceGoCardlessSDK + " payment_service.go: the integrator's own, on create and update; its bounds: gocardless-dotnet e902187 Resources/Payment.cs [S]",
+}
+
+// What a payment or a refund that the lists show becomes of the one which was asked for.
+// A payment that failed may be tried again.
+var (
+	gocardlessPayments = Lookup{
+		By:         ByReference,
+		Path:       "/payments",
+		Query:      "mandate={request.payments.links.mandate}&created_at[gte]={since}&created_at[lte]={until}",
+		TimeLayout: "rfc3339",
+		Items:      "payments[]",
+		Same: []Same{
+			{Field: "metadata.onceward", Is: "{reference}"},
+			{Field: "links.mandate", Is: "{request.payments.links.mandate}"},
+			{Field: "amount", Is: "{request.payments.amount}", As: AsDecimal},
+			{Field: "currency", Is: "{request.payments.currency}"},
+		},
+		ID:      "id",
+		Created: "created_at",
+		Next:    Paging{Style: PageCursor, Param: "after", Cursor: "meta.cursors.after"},
+		Fetch:   "/payments/{id}",
+		Means: []Meaning{
+			{"payments.status", "pending_customer_approval", TookEffect},
+			{"payments.status", "pending_submission", TookEffect},
+			{"payments.status", "failed", InProgress},
+			{"payments.status", "customer_approval_denied", Refused},
+			{"payments.status", "cancelled", Reversed},
+			{"payments.status", "charged_back", Reversed},
+		},
+		SameShape: true,
+		Source:    sourceGoCardlessSDK + " payment_service.go; states: gocardless-dotnet e902187 Resources/Payment.cs [S]",
+	}
+
+	gocardlessRefunds = Lookup{
+		By:         ByParent,
+		Path:       "/refunds",
+		Query:      "payment={request.refunds.links.payment}&created_at[gte]={since}&created_at[lte]={until}",
+		TimeLayout: "rfc3339",
+		Items:      "refunds[]",
+		Same: []Same{
+			{Field: "links.payment", Is: "{request.refunds.links.payment}"},
+			{Field: "amount", Is: "{request.refunds.amount}", As: AsDecimal},
+		},
+		ID:      "id",
+		Created: "created_at",
+		Next:    Paging{Style: PageCursor, Param: "after", Cursor: "meta.cursors.after"},
+		Fetch:   "/refunds/{id}",
+		Means: []Meaning{
+			{"refunds.status", "created", TookEffect},
+			{"refunds.status", "pending_submission", TookEffect},
+			{"refunds.status", "cancelled", Reversed},
+			{"refunds.status", "bounced", Reversed},
+			{"refunds.status", "funds_returned", Reversed},
+		},
+		SameShape: true,
+		Source:    sourceGoCardlessSDK + " refund_service.go; states: gocardless-dotnet e902187 Resources/Refund.cs [S]",
+	}
 )
 
 var (
