@@ -34,6 +34,10 @@ import (
 //
 // Whether a key belongs to the account or to the API key is not published: after
 // a change of the API key nothing is sent again.
+//
+// Orders take no key. With unique_receipt (India) a repeat with the same receipt is
+// answered with the first order; a program that sets it on all of its orders says so by
+// Unique on that endpoint, which is not said here since most don't.
 func Razorpay(retention time.Duration) Provider {
 	payout := Endpoint{
 		Key:       Key{Place: KeyRawHeader, Name: "X-Payout-Idempotency", MinLength: 4, MaxLength: 36, Alphabet: razorpayAlphabet + " "},
@@ -50,7 +54,9 @@ func Razorpay(retention time.Duration) Provider {
 		Rules:         razorpayRefunds,
 		Source:        sourceRazorpayRefunds + ": may be retried without a second refund; 409 while the first is processed; retention: the caller's",
 	}
+	payout.Object, payout.Reference, payout.Lookups = "payout", razorpayPayoutReference, []Lookup{razorpayPayoutList}
 	transfer := refund
+	refund.Object, refund.Lookups = "refund", []Lookup{razorpayRefundList}
 	transfer.Key = Key{Place: KeyRawHeader, Name: "X-Transfer-Idempotency", MinLength: 4, MaxLength: 36, Alphabet: razorpayAlphabet + " "}
 	transfer.Source = "razorpay.com/docs/api/payments/route/direct-transfers-idempotent-request [D]: may be retried without a second payout; 409 while the first is processed; retention: the caller's"
 	p := Provider{
@@ -62,6 +68,10 @@ func Razorpay(retention time.Duration) Provider {
 		Source:           sourceRazorpayPayouts + " and " + sourceRazorpayRefunds + ", their examples for the host; the account header: razorpay.com/docs/partners/aggregators/partner-auth [D]; scope: [?]",
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: razorpayRefusals, Source: sourceRazorpayPayouts + ": only payouts and composite payouts; no other keys are known of [?]"}, "/"),
+			each(Endpoint{
+				Object: "order", Reference: razorpayOrderReference, Lookups: []Lookup{razorpayOrders},
+				Rules: razorpayRefusals, Source: sourceRazorpayPayouts + ": only payouts and composite payouts",
+			}, "POST /v1/orders"),
 			each(payout, "POST /v1/payouts"),
 			each(refund, "POST /v1/payments/{id}/refund"),
 			each(transfer, "POST /v1/transfers"),
@@ -69,6 +79,88 @@ func Razorpay(retention time.Duration) Provider {
 	}
 	return p.Clone()
 }
+
+// What the lists show. A payout's state there is not the newest, Razorpay says, so that
+// its webhooks are to be heard, too.
+var (
+	razorpayOrderReference = Reference{
+		Place: KeyJSONField, Name: "receipt", Visible: true,
+		Source: "razorpay.com/docs/api/orders/create [D]; its length and who sees it: [?]",
+	}
+	razorpayOrders = Lookup{
+		By:         ByReference,
+		Path:       "/v1/orders",
+		Query:      "receipt={reference}&from={since}&to={until}&count=100",
+		TimeLayout: "unix",
+		Items:      "items[]",
+		Same: []Same{
+			{Field: "receipt", Is: "{reference}"},
+			{Field: "amount", Is: "{request.amount}", As: AsDecimal},
+			{Field: "currency", Is: "{request.currency}", As: AnyCase},
+		},
+		ID:        "id",
+		Created:   "created_at",
+		Next:      Paging{Style: PageOffset, Param: "skip", Size: 100},
+		Means:     []Meaning{{"status", "created", TookEffect}},
+		SameShape: true,
+		Source:    "razorpay.com/docs/api/orders/fetch-all [D]: orders with the provided value for receipt",
+	}
+
+	razorpayRefundList = Lookup{
+		By:         ByParent,
+		Path:       "/v1/payments/{path.id}/refunds",
+		Query:      "from={since}&to={until}&count=100",
+		TimeLayout: "unix",
+		Items:      "items[]",
+		Same: []Same{
+			{Field: "payment_id", Is: "{path.id}"},
+			{Field: "amount", Is: "{request.amount}", As: AsDecimal},
+		},
+		ID:      "id",
+		Created: "created_at",
+		Next:    Paging{Style: PageOffset, Param: "skip", Size: 100},
+		Means: []Meaning{
+			{"status", "pending", TookEffect},
+			{"status", "processed", TookEffect},
+			{"status", "failed", Refused},
+		},
+		SameShape: true,
+		Source:    "razorpay.com/docs/api/refunds/fetch-multiple-refund-payment [D]",
+	}
+
+	razorpayPayoutReference = Reference{
+		Place: KeyJSONField, Name: "reference_id", Visible: true,
+		Source: "razorpay.com/docs/razorpayx/best-practices [D]: one's transaction id; its length and who sees it: [?]",
+	}
+	razorpayPayoutList = Lookup{
+		By:    ByReference,
+		Path:  "/v1/payouts",
+		Query: "account_number={request.account_number}&fund_account_id={request.fund_account_id}&count=100",
+		Items: "items[]",
+		Same: []Same{
+			{Field: "reference_id", Is: "{reference}"},
+			{Field: "fund_account_id", Is: "{request.fund_account_id}"},
+			{Field: "amount", Is: "{request.amount}", As: AsDecimal},
+			{Field: "currency", Is: "{request.currency}", As: AnyCase},
+		},
+		ID:      "id",
+		Created: "created_at",
+		Next:    Paging{Style: PageOffset, Param: "skip", Size: 100},
+		Means: []Meaning{
+			{"status", "pending", TookEffect},
+			{"status", "queued", TookEffect},
+			{"status", "scheduled", TookEffect},
+			{"status", "processing", TookEffect},
+			{"status", "processed", TookEffect},
+			{"status", "rejected", Refused},
+			{"status", "failed", Refused},
+			{"status", "cancelled", Reversed},
+			{"status", "reversed", Reversed},
+		},
+		SameShape: true,
+		Source:    "razorpay.com/docs/api/x/payouts/fetch-all and /docs/x/payouts/states-life-cycle [D]; for states, webhooks are recommended instead",
+	}
+)
 
 const (
 	razorpayAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
