@@ -39,8 +39,12 @@ func Square(retention time.Duration) Provider {
 		Name:             "square",
 		CredentialScoped: true,
 		Answers:          jsonAnswers,
-		Hosts:            []string{"connect.squareup.com", "connect.squareupsandbox.com"},
-		Source:           sourceSquareIdempotency + "; hosts: square-go-sdk 3f484c5 environments.go [S]; whose the keys are: [?]",
+		Identity: Identity{
+			Path: "/v2/merchants/me", Field: "merchant.id", Needs: "MERCHANT_PROFILE_READ",
+			Source: sourceSquareSpec + " RetrieveMerchant",
+		},
+		Hosts:  []string{"connect.squareup.com", "connect.squareupsandbox.com"},
+		Source: sourceSquareIdempotency + "; hosts: square-go-sdk 3f484c5 environments.go [S]; whose the keys are: [?]",
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: squareKeyless, Source: sourceSquareSpec + ": no key, or one that names another operation"},
 				"/"),
@@ -66,10 +70,13 @@ func Square(retention time.Duration) Provider {
 				"POST /v2/orders/custom-attribute-definitions",
 				"PUT /v2/orders/custom-attribute-definitions/{key}",
 				"POST /v2/orders/{id}/custom-attributes/{key}",
-				"POST /v2/payments",
 				"PUT /v2/payments/{id}",
-				"POST /v2/team-members/jobs",
-				"POST /v2/cards",
+				"POST /v2/team-members/jobs"),
+			each(squareFound(retention, "payment", squarePaymentReference, squarePayments, squareMainPayments),
+				"POST /v2/payments"),
+			each(squareFound(retention, "card", squareCardReference, squareCards),
+				"POST /v2/cards"),
+			each(squareFound(retention, "refund", Reference{}, squareRefunds),
 				"POST /v2/refunds"),
 			each(squareSecret(squareKeyed(45, retention)),
 				"POST /v2/webhooks/subscriptions",
@@ -137,6 +144,100 @@ func squareKeyed(maxLength int, retention time.Duration) Endpoint {
 		Remembers: SuccessesLostAnswers,
 		Rules:     squareRules,
 		Source:    sourceSquareIdempotency + ": after a connection that failed the same request doesn't take the payment again; length: " + sourceSquareSpec + "; retention: the caller's, none is published [C]; failures and guard: [?]",
+	}
+}
+
+// squareFound are requests whose objects are found by reading, with keys of 45 characters.
+func squareFound(retention time.Duration, object string, reference Reference, lookups ...Lookup) Endpoint {
+	e := squareKeyed(45, retention)
+	e.Object, e.Reference, e.Lookups = object, reference, lookups
+	return e
+}
+
+var (
+	squarePaymentReference = Reference{
+		Place: KeyJSONField, Name: "reference_id", MaxLength: 40, Visible: true,
+		Source: sourceSquareSpec + " CreatePaymentRequest; a payment's is read only; who sees it: [?]",
+	}
+	squareCardReference = Reference{
+		Place: KeyJSONField, Name: "card.reference_id", MaxLength: 128, Visible: true,
+		Source: sourceSquareSpec + " Card; who sees it: [?]",
+	}
+
+	// Payments are listed of one location, the main one if none is named, as they are
+	// made.
+	squarePayments     = squareScan("payment", "location_id={request.location_id}&", squarePaymentSame, squarePaymentMeans)
+	squareMainPayments = squareScan("payment", "", squarePaymentSame, squarePaymentMeans)
+
+	squarePaymentSame = []Same{
+		{Field: "reference_id", Is: "{reference}"},
+		{Field: "amount_money.amount", Is: "{request.amount_money.amount}", As: AsDecimal},
+		{Field: "amount_money.currency", Is: "{request.amount_money.currency}"},
+	}
+	squarePaymentMeans = []Meaning{
+		{"payment.status", "APPROVED", TookEffect},
+		{"payment.status", "PENDING", TookEffect},
+		{"payment.status", "COMPLETED", TookEffect},
+		{"payment.status", "FAILED", Refused},
+		{"payment.status", "CANCELED", Reversed},
+	}
+
+	// A refund has no reference, but it names its payment. Those of all locations are
+	// listed.
+	squareRefunds = squareScan("refund", "",
+		[]Same{
+			{Field: "payment_id", Is: "{request.payment_id}"},
+			{Field: "amount_money.amount", Is: "{request.amount_money.amount}", As: AsDecimal},
+			{Field: "amount_money.currency", Is: "{request.amount_money.currency}"},
+		},
+		[]Meaning{
+			{"refund.status", "PENDING", TookEffect},
+			{"refund.status", "COMPLETED", TookEffect},
+			{"refund.status", "REJECTED", Refused},
+			{"refund.status", "FAILED", Refused},
+		},
+	)
+
+	// A card does not say when it was stored.
+	squareCards = Lookup{
+		By:    ByReference,
+		Path:  "/v2/cards",
+		Query: "reference_id={reference}&include_disabled=true",
+		Items: "cards[]",
+		Same: []Same{
+			{Field: "reference_id", Is: "{reference}"},
+			{Field: "customer_id", Is: "{request.card.customer_id}"},
+		},
+		ID:        "id",
+		Next:      Paging{Style: PageCursor, Param: "cursor", Cursor: "cursor"},
+		Means:     []Meaning{{"card.enabled", "true", TookEffect}, {"card.enabled", "false", Reversed}},
+		Fetch:     "/v2/cards/{id}",
+		SameShape: true,
+		Source:    sourceSquareSpec + " ListCards, RetrieveCard",
+	}
+)
+
+// squareScan reads what was created in the window, "several seconds" late.
+func squareScan(object, query string, same []Same, means []Meaning) Lookup {
+	by := ByReference
+	if object == "refund" {
+		by = ByParent
+	}
+	return Lookup{
+		By:         by,
+		Path:       "/v2/" + object + "s",
+		Query:      query + "begin_time={since}&end_time={until}&limit=100",
+		TimeLayout: "rfc3339",
+		Items:      object + "s[]",
+		Same:       same,
+		ID:         "id",
+		Created:    "created_at",
+		Next:       Paging{Style: PageCursor, Param: "cursor", Cursor: "cursor"},
+		Means:      means,
+		Fetch:      "/v2/" + object + "s/{id}",
+		SameShape:  true,
+		Needs:      "PAYMENTS_READ",
+		Source:     sourceSquareSpec + ": lists and retrieves " + object + "s; results are eventually consistent, new ones might take several seconds to appear",
 	}
 }
 
