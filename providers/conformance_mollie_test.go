@@ -18,6 +18,8 @@ func mollieContract() contract {
 			"PATCH https://api.mollie.com/v2/payments/tr_1",
 			"DELETE https://api.mollie.com/v2/customers/cst_1/subscriptions/sub_1",
 			"POST https://api.mollie.com/v2/payments/tr_1/refunds",
+			"POST https://api.mollie.com/v2/payments/tr_1/captures",
+			"POST https://api.mollie.com/v2/customers",
 			"DELETE https://api.mollie.com/oauth2/tokens",
 		},
 		key: "raw header Idempotency-Key", refuses: []string{`"` + conformanceKey + `"`},

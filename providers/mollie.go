@@ -38,13 +38,21 @@ func Mollie() Provider {
 	webhook := keyed
 	webhook.SecretResponse = true
 	webhook.Source += "; webhookSecret: " + sourceMollieSpec
+	payment, refund, capture := keyed, keyed, keyed
+	payment.Object, payment.Reference, payment.Lookups = "payment", mollieReference, molliePayments
+	refund.Object, refund.Lookups = "refund", mollieParts("refund", mollieRefundStates)
+	capture.Object, capture.Lookups = "capture", mollieParts("capture", mollieCaptureStates)
 	p := Provider{
 		Name:    "mollie",
 		Answers: jsonAnswers,
 		CredentialModes: []CredentialMode{
 			{"test_", "test"}, {"live_", "live"},
 		},
-		Hosts:        []string{"api.mollie.com"},
+		Hosts: []string{"api.mollie.com"},
+		Identity: Identity{
+			Path: "/v2/profiles/me", Field: "id",
+			Source: sourceMollieSpec + ": the profile of an API key; a token of an organization has /v2/organizations/me instead",
+		},
 		ReplayHeader: "Idempotent-Replayed", ReplayValue: "true",
 		Source: sourceMollieIdempotency + "; host: " + sourceMollieSpec + "; the mark: mollie-api-python issue 299 [C]; modes: the examples of " + sourceMollieSpec,
 		Endpoints: slices.Concat(
@@ -52,6 +60,9 @@ func Mollie() Provider {
 			each(Endpoint{NoEffect: true, Source: sourceMollieSpec}, "POST /oauth2/tokens"),
 			each(keyed, "POST /v2/", "PATCH /v2/", "DELETE /v2/", "DELETE /oauth2/tokens"),
 			each(webhook, "POST /v2/webhooks"),
+			each(payment, "POST /v2/payments"),
+			each(refund, "POST /v2/payments/{id}/refunds"),
+			each(capture, "POST /v2/payments/{id}/captures"),
 		),
 	}
 	return p.Clone()
@@ -61,6 +72,90 @@ const (
 	sourceMollieIdempotency = "docs.mollie.com/reference/api-idempotency [D]"
 	sourceMollieSpec        = "mollie/openapi cfbba47 [D]"
 )
+
+// mollieReference is a field in a payment's metadata, if that is an object. Mollie saves
+// it alongside the payment and shows it to who fetches that by the API.
+var mollieReference = Reference{
+	Place: KeyJSONField, Name: "metadata.onceward", MaxLength: 500, Mutable: true,
+	Source: sourceMollieSpec + " payment-request: about 1 kB for all metadata; an update can change it",
+}
+
+// molliePayments read the payments from the newest on. The list knows no time and no
+// metadata. A token of an organization has to name the profile, and the test mode, as it
+// did when it created the payment; an API key must not.
+var molliePayments = func() (lookups []Lookup) {
+	for _, account := range []string{"&profileId={request.profileId}&testmode={request.testmode}", "&profileId={request.profileId}", ""} {
+		lookups = append(lookups, Lookup{
+			By:    ByReference,
+			Path:  "/v2/payments",
+			Query: "limit=250&sort=desc" + account,
+			Items: "_embedded.payments[]",
+			Same: []Same{
+				{Field: "metadata.onceward", Is: "{reference}"},
+				{Field: "amount.value", Is: "{request.amount.value}", As: AsDecimal},
+				{Field: "amount.currency", Is: "{request.amount.currency}"},
+			},
+			ID:      "id",
+			Created: "createdAt",
+			Next:    Paging{Style: PageLink, Cursor: "_links.next.href"},
+			Means: []Meaning{
+				{"status", "open", TookEffect},
+				{"status", "pending", TookEffect},
+				{"status", "authorized", TookEffect},
+				{"status", "paid", TookEffect},
+				{"status", "failed", Refused},
+				{"status", "expired", Refused},
+				{"status", "canceled", Reversed},
+			},
+			SameShape: true,
+			Needs:     "payments.read",
+			Source:    sourceMollieSpec + " list-payments",
+		})
+	}
+	return lookups
+}()
+
+var (
+	mollieRefundStates = []Meaning{
+		{"status", "queued", TookEffect},
+		{"status", "pending", TookEffect},
+		{"status", "processing", TookEffect},
+		{"status", "refunded", TookEffect},
+		{"status", "failed", Refused},
+		{"status", "canceled", Reversed},
+	}
+	mollieCaptureStates = []Meaning{
+		{"status", "pending", TookEffect},
+		{"status", "succeeded", TookEffect},
+		{"status", "failed", Refused},
+	}
+)
+
+// mollieParts read the refunds or the captures of a payment.
+func mollieParts(object string, means []Meaning) (lookups []Lookup) {
+	needs := map[string]string{"refund": "refunds.read", "capture": "payments.read"}
+	for _, mode := range []string{"&testmode={request.testmode}", ""} {
+		lookups = append(lookups, Lookup{
+			By:    ByParent,
+			Path:  "/v2/payments/{path.id}/" + object + "s",
+			Query: "limit=250" + mode,
+			Items: "_embedded." + object + "s[]",
+			Same: []Same{
+				{Field: "paymentId", Is: "{path.id}"},
+				{Field: "amount.value", Is: "{request.amount.value}", As: AsDecimal},
+				{Field: "amount.currency", Is: "{request.amount.currency}"},
+			},
+			ID:        "id",
+			Created:   "createdAt",
+			Next:      Paging{Style: PageLink, Cursor: "_links.next.href"},
+			Means:     means,
+			SameShape: true,
+			Needs:     needs[object],
+			Source:    sourceMollieSpec + " list-" + object + "s",
+		})
+	}
+	return lookups
+}
 
 var (
 	mollieRules = slices.Concat(
