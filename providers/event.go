@@ -1,5 +1,13 @@
 package providers
 
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/onceward/onceward/internal/template"
+)
+
 // EventRule says what one kind of the events that a provider sends (webhooks) proves of
 // the request that it is about. An event that no rule matches means nothing.
 //
@@ -11,12 +19,12 @@ type EventRule struct {
 	// the type: "type", "charge.succeeded".
 	Field, Equals string
 
-	// Also has to hold besides. Is may have no placeholder but those of the request that
-	// the event is then compared to.
+	// Also has to hold besides, between the event and the request that it is about.
 	Also []Same
 
 	// Endpoint is the Pattern of the endpoint whose requests it speaks of. Empty: of
-	// any that has the key or the reference.
+	// any that has the key or the reference. For each endpoint the first rule that matches
+	// speaks.
 	Endpoint string
 
 	// Items is the path of the events, where one request brings several: "events[]". All
@@ -54,4 +62,55 @@ type EventRule struct {
 
 	// Source names where the facts come from.
 	Source string
+}
+
+func (v *validation) events() {
+	for i, r := range v.provider.Events {
+		at := "Events[" + strconv.Itoa(i) + "]."
+		v.event(at, r)
+		v.check(slices.ContainsFunc(v.provider.Events[:i], func(o EventRule) bool {
+			return o.Field == r.Field && o.Equals == r.Equals && o.Endpoint == r.Endpoint && o.Items == r.Items && len(o.Also) == 0
+		}), at+"Equals", "it can never match: a rule before it matches every such event")
+	}
+}
+
+func (v *validation) event(at string, r EventRule) {
+	v.check(!fieldPath(r.Field), at+"Field", "%q is not a dotted path", r.Field)
+	v.check(r.Equals == "", at+"Equals", "it is empty: what type of event is it?")
+	for _, path := range []struct{ field, text string }{
+		{"Key", r.Key}, {"Reference", r.Reference}, {"ID", r.ID}, {"Object", r.Object},
+		{"Created", r.Created}, {"At", r.At}, {"Account", r.Account}, {"Live", r.Live},
+	} {
+		v.check(path.text != "" && !fieldPath(path.text), at+path.field, "%q is not a dotted path", path.text)
+	}
+	v.check(r.Items != "" && r.Items != "[]" && (!fieldPath(r.Items) || !strings.HasSuffix(r.Items, "[]")), at+"Items", "%q is not a dotted path to an array: write \"events[]\"", r.Items)
+	for i, s := range r.Also {
+		field := at + "Also[" + strconv.Itoa(i) + "]."
+		v.check(!fieldPath(s.Field), field+"Field", "%q is not a dotted path", s.Field)
+		v.check(s.Is == "", field+"Is", "it is empty")
+		v.check(!s.As.valid(), field+"As", "%v is not one of the constants", s.As)
+		v.placeholders(field+"Is", s.Is, template.Text, nil, nil)
+	}
+
+	if r.Endpoint != "" {
+		spoken := false
+		for _, e := range v.provider.Endpoints {
+			if e.Pattern != r.Endpoint || e.NoEffect {
+				continue
+			}
+			spoken = true
+			v.check(r.Reference != "" && e.Reference.Place == KeyNone, at+"Reference", "requests of %q carry no Reference", e.Pattern)
+			v.check(r.Key != "" && e.Key.Place == KeyNone, at+"Key", "requests of %q take no key", e.Pattern)
+		}
+		v.check(!spoken, at+"Endpoint", "%q is no pattern of this table's whose requests have an effect", r.Endpoint)
+	}
+	v.check(r.Key == "" && r.Reference == "" && r.Object == "", at+"Key", "by neither key, reference nor object does it say whose it is")
+	if r.Thin {
+		v.check(r.Is != 0, at+"Is", "a thin event means nothing by itself")
+		return
+	}
+	v.check(!r.Is.valid(), at+"Is", "%v is not one of the constants", r.Is)
+	v.check(r.Object == "", at+"Object", "it is empty: evidence names the object that proves it")
+	v.check(r.ID == "" && r.At == "", at+"ID", "neither an id nor a time tells the event from the next one about its object")
+	v.check(r.Key == "" && r.Reference != "" && r.Created == "", at+"Created", "it is empty: a reference may stand on an object from before")
 }

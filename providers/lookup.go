@@ -17,6 +17,7 @@ import (
 //	{path.NAME}      what the wildcard NAME of the endpoint's Pattern matched
 //	{request.FIELD}  a field of the frozen request: a dotted path into its JSON body, the
 //	                 name of a form field (or query parameter, if it has no body)
+//	{account}        whose the credential is, as Provider.Identity tells
 //	{since} {until}  the window in which it can have been created, by TimeLayout
 //	{id}             the found object's id; in Fetch only
 //

@@ -78,8 +78,7 @@ type Provider struct {
 	// most specific pattern wins, as in [http.ServeMux].
 	Endpoints []Endpoint
 
-	// Events say what the events that the provider sends prove. The first that matches an
-	// event speaks for it.
+	// Events say what the events that the provider sends prove.
 	Events []EventRule
 
 	// Identity says how the provider tells whose a credential is.

@@ -1,6 +1,11 @@
 package providers
 
-import "time"
+import (
+	"net/url"
+	"path"
+	"strings"
+	"time"
+)
 
 // Reference says where a request carries what the object that it creates can be
 // recognised by afterwards. The zero Reference says that it carries nothing of the kind.
@@ -75,12 +80,26 @@ type Identity struct {
 	// Path is the path of a GET, with its query if it needs one: "/v1/account".
 	Path string
 
-	// Field is the path, as of [Rule.Field], of the account's id in the answer.
+	// Field is the dotted path of the account's id in the answer.
 	Field string
+
+	// Last says that what stands there is a URL, and the id what is behind its last slash.
+	Last bool
 
 	// Needs names the permission that the credential has to have for it.
 	Needs string
 
 	// Source names where the facts come from.
 	Source string
+}
+
+func (v *validation) identity() {
+	i := v.provider.Identity
+	if i == (Identity{}) {
+		return
+	}
+	u, err := url.Parse(i.Path)
+	v.check(err != nil || !strings.HasPrefix(i.Path, "/") || strings.HasPrefix(i.Path, "//") || strings.ContainsAny(i.Path, "{}#") || u.Path != path.Clean(u.Path),
+		"Identity.Path", "%q is not the path of a URL, as it is asked for", i.Path)
+	v.check(!fieldPath(i.Field) || strings.ContainsAny(i.Field, "[*"), "Identity.Field", "%q is not a dotted path of names", i.Field)
 }

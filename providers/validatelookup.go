@@ -1,0 +1,373 @@
+package providers
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/internal/template"
+)
+
+// reconciles reports what contradicts itself in the facts by which an operation is found
+// again, and what would take another's object for its, or find none where one is.
+func (v *validation) reconciles(at string, e Endpoint) {
+	v.reference(at+"Reference.", e)
+	u := e.Unique
+	v.check(u.For < 0, at+"Unique.For", "it is negative")
+	v.check(u.For == 0 && u != Unique{}, at+"Unique.For", "it is not said for how long: Forever, if as long as the object lives")
+	v.check(u.For > 0 && e.Reference.Place == KeyNone, at+"Unique", "there is no Reference to be unique")
+	if e.Object == "" && e.Reference == (Reference{}) && len(e.Lookups) == 0 {
+		return
+	}
+	v.check(e.NoEffect, at+"NoEffect", "what has no effect creates nothing to be found again")
+	v.check(!namesOneKind(e), at+"Pattern", "it names more than one kind of request, or not its method: describe what creates an object by a pattern of its own, or tell it apart by an Action")
+	v.check(len(e.Lookups) > 0 && e.Object == "", at+"Object", "it is empty: an object proves one operation, by its kind and its id")
+	for i, look := range e.Lookups {
+		v.lookup(at+"Lookups["+strconv.Itoa(i)+"].", e, look)
+	}
+}
+
+// namesOneKind reports whether the endpoint is of one kind of request: a POST or a PUT to
+// one path or, behind an action, to any.
+func namesOneKind(e Endpoint) bool {
+	method, path, found := strings.Cut(e.Pattern, " ")
+	if !found || method != http.MethodPost && method != http.MethodPut {
+		return false
+	}
+	return e.Action.Place != ActionNone || !strings.HasSuffix(path, "/") && !strings.Contains(path, "...}")
+}
+
+func (v *validation) reference(at string, e Endpoint) {
+	r := e.Reference
+	switch r.Place {
+	case KeyNone:
+		v.check(r != Reference{}, at+"Place", "a reference that goes nowhere has no other facts")
+		return
+	case KeyQuotedHeader:
+		v.report(at+"Place", "only keys travel in quotes")
+	case KeyRawHeader:
+		v.check(!token(r.Name), at+"Name", "%q is not a header name", r.Name)
+	case KeyQuery, KeyFormField:
+		v.check(r.Name == "", at+"Name", "it is empty")
+	case KeyJSONField:
+		v.check(!fieldPath(r.Name) || strings.ContainsAny(r.Name, "[*"), at+"Name", "%q is not a dotted path of names", r.Name)
+	case KeyGraphQL:
+		v.check(!gqlPath.MatchString(r.Name), at+"Name", "%q names no argument: write \"argument\", \"@directive.argument\" or \"argument.field\"", r.Name)
+	default:
+		v.report(at+"Place", "%v is not one of the constants", r.Place)
+	}
+	v.check(r.Place == e.Key.Place && strings.EqualFold(r.Name, e.Key.Name), at+"Name", "it is where the key stands: what has the key is found ByKey")
+	v.check(slices.Contains(e.OmitFields, r.Name), at+"Name", "it is among OmitFields: two requests with different references would be one")
+	v.check(r.MaxLength < 0, at+"MaxLength", "it is negative")
+	v.check(r.MaxPairs < 0, at+"MaxPairs", "it is negative")
+	v.check(r.Fill && r.Visible, at+"Fill", "what payers see is never filled in")
+	v.check(r.Fill && r.MaxLength > 0 && r.MaxLength < len(ourKey), at+"Fill", "a reference of ours is a UUID of %d characters, which is too long", len(ourKey))
+	v.check(r.Fill && r.Alphabet != "" && strings.Trim(ourKey, r.Alphabet) != "", at+"Fill", "a reference of ours is a UUID in lower case, and its alphabet lacks characters of it")
+}
+
+func (v *validation) lookup(at string, e Endpoint, look Lookup) {
+	v.check(!look.By.valid(), at+"By", "%v is not one of the constants", look.By)
+	v.check(look.By == ByKey && e.Key.Place == KeyNone, at+"By", "the endpoint takes no key")
+	v.check(look.By == ByReference && e.Reference.Place == KeyNone, at+"By", "the endpoint's requests carry no Reference")
+
+	asks := v.templates(at, e, look)
+	v.sends(at, look)
+	timed := slices.Contains(asks, "since") || slices.Contains(asks, "until")
+	v.check(timed && !timeLayout(look.TimeLayout), at+"TimeLayout", "%q is neither \"unix\", \"date\", \"rfc3339\" nor a layout of package time", look.TimeLayout)
+	v.check(!timed && look.TimeLayout != "", at+"TimeLayout", "no template has {since} or {until}")
+	v.check(look.By == ByTime && !timed && look.Next.Style == OnePage, at+"By", "nothing bounds the window: ask for {since} and {until}, or for one page after the other")
+	v.check(look.By == ByTime && look.Items == "", at+"Items", "a window of time has many items")
+
+	v.check(look.Items != "" && look.Items != "[]" && (!fieldPath(look.Items) || !strings.HasSuffix(look.Items, "[]") || strings.Contains(look.Items, "*")),
+		at+"Items", "%q is not a dotted path to an array: write \"data[]\"", look.Items)
+	v.check(!fieldPath(look.ID), at+"ID", "%q is not a dotted path: objects are told apart by their ids", look.ID)
+	v.check(look.Created != "" && !fieldPath(look.Created), at+"Created", "%q is not a dotted path", look.Created)
+	v.same(at, e, look)
+	v.paging(at+"Next.", look)
+	v.means(at, look)
+	v.check(e.SecretResponse && (look.SameShape || look.Fetch != ""), at+"SameShape", "the answer is a secret, so that the object is known by its id alone")
+	v.absence(at+"Absent.", e, look)
+}
+
+// timeLayout reports whether s says how a time is written, so that another time is
+// written in another way.
+func timeLayout(s string) bool {
+	switch s {
+	case "unix", "date", "rfc3339":
+		return true
+	}
+	at := time.Date(2025, 11, 22, 21, 43, 34, 0, time.UTC)
+	parsed, err := time.Parse(s, at.Format(s))
+	return err == nil && parsed.Truncate(24*time.Hour).Equal(at.Truncate(24*time.Hour))
+}
+
+// wildcard is one of a pattern's.
+var wildcard = regexp.MustCompile(`\{(\w+)(\.\.\.)?\}`)
+
+// templates checks the look-up's templates, and returns the placeholders of those by which
+// the first request is made.
+func (v *validation) templates(at string, e Endpoint, look Lookup) (asks []string) {
+	for _, t := range []struct {
+		field, text string
+		place       template.Place
+		also        []string
+	}{
+		{"Path", look.Path, template.Path, window},
+		{"Query", look.Query, template.Query, window},
+		{"Body", look.Body, bodyPlace(look.Body), window},
+		{"Fetch", look.Fetch, template.Path, []string{"id"}},
+	} {
+		if t.text == "" {
+			v.check(t.field == "Path", at+"Path", "it is empty")
+			continue
+		}
+		names := v.placeholders(at+t.field, t.text, t.place, &e, t.also)
+		if t.field != "Fetch" {
+			asks = append(asks, names...)
+		} else {
+			v.check(!slices.Contains(names, "id"), at+"Fetch", "it has no {id}: it has to name the object that was found")
+		}
+		inPath := t.place == template.Path
+		v.check(inPath && (!strings.HasPrefix(t.text, "/") || strings.HasPrefix(t.text, "//")), at+t.field, "%q is not the path of a URL: the host is the operation's own", t.text)
+	}
+	v.check(strings.HasPrefix(look.Query, "?"), at+"Query", "it begins with a question mark, which is put there anyway")
+	return asks
+}
+
+var window = []string{"since", "until"}
+
+// placeholders reports those of a template that nothing can be put in for, and returns them
+// all. Without an endpoint, those of a pattern are not looked for.
+func (v *validation) placeholders(at, text string, place template.Place, e *Endpoint, also []string) []string {
+	names, err := template.Names(text, place)
+	if err != nil {
+		v.report(at, "%v", err)
+	}
+	for _, name := range names {
+		kind, rest, dotted := strings.Cut(name, ".")
+		switch {
+		case !dotted && name == "key":
+			v.check(e != nil && e.Key.Place == KeyNone, at, "{key}: the endpoint takes no key")
+		case !dotted && name == "reference":
+			v.check(e != nil && e.Reference.Place == KeyNone, at, "{reference}: the endpoint's requests carry no Reference")
+		case !dotted && name == "account":
+			v.check(v.provider.Identity == (Identity{}), at, "{account}: the provider has no Identity to tell it")
+		case dotted && kind == "path" && e != nil:
+			v.check(!slices.ContainsFunc(wildcard.FindAllStringSubmatch(e.Pattern, -1), func(m []string) bool { return m[1] == rest }),
+				at, "{%s}: %q has no such wildcard", name, e.Pattern)
+		case dotted && (kind == "path" || kind == "request") && rest != "":
+		case !slices.Contains(also, name):
+			v.report(at, "{%s} is nothing that can be put in here", name)
+		}
+	}
+	return names
+}
+
+// bodyPlace is what a look-up's body is.
+func bodyPlace(body string) template.Place {
+	switch {
+	case !strings.HasPrefix(body, "{"):
+		return template.Form
+	case graphQL(body) != "":
+		return template.GraphQL
+	}
+	return template.JSON
+}
+
+// graphQL returns the document of a body that is a GraphQL request.
+func graphQL(body string) string {
+	var request struct {
+		Query string `json:"query"`
+	}
+	if json.Unmarshal([]byte(body), &request) != nil {
+		return ""
+	}
+	return request.Query
+}
+
+// sends checks that the look-up's request changes nothing: by its method, or since the table
+// says so of it.
+func (v *validation) sends(at string, look Lookup) {
+	switch look.Method {
+	case "", http.MethodGet:
+		v.check(look.Body != "", at+"Body", "a GET has none")
+		return
+	case http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodConnect:
+		v.report(at+"Method", "its answer shows no objects")
+		return
+	}
+	v.check(!v.noEffect(look), at+"Method", "the table does not say of %s %s that it has NoEffect: a look-up must not change anything", look.Method, look.Path)
+}
+
+// noEffect reports whether the endpoint that is most specific for the look-up's request has
+// none, whatever stands for its placeholders.
+func (v *validation) noEffect(look Lookup) bool {
+	path, err := template.Expand(look.Path, template.Path, func(string) (string, bool) { return "x", true })
+	if err != nil {
+		return false
+	}
+	mux := http.NewServeMux()
+	for i, e := range v.provider.Endpoints {
+		if !slices.ContainsFunc(v.provider.Endpoints[:i], func(o Endpoint) bool { return o.Pattern == e.Pattern }) && register(mux, e.Pattern) != nil {
+			return false
+		}
+	}
+	_, pattern := mux.Handler(&http.Request{Method: look.Method, URL: &url.URL{Path: path}})
+	if pattern == "" {
+		return false
+	}
+	for _, withAction := range []bool{true, false} {
+		for _, e := range v.provider.Endpoints {
+			if e.Pattern != pattern || withAction != (e.Action.Place != ActionNone) {
+				continue
+			}
+			switch e.Action.Place {
+			case ActionHeader: // the operation's own header would ask for its action again
+				return false
+			case ActionField:
+				if !asksFor(look, e.Action) {
+					continue
+				}
+			case ActionGraphQL:
+				if document := graphQL(look.Body); e.Action.Value != "query" || !query.MatchString(document) || otherOperation.MatchString(document) {
+					continue
+				}
+			}
+			return e.NoEffect
+		}
+	}
+	return false
+}
+
+// A document that begins as a query and has none of the other words has no other operation.
+var (
+	query          = regexp.MustCompile(`^\s*(query\b|\{)`)
+	otherOperation = regexp.MustCompile(`\b(mutation|subscription)\b`)
+)
+
+// asksFor reports whether the look-up's query or form names the action.
+func asksFor(look Lookup, a Action) bool {
+	for _, pairs := range []string{look.Query, look.Body} {
+		values, err := url.ParseQuery(pairs)
+		if err == nil && len(values[a.Name]) == 1 && values.Get(a.Name) == a.Value {
+			return true
+		}
+	}
+	return false
+}
+
+// same checks that the look-up takes no other object for the operation's.
+func (v *validation) same(at string, e Endpoint, look Lookup) {
+	exact, fields := false, 0
+	for i, s := range look.Same {
+		field := at + "Same[" + strconv.Itoa(i) + "]."
+		v.check(!fieldPath(s.Field), field+"Field", "%q is not a dotted path", s.Field)
+		v.check(!s.As.valid(), field+"As", "%v is not one of the constants", s.As)
+		v.check(s.Is == "", field+"Is", "it is empty")
+		names := v.placeholders(field+"Is", s.Is, template.Text, &e, nil)
+		recognised := s.Is == recognisedBy(look.By)
+		v.check(s.As != Exactly && (s.Is == "{key}" || s.Is == "{reference}"), field+"As", "keys and references are compared exactly")
+		exact = exact || recognised && s.As == Exactly
+		if !recognised && len(names) > 0 {
+			fields++
+		}
+	}
+	named := strings.Contains(look.Path, recognisedBy(look.By))
+	parent := strings.Contains(look.Path, "{path.") || strings.Contains(look.Path, "{request.")
+	itself := look.Items == ""
+	if parent {
+		fields++
+	}
+	switch look.By {
+	case ByKey:
+		v.check(!exact && !(itself && named), at+"Same", "no filter is trusted: compare a field with {key}")
+	case ByReference:
+		v.check(!exact && !(itself && named), at+"Same", "no filter is trusted: compare a field with {reference}")
+		v.check((fields == 0 || look.Created == "") && e.Unique == (Unique{}),
+			at+"Same", "a caller's reference may stand on several objects: compare another field and Created with it, or say that it is Unique")
+	case ByParent:
+		v.check(!parent && fields == 0, at+"Path", "it does not name the parent, by {path.NAME} or {request.FIELD}")
+		if itself {
+			v.check(len(look.Means) == 0, at+"Means", "the parent was there before: say which of its states mean that the request took effect")
+			return
+		}
+		v.check(fields < 2 || look.Created == "", at+"Same", "it takes the parent, another field of the request and Created to tell one of its parts from the others")
+	case ByTime:
+		v.check(fields < 2 || look.Created == "", at+"Same", "it takes two fields of the request and Created to tell an object from others")
+	}
+}
+
+// recognisedBy is the placeholder that a look-up lives by.
+func recognisedBy(by LookupBy) string {
+	switch by {
+	case ByKey:
+		return "{key}"
+	case ByReference:
+		return "{reference}"
+	}
+	return "{ }" // none
+}
+
+func (v *validation) paging(at string, look Lookup) {
+	n := look.Next
+	v.check(!n.Style.valid(), at+"Style", "%v is not one of the constants", n.Style)
+	v.check(n.Size < 0, at+"Size", "it is negative")
+	if n.Style == OnePage {
+		v.check(n.Param != "" || n.Cursor != "" || n.More != "", at+"Style", "one page has no other facts than its Size")
+		return
+	}
+	v.check(look.Items == "", at+"Style", "there are no Items to go on")
+	v.check(n.Param == "" && n.Style != PageLink, at+"Param", "it is empty: the next page would be the first again")
+	v.check(n.Param != "" && n.Style == PageLink, at+"Param", "the link says it all")
+	v.check(n.Param != "" && url.Values(queryOf(look.Query)).Has(n.Param), at+"Param", "the query has %q already", n.Param)
+	v.check(n.More != "" && !fieldPath(n.More), at+"More", "%q is not a dotted path", n.More)
+	switch n.Style {
+	case PageCursor, PageLink:
+		v.check(!fieldPath(n.Cursor), at+"Cursor", "%q is not a dotted path", n.Cursor)
+	case PageHeader:
+		v.check(!token(n.Cursor), at+"Cursor", "%q is not a header name", n.Cursor)
+	default:
+		v.check(n.Cursor != "", at+"Cursor", "it is for PageCursor, PageHeader and PageLink")
+	}
+	v.check(n.Style == PageLastID && n.More == "" && n.Size == 0, at+"More", "nothing says which page is the last: neither More nor Size")
+}
+
+func queryOf(text string) url.Values {
+	values, _ := url.ParseQuery(text) // what it can't read, template.Names has refused
+	return values
+}
+
+func (v *validation) means(at string, look Lookup) {
+	for i, m := range look.Means {
+		field := at + "Means[" + strconv.Itoa(i) + "]"
+		v.check(!fieldPath(m.Field), field+".Field", "%q is not a dotted path", m.Field)
+		v.check(!m.Is.valid(), field+".Is", "%v is not one of the constants", m.Is)
+		v.check(slices.ContainsFunc(look.Means[:i], func(o Meaning) bool { return o.Field == m.Field && (o.Equals == "" || o.Equals == m.Equals) }),
+			field, "it can never match: one before it matches all that it does")
+	}
+	v.check(look.SameShape && !slices.ContainsFunc(look.Means, func(m Meaning) bool { return m.Is == TookEffect }),
+		at+"SameShape", "no state of the object is one that a create answers with: Means has none that is TookEffect")
+}
+
+// absence checks what it takes to believe that nothing was created: what was not found may be
+// on its way, invisible yet, cut off, or elsewhere.
+func (v *validation) absence(at string, e Endpoint, look Lookup) {
+	a := look.Absent
+	if a == (Absence{}) {
+		return
+	}
+	v.check(!a.Consistent && a.VisibleAfter <= 0, at+"VisibleAfter", "neither is it Consistent nor said how long an object stays invisible")
+	v.check(a.Consistent && a.VisibleAfter != 0, at+"VisibleAfter", "what is Consistent is visible at once")
+	v.check(e.HandlingTime <= 0, at+"Consistent", "the endpoint has no HandlingTime: a request that is still on its way may create the object later")
+	v.check(a.Horizon < 0, at+"Horizon", "it is negative")
+	v.check(a.Horizon > 0 && a.Horizon <= e.HandlingTime+a.VisibleAfter, at+"Horizon", "the object may be out of sight before it is certain to be in sight")
+	v.check(e.Object == "", at+"Consistent", "the endpoint has no Object: what is there can't be counted")
+	v.check(look.Items == "", at+"Consistent", "the answer is the object itself, and an error in its place proves nothing")
+	v.check(e.Reference.Mutable && slices.ContainsFunc(look.Same, func(s Same) bool { return strings.Contains(s.Is, "{reference}") }), at+"Consistent", "a reference that can be changed proves nothing by its absence")
+	v.check(look.By != ByParent && look.Next.Style == OnePage && look.Next.Size == 0, at+"Consistent", "the list may be cut: say how it goes on, or the Size of its page")
+}
