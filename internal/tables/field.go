@@ -80,12 +80,17 @@ func (r *reading) fields() []found {
 	if len(r.Body) == 0 || len(r.Body) > MaxAnswerBody || !saysJSON(r.Header) {
 		return nil
 	}
+	r.all()
+	return r.found
+}
+
+// all reads the body for all fields.
+func (r *reading) all() {
 	r.text, r.found = jsonText{in: r.Body}, make([]found, 0, 12)
 	r.text.space()
 	if !r.value(r.reader.all, 0, 0) || !r.text.ended() {
 		r.found = nil
 	}
-	return r.found
 }
 
 // value consumes a value. on are the paths whose first steps, that many, led to it.

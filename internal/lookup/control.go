@@ -1,0 +1,110 @@
+package lookup
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/template"
+	"github.com/onceward/onceward/providers"
+)
+
+// Controls reports whether an operation that is known to have taken effect can show that a
+// look-up sees what it should of another one, of the same endpoint and account: it was first
+// sent after the other's last attempt ended and could be worked on no more, and for both the
+// look-up reads the same list. Where it can, and the look-up finds its object within the
+// other's window, then the credential, the permission, the filter and the paging are right,
+// and the provider's index has come that far. why says what is missing.
+func Controls(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, control, other *Subject) (ok bool, why string) {
+	if e.Object == "" {
+		return false, "the table does not say what kind of object the endpoint creates"
+	}
+	if e.HandlingTime <= 0 {
+		return false, "no handling time is stated for the endpoint"
+	}
+	if !control.First.After(other.Last.Add(e.HandlingTime)) {
+		return false, "it was sent before the other operation's last attempt was certainly over"
+	}
+	if control.Object == "" {
+		return false, "the id of its object is not known"
+	}
+	if !sameHost(control.URL, other.URL) {
+		return false, "it was sent to another host"
+	}
+	for _, name := range p.AccountHeaders {
+		if strings.Join(control.Header.Values(name), ",") != strings.Join(other.Header.Values(name), ",") {
+			return false, "it was sent for another account"
+		}
+	}
+	for _, name := range asks(p, look) {
+		if strings.HasPrefix(name, "path.") || strings.HasPrefix(name, "request.") {
+			if a, b := control.Values[name], other.Values[name]; a != b {
+				return false, "the look-up reads another list for it: {" + name + "} differs"
+			}
+		}
+	}
+	if exact(look, control) != exact(look, other) {
+		return false, "the two are not told by the same"
+	}
+	return true, ""
+}
+
+func sameHost(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Host, b.Host)
+}
+
+// margin is the least that is waited on top of what is stated, before an absence is believed.
+const margin = 15 * time.Minute
+
+// Provable returns from when a look that finds nothing can prove that an operation had no
+// effect, for all that time has to do with it: its last attempt is certainly over, and what it
+// made would be seen. own is the margin for clocks of the operation's own terms. It is zero where
+// no time is enough: the table states no handling time, or not when objects become visible.
+func Provable(e *providers.Endpoint, look *providers.Lookup, last time.Time, own time.Duration) time.Time {
+	if e.HandlingTime <= 0 || !look.Absent.Consistent && look.Absent.VisibleAfter <= 0 {
+		return time.Time{}
+	}
+	return last.Add(e.HandlingTime + look.Absent.VisibleAfter + max(own, margin))
+}
+
+// Beyond reports whether the operation's object can have left what the look-up reaches, as seen
+// now.
+func Beyond(look *providers.Lookup, about *Subject, now time.Time) bool {
+	return look.Absent.Horizon > 0 && now.Add(slack).Sub(about.since()) >= look.Absent.Horizon
+}
+
+// Identify returns the request that asks whose credential it is that the operation is sent
+// with, or nil if the provider can't be asked. What comes of it is for [Account].
+func Identify(p *providers.Provider, e *providers.Endpoint, about *Subject) (*http.Request, error) {
+	if p.Identity.Path == "" {
+		return nil, nil
+	}
+	path, query, _ := strings.Cut(p.Identity.Path, "?")
+	expanded, err := template.Expand(path, template.Path, func(string) (string, bool) { return "", false })
+	if err != nil {
+		return nil, &PassedOver{reason(err)}
+	}
+	u := *about.URL
+	u.RawQuery, u.Fragment, u.RawFragment, u.User, u.RawPath = query, "", "", nil, expanded
+	if u.Path, err = url.PathUnescape(expanded); err != nil {
+		return nil, &PassedOver{"the path of the table's Identity is malformed"}
+	}
+	return newRequest(e, about, http.MethodGet, &u, "")
+}
+
+// Account reads the answer of [Identify]'s request: the account, or why it does not tell.
+func Account(p *providers.Provider, status int, header http.Header, body []byte) (account, why string) {
+	if why := answerUnfit(p, status, header, body, p.Identity.Needs); why != "" {
+		return "", "whose credential it is could not be read: " + why
+	}
+	if _, problem := tables.Items(header, body, ""); problem != "" {
+		return "", "whose credential it is could not be read: " + problem
+	}
+	account, ok := tables.NewFields(p.Identity.Field).Read(body).Only(p.Identity.Field)
+	if !ok {
+		return "", "whose credential it is could not be read: the answer has no one text at " + p.Identity.Field
+	}
+	return account, ""
+}

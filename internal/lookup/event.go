@@ -1,0 +1,197 @@
+package lookup
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/template"
+	"github.com/onceward/onceward/providers"
+)
+
+// Heard is what an event says, by the rule that speaks for it.
+type Heard struct {
+	// Rule is the rule.
+	Rule *providers.EventRule
+
+	// ID tells the event from others: its own id, or a digest of what it says where it has
+	// none, which is the same for each delivery.
+	ID string
+
+	// Key, Reference and Object are by what its operation is found; empty where the event
+	// does not have them.
+	Key, Reference, Object string
+
+	// Account is where it happened; empty where the event does not say.
+	Account string
+
+	// Live says whether it happened in earnest; Told, that the event says so.
+	Live, Told bool
+
+	// At is when it happened, and Created when its object was created; zero where the event
+	// does not say.
+	At, Created time.Time
+
+	texts tables.Texts
+}
+
+// ReadEvents returns what the events in a body say, those that a rule speaks for: the first
+// that matches. A body that is not JSON says nothing. Whether it is the provider's word, by its
+// signature, has to be known before.
+//
+// problem says why a body can't be read for its events though a rule may speak for it; empty
+// where it was read.
+func ReadEvents(p *providers.Provider, header http.Header, body []byte) (heard []Heard, problem string) {
+	var lists []string
+	for i := range p.Events {
+		if !slices.Contains(lists, p.Events[i].Items) {
+			lists = append(lists, p.Events[i].Items)
+		}
+	}
+	for _, list := range lists {
+		events, unread := tables.Items(header, body, list)
+		if unread != "" {
+			problem = unread
+			continue
+		}
+		fields := eventFields(p, list)
+		for _, event := range events {
+			if h, ok := readEvent(p, list, fields.Read(event)); ok {
+				heard = append(heard, h)
+			}
+		}
+	}
+	if len(heard) > 0 {
+		problem = ""
+	}
+	return heard, problem
+}
+
+func eventFields(p *providers.Provider, list string) *tables.Fields {
+	var paths []string
+	for i := range p.Events {
+		rule := &p.Events[i]
+		if rule.Items != list {
+			continue
+		}
+		paths = append(paths, rule.Field, rule.Key, rule.Reference, rule.ID, rule.Object, rule.Created, rule.At, rule.Account, rule.Live)
+		for _, same := range rule.Also {
+			paths = append(paths, same.Field)
+		}
+	}
+	return tables.NewFields(paths...)
+}
+
+func readEvent(p *providers.Provider, list string, texts tables.Texts) (h Heard, ok bool) {
+	for i := range p.Events {
+		rule := &p.Events[i]
+		if rule.Items != list || !slices.Contains(texts.All(rule.Field), rule.Equals) || !states(rule, texts) {
+			continue
+		}
+		h = Heard{Rule: rule, texts: texts}
+		for _, part := range []struct {
+			to   *string
+			path string
+		}{{&h.ID, rule.ID}, {&h.Key, rule.Key}, {&h.Reference, rule.Reference}, {&h.Object, rule.Object}, {&h.Account, rule.Account}} {
+			*part.to, _ = texts.Only(part.path)
+		}
+		at, _ := texts.Only(rule.At)
+		h.At, _ = timeOf(at)
+		created, _ := texts.Only(rule.Created)
+		h.Created, _ = timeOf(created)
+		live, _ := texts.Only(rule.Live)
+		h.Live, h.Told = live == "true", live == "true" || live == "false"
+		if h.ID == "" {
+			h.ID = digest(rule.Field, rule.Equals, rule.Is.String(), h.Key, h.Reference, h.Object, h.Account, at, created)
+		}
+		return h, true
+	}
+	return Heard{}, false
+}
+
+// digest is of texts, each of them told from the next.
+func digest(texts ...string) string {
+	sum := sha256.New()
+	for _, text := range texts {
+		sum.Write([]byte(text))
+		sum.Write([]byte{0})
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
+}
+
+// literal reports whether a comparison is with a text of the table's own.
+func literal(same providers.Same) bool {
+	names, _ := template.Names(same.Is, template.Text)
+	return len(names) == 0
+}
+
+// states reports whether the event says what the rule asks of it whatever the request.
+func states(rule *providers.EventRule, texts tables.Texts) bool {
+	for _, same := range rule.Also {
+		if literal(same) && !says(texts, same, same.Is) {
+			return false
+		}
+	}
+	return true
+}
+
+func says(texts tables.Texts, same providers.Same, want string) bool {
+	return slices.ContainsFunc(texts.All(same.Field), func(is string) bool { return equal(same.As, is, want) })
+}
+
+// Of reports whether the event is of the operation, which was sent to the endpoint: by its key,
+// its reference or its known object, by times, and by all that the rule compares. A reference
+// that is the caller's own counts only with the object's time of creation and something else
+// that is the same. exact says that it is told by what is the operation's alone; why, what does
+// not fit.
+func (h *Heard) Of(e *providers.Endpoint, about *Subject) (fits, exact bool, why string) {
+	if h.Rule.Endpoint != "" && h.Rule.Endpoint != e.Pattern {
+		return false, false, "it speaks of requests to another endpoint"
+	}
+	byReference := false
+	switch {
+	case h.Key != "" && about.Key != "":
+		if h.Key != about.Key {
+			return false, false, "it has another key"
+		}
+		exact = true
+	case h.Object != "" && h.Object == about.Object:
+		exact = true
+	case h.Reference != "" && h.Reference == about.Reference:
+		byReference, exact = true, about.ReferenceOurs
+	default:
+		return false, false, "it has neither the operation's key nor its reference nor its object"
+	}
+	compared := 0
+	for _, same := range h.Rule.Also {
+		if literal(same) {
+			continue
+		}
+		want, err := template.Expand(same.Is, template.Text, about.value)
+		if err != nil {
+			return false, false, reason(err)
+		}
+		if !says(h.texts, same, want) {
+			return false, false, "it differs from the request at " + same.Field
+		}
+		compared++
+	}
+	since := about.since()
+	switch {
+	case !h.Created.IsZero() && h.Created.Before(since):
+		return false, false, "its object was created before the operation was first sent"
+	case !h.At.IsZero() && h.At.Before(since):
+		return false, false, "it happened before the operation was first sent"
+	case !byReference || exact:
+	case h.Created.IsZero():
+		return false, false, "it has the caller's reference, and does not say when its object was created"
+	case !about.Last.IsZero() && h.Created.After(about.Last.Add(after)):
+		return false, false, "its object was created long after the operation's last attempt"
+	case compared == 0:
+		return false, false, "it has the caller's reference, and its rule compares nothing else"
+	}
+	return true, exact, ""
+}

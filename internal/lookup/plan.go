@@ -1,0 +1,381 @@
+package lookup
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/template"
+	"github.com/onceward/onceward/providers"
+)
+
+const (
+	// MaxPages is how many pages of one window are read. What is longer is read in halves
+	// of the window, where the look-up asks for windows.
+	MaxPages = 20
+
+	// MaxRequests is how many requests a sweep makes in all.
+	MaxRequests = 100
+
+	// MaxBody is how long the body of a page may be, decoded. Read one byte more, to have
+	// a longer one known.
+	MaxBody = 4 << 20
+
+	// maxHeld bounds what a sweep keeps of all its pages.
+	maxHeld = 64 << 20
+)
+
+// PassedOver says why a look-up does not serve an operation, whatever it would find.
+type PassedOver struct{ Why string }
+
+// Error returns why.
+func (e *PassedOver) Error() string { return "the look-up is passed over: " + e.Why }
+
+// Sweep is one look: the requests of one look-up, and what came of them.
+type Sweep struct {
+	provider *providers.Provider
+	endpoint *providers.Endpoint
+	look     *providers.Lookup
+	fields   *tables.Fields
+	about    Subject
+
+	windows  []Window // that are still to be read, the present one first
+	page     page
+	requests int
+	items    []Item
+	held     int
+	long     bool   // some of it was not read, since it is too long
+	why      string // it is inconclusive
+}
+
+// page is where in a window's list the sweep is.
+type page struct {
+	path, query, body string // without what asks for the page
+	param             string // its value; empty on the first page
+	link              string // the query of a link, in place of all
+	number            int    // of pages that were read
+	from, offset      int    // the first of the window's items; how many there are
+	asked             map[string]bool
+	ids               map[string]bool
+}
+
+// Item is one of a list.
+type Item struct {
+	// Body is the item as it stood in the answer.
+	Body []byte
+
+	// ID is its id; empty if it has none, or more than one.
+	ID string
+
+	texts tables.Texts
+}
+
+// Shared reports whether the look-up's requests ask for a window and nothing of one
+// operation, so that one sweep serves every operation that is in its window.
+func Shared(p *providers.Provider, look *providers.Lookup) bool {
+	for _, name := range asks(p, look) {
+		if name != "since" && name != "until" {
+			return false
+		}
+	}
+	return true
+}
+
+// asks returns the placeholders of a look-up's request.
+func asks(p *providers.Provider, look *providers.Lookup) []string {
+	names, _ := template.Names(look.Path, template.Path)
+	inQuery, _ := template.Names(look.Query, template.Query)
+	names = append(names, inQuery...)
+	if look.Body != "" {
+		inBody, _ := template.Names(look.Body, bodyPlace(p, look))
+		names = append(names, inBody...)
+	}
+	return names
+}
+
+// bodyPlace is what a look-up's body is.
+func bodyPlace(p *providers.Provider, look *providers.Lookup) template.Place {
+	if !strings.HasPrefix(look.Body, "{") {
+		return template.Form
+	}
+	for i := range p.Endpoints {
+		e := &p.Endpoints[i]
+		if _, path, ok := strings.Cut(e.Pattern, " "); e.Action.Place == providers.ActionGraphQL && (path == look.Path || !ok && e.Pattern == look.Path) {
+			return template.GraphQL
+		}
+	}
+	return template.JSON
+}
+
+// Plan returns the sweep of one of e's look-ups for an operation that was sent to it, or for
+// all of a window where the look-up is [Shared]. Tables are those of a client, validated, and
+// are not changed. A [*PassedOver] says that this look-up serves the operation not, and why;
+// another one may.
+func Plan(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, about Subject, window Window) (*Sweep, error) {
+	if why := unfit(e, look, &about); why != "" {
+		return nil, &PassedOver{why}
+	}
+	paths := []string{look.ID, look.Created}
+	for _, same := range look.Same {
+		paths = append(paths, same.Field)
+	}
+	for _, means := range look.Means {
+		paths = append(paths, means.Field)
+	}
+	s := &Sweep{provider: p, endpoint: e, look: look, fields: tables.NewFields(paths...), about: about}
+	s.windows = []Window{window}
+	if err := s.open(); err != nil {
+		return nil, &PassedOver{reason(err)}
+	}
+	r, err := s.request()
+	if err != nil {
+		return nil, &PassedOver{reason(err)}
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && !harmless(p, r, s.page.body) {
+		return nil, &PassedOver{"its method is " + r.Method + ", and the provider's table does not say that the request has no effect"}
+	}
+	return s, nil
+}
+
+// unfit says why an operation can't be told by a look-up.
+func unfit(e *providers.Endpoint, look *providers.Lookup, about *Subject) string {
+	switch {
+	case look.By == providers.ByKey && about.Key == "":
+		return "the operation has no key"
+	case look.By == providers.ByReference && about.Reference == "":
+		return "the request carried no reference"
+	case exact(look, about), look.By == providers.ByParent && look.Items == "":
+		return ""
+	case look.Created == "":
+		return "objects that only look alike are told by their time of creation, and the look-up shows none"
+	}
+	unique := look.By == providers.ByReference && (e.Unique.For > 0 || e.Unique.Source != "")
+	if others := len(look.Same) - identities(look); !unique && others == 0 {
+		return "the reference is the caller's, which may stand on other objects, and the look-up compares nothing else"
+	}
+	return ""
+}
+
+// exact reports whether what the look-up compares is the operation's alone.
+func exact(look *providers.Lookup, about *Subject) bool {
+	return look.By == providers.ByKey || look.By == providers.ByReference && about.ReferenceOurs
+}
+
+// identities counts the comparisons with the key or the reference.
+func identities(look *providers.Lookup) (n int) {
+	for _, same := range look.Same {
+		if identifies(same) {
+			n++
+		}
+	}
+	return n
+}
+
+func identifies(same providers.Same) bool {
+	return strings.Contains(same.Is, "{key}") || strings.Contains(same.Is, "{reference}")
+}
+
+func reason(err error) string {
+	var refused *template.Error
+	switch {
+	case errors.As(err, &refused) && refused.Missing:
+		return "the request does not have {" + refused.Name + "}"
+	case errors.As(err, &refused) && refused.Name != "":
+		return "{" + refused.Name + "}: " + refused.Reason
+	case errors.As(err, &refused):
+		return refused.Reason
+	}
+	return err.Error()
+}
+
+// open begins with the first of the windows that are left.
+func (s *Sweep) open() (err error) {
+	w := s.windows[0]
+	value := func(name string) (string, bool) {
+		switch name {
+		case "since":
+			return written(w.Since, s.look.TimeLayout), true
+		case "until":
+			return written(w.Until, s.look.TimeLayout), true
+		}
+		return s.about.value(name)
+	}
+	p := page{from: len(s.items), asked: map[string]bool{}, ids: map[string]bool{}}
+	if p.path, err = template.Expand(s.look.Path, template.Path, value); err != nil {
+		return err
+	}
+	if p.query, err = template.Expand(s.look.Query, template.Query, value); err != nil {
+		return err
+	}
+	if s.look.Body != "" {
+		if p.body, err = template.Expand(s.look.Body, bodyPlace(s.provider, s.look), value); err != nil {
+			return err
+		}
+	}
+	if s.look.Next.Style == providers.PageNumber {
+		p.param = "1"
+	}
+	s.page = p
+	return nil
+}
+
+func written(t time.Time, layout string) string {
+	switch t = t.UTC(); layout {
+	case "unix":
+		return strconv.FormatInt(t.Unix(), 10)
+	case "date":
+		return t.Format(time.DateOnly)
+	case "rfc3339":
+		return t.Format(time.RFC3339)
+	}
+	return t.Format(layout)
+}
+
+// Next returns the request to send next, with a context of its own, or nil when all is read
+// or the sweep is inconclusive. Send it to nobody but its host, follow no redirect, and hand
+// what comes of it to [Sweep.Read], or to [Sweep.Fail].
+func (s *Sweep) Next() *http.Request {
+	if s.why != "" || len(s.windows) == 0 {
+		return nil
+	}
+	if s.requests >= MaxRequests {
+		s.tooLong()
+		return nil
+	}
+	r, err := s.request()
+	if err != nil {
+		s.Fail(reason(err))
+		return nil
+	}
+	s.requests++
+	return r
+}
+
+// Requests returns how many requests were made.
+func (s *Sweep) Requests() int { return s.requests }
+
+func (s *Sweep) request() (*http.Request, error) {
+	u := *s.about.URL
+	u.RawQuery, u.Fragment, u.RawFragment, u.User = s.page.query, "", "", nil
+	var err error
+	if u.Path, err = url.PathUnescape(s.page.path); err != nil {
+		return nil, err
+	}
+	u.RawPath = s.page.path
+	body := s.page.body
+	switch {
+	case s.page.link != "":
+		u.RawQuery = s.page.link
+	case s.page.param == "":
+	case body == "":
+		u.RawQuery = withPair(u.RawQuery, s.look.Next.Param, s.page.param)
+	case strings.HasPrefix(body, "{"):
+		body, err = withField(body, s.look.Next, s.page.param)
+	default:
+		body = withPair(body, s.look.Next.Param, s.page.param)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newRequest(s.endpoint, &s.about, s.look.Method, &u, body)
+}
+
+// newRequest makes a request with what is left of the operation's headers.
+func newRequest(e *providers.Endpoint, about *Subject, method string, u *url.URL, body string) (*http.Request, error) {
+	if method == "" {
+		method = http.MethodGet
+	}
+	r, err := http.NewRequest(method, u.String(), strings.NewReader(body))
+	if err != nil {
+		return nil, errors.New("its URL is malformed")
+	}
+	for name, values := range about.Header {
+		if !ofWrite(e, name) {
+			r.Header[name] = slices.Clone(values)
+		}
+	}
+	if r.Header.Get("Accept") == "" {
+		r.Header.Set("Accept", "application/json")
+	}
+	switch {
+	case body == "":
+		r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0
+	case strings.HasPrefix(body, "{"):
+		r.Header.Set("Content-Type", "application/json")
+	default:
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	return r, nil
+}
+
+// ofWrite reports whether a header is about the request that was sent, its body or its key.
+func ofWrite(e *providers.Endpoint, name string) bool {
+	if tables.Key(e.Key).InHeader(name) || e.Reference.Place == providers.KeyRawHeader && strings.EqualFold(name, e.Reference.Name) {
+		return true
+	}
+	name = strings.ToLower(name)
+	switch name {
+	case "expect", "transfer-encoding", "accept-encoding", "digest", "prefer", "range", "trailer", "connection", "host", "authorization":
+		return true
+	}
+	return strings.HasPrefix(name, "content-") || strings.HasPrefix(name, "if-") || strings.HasPrefix(name, "idempotency-")
+}
+
+// harmless reports whether the table says of the request that it has no effect.
+func harmless(p *providers.Provider, r *http.Request, body string) bool {
+	alone := p.Clone()
+	alone.Hosts = nil
+	router, err := tables.NewRouter([]providers.Provider{alone})
+	if err != nil {
+		return false
+	}
+	route := router.Route(r.Method, r.URL).For(tables.Message{Header: r.Header, Query: r.URL.RawQuery, Body: []byte(body)})
+	return route.Listed && !route.Effect
+}
+
+// withPair returns a query or a form with this value for a name, and no other.
+func withPair(text, name, value string) string {
+	var kept []string
+	for pair := range strings.SplitSeq(text, "&") {
+		spelt, _, _ := strings.Cut(pair, "=")
+		if said, err := url.QueryUnescape(spelt); pair != "" && (err != nil || said != name) {
+			kept = append(kept, pair)
+		}
+	}
+	return strings.Join(append(kept, url.QueryEscape(name)+"="+url.QueryEscape(value)), "&")
+}
+
+// withField returns a JSON body with the value that asks for a page.
+func withField(body string, next providers.Paging, value string) (string, error) {
+	var whole map[string]any
+	d := json.NewDecoder(strings.NewReader(body))
+	d.UseNumber()
+	if err := d.Decode(&whole); err != nil {
+		return "", errors.New("its body is not a JSON object")
+	}
+	at, names := whole, strings.Split(next.Param, ".")
+	for _, name := range names[:len(names)-1] {
+		inner, ok := at[name].(map[string]any)
+		if !ok {
+			if at[name] != nil {
+				return "", errors.New("its body has no place for the page")
+			}
+			inner = map[string]any{}
+			at[name] = inner
+		}
+		at = inner
+	}
+	var said any = value
+	if next.Style == providers.PageOffset || next.Style == providers.PageNumber {
+		said = json.Number(value)
+	}
+	at[names[len(names)-1]] = said
+	text, err := json.Marshal(whole)
+	return string(text), err
+}

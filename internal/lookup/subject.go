@@ -1,0 +1,147 @@
+package lookup
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/template"
+	"github.com/onceward/onceward/providers"
+)
+
+// Subject is what is known of an operation that is looked for.
+type Subject struct {
+	// URL is the request's: where it was sent to is looked.
+	URL *url.URL
+
+	// Header holds the headers of the request, without its credential.
+	Header http.Header
+
+	// Values are what [Values] took from the request. They outlive its body.
+	Values map[string]string
+
+	// Key is the operation's key; empty if it has none, or one that never was in a request.
+	Key string
+
+	// Reference is the one that the request carried; empty if it carried none. ReferenceOurs
+	// says that it was made at random for this operation alone.
+	Reference     string
+	ReferenceOurs bool
+
+	// Object is the id of its object, where that is known.
+	Object string
+
+	// First is when the operation was first sent, Last when its last attempt ended, or the
+	// operation was settled if no end of it is known.
+	First, Last time.Time
+}
+
+// Values returns what the look-ups of an endpoint, and the events that speak of it, compare
+// of a request: values by the names of their placeholders, "path.id" and "request.amount".
+// What the request does not have is missing.
+func Values(p *providers.Provider, e *providers.Endpoint, method string, u *url.URL, m tables.Message) map[string]string {
+	names := map[string]bool{}
+	add := func(text string, place template.Place) {
+		found, _ := template.Names(text, place) // a malformed one is never expanded either
+		for _, name := range found {
+			names[name] = true
+		}
+	}
+	for i := range e.Lookups {
+		look := &e.Lookups[i]
+		add(look.Path, template.Path)
+		add(look.Query, template.Query)
+		if look.Body != "" {
+			add(look.Body, bodyPlace(p, look))
+		}
+		if look.Fetch != "" {
+			add(look.Fetch, template.Path)
+		}
+		for _, same := range look.Same {
+			add(same.Is, template.Text)
+		}
+	}
+	for _, rule := range p.Events {
+		if rule.Endpoint == "" || rule.Endpoint == e.Pattern {
+			for _, same := range rule.Also {
+				add(same.Is, template.Text)
+			}
+		}
+	}
+	values := map[string]string{}
+	var fields []string
+	var inPath map[string]string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if field, ok := strings.CutPrefix(name, "request."); ok {
+			fields = append(fields, field)
+		}
+		if wildcard, ok := strings.CutPrefix(name, "path."); ok {
+			if inPath == nil {
+				inPath = tables.PathValues(e.Pattern, method, u)
+			}
+			if value := inPath[wildcard]; value != "" {
+				values[name] = value
+			}
+		}
+	}
+	for field, text := range tables.Sent(m, fields) {
+		values["request."+field] = text
+	}
+	return values
+}
+
+// value returns the value of a placeholder, apart from those of a look-up's own.
+func (s *Subject) value(name string) (text string, ok bool) {
+	switch name {
+	case "key":
+		return s.Key, s.Key != ""
+	case "reference":
+		return s.Reference, s.Reference != ""
+	}
+	text, ok = s.Values[name]
+	return text, ok
+}
+
+const (
+	// slack is how far the clocks of a provider may be off, for what is told by time.
+	slack = 5 * time.Minute
+
+	// slackOurs is the same for a reference that is an operation's alone, which needs no
+	// time to be told by.
+	slackOurs = 24 * time.Hour
+
+	// after is how long after an operation's last attempt an object may have been created
+	// that is told by its fields and not by a key or a reference of its own.
+	after = time.Hour
+)
+
+// Window is a span of time that objects were created in.
+type Window struct{ Since, Until time.Time }
+
+// Window returns the one in which the operation's object can have been created, as seen
+// now: from a little before it was first sent, a day where its reference is its alone,
+// until now.
+func (s *Subject) Window(now time.Time) Window { return Window{s.since(), now} }
+
+// since is what the operation's object can't have been created before.
+func (s *Subject) since() time.Time {
+	if s.ReferenceOurs && s.Reference != "" {
+		return s.First.Add(-slackOurs)
+	}
+	return s.First.Add(-slack)
+}
+
+// Joined returns the window that holds both.
+func (w Window) Joined(other Window) Window {
+	if other.Since.Before(w.Since) {
+		w.Since = other.Since
+	}
+	if other.Until.After(w.Until) {
+		w.Until = other.Until
+	}
+	return w
+}

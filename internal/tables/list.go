@@ -1,0 +1,257 @@
+package tables
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// MaxListBody is the length of a list's body up to which it is read: a page of a hundred
+// objects is longer than any answer of one.
+const MaxListBody = 16 << 20
+
+// MaxListItems is how many items of a body are read.
+const MaxListItems = 10_000
+
+// Items returns the items of a list, a JSON text each as it stands in the body, and what
+// keeps it from being read, without a word of the body. The path is that of
+// [providers.Lookup.Items]: "data[]", "[]", "orders[].refunds[]"; empty, the body is the
+// one item. The list has to be there wherever the path leads, and be an array.
+//
+// It takes time in proportion to the body's length. The items are parts of body.
+func Items(header http.Header, body []byte, path string) (items [][]byte, problem string) {
+	switch {
+	case len(body) > MaxListBody:
+		return nil, "the body is too long"
+	case !saysJSON(header):
+		return nil, "the body does not say that it is JSON"
+	}
+	l := lister{jsonText: jsonText{in: body}}
+	l.space()
+	var steps []step
+	if path != "" {
+		steps = stepsOf(path)
+	}
+	switch ok := l.walk(steps, 0) && l.ended(); {
+	case l.many:
+		return nil, "the list has too many items"
+	case !ok:
+		return nil, "the body is not JSON, or cut short"
+	case l.twice:
+		return nil, "the body has the list, or what it stands in, twice"
+	case l.missing:
+		return nil, "the body does not have the list " + path
+	}
+	return l.items, ""
+}
+
+type lister struct {
+	jsonText
+	items                [][]byte
+	many, twice, missing bool
+}
+
+// walk consumes a value that the steps go on from.
+func (l *lister) walk(steps []step, depth int) bool {
+	if depth > maxDepth {
+		return false
+	}
+	switch {
+	case len(steps) == 0:
+		from := l.pos
+		ok := l.value(depth)
+		l.items = append(l.items, l.in[from:l.pos])
+		l.many = l.many || len(l.items) > MaxListItems
+		return ok && !l.many
+	case steps[0].name == "" && steps[0].array:
+		return l.list(steps[1:], depth)
+	case l.next() != '{':
+		l.missing = true
+		return l.value(depth)
+	}
+	found := 0
+	ok := l.members(func(name []byte) bool {
+		if !isName(name, steps[0].name) {
+			return l.value(depth + 1)
+		}
+		found++
+		if steps[0].array {
+			return l.list(steps[1:], depth+1)
+		}
+		return l.walk(steps[1:], depth+1)
+	})
+	l.twice = l.twice || found > 1
+	l.missing = l.missing || found == 0
+	return ok
+}
+
+// list consumes what has to be an array.
+func (l *lister) list(steps []step, depth int) bool {
+	if l.next() != '[' {
+		l.missing = true
+		return l.value(depth)
+	}
+	return l.elements(func() bool { return l.walk(steps, depth+1) })
+}
+
+// Member returns the text of the scalar at a dotted path of names in a body that is a JSON
+// object; empty where it is missing, null or empty. clear is false where that can't be told:
+// it, or what it stands in, is there twice, or it is an object or an array.
+func Member(body []byte, path string) (text string, clear bool) {
+	place, problem := locate(body, strings.Split(path, "."))
+	switch {
+	case problem == noParent, problem == "" && !place.there, problem == batched:
+		return "", true
+	case problem != "":
+		return "", false
+	}
+	value := body[place.value.from:place.value.to]
+	switch value[0] {
+	case '{', '[':
+		return "", false
+	case 'n':
+		return "", true
+	case '"':
+		return unquote(value), true
+	}
+	return string(value), true
+}
+
+// Fields are paths, as of [providers.Rule.Field], prepared for reading many JSON texts.
+type Fields struct {
+	readers []*reader
+	paths   map[string]field
+}
+
+// field is where a path stands.
+type field struct{ reader, path int }
+
+// NewFields prepares paths. Empty ones are left out.
+func NewFields(paths ...string) *Fields {
+	f := &Fields{paths: map[string]field{}}
+	var numbers map[string]int
+	for _, path := range paths {
+		if _, known := f.paths[path]; known || path == "" {
+			continue
+		}
+		if len(numbers) == 0 || len(numbers) == maxPaths {
+			numbers = map[string]int{}
+			f.readers = append(f.readers, newReader(nil))
+		}
+		n := len(f.readers) - 1
+		f.paths[path] = field{n, f.readers[n].number(numbers, path)}
+	}
+	return f
+}
+
+// Texts are what a JSON text says at the paths.
+type Texts struct {
+	fields *Fields
+	reads  []reading
+}
+
+// Read reads a JSON text, of at most [MaxListBody]. A text that is not JSON has no fields, and an
+// object that has a member on a path twice has nothing of that path. Empty texts and null are none.
+func (f *Fields) Read(text []byte) Texts {
+	t := Texts{fields: f, reads: make([]reading, len(f.readers))}
+	for i, reader := range f.readers {
+		t.reads[i] = reading{Answer: Answer{Body: text}, reader: reader, read: true}
+		if len(text) <= MaxListBody {
+			t.reads[i].all()
+		}
+	}
+	return t
+}
+
+// All returns the texts of the scalars at one of the paths, in an array those of all elements.
+func (t Texts) All(path string) (texts []string) {
+	at, ok := t.fields.paths[path]
+	if !ok {
+		return nil
+	}
+	r := &t.reads[at.reader]
+	for _, f := range r.found {
+		if f.path == at.path {
+			texts = append(texts, r.said(f))
+		}
+	}
+	return texts
+}
+
+// Only returns the text at one of the paths, if there is exactly one.
+func (t Texts) Only(path string) (text string, ok bool) {
+	texts := t.All(path)
+	if len(texts) != 1 {
+		return "", false
+	}
+	return texts[0], true
+}
+
+// Sent reads what a request says in fields: by dotted paths into a JSON body, by the names of
+// the fields of a form, or, where there is no body, of the query's parameters. A field that is
+// there more than once, or in a body that is compressed or of another kind, is not read.
+func Sent(m Message, fields []string) map[string]string {
+	said := map[string]string{}
+	switch {
+	case m.coded():
+	case len(m.Body) == 0:
+		sentPairs(said, m.Query, fields)
+	case m.isForm():
+		sentPairs(said, string(m.Body), fields)
+	case m.mayBeJSON():
+		texts := NewFields(fields...).Read(m.Body)
+		for _, field := range fields {
+			if text, ok := texts.Only(field); ok {
+				said[field] = text
+			}
+		}
+	}
+	return said
+}
+
+func sentPairs(said map[string]string, text string, fields []string) {
+	for _, field := range fields {
+		found := pairs(text, field)
+		if len(found) != 1 {
+			continue
+		}
+		value, err := url.QueryUnescape(text[found[0].value.from:found[0].value.to])
+		if err == nil && value != "" {
+			said[field] = value
+		}
+	}
+}
+
+// PathValues returns what the wildcards of an endpoint's pattern match in a URL's path, by
+// their names; nil where the pattern does not match.
+func PathValues(pattern, method string, u *url.URL) (values map[string]string) {
+	if u.Opaque != "" || !plain(u.EscapedPath()) {
+		return nil
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc(pattern, func(_ http.ResponseWriter, r *http.Request) {
+		values = map[string]string{}
+		for _, name := range wildcards(pattern) {
+			values[name] = r.PathValue(name)
+		}
+	})
+	mux.ServeHTTP(deaf{}, &http.Request{Method: method, URL: u})
+	return values
+}
+
+func wildcards(pattern string) (names []string) {
+	for segment := range strings.SplitSeq(pattern, "/") {
+		if name, ok := strings.CutPrefix(segment, "{"); ok {
+			names = append(names, strings.TrimSuffix(strings.TrimSuffix(name, "}"), "..."))
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "$" })
+}
+
+// deaf is where a mux may write what nobody reads.
+type deaf struct{}
+
+func (deaf) Header() http.Header         { return http.Header{} }
+func (deaf) Write(b []byte) (int, error) { return len(b), nil }
+func (deaf) WriteHeader(int)             {}
