@@ -47,11 +47,7 @@ func GoCardless() Provider {
 		CredentialScoped: true,
 		Answers:          jsonAnswers,
 		Hosts:            []string{"api.gocardless.com", "api-sandbox.gocardless.com"},
-		Identity: Identity{
-			Path: "/creditors", Field: "creditors[].id",
-			Source: sourceGoCardlessSDK + " creditor_service.go; an organisation with several creditors is not told",
-		},
-		Source: sourceGoCardlessKeys + "; hosts: " + sourceGoCardlessSDK + " options.go; scope of keys: [?]",
+		Source:           sourceGoCardlessKeys + "; hosts: " + sourceGoCardlessSDK + " options.go; scope of keys: [?]",
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: gocardlessOthers, Source: sourceGoCardlessKeys + ": creations only"}, "/"),
 			each(Endpoint{NoEffect: true, Source: sourceGoCardlessSDK + " bank_details_lookup_service.go"}, "POST /bank_details_lookups"),

@@ -198,7 +198,6 @@ var (
 		},
 	)
 
-	// A card does not say when it was stored.
 	squareCards = Lookup{
 		By:    ByReference,
 		Path:  "/v2/cards",
@@ -209,11 +208,12 @@ var (
 			{Field: "customer_id", Is: "{request.card.customer_id}"},
 		},
 		ID:        "id",
+		Created:   "created_at",
 		Next:      Paging{Style: PageCursor, Param: "cursor", Cursor: "cursor"},
 		Means:     []Meaning{{"card.enabled", "true", TookEffect}, {"card.enabled", "false", Reversed}},
 		Fetch:     "/v2/cards/{id}",
 		SameShape: true,
-		Source:    sourceSquareSpec + " ListCards, RetrieveCard",
+		Source:    sourceSquareSpec + " ListCards, RetrieveCard; created_at: square-go-sdk 3f484c5 types.go [S]",
 	}
 )
 
