@@ -71,8 +71,11 @@ func page(status int) Answer {
 
 // object is an answer whose body is a JSON object of maps, slices, strings and
 // numbers only.
-func object(status int, members map[string]any) Answer {
-	body, err := json.Marshal(members)
+func object(status int, members map[string]any) Answer { return answerOf(status, members) }
+
+// answerOf is an answer whose body is a JSON value of the same.
+func answerOf(status int, value any) Answer {
+	body, err := json.Marshal(value)
 	if err != nil {
 		panic(err)
 	}

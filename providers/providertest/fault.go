@@ -40,6 +40,10 @@ const (
 	failAfter
 	inform
 	straggle
+	noList
+	unfiltered
+	pageLoop
+	emptyList
 )
 
 // ending is how a connection ends.
@@ -132,6 +136,23 @@ func FailAfter(code int) Fault { return Fault{kind: failAfter, status: code} }
 // to 199, before the answer.
 func Inform(code int) Fault { return Fault{kind: inform, status: code} }
 
+// NoList answers a look-up by a 200 whose list, or whose whole object, is missing. This
+// and the next three are for [Server.ScriptLooks] and [Server.EveryLook], and do nothing to
+// other requests.
+func NoList() Fault { return Fault{kind: noList} }
+
+// Unfiltered answers a look-up as if it had no filter: by all objects of its kind, those
+// of other requests included.
+func Unfiltered() Fault { return Fault{kind: unfiltered} }
+
+// PageLoop answers a look-up by the first page, whichever is asked for, as if there were
+// more.
+func PageLoop() Fault { return Fault{kind: pageLoop} }
+
+// EmptyList answers a look-up by an empty list, or by 404 where its answer is one object,
+// as for another account.
+func EmptyList() Fault { return Fault{kind: emptyList} }
+
 // ByReset returns the fault with its connection ended by a TCP reset, which may
 // also destroy what was sent before it.
 func (f Fault) ByReset() Fault {
@@ -188,6 +209,14 @@ func (f Fault) text() string {
 		return fmt.Sprintf("failure with status %d after the effect", f.status)
 	case straggle:
 		return fmt.Sprintf("drop, and the effect %v later", f.delay)
+	case noList:
+		return "no list"
+	case unfiltered:
+		return "filter ignored"
+	case pageLoop:
+		return "first page again"
+	case emptyList:
+		return "empty list"
 	case inform:
 		return fmt.Sprintf("informational %d before the answer", f.status)
 	}

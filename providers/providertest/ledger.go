@@ -9,6 +9,8 @@ import (
 	"testing"
 	"text/tabwriter"
 	"time"
+
+	"github.com/onceward/onceward/providers"
 )
 
 // Effect is one execution that took effect: the handler ran and answered with a
@@ -34,6 +36,18 @@ type Effect struct {
 
 	// At is when it happened, on the server's clock.
 	At time.Time
+
+	// Account is the account that it happened in, and Mode the mode of the
+	// credential, where the table tells these apart.
+	Account, Mode string
+
+	// Object is the id of what was made: the member id in the answer, of the object
+	// itself or of the first one in it, or the end of its Location; else one of the
+	// server's own making.
+	Object string
+
+	// State is what [Server.Turn] made of the object; 0 if it did nothing.
+	State providers.Outcome
 }
 
 // entry is what the ledger has of one request.
@@ -64,6 +78,7 @@ func (s *Server) leave(c *call, came string) {
 // enter adds an execution with an effect to the ledger; s.mu is held.
 func (s *Server) enter(c *call, a Answer) {
 	c.entry.effect = len(s.effects) + 1
+	o := s.create(c, c.entry.effect, a)
 	s.effects = append(s.effects, Effect{
 		Seq:     c.entry.effect,
 		Request: c.entry.number,
@@ -74,7 +89,11 @@ func (s *Server) enter(c *call, a Answer) {
 		Body:    bytes.Clone(c.body),
 		Status:  a.Status,
 		At:      s.now(),
+		Account: o.world.account,
+		Mode:    o.world.mode,
+		Object:  o.id,
 	})
+	s.made = append(s.made, o)
 }
 
 // Effects returns the ledger, in the order in which the effects took place. The

@@ -282,6 +282,9 @@ func (s *Server) scope(c *call) string {
 	for _, name := range s.provider.AccountHeaders {
 		parts = append(parts, strings.Join(c.r.Header.Values(name), ","))
 	}
+	if s.Account != nil {
+		parts = append(parts, "in", c.world.account)
+	}
 	if s.provider.CredentialScoped {
 		for _, name := range slices.Sorted(maps.Keys(c.r.Header)) {
 			if secret.Header(name) && name != "Cookie" && !tables.Key(key).InHeader(name) {

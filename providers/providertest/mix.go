@@ -15,6 +15,25 @@ func (s *Server) Script(faults ...Fault) {
 	s.script = append(s.script, faults...)
 }
 
+// ScriptLooks appends faults for the next look-ups, one each: requests that a table's
+// Lookups or Identity describe. Look-ups take nothing from Script. They come before that
+// of [Server.EveryLook] and those of Seed.
+func (s *Server) ScriptLooks(faults ...Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looking = append(s.looking, faults...)
+}
+
+// EveryLook has this fault happen to every look-up from now on; [None] ends it.
+func (s *Server) EveryLook(fault Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.everyLook = nil
+	if fault.kind != none {
+		s.everyLook = &fault
+	}
+}
+
 // Mix says how often each kind of fault is drawn, as probabilities from 0 to 1
 // that should add up to at most 1. What is left of 1 goes through. The kinds are
 // named after the functions that make them; how much a cut lets through and how
@@ -96,8 +115,18 @@ func (m Mix) draw(seed uint64, number int) Fault {
 }
 
 // nextFault returns the fault of the request with this number; s.mu is held.
-func (s *Server) nextFault(number int) Fault {
+func (s *Server) nextFault(number int, looks bool) Fault {
 	switch {
+	case looks && len(s.looking) > 0:
+		fault := s.looking[0]
+		s.looking = s.looking[1:]
+		return fault
+	case looks && s.everyLook != nil:
+		return *s.everyLook
+	case looks && s.draw == nil:
+		return None()
+	case looks:
+		return s.draw(number)
 	case len(s.script) > 0:
 		fault := s.script[0]
 		s.script = s.script[1:]

@@ -92,12 +92,12 @@ func (c *call) with(a Answer, path, text string) Answer {
 	return a
 }
 
-// put returns the JSON value with a text at a path of steps like "error",
+// put returns the JSON value with a value at a path of steps like "error",
 // "errors[]" or "*"; what it leads through is added where it is missing, and
 // member names what a "*" stands for.
-func put(v any, steps []string, text string, member func() string) any {
+func put(v any, steps []string, value any, member func() string) any {
 	if len(steps) == 0 {
-		return text
+		return value
 	}
 	name, array := strings.CutSuffix(steps[0], "[]")
 	if name == "*" {
@@ -108,14 +108,14 @@ func put(v any, steps []string, text string, member func() string) any {
 		members = map[string]any{}
 	}
 	if !array {
-		members[name] = put(members[name], steps[1:], text, member)
+		members[name] = put(members[name], steps[1:], value, member)
 		return members
 	}
 	list, _ := members[name].([]any)
 	if len(list) == 0 {
 		list = []any{nil}
 	}
-	list[0] = put(list[0], steps[1:], text, member)
+	list[0] = put(list[0], steps[1:], value, member)
 	members[name] = list
 	return members
 }

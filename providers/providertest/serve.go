@@ -29,6 +29,7 @@ type call struct {
 	key    string
 	keyed  bool
 	keyErr error
+	world  world
 
 	straggles bool
 }
@@ -42,6 +43,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}()
 
 	in := r.Body
+	if s.bodyTells(r) {
+		all, err := io.ReadAll(http.MaxBytesReader(w, in, maxBody))
+		in = io.NopCloser(io.MultiReader(bytes.NewReader(all), failing{err}))
+		s.identify(c, all)
+		s.assign(c, s.isLook(c))
+	}
 	if c.fault.kind == cutRequest {
 		in = io.NopCloser(io.LimitReader(in, int64(c.fault.bytes)))
 	}
@@ -120,8 +127,30 @@ func (s *Server) arrive(r *http.Request) *call {
 	defer s.mu.Unlock()
 	e := &entry{number: len(s.entries) + 1, method: r.Method, path: r.URL.Path}
 	s.entries = append(s.entries, e)
-	e.fault = s.nextFault(e.number)
-	return &call{r: r, fault: e.fault, entry: e}
+	c := &call{r: r, entry: e}
+	if !s.bodyTells(r) {
+		e.fault = s.nextFault(e.number, get(r) && s.isLook(c))
+		c.fault = e.fault
+	}
+	return c
+}
+
+// assign says what goes wrong with a request whose body had to be read for that.
+func (s *Server) assign(c *call, looks bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.entry.fault = s.nextFault(c.entry.number, looks)
+	c.fault = c.entry.fault
+}
+
+// failing ends a body as its reading ended.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) {
+	if f.err == nil {
+		return 0, io.EOF
+	}
+	return 0, f.err
 }
 
 // identify finds the contract and the key.
@@ -138,6 +167,7 @@ func (s *Server) identify(c *call, body []byte) {
 	if !c.route.Effect {
 		c.key, c.keyed, c.keyErr = "", false, nil
 	}
+	c.world = s.worldOf(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.entry.key = c.key
@@ -164,6 +194,9 @@ func (s *Server) answer(c *call) (a Answer, came string) {
 	e := c.route.Endpoint
 	switch {
 	case !c.route.Effect:
+		if a, what, looks := s.looks(c); looks {
+			return a, what
+		}
 		return s.look(c), "without effect"
 	case c.keyErr != nil:
 		return c.malformed(), "malformed key"

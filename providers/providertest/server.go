@@ -41,6 +41,20 @@ type Server struct {
 	// v2, Braintree, Shopify, AWS). It gets a copy. Calls may be concurrent.
 	Repeat func(first Answer) Answer
 
+	// Account, if not nil, says in which account a request is, by its credential for
+	// instance, where no header that the provider has for it names one: two
+	// accounts behind one host. Keys, look-ups and events are then an account's
+	// own. Nil: all are in one. Calls may be concurrent.
+	Account func(Request) string
+
+	// MayLook, if not nil, says whose look-ups are answered; the others' get 403, as
+	// those of a credential do that lacks the permission. Calls may be concurrent.
+	MayLook func(Request) bool
+
+	// PageSize bounds the pages of look-ups further than the table does, so that a
+	// few objects make several. It does nothing where a short page is the last one.
+	PageSize int
+
 	// Manner says what the table leaves open at one of its endpoints.
 	// NewUnstartedServer sets it to [MannerOf] the provider.
 	Manner func(providers.Endpoint) Manner
@@ -71,6 +85,10 @@ type Server struct {
 	changed   chan struct{}     // closed and made anew when a waiting request should look again
 	entries   []*entry
 	effects   []Effect
+	made      []*creation // by effect
+	lag       func(seq int) time.Duration
+	looking   []Fault // the script of look-ups
+	everyLook *Fault
 	closed    bool
 	dues      []*due // what is to be done at its time
 	doing     sync.WaitGroup

@@ -1,0 +1,216 @@
+package providertest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/onceward/onceward/providers"
+)
+
+// bodyTells reports whether it takes the body to say that a request is a look-up.
+func (s *Server) bodyTells(r *http.Request) bool {
+	for i := range s.provider.Endpoints {
+		for _, look := range s.provider.Endpoints[i].Lookups {
+			if _, is := filled(look.Path, r.URL.EscapedPath(), "[^/]+"); is && !get(r) && look.Method == r.Method {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isLook reports whether a request, whose body is read if that tells, is a look-up, or
+// asks for an object or an account.
+func (s *Server) isLook(c *call) bool {
+	if who := s.provider.Identity; who.Path != "" && get(c.r) && c.r.URL.RequestURI() == who.Path {
+		return true
+	}
+	for i := range s.provider.Endpoints {
+		for j := range s.provider.Endpoints[i].Lookups {
+			look := &s.provider.Endpoints[i].Lookups[j]
+			if _, is := asks(look, c); is {
+				return true
+			}
+			if _, is := filled(look.Fetch, c.r.URL.EscapedPath(), "[^/]+"); is && look.Fetch != "" && get(c.r) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// asks reports whether a request is the look-up, and what it has for the placeholders.
+// A parameter that the request leaves out is a filter less.
+func asks(look *providers.Lookup, c *call) (values map[string]string, is bool) {
+	method := look.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	if c.r.Method != method && !(method == http.MethodGet && c.r.Method == http.MethodHead) {
+		return nil, false
+	}
+	values, is = filled(look.Path, c.r.URL.EscapedPath(), "[^/]+")
+	if !is {
+		return nil, false
+	}
+	for name, value := range values {
+		if values[name], is = unescaped(value); !is {
+			return nil, false
+		}
+	}
+	if !pairs(look.Query, c.r.URL.RawQuery, look.Next, values) {
+		return nil, false
+	}
+	switch {
+	case look.Body == "":
+		return values, true
+	case strings.HasPrefix(look.Body, "{"):
+		template, _ := parsed([]byte(look.Body))
+		body, _ := parsed(c.body)
+		return values, alike(template, body, look.Next, values)
+	}
+	return values, pairs(look.Body, string(c.body), look.Next, values)
+}
+
+func unescaped(segment string) (text string, ok bool) {
+	text, err := url.PathUnescape(segment)
+	return text, err == nil
+}
+
+// filled reports whether a text is the template with values for its placeholders, each of
+// which has the form of an expression.
+func filled(template, text, value string) (values map[string]string, is bool) {
+	var names []string
+	expression, at := "^", 0
+	for _, m := range placeholder.FindAllStringSubmatchIndex(template, -1) {
+		expression += regexp.QuoteMeta(template[at:m[0]]) + "(" + value + ")"
+		names = append(names, template[m[2]:m[3]])
+		at = m[1]
+	}
+	expression += regexp.QuoteMeta(template[at:]) + "$"
+	found := regexp.MustCompile("(?s)" + expression).FindStringSubmatch(text)
+	if found == nil {
+		return nil, false
+	}
+	values = map[string]string{}
+	for i, name := range names {
+		values[name] = found[i+1]
+	}
+	return values, true
+}
+
+// pairsOf are a template's names and what stands behind them.
+func pairsOf(template string) map[string]string {
+	named := map[string]string{}
+	for pair := range strings.SplitSeq(template, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		if text, err := url.QueryUnescape(name); err == nil && text != "" {
+			named[text] = value
+		}
+	}
+	return named
+}
+
+// pairs reports whether a query or a form is the template's, and adds its values.
+func pairs(template, text string, next providers.Paging, values map[string]string) bool {
+	given, err := url.ParseQuery(text)
+	if err != nil {
+		return false
+	}
+	for name, want := range pairsOf(template) {
+		if !given.Has(name) || want == strconv.Itoa(next.Size) {
+			continue
+		}
+		if !placeholder.MatchString(want) { // several of one name are looked at together
+			want, _ = url.QueryUnescape(want)
+			if !strings.Contains(" "+strings.Join(given[name], " ")+" ", " "+want+" ") {
+				return false
+			}
+			continue
+		}
+		plain, err := url.QueryUnescape(want)
+		if err != nil {
+			return false
+		}
+		found, is := filled(plain, given.Get(name), ".*")
+		if !is {
+			return false
+		}
+		for name, value := range found {
+			values[name] = value
+		}
+	}
+	return true
+}
+
+// alike reports whether a JSON body has all that the template has, and adds its values. A
+// number that is the size of a page may be another one.
+func alike(template, body any, next providers.Paging, values map[string]string) bool {
+	switch template := template.(type) {
+	case map[string]any:
+		members, is := body.(map[string]any)
+		if !is {
+			return false
+		}
+		for name, want := range template {
+			given, has := members[name]
+			if !has || !alike(want, given, next, values) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		list, is := body.([]any)
+		if !is || len(list) != len(template) {
+			return false
+		}
+		for i := range template {
+			if !alike(template[i], list[i], next, values) {
+				return false
+			}
+		}
+		return true
+	case string:
+		text, is := body.(string)
+		if !is {
+			return false
+		}
+		found, is := filled(template, text, ".*")
+		for name, value := range found {
+			if strings.Contains(template, `"{`+name+`}"`) { // in a string of a GraphQL document
+				if err := json.Unmarshal([]byte(`"`+value+`"`), &value); err != nil {
+					return false
+				}
+			}
+			values[name] = value
+		}
+		return is
+	case json.Number:
+		_, is := body.(json.Number)
+		return is && (template.String() == strconv.Itoa(next.Size) || fmt.Sprint(body) == template.String())
+	}
+	return template == body
+}
+
+// parameter is a parameter of the request: of its query, or a field of its body.
+func (c *call) parameter(name string) (text string, has bool) {
+	if query := c.r.URL.Query(); query.Has(name) {
+		return query.Get(name), true
+	}
+	if body, is := parsed(c.body); is {
+		if found := scalars(body, steps(name)); len(found) > 0 {
+			return fmt.Sprint(found[0]), true
+		}
+		return "", false
+	}
+	form, err := url.ParseQuery(string(c.body))
+	return form.Get(name), err == nil && form.Has(name)
+}
+
+// get reports whether the request is a GET, or a HEAD, which is one without the body.
+func get(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }

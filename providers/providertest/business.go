@@ -1,0 +1,45 @@
+package providertest
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+)
+
+// Objects returns a business that makes an object of every request: its id is prefix and
+// a number of its own, and its other fields are those of the request's JSON body or form, metadata[a]
+// as the member a of metadata.
+// It is safe for concurrent use.
+func Objects(prefix string) http.Handler {
+	return &objects{prefix: prefix}
+}
+
+// objects is the handler that Objects returns.
+type objects struct {
+	prefix string
+	made   atomic.Int64
+}
+
+func (o *objects) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, http.StatusText(http.StatusBadRequest), http.StatusBadRequest)
+		return
+	}
+	members := map[string]any{}
+	if body, is := parsed(text); is {
+		if of, is := body.(map[string]any); is {
+			members = of
+		}
+	} else if form, err := url.ParseQuery(string(text)); err == nil {
+		for name := range form {
+			steps := strings.Split(strings.ReplaceAll(strings.ReplaceAll(name, "[]", ""), "]", ""), "[")
+			members = put(members, steps, form.Get(name), itself).(map[string]any)
+		}
+	}
+	members["id"] = fmt.Sprintf("%s%d", o.prefix, o.made.Add(1))
+	answerOf(http.StatusOK, members).write(w)
+}

@@ -1,0 +1,346 @@
+package providertest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/providers"
+)
+
+// creation is what an effect made, as look-ups and events show it.
+type creation struct {
+	seq      int // of its effect
+	id       string
+	world    world
+	endpoint *providers.Endpoint
+	path     map[string]string // what the wildcards of its endpoint's pattern matched
+	request  tables.Message
+	key      string
+	at       time.Time
+	answer   Answer
+	state    providers.Outcome // that a test gave it; 0: that of the answer
+}
+
+// create says what an effect made; s.mu is held.
+func (s *Server) create(c *call, seq int, a Answer) *creation {
+	o := &creation{
+		seq: seq, id: idOf(a), world: c.world, endpoint: c.route.Endpoint,
+		request: tables.Message{Header: c.r.Header.Clone(), Query: c.r.URL.RawQuery, Body: bytes.Clone(c.body)},
+		key:     c.key, at: s.now(), answer: a.clone(),
+	}
+	if o.id == "" {
+		o.id = fmt.Sprintf("object-%d", seq)
+	}
+	for i := range s.provider.Endpoints {
+		if e := &s.provider.Endpoints[i]; e.Pattern == o.endpoint.Pattern && e.Action == o.endpoint.Action {
+			o.endpoint = e
+		}
+	}
+	o.path = wildcards(o.endpoint.Pattern, c.r.URL.EscapedPath())
+	return o
+}
+
+// world is what an object is seen from: an account, in one of its modes.
+type world struct{ account, mode string }
+
+// worldOf says in which account, and which of its modes, a request is.
+func (s *Server) worldOf(c *call) world {
+	w := world{account: ownAccount, mode: tables.Mode(&s.provider, c.r.Header)}
+	for _, name := range s.provider.AccountHeaders {
+		if named := c.r.Header.Get(name); named != "" {
+			w.account = named
+			return w
+		}
+	}
+	if s.Account != nil {
+		w.account = s.Account(c.observed())
+	}
+	return w
+}
+
+// ownAccount is the account of requests that name none.
+const ownAccount = "acct_own"
+
+// wildcards returns what the wildcards of a pattern of net/http's matched.
+func wildcards(pattern, escapedPath string) map[string]string {
+	_, spelt, found := strings.Cut(pattern, " ")
+	if !found {
+		spelt = pattern
+	}
+	values := map[string]string{}
+	segments := strings.Split(escapedPath, "/")
+	for i, segment := range strings.Split(spelt, "/") {
+		name, is := strings.CutPrefix(segment, "{")
+		if !is || i >= len(segments) {
+			continue
+		}
+		name = strings.TrimSuffix(name, "}")
+		value := segments[i]
+		if whole, is := strings.CutSuffix(name, "..."); is {
+			name, value = whole, strings.Join(segments[i:], "/")
+		}
+		if text, err := url.PathUnescape(value); err == nil && name != "$" {
+			values[name] = text
+		}
+	}
+	return values
+}
+
+// value is what a template's placeholder stands for in the object's request: a string,
+// or a json.Number where it is one there.
+func (o *creation) value(name string) (v any, ok bool) {
+	switch kind, of, _ := strings.Cut(name, "."); kind {
+	case "key":
+		return o.key, o.key != ""
+	case "id":
+		return o.id, true
+	case "reference":
+		return o.reference()
+	case "path":
+		v, ok = o.path[of]
+		return v, ok
+	case "request":
+		return o.field(of)
+	}
+	return nil, false
+}
+
+// field is a field of the request: of its JSON body, its form or its query.
+func (o *creation) field(name string) (v any, ok bool) {
+	if body, is := parsed(o.request.Body); is {
+		found := scalars(body, steps(name))
+		if len(found) == 0 {
+			return nil, false
+		}
+		return found[0], true
+	}
+	text := string(o.request.Body)
+	if text == "" {
+		text = o.request.Query
+	}
+	values, err := url.ParseQuery(text)
+	if err != nil || !values.Has(name) {
+		return nil, false
+	}
+	return values.Get(name), true
+}
+
+func (o *creation) reference() (v any, ok bool) {
+	at := o.endpoint.Reference
+	switch at.Place {
+	case providers.KeyNone:
+		return nil, false
+	case providers.KeyRawHeader:
+		text := o.request.Header.Get(at.Name)
+		return text, text != ""
+	case providers.KeyQuery:
+		values, _ := url.ParseQuery(o.request.Query) // what can be read of it
+		return values.Get(at.Name), values.Get(at.Name) != ""
+	case providers.KeyGraphQL:
+		text, present, err := tables.Key(providers.Key{Place: at.Place, Name: at.Name, Alphabet: at.Alphabet}).Carried(o.request)
+		return text, present && err == nil
+	}
+	return o.field(at.Name)
+}
+
+var placeholder = regexp.MustCompile(`\{([A-Za-z][A-Za-z0-9_.\-\[\]]*)\}`)
+
+// expand fills a template in from the object's request. One that is nothing but a
+// placeholder becomes a number where that is one.
+func (o *creation) expand(template string) (v any, ok bool) {
+	if m := placeholder.FindString(template); m == template && m != "" {
+		return o.value(m[1 : len(m)-1])
+	}
+	ok = true
+	text := placeholder.ReplaceAllStringFunc(template, func(m string) string {
+		v, has := o.value(m[1 : len(m)-1])
+		ok = ok && has
+		return fmt.Sprint(v)
+	})
+	return text, ok
+}
+
+// shown is the object as the business answered it, in a copy of its own.
+func (o *creation) shown() map[string]any {
+	body, _ := parsed(o.answer.Body)
+	_, shown := identified(body)
+	if shown == nil {
+		shown = map[string]any{}
+	}
+	if len(scalars(shown, []string{"id"})) == 0 {
+		shown["id"] = o.id
+	}
+	return shown
+}
+
+// item is the object as a look-up lists it: what the business answered, with what the
+// table says of items.
+func (o *creation) item(look *providers.Lookup) any {
+	item := nested(o.shown(), look.ID)
+	item = o.agree(item, look.Same)
+	if look.ID != "" && len(scalars(item, steps(look.ID))) == 0 {
+		item = put(item, steps(look.ID), o.id, itself)
+	}
+	if look.Created != "" {
+		item = put(item, steps(look.Created), stamp(o.at, look.TimeLayout == "unix"), itself)
+	}
+	if look.Fetch == "" {
+		item = o.stands(item, look.Means)
+	}
+	return item
+}
+
+// agree has the item say what it is compared by, unless it does already.
+func (o *creation) agree(item any, same []providers.Same) any {
+	for _, same := range same {
+		v, ok := o.expand(same.Is)
+		at := steps(same.Field)
+		if ok && !slices.ContainsFunc(scalars(item, at), func(s any) bool { return fmt.Sprint(s) == fmt.Sprint(v) }) {
+			item = put(item, at, v, itself)
+		}
+	}
+	return item
+}
+
+// stands has the item be in the object's state. What the business answered counts, unless
+// a test gave it another.
+func (o *creation) stands(item any, means []providers.Meaning) any {
+	now := meaning(item, means)
+	want := o.state
+	if now != 0 && (want == now || want == 0) {
+		return item
+	}
+	if want == 0 {
+		want = providers.TookEffect
+	}
+	for _, m := range means {
+		if m.Is != want {
+			continue
+		}
+		var v any = m.Equals
+		if m.Equals == "" {
+			v = stamp(o.at, false)
+		}
+		if shows := put(item, steps(m.Field), v, itself); meaning(shows, means) == want {
+			return shows
+		}
+	}
+	return item
+}
+
+// meaning is what the item's state means by the first that matches, 0 if none does.
+func meaning(item any, means []providers.Meaning) providers.Outcome {
+	for _, m := range means {
+		if slices.ContainsFunc(scalars(item, steps(m.Field)), func(s any) bool { return m.Equals == "" || fmt.Sprint(s) == m.Equals }) {
+			return m.Is
+		}
+	}
+	return 0
+}
+
+// nested is an object within what holds it, by the path of its id: under "data.object"
+// for "data.object.id".
+func nested(shown map[string]any, id string) any {
+	at := steps(id)
+	if len(at) < 2 {
+		return shown
+	}
+	return put(nil, at[:len(at)-1], shown, itself)
+}
+
+// itself is the name of a member that a path leaves open.
+func itself() string { return "item" }
+
+func stamp(at time.Time, seconds bool) any {
+	if seconds {
+		return at.Unix()
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// parsed is a JSON body with its numbers as they are written.
+func parsed(body []byte) (v any, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return nil, false
+	}
+	switch v.(type) {
+	case map[string]any, []any:
+		return v, true
+	}
+	return nil, false
+}
+
+// scalars are the texts, numbers and booleans at a path of steps.
+func scalars(v any, steps []string) (found []any) {
+	if len(steps) == 0 {
+		switch v.(type) {
+		case string, json.Number, bool, int, int64:
+			return []any{v}
+		}
+		return nil
+	}
+	name, array := strings.CutSuffix(steps[0], "[]")
+	members, is := v.(map[string]any)
+	if !is {
+		return nil
+	}
+	names := []string{name}
+	if name == "*" {
+		names = slices.Sorted(maps.Keys(members))
+	}
+	for _, name := range names {
+		if !array {
+			found = append(found, scalars(members[name], steps[1:])...)
+			continue
+		}
+		list, _ := members[name].([]any)
+		for _, element := range list {
+			found = append(found, scalars(element, steps[1:])...)
+		}
+	}
+	return found
+}
+
+// identified finds the object with an id in an answer: the whole, or the first one in it
+// that has one, however deep.
+func identified(body any) (id string, found map[string]any) {
+	members, is := body.(map[string]any)
+	if !is {
+		return "", nil
+	}
+	switch v := members["id"].(type) {
+	case string:
+		return v, members
+	case json.Number:
+		return v.String(), members
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if id, found = identified(members[name]); found != nil {
+			return id, found
+		}
+	}
+	return "", nil
+}
+
+// idOf is the id of what an answer made: in its body, or the end of its Location.
+func idOf(a Answer) string {
+	body, _ := parsed(a.Body)
+	if id, found := identified(body); found != nil {
+		return id
+	}
+	if to, err := url.Parse(a.Header.Get("Location")); err == nil && len(to.Path) > 1 {
+		return path.Base(to.Path)
+	}
+	return ""
+}

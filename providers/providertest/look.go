@@ -1,0 +1,232 @@
+package providertest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/onceward/onceward/providers"
+)
+
+// Visible has look-ups show what was made only from d after, on the server's clock. It
+// holds for everything, what was made before included.
+func (s *Server) Visible(d time.Duration) { s.Lag(d, d) }
+
+// Lag has look-ups show what was made only some time after, as from an index that lags:
+// for each object another time between from and to, so that a later one can be seen
+// before an earlier. It holds for everything, what was made before included, and is the
+// same whenever it is asked.
+func (s *Server) Lag(from, to time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lag = func(seq int) time.Duration {
+		random := rand.New(rand.NewPCG(uint64(seq), 0))
+		return from + time.Duration(random.Float64()*float64(to-from))
+	}
+}
+
+// Turn has the object of an id be in a state from now on, as a refund or a failed
+// settlement does it: look-ups and events show it as the table has it. The effect stays in
+// the ledger with it; one that is Refused was none, after all. It reports whether there is
+// such an object.
+func (s *Server) Turn(id string, into providers.Outcome) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range slices.Backward(s.made) {
+		if o.id == id {
+			o.state, s.effects[o.seq-1].State = into, into
+			return true
+		}
+	}
+	return false
+}
+
+// asked is a look-up that a request is, by a table.
+type asked struct {
+	endpoint *providers.Endpoint
+	look     *providers.Lookup
+	values   map[string]string // of the template's placeholders
+}
+
+// looks answers a request that looks at what was made: for the credential's account, for
+// the items of a list, for an object by its id. It reports whether it is one.
+func (s *Server) looks(c *call) (a Answer, what string, is bool) {
+	if who := s.provider.Identity; who.Path != "" && get(c.r) && c.r.URL.RequestURI() == who.Path {
+		if a, refused := s.unread(c, who.Needs); refused {
+			return a, "may not look", true
+		}
+		return answerOf(http.StatusOK, put(nil, steps(who.Field), c.world.account, itself)), "looked", true
+	}
+	ways, fetched, byID := s.ways(c)
+	if len(ways) == 0 && !byID {
+		return Answer{}, "", false
+	}
+	if len(ways) > 0 {
+		if a, refused := s.unread(c, ways[0].look.Needs); refused {
+			return a, "may not look", true
+		}
+	}
+	if c.fault.kind == emptyList {
+		fetched = nil
+	}
+	switch {
+	case len(ways) > 0 && ways[0].look.Items != "":
+		return s.list(c, ways, fetched), "looked", true
+	case len(ways) > 0:
+		a = s.single(c, ways, fetched)
+	case fetched == nil:
+		a = c.error(http.StatusNotFound, "no such object")
+	default:
+		a = answerOf(http.StatusOK, fetched)
+	}
+	if c.fault.kind == noList {
+		a = answerOf(http.StatusOK, map[string]any{})
+	}
+	return a, "looked", true
+}
+
+// unread refuses who may not look.
+func (s *Server) unread(c *call, needs string) (a Answer, refused bool) {
+	if s.MayLook == nil || s.MayLook(c.observed()) {
+		return Answer{}, false
+	}
+	if needs == "" {
+		needs = "to read this"
+	}
+	return c.error(http.StatusForbidden, "the credential lacks a permission: "+needs), true
+}
+
+// ways finds the look-ups that the request is by the tables, and the object, if it asks
+// for one by its id.
+func (s *Server) ways(c *call) (ways []asked, fetched any, byID bool) {
+	for i := range s.provider.Endpoints {
+		e := &s.provider.Endpoints[i]
+		for j := range e.Lookups {
+			look := &e.Lookups[j]
+			if values, is := asks(look, c); is {
+				ways = append(ways, asked{e, look, values})
+			}
+			if look.Fetch == "" || !get(c.r) {
+				continue
+			}
+			values, is := filled(look.Fetch, c.r.URL.EscapedPath(), "[^/]+")
+			if !is {
+				continue
+			}
+			byID = true
+			if o := s.byID(c, e, values["id"]); o != nil && fetched == nil && o.has(values) {
+				fetched = o.stands(o.shown(), look.Means)
+			}
+		}
+	}
+	return ways, fetched, byID
+}
+
+// byID returns the newest object of this id that the request can see.
+func (s *Server) byID(c *call, e *providers.Endpoint, id string) *creation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range slices.Backward(s.made) {
+		if o.id == id && o.world == c.world && o.endpoint == e && s.visible(o) {
+			seen := *o
+			return &seen
+		}
+	}
+	return nil
+}
+
+// visible reports whether look-ups show the object by now; s.mu is held.
+func (s *Server) visible(o *creation) bool {
+	return s.lag == nil || !s.now().Before(o.at.Add(s.lag(o.seq)))
+}
+
+// matched returns the objects that the look-ups find, the newest first.
+func (s *Server) matched(c *call, ways []asked) (found []*creation, looks []*providers.Lookup) {
+	if c.fault.kind == emptyList {
+		return nil, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range slices.Backward(s.made) {
+		if o.world != c.world || !s.visible(o) {
+			continue
+		}
+		for _, way := range ways {
+			if o.endpoint == way.endpoint && (c.fault.kind == unfiltered || o.has(way.values) && o.within(way)) {
+				seen := *o
+				found, looks = append(found, &seen), append(looks, way.look)
+				break
+			}
+		}
+	}
+	return found, looks
+}
+
+// has reports whether the object is one that these values of placeholders ask for.
+func (o *creation) has(values map[string]string) bool {
+	for name, want := range values {
+		if name == "since" || name == "until" || name == "id" {
+			continue
+		}
+		v, ok := o.value(name)
+		if !ok || fmt.Sprint(v) != want {
+			return false
+		}
+	}
+	return true
+}
+
+// within reports whether the object was made in the window that is asked for.
+func (o *creation) within(way asked) bool {
+	since, until := time.Time{}, time.Time{}
+	for name, text := range way.values {
+		var at time.Time
+		switch layout := way.look.TimeLayout; layout {
+		case "unix":
+			seconds, _ := strconv.ParseInt(text, 10, 64)
+			at = time.Unix(seconds, 0)
+		case "date":
+			at, _ = time.Parse(time.DateOnly, text)
+		case "rfc3339":
+			at, _ = time.Parse(time.RFC3339, text)
+		default:
+			at, _ = time.Parse(layout, text)
+		}
+		switch name {
+		case "since":
+			since = at
+		case "until":
+			until = at
+			if way.look.TimeLayout == "date" {
+				until = until.AddDate(0, 0, 1)
+			}
+		}
+	}
+	// Times are written without fractions.
+	return !o.at.Before(since) && (until.IsZero() || !o.at.Truncate(time.Second).After(until))
+}
+
+// single answers a look-up whose answer is one object.
+func (s *Server) single(c *call, ways []asked, base any) Answer {
+	found, looks := s.matched(c, ways)
+	way := ways[0]
+	if way.look.By == providers.ByParent {
+		if base == nil {
+			base = map[string]any{}
+			for _, v := range way.values {
+				base = map[string]any{"id": v}
+			}
+		}
+		if len(found) > 0 {
+			base = found[0].stands(found[0].agree(base, looks[0].Same), looks[0].Means)
+		}
+		return answerOf(http.StatusOK, base)
+	}
+	if len(found) == 0 {
+		return c.error(http.StatusNotFound, "no such object")
+	}
+	return answerOf(http.StatusOK, found[0].item(looks[0]))
+}
