@@ -33,12 +33,15 @@ func Controls(p *providers.Provider, e *providers.Endpoint, look *providers.Look
 	if !sameHost(control.URL, other.URL) {
 		return false, "it was sent to another host"
 	}
+	if control.Account != other.Account {
+		return false, "it was sent for another account"
+	}
 	for _, name := range p.AccountHeaders {
 		if strings.Join(control.Header.Values(name), ",") != strings.Join(other.Header.Values(name), ",") {
 			return false, "it was sent for another account"
 		}
 	}
-	for _, name := range asks(p, look) {
+	for _, name := range asks(look) {
 		if strings.HasPrefix(name, "path.") || strings.HasPrefix(name, "request.") {
 			if a, b := control.Values[name], other.Values[name]; a != b {
 				return false, "the look-up reads another list for it: {" + name + "} differs"
@@ -72,7 +75,7 @@ func Provable(e *providers.Endpoint, look *providers.Lookup, last time.Time, own
 // Beyond reports whether the operation's object can have left what the look-up reaches, as seen
 // now.
 func Beyond(look *providers.Lookup, about *Subject, now time.Time) bool {
-	return look.Absent.Horizon > 0 && now.Add(slack).Sub(about.since()) >= look.Absent.Horizon
+	return look.Absent.Horizon > 0 && now.Add(2*slack).Sub(about.First) >= look.Absent.Horizon
 }
 
 // Identify returns the request that asks whose credential it is that the operation is sent
@@ -103,7 +106,10 @@ func Account(p *providers.Provider, status int, header http.Header, body []byte)
 		return "", "whose credential it is could not be read: " + problem
 	}
 	account, ok := tables.NewFields(p.Identity.Field).Read(body).Only(p.Identity.Field)
-	if !ok {
+	if p.Identity.Last {
+		account = account[strings.LastIndexByte(account, '/')+1:]
+	}
+	if !ok || account == "" {
 		return "", "whose credential it is could not be read: the answer has no one text at " + p.Identity.Field
 	}
 	return account, ""

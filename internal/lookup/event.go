@@ -38,8 +38,8 @@ type Heard struct {
 	texts tables.Texts
 }
 
-// ReadEvents returns what the events in a body say, those that a rule speaks for: the first
-// that matches. A body that is not JSON says nothing. Whether it is the provider's word, by its
+// ReadEvents returns what the events in a body say, those that a rule speaks for: for each
+// endpoint the first that matches. A body that is not JSON says nothing. Whether it is the provider's word, by its
 // signature, has to be known before.
 //
 // problem says why a body can't be read for its events though a rule may speak for it; empty
@@ -59,9 +59,7 @@ func ReadEvents(p *providers.Provider, header http.Header, body []byte) (heard [
 		}
 		fields := eventFields(p, list)
 		for _, event := range events {
-			if h, ok := readEvent(p, list, fields.Read(event)); ok {
-				heard = append(heard, h)
-			}
+			heard = append(heard, readEvent(p, list, fields.Read(event))...)
 		}
 	}
 	if len(heard) > 0 {
@@ -85,31 +83,31 @@ func eventFields(p *providers.Provider, list string) *tables.Fields {
 	return tables.NewFields(paths...)
 }
 
-func readEvent(p *providers.Provider, list string, texts tables.Texts) (h Heard, ok bool) {
+func readEvent(p *providers.Provider, list string, texts tables.Texts) (heard []Heard) {
 	for i := range p.Events {
 		rule := &p.Events[i]
-		if rule.Items != list || !slices.Contains(texts.All(rule.Field), rule.Equals) || !states(rule, texts) {
+		if rule.Items != list || !slices.Contains(texts.All(rule.Field), rule.Equals) || !states(rule, texts) ||
+			slices.ContainsFunc(heard, func(h Heard) bool { return h.Rule.Endpoint == rule.Endpoint }) {
 			continue
 		}
-		h = Heard{Rule: rule, texts: texts}
-		for _, part := range []struct {
-			to   *string
-			path string
-		}{{&h.ID, rule.ID}, {&h.Key, rule.Key}, {&h.Reference, rule.Reference}, {&h.Object, rule.Object}, {&h.Account, rule.Account}} {
-			*part.to, _ = texts.Only(part.path)
+		only := func(path string) string {
+			text, _ := texts.Only(path)
+			return text
 		}
-		at, _ := texts.Only(rule.At)
+		h := Heard{
+			Rule: rule, texts: texts,
+			ID: only(rule.ID), Key: only(rule.Key), Reference: only(rule.Reference), Object: only(rule.Object), Account: only(rule.Account),
+		}
+		at, created, live := only(rule.At), only(rule.Created), only(rule.Live)
 		h.At, _ = timeOf(at)
-		created, _ := texts.Only(rule.Created)
 		h.Created, _ = timeOf(created)
-		live, _ := texts.Only(rule.Live)
 		h.Live, h.Told = live == "true", live == "true" || live == "false"
 		if h.ID == "" {
 			h.ID = digest(rule.Field, rule.Equals, rule.Is.String(), h.Key, h.Reference, h.Object, h.Account, at, created)
 		}
-		return h, true
+		heard = append(heard, h)
 	}
-	return Heard{}, false
+	return heard
 }
 
 // digest is of texts, each of them told from the next.

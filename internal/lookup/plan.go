@@ -78,8 +78,8 @@ type Item struct {
 
 // Shared reports whether the look-up's requests ask for a window and nothing of one
 // operation, so that one sweep serves every operation that is in its window.
-func Shared(p *providers.Provider, look *providers.Lookup) bool {
-	for _, name := range asks(p, look) {
+func Shared(look *providers.Lookup) bool {
+	for _, name := range asks(look) {
 		if name != "since" && name != "until" {
 			return false
 		}
@@ -88,33 +88,30 @@ func Shared(p *providers.Provider, look *providers.Lookup) bool {
 }
 
 // asks returns the placeholders of a look-up's request.
-func asks(p *providers.Provider, look *providers.Lookup) []string {
+func asks(look *providers.Lookup) []string {
 	names, _ := template.Names(look.Path, template.Path)
 	inQuery, _ := template.Names(look.Query, template.Query)
 	names = append(names, inQuery...)
 	if look.Body != "" {
-		inBody, _ := template.Names(look.Body, bodyPlace(p, look))
+		inBody, _ := template.Names(look.Body, bodyPlace(look))
 		names = append(names, inBody...)
 	}
 	return names
 }
 
-// bodyPlace is what a look-up's body is.
-func bodyPlace(p *providers.Provider, look *providers.Lookup) template.Place {
+// bodyPlace is what a look-up's body is: one with a member "query" is GraphQL's.
+func bodyPlace(look *providers.Lookup) template.Place {
 	if !strings.HasPrefix(look.Body, "{") {
 		return template.Form
 	}
-	for i := range p.Endpoints {
-		e := &p.Endpoints[i]
-		if _, path, ok := strings.Cut(e.Pattern, " "); e.Action.Place == providers.ActionGraphQL && (path == look.Path || !ok && e.Pattern == look.Path) {
-			return template.GraphQL
-		}
+	if document, _ := tables.Member([]byte(look.Body), "query"); document != "" {
+		return template.GraphQL
 	}
 	return template.JSON
 }
 
 // Plan returns the sweep of one of e's look-ups for an operation that was sent to it, or for
-// all of a window where the look-up is [Shared]. Tables are those of a client, validated, and
+// all of a window where the look-up is [Shared]: by one account. Tables are those of a client, validated, and
 // are not changed. A [*PassedOver] says that this look-up serves the operation not, and why;
 // another one may.
 func Plan(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, about Subject, window Window) (*Sweep, error) {
@@ -155,8 +152,9 @@ func unfit(e *providers.Endpoint, look *providers.Lookup, about *Subject) string
 	case look.Created == "":
 		return "objects that only look alike are told by their time of creation, and the look-up shows none"
 	}
-	unique := look.By == providers.ByReference && (e.Unique.For > 0 || e.Unique.Source != "")
-	if others := len(look.Same) - identities(look); !unique && others == 0 {
+	unique := look.By == providers.ByReference && e.Unique != (providers.Unique{})
+	parent := strings.Contains(look.Path, "{path.") || strings.Contains(look.Path, "{request.")
+	if others := len(look.Same) - identities(look); !unique && !parent && others == 0 {
 		return "the reference is the caller's, which may stand on other objects, and the look-up compares nothing else"
 	}
 	return ""
@@ -214,7 +212,7 @@ func (s *Sweep) open() (err error) {
 		return err
 	}
 	if s.look.Body != "" {
-		if p.body, err = template.Expand(s.look.Body, bodyPlace(s.provider, s.look), value); err != nil {
+		if p.body, err = template.Expand(s.look.Body, bodyPlace(s.look), value); err != nil {
 			return err
 		}
 	}

@@ -110,7 +110,7 @@ func (s *Sweep) reopen() {
 // can't tell apart.
 func (s *Sweep) halve() {
 	since, until := false, false
-	for _, name := range asks(s.provider, s.look) {
+	for _, name := range asks(s.look) {
 		since, until = since || name == "since", until || name == "until"
 	}
 	unit := time.Second

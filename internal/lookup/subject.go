@@ -32,6 +32,9 @@ type Subject struct {
 	Reference     string
 	ReferenceOurs bool
 
+	// Account is whose the credential is, as [Account] told; empty if that is not known.
+	Account string
+
 	// Object is the id of its object, where that is known.
 	Object string
 
@@ -56,7 +59,7 @@ func Values(p *providers.Provider, e *providers.Endpoint, method string, u *url.
 		add(look.Path, template.Path)
 		add(look.Query, template.Query)
 		if look.Body != "" {
-			add(look.Body, bodyPlace(p, look))
+			add(look.Body, bodyPlace(look))
 		}
 		if look.Fetch != "" {
 			add(look.Fetch, template.Path)
@@ -101,6 +104,8 @@ func (s *Subject) value(name string) (text string, ok bool) {
 		return s.Key, s.Key != ""
 	case "reference":
 		return s.Reference, s.Reference != ""
+	case "account":
+		return s.Account, s.Account != ""
 	}
 	text, ok = s.Values[name]
 	return text, ok
