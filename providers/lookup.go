@@ -139,6 +139,10 @@ type Same struct {
 
 	// As says how the two are compared.
 	As Comparison
+
+	// Optional says that the comparison is left out where the request does not have what
+	// Is asks for, as a refund of all has no amount. Otherwise the look-up is passed over.
+	Optional bool
 }
 
 // Comparison is how two texts are compared.

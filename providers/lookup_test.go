@@ -189,6 +189,11 @@ func TestValidateLookups(t *testing.T) {
 		{"a comparison with nothing", look(2, func(l *providers.Lookup) {
 			l.Same = append(l.Same, providers.Same{Field: "type"})
 		}), parent + "Same[1].Is"},
+		{"a constant that is optional", look(2, func(l *providers.Lookup) {
+			l.Same = append(l.Same, providers.Same{Field: "type", Is: "payment", Optional: true})
+		}), parent + "Same[1].Optional"},
+		{"a key that is optional", look(0, func(l *providers.Lookup) { l.Same[0].Optional = true }), byKey + "Same[0].Optional"},
+		{"a field that may not be compared", look(3, func(l *providers.Lookup) { l.Same[0].Optional = true }), scan + "Same"},
 		{"a comparison of no field", look(2, func(l *providers.Lookup) { l.Same[0].Field = "" }), parent + "Same[0].Field"},
 		{"a comparison with the window", look(3, func(l *providers.Lookup) { l.Same[0].Is = "{since}" }), scan + "Same[0].Is"},
 		{"a reference that is not compared", look(1, func(l *providers.Lookup) { l.Same = l.Same[1:] }), reference + "Same"},

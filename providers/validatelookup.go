@@ -272,8 +272,10 @@ func (v *validation) same(at string, e Endpoint, look Lookup) {
 		names := v.placeholders(field+"Is", s.Is, template.Text, &e, nil)
 		recognised := s.Is == recognisedBy(look.By)
 		v.check(s.As != Exactly && (s.Is == "{key}" || s.Is == "{reference}"), field+"As", "keys and references are compared exactly")
+		v.check(s.Optional && len(names) == 0, field+"Optional", "nothing of the request is compared")
+		v.check(s.Optional && recognised, field+"Optional", "the object is recognised by it")
 		exact = exact || recognised && s.As == Exactly
-		if !recognised && len(names) > 0 {
+		if !recognised && !s.Optional && len(names) > 0 {
 			fields++
 		}
 	}
