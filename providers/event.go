@@ -24,7 +24,7 @@ type EventRule struct {
 
 	// Endpoint is the Pattern of the endpoint whose requests it speaks of. Empty: of
 	// any that has the key or the reference. For each endpoint the first rule that matches
-	// speaks.
+	// an event speaks.
 	Endpoint string
 
 	// Items is the path of the events, where one request brings several: "events[]". All

@@ -181,7 +181,7 @@ func (m *matching) candidates(n int) (f Finding, open bool) {
 	wants := make([]string, len(s.look.Same))
 	for j, same := range s.look.Same {
 		want, err := template.Expand(same.Is, template.Text, about.value)
-		if err != nil {
+		if err != nil && !(same.Optional && missing(err)) {
 			return Finding{Why: reason(err)}, false
 		}
 		wants[j] = want
@@ -192,6 +192,9 @@ func (m *matching) candidates(n int) (f Finding, open bool) {
 	for i, item := range s.items {
 		holds, identified, stated := true, false, true
 		for j, same := range s.look.Same {
+			if same.Optional && wants[j] == "" {
+				continue
+			}
 			is := slices.ContainsFunc(m.says[i][j], func(text string) bool { return equal(same.As, text, wants[j]) })
 			holds = holds && is
 			switch {

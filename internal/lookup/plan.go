@@ -192,6 +192,12 @@ func reason(err error) string {
 	return err.Error()
 }
 
+// missing reports whether a template asks for what the request does not have.
+func missing(err error) bool {
+	refused, ok := errors.AsType[*template.Error](err)
+	return ok && refused.Missing
+}
+
 // open begins with the first of the windows that are left.
 func (s *Sweep) open() (err error) {
 	w := s.windows[0]
