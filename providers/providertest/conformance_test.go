@@ -254,7 +254,7 @@ func TestSvixRequestThatWaitedRunsToo(t *testing.T) {
 
 // An already done answer points to a resource that can be fetched.
 func TestAlreadyDonePointsToAResource(t *testing.T) {
-	srv := start(t, providers.GoCardless(), saying(http.StatusCreated, `{"payments":{"id":"PM123","amount":10}}`))
+	srv := start(t, providers.GoCardless(), saying(http.StatusCreated, `{"payments":{"id":"PM123","amount":10,"status":"pending_customer_approval"}}`))
 	post(t, srv.URL+"/payments", "k1", "{}")
 	resp, body := post(t, srv.URL+"/payments", "k1", "{}")
 	assert.Equal(t, http.StatusConflict, resp.StatusCode)
@@ -264,7 +264,7 @@ func TestAlreadyDonePointsToAResource(t *testing.T) {
 	resp, body, err := send(t.Context(), http.MethodGet, srv.URL+"/payments/PM123", "", "")
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
-	assert.JSONEq(t, `{"payments":{"id":"PM123","amount":10}}`, body)
+	assert.JSONEq(t, `{"payments":{"id":"PM123","amount":10,"status":"pending_customer_approval"}}`, body)
 	srv.AssertOneEffect(t, "k1")
 }
 

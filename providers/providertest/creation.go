@@ -103,6 +103,8 @@ func (o *creation) value(name string) (v any, ok bool) {
 		return o.key, o.key != ""
 	case "id":
 		return o.id, true
+	case "account":
+		return o.world.account, true
 	case "reference":
 		return o.reference()
 	case "path":
@@ -169,7 +171,16 @@ func (o *creation) expand(template string) (v any, ok bool) {
 	return text, ok
 }
 
-// shown is the object as the business answered it, in a copy of its own.
+// whole is what the business answered, with the object's id where that has none.
+func (o *creation) whole() any {
+	body, _ := parsed(o.answer.Body)
+	if _, shown := identified(body); shown == nil {
+		return o.shown()
+	}
+	return body
+}
+
+// shown is the object in what the business answered, in a copy of its own.
 func (o *creation) shown() map[string]any {
 	body, _ := parsed(o.answer.Body)
 	_, shown := identified(body)

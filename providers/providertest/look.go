@@ -58,7 +58,11 @@ func (s *Server) looks(c *call) (a Answer, what string, is bool) {
 		if a, refused := s.unread(c, who.Needs); refused {
 			return a, "may not look", true
 		}
-		return answerOf(http.StatusOK, put(nil, steps(who.Field), c.world.account, itself)), "looked", true
+		account := c.world.account
+		if who.Last {
+			account = s.URL + "/accounts/" + account
+		}
+		return answerOf(http.StatusOK, put(nil, steps(who.Field), account, itself)), "looked", true
 	}
 	ways, fetched, byID := s.ways(c)
 	if len(ways) == 0 && !byID {
@@ -118,7 +122,7 @@ func (s *Server) ways(c *call) (ways []asked, fetched any, byID bool) {
 			}
 			byID = true
 			if o := s.byID(c, e, values["id"]); o != nil && fetched == nil && o.has(values) {
-				fetched = o.stands(o.shown(), look.Means)
+				fetched = o.stands(o.whole(), look.Means)
 			}
 		}
 	}

@@ -39,13 +39,13 @@ func acme() providers.Provider {
 				Means: means, Source: "made up",
 			},
 			{
-				By: providers.ByReference, Path: "/payments/search", Query: "q=external_id:{reference}", Items: "found[]", ID: "payment.id",
+				By: providers.ByReference, Path: "/payments/search", Query: "q=external_id:{reference}", Items: "found[]", ID: "payment.id", Created: "payment.created",
 				Same:  []providers.Same{{Field: "payment.external_id", Is: "{reference}"}, {Field: "payment.amount", Is: "{request.amount}", As: providers.AsDecimal}},
 				Fetch: "/payments/{id}", Means: means, SameShape: true, Needs: "payments:search", Source: "made up",
 			},
 			{
 				By: providers.ByTime, Path: "/payments/log", Query: "from={since}&to={until}", TimeLayout: "unix", Items: "[]", ID: "id", Created: "at",
-				Same: []providers.Same{{Field: "external_id", Is: "{reference}"}}, Source: "made up",
+				Same: []providers.Same{{Field: "external_id", Is: "{reference}"}, {Field: "amount", Is: "{request.amount}"}}, Source: "made up",
 			},
 		},
 		Source: "made up",
@@ -53,16 +53,17 @@ func acme() providers.Provider {
 	refund := payment
 	refund.Pattern, refund.Object = "POST /payments/{id}/refunds", "refund"
 	refund.Lookups = []providers.Lookup{{
-		By: providers.ByParent, Path: "/payments/{path.id}/refunds", Items: "_embedded.refunds[]", ID: "id",
+		By: providers.ByParent, Path: "/payments/{path.id}/refunds", Items: "_embedded.refunds[]", ID: "id", Created: "created_at",
 		Same: []providers.Same{{Field: "amount", Is: "{request.amount}"}}, Source: "made up",
 	}}
 	void := payment
-	void.Pattern, void.Object = "POST /payments/{id}/void", ""
+	void.Pattern, void.Object = "POST /payments/{id}/void", "void"
 	void.Lookups = []providers.Lookup{{
 		By: providers.ByParent, Path: "/payments/{path.id}/voided", ID: "id",
-		Same: []providers.Same{{Field: "voided", Is: "yes"}}, Source: "made up",
+		Means: []providers.Meaning{{Field: "voided", Equals: "yes", Is: providers.TookEffect}}, Source: "made up",
 	}}
 	message := payment
+	message.Unique = providers.Unique{For: providers.Forever, Source: "made up"}
 	message.Pattern, message.Object = "PUT /messages/{name}", "message"
 	message.Lookups = []providers.Lookup{{By: providers.ByReference, Path: "/messages/{reference}", ID: "id", Source: "made up"}}
 	return providers.Provider{
@@ -268,7 +269,9 @@ func TestLookupInABody(t *testing.T) {
 		{Pattern: "POST /graphql", Action: providers.Action{Place: providers.ActionGraphQL, Value: "query"}, NoEffect: true, Source: "made up"},
 		{
 			Pattern: "POST /graphql", Action: providers.Action{Place: providers.ActionGraphQL, Value: "mutation charge"},
+			Object:    "charge",
 			Reference: providers.Reference{Place: providers.KeyJSONField, Name: "variables.orderId", Source: "made up"},
+			Unique:    providers.Unique{For: providers.Forever, Source: "made up"},
 			Lookups: []providers.Lookup{{
 				By: providers.ByReference, Method: http.MethodPost, Path: "/graphql", Body: search, Items: "data.search.edges[]", ID: "node.id",
 				Same: []providers.Same{{Field: "node.orderId", Is: "{reference}"}},
@@ -335,7 +338,7 @@ func TestLookupPages(t *testing.T) {
 	for name, paging := range next {
 		t.Run(name, func(t *testing.T) {
 			p := acme()
-			p.Endpoints[0].Lookups = []providers.Lookup{{By: providers.ByTime, Path: "/payments", Query: "limit=2", Items: "data[]", ID: "id", Same: []providers.Same{{Field: "key", Is: "{key}"}}, Next: paging, Source: "made up"}}
+			p.Endpoints[0].Lookups = []providers.Lookup{{By: providers.ByKey, Path: "/payments", Query: "limit=2", Items: "data[]", ID: "id", Same: []providers.Same{{Field: "key", Is: "{key}"}}, Next: paging, Source: "made up"}}
 			b := looking(t, p)
 			b.PageSize = 2
 			var made []string

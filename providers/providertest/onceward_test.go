@@ -152,7 +152,7 @@ func TestOncewardRequestWithoutAKey(t *testing.T) {
 
 // Through Onceward what was already done is fetched.
 func TestOncewardFetchesWhatWasAlreadyDone(t *testing.T) {
-	b := sample{name: "GoCardless", provider: knowing(providers.GoCardless()), path: "/payments", made: outcome{201, `{"payments":{"id":"PM123"}}`}}.filled().start(t, nil)
+	b := sample{name: "GoCardless", provider: knowing(providers.GoCardless()), path: "/payments", made: outcome{201, `{"payments":{"id":"PM123","status":"pending_customer_approval"}}`}}.filled().start(t, nil)
 	b.Script(providertest.DropAfter())
 	client, err := onceward.New(onceward.Config{
 		Journal:    memory.New(),
@@ -172,7 +172,7 @@ func TestOncewardFetchesWhatWasAlreadyDone(t *testing.T) {
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
-	assert.JSONEq(t, `{"payments":{"id":"PM123"}}`, string(body))
+	assert.JSONEq(t, `{"payments":{"id":"PM123","status":"pending_customer_approval"}}`, string(body))
 	op, err := client.Lookup(t.Context(), onceward.Ref{ID: "invoice-1/payment"})
 	require.NoError(t, err)
 	assert.Equal(t, "PM123", op.Answer.Pointer)
