@@ -43,6 +43,24 @@ var fromStrangers = []struct {
 		m := formBody(strings.Repeat("IdempotencyKey=a&x&", n/19))
 		return func() { tables.Key(inForm).Without(m) }
 	}},
+	{"a list with many items", func(t testing.TB, n int) func() {
+		list, fields := []byte(`{"data":[`+many(`{"id":"\u0061%d","m":{"m":{}}},`, min(n, 200<<10))+`{"id":1}]}`), tables.NewFields("id", "m.m.x", "*.*")
+		return func() {
+			items, problem := tables.Items(nil, list, "data[]")
+			assert.Empty(t, problem)
+			for _, item := range items {
+				assert.Len(t, fields.Read(item).All("id"), 1)
+			}
+		}
+	}},
+	{"an item with many members", func(t testing.TB, n int) func() {
+		item := []byte(`{"data":[{` + many(`"\u0061%d":{"x":[{"y":1}]},`, n) + `"id":1}]}`)
+		return func() {
+			items, problem := tables.Items(nil, item, "data[]")
+			assert.Empty(t, problem)
+			assert.Equal(t, []string{"1"}, tables.NewFields("id", "*.x[].z").Read(items[0]).All("id"))
+		}
+	}},
 	{"a host of many labels", func(t testing.TB, n int) func() {
 		p := own()
 		p.Hosts = nil
