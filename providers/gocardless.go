@@ -46,6 +46,7 @@ func GoCardless() Provider {
 		Name:             "gocardless",
 		CredentialScoped: true,
 		Answers:          jsonAnswers,
+		Events:           gocardlessEvents,
 		Hosts:            []string{"api.gocardless.com", "api-sandbox.gocardless.com"},
 		Source:           sourceGoCardlessKeys + "; hosts: " + sourceGoCardlessSDK + " options.go; scope of keys: [?]",
 		Endpoints: slices.Concat(
@@ -76,6 +77,21 @@ var gocardlessReference = Reference{
 	Place: KeyJSONField, Name: "payments.metadata.onceward", MaxLength: 500, MaxPairs: 3, Mutable: true,
 	Source: sourceGoCardlessSDK + " payment_service.go: the integrator's own, on create and update; its bounds: gocardless-dotnet e902187 Resources/Payment.cs [S]",
 }
+
+// gocardlessEvents say that something became of a payment, whose state is then looked at:
+// one that failed may be tried again.
+var gocardlessEvents = []EventRule{{
+	Field:     "resource_type",
+	Equals:    "payments",
+	Endpoint:  "POST /payments",
+	Items:     "events[]",
+	Reference: "resource_metadata.onceward",
+	ID:        "id",
+	Object:    "links.payment",
+	At:        "created_at",
+	Thin:      true,
+	Source:    sourceGoCardlessSDK + " event_service.go; several in one request: developer.gocardless.com/partners/webhooks-for-partners [D]",
+}}
 
 // What a payment or a refund that the lists show becomes of the one which was asked for.
 // A payment that failed may be tried again.

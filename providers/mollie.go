@@ -45,6 +45,7 @@ func Mollie() Provider {
 	p := Provider{
 		Name:    "mollie",
 		Answers: jsonAnswers,
+		Events:  mollieEvents,
 		CredentialModes: []CredentialMode{
 			{"test_", "test"}, {"live_", "live"},
 		},
@@ -72,6 +73,29 @@ const (
 	sourceMollieIdempotency = "docs.mollie.com/reference/api-idempotency [D]"
 	sourceMollieSpec        = "mollie/openapi cfbba47 [D]"
 )
+
+// mollieEvents are those of the webhooks that are subscribed to, with a full payload. What is
+// sent to the webhookUrl of a payment is not signed, and proves nothing.
+var mollieEvents = slices.Concat(
+	kinds(molliePaymentEvent, TookEffect, "payment.pending", "payment.authorized", "payment.paid"),
+	kinds(molliePaymentEvent, Refused, "payment.failed", "payment.expired"),
+	kinds(molliePaymentEvent, Reversed, "payment.canceled"),
+)
+
+var molliePaymentEvent = EventRule{
+	Field:     "type",
+	Endpoint:  "POST /v2/payments",
+	Reference: "_embedded.entity.metadata.onceward",
+	ID:        "id",
+	Object:    "entityId",
+	Created:   "_embedded.entity.createdAt",
+	At:        "createdAt",
+	Also: []Same{
+		{Field: "_embedded.entity.amount.value", Is: "{request.amount.value}", As: AsDecimal},
+		{Field: "_embedded.entity.amount.currency", Is: "{request.amount.currency}"},
+	},
+	Source: sourceMollieSpec + " entity-webhook-event, webhook-event-types; sent as such: docs.mollie.com/reference/webhooks-new [D]",
+}
 
 // mollieReference is a field in a payment's metadata, if that is an object. Mollie saves
 // it alongside the payment and shows it to who fetches that by the API.

@@ -49,6 +49,7 @@ func PayPal() Provider {
 			Needs:  "https://uri.paypal.com/services/reporting/balances/read",
 			Source: sourcePayPalSpec + " reporting_transactions_v1: account_id is the payer ID of the account",
 		},
+		Events: paypalEvents,
 		Source: sourcePayPalIdempotency + "; hosts and the account header: " + sourcePayPalSpec + ", and of older programs PayPal-Java-SDK 2a34212 base/Constants.java [S]",
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: paypalKeyless, SecretRequest: paypalCards, Source: sourcePayPalSpec + ": the header is not declared; " + sourcePayPalIdempotency + ": not all APIs support it"},
@@ -66,6 +67,8 @@ func PayPal() Provider {
 			each(paypalOrders("authorization", paypalOfOrder("authorizations",
 				Meaning{"purchase_units[].payments.authorizations[].status", "CREATED", TookEffect},
 				Meaning{"purchase_units[].payments.authorizations[].status", "PENDING", TookEffect},
+				Meaning{"purchase_units[].payments.authorizations[].status", "CAPTURED", TookEffect},
+				Meaning{"purchase_units[].payments.authorizations[].status", "PARTIALLY_CAPTURED", TookEffect},
 				Meaning{"purchase_units[].payments.authorizations[].status", "DENIED", Refused},
 				Meaning{"purchase_units[].payments.authorizations[].status", "VOIDED", Reversed})),
 				"POST /v2/checkout/orders/{id}/authorize"),
@@ -74,6 +77,7 @@ func PayPal() Provider {
 				Meaning{"purchase_units[].payments.captures[].status", "PENDING", TookEffect},
 				Meaning{"purchase_units[].payments.captures[].status", "DECLINED", Refused},
 				Meaning{"purchase_units[].payments.captures[].status", "FAILED", Refused},
+				Meaning{"purchase_units[].payments.captures[].status", "PARTIALLY_REFUNDED", Reversed},
 				Meaning{"purchase_units[].payments.captures[].status", "REFUNDED", Reversed})),
 				"POST /v2/checkout/orders/{id}/capture"),
 			each(paypalPayments("capture", paypalCaptureReference, paypalCaptureSearch),
@@ -165,6 +169,37 @@ func paypalOfOrder(payments string, means ...Meaning) Lookup {
 		Means:     means,
 		SameShape: true,
 		Source:    sourcePayPalSpec + " checkout_orders_v2: COMPLETED is an order of which a payments resource was created, and its status is to be checked; payment_collection",
+	}
+}
+
+// paypalEvents speak of captures of an authorization and of refunds, which show the invoice
+// and the custom id that they were asked for with. What an order's capture is called by is
+// the order's, and no more than a look at the order tells.
+var paypalEvents = slices.Concat(
+	kinds(paypalCaptured, TookEffect, "PAYMENT.CAPTURE.COMPLETED", "PAYMENT.CAPTURE.PENDING"),
+	kinds(paypalCaptured, Refused, "PAYMENT.CAPTURE.DECLINED", "PAYMENT.CAPTURE.DENIED"),
+	kinds(about(paypalEvent("POST /v2/payments/captures/{id}/refund", "custom_id"),
+		Same{Field: "resource_type", Is: "refund"},
+		Same{Field: "resource.amount.value", Is: "{request.amount.value}", As: AsDecimal},
+		Same{Field: "resource.amount.currency_code", Is: "{request.amount.currency_code}"},
+	), TookEffect, "PAYMENT.CAPTURE.REFUNDED"),
+)
+
+var paypalCaptured = about(paypalEvent("POST /v2/payments/authorizations/{id}/capture", "invoice_id"),
+	Same{Field: "resource_type", Is: "capture"},
+	Same{Field: "resource.supplementary_data.related_ids.authorization_id", Is: "{path.id}"},
+)
+
+func paypalEvent(endpoint, reference string) EventRule {
+	return EventRule{
+		Field:     "event_type",
+		Endpoint:  endpoint,
+		Reference: "resource." + reference,
+		ID:        "id",
+		Object:    "resource.id",
+		Created:   "resource.create_time",
+		At:        "create_time",
+		Source:    "developer.paypal.com/api/rest/webhooks/event-names [D]; fields: " + sourcePayPalSpec + " notifications_webhooks_v1 and payments_payment_v2",
 	}
 }
 

@@ -64,6 +64,7 @@ func Razorpay(retention time.Duration) Provider {
 		Hosts:            []string{"api.razorpay.com"},
 		AccountHeaders:   []string{"X-Razorpay-Account"},
 		CredentialScoped: true,
+		Events:           razorpayEvents,
 		Answers:          jsonAnswers,
 		Source:           sourceRazorpayPayouts + " and " + sourceRazorpayRefunds + ", their examples for the host; the account header: razorpay.com/docs/partners/aggregators/partner-auth [D]; scope: [?]",
 		Endpoints: slices.Concat(
@@ -161,6 +162,29 @@ var (
 		Source:    "razorpay.com/docs/api/x/payouts/fetch-all and /docs/x/payouts/states-life-cycle [D]; for states, webhooks are recommended instead",
 	}
 )
+
+// razorpayEvents are those of payouts. Which refund an event is about is not told by anything
+// that the request for it chose.
+var razorpayEvents = slices.Concat(
+	kinds(razorpayPayoutEvent, TookEffect, "payout.pending", "payout.queued", "payout.initiated", "payout.processed"),
+	kinds(razorpayPayoutEvent, Refused, "payout.rejected", "payout.failed"),
+	kinds(razorpayPayoutEvent, Reversed, "payout.reversed"),
+)
+
+var razorpayPayoutEvent = EventRule{
+	Field:     "event",
+	Endpoint:  "POST /v1/payouts",
+	Reference: "payload.payout.entity.reference_id",
+	Object:    "payload.payout.entity.id",
+	Created:   "payload.payout.entity.created_at",
+	At:        "created_at",
+	Account:   "account_id",
+	Also: []Same{
+		{Field: "payload.payout.entity.amount", Is: "{request.amount}", As: AsDecimal},
+		{Field: "payload.payout.entity.currency", Is: "{request.currency}", As: AnyCase},
+	},
+	Source: "razorpay.com/docs/webhooks/payouts [D]; the event's own id is in a header",
+}
 
 const (
 	razorpayAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"

@@ -43,6 +43,7 @@ func Square(retention time.Duration) Provider {
 			Path: "/v2/merchants/me", Field: "merchant.id", Needs: "MERCHANT_PROFILE_READ",
 			Source: sourceSquareSpec + " RetrieveMerchant",
 		},
+		Events: squareEvents,
 		Hosts:  []string{"connect.squareup.com", "connect.squareupsandbox.com"},
 		Source: sourceSquareIdempotency + "; hosts: square-go-sdk 3f484c5 environments.go [S]; whose the keys are: [?]",
 		Endpoints: slices.Concat(
@@ -240,6 +241,45 @@ func squareScan(object, query string, same []Same, means []Meaning) Lookup {
 		Source:     sourceSquareSpec + ": lists and retrieves " + object + "s; results are eventually consistent, new ones might take several seconds to appear",
 	}
 }
+
+// squareEvents show a payment's reference and nothing of its key. A refund has no reference,
+// so that its events speak of one that is known.
+var squareEvents = slices.Concat(
+	kinds(about(squarePaymentEvent, Same{Field: "data.object.payment.status", Is: "FAILED"}), Refused, "payment.created", "payment.updated"),
+	kinds(about(squarePaymentEvent, Same{Field: "data.object.payment.status", Is: "CANCELED"}), Reversed, "payment.updated"),
+	kinds(squarePaymentEvent, TookEffect, "payment.created"),
+	kinds(about(squarePaymentEvent, Same{Field: "data.object.payment.status", Is: "COMPLETED"}), TookEffect, "payment.updated"),
+	kinds(about(squareRefundEvent, Same{Field: "data.object.refund.status", Is: "REJECTED"}), Refused, "refund.updated"),
+	kinds(about(squareRefundEvent, Same{Field: "data.object.refund.status", Is: "FAILED"}), Refused, "refund.updated"),
+)
+
+var (
+	squarePaymentEvent = EventRule{
+		Field:     "type",
+		Endpoint:  "POST /v2/payments",
+		Reference: "data.object.payment.reference_id",
+		ID:        "event_id",
+		Object:    "data.object.payment.id",
+		Created:   "data.object.payment.created_at",
+		At:        "created_at",
+		Account:   "merchant_id",
+		Also: []Same{
+			{Field: "data.object.payment.amount_money.amount", Is: "{request.amount_money.amount}", As: AsDecimal},
+			{Field: "data.object.payment.amount_money.currency", Is: "{request.amount_money.currency}"},
+		},
+		Source: sourceSquareSpec + " PaymentCreatedEvent, PaymentUpdatedEvent",
+	}
+	squareRefundEvent = EventRule{
+		Field:    "type",
+		Endpoint: "POST /v2/refunds",
+		ID:       "event_id",
+		Object:   "data.object.refund.id",
+		Created:  "data.object.refund.created_at",
+		At:       "created_at",
+		Account:  "merchant_id",
+		Source:   sourceSquareSpec + " RefundUpdatedEvent",
+	}
+)
 
 // squareTransferOrders are newer than the description of the API.
 func squareTransferOrders(retention time.Duration) Endpoint {
