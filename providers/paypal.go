@@ -180,8 +180,8 @@ var paypalEvents = slices.Concat(
 	kinds(paypalCaptured, Refused, "PAYMENT.CAPTURE.DECLINED", "PAYMENT.CAPTURE.DENIED"),
 	kinds(about(paypalEvent("POST /v2/payments/captures/{id}/refund", "custom_id"),
 		Same{Field: "resource_type", Is: "refund"},
-		Same{Field: "resource.amount.value", Is: "{request.amount.value}", As: AsDecimal},
-		Same{Field: "resource.amount.currency_code", Is: "{request.amount.currency_code}"},
+		Same{Field: "resource.amount.value", Is: "{request.amount.value}", As: AsDecimal, Optional: true},
+		Same{Field: "resource.amount.currency_code", Is: "{request.amount.currency_code}", Optional: true},
 	), TookEffect, "PAYMENT.CAPTURE.REFUNDED"),
 )
 
