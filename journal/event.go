@@ -41,9 +41,20 @@ const (
 	// became of the operation after the copy was made is not in it, so that without
 	// an answer it counts as sent, from its creation until now.
 	EventAdopt
+	// EventLook: somebody wants to find out what became of an unknown operation, and is
+	// the only one until Due. It needs Due. One that is not due is left alone, unless Asked.
+	EventLook
+	// EventHint: something that proves nothing, an unsigned event for instance, says that
+	// a look may be worth while now: an unknown operation is due for one, dead or not.
+	EventHint
+	// EventEvidence: a look or an event told what became of a generation. Needs Evidence,
+	// Generation, the Claim that the operation had when the look began and, for what took
+	// effect, Object.
+	EventEvidence
 )
 
-var eventNames = [...]string{"", "begin", "claim", "complete", "park", "doubt", "cancel", "resolve", "deliver", "reap", "clock", "adopt"}
+var eventNames = [...]string{"", "begin", "claim", "complete", "park", "doubt", "cancel", "resolve", "deliver", "reap", "clock", "adopt",
+	"look", "hint", "evidence"}
 
 func (k EventKind) String() string {
 	if k > 0 && int(k) < len(eventNames) {
@@ -71,9 +82,14 @@ const (
 	// Release: it was held, and is as it would be without that: pending, as far as the
 	// resend rule allows.
 	Release
+	// Unwanted: it is not to be sent any more, by anybody, until Wanted lifts that. Where
+	// nothing may have run it is cancelled, else unknown, and goes on being looked for.
+	Unwanted
+	// Wanted lifts Unwanted.
+	Wanted
 )
 
-var resolutionNames = [...]string{"", "executed", "not_executed", "send_again", "hold", "release"}
+var resolutionNames = [...]string{"", "executed", "not_executed", "send_again", "hold", "release", "unwanted", "wanted"}
 
 func (r Resolution) String() string {
 	if r > 0 && int(r) < len(resolutionNames) {
@@ -105,6 +121,16 @@ type Intent struct {
 	// while something else was known of its provider: where one has any of them, as its
 	// Ref or its Alias, the Begin is Misuse likewise. They are not recorded.
 	FormerAliases []Ref
+
+	// Reference is what the object can be recognised by that this request creates, "" for
+	// nothing. ReferenceName is the place and name of its field. Where ReferenceOurs is set
+	// it is random, made for this Begin, and put into the request at the attempt; else the
+	// caller's request has it.
+	Reference, ReferenceName string
+	ReferenceOurs            bool
+	// Compare are the parts of the request that such an object has to agree with, kept
+	// where the body is not.
+	Compare []Field
 
 	// Patience is how long after the last attempt a caller who asks may go ahead of a
 	// pause of our own making, where nothing may have run; 0: never.
@@ -169,6 +195,9 @@ type Event struct {
 	// Due of a Park or Cancel: not to be sent before this; zero: at once. Of a
 	// Claim: pending operations that are woken later than this are left alone; zero:
 	// At.
+	//
+	// Of a Look: until when nobody else looks. Of Evidence: when the next look is due, if
+	// the operation stays unknown; zero: as it was.
 	Due      time.Time
 	DueOwn   bool      // Park, Cancel: Due is a pause of our own making
 	Wake     time.Time // Park: Resume and Run leave it alone until then; zero: until Due
@@ -207,9 +236,32 @@ type Event struct {
 	Resolution   Resolution    // Resolve
 	By           string        // Resolve: who says so. Cause is why
 	Unrecognised bool          // Resolve, Executed: the recorded answer is not the provider's
-	Key          string        // Resolve, SendAgain: the next generation's key
+	Key          string        // Resolve, SendAgain: the next generation's key; Evidence, absent: likewise, "": the same
+	Reference    string        // Resolve, SendAgain: the next generation's reference, where it is ours
+	Forced       bool          // Resolve: over evidence that says otherwise
 	Keep         time.Duration // Reap
+
+	// Object is kind and id of what the answer or the evidence shows, "" where it shows none.
+	// Complete, Evidence. Account is the proven identity that was sent, or looked, as.
+	Object, Account string
+	// Taken says that another operation is proven by Object. Set by the store.
+	Taken bool
+
+	Evidence *Evidence // Evidence; its Answer is Event.Answer
+	Absence  *Absence  // Evidence of FindingAbsent
+	// Dead says, of Evidence that leaves the operation unknown, why no look is due any more;
+	// "": one is.
+	Dead string
+	// Asked: a Look is asked for by somebody, and is due though its time has not come, but
+	// once in AskedLook.
+	Asked bool
+	// Looking says that whoever claims looks for what is unknown: such an outcome is
+	// offered once it is dead. Claim.
+	Looking bool
 }
+
+// AskedLook is how far looks on demand lie apart, at least.
+const AskedLook = time.Minute
 
 // Today is what a provider's table says now of an operation that was begun before.
 type Today struct {
@@ -245,10 +297,20 @@ const (
 	SecondEffect
 	// Offer: its outcome is undelivered and now the asker's to deliver.
 	Offer
+	// Look: the look is the asker's, until Operation.LookAt.
+	Look
+	// Withdrawn: somebody said that it is not wanted any more. Wanted lifts that.
+	Withdrawn
+	// Contradicted: the evidence says otherwise than what is recorded, which stands. It is
+	// kept, and Operation.Dead says what is to be looked at.
+	Contradicted
+	// Weighed: the claim of it has ended, by this event or by the death of its session, and
+	// what was heard meanwhile decided: it is completed by that, or unknown.
+	Weighed
 )
 
 var decisionNames = [...]string{"ignored", "execute", "replay", "wait", "later", "misuse", "stop", "gone",
-	"recorded", "stale", "second_effect", "offer"}
+	"recorded", "stale", "second_effect", "offer", "look", "withdrawn", "contradicted", "weighed"}
 
 func (d Decision) String() string {
 	if int(d) < len(decisionNames) {

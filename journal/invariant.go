@@ -19,7 +19,7 @@ func Violations(op Operation, last time.Time) []string {
 	v.must(op.Terms.Remembers.Valid(), "its terms are readable")
 	v.must(op.Claim >= 1, "it was claimed when it was begun")
 	v.must(op.Generation >= 0 && op.Attempts >= 0 && op.SecondEffects >= 0, "nothing is counted below zero")
-	v.must(op.SecondEffects == 0 || op.Generation > 0, "a second effect is of an earlier generation")
+	v.must(op.SecondEffects == 0 || op.Generation > 0 || len(op.Evidence) > 0 || op.Object != "", "a second effect is of an earlier generation, or another object")
 	v.must(!op.CreatedAt.IsZero() && !op.UpdatedAt.IsZero(), "it says when it was begun and changed")
 	// The other times are the asker's, whose clock may not have been confirmed.
 	v.must(op.State == StateCompleted || op.WindowClosed || !sentSince(op).After(last), "it was not first sent after the journal's latest time")
@@ -32,6 +32,20 @@ func Violations(op Operation, last time.Time) []string {
 	v.must(!op.Tombstone || op.State == StateCompleted && op.Delivered && op.Naming == Named && op.Request.Method == "",
 		"a tombstone is of a completed, delivered, named operation, and has no request")
 	v.must(!op.Tombstone || op.Fingerprint == "", "a tombstone has no digest of a request")
+
+	v.must(op.Looks >= 0 && len(op.Evidence) <= maxEvidence && len(op.Rounds) <= maxRounds, "what was seen of it is bounded")
+	v.must(op.LookAt.IsZero() || op.State == StateUnknown && op.Dead == "", "what is looked for is unknown, and not dead")
+	v.must(op.Dead == "" || op.State > StateInFlight, "what somebody has to see to has an outcome")
+	v.must(op.Object == "" || op.State == StateCompleted, "an object proves what is completed")
+	v.must(op.Unwanted == nil || op.State > StateInFlight, "what is not wanted is neither sent nor to be sent")
+	for _, e := range op.Evidence {
+		v.must(e.Generation >= 0 && e.Generation <= op.Generation && e.Finding > 0 && int(e.Finding) < len(findingNames) && int(e.Basis) < len(basisNames),
+			"evidence is of one of its generations")
+		v.must(e.Answer == nil || op.State == StateInFlight, "an answer is kept with evidence only while a claim is out")
+	}
+	for i, r := range op.Rounds {
+		v.must(r.Generation >= 0 && r.Generation < op.Generation && (i == 0 || r.Generation > op.Rounds[i-1].Generation), "its rounds are earlier generations")
+	}
 
 	switch outcome := op.State > StateInFlight; {
 	case outcome:

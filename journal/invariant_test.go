@@ -51,7 +51,7 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 		{journal.StatePending, func(op *journal.Operation) { op.Terms.Remembers = memory.Everything + 1 }, "its terms are readable"},
 		{journal.StatePending, func(op *journal.Operation) { op.Claim = 0 }, "it was claimed when it was begun"},
 		{journal.StatePending, func(op *journal.Operation) { op.Attempts = -1 }, "nothing is counted below zero"},
-		{journal.StatePending, func(op *journal.Operation) { op.SecondEffects = 1 }, "a second effect is of an earlier generation"},
+		{journal.StatePending, func(op *journal.Operation) { op.SecondEffects = 1 }, "a second effect is of an earlier generation, or another object"},
 		{journal.StatePending, func(op *journal.Operation) { op.UpdatedAt = time.Time{} }, "it says when it was begun and changed"},
 		{journal.StateUnknown, func(op *journal.Operation) { op.FirstSentAt = noon.Add(time.Hour) }, "it was not first sent after the journal's latest time"},
 		{journal.StatePending, func(op *journal.Operation) { op.FirstSentAt = noon.Add(time.Hour) }, "it was not first sent after the journal's latest time"},
@@ -81,6 +81,22 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 		}, "a refusal is an answer only where nothing else may have run, or the provider remembers everything"},
 		{journal.StateUnknown, func(op *journal.Operation) { op.MayHaveRun = false }, "what is unknown may have run, or is on hold"},
 		{journal.StateCancelled, func(op *journal.Operation) { op.MayHaveRun = true }, "what is cancelled has not run"},
+		{journal.StateUnknown, func(op *journal.Operation) { op.Looks = -1 }, "what was seen of it is bounded"},
+		{journal.StateUnknown, func(op *journal.Operation) { op.Evidence = make([]journal.Evidence, 10) }, "what was seen of it is bounded"},
+		{journal.StateUnknown, func(op *journal.Operation) { op.Rounds = make([]journal.Round, 17) }, "what was seen of it is bounded"},
+		{journal.StatePending, func(op *journal.Operation) { op.LookAt = noon }, "what is looked for is unknown, and not dead"},
+		{journal.StateUnknown, func(op *journal.Operation) { op.Dead = "ambiguous" }, "what is looked for is unknown, and not dead"},
+		{journal.StatePending, func(op *journal.Operation) { op.Dead = "ambiguous" }, "what somebody has to see to has an outcome"},
+		{journal.StateUnknown, func(op *journal.Operation) { op.Object = "payment pay_1" }, "an object proves what is completed"},
+		{journal.StatePending, func(op *journal.Operation) { op.Unwanted = &journal.Resolved{} }, "what is not wanted is neither sent nor to be sent"},
+		{journal.StateUnknown, func(op *journal.Operation) { op.Evidence = make([]journal.Evidence, 1) }, "evidence is of one of its generations"},
+		{journal.StateUnknown, func(op *journal.Operation) {
+			op.Evidence = []journal.Evidence{{Generation: 1, Finding: journal.FindingTookEffect}}
+		}, "evidence is of one of its generations"},
+		{journal.StateUnknown, func(op *journal.Operation) {
+			op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Answer: &journal.Answer{}}}
+		}, "an answer is kept with evidence only while a claim is out"},
+		{journal.StateUnknown, func(op *journal.Operation) { op.Rounds = make([]journal.Round, 1) }, "its rounds are earlier generations"},
 	} {
 		op := ops[row.state]
 		row.change(&op)

@@ -88,7 +88,7 @@ type Session interface {
 // Result is what became of an event.
 type Result struct {
 	// Operation stands as after the event. Its request and answer bodies are there
-	// where Decision is Execute, Replay, Offer, Stop or SecondEffect; else they may
+	// where Decision is Execute, Replay, Offer, Stop, Look, Weighed or SecondEffect; else they may
 	// be missing. The request may be missing whole from a Recorded, whose asker has it
 	// already, and from an Execute in answer to a Begin if the asker sent it along.
 	Operation Operation
@@ -109,6 +109,7 @@ type Filter struct {
 	Naming      *Naming
 	WakeBefore  time.Time // pending ones to be woken before this
 	Undelivered bool      // outcomes that reached nobody yet
+	Dead        bool      // those that somebody has to see to (Operation.Dead)
 	ByWake      bool      // pending ones by WakeAt, soonest first; implies States{StatePending}
 	Limit       int       // 0: no limit
 }

@@ -160,6 +160,12 @@ var laws = []law{
 			return true
 		}
 		r := s.next.Resolved
+		switch s.ev.Resolution {
+		case journal.Unwanted:
+			r = s.next.Unwanted
+		case journal.Wanted:
+			return s.ev.Generation == s.op.Generation && s.op.Unwanted != nil && s.next.Unwanted == nil
+		}
 		return s.ev.Generation == s.op.Generation && (s.ev.Resolution == journal.Executed || s.ev.Claim == s.op.Claim) &&
 			r != nil && r.Resolution == s.ev.Resolution && r.By == s.ev.By && r.Why == s.ev.Cause
 	}},

@@ -43,7 +43,7 @@ func (e *EventError) Unwrap() error { return ErrInvalidEvent }
 // It is pure and total. live reports whether the session in op.Holder is alive; the
 // zero Operation stands for one that the journal does not have, and a result in
 // state StateAbsent is one to remove. With an error, or the decisions Ignored, Stale,
-// Wait, Replay, Misuse and Gone, the operation is unchanged, but that its window may
+// Wait, Replay, Misuse, Gone and Withdrawn, the operation is unchanged, but that its window may
 // have been closed.
 //
 // Next shares slices and maps of op and ev with its result and writes to none.
@@ -56,7 +56,7 @@ func Next(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return op, Ignored, err
 	}
 	switch decision {
-	case Ignored, Stale, Wait, Replay, Misuse, Gone:
+	case Ignored, Stale, Wait, Replay, Misuse, Gone, Withdrawn:
 		return next, decision, nil
 	}
 	if next.State != StateAbsent {
@@ -85,6 +85,12 @@ func step(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return cameBack(confirm(op, ev), ev), Ignored, nil
 	case EventAdopt:
 		return adopt(op, live, ev)
+	case EventLook:
+		return look(op, ev)
+	case EventHint:
+		return hint(op, ev)
+	case EventEvidence:
+		return evidence(op, ev)
 	}
 	return op, Ignored, invalid(op, ev, "no such event")
 }
@@ -107,7 +113,8 @@ func cameBack(op Operation, ev Event) Operation {
 		return op
 	}
 	op.DueAt, op.WakeAt = closer(op.DueAt, op.UpdatedAt, ev.At), closer(op.WakeAt, op.UpdatedAt, ev.At)
-	for _, t := range []*time.Time{&op.CreatedAt, &op.UpdatedAt, &op.SettledAt, &op.LastEndedAt, &op.BusySince} {
+	op.LookAt = closer(op.LookAt, op.UpdatedAt, ev.At)
+	for _, t := range []*time.Time{&op.CreatedAt, &op.UpdatedAt, &op.SettledAt, &op.LastEndedAt, &op.BusySince, &op.LookedAt} {
 		if t.After(ev.At) {
 			*t = ev.At
 		}
@@ -179,6 +186,9 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		op.Naming = in.Naming
 		return hold(intend(op, in), ev), Execute, nil
 	case StateCancelled:
+		if op.Unwanted != nil {
+			return op, Withdrawn, nil
+		}
 		if same && !op.ByHand {
 			op.Mode = in.Mode
 			op.Terms = termsBy(op, in)
@@ -186,7 +196,7 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 			op = closeWindow(op, ev)
 			return hold(op, ev), Execute, nil
 		}
-		return hold(intend(generation(op, in.nextKey(op)), in), ev), Execute, nil
+		return hold(intend(generation(op, in.nextKey(op), ""), in), ev), Execute, nil
 	}
 	if op.Tombstone {
 		return op, Gone, nil
@@ -203,7 +213,10 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		if live {
 			return op, Wait, nil
 		}
-		op = orphan(op, ev)
+		var heard bool
+		if op, heard = weigh(orphan(op, ev), ev); heard {
+			return op, Weighed, nil
+		}
 	}
 	var decision Decision
 	var err error
@@ -265,6 +278,7 @@ func takeOver(op Operation, in *Intent) Operation {
 	op.Request, op.BodyWithheld = in.Request, in.BodyWithheld
 	op.Credential, op.Form = in.Credential, in.Form
 	op.Provider, op.Endpoint = in.Provider, in.Endpoint // the contract may have another name by now
+	op.Reference, op.ReferenceName, op.ReferenceOurs, op.Compare = in.Reference, in.ReferenceName, in.ReferenceOurs, in.Compare
 	switch {
 	case op.Key != "" || op.Generation != 0:
 	case !in.KeyCarried || op.Alias == in.Alias:
@@ -275,9 +289,15 @@ func takeOver(op Operation, in *Intent) Operation {
 	return op
 }
 
-// generation starts the next life of an operation whose last one had no effect.
-func generation(op Operation, key string) Operation {
+// generation starts the next life of an operation whose last one had no effect. reference
+// takes the place of one that was made for that.
+func generation(op Operation, key, reference string) Operation {
+	op.Rounds = append(slices.Clone(op.Rounds), Round{op.Generation, op.Key, op.Reference})
+	op.Rounds = op.Rounds[max(len(op.Rounds)-maxRounds, 0):]
 	op.Generation++
+	if op.ReferenceOurs {
+		op.Reference = reference
+	}
 	if key != op.Key {
 		op.Key, op.KeyCarried = key, false
 		op.FirstSentAt, op.SentSince, op.WindowClosed = time.Time{}, time.Time{}, false
@@ -285,6 +305,7 @@ func generation(op Operation, key string) Operation {
 	op.MayHaveRun, op.Failed, op.Found = false, false, Found{}
 	op.LastEndedAt, op.BusySince = time.Time{}, time.Time{}
 	op.Attempts = 0
+	op.Dead, op.LookAt, op.Adopted = "", time.Time{}, false
 	return op
 }
 
@@ -317,7 +338,10 @@ func claim(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		if live {
 			return op, Wait, nil
 		}
-		op = orphan(op, ev)
+		var heard bool
+		if op, heard = weigh(orphan(op, ev), ev); heard {
+			return op, Weighed, nil
+		}
 	default:
 		return offer(op, live, ev)
 	}
@@ -332,6 +356,8 @@ func offer(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	switch {
 	case op.State == StateAbsent || op.Delivered:
 		return op, Ignored, nil
+	case op.State == StateUnknown && op.Dead == "" && ev.Looking:
+		return op, Ignored, nil // it may settle by itself
 	case op.Holder != "" && live:
 		return op, Wait, nil
 	case ev.Delivered:
@@ -449,6 +475,7 @@ func hold(op Operation, ev Event) Operation {
 	op.DueAt, op.WakeAt, op.SettledAt = time.Time{}, time.Time{}, time.Time{}
 	op.DueOwn = false
 	op.Cause, op.Told, op.ByHand, op.Delivered = "", false, false, false
+	op.Dead = ""
 	return op
 }
 
@@ -461,6 +488,9 @@ func complete(op Operation, ev Event) (Operation, Decision, error) {
 	}
 	earlier := ev.Generation < op.Generation
 	switch {
+	case !earlier && op.State == StateCompleted && anotherObject(op, ev):
+		op.SecondEffects++
+		return alert(op, ev, twoObjects), SecondEffect, nil
 	case op.Answer != nil && op.Answer.Generation == ev.Generation:
 		return op, Replay, nil
 	case earlier && ev.Answer.Refused:
@@ -478,13 +508,20 @@ func complete(op Operation, ev Event) (Operation, Decision, error) {
 		return refused(op, ev)
 	}
 	op.Attempts += ev.Attempts
-	return answered(sentAs(op, ev), ev), Recorded, nil
+	op = answered(sentAs(op, ev), ev)
+	if !ev.Taken {
+		op.Object = ev.Object
+	}
+	return conflicts(op, ev), Recorded, nil
 }
 
 // sentAs takes note of the mode that the operation was first sent in.
 func sentAs(op Operation, ev Event) Operation {
 	if op.Mode == "" && !ev.Unsent {
 		op.Mode = ev.Mode
+	}
+	if !ev.Unsent {
+		op = seenAs(op, ev)
 	}
 	return op
 }
@@ -504,6 +541,10 @@ func refused(op Operation, ev Event) (Operation, Decision, error) {
 	}
 	op.Attempts += ev.Attempts
 	op = sentAs(op, ev)
+	op.MayHaveRun = true
+	if heard, is := weigh(op, ev); is {
+		return heard, Weighed, nil
+	}
 	op.Cause = "it was refused, but an earlier attempt may still take effect, and the provider remembers no refusals"
 	return settle(op, ev, StateUnknown), Recorded, nil
 }
@@ -532,7 +573,8 @@ func release(op Operation, ev Event) (Operation, Decision, error) {
 	case !current:
 		return op, Stale, nil
 	}
-	op.MayHaveRun, op.Failed = op.Found.MayHaveRun || ev.Open, op.Found.Failed || ev.Failed
+	doubted := ev.Kind == EventDoubt
+	op.MayHaveRun, op.Failed = op.Found.MayHaveRun || ev.Open || doubted, op.Found.Failed || ev.Failed || doubted
 	op = sentAs(op, ev)
 	if ev.Unsent {
 		op.FirstSentAt = op.Found.FirstSentAt
@@ -549,9 +591,11 @@ func release(op Operation, ev Event) (Operation, Decision, error) {
 	} else if op.BusySince.IsZero() {
 		op.BusySince = ev.At
 	}
+	op, heard := weigh(op, ev)
 	switch {
-	case ev.Kind == EventDoubt:
-		op.MayHaveRun, op.Failed = true, true
+	case heard:
+		return op, Weighed, nil
+	case doubted:
 		return settle(op, ev, StateUnknown), Recorded, nil
 	case ev.Kind == EventCancel && !op.MayHaveRun && !(ev.Claim == 0 && op.Found.State == StatePending):
 		return settle(op, ev, StateCancelled), Recorded, nil
@@ -563,6 +607,7 @@ func release(op Operation, ev Event) (Operation, Decision, error) {
 // is an unnamed one whose caller has been told and could not ask again.
 func park(op Operation, ev Event) Operation {
 	op.State, op.DueAt, op.DueOwn = StatePending, later(ev.Due, ev.At), ev.DueOwn
+	op.Dead, op.LookAt = "", time.Time{}
 	if op.MayHaveRun {
 		p := MaySend(question(op, true, op.DueAt, ev))
 		op.Cause = because(op.Cause, p.Reason)
@@ -593,8 +638,12 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return op, Ignored, invalid(op, ev, "there is no such operation")
 	case ev.Generation != op.Generation, ev.Claim != op.Claim && ev.Resolution != Executed:
 		return op, Stale, nil
+	case ev.Resolution == Wanted:
+		return want(op, ev)
 	case op.State == StateCompleted && ev.Resolution == Executed:
 		return supply(op, ev)
+	case op.State == StateCancelled && ev.Resolution == Unwanted:
+		return withdraw(op, ev)
 	case op.State.Settled():
 		return op, Ignored, invalid(op, ev, "its outcome is known")
 	case op.State == StateInFlight && live:
@@ -603,6 +652,17 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return op, Ignored, invalid(op, ev, "it is not on hold")
 	case ev.Resolution == Hold && op.State == StateUnknown && !onHold(op):
 		return op, Ignored, invalid(op, ev, "it is not sent anyway")
+	case op.Unwanted != nil && (ev.Resolution == SendAgain || ev.Resolution == Release):
+		return op, Ignored, invalid(op, ev, "it is not wanted any more: say that it is wanted first")
+	}
+	op, heard := weigh(op, ev)
+	switch {
+	case heard:
+		return op, Weighed, nil
+	case against(op, ev):
+		return op, Ignored, invalid(op, ev, "there is evidence that it took effect: look at it, and force this if that is wrong")
+	case ev.Resolution == Unwanted:
+		return withdraw(op, ev)
 	}
 	op.Holder = ""
 	op.Resolved = resolved(ev)
@@ -637,7 +697,7 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		} else if key == "" || key == op.Key {
 			return op, Ignored, invalid(op, ev, "needs the next generation's key")
 		}
-		op = generation(op, key)
+		op = generation(op, key, ev.Reference)
 		op.State, op.DueAt, op.WakeAt = StatePending, ev.At, ev.At
 		op.SettledAt, op.Told, op.Delivered = time.Time{}, false, false
 		op.DueOwn = false
@@ -688,6 +748,11 @@ func settle(op Operation, ev Event, to State) Operation {
 	}
 	op.SettledAt = ev.At
 	op.DueAt, op.WakeAt = time.Time{}, time.Time{}
+	op.Dead, op.LookAt = "", time.Time{}
+	op.Evidence = withoutAnswers(op.Evidence)
+	if to == StateUnknown {
+		op.Looks, op.LookAt = 0, ev.At
+	}
 	return op
 }
 
@@ -704,6 +769,9 @@ func deliver(op Operation, ev Event) (Operation, Decision, error) {
 
 func reap(op Operation, ev Event) (Operation, Decision, error) {
 	keep := max(ev.Keep, op.Terms.Retention)
+	if len(op.Evidence) > 0 {
+		keep = max(keep, EvidenceKeep)
+	}
 	switch {
 	case !op.State.Settled() || !op.Delivered || op.Tombstone:
 		return op, Ignored, nil
@@ -713,6 +781,7 @@ func reap(op Operation, ev Event) (Operation, Decision, error) {
 		return Operation{}, Recorded, nil
 	}
 	op.Tombstone, op.Answer, op.Request = true, nil, Request{}
+	op.Compare = nil
 	op.Fingerprint = "" // nothing is left of the request, not even a digest
 	return op, Recorded, nil
 }
@@ -736,6 +805,11 @@ func adopt(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	}
 	op.LastEndedAt = later(ev.At, ev.Last)
 	op = closeWindow(op, ev)
+	op, heard := weigh(op, ev)
+	if heard {
+		return op, Weighed, nil
+	}
+	op.Adopted = true
 	const missing = "the journal was restored, and what it lacks may have sent this"
 	switch op.State {
 	case StateUnknown:
@@ -764,6 +838,7 @@ func question(op Operation, mayHaveRun bool, clock time.Time, ev Event) Question
 		Clock:        clock,
 		Last:         ev.Last,
 		Unconfirmed:  ev.Unconfirmed,
+		Unwanted:     op.Unwanted != nil,
 	}
 }
 

@@ -25,6 +25,7 @@ var situations = []struct {
 		"park", "park_told", "doubt", "cancel", "cancel_unnumbered",
 		"resolve_executed", "resolve_replacing", "resolve_not_executed", "resolve_send_again", "hold", "let_go",
 		"deliver", "reap", "reap_early", "clock", "adopt",
+		"look", "hint", "took", "took_earlier", "refused_there", "absent_there", "inconclusive", "withdraw", "want",
 	}},
 	{"holder", []string{"live", "dead"}},
 	{"claim", []string{"current", "stale"}},
@@ -218,6 +219,65 @@ in_flight                            adopt                live * * * * * *      
 in_flight                            adopt                dead * * * * now|later *                     → recorded pending
 in_flight                            adopt                dead * * * * never *                         → recorded unknown
 unknown|on_hold|cancelled|by_hand    adopt                * * * * * * *                                → recorded unknown
+
+absent                               look|hint            * * * * * * *                          → ignored absent
+absent                               took|took_earlier|refused_there|absent_there|inconclusive|withdraw|want * * * * * * *                          → error absent
+pending|pending_told                 look|hint|absent_there|inconclusive * * * * * * *                          → ignored pending
+in_flight                            look|hint|absent_there|inconclusive * * * * * * *                          → ignored in_flight
+completed|omitted|tombstone          look|hint|absent_there|inconclusive * * * * * * *                          → ignored completed
+cancelled|by_hand                    look|hint|absent_there|inconclusive * * * * * * *                          → ignored cancelled
+unknown|on_hold                      look                 * * * * * * *                          → look unknown
+unknown|on_hold                      hint                 * * * * * * *                          → ignored unknown
+unknown|on_hold                      inconclusive         * * * * * * *                          → recorded unknown
+unknown|on_hold                      absent_there         * current * * * * *                    → recorded unknown
+unknown|on_hold                      absent_there         * stale * * * * *                      → stale unknown
+
+completed|omitted|tombstone          took                 * * * * * * *                          → recorded completed
+in_flight                            took                 * * * * * * *                          → recorded in_flight
+pending|pending_told                 took                 * * * * ran * *                        → recorded completed
+pending|pending_told                 took                 * * * * not * *                        → recorded unknown
+unknown                              took                 * * * * * * *                          → recorded completed
+on_hold                              took                 * * * * ran * *                        → recorded completed
+on_hold                              took                 * * * * not * *                        → recorded unknown
+cancelled                            took                 * * * * * * *                          → recorded unknown
+by_hand                              took                 * * * * * * *                          → recorded completed
+completed|omitted|tombstone          took_earlier         * * * * * * *                          → second_effect completed
+in_flight                            took_earlier         * * * * * * *                          → second_effect in_flight
+pending|pending_told                 took_earlier         * * * * ran * *                        → second_effect pending
+pending|pending_told                 took_earlier         * * * * not * *                        → recorded completed
+unknown                              took_earlier         * * * * * * *                          → second_effect unknown
+on_hold                              took_earlier         * * * * ran * *                        → second_effect unknown
+on_hold                              took_earlier         * * * * not * *                        → recorded completed
+cancelled|by_hand                    took_earlier         * * * * * * *                          → recorded completed
+completed|omitted|tombstone          refused_there        * * * * * * *                          → ignored completed
+cancelled|by_hand                    refused_there        * * * * * * *                          → ignored cancelled
+in_flight                            refused_there        * * * * * * *                          → recorded in_flight
+pending|pending_told                 refused_there        * * * * ran now|later *                → recorded completed
+pending|pending_told                 refused_there        * * * * ran never *                    → ignored pending
+pending|pending_told                 refused_there        * * * * not * *                        → ignored pending
+unknown                              refused_there        * * * * * now|later *                  → recorded completed
+unknown                              refused_there        * * * * * never *                      → recorded unknown
+on_hold                              refused_there        * * * * ran now|later *                → recorded completed
+on_hold                              refused_there        * * * * ran never *                    → recorded unknown
+on_hold                              refused_there        * * * * not * *                        → recorded unknown
+
+pending|pending_told                 withdraw|want        * stale * * * * *                      → stale pending
+pending|pending_told                 want                 * current * * * * *                    → error pending
+in_flight                            withdraw|want        * stale * * * * *                      → stale in_flight
+in_flight                            want                 * current * * * * *                    → error in_flight
+completed|omitted|tombstone          withdraw|want        * stale * * * * *                      → stale completed
+completed|omitted|tombstone          want                 * current * * * * *                    → error completed
+cancelled|by_hand                    withdraw|want        * stale * * * * *                      → stale cancelled
+cancelled|by_hand                    want                 * current * * * * *                    → error cancelled
+unknown|on_hold                      withdraw|want        * stale * * * * *                      → stale unknown
+unknown|on_hold                      want                 * current * * * * *                    → error unknown
+completed|omitted|tombstone          withdraw             * current * * * * *                    → error completed
+cancelled|by_hand                    withdraw             * current * * * * *                    → recorded cancelled
+in_flight                            withdraw             live current * * * * *                 → wait in_flight
+in_flight                            withdraw             dead current * * * * *                 → recorded unknown
+pending|pending_told                 withdraw             * current * * ran * *                  → recorded unknown
+pending|pending_told                 withdraw             * current * * not * *                  → recorded cancelled
+unknown|on_hold                      withdraw             * current * * * * *                    → recorded unknown
 `
 
 // Every event has one expected end in every situation.
@@ -459,6 +519,28 @@ func (s situation) build() (op journal.Operation, live bool, ev journal.Event) {
 		ev.Kind = journal.EventClock
 	case "adopt":
 		ev.Kind = journal.EventAdopt
+	case "look":
+		ev.Kind, ev.Due = journal.EventLook, noon.Add(time.Minute)
+	case "hint":
+		ev.Kind = journal.EventHint
+	case "took", "took_earlier", "refused_there", "absent_there", "inconclusive":
+		ev.Kind, ev.Answer = journal.EventEvidence, nil
+		ev.Evidence = &journal.Evidence{Source: journal.SourceLook, Basis: journal.BasisKey, Finding: map[string]journal.Finding{
+			"took": journal.FindingTookEffect, "took_earlier": journal.FindingTookEffect, "refused_there": journal.FindingRefused,
+			"absent_there": journal.FindingAbsent, "inconclusive": journal.FindingInconclusive,
+		}[event]}
+		switch event {
+		case "took_earlier":
+			ev.Generation, ev.Object = 0, "payment pay_0"
+		case "took":
+			ev.Object = "payment pay_1"
+		case "absent_there":
+			ev.Absence = &journal.Absence{}
+		}
+	case "withdraw":
+		ev.Kind, ev.Resolution = journal.EventResolve, journal.Unwanted
+	case "want":
+		ev.Kind, ev.Resolution = journal.EventResolve, journal.Wanted
 	}
 	return op, holder == "live", ev
 }

@@ -85,6 +85,7 @@ type Answer struct {
 	Refused bool   // an executed refusal: the provider did its work and nothing took effect
 	Pointer string // names the resource, where the answer only says that it exists
 	ByHand  bool   // somebody asserted it (Resolve); no provider sent it
+	Found   bool   // a look or an event showed it; it is not what an attempt was answered by
 
 	// Replaced is what came in its place from the network, where somebody's word
 	// (ByHand) took the place of an answer that the provider's contract does not
@@ -159,6 +160,34 @@ type Operation struct {
 	SecondEffects int  // answers of earlier generations that prove a second effect
 
 	Resolved *Resolved // who said last what became of it; nil: nobody did
+
+	// What follows is for finding out what became of it (Reconciler).
+
+	// Account is the identity behind the credential that it was first seen to be sent, or
+	// looked for, with; "" while that is not proven.
+	Account string
+	// Reference is what the object that this generation creates can be recognised by, ""
+	// for nothing; ReferenceName is the place and name of its field. ReferenceOurs: it is
+	// random, and was made for this generation; else it is the caller's, and may repeat.
+	Reference, ReferenceName string
+	ReferenceOurs            bool
+	Compare                  []Field // of the request: what such an object has to agree with
+	Rounds                   []Round // earlier generations, the latest of them, oldest first
+
+	// Object is kind and id of what proves that it is completed; "" where nothing was
+	// named. No other operation of the provider and account has it.
+	Object string
+
+	Looks    int       // that were begun since it became unknown
+	LookedAt time.Time // when the latest of them began
+	LookAt   time.Time // unknown: not looked for before this; zero if it is dead
+	// Dead says why somebody has to see to it: of an unknown one, why no look is due; of
+	// another, what was heard against its outcome. "": nobody has to.
+	Dead     string
+	Evidence []Evidence // the first and the latest, oldest first; kept with a tombstone
+
+	Unwanted *Resolved // who said that it is not wanted any more; nil: it is
+	Adopted  bool      // this generation was in a journal that was restored, and adopted
 }
 
 // Found is what a claim found before it wrote its own.

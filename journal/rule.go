@@ -31,14 +31,12 @@ func (t Terms) Narrow(u Terms) Terms {
 }
 
 // stricterHandling takes the longer time, except that "not stated" is stricter
-// than any, and that a side with a guard has no need to state one.
+// than any, and that a side with a guard has no need to state one beside one without.
 func stricterHandling(t, u Terms) time.Duration {
 	switch {
-	case t.Guard && u.Guard:
-		return max(t.Handling, u.Handling)
-	case t.Guard:
+	case t.Guard != u.Guard && t.Guard && t.Handling <= 0:
 		return u.Handling
-	case u.Guard:
+	case t.Guard != u.Guard && u.Guard && u.Handling <= 0:
 		return t.Handling
 	case t.Handling <= 0 || u.Handling <= 0:
 		return 0
@@ -74,6 +72,9 @@ type Question struct {
 	Last         time.Time // the latest time that the journal has seen
 	Unconfirmed  time.Time // the clock has jumped, and is not believed until then; zero: it is
 
+	// Unwanted: somebody said that it is not to be sent any more.
+	Unwanted bool
+
 	// Idempotent: the asker is the caller's own call, which is still running, and
 	// the method is idempotent by RFC 9110 section 9.2.2, and the operation is
 	// neither named nor keyed.
@@ -106,7 +107,8 @@ func (p PermissionAnswer) String() string {
 }
 
 // MaySend is the resend rule: the one place that decides whether an operation
-// may be sent, first or again. It is pure. It says SendNow if and only if
+// may be sent, first or again. It is pure. Of what is not wanted any more it says Never.
+// Else it says SendNow if and only if
 //
 //   - nothing may have run; or
 //   - the provider deduplicates this call by its key, and the window that began
@@ -120,6 +122,9 @@ func (p PermissionAnswer) String() string {
 // window until it has caught up. One that has jumped proves, until the jump is
 // confirmed, only that a window is over, and only where the journal's time says so too.
 func MaySend(q Question) Permission {
+	if q.Unwanted {
+		return never("somebody said that it is not wanted any more")
+	}
 	if !q.MayHaveRun || q.Idempotent {
 		return Permission{Answer: SendNow}
 	}

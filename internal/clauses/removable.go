@@ -51,7 +51,7 @@ func (f Files) Overlay(folder string) (string, error) {
 }
 
 // Decisive are the files whose clauses are taken away: the state machine and the rule.
-var Decisive = []string{"next.go", "rule.go"}
+var Decisive = []string{"next.go", "evidence.go", "rule.go"}
 
 // Removable rewrites the decisive files of package journal, which lies in dir, so that each of their
 // clauses can be taken away: each condition and case, each operand of an and or or, and

@@ -10,7 +10,11 @@ import (
 func copyOperation(op journal.Operation, bodies bool) journal.Operation {
 	op.Request = copyRequest(op.Request, bodies)
 	op.Answer = copyAnswer(op.Answer, bodies)
-	return op // what Resolved points to is never written to
+	op.Compare, op.Rounds, op.Evidence = slices.Clone(op.Compare), slices.Clone(op.Rounds), slices.Clone(op.Evidence)
+	for i := range op.Evidence {
+		op.Evidence[i].Answer = copyAnswer(op.Evidence[i].Answer, bodies)
+	}
+	return op // what Resolved and Unwanted point to is never written to
 }
 
 func copyRequest(r journal.Request, body bool) journal.Request {

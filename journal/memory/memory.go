@@ -31,6 +31,8 @@ type Journal struct {
 	byRef    map[journal.Ref]int64
 	handles  []int64 // of rows, ascending: the order of creation
 	newest   int64   // the latest handle given out; none is used twice
+	byObject map[string][]int64
+	heard    map[journal.Heard]time.Time
 	sessions map[string]*session
 	clock    store.Clock
 	flows    flows
@@ -47,6 +49,8 @@ func New() *Journal {
 	return &Journal{
 		rows:     make(map[int64]journal.Operation),
 		byRef:    make(map[journal.Ref]int64),
+		byObject: make(map[string][]int64),
+		heard:    make(map[journal.Heard]time.Time),
 		sessions: make(map[string]*session),
 	}
 }
@@ -81,6 +85,7 @@ func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) 
 		}
 	}
 	ev.Last, ev.Unconfirmed = j.clock.Last, j.clock.Unconfirmed(ev.At)
+	ev.Taken = store.NamesObject(ev) && j.taken(&op, ev)
 	next, decision, err := journal.Next(op, j.live(op.Holder), ev)
 	answered := next.Answer != op.Answer // by the asker
 	switch {
@@ -118,7 +123,7 @@ func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) 
 // bodiesMatter reports whether the decision has a use for them.
 func bodiesMatter(decision journal.Decision) bool {
 	switch decision {
-	case journal.Execute, journal.Replay, journal.Offer, journal.Stop, journal.SecondEffect:
+	case journal.Execute, journal.Replay, journal.Offer, journal.Stop, journal.Look, journal.Weighed, journal.SecondEffect:
 		return true
 	}
 	return false
@@ -147,6 +152,9 @@ func (j *Journal) put(op journal.Operation) int64 {
 		}
 	}
 	j.rows[op.Handle] = op
+	if op.Object != "" || op.Evidence != nil {
+		j.mark(&op)
+	}
 	j.clock.Margin(op.Terms)
 	return op.Handle
 }
@@ -155,6 +163,11 @@ func (j *Journal) remove(op journal.Operation) {
 	delete(j.rows, op.Handle)
 	delete(j.byRef, op.Ref)
 	delete(j.byRef, op.Alias)
+	for _, m := range store.Marks(&op) {
+		if m.By == journal.ByObject {
+			j.byObject[m.Value] = slices.DeleteFunc(j.byObject[m.Value], func(handle int64) bool { return handle == op.Handle })
+		}
+	}
 	if i, ok := slices.BinarySearch(j.handles, op.Handle); ok {
 		j.handles = slices.Delete(j.handles, i, i+1)
 	}
@@ -321,6 +334,7 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 			reaped++
 		}
 	}
+	j.forget(store.HeardBefore(ev.Keep, j.clock.Passed(ev.At)))
 	return reaped, nil
 }
 
@@ -335,7 +349,7 @@ func (j *Journal) Close() error {
 	for id := range j.sessions {
 		j.kill(id)
 	}
-	j.rows, j.byRef, j.handles, j.flows = nil, nil, nil, flows{}
+	j.rows, j.byRef, j.byObject, j.heard, j.handles, j.flows = nil, nil, nil, nil, nil, flows{}
 	return nil
 }
 

@@ -125,7 +125,7 @@ func Change(path string, ref journal.Ref, become func(*journal.Operation)) error
 		}, ref.ID, ref.Scope, ref.Parent)
 		become(&r.Op)
 		if err == nil {
-			_, err = s.update.Exec(int64(r.Op.State), format.FromTime(r.Op.WakeAt), format.FromTime(r.Op.SettledAt), r.Op.Delivered,
+			_, err = s.update.Exec(int64(r.Op.State), format.FromTime(format.Wake(&r.Op)), format.FromTime(r.Op.SettledAt), r.Op.Delivered,
 				format.EncodeFacts(r), format.Nullable(r.Op.Holder), r.Op.Handle)
 		}
 	}

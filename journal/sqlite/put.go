@@ -98,7 +98,7 @@ func (b *batch) insertRow(k *format.Record) error {
 	op, r := &k.Op, k.Row
 	r.AnswerSum = format.SumIn(k.Answer)
 	err := b.write(b.sql.insert, op.Handle, op.Scope, op.Parent, op.ID, int64(op.Naming), k.Identified, op.Provider,
-		int64(op.State), format.Nullable(op.Holder), format.FromTime(op.WakeAt), format.FromTime(op.SettledAt), op.Delivered, op.Tombstone,
+		int64(op.State), format.Nullable(op.Holder), format.FromTime(format.Wake(op)), format.FromTime(op.SettledAt), op.Delivered, op.Tombstone,
 		format.EncodeFacts(r), k.Request, k.Body)
 	if err == nil && k.Answer != nil {
 		err = b.write(b.sql.insertAnswer, op.Handle, k.Answer, k.AnswerBody)
@@ -115,10 +115,10 @@ func (b *batch) wroteRow(r format.Row) {
 func (b *batch) update(before, after *row) (err error) {
 	op := &after.Op
 	if before.Op.Holder == op.Holder {
-		err = b.write(b.sql.updateHeld, int64(op.State), format.FromTime(op.WakeAt), format.FromTime(op.SettledAt), op.Delivered,
+		err = b.write(b.sql.updateHeld, int64(op.State), format.FromTime(format.Wake(op)), format.FromTime(op.SettledAt), op.Delivered,
 			format.EncodeFacts(after.Row), op.Handle)
 	} else {
-		err = b.write(b.sql.update, int64(op.State), format.FromTime(op.WakeAt), format.FromTime(op.SettledAt), op.Delivered,
+		err = b.write(b.sql.update, int64(op.State), format.FromTime(format.Wake(op)), format.FromTime(op.SettledAt), op.Delivered,
 			format.EncodeFacts(after.Row), format.Nullable(op.Holder), op.Handle)
 	}
 	if err == nil {
@@ -128,8 +128,8 @@ func (b *batch) update(before, after *row) (err error) {
 }
 
 func (b *batch) updateWhole(r format.Row, body []byte) error {
-	op := r.Op
-	err := b.write(b.sql.updateWhole, int64(op.State), format.FromTime(op.WakeAt), format.FromTime(op.SettledAt), op.Delivered,
+	op := &r.Op
+	err := b.write(b.sql.updateWhole, int64(op.State), format.FromTime(format.Wake(op)), format.FromTime(op.SettledAt), op.Delivered,
 		format.EncodeFacts(r), format.Nullable(op.Holder), int64(op.Naming), r.Identified, op.Provider, op.Tombstone, r.Request, body, op.Handle)
 	if err == nil {
 		b.wroteRow(r)

@@ -78,7 +78,8 @@ func Selects(f *journal.Filter, op *journal.Operation) bool {
 		f.Provider != "" && f.Provider != op.Provider,
 		f.Naming != nil && *f.Naming != op.Naming,
 		!f.WakeBefore.IsZero() && (op.State != journal.StatePending || !op.WakeAt.Before(f.WakeBefore)),
-		f.Undelivered && !Undelivered(op):
+		f.Undelivered && !Undelivered(op),
+		f.Dead && op.Dead == "":
 		return false
 	}
 	return true

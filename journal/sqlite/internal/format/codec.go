@@ -31,7 +31,7 @@ func EncodeFacts(r Row) []byte {
 func (e *encoder) facts(op *journal.Operation) {
 	e.byte(version)
 	e.bools(op.MayHaveRun, op.Found.MayHaveRun, op.WindowClosed, op.Told, op.ByHand, op.Terms.Guard, op.KeyCarried, op.Key == op.ID)
-	e.bools(op.Failed, op.Found.Failed, op.DueOwn, op.BodyWithheld, op.Alias != (journal.Ref{}), op.Resolved != nil)
+	e.bools(op.Failed, op.Found.Failed, op.DueOwn, op.BodyWithheld, op.Alias != (journal.Ref{}), op.Resolved != nil, hasSeen(op))
 	if op.Key != op.ID {
 		e.string(op.Key)
 	}
@@ -46,13 +46,8 @@ func (e *encoder) facts(op *journal.Operation) {
 		e.string(op.Alias.Parent)
 		e.string(op.Alias.ID)
 	}
-	if r := op.Resolved; r != nil {
-		e.byte(byte(r.Resolution))
-		e.string(r.By)
-		e.string(r.Why)
-		e.time(r.At)
-		e.int(int64(r.Generation))
-		e.int(r.Claim)
+	if op.Resolved != nil {
+		e.resolved(op.Resolved)
 	}
 	e.byte(byte(op.Found.State))
 	e.int(int64(op.Generation))
@@ -65,6 +60,9 @@ func (e *encoder) facts(op *journal.Operation) {
 	e.int(int64(op.Terms.Handling))
 	for _, t := range [...]time.Time{op.FirstSentAt, op.SentSince, op.Found.FirstSentAt, op.LastEndedAt, op.BusySince, op.CreatedAt, op.UpdatedAt, op.DueAt} {
 		e.time(t)
+	}
+	if hasSeen(op) {
+		e.seen(op)
 	}
 }
 
@@ -87,9 +85,9 @@ func decodeFacts(b []byte, r *Row) error {
 
 func (d *decoder) facts(op *journal.Operation) {
 	d.format()
-	var sameKey, alias, resolved bool
+	var sameKey, alias, resolved, seen bool
 	d.bools(&op.MayHaveRun, &op.Found.MayHaveRun, &op.WindowClosed, &op.Told, &op.ByHand, &op.Terms.Guard, &op.KeyCarried, &sameKey)
-	d.bools(&op.Failed, &op.Found.Failed, &op.DueOwn, &op.BodyWithheld, &alias, &resolved)
+	d.bools(&op.Failed, &op.Found.Failed, &op.DueOwn, &op.BodyWithheld, &alias, &resolved, &seen)
 	op.Key = op.ID
 	if !sameKey {
 		op.Key = d.string()
@@ -104,8 +102,7 @@ func (d *decoder) facts(op *journal.Operation) {
 		op.Alias = journal.Ref{Scope: d.string(), Parent: d.string(), ID: d.string()}
 	}
 	if resolved {
-		op.Resolved = &journal.Resolved{Resolution: journal.Resolution(d.byte()), By: d.string(), Why: d.string(),
-			At: d.time(), Generation: d.count(), Claim: d.int()}
+		op.Resolved = d.resolved()
 	}
 	op.Found.State = journal.State(d.byte())
 	op.Generation = d.count()
@@ -119,6 +116,7 @@ func (d *decoder) facts(op *journal.Operation) {
 	for _, t := range [...]*time.Time{&op.FirstSentAt, &op.SentSince, &op.Found.FirstSentAt, &op.LastEndedAt, &op.BusySince, &op.CreatedAt, &op.UpdatedAt, &op.DueAt} {
 		*t = d.time()
 	}
+	d.seen(op, seen)
 }
 
 // EncodeRequest leaves out the body, but for whether there is one, since SQLite reads
@@ -178,7 +176,7 @@ func decodeBody(there bool, stored []byte, compressed bool, want uint32) ([]byte
 func EncodeAnswer(a *journal.Answer, compressed bool) []byte {
 	e := encoder{buf: make([]byte, 0, 256)}
 	e.byte(version)
-	e.bools(a.Body != nil, a.Omitted, a.Cut, a.Refused, a.ByHand, compressed, a.Replaced != nil)
+	e.bools(a.Body != nil, a.Omitted, a.Cut, a.Refused, a.ByHand, compressed, a.Replaced != nil, a.Found)
 	e.sum(a.Body)
 	e.int(int64(a.Generation))
 	e.int(int64(a.Status))
@@ -203,7 +201,7 @@ func DecodeAnswer(b, stored []byte) (a *journal.Answer, err error) {
 	d := decoder{buf: b}
 	d.format()
 	var body, compressed, replaced bool
-	d.bools(&body, &a.Omitted, &a.Cut, &a.Refused, &a.ByHand, &compressed, &replaced)
+	d.bools(&body, &a.Omitted, &a.Cut, &a.Refused, &a.ByHand, &compressed, &replaced, &a.Found)
 	if a.Body, err = decodeBody(body, stored, compressed, d.sum()); err != nil {
 		return nil, err
 	}
@@ -256,12 +254,16 @@ func (e *encoder) time(t time.Time) {
 	e.int(ms)
 }
 
-func (e *encoder) strings(list []string) {
-	if list == nil {
-		e.int(0)
-		return
+// length begins a list.
+func (e *encoder) length(n int, isNil bool) {
+	if isNil {
+		n = -1
 	}
-	e.int(int64(len(list)) + 1)
+	e.int(int64(n) + 1)
+}
+
+func (e *encoder) strings(list []string) {
+	e.length(len(list), list == nil)
 	for _, s := range list {
 		e.string(s)
 	}

@@ -28,6 +28,16 @@ func anOperation() journal.Operation {
 		SentSince: at.Add(-time.Minute), Mode: "test", Form: "header Idempotency-Key", BodyWithheld: true, Failed: true, DueOwn: true, Asker: 9,
 		Alias:    journal.Ref{Scope: "tenant", Parent: "carried", ID: "k"},
 		Resolved: &journal.Resolved{Resolution: journal.Hold, By: "jane", Why: "looked", At: at, Generation: 1, Claim: 3},
+		Account:  "acct_1", Reference: "r-2", ReferenceName: "form metadata[onceward]", ReferenceOurs: true,
+		Compare: []journal.Field{{Name: "amount", Value: "4200"}}, Rounds: []journal.Round{{Generation: 1, Key: "k1", Reference: "r-1"}},
+		Object: "payment pay_1", Looks: 3, LookedAt: at, Dead: "ambiguous", Adopted: true,
+		Evidence: []journal.Evidence{
+			{At: at, Generation: 1, Source: journal.SourceLook, Actor: "host", Target: "GET /payments", Status: 403, Pages: 2,
+				Finding: journal.FindingInconclusive, Basis: journal.BasisKey, Digest: "d", Rule: "https://example.com/docs", Why: "403"},
+			{At: at, Generation: 2, Source: journal.SourceEvent, Finding: journal.FindingTookEffect, Object: "payment pay_1",
+				Answer: &journal.Answer{Status: 200, Body: []byte("{}"), Found: true}},
+		},
+		Unwanted: &journal.Resolved{Resolution: journal.Unwanted, By: "jane", Why: "cancelled", At: at, Generation: 2, Claim: 7},
 	}
 }
 
@@ -44,7 +54,7 @@ func TestFactsComeBackAsTheyWere(t *testing.T) {
 
 // Every field of an operation is in the facts or has a column.
 func TestOperationsFieldsAreAllKept(t *testing.T) {
-	columns := []string{"Handle", "Naming", "Provider", "Request", "State", "Holder", "SettledAt", "WakeAt", "Answer", "Delivered", "Tombstone"}
+	columns := []string{"Handle", "Naming", "Provider", "Request", "State", "Holder", "SettledAt", "WakeAt", "LookAt", "Answer", "Delivered", "Tombstone"}
 	facts := reflect.ValueOf(anOperation())
 	for i := range facts.NumField() {
 		name := facts.Type().Field(i).Name

@@ -79,7 +79,7 @@ func (e *encoder) record(k *Record, parts byte) {
 	e.byte(byte(op.State))
 	e.bools(op.Delivered, op.Tombstone, k.Identified)
 	e.string(op.Holder)
-	e.time(op.WakeAt)
+	e.time(Wake(op))
 	e.time(op.SettledAt)
 	e.facts(op)
 	if parts&WithIdentity != 0 {
@@ -117,7 +117,7 @@ func (d *decoder) record(find func(handle int64) *Record) *Record {
 	op.State = journal.State(d.byte())
 	d.bools(&op.Delivered, &op.Tombstone, &k.Identified)
 	op.Holder = d.string()
-	op.WakeAt = d.time()
+	setWake(op, d.time())
 	op.SettledAt = d.time()
 	d.facts(op)
 	if parts&WithIdentity != 0 {

@@ -33,11 +33,11 @@ func ReadRow(v []driver.Value) (Row, error) {
 		Provider:  v[6].(string),
 		State:     journal.State(toByte(v[7])),
 		Holder:    toString(v[8]),
-		WakeAt:    ToTime(v[9]),
 		SettledAt: ToTime(v[10]),
 		Delivered: delivered == 1,
 		Tombstone: tombstone == 1,
 	}, Identified: identified == 1, Request: ToBytes(v[14])}
+	setWake(&r.Op, ToTime(v[9]))
 	return r, decodeFacts(ToBytes(v[13]), &r)
 }
 

@@ -1,0 +1,476 @@
+package journal
+
+import (
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/internal/memory"
+)
+
+// lookMargin is what is kept, at least, for clocks that disagree where absence is proven.
+const lookMargin = 15 * time.Minute
+
+// look gives an unknown operation to one who looks, until ev.Due.
+func look(op Operation, ev Event) (Operation, Decision, error) {
+	switch {
+	case ev.Due.IsZero():
+		return op, Ignored, invalid(op, ev, "needs Due, the end of the lease")
+	case op.State != StateUnknown || ev.From != nil && !slices.Contains(ev.From, op.Provider):
+		return op, Ignored, nil
+	case !ev.Asked && (op.Dead != "" || op.LookAt.After(ev.At)):
+		return op, Ignored, nil
+	case ev.Asked && op.LookedAt.Add(AskedLook).After(ev.At):
+		return op, Later, nil
+	}
+	op.Looks++
+	op.LookedAt = ev.At
+	op.Dead, op.LookAt = "", later(ev.Due, ev.At)
+	return op, Look, nil
+}
+
+// hint has an unknown operation be looked for now.
+func hint(op Operation, ev Event) (Operation, Decision, error) {
+	if op.State != StateUnknown || op.Dead == "" && !op.LookAt.After(ev.At) {
+		return op, Ignored, nil
+	}
+	op.Dead, op.LookAt = "", ev.At
+	return op, Recorded, nil
+}
+
+// evidence weighs what a look or an event told.
+func evidence(op Operation, ev Event) (Operation, Decision, error) {
+	e := ev.Evidence
+	switch {
+	case op.State == StateAbsent:
+		return op, Ignored, invalid(op, ev, "there is no such operation")
+	case e == nil || e.Finding < FindingInconclusive || int(e.Finding) >= len(findingNames):
+		return op, Ignored, invalid(op, ev, "needs evidence with a finding")
+	case ev.Claim < 1 || ev.Claim > op.Claim || ev.Generation < 0 || ev.Generation > op.Generation:
+		return op, Ignored, invalid(op, ev, "no such claim or generation")
+	case e.Finding.TookEffect() && ev.Object == "":
+		return op, Ignored, invalid(op, ev, "needs the object that took effect")
+	case e.Finding == FindingAbsent && ev.Absence == nil:
+		return op, Ignored, invalid(op, ev, "needs what is known of the look")
+	case ofAnotherAccount(op, ev):
+		return op, Ignored, nil
+	}
+	op = seenAs(op, ev)
+	switch {
+	case ev.Generation < op.Generation:
+		return ofEarlier(op, ev)
+	case e.Finding.TookEffect():
+		return took(op, ev)
+	case e.Finding == FindingRefused:
+		return refusedThere(op, ev)
+	case e.Finding == FindingAbsent:
+		return absent(op, ev)
+	}
+	return undecided(op, ev, e.Finding)
+}
+
+// ofAnotherAccount: what another account has is not this operation's.
+func ofAnotherAccount(op Operation, ev Event) bool {
+	return op.Account != "" && ev.Account != "" && op.Account != ev.Account
+}
+
+// seenAs takes note of the identity that it was first sent, or looked for, with.
+func seenAs(op Operation, ev Event) Operation {
+	if op.Account == "" {
+		op.Account = ev.Account
+	}
+	return op
+}
+
+// ofEarlier is evidence of a generation of which it was said, or proven, that it had no
+// effect.
+func ofEarlier(op Operation, ev Event) (Operation, Decision, error) {
+	switch {
+	case !ev.Evidence.Finding.TookEffect(), op.Proves("", ev.Object):
+		return op, Ignored, nil // as was said; or it is known
+	case ev.Taken:
+		return op, Ignored, nil
+	case op.MayHaveRun:
+		return second(op, ev)
+	case outranked(op, ev):
+		return doubt(op, ev, "somebody said that it was not executed, and an object was found that agrees with it")
+	}
+	return prove(op, ev)
+}
+
+// took is evidence that the present generation took effect.
+func took(op Operation, ev Event) (Operation, Decision, error) {
+	switch {
+	case ev.Taken:
+		return undecided(op, ev, FindingAmbiguous)
+	case op.State == StateCompleted:
+		return beside(op, ev)
+	case op.State == StateInFlight:
+		return kept(op, ev)
+	case !op.MayHaveRun && !op.ByHand:
+		return doubt(op, ev, usedElsewhere)
+	case outranked(op, ev):
+		return doubt(op, ev, "somebody said that it was not executed, and an object was found that agrees with it")
+	case disagrees(op, ev.Object):
+		return doubt(op, ev, twoObjects)
+	}
+	return prove(op, ev)
+}
+
+const (
+	answeredRefused = "it was answered as refused, and took effect"
+
+	twoObjects    = "more than one object may be this operation's: perhaps it took effect twice"
+	usedElsewhere = "nothing of it was sent, and an object was found with its key or reference: somebody else may have used it"
+)
+
+// outranked: a person said of that generation that it was not executed, and ranks higher.
+func outranked(op Operation, ev Event) bool {
+	r := op.Resolved
+	return ev.Evidence.Basis < BasisPerson && r != nil && r.Generation == ev.Generation &&
+		(r.Resolution == NotExecuted || r.Resolution == SendAgain)
+}
+
+// disagrees: what was kept says that the present generation made another object.
+func disagrees(op Operation, object string) bool {
+	return slices.ContainsFunc(op.Evidence, func(e Evidence) bool {
+		return e.Generation == op.Generation && e.Finding.TookEffect() && e.Object != object
+	})
+}
+
+// beside is evidence of an effect of what is completed.
+func beside(op Operation, ev Event) (Operation, Decision, error) {
+	switch {
+	case op.Object != "" && !op.Proves("", ev.Object):
+		return second(op, ev)
+	case refusedHere(op) && !isKept(op, ev):
+		return contradicted(op, ev, answeredRefused)
+	case op.Object == "" && ev.Evidence.Basis > BasisPerson:
+		op.Object = ev.Object // which proves no other one from now on
+		return keep(op, ev), Recorded, nil
+	case ev.Evidence.Finding == FindingReversed && !isKept(op, ev):
+		return keep(op, ev), Recorded, nil
+	}
+	return op, Ignored, nil
+}
+
+// refusedHere: its recorded answer, which is the provider's, says that nothing took effect.
+func refusedHere(op Operation) bool {
+	return op.Answer != nil && op.Answer.Refused && !op.Answer.ByHand
+}
+
+// second is evidence of an effect beside the one that is recorded, or may be under way.
+func second(op Operation, ev Event) (Operation, Decision, error) {
+	op, _, _ = contradicted(op, ev, "an object was found beside its own: it took effect twice")
+	op.SecondEffects++
+	return op, SecondEffect, nil
+}
+
+// contradicted keeps evidence against an outcome that stands, and has somebody see to it.
+func contradicted(op Operation, ev Event, why string) (Operation, Decision, error) {
+	return alert(keep(op, ev), ev, why), Contradicted, nil
+}
+
+// alert has somebody see to what has an outcome, by offering it once more where it can be.
+func alert(op Operation, ev Event, why string) Operation {
+	switch {
+	case op.State <= StateInFlight:
+	case op.Tombstone:
+		op.Dead = why
+	default:
+		op = die(op, ev, why)
+	}
+	return op
+}
+
+// doubt is for evidence of an effect that can't be taken for this operation's: it is
+// unknown, and somebody has to see to it.
+func doubt(op Operation, ev Event, why string) (Operation, Decision, error) {
+	return unsure(keep(op, ev), ev, why), Recorded, nil
+}
+
+func unsure(op Operation, ev Event, why string) Operation {
+	op = settle(op, ev, StateUnknown)
+	op.MayHaveRun, op.Failed, op.ByHand = true, true, false
+	op.Cause = why
+	op.Dead, op.LookAt = why, time.Time{}
+	return op
+}
+
+// die has an operation not be looked for any more, and somebody see to it.
+func die(op Operation, ev Event, why string) Operation {
+	op.Dead, op.LookAt = why, time.Time{}
+	op.Holder, op.Delivered = "", ev.Delivered
+	return op
+}
+
+// prove completes the operation by an object that was found.
+func prove(op Operation, ev Event) (Operation, Decision, error) {
+	op = keep(op, ev)
+	op = answered(op, shown(ev))
+	op.Object = ev.Object
+	return op, Recorded, nil
+}
+
+// shown is ev with the answer that evidence stands for.
+func shown(ev Event) Event {
+	answer := Answer{Omitted: true, Pointer: ev.Object}
+	if ev.Answer != nil {
+		answer = *ev.Answer
+	}
+	answer.Found = true
+	answer.Refused = ev.Evidence.Finding == FindingRefused
+	ev.Answer = &answer
+	return ev
+}
+
+// refusedThere is evidence that the provider refused the present generation. What took
+// effect wins over it.
+func refusedThere(op Operation, ev Event) (Operation, Decision, error) {
+	switch {
+	case op.State == StateCompleted || op.State == StateCancelled:
+		return op, Ignored, nil
+	case op.State == StateInFlight:
+		return kept(op, ev)
+	case ev.Taken:
+		return undecided(op, ev, FindingAmbiguous)
+	case !aloneThere(op) || disagrees(op, ""):
+		return undecided(op, ev, FindingRefused)
+	}
+	return prove(op, ev)
+}
+
+// aloneThere: what was refused was all that may have run, or the provider recognises what
+// it refused.
+func aloneThere(op Operation) bool {
+	return op.MayHaveRun && (op.Claim == 1 && op.Attempts == 1 || op.Terms.Remembers == memory.Everything)
+}
+
+// kept leaves evidence beside a claim, whose own answer wins; it is weighed when the claim
+// ends.
+func kept(op Operation, ev Event) (Operation, Decision, error) {
+	if isKept(op, ev) {
+		return op, Ignored, nil
+	}
+	op = keep(op, ev)
+	answer := shown(ev).Answer
+	if len(answer.Body) > MaxEvidenceAnswer {
+		answer.Body, answer.Omitted = nil, true
+	}
+	answer.Trailer, answer.Replaced = nil, nil
+	op.Evidence[len(op.Evidence)-1].Answer = answer
+	return op, Recorded, nil
+}
+
+// weigh settles an operation whose claim has ended without an answer by what was heard
+// meanwhile, and tells whether that did.
+func weigh(op Operation, ev Event) (Operation, bool) {
+	var best Evidence
+	for _, e := range op.Evidence {
+		if e.Generation == op.Generation && e.Answer != nil && e.Finding > best.Finding {
+			best = e
+		}
+	}
+	op.Evidence = withoutAnswers(op.Evidence)
+	switch {
+	case best.Answer == nil || best.Finding == FindingRefused && !aloneThere(op):
+		return op, false
+	case best.Finding.TookEffect() && !op.MayHaveRun:
+		return unsure(op, ev, usedElsewhere), true
+	case best.Finding.TookEffect() && disagrees(op, best.Object):
+		return unsure(op, ev, twoObjects), true
+	}
+	ev.Answer, ev.Generation = best.Answer, op.Generation
+	op = answered(op, ev)
+	op.Object = best.Object
+	return op, true
+}
+
+func withoutAnswers(list []Evidence) []Evidence {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Answer = nil
+	}
+	return list
+}
+
+// absent is evidence that there is no object. Where that is proven, twice, the present
+// generation had no effect, and a next one may be begun.
+func absent(op Operation, ev Event) (Operation, Decision, error) {
+	switch {
+	case op.State != StateUnknown:
+		return op, Ignored, nil
+	case ev.Claim != op.Claim:
+		return op, Stale, nil
+	}
+	if why := unproven(op, ev); why != "" {
+		e := *ev.Evidence
+		e.Why = why
+		ev.Evidence = &e
+		return undecided(op, ev, FindingInconclusive)
+	}
+	if !before(op, ev) {
+		return undecided(op, ev, FindingAbsent)
+	}
+	op = keep(op, ev)
+	key := op.Key
+	if ev.Key != "" {
+		key = ev.Key
+	}
+	op = generation(op, key, "")
+	op = settle(op, ev, StateCancelled)
+	op.Cause = "it was looked for, and is proven not to be there"
+	return op, Recorded, nil
+}
+
+// unproven says what is missing of a proof that the operation had no effect; "": nothing,
+// of this look.
+func unproven(op Operation, ev Event) string {
+	a := ev.Absence
+	ended := later(op.LastEndedAt, op.SettledAt)
+	over := ended.Add(max(op.Terms.Handling, a.Handling))
+	margin := max(op.Terms.Margin(), lookMargin)
+	began := stamp(a.Began)
+	switch {
+	case onHold(op):
+		return "it is on hold"
+	case op.Adopted:
+		return "the journal was restored, and what it lacks may have sent this"
+	case clockWasWrong(op, ev) || a.Skewed:
+		return "a clock was wrong between its creation and the look"
+	case op.Terms.Handling <= 0 || a.Handling <= 0:
+		return "no handling time is stated, and the provider may still be working on it"
+	case !a.Whole:
+		return "the answer was not whole"
+	case !a.ByRequest:
+		return "its request did not have what was looked for"
+	case !a.Consistent && a.VisibleAfter <= 0:
+		return "it is not stated when what exists can be seen"
+	case a.Account == "" || a.Account != op.Account:
+		return "it is not proven that the look was made in its account"
+	case began.After(passed(ev)) || began.Before(over.Add(a.VisibleAfter).Add(margin)):
+		return "it was looked for too early"
+	case a.Horizon > 0 && !began.Before(sentSince(op).Add(a.Horizon-margin)):
+		return "it was looked for so late that it may be shown no more"
+	case a.Control.IsZero() || stamp(a.Control).Before(over):
+		return "no control was found: no completed operation that was first sent after it"
+	case slices.ContainsFunc(op.Evidence, func(e Evidence) bool { return e.Generation == op.Generation && e.Finding >= FindingInProgress }):
+		return "something of it was seen before"
+	}
+	return ""
+}
+
+// clockWasWrong: the journal's clock, or the asker's, is not or was not to be believed.
+func clockWasWrong(op Operation, ev Event) bool {
+	return op.WindowClosed || !op.SentSince.IsZero() || !ev.Unconfirmed.IsZero() || ev.Last.Sub(ev.At) > op.Terms.Margin()
+}
+
+// before: another look, long enough ago, proved the same.
+func before(op Operation, ev Event) bool {
+	by := ev.At.Add(-max(time.Hour, ev.Absence.VisibleAfter))
+	return slices.ContainsFunc(op.Evidence, func(e Evidence) bool {
+		return e.Generation == op.Generation && e.Finding == FindingAbsent && e.Source != SourceEvent && !e.At.After(by)
+	})
+}
+
+// undecided leaves an unknown operation unknown: until the next look, or dead.
+func undecided(op Operation, ev Event, finding Finding) (Operation, Decision, error) {
+	if op.State != StateUnknown {
+		return op, Ignored, nil
+	}
+	again := finding == FindingAmbiguous && slices.ContainsFunc(op.Evidence, func(e Evidence) bool {
+		return e.Generation == op.Generation && e.Finding == FindingAmbiguous
+	})
+	e := *ev.Evidence
+	e.Finding = finding
+	ev.Evidence = &e
+	op = keep(op, ev)
+	switch {
+	case again:
+		return die(op, ev, twoObjects), Recorded, nil
+	case ev.Dead != "":
+		return die(op, ev, ev.Dead), Recorded, nil
+	case ev.Due.After(ev.At):
+		op.Dead, op.LookAt = "", ev.Due
+	}
+	return op, Recorded, nil
+}
+
+// isKept: it was kept already that this generation was found so.
+func isKept(op Operation, ev Event) bool {
+	return slices.ContainsFunc(op.Evidence, func(e Evidence) bool {
+		return e.Generation == ev.Generation && e.Finding == ev.Evidence.Finding && e.Object == ev.Object
+	})
+}
+
+// keep adds evidence to that which is kept. What says the same as the latest takes its
+// place, but where it counts when it was seen; where there is too much, the second oldest
+// goes that decides nothing.
+func keep(op Operation, ev Event) Operation {
+	e := *ev.Evidence
+	e.At, e.Generation, e.Object, e.Answer = ev.At, ev.Generation, ev.Object, nil
+	list := slices.Clone(op.Evidence)
+	if n := len(list); n > 0 && e.Finding != FindingAbsent {
+		last := &list[n-1]
+		if last.Generation == e.Generation && last.Finding == e.Finding && last.Object == e.Object && last.Source == e.Source && last.Answer == nil {
+			list = list[:n-1]
+		}
+	}
+	list = append(list, e)
+	if len(list) > maxEvidence {
+		i := 1 + slices.IndexFunc(list[1:], func(e Evidence) bool { return !e.Finding.TookEffect() })
+		list = slices.Delete(list, max(i, 1), max(i, 1)+1)
+	}
+	op.Evidence = list
+	return op
+}
+
+// conflicts is for an operation that was just answered: its own answer stands, whatever was
+// heard, and somebody sees to what contradicts it.
+func conflicts(op Operation, ev Event) Operation {
+	switch {
+	case ev.Taken:
+		op.Dead = "its answer shows an object that proves another operation"
+	case ev.Answer.Refused && disagrees(op, ""):
+		op.Dead = answeredRefused
+	case ev.Object != "" && disagrees(op, ev.Object):
+		op.SecondEffects++
+		op.Dead = twoObjects
+	}
+	return op
+}
+
+// anotherObject: a later answer shows another object than what proves the operation.
+func anotherObject(op Operation, ev Event) bool {
+	return !ev.Answer.Refused && ev.Object != "" && op.Object != "" && !op.Proves("", ev.Object)
+}
+
+// withdraw is for what nobody wants any more.
+func withdraw(op Operation, ev Event) (Operation, Decision, error) {
+	if op.State == StateInFlight {
+		op = orphan(op, ev)
+	}
+	op.Unwanted = resolved(ev)
+	switch {
+	case op.State == StateCancelled || op.State == StateUnknown:
+		return op, Recorded, nil
+	case op.MayHaveRun:
+		op.Cause = "not wanted any more, and it may have run"
+		return settle(op, ev, StateUnknown), Recorded, nil
+	}
+	op.Cause = "not wanted any more"
+	return settle(op, ev, StateCancelled), Recorded, nil
+}
+
+// want lifts what withdraw did.
+func want(op Operation, ev Event) (Operation, Decision, error) {
+	if op.Unwanted == nil {
+		return op, Ignored, invalid(op, ev, "nobody said that it is not wanted")
+	}
+	op.Unwanted = nil
+	return op, Recorded, nil
+}
+
+// against: evidence says that what is to be resolved as not executed took effect.
+func against(op Operation, ev Event) bool {
+	return !ev.Forced && (ev.Resolution == NotExecuted || ev.Resolution == SendAgain) && disagrees(op, "")
+}

@@ -1,0 +1,87 @@
+package store
+
+import (
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// CheckLooks refuses an event that Looks can't take, with a *journal.EventError.
+func CheckLooks(ev journal.Event) error {
+	if ev.Kind != journal.EventLook || ev.At.IsZero() || ev.Due.IsZero() {
+		return &journal.EventError{Kind: ev.Kind, Reason: "Looks needs a look, the asker's clock and Due, the end of the lease"}
+	}
+	return nil
+}
+
+// CheckHear does so for Hear.
+func CheckHear(heard journal.Heard, evs []journal.Event) error {
+	if heard.ID == "" {
+		return &journal.EventError{Kind: journal.EventEvidence, Reason: "Hear needs the event's ID, or a digest in its place"}
+	}
+	for _, ev := range evs {
+		if ev.Kind != journal.EventEvidence && ev.Kind != journal.EventHint || ev.At.IsZero() {
+			return &journal.EventError{Kind: ev.Kind, Reason: "Hear needs evidence and hints, and the asker's clock"}
+		}
+	}
+	return nil
+}
+
+// LookIsDue tells whether a Looks at that time takes the operation.
+func LookIsDue(ev journal.Event, op *journal.Operation) bool {
+	return op.State == journal.StateUnknown && op.Dead == "" && !op.LookAt.After(ev.At) &&
+		(ev.From == nil || slices.Contains(ev.From, op.Provider))
+}
+
+// HeardBefore is until when what was heard may be forgotten, by an EventReap that has passed
+// for its time.
+func HeardBefore(keep time.Duration, passed time.Time) time.Time {
+	return passed.Add(-max(keep, journal.EvidenceKeep))
+}
+
+// NamesObject tells whether the event is one whose object may be taken.
+func NamesObject(ev journal.Event) bool {
+	return ev.Object != "" && (ev.Kind == journal.EventEvidence || ev.Kind == journal.EventComplete)
+}
+
+// Takes tells whether other is proven by the object that ev names for op.
+func Takes(other, op *journal.Operation, ev journal.Event) bool {
+	account := op.Account
+	if account == "" {
+		account = ev.Account
+	}
+	return other.Handle != op.Handle && other.Provider == op.Provider && other.Proves(account, ev.Object)
+}
+
+// Mark is something that an operation is found by.
+type Mark struct {
+	By    journal.By
+	Value string
+}
+
+// Marks are what the operation can be found by: in all its generations, each once.
+func Marks(op *journal.Operation) (marks []Mark) {
+	add := func(by journal.By, value string) {
+		if m := (Mark{by, value}); value != "" && !slices.Contains(marks, m) {
+			marks = append(marks, m)
+		}
+	}
+	add(journal.ByKey, op.Key)
+	add(journal.ByReference, op.Reference)
+	for _, r := range op.Rounds {
+		add(journal.ByKey, r.Key)
+		add(journal.ByReference, r.Reference)
+	}
+	add(journal.ByObject, op.Object)
+	for _, e := range op.Evidence {
+		add(journal.ByObject, e.Object)
+	}
+	return marks
+}
+
+// Marked tells whether the operation is to be found by its marks: it has no outcome that
+// stands, or has something by which others tell of it.
+func Marked(op *journal.Operation) bool {
+	return op.State != journal.StateCompleted || op.Reference != "" || op.Object != "" || len(op.Evidence) > 0
+}

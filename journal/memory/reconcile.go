@@ -1,0 +1,118 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+var _ journal.Reconciler = (*Journal)(nil)
+
+// Looks applies ev to at most limit unknown operations whose look is due.
+func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := store.CheckLooks(ev); err != nil {
+		return nil, err
+	}
+	j.see(ev.At)
+	var due []journal.Operation
+	for _, handle := range j.handles {
+		if op := j.rows[handle]; store.LookIsDue(ev, &op) {
+			due = append(due, op)
+		}
+	}
+	slices.SortStableFunc(due, func(a, b journal.Operation) int { return a.LookAt.Compare(b.LookAt) })
+	var results []journal.Result
+	for _, op := range due[:min(limit, len(due))] {
+		result, err := j.apply(op.Handle, ev)
+		if err != nil {
+			return results, err
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+// Hear records that an event was heard, and what comes of it.
+func (j *Journal) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) (results []journal.Result, first bool, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.open(ctx); err != nil {
+		return nil, false, err
+	}
+	if err := store.CheckHear(heard, evs); err != nil {
+		return nil, false, err
+	}
+	if _, before := j.heard[heard]; before || len(evs) == 0 {
+		return nil, !before, nil
+	}
+	var undo []journal.Operation
+	for _, ev := range evs {
+		j.see(ev.At)
+		handle := j.find(ev)
+		if op, found := j.rows[handle]; found {
+			undo = append(undo, op)
+		}
+		result, err := j.apply(handle, ev)
+		if err != nil {
+			for _, op := range slices.Backward(undo) {
+				j.put(op)
+			}
+			return nil, false, err
+		}
+		results = append(results, result)
+	}
+	j.heard[heard] = j.clock.Last
+	return results, true, nil
+}
+
+// FindBy returns copies of the operations that can be recognised by value, without their
+// bodies.
+func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, value string) ([]journal.Match, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.open(ctx); err != nil {
+		return nil, err
+	}
+	var matches []journal.Match
+	for _, handle := range j.handles {
+		op := j.rows[handle]
+		if generation, found := op.RoundBy(by, value); found && op.Provider == provider {
+			matches = append(matches, journal.Match{Operation: copyOperation(op, false), Generation: generation})
+		}
+	}
+	return matches, nil
+}
+
+// taken tells whether another operation is proven by the object that ev names.
+func (j *Journal) taken(op *journal.Operation, ev journal.Event) bool {
+	return slices.ContainsFunc(j.byObject[ev.Object], func(handle int64) bool {
+		other, found := j.rows[handle]
+		return found && store.Takes(&other, op, ev)
+	})
+}
+
+// mark has the operation be found by its objects.
+func (j *Journal) mark(op *journal.Operation) {
+	for _, m := range store.Marks(op) {
+		if handles := j.byObject[m.Value]; m.By == journal.ByObject && !slices.Contains(handles, op.Handle) {
+			j.byObject[m.Value] = append(handles, op.Handle)
+		}
+	}
+}
+
+// forget forgets what was heard so long ago.
+func (j *Journal) forget(before time.Time) {
+	for heard, at := range j.heard {
+		if at.Before(before) {
+			delete(j.heard, heard)
+		}
+	}
+}
