@@ -69,7 +69,7 @@ type Finding struct {
 	// Created is when the object was created; zero if it does not tell.
 	Created time.Time
 
-	// Body is the object as it was read.
+	// Body is the object as it was read; nil where the endpoint's answers are secrets.
 	Body []byte
 
 	// Why says, unless it is Found, what was seen and what can be done.
@@ -77,7 +77,7 @@ type Finding struct {
 }
 
 // Match says for each of the operations which of the items is its object. taken reports
-// whether an object, by its id, proves another operation already.
+// whether an object of the endpoint's kind, by its id, proves another operation already.
 //
 // Among the operations have to be all that are unsettled or in flight and may have been sent to
 // the endpoint, for the account, whether or not they are due a look: two that look alike share
@@ -85,9 +85,9 @@ type Finding struct {
 func (s *Sweep) Match(operations []Subject, taken func(id string) bool) []Finding {
 	findings := make([]Finding, len(operations))
 	m := matching{sweep: s, operations: operations, taken: taken, findings: findings, likes: make([][]string, len(operations))}
-	if s.why != "" {
+	if why := s.Why(); why != "" && !s.long {
 		for i := range findings {
-			findings[i] = Finding{Why: s.why}
+			findings[i] = Finding{Why: why}
 		}
 		return findings
 	}
@@ -95,6 +95,9 @@ func (s *Sweep) Match(operations []Subject, taken func(id string) bool) []Findin
 	open := make([]bool, len(operations)) // whose candidates decide
 	for i := range operations {
 		findings[i], open[i] = m.candidates(i)
+		if why := s.serves(&operations[i]); why != "" {
+			findings[i], open[i] = Finding{Why: why}, false
+		}
 	}
 	m.settle(open)
 	return findings
@@ -353,7 +356,9 @@ func (m *matching) found(n int, id string) {
 	}
 	f.Kind, f.Outcome = Found, o.outcome
 	f.Fresh = o.fresh && m.sweep.look.Fetch == ""
-	f.Body = m.sweep.items[o.item].Body
+	if !m.sweep.endpoint.SecretResponse {
+		f.Body = m.sweep.items[o.item].Body
+	}
 }
 
 // Fetch returns the request that gets a found object itself, or nil where the item is all there

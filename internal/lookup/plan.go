@@ -44,6 +44,7 @@ type Sweep struct {
 	look     *providers.Lookup
 	fields   *tables.Fields
 	about    Subject
+	window   Window
 
 	windows  []Window // that are still to be read, the present one first
 	page     page
@@ -125,7 +126,7 @@ func Plan(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, 
 	for _, means := range look.Means {
 		paths = append(paths, means.Field)
 	}
-	s := &Sweep{provider: p, endpoint: e, look: look, fields: tables.NewFields(paths...), about: about}
+	s := &Sweep{provider: p, endpoint: e, look: look, fields: tables.NewFields(paths...), about: about, window: window}
 	s.windows = []Window{window}
 	if err := s.open(); err != nil {
 		return nil, &PassedOver{reason(err)}
@@ -162,7 +163,10 @@ func unfit(e *providers.Endpoint, look *providers.Lookup, about *Subject) string
 
 // exact reports whether what the look-up compares is the operation's alone.
 func exact(look *providers.Lookup, about *Subject) bool {
-	return look.By == providers.ByKey || look.By == providers.ByReference && about.ReferenceOurs
+	ours := func(text string) bool {
+		return strings.Contains(text, "{key}") || about.ReferenceOurs && strings.Contains(text, "{reference}")
+	}
+	return look.Items == "" && ours(look.Path) || slices.ContainsFunc(look.Same, func(same providers.Same) bool { return ours(same.Is) })
 }
 
 // identities counts the comparisons with the key or the reference.
@@ -239,6 +243,28 @@ func written(t time.Time, layout string) string {
 		return t.Format(time.RFC3339)
 	}
 	return t.Format(layout)
+}
+
+// serves says why what is read says nothing of an operation: another list would have its object.
+func (s *Sweep) serves(about *Subject) (why string) {
+	for _, name := range asks(s.look) {
+		switch name {
+		case "since":
+			if about.since().Before(s.window.Since) {
+				return "the window that was read begins after the operation was sent"
+			}
+		case "until":
+		default:
+			read, _ := s.about.value(name)
+			if own, _ := about.value(name); own != read {
+				return "another list was read: {" + name + "} differs"
+			}
+		}
+	}
+	if !sameHost(s.about.URL, about.URL) || s.about.Account != about.Account {
+		return "the list of another host or account was read"
+	}
+	return ""
 }
 
 // Next returns the request to send next, with a context of its own, or nil when all is read

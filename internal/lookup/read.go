@@ -20,11 +20,13 @@ func (s *Sweep) Fail(why string) {
 	}
 }
 
-// Why returns why the sweep is inconclusive, or that it is too long; empty where it is whole.
+// Why returns why the sweep is inconclusive, too long or not done; empty where it is whole.
 func (s *Sweep) Why() string {
 	switch {
 	case s.why != "":
 		return s.why
+	case len(s.windows) > 0:
+		return "the list was not read to its end"
 	case s.long:
 		return "the list is longer than what is read of it"
 	}
@@ -36,6 +38,9 @@ func (s *Sweep) tooLong() { s.windows, s.long = nil, true }
 // Read takes the answer of the request that Next returned: its body, decoded, up to
 // [MaxBody] and a byte more.
 func (s *Sweep) Read(status int, header http.Header, body []byte) {
+	if s.why != "" || len(s.windows) == 0 {
+		return
+	}
 	if why := answerUnfit(s.provider, status, header, body, s.look.Needs); why != "" {
 		s.Fail(why)
 		return
@@ -66,10 +71,6 @@ func (s *Sweep) Read(status int, header http.Header, body []byte) {
 	}
 	s.page.number++
 	s.page.offset += len(raw)
-	if s.page.number > 1 && !fresh {
-		s.Fail("a page has nothing but what was on pages before it: the list goes in circles")
-		return
-	}
 	goesOn, why := s.turn(header, body, raw)
 	switch {
 	case why != "":
@@ -77,6 +78,8 @@ func (s *Sweep) Read(status int, header http.Header, body []byte) {
 	case goesOn == ended:
 		s.windows = s.windows[1:]
 		s.reopen()
+	case goesOn == another && !fresh:
+		s.Fail("a page has nothing but what was on pages before it, and goes on: the list goes in circles")
 	case goesOn == cut, s.page.number >= MaxPages:
 		s.halve()
 	default:
