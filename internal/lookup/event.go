@@ -163,19 +163,20 @@ func (h *Heard) Of(e *providers.Endpoint, about *Subject) (fits, exact bool, why
 	default:
 		return false, false, "it has neither the operation's key nor its reference nor its object"
 	}
-	compared := 0
 	for _, same := range h.Rule.Also {
 		if literal(same) {
 			continue
 		}
 		want, err := template.Expand(same.Is, template.Text, about.value)
+		if same.Optional && missing(err) {
+			continue
+		}
 		if err != nil {
 			return false, false, reason(err)
 		}
 		if !says(h.texts, same, want) {
 			return false, false, "it differs from the request at " + same.Field
 		}
-		compared++
 	}
 	since := about.since()
 	switch {
@@ -188,7 +189,7 @@ func (h *Heard) Of(e *providers.Endpoint, about *Subject) (fits, exact bool, why
 		return false, false, "it has the caller's reference, and does not say when its object was created"
 	case !about.Last.IsZero() && h.Created.After(about.Last.Add(after)):
 		return false, false, "its object was created long after the operation's last attempt"
-	case compared == 0:
+	case !compares(h.Rule.Also, about):
 		return false, false, "it has the caller's reference, and its rule compares nothing else"
 	}
 	return true, exact, ""

@@ -155,30 +155,29 @@ func unfit(e *providers.Endpoint, look *providers.Lookup, about *Subject) string
 	}
 	unique := look.By == providers.ByReference && e.Unique != (providers.Unique{})
 	parent := strings.Contains(look.Path, "{path.") || strings.Contains(look.Path, "{request.")
-	if others := len(look.Same) - identities(look); !unique && !parent && others == 0 {
-		return "the reference is the caller's, which may stand on other objects, and the look-up compares nothing else"
+	if !unique && !parent && !compares(look.Same, about) {
+		return "the look-up compares nothing else of this request that tells its object from others"
 	}
 	return ""
+}
+
+// compares reports whether something of the request is compared besides its key and its reference.
+func compares(all []providers.Same, about *Subject) bool {
+	return slices.ContainsFunc(all, func(same providers.Same) bool {
+		_, err := template.Expand(same.Is, template.Text, about.value)
+		return !identifies(same) && !literal(same) && err == nil
+	})
 }
 
 // exact reports whether what the look-up compares is the operation's alone.
 func exact(look *providers.Lookup, about *Subject) bool {
 	ours := func(text string) bool {
-		return strings.Contains(text, "{key}") || about.ReferenceOurs && strings.Contains(text, "{reference}")
+		return about.Key != "" && strings.Contains(text, "{key}") || about.ours() && strings.Contains(text, "{reference}")
 	}
 	return look.Items == "" && ours(look.Path) || slices.ContainsFunc(look.Same, func(same providers.Same) bool { return ours(same.Is) })
 }
 
-// identities counts the comparisons with the key or the reference.
-func identities(look *providers.Lookup) (n int) {
-	for _, same := range look.Same {
-		if identifies(same) {
-			n++
-		}
-	}
-	return n
-}
-
+// identifies reports whether the key or the reference is compared.
 func identifies(same providers.Same) bool {
 	return strings.Contains(same.Is, "{key}") || strings.Contains(same.Is, "{reference}")
 }

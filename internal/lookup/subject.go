@@ -132,9 +132,12 @@ type Window struct{ Since, Until time.Time }
 // until now.
 func (s *Subject) Window(now time.Time) Window { return Window{s.since(), now} }
 
+// ours reports whether the request has a reference that is the operation's alone.
+func (s *Subject) ours() bool { return s.ReferenceOurs && s.Reference != "" }
+
 // since is what the operation's object can't have been created before.
 func (s *Subject) since() time.Time {
-	if s.ReferenceOurs && s.Reference != "" {
+	if s.ours() {
 		return s.First.Add(-slackOurs)
 	}
 	return s.First.Add(-slack)

@@ -308,6 +308,7 @@ func TestStylesOfPages(t *testing.T) {
 				Same: []providers.Same{{Field: "id", Is: "{request.id}"}},
 			}
 			about := sent(t, p, e, "c", "", "1")
+			about.Values["request.id"] = "1"
 			asked := 0
 			s := swept(t, p, e, about, func(r *http.Request) (int, http.Header, []byte) {
 				asked++
