@@ -75,8 +75,9 @@ func (s *Server) leave(c *call, came string) {
 	}
 }
 
-// enter adds an execution with an effect to the ledger; s.mu is held.
-func (s *Server) enter(c *call, a Answer) {
+// enter adds an execution with an effect to the ledger, and returns the events that are to
+// be delivered at once; s.mu is held.
+func (s *Server) enter(c *call, a Answer) []*event {
 	c.entry.effect = len(s.effects) + 1
 	o := s.create(c, c.entry.effect, a)
 	s.effects = append(s.effects, Effect{
@@ -94,6 +95,7 @@ func (s *Server) enter(c *call, a Answer) {
 		Object:  o.id,
 	})
 	s.made = append(s.made, o)
+	return s.happens(o, providers.TookEffect)
 }
 
 // Effects returns the ledger, in the order in which the effects took place. The

@@ -31,16 +31,22 @@ func (s *Server) Lag(from, to time.Duration) {
 // Turn has the object of an id be in a state from now on, as a refund or a failed
 // settlement does it: look-ups and events show it as the table has it. The effect stays in
 // the ledger with it; one that is Refused was none, after all. It reports whether there is
-// such an object.
+// such an object. What is to be delivered before a response is delivered by the time it
+// returns.
 func (s *Server) Turn(id string, into providers.Outcome) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, o := range slices.Backward(s.made) {
 		if o.id == id {
 			o.state, s.effects[o.seq-1].State = into, into
+			early := s.happens(o, into)
+			s.mu.Unlock()
+			for _, e := range early {
+				s.deliver(e)
+			}
 			return true
 		}
 	}
+	s.mu.Unlock()
 	return false
 }
 

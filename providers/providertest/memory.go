@@ -109,21 +109,22 @@ func (s *Server) release(rec *record) {
 
 // settle notes what came of an execution, of which rec is nil if it had no key:
 // the effect, and the answer if the provider keeps such. made is what the business
-// answered, given what the provider did, which differs if it failed afterwards.
-func (s *Server) settle(c *call, rec *record, made, given Answer) {
+// answered, given what the provider did, which differs if it failed afterwards. It returns the
+// events that are to be delivered before the answer.
+func (s *Server) settle(c *call, rec *record, made, given Answer) (early []*event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	failed := c.failed(made)
 	if !failed {
-		s.enter(c, made)
+		early = s.enter(c, made)
 	}
 	if rec == nil {
-		return
+		return early
 	}
 	rec.running--
 	s.wake()
 	if rec.stored != nil {
-		return
+		return early
 	}
 	var keep Answer
 	switch {
@@ -132,7 +133,7 @@ func (s *Server) settle(c *call, rec *record, made, given Answer) {
 	case c.fault.kind == failAfter && c.route.Endpoint.Remembers == providers.SuccessesCleanFailures && !failed:
 		keep = made.clone() // the repeat completes it
 	default:
-		return
+		return early
 	}
 	rec.stored = &keep
 	if c.route.Endpoint.FetchPointer && !failed {
@@ -140,6 +141,7 @@ func (s *Server) settle(c *call, rec *record, made, given Answer) {
 		resource.Status = http.StatusOK
 		s.resources[strings.TrimSuffix(c.r.URL.Path, "/")+"/"+resourceOf(made)] = resource
 	}
+	return early
 }
 
 // failed reports whether the business refused or failed, without an effect.

@@ -244,7 +244,9 @@ func (s *Server) execute(c *call, rec *record) Answer {
 		}
 	}
 	done = true
-	s.settle(c, rec, a, given)
+	for _, e := range s.settle(c, rec, a, given) {
+		s.deliver(e)
+	}
 	return given
 }
 

@@ -55,6 +55,15 @@ type Server struct {
 	// few objects make several. It does nothing where a short page is the last one.
 	PageSize int
 
+	// EventClient sends the events of [Server.Events]. Nil stands for
+	// http.DefaultClient. A server in memory takes the client of what
+	// [ServeInMemory] returned.
+	EventClient *http.Client
+
+	// SignEvent, if not nil, signs events in place of the provider's scheme: it sets
+	// headers and returns the body that is sent. Calls may be concurrent.
+	SignEvent func(g Signing, h http.Header, body []byte) ([]byte, error)
+
 	// Manner says what the table leaves open at one of its endpoints.
 	// NewUnstartedServer sets it to [MannerOf] the provider.
 	Manner func(providers.Endpoint) Manner
@@ -90,8 +99,16 @@ type Server struct {
 	looking   []Fault // the script of look-ups
 	everyLook *Fault
 	closed    bool
-	dues      []*due // what is to be done at its time
-	doing     sync.WaitGroup
+
+	eventURL, eventSecret string
+	eventScript           []EventManner
+	eventManner           EventManner
+	eventCount            int
+	heldEvents            []*event
+	deliveries            []Delivery
+
+	dues  []*due // what is to be done at its time
+	doing sync.WaitGroup
 }
 
 // Request is one request as the server has read it.

@@ -1,0 +1,331 @@
+package providertest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/providers"
+)
+
+// EventManner is how an event comes, and what is wrong with it. The zero EventManner is the
+// usual: once, a second of the server's clock after what it tells of, signed.
+type EventManner struct {
+	// Lose never sends it.
+	Lose bool
+
+	// Duplicates is how often it is sent again, with the same id, each a second later.
+	Duplicates int
+
+	// Reorder holds it back until an event that came to pass later is delivered, but for
+	// an hour at most.
+	Reorder bool
+
+	// BeforeResponse delivers it before the request that caused it is answered.
+	BeforeResponse bool
+
+	// Delay is when it is sent, on the server's clock; 0 means after a second.
+	Delay time.Duration
+
+	// Thin leaves out what the object is, but for its id: a reason to look.
+	Thin bool
+
+	// Forged has its signature not be the secret's.
+	Forged bool
+
+	// OtherMode has it say that it is of the other mode: not live for live.
+	OtherMode bool
+
+	// Account, if not empty, is the account that it says it happened in.
+	Account string
+}
+
+// Delivery is one sending of an event.
+type Delivery struct {
+	Event  string // the id of the event, the same for every repeat
+	Type   string
+	Effect int // the Seq of the effect that it tells of
+	Manner EventManner
+	At     time.Time // on the server's clock
+	Status int       // of the answer; 0 if there was none
+	Err    error     // why there was none, or why it could not be sent
+}
+
+// Events has the server send events to a URL from now on: for each effect, and each
+// [Server.Turn], one by each row of the table's Events that tells of it, signed in the
+// provider's scheme under secret, which is what package webhook is given for it; but for
+// Wise it is the private key in PEM, for Braintree both keys with a colon between them, and
+// for an Ed25519 key of Standard Webhooks "whsk_" and the base64 of its seed. PayPal's are
+// for [Server.SignEvent] to sign. A table without a row that tells of an effect sends
+// nothing for it.
+//
+// Rows that speak of any endpoint tell of an effect if their type has the name of the
+// endpoint's Object in it. Rows with Thin are sent whatever happened.
+//
+// Times in an event are the server's, the time of its signature is the machine's. An event
+// is sent again until it is answered by a 2xx: after a minute of the server's clock, five,
+// half an hour, and then every two hours for three days.
+func (s *Server) Events(url, secret string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.eventURL, s.eventSecret = url, secret
+}
+
+// ScriptEvents appends how the next events come, one each, in the order in which they come
+// to pass. They come before that of [Server.EveryEvent].
+func (s *Server) ScriptEvents(manners ...EventManner) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.eventScript = append(s.eventScript, manners...)
+}
+
+// EveryEvent has every event come in this manner from now on, unless it is scripted.
+func (s *Server) EveryEvent(manner EventManner) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.eventManner = manner
+}
+
+// Deliveries returns what was sent of events, in that order, and what was lost is not in
+// it.
+func (s *Server) Deliveries() []Delivery {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.deliveries)
+}
+
+// event is one that is to be sent.
+type event struct {
+	id     string
+	rule   *providers.EventRule
+	seq    int // of its effect
+	manner EventManner
+	body   []byte
+	to     string
+	secret string
+	sent   bool // at least once
+}
+
+// eventRetries are the times between the tries of an event; the last one repeats.
+var eventRetries = []time.Duration{time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour}
+
+const (
+	eventDelay   = time.Second
+	eventHeld    = time.Hour
+	eventGivenUp = 72 * time.Hour
+)
+
+// happens has the events of an object's state come to pass, and returns those that are to
+// be delivered at once; s.mu is held.
+func (s *Server) happens(o *creation, what providers.Outcome) (atOnce []*event) {
+	if s.eventURL == "" {
+		return nil
+	}
+	for i := range s.provider.Events {
+		rule := &s.provider.Events[i]
+		if !tells(rule, o) || rule.Is != what && !rule.Thin {
+			continue
+		}
+		s.eventCount++
+		e := &event{id: fmt.Sprintf("evt_%d", s.eventCount), rule: rule, seq: o.seq, manner: s.nextManner(), to: s.eventURL, secret: s.eventSecret}
+		e.body = s.eventBody(e, o)
+		switch m := e.manner; {
+		case m.Lose:
+		case m.BeforeResponse:
+			atOnce = append(atOnce, e)
+		case m.Reorder:
+			s.heldEvents = append(s.heldEvents, e)
+			s.at(s.now().Add(eventHeld), func() { s.deliverHeld(e) })
+		default:
+			s.at(s.now().Add(cmp.Or(m.Delay, eventDelay)), func() { s.deliver(e) })
+		}
+	}
+	return atOnce
+}
+
+func (s *Server) nextManner() EventManner {
+	if len(s.eventScript) == 0 {
+		return s.eventManner
+	}
+	next := s.eventScript[0]
+	s.eventScript = s.eventScript[1:]
+	return next
+}
+
+// tells reports whether a row speaks of the object.
+func tells(rule *providers.EventRule, o *creation) bool {
+	if rule.Endpoint != "" {
+		return rule.Endpoint == o.endpoint.Pattern
+	}
+	kind := letters(o.endpoint.Object)
+	return kind != "" && strings.Contains(letters(rule.Equals), kind)
+}
+
+// letters are those of a name, without what joins its words.
+func letters(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "", ".", "").Replace(name))
+}
+
+// eventBody writes the event as the row has it.
+func (s *Server) eventBody(e *event, o *creation) []byte {
+	rule := e.rule
+	var item any
+	switch within := steps(rule.Object); {
+	case rule.Object == "":
+	case len(within) == 1 || e.manner.Thin || rule.Thin:
+		item = put(item, within, o.id, itself)
+	default:
+		item = put(nested(o.shown(), rule.Object), within, o.id, itself)
+	}
+	if !e.manner.Thin {
+		if v, has := o.value("key"); has && rule.Key != "" {
+			item = put(item, steps(rule.Key), v, itself)
+		}
+		if v, has := o.value("reference"); has && rule.Reference != "" {
+			item = put(item, steps(rule.Reference), v, itself)
+		}
+		item = o.agree(item, rule.Also)
+	}
+	account, live := o.world.account, o.world.mode != "test"
+	if e.manner.Account != "" {
+		account = e.manner.Account
+	}
+	if e.manner.OtherMode {
+		live = !live
+	}
+	seconds := s.unixTimes()
+	for _, set := range []struct {
+		path  string
+		value any
+	}{
+		{rule.Field, rule.Equals},
+		{rule.ID, e.id},
+		{rule.At, stamp(s.now(), seconds)},
+		{rule.Created, stamp(o.at, seconds)},
+		{rule.Account, account},
+		{rule.Live, live},
+	} {
+		if set.path != "" {
+			item = put(item, steps(set.path), set.value, itself)
+		}
+	}
+	switch rule.Items {
+	case "":
+	case "[]":
+		item = []any{item}
+	default:
+		item = put(nil, steps(strings.TrimSuffix(rule.Items, "[]")), []any{item}, itself)
+	}
+	return answerOf(http.StatusOK, item).Body
+}
+
+// unixTimes reports whether the provider writes times as seconds.
+func (s *Server) unixTimes() bool {
+	for i := range s.provider.Endpoints {
+		for _, look := range s.provider.Endpoints[i].Lookups {
+			if look.TimeLayout == "unix" {
+				return true
+			}
+		}
+	}
+	return s.provider.Name == "stripe"
+}
+
+// deliverHeld sends an event that was held back, unless that was done already.
+func (s *Server) deliverHeld(e *event) {
+	s.mu.Lock()
+	at := slices.Index(s.heldEvents, e)
+	if at >= 0 {
+		s.heldEvents = slices.Delete(s.heldEvents, at, at+1)
+	}
+	s.mu.Unlock()
+	if at >= 0 {
+		s.deliver(e)
+	}
+}
+
+// deliver sends an event, as often as it is to be, and what waited for it behind it.
+func (s *Server) deliver(e *event) {
+	s.mu.Lock()
+	first := !e.sent
+	e.sent = true
+	s.mu.Unlock()
+	s.try(e, 0, 0)
+	if !first {
+		return
+	}
+	s.mu.Lock()
+	for n := range e.manner.Duplicates {
+		s.at(s.now().Add(time.Duration(n+1)*eventDelay), func() { s.try(e, 0, 0) })
+	}
+	held := s.heldEvents
+	s.heldEvents = nil
+	s.mu.Unlock()
+	for _, e := range held {
+		s.deliver(e)
+	}
+}
+
+// try sends an event once, and has it be tried again if it was not taken.
+func (s *Server) try(e *event, tries int, waited time.Duration) {
+	d := Delivery{Event: e.id, Type: e.rule.Equals, Effect: e.seq, Manner: e.manner, At: s.Now()}
+	d.Status, d.Err = s.send(e)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deliveries = append(s.deliveries, d)
+	if d.Status >= 200 && d.Status <= 299 {
+		return
+	}
+	pause := eventRetries[min(tries, len(eventRetries)-1)]
+	if waited += pause; waited <= eventGivenUp {
+		s.at(s.now().Add(pause), func() { s.try(e, tries+1, waited) })
+	}
+}
+
+func (s *Server) signed(g Signing, h http.Header, body []byte) ([]byte, error) {
+	if s.SignEvent != nil {
+		return s.SignEvent(g, h, body)
+	}
+	return Sign(s.provider.Name, g, h, body)
+}
+
+// send sends an event and returns the status of the answer.
+func (s *Server) send(e *event) (status int, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-s.closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	header := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"providertest"}}
+	g := Signing{Secret: e.secret, ID: "msg_" + e.id, At: time.Now(), URL: e.to, Forged: e.manner.Forged}
+	body, err := s.signed(g, header, bytes.Clone(e.body))
+	if err != nil {
+		return 0, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.to, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	req.Header = header
+	client := s.EventClient
+	if client == nil {
+		client = http.DefaultClient
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxBody))
+	return resp.StatusCode, err
+}
