@@ -1,8 +1,11 @@
 package providers_test
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,12 +24,18 @@ type look struct {
 	name    string
 	request string
 
-	// asks are the look-ups' requests: of the first that serves the operation. Where the page
-	// shows its object and that is got by itself, the request for it follows.
+	// from is the first look-up that is tried, for one that comes behind others.
+	from int
+
+	// asks are the look-ups' requests, with their bodies behind them: of the first that serves
+	// the operation. Where the page shows its object and that is got by itself, the request
+	// for it follows.
 	asks []string
 
-	// page is the answer to the first, in the provider's shape, and object that to the second.
+	// page is the answer to the first, in the provider's shape, more those to the next pages,
+	// and object that to the last. A line in front of one is a header.
 	page, object string
+	more         []string
 
 	want finding
 }
@@ -53,40 +62,59 @@ func TestConformanceLooks(t *testing.T) {
 		{providers.Square(0), squareLooks()},
 		{providers.Mollie(), mollieLooks()},
 	} {
+		used := map[string]bool{}
 		for _, l := range c.looks {
-			t.Run(c.adapter.Name+"/"+l.name, func(t *testing.T) { l.found(t, c.adapter) })
+			t.Run(c.adapter.Name+"/"+l.name, func(t *testing.T) { used[l.found(t, c.adapter)] = true })
+		}
+		for _, e := range c.adapter.Endpoints {
+			for i := range e.Lookups {
+				look := fmt.Sprintf("look-up %d of %s", i, identity(e))
+				assert.True(t, used[look], "%s: nothing was found by %s", c.adapter.Name, look)
+			}
 		}
 	}
 }
 
-// found takes the first look-up that serves the request.
-func (l look) found(t *testing.T, p providers.Provider) {
+// found takes the first look-up that serves the request, and returns the endpoint and which
+// one that is.
+func (l look) found(t *testing.T, p providers.Provider) (used string) {
 	e, about := subject(t, p, l.request)
 	var sweep *lookup.Sweep
-	for i := range e.Lookups {
+	var items string
+	var numbered bool
+	for i := l.from; i < len(e.Lookups); i++ {
 		var err error
 		if sweep, err = lookup.Plan(&p, e, &e.Lookups[i], about, about.Window(conformanceTime.Add(time.Hour))); err == nil {
+			used = fmt.Sprintf("look-up %d of %s", i, identity(*e))
+			style := e.Lookups[i].Next.Style
+			items, numbered = e.Lookups[i].Items, style == providers.PageOffset || style == providers.PageNumber
 			break
 		}
 		sweep = nil
 	}
 	if len(l.asks) == 0 {
 		assert.Nil(t, sweep, "no look-up serves it")
-		return
+		return ""
 	}
 	require.NotNil(t, sweep)
-	json := http.Header{"Content-Type": {"application/json"}}
-	r := sweep.Next()
-	require.NotNil(t, r, sweep.Why())
-	asked := []string{r.Method + " " + r.URL.RequestURI()}
-	sweep.Read(200, json, []byte(l.page))
-	for sweep.Next() != nil { // lists that are read by offset end with a page of nothing
-		sweep.Read(200, json, []byte(`{"items":[]}`))
+	var asked []string
+	pages := append([]string{l.page}, l.more...)
+	for r := sweep.Next(); r != nil; r = sweep.Next() {
+		if len(pages) == 0 && numbered { // which ends at a page without items
+			sweep.Read(answer(without(items)))
+			continue
+		}
+		asked = append(asked, asText(t, r))
+		require.NotEmpty(t, pages, "there is no page for %s", asked)
+		sweep.Read(answer(pages[0]))
+		pages = pages[1:]
 	}
+	assert.Empty(t, pages, "the list was not read to its end: %s", sweep.Why())
 	f := sweep.Match([]lookup.Subject{about}, func(string) bool { return false })[0]
 	if r, err := sweep.Fetch(about, f); assert.NoError(t, err) && r != nil {
-		asked = append(asked, r.Method+" "+r.URL.RequestURI())
-		f = sweep.Fetched(f, 200, json, []byte(l.object))
+		asked = append(asked, asText(t, r))
+		status, header, body := answer(l.object)
+		f = sweep.Fetched(f, status, header, body)
 	}
 	assert.Equal(t, l.asks, asked)
 	got := finding{kind: f.Kind, outcome: f.Outcome, fresh: f.Fresh, exact: f.Exact}
@@ -94,6 +122,37 @@ func (l look) found(t *testing.T, p providers.Provider) {
 		got.id = f.Objects[0]
 	}
 	assert.Equal(t, l.want, got, f.Why)
+	return used
+}
+
+// without is a page that has no items where they stand.
+func without(items string) string {
+	page := "[]"
+	for _, name := range slices.Backward(strings.Split(strings.TrimSuffix(items, "[]"), ".")) {
+		if name != "" {
+			page = `{"` + name + `":` + page + `}`
+		}
+	}
+	return page
+}
+
+func asText(t *testing.T, r *http.Request) string {
+	t.Helper()
+	body, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	return strings.TrimSuffix(r.Method+" "+r.URL.RequestURI()+"\n"+string(body), "\n")
+}
+
+// answer is a success in JSON, with the header that stands in front of its body.
+func answer(text string) (status int, header http.Header, body []byte) {
+	header = http.Header{"Content-Type": {"application/json"}}
+	if line, rest, ok := strings.Cut(text, "\n"); ok {
+		if name, value, ok := strings.Cut(line, ": "); ok && !strings.ContainsAny(name, "{[") {
+			header.Set(name, value)
+			text = rest
+		}
+	}
+	return 200, header, []byte(text)
 }
 
 // subject is what is known of an operation, and the endpoint it was sent to.
@@ -108,11 +167,12 @@ func subject(t *testing.T, p providers.Provider, text string) (*providers.Endpoi
 	require.GreaterOrEqual(t, i, 0, text)
 	e := &p.Endpoints[i]
 	about := lookup.Subject{
-		URL:    req.URL,
-		Header: req.Header,
-		Values: lookup.Values(&p, e, req.Method, req.URL, message),
-		First:  conformanceTime,
-		Last:   conformanceTime.Add(time.Minute),
+		URL:     req.URL,
+		Header:  req.Header,
+		Values:  lookup.Values(&p, e, req.Method, req.URL, message),
+		Account: "acct-1",
+		First:   conformanceTime,
+		Last:    conformanceTime.Add(time.Minute),
 	}
 	if e.Key.Place != providers.KeyNone {
 		about.Key = conformanceKey

@@ -297,6 +297,11 @@ func mollieLooks() []look {
 			asks: []string{"GET /v2/payments?limit=250&sort=desc&profileId=pfl_QkEh&testmode=true"}, page: payments(payment),
 			want: exactly("tr_5B8c", providers.TookEffect, true),
 		},
+		{
+			name: "a payment of a profile", request: swap(pay, `"metadata"`, `"profileId":"pfl_QkEh","metadata"`),
+			asks: []string{"GET /v2/payments?limit=250&sort=desc&profileId=pfl_QkEh"}, page: payments(payment),
+			want: exactly("tr_5B8c", providers.TookEffect, true),
+		},
 		{name: "a payment that expired", request: pay, asks: asked, page: payments(swap(payment, "open", "expired")), want: exactly("tr_5B8c", providers.Refused, false)},
 		{name: "a payment that was cancelled", request: pay, asks: asked, page: payments(swap(payment, "open", "canceled")), want: exactly("tr_5B8c", providers.Reversed, false)},
 		{name: "another payment", request: pay, asks: asked, page: payments(swap(payment, reference, "other")), want: finding{kind: lookup.Nothing, exact: true}},
@@ -304,6 +309,15 @@ func mollieLooks() []look {
 		{
 			name: "a refund", request: refund, asks: parts, page: `{"count":1,"_embedded":{"refunds":[` + refunded + `]},` + links + `}`,
 			want: lookalike("re_4qqh", providers.TookEffect, true),
+		},
+		{
+			name: "a refund in test mode", request: swap(refund, `"amount"`, `"testmode":true,"amount"`), asks: []string{parts[0] + "&testmode=true"},
+			page: `{"count":1,"_embedded":{"refunds":[` + refunded + `]},` + links + `}`, want: lookalike("re_4qqh", providers.TookEffect, true),
+		},
+		{
+			name: "a capture in test mode", request: swap(refund, `"amount"`, `"testmode":true,"amount"`, "/refunds", "/captures"), asks: []string{"GET /v2/payments/tr_5B8c/captures?limit=250&testmode=true"},
+			page: `{"count":1,"_embedded":{"captures":[` + swap(refunded, "re_4qqh", "cpt_1", "refund", "capture") + `]},` + links + `}`,
+			want: lookalike("cpt_1", providers.TookEffect, true),
 		},
 		{
 			name: "a refund that failed", request: refund, asks: parts, page: `{"count":1,"_embedded":{"refunds":[` + swap(refunded, "pending", "failed") + `]},` + links + `}`,
