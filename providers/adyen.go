@@ -28,6 +28,9 @@ import (
 // nothing marks a replay. Error 704 says that the key is being worked on if it
 // is marked transient; otherwise it has other causes too, and is Indeterminate.
 // How Adyen answers a key that was used with another request is not published.
+//
+// A transfer of v4 is found by its reference, if it names its balance account. Checkout has
+// nothing to look a payment up by: listen to its events.
 func Adyen(prefix string) Provider {
 	hosts := []string{
 		"checkout-test.adyen.com",
@@ -69,7 +72,12 @@ func Adyen(prefix string) Provider {
 		}
 	}
 	for _, version := range []string{"v3", "v4"} {
-		for _, path := range []string{"grants", "transfers", "transfers/approve", "transfers/cancel", "transfers/{id}/returns"} {
+		transfers := adyenKeyed
+		if version == "v4" { // v3 has no list
+			transfers.Object, transfers.Reference, transfers.Lookups = "transfer", adyenTransferReference, []Lookup{adyenTransfers}
+		}
+		p.Endpoints = append(p.Endpoints, adyenPaths("POST /btl/"+version+"/transfers", transfers))
+		for _, path := range []string{"grants", "transfers/approve", "transfers/cancel", "transfers/{id}/returns"} {
 			p.Endpoints = append(p.Endpoints, adyenPaths("POST /btl/"+version+"/"+path, adyenKeyed))
 		}
 		p.Endpoints = append(p.Endpoints, adyenPaths("POST /btl/"+version+"/cashouts", adyenKeyless))
@@ -91,6 +99,39 @@ func adyenPaths(pattern string, e Endpoint) Endpoint {
 const (
 	sourceAdyenDocs = "docs.adyen.com/development-resources/api-idempotency [D]"
 	sourceAdyenSpec = "adyen-openapi aa014f0 [D]"
+)
+
+var (
+	adyenTransferReference = Reference{
+		Place: KeyJSONField, Name: "reference", MaxLength: 80,
+		Source: sourceAdyenSpec + " TransferInfo: used internally within the platform; the beneficiary is sent referenceForBeneficiary; nothing changes it",
+	}
+
+	adyenTransfers = Lookup{
+		By:         ByReference,
+		Path:       "/btl/v4/transfers",
+		Query:      "balanceAccountId={request.balanceAccountId}&reference={reference}&createdSince={since}&createdUntil={until}&limit=100",
+		TimeLayout: "rfc3339",
+		Items:      "data[]",
+		Same: []Same{
+			{Field: "reference", Is: "{reference}"},
+			{Field: "amount.value", Is: "{request.amount.value}"},
+			{Field: "amount.currency", Is: "{request.amount.currency}"},
+			{Field: "balanceAccount.id", Is: "{request.balanceAccountId}"},
+			{Field: "category", Is: "{request.category}"},
+		},
+		ID:      "id",
+		Created: "createdAt",
+		Next:    Paging{Style: PageLink, Cursor: "_links.next.href"},
+		Means: slices.Concat(
+			meanings("status", Refused, "refused"),
+			meanings("status", Reversed, "cancelled", "failed", "returned"),
+			meanings("status", TookEffect, "received", "authorised", "booked"),
+		),
+		Fetch:     "/btl/v4/transfers/{id}",
+		SameShape: true,
+		Source:    "adyen-openapi aa014f0 TransferService-v4 [D]: one of three accounts has to be named, and both times, at most 6 months apart; when a transfer is listed: [?]",
+	}
 )
 
 const sourceAdyenResults = "docs.adyen.com/online-payments/build-your-integration/payment-result-codes [D]"

@@ -28,6 +28,9 @@ import (
 // published, so that an operation whose credential has changed is not sent again.
 // clientMutationId only correlates, and may differ from try to try.
 //
+// A transaction and a refund are found by their order ID, and a transaction's refunds by the
+// transaction, if the mutation's input is the variable called input.
+//
 // An answer's status is 200 whatever became of the request; its errors are in the
 // body. VALIDATION is ambiguous: the input is invalid, or the first request with
 // the key is still being worked on, or it had another input. So it is never read as
@@ -76,16 +79,25 @@ func Braintree() Provider {
 			Source:   "braintree/graphql-api 2252d47 schema.graphql [D]: a single-use token, which moves nothing; the request holds a card or an account",
 		})
 	}
-	for _, mutation := range []struct{ name, input string }{
-		{"authorizeCreditCard", "authorize-credit-card-input"},
-		{"captureTransaction", "capture-transaction-input"},
-		{"chargePaymentMethod", "charge-payment-method-input"},
-		{"partialCaptureTransaction", "partial-capture-transaction-input"},
-		{"refundCreditCard", "refund-credit-card-input"},
-		{"refundTransaction", "refund-transaction-input"},
-		{"reverseRefund", "reverse-refund-input"},
+	for _, mutation := range []struct {
+		name, input string
+		object      string
+		reference   Reference
+		lookups     []Lookup
+	}{
+		{"authorizeCreditCard", "authorize-credit-card-input", "transaction", braintreeOrder("transaction"), braintreeTransactions},
+		{"captureTransaction", "capture-transaction-input", "", Reference{}, nil},
+		{"chargePaymentMethod", "charge-payment-method-input", "transaction", braintreeOrder("transaction"), braintreeTransactions},
+		{"partialCaptureTransaction", "partial-capture-transaction-input", "", Reference{}, nil},
+		{"refundCreditCard", "refund-credit-card-input", "refund", braintreeOrder("refund"), braintreeRefunds},
+		{"refundTransaction", "refund-transaction-input", "refund", braintreeOrder("refund"), braintreePartRefunds},
+		{"reverseRefund", "reverse-refund-input", "", Reference{}, nil},
 	} {
 		p.Endpoints = append(p.Endpoints, Endpoint{
+			Object:    mutation.object,
+			Reference: mutation.reference,
+			Lookups:   mutation.lookups,
+
 			Pattern:       path,
 			Action:        Action{Place: ActionGraphQL, Value: "mutation " + mutation.name},
 			Key:           Key{Place: KeyGraphQL, Name: "input.apiRequestKey", OnlyIfThere: true},
@@ -101,11 +113,88 @@ func Braintree() Provider {
 	return p.Clone()
 }
 
+// braintreeOrder is the order ID of what a mutation creates. It is the invoice number of
+// PayPal transactions, which payers see.
+func braintreeOrder(of string) Reference {
+	return Reference{
+		Place: KeyGraphQL, Name: "input." + of + ".orderId", MaxLength: 255, Visible: true, Mutable: true,
+		Source: sourceBraintreeSchema + ": maps to the PayPal invoice number; 127 characters for PayPal; an update can change it",
+	}
+}
+
+var (
+	braintreeTransactions = []Lookup{braintreeSearch("transactions", "transaction", "")}
+	braintreeRefunds      = []Lookup{braintreeSearch("refunds", "refund", "")}
+
+	// braintreePartRefunds tell a transaction's refund by the transaction, too.
+	braintreePartRefunds = func() []Lookup {
+		byOrder := braintreeSearch("refunds", "refund", "refundedTransaction { id }")
+		byOrder.Same = []Same{
+			byOrder.Same[0],
+			{Field: "node.refundedTransaction.id", Is: "{request.variables.input.transactionId}"},
+			{Field: "node.amount.value", Is: "{request.variables.input.refund.amount}", As: AsDecimal, Optional: true},
+		}
+		byParent := Lookup{
+			By:     ByParent,
+			Method: "POST",
+			Path:   "/graphql",
+			Body: `{"query": "query OfTransaction($id: ID!) { node(id: $id) { ... on Transaction ` +
+				`{ refunds { id orderId status createdAt amount { value } refundedTransaction { id } } } } }",` +
+				` "variables": {"id": "{request.variables.input.transactionId}"}}`,
+			Items: "data.node.refunds[]",
+			Same: []Same{
+				{Field: "refundedTransaction.id", Is: "{request.variables.input.transactionId}"},
+				{Field: "amount.value", Is: "{request.variables.input.refund.amount}", As: AsDecimal},
+				{Field: "orderId", Is: "{request.variables.input.refund.orderId}", Optional: true},
+			},
+			ID:      "id",
+			Created: "createdAt",
+			Means:   braintreeStates("status"),
+			Source:  sourceBraintreeSchema + " Transaction.refunds",
+		}
+		return []Lookup{byOrder, byParent}
+	}()
+)
+
+// braintreeSearch looks transactions or refunds up by their order ID.
+func braintreeSearch(list, input, also string) Lookup {
+	return Lookup{
+		By:     ByReference,
+		Method: "POST",
+		Path:   "/graphql",
+		Body: `{"query": "query ByOrder($order: String!, $after: String) { search { ` + list + `(input: {orderId: {is: $order}}, first: 50, after: $after) ` +
+			`{ edges { node { id orderId status createdAt amount { value } ` + also + ` } } pageInfo { hasNextPage endCursor } } } }",` +
+			` "variables": {"order": "{reference}"}}`,
+		Items: "data.search." + list + ".edges[]",
+		Same: []Same{
+			{Field: "node.orderId", Is: "{reference}"},
+			{Field: "node.amount.value", Is: "{request.variables.input." + input + ".amount}", As: AsDecimal},
+		},
+		ID:      "node.id",
+		Created: "node.createdAt",
+		Next: Paging{
+			Style: PageCursor, Param: "variables.after", Size: 50,
+			Cursor: "data.search." + list + ".pageInfo.endCursor", More: "data.search." + list + ".pageInfo.hasNextPage",
+		},
+		Means:  braintreeStates("node.status"),
+		Source: sourceBraintreeSchema + " Search, PaymentStatus; when one is found: [?]",
+	}
+}
+
+func braintreeStates(field string) []Meaning {
+	return slices.Concat(
+		meanings(field, Refused, "PROCESSOR_DECLINED", "GATEWAY_REJECTED", "FAILED"),
+		meanings(field, Reversed, "AUTHORIZATION_EXPIRED", "SETTLEMENT_DECLINED", "VOIDED"),
+		meanings(field, InProgress, "AUTHORIZING"),
+	)
+}
+
 // braintreeCards are the fields of a raw card: its number and its code.
 var braintreeCards = []string{"creditCard.number", "creditCard.cvv"}
 
 const (
 	sourceBraintree       = "developer.paypal.com/braintree/graphql/integration_guides/idempotency [D]"
+	sourceBraintreeSchema = "braintree/graphql-api 2252d47 schema.graphql [D]"
 	sourceBraintreeInput  = "developer.paypal.com/braintree/graphql/reference/types/charge-payment-method-input [D]"
 	sourceBraintreeAnswer = "developer.paypal.com/braintree/graphql/guides/making_api_calls [D]"
 	braintreeErrorClass   = "errors[].extensions.errorClass"

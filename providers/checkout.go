@@ -2,6 +2,7 @@ package providers
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -27,6 +28,19 @@ import (
 // card data: such requests are passed through and never journaled. A payment with a
 // card's number in it is a secret.
 func Checkout() Provider {
+	keyed := Endpoint{
+		Key:           Key{Place: KeyRawHeader, Name: "Cko-Idempotency-Key"},
+		Retention:     24 * time.Hour,
+		Remembers:     SuccessesLostAnswers,
+		InFlightGuard: true,
+		SecretRequest: checkoutCards,
+		Rules:         checkoutRules,
+		Source:        sourceCheckoutIdempotency + ": 72 h, 24 h in January 2026 [D-old]; only a 2xx is stored; after a network error or timeout a repeat is no duplicate; of concurrent requests one is processed",
+
+		RefusalsRegisterNoKey: true,
+	}
+	payment := keyed
+	payment.Object, payment.Reference, payment.Lookups = "payment", checkoutReference, []Lookup{checkoutPayments}
 	p := Provider{
 		Name:             "checkout.com",
 		CredentialScoped: true,
@@ -49,29 +63,72 @@ func Checkout() Provider {
 				"POST /connect/token"),
 			each(Endpoint{NoEffect: true, Source: sourceCheckoutSDK + " tokens: a card token, which charges nobody"},
 				"POST /tokens"),
-			each(Endpoint{
-				Key:           Key{Place: KeyRawHeader, Name: "Cko-Idempotency-Key"},
-				Retention:     24 * time.Hour,
-				Remembers:     SuccessesLostAnswers,
-				InFlightGuard: true,
-				SecretRequest: checkoutCards,
-				Rules:         checkoutRules,
-				Source:        sourceCheckoutIdempotency + ": 72 h, 24 h in January 2026 [D-old]; only a 2xx is stored; after a network error or timeout a repeat is no duplicate; of concurrent requests one is processed",
-
-				RefusalsRegisterNoKey: true,
-			},
+			each(keyed,
 				"POST /payment-contexts",
-				"POST /payments",
 				"POST /payments/{id}/authorizations",
 				"POST /payments/{id}/cancellations",
-				"POST /payments/{id}/captures",
-				"POST /payments/{id}/refunds",
 				"POST /payments/{id}/voids",
 				"POST /transfers"),
+			each(payment, "POST /payments"),
+			each(checkoutPart(keyed, "Capture"), "POST /payments/{id}/captures"),
+			each(checkoutPart(keyed, "Refund"), "POST /payments/{id}/refunds"),
 		),
 	}
 	return p.Clone()
 }
+
+// checkoutPart has the captures or the refunds of a payment, which its actions show.
+func checkoutPart(keyed Endpoint, action string) Endpoint {
+	keyed.Object = strings.ToLower(action)
+	keyed.Lookups = []Lookup{{
+		By:    ByParent,
+		Path:  "/payments/{path.id}/actions",
+		Items: "[]",
+		Same: []Same{
+			{Field: "type", Is: action},
+			{Field: "amount", Is: "{request.amount}"},
+			{Field: "reference", Is: "{request.reference}", Optional: true},
+		},
+		ID:      "id",
+		Created: "processed_on",
+		Means: slices.Concat(
+			meanings("approved", TookEffect, "true"),
+			meanings("approved", Refused, "false"),
+		),
+		Source: sourceCheckoutSDK + " payments/nas/payments.go: a payment's actions are an array; when one is listed: [?]",
+	}}
+	return keyed
+}
+
+var (
+	// checkoutReference may be of 30 characters only for some cards, and is not said to be
+	// hidden from payers: none is made up.
+	checkoutReference = Reference{
+		Place: KeyJSONField, Name: "reference", Visible: true, Mutable: true,
+		Source: sourceCheckoutSDK + " payments/nas/payments.go; who sees it, its length, and whether it can be changed: [?]",
+	}
+
+	checkoutPayments = Lookup{
+		By:    ByReference,
+		Path:  "/payments",
+		Query: "reference={reference}",
+		Items: "data[]",
+		Same: []Same{
+			{Field: "reference", Is: "{reference}"},
+			{Field: "amount", Is: "{request.amount}"},
+			{Field: "currency", Is: "{request.currency}", As: AnyCase},
+		},
+		ID:      "id",
+		Created: "requested_on",
+		Next:    Paging{Style: PageOffset, Param: "skip"},
+		Means: slices.Concat(
+			meanings("status", Refused, "Declined"),
+			meanings("status", Reversed, "Canceled", "Expired", "Refunded", "Voided"),
+			meanings("status", InProgress, "Requested"),
+		),
+		Source: "checkout.com/docs/payments/manage-payments/get-a-list-of-payments [D-old]; " + sourceCheckoutSDK + " payments/payments.go; whether one that failed is listed, and when: [?]",
+	}
+)
 
 // checkoutCards are the fields of a raw card: its number and its code.
 var checkoutCards = []string{"source.number", "source.cvv", "destination.number", "destination.cvv", "card.number", "card.cvv"}

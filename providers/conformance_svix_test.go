@@ -17,7 +17,7 @@ func svixContract() contract {
 				requests: []string{
 					message,
 					"POST https://api.svix.com/api/v1/app",
-					"POST https://api.us.svix.com/api/v1/app",
+					"POST https://api.us.svix.com/api/v1/app/app_1/endpoint",
 					"POST https://api.in.svix.com/api/v1/app",
 					"POST https://api.ca.svix.com/api/v1/app",
 					"POST https://api.au.svix.com/api/v1/app",

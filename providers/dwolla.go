@@ -38,12 +38,16 @@ func Dwolla() Provider {
 		),
 		Source: sourceDwolla + ": POSTs with the same key and the same body don't create several resources",
 	}
+	transfer := keyed
+	transfer.Pattern, transfer.Object = "POST /transfers", "transfer"
+	transfer.Reference, transfer.Lookups = dwollaReference, []Lookup{dwollaTransfers}
 	p := Provider{
 		Name:    "dwolla",
 		Hosts:   []string{"api.dwolla.com", "api-sandbox.dwolla.com"},
 		Answers: jsonAnswers,
 		Endpoints: []Endpoint{
 			keyed,
+			transfer,
 			{
 				Pattern:  "POST /token",
 				NoEffect: true,
@@ -55,7 +59,8 @@ func Dwolla() Provider {
 				Source:  sourceDwolla + ": speaks of POST only",
 			},
 		},
-		Source: sourceDwolla + "; hosts: its examples",
+		Identity: Identity{Path: "/", Field: "_links.account.href", Last: true, Source: sourceDwollaSpec + " getRoot"},
+		Source:   sourceDwolla + "; hosts: its examples",
 	}
 	for _, token := range []struct{ path, source string }{
 		{"/client-tokens", "developers.dwolla.com/api-reference/drop-in-components/create-client-token [D]"},
@@ -68,7 +73,35 @@ func Dwolla() Provider {
 	return p.Clone()
 }
 
+var (
+	dwollaReference = Reference{
+		Place: KeyJSONField, Name: "correlationId", MaxLength: 255, Mutable: true,
+		Source: sourceDwollaSpec + " initiateTransfer, InvalidCorrelationIdError; that it is shown to no payer is our reading; whether it can be changed: [?]",
+	}
+
+	dwollaTransfers = Lookup{
+		By:    ByReference,
+		Path:  "/accounts/{account}/transfers",
+		Query: "correlationId={reference}",
+		Items: "_embedded.transfers[]",
+		Same: []Same{
+			{Field: "correlationId", Is: "{reference}"},
+			{Field: "amount.value", Is: "{request.amount.value}", As: AsDecimal},
+			{Field: "amount.currency", Is: "{request.amount.currency}", As: AnyCase},
+		},
+		ID:      "id",
+		Created: "created",
+		Next:    Paging{Style: PageOffset, Param: "offset"},
+		Means: slices.Concat(
+			meanings("status", TookEffect, "pending", "processed"),
+			meanings("status", Reversed, "cancelled", "failed"),
+		),
+		Source: sourceDwollaSpec + " listAndSearchTransfers: those of the main account; at most 10,000; when one is listed: [?]",
+	}
+)
+
 const (
+	sourceDwollaSpec   = "dwolla-openapi d4901e4 [D]"
 	sourceDwolla       = "developers.dwolla.com/docs/api-reference/api-fundamentals/idempotency-key [D]"
 	sourceDwollaErrors = "developers.dwolla.com/docs/balance/api-reference/api-fundamentals/errors [D]: errors carry a code"
 )

@@ -21,8 +21,8 @@ import (
 // create nothing that it would be bound to, so that nothing rests on it there. PATCH
 // and DELETE are idempotent by Increase's word.
 //
-// Objects carry their key, and every list filters by idempotency_key: that settles
-// an unknown operation without doubt.
+// Objects carry their key, and every list filters by idempotency_key: that finds without
+// doubt what an unknown operation created.
 func Increase() Provider {
 	key := Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 200}
 	rules := slices.Concat(
@@ -89,10 +89,32 @@ func Increase() Provider {
 	}
 	create.Pattern = "POST /{objects}"
 	links := create
+	create.Object, create.Lookups = "object", []Lookup{increaseByKey}
 	links.Pattern, links.SecretResponse = "POST /file_links", true
 	links.Source += "; the answer is a URL that needs no credential: increase-go ca1c95b filelink.go [S]"
 	p.Endpoints = append(p.Endpoints, create, links)
 	return p.Clone()
+}
+
+// increaseByKey asks the list of what was created for the one object that has the key.
+var increaseByKey = Lookup{
+	By:      ByKey,
+	Path:    "/{path.objects}",
+	Query:   "idempotency_key={key}&limit=100",
+	Items:   "data[]",
+	Same:    []Same{{Field: "idempotency_key", Is: "{key}"}},
+	ID:      "id",
+	Created: "created_at",
+	Next:    Paging{Style: PageCursor, Param: "cursor", Cursor: "next_cursor", Size: 100},
+	Means: slices.Concat(
+		meanings("status", Reversed, "canceled", "rejected", "returned", "reversed", "stopped"),
+		meanings("status", TookEffect,
+			"pending_approval", "pending_transfer_session_confirmation", "pending_creating", "pending_reviewing", "pending_submission", "pending_mailing",
+			"submitted", "mailed", "complete", "open", "active"),
+	),
+	SameShape: true,
+	Source: sourceIncrease + ": every object has its key and every list filters by it; lists and states: " +
+		"increase-go ca1c95b achtransfer.go, wiretransfer.go, checktransfer.go, account.go, card.go [S]; when an object is listed: [?]",
 }
 
 var increaseKeyless = slices.Concat(

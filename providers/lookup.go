@@ -190,7 +190,8 @@ type Paging struct {
 
 	// Cursor is the path of the next page's cursor, for PageCursor, or of its URL, for
 	// PageLink; for PageHeader it is the header's name. Where it is missing, null or empty
-	// in an answer, that page was the last.
+	// in an answer, that page was the last. For PageLastID it is the path in an item of the id
+	// that is sent back, or empty, if that is the ID of the look-up.
 	Cursor string
 
 	// More, if not empty, is the path of a boolean that is false on the last page. It has
@@ -217,7 +218,7 @@ const (
 	// PageHeader: a header of the answer is sent back as Param.
 	PageHeader
 
-	// PageLastID: Param is the ID of the last item.
+	// PageLastID: Param is the id of the last item.
 	PageLastID
 
 	// PageOffset: Param is the number of items on the pages before it.

@@ -218,6 +218,7 @@ func TestValidateLookups(t *testing.T) {
 		{"no cursor", look(0, func(l *providers.Lookup) { l.Next.Cursor = "" }), byKey + "Next.Cursor"},
 		{"no header", look(0, func(l *providers.Lookup) { l.Next.Style, l.Next.Cursor = providers.PageHeader, "X After" }), byKey + "Next.Cursor"},
 		{"a cursor of an offset", look(0, func(l *providers.Lookup) { l.Next.Style = providers.PageOffset }), byKey + "Next.Cursor"},
+		{"a last id of no path", look(3, func(l *providers.Lookup) { l.Next.Cursor = "a..b" }), scan + "Next.Cursor"},
 		{"more of no path", look(0, func(l *providers.Lookup) { l.Next.More = "a..b" }), byKey + "Next.More"},
 		{"a last id without an end", look(3, func(l *providers.Lookup) { l.Next.Size = 0 }), scan + "Next.More"},
 

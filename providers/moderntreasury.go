@@ -42,7 +42,9 @@ func ModernTreasury() Provider {
 		),
 		Source: sourceModernTreasury + ": a repeat after a network issue creates nothing twice; errors are those that prevented it from completing; moderntreasury.com/journal/why-idempotency-matters-in-payments [D]: one transaction",
 	}
-	flow, payment := keyed, keyed
+	flow, payment, order := keyed, keyed, keyed
+	order.Pattern, order.Object = "POST /api/payment_orders", "payment_order"
+	order.Reference, order.Lookups = modernTreasuryReference, []Lookup{modernTreasuryOrders}
 	flow.Pattern, flow.SecretResponse = "POST /api/account_collection_flows", true
 	flow.Source += "; client_token: modern-treasury-go bddd610 accountcollectionflow.go [S]"
 	payment.Pattern, payment.SecretResponse = "POST /api/payment_flows", true
@@ -54,6 +56,7 @@ func ModernTreasury() Provider {
 		Answers:          jsonAnswers,
 		Endpoints: []Endpoint{
 			keyed,
+			order,
 			flow,
 			payment,
 			{
@@ -79,6 +82,36 @@ func ModernTreasury() Provider {
 	return p.Clone()
 }
 
+var (
+	modernTreasuryReference = Reference{
+		Place: KeyJSONField, Name: "external_id", MaxLength: 180, Mutable: true,
+		Source: sourceModernTreasurySDK + " paymentorder.go: an optional, user-defined, unique identifier, which an update can change; " +
+			"what a receiver sees is statement_descriptor; whether a second one is refused: [?]",
+	}
+
+	modernTreasuryOrders = Lookup{
+		By:    ByReference,
+		Path:  "/api/payment_orders",
+		Query: "external_id={reference}",
+		Items: "[]",
+		Same: []Same{
+			{Field: "external_id", Is: "{reference}"},
+			{Field: "amount", Is: "{request.amount}"},
+			{Field: "direction", Is: "{request.direction}"},
+			{Field: "originating_account_id", Is: "{request.originating_account_id}"},
+		},
+		ID:      "id",
+		Created: "created_at",
+		Next:    Paging{Style: PageHeader, Cursor: "X-After-Cursor", Param: "after_cursor"},
+		Means: slices.Concat(
+			meanings("status", TookEffect, "needs_approval", "approved", "pending", "processing", "sent", "completed"),
+			meanings("status", Reversed, "cancelled", "denied", "failed", "returned", "reversed", "stopped"),
+		),
+		SameShape: true,
+		Source:    sourceModernTreasurySDK + " paymentorder.go, packages/pagination; when an order is listed: [?]",
+	}
+)
+
 var modernTreasuryKeyless = slices.Concat(
 	[]Rule{
 		{Status: 429, Field: "errors.code", Verdict: NotExecuted, Source: "docs.moderntreasury.com/reference/rate-limits [D]: the limit is hit; that it comes before execution is our reading"},
@@ -88,5 +121,6 @@ var modernTreasuryKeyless = slices.Concat(
 
 const (
 	sourceModernTreasury       = "docs.moderntreasury.com/reference/idempotent-requests [D]"
+	sourceModernTreasurySDK    = "modern-treasury-go bddd610 [S]"
 	sourceModernTreasuryErrors = "docs.moderntreasury.com/reference/errors [D]: an error in the data that was provided; the API's own errors have errors.code"
 )

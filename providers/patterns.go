@@ -9,3 +9,11 @@ func each(e Endpoint, patterns ...string) []Endpoint {
 	}
 	return endpoints
 }
+
+// meanings are states of a field that mean the same.
+func meanings(field string, is Outcome, states ...string) (means []Meaning) {
+	for _, state := range states {
+		means = append(means, Meaning{Field: field, Equals: state, Is: is})
+	}
+	return means
+}

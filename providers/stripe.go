@@ -2,6 +2,7 @@ package providers
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -22,6 +23,11 @@ import (
 // v2 answers a second request while the first is worked on, nor how long it
 // works: no guard and no handling time are claimed, and 409 is Retry.
 // Programs that know better set InFlightGuard on those endpoints.
+//
+// What a charge, a payment intent, a refund, a transfer or a payout became is found by the
+// events of the last 30 days, which show the key, and by metadata[onceward], if the request
+// carries it. To look for a field of your own in the metadata, change its name in Reference
+// and in the look-up.
 //
 // Stripe-Should-Retry is obeyed where it is sent. A request for a token or a payment
 // method is left alone: it holds a card's number, which must not be journaled, and
@@ -59,6 +65,7 @@ func Stripe() Provider {
 	}
 	p := Provider{
 		Name:           "stripe",
+		Identity:       Identity{Path: "/v1/account", Field: "id", Source: "stripe-go a1e3932 account/client.go [S]"},
 		Hosts:          []string{"api.stripe.com", "files.stripe.com"},
 		AccountHeaders: []string{"Stripe-Account", "Stripe-Context"},
 		CredentialModes: []CredentialMode{
@@ -92,6 +99,11 @@ func Stripe() Provider {
 		},
 		Source: sourceStripeIdempotency + "; hosts and account headers: stripe-go a1e3932 stripe.go [S]; modes: docs.stripe.com/keys [D]",
 	}
+	for _, o := range stripeObjects {
+		found := v1
+		found.Pattern, found.Object, found.Reference, found.Lookups = "POST "+o.path(), o.kind, stripeReference, o.lookups()
+		p.Endpoints = append(p.Endpoints, found)
+	}
 	for _, path := range []string{
 		"account_links",
 		"account_sessions",
@@ -112,6 +124,131 @@ func Stripe() Provider {
 	}
 	return p.Clone()
 }
+
+// stripeReference is a field of the metadata.
+var stripeReference = Reference{
+	Place: KeyFormField, Name: "metadata[onceward]", MaxLength: 500, MaxPairs: 50, Mutable: true,
+	Source: "docs.stripe.com/metadata [D]: 50 pairs, values of 500 characters, not visible to customers, changed by updates",
+}
+
+// stripeObject is a kind of object that v1 creates.
+type stripeObject struct {
+	kind   string
+	events []string  // of its creation
+	same   []Same    // as the request has it
+	parent []string  // the fields that name what it is part of
+	means  []Meaning // its states
+}
+
+var stripeObjects = []stripeObject{
+	{
+		kind:   "charge",
+		events: []string{"charge.succeeded", "charge.pending", "charge.failed"},
+		same:   stripeMoney,
+		means: slices.Concat(
+			meanings("refunded", Reversed, "true"),
+			meanings("status", TookEffect, "succeeded", "pending"),
+			meanings("status", Refused, "failed"),
+		),
+	},
+	{
+		kind:   "payment_intent",
+		events: []string{"payment_intent.created"},
+		same:   stripeMoney,
+		means: slices.Concat(
+			meanings("status", TookEffect, "succeeded", "processing", "requires_action", "requires_capture"),
+			meanings("status", InProgress, "requires_payment_method", "requires_confirmation"),
+			meanings("status", Reversed, "canceled"),
+		),
+	},
+	{
+		kind:   "refund",
+		events: []string{"refund.created"},
+		parent: []string{"charge", "payment_intent"},
+		means: slices.Concat(
+			meanings("status", TookEffect, "succeeded", "pending", "requires_action"),
+			meanings("status", Reversed, "failed", "canceled"),
+		),
+	},
+	{
+		kind:   "transfer",
+		events: []string{"transfer.created"},
+		same:   append([]Same{{Field: "destination", Is: "{request.destination}"}}, stripeMoney...),
+		means: slices.Concat(
+			meanings("reversed", Reversed, "true"),
+			meanings("reversed", TookEffect, "false"),
+		),
+	},
+	{
+		kind:   "payout",
+		events: []string{"payout.created"},
+		same:   stripeMoney,
+		means: slices.Concat(
+			meanings("status", TookEffect, "paid", "pending", "in_transit"),
+			meanings("status", Reversed, "failed", "canceled"),
+		),
+	},
+}
+
+var stripeMoney = []Same{
+	{Field: "amount", Is: "{request.amount}"},
+	{Field: "currency", Is: "{request.currency}", As: AnyCase},
+}
+
+func (o stripeObject) path() string { return "/v1/" + o.kind + "s" }
+
+// lookups are by key, by reference and by parent, the surest first.
+func (o stripeObject) lookups() []Lookup {
+	lookups := []Lookup{{
+		By:         ByKey,
+		Path:       "/v1/events",
+		Query:      "types[]=" + strings.Join(o.events, "&types[]=") + "&" + stripeWindow,
+		TimeLayout: "unix",
+		Items:      "data[]",
+		Same: []Same{
+			{Field: "request.idempotency_key", Is: "{key}"},
+			{Field: "data.object.object", Is: o.kind},
+		},
+		ID:        "data.object.id",
+		Created:   "data.object.created",
+		Next:      Paging{Style: PageLastID, Param: "starting_after", Cursor: "id", More: "has_more", Size: 100},
+		Means:     o.means,
+		Fetch:     o.path() + "/{id}",
+		SameShape: true,
+		Needs:     "reading events",
+		Source:    "stripe-go a1e3932 event.go, " + o.kind + ".go [S]; events of 30 days, with the key: docs.stripe.com/api/events [D]; when one is listed: [?]",
+	}}
+	reference := Same{Field: "metadata.onceward", Is: "{reference}"}
+	list := func(by LookupBy, query string, same ...Same) {
+		lookups = append(lookups, Lookup{
+			By:         by,
+			Path:       o.path(),
+			Query:      query + stripeWindow,
+			TimeLayout: "unix",
+			Items:      "data[]",
+			Same:       same,
+			ID:         "id",
+			Created:    "created",
+			Next:       Paging{Style: PageLastID, Param: "starting_after", More: "has_more", Size: 100},
+			Means:      o.means,
+			SameShape:  true,
+			Source:     "stripe-go a1e3932 " + o.kind + ".go [S]; a list is not behind as a search is: docs.stripe.com/search [D]",
+		})
+	}
+	if len(o.parent) == 0 {
+		list(ByReference, "", append([]Same{reference}, o.same...)...)
+	}
+	for _, parent := range o.parent {
+		named, amount := Same{Field: parent, Is: "{request." + parent + "}"}, Same{Field: "amount", Is: "{request.amount}"}
+		amountToo, referenceToo := amount, reference
+		amountToo.Optional, referenceToo.Optional = true, true
+		list(ByReference, parent+"={request."+parent+"}&", reference, named, amountToo)
+		list(ByParent, parent+"={request."+parent+"}&", named, amount, referenceToo)
+	}
+	return lookups
+}
+
+const stripeWindow = "created[gte]={since}&created[lte]={until}&limit=100"
 
 // stripeCards are the fields of a raw card: its number and its code.
 var stripeCards = []string{"card.number", "card.cvc", "source.number", "source.cvc", "external_account.number", "external_account.cvc"}

@@ -20,8 +20,8 @@ import (
 // handling time either: nothing is sent again once it may have run. A server
 // without a cache (neither Redis nor memory) ignores keys altogether.
 //
-// Messages carry an eventId that is unique in an application, which guards them
-// past the 12 hours if the caller sets it.
+// Messages carry an eventId that is unique in an application for a day, which guards them
+// past the 12 hours if the caller sets it, and by which they are found.
 //
 // The answers of the endpoints that issue tokens are secrets.
 func Svix(hosts ...string) Provider {
@@ -66,7 +66,7 @@ func Svix(hosts ...string) Provider {
 		})
 	}
 	keyed.Pattern = "POST /"
-	p.Endpoints = append(p.Endpoints, keyed)
+	p.Endpoints = append(p.Endpoints, keyed, svixMessages(keyed), svixApplications(keyed))
 	for _, path := range []string{
 		"/api/v1/auth/",
 		"/api/v1/management/authentication/{env}/api-token",
@@ -85,6 +85,55 @@ func Svix(hosts ...string) Provider {
 	}
 	return p.Clone()
 }
+
+// svixMessages has the messages' own id, which is unique for a day.
+func svixMessages(keyed Endpoint) Endpoint {
+	keyed.Pattern = "POST /api/v1/app/{app}/msg"
+	keyed.Object = "message"
+	keyed.Reference = Reference{
+		Place: KeyJSONField, Name: "eventId", MaxLength: 256, Alphabet: svixAlphabet,
+		Source: sourceSvixSpec + " MessageIn; nothing changes a message",
+	}
+	keyed.Unique = Unique{For: 24 * time.Hour, Source: sourceSvixSpec + " create-message: verified to be unique up to a day, a second one is a 409; two at once: [?]"}
+	keyed.Lookups = []Lookup{{
+		By:        ByReference,
+		Path:      "/api/v1/app/{path.app}/msg/{reference}",
+		Same:      []Same{{Field: "eventId", Is: "{reference}"}},
+		ID:        "id",
+		Created:   "timestamp",
+		Means:     []Meaning{{Field: "id", Is: TookEffect}},
+		SameShape: true,
+		Source:    sourceSvixSpec + " get-message: by its id or its eventId",
+	}}
+	return keyed
+}
+
+// svixApplications has their uid. It can be changed, and names the application ever after, so
+// that none is made up.
+func svixApplications(keyed Endpoint) Endpoint {
+	keyed.Pattern = "POST /api/v1/app"
+	keyed.Object = "application"
+	keyed.Reference = Reference{
+		Place: KeyJSONField, Name: "uid", MaxLength: 256, Alphabet: svixAlphabet, Visible: true, Mutable: true,
+		Source: sourceSvixSpec + " ApplicationIn; who sees it: [?]",
+	}
+	keyed.Lookups = []Lookup{{
+		By:   ByReference,
+		Path: "/api/v1/app/{reference}",
+		Same: []Same{
+			{Field: "uid", Is: "{reference}"},
+			{Field: "name", Is: "{request.name}"},
+		},
+		ID:        "id",
+		Created:   "createdAt",
+		Means:     []Meaning{{Field: "id", Is: TookEffect}},
+		SameShape: true,
+		Source:    sourceSvixSpec + " get-application: by its id or its uid",
+	}}
+	return keyed
+}
+
+const svixAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
 
 var svixKeyless = refusalsUnlimited("code", sourceSvixErrors)
 

@@ -333,8 +333,10 @@ func (v *validation) paging(at string, look Lookup) {
 		v.check(!fieldPath(n.Cursor), at+"Cursor", "%q is not a dotted path", n.Cursor)
 	case PageHeader:
 		v.check(!token(n.Cursor), at+"Cursor", "%q is not a header name", n.Cursor)
+	case PageLastID:
+		v.check(n.Cursor != "" && !fieldPath(n.Cursor), at+"Cursor", "%q is not a dotted path", n.Cursor)
 	default:
-		v.check(n.Cursor != "", at+"Cursor", "it is for PageCursor, PageHeader and PageLink")
+		v.check(n.Cursor != "", at+"Cursor", "it says nothing where pages have numbers")
 	}
 	v.check(n.Style == PageLastID && n.More == "" && n.Size == 0, at+"More", "nothing says which page is the last: neither More nor Size")
 }

@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"net/url"
 	"slices"
 	"time"
 )
@@ -32,7 +33,11 @@ import (
 // (Some balance operations may take a header X-idempotence-uuid; that is
 // unconfirmed, and none is sent.) OAuth tokens and the check of a transfer's
 // requirements are passed through.
-func Wise(retention time.Duration) Provider {
+//
+// A transfer shows its ID, and is looked for among those of a profile since it was first sent:
+// of the profiles that are named by their ids, or of the personal one of the token's user,
+// which is Wise's default, if none is. A transfer of another profile is not found.
+func Wise(retention time.Duration, profiles ...string) Provider {
 	p := Provider{
 		Name:    "wise",
 		Answers: jsonAnswers,
@@ -50,6 +55,8 @@ func Wise(retention time.Duration) Provider {
 				"POST /oauth/token",
 				"POST /{version}/oauth/token"),
 			each(Endpoint{
+				Object:    "transfer",
+				Lookups:   wiseLookups(profiles),
 				Key:       Key{Place: KeyJSONField, Name: "customerTransactionId", MinLength: 36, MaxLength: 36, Alphabet: "0123456789abcdefABCDEF-"},
 				Retention: retention,
 				Remembers: SuccessesCleanFailures,
@@ -61,6 +68,37 @@ func Wise(retention time.Duration) Provider {
 		),
 	}
 	return p.Clone()
+}
+
+// wiseLookups reads the transfers of the profiles.
+func wiseLookups(profiles []string) (lookups []Lookup) {
+	queries := []string{""}
+	if len(profiles) > 0 {
+		queries = nil
+	}
+	for _, profile := range profiles {
+		queries = append(queries, "&profile="+url.QueryEscape(profile))
+	}
+	for _, query := range queries {
+		lookups = append(lookups, Lookup{
+			By:         ByKey,
+			Path:       "/v1/transfers",
+			Query:      "limit=100&createdDateStart={since}&createdDateEnd={until}" + query,
+			TimeLayout: "2006-01-02T15:04:05.000Z",
+			Items:      "[]",
+			Same:       []Same{{Field: "customerTransactionId", Is: "{key}"}},
+			ID:         "id",
+			Created:    "created",
+			Next:       Paging{Style: PageOffset, Param: "offset", Size: 100},
+			Means: slices.Concat(
+				meanings("status", TookEffect, "incoming_payment_waiting", "incoming_payment_initiated", "processing", "funds_converted", "outgoing_payment_sent"),
+				meanings("status", Reversed, "bounced_back", "cancelled", "charged_back", "funds_refunded"),
+			),
+			SameShape: true,
+			Source:    "docs.wise.com/api-reference/transfer/transferlist, docs.wise.com/api-docs/api-reference/transfer [D]: no filter by the ID, which a transfer shows; when one is listed: [?]",
+		})
+	}
+	return lookups
 }
 
 const sourceWiseTransfers = "docs.wise.com/guides/product/send-money/standard-api-transfers [D]"

@@ -119,7 +119,7 @@ func Plan(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, 
 	if why := unfit(e, look, &about); why != "" {
 		return nil, &PassedOver{why}
 	}
-	paths := []string{look.ID, look.Created}
+	paths := []string{look.ID, look.Created, lastID(look)}
 	for _, same := range look.Same {
 		paths = append(paths, same.Field)
 	}
@@ -139,6 +139,14 @@ func Plan(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, 
 		return nil, &PassedOver{"its method is " + r.Method + ", and the provider's table does not say that the request has no effect"}
 	}
 	return s, nil
+}
+
+// lastID is the path in an item of the id that asks for the page behind it.
+func lastID(look *providers.Lookup) string {
+	if look.Next.Style == providers.PageLastID && look.Next.Cursor != "" {
+		return look.Next.Cursor
+	}
+	return look.ID
 }
 
 // unfit says why an operation can't be told by a look-up.

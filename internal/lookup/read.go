@@ -166,10 +166,14 @@ func (s *Sweep) turn(header http.Header, body []byte, raw [][]byte) (next goesOn
 		if !told && (len(raw) < by.Size || len(raw) == 0) {
 			return ended, ""
 		}
-		if len(raw) == 0 || s.items[len(s.items)-1].ID == "" {
+		id := ""
+		if len(raw) > 0 {
+			id, _ = s.items[len(s.items)-1].texts.Only(lastID(s.look))
+		}
+		if id == "" {
 			return ended, "the list goes on behind an item without an id"
 		}
-		s.page.param = s.items[len(s.items)-1].ID
+		s.page.param = id
 	case providers.PageOffset, providers.PageNumber:
 		if len(raw) == 0 {
 			return ended, ""
