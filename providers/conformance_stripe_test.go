@@ -33,7 +33,7 @@ func stripeContract() contract {
 					"POST https://api.stripe.com/v1/payment_intents", "POST https://api.stripe.com/v1/refunds",
 					"POST https://api.stripe.com/v1/transfers", "POST https://api.stripe.com/v1/payouts",
 				},
-				key:      "raw header Idempotency-Key", max: 255, refuses: []string{`"` + conformanceKey + `"`},
+				key: "raw header Idempotency-Key", max: 255, refuses: []string{`"` + conformanceKey + `"`},
 				retention: day, remembers: everything, guard: true, resent: true, refusals: true, secretFields: cards,
 			},
 			{requests: []string{"DELETE https://api.stripe.com/v1/customers/cus_1"}, idempotent: true},
