@@ -51,6 +51,7 @@ func Adyen(prefix string) Provider {
 		Name:    "adyen",
 		Hosts:   hosts,
 		Answers: jsonAnswers,
+		Events:  adyenEvents,
 		Source:  sourceAdyenDocs + "; hosts: " + sourceAdyenSpec,
 		Declines: []Decline{
 			{Field: "resultCode", Equals: "Refused", Source: sourceAdyenResults},

@@ -43,6 +43,7 @@ func hears() []heard {
 		{providers.Razorpay(0), razorpayHears()},
 		{providers.Square(0), squareHears()},
 		{providers.Mollie(), mollieHears()},
+		{providers.Adyen(""), adyenHears()},
 	}
 }
 

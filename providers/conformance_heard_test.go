@@ -124,3 +124,36 @@ func mollieHears() []event {
 		{name: "a payload without the payment", request: pay, body: `{"resource":"event","id":"event_GvJ8","type":"payment.paid","entityId":"tr_5B8c","createdAt":"2026-11-20T12:05:04+00:00"}`},
 	}
 }
+
+// As in adyen-openapi aa014f0 Webhooks-v1.
+func adyenHears() []event {
+	const (
+		pay    = "POST https://checkout-test.adyen.com/v71/payments\nContent-Type: application/json\n\n" + `{"merchantAccount":"ShopCOM","reference":"order-7","amount":{"currency":"EUR","value":1000}}`
+		refund = "POST https://checkout-test.adyen.com/v71/payments/9913140798220028/refunds\nContent-Type: application/json\n\n" + `{"merchantAccount":"ShopCOM","amount":{"currency":"EUR","value":1000}}`
+		item   = `{"live":"false","notificationItems":[{"NotificationRequestItem":{"amount":{"currency":"EUR","value":1000},"eventCode":"AUTHORISATION",
+			"eventDate":"2026-11-20T13:00:05+01:00","merchantAccountCode":"ShopCOM","merchantReference":"order-7","originalReference":"9913140798220028",
+			"paymentMethod":"visa","pspReference":"QFQTPCQ8HXSKGK82","reason":"","success":"true"}}]}`
+	)
+	says := func(object string, outcome providers.Outcome) said {
+		return said{object: object, outcome: outcome, exact: true}
+	}
+	events := []event{
+		{name: "a payment", request: pay, knows: "QFQTPCQ8HXSKGK82", body: item, says: says("QFQTPCQ8HXSKGK82", providers.TookEffect)},
+		{name: "a payment that was refused", request: pay, knows: "QFQTPCQ8HXSKGK82", body: swap(item, `"true"`, `"false"`), says: says("QFQTPCQ8HXSKGK82", providers.Refused)},
+		{name: "a payment by its reference, which may be an earlier try's", request: pay, body: item},
+		{name: "a payment of another account", request: pay, knows: "QFQTPCQ8HXSKGK82", body: swap(item, "ShopCOM", "ShopDE")},
+	}
+	for _, code := range []string{"CAPTURE", "REFUND", "CANCELLATION", "CANCEL_OR_REFUND"} {
+		body := swap(item, "AUTHORISATION", code)
+		events = append(events,
+			event{name: code, request: refund, knows: "QFQTPCQ8HXSKGK82", body: body, says: says("QFQTPCQ8HXSKGK82", providers.TookEffect)},
+			event{name: code + " that was not done", request: refund, knows: "QFQTPCQ8HXSKGK82", body: swap(body, `"true"`, `"false"`), says: says("QFQTPCQ8HXSKGK82", providers.Refused)})
+	}
+	for _, code := range []string{"CAPTURE_FAILED", "REFUND_FAILED", "REFUNDED_REVERSED"} {
+		events = append(events, event{name: code, request: refund, knows: "QFQTPCQ8HXSKGK82", body: swap(item, "AUTHORISATION", code), says: says("QFQTPCQ8HXSKGK82", providers.Reversed)})
+	}
+	for _, code := range []string{"TECHNICAL_CANCEL", "CHARGEBACK"} {
+		events = append(events, event{name: code, request: pay, knows: "9913140798220028", body: swap(item, "AUTHORISATION", code), says: says("9913140798220028", providers.Reversed)})
+	}
+	return events
+}
