@@ -12,6 +12,7 @@ type due struct {
 
 	taken     bool // somebody does it
 	forgotten bool // nobody will
+	straggler bool // it is a request
 }
 
 // at has something done at a time on the server's clock, once, unless the server is

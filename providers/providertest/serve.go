@@ -107,7 +107,7 @@ func (s *Server) straggle(c *call) {
 		defer s.survive()
 		a, what := s.answer(c)
 		s.leave(c, said(what, a)+", for nobody")
-	})
+	}).straggler = true
 }
 
 // survive stops a panic of the handler's where net/http does not.
