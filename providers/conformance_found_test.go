@@ -61,6 +61,16 @@ func TestConformanceLooks(t *testing.T) {
 		{providers.Razorpay(0), razorpayLooks()},
 		{providers.Square(0), squareLooks()},
 		{providers.Mollie(), mollieLooks()},
+		{providers.Stripe(), stripeLooks()},
+		{providers.Increase(), increaseLooks()},
+		{providers.Svix(), svixLooks()},
+		{providers.ModernTreasury(), modernTreasuryLooks()},
+		{providers.Dwolla(), dwollaLooks()},
+		{providers.Checkout(), checkoutLooks()},
+		{providers.Braintree(), braintreeLooks()},
+		{providers.Wise(0), wiseLooks("")},
+		{providers.Wise(0, "16"), wiseLooks("&profile=16")},
+		{providers.Adyen("company"), adyenLooks()},
 	} {
 		used := map[string]bool{}
 		for _, l := range c.looks {

@@ -195,11 +195,7 @@ func razorpayLooks() []look {
 			name: "a refund of another amount", request: refund, asks: []string{"GET /v1/payments/pay_FIKOnlyii5QGNx/refunds?" + window + "&count=100"}, page: swap(refunds, "300100", "300101"),
 			want: finding{kind: lookup.Nothing},
 		},
-		{
-			name: "a refund of all, which has no amount to compare", request: "POST " + host + "/v1/payments/pay_FIKOnlyii5QGNx/refund",
-			asks: []string{"GET /v1/payments/pay_FIKOnlyii5QGNx/refunds?" + window + "&count=100"}, page: refunds,
-			want: finding{},
-		},
+		{name: "a refund of all, which has no amount to compare", request: "POST " + host + "/v1/payments/pay_FIKOnlyii5QGNx/refund"},
 		{
 			name: "a payout", request: payout, asks: []string{"GET /v1/payouts?account_number=7878780080316316&fund_account_id=fa_1&count=100"}, page: payouts,
 			want: lookalike("pout_1", providers.TookEffect, true),

@@ -156,6 +156,13 @@ func unfit(e *providers.Endpoint, look *providers.Lookup, about *Subject) string
 		return "the operation has no key"
 	case look.By == providers.ByReference && about.Reference == "":
 		return "the request carried no reference"
+	}
+	for _, same := range look.Same { // to read a list that nothing can match is of no use
+		if _, err := template.Expand(same.Is, template.Text, about.value); err != nil && !(same.Optional && missing(err)) {
+			return reason(err)
+		}
+	}
+	switch {
 	case exact(look, about), look.By == providers.ByParent && look.Items == "":
 		return ""
 	case look.Created == "":
