@@ -1,0 +1,230 @@
+package lookup_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/lookup"
+	"github.com/onceward/onceward/providers"
+)
+
+var isJSON = http.Header{"Content-Type": {"application/json"}}
+
+// Where a table says how an object itself is got, its state is told by that.
+func TestFoundObjectsAreGot(t *testing.T) {
+	p, e := pay()
+	look := &e.Lookups[0]
+	look.Fetch = "/v1/payments/{id}"
+	for i := range look.Means {
+		look.Means[i].Field = "payment.status"
+	}
+	about := sent(t, p, e, "c", "r", "10")
+	b := &box{ledger: []payment{paid("p 1", "r")}}
+	s := swept(t, p, e, about, b.answer)
+	listed := s.Match([]lookup.Subject{about}, free)[0]
+	require.Equal(t, lookup.Found, listed.Kind)
+	assert.False(t, listed.Fresh, "an item is not what a create answers")
+	r, err := s.Fetch(about, listed)
+	require.NoError(t, err)
+	assert.Equal(t, "GET https://api.example.com/v1/payments/p%201", r.Method+" "+r.URL.String())
+
+	for _, tc := range []struct {
+		name   string
+		status int
+		body   string
+		kind   lookup.Kind
+		want   providers.Outcome
+		fresh  bool
+	}{
+		{"paid", 200, `{"payment":{"status":"paid"}}`, lookup.Found, providers.TookEffect, true},
+		{"failed", 200, `{"payment":{"status":"failed"}}`, lookup.Found, providers.Refused, false},
+		{"in another state", 200, `{"payment":{"status":"new"}}`, lookup.Found, providers.TookEffect, false},
+		{"gone", 404, `{}`, lookup.Inconclusive, 0, false},
+		{"not to be had", 500, `{}`, lookup.Inconclusive, 0, false},
+		{"cut", 200, `{"payment":`, lookup.Inconclusive, 0, false},
+		{"no object", 200, `[]`, lookup.Inconclusive, 0, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := s.Fetched(listed, tc.status, isJSON, []byte(tc.body))
+			assert.Equal(t, tc.kind, f.Kind)
+			assert.Equal(t, tc.want, f.Outcome)
+			assert.Equal(t, tc.fresh, f.Fresh)
+			assert.Equal(t, []string{"p 1"}, f.Objects)
+			assert.Equal(t, tc.kind != lookup.Found, f.Why != "")
+			if tc.kind == lookup.Found {
+				assert.Equal(t, tc.body, string(f.Body))
+			}
+		})
+	}
+
+	listed.Objects = []string{"../keys"}
+	_, err = s.Fetch(about, listed)
+	assert.Error(t, err, "an id leads nowhere else")
+	r, err = s.Fetch(about, lookup.Finding{Kind: lookup.Nothing})
+	require.NoError(t, err)
+	assert.Nil(t, r)
+}
+
+// A parent was there before: only a state that the table has says something of the request.
+func TestStatesOfAParent(t *testing.T) {
+	p, e := pay()
+	e.Lookups[0] = providers.Lookup{
+		By: providers.ByParent, Path: "/v1/customers/{path.customer}", ID: "id",
+		Means: []providers.Meaning{{Field: "status", Equals: "void", Is: providers.TookEffect}},
+	}
+	about := sent(t, p, e, "c", "", "10")
+	for status, want := range map[string]lookup.Kind{"void": lookup.Found, "open": lookup.Inconclusive} {
+		f := look(t, p, e, about, func(*http.Request) (int, http.Header, []byte) {
+			return 200, isJSON, []byte(`{"id":"c","status":"` + status + `"}`)
+		})
+		assert.Equal(t, want, f.Kind, f.Why)
+	}
+}
+
+// The items of one object, events of its, say together what it came to; one of another kind that
+// has the same key is another object, and no contradiction.
+func TestItemsOfOneObject(t *testing.T) {
+	p, e := pay()
+	e.Key = providers.Key{Place: providers.KeyRawHeader, Name: "X-Key"}
+	e.Lookups[0] = providers.Lookup{
+		By: providers.ByKey, Path: "/v1/events", Items: "data[]",
+		Same: []providers.Same{
+			{Field: "request.key", Is: "{key}"}, {Field: "object.kind", Is: "payment"}, {Field: "object.amount", Is: "{request.amount}", As: providers.AsDecimal},
+		},
+		ID: "object.id",
+		Means: []providers.Meaning{
+			{Field: "type", Equals: "created", Is: providers.InProgress}, {Field: "type", Equals: "failed", Is: providers.Refused},
+			{Field: "type", Equals: "succeeded", Is: providers.TookEffect}, {Field: "type", Equals: "refunded", Is: providers.Reversed},
+		},
+	}
+	about := sent(t, p, e, "c", "", "10")
+	about.Key = "k"
+	event := func(kind, id, what string) string {
+		return `{"type":"` + what + `","request":{"key":"k"},"object":{"kind":"` + kind + `","id":"` + id + `","amount":10}}`
+	}
+	for _, tc := range []struct {
+		name   string
+		events string
+		want   providers.Outcome
+	}{
+		{"succeeded", event("payment", "p", "created") + "," + event("payment", "p", "succeeded") + "," + event("charge", "ch", "succeeded"), providers.TookEffect},
+		{"out of turn", event("payment", "p", "succeeded") + "," + event("payment", "p", "created"), providers.TookEffect},
+		{"failed, then succeeded", event("payment", "p", "succeeded") + "," + event("payment", "p", "failed"), providers.TookEffect},
+		{"failed", event("payment", "p", "created") + "," + event("payment", "p", "failed"), providers.Refused},
+		{"refunded", event("payment", "p", "refunded") + "," + event("payment", "p", "succeeded"), providers.Reversed},
+	} {
+		f := look(t, p, e, about, func(*http.Request) (int, http.Header, []byte) { return 200, isJSON, []byte(`{"data":[` + tc.events + `]}`) })
+		require.Equal(t, lookup.Found, f.Kind, tc.name+": "+f.Why)
+		assert.Equal(t, []string{"p"}, f.Objects, tc.name)
+		assert.Equal(t, tc.want, f.Outcome, tc.name)
+		assert.True(t, f.Exact)
+	}
+}
+
+// A control is a later operation, of which the look-up reads the same list.
+func TestControls(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*providers.Provider, *providers.Endpoint, *lookup.Subject)
+		want   string
+	}{
+		{"fit", func(*providers.Provider, *providers.Endpoint, *lookup.Subject) {}, ""},
+		{"another reference", func(_ *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) { c.Reference = "s" }, ""},
+		{"no kind of object", func(_ *providers.Provider, e *providers.Endpoint, _ *lookup.Subject) { e.Object = "" }, "kind of object"},
+		{"no handling time", func(_ *providers.Provider, e *providers.Endpoint, _ *lookup.Subject) { e.HandlingTime = 0 }, "handling time"},
+		{"too early", func(_ *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) {
+			c.First = noon.Add(3 * time.Minute)
+		}, "before"},
+		{"no object", func(_ *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) { c.Object = "" }, "id"},
+		{"another customer", func(_ *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) {
+			c.Values["path.customer"] = "d"
+		}, "{path.customer}"},
+		{"another account", func(_ *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) { c.Account = "acct_2" }, "account"},
+		{"another account header", func(p *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) {
+			p.AccountHeaders = []string{"Account"}
+			c.Header = http.Header{"Account": {"b"}}
+		}, "account"},
+		{"another host", func(_ *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) {
+			u := *c.URL
+			u.Host = "sandbox.example.com"
+			c.URL = &u
+		}, "host"},
+		{"one that is told otherwise", func(_ *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) { c.ReferenceOurs = true }, "told"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p, e := pay()
+			e.HandlingTime = 2 * time.Minute
+			other, control := sent(t, p, e, "c", "r", "10"), sent(t, p, e, "c", "r", "10")
+			control.First, control.Object = noon.Add(3*time.Minute+time.Second), "1"
+			tc.change(p, e, &control)
+			ok, why := lookup.Controls(p, e, &e.Lookups[0], &control, &other)
+			assert.Equal(t, tc.want == "", ok)
+			assert.Contains(t, why, tc.want)
+			assert.Equal(t, ok, why == "")
+		})
+	}
+}
+
+// Nothing is proven by time where the table states none.
+func TestWhenAbsenceIsProvable(t *testing.T) {
+	_, e := pay()
+	look := &e.Lookups[0]
+	assert.Zero(t, lookup.Provable(e, look, noon, 0))
+	look.Absent.Consistent = true
+	assert.Zero(t, lookup.Provable(e, look, noon, 0), "no handling time")
+	e.HandlingTime = 2 * time.Minute
+	assert.Equal(t, noon.Add(17*time.Minute), lookup.Provable(e, look, noon, 0))
+	look.Absent = providers.Absence{VisibleAfter: time.Hour}
+	assert.Equal(t, noon.Add(92*time.Minute), lookup.Provable(e, look, noon, 30*time.Minute))
+	look.Absent = providers.Absence{}
+	assert.Zero(t, lookup.Provable(e, look, noon, 0), "not said when objects are seen")
+
+	about := lookup.Subject{First: noon}
+	assert.False(t, lookup.Beyond(look, &about, noon.Add(1000*time.Hour)), "it reaches back without end")
+	look.Absent.Horizon = 24 * time.Hour
+	assert.False(t, lookup.Beyond(look, &about, noon.Add(23*time.Hour)))
+	assert.True(t, lookup.Beyond(look, &about, noon.Add(24*time.Hour)))
+}
+
+func TestIdentity(t *testing.T) {
+	p, e := pay()
+	about := sent(t, p, e, "c", "r", "10")
+	r, err := lookup.Identify(p, e, &about)
+	require.NoError(t, err)
+	assert.Nil(t, r, "it can't be asked")
+
+	p.Identity = providers.Identity{Path: "/v1/account?fields=id", Field: "me.id", Needs: "account:read"}
+	r, err = lookup.Identify(p, e, &about)
+	require.NoError(t, err)
+	assert.Equal(t, "https://api.example.com/v1/account?fields=id", r.URL.String())
+	assert.Equal(t, []string{"a"}, r.Header["Account"])
+
+	for _, tc := range []struct {
+		name    string
+		last    bool
+		status  int
+		body    string
+		account string
+		why     string
+	}{
+		{"its id", false, 200, `{"me":{"id":"acct_1"}}`, "acct_1", ""},
+		{"of a URL", true, 200, `{"me":{"id":"https://api.example.com/accounts/acct_1"}}`, "acct_1", ""},
+		{"a URL without one", true, 200, `{"me":{"id":"https://api.example.com/accounts/"}}`, "", "no one text"},
+		{"none", false, 200, `{}`, "", "no one text"},
+		{"two", false, 200, `{"me":{"id":"a","id":"b"}}`, "", "no one text"},
+		{"cut", false, 200, `{"me":{"id":"a"}`, "", "cut short"},
+		{"forbidden", false, 403, `{"me":{"id":"a"}}`, "", "account:read"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p.Identity.Last = tc.last
+			account, why := lookup.Account(p, tc.status, isJSON, []byte(tc.body))
+			assert.Equal(t, tc.account, account)
+			assert.Contains(t, why, tc.why)
+			assert.Equal(t, account == "", why != "")
+		})
+	}
+}

@@ -1,0 +1,178 @@
+package lookup_test
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/lookup"
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/providers"
+)
+
+// A look-up goes where the operation went, without what was about the operation's own request.
+func TestRequestOfALook(t *testing.T) {
+	p, e := pay()
+	e.Key = providers.Key{Place: providers.KeyRawHeader, Name: "X-Key"}
+	about := sent(t, p, e, "c", "a&b", "10")
+	about.URL.RawQuery, about.URL.Fragment, about.URL.User = "expand=x", "f", url.UserPassword("u", "s3cret")
+	for name, value := range map[string]string{
+		"X-Key": "k", "Content-Length": "3", "If-Match": "x", "Accept-Encoding": "br", "Authorization": "s3cret", "Api-Version": "7", "User-Agent": "shop",
+	} {
+		about.Header.Set(name, value)
+	}
+	s, err := lookup.Plan(p, e, &e.Lookups[0], about, lookup.Window{Since: noon, Until: noon.Add(time.Hour)})
+	require.NoError(t, err)
+	r := s.Next()
+	assert.Equal(t, "https://api.example.com/v1/payments?customer=c&reference=a%26b&from=1795348800&to=1795352400", r.URL.String())
+	assert.Equal(t, http.MethodGet, r.Method)
+	assert.Equal(t, http.NoBody, r.Body)
+	assert.Equal(t, http.Header{"Account": {"a"}, "Api-Version": {"7"}, "User-Agent": {"shop"}, "Accept": {"application/json"}}, r.Header)
+	assert.Equal(t, 1, s.Requests())
+}
+
+func TestLayoutsOfTimes(t *testing.T) {
+	for layout, want := range map[string]string{
+		"unix": "1795348800", "date": "2026-11-22", "rfc3339": "2026-11-22T12:00:00Z", "2006-01-02 15:04:05": "2026-11-22 12:00:00",
+	} {
+		p, e := pay()
+		e.Lookups[0].TimeLayout = layout
+		about := sent(t, p, e, "c", "r", "10")
+		s, err := lookup.Plan(p, e, &e.Lookups[0], about, lookup.Window{Since: noon.In(time.FixedZone("", 3600)), Until: noon})
+		require.NoError(t, err)
+		assert.Equal(t, want, s.Next().URL.Query().Get("from"), layout)
+	}
+}
+
+// Requests with a body are sent where the table says that they have no effect, and ask for the
+// next page in the body.
+func TestLookupsWithABody(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		endpoint providers.Endpoint
+		path     string
+		body     string
+		next     providers.Paging
+		want     []string // bodies
+	}{
+		{
+			"JSON", providers.Endpoint{Pattern: "POST /v1/search", NoEffect: true}, "/v1/search",
+			`{"filter":{"ref":"{reference}"}}`, providers.Paging{Style: providers.PageCursor, Param: "page.after", Cursor: "next", More: "more"},
+			[]string{`{"filter":{"ref":"a\"b"}}`, `{"filter":{"ref":"a\"b"},"page":{"after":"2"}}`},
+		},
+		{
+			"JSON by offset", providers.Endpoint{Pattern: "POST /v1/search", NoEffect: true}, "/v1/search",
+			`{"ref":"{reference}"}`, providers.Paging{Style: providers.PageOffset, Param: "skip", More: "more"},
+			[]string{`{"ref":"a\"b"}`, `{"ref":"a\"b","skip":2}`},
+		},
+		{
+			"a form", providers.Endpoint{Pattern: "POST /v1/search", NoEffect: true}, "/v1/search",
+			`ref={reference}`, providers.Paging{Style: providers.PageCursor, Param: "after", Cursor: "next", More: "more"},
+			[]string{`ref=a%22b`, `ref=a%22b&after=2`},
+		},
+		{
+			"GraphQL", providers.Endpoint{Pattern: "POST /graphql", NoEffect: true, Action: providers.Action{Place: providers.ActionGraphQL, Value: "query"}}, "/graphql",
+			`{"query":"query($after:String){search(ref:\"{reference}\",after:$after){id}}"}`,
+			providers.Paging{Style: providers.PageCursor, Param: "variables.after", Cursor: "next", More: "more"},
+			[]string{
+				`{"query":"query($after:String){search(ref:\"a\\\"b\",after:$after){id}}"}`,
+				`{"query":"query($after:String){search(ref:\"a\\\"b\",after:$after){id}}","variables":{"after":"2"}}`,
+			},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p, e := pay()
+			look := &e.Lookups[0]
+			look.Method, look.Path, look.Query, look.TimeLayout, look.Body, look.Next = http.MethodPost, tc.path, "", "", tc.body, tc.next
+			p.Endpoints = append(p.Endpoints, tc.endpoint)
+			e = &p.Endpoints[0]
+			about := sent(t, p, e, "c", `a"b`, "10")
+			plan := func() (*lookup.Sweep, error) {
+				return lookup.Plan(p, e, &e.Lookups[0], about, about.Window(noon))
+			}
+			s, err := plan()
+			require.NoError(t, err)
+			var bodies []string
+			for r := s.Next(); r != nil; r = s.Next() {
+				text, err := io.ReadAll(r.Body)
+				require.NoError(t, err)
+				bodies = append(bodies, string(text))
+				more := `"more":true,"next":"2"`
+				if len(bodies) == 2 {
+					more = `"more":false`
+				}
+				s.Read(200, http.Header{"Content-Type": {"application/json"}}, []byte(`{"data":[{},{}],`+more+`}`))
+			}
+			assert.Equal(t, tc.want, bodies)
+			assert.Empty(t, s.Why())
+
+			p.Endpoints[1].NoEffect = false
+			_, err = plan()
+			assert.Error(t, err, "it may have an effect")
+		})
+	}
+}
+
+// GraphQL answers 200 to what went wrong in part.
+func TestAnswersThatListErrors(t *testing.T) {
+	p, e := pay()
+	look := &e.Lookups[0]
+	look.Method, look.Path, look.Query, look.TimeLayout, look.Body = http.MethodPost, "/graphql", "", "", `{"query":"{a(b:\"{reference}\"){id}}"}`
+	look.Next = providers.Paging{}
+	p.Endpoints = append(p.Endpoints, providers.Endpoint{Pattern: "POST /graphql", NoEffect: true, Action: providers.Action{Place: providers.ActionGraphQL, Value: "query"}})
+	e = &p.Endpoints[0]
+	about := sent(t, p, e, "c", "r", "10")
+	for body, want := range map[string]lookup.Kind{
+		`{"data":[],"errors":[{"message":"no"}]}`: lookup.Inconclusive,
+		`{"data":[],"errors":[]}`:                 lookup.Nothing,
+		`{"data":[],"errors":null}`:               lookup.Nothing,
+	} {
+		s := swept(t, p, e, about, func(*http.Request) (int, http.Header, []byte) {
+			return 200, http.Header{"Content-Type": {"application/json"}}, []byte(body)
+		})
+		assert.Equal(t, want, s.Match([]lookup.Subject{about}, free)[0].Kind, body)
+	}
+}
+
+func TestSharedLookups(t *testing.T) {
+	_, e := pay()
+	assert.False(t, lookup.Shared(&e.Lookups[0]))
+	e.Lookups[0].Query = "from={since}&to={until}&limit=100"
+	assert.True(t, lookup.Shared(&e.Lookups[0]))
+	e.Lookups[0].Path = "/v1/customers/{path.customer}/payments"
+	assert.False(t, lookup.Shared(&e.Lookups[0]))
+}
+
+// The window begins a little before the operation, a day where its reference is its alone.
+func TestWindows(t *testing.T) {
+	now := noon.Add(time.Hour)
+	about := lookup.Subject{First: noon, Reference: "r"}
+	assert.Equal(t, lookup.Window{Since: noon.Add(-5 * time.Minute), Until: now}, about.Window(now))
+	about.ReferenceOurs = true
+	day := lookup.Window{Since: noon.Add(-24 * time.Hour), Until: now}
+	assert.Equal(t, day, about.Window(now))
+	other := lookup.Window{Since: noon, Until: now.Add(time.Hour)}
+	assert.Equal(t, lookup.Window{Since: day.Since, Until: other.Until}, day.Joined(other))
+	assert.Equal(t, lookup.Window{Since: day.Since, Until: other.Until}, other.Joined(day))
+}
+
+// What look-ups and events compare is taken from the request, and nothing else.
+func TestValuesOfARequest(t *testing.T) {
+	p, e := pay()
+	e.Lookups[0].Fetch = "/v1/{path.customer}/{id}"
+	e.Lookups[0].Body = `{"x":"{request.note}"}`
+	p.Events = []providers.EventRule{
+		{Endpoint: e.Pattern, Also: []providers.Same{{Field: "a", Is: "{request.a.b}"}}},
+		{Endpoint: "POST /v1/others", Also: []providers.Same{{Field: "a", Is: "{request.secret}"}}},
+	}
+	u, err := url.Parse("https://api.example.com/v1/customers/c%201/payments")
+	require.NoError(t, err)
+	m := tables.Message{Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(`{"amount":1.50,"note":"n","a":{"b":"ab"},"secret":"s"}`)}
+	assert.Equal(t, map[string]string{"path.customer": "c 1", "request.amount": "1.50", "request.note": "n", "request.a.b": "ab"},
+		lookup.Values(p, e, http.MethodPost, u, m))
+}
