@@ -117,7 +117,9 @@ func TestItemsOfOneObject(t *testing.T) {
 		{"failed", event("payment", "p", "created") + "," + event("payment", "p", "failed"), providers.Refused},
 		{"refunded", event("payment", "p", "refunded") + "," + event("payment", "p", "succeeded"), providers.Reversed},
 	} {
-		f := look(t, p, e, about, func(*http.Request) (int, http.Header, []byte) { return 200, isJSON, []byte(`{"data":[` + tc.events + `]}`) })
+		f := look(t, p, e, about, func(*http.Request) (int, http.Header, []byte) {
+			return 200, isJSON, []byte(`{"data":[` + tc.events + `]}`)
+		})
 		require.Equal(t, lookup.Found, f.Kind, tc.name+": "+f.Why)
 		assert.Equal(t, []string{"p"}, f.Objects, tc.name)
 		assert.Equal(t, tc.want, f.Outcome, tc.name)

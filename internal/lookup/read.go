@@ -256,7 +256,7 @@ func complains(body []byte) bool {
 // timeOf reads a time as [providers.Lookup.Created] says.
 func timeOf(text string) (time.Time, bool) {
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
-		if seconds < 1e8 || seconds > 1e11 { // years 1973 to 5138; milliseconds are none
+		if !(seconds >= 1e8 && seconds <= 1e11) { // years 1973 to 5138; milliseconds are none, nor is NaN
 			return time.Time{}, false
 		}
 		whole := int64(seconds)
