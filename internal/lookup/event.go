@@ -51,18 +51,20 @@ func ReadEvents(p *providers.Provider, header http.Header, body []byte) (heard [
 			lists = append(lists, p.Events[i].Items)
 		}
 	}
+	read := false
 	for _, list := range lists {
 		events, unread := tables.Items(header, body, list)
 		if unread != "" {
 			problem = unread
 			continue
 		}
+		read = true
 		fields := eventFields(p, list)
 		for _, event := range events {
 			heard = append(heard, readEvent(p, list, fields.Read(event))...)
 		}
 	}
-	if len(heard) > 0 {
+	if read { // it has the shape of some of the provider's events, and needs not have that of the others
 		problem = ""
 	}
 	return heard, problem
