@@ -51,7 +51,7 @@ func Adyen(prefix string) Provider {
 		Name:    "adyen",
 		Hosts:   hosts,
 		Answers: jsonAnswers,
-		Events:  adyenEvents,
+		Events:  slices.Concat(adyenEvents, adyenTransferEvents),
 		Source:  sourceAdyenDocs + "; hosts: " + sourceAdyenSpec,
 		Declines: []Decline{
 			{Field: "resultCode", Equals: "Refused", Source: sourceAdyenResults},

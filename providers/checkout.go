@@ -44,6 +44,7 @@ func Checkout() Provider {
 	p := Provider{
 		Name:             "checkout.com",
 		CredentialScoped: true,
+		Events:           checkoutEvents,
 		Answers:          jsonAnswers,
 		Hosts: []string{
 			"api.checkout.com", "*.api.checkout.com", "api.sandbox.checkout.com", "*.api.sandbox.checkout.com",

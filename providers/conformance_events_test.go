@@ -2,6 +2,7 @@ package providers_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,7 +44,13 @@ func hears() []heard {
 		{providers.Razorpay(0), razorpayHears()},
 		{providers.Square(0), squareHears()},
 		{providers.Mollie(), mollieHears()},
-		{providers.Adyen(""), adyenHears()},
+		{providers.Adyen(""), slices.Concat(adyenHears(), adyenTransferHears())},
+		{providers.Stripe(), stripeHears()},
+		{providers.ModernTreasury(), modernTreasuryHears()},
+		{providers.Checkout(), checkoutHears()},
+		{providers.Wise(0), wiseHears()},
+		{providers.Dwolla(), dwollaHears()},
+		{providers.Increase(), increaseHears()},
 	}
 }
 

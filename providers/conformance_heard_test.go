@@ -157,3 +157,176 @@ func adyenHears() []event {
 	}
 	return events
 }
+
+// As in adyen-openapi aa014f0 BalancePlatformTransferNotification-v4.
+func adyenTransferHears() (events []event) {
+	const (
+		transfer = "POST https://balanceplatform-api-test.adyen.com/btl/v4/transfers\nContent-Type: application/json\n\n" + `{"amount":{"value":1000,"currency":"EUR"},"balanceAccountId":"BA1","category":"bank","reference":"payroll-7"}`
+		booked   = `{"environment":"test","timestamp":"2026-11-20T12:00:09Z","type":"balancePlatform.transfer.updated","data":{"id":"1W1UG35U8A9J5ZLG",
+			"amount":{"value":1000,"currency":"EUR"},"balanceAccount":{"id":"BA1"},"category":"bank","createdAt":"2026-11-20T13:00:01+01:00",
+			"direction":"outgoing","reference":"payroll-7","sequenceNumber":2,"status":"booked","type":"bankTransfer"}}`
+	)
+	for status, outcome := range map[string]providers.Outcome{
+		"received": providers.TookEffect, "authorised": providers.TookEffect, "booked": providers.TookEffect, "refused": providers.Refused,
+		"cancelled": providers.Reversed, "failed": providers.Reversed, "returned": providers.Reversed,
+	} {
+		says := said{object: "1W1UG35U8A9J5ZLG", outcome: outcome}
+		body := swap(booked, `"booked"`, `"`+status+`"`)
+		events = append(events,
+			event{name: "a transfer is " + status, request: transfer, body: body, says: says},
+			event{name: "a transfer was made and is " + status, request: transfer, body: swap(body, "transfer.updated", "transfer.created"), says: says})
+	}
+	return append(events,
+		event{name: "a transfer from before", request: transfer, body: swap(booked, "13:00:01+01:00", "12:00:01+01:00")},
+		event{name: "a transfer of another amount", request: transfer, body: swap(booked, `"value":1000`, `"value":1001`)},
+		event{name: "a transfer in a state of its own", request: transfer, body: swap(booked, "booked", "undefined")},
+	)
+}
+
+// As in docs.stripe.com/api/events/object, with objects as in stripe-go a1e3932.
+func stripeHears() []event {
+	const host = "https://api.stripe.com/v1/"
+	create := func(path string) string {
+		return "POST " + host + path + "\nContent-Type: application/x-www-form-urlencoded\n\namount=2000&currency=usd&metadata[onceward]=" + reference
+	}
+	happened := func(kind, object string) string {
+		return `{"id":"evt_1","object":"event","api_version":"2026-07-29","account":"acct_1","created":1795176003,"livemode":true,"pending_webhooks":1,
+			"request":{"id":"req_1","idempotency_key":"` + conformanceKey + `"},"type":"` + kind + `","data":{"object":` + object + `}}`
+	}
+	later := func(body string) string { return swap(body, `"`+conformanceKey+`"`, `null`) }
+	const (
+		charge   = `{"id":"ch_1","object":"charge","amount":2000,"created":1795176001,"payment_intent":"pi_1","refunded":true,"status":"succeeded","metadata":{}}`
+		intent   = `{"id":"pi_1","object":"payment_intent","amount":2000,"created":1795176001,"status":"succeeded","metadata":{"onceward":"` + reference + `"}}`
+		refund   = `{"id":"re_1","object":"refund","amount":2000,"created":1795176001,"status":"pending","metadata":{}}`
+		transfer = `{"id":"tr_1","object":"transfer","amount":2000,"created":1795176001,"reversed":true,"metadata":{}}`
+		payout   = `{"id":"po_1","object":"payout","amount":2000,"created":1795176001,"status":"pending","metadata":{}}`
+		thin     = `{"id":"evt_2","object":"v2.core.event","type":"v2.money_management.outbound_payment.created","livemode":true,"created":"2026-11-20T12:00:03.000Z",
+			"related_object":{"id":"obp_1","type":"v2.money_management.outbound_payment","url":"/v2/money_management/outbound_payments/obp_1"},
+			"reason":{"type":"request","request":{"id":"req_1","idempotency_key":"` + conformanceKey + `"}}}`
+	)
+	says := func(object string, outcome providers.Outcome) said {
+		return said{object: object, outcome: outcome, exact: true, account: "acct_1"}
+	}
+	events := []event{
+		{name: "charge.refunded", request: create("charges"), knows: "ch_1", body: happened("charge.refunded", charge), says: says("ch_1", providers.Reversed)},
+		{name: "a charge of which a part was refunded", request: create("charges"), knows: "ch_1", body: happened("charge.refunded", swap(charge, `"refunded":true`, `"refunded":false`))},
+		{name: "the charge of an intent was refunded", request: create("payment_intents"), knows: "pi_1", body: happened("charge.refunded", charge), says: says("pi_1", providers.Reversed)},
+		{name: "the charge that an intent made is not the intent", request: create("payment_intents"), body: happened("charge.succeeded", charge)},
+		{name: "an intent by a reference of ours, though the event has no key", request: create("payment_intents"), body: later(happened("payment_intent.succeeded", intent)), says: says("pi_1", providers.TookEffect)},
+		{name: "an intent by the key of another request", request: create("payment_intents"), body: swap(happened("payment_intent.succeeded", intent), conformanceKey, "other")},
+		{name: "an intent is canceled by another request", request: create("payment_intents"), knows: "pi_1", body: swap(happened("payment_intent.canceled", intent), conformanceKey, "other"), says: says("pi_1", providers.Reversed)},
+		{name: "transfer.reversed", request: create("transfers"), knows: "tr_1", body: later(happened("transfer.reversed", transfer)), says: says("tr_1", providers.Reversed)},
+		{name: "a transfer of which a part was reversed", request: create("transfers"), knows: "tr_1", body: later(happened("transfer.reversed", swap(transfer, "true", "false")))},
+		{name: "refund.failed", request: create("refunds"), knows: "re_1", body: later(happened("refund.failed", refund)), says: says("re_1", providers.Reversed)},
+		{name: "payout.failed", request: create("payouts"), knows: "po_1", body: later(happened("payout.failed", payout)), says: says("po_1", providers.Reversed)},
+		{name: "payout.canceled", request: create("payouts"), knows: "po_1", body: later(happened("payout.canceled", payout)), says: says("po_1", providers.Reversed)},
+		{name: "an event of v2", request: "POST https://api.stripe.com/v2/money_management/outbound_payments\nContent-Type: application/json\n\n{}", body: thin, says: said{object: "obp_1", thin: true, exact: true}},
+	}
+	for _, c := range []struct {
+		path, object string
+		outcome      providers.Outcome
+		types        []string
+	}{
+		{"charges", charge, providers.TookEffect, []string{"charge.succeeded", "charge.pending"}},
+		{"charges", charge, providers.Refused, []string{"charge.failed"}},
+		{"payment_intents", intent, providers.InProgress, []string{"payment_intent.created", "payment_intent.payment_failed"}},
+		{"payment_intents", intent, providers.TookEffect, []string{
+			"payment_intent.succeeded", "payment_intent.processing", "payment_intent.requires_action", "payment_intent.amount_capturable_updated",
+		}},
+		{"refunds", refund, providers.TookEffect, []string{"refund.created"}},
+		{"transfers", transfer, providers.TookEffect, []string{"transfer.created"}},
+		{"payouts", payout, providers.TookEffect, []string{"payout.created"}},
+	} {
+		id := c.object[len(`{"id":"`):len(`{"id":"pi_1`)]
+		for _, kind := range c.types {
+			events = append(events, event{name: kind, request: create(c.path), body: happened(kind, c.object), says: says(id, c.outcome)})
+		}
+	}
+	return events
+}
+
+// As in docs.moderntreasury.com/platform/reference/payment-orders, with an order as in
+// modern-treasury-go bddd610.
+func modernTreasuryHears() (events []event) {
+	const (
+		order = "POST https://app.moderntreasury.com/api/payment_orders\nContent-Type: application/json\n\n" + `{"type":"ach","amount":1000,"direction":"credit","originating_account_id":"acc_1","external_id":"payroll-7"}`
+		moved = `{"event":"completed","data":{"id":"po_1","object":"payment_order","amount":1000,"direction":"credit","originating_account_id":"acc_1",
+			"external_id":"payroll-7","live_mode":true,"status":"completed","created_at":"2026-11-20T12:00:01Z","updated_at":"2026-11-20T12:09:01Z"}}`
+	)
+	for outcome, names := range map[providers.Outcome][]string{
+		providers.TookEffect: {"created", "approved", "begin_processing", "finish_processing", "completed"},
+		providers.Reversed:   {"failed", "denied", "cancelled", "returned", "reversed"},
+	} {
+		for _, name := range names {
+			events = append(events, event{name: name, request: order, body: swap(moved, `"event":"completed"`, `"event":"`+name+`"`), says: said{object: "po_1", outcome: outcome}})
+		}
+	}
+	return append(events,
+		event{name: "an order that is reconciled tentatively", request: order, body: swap(moved, `"event":"completed"`, `"event":"tentatively_reconciled"`)},
+		event{name: "another thing by the same name", request: order, body: swap(moved, `"payment_order"`, `"expected_payment"`)},
+		event{name: "an order in the other direction", request: order, body: swap(moved, "credit", "debit")},
+		event{name: "an order from before", request: order, body: swap(moved, "12:00:01Z", "11:00:01Z")},
+	)
+}
+
+// As in checkout.com/docs/developer-resources/event-notifications/event-types.
+func checkoutHears() []event {
+	const (
+		pay      = "POST https://api.checkout.com/payments\nContent-Type: application/json\n\n" + `{"source":{"type":"token","token":"tok_1"},"amount":20,"currency":"USD","reference":"ORD-5023-4E89"}`
+		refund   = "POST https://api.checkout.com/payments/pay_1/refunds\nContent-Type: application/json\n\n" + `{"amount":20}`
+		approved = `{"id":"evt_1","type":"payment_approved","version":"1.0.29","created_on":"2026-11-20T12:00:04.8821546Z","data":{"id":"pay_1","action_id":"act_1",
+			"reference":"ORD-5023-4E89","amount":20,"currency":"USD","processed_on":"2026-11-20T12:00:01.1299682Z","response_code":"10000"}}`
+	)
+	says := func(object string, outcome providers.Outcome) said {
+		return said{object: object, outcome: outcome, exact: true}
+	}
+	return []event{
+		{name: "a payment", request: pay, knows: "pay_1", body: approved, says: says("pay_1", providers.TookEffect)},
+		{name: "a payment that was declined", request: pay, knows: "pay_1", body: swap(approved, "payment_approved", "payment_declined"), says: says("pay_1", providers.Refused)},
+		{name: "a payment by its reference, which may be an earlier try's", request: pay, body: approved},
+		{name: "a refund", request: refund, knows: "act_1", body: swap(approved, "payment_approved", "payment_refunded"), says: says("act_1", providers.TookEffect)},
+		{name: "a refund that was declined", request: refund, knows: "act_1", body: swap(approved, "payment_approved", "payment_refund_declined"), says: says("act_1", providers.Refused)},
+		{name: "a refund of another payment", request: refund, knows: "act_1", body: swap(approved, "payment_approved", "payment_refunded", "pay_1", "pay_2")},
+	}
+}
+
+// As in docs.wise.com/guides/developer/webhooks/essential-webhooks.
+func wiseHears() []event {
+	const changed = `{"data":{"resource":{"type":"transfer","id":111,"profile_id":222,"account_id":333},"current_state":"processing",
+		"previous_state":"incoming_payment_waiting","occurred_at":"2026-11-20T12:00:05.789Z"},"subscription_id":"01234567-89ab-cdef-0123-456789abcdef",
+		"event_type":"transfers#state-change","schema_version":"4.0.0","sent_at":"2026-11-20T12:00:06.123Z"}`
+	return []event{{
+		name: "a transfer", request: "POST https://api.wise.com/v1/transfers\nContent-Type: application/json\n\n{\"customerTransactionId\":\"" + conformanceKey + "\"}",
+		knows: "111", body: changed, says: said{object: "111", thin: true, exact: true},
+	}}
+}
+
+// As in dwolla-openapi d4901e4 schemas/webhooks/Webhook.yml.
+func dwollaHears() (events []event) {
+	const created = `{"id":"03c7e14c","resourceId":"81BA6F36","topic":"transfer_created","timestamp":"2026-11-20T12:00:05.207Z",
+		"_links":{"self":{"href":"https://api.dwolla.com/events/03c7e14c"},"account":{"href":"https://api.dwolla.com/accounts/ca32853c"},"resource":{"href":"https://api.dwolla.com/transfers/81BA6F36"}}}`
+	for _, topic := range []string{"transfer_created", "bank_transfer_created", "customer_transfer_created"} {
+		events = append(events, event{
+			name: topic, request: "POST https://api.dwolla.com/transfers\nContent-Type: application/json\n\n{}",
+			knows: "81BA6F36", body: swap(created, `"transfer_created"`, `"`+topic+`"`), says: said{object: "81BA6F36", thin: true, exact: true},
+		})
+	}
+	return events
+}
+
+// As in increase-go ca1c95b event.go.
+func increaseHears() (events []event) {
+	for _, object := range []string{
+		"account_transfer", "ach_transfer", "check_transfer", "fednow_transfer", "real_time_payments_transfer", "swift_transfer", "wire_transfer",
+	} {
+		for _, happened := range []string{"created", "updated"} {
+			events = append(events, event{
+				name: object + "." + happened, request: "POST https://api.increase.com/" + object + "s\nContent-Type: application/json\n\n{}", knows: "transfer_uyrp7fld2ium70oa7oi",
+				body: `{"id":"event_1","associated_object_id":"transfer_uyrp7fld2ium70oa7oi","associated_object_type":"` + object + `","category":"` + object + "." + happened +
+					`","created_at":"2026-11-20T12:00:05Z","type":"event"}`,
+				says: said{object: "transfer_uyrp7fld2ium70oa7oi", thin: true, exact: true},
+			})
+		}
+	}
+	return events
+}

@@ -44,6 +44,7 @@ func Dwolla() Provider {
 	p := Provider{
 		Name:    "dwolla",
 		Hosts:   []string{"api.dwolla.com", "api-sandbox.dwolla.com"},
+		Events:  dwollaEvents,
 		Answers: jsonAnswers,
 		Endpoints: []Endpoint{
 			keyed,

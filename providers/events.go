@@ -1,6 +1,9 @@
 package providers
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // kinds are rules that have all but the event's type in common.
 func kinds(common EventRule, is Outcome, types ...string) (rules []EventRule) {
@@ -49,3 +52,178 @@ func adyenEvent(object, success string, is Outcome, codes ...string) []EventRule
 		Source: sourceAdyenSpec + " Webhooks-v1; pspReference is globally unique",
 	}, is, codes...)
 }
+
+// adyenTransferEvents show the reference of a transfer, and when it was created.
+var adyenTransferEvents = func() (rules []EventRule) {
+	for _, event := range []string{"balancePlatform.transfer.created", "balancePlatform.transfer.updated"} {
+		for _, means := range adyenTransfers.Means {
+			rules = append(rules, EventRule{
+				Field:     "type",
+				Equals:    event,
+				Endpoint:  "POST /btl/v4/transfers",
+				Reference: "data.reference",
+				Object:    "data.id",
+				Created:   "data.createdAt",
+				At:        "timestamp",
+				Also: []Same{
+					{Field: "data." + means.Field, Is: means.Equals},
+					{Field: "data.amount.value", Is: "{request.amount.value}", As: AsDecimal},
+					{Field: "data.amount.currency", Is: "{request.amount.currency}"},
+				},
+				Is:     means.Is,
+				Source: sourceAdyenSpec + " BalancePlatformTransferNotification-v4",
+			})
+		}
+	}
+	return rules
+}()
+
+// stripeEvents show the key of the request by which they happened. One request makes several
+// objects, so that each endpoint has the events of its own kind; and what happens to an
+// object later happens by the key of another request, or by none. An intent is created
+// before it is confirmed, and one whose payment failed may still succeed.
+var stripeEvents = slices.Concat(
+	kinds(stripeEvent("charge"), TookEffect, "charge.succeeded", "charge.pending"),
+	kinds(stripeEvent("charge"), Refused, "charge.failed"),
+	kinds(about(byObject(stripeEvent("charge")), Same{Field: "data.object.refunded", Is: "true"}), Reversed, "charge.refunded"),
+	kinds(stripeRefunded, Reversed, "charge.refunded"),
+	kinds(stripeEvent("payment_intent"), InProgress, "payment_intent.created", "payment_intent.payment_failed"),
+	kinds(stripeEvent("payment_intent"), TookEffect,
+		"payment_intent.succeeded", "payment_intent.processing", "payment_intent.requires_action", "payment_intent.amount_capturable_updated"),
+	kinds(byObject(stripeEvent("payment_intent")), Reversed, "payment_intent.canceled"),
+	kinds(stripeEvent("refund"), TookEffect, "refund.created"),
+	kinds(byObject(stripeEvent("refund")), Reversed, "refund.failed"),
+	kinds(stripeEvent("transfer"), TookEffect, "transfer.created"),
+	kinds(about(byObject(stripeEvent("transfer")), Same{Field: "data.object.reversed", Is: "true"}), Reversed, "transfer.reversed"),
+	kinds(stripeEvent("payout"), TookEffect, "payout.created"),
+	kinds(byObject(stripeEvent("payout")), Reversed, "payout.failed", "payout.canceled"),
+	[]EventRule{{
+		Field:  "object",
+		Equals: "v2.core.event",
+		Key:    "reason.request.idempotency_key",
+		ID:     "id",
+		Object: "related_object.id",
+		At:     "created",
+		Live:   "livemode",
+		Thin:   true,
+		Source: "stripe-go a1e3932 v2core_event.go, event_notification.go, webhook/client_test.go [S]",
+	}},
+)
+
+// stripeRefunded is of the charge that a payment intent made.
+var stripeRefunded = func() EventRule {
+	r := about(byObject(stripeEvent("payment_intent")), Same{Field: "data.object.refunded", Is: "true"})
+	r.Object, r.Created = "data.object.payment_intent", ""
+	return r
+}()
+
+// stripeEvent is of an object that one of the v1 endpoints creates.
+func stripeEvent(kind string) EventRule {
+	return EventRule{
+		Field:     "type",
+		Endpoint:  "POST /v1/" + kind + "s",
+		Key:       "request.idempotency_key",
+		Reference: "data.object.metadata.onceward",
+		ID:        "id",
+		Object:    "data.object.id",
+		Created:   "data.object.created",
+		At:        "created",
+		Account:   "account",
+		Live:      "livemode",
+		Source:    "docs.stripe.com/api/events/object [D]; types and fields: stripe-go a1e3932 event.go, " + strings.ReplaceAll(kind, "_", "") + ".go [S]",
+	}
+}
+
+// modernTreasuryEvents have the payment order as it was when they happened, and no id of
+// their own but in a header.
+var modernTreasuryEvents = slices.Concat(
+	kinds(modernTreasuryEvent, TookEffect, "created", "approved", "begin_processing", "finish_processing", "completed"),
+	kinds(modernTreasuryEvent, Reversed, "failed", "denied", "cancelled", "returned", "reversed"),
+)
+
+var modernTreasuryEvent = EventRule{
+	Field:     "event",
+	Endpoint:  "POST /api/payment_orders",
+	Reference: "data.external_id",
+	Object:    "data.id",
+	Created:   "data.created_at",
+	At:        "data.updated_at",
+	Live:      "data.live_mode",
+	Also: []Same{
+		{Field: "data.object", Is: "payment_order"},
+		{Field: "data.amount", Is: "{request.amount}", As: AsDecimal},
+		{Field: "data.direction", Is: "{request.direction}"},
+		{Field: "data.originating_account_id", Is: "{request.originating_account_id}"},
+	},
+	Source: "docs.moderntreasury.com/platform/reference/payment-orders [D]; fields: " + sourceModernTreasurySDK + " paymentorder.go",
+}
+
+// checkoutEvents speak of payments and of their captures and refunds by what Checkout.com
+// called them in its answer: they don't say when a payment was asked for, and its reference
+// may be the one of an earlier try whose shopper comes back only now.
+var checkoutEvents = slices.Concat(
+	kinds(checkoutEvent("POST /payments", "id"), TookEffect, "payment_approved"),
+	kinds(checkoutEvent("POST /payments", "id"), Refused, "payment_declined"),
+	kinds(about(checkoutEvent("POST /payments/{id}/refunds", "action_id"), Same{Field: "data.id", Is: "{path.id}"}), TookEffect, "payment_refunded"),
+	kinds(about(checkoutEvent("POST /payments/{id}/refunds", "action_id"), Same{Field: "data.id", Is: "{path.id}"}), Refused, "payment_refund_declined"),
+)
+
+func checkoutEvent(endpoint, object string) EventRule {
+	return EventRule{
+		Field:    "type",
+		Endpoint: endpoint,
+		ID:       "id",
+		Object:   "data." + object,
+		At:       "created_on",
+		Source:   "checkout.com/docs/developer-resources/event-notifications/event-types [D]",
+	}
+}
+
+// wiseEvents say that a transfer changed its state, and not by which ID it was asked for.
+var wiseEvents = []EventRule{{
+	Field:    "event_type",
+	Equals:   "transfers#state-change",
+	Endpoint: "POST /{version}/transfers",
+	Object:   "data.resource.id",
+	At:       "data.occurred_at",
+	Thin:     true,
+	Source:   "docs.wise.com/api-reference/webhook-event/eventtransfersstatechange [D]",
+}}
+
+// dwollaEvents say that a transfer was created.
+var dwollaEvents = func() (rules []EventRule) {
+	for _, topic := range []string{"transfer_created", "bank_transfer_created", "customer_transfer_created"} {
+		rules = append(rules, EventRule{
+			Field:    "topic",
+			Equals:   topic,
+			Endpoint: "POST /transfers",
+			ID:       "id",
+			Object:   "resourceId",
+			At:       "timestamp",
+			Thin:     true,
+			Source:   sourceDwollaSpec + " schemas/events/Event.yml, schemas/webhooks/Webhook.yml, resources/events/listEvents.yml",
+		})
+	}
+	return rules
+}()
+
+// increaseEvents say that something moved that a request created, which then shows its key.
+var increaseEvents = func() (rules []EventRule) {
+	for _, object := range []string{
+		"account_transfer", "ach_transfer", "check_transfer", "fednow_transfer", "real_time_payments_transfer", "swift_transfer", "wire_transfer",
+	} {
+		for _, happened := range []string{"created", "updated"} {
+			rules = append(rules, EventRule{
+				Field:    "category",
+				Equals:   object + "." + happened,
+				Endpoint: "POST /{objects}",
+				ID:       "id",
+				Object:   "associated_object_id",
+				At:       "created_at",
+				Thin:     true,
+				Source:   "increase-go ca1c95b event.go [S]",
+			})
+		}
+	}
+	return rules
+}()

@@ -53,6 +53,7 @@ func ModernTreasury() Provider {
 		Name:             "moderntreasury",
 		Hosts:            []string{"app.moderntreasury.com"},
 		CredentialScoped: true,
+		Events:           modernTreasuryEvents,
 		Answers:          jsonAnswers,
 		Endpoints: []Endpoint{
 			keyed,

@@ -72,6 +72,7 @@ func Stripe() Provider {
 			{"sk_test_", "test"}, {"sk_live_", "live"},
 			{"rk_test_", "test"}, {"rk_live_", "live"},
 		},
+		Events:       stripeEvents,
 		Answers:      jsonAnswers,
 		ReplayHeader: "Idempotent-Replayed", ReplayValue: "true",
 		Endpoints: []Endpoint{

@@ -40,6 +40,7 @@ import (
 func Wise(retention time.Duration, profiles ...string) Provider {
 	p := Provider{
 		Name:    "wise",
+		Events:  wiseEvents,
 		Answers: jsonAnswers,
 		Hosts: []string{
 			"api.wise.com", "api-mtls.transferwise.com",
