@@ -42,6 +42,7 @@ func (k *call) begin() (*run, *http.Response, error) {
 		}
 		return k.startRun(res, nil), nil, nil
 	}
+	looked := false
 	for poll := 5 * time.Millisecond; ; {
 		f, leader := k.client.singleflight.join(k.ref)
 		if !leader {
@@ -66,6 +67,11 @@ func (k *call) begin() (*run, *http.Response, error) {
 			k.client.singleflight.finish(f, nil)
 			continue
 		}
+		if res.Decision == journal.Weighed || res.Decision == journal.Stop && !looked && k.look(&res.Operation) {
+			looked = looked || res.Decision == journal.Stop
+			k.client.singleflight.finish(f, nil)
+			continue // what was found out counts
+		}
 		outcome := &res.Operation
 		if res.Decision == journal.Misuse {
 			outcome = nil // its bodies may be missing: who follows asks for itself
@@ -80,6 +86,19 @@ func (k *call) begin() (*run, *http.Response, error) {
 		}
 		poll = min(2*poll, 250*time.Millisecond)
 	}
+}
+
+// look has an operation that is unknown be looked for, within the call's time, for who asks for
+// it. It tells whether it is another by that.
+func (k *call) look(op *journal.Operation) bool {
+	c := k.client
+	if c.cfg.Reconcile == nil || !c.now().Before(k.ends) {
+		return false
+	}
+	ctx, cancel := context.WithDeadline(k.ctx, k.ends)
+	defer cancel()
+	now, err := c.lookNow(ctx, op, &looking{client: c, caller: k.req, query: k.query, actor: "who asked for it"})
+	return err == nil && now.State != journal.StateUnknown
 }
 
 // follow waits for another goroutine's call, within this one's time.
@@ -129,6 +148,8 @@ func (k *call) apply() (journal.Result, error) {
 		New:    k.intent.Naming == journal.Generated,
 		Intent: &k.intent,
 		Asker:  k.client.begins.Add(1),
+
+		LookAfter: k.client.firstLook(),
 	}
 	var res journal.Result
 	asked := false
@@ -264,6 +285,8 @@ func (k *call) answerFrom(op *journal.Operation, decision journal.Decision) (*ht
 		return nil, k.failWith(op, ErrOutcomeUnknown, nil)
 	case journal.Gone:
 		return nil, k.failWith(op, ErrAnswerGone, nil)
+	case journal.Withdrawn:
+		return nil, k.failWith(op, ErrUnwanted, nil)
 	case journal.Misuse:
 		if op.Ref != k.ref {
 			return nil, k.keyHeld(op)

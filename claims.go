@@ -88,7 +88,9 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.
 		Due:       due,
 		Session:   session.ID(),
 		NamedOnly: p.client.cfg.NamedOnly,
-		Delivered: p.client.cfg.OnSettled == nil,
+		Delivered: !p.client.tells(),
+		Looking:   p.client.cfg.Reconcile != nil,
+		LookAfter: p.client.firstLook(),
 		From:      from,
 		Today:     b.today,
 	}
@@ -275,7 +277,7 @@ func (p *pass) passedOver(ctx context.Context) error {
 	}
 	var orphans []journal.Operation
 	claimed, err := p.client.journal.Claim(context.WithoutCancel(ctx), journal.Event{
-		Kind: journal.EventClaim, At: p.client.now(), Session: session.ID(), Delivered: p.client.cfg.OnSettled == nil, From: strange,
+		Kind: journal.EventClaim, At: p.client.now(), Session: session.ID(), Delivered: !p.client.tells(), Looking: p.client.cfg.Reconcile != nil, From: strange,
 		Today: func(op *journal.Operation) (journal.Today, bool) {
 			if op.State == journal.StateInFlight {
 				orphans = append(orphans, *op)

@@ -96,10 +96,16 @@ type Config struct {
 	// OnSettled gets the outcomes that no caller is known to have: those of
 	// operations that Resume or Run finished, and of calls whose process died before
 	// the response's body was closed. Completed ones have an answer; unknown and
-	// cancelled ones come too. It is called at least once for each, concurrently and
+	// cancelled ones come too, but with Reconcile an unknown one only once nothing is
+	// looked for any more (Operation.Dead). It is called at least once for each, concurrently and
 	// in no order, until it returns nil; a failing one is tried again by Run, later
 	// and later, and by the next process.
 	OnSettled func(context.Context, Operation) error
+
+	// Reconcile says how to find out what became of operations that are unknown. It needs
+	// a journal that implements journal.Reconciler, as this module's do. nil: they stay
+	// unknown until somebody resolves them, and nothing is asked or kept for that.
+	Reconcile *Reconcile
 
 	// SettleAll gives OnSettled the outcome of every named operation, those whose
 	// caller has the response included.
@@ -157,6 +163,8 @@ type Client struct {
 	clock   func() time.Time
 
 	budgets map[string]*retry.Bucket // by provider; "" for hosts that none serves
+	paces   map[string]*pace         // of looks, by provider; nil without Config.Reconcile
+	store   journal.Reconciler       // the journal; nil likewise
 
 	lifecycle    lifecycle
 	session      session
@@ -166,6 +174,9 @@ type Client struct {
 	offers       offers
 	lanes        lanes
 	lacks        lacks
+	identities   identities
+	controlled   controls
+	reopened     reopened
 	rotations    rotations
 	gaps         gaps
 	strange      strangeNames
@@ -222,6 +233,9 @@ func New(cfg Config) (*Client, error) {
 	c.budgets = map[string]*retry.Bucket{"": retry.NewBucket(cfg.RetryBudget, c.now())}
 	for i := range cfg.Providers {
 		c.budgets[cfg.Providers[i].Name] = retry.NewBucket(cfg.RetryBudget, c.now())
+	}
+	if err := c.reconciles(); err != nil {
+		return nil, err
 	}
 	c.lifecycle.start()
 	if c.base == nil {

@@ -30,6 +30,7 @@ type composer struct {
 	frozen *journal.Request
 
 	key       string // "": none goes out
+	reference reference
 	firstSent time.Time
 }
 
@@ -38,8 +39,11 @@ type composer struct {
 // of it. It is sent under sent; Authorize sees ctx.
 func (c *composer) compose(ctx, sent context.Context, to *url.URL) (*http.Request, error) {
 	req := c.frame(sent, c.frozen.Method, to)
-	body, err := c.putKey(req, c.frozen.Body)
+	body, err := c.reference.put(req, c.frozen.Body)
 	if err != nil {
+		return nil, err
+	}
+	if body, err = c.putKey(req, body); err != nil {
 		return nil, err
 	}
 	if req, err = c.authorize(ctx, req, body); err != nil {

@@ -51,7 +51,7 @@ func (r *run) admit(req *http.Request, err error) (*http.Request, error) {
 		}
 		return nil, err
 	}
-	if r.op.Credential != "" {
+	if r.op.Credential != "" && r.keysAreScoped() {
 		if !sameCredential(r.op.Credential, req, r.route.Endpoint.Key) {
 			r.isRotated(req)
 			return nil, errCredentialChanged
@@ -62,6 +62,12 @@ func (r *run) admit(req *http.Request, err error) (*http.Request, error) {
 		return nil, err
 	}
 	return req, nil
+}
+
+// keysAreScoped tells whether the provider knows the key under the credential alone that the
+// operation was begun with. Else that is recorded for looks.
+func (r *run) keysAreScoped() bool {
+	return !r.route.Listed || r.route.Provider.CredentialScoped
 }
 
 // checkMode has an operation go out in one mode, such as "test" or "live", where its
@@ -86,12 +92,12 @@ func (r *run) checkMode(req *http.Request) error {
 // sign has the intent say what the journal keeps of the credential: its mode, where it
 // shows that, and a digest, where the provider knows the key under that one only.
 func (k *call) sign() error {
-	p := k.route.Provider
-	if p == nil || !k.route.Listed || !p.CredentialScoped && len(p.CredentialModes) == 0 {
+	p, looks := k.route.Provider, k.client.looksFor(k.route)
+	if p == nil || !k.route.Listed || !p.CredentialScoped && len(p.CredentialModes) == 0 && !looks {
 		return nil
 	}
 	k.intent.Mode = tables.Mode(p, k.req.Header)
-	if !p.CredentialScoped && (k.intent.Mode != "" || k.client.cfg.Authorize == nil) {
+	if !p.CredentialScoped && !looks && (k.intent.Mode != "" || k.client.cfg.Authorize == nil) {
 		return nil
 	}
 	ctx, end := context.WithCancelCause(withoutNaming(k.ctx))
@@ -110,8 +116,11 @@ func (k *call) sign() error {
 		return nil // its attempt will tell
 	}
 	k.intent.Mode = tables.Mode(p, req.Header)
-	if p.CredentialScoped {
+	if p.CredentialScoped || looks {
 		k.intent.Credential = credentialDigest(newSalt(), req, k.route.Endpoint.Key)
+	}
+	if looks {
+		k.intent.Account = k.whoSends(ctx, req)
 	}
 	return nil
 }

@@ -147,6 +147,8 @@ func roomsPicture(t *testing.T) string {
 		"flow":                   {760, 60, 140, 52, []string{"flow", "functions of steps"}},
 		"internal/fingerprint":   {140, 420, 160, 52, []string{"internal/fingerprint", "what a request means"}},
 		"internal/memory":        {625, 420, 150, 52, []string{"internal/memory", "what a key is known for"}},
+		"internal/lookup":        {240, 330, 130, 40, []string{"internal/lookup"}},
+		"internal/template":      {90, 330, 140, 40, []string{"internal/template"}},
 		"internal/retry":         {560, 240, 130, 52, []string{"internal/retry", "when to try again"}},
 		"internal/seam":          {740, 240, 110, 52, []string{"internal/seam", "what flows need"}},
 		"internal/secret":        {300, 420, 140, 52, []string{"internal/secret", "what is never written"}},

@@ -21,9 +21,14 @@ var (
 	ErrPending = errors.New("no outcome yet")
 
 	// ErrOutcomeUnknown: it may have taken effect, and resending could do it
-	// twice. It is never sent again unless Resolve says what became of it: find
-	// out from the provider.
+	// twice. It is never sent again unless Resolve, or a look, says what became of it. With
+	// Config.Reconcile it is looked for as long as Operation.Dead is empty, and Client.Wait waits for that; else
+	// find out from the provider.
 	ErrOutcomeUnknown = errors.New("it may have taken effect, and resending can't tell")
+
+	// ErrUnwanted: somebody said that the operation is not wanted any more, and nothing of it
+	// took effect. Client.Wanted lifts that.
+	ErrUnwanted = errors.New("it is not wanted any more")
 
 	// ErrNotSent: nothing was sent that may have taken effect, and the operation, which
 	// this call asked for first, is cancelled. It may be asked for again. Error.Err says what was in the way.

@@ -89,10 +89,14 @@ func (c *Client) makeOffer(ctx context.Context, o *offer) error {
 		c.offers.done(o)
 		return nil
 	}
-	err := c.callOnSettled(ctx, operationOf(&o.op))
+	err := c.callOnUnknown(ctx, &o.op)
+	hook := "Reconcile.OnUnknown"
+	if err == nil && c.cfg.OnSettled != nil {
+		err, hook = c.callOnSettled(ctx, operationOf(&o.op)), "OnSettled"
+	}
 	if err != nil {
 		c.offers.later(o, c.now())
-		c.note(slog.LevelError, "OnSettled failed; it is called again later", &o.op, "error", secret.Text(err.Error()))
+		c.note(slog.LevelError, hook+" failed; it is called again later", &o.op, "error", secret.Text(err.Error()))
 		return err
 	}
 	c.delivered(delivery(&o.op))
@@ -109,6 +113,22 @@ func (c *Client) stillWaits(ctx context.Context, o *offer) bool {
 	}
 	o.op = op
 	return !op.Delivered && op.State != journal.StatePending && op.State != journal.StateInFlight
+}
+
+// callOnUnknown tells of an operation that nothing is looked for any more.
+func (c *Client) callOnUnknown(ctx context.Context, op *journal.Operation) (err error) {
+	r := c.cfg.Reconcile
+	if r == nil || r.OnUnknown == nil || op.Dead == "" {
+		return nil
+	}
+	told := operationOf(op)
+	defer func() {
+		if p := recover(); p != nil {
+			c.log.Error("Reconcile.OnUnknown panicked", "operation", told.printed(), "stack", string(debug.Stack()))
+			err = fmt.Errorf("Reconcile.OnUnknown panicked: %v", p)
+		}
+	}()
+	return r.OnUnknown(ctx, told, lookedOf(op))
 }
 
 func (c *Client) callOnSettled(ctx context.Context, op Operation) (err error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -49,6 +50,14 @@ type Operation struct {
 	Answer    *Answer   // completed: what was recorded; nil where it is left out
 	Resolved  *Resolved // who said last what became of it, and why; nil: nobody did
 
+	// What was done to find out what became of it: see Config.Reconcile.
+	Looks    int        // made since it became unknown
+	LookAt   time.Time  // unknown: not looked for before this; zero: it is not
+	Dead     string     // why somebody has to see to it, as nothing is looked for any more; "": nobody has to
+	Object   string     // kind and id of what proves that it took effect; "" where that is not known
+	Evidence []Evidence // what was seen: who says what became of it; the first and the latest, oldest first
+	Unwanted *Resolved  // who said that it is not wanted any more; nil: it is
+
 	named bool
 }
 
@@ -68,8 +77,24 @@ func operationOf(op *journal.Operation) Operation {
 		Cause:     op.Cause,
 		Answer:    op.Answer,
 		Resolved:  op.Resolved,
+		Looks:     op.Looks,
+		LookAt:    op.LookAt,
+		Dead:      op.Dead,
+		Object:    op.Object,
+		Evidence:  evidenceOf(op),
+		Unwanted:  op.Unwanted,
 		named:     op.Naming == journal.Named,
 	}
+}
+
+// evidenceOf is the operation's evidence without the answers that are kept with it until its
+// claim ends.
+func evidenceOf(op *journal.Operation) []Evidence {
+	list := slices.Clone(op.Evidence)
+	for i := range list {
+		list[i].Answer = nil
+	}
+	return list
 }
 
 // title is how errors and logs call the operation: its name, or its shortened key.
@@ -279,6 +304,7 @@ func (c *Client) Lookup(ctx context.Context, ref Ref) (Operation, error) {
 // Filter selects operations for Operations. The zero Filter selects all.
 type Filter struct {
 	States []State // none: every state
+	Dead   bool    // those that somebody has to see to: see Operation.Dead
 	Scope  *string // nil: every scope
 	Limit  int     // 0: no limit
 }
@@ -287,7 +313,7 @@ type Filter struct {
 // It ends after the first error.
 func (c *Client) Operations(ctx context.Context, f Filter) iter.Seq2[Operation, error] {
 	return func(yield func(Operation, error) bool) {
-		for op, err := range c.journal.List(ctx, journal.Filter{States: f.States, Scope: f.Scope, Limit: f.Limit}) {
+		for op, err := range c.journal.List(ctx, journal.Filter{States: f.States, Scope: f.Scope, Dead: f.Dead, Limit: f.Limit}) {
 			if !yield(operationOf(&op), err) || err != nil {
 				return
 			}

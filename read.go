@@ -173,6 +173,7 @@ func (k *call) freeze(m tables.Message) error {
 	if isSecret {
 		k.withholdBody()
 	}
+	k.refer(m)
 	var err error
 	k.print, err = fingerprint.New(k.ctx, fingerprint.Input{
 		Method:          req.Method,

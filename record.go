@@ -43,6 +43,11 @@ func (r *run) record() journal.Result {
 		Mode:       r.mode,
 		Told:       r.caller != nil,
 		Delivered:  r.client.cfg.OnSettled == nil,
+		LookAfter:  r.client.firstLook(),
+		Account:    r.op.Account,
+	}
+	if e.answer != nil && r.client.looksFor(r.route) {
+		ev.Object = r.answeredObject(e.answer)
 	}
 	res, err := r.client.journal.Apply(context.WithoutCancel(r.ctx), ev)
 	if err != nil {
@@ -55,6 +60,9 @@ func (r *run) record() journal.Result {
 	}
 	if e.answer != nil && res.Decision == journal.Recorded && res.Operation.State == journal.StateCompleted {
 		res.Operation.Answer = e.answer
+	}
+	if e.answer != nil && !e.answer.Refused && res.Decision == journal.Recorded {
+		r.controls(&res.Operation, ev.Object)
 	}
 	r.recorded(res)
 	return res

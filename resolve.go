@@ -3,6 +3,7 @@ package onceward
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
@@ -51,6 +52,10 @@ type Resolved = journal.Resolved
 type ResolveOptions struct {
 	By, Why string  // kept with the operation, without what may be a credential
 	Answer  *Answer // of Executed: what the provider answered; nil: not known
+
+	// Force has NotExecuted and SendAgain be recorded though there is evidence that the
+	// operation took effect: the evidence is another's, or wrong.
+	Force bool
 }
 
 // Resolve settles an operation that is unknown or pending by somebody's word. seen is
@@ -82,7 +87,7 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 	ev := journal.Event{
 		Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, At: c.now(),
 		Resolution: resolution, Generation: seen.Generation, Claim: seen.Claim,
-		By: secret.Recorded(how.By), Cause: secret.Recorded(how.Why),
+		By: secret.Recorded(how.By), Cause: secret.Recorded(how.Why), Forced: how.Force, LookAfter: c.firstLook(),
 	}
 	if resolution == Executed && how.Answer != nil {
 		supplied := *how.Answer
@@ -96,6 +101,12 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 			version = c.contract(&op.Request, u).Endpoint.Key.UUIDVersion
 		}
 		ev.Key = c.laterKey(op.Ref, op.Key, seen.Generation+1, version)
+		if op.ReferenceOurs {
+			ev.Reference = newReferences()[0]
+			if !strings.Contains(op.Reference, "-") {
+				ev.Reference = newReferences()[1]
+			}
+		}
 	}
 	res, err := c.journal.Apply(ctx, ev)
 	if err != nil {

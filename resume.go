@@ -104,10 +104,15 @@ func (c *Client) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { flows.runFlows(ctx) })
+	looks := c.newPass(total, counting)
+	running.Go(func() {
+		defer looks.tasks.Wait()
+		looks.runLooks(ctx)
+	})
 	p := c.newPass(total, counting)
 	p.runs = true
-	defer p.tasks.Wait()       // before their context is cancelled
-	var reaps, looks time.Time // when it does next
+	defer p.tasks.Wait()         // before their context is cancelled
+	var reaps, reports time.Time // when it does next
 	for {
 		if err := c.lifecycle.enter(); err != nil {
 			return nil
@@ -123,8 +128,8 @@ func (c *Client) Run(ctx context.Context) error {
 				c.wake()
 			}
 		}
-		if err == nil && !now.Before(looks) {
-			looks = now.Add(reapEvery)
+		if err == nil && !now.Before(reports) {
+			reports = now.Add(reapEvery)
 			err = p.passedOver(ctx)
 		}
 		p.reportProgress(true)
@@ -372,7 +377,7 @@ func (p *pass) end(ctx context.Context, op *journal.Operation, cause error) {
 		}
 		p.client.problem(r, op, cause)
 	})
-	if op.State.Settled() || op.State == journal.StateUnknown {
+	if op.State.Settled() || op.State == journal.StateUnknown && !p.client.stillLooked(op) {
 		p.offer(ctx, op)
 	}
 }
@@ -392,11 +397,12 @@ func (c *Client) problem(r *Report, op *journal.Operation, cause error) {
 }
 
 func (p *pass) offer(ctx context.Context, op *journal.Operation) {
-	if p.client.cfg.OnSettled == nil || op.Delivered {
+	switch {
+	case !p.client.tells() || op.Delivered:
 		return
-	}
-	if seam.IsOfFlow(op.Parent) && op.State != journal.StateUnknown && !p.client.cfg.SettleAll {
-		p.client.delivered(delivery(op)) // its flow asks for it
+	case op.Dead != "":
+	case p.client.cfg.OnSettled == nil, seam.IsOfFlow(op.Parent) && op.State != journal.StateUnknown && !p.client.cfg.SettleAll && !p.client.afterItsFlow(ctx, op):
+		p.client.delivered(delivery(op)) // nobody asks, or its flow does
 		return
 	}
 	p.client.offers.add(op)

@@ -3,6 +3,7 @@ package onceward
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
@@ -81,6 +82,32 @@ func (p *pass) countFlow(what seam.Outcome, problem error) {
 			r.Problems = append(r.Problems, problem)
 		}
 	})
+}
+
+// afterItsFlow tells whether an operation was found out only after its flow had come to its end: nobody
+// asks for it there any more.
+func (c *Client) afterItsFlow(ctx context.Context, op *journal.Operation) bool {
+	store, ok := c.journal.(journal.Flows)
+	if !ok || op.Answer == nil || !op.Answer.Found {
+		return false
+	}
+	for f, err := range flowsOf(ctx, store, op.Ref) {
+		if err == nil && seam.ParentOf(&f) == op.Parent {
+			return f.State.Ended()
+		}
+	}
+	return true
+}
+
+// flowsOf yields the flow of an operation, where its name tells which that is; else all that may be.
+func flowsOf(ctx context.Context, store journal.Flows, op Ref) iter.Seq2[journal.Flow, error] {
+	name, isFlow := seam.FlowOf(op.Parent)
+	if f := (journal.Flow{Ref: Ref{Scope: op.Scope, ID: name}}); !isFlow || seam.ParentOf(&f) != op.Parent {
+		return store.ListFlows(ctx, journal.FlowFilter{Scope: &op.Scope})
+	}
+	return func(yield func(journal.Flow, error) bool) {
+		yield(store.GetFlow(ctx, Ref{Scope: op.Scope, ID: name}))
+	}
 }
 
 // wakeFlowOf lets a flow go on that waits, for an operation which somebody has resolved

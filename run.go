@@ -77,7 +77,7 @@ func (t *tally) breakOff() {
 func newRun(ctx context.Context, c *Client, res journal.Result, f *flight, ends time.Time) *run {
 	r := &run{client: c, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, flight: f, ends: ends}
 	r.pauses = pauseContext{ctx: ctx, lifecycle: &c.lifecycle}
-	r.requests = composer{cfg: &c.cfg, route: &r.route, frozen: &r.op.Request, key: r.op.Key, firstSent: r.op.FirstSentAt}
+	r.requests = composer{cfg: &c.cfg, route: &r.route, frozen: &r.op.Request, key: r.op.Key, firstSent: r.op.FirstSentAt, reference: referenceOf(&r.op)}
 	return r
 }
 

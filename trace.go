@@ -37,6 +37,10 @@ type Trace struct {
 	// effect of its own.
 	Conflicted func(op Operation, status int, secondEffect bool)
 
+	// Looked is called when a look, or a webhook, has told something of an operation, which is
+	// as it stands after that.
+	Looked func(Operation, Evidence)
+
 	// JournalFailed is called when an event could not be recorded. It is kept in
 	// memory and tried again.
 	JournalFailed func(Operation, error)

@@ -122,6 +122,10 @@ type Intent struct {
 	// Ref or its Alias, the Begin is Misuse likewise. They are not recorded.
 	FormerAliases []Ref
 
+	// Account is the identity behind the credential that the request will be sent with; "" while that
+	// is not proven.
+	Account string
+
 	// Reference is what the object can be recognised by that this request creates, "" for
 	// nothing. ReferenceName is the place and name of its field. Where ReferenceOurs is set
 	// it is random, made for this Begin, and put into the request at the attempt; else the
@@ -196,7 +200,8 @@ type Event struct {
 	// Claim: pending operations that are woken later than this are left alone; zero:
 	// At.
 	//
-	// Of a Look: until when nobody else looks. Of Evidence: when the next look is due, if
+	// Of a Look: until when nobody else looks. Of a Hint: not to be looked for before this;
+	// zero: at once. Of Evidence: when the next look is due, if
 	// the operation stays unknown; zero: as it was.
 	Due      time.Time
 	DueOwn   bool      // Park, Cancel: Due is a pause of our own making
@@ -252,6 +257,8 @@ type Event struct {
 	// Dead says, of Evidence that leaves the operation unknown, why no look is due any more;
 	// "": one is.
 	Dead string
+	// LookAfter is how long after an operation became unknown by the event a look is due.
+	LookAfter time.Duration
 	// Asked: a Look is asked for by somebody, and is due though its time has not come, but
 	// once in AskedLook.
 	Asked bool

@@ -28,12 +28,13 @@ func look(op Operation, ev Event) (Operation, Decision, error) {
 	return op, Look, nil
 }
 
-// hint has an unknown operation be looked for now.
+// hint has an unknown operation be looked for now, or from Due on.
 func hint(op Operation, ev Event) (Operation, Decision, error) {
-	if op.State != StateUnknown || op.Dead == "" && !op.LookAt.After(ev.At) {
+	at := later(ev.At, ev.Due)
+	if op.State != StateUnknown || op.Dead == "" && !op.LookAt.After(at) {
 		return op, Ignored, nil
 	}
-	op.Dead, op.LookAt = "", ev.At
+	op.Dead, op.LookAt = "", at
 	return op, Recorded, nil
 }
 

@@ -278,6 +278,7 @@ func takeOver(op Operation, in *Intent) Operation {
 	op.Request, op.BodyWithheld = in.Request, in.BodyWithheld
 	op.Credential, op.Form = in.Credential, in.Form
 	op.Provider, op.Endpoint = in.Provider, in.Endpoint // the contract may have another name by now
+	op.Account = in.Account
 	op.Reference, op.ReferenceName, op.ReferenceOurs, op.Compare = in.Reference, in.ReferenceName, in.ReferenceOurs, in.Compare
 	switch {
 	case op.Key != "" || op.Generation != 0:
@@ -751,7 +752,7 @@ func settle(op Operation, ev Event, to State) Operation {
 	op.Dead, op.LookAt = "", time.Time{}
 	op.Evidence = withoutAnswers(op.Evidence)
 	if to == StateUnknown {
-		op.Looks, op.LookAt = 0, ev.At
+		op.Looks, op.LookAt = 0, stamp(ev.At.Add(ev.LookAfter))
 	}
 	return op
 }

@@ -2,6 +2,7 @@ package secret
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -41,6 +42,24 @@ func Dated(h http.Header) (names []string) {
 		return nil
 	}
 	return names
+}
+
+// Signed reports whether a request with header h and an encoded query was signed by whoever made it, or says what its
+// body's digest is: one that is changed afterwards is refused.
+func Signed(h http.Header, query string) bool {
+	for name, values := range h {
+		switch lower := strings.ToLower(name); {
+		case lower == "digest", strings.HasSuffix(lower, "-digest"), strings.HasSuffix(lower, "-md5"), strings.HasSuffix(lower, "-sha256"), signs(lower, values):
+			return true
+		}
+	}
+	for pair := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(name); err == nil && signs(strings.ToLower(plain), []string{value}) {
+			return true
+		}
+	}
+	return false
 }
 
 func signs(lower string, values []string) bool {

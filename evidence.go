@@ -1,0 +1,284 @@
+package onceward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+
+	"github.com/onceward/onceward/internal/lookup"
+	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// Event is one delivery of a provider's webhooks, or what a queue has kept of one.
+type Event struct {
+	Body []byte // as it was signed
+
+	// Evidence says that its signature was verified, by a scheme that proves who wrote the
+	// body: webhook.Message.Evidence. Without it nothing is believed, and what it is
+	// about is looked for.
+	Evidence bool
+
+	// ID identifies the delivery where the provider gives it an identifier that its body
+	// does not have (webhook.Message.ID); "": it has none. An event is known again by its own id.
+	ID string
+
+	Header http.Header // of the delivery; only Content-Type is looked at. nil: the body is JSON
+}
+
+// Hear takes note of what a provider tells by a webhook of one of this journal's operations, by
+// the provider's table (providers.Provider.Events). For those that don't come by
+// Client.Webhooks: from a queue, or another host. What took effect, or was refused, is recorded with
+// the evidence and the event's id in one commit; a second delivery of it changes nothing. What
+// comes before the response is weighed when its attempt ends: the caller's own answer wins.
+//
+// It returns the operations that the event is about, as they stand then. An error wraps what the journal said:
+// nothing is recorded, and the event has to be delivered again. A body that tells nothing, or of
+// nothing in this journal, is no error.
+func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operation, error) {
+	p := c.named(provider)
+	switch {
+	case c.cfg.Reconcile == nil:
+		return nil, errors.New("onceward: hear an event: Config.Reconcile is nil, so that nothing is taken note of: set it")
+	case p == nil:
+		return nil, fmt.Errorf("onceward: hear an event: no provider in Config.Providers is called %q", provider)
+	}
+	if err := c.lifecycle.enter(); err != nil {
+		return nil, fmt.Errorf("onceward: hear an event: %w", err)
+	}
+	defer c.lifecycle.leave()
+	header := e.Header
+	if header.Get("Content-Type") == "" {
+		header = http.Header{"Content-Type": {"application/json"}}
+	}
+	heard, problem := lookup.ReadEvents(p, header, e.Body)
+	if problem != "" {
+		c.log.LogAttrs(ctx, slog.LevelWarn, "a webhook could not be read", slog.String("provider", provider), slog.String("why", problem))
+	}
+	var about []Operation
+	for i := range heard {
+		ops, err := c.hear(ctx, p, &heard[i], e)
+		if err != nil {
+			return about, fmt.Errorf("onceward: hear an event: %w", err)
+		}
+		about = append(about, ops...)
+	}
+	return about, nil
+}
+
+// named is the provider of a name, a former one included, or nil.
+func (c *Client) named(name string) *providers.Provider {
+	for i := range c.cfg.Providers {
+		if p := &c.cfg.Providers[i]; p.Name == name || slices.Contains(p.FormerNames, name) {
+			return p
+		}
+	}
+	return nil
+}
+
+// hear takes note of one event of a delivery.
+func (c *Client) hear(ctx context.Context, p *providers.Provider, h *lookup.Heard, e Event) ([]Operation, error) {
+	matches, err := c.operationsOf(ctx, p, h)
+	if err != nil {
+		return nil, err
+	}
+	var evs []journal.Event
+	var about []journal.Operation
+	for i := range matches {
+		if ev, is := c.eventOn(&matches[i], h, e); is {
+			evs = append(evs, ev)
+			about = append(about, matches[i].Operation)
+		}
+	}
+	if len(evs) == 0 {
+		return nil, nil
+	}
+	// A delivery that proves nothing is not remembered: a forged one would else keep the genuine one out.
+	if evs[0].Kind == journal.EventHint {
+		return c.hint(ctx, evs, about)
+	}
+	results, first, err := c.store.Hear(context.WithoutCancel(ctx), journal.Heard{Provider: p.Name, Account: h.Account, ID: h.ID}, evs)
+	if err != nil {
+		return nil, err
+	}
+	var ops []Operation
+	if !first {
+		for i := range about {
+			ops = append(ops, operationOf(&about[i]))
+		}
+		return ops, nil
+	}
+	for i := range results {
+		res := &results[i]
+		if res.Operation.Request.Method == "" {
+			res.Operation.Request = about[i].Request
+		}
+		if evs[i].Kind == journal.EventEvidence {
+			c.found(ctx, res, evs[i].Evidence, evs[i].Object)
+		}
+		ops = append(ops, operationOf(&res.Operation))
+	}
+	return ops, nil
+}
+
+// hint has operations be looked for, of which something was heard that proves nothing: at most
+// once a minute each.
+func (c *Client) hint(ctx context.Context, evs []journal.Event, about []journal.Operation) (ops []Operation, err error) {
+	for i, ev := range evs {
+		if at := about[i].LookedAt.Add(journal.AskedLook); at.After(ev.At) {
+			ev.Due = at
+		}
+		res, err := c.journal.Apply(context.WithoutCancel(ctx), ev)
+		if err != nil {
+			return ops, err
+		}
+		ops = append(ops, operationOf(&res.Operation))
+	}
+	return ops, nil
+}
+
+// operationsOf finds the operations that an event may be about: by its key, else by its
+// reference, else by its object.
+func (c *Client) operationsOf(ctx context.Context, p *providers.Provider, h *lookup.Heard) ([]journal.Match, error) {
+	objects := []string{""}
+	if h.Object != "" {
+		objects = nil
+		for i := range p.Endpoints {
+			if e := &p.Endpoints[i]; h.Rule.Endpoint == "" || h.Rule.Endpoint == e.Pattern {
+				if object := objectOf(e, h.Object); !slices.Contains(objects, object) {
+					objects = append(objects, object)
+				}
+			}
+		}
+	}
+	type way struct {
+		by    journal.By
+		value string
+	}
+	ways := []way{{journal.ByKey, h.Key}, {journal.ByReference, h.Reference}}
+	for _, object := range objects {
+		ways = append(ways, way{journal.ByObject, object})
+	}
+	for _, w := range ways {
+		if w.value == "" {
+			continue
+		}
+		var all []journal.Match
+		for _, name := range c.everyName(p.Name) {
+			matches, err := c.store.FindBy(ctx, name, w.by, w.value)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, matches...)
+		}
+		if len(all) > 0 {
+			return all, nil
+		}
+	}
+	return nil, nil
+}
+
+// eventOn is what an event means for an operation, if it is about that.
+func (c *Client) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal.Event, is bool) {
+	op := &m.Operation
+	u := parsed(op.Request.URL)
+	if u == nil && !op.Tombstone {
+		return ev, false
+	}
+	now := c.now()
+	ev = journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: now}
+	if op.Mode != "" && h.Told && (op.Mode == "live") != h.Live {
+		return ev, false
+	}
+	about := subjectOf(op, u)
+	if m.Generation != op.Generation {
+		for _, r := range op.Rounds {
+			if r.Generation == m.Generation {
+				about.Key, about.Reference = r.Key, r.Reference
+			}
+		}
+		about.First, about.Last = op.CreatedAt, op.UpdatedAt
+	}
+	if about.First.IsZero() {
+		about.First = op.CreatedAt
+	}
+	about.Object = h.Object // by which it was found, if by nothing else
+	if h.Key != "" || h.Reference != "" {
+		about.Object = ""
+	}
+	endpoint := c.endpointOf(op)
+	if endpoint == nil {
+		return ev, false
+	}
+	fits, exact, why := h.Of(endpoint, &about)
+	if !fits {
+		c.note(slog.LevelDebug, "a webhook was not taken for the operation's", op, "why", why)
+		return ev, false
+	}
+	if !e.Evidence || h.Rule.Thin || !c.inAccount(op, h) {
+		return ev, true
+	}
+	finding := findingOf[h.Rule.Is]
+	basis := journal.BasisFields
+	switch {
+	case h.Key != "" && h.Key == about.Key:
+		basis = journal.BasisKey
+	case exact:
+		basis = journal.BasisReference
+	}
+	id := h.ID
+	ev.Kind, ev.Claim, ev.Generation = journal.EventEvidence, op.Claim, m.Generation
+	ev.Object, ev.Delivered = objectOf(endpoint, h.Object), !c.tells()
+	ev.Answer = &journal.Answer{Omitted: true, Pointer: h.Object}
+	ev.Evidence = &journal.Evidence{
+		Source: journal.SourceEvent, Actor: secret.Recorded(id), Target: h.Rule.Equals, Finding: finding, Basis: basis, Rule: h.Rule.Source,
+	}
+	if op.State == journal.StateUnknown {
+		ev.Due = op.LookAt
+	}
+	return ev, true
+}
+
+// endpointOf is the endpoint that an operation was sent to, by its pattern, or nil.
+func (c *Client) endpointOf(op *journal.Operation) *providers.Endpoint {
+	p := c.named(op.Provider)
+	if p == nil {
+		return nil
+	}
+	if u := parsed(op.Request.URL); u != nil && op.Request.Method != "" {
+		if route := c.contract(&op.Request, u); route.Listed && sameContract(op, route) && route.Endpoint.Pattern == op.Endpoint {
+			return route.Endpoint
+		}
+	}
+	for i := range p.Endpoints {
+		if p.Endpoints[i].Pattern == op.Endpoint {
+			return &p.Endpoints[i]
+		}
+	}
+	return nil
+}
+
+// inAccount tells whether what an event says of where it happened is the operation's account.
+// One whose account is not known is only looked for.
+func (c *Client) inAccount(op *journal.Operation, h *lookup.Heard) bool {
+	p := c.named(op.Provider)
+	headers := ""
+	for _, name := range p.AccountHeaders {
+		if value := op.Request.Header.Get(name); value != "" {
+			headers = value
+		}
+	}
+	switch {
+	case h.Rule.Account == "":
+		return true // the provider does not say
+	case headers != "":
+		return h.Account == headers
+	case h.Account == "":
+		return true // the account's own
+	}
+	return op.Account == h.Account
+}

@@ -1,0 +1,523 @@
+package onceward
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/internal/lookup"
+	"github.com/onceward/onceward/internal/retry"
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// looking is one pass of looks: on behalf of somebody who asks, or in the background, where
+// operations that became unknown together share what is read. It is one goroutine's.
+type looking struct {
+	client *Client
+	caller *http.Request // whose credentials are used; nil in the background
+	query  string        // the caller's withheld query parameters
+	actor  string        // who looks, for the evidence
+	ends   time.Time     // when it has to be over
+	// patient: it waits for the provider's budget, as nobody waits for it.
+	patient bool
+	group   []journal.Operation
+	swept   map[string]*swept
+}
+
+// swept is what one look-up's requests came to, for all operations that share them.
+type swept struct {
+	began    time.Time
+	sweep    *lookup.Sweep
+	about    []*journal.Operation // whose findings there are
+	findings []lookup.Finding
+	status   int
+	digest   string
+	skewed   bool  // the provider's clock and ours were apart
+	passed   error // a *lookup.PassedOver
+}
+
+// seen is what a look at one operation came to.
+type seen struct {
+	evidence journal.Evidence
+	object   string
+	account  string
+	answer   *journal.Answer
+	absence  *journal.Absence
+	dead     string // nothing can look for it
+}
+
+func inconclusive(why string) seen {
+	return seen{evidence: journal.Evidence{Source: journal.SourceLook, Finding: journal.FindingInconclusive, Why: why}}
+}
+
+// look looks at one operation by the look-ups of its endpoint, in their order, and then by
+// the program's own.
+func (l *looking) look(ctx context.Context, op *journal.Operation) seen {
+	c := l.client
+	u := parsed(op.Request.URL)
+	if u == nil {
+		s := inconclusive(errUnreadable.Error())
+		s.dead = s.evidence.Why
+		return s
+	}
+	route := c.contract(&op.Request, u)
+	var best *seen
+	var passed []string
+	switch {
+	case op.Provider == "": // no table speaks of it
+	case !sameContract(op, route):
+		return inconclusive(errContractGone.Error())
+	default:
+		for i := range route.Endpoint.Lookups {
+			s, passedOver := l.lookBy(ctx, op, route, u, &route.Endpoint.Lookups[i])
+			switch {
+			case passedOver != "":
+				passed = append(passed, fmt.Sprintf("by %v: %s", route.Endpoint.Lookups[i].By, passedOver))
+				continue
+			case s.evidence.Finding > journal.FindingAbsent || s.evidence.Finding == journal.FindingAmbiguous:
+				return s
+			case best == nil || s.evidence.Finding > best.evidence.Finding:
+				best = &s
+			}
+		}
+	}
+	if hook := c.cfg.Reconcile.Lookup; hook != nil && (best == nil || best.evidence.Finding != journal.FindingAbsent || best.absence == nil) {
+		if s := l.askHook(ctx, op); best == nil || s.evidence.Finding > best.evidence.Finding {
+			best = &s
+		}
+	}
+	if best != nil {
+		return *best
+	}
+	why := "the provider's table has no look-up for this request: state one (providers.Endpoint.Lookups), or give Config.Reconcile a Lookup, " +
+		"or have the provider's webhooks heard"
+	if len(passed) > 0 {
+		why = "no look-up of the provider's table serves this request: " + strings.Join(passed, "; ")
+	}
+	s := inconclusive(why)
+	s.dead = why
+	return s
+}
+
+// lookBy looks by one look-up, or says why that does not serve the operation.
+func (l *looking) lookBy(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup) (s seen, passedOver string) {
+	whose, why := l.identify(ctx, op, route, u)
+	if why != "" {
+		return l.noted(inconclusive(why), op, look, nil), ""
+	}
+	w := l.sweep(ctx, op, route, u, look, whose)
+	if w.passed != nil {
+		var p *lookup.PassedOver
+		errors.As(w.passed, &p)
+		return s, p.Why
+	}
+	at := slices.IndexFunc(w.about, func(o *journal.Operation) bool { return o.Ref == op.Ref })
+	f := w.findings[at]
+	if f.Kind == lookup.Found && !whose.admits(op, f.Exact) {
+		return l.noted(inconclusive(errWhose), op, look, w), ""
+	}
+	about := l.subject(op, u, whose)
+	if req, err := w.sweep.Fetch(about, f); err != nil {
+		f = lookup.Finding{Objects: f.Objects, Why: err.Error()}
+	} else if req != nil {
+		if got := l.get(ctx, op, route, req, w); got.err != nil {
+			f = lookup.Finding{Objects: f.Objects, Why: "the object is listed, but could not be got: " + describeLook(got.err)}
+		} else {
+			f = w.sweep.Fetched(f, got.status, got.header, got.body)
+		}
+	}
+	return l.noted(l.verdict(ctx, op, route, u, look, w, f, whose), op, look, w), ""
+}
+
+// noted adds to what was seen where it was.
+func (l *looking) noted(s seen, op *journal.Operation, look *providers.Lookup, w *swept) seen {
+	e := &s.evidence
+	e.Actor, e.Rule = l.actor, look.Source
+	if u := parsed(op.Request.URL); u != nil {
+		e.Target = cmp.Or(look.Method, http.MethodGet) + " " + u.Scheme + "://" + u.Host + look.Path
+	}
+	if w != nil {
+		e.Status, e.Digest = w.status, w.digest
+		if w.sweep != nil {
+			e.Pages = w.sweep.Requests()
+		}
+	}
+	return s
+}
+
+var findingOf = map[providers.Outcome]journal.Finding{
+	providers.TookEffect: journal.FindingTookEffect,
+	providers.Refused:    journal.FindingRefused,
+	providers.InProgress: journal.FindingInProgress,
+	providers.Reversed:   journal.FindingReversed,
+}
+
+// verdict puts what was found into the journal's words.
+func (l *looking) verdict(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup, w *swept, f lookup.Finding, whose identity) seen {
+	s := seen{account: whose.account, evidence: journal.Evidence{Source: journal.SourceLook, Finding: journal.FindingInconclusive, Why: f.Why}}
+	objects := make([]string, len(f.Objects))
+	for i, id := range f.Objects {
+		objects[i] = objectOf(route.Endpoint, id)
+	}
+	switch f.Kind {
+	case lookup.Ambiguous:
+		s.evidence.Finding, s.object = journal.FindingAmbiguous, strings.Join(objects, ", ")
+	case lookup.Found:
+		finding, told := findingOf[f.Outcome]
+		if !told {
+			s.evidence.Why = "the object is there, and the table does not say what its state means"
+			s.evidence.Object = objects[0]
+			return s
+		}
+		s.evidence.Finding, s.evidence.Basis, s.evidence.Why = finding, basisOf(look, f.Exact), ""
+		s.object = objects[0]
+		s.answer = l.client.foundAnswer(op, route, f.Objects[0], f.Body, f.Fresh)
+	case lookup.Nothing:
+		s.evidence.Finding = journal.FindingAbsent
+		s.absence = &journal.Absence{
+			Began: w.began, Whole: true, ByRequest: l.byRequest(route.Endpoint, look),
+			Consistent: look.Absent.Consistent, VisibleAfter: look.Absent.VisibleAfter, Horizon: look.Absent.Horizon,
+			Handling: route.Endpoint.HandlingTime, Account: whose.proven(), Skewed: w.skewed,
+		}
+		if isUndo(op) {
+			s.absence.Whole = false
+			s.evidence.Why = "it undoes a step of a flow, and what is not found of that is not undone again by itself: resolve it"
+		}
+		if route.Endpoint.Object == "" {
+			s.absence.Whole = false
+			s.evidence.Why = "the table does not say what kind of object a request creates (providers.Endpoint.Object), so that none can be missed"
+		}
+		if look.Absent != (providers.Absence{}) && route.Endpoint.HandlingTime > 0 {
+			s.absence.Control = l.control(ctx, op, route, u, look, w, whose)
+		}
+	}
+	return s
+}
+
+// askHook asks the program's own look-up.
+func (l *looking) askHook(ctx context.Context, op *journal.Operation) seen {
+	c := l.client
+	ctx, cancel := context.WithDeadline(withoutNaming(ctx), l.ends)
+	defer cancel()
+	f, err := c.cfg.Reconcile.Lookup(ctx, operationOf(op))
+	s := seen{evidence: journal.Evidence{Source: journal.SourceHook, Finding: f.Found, Why: secret.Recorded(f.Why), Rule: "Config.Reconcile.Lookup"}, object: f.Object}
+	switch {
+	case err != nil:
+		s.evidence.Finding, s.evidence.Why = journal.FindingInconclusive, "Config.Reconcile.Lookup failed"
+		c.note(slog.LevelWarn, "Config.Reconcile.Lookup failed", op, "error", secret.Text(err.Error()))
+		return s
+	case f.Found == 0:
+		s.evidence.Finding = journal.FindingInconclusive
+	case f.Found.TookEffect() && f.Object == "", f.Found == journal.FindingAbsent && isUndo(op):
+		s.evidence.Finding, s.evidence.Why = journal.FindingInconclusive, "Config.Reconcile.Lookup names no object, or says of an undo that it is absent"
+	case f.Found == journal.FindingAbsent:
+		s.absence = &journal.Absence{Began: c.now()}
+	}
+	s.evidence.Basis = journal.BasisReference
+	s.answer = f.Answer
+	return s
+}
+
+// byRequest tells whether what is looked for by was in the request for sure, and stays with
+// the object.
+func (l *looking) byRequest(e *providers.Endpoint, look *providers.Lookup) bool {
+	return look.By != providers.ByReference || !e.Reference.Mutable
+}
+
+func basisOf(look *providers.Lookup, exact bool) journal.Basis {
+	switch {
+	case exact && look.By == providers.ByKey:
+		return journal.BasisKey
+	case exact, look.By == providers.ByParent && look.Items == "":
+		return journal.BasisReference
+	}
+	return journal.BasisFields
+}
+
+// objectOf names an object by its kind and id.
+func objectOf(e *providers.Endpoint, id string) string {
+	if id == "" {
+		return ""
+	}
+	return cmp.Or(e.Object, "object") + " " + id
+}
+
+// foundAnswer is what is handed over of an object that was found: what the create would have
+// been answered with, or only where it is.
+func (c *Client) foundAnswer(op *journal.Operation, route tables.Route, id string, body []byte, fresh bool) *journal.Answer {
+	answer := &journal.Answer{Omitted: true, Pointer: id}
+	if fresh && !route.Endpoint.SecretResponse && !op.BodyWithheld && int64(len(body)) <= c.cfg.MaxResponseBody {
+		answer = &journal.Answer{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: slices.Clone(body), Pointer: id}
+	}
+	return answer
+}
+
+// subjectOf is what is known of an operation that is looked for.
+func subjectOf(op *journal.Operation, u *url.URL) lookup.Subject {
+	s := lookup.Subject{
+		URL: u, Header: op.Request.Header, Values: make(map[string]string, len(op.Compare)),
+		Key: op.Key, Reference: op.Reference, ReferenceOurs: op.ReferenceOurs,
+		First: op.FirstSentAt, Last: laterOf(op.LastEndedAt, op.SettledAt),
+	}
+	if !op.SentSince.IsZero() && op.SentSince.Before(s.First) {
+		s.First = op.SentSince
+	}
+	for _, f := range op.Compare {
+		s.Values[f.Name] = f.Value
+	}
+	return s
+}
+
+// subject is subjectOf with what the provider calls its account.
+func (l *looking) subject(op *journal.Operation, u *url.URL, whose identity) lookup.Subject {
+	s := subjectOf(op, u)
+	s.Account = whose.named
+	return s
+}
+
+// comparedOf is what is recorded of a request to tell its object by.
+func comparedOf(route tables.Route, method string, u *url.URL, m tables.Message) (compare []journal.Field) {
+	values := lookup.Values(route.Provider, route.Endpoint, method, u, m)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		compare = append(compare, journal.Field{Name: name, Value: values[name]})
+	}
+	return compare
+}
+
+// sweep reads what a look-up lists, once for all operations of the pass that share it.
+func (l *looking) sweep(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup, whose identity) *swept {
+	p, e := route.Provider, route.Endpoint
+	key := ""
+	about := []*journal.Operation{op}
+	if lookup.Shared(look) {
+		key = strings.Join([]string{p.Name, u.Scheme, u.Host, e.Pattern, e.Action.Value, fmt.Sprint(slices.IndexFunc(e.Lookups, func(o providers.Lookup) bool { return o.Path == look.Path && o.Query == look.Query && o.By == look.By })),
+			op.Scope, op.Mode, whose.key, accountHeaders(p, op.Request.Header)}, "\n")
+		if w := l.swept[key]; w != nil && slices.ContainsFunc(w.about, func(o *journal.Operation) bool { return o.Ref == op.Ref }) {
+			return w
+		}
+		about = l.sharing(op, route, u)
+	}
+	now := l.client.now()
+	w := &swept{began: now}
+	first := l.subject(op, u, whose)
+	window := first.Window(now)
+	for _, other := range about {
+		s := l.subject(other, u, whose)
+		window = window.Joined(s.Window(now))
+	}
+	w.sweep, w.passed = lookup.Plan(p, e, look, first, window)
+	if w.passed != nil {
+		return w
+	}
+	w.digest = l.read(ctx, op, route, w.sweep, w)
+	w.about = l.alike(ctx, about, op, u, look)
+	subjects := make([]lookup.Subject, len(w.about))
+	for i, other := range w.about {
+		subjects[i] = l.subject(other, u, whose)
+	}
+	w.findings = w.sweep.Match(subjects, l.taken(ctx, op, e, whose))
+	if key != "" {
+		if l.swept == nil {
+			l.swept = map[string]*swept{}
+		}
+		l.swept[key] = w
+	}
+	return w
+}
+
+// read sends the requests of a sweep, and returns a digest of what was read.
+func (l *looking) read(ctx context.Context, op *journal.Operation, route tables.Route, s *lookup.Sweep, w *swept) string {
+	sum := sha256.New()
+	for req := s.Next(); req != nil; req = s.Next() {
+		got := l.get(ctx, op, route, req, w)
+		if got.err != nil {
+			s.Fail(describeLook(got.err))
+			break
+		}
+		sum.Write(got.body)
+		s.Read(got.status, got.header, got.body)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// sharing are the operations of the pass that one sweep serves.
+func (l *looking) sharing(op *journal.Operation, route tables.Route, u *url.URL) []*journal.Operation {
+	about := []*journal.Operation{op}
+	for i := range l.group {
+		other := &l.group[i]
+		to := parsed(other.Request.URL)
+		if other.Ref != op.Ref && to != nil && other.Provider == op.Provider && other.Endpoint == op.Endpoint && other.Scope == op.Scope && other.Mode == op.Mode &&
+			other.Account == op.Account && to.Scheme == u.Scheme && to.Host == u.Host &&
+			accountHeaders(route.Provider, other.Request.Header) == accountHeaders(route.Provider, op.Request.Header) {
+			about = append(about, other)
+		}
+	}
+	return about
+}
+
+// alike adds all others of the endpoint without an outcome, where objects are told by more
+// or less than what is an operation's alone: what looks like two of them is neither's.
+func (l *looking) alike(ctx context.Context, about []*journal.Operation, op *journal.Operation, u *url.URL, look *providers.Lookup) []*journal.Operation {
+	if look.By == providers.ByKey || look.By == providers.ByReference && op.ReferenceOurs {
+		return about
+	}
+	unsettled := journal.Filter{States: []journal.State{journal.StatePending, journal.StateInFlight, journal.StateUnknown}, Provider: op.Provider}
+	for other, err := range l.client.journal.List(ctx, unsettled) {
+		if err != nil {
+			break // a smaller set finds less to be alike: see taken, and the next look
+		}
+		if other.Endpoint == op.Endpoint && (other.MayHaveRun || other.State == journal.StateInFlight) && (other.Account == op.Account || other.Account == "" || op.Account == "") &&
+			!slices.ContainsFunc(about, func(o *journal.Operation) bool { return o.Ref == other.Ref }) {
+			about = append(about, &other)
+		}
+	}
+	return about
+}
+
+// taken tells of an object whether it proves another operation already.
+func (l *looking) taken(ctx context.Context, op *journal.Operation, e *providers.Endpoint, whose identity) func(string) bool {
+	known := map[string]bool{}
+	return func(id string) bool {
+		is, there := known[id]
+		if !there {
+			object := objectOf(e, id)
+			matches, err := l.client.store.FindBy(ctx, op.Provider, journal.ByObject, object)
+			is = err != nil || slices.ContainsFunc(matches, func(m journal.Match) bool {
+				return m.Operation.Ref != op.Ref && m.Operation.State == journal.StateCompleted && m.Operation.Proves(whose.account, object)
+			})
+			known[id] = is
+		}
+		return is
+	}
+}
+
+// got is the answer to one request of a look.
+type got struct {
+	status int
+	header http.Header
+	body   []byte
+	err    error
+}
+
+// get sends one request of a look, within the provider's budget.
+func (l *looking) get(ctx context.Context, op *journal.Operation, route tables.Route, planned *http.Request, w *swept) got {
+	c := l.client
+	pace := c.paces[route.Provider.Name]
+	if err := l.wait(ctx, pace); err != nil {
+		return got{err: err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.AttemptTimeout)
+	defer cancel()
+	req, err := l.compose(ctx, op, route, planned)
+	if err != nil {
+		return got{err: err}
+	}
+	resp, err := c.base.RoundTrip(req)
+	if err != nil {
+		return got{err: errors.Join(errNoAnswer, err)}
+	}
+	defer resp.Body.Close()
+	body, err := readUpTo(resp.Body, lookup.MaxBody, resp.ContentLength)
+	if err != nil {
+		return got{err: errors.Join(errNoAnswer, err)}
+	}
+	now := c.now()
+	if asked, ok := retry.After(resp.Header, now, c.cfg.Backoff.WithDefaults().MaxRetryAfter); ok && resp.StatusCode >= 400 {
+		pace.rest(now.Add(asked))
+	} else if resp.StatusCode == http.StatusTooManyRequests {
+		pace.rest(now.Add(time.Minute))
+	}
+	if resp.StatusCode/100 == 2 {
+		pace.bucket.Success(now)
+	}
+	if w != nil {
+		w.status = resp.StatusCode
+		w.skewed = w.skewed || skewed(resp.Header, now)
+	}
+	return got{status: resp.StatusCode, header: resp.Header, body: body}
+}
+
+// maxSkew is how far the provider's clock and ours may be apart where absence is to be
+// proven: as much as is kept for it.
+const maxSkew = 15 * time.Minute
+
+func skewed(h http.Header, now time.Time) bool {
+	date, err := http.ParseTime(h.Get("Date"))
+	return err == nil && (now.Sub(date) > maxSkew || date.Sub(now) > maxSkew)
+}
+
+// compose makes a request of a look: what the look-up asks for, with the operation's
+// credential, and with nothing of its key and its body.
+func (l *looking) compose(ctx context.Context, op *journal.Operation, route tables.Route, planned *http.Request) (*http.Request, error) {
+	frozen := op.Request
+	frozen.Header = planned.Header
+	requests := composer{cfg: &l.client.cfg, caller: l.caller, route: &route, query: l.query, frozen: &frozen}
+	var body []byte
+	if planned.GetBody != nil {
+		r, err := planned.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		if body, err = readUpTo(r, lookup.MaxBody, planned.ContentLength); err != nil {
+			return nil, err
+		}
+	}
+	authorized := context.WithValue(withoutNaming(ctx), lookKey, op.Ref)
+	req, err := requests.authorize(authorized, requests.frame(ctx, planned.Method, planned.URL), body)
+	if err != nil {
+		return nil, err
+	}
+	if was, is := op.Mode, tables.Mode(route.Provider, req.Header); was != "" && is != "" && was != is {
+		return nil, errModeChanged
+	}
+	if req.Body = http.NoBody; len(body) > 0 {
+		setBody(req, body)
+	}
+	return req, nil
+}
+
+var errNoAnswer = errors.New("the provider gave no answer that can be used")
+
+// describeLook is what is kept of an error: never its text, where that may hold anything.
+func describeLook(err error) string {
+	switch {
+	case errors.Is(err, errLookBudget), errors.Is(err, errModeChanged):
+		return err.Error()
+	case errors.Is(err, ErrCredentialMissing):
+		return "the credential that it was sent with is withheld from the journal: give Config.Authorize, or ask for the operation with it"
+	case errors.Is(err, errUnauthorized):
+		return "Config.Authorize failed"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return "the look was not over in time"
+	}
+	return errNoAnswer.Error()
+}
+
+var lookKey = &contextKey{"look"}
+
+// LookOf tells, in Config.Authorize, whether a request only looks for what became of an
+// operation, and of which: whose credential it is that reads what that one has written.
+func LookOf(ctx context.Context) (ref Ref, looks bool) {
+	ref, looks = ctx.Value(lookKey).(Ref)
+	return ref, looks
+}
+
+// isUndo tells whether an operation undoes a step of a flow. Absence never frees one: the flow would
+// undo it again, by itself.
+func isUndo(op *journal.Operation) bool {
+	return seam.IsOfFlow(op.Parent) && strings.HasPrefix(op.ID, "undo/")
+}

@@ -1,0 +1,515 @@
+package onceward
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/lookup"
+	"github.com/onceward/onceward/internal/retry"
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/journal"
+)
+
+// Reconcile is how a client finds out what became of operations that are unknown: it asks
+// the provider by the look-ups of its table (providers.Endpoint.Lookups), hears its
+// webhooks (Client.Webhooks, Client.Hear), and tells somebody of what it can't find out.
+// The zero value works. It never sends an operation, and it never takes one for not
+// executed because it found nothing, unless the table proves that: see
+// docs/reconciliation.md.
+type Reconcile struct {
+	// Schedule are the pauses before the looks that Run makes at an operation: from when it
+	// became unknown to the first, and from each to the next; the last one goes on. Each is made
+	// up to a tenth longer at random. nil: 10 s, 1 min, 5 min, 15 min, 1 h, 6 h, and daily.
+	Schedule []time.Duration
+
+	// GiveUpAfter is how long after it became unknown an operation is no longer looked for.
+	// It is dead then: OnUnknown and OnSettled hear of it, and a webhook may still settle it.
+	// 7 days by default.
+	GiveUpAfter time.Duration
+
+	// Budget bounds the requests that all looks at one provider make together; each page
+	// takes one. The zero value has its documented defaults. A Retry-After is kept besides.
+	Budget backoff.Budget
+
+	// Lookup is asked where the provider's table has no look-up, or none of them
+	// found anything: for what no table can say. Its error says that it could not find out, and
+	// is logged without what may be a secret. A Finding with NotExecuted is taken for what
+	// code asserts, and recorded as such. It is called concurrently, in the background and within a caller's
+	// deadline; the context names no operation, so that it may call through the same client.
+	Lookup func(context.Context, Operation) (Finding, error)
+
+	// OnUnknown is told of an operation that nothing is looked for any more, with all that is
+	// known: what was seen, the objects found, and what is missing to find out. It is
+	// called at least once for each, concurrently, until it returns nil.
+	OnUnknown func(context.Context, Operation, Looked) error
+
+	// References says whether references are filled in where a request has none.
+	References ReferenceMode
+}
+
+// ReferenceMode says what is done about a request without the reference by which its object
+// could be found (providers.Reference).
+type ReferenceMode uint8
+
+const (
+	// FillStated fills in a reference where the endpoint's table says so
+	// (providers.Reference.Fill), which no adapter does by itself. It is the default.
+	FillStated ReferenceMode = iota
+
+	// FillMissing fills one in wherever the table names a place for it that payers don't
+	// see. It is random, and the same on every attempt; it is left out of what tells one
+	// request from another. Nothing is filled into a request that is compressed or in several parts, or that its
+	// caller has signed.
+	FillMissing
+)
+
+// The defaults of Reconcile.
+var defaultSchedule = []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour}
+
+const defaultGiveUpAfter = 7 * 24 * time.Hour
+
+// shortestPause is what Schedule may not undercut: each look is a request to the provider.
+const shortestPause = time.Second
+
+// withDefaults returns a copy with its zero fields filled in, or says what can't be used
+// and what to do.
+func (r Reconcile) withDefaults() (*Reconcile, error) {
+	if r.Schedule = slices.Clone(r.Schedule); len(r.Schedule) == 0 {
+		r.Schedule = defaultSchedule
+	}
+	for i, pause := range r.Schedule {
+		if pause < shortestPause {
+			return nil, fmt.Errorf("onceward: Config.Reconcile.Schedule[%d] is %v: each look is a request to the provider, so pause for a second at least", i, pause)
+		}
+	}
+	switch {
+	case r.GiveUpAfter < 0:
+		return nil, errors.New("onceward: Config.Reconcile.GiveUpAfter is negative: leave it 0 for a week")
+	case r.GiveUpAfter == 0:
+		r.GiveUpAfter = defaultGiveUpAfter
+	case r.GiveUpAfter < r.Schedule[0]:
+		return nil, fmt.Errorf("onceward: Config.Reconcile.GiveUpAfter (%v) is less than Schedule[0] (%v), so that nothing would ever be looked for", r.GiveUpAfter, r.Schedule[0])
+	}
+	if err := r.Budget.Validate(); err != nil {
+		return nil, fmt.Errorf("onceward: Config.Reconcile.Budget: %w", err)
+	}
+	if r.References > FillMissing {
+		return nil, fmt.Errorf("onceward: Config.Reconcile.References is %d: use FillStated or FillMissing", r.References)
+	}
+	return &r, nil
+}
+
+// firstLook is how long after it became unknown an operation is looked for.
+func (c *Client) firstLook() time.Duration {
+	if c.cfg.Reconcile == nil {
+		return 0
+	}
+	return c.cfg.Reconcile.pause(0)
+}
+
+// reconciles makes ready what Config.Reconcile needs.
+func (c *Client) reconciles() (err error) {
+	if c.cfg.Reconcile == nil {
+		return nil
+	}
+	if c.cfg.Reconcile, err = c.cfg.Reconcile.withDefaults(); err != nil {
+		return err
+	}
+	store, ok := c.journal.(journal.Reconciler)
+	if !ok {
+		return errors.New("onceward: Config.Reconcile needs a journal that keeps what was found out: " +
+			"use one of journal/sqlite or journal/memory, or implement journal.Reconciler")
+	}
+	c.store, c.paces = store, map[string]*pace{}
+	for i := range c.cfg.Providers {
+		c.paces[c.cfg.Providers[i].Name] = newPace(c.cfg.Reconcile.Budget, c.now())
+	}
+	return nil
+}
+
+// pause is how long after its nth look, or after it became unknown (0), an operation is
+// looked for again: up to a tenth longer than stated, so that those which became unknown
+// together don't stay together.
+func (r *Reconcile) pause(looks int) time.Duration {
+	pause := r.Schedule[min(max(looks, 0), len(r.Schedule)-1)]
+	return pause + rand.N(pause/10+1)
+}
+
+// Looked is all that is known of an operation that nothing is looked for any more.
+type Looked struct {
+	Why      string     // nothing is: ambiguous, contradicted, given up, nothing can look
+	Missing  string     // what the last look lacked to find out; "" where it lacked nothing
+	Looks    int        // that were made since it became unknown
+	Objects  []string   // kind and id of each object that was found
+	Evidence []Evidence // what was seen, the first and the latest, oldest first
+}
+
+// Evidence is what was seen of an operation by a look, a webhook or code of one's own.
+type Evidence = journal.Evidence
+
+func lookedOf(op *journal.Operation) Looked {
+	l := Looked{Why: op.Dead, Looks: op.Looks, Evidence: slices.Clone(op.Evidence)}
+	for i := range l.Evidence {
+		e := &l.Evidence[i]
+		for object := range strings.SplitSeq(e.Object, ", ") {
+			if object != "" && !slices.Contains(l.Objects, object) {
+				l.Objects = append(l.Objects, object)
+			}
+		}
+		if e.Source != journal.SourceEvent {
+			l.Missing = e.Why
+		}
+	}
+	return l
+}
+
+// Finding is what a program's own look-up found out: see Reconcile.Lookup.
+type Finding struct {
+	// Found says what became of it: journal.FindingTookEffect, FindingRefused,
+	// FindingInProgress, FindingReversed, FindingAmbiguous, or FindingAbsent: it asserts that it was not
+	// executed and never will be. 0, or FindingInconclusive: nothing can be told.
+	Found journal.Finding
+
+	Object string  // kind and id of what was found; needed where it took effect
+	Answer *Answer // what the request would have been answered with; nil: not known
+	Why    string  // what is to be known of it, for the evidence; never a secret
+}
+
+// pace is how fast one provider is looked at.
+type pace struct {
+	bucket *retry.Bucket
+	slots  chan struct{}
+
+	mu    sync.Mutex
+	rests time.Time // the provider asked not to be asked before
+}
+
+// looksAtOnce are how many looks at one provider go on at the same time.
+const looksAtOnce = 2
+
+func newPace(b backoff.Budget, now time.Time) *pace {
+	return &pace{bucket: retry.NewBucket(b, now), slots: make(chan struct{}, looksAtOnce)}
+}
+
+var errLookBudget = errors.New("the provider was looked at often enough for the time being (Config.Reconcile.Budget), or asked for a pause")
+
+// take lets a request go, or says from when on another may.
+func (p *pace) take(now time.Time) (bool, time.Time) {
+	p.mu.Lock()
+	rests := p.rests
+	p.mu.Unlock()
+	if rests.After(now) {
+		return false, rests
+	}
+	return p.bucket.Take(now)
+}
+
+func (p *pace) rest(until time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rests = laterOf(p.rests, until)
+}
+
+// wait lets a request go once it may, which for somebody who asks is now or never.
+func (l *looking) wait(ctx context.Context, p *pace) error {
+	for {
+		now := l.client.now()
+		ok, next := p.take(now)
+		switch {
+		case ok:
+			return nil
+		case !l.patient || next.After(l.ends):
+			return errLookBudget
+		}
+		select {
+		case <-time.After(max(next.Sub(now), time.Millisecond)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-l.client.lifecycle.closing:
+			return ErrShutdown
+		}
+	}
+}
+
+const (
+	lookLease = 10 * time.Minute // after which another process looks
+	lookBatch = 1000
+	askedFor  = 20 * time.Second // how long a look takes, at most, for which somebody waits
+)
+
+// Reconcile looks for one unknown operation now, and says what is known of it then: whatever
+// its schedule says, and though it was given up. One operation is looked for once a minute; else the journal's
+// present word is returned. The error is as Wait's; nil for one that is completed.
+func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
+	if err := c.lifecycle.enter(); err != nil {
+		return Operation{}, fmt.Errorf("onceward: reconcile: %w", err)
+	}
+	defer c.lifecycle.leave()
+	op, err := c.journal.Get(ctx, ref)
+	if err != nil {
+		return Operation{}, fmt.Errorf("onceward: reconcile: %w", err)
+	}
+	if c.cfg.Reconcile == nil {
+		result := operationOf(&op)
+		return result, errors.New("onceward: reconcile: Config.Reconcile is nil, so that nothing is looked for: set it")
+	}
+	if op.State == journal.StateUnknown {
+		if now, err := c.lookNow(ctx, &op, &looking{client: c, actor: "Client.Reconcile"}); err != nil {
+			return operationOf(&op), fmt.Errorf("onceward: reconcile: %w", err)
+		} else {
+			op = *now
+		}
+	}
+	if op.State == journal.StateCompleted {
+		return operationOf(&op), nil
+	}
+	return c.waited(&op, nil)
+}
+
+// lookNow makes one look for somebody who asks, if it was not made within a minute, and
+// returns the operation as it stands then.
+func (c *Client) lookNow(ctx context.Context, op *journal.Operation, l *looking) (*journal.Operation, error) {
+	now := c.now()
+	l.ends = c.endOfWait(ctx)
+	if most := now.Add(askedFor); most.Before(l.ends) {
+		l.ends = most
+	}
+	res, err := c.journal.Apply(context.WithoutCancel(ctx), journal.Event{
+		Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: laterOf(l.ends, now).Add(time.Minute), Asked: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if res.Decision != journal.Look {
+		latest, err := c.journal.Get(ctx, op.Ref)
+		return &latest, err
+	}
+	ctx, cancel := context.WithDeadline(ctx, l.ends)
+	defer cancel()
+	l.group = []journal.Operation{res.Operation}
+	found, err := c.lookAt(ctx, l, &res.Operation)
+	if err != nil {
+		return nil, err
+	}
+	latest, err := c.journal.Get(context.WithoutCancel(ctx), op.Ref)
+	if err != nil {
+		return &found.Operation, nil
+	}
+	return &latest, nil
+}
+
+// lookAt looks for one operation, whose look is this client's, and records what came of it.
+func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) (res journal.Result, err error) {
+	s := l.looked(ctx, op)
+	now := c.now()
+	r := c.cfg.Reconcile
+	ev := journal.Event{
+		Kind: journal.EventEvidence, Ref: op.Ref, Handle: op.Handle, At: now, Claim: op.Claim, Generation: op.Generation,
+		Object: s.object, Account: s.account, Evidence: &s.evidence, Absence: s.absence, Answer: s.answer, Dead: s.dead,
+		Due: c.nextLook(op, now), Delivered: !c.tells(),
+	}
+	if ev.Dead == "" && !now.Before(op.SettledAt.Add(r.GiveUpAfter)) {
+		ev.Dead = fmt.Sprintf("given up after %v", r.GiveUpAfter)
+	}
+	if res, err = c.journal.Apply(context.WithoutCancel(ctx), ev); err != nil {
+		c.note(slog.LevelError, "what was found out could not be recorded; it is looked for again", op, "error", err)
+		return res, err
+	}
+	c.found(ctx, &res, &s.evidence, s.object)
+	return res, nil
+}
+
+// looked looks, and keeps a panic of a hook from being more than a look that told nothing.
+func (l *looking) looked(ctx context.Context, op *journal.Operation) (s seen) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.client.survived(v)
+			s = inconclusive("a hook panicked")
+		}
+		s.evidence.Actor = l.actor
+	}()
+	return l.look(ctx, op)
+}
+
+// nextLook is when an operation is looked for next: by the schedule, and once at the
+// instant from which its absence could be proven.
+func (c *Client) nextLook(op *journal.Operation, now time.Time) time.Time {
+	due := now.Add(c.cfg.Reconcile.pause(op.Looks))
+	u := parsed(op.Request.URL)
+	if u == nil {
+		return due
+	}
+	route := c.contract(&op.Request, u)
+	if !sameContract(op, route) || !route.Listed {
+		return due
+	}
+	for i := range route.Endpoint.Lookups {
+		at := lookup.Provable(route.Endpoint, &route.Endpoint.Lookups[i], laterOf(op.LastEndedAt, op.SettledAt), op.Terms.Margin())
+		if at.After(now) && at.Before(due) {
+			due = at.Add(time.Second)
+		}
+	}
+	return due
+}
+
+// found tells the world what was found out of an operation.
+func (c *Client) found(ctx context.Context, res *journal.Result, e *Evidence, object string) {
+	op := &res.Operation
+	level, msg := slog.LevelDebug, "looked for"
+	switch {
+	case res.Decision == journal.SecondEffect:
+		level, msg = slog.LevelError, "it took effect twice"
+	case res.Decision == journal.Contradicted:
+		level, msg = slog.LevelError, "what was found contradicts what is recorded"
+	case res.Decision == journal.Stale, res.Decision == journal.Ignored:
+		level, msg = slog.LevelDebug, "what was found changes nothing"
+	case op.State == journal.StateCompleted, op.State == journal.StateCancelled:
+		level, msg = slog.LevelInfo, "found out"
+	case op.Dead != "":
+		level, msg = slog.LevelWarn, "it can't be found out, and somebody has to see to it"
+	}
+	c.note(level, msg, op, "source", e.Source, "finding", e.Finding.String(), "object", object, "looks", op.Looks, "why", cmp.Or(op.Dead, e.Why))
+	reported := operationOf(op)
+	reported.Answer = nil
+	if res.Decision == journal.SecondEffect && c.trace.Conflicted != nil {
+		c.trace.Conflicted(reported, 0, true)
+	}
+	if c.trace.Looked != nil {
+		c.trace.Looked(reported, *e)
+	}
+	if op.State != journal.StateUnknown || op.Dead != "" {
+		c.wakeFlowOf(ctx, op.Ref)
+		c.wake()
+	}
+}
+
+// tells tells whether there is somebody who is told of outcomes.
+func (c *Client) tells() bool {
+	return c.cfg.OnSettled != nil || c.cfg.Reconcile != nil && c.cfg.Reconcile.OnUnknown != nil
+}
+
+// stillLooked tells whether an operation may settle by itself, so that nobody is to be told
+// yet that it is unknown.
+func (c *Client) stillLooked(op *journal.Operation) bool {
+	return c.cfg.Reconcile != nil && op.State == journal.StateUnknown && op.Dead == ""
+}
+
+// runLooks is Run's part for what is unknown.
+func (p *pass) runLooks(ctx context.Context) {
+	if p.client.cfg.Reconcile == nil {
+		return
+	}
+	var reopens time.Time
+	for {
+		if p.client.lifecycle.enter() != nil {
+			return
+		}
+		err := p.startLooks(ctx)
+		if now := p.client.now(); err == nil && !now.Before(reopens) {
+			reopens = now.Add(reapEvery)
+			err = p.reopen(ctx)
+		}
+		p.client.lifecycle.leave()
+		switch {
+		case errors.Is(err, journal.ErrClosed):
+			return
+		case err != nil && ctx.Err() == nil:
+			p.client.log.Error("what is unknown could not be looked for; it is tried again", "error", err)
+		}
+		select {
+		case <-time.After(seam.PollEvery):
+		case <-p.client.lifecycle.closing:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// startLooks looks for what is due. What goes to one endpoint is one task's, and shares what
+// is read.
+func (p *pass) startLooks(ctx context.Context) error {
+	c := p.client
+	now := c.now()
+	names := []string{""}
+	for i := range c.cfg.Providers {
+		names = append(names, c.everyName(c.cfg.Providers[i].Name)...)
+	}
+	due, err := c.store.Looks(context.WithoutCancel(ctx), journal.Event{Kind: journal.EventLook, At: now, Due: now.Add(lookLease), From: names}, lookBatch)
+	if err != nil {
+		return err
+	}
+	type about struct{ provider, endpoint string }
+	groups := map[about][]journal.Operation{}
+	for i := range due {
+		if op := &due[i].Operation; due[i].Decision == journal.Look {
+			at := about{op.Provider, op.Endpoint}
+			groups[at] = append(groups[at], *op)
+		}
+	}
+	for at, group := range groups {
+		p.spawn(func() {
+			if pace := c.paces[at.provider]; pace != nil {
+				pace.slots <- struct{}{}
+				defer func() { <-pace.slots }()
+			}
+			l := &looking{client: c, actor: "Client.Run", group: group, patient: true, ends: now.Add(lookLease / 2)}
+			for i := range group {
+				if p.interrupted(ctx) != nil {
+					return // their lease passes
+				}
+				_, _ = c.lookAt(ctx, l, &group[i])
+			}
+		})
+	}
+	return nil
+}
+
+// reopen has operations be looked for again that died for want of a control, and have one.
+func (p *pass) reopen(ctx context.Context) error {
+	c := p.client
+	for op, err := range c.journal.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}, Dead: true}) {
+		if err != nil {
+			return err
+		}
+		u := parsed(op.Request.URL)
+		if u == nil || len(op.Evidence) == 0 || op.Evidence[len(op.Evidence)-1].Finding == journal.FindingAmbiguous {
+			continue
+		}
+		route := c.contract(&op.Request, u)
+		if route.Listed && sameContract(&op, route) && c.hasControl(&op, u, route.Endpoint.HandlingTime) && c.reopened.once(op.Ref, op.Generation) {
+			if _, err := c.journal.Apply(ctx, journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: c.now()}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// reopened are the dead operations that this process has looked for again, once each.
+type reopened struct {
+	mu   sync.Mutex
+	been map[Ref]int
+}
+
+func (r *reopened) once(ref Ref, generation int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.been == nil {
+		r.been = map[Ref]int{}
+	}
+	if at, there := r.been[ref]; there && at == generation {
+		return false
+	}
+	r.been[ref] = generation
+	return true
+}

@@ -1,0 +1,66 @@
+package onceward
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"github.com/onceward/onceward/webhook"
+)
+
+// Webhooks returns a handler for the webhooks of a provider, one of Config.Providers by its
+// name. It verifies each request by v (see webhook.Handler for what becomes of those that are
+// refused), has Hear take note of it, and hands it to next, whatever it is about, with
+// its body to be read again: what an application does about an event is next's, and next
+// may get one more than once.
+//
+// next's answer is the answer, but for a 503 where the journal failed, or has been restored and not
+// been adopted: the provider then sends the event again. A nil next answers 204.
+// What v verifies without evidence, since the scheme signs nothing, only has its operation
+// looked for. It panics if v is nil, or there is no such provider: these are mistakes in the
+// program.
+func (c *Client) Webhooks(provider string, v *webhook.Verifier, next http.Handler) http.Handler {
+	switch {
+	case v == nil:
+		panic("onceward: Webhooks: the verifier is nil: make one by a function of package webhook")
+	case c.named(provider) == nil:
+		panic(fmt.Sprintf("onceward: Webhooks: no provider in Config.Providers is called %q", provider))
+	}
+	if next == nil {
+		next = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	}
+	return &webhook.Handler{
+		Verifier: v,
+		Refused: func(r *http.Request, err error) {
+			c.log.LogAttrs(r.Context(), slog.LevelWarn, "a webhook was refused", slog.String("provider", provider), slog.Any("error", err))
+		},
+		Next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.hearRequest(w, r, provider, next) }),
+	}
+}
+
+// hearRequest is for a request that was verified.
+func (c *Client) hearRequest(w http.ResponseWriter, r *http.Request, provider string, next http.Handler) {
+	body, err := io.ReadAll(r.Body) // from memory
+	if err == nil {
+		message, _ := webhook.MessageOf(r.Context())
+		_, err = c.Hear(r.Context(), provider, Event{Body: body, ID: message.ID, Evidence: message.Evidence})
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if err == nil {
+		next.ServeHTTP(w, r)
+		return
+	}
+	// The application gets every delivery; the provider repeats this one.
+	c.log.Error("a webhook was not taken note of; the provider is asked to send it again", "provider", provider, "error", err)
+	next.ServeHTTP(&unheard{header: http.Header{}}, r)
+	http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
+}
+
+// unheard is where an answer goes that the provider does not get.
+type unheard struct{ header http.Header }
+
+func (u *unheard) Header() http.Header            { return u.header }
+func (u *unheard) Write(text []byte) (int, error) { return len(text), nil }
+func (u *unheard) WriteHeader(int)                {}
