@@ -59,6 +59,7 @@ var recorded = []struct {
 	{"undo_blocked", ErrUndoBlocked},
 	{"step", ErrStep},
 	{"open_transaction", onceward.ErrOpenTransaction},
+	{"unwanted", onceward.ErrUnwanted},
 	{"cancelled", context.Canceled},
 	{"deadline_exceeded", context.DeadlineExceeded},
 }
