@@ -267,7 +267,7 @@ func TestValidateLookups(t *testing.T) {
 
 		{"an identity with a placeholder", func(p *providers.Provider) { p.Identity.Path = "/v1/{id}" }, "Identity.Path"},
 		{"an identity elsewhere", func(p *providers.Provider) { p.Identity.Path = "https://evil.example.com/" }, "Identity.Path"},
-		{"an identity in no field", func(p *providers.Provider) { p.Identity.Field = "data[].id" }, "Identity.Field"},
+		{"an identity in no field", func(p *providers.Provider) { p.Identity.Field = "data.*.id" }, "Identity.Field"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := found()

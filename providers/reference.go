@@ -80,7 +80,8 @@ type Identity struct {
 	// Path is the path of a GET, with its query if it needs one: "/v1/account".
 	Path string
 
-	// Field is the dotted path of the account's id in the answer.
+	// Field is the dotted path of the account's id in the answer. In an array ("items[].id")
+	// it tells only where there is one id and no other.
 	Field string
 
 	// Last says that what stands there is a URL, and the id what is behind its last slash.
@@ -101,5 +102,5 @@ func (v *validation) identity() {
 	u, err := url.Parse(i.Path)
 	v.check(err != nil || !strings.HasPrefix(i.Path, "/") || strings.HasPrefix(i.Path, "//") || strings.ContainsAny(i.Path, "{}#") || u.Path != path.Clean(u.Path),
 		"Identity.Path", "%q is not the path of a URL, as it is asked for", i.Path)
-	v.check(!fieldPath(i.Field) || strings.ContainsAny(i.Field, "[*"), "Identity.Field", "%q is not a dotted path of names", i.Field)
+	v.check(!fieldPath(i.Field) || strings.Contains(i.Field, "*"), "Identity.Field", "%q is not a dotted path of names", i.Field)
 }

@@ -230,3 +230,17 @@ func TestIdentity(t *testing.T) {
 		})
 	}
 }
+
+// An account that is one of a list tells whose the credential is; several don't.
+func TestIdentityInAList(t *testing.T) {
+	p := &providers.Provider{Identity: providers.Identity{Path: "/v1/accounts", Field: "accounts[].id"}}
+	for body, want := range map[string]string{
+		`{"accounts":[{"id":"acct_1"}]}`:                 "acct_1",
+		`{"accounts":[{"id":"acct_1"},{"id":"acct_2"}]}`: "",
+		`{"accounts":[]}`:                                "",
+	} {
+		account, why := lookup.Account(p, 200, isJSON, []byte(body))
+		assert.Equal(t, want, account, body)
+		assert.Equal(t, want == "", why != "", body)
+	}
+}
