@@ -52,6 +52,13 @@ type finding struct {
 const reference = "5f0c6f5e-9a53-8b1e-8f8e-0f3c2a4b6d7e"
 
 func TestConformanceLooks(t *testing.T) {
+	held := map[string]bool{}
+	defer func() {
+		for _, p := range adapters() {
+			finds := slices.ContainsFunc(p.Endpoints, func(e providers.Endpoint) bool { return len(e.Lookups) > 0 })
+			assert.Equal(t, finds, held[p.Name], "%s has look-ups: %v", p.Name, finds)
+		}
+	}()
 	for _, c := range []struct {
 		adapter providers.Provider
 		looks   []look
@@ -72,6 +79,7 @@ func TestConformanceLooks(t *testing.T) {
 		{providers.Wise(0, "16"), wiseLooks("&profile=16")},
 		{providers.Adyen("company"), adyenLooks()},
 	} {
+		held[c.adapter.Name] = true
 		used := map[string]bool{}
 		for _, l := range c.looks {
 			t.Run(c.adapter.Name+"/"+l.name, func(t *testing.T) { used[l.found(t, c.adapter)] = true })

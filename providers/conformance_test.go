@@ -146,6 +146,21 @@ func (s suite) everyFactHasASource(t *testing.T) {
 		for i, rule := range e.Rules {
 			assert.Regexp(t, sources, rule.Source, "%s, rule %d", e.Pattern, i)
 		}
+		if e.Reference.Place != providers.KeyNone {
+			assert.Regexp(t, sources, e.Reference.Source, "%s, reference", e.Pattern)
+		}
+		if e.Unique.For > 0 {
+			assert.Regexp(t, sources, e.Unique.Source, "%s, unique", e.Pattern)
+		}
+		for i, look := range e.Lookups {
+			assert.Regexp(t, sources, look.Source, "%s, look-up %d", e.Pattern, i)
+		}
+	}
+	for i, rule := range s.adapter.Events {
+		assert.Regexp(t, sources, rule.Source, "event %d", i)
+	}
+	if s.adapter.Identity.Path != "" {
+		assert.Regexp(t, sources, s.adapter.Identity.Source, "identity")
 	}
 }
 
@@ -159,6 +174,12 @@ func (s suite) doubtIsReadWithCare(t *testing.T) {
 	for _, e := range s.adapter.Endpoints {
 		if doubtful(e.Source) {
 			assert.Zero(t, termsOf(e).Window(), "%s is sent again on a fact in doubt: %s", e.Pattern, e.Source)
+		}
+		assert.NotContains(t, e.Reference.Source, "[M]", "%s, reference", e.Pattern)
+		for i, look := range e.Lookups {
+			assert.NotContains(t, look.Source, "[M]", "%s, look-up %d finds by a fact in doubt", e.Pattern, i)
+			assert.Regexp(t, `\[(D|S)`, look.Source, "%s, look-up %d is nowhere to be read", e.Pattern, i)
+			assert.Zero(t, look.Absent, "%s, look-up %d: no provider publishes what proves an absence", e.Pattern, i)
 		}
 		for i, rule := range e.Rules {
 			if !doubtful(rule.Source) {

@@ -179,6 +179,7 @@ func matrix() string {
 		fmt.Fprintf(&b, "<br>Source: %s\n", cell(p.Source))
 		requestsOf(&b, p)
 		answersOf(&b, p)
+		foundOf(&b, p)
 	}
 	return b.String()
 }

@@ -216,7 +216,7 @@ func (o stripeObject) lookups() []Lookup {
 		Means:     o.means,
 		Fetch:     o.path() + "/{id}",
 		SameShape: true,
-		Needs:     "reading events",
+		Needs:     "Events: Read",
 		Source:    "stripe-go a1e3932 event.go, " + o.kind + ".go [S]; events of 30 days, with the key: docs.stripe.com/api/events [D]; when one is listed: [?]",
 	}}
 	reference := Same{Field: "metadata.onceward", Is: "{reference}"}
