@@ -29,8 +29,8 @@ type Journal interface {
 	//
 	// A store that can tell that it was restored or copied refuses, with ErrRestored
 	// and until it is adopted, what sends, decides or forgets by the record: Join,
-	// EventBegin, EventClaim, EventResolve and EventReap. What tells of things that
-	// took place is accepted, and so is reading.
+	// EventBegin, EventClaim, EventResolve, EventReap, EventLook, EventHint and EventEvidence.
+	// An answer, and what else a claim led to, is accepted, and so is reading.
 	Apply(ctx context.Context, ev Event) (Result, error)
 
 	// Get returns the whole operation, bodies included, or ErrNotFound.

@@ -178,9 +178,10 @@ type Heard struct {
 // concurrent use as the Journal's are, and refuse with ErrRestored as it does what
 // decides: Looks and Hear.
 //
-// An object proves one operation: before it runs Next on an EventEvidence or EventComplete
-// that names one, a Reconciler sets Event.Taken where another operation of the provider
-// and account is proven by it, reaped ones included (Operation.Proves).
+// An object proves one operation: before it runs Next on an EventEvidence that names one, a
+// Reconciler sets Event.Taken where another operation of the provider and account is proven
+// by it (Operation.Proves), reaped ones included; and likewise for an EventComplete, where
+// evidence proved the other.
 //
 // This interface does not grow.
 type Reconciler interface {

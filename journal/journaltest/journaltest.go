@@ -69,6 +69,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"passing over", passingOverTests},
 		{"jumps of the clock", jumpTests},
 		{"reap beside traffic", reapBesideTests},
+		{"reconciliation", reconcileTests},
 	} {
 		t.Run(suite.name, func(t *testing.T) {
 			for _, test := range suite.tests {

@@ -10,11 +10,16 @@ import (
 func copyOperation(op journal.Operation, bodies bool) journal.Operation {
 	op.Request = copyRequest(op.Request, bodies)
 	op.Answer = copyAnswer(op.Answer, bodies)
-	op.Compare, op.Rounds, op.Evidence = slices.Clone(op.Compare), slices.Clone(op.Rounds), slices.Clone(op.Evidence)
-	for i := range op.Evidence {
-		op.Evidence[i].Answer = copyAnswer(op.Evidence[i].Answer, bodies)
-	}
+	op.Compare, op.Rounds, op.Evidence = slices.Clone(op.Compare), slices.Clone(op.Rounds), copyEvidence(op.Evidence, bodies)
 	return op // what Resolved and Unwanted point to is never written to
+}
+
+func copyEvidence(list []journal.Evidence, bodies bool) []journal.Evidence {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Answer = copyAnswer(list[i].Answer, bodies)
+	}
+	return list
 }
 
 func copyRequest(r journal.Request, body bool) journal.Request {

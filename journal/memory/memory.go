@@ -94,7 +94,10 @@ func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) 
 	case store.Changes(op, next, decision):
 		stored := next
 		if ev.Intent != nil {
-			stored.Request = copyRequest(next.Request, true)
+			stored.Request, stored.Compare = copyRequest(next.Request, true), slices.Clone(next.Compare)
+		}
+		if ev.Evidence != nil {
+			stored.Evidence = copyEvidence(next.Evidence, true)
 		}
 		if answered {
 			stored.Answer = copyAnswer(next.Answer, true)

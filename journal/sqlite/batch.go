@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"database/sql/driver"
 	"errors"
 	"slices"
@@ -97,6 +98,9 @@ type prepared struct {
 
 func (w *writer) prepare(ev journal.Event) *prepared {
 	p := &prepared{Event: ev}
+	if ev.Evidence != nil && ev.Answer != nil {
+		p.Event.Answer = ownAnswer(ev.Answer)
+	}
 	if ev.Intent != nil {
 		var compressed bool
 		p.body, compressed = format.Compress(ev.Intent.Request.Body, w.compressAbove)
@@ -111,6 +115,13 @@ func (w *writer) prepare(ev journal.Event) *prepared {
 		p.answer = format.EncodeAnswer(&answer, p.compressed)
 	}
 	return p
+}
+
+// ownAnswer is a copy: it may be kept with evidence.
+func ownAnswer(a *journal.Answer) *journal.Answer {
+	own := *a
+	own.Header, own.Trailer, own.Body = a.Header.Clone(), a.Trailer.Clone(), bytes.Clone(a.Body)
+	return &own
 }
 
 // outcome is a journal.Result, some of it still encoded.
@@ -130,7 +141,7 @@ type outcome struct {
 
 // result decodes an outcome, outside the writer.
 func (o *outcome) result(path string) (journal.Result, error) {
-	result := journal.Result{Operation: o.Op, Decision: o.decision, Last: o.last, Unconfirmed: o.unconfirmed}
+	result := journal.Result{Operation: format.Unshared(o.Op), Decision: o.decision, Last: o.last, Unconfirmed: o.unconfirmed}
 	var err error
 	switch {
 	case o.asked != nil:
@@ -264,7 +275,7 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 		return err
 	}
 	*out = outcome{last: b.clock.Last, unconfirmed: b.clock.Unconfirmed(p.At)}
-	if p.Kind == journal.EventComplete || p.Kind == journal.EventResolve {
+	if p.Kind == journal.EventComplete || p.Kind == journal.EventResolve || p.Kind == journal.EventEvidence {
 		// Whether it is the answer that is recorded already is a matter of its
 		// generation; whether another takes its place, of what it lacks.
 		out.record, out.AnswerSum = r.record, r.AnswerSum
@@ -287,6 +298,9 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 	}
 	ev := p.Event
 	ev.Last, ev.Unconfirmed = out.last, out.unconfirmed
+	if ev.Taken, err = b.takes(&r.Op, ev); err != nil {
+		return err
+	}
 	next, decision, refused := journal.Next(r.Op, live, ev)
 	if next.Answer != r.Op.Answer {
 		out.answered = next.Answer
@@ -308,7 +322,13 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 		err = b.put(&r, &c)
 	case store.Changes(r.Op, next, decision):
 		if a := out.answered; a != nil {
-			if c.answer, c.answerBody = p.answer, p.answerBody; c.answer == nil {
+			c.answer, c.answerBody = p.answer, p.answerBody
+			switch {
+			case a.Found: // perhaps a while ago, and not by this asker
+				var compressed bool
+				c.answerBody, compressed = format.Compress(a.Body, b.compressAbove)
+				c.answer = format.EncodeAnswer(a, compressed)
+			case c.answer == nil:
 				c.answer = format.EncodeAnswer(a, p.compressed)
 			}
 		}
@@ -374,7 +394,7 @@ func (b *batch) load(out *outcome) error {
 		return nil
 	}
 	switch out.decision {
-	case journal.Execute, journal.Replay, journal.Offer, journal.Stop:
+	case journal.Execute, journal.Replay, journal.Offer, journal.Stop, journal.Look, journal.Weighed:
 		if k := out.record; k != nil {
 			out.requestBody = k.Body
 			break

@@ -91,7 +91,7 @@ func (b *batch) reapBlock(ev journal.Event, first int64, limit int, archived arc
 		reaped++
 		if next.State == journal.StateAbsent {
 			b.gone = append(b.gone, k.Op.Handle)
-			return false, nil
+			return false, b.remark(&k.Op, &unmarked)
 		}
 		tomb := &format.Record{Row: k.Row}
 		tomb.Op, tomb.Request = next, nil

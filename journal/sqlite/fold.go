@@ -36,6 +36,9 @@ func (b *batch) foldThrough(through int64) error {
 		}
 		if k.Closed() {
 			block, size = append(block, k), size+k.Size()
+			if err := b.remark(&unmarked, &k.Op); err != nil {
+				return err
+			}
 		} else if err := b.insertRow(k); err != nil {
 			return err
 		}

@@ -120,6 +120,9 @@ func newPage(f journal.Filter) *page {
 			SELECT handle FROM onceward_operations WHERE holder IS NOT NULL AND state > 2 AND delivered = 0
 			UNION ALL SELECT handle FROM onceward_operations WHERE holder IS NULL AND state > 2 AND delivered = 0)`)
 	}
+	if f.Dead {
+		and("o.handle IN (SELECT handle FROM onceward_operations WHERE state > 2 AND wake_at = 0)")
+	}
 	order := "o.handle"
 	if f.ByWake {
 		and("(wake_at, o.handle) > (?, ?)")
@@ -193,7 +196,7 @@ func (p *page) read(r *reader, recent []*format.Record, size int) error {
 // inBlocks tells whether a block may have what the filter selects.
 func (p *page) inBlocks() bool {
 	f := p.filter
-	return !f.ByWake && f.WakeBefore.IsZero() && !f.Undelivered && (len(f.States) == 0 || slices.Contains(f.States, journal.StateCompleted))
+	return !f.ByWake && f.WakeBefore.IsZero() && !f.Undelivered && !f.Dead && (len(f.States) == 0 || slices.Contains(f.States, journal.StateCompleted))
 }
 
 // blocksAPage is how many blocks are read for a page at most, whatever they have: a

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/onceward/onceward/journal"
@@ -23,6 +24,9 @@ type memtable struct {
 	slots []*slot // of consecutive handles
 	bytes int     // of requests and answers of what is not folded
 	dirty []*slot // changed since the last commit
+	// byObject are handles of those that have an object, or evidence of one; some may have
+	// been folded.
+	byObject map[string][]int64
 
 	mu    sync.RWMutex // held to change what follows, and slot.shown
 	byRef map[journal.Ref]*slot
@@ -35,7 +39,57 @@ type slot struct {
 	shown *format.Record // as it was committed; nil: not yet
 }
 
-func newMemtable() *memtable { return &memtable{first: 1, byRef: make(map[journal.Ref]*slot)} }
+func newMemtable() *memtable {
+	return &memtable{first: 1, byRef: make(map[journal.Ref]*slot), byObject: make(map[string][]int64)}
+}
+
+// markedBy lists the operations after folded that may be found so.
+func (r *memtable) markedBy(by journal.By, value string, folded int64) (handles []int64) {
+	if by != journal.ByKey && by != journal.ByReference {
+		for _, handle := range r.byObject[value] {
+			if handle > folded {
+				handles = append(handles, handle)
+			}
+		}
+		return handles
+	}
+	for _, s := range r.slots {
+		if _, found := s.now.Op.RoundBy(by, value); found && s.now.Op.Handle > folded {
+			handles = append(handles, s.now.Op.Handle)
+		}
+	}
+	return handles
+}
+
+// noteObjects has the operation be found by its objects.
+func (r *memtable) noteObjects(op *journal.Operation) {
+	note := func(object string) {
+		if handles := r.byObject[object]; object != "" && !slices.Contains(handles, op.Handle) {
+			r.byObject[object] = append(handles, op.Handle)
+		}
+	}
+	note(op.Object)
+	for i := range op.Evidence {
+		note(op.Evidence[i].Object)
+	}
+}
+
+// forgetObjects is for what was folded.
+func (r *memtable) forgetObjects(op *journal.Operation) {
+	forget := func(object string) {
+		if object == "" {
+			return
+		}
+		handles := slices.DeleteFunc(r.byObject[object], func(handle int64) bool { return handle == op.Handle })
+		if r.byObject[object] = handles; len(handles) == 0 {
+			delete(r.byObject, object)
+		}
+	}
+	forget(op.Object)
+	for i := range op.Evidence {
+		forget(op.Evidence[i].Object)
+	}
+}
 
 // at returns the operation with this handle, or nil.
 func (r *memtable) at(handle int64) *format.Record {
@@ -78,7 +132,11 @@ func (r *memtable) put(k *format.Record) {
 	} else {
 		r.bytes -= s.now.Size()
 	}
+	if s.now != nil {
+		r.forgetObjects(&s.now.Op)
+	}
 	s.now = k
+	r.noteObjects(&k.Op)
 	r.bytes += k.Size()
 	r.dirty = append(r.dirty, s)
 }
@@ -97,6 +155,7 @@ func (r *memtable) commit(seq, folded int64) {
 	for _, s := range r.slots[:n] {
 		delete(r.byRef, s.now.Op.Ref)
 		delete(r.byRef, s.now.Op.Alias)
+		r.forgetObjects(&s.now.Op)
 	}
 	clear(r.slots[:n])
 	r.slots = r.slots[n:]
@@ -109,6 +168,7 @@ func (r *memtable) reset() {
 	defer r.mu.Unlock()
 	r.slots, r.dirty, r.bytes, r.seq = nil, nil, 0, 0
 	clear(r.byRef)
+	clear(r.byObject)
 }
 
 // committed returns the operation as it was committed, or nil, and up to which row of the

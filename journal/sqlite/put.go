@@ -61,6 +61,9 @@ func (b *batch) put(r *row, c *change) error {
 			err = b.update(r, &c.row)
 		}
 	}
+	if err == nil {
+		err = b.remark(&r.Op, &c.Op)
+	}
 	c.record, c.block = nil, false
 	return err
 }
@@ -103,8 +106,14 @@ func (b *batch) insertRow(k *format.Record) error {
 	if err == nil && k.Answer != nil {
 		err = b.write(b.sql.insertAnswer, op.Handle, k.Answer, k.AnswerBody)
 	}
+	if err == nil {
+		err = b.remark(&unmarked, op)
+	}
 	return err
 }
+
+// unmarked is an operation without marks.
+var unmarked = journal.Operation{State: journal.StateCompleted}
 
 // wroteRow takes note of what was written to a row.
 func (b *batch) wroteRow(r format.Row) {
@@ -146,6 +155,9 @@ func (b *batch) remove(r row) error {
 			return err
 		}
 		r.block = r.record.Closed()
+	}
+	if err := b.remark(&r.Op, &unmarked); err != nil {
+		return err
 	}
 	if r.block {
 		_, err := b.rewriteBlock(handle, func(k *format.Record) (bool, error) { return k.Op.Handle != handle, nil })

@@ -79,6 +79,9 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 		return 0, err
 	}
 	reaped := 0
+	if err := j.forgetHeard(ctx, store.HeardBefore(ev.Keep, passed)); err != nil {
+		return 0, err
+	}
 	firsts, err := j.segmentsBefore(ctx, passed.Add(-ev.Keep))
 	if err != nil {
 		return 0, err

@@ -49,6 +49,9 @@ type statements struct {
 
 	segmentRows, addSegment, readSegments, spendSegment, segmentRest, segment *conn.Stmt
 	removed, noteRemoved, forgetRemoved                                       *conn.Stmt
+
+	addMark, removeMark, findMarks, findFound, dueLooks *conn.Stmt
+	hasHeard, addHeard, oldHeard, removeHeard           *conn.Stmt
 }
 
 func newStatements(c *conn.Conn) (*statements, error) {
@@ -110,6 +113,16 @@ func newStatements(c *conn.Conn) (*statements, error) {
 			WHERE state > 2 AND delivered = 0 AND holder IS NULL AND handle > ? ORDER BY handle LIMIT ?`},
 		{&s.unanswered, "SELECT " + format.Columns + " FROM onceward_operations WHERE handle IN (" + unanswered + ")"},
 		{&s.unansweredHandles, unanswered},
+
+		{&s.addMark, "INSERT OR IGNORE INTO onceward_marks (bucket, hash, handle) VALUES (?, ?, ?)"},
+		{&s.removeMark, "DELETE FROM onceward_marks WHERE bucket = ? AND hash = ? AND handle = ?"},
+		{&s.findMarks, findMarks},
+		{&s.findFound, "SELECT handle FROM onceward_marks WHERE bucket = ? AND hash = ?"},
+		{&s.dueLooks, "SELECT wake_at, handle FROM onceward_operations INDEXED BY onceward_operations_looks WHERE state = 4 AND wake_at > 0 AND wake_at <= ?1" + fromThese + " ORDER BY wake_at LIMIT ?3"},
+		{&s.hasHeard, "SELECT 1 FROM onceward_heard WHERE hash = ?"},
+		{&s.addHeard, "INSERT INTO onceward_heard (hash, at) VALUES (?, ?)"},
+		{&s.oldHeard, "SELECT hash FROM onceward_heard INDEXED BY onceward_heard_at WHERE at < ? LIMIT ?"},
+		{&s.removeHeard, "DELETE FROM onceward_heard WHERE hash = ?"},
 
 		{&s.sessions, "SELECT id FROM onceward_sessions"},
 		{&s.hasSession, "SELECT 1 FROM onceward_sessions WHERE id = ?"},

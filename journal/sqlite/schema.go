@@ -39,7 +39,7 @@ CREATE TABLE onceward_operations (
 	provider     TEXT NOT NULL,
 	state        INTEGER NOT NULL,
 	holder       TEXT,             -- NULL: nobody
-	wake_at      INTEGER,          -- milliseconds since 1970, as all times
+	wake_at      INTEGER,          -- milliseconds since 1970, as all times; of an unknown one, when it is looked for; 0: somebody has to see to it
 	settled_at   INTEGER,
 	delivered    INTEGER NOT NULL,
 	tombstone    INTEGER NOT NULL,
@@ -65,6 +65,8 @@ CREATE INDEX onceward_operations_held ON onceward_operations (holder) WHERE hold
 CREATE INDEX onceward_operations_wake    ON onceward_operations (wake_at)         WHERE state = 1;
 CREATE INDEX onceward_operations_pending ON onceward_operations (handle, wake_at) WHERE state = 1;
 CREATE INDEX onceward_operations_failed  ON onceward_operations (handle)          WHERE state > 3;
+CREATE INDEX onceward_operations_looks   ON onceward_operations (wake_at)         WHERE state = 4;
+CREATE INDEX onceward_operations_dead    ON onceward_operations (handle)          WHERE state > 2 AND wake_at = 0;
 CREATE INDEX onceward_operations_nobodys ON onceward_operations (handle)          WHERE state > 2 AND delivered = 0 AND holder IS NULL;
 
 -- Completed and delivered operations, up to eight a row, whose handles are between
@@ -120,7 +122,7 @@ CREATE TABLE onceward_log (
 	number       INTEGER NOT NULL, -- the commit number: see sidecar
 	records      BLOB NOT NULL     -- and the sum of the row
 ) STRICT;
-` + flowTables}
+` + flowTables + markTables}
 
 // migrate brings the schema to this release's version, or refuses the file. It tells
 // whether there was anything to do.

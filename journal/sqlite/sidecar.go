@@ -177,7 +177,8 @@ func (b *batch) verify() error {
 // record that is not whole.
 func (b *batch) refuses(kind journal.EventKind) error {
 	switch kind {
-	case journal.EventBegin, journal.EventClaim, journal.EventResolve, journal.EventReap:
+	case journal.EventBegin, journal.EventClaim, journal.EventResolve, journal.EventReap,
+		journal.EventLook, journal.EventHint, journal.EventEvidence:
 		return b.restored
 	}
 	return nil

@@ -66,7 +66,7 @@ func (s *verifiedSegment) read() (next int64, done bool, err error) {
 		s.past, done = math.MaxInt64, true
 	}
 	next = s.past
-	for _, part := range []func() error{s.readRows, s.readBlocks, s.readAnswers, s.checkSegment} {
+	for _, part := range []func() error{s.readRows, s.readBlocks, s.readAnswers, s.checkSegment, s.checkMarks} {
 		if err := s.tolerate(part()); err != nil {
 			return next, done, err
 		}

@@ -45,13 +45,30 @@ func NamesObject(ev journal.Event) bool {
 	return ev.Object != "" && (ev.Kind == journal.EventEvidence || ev.Kind == journal.EventComplete)
 }
 
+// ByFound is for objects that a look or an event found.
+const ByFound journal.By = 255
+
+// TakenBy says among which marks the object that ev names is looked for: an answer of its
+// own is only contradicted by what was found.
+func TakenBy(ev journal.Event) journal.By {
+	if ev.Kind == journal.EventComplete {
+		return ByFound
+	}
+	return journal.ByObject
+}
+
 // Takes tells whether other is proven by the object that ev names for op.
 func Takes(other, op *journal.Operation, ev journal.Event) bool {
 	account := op.Account
 	if account == "" {
 		account = ev.Account
 	}
-	return other.Handle != op.Handle && other.Provider == op.Provider && other.Proves(account, ev.Object)
+	if other.Handle == op.Handle || other.Provider != op.Provider || !other.Proves(account, ev.Object) {
+		return false
+	}
+	return ev.Kind != journal.EventComplete || slices.ContainsFunc(other.Evidence, func(e journal.Evidence) bool {
+		return e.Finding.TookEffect() && e.Object == ev.Object
+	})
 }
 
 // Mark is something that an operation is found by.
@@ -76,6 +93,9 @@ func Marks(op *journal.Operation) (marks []Mark) {
 	add(journal.ByObject, op.Object)
 	for _, e := range op.Evidence {
 		add(journal.ByObject, e.Object)
+		if e.Finding.TookEffect() {
+			add(ByFound, e.Object)
+		}
 	}
 	return marks
 }

@@ -41,3 +41,32 @@ func (k *HashKey) Of(ref journal.Ref) uint32 {
 	hash := sha256.Sum256(b)
 	return binary.LittleEndian.Uint32(hash[:])
 }
+
+// OfMark is the hash of something that an operation is recognised by: by says of what kind
+// it is.
+func (k *HashKey) OfMark(by byte, value string) int64 {
+	b := append(make([]byte, 0, 128), k[:]...)
+	b = append(b, "mark"...)
+	b = append(append(b, by), value...)
+	hash := sha256.Sum256(b)
+	return int64(binary.LittleEndian.Uint64(hash[:]))
+}
+
+// OfHeard is the sealed hash of an event. What collides would be taken for heard: it is as
+// long as that needs to be unlikely.
+func (k *HashKey) OfHeard(heard journal.Heard) []byte {
+	b := append(make([]byte, 0, 128), k[:]...)
+	b = append(b, "heard"...)
+	for _, part := range [...]string{heard.Provider, heard.Account, heard.ID} {
+		b = binary.AppendUvarint(b, uint64(len(part)))
+		b = append(b, part...)
+	}
+	hash := sha256.Sum256(b)
+	return seal(hash[:16])
+}
+
+// IsHeard tells whether OfHeard made it.
+func IsHeard(sealed []byte) bool {
+	hash, err := unseal(sealed)
+	return err == nil && len(hash) == 16
+}

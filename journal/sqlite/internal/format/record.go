@@ -12,7 +12,7 @@ type Record struct {
 // Closed tells whether nothing is expected to change the operation any more but its
 // reaping.
 func (k *Record) Closed() bool {
-	return k.Op.State == journal.StateCompleted && k.Op.Delivered && !k.Op.Tombstone
+	return k.Op.State == journal.StateCompleted && k.Op.Delivered && !k.Op.Tombstone && k.Op.Dead == ""
 }
 
 // Size is how many bytes its request and answer have.
@@ -29,7 +29,7 @@ func (k *Record) Operation() (journal.Operation, error) {
 }
 
 func (k *Record) decode() (journal.Operation, error) {
-	op := k.Op
+	op := Unshared(k.Op)
 	var err error
 	if op.Request, err = DecodeRequest(k.Request, k.Body); err != nil {
 		return journal.Operation{}, err

@@ -38,7 +38,11 @@ func ReadRow(v []driver.Value) (Row, error) {
 		Tombstone: tombstone == 1,
 	}, Identified: identified == 1, Request: ToBytes(v[14])}
 	setWake(&r.Op, ToTime(v[9]))
-	return r, decodeFacts(ToBytes(v[13]), &r)
+	err := decodeFacts(ToBytes(v[13]), &r)
+	if err == nil && (r.Op.Dead != "") != (v[9] == int64(0)) {
+		err = ErrSum
+	}
+	return r, err
 }
 
 // GoesWith refuses an answer that is not the row's, or is missing.

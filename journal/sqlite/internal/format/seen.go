@@ -1,25 +1,46 @@
 package format
 
 import (
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/journal"
 )
 
 // Wake is the time in an operation's column wake_at: when a pending one is to be woken, or
-// an unknown one looked for.
+// an unknown one looked for; 1970 for one that somebody has to see to.
 func Wake(op *journal.Operation) time.Time {
+	if op.Dead != "" {
+		return time.UnixMilli(0)
+	}
+	return woken(op)
+}
+
+// woken is Wake of one that is not dead.
+func woken(op *journal.Operation) time.Time {
 	if op.State == journal.StateUnknown {
 		return op.LookAt
 	}
 	return op.WakeAt
 }
 
+// Unshared is op with lists of its own. What its pointers lead to is never written to.
+func Unshared(op journal.Operation) journal.Operation {
+	op.Compare, op.Rounds, op.Evidence = slices.Clone(op.Compare), slices.Clone(op.Rounds), slices.Clone(op.Evidence)
+	return op
+}
+
 // setWake is for an operation whose state is known.
 func setWake(op *journal.Operation, at time.Time) {
-	op.WakeAt, op.LookAt = at, time.Time{}
-	if op.State == journal.StateUnknown {
-		op.WakeAt, op.LookAt = time.Time{}, at
+	op.WakeAt, op.LookAt = time.Time{}, time.Time{}
+	switch {
+	case op.State == journal.StatePending:
+		op.WakeAt = at
+	case at.Equal(time.UnixMilli(0)): // it is dead
+	case op.State == journal.StateUnknown:
+		op.LookAt = at
+	default:
+		op.WakeAt = at
 	}
 }
 

@@ -68,7 +68,7 @@ func sumOf(facts []byte, r Row) uint32 {
 	for _, s := range [...]string{op.Scope, op.Parent, op.ID, op.Provider, op.Holder} {
 		e.string(s)
 	}
-	e.time(Wake(op))
+	e.time(woken(op))
 	e.time(op.SettledAt)
 	e.buf = binary.LittleEndian.AppendUint32(e.buf, SumIn(r.Request))
 	return crc32.Update(Sum(facts), castagnoli, e.buf)

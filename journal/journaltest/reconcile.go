@@ -1,0 +1,421 @@
+package journaltest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// reconciling is a test of a store that is a Reconciler; others are passed over.
+func reconciling(name string, run func(t *testing.T, h Harness, c *caller, r journal.Reconciler)) test {
+	return test{name, func(t *testing.T, h Harness) {
+		r, ok := h.Journal.(journal.Reconciler)
+		if !ok {
+			t.Skip("the store looks for nothing")
+		}
+		run(t, h, newCaller(t, h.Journal), r)
+	}}
+}
+
+// unknown begins an operation with a reference of ours and leaves it in doubt.
+func (c *caller) unknown(id string) journal.Operation {
+	c.t.Helper()
+	ev := c.beginEvent(named(id))
+	ev.Intent.Reference, ev.Intent.ReferenceName, ev.Intent.ReferenceOurs = "ref-of-"+id, "form metadata[onceward]", true
+	ev.Intent.Compare = []journal.Field{{Name: "amount", Value: "100"}}
+	doubt := c.of(journal.EventDoubt, c.decide(ev, journal.Execute))
+	doubt.Attempts, doubt.Account, doubt.Cause = 1, "acct_1", "no answer"
+	return c.decide(doubt, journal.Recorded)
+}
+
+// took is evidence by key that the operation made the object.
+func (c *caller) took(op journal.Operation, object string) journal.Event {
+	ev := c.of(journal.EventEvidence, op)
+	ev.Session, ev.Account, ev.Object = "", "acct_1", object
+	ev.Evidence = &journal.Evidence{Source: journal.SourceEvent, Finding: journal.FindingTookEffect, Basis: journal.BasisKey, Digest: "d", Rule: "r"}
+	ev.Answer = &journal.Answer{Status: 200, Header: map[string][]string{"Request-Id": {"req_9"}}, Body: []byte(`{"id":"` + object + `"}`)}
+	return ev
+}
+
+func (c *caller) looks(r journal.Reconciler, lease time.Duration, limit int) []journal.Result {
+	c.t.Helper()
+	ev := journal.Event{Kind: journal.EventLook, At: c.now, Due: c.now.Add(lease)}
+	results, err := r.Looks(c.t.Context(), ev, limit)
+	require.NoError(c.t, err)
+	for _, result := range results {
+		require.Equal(c.t, journal.Look, result.Decision)
+	}
+	return results
+}
+
+func (c *caller) hear(r journal.Reconciler, id string, evs ...journal.Event) (results []journal.Result, first bool) {
+	c.t.Helper()
+	results, first, err := r.Hear(c.t.Context(), journal.Heard{Provider: "ledger", Account: "acct_1", ID: id}, evs)
+	require.NoError(c.t, err)
+	return results, first
+}
+
+// found names the operations that are recognised by value, and their generations.
+func (c *caller) found(r journal.Reconciler, by journal.By, value string) map[string]int {
+	c.t.Helper()
+	matches, err := r.FindBy(c.t.Context(), "ledger", by, value)
+	require.NoError(c.t, err)
+	generations := map[string]int{}
+	for _, m := range matches {
+		assert.Nil(c.t, m.Operation.Request.Body)
+		generations[m.Operation.ID] = m.Generation
+	}
+	return generations
+}
+
+// nothing is evidence of a look that found nothing, and proves it if it is the second.
+func (c *caller) nothing(op journal.Operation) journal.Event {
+	ev := c.of(journal.EventEvidence, op)
+	ev.Account, ev.Due = "acct_1", c.now.Add(2*time.Hour)
+	ev.Evidence = &journal.Evidence{Source: journal.SourceLook, Finding: journal.FindingAbsent, Basis: journal.BasisKey}
+	ev.Absence = &journal.Absence{Began: c.now, Whole: true, ByRequest: true, Consistent: true, Handling: time.Minute, Control: c.now, Account: "acct_1"}
+	return ev
+}
+
+// handled has begins state a handling time, without which nothing is proven absent.
+var handled = journal.Terms{Remembers: stripeLike.Remembers, Retention: stripeLike.Retention, Guard: true, Handling: time.Minute}
+
+// absent has an operation be proven absent.
+func (c *caller) absent(id string) journal.Operation {
+	c.t.Helper()
+	ev := c.beginEvent(named(id))
+	ev.Intent.Terms, ev.Intent.Reference, ev.Intent.ReferenceOurs = handled, "ref-of-"+id, true
+	doubt := c.of(journal.EventDoubt, c.decide(ev, journal.Execute))
+	doubt.Account = "acct_1"
+	op := c.decide(doubt, journal.Recorded)
+	c.now = c.now.Add(2 * time.Hour)
+	op = c.decide(c.nothing(op), journal.Recorded)
+	require.Equal(c.t, journal.StateUnknown, op.State)
+	c.now = c.now.Add(2 * time.Hour)
+	op = c.decide(c.nothing(op), journal.Recorded)
+	require.Equal(c.t, journal.StateCancelled, op.State)
+	return op
+}
+
+var reconcileTests = []test{
+	reconciling("an unknown operation is due for a look, for one at a time, until the lease passes", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		c.complete(c.begin(named("completed")))
+		c.unknown("first")
+		c.now = c.now.Add(time.Second)
+		c.unknown("second")
+		assert.Equal(t, []string{"first"}, claimed(c.looks(r, time.Minute, 1)))
+		results := c.looks(r, time.Minute, 10)
+		require.Equal(t, []string{"second"}, claimed(results))
+		assert.Equal(t, []byte(`{"amount":100}`), results[0].Operation.Request.Body, "it is whole")
+		assert.Equal(t, 1, results[0].Operation.Looks)
+		assert.Empty(t, c.looks(r, time.Minute, 10))
+		c.now = c.now.Add(time.Minute)
+		assert.Equal(t, []string{"first", "second"}, claimed(c.looks(r, time.Minute, 10)), "who looked may be dead")
+	}),
+	reconciling("looks are of the providers that are asked for", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		c.unknown("one")
+		ev := journal.Event{Kind: journal.EventLook, At: c.now, Due: c.now.Add(time.Minute), From: []string{"bank"}}
+		results, err := r.Looks(t.Context(), ev, 10)
+		require.NoError(t, err)
+		assert.Empty(t, results)
+		ev.From = []string{"bank", "ledger"}
+		results, err = r.Looks(t.Context(), ev, 10)
+		require.NoError(t, err)
+		assert.Len(t, results, 1)
+	}),
+	reconciling("what is dead is not looked for, is listed, and is due again by a hint", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		op := c.unknown("one")
+		inconclusive := c.of(journal.EventEvidence, op)
+		inconclusive.Dead = "403: needs reporting"
+		inconclusive.Evidence = &journal.Evidence{Source: journal.SourceLook, Status: 403, Finding: journal.FindingInconclusive, Why: "403"}
+		op = c.decide(inconclusive, journal.Recorded)
+		assert.Equal(t, "403: needs reporting", op.Dead)
+		assert.Empty(t, c.looks(r, time.Minute, 10))
+		c.unknown("alive")
+		assert.Equal(t, []string{"one"}, ids(c.list(journal.Filter{Dead: true})))
+		_, first := c.hear(r, "evt_1", journal.Event{Kind: journal.EventHint, Ref: op.Ref, At: c.now})
+		assert.True(t, first)
+		assert.Empty(t, c.list(journal.Filter{Dead: true}))
+		assert.Equal(t, []string{"one", "alive"}, claimed(c.looks(r, time.Minute, 10)))
+	}),
+	reconciling("evidence of an effect completes what is unknown, with its answer", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		op := c.unknown("one")
+		results, first := c.hear(r, "evt_1", c.took(op, "charge ch_1"))
+		assert.True(t, first)
+		require.Len(t, results, 1)
+		assert.Equal(t, journal.Recorded, results[0].Decision)
+		got := c.decide(c.beginEvent(named("one")), journal.Replay)
+		require.NotNil(t, got.Answer)
+		assert.True(t, got.Answer.Found)
+		assert.Equal(t, []byte(`{"id":"charge ch_1"}`), got.Answer.Body)
+		assert.Equal(t, "charge ch_1", got.Object)
+		require.Len(t, got.Evidence, 1)
+		assert.Equal(t, "d", got.Evidence[0].Digest)
+		assert.Equal(t, []string{"one"}, claimed(c.claim(10)), "its outcome is offered")
+	}),
+	reconciling("an event is heard once, and one that is refused is not", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		op := c.unknown("one")
+		wrong := c.took(op, "charge ch_1")
+		wrong.Generation = 5
+		heard := journal.Heard{Provider: "ledger", Account: "acct_1", ID: "evt_1"}
+		hint := journal.Event{Kind: journal.EventHint, Ref: op.Ref, At: c.now}
+		_, _, err := r.Hear(t.Context(), heard, []journal.Event{hint, wrong})
+		require.ErrorIs(t, err, journal.ErrInvalidEvent)
+		_, first := c.hear(r, "evt_1", c.took(op, "charge ch_1"))
+		assert.True(t, first)
+		results, first := c.hear(r, "evt_1", c.took(op, "charge ch_2"))
+		assert.False(t, first)
+		assert.Empty(t, results)
+		assert.Equal(t, "charge ch_1", c.get(op.Ref).Object)
+		_, first = c.hear(r, "evt_2")
+		assert.True(t, first, "what is of nothing here is not remembered")
+		_, first = c.hear(r, "evt_2")
+		assert.True(t, first)
+	}),
+	reconciling("what an event says of several operations is recorded together", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		one, other := c.unknown("one"), c.unknown("other")
+		results, _ := c.hear(r, "evt_1", c.took(one, "charge ch_1"), c.took(other, "charge ch_2"))
+		require.Len(t, results, 2)
+		for id, object := range map[string]string{"one": "charge ch_1", "other": "charge ch_2"} {
+			assert.Equal(t, object, c.get(named(id)).Object)
+		}
+	}),
+	reconciling("an object proves one operation, whichever way the other was proven", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		answered := c.completeEvent(c.begin(named("answered")))
+		answered.Object, answered.Account, answered.Delivered = "charge ch_1", "acct_1", true
+		c.decide(answered, journal.Recorded)
+		found := c.unknown("found")
+		c.hear(r, "evt_1", c.took(found, "charge ch_2"))
+		held := c.begin(named("held"))
+		c.decide(c.took(held, "charge ch_3"), journal.Recorded)
+		for i, object := range []string{"charge ch_1", "charge ch_2", "charge ch_3"} {
+			op := c.unknown("alike-" + object)
+			op = c.decide(c.took(op, object), journal.Recorded)
+			assert.Equal(t, journal.StateUnknown, op.State, "%d: %s", i, object)
+			assert.Equal(t, journal.FindingAmbiguous, op.Evidence[0].Finding)
+			again := c.decide(c.took(op, object), journal.Recorded)
+			assert.NotEmpty(t, again.Dead, "twice")
+		}
+		elsewhere := c.unknown("elsewhere")
+		ev := c.took(elsewhere, "charge ch_1")
+		elsewhere.Account = "acct_1"
+		ev.Account = "acct_2"
+		c.decide(ev, journal.Ignored)
+
+		late := c.completeEvent(c.begin(named("late")))
+		late.Object = "charge ch_2"
+		op := c.decide(late, journal.Recorded)
+		assert.Equal(t, journal.StateCompleted, op.State, "its own answer stands")
+		assert.Empty(t, op.Object)
+		assert.NotEmpty(t, op.Dead)
+		assert.Contains(t, ids(c.list(journal.Filter{Dead: true})), "late")
+	}),
+	reconciling("an object of what was reaped is taken as well", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		ev := c.completeEvent(c.begin(named("old")))
+		ev.Object, ev.Delivered = "charge ch_1", true
+		c.decide(ev, journal.Recorded)
+		c.pass(noon.Add(48 * time.Hour))
+		require.Equal(t, 1, c.reap(0, 10))
+		require.True(t, c.get(named("old")).Tombstone)
+		op := c.decide(c.took(c.unknown("one"), "charge ch_1"), journal.Recorded)
+		assert.Equal(t, journal.StateUnknown, op.State)
+		assert.Equal(t, map[string]int{"old": 0, "one": 0}, c.found(r, journal.ByObject, "charge ch_1"))
+		other := c.get(named("old"))
+		c.decide(c.took(other, "charge ch_9"), journal.SecondEffect)
+		assert.Equal(t, 1, c.get(named("old")).SecondEffects)
+	}),
+	reconciling("what is heard beside a claim is kept, and decides once the claim has ended without an answer", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		for id, end := range map[string]func(journal.Operation) journal.Decision{
+			"parked": func(op journal.Operation) journal.Decision {
+				ev := c.of(journal.EventPark, op)
+				ev.Open, ev.Due = true, c.now.Add(time.Minute)
+				return c.apply(ev).Decision
+			},
+			"in doubt": func(op journal.Operation) journal.Decision { return c.apply(c.of(journal.EventDoubt, op)).Decision },
+			"dead": func(op journal.Operation) journal.Decision {
+				require.NoError(t, c.session.End(t.Context()))
+				c.session = newCaller(t, c.journal).session
+				return c.apply(c.beginEvent(op.Ref)).Decision
+			},
+			"claimed": func(op journal.Operation) journal.Decision {
+				require.NoError(t, c.session.End(t.Context()))
+				c.session = newCaller(t, c.journal).session
+				return c.apply(c.of(journal.EventClaim, op)).Decision
+			},
+		} {
+			op := c.begin(named(id))
+			kept := c.decide(c.took(op, "charge "+id), journal.Recorded)
+			assert.Equal(t, journal.StateInFlight, kept.State, id)
+			assert.Equal(t, journal.Weighed.String(), end(op).String(), id)
+			got := c.get(named(id))
+			assert.Equal(t, journal.StateCompleted, got.State, id)
+			assert.Equal(t, []byte(`{"id":"charge `+id+`"}`), got.Answer.Body, id)
+			assert.True(t, got.Answer.Found)
+			assert.Nil(t, got.Evidence[0].Answer, id)
+		}
+		op := c.begin(named("answered"))
+		c.decide(c.took(op, "charge ch_9"), journal.Recorded)
+		ev := c.completeEvent(op)
+		ev.Object = "charge ch_9"
+		c.decide(ev, journal.Recorded)
+		assert.Equal(t, []byte(`{"paid":true}`), c.get(op.Ref).Answer.Body, "its own answer wins")
+	}),
+	reconciling("proven absence starts a generation, and late evidence of the earlier one is a second effect or its answer", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		op := c.absent("one")
+		assert.Equal(t, 1, op.Generation)
+		assert.Equal(t, "key-of-one", op.Key)
+		assert.Equal(t, []journal.Round{{Generation: 0, Key: "key-of-one", Reference: "ref-of-one"}}, c.get(op.Ref).Rounds)
+		assert.Equal(t, map[string]int{"one": 0}, c.found(r, journal.ByReference, "ref-of-one"))
+		assert.Equal(t, map[string]int{"one": 0}, c.found(r, journal.ByKey, "key-of-one"))
+		late := c.took(op, "charge ch_1")
+		late.Generation = 0
+		c.decide(late, journal.Recorded)
+		assert.Equal(t, journal.StateCompleted, c.get(op.Ref).State)
+
+		op = c.absent("other")
+		ev := c.beginEvent(op.Ref)
+		ev.Intent.Reference, ev.Intent.ReferenceOurs = "second-ref", true
+		op = c.decide(ev, journal.Execute)
+		assert.Equal(t, map[string]int{"other": 1}, c.found(r, journal.ByKey, "key-of-other"))
+		assert.Equal(t, map[string]int{"other": 1}, c.found(r, journal.ByReference, "second-ref"))
+		late = c.took(op, "charge ch_2")
+		late.Generation = 0
+		c.decide(late, journal.SecondEffect)
+		c.decide(late, journal.Ignored)
+		assert.Equal(t, 1, c.get(op.Ref).SecondEffects)
+	}),
+	reconciling("what has evidence is kept for as long as providers repeat their events", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		c.hear(r, "evt_1", c.took(c.unknown("one"), "charge ch_1"))
+		c.decide(c.of(journal.EventDeliver, c.get(named("one"))), journal.Recorded)
+		cancelled := c.absent("absent")
+		c.decide(c.of(journal.EventDeliver, cancelled), journal.Recorded)
+		c.pass(noon.Add(34 * 24 * time.Hour))
+		assert.Equal(t, 0, c.reap(0, 10))
+		_, first := c.hear(r, "evt_1", c.took(c.get(named("one")), "charge ch_1"))
+		assert.False(t, first)
+		c.pass(noon.Add(36 * 24 * time.Hour))
+		assert.Equal(t, 2, c.reap(0, 10))
+		tomb := c.get(named("one"))
+		assert.True(t, tomb.Tombstone)
+		assert.Equal(t, "charge ch_1", tomb.Object)
+		assert.Len(t, tomb.Evidence, 1)
+		assert.Empty(t, tomb.Compare, "nothing of the request")
+		assert.Equal(t, map[string]int{"one": 0}, c.found(r, journal.ByReference, "ref-of-one"))
+		assert.Empty(t, c.found(r, journal.ByReference, "ref-of-absent"))
+		_, first = c.hear(r, "evt_1", c.took(tomb, "charge ch_1"))
+		assert.True(t, first, "it was forgotten")
+	}),
+	reconciling("operations are found by key, reference and object, in every state", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		begin := func(id string) journal.Operation {
+			ev := c.beginEvent(named(id))
+			ev.Intent.Reference = "ref-of-" + id
+			return c.decide(ev, journal.Execute)
+		}
+		begin("held")
+		c.park(begin("parked"), noon.Add(time.Hour))
+		c.unknown("unknown")
+		cancel := c.of(journal.EventCancel, begin("cancelled"))
+		cancel.Unsent, cancel.Delivered = true, true
+		c.decide(cancel, journal.Recorded)
+		completed := c.completeEvent(begin("completed"))
+		completed.Object, completed.Delivered = "charge ch_1", true
+		c.decide(completed, journal.Recorded)
+		for _, more := range []bool{false, true} {
+			if more { // so that what was begun before is not among the latest
+				sideBySide(2000, func(i int) {
+					c.completeDelivered(c.begin(named("filler-" + string(rune('a'+i%26)) + time.Duration(i).String())))
+				})
+			}
+			for _, id := range []string{"held", "parked", "unknown", "cancelled", "completed"} {
+				assert.Equal(t, map[string]int{id: 0}, c.found(r, journal.ByKey, "key-of-"+id), id)
+				assert.Equal(t, map[string]int{id: 0}, c.found(r, journal.ByReference, "ref-of-"+id), id)
+			}
+			assert.Equal(t, map[string]int{"completed": 0}, c.found(r, journal.ByObject, "charge ch_1"))
+			assert.Empty(t, c.found(r, journal.ByObject, "charge ch_2"))
+			assert.Empty(t, c.found(r, journal.ByReference, ""))
+		}
+		matches, err := r.FindBy(t.Context(), "bank", journal.ByKey, "key-of-held")
+		require.NoError(t, err)
+		assert.Empty(t, matches, "of another provider")
+	}),
+	reconciling("what is not wanted is not begun until it is wanted again", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		op := c.absent("one")
+		say := func(resolution journal.Resolution) journal.Operation {
+			ev := c.of(journal.EventResolve, op)
+			ev.Resolution, ev.By, ev.Cause = resolution, "jane", "the order was cancelled"
+			return c.decide(ev, journal.Recorded)
+		}
+		assert.Equal(t, "jane", say(journal.Unwanted).Unwanted.By)
+		c.decide(c.beginEvent(op.Ref), journal.Withdrawn)
+		assert.Nil(t, say(journal.Wanted).Unwanted)
+		c.begin(op.Ref)
+	}),
+	reconciling("what was seen of an operation is there for the next process", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		if h.Crash == nil {
+			t.Skip("the store keeps nothing")
+		}
+		kept := c.begin(named("held"))
+		c.decide(c.took(kept, "charge ch_1"), journal.Recorded)
+		c.hear(r, "evt_1", c.took(c.unknown("found"), "charge ch_2"))
+		c.unknown("due")
+		c.unknown("leased")
+		require.Len(t, c.looks(r, time.Hour, 2), 2)
+		c.absent("absent")
+		want := map[string]journal.Operation{}
+		for _, op := range c.list(journal.Filter{}) {
+			want[op.ID] = c.get(op.Ref)
+		}
+		next := h.Crash(t)
+		for id, op := range want {
+			got, err := next.Get(t.Context(), op.Ref)
+			require.NoError(t, err)
+			assert.Equal(t, op, got, id)
+		}
+		r = next.(journal.Reconciler)
+		_, first, err := r.Hear(t.Context(), journal.Heard{Provider: "ledger", Account: "acct_1", ID: "evt_1"}, []journal.Event{c.took(want["due"], "charge ch_9")})
+		require.NoError(t, err)
+		assert.False(t, first, "what was heard is remembered with what came of it")
+		n := newCaller(t, next)
+		n.now = c.now
+		assert.Equal(t, map[string]int{"absent": 0}, n.found(r, journal.ByReference, "ref-of-absent"))
+		assert.Equal(t, []string{"due", "leased"}, claimed(n.looks(r, time.Minute, 10)))
+		n.decide(n.beginEvent(named("held")), journal.Weighed)
+	}),
+	{"a journal that was restored decides nothing by looks or events", func(t *testing.T, h Harness) {
+		if h.Restored == nil {
+			t.Skip("the store can't tell that it was restored")
+		}
+		c := newCaller(t, h.Journal)
+		op := c.unknown("one")
+		restored := h.Restored(t)
+		r, ok := restored.(journal.Reconciler)
+		if !ok {
+			t.Skip("the store looks for nothing")
+		}
+		_, err := r.Looks(t.Context(), journal.Event{Kind: journal.EventLook, At: c.now, Due: c.now.Add(time.Minute)}, 10)
+		require.ErrorIs(t, err, journal.ErrRestored)
+		_, _, err = r.Hear(t.Context(), journal.Heard{ID: "evt_1"}, []journal.Event{c.took(op, "charge ch_1")})
+		require.ErrorIs(t, err, journal.ErrRestored)
+		_, err = restored.Apply(t.Context(), c.took(op, "charge ch_1"))
+		require.ErrorIs(t, err, journal.ErrRestored)
+		matches, err := r.FindBy(t.Context(), "ledger", journal.ByReference, "ref-of-one")
+		require.NoError(t, err)
+		assert.Len(t, matches, 1, "it is read")
+	}},
+	{"what is wrong is refused", func(t *testing.T, h Harness) {
+		r, ok := h.Journal.(journal.Reconciler)
+		if !ok {
+			t.Skip("the store looks for nothing")
+		}
+		_, err := r.Looks(t.Context(), journal.Event{Kind: journal.EventLook, At: noon}, 10)
+		require.ErrorIs(t, err, journal.ErrInvalidEvent)
+		_, _, err = r.Hear(t.Context(), journal.Heard{}, nil)
+		require.ErrorIs(t, err, journal.ErrInvalidEvent)
+		_, _, err = r.Hear(t.Context(), journal.Heard{ID: "evt_1"}, []journal.Event{{Kind: journal.EventComplete, At: noon}})
+		require.ErrorIs(t, err, journal.ErrInvalidEvent)
+	}},
+}

@@ -1,0 +1,182 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"slices"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/format"
+)
+
+// markTables are those of what operations can be recognised by, and of the events that were heard.
+const markTables = `
+-- What operations that are not in the log can be found by: hashes of keys, references and
+-- objects, of those that have no answer, and of those that have more than a key. Only what
+-- lies near each other is written at a time: those of 4096 operations. Bucket -1 has the
+-- objects that were found by a look or an event.
+CREATE TABLE onceward_marks (
+	bucket INTEGER NOT NULL,
+	hash   INTEGER NOT NULL,
+	handle INTEGER NOT NULL,
+	PRIMARY KEY (bucket, hash, handle)
+) STRICT, WITHOUT ROWID;
+
+-- Events that were heard, by a hash of the provider, its account and their ID.
+CREATE TABLE onceward_heard (
+	hash BLOB PRIMARY KEY, -- and the sum of the row
+	at   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX onceward_heard_at ON onceward_heard (at);
+`
+
+const (
+	// markBucket is how many handles have their marks near each other.
+	markBucket = 4096
+	// foundBucket has the marks by store.ByFound.
+	foundBucket = -1
+)
+
+// findMarks selects the handles of one hash, bucket by bucket.
+const findMarks = `WITH RECURSIVE b(n) AS (SELECT (SELECT min(bucket) FROM onceward_marks WHERE bucket >= 0)
+		UNION ALL SELECT (SELECT min(bucket) FROM onceward_marks WHERE bucket > n) FROM b WHERE n IS NOT NULL)
+	SELECT handle FROM b CROSS JOIN onceward_marks WHERE bucket = n AND hash = ?`
+
+func bucketOf(m store.Mark, handle int64) int64 {
+	if m.By == store.ByFound {
+		return foundBucket
+	}
+	return handle / markBucket
+}
+
+// remark has the operation's marks be those that it has now. A zero before had none.
+func (b *batch) remark(before, after *journal.Operation) error {
+	var had, has []store.Mark
+	if store.Marked(before) {
+		had = store.Marks(before)
+	}
+	if store.Marked(after) {
+		has = store.Marks(after)
+	}
+	for _, m := range has {
+		if slices.Contains(had, m) {
+			continue
+		}
+		if err := b.write(b.sql.addMark, bucketOf(m, after.Handle), b.segments.key.OfMark(byte(m.By), m.Value), after.Handle); err != nil {
+			return err
+		}
+	}
+	for _, m := range had {
+		if slices.Contains(has, m) {
+			continue
+		}
+		if err := b.write(b.sql.removeMark, bucketOf(m, before.Handle), b.segments.key.OfMark(byte(m.By), m.Value), before.Handle); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// markedBy lists the operations that may be found so, by handle.
+func (b *batch) markedBy(by journal.By, value string) ([]int64, error) {
+	find, args := b.sql.findMarks, []any{b.segments.key.OfMark(byte(by), value)}
+	if by == store.ByFound {
+		find, args = b.sql.findFound, []any{int64(foundBucket), args[0]}
+	}
+	handles, err := b.handles(find, args...)
+	if err != nil {
+		return nil, err
+	}
+	handles = append(handles, b.memtable.markedBy(by, value, b.folded)...)
+	slices.Sort(handles)
+	return slices.Compact(handles), nil
+}
+
+// takes tells whether another operation is proven by the object that ev names for op.
+func (b *batch) takes(op *journal.Operation, ev journal.Event) (bool, error) {
+	if !store.NamesObject(ev) {
+		return false, nil
+	}
+	handles, err := b.markedBy(store.TakenBy(ev), ev.Object)
+	for _, handle := range handles {
+		if err != nil {
+			break
+		}
+		var other row
+		if other, err = b.byHandle(handle); err == nil && store.Takes(&other.Op, op, ev) {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// FindBy returns the operations of the provider that can be recognised by value, in the
+// order of their creation. The writer looks for them.
+func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, value string) (matches []journal.Match, err error) {
+	if err := j.open(ctx); err != nil {
+		return nil, err
+	}
+	var found []journal.Match
+	err = j.file.writer.do(ctx, func(b *batch) error {
+		found = nil
+		handles, err := b.markedBy(by, value)
+		if err != nil {
+			return err
+		}
+		for _, handle := range handles {
+			r, err := b.byHandle(handle)
+			if err != nil {
+				return err
+			}
+			generation, is := r.Op.RoundBy(by, value)
+			if !is || r.Op.Provider != provider {
+				continue
+			}
+			m, err := b.match(r)
+			if err != nil {
+				return err
+			}
+			found = append(found, journal.Match{Operation: m, Generation: generation})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// match is the operation without its bodies.
+func (b *batch) match(r row) (journal.Operation, error) {
+	out := outcome{row: r}
+	if _, err := b.readAnswer(&r.Op, &out); err != nil {
+		return journal.Operation{}, err
+	}
+	op, err := (&format.Record{Row: r.Row, Answer: out.answer}).WithoutBodies()
+	return op, b.fail(err)
+}
+
+// checkMarks compares what finds the operations that are not in the log with what they have.
+func (s *verifiedSegment) checkMarks() error {
+	type mark struct{ hash, handle int64 }
+	there := make(map[mark]bool)
+	err := s.each("SELECT hash, handle FROM onceward_marks WHERE bucket IN (?1 / ?3, ?4) AND handle >= ?1 AND handle < ?2", func(row []driver.Value) error {
+		there[mark{row[0].(int64), row[1].(int64)}] = true
+		return nil
+	}, s.first, s.first+format.SegmentSize, int64(markBucket), int64(foundBucket))
+	for _, k := range s.ops {
+		if !store.Marked(&k.Op) {
+			continue
+		}
+		for _, m := range store.Marks(&k.Op) {
+			of := mark{s.key.OfMark(byte(m.By), m.Value), k.Op.Handle}
+			s.must(&k.Op, there[of], "it is found by what it can be recognised by")
+			delete(there, of)
+		}
+	}
+	for stray := range there {
+		s.add(Violation{Handle: stray.handle, Invariant: "what finds it is what it has"})
+	}
+	return err
+}
