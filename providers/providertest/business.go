@@ -17,9 +17,16 @@ func Objects(prefix string) http.Handler {
 	return &objects{prefix: prefix}
 }
 
+// ObjectsIn is [Objects] for an API that answers by an object within another: in its
+// member of this name.
+func ObjectsIn(member, prefix string) http.Handler {
+	return &objects{prefix: prefix, member: member}
+}
+
 // objects is the handler that Objects returns.
 type objects struct {
 	prefix string
+	member string // of what is answered; empty: the whole
 	made   atomic.Int64
 }
 
@@ -40,6 +47,12 @@ func (o *objects) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			members = put(members, steps, form.Get(name), itself).(map[string]any)
 		}
 	}
+	if within, is := members[o.member].(map[string]any); is {
+		members = within
+	}
 	members["id"] = fmt.Sprintf("%s%d", o.prefix, o.made.Add(1))
+	if o.member != "" {
+		members = map[string]any{o.member: members}
+	}
 	answerOf(http.StatusOK, members).write(w)
 }

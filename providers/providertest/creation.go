@@ -20,6 +20,7 @@ import (
 type creation struct {
 	seq      int // of its effect
 	id       string
+	names    []string // that it may have
 	world    world
 	endpoint *providers.Endpoint
 	path     map[string]string // what the wildcards of its endpoint's pattern matched
@@ -33,7 +34,7 @@ type creation struct {
 // create says what an effect made; s.mu is held.
 func (s *Server) create(c *call, seq int, a Answer) *creation {
 	o := &creation{
-		seq: seq, id: idOf(a), world: c.world, endpoint: c.route.Endpoint,
+		seq: seq, id: s.idOf(a), names: s.idNames, world: c.world, endpoint: c.route.Endpoint,
 		request: tables.Message{Header: c.r.Header.Clone(), Query: c.r.URL.RawQuery, Body: bytes.Clone(c.body)},
 		key:     c.key, at: s.now(), answer: a.clone(),
 	}
@@ -174,7 +175,7 @@ func (o *creation) expand(template string) (v any, ok bool) {
 // whole is what the business answered, with the object's id where that has none.
 func (o *creation) whole() any {
 	body, _ := parsed(o.answer.Body)
-	if _, shown := identified(body); shown == nil {
+	if _, shown := identified(body, o.names); shown == nil {
 		return o.shown()
 	}
 	return body
@@ -183,7 +184,7 @@ func (o *creation) whole() any {
 // shown is the object in what the business answered, in a copy of its own.
 func (o *creation) shown() map[string]any {
 	body, _ := parsed(o.answer.Body)
-	_, shown := identified(body)
+	_, shown := identified(body, o.names)
 	if shown == nil {
 		shown = map[string]any{}
 	}
@@ -204,10 +205,25 @@ func (o *creation) item(look *providers.Lookup) any {
 	if look.Created != "" {
 		item = put(item, steps(look.Created), stamp(o.at, look.TimeLayout == "unix"), itself)
 	}
+	if at := look.Next.Cursor; look.Next.Style == providers.PageLastID && at != "" && len(scalars(item, steps(at))) == 0 {
+		item = put(item, steps(at), fmt.Sprintf("item_%d", o.seq), itself)
+	}
 	if look.Fetch == "" {
 		item = o.stands(item, look.Means)
 	}
 	return item
+}
+
+// parent is what the object was made of, as a look-up shows it when that was done.
+func (o *creation) parent(base any, look *providers.Lookup) any {
+	base = o.stands(o.agree(base, look.Same), look.Means)
+	if len(scalars(base, steps(look.ID))) == 0 {
+		base = put(base, steps(look.ID), o.id, itself)
+	}
+	if look.Created != "" {
+		base = put(base, steps(look.Created), stamp(o.at, look.TimeLayout == "unix"), itself)
+	}
+	return base
 }
 
 // agree has the item say what it is compared by, unless it does already.
@@ -238,8 +254,11 @@ func (o *creation) stands(item any, means []providers.Meaning) any {
 			continue
 		}
 		var v any = m.Equals
-		if m.Equals == "" {
+		switch m.Equals {
+		case "":
 			v = stamp(o.at, false)
+		case "true", "false":
+			v = m.Equals == "true"
 		}
 		if shows := put(item, steps(m.Field), v, itself); meaning(shows, means) == want {
 			return shows
@@ -324,30 +343,46 @@ func scalars(v any, steps []string) (found []any) {
 }
 
 // identified finds the object with an id in an answer: the whole, or the first one in it
-// that has one, however deep.
-func identified(body any) (id string, found map[string]any) {
+// that has one, however deep. names are those that an id may have.
+func identified(body any, names []string) (id string, found map[string]any) {
 	members, is := body.(map[string]any)
 	if !is {
 		return "", nil
 	}
-	switch v := members["id"].(type) {
-	case string:
-		return v, members
-	case json.Number:
-		return v.String(), members
+	for _, name := range names {
+		switch v := members[name].(type) {
+		case string:
+			return v, members
+		case json.Number:
+			return v.String(), members
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if id, found = identified(members[name]); found != nil {
+		if id, found = identified(members[name], names); found != nil {
 			return id, found
 		}
 	}
 	return "", nil
 }
 
+// idNames are the names that the ids of objects have at the provider: id, and what its
+// events call them.
+func idNames(p *providers.Provider) []string {
+	names := []string{"id"}
+	for i := range p.Events {
+		if at := p.Events[i].Object; at != "" {
+			if name := steps(at)[len(steps(at))-1]; !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
 // idOf is the id of what an answer made: in its body, or the end of its Location.
-func idOf(a Answer) string {
+func (s *Server) idOf(a Answer) string {
 	body, _ := parsed(a.Body)
-	if id, found := identified(body); found != nil {
+	if id, found := identified(body, s.idNames); found != nil {
 		return id
 	}
 	if to, err := url.Parse(a.Header.Get("Location")); err == nil && len(to.Path) > 1 {

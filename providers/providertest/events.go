@@ -92,6 +92,34 @@ func (s *Server) EveryEvent(manner EventManner) {
 	s.eventManner = manner
 }
 
+// Tell has the server send events of these types about the object of an id, as they come to
+// pass for it now: for rows that say less than [Server.Events] could tell by, and for what
+// has not come to pass. It reports whether there is such an object, and rows of all these
+// types. What is to be delivered before a response is delivered by the time it returns.
+func (s *Server) Tell(id string, types ...string) bool {
+	s.mu.Lock()
+	var about *creation
+	for _, o := range s.made {
+		if o.id == id {
+			about = o
+		}
+	}
+	all, early := about != nil, []*event(nil)
+	for _, kind := range types {
+		at := slices.IndexFunc(s.provider.Events, func(r providers.EventRule) bool {
+			return r.Equals == kind && (r.Endpoint == "" || about != nil && r.Endpoint == about.endpoint.Pattern)
+		})
+		if all = all && at >= 0; all {
+			early = append(early, s.happen(about, &s.provider.Events[at])...)
+		}
+	}
+	s.mu.Unlock()
+	for _, e := range early {
+		s.deliver(e)
+	}
+	return all
+}
+
 // Deliveries returns what was sent of events, in that order, and what was lost is not in
 // it.
 func (s *Server) Deliveries() []Delivery {
@@ -124,29 +152,34 @@ const (
 // happens has the events of an object's state come to pass, and returns those that are to
 // be delivered at once; s.mu is held.
 func (s *Server) happens(o *creation, what providers.Outcome) (atOnce []*event) {
-	if s.eventURL == "" {
-		return nil
-	}
 	for i := range s.provider.Events {
 		rule := &s.provider.Events[i]
-		if !tells(rule, o) || rule.Is != what && !rule.Thin {
-			continue
-		}
-		s.eventCount++
-		e := &event{id: fmt.Sprintf("evt_%d", s.eventCount), rule: rule, seq: o.seq, manner: s.nextManner(), to: s.eventURL, secret: s.eventSecret}
-		e.body = s.eventBody(e, o)
-		switch m := e.manner; {
-		case m.Lose:
-		case m.BeforeResponse:
-			atOnce = append(atOnce, e)
-		case m.Reorder:
-			s.heldEvents = append(s.heldEvents, e)
-			s.at(s.now().Add(eventHeld), func() { s.deliverHeld(e) })
-		default:
-			s.at(s.now().Add(cmp.Or(m.Delay, eventDelay)), func() { s.deliver(e) })
+		if tells(rule, o) && (rule.Is == what || rule.Thin) {
+			atOnce = append(atOnce, s.happen(o, rule)...)
 		}
 	}
 	return atOnce
+}
+
+// happen is happens for one event.
+func (s *Server) happen(o *creation, rule *providers.EventRule) (atOnce []*event) {
+	if s.eventURL == "" {
+		return nil
+	}
+	s.eventCount++
+	e := &event{id: fmt.Sprintf("evt_%d", s.eventCount), rule: rule, seq: o.seq, manner: s.nextManner(), to: s.eventURL, secret: s.eventSecret}
+	e.body = s.eventBody(e, o)
+	switch m := e.manner; {
+	case m.Lose:
+	case m.BeforeResponse:
+		return []*event{e}
+	case m.Reorder:
+		s.heldEvents = append(s.heldEvents, e)
+		s.at(s.now().Add(eventHeld), func() { s.deliverHeld(e) })
+	default:
+		s.at(s.now().Add(cmp.Or(m.Delay, eventDelay)), func() { s.deliver(e) })
+	}
+	return nil
 }
 
 func (s *Server) nextManner() EventManner {

@@ -231,7 +231,7 @@ func (s *Server) single(c *call, ways []asked, base any) Answer {
 			}
 		}
 		if len(found) > 0 {
-			base = found[0].stands(found[0].agree(base, looks[0].Same), looks[0].Means)
+			base = found[0].parent(base, looks[0])
 		}
 		return answerOf(http.StatusOK, base)
 	}

@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -102,7 +103,7 @@ func (s *Server) start(c *call, look *providers.Lookup, found []*creation) int {
 		return max(n-1, 0) * s.size(c, look)
 	case providers.PageLastID:
 		for i, o := range found {
-			for _, id := range scalars(o.item(look), steps(look.ID)) {
+			for _, id := range scalars(o.item(look), steps(cmp.Or(next.Cursor, look.ID))) {
 				if fmt.Sprint(id) == text {
 					return i + 1
 				}

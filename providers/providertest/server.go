@@ -82,6 +82,7 @@ type Server struct {
 	handler  http.Handler
 	provider providers.Provider
 	router   *tables.Router
+	idNames  []string
 	closing  chan struct{}
 	close    func()
 
@@ -173,6 +174,7 @@ func unstarted(p providers.Provider, h http.Handler, on *httptest.Server) *Serve
 		panic(err)
 	}
 	s.router = router
+	s.idNames = idNames(&s.provider)
 	return s
 }
 

@@ -207,7 +207,7 @@ func (s *Server) untruth(op *journal.Operation, effects []Effect) string {
 		said = append(said, idIn(a.Pointer, made))
 	}
 	if a := op.Answer; a != nil && !a.Omitted && !a.Cut && a.Status < http.StatusMultipleChoices {
-		if id := idOf(Answer{Header: a.Header, Body: a.Body}); id != "" {
+		if id := s.idOf(Answer{Header: a.Header, Body: a.Body}); id != "" {
 			said = append(said, id)
 		}
 	}

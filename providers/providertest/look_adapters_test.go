@@ -1,0 +1,278 @@
+package providertest_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/lookup"
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// sought is a request to an adapter's box whose object is looked for. REF in it stands for
+// the reference, KEY for the key, and # for a number that tells requests apart. What is not
+// a form is JSON.
+type sought struct {
+	name     string
+	provider providers.Provider
+	method   string // POST, if empty
+	path     string
+	header   string // of the key
+	body     string
+	in       string // the member that answers have their object in; empty: none
+	ways     int    // look-ups of its endpoint that serve it
+}
+
+// located answers as Dwolla does, by a Location alone.
+func located() http.Handler {
+	objects := providertest.Objects("tr_")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inner := &recorder{header: http.Header{}}
+		objects.ServeHTTP(inner, r)
+		_, id, _ := strings.Cut(inner.body.String(), `"id":"`)
+		id, _, _ = strings.Cut(id, `"`)
+		w.Header().Set("Location", "https://api.dwolla.com/transfers/"+id)
+		w.WriteHeader(http.StatusCreated)
+	})
+}
+
+type recorder struct {
+	header http.Header
+	body   strings.Builder
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) WriteHeader(int)             {}
+func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
+
+func graphQL(document, variables string) string {
+	return fmt.Sprintf(`{"query":%q,"variables":%s}`, document, variables)
+}
+
+// allSought has a row for each endpoint with look-ups.
+func allSought() []sought {
+	const idempotency = "Idempotency-Key"
+	day := 24 * time.Hour
+	stripe := func(object, path, body string, ways int) sought {
+		return sought{name: "Stripe, a " + object, provider: providers.Stripe(), path: path, header: idempotency, body: body + "&metadata[onceward]=REF&object=" + object, ways: ways}
+	}
+	return []sought{
+		stripe("charge", "/v1/charges", "amount=1#&currency=EUR", 2),
+		stripe("payment_intent", "/v1/payment_intents", "amount=1#&currency=EUR", 2),
+		stripe("refund", "/v1/refunds", "charge=ch_#&amount=1", 3),
+		stripe("refund", "/v1/refunds", "payment_intent=pi_#&amount=1", 3),
+		stripe("transfer", "/v1/transfers", "amount=1#&currency=EUR&destination=acct_1", 2),
+		stripe("payout", "/v1/payouts", "amount=1#&currency=EUR", 2),
+		{name: "Adyen, a transfer", provider: providers.Adyen(""), path: "/btl/v4/transfers", header: idempotency, body: `{"reference":"REF","amount":{"value":1#,"currency":"EUR"},"balanceAccountId":"BA1","category":"bank"}`, ways: 1},
+		{name: "PayPal, an authorization", provider: providers.PayPal(), path: "/v2/checkout/orders/O-#/authorize", header: "PayPal-Request-Id", body: `{}`, ways: 1},
+		{name: "PayPal, a capture of an order", provider: providers.PayPal(), path: "/v2/checkout/orders/O-#/capture", header: "PayPal-Request-Id", body: `{}`, ways: 1},
+		{name: "PayPal, a capture", provider: providers.PayPal(), path: "/v2/payments/authorizations/A-#/capture", header: "PayPal-Request-Id", body: `{"invoice_id":"REF","amount":{"value":"1#.00","currency_code":"EUR"}}`, ways: 1},
+		{name: "PayPal, a refund", provider: providers.PayPal(), path: "/v2/payments/captures/C-#/refund", header: "PayPal-Request-Id", body: `{"custom_id":"REF"}`, ways: 1},
+		{name: "PayPal, a void", provider: providers.PayPal(), path: "/v2/payments/authorizations/A-#/void", header: "PayPal-Request-Id", body: `{}`, ways: 1},
+		{name: "Square, a payment", provider: providers.Square(day), path: "/v2/payments", body: `{"idempotency_key":"KEY","reference_id":"REF","amount_money":{"amount":1#,"currency":"EUR"},"location_id":"L1"}`, in: "payment", ways: 2},
+		{name: "Square, a card", provider: providers.Square(day), path: "/v2/cards", body: `{"idempotency_key":"KEY","source_id":"s","card":{"reference_id":"REF","customer_id":"C#"}}`, in: "card", ways: 1},
+		{name: "Square, a refund", provider: providers.Square(day), path: "/v2/refunds", body: `{"idempotency_key":"KEY","payment_id":"P#","amount_money":{"amount":1#,"currency":"EUR"}}`, in: "refund", ways: 1},
+		{name: "GoCardless, a payment", provider: providers.GoCardless(), path: "/payments", header: idempotency, body: `{"payments":{"amount":1#,"currency":"EUR","links":{"mandate":"MD1"},"metadata":{"onceward":"REF"}}}`, in: "payments", ways: 1},
+		{name: "GoCardless, a refund", provider: providers.GoCardless(), path: "/refunds", header: idempotency, body: `{"refunds":{"amount":1#,"links":{"payment":"PM#"}}}`, in: "refunds", ways: 1},
+		{name: "Checkout.com, a payment", provider: providers.Checkout(), path: "/payments", header: "Cko-Idempotency-Key", body: `{"reference":"REF","amount":1#,"currency":"EUR"}`, ways: 1},
+		{name: "Checkout.com, a capture", provider: providers.Checkout(), path: "/payments/pay_#/captures", header: "Cko-Idempotency-Key", body: `{"amount":1#}`, ways: 1},
+		{name: "Checkout.com, a refund", provider: providers.Checkout(), path: "/payments/pay_#/refunds", header: "Cko-Idempotency-Key", body: `{"amount":1#,"reference":"REF"}`, ways: 1},
+		{name: "Mollie, a payment", provider: providers.Mollie(), path: "/v2/payments", header: idempotency, body: `{"amount":{"value":"1#.00","currency":"EUR"},"metadata":{"onceward":"REF"}}`, ways: 1},
+		{name: "Mollie, a payment of a profile", provider: providers.Mollie(), path: "/v2/payments", header: idempotency, body: `{"amount":{"value":"1#.00","currency":"EUR"},"metadata":{"onceward":"REF"},"profileId":"pfl_1","testmode":true}`, ways: 3},
+		{name: "Mollie, a refund", provider: providers.Mollie(), path: "/v2/payments/tr_#/refunds", header: idempotency, body: `{"amount":{"value":"1#.00","currency":"EUR"}}`, ways: 1},
+		{name: "Mollie, a capture", provider: providers.Mollie(), path: "/v2/payments/tr_#/captures", header: idempotency, body: `{"amount":{"value":"1#.00","currency":"EUR"}}`, ways: 1},
+		{name: "Wise, a transfer", provider: providers.Wise(day), path: "/v1/transfers", body: `{"customerTransactionId":"KEY","targetAccount":#}`, ways: 1},
+		{name: "Wise, a transfer of a batch", provider: providers.Wise(day), path: "/v3/profiles/7/batch-groups/g/transfers", body: `{"customerTransactionId":"KEY","targetAccount":#}`, ways: 1},
+		{name: "Razorpay, an order", provider: providers.Razorpay(day), path: "/v1/orders", body: `{"receipt":"REF","amount":1#,"currency":"INR"}`, ways: 1},
+		{name: "Razorpay, a payout", provider: providers.Razorpay(day), path: "/v1/payouts", header: "X-Payout-Idempotency", body: `{"reference_id":"REF","amount":1#,"currency":"INR","account_number":"a1","fund_account_id":"fa_1"}`, ways: 1},
+		{name: "Razorpay, a refund", provider: providers.Razorpay(day), path: "/v1/payments/pay_#/refund", header: "X-Refund-Idempotency", body: `{"amount":1#}`, ways: 1},
+		{name: "Modern Treasury, a payment order", provider: providers.ModernTreasury(), path: "/api/payment_orders", header: idempotency, body: `{"external_id":"REF","amount":1#,"direction":"credit","originating_account_id":"a1"}`, ways: 1},
+		{name: "Dwolla, a transfer", provider: providers.Dwolla(), path: "/transfers", header: idempotency, body: `{"correlationId":"REF","amount":{"value":"1#.00","currency":"USD"}}`, ways: 1},
+		{name: "Braintree, an authorization", provider: providers.Braintree(), path: "/graphql", body: graphQL("mutation M($input: I!) { authorizeCreditCard(input: $input) { transaction { id } } }", `{"input":{"apiRequestKey":"KEY","transaction":{"orderId":"REF","amount":"1#.00"}}}`), ways: 1},
+		{name: "Braintree, a charge", provider: providers.Braintree(), path: "/graphql", body: graphQL("mutation M($input: I!) { chargePaymentMethod(input: $input) { transaction { id } } }", `{"input":{"apiRequestKey":"KEY","transaction":{"orderId":"REF","amount":"1#.00"}}}`), ways: 1},
+		{name: "Braintree, a refund of a card", provider: providers.Braintree(), path: "/graphql", body: graphQL("mutation M($input: I!) { refundCreditCard(input: $input) { refund { id } } }", `{"input":{"apiRequestKey":"KEY","refund":{"orderId":"REF","amount":"1#.00"}}}`), ways: 1},
+		{name: "Braintree, a refund of a transaction", provider: providers.Braintree(), path: "/graphql", body: graphQL("mutation M($input: I!) { refundTransaction(input: $input) { refund { id } } }", `{"input":{"apiRequestKey":"KEY","transactionId":"t#","refund":{"orderId":"REF","amount":"1#.00"}}}`), ways: 2},
+		{name: "Increase, a transfer", provider: providers.Increase(), path: "/ach_transfers", header: idempotency, body: `{"amount":1#}`, ways: 1},
+		{name: "Svix, a message", provider: providers.Svix(), path: "/api/v1/app/app_1/msg", header: idempotency, body: `{"eventId":"REF","eventType":"t","payload":{}}`, ways: 1},
+		{name: "Svix, an application", provider: providers.Svix(), path: "/api/v1/app", header: idempotency, body: `{"uid":"REF","name":"app #"}`, ways: 1},
+	}
+}
+
+// business is what the box of a row executes.
+func (s sought) business() http.Handler {
+	switch {
+	case s.provider.Name == "dwolla":
+		return located()
+	case s.in != "":
+		return providertest.ObjectsIn(s.in, "obj_")
+	}
+	return providertest.Objects("obj_")
+}
+
+// keyed is the n-th request's key; every provider takes it, as a UUID.
+func keyed(n int) string { return fmt.Sprintf("5b39fe05-3dcd-4ab2-8b2c-0c8a3f5f0d%02d", n) }
+
+// referred is the n-th request's reference.
+func referred(n int) string { return fmt.Sprintf("8a1f70a2-9d0e-4c6b-9f00-4d1c1b7b6e%02d", n) }
+
+// request is the n-th of a row.
+func (s sought) request(base string, n int) (*http.Request, tables.Message) {
+	fill := strings.NewReplacer("REF", referred(n), "KEY", keyed(n), "#", fmt.Sprint(n))
+	method := s.method
+	if method == "" {
+		method = http.MethodPost
+	}
+	body := fill.Replace(s.body)
+	req, err := http.NewRequest(method, base+fill.Replace(s.path), strings.NewReader(body))
+	if err != nil {
+		panic(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if !strings.HasPrefix(body, "{") {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if s.header != "" {
+		req.Header.Set(s.header, keyed(n))
+	}
+	return req, tables.Message{Header: req.Header, Query: req.URL.RawQuery, Body: []byte(body)}
+}
+
+// asksAll reads a look-up of an adapter's through a client, to its end.
+func asksAll(t *testing.T, client *http.Client, p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, about lookup.Subject, now time.Time) (lookup.Finding, bool) {
+	t.Helper()
+	sweep, err := lookup.Plan(p, e, look, about, about.Window(now))
+	if err != nil {
+		var over *lookup.PassedOver
+		require.ErrorAs(t, err, &over)
+		return lookup.Finding{Why: over.Why}, false
+	}
+	for req := sweep.Next(); req != nil; req = sweep.Next() {
+		sweep.Read(whole(t, client, req))
+	}
+	finding := sweep.Match([]lookup.Subject{about}, func(string) bool { return false })[0]
+	req, err := sweep.Fetch(about, finding)
+	require.NoError(t, err)
+	if req != nil {
+		status, header, body := whole(t, client, req)
+		finding = sweep.Fetched(finding, status, header, body)
+	}
+	return finding, true
+}
+
+func whole(t *testing.T, client *http.Client, req *http.Request) (int, http.Header, []byte) {
+	t.Helper()
+	resp, err := client.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, resp.Header, body
+}
+
+// Every look-up of every adapter, as a client makes it, finds in the box what was made there,
+// and nothing before it was.
+func TestAdaptersLookups(t *testing.T) {
+	listed := map[string]bool{}
+	for _, s := range allSought() {
+		t.Run(s.name, func(t *testing.T) {
+			srv := providertest.NewServerInMemory(s.provider, s.business())
+			defer srv.Close()
+			p := srv.Provider()
+			router, err := tables.NewRouter([]providers.Provider{p})
+			require.NoError(t, err)
+			for n := 1; n <= 2; n++ {
+				req, _ := s.request(srv.URL, n)
+				status, _, body := whole(t, srv.Client(), req)
+				require.Less(t, status, 300, "%s", body)
+			}
+			require.Len(t, srv.Effects(), 2)
+
+			const n = 3
+			first := time.Now()
+			req, m := s.request(srv.URL, n)
+			route := router.Route(req.Method, req.URL).For(m)
+			e := endpointOf(&p, route.Endpoint)
+			listed[p.Name+" "+e.Pattern+" "+e.Action.Value] = true
+			about := lookup.Subject{
+				URL: req.URL, Header: req.Header, Values: lookup.Values(&p, e, req.Method, req.URL, m),
+				First: first, Last: first.Add(time.Second),
+			}
+			if e.Key.Place != providers.KeyNone {
+				about.Key = keyed(n)
+			}
+			if reference, present, err := tables.Reference(e.Reference).Carried(m); present {
+				require.NoError(t, err)
+				about.Reference, about.ReferenceOurs = reference, true
+			}
+			if asks, err := lookup.Identify(&p, e, &about); asks != nil {
+				require.NoError(t, err)
+				status, header, body := whole(t, srv.Client(), asks)
+				account, why := lookup.Account(&p, status, header, body)
+				require.Empty(t, why)
+				about.Account = account
+			}
+
+			find := func() (found, served int) {
+				for i := range e.Lookups {
+					finding, serves := asksAll(t, srv.Client(), &p, e, &e.Lookups[i], about, time.Now().Add(time.Second))
+					if !serves {
+						continue
+					}
+					served++
+					made := srv.Effects()
+					if len(made) == 2 {
+						assert.NotEqual(t, lookup.Found, finding.Kind, "look-up %d, before it was made: %v", i, finding.Objects)
+						continue
+					}
+					if assert.Equal(t, lookup.Found.String(), finding.Kind.String(), "look-up %d: %s", i, finding.Why) {
+						found++
+						assert.Equal(t, providers.TookEffect, finding.Outcome)
+						if e.Lookups[i].By != providers.ByParent || e.Lookups[i].Items != "" {
+							assert.Equal(t, []string{made[2].Object}, finding.Objects, "look-up %d", i)
+						}
+						assert.Equal(t, e.Lookups[i].SameShape && finding.Outcome == providers.TookEffect, finding.Fresh, "look-up %d", i)
+					}
+				}
+				return found, served
+			}
+			find()
+			status, _, body := whole(t, srv.Client(), req)
+			require.Less(t, status, 300, "%s", body)
+			found, served := find()
+			assert.Equal(t, s.ways, served)
+			assert.Equal(t, s.ways, found)
+
+			srv.EveryLook(providertest.Unfiltered())
+			found, _ = find()
+			assert.Equal(t, s.ways, found, "whatever the filter does")
+			srv.EveryLook(providertest.NoList())
+			for i := range e.Lookups {
+				finding, serves := asksAll(t, srv.Client(), &p, e, &e.Lookups[i], about, time.Now().Add(time.Second))
+				assert.False(t, serves && finding.Kind == lookup.Found, "look-up %d in an answer without anything", i)
+			}
+		})
+	}
+	for _, sample := range samples() { // which has every adapter
+		p := sample.provider
+		for _, e := range p.Endpoints {
+			if len(e.Lookups) > 0 {
+				assert.True(t, listed[p.Name+" "+e.Pattern+" "+e.Action.Value], "no row for %s %s %s", p.Name, e.Pattern, e.Action.Value)
+			}
+		}
+	}
+}
+
+// endpointOf is the table's endpoint that a route goes by.
+func endpointOf(p *providers.Provider, of *providers.Endpoint) *providers.Endpoint {
+	at := slices.IndexFunc(p.Endpoints, func(e providers.Endpoint) bool { return e.Pattern == of.Pattern && e.Action == of.Action })
+	return &p.Endpoints[at]
+}
