@@ -58,10 +58,24 @@ func razorpayHears() []event {
 			"id":"pout_1","entity":"payout","fund_account_id":"fa_1","amount":100,"currency":"INR","notes":[],"status":"processed",
 			"reference_id":"payroll-7","created_at":1795176001}}},"created_at":1795176005}`
 	)
+	const (
+		refund   = "POST https://api.razorpay.com/v1/payments/pay_1/refund\nContent-Type: application/json\n\n" + `{"amount":50000,"receipt":"refund-7"}`
+		refunded = `{"entity":"event","account_id":"acc_BfVU","event":"refund.created","contains":["refund","payment"],"payload":{"refund":{"entity":{
+			"id":"rfnd_1","entity":"refund","amount":50000,"currency":"INR","payment_id":"pay_1","receipt":"refund-7","created_at":1795176002,"status":"processed"}},
+			"payment":{"entity":{"id":"pay_1","entity":"payment","amount":500000,"captured":true}}}}`
+	)
 	says := func(outcome providers.Outcome) said {
 		return said{object: "pout_1", outcome: outcome, account: "acc_BfVU"}
 	}
+	back := func(outcome providers.Outcome) said {
+		return said{object: "rfnd_1", outcome: outcome, account: "acc_BfVU"}
+	}
 	return []event{
+		{name: "a refund", request: refund, body: refunded, says: back(providers.TookEffect)},
+		{name: "a refund that is processed", request: refund, body: swap(refunded, "refund.created", "refund.processed"), says: back(providers.TookEffect)},
+		{name: "a refund that failed", request: refund, body: swap(refunded, "refund.created", "refund.failed"), says: back(providers.Refused)},
+		{name: "a refund of another payment", request: refund, body: swap(refunded, `"payment_id":"pay_1"`, `"payment_id":"pay_2"`)},
+		{name: "a refund of all", request: swap(refund, `"amount":50000,`, ""), body: refunded, says: back(providers.TookEffect)},
 		{name: "processed", request: payout, body: moved, says: says(providers.TookEffect)},
 		{name: "pending", request: payout, body: swap(moved, "payout.processed", "payout.pending"), says: says(providers.TookEffect)},
 		{name: "queued", request: payout, body: swap(moved, "payout.processed", "payout.queued"), says: says(providers.TookEffect)},

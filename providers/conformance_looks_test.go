@@ -155,6 +155,12 @@ func gocardlessLooks() []look {
 			want: lookalike("RF123", providers.Reversed, false),
 		},
 		{
+			name: "a refund by a reference of ours", request: swap(refund, `"amount":150`, `"amount":150,"metadata":{"onceward":"`+reference+`"}`),
+			asks: []string{swap(askedRefunds[0], "2026-11-20T11%3A55", "2026-11-19T12%3A00"), askedRefunds[1]},
+			page: swap(refunds, refunded, swap(refunded, "RF123", "RF122")+","+swap(refunded, `"metadata":{}`, `"metadata":{"onceward":"`+reference+`"}`)), object: `{"refunds":` + refunded + `}`,
+			want: exactly("RF123", providers.TookEffect, true),
+		},
+		{
 			name: "two refunds alike", request: refund, asks: askedRefunds[:1], page: swap(refunds, refunded, refunded+","+swap(refunded, "RF123", "RF124")),
 			want: finding{kind: lookup.Ambiguous, id: "RF123"},
 		},
@@ -195,7 +201,7 @@ func razorpayLooks() []look {
 			name: "a refund of another amount", request: refund, asks: []string{"GET /v1/payments/pay_FIKOnlyii5QGNx/refunds?" + window + "&count=100"}, page: swap(refunds, "300100", "300101"),
 			want: finding{kind: lookup.Nothing},
 		},
-		{name: "a refund of all, which has no amount to compare", request: "POST " + host + "/v1/payments/pay_FIKOnlyii5QGNx/refund"},
+		{name: "a refund of all, which has no amount to compare", request: swap(refund, `"amount":300100`, "")},
 		{
 			name: "a payout", request: payout, asks: []string{"GET /v1/payouts?account_number=7878780080316316&fund_account_id=fa_1&count=100"}, page: payouts,
 			want: lookalike("pout_1", providers.TookEffect, true),
@@ -316,8 +322,31 @@ func mollieLooks() []look {
 			want: lookalike("cpt_1", providers.TookEffect, true),
 		},
 		{
+			name: "a refund by a reference of ours", request: swap(refund, `{"amount"`, `{"metadata":{"onceward":"`+reference+`"},"amount"`), asks: parts,
+			page: `{"count":1,"_embedded":{"refunds":[` + swap(refunded, "re_4qqh", "re_other") + "," + swap(refunded, `"metadata":null`, `"metadata":{"onceward":"`+reference+`"}`) + `]},` + links + `}`,
+			want: exactly("re_4qqh", providers.TookEffect, true),
+		},
+		{
+			name: "a refund by a reference of ours in test mode", request: swap(refund, `{"amount"`, `{"testmode":true,"metadata":{"onceward":"`+reference+`"},"amount"`),
+			asks: []string{parts[0] + "&testmode=true"},
+			page: `{"count":1,"_embedded":{"refunds":[` + swap(refunded, `"metadata":null`, `"metadata":{"onceward":"`+reference+`"}`) + `]},` + links + `}`,
+			want: exactly("re_4qqh", providers.TookEffect, true),
+		},
+		{
 			name: "a refund that failed", request: refund, asks: parts, page: `{"count":1,"_embedded":{"refunds":[` + swap(refunded, "pending", "failed") + `]},` + links + `}`,
 			want: lookalike("re_4qqh", providers.Refused, false),
+		},
+		{
+			name: "a capture by a reference of ours", request: swap(refund, "/refunds", "/captures", `{"amount"`, `{"metadata":{"onceward":"`+reference+`"},"amount"`),
+			asks: []string{"GET /v2/payments/tr_5B8c/captures?limit=250"},
+			page: `{"count":1,"_embedded":{"captures":[` + swap(refunded, "re_4qqh", "cpt_1", "refund", "capture", `"metadata":null`, `"metadata":{"onceward":"`+reference+`"}`) + `]},` + links + `}`,
+			want: exactly("cpt_1", providers.TookEffect, true),
+		},
+		{
+			name: "a capture by a reference of ours in test mode", request: swap(refund, "/refunds", "/captures", `{"amount"`, `{"testmode":true,"metadata":{"onceward":"`+reference+`"},"amount"`),
+			asks: []string{"GET /v2/payments/tr_5B8c/captures?limit=250&testmode=true"},
+			page: `{"count":1,"_embedded":{"captures":[` + swap(refunded, "re_4qqh", "cpt_1", "refund", "capture", `"metadata":null`, `"metadata":{"onceward":"`+reference+`"}`) + `]},` + links + `}`,
+			want: exactly("cpt_1", providers.TookEffect, true),
 		},
 		{
 			name: "a capture", request: swap(refund, "/refunds", "/captures"), asks: []string{"GET /v2/payments/tr_5B8c/captures?limit=250"},

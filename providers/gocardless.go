@@ -35,8 +35,8 @@ func GoCardless() Provider {
 	fetched := creation
 	fetched.FetchPointer = true
 	payment, refund := fetched, fetched
-	payment.Object, payment.Reference, payment.Lookups = "payment", gocardlessReference, []Lookup{gocardlessPayments}
-	refund.Object, refund.Lookups = "refund", []Lookup{gocardlessRefunds}
+	payment.Object, payment.Reference, payment.Lookups = "payment", gocardlessReference("payment"), []Lookup{gocardlessPayments}
+	refund.Object, refund.Reference, refund.Lookups = "refund", gocardlessReference("refund"), gocardlessRefunds
 	action := Endpoint{
 		Key:    creation.Key,
 		Rules:  gocardlessOthers,
@@ -76,10 +76,13 @@ const (
 	sourceGoCardlessSDK  = "gocardless-pro-go 553b873 [S]"
 )
 
-// gocardlessReference is one of three fields that a payment's metadata has room for.
-var gocardlessReference = Reference{
-	Place: KeyJSONField, Name: "payments.metadata.onceward", MaxLength: 500, MaxPairs: 3, Mutable: true,
-	Source: sourceGoCardlessSDK + " payment_service.go: the integrator's own, on create and update; its bounds: gocardless-dotnet e902187 Resources/Payment.cs [S]",
+// gocardlessReference is one of three fields that the metadata of a payment, or of a refund,
+// has room for.
+func gocardlessReference(object string) Reference {
+	return Reference{
+		Place: KeyJSONField, Name: object + "s.metadata.onceward", MaxLength: 500, MaxPairs: 3, Mutable: true,
+		Source: sourceGoCardlessSDK + " " + object + "_service.go: the integrator's own, on create and update; its bounds: gocardless-dotnet e902187 Resources [S]",
+	}
 }
 
 // gocardlessEvents say that something became of a payment, whose state is then looked at:
@@ -127,32 +130,39 @@ var (
 		SameShape: true,
 		Source:    sourceGoCardlessSDK + " payment_service.go; states: gocardless-dotnet e902187 Resources/Payment.cs [S]",
 	}
-
-	gocardlessRefunds = Lookup{
-		By:         ByParent,
-		Path:       "/refunds",
-		Query:      "payment={request.refunds.links.payment}&created_at[gte]={since}&created_at[lte]={until}",
-		TimeLayout: "rfc3339",
-		Items:      "refunds[]",
-		Same: []Same{
-			{Field: "links.payment", Is: "{request.refunds.links.payment}"},
-			{Field: "amount", Is: "{request.refunds.amount}", As: AsDecimal},
-		},
-		ID:      "id",
-		Created: "created_at",
-		Next:    Paging{Style: PageCursor, Param: "after", Cursor: "meta.cursors.after"},
-		Fetch:   "/refunds/{id}",
-		Means: []Meaning{
-			{"refunds.status", "created", TookEffect},
-			{"refunds.status", "pending_submission", TookEffect},
-			{"refunds.status", "cancelled", Reversed},
-			{"refunds.status", "bounced", Reversed},
-			{"refunds.status", "funds_returned", Reversed},
-		},
-		SameShape: true,
-		Source:    sourceGoCardlessSDK + " refund_service.go; states: gocardless-dotnet e902187 Resources/Refund.cs [S]",
-	}
 )
+
+// gocardlessRefunds read the refunds of a payment, by their reference if they have one.
+var gocardlessRefunds = func() (lookups []Lookup) {
+	for _, by := range []LookupBy{ByReference, ByParent} {
+		lookups = append(lookups, Lookup{
+			By:         by,
+			Path:       "/refunds",
+			Query:      "payment={request.refunds.links.payment}&created_at[gte]={since}&created_at[lte]={until}",
+			TimeLayout: "rfc3339",
+			Items:      "refunds[]",
+			Same: []Same{
+				{Field: "metadata.onceward", Is: "{reference}", Optional: by == ByParent},
+				{Field: "links.payment", Is: "{request.refunds.links.payment}"},
+				{Field: "amount", Is: "{request.refunds.amount}", As: AsDecimal},
+			},
+			ID:      "id",
+			Created: "created_at",
+			Next:    Paging{Style: PageCursor, Param: "after", Cursor: "meta.cursors.after"},
+			Fetch:   "/refunds/{id}",
+			Means: []Meaning{
+				{"refunds.status", "created", TookEffect},
+				{"refunds.status", "pending_submission", TookEffect},
+				{"refunds.status", "cancelled", Reversed},
+				{"refunds.status", "bounced", Reversed},
+				{"refunds.status", "funds_returned", Reversed},
+			},
+			SameShape: true,
+			Source:    sourceGoCardlessSDK + " refund_service.go; states: gocardless-dotnet e902187 Resources/Refund.cs [S]",
+		})
+	}
+	return lookups
+}()
 
 var (
 	gocardlessRules = slices.Concat(

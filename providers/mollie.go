@@ -40,8 +40,8 @@ func Mollie() Provider {
 	webhook.Source += "; webhookSecret: " + sourceMollieSpec
 	payment, refund, capture := keyed, keyed, keyed
 	payment.Object, payment.Reference, payment.Lookups = "payment", mollieReference, molliePayments
-	refund.Object, refund.Lookups = "refund", mollieParts("refund", mollieRefundStates)
-	capture.Object, capture.Lookups = "capture", mollieParts("capture", mollieCaptureStates)
+	refund.Object, refund.Reference, refund.Lookups = "refund", molliePartReference, mollieParts("refund", mollieRefundStates)
+	capture.Object, capture.Reference, capture.Lookups = "capture", molliePartReference, mollieParts("capture", mollieCaptureStates)
 	p := Provider{
 		Name:    "mollie",
 		Answers: jsonAnswers,
@@ -104,6 +104,13 @@ var mollieReference = Reference{
 	Source: sourceMollieSpec + " payment-request: about 1 kB for all metadata; an update can change it",
 }
 
+// molliePartReference is the same of a refund or a capture, which nothing updates.
+var molliePartReference = func() Reference {
+	r := mollieReference
+	r.Mutable, r.Source = false, sourceMollieSpec+" refund-request, capture-response: about 1 kB for all metadata; there is no update"
+	return r
+}()
+
 // molliePayments read the payments from the newest on. The list knows no time and no
 // metadata. A token of an organization has to name the profile, and the test mode, as it
 // did when it created the payment; an API key must not.
@@ -155,28 +162,32 @@ var (
 	}
 )
 
-// mollieParts read the refunds or the captures of a payment.
+// mollieParts read the refunds or the captures of a payment, by their reference if they
+// have one.
 func mollieParts(object string, means []Meaning) (lookups []Lookup) {
 	needs := map[string]string{"refund": "refunds.read", "capture": "payments.read"}
-	for _, mode := range []string{"&testmode={request.testmode}", ""} {
-		lookups = append(lookups, Lookup{
-			By:    ByParent,
-			Path:  "/v2/payments/{path.id}/" + object + "s",
-			Query: "limit=250" + mode,
-			Items: "_embedded." + object + "s[]",
-			Same: []Same{
-				{Field: "paymentId", Is: "{path.id}"},
-				{Field: "amount.value", Is: "{request.amount.value}", As: AsDecimal},
-				{Field: "amount.currency", Is: "{request.amount.currency}"},
-			},
-			ID:        "id",
-			Created:   "createdAt",
-			Next:      Paging{Style: PageLink, Cursor: "_links.next.href"},
-			Means:     means,
-			SameShape: true,
-			Needs:     needs[object],
-			Source:    sourceMollieSpec + " list-" + object + "s",
-		})
+	for _, by := range []LookupBy{ByReference, ByParent} {
+		for _, mode := range []string{"&testmode={request.testmode}", ""} {
+			lookups = append(lookups, Lookup{
+				By:    by,
+				Path:  "/v2/payments/{path.id}/" + object + "s",
+				Query: "limit=250" + mode,
+				Items: "_embedded." + object + "s[]",
+				Same: []Same{
+					{Field: "metadata.onceward", Is: "{reference}", Optional: by == ByParent},
+					{Field: "paymentId", Is: "{path.id}"},
+					{Field: "amount.value", Is: "{request.amount.value}", As: AsDecimal},
+					{Field: "amount.currency", Is: "{request.amount.currency}"},
+				},
+				ID:        "id",
+				Created:   "createdAt",
+				Next:      Paging{Style: PageLink, Cursor: "_links.next.href"},
+				Means:     means,
+				SameShape: true,
+				Needs:     needs[object],
+				Source:    sourceMollieSpec + " list-" + object + "s",
+			})
+		}
 	}
 	return lookups
 }

@@ -56,7 +56,7 @@ func Razorpay(retention time.Duration) Provider {
 	}
 	payout.Object, payout.Reference, payout.Lookups = "payout", razorpayPayoutReference, []Lookup{razorpayPayoutList}
 	transfer := refund
-	refund.Object, refund.Lookups = "refund", []Lookup{razorpayRefundList}
+	refund.Object, refund.Reference, refund.Lookups = "refund", razorpayRefundReference, []Lookup{razorpayRefundList}
 	transfer.Key = Key{Place: KeyRawHeader, Name: "X-Transfer-Idempotency", MinLength: 4, MaxLength: 36, Alphabet: razorpayAlphabet + " "}
 	transfer.Source = "razorpay.com/docs/api/payments/route/direct-transfers-idempotent-request [D]: may be retried without a second payout; 409 while the first is processed; retention: the caller's"
 	p := Provider{
@@ -107,6 +107,10 @@ var (
 		Source:    "razorpay.com/docs/api/orders/fetch-all [D]: orders with the provided value for receipt",
 	}
 
+	razorpayRefundReference = Reference{
+		Place: KeyJSONField, Name: "receipt", Visible: true,
+		Source: "razorpay.com/docs/api/refunds/entity [D]: an identifier for one's internal reference; its length and who sees it: [?]",
+	}
 	razorpayRefundList = Lookup{
 		By:         ByParent,
 		Path:       "/v1/payments/{path.id}/refunds",
@@ -114,6 +118,7 @@ var (
 		TimeLayout: "unix",
 		Items:      "items[]",
 		Same: []Same{
+			{Field: "receipt", Is: "{reference}", Optional: true},
 			{Field: "payment_id", Is: "{path.id}"},
 			{Field: "amount", Is: "{request.amount}", As: AsDecimal},
 		},
@@ -163,13 +168,29 @@ var (
 	}
 )
 
-// razorpayEvents are those of payouts. Which refund an event is about is not told by anything
-// that the request for it chose.
+// razorpayEvents are those of payouts, and of refunds that were asked for with a receipt.
 var razorpayEvents = slices.Concat(
 	kinds(razorpayPayoutEvent, TookEffect, "payout.pending", "payout.queued", "payout.initiated", "payout.processed"),
 	kinds(razorpayPayoutEvent, Refused, "payout.rejected", "payout.failed"),
 	kinds(razorpayPayoutEvent, Reversed, "payout.reversed"),
+	kinds(razorpayRefundEvent, TookEffect, "refund.created", "refund.processed"),
+	kinds(razorpayRefundEvent, Refused, "refund.failed"),
 )
+
+var razorpayRefundEvent = EventRule{
+	Field:     "event",
+	Endpoint:  "POST /v1/payments/{id}/refund",
+	Reference: "payload.refund.entity.receipt",
+	Object:    "payload.refund.entity.id",
+	Created:   "payload.refund.entity.created_at",
+	At:        "payload.refund.entity.created_at",
+	Account:   "account_id",
+	Also: []Same{
+		{Field: "payload.refund.entity.payment_id", Is: "{path.id}"},
+		{Field: "payload.refund.entity.amount", Is: "{request.amount}", As: AsDecimal, Optional: true},
+	},
+	Source: "razorpay.com/docs/webhooks/refunds [D]; the event's own id is in a header",
+}
 
 var razorpayPayoutEvent = EventRule{
 	Field:     "event",
