@@ -2,6 +2,7 @@ package lookup_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,6 +116,7 @@ func TestItemsOfOneObject(t *testing.T) {
 		{"out of turn", event("payment", "p", "succeeded") + "," + event("payment", "p", "created"), providers.TookEffect},
 		{"failed, then succeeded", event("payment", "p", "succeeded") + "," + event("payment", "p", "failed"), providers.TookEffect},
 		{"failed", event("payment", "p", "created") + "," + event("payment", "p", "failed"), providers.Refused},
+		{"beside another kind's amount", event("payment", "p", "succeeded") + "," + strings.Replace(event("fee", "fee", "succeeded"), ":10", ":1", 1), providers.TookEffect},
 		{"refunded", event("payment", "p", "refunded") + "," + event("payment", "p", "succeeded"), providers.Reversed},
 	} {
 		f := look(t, p, e, about, func(*http.Request) (int, http.Header, []byte) {

@@ -174,36 +174,47 @@ const untold providers.Outcome = 0
 
 const whyUntold = "the object is there, in a state that says nothing of this request"
 
-// candidates finds the objects that may be an operation's. decided is false where what was
-// found settles it already.
+// want is what a comparison asks for, for one operation.
+type want struct {
+	text    string
+	as      providers.Comparison
+	skipped bool // the request does not have it
+
+	identifies, literal bool
+}
+
+// candidates finds the objects that may be an operation's. open is false where what was
+// found, or not, settles it already.
 func (m *matching) candidates(n int) (f Finding, open bool) {
 	s, about := m.sweep, &m.operations[n]
 	if why := unfit(s.endpoint, s.look, about); why != "" {
 		return Finding{Why: why}, false
 	}
-	wants := make([]string, len(s.look.Same))
+	wants := make([]want, len(s.look.Same))
 	for j, same := range s.look.Same {
-		want, err := template.Expand(same.Is, template.Text, about.value)
+		text, err := template.Expand(same.Is, template.Text, about.value)
 		if err != nil && !(same.Optional && missing(err)) {
 			return Finding{Why: reason(err)}, false
 		}
-		wants[j] = want
+		wants[j] = want{text, same.As, err != nil, identifies(same), literal(same)}
 	}
 	f.Exact = exact(s.look, about)
 	seen := map[string]bool{}
 	var nameless, undated, contrary, early, late []string
 	for i, item := range s.items {
 		holds, identified, stated := true, false, true
-		for j, same := range s.look.Same {
-			if same.Optional && wants[j] == "" {
+		for j, w := range wants {
+			if w.skipped {
 				continue
 			}
-			is := slices.ContainsFunc(m.says[i][j], func(text string) bool { return equal(same.As, text, wants[j]) })
-			holds = holds && is
+			is := slices.ContainsFunc(m.says[i][j], func(text string) bool { return equal(w.as, text, w.text) })
+			if holds = holds && is; !holds && !f.Exact {
+				break
+			}
 			switch {
-			case identifies(same):
+			case w.identifies:
 				identified = identified || is
-			case same.Is == wants[j]: // a literal says of what kind the item is
+			case w.literal: // it says of what kind the item is
 				stated = stated && is
 			}
 		}

@@ -68,6 +68,32 @@ func TestAlikeOperationsNeedAnObjectEach(t *testing.T) {
 	}
 }
 
+// One that shares objects with an operation that is not decided is not decided either.
+func TestSharedObjectsOfTheUndecided(t *testing.T) {
+	p, e := pay()
+	first, second := sent(t, p, e, "c", "r", "10"), sent(t, p, e, "c", "r", "10")
+	second.First = noon.Add(7 * time.Minute)
+	early, both := paid("a", "r"), paid("b", "r")
+	both.Created = noon.Add(7 * time.Minute).Unix()
+	undated := paid("u", "r")
+	undated.Created = 0
+	b := &box{ledger: []payment{early, both, undated}, unfilter: true}
+	for _, f := range swept(t, p, e, first, b.answer).Match([]lookup.Subject{first, second}, free) {
+		assert.Equal(t, lookup.Inconclusive, f.Kind)
+	}
+
+	// Of the second, one object is its alone and in doubt, and two are shared.
+	second.ReferenceOurs = true
+	contrary := paid("c", "r")
+	contrary.Amount = "11"
+	again := both
+	again.ID = "d"
+	b.ledger = []payment{both, again, contrary}
+	found := swept(t, p, e, second, b.answer).Match([]lookup.Subject{first, second}, free)
+	assert.Equal(t, lookup.Ambiguous, found[1].Kind)
+	assert.Equal(t, lookup.Ambiguous, found[0].Kind, "it may be the other's")
+}
+
 // What was read for one operation says nothing of one whose object would be in another list.
 func TestAnotherListSaysNothing(t *testing.T) {
 	p, e := pay()

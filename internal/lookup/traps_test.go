@@ -215,6 +215,16 @@ func TestPages(t *testing.T) {
 		assert.Contains(t, f.Why, "longer")
 		assert.LessOrEqual(t, len(b.requests), lookup.MaxRequests)
 	})
+	t.Run("too long in all", func(t *testing.T) {
+		b := &box{endless: true}
+		padding := strings.Repeat(" ", lookup.MaxBody-1000)
+		f := look(t, p, e, about, func(r *http.Request) (int, http.Header, []byte) {
+			status, header, body := b.answer(r)
+			return status, header, append(body, padding...)
+		})
+		assert.Equal(t, lookup.Inconclusive, f.Kind)
+		assert.Len(t, b.requests, 17)
+	})
 	t.Run("too many for one window", func(t *testing.T) {
 		b := &box{size: 1}
 		for i := range 30 {
@@ -267,6 +277,14 @@ func TestStylesOfPages(t *testing.T) {
 		{
 			"offset", providers.Paging{Style: providers.PageOffset, Param: "skip"},
 			map[string]string{"": "|1 2", "&skip=2": "|3", "&skip=3": "|"}, []string{"1", "2", "3"}, "",
+		},
+		{
+			"offset that is ignored", providers.Paging{Style: providers.PageOffset, Param: "skip"},
+			map[string]string{"": "|1 2", "&skip=2": "|1 2"}, nil, "circles",
+		},
+		{
+			"a cursor that stays", providers.Paging{Style: providers.PageCursor, Param: "after", Cursor: "next"},
+			map[string]string{"": "x|1", "&after=x": "x|2"}, nil, "circles",
 		},
 		{
 			"number", providers.Paging{Style: providers.PageNumber, Param: "p"},
