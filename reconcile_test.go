@@ -1,0 +1,273 @@
+package onceward_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// bank is an API that forgets keys as soon as it has answered, so that a lost answer leaves
+// an operation unknown. Its payments can be found by their key and by the caller's reference, its
+// transfers, which take no key, by what they look like.
+func bank() providers.Provider {
+	means := []providers.Meaning{
+		{Field: "status", Equals: "failed", Is: providers.Refused},
+		{Field: "status", Equals: "pending", Is: providers.InProgress},
+		{Field: "status", Equals: "refunded", Is: providers.Reversed},
+		{Field: "status", Equals: "succeeded", Is: providers.TookEffect},
+	}
+	payment := providers.Endpoint{
+		Pattern: "POST /payments", Key: providers.Key{Place: providers.KeyRawHeader, Name: "Idempotency-Key"}, Object: "payment",
+		Lookups: []providers.Lookup{{
+			By: providers.ByKey, Path: "/payments", Query: "key={key}&limit=100", Items: "data[]", ID: "id", Created: "created",
+			Same:  []providers.Same{{Field: "idempotency_key", Is: "{key}"}},
+			Next:  providers.Paging{Style: providers.PageCursor, Param: "cursor", Cursor: "next", More: "has_more", Size: 100},
+			Means: means, SameShape: true, Source: "made up",
+		}},
+		Source: "made up",
+	}
+	transfer := providers.Endpoint{
+		Pattern: "POST /transfers", Object: "transfer",
+		Reference: providers.Reference{Place: providers.KeyJSONField, Name: "external_id", Source: "made up"},
+		Lookups: []providers.Lookup{{
+			By: providers.ByReference, Path: "/transfers", Query: "from={since}&to={until}&limit=100", TimeLayout: "unix", Items: "data[]", ID: "id", Created: "created",
+			Same:  []providers.Same{{Field: "external_id", Is: "{reference}"}, {Field: "amount", Is: "{request.amount}", As: providers.AsDecimal}},
+			Next:  providers.Paging{Style: providers.PageCursor, Param: "cursor", Cursor: "next", More: "has_more", Size: 100},
+			Means: means, SameShape: true, Source: "made up",
+		}},
+		Source: "made up",
+	}
+	return providers.Provider{
+		Name: "bank", Endpoints: []providers.Endpoint{payment, transfer}, Source: "made up",
+		Identity: providers.Identity{Path: "/me", Field: "account.id", Source: "made up"},
+		Events: []providers.EventRule{
+			{Field: "type", Equals: "payment.succeeded", Endpoint: "POST /payments", Key: "request.key", ID: "id", Object: "data.id", Created: "data.created", At: "created", Is: providers.TookEffect, Source: "made up"},
+			{Field: "type", Equals: "payment.failed", Endpoint: "POST /payments", Key: "request.key", ID: "id", Object: "data.id", Created: "data.created", At: "created", Is: providers.Refused, Source: "made up"},
+		},
+	}
+}
+
+// proving states what it takes for a payment or transfer that is not found to be proven absent.
+func proving(p *providers.Provider) {
+	for i := range p.Endpoints {
+		e := &p.Endpoints[i]
+		e.HandlingTime = 2 * time.Minute
+		e.Lookups[0].Absent = providers.Absence{Consistent: true}
+	}
+}
+
+// teller is a process that pays at a bank in a box, in virtual time.
+type teller struct {
+	*process
+	box *providertest.Server
+	log *bytes.Buffer
+
+	mu      sync.Mutex
+	unknown []onceward.Looked
+	settled []onceward.Operation
+	seen    []onceward.Evidence
+}
+
+const tellerToken = "Bearer t0ken"
+
+// atBank opens a bank and a process that pays there.
+func atBank(t *testing.T, cfg onceward.Config, adjust ...func(*providers.Provider)) *teller {
+	t.Helper()
+	p := bank()
+	for _, f := range adjust {
+		f(&p)
+	}
+	srv := providertest.NewUnstartedServerInMemory(p, providertest.Objects("obj_"))
+	srv.RetryAfter = -1
+	srv.Account = func(r providertest.Request) string { return r.Header.Get("Authorization") }
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	return another(t, srv, cfg)
+}
+
+// another is a further process at the same bank.
+func another(t *testing.T, srv *providertest.Server, cfg onceward.Config) *teller {
+	t.Helper()
+	l := &teller{box: srv, log: &bytes.Buffer{}}
+	if cfg.Reconcile == nil {
+		cfg.Reconcile = &onceward.Reconcile{}
+	}
+	if cfg.Reconcile.OnUnknown == nil {
+		cfg.Reconcile.OnUnknown = func(_ context.Context, _ onceward.Operation, looked onceward.Looked) error {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.unknown = append(l.unknown, looked)
+			return nil
+		}
+	}
+	if cfg.OnSettled == nil {
+		cfg.OnSettled = func(_ context.Context, op onceward.Operation) error {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.settled = append(l.settled, op)
+			return nil
+		}
+	}
+	if cfg.Authorize == nil {
+		cfg.Authorize = func(r *http.Request) error {
+			if r.Header.Get("Authorization") == "" {
+				r.Header.Set("Authorization", tellerToken)
+			}
+			return nil
+		}
+	}
+	cfg.Trace = &onceward.Trace{Looked: func(_ onceward.Operation, e onceward.Evidence) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.seen = append(l.seen, e)
+	}}
+	cfg.Logger = slog.New(slog.NewTextHandler(l.log, nil))
+	cfg.Providers = []providers.Provider{srv.Provider()}
+	if cfg.Backoff == (backoff.Policy{}) {
+		cfg.Backoff = once
+	}
+	l.process = &process{oncetest.Start(t, srv.Client().Transport, cfg)}
+	return l
+}
+
+// pays asks for a payment by a name.
+func (l *teller) pays(name string, options ...option) outcome {
+	l.T.Helper()
+	return l.asks(name, "/payments", `{"amount":10}`, options...)
+}
+
+func (l *teller) asks(name, path, text string, options ...option) outcome {
+	l.T.Helper()
+	all := []option{to(http.MethodPost, l.box.URL+path), body(text), with("Content-Type", "application/json")}
+	return l.Ask(named(l.T, name), append(all, options...)...)
+}
+
+// runs runs in the background for a while.
+func (l *teller) runs(d time.Duration) {
+	l.T.Helper()
+	ctx, stop := context.WithTimeout(l.T.Context(), d)
+	defer stop()
+	assert.ErrorIs(l.T, l.Run(ctx), context.DeadlineExceeded)
+	synctest.Wait()
+}
+
+// stands is how an operation stands in the journal.
+func (l *teller) stands(name string) onceward.Operation {
+	l.T.Helper()
+	op, err := l.Lookup(context.Background(), onceward.Ref{ID: name})
+	require.NoError(l.T, err)
+	return op
+}
+
+func (l *teller) effects() int { return len(l.box.Effects()) }
+
+// truly holds the journal against the bank's ledger.
+func (l *teller) truly() { l.box.AssertSettledTruly(l.T, l.Journal.Journal) }
+
+func (l *teller) told() []onceward.Looked {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]onceward.Looked(nil), l.unknown...)
+}
+
+// plain is a Reconcile in tests that look by hand.
+func plain() *onceward.Reconcile { return &onceward.Reconcile{} }
+
+func TestReconcileConfig(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		set  func(*onceward.Config)
+		says string
+	}{
+		{"a pause that is too short", func(c *onceward.Config) { c.Reconcile.Schedule = []time.Duration{time.Minute, 1} }, "Schedule[1]"},
+		{"to give up before the first look", func(c *onceward.Config) { c.Reconcile.GiveUpAfter = time.Second }, "GiveUpAfter"},
+		{"a negative time", func(c *onceward.Config) { c.Reconcile.GiveUpAfter = -1 }, "GiveUpAfter"},
+		{"a budget that can't be used", func(c *onceward.Config) { c.Reconcile.Budget.Capacity = -1 }, "Budget"},
+		{"references of no kind", func(c *onceward.Config) { c.Reconcile.References = 9 }, "References"},
+		{"a journal that can't", func(c *onceward.Config) { c.Journal = struct{ journal.Journal }{memory.New()} }, "journal.Reconciler"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			cfg := onceward.Config{Journal: memory.New(), Providers: []providers.Provider{bank()}, Reconcile: plain()}
+			row.set(&cfg)
+			_, err := onceward.New(cfg)
+			require.ErrorContains(t, err, row.says)
+		})
+	}
+	given := onceward.Reconcile{Schedule: []time.Duration{time.Minute}}
+	_, err := onceward.New(onceward.Config{Journal: memory.New(), Providers: []providers.Provider{bank()}, Reconcile: &given})
+	require.NoError(t, err)
+	assert.Zero(t, given.GiveUpAfter, "the caller's is not changed")
+}
+
+// Without Config.Reconcile nothing is asked or kept.
+func TestReconcileIsAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		without, err := onceward.New(onceward.Config{Journal: memory.New(), Providers: []providers.Provider{l.box.Provider()}, HTTPClient: l.box.Client()})
+		require.NoError(t, err)
+		defer without.Shutdown(t.Context())
+		ref := onceward.Ref{ID: "invoice-1"}
+		_, err = without.Reconcile(t.Context(), ref)
+		require.ErrorIs(t, err, journal.ErrNotFound)
+		req, err := http.NewRequestWithContext(named(t, ref.ID), http.MethodPost, l.box.URL+"/payments", strings.NewReader(`{}`))
+		require.NoError(t, err)
+		l.box.Script(providertest.DropAfter())
+		_, err = without.HTTPClient().Do(req)
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		_, err = without.Reconcile(t.Context(), ref)
+		require.ErrorContains(t, err, "Config.Reconcile is nil")
+		_, err = without.Hear(t.Context(), "bank", onceward.Event{Body: []byte(`{}`), Evidence: true})
+		require.ErrorContains(t, err, "Config.Reconcile is nil")
+		assert.Equal(t, 1, l.box.Requests())
+	})
+}
+
+// Who asks gets what was found, as the create would have answered it.
+func TestReconcileOnDemand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.box.Script(providertest.DropAfter())
+		out := l.pays("invoice-1")
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		op, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StateCompleted, op.State)
+		assert.Equal(t, "payment obj_1", op.Object)
+		assert.True(t, op.Answer.Found)
+		require.Len(t, op.Evidence, 1)
+		e := op.Evidence[0]
+		assert.Equal(t, journal.FindingTookEffect, e.Finding)
+		assert.Equal(t, journal.BasisKey, e.Basis)
+		assert.Equal(t, "Client.Reconcile", e.Actor)
+		assert.NotContains(t, e.Target, "?")
+		assert.Equal(t, 200, e.Status)
+		assert.Equal(t, 1, e.Pages)
+		var made struct{ ID string }
+		require.NoError(t, json.Unmarshal(op.Answer.Body, &made))
+		assert.Equal(t, "obj_1", made.ID)
+
+		again := l.pays("invoice-1")
+		require.NoError(t, again.Err)
+		assert.Contains(t, again.Body, "obj_1")
+		assert.Equal(t, 1, l.effects())
+		l.truly()
+	})
+}
