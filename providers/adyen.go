@@ -29,8 +29,11 @@ import (
 // is marked transient; otherwise it has other causes too, and is Indeterminate.
 // How Adyen answers a key that was used with another request is not published.
 //
-// A transfer of v4 is found by its reference, if it names its balance account. Checkout has
-// nothing to look a payment up by: listen to its events.
+// A transfer of v4 is found by its reference, if it names its balance account, and its events
+// show that too. Checkout has nothing to look a payment up by, and its events show a
+// payment's reference but not when it was asked for: they may be of an earlier try whose
+// shopper comes back only now, so that they tell only what became of a payment, a capture or
+// a refund whose pspReference is known.
 func Adyen(prefix string) Provider {
 	hosts := []string{
 		"checkout-test.adyen.com",

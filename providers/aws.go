@@ -150,7 +150,8 @@ func (a AWSAction) endpoint() Endpoint {
 // valid for at least 24 hours after the instance has been terminated, for which
 // Retention stands by 24 hours. The operation completes no more than once. How a
 // second request is answered while the first is worked on is not published, so
-// that nothing is sent again once it may have run.
+// that nothing is sent again once it may have run. EC2 answers in XML, which look-ups of a
+// table don't read: what became of a request is for one of the program's own.
 func AWSRunInstances(region string) AWSAction {
 	return AWSAction{
 		Host:      "ec2." + region + ".amazonaws.com",

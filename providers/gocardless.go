@@ -20,6 +20,11 @@ import "slices"
 // keys are is not published either, and the account is the token's: nothing is sent
 // again once that has changed.
 //
+// What may have run is looked for, a payment among those of its mandate by a field of its
+// metadata, onceward, and a refund among those of its payment. Events of payments say when
+// to look. To look for a metadata field of your own, change its name in Reference, in the
+// look-up and in the event.
+//
 // Actions (POST /payments/PM123/actions/cancel) get a key because GoCardless's
 // own SDKs send one, but nothing rests on it.
 func GoCardless() Provider {

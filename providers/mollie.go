@@ -22,6 +22,12 @@ import (
 // second refund that looks like the first, which on a retry may have been our
 // own. A rate limit of Mollie's was not executed.
 //
+// What may have run is looked for: a payment among the newest by a field of its metadata,
+// onceward, and by its amount, a refund or a capture among those of its payment, by its
+// amount and the same field if it has that. To look for a field of your own, change its name
+// in Reference, in the look-ups and in the events. Events are those of the webhooks that are
+// subscribed to with a full payload.
+//
 // The account is the token's. Tokens of OAuth expire within the hour, so that a new
 // one is not taken to end the memory of keys: a service that acts for several
 // organizations names each by an account label, or sets CredentialScoped.

@@ -29,6 +29,12 @@ import (
 // that acts for several accounts by tokens of their own names each by an account
 // label.
 //
+// What the capture or the authorization of an order became is read from the order, and
+// whether an authorization is void from itself. Refunds, and captures of an authorization,
+// are looked for among the account's transactions by the custom or invoice id that they were
+// sent with: that takes a permission of its own, and they appear up to three hours late.
+// Their events show the same ids. Whether an order was made, nothing tells but its key.
+//
 // Not proven, and read with care: whether Orders v2 and Payments v2 compare a
 // repeated request with the first (assume that the key alone decides); for how
 // long Orders v1 stores keys (its page says for ever, but it is old, so nothing

@@ -35,6 +35,11 @@ import (
 // Whether a key belongs to the account or to the API key is not published: after
 // a change of the API key nothing is sent again.
 //
+// What may have run is looked for: an order by its receipt, a payout by its reference_id
+// among those to its fund account, a refund by its payment and amount, and its receipt if it
+// has one; a refund of all, sent without an amount, is not. Events tell of payouts and of
+// refunds by the same names.
+//
 // Orders take no key. With unique_receipt (India) a repeat with the same receipt is
 // answered with the first order; a program that sets it on all of its orders says so by
 // Unique on that endpoint, which is not said here since most don't.

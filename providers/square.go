@@ -21,6 +21,11 @@ import (
 // and sets CredentialScoped to false. A key that was used with another request is Misuse by the code
 // IDEMPOTENCY_KEY_REUSED, whatever the status.
 //
+// What may have run is looked for: a payment by its reference_id and amount among those of
+// its location, a refund by its payment and amount, a card by its reference_id. New payments
+// and refunds may take several seconds to be listed. Events tell of payments by the same
+// reference, and nothing of their keys.
+//
 // Without a key: what Square's description doesn't give one; uploads
 // (multipart/form-data), in which the caller's own key stays where it is; and
 // the cancellation of a payment by its key (POST /v2/payments/cancel), whose
