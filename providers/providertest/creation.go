@@ -23,6 +23,7 @@ type creation struct {
 	names    []string // that it may have
 	world    world
 	endpoint *providers.Endpoint
+	url      string            // the path that it was made at
 	path     map[string]string // what the wildcards of its endpoint's pattern matched
 	request  tables.Message
 	key      string
@@ -34,7 +35,7 @@ type creation struct {
 // create says what an effect made; s.mu is held.
 func (s *Server) create(c *call, seq int, a Answer) *creation {
 	o := &creation{
-		seq: seq, id: s.idOf(a), names: s.idNames, world: c.world, endpoint: c.route.Endpoint,
+		seq: seq, url: c.r.URL.Path, id: s.idOf(a), names: s.idNames, world: c.world, endpoint: c.route.Endpoint,
 		request: tables.Message{Header: c.r.Header.Clone(), Query: c.r.URL.RawQuery, Body: bytes.Clone(c.body)},
 		key:     c.key, at: s.now(), answer: a.clone(),
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -66,7 +67,9 @@ type Delivery struct {
 // nothing for it.
 //
 // Rows that speak of any endpoint tell of an effect if their type has the name of the
-// endpoint's Object in it. Rows with Thin are sent whatever happened.
+// endpoint's Object in it, and where some of the rows have the last name of the effect's
+// path in their type, the others don't: a POST to /ach_transfers makes no
+// check_transfer.created. Rows with Thin are sent whatever happened.
 //
 // Times in an event are the server's, the time of its signature is the machine's. An event
 // is sent again until it is answered by a 2xx: after a minute of the server's clock, five,
@@ -152,11 +155,25 @@ const (
 // happens has the events of an object's state come to pass, and returns those that are to
 // be delivered at once; s.mu is held.
 func (s *Server) happens(o *creation, what providers.Outcome) (atOnce []*event) {
+	var all, named []*providers.EventRule
+	told := map[string]bool{} // types of events: rows that differ in a state are one event's
+	kind := letters(strings.TrimSuffix(path.Base(o.url), "s"))
 	for i := range s.provider.Events {
 		rule := &s.provider.Events[i]
-		if tells(rule, o) && (rule.Is == what || rule.Thin) {
-			atOnce = append(atOnce, s.happen(o, rule)...)
+		if !tells(rule, o) || rule.Is != what && !rule.Thin || told[rule.Equals] {
+			continue
 		}
+		told[rule.Equals] = true
+		all = append(all, rule)
+		if strings.Contains(letters(rule.Equals), kind) {
+			named = append(named, rule)
+		}
+	}
+	if len(named) > 0 { // an endpoint for all kinds of objects has events of all kinds
+		all = named
+	}
+	for _, rule := range all {
+		atOnce = append(atOnce, s.happen(o, rule)...)
 	}
 	return atOnce
 }
