@@ -46,7 +46,7 @@ type history struct {
 }
 
 func newHistory(t *testing.T, h Harness, seed uint64) *history {
-	s := &history{t: t, h: h, model: &model{live: map[string]bool{}}, rnd: rand.New(rand.NewPCG(seed, 0)), now: noon}
+	s := &history{t: t, h: h, model: &model{live: map[string]bool{}, heard: map[journal.Heard]time.Time{}}, rnd: rand.New(rand.NewPCG(seed, 0)), now: noon}
 	for range 3 {
 		s.join()
 	}
@@ -68,7 +68,7 @@ func (s *history) run(steps int) {
 }
 
 func (s *history) step() {
-	switch s.rnd.IntN(21) {
+	switch s.rnd.IntN(28) {
 	case 0, 1, 2:
 		s.moveClock()
 	case 3, 4, 5, 6:
@@ -97,6 +97,16 @@ func (s *history) step() {
 		if s.sometimes(3) {
 			s.apply(journal.Event{Kind: journal.EventAdopt, Ref: s.anyRef()})
 		}
+	case 21:
+		s.apply(s.look())
+	case 22:
+		s.looks()
+	case 23, 24, 25:
+		s.apply(s.evidence())
+	case 26:
+		s.hear()
+	case 27:
+		s.findBy()
 	}
 }
 
@@ -190,6 +200,12 @@ func (s *history) intent(ref journal.Ref, naming journal.Naming) *journal.Intent
 			in.FormerAliases = []journal.Ref{s.anyAlias()}
 		}
 	}
+	if s.sometimes(2) {
+		in.Reference, in.ReferenceName, in.ReferenceOurs = s.anyReference(), "form reference", s.sometimes(2)
+	}
+	if s.sometimes(8) {
+		in.Compare = []journal.Field{{Name: "amount", Value: "100"}}
+	}
 	in.NextKey = func(generation int) string { return fmt.Sprint(ref, generation) }
 	return in
 }
@@ -249,6 +265,9 @@ func (s *history) complete() journal.Event {
 	ev.Delivered = s.sometimes(2)
 	s.unique++
 	ev.Answer = &journal.Answer{Status: 200, Body: []byte(strconv.Itoa(s.unique)), Refused: s.sometimes(4), Cut: s.sometimes(6)}
+	if s.sometimes(3) {
+		ev.Object, ev.Account = s.anyObject(), s.anyAccount()
+	}
 	return ev
 }
 
@@ -270,7 +289,8 @@ func (s *history) release() journal.Event {
 
 func (s *history) resolve() journal.Event {
 	ev, _ := s.ofClaim(journal.EventResolve)
-	ev.Resolution = journal.Resolution(s.rnd.IntN(6))
+	ev.Resolution = journal.Resolution(s.rnd.IntN(8))
+	ev.Reference, ev.Forced = s.anyReference(), s.sometimes(4)
 	ev.By, ev.Cause, ev.Unrecognised = "somebody", "a ticket", s.sometimes(3)
 	s.unique++
 	if s.sometimes(2) {
@@ -359,6 +379,7 @@ func (s *history) reap() {
 	n, err := s.h.Journal.Reap(s.t.Context(), ev, limit)
 	require.NoError(s.t, err)
 	require.Equal(s.t, min(limit, len(reapable)), n, "of %v", reapable)
+	s.model.forget(ev.Keep, ev.At)
 	reaped := 0
 	for _, ref := range reapable {
 		op, err := s.h.Journal.Get(s.t.Context(), ref)

@@ -16,6 +16,7 @@ type model struct {
 	live map[string]bool
 	// The latest time that was seen is every store's alike; store.Clock has tests of its own.
 	clock store.Clock
+	heard map[journal.Heard]time.Time
 }
 
 // index finds an operation by its name or its second one.
@@ -56,6 +57,7 @@ func (m *model) next(i int, ev journal.Event) (journal.Result, error) {
 		op = m.ops[i]
 	}
 	ev.Last, ev.Unconfirmed = m.clock.Last, m.clock.Unconfirmed(ev.At)
+	ev.Taken = m.taken(i, op, ev)
 	next, decision, err := journal.Next(op, m.live[op.Holder], ev)
 	switch {
 	case i < 0 && next.State != journal.StateAbsent:
@@ -100,6 +102,75 @@ func (m *model) claim(ev journal.Event, limit int) ([]journal.Result, error) {
 	return results, nil
 }
 
+// taken tells whether another operation is proven by the object that ev names.
+func (m *model) taken(i int, op journal.Operation, ev journal.Event) bool {
+	if ev.Object == "" || ev.Kind != journal.EventEvidence && ev.Kind != journal.EventComplete {
+		return false
+	}
+	account := op.Account
+	if account == "" {
+		account = ev.Account
+	}
+	for j, other := range m.ops {
+		found := slices.ContainsFunc(other.Evidence, func(e journal.Evidence) bool { return e.Finding.TookEffect() && e.Object == ev.Object })
+		if j != i && other.Provider == op.Provider && other.Proves(account, ev.Object) && (found || ev.Kind == journal.EventEvidence) {
+			return true
+		}
+	}
+	return false
+}
+
+// hear is Hear of a model.
+func (m *model) hear(heard journal.Heard, evs []journal.Event) (results []journal.Result, first bool, err error) {
+	if _, before := m.heard[heard]; before || len(evs) == 0 {
+		return nil, !before, nil
+	}
+	for _, ev := range evs {
+		var op journal.Operation
+		if i := m.index(ev.Ref); i >= 0 {
+			op = m.ops[i]
+		}
+		if _, _, err := journal.Next(op, false, ev); err != nil {
+			return nil, false, err
+		}
+	}
+	for _, ev := range evs {
+		result, err := m.apply(ev)
+		if err != nil {
+			return nil, false, err
+		}
+		results = append(results, result)
+	}
+	m.heard[heard] = m.clock.Last
+	return results, true, nil
+}
+
+// dueLooks lists the operations that a Looks takes, in its order.
+func (m *model) dueLooks(ev journal.Event) []journal.Ref {
+	var due []journal.Operation
+	for _, op := range m.ops {
+		if op.State == journal.StateUnknown && op.Dead == "" && !op.LookAt.After(ev.At) && (ev.From == nil || slices.Contains(ev.From, op.Provider)) {
+			due = append(due, op)
+		}
+	}
+	slices.SortStableFunc(due, func(a, b journal.Operation) int { return a.LookAt.Compare(b.LookAt) })
+	refs := make([]journal.Ref, len(due))
+	for i, op := range due {
+		refs[i] = op.Ref
+	}
+	return refs
+}
+
+// forget forgets what was heard too long ago for a reap with that keep.
+func (m *model) forget(keep time.Duration, at time.Time) {
+	before := m.clock.Passed(at).Add(-max(keep, journal.EvidenceKeep))
+	for heard, at := range m.heard {
+		if at.Before(before) {
+			delete(m.heard, heard)
+		}
+	}
+}
+
 // reapable lists what ev would shrink or remove.
 func (m *model) reapable(ev journal.Event) []journal.Ref {
 	var refs []journal.Ref
@@ -133,13 +204,20 @@ func normal(op journal.Operation) journal.Operation {
 // them out.
 func handedOver(result journal.Result, kind journal.EventKind) journal.Operation {
 	op := normal(result.Operation)
+	op.Evidence = slices.Clone(op.Evidence)
+	for i, e := range op.Evidence {
+		if e.Answer != nil {
+			answer := *e.Answer
+			answer.Body, op.Evidence[i].Answer = nil, &answer
+		}
+	}
 	switch result.Decision {
 	case journal.Execute:
 		if kind == journal.EventClaim || op.Found.MayHaveRun {
 			return op
 		}
 		op.Request = journal.Request{} // the asker's own
-	case journal.Replay, journal.Offer, journal.Stop:
+	case journal.Replay, journal.Offer, journal.Stop, journal.Look, journal.Weighed:
 		return op
 	case journal.Recorded:
 		op.Request = journal.Request{}

@@ -53,18 +53,16 @@ func (j *Journal) Hear(ctx context.Context, heard journal.Heard, evs []journal.E
 	if _, before := j.heard[heard]; before || len(evs) == 0 {
 		return nil, !before, nil
 	}
-	var undo []journal.Operation
+	// What is refused is, before anything is recorded.
+	for _, ev := range evs {
+		if _, _, err := journal.Next(j.rows[j.find(ev)], false, ev); err != nil {
+			return nil, false, err
+		}
+	}
 	for _, ev := range evs {
 		j.see(ev.At)
-		handle := j.find(ev)
-		if op, found := j.rows[handle]; found {
-			undo = append(undo, op)
-		}
-		result, err := j.apply(handle, ev)
+		result, err := j.apply(j.find(ev), ev)
 		if err != nil {
-			for _, op := range slices.Backward(undo) {
-				j.put(op)
-			}
 			return nil, false, err
 		}
 		results = append(results, result)

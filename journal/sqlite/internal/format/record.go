@@ -53,6 +53,12 @@ func (k *Record) WithoutBodies() (journal.Operation, error) {
 			op.Answer.Replaced.Body = nil
 		}
 	}
+	for i, e := range op.Evidence {
+		if e.Answer != nil {
+			answer := *e.Answer
+			answer.Body, op.Evidence[i].Answer = nil, &answer
+		}
+	}
 	return op, err
 }
 

@@ -1,0 +1,136 @@
+package journaltest
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+func (s *history) anyObject() string { return "charge ch_" + strconv.Itoa(s.rnd.IntN(12)) }
+
+func (s *history) anyAccount() string {
+	return []string{"", "acct_1", "acct_1", "acct_2"}[s.rnd.IntN(4)]
+}
+
+func (s *history) anyReference() string { return "ref-" + strconv.Itoa(s.rnd.IntN(20)) }
+
+func (s *history) look() journal.Event {
+	if s.sometimes(4) {
+		return journal.Event{Kind: journal.EventHint, Ref: s.anyRef()}
+	}
+	return journal.Event{Kind: journal.EventLook, Ref: s.anyRef(), Due: s.now.Add(time.Minute), Asked: s.sometimes(2)}
+}
+
+// evidence is mostly of the present generation, under the current claim.
+func (s *history) evidence() journal.Event {
+	ev, op := s.ofClaim(journal.EventEvidence)
+	if ev.Claim < 1 {
+		ev.Claim = op.Claim
+	}
+	finding := []journal.Finding{
+		journal.FindingTookEffect, journal.FindingTookEffect, journal.FindingAbsent, journal.FindingAbsent, journal.FindingAbsent, journal.FindingRefused,
+		journal.FindingAmbiguous, journal.FindingInconclusive, journal.FindingInProgress, journal.FindingReversed,
+	}[s.rnd.IntN(10)]
+	ev.At, ev.Account, ev.Session = s.now, s.anyAccount(), ""
+	ev.Due = s.now.Add(time.Duration(s.rnd.IntN(120)) * time.Minute)
+	ev.Evidence = &journal.Evidence{Source: journal.SourceLook, Actor: "host", Status: 200, Pages: 1, Finding: finding, Basis: journal.Basis(s.rnd.IntN(5))}
+	if finding.TookEffect() || s.sometimes(3) {
+		ev.Object = s.anyObject()
+	}
+	if s.sometimes(2) {
+		s.unique++
+		ev.Answer = &journal.Answer{Status: 200, Body: []byte(strconv.Itoa(s.unique))}
+	}
+	if s.sometimes(5) {
+		ev.Dead = "nothing can look"
+	}
+	if finding == journal.FindingAbsent {
+		ev.Account = op.Account
+		ev.Absence = &journal.Absence{
+			Began: s.now, Whole: true, ByRequest: true, Consistent: true, Handling: time.Minute, Control: s.now, Account: op.Account,
+		}
+	}
+	ev.Delivered = s.sometimes(3)
+	return ev
+}
+
+func (s *history) looks() {
+	r, ok := s.h.Journal.(journal.Reconciler)
+	if !ok {
+		return
+	}
+	ev := journal.Event{Kind: journal.EventLook, At: s.now, Due: s.now.Add(time.Minute)}
+	if s.sometimes(3) {
+		ev.From = []string{"ledger"}
+	}
+	limit := s.rnd.IntN(4)
+	s.model.see(ev.At)
+	due := s.model.dueLooks(ev)
+	got, err := r.Looks(s.t.Context(), ev, limit)
+	require.NoError(s.t, err)
+	require.Len(s.t, got, min(limit, len(due)))
+	for i := range got {
+		of := ev
+		of.Ref = due[i]
+		want, err := s.model.apply(of)
+		require.NoError(s.t, err)
+		s.same(want, got[i], journal.EventLook)
+	}
+}
+
+func (s *history) hear() {
+	r, ok := s.h.Journal.(journal.Reconciler)
+	if !ok {
+		return
+	}
+	heard := journal.Heard{Provider: "ledger", ID: strconv.Itoa(s.rnd.IntN(30))}
+	var evs []journal.Event
+	for range s.rnd.IntN(3) {
+		evs = append(evs, s.evidence())
+	}
+	want, wantFirst, wantErr := s.model.hear(heard, evs)
+	got, first, err := r.Hear(s.t.Context(), heard, evs)
+	require.Equal(s.t, wantErr, err)
+	require.Equal(s.t, wantFirst, first)
+	require.Len(s.t, got, len(want))
+	for i := range want {
+		s.same(want[i], got[i], journal.EventEvidence)
+	}
+}
+
+// findBy compares what must be found, and that what is found is what was looked for.
+func (s *history) findBy() {
+	r, ok := s.h.Journal.(journal.Reconciler)
+	if !ok {
+		return
+	}
+	by, value := journal.ByReference, s.anyReference()
+	if s.sometimes(2) {
+		by, value = journal.ByObject, s.anyObject()
+	} else if i := s.model.index(s.anyRef()); i >= 0 {
+		by, value = journal.ByKey, s.model.ops[i].Key
+	}
+	matches, err := r.FindBy(s.t.Context(), "ledger", by, value)
+	require.NoError(s.t, err)
+	got := map[journal.Ref]int{}
+	for _, m := range matches {
+		got[m.Operation.Ref] = m.Generation
+	}
+	for _, op := range s.model.ops {
+		generation, is := op.RoundBy(by, value)
+		is = is && op.Provider == "ledger"
+		found, there := got[op.Ref]
+		if there {
+			require.True(s.t, is, "%v %q", by, value)
+			require.Equal(s.t, generation, found)
+			delete(got, op.Ref)
+		}
+		marked := op.State != journal.StateCompleted || op.Reference != "" || op.Object != "" || len(op.Evidence) > 0
+		require.True(s.t, there || !is || !marked, "%v by %v %q", op.Ref, by, value)
+	}
+	assert.Empty(s.t, got)
+}
