@@ -16,7 +16,7 @@ func foundOf(b *strings.Builder, p providers.Provider) {
 			carried.add(fmt.Sprintf("%s | %s | %s", referenceCell(e.Reference), uniqueCell(e.Unique), cell(e.Reference.Source)), name)
 		}
 		for _, look := range e.Lookups {
-			looked.add(fmt.Sprintf("%s | %s | %s | %s | %s | %s", e.Object, asksCell(look), sameCell(look), meansCell(look), absenceCell(p, e, look), cell(look.Source)), name)
+			looked.add(fmt.Sprintf("%s | %s | %s | %s | %s | %s", e.Object, asksCell(look), sameCell(look), meansCell(look), absenceCell(e, look), cell(look.Source)), name)
 		}
 	}
 	if len(looked.facts) == 0 && len(p.Events) == 0 {
@@ -41,7 +41,7 @@ func foundOf(b *strings.Builder, p providers.Provider) {
 	}
 	switch i := p.Identity; {
 	case i.Path == "":
-		b.WriteString("\nWhose a credential is, the provider is not known to tell.\n")
+		b.WriteString("\nWhose a credential is, the provider is not known to tell: a look proves what is not there only with the credential that the request was sent with.\n")
 	default:
 		field := "`" + i.Field + "`"
 		if i.Last {
@@ -176,7 +176,7 @@ func meansCell(look providers.Lookup) string {
 }
 
 // absenceCell says what an absence lacks to be believed, or why it never is.
-func absenceCell(p providers.Provider, e providers.Endpoint, look providers.Lookup) string {
+func absenceCell(e providers.Endpoint, look providers.Lookup) string {
 	if look.Items == "" {
 		return "never proven: the answer is the object, or an error"
 	}
@@ -194,9 +194,6 @@ func absenceCell(p providers.Provider, e providers.Endpoint, look providers.Look
 	}
 	if look.By != providers.ByParent && look.Next.Style == providers.OnePage && look.Next.Size == 0 {
 		lacks = append(lacks, "Next.Size")
-	}
-	if p.Identity == (providers.Identity{}) {
-		lacks = append(lacks, "Identity")
 	}
 	if len(lacks) == 0 {
 		return "nothing"

@@ -86,7 +86,8 @@ func Increase() Provider {
 				Source:     sourceIncrease + ": PATCH, GET and DELETE are inherently idempotent",
 			},
 		},
-		Source: sourceIncrease + "; hosts: increase-go ca1c95b option/requestoption.go [S]; scope of keys: [?]",
+		Identity: Identity{Path: "/groups/current", Field: "id", Source: "increase-go ca1c95b group.go [S]: the currently authenticated group"},
+		Source:   sourceIncrease + "; hosts: increase-go ca1c95b option/requestoption.go [S]; scope of keys: [?]",
 	}
 	create.Pattern = "POST /{objects}"
 	links := create

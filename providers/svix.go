@@ -50,7 +50,8 @@ func Svix(hosts ...string) Provider {
 			Rules:   svixKeyless,
 			Source:  sourceSvix + ": POST only",
 		}},
-		Source: sourceSvix + "; hosts: svix-webhooks 4fc0cfb go/svix.go [S]",
+		Identity: Identity{Path: "/api/v1/auth/whoami", Field: "envId", Source: sourceSvixSpec + " WhoamiOut: the environment of the token"},
+		Source:   sourceSvix + "; hosts: svix-webhooks 4fc0cfb go/svix.go [S]",
 	}
 	for _, path := range []string{
 		"/api/v1/app/{app}/msg/precheck/active",

@@ -46,7 +46,8 @@ func Wise(retention time.Duration, profiles ...string) Provider {
 			"api.wise.com", "api-mtls.transferwise.com",
 			"api.wise-sandbox.com", "api.sandbox.transferwise.tech", "api-mtls.sandbox.transferwise.tech",
 		},
-		Source: sourceWiseTransfers + "; hosts: docs.wise.com/guides/developer/environments [D]",
+		Identity: Identity{Path: "/v1/me", Field: "id", Source: "docs.wise.com/api-docs/api-reference/user [D]: the token's user"},
+		Source:   sourceWiseTransfers + "; hosts: docs.wise.com/guides/developer/environments [D]",
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: wiseKeyless, Source: sourceWiseTransfers + ": transfers only"},
 				"/"),
