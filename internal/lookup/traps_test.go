@@ -284,7 +284,7 @@ func TestStylesOfPages(t *testing.T) {
 		},
 		{
 			"a cursor that stays", providers.Paging{Style: providers.PageCursor, Param: "after", Cursor: "next"},
-			map[string]string{"": "x|1", "&after=x": "x|2"}, nil, "circles",
+			map[string]string{"": "x|1", "&after=x": "x|"}, nil, "circles",
 		},
 		{
 			"number", providers.Paging{Style: providers.PageNumber, Param: "p"},
