@@ -72,12 +72,6 @@ func Provable(e *providers.Endpoint, look *providers.Lookup, last time.Time, own
 	return last.Add(e.HandlingTime + look.Absent.VisibleAfter + max(own, margin))
 }
 
-// Beyond reports whether the operation's object can have left what the look-up reaches, as seen
-// now.
-func Beyond(look *providers.Lookup, about *Subject, now time.Time) bool {
-	return look.Absent.Horizon > 0 && now.Add(2*slack).Sub(about.First) >= look.Absent.Horizon
-}
-
 // Identify returns the request that asks whose credential it is that the operation is sent
 // with, or nil if the provider can't be asked. What comes of it is for [Account].
 func Identify(p *providers.Provider, e *providers.Endpoint, about *Subject) (*http.Request, error) {

@@ -186,12 +186,6 @@ func TestWhenAbsenceIsProvable(t *testing.T) {
 	assert.Equal(t, noon.Add(92*time.Minute), lookup.Provable(e, look, noon, 30*time.Minute))
 	look.Absent = providers.Absence{}
 	assert.Zero(t, lookup.Provable(e, look, noon, 0), "not said when objects are seen")
-
-	about := lookup.Subject{First: noon}
-	assert.False(t, lookup.Beyond(look, &about, noon.Add(1000*time.Hour)), "it reaches back without end")
-	look.Absent.Horizon = 24 * time.Hour
-	assert.False(t, lookup.Beyond(look, &about, noon.Add(23*time.Hour)))
-	assert.True(t, lookup.Beyond(look, &about, noon.Add(24*time.Hour)))
 }
 
 func TestIdentity(t *testing.T) {
