@@ -94,7 +94,7 @@ func allSought() []sought {
 		{name: "Wise, a transfer of a batch", provider: providers.Wise(day), path: "/v3/profiles/7/batch-groups/g/transfers", body: `{"customerTransactionId":"KEY","targetAccount":#}`, ways: 1},
 		{name: "Razorpay, an order", provider: providers.Razorpay(day), path: "/v1/orders", body: `{"receipt":"REF","amount":1#,"currency":"INR"}`, ways: 1},
 		{name: "Razorpay, a payout", provider: providers.Razorpay(day), path: "/v1/payouts", header: "X-Payout-Idempotency", body: `{"reference_id":"REF","amount":1#,"currency":"INR","account_number":"a1","fund_account_id":"fa_1"}`, ways: 1},
-		{name: "Razorpay, a refund", provider: providers.Razorpay(day), path: "/v1/payments/pay_#/refund", header: "X-Refund-Idempotency", body: `{"amount":1#}`, ways: 1},
+		{name: "Razorpay, a refund", provider: providers.Razorpay(day), path: "/v1/payments/pay_#/refund", header: "X-Refund-Idempotency", body: `{"amount":1#,"receipt":"REF"}`, ways: 1},
 		{name: "Modern Treasury, a payment order", provider: providers.ModernTreasury(), path: "/api/payment_orders", header: idempotency, body: `{"external_id":"REF","amount":1#,"direction":"credit","originating_account_id":"a1"}`, ways: 1},
 		{name: "Dwolla, a transfer", provider: providers.Dwolla(), path: "/transfers", header: idempotency, body: `{"correlationId":"REF","amount":{"value":"1#.00","currency":"USD"}}`, ways: 1},
 		{name: "Braintree, an authorization", provider: providers.Braintree(), path: "/graphql", body: graphQL("mutation M($input: I!) { authorizeCreditCard(input: $input) { transaction { id } } }", `{"input":{"apiRequestKey":"KEY","transaction":{"orderId":"REF","amount":"1#.00"}}}`), ways: 1},
