@@ -7,7 +7,9 @@
 // onceward.Config.Providers, and finds the [Endpoint] of each request by its host
 // and path, and where that takes it by its headers or body. The endpoint's [Key] says
 // where the key goes: into a header, the query, a form, a JSON object or a GraphQL
-// document. Its [Rule] list reads the answer.
+// document. Its [Rule] list reads the answer. Where that is lost, a [Lookup] says how
+// the object that the request created is found again, by its key, by a [Reference] or
+// by what it is part of, and an [EventRule] what an event of the provider's tells of it.
 //
 // Every fact of this package's own tables has a Source beside it, with a mark
 // that says how sure it is:

@@ -50,3 +50,48 @@ func ExampleIETF() {
 	fmt.Println(p.Validate(), e.Rules[0].Verdict)
 	// Output: <nil> rejected
 }
+
+// Support has said how long a request may be worked on, and that a list shows what exists:
+// then a payment that is not in the list, after that time, was not made.
+func ExampleAbsence() {
+	p := providers.Increase()
+	for i := range p.Endpoints {
+		e := &p.Endpoints[i]
+		for j := range e.Lookups {
+			e.HandlingTime = 2 * time.Minute
+			e.Lookups[j].Absent = providers.Absence{Consistent: true, Source: "support, ticket 4711"}
+		}
+	}
+	fmt.Println(p.Validate())
+	// Output: <nil>
+}
+
+// An API of one's own that keeps a reference with its payments, and lists them by it.
+func ExampleLookup() {
+	ledger := providers.Provider{
+		Name:  "ledger",
+		Hosts: []string{"ledger.example.com"},
+		Endpoints: []providers.Endpoint{{
+			Pattern:   "POST /v1/payments",
+			Object:    "payment",
+			Reference: providers.Reference{Place: providers.KeyJSONField, Name: "reference", MaxLength: 64},
+			Lookups: []providers.Lookup{{
+				By:    providers.ByReference,
+				Path:  "/v1/payments",
+				Query: "reference={reference}&limit=100",
+				Items: "payments[]",
+				Same: []providers.Same{ // the server's filter is not trusted
+					{Field: "reference", Is: "{reference}"},
+					{Field: "amount", Is: "{request.amount}", As: providers.AsDecimal},
+				},
+				ID:        "id",
+				Created:   "created_at",
+				Next:      providers.Paging{Style: providers.PageCursor, Param: "after", Cursor: "next", Size: 100},
+				Means:     []providers.Meaning{{Field: "state", Equals: "paid", Is: providers.TookEffect}, {Field: "state", Equals: "failed", Is: providers.Refused}},
+				SameShape: true,
+			}},
+		}},
+	}
+	fmt.Println(ledger.Validate())
+	// Output: <nil>
+}
