@@ -1,7 +1,7 @@
-// Package providertest is a provider in a box: a real HTTP server on the
-// loopback interface that keeps the idempotency contract of a
-// [providers.Provider], in the manner of net/http/httptest. It is for tests of
-// any code that calls such an API, with or without the rest of this module.
+// Package providertest is a provider in a box: a real HTTP server, on the
+// loopback interface or in memory ([NewServerInMemory]), that keeps the idempotency
+// contract of a [providers.Provider], in the manner of net/http/httptest. It is for
+// tests of any code that calls such an API, with or without the rest of this module.
 //
 // # A test of one's own
 //
@@ -105,6 +105,59 @@
 // [Server.Script], one for each request, or drawn by [Server.Seed], repeatably.
 // A client of net/http's may repeat a request with an Idempotency-Key by itself, if
 // a connection that was used before breaks: that repeat meets the next fault.
+//
+// # Look-ups
+//
+// What was made can be found again as the table's Lookups say: by its key, its reference,
+// its parent, in a window of time, on pages, or by its id. Such a request is answered from
+// the ledger and not by the handler, by what the handler answered when the object was made
+// and by what the table says that its items show (Same, ID, Created, Means). The handler
+// should give every object an id of its own, as [Objects] does. [Server.Turn] has an object
+// be refused, or reversed, later.
+//
+//   - [Server.Visible] and [Server.Lag] let time pass before an object is found.
+//   - Objects are found in the account and mode only that they were made in: by
+//     [Server.Account], the table's account headers and its credential modes. The
+//     table's Identity is answered by the account.
+//   - [Server.ScriptLooks] and [Server.EveryLook] spoil the answers, by the faults of any
+//     other request and by [NoList], [Unfiltered], [PageLoop] and [EmptyList];
+//     [Server.MayLook] refuses who lacks the permission.
+//
+// [Straggle] has a request be executed long after its connection broke: what made a look-up
+// that found nothing wrong.
+//
+// # Events
+//
+// [Server.Events] has the server send what the table's Events tell of to a URL, signed in
+// the provider's scheme, until it is answered by a 2xx. [Server.ScriptEvents] has events be
+// lost, late, doubled, out of order, thin, forged, of another mode or account, or come
+// before the response does; [Server.Deliveries] says what was sent. [Sign] is for
+// handlers alone.
+//
+// # Time
+//
+// The server has a clock of its own, which [Server.Advance] moves on top of the time that
+// passes by itself. Inside a bubble of testing/synctest a server in memory needs no Advance:
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		srv := providertest.NewServerInMemory(providers.Increase(), providertest.Objects("transfer_"))
+//		defer srv.Close()
+//		srv.Visible(10 * time.Minute)
+//		srv.Script(providertest.DropAfter()) // the transfer is made, and its answer is lost
+//		// … the program pays, and looks for what it paid every minute …
+//		time.Sleep(time.Hour)
+//		srv.AssertSettledTruly(t, j) // its journal says what is in the ledger
+//	})
+//
+// [Server.AssertSettledTruly] ends a test of what is found out after answers were lost: what
+// is completed has one effect, and what is cancelled has none, ever.
+//
+// # Limits
+//
+// Look-ups in XML are not served. PayPal's signature needs a certificate, which a box has
+// none of: [Server.SignEvent] signs in its place. Events are JSON, whatever the provider
+// sends. A look-up shows what the table says of an item and what the handler answered,
+// nothing else that a provider may have there.
 //
 // The server speaks HTTP/1.1 and HTTP/2, with TLS ([Server.StartTLS]) and without.
 // Everything is kept in memory, and all methods are safe for concurrent use.

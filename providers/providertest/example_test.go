@@ -1,14 +1,17 @@
 package providertest_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"time"
 
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
+	"github.com/onceward/onceward/webhook"
 )
 
 // charges is a business that always succeeds.
@@ -135,4 +138,74 @@ func ExampleManner() {
 	fmt.Println("effects:", srv.EffectsFor("k1"))
 	// Output:
 	// effects: 2
+}
+
+func ExampleServer_ScriptLooks() {
+	srv := providertest.NewServer(providers.Increase(), providertest.Objects("transfer_"))
+	defer srv.Close()
+	srv.Script(providertest.DropAfter()) // made, and its answer is lost
+	srv.Visible(10 * time.Minute)
+	srv.ScriptLooks(providertest.Status(http.StatusTooManyRequests, nil))
+	find := func() {
+		resp, err := srv.Client().Get(srv.URL + "/ach_transfers?idempotency_key=invoice-991")
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer resp.Body.Close()
+		var page struct {
+			Data []struct{ ID string }
+		}
+		_ = json.NewDecoder(resp.Body).Decode(&page) // a refusal has no data
+		fmt.Println(resp.Status, page.Data)
+	}
+
+	fmt.Println(request(srv.Client(), srv.URL+"/ach_transfers", "Idempotency-Key", "invoice-991"))
+	find()
+	find()
+	srv.Advance(10 * time.Minute)
+	find()
+	// Output:
+	// no answer
+	// 429 Too Many Requests []
+	// 200 OK []
+	// 200 OK [{transfer_1}]
+}
+
+func ExampleServer_Events() {
+	const secret = "whsec_of_this_example"
+	verifier, err := webhook.Checkout(secret)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	hooks := httptest.NewServer(&webhook.Handler{
+		Verifier: verifier,
+		Next: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			var event struct{ Type string }
+			_ = json.NewDecoder(r.Body).Decode(&event) // it is signed
+			fmt.Println("heard of", event.Type)
+		}),
+	})
+	defer hooks.Close()
+	srv := providertest.NewServer(providers.Checkout(), providertest.Objects("pay_"))
+	defer srv.Close()
+	srv.Events(hooks.URL, secret)
+	srv.ScriptEvents(providertest.EventManner{Forged: true}, providertest.EventManner{Duplicates: 1})
+
+	for _, key := range []string{"invoice-991", "invoice-992"} {
+		fmt.Println(request(srv.Client(), srv.URL+"/payments", "Cko-Idempotency-Key", key))
+	}
+	srv.Advance(5 * time.Second)
+	for _, d := range srv.Deliveries() {
+		fmt.Println("effect", d.Effect, "status", d.Status)
+	}
+	// Output:
+	// 200 OK
+	// 200 OK
+	// heard of payment_approved
+	// heard of payment_approved
+	// effect 1 status 403
+	// effect 2 status 200
+	// effect 2 status 200
 }
