@@ -190,7 +190,7 @@ func (l *looking) verdict(ctx context.Context, op *journal.Operation, route tabl
 		s.evidence.Finding = journal.FindingAbsent
 		s.absence = &journal.Absence{
 			Began: w.began, Whole: true, ByRequest: l.byRequest(route.Endpoint, look),
-			Consistent: look.Absent.Consistent, VisibleAfter: look.Absent.VisibleAfter, Horizon: look.Absent.Horizon,
+			Consistent: look.Absent.Consistent, VisibleAfter: look.Absent.VisibleAfter, Horizon: look.Horizon,
 			Handling: route.Endpoint.HandlingTime, Account: whose.proven(), Skewed: w.skewed,
 		}
 		if isUndo(op) {

@@ -119,6 +119,9 @@ func asksCell(look providers.Lookup) string {
 	if look.Next.Style != providers.OnePage {
 		text += ", page by " + look.Next.Style.String()
 	}
+	if look.Horizon > 0 {
+		text += ", " + period(look.Horizon) + " back"
+	}
 	if look.Fetch != "" {
 		text += "; then `GET " + look.Fetch + "`"
 	}

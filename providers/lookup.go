@@ -82,6 +82,10 @@ type Lookup struct {
 	// in another state completes the operation by its id alone.
 	SameShape bool
 
+	// Horizon is how old an object may be to be found by the look-up; 0 means that it has no
+	// end. What is older is not shown, whether or not it was created.
+	Horizon time.Duration
+
 	// Absent says what it takes to believe that an object which was not found was never
 	// created. The zero Absence: nothing does.
 	Absent Absence
@@ -309,9 +313,6 @@ type Absence struct {
 	// VisibleAfter is how long after its creation an object may still not be found, at
 	// most. It is stated where Consistent is not.
 	VisibleAfter time.Duration
-
-	// Horizon is how far back the look-up reaches; 0 means that it has no end.
-	Horizon time.Duration
 
 	// Source names where the facts come from.
 	Source string

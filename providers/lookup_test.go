@@ -38,7 +38,7 @@ func found() providers.Provider {
 		{
 			By: providers.ByReference, Method: "POST", Path: "/v1/search", Body: `{"filter": {"ref": "{reference}"}}`,
 			Items: "data[]", ID: "id", Same: same, Created: "created", Next: providers.Paging{Size: 100},
-			Absent: providers.Absence{VisibleAfter: time.Minute, Horizon: time.Hour},
+			Horizon: time.Hour, Absent: providers.Absence{VisibleAfter: time.Minute},
 		},
 		{
 			By: providers.ByParent, Path: "/v1/accounts/{path.account}", Items: "payments[]", ID: "id",
@@ -61,6 +61,37 @@ func found() providers.Provider {
 
 func TestATableMayFindInEveryWay(t *testing.T) {
 	assert.NoError(t, found().Validate())
+}
+
+// A search may be told from what has an effect by its action.
+func TestSearchesAreToldByTheirAction(t *testing.T) {
+	p := found()
+	p.Endpoints = append(p.Endpoints, providers.Endpoint{Pattern: p.Endpoints[2].Pattern})
+	search := &p.Endpoints[2]
+	search.Action = providers.Action{Place: providers.ActionField, Name: "Action", Value: "Find"}
+	look := &p.Endpoints[1].Lookups[1]
+	for body, fine := range map[string]bool{
+		"Action=Find&ref={reference}":                     true,
+		"ref={reference}":                                 false,
+		"Action=Pay&ref={reference}":                      false,
+		"Action=Find&Action=Pay&ref={reference}":          false,
+		`{"Action": "Find", "ref": "{reference}"}`:        false,
+		`{"query": "query { find }", "r": "{reference}"}`: false,
+	} {
+		look.Body = body
+		assert.Equal(t, fine, p.Validate() == nil, body)
+	}
+	search.Action = providers.Action{Place: providers.ActionGraphQL, Value: "query"}
+	for body, fine := range map[string]bool{
+		`{"query": "query Q($r: ID) { find(r: $r) { id } }", "variables": {"r": "{reference}"}}`:  true,
+		`{"query": "{ find(r: \"{reference}\") { id } }"}`:                                        true,
+		`{"query": "mutation { pay(r: \"{reference}\") { id } }"}`:                                false,
+		`{"query": "fragment F on A { id } mutation { pay }", "variables": {"r": "{reference}"}}`: false,
+		"Action=Find&ref={reference}":                                                             false,
+	} {
+		look.Body = body
+		assert.Equal(t, fine, p.Validate() == nil, body)
+	}
 }
 
 func TestKeylessHandlingTimeIsForAbsence(t *testing.T) {
@@ -229,14 +260,17 @@ func TestValidateLookups(t *testing.T) {
 		{"an answer that is a secret", endpoint(func(e *providers.Endpoint) { e.SecretResponse = true }), byKey + "SameShape"},
 		{"an object that is not named", look(0, func(l *providers.Lookup) { l.Fetch = "/v1/payments" }), byKey + "Fetch"},
 
-		{"no time to be seen", look(1, func(l *providers.Lookup) { l.Absent = providers.Absence{Horizon: time.Hour} }), reference + "Absent.VisibleAfter"},
+		{"no time to be seen", look(1, func(l *providers.Lookup) { l.Absent = providers.Absence{Source: "support"} }), reference + "Absent.VisibleAfter"},
 		{"consistent, but later", look(0, func(l *providers.Lookup) { l.Absent.VisibleAfter = time.Minute }), byKey + "Absent.VisibleAfter"},
 		{"absence while a request may be out", func(p *providers.Provider) {
 			p.Endpoints[1].HandlingTime = 0
 			p.Endpoints[1].Lookups = p.Endpoints[1].Lookups[:1]
 		}, byKey + "Absent.Consistent"},
-		{"a negative horizon", look(0, func(l *providers.Lookup) { l.Absent.Horizon = -1 }), byKey + "Absent.Horizon"},
-		{"a horizon before the object is seen", look(1, func(l *providers.Lookup) { l.Absent.Horizon = 2 * time.Minute }), reference + "Absent.Horizon"},
+		{"a negative horizon", look(0, func(l *providers.Lookup) { l.Horizon = -1 }), byKey + "Horizon"},
+		{"a horizon before the object is seen", look(1, func(l *providers.Lookup) { l.Horizon = 2 * time.Minute }), reference + "Absent.VisibleAfter"},
+		{"a secret that would be kept", endpoint(func(e *providers.Endpoint) {
+			e.SecretRequest, e.Lookups[2].Same[0].Is = []string{"card.number"}, "{request.source[card][number]}"
+		}), parent + "Same[0].Is"},
 		{"absence of no kind of object", func(p *providers.Provider) {
 			p.Endpoints[1].Object = ""
 		}, at + "Object"},

@@ -216,8 +216,9 @@ func (o stripeObject) lookups() []Lookup {
 		Means:     o.means,
 		Fetch:     o.path() + "/{id}",
 		SameShape: true,
+		Horizon:   30 * 24 * time.Hour,
 		Needs:     "Events: Read",
-		Source:    "stripe-go a1e3932 event.go, " + o.kind + ".go [S]; events of 30 days, with the key: docs.stripe.com/api/events [D]; when one is listed: [?]",
+		Source:    "stripe-go a1e3932 event.go, " + o.kind + ".go [S]; events of 30 days, which show the key: docs.stripe.com/api/events [D]; when one is listed: [?]",
 	}}
 	reference := Same{Field: "metadata.onceward", Is: "{reference}"}
 	list := func(by LookupBy, query string, same ...Same) {

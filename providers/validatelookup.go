@@ -90,6 +90,7 @@ func (v *validation) lookup(at string, e Endpoint, look Lookup) {
 	v.same(at, e, look)
 	v.paging(at+"Next.", look)
 	v.means(at, look)
+	v.check(look.Horizon < 0, at+"Horizon", "it is negative")
 	v.check(e.SecretResponse && (look.SameShape || look.Fetch != ""), at+"SameShape", "the answer is a secret, so that the object is known by its id alone")
 	v.absence(at+"Absent.", e, look)
 }
@@ -150,6 +151,9 @@ func (v *validation) placeholders(at, text string, place template.Place, e *Endp
 	}
 	for _, name := range names {
 		kind, rest, dotted := strings.Cut(name, ".")
+		if e != nil && kind == "request" && secretField(*e, rest) {
+			v.report(at, "{%s} is among SecretRequest, and what is compared is kept", name)
+		}
 		switch {
 		case !dotted && name == "key":
 			v.check(e != nil && e.Key.Place == KeyNone, at, "{key}: the endpoint takes no key")
@@ -166,6 +170,14 @@ func (v *validation) placeholders(at, text string, place template.Place, e *Endp
 		}
 	}
 	return names
+}
+
+// secretField reports whether a field of a request is one of the secret ones.
+func secretField(e Endpoint, field string) bool {
+	path := "." + strings.ToLower(strings.NewReplacer("[", ".", "]", "").Replace(field))
+	return slices.ContainsFunc(e.SecretRequest, func(secret string) bool {
+		return strings.HasSuffix(path, "."+strings.ToLower(secret))
+	})
 }
 
 // bodyPlace is what a look-up's body is.
@@ -368,8 +380,7 @@ func (v *validation) absence(at string, e Endpoint, look Lookup) {
 	v.check(!a.Consistent && a.VisibleAfter <= 0, at+"VisibleAfter", "neither is it Consistent nor said how long an object stays invisible")
 	v.check(a.Consistent && a.VisibleAfter != 0, at+"VisibleAfter", "what is Consistent is visible at once")
 	v.check(e.HandlingTime <= 0, at+"Consistent", "the endpoint has no HandlingTime: a request that is still on its way may create the object later")
-	v.check(a.Horizon < 0, at+"Horizon", "it is negative")
-	v.check(a.Horizon > 0 && a.Horizon <= e.HandlingTime+a.VisibleAfter, at+"Horizon", "the object may be out of sight before it is certain to be in sight")
+	v.check(look.Horizon > 0 && look.Horizon <= e.HandlingTime+a.VisibleAfter, at+"VisibleAfter", "the object may be out of sight, by the Horizon, before it is certain to be in sight")
 	v.check(e.Object == "", at+"Consistent", "the endpoint has no Object: what is there can't be counted")
 	v.check(look.Items == "", at+"Consistent", "the answer is the object itself, and an error in its place proves nothing")
 	v.check(e.Reference.Mutable && slices.ContainsFunc(look.Same, func(s Same) bool { return strings.Contains(s.Is, "{reference}") }), at+"Consistent", "a reference that can be changed proves nothing by its absence")
