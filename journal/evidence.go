@@ -55,7 +55,6 @@ func evidence(op Operation, ev Event) (Operation, Decision, error) {
 	case ofAnotherAccount(op, ev):
 		return op, Ignored, nil
 	}
-	op = seenAs(op, ev)
 	switch {
 	case ev.Generation < op.Generation:
 		return ofEarlier(op, ev)
@@ -407,6 +406,7 @@ func isKept(op Operation, ev Event) bool {
 // place, but where it counts when it was seen; where there is too much, the second oldest
 // goes that decides nothing.
 func keep(op Operation, ev Event) Operation {
+	op = seenAs(op, ev)
 	e := *ev.Evidence
 	e.At, e.Generation, e.Object, e.Answer = ev.At, ev.Generation, ev.Object, nil
 	list := slices.Clone(op.Evidence)

@@ -50,7 +50,7 @@ var laws = []law{
 		op, next := s.op, s.next
 		for _, o := range []*journal.Operation{&op, &next} {
 			o.CreatedAt, o.UpdatedAt, o.SettledAt, o.LastEndedAt, o.BusySince = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
-			o.DueAt, o.WakeAt, o.SentSince = time.Time{}, time.Time{}, time.Time{}
+			o.DueAt, o.WakeAt, o.LookAt, o.LookedAt, o.SentSince = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 			o.WindowClosed = s.next.WindowClosed
 		}
 		return reflect.DeepEqual(op, next) && (s.ev.Unconfirmed.IsZero() || s.unchanged())
@@ -180,7 +180,8 @@ var laws = []law{
 			return true
 		}
 		return s.next.Generation == s.op.Generation+1 &&
-			(s.ev.Kind == journal.EventBegin && s.op.State == journal.StateCancelled && (s.op.ByHand || s.op.Fingerprint != s.ev.Intent.Fingerprint) ||
+			(s.ev.Kind == journal.EventEvidence && s.ev.Evidence.Finding == journal.FindingAbsent && s.op.State == journal.StateUnknown && s.next.State == journal.StateCancelled ||
+				s.ev.Kind == journal.EventBegin && s.op.State == journal.StateCancelled && (s.op.ByHand || s.op.Fingerprint != s.ev.Intent.Fingerprint) ||
 				s.ev.Kind == journal.EventResolve && s.ev.Resolution == journal.SendAgain && s.decision == journal.Recorded)
 	}},
 	{"identity, key and request stay the same within a generation", func(s step) bool {
@@ -226,7 +227,7 @@ var laws = []law{
 		if s.op.State != journal.StateCompleted {
 			return true
 		}
-		if s.ev.Kind == journal.EventResolve && s.decision == journal.Recorded {
+		if s.ev.Kind == journal.EventResolve && s.decision == journal.Recorded && s.ev.Resolution != journal.Wanted {
 			was, is := s.op.Answer, s.next.Answer
 			return s.ev.Resolution == journal.Executed && (was.Omitted || was.Cut || s.ev.Unrecognised && !was.ByHand) &&
 				is.ByHand && is.Generation == was.Generation && (was.ByHand || reflect.DeepEqual(is.Replaced, was))
@@ -272,7 +273,7 @@ var laws = []law{
 		if s.next.State <= journal.StateInFlight || s.next.State == s.op.State {
 			return true
 		}
-		if s.ev.Delivered || s.ev.Kind == journal.EventResolve && s.ev.Resolution == journal.Hold {
+		if s.ev.Delivered || s.ev.Kind == journal.EventResolve && s.ev.Resolution == journal.Hold && s.decision != journal.Weighed {
 			return s.next.Delivered && s.next.Holder == ""
 		}
 		return !s.next.Delivered && s.next.Holder == s.ev.Session
@@ -290,7 +291,7 @@ var laws = []law{
 	{"what has no answer counts as sent from its creation once it is adopted, and is pending or unknown", func(s step) bool {
 		if s.ev.Kind != journal.EventAdopt || s.decision != journal.Recorded {
 			return s.ev.Kind != journal.EventAdopt || s.op.State == journal.StateAbsent || s.op.State == journal.StateCompleted ||
-				s.op.State == journal.StateInFlight && s.live
+				s.op.State == journal.StateInFlight && s.live || s.decision == journal.Weighed
 		}
 		stays := s.op.State == journal.StatePending || s.op.State == journal.StateInFlight
 		return s.next.MayHaveRun && !s.next.FirstSentAt.After(s.op.CreatedAt) && s.next.LastEndedAt.Equal(latest(s.ev.At, s.ev.Last)) &&
@@ -300,7 +301,8 @@ var laws = []law{
 		if s.next.State == journal.StateAbsent {
 			return true
 		}
-		grows := s.decision == journal.SecondEffect
+		grows := s.decision == journal.SecondEffect ||
+			s.ev.Kind == journal.EventComplete && s.decision == journal.Recorded && s.next.SecondEffects > s.op.SecondEffects && s.next.Dead != ""
 		return s.next.SecondEffects == s.op.SecondEffects && !grows || s.next.SecondEffects == s.op.SecondEffects+1 && grows
 	}},
 }
@@ -412,7 +414,29 @@ func drawStep(d draw) (journal.Operation, bool, journal.Event) {
 		if d.oneIn(3) {
 			op.Resolved = &journal.Resolved{Resolution: journal.Resolution(1 + d(5)), By: "somebody"}
 		}
+		op.Account, op.Reference, op.ReferenceOurs = pick(d, "", "acct_1"), pick(d, "", "ref-1"), d.oneIn(2)
+		if op.State == journal.StateUnknown {
+			op.LookAt, op.Looks, op.LookedAt = near(), d(3), near()
+		}
+		if op.State > journal.StateInFlight && d.oneIn(4) {
+			op.Dead, op.LookAt = "somebody has to see to it", time.Time{}
+		}
+		if op.State > journal.StateInFlight && d.oneIn(6) {
+			op.Unwanted = &journal.Resolved{Resolution: journal.Unwanted, By: "somebody"}
+		}
+		for range d(3) {
+			e := journal.Evidence{At: near(), Generation: d(op.Generation + 1), Finding: journal.Finding(1 + d(7)), Basis: journal.Basis(d(5)), Source: journal.SourceLook}
+			if e.Finding >= journal.FindingRefused {
+				e.Object = pick(d, "payment pay_1", "payment pay_2")
+				if op.State == journal.StateInFlight && e.Generation == op.Generation {
+					e.Answer = &journal.Answer{Status: 200, Refused: e.Finding == journal.FindingRefused, Found: true}
+				}
+			}
+			op.Evidence = append(op.Evidence, e)
+		}
+		op.Adopted = d.oneIn(8)
 		if op.State == journal.StateCompleted {
+			op.Object = pick(d, "", "payment pay_1", "payment pay_2")
 			op.Answer = &journal.Answer{Generation: op.Generation, Status: 201, Omitted: d.oneIn(4), Cut: d.oneIn(4), ByHand: d.oneIn(4)}
 			op.Tombstone = d.oneIn(4)
 		}
@@ -434,7 +458,7 @@ func drawStep(d draw) (journal.Operation, bool, journal.Event) {
 // drawEvent makes an event that mostly fits the operation.
 func drawEvent(d draw, op journal.Operation) journal.Event {
 	ev := begin(op.Naming, drawTerms(d))
-	ev.Kind = journal.EventKind(1 + d(11))
+	ev.Kind = journal.EventKind(1 + d(14))
 	ev.Intent.Fingerprint = pick(d, "the request", "the request", "another request")
 	if d.oneIn(2) {
 		ev.Intent.NextKey = func(generation int) string { return fmt.Sprintf("key %d", generation) }
@@ -461,8 +485,16 @@ func drawEvent(d draw, op journal.Operation) journal.Event {
 			ev.Today = func(*journal.Operation) (journal.Today, bool) { return today, known }
 		}
 	}
-	ev.Resolution, ev.Unrecognised, ev.By = journal.Resolution(d(6)), d.oneIn(3), pick(d, "", "ops@example.com")
+	ev.Resolution, ev.Unrecognised, ev.By = journal.Resolution(d(8)), d.oneIn(3), pick(d, "", "ops@example.com")
 	ev.Key = pick(d, "its next key", "")
+	ev.Forced, ev.Taken, ev.Asked, ev.Looking = d.oneIn(3), d.oneIn(6), d.oneIn(3), d.oneIn(2)
+	ev.Object, ev.Account, ev.Dead = pick(d, "payment pay_1", "payment pay_2", ""), pick(d, "", "acct_1", "acct_2"), pick(d, "", "", "403")
+	if ev.Kind == journal.EventEvidence {
+		ev.Evidence = &journal.Evidence{Source: pick(d, journal.SourceLook, journal.SourceEvent), Finding: journal.Finding(1 + d(7)), Basis: journal.Basis(d(5))}
+		ev.Absence = &journal.Absence{
+			Began: noon, Whole: !d.oneIn(8), ByRequest: !d.oneIn(8), Consistent: !d.oneIn(8), Handling: 10 * time.Minute, Control: noon, Account: op.Account,
+		}
+	}
 	ev.Keep = time.Duration(d(100)) * time.Hour
 	return ev
 }

@@ -1,0 +1,724 @@
+package journal_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/memory"
+	"github.com/onceward/onceward/journal"
+)
+
+// stated is a provider's contract under which absence may be proven: ten minutes are stated.
+var stated = journal.Terms{Remembers: memory.SuccessesCleanFailures, Retention: 24 * time.Hour, Guard: true, Handling: 10 * time.Minute}
+
+// inDoubt is unknown since two hours before noon, after one claim with one attempt.
+func inDoubt() journal.Operation {
+	op := operation(journal.Named, stated)
+	op.State, op.MayHaveRun, op.Failed = journal.StateUnknown, true, true
+	op.Generation, op.Claim, op.Attempts = 0, 1, 1
+	op.FirstSentAt = noon.Add(-3 * time.Hour)
+	op.LastEndedAt, op.SettledAt, op.LookAt = noon.Add(-2*time.Hour), noon.Add(-2*time.Hour), noon.Add(-2*time.Hour)
+	op.Account, op.Reference, op.ReferenceOurs = "acct_1", "ref-0", true
+	return op
+}
+
+// seen is evidence of the operation's present generation, at noon.
+func seen(op journal.Operation, finding journal.Finding, object string) journal.Event {
+	return journal.Event{
+		Kind: journal.EventEvidence, At: noon, Last: noon, Claim: op.Claim, Generation: op.Generation, Account: "acct_1", Object: object,
+		Evidence: &journal.Evidence{Source: journal.SourceLook, Finding: finding, Basis: journal.BasisKey},
+	}
+}
+
+// gone is a look that found nothing, of which nothing is missing.
+func gone(op journal.Operation) journal.Event {
+	ev := seen(op, journal.FindingAbsent, "")
+	ev.Due = noon.Add(time.Hour)
+	ev.Absence = &journal.Absence{
+		Began: noon.Add(-time.Minute), Whole: true, ByRequest: true, Consistent: true, Handling: 10 * time.Minute, Control: noon.Add(-30 * time.Minute), Account: "acct_1",
+	}
+	return ev
+}
+
+// goneBefore is an operation that another look did not find, more than an hour ago.
+func goneBefore() journal.Operation {
+	op := inDoubt()
+	op.Evidence = []journal.Evidence{{At: noon.Add(-70 * time.Minute), Source: journal.SourceLook, Finding: journal.FindingAbsent}}
+	return op
+}
+
+func TestAbsenceIsProvenByAllOfItsClauses(t *testing.T) {
+	op, decision := next(t, goneBefore(), false, gone(goneBefore()))
+	require.Equal(t, journal.Recorded, decision)
+	assert.Equal(t, journal.StateCancelled, op.State)
+	assert.Equal(t, 1, op.Generation)
+	assert.Equal(t, "its key", op.Key)
+	assert.False(t, op.ByHand)
+	assert.False(t, op.MayHaveRun)
+	assert.Empty(t, op.Reference)
+	assert.Equal(t, []journal.Round{{Key: "its key", Reference: "ref-0"}}, op.Rounds)
+	assert.Len(t, op.Evidence, 2)
+
+	for _, tc := range []struct {
+		lacks, says string
+		op          func(*journal.Operation)
+		ev          func(*journal.Event)
+	}{
+		{"a first look", "", func(op *journal.Operation) { op.Evidence = nil }, nil},
+		{"a first look long enough ago", "", func(op *journal.Operation) { op.Evidence[0].At = noon.Add(-59 * time.Minute) }, nil},
+		{"a first look, by the time that it takes to be seen", "", func(op *journal.Operation) { op.LastEndedAt = noon.Add(-3 * time.Hour); op.SettledAt = op.LastEndedAt },
+			func(ev *journal.Event) { ev.Absence.Consistent, ev.Absence.VisibleAfter = false, 75*time.Minute }},
+		{"a first look of this generation", "", func(op *journal.Operation) { op.Evidence[0].Generation = 0; op.Generation = 1 }, nil},
+		{"a first look that found it absent", "", func(op *journal.Operation) { op.Evidence[0].Finding = journal.FindingInconclusive }, nil},
+		{"a first look, and not an event", "", func(op *journal.Operation) { op.Evidence[0].Source = journal.SourceEvent }, nil},
+		{"nobody who holds it", "on hold", func(op *journal.Operation) { op.Resolved = &journal.Resolved{Resolution: journal.Hold} }, nil},
+		{"a journal that is whole", "restored", func(op *journal.Operation) { op.Adopted = true }, nil},
+		{"a clock that was right when it was sent", "clock", func(op *journal.Operation) { op.WindowClosed = true }, nil},
+		{"a clock that was confirmed when it was sent", "clock", func(op *journal.Operation) { op.SentSince = op.FirstSentAt.Add(-time.Hour) }, nil},
+		{"a clock that is confirmed", "clock", nil, func(ev *journal.Event) { ev.Unconfirmed = noon.Add(time.Minute) }},
+		{"a clock that has caught up", "clock", nil, func(ev *journal.Event) { ev.Last = noon.Add(2 * time.Hour) }},
+		{"the provider's clock", "clock", nil, func(ev *journal.Event) { ev.Absence.Skewed = true }},
+		{"a handling time when it was begun", "handling", func(op *journal.Operation) { op.Terms.Handling = 0 }, nil},
+		{"a handling time today", "handling", nil, func(ev *journal.Event) { ev.Absence.Handling = 0 }},
+		{"the end of the handling time", "early", nil, func(ev *journal.Event) { ev.Absence.Handling = 3 * time.Hour }},
+		{"the end of the recorded handling time", "early", func(op *journal.Operation) { op.Terms.Handling = 3 * time.Hour }, nil},
+		{"a whole answer", "whole", nil, func(ev *journal.Event) { ev.Absence.Whole = false }},
+		{"a request that had it", "request", nil, func(ev *journal.Event) { ev.Absence.ByRequest = false }},
+		{"a time from which it is seen", "seen", nil, func(ev *journal.Event) { ev.Absence.Consistent = false }},
+		{"the time from which it is seen", "early", nil, func(ev *journal.Event) { ev.Absence.Consistent, ev.Absence.VisibleAfter = false, 2*time.Hour }},
+		{"an account that is proven", "account", nil, func(ev *journal.Event) { ev.Absence.Account = "" }},
+		{"an account that was", "account", func(op *journal.Operation) { op.Account = "" }, func(ev *journal.Event) { ev.Account, ev.Absence.Account = "", "" }},
+		{"its account", "account", nil, func(ev *journal.Event) { ev.Absence.Account = "acct_2" }},
+		{"a time after its last attempt", "early", func(op *journal.Operation) { op.LastEndedAt = noon.Add(-20 * time.Minute) }, nil},
+		{"a time after it became unknown", "early", func(op *journal.Operation) { op.LastEndedAt, op.SettledAt = time.Time{}, noon.Add(-20*time.Minute) }, nil},
+		{"the margin", "early", func(op *journal.Operation) { op.LastEndedAt = noon.Add(-70 * time.Minute) }, nil},
+		{"a margin of a quarter of an hour", "early", func(op *journal.Operation) { op.Terms.Retention = 0; op.LastEndedAt = noon.Add(-25 * time.Minute) },
+			func(ev *journal.Event) { ev.Absence.Control = noon }},
+		{"a look that had begun", "early", nil, func(ev *journal.Event) { ev.Absence.Began = noon.Add(time.Minute) }},
+		{"an object that is shown still", "late", nil, func(ev *journal.Event) { ev.Absence.Horizon = 3 * time.Hour }},
+		{"a margin before it is shown no more", "late", nil, func(ev *journal.Event) { ev.Absence.Horizon = 3*time.Hour + 30*time.Minute }},
+		{"a control", "control", nil, func(ev *journal.Event) { ev.Absence.Control = time.Time{} }},
+		{"a control after it", "control", nil, func(ev *journal.Event) { ev.Absence.Control = noon.Add(-2 * time.Hour) }},
+		{"nothing that was seen", "seen before", func(op *journal.Operation) {
+			op.Evidence = append(op.Evidence, journal.Evidence{Finding: journal.FindingInProgress})
+		}, nil},
+	} {
+		t.Run(tc.lacks, func(t *testing.T) {
+			op := goneBefore()
+			if tc.op != nil {
+				tc.op(&op)
+			}
+			ev := gone(op)
+			if tc.ev != nil {
+				tc.ev(&ev)
+			}
+			got, decision := next(t, op, false, ev)
+			assert.Equal(t, journal.Recorded, decision)
+			assert.Equal(t, journal.StateUnknown, got.State)
+			kept := got.Evidence[len(got.Evidence)-1]
+			if tc.says == "" {
+				assert.Equal(t, journal.FindingAbsent, kept.Finding)
+			} else {
+				assert.Equal(t, journal.FindingInconclusive, kept.Finding)
+				assert.Contains(t, kept.Why, tc.says)
+			}
+			assert.Equal(t, noon.Add(time.Hour), got.LookAt)
+		})
+	}
+}
+
+func TestAbsenceIsProvenAtTheEdges(t *testing.T) {
+	for name, change := range map[string]func(*journal.Operation, *journal.Event){
+		"as soon as may be": func(op *journal.Operation, ev *journal.Event) {
+			op.LastEndedAt, op.SettledAt = time.Time{}, noon.Add(-70*time.Minute)
+			ev.Absence.Began, ev.Absence.Control = noon, noon.Add(-time.Hour)
+		},
+		"an hour after the first look":  func(op *journal.Operation, _ *journal.Event) { op.Evidence[0].At = noon.Add(-time.Hour) },
+		"within the horizon":            func(_ *journal.Operation, ev *journal.Event) { ev.Absence.Horizon = 4*time.Hour + 5*time.Minute },
+		"the new round has another key": func(_ *journal.Operation, ev *journal.Event) { ev.Key = "another" },
+		"what an earlier round saw": func(op *journal.Operation, ev *journal.Event) {
+			op.Generation, ev.Generation, op.Evidence[0].Generation = 1, 1, 1
+			op.Evidence = append(op.Evidence, journal.Evidence{Generation: 0, Finding: journal.FindingTookEffect, Object: "payment pay_0"})
+		},
+		"a clock that is a little behind": func(_ *journal.Operation, ev *journal.Event) { ev.Last = noon.Add(time.Hour) },
+	} {
+		op := goneBefore()
+		ev := gone(op)
+		change(&op, &ev)
+		got, _ := next(t, op, false, ev)
+		assert.Equal(t, journal.StateCancelled, got.State, name)
+		if ev.Key != "" {
+			assert.Equal(t, "another", got.Key)
+		}
+	}
+}
+
+// What was asked for while it changed is stale, and nothing that is not unknown is absent.
+func TestAbsenceOfWhatHasMovedIsStale(t *testing.T) {
+	op := goneBefore()
+	ev := gone(op)
+	op.Claim = 2
+	_, decision := next(t, op, false, ev)
+	assert.Equal(t, journal.Stale, decision)
+	op.State, op.LookAt = journal.StatePending, time.Time{}
+	_, decision = next(t, op, false, gone(op))
+	assert.Equal(t, journal.Ignored, decision)
+}
+
+func TestEvidenceOfAnEffect(t *testing.T) {
+	const pay1, pay2 = "payment pay_1", "payment pay_2"
+	completed := func(op *journal.Operation, object string, answer journal.Answer) {
+		op.State, op.LookAt, op.Object, op.Answer, op.Delivered = journal.StateCompleted, time.Time{}, object, &answer, true
+	}
+	for _, tc := range []struct {
+		name     string
+		op       func(*journal.Operation)
+		ev       func(*journal.Event)
+		decision journal.Decision
+		state    journal.State
+		object   string
+		dead     string
+		seconds  int
+		kept     int
+	}{
+		{"unknown", nil, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+		{"unknown, of another account", nil, func(ev *journal.Event) { ev.Account = "acct_2" }, journal.Ignored, journal.StateUnknown, "", "", 0, 0},
+		{"unknown, whose account nobody knows", func(op *journal.Operation) { op.Account = "" }, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+		{"unknown, the object of another", nil, func(ev *journal.Event) { ev.Taken = true }, journal.Recorded, journal.StateUnknown, "", "", 0, 1},
+		{"unknown, a second time the object of another", func(op *journal.Operation) { op.Evidence = []journal.Evidence{{Finding: journal.FindingAmbiguous}} },
+			func(ev *journal.Event) { ev.Taken = true }, journal.Recorded, journal.StateUnknown, "", "more than one object", 0, 2},
+		{"unknown, ambiguous in another round", func(op *journal.Operation) {
+			op.Generation, op.Evidence = 1, []journal.Evidence{{Finding: journal.FindingAmbiguous}}
+		}, func(ev *journal.Event) { ev.Taken = true }, journal.Recorded, journal.StateUnknown, "", "", 0, 2},
+		{"unknown, of which another was seen", func(op *journal.Operation) {
+			op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: pay2}}
+		}, nil, journal.Recorded, journal.StateUnknown, "", "more than one object", 0, 2},
+		{"unknown, of which the same was seen", func(op *journal.Operation) {
+			op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: pay1, Source: journal.SourceEvent}}
+		}, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 2},
+		{"unknown, of whose other round another was seen", func(op *journal.Operation) {
+			op.Generation, op.Evidence = 1, []journal.Evidence{{Finding: journal.FindingTookEffect, Object: pay2}}
+		}, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 2},
+		{"unknown, reversed since", nil, func(ev *journal.Event) { ev.Evidence.Finding = journal.FindingReversed }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+		{"on hold, never sent", func(op *journal.Operation) {
+			op.MayHaveRun, op.Resolved = false, &journal.Resolved{Resolution: journal.Hold}
+		}, nil, journal.Recorded, journal.StateUnknown, "", "somebody else", 0, 1},
+		{"pending", func(op *journal.Operation) { op.State, op.LookAt = journal.StatePending, time.Time{} }, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+		{"pending, the object of another", func(op *journal.Operation) { op.State, op.LookAt = journal.StatePending, time.Time{} },
+			func(ev *journal.Event) { ev.Taken = true }, journal.Ignored, journal.StatePending, "", "", 0, 0},
+		{"pending, never sent", func(op *journal.Operation) {
+			op.State, op.LookAt, op.MayHaveRun = journal.StatePending, time.Time{}, false
+		},
+			nil, journal.Recorded, journal.StateUnknown, "", "somebody else", 0, 1},
+		{"cancelled", func(op *journal.Operation) {
+			op.State, op.LookAt, op.MayHaveRun = journal.StateCancelled, time.Time{}, false
+		},
+			nil, journal.Recorded, journal.StateUnknown, "", "somebody else", 0, 1},
+		{"cancelled by hand", func(op *journal.Operation) { byHand(op, journal.NotExecuted) }, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+		{"cancelled by hand, against the caller's reference", func(op *journal.Operation) { byHand(op, journal.NotExecuted) },
+			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateUnknown, "", "somebody said", 0, 1},
+		{"cancelled by hand, against our reference", func(op *journal.Operation) { byHand(op, journal.NotExecuted) },
+			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisPerson }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+		{"in another word's round, by the caller's reference", func(op *journal.Operation) {
+			op.Resolved = &journal.Resolved{Resolution: journal.SendAgain, Generation: 3}
+		},
+			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+		{"held once, by the caller's reference", func(op *journal.Operation) { op.Resolved = &journal.Resolved{Resolution: journal.Release} },
+			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+
+		{"completed by it", func(op *journal.Operation) { completed(op, pay1, journal.Answer{}) }, nil, journal.Ignored, journal.StateCompleted, pay1, "", 0, 0},
+		{"completed by another", func(op *journal.Operation) { completed(op, pay2, journal.Answer{}) }, nil, journal.SecondEffect, journal.StateCompleted, pay2, "twice", 1, 1},
+		{"completed by another, which was said", func(op *journal.Operation) {
+			completed(op, pay2, journal.Answer{})
+			op.SecondEffects, op.Evidence = 1, []journal.Evidence{{Finding: journal.FindingTookEffect, Object: pay1}}
+		}, nil, journal.Ignored, journal.StateCompleted, pay2, "", 1, 1},
+		{"completed without an object", func(op *journal.Operation) { completed(op, "", journal.Answer{}) }, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+		{"completed without an object, by fields", func(op *journal.Operation) { completed(op, "", journal.Answer{}) },
+			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Ignored, journal.StateCompleted, "", "", 0, 0},
+		{"completed by it, and reversed", func(op *journal.Operation) { completed(op, pay1, journal.Answer{}) },
+			func(ev *journal.Event) { ev.Evidence.Finding = journal.FindingReversed }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+		{"completed by it, and reversed, which was said", func(op *journal.Operation) {
+			completed(op, pay1, journal.Answer{})
+			op.Evidence = []journal.Evidence{{Finding: journal.FindingReversed, Object: pay1}}
+		}, func(ev *journal.Event) { ev.Evidence.Finding = journal.FindingReversed }, journal.Ignored, journal.StateCompleted, pay1, "", 0, 1},
+		{"refused", func(op *journal.Operation) { completed(op, pay1, journal.Answer{Refused: true}) }, nil, journal.Contradicted, journal.StateCompleted, pay1, "refused", 0, 1},
+		{"refused, which was contradicted", func(op *journal.Operation) {
+			completed(op, pay1, journal.Answer{Refused: true})
+			op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: pay1}}
+		}, nil, journal.Ignored, journal.StateCompleted, pay1, "", 0, 1},
+		{"refused by somebody's word", func(op *journal.Operation) { completed(op, pay1, journal.Answer{Refused: true, ByHand: true}) },
+			nil, journal.Ignored, journal.StateCompleted, pay1, "", 0, 0},
+		{"reaped", func(op *journal.Operation) {
+			completed(op, pay2, journal.Answer{})
+			op.Answer, op.Tombstone = nil, true
+		},
+			nil, journal.SecondEffect, journal.StateCompleted, pay2, "twice", 1, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			op := inDoubt()
+			if tc.op != nil {
+				tc.op(&op)
+			}
+			ev := seen(op, journal.FindingTookEffect, pay1)
+			if tc.ev != nil {
+				tc.ev(&ev)
+			}
+			require.Empty(t, brokenLaws(op, false, ev))
+			got, decision := next(t, op, false, ev)
+			assert.Equal(t, tc.decision.String(), decision.String())
+			assert.Equal(t, tc.state.String(), got.State.String())
+			assert.Equal(t, tc.object, got.Object)
+			assert.Equal(t, tc.seconds, got.SecondEffects)
+			assert.Len(t, got.Evidence, tc.kept)
+			assert.True(t, strings.Contains(got.Dead, tc.dead) && (tc.dead == "") == (got.Dead == ""), got.Dead)
+			assert.True(t, got.Dead == "" || got.LookAt.IsZero())
+			assert.Equal(t, got.Tombstone || decision == journal.Ignored && op.Delivered || got.State == journal.StateCompleted && op.Delivered && got.Dead == "", got.Delivered,
+				"what somebody has to see to is offered once more")
+			if got.State == journal.StateCompleted && op.State != journal.StateCompleted {
+				assert.True(t, got.Answer.Found)
+				assert.Equal(t, pay1, got.Answer.Pointer)
+				assert.True(t, got.Answer.Omitted)
+			}
+		})
+	}
+}
+
+// byHand has somebody have said that the operation's generation was not executed.
+func byHand(op *journal.Operation, said journal.Resolution) {
+	op.State, op.LookAt, op.MayHaveRun, op.ByHand = journal.StateCancelled, time.Time{}, false, true
+	op.Resolved = &journal.Resolved{Resolution: said, Generation: op.Generation}
+}
+
+func TestEvidenceOfAnEarlierRound(t *testing.T) {
+	later := inDoubt()
+	later.Generation = 1
+	unsent := later
+	unsent.MayHaveRun, unsent.State, unsent.LookAt = false, journal.StatePending, time.Time{}
+	said := unsent
+	said.Resolved = &journal.Resolved{Resolution: journal.SendAgain}
+	known := later
+	known.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: "payment pay_1"}}
+	for _, tc := range []struct {
+		name     string
+		op       journal.Operation
+		finding  journal.Finding
+		change   func(*journal.Event)
+		decision journal.Decision
+		state    journal.State
+	}{
+		{"the next one may have run", later, journal.FindingTookEffect, nil, journal.SecondEffect, journal.StateUnknown},
+		{"which is known", known, journal.FindingTookEffect, nil, journal.Ignored, journal.StateUnknown},
+		{"the next one was not sent", unsent, journal.FindingTookEffect, nil, journal.Recorded, journal.StateCompleted},
+		{"and it is another's", unsent, journal.FindingTookEffect, func(ev *journal.Event) { ev.Taken = true }, journal.Ignored, journal.StatePending},
+		{"it was refused", unsent, journal.FindingRefused, nil, journal.Ignored, journal.StatePending},
+		{"against somebody's word", said, journal.FindingTookEffect, nil, journal.Recorded, journal.StateCompleted},
+		{"against somebody's word, by the caller's reference", said, journal.FindingTookEffect, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields },
+			journal.Recorded, journal.StateUnknown},
+	} {
+		ev := seen(tc.op, tc.finding, "payment pay_1")
+		ev.Generation = 0
+		if tc.change != nil {
+			tc.change(&ev)
+		}
+		got, decision := next(t, tc.op, false, ev)
+		assert.Equal(t, tc.decision, decision, tc.name)
+		assert.Equal(t, tc.state, got.State, tc.name)
+		if got.State == journal.StateCompleted {
+			assert.Equal(t, 0, got.Answer.Generation)
+		}
+	}
+}
+
+func TestEvidenceOfARefusal(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		op       func(*journal.Operation)
+		ev       func(*journal.Event)
+		decision journal.Decision
+		state    journal.State
+	}{
+		{"of the only attempt", nil, nil, journal.Recorded, journal.StateCompleted},
+		{"of the only attempt, pending", func(op *journal.Operation) { op.State, op.LookAt = journal.StatePending, time.Time{} }, nil, journal.Recorded, journal.StateCompleted},
+		{"of one of two attempts", func(op *journal.Operation) { op.Attempts = 2 }, nil, journal.Recorded, journal.StateUnknown},
+		{"of one of two claims", func(op *journal.Operation) { op.Claim = 2 }, nil, journal.Recorded, journal.StateUnknown},
+		{"which the provider recognises", func(op *journal.Operation) { op.Attempts, op.Terms.Remembers = 2, memory.Everything }, nil, journal.Recorded, journal.StateCompleted},
+		{"of what was never sent", func(op *journal.Operation) {
+			op.MayHaveRun, op.Resolved = false, &journal.Resolved{Resolution: journal.Hold}
+		}, nil, journal.Recorded, journal.StateUnknown},
+		{"of what took effect", func(op *journal.Operation) {
+			op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: "payment pay_1"}}
+		}, nil, journal.Recorded, journal.StateUnknown},
+		{"by the object of another", nil, func(ev *journal.Event) { ev.Taken = true }, journal.Recorded, journal.StateUnknown},
+		{"of what is cancelled", func(op *journal.Operation) { byHand(op, journal.NotExecuted) }, nil, journal.Ignored, journal.StateCancelled},
+		{"of what is completed", func(op *journal.Operation) {
+			op.State, op.LookAt, op.Answer = journal.StateCompleted, time.Time{}, &journal.Answer{}
+		}, nil, journal.Ignored, journal.StateCompleted},
+	} {
+		op := inDoubt()
+		if tc.op != nil {
+			tc.op(&op)
+		}
+		ev := seen(op, journal.FindingRefused, "payment pay_1")
+		if tc.ev != nil {
+			tc.ev(&ev)
+		}
+		got, decision := next(t, op, false, ev)
+		assert.Equal(t, tc.decision, decision, tc.name)
+		assert.Equal(t, tc.state, got.State, tc.name)
+		assert.True(t, got.State != journal.StateCompleted || decision == journal.Ignored || got.Answer.Refused, tc.name)
+	}
+}
+
+func TestInvalidEvidenceIsRefused(t *testing.T) {
+	for name, change := range map[string]func(*journal.Event){
+		"no evidence":               func(ev *journal.Event) { ev.Evidence = nil },
+		"no finding":                func(ev *journal.Event) { ev.Evidence.Finding = 0 },
+		"no such finding":           func(ev *journal.Event) { ev.Evidence.Finding = journal.FindingReversed + 1 },
+		"no claim":                  func(ev *journal.Event) { ev.Claim = 0 },
+		"a claim to come":           func(ev *journal.Event) { ev.Claim = 2 },
+		"a generation below zero":   func(ev *journal.Event) { ev.Generation = -1 },
+		"a generation to come":      func(ev *journal.Event) { ev.Generation = 1 },
+		"an effect without object":  func(ev *journal.Event) { ev.Object = "" },
+		"an absence without a look": func(ev *journal.Event) { ev.Evidence.Finding = journal.FindingAbsent },
+	} {
+		op := inDoubt()
+		ev := seen(op, journal.FindingTookEffect, "payment pay_1")
+		change(&ev)
+		_, _, err := journal.Next(op, false, ev)
+		assert.ErrorIs(t, err, journal.ErrInvalidEvent, name)
+	}
+	_, _, err := journal.Next(journal.Operation{}, false, seen(inDoubt(), journal.FindingTookEffect, "payment pay_1"))
+	assert.ErrorIs(t, err, journal.ErrInvalidEvent)
+	_, _, err = journal.Next(inDoubt(), false, journal.Event{Kind: journal.EventLook, At: noon})
+	assert.ErrorIs(t, err, journal.ErrInvalidEvent)
+}
+
+func TestLooksAreLeasedOneAtATime(t *testing.T) {
+	look := journal.Event{Kind: journal.EventLook, At: noon, Last: noon, Due: noon.Add(time.Minute)}
+	for _, tc := range []struct {
+		name     string
+		op       func(*journal.Operation)
+		ev       func(*journal.Event)
+		decision journal.Decision
+	}{
+		{"due", nil, nil, journal.Look},
+		{"due now", func(op *journal.Operation) { op.LookAt = noon }, nil, journal.Look},
+		{"due later", func(op *journal.Operation) { op.LookAt = noon.Add(time.Second) }, nil, journal.Ignored},
+		{"due later, and asked for", func(op *journal.Operation) { op.LookAt = noon.Add(time.Second) }, func(ev *journal.Event) { ev.Asked = true }, journal.Look},
+		{"asked for again", func(op *journal.Operation) { op.LookedAt = noon.Add(-59 * time.Second) }, func(ev *journal.Event) { ev.Asked = true }, journal.Later},
+		{"asked for a minute later", func(op *journal.Operation) { op.LookedAt = noon.Add(-time.Minute) }, func(ev *journal.Event) { ev.Asked = true }, journal.Look},
+		{"due soon after another", func(op *journal.Operation) { op.LookedAt = noon.Add(-time.Second) }, nil, journal.Look},
+		{"dead", func(op *journal.Operation) { op.Dead, op.LookAt = "ambiguous", time.Time{} }, nil, journal.Ignored},
+		{"dead, and asked for", func(op *journal.Operation) { op.Dead, op.LookAt = "ambiguous", time.Time{} }, func(ev *journal.Event) { ev.Asked = true }, journal.Look},
+		{"of a provider", nil, func(ev *journal.Event) { ev.From = []string{"stripe"} }, journal.Look},
+		{"of others", nil, func(ev *journal.Event) { ev.From = []string{"adyen"} }, journal.Ignored},
+		{"completed", func(op *journal.Operation) { op.State, op.LookAt = journal.StateCompleted, time.Time{} }, nil, journal.Ignored},
+	} {
+		op, ev := inDoubt(), look
+		if tc.op != nil {
+			tc.op(&op)
+		}
+		if tc.ev != nil {
+			tc.ev(&ev)
+		}
+		got, decision := next(t, op, false, ev)
+		assert.Equal(t, tc.decision, decision, tc.name)
+		if decision == journal.Look {
+			assert.Equal(t, 1, got.Looks)
+			assert.Equal(t, noon, got.LookedAt)
+			assert.Equal(t, noon.Add(time.Minute), got.LookAt)
+			assert.Empty(t, got.Dead)
+		}
+	}
+	hint := journal.Event{Kind: journal.EventHint, At: noon, Last: noon}
+	dead, later := inDoubt(), inDoubt()
+	dead.Dead, dead.LookAt = "nothing can look", time.Time{}
+	later.LookAt = noon.Add(time.Hour)
+	for _, op := range []journal.Operation{dead, later} {
+		got, decision := next(t, op, false, hint)
+		assert.Equal(t, journal.Recorded, decision)
+		assert.Equal(t, noon, got.LookAt)
+		assert.Empty(t, got.Dead)
+	}
+	_, decision := next(t, inDoubt(), false, hint)
+	assert.Equal(t, journal.Ignored, decision, "it is due")
+	dead.State = journal.StateCompleted
+	_, decision = next(t, dead, false, hint)
+	assert.Equal(t, journal.Ignored, decision)
+}
+
+func TestUndecidedEvidenceSaysWhatIsNext(t *testing.T) {
+	op := inDoubt()
+	ev := seen(op, journal.FindingInconclusive, "")
+	got, _ := next(t, op, false, ev)
+	assert.Equal(t, op.LookAt, got.LookAt, "it stays due")
+	ev.Due = noon.Add(-time.Hour)
+	got, _ = next(t, op, false, ev)
+	assert.Equal(t, op.LookAt, got.LookAt)
+	ev.Due = noon.Add(time.Hour)
+	got, _ = next(t, op, false, ev)
+	assert.Equal(t, noon.Add(time.Hour), got.LookAt)
+	ev.Dead = "403"
+	got, _ = next(t, op, false, ev)
+	assert.Equal(t, "403", got.Dead)
+	assert.True(t, got.LookAt.IsZero())
+	got, _ = next(t, got, false, seen(op, journal.FindingInProgress, ""))
+	assert.Equal(t, "403", got.Dead, "nothing was said of a next look")
+	assert.Len(t, got.Evidence, 2)
+	again, _ := next(t, got, false, seen(op, journal.FindingInProgress, ""))
+	assert.Len(t, again.Evidence, 2, "the same as the latest takes its place")
+}
+
+// Of what is kept, the first and what decides stay.
+func TestKeptEvidenceIsBounded(t *testing.T) {
+	op := inDoubt()
+	op.State, op.Holder, op.LookAt = journal.StateInFlight, "A", time.Time{}
+	op.Found.MayHaveRun = true
+	refused := seen(op, journal.FindingRefused, "payment pay_9")
+	op, _ = next(t, op, true, refused)
+	op, decision := next(t, op, true, seen(op, journal.FindingTookEffect, "payment pay_1"))
+	require.Equal(t, journal.Recorded, decision)
+	_, decision = next(t, op, true, seen(op, journal.FindingTookEffect, "payment pay_1"))
+	assert.Equal(t, journal.Ignored, decision, "it was heard")
+	for i := range 12 {
+		ev := seen(op, journal.FindingRefused, "payment pay_"+string(rune('a'+i)))
+		op, _ = next(t, op, true, ev)
+	}
+	require.Len(t, op.Evidence, 9)
+	assert.Equal(t, "payment pay_9", op.Evidence[0].Object)
+	assert.Equal(t, journal.FindingTookEffect, op.Evidence[1].Finding)
+	assert.Equal(t, "payment pay_l", op.Evidence[8].Object)
+}
+
+// What was heard beside a claim is weighed when the claim ends.
+func TestKeptEvidenceIsWeighed(t *testing.T) {
+	held := inDoubt()
+	held.State, held.Holder, held.LookAt, held.SettledAt, held.Attempts = journal.StateInFlight, "A", time.Time{}, time.Time{}, 0
+	heard := func(findings ...journal.Finding) journal.Operation {
+		op := held
+		for i, f := range findings {
+			ev := seen(op, f, "payment pay_"+string(rune('1'+i)))
+			ev.Answer = &journal.Answer{Status: 200, Body: []byte("seen")}
+			op, _ = next(t, op, true, ev)
+		}
+		return op
+	}
+	end := func(kind journal.EventKind, change func(*journal.Event)) journal.Event {
+		ev := journal.Event{Kind: kind, At: noon, Last: noon, Session: "A", Claim: 1, Attempts: 1}
+		if change != nil {
+			change(&ev)
+		}
+		return ev
+	}
+	took, refused := journal.FindingTookEffect, journal.FindingRefused
+	for _, tc := range []struct {
+		name     string
+		op       journal.Operation
+		ev       journal.Event
+		decision journal.Decision
+		state    journal.State
+		dead     string
+	}{
+		{"park", heard(took), end(journal.EventPark, func(ev *journal.Event) { ev.Open = true }), journal.Weighed, journal.StateCompleted, ""},
+		{"doubt", heard(took), end(journal.EventDoubt, nil), journal.Weighed, journal.StateCompleted, ""},
+		{"cancel, nothing was sent", heard(took), end(journal.EventCancel, func(ev *journal.Event) { ev.Unsent = true }), journal.Weighed, journal.StateUnknown, "somebody else"},
+		{"two objects", heard(took, took), end(journal.EventDoubt, nil), journal.Weighed, journal.StateUnknown, "more than one"},
+		{"a refusal and an effect", heard(refused, took), end(journal.EventDoubt, nil), journal.Weighed, journal.StateCompleted, ""},
+		{"an effect and a refusal", heard(took, refused), end(journal.EventDoubt, nil), journal.Weighed, journal.StateCompleted, ""},
+		{"a refusal", heard(refused), end(journal.EventDoubt, nil), journal.Weighed, journal.StateCompleted, ""},
+		{"a refusal of one of two", heard(refused), end(journal.EventDoubt, func(ev *journal.Event) { ev.Attempts = 2 }), journal.Recorded, journal.StateUnknown, ""},
+		{"a refusal, nothing was sent", heard(refused), end(journal.EventCancel, func(ev *journal.Event) { ev.Unsent = true }), journal.Recorded, journal.StateCancelled, ""},
+		{"nothing", heard(), end(journal.EventDoubt, nil), journal.Recorded, journal.StateUnknown, ""},
+		{"its own refusal that does not stand", heard(took), end(journal.EventComplete, func(ev *journal.Event) {
+			ev.Open, ev.Answer = true, &journal.Answer{Refused: true}
+		}), journal.Weighed, journal.StateCompleted, ""},
+		{"its own answer", heard(took), end(journal.EventComplete, func(ev *journal.Event) { ev.Answer = &journal.Answer{Status: 201} }), journal.Recorded, journal.StateCompleted, ""},
+		{"its own refusal", heard(took), end(journal.EventComplete, func(ev *journal.Event) { ev.Answer = &journal.Answer{Refused: true} }),
+			journal.Recorded, journal.StateCompleted, "refused"},
+		{"its own answer, of another object", heard(took), end(journal.EventComplete, func(ev *journal.Event) {
+			ev.Answer, ev.Object = &journal.Answer{Status: 201}, "payment pay_7"
+		}), journal.Recorded, journal.StateCompleted, "more than one"},
+		{"its own answer, of this object", heard(took), end(journal.EventComplete, func(ev *journal.Event) {
+			ev.Answer, ev.Object = &journal.Answer{Status: 201}, "payment pay_1"
+		}), journal.Recorded, journal.StateCompleted, ""},
+		{"its own answer, of another's object", heard(), end(journal.EventComplete, func(ev *journal.Event) {
+			ev.Answer, ev.Object, ev.Taken = &journal.Answer{Status: 201}, "payment pay_1", true
+		}), journal.Recorded, journal.StateCompleted, "another operation"},
+		{"a claim of what the dead held", heard(took), journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"}, journal.Weighed, journal.StateCompleted, ""},
+		{"a begin of what the dead held", heard(took), begin(journal.Named, stated), journal.Weighed, journal.StateCompleted, ""},
+		{"adoption of what the dead held", heard(took), journal.Event{Kind: journal.EventAdopt, At: noon, Last: noon}, journal.Weighed, journal.StateCompleted, ""},
+		{"somebody's word on what the dead held", heard(took), end(journal.EventResolve, func(ev *journal.Event) { ev.Resolution = journal.NotExecuted }),
+			journal.Weighed, journal.StateCompleted, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.Empty(t, brokenLaws(tc.op, false, tc.ev))
+			got, decision := next(t, tc.op, false, tc.ev)
+			assert.Equal(t, tc.decision.String(), decision.String())
+			assert.Equal(t, tc.state.String(), got.State.String())
+			assert.True(t, strings.Contains(got.Dead, tc.dead) && (tc.dead == "") == (got.Dead == ""), got.Dead)
+			for _, e := range got.Evidence {
+				assert.Nil(t, e.Answer)
+			}
+			if decision == journal.Weighed && got.State == journal.StateCompleted {
+				assert.Equal(t, []byte("seen"), got.Answer.Body)
+				assert.NotEmpty(t, got.Object)
+			}
+		})
+	}
+	large := seen(held, took, "payment pay_1")
+	large.Answer = &journal.Answer{Status: 200, Body: make([]byte, journal.MaxEvidenceAnswer+1)}
+	op, _ := next(t, held, true, large)
+	assert.Nil(t, op.Evidence[0].Answer.Body)
+	assert.True(t, op.Evidence[0].Answer.Omitted)
+	large.Answer = &journal.Answer{Status: 200, Body: make([]byte, journal.MaxEvidenceAnswer)}
+	op, _ = next(t, held, true, large)
+	assert.False(t, op.Evidence[0].Answer.Omitted)
+}
+
+// Of one generation, an answer with another object is a second effect.
+func TestAnotherObjectIsASecondEffect(t *testing.T) {
+	op := inDoubt()
+	op, _ = next(t, op, false, seen(op, journal.FindingTookEffect, "payment pay_1"))
+	late := journal.Event{Kind: journal.EventComplete, At: noon, Last: noon, Session: "A", Claim: 1, Object: "payment pay_2", Answer: &journal.Answer{Status: 201}}
+	got, decision := next(t, op, false, late)
+	assert.Equal(t, journal.SecondEffect, decision)
+	assert.Equal(t, 1, got.SecondEffects)
+	assert.NotEmpty(t, got.Dead)
+	assert.Equal(t, "payment pay_1", got.Object)
+	assert.Empty(t, journal.Violations(got, noon))
+	for name, change := range map[string]func(*journal.Operation, *journal.Event){
+		"a refusal":          func(_ *journal.Operation, ev *journal.Event) { ev.Answer = &journal.Answer{Refused: true} },
+		"no object":          func(_ *journal.Operation, ev *journal.Event) { ev.Object = "" },
+		"the same":           func(_ *journal.Operation, ev *journal.Event) { ev.Object = "payment pay_1" },
+		"nothing to compare": func(op *journal.Operation, _ *journal.Event) { op.Object = "" },
+	} {
+		op, ev := op, late
+		change(&op, &ev)
+		_, decision := next(t, op, false, ev)
+		assert.Equal(t, journal.Replay, decision, name)
+	}
+}
+
+// What is not wanted is sent by nobody, and goes on being looked for.
+func TestUnwantedIsNotSent(t *testing.T) {
+	say := func(op journal.Operation, what journal.Resolution) journal.Event {
+		return journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: what, Claim: op.Claim, Generation: op.Generation, By: "jane", Cause: "cancelled", Key: "k"}
+	}
+	unknown := inDoubt()
+	op, decision := next(t, unknown, false, say(unknown, journal.Unwanted))
+	assert.Equal(t, journal.Recorded, decision)
+	assert.Equal(t, unknown.LookAt, op.LookAt)
+	assert.Equal(t, "jane", op.Unwanted.By)
+	for _, what := range []journal.Resolution{journal.SendAgain, journal.Release} {
+		held := op
+		held.Resolved = &journal.Resolved{Resolution: journal.Hold}
+		_, _, err := journal.Next(held, false, say(op, what))
+		assert.ErrorContains(t, err, "not wanted", what)
+	}
+	cancelled, _ := next(t, op, false, say(op, journal.NotExecuted))
+	_, decision = next(t, cancelled, false, begin(journal.Named, stated))
+	assert.Equal(t, journal.Withdrawn, decision)
+	wanted, _ := next(t, cancelled, false, say(op, journal.Wanted))
+	assert.Nil(t, wanted.Unwanted)
+	_, decision = next(t, wanted, false, begin(journal.Named, stated))
+	assert.Equal(t, journal.Execute, decision)
+	found, _ := next(t, op, false, seen(op, journal.FindingTookEffect, "payment pay_1"))
+	assert.Equal(t, journal.StateCompleted, found.State)
+	assert.NotNil(t, found.Unwanted, "whoever hears of it is told")
+
+	never := journal.MaySend(journal.Question{Unwanted: true})
+	assert.Equal(t, journal.Never, never.Answer)
+	assert.Contains(t, never.Reason, "not wanted")
+}
+
+// Somebody's word against evidence needs to be forced.
+func TestWordAgainstEvidenceIsForced(t *testing.T) {
+	op := inDoubt()
+	op.Dead, op.LookAt = "more than one", time.Time{}
+	op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: "payment pay_1"}}
+	for _, what := range []journal.Resolution{journal.NotExecuted, journal.SendAgain} {
+		ev := journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: what, Claim: op.Claim, Generation: op.Generation, Key: "k"}
+		_, _, err := journal.Next(op, false, ev)
+		assert.ErrorContains(t, err, "evidence", what)
+		ev.Forced = true
+		_, decision := next(t, op, false, ev)
+		assert.Equal(t, journal.Recorded, decision)
+	}
+	ev := journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: journal.Executed, Claim: op.Claim, Generation: op.Generation}
+	got, _ := next(t, op, false, ev)
+	assert.Equal(t, journal.StateCompleted, got.State)
+	assert.Empty(t, got.Dead)
+}
+
+// Whoever looks for what is unknown is offered it once it is dead.
+func TestUnknownIsOfferedOnceDead(t *testing.T) {
+	op := inDoubt()
+	claim := journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B", Looking: true}
+	_, decision := next(t, op, false, claim)
+	assert.Equal(t, journal.Ignored, decision)
+	claim.Looking = false
+	_, decision = next(t, op, false, claim)
+	assert.Equal(t, journal.Offer, decision)
+	claim.Looking = true
+	op.Dead, op.LookAt = "nothing can look", time.Time{}
+	_, decision = next(t, op, false, claim)
+	assert.Equal(t, journal.Offer, decision)
+	op.Dead, op.State, op.Answer = "", journal.StateCompleted, &journal.Answer{}
+	_, decision = next(t, op, false, claim)
+	assert.Equal(t, journal.Offer, decision)
+}
+
+func TestRoundsAreFoundByWhatTheyHad(t *testing.T) {
+	op := inDoubt()
+	op.Generation, op.Key, op.Reference = 2, "key", "ref-2"
+	op.Rounds = []journal.Round{{0, "old key", "ref-0"}, {1, "key", "ref-1"}}
+	for _, tc := range []struct {
+		by    journal.By
+		value string
+		sent  bool
+		want  int
+		found bool
+	}{
+		{journal.ByKey, "key", true, 2, true},
+		{journal.ByKey, "key", false, 1, true},
+		{journal.ByKey, "old key", true, 0, true},
+		{journal.ByReference, "ref-2", false, 2, true},
+		{journal.ByReference, "ref-1", true, 1, true},
+		{journal.ByReference, "key", true, 0, false},
+		{journal.ByKey, "ref-1", true, 0, false},
+		{journal.ByKey, "", true, 0, false},
+	} {
+		op.MayHaveRun = tc.sent
+		got, found := op.RoundBy(tc.by, tc.value)
+		assert.Equal(t, tc.found, found, tc)
+		assert.Equal(t, tc.want, got, tc)
+	}
+	op.Evidence = []journal.Evidence{{Generation: 1, Finding: journal.FindingTookEffect, Object: "payment pay_1"}}
+	got, found := op.RoundBy(journal.ByObject, "payment pay_1")
+	assert.True(t, found)
+	assert.Equal(t, 1, got)
+	assert.True(t, op.Proves("acct_1", "payment pay_1"))
+	assert.True(t, op.Proves("", "payment pay_1"))
+	assert.False(t, op.Proves("acct_2", "payment pay_1"))
+	_, found = op.RoundBy(journal.ByObject, "payment pay_2")
+	assert.False(t, found)
+}
+
+// Evidence keeps an operation for as long as events are repeated.
+func TestEvidenceKeepsAnOperation(t *testing.T) {
+	op := inDoubt()
+	op, _ = next(t, op, false, seen(op, journal.FindingTookEffect, "payment pay_1"))
+	op.Delivered = true
+	reap := journal.Event{Kind: journal.EventReap, At: noon.Add(34 * 24 * time.Hour), Last: noon.Add(34 * 24 * time.Hour)}
+	_, decision := next(t, op, false, reap)
+	assert.Equal(t, journal.Ignored, decision)
+	reap.At, reap.Last = noon.Add(35*24*time.Hour), noon.Add(35*24*time.Hour)
+	tomb, decision := next(t, op, false, reap)
+	assert.Equal(t, journal.Recorded, decision)
+	assert.Equal(t, op.Evidence, tomb.Evidence)
+	assert.Equal(t, op.Object, tomb.Object)
+}
