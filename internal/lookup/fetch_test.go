@@ -84,6 +84,14 @@ func TestStatesOfAParent(t *testing.T) {
 		})
 		assert.Equal(t, want, f.Kind, f.Why)
 	}
+
+	// A part of it was not: that it is there says that it was made.
+	e.Lookups[0].Items, e.Lookups[0].Created = "parts[]", "created"
+	f := look(t, p, e, about, func(*http.Request) (int, http.Header, []byte) {
+		return 200, isJSON, []byte(`{"parts":[{"id":"c","status":"open","created":1795348801}]}`)
+	})
+	assert.Equal(t, lookup.Found, f.Kind, f.Why)
+	assert.Equal(t, providers.TookEffect, f.Outcome)
 }
 
 // The items of one object, events of its, say together what it came to; one of another kind that

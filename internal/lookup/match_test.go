@@ -126,6 +126,22 @@ func TestLookupsThatArePassedOver(t *testing.T) {
 		{"no time of creation", func(l *providers.Lookup, _ *lookup.Subject) { l.Created = "" }, "time of creation"},
 		{"no time of creation, for a reference of ours", func(l *providers.Lookup, o *lookup.Subject) { l.Created, o.ReferenceOurs = "", true }, ""},
 		{"nothing else to compare", func(l *providers.Lookup, _ *lookup.Subject) { l.Same = l.Same[:1] }, "nothing else"},
+		{"a value to compare that the request lacks", func(l *providers.Lookup, o *lookup.Subject) {
+			l.Query = ""
+			delete(o.Values, "request.amount")
+		}, "{request.amount}"},
+		{"an optional value that the request lacks", func(l *providers.Lookup, o *lookup.Subject) {
+			l.Same[1].Optional = true
+			delete(o.Values, "request.amount")
+		}, ""},
+		{"nothing but an optional value that the request lacks", func(l *providers.Lookup, o *lookup.Subject) {
+			l.Same = l.Same[:2]
+			l.Same[1].Optional = true
+			delete(o.Values, "request.amount")
+		}, "nothing else"},
+		{"nothing else to compare but the parent", func(l *providers.Lookup, _ *lookup.Subject) {
+			l.Same, l.Path = l.Same[:1], "/v1/customers/{path.customer}/payments"
+		}, ""},
 		{"a value that the request lacks", func(_ *providers.Lookup, o *lookup.Subject) { delete(o.Values, "path.customer") }, "{path.customer}"},
 		{"a path that would lead elsewhere", func(l *providers.Lookup, o *lookup.Subject) {
 			l.Path = "/v1/customers/{path.customer}/payments"

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +35,64 @@ func TestRequestOfALook(t *testing.T) {
 	assert.Equal(t, http.NoBody, r.Body)
 	assert.Equal(t, http.Header{"Account": {"a"}, "Api-Version": {"7"}, "User-Agent": {"shop"}, "Accept": {"application/json"}}, r.Header)
 	assert.Equal(t, 1, s.Requests())
+}
+
+// A value is a part of the path as it was, and of no other path.
+func TestPathOfALook(t *testing.T) {
+	p, e := pay()
+	e.Reference.Place, e.Reference.Name = providers.KeyRawHeader, "X-Reference"
+	e.Lookups[0].Path = "/v1/customers/{path.customer}/payments/{reference}"
+	about := sent(t, p, e, "c", "r;1,%2e@é", "10")
+	about.Header.Set("X-Reference", "r")
+	s, err := lookup.Plan(p, e, &e.Lookups[0], about, about.Window(noon))
+	require.NoError(t, err)
+	r := s.Next()
+	assert.Equal(t, "/v1/customers/c/payments/r%3B1%2C%252e@%C3%A9", r.URL.EscapedPath())
+	assert.Equal(t, "/v1/customers/c/payments/r;1,%2e@é", r.URL.Path)
+	assert.Empty(t, r.Header.Get("X-Reference"))
+}
+
+// What is asked for by a key is not yet told by it: the list has to show the key, but where the
+// answer is the object that has it.
+func TestWhatIsExact(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*providers.Lookup, *lookup.Subject)
+		want   bool
+	}{
+		{"the caller's reference", func(*providers.Lookup, *lookup.Subject) {}, false},
+		{"ours", func(_ *providers.Lookup, o *lookup.Subject) { o.ReferenceOurs = true }, true},
+		{"ours, that is asked for only", func(l *providers.Lookup, o *lookup.Subject) {
+			o.ReferenceOurs = true
+			l.Same = l.Same[1:]
+		}, false},
+		{"ours, that is in the path of a list", func(l *providers.Lookup, o *lookup.Subject) {
+			o.ReferenceOurs = true
+			l.Same, l.Path = l.Same[1:], "/v1/payments/{reference}"
+		}, false},
+		{"a key", func(l *providers.Lookup, o *lookup.Subject) {
+			o.Key = "r"
+			l.By, l.Same[0].Is = providers.ByKey, "{key}"
+		}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p, e := pay()
+			about := sent(t, p, e, "c", "r", "10")
+			tc.change(&e.Lookups[0], &about)
+			f := look(t, p, e, about, (&box{ledger: []payment{paid("1", "r")}}).answer)
+			require.Equal(t, lookup.Found, f.Kind, f.Why)
+			assert.Equal(t, tc.want, f.Exact)
+		})
+	}
+	p, e := pay()
+	e.Lookups[0].Items, e.Lookups[0].Same, e.Lookups[0].Path = "", nil, "/v1/payments/{reference}"
+	about := sent(t, p, e, "c", "r", "10")
+	about.ReferenceOurs = true
+	f := look(t, p, e, about, func(*http.Request) (int, http.Header, []byte) {
+		return 200, isJSON, []byte(`{"id":"1","created":1795348801,"status":"paid"}`)
+	})
+	assert.Equal(t, lookup.Found, f.Kind, f.Why)
+	assert.True(t, f.Exact, "the object itself was asked for")
 }
 
 func TestLayoutsOfTimes(t *testing.T) {
@@ -135,7 +194,9 @@ func TestAnswersThatListErrors(t *testing.T) {
 		s := swept(t, p, e, about, func(*http.Request) (int, http.Header, []byte) {
 			return 200, http.Header{"Content-Type": {"application/json"}}, []byte(body)
 		})
-		assert.Equal(t, want, s.Match([]lookup.Subject{about}, free)[0].Kind, body)
+		f := s.Match([]lookup.Subject{about}, free)[0]
+		assert.Equal(t, want, f.Kind, body)
+		assert.Equal(t, want == lookup.Inconclusive, strings.Contains(f.Why, "errors"), f.Why)
 	}
 }
 

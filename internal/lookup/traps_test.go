@@ -238,6 +238,24 @@ func TestPages(t *testing.T) {
 		assert.Equal(t, lookup.Found, f.Kind, f.Why)
 		assert.Equal(t, []string{"1"}, f.Objects)
 	})
+	t.Run("too many, and a window without an end", func(t *testing.T) {
+		p, e := pay()
+		e.Lookups[0].Query = "from={since}"
+		b := &box{ledger: ledger(30), unfilter: true, size: 1}
+		assert.Equal(t, lookup.Inconclusive, look(t, p, e, about, b.answer).Kind)
+		assert.Len(t, b.requests, lookup.MaxPages)
+	})
+	t.Run("too many, and ours among them", func(t *testing.T) {
+		p, e := pay()
+		e.Lookups[0].Query = "customer={path.customer}"
+		ours := about
+		ours.ReferenceOurs = true
+		b := &box{ledger: append([]payment{paid("1", "r")}, ledger(30)[:30]...), unfilter: true, size: 1}
+		assert.Equal(t, lookup.Found, look(t, p, e, ours, b.answer).Kind, "what is its alone needs no end of the list")
+		f := look(t, p, e, about, b.answer)
+		assert.Equal(t, lookup.Inconclusive, f.Kind)
+		assert.Equal(t, []string{"1"}, f.Objects)
+	})
 	t.Run("too many, and no window", func(t *testing.T) {
 		p, e := pay()
 		e.Lookups[0].Query = "customer={path.customer}"
@@ -288,7 +306,7 @@ func TestStylesOfPages(t *testing.T) {
 		},
 		{
 			"number", providers.Paging{Style: providers.PageNumber, Param: "p"},
-			map[string]string{"&p=1": "|1 2", "&p=2": "|3", "&p=3": "|"}, []string{"1", "2", "3"}, "",
+			map[string]string{"&p=1": "|1 2 3", "&p=2": "|4", "&p=3": "|"}, []string{"1", "2", "3", "4"}, "",
 		},
 		{
 			"one page", providers.Paging{Size: 3},
@@ -313,6 +331,14 @@ func TestStylesOfPages(t *testing.T) {
 		{
 			"a link to another path", providers.Paging{Style: providers.PageLink, Cursor: "next"},
 			map[string]string{"": "/v1/keys?b=2|1"}, nil, "elsewhere",
+		},
+		{
+			"a link without a query", providers.Paging{Style: providers.PageLink, Cursor: "next"},
+			map[string]string{"": "/v1/all|1"}, nil, "no query",
+		},
+		{
+			"a link that is none", providers.Paging{Style: providers.PageLink, Cursor: "next"},
+			map[string]string{"": "/v1/all%zz?b=2|1"}, nil, "elsewhere",
 		},
 		{
 			"a link without TLS", providers.Paging{Style: providers.PageLink, Cursor: "next"},

@@ -35,6 +35,13 @@ func TestValuesAreEscapedForTheirPlace(t *testing.T) {
 		{"a form", template.Form, "a={v}", "1&b=2", "a=1%26b%3D2"},
 		{"JSON", template.JSON, `{"a": "x{v}", "b{c}": [1, {}]}`, `","b":"<`, `{"a": "x\",\"b\":\"<", "b{c}": [1, {}]}`},
 		{"JSON without a placeholder", template.JSON, `{"a": "\u0061{ x}"}`, "", `{"a": "\u0061{ x}"}`},
+		{"a path that ends with a slash", template.Path, "/a/{v}/", "b", "/a/b/"},
+		{"a member query that is not the document", template.GraphQL, `{"a":[{"query":"{v}"}],"b":{"c":[]},"query":"{v}","query2":"{v}"}`, "x", `{"a":[{"query":"x"}],"b":{"c":[]},"query":"{v}","query2":"x"}`},
+		{"a comment at the end", template.GraphQL, `{"query":"{a} # \"{v}"}`, "x", `{"query":"{a} # \"{v}"}`},
+		{"a comment, then a string", template.GraphQL, `{"query":"#\"\n{a(b:\"{v}\")}"}`, "x", `{"query":"#\"\n{a(b:\"x\")}"}`},
+		{"a string with an escape", template.GraphQL, `{"query":"{a(b:\"\\\"{v}\")}"}`, "x", `{"query":"{a(b:\"\\\"x\")}"}`},
+		{"an empty string", template.GraphQL, `{"query":"{a(b:\"\" c:\"{v}\")}"}`, "x", `{"query":"{a(b:\"\" c:\"x\")}"}`},
+		{"an empty block", template.GraphQL, `{"query":"{a(b:\"\"\"\"\"\" c:\"{v}\")}"}`, "x", `{"query":"{a(b:\"\"\"\"\"\" c:\"x\")}"}`},
 		{"a GraphQL variable", template.GraphQL, `{"query":"{a{id}}","variables":{"query":"{v}"}}`, `a"`, `{"query":"{a{id}}","variables":{"query":"a\""}}`},
 		{
 			"a GraphQL string", template.GraphQL,
@@ -48,6 +55,23 @@ func TestValuesAreEscapedForTheirPlace(t *testing.T) {
 			assert.Equal(t, tc.want, got)
 		})
 	}
+}
+
+// A name is a letter, then letters, digits and "_.-[]"; and a template ends where it likes.
+func TestPlaceholders(t *testing.T) {
+	for _, name := range []string{"a", "z", "A", "Z", "a0", "a9", "az", "aA", "aZ", "a_", "request.a-b", "request.l[].x", "request.m[k]"} {
+		names, err := template.Names("{"+name+"}", template.Text)
+		require.NoError(t, err)
+		assert.Equal(t, []string{name}, names)
+	}
+	for _, text := range []string{"", "{", "{}", "{0}", "{a", "{a b}", "{ a}", "{a/}", "{a:}", "{a@}", "{a`}", "{_a}", "{[}", "{.a}"} {
+		names, err := template.Names(text, template.Text)
+		require.NoError(t, err)
+		assert.Empty(t, names, text)
+	}
+	names, err := template.Names("{{a}}{b}", template.Text)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a", "b"}, names)
 }
 
 func TestWhatCannotStandThereIsRefused(t *testing.T) {
@@ -78,6 +102,8 @@ func TestWhatCannotStandThereIsRefused(t *testing.T) {
 		{"a name in a query", template.Query, "{v}=1", "c", false, ""},
 		{"no JSON", template.JSON, `{"a":{v}}`, "1", false, ""},
 		{"JSON of bytes", template.JSON, `{"a":"{v}"}`, "\xff", false, "v"},
+		{"an empty segment of the template's", template.Path, "/a//{v}", "b", false, ""},
+		{"GraphQL with a string over two lines", template.GraphQL, `{"query":"{a(b:\"{v}\n\")}"}`, "x", false, ""},
 		{"GraphQL of bytes", template.GraphQL, `{"query":"{a(b:\"{v}\")}"}`, "\xff", false, "v"},
 		{"a document that is cut", template.GraphQL, `{"query":"{a(b:\"{v}"}`, "x", false, ""},
 		{"a block that is cut", template.GraphQL, `{"query":"{a(b:\"\"\"{v}\\\"\"\""}`, "x", false, ""},
