@@ -2,7 +2,9 @@ package onceward
 
 import (
 	"context"
+	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -71,22 +73,30 @@ func (r *run) controls(op *journal.Operation, object string) {
 }
 
 // answeredObject is kind and id of the object that an answer of the operation's own shows: where
-// a look-up has the create's own shape, or an event tells of the object, its id is where theirs is.
+// the table says so, or as the objects of look-ups have theirs, or as HTTP has it.
 func (r *run) answeredObject(a *journal.Answer) string {
-	e := r.route.Endpoint
-	var paths []string
-	for i := range e.Lookups {
-		if path := e.Lookups[i].ID; path != "" {
-			paths = append(paths, path, path[strings.LastIndexByte(path, '.')+1:])
-		}
-	}
-	body := r.attempt.body
-	if a.Refused || len(body) == 0 {
+	e, body := r.route.Endpoint, r.attempt.body
+	if a.Refused {
 		return ""
 	}
-	for _, path := range append(paths, "id") {
-		if id, clear := tables.Member(body, path); clear && id != "" {
+	if e.ObjectID != "" {
+		id, _ := tables.NewFields(e.ObjectID).Read(body).Only(e.ObjectID)
+		return objectOf(e, id)
+	}
+	var paths []string
+	for i := range e.Lookups {
+		if at := e.Lookups[i].ID; at != "" {
+			paths = append(paths, at, at[strings.LastIndexByte(at, '.')+1:])
+		}
+	}
+	for _, at := range append(paths, "id") {
+		if id, clear := tables.Member(body, at); clear && id != "" {
 			return objectOf(e, id)
+		}
+	}
+	if made := a.Header["Location"]; a.Status == http.StatusCreated && len(made) == 1 { // RFC 9110 section 15.3.2
+		if u := parsed(made[0]); u != nil && strings.Trim(u.Path, "/") != "" {
+			return objectOf(e, path.Base(u.Path))
 		}
 	}
 	return ""

@@ -66,7 +66,7 @@ func Adyen(prefix string) Provider {
 	}
 	for _, version := range []string{"v37", "v40", "v41", "v46", "v49", "v50", "v51", "v52", "v53", "v64", "v65", "v66", "v67", "v68", "v69", "v70", "v71", "v72"} {
 		for _, base := range []string{"/", "/checkout/"} {
-			p.Endpoints = append(p.Endpoints, adyenPaths("POST "+base+version+"/", adyenKeyed))
+			p.Endpoints = append(p.Endpoints, adyenPaths("POST "+base+version+"/", adyenCheckout))
 			for _, path := range []string{"paymentMethods", "paymentMethods/balance", "cardDetails"} {
 				p.Endpoints = append(p.Endpoints, adyenPaths("POST "+base+version+"/"+path, adyenReads))
 			}
@@ -152,6 +152,13 @@ var (
 		Rules:         adyenRules,
 		Source:        sourceAdyenDocs + "; the header: " + sourceAdyenSpec + "; older copies of the page say 31 days [D-old]",
 	}
+
+	// adyenCheckout names payments, and what is done to them, by the same field.
+	adyenCheckout = func() Endpoint {
+		e := adyenKeyed
+		e.ObjectID = "pspReference"
+		return e
+	}()
 
 	// adyenCards are the fields of a raw card: its number and its code.
 	adyenCards = []string{"paymentMethod.number", "paymentMethod.cvc", "card.number", "card.cvc"}

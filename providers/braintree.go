@@ -93,8 +93,13 @@ func Braintree() Provider {
 		{"refundTransaction", "refund-transaction-input", "refund", braintreeOrder("refund"), braintreePartRefunds},
 		{"reverseRefund", "reverse-refund-input", "", Reference{}, nil},
 	} {
+		id := ""
+		if mutation.object != "" { // as far as the document selects it
+			id = "data.*." + mutation.object + ".id"
+		}
 		p.Endpoints = append(p.Endpoints, Endpoint{
 			Object:    mutation.object,
+			ObjectID:  id,
 			Reference: mutation.reference,
 			Lookups:   mutation.lookups,
 

@@ -80,7 +80,7 @@ func Checkout() Provider {
 
 // checkoutPart has the captures or the refunds of a payment, which its actions show.
 func checkoutPart(keyed Endpoint, action string) Endpoint {
-	keyed.Object = strings.ToLower(action)
+	keyed.Object, keyed.ObjectID = strings.ToLower(action), "action_id"
 	keyed.Lookups = []Lookup{{
 		By:    ByParent,
 		Path:  "/payments/{path.id}/actions",

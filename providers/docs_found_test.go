@@ -7,6 +7,15 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
+// createsCell is the object, and where its id stands in the answer that creates it if not where
+// look-ups have it.
+func createsCell(e providers.Endpoint) string {
+	if e.ObjectID == "" {
+		return e.Object
+	}
+	return e.Object + ", `" + e.ObjectID + "` of the answer"
+}
+
 // foundOf says how the operations of an adapter are found again whose end is unknown.
 func foundOf(b *strings.Builder, p providers.Provider) {
 	var carried, looked grouped
@@ -16,7 +25,7 @@ func foundOf(b *strings.Builder, p providers.Provider) {
 			carried.add(fmt.Sprintf("%s | %s | %s", referenceCell(e.Reference), uniqueCell(e.Unique), cell(e.Reference.Source)), name)
 		}
 		for _, look := range e.Lookups {
-			looked.add(fmt.Sprintf("%s | %s | %s | %s | %s | %s", e.Object, asksCell(look), sameCell(look), meansCell(look), absenceCell(e, look), cell(look.Source)), name)
+			looked.add(fmt.Sprintf("%s | %s | %s | %s | %s | %s", createsCell(e), asksCell(look), sameCell(look), meansCell(look), absenceCell(e, look), cell(look.Source)), name)
 		}
 	}
 	if len(looked.facts) == 0 && len(p.Events) == 0 {

@@ -40,8 +40,8 @@ func GoCardless() Provider {
 	fetched := creation
 	fetched.FetchPointer = true
 	payment, refund := fetched, fetched
-	payment.Object, payment.Reference, payment.Lookups = "payment", gocardlessReference("payment"), []Lookup{gocardlessPayments}
-	refund.Object, refund.Reference, refund.Lookups = "refund", gocardlessReference("refund"), gocardlessRefunds
+	payment.Object, payment.ObjectID, payment.Reference, payment.Lookups = "payment", "payments.id", gocardlessReference("payment"), []Lookup{gocardlessPayments}
+	refund.Object, refund.ObjectID, refund.Reference, refund.Lookups = "refund", "refunds.id", gocardlessReference("refund"), gocardlessRefunds
 	action := Endpoint{
 		Key:    creation.Key,
 		Rules:  gocardlessOthers,

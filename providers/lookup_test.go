@@ -299,6 +299,7 @@ func TestValidateLookups(t *testing.T) {
 		{"a comparison of an event with what is unknown", event(func(r *providers.EventRule) { r.Also = []providers.Same{{Field: "a", Is: "{id}"}} }), "Events[0].Also[0].Is"},
 		{"an event behind the same one", func(p *providers.Provider) { p.Events = append(p.Events, p.Events[0]) }, "Events[2].Equals"},
 
+		{"an object's id at no path", func(p *providers.Provider) { p.Endpoints[0].ObjectID = "a b" }, "Endpoints[0].ObjectID"},
 		{"an identity with a placeholder", func(p *providers.Provider) { p.Identity.Path = "/v1/{id}" }, "Identity.Path"},
 		{"an identity elsewhere", func(p *providers.Provider) { p.Identity.Path = "https://evil.example.com/" }, "Identity.Path"},
 		{"an identity in no field", func(p *providers.Provider) { p.Identity.Field = "data.*.id" }, "Identity.Field"},

@@ -137,6 +137,9 @@ func paypalKeyed(retention time.Duration, maxLength int, remark string) Endpoint
 func paypalOrders(object string, lookups ...Lookup) Endpoint {
 	e := paypalKeyed(6*time.Hour, 108, "; the newest page of capture says 10000 and no time [D]")
 	e.Object, e.Lookups = object, lookups
+	if len(lookups) > 0 { // it is answered with the order
+		e.ObjectID = lookups[0].ID
+	}
 	return e
 }
 
@@ -151,7 +154,7 @@ func paypalPayments(object string, reference Reference, lookups ...Lookup) Endpo
 // so that a client never makes one up.
 func paypalPayouts() Endpoint {
 	e := paypalKeyed(30*24*time.Hour, 1000, "")
-	e.Object = "payout"
+	e.Object, e.ObjectID = "payout", "batch_header.payout_batch_id"
 	e.Reference = Reference{
 		Place: KeyJSONField, Name: "sender_batch_header.sender_batch_id", MaxLength: 256, Visible: true,
 		Source: sourcePayPalPayouts + ": tracks the payout in an accounting system; who else sees it: [?]",

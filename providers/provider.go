@@ -168,6 +168,11 @@ type Endpoint struct {
 	// kind no absence is ever proven.
 	Object string
 
+	// ObjectID is the path, as of [Rule.Field], at which the answer to the request shows the
+	// id of the object: "payment.id". Empty: where the objects of Lookups have theirs, "id",
+	// or, if the answer has neither, the end of its Location.
+	ObjectID string
+
 	// Reference says where a request carries what its object can be recognised by.
 	Reference Reference
 

@@ -156,7 +156,7 @@ func squareKeyed(maxLength int, retention time.Duration) Endpoint {
 // squareFound are requests whose objects are found by reading, with keys of 45 characters.
 func squareFound(retention time.Duration, object string, reference Reference, lookups ...Lookup) Endpoint {
 	e := squareKeyed(45, retention)
-	e.Object, e.Reference, e.Lookups = object, reference, lookups
+	e.Object, e.ObjectID, e.Reference, e.Lookups = object, object+".id", reference, lookups
 	return e
 }
 

@@ -17,6 +17,8 @@ import (
 // again, and what would take another's object for its, or find none where one is.
 func (v *validation) reconciles(at string, e Endpoint) {
 	v.reference(at+"Reference.", e)
+	v.check(e.ObjectID != "" && !fieldPath(e.ObjectID), at+"ObjectID", "%q is not a dotted path", e.ObjectID)
+	v.check(e.ObjectID != "" && e.NoEffect, at+"ObjectID", "what has no effect creates nothing")
 	u := e.Unique
 	v.check(u.For < 0, at+"Unique.For", "it is negative")
 	v.check(u.For == 0 && u != Unique{}, at+"Unique.For", "it is not said for how long: Forever, if as long as the object lives")
