@@ -89,6 +89,27 @@ func stripeLooks() []look {
 			page: page(event("evt_1", "payout", conformanceKey)), object: object("payout", `"status":"in_transit"`), want: exactly("payout_1", providers.TookEffect, true),
 		},
 		{
+			name: "a top-up by its key", request: "POST " + host + "/v1/topups" + form + "amount=2000&currency=usd", asks: byKey("topup", "topup.created"),
+			page: page(event("evt_1", "topup", conformanceKey)), object: object("topup", `"status":"succeeded"`), want: exactly("topup_1", providers.TookEffect, true),
+		},
+		{
+			name: "a top-up by a reference of ours", request: "POST " + host + "/v1/topups" + form + "amount=2000&currency=usd&metadata[onceward]=" + reference,
+			from: 1, asks: []string{"GET /v1/topups?" + ours}, page: page(object("topup", `"status":"canceled"`+withReference)), want: exactly("topup_1", providers.Reversed, false),
+		},
+		{
+			name: "a subscription by its key", request: "POST " + host + "/v1/subscriptions" + form + "customer=cus_1", asks: byKey("subscription", "customer.subscription.created"),
+			page: page(event("evt_1", "customer", conformanceKey), event("evt_2", "subscription", conformanceKey)), object: object("subscription", `"status":"past_due"`),
+			want: exactly("subscription_1", providers.TookEffect, false),
+		},
+		{
+			name: "an invoice by its key", request: "POST " + host + "/v1/invoices" + form + "customer=cus_1", asks: byKey("invoice", "invoice.created"),
+			page: page(event("evt_1", "invoice", conformanceKey)), object: object("invoice", `"status":"draft"`), want: exactly("invoice_1", providers.TookEffect, true),
+		},
+		{
+			name: "a customer by its key", request: "POST " + host + "/v1/customers" + form + "email=a@example.com", asks: byKey("customer", "customer.created"),
+			page: page(event("evt_1", "customer", conformanceKey)), object: `{"id":"customer_1","object":"customer","deleted":true}`, want: exactly("customer_1", providers.Reversed, false),
+		},
+		{
 			name: "a charge by a reference of ours", request: charge + "&metadata[onceward]=" + reference, from: 1, asks: []string{"GET /v1/charges?" + ours},
 			page: page(object("other", `"status":"succeeded","metadata":{}`), object("charge", `"status":"succeeded"`+withReference)),
 			want: exactly("charge_1", providers.TookEffect, true),

@@ -31,7 +31,8 @@ func stripeContract() contract {
 				requests: []string{
 					v1, "POST https://files.stripe.com/v1/files", "POST https://api.stripe.com/v1/payment_methods/pm_1/attach",
 					"POST https://api.stripe.com/v1/payment_intents", "POST https://api.stripe.com/v1/refunds",
-					"POST https://api.stripe.com/v1/transfers", "POST https://api.stripe.com/v1/payouts",
+					"POST https://api.stripe.com/v1/transfers", "POST https://api.stripe.com/v1/payouts", "POST https://api.stripe.com/v1/topups",
+					"POST https://api.stripe.com/v1/subscriptions", "POST https://api.stripe.com/v1/invoices", "POST https://api.stripe.com/v1/customers",
 				},
 				key: "raw header Idempotency-Key", max: 255, refuses: []string{`"` + conformanceKey + `"`},
 				retention: day, remembers: everything, guard: true, resent: true, refusals: true, secretFields: cards,

@@ -24,9 +24,9 @@ import (
 // works: no guard and no handling time are claimed, and 409 is Retry.
 // Programs that know better set InFlightGuard on those endpoints.
 //
-// What a charge, a payment intent, a refund, a transfer or a payout became is found by the
-// events of the last 30 days, which show the key, and by metadata[onceward], if the request
-// carries it. To look for a field of your own in the metadata, change its name in Reference
+// What a charge, a payment intent, a refund, a transfer, a payout, a top-up, a subscription, an
+// invoice or a customer became is found by the events of the last 30 days, which show the key,
+// and those that move an amount by metadata[onceward], if the request carries it. To look for a field of your own in the metadata, change its name in Reference
 // and in the look-up.
 //
 // Stripe-Should-Retry is obeyed where it is sent. A request for a token or a payment
@@ -102,7 +102,10 @@ func Stripe() Provider {
 	}
 	for _, o := range stripeObjects {
 		found := v1
-		found.Pattern, found.Object, found.Reference, found.Lookups = "POST "+o.path(), o.kind, stripeReference, o.lookups()
+		found.Pattern, found.Object, found.Lookups = "POST "+o.path(), o.kind, o.lookups()
+		if len(found.Lookups) > 1 {
+			found.Reference = stripeReference
+		}
 		p.Endpoints = append(p.Endpoints, found)
 	}
 	for _, path := range []string{
@@ -136,7 +139,7 @@ var stripeReference = Reference{
 type stripeObject struct {
 	kind   string
 	events []string  // of its creation
-	same   []Same    // as the request has it
+	same   []Same    // as the request has it, beside a reference
 	parent []string  // the fields that name what it is part of
 	means  []Meaning // its states
 }
@@ -189,6 +192,39 @@ var stripeObjects = []stripeObject{
 			meanings("status", Reversed, "failed", "canceled"),
 		),
 	},
+	{
+		kind:   "topup",
+		events: []string{"topup.created"},
+		same:   stripeMoney,
+		means: slices.Concat(
+			meanings("status", TookEffect, "succeeded", "pending"),
+			meanings("status", Reversed, "failed", "canceled", "reversed"),
+		),
+	},
+	{
+		kind:   "subscription",
+		events: []string{"customer.subscription.created"},
+		means: slices.Concat(
+			meanings("status", TookEffect, "active", "trialing", "incomplete"),
+			meanings("status", Reversed, "incomplete_expired", "canceled"),
+		),
+	},
+	{
+		kind:   "invoice",
+		events: []string{"invoice.created"},
+		means: slices.Concat(
+			meanings("status", TookEffect, "draft"),
+			meanings("status", Reversed, "void"),
+		),
+	},
+	{
+		kind:   "customer",
+		events: []string{"customer.created"},
+		means: slices.Concat(
+			meanings("deleted", Reversed, "true"),
+			meanings("object", TookEffect, "customer"),
+		),
+	},
 }
 
 var stripeMoney = []Same{
@@ -237,7 +273,7 @@ func (o stripeObject) lookups() []Lookup {
 			Source:     "stripe-go a1e3932 " + o.kind + ".go [S]; a list is not behind as a search is: docs.stripe.com/search [D]",
 		})
 	}
-	if len(o.parent) == 0 {
+	if len(o.same) > 0 {
 		list(ByReference, "", append([]Same{reference}, o.same...)...)
 	}
 	for _, parent := range o.parent {
