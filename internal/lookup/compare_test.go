@@ -21,6 +21,13 @@ func TestComparisons(t *testing.T) {
 		{providers.Exactly, "é", "e\u0301", false},
 		{providers.Exactly, "", "", false},
 		{providers.AnyCase, "uSd", "USD", true},
+		{providers.AnyCase, "abzABZ[`", "ABZabz[`", true},
+		{providers.AnyCase, "@[", "`{", false},
+		{providers.AsDecimal, "1e64", "10e63", true},
+		{providers.AsDecimal, "1e65", "1e65", false},
+		{providers.AsDecimal, "1e-64", "0.1e-63", true},
+		{providers.AsDecimal, "1e", "1e", false},
+		{providers.AsDecimal, "0", "0", true},
 		{providers.AnyCase, "K", "\u212a", false}, // the Kelvin sign, a K in other cases
 		{providers.AnyCase, "ſ", "s", false},
 		{providers.AsDecimal, "10", "10.00", true},

@@ -137,6 +137,24 @@ func TestItemsOfOneObject(t *testing.T) {
 	}
 }
 
+// A page of events of objects that were on the page before is no circle.
+func TestPagesOfEventsOfOneObject(t *testing.T) {
+	p, e := pay()
+	e.Key = providers.Key{Place: providers.KeyRawHeader, Name: "X-Key"}
+	e.Lookups[0] = providers.Lookup{
+		By: providers.ByKey, Path: "/v1/events", Items: "data[]", ID: "object", Same: []providers.Same{{Field: "key", Is: "{key}"}},
+		Next: providers.Paging{Style: providers.PageCursor, Param: "after", Cursor: "next"},
+	}
+	about := sent(t, p, e, "c", "", "10")
+	about.Key = "k"
+	f := look(t, p, e, about, func(r *http.Request) (int, http.Header, []byte) {
+		next := map[string]string{"": "2", "2": "3", "3": ""}[r.URL.Query().Get("after")]
+		return 200, isJSON, []byte(`{"data":[{"id":"evt` + next + `","object":"p","key":"k"}],"next":"` + next + `"}`)
+	})
+	assert.Equal(t, lookup.Found, f.Kind, f.Why)
+	assert.Equal(t, []string{"p"}, f.Objects)
+}
+
 // A control is a later operation, of which the look-up reads the same list.
 func TestControls(t *testing.T) {
 	for _, tc := range []struct {

@@ -57,6 +57,9 @@ func TestAlikeOperationsNeedAnObjectEach(t *testing.T) {
 			}
 			var got []string
 			for _, f := range s.Match(tc.operations, free) {
+				if f.Kind == lookup.Ambiguous {
+					assert.Contains(t, f.Why, fmt.Sprintf("%d operations that look alike", len(tc.operations)))
+				}
 				if f.Kind == lookup.Found {
 					got = append(got, f.Objects[0])
 				} else {

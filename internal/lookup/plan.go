@@ -3,6 +3,7 @@ package lookup
 import (
 	"encoding/json"
 	"errors"
+	"hash/maphash"
 	"net/http"
 	"net/url"
 	"slices"
@@ -49,6 +50,7 @@ type Sweep struct {
 	windows  []Window // that are still to be read, the present one first
 	page     page
 	requests int
+	seed     maphash.Seed
 	items    []Item
 	held     int
 	long     bool   // some of it was not read, since it is too long
@@ -63,7 +65,7 @@ type page struct {
 	number            int    // of pages that were read
 	from, offset      int    // the first of the window's items; how many there are
 	asked             map[string]bool
-	ids               map[string]bool
+	seen              map[uint64]bool // items of the window's, by their text
 }
 
 // Item is one of a list.
@@ -126,7 +128,7 @@ func Plan(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, 
 	for _, means := range look.Means {
 		paths = append(paths, means.Field)
 	}
-	s := &Sweep{provider: p, endpoint: e, look: look, fields: tables.NewFields(paths...), about: about, window: window}
+	s := &Sweep{provider: p, endpoint: e, look: look, fields: tables.NewFields(paths...), about: about, window: window, seed: maphash.MakeSeed()}
 	s.windows = []Window{window}
 	if err := s.open(); err != nil {
 		return nil, &PassedOver{reason(err)}
@@ -228,7 +230,7 @@ func (s *Sweep) open() (err error) {
 		}
 		return s.about.value(name)
 	}
-	p := page{from: len(s.items), asked: map[string]bool{}, ids: map[string]bool{}}
+	p := page{from: len(s.items), asked: map[string]bool{}, seen: map[uint64]bool{}}
 	if p.path, err = template.Expand(s.look.Path, template.Path, value); err != nil {
 		return err
 	}

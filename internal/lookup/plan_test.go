@@ -93,6 +93,11 @@ func TestWhatIsExact(t *testing.T) {
 	})
 	assert.Equal(t, lookup.Found, f.Kind, f.Why)
 	assert.True(t, f.Exact, "the object itself was asked for")
+	for _, body := range []string{`[{"id":"1"}]`, `null`, `"1"`, `[]`} {
+		f = look(t, p, e, about, func(*http.Request) (int, http.Header, []byte) { return 200, isJSON, []byte(body) })
+		assert.Equal(t, lookup.Inconclusive, f.Kind, body)
+		assert.Contains(t, f.Why, "not a JSON object", body)
+	}
 }
 
 func TestLayoutsOfTimes(t *testing.T) {

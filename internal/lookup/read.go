@@ -2,6 +2,7 @@ package lookup
 
 import (
 	"fmt"
+	"hash/maphash"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -65,8 +66,9 @@ func (s *Sweep) Read(status int, header http.Header, body []byte) {
 	for _, text := range raw {
 		item := Item{Body: text, texts: s.fields.Read(text)}
 		item.ID, _ = item.texts.Only(s.look.ID)
-		fresh = fresh || item.ID == "" || !s.page.ids[item.ID]
-		s.page.ids[item.ID] = true
+		as := maphash.Bytes(s.seed, text)
+		fresh = fresh || !s.page.seen[as]
+		s.page.seen[as] = true
 		s.items = append(s.items, item)
 	}
 	s.page.number++
