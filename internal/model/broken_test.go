@@ -1,8 +1,10 @@
 package model_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -31,6 +33,15 @@ func altered(change func(before journal.Operation, ev journal.Event, after *jour
 		return after, decision, err
 	}
 	return rules
+}
+
+// earlier is evidence of a while ago.
+func earlier(list []journal.Evidence) []journal.Evidence {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].At = list[i].At.Add(-20 * time.Hour)
+	}
+	return list
 }
 
 func named(t *testing.T, name string) model.Config {
@@ -149,6 +160,37 @@ func TestInvariantsAreBroken(t *testing.T) {
 				op.Failed = false
 			}
 		}), false},
+		{3, "eventually consistent look-up", "what is not seen at once is taken for absent", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
+			if ev.Kind == journal.EventEvidence {
+				op.LastEndedAt, op.SettledAt = ev.At.Add(-20*time.Hour), ev.At.Add(-20*time.Hour)
+				op.Evidence = earlier(op.Evidence)
+			}
+		}), false},
+		{3, "eventually consistent look-up", "one look proves an absence", altered(func(before journal.Operation, ev journal.Event, after *journal.Operation, _ journal.Decision) {
+			if ev.Kind == journal.EventEvidence && ev.Evidence.Finding == journal.FindingAbsent && before.State == journal.StateUnknown {
+				after.State, after.MayHaveRun = journal.StateCancelled, false
+			}
+		}), true},
+		{14, "absent, then late arrival", "evidence of an earlier generation is dropped", altered(func(before journal.Operation, ev journal.Event, after *journal.Operation, _ journal.Decision) {
+			if ev.Kind == journal.EventEvidence && ev.Generation < before.Generation {
+				*after = before
+			}
+		}), true},
+		{14, "event before response", "an event beside a claim is dropped", altered(func(before journal.Operation, ev journal.Event, after *journal.Operation, _ journal.Decision) {
+			if ev.Kind == journal.EventEvidence && before.State == journal.StateInFlight {
+				*after = before
+			}
+		}), false},
+		{14, "two generations, one reference", "what took effect twice is not said", altered(func(before journal.Operation, _ journal.Event, after *journal.Operation, d journal.Decision) {
+			if d == journal.SecondEffect {
+				*after = before
+			}
+		}), true},
+		{15, "unwanted", "a begin does not look whether it is wanted", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
+			if ev.Kind == journal.EventBegin {
+				op.Unwanted = nil
+			}
+		}), true},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
 			var cfg model.Config

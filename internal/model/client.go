@@ -178,7 +178,7 @@ func (x *explorer) begun(s *state, i int, out outcome, asker bool, ev event, f f
 		p = x.toDeliver(op)
 	case journal.Later:
 		s.Told = asker
-	case journal.Stop:
+	case journal.Stop, journal.Weighed:
 		s.Told = asker
 		p = x.toDeliver(op)
 	default:
@@ -200,7 +200,7 @@ func (x *explorer) toDeliver(op *record) client {
 
 // serve gives a caller the recorded answer, if there is one that can be given.
 func (f *facts) serve(s *state, op *record) bool {
-	if op.Answer == noAnswer || op.Answer == byHand {
+	if op.Answer == noAnswer || op.Answer == byHand || op.Answer == shownAnswer {
 		return false
 	}
 	f.serveOwn(s, s.lifeOf(op.Answered, op), op.Answer)
@@ -406,7 +406,7 @@ func (x *explorer) record(s *state, i int, p client) {
 	before := *x.op(&n)
 	out, ok := x.ask(&n, asked{
 		kind: p.End, session: sessions[i], claim: p.Claim, generation: p.Held.Generation, answer: p.Answer,
-		due: p.EndDue, open: p.Open, unsent: !p.Sent, failed: p.Failed, busy: p.Busy, told: p.Asked,
+		due: p.EndDue, object: x.shownObject(&p), open: p.Open, unsent: !p.Sent, failed: p.Failed, busy: p.Busy, told: p.Asked,
 	})
 	if !ok {
 		return
@@ -446,6 +446,14 @@ func (x *explorer) record(s *state, i int, p client) {
 		x.set(&n, i, p)
 		x.emit(&n, event{kind: failRecordStep, client: i, end: p.End}, f)
 	}
+}
+
+// shownObject is what a client's answer shows, where somebody looks for what it made.
+func (x *explorer) shownObject(p *client) string {
+	if !x.Finds || p.End != journal.EventComplete || p.Answer != success {
+		return ""
+	}
+	return objectOf(p.Held.Life)
 }
 
 // undo cancels an intent that may have been recorded.

@@ -42,6 +42,11 @@ type Config struct {
 	Backups   bool // the journal may be backed up, and restored where the budget says so
 	Corrected bool // the first terms are wrong, and nothing has come of it before a release with the last ones
 	Forms     bool // clients of two releases put the key in different places: to the provider, two keys
+	Finds     bool // looks and events find out what became of it; who looks states a handling time, and has a control
+	Lags      bool // what took effect is not visible to looks until the clock's next step
+	Straggles bool // a request may be executed after the stated handling time
+	Alike     bool // one reference, the caller's, for all generations: events don't tell which
+	Withdrawn bool // somebody may say that it is not wanted, and that it is
 	Holds     bool // somebody may put the operation on hold, and let it go
 
 	Budget, Full Budget // of the short search and of the full one
@@ -70,7 +75,8 @@ type Budget struct {
 	Local                                            int // an attempt is refused before it leaves
 	ClockSteps                                       int // the clock goes ahead or back by a step of itself
 	Restores                                         int
-	Looks                                            int // somebody looks at all there is, and is right
+	Looks                                            int // somebody looks at all there is, and is right; or, where there are Finds, at what is visible
+	Finds                                            int // an event of an effect comes
 }
 
 var (
@@ -78,6 +84,7 @@ var (
 	unguarded  = journal.Terms{Remembers: providers.Everything, Retention: retention, Handling: handling}
 	clean      = journal.Terms{Remembers: providers.SuccessesCleanFailures, Retention: retention, Guard: true}
 	lost       = journal.Terms{Remembers: providers.SuccessesLostAnswers, Retention: retention, Guard: true}
+	worked     = journal.Terms{Handling: handling} // no key, and how long a request is worked on
 	successes  = journal.Terms{Remembers: providers.Successes, Retention: retention, Guard: true}
 )
 
@@ -90,7 +97,7 @@ func (b Budget) String() string {
 	}{
 		{b.Asks, "asks"}, {b.Crashes, "crashes"}, {b.Pauses, "pauses"}, {b.Losses, "losses"}, {b.Cancels, "ended contexts"},
 		{b.Operator, "resolutions"}, {b.Takeovers, "lost sessions"}, {b.Failures, "journal failures"}, {b.Local, "local refusals"},
-		{b.ClockSteps, "clock errors"}, {b.Restores, "restores"}, {b.Looks, "looks"},
+		{b.ClockSteps, "clock errors"}, {b.Restores, "restores"}, {b.Looks, "looks"}, {b.Finds, "events"},
 	} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%s %d", part.what, part.n))

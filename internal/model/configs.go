@@ -17,6 +17,9 @@ var (
 // say lists the terms that callers give, in the order of a process's releases.
 func say(terms ...journal.Terms) []journal.Terms { return terms }
 
+// shown is a provider that has what it made looked for.
+var shown = Provider{Remembers: providers.Nothing}
+
 // Worlds are what is explored, each within its short budget by every run of the
 // tests, and within its full one on demand.
 var Worlds = []Config{
@@ -226,5 +229,35 @@ var Worlds = []Config{
 		Clients: 1, Messages: 2, Clock: true, Provider: remembersAll, Terms: say(everything),
 		Budget: Budget{Asks: 2, Losses: 1, ClockSteps: 1},
 		Full:   Budget{Asks: 3, Crashes: 2, Losses: 1, Cancels: 1, ClockSteps: 2},
+	},
+	{
+		Name: "event before response", About: "A signed event of what it made may come before the answer, or after whoever waited for that has gone.",
+		Clients: 2, Messages: 2, Finds: true, Provider: remembersAll, Terms: say(everything),
+		Budget: Budget{Asks: 2, Crashes: 1, Losses: 1, Finds: 1},
+		Full:   Budget{Asks: 2, Crashes: 2, Losses: 2, Cancels: 1, Finds: 2},
+	},
+	{
+		Name: "eventually consistent look-up", About: "The endpoint takes no key; what it made is visible to a look some hours later, and absence is proven by two looks.",
+		Clients: 2, Messages: 2, Clock: true, Keyless: true, Finds: true, Lags: true, Provider: shown, Terms: say(worked),
+		Budget: Budget{Asks: 2, Crashes: 1, Losses: 1, Looks: 2},
+		Full:   Budget{Asks: 2, Crashes: 1, Losses: 2, Looks: 3, Finds: 1},
+	},
+	{
+		Name: "absent, then late arrival", About: "The stated handling time is wrong: a request that was proven absent is executed after that.",
+		Clients: 2, Messages: 2, Clock: true, Keyless: true, Finds: true, Straggles: true, Provider: shown, Terms: say(worked),
+		Budget: Budget{Asks: 2, Losses: 1, Looks: 2, Finds: 1},
+		Full:   Budget{Asks: 2, Crashes: 1, Losses: 1, Looks: 3, Finds: 2},
+	},
+	{
+		Name: "two generations, one reference", About: "Somebody resolves by hand, and events don't tell which generation made what.",
+		Clients: 2, Messages: 2, Keyless: true, Finds: true, Alike: true, Provider: shown, Terms: say(journal.Terms{}),
+		Budget: Budget{Asks: 2, Losses: 1, Operator: 1, Finds: 2},
+		Full:   Budget{Asks: 2, Crashes: 1, Losses: 2, Operator: 2, Finds: 2},
+	},
+	{
+		Name: "unwanted", About: "Somebody says that it is not wanted any more, and may change their mind.",
+		Clients: 2, Messages: 2, Finds: true, Withdrawn: true, Provider: remembersAll, Terms: say(everything),
+		Budget: Budget{Asks: 2, Crashes: 1, Losses: 1, Operator: 2, Finds: 1},
+		Full:   Budget{Asks: 3, Crashes: 1, Losses: 2, Operator: 3, Finds: 1},
 	},
 }

@@ -10,7 +10,7 @@
 // provider executes, remembers and forgets as its contract says, and no better.
 //
 // Beside the journal's record a state holds what an onlooker knows: the effects,
-// the true first send, who was given which answer. The thirteen Invariants compare
+// the true first send, who was given which answer. The fifteen Invariants compare
 // the two. A search is breadth first, so that the history of a violation is a
 // shortest one.
 //
@@ -44,12 +44,18 @@
 //     began after the backup was made, unless the backup has it as cancelled, unknown
 //     or completed.
 //
-// The first three and the last two are bounds of what can be promised; package journal
+//   - Where absence is proven, a request is executed within the stated handling time after
+//     our attempt ended, or never, and what took effect is visible within the stated time.
+//     One world has the first of it be wrong: then the proof counts as a false word, and what
+//     must hold is that the late effect is recorded.
+//
+// The first three and the last three are bounds of what can be promised; package journal
 // says what follows where they don't hold.
 //
 // # What is left out
 //
 // Requests that the provider calls a misuse of their key, changed credentials, calls
 // that share an execution within one process, and Shutdown, which parks as a caller
-// does that gives up, and ends the session.
+// does that gives up, and ends the session. Of looks and events: leases, refusals, other
+// accounts, objects of other operations, and looks without a control.
 package model

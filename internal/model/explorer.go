@@ -51,6 +51,8 @@ type facts struct {
 	differs  bool // … from what was served of that generation before
 	forgot   bool // a record was removed, or an answer
 	lawful   bool // … as it may be
+	told     bool // an effect was told of
+	object   string
 	dropped  bool // what others had left pending was cancelled, through no fault of its own
 }
 
@@ -105,6 +107,16 @@ type asked struct {
 	form       string        // likewise
 	key        string        // Begin: of a first generation
 	nextKey    string        // Begin, Resolve
+	finding    journal.Finding
+	object     string // Complete, Evidence
+}
+
+// visibleAfter is stated where looks lag: until the clock's next step.
+func visibleAfter(c *Config) time.Duration {
+	if c.Lags {
+		return step / 2
+	}
+	return 0
 }
 
 type outcome struct {
@@ -120,6 +132,15 @@ func (a *asked) event(c *Config) journal.Event {
 		Due: a.due.time(), Open: a.open, Unsent: a.unsent, Failed: a.failed, Busy: a.busy, Told: a.told, Asker: a.asker,
 		Delivered: !c.OnSettled || a.kind == journal.EventCancel && a.claim == 0,
 		NamedOnly: c.NamedOnly, Resolution: a.resolution, Keep: retention,
+	}
+	ev.Object = a.object
+	if c.Finds {
+		ev.Account = account
+	}
+	if a.finding > 0 {
+		ev.Evidence = &journal.Evidence{Finding: a.finding, Basis: journal.BasisReference, Source: journal.SourceLook}
+		ev.Absence = &journal.Absence{Began: now, Whole: true, ByRequest: true, Handling: handling, Control: now, Account: account,
+			Consistent: !c.Lags, VisibleAfter: visibleAfter(c)}
 	}
 	if a.jumped {
 		ev.Unconfirmed = now.Add(journal.Confirmation)
@@ -154,6 +175,9 @@ func (x *explorer) ask(s *state, a asked) (outcome, bool) {
 		x.answers[a] = out
 	}
 	before, after := x.op(s), &x.records.values[out.op]
+	if after.Crowded {
+		return out, false
+	}
 	s.Op, s.Last = out.op, max(s.Last, 0)
 	if after.State != journal.StateAbsent && (before.State == journal.StateAbsent && s.Begun || before.State != journal.StateAbsent && after.Generation > before.Generation) {
 		if s.Life == 1 {
@@ -276,6 +300,7 @@ func (x *explorer) successors(s *state) {
 	}
 	x.network(s)
 	x.operator(s)
+	x.reconcile(s)
 	x.journal(s)
 	x.clock(s)
 }

@@ -64,6 +64,8 @@ const (
 	confirmStep
 	deployStep
 	lookStep
+	heardStep
+	foundStep
 )
 
 // The columns of a history.
@@ -168,7 +170,7 @@ func (e *event) text() (column int, text string) {
 		}
 		return provider, "executes the request of " + by + ": no effect, " + verdictNames[e.says]
 	case resolveStep:
-		return journalColumn, "somebody says: " + [...]string{"", "executed", "not executed", "send again", "hold it", "let it go"}[e.arg]
+		return journalColumn, "somebody says: " + [...]string{"", "executed", "not executed", "send again", "hold it", "let it go", "not wanted", "wanted"}[e.arg]
 	case reapStep:
 		return journalColumn, "reaped"
 	case backupStep:
@@ -190,7 +192,11 @@ func (e *event) text() (column int, text string) {
 	case deployStep:
 		return journalColumn, "the next release is deployed"
 	case lookStep:
-		return journalColumn, "somebody looks at everything"
+		return journalColumn, "somebody looks"
+	case heardStep:
+		return journalColumn, "an event says that it took effect: " + e.decision.String()
+	case foundStep:
+		return journalColumn, "the look says " + journal.Finding(e.arg).String() + ": " + e.decision.String()
 	}
 	return network, "?"
 }

@@ -21,7 +21,7 @@ type change struct {
 	facts
 }
 
-// Invariants are the thirteen.
+// Invariants are the fifteen.
 var Invariants = []Invariant{
 	{1, "one effect", "The effects of an operation are at most one more than the false \"not executed\" resolutions.", func(c *change) bool {
 		allowed := 1
@@ -80,6 +80,12 @@ var Invariants = []Invariant{
 	{11, "answers are delivered", "An answer that reached nobody is never reaped.", func(c *change) bool { return !c.forgot || c.lawful }},
 	{12, "the lost are silent", "No client begins an attempt that knows that its session is lost.", func(c *change) bool { return !c.sent || !c.seen }},
 	{13, "the pending stay", "What one client left pending is not cancelled because another one, or whoever works it off in the background, goes away.", func(c *change) bool { return !c.dropped }},
+	{14, "what was seen is recorded", "Evidence of an effect completes the operation, or is kept: beside a claim, or for somebody to see to.", func(c *change) bool {
+		return !c.told || c.opAfter.recorded(c.object)
+	}},
+	{15, "the unwanted stay", "What somebody does not want any more is executed by nobody, until it is wanted again.", func(c *change) bool {
+		return !c.executed || !c.opBefore.Unwanted
+	}},
 }
 
 // mayTakeEffect tells whether a request of this life may still take effect: one that

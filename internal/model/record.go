@@ -54,6 +54,7 @@ const (
 	refusal
 	byHand
 	cutSuccess
+	shownAnswer // by a look or an event
 )
 
 func (a answer) journal() *journal.Answer {
@@ -64,6 +65,8 @@ func (a answer) journal() *journal.Answer {
 		return &journal.Answer{Status: 402, Refused: true}
 	case byHand:
 		return &journal.Answer{ByHand: true, Omitted: true}
+	case shownAnswer:
+		return &journal.Answer{Found: true, Omitted: true}
 	}
 	return nil
 }
@@ -74,6 +77,8 @@ func answerOf(a *journal.Answer) answer {
 		return noAnswer
 	case a.ByHand:
 		return byHand
+	case a.Found:
+		return shownAnswer
 	case a.Refused:
 		return refusal
 	case a.Cut:
@@ -83,7 +88,7 @@ func answerOf(a *journal.Answer) answer {
 }
 
 func (a answer) String() string {
-	return [...]string{"none", "success", "refusal", "by hand", "success, cut"}[a]
+	return [...]string{"none", "success", "refusal", "by hand", "success, cut", "shown"}[a]
 }
 
 // record is a journal.Operation without what the decisions of Next don't depend on,
@@ -115,6 +120,11 @@ type record struct {
 	Told, ByHand, Delivered, Tombstone bool
 	Held                               bool // somebody holds it
 	SecondEffects                      int
+
+	Object                  string
+	Dead, Unwanted, Adopted bool
+	Seen                    [maxSeen]evidence
+	Crowded                 bool // there was no room for all of it
 }
 
 func (r *record) operation() journal.Operation {
@@ -135,6 +145,13 @@ func (r *record) operation() journal.Operation {
 	}
 	if op.Answer != nil {
 		op.Answer.Generation = r.Answered
+	}
+	op.Account, op.Object, op.Adopted, op.Evidence = account, r.Object, r.Adopted, r.evidence()
+	if r.Dead {
+		op.Dead = "dead"
+	}
+	if r.Unwanted {
+		op.Unwanted = &journal.Resolved{Resolution: journal.Unwanted}
 	}
 	if r.Held {
 		op.Resolved = &journal.Resolved{Resolution: journal.Hold}
@@ -163,6 +180,12 @@ func (c *Config) recordOf(op *journal.Operation) record {
 	if op.Answer != nil {
 		r.Answered = op.Answer.Generation
 	}
+	if c.Finds {
+		var room bool
+		r.Object, r.Dead, r.Unwanted, r.Adopted = op.Object, op.Dead != "", op.Unwanted != nil, op.Adopted
+		r.Seen, room = seenOf(op)
+		r.Crowded = !room
+	}
 	r.Held = op.State == journal.StateUnknown && op.Resolved != nil && op.Resolved.Resolution == journal.Hold
 	if r.State != journal.StateInFlight {
 		r.FoundFirst, r.Found, r.FoundFailed = never, journal.StateAbsent, false
@@ -183,13 +206,13 @@ func (c *Config) recordOf(op *journal.Operation) record {
 		r.FoundRun = false
 		r.First, r.Ended, r.Busy, r.WindowClosed = never, never, never, false
 	}
-	if r.Terms.Guard {
+	if r.Terms.Guard && !c.Finds {
 		r.Ended = never // not asked for
 	}
 	if r.Naming == journal.Named && !c.Backups {
 		r.Created = never
 	}
-	if !c.Reaps {
+	if !c.Reaps && !(c.Finds && r.State == journal.StateUnknown) {
 		r.Settled = never
 	}
 	if c.Budget.ClockSteps == 0 {
@@ -209,6 +232,11 @@ func (s stamp) notPast() stamp {
 func (c *Config) agedRecord(r record, steps int) record {
 	for _, s := range []*stamp{&r.First, &r.FoundFirst, &r.Ended, &r.Busy, &r.Created, &r.Settled, &r.Due, &r.Wake} {
 		*s = s.aged(steps, c.oldest())
+	}
+	for i := range r.Seen {
+		if r.Seen[i].Finding != 0 {
+			r.Seen[i].At = r.Seen[i].At.aged(steps, c.oldest())
+		}
 	}
 	if c.Budget.ClockSteps == 0 {
 		r.Due, r.Wake = r.Due.notPast(), r.Wake.notPast()

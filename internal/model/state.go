@@ -179,10 +179,11 @@ type state struct {
 	FalseDone bool // … "executed" …
 	Named     bool // the name has had an answer
 	Begun     bool
-	Told      bool // a caller was told that it failed, and has not asked again
-	Reached   bool // the recorded answer reached somebody
-	Deployed  bool // the last release is out
-	Jumped    bool // the clock stands behind, and is not believed yet
+	Told      bool    // a caller was told that it failed, and has not asked again
+	Reached   bool    // the recorded answer reached somebody
+	Deployed  bool    // the last release is out
+	Jumped    bool    // the clock stands behind, and is not believed yet
+	Hidden    [2]bool // what this life made is not visible to looks yet
 	Looked    look
 
 	Ahead int8 // the clock's error, in steps: -1, 0, 1
@@ -212,13 +213,14 @@ const (
 	clockSteps
 	restores
 	looks
+	finds
 	budgets
 )
 
-var budgetBits = [budgets]uint8{2, 2, 1, 2, 1, 2, 1, 1, 1, 2, 1, 1}
+var budgetBits = [budgets]uint8{2, 2, 1, 2, 1, 2, 1, 1, 1, 2, 1, 2, 2}
 
 func (b Budget) left() [budgets]uint8 {
-	all := [budgets]int{b.Asks, b.Crashes, b.Pauses, b.Losses, b.Cancels, b.Operator, b.Takeovers, b.Failures, b.Local, b.ClockSteps, b.Restores, b.Looks}
+	all := [budgets]int{b.Asks, b.Crashes, b.Pauses, b.Losses, b.Cancels, b.Operator, b.Takeovers, b.Failures, b.Local, b.ClockSteps, b.Restores, b.Looks, b.Finds}
 	var left [budgets]uint8
 	for i, n := range all {
 		if n >= 1<<budgetBits[i] {
@@ -278,7 +280,7 @@ func (s *state) pack() key {
 		p.put(uint64(s.Served[i]), 3)
 	}
 	p.put(uint64(s.Life), 1)
-	for _, f := range [...]bool{s.FalseNot, s.FalseDone, s.Named, s.Begun, s.Told, s.Reached, s.Deployed, s.Jumped, s.Looked.Clean, s.Looked.Ran} {
+	for _, f := range [...]bool{s.FalseNot, s.FalseDone, s.Named, s.Begun, s.Told, s.Reached, s.Deployed, s.Jumped, s.Looked.Clean, s.Looked.Ran, s.Hidden[0], s.Hidden[1]} {
 		p.flag(f)
 	}
 	p.put(uint64(s.Looked.Claim), 3)
@@ -309,7 +311,7 @@ func (k key) unpack() (s state) {
 		s.Served[i] = answer(p.get(3))
 	}
 	s.Life = uint8(p.get(1))
-	for _, f := range [...]*bool{&s.FalseNot, &s.FalseDone, &s.Named, &s.Begun, &s.Told, &s.Reached, &s.Deployed, &s.Jumped, &s.Looked.Clean, &s.Looked.Ran} {
+	for _, f := range [...]*bool{&s.FalseNot, &s.FalseDone, &s.Named, &s.Begun, &s.Told, &s.Reached, &s.Deployed, &s.Jumped, &s.Looked.Clean, &s.Looked.Ran, &s.Hidden[0], &s.Hidden[1]} {
 		*f = p.get(1) == 1
 	}
 	s.Looked.Claim, s.Looked.Generation = uint8(p.get(3)), uint8(p.get(1))

@@ -120,6 +120,7 @@ func (x *explorer) execute(s *state, j int, m message) {
 			if x.PUT {
 				*e = 1
 			}
+			n.Hidden[m.life()] = x.Lags
 		}
 		if mem := &n.Keys[m.key()]; store != unseen && mem.Status == dated {
 			mem.Status = store
@@ -179,7 +180,10 @@ func (x *explorer) answer(s *state, j int, m message) {
 
 // operator: somebody says what became of the operation.
 func (x *explorer) operator(s *state) {
-	if x.Budget.Looks > 0 {
+	switch {
+	case x.Finds && x.Withdrawn:
+		return // see reconcile
+	case x.Budget.Looks > 0 && !x.Finds:
 		x.looker(s)
 		return
 	}
@@ -327,6 +331,10 @@ func (x *explorer) clock(s *state) {
 	}
 	if x.mayTick(s) && s.Ahead == 0 {
 		n := *s
+		n.Hidden = [2]bool{}
+		if x.Finds {
+			n.Looked = look{} // no look takes so long
+		}
 		x.age(&n, 1, true)
 		for k := range n.Keys {
 			if mem := &n.Keys[k]; mem.Status != unseen {
@@ -388,6 +396,8 @@ func (x *explorer) mayTick(s *state) bool {
 	}
 	for _, m := range s.Net {
 		switch {
+		case x.Finds && !x.Straggles && m.mayExecute():
+			return false
 		case !m.mayExecute() || x.Keyless:
 		case x.Provider.Remembers >= providers.SuccessesCleanFailures && !x.Provider.Guard:
 			return false
