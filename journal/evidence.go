@@ -24,7 +24,7 @@ func look(op Operation, ev Event) (Operation, Decision, error) {
 	}
 	op.Looks++
 	op.LookedAt = ev.At
-	op.Dead, op.LookAt = "", later(ev.Due, ev.At)
+	op.Dead, op.LookAt = "", ev.Due
 	return op, Look, nil
 }
 
@@ -42,8 +42,6 @@ func hint(op Operation, ev Event) (Operation, Decision, error) {
 func evidence(op Operation, ev Event) (Operation, Decision, error) {
 	e := ev.Evidence
 	switch {
-	case op.State == StateAbsent:
-		return op, Ignored, invalid(op, ev, "there is no such operation")
 	case e == nil || e.Finding < FindingInconclusive || int(e.Finding) >= len(findingNames):
 		return op, Ignored, invalid(op, ev, "needs evidence with a finding")
 	case ev.Claim < 1 || ev.Claim > op.Claim || ev.Generation < 0 || ev.Generation > op.Generation:
@@ -227,7 +225,7 @@ func shown(ev Event) Event {
 // effect wins over it.
 func refusedThere(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
-	case op.State == StateCompleted || op.State == StateCancelled:
+	case op.State == StateCompleted:
 		return op, Ignored, nil
 	case op.State == StateInFlight:
 		return kept(op, ev)
@@ -266,7 +264,7 @@ func kept(op Operation, ev Event) (Operation, Decision, error) {
 func weigh(op Operation, ev Event) (Operation, bool) {
 	var best Evidence
 	for _, e := range op.Evidence {
-		if e.Generation == op.Generation && e.Answer != nil && e.Finding > best.Finding {
+		if e.Answer != nil && e.Finding > best.Finding {
 			best = e
 		}
 	}
@@ -274,9 +272,9 @@ func weigh(op Operation, ev Event) (Operation, bool) {
 	switch {
 	case best.Answer == nil || best.Finding == FindingRefused && !aloneThere(op):
 		return op, false
-	case best.Finding.TookEffect() && !op.MayHaveRun:
+	case !op.MayHaveRun:
 		return unsure(op, ev, usedElsewhere), true
-	case best.Finding.TookEffect() && disagrees(op, best.Object):
+	case disagrees(op, best.Object):
 		return unsure(op, ev, twoObjects), true
 	}
 	ev.Answer, ev.Generation = best.Answer, op.Generation
@@ -351,7 +349,7 @@ func unproven(op Operation, ev Event) string {
 		return "it was looked for too early"
 	case a.Horizon > 0 && !began.Before(sentSince(op).Add(a.Horizon-margin)):
 		return "it was looked for so late that it may be shown no more"
-	case a.Control.IsZero() || stamp(a.Control).Before(over):
+	case stamp(a.Control).Before(over):
 		return "no control was found: no completed operation that was first sent after it"
 	case slices.ContainsFunc(op.Evidence, func(e Evidence) bool { return e.Generation == op.Generation && e.Finding >= FindingInProgress }):
 		return "something of it was seen before"
@@ -412,14 +410,14 @@ func keep(op Operation, ev Event) Operation {
 	list := slices.Clone(op.Evidence)
 	if n := len(list); n > 0 && e.Finding != FindingAbsent {
 		last := &list[n-1]
-		if last.Generation == e.Generation && last.Finding == e.Finding && last.Object == e.Object && last.Source == e.Source && last.Answer == nil {
+		if last.Generation == e.Generation && last.Finding == e.Finding && last.Object == e.Object && last.Source == e.Source {
 			list = list[:n-1]
 		}
 	}
 	list = append(list, e)
 	if len(list) > maxEvidence {
-		i := 1 + slices.IndexFunc(list[1:], func(e Evidence) bool { return !e.Finding.TookEffect() })
-		list = slices.Delete(list, max(i, 1), max(i, 1)+1)
+		i := max(slices.IndexFunc(list[1:], func(e Evidence) bool { return !e.Finding.TookEffect() }), 0)
+		list = slices.Delete(list, 1+i, 2+i)
 	}
 	op.Evidence = list
 	return op

@@ -187,6 +187,10 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 	}{
 		{"unknown", nil, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
 		{"unknown, of another account", nil, func(ev *journal.Event) { ev.Account = "acct_2" }, journal.Ignored, journal.StateUnknown, "", "", 0, 0},
+		{"unknown, and nobody says whose", nil, func(ev *journal.Event) { ev.Account = "" }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+		{"unknown, the object of another, after a look that failed", func(op *journal.Operation) {
+			op.Evidence = []journal.Evidence{{Finding: journal.FindingInconclusive}}
+		}, func(ev *journal.Event) { ev.Taken = true }, journal.Recorded, journal.StateUnknown, "", "", 0, 2},
 		{"unknown, whose account nobody knows", func(op *journal.Operation) { op.Account = "" }, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
 		{"unknown, the object of another", nil, func(ev *journal.Event) { ev.Taken = true }, journal.Recorded, journal.StateUnknown, "", "", 0, 1},
 		{"unknown, a second time the object of another", func(op *journal.Operation) { op.Evidence = []journal.Evidence{{Finding: journal.FindingAmbiguous}} },
@@ -245,6 +249,10 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 			completed(op, pay1, journal.Answer{})
 			op.Evidence = []journal.Evidence{{Finding: journal.FindingReversed, Object: pay1}}
 		}, func(ev *journal.Event) { ev.Evidence.Finding = journal.FindingReversed }, journal.Ignored, journal.StateCompleted, pay1, "", 0, 1},
+		{"completed by it, which was seen, and reversed", func(op *journal.Operation) {
+			completed(op, pay1, journal.Answer{})
+			op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: pay1}}
+		}, func(ev *journal.Event) { ev.Evidence.Finding = journal.FindingReversed }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 2},
 		{"refused", func(op *journal.Operation) { completed(op, pay1, journal.Answer{Refused: true}) }, nil, journal.Contradicted, journal.StateCompleted, pay1, "refused", 0, 1},
 		{"refused, which was contradicted", func(op *journal.Operation) {
 			completed(op, pay1, journal.Answer{Refused: true})
@@ -278,6 +286,9 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 			assert.True(t, got.Dead == "" || got.LookAt.IsZero())
 			assert.Equal(t, got.Tombstone || decision == journal.Ignored && op.Delivered || got.State == journal.StateCompleted && op.Delivered && got.Dead == "", got.Delivered,
 				"what somebody has to see to is offered once more")
+			if decision == journal.Recorded {
+				assert.Equal(t, "acct_1", got.Account)
+			}
 			if got.State == journal.StateCompleted && op.State != journal.StateCompleted {
 				assert.True(t, got.Answer.Found)
 				assert.Equal(t, pay1, got.Answer.Pointer)
@@ -298,6 +309,8 @@ func TestEvidenceOfAnEarlierRound(t *testing.T) {
 	later.Generation = 1
 	unsent := later
 	unsent.MayHaveRun, unsent.State, unsent.LookAt = false, journal.StatePending, time.Time{}
+	waits := unsent
+	waits.MayHaveRun = true
 	said := unsent
 	said.Resolved = &journal.Resolved{Resolution: journal.SendAgain}
 	known := later
@@ -311,6 +324,7 @@ func TestEvidenceOfAnEarlierRound(t *testing.T) {
 		state    journal.State
 	}{
 		{"the next one may have run", later, journal.FindingTookEffect, nil, journal.SecondEffect, journal.StateUnknown},
+		{"the next one waits to be sent again", waits, journal.FindingTookEffect, nil, journal.SecondEffect, journal.StatePending},
 		{"which is known", known, journal.FindingTookEffect, nil, journal.Ignored, journal.StateUnknown},
 		{"the next one was not sent", unsent, journal.FindingTookEffect, nil, journal.Recorded, journal.StateCompleted},
 		{"and it is another's", unsent, journal.FindingTookEffect, func(ev *journal.Event) { ev.Taken = true }, journal.Ignored, journal.StatePending},
@@ -330,6 +344,7 @@ func TestEvidenceOfAnEarlierRound(t *testing.T) {
 		if got.State == journal.StateCompleted {
 			assert.Equal(t, 0, got.Answer.Generation)
 		}
+		assert.Equal(t, got.State == journal.StateUnknown && len(tc.op.Evidence) == 0, got.Dead != "", "%s: nobody need see to what is sent again: %s", tc.name, got.Dead)
 	}
 }
 
@@ -444,6 +459,13 @@ func TestLooksAreLeasedOneAtATime(t *testing.T) {
 		assert.Equal(t, noon, got.LookAt)
 		assert.Empty(t, got.Dead)
 	}
+	hint.Due = noon.Add(-time.Hour)
+	got, _ := next(t, later, false, hint)
+	assert.Equal(t, noon, got.LookAt)
+	hint.Due = noon.Add(time.Minute)
+	got, _ = next(t, later, false, hint)
+	assert.Equal(t, noon.Add(time.Minute), got.LookAt)
+	hint.Due = time.Time{}
 	_, decision := next(t, inDoubt(), false, hint)
 	assert.Equal(t, journal.Ignored, decision, "it is due")
 	dead.State = journal.StateCompleted
@@ -466,6 +488,14 @@ func TestUndecidedEvidenceSaysWhatIsNext(t *testing.T) {
 	got, _ = next(t, op, false, ev)
 	assert.Equal(t, "403", got.Dead)
 	assert.True(t, got.LookAt.IsZero())
+	ambiguous := op
+	ambiguous.Evidence = []journal.Evidence{{Finding: journal.FindingAmbiguous}}
+	alive, _ := next(t, ambiguous, false, seen(op, journal.FindingInconclusive, ""))
+	assert.Empty(t, alive.Dead)
+	round := op
+	round.Generation, round.Evidence = 1, []journal.Evidence{{Finding: journal.FindingInconclusive, Source: journal.SourceLook}}
+	round, _ = next(t, round, false, seen(round, journal.FindingInconclusive, ""))
+	assert.Len(t, round.Evidence, 2, "of another round")
 	got, _ = next(t, got, false, seen(op, journal.FindingInProgress, ""))
 	assert.Equal(t, "403", got.Dead, "nothing was said of a next look")
 	assert.Len(t, got.Evidence, 2)
@@ -484,6 +514,20 @@ func TestKeptEvidenceIsBounded(t *testing.T) {
 	require.Equal(t, journal.Recorded, decision)
 	_, decision = next(t, op, true, seen(op, journal.FindingTookEffect, "payment pay_1"))
 	assert.Equal(t, journal.Ignored, decision, "it was heard")
+	reversed, decision := next(t, op, true, seen(op, journal.FindingReversed, "payment pay_1"))
+	assert.Equal(t, journal.Recorded, decision)
+	assert.Len(t, reversed.Evidence, 3)
+	crowd := op
+	for i := range 12 {
+		crowd, _ = next(t, crowd, true, seen(op, journal.FindingTookEffect, "payment "+string(rune('a'+i))))
+	}
+	require.Len(t, crowd.Evidence, 9)
+	assert.Equal(t, "payment pay_9", crowd.Evidence[0].Object)
+	assert.Equal(t, "payment l", crowd.Evidence[8].Object)
+	round := op
+	round.Generation, round.Evidence = 1, []journal.Evidence{{Finding: journal.FindingRefused}}
+	_, decision = next(t, round, true, seen(round, journal.FindingRefused, ""))
+	assert.Equal(t, journal.Recorded, decision, "of another round")
 	for i := range 12 {
 		ev := seen(op, journal.FindingRefused, "payment pay_"+string(rune('a'+i)))
 		op, _ = next(t, op, true, ev)
@@ -515,6 +559,8 @@ func TestKeptEvidenceIsWeighed(t *testing.T) {
 		return ev
 	}
 	took, refused := journal.FindingTookEffect, journal.FindingRefused
+	noted := heard(took)
+	noted.Evidence = append(noted.Evidence, journal.Evidence{Finding: journal.FindingReversed, Object: "payment pay_1"})
 	for _, tc := range []struct {
 		name     string
 		op       journal.Operation
@@ -537,6 +583,9 @@ func TestKeptEvidenceIsWeighed(t *testing.T) {
 			ev.Open, ev.Answer = true, &journal.Answer{Refused: true}
 		}), journal.Weighed, journal.StateCompleted, ""},
 		{"its own answer", heard(took), end(journal.EventComplete, func(ev *journal.Event) { ev.Answer = &journal.Answer{Status: 201} }), journal.Recorded, journal.StateCompleted, ""},
+		{"with a note", noted, end(journal.EventDoubt, nil), journal.Weighed, journal.StateCompleted, ""},
+		{"its own refusal, and nothing else", heard(), end(journal.EventComplete, func(ev *journal.Event) { ev.Answer = &journal.Answer{Refused: true} }),
+			journal.Recorded, journal.StateCompleted, ""},
 		{"its own refusal", heard(took), end(journal.EventComplete, func(ev *journal.Event) { ev.Answer = &journal.Answer{Refused: true} }),
 			journal.Recorded, journal.StateCompleted, "refused"},
 		{"its own answer, of another object", heard(took), end(journal.EventComplete, func(ev *journal.Event) {
@@ -566,6 +615,10 @@ func TestKeptEvidenceIsWeighed(t *testing.T) {
 			if decision == journal.Weighed && got.State == journal.StateCompleted {
 				assert.Equal(t, []byte("seen"), got.Answer.Body)
 				assert.NotEmpty(t, got.Object)
+				assert.Equal(t, tc.name == "a refusal", got.Answer.Refused)
+			}
+			if tc.ev.Kind == journal.EventComplete && decision == journal.Recorded {
+				assert.Equal(t, tc.ev.Object != "" && !tc.ev.Taken, got.Object != "")
 			}
 		})
 	}
@@ -629,6 +682,16 @@ func TestUnwantedIsNotSent(t *testing.T) {
 	found, _ := next(t, op, false, seen(op, journal.FindingTookEffect, "payment pay_1"))
 	assert.Equal(t, journal.StateCompleted, found.State)
 	assert.NotNil(t, found.Unwanted, "whoever hears of it is told")
+
+	delivered := cancelled
+	delivered.Delivered, delivered.Holder, delivered.SettledAt, delivered.Unwanted = true, "", noon.Add(-time.Hour), nil
+	kept, _ := next(t, delivered, false, say(op, journal.Unwanted))
+	assert.True(t, kept.Delivered)
+	assert.Equal(t, noon.Add(-time.Hour), kept.SettledAt, "it has its outcome")
+	dead := inFlight(journal.Named, stated)
+	left, _ := next(t, dead, false, say(dead, journal.Unwanted))
+	assert.Equal(t, journal.StateUnknown, left.State)
+	assert.Equal(t, noon, left.LastEndedAt)
 
 	never := journal.MaySend(journal.Question{Unwanted: true})
 	assert.Equal(t, journal.Never, never.Answer)
@@ -721,4 +784,50 @@ func TestEvidenceKeepsAnOperation(t *testing.T) {
 	assert.Equal(t, journal.Recorded, decision)
 	assert.Equal(t, op.Evidence, tomb.Evidence)
 	assert.Equal(t, op.Object, tomb.Object)
+	reap.Keep = 36 * 24 * time.Hour
+	_, decision = next(t, op, false, reap)
+	assert.Equal(t, journal.Ignored, decision)
+	op.Evidence = nil
+	reap.At, reap.Last, reap.Keep = noon.Add(2*24*time.Hour), noon.Add(2*24*time.Hour), 0
+	_, decision = next(t, op, false, reap)
+	assert.Equal(t, journal.Recorded, decision)
+}
+
+func TestRoundsKeepWhatTheyHad(t *testing.T) {
+	op := inDoubt()
+	again := func(op journal.Operation) journal.Operation {
+		ev := journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: journal.SendAgain, Claim: op.Claim, Generation: op.Generation,
+			Key: op.Key + "'", Reference: "another"}
+		op, decision := next(t, op, false, ev)
+		require.Equal(t, journal.Recorded, decision)
+		return op
+	}
+	ours := again(op)
+	assert.Equal(t, "another", ours.Reference)
+	assert.Equal(t, []journal.Round{{Key: "its key", Reference: "ref-0"}}, ours.Rounds)
+	op.ReferenceOurs = false
+	assert.Equal(t, "ref-0", again(op).Reference, "the caller's request has it still")
+	for range 20 {
+		op = again(op)
+	}
+	require.Len(t, op.Rounds, 16)
+	assert.Equal(t, 4, op.Rounds[0].Generation)
+	assert.Equal(t, 19, op.Rounds[15].Generation)
+	assert.Empty(t, journal.Violations(op, noon))
+}
+
+// A late answer of an earlier round that shows the recorded object is no second effect.
+func TestRoundsThatWereMergedAreOneEffect(t *testing.T) {
+	op := inDoubt()
+	op.Generation = 1
+	op, _ = next(t, op, false, seen(op, journal.FindingTookEffect, "payment pay_1"))
+	late := journal.Event{Kind: journal.EventComplete, At: noon, Last: noon, Claim: 1, Generation: 0, Object: "payment pay_1", Answer: &journal.Answer{Status: 201}}
+	_, decision := next(t, op, false, late)
+	assert.Equal(t, journal.Ignored, decision)
+	late.Object = "payment pay_2"
+	_, decision = next(t, op, false, late)
+	assert.Equal(t, journal.SecondEffect, decision)
+	late.Object = ""
+	_, decision = next(t, op, false, late)
+	assert.Equal(t, journal.SecondEffect, decision)
 }

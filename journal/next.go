@@ -489,7 +489,9 @@ func complete(op Operation, ev Event) (Operation, Decision, error) {
 	}
 	earlier := ev.Generation < op.Generation
 	switch {
-	case !earlier && op.State == StateCompleted && anotherObject(op, ev):
+	case earlier && ev.Object != "" && op.Proves("", ev.Object):
+		return op, Ignored, nil // the provider took the two for one
+	case anotherObject(op, ev):
 		op.SecondEffects++
 		return alert(op, ev, twoObjects), SecondEffect, nil
 	case op.Answer != nil && op.Answer.Generation == ev.Generation:
