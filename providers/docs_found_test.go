@@ -3,6 +3,10 @@ package providers_test
 import (
 	"fmt"
 	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/onceward/onceward/providers"
 )
@@ -193,7 +197,7 @@ func absenceCell(e providers.Endpoint, look providers.Lookup) string {
 		return "never proven: the answer is the object, or an error"
 	}
 	for _, s := range look.Same {
-		if e.Reference.Mutable && strings.Contains(s.Is, "{reference}") && !s.Optional {
+		if e.Reference.Mutable && strings.Contains(s.Is, "{reference}") {
 			return "never proven: the reference can be changed"
 		}
 	}
@@ -230,4 +234,24 @@ func eventCells(r providers.EventRule) string {
 		proves = "nothing: it is time to look"
 	}
 	return fmt.Sprintf("%s | %s | %s | %s", of, strings.Join(by, "; "), proves, cell(r.Source))
+}
+
+// What the document says of absences is what Validate takes: with all that it asks for, a
+// look-up proves one, and where it says never, none of that helps.
+func TestDocumentedAbsencesAreValid(t *testing.T) {
+	for _, p := range adapters() {
+		for i, e := range p.Endpoints {
+			for j, look := range e.Lookups {
+				stated := p.Clone()
+				stated.Endpoints[i].HandlingTime = time.Minute
+				stated.Endpoints[i].Lookups[j].Absent = providers.Absence{Consistent: true}
+				cell := absenceCell(e, look)
+				if strings.Contains(cell, "Next.Size") {
+					stated.Endpoints[i].Lookups[j].Next.Size = 100
+				}
+				never := strings.HasPrefix(cell, "never")
+				assert.Equal(t, never, stated.Validate() != nil, "%s, %s, look-up %d: %s", p.Name, e.Pattern, j, cell)
+			}
+		}
+	}
 }

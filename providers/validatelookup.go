@@ -382,9 +382,11 @@ func (v *validation) absence(at string, e Endpoint, look Lookup) {
 	v.check(!a.Consistent && a.VisibleAfter <= 0, at+"VisibleAfter", "neither is it Consistent nor said how long an object stays invisible")
 	v.check(a.Consistent && a.VisibleAfter != 0, at+"VisibleAfter", "what is Consistent is visible at once")
 	v.check(e.HandlingTime <= 0, at+"Consistent", "the endpoint has no HandlingTime: a request that is still on its way may create the object later")
-	v.check(look.Horizon > 0 && look.Horizon <= e.HandlingTime+a.VisibleAfter, at+"VisibleAfter", "the object may be out of sight, by the Horizon, before it is certain to be in sight")
+	v.check(look.Horizon > 0 && look.Horizon <= e.HandlingTime+a.VisibleAfter, at+"VisibleAfter",
+		"the object may be out of sight, by the Horizon, before it is certain to be in sight")
 	v.check(e.Object == "", at+"Consistent", "the endpoint has no Object: what is there can't be counted")
 	v.check(look.Items == "", at+"Consistent", "the answer is the object itself, and an error in its place proves nothing")
-	v.check(e.Reference.Mutable && slices.ContainsFunc(look.Same, func(s Same) bool { return strings.Contains(s.Is, "{reference}") }), at+"Consistent", "a reference that can be changed proves nothing by its absence")
+	byReference := slices.ContainsFunc(look.Same, func(s Same) bool { return strings.Contains(s.Is, "{reference}") })
+	v.check(e.Reference.Mutable && byReference, at+"Consistent", "a reference that can be changed proves nothing by its absence")
 	v.check(look.By != ByParent && look.Next.Style == OnePage && look.Next.Size == 0, at+"Consistent", "the list may be cut: say how it goes on, or the Size of its page")
 }
