@@ -54,6 +54,12 @@ func Sidecar(text string) (string, error) {
 	return s.String(), err
 }
 
+// FindMarks selects the handles of one hash.
+const FindMarks = findMarks
+
+// DueLooks selects unknown operations that are to be looked for.
+const DueLooks = dueLooks
+
 // Fold leaves nothing in the log that has no row or is in no block.
 func Fold(j *Journal) error {
 	return j.file.writer.do(context.Background(), func(b *batch) error { return b.foldAll() })

@@ -47,6 +47,10 @@ func results(path string, outs []outcome) ([]journal.Result, error) {
 	return results, nil
 }
 
+// dueLooks selects unknown operations whose look is due, those due longest coming first.
+const dueLooks = "SELECT wake_at, handle FROM onceward_operations INDEXED BY onceward_operations_looks WHERE state = 4 AND wake_at > 0 AND wake_at <= ?1" +
+	fromThese + " ORDER BY wake_at LIMIT ?3"
+
 // dueLook is an operation whose look is due.
 type dueLook struct {
 	at     time.Time

@@ -118,7 +118,7 @@ func newStatements(c *conn.Conn) (*statements, error) {
 		{&s.removeMark, "DELETE FROM onceward_marks WHERE bucket = ? AND hash = ? AND handle = ?"},
 		{&s.findMarks, findMarks},
 		{&s.findFound, "SELECT handle FROM onceward_marks WHERE bucket = ? AND hash = ?"},
-		{&s.dueLooks, "SELECT wake_at, handle FROM onceward_operations INDEXED BY onceward_operations_looks WHERE state = 4 AND wake_at > 0 AND wake_at <= ?1" + fromThese + " ORDER BY wake_at LIMIT ?3"},
+		{&s.dueLooks, dueLooks},
 		{&s.hasHeard, "SELECT 1 FROM onceward_heard WHERE hash = ?"},
 		{&s.addHeard, "INSERT INTO onceward_heard (hash, at) VALUES (?, ?)"},
 		{&s.oldHeard, "SELECT hash FROM onceward_heard INDEXED BY onceward_heard_at WHERE at < ? LIMIT ?"},

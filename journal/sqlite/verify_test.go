@@ -132,6 +132,11 @@ func TestVerifyNamesWhateverIsWrong(t *testing.T) {
 		"a trigger that was added":          {"CREATE TRIGGER t AFTER INSERT ON onceward_log BEGIN SELECT 1; END", "the file: nobody added t to the table onceward_log"},
 		"a flow that waits for nothing":     {"UPDATE onceward_flows SET due_at = NULL", `flow 1 "flow": it is due at some time if and only if it waits`},
 		"a step of no flow":                 {"UPDATE onceward_flow_steps SET flow = 7", `flow 7 "": its steps are of a flow that is there`},
+		"marks that are gone":               {"DELETE FROM onceward_marks", `operation 2 "pending": it is found by what it can be recognised by`},
+		"a mark of nothing":                 {"INSERT INTO onceward_marks VALUES (0, 12345, 3)", `operation 3 "": what finds it is what it has`},
+		"an event that nobody heard":        {"INSERT INTO onceward_heard VALUES (x'0011223344556677', 5)", "the file: an event that was heard is as it was written"},
+		"another time to be looked for":     {"UPDATE onceward_operations SET wake_at = wake_at + 1 WHERE id = 'unknown'", `operation 3 "unknown": its row is as it was written`},
+		"dead, by its column alone":         {"UPDATE onceward_operations SET wake_at = 0 WHERE id = 'unknown'", `operation 3 "unknown": its row is as it was written`},
 		"a step that there is no kind of":   {"UPDATE onceward_flow_steps SET kind = 99", `flow 1 "flow": step 1 is of one of the kinds`},
 	} {
 		t.Run(name, func(t *testing.T) {

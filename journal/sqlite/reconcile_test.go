@@ -1,0 +1,205 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// doubt begins an operation and leaves it unknown.
+func doubt(ctx context.Context, j journal.Journal, id string, s journal.Session) (journal.Operation, error) {
+	ev := begin(id, s)
+	ev.Intent.Reference, ev.Intent.ReferenceOurs = "ref-"+id, true
+	begun, err := j.Apply(ctx, ev)
+	if err != nil {
+		return journal.Operation{}, err
+	}
+	end := complete(begun.Operation, s)
+	end.Kind, end.Answer, end.Delivered = journal.EventDoubt, nil, false
+	ended, err := j.Apply(ctx, end)
+	return ended.Operation, err
+}
+
+// tookEffect is an event that says so of an operation.
+func tookEffect(op journal.Operation, object string) journal.Event {
+	return journal.Event{
+		Kind: journal.EventEvidence, Ref: op.Ref, At: time.Now(), Claim: op.Claim, Generation: op.Generation, Object: object,
+		Answer:   &journal.Answer{Status: 200, Body: []byte(object)},
+		Evidence: &journal.Evidence{Source: journal.SourceEvent, Finding: journal.FindingTookEffect, Basis: journal.BasisReference},
+	}
+}
+
+// childHears has operations become unknown, be looked for, and be heard of, each step one
+// commit, and says which were acknowledged.
+func childHears(path string) error {
+	j, err := sqlite.Open(path, sqlite.Options{})
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	s, err := j.Join(ctx)
+	if err != nil {
+		return err
+	}
+	for n := 0; ; n++ {
+		id := fmt.Sprint(s.ID(), "-", n)
+		op, err := doubt(ctx, j, id, s)
+		if err != nil {
+			return err
+		}
+		fmt.Println("unknown", id)
+		now := time.Now()
+		if _, err := j.Looks(ctx, journal.Event{Kind: journal.EventLook, At: now, Due: now.Add(time.Hour)}, 1); err != nil {
+			return err
+		}
+		fmt.Println("leased", id)
+		// An event that tells of two at once, the second of which is held.
+		held, err := j.Apply(ctx, begin("held-"+id, s))
+		if err != nil {
+			return err
+		}
+		_, first, err := j.Hear(ctx, journal.Heard{Provider: "stripe", ID: id}, []journal.Event{tookEffect(op, "charge "+id), tookEffect(held.Operation, "charge held "+id)})
+		if err != nil || !first {
+			return fmt.Errorf("heard first %v: %w", first, err)
+		}
+		fmt.Println("heard", id)
+	}
+}
+
+// What was acknowledged of looks and events survives a kill at any point: an event is heard
+// with all that comes of it, or not at all.
+func TestKilledWhileItHears(t *testing.T) {
+	kills := 10
+	if testing.Short() {
+		kills = 3
+	}
+	path := filepath.Join(t.TempDir(), "journal.db")
+	acknowledged := map[string]string{} // the last step of each
+	for n := range kills {
+		cmd, lines := start(t, "hear", path)
+		for range 3 + 17*n {
+			require.True(t, lines.Scan())
+			step, id, _ := strings.Cut(lines.Text(), " ")
+			require.NotEqual(t, "error", step, lines.Text())
+			acknowledged[id] = step
+		}
+		require.NoError(t, cmd.Process.Signal(syscall.SIGKILL))
+		for lines.Scan() {
+			step, id, _ := strings.Cut(lines.Text(), " ")
+			acknowledged[id] = step
+		}
+		_ = cmd.Wait()
+	}
+	j := open(t, path)
+	require.Empty(t, verify(t, j))
+	all := 0
+	for id, step := range acknowledged {
+		op, err := j.Get(t.Context(), journal.Ref{ID: id})
+		require.NoError(t, err, id)
+		matches, err := j.FindBy(t.Context(), op.Provider, journal.ByReference, "ref-"+id)
+		require.NoError(t, err)
+		require.Len(t, matches, 1, id)
+		held, heldErr := j.Get(t.Context(), journal.Ref{ID: "held-" + id})
+		_, first, err := j.Hear(t.Context(), journal.Heard{Provider: "stripe", ID: id}, []journal.Event{{Kind: journal.EventHint, Ref: op.Ref, At: time.Now()}})
+		require.NoError(t, err)
+		switch {
+		case step == "heard":
+			all++
+			assert.False(t, first, "%s was heard", id)
+			fallthrough
+		case !first: // it was, and nobody was told
+			assert.Equal(t, journal.StateCompleted, op.State, id)
+			assert.Equal(t, "charge "+id, op.Object)
+			assert.Equal(t, []byte("charge "+id), op.Answer.Body)
+			require.NoError(t, heldErr)
+			require.Len(t, held.Evidence, 1, "both, or none")
+			assert.Equal(t, "charge held "+id, held.Evidence[0].Object)
+		default:
+			assert.Equal(t, journal.StateUnknown, op.State, id)
+			assert.Empty(t, op.Evidence, id)
+			assert.Empty(t, held.Evidence, "both, or none")
+			if step == "leased" {
+				assert.Equal(t, 1, op.Looks, "its lease stands")
+			}
+		}
+	}
+	assert.Positive(t, all)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	results, err := j.Claim(t.Context(), claim(s), 1000)
+	require.NoError(t, err)
+	weighed := 0
+	for _, r := range results {
+		if r.Decision == journal.Weighed {
+			weighed++
+			assert.Equal(t, []byte("charge held "+strings.TrimPrefix(r.Operation.ID, "held-")), r.Operation.Answer.Body)
+		}
+	}
+	assert.Positive(t, weighed, "what the dead held is what was heard of it")
+	require.Empty(t, verify(t, j))
+}
+
+// What looks and events ask for is found by indices.
+func TestLooksUseTheirIndices(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	open(t, path)
+	other := anotherProcess(t, path)
+	for query, says := range map[string]string{
+		sqlite.DueLooks: "USING INDEX onceward_operations_looks (wake_at>? AND wake_at<?)",
+		"SELECT handle FROM onceward_operations WHERE state > 2 AND wake_at = 0": "onceward_operations_dead",
+		"SELECT 1 FROM onceward_heard WHERE hash = ?":                            "USING PRIMARY KEY (hash=?)",
+		"SELECT hash FROM onceward_heard WHERE at < ? LIMIT ?":                   "onceward_heard_at (at<?)",
+		"SELECT handle FROM onceward_marks WHERE bucket = ? AND hash = ?":        "USING PRIMARY KEY (bucket=? AND hash=?)",
+		sqlite.FindMarks: "USING PRIMARY KEY (bucket=? AND hash=?)",
+	} {
+		rows, err := other.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, 1, 2, 3)
+		require.NoError(t, err)
+		var plan []string
+		for rows.Next() {
+			var id, parent, unused int
+			var detail string
+			require.NoError(t, rows.Scan(&id, &parent, &unused, &detail))
+			plan = append(plan, detail)
+		}
+		require.NoError(t, rows.Close())
+		assert.Contains(t, strings.Join(plan, "\n"), says)
+		for _, detail := range plan {
+			assert.NotRegexp(t, "SCAN onceward_(operations|heard|marks)$", detail)
+		}
+	}
+}
+
+// An operation that never becomes unknown leaves no row of its own by which it is found.
+func TestMarksAreOfWhatNeedsThem(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	marks := func() (n int) {
+		t.Helper()
+		require.NoError(t, sqlite.Fold(j))
+		require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "SELECT count(*) FROM onceward_marks").Scan(&n))
+		return n
+	}
+	others(t, j, s, "completed")
+	assert.Zero(t, marks())
+	op, err := doubt(t.Context(), j, "unknown", s)
+	require.NoError(t, err)
+	assert.Equal(t, 2, marks(), "its key and its reference")
+	_, _, err = j.Hear(t.Context(), journal.Heard{ID: "evt_1"}, []journal.Event{tookEffect(op, "charge ch_1")})
+	require.NoError(t, err)
+	assert.Equal(t, 4, marks(), "and its object, twice: as one that was found too")
+	require.Empty(t, verify(t, j))
+}
