@@ -1,0 +1,120 @@
+package onceward_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+func filling() *onceward.Reconcile { return &onceward.Reconcile{References: onceward.FillMissing} }
+
+// A reference is filled in where that is asked for: the same on every attempt, another for each
+// operation, and nothing of it in what tells requests apart.
+func TestReferenceIsFilledIn(t *testing.T) {
+	trap(t, "where the configuration says so", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Reconcile: filling(), Backoff: quick})
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.asks("invoice-1", "/transfers", `{"amount":10}`).Err, onceward.ErrOutcomeUnknown)
+		require.NoError(t, l.asks("invoice-2", "/transfers", `{"amount":10}`).Err)
+		first, second := l.Recorded(onceward.Ref{ID: "invoice-1"}), l.Recorded(onceward.Ref{ID: "invoice-2"})
+		assert.True(t, first.ReferenceOurs)
+		assert.Len(t, first.Reference, 36)
+		assert.NotEqual(t, first.Reference, second.Reference)
+		assert.Contains(t, string(l.box.Effects()[0].Body), `"external_id":"`+first.Reference+`"`)
+		assert.NotContains(t, string(first.Request.Body), "external_id", "what is frozen is the caller's")
+		out := l.asks("invoice-1", "/transfers", `{"amount":10}`)
+		require.NoError(t, out.Err)
+		assert.Contains(t, out.Body, "obj_1", "each has its own, though they look alike")
+		assert.Equal(t, journal.BasisReference, l.stands("invoice-1").Evidence[0].Basis)
+		l.truly()
+	})
+	trap(t, "where the table says so", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.Endpoints[1].Reference.Fill = true })
+		require.NoError(t, l.asks("invoice-1", "/transfers", `{"amount":10}`).Err)
+		assert.True(t, l.Recorded(onceward.Ref{ID: "invoice-1"}).ReferenceOurs)
+	})
+	for _, row := range []struct {
+		name, text string
+		adjust     func(*providers.Provider)
+		options    []option
+	}{
+		{"not where the caller has one", `{"amount":10,"external_id":"order-1"}`, func(*providers.Provider) {}, nil},
+		{"not where payers see it", `{"amount":10}`, func(p *providers.Provider) { p.Endpoints[1].Reference.Visible = true }, nil},
+		{"not into what is signed", `{"amount":10}`, func(*providers.Provider) {}, []option{with("X-Signature", "abc")}},
+		{"not into what has a digest", `{"amount":10}`, func(*providers.Provider) {}, []option{with("Content-Digest", "sha-256=:abc:")}},
+		{"not where it has no place", `[1]`, func(*providers.Provider) {}, nil},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{Reconcile: filling()}, row.adjust)
+			require.NoError(t, l.asks("invoice-1", "/transfers", row.text, row.options...).Err)
+			assert.False(t, l.Recorded(onceward.Ref{ID: "invoice-1"}).ReferenceOurs)
+			assert.Equal(t, row.text, string(l.box.Effects()[0].Body))
+		})
+	}
+}
+
+// References are switched on between two runs of a name: it is one operation, and is not looked for by what
+// its request did not have.
+func TestTrapReferencesSwitchedOn(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		j := memory.New()
+		l := atBank(t, onceward.Config{Journal: j})
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.asks("invoice-1", "/transfers", `{"amount":10}`).Err, onceward.ErrOutcomeUnknown)
+		second := another(t, l.box, onceward.Config{Journal: j, Reconcile: filling()})
+		out := second.asks("invoice-1", "/transfers", `{"amount":10}`)
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		second.runs(time.Minute)
+		op := second.stands("invoice-1")
+		assert.Equal(t, onceward.StateUnknown, op.State)
+		assert.Contains(t, op.Dead, "carried no reference")
+		assert.Equal(t, 1, l.effects())
+	})
+}
+
+// Every attempt of one round carries the same reference, and the next round another.
+func TestReferenceOfARound(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Reconcile: filling()}, proving)
+		l.box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.asks("invoice-1", "/transfers", `{"amount":10}`).Err, onceward.ErrOutcomeUnknown)
+		first := l.Recorded(onceward.Ref{ID: "invoice-1"}).Reference
+		time.Sleep(3 * time.Minute)
+		require.NoError(t, l.asks("control", "/transfers", `{"amount":11}`).Err)
+		l.runs(3 * time.Hour)
+		require.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State, "%+v", l.stands("invoice-1").Evidence)
+		require.NoError(t, l.asks("invoice-1", "/transfers", `{"amount":10}`).Err)
+		second := l.Recorded(onceward.Ref{ID: "invoice-1"}).Reference
+		assert.NotEqual(t, first, second)
+		assert.True(t, strings.Contains(string(l.box.Effects()[1].Body), second))
+		l.truly()
+	})
+}
+
+// The reference of an operation is put into every attempt alike, between other processes too.
+func TestReferenceOnEveryAttempt(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		var bodies []string
+		l := atBank(t, onceward.Config{Reconcile: filling(), Backoff: quick}, func(p *providers.Provider) {
+			e := &p.Endpoints[1]
+			e.Key = providers.Key{Place: providers.KeyRawHeader, Name: "Idempotency-Key"}
+			e.Retention, e.Remembers, e.InFlightGuard = 24*time.Hour, providers.Everything, true
+		})
+		l.box.Script(providertest.DropAfter(), providertest.DropAfter())
+		require.NoError(t, l.asks("invoice-1", "/transfers", `{"amount":10}`).Err)
+		for _, e := range l.box.Effects() {
+			bodies = append(bodies, string(e.Body))
+		}
+		require.Len(t, bodies, 1, "the provider took them for one: they were the same")
+		assert.Equal(t, 3+1, l.box.Requests())
+	})
+}
