@@ -42,8 +42,8 @@ type Reconcile struct {
 
 	// Lookup is asked where the provider's table has no look-up, or none of them
 	// found anything: for what no table can say. Its error says that it could not find out, and
-	// is logged without what may be a secret. A Finding with NotExecuted is taken for what
-	// code asserts, and recorded as such. It is called concurrently, in the background and within a caller's
+	// is logged without what may be a secret. One that says FindingAbsent is taken for what
+	// code asserts: it is recorded as NotExecuted is, by this field's name. It is called concurrently, in the background and within a caller's
 	// deadline; the context names no operation, so that it may call through the same client.
 	Lookup func(context.Context, Operation) (Finding, error)
 
@@ -319,6 +319,10 @@ func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) 
 	}
 	if ev.Dead == "" && !now.Before(op.SettledAt.Add(r.GiveUpAfter)) {
 		ev.Dead = fmt.Sprintf("given up after %v", r.GiveUpAfter)
+	}
+	if s.evidence.Source == journal.SourceHook && s.evidence.Finding == journal.FindingAbsent {
+		ev = journal.Event{Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, At: now, Claim: op.Claim, Generation: op.Generation,
+			Resolution: journal.NotExecuted, By: s.evidence.Rule, Cause: s.evidence.Why, Delivered: !c.tells()}
 	}
 	if res, err = c.journal.Apply(context.WithoutCancel(ctx), ev); err != nil {
 		c.note(slog.LevelError, "what was found out could not be recorded; it is looked for again", op, "error", err)

@@ -124,7 +124,9 @@ func TestTrapNotProven(t *testing.T) {
 		control bool
 		missing string
 	}{
-		{"no handling time", func(p *providers.Provider) { p.Endpoints[0].HandlingTime, p.Endpoints[0].Lookups[0].Absent = 0, providers.Absence{} }, true, "handling time"},
+		{"no handling time", func(p *providers.Provider) {
+			p.Endpoints[0].HandlingTime, p.Endpoints[0].Lookups[0].Absent = 0, providers.Absence{}
+		}, true, "handling time"},
 		{"not stated when it can be seen", func(p *providers.Provider) { p.Endpoints[0].Lookups[0].Absent = providers.Absence{} }, true, "can be seen"},
 		{"no control", func(*providers.Provider) {}, false, "control"},
 	} {

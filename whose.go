@@ -22,9 +22,7 @@ type identity struct {
 	key     string // of the credential: looks with another one share nothing with it
 }
 
-// ownCredential stands for the account of an operation where only the credential tells
-// whose it is.
-const ownCredential = "(of its own credential)"
+const ownCredential = journal.OwnCredential
 
 const errWhose = "it is not proven that the credential is of the account that it was sent for: look with the credential that it was sent with, " +
 	"or state how the provider tells whose one is (providers.Provider.Identity)"

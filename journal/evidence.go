@@ -68,7 +68,7 @@ func evidence(op Operation, ev Event) (Operation, Decision, error) {
 
 // ofAnotherAccount: what another account has is not this operation's.
 func ofAnotherAccount(op Operation, ev Event) bool {
-	return op.Account != "" && ev.Account != "" && op.Account != ev.Account
+	return isName(op.Account) && isName(ev.Account) && op.Account != ev.Account
 }
 
 // seenAs takes note of the identity that it was first sent, or looked for, with.

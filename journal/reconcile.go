@@ -245,10 +245,17 @@ func (op *Operation) roundOfObject(object string) (int, bool) {
 	return op.Generation, true
 }
 
+// OwnCredential is the Account of an operation where only the credential tells whose it is: a look
+// with the same one is in its account, whichever that is.
+const OwnCredential = "(of its own credential)"
+
+// isName: the account is known by a name of the provider's.
+func isName(account string) bool { return account != "" && account != OwnCredential }
+
 // Proves reports whether the operation is proven by this object, in this account, or will
 // be once its claim has ended. An account that is not known is every account.
 func (op *Operation) Proves(account, object string) bool {
-	if account != "" && op.Account != "" && account != op.Account {
+	if isName(account) && isName(op.Account) && account != op.Account {
 		return false
 	}
 	return op.Object == object || slices.ContainsFunc(op.Evidence, func(e Evidence) bool { return e.Finding.TookEffect() && e.Object == object })

@@ -142,7 +142,7 @@ func (s *Server) effectsOf(op *journal.Operation) (found []Effect, of string, to
 		case e.Key != "" || of != e.Method+" "+e.Path+"\n"+string(e.Body):
 			continue
 		}
-		if op.Account == "" || e.Account == op.Account {
+		if op.Account == "" || op.Account == journal.OwnCredential || e.Account == op.Account {
 			found = append(found, e)
 		}
 	}

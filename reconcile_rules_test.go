@@ -1,0 +1,527 @@
+package onceward_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+const order1 = `{"amount":10,"external_id":"order-1"}`
+
+// An object proves one operation.
+func TestRuleOneObject(t *testing.T) {
+	trap(t, "two alike, and one object: neither's", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.box.Script(providertest.DropAfter(), providertest.DropBefore())
+		require.Error(t, l.asks("invoice-1", "/transfers", order1).Err)
+		require.Error(t, l.asks("invoice-2", "/transfers", order1).Err)
+		l.runs(time.Hour)
+		for _, name := range []string{"invoice-1", "invoice-2"} {
+			op := l.stands(name)
+			assert.Equal(t, onceward.StateUnknown, op.State)
+			assert.NotEmpty(t, op.Dead)
+		}
+		assert.Len(t, l.told(), 2)
+	})
+	trap(t, "two alike, and two objects: one each", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.box.Script(providertest.DropAfter(), providertest.DropAfter())
+		require.Error(t, l.asks("invoice-1", "/transfers", order1).Err)
+		require.Error(t, l.asks("invoice-2", "/transfers", order1).Err)
+		l.runs(time.Hour)
+		a, b := l.stands("invoice-1"), l.stands("invoice-2")
+		assert.Equal(t, onceward.StateCompleted, a.State)
+		assert.Equal(t, onceward.StateCompleted, b.State)
+		assert.NotEqual(t, a.Object, b.Object)
+		l.truly()
+	})
+	trap(t, "the object of a recorded answer is that operation's", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		require.NoError(t, l.asks("invoice-1", "/transfers", order1).Err)
+		l.box.Script(providertest.DropBefore())
+		require.Error(t, l.asks("invoice-2", "/transfers", order1).Err)
+		l.runs(time.Hour)
+		assert.Equal(t, onceward.StateUnknown, l.stands("invoice-2").State)
+		l.truly()
+	})
+}
+
+// A control counts only if it was first sent after everything was over, and found by the same look.
+func TestRuleControl(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		after time.Duration
+		state onceward.State
+	}{
+		{"sent too early", time.Minute, onceward.StateUnknown},
+		{"sent in time", 3 * time.Minute, onceward.StateCancelled},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, proving)
+			l.box.Script(providertest.DropBefore())
+			require.Error(t, l.pays("invoice-1").Err)
+			time.Sleep(row.after)
+			require.NoError(t, l.pays("control").Err)
+			l.runs(12 * time.Hour)
+			assert.Equal(t, row.state, l.stands("invoice-1").State, "%+v", l.stands("invoice-1").Evidence)
+			l.truly()
+		})
+	}
+	trap(t, "another account's is none", func(t *testing.T) {
+		current := tellerToken
+		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error { r.Header.Set("Authorization", current); return nil }}, proving)
+		l.box.Script(providertest.DropBefore())
+		require.Error(t, l.pays("invoice-1").Err)
+		time.Sleep(3 * time.Minute)
+		current = "Bearer another's"
+		require.NoError(t, l.pays("control").Err)
+		current = tellerToken
+		l.runs(12 * time.Hour)
+		assert.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
+	})
+	trap(t, "a later one re-opens what died for want of one", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, proving)
+		l.box.Script(providertest.DropBefore())
+		require.Error(t, l.pays("invoice-1").Err)
+		l.runs(8 * 24 * time.Hour)
+		require.Contains(t, l.stands("invoice-1").Dead, "given up")
+		require.NoError(t, l.pays("control").Err)
+		l.runs(20 * time.Minute)
+		op := l.stands("invoice-1")
+		assert.Equal(t, journal.FindingAbsent, op.Evidence[len(op.Evidence)-1].Finding, "it was looked for again")
+	})
+}
+
+// The margin of what is proven is a quarter of an hour at least.
+func TestRuleMargin(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, proving)
+		l.box.Script(providertest.DropBefore())
+		require.Error(t, l.pays("invoice-1").Err)
+		time.Sleep(3 * time.Minute)
+		require.NoError(t, l.pays("control").Err)
+		time.Sleep(10 * time.Minute)
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		assert.Equal(t, "it was looked for too early", l.stands("invoice-1").Evidence[0].Why)
+		time.Sleep(10 * time.Minute)
+		_, err = l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		op := l.stands("invoice-1")
+		assert.Equal(t, journal.FindingAbsent, op.Evidence[len(op.Evidence)-1].Finding)
+	})
+}
+
+// A token that changes every hour is the same account's, if the provider says so; where it does not,
+// only the credential itself proves it, but for what carries a mark of our own.
+func TestRuleAccount(t *testing.T) {
+	hourly := func(t *testing.T, adjust ...func(*providers.Provider)) (*teller, *string) {
+		p := bank()
+		for _, f := range adjust {
+			f(&p)
+		}
+		srv := providertest.NewUnstartedServerInMemory(p, providertest.Objects("obj_"))
+		srv.RetryAfter = -1
+		srv.Account = func(r providertest.Request) string { return strings.Split(r.Header.Get("Authorization"), "/")[0] }
+		srv.StartTLS()
+		t.Cleanup(srv.Close)
+		now := new("Bearer us/1")
+		return another(t, srv, onceward.Config{Authorize: func(r *http.Request) error { r.Header.Set("Authorization", *now); return nil }}), now
+	}
+	trap(t, "asked of the provider", func(t *testing.T) {
+		l, now := hourly(t)
+		l.box.Script(providertest.DropAfter())
+		require.Error(t, l.asks("invoice-1", "/transfers", order1).Err)
+		*now = "Bearer us/2"
+		l.runs(time.Hour)
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+		l.truly()
+	})
+	anonymous := func(p *providers.Provider) { p.Identity = providers.Identity{} }
+	trap(t, "not to be asked, by the same token", func(t *testing.T) {
+		l, _ := hourly(t, anonymous)
+		l.box.Script(providertest.DropAfter())
+		require.Error(t, l.asks("invoice-1", "/transfers", order1).Err)
+		l.runs(time.Hour)
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+		l.truly()
+	})
+	trap(t, "not to be asked, by another token", func(t *testing.T) {
+		l, now := hourly(t, anonymous)
+		l.box.Script(providertest.DropAfter(), providertest.DropAfter())
+		require.Error(t, l.asks("invoice-1", "/transfers", order1).Err)
+		require.Error(t, l.pays("invoice-2").Err)
+		*now = "Bearer us/2"
+		l.runs(time.Hour)
+		op := l.stands("invoice-1")
+		assert.Equal(t, onceward.StateUnknown, op.State)
+		assert.Contains(t, op.Evidence[0].Why, "not proven")
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-2").State, "its key is random")
+	})
+}
+
+// Authorize learns that a request looks, and for what.
+func TestRuleAuthorizeKnowsLooks(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		var looks []onceward.Ref
+		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error {
+			if ref, is := onceward.LookOf(r.Context()); is && r.URL.Path == "/payments" && r.Method == http.MethodGet {
+				looks = append(looks, ref)
+			}
+			r.Header.Set("Authorization", tellerToken)
+			return nil
+		}})
+		l.box.Script(providertest.DropAfter())
+		require.Error(t, l.pays("invoice-1").Err)
+		assert.Empty(t, looks)
+		l.runs(time.Minute)
+		require.NotEmpty(t, looks)
+		assert.Equal(t, "invoice-1", looks[0].ID)
+	})
+}
+
+// A look-up of objects without a kind is refused: objects count by kind and id.
+func TestRuleKindOfObject(t *testing.T) {
+	p := bank()
+	p.Endpoints[0].Object = ""
+	_, err := onceward.New(onceward.Config{Journal: memory.New(), Providers: []providers.Provider{p}, Reconcile: plain()})
+	require.ErrorContains(t, err, "Object")
+}
+
+// A recorded answer stands against evidence that contradicts it, and somebody is told.
+func TestRuleContradiction(t *testing.T) {
+	trap(t, "refused, and took effect", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
+			p.Endpoints[0].Rules = []providers.Rule{{Status: 402, Verdict: providers.Final, Source: "made up"}}
+		})
+		l.box.Script(providertest.Status(402, nil))
+		out := l.pays("invoice-1")
+		require.NoError(t, out.Err)
+		require.Equal(t, 402, out.Status)
+		_, err := l.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
+		require.NoError(t, err)
+		op := l.stands("invoice-1")
+		assert.Equal(t, 402, op.Answer.Status)
+		assert.Contains(t, op.Dead, "refused, and took effect")
+		l.runs(time.Minute)
+		require.Len(t, l.told(), 1)
+		var dead []string
+		for op, err := range l.Operations(t.Context(), onceward.Filter{Dead: true}) {
+			require.NoError(t, err)
+			dead = append(dead, op.ID)
+		}
+		assert.Equal(t, []string{"invoice-1"}, dead)
+	})
+}
+
+// A refunded object completes the operation, and is not handed over as its answer; nor is a secret.
+func TestRuleFreshAnswers(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		adjust func(*providers.Provider)
+		turn   providers.Outcome
+		state  onceward.State
+		kept   bool
+		found  journal.Finding
+	}{
+		{"fresh", func(*providers.Provider) {}, providers.TookEffect, onceward.StateCompleted, true, journal.FindingTookEffect},
+		{"refunded before it was looked for", func(*providers.Provider) {}, providers.Reversed, onceward.StateCompleted, false, journal.FindingReversed},
+		{"refused", func(*providers.Provider) {}, providers.Refused, onceward.StateCompleted, false, journal.FindingRefused},
+		{"in progress", func(*providers.Provider) {}, providers.InProgress, onceward.StateUnknown, false, journal.FindingInProgress},
+		{"a secret", func(p *providers.Provider) {
+			p.Endpoints[0].SecretResponse, p.Endpoints[0].Lookups[0].SameShape = true, false
+		}, providers.TookEffect, onceward.StateCompleted, false, journal.FindingTookEffect},
+		{"of another shape", func(p *providers.Provider) { p.Endpoints[0].Lookups[0].SameShape = false }, providers.TookEffect, onceward.StateCompleted, false, journal.FindingTookEffect},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, row.adjust)
+			l.box.Script(providertest.DropAfter())
+			require.Error(t, l.pays("invoice-1").Err)
+			require.True(t, l.box.Turn("obj_1", row.turn))
+			l.runs(5 * time.Minute)
+			op := l.stands("invoice-1")
+			assert.Equal(t, row.state, op.State)
+			require.NotEmpty(t, op.Evidence)
+			assert.Equal(t, row.found, op.Evidence[len(op.Evidence)-1].Finding)
+			if row.state != onceward.StateCompleted {
+				return
+			}
+			assert.Equal(t, row.kept, len(op.Answer.Body) > 0)
+			out := l.pays("invoice-1")
+			if row.kept {
+				require.NoError(t, out.Err)
+				return
+			}
+			require.ErrorIs(t, out.Err, onceward.ErrAnswerGone)
+			assert.Equal(t, "obj_1", out.Op.Answer.Pointer)
+		})
+	}
+}
+
+// A thousand operations that became unknown together share what is read.
+func TestTrapThousandUnknowns(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		const many = 1000
+		for i := range many {
+			l.box.Script(providertest.DropAfter())
+			require.Error(t, l.asks(fmt.Sprint("invoice-", i), "/transfers", fmt.Sprintf(`{"amount":%d,"external_id":"order-%d"}`, i, i)).Err)
+		}
+		sent := l.box.Requests()
+		l.runs(time.Minute)
+		for i := range many {
+			require.Equal(t, onceward.StateCompleted, l.stands(fmt.Sprint("invoice-", i)).State, i)
+		}
+		assert.Less(t, l.box.Requests()-sent, 40, "ten pages, and not a thousand look-ups")
+		l.truly()
+	})
+}
+
+// The budget of looks is the provider's, and nothing is lost by it.
+func TestLooksKeepTheirBudget(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		r := plain()
+		r.Budget.Capacity, r.Budget.ProbeEvery, r.Budget.PerSuccess = 2, 10*time.Second, 0.001
+		l := atBank(t, onceward.Config{Reconcile: r})
+		for i := range 20 {
+			l.box.Script(providertest.DropAfter())
+			require.Error(t, l.pays(fmt.Sprint("invoice-", i)).Err)
+		}
+		sent := l.box.Requests()
+		l.runs(time.Minute)
+		assert.Less(t, l.box.Requests()-sent, 16)
+		l.runs(time.Hour)
+		for i := range 20 {
+			assert.Equal(t, onceward.StateCompleted, l.stands(fmt.Sprint("invoice-", i)).State, i)
+		}
+		l.truly()
+	})
+}
+
+// Hints have an operation be looked for once a minute at most.
+func TestRuleHintsAreLimited(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.box.Script(providertest.DropBefore())
+		out := l.pays("invoice-1")
+		require.Error(t, out.Err)
+		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer stop()
+		go func() { _ = l.Run(ctx) }()
+		for i := range 120 {
+			time.Sleep(time.Second)
+			e := l.happened(fmt.Sprint("evt_", i), "payment.succeeded", out.Op.Key, "obj_1", time.Now())
+			e.Evidence = false
+			_, err := l.Hear(t.Context(), "bank", e)
+			require.NoError(t, err)
+		}
+		assert.LessOrEqual(t, l.stands("invoice-1").Looks, 4)
+	})
+}
+
+// Without Authorize nothing can be looked for in the background, which is said; who asks brings the credential.
+func TestRuleWithoutAuthorize(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		j := memory.New()
+		cfg := onceward.Config{Journal: j, Providers: []providers.Provider{l.box.Provider()}, Backoff: once, Reconcile: plain()}
+		p := &teller{process: &process{oncetest.Start(t, l.box.Client().Transport, cfg)}, box: l.box}
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, p.pays("invoice-1", with("Authorization", tellerToken)).Err, onceward.ErrOutcomeUnknown)
+		p.runs(20 * time.Minute)
+		op := p.stands("invoice-1")
+		require.Equal(t, onceward.StateUnknown, op.State)
+		assert.Contains(t, op.Evidence[0].Why, "Config.Authorize")
+		require.NoError(t, p.pays("invoice-1", with("Authorization", tellerToken)).Err)
+		assert.Equal(t, 1, l.effects())
+	})
+}
+
+// The program's own look-up.
+func TestReconcileHook(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		found onceward.Finding
+		err   error
+		state onceward.State
+	}{
+		{"finds it", onceward.Finding{Found: journal.FindingTookEffect, Object: "payment obj_1"}, nil, onceward.StateCompleted},
+		{"names no object", onceward.Finding{Found: journal.FindingTookEffect}, nil, onceward.StateUnknown},
+		{"can't tell", onceward.Finding{}, nil, onceward.StateUnknown},
+		{"fails", onceward.Finding{}, errors.New("no"), onceward.StateUnknown},
+		{"asserts that it was not executed", onceward.Finding{Found: journal.FindingAbsent, Why: "support says so"}, nil, onceward.StateCancelled},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			r := plain()
+			r.Lookup = func(_ context.Context, op onceward.Operation) (onceward.Finding, error) {
+				assert.Equal(t, "invoice-1", op.ID)
+				return row.found, row.err
+			}
+			l := atBank(t, onceward.Config{Reconcile: r}, unlooked)
+			l.box.Script(providertest.DropBefore())
+			require.Error(t, l.pays("invoice-1").Err)
+			l.runs(time.Minute)
+			op := l.stands("invoice-1")
+			assert.Equal(t, row.state, op.State)
+			if row.state == onceward.StateCancelled {
+				assert.Equal(t, "Config.Reconcile.Lookup", op.Resolved.By)
+				return
+			}
+			assert.Equal(t, journal.SourceHook, op.Evidence[0].Source)
+		})
+	}
+	trap(t, "panics", func(t *testing.T) {
+		r := plain()
+		r.Lookup = func(context.Context, onceward.Operation) (onceward.Finding, error) { panic("oh") }
+		l := atBank(t, onceward.Config{Reconcile: r}, unlooked)
+		l.box.Script(providertest.DropBefore())
+		require.Error(t, l.pays("invoice-1").Err)
+		l.runs(time.Minute)
+		assert.Contains(t, l.stands("invoice-1").Evidence[0].Why, "panicked")
+	})
+}
+
+// Nothing of a key, a query or a body is in what is written about looks.
+func TestTrapSecretsOfLooks(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.box.Script(providertest.DropAfter(), providertest.DropBefore())
+		out := l.pays("invoice-1")
+		require.Error(t, out.Err)
+		require.Error(t, l.asks("invoice-2", "/transfers", `{"amount":4711,"external_id":"s3cret"}`).Err)
+		l.runs(9 * 24 * time.Hour)
+		for _, written := range []string{l.log.String(), fmt.Sprintf("%+v", l.seen), fmt.Sprintf("%+v", l.told()), fmt.Sprintf("%+v", l.stands("invoice-2").Evidence)} {
+			for _, secret := range []string{string(out.Op.Key), "t0ken", "4711", "s3cret", "key=", "from="} {
+				assert.NotContains(t, written, secret)
+			}
+		}
+	})
+}
+
+// Clocks that are wrong while it is waited prove nothing.
+func TestTrapWrongClock(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		step time.Duration
+	}{{"behind", -2 * time.Hour}, {"ahead", 30 * time.Hour}} {
+		trap(t, row.name, func(t *testing.T) {
+			var off time.Duration
+			l := atBank(t, onceward.Config{}, proving)
+			onceward.SetClock(l.Client, func() time.Time { return time.Now().Add(off) })
+			l.box.Script(providertest.DropBefore())
+			require.Error(t, l.pays("invoice-1").Err)
+			time.Sleep(3 * time.Minute)
+			require.NoError(t, l.pays("control").Err)
+			off = row.step
+			l.runs(5 * time.Minute)
+			assert.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
+			for range 3 {
+				_, _ = l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+				time.Sleep(2 * time.Minute)
+			}
+			assert.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
+		})
+	}
+}
+
+// What is not wanted any more is not sent, and who owns it hears what became of it.
+func TestUnwanted(t *testing.T) {
+	ref := onceward.Ref{ID: "invoice-1"}
+	trap(t, "and took effect", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.box.Script(providertest.DropAfter())
+		require.Error(t, l.pays("invoice-1").Err)
+		op, err := l.Unwanted(t.Context(), ref, onceward.ResolveOptions{By: "ada", Why: "the order was cancelled"})
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StateUnknown, op.State)
+		require.NotNil(t, op.Unwanted)
+		l.runs(time.Minute)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		require.Len(t, l.settled, 1)
+		assert.Equal(t, onceward.StateCompleted, l.settled[0].State)
+		assert.Equal(t, "ada", l.settled[0].Unwanted.By)
+		assert.Equal(t, 1, l.effects(), "nothing is reversed by itself")
+	})
+	trap(t, "and is absent: not sent until it is wanted", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, proving)
+		l.box.Script(providertest.DropBefore())
+		require.Error(t, l.pays("invoice-1").Err)
+		_, err := l.Unwanted(t.Context(), ref, onceward.ResolveOptions{By: "ada"})
+		require.NoError(t, err)
+		time.Sleep(3 * time.Minute)
+		require.NoError(t, l.pays("control").Err)
+		l.runs(3 * time.Hour)
+		require.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State)
+		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrUnwanted)
+		assert.Equal(t, 1, l.effects())
+		_, err = l.Wanted(t.Context(), ref, onceward.ResolveOptions{By: "ada"})
+		require.NoError(t, err)
+		require.NoError(t, l.pays("invoice-1").Err)
+		assert.Equal(t, 2, l.effects())
+	})
+	trap(t, "and is nobody's", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		_, err := l.Unwanted(t.Context(), ref, onceward.ResolveOptions{})
+		require.ErrorIs(t, err, onceward.ErrNotFound)
+	})
+}
+
+// tellerOfFlows is a process that runs flows.
+func tellerOfFlows(t *testing.T, srv *providertest.Server) *teller {
+	t.Helper()
+	cfg := onceward.Config{Providers: []providers.Provider{srv.Provider()}, Backoff: once, Reconcile: plain(), Authorize: func(r *http.Request) error {
+		r.Header.Set("Authorization", tellerToken)
+		return nil
+	}}
+	return &teller{process: &process{oncetest.StartFlows(t, srv.Client().Transport, cfg, flow.Config{})}, box: srv}
+}
+
+// A flow goes on by itself once its operation is found.
+func TestRuleFlowsGoOn(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := tellerOfFlows(t, atBank(t, onceward.Config{}).box)
+		ship := func(ctx context.Context, _ string) (string, error) {
+			_, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.box.URL+"/payments", strings.NewReader(`{"amount":10}`))
+				if err != nil {
+					return "", err
+				}
+				req.Header.Set("Content-Type", "application/json")
+				resp, err := l.HTTP.Do(req)
+				if err != nil {
+					return "", err
+				}
+				return "paid", resp.Body.Close()
+			})
+			return "shipped", err
+		}
+		runner := l.Flows
+		shipping := flow.Define("ship", 1, ship)
+		require.NoError(t, runner.Register(shipping))
+		l.box.Script(providertest.DropAfter())
+		_, err := shipping.Run(t.Context(), runner, "order-1", "x")
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		l.runs(time.Minute)
+		f, err := runner.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+		require.NoError(t, err)
+		assert.Equal(t, flow.StateFinished, f.State)
+		assert.Equal(t, 1, l.effects())
+		l.truly()
+	})
+}
