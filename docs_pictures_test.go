@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -24,6 +25,7 @@ func TestDocumentPictures(t *testing.T) {
 	for _, picture := range []struct{ file, made string }{
 		{"docs/states.svg", statesPicture(t)},
 		{"docs/architecture.svg", roomsPicture(t)},
+		{"docs/reconciliation.svg", findingPicture(t)},
 	} {
 		t.Run(picture.file, func(t *testing.T) {
 			if *update {
@@ -135,6 +137,82 @@ func statesPicture(t *testing.T) string {
 	}
 	d.box(at[tombstone], "#f4f4f4")
 	return d.String(1010, 590, "The states of an operation, and the events that lead from one to another")
+}
+
+// findingPicture draws what becomes of an unknown operation by looks, events and people.
+func findingPicture(t *testing.T) string {
+	t.Helper()
+	began := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	now := began.Add(12 * time.Hour)
+	unknown := journal.Operation{
+		Ref: journal.Ref{ID: "a"}, State: journal.StateUnknown, Claim: 1, Attempts: 1, Key: "k", Account: "acct", MayHaveRun: true,
+		CreatedAt: began, FirstSentAt: began, LastEndedAt: began, SettledAt: began, UpdatedAt: began, LookAt: now, Looks: 1,
+		Terms: journal.Terms{Handling: time.Minute},
+	}
+	dead, proven, completed := unknown, unknown, unknown
+	dead.Dead, dead.LookAt = "given up", time.Time{}
+	proven.Evidence = []journal.Evidence{{At: now.Add(-2 * time.Hour), Source: journal.SourceLook, Finding: journal.FindingAbsent}}
+	completed.State, completed.Object, completed.Answer = journal.StateCompleted, "payment 1", &journal.Answer{Status: 200}
+	absence := &journal.Absence{Began: now, Whole: true, ByRequest: true, Consistent: true, Handling: time.Minute, Account: "acct", Control: now}
+	place := func(op journal.Operation) string {
+		switch {
+		case op.State == journal.StateUnknown && op.Dead != "":
+			return "dead"
+		case op.State == journal.StateUnknown:
+			return "looked for"
+		case op.State == journal.StateCompleted && op.Dead != "":
+			return "contradicted"
+		}
+		return op.State.String()
+	}
+	at := map[string]box{
+		"looked for":   {140, 150, 150, 60, []string{"unknown", "looked for"}},
+		"completed":    {560, 60, 150, 60, []string{"completed", "found"}},
+		"cancelled":    {560, 250, 150, 60, []string{"cancelled", "proven absent"}},
+		"dead":         {140, 350, 150, 60, []string{"unknown, dead", "OnUnknown is told"}},
+		"contradicted": {860, 150, 150, 60, []string{"completed", "contradicted: dead"}},
+	}
+	froms := []struct {
+		name string
+		ops  []journal.Operation
+	}{{"looked for", []journal.Operation{unknown, proven}}, {"dead", []journal.Operation{dead}}, {"completed", []journal.Operation{completed}}}
+	steps := []struct {
+		label string
+		event journal.Event
+	}{
+		{"took effect", journal.Event{Kind: journal.EventEvidence, Object: "payment 2", Evidence: &journal.Evidence{Finding: journal.FindingTookEffect, Basis: journal.BasisKey}}},
+		{"refused", journal.Event{Kind: journal.EventEvidence, Object: "payment 2", Evidence: &journal.Evidence{Finding: journal.FindingRefused, Basis: journal.BasisKey}}},
+		{"absent, twice", journal.Event{Kind: journal.EventEvidence, Evidence: &journal.Evidence{Finding: journal.FindingAbsent, Source: journal.SourceLook}, Absence: absence}},
+		{"given up", journal.Event{Kind: journal.EventEvidence, Evidence: &journal.Evidence{Finding: journal.FindingInconclusive}, Dead: "given up"}},
+		{"hint", journal.Event{Kind: journal.EventHint}},
+	}
+	var d drawing
+	for _, from := range froms {
+		var ways []string
+		labels := map[string][]string{}
+		for _, op := range from.ops {
+			for _, s := range steps {
+				ev := s.event
+				ev.Ref, ev.At, ev.Last, ev.Claim, ev.Account = op.Ref, now, now, op.Claim, "acct"
+				after, _, err := journal.Next(op, false, ev)
+				require.NoError(t, err)
+				if to := place(after); to != from.name && !slices.Contains(labels[to], s.label) {
+					if len(labels[to]) == 0 {
+						ways = append(ways, to)
+					}
+					labels[to] = append(labels[to], s.label)
+				}
+			}
+		}
+		for _, to := range ways {
+			require.Contains(t, at, to)
+			d.arrow(at[from.name], at[to], 18, strings.Join(labels[to], ", "))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(at)) {
+		d.box(at[name], "#eef2fa")
+	}
+	return d.String(980, 420, "What becomes of an unknown operation by what is found")
 }
 
 // roomsPicture draws the packages and what they import. A package without a place of its
