@@ -76,8 +76,11 @@ func (r *run) controls(op *journal.Operation, object string) {
 // the table says so, or as the objects of look-ups have theirs, or as HTTP has it.
 func (r *run) answeredObject(a *journal.Answer) string {
 	e, body := r.route.Endpoint, r.attempt.body
-	if a.Refused {
+	switch {
+	case a.Refused:
 		return ""
+	case a.Pointer != "":
+		return objectOf(e, a.Pointer)
 	}
 	if e.ObjectID != "" {
 		id, _ := tables.NewFields(e.ObjectID).Read(body).Only(e.ObjectID)

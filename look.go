@@ -81,6 +81,8 @@ func (l *looking) look(ctx context.Context, op *journal.Operation) seen {
 	case op.Provider == "": // no table speaks of it
 	case !sameContract(op, route):
 		return inconclusive(errContractGone.Error())
+	case route.Endpoint.Pattern != op.Endpoint, op.BodyWithheld && c.needsBody(op):
+		return inconclusive("its provider's table has no longer the endpoint that it was sent to, or only its body, which is not kept, tells which that was")
 	default:
 		for i := range route.Endpoint.Lookups {
 			s, passedOver := l.lookBy(ctx, op, route, u, &route.Endpoint.Lookups[i])

@@ -113,7 +113,8 @@ func (c *Client) firstLook() time.Duration {
 	if c.cfg.Reconcile == nil {
 		return 0
 	}
-	return c.cfg.Reconcile.pause(0)
+	pause := c.cfg.Reconcile.Schedule[0]
+	return pause + rand.N(pause/10+1)
 }
 
 // reconciles makes ready what Config.Reconcile needs.
@@ -136,12 +137,16 @@ func (c *Client) reconciles() (err error) {
 	return nil
 }
 
-// pause is how long after its nth look, or after it became unknown (0), an operation is
-// looked for again: up to a tenth longer than stated, so that those which became unknown
-// together don't stay together.
-func (r *Reconcile) pause(looks int) time.Duration {
-	pause := r.Schedule[min(max(looks, 0), len(r.Schedule)-1)]
-	return pause + rand.N(pause/10+1)
+// after is when an operation that became unknown then is looked for next, after now. What
+// somebody asked for in between changes nothing of the schedule. Each time is up to a tenth of its pause later, so
+// that those which became unknown together don't stay together.
+func (r *Reconcile) after(since, now time.Time) time.Time {
+	for i := 0; ; i++ {
+		pause := r.Schedule[min(i, len(r.Schedule)-1)]
+		if since = since.Add(pause); since.After(now) {
+			return since.Add(rand.N(pause/10 + 1))
+		}
+	}
 }
 
 // Looked is all that is known of an operation that nothing is looked for any more.
@@ -347,7 +352,7 @@ func (l *looking) looked(ctx context.Context, op *journal.Operation) (s seen) {
 // nextLook is when an operation is looked for next: by the schedule, and once at the
 // instant from which its absence could be proven.
 func (c *Client) nextLook(op *journal.Operation, now time.Time) time.Time {
-	due := now.Add(c.cfg.Reconcile.pause(op.Looks))
+	due := c.cfg.Reconcile.after(op.SettledAt, now)
 	u := parsed(op.Request.URL)
 	if u == nil {
 		return due
@@ -468,7 +473,7 @@ func (p *pass) startLooks(ctx context.Context) error {
 			}
 			l := &looking{client: c, actor: "Client.Run", group: group, patient: true, ends: now.Add(lookLease / 2)}
 			for i := range group {
-				if p.interrupted(ctx) != nil {
+				if p.interrupted(ctx) != nil || c.now().After(now.Add(lookLease*3/4)) {
 					return // their lease passes
 				}
 				_, _ = c.lookAt(ctx, l, &group[i])
@@ -486,7 +491,7 @@ func (p *pass) reopen(ctx context.Context) error {
 			return err
 		}
 		u := parsed(op.Request.URL)
-		if u == nil || len(op.Evidence) == 0 || op.Evidence[len(op.Evidence)-1].Finding == journal.FindingAmbiguous {
+		if u == nil || !slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return strings.Contains(e.Why, "control") }) {
 			continue
 		}
 		route := c.contract(&op.Request, u)
@@ -508,6 +513,9 @@ type reopened struct {
 func (r *reopened) once(ref Ref, generation int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(r.been) > maxControlKinds {
+		r.been = nil
+	}
 	if r.been == nil {
 		r.been = map[Ref]int{}
 	}

@@ -271,3 +271,38 @@ func TestReconcileOnDemand(t *testing.T) {
 		l.truly()
 	})
 }
+
+// Resume looks once for what is due.
+func TestReconcileByResume(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.box.Script(providertest.DropAfter())
+		require.Error(t, l.pays("invoice-1").Err)
+		_, err := l.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
+		time.Sleep(time.Minute)
+		_, err = l.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+	})
+}
+
+// Who asks again and again does not use up the schedule.
+func TestReconcileSchedule(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.box.Script(providertest.DropBefore())
+		require.Error(t, l.pays("invoice-1").Err)
+		for range 5 {
+			time.Sleep(time.Minute)
+			require.Error(t, l.pays("invoice-1").Err)
+		}
+		op := l.stands("invoice-1")
+		assert.Equal(t, 5, op.Looks)
+		assert.Less(t, op.LookAt.Sub(time.Now()), 5*time.Minute)
+		require.Error(t, l.pays("invoice-1").Err)
+		assert.Equal(t, 5, l.stands("invoice-1").Looks, "once a minute")
+		assert.Zero(t, l.effects())
+	})
+}

@@ -52,7 +52,8 @@ func (r Report) String() string {
 
 // Resume makes one pass over the journal: it takes over what dead processes held,
 // sends what is due and the resend rule allows, oldest first, and offers outcomes
-// that reached nobody to OnSettled; then it runs the flows that were cut off or are
+// that reached nobody to OnSettled; then it looks once for what is unknown and due for that
+// (Config.Reconcile); then it runs the flows that were cut off or are
 // due, where a flow.Runner knows their functions. Call it at start-up, before Run,
 // where what is left is to be finished first; a service that has to listen starts Run
 // instead, whose first pass is the same.
@@ -73,6 +74,10 @@ func (c *Client) Resume(ctx context.Context) (Report, error) {
 	err := p.walk(ctx)
 	if err == nil {
 		err = p.passedOver(ctx)
+	}
+	if err == nil && c.cfg.Reconcile != nil {
+		err = p.startLooks(ctx)
+		p.tasks.Wait()
 	}
 	if err == nil {
 		err = p.resumeFlows(ctx)
