@@ -24,15 +24,18 @@ import (
 
 // BenchmarkBeginAndComplete measures operations, two durable commits each, by callers
 // that each wait for their own: through the journal, with generated keys, with random
-// keys that requests carry, and with Options.IntentOnly; and through SQLite as one would use it at first, with a transaction for every write
+// keys that requests carry, with references and objects to be recognised by, and with Options.IntentOnly; and through SQLite as one would use it at first, with a transaction for every write
 // (WAL, synchronous=FULL, one connection). It needs a real disk: set TMPDIR where
 // /tmp is memory. Compare only within one run.
 func BenchmarkBeginAndComplete(b *testing.B) {
 	for _, callers := range []int{1, 8, 64, 256} {
-		b.Run(fmt.Sprintf("callers=%d/journal", callers), func(b *testing.B) { run(b, callers, newOnceward(b, journal.Generated, sqlite.Options{})) })
-		b.Run(fmt.Sprintf("callers=%d/carried", callers), func(b *testing.B) { run(b, callers, newOnceward(b, journal.Carried, sqlite.Options{})) })
+		b.Run(fmt.Sprintf("callers=%d/journal", callers), func(b *testing.B) { run(b, callers, newOnceward(b, journal.Generated, sqlite.Options{}, false)) })
+		b.Run(fmt.Sprintf("callers=%d/carried", callers), func(b *testing.B) { run(b, callers, newOnceward(b, journal.Carried, sqlite.Options{}, false)) })
+		b.Run(fmt.Sprintf("callers=%d/recognised", callers), func(b *testing.B) {
+			run(b, callers, newOnceward(b, journal.Generated, sqlite.Options{}, true))
+		})
 		b.Run(fmt.Sprintf("callers=%d/intentonly", callers), func(b *testing.B) {
-			run(b, callers, newOnceward(b, journal.Generated, sqlite.Options{IntentOnly: true}))
+			run(b, callers, newOnceward(b, journal.Generated, sqlite.Options{IntentOnly: true}, false))
 		})
 		b.Run(fmt.Sprintf("callers=%d/naive", callers), func(b *testing.B) { run(b, callers, newNaive(b)) })
 	}
@@ -74,17 +77,21 @@ var (
 	answerBody  = bytes.Repeat([]byte(`{"id":"ch_1"}`), 34)
 )
 
-func newOnceward(b *testing.B, naming journal.Naming, opts sqlite.Options) func(key string) error {
+func newOnceward(b *testing.B, naming journal.Naming, opts sqlite.Options, recognised bool) func(key string) error {
 	j, err := sqlite.Open(filepath.Join(b.TempDir(), "journal.db"), opts)
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = j.Close() })
 	s, err := j.Join(b.Context())
 	require.NoError(b, err)
 	return func(key string) error {
+		reference, object := "", ""
+		if recognised {
+			reference, object = "ref-"+key, "charge ch-"+key
+		}
 		begun, err := j.Apply(b.Context(), journal.Event{
 			Kind: journal.EventBegin, Ref: journal.Ref{ID: key}, New: naming == journal.Generated, At: time.Now(), Session: s.ID(),
 			Intent: &journal.Intent{
-				Naming: naming, Provider: "stripe", Endpoint: "POST /v1/charges", Key: key,
+				Naming: naming, Provider: "stripe", Endpoint: "POST /v1/charges", Key: key, Reference: reference,
 				Fingerprint: "v1:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
 				Terms:       journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true},
 				Request: journal.Request{
@@ -100,7 +107,7 @@ func newOnceward(b *testing.B, naming journal.Naming, opts sqlite.Options) func(
 		}
 		_, err = j.Apply(b.Context(), journal.Event{
 			Kind: journal.EventComplete, Ref: begun.Operation.Ref, Handle: begun.Operation.Handle, At: time.Now(), Session: s.ID(),
-			Claim: begun.Operation.Claim, Attempts: 1, Delivered: true,
+			Claim: begun.Operation.Claim, Attempts: 1, Delivered: true, Object: object,
 			Answer: &journal.Answer{
 				Status: http.StatusOK, Body: answerBody,
 				Header: http.Header{"Content-Type": {"application/json"}, "Request-Id": {"req_0123456789abcd"},
