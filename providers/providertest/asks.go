@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/onceward/onceward/providers"
 )
@@ -16,7 +17,10 @@ import (
 func (s *Server) bodyTells(r *http.Request) bool {
 	for i := range s.provider.Endpoints {
 		for _, look := range s.provider.Endpoints[i].Lookups {
-			if _, is := filled(look.Path, r.URL.EscapedPath(), "[^/]+"); is && !get(r) && look.Method == r.Method {
+			if get(r) || look.Method != r.Method {
+				continue
+			}
+			if _, is := filled(look.Path, r.URL.EscapedPath(), "[^/]+"); is {
 				return true
 			}
 		}
@@ -36,7 +40,10 @@ func (s *Server) isLook(c *call) bool {
 			if _, is := asks(look, c); is {
 				return true
 			}
-			if _, is := filled(look.Fetch, c.r.URL.EscapedPath(), "[^/]+"); is && look.Fetch != "" && get(c.r) {
+			if look.Fetch == "" || !get(c.r) {
+				continue
+			}
+			if _, is := filled(look.Fetch, c.r.URL.EscapedPath(), "[^/]+"); is {
 				return true
 			}
 		}
@@ -85,23 +92,42 @@ func unescaped(segment string) (text string, ok bool) {
 // filled reports whether a text is the template with values for its placeholders, each of
 // which has the form of an expression.
 func filled(template, text, value string) (values map[string]string, is bool) {
-	var names []string
-	expression, at := "^", 0
-	for _, m := range placeholder.FindAllStringSubmatchIndex(template, -1) {
-		expression += regexp.QuoteMeta(template[at:m[0]]) + "(" + value + ")"
-		names = append(names, template[m[2]:m[3]])
-		at = m[1]
-	}
-	expression += regexp.QuoteMeta(template[at:]) + "$"
-	found := regexp.MustCompile("(?s)" + expression).FindStringSubmatch(text)
+	f := formOf(template, value)
+	found := f.expression.FindStringSubmatch(text)
 	if found == nil {
 		return nil, false
 	}
 	values = map[string]string{}
-	for i, name := range names {
+	for i, name := range f.names {
 		values[name] = found[i+1]
 	}
 	return values, true
+}
+
+// form is what a text that fills a template in looks like.
+type form struct {
+	expression *regexp.Regexp
+	names      []string
+}
+
+// forms are those of the templates so far: every request is held against all of a table's.
+var forms sync.Map
+
+func formOf(template, value string) form {
+	type of struct{ template, value string }
+	if known, is := forms.Load(of{template, value}); is {
+		return known.(form)
+	}
+	var f form
+	expression, at := "(?s)^", 0
+	for _, m := range placeholder.FindAllStringSubmatchIndex(template, -1) {
+		expression += regexp.QuoteMeta(template[at:m[0]]) + "(" + value + ")"
+		f.names = append(f.names, template[m[2]:m[3]])
+		at = m[1]
+	}
+	f.expression = regexp.MustCompile(expression + regexp.QuoteMeta(template[at:]) + "$")
+	forms.Store(of{template, value}, f)
+	return f
 }
 
 // pairsOf are a template's names and what stands behind them.

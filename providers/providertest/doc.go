@@ -138,16 +138,7 @@
 //
 // The server has a clock of its own, which [Server.Advance] moves on top of the time that
 // passes by itself. Inside a bubble of testing/synctest a server in memory needs no Advance:
-//
-//	synctest.Test(t, func(t *testing.T) {
-//		srv := providertest.NewServerInMemory(providers.Increase(), providertest.Objects("transfer_"))
-//		defer srv.Close()
-//		srv.Visible(10 * time.Minute)
-//		srv.Script(providertest.DropAfter()) // the transfer is made, and its answer is lost
-//		// … the program pays, and looks for what it paid every minute …
-//		time.Sleep(time.Hour)
-//		srv.AssertSettledTruly(t, j) // its journal says what is in the ledger
-//	})
+// its clock is the bubble's, and so are its delays, its stragglers and its events.
 //
 // [Server.AssertSettledTruly] ends a test of what is found out after answers were lost: what
 // is completed has one effect, and what is cancelled has none, ever.
