@@ -1,8 +1,6 @@
 package providertest
 
-import (
-	"time"
-)
+import "time"
 
 // due is something that the server does at a time on its clock.
 type due struct {

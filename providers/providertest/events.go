@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"path"
 	"slices"
@@ -92,7 +93,39 @@ func (s *Server) ScriptEvents(manners ...EventManner) {
 func (s *Server) EveryEvent(manner EventManner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.eventManner = manner
+	s.eventManner, s.eventDraw = manner, nil
+}
+
+// EventMix says how often what befalls an event, as probabilities from 0 to 1, each drawn by
+// itself: the fields of [EventManner] of the same names. Duplicate is of one more.
+type EventMix struct {
+	Lose, Duplicate, Reorder, BeforeResponse, Thin, Forged, OtherMode float64
+
+	// MaxDelay bounds the delays, which are drawn evenly. 0 means that there are none.
+	MaxDelay time.Duration
+}
+
+// SeedEvents draws how each further event comes that is not scripted, in place of
+// [Server.EveryEvent]. The draw depends on the seed and on how many events came to pass
+// before, so that the same seed gives the same again.
+func (s *Server) SeedEvents(seed uint64, mix EventMix) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.eventDraw = func(number int) EventManner { return mix.draw(seed, number) }
+}
+
+func (m EventMix) draw(seed uint64, number int) EventManner {
+	random := rand.New(rand.NewPCG(seed, uint64(number)))
+	has := func(odds float64) bool { return random.Float64() < odds }
+	manner := EventManner{
+		Lose: has(m.Lose), Reorder: has(m.Reorder), BeforeResponse: has(m.BeforeResponse),
+		Thin: has(m.Thin), Forged: has(m.Forged), OtherMode: has(m.OtherMode),
+		Delay: time.Duration(random.Float64() * float64(m.MaxDelay)),
+	}
+	if has(m.Duplicate) {
+		manner.Duplicates = 1
+	}
+	return manner
 }
 
 // Tell has the server send events of these types about the object of an id, as they come to
@@ -200,12 +233,15 @@ func (s *Server) happen(o *creation, rule *providers.EventRule) (atOnce []*event
 }
 
 func (s *Server) nextManner() EventManner {
-	if len(s.eventScript) == 0 {
-		return s.eventManner
+	switch {
+	case len(s.eventScript) > 0:
+		next := s.eventScript[0]
+		s.eventScript = s.eventScript[1:]
+		return next
+	case s.eventDraw != nil:
+		return s.eventDraw(s.eventCount)
 	}
-	next := s.eventScript[0]
-	s.eventScript = s.eventScript[1:]
-	return next
+	return s.eventManner
 }
 
 // tells reports whether a row speaks of the object.

@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -57,6 +58,11 @@ type Mix struct {
 	// MaxDelay bounds the delays, which are drawn evenly. 0 means 100 ms.
 	MaxDelay time.Duration
 
+	// Straggle is of up to MaxStraggle of the server's clock, drawn evenly. 0 means an
+	// hour.
+	Straggle    float64
+	MaxStraggle time.Duration
+
 	// Statuses are the status codes of Status, drawn evenly. None means 503.
 	Statuses []int
 
@@ -105,6 +111,7 @@ func (m Mix) draw(seed uint64, number int) Fault {
 		{m.PageAfter, PageAfter(http.StatusBadGateway)},
 		{m.FailAfter, FailAfter(http.StatusInternalServerError)},
 		{m.Inform, Inform(http.StatusEarlyHints)},
+		{m.Straggle, Straggle(time.Duration(part * float64(cmp.Or(m.MaxStraggle, time.Hour))))},
 	} {
 		if at < f.odds {
 			return f.fault

@@ -104,6 +104,7 @@ type Server struct {
 	eventURL, eventSecret string
 	eventScript           []EventManner
 	eventManner           EventManner
+	eventDraw             func(number int) EventManner
 	eventCount            int
 	heldEvents            []*event
 	deliveries            []Delivery

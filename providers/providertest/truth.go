@@ -245,7 +245,11 @@ type alikes struct {
 }
 
 func (a *alikes) add(op *journal.Operation, want wanted) {
-	a.names = append(a.names, title(op)+" is "+op.State.String())
+	name := title(op) + " is " + op.State.String()
+	if op.Object != "" {
+		name += " by " + op.Object
+	}
+	a.names = append(a.names, name)
 	a.want.least += want.least
 	a.want.most += want.most
 }

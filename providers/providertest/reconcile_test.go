@@ -1,0 +1,123 @@
+package providertest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+	"github.com/onceward/onceward/webhook"
+)
+
+// forgetful is an API that takes keys for payments and shows them, but tells no repeat by
+// them, and takes none for transfers, which show the caller's reference: who does not know
+// whether one was made has to look for it.
+func forgetful() providers.Provider {
+	p := telling()
+	payment := &p.Endpoints[0]
+	payment.Retention, payment.Remembers, payment.InFlightGuard = 0, providers.Nothing, false
+	payment.HandlingTime = 2 * time.Minute
+	payment.Lookups = payment.Lookups[:1]
+	payment.Lookups[0].Absent = providers.Absence{VisibleAfter: time.Hour, Source: "made up"}
+	transfer := acme().Endpoints[0]
+	transfer.Pattern, transfer.Object, transfer.Key = "POST /transfers", "transfer", providers.Key{}
+	transfer.Retention, transfer.Remembers, transfer.InFlightGuard = 0, providers.Nothing, false
+	transfer.HandlingTime = 2 * time.Minute
+	look := payment.Lookups[0]
+	look.By, look.Path, look.Query, look.TimeLayout = providers.ByReference, "/transfers", "from={since}&to={until}&limit=100", "unix"
+	look.Same = []providers.Same{{Field: "external_id", Is: "{reference}"}, {Field: "amount", Is: "{request.amount}", As: providers.AsDecimal}}
+	transfer.Lookups = []providers.Lookup{look}
+	p.Endpoints = []providers.Endpoint{*payment, transfer}
+	return p
+}
+
+// Whatever befalls requests, look-ups and events within what the table states: what is
+// completed has one effect, what is cancelled none, and in the end nearly all is settled.
+func TestReconciledTruly(t *testing.T) {
+	settled := map[journal.State]int{}
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := providertest.NewUnstartedServerInMemory(forgetful(), providertest.Objects("obj_"))
+				srv.PageSize = 3
+				srv.Start()
+				defer srv.Close()
+				srv.Lag(0, 50*time.Minute)
+				srv.Seed(seed, providertest.Mix{
+					DropBefore: 0.1, DropAfter: 0.15, PageAfter: 0.05, PageBefore: 0.05, FailAfter: 0.05, Status: 0.05,
+					Straggle: 0.1, MaxStraggle: 100 * time.Second,
+				})
+				srv.SeedEvents(seed, providertest.EventMix{
+					Lose: 0.5, Duplicate: 0.2, Reorder: 0.2, BeforeResponse: 0.2, Thin: 0.2, Forged: 0.1, MaxDelay: 6 * time.Hour,
+				})
+				j := memory.New()
+				client, err := onceward.New(onceward.Config{
+					Journal: j, Providers: []providers.Provider{srv.Provider()}, HTTPClient: srv.Client(),
+					Authorize: func(r *http.Request) error { r.Header.Set("Authorization", "Bearer live_1"); return nil },
+					Backoff:   backoff.Policy{MaxAttempts: 1},
+					Reconcile: &onceward.Reconcile{},
+				})
+				require.NoError(t, err)
+				v, err := webhook.StandardWebhooks(hookSecret)
+				require.NoError(t, err)
+				hooks := providertest.ServeInMemory(client.Webhooks("acme", v, nil))
+				defer hooks.Close()
+				srv.EventClient = hooks.Client()
+				srv.Events(hooks.URL, hookSecret)
+
+				ctx, stop := context.WithCancel(t.Context())
+				ran := make(chan error, 1)
+				go func() { ran <- client.Run(ctx) }()
+				for n := range 45 {
+					named := onceward.WithOperation(t.Context(), fmt.Sprint("payment ", n))
+					// Two transfers after each other are alike.
+					target, body := "/payments", fmt.Sprintf(`{"amount":%d}`, n)
+					if n%3 > 0 {
+						target, body = "/transfers", fmt.Sprintf(`{"amount":10,"external_id":"invoice %d"}`, n/3)
+					}
+					req, err := http.NewRequestWithContext(named, http.MethodPost, srv.URL+target, strings.NewReader(body))
+					require.NoError(t, err)
+					req.Header.Set("Content-Type", "application/json")
+					if resp, err := client.HTTPClient().Do(req); err == nil {
+						_, _ = io.Copy(io.Discard, resp.Body) // a cut is in the record
+						resp.Body.Close()
+					}
+					time.Sleep(30 * time.Minute)
+				}
+				srv.Seed(seed, providertest.Mix{}) // the outage is over
+				time.Sleep(8 * 24 * time.Hour)
+				stop()
+				if err := <-ran; !errors.Is(err, context.Canceled) {
+					assert.NoError(t, err)
+				}
+				assert.NoError(t, client.Shutdown(context.Background()))
+
+				srv.AssertSettledTruly(t, j)
+				for op, err := range j.List(t.Context(), journal.Filter{}) {
+					require.NoError(t, err)
+					settled[op.State]++
+					if op.State == journal.StateUnknown {
+						t.Logf("%s: %s", op.ID, op.Dead)
+					}
+				}
+			})
+		})
+	}
+	t.Log(settled)
+	assert.Greater(t, settled[journal.StateCompleted], 60)
+	assert.Greater(t, settled[journal.StateCancelled], 10)
+}
