@@ -102,6 +102,10 @@ func (c *Client) hear(ctx context.Context, p *providers.Provider, h *lookup.Hear
 		return c.hint(ctx, evs, about)
 	}
 	results, first, err := c.store.Hear(context.WithoutCancel(ctx), journal.Heard{Provider: p.Name, Account: h.Account, ID: h.ID}, evs)
+	if errors.Is(err, journal.ErrInvalidEvent) { // to deliver it again would change nothing
+		c.note(slog.LevelWarn, "a webhook tells what can't have happened to the operation", &about[0], "error", err)
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -219,10 +223,10 @@ func (c *Client) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 		c.note(slog.LevelDebug, "a webhook was not taken for the operation's", op, "why", why)
 		return ev, false
 	}
-	if !e.Evidence || h.Rule.Thin || !c.inAccount(op, h) {
+	finding, told := findingOf[h.Rule.Is]
+	if !e.Evidence || h.Rule.Thin || !told || h.Object == "" || !c.inAccount(op, h) {
 		return ev, true
 	}
-	finding := findingOf[h.Rule.Is]
 	basis := journal.BasisFields
 	switch {
 	case h.Key != "" && h.Key == about.Key:

@@ -34,8 +34,11 @@ type looking struct {
 	ends   time.Time     // when it has to be over
 	// patient: it waits for the provider's budget, as nobody waits for it.
 	patient bool
-	group   []journal.Operation
-	swept   map[string]*swept
+	// quiet: somebody was told that it is dead, and is not told again of a look that changes
+	// nothing.
+	quiet bool
+	group []journal.Operation
+	swept map[string]*swept
 }
 
 // swept is what one look-up's requests came to, for all operations that share them.
@@ -119,7 +122,11 @@ func (l *looking) look(ctx context.Context, op *journal.Operation) seen {
 func (l *looking) lookBy(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup) (s seen, passedOver string) {
 	whose, why := l.identify(ctx, op, route, u)
 	if why != "" {
-		return l.noted(inconclusive(why), op, look, nil), ""
+		s = l.noted(inconclusive(why), op, look, nil)
+		if l.caller == nil && why == errWithheld {
+			s.dead = why // nobody else here can look, but who asks
+		}
+		return s, ""
 	}
 	w := l.sweep(ctx, op, route, u, look, whose)
 	if w.passed != nil {
@@ -325,8 +332,11 @@ func (l *looking) sweep(ctx context.Context, op *journal.Operation, route tables
 	if w.passed != nil {
 		return w
 	}
+	var err error
 	w.digest = l.read(ctx, op, route, w.sweep, w)
-	w.about = l.alike(ctx, about, op, u, look)
+	if w.about, err = l.alike(ctx, about, op, look); err != nil {
+		w.sweep.Fail("the journal could not be read for what looks alike")
+	}
 	subjects := make([]lookup.Subject, len(w.about))
 	for i, other := range w.about {
 		subjects[i] = l.subject(other, u, whose)
@@ -373,22 +383,26 @@ func (l *looking) sharing(op *journal.Operation, route tables.Route, u *url.URL)
 
 // alike adds all others of the endpoint without an outcome, where objects are told by more
 // or less than what is an operation's alone: what looks like two of them is neither's.
-func (l *looking) alike(ctx context.Context, about []*journal.Operation, op *journal.Operation, u *url.URL, look *providers.Lookup) []*journal.Operation {
-	if look.By == providers.ByKey || look.By == providers.ByReference && op.ReferenceOurs {
-		return about
+func (l *looking) alike(ctx context.Context, about []*journal.Operation, op *journal.Operation, look *providers.Lookup) ([]*journal.Operation, error) {
+	if look.By == providers.ByKey || look.By == providers.ByReference && !slices.ContainsFunc(about, func(o *journal.Operation) bool { return !o.ReferenceOurs }) {
+		return about, nil
 	}
 	unsettled := journal.Filter{States: []journal.State{journal.StatePending, journal.StateInFlight, journal.StateUnknown}, Provider: op.Provider}
 	for other, err := range l.client.journal.List(ctx, unsettled) {
 		if err != nil {
-			break // a smaller set finds less to be alike: see taken, and the next look
+			return about, err
 		}
-		if other.Endpoint == op.Endpoint && (other.MayHaveRun || other.State == journal.StateInFlight) && (other.Account == op.Account || other.Account == "" || op.Account == "") &&
+		apart := namesAccount(other.Account) && namesAccount(op.Account) && other.Account != op.Account
+		if other.Endpoint == op.Endpoint && (other.MayHaveRun || other.State == journal.StateInFlight) && !apart &&
 			!slices.ContainsFunc(about, func(o *journal.Operation) bool { return o.Ref == other.Ref }) {
 			about = append(about, &other)
 		}
 	}
-	return about
+	return about, nil
 }
+
+// namesAccount tells whether an account is known by the provider's name of it.
+func namesAccount(account string) bool { return account != "" && account != ownCredential }
 
 // taken tells of an object whether it proves another operation already.
 func (l *looking) taken(ctx context.Context, op *journal.Operation, e *providers.Endpoint, whose identity) func(string) bool {
@@ -397,10 +411,12 @@ func (l *looking) taken(ctx context.Context, op *journal.Operation, e *providers
 		is, there := known[id]
 		if !there {
 			object := objectOf(e, id)
-			matches, err := l.client.store.FindBy(ctx, op.Provider, journal.ByObject, object)
-			is = err != nil || slices.ContainsFunc(matches, func(m journal.Match) bool {
-				return m.Operation.Ref != op.Ref && m.Operation.State == journal.StateCompleted && m.Operation.Proves(whose.account, object)
-			})
+			for _, name := range l.client.everyName(l.client.named(op.Provider).Name) {
+				matches, err := l.client.store.FindBy(ctx, name, journal.ByObject, object)
+				is = is || err != nil || slices.ContainsFunc(matches, func(m journal.Match) bool {
+					return m.Operation.Ref != op.Ref && m.Operation.State == journal.StateCompleted && m.Operation.Proves(whose.account, object)
+				})
+			}
 			known[id] = is
 		}
 		return is
@@ -494,13 +510,16 @@ func (l *looking) compose(ctx context.Context, op *journal.Operation, route tabl
 
 var errNoAnswer = errors.New("the provider gave no answer that can be used")
 
+const errWithheld = "the credential that it was sent with is withheld from the journal, and nothing here adds it: " +
+	"give Config.Authorize, or ask for the operation with it"
+
 // describeLook is what is kept of an error: never its text, where that may hold anything.
 func describeLook(err error) string {
 	switch {
 	case errors.Is(err, errLookBudget), errors.Is(err, errModeChanged):
 		return err.Error()
 	case errors.Is(err, ErrCredentialMissing):
-		return "the credential that it was sent with is withheld from the journal: give Config.Authorize, or ask for the operation with it"
+		return errWithheld
 	case errors.Is(err, errUnauthorized):
 		return "Config.Authorize failed"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

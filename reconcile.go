@@ -300,7 +300,7 @@ func (c *Client) lookNow(ctx context.Context, op *journal.Operation, l *looking)
 	}
 	ctx, cancel := context.WithDeadline(ctx, l.ends)
 	defer cancel()
-	l.group = []journal.Operation{res.Operation}
+	l.group, l.quiet = []journal.Operation{res.Operation}, op.Dead != "" && op.Delivered
 	found, err := c.lookAt(ctx, l, &res.Operation)
 	if err != nil {
 		return nil, err
@@ -324,6 +324,9 @@ func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) 
 	}
 	if ev.Dead == "" && !now.Before(op.SettledAt.Add(r.GiveUpAfter)) {
 		ev.Dead = fmt.Sprintf("given up after %v", r.GiveUpAfter)
+	}
+	if l.quiet && s.evidence.Finding <= journal.FindingInconclusive && ev.Dead != "" {
+		ev.Delivered = true
 	}
 	if s.evidence.Source == journal.SourceHook && s.evidence.Finding == journal.FindingAbsent {
 		ev = journal.Event{Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, At: now, Claim: op.Claim, Generation: op.Generation,

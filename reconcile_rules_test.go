@@ -346,7 +346,7 @@ func TestRuleWithoutAuthorize(t *testing.T) {
 		p.runs(20 * time.Minute)
 		op := p.stands("invoice-1")
 		require.Equal(t, onceward.StateUnknown, op.State)
-		assert.Contains(t, op.Evidence[0].Why, "Config.Authorize")
+		assert.Contains(t, op.Dead, "Config.Authorize")
 		require.NoError(t, p.pays("invoice-1", with("Authorization", tellerToken)).Err)
 		assert.Equal(t, 1, l.effects())
 	})
