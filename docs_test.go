@@ -41,7 +41,7 @@ func TestDocumentTables(t *testing.T) {
 				require.NoError(t, os.WriteFile(table.file, []byte(whole), 0o644))
 				return
 			}
-			assert.Equal(t, table.made, stands, "made from the code anew by: go test -run Documents . ./providers -update")
+			assert.Equal(t, table.made, stands, "made from the code anew by: go test -run Documented . ./providers -update")
 		})
 	}
 }

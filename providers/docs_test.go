@@ -29,21 +29,25 @@ func TestDocumentedAdapters(t *testing.T) {
 		{"../docs/adapters.md", "providers", overview(t)},
 		{"../docs/providers.md", "matrix", matrix()},
 	} {
-		t.Run(table.name, func(t *testing.T) {
-			text, err := os.ReadFile(table.file)
-			require.NoError(t, err)
-			before, rest, found := strings.Cut(string(text), "<!-- table: "+table.name+" -->\n")
-			require.True(t, found, "%s has no place for the table", table.file)
-			stands, after, found := strings.Cut(rest, "<!-- end -->")
-			require.True(t, found)
-			if *update {
-				whole := before + "<!-- table: " + table.name + " -->\n" + table.made + "<!-- end -->" + after
-				require.NoError(t, os.WriteFile(table.file, []byte(whole), 0o644))
-				return
-			}
-			assert.True(t, table.made == stands, "%s is not what the adapters say; it is made anew by: go test -run Documents . ./providers -update", table.file)
-		})
+		t.Run(table.name, func(t *testing.T) { documented(t, table.file, table.name, table.made) })
 	}
+}
+
+// documented holds a table of a document to what it is made from, or writes it anew.
+func documented(t *testing.T, file, name, made string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	before, rest, found := strings.Cut(string(text), "<!-- table: "+name+" -->\n")
+	require.True(t, found, "%s has no place for the table", file)
+	stands, after, found := strings.Cut(rest, "<!-- end -->")
+	require.True(t, found)
+	if *update {
+		whole := before + "<!-- table: " + name + " -->\n" + made + "<!-- end -->" + after
+		require.NoError(t, os.WriteFile(file, []byte(whole), 0o644))
+		return
+	}
+	assert.True(t, made == stands, "%s is not what the adapters say; it is made anew by: go test -run Documented . ./providers -update", file)
 }
 
 // list links every adapter to its contract.

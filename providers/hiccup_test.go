@@ -10,6 +10,61 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
+// hiccup is an endpoint that one may meet.
+type hiccup struct {
+	request string // as its caller makes it
+	limit   string // the provider's own 429: a header, or a body
+	want    string // after no answer, 503, 429
+	in      string // the member that its answer has the object in, or the answer; empty: it is the object
+}
+
+func (h hiccup) limits() (header, body string) {
+	if strings.HasPrefix(h.limit, "{") {
+		return "", h.limit
+	}
+	return h.limit, ""
+}
+
+var hiccups = []hiccup{
+	{stripeCharge + "\nContent-Type: application/x-www-form-urlencoded\n\namount=2000&currency=eur&source=tok_visa", `{"error":{"code":"rate_limit"}}`, "again again again", ""},
+	{stripeAccount + "\nContent-Type: application/json\n\n" + `{"contact_email":"a@example.com"}`, `{"error":{"type":"rate_limit"}}`, "unknown unknown again", ""},
+	{adyenPayment + "\nContent-Type: application/json\n\n" + `{"merchantAccount":"M1","reference":"order-7","amount":{"value":1000,"currency":"EUR"}}`, `{"errorCode":"x"}`, "again unknown unknown", ""},
+	{ietfTransfer + "\nContent-Type: application/json\n\n" + `{"amount":10}`, "", "again again again", ""},
+	{"POST https://raw.example.com/payments\nContent-Type: application/json\n\n" + `{"amount":10}`, "", "again again again", ""},
+	{paypalOrder + "\nContent-Type: application/json\n\n" + `{"intent":"CAPTURE","purchase_units":[{"amount":{"value":"10.00","currency_code":"EUR"}}]}`, `{"name":"RATE_LIMIT_REACHED"}`, "again again again", ""},
+	{paypalVoid + "\nContent-Type: application/json\n\n" + `{}`, `{"name":"RATE_LIMIT_REACHED"}`, "unknown unknown again", ""},
+	{"POST https://connect.squareup.com/v2/payments\nContent-Type: application/json\n\n" + `{"source_id":"cnon:card","reference_id":"order-7","amount_money":{"amount":1000,"currency":"EUR"},"location_id":"L1"}`, `{"errors":[{"category":"RATE_LIMIT_ERROR","code":"RATE_LIMITED"}]}`, "unknown unknown again", "payment"},
+	{twilioMessage + "\nContent-Type: application/x-www-form-urlencoded\n\nTo=%2B15550001&From=%2B15550002&Body=hello", `{"code":20429}`, "unknown unknown again", ""},
+	{gocardlessPay + "\nContent-Type: application/json\n\n" + `{"payments":{"amount":1000,"currency":"EUR","links":{"mandate":"MD1"}}}`, `{"error":{"type":"invalid_api_usage","code":429}}`, "unknown unknown again", "payments"},
+	{checkoutPayment + "\nContent-Type: application/json\n\n" + `{"source":{"type":"token","token":"tok_1"},"reference":"order-7","amount":1000,"currency":"EUR"}`, `{"error_type":"too_many_requests"}`, "again unknown again", ""},
+	{molliePayment + "\nContent-Type: application/json\n\n" + `{"amount":{"value":"10.00","currency":"EUR"},"description":"order 7","redirectUrl":"https://example.com"}`, `{"status":429,"title":"Too Many Requests"}`, "unknown unknown again", ""},
+	{klarnaCapture + "\nContent-Type: application/json\n\n" + `{"captured_amount":1000}`, "X-Ratelimit-Limit: 40", "again again again", ""},
+	{wiseTransfer + "\nContent-Type: application/json\n\n" + `{"targetAccount":7,"quoteUuid":"11144c35-9fe8-4c32-b7fd-d05c2a7734bf"}`, `{"errors":[{"code":"x"}]}`, "unknown unknown unknown", ""},
+	{"POST https://api.razorpay.com/v1/payouts\nContent-Type: application/json\n\n" + `{"account_number":"a1","reference_id":"order-7","fund_account_id":"fa_1","amount":1000,"currency":"INR","mode":"IMPS"}`, `{"error":{"code":"BAD_REQUEST_ERROR"}}`, "unknown unknown unknown", ""},
+	{razorpayRefund + "\nContent-Type: application/json\n\n" + `{"amount":1000}`, `{"error":{"code":"BAD_REQUEST_ERROR"}}`, "again again again", ""},
+	{mtOrder + "\nContent-Type: application/json\n\n" + `{"type":"ach","amount":1000,"direction":"credit","originating_account_id":"a1"}`, `{"errors":{"code":"rate_limit"}}`, "again again again", ""},
+	{dwollaTransfer + "\nContent-Type: application/json\n\n" + `{"amount":{"value":"10.00","currency":"USD"}}`, `{"code":"TooManyRequests"}`, "again again again", ""},
+	{strings.Replace(braintreeCharge, `"k"`, `"k","transaction":{"orderId":"order-7","amount":"10.00"}`, 1), "", "again again again", `{"data":{"chargePaymentMethod":{"transaction":{"id":"obj_1"}}}}`},
+	{shopifyRefund, "", "again again again", `{"data":{"refundCreate":{"refund":{"id":"obj_1"}}}}`},
+	{azureEmail + "\nContent-Type: application/json\n\n" + `{"content":{"subject":"hello"}}`, "", "unknown unknown unknown", ""},
+	{aipBook + "\nContent-Type: application/json\n\n" + `{"title":"a book"}`, `{"error":{"status":"RESOURCE_EXHAUSTED"}}`, "again again refused", ""},
+	{"POST https://ec2.eu-central-1.amazonaws.com/\nContent-Type: application/x-www-form-urlencoded\n\nAction=RunInstances", "", "unknown unknown unknown", ""},
+	{increaseACH + "\nContent-Type: application/json\n\n" + `{"account_id":"a1","amount":1000,"statement_descriptor":"order 7"}`, `{"type":"rate_limited_error"}`, "again again again", ""},
+	{"POST https://api.column.com/transfers/ach\nContent-Type: application/json\n\n" + `{"amount":1000,"currency_code":"USD","bank_account_id":"b1"}`, `{"code":"rate_limited"}`, "again unknown unknown", ""},
+	{svixMessage + "\nContent-Type: application/json\n\n" + `{"eventType":"order.paid","payload":{}}`, `{"code":"rate_limited"}`, "unknown unknown unknown", ""},
+	{resendEmail + "\nContent-Type: application/json\n\n" + `{"from":"a@example.com","to":"b@example.com","subject":"hello"}`, `{"name":"rate_limit_exceeded"}`, "again again again", ""},
+	{workosEvent + "\nContent-Type: application/json\n\n" + `{"organization_id":"org_1","event":{"action":"user.signed_in"}}`, `{"message":"Too many requests"}`, "again again again", ""},
+	{"POST https://api.cdp.coinbase.com/platform/v2/transfers\nContent-Type: application/json\n\n" + `{"amount":"10.00","asset":"usd"}`, `{"errorType":"rate_limit_exceeded"}`, "unknown unknown unknown", ""},
+	{"POST https://api.fireblocks.io/v1/transactions\nContent-Type: application/json\n\n" + `{"assetId":"BTC","amount":"1"}`, `{"message":"x"}`, "unknown unknown unknown", ""},
+	{"POST https://rest.zuora.com/v1/orders\nContent-Type: application/json\n\n" + `{"orderDate":"2026-11-20"}`, `{"success":false}`, "again again again", ""},
+	{"POST https://api.bridge.xyz/v0/transfers\nContent-Type: application/json\n\n" + `{"amount":"10.00"}`, `{"code":"rate_limit"}`, "again again again", ""},
+	{"POST https://api.mangopay.com/v2.01/client/transfers\nContent-Type: application/json\n\n" + `{"DebitedFunds":{"Amount":1000}}`, `{"Type":"x"}`, "again again again", ""},
+	{"POST https://api.truelayer.com/v3/payments\nContent-Type: application/json\n\n" + `{"amount_in_minor":1000,"currency":"GBP"}`, `{"type":"x"}`, "again unknown unknown", ""},
+	{"POST https://payment.direct.worldline-solutions.com/v2/shop/payments\nContent-Type: application/json\n\n" + `{"order":{"amountOfMoney":{"amount":1000}}}`, `{"errorId":"1"}`, "again again again", ""},
+	{"POST https://api.moov.io/accounts/1/transfers\nContent-Type: application/json\n\n" + `{"amount":{"value":1000}}`, `{"error":"x"}`, "again again again", ""},
+	{"POST https://api.mercadopago.com/v1/payments\nContent-Type: application/json\n\n" + `{"transaction_amount":10}`, `{"error":"x"}`, "again unknown unknown", ""},
+}
+
 // One hiccup in a healthy world: an answer that is lost, a gateway's 503, the
 // provider's own rate limit. What becomes of a first attempt at each adapter's main
 // endpoint: it is sent again, or refused, or has to be reconciled. A table that gets better or
@@ -41,58 +96,14 @@ func TestOneHiccup(t *testing.T) {
 		return unknown
 	}
 	lost := map[string]int{}
-	for _, tc := range []struct {
-		request, limit string // the provider's own 429: a header, or a body
-		want           string // after no answer, 503, 429
-	}{
-		{stripeCharge, `{"error":{"code":"rate_limit"}}`, "again again again"},
-		{stripeAccount, `{"error":{"type":"rate_limit"}}`, "unknown unknown again"},
-		{adyenPayment, `{"errorCode":"x"}`, "again unknown unknown"},
-		{ietfTransfer, "", "again again again"},
-		{"POST https://raw.example.com/payments", "", "again again again"},
-		{paypalOrder, `{"name":"RATE_LIMIT_REACHED"}`, "again again again"},
-		{paypalVoid, `{"name":"RATE_LIMIT_REACHED"}`, "unknown unknown again"},
-		{squarePayment, `{"errors":[{"category":"RATE_LIMIT_ERROR","code":"RATE_LIMITED"}]}`, "unknown unknown again"},
-		{twilioMessage, `{"code":20429}`, "unknown unknown again"},
-		{gocardlessPay, `{"error":{"type":"invalid_api_usage","code":429}}`, "unknown unknown again"},
-		{checkoutPayment, `{"error_type":"too_many_requests"}`, "again unknown again"},
-		{molliePayment, `{"status":429,"title":"Too Many Requests"}`, "unknown unknown again"},
-		{klarnaCapture, "X-Ratelimit-Limit: 40", "again again again"},
-		{wiseTransfer, `{"errors":[{"code":"x"}]}`, "unknown unknown unknown"},
-		{"POST https://api.razorpay.com/v1/payouts", `{"error":{"code":"BAD_REQUEST_ERROR"}}`, "unknown unknown unknown"},
-		{razorpayRefund, `{"error":{"code":"BAD_REQUEST_ERROR"}}`, "again again again"},
-		{mtOrder, `{"errors":{"code":"rate_limit"}}`, "again again again"},
-		{dwollaTransfer, `{"code":"TooManyRequests"}`, "again again again"},
-		{braintreeCharge, "", "again again again"},
-		{shopifyRefund, "", "again again again"},
-		{azureEmail, "", "unknown unknown unknown"},
-		{aipBook, `{"error":{"status":"RESOURCE_EXHAUSTED"}}`, "again again refused"},
-		{"POST https://ec2.eu-central-1.amazonaws.com/\nContent-Type: application/x-www-form-urlencoded\n\nAction=RunInstances", "", "unknown unknown unknown"},
-		{increaseACH, `{"type":"rate_limited_error"}`, "again again again"},
-		{"POST https://api.column.com/transfers/ach", `{"code":"rate_limited"}`, "again unknown unknown"},
-		{svixMessage, `{"code":"rate_limited"}`, "unknown unknown unknown"},
-		{resendEmail, `{"name":"rate_limit_exceeded"}`, "again again again"},
-		{workosEvent, `{"message":"Too many requests"}`, "again again again"},
-		{"POST https://api.cdp.coinbase.com/platform/v2/transfers", `{"errorType":"rate_limit_exceeded"}`, "unknown unknown unknown"},
-		{"POST https://api.fireblocks.io/v1/transactions", `{"message":"x"}`, "unknown unknown unknown"},
-		{"POST https://rest.zuora.com/v1/orders", `{"success":false}`, "again again again"},
-		{"POST https://api.bridge.xyz/v0/transfers", `{"code":"rate_limit"}`, "again again again"},
-		{"POST https://api.mangopay.com/v2.01/client/transfers", `{"Type":"x"}`, "again again again"},
-		{"POST https://api.truelayer.com/v3/payments", `{"type":"x"}`, "again unknown unknown"},
-		{"POST https://payment.direct.worldline-solutions.com/v2/shop/payments", `{"errorId":"1"}`, "again again again"},
-		{"POST https://api.moov.io/accounts/1/transfers", `{"error":"x"}`, "again again again"},
-		{"POST https://api.mercadopago.com/v1/payments", `{"error":"x"}`, "again unknown unknown"},
-	} {
+	for _, tc := range hiccups {
 		rt := s.route(t, tc.request)
-		header, body := "", tc.limit
-		if !strings.HasPrefix(body, "{") {
-			header, body = body, ""
-		}
+		header, body := tc.limits()
 		got := []string{after(rt, false, 0, "", ""), after(rt, true, 503, "Content-Type: text/html", html), after(rt, true, 429, header, body)}
 		assert.Equal(t, tc.want, strings.Join(got, " "), tc.request)
-		for i, hiccup := range []string{"no answer", "503", "429"} {
+		for i, what := range []string{"no answer", "503", "429"} {
 			if got[i] == unknown {
-				lost[hiccup]++
+				lost[what]++
 			}
 		}
 	}

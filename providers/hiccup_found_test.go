@@ -1,0 +1,251 @@
+package providers_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+	"github.com/onceward/onceward/webhook"
+)
+
+// struck is what a hiccup does to the first request, and whether that took effect.
+type struck struct {
+	name  string
+	fault func(h hiccup) providertest.Fault
+}
+
+var strikes = []struck{
+	{"no answer, executed", func(hiccup) providertest.Fault { return providertest.DropAfter() }},
+	{"503, executed", func(hiccup) providertest.Fault { return providertest.PageAfter(http.StatusServiceUnavailable) }},
+	{"no answer, not executed", func(hiccup) providertest.Fault { return providertest.DropBefore() }},
+	{"503, not executed", func(hiccup) providertest.Fault { return providertest.PageBefore(http.StatusServiceUnavailable) }},
+	{"429", func(hiccup) providertest.Fault { return providertest.None() }},
+}
+
+// sends is a transport that answers the first request for an effect by the provider's own
+// 429, if it is to.
+type sends struct {
+	http.RoundTripper
+	limit func() *http.Response // nil: no more
+}
+
+func (s *sends) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.limit == nil || r.Method != http.MethodPost {
+		return s.RoundTripper.RoundTrip(r)
+	}
+	resp := s.limit()
+	s.limit, resp.Request = nil, r
+	if r.Body != nil {
+		r.Body.Close()
+	}
+	return resp, nil
+}
+
+// lives through a hiccup at its endpoint, with ten virtual minutes after it, and returns what
+// stands in the journal then.
+func (h hiccup) lives(t *testing.T, s suite, strike struck, reconcile *onceward.Reconcile) (op onceward.Operation) {
+	rt := s.route(t, h.request)
+	synctest.Test(t, func(t *testing.T) {
+		srv := providertest.NewUnstartedServerInMemory(*rt.Provider, h.business())
+		srv.StartTLS()
+		defer srv.Close()
+		j := memory.New()
+		via := &sends{RoundTripper: srv.Client().Transport}
+		if strike.name == "429" {
+			via.limit = h.limited
+		}
+		client, err := onceward.New(onceward.Config{
+			Journal: j, Providers: []providers.Provider{srv.Provider()}, HTTPClient: &http.Client{Transport: via}, Reconcile: reconcile,
+			Authorize: func(r *http.Request) error {
+				r.Header.Set("Authorization", "Bearer of this test")
+				return nil
+			},
+		})
+		require.NoError(t, err)
+		defer client.Shutdown(context.Background())
+		if reconcile != nil && len(rt.Provider.Events) > 0 {
+			delivered(t, client, srv, rt.Provider.Name)
+		}
+
+		asked, m := request(t, h.request)
+		ctx, cancel := context.WithTimeout(onceward.WithOperation(t.Context(), "invoice-1"), time.Minute)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, asked.Method, srv.URL+asked.URL.RequestURI(), strings.NewReader(string(m.Body)))
+		require.NoError(t, err)
+		req.Header = asked.Header
+		srv.Script(strike.fault(h))
+		if resp, err := client.HTTPClient().Do(req); err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+		running, stop := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer stop()
+		assert.ErrorIs(t, client.Run(running), context.DeadlineExceeded)
+		op, err = client.Lookup(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.NoError(t, err)
+		srv.AssertSettledTruly(t, j)
+	})
+	return op
+}
+
+// delivered has the box deliver its events to the client, in the provider's scheme where package
+// webhook has one that a box can sign in.
+func delivered(t *testing.T, client *onceward.Client, srv *providertest.Server, name string) {
+	t.Helper()
+	secret, verifier := "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", (*webhook.Verifier)(nil)
+	var err error
+	made := func(v *webhook.Verifier, problem error) { verifier, err = v, problem }
+	var hooks http.Handler
+	here := providertest.ServeInMemory(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { hooks.ServeHTTP(w, r) }))
+	t.Cleanup(here.Close)
+	switch name {
+	case "stripe":
+		made(webhook.Stripe(secret))
+	case "adyen":
+		secret = "44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056"
+		made(webhook.Adyen(secret))
+	case "square":
+		made(webhook.Square(here.URL, secret))
+	case "gocardless":
+		made(webhook.GoCardless(secret))
+	case "checkout.com":
+		made(webhook.Checkout(secret))
+	case "mollie":
+		made(webhook.Mollie(secret))
+	case "wise":
+		private, problem := rsa.GenerateKey(rand.Reader, 2048)
+		require.NoError(t, problem)
+		public, problem := x509.MarshalPKIXPublicKey(&private.PublicKey)
+		require.NoError(t, problem)
+		secret = string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(private)}))
+		made(webhook.Wise(strings.TrimSpace(string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})))))
+	case "razorpay":
+		made(webhook.Razorpay(secret))
+	case "moderntreasury":
+		made(webhook.ModernTreasury(secret))
+	case "dwolla":
+		made(webhook.Dwolla(secret))
+	case "increase":
+		made(webhook.Increase(secret))
+	default: // PayPal's needs a certificate
+		require.Equal(t, "paypal", name)
+		srv.SignEvent = func(g providertest.Signing, h http.Header, body []byte) ([]byte, error) {
+			return providertest.Sign("of standard webhooks", g, h, body)
+		}
+		made(webhook.StandardWebhooks(secret))
+	}
+	require.NoError(t, err)
+	hooks = client.Webhooks(name, verifier, nil)
+	srv.EventClient = here.Client()
+	srv.Events(here.URL, secret)
+}
+
+// business is what the box executes.
+func (h hiccup) business() http.Handler {
+	switch {
+	case strings.Contains(h.request, "dwolla"):
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", "https://api.dwolla.com/transfers/tr_1")
+			w.WriteHeader(http.StatusCreated)
+		})
+	case strings.HasPrefix(h.in, "{"):
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, h.in)
+		})
+	case h.in != "":
+		return providertest.ObjectsIn(h.in, "obj_")
+	}
+	return providertest.Objects("obj_")
+}
+
+// limited is the provider's own 429.
+func (h hiccup) limited() *http.Response {
+	header, body := h.limits()
+	resp := &http.Response{
+		Status: "429 Too Many Requests", StatusCode: http.StatusTooManyRequests, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
+	}
+	if name, value, found := strings.Cut(header, ": "); found {
+		resp.Header.Set(name, value)
+	}
+	return resp
+}
+
+// The table of docs/providers.md: what an operation is ten virtual minutes after one hiccup,
+// without Config.Reconcile and with it. What is settled is settled truly.
+func TestDocumentedHiccups(t *testing.T) {
+	s := all(t)
+	var table strings.Builder
+	table.WriteString("| request | " + strings.Join(strikeNames(), " | ") + " |\n|---|" + strings.Repeat("---|", len(strikes)) + "\n")
+	before, after := make([]int, len(strikes)), make([]int, len(strikes))
+	for _, h := range hiccups {
+		rt := s.route(t, h.request)
+		cells := make([]string, len(strikes))
+		t.Run(rt.Provider.Name+" "+rt.Endpoint.Pattern, func(t *testing.T) {
+			for i, strike := range strikes {
+				without := h.lives(t, s, strike, nil)
+				with := h.lives(t, s, strike, &onceward.Reconcile{References: onceward.FillMissing})
+				if without.State == journal.StateUnknown {
+					before[i]++
+				}
+				if with.State == journal.StateUnknown {
+					after[i]++
+				}
+				cells[i] = fate(without, with)
+			}
+		})
+		head, _, _ := strings.Cut(h.request, "\n")
+		fmt.Fprintf(&table, "| `%s` | %s |\n", head, strings.Join(cells, " | "))
+	}
+	for _, sum := range []struct {
+		name   string
+		counts []int
+	}{{"unknown without `Config.Reconcile`", before}, {"unknown with it", after}} {
+		fmt.Fprintf(&table, "| **%s**, of %d | %s |\n", sum.name, len(hiccups), strings.Trim(strings.ReplaceAll(fmt.Sprint(sum.counts), " ", " | "), "[]"))
+	}
+	documented(t, "../docs/providers.md", "hiccups", table.String())
+	assert.Equal(t, []int{6, 10, 13, 18, 11}, after)
+}
+
+// strikeNames are the columns.
+func strikeNames() (names []string) {
+	for _, s := range strikes {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// fate is what becomes of an operation without and with Config.Reconcile, in a word.
+func fate(without, with onceward.Operation) string {
+	switch {
+	case without.State == journal.StateCompleted && with.State == journal.StateCompleted:
+		return "settled"
+	case with.State == journal.StateCompleted && len(with.Evidence) > 0:
+		return "**found**"
+	case with.State != journal.StateUnknown:
+		return with.State.String()
+	case strings.Contains(with.Dead, "has no look-up"):
+		return "unknown: no look-up"
+	case with.Dead != "":
+		return "unknown: " + with.Dead
+	}
+	return "unknown: nothing is there"
+}
