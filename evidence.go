@@ -60,12 +60,18 @@ func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operatio
 		c.log.LogAttrs(ctx, slog.LevelWarn, "a webhook could not be read", slog.String("provider", provider), slog.String("why", problem))
 	}
 	var about []Operation
-	for i := range heard {
-		ops, err := c.hear(ctx, p, &heard[i], e)
+	for len(heard) > 0 {
+		// All that one event says is recorded with its id in one commit.
+		first := heard[0]
+		n := slices.IndexFunc(heard, func(h lookup.Heard) bool { return h.ID != first.ID || h.Account != first.Account })
+		if n < 0 {
+			n = len(heard)
+		}
+		ops, err := c.hear(ctx, p, heard[:n], e)
 		if err != nil {
 			return about, fmt.Errorf("onceward: hear an event: %w", err)
 		}
-		about = append(about, ops...)
+		about, heard = append(about, ops...), heard[n:]
 	}
 	return about, nil
 }
@@ -80,29 +86,45 @@ func (c *Client) named(name string) *providers.Provider {
 	return nil
 }
 
-// hear takes note of one event of a delivery.
-func (c *Client) hear(ctx context.Context, p *providers.Provider, h *lookup.Heard, e Event) ([]Operation, error) {
-	matches, err := c.operationsOf(ctx, p, h)
-	if err != nil {
-		return nil, err
+// concerned is an operation that an event may be about, and what it means for that.
+type concerned struct {
+	op         journal.Operation
+	generation int
+	ev         journal.Event
+}
+
+// hear takes note of one event of a delivery, which some rules speak for.
+func (c *Client) hear(ctx context.Context, p *providers.Provider, heard []lookup.Heard, e Event) ([]Operation, error) {
+	var all []concerned
+	for i := range heard {
+		matches, err := c.operationsOf(ctx, p, &heard[i])
+		if err != nil {
+			return nil, err
+		}
+		var fit []concerned
+		for j := range matches {
+			m := &matches[j]
+			ev, is := c.eventOn(m, &heard[i], e)
+			if is && !slices.ContainsFunc(all, func(o concerned) bool { return o.op.Handle == m.Operation.Handle }) {
+				fit = append(fit, concerned{m.Operation, m.Generation, ev})
+			}
+		}
+		all = append(all, c.apart(fit)...)
 	}
 	var evs []journal.Event
 	var about []journal.Operation
-	for i := range matches {
-		if ev, is := c.eventOn(&matches[i], h, e); is {
-			evs = append(evs, ev)
-			about = append(about, matches[i].Operation)
-		}
-	}
-	if len(evs) == 0 {
-		return nil, nil
+	proves := false
+	for i := range all {
+		evs, about = append(evs, all[i].ev), append(about, all[i].op)
+		proves = proves || all[i].ev.Kind == journal.EventEvidence
 	}
 	// A delivery that proves nothing is not remembered: a forged one would else keep the genuine one out.
-	if evs[0].Kind == journal.EventHint {
+	if len(evs) > 0 && !proves {
 		return c.hint(ctx, evs, about)
 	}
-	results, first, err := c.store.Hear(context.WithoutCancel(ctx), journal.Heard{Provider: p.Name, Account: h.Account, ID: h.ID}, evs)
-	if errors.Is(err, journal.ErrInvalidEvent) { // to deliver it again would change nothing
+	// With nothing to record, this tells whether the journal is whole: one that was restored may lack the operation.
+	results, first, err := c.store.Hear(context.WithoutCancel(ctx), journal.Heard{Provider: p.Name, Account: heard[0].Account, ID: heard[0].ID}, evs)
+	if errors.Is(err, journal.ErrInvalidEvent) && len(about) > 0 { // to deliver it again would change nothing
 		c.note(slog.LevelWarn, "a webhook tells what can't have happened to the operation", &about[0], "error", err)
 		return nil, nil
 	}
@@ -127,6 +149,52 @@ func (c *Client) hear(ctx context.Context, p *providers.Provider, h *lookup.Hear
 		ops = append(ops, operationOf(&res.Operation))
 	}
 	return ops, nil
+}
+
+// apart leaves what an event proves for one of the operations that it fits alike: for what is
+// proven by its object already, else for the only one that can have made it. Of several it
+// proves nothing, and they are looked for.
+func (c *Client) apart(fit []concerned) []concerned {
+	proves := func(o concerned) bool { return o.ev.Kind == journal.EventEvidence }
+	if rivals := only(fit, proves); len(rivals) < 2 {
+		return fit
+	}
+	if known := only(fit, func(o concerned) bool { return proves(o) && o.op.Proves("", o.ev.Object) }); len(known) > 0 {
+		return known
+	}
+	may := only(fit, func(o concerned) bool { return proves(o) && o.mayHaveMade() })
+	switch len(may) {
+	case 0:
+		return fit
+	case 1:
+		return may
+	}
+	for i := range may {
+		o := &may[i]
+		c.note(slog.LevelWarn, "a webhook may be about more than one operation, and proves nothing of them", &o.op, "object", o.ev.Object)
+		o.ev = journal.Event{Kind: journal.EventHint, Ref: o.ev.Ref, Handle: o.ev.Handle, At: o.ev.At}
+	}
+	return may
+}
+
+func only(all []concerned, is func(concerned) bool) (some []concerned) {
+	for _, o := range all {
+		if is(o) {
+			some = append(some, o)
+		}
+	}
+	return some
+}
+
+// mayHaveMade tells whether an object that is not known yet may be the operation's: it
+// was sent, and has no outcome with another one.
+func (o concerned) mayHaveMade() bool {
+	switch op := &o.op; {
+	case op.State == journal.StateCompleted:
+		return op.Object == "" && (op.Answer == nil || !op.Answer.Refused)
+	default:
+		return op.MayHaveRun || op.State == journal.StateInFlight || op.ByHand || o.generation != op.Generation
+	}
 }
 
 // hint has operations be looked for, of which something was heard that proves nothing: at most
@@ -224,7 +292,8 @@ func (c *Client) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 		return ev, false
 	}
 	finding, told := findingOf[h.Rule.Is]
-	if !e.Evidence || h.Rule.Thin || !told || h.Object == "" || !c.inAccount(op, h) {
+	undated := h.Key != "" && h.At.IsZero() && h.Created.IsZero() // a caller's key may have been used before
+	if !e.Evidence || h.Rule.Thin || !told || h.Object == "" || undated && !ownMark(op) || !c.inAccount(op, h) {
 		return ev, true
 	}
 	basis := journal.BasisFields

@@ -257,9 +257,9 @@ func basisOf(look *providers.Lookup, exact bool) journal.Basis {
 	return journal.BasisFields
 }
 
-// objectOf names an object by its kind and id.
+// objectOf names an object by its kind and id; "": it has none that could be kept.
 func objectOf(e *providers.Endpoint, id string) string {
-	if id == "" {
+	if id == "" || len(id) > lookup.MaxID {
 		return ""
 	}
 	return cmp.Or(e.Object, "object") + " " + id

@@ -304,7 +304,7 @@ func (p *pass) survive() { p.client.survived(recover()) }
 
 func (c *Client) survived(v any) {
 	if v != nil {
-		c.log.Error("a hook panicked while an operation was sent in the background", "panic", secret.Text(fmt.Sprint(v)), "stack", string(debug.Stack()))
+		c.log.Error("a hook panicked", "panic", secret.Text(fmt.Sprint(v)), "stack", string(debug.Stack()))
 	}
 }
 

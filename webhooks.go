@@ -2,6 +2,8 @@ package onceward
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -45,7 +47,7 @@ func (c *Client) hearRequest(w http.ResponseWriter, r *http.Request, provider st
 	body, err := io.ReadAll(r.Body) // from memory
 	if err == nil {
 		message, _ := webhook.MessageOf(r.Context())
-		_, err = c.Hear(r.Context(), provider, Event{Body: body, ID: message.ID, Evidence: message.Evidence})
+		err = c.heard(r.Context(), provider, Event{Body: body, ID: message.ID, Evidence: message.Evidence})
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if err == nil {
@@ -56,6 +58,18 @@ func (c *Client) hearRequest(w http.ResponseWriter, r *http.Request, provider st
 	c.log.Error("a webhook was not taken note of; the provider is asked to send it again", "provider", provider, "error", err)
 	next.ServeHTTP(&unheard{header: http.Header{}}, r)
 	http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
+}
+
+// heard is Hear for what the application gets whatever becomes of it here.
+func (c *Client) heard(ctx context.Context, provider string, e Event) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.survived(v)
+			err = errors.New("onceward: hear an event: a hook or the journal panicked: see the log")
+		}
+	}()
+	_, err = c.Hear(ctx, provider, e)
+	return err
 }
 
 // unheard is where an answer goes that the provider does not get.

@@ -101,6 +101,9 @@ func readEvent(p *providers.Provider, list string, texts tables.Texts) (heard []
 			ID: only(rule.ID), Key: only(rule.Key), Reference: only(rule.Reference), Object: only(rule.Object), Account: only(rule.Account),
 		}
 		at, created, live := only(rule.At), only(rule.Created), only(rule.Live)
+		if len(h.Object) > MaxID {
+			h.Object = ""
+		}
 		h.At, _ = timeOf(at)
 		h.Created, _ = timeOf(created)
 		h.Live, h.Told = live == "true", live == "true" || live == "false"

@@ -24,6 +24,10 @@ const (
 	// MaxRequests is how many requests a sweep makes in all.
 	MaxRequests = 100
 
+	// MaxID is how long the id of an object may be, in bytes. What is longer is none: it would
+	// be kept, and printed.
+	MaxID = 500
+
 	// MaxBody is how long the body of a page may be, decoded. Read one byte more, to have
 	// a longer one known.
 	MaxBody = 4 << 20

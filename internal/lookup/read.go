@@ -65,7 +65,9 @@ func (s *Sweep) Read(status int, header http.Header, body []byte) {
 	fresh := len(raw) == 0
 	for _, text := range raw {
 		item := Item{Body: text, texts: s.fields.Read(text)}
-		item.ID, _ = item.texts.Only(s.look.ID)
+		if id, _ := item.texts.Only(s.look.ID); len(id) <= MaxID {
+			item.ID = id
+		}
 		as := maphash.Bytes(s.seed, text)
 		fresh = fresh || !s.page.seen[as]
 		s.page.seen[as] = true

@@ -1,0 +1,210 @@
+package onceward_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// tellsOfTransfers has the bank tell of transfers, by the caller's reference.
+func tellsOfTransfers(p *providers.Provider) {
+	p.Events = append(p.Events, providers.EventRule{
+		Field: "type", Equals: "transfer.succeeded", Endpoint: "POST /transfers", Reference: "data.external_id", ID: "id", Object: "data.id",
+		Created: "data.created", At: "created", Is: providers.TookEffect, Source: "made up",
+		Also: []providers.Same{{Field: "data.amount", Is: "{request.amount}", As: providers.AsDecimal}},
+	})
+}
+
+func (l *teller) transferred(id, reference, object string) onceward.Event {
+	return onceward.Event{Evidence: true, Body: fmt.Appendf(nil, `{"id":%q,"type":"transfer.succeeded","created":%d,"data":{"id":%q,"created":%d,"external_id":%q,"amount":10}}`,
+		id, time.Now().Unix(), object, time.Now().Unix(), reference)}
+}
+
+// An event that names no object proves nothing, and is no error that has it come again for ever.
+func TestHearWithoutAnObject(t *testing.T) {
+	for name, data := range map[string]string{"none": `{}`, "two": `{"id":"obj_1","id":"obj_2"}`, "another case": `{"ID":"obj_1"}`, "an object": `{"id":{}}`} {
+		trap(t, name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, unlooked)
+			l.box.Script(providertest.DropAfter())
+			out := l.pays("invoice-1")
+			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+			_, err := l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: fmt.Appendf(nil,
+				`{"id":"evt_1","type":"payment.succeeded","created":%d,"request":{"key":%q},"data":%s}`, time.Now().Unix(), out.Op.Key, data)})
+			require.NoError(t, err)
+			assert.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
+		})
+	}
+}
+
+// Two operations that are alike: one event is not both's, and what is another's already is neither's.
+func TestHearOfAlikeOperations(t *testing.T) {
+	const text = `{"amount":10,"external_id":"order-1"}`
+	trap(t, "both unknown", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked, tellsOfTransfers, func(p *providers.Provider) { p.Endpoints[1].Lookups = nil })
+		l.box.Script(providertest.DropBefore(), providertest.DropAfter())
+		require.ErrorIs(t, l.asks("a", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+		require.ErrorIs(t, l.asks("b", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+		_, err := l.Hear(t.Context(), "bank", l.transferred("evt_1", "order-1", "obj_1"))
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StateUnknown, l.stands("a").State, "it was not executed")
+		assert.Equal(t, onceward.StateUnknown, l.stands("b").State)
+		l.truly()
+	})
+	trap(t, "one has its own answer", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, tellsOfTransfers)
+		require.NoError(t, l.asks("a", "/transfers", text).Err)
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.asks("b", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+		_, err := l.Hear(t.Context(), "bank", l.transferred("evt_1", "order-1", "obj_2"))
+		require.NoError(t, err)
+		assert.NotContains(t, l.log.String(), "it took effect twice")
+		assert.Equal(t, onceward.StateCompleted, l.stands("b").State)
+		_, err = l.Hear(t.Context(), "bank", l.transferred("evt_2", "order-1", "obj_1"))
+		require.NoError(t, err)
+		assert.NotContains(t, l.log.String(), "it took effect twice")
+		l.truly()
+	})
+	trap(t, "one was never sent", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, tellsOfTransfers)
+		ctx, cancel := context.WithCancel(named(t, "a"))
+		cancel()
+		_ = l.Ask(ctx, to(http.MethodPost, l.box.URL+"/transfers"), body(text), with("Content-Type", "application/json"))
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.asks("b", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+		_, err := l.Hear(t.Context(), "bank", l.transferred("evt_1", "order-1", "obj_1"))
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StateCompleted, l.stands("b").State)
+		l.truly()
+	})
+}
+
+// One key in two tenants' accounts, and the provider doesn't say in whose it happened.
+func TestHearOfOneKeyInTwoAccounts(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) { p.KeysPerScope = true })
+		l.box.Script(providertest.DropBefore(), providertest.DropAfter())
+		for _, tenant := range []string{"a", "b"} {
+			out := l.Ask(onceward.WithScope(t.Context(), tenant), to(http.MethodPost, l.box.URL+"/payments"), body(`{"amount":10}`),
+				with("Content-Type", "application/json"), with("Idempotency-Key", "order-1001"), with("Authorization", "Bearer "+tenant))
+			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		}
+		ops, err := l.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", "order-1001", "obj_1", time.Now()))
+		require.NoError(t, err)
+		require.Len(t, ops, 2)
+		for op, err := range l.Operations(t.Context(), onceward.Filter{}) {
+			require.NoError(t, err)
+			assert.Equal(t, onceward.StateUnknown, op.State, op.Scope)
+		}
+		l.truly()
+	})
+}
+
+// bursts is a journal that panics.
+type bursts struct{ *memory.Journal }
+
+func (bursts) FindBy(context.Context, string, journal.By, string) ([]journal.Match, error) {
+	panic("a bug")
+}
+
+// Whatever happens to the evidence, the application gets its webhook.
+func TestHearThatPanics(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Journal: bursts{memory.New()}})
+		came := l.hears(200)
+		require.NoError(t, l.pays("invoice-1").Err)
+		l.box.Advance(time.Second)
+		require.NotEmpty(t, l.box.Deliveries())
+		assert.EqualValues(t, 1, came.Load())
+		assert.Equal(t, 503, l.box.Deliveries()[0].Status)
+	})
+}
+
+// In a restored journal that is not adopted "no match" is no answer: it may lack the operation.
+func TestHearInRestoredJournal(t *testing.T) {
+	dir := t.TempDir()
+	j, err := sqlite.Open(dir+"/a.db", sqlite.Options{})
+	require.NoError(t, err)
+	defer j.Close()
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Backup(t.Context(), dir+"/b.db"))
+	old, err := sqlite.Open(dir+"/b.db", sqlite.Options{})
+	require.NoError(t, err)
+	defer old.Close()
+	c, err := onceward.New(onceward.Config{Journal: old, Providers: []providers.Provider{bank()}, Reconcile: plain()})
+	require.NoError(t, err)
+	var l teller
+	_, err = c.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", "somebody's", "obj_1", time.Now()))
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.NoError(t, old.Adopt(t.Context()))
+	_, err = c.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", "somebody's", "obj_1", time.Now()))
+	require.NoError(t, err)
+}
+
+// Nothing of an event that could be large or secret is kept as it came.
+func TestHearOfAGiantObject(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked)
+		l.box.Script(providertest.DropAfter())
+		out := l.pays("invoice-1")
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		_, err := l.Hear(t.Context(), "bank", l.happened(strings.Repeat("e", 1<<19), "payment.succeeded", out.Op.Key, strings.Repeat("x", 1<<19), time.Now()))
+		require.NoError(t, err)
+		assert.Less(t, len(l.stands("invoice-1").Object), 2000)
+		assert.Less(t, l.log.Len(), 10_000)
+	})
+}
+
+// The time of an event that can't be read excludes nothing, so that a caller's key, which may have been used before, is not enough.
+func TestHearWithoutReadableTimes(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked)
+		l.box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.pays("invoice-1", with("Idempotency-Key", "order-1")).Err, onceward.ErrOutcomeUnknown)
+		yesterday := time.Now().Add(-24 * time.Hour).UnixMilli()
+		_, err := l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: fmt.Appendf(nil,
+			`{"id":"evt_1","type":"payment.succeeded","created":%d,"request":{"key":"order-1"},"data":{"id":"obj_1","created":%d}}`, yesterday, yesterday)})
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
+	})
+}
+
+// One event that speaks of two operations settles both: its id is remembered for both at once.
+func TestHearOfTwoByOneEvent(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
+			p.Endpoints[1].Lookups = nil
+			p.Events = append(p.Events, providers.EventRule{
+				Field: "type", Equals: "payment.succeeded", Endpoint: "POST /transfers", Reference: "data.external_id", ID: "id", Object: "data.transfer", Created: "data.created",
+				At: "created", Is: providers.TookEffect, Source: "made up", Also: []providers.Same{{Field: "data.amount", Is: "{request.amount}", As: providers.AsDecimal}},
+			})
+		})
+		l.box.Script(providertest.DropAfter(), providertest.DropAfter())
+		out := l.pays("payment")
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		require.ErrorIs(t, l.asks("transfer", "/transfers", `{"amount":10,"external_id":"order-1"}`).Err, onceward.ErrOutcomeUnknown)
+		now := time.Now().Unix()
+		ops, err := l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: fmt.Appendf(nil,
+			`{"id":"evt_1","type":"payment.succeeded","created":%d,"request":{"key":%q},"data":{"id":"obj_1","transfer":"obj_2","external_id":"order-1","amount":10,"created":%d}}`,
+			now, out.Op.Key, now)})
+		require.NoError(t, err)
+		assert.Len(t, ops, 2)
+		assert.Equal(t, onceward.StateCompleted, l.stands("payment").State)
+		assert.Equal(t, onceward.StateCompleted, l.stands("transfer").State)
+		l.truly()
+	})
+}
