@@ -403,3 +403,59 @@ func TestTrapCutOffWhileLooking(t *testing.T) {
 		l.truly()
 	})
 }
+
+// What was found out outlives the process: in a file, with its evidence, claims on objects and the memory of
+// events.
+func TestTrapsOnDisk(t *testing.T) {
+	trap(t, "found by the next process", func(t *testing.T) {
+		j := onDisk(t)
+		l := atBank(t, onceward.Config{Journal: j})
+		l.box.Script(providertest.DropAfter(), providertest.DropBefore())
+		require.Error(t, l.asks("invoice-1", "/transfers", order1).Err)
+		l.Crash()
+		second := another(t, l.box, onceward.Config{Journal: j})
+		second.runs(time.Minute)
+		op := second.stands("invoice-1")
+		assert.Equal(t, onceward.StateCompleted, op.State)
+		require.Len(t, op.Evidence, 1)
+		assert.Equal(t, "transfer obj_1", op.Object)
+		require.Error(t, second.asks("invoice-2", "/transfers", order1).Err)
+		second.runs(time.Minute)
+		assert.Equal(t, onceward.StateUnknown, second.stands("invoice-2").State, "that object is the other's")
+		second.truly()
+	})
+	trap(t, "proven absent", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Journal: onDisk(t)}, proving)
+		l.box.Script(providertest.DropBefore())
+		out := l.pays("invoice-1")
+		require.Error(t, out.Err)
+		time.Sleep(3 * time.Minute)
+		require.NoError(t, l.pays("control").Err)
+		l.runs(20 * time.Minute)
+		time.Sleep(time.Hour)
+		l.runs(10 * time.Minute)
+		require.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State, "%+v", l.stands("invoice-1").Evidence)
+		again := l.pays("invoice-1")
+		require.NoError(t, again.Err)
+		assert.Equal(t, out.Op.Key, again.Op.Key)
+		_, err := l.Hear(t.Context(), "bank", l.happened("evt_9", "payment.succeeded", out.Op.Key, "obj_9", time.Now()))
+		require.NoError(t, err)
+		assert.Contains(t, l.stands("invoice-1").Dead, "twice")
+	})
+	trap(t, "heard once, by any process", func(t *testing.T) {
+		j := onDisk(t)
+		l := atBank(t, onceward.Config{Journal: j}, unlooked)
+		second := another(t, l.box, onceward.Config{Journal: j})
+		l.box.Script(providertest.DropAfter())
+		out := l.pays("invoice-1")
+		require.Error(t, out.Err)
+		for _, p := range []*teller{l, second, l} {
+			_, err := p.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
+			require.NoError(t, err)
+		}
+		op := second.stands("invoice-1")
+		assert.Equal(t, onceward.StateCompleted, op.State)
+		assert.Len(t, op.Evidence, 1)
+		l.truly()
+	})
+}
