@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -92,8 +93,8 @@ func (k *call) begin() (*run, *http.Response, error) {
 // it. It tells whether it is another by that.
 func (k *call) look(op *journal.Operation) bool {
 	c := k.client
-	if c.cfg.Reconcile == nil || !c.now().Before(k.ends) {
-		return false
+	if c.cfg.Reconcile == nil || !c.now().Before(k.ends) || seam.IsOfFlow(op.Parent) && op.Looks > 0 {
+		return false // a flow asks every minute: what it waits for is Run's to look for
 	}
 	ctx, cancel := context.WithDeadline(k.ctx, k.ends)
 	defer cancel()

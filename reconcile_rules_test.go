@@ -525,3 +525,80 @@ func TestRuleFlowsGoOn(t *testing.T) {
 		l.truly()
 	})
 }
+
+// In a flow, what is proven absent is sent again by a step that goes forward; an undo is not.
+func TestRuleFlowsAndAbsence(t *testing.T) {
+	pay := func(ctx context.Context, l *teller, path, text string) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.box.URL+path, strings.NewReader(text))
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := l.HTTP.Do(req)
+		if err != nil {
+			return err
+		}
+		return resp.Body.Close()
+	}
+	control := func(t *testing.T, l *teller, path string) {
+		time.Sleep(3 * time.Minute)
+		require.NoError(t, l.asks("control", path, `{"amount":11,"external_id":"control"}`).Err)
+	}
+	trap(t, "a step that goes forward", func(t *testing.T) {
+		l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).box)
+		ship := flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
+			return flow.Step(ctx, "charge", func(ctx context.Context) (string, error) { return "paid", pay(ctx, l, "/payments", `{"amount":10}`) })
+		})
+		require.NoError(t, l.Flows.Register(ship))
+		l.box.Script(providertest.DropBefore())
+		_, err := ship.Run(t.Context(), l.Flows, "order-1", "x")
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		control(t, l, "/payments")
+		l.runs(3 * time.Hour)
+		f, err := l.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+		require.NoError(t, err)
+		assert.Equal(t, flow.StateFinished, f.State)
+		assert.Equal(t, 2, l.effects())
+		l.truly()
+	})
+	trap(t, "an undo", func(t *testing.T) {
+		l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).box)
+		ship := flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
+			_, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) { return "paid", pay(ctx, l, "/payments", `{"amount":10}`) },
+				flow.WithUndo(func(ctx context.Context, _ string) error {
+					return pay(ctx, l, "/transfers", `{"amount":10,"external_id":"back"}`)
+				}))
+			if err != nil {
+				return "", err
+			}
+			return "", flow.GiveUp(errors.New("sold out"))
+		})
+		require.NoError(t, l.Flows.Register(ship))
+		l.box.Script(providertest.None(), providertest.DropBefore())
+		_, err := ship.Run(t.Context(), l.Flows, "order-1", "x")
+		require.Error(t, err)
+		control(t, l, "/transfers")
+		l.runs(6 * time.Hour)
+		f, err := l.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+		require.NoError(t, err)
+		assert.NotEqual(t, flow.StateGivenUp, f.State)
+		assert.Equal(t, 2, l.effects(), "the charge and the control: the refund is not made again")
+	})
+}
+
+// Who asks every minute does not keep an absence from being proven.
+func TestRuleAskedAllTheTime(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, proving)
+		l.box.Script(providertest.DropBefore())
+		require.Error(t, l.pays("invoice-1").Err)
+		time.Sleep(3 * time.Minute)
+		require.NoError(t, l.pays("control").Err)
+		for range 90 {
+			time.Sleep(time.Minute)
+			_, _ = l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		}
+		assert.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State)
+		l.truly()
+	})
+}

@@ -401,14 +401,14 @@ func isKept(op Operation, ev Event) bool {
 }
 
 // keep adds evidence to that which is kept. What says the same as the latest takes its
-// place, but where it counts when it was seen; where there is too much, the second oldest
-// goes that decides nothing.
+// place; where there is too much, the second oldest goes that decides nothing. When a generation
+// was first not there decides: however often it is looked for, that stays.
 func keep(op Operation, ev Event) Operation {
 	op = seenAs(op, ev)
 	e := *ev.Evidence
 	e.At, e.Generation, e.Object, e.Answer = ev.At, ev.Generation, ev.Object, nil
 	list := slices.Clone(op.Evidence)
-	if n := len(list); n > 0 && e.Finding != FindingAbsent {
+	if n := len(list); n > 0 && n-1 != firstAbsent(list, e.Generation) {
 		last := &list[n-1]
 		if last.Generation == e.Generation && last.Finding == e.Finding && last.Object == e.Object && last.Source == e.Source {
 			list = list[:n-1]
@@ -416,11 +416,23 @@ func keep(op Operation, ev Event) Operation {
 	}
 	list = append(list, e)
 	if len(list) > maxEvidence {
-		i := max(slices.IndexFunc(list[1:], func(e Evidence) bool { return !e.Finding.TookEffect() }), 0)
-		list = slices.Delete(list, 1+i, 2+i)
+		first := firstAbsent(list, e.Generation)
+		i := 1
+		for i < len(list)-1 && (i == first || list[i].Finding.TookEffect()) {
+			i++
+		}
+		if i == len(list)-1 {
+			i = 1
+		}
+		list = slices.Delete(list, i, i+1)
 	}
 	op.Evidence = list
 	return op
+}
+
+// firstAbsent is where it is kept that a generation was first not there; -1 if that is not.
+func firstAbsent(list []Evidence, generation int) int {
+	return slices.IndexFunc(list, func(e Evidence) bool { return e.Generation == generation && e.Finding == FindingAbsent })
 }
 
 // conflicts is for an operation that was just answered: its own answer stands, whatever was
