@@ -34,9 +34,9 @@ func (t Terms) Narrow(u Terms) Terms {
 // than any, and that a side with a guard has no need to state one beside one without.
 func stricterHandling(t, u Terms) time.Duration {
 	switch {
-	case t.Guard != u.Guard && t.Guard && t.Handling <= 0:
+	case t.Guard && !u.Guard && t.Handling <= 0:
 		return u.Handling
-	case t.Guard != u.Guard && u.Guard && u.Handling <= 0:
+	case u.Guard && !t.Guard && u.Handling <= 0:
 		return t.Handling
 	case t.Handling <= 0 || u.Handling <= 0:
 		return 0

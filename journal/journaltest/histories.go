@@ -332,7 +332,7 @@ func (s *history) deliver() {
 }
 
 func (s *history) claim() {
-	ev := journal.Event{Kind: journal.EventClaim, Session: s.anySession(), At: s.now, NamedOnly: s.sometimes(4), Delivered: s.sometimes(2)}
+	ev := journal.Event{Kind: journal.EventClaim, Session: s.anySession(), At: s.now, NamedOnly: s.sometimes(4), Delivered: s.sometimes(2), Looking: s.sometimes(2)}
 	if s.sometimes(2) {
 		ev.Due = s.now.Add(-time.Duration(s.rnd.Int64N(int64(time.Hour)))).Truncate(time.Millisecond)
 	}

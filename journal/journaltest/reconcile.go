@@ -142,6 +142,24 @@ var reconcileTests = []test{
 		assert.Empty(t, c.list(journal.Filter{Dead: true}))
 		assert.Equal(t, []string{"one", "alive"}, claimed(c.looks(r, time.Minute, 10)))
 	}),
+	reconciling("who looks is offered what is unknown once it is dead", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		op := c.unknown("dead")
+		c.unknown("alive")
+		dead := c.of(journal.EventEvidence, op)
+		dead.Dead, dead.Evidence = "nothing can look", &journal.Evidence{Finding: journal.FindingInconclusive}
+		c.decide(dead, journal.Recorded)
+		require.NoError(t, c.session.End(t.Context()))
+		c.session = newCaller(t, c.journal).session
+		claim := func(looking bool) []string {
+			ev := c.event(journal.EventClaim)
+			ev.Looking = looking
+			results, err := c.journal.Claim(t.Context(), ev, 10)
+			require.NoError(t, err)
+			return claimed(results)
+		}
+		assert.Equal(t, []string{"dead"}, claim(true))
+		assert.Equal(t, []string{"alive"}, claim(false), "who does not look is offered it at once")
+	}),
 	reconciling("evidence of an effect completes what is unknown, with its answer", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		op := c.unknown("one")
 		results, first := c.hear(r, "evt_1", c.took(op, "charge ch_1"))

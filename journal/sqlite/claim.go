@@ -87,11 +87,11 @@ func (b *batch) wanted(p *prepared, after int64, limit int) (handles []int64, re
 	if err != nil {
 		return nil, nil, err
 	}
-	orphans, restored, err := b.orphans(from, after, limit)
+	orphans, restored, err := b.orphans(from, p.Looking, after, limit)
 	if err != nil {
 		return nil, nil, err
 	}
-	nobodys, err := b.handles(b.sql.unheld, after, limit)
+	nobodys, err := b.handles(b.sql.unheld, after, limit, p.Looking)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -172,7 +172,7 @@ func (b *batch) wanting(p *prepared, after int64) (handles []int64, restored, er
 
 // orphans lists what dead sessions hold, oldest first for each. restored is not nil
 // if there are operations of which nobody can say whether they are held.
-func (b *batch) orphans(from any, after int64, limit int) (handles []int64, restored, err error) {
+func (b *batch) orphans(from any, looking bool, after int64, limit int) (handles []int64, restored, err error) {
 	for holder := ""; ; {
 		found, err := b.sql.nextHolder.First(func(v []driver.Value) error {
 			holder = v[0].(string)
@@ -191,7 +191,7 @@ func (b *batch) orphans(from any, after int64, limit int) (handles []int64, rest
 		case !errors.Is(err, errDead):
 			return nil, nil, err
 		default:
-			held, err := b.handles(b.sql.heldBy, holder, from, limit, after)
+			held, err := b.handles(b.sql.heldBy, holder, from, limit, after, looking)
 			if err != nil {
 				return nil, nil, err
 			}

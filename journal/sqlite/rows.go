@@ -27,6 +27,10 @@ const unanswered = `SELECT handle FROM onceward_operations WHERE state = 1
 // the statement's second parameter, or of all where that is NULL.
 const fromThese = " AND (?2 IS NULL OR provider IN (SELECT value FROM json_each(?2)))"
 
+// toldNow is false of unknown operations that are looked for and not dead: who looks offers
+// them to nobody, and need not read them either.
+const toldNow = "state <> 4 OR wake_at = 0"
+
 // statements are the writer's.
 type statements struct {
 	begin, commit, rollback                  *conn.Stmt
@@ -108,9 +112,9 @@ func newStatements(c *conn.Conn) (*statements, error) {
 		{&s.dueFew, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ?1" + fromThese + " LIMIT ?3"},
 		{&s.dueMany, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 AND wake_at <= ?1 AND handle > ?4" + fromThese + " ORDER BY handle LIMIT ?3"},
 		{&s.nextHolder, "SELECT holder FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder > ? ORDER BY holder LIMIT 1"},
-		{&s.heldBy, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder = ?1 AND handle > ?4 AND (state > 2 OR (true" + fromThese + ")) ORDER BY handle LIMIT ?3"},
+		{&s.heldBy, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder = ?1 AND handle > ?4 AND (state > 2 OR (true" + fromThese + ")) AND (NOT ?5 OR " + toldNow + ") ORDER BY handle LIMIT ?3"},
 		{&s.unheld, `SELECT handle FROM onceward_operations INDEXED BY onceward_operations_nobodys
-			WHERE state > 2 AND delivered = 0 AND holder IS NULL AND handle > ? ORDER BY handle LIMIT ?`},
+			WHERE state > 2 AND delivered = 0 AND holder IS NULL AND handle > ?1 AND (NOT ?3 OR ` + toldNow + `) ORDER BY handle LIMIT ?2`},
 		{&s.unanswered, "SELECT " + format.Columns + " FROM onceward_operations WHERE handle IN (" + unanswered + ")"},
 		{&s.unansweredHandles, unanswered},
 
