@@ -291,6 +291,9 @@ func (c *Client) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 		c.note(slog.LevelDebug, "a webhook was not taken for the operation's", op, "why", why)
 		return ev, false
 	}
+	if !exact && !op.MayHaveRun && !op.ByHand && op.State != journal.StateInFlight && m.Generation == op.Generation {
+		return ev, false // nothing of it was sent: another request has that reference
+	}
 	finding, told := findingOf[h.Rule.Is]
 	undated := h.Key != "" && h.At.IsZero() && h.Created.IsZero() // a caller's key may have been used before
 	if !e.Evidence || h.Rule.Thin || !told || h.Object == "" || undated && !ownMark(op) || !c.inAccount(op, h) {

@@ -332,16 +332,20 @@ func (l *looking) sweep(ctx context.Context, op *journal.Operation, route tables
 	if w.passed != nil {
 		return w
 	}
-	var err error
 	w.digest = l.read(ctx, op, route, w.sweep, w)
-	if w.about, err = l.alike(ctx, about, op, look); err != nil {
-		w.sweep.Fail("the journal could not be read for what looks alike")
-	}
+	var unread error
+	w.about, unread = l.alike(ctx, about, op, route, u, look)
 	subjects := make([]lookup.Subject, len(w.about))
 	for i, other := range w.about {
-		subjects[i] = l.subject(other, u, whose)
+		subjects[i] = l.subject(other, cmp.Or(parsed(other.Request.URL), u), whose)
 	}
-	w.findings = w.sweep.Match(subjects, l.taken(ctx, op, e, whose))
+	w.findings = w.sweep.Match(subjects, l.taken(ctx, op, route, whose, &unread))
+	if unread != nil { // whose an object is that was found can't be told
+		l.client.note(slog.LevelError, "a look could not read the journal; it is made again", op, "error", unread)
+		for i := range w.findings {
+			w.findings[i] = lookup.Finding{Why: "the journal could not be read for whose the objects are"}
+		}
+	}
 	if key != "" {
 		if l.swept == nil {
 			l.swept = map[string]*swept{}
@@ -381,21 +385,47 @@ func (l *looking) sharing(op *journal.Operation, route tables.Route, u *url.URL)
 	return about
 }
 
-// alike adds all others of the endpoint without an outcome, where objects are told by more
-// or less than what is an operation's alone: what looks like two of them is neither's.
-func (l *looking) alike(ctx context.Context, about []*journal.Operation, op *journal.Operation, look *providers.Lookup) ([]*journal.Operation, error) {
+// alike adds all others whose object may be in the list, where objects are told by more
+// or less than what is an operation's alone: what looks like two of them is neither's. Those
+// are the ones without an outcome, and the ones with the same reference that took effect by
+// an object that nobody knows.
+func (l *looking) alike(ctx context.Context, about []*journal.Operation, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup) ([]*journal.Operation, error) {
 	if look.By == providers.ByKey || look.By == providers.ByReference && !slices.ContainsFunc(about, func(o *journal.Operation) bool { return !o.ReferenceOurs }) {
 		return about, nil
 	}
-	unsettled := journal.Filter{States: []journal.State{journal.StatePending, journal.StateInFlight, journal.StateUnknown}, Provider: op.Provider}
-	for other, err := range l.client.journal.List(ctx, unsettled) {
-		if err != nil {
-			return about, err
+	c := l.client
+	add := func(other *journal.Operation) {
+		if l.rivals(op, other, route, u) && !slices.ContainsFunc(about, func(o *journal.Operation) bool { return o.Ref == other.Ref }) {
+			about = append(about, other)
 		}
-		apart := namesAccount(other.Account) && namesAccount(op.Account) && other.Account != op.Account
-		if other.Endpoint == op.Endpoint && (other.MayHaveRun || other.State == journal.StateInFlight) && !apart &&
-			!slices.ContainsFunc(about, func(o *journal.Operation) bool { return o.Ref == other.Ref }) {
-			about = append(about, &other)
+	}
+	sent := slices.Clone(about)
+	for _, name := range c.everyName(route.Provider.Name) {
+		unsettled := journal.Filter{States: []journal.State{journal.StatePending, journal.StateInFlight, journal.StateUnknown}, Provider: name}
+		for other, err := range c.journal.List(ctx, unsettled) {
+			if err != nil {
+				return about, err
+			}
+			if other.MayHaveRun || other.State == journal.StateInFlight {
+				add(&other)
+			}
+		}
+		if look.By != providers.ByReference {
+			continue
+		}
+		for _, o := range sent {
+			if o.Reference == "" || o.ReferenceOurs {
+				continue
+			}
+			matches, err := c.store.FindBy(ctx, name, journal.ByReference, o.Reference)
+			if err != nil {
+				return about, err
+			}
+			for i := range matches {
+				if other := &matches[i].Operation; objectUnknown(other) {
+					add(other)
+				}
+			}
 		}
 	}
 	return about, nil
@@ -404,17 +434,43 @@ func (l *looking) alike(ctx context.Context, about []*journal.Operation, op *jou
 // namesAccount tells whether an account is known by the provider's name of it.
 func namesAccount(account string) bool { return account != "" && account != ownCredential }
 
-// taken tells of an object whether it proves another operation already.
-func (l *looking) taken(ctx context.Context, op *journal.Operation, e *providers.Endpoint, whose identity) func(string) bool {
+// rivals tells whether an object in op's list may be of the other operation, which makes
+// objects of the same kind, for all that is known in the same account.
+func (l *looking) rivals(op, other *journal.Operation, route tables.Route, u *url.URL) bool {
+	if other.Endpoint != op.Endpoint {
+		e := l.client.endpointOf(other)
+		if e == nil || e.Object == "" || e.Object != route.Endpoint.Object {
+			return false
+		}
+	}
+	to := parsed(other.Request.URL) // a tombstone has none
+	return (to == nil || to.Scheme == u.Scheme && to.Host == u.Host && accountHeaders(route.Provider, other.Request.Header) == accountHeaders(route.Provider, op.Request.Header)) &&
+		(other.Account == op.Account || !namesAccount(other.Account) || !namesAccount(op.Account)) &&
+		(other.Mode == op.Mode || other.Mode == "" || op.Mode == "")
+}
+
+// objectUnknown tells whether the operation took effect by an object that the journal does not
+// know: somebody said so, or its answer did not show it.
+func objectUnknown(op *journal.Operation) bool {
+	return op.State == journal.StateCompleted && op.Object == "" && (op.Answer == nil || !op.Answer.Refused)
+}
+
+// taken tells of an object whether it proves another operation already, or may be what one is
+// completed by whose object is not known.
+func (l *looking) taken(ctx context.Context, op *journal.Operation, route tables.Route, whose identity, unread *error) func(string) bool {
 	known := map[string]bool{}
 	return func(id string) bool {
 		is, there := known[id]
 		if !there {
-			object := objectOf(e, id)
-			for _, name := range l.client.everyName(l.client.named(op.Provider).Name) {
+			object := objectOf(route.Endpoint, id)
+			for _, name := range l.client.everyName(route.Provider.Name) {
 				matches, err := l.client.store.FindBy(ctx, name, journal.ByObject, object)
-				is = is || err != nil || slices.ContainsFunc(matches, func(m journal.Match) bool {
-					return m.Operation.Ref != op.Ref && m.Operation.State == journal.StateCompleted && m.Operation.Proves(whose.account, object)
+				if err != nil && *unread == nil {
+					*unread = err
+				}
+				is = is || slices.ContainsFunc(matches, func(m journal.Match) bool {
+					other := &m.Operation
+					return other.Ref != op.Ref && (objectUnknown(other) || other.State == journal.StateCompleted && other.Proves(whose.account, object))
 				})
 			}
 			known[id] = is

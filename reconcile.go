@@ -165,8 +165,8 @@ func lookedOf(op *journal.Operation) Looked {
 	l := Looked{Why: op.Dead, Looks: op.Looks, Evidence: slices.Clone(op.Evidence)}
 	for i := range l.Evidence {
 		e := &l.Evidence[i]
-		for object := range strings.SplitSeq(e.Object, ", ") {
-			if object != "" && !slices.Contains(l.Objects, object) {
+		for _, object := range e.Objects() {
+			if !slices.Contains(l.Objects, object) {
 				l.Objects = append(l.Objects, object)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -81,7 +82,7 @@ type Evidence struct {
 	Pages      int
 	Finding    Finding
 	Basis      Basis
-	Object     string // kind and id of what was found; "" where nothing was
+	Object     string // kind and id of what was found, several by ", "; "" where nothing was
 	Digest     string // of what was read
 	Rule       string // source of the fact by which it was read
 	Why        string // of what is not conclusive, what was missing; else ""
@@ -89,6 +90,15 @@ type Evidence struct {
 	// Answer is what is handed over if this completes the operation, while that is not
 	// decided: as long as a claim is out.
 	Answer *Answer
+}
+
+// Objects are kind and id of each object that was found: several, where they may be one
+// operation's.
+func (e *Evidence) Objects() []string {
+	if e.Object == "" {
+		return nil
+	}
+	return strings.Split(e.Object, ", ")
 }
 
 // maxEvidence is how much of it an operation keeps: the first and the latest.
@@ -232,7 +242,7 @@ func (op *Operation) RoundBy(by By, value string) (generation int, found bool) {
 
 func (op *Operation) roundOfObject(object string) (int, bool) {
 	for _, e := range slices.Backward(op.Evidence) {
-		if e.Object == object {
+		if slices.Contains(e.Objects(), object) {
 			return e.Generation, true
 		}
 	}

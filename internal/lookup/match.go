@@ -95,8 +95,11 @@ func (s *Sweep) Match(operations []Subject, taken func(id string) bool) []Findin
 	open := make([]bool, len(operations)) // whose candidates decide
 	for i := range operations {
 		findings[i], open[i] = m.candidates(i)
-		if why := s.serves(&operations[i]); why != "" {
+		if why, elsewhere := s.serves(&operations[i]); why != "" {
 			findings[i], open[i] = Finding{Why: why}, false
+			if elsewhere { // what is listed here can't be its object
+				m.likes[i] = nil
+			}
 		}
 	}
 	m.settle(open)

@@ -265,26 +265,27 @@ func written(t time.Time, layout string) string {
 	return t.Format(layout)
 }
 
-// serves says why what is read says nothing of an operation: another list would have its object.
-func (s *Sweep) serves(about *Subject) (why string) {
+// serves says why what is read says nothing of an operation, and whether its object is elsewhere
+// for sure: in a list of another path, host or account. A filter in the query may be ignored.
+func (s *Sweep) serves(about *Subject) (why string, elsewhere bool) {
 	for _, name := range asks(s.look) {
 		switch name {
 		case "since":
 			if about.since().Before(s.window.Since) {
-				return "the window that was read begins after the operation was sent"
+				return "the window that was read begins after the operation was sent", false
 			}
 		case "until":
 		default:
 			read, _ := s.about.value(name)
-			if own, _ := about.value(name); own != read {
-				return "another list was read: {" + name + "} differs"
+			if own, has := about.value(name); own != read {
+				return "another list was read: {" + name + "} differs", has && strings.Contains(s.look.Path, "{"+name+"}")
 			}
 		}
 	}
 	if !sameHost(s.about.URL, about.URL) || s.about.Account != about.Account {
-		return "the list of another host or account was read"
+		return "the list of another host or account was read", true
 	}
-	return ""
+	return "", false
 }
 
 // Next returns the request to send next, with a context of its own, or nil when all is read

@@ -70,7 +70,9 @@ func (r *memtable) noteObjects(op *journal.Operation) {
 	}
 	note(op.Object)
 	for i := range op.Evidence {
-		note(op.Evidence[i].Object)
+		for _, object := range op.Evidence[i].Objects() {
+			note(object)
+		}
 	}
 }
 
@@ -87,7 +89,9 @@ func (r *memtable) forgetObjects(op *journal.Operation) {
 	}
 	forget(op.Object)
 	for i := range op.Evidence {
-		forget(op.Evidence[i].Object)
+		for _, object := range op.Evidence[i].Objects() {
+			forget(object)
+		}
 	}
 }
 

@@ -92,7 +92,9 @@ func Marks(op *journal.Operation) (marks []Mark) {
 	}
 	add(journal.ByObject, op.Object)
 	for _, e := range op.Evidence {
-		add(journal.ByObject, e.Object)
+		for _, object := range e.Objects() {
+			add(journal.ByObject, object)
+		}
 		if e.Finding.TookEffect() {
 			add(ByFound, e.Object)
 		}
