@@ -24,7 +24,7 @@ type controls struct {
 	at map[controlKey][]control
 }
 
-type controlKey struct{ provider, pattern, host, scope, account string }
+type controlKey struct{ provider, pattern, host, scope string }
 
 type control struct {
 	about lookup.Subject
@@ -58,7 +58,7 @@ func (r *run) controls(op *journal.Operation, object string) {
 	about := subjectOf(&r.op, r.target)
 	_, about.Object, _ = strings.Cut(object, " ")
 	about.Account = op.Account
-	key := controlKey{op.Provider, op.Endpoint, r.target.Host, op.Scope, op.Account}
+	key := controlKey{op.Provider, op.Endpoint, r.target.Host, op.Scope}
 	cs := &r.client.controlled
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -116,8 +116,11 @@ func (cs *controls) ofKind(key controlKey) []control {
 // was first sent; the zero time if there is none.
 func (l *looking) control(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup, w *swept, whose identity) time.Time {
 	other := subjectOf(op, u)
-	other.Account = op.Account
-	for _, c := range l.client.controlled.ofKind(controlKey{op.Provider, op.Endpoint, u.Host, op.Scope, op.Account}) {
+	for _, c := range l.client.controlled.ofKind(controlKey{op.Provider, op.Endpoint, u.Host, op.Scope}) {
+		other.Account = op.Account
+		if op.Account == ownCredential && whose.named != "" && c.about.Account != ownCredential {
+			other.Account = whose.named // by the same credential
+		}
 		if ok, _ := lookup.Controls(route.Provider, route.Endpoint, look, &c.about, &other); !ok || whose.account == "" {
 			continue
 		}
@@ -143,7 +146,7 @@ func (l *looking) control(ctx context.Context, op *journal.Operation, route tabl
 // hasControl tells whether an operation that died for want of a control has one by now.
 func (c *Client) hasControl(op *journal.Operation, u *url.URL, handling time.Duration) bool {
 	over := laterOf(op.LastEndedAt, op.SettledAt).Add(handling)
-	return slices.ContainsFunc(c.controlled.ofKind(controlKey{op.Provider, op.Endpoint, u.Host, op.Scope, op.Account}), func(known control) bool {
+	return slices.ContainsFunc(c.controlled.ofKind(controlKey{op.Provider, op.Endpoint, u.Host, op.Scope}), func(known control) bool {
 		return known.sent.After(over)
 	})
 }
