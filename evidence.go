@@ -296,7 +296,8 @@ func (c *Client) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 	}
 	finding, told := findingOf[h.Rule.Is]
 	undated := h.Key != "" && h.At.IsZero() && h.Created.IsZero() // a caller's key may have been used before
-	if !e.Evidence || h.Rule.Thin || !told || h.Object == "" || undated && !ownMark(op) || !c.inAccount(op, h) {
+	unmoded := op.Mode != "" && h.Rule.Live != "" && !h.Told
+	if !e.Evidence || h.Rule.Thin || !told || h.Object == "" || undated && !ownMark(op) || unmoded || !c.inAccount(op, h) {
 		return ev, true
 	}
 	basis := journal.BasisFields
@@ -349,12 +350,10 @@ func (c *Client) inAccount(op *journal.Operation, h *lookup.Heard) bool {
 		}
 	}
 	switch {
-	case h.Rule.Account == "":
-		return true // the provider does not say
-	case headers != "":
+	case h.Rule.Account != "" && headers != "":
 		return h.Account == headers
-	case h.Account == "":
-		return true // the account's own
+	case h.Account == "": // the provider does not say, or it is the account's own: whose, where scopes have their own?
+		return !p.KeysPerScope || ownMark(op) || h.Key == "" && h.Reference == ""
 	}
 	return op.Account == h.Account
 }

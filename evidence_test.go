@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -206,5 +209,127 @@ func TestHearOfTwoByOneEvent(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, l.stands("payment").State)
 		assert.Equal(t, onceward.StateCompleted, l.stands("transfer").State)
 		l.truly()
+	})
+}
+
+// Scopes are accounts of their own where keys are, and one event may be of an operation of another process's journal.
+func TestHearOfAnotherScope(t *testing.T) {
+	for _, perScope := range []bool{true, false} {
+		trap(t, fmt.Sprintf("keys per scope: %v", perScope), func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) { p.KeysPerScope = perScope })
+			l.box.Script(providertest.DropBefore())
+			require.ErrorIs(t, l.pays("invoice-1", with("Idempotency-Key", "order-1")).Err, onceward.ErrOutcomeUnknown)
+			_, err := l.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", "order-1", "obj_1", time.Now()))
+			require.NoError(t, err)
+			assert.Equal(t, perScope, l.stands("invoice-1").State == onceward.StateUnknown)
+		})
+	}
+	trap(t, "a key that is made is in no other account", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) { p.KeysPerScope = true })
+		l.box.Script(providertest.DropAfter())
+		out := l.pays("invoice-1")
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		_, err := l.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+	})
+}
+
+// Where the provider says in which mode it happened, what can't be read is not the operation's.
+func TestHearOfNoReadableMode(t *testing.T) {
+	for _, live := range []string{`"livemode":false,`, ``, `"livemode":0,`, `"livemode":true,"livemode":false,`, `"LiveMode":true,`} {
+		trap(t, live, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
+				p.CredentialModes = []providers.CredentialMode{{Prefix: "t0", Mode: "live"}}
+				for i := range p.Events {
+					p.Events[i].Live = "livemode"
+				}
+			})
+			l.box.Script(providertest.DropBefore())
+			out := l.pays("invoice-1")
+			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+			e := l.happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now())
+			e.Body = []byte("{" + live + string(e.Body[1:]))
+			_, err := l.Hear(t.Context(), "bank", e)
+			require.NoError(t, err)
+			assert.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
+		})
+	}
+}
+
+// Events that are nobody's leave nothing behind, however many there are.
+func TestHearOfNobodys(t *testing.T) {
+	path := t.TempDir() + "/journal.db"
+	j, err := sqlite.Open(path, sqlite.Options{})
+	require.NoError(t, err)
+	defer j.Close()
+	p := bank()
+	c, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{p}, Reconcile: plain()})
+	require.NoError(t, err)
+	var l teller
+	size := func() (all int64) {
+		for _, name := range []string{path, path + "-wal"} {
+			if info, err := os.Stat(name); err == nil {
+				all += info.Size()
+			}
+		}
+		return all
+	}
+	before := size()
+	for i := range 1000 {
+		ops, err := c.Hear(t.Context(), "bank", l.happened(fmt.Sprint("evt_", i), "payment.succeeded", onceward.Key(fmt.Sprint("key-", i)), "obj_1", time.Now()))
+		require.NoError(t, err)
+		require.Empty(t, ops)
+	}
+	assert.Equal(t, before, size())
+}
+
+// Two processes hear the same at once: it is taken note of once.
+func TestHearInTwoProcesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := memory.New()
+		l := atBank(t, onceward.Config{Journal: j}, unlooked)
+		second := another(t, l.box, onceward.Config{Journal: j})
+		l.box.Script(providertest.DropAfter())
+		out := l.pays("invoice-1")
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		var wait sync.WaitGroup
+		for _, at := range []*teller{l, second, l, second, second} {
+			wait.Go(func() {
+				_, err := at.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
+				assert.NoError(t, err)
+			})
+		}
+		wait.Wait()
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+		assert.Len(t, l.stands("invoice-1").Evidence, 1)
+		assert.Equal(t, 1, len(l.seen)+len(second.seen))
+		l.truly()
+	})
+}
+
+// The same event after its id was forgotten changes nothing either.
+func TestHearAgainLater(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked)
+		l.box.Script(providertest.DropAfter())
+		out := l.pays("invoice-1")
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		took := l.happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now())
+		failed := l.happened("evt_0", "payment.failed", out.Op.Key, "obj_1", time.Now())
+		for range 3 {
+			_, err := l.Hear(t.Context(), "bank", took)
+			require.NoError(t, err)
+			_, err = l.Hear(t.Context(), "bank", failed)
+			require.NoError(t, err)
+			time.Sleep(36 * 24 * time.Hour)
+			_, err = l.Journal.Journal.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: time.Hour}, 100)
+			require.NoError(t, err)
+			op := l.stands("invoice-1")
+			assert.Equal(t, onceward.StateCompleted, op.State)
+			assert.Len(t, op.Evidence, 1)
+			assert.Empty(t, op.Dead)
+		}
+		assert.NotContains(t, l.log.String(), "twice")
 	})
 }

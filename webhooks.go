@@ -21,14 +21,17 @@ import (
 // next's answer is the answer, but for a 503 where the journal failed, or has been restored and not
 // been adopted: the provider then sends the event again. A nil next answers 204.
 // What v verifies without evidence, since the scheme signs nothing, only has its operation
-// looked for. It panics if v is nil, or there is no such provider: these are mistakes in the
-// program.
+// looked for. It panics if v is nil, there is no such provider, or Config.Reconcile is nil: these are
+// mistakes in the program.
 func (c *Client) Webhooks(provider string, v *webhook.Verifier, next http.Handler) http.Handler {
 	switch {
 	case v == nil:
 		panic("onceward: Webhooks: the verifier is nil: make one by a function of package webhook")
 	case c.named(provider) == nil:
 		panic(fmt.Sprintf("onceward: Webhooks: no provider in Config.Providers is called %q", provider))
+	}
+	if c.cfg.Reconcile == nil {
+		panic("onceward: Webhooks: Config.Reconcile is nil, so that nothing is taken note of: set it, or use webhook.Handler")
 	}
 	if next == nil {
 		next = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })

@@ -341,4 +341,7 @@ func TestWebhooksAreMadeRight(t *testing.T) {
 	assert.Panics(t, func() { c.Webhooks("bank", nil, nil) })
 	assert.Panics(t, func() { c.Webhooks("nobody", v, nil) })
 	assert.NotNil(t, c.Webhooks("bank", v, nil))
+	without, err := onceward.New(onceward.Config{Journal: memory.New(), Providers: []providers.Provider{bank()}})
+	require.NoError(t, err)
+	assert.Panics(t, func() { without.Webhooks("bank", v, nil) }, "each webhook would be a 503")
 }
