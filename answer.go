@@ -193,7 +193,7 @@ func (b *answerBody) Close() (err error) {
 // nobody asks.
 func (c *Client) deliverer(op *journal.Operation) func() {
 	switch {
-	case c.cfg.OnSettled == nil || op.Delivered || op.State != journal.StateCompleted:
+	case c.cfg.OnSettled == nil || op.Delivered || op.State != journal.StateCompleted || c.owed(op):
 		return nil
 	case c.cfg.SettleAll && op.Naming == journal.Named:
 		c.offers.add(op)
@@ -204,10 +204,16 @@ func (c *Client) deliverer(op *journal.Operation) func() {
 	return func() { c.delivered(ev) }
 }
 
+// owed tells whether OnUnknown is to hear of an operation, whoever else does.
+func (c *Client) owed(op *journal.Operation) bool {
+	return op.Dead != "" && c.cfg.Reconcile != nil && c.cfg.Reconcile.OnUnknown != nil
+}
+
 // deliverOnReturn is for an outcome whose caller is told of it by an error.
 func (c *Client) deliverOnReturn(op *journal.Operation) {
 	switch {
 	case c.cfg.OnSettled == nil || op.Delivered || op.State != journal.StateUnknown && op.State != journal.StateCancelled:
+	case c.owed(op), c.cfg.SettleAll && c.stillLooked(op):
 	case c.cfg.SettleAll && op.Naming == journal.Named:
 		c.offers.add(op)
 		c.wake()

@@ -68,7 +68,7 @@ func (k *call) begin() (*run, *http.Response, error) {
 			k.client.singleflight.finish(f, nil)
 			continue
 		}
-		if res.Decision == journal.Weighed || res.Decision == journal.Stop && !looked && k.look(&res.Operation) {
+		if res.Decision == journal.Weighed || res.Decision == journal.Stop && !looked && k.look(f, &res.Operation) {
 			looked = looked || res.Decision == journal.Stop
 			k.client.singleflight.finish(f, nil)
 			continue // what was found out counts
@@ -90,15 +90,22 @@ func (k *call) begin() (*run, *http.Response, error) {
 }
 
 // look has an operation that is unknown be looked for, within the call's time, for who asks for
-// it. It tells whether it is another by that.
-func (k *call) look(op *journal.Operation) bool {
+// it. It tells whether it is another by that. It finishes the flight only where a hook panics.
+func (k *call) look(f *flight, op *journal.Operation) bool {
 	c := k.client
 	if c.cfg.Reconcile == nil || !c.now().Before(k.ends) || seam.IsOfFlow(op.Parent) && op.Looks > 0 {
 		return false // a flow asks every minute: what it waits for is Run's to look for
 	}
 	ctx, cancel := context.WithDeadline(k.ctx, k.ends)
 	defer cancel()
+	over := false
+	defer func() {
+		if !over { // a hook panics: nobody is to wait for this flight
+			c.singleflight.finish(f, nil)
+		}
+	}()
 	now, err := c.lookNow(ctx, op, &looking{client: c, caller: k.req, query: k.query, actor: "who asked for it"})
+	over = true
 	return err == nil && now.State != journal.StateUnknown
 }
 

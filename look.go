@@ -32,6 +32,8 @@ type looking struct {
 	query  string        // the caller's withheld query parameters
 	actor  string        // who looks, for the evidence
 	ends   time.Time     // when it has to be over
+	due    time.Time     // when the operation would have been looked for, had nobody asked
+	rests  time.Time     // the provider's budget lets no request go before
 	// patient: it waits for the provider's budget, as nobody waits for it.
 	patient bool
 	// quiet: somebody was told that it is dead, and is not told again of a look that changes
@@ -237,8 +239,25 @@ func (l *looking) askHook(ctx context.Context, op *journal.Operation) seen {
 		s.absence = &journal.Absence{Began: c.now()}
 	}
 	s.evidence.Basis = journal.BasisReference
-	s.answer = f.Answer
+	s.answer = c.assertedAnswer(op, f)
 	return s
+}
+
+// assertedAnswer is what is recorded of the answer that the program's own look-up gave: its pointer alone, where
+// the rest is none that could be handed over, or is not to be in the journal.
+func (c *Client) assertedAnswer(op *journal.Operation, f Finding) *journal.Answer {
+	a := f.Answer
+	if a == nil || a.Omitted {
+		return a
+	}
+	secret := op.BodyWithheld
+	if e := c.endpointOf(op); e != nil && e.SecretResponse {
+		secret = true
+	}
+	if secret || a.Status < 200 || a.Status > 599 || int64(len(a.Body)) > c.cfg.MaxResponseBody {
+		return &journal.Answer{Omitted: true, Pointer: cmp.Or(a.Pointer, f.Object)}
+	}
+	return a
 }
 
 // byRequest tells whether what is looked for by was in the request for sure, and stays with

@@ -27,16 +27,21 @@ type offer struct {
 	due    time.Time
 	busy   bool
 	delays *retry.Delays
+	// anew: another outcome of the operation came up meanwhile, or the same once more. The journal tells.
+	anew bool
+	told bool // OnUnknown took it
 }
 
-// add puts an outcome into line, once.
+// add puts an outcome into line, once. What is in line is looked at again after its turn.
 func (os *offers) add(op *journal.Operation) {
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	if os.waiting == nil {
 		os.waiting = map[Ref]*offer{}
 	}
-	if _, there := os.waiting[op.Ref]; !there {
+	if o, there := os.waiting[op.Ref]; there {
+		o.anew = true
+	} else {
 		os.waiting[op.Ref] = &offer{op: *op}
 	}
 }
@@ -66,31 +71,48 @@ func (os *offers) next() (due time.Time, any bool) {
 	return due, any
 }
 
-func (os *offers) done(o *offer) {
+// done is for an offer that was taken. It tells whether there is another one of the operation.
+func (os *offers) done(o *offer) (again bool) {
 	os.mu.Lock()
 	defer os.mu.Unlock()
+	if o.anew {
+		o.anew, o.told, o.busy, o.due = false, false, false, time.Time{}
+		o.delays = retry.NewDelays(backoff.Policy{Max: longestOfferDelay})
+		return true
+	}
 	delete(os.waiting, o.op.Ref)
+	return false
 }
 
-// later puts a failed offer back in line. Its delays run up to ten minutes.
+// longestOfferDelay is how long a failed offer waits at most.
+const longestOfferDelay = 10 * time.Minute
+
+// later puts a failed offer back in line.
 func (os *offers) later(o *offer, now time.Time) {
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	if o.delays == nil {
-		o.delays = retry.NewDelays(backoff.Policy{Max: 10 * time.Minute})
+		o.delays = retry.NewDelays(backoff.Policy{Max: longestOfferDelay})
 	}
 	o.due, o.busy = now.Add(o.delays.Next()), false
 }
 
 // makeOffer gives one outcome to OnSettled. A failure, a panic included, puts it back
 // in line.
-func (c *Client) makeOffer(ctx context.Context, o *offer) error {
+func (c *Client) makeOffer(ctx context.Context, o *offer) (err error) {
+	defer func() {
+		if err == nil && c.offers.done(o) {
+			c.wake()
+		}
+	}()
 	if o.delays != nil && !c.stillWaits(ctx, o) {
-		c.offers.done(o)
 		return nil
 	}
-	err := c.callOnUnknown(ctx, &o.op)
 	hook := "Reconcile.OnUnknown"
+	if !o.told {
+		err = c.callOnUnknown(ctx, &o.op)
+		o.told = err == nil
+	}
 	if err == nil && c.cfg.OnSettled != nil {
 		err, hook = c.callOnSettled(ctx, operationOf(&o.op)), "OnSettled"
 	}
@@ -100,7 +122,6 @@ func (c *Client) makeOffer(ctx context.Context, o *offer) error {
 		return err
 	}
 	c.delivered(delivery(&o.op))
-	c.offers.done(o)
 	return nil
 }
 
@@ -110,6 +131,9 @@ func (c *Client) stillWaits(ctx context.Context, o *offer) bool {
 	op, err := c.journal.Get(ctx, o.op.Ref)
 	if err != nil {
 		return !errors.Is(err, journal.ErrNotFound)
+	}
+	if op.Generation != o.op.Generation || op.State != o.op.State || op.Dead != o.op.Dead {
+		o.told = false
 	}
 	o.op = op
 	return !op.Delivered && op.State != journal.StatePending && op.State != journal.StateInFlight

@@ -143,6 +143,9 @@ func (c *Client) reconciles() (err error) {
 func (r *Reconcile) after(since, now time.Time) time.Time {
 	for i := 0; ; i++ {
 		pause := r.Schedule[min(i, len(r.Schedule)-1)]
+		if i >= len(r.Schedule) {
+			since = since.Add(now.Sub(since) / pause * pause)
+		}
 		if since = since.Add(pause); since.After(now) {
 			return since.Add(rand.N(pause/10 + 1))
 		}
@@ -233,6 +236,7 @@ func (l *looking) wait(ctx context.Context, p *pace) error {
 		case ok:
 			return nil
 		case !l.patient || next.After(l.ends):
+			l.rests = laterOf(l.rests, next)
 			return errLookBudget
 		}
 		select {
@@ -301,6 +305,7 @@ func (c *Client) lookNow(ctx context.Context, op *journal.Operation, l *looking)
 	ctx, cancel := context.WithDeadline(ctx, l.ends)
 	defer cancel()
 	l.group, l.quiet = []journal.Operation{res.Operation}, op.Dead != "" && op.Delivered
+	l.due = op.LookAt
 	found, err := c.lookAt(ctx, l, &res.Operation)
 	if err != nil {
 		return nil, err
@@ -320,7 +325,7 @@ func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) 
 	ev := journal.Event{
 		Kind: journal.EventEvidence, Ref: op.Ref, Handle: op.Handle, At: now, Claim: op.Claim, Generation: op.Generation,
 		Object: s.object, Account: s.account, Evidence: &s.evidence, Absence: s.absence, Answer: s.answer, Dead: s.dead,
-		Due: c.nextLook(op, now), Delivered: !c.tells(),
+		Due: l.nextLook(ctx, op, now), Delivered: !c.tells(),
 	}
 	if ev.Dead == "" && !now.Before(op.SettledAt.Add(r.GiveUpAfter)) {
 		ev.Dead = fmt.Sprintf("given up after %v", r.GiveUpAfter)
@@ -373,9 +378,38 @@ func (c *Client) nextLook(op *journal.Operation, now time.Time) time.Time {
 	return due
 }
 
+// nextLook is when the operation is looked for next. One who asks with little time does not
+// put off the look that was due, and what was cut off is made up for.
+func (l *looking) nextLook(ctx context.Context, op *journal.Operation, now time.Time) time.Time {
+	due := l.client.nextLook(op, now)
+	if l.due.After(now) && l.due.Before(due) {
+		due = l.due
+	}
+	var over time.Time
+	switch {
+	case !l.rests.IsZero():
+		over, l.rests = laterOf(l.rests, now.Add(afterCutOff)), time.Time{}
+	case ctx.Err() != nil:
+		over = now.Add(afterCutOff)
+	default:
+		return due
+	}
+	if over.Before(due) {
+		return over
+	}
+	return due
+}
+
+// afterCutOff is how long after a look that was cut off there is another one.
+const afterCutOff = 10 * time.Second
+
 // found tells the world what was found out of an operation.
 func (c *Client) found(ctx context.Context, res *journal.Result, e *Evidence, object string) {
 	op := &res.Operation
+	if op.State != journal.StateUnknown || op.Dead != "" {
+		defer c.wake() // whatever hooks do
+		c.wakeFlowOf(ctx, op.Ref)
+	}
 	level, msg := slog.LevelDebug, "looked for"
 	switch {
 	case res.Decision == journal.SecondEffect:
@@ -397,10 +431,6 @@ func (c *Client) found(ctx context.Context, res *journal.Result, e *Evidence, ob
 	}
 	if c.trace.Looked != nil {
 		c.trace.Looked(reported, *e)
-	}
-	if op.State != journal.StateUnknown || op.Dead != "" {
-		c.wakeFlowOf(ctx, op.Ref)
-		c.wake()
 	}
 }
 
@@ -479,7 +509,10 @@ func (p *pass) startLooks(ctx context.Context) error {
 				if p.interrupted(ctx) != nil || c.now().After(now.Add(lookLease*3/4)) {
 					return // their lease passes
 				}
-				_, _ = c.lookAt(ctx, l, &group[i])
+				func() {
+					defer p.survive()
+					_, _ = c.lookAt(ctx, l, &group[i])
+				}()
 			}
 		})
 	}

@@ -106,6 +106,12 @@ func atBank(t *testing.T, cfg onceward.Config, adjust ...func(*providers.Provide
 // another is a further process at the same bank.
 func another(t *testing.T, srv *providertest.Server, cfg onceward.Config) *teller {
 	t.Helper()
+	return anotherAs(t, srv, cfg)
+}
+
+// anotherAs is another, with a table that is not the bank's own.
+func anotherAs(t *testing.T, srv *providertest.Server, cfg onceward.Config, adjust ...func(*providers.Provider)) *teller {
+	t.Helper()
 	l := &teller{box: srv, log: &bytes.Buffer{}}
 	if cfg.Reconcile == nil {
 		cfg.Reconcile = &onceward.Reconcile{}
@@ -134,13 +140,20 @@ func another(t *testing.T, srv *providertest.Server, cfg onceward.Config) *telle
 			return nil
 		}
 	}
-	cfg.Trace = &onceward.Trace{Looked: func(_ onceward.Operation, e onceward.Evidence) {
+	seen := &onceward.Trace{Looked: func(_ onceward.Operation, e onceward.Evidence) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.seen = append(l.seen, e)
 	}}
+	if cfg.Trace == nil {
+		cfg.Trace = seen
+	}
 	cfg.Logger = slog.New(slog.NewTextHandler(l.log, nil))
-	cfg.Providers = []providers.Provider{srv.Provider()}
+	table := srv.Provider()
+	for _, f := range adjust {
+		f(&table)
+	}
+	cfg.Providers = []providers.Provider{table}
 	if cfg.Backoff == (backoff.Policy{}) {
 		cfg.Backoff = once
 	}

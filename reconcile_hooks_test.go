@@ -1,0 +1,215 @@
+package onceward_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// unlookedFor has payments be looked for by the program alone.
+func unlookedFor(p *providers.Provider) { p.Endpoints[0].Lookups = nil }
+
+// loses asks for a payment whose answer is lost, before it took effect or after.
+func (l *teller) loses(name string, f providertest.Fault) {
+	l.T.Helper()
+	l.box.Script(f)
+	require.ErrorIs(l.T, l.pays(name).Err, onceward.ErrOutcomeUnknown)
+}
+
+// evidenceOf has an event tell of an object.
+func (l *teller) evidenceOf(name, object string) {
+	l.T.Helper()
+	op := l.stands(name)
+	_, err := l.Journal.Apply(context.Background(), journal.Event{
+		Kind: journal.EventEvidence, Ref: op.Ref, At: time.Now(), Claim: 1, Object: object,
+		Evidence: &journal.Evidence{Source: journal.SourceEvent, Finding: journal.FindingTookEffect, Basis: journal.BasisKey},
+	})
+	require.NoError(l.T, err)
+}
+
+// settles is a program's own look-up that finds every payment, with that answer.
+func settles(a *onceward.Answer) *onceward.Reconcile {
+	return &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
+		return onceward.Finding{Found: journal.FindingTookEffect, Object: "payment p_1", Answer: a}, nil
+	}}
+}
+
+// A trace that panics over somebody's look keeps nobody else from the operation.
+func TestLookWhoseTracePanics(t *testing.T) {
+	panics := func() *onceward.Trace {
+		first := true
+		return &onceward.Trace{Looked: func(onceward.Operation, onceward.Evidence) {
+			if first {
+				first = false
+				panic("by a hook")
+			}
+		}}
+	}
+	trap(t, "for who asks", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Trace: panics()})
+		l.loses("invoice-1", providertest.DropAfter())
+		assert.PanicsWithValue(t, "by a hook", func() { l.pays("invoice-1") })
+		asked := time.Now()
+		require.NoError(t, l.pays("invoice-1").Err)
+		assert.Equal(t, asked, time.Now(), "it waits for nobody")
+	})
+	trap(t, "in the background", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Trace: panics()})
+		l.loses("invoice-1", providertest.DropAfter())
+		l.loses("invoice-2", providertest.DropAfter())
+		l.runs(time.Minute)
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-2").State, "looked for though the other's trace panicked")
+	})
+}
+
+// A look that is cut off, by a deploy or by who asks with little time, is made up for, and puts
+// off none that was due.
+func TestLookThatIsCutOff(t *testing.T) {
+	const seen = 32 * time.Hour
+	trap(t, "by the end of Run", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.box.Visible(seen)
+		l.loses("invoice-1", providertest.DropAfter())
+		l.runs(seen)
+		time.Sleep(time.Until(l.stands("invoice-1").LookAt))
+		l.box.EveryLook(providertest.DelayBefore(time.Hour))
+		l.runs(10 * time.Second)
+		all := l.stands("invoice-1").Evidence
+		assert.Contains(t, all[len(all)-1].Why, "not over in time")
+		l.box.EveryLook(providertest.None())
+		l.runs(time.Minute)
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+	})
+	trap(t, "by who asks", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.box.Visible(seen)
+		l.loses("invoice-1", providertest.DropAfter())
+		l.runs(seen - time.Hour)
+		l.box.EveryLook(providertest.DelayBefore(time.Hour))
+		before := l.stands("invoice-1").LookAt
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := l.Reconcile(ctx, onceward.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		assert.False(t, l.stands("invoice-1").LookAt.After(before))
+	})
+}
+
+// What the program's own look-up says that an answer was is handed over where it can be, and
+// kept where it may be.
+func TestLookupHookAnswers(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		answer *onceward.Answer
+		adjust func(*providers.Provider)
+		whole  bool
+	}{
+		{"one like the provider's", &onceward.Answer{Status: 201, Body: []byte(canary)}, func(*providers.Provider) {}, true},
+		{"a secret one", &onceward.Answer{Status: 201, Body: []byte(canary)}, func(p *providers.Provider) { p.Endpoints[0].SecretResponse = true }, false},
+		{"without a status", &onceward.Answer{Body: []byte(canary)}, func(*providers.Provider) {}, false},
+		{"with half a status", &onceward.Answer{Status: 100, Body: []byte(canary)}, func(*providers.Provider) {}, false},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{Reconcile: settles(row.answer)}, unlookedFor, row.adjust)
+			l.loses("invoice-1", providertest.DropAfter())
+			op, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			require.NoError(t, err)
+			again := l.pays("invoice-1")
+			if row.whole {
+				require.NoError(t, again.Err)
+				assert.Equal(t, 201, again.Status)
+				assert.Equal(t, canary, again.Body)
+				return
+			}
+			require.ErrorIs(t, again.Err, onceward.ErrAnswerGone)
+			assert.Empty(t, op.Answer.Body)
+			assert.Equal(t, "payment p_1", op.Answer.Pointer)
+		})
+	}
+}
+
+// OnUnknown hears of each operation until it returns nil once, whoever asks for it meanwhile and
+// whatever OnSettled does.
+func TestOnUnknownHearsOfEach(t *testing.T) {
+	trap(t, "once, though OnSettled fails", func(t *testing.T) {
+		fails := 3
+		l := atBank(t, onceward.Config{OnSettled: func(context.Context, onceward.Operation) error {
+			if fails--; fails >= 0 {
+				return errors.New("down")
+			}
+			return nil
+		}}, unlookedFor)
+		l.loses("invoice-1", providertest.DropBefore())
+		l.runs(time.Hour)
+		assert.Negative(t, fails)
+		assert.Len(t, l.told(), 1)
+	})
+	trap(t, "though its caller was told", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlookedFor)
+		l.loses("invoice-1", providertest.DropBefore())
+		for range 3 {
+			require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		}
+		l.runs(time.Minute)
+		assert.Len(t, l.told(), 1)
+	})
+	trap(t, "of a second effect, though somebody was answered", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		require.NoError(t, l.pays("invoice-1").Err)
+		l.evidenceOf("invoice-1", "payment another")
+		require.NoError(t, l.pays("invoice-1").Err)
+		l.runs(time.Minute)
+		require.Len(t, l.told(), 1)
+		assert.Contains(t, l.told()[0].Why, "twice")
+	})
+}
+
+// With SettleAll too, OnSettled hears of an unknown operation only when nothing is looked for.
+func TestSettleAllWaitsForLooks(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{SettleAll: true})
+		l.loses("invoice-1", providertest.DropAfter())
+		l.runs(time.Hour)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		require.Len(t, l.settled, 1)
+		assert.Equal(t, onceward.StateCompleted, l.settled[0].State)
+	})
+}
+
+// An outcome that comes while hooks still have the one before is not lost.
+func TestOutcomeThatComesDuringAnOffer(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		goOn := make(chan struct{})
+		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error {
+			<-goOn
+			return nil
+		}}}, unlookedFor)
+		l.loses("invoice-1", providertest.DropAfter())
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			l.runs(time.Hour)
+		}()
+		time.Sleep(time.Minute)
+		require.NotEmpty(t, l.stands("invoice-1").Dead)
+		l.evidenceOf("invoice-1", "payment obj_1")
+		time.Sleep(time.Minute)
+		close(goOn)
+		<-over
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		require.NotEmpty(t, l.settled)
+		assert.Equal(t, onceward.StateCompleted, l.settled[len(l.settled)-1].State)
+	})
+}
