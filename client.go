@@ -42,7 +42,8 @@ type Config struct {
 	// only the names of what carried a credential; but only for hosts that a provider
 	// serves. It is called once more before the operation is begun where the table asks
 	// what credential it is: one that keys are scoped to, or that shows by its prefix
-	// whether it is a test's. The request has its key and its body by then, so that Authorize may sign
+	// whether it is a test's; and with Reconcile wherever its operations can be looked for. It is called
+	// for each request of a look, too: LookOf tells it which operation that is for. The request has its key and its body by then, so that Authorize may sign
 	// them; it reads the body by Body or GetBody and must not change anything else. An
 	// error stops the attempt before it is sent. It is called concurrently. The
 	// request's context names no operation, so that Authorize may call through the

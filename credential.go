@@ -148,7 +148,7 @@ func credentialDigest(salt []byte, req *http.Request, key providers.Key) string 
 	var parts []string
 	for name, values := range req.Header {
 		if name = http.CanonicalHeaderKey(name); secret.Header(name) && name != "Cookie" && !secret.OneTime(name) && !secret.Propagated(name) && !tables.Key(key).InHeader(name) {
-			parts = append(parts, "header", name, strings.Join(values, "\n"))
+			parts = append(parts, "header", name, lasting(name, strings.Join(values, "\n")))
 		}
 	}
 	_, query, _ := secret.SplitQuery(req.URL.RawQuery)
@@ -167,6 +167,18 @@ func credentialDigest(salt []byte, req *http.Request, key providers.Key) string 
 		h.Write([]byte(part))
 	}
 	return digestVersion + digestText.EncodeToString(salt) + ":" + digestText.EncodeToString(h.Sum(nil))
+}
+
+// lasting is what stays the same of a credential from request to request: of a signature of
+// AWS's Signature Version 4, whose key made it.
+func lasting(name, value string) string {
+	if signed, is := strings.CutPrefix(value, "AWS4-HMAC-SHA256 "); is && name == "Authorization" {
+		if _, key, is := strings.Cut(signed, "Credential="); is {
+			key, _, _ = strings.Cut(key, "/")
+			return "AWS4 " + key
+		}
+	}
+	return value
 }
 
 // sameCredential tells whether req carries what a digest was made of. One that

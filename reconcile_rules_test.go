@@ -161,6 +161,19 @@ func TestRuleAccount(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
 		l.truly()
 	})
+	trap(t, "not to be asked, by signatures with one key, and with another", func(t *testing.T) {
+		l, now := hourly(t, anonymous)
+		*now = "AWS4-HMAC-SHA256 Credential=AKIA1/20000101, SignedHeaders=host, Signature=1"
+		l.box.Script(providertest.DropAfter())
+		require.Error(t, l.asks("invoice-1", "/transfers", order1).Err)
+		*now = "AWS4-HMAC-SHA256 Credential=AKIA2/20000101, SignedHeaders=host, Signature=2"
+		l.runs(5 * time.Minute)
+		assert.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
+		*now = "AWS4-HMAC-SHA256 Credential=AKIA1/20000102, SignedHeaders=host, Signature=3"
+		l.runs(time.Hour)
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+		l.truly()
+	})
 	trap(t, "not to be asked, by another token", func(t *testing.T) {
 		l, now := hourly(t, anonymous)
 		l.box.Script(providertest.DropAfter(), providertest.DropAfter())

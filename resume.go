@@ -96,7 +96,8 @@ const (
 )
 
 // Run repeats what Resume does at the times that operations and flows become due,
-// notices other processes' deaths within seconds, and reaps what is past its keep. It
+// looks for what is unknown when it is due for that (Config.Reconcile), notices other
+// processes' deaths within seconds, and reaps what is past its keep. It
 // returns nil once the client is shut down, ctx's error once ctx ends, or
 // ErrJournalClosed; other errors of the journal are logged, and it goes on. What is
 // being sent when it ends stays pending, for the next Run.
