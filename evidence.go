@@ -122,7 +122,8 @@ func (c *Client) hear(ctx context.Context, p *providers.Provider, heard []lookup
 	if len(evs) > 0 && !proves {
 		return c.hint(ctx, evs, about)
 	}
-	// With nothing to record, this tells whether the journal is whole: one that was restored may lack the operation.
+	// With nothing to record, this tells whether the journal is whole: one that was restored may lack
+	// the operation.
 	results, first, err := c.store.Hear(context.WithoutCancel(ctx), journal.Heard{Provider: p.Name, Account: heard[0].Account, ID: heard[0].ID}, evs)
 	if errors.Is(err, journal.ErrInvalidEvent) && len(about) > 0 { // to deliver it again would change nothing
 		c.note(slog.LevelWarn, "a webhook tells what can't have happened to the operation", &about[0], "error", err)

@@ -319,3 +319,41 @@ func TestReconcileSchedule(t *testing.T) {
 		assert.Zero(t, l.effects())
 	})
 }
+
+// Many who ask for an unknown operation at once share one look.
+func TestReconcileSharesALook(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.box.Script(providertest.DropAfter())
+		require.Error(t, l.pays("invoice-1").Err)
+		before := l.box.Requests()
+		var asking sync.WaitGroup
+		for range 20 {
+			asking.Go(func() { assert.NoError(t, l.pays("invoice-1").Err) })
+		}
+		asking.Wait()
+		assert.Equal(t, before+1, l.box.Requests())
+		assert.Equal(t, 1, l.effects())
+	})
+}
+
+// A look that waits for its budget does not hold up Shutdown.
+func TestReconcileShutsDown(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		r := plain()
+		r.Budget.Capacity, r.Budget.ProbeEvery, r.Budget.PerSuccess = 1, 2*time.Minute, 0.001
+		l := atBank(t, onceward.Config{Reconcile: r})
+		for i := range 5 {
+			l.box.Script(providertest.DropAfter())
+			require.Error(t, l.pays("invoice-"+string(rune('a'+i))).Err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- l.Run(context.Background()) }()
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		asked := time.Now()
+		require.NoError(t, l.Shutdown(t.Context()))
+		require.NoError(t, <-done)
+		assert.Equal(t, asked, time.Now(), "at once")
+	})
+}
