@@ -112,7 +112,17 @@ type Filter struct {
 	Dead        bool      // those that somebody has to see to (Operation.Dead)
 	ByWake      bool      // pending ones by WakeAt, soonest first; implies States{StatePending}
 	Limit       int       // 0: no limit
+
+	// CreatedFrom and CreatedBefore are bounds of CreatedAt; zero: none. A Journal need not
+	// read what was created before or after the two, so that a short span of a long history is
+	// listed in the time that the span takes. It goes by the order of creation: one that a clock
+	// created which stood ClockSpread apart from those of others may be left out.
+	CreatedFrom, CreatedBefore time.Time
 }
+
+// ClockSpread is how far apart the clocks of those who share a journal may stand without a List
+// by time of creation leaving anything out.
+const ClockSpread = time.Hour
 
 var (
 	// ErrNotFound: the journal has no such operation.

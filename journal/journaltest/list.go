@@ -55,6 +55,48 @@ var listTests = []test{
 			}
 		}
 	}},
+	{"selects by time of creation, to the millisecond, and by all else", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		const many = 60
+		for i := range many {
+			c.pass(noon.Add(time.Duration(i) * time.Hour))
+			if i%2 == 0 {
+				c.completeDelivered(c.begin(named(fmt.Sprint("op-", i))))
+			} else {
+				c.park(c.begin(named(fmt.Sprint("op-", i))), noon.Add(time.Duration(many-i)*time.Hour))
+			}
+		}
+		between := func(from, to, step int) (want []string) {
+			for i := from; i < to; i += step {
+				want = append(want, fmt.Sprint("op-", i))
+			}
+			return want
+		}
+		at := func(hours int) time.Time { return noon.Add(time.Duration(hours) * time.Hour) }
+		for name, row := range map[string]struct {
+			filter journal.Filter
+			want   []string
+		}{
+			"from":            {journal.Filter{CreatedFrom: at(20)}, between(20, many, 1)},
+			"from, later":     {journal.Filter{CreatedFrom: at(20).Add(time.Millisecond)}, between(21, many, 1)},
+			"before":          {journal.Filter{CreatedBefore: at(20)}, between(0, 20, 1)},
+			"before, later":   {journal.Filter{CreatedBefore: at(20).Add(time.Millisecond)}, between(0, 21, 1)},
+			"both":            {journal.Filter{CreatedFrom: at(20), CreatedBefore: at(30)}, between(20, 30, 1)},
+			"none are so old": {journal.Filter{CreatedBefore: at(0)}, nil},
+			"none are so new": {journal.Filter{CreatedFrom: at(many)}, nil},
+			"one state": {journal.Filter{CreatedFrom: at(20), CreatedBefore: at(30), States: []journal.State{journal.StateCompleted}},
+				between(20, 30, 2)},
+			"limit":    {journal.Filter{CreatedFrom: at(20), Limit: 3}, between(20, 23, 1)},
+			"by wake":  {journal.Filter{CreatedFrom: at(21), CreatedBefore: at(26), ByWake: true}, []string{"op-25", "op-23", "op-21"}},
+			"provider": {journal.Filter{CreatedFrom: at(20), Provider: "bank"}, nil},
+		} {
+			got := ids(c.list(row.filter))
+			assert.Len(t, got, len(row.want), name)
+			if len(row.want) > 0 {
+				assert.Equal(t, row.want, got, name)
+			}
+		}
+	}},
 	{"leaves out bodies, keeps the rest, and shows tombstones", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		c.complete(c.begin(named("completed")))

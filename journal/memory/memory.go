@@ -16,6 +16,7 @@ import (
 	"crypto/rand"
 	"iter"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -252,7 +253,7 @@ func (j *Journal) selected(ctx context.Context, filter journal.Filter) ([]journa
 		return nil, err
 	}
 	var ops []journal.Operation
-	for _, handle := range j.handles {
+	for _, handle := range j.created(&filter) {
 		if op := j.rows[handle]; store.Selects(&filter, &op) {
 			ops = append(ops, copyOperation(op, false))
 		}
@@ -264,6 +265,22 @@ func (j *Journal) selected(ctx context.Context, filter journal.Filter) ([]journa
 		ops = ops[:filter.Limit]
 	}
 	return ops, nil
+}
+
+// created are the handles that operations within the filter's bounds of CreatedAt have, and maybe
+// others.
+func (j *Journal) created(f *journal.Filter) []int64 {
+	from, to := 0, len(j.handles)
+	since := func(at time.Time) int {
+		return sort.Search(len(j.handles), func(i int) bool { return !j.rows[j.handles[i]].CreatedAt.Before(at) })
+	}
+	if !f.CreatedFrom.IsZero() {
+		from = since(f.CreatedFrom.Add(-journal.ClockSpread))
+	}
+	if !f.CreatedBefore.IsZero() {
+		to = since(f.CreatedBefore.Add(journal.ClockSpread))
+	}
+	return j.handles[from:max(from, to)]
 }
 
 // Claim applies ev to at most limit operations that want one.

@@ -30,13 +30,13 @@ func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[jou
 			return
 		}
 		page := newPage(filter)
-		for left := filter.Limit; ; left -= len(page.ops) {
+		for left := filter.Limit; ; {
 			err := ctx.Err()
 			if err == nil && j.closed.Load() {
 				err = journal.ErrClosed
 			}
 			size := pageSize
-			if filter.Limit > 0 {
+			if filter.Limit > 0 && filter.CreatedFrom.IsZero() && filter.CreatedBefore.IsZero() {
 				size = min(size, left)
 			}
 			if err == nil {
@@ -45,6 +45,9 @@ func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[jou
 			if err == nil {
 				err = j.file.readers.read(ctx, func(r *reader) error {
 					return r.snapshot(func() error {
+						if err := page.seek(r); err != nil {
+							return err
+						}
 						recent, err := j.file.writer.unfolded(r)
 						if err != nil {
 							return err
@@ -58,11 +61,17 @@ func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[jou
 				return
 			}
 			for _, op := range page.ops {
+				if !store.Created(&filter, &op) {
+					continue
+				}
 				if !yield(op, nil) {
 					return
 				}
+				if left--; left == 0 {
+					return
+				}
 			}
-			if page.last || len(page.ops) == left {
+			if page.last {
 				return
 			}
 		}
@@ -78,6 +87,48 @@ type page struct {
 	wake   time.Time // its WakeAt
 	ops    []journal.Operation
 	last   bool // no other page follows
+
+	sought  bool
+	through int64 // nothing that is later is selected
+}
+
+// seek begins where the filter's bounds of CreatedAt do, and finds where they end: by segments,
+// each of which knows its earliest creation.
+func (p *page) seek(r *reader) error {
+	f := p.filter
+	if p.sought {
+		return nil
+	}
+	p.sought, p.through = true, math.MaxInt64
+	if f.ByWake {
+		return nil
+	}
+	latest := func(before time.Time) (first int64, err error) {
+		first = -1
+		err = r.each("SELECT first FROM onceward_segments WHERE spent = 0 AND began_at < ? ORDER BY first DESC LIMIT 1", func(v []driver.Value) error {
+			first = v[0].(int64)
+			return nil
+		}, before.UnixMilli())
+		return first, err
+	}
+	if !f.CreatedFrom.IsZero() {
+		first, err := latest(f.CreatedFrom.Add(-journal.ClockSpread))
+		if err != nil {
+			return err
+		}
+		p.handle = max(first-1, 0)
+	}
+	if !f.CreatedBefore.IsZero() {
+		first, err := latest(f.CreatedBefore.Add(journal.ClockSpread))
+		if err != nil {
+			return err
+		}
+		return r.each("SELECT first FROM onceward_segments WHERE spent = 0 AND first > ? ORDER BY first LIMIT 1", func(v []driver.Value) error {
+			p.through = v[0].(int64) - 1
+			return nil
+		}, first)
+	}
+	return nil
 }
 
 func newPage(f journal.Filter) *page {
@@ -169,15 +220,15 @@ func (p *page) read(r *reader, recent []*format.Record, size int) error {
 		return err
 	}
 	p.last = len(p.ops) < size
-	through := int64(math.MaxInt64)
+	through := p.through
 	if !p.last && size > 0 {
-		through = p.ops[size-1].Handle
+		through = min(through, p.ops[size-1].Handle)
 	}
 	if p.inBlocks() {
 		if through, err = p.readBlocks(r, size, through); err != nil {
 			return err
 		}
-		p.last = through == math.MaxInt64
+		p.last = through == p.through
 	}
 	if p.last || p.filter.ByWake {
 		if through, err = p.addRecent(recent, size, through); err != nil {
@@ -190,6 +241,7 @@ func (p *page) read(r *reader, recent []*format.Record, size int) error {
 	if n := len(p.ops); n > 0 {
 		p.handle, p.wake = max(p.ops[n-1].Handle, p.handle), p.ops[n-1].WakeAt
 	}
+	p.last = p.last || !p.filter.ByWake && p.handle >= p.through
 	return nil
 }
 

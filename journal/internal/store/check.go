@@ -79,8 +79,14 @@ func Selects(f *journal.Filter, op *journal.Operation) bool {
 		f.Naming != nil && *f.Naming != op.Naming,
 		!f.WakeBefore.IsZero() && (op.State != journal.StatePending || !op.WakeAt.Before(f.WakeBefore)),
 		f.Undelivered && !Undelivered(op),
-		f.Dead && op.Dead == "":
+		f.Dead && op.Dead == "",
+		!Created(f, op):
 		return false
 	}
 	return true
+}
+
+// Created tells whether the operation was created within the filter's bounds.
+func Created(f *journal.Filter, op *journal.Operation) bool {
+	return !op.CreatedAt.Before(f.CreatedFrom) && (f.CreatedBefore.IsZero() || op.CreatedAt.Before(f.CreatedBefore))
 }
