@@ -178,6 +178,7 @@ type Client struct {
 	identities   identities
 	controlled   controls
 	reopened     reopened
+	hinted       reopened // of which a hint was heard, and somebody had been told that they are dead
 	rotations    rotations
 	gaps         gaps
 	strange      strangeNames

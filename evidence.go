@@ -202,6 +202,9 @@ func (o concerned) mayHaveMade() bool {
 // once a minute each.
 func (c *Client) hint(ctx context.Context, evs []journal.Event, about []journal.Operation) (ops []Operation, err error) {
 	for i, ev := range evs {
+		if about[i].Dead != "" && about[i].Delivered {
+			c.hinted.once(about[i].Ref, about[i].Generation) // somebody was told that it is dead
+		}
 		if at := about[i].LookedAt.Add(journal.AskedLook); at.After(ev.At) {
 			ev.Due = at
 		}
@@ -351,6 +354,8 @@ func (c *Client) inAccount(op *journal.Operation, h *lookup.Heard) bool {
 		}
 	}
 	switch {
+	case op.Tombstone && ownMark(op) && h.Key != "":
+		return true // which headers it had is forgotten, and nobody else has its key
 	case h.Rule.Account != "" && headers != "":
 		return h.Account == headers
 	case h.Account == "": // the provider does not say, or it is the account's own: whose, where scopes have their own?

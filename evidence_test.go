@@ -3,10 +3,12 @@ package onceward_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net/http"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -323,6 +327,9 @@ func TestHearAgainLater(t *testing.T) {
 			_, err = l.Hear(t.Context(), "bank", failed)
 			require.NoError(t, err)
 			time.Sleep(36 * 24 * time.Hour)
+			oncetest.SeesTheClock(t, l.Journal.Journal, time.Now())
+			time.Sleep(time.Hour)
+			oncetest.SeesTheClock(t, l.Journal.Journal, time.Now())
 			_, err = l.Journal.Journal.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: time.Hour}, 100)
 			require.NoError(t, err)
 			op := l.stands("invoice-1")
@@ -331,5 +338,90 @@ func TestHearAgainLater(t *testing.T) {
 			assert.Empty(t, op.Dead)
 		}
 		assert.NotContains(t, l.log.String(), "twice")
+	})
+}
+
+// A second effect is told of though the answer was reaped, in an account that a header named.
+func TestHearOfAReapedAnswer(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
+			p.AccountHeaders = []string{"Bank-Account"}
+			for i := range p.Events {
+				p.Events[i].Account = "account"
+			}
+		})
+		out := l.pays("invoice-1", with("Bank-Account", "acct_1"))
+		require.NoError(t, out.Err)
+		time.Sleep(100 * 24 * time.Hour)
+		oncetest.SeesTheClock(t, l.Journal.Journal, time.Now())
+		time.Sleep(time.Hour)
+		oncetest.SeesTheClock(t, l.Journal.Journal, time.Now())
+		_, err := l.Journal.Journal.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: out.Op.Ref, At: time.Now(), Generation: out.Op.Generation})
+		require.NoError(t, err)
+		_, err = l.Journal.Journal.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: time.Hour}, 100)
+		require.NoError(t, err)
+		require.Nil(t, l.stands("invoice-1").Answer)
+		e := l.happened("evt_1", "payment.succeeded", out.Op.Key, "obj_9", time.Now())
+		e.Body = []byte(`{"account":"acct_1",` + string(e.Body[1:]))
+		_, err = l.Hear(t.Context(), "bank", e)
+		require.NoError(t, err)
+		assert.Contains(t, l.log.String(), "it took effect twice")
+	})
+}
+
+// Hints of what is dead have it looked for, and nobody is paged for each.
+func TestHearHintsOfTheDead(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked)
+		l.box.Script(providertest.DropBefore())
+		out := l.pays("invoice-1")
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		l.runs(time.Hour)
+		require.Len(t, l.told(), 1)
+		before := l.stands("invoice-1").Looks
+		for range 60 {
+			e := l.happened("evt_1", "payment.succeeded", out.Op.Key, "obj_7", time.Now())
+			e.Evidence = false
+			_, err := l.Hear(t.Context(), "bank", e)
+			require.NoError(t, err)
+			l.runs(10 * time.Second)
+		}
+		assert.LessOrEqual(t, l.stands("invoice-1").Looks-before, 11, "once a minute")
+		assert.Len(t, l.told(), 1)
+	})
+}
+
+// countsFlows counts how often all flows were read.
+type countsFlows struct {
+	*memory.Journal
+	lists *atomic.Int64
+}
+
+func (j countsFlows) ListFlows(ctx context.Context, f journal.FlowFilter) iter.Seq2[journal.Flow, error] {
+	j.lists.Add(1)
+	return j.Journal.ListFlows(ctx, f)
+}
+
+// What tells nothing new of a flow's operation reads no flows.
+func TestHearReadsNoFlows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := countsFlows{memory.New(), new(atomic.Int64)}
+		l := atBank(t, onceward.Config{Journal: j})
+		l.process = &process{oncetest.StartFlows(t, l.box.Client().Transport, onceward.Config{
+			Journal: j, Providers: []providers.Provider{l.box.Provider()}, Reconcile: plain(), Backoff: once,
+		})}
+		var out outcome
+		require.NoError(t, l.Flow(t.Context(), "order-1", nil, func(ctx context.Context) error {
+			_, err := flow.Step(ctx, "pay", func(ctx context.Context) (string, error) {
+				out = l.Ask(ctx, to(http.MethodPost, l.box.URL+"/payments"), body(`{"amount":10}`), with("Content-Type", "application/json"))
+				return "", out.Err
+			})
+			return err
+		}))
+		before := j.lists.Load()
+		ops, err := l.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
+		require.NoError(t, err)
+		require.Len(t, ops, 1)
+		assert.Equal(t, before, j.lists.Load())
 	})
 }

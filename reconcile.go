@@ -330,7 +330,7 @@ func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) 
 	if ev.Dead == "" && !now.Before(op.SettledAt.Add(r.GiveUpAfter)) {
 		ev.Dead = fmt.Sprintf("given up after %v", r.GiveUpAfter)
 	}
-	if l.quiet && s.evidence.Finding <= journal.FindingInconclusive && ev.Dead != "" {
+	if (l.quiet || c.hinted.has(op.Ref, op.Generation)) && s.evidence.Finding <= journal.FindingInconclusive && ev.Dead != "" {
 		ev.Delivered = true
 	}
 	if s.evidence.Source == journal.SourceHook && s.evidence.Finding == journal.FindingAbsent {
@@ -406,7 +406,8 @@ const afterCutOff = 10 * time.Second
 // found tells the world what was found out of an operation.
 func (c *Client) found(ctx context.Context, res *journal.Result, e *Evidence, object string) {
 	op := &res.Operation
-	if op.State != journal.StateUnknown || op.Dead != "" {
+	changed := res.Decision != journal.Ignored && res.Decision != journal.Stale
+	if changed && (op.State != journal.StateUnknown || op.Dead != "") {
 		defer c.wake() // whatever hooks do
 		c.wakeFlowOf(ctx, op.Ref)
 	}
@@ -544,6 +545,14 @@ func (p *pass) reopen(ctx context.Context) error {
 type reopened struct {
 	mu   sync.Mutex
 	been map[Ref]int
+}
+
+// has tells whether once has been asked for it.
+func (r *reopened) has(ref Ref, generation int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, there := r.been[ref]
+	return there && at == generation
 }
 
 func (r *reopened) once(ref Ref, generation int) bool {
