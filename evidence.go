@@ -23,10 +23,6 @@ type Event struct {
 	// about is looked for.
 	Evidence bool
 
-	// ID identifies the delivery where the provider gives it an identifier that its body
-	// does not have (webhook.Message.ID); "": it has none. An event is known again by its own id.
-	ID string
-
 	Header http.Header // of the delivery; only Content-Type is looked at. nil: the body is JSON
 }
 

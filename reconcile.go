@@ -251,7 +251,7 @@ func (l *looking) wait(ctx context.Context, p *pace) error {
 
 const (
 	lookLease = 10 * time.Minute // after which another process looks
-	lookBatch = 1000
+	lookBatch = 500
 	askedFor  = 20 * time.Second // how long a look takes, at most, for which somebody waits
 )
 

@@ -50,7 +50,7 @@ func (c *Client) hearRequest(w http.ResponseWriter, r *http.Request, provider st
 	body, err := io.ReadAll(r.Body) // from memory
 	if err == nil {
 		message, _ := webhook.MessageOf(r.Context())
-		err = c.heard(r.Context(), provider, Event{Body: body, ID: message.ID, Evidence: message.Evidence})
+		err = c.heard(r.Context(), provider, Event{Body: body, Evidence: message.Evidence, Header: r.Header})
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if err == nil {

@@ -84,6 +84,7 @@ type identities struct {
 	mu   sync.Mutex
 	salt []byte
 	by   map[string]identified
+	asks map[string]chan struct{} // closed once the answer is there
 }
 
 type identified struct {
@@ -92,8 +93,8 @@ type identified struct {
 }
 
 const (
-	identityKeeps = time.Hour   // a credential does not change hands
-	identityFails = time.Minute // that it could not be asked
+	identityKeeps = time.Hour       // a credential does not change hands
+	identityFails = 5 * time.Minute // that it could not be asked: who begins an operation waits for that
 	identityWaits = 5 * time.Second
 	maxIdentities = 1000
 )
@@ -108,17 +109,41 @@ func (is *identities) keyOf(req *http.Request, p *providers.Provider) string {
 	return strings.Join([]string{p.Name, req.URL.Host, accountHeaders(p, req.Header), credentialDigest(is.salt, req, providers.Key{})}, "\n")
 }
 
+const errSlowIdentity = "whose credential it is could not be read in time"
+
 // of asks the provider whose a credential is, once in a while.
 func (is *identities) of(ctx context.Context, l *looking, op *journal.Operation, route tables.Route, u *url.URL, key string) (account, why string) {
-	now := l.client.now()
-	is.mu.Lock()
-	known, there := is.by[key]
-	is.mu.Unlock()
-	if there && known.until.After(now) {
-		return known.account, known.why
-	}
 	ctx, cancel := context.WithTimeout(ctx, identityWaits)
 	defer cancel()
+	for {
+		is.mu.Lock()
+		known, asked := is.by[key], is.asks[key]
+		if known.until.After(l.client.now()) {
+			is.mu.Unlock()
+			return known.account, known.why
+		}
+		if asked == nil {
+			break
+		}
+		is.mu.Unlock()
+		select {
+		case <-asked:
+		case <-ctx.Done():
+			return "", errSlowIdentity
+		}
+	}
+	if is.asks == nil {
+		is.asks = map[string]chan struct{}{}
+	}
+	answered := make(chan struct{})
+	is.asks[key] = answered
+	is.mu.Unlock()
+	defer func() {
+		is.mu.Lock()
+		defer is.mu.Unlock()
+		delete(is.asks, key)
+		close(answered)
+	}()
 	planned, err := lookup.Identify(route.Provider, route.Endpoint, &lookup.Subject{URL: u, Header: op.Request.Header})
 	if err != nil {
 		return "", err.Error()
@@ -132,9 +157,9 @@ func (is *identities) of(ctx context.Context, l *looking, op *journal.Operation,
 	if errors.Is(answer.err, context.Canceled) {
 		return account, why
 	}
-	learned := identified{account, why, now.Add(identityKeeps)}
+	learned := identified{account, why, l.client.now().Add(identityKeeps)}
 	if why != "" {
-		learned.until = now.Add(identityFails)
+		learned.until = l.client.now().Add(identityFails)
 	}
 	is.mu.Lock()
 	defer is.mu.Unlock()
