@@ -77,8 +77,8 @@ func (r *run) controls(op *journal.Operation, object string) {
 func (r *run) answeredObject(a *journal.Answer) string {
 	e, body := r.route.Endpoint, r.attempt.body
 	switch {
-	case a.Refused:
-		return ""
+	case a.Refused && e.ObjectID == "":
+		return "" // an "id" in an error is the error's
 	case a.Pointer != "":
 		return objectOf(e, a.Pointer)
 	}

@@ -63,6 +63,29 @@ type seen struct {
 	answer   *journal.Answer
 	absence  *journal.Absence
 	dead     string // nothing can look for it
+	saw      bool   // something that may be its object
+}
+
+// outweighs tells whether a look says more than the one before it. What one has seen and could
+// not tell is not absent because another did not see it, and of two that found nothing
+// the one counts that may prove it.
+func (s *seen) outweighs(best *seen) bool {
+	weight := func(s *seen) int {
+		switch a := s.absence; {
+		case s.evidence.Finding > journal.FindingAbsent:
+			return 6
+		case s.evidence.Finding == journal.FindingAmbiguous:
+			return 5
+		case s.saw:
+			return 4
+		case a != nil && (a.Consistent || a.VisibleAfter > 0):
+			return 3
+		case s.evidence.Finding == journal.FindingAbsent:
+			return 2
+		}
+		return 1
+	}
+	return best == nil || weight(s) > weight(best)
 }
 
 func inconclusive(why string) seen {
@@ -97,13 +120,13 @@ func (l *looking) look(ctx context.Context, op *journal.Operation) seen {
 				continue
 			case s.evidence.Finding > journal.FindingAbsent || s.evidence.Finding == journal.FindingAmbiguous:
 				return s
-			case best == nil || s.evidence.Finding > best.evidence.Finding:
+			case s.outweighs(best):
 				best = &s
 			}
 		}
 	}
-	if hook := c.cfg.Reconcile.Lookup; hook != nil && (best == nil || best.evidence.Finding != journal.FindingAbsent || best.absence == nil) {
-		if s := l.askHook(ctx, op); best == nil || s.evidence.Finding > best.evidence.Finding {
+	if hook := c.cfg.Reconcile.Lookup; hook != nil {
+		if s := l.askHook(ctx, op); s.outweighs(best) {
 			best = &s
 		}
 	}
@@ -179,7 +202,7 @@ var findingOf = map[providers.Outcome]journal.Finding{
 
 // verdict puts what was found into the journal's words.
 func (l *looking) verdict(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup, w *swept, f lookup.Finding, whose identity) seen {
-	s := seen{account: whose.account, evidence: journal.Evidence{Source: journal.SourceLook, Finding: journal.FindingInconclusive, Why: f.Why}}
+	s := seen{account: whose.account, saw: len(f.Objects) > 0, evidence: journal.Evidence{Source: journal.SourceLook, Finding: journal.FindingInconclusive, Why: f.Why}}
 	objects := make([]string, len(f.Objects))
 	for i, id := range f.Objects {
 		objects[i] = objectOf(route.Endpoint, id)
@@ -481,16 +504,18 @@ func (l *looking) taken(ctx context.Context, op *journal.Operation, route tables
 	return func(id string) bool {
 		is, there := known[id]
 		if !there {
-			object := objectOf(route.Endpoint, id)
-			for _, name := range l.client.everyName(route.Provider.Name) {
-				matches, err := l.client.store.FindBy(ctx, name, journal.ByObject, object)
-				if err != nil && *unread == nil {
-					*unread = err
+			// What it was recorded as, and before the table said of what kind it is.
+			for _, object := range []string{objectOf(route.Endpoint, id), objectOf(&providers.Endpoint{}, id)} {
+				for _, name := range l.client.everyName(route.Provider.Name) {
+					matches, err := l.client.store.FindBy(ctx, name, journal.ByObject, object)
+					if err != nil && *unread == nil {
+						*unread = err
+					}
+					is = is || slices.ContainsFunc(matches, func(m journal.Match) bool {
+						other := &m.Operation
+						return other.Ref != op.Ref && (objectUnknown(other) || other.State == journal.StateCompleted && other.Proves(whose.account, object))
+					})
 				}
-				is = is || slices.ContainsFunc(matches, func(m journal.Match) bool {
-					other := &m.Operation
-					return other.Ref != op.Ref && (objectUnknown(other) || other.State == journal.StateCompleted && other.Proves(whose.account, object))
-				})
 			}
 			known[id] = is
 		}

@@ -78,6 +78,7 @@ func proving(p *providers.Provider) {
 type teller struct {
 	*process
 	box *providertest.Server
+	via *faked
 	log *bytes.Buffer
 
 	mu      sync.Mutex
@@ -157,7 +158,8 @@ func anotherAs(t *testing.T, srv *providertest.Server, cfg onceward.Config, adju
 	if cfg.Backoff == (backoff.Policy{}) {
 		cfg.Backoff = once
 	}
-	l.process = &process{oncetest.Start(t, srv.Client().Transport, cfg)}
+	l.via = &faked{via: srv.Client().Transport}
+	l.process = &process{oncetest.Start(t, l.via, cfg)}
 	return l
 }
 

@@ -138,7 +138,7 @@ func disagrees(op Operation, object string) bool {
 // beside is evidence of an effect of what is completed.
 func beside(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
-	case op.Object != "" && !op.Proves("", ev.Object):
+	case op.Object != "" && !op.Proves("", ev.Object) && !refusedHere(op):
 		return second(op, ev)
 	case refusedHere(op) && !isKept(op, ev):
 		return contradicted(op, ev, answeredRefused)

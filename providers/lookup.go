@@ -61,8 +61,10 @@ type Lookup struct {
 
 	// Created is the path of an item's time of creation, or empty. The time is a number of
 	// seconds since 1970 or as RFC 3339 has it, where the T may be a space and UTC is
-	// meant if nothing is said. An item that was created before the operation was first
-	// sent, less five minutes, is another's.
+	// meant if nothing is said. An item that was created twenty minutes before the operation
+	// was first sent, or earlier, is another's; one of less than five minutes before may be
+	// the operation's; and one between the two makes the look tell nothing, as a clock may
+	// have been wrong.
 	Created string
 
 	// Next says how the next page of items is asked for.

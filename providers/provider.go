@@ -165,7 +165,8 @@ type Endpoint struct {
 
 	// Object is the kind of object that a request creates, in the provider's word:
 	// "payment". An object proves one operation only, by its kind and id, and without a
-	// kind no absence is ever proven.
+	// kind no absence is ever proven. Don't change the word while a journal has operations
+	// of the endpoint: what proves one of them is not known again by another word.
 	Object string
 
 	// ObjectID is the path, as of [Rule.Field], at which the answer to the request shows the

@@ -248,6 +248,8 @@ func (m *matching) candidates(n int) (f Finding, open bool) {
 			case !o.dated:
 				undated = append(undated, item.ID)
 				continue
+			case o.created.Before(about.read()) && !f.Exact:
+				continue
 			case o.created.Before(about.since()):
 				early = append(early, item.ID)
 				continue
@@ -271,6 +273,9 @@ func (m *matching) candidates(n int) (f Finding, open bool) {
 	case f.Exact && len(early) > 0:
 		f.Objects = early
 		f.Why = "an object that has what is this operation's alone was created before the operation was first sent: compare the clocks"
+	case len(early) > 0 && len(found) == 0:
+		f.Objects = early
+		f.Why = "an object that looks like the operation's was created shortly before the operation was first sent: somebody may have done it before, or a clock was wrong"
 	case len(late) > 0 && len(found) == 0:
 		f.Objects = late
 		f.Why = "an object that looks like the operation's was created long after its last attempt: somebody may have done it again"

@@ -271,7 +271,7 @@ func (s *Sweep) serves(about *Subject) (why string, elsewhere bool) {
 	for _, name := range asks(s.look) {
 		switch name {
 		case "since":
-			if about.since().Before(s.window.Since) {
+			if about.read().Before(s.window.Since) {
 				return "the window that was read begins after the operation was sent", false
 			}
 		case "until":

@@ -218,7 +218,7 @@ func TestSharedLookups(t *testing.T) {
 func TestWindows(t *testing.T) {
 	now := noon.Add(time.Hour)
 	about := lookup.Subject{First: noon, Reference: "r"}
-	assert.Equal(t, lookup.Window{Since: noon.Add(-5 * time.Minute), Until: now}, about.Window(now))
+	assert.Equal(t, lookup.Window{Since: noon.Add(-20 * time.Minute), Until: now}, about.Window(now))
 	about.ReferenceOurs = true
 	day := lookup.Window{Since: noon.Add(-24 * time.Hour), Until: now}
 	assert.Equal(t, day, about.Window(now))

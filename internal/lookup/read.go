@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,7 +55,7 @@ func (s *Sweep) Read(status int, header http.Header, body []byte) {
 	case s.look.Items == "" && (len(raw[0]) == 0 || raw[0][0] != '{'):
 		s.Fail("the answer is not a JSON object")
 		return
-	case s.look.Body != "" && complains(body):
+	case (s.look.Body != "" || s.look.Items != "") && complains(body):
 		s.Fail("the answer lists errors")
 		return
 	}
@@ -249,12 +250,17 @@ func answerUnfit(p *providers.Provider, status int, header http.Header, body []b
 	return ""
 }
 
-var errorsField = tables.NewFields("errors[].message", "errors[].code", "errors[].extensions.code")
+var complaints = []string{"error", "error.message", "error.code", "errors[]", "errors[].message", "errors[].code", "errors[].extensions.code"}
 
-// complains reports whether an answer has errors beside its data, as GraphQL's do.
+var complaintFields = tables.NewFields(complaints...)
+
+// complains reports whether an answer has errors beside its data, as GraphQL's do: a list that
+// comes with some may lack what they were about.
 func complains(body []byte) bool {
-	said := errorsField.Read(body)
-	return len(said.All("errors[].message"))+len(said.All("errors[].code"))+len(said.All("errors[].extensions.code")) > 0
+	said := complaintFields.Read(body)
+	return slices.ContainsFunc(complaints, func(field string) bool {
+		return slices.ContainsFunc(said.All(field), func(text string) bool { return text != "" && text != "false" && text != "0" })
+	})
 }
 
 // timeOf reads a time as [providers.Lookup.Created] says.

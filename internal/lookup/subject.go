@@ -115,6 +115,11 @@ const (
 	// slack is how far the clocks of a provider may be off, for what is told by time.
 	slack = 5 * time.Minute
 
+	// doubt is how much longer before it was first sent an object may seem to be created that is
+	// not taken for another's, nor for the operation's: our clock may have been wrong then, and
+	// been put right since.
+	doubt = 15 * time.Minute
+
 	// slackOurs is the same for a reference that is an operation's alone, which needs no
 	// time to be told by.
 	slackOurs = 24 * time.Hour
@@ -128,9 +133,17 @@ const (
 type Window struct{ Since, Until time.Time }
 
 // Window returns the one in which the operation's object can have been created, as seen
-// now: from a little before it was first sent, a day where its reference is its alone,
+// now: from twenty minutes before it was first sent, a day where its reference is its alone,
 // until now.
-func (s *Subject) Window(now time.Time) Window { return Window{s.since(), now} }
+func (s *Subject) Window(now time.Time) Window { return Window{s.read(), now} }
+
+// read is from when on objects are read.
+func (s *Subject) read() time.Time {
+	if s.ours() {
+		return s.since()
+	}
+	return s.since().Add(-doubt)
+}
 
 // ours reports whether the request has a reference that is the operation's alone.
 func (s *Subject) ours() bool { return s.ReferenceOurs && s.Reference != "" }
