@@ -14,8 +14,8 @@ import (
 //
 // The error of a completed operation is nil, whatever its answer says. It is an Error
 // with ErrNotSent for one that is cancelled, with ErrOutcomeUnknown for one that is
-// unknown, which Resolve may still settle: at once, or with Config.Reconcile once
-// nothing is looked for any more or ctx ends; and with ErrPending or ErrInFlight, and the
+// unknown, which Resolve may still settle: at once, or with Config.Reconcile, which has
+// its provider, once nothing is looked for any more or ctx ends; and with ErrPending or ErrInFlight, and the
 // cause, where ctx ends or the client is shut down first: Error.InBackground tells
 // whether Run or Resume would send it. The operation is returned in each case. The error
 // of one that the journal does not have is ErrNotFound, at once.
@@ -28,7 +28,7 @@ func (c *Client) Wait(ctx context.Context, ref Ref) (Operation, error) {
 			return Operation{}, fmt.Errorf("onceward: wait for an operation: %w", err)
 		case op.State == journal.StateCompleted:
 			return operationOf(&op), nil
-		case op.State == journal.StateCancelled || op.State == journal.StateUnknown && !c.stillLooked(&op):
+		case op.State == journal.StateCancelled || op.State == journal.StateUnknown && !(c.stillLooked(&op) && (op.Provider == "" || c.named(op.Provider) != nil)):
 			return c.waited(&op, nil)
 		}
 		select {

@@ -201,7 +201,7 @@ func (c *Client) hint(ctx context.Context, evs []journal.Event, about []journal.
 		if about[i].Dead != "" && about[i].Delivered {
 			c.hinted.once(about[i].Ref, about[i].Generation) // somebody was told that it is dead
 		}
-		if at := about[i].LookedAt.Add(journal.AskedLook); at.After(ev.At) {
+		if at := about[i].LookedAt.Add(journal.AskedLook); ev.At.Sub(about[i].LookedAt).Abs() < journal.AskedLook {
 			ev.Due = at
 		}
 		res, err := c.journal.Apply(context.WithoutCancel(ctx), ev)

@@ -39,8 +39,10 @@ type looking struct {
 	// quiet: somebody was told that it is dead, and is not told again of a look that changes
 	// nothing.
 	quiet bool
-	group []journal.Operation
-	swept map[string]*swept
+	// unsure: the clock at its beginning is not believed, so that nothing is given up by it.
+	unsure bool
+	group  []journal.Operation
+	swept  map[string]*swept
 }
 
 // swept is what one look-up's requests came to, for all operations that share them.

@@ -305,7 +305,7 @@ func (c *Client) lookNow(ctx context.Context, op *journal.Operation, l *looking)
 	ctx, cancel := context.WithDeadline(ctx, l.ends)
 	defer cancel()
 	l.group, l.quiet = []journal.Operation{res.Operation}, op.Dead != "" && op.Delivered
-	l.due = op.LookAt
+	l.due, l.unsure = op.LookAt, !res.Unconfirmed.IsZero()
 	found, err := c.lookAt(ctx, l, &res.Operation)
 	if err != nil {
 		return nil, err
@@ -327,7 +327,7 @@ func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) 
 		Object: s.object, Account: s.account, Evidence: &s.evidence, Absence: s.absence, Answer: s.answer, Dead: s.dead,
 		Due: l.nextLook(ctx, op, now), Delivered: !c.tells(),
 	}
-	if ev.Dead == "" && !now.Before(op.SettledAt.Add(r.GiveUpAfter)) {
+	if ev.Dead == "" && !l.unsure && !now.Before(op.SettledAt.Add(r.GiveUpAfter)) {
 		ev.Dead = fmt.Sprintf("given up after %v", r.GiveUpAfter)
 	}
 	if (l.quiet || c.hinted.has(op.Ref, op.Generation)) && s.evidence.Finding <= journal.FindingInconclusive && ev.Dead != "" {
@@ -459,7 +459,9 @@ func (p *pass) runLooks(ctx context.Context) {
 		err := p.startLooks(ctx)
 		if now := p.client.now(); err == nil && !now.Before(reopens) {
 			reopens = now.Add(reapEvery)
-			err = p.reopen(ctx)
+			if err = p.reopen(ctx); err == nil {
+				err = p.abandoned(ctx)
+			}
 		}
 		p.client.lifecycle.leave()
 		switch {
@@ -493,7 +495,9 @@ func (p *pass) startLooks(ctx context.Context) error {
 	}
 	type about struct{ provider, endpoint string }
 	groups := map[about][]journal.Operation{}
+	unsure := false
 	for i := range due {
+		unsure = unsure || !due[i].Unconfirmed.IsZero()
 		if op := &due[i].Operation; due[i].Decision == journal.Look {
 			at := about{op.Provider, op.Endpoint}
 			groups[at] = append(groups[at], *op)
@@ -505,7 +509,7 @@ func (p *pass) startLooks(ctx context.Context) error {
 				pace.slots <- struct{}{}
 				defer func() { <-pace.slots }()
 			}
-			l := &looking{client: c, actor: "Client.Run", group: group, patient: true, ends: now.Add(lookLease / 2)}
+			l := &looking{client: c, actor: "Client.Run", group: group, patient: true, ends: now.Add(lookLease / 2), unsure: unsure}
 			for i := range group {
 				if p.interrupted(ctx) != nil || c.now().After(now.Add(lookLease*3/4)) {
 					return // their lease passes
@@ -534,6 +538,36 @@ func (p *pass) reopen(ctx context.Context) error {
 		route := c.contract(&op.Request, u)
 		if route.Listed && sameContract(&op, route) && c.hasControl(&op, u, route.Endpoint.HandlingTime) && c.reopened.once(op.Ref, op.Generation) {
 			if _, err := c.journal.Apply(ctx, journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: c.now()}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// abandonedAfter is how long nobody has looked for what was due, so that no process is taken to.
+const abandonedAfter = 24 * time.Hour
+
+// abandoned gives up what no process looks for, since its provider is in no Config.Providers any
+// more: else nobody would ever be told.
+func (p *pass) abandoned(ctx context.Context) error {
+	c := p.client
+	now := c.now()
+	for op, err := range c.journal.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}}) {
+		switch {
+		case err != nil:
+			return err
+		case op.Dead != "" || op.Provider == "" || c.named(op.Provider) != nil,
+			now.Before(op.LookAt.Add(abandonedAfter)), now.Before(op.SettledAt.Add(c.cfg.Reconcile.GiveUpAfter)):
+			continue
+		}
+		res, err := c.journal.Apply(ctx, journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: now.Add(lookLease)})
+		if err != nil {
+			return err
+		}
+		if res.Decision == journal.Look {
+			l := &looking{client: c, actor: "Client.Run", unsure: !res.Unconfirmed.IsZero()}
+			if _, err = c.lookAt(ctx, l, &res.Operation); err != nil {
 				return err
 			}
 		}

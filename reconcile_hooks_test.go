@@ -213,3 +213,44 @@ func TestOutcomeThatComesDuringAnOffer(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, l.settled[len(l.settled)-1].State)
 	})
 }
+
+// A clock that jumps ahead for an hour gives nothing up, and keeps nobody from asking once it is right.
+func TestLookByAClockThatJumps(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		var ahead time.Duration
+		onceward.SetClock(l.Client, func() time.Time { return time.Now().Add(ahead) })
+		l.box.Visible(3 * time.Hour)
+		l.loses("invoice-1", providertest.DropAfter())
+		l.runs(2 * time.Hour)
+		ahead = 365 * 24 * time.Hour
+		l.runs(time.Hour)
+		assert.Empty(t, l.stands("invoice-1").Dead)
+		assert.Empty(t, l.told())
+		ahead = 0
+		time.Sleep(time.Hour)
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.NoError(t, err)
+		l.truly()
+	})
+}
+
+// What no process has the table of any more is given up all the same, so that somebody is told,
+// and nobody waits for a look at it.
+func TestLookWithoutItsTable(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.loses("invoice-1", providertest.DropBefore())
+		l.Crash()
+		next := anotherAs(t, l.box, onceward.Config{Journal: l.Journal.Journal}, func(p *providers.Provider) { *p = providers.Svix() })
+		asked := time.Now()
+		_, err := next.Wait(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		assert.Equal(t, asked, time.Now(), "it waits for nobody")
+		next.runs(6 * 24 * time.Hour)
+		assert.Empty(t, next.told())
+		next.runs(3 * 24 * time.Hour)
+		require.Len(t, next.told(), 1)
+		assert.Contains(t, next.told()[0].Missing, "Config.Providers")
+	})
+}

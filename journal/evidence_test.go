@@ -426,6 +426,8 @@ func TestLooksAreLeasedOneAtATime(t *testing.T) {
 		{"due later, and asked for", func(op *journal.Operation) { op.LookAt = noon.Add(time.Second) }, func(ev *journal.Event) { ev.Asked = true }, journal.Look},
 		{"asked for again", func(op *journal.Operation) { op.LookedAt = noon.Add(-59 * time.Second) }, func(ev *journal.Event) { ev.Asked = true }, journal.Later},
 		{"asked for a minute later", func(op *journal.Operation) { op.LookedAt = noon.Add(-time.Minute) }, func(ev *journal.Event) { ev.Asked = true }, journal.Look},
+		{"asked for, and a clock ahead looked", func(op *journal.Operation) { op.LookedAt = noon.Add(time.Minute) }, func(ev *journal.Event) { ev.Asked = true }, journal.Look},
+		{"asked for by a clock that is behind", func(op *journal.Operation) { op.LookedAt = noon.Add(59 * time.Second) }, func(ev *journal.Event) { ev.Asked = true }, journal.Later},
 		{"due soon after another", func(op *journal.Operation) { op.LookedAt = noon.Add(-time.Second) }, nil, journal.Look},
 		{"dead", func(op *journal.Operation) { op.Dead, op.LookAt = "ambiguous", time.Time{} }, nil, journal.Ignored},
 		{"dead, and asked for", func(op *journal.Operation) { op.Dead, op.LookAt = "ambiguous", time.Time{} }, func(ev *journal.Event) { ev.Asked = true }, journal.Look},
