@@ -2,6 +2,7 @@ package onceward
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -99,11 +100,12 @@ func (c *Client) afterItsFlow(ctx context.Context, op *journal.Operation) bool {
 	return true
 }
 
-// flowsOf yields the flow of an operation, where its name tells which that is; else all that may be.
-func flowsOf(ctx context.Context, store journal.Flows, op Ref) iter.Seq2[journal.Flow, error] {
+// flowsOf yields the flow of an operation, where its name tells which that is; else all that
+// may be, of these states.
+func flowsOf(ctx context.Context, store journal.Flows, op Ref, states ...journal.FlowState) iter.Seq2[journal.Flow, error] {
 	name, isFlow := seam.FlowOf(op.Parent)
 	if f := (journal.Flow{Ref: Ref{Scope: op.Scope, ID: name}}); !isFlow || seam.ParentOf(&f) != op.Parent {
-		return store.ListFlows(ctx, journal.FlowFilter{Scope: &op.Scope})
+		return store.ListFlows(ctx, journal.FlowFilter{States: states, Scope: &op.Scope})
 	}
 	return func(yield func(journal.Flow, error) bool) {
 		yield(store.GetFlow(ctx, Ref{Scope: op.Scope, ID: name}))
@@ -118,13 +120,15 @@ func (c *Client) wakeFlowOf(ctx context.Context, op Ref) {
 	if !ok || !seam.IsOfFlow(op.Parent) {
 		return
 	}
-	waiting := journal.FlowFilter{States: []journal.FlowState{journal.FlowStateWaiting}, Scope: &op.Scope}
-	for f, err := range store.ListFlows(ctx, waiting) {
+	for f, err := range flowsOf(ctx, store, op, journal.FlowStateWaiting) {
+		if errors.Is(err, journal.ErrNotFound) {
+			break
+		}
 		if err != nil {
 			c.log.Warn("a flow was not woken; it looks by itself within a minute", "operation", op.ID, "error", err)
 			return
 		}
-		if f.WaitsFor == op || seam.ParentOf(&f) == op.Parent {
+		if f.State == journal.FlowStateWaiting && (f.WaitsFor == op || seam.ParentOf(&f) == op.Parent) {
 			_, _ = store.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: c.now()})
 			break
 		}
