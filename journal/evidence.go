@@ -416,14 +416,7 @@ func keep(op Operation, ev Event) Operation {
 	}
 	list = append(list, e)
 	if len(list) > maxEvidence {
-		first := firstAbsent(list, e.Generation)
-		i := 1
-		for i < len(list)-1 && (i == first || list[i].Finding.TookEffect()) {
-			i++
-		}
-		if i == len(list)-1 {
-			i = 1
-		}
+		i := leastNeeded(list, firstAbsent(list, e.Generation))
 		list = slices.Delete(list, i, i+1)
 	}
 	op.Evidence = list
@@ -433,6 +426,22 @@ func keep(op Operation, ev Event) Operation {
 // firstAbsent is where it is kept that a generation was first not there; -1 if that is not.
 func firstAbsent(list []Evidence, generation int) int {
 	return slices.IndexFunc(list, func(e Evidence) bool { return e.Generation == generation && e.Finding == FindingAbsent })
+}
+
+// leastNeeded is which of too much evidence goes: the second oldest that tells nothing of the
+// object, since what was seen of one forbids an absence; else the second oldest of no effect.
+func leastNeeded(list []Evidence, firstAbsent int) int {
+	for _, stays := range []func(Finding) bool{
+		func(f Finding) bool { return f >= FindingInProgress },
+		Finding.TookEffect,
+	} {
+		for i := 1; i < len(list)-1; i++ {
+			if i != firstAbsent && !stays(list[i].Finding) {
+				return i
+			}
+		}
+	}
+	return 1
 }
 
 // conflicts is for an operation that was just answered: its own answer stands, whatever was

@@ -833,3 +833,18 @@ func TestRoundsThatWereMergedAreOneEffect(t *testing.T) {
 	_, decision = next(t, op, false, late)
 	assert.Equal(t, journal.SecondEffect, decision)
 }
+
+// What was seen of it forbids an absence for good, however much is heard afterwards that decides nothing.
+func TestWhatWasSeenIsNotCrowdedOut(t *testing.T) {
+	op := goneBefore()
+	inProgress := seen(op, journal.FindingInProgress, "payment pay_1")
+	op, _ = next(t, op, true, inProgress)
+	for i := range 30 {
+		ev := seen(op, journal.FindingInconclusive, "")
+		ev.Evidence.Source = []string{journal.SourceLook, journal.SourceHook}[i%2]
+		op, _ = next(t, op, true, ev)
+	}
+	op, _ = next(t, op, true, gone(op))
+	require.Equal(t, journal.StateUnknown, op.State)
+	assert.Equal(t, "something of it was seen before", op.Evidence[len(op.Evidence)-1].Why)
+}
