@@ -455,6 +455,8 @@ func (p *pass) runLooks(ctx context.Context) {
 		return
 	}
 	var reopens time.Time
+	ctx, cut := context.WithCancel(ctx)
+	defer cut() // Shutdown waits for no look: another process makes it again
 	for {
 		if p.client.lifecycle.enter() != nil {
 			return
