@@ -20,10 +20,12 @@ import (
 //
 // next's answer is the answer, but for a 503 where the journal failed, or has been restored and not
 // been adopted: the provider then sends the event again. A nil next answers 204.
+// A body over a megabyte is refused, and lost to next too, unless the handler's MaxBody is set to more.
+//
 // What v verifies without evidence, since the scheme signs nothing, only has its operation
 // looked for. It panics if v is nil, there is no such provider, or Config.Reconcile is nil: these are
 // mistakes in the program.
-func (c *Client) Webhooks(provider string, v *webhook.Verifier, next http.Handler) http.Handler {
+func (c *Client) Webhooks(provider string, v *webhook.Verifier, next http.Handler) *webhook.Handler {
 	switch {
 	case v == nil:
 		panic("onceward: Webhooks: the verifier is nil: make one by a function of package webhook")

@@ -1,11 +1,18 @@
 package onceward_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -344,4 +351,42 @@ func TestWebhooksAreMadeRight(t *testing.T) {
 	without, err := onceward.New(onceward.Config{Journal: memory.New(), Providers: []providers.Provider{bank()}})
 	require.NoError(t, err)
 	assert.Panics(t, func() { without.Webhooks("bank", v, nil) }, "each webhook would be a 503")
+}
+
+// A body over the limit is refused before it is read whole, and the limit can be raised.
+func TestWebhooksOfALargeBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked)
+		v, err := webhook.StandardWebhooks(signingSecret)
+		require.NoError(t, err)
+		came := 0
+		h := l.Webhooks("bank", v, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { came++ }))
+		l.box.Script(providertest.DropAfter())
+		out := l.pays("invoice-1")
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		e := l.happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now())
+		large := fmt.Appendf(nil, `{"filler":%q,%s`, strings.Repeat("x", 2<<20), e.Body[1:])
+		send := func() int {
+			signed := "msg_1." + strconv.FormatInt(time.Now().Unix(), 10)
+			key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(signingSecret, "whsec_"))
+			require.NoError(t, err)
+			mac := hmac.New(sha256.New, key)
+			mac.Write([]byte(signed + "."))
+			mac.Write(large)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(large))
+			id, at, _ := strings.Cut(signed, ".")
+			r.Header.Set("Webhook-Id", id)
+			r.Header.Set("Webhook-Timestamp", at)
+			r.Header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w.Code
+		}
+		assert.Equal(t, http.StatusRequestEntityTooLarge, send())
+		assert.Zero(t, came)
+		h.MaxBody = 4 << 20
+		assert.Equal(t, http.StatusOK, send())
+		assert.Equal(t, 1, came)
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+	})
 }
