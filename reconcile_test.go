@@ -150,7 +150,7 @@ func anotherAs(t *testing.T, srv *providertest.Server, cfg onceward.Config, adju
 		cfg.Trace = seen
 	}
 	cfg.Logger = slog.New(slog.NewTextHandler(l.log, nil))
-	table := srv.Provider()
+	table := srv.Provider().Clone()
 	for _, f := range adjust {
 		f(&table)
 	}
