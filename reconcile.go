@@ -322,9 +322,6 @@ func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) 
 	s := l.looked(ctx, op)
 	now := c.now()
 	r := c.cfg.Reconcile
-	if l.patient && s.evidence.Finding == journal.FindingInconclusive && (ctx.Err() != nil || c.lifecycle.isShutdown()) {
-		return res, context.Cause(ctx) // Run ended, which says nothing: the lease passes
-	}
 	ev := journal.Event{
 		Kind: journal.EventEvidence, Ref: op.Ref, Handle: op.Handle, At: now, Claim: op.Claim, Generation: op.Generation,
 		Object: s.object, Account: s.account, Evidence: &s.evidence, Absence: s.absence, Answer: s.answer, Dead: s.dead,
