@@ -362,9 +362,10 @@ func clockWasWrong(op Operation, ev Event) bool {
 	return op.WindowClosed || !op.SentSince.IsZero() || !ev.Unconfirmed.IsZero() || ev.Last.Sub(ev.At) > op.Terms.Margin()
 }
 
-// before: another look, long enough ago, proved the same.
+// before: another look proved the same, long enough before this one began: it may have been
+// slow.
 func before(op Operation, ev Event) bool {
-	by := ev.At.Add(-max(time.Hour, ev.Absence.VisibleAfter))
+	by := stamp(ev.Absence.Began).Add(-max(time.Hour, ev.Absence.VisibleAfter))
 	return slices.ContainsFunc(op.Evidence, func(e Evidence) bool {
 		return e.Generation == op.Generation && e.Finding == FindingAbsent && e.Source != SourceEvent && !e.At.After(by)
 	})

@@ -70,6 +70,7 @@ func TestAbsenceIsProvenByAllOfItsClauses(t *testing.T) {
 	}{
 		{"a first look", "", func(op *journal.Operation) { op.Evidence = nil }, nil},
 		{"a first look long enough ago", "", func(op *journal.Operation) { op.Evidence[0].At = noon.Add(-59 * time.Minute) }, nil},
+		{"a first look long enough before this one began", "", func(op *journal.Operation) { op.Evidence[0].At = noon.Add(-time.Hour) }, nil},
 		{"a first look, by the time that it takes to be seen", "", func(op *journal.Operation) { op.LastEndedAt = noon.Add(-3 * time.Hour); op.SettledAt = op.LastEndedAt },
 			func(ev *journal.Event) { ev.Absence.Consistent, ev.Absence.VisibleAfter = false, 75*time.Minute }},
 		{"a first look of this generation", "", func(op *journal.Operation) { op.Evidence[0].Generation = 0; op.Generation = 1 }, nil},
@@ -137,7 +138,9 @@ func TestAbsenceIsProvenAtTheEdges(t *testing.T) {
 			op.LastEndedAt, op.SettledAt = time.Time{}, noon.Add(-70*time.Minute)
 			ev.Absence.Began, ev.Absence.Control = noon, noon.Add(-time.Hour)
 		},
-		"an hour after the first look":  func(op *journal.Operation, _ *journal.Event) { op.Evidence[0].At = noon.Add(-time.Hour) },
+		"an hour after the first look": func(op *journal.Operation, ev *journal.Event) {
+			op.Evidence[0].At, ev.Absence.Began = noon.Add(-time.Hour), noon
+		},
 		"within the horizon":            func(_ *journal.Operation, ev *journal.Event) { ev.Absence.Horizon = 4*time.Hour + 5*time.Minute },
 		"the new round has another key": func(_ *journal.Operation, ev *journal.Event) { ev.Key = "another" },
 		"what an earlier round saw": func(op *journal.Operation, ev *journal.Event) {
