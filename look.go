@@ -50,6 +50,7 @@ type swept struct {
 	began    time.Time
 	sweep    *lookup.Sweep
 	about    []*journal.Operation // whose findings there are
+	shared   int                  // of about, the first that the window was made for; the others only look alike
 	findings []lookup.Finding
 	status   int
 	digest   string
@@ -81,6 +82,8 @@ func (s *seen) outweighs(best *seen) bool {
 		case s.saw:
 			return 4
 		case a != nil && (a.Consistent || a.VisibleAfter > 0):
+			return 3
+		case s.evidence.Finding == journal.FindingAbsent && s.evidence.Source == journal.SourceHook:
 			return 3
 		case s.evidence.Finding == journal.FindingAbsent:
 			return 2
@@ -128,7 +131,7 @@ func (l *looking) look(ctx context.Context, op *journal.Operation) seen {
 		}
 	}
 	if hook := c.cfg.Reconcile.Lookup; hook != nil {
-		if s := l.askHook(ctx, op); s.outweighs(best) {
+		if s := l.askHook(ctx, op, best); s.outweighs(best) {
 			best = &s
 		}
 	}
@@ -244,12 +247,18 @@ func (l *looking) verdict(ctx context.Context, op *journal.Operation, route tabl
 	return s
 }
 
-// askHook asks the program's own look-up.
-func (l *looking) askHook(ctx context.Context, op *journal.Operation) seen {
+// askHook asks the program's own look-up, which learns what the table's came to, if there are any.
+func (l *looking) askHook(ctx context.Context, op *journal.Operation, looked *seen) seen {
 	c := l.client
+	about := operationOf(op)
+	if looked != nil {
+		e := looked.evidence
+		e.At, e.Generation = c.now(), op.Generation
+		about.Evidence = append(slices.Clone(about.Evidence), e)
+	}
 	ctx, cancel := context.WithDeadline(withoutNaming(ctx), l.ends)
 	defer cancel()
-	f, err := c.cfg.Reconcile.Lookup(ctx, operationOf(op))
+	f, err := c.cfg.Reconcile.Lookup(ctx, about)
 	s := seen{evidence: journal.Evidence{Source: journal.SourceHook, Finding: f.Found, Why: secret.Recorded(f.Why), Rule: "Config.Reconcile.Lookup"}, object: f.Object}
 	switch {
 	case err != nil:
@@ -359,7 +368,7 @@ func (l *looking) sweep(ctx context.Context, op *journal.Operation, route tables
 	if lookup.Shared(look) {
 		key = strings.Join([]string{p.Name, u.Scheme, u.Host, e.Pattern, e.Action.Value, fmt.Sprint(slices.IndexFunc(e.Lookups, func(o providers.Lookup) bool { return o.Path == look.Path && o.Query == look.Query && o.By == look.By })),
 			op.Scope, op.Mode, whose.key, accountHeaders(p, op.Request.Header)}, "\n")
-		if w := l.swept[key]; w != nil && slices.ContainsFunc(w.about, func(o *journal.Operation) bool { return o.Ref == op.Ref }) {
+		if w := l.swept[key]; w != nil && slices.ContainsFunc(w.about[:w.shared], func(o *journal.Operation) bool { return o.Ref == op.Ref }) {
 			return w
 		}
 		about = l.sharing(op, route, u)
@@ -378,6 +387,7 @@ func (l *looking) sweep(ctx context.Context, op *journal.Operation, route tables
 	}
 	w.digest = l.read(ctx, op, route, w.sweep, w)
 	var unread error
+	w.shared = len(about)
 	w.about, unread = l.alike(ctx, about, op, route, u, look)
 	subjects := make([]lookup.Subject, len(w.about))
 	for i, other := range w.about {

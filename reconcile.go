@@ -41,8 +41,8 @@ type Reconcile struct {
 	Budget backoff.Budget
 
 	// Lookup is asked where the provider's table has no look-up, or none of them found anything: for
-	// what no table can say. Its error says that it could not find out, and is logged without what may
-	// be a secret. One that says FindingAbsent is taken for what code asserts: it is recorded as
+	// what no table can say. What theirs came to is the last of Operation.Evidence. Its error says that it
+	// could not find out, and is logged without what may be a secret. A Finding that says FindingAbsent is taken for what code asserts: it is recorded as
 	// NotExecuted is, by this field's name. It is called concurrently, in the background and within a
 	// caller's deadline; the context names no operation, so that it may call through the same client.
 	Lookup func(context.Context, Operation) (Finding, error)

@@ -359,3 +359,23 @@ func TestReconcileShutsDown(t *testing.T) {
 		assert.Equal(t, asked, time.Now(), "at once")
 	})
 }
+
+// The program's own look-up is asked where the table's found nothing, and knows that they did.
+func TestReconcileHookAfterLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []onceward.Evidence
+		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: func(_ context.Context, op onceward.Operation) (onceward.Finding, error) {
+			asked = append(asked, op.Evidence[len(op.Evidence)-1])
+			return onceward.Finding{Found: journal.FindingAbsent, Why: "they say so"}, nil
+		}}})
+		l.box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		l.runs(time.Minute)
+		require.Len(t, asked, 1)
+		assert.Equal(t, journal.FindingAbsent, asked[0].Finding)
+		assert.Equal(t, journal.SourceLook, asked[0].Source)
+		assert.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State)
+		require.NoError(t, l.pays("invoice-1").Err)
+		l.truly()
+	})
+}
