@@ -17,7 +17,6 @@ type left struct {
 	lost       int // invoices without an effect, that nobody looks after
 	misjudged  int // invoices that took effect, and that the payer calls failed or knows nothing of
 	unknown    int // invoices that the payer says are for a person to look up
-	wrongly    int // … of these, at the provider that takes keys
 	requests   int
 	kills      int
 	wanted     int // kills that were asked for
@@ -43,9 +42,6 @@ func (s *storm) audit() left {
 		case s.seen.has("paid", inv.ID) && n > 0:
 		case s.seen.has("unknown", inv.ID):
 			l.unknown++
-			if inv.Kind != letter {
-				l.wrongly++
-			}
 		case n == 0:
 			l.lost++
 		default:
@@ -69,7 +65,6 @@ func print(w io.Writer, columns []left) {
 		{"lost: never made, and nobody will", func(l left) int { return l.lost }, false},
 		{"made, but taken for failed or unheard of", func(l left) int { return l.misjudged }, false},
 		{"unknown, and said so: for a person", func(l left) int { return l.unknown }, true},
-		{"  where keys are taken", func(l left) int { return l.wrongly }, true},
 		{"requests", func(l left) int { return l.requests }, false},
 		{"kills", func(l left) int { return l.kills }, false},
 		{"deploys", func(l left) int { return l.deploys }, false},
@@ -100,8 +95,8 @@ func print(w io.Writer, columns []left) {
 	fmt.Fprintln(w)
 }
 
-// verdict is nil if every invoice was charged once, in spite of every kill, or is said
-// to be unknown where no key could tell.
+// verdict is nil if every invoice was charged once, in spite of every kill, and nothing is
+// left for a person.
 func (l left) verdict() error {
 	var errs []error
 	for _, wrong := range []struct {
@@ -111,7 +106,7 @@ func (l left) verdict() error {
 		{l.duplicates, "effects beyond the first of an invoice"},
 		{l.lost, "invoices without an effect"},
 		{l.misjudged, "invoices that took effect unknown to the payer"},
-		{l.wrongly, "invoices of unknown outcome where keys are taken"},
+		{l.unknown, "invoices of unknown outcome"},
 		{l.wanted - l.kills, "kills that did not take place"},
 	} {
 		if wrong.count > 0 {

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"encoding/json"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -13,19 +13,50 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// courier is a provider that takes no keys: it sends a letter for every request.
+// courier is a provider that takes no keys: it sends a letter for every request, and lists
+// them.
 func courier() providers.Provider {
+	const source = "made up"
 	return providers.Provider{
-		Name:      "courier",
-		Hosts:     []string{"courier.example.com"},
-		Endpoints: []providers.Endpoint{{Pattern: "POST /v1/letters"}},
+		Name:  "courier",
+		Hosts: []string{"courier.example.com"},
+		Endpoints: []providers.Endpoint{{
+			Pattern:   "POST /v1/letters",
+			Object:    "letter",
+			Reference: providers.Reference{Place: providers.KeyFormField, Name: "metadata[invoice]", Source: source},
+			Lookups: []providers.Lookup{{
+				By: providers.ByReference, Path: "/v1/letters", Query: "since={since}&until={until}&limit=100", TimeLayout: "unix",
+				Items: "letters[]", ID: "id", Created: "created",
+				Same:  []providers.Same{{Field: "metadata.invoice", Is: "{reference}"}, {Field: "amount", Is: "{request.amount}", As: providers.AsDecimal}},
+				Next:  providers.Paging{Style: providers.PageCursor, Param: "cursor", Cursor: "next", More: "has_more", Size: 100},
+				Means: []providers.Meaning{{Field: "status", Equals: "succeeded", Is: providers.TookEffect}}, SameShape: true,
+				Source: source,
+			}},
+			Source: source,
+		}},
 	}
 }
 
-// boxes are the two providers that one payer meets.
+// square says for how long Square knows a key, and not what becomes of two at once under it:
+// what may have run is not sent again.
+func square() providers.Provider { return providers.Square(24 * time.Hour) }
+
+// gocardless is GoCardless by somebody who was told for how long it knows a key: what may
+// have run is sent again, and answered by what it made.
+func gocardless() providers.Provider {
+	p := providers.GoCardless()
+	for i := range p.Endpoints {
+		if e := &p.Endpoints[i]; e.Pattern == "POST /payments" {
+			e.Retention = 24 * time.Hour
+		}
+	}
+	return p
+}
+
+// boxes are the providers that one payer meets.
 type boxes struct {
-	stripe, courier *providertest.Server
-	seed            uint64
+	stripe, courier, square, gocardless *providertest.Server
+	seed                                uint64
 }
 
 // newBoxes starts them. They misbehave: of a hundred requests about forty meet a fault.
@@ -36,20 +67,28 @@ func newBoxes(seed uint64, observe func(providertest.Request)) *boxes {
 		s := providertest.NewUnstartedServer(p, business)
 		s.Observe = func(r providertest.Request) {
 			counted.Lock()
-			r.Number = int(numbers.Add(1)) // over both
+			r.Number = int(numbers.Add(1)) // over all
 			counted.Unlock()
 			observe(r)
 		}
 		s.Start()
 		return s
 	}
-	b := &boxes{stripe: box(providers.Stripe(), business("ch")), courier: box(courier(), business("ltr")), seed: seed}
+	b := &boxes{
+		stripe: box(providers.Stripe(), business("ch", "")), courier: box(courier(), business("ltr", "")),
+		square: box(square(), business("pay", "payment")), gocardless: box(gocardless(), business("PM", "payments")),
+		seed: seed,
+	}
 	b.misbehave()
 	return b
 }
 
 func (b *boxes) misbehave() {
-	for i, box := range b.both() {
+	for i, box := range b.all() {
+		statuses := []int{http.StatusTooManyRequests, http.StatusServiceUnavailable}
+		if box == b.stripe || box == b.courier { // at GoCardless it would say that something was made
+			statuses = append(statuses, http.StatusConflict)
+		}
 		box.Seed(b.seed+uint64(i), providertest.Mix{
 			DropBefore:  0.06,
 			DropAfter:   0.07,
@@ -58,31 +97,33 @@ func (b *boxes) misbehave() {
 			DelayAfter:  0.05,
 			Status:      0.12,
 			MaxDelay:    150 * time.Millisecond,
-			Statuses:    []int{http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable},
+			Statuses:    statuses,
 			Header:      http.Header{"Retry-After": {"1"}},
 		})
 	}
 }
 
-// goDown has both answer nothing but 503, or not at all, until misbehave.
+// goDown has all answer nothing but 503, or not at all, until misbehave.
 func (b *boxes) goDown() {
-	for i, box := range b.both() {
+	for i, box := range b.all() {
 		box.Seed(b.seed+uint64(i), providertest.Mix{DropBefore: 0.5, Status: 0.5})
 	}
 }
 
-func (b *boxes) both() []*providertest.Server { return []*providertest.Server{b.stripe, b.courier} }
+func (b *boxes) all() []*providertest.Server {
+	return []*providertest.Server{b.stripe, b.courier, b.square, b.gocardless}
+}
 
 func (b *boxes) close() {
-	for _, box := range b.both() {
+	for _, box := range b.all() {
 		box.Close()
 	}
 }
 
-// effects counts them by invoice, over both.
+// effects counts them by invoice, over all.
 func (b *boxes) effects() map[string]int {
 	n := map[string]int{}
-	for _, box := range b.both() {
+	for _, box := range b.all() {
 		for _, e := range box.Effects() {
 			n[invoiceOf(e.Body)]++
 		}
@@ -90,19 +131,25 @@ func (b *boxes) effects() map[string]int {
 	return n
 }
 
-// business is what a provider does for a request, which takes a moment.
-func business(prefix string) http.HandlerFunc {
-	var count atomic.Int64
-	return func(w http.ResponseWriter, r *http.Request) {
+// business is what a provider does for a request, which takes a moment: it makes an object,
+// which its answer has in this member, if it has a name.
+func business(prefix, member string) http.Handler {
+	objects := providertest.ObjectsIn(member, prefix+"_")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(5*time.Millisecond + rand.N(20*time.Millisecond))
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"id":"%s_%06d","amount":%q,"currency":%q,"status":"succeeded"}`,
-			prefix, count.Add(1), r.FormValue("amount"), r.FormValue("currency"))
-	}
+		objects.ServeHTTP(w, r)
+	})
 }
 
 // invoiceOf reads from a request which invoice it is for.
 func invoiceOf(body []byte) string {
+	var inJSON struct {
+		Reference string `json:"reference_id"`
+		Payments  struct{ Metadata struct{ Invoice string } }
+	}
+	if json.Unmarshal(body, &inJSON) == nil {
+		return inJSON.Reference + inJSON.Payments.Metadata.Invoice
+	}
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
 		return ""

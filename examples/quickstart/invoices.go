@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -30,10 +31,12 @@ type invoice struct {
 type kind int
 
 const (
-	steady kind = iota // it is asked for again and again, alike, until it is paid
-	varied             // alike, but that every request has another note in it
-	once               // once a provider has seen it, no later payer asks for it
-	letter             // a courier takes no keys
+	steady     kind = iota // it is asked for again and again, alike, until it is paid
+	varied                 // alike, but that every request has another note in it
+	once                   // once a provider has seen it, no later payer asks for it
+	letter                 // a courier takes no keys
+	scanned                // a provider in Square's manner: nothing is sent again, and looked for by a scan
+	conflicted             // one in GoCardless's: a repeat is answered by 409 with what the first one made
 	kinds
 )
 
@@ -59,8 +62,20 @@ func readInvoices() ([]invoice, error) {
 }
 
 // request is a request for the charge, or the letter, as somebody writes it who builds
-// it anew each time.
-func (inv invoice) request(ctx context.Context, p *providersAt) (*http.Request, error) {
+// it anew each time. A key goes where Square takes it; the others take it in a header.
+func (inv invoice) request(ctx context.Context, p *providersAt, key string) (*http.Request, error) {
+	switch inv.Kind {
+	case scanned:
+		payment := map[string]any{"source_id": "cnon:card-on-file", "reference_id": inv.ID, "amount_money": map[string]any{"amount": inv.Amount, "currency": inv.Currency}}
+		if key != "" {
+			payment["idempotency_key"] = key
+		}
+		return inJSON(ctx, p.square.JoinPath("v2/payments"), payment)
+	case conflicted:
+		return inJSON(ctx, p.gocardless.JoinPath("payments"), map[string]any{"payments": map[string]any{
+			"amount": inv.Amount, "currency": inv.Currency, "metadata": map[string]any{"invoice": inv.ID}, "links": map[string]any{"mandate": "MD123"},
+		}})
+	}
 	form := url.Values{
 		"amount":            {strconv.Itoa(inv.Amount)},
 		"currency":          {inv.Currency},
@@ -82,8 +97,21 @@ func (inv invoice) request(ctx context.Context, p *providersAt) (*http.Request, 
 	return req, nil
 }
 
-// providersAt are the addresses of the providers.
-type providersAt struct{ stripe, courier *url.URL }
+func inJSON(ctx context.Context, to *url.URL, body any) (*http.Request, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return req, nil
+}
+
+// providersAt are the addresses of the providers, and where their webhooks are sent to.
+type providersAt struct{ stripe, courier, square, gocardless, hooks *url.URL }
 
 // workers is how many invoices are paid at once.
 const workers = 8

@@ -7,12 +7,15 @@
 //   - go-retryablehttp with the invoice's own key, the same for ever,
 //   - Onceward.
 //
-// A quarter of the invoices has each of four difficulties: none; a request that is never
-// the same twice; a customer who asks once and goes away; a provider that takes no keys.
+// A sixth of the invoices has each of six difficulties: none; a request that is never
+// the same twice; a customer who asks once and goes away; a provider that takes no keys; one
+// that takes them and does not say what becomes of two at once, as Square; one that answers
+// a repeat by a conflict, as GoCardless. What is unknown then, Onceward looks for, and hears of
+// by webhooks.
 //
 // It runs itself as the paying children; pay.go is what a program of your own would
-// contain. The exit status is 0 only if Onceward charged nothing twice and lost nothing,
-// and every kill took place.
+// contain. The exit status is 0 only if Onceward charged nothing twice, lost nothing and
+// found out what was unknown, and every kill took place.
 package main
 
 import (
@@ -31,10 +34,14 @@ import (
 	"time"
 )
 
-// These hold the providers' addresses in the environment of a child.
+// These hold the providers' addresses in the environment of a child, and its own for
+// webhooks.
 const (
-	stripeVariable  = "QUICKSTART_STRIPE"
-	courierVariable = "QUICKSTART_COURIER"
+	stripeVariable     = "QUICKSTART_STRIPE"
+	courierVariable    = "QUICKSTART_COURIER"
+	squareVariable     = "QUICKSTART_SQUARE"
+	gocardlessVariable = "QUICKSTART_GOCARDLESS"
+	hooksVariable      = "QUICKSTART_HOOKS"
 )
 
 // timeLimit ends a storm that hangs, and a child whose parent was killed.
@@ -124,19 +131,19 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 
 // pay is what the process does that pays and gets killed.
 func pay(ctx context.Context, o options, invoices []invoice, stdout io.Writer) error {
-	stripe, err := url.Parse(os.Getenv(stripeVariable))
-	if err != nil {
-		return err
-	}
-	courier, err := url.Parse(os.Getenv(courierVariable))
-	if err != nil {
-		return err
+	at := &providersAt{}
+	for variable, to := range map[string]**url.URL{
+		stripeVariable: &at.stripe, courierVariable: &at.courier, squareVariable: &at.square, gocardlessVariable: &at.gocardless, hooksVariable: &at.hooks,
+	} {
+		var err error
+		if *to, err = url.Parse(os.Getenv(variable)); err != nil {
+			return err
+		}
 	}
 	asked := map[string]bool{}
 	for id := range strings.SplitSeq(o.asked, ",") {
 		asked[id] = true
 	}
-	at := &providersAt{stripe, courier}
 	if o.payer == "onceward" {
 		return payAll(ctx, at, o.dir, invoices, asked, stdout)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,6 +33,7 @@ type storm struct {
 	killer   *killer
 	stderr   io.Writer
 	seen     *seen
+	hooks    string // where the payer takes webhooks
 }
 
 // parent raises a storm for each payer, all at once, and judges what they left.
@@ -112,7 +114,23 @@ func newStorm(o options, payer string, invoices []invoice, stderr io.Writer) (*s
 		s.seen.request(invoiceOf(r.Body))
 		s.killer.observe(r)
 	})
+	var err error
+	if s.hooks, err = freeAddress(); err != nil {
+		s.boxes.close()
+		return nil, err
+	}
+	s.boxes.square.Events(s.hooks+"/square", hookSecret)
+	s.boxes.gocardless.Events(s.hooks+"/gocardless", hookSecret)
 	return s, nil
+}
+
+// freeAddress is one of this machine's that nobody listens at.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return "http://" + l.Addr().String(), l.Close()
 }
 
 // workDir makes the payer's directory. The box forgets everything when it ends, so
@@ -202,7 +220,8 @@ func (s *storm) runPayer(ctx context.Context) (end, error) {
 	}
 	payer := exec.CommandContext(ctx, self, "-dir", s.dir, "-payer", s.payer,
 		"-invoices", strconv.Itoa(len(s.invoices)), "-kills", "0", "-asked", s.seen.gone(s.invoices))
-	payer.Env = append(os.Environ(), stripeVariable+"="+s.boxes.stripe.URL, courierVariable+"="+s.boxes.courier.URL)
+	payer.Env = append(os.Environ(), stripeVariable+"="+s.boxes.stripe.URL, courierVariable+"="+s.boxes.courier.URL,
+		squareVariable+"="+s.boxes.square.URL, gocardlessVariable+"="+s.boxes.gocardless.URL, hooksVariable+"="+s.hooks)
 	payer.Stderr = s.stderr
 	told, err := payer.StdoutPipe()
 	if err != nil {

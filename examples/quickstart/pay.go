@@ -5,15 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/webhook"
 )
 
 // journalFile is the journal's name in the payer's directory.
@@ -29,19 +34,26 @@ func payAll(ctx context.Context, at *providersAt, dir string, invoices []invoice
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
 
-	stripe, courier := providers.Stripe(), courier()
+	stripe, courier, square, gocardless := providers.Stripe(), courier(), square(), gocardless()
 	stripe.Hosts = []string{at.stripe.Host} // the one in the box, in place of api.stripe.com
 	courier.Hosts = []string{at.courier.Host}
+	square.Hosts = []string{at.square.Host}
+	gocardless.Hosts = []string{at.gocardless.Host}
 
 	var resuming atomic.Bool
 	client, err := onceward.New(onceward.Config{
 		Journal:   j,
-		Providers: []providers.Provider{stripe, courier},
+		Providers: []providers.Provider{stripe, courier, square, gocardless},
 		Authorize: func(req *http.Request) error {
 			req.Header.Set("Authorization", "Bearer sk_test_in_a_box")
 			return nil
 		},
 		Backoff: backoff.Policy{Initial: 50 * time.Millisecond, Max: time.Second},
+		Reconcile: &onceward.Reconcile{
+			Schedule:   []time.Duration{time.Second}, // of a storm that is over in a few
+			Lookup:     notThere,
+			References: onceward.FillMissing,
+		},
 		Trace: &onceward.Trace{Begun: func(op onceward.Operation) {
 			if resuming.Load() {
 				fmt.Fprintln(told, "resumed", op.ID)
@@ -51,59 +63,127 @@ func payAll(ctx context.Context, at *providersAt, dir string, invoices []invoice
 	if err != nil {
 		return err
 	}
-	// A deploy ends the client, not its callers: what they wait for is parked then, and
-	// goes on in the next process. A caller whose own context ends gives up.
-	callers := context.WithoutCancel(ctx)
 	shutdown := func() error {
-		ending, cancel := context.WithTimeout(callers, 10*time.Second)
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		return client.Shutdown(ending)
 	}
 	defer context.AfterFunc(ctx, func() { _ = shutdown() })()
 	defer func() { err = errors.Join(err, shutdown()) }()
 
-	// What the last process left unfinished comes first.
+	// What the last process left unfinished comes first. It was the only one, so that nobody
+	// is looking for what was unknown to it.
+	for op, err := range j.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}}) {
+		if err != nil {
+			return err
+		}
+		if _, err := j.Apply(ctx, journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: time.Now()}); err != nil {
+			return err
+		}
+	}
 	resuming.Store(true)
 	if _, err := client.Resume(ctx); err != nil {
 		return err
 	}
 	resuming.Store(false)
 	go client.Run(ctx)
+	listener, err := hear(client, at.hooks)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
 
-	return each(invoices, func(inv invoice) error {
-		name := inv.ID + "/charge"
-		for {
-			if !asked[inv.ID] {
-				err := charge(onceward.WithOperation(callers, name), client.HTTPClient(), at, inv)
-				if ctx.Err() != nil {
-					return context.Cause(ctx)
-				}
-				if err != nil && !isOurs(err) {
-					return err
-				}
+	var mu sync.Mutex
+	var unknown []invoice
+	settle := func(waits bool) func(invoice) error {
+		return func(inv invoice) error {
+			known, err := settle(ctx, client, at, inv, asked[inv.ID], waits, told)
+			if mu.Lock(); !known {
+				unknown = append(unknown, inv)
 			}
-			// Whatever a single call was told, this is what became of it.
-			op, err := client.Lookup(ctx, onceward.Ref{ID: name})
-			switch {
-			case err != nil:
-				return err
-			case op.State == onceward.StateCompleted && op.Answer.Status < 300:
-				fmt.Fprintln(told, "paid", inv.ID)
-				return nil
-			case op.State == onceward.StateCompleted:
-				fmt.Fprintln(told, "failed", inv.ID)
-				return nil
-			case op.State == onceward.StateUnknown:
-				fmt.Fprintln(told, "unknown", inv.ID)
-				return nil
+			mu.Unlock()
+			return err
+		}
+	}
+	if err := each(invoices, settle(false)); err != nil {
+		return err
+	}
+	return each(unknown, settle(true)) // Run is finding out
+}
+
+// settle has an invoice charged, unless nobody asks for it any more, and tells what came of
+// it. It waits for what is unknown only if it is to.
+func settle(ctx context.Context, client *onceward.Client, at *providersAt, inv invoice, gone, waits bool, told io.Writer) (known bool, err error) {
+	ref := onceward.Ref{ID: inv.ID + "/charge"}
+	for {
+		if !gone {
+			// A deploy ends the client, not its callers: what they wait for is parked then,
+			// and goes on in the next process. A caller whose own context ends gives up.
+			err := charge(onceward.WithOperation(context.WithoutCancel(ctx), ref.ID), client.HTTPClient(), at, inv)
+			if ctx.Err() != nil {
+				return false, context.Cause(ctx)
 			}
-			select {
-			case <-time.After(max(time.Until(op.DueAt), 20*time.Millisecond)):
-			case <-ctx.Done():
-				return context.Cause(ctx)
+			if err != nil && !isOurs(err) {
+				return false, err
 			}
 		}
-	})
+		// Whatever a single call was told, this is what became of it.
+		op, err := client.Lookup(ctx, ref)
+		switch {
+		case err != nil:
+			return false, err
+		case op.State == onceward.StateCompleted && (op.Answer.Status < 300 || op.Answer.Pointer != ""): // a 409 that names what was made
+			fmt.Fprintln(told, "paid", inv.ID)
+			return true, nil
+		case op.State == onceward.StateCompleted:
+			fmt.Fprintln(told, "failed", inv.ID)
+			return true, nil
+		case op.State == onceward.StateUnknown && op.Dead != "":
+			fmt.Fprintln(told, "unknown", inv.ID)
+			return true, nil
+		case op.State == onceward.StateUnknown && !waits:
+			return false, nil
+		}
+		select {
+		case <-time.After(max(time.Until(op.DueAt), 20*time.Millisecond)):
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+}
+
+// notThere says of what a look did not find that it was not executed, once that is sure.
+// No provider publishes how long it may work on a request; these are known to do it for less
+// than a second, and to list at once what they have made.
+func notThere(_ context.Context, op onceward.Operation) (f onceward.Finding, err error) {
+	if n := len(op.Evidence); n > 0 && op.Evidence[n-1].Finding == journal.FindingAbsent && time.Since(op.SettledAt) > 3*time.Second {
+		f = onceward.Finding{Found: journal.FindingAbsent, Why: "the provider is done within a second, and lists what it made"}
+	}
+	return f, nil
+}
+
+// hookSecret is what the providers sign their webhooks with.
+const hookSecret = "signed-for-a-box-in-a-storm"
+
+// hear takes the webhooks of those providers that send any.
+func hear(client *onceward.Client, at *url.URL) (net.Listener, error) {
+	square, err := webhook.Square(at.JoinPath("square").String(), hookSecret)
+	if err != nil {
+		return nil, err
+	}
+	gocardless, err := webhook.GoCardless(hookSecret)
+	if err != nil {
+		return nil, err
+	}
+	hooks := http.NewServeMux()
+	hooks.Handle("/square", client.Webhooks("square", square, nil))
+	hooks.Handle("/gocardless", client.Webhooks("gocardless", gocardless, nil))
+	listener, err := net.Listen("tcp", at.Host)
+	if err != nil {
+		return nil, err
+	}
+	go http.Serve(listener, hooks) // until the listener is closed
+	return listener, nil
 }
 
 // isOurs tells errors that say what an operation waits for, or that it can't be told.
@@ -114,7 +194,7 @@ func isOurs(err error) bool {
 
 // charge asks for one invoice to be paid, under the name in ctx.
 func charge(ctx context.Context, hc *http.Client, at *providersAt, inv invoice) error {
-	req, err := inv.request(ctx, at)
+	req, err := inv.request(ctx, at, "")
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func payPlainly(ctx context.Context, at *providersAt, dir string, own bool, invo
 
 // chargePlainly tells whether the provider said that it won't do it.
 func chargePlainly(ctx context.Context, client *retryablehttp.Client, at *providersAt, inv invoice, key string) (refused bool, err error) {
-	plain, err := inv.request(ctx, at)
+	plain, err := inv.request(ctx, at, key)
 	if err != nil {
 		return false, err
 	}
@@ -80,7 +80,7 @@ func chargePlainly(ctx context.Context, client *retryablehttp.Client, at *provid
 		return false, err
 	}
 	switch {
-	case resp.StatusCode < 300:
+	case resp.StatusCode < 300, resp.StatusCode == http.StatusConflict && inv.Kind == conflicted: // it was made before
 		return false, nil
 	case resp.StatusCode == http.StatusConflict, resp.StatusCode == http.StatusTooManyRequests, resp.StatusCode >= 500:
 		return false, fmt.Errorf("status %d", resp.StatusCode)
