@@ -20,17 +20,6 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// elsewhere has somebody else make the same request at the bank.
-func (l *teller) elsewhere(path, text string) {
-	l.T.Helper()
-	req, err := http.NewRequestWithContext(l.T.Context(), http.MethodPost, l.box.URL+path, strings.NewReader(text))
-	require.NoError(l.T, err)
-	req.Header = http.Header{"Authorization": {tellerToken}, "Content-Type": {"application/json"}}
-	resp, err := l.box.Client().Do(req)
-	require.NoError(l.T, err)
-	resp.Body.Close()
-}
-
 // blinded is a journal that can't read for a while.
 type blinded struct {
 	*memory.Journal

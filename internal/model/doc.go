@@ -29,17 +29,22 @@
 //
 //   - A request that was sent inside the window arrives or is lost before the
 //     retention has passed since the first send. The margin is for that.
+//
 //   - With no in-flight guard, a request arrives, if it ever does, and is worked off
 //     within the stated handling time after our attempt ended.
+//
 //   - Of a provider that remembers lost answers and forgets failures, a request arrives
 //     while its client waits for the answer, or never: one that dawdles would be executed
 //     after a failure that its repeat was answered by.
+//
 //   - Between a check and what it allows nothing happens: between the checks before an
 //     attempt and its first byte, and between a claim and its first attempt, as far as
 //     the loss of the session goes. A process that is stopped there sends late.
+//
 //   - A clock that is wrong by more than the margin is seen by the journal, and set
 //     right within a step; until it has gone on for journal.Confirmation no time passes
 //     otherwise. It is wrong by less than journal.Leap.
+//
 //   - A backup that is restored has the operation's record, and no generation of it
 //     began after the backup was made, unless the backup has it as cancelled, unknown
 //     or completed.
