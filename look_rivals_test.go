@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"net/http"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
