@@ -74,8 +74,7 @@ func (r *run) controls(op *journal.Operation, object string) {
 
 // answeredObject is kind and id of the object that an answer of the operation's own shows: where
 // the table says so, or as the objects of look-ups have theirs, or as HTTP has it.
-func (r *run) answeredObject(a *journal.Answer) string {
-	e, body := r.route.Endpoint, r.attempt.body
+func answeredObject(e *providers.Endpoint, a *journal.Answer, body []byte) string {
 	switch {
 	case a.Refused && e.ObjectID == "":
 		return "" // an "id" in an error is the error's

@@ -386,14 +386,14 @@ func (l *looking) sweep(ctx context.Context, op *journal.Operation, route tables
 		return w
 	}
 	w.digest = l.read(ctx, op, route, w.sweep, w)
-	var unread error
 	w.shared = len(about)
-	w.about, unread = l.alike(ctx, about, op, route, u, look)
-	subjects := make([]lookup.Subject, len(w.about))
-	for i, other := range w.about {
-		subjects[i] = l.subject(other, cmp.Or(parsed(other.Request.URL), u), whose)
+	others, unread := l.alike(ctx, about, op, route, u, look)
+	if unread == nil {
+		w.about = others
+		unread = l.match(ctx, op, route, u, whose, w)
+	} else {
+		w.about, w.findings = about, make([]lookup.Finding, len(about))
 	}
-	w.findings = w.sweep.Match(subjects, l.taken(ctx, op, route, whose, &unread))
 	if unread != nil { // whose an object is that was found can't be told
 		l.client.note(slog.LevelError, "a look could not read the journal; it is made again", op, "error", unread)
 		for i := range w.findings {
@@ -407,6 +407,95 @@ func (l *looking) sweep(ctx context.Context, op *journal.Operation, route tables
 		l.swept[key] = w
 	}
 	return w
+}
+
+// match says of the operations of a sweep which objects are theirs. What is recorded of others than
+// are looked for is read whole only if it decides: where one of the objects may be theirs.
+func (l *looking) match(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, whose identity, w *swept) (unread error) {
+	match := func(shown map[string]bool, known map[Ref]bool) {
+		subjects := make([]lookup.Subject, len(w.about))
+		for i, other := range w.about {
+			to := u
+			if !other.Tombstone { // which does not know where it was sent
+				to = cmp.Or(parsed(other.Request.URL), u)
+			}
+			subjects[i] = l.subject(other, to, whose)
+			subjects[i].Unread = !known[other.Ref] && unrecognisable(other)
+		}
+		taken := l.taken(ctx, op, route, whose, &unread)
+		w.findings = w.sweep.Match(subjects, func(id string) bool { return shown[id] || taken(id) })
+	}
+	match(nil, nil)
+	var about []*journal.Operation
+	shown, known := map[string]bool{}, map[Ref]bool{}
+	for i, other := range w.about {
+		if f := &w.findings[i]; f.Kind == lookup.Nothing || other.Tombstone || !objectUnknown(other) && !f.Unread {
+			about = append(about, other)
+			continue
+		}
+		whole, err := l.client.journal.Get(ctx, other.Ref)
+		if err != nil {
+			return err
+		}
+		if id := l.client.shownObject(&whole); i >= w.shared && objectUnknown(&whole) && w.sweep.Lists(id) {
+			shown[id] = true
+			continue
+		}
+		if known[other.Ref] = l.client.recognise(&whole); known[other.Ref] {
+			other = &whole
+		}
+		about = append(about, other)
+	}
+	if len(known)+len(shown) > 0 {
+		w.about = about
+		match(shown, known)
+	}
+	return unread
+}
+
+// unrecognisable tells whether nothing is recorded, or left, by which its object could be told: its
+// answer came too long ago, or nothing was to be looked for when it was begun.
+func unrecognisable(op *journal.Operation) bool {
+	return op.Compare == nil && (op.Tombstone || op.Reference == "")
+}
+
+// recognise takes from the request of an operation what its object can be told by, if that was
+// not recorded.
+func (c *Client) recognise(op *journal.Operation) bool {
+	u := parsed(op.Request.URL)
+	if u == nil || op.Tombstone || op.BodyWithheld {
+		return false
+	}
+	if !unrecognisable(op) {
+		return true
+	}
+	route := c.contract(&op.Request, u)
+	if !sameContract(op, route) || route.Endpoint.Pattern != op.Endpoint {
+		return false
+	}
+	m := tables.Message{Header: op.Request.Header, Query: u.RawQuery, Body: asRead(op.Request.Body)}
+	op.Compare = comparedOf(route, op.Request.Method, u, m)
+	if ref := route.Endpoint.Reference; ref.Place != providers.KeyNone {
+		if value, present, err := tables.Reference(ref).Carried(m); err == nil && present {
+			op.Reference = value
+		}
+	}
+	return true
+}
+
+// shownObject is the id of the object that a recorded answer shows, "" if none does, though it was
+// not taken from it when it came: nothing was looked for then, or the table did not say where it is.
+func (c *Client) shownObject(op *journal.Operation) string {
+	u := parsed(op.Request.URL)
+	if u == nil || op.Answer == nil {
+		return ""
+	}
+	route := c.contract(&op.Request, u)
+	if !sameContract(op, route) || route.Endpoint.Pattern != op.Endpoint {
+		return ""
+	}
+	_, id, _ := strings.Cut(answeredObject(route.Endpoint, op.Answer, op.Answer.Body), " ")
+	return id
 }
 
 // read sends the requests of a sweep, and returns a digest of what was read.
@@ -439,15 +528,25 @@ func (l *looking) sharing(op *journal.Operation, route tables.Route, u *url.URL)
 	return about
 }
 
+// rivalsWait is how long an operation may have waited before it was sent, and still be counted among
+// those that are completed and look alike.
+const rivalsWait = 6 * time.Hour
+
 // alike adds all others whose object may be in the list, where objects are told by more
 // or less than what is an operation's alone: what looks like two of them is neither's. Those
-// are the ones without an outcome, and the ones with the same reference that took effect by
-// an object that nobody knows.
+// are the ones without an outcome, and those that took effect by an object that nobody knows: of
+// the time in which the list's objects were made, or with the same reference.
 func (l *looking) alike(ctx context.Context, about []*journal.Operation, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup) ([]*journal.Operation, error) {
 	if look.By == providers.ByKey || look.By == providers.ByReference && !slices.ContainsFunc(about, func(o *journal.Operation) bool { return !o.ReferenceOurs }) {
 		return about, nil
 	}
 	c := l.client
+	now := c.now()
+	span := lookup.Window{Since: now}
+	for _, o := range about {
+		s := subjectOf(o, u)
+		span = span.Joined(s.Span(now))
+	}
 	add := func(other *journal.Operation) {
 		if l.rivals(op, other, route, u) && !slices.ContainsFunc(about, func(o *journal.Operation) bool { return o.Ref == other.Ref }) {
 			about = append(about, other)
@@ -461,6 +560,18 @@ func (l *looking) alike(ctx context.Context, about []*journal.Operation, op *jou
 				return about, err
 			}
 			if other.MayHaveRun || other.State == journal.StateInFlight {
+				add(&other)
+			}
+		}
+		completed := journal.Filter{
+			States: []journal.State{journal.StateCompleted}, Provider: name,
+			CreatedFrom: span.Since.Add(-rivalsWait), CreatedBefore: span.Until,
+		}
+		for other, err := range c.journal.List(ctx, completed) {
+			if err != nil {
+				return about, err
+			}
+			if objectUnknown(&other) {
 				add(&other)
 			}
 		}
@@ -497,8 +608,8 @@ func (l *looking) rivals(op, other *journal.Operation, route tables.Route, u *ur
 			return false
 		}
 	}
-	to := parsed(other.Request.URL) // a tombstone has none
-	return (to == nil || to.Scheme == u.Scheme && to.Host == u.Host && accountHeaders(route.Provider, other.Request.Header) == accountHeaders(route.Provider, op.Request.Header)) &&
+	to := parsed(other.Request.URL)
+	return (other.Tombstone || to != nil && to.Scheme == u.Scheme && to.Host == u.Host && accountHeaders(route.Provider, other.Request.Header) == accountHeaders(route.Provider, op.Request.Header)) &&
 		(other.Account == op.Account || !namesAccount(other.Account) || !namesAccount(op.Account)) &&
 		(other.Mode == op.Mode || other.Mode == "" || op.Mode == "")
 }

@@ -47,7 +47,7 @@ func (r *run) record() journal.Result {
 		Account:    r.op.Account,
 	}
 	if e.answer != nil && r.client.looksFor(r.route) {
-		ev.Object = r.answeredObject(e.answer)
+		ev.Object = answeredObject(r.route.Endpoint, e.answer, r.attempt.body)
 	}
 	res, err := r.client.journal.Apply(context.WithoutCancel(r.ctx), ev)
 	if err != nil {

@@ -66,6 +66,10 @@ type Finding struct {
 	// alone; otherwise it is one that looks alike, or has the caller's reference.
 	Exact bool
 
+	// Unread says that an object may be the operation's, as far as it is known what its request
+	// had: it is inconclusive.
+	Unread bool
+
 	// Created is when the object was created; zero if it does not tell.
 	Created time.Time
 
@@ -81,7 +85,8 @@ type Finding struct {
 //
 // Among the operations have to be all that are unsettled or in flight and may have been sent to
 // the endpoint, for the account, whether or not they are due a look: two that look alike share
-// what looks like either. N operations that the same N objects look like get one each.
+// what looks like either. N operations that the same N objects look like get one each. So have
+// to be those that are completed by an object which is not known.
 func (s *Sweep) Match(operations []Subject, taken func(id string) bool) []Finding {
 	findings := make([]Finding, len(operations))
 	m := matching{sweep: s, operations: operations, taken: taken, findings: findings, likes: make([][]string, len(operations))}
@@ -96,14 +101,24 @@ func (s *Sweep) Match(operations []Subject, taken func(id string) bool) []Findin
 	for i := range operations {
 		findings[i], open[i] = m.candidates(i)
 		if why, elsewhere := s.serves(&operations[i]); why != "" {
-			findings[i], open[i] = Finding{Why: why}, false
+			findings[i], open[i] = Finding{Why: why, Unread: findings[i].Unread && !elsewhere}, false
 			if elsewhere { // what is listed here can't be its object
 				m.likes[i] = nil
 			}
 		}
 	}
 	m.settle(open)
+	for i := range findings {
+		if f := &findings[i]; f.Unread && f.Kind != Nothing {
+			*f = Finding{Objects: m.likes[i], Unread: true, Why: "what its request had is not known"}
+		}
+	}
 	return findings
+}
+
+// Lists tells whether an object with the id was read.
+func (s *Sweep) Lists(id string) bool {
+	return slices.ContainsFunc(s.items, func(item Item) bool { return item.ID == id })
 }
 
 type matching struct {
@@ -190,18 +205,19 @@ type want struct {
 // found, or not, settles it already.
 func (m *matching) candidates(n int) (f Finding, open bool) {
 	s, about := m.sweep, &m.operations[n]
-	if why := unfit(s.endpoint, s.look, about); why != "" {
+	if why := unfit(s.endpoint, s.look, about); why != "" && !about.Unread {
 		return Finding{Why: why}, false
 	}
 	wants := make([]want, len(s.look.Same))
 	for j, same := range s.look.Same {
 		text, err := template.Expand(same.Is, template.Text, about.value)
-		if err != nil && !(same.Optional && missing(err)) {
+		if err != nil && !((same.Optional || about.Unread) && missing(err)) {
 			return Finding{Why: reason(err)}, false
 		}
 		wants[j] = want{text, same.As, err != nil, identifies(same), literal(same)}
+		f.Unread = f.Unread || err != nil && about.Unread
 	}
-	f.Exact = exact(s.look, about)
+	f.Exact = !f.Unread && exact(s.look, about)
 	seen := map[string]bool{}
 	var nameless, undated, contrary, early, late []string
 	for i, item := range s.items {

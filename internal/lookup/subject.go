@@ -38,6 +38,11 @@ type Subject struct {
 	// Object is the id of its object, where that is known.
 	Object string
 
+	// Unread says that what is missing here, of its reference and of Values, is not known, though
+	// its request may have had it: any of that may be an object's. Such an operation stands
+	// beside others, and nothing is found for it.
+	Unread bool
+
 	// First is when the operation was first sent, Last when its last attempt ended, or the
 	// operation was settled if no end of it is known.
 	First, Last time.Time
@@ -143,6 +148,16 @@ func (s *Subject) read() time.Time {
 		return s.since()
 	}
 	return s.since().Add(-doubt)
+}
+
+// Span returns when the operation's object can have been created if it only looks like it: not
+// long after the last attempt.
+func (s *Subject) Span(now time.Time) Window {
+	w := s.Window(now)
+	if over := s.Last.Add(after + slack); !s.Last.IsZero() && over.Before(now) {
+		w.Until = over
+	}
+	return w
 }
 
 // ours reports whether the request has a reference that is the operation's alone.

@@ -58,7 +58,7 @@ func TestReconciledTruly(t *testing.T) {
 				defer srv.Close()
 				srv.Lag(0, 50*time.Minute)
 				srv.Seed(seed, providertest.Mix{
-					DropBefore: 0.1, DropAfter: 0.15, PageAfter: 0.05, PageBefore: 0.05, FailAfter: 0.05, Status: 0.05,
+					DropBefore: 0.1, DropAfter: 0.15, PageAfter: 0.05, PageBefore: 0.05, FailAfter: 0.05, Status: 0.05, Cut: 0.05,
 					Straggle: 0.1, MaxStraggle: 100 * time.Second,
 				})
 				srv.SeedEvents(seed, providertest.EventMix{

@@ -1,0 +1,170 @@
+package onceward_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// byTime has transfers told by what they look like, and byParent by what they are below.
+func byTime(p *providers.Provider) {
+	e := &p.Endpoints[1]
+	e.Reference = providers.Reference{}
+	e.Lookups[0].By, e.Lookups[0].Same[0].Is = providers.ByTime, "{request.external_id}"
+}
+
+func byParent(p *providers.Provider) {
+	byTime(p)
+	e := &p.Endpoints[1]
+	e.Pattern = "POST /accounts/{id}/transfers"
+	e.Lookups[0].By, e.Lookups[0].Path = providers.ByParent, "/accounts/{path.id}/transfers"
+}
+
+var alikes = []struct {
+	name, path string
+	table      func(*providers.Provider)
+}{
+	{"by reference", "/transfers", func(*providers.Provider) {}},
+	{"by time", "/transfers", byTime},
+	{"by parent", "/accounts/a/transfers", byParent},
+}
+
+// beside is another process with the same journal, and a table of its own.
+func (l *teller) beside(p providers.Provider, r *onceward.Reconcile) *teller {
+	l.T.Helper()
+	client, err := onceward.New(onceward.Config{
+		Journal: l.Journal.Journal, Providers: []providers.Provider{p}, HTTPClient: l.box.Client(), Backoff: once, Reconcile: r,
+		Authorize: func(r *http.Request) error { r.Header.Set("Authorization", tellerToken); return nil },
+	})
+	require.NoError(l.T, err)
+	l.T.Cleanup(func() { _ = client.Shutdown(l.T.Context()) })
+	process := &process{oncetest.Of(l.T, client, nil)}
+	process.Journal = l.Journal
+	return &teller{process: process, box: l.box, log: l.log}
+}
+
+// latest is the latest evidence of an operation.
+func latest(op onceward.Operation) (e onceward.Evidence) {
+	if n := len(op.Evidence); n > 0 {
+		e = op.Evidence[n-1]
+	}
+	return e
+}
+
+// A payment whose answer was cut off has an object that nobody knows: one that looks alike, and never
+// was sent, is not said to have made it.
+func TestLookBesideACutAnswer(t *testing.T) {
+	for _, row := range alikes {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, row.table)
+			l.box.Script(providertest.CutAt(5), providertest.DropBefore())
+			_ = l.asks("invoice-1", row.path, order1)
+			done := l.stands("invoice-1")
+			require.Equal(t, onceward.StateCompleted, done.State)
+			require.Empty(t, done.Object)
+			require.Error(t, l.asks("invoice-2", row.path, order1).Err)
+			l.runs(24 * time.Hour)
+			op := l.stands("invoice-2")
+			assert.Equal(t, onceward.StateUnknown, op.State)
+			assert.Empty(t, op.Object)
+			l.truly()
+		})
+		trap(t, row.name+", and two objects", func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, row.table)
+			l.box.Script(providertest.CutAt(5), providertest.DropAfter())
+			_ = l.asks("invoice-1", row.path, order1)
+			require.Error(t, l.asks("invoice-2", row.path, order1).Err)
+			l.runs(time.Hour)
+			assert.Equal(t, onceward.StateCompleted, l.stands("invoice-2").State)
+			l.truly()
+		})
+	}
+}
+
+// What was completed where nothing is looked for has neither its object nor what it is told by
+// recorded: both are read from what was sent and answered.
+func TestLookBesideAPlainClient(t *testing.T) {
+	for _, row := range alikes {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, row.table)
+			plain := l.beside(l.box.Provider(), nil)
+			require.NoError(t, plain.asks("invoice-1", row.path, order1).Err)
+			require.NoError(t, plain.asks("invoice-2", row.path, `{"amount":11,"external_id":"order-2"}`).Err)
+			require.Empty(t, l.stands("invoice-1").Object)
+			l.box.Script(providertest.DropBefore(), providertest.DropAfter())
+			require.Error(t, l.asks("invoice-3", row.path, order1).Err)
+			require.Error(t, l.asks("invoice-4", row.path, `{"amount":12,"external_id":"order-3"}`).Err)
+			l.runs(time.Hour)
+			never, found := l.stands("invoice-3"), l.stands("invoice-4")
+			assert.Equal(t, onceward.StateUnknown, never.State)
+			assert.NotEqual(t, journal.FindingAmbiguous, latest(never).Finding, "whose the object is was read")
+			assert.Equal(t, onceward.StateCompleted, found.State, "another amount is nobody else's")
+			assert.Equal(t, "transfer obj_3", found.Object)
+			l.truly()
+		})
+	}
+}
+
+// A table that says only later where an answer has its object's id is read by what it says by now.
+func TestLookByALaterTable(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		p := bank()
+		srv := providertest.NewUnstartedServerInMemory(p, providertest.ObjectsIn("transfer", "obj_"))
+		srv.RetryAfter = -1
+		srv.Account = func(r providertest.Request) string { return r.Header.Get("Authorization") }
+		srv.StartTLS()
+		t.Cleanup(srv.Close)
+		l := another(t, srv, onceward.Config{})
+		require.NoError(t, l.asks("invoice-1", "/transfers", order1).Err)
+		require.Empty(t, l.stands("invoice-1").Object)
+
+		named := srv.Provider()
+		for i := range named.Endpoints {
+			named.Endpoints[i].ObjectID = "transfer.id"
+		}
+		later := l.beside(named, &onceward.Reconcile{})
+		srv.Script(providertest.DropBefore())
+		require.Error(t, later.asks("invoice-2", "/transfers", order1).Err)
+		later.runs(time.Hour)
+		op := later.stands("invoice-2")
+		assert.Equal(t, onceward.StateUnknown, op.State)
+		assert.NotEqual(t, journal.FindingAmbiguous, latest(op).Finding)
+		later.truly()
+	})
+}
+
+// Somebody's word names no object, and counts like an answer that shows none; even one whose answer
+// was reaped, of which nobody knows what it sent.
+func TestLookBesideAWord(t *testing.T) {
+	for _, row := range alikes {
+		for _, reaped := range []bool{false, true} {
+			trap(t, row.name, func(t *testing.T) {
+				cfg := onceward.Config{}
+				if reaped {
+					cfg.Keep, cfg.Reconcile = time.Hour, &onceward.Reconcile{Schedule: []time.Duration{3 * time.Hour}}
+				}
+				l := atBank(t, cfg, row.table)
+				l.box.Script(providertest.DropAfter())
+				require.Error(t, l.asks("invoice-1", row.path, order1).Err)
+				op := l.stands("invoice-1")
+				_, err := l.Resolve(t.Context(), op.Seen, onceward.Executed, onceward.ResolveOptions{By: "ann", Why: "seen"})
+				require.NoError(t, err)
+				l.box.Script(providertest.DropBefore())
+				require.Error(t, l.asks("invoice-2", row.path, order1).Err)
+				l.runs(24 * time.Hour)
+				assert.Equal(t, reaped, l.Recorded(onceward.Ref{ID: "invoice-1"}).Tombstone)
+				assert.Equal(t, onceward.StateUnknown, l.stands("invoice-2").State)
+				l.truly()
+			})
+		}
+	}
+}
