@@ -40,7 +40,7 @@ func paypalLooks() []look {
 			 "transaction_amount":{"currency_code":"USD","value":"-10.99"},"transaction_status":"S","custom_field":"` + reference + `"}}],
 			"account_number":"XZXSPECPDZHZU","page":1,"total_items":2,"total_pages":1}`
 	)
-	window := host + "/v1/reporting/transactions?start_date=2026-11-20T11%3A55%3A00Z&end_date=2026-11-20T13%3A00%3A00Z&fields=transaction_info&page_size=500"
+	window := host + "/v1/reporting/transactions?start_date=2026-11-20T11%3A40%3A00Z&end_date=2026-11-20T13%3A00%3A00Z&fields=transaction_info&page_size=500"
 	get := func(url string) []string { return []string{"GET " + strings.TrimPrefix(url, host)} }
 	return []look{
 		{
@@ -90,12 +90,12 @@ func paypalLooks() []look {
 		},
 		{
 			name: "a refund by a reference of ours", request: "POST " + host + "/v2/payments/captures/2GG279541U471931P/refund\nContent-Type: application/json\n\n" + `{"custom_id":"` + reference + `"}`,
-			asks: get(swap(window, "2026-11-20T11%3A55%3A00Z", "2026-11-19T12%3A00%3A00Z")), page: search,
+			asks: get(swap(window, "2026-11-20T11%3A40%3A00Z", "2026-11-19T12%3A00%3A00Z")), page: search,
 			want: exactly("1JU08902781691411", providers.TookEffect, false),
 		},
 		{
 			name: "a refund of another capture", request: "POST " + host + "/v2/payments/captures/2GG279541U471931P/refund\nContent-Type: application/json\n\n" + `{"custom_id":"` + reference + `"}`,
-			asks: get(swap(window, "2026-11-20T11%3A55%3A00Z", "2026-11-19T12%3A00%3A00Z")), page: swap(search, "2GG279541U471931P", "OTHER"),
+			asks: get(swap(window, "2026-11-20T11%3A40%3A00Z", "2026-11-19T12%3A00%3A00Z")), page: swap(search, "2GG279541U471931P", "OTHER"),
 			want: finding{kind: lookup.Ambiguous, id: "1JU08902781691411", exact: true},
 		},
 		{name: "a refund without a reference", request: "POST " + host + "/v2/payments/captures/2GG279541U471931P/refund\nContent-Type: application/json\n\n{}"},
@@ -126,7 +126,7 @@ func gocardlessLooks() []look {
 		refunds  = `{` + meta + `,"refunds":[` + refunded + `]}`
 	)
 	asked := []string{"GET /payments?mandate=MD123&created_at[gte]=2026-11-19T12%3A00%3A00Z&created_at[lte]=2026-11-20T13%3A00%3A00Z", "GET /payments/PM123"}
-	askedRefunds := []string{"GET /refunds?payment=PM123&created_at[gte]=2026-11-20T11%3A55%3A00Z&created_at[lte]=2026-11-20T13%3A00%3A00Z", "GET /refunds/RF123"}
+	askedRefunds := []string{"GET /refunds?payment=PM123&created_at[gte]=2026-11-20T11%3A40%3A00Z&created_at[lte]=2026-11-20T13%3A00%3A00Z", "GET /refunds/RF123"}
 	return []look{
 		{
 			name: "a payment", request: charge, asks: asked, page: payments, object: `{"payments":` + payment + `}`,
@@ -156,7 +156,7 @@ func gocardlessLooks() []look {
 		},
 		{
 			name: "a refund by a reference of ours", request: swap(refund, `"amount":150`, `"amount":150,"metadata":{"onceward":"`+reference+`"}`),
-			asks: []string{swap(askedRefunds[0], "2026-11-20T11%3A55", "2026-11-19T12%3A00"), askedRefunds[1]},
+			asks: []string{swap(askedRefunds[0], "2026-11-20T11%3A40", "2026-11-19T12%3A00"), askedRefunds[1]},
 			page: swap(refunds, refunded, swap(refunded, "RF123", "RF122")+","+swap(refunded, `"metadata":{}`, `"metadata":{"onceward":"`+reference+`"}`)), object: `{"refunds":` + refunded + `}`,
 			want: exactly("RF123", providers.TookEffect, true),
 		},
@@ -182,7 +182,7 @@ func razorpayLooks() []look {
 		payouts = `{"entity":"collection","count":1,"items":[{"id":"pout_1","entity":"payout","fund_account_id":"fa_1","amount":100,"currency":"INR",
 			"notes":[],"fees":0,"tax":0,"status":"processing","mode":"UPI","reference_id":"payroll-7","created_at":1795176003}]}`
 	)
-	window := "from=1795175700&to=1795179600"
+	window := "from=1795174800&to=1795179600"
 	return []look{
 		{
 			name: "an order", request: order, asks: []string{"GET /v1/orders?receipt=receipt%231&" + window + "&count=100"}, page: orders,
@@ -233,7 +233,7 @@ func squareLooks() []look {
 		refunded = `{"id":"bP9m_KlWP","status":"PENDING","amount_money":{"amount":1000,"currency":"USD"},"payment_id":"UNOE","order_id":"9lts","created_at":"2026-11-20T12:00:02.000Z","location_id":"L88917AVBK2S5"}`
 		stored   = `{"id":"ccof:uIb","card_brand":"VISA","last_4":"1111","customer_id":"VDKX","reference_id":"user-id-1","enabled":true,"version":1,"created_at":"2026-11-20T12:00:03.000Z"}`
 	)
-	window := "begin_time=2026-11-20T11%3A55%3A00Z&end_time=2026-11-20T13%3A00%3A00Z&limit=100"
+	window := "begin_time=2026-11-20T11%3A40%3A00Z&end_time=2026-11-20T13%3A00%3A00Z&limit=100"
 	return []look{
 		{
 			name: "a payment", request: pay, asks: []string{"GET /v2/payments?" + window, "GET /v2/payments/bP9m"},

@@ -20,7 +20,7 @@ func stripeLooks() []look {
 	const (
 		host   = "https://api.stripe.com"
 		form   = "\nContent-Type: application/x-www-form-urlencoded\n\n"
-		window = "created[gte]=1795175700&created[lte]=1795179600&limit=100"
+		window = "created[gte]=1795174800&created[lte]=1795179600&limit=100"
 		ours   = "created[gte]=1795089600&created[lte]=1795179600&limit=100" // a day before
 	)
 	object := func(kind, more string) string {
@@ -382,7 +382,7 @@ func wiseLooks(profile string) []look {
 		transfer = `{"id":16521632,"user":4342275,"targetAccount":8692237,"sourceAccount":null,"quote":null,"quoteUuid":"8fa9be20-ba43-4b15-abbb-9424e1481050","status":"incoming_payment_waiting",
 			"rate":0.89,"created":"2026-11-20 12:00:01","business":null,"sourceCurrency":"EUR","sourceValue":0,"targetCurrency":"GBP","targetValue":150,"customerTransactionId":"` + conformanceKey + `"}`
 	)
-	asked := "GET /v1/transfers?limit=100&createdDateStart=" + url.QueryEscape("2026-11-20T11:55:00.000Z") + "&createdDateEnd=" + url.QueryEscape("2026-11-20T13:00:00.000Z") + profile
+	asked := "GET /v1/transfers?limit=100&createdDateStart=" + url.QueryEscape("2026-11-20T11:40:00.000Z") + "&createdDateEnd=" + url.QueryEscape("2026-11-20T13:00:00.000Z") + profile
 	return []look{
 		{name: "a transfer", request: create, asks: []string{asked}, page: "[" + swap(transfer, conformanceKey, "other", "16521632", "2") + "," + transfer + "]", want: exactly("16521632", providers.TookEffect, true)},
 		{name: "a transfer of a dated version", request: swap(create, "/v1/", "/2026Q4/"), asks: []string{asked}, page: "[" + transfer + "]", want: exactly("16521632", providers.TookEffect, true)},

@@ -36,6 +36,7 @@ var errorsSeen = map[string]error{
 	"ErrUndoBlocked":       flow.ErrUndoBlocked,
 	"ErrStep":              flow.ErrStep,
 	"ErrOpenTransaction":   onceward.ErrOpenTransaction,
+	"ErrUnwanted":          onceward.ErrUnwanted,
 }
 
 // wasTold counts which of the client's errors somebody was told by err, its kind and its causes.
