@@ -88,9 +88,10 @@ func (s *Server) next(until time.Time) (first *due) {
 // Advance moves the server's clock forward by d, beyond the time that passes by
 // itself. Keys whose retention ends by then are forgotten, and requests that have
 // waited for long enough go on. What becomes due meanwhile (a request of [Straggle]'s, an
-// event) is done in the order of its time, with the clock standing there, before Advance
-// returns; Advance(0) waits for what is due by now. It must not be called by what it
-// waits for, the receiver of an event for instance.
+// event) is done before Advance returns, in the order of its time and with the clock
+// standing there; what is due a moment later, before that has ended, is done beside it.
+// Advance(0) waits for what is due by now. It must not be called by what it waits for, the
+// receiver of an event for instance.
 func (s *Server) Advance(d time.Duration) {
 	s.mu.Lock()
 	until := s.now().Add(max(d, 0))

@@ -191,7 +191,7 @@ func ExampleServer_Events() {
 	srv := providertest.NewServer(providers.Checkout(), providertest.Objects("pay_"))
 	defer srv.Close()
 	srv.Events(hooks.URL, secret)
-	srv.ScriptEvents(providertest.EventManner{Forged: true}, providertest.EventManner{Duplicates: 1})
+	srv.ScriptEvents(providertest.EventManner{Forged: true}, providertest.EventManner{Duplicates: 1, Delay: 2 * time.Second})
 
 	for _, key := range []string{"invoice-991", "invoice-992"} {
 		fmt.Println(request(srv.Client(), srv.URL+"/payments", "Cko-Idempotency-Key", key))
