@@ -20,7 +20,7 @@ import (
 )
 
 // vectors are the HTTP working group's tests for structured fields.
-const vectors = "../../shared/vectors/structured-fields"
+const vectors = "../../../shared/vectors/structured-fields"
 
 // Quoted keys follow the structured field vectors.
 func TestStructuredFieldQuotedKeys(t *testing.T) {
