@@ -42,7 +42,7 @@ func TestWhatIsReapedIsGoneFromTheFile(t *testing.T) {
 			}
 		})
 	}
-	far := time.Now().Add(24 * time.Hour)
+	far := time.Now().Add(time.Hour) // a leap would not be believed
 	n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: far}, 10_000)
 	require.NoError(t, err)
 	require.Equal(t, 3000, n)
