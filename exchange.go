@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"iter"
 	"mime"
 	"mime/multipart"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/onceward/onceward/internal/tables"
 )
@@ -178,18 +180,46 @@ var telling = [][]byte{
 
 // lookTelling are those that stand anywhere in a text, in whatever case.
 func lookTelling(text []byte) (names []string) {
-	text = bytes.ToLower(text)
-	for _, name := range telling {
-		if bytes.Contains(text, name) {
-			names = append(names, string(name))
+	for name := range eachTelling(text) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return names
 }
 
+// eachTelling yields them as often as they are there. Nearly every body is asked, and
+// nearly none has any: it is copied only where a letter outside of ASCII may stand for one
+// of theirs, as the Kelvin sign does.
+func eachTelling(text []byte) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if bytes.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) {
+			text = bytes.ToLower(text)
+		}
+		for i, b := range text {
+			switch b | ' ' {
+			case 'g', 'c', 't', 'r': // they begin with one of these
+			default:
+				continue
+			}
+			for _, name := range telling {
+				if len(text)-i >= len(name) && bytes.EqualFold(text[i:i+len(name)], name) && !yield(string(name)) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // mayTell tells whether a text of JSON or XML has such a name, or one that is escaped.
 func mayTell(text []byte) bool {
-	return bytes.Contains(text, []byte(`\u`)) || len(lookTelling(text)) > 0
+	if bytes.Contains(text, []byte(`\u`)) {
+		return true
+	}
+	for range eachTelling(text) {
+		return true
+	}
+	return false
 }
 
 // addLooks takes what can't be read for all that it looks like.
