@@ -254,7 +254,7 @@ func TestABitThatFlipsIsNeverTakenForTheTruth(t *testing.T) {
 	random := seeded(t)
 	dir := t.TempDir()
 	defer hurry(dir)()
-	flips := fromEnvironment(t, "ONCEWARD_BIT_FLIPS", 40)
+	flips := fromEnvironment(t, "ONCEWARD_BIT_FLIPS", aQuarter(40))
 	noticed := 0
 	for n := range flips {
 		damaged := append([]byte(nil), whole...)
@@ -415,7 +415,7 @@ func TestBitThatFlipsInARow(t *testing.T) {
 	require.NoError(t, rows.Close())
 	require.NotEmpty(t, pages)
 	noticed := 0
-	flips := fromEnvironment(t, "ONCEWARD_BIT_FLIPS", 150)
+	flips := fromEnvironment(t, "ONCEWARD_BIT_FLIPS", aQuarter(150))
 	for n := range flips {
 		damaged := append([]byte(nil), whole...)
 		at := (pages[random.IntN(len(pages))]-1)*pageSize + random.IntN(pageSize)

@@ -95,7 +95,7 @@ func TestBitThatFlipsInWhatDecides(t *testing.T) {
 	random := seeded(t)
 	dir := t.TempDir()
 	defer hurry(dir)()
-	for n := range fromEnvironment(t, "ONCEWARD_BIT_FLIPS", 40) {
+	for n := range fromEnvironment(t, "ONCEWARD_BIT_FLIPS", aQuarter(40)) {
 		p := pages[random.IntN(len(pages))]
 		damaged := append([]byte(nil), whole...)
 		at := (p.number-1)*p.size + random.IntN(p.size)

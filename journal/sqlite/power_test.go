@@ -40,6 +40,14 @@ func fromEnvironment(t testing.TB, variable string, otherwise int) int {
 	return n
 }
 
+// aQuarter is of many alike tries, where -short asks for fewer.
+func aQuarter(many int) int {
+	if testing.Short() {
+		return many / 4
+	}
+	return many
+}
+
 // seeded is a source of random numbers that can be had again.
 func seeded(t testing.TB) *rand.Rand {
 	t.Helper()
@@ -344,10 +352,7 @@ func (d *disk) after(t *testing.T, known map[string]promise, cuts []cut, f func(
 
 // A loss of power loses nothing that anybody was told.
 func TestPowerLossLosesNothingTold(t *testing.T) {
-	n := fromEnvironment(t, "ONCEWARD_POWER_CUTS", 60)
-	if testing.Short() {
-		n = 20
-	}
+	n := fromEnvironment(t, "ONCEWARD_POWER_CUTS", aQuarter(60))
 	for name, opts := range map[string]sqlite.Options{"by default": {}, "with IntentOnly": {IntentOnly: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Cleanup(sqlite.MarkAlways())
@@ -363,7 +368,7 @@ func TestPowerLossLosesNothingTold(t *testing.T) {
 // A loss of power soon after another loses nothing that anybody was told.
 func TestPowerLossSoonAfterAnother(t *testing.T) {
 	t.Cleanup(sqlite.MarkAlways())
-	n := fromEnvironment(t, "ONCEWARD_POWER_CUTS", 48)
+	n := fromEnvironment(t, "ONCEWARD_POWER_CUTS", aQuarter(48))
 	random := seeded(t)
 	dir := t.TempDir()
 	first := recorded(t, random, sqlite.Options{}, record(t, filepath.Join(dir, "journal.db")), nil)
@@ -387,7 +392,7 @@ func TestPowerLossSoonAfterAnother(t *testing.T) {
 // Writes and syncs that fail and a loss of power lose nothing that anybody was told.
 func TestPowerLossAndWritesThatFail(t *testing.T) {
 	t.Cleanup(sqlite.MarkAlways())
-	n := fromEnvironment(t, "ONCEWARD_POWER_CUTS", 40)
+	n := fromEnvironment(t, "ONCEWARD_POWER_CUTS", aQuarter(40))
 	random := seeded(t)
 	chance := rand.New(rand.NewPCG(random.Uint64(), random.Uint64())) // the disk's: it is not asked by this goroutine
 	faults := 0

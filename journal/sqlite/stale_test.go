@@ -192,7 +192,7 @@ func (k killed) put(t *testing.T, file []byte) (path string) {
 func TestStaleIsNotWhatIsHalfCheckpointed(t *testing.T) {
 	k := hit(t)
 	random := seeded(t)
-	for n := range fromEnvironment(t, "ONCEWARD_TORN_FILES", 40) {
+	for n := range fromEnvironment(t, "ONCEWARD_TORN_FILES", aQuarter(40)) {
 		// Sectors of either, in pages that are whole or not, as far as the file had grown.
 		size := []int{512, 4096, 4096}[random.IntN(3)]
 		odds := random.Float64()
@@ -220,7 +220,7 @@ func TestStaleDamagedFileBesideItsWAL(t *testing.T) {
 	k := hit(t)
 	random := seeded(t)
 	refused := 0
-	for range fromEnvironment(t, "ONCEWARD_TORN_FILES", 60) {
+	for range fromEnvironment(t, "ONCEWARD_TORN_FILES", aQuarter(60)) {
 		file := bytes.Clone([][]byte{k.before, k.after}[random.IntN(2)])
 		for range random.IntN(4) {
 			start := random.IntN(len(file))

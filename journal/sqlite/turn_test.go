@@ -83,7 +83,7 @@ func TestTheWALStaysBoundedBesideLocalSteps(t *testing.T) {
 	t.Cleanup(hurry(filepath.Dir(path)))
 	j := open(t, path)
 	alter(t, path, "CREATE TABLE notes (note BLOB)")
-	for range 1000 {
+	for range 500 {
 		tx, err := j.BeginTx(t.Context())
 		require.NoError(t, err)
 		_, err = tx.ExecContext(t.Context(), "INSERT INTO notes VALUES (randomblob(65536))")
