@@ -12,7 +12,11 @@ import (
 
 // newBox starts a Stripe on this machine that makes payment intents and lists them.
 // What it makes of keys is providertest's.
-func newBox() *providertest.Server { return providertest.NewServer(providers.Stripe(), &intents{}) }
+func newBox() *providertest.Server {
+	box := providertest.NewServer(providers.Stripe(), &intents{})
+	box.OwnLooks = true // the list is the intents' own
+	return box
+}
 
 type intents struct {
 	mu   sync.Mutex

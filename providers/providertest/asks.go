@@ -31,6 +31,9 @@ func (s *Server) bodyTells(r *http.Request) bool {
 // isLook reports whether a request, whose body is read if that tells, is a look-up, or
 // asks for an object or an account.
 func (s *Server) isLook(c *call) bool {
+	if s.OwnLooks {
+		return false
+	}
 	if who := s.provider.Identity; who.Path != "" && get(c.r) && c.r.URL.RequestURI() == who.Path {
 		return true
 	}

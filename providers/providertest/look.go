@@ -60,6 +60,9 @@ type asked struct {
 // looks answers a request that looks at what was made: for the credential's account, for
 // the items of a list, for an object by its id. It reports whether it is one.
 func (s *Server) looks(c *call) (a Answer, what string, is bool) {
+	if s.OwnLooks {
+		return Answer{}, "", false
+	}
 	if who := s.provider.Identity; who.Path != "" && get(c.r) && c.r.URL.RequestURI() == who.Path {
 		if a, refused := s.unread(c, who.Needs); refused {
 			return a, "may not look", true

@@ -544,3 +544,18 @@ func TestLookupFaults(t *testing.T) {
 	resp.Body.Close()
 	assert.Equal(t, 503, resp.StatusCode, "look-ups take nothing from Script")
 }
+
+// A business that answers look-ups itself is asked for them.
+func TestLooksOfTheHandlersOwn(t *testing.T) {
+	srv := providertest.NewServer(providers.Stripe(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Method) }))
+	defer srv.Close()
+	for own, want := range map[bool]string{true: http.MethodGet, false: `{"data":[]`} {
+		srv.OwnLooks = own
+		resp, err := srv.Client().Get(srv.URL + "/v1/payment_intents?limit=100")
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		assert.Contains(t, string(body), want)
+	}
+}

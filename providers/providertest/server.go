@@ -51,6 +51,10 @@ type Server struct {
 	// those of a credential do that lacks the permission. Calls may be concurrent.
 	MayLook func(Request) bool
 
+	// OwnLooks leaves requests that a look-up of the table describes to the handler, as
+	// all others: for a business that answers them itself, as the provider does.
+	OwnLooks bool
+
 	// PageSize bounds the pages of look-ups further than the table does, so that a
 	// few objects make several. It does nothing where a short page is the last one.
 	PageSize int
