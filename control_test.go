@@ -2,6 +2,7 @@ package onceward_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -16,23 +17,14 @@ import (
 func located() http.Handler {
 	objects := providertest.Objects("obj_")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		inner := &recorded{header: http.Header{}}
+		inner := httptest.NewRecorder()
 		objects.ServeHTTP(inner, r)
-		_, id, _ := strings.Cut(inner.body.String(), `"id":"`)
+		_, id, _ := strings.Cut(inner.Body.String(), `"id":"`)
 		id, _, _ = strings.Cut(id, `"`)
 		w.Header().Set("Location", "https://api.example.com/transfers/"+id)
 		w.WriteHeader(http.StatusCreated)
 	})
 }
-
-type recorded struct {
-	header http.Header
-	body   strings.Builder
-}
-
-func (r *recorded) Header() http.Header         { return r.header }
-func (r *recorded) WriteHeader(int)             {}
-func (r *recorded) Write(b []byte) (int, error) { return r.body.Write(b) }
 
 // An object that an operation's own answer showed is nobody else's, wherever in the answer its
 // id stands: an operation that looks the same has none.

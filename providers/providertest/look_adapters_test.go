@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -36,23 +37,14 @@ type sought struct {
 func located() http.Handler {
 	objects := providertest.Objects("tr_")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		inner := &recorder{header: http.Header{}}
+		inner := httptest.NewRecorder()
 		objects.ServeHTTP(inner, r)
-		_, id, _ := strings.Cut(inner.body.String(), `"id":"`)
+		_, id, _ := strings.Cut(inner.Body.String(), `"id":"`)
 		id, _, _ = strings.Cut(id, `"`)
 		w.Header().Set("Location", "https://api.dwolla.com/transfers/"+id)
 		w.WriteHeader(http.StatusCreated)
 	})
 }
-
-type recorder struct {
-	header http.Header
-	body   strings.Builder
-}
-
-func (r *recorder) Header() http.Header         { return r.header }
-func (r *recorder) WriteHeader(int)             {}
-func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
 
 func graphQL(document, variables string) string {
 	return fmt.Sprintf(`{"query":%q,"variables":%s}`, document, variables)
