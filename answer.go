@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"sync"
 
@@ -24,6 +25,10 @@ func (r *run) answer(res journal.Result) (*http.Response, error) {
 		}
 	case e.errKind != nil:
 		kind = e.errKind
+	case e.found && replayable(op):
+		a.discard()
+		return replay(r.caller, op, r.client.deliverer(op)), nil
+	case e.found: // nothing of the answer to the first attempt is left
 	case r.isOutcome(op):
 		return r.respond(op), nil
 	}
@@ -193,15 +198,15 @@ func (b *answerBody) Close() (err error) {
 // nobody asks.
 func (c *Client) deliverer(op *journal.Operation) func() {
 	switch {
-	case c.cfg.OnSettled == nil || op.Delivered || op.State != journal.StateCompleted || c.owed(op):
+	case !c.settles() || op.Delivered || op.State != journal.StateCompleted || c.owed(op), op.Holder == "" && opensItsFlow(op): // or it is offered
 		return nil
-	case c.cfg.SettleAll && op.Naming == journal.Named:
+	case c.settlesAlso(op):
 		c.offers.add(op)
 		c.wake()
 		return nil
 	}
 	ev := delivery(op)
-	return func() { c.delivered(ev) }
+	return func() { _ = c.delivered(ev) }
 }
 
 // owed tells whether OnUnknown is to hear of an operation, whoever else does.
@@ -212,13 +217,13 @@ func (c *Client) owed(op *journal.Operation) bool {
 // deliverOnReturn is for an outcome whose caller is told of it by an error.
 func (c *Client) deliverOnReturn(op *journal.Operation) {
 	switch {
-	case c.cfg.OnSettled == nil || op.Delivered || op.State != journal.StateUnknown && op.State != journal.StateCancelled:
-	case c.owed(op), c.cfg.SettleAll && c.stillLooked(op):
-	case c.cfg.SettleAll && op.Naming == journal.Named:
+	case !c.settles() || op.Delivered || op.State != journal.StateUnknown && op.State != journal.StateCancelled:
+	case c.owed(op), c.settlesAlso(op) && c.stillLooked(op):
+	case c.settlesAlso(op):
 		c.offers.add(op)
 		c.wake()
 	default:
-		c.delivered(delivery(op))
+		_ = c.delivered(delivery(op))
 	}
 }
 
@@ -226,10 +231,16 @@ func delivery(op *journal.Operation) journal.Event {
 	return journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, Outcome: op.State, Generation: op.Generation}
 }
 
-// delivered rides on the journal's next commit. Lost, the outcome is offered again.
-func (c *Client) delivered(ev journal.Event) {
+// delivered rides on the journal's next commit. Lost, the outcome is offered again: by the next process, unless who
+// calls does.
+func (c *Client) delivered(ev journal.Event) error {
 	ev.At = c.now()
-	if _, err := c.journal.Apply(context.Background(), ev); err != nil {
-		c.log.Warn("a delivery was not noted; the outcome will be offered again", "error", err)
+	if c.backlog.follow(ev) {
+		return nil // an outcome that is not recorded can't be noted as delivered
 	}
+	_, err := c.journal.Apply(context.Background(), ev)
+	if err != nil {
+		c.say(context.Background(), slog.LevelWarn, logJournalFailed, "a delivery was not noted; the outcome will be offered again", "journal_event", ev.Kind.String(), "error", err)
+	}
+	return err
 }

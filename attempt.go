@@ -19,6 +19,7 @@ import (
 type attempt struct {
 	started time.Time
 	ctx     *attemptContext // nil: it was not made
+	traced  context.Context // made of ctx by Trace.AttemptStarted; nil: it was not
 	local   error           // it was not made, because of this
 	lost    bool            // it was not made, because the claim is somebody else's by now
 	err     error           // the transport's own
@@ -45,6 +46,10 @@ func (r *run) makeAttempt() (*http.Response, error) {
 	}
 	a.ctx = r.startContext()
 	trace := &a.ctx.trace
+	// Credentials, names, connections and handshakes take their time, and a process may be paused in between: others
+	// may have the operation by now.
+	holder := r.op.Holder
+	trace.holds, trace.end = func() bool { return r.client.session.holds(holder) }, a.ctx.end
 	req, err := r.compose(a.ctx, trace.follow(a.ctx), r.target)
 	if err == nil {
 		err = r.mayRest(req)
@@ -53,6 +58,12 @@ func (r *run) makeAttempt() (*http.Response, error) {
 		a.ctx.cancel(errEnded)
 		a.local = err
 		return nil, err
+	}
+	if hook := r.client.trace.AttemptStarted; hook != nil {
+		if ctx := hook(req.Context(), operationOf(&r.op), r.tally.made+1); ctx != nil {
+			a.traced = ctx
+			req = req.WithContext(a.ctx.traced(req.Context(), ctx))
+		}
 	}
 	r.tally.made++
 	r.tally.underWay = true
@@ -68,6 +79,7 @@ func (r *run) makeAttempt() (*http.Response, error) {
 		if cause := context.Cause(a.ctx); cause != nil {
 			a.err = cause
 		}
+		a.lost = a.unsent && errors.Is(a.err, errLeaseOver)
 		a.ctx.cancel(errEnded)
 	} else {
 		r.tally.maybeSent = true
@@ -99,6 +111,9 @@ func (r *run) mayGoOn() error {
 			r.attempt.lost = true
 			return errors.New("the claim is no longer held")
 		}
+		if op.Heard(r.tally.made) {
+			return errHeard
+		}
 	}
 	// Last, since time has passed since the attempt was decided on: a paused
 	// process must not send what its window has closed for.
@@ -118,6 +133,7 @@ func (e *notAllowed) Error() string { return e.Reason }
 var (
 	errInterrupted    = errors.New("it was interrupted")
 	errAttemptTimeout = fmt.Errorf("the attempt took longer than Config.AttemptTimeout: %w", context.DeadlineExceeded)
+	errHeard          = errors.New("what became of it was heard meanwhile")
 	errOutOfTime      = fmt.Errorf("the call's time is up: %w", context.DeadlineExceeded)
 )
 

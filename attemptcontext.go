@@ -22,10 +22,28 @@ type attemptContext struct {
 }
 
 func (c *attemptContext) Value(key any) any {
-	if key == namingKey {
+	switch key {
+	case namingKey:
 		return unnamed
+	case attemptKey:
+		return c
 	}
 	return c.Context.Value(key)
+}
+
+// traced is the context of an attempt that a hook returned for given, and that may be sent under: one that is not
+// derived of given is not, since it would neither end with the attempt nor tell how far that got; one that was made not
+// to end with given does.
+func (c *attemptContext) traced(given, returned context.Context) context.Context {
+	switch {
+	case returned.Value(attemptKey) != any(c):
+		return given
+	case returned.Done() == given.Done():
+		return returned
+	}
+	ctx, end := context.WithCancelCause(returned)
+	context.AfterFunc(given, func() { end(context.Cause(given)) })
+	return ctx
 }
 
 // startContext makes the context of the attempt that was started. To break it off makes room

@@ -30,6 +30,54 @@ func TestAttemptTimeoutDoesNotEndTheCall(t *testing.T) {
 	}
 }
 
+// A hook's context takes neither the attempt's end from it nor what tells whether it was sent, and stays its own pair's.
+func TestAHooksContextKeepsTheAttemptsEnd(t *testing.T) {
+	type key struct{}
+	first := context.Context(nil)
+	for name, made := range map[string]func(context.Context) context.Context{
+		"another's":       func(context.Context) context.Context { return context.Background() },
+		"without its end": context.WithoutCancel,
+		"of an earlier attempt": func(ctx context.Context) context.Context {
+			if first == nil {
+				first = ctx
+			}
+			return first
+		},
+		"none": func(context.Context) context.Context { return nil },
+	} {
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).Then(hangs(), refuses(), hangs())
+			n := 0
+			p := start(t, l, onceward.Config{AttemptTimeout: 5 * time.Second, Trace: onceward.JoinTraces(
+				&onceward.Trace{
+					Started: func(context.Context, onceward.Operation, onceward.Why) context.Context { return nil },
+					AttemptStarted: func(ctx context.Context, _ onceward.Operation, _ int) context.Context {
+						if ctx = made(ctx); ctx == nil {
+							return nil
+						}
+						n++
+						return context.WithValue(ctx, key{}, n)
+					},
+				},
+				&onceward.Trace{
+					Started: func(ctx context.Context, _ onceward.Operation, _ onceward.Why) context.Context {
+						return context.WithValue(ctx, key{}, 0)
+					},
+					AttemptStarted: func(ctx context.Context, _ onceward.Operation, _ int) context.Context {
+						return context.WithValue(ctx, key{}, ctx.Value(key{}))
+					},
+					AttemptEnded: func(ctx context.Context, _ onceward.Operation, a onceward.Attempt) {
+						assert.Equal(t, n, ctx.Value(key{}))
+						assert.Equal(t, a.Number == 2, a.Unsent)
+					},
+				},
+			)})
+			require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
+			require.Len(t, l.Sent(), 3)
+		})
+	}
+}
+
 // A slow reader of an answer is not under the attempt's timeout.
 func TestAttemptTimeoutSparesASlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

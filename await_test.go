@@ -124,7 +124,8 @@ func TestErrorsAndLogsTellScopeParentAndFlow(t *testing.T) {
 		out := p.Ask(onceward.WithParent(onceward.WithScope(named(t, "charge"), "tenant-42"), parent))
 		require.ErrorIs(t, out.Err, onceward.ErrPending)
 		assert.ErrorContains(t, out.Err, "(charge, scope tenant-42, parent "+string(parent[:8])+"…, generation 0, claim 1)")
-		for _, part := range []string{`operation="charge POST https://api.stripe.com/v1/charges"`, "scope=tenant-42", "parent=" + string(parent[:8]), "generation=0", "claim=1"} {
+		for _, part := range []string{"event=operation.pending", "operation.id=charge", `operation.request="POST https://api.stripe.com/v1/charges"`, "operation.scope=tenant-42",
+			"operation.parent=" + string(parent[:8]), "operation.generation=0", "operation.claim=1"} {
 			assert.Contains(t, logs.String(), part)
 		}
 		assert.NotContains(t, logs.String()+out.Err.Error(), string(parent))

@@ -17,7 +17,7 @@ import (
 // from here.
 type backlog struct {
 	mu      sync.Mutex
-	unsaved map[Ref][]unsavedEvent
+	unsaved map[Ref][]*unsavedEvent
 	retries bool // a goroutine is at it
 }
 
@@ -27,12 +27,16 @@ type unsavedEvent struct {
 }
 
 // keepUnsaved takes an event that could not be recorded because of err.
-func (c *Client) keepUnsaved(ev journal.Event, op journal.Operation, err error) {
+func (c *Client) keepUnsaved(ctx context.Context, ev journal.Event, op journal.Operation, err error) {
 	c.backlog.add(c, ev, op) // before any hook, which may panic
-	c.note(slog.LevelError, "the journal failed; the event is kept in memory and tried again", &op,
-		"event", ev.Kind.String(), "error", err)
+	c.journalFailed(ctx, &op, ev.Kind, "the journal failed; the event is kept in memory and tried again", err)
+}
+
+// journalFailed tells the world that an event could not be recorded.
+func (c *Client) journalFailed(ctx context.Context, op *journal.Operation, event journal.EventKind, msg string, err error) {
+	c.note(ctx, slog.LevelError, logJournalFailed, msg, op, "journal_event", event.String(), "error", err)
 	if c.trace.JournalFailed != nil {
-		c.trace.JournalFailed(operationOf(&op), err)
+		c.trace.JournalFailed(ctx, operationOf(op), event.String(), err)
 	}
 }
 
@@ -40,13 +44,33 @@ func (b *backlog) add(c *Client, ev journal.Event, op journal.Operation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.unsaved == nil {
-		b.unsaved = map[Ref][]unsavedEvent{}
+		b.unsaved = map[Ref][]*unsavedEvent{}
 	}
-	b.unsaved[ev.Ref] = append(b.unsaved[ev.Ref], unsavedEvent{ev, op})
+	b.unsaved[ev.Ref] = append(b.unsaved[ev.Ref], &unsavedEvent{ev, op})
 	if !b.retries {
 		b.retries = true
 		go c.retryBacklog()
 	}
+}
+
+// follow keeps a delivery behind the events of its operation that are not recorded yet; false: there are none.
+func (b *backlog) follow(ev journal.Event) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	events := b.unsaved[ev.Ref]
+	if len(events) == 0 {
+		return false
+	}
+	last := events[len(events)-1]
+	if e := &last.event; e.Kind == ev.Kind && e.Outcome == ev.Outcome && e.Generation == ev.Generation {
+		return true // who asks all the time makes no queue
+	}
+	op := last.op
+	if op.State == ev.Outcome && op.Generation == ev.Generation {
+		op.Delivered = true // nobody is told of it again meanwhile
+	}
+	b.unsaved[ev.Ref] = append(events, &unsavedEvent{ev, op})
+	return true
 }
 
 // retryBacklog ends with the backlog, or the journal, or at Shutdown, which flushes what is left.
@@ -105,12 +129,22 @@ func (b *backlog) tryOne(ctx context.Context, c *Client, ref Ref) error {
 		if err != nil && !errors.Is(err, journal.ErrInvalidEvent) && !errors.Is(err, journal.ErrNotFound) {
 			return err
 		}
-		b.mu.Lock()
-		if b.unsaved[ref] = b.unsaved[ref][1:]; len(b.unsaved[ref]) == 0 {
-			delete(b.unsaved, ref)
-		}
-		b.mu.Unlock()
+		b.recorded(ref, events[0])
 		c.wake()
+	}
+}
+
+// recorded drops what was recorded of ref. Several goroutines may have been at the same event: the next one is not
+// dropped for it.
+func (b *backlog) recorded(ref Ref, event *unsavedEvent) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch left := b.unsaved[ref]; {
+	case len(left) == 0 || left[0] != event:
+	case len(left) == 1:
+		delete(b.unsaved, ref)
+	default:
+		b.unsaved[ref] = left[1:]
 	}
 }
 

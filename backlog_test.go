@@ -24,6 +24,7 @@ type failing struct {
 	mu    sync.Mutex
 	kinds map[journal.EventKind]bool
 	lands bool // the commit fails, and has landed all the same
+	asked atomic.Int64
 }
 
 var errDiskFull = errors.New("the disk is full")
@@ -38,6 +39,7 @@ func (j *failing) fails(lands bool, kinds ...journal.EventKind) {
 }
 
 func (j *failing) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	j.asked.Add(1)
 	j.mu.Lock()
 	fails, lands := j.kinds[ev.Kind], j.lands
 	j.mu.Unlock()
@@ -64,10 +66,10 @@ func TestAJournalThatCanNotRecordTheIntent(t *testing.T) {
 	} {
 		virtual(t, row.name, func(t *testing.T) {
 			j := &failing{Journal: memory.New()}
-			failures := 0
+			failures := map[string]int{}
 			l := &line{}
 			p := start(t, l, onceward.Config{Journal: j, Trace: &onceward.Trace{
-				JournalFailed: func(onceward.Operation, error) { failures++ },
+				JournalFailed: func(_ context.Context, _ onceward.Operation, event string, _ error) { failures[event]++ },
 			}})
 			j.fails(row.lands, append(row.also, journal.EventBegin)...)
 			ctx := named(t, "invoice-1/charge")
@@ -83,7 +85,8 @@ func TestAJournalThatCanNotRecordTheIntent(t *testing.T) {
 			for _, op := range p.Everything() {
 				assert.Equal(t, journal.StateCancelled, op.State, "nothing is left in flight")
 			}
-			assert.Equal(t, len(row.also) > 0, failures > 0)
+			assert.Positive(t, failures["begin"])
+			assert.Equal(t, len(row.also) > 0, failures["cancel"] > 0)
 			out := p.Ask(ctx)
 			require.NoError(t, out.Err)
 			assert.Zero(t, out.Op.Generation)
@@ -111,11 +114,66 @@ func TestIntentSurelyNotRecorded(t *testing.T) {
 			j := &certainlyNot{Journal: memory.New(), reason: reason}
 			l := &line{}
 			p := start(t, l, onceward.Config{Journal: j, Trace: &onceward.Trace{
-				JournalFailed: func(onceward.Operation, error) { t.Error("something is kept") },
+				JournalFailed: func(_ context.Context, _ onceward.Operation, event string, _ error) {
+					assert.Equal(t, "begin", event, "something is kept")
+				},
 			}})
 			require.ErrorIs(t, p.Ask(named(t, "invoice-1/charge")).Err, reason)
 			assert.NotContains(t, j.asked, journal.EventCancel)
 			assert.Empty(t, l.Sent())
+		})
+	}
+}
+
+// An answer that reached its caller before it could be recorded is noted as delivered once it is.
+func TestDeliveryWaitsForItsOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &failing{Journal: memory.New()}
+		offered := 0
+		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: func(context.Context, onceward.Operation) error {
+			offered++
+			return nil
+		}})
+		j.fails(false, journal.EventComplete)
+		out := p.Ask(named(t, "invoice-1/charge"))
+		require.NoError(t, out.Err)
+		pass(time.Minute)
+		assert.False(t, p.Recorded(out.Op.Ref).Delivered)
+		j.fails(false)
+		pass(time.Minute)
+		assert.True(t, p.Recorded(out.Op.Ref).Delivered)
+		assert.Zero(t, p.Stats().Backlog)
+		assert.Zero(t, offered, "its caller has it")
+	})
+}
+
+// While an outcome waits to be recorded, its delivery is kept once, and nobody is told of it anew, however often it
+// is asked for.
+func TestDeliveryWaitsOnce(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		virtual(t, fmt.Sprintf("SettleAll: %v", all), func(t *testing.T) {
+			j := &failing{Journal: memory.New()}
+			told := 0
+			p := start(t, &line{}, onceward.Config{Journal: j, SettleAll: all, OnSettled: func(context.Context, onceward.Operation) error {
+				told++
+				return nil
+			}})
+			go func() { _ = p.Run(t.Context()) }()
+			j.fails(false, journal.EventComplete)
+			for range 20 {
+				require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
+				pass(time.Second)
+			}
+			j.fails(false)
+			j.asked.Store(0)
+			pass(time.Minute)
+			assert.Zero(t, p.Stats().Backlog)
+			assert.EqualValues(t, 2, j.asked.Load(), "the answer, and its delivery")
+			if all {
+				assert.Equal(t, 1, told)
+			} else {
+				assert.Zero(t, told)
+			}
 		})
 	}
 }
@@ -127,7 +185,7 @@ func TestAJournalThatCanNotRecordTheAnswer(t *testing.T) {
 			failures := 0
 			l := &line{}
 			p := start(t, l, onceward.Config{Journal: j, Trace: &onceward.Trace{
-				JournalFailed: func(onceward.Operation, error) { failures++ },
+				JournalFailed: func(context.Context, onceward.Operation, string, error) { failures++ },
 			}})
 			j.fails(lands, journal.EventComplete)
 			ctx := named(t, "invoice-1/charge")
@@ -346,12 +404,74 @@ func TestWhatWasNotAskedForIsNotTakenBack(t *testing.T) {
 func TestAnIntentThatIsTakenBackIsNotKept(t *testing.T) {
 	for name, lands := range map[string]bool{"it has landed": true, "it has not": false} {
 		virtual(t, name, func(t *testing.T) {
-			var failed int
+			var failed []string
 			j := &failing{Journal: memory.New()}
-			p := start(t, &line{}, onceward.Config{Journal: j, Trace: &onceward.Trace{JournalFailed: func(onceward.Operation, error) { failed++ }}})
+			p := start(t, &line{}, onceward.Config{Journal: j, Trace: &onceward.Trace{
+				JournalFailed: func(_ context.Context, _ onceward.Operation, event string, _ error) { failed = append(failed, event) },
+			}})
 			j.fails(lands, journal.EventBegin)
 			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrJournal)
-			assert.Zero(t, failed)
+			assert.Equal(t, []string{"begin"}, failed)
 		})
 	}
+}
+
+// slow is a journal that takes its time to record answers, once it does.
+type slow struct {
+	failing
+	hold   chan struct{} // closed: nobody is held any more
+	inside atomic.Int64
+}
+
+func (j *slow) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	res, err := j.failing.Apply(ctx, ev)
+	if ev.Kind == journal.EventComplete && err == nil {
+		j.inside.Add(1)
+		<-j.hold
+	}
+	return res, err
+}
+
+// However much is kept, a journal that fails is asked again by one at a time.
+func TestUnrecordedIsTriedByOneAtATime(t *testing.T) {
+	var asked [2]int64
+	for i, operations := range []int{1, 20} {
+		virtual(t, fmt.Sprint(operations), func(t *testing.T) {
+			j := &failing{Journal: memory.New()}
+			p := start(t, &line{}, onceward.Config{Journal: j})
+			j.fails(false, journal.EventComplete)
+			for n := range operations {
+				require.NoError(t, p.Ask(named(t, fmt.Sprint("invoice-", n))).Err)
+			}
+			before := j.asked.Load()
+			pass(10 * time.Minute)
+			asked[i] = j.asked.Load() - before
+			j.fails(false)
+			pass(time.Minute)
+		})
+	}
+	assert.Positive(t, asked[0])
+	assert.LessOrEqual(t, asked[1], 2*asked[0])
+}
+
+// What is kept is recorded by whoever comes to it, and by several at once: each is done with it.
+func TestSeveralRecordWhatIsKept(t *testing.T) {
+	virtual(t, "the retries, and somebody who asks", func(t *testing.T) {
+		j := &slow{failing: failing{Journal: memory.New()}, hold: make(chan struct{})}
+		l := &line{}
+		p := start(t, l, onceward.Config{Journal: j})
+		j.fails(false, journal.EventComplete)
+		ctx := named(t, "invoice-1/charge")
+		require.NoError(t, p.Ask(ctx).Err)
+		j.fails(false)
+		asked := make(chan outcome)
+		go func() { asked <- p.Ask(ctx) }()
+		pass(time.Minute)
+		require.EqualValues(t, 2, j.inside.Load(), "both are at it")
+		close(j.hold)
+		require.NoError(t, (<-asked).Err)
+		pass(time.Minute)
+		assert.Equal(t, journal.StateCompleted, p.Recorded(onceward.Ref{ID: "invoice-1/charge"}).State)
+		assert.Len(t, l.Sent(), 1)
+	})
 }

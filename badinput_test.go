@@ -97,17 +97,20 @@ func TestAPathThatCanNotBeWrittenIsRefused(t *testing.T) {
 	})
 }
 
-// limitVariable tells a process started by TestAFullDisk that it is the one whose
+// limitVariable tells a process started by onFullDisks that it is the one whose
 // files must not grow.
 const limitVariable = "ONCEWARD_TEST_FULL_DISK"
 
-// The disk is full as a limit on the size of files makes it, which needs no
-// privileges, and as a small file system makes it, where one can be mounted.
-func TestAFullDisk(t *testing.T) {
+// onFullDisks runs a test in a directory whose disk is full after fill and until free: as a limit on
+// the size of files makes it, which needs no privileges, and as a small file system makes it, where
+// one can be mounted.
+func onFullDisks(t *testing.T, f func(t *testing.T, dir string, fill, free func())) {
+	t.Helper()
+	test := t.Name()
 	t.Run("by a limit on the size of files", func(t *testing.T) {
 		if os.Getenv(limitVariable) == "" {
 			// The limit is the whole process's: it gets one of its own.
-			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAFullDisk$/^by_a_limit", "-test.timeout=30s")
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$/^by_a_limit", "-test.timeout=60s")
 			child.Env = append(os.Environ(), limitVariable+"=1")
 			out, err := child.CombinedOutput()
 			require.NoError(t, err, "%s", out)
@@ -116,8 +119,7 @@ func TestAFullDisk(t *testing.T) {
 		signal.Ignore(syscall.SIGXFSZ)
 		var before syscall.Rlimit
 		require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
-		dir := t.TempDir()
-		fullDisk(t, dir, func() {
+		f(t, t.TempDir(), func() {
 			limit := before
 			limit.Cur = 1 // and so no file grows any more
 			require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
@@ -132,7 +134,7 @@ func TestAFullDisk(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = exec.Command("umount", dir).Run() })
 		filler := filepath.Join(dir, "filler")
-		fullDisk(t, dir, func() {
+		f(t, dir, func() {
 			f, err := os.Create(filler)
 			require.NoError(t, err)
 			defer f.Close()
@@ -145,6 +147,8 @@ func TestAFullDisk(t *testing.T) {
 		})
 	})
 }
+
+func TestAFullDisk(t *testing.T) { onFullDisks(t, fullDisk) }
 
 // fullDisk asks for operations on a journal in dir while its disk is full, which
 // fill makes it and free undoes.

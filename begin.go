@@ -17,7 +17,10 @@ func (k *call) begin() (*run, *http.Response, error) {
 	if k.ctx.Err() != nil {
 		return nil, nil, k.notBegun(context.Cause(k.ctx))
 	}
-	k.ends = k.client.endOfWait(k.ctx)
+	if !k.begun {
+		k.ends = k.client.endOfWait(k.ctx)
+	}
+	k.intent.Trace = k.traced()
 	if err := k.sign(); err != nil {
 		return nil, nil, err
 	}
@@ -36,7 +39,7 @@ func (k *call) begin() (*run, *http.Response, error) {
 	case before != nil:
 		return nil, nil, k.keyHeld(before)
 	}
-	if k.intent.Naming == journal.Generated {
+	if k.intent.Naming == journal.Generated && !k.begun {
 		res, err := k.apply()
 		if err != nil {
 			return nil, nil, err
@@ -44,18 +47,14 @@ func (k *call) begin() (*run, *http.Response, error) {
 		return k.startRun(res, nil), nil, nil
 	}
 	looked := false
+	var f *flight // that this call leads
 	for poll := 5 * time.Millisecond; ; {
-		f, leader := k.client.singleflight.join(k.ref)
-		if !leader {
-			op, err := k.follow(f)
-			switch {
-			case err != nil:
-				return nil, nil, k.gaveUpWaiting(nil)
-			case op == nil || !k.mayShare(op):
-				continue
+		if f == nil {
+			var resp *http.Response
+			var err error
+			if f, resp, err = k.lead(); f == nil {
+				return nil, resp, err
 			}
-			resp, err := k.answerFrom(op, shared(op))
-			return nil, resp, err
 		}
 		res, err := k.applyAs(f)
 		if err != nil {
@@ -66,18 +65,19 @@ func (k *call) begin() (*run, *http.Response, error) {
 		}
 		if k.byItsKey(&res) {
 			k.client.singleflight.finish(f, nil)
+			f = nil
 			continue
 		}
 		if res.Decision == journal.Weighed || res.Decision == journal.Stop && !looked && k.look(f, &res.Operation) {
 			looked = looked || res.Decision == journal.Stop
-			k.client.singleflight.finish(f, nil)
-			continue // what was found out counts
+			continue // what was found out counts, and who has found out asks: nobody else may look, and repeat, so soon
 		}
 		outcome := &res.Operation
 		if res.Decision == journal.Misuse {
 			outcome = nil // its bodies may be missing: who follows asks for itself
 		}
 		k.client.singleflight.finish(f, outcome)
+		f = nil
 		if res.Decision != journal.Wait {
 			resp, err := k.answerFrom(&res.Operation, res.Decision)
 			return nil, resp, err
@@ -89,14 +89,33 @@ func (k *call) begin() (*run, *http.Response, error) {
 	}
 }
 
+// lead waits until this call leads the flight of its name, or another's has what answers it.
+func (k *call) lead() (*flight, *http.Response, error) {
+	for {
+		f, leader := k.client.singleflight.join(k.ref)
+		if leader {
+			return f, nil, nil
+		}
+		op, err := k.follow(f)
+		if err != nil {
+			return nil, nil, k.gaveUpWaiting(nil)
+		}
+		if op != nil && k.mayShare(op) {
+			k.outcome = OutcomeShared
+			resp, err := k.answerFrom(op, shared(op))
+			return nil, resp, err
+		}
+	}
+}
+
 // look has an operation that is unknown be looked for, within the call's time, for who asks for
-// it. It tells whether it is another by that. It finishes the flight only where a hook panics.
+// it. It tells whether it is another by that, or may be repeated. It finishes the flight only where a hook panics.
 func (k *call) look(f *flight, op *journal.Operation) bool {
 	c := k.client
 	if c.cfg.Reconcile == nil || !c.now().Before(k.ends) || seam.IsOfFlow(op.Parent) && op.Looks > 0 {
 		return false // a flow asks every minute: what it waits for is Run's to look for
 	}
-	ctx, cancel := context.WithDeadline(k.ctx, k.ends)
+	ctx, cancel := c.until(k.ctx, k.ends)
 	defer cancel()
 	over := false
 	defer func() {
@@ -104,14 +123,22 @@ func (k *call) look(f *flight, op *journal.Operation) bool {
 			c.singleflight.finish(f, nil)
 		}
 	}()
-	now, err := c.lookNow(ctx, op, &looking{client: c, caller: k.req, query: k.query, actor: "who asked for it"})
+	l := &looking{client: c, caller: k.req, query: k.query, actor: "who asked for it"}
+	now, err := c.lookNow(ctx, op, l)
 	over = true
-	return err == nil && now.State != journal.StateUnknown
+	switch {
+	case err != nil:
+		return false
+	case now.State == journal.StateUnknown && l.nothing && k.repeatable(now):
+		k.looked = now
+		return true
+	}
+	return now.State != journal.StateUnknown
 }
 
 // follow waits for another goroutine's call, within this one's time.
 func (k *call) follow(f *flight) (*journal.Operation, error) {
-	ctx, cancel := context.WithDeadline(k.ctx, k.ends)
+	ctx, cancel := k.client.until(k.ctx, k.ends)
 	defer cancel()
 	select {
 	case <-f.done:
@@ -152,17 +179,20 @@ func (k *call) apply() (journal.Result, error) {
 	ev := journal.Event{
 		Kind:   journal.EventBegin,
 		Ref:    k.ref,
-		At:     k.client.now(),
-		New:    k.intent.Naming == journal.Generated,
+		New:    k.intent.Naming == journal.Generated && !k.begun,
 		Intent: &k.intent,
 		Asker:  k.client.begins.Add(1),
 
 		LookAfter: k.client.firstLook(),
 	}
+	if looked := k.looked; looked != nil {
+		k.looked = nil
+		ev.Repeats, ev.Claim, ev.Generation = true, looked.Claim, looked.Generation
+	}
 	var res journal.Result
 	asked := false
 	err = k.client.session.do(k.ctx, func(session string) (err error) {
-		ev.Session = session
+		ev.Session, ev.At = session, k.client.now() // the last session may have been lost by time that went by
 		res, err = k.client.journal.Apply(k.ctx, ev)
 		asked = !errors.Is(err, journal.ErrSessionLost)
 		return err
@@ -191,7 +221,7 @@ func (k *call) undo(begin journal.Event, err error) {
 		return // a journal whose files were moved away may have them back
 	}
 	op := journal.Operation{Ref: k.ref, Naming: k.intent.Naming, State: journal.StateCancelled, Fingerprint: k.intent.Fingerprint, Request: k.intent.Request}
-	k.client.keepUnsaved(cancel, op, err)
+	k.client.keepUnsaved(k.ctx, cancel, op, err)
 }
 
 // failed is the error for a journal that did not take the intent.
@@ -199,9 +229,15 @@ func (k *call) failed(err error) error {
 	switch {
 	case k.ctx.Err() != nil:
 		return k.notBegun(context.Cause(k.ctx))
+	case errors.Is(err, ErrShutdown):
+		return k.fail(ErrShutdown, nil)
 	case errors.Is(err, journal.ErrRestored):
 		return k.fail(ErrJournalRestored, err)
+	case !k.intent.NotAfter.IsZero() && errors.Is(err, journal.ErrInvalidEvent):
+		return k.notBegun(err)
 	}
+	k.client.journalFailed(k.ctx, &journal.Operation{Ref: k.ref, Naming: k.intent.Naming, Provider: k.intent.Provider, Endpoint: k.intent.Endpoint},
+		journal.EventBegin, "the journal failed; the call is given up before anything is sent", err)
 	return k.fail(ErrJournal, err)
 }
 
@@ -278,7 +314,6 @@ func shared(op *journal.Operation) journal.Decision {
 func (k *call) answerFrom(op *journal.Operation, decision journal.Decision) (*http.Response, error) {
 	switch decision {
 	case journal.Replay:
-		k.client.traceLeft(op, true)
 		if !replayable(op) {
 			return nil, k.failWith(op, ErrAnswerGone, nil)
 		}
@@ -291,6 +326,9 @@ func (k *call) answerFrom(op *journal.Operation, decision journal.Decision) (*ht
 	case journal.Stop:
 		k.client.deliverOnReturn(op)
 		return nil, k.failWith(op, ErrOutcomeUnknown, nil)
+	case journal.Recorded: // nothing had been sent of it, and its time (WithNotAfter) has passed
+		k.client.deliverOnReturn(op)
+		return nil, k.failWith(op, ErrNotSent, errors.New(op.Cause))
 	case journal.Gone:
 		return nil, k.failWith(op, ErrAnswerGone, nil)
 	case journal.Withdrawn:
@@ -324,7 +362,7 @@ func (k *call) gaveUpWaiting(op *journal.Operation) error {
 
 func (k *call) fail(kind, cause error) *Error {
 	return &Error{Kind: kind, Err: cause, target: target(k.req.Method, k.req.URL),
-		Operation: Operation{Seen: Seen{Ref: k.ref}, named: k.intent.Naming == journal.Named}}
+		Operation: Operation{Seen: Seen{Ref: k.ref}, Named: k.intent.Naming == journal.Named}}
 }
 
 func (k *call) failWith(op *journal.Operation, kind, cause error) *Error {

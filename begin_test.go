@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 )
 
 // An Authorize that hangs before the operation is begun has the attempt's time.
@@ -55,4 +56,29 @@ func TestWhoIsNotServedIsToldIfItIsSent(t *testing.T) {
 			assert.Equal(t, row.inBackground, e.InBackground)
 		})
 	}
+}
+
+// standing is a journal that a process stood still before: its session is lost when it goes on.
+type standing struct {
+	*memory.Journal
+	stood bool
+}
+
+func (j *standing) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	if ev.Kind == journal.EventBegin && !j.stood {
+		j.stood = true
+		<-time.After(30 * time.Second)
+		return journal.Result{}, journal.ErrSessionLost
+	}
+	return j.Journal.Apply(ctx, ev)
+}
+
+// A process that stood still until its session was lost begins by what the clock says then: else its clock would seem to
+// be behind, and what others have begun meanwhile to be dated by one that is ahead.
+func TestBeginAfterItStoodStill(t *testing.T) {
+	virtual(t, "for half a minute", func(t *testing.T) {
+		p := start(t, &line{}, onceward.Config{Journal: &standing{Journal: memory.New()}})
+		require.NoError(t, p.Ask(named(t, invoice)).Err)
+		assert.True(t, time.Now().Equal(p.Recorded(onceward.Ref{ID: invoice}).FirstSentAt))
+	})
 }

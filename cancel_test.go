@@ -40,12 +40,13 @@ func TestCancelledBeforeSending(t *testing.T) {
 			p := start(t, l, onceward.Config{
 				Backoff: backoff.Policy{Initial: time.Minute, Max: time.Minute},
 				Trace: &onceward.Trace{
-					Begun: func(onceward.Operation) {
+					Started: func(ctx context.Context, _ onceward.Operation, _ onceward.Why) context.Context {
 						if row.hook {
 							cancel()
 						}
+						return ctx
 					},
-					Delayed: func(onceward.Operation, time.Duration) { cancel() },
+					Delayed: func(context.Context, onceward.Operation, time.Duration) { cancel() },
 				},
 			})
 			out := p.Ask(ctx)
@@ -292,6 +293,29 @@ func TestEndOfRunLeavesPendingWhatWas(t *testing.T) {
 			})
 		}
 	}
+}
+
+// An operation tells who went away, and what its attempt came to for that.
+func TestWhoGoesAwayIsItsCause(t *testing.T) {
+	virtual(t, "its caller", func(t *testing.T) {
+		p := start(t, (&line{}).Then(refuses(), takes(time.Hour, refuses())), onceward.Config{Backoff: once})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		pass(time.Hour)
+		ctx, cancel := context.WithCancel(named(t, invoice))
+		time.AfterFunc(time.Second, cancel)
+		require.ErrorIs(t, p.Ask(ctx).Err, context.Canceled)
+		assert.Regexp(t, "^its caller gave up; .+", p.Recorded(onceward.Ref{ID: invoice}).Cause)
+	})
+	virtual(t, "Resume", func(t *testing.T) {
+		p := start(t, (&line{}).Then(refuses(), takes(time.Hour, refuses())), onceward.Config{Backoff: once})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		pass(time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := p.Resume(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Regexp(t, "^Run or Resume ended; .+", p.Recorded(onceward.Ref{ID: invoice}).Cause)
+	})
 }
 
 // Who goes away cancels only what was not pending before.

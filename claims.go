@@ -45,12 +45,15 @@ func (p *pass) claim(ctx context.Context, session journal.Session, due time.Time
 		from  []string
 		limit int
 	}
-	asks := []ask{{"idle", p.client.everyName(o.idle...), o.most}} // outcomes too, if there are no idle ones
+	asks := []ask{{idleOnes, p.client.everyName(o.idle...), o.most}} // outcomes too, if there are no idle ones
 	for _, name := range slices.Sorted(maps.Keys(o.some)) {
 		asks = append(asks, ask{name, p.client.everyName(name), o.some[name]})
 	}
-	if o.host {
-		asks = append(asks, ask{"", []string{""}, o.most})
+	switch {
+	case o.host && p.apart.After(now):
+		asks = append(asks, ask{"", []string{""}, o.hosts})
+	case o.host: // nothing is there mostly, and that is found out at once
+		asks[0].from, asks[0].limit = append(asks[0].from, ""), min(o.most, o.hosts)
 	}
 	for _, a := range asks {
 		if p.slow[a.about].After(p.client.now()) {
@@ -102,13 +105,17 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.
 	for _, res := range claimed {
 		p.take(ctx, res, b.slotOf(res))
 	}
-	if b.passed > manyPassed {
+	switch {
+	case b.passed <= manyPassed:
+	case about == idleOnes && slices.Contains(from, ""):
+		p.apart, more = p.client.now().Add(apartFor), true // which of them are many is seen then
+	default:
 		if p.slow == nil {
 			p.slow = map[string]time.Time{}
 		}
 		p.slow[about] = p.client.now().Add(min(slowdown*time.Since(began), seam.PollEvery))
 	}
-	return len(claimed) >= limit, b.waiting, nil
+	return more || len(claimed) >= limit, b.waiting, nil
 }
 
 // A claim that passed over many operations kept others from the journal meanwhile. The
@@ -117,6 +124,13 @@ const (
 	manyPassed = 100
 	slowdown   = 10
 )
+
+// apartFor is how long hosts that no provider serves are asked for apart from idle
+// providers, so that many at the ones keep none of the others waiting.
+const apartFor = 10 * time.Minute
+
+// idleOnes is what the claim of providers is called whose slots are all free.
+const idleOnes = "idle"
 
 // booking is one claim's hold on slots: what is claimed counts as sent if its process is
 // killed, so that nothing is claimed that has none.
@@ -335,7 +349,7 @@ func (p *pass) passOver(op *journal.Operation) {
 	}
 	p.said[about] = true
 	if first && err != errRests {
-		p.client.note(slog.LevelWarn, "not claimed: nobody here can send it, and maybe others like it", op, "reason", err)
+		p.client.note(context.Background(), slog.LevelWarn, logNotClaimed, "not claimed: nobody here can send it, and maybe others like it", op, "reason", err)
 	}
 	if first || !p.runs && err != errRests {
 		p.count(func(r *Report) { p.client.problem(r, op, err) })

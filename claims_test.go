@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -445,4 +447,61 @@ func TestNamedOnlyLeavesOthersTheirOperations(t *testing.T) {
 			assert.Len(t, distinct(l.Keys()), 1)
 		})
 	}
+}
+
+// claimed is a journal that notes what it was asked to claim of.
+type claimed struct {
+	*memory.Journal
+	mu   sync.Mutex
+	from [][]string
+}
+
+func (j *claimed) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	j.mu.Lock()
+	j.from = append(j.from, ev.From)
+	j.mu.Unlock()
+	return j.Journal.Claim(ctx, ev, limit)
+}
+
+// An idle pass asks the journal for one claim, of idle providers and of hosts that none serves.
+func TestClaimOfAnIdlePass(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j := &claimed{Journal: memory.New()}
+		p := start(t, &line{}, onceward.Config{Journal: j, Providers: []providers.Provider{providers.Stripe(), own()}})
+		ctx, stop := context.WithTimeout(t.Context(), 58*time.Second)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		assert.Len(t, j.from, 12, "every five seconds")
+		for _, from := range j.from {
+			assert.ElementsMatch(t, []string{"stripe", "raw", ""}, from)
+		}
+	})
+}
+
+// Where many are passed over, hosts that none serves are claimed apart from idle providers.
+func TestClaimOfManyThatArePassedOver(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j := &claimed{Journal: memory.New()}
+		l := (&line{}).Always(refuses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		for i := range 150 {
+			p.Ask(named(t, fmt.Sprint("hook-", i)), to("POST", "https://host.example/x"), with("Authorization", "Bearer s3cr3t"))
+		}
+		pass(time.Hour)
+		j.from = nil
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		apart, together := 0, 0
+		for _, from := range j.from {
+			switch {
+			case len(from) == 1 && from[0] == "":
+				apart++
+			case slices.Contains(from, ""):
+				together++
+			}
+		}
+		assert.Equal(t, 6, together, "now and then")
+		assert.Greater(t, apart, 700, "in each pass")
+	})
 }

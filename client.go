@@ -22,7 +22,8 @@ import (
 type Config struct {
 	// What it needs.
 
-	// Journal is where operations are recorded, such as one of journal/sqlite. The
+	// Journal is where operations are recorded, such as one of journal/sqlite, or, where several
+	// machines share it, of journal/postgres. A name is one effect within one journal. The
 	// caller closes it, after Shutdown.
 	Journal journal.Journal
 
@@ -103,13 +104,30 @@ type Config struct {
 	// and later, and by the next process.
 	OnSettled func(context.Context, Operation) error
 
+	// OnSettledTx is OnSettled in a transaction of the database that the journal lies in: what
+	// it writes by tx (tx.Driver() is the driver's own, such as a *sql.Tx), and that the outcome
+	// was delivered, are one commit, so that each outcome has its local effect exactly once. It
+	// neither commits nor rolls back, and makes no call of this client. It is called again, with
+	// another transaction, after an error, or where it is not known whether the commit has landed; then
+	// only if it has not. An operation that was unknown, and is completed later, has two
+	// outcomes.
+	//
+	// Nothing else delivers an outcome: OnSettledTx gets that of every operation, those whose
+	// caller has the response included, but of a flow's only those that OnSettled would get.
+	// It needs a journal that is a journal.Outbox, and no OnSettled. All clients of the journal have it
+	// alike: one that has OnSettled, or neither, delivers outcomes by itself, those that its callers get
+	// for one, and OnSettledTx never gets them.
+	//
+	// While it runs it may hold up whoever records anything: it is short, and asks nobody over a network.
+	OnSettledTx func(ctx context.Context, tx journal.Tx, op Operation) error
+
 	// Reconcile says how to find out what became of operations that are unknown. It needs
 	// a journal that implements journal.Reconciler, as this module's do. nil: they stay
 	// unknown until somebody resolves them, and nothing is asked or kept for that.
 	Reconcile *Reconcile
 
 	// SettleAll gives OnSettled the outcome of every named operation, those whose
-	// caller has the response included.
+	// caller has the response included. OnSettledTx then gets those of flows, too.
 	SettleAll bool
 
 	// Trace has hooks that are called on the way of an operation. nil: none.
@@ -135,6 +153,16 @@ type Config struct {
 	// provider in any case. It is also how many calls of OnSettled are made at once, and
 	// how many flows are run at once. 8 by default.
 	Concurrency int
+
+	// FleetConcurrency bounds how many operations Resume and Run send at once to one provider in all
+	// processes of the journal together, where its sessions know how many they are, as those of a
+	// journal for several machines do: each process has an equal part, and some have none where they
+	// are more. Nobody counts across processes, so that while their number changes there may be
+	// more for a moment. A process counts from its first call on, even if it never runs Run, or has no
+	// table of the provider; its part is then nobody's. So it is at least the number of processes, or
+	// what is left to those without a part is not sent. A journal whose sessions don't know gives each
+	// process all of it. Calls of one's own are not counted. 0: Concurrency alone.
+	FleetConcurrency int
 
 	// MaxRequestBody is the largest request body, in bytes, that is journaled; a
 	// larger one is ErrInvalidRequest. 8 MiB by default.
@@ -186,6 +214,8 @@ type Client struct {
 
 	wakes  chan struct{} // tells Run that something is due earlier than it knew
 	begins atomic.Int64  // numbers the Begins
+
+	enqueuing atomic.Bool // operations come from transactions
 }
 
 // New makes a client. It does no I/O and starts no goroutine: the session starts
@@ -214,8 +244,8 @@ func New(cfg Config) (*Client, error) {
 	if err := cfg.RetryBudget.Validate(); err != nil {
 		return nil, fmt.Errorf("onceward: Config.RetryBudget: %w", err)
 	}
-	if cfg.SettleAll && cfg.OnSettled == nil {
-		return nil, errors.New("onceward: Config.SettleAll needs OnSettled")
+	if err := cfg.checkSettling(); err != nil {
+		return nil, err
 	}
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -232,6 +262,9 @@ func New(cfg Config) (*Client, error) {
 		session: session{journal: cfg.Journal},
 		flows:   flows{attached: make(chan struct{})},
 	}
+	if shared, ok := cfg.Journal.(journal.Clock); ok {
+		c.clock = shared.Now
+	}
 	c.budgets = map[string]*retry.Bucket{"": retry.NewBucket(cfg.RetryBudget, c.now())}
 	for i := range cfg.Providers {
 		c.budgets[cfg.Providers[i].Name] = retry.NewBucket(cfg.RetryBudget, c.now())
@@ -239,6 +272,7 @@ func New(cfg Config) (*Client, error) {
 	if err := c.reconciles(); err != nil {
 		return nil, err
 	}
+	c.session.lost = c.sessionLost
 	c.lifecycle.start()
 	if c.base == nil {
 		c.base = http.DefaultTransport
@@ -275,8 +309,8 @@ func (cfg *Config) setDefaults() error {
 			*d.value = d.zero
 		}
 	}
-	if cfg.MaxRequestBody < 0 || cfg.MaxResponseBody < 0 || cfg.Concurrency < 0 {
-		return errors.New("onceward: Config.MaxRequestBody, MaxResponseBody or Concurrency is negative")
+	if cfg.MaxRequestBody < 0 || cfg.MaxResponseBody < 0 || cfg.Concurrency < 0 || cfg.FleetConcurrency < 0 {
+		return errors.New("onceward: Config.MaxRequestBody, MaxResponseBody, Concurrency or FleetConcurrency is negative")
 	}
 	if cfg.MaxRequestBody == 0 {
 		cfg.MaxRequestBody = 8 << 20
@@ -301,17 +335,24 @@ func (c *Client) HTTPClient() *http.Client {
 // Transport returns the http.RoundTripper that HTTPClient uses.
 func (c *Client) Transport() http.RoundTripper { return &transport{client: c} }
 
+// now is the time by the journal's clock, where it has one (journal.Clock); else by this machine's,
+// which contexts go by.
 func (c *Client) now() time.Time { return c.clock() }
+
+// until is a context that ends at a time of now's.
+func (c *Client) until(ctx context.Context, t time.Time) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, t.Sub(c.now()))
+}
 
 // endOfWait is when whoever waits under ctx has to have returned: a little before its
 // deadline, since once that has passed net/http keeps no more of an error than its text.
 func (c *Client) endOfWait(ctx context.Context) time.Time {
-	now := c.now()
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return now.Add(c.cfg.MaxWait)
+	left := c.cfg.MaxWait
+	if deadline, ok := ctx.Deadline(); ok {
+		left = time.Until(deadline)
+		left -= min(time.Second, left/10)
 	}
-	return deadline.Add(-min(time.Second, deadline.Sub(now)/10))
+	return c.now().Add(left)
 }
 
 // sleep reports whether a pause was slept until its end, which is not after ends.
@@ -366,7 +407,15 @@ func (c *Client) breakOff() {
 	select {
 	case <-c.lifecycle.done:
 	case <-time.After(grace):
-		c.log.Warn("Shutdown does not wait any longer for a hook or transport that ignores its context")
+		c.say(context.Background(), slog.LevelWarn, logAbandoned, "Shutdown does not wait any longer for a hook or transport that ignores its context")
+	}
+}
+
+// sessionLost tells the world that the journal has given what this client had to others.
+func (c *Client) sessionLost(ctx context.Context) {
+	c.say(ctx, slog.LevelError, logSessionLost, "the session in the journal is lost: what it had under way counts as sent, and goes on under another")
+	if c.trace.SessionLost != nil {
+		c.trace.SessionLost(ctx)
 	}
 }
 

@@ -3,6 +3,7 @@ package onceward_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -181,4 +183,72 @@ func TestClockAheadBeginsAWindowForRepeats(t *testing.T) {
 			assert.Greater(t, sent[len(sent)-1].At.Sub(first.At), keeps-3*time.Hour, "as long as the window is open")
 		})
 	}
+}
+
+// A clock that is ahead for a while, and looks at what waits for a provider's Retry-After, leaves that as it is.
+func TestClockAheadKeepsTheRetryAfter(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(says(503, "{}", "Retry-After", "600"))
+		j := memory.New()
+		cfg := onceward.Config{Journal: j, Backoff: once}
+		p, ahead := start(t, l, cfg), start(t, l, cfg)
+		onceward.SetClock(ahead.Client, func() time.Time { return time.Now().Add(300 * time.Hour) })
+		began := time.Now()
+		require.ErrorIs(t, p.Ask(t.Context(), carrying("order-1")).Err, onceward.ErrPending)
+		pass(5 * time.Second)
+		_, err := ahead.Resume(t.Context())
+		require.NoError(t, err)
+		pass(5 * time.Second)
+		out := p.Ask(t.Context(), carrying("order-1"))
+		require.ErrorIs(t, out.Err, onceward.ErrPending)
+		require.Len(t, l.Sent(), 1, "nothing is sent before the time that the provider named")
+		assert.WithinDuration(t, began.Add(10*time.Minute), out.Op.DueAt, time.Second)
+		pass(10 * time.Minute)
+		require.NoError(t, p.Ask(t.Context(), carrying("order-1")).Err)
+	})
+}
+
+// Two clocks that are ahead by hundreds of hours, and by hours of each other, confirm nothing of one another: what is begun
+// after them is sent again.
+func TestClocksAheadConfirmNoOther(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(says(200, paid), loses())
+		cfg := onceward.Config{Journal: memory.New(), Backoff: once}
+		p := start(t, l, cfg)
+		require.NoError(t, p.Ask(t.Context(), carrying("order-1")).Err)
+		for _, by := range []time.Duration{300 * time.Hour, 312 * time.Hour} {
+			ahead := start(t, l, cfg)
+			onceward.SetClock(ahead.Client, func() time.Time { return time.Now().Add(by) })
+			_, err := ahead.Resume(t.Context())
+			require.NoError(t, err)
+			pass(5 * time.Second)
+		}
+		require.ErrorIs(t, p.Ask(t.Context(), carrying("order-2")).Err, onceward.ErrPending)
+		pass(5 * time.Minute)
+		require.NoError(t, p.Ask(t.Context(), carrying("order-2")).Err)
+		assert.Len(t, l.Sent(), 3)
+	})
+}
+
+// dated is a journal with a clock of its own, an hour ahead of this machine's.
+type dated struct{ *memory.Journal }
+
+func (dated) Now() time.Time { return time.Now().Add(time.Hour) }
+
+// Where the journal has the clock of all its processes, operations are dated by it.
+func TestClockOfTheJournal(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j := dated{memory.New()}
+		client, err := onceward.New(onceward.Config{Journal: j, HTTPClient: &http.Client{Transport: &line{}}, Providers: []providers.Provider{own()}})
+		require.NoError(t, err)
+		defer client.Shutdown(t.Context())
+		req, err := http.NewRequestWithContext(named(t, "invoice-1"), http.MethodPost, chargeURL, http.NoBody)
+		require.NoError(t, err)
+		resp, err := client.HTTPClient().Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		op, err := j.Get(t.Context(), journal.Ref{ID: "invoice-1"})
+		require.NoError(t, err)
+		assert.True(t, op.CreatedAt.Equal(j.Now()), op.CreatedAt)
+	})
 }

@@ -39,10 +39,11 @@ const (
 	maxControlKinds = 1000
 )
 
-// looksFor tells whether operations of a route are looked for, or heard of.
+// looksFor tells whether operations of a route are looked for, heard of, or repeated.
 func (c *Client) looksFor(route tables.Route) bool {
 	r := c.cfg.Reconcile
-	return r != nil && route.Listed && (len(route.Endpoint.Lookups) > 0 || len(route.Provider.Events) > 0 || r.Lookup != nil)
+	e := route.Endpoint
+	return r != nil && route.Listed && (len(e.Lookups) > 0 || e.Unique.For > 0 || len(route.Provider.Events) > 0 || r.Lookup != nil)
 }
 
 // provesAbsence tells whether any of an endpoint's look-ups may.
@@ -129,7 +130,7 @@ func (l *looking) control(ctx context.Context, op *journal.Operation, route tabl
 			if sweep, err = lookup.Plan(route.Provider, route.Endpoint, look, c.about, other.Window(w.began)); err != nil {
 				continue
 			}
-			l.read(ctx, op, route, sweep, nil)
+			l.read(ctx, op, route, sweep, nil, whose)
 		}
 		findings := sweep.Match([]lookup.Subject{c.about}, func(id string) bool { return id != c.about.Object })
 		if f := findings[0]; f.Kind == lookup.Found && f.Objects[0] == c.about.Object {

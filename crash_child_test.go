@@ -42,11 +42,13 @@ type childPlan struct {
 	Attempts int           // backoff.Policy.MaxAttempts; 0: its default
 	Patience time.Duration // the deadline of each ask; 0: 30 s
 
-	Settles bool       // it has an OnSettled
-	Waits   bool       // for a byte on its standard input, before it does anything
-	Resume  bool       // and then
-	Asks    []childAsk // all of them at once
-	Storm   *stormPlan
+	Reconciles bool       // it has a Config.Reconcile
+	Hears      []string   // events that come to it, after Resume
+	Settles    bool       // it has an OnSettled
+	Waits      bool       // for a byte on its standard input, before it does anything
+	Resume     bool       // and then
+	Asks       []childAsk // all of them at once
+	Storm      *stormPlan
 }
 
 // childAsk is one request that somebody makes.
@@ -101,8 +103,11 @@ func ownProvider(e providers.Endpoint) providers.Provider {
 	return providers.Provider{Name: "own", Endpoints: []providers.Endpoint{e}}
 }
 
+// lookedFor is a provider whose operations can be found out.
+func lookedFor() contract { return contract{name: "bank", provider: bank(), path: "/payments"} }
+
 func contractNamed(name string) (contract, error) {
-	for _, c := range contracts {
+	for _, c := range append([]contract{lookedFor()}, contracts...) {
 		if c.name == name {
 			return c, nil
 		}
@@ -147,6 +152,11 @@ func (plan *childPlan) carryOut() error {
 		}
 		report.Resumed.Problems = nil
 	}
+	for _, event := range plan.Hears {
+		if _, err := client.Hear(ctx, plan.Contract, onceward.Event{Body: []byte(event), Evidence: true}); err != nil {
+			return err
+		}
+	}
 	var asking sync.WaitGroup
 	for i := range plan.Asks {
 		asking.Go(func() { report.Answers[i] = plan.put(ctx, client.HTTPClient(), plan.Asks[i]) })
@@ -176,6 +186,14 @@ func (plan *childPlan) client(j journal.Journal, mine *oncetest.Fate, report *ch
 		Providers:  []providers.Provider{c.provider},
 		HTTPClient: &http.Client{Transport: oncetest.NewDoomedTransport(mine)},
 		Backoff:    backoff.Policy{Initial: 2 * time.Millisecond, Max: 20 * time.Millisecond, MaxAttempts: plan.Attempts},
+	}
+	if plan.Reconciles {
+		cfg.Journal = oncetest.DoomedReconciler{DoomedJournal: oncetest.DoomedJournal{Journal: j, Fate: mine}, Reconciler: j.(journal.Reconciler)}
+		cfg.Reconcile = &onceward.Reconcile{Schedule: []time.Duration{time.Second}}
+		cfg.Authorize = func(r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer t0ken")
+			return nil
+		}
 	}
 	if plan.Settles {
 		var mu sync.Mutex

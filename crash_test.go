@@ -25,6 +25,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers/providertest"
 )
 
@@ -196,6 +197,9 @@ func (c crash) play(ctx context.Context, dir string) (h history) {
 	}))
 	srv.RetryAfter = -1
 	srv.Observe = func(r providertest.Request) {
+		if r.Path != c.path {
+			return // a stranger's, who knows the port from a server that had it before
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		if h.wire = append(h.wire, r); len(h.wire) == 2 {
@@ -351,7 +355,7 @@ func (c crash) checkKeys(t *testing.T, h history, op onceward.Operation) {
 	}
 	for _, r := range h.wire {
 		if !c.keyless {
-			assert.Equal(t, string(op.Key), r.Key, "on the wire")
+			assert.Equal(t, string(op.Key), r.Key, "on the wire: %s %s %v", r.Method, r.Path, r.Header)
 		}
 		assert.Equal(t, askBody(c.ask().Reference), string(r.Body))
 	}
@@ -407,6 +411,103 @@ func TestKilledInOnSettledIsOfferedAgain(t *testing.T) {
 			assert.Empty(t, lives[4].Report.Settled, "after it was taken")
 			assert.LessOrEqual(t, len(srv.Effects()), 1)
 		})
+	}
+}
+
+// A process is killed around each commit of a look, and while it reads: what it looked for is found
+// once, by the next one, and nothing of it is sent.
+func TestKilledWhileItLooks(t *testing.T) {
+	for _, at := range []point{
+		oncetest.BeforeEvent(journal.EventLook), oncetest.AfterEvent(journal.EventLook), oncetest.AfterStatusLine, oncetest.MidBody,
+		oncetest.BeforeEvent(journal.EventEvidence), oncetest.AfterEvent(journal.EventEvidence),
+	} {
+		t.Run(string(at), func(t *testing.T) {
+			t.Parallel()
+			plan, srv := lostAtTheBank(t)
+			plan.Resume = true
+			plan.Doom.At = at
+			l, err := live(t.Context(), plan)
+			require.NoError(t, err)
+			require.True(t, l.Killed)
+
+			plan.Doom.At = ""
+			l, err = live(t.Context(), plan)
+			require.NoError(t, err)
+			require.Len(t, l.Found, 1)
+			if at == oncetest.AfterEvent(journal.EventEvidence) {
+				require.Equal(t, onceward.StateCompleted, l.Found[0].State)
+			} else {
+				require.Equal(t, onceward.StateUnknown, l.Found[0].State)
+				dueAgain(t, plan.Journal) // its lease is over, else
+				l, err = live(t.Context(), plan)
+				require.NoError(t, err)
+			}
+			require.Len(t, l.Report.Left, 1)
+			op := l.Report.Left[0]
+			assert.Equal(t, onceward.StateCompleted, op.State)
+			assert.Len(t, op.Evidence, 1)
+			assert.Len(t, srv.Effects(), 1)
+			assert.Equal(t, 1, strings.Count(srv.Ledger(), "POST /payments"))
+		})
+	}
+}
+
+// A process is killed around the commit of an event: delivered again, it counts once.
+func TestKilledWhileItHears(t *testing.T) {
+	for _, at := range []point{oncetest.BeforeEvent(journal.EventEvidence), oncetest.AfterEvent(journal.EventEvidence)} {
+		t.Run(string(at), func(t *testing.T) {
+			t.Parallel()
+			plan, srv := lostAtTheBank(t)
+			effect := srv.Effects()[0]
+			plan.Hears = []string{fmt.Sprintf(`{"id":"evt_1","type":"payment.succeeded","created":%d,"request":{"key":%q},"data":{"id":%q,"created":%d}}`,
+				effect.At.Unix(), effect.Key, effect.Object, effect.At.Unix())}
+			plan.Doom.At = at
+			l, err := live(t.Context(), plan)
+			require.NoError(t, err)
+			require.True(t, l.Killed)
+			plan.Doom.At = ""
+			for range 2 {
+				l, err = live(t.Context(), plan)
+				require.NoError(t, err)
+			}
+			require.Len(t, l.Report.Left, 1)
+			op := l.Report.Left[0]
+			assert.Equal(t, onceward.StateCompleted, op.State)
+			assert.Len(t, op.Evidence, 1)
+			assert.Empty(t, op.Dead, "it took effect once")
+			assert.Len(t, srv.Effects(), 1)
+		})
+	}
+}
+
+// lostAtTheBank is a journal in which a payment is unknown that took effect, and due to be looked for.
+func lostAtTheBank(t *testing.T) (childPlan, *providertest.Server) {
+	t.Helper()
+	srv, _ := newChargeServer(t, lookedFor())
+	plan := childPlan{
+		Journal: filepath.Join(t.TempDir(), "journal.db"), Server: srv.URL, Contract: lookedFor().name, Reconciles: true,
+		Asks: []childAsk{{Reference: "invoice-991", Name: "invoice-991/charge"}},
+	}
+	srv.Script(providertest.DropAfter())
+	l, err := live(t.Context(), plan)
+	require.NoError(t, err)
+	require.Equal(t, onceward.ErrOutcomeUnknown.Error(), l.Report.Answers[0].Kind, "%+v", l.Report.Answers[0])
+	require.Len(t, srv.Effects(), 1)
+	plan.Asks = nil
+	dueAgain(t, plan.Journal)
+	return plan, srv
+}
+
+// dueAgain has what is unknown in a journal be due for a look.
+func dueAgain(t *testing.T, file string) {
+	t.Helper()
+	j, err := sqlite.Open(file, sqlite.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, j.Close()) }()
+	for op, err := range j.List(t.Context(), journal.Filter{}) {
+		require.NoError(t, err)
+		_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: time.Now()})
+		require.NoError(t, err)
 	}
 }
 

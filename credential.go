@@ -58,7 +58,11 @@ func (r *run) admit(req *http.Request, err error) (*http.Request, error) {
 		}
 		r.isCurrent(req)
 	}
+	// A credential of another mode is of another account, too, and nobody need be asked whose it is.
 	if err := r.checkMode(req); err != nil {
+		return nil, err
+	}
+	if err := r.inItsAccount(req); err != nil {
 		return nil, err
 	}
 	return req, nil
@@ -110,6 +114,8 @@ func (k *call) sign() error {
 	switch {
 	case err != nil && k.client.lifecycle.life.Err() != nil:
 		return k.fail(ErrShutdown, nil)
+	case err != nil && p.CredentialScoped && k.enqueues: // the journal may wait for the caller's transaction: it is not asked
+		return k.fail(ErrCredentialMissing, err)
 	case err != nil && p.CredentialScoped:
 		return k.notBegun(err)
 	case err != nil:

@@ -2,7 +2,9 @@ package onceward_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,6 +87,36 @@ func TestModeLiveAndTest(t *testing.T) {
 		assert.Len(t, l.Sent(), 2)
 	})
 
+	each(t, "one that is left open waits for its own mode, though the other is of another account", func(t *testing.T, j journal.Journal) {
+		tables := modes()
+		tables[0].Identity = providers.Identity{Path: "/v1/account", Field: "id", Source: "made up"}
+		open := true
+		l := (&line{}).Always(reply{Answer: func(r *http.Request) (*http.Response, error) {
+			switch {
+			case r.Method == http.MethodGet:
+				return says(200, fmt.Sprintf(`{"id":"acct_%d"}`, len(r.Header.Get("Authorization")))).Answer(r)
+			case open:
+				return loses().Answer(r)
+			}
+			return says(200, paid).Answer(r)
+		}})
+		p := start(t, l, onceward.Config{Journal: j, Providers: tables, Backoff: once, Reconcile: &onceward.Reconcile{}, Authorize: func(r *http.Request) error {
+			if r.Header.Get("Authorization") == "" {
+				r.Header.Set("Authorization", "Bearer sk_live_another")
+			}
+			return nil
+		}})
+		require.ErrorIs(t, p.Ask(named(t, "invoice-1"), bearer("sk_test_1")).Err, onceward.ErrPending)
+		require.NotEmpty(t, p.Recorded(onceward.Ref{ID: "invoice-1"}).Account)
+		open = false
+		pass(time.Hour)
+		require.NoError(t, p.Ask(named(t, "invoice-2")).Err, "so that it is known whose the other is")
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StatePending, p.Recorded(onceward.Ref{ID: "invoice-1"}).State)
+		require.NoError(t, p.Ask(named(t, "invoice-1"), bearer("sk_test_1")).Err)
+	})
+
 	each(t, "what is being sent under a test's credential is nobody's live answer", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(takes(10*time.Second, says(200, paid)))
 		p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
@@ -146,6 +178,63 @@ func TestACredentialThatShowsNoModeIsOfAny(t *testing.T) {
 			for _, credential := range credentials {
 				require.NoError(t, p.Ask(named(t, invoice), bearer(credential)).Err)
 			}
+			assert.Len(t, l.Sent(), 1)
+		})
+	}
+}
+
+// Who waits for another's answer is told it under a credential of the same mode, or of one that can't be told.
+func TestWaiterUnderAnotherMode(t *testing.T) {
+	for _, row := range []struct {
+		first, second string
+		is            error
+	}{
+		{"sk_test_1", "sk_test_2", nil},
+		{"sk_test_1", "of another kind", nil},
+		{"of another kind", "sk_test_1", nil},
+		{"of another kind", "of another kind", nil},
+		{"sk_test_1", "sk_live_1", onceward.ErrKeyReused},
+	} {
+		virtual(t, row.first+" and "+row.second, func(t *testing.T) {
+			l := (&line{}).Always(takes(5*time.Second, says(200, paid)))
+			p := start(t, l, onceward.Config{Providers: modes()})
+			first := make(chan error, 1)
+			go func() { first <- p.Ask(named(t, invoice), bearer(row.first)).Err }()
+			pass(time.Second)
+			out := p.Ask(named(t, invoice), bearer(row.second))
+			require.NoError(t, <-first)
+			require.ErrorIs(t, out.Err, row.is)
+			other := p.Ask(named(t, invoice), bearer(row.second), body("amount=1"))
+			var e *onceward.Error
+			require.ErrorAs(t, other.Err, &e)
+			assert.Equal(t, row.is != nil, slices.Contains(e.Differs, "mode"), e.Differs)
+			assert.Len(t, l.Sent(), 1)
+		})
+	}
+}
+
+// A flow's step that lacks its credential waits for it: nothing is cancelled, for which the flow would be undone.
+func TestAStepWithoutItsCredentialWaits(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		fails error
+	}{
+		{"it can't be had", errors.New("the vault is sealed")},
+		{"there is none", onceward.ErrCredentialMissing},
+		{"it is refused", onceward.ErrCredentialRefused},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			fails := row.fails
+			l := &line{}
+			p := startFlows(t, l, onceward.Config{Authorize: func(*http.Request) error { return fails }})
+			require.Error(t, p.Flow(t.Context(), "order-1", nil, p.Sequence("charge")))
+			ops := p.Everything()
+			require.Len(t, ops, 1)
+			assert.Equal(t, journal.StatePending, ops[0].State)
+			assert.Empty(t, l.Sent())
+			fails = nil
+			pass(time.Hour)
+			require.NoError(t, p.Flow(t.Context(), "order-1", nil, p.Sequence("charge")))
 			assert.Len(t, l.Sent(), 1)
 		})
 	}

@@ -97,7 +97,7 @@ func statesPicture(t *testing.T) string {
 	const tombstone = "tombstone"
 	at := map[string]box{
 		journal.StateAbsent.String():    {90, 290, 110, 44, []string{"absent"}},
-		journal.StateInFlight.String():  {350, 290, 110, 44, []string{"in_flight"}},
+		journal.StateInFlight.String():  {305, 290, 110, 44, []string{"in_flight"}},
 		journal.StatePending.String():   {620, 70, 110, 44, []string{"pending"}},
 		journal.StateUnknown.String():   {910, 290, 110, 44, []string{"unknown"}},
 		journal.StateCompleted.String(): {620, 520, 110, 44, []string{"completed"}},
@@ -108,7 +108,8 @@ func statesPicture(t *testing.T) string {
 	for _, from := range append([]journal.State{journal.StateAbsent}, journal.States...) {
 		var ways []string
 		events := map[string][]string{}
-		for kind := journal.EventBegin; kind <= journal.EventReap; kind++ {
+		for _, kind := range []journal.EventKind{journal.EventBegin, journal.EventEnqueue, journal.EventClaim, journal.EventComplete, journal.EventPark,
+			journal.EventDoubt, journal.EventCancel, journal.EventResolve, journal.EventDeliver, journal.EventReap} {
 			for _, now := range situations(from, kind) {
 				after, decision, err := journal.Next(now.op, now.live, now.event)
 				if err != nil || decision == journal.Ignored || decision == journal.Stale || now.op.Tombstone {
@@ -230,11 +231,13 @@ func roomsPicture(t *testing.T) string {
 		"internal/retry":         {560, 240, 130, 52, []string{"internal/retry", "when to try again"}},
 		"internal/seam":          {740, 240, 110, 52, []string{"internal/seam", "what flows need"}},
 		"internal/secret":        {300, 420, 140, 52, []string{"internal/secret", "what is never written"}},
+		"internal/shown":         {1085, 330, 140, 40, []string{"internal/shown"}},
 		"internal/status":        {460, 420, 140, 52, []string{"internal/status", "status codes by RFC"}},
 		"internal/tables":        {240, 240, 130, 52, []string{"internal/tables", "reads contracts"}},
 		"journal":                {900, 420, 170, 52, []string{"journal", "state machine, resend rule"}},
 		"journal/memory":         {1075, 240, 140, 52, []string{"journal/memory", "the store for tests"}},
 		"journal/sqlite":         {1000, 60, 140, 52, []string{"journal/sqlite", "the store in a file"}},
+		"otelonceward":           {565, 60, 140, 52, []string{"otelonceward", "spans and metrics"}},
 		"providers":              {90, 240, 140, 52, []string{"providers", "contracts as tables"}},
 		"providers/providertest": {215, 60, 130, 52, []string{"providertest", "a provider in a box"}},
 		"webhook":                {75, 60, 110, 52, []string{"webhook", "signatures"}},
@@ -243,6 +246,8 @@ func roomsPicture(t *testing.T) string {
 		"internal/clauses":    {1060, 540, 180, 52, []string{"internal/clauses", "the rule, less a clause"}},
 		"internal/model":      {100, 540, 180, 52, []string{"internal/model", "every history, searched"}},
 		"internal/oncetest":   {484, 540, 180, 52, []string{"internal/oncetest", "words of the tests"}},
+		"internal/pgproxy":    {676, 600, 180, 52, []string{"internal/pgproxy", "PostgreSQL, cut off"}},
+		"internal/planted":    {868, 600, 180, 52, []string{"internal/planted", "one of each, to be shown"}},
 		"internal/severed":    {676, 540, 180, 52, []string{"internal/severed", "a journal that is cut off"}},
 		"internal/sim":        {292, 540, 180, 52, []string{"internal/sim", "simulated lives"}},
 		"journal/journaltest": {868, 540, 180, 52, []string{"journal/journaltest", "what every store promises"}},
@@ -261,7 +266,7 @@ func roomsPicture(t *testing.T) string {
 	const module = "github.com/onceward/onceward"
 	imports := map[string][]string{}
 	for _, folder := range goFolders(t) {
-		if top, _, _ := strings.Cut(folder, "/"); slices.Contains([]string{".ci", "examples", "benchmarks"}, top) || folder == "internal/vendorsdk" {
+		if top, _, _ := strings.Cut(folder, "/"); slices.Contains([]string{".ci", "examples", "benchmarks", "cmd", "console"}, top) || folder == "internal/vendorsdk" {
 			continue
 		}
 		from := room(folder)
@@ -290,5 +295,5 @@ func roomsPicture(t *testing.T) string {
 	for _, name := range slices.Sorted(maps.Keys(forTests)) {
 		d.box(forTests[name], "#f4f4f4")
 	}
-	return d.String(1160, 590, "The packages, and what each imports. The lowest row is for tests")
+	return d.String(1160, 650, "The packages, and what each imports. The lowest rows are for tests")
 }

@@ -50,7 +50,7 @@ func TestDocumentTables(t *testing.T) {
 // can depend on, and lists what may come of each.
 func transitionTable(t *testing.T) string {
 	t.Helper()
-	kinds := []journal.EventKind{journal.EventBegin, journal.EventClaim, journal.EventComplete, journal.EventPark,
+	kinds := []journal.EventKind{journal.EventBegin, journal.EventEnqueue, journal.EventClaim, journal.EventComplete, journal.EventPark,
 		journal.EventDoubt, journal.EventCancel, journal.EventResolve, journal.EventDeliver, journal.EventReap}
 	var b strings.Builder
 	b.WriteString("| state |")
@@ -131,6 +131,9 @@ func situations(state journal.State, kind journal.EventKind) (all []situation) {
 							}
 							if due && state == journal.StatePending {
 								op.DueAt = at.Add(2 * time.Hour)
+							}
+							if tombstone && state == journal.StatePending {
+								op.NotAfter = at.Add(24 * time.Hour) // by then it is too late
 							}
 							ev := journal.Event{Kind: kind, Ref: op.Ref, At: at.Add(time.Hour), Last: at, Session: "s", Claim: 2, Attempts: 1, Keep: time.Minute}
 							if tombstone {

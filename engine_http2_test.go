@@ -442,7 +442,7 @@ func TestHTTP2ServerThatRestartsGracefully(t *testing.T) {
 	var attempts, unsent atomic.Int32
 	p := start(t, srv.Client().Transport, onceward.Config{
 		Providers: anywhere(noRetention), Backoff: policy, RetryBudget: backoff.Budget{Capacity: math.MaxInt},
-		Trace: &onceward.Trace{Attempted: func(_ onceward.Operation, a onceward.Attempt) {
+		Trace: &onceward.Trace{AttemptEnded: func(_ context.Context, _ onceward.Operation, a onceward.Attempt) {
 			attempts.Add(1)
 			if a.Unsent {
 				unsent.Add(1)

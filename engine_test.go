@@ -130,7 +130,7 @@ func anywhere(adjust ...func(*providers.Endpoint)) []providers.Provider {
 
 // counting counts attempts.
 func counting(n *atomic.Int32) *onceward.Trace {
-	return &onceward.Trace{Attempted: func(onceward.Operation, onceward.Attempt) { n.Add(1) }}
+	return &onceward.Trace{AttemptEnded: func(context.Context, onceward.Operation, onceward.Attempt) { n.Add(1) }}
 }
 
 func transportOf(t *testing.T) *http.Transport {

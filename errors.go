@@ -84,9 +84,10 @@ var (
 	// flow it is made outside the steps, or is the second unnamed one in its step.
 	ErrNameNeeded = errors.New("it needs a name by WithOperation")
 
-	// ErrOpenTransaction: an operation was asked for in a local step of a flow. Its record
-	// would wait for the transaction that waits for it. Nothing was recorded or sent.
-	ErrOpenTransaction = errors.New("no operation is made while a local step's transaction is open")
+	// ErrOpenTransaction: an operation was asked for in a local step of a flow, or in
+	// Config.OnSettledTx. Its record would wait for the transaction that waits for it. Nothing was
+	// recorded or sent. Enqueue records one by that transaction.
+	ErrOpenTransaction = errors.New("no operation is made while the transaction of a local step, or of OnSettledTx, is open")
 
 	// ErrRedirected: the provider redirected an operation to another origin, by an
 	// answer that its table takes for the outcome, and following it there would be

@@ -53,7 +53,7 @@ func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operatio
 	}
 	heard, problem := lookup.ReadEvents(p, header, e.Body)
 	if problem != "" {
-		c.log.LogAttrs(ctx, slog.LevelWarn, "a webhook could not be read", slog.String("provider", provider), slog.String("why", problem))
+		c.say(ctx, slog.LevelWarn, logWebhookBad, "a webhook could not be read", "provider", provider, "why", problem)
 	}
 	var about []Operation
 	for len(heard) > 0 {
@@ -122,7 +122,7 @@ func (c *Client) hear(ctx context.Context, p *providers.Provider, heard []lookup
 	// the operation.
 	results, first, err := c.store.Hear(context.WithoutCancel(ctx), journal.Heard{Provider: p.Name, Account: heard[0].Account, ID: heard[0].ID}, evs)
 	if errors.Is(err, journal.ErrInvalidEvent) && len(about) > 0 { // to deliver it again would change nothing
-		c.note(slog.LevelWarn, "a webhook tells what can't have happened to the operation", &about[0], "error", err)
+		c.note(ctx, slog.LevelWarn, logWebhookOdd, "a webhook tells what can't have happened to the operation", &about[0], "error", err)
 		return nil, nil
 	}
 	if err != nil {
@@ -168,7 +168,7 @@ func (c *Client) apart(fit []concerned) []concerned {
 	}
 	for i := range may {
 		o := &may[i]
-		c.note(slog.LevelWarn, "a webhook may be about more than one operation, and proves nothing of them", &o.op, "object", o.ev.Object)
+		c.note(context.Background(), slog.LevelWarn, logWebhookOdd, "a webhook may be about more than one operation, and proves nothing of them", &o.op, "object", o.ev.Object)
 		o.ev = journal.Event{Kind: journal.EventHint, Ref: o.ev.Ref, Handle: o.ev.Handle, At: o.ev.At}
 	}
 	return may
@@ -288,36 +288,75 @@ func (c *Client) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 	}
 	fits, exact, why := h.Of(endpoint, &about)
 	if !fits {
-		c.note(slog.LevelDebug, "a webhook was not taken for the operation's", op, "why", why)
+		c.note(context.Background(), slog.LevelDebug, logWebhookPassed, "a webhook was not taken for the operation's", op, "why", why)
 		return ev, false
 	}
 	if !exact && !op.MayHaveRun && !op.ByHand && op.State != journal.StateInFlight && m.Generation == op.Generation {
 		return ev, false // nothing of it was sent: another request has that reference
 	}
-	finding, told := findingOf[h.Rule.Is]
-	undated := h.Key != "" && h.At.IsZero() && h.Created.IsZero() // a caller's key may have been used before
-	unmoded := op.Mode != "" && h.Rule.Live != "" && !h.Told
-	if !e.Evidence || h.Rule.Thin || !told || h.Object == "" || undated && !ownMark(op) || unmoded || !c.inAccount(op, h) {
-		return ev, true
-	}
 	basis := journal.BasisFields
 	switch {
 	case h.Key != "" && h.Key == about.Key:
 		basis = journal.BasisKey
+	case about.Object != "":
+		basis = tiedBy(op, m.Generation, objectOf(endpoint, h.Object))
 	case exact:
 		basis = journal.BasisReference
 	}
+	if why, level := c.unproven(op, h, e, basis); why != "" {
+		c.note(context.Background(), level, logWebhookHint, "a webhook proves nothing, and has the operation looked for", op, "why", why)
+		return ev, true
+	}
 	id := h.ID
 	ev.Kind, ev.Claim, ev.Generation = journal.EventEvidence, op.Claim, m.Generation
-	ev.Object, ev.Delivered = objectOf(endpoint, h.Object), !c.tells()
+	ev.Object, ev.Delivered = objectOf(endpoint, h.Object), c.tellsNobody(op)
 	ev.Answer = &journal.Answer{Omitted: true, Pointer: h.Object}
 	ev.Evidence = &journal.Evidence{
-		Source: journal.SourceEvent, Actor: secret.Recorded(id), Target: h.Rule.Equals, Finding: finding, Basis: basis, Rule: h.Rule.Source,
+		Source: journal.SourceEvent, Actor: secret.Recorded(id), Target: h.Rule.Equals, Finding: findingOf[h.Rule.Is], Basis: basis, Rule: h.Rule.Source,
 	}
 	if op.State == journal.StateUnknown {
 		ev.Due = op.LookAt
 	}
 	return ev, true
+}
+
+// tiedBy is by what an object is the operation's that an event names, and nothing else of the operation: by
+// what it was found by.
+func tiedBy(op *journal.Operation, generation int, object string) journal.Basis {
+	if op.Object == object {
+		return journal.BasisReference
+	}
+	basis := journal.BasisNone
+	for i := range op.Evidence {
+		if e := &op.Evidence[i]; e.Generation == generation && e.Object == object {
+			basis = max(basis, min(e.Basis, journal.BasisReference))
+		}
+	}
+	return basis
+}
+
+// unproven says why an event that is about an operation is no evidence of it, and how loudly; "": it is.
+func (c *Client) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis journal.Basis) (why string, level slog.Level) {
+	_, told := findingOf[h.Rule.Is]
+	undated := h.Key != "" && h.At.IsZero() && h.Created.IsZero() // a caller's key may have been used before
+	switch {
+	case !e.Evidence:
+		why = "its signature, or the lack of one, proves nothing of it"
+	case h.Rule.Thin:
+		why = "it says no more than that something happened"
+	case !told || h.Object == "":
+		why = "it does not say what became of which object"
+	case undated && !ownMark(op):
+		why = "it does not say when, and the key is the caller's"
+	case op.Mode != "" && h.Rule.Live != "" && !h.Told:
+		why = "it does not say whether it is a test's"
+	case basis == journal.BasisNone:
+		why = "its object is one of those that may be the operation's"
+	case !c.inAccount(op, h, basis > journal.BasisPerson):
+		// A permission may be missing.
+		return "it is not known to be of the operation's account: providers.Provider.Identity, and what its Needs names, tell whose the credential is", slog.LevelInfo
+	}
+	return why, slog.LevelDebug
 }
 
 // endpointOf is the endpoint that an operation was sent to, by its pattern, or nil.
@@ -340,8 +379,9 @@ func (c *Client) endpointOf(op *journal.Operation) *providers.Endpoint {
 }
 
 // inAccount tells whether what an event says of where it happened is the operation's account.
-// One whose account is not known is only looked for.
-func (c *Client) inAccount(op *journal.Operation, h *lookup.Heard) bool {
+// One whose account is not known by its name is only looked for, unless the event shows a mark that
+// nobody else can have.
+func (c *Client) inAccount(op *journal.Operation, h *lookup.Heard, exact bool) bool {
 	p := c.named(op.Provider)
 	headers := ""
 	for _, name := range p.AccountHeaders {
@@ -357,5 +397,5 @@ func (c *Client) inAccount(op *journal.Operation, h *lookup.Heard) bool {
 	case h.Account == "": // the provider does not say, or it is the account's own: whose, where scopes have their own?
 		return !p.KeysPerScope || ownMark(op) || h.Key == "" && h.Reference == ""
 	}
-	return op.Account == h.Account
+	return op.Account == h.Account || !namesAccount(op.Account) && exact && ownMark(op)
 }

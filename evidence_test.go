@@ -2,10 +2,12 @@ package onceward_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
@@ -56,6 +59,19 @@ func TestHearWithoutAnObject(t *testing.T) {
 	}
 }
 
+// Somebody is told of an event that can't be read, and of no other.
+func TestHearOfWhatCantBeRead(t *testing.T) {
+	for readable, text := range map[bool]string{true: `{"id":"evt_1","type":"of no kind that is known"}`, false: `{"id":`} {
+		trap(t, text, func(t *testing.T) {
+			l := atBank(t, onceward.Config{})
+			ops, err := l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: []byte(text)})
+			require.NoError(t, err)
+			assert.Empty(t, ops)
+			assert.Equal(t, !readable, strings.Contains(l.log.String(), "a webhook could not be read"))
+		})
+	}
+}
+
 // Two operations that are alike: one event is not both's, and what is another's already is neither's.
 func TestHearOfAlikeOperations(t *testing.T) {
 	const text = `{"amount":10,"external_id":"order-1"}`
@@ -85,15 +101,50 @@ func TestHearOfAlikeOperations(t *testing.T) {
 		l.truly()
 	})
 	trap(t, "one was never sent", func(t *testing.T) {
-		l := atBank(t, onceward.Config{}, tellsOfTransfers)
-		ctx, cancel := context.WithCancel(named(t, "a"))
-		cancel()
-		_ = l.Ask(ctx, to(http.MethodPost, l.box.URL+"/transfers"), body(text), with("Content-Type", "application/json"))
+		locked := errors.New("the vault is locked")
+		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error {
+			r.Header.Set("Authorization", tellerToken)
+			return locked
+		}}, tellsOfTransfers)
+		require.ErrorIs(t, l.asks("a", "/transfers", text).Err, locked)
+		locked = nil
 		l.box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.asks("b", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
 		_, err := l.Hear(t.Context(), "bank", l.transferred("evt_1", "order-1", "obj_1"))
 		require.NoError(t, err)
+		assert.Equal(t, onceward.StateCancelled, l.stands("a").State)
 		assert.Equal(t, onceward.StateCompleted, l.stands("b").State)
+		l.truly()
+	})
+	trap(t, "one is to be sent again", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked, tellsOfTransfers, func(p *providers.Provider) { p.Endpoints[1].Lookups = nil })
+		l.box.Script(providertest.DropAfter(), providertest.DropBefore())
+		require.ErrorIs(t, l.asks("a", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+		require.ErrorIs(t, l.asks("b", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+		_, err := l.Resolve(t.Context(), l.stands("a").Seen, onceward.SendAgain, onceward.ResolveOptions{})
+		require.NoError(t, err)
+		_, err = l.Hear(t.Context(), "bank", l.transferred("evt_1", "order-1", "obj_1"))
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StatePending, l.stands("a").State)
+		assert.Equal(t, onceward.StateUnknown, l.stands("b").State, "it may be what the other made at first")
+	})
+}
+
+// An event with a key that is nobody's here is about the operation whose reference it has.
+func TestHearOfAReferenceBesideAKey(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked, tellsOfTransfers, func(p *providers.Provider) {
+			e := &p.Events[len(p.Events)-1]
+			p.Endpoints[1].Lookups, e.Endpoint, e.Key = nil, "", "request.key"
+		})
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.asks("a", "/transfers", `{"amount":10,"external_id":"order-1"}`).Err, onceward.ErrOutcomeUnknown)
+		told := l.transferred("evt_1", "order-1", "obj_1")
+		told.Body = append([]byte(`{"request":{"key":"theirs"},`), told.Body[1:]...)
+		ops, err := l.Hear(t.Context(), "bank", told)
+		require.NoError(t, err)
+		require.Len(t, ops, 1)
+		assert.Equal(t, onceward.StateCompleted, l.stands("a").State)
 		l.truly()
 	})
 }
@@ -160,6 +211,45 @@ func TestHearInRestoredJournal(t *testing.T) {
 	require.NoError(t, old.Adopt(t.Context()))
 	_, err = c.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", "somebody's", "obj_1", time.Now()))
 	require.NoError(t, err)
+}
+
+// What a backup held as enqueued, and what was sent since, is looked for once the backup is adopted: no claim of it is in the journal.
+func TestLookForWhatABackupHadEnqueued(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		dir := t.TempDir()
+		opened := func(name string) *sqlite.Journal {
+			j, err := sqlite.Open(filepath.Join(dir, name), sqlite.Options{Volatile: true})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = j.Close() })
+			return j
+		}
+		j := opened("a.db")
+		was := atBank(t, onceward.Config{Journal: j})
+		app, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{was.box.Provider()}, Authorize: func(r *http.Request) error {
+			r.Header.Set("Authorization", tellerToken)
+			return nil
+		}})
+		require.NoError(t, err)
+		tx, err := j.BeginTx(t.Context())
+		require.NoError(t, err)
+		_, err = app.Enqueue(named(t, "invoice-1"), tx, chargeRequest(t, to(http.MethodPost, was.box.URL+"/payments"), body(`{"amount":10}`), with("Content-Type", "application/json")))
+		require.NoError(t, err)
+		require.NoError(t, tx.Commit(t.Context()))
+		require.NoError(t, j.Backup(t.Context(), filepath.Join(dir, "b.db")))
+		was.runs(time.Minute)
+		require.Equal(t, onceward.StateCompleted, was.stands("invoice-1").State)
+
+		restored := opened("b.db")
+		require.NoError(t, restored.Adopt(t.Context()))
+		is := another(t, was.box, onceward.Config{Journal: restored})
+		require.Equal(t, onceward.StateUnknown, is.stands("invoice-1").State)
+		is.runs(time.Hour)
+		op := is.stands("invoice-1")
+		assert.Equal(t, onceward.StateCompleted, op.State, op.Cause)
+		assert.Zero(t, op.Claim)
+		assert.Equal(t, 1, is.effects())
+		is.truly()
+	})
 }
 
 // Nothing of an event that could be large or secret is kept as it came.
@@ -369,6 +459,50 @@ func TestHearOfAReapedAnswer(t *testing.T) {
 	})
 }
 
+// What an event tells of another's request, or account, settles nothing.
+func TestHearOfWhatIsAnothers(t *testing.T) {
+	const text = `{"amount":10,"external_id":"order-1"}`
+	trap(t, "another amount", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked, tellsOfTransfers, func(p *providers.Provider) { p.Endpoints[1].Lookups = nil })
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.asks("a", "/transfers", `{"amount":11,"external_id":"order-1"}`).Err, onceward.ErrOutcomeUnknown)
+		ops, err := l.Hear(t.Context(), "bank", l.transferred("evt_1", "order-1", "obj_9"))
+		require.NoError(t, err)
+		assert.Empty(t, ops)
+		assert.Equal(t, onceward.StateUnknown, l.stands("a").State)
+	})
+	trap(t, "of what was never sent", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, tellsOfTransfers)
+		l.box.Close()
+		require.ErrorIs(t, l.asks("a", "/transfers", text).Err, onceward.ErrPending)
+		ops, err := l.Hear(t.Context(), "bank", l.transferred("evt_1", "order-1", "obj_9"))
+		require.NoError(t, err)
+		assert.Empty(t, ops)
+		assert.Equal(t, onceward.StatePending, l.stands("a").State)
+	})
+	trap(t, "another account", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
+			p.AccountHeaders = []string{"Bank-Account"}
+			for i := range p.Events {
+				p.Events[i].Account = "account"
+			}
+		})
+		l.box.Script(providertest.DropAfter())
+		out := l.pays("invoice-1", with("Bank-Account", "acct_1"))
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		for _, row := range []struct {
+			account string
+			state   onceward.State
+		}{{"acct_2", onceward.StateUnknown}, {"acct_1", onceward.StateCompleted}} {
+			e := l.happened("evt_"+row.account, "payment.succeeded", out.Op.Key, "obj_1", time.Now())
+			e.Body = []byte(`{"account":"` + row.account + `",` + string(e.Body[1:]))
+			_, err := l.Hear(t.Context(), "bank", e)
+			require.NoError(t, err)
+			assert.Equal(t, row.state, l.stands("invoice-1").State, row.account)
+		}
+	})
+}
+
 // Hints of what is dead have it looked for, and nobody is paged for each.
 func TestHearHintsOfTheDead(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
@@ -424,4 +558,70 @@ func TestHearReadsNoFlows(t *testing.T) {
 		require.Len(t, ops, 1)
 		assert.Equal(t, before, j.lists.Load())
 	})
+}
+
+// An event that names the account of an operation which is known by its credential alone is about it
+// if it shows a mark that nobody else can have.
+func TestHearOfAnAccountThatIsNotKnown(t *testing.T) {
+	names := func(p *providers.Provider) {
+		p.Identity = providers.Identity{}
+		p.Endpoints[0].Lookups = nil
+		for i := range p.Events {
+			p.Events[i].Account = "account"
+		}
+	}
+	for name, tc := range map[string]struct {
+		options []option
+		state   onceward.State
+	}{
+		"a key of ours":    {nil, onceward.StateCompleted},
+		"the caller's own": {[]option{with("Idempotency-Key", "order-1")}, onceward.StateUnknown},
+	} {
+		trap(t, name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, names)
+			l.box.Script(providertest.DropAfter())
+			out := l.pays("invoice-1", tc.options...)
+			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+			e := l.happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now())
+			e.Body = []byte(`{"account":"acct_1",` + string(e.Body[1:]))
+			_, err := l.Hear(t.Context(), "bank", e)
+			require.NoError(t, err)
+			assert.Equal(t, tc.state, l.stands("invoice-1").State)
+			assert.Equal(t, tc.state == onceward.StateUnknown, strings.Contains(l.log.String(), "webhook.hint"), "what it lacks is said: %s", l.log)
+		})
+	}
+}
+
+// What is heard between two attempts of one call is weighed before the second: nothing more is sent.
+func TestHeardBetweenTwoAttempts(t *testing.T) {
+	lasting := func(p *providers.Provider) {
+		e := &p.Endpoints[0]
+		e.Retention, e.Remembers, e.InFlightGuard = 24*time.Hour, providers.Everything, true
+	}
+	for name, shows := range map[string]bool{"and can be read": true, "and can not": false} {
+		trap(t, name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{Backoff: backoff.Policy{Initial: time.Minute, Max: time.Minute}}, lasting)
+			if !shows {
+				l.box.Visible(time.Hour)
+			}
+			l.box.Script(providertest.DropAfter())
+			done := make(chan outcome, 1)
+			go func() { done <- l.pays("invoice-1") }()
+			synctest.Wait() // in the pause before the second attempt
+			_, err := l.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", l.stands("invoice-1").Key, "obj_1", time.Now()))
+			require.NoError(t, err)
+			out := <-done
+			if shows {
+				require.NoError(t, out.Err)
+				assert.Contains(t, out.Body, "obj_1")
+			} else {
+				require.ErrorIs(t, out.Err, onceward.ErrAnswerGone)
+			}
+			op := l.stands("invoice-1")
+			assert.Equal(t, onceward.StateCompleted, op.State)
+			assert.Equal(t, "payment obj_1", op.Object)
+			assert.Equal(t, 1, strings.Count(l.box.Ledger(), "POST /payments"))
+			l.truly()
+		})
+	}
 }

@@ -2,16 +2,21 @@ package onceward_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
@@ -120,4 +125,82 @@ func ExampleClient_Resolve() {
 	// seen: true
 	// completed by ada <nil>
 	// messages: 1
+}
+
+// An order and its payment are one commit, and so are the outcome's entry and its delivery.
+func ExampleClient_Enqueue() {
+	srv := ledger()
+	defer srv.Close()
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "shop.db")
+	j, err := sqlite.Open(path, sqlite.Options{Volatile: true})
+	if err != nil {
+		panic(err)
+	}
+	defer j.Close()
+	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(5000)") // the journal's own file
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("CREATE TABLE entries (text TEXT) STRICT"); err != nil {
+		panic(err)
+	}
+
+	client, err := onceward.New(onceward.Config{
+		Journal: j, Providers: []providers.Provider{srv.Provider()},
+		OnSettledTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
+			_, err := tx.Driver().(*sql.Tx).ExecContext(ctx, "INSERT INTO entries VALUES (?)", op.ID+" is "+op.State.String())
+			return err
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer client.Shutdown(context.Background())
+
+	ctx := onceward.WithOperation(context.Background(), "order-991/charge")
+	charge, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+"/payments", strings.NewReader(`{"amount":2000}`))
+	if err != nil {
+		panic(err)
+	}
+	tx, err := db.Begin()
+	if err != nil {
+		panic(err)
+	}
+	if _, err := tx.Exec("INSERT INTO entries VALUES ('order-991')"); err != nil {
+		panic(err)
+	}
+	if _, err := client.Enqueue(ctx, sqlite.Tx(tx), charge); err != nil {
+		panic(err)
+	}
+	fmt.Println("sent before the commit:", len(srv.Effects()))
+	if err := tx.Commit(); err != nil {
+		panic(err)
+	}
+	if _, err := client.Resume(context.Background()); err != nil { // a service has Run
+		panic(err)
+	}
+	fmt.Println("sent after it:", len(srv.Effects()))
+	rows, err := db.Query("SELECT text FROM entries")
+	if err != nil {
+		panic(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			panic(err)
+		}
+		fmt.Println(text)
+	}
+	// Output:
+	// sent before the commit: 0
+	// sent after it: 1
+	// order-991
+	// order-991/charge is completed
 }

@@ -1,6 +1,7 @@
 package onceward
 
 import (
+	"strconv"
 	"time"
 )
 
@@ -12,3 +13,22 @@ var (
 	ExchangesSecrets   = exchangesSecrets
 	IsTidyTokenRequest = isTidyTokenRequest
 )
+
+// LogEvents are the values of the key "event" in a client's log.
+func LogEvents() (names []string) {
+	for _, event := range logEvents {
+		names = append(names, string(event))
+	}
+	return names
+}
+
+// Reopened is how many of n dead operations a process looks for again, in two passes over them.
+func Reopened(n int) (times int) {
+	var r reopened
+	for i := range 2 * n {
+		if r.once(Ref{ID: strconv.Itoa(i % n)}, 0) {
+			times++
+		}
+	}
+	return times
+}

@@ -252,7 +252,7 @@ func inFlightAtTheProvider(t *testing.T) {
 	srv.Script(providertest.DropAfter(), providertest.Status(409, http.Header{"Retry-After-Ms": {"25"}}))
 	var delays []time.Duration
 	p := calling(t, srv, onceward.Config{Trace: &onceward.Trace{
-		Delayed: func(_ onceward.Operation, d time.Duration) { delays = append(delays, d) },
+		Delayed: func(_ context.Context, _ onceward.Operation, d time.Duration) { delays = append(delays, d) },
 	}})
 	out := p.Ask(named(t, invoice), charging(srv))
 	require.NoError(t, out.Err)
@@ -493,7 +493,7 @@ func retentionPassed(t *testing.T) {
 func cancelledBeforeSending(t *testing.T) {
 	srv := serving(t, providers.Stripe(), nil)
 	ctx, cancel := context.WithCancel(named(t, invoice))
-	p := calling(t, srv, onceward.Config{Trace: &onceward.Trace{Begun: func(onceward.Operation) { cancel() }}})
+	p := calling(t, srv, onceward.Config{Trace: &onceward.Trace{Started: func(ctx context.Context, _ onceward.Operation, _ onceward.Why) context.Context { cancel(); return ctx }}})
 	out := p.Ask(ctx, charging(srv))
 	require.ErrorIs(t, out.Err, context.Canceled)
 	require.ErrorIs(t, out.Err, onceward.ErrNotSent)

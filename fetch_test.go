@@ -58,7 +58,7 @@ func TestFetchWhatAnAnswerPointsTo(t *testing.T) {
 					r.Header.Set("Authorization", "Bearer of "+r.Method)
 					return nil
 				},
-				Trace: &onceward.Trace{Attempted: func(onceward.Operation, onceward.Attempt) { attempts++ }},
+				Trace: &onceward.Trace{AttemptEnded: func(context.Context, onceward.Operation, onceward.Attempt) { attempts++ }},
 			})
 			out := p.Ask(named(t, "order-7"), to(http.MethodPost, orders+"/?v=2"), body(`{"n":1}`), jsonType,
 				with("Accept-Version", "2"), with("X-Api-Key", "s3cret"))

@@ -128,6 +128,27 @@ func TestFormerNamePendingIsSent(t *testing.T) {
 	}
 }
 
+// What can't carry its key where today's table puts it is not sent without it.
+func TestKeyThatTodaysTablePutsElsewhere(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(refuses())
+		was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
+		require.ErrorIs(t, was.Ask(named(t, "invoice-1"), toOwn, body("amount=1")).Err, onceward.ErrPending)
+		before := len(l.Sent())
+		was.Crash()
+		pass(time.Hour)
+		now := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own(func(e *providers.Endpoint) {
+			e.Key = providers.Key{Place: providers.KeyJSONField, Name: "key"}
+		})}})
+		report, err := now.Resume(t.Context())
+		require.NoError(t, err)
+		require.Len(t, report.Problems, 1)
+		assert.ErrorContains(t, report.Problems[0], "invalid key for key")
+		assert.Len(t, l.Sent(), before)
+		assert.Equal(t, onceward.StatePending, now.Recorded(onceward.Ref{ID: "invoice-1"}).State)
+	})
+}
+
 // What is pending under a former name is bound by today's table.
 func TestFormerNamePendingIsBoundByTheTable(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {

@@ -137,6 +137,36 @@ func TestALocationIsKeptBesideALargeHeader(t *testing.T) {
 	assert.Equal(t, "X-Big", again.Header.Get("Onceward-Cut"))
 }
 
+// The mark names sixteen headers, and 128 bytes of each name.
+func TestWhatAMarkNamesIsBounded(t *testing.T) {
+	big := strings.Repeat("x", 1<<16)
+	names := make([]string, 17)
+	for i := range names {
+		names[i] = fmt.Sprintf("X-%02d", i)
+	}
+	long := "X-A" + strings.Repeat("a", 125)
+	for _, row := range []struct {
+		name  string
+		large []string
+		mark  string
+	}{
+		{"as many as it may", names[:16], strings.Join(names[:16], ", ")},
+		{"one more", names, strings.Join(names[:16], ", ") + ", …"},
+		{"a name of that length", []string{long}, long},
+		{"one that is longer", []string{long + "b"}, long + "…"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var header []string
+			for _, name := range row.large {
+				header = append(header, name, big)
+			}
+			p := start(t, (&line{}).Then(says(201, "", header...)), onceward.Config{Providers: []providers.Provider{own()}})
+			require.NoError(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err)
+			assert.Equal(t, []string{row.mark}, p.Recorded(onceward.Ref{ID: invoice}).Answer.Header["Onceward-Cut"])
+		})
+	}
+}
+
 func TestALengthIsNotBelievedBeforeItIsThere(t *testing.T) {
 	for name, limit := range map[string]int64{"without a limit": math.MaxInt64, "below a limit of a gigabyte": 1 << 30} {
 		t.Run(name, func(t *testing.T) {

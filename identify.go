@@ -36,6 +36,16 @@ type call struct {
 	query  string            // the rest of its query
 	body   []byte
 	ends   time.Time // when the call has to have returned
+	asked  time.Time // before which the provider asked not to be asked again, by what was answered last
+
+	passed  bool    // it is no operation after all
+	outcome Outcome // of a response that is not its own
+	// looked is the operation as it was when this call looked for it, and found nothing: it asks
+	// for a repeat. nil: it does not.
+	looked *journal.Operation
+	begun  bool // it was begun by this call before
+
+	enqueues bool // it is recorded in a transaction of the caller's, which is open
 }
 
 // identify finds the contract that a request is under and the operation that it

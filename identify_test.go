@@ -1,6 +1,7 @@
 package onceward_test
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"slices"
@@ -99,7 +100,7 @@ func TestIdentity(t *testing.T) {
 		l := (&line{}).Then(loses())
 		var replaced []onceward.Key
 		p := start(t, l, onceward.Config{Backoff: once, Trace: &onceward.Trace{
-			KeyReplaced: func(op onceward.Operation) { replaced = append(replaced, op.Key) },
+			KeyReplaced: func(_ context.Context, op onceward.Operation) { replaced = append(replaced, op.Key) },
 		}})
 		ctx := named(t, "invoice-1/charge")
 		out := p.Ask(ctx, carrying("sdk-1"))
@@ -118,7 +119,7 @@ func TestIdentity(t *testing.T) {
 		l := (&line{}).Then(loses())
 		replaced := 0
 		p := start(t, l, onceward.Config{Backoff: once, Trace: &onceward.Trace{
-			KeyReplaced: func(onceward.Operation) { replaced++ },
+			KeyReplaced: func(context.Context, onceward.Operation) { replaced++ },
 		}})
 		parent := onceward.NewKey()
 		ctx := onceward.WithParent(named(t, "charge"), parent)

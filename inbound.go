@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -102,7 +103,7 @@ func (in *inbound) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	}
 	tenant, err := in.tenantOf(r)
 	if err != nil {
-		in.client.log.Error("the tenant of an inbound request is not known; it was answered by 500", "error", secret.Text(err.Error()))
+		in.client.say(r.Context(), slog.LevelError, logTenantUnknown, "the tenant of an inbound request is not known; it was answered by 500", "error", secret.Text(err.Error()))
 		problem(w, http.StatusInternalServerError, "")
 		return
 	}

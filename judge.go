@@ -74,6 +74,10 @@ func (r *run) judge() {
 			r.retryOrEnd(false, a.status()+", body cut short", a.cut)
 			return
 		}
+		if a.judged.Refused {
+			r.alreadyThere()
+			return
+		}
 		r.fetch()
 		r.complete()
 	case providers.Rejected:
@@ -112,7 +116,11 @@ func (a *attempt) status() string { return fmt.Sprintf("status %d", a.resp.Statu
 // judgeLocal is for an attempt that was not made.
 func (r *run) judgeLocal(err error) {
 	if errors.Is(err, errInterrupted) {
-		r.interrupted(0)
+		r.interrupted(r.client.now())
+		return
+	}
+	if err == errHeard {
+		r.heard()
 		return
 	}
 	var rule *notAllowed
@@ -133,8 +141,11 @@ func (r *run) judgeLocal(err error) {
 	if until, is := isResting(err); is {
 		r.end.wake, r.end.cause = until, err.Error()
 	}
-	if errors.Is(err, errCredentialChanged) && r.mayHaveRun() {
+	switch changed := errors.Is(err, errCredentialChanged); {
+	case changed && r.mayHaveRun():
 		r.doubt(err.Error(), err)
+	case changed:
+		r.end.cause = err.Error()
 	}
 	if err == errModeChanged {
 		r.end.errKind, r.end.cause = ErrKeyReused, err.Error()
@@ -149,17 +160,17 @@ func (r *run) judgeLocal(err error) {
 }
 
 // interrupted ends a run whose context ended, or whose client shuts down, between
-// two attempts: after the caller's own wish the operation is due at once.
-func (r *run) interrupted(wait time.Duration) {
+// two attempts: after the caller's own wish the operation is due at once, else when the next one was.
+func (r *run) interrupted(due time.Time) {
 	if r.attempt.partial {
 		r.attempt.closed = true // for the next attempt
 	}
 	if r.ctx.Err() == nil {
-		r.park(r.client.now().Add(wait), "the client was shut down", ErrShutdown)
+		r.park(laterOf(r.client.now(), due), "the client was shut down", ErrShutdown)
 		r.end.own = r.asked.IsZero()
 		return
 	}
-	r.abandon(r.client.now().Add(wait), "")
+	r.abandon(laterOf(r.client.now(), due), "")
 }
 
 // abandon ends a run whose own context has ended. After the caller's own wish the
@@ -249,9 +260,9 @@ func (r *run) retryOrEnd(busy bool, cause string, err error) {
 		r.end.busy, r.end.own, r.end.wake = busy, !asked, wake
 		return
 	}
-	r.wait = at.Sub(now)
+	r.wait, r.until = at.Sub(now), at
 	if r.client.trace.Delayed != nil {
-		r.client.trace.Delayed(operationOf(&r.op), r.wait)
+		r.client.trace.Delayed(r.ctx, operationOf(&r.op), r.wait)
 	}
 }
 
@@ -283,15 +294,18 @@ func (r *run) delay(policy backoff.Policy, busy bool) (delay time.Duration, aske
 	return own, false
 }
 
-// soonest is when the provider's last answer, if there is one, wants to be asked again.
+// soonest is when the provider's last answer, if there is one, wants to be asked again. Where it is busy with an
+// earlier attempt that is never at once.
 func (r *run) soonest() time.Time {
-	now := r.client.now()
-	if r.attempt.resp != nil {
-		if asked, ok := retry.After(r.attempt.resp.Header, now, r.client.cfg.Backoff.WithDefaults().MaxRetryAfter); ok {
-			return now.Add(asked)
-		}
+	now, policy := r.client.now(), r.client.cfg.Backoff.WithDefaults()
+	if r.attempt.resp == nil {
+		return now
 	}
-	return now
+	asked, _ := retry.After(r.attempt.resp.Header, now, policy.MaxRetryAfter)
+	if r.attempt.judged.Verdict == providers.InFlight {
+		asked = max(asked, retry.NewDelays(policy).Next())
+	}
+	return now.Add(asked)
 }
 
 func (r *run) question(at time.Time) journal.Question {
@@ -322,6 +336,8 @@ func (r *run) question(at time.Time) journal.Question {
 		Clock:        at,
 		Last:         r.last,
 		Unconfirmed:  unconfirmed,
+		Doubted:      r.repeats(),
+		Repeats:      r.repeats() && r.tally.made == 0,
 		Idempotent: r.caller != nil && r.op.Naming == journal.Generated && r.op.Key == "" &&
 			(r.op.Request.Method == http.MethodPut || r.op.Request.Method == http.MethodDelete || r.route.Endpoint.Idempotent),
 	}

@@ -1,6 +1,7 @@
 package onceward_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -147,6 +148,36 @@ func TestTheProvidersDelayIsKept(t *testing.T) {
 			waited := l.Sent()[1].At.Sub(l.Sent()[0].At)
 			assert.GreaterOrEqual(t, waited, row.least)
 			assert.LessOrEqual(t, waited, row.most)
+		})
+	}
+}
+
+// Who leaves while the provider wants to be left alone leaves it alone for as long; of a delay of our own nothing is left.
+func TestWhoLeavesKeepsTheProvidersDelay(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		answer reply
+		due    time.Duration
+		own    bool
+	}{
+		{"of the provider's", says(429, "", "Retry-After", "30"), 30 * time.Second, false},
+		{"of our own", refuses(), 0, true},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			l := (&line{}).Then(refuses(), row.answer)
+			was := start(t, l, onceward.Config{Backoff: once})
+			require.ErrorIs(t, was.Ask(named(t, invoice)).Err, onceward.ErrPending)
+			pass(time.Hour)
+			ctx, cancel := context.WithCancel(named(t, invoice))
+			p := start(t, l, onceward.Config{
+				Journal: was.Journal.Journal, Backoff: backoff.Policy{Initial: 20 * time.Second, Max: 20 * time.Second},
+				Trace: &onceward.Trace{Delayed: func(context.Context, onceward.Operation, time.Duration) { cancel() }},
+			})
+			began := time.Now()
+			require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
+			op := p.Recorded(onceward.Ref{ID: invoice})
+			assert.Equal(t, began.Add(row.due).UTC(), op.DueAt.UTC())
+			assert.Equal(t, row.own, op.DueOwn)
 		})
 	}
 }
@@ -416,5 +447,18 @@ func TestRetryBudgetThatIsExhaustedParks(t *testing.T) {
 		assert.Equal(t, 503, out.Status)
 		assert.Equal(t, onceward.StatePending, out.Op.State)
 		assert.Contains(t, out.Op.Cause, "retry budget")
+	})
+}
+
+// What is interrupted in a pause stays due at its end.
+func TestInterruptedPauseEndsWhenItWasTo(t *testing.T) {
+	virtual(t, "by Shutdown", func(t *testing.T) {
+		p := start(t, (&line{}).Then(says(429, "", "Retry-After", "60")), onceward.Config{})
+		due, asked := time.Now().Add(time.Minute), make(chan outcome, 1)
+		go func() { asked <- p.Ask(named(t, invoice)) }()
+		pass(20 * time.Second)
+		require.NoError(t, p.Shutdown(t.Context()))
+		require.ErrorIs(t, (<-asked).Err, onceward.ErrPending)
+		assert.True(t, due.Equal(p.Recorded(onceward.Ref{ID: invoice}).DueAt))
 	})
 }

@@ -149,7 +149,7 @@ func (c *Client) start(at site, now time.Time) (got slot, opens time.Time) {
 		return noSlot, time.Time{}
 	}
 	opens = l.opens
-	if got = l.start(now, c.cfg.Concurrency); got == hasSlot {
+	if got = l.start(now, c.most(at)); got == hasSlot {
 		ls.busy++
 	}
 	return got, opens
@@ -187,13 +187,14 @@ func (ls *lanes) change() <-chan struct{} {
 
 // opening is how things stand at all sites together.
 type opening struct {
-	idle []string       // providers whose slots are all free
-	some map[string]int // others, by how many are free
-	most int            // that may be claimed of those in idle together
-	host bool           // hosts that none serves may have a slot
-	full bool           // somewhere all are taken
-	next time.Time      // when the next site opens whose gap is not over; zero: none does
-	soon time.Time      // likewise of those that recover
+	idle  []string       // providers whose slots are all free
+	some  map[string]int // others, by how many are free
+	most  int            // that may be claimed of those in idle together
+	hosts int            // likewise of hosts that none serves
+	host  bool           // hosts that none serves may have a slot
+	full  bool           // somewhere all are taken
+	next  time.Time      // when the next site opens whose gap is not over; zero: none does
+	soon  time.Time      // likewise of those that recover
 }
 
 // opening looks at all sites.
@@ -202,15 +203,18 @@ func (c *Client) opening(now time.Time) opening {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.forget()
-	most := c.cfg.Concurrency
-	left := totalLanes*most - ls.busy
-	o := opening{some: map[string]int{}, most: most, host: left > 0, full: left <= 0}
+	left := totalLanes*c.cfg.Concurrency - ls.busy
+	o := opening{some: map[string]int{}, most: c.cfg.Concurrency, hosts: c.cfg.Concurrency, host: left > 0, full: left <= 0}
 	for i := range c.cfg.Providers {
 		name := c.cfg.Providers[i].Name
-		l := ls.at[site{provider: name}]
+		at := site{provider: name}
+		most := c.most(at)
+		l := ls.at[at]
 		switch {
+		case most == 0:
+			continue // others of the fleet send there
 		case l == nil && left >= most:
-			o.idle = append(o.idle, name)
+			o.idle, o.most = append(o.idle, name), most
 		case l == nil:
 			o.some[name] = max(left, 1)
 		default:
@@ -219,8 +223,9 @@ func (c *Client) opening(now time.Time) opening {
 			}
 		}
 	}
-	for _, l := range ls.at {
-		o.full = o.full || !l.rests && l.busy >= most
+	for at, l := range ls.at {
+		most := c.most(at)
+		o.full = o.full || !l.rests && most > 0 && l.busy >= most
 		if l.gap > 0 && l.opens.After(now) {
 			o.next = sooner(o.next, l.opens)
 			if !l.rests {

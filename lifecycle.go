@@ -103,3 +103,10 @@ func (l *lifecycle) end(r *run) {
 	delete(l.runs, r)
 	r.pauses.end()
 }
+
+// running is how many runs there are.
+func (l *lifecycle) running() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.runs)
+}

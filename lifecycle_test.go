@@ -82,7 +82,7 @@ func TestShutdownParksWhatWaits(t *testing.T) {
 			l := (&line{}).Then(row.first)
 			waiting := make(chan struct{}, 1)
 			p := start(t, l, onceward.Config{MaxResponseBody: 10, Trace: &onceward.Trace{
-				Delayed: func(onceward.Operation, time.Duration) { waiting <- struct{}{} },
+				Delayed: func(context.Context, onceward.Operation, time.Duration) { waiting <- struct{}{} },
 			}})
 			caller := make(chan outcome, 1)
 			go func() { caller <- p.Ask(named(t, "invoice-1/charge")) }()

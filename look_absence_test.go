@@ -104,6 +104,39 @@ func TestLookThatSawSomething(t *testing.T) {
 	})
 }
 
+// Of look-ups that find nothing the one counts whose absence is a proof, whichever is asked first.
+func TestLookThatMayProveCounts(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		absent []providers.Absence
+		state  onceward.State
+	}{
+		{"by neither", []providers.Absence{{}, {}}, onceward.StateUnknown},
+		{"by the second, which lags", []providers.Absence{{}, {VisibleAfter: time.Minute}}, onceward.StateCancelled},
+		{"by the first, which lags", []providers.Absence{{VisibleAfter: time.Minute}, {}}, onceward.StateCancelled},
+		{"by the second, which is consistent", []providers.Absence{{}, {Consistent: true}}, onceward.StateCancelled},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, proving, func(p *providers.Provider) {
+				e := &p.Endpoints[0]
+				second := p.Clone().Endpoints[0].Lookups[0]
+				second.Query = "all={key}&limit=100"
+				e.Lookups = append(e.Lookups, second)
+				for i, absent := range row.absent {
+					e.Lookups[i].Absent = absent
+				}
+			})
+			l.box.Script(providertest.DropBefore())
+			require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+			pass(3 * time.Minute)
+			require.NoError(t, l.pays("control").Err)
+			l.runs(24 * time.Hour)
+			assert.Equal(t, row.state, l.stands("invoice-1").State)
+			l.truly()
+		})
+	}
+}
+
 // The program's own look-up is asked where the table's finds nothing.
 func TestLookByTheProgram(t *testing.T) {
 	asked := 0

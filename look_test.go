@@ -2,6 +2,7 @@ package onceward_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,11 +10,63 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/lookup"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
+
+// The id of an object is kept up to the longest there is.
+func TestIDOfAnObjectOfTheGreatestLength(t *testing.T) {
+	for name, length := range map[string]int{"the longest": lookup.MaxID, "longer": lookup.MaxID + 1} {
+		trap(t, name, func(t *testing.T) {
+			srv := providertest.NewUnstartedServerInMemory(bank(), providertest.Objects(strings.Repeat("o", length-1)))
+			srv.Account = func(r providertest.Request) string { return r.Header.Get("Authorization") }
+			srv.StartTLS()
+			defer srv.Close()
+			l := another(t, srv, onceward.Config{})
+			srv.Script(providertest.DropAfter())
+			require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			if length > lookup.MaxID {
+				require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, "payment "+strings.Repeat("o", length-1)+"1", l.stands("invoice-1").Object)
+		})
+	}
+}
+
+// A live payment is not looked for with a test's credential: it would not be there.
+func TestLookUnderAnotherMode(t *testing.T) {
+	for _, row := range []struct {
+		name, with string
+		changed    bool
+	}{
+		{"of the other mode", "Bearer sk_test_1", true},
+		{"of no mode that is known", "Bearer other", false},
+		{"of its mode", "Bearer sk_live_1", false},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			token := "Bearer sk_live_1"
+			l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error {
+				r.Header.Set("Authorization", token)
+				return nil
+			}}, func(p *providers.Provider) {
+				p.CredentialModes = []providers.CredentialMode{{Prefix: "sk_live_", Mode: "live"}, {Prefix: "sk_test_", Mode: "test"}}
+			})
+			l.box.Script(providertest.DropAfter())
+			require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+			token = row.with
+			_, _ = l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			op := l.stands("invoice-1")
+			assert.Equal(t, row.with == "Bearer sk_live_1", op.State == onceward.StateCompleted)
+			assert.Equal(t, row.changed, strings.Contains(op.Evidence[len(op.Evidence)-1].Why, "of another mode"))
+		})
+	}
+}
 
 // byTime has transfers told by what they look like, and byParent by what they are below.
 func byTime(p *providers.Provider) {
@@ -76,6 +129,18 @@ func TestLookBesideACutAnswer(t *testing.T) {
 			op := l.stands("invoice-2")
 			assert.Equal(t, onceward.StateUnknown, op.State)
 			assert.Empty(t, op.Object)
+			l.truly()
+		})
+		trap(t, row.name+", where nothing was looked for", func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, row.table)
+			plain := l.beside(l.box.Provider(), nil)
+			l.box.Script(providertest.CutAt(5), providertest.DropBefore())
+			_ = plain.asks("invoice-1", row.path, order1)
+			require.Empty(t, l.stands("invoice-1").Object)
+			require.Error(t, l.asks("invoice-2", row.path, order1).Err)
+			l.runs(24 * time.Hour)
+			assert.Equal(t, onceward.StateUnknown, l.stands("invoice-2").State)
+			assert.Equal(t, journal.FindingAmbiguous, latest(l.stands("invoice-2")).Finding)
 			l.truly()
 		})
 		trap(t, row.name+", and two objects", func(t *testing.T) {
@@ -163,8 +228,58 @@ func TestLookBesideAWord(t *testing.T) {
 				l.runs(24 * time.Hour)
 				assert.Equal(t, reaped, l.Recorded(onceward.Ref{ID: "invoice-1"}).Tombstone)
 				assert.Equal(t, onceward.StateUnknown, l.stands("invoice-2").State)
+				assert.NotContains(t, latest(l.stands("invoice-2")).Why, "panicked")
 				l.truly()
 			})
 		}
 	}
+}
+
+// A key that the caller brings along is what its payment is looked for by, whichever key it is asked for with later.
+func TestLookUnderACarriedKey(t *testing.T) {
+	listens := func(l *teller) (keys *[]string) {
+		keys = new([]string)
+		l.fakes(func(r *http.Request) *http.Response {
+			if r.Method == http.MethodGet && r.URL.Path == "/payments" {
+				*keys = append(*keys, r.URL.Query().Get("key"))
+			}
+			return nil
+		})
+		return keys
+	}
+	trap(t, "without a name", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		looked := listens(l)
+		l.box.Script(providertest.DropAfter())
+		ask := func() outcome {
+			return l.Ask(t.Context(), to(http.MethodPost, l.box.URL+"/payments"), body(`{"amount":10}`), with("Content-Type", "application/json"), carrying("sdk-1"))
+		}
+		require.ErrorIs(t, ask().Err, onceward.ErrOutcomeUnknown)
+		l.runs(time.Minute)
+		showing(t, ask(), "obj_1")
+		assert.Equal(t, []string{"sdk-1"}, *looked)
+		assert.Equal(t, 1, l.effects())
+		l.truly()
+	})
+	trap(t, "asked for with another", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		looked := listens(l)
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.pays("invoice-1", carrying("sdk-1")).Err, onceward.ErrOutcomeUnknown)
+		require.NoError(t, l.pays("another's", carrying("sdk-2")).Err)
+		showing(t, l.pays("invoice-1", carrying("sdk-3")), "obj_1")
+		assert.Equal(t, []string{"sdk-1"}, *looked)
+		assert.Equal(t, 2, l.effects())
+		l.truly()
+	})
+	trap(t, "in another account", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.Identity = providers.Identity{} })
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.pays("invoice-1", carrying("sdk-1")).Err, onceward.ErrOutcomeUnknown)
+		theirs := with("Authorization", "Bearer another")
+		showing(t, another(t, l.box, onceward.Config{}).pays("theirs", theirs, carrying("sdk-1")), "obj_2")
+		require.ErrorIs(t, l.pays("invoice-1", theirs).Err, onceward.ErrOutcomeUnknown, "the same key may be another's there")
+		l.runs(time.Minute)
+		assert.Equal(t, "payment obj_1", l.stands("invoice-1").Object)
+	})
 }

@@ -11,11 +11,12 @@ import (
 
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/retry"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
 )
 
-// offers are the outcomes that OnSettled has still to take. Each has a backoff of
+// offers are the outcomes that OnSettled, or OnSettledTx, has still to take. Each has a backoff of
 // its own, so that one which fails delays no other.
 type offers struct {
 	mu      sync.Mutex
@@ -28,8 +29,9 @@ type offer struct {
 	busy   bool
 	delays *retry.Delays
 	// anew: another outcome of the operation came up meanwhile, or the same once more. The journal tells.
-	anew bool
-	told bool // OnUnknown took it
+	anew   bool
+	told   bool // OnUnknown took it
+	opened bool // its flow was opened again, or need not be
 }
 
 // add puts an outcome into line, once. What is in line is looked at again after its turn.
@@ -76,7 +78,7 @@ func (os *offers) done(o *offer) (again bool) {
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	if o.anew {
-		o.anew, o.told, o.busy, o.due = false, false, false, time.Time{}
+		o.anew, o.told, o.opened, o.busy, o.due = false, false, false, false, time.Time{}
 		o.delays = retry.NewDelays(backoff.Policy{Max: longestOfferDelay})
 		return true
 	}
@@ -97,43 +99,83 @@ func (os *offers) later(o *offer, now time.Time) {
 	o.due, o.busy = now.Add(o.delays.Next()), false
 }
 
-// makeOffer gives one outcome to OnSettled. A failure, a panic included, puts it back
-// in line.
-func (c *Client) makeOffer(ctx context.Context, o *offer) (err error) {
+// isTold tells whether somebody is told of an outcome that reached nobody. Who asks in a flow is the flow
+// itself, as long as it does.
+func (c *Client) isTold(ctx context.Context, op *journal.Operation) bool {
+	switch {
+	case !c.tells():
+		return false
+	case op.Dead != "":
+		return true
+	case !c.settles():
+		return false
+	}
+	return !seam.IsOfFlow(op.Parent) || op.State == journal.StateUnknown || c.cfg.SettleAll || c.afterItsFlow(ctx, op)
+}
+
+// makeOffer gives one outcome to its flow, where that was given up before it came, and to OnSettled. told says
+// that somebody is told of it. A failure, a panic included, puts it back in line.
+func (c *Client) makeOffer(ctx context.Context, o *offer) (told bool, err error) {
 	defer func() {
 		if err == nil && c.offers.done(o) {
 			c.wake()
 		}
 	}()
 	if o.delays != nil && !c.stillWaits(ctx, o) {
-		return nil
+		return true, nil
+	}
+	told = c.isTold(ctx, &o.op)
+	if !o.opened {
+		if err = c.reopenFlowOf(ctx, &o.op); err != nil {
+			c.offers.later(o, c.now())
+			return false, err
+		}
+		o.opened = true
+	}
+	if !told {
+		if err = c.delivered(delivery(&o.op)); err != nil {
+			c.offers.later(o, c.now())
+		}
+		return false, err
 	}
 	hook := "Reconcile.OnUnknown"
 	if !o.told {
 		err = c.callOnUnknown(ctx, &o.op)
 		o.told = err == nil
 	}
-	if err == nil && c.cfg.OnSettled != nil {
+	switch {
+	case err != nil:
+	case c.cfg.OnSettledTx != nil:
+		err, hook = c.settleInTx(ctx, &o.op), "OnSettledTx"
+	case c.cfg.OnSettled != nil:
 		err, hook = c.callOnSettled(ctx, operationOf(&o.op)), "OnSettled"
 	}
 	if err != nil {
 		c.offers.later(o, c.now())
-		c.note(slog.LevelError, hook+" failed; it is called again later", &o.op, "error", secret.Text(err.Error()))
-		return err
+		c.note(ctx, slog.LevelError, logSettleFailed, hook+" failed; it is called again later", &o.op, "error", secret.Text(err.Error()))
+	} else if c.cfg.OnSettledTx == nil {
+		_ = c.delivered(delivery(&o.op))
 	}
-	c.delivered(delivery(&o.op))
-	return nil
+	if c.trace.Settled != nil {
+		reported := operationOf(&o.op)
+		reported.Answer = nil
+		c.trace.Settled(ctx, reported, err)
+	}
+	return true, err
 }
 
 // stillWaits looks again at an outcome that has waited since it was refused:
 // somebody may have resolved, completed or delivered it meanwhile.
 func (c *Client) stillWaits(ctx context.Context, o *offer) bool {
+	if _, err := c.backlog.catchUp(ctx, c, o.op.Ref); err != nil {
+		return true // the journal does not have it yet
+	}
 	op, err := c.journal.Get(ctx, o.op.Ref)
 	if err != nil {
 		return !errors.Is(err, journal.ErrNotFound)
 	}
 	if op.Generation != o.op.Generation || op.State != o.op.State || op.Dead != o.op.Dead {
-		o.told = false
+		o.told, o.opened = false, false
 	}
 	o.op = op
 	return !op.Delivered && op.State != journal.StatePending && op.State != journal.StateInFlight
@@ -148,7 +190,7 @@ func (c *Client) callOnUnknown(ctx context.Context, op *journal.Operation) (err 
 	told := operationOf(op)
 	defer func() {
 		if p := recover(); p != nil {
-			c.log.Error("Reconcile.OnUnknown panicked", "operation", told.printed(), "stack", string(debug.Stack()))
+			c.say(ctx, slog.LevelError, logHookPanicked, "Reconcile.OnUnknown panicked", "operation", told.printed(), "stack", string(debug.Stack()))
 			err = fmt.Errorf("Reconcile.OnUnknown panicked: %v", p)
 		}
 	}()
@@ -158,7 +200,7 @@ func (c *Client) callOnUnknown(ctx context.Context, op *journal.Operation) (err 
 func (c *Client) callOnSettled(ctx context.Context, op Operation) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.log.Error("OnSettled panicked", "operation", op.printed(), "stack", string(debug.Stack()))
+			c.say(ctx, slog.LevelError, logHookPanicked, "OnSettled panicked", "operation", op.printed(), "stack", string(debug.Stack()))
 			err = fmt.Errorf("OnSettled panicked: %v", p)
 		}
 	}()

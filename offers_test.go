@@ -1,6 +1,7 @@
 package onceward_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 )
@@ -217,6 +219,37 @@ func TestWhoAsksAgainTakesTheDelivery(t *testing.T) {
 	})
 }
 
+// What a flow was answered before it was given up is known to it, however late that is noted: it is not undone once more.
+func TestLateDeliveryOpensNoFlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		l, s, undone := &line{}, &settler{}, 0
+		dead := startFlows(t, l, onceward.Config{OnSettled: s.settle})
+		require.ErrorIs(t, dead.Flow(t.Context(), "order-1", nil, func(ctx context.Context) error {
+			_, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+				dead.leaves(ctx)
+				return "charged", nil
+			}, flow.WithUndo(func(context.Context, string) error { undone++; return nil }))
+			require.NoError(t, err)
+			return flow.GiveUp(errors.New("sold out"))
+		}), flow.ErrGivenUp)
+		dead.Crash()
+		next := startFlows(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.settle, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+		left := next.Everything()
+		require.Len(t, left, 1)
+		require.False(t, left[0].Delivered)
+		_, err := next.Resume(t.Context())
+		require.NoError(t, err)
+		assert.True(t, next.Recorded(left[0].Ref).Delivered)
+		assert.Equal(t, 1, undone)
+		assert.NotContains(t, logged.String(), "undone once more")
+		f, err := next.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+		require.NoError(t, err)
+		assert.Equal(t, flow.StateGivenUp, f.State)
+		assert.Empty(t, s.got)
+	})
+}
+
 // Without OnSettled nothing waits to be delivered.
 func TestNothingWaitsWithoutOnSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -385,5 +418,24 @@ func TestADeliveryThatIsNotNotedIsLogged(t *testing.T) {
 		j.fails(false)
 		require.NoError(t, p.Ask(named(t, "order-2")).Err)
 		assert.Empty(t, logged.String())
+	})
+}
+
+// A process that tells nobody notes a delivery later that its journal did not take at first.
+func TestADeliveryThatFailsIsNotedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &failing{Journal: memory.New()}
+		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: func(context.Context, onceward.Operation) error { return nil }})
+		j.fails(false, journal.EventDeliver)
+		require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
+		p.Crash()
+
+		next := start(t, &line{}, onceward.Config{Journal: j})
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		time.AfterFunc(time.Minute, func() { j.fails(false) })
+		require.ErrorIs(t, next.Run(ctx), context.DeadlineExceeded)
+		assert.True(t, next.Recorded(onceward.Ref{ID: "invoice-1/charge"}).Delivered)
+		assert.Zero(t, next.Stats().Offers)
 	})
 }

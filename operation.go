@@ -37,6 +37,7 @@ type Answer = journal.Answer
 type Operation struct {
 	Seen             // its Ref, and how far it had come: what Resolve takes
 	Provider  string // name of the provider; "" for a host that none serves
+	Endpoint  string // pattern of the endpoint in its table; "" for one that none lists
 	Method    string // of its request; "" where that is not known any more
 	URL       string // likewise, without its query
 	Key       Key    // on the wire; "" where the endpoint takes none
@@ -58,7 +59,13 @@ type Operation struct {
 	Evidence []Evidence // what was seen: who says what became of it; the first and the latest, oldest first
 	Unwanted *Resolved  // who said that it is not wanted any more; nil: it is
 
-	named bool
+	// Trace is the W3C traceparent of the call that asked for it, as Trace.Parent or the request's
+	// header told it; "" where there was none.
+	Trace string
+
+	// Named tells an operation with a name. The ID of another is its key, which is not to be
+	// printed or counted by.
+	Named bool
 }
 
 func operationOf(op *journal.Operation) Operation {
@@ -66,6 +73,7 @@ func operationOf(op *journal.Operation) Operation {
 	return Operation{
 		Seen:      Seen{Ref: op.Ref, Generation: op.Generation, Claim: op.Claim},
 		Provider:  op.Provider,
+		Endpoint:  op.Endpoint,
 		Method:    op.Request.Method,
 		URL:       url,
 		Key:       Key(op.Key),
@@ -83,7 +91,8 @@ func operationOf(op *journal.Operation) Operation {
 		Object:    op.Object,
 		Evidence:  evidenceOf(op),
 		Unwanted:  op.Unwanted,
-		named:     op.Naming == journal.Named,
+		Trace:     op.Trace,
+		Named:     op.Naming == journal.Named,
 	}
 }
 
@@ -99,7 +108,7 @@ func evidenceOf(op *journal.Operation) []Evidence {
 
 // title is how errors and logs call the operation: its name, or its shortened key.
 func (op *Operation) title() string {
-	if !op.named {
+	if !op.Named {
 		return "key " + Key(op.ID).short()
 	}
 	return op.ID
@@ -127,7 +136,7 @@ func (op *Operation) parent() (kind, name string) {
 	flow, isFlow := seam.FlowOf(op.Ref.Parent)
 	at := strings.LastIndexByte(op.Ref.Parent, ' ')
 	switch {
-	case op.Ref.Parent == "" || !op.named:
+	case op.Ref.Parent == "" || !op.Named:
 		return "", ""
 	case isFlow:
 		return "flow", flow
@@ -139,6 +148,7 @@ type contextKey struct{ name string }
 
 var (
 	namingKey    = &contextKey{"naming"}
+	attemptKey   = &contextKey{"attempt"}
 	operationKey = &contextKey{"operation"}
 )
 
@@ -149,6 +159,8 @@ type naming struct {
 	parent  *parent // nil: none
 	id      string
 	named   bool // id is the caller's name, or a step made up by then
+
+	due, notAfter time.Time // zero: at once; at any time
 
 	tenant func() (string, error) // whose they are below an inbound request without a key; nil: not below one
 }
@@ -187,10 +199,11 @@ func WithScope(ctx context.Context, scope string) context.Context {
 // WithAccount labels the requests under ctx with the account at the provider that they
 // act for, where nothing but their credential tells: a seller, a sub-merchant, a tenant's
 // own account. The label is any text that is the same whenever the account is; it is not
-// sent, and no more of it than a digest is recorded. One name, or one carried key, for
-// two accounts is then ErrKeyReused and not one operation: without it a name that was
-// begun for one seller would be sent on with another's token. A flow's function labels its
-// own context, from its input: whoever runs it later has no other.
+// sent, and no more of it than a digest is recorded. One name for two accounts is then
+// ErrKeyReused and not one operation, without which a name that was begun for one seller
+// would be sent on with another's token; one carried key for two accounts is two
+// operations, as it is at the provider. A flow's function labels its own context, from its
+// input: whoever runs it later has no other.
 func WithAccount(ctx context.Context, label string) context.Context {
 	n := namingOf(ctx)
 	n.account = label

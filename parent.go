@@ -189,7 +189,7 @@ func (k *call) takeFlowStep() (leave func(*http.Response, error), err error) {
 	}
 	k.name.id, k.name.named = id, true
 	leave = func(resp *http.Response, err error) {
-		step.Left(k.ref, named, resp, err, k.ctx.Err() == nil && lacksCredential(err))
+		step.Left(k.ref, named, resp, err, k.ctx.Err() == nil && lacksCredential(err), k.asked)
 	}
 	err = k.name.check()
 	if err == nil {

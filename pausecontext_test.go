@@ -12,6 +12,8 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 )
 
 func TestNobodySleepsPastADeadline(t *testing.T) {
@@ -98,4 +100,32 @@ func TestMaxWaitBoundsACallWithoutADeadline(t *testing.T) {
 			assert.Greater(t, time.Since(began), wait/2)
 		})
 	}
+}
+
+// lingers is a journal that leaves what it derives from a context to end with it.
+type lingers struct {
+	journal.Journal
+	derived []context.Context
+}
+
+func (j *lingers) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
+	under, cancel := context.WithCancel(ctx)
+	context.AfterFunc(under, cancel)
+	j.derived = append(j.derived, under)
+	return j.Journal.Get(ctx, ref)
+}
+
+// What was derived between two attempts ends with the call, and says so: where Done is closed and
+// Err tells of nothing, package context panics, and takes the process along.
+func TestAContextDerivedOutlivesItsCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &lingers{Journal: memory.New()}
+		p := start(t, (&line{}).Then(refuses(), refuses()), onceward.Config{Journal: j})
+		require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
+		synctest.Wait()
+		require.NotEmpty(t, j.derived)
+		for _, under := range j.derived {
+			assert.ErrorIs(t, under.Err(), context.Canceled)
+		}
+	})
 }

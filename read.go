@@ -165,6 +165,7 @@ func (k *call) freeze(m tables.Message) error {
 	in := &k.intent
 	in.Request, in.Endpoint, in.Form = frozen, endpoint.Pattern, formOf(endpoint.Key)
 	in.Terms, in.Patience = termsOf(k.route), patience(k.client.cfg.Backoff)
+	in.NotAfter = k.name.notAfter
 	if p := k.route.Provider; p != nil && k.route.Listed {
 		in.Provider = p.Name
 	}
@@ -174,6 +175,7 @@ func (k *call) freeze(m tables.Message) error {
 		k.withholdBody()
 	}
 	k.refer(m)
+	k.isUnique(m)
 	var err error
 	k.print, err = fingerprint.New(k.ctx, fingerprint.Input{
 		Method:          req.Method,
@@ -204,6 +206,9 @@ func formOf(key providers.Key) string {
 func termsOf(route tables.Route) journal.Terms {
 	e := route.Endpoint
 	t := journal.Terms{Retention: e.Retention, Guard: e.InFlightGuard, Handling: e.HandlingTime}
+	if e.Unique.For > 0 {
+		t.Unique = journal.Unique{For: e.Unique.For, Guard: e.Unique.Concurrent, Handling: e.HandlingTime}
+	}
 	if e.Key.Place != providers.KeyNone {
 		t.Remembers = e.Remembers
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +17,9 @@ import (
 	"github.com/onceward/onceward/internal/lookup"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
 )
 
 // Reconcile is how a client finds out what became of operations that are unknown: it asks
@@ -187,7 +190,7 @@ type Finding struct {
 	// executed and never will be. 0, or FindingInconclusive: nothing can be told.
 	Found journal.Finding
 
-	Object string  // kind and id of what was found; needed where it took effect
+	Object string  // kind (providers.Endpoint.Object), a space and id of what was found, or the id alone; needed where it took effect
 	Answer *Answer // what the request would have been answered with; nil: not known
 	Why    string  // what is to be known of it, for the evidence; never a secret
 }
@@ -302,7 +305,7 @@ func (c *Client) lookNow(ctx context.Context, op *journal.Operation, l *looking)
 		latest, err := c.journal.Get(ctx, op.Ref)
 		return &latest, err
 	}
-	ctx, cancel := context.WithDeadline(ctx, l.ends)
+	ctx, cancel := l.client.until(ctx, l.ends)
 	defer cancel()
 	l.group, l.quiet = []journal.Operation{res.Operation}, op.Dead != "" && op.Delivered
 	l.due, l.unsure = op.LookAt, !res.Unconfirmed.IsZero()
@@ -320,12 +323,13 @@ func (c *Client) lookNow(ctx context.Context, op *journal.Operation, l *looking)
 // lookAt looks for one operation, whose look is this client's, and records what came of it.
 func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) (res journal.Result, err error) {
 	s := l.looked(ctx, op)
+	l.nothing = s.nothing()
 	now := c.now()
 	r := c.cfg.Reconcile
 	ev := journal.Event{
 		Kind: journal.EventEvidence, Ref: op.Ref, Handle: op.Handle, At: now, Claim: op.Claim, Generation: op.Generation,
 		Object: s.object, Account: s.account, Evidence: &s.evidence, Absence: s.absence, Answer: s.answer, Dead: s.dead,
-		Due: l.nextLook(ctx, op, now), Delivered: !c.tells(),
+		Due: l.nextLook(ctx, op, now), Delivered: c.tellsNobody(op),
 	}
 	if ev.Dead == "" && !l.unsure && !now.Before(op.SettledAt.Add(r.GiveUpAfter)) {
 		ev.Dead = fmt.Sprintf("given up after %v", r.GiveUpAfter)
@@ -338,7 +342,7 @@ func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) 
 			Resolution: journal.NotExecuted, By: s.evidence.Rule, Cause: s.evidence.Why, Delivered: !c.tells()}
 	}
 	if res, err = c.journal.Apply(context.WithoutCancel(ctx), ev); err != nil {
-		c.note(slog.LevelError, "what was found out could not be recorded; it is looked for again", op, "error", err)
+		c.note(ctx, slog.LevelError, logJournalFailed, "what was found out could not be recorded; it is looked for again", op, "error", err)
 		return res, err
 	}
 	c.found(ctx, &res, &s.evidence, s.object)
@@ -411,33 +415,38 @@ func (c *Client) found(ctx context.Context, res *journal.Result, e *Evidence, ob
 		defer c.wake() // whatever hooks do
 		c.wakeFlowOf(ctx, op.Ref)
 	}
-	level, msg := slog.LevelDebug, "looked for"
+	level, event, msg := slog.LevelDebug, logLooked, "looked for"
 	switch {
 	case res.Decision == journal.SecondEffect:
-		level, msg = slog.LevelError, "it took effect twice"
+		level, event, msg = slog.LevelError, logConflict, "it took effect twice"
 	case res.Decision == journal.Contradicted:
-		level, msg = slog.LevelError, "what was found contradicts what is recorded"
+		level, event, msg = slog.LevelError, logContradicted, "what was found contradicts what is recorded"
 	case res.Decision == journal.Stale, res.Decision == journal.Ignored:
 		level, msg = slog.LevelDebug, "what was found changes nothing"
 	case op.State == journal.StateCompleted, op.State == journal.StateCancelled:
-		level, msg = slog.LevelInfo, "found out"
+		level, event, msg = slog.LevelInfo, logFound, "found out"
 	case op.Dead != "":
-		level, msg = slog.LevelWarn, "it can't be found out, and somebody has to see to it"
+		level, event, msg = slog.LevelWarn, logDead, "it can't be found out, and somebody has to see to it"
 	}
-	c.note(level, msg, op, "source", e.Source, "finding", e.Finding.String(), "object", object, "looks", op.Looks, "why", cmp.Or(op.Dead, e.Why))
+	c.note(ctx, level, event, msg, op, "source", e.Source, "finding", e.Finding.String(), "object", object, "looks", op.Looks, "why", cmp.Or(op.Dead, e.Why))
 	reported := operationOf(op)
 	reported.Answer = nil
 	if res.Decision == journal.SecondEffect && c.trace.Conflicted != nil {
-		c.trace.Conflicted(reported, 0, true)
+		c.trace.Conflicted(ctx, reported, 0, true)
 	}
 	if c.trace.Looked != nil {
-		c.trace.Looked(reported, *e)
+		c.trace.Looked(ctx, reported, *e)
 	}
 }
 
 // tells tells whether there is somebody who is told of outcomes.
 func (c *Client) tells() bool {
-	return c.cfg.OnSettled != nil || c.cfg.Reconcile != nil && c.cfg.Reconcile.OnUnknown != nil
+	return c.settles() || c.cfg.Reconcile != nil && c.cfg.Reconcile.OnUnknown != nil
+}
+
+// tellsNobody: what is found out of an operation has reached everybody at once. A flow's own is its Run's to hear of.
+func (c *Client) tellsNobody(op *journal.Operation) bool {
+	return !c.tells() && !seam.IsOfFlow(op.Parent)
 }
 
 // stillLooked tells whether an operation may settle by itself, so that nobody is to be told
@@ -470,10 +479,10 @@ func (p *pass) runLooks(ctx context.Context) {
 		case errors.Is(err, journal.ErrClosed):
 			return
 		case err != nil && ctx.Err() == nil:
-			p.client.log.Error("what is unknown could not be looked for; it is tried again", "error", err)
+			p.client.say(ctx, slog.LevelError, logPassFailed, "what is unknown could not be looked for; it is tried again", "error", err)
 		}
 		select {
-		case <-time.After(seam.PollEvery):
+		case <-time.After(seam.PollUnder(ctx)):
 		case <-p.client.lifecycle.closing:
 			return
 		case <-ctx.Done():
@@ -514,7 +523,8 @@ func (p *pass) startLooks(ctx context.Context) error {
 			l := &looking{client: c, actor: "Client.Run", group: group, patient: true, ends: now.Add(lookLease / 2), unsure: unsure}
 			for i := range group {
 				if p.interrupted(ctx) != nil || c.now().After(now.Add(lookLease*3/4)) {
-					return // their lease passes
+					p.giveBack(ctx, group[i:])
+					return
 				}
 				func() {
 					defer p.survive()
@@ -526,7 +536,20 @@ func (p *pass) startLooks(ctx context.Context) error {
 	return nil
 }
 
-// reopen has operations be looked for again that died for want of a control, and have one.
+// giveBack ends the leases of what was to be looked for and was not: the next process, or the next
+// pass, need not wait until they are over.
+func (p *pass) giveBack(ctx context.Context, group []journal.Operation) {
+	c := p.client
+	for i := range group {
+		op := &group[i]
+		if _, err := c.journal.Apply(context.WithoutCancel(ctx), journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: c.now(), Due: op.LookAt, GivesBack: true}); err != nil {
+			return // they pass by themselves
+		}
+	}
+}
+
+// reopen has operations be looked for again that died for want of a control, or of a way to look, and
+// have one by now: a later release may have brought it.
 func (p *pass) reopen(ctx context.Context) error {
 	c := p.client
 	for op, err := range c.journal.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}, Dead: true}) {
@@ -534,17 +557,45 @@ func (p *pass) reopen(ctx context.Context) error {
 			return err
 		}
 		u := parsed(op.Request.URL)
-		if u == nil || !slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return strings.Contains(e.Why, "control") }) {
+		if u == nil {
 			continue
 		}
 		route := c.contract(&op.Request, u)
-		if route.Listed && sameContract(&op, route) && c.hasControl(&op, u, route.Endpoint.HandlingTime) && c.reopened.once(op.Ref, op.Generation) {
+		if (c.lackedControl(&op, u, route) || c.lackedLookup(&op, u, route)) && c.reopened.once(op.Ref, op.Generation) {
+			if op.Delivered {
+				c.hinted.once(op.Ref, op.Generation) // who was told is not told again of a look that tells nothing
+			}
 			if _, err := c.journal.Apply(ctx, journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: c.now()}); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// lackedControl tells whether a dead operation's look lacked a control, and there is one by now.
+func (c *Client) lackedControl(op *journal.Operation, u *url.URL, route tables.Route) bool {
+	return route.Listed && sameContract(op, route) && c.hasControl(op, u, route.Endpoint.HandlingTime) &&
+		slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return strings.Contains(e.Why, "control") })
+}
+
+// lackedLookup tells whether an operation died since nothing could look for it, and something may now.
+func (c *Client) lackedLookup(op *journal.Operation, u *url.URL, route tables.Route) bool {
+	switch {
+	case op.Dead == errWithheld:
+		return c.cfg.Authorize != nil
+	case !strings.HasPrefix(op.Dead, noLookup) && !strings.HasPrefix(op.Dead, unservedBy):
+		return false
+	case c.cfg.Reconcile.Lookup != nil:
+		return true
+	case !route.Listed || !sameContract(op, route) || route.Endpoint.Pattern != op.Endpoint:
+		return false
+	}
+	about := subjectOf(op, u)
+	return slices.ContainsFunc(route.Endpoint.Lookups, func(look providers.Lookup) bool {
+		_, err := lookup.Plan(route.Provider, route.Endpoint, &look, about, about.Window(c.now()))
+		return err == nil
+	})
 }
 
 // abandonedAfter is how long nobody has looked for what was due, so that no process is taken to.
@@ -577,6 +628,10 @@ func (p *pass) abandoned(ctx context.Context) error {
 	return nil
 }
 
+// maxReopened is how many dead operations a process looks for again, once each: if those that were
+// are forgotten, they would be looked for every hour, and somebody told of each.
+const maxReopened = 100_000
+
 // reopened are the dead operations that this process has looked for again, once each.
 type reopened struct {
 	mu   sync.Mutex
@@ -594,7 +649,7 @@ func (r *reopened) has(ref Ref, generation int) bool {
 func (r *reopened) once(ref Ref, generation int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.been) > maxControlKinds {
+	if len(r.been) >= maxReopened {
 		r.been = nil
 	}
 	if r.been == nil {

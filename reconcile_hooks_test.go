@@ -3,6 +3,7 @@ package onceward_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,7 +48,7 @@ func settles(a *onceward.Answer) *onceward.Reconcile {
 func TestLookWhoseTracePanics(t *testing.T) {
 	panics := func() *onceward.Trace {
 		first := true
-		return &onceward.Trace{Looked: func(onceward.Operation, onceward.Evidence) {
+		return &onceward.Trace{Looked: func(context.Context, onceward.Operation, onceward.Evidence) {
 			if first {
 				first = false
 				panic("by a hook")
@@ -134,17 +135,22 @@ func TestLookupHookAnswers(t *testing.T) {
 		{"a secret one", &onceward.Answer{Status: 201, Body: []byte(canary)}, func(p *providers.Provider) { p.Endpoints[0].SecretResponse = true }, false},
 		{"without a status", &onceward.Answer{Body: []byte(canary)}, func(*providers.Provider) {}, false},
 		{"with half a status", &onceward.Answer{Status: 100, Body: []byte(canary)}, func(*providers.Provider) {}, false},
+		{"with the first status that is whole", &onceward.Answer{Status: 200, Body: []byte(canary)}, func(*providers.Provider) {}, true},
+		{"with the last that there is", &onceward.Answer{Status: 599, Body: []byte(canary)}, func(*providers.Provider) {}, true},
+		{"with none that there is", &onceward.Answer{Status: 600, Body: []byte(canary)}, func(*providers.Provider) {}, false},
+		{"as long as it may be", &onceward.Answer{Status: 201, Body: []byte(strings.Repeat("x", 1<<10))}, func(*providers.Provider) {}, true},
+		{"one byte longer", &onceward.Answer{Status: 201, Body: []byte(strings.Repeat("x", 1<<10+1))}, func(*providers.Provider) {}, false},
 	} {
 		trap(t, row.name, func(t *testing.T) {
-			l := atBank(t, onceward.Config{Reconcile: settles(row.answer)}, unlookedFor, row.adjust)
+			l := atBank(t, onceward.Config{Reconcile: settles(row.answer), MaxResponseBody: 1 << 10}, unlookedFor, row.adjust)
 			l.loses("invoice-1", providertest.DropAfter())
 			op, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
 			require.NoError(t, err)
 			again := l.pays("invoice-1")
 			if row.whole {
 				require.NoError(t, again.Err)
-				assert.Equal(t, 201, again.Status)
-				assert.Equal(t, canary, again.Body)
+				assert.Equal(t, row.answer.Status, again.Status)
+				assert.Equal(t, string(row.answer.Body), again.Body)
 				return
 			}
 			require.ErrorIs(t, again.Err, onceward.ErrAnswerGone)
@@ -152,6 +158,30 @@ func TestLookupHookAnswers(t *testing.T) {
 			assert.Equal(t, "payment p_1", op.Answer.Pointer)
 		})
 	}
+}
+
+// An object that the program's own look-up names by its id alone is the one that an answer, or a look, shows with its
+// kind: it proves one operation.
+func TestLookupHookNamesAnId(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		hook := plain()
+		hook.Lookup = func(context.Context, onceward.Operation) (onceward.Finding, error) {
+			return onceward.Finding{Found: journal.FindingTookEffect, Object: "obj_1"}, nil
+		}
+		l := atBank(t, onceward.Config{Reconcile: hook}, func(p *providers.Provider) { p.Endpoints[0].Lookups = nil })
+		for _, name := range []string{"first", "second"} {
+			l.loses(name, providertest.DropBefore())
+			_, _ = l.Reconcile(t.Context(), onceward.Ref{ID: name})
+		}
+		assert.Equal(t, []string{"payment obj_1"}, l.stands("first").Evidence[0].Objects())
+		assert.Equal(t, onceward.StateCompleted, l.stands("first").State)
+		assert.Equal(t, onceward.StateUnknown, l.stands("second").State)
+
+		told := `{"type":"payment.succeeded","id":"evt_1","created":` + unix(time.Now()) + `,"request":{"key":"` + string(l.stands("second").Key) + `"},"data":{"id":"obj_1","created":` + unix(time.Now()) + `}}`
+		_, err := l.Hear(t.Context(), "bank", onceward.Event{Body: []byte(told), Evidence: true})
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StateUnknown, l.stands("second").State)
+	})
 }
 
 // OnUnknown hears of each operation until it returns nil once, whoever asks for it meanwhile and

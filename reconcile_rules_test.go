@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,23 +66,40 @@ func TestRuleOneObject(t *testing.T) {
 func TestRuleControl(t *testing.T) {
 	for _, row := range []struct {
 		name  string
-		after time.Duration
+		after []time.Duration // one after the other
 		state onceward.State
 	}{
-		{"sent too early", time.Minute, onceward.StateUnknown},
-		{"sent in time", 3 * time.Minute, onceward.StateCancelled},
+		{"sent too early", []time.Duration{time.Minute}, onceward.StateUnknown},
+		{"sent in time", []time.Duration{3 * time.Minute}, onceward.StateCancelled},
+		{"one that was sent too early hides none that was sent in time", []time.Duration{time.Minute, 2 * time.Minute}, onceward.StateCancelled},
 	} {
 		trap(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, proving)
 			l.box.Script(providertest.DropBefore())
 			require.Error(t, l.pays("invoice-1").Err)
-			time.Sleep(row.after)
-			require.NoError(t, l.pays("control").Err)
+			for n, after := range row.after {
+				pass(after)
+				require.NoError(t, l.pays(fmt.Sprint("control-", n)).Err)
+			}
 			l.runs(12 * time.Hour)
 			assert.Equal(t, row.state, l.stands("invoice-1").State, "%+v", l.stands("invoice-1").Evidence)
 			l.truly()
 		})
 	}
+	trap(t, "what the look-up can't ask for is passed over", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, proving, func(p *providers.Provider) {
+			look := &p.Endpoints[1].Lookups[0]
+			look.Query, look.TimeLayout = "external_id={reference}&limit=100", ""
+		})
+		l.box.Script(providertest.DropBefore())
+		require.Error(t, l.asks("invoice-1", "/transfers", order1).Err)
+		time.Sleep(3 * time.Minute)
+		require.NoError(t, l.asks("nameless", "/transfers", `{"amount":10}`).Err)
+		require.NoError(t, l.asks("control", "/transfers", `{"amount":10,"external_id":"order-2"}`).Err)
+		l.runs(12 * time.Hour)
+		assert.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State, "%+v", l.stands("invoice-1").Evidence)
+		l.truly()
+	})
 	trap(t, "another account's is none", func(t *testing.T) {
 		current := tellerToken
 		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error { r.Header.Set("Authorization", current); return nil }}, proving)
@@ -452,6 +470,21 @@ func TestTrapWrongClock(t *testing.T) {
 	}
 }
 
+// absentAndUnwanted is a bank where nobody wants invoice-1, which was never there: it is proven absent, and cancelled.
+func absentAndUnwanted(t *testing.T, cfg onceward.Config) *teller {
+	t.Helper()
+	l := atBank(t, cfg, proving)
+	l.box.Script(providertest.DropBefore())
+	require.Error(t, l.pays("invoice-1").Err)
+	_, err := l.Unwanted(t.Context(), onceward.Ref{ID: "invoice-1"}, onceward.ResolveOptions{By: "ada"})
+	require.NoError(t, err)
+	pass(3 * time.Minute)
+	require.NoError(t, l.pays("control").Err)
+	l.runs(3 * time.Hour)
+	require.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State)
+	return l
+}
+
 // What is not wanted any more is not sent, and who owns it hears what became of it.
 func TestUnwanted(t *testing.T) {
 	ref := onceward.Ref{ID: "invoice-1"}
@@ -472,19 +505,25 @@ func TestUnwanted(t *testing.T) {
 		assert.Equal(t, 1, l.effects(), "nothing is reversed by itself")
 	})
 	trap(t, "and is absent: not sent until it is wanted", func(t *testing.T) {
-		l := atBank(t, onceward.Config{}, proving)
-		l.box.Script(providertest.DropBefore())
-		require.Error(t, l.pays("invoice-1").Err)
-		_, err := l.Unwanted(t.Context(), ref, onceward.ResolveOptions{By: "ada"})
-		require.NoError(t, err)
-		time.Sleep(3 * time.Minute)
-		require.NoError(t, l.pays("control").Err)
-		l.runs(3 * time.Hour)
-		require.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State)
+		l := absentAndUnwanted(t, onceward.Config{})
 		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrUnwanted)
 		assert.Equal(t, 1, l.effects())
-		_, err = l.Wanted(t.Context(), ref, onceward.ResolveOptions{By: "ada"})
+		_, err := l.Wanted(t.Context(), ref, onceward.ResolveOptions{By: "ada"})
 		require.NoError(t, err)
+		require.NoError(t, l.pays("invoice-1").Err)
+		assert.Equal(t, 2, l.effects())
+	})
+	trap(t, "and is not sent once its record could go", func(t *testing.T) {
+		l := absentAndUnwanted(t, onceward.Config{Keep: time.Hour})
+		pass(2 * journal.EvidenceKeep)
+		l.runs(2 * time.Hour)
+		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrUnwanted)
+		_, err := l.Wanted(t.Context(), ref, onceward.ResolveOptions{By: "ada"})
+		require.NoError(t, err)
+		pass(2 * journal.EvidenceKeep)
+		l.runs(2 * time.Hour)
+		_, err = l.Lookup(t.Context(), ref)
+		require.ErrorIs(t, err, onceward.ErrNotFound, "it is reaped as any other")
 		require.NoError(t, l.pays("invoice-1").Err)
 		assert.Equal(t, 2, l.effects())
 	})
@@ -496,13 +535,19 @@ func TestUnwanted(t *testing.T) {
 }
 
 // tellerOfFlows is a process that runs flows.
-func tellerOfFlows(t *testing.T, srv *providertest.Server) *teller {
+func tellerOfFlows(t *testing.T, srv *providertest.Server, with ...onceward.Config) *teller {
 	t.Helper()
-	cfg := onceward.Config{Providers: []providers.Provider{srv.Provider()}, Backoff: once, Reconcile: plain(), Authorize: func(r *http.Request) error {
+	var cfg onceward.Config
+	if len(with) > 0 {
+		cfg = with[0]
+	}
+	cfg.Providers, cfg.Backoff, cfg.Reconcile = []providers.Provider{srv.Provider()}, once, plain()
+	cfg.Authorize = func(r *http.Request) error {
 		r.Header.Set("Authorization", tellerToken)
 		return nil
-	}}
-	return &teller{process: &process{oncetest.StartFlows(t, srv.Client().Transport, cfg, flow.Config{})}, box: srv}
+	}
+	via := &faked{via: srv.Client().Transport}
+	return &teller{process: &process{oncetest.StartFlows(t, via, cfg, flow.Config{})}, box: srv, via: via}
 }
 
 // A flow goes on by itself once its operation is found.
@@ -541,18 +586,6 @@ func TestRuleFlowsGoOn(t *testing.T) {
 
 // In a flow, what is proven absent is sent again by a step that goes forward; an undo is not.
 func TestRuleFlowsAndAbsence(t *testing.T) {
-	pay := func(ctx context.Context, l *teller, path, text string) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.box.URL+path, strings.NewReader(text))
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := l.HTTP.Do(req)
-		if err != nil {
-			return err
-		}
-		return resp.Body.Close()
-	}
 	control := func(t *testing.T, l *teller, path string) {
 		time.Sleep(3 * time.Minute)
 		require.NoError(t, l.asks("control", path, `{"amount":11,"external_id":"control"}`).Err)
@@ -560,7 +593,7 @@ func TestRuleFlowsAndAbsence(t *testing.T) {
 	trap(t, "a step that goes forward", func(t *testing.T) {
 		l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).box)
 		ship := flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
-			return flow.Step(ctx, "charge", func(ctx context.Context) (string, error) { return "paid", pay(ctx, l, "/payments", `{"amount":10}`) })
+			return flow.Step(ctx, "charge", func(ctx context.Context) (string, error) { return "paid", l.posts(ctx, "/payments", `{"amount":10}`) })
 		})
 		require.NoError(t, l.Flows.Register(ship))
 		l.box.Script(providertest.DropBefore())
@@ -577,9 +610,9 @@ func TestRuleFlowsAndAbsence(t *testing.T) {
 	trap(t, "an undo", func(t *testing.T) {
 		l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).box)
 		ship := flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
-			_, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) { return "paid", pay(ctx, l, "/payments", `{"amount":10}`) },
+			_, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) { return "paid", l.posts(ctx, "/payments", `{"amount":10}`) },
 				flow.WithUndo(func(ctx context.Context, _ string) error {
-					return pay(ctx, l, "/transfers", `{"amount":10,"external_id":"back"}`)
+					return l.posts(ctx, "/transfers", `{"amount":10,"external_id":"back"}`)
 				}))
 			if err != nil {
 				return "", err
@@ -596,6 +629,258 @@ func TestRuleFlowsAndAbsence(t *testing.T) {
 		require.NoError(t, err)
 		assert.NotEqual(t, flow.StateGivenUp, f.State)
 		assert.Equal(t, 2, l.effects(), "the charge and the control: the refund is not made again")
+	})
+}
+
+// posts is what a step does: it has an error where there is no answer.
+func (l *teller) posts(ctx context.Context, path, text string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.box.URL+path, strings.NewReader(text))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := l.HTTP.Do(req)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// charges is a flow of one step, a payment that is given back by a transfer.
+func charges(l *teller) *flow.Func[string, string] {
+	return flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
+		return flow.Step(ctx, "charge", func(ctx context.Context) (string, error) { return "paid", l.posts(ctx, "/payments", `{"amount":10}`) },
+			flow.WithUndo(func(ctx context.Context, _ string) error {
+				return l.posts(ctx, "/transfers", `{"amount":10,"external_id":"back"}`)
+			}))
+	})
+}
+
+// order is the flow of charges, as it stands.
+func (l *teller) order() flow.Flow {
+	l.T.Helper()
+	f, err := l.Flows.Lookup(context.Background(), onceward.Ref{ID: "order-1"})
+	require.NoError(l.T, err)
+	return f
+}
+
+// charge is the operation of charges, as it stands.
+func (l *teller) charge() (charge onceward.Operation) {
+	l.T.Helper()
+	for op, err := range l.Operations(context.Background(), onceward.Filter{}) {
+		require.NoError(l.T, err)
+		if op.ID == "charge" {
+			charge = op
+		}
+	}
+	return charge
+}
+
+// cutsAt is a journal whose process is cut off once something is recorded.
+type cutsAt struct {
+	journal.Journal
+	journal.Reconciler
+	journal.Flows
+	after func(what string) error
+}
+
+func (j *cutsAt) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	if err := j.after("before " + ev.Kind.String()); err != nil {
+		return journal.Result{}, err
+	}
+	return j.Journal.Apply(ctx, ev)
+}
+
+func (j *cutsAt) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	results, err := j.Journal.Claim(ctx, ev, limit)
+	if len(results) > 0 {
+		_ = j.after("an offer")
+	}
+	return results, err
+}
+
+func (j *cutsAt) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) ([]journal.Result, bool, error) {
+	results, first, err := j.Reconciler.Hear(ctx, heard, evs)
+	_ = j.after("the evidence")
+	return results, first, err
+}
+
+func (j *cutsAt) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
+	if ev.Found {
+		if err := j.after("before the flow is opened"); err != nil {
+			return journal.FlowResult{}, err
+		}
+	}
+	res, err := j.Flows.ApplyFlow(ctx, ev)
+	if ev.Found {
+		_ = j.after("the flow is opened")
+	}
+	return res, err
+}
+
+// What was proven absent, and took effect after all, has a flow that was given up undo that, once what
+// undoes it can be told: whenever the process is killed that learns of it, and without anybody who asks.
+func TestRuleFlowsAreUndoneAgain(t *testing.T) {
+	for _, at := range []string{"", "the evidence", "an offer", "before the flow is opened", "the flow is opened", "before deliver"} {
+		run := each
+		if at != "the evidence" {
+			run = func(t *testing.T, name string, f func(*testing.T, journal.Journal)) {
+				trap(t, name, func(t *testing.T) { f(t, memory.New()) })
+			}
+		}
+		run(t, "killed at: "+at, func(t *testing.T, j journal.Journal) {
+			var settled atomic.Int64
+			cfg := onceward.Config{Journal: j, OnSettled: func(_ context.Context, op onceward.Operation) error {
+				if op.ID == "charge" && op.State == onceward.StateCompleted {
+					settled.Add(1)
+				}
+				return nil
+			}}
+			l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).box, cfg)
+			ship := charges(l)
+			require.NoError(t, l.Flows.Register(ship))
+			l.box.Script(providertest.Straggle(12 * time.Hour))
+			_, err := ship.Run(t.Context(), l.Flows, "order-1", "x")
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			_, err = l.Flows.GiveUp(t.Context(), onceward.Ref{ID: "order-1"}, "the customer left")
+			require.NoError(t, err)
+			time.Sleep(3 * time.Minute)
+			require.NoError(t, l.asks("control", "/payments", `{"amount":11}`).Err)
+			l.runs(6 * time.Hour)
+			require.Equal(t, flow.StateGivenUp, l.order().State, "it is proven absent, and there is nothing to undo")
+			time.Sleep(12 * time.Hour)
+			require.Equal(t, 2, l.effects())
+			late := l.box.Effects()[1]
+			event := l.happened("evt_1", "payment.succeeded", onceward.Key(late.Key), late.Object, late.At)
+
+			if at == "" {
+				_, err = l.Hear(t.Context(), "bank", event)
+				require.NoError(t, err)
+			} else {
+				var killed *teller
+				beside := cfg
+				beside.OnSettled = func(context.Context, onceward.Operation) error { return nil }
+				beside.Journal = &cutsAt{j, j.(journal.Reconciler), j.(journal.Flows), func(what string) error {
+					if what == at && killed != nil {
+						killed.Crash()
+						return killed.Journal.Alive()
+					}
+					return nil
+				}}
+				killed = tellerOfFlows(t, l.box, beside)
+				_, _ = killed.Hear(t.Context(), "bank", event)
+				killed.runs(time.Minute)
+				require.True(t, killed.Crashed())
+			}
+			require.Equal(t, onceward.StateCompleted, l.charge().State)
+
+			l.runs(time.Minute)
+			f := l.order()
+			require.NotEqual(t, flow.StateGivenUp, f.State, "what undoes it can't be told yet")
+			assert.True(t, f.Undoing)
+			assert.EqualValues(t, 1, settled.Load(), "and it is offered")
+			_, err = l.Resolve(t.Context(), l.charge().Seen, onceward.Executed, onceward.ResolveOptions{Answer: &onceward.Answer{Status: 200, Body: []byte(`{"id":"obj_2"}`)}})
+			require.NoError(t, err)
+			_, err = l.Flows.Retry(t.Context(), onceward.Ref{ID: "order-1"}) // perhaps it is set aside by now
+			require.NoError(t, err)
+			l.runs(time.Minute)
+			assert.Equal(t, flow.StateGivenUp, l.order().State)
+			assert.Equal(t, 3, l.effects(), "what took effect late was given back")
+			claim := l.order()
+			l.runs(time.Hour)
+			assert.Equal(t, claim, l.order(), "it is opened once")
+		})
+	}
+}
+
+// So is one whose own answer comes after somebody said that it had no effect: its process was stopped.
+func TestRuleFlowsHearOfLateAnswers(t *testing.T) {
+	for _, settles := range []bool{false, true} {
+		trap(t, fmt.Sprintf("OnSettled: %v", settles), func(t *testing.T) {
+			j := memory.New()
+			box := atBank(t, onceward.Config{}).box
+			cfg := onceward.Config{Journal: j}
+			if settles {
+				cfg.OnSettled = func(context.Context, onceward.Operation) error { return nil }
+			}
+			stopped, l := tellerOfFlows(t, box, cfg), tellerOfFlows(t, box, cfg)
+			require.NoError(t, l.Flows.Register(charges(l)))
+			ship := charges(stopped)
+			require.NoError(t, stopped.Flows.Register(ship))
+			stopped.fakes(func(r *http.Request) *http.Response {
+				if r.Method != http.MethodPost {
+					return nil
+				}
+				time.Sleep(time.Hour)
+				return answers(http.StatusOK, `{"id":"obj_7"}`)
+			})
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				_, _ = ship.Run(context.Background(), stopped.Flows, "order-1", "x")
+			}()
+			time.Sleep(time.Minute)
+			for _, s := range stopped.Journal.Sessions() {
+				require.NoError(t, s.End(t.Context()))
+			}
+			_, err := l.Flows.GiveUp(t.Context(), onceward.Ref{ID: "order-1"}, "the customer left")
+			require.NoError(t, err)
+			l.runs(time.Minute)
+			_, err = l.Resolve(t.Context(), l.charge().Seen, onceward.NotExecuted, onceward.ResolveOptions{})
+			require.NoError(t, err)
+			l.runs(2 * time.Minute)
+			require.Equal(t, flow.StateGivenUp, l.order().State)
+			require.Zero(t, l.effects())
+
+			<-over
+			require.Equal(t, onceward.StateCompleted, l.charge().State)
+			l.runs(time.Minute)
+			assert.Equal(t, flow.StateGivenUp, l.order().State)
+			assert.Equal(t, 1, l.effects(), "it was given back")
+		})
+	}
+}
+
+// A refund that the provider tells of, which is how the flow was undone, opens it no more.
+func TestRuleFlowsStayUndone(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := tellerOfFlows(t, atBank(t, onceward.Config{}, func(p *providers.Provider) {
+			refunded := p.Events[0]
+			refunded.Equals, refunded.Is = "payment.refunded", providers.Reversed
+			p.Events = append(p.Events, refunded)
+		}).box)
+		ship := flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
+			paid, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.box.URL+"/payments", strings.NewReader(`{"amount":10}`))
+				if err != nil {
+					return "", err
+				}
+				resp, err := l.HTTP.Do(req)
+				if err != nil {
+					return "", err
+				}
+				return "paid", resp.Body.Close()
+			}, flow.WithUndo(func(context.Context, string) error { return nil }))
+			return paid, errors.Join(err, errors.New("no stock"))
+		})
+		require.NoError(t, l.Flows.Register(ship))
+		_, err := ship.Run(t.Context(), l.Flows, "order-1", "x")
+		require.ErrorContains(t, err, "no stock")
+		_, err = l.Flows.GiveUp(t.Context(), onceward.Ref{ID: "order-1"}, "no stock")
+		require.NoError(t, err)
+		l.runs(time.Minute)
+		ended, err := l.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+		require.NoError(t, err)
+		require.Equal(t, flow.StateGivenUp, ended.State)
+
+		paid := l.box.Effects()[0]
+		about, err := l.Hear(t.Context(), "bank", l.happened("evt_1", "payment.refunded", onceward.Key(paid.Key), paid.Object, paid.At))
+		require.NoError(t, err)
+		require.Len(t, about, 1)
+		require.Len(t, about[0].Evidence, 1, "it is kept")
+		again, err := l.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+		require.NoError(t, err)
+		assert.Equal(t, ended, again)
 	})
 }
 

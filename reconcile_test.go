@@ -92,6 +92,12 @@ const tellerToken = "Bearer t0ken"
 // atBank opens a bank and a process that pays there.
 func atBank(t *testing.T, cfg onceward.Config, adjust ...func(*providers.Provider)) *teller {
 	t.Helper()
+	return another(t, openBank(t, adjust...), cfg)
+}
+
+// openBank is a bank in a box, to which a credential is an account.
+func openBank(t *testing.T, adjust ...func(*providers.Provider)) *providertest.Server {
+	t.Helper()
 	p := bank()
 	for _, f := range adjust {
 		f(&p)
@@ -101,7 +107,7 @@ func atBank(t *testing.T, cfg onceward.Config, adjust ...func(*providers.Provide
 	srv.Account = func(r providertest.Request) string { return r.Header.Get("Authorization") }
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
-	return another(t, srv, cfg)
+	return srv
 }
 
 // another is a further process at the same bank.
@@ -141,7 +147,7 @@ func anotherAs(t *testing.T, srv *providertest.Server, cfg onceward.Config, adju
 			return nil
 		}
 	}
-	seen := &onceward.Trace{Looked: func(_ onceward.Operation, e onceward.Evidence) {
+	seen := &onceward.Trace{Looked: func(_ context.Context, _ onceward.Operation, e onceward.Evidence) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.seen = append(l.seen, e)
@@ -357,6 +363,65 @@ func TestReconcileShutsDown(t *testing.T) {
 		require.NoError(t, l.Shutdown(t.Context()))
 		require.NoError(t, <-done)
 		assert.Equal(t, asked, time.Now(), "at once")
+
+		next := another(t, l.box, onceward.Config{Journal: l.Journal.Journal})
+		var given string // not the one whose look was cut off: that one was looked for
+		for i := range 5 {
+			if op := next.stands("invoice-" + string(rune('a'+i))); op.State == onceward.StateUnknown && op.Looks == 0 {
+				given = op.ID
+			}
+		}
+		require.NotEmpty(t, given)
+		last, err := next.Reconcile(t.Context(), onceward.Ref{ID: given})
+		require.NoError(t, err, "who asks need not wait for a look that was given back")
+		assert.Equal(t, onceward.StateCompleted, last.State)
+		next.runs(3 * time.Minute) // the one that was cut off may have a budget's pause before it; a lease is ten minutes
+		for i := range 5 {
+			assert.Equal(t, onceward.StateCompleted, next.stands("invoice-"+string(rune('a'+i))).State, "what was not looked for was given back")
+		}
+	})
+}
+
+// What died since nothing could look for it is looked for again by a release that can.
+func TestReconcileByALaterRelease(t *testing.T) {
+	trap(t, "a look-up", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		before := anotherAs(t, l.box, onceward.Config{Journal: l.Journal.Journal}, unlooked)
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, before.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		before.runs(time.Hour)
+		require.Len(t, before.told(), 1)
+		require.NotEmpty(t, before.stands("invoice-1").Dead)
+		before.runs(time.Hour)
+		require.Len(t, before.told(), 1, "the same release has nothing more to look by")
+		l.runs(time.Minute)
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+	})
+	trap(t, "a hook", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked)
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		l.runs(time.Hour)
+		require.NotEmpty(t, l.stands("invoice-1").Dead)
+		with := plain()
+		with.Lookup = func(context.Context, onceward.Operation) (onceward.Finding, error) {
+			return onceward.Finding{Found: journal.FindingTookEffect, Object: "payment obj_1"}, nil
+		}
+		next := another(t, l.box, onceward.Config{Journal: l.Journal.Journal, Reconcile: with})
+		next.runs(time.Minute)
+		assert.Equal(t, onceward.StateCompleted, next.stands("invoice-1").State)
+		assert.Equal(t, "payment obj_1", next.stands("invoice-1").Object)
+	})
+	trap(t, "a credential", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Authorize: func(*http.Request) error { return nil }})
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.pays("invoice-1", with("Authorization", tellerToken)).Err, onceward.ErrOutcomeUnknown)
+		l.runs(time.Hour)
+		require.NotEmpty(t, l.stands("invoice-1").Dead)
+		assert.Len(t, l.told(), 1)
+		next := another(t, l.box, onceward.Config{Journal: l.Journal.Journal})
+		next.runs(time.Minute)
+		assert.Equal(t, onceward.StateCompleted, next.stands("invoice-1").State)
 	})
 }
 
@@ -378,4 +443,9 @@ func TestReconcileHookAfterLooks(t *testing.T) {
 		require.NoError(t, l.pays("invoice-1").Err)
 		l.truly()
 	})
+}
+
+// However many have died in an outage, each is looked for again once by a process.
+func TestReconcileReopensEachOnce(t *testing.T) {
+	assert.Equal(t, 5000, onceward.Reopened(5000))
 }

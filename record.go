@@ -10,11 +10,14 @@ import (
 
 // begun tells the world that the first attempt is next.
 func (r *run) begun() {
-	if r.replaced && r.client.trace.KeyReplaced != nil {
-		r.client.trace.KeyReplaced(operationOf(&r.op))
+	c := r.client
+	if c.trace.Started != nil {
+		if ctx := c.trace.Started(r.ctx, operationOf(&r.op), whyOf(&r.op, r.caller == nil)); ctx != nil {
+			r.ctx, r.pauses.ctx = ctx, ctx
+		}
 	}
-	if r.client.trace.Begun != nil {
-		r.client.trace.Begun(operationOf(&r.op))
+	if r.replaced && c.trace.KeyReplaced != nil {
+		c.trace.KeyReplaced(r.ctx, operationOf(&r.op))
 	}
 }
 
@@ -42,18 +45,26 @@ func (r *run) record() journal.Result {
 		Busy:       e.busy,
 		Mode:       r.mode,
 		Told:       r.caller != nil,
-		Delivered:  r.client.cfg.OnSettled == nil,
+		Delivered:  !r.client.settles(),
 		LookAfter:  r.client.firstLook(),
 		Account:    r.op.Account,
 	}
-	if e.answer != nil && r.client.looksFor(r.route) {
+	switch {
+	case e.found:
+		ev.Object = e.object
+	case e.answer != nil && r.client.looksFor(r.route):
 		ev.Object = answeredObject(r.route.Endpoint, e.answer, r.attempt.body)
 	}
+	ev.Evidence = r.shown()
 	res, err := r.client.journal.Apply(context.WithoutCancel(r.ctx), ev)
 	if err != nil {
 		op, decision, impossible := journal.Next(r.op, true, ev)
 		res = journal.Result{Operation: op, Decision: decision}
-		r.client.keepUnsaved(ev, op, errors.Join(err, impossible))
+		r.client.keepUnsaved(r.ctx, ev, op, errors.Join(err, impossible))
+		if op.State == journal.StateCancelled && !r.client.session.holds(r.op.Holder) {
+			// Others may have taken it over, and send it: nobody is to go by its cancel.
+			res = journal.Result{Operation: r.op, Decision: journal.Stale}
+		}
 	}
 	if res.Operation.Request.Method == "" {
 		res.Operation.Request = r.op.Request
@@ -61,7 +72,7 @@ func (r *run) record() journal.Result {
 	if e.answer != nil && res.Decision == journal.Recorded && res.Operation.State == journal.StateCompleted {
 		res.Operation.Answer = e.answer
 	}
-	if e.answer != nil && !e.answer.Refused && res.Decision == journal.Recorded {
+	if e.answer != nil && !e.answer.Refused && !e.found && res.Decision == journal.Recorded {
 		r.controls(&res.Operation, ev.Object)
 	}
 	r.recorded(res)
@@ -73,45 +84,61 @@ func (r *run) recorded(res journal.Result) {
 	op := &res.Operation
 	if r.end.answer != nil && (res.Decision == journal.Replay || res.Decision == journal.SecondEffect || res.Decision == journal.Gone) {
 		second := res.Decision == journal.SecondEffect
-		r.client.note(slog.LevelWarn, "a second answer came", op, "status", r.end.answer.Status, "second_effect", second)
+		r.client.note(r.ctx, slog.LevelWarn, logConflict, "a second answer came", op, "status", r.end.answer.Status, "second_effect", second)
 		if r.client.trace.Conflicted != nil {
-			r.client.trace.Conflicted(operationOf(op), r.end.answer.Status, second)
+			r.client.trace.Conflicted(r.ctx, operationOf(op), r.end.answer.Status, second)
 		}
 	}
 	if op.State == journal.StatePending {
 		r.client.wake()
 	}
-	r.client.traceLeft(op, r.attempt.judged.Replayed)
+	var err error
+	if op.State != journal.StateCompleted {
+		err = kindOf(op.State)
+		if r.end.errKind != nil && res.Decision == journal.Recorded {
+			err = r.end.errKind
+		}
+		err = errors.Join(err, r.end.err)
+	}
+	r.client.ended(r.ctx, op, err, r.attempt.judged.Replayed)
 }
 
-// traceLeft tells logs and Trace that a call is done with an operation.
-func (c *Client) traceLeft(op *journal.Operation, replayed bool) {
+// ended tells logs and Trace that a claim of an operation has ended.
+func (c *Client) ended(ctx context.Context, op *journal.Operation, err error, replayed bool) {
 	switch op.State {
 	case journal.StateCompleted:
-		c.note(slog.LevelDebug, "completed", op, "attempts", op.Attempts, "replayed", replayed)
+		c.note(ctx, slog.LevelDebug, logCompleted, "completed", op, "attempts", op.Attempts, "replayed", replayed)
 	case journal.StateUnknown:
-		c.note(slog.LevelWarn, "outcome unknown", op, "cause", op.Cause)
+		c.note(ctx, slog.LevelWarn, logUnknown, "outcome unknown", op, "cause", op.Cause)
 	case journal.StatePending:
-		c.note(slog.LevelInfo, "pending", op, "cause", op.Cause, "due", op.DueAt)
+		c.note(ctx, slog.LevelInfo, logPending, "pending", op, "cause", op.Cause, "due", op.DueAt)
 	default:
-		c.note(slog.LevelInfo, op.State.String(), op, "cause", op.Cause)
+		c.note(ctx, slog.LevelInfo, logCancelled, op.State.String(), op, "cause", op.Cause)
 	}
-	if c.trace.Left != nil {
-		reported := operationOf(op)
-		reported.Replayed, reported.Answer = replayed, nil
-		c.trace.Left(reported)
+	if c.trace.Ended == nil {
+		return
 	}
+	reported := operationOf(op)
+	reported.Replayed, reported.Answer = replayed, nil
+	if err == nil && op.State != journal.StateCompleted {
+		err = kindOf(op.State)
+	}
+	c.trace.Ended(ctx, reported, err)
 }
 
+// attempted tells them that an attempt has.
 func (r *run) attempted() {
-	a := &r.attempt
+	a, ctx := &r.attempt, r.ctx
+	if a.traced != nil {
+		ctx = a.traced
+	}
 	done := Attempt{Number: r.tally.made, Verdict: a.judged.Verdict, Unsent: a.unsent, Err: a.err, Duration: r.tally.ended.Sub(a.started)}
 	if a.resp != nil {
-		done.Status = a.resp.StatusCode
+		done.Status, done.Proto = a.resp.StatusCode, a.resp.Proto
 	}
-	r.client.note(slog.LevelDebug, "attempt", &r.op, "number", done.Number, "status", done.Status, "unsent", done.Unsent, "error", done.Err)
-	if r.client.trace.Attempted != nil {
-		r.client.trace.Attempted(operationOf(&r.op), done)
+	r.client.note(ctx, slog.LevelDebug, logAttempt, "attempt", &r.op, "number", done.Number, "status", done.Status, "unsent", done.Unsent, "error", done.Err)
+	if r.client.trace.AttemptEnded != nil {
+		r.client.trace.AttemptEnded(ctx, operationOf(&r.op), done)
 	}
 }
 

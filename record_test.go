@@ -1,6 +1,7 @@
 package onceward_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
@@ -59,7 +61,7 @@ func TestALateAnswer(t *testing.T) {
 			l := (&line{}).Then(takes(20*time.Second, says(201, `{"id":"late"}`)))
 			conflicts := 0
 			slow := start(t, l, onceward.Config{Trace: &onceward.Trace{
-				Conflicted: func(_ onceward.Operation, status int, second bool) {
+				Conflicted: func(_ context.Context, _ onceward.Operation, status int, second bool) {
 					conflicts++
 					assert.Equal(t, 201, status)
 					assert.Equal(t, row.second, second)
@@ -82,6 +84,66 @@ func TestALateAnswer(t *testing.T) {
 			} else {
 				assert.Equal(t, `{"id":"late"}`, out.Body)
 			}
+		})
+	}
+}
+
+// How a claim ended is told as it stands, beside what went wrong.
+func TestHowAClaimEnded(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		first reply
+		to    option
+		kind  error
+		sent  bool // its window may have begun
+	}{
+		{"pending, not sent", refuses(), with("X-Nothing", "1"), onceward.ErrPending, false},
+		{"pending, refused", says(429, "", "Retry-After", "3600"), with("X-Nothing", "1"), onceward.ErrPending, false},
+		{"pending, lost", loses(), with("X-Nothing", "1"), onceward.ErrPending, true},
+		{"unknown, lost", loses(), to("POST", "https://elsewhere.example/"), onceward.ErrOutcomeUnknown, true},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			var ended error
+			p := start(t, (&line{}).Then(row.first), onceward.Config{Backoff: once, Trace: &onceward.Trace{
+				Ended: func(_ context.Context, _ onceward.Operation, err error) { ended = err },
+			}})
+			_ = p.Ask(named(t, "invoice-1"), row.to)
+			require.ErrorIs(t, ended, row.kind)
+			assert.Equal(t, row.sent, !p.Recorded(onceward.Ref{ID: "invoice-1"}).FirstSentAt.IsZero())
+		})
+	}
+}
+
+// A cancel that could not be recorded is told to nobody once the session is lost: another process may have taken the operation
+// over by then, and sends it.
+func TestCancelThatALostSessionCanNotRecord(t *testing.T) {
+	for name, lost := range map[string]bool{"it is lost": true, "it is not": false} {
+		virtual(t, name, func(t *testing.T) {
+			store := memory.New()
+			j := &failing{Journal: store}
+			l := &line{}
+			p, other := start(t, l, onceward.Config{Journal: j}), start(t, l, onceward.Config{Journal: store})
+			l.Then(doing(func() {
+				j.fails(false, journal.EventCancel)
+				if lost {
+					store.Kill(p.Journal.Sessions()[0].ID())
+				}
+			}, wrongKey))
+			out := p.Ask(named(t, invoice))
+			if !lost {
+				require.NoError(t, out.Err)
+				assert.Equal(t, 401, out.Status)
+				return
+			}
+			require.ErrorIs(t, out.Err, onceward.ErrInFlight)
+			require.NotErrorIs(t, out.Err, onceward.ErrNotSent)
+			report, err := other.Resume(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, 1, report.Completed)
+			j.fails(false)
+			pass(time.Minute)
+			require.NoError(t, p.Ask(named(t, invoice)).Err, "it is told of what the other has done")
+			assert.Len(t, l.Sent(), 2)
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package onceward_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,28 @@ func TestReferenceIsFilledIn(t *testing.T) {
 	}
 }
 
+// ofLaterPlaces is a journal whose references are where only a later release knows to put them.
+type ofLaterPlaces struct{ *memory.Journal }
+
+func (j ofLaterPlaces) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	res, err := j.Journal.Apply(ctx, ev)
+	if res.Operation.ReferenceOurs {
+		res.Operation.ReferenceName = "trailer external_id"
+	}
+	return res, err
+}
+
+// What is to carry a reference in a place that is not known is not sent without it.
+func TestReferenceInAnUnknownPlace(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Journal: ofLaterPlaces{memory.New()}, Reconcile: filling()})
+		err := l.asks("invoice-1", "/transfers", `{"amount":10}`).Err
+		require.ErrorContains(t, err, "its reference was recorded in a place that this release does not know")
+		assert.Zero(t, l.effects())
+		assert.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State)
+	})
+}
+
 // References are switched on between two runs of a name: it is one operation, and is not looked for by what
 // its request did not have.
 func TestTrapReferencesSwitchedOn(t *testing.T) {
@@ -116,5 +139,26 @@ func TestReferenceOnEveryAttempt(t *testing.T) {
 		}
 		require.Len(t, bodies, 1, "the provider took them for one: they were the same")
 		assert.Equal(t, 3+1, l.box.Requests())
+	})
+}
+
+// What somebody has sent again goes out with another reference of ours, spelt alike: the first may be there.
+func TestReferenceOfWhatIsSentAgain(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Reconcile: filling()})
+		l.box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.asks("a", "/transfers", `{"amount":10}`).Err, onceward.ErrOutcomeUnknown)
+		first := l.Recorded(onceward.Ref{ID: "a"})
+		require.True(t, first.ReferenceOurs)
+		_, err := l.ResolveAs(first.Ref, onceward.SendAgain, nil)
+		require.NoError(t, err)
+		_, err = l.Resume(t.Context())
+		require.NoError(t, err)
+		second := l.Recorded(first.Ref)
+		require.Equal(t, onceward.StateCompleted, second.State)
+		assert.NotEqual(t, first.Reference, second.Reference)
+		assert.Equal(t, strings.Contains(first.Reference, "-"), strings.Contains(second.Reference, "-"))
+		assert.Len(t, second.Reference, len(first.Reference))
+		l.truly()
 	})
 }

@@ -192,7 +192,7 @@ func TestReplayAClaimLostBetweenAttempts(t *testing.T) {
 	var second outcome
 	var a *process
 	a = s.client(func(cfg *onceward.Config) {
-		cfg.Trace = &onceward.Trace{Delayed: func(onceward.Operation, time.Duration) {
+		cfg.Trace = &onceward.Trace{Delayed: func(context.Context, onceward.Operation, time.Duration) {
 			a.losesSession()
 			s.says(b, onceward.NotExecuted)
 			second = s.asks(b)
@@ -294,7 +294,7 @@ func TestReplayADeliveryOfAnOlderOutcome(t *testing.T) {
 func TestReplayATakeoverMeetsARequest(t *testing.T) {
 	s := onStage(t, recognisesAll)
 	a, b := s.client(), s.client(func(cfg *onceward.Config) {
-		cfg.Trace = &onceward.Trace{Delayed: func(onceward.Operation, time.Duration) {
+		cfg.Trace = &onceward.Trace{Delayed: func(context.Context, onceward.Operation, time.Duration) {
 			if f := s.works.Swap(nil); f != nil {
 				s.release() // once B was told to wait
 			}
@@ -325,7 +325,7 @@ func TestReplayAFalseWord(t *testing.T) {
 	var conflicts atomic.Int64
 	sending, release := make(chan struct{}), make(chan struct{})
 	a := s.client(func(cfg *onceward.Config) {
-		cfg.Trace = &onceward.Trace{Conflicted: func(_ onceward.Operation, _ int, second bool) {
+		cfg.Trace = &onceward.Trace{Conflicted: func(_ context.Context, _ onceward.Operation, _ int, second bool) {
 			if second {
 				conflicts.Add(1)
 			}

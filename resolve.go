@@ -3,6 +3,7 @@ package onceward
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/onceward/onceward/internal/secret"
@@ -37,7 +38,8 @@ const (
 	SendAgain = journal.SendAgain
 
 	// Hold: it is not to be sent while somebody finds out what became of it. It is
-	// unknown until it is resolved or released.
+	// unknown until it is resolved or released. What is unknown already is not held:
+	// Client.Unwanted keeps it from being repeated for who asks for it.
 	Hold = journal.Hold
 
 	// Release: what was on hold goes on as it would have without that.
@@ -126,8 +128,14 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 	case journal.Gone:
 		return result, &Error{Operation: result, Kind: ErrAnswerGone}
 	}
+	defer c.wake() // whatever the hook does
 	c.wakeFlowOf(ctx, op.Ref)
-	c.wake()
+	c.note(ctx, slog.LevelInfo, logResolved, "resolved by somebody's word", now, "resolution", resolution.String(), "by", ev.By, "why", ev.Cause)
+	if c.trace.Resolved != nil {
+		reported := result
+		reported.Answer = nil
+		c.trace.Resolved(ctx, reported, resolution)
+	}
 	return result, nil
 }
 

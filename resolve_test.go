@@ -256,6 +256,30 @@ func TestForeignSuccessIsUnknown(t *testing.T) {
 	})
 }
 
+// Whether an answer is a provider's is for its own table to say, and not for another's that has come to list the host.
+func TestResolveUnderAnothersTable(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(says(200, "<html>nginx</html>", "Content-Type", "text/html"))
+		was := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}})
+		require.NoError(t, was.Ask(named(t, invoice), to("POST", ownURL)).Err)
+		for _, row := range []struct {
+			name   string
+			stands bool
+		}{{"another", true}, {own().Name, false}} {
+			api := own()
+			api.Name, api.Answers = row.name, []string{"application/json"}
+			now := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{api}})
+			_, err := now.ResolveAs(onceward.Ref{ID: invoice}, onceward.Executed, &onceward.Answer{Status: 200, Body: []byte(paid)})
+			if row.stands {
+				require.ErrorIs(t, err, journal.ErrInvalidEvent)
+				continue
+			}
+			require.NoError(t, err)
+			assert.Equal(t, paid, string(now.Recorded(onceward.Ref{ID: invoice}).Answer.Body))
+		}
+	})
+}
+
 func TestResolve(t *testing.T) {
 	ref := onceward.Ref{ID: "invoice-1/charge"}
 	unknown := func(t *testing.T) (*process, *line) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"runtime/debug"
 	"sync"
@@ -78,6 +79,9 @@ func (c *Client) Resume(ctx context.Context) (Report, error) {
 	if err == nil && c.cfg.Reconcile != nil {
 		err = p.startLooks(ctx)
 		p.tasks.Wait()
+		if err == nil {
+			err = p.walk(ctx) // what was found out is offered
+		}
 	}
 	if err == nil {
 		err = p.resumeFlows(ctx)
@@ -153,7 +157,13 @@ func (c *Client) Run(ctx context.Context) error {
 			return fmt.Errorf("onceward: run: %w", err)
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrShutdown) {
-			c.log.Error("a pass over the journal failed; it is made again", "error", err)
+			c.say(ctx, slog.LevelError, logPassFailed, "a pass over the journal failed; it is made again", "error", err)
+			if c.trace.PassFailed != nil {
+				func() {
+					defer p.survive()
+					c.trace.PassFailed(ctx, err)
+				}()
+			}
 			pause, freed = time.Second, nil
 		}
 		timer := time.NewTimer(pause)
@@ -178,7 +188,7 @@ func (c *Client) Run(ctx context.Context) error {
 // untilNext is how long Run has nothing to do, as far as is known, after a sweep of what
 // was due by then.
 func (c *Client) untilNext(ctx context.Context, swept time.Time) time.Duration {
-	now, pause := c.now(), seam.PollEvery
+	now, pause := c.now(), c.pollEvery(ctx)
 	if due, any := c.offers.next(); any {
 		pause = min(pause, due.Sub(now))
 	}
@@ -208,6 +218,7 @@ type pass struct {
 	runs    bool            // it is Run's
 	said    map[string]bool // what has been logged of operations that are passed over
 	slow    map[string]time.Time
+	apart   time.Time // until when hosts that no provider serves are asked for apart
 
 	mu       *sync.Mutex // shared by those that count into one total
 	total    *Report
@@ -305,7 +316,7 @@ func (p *pass) survive() { p.client.survived(recover()) }
 
 func (c *Client) survived(v any) {
 	if v != nil {
-		c.log.Error("a hook panicked", "panic", secret.Text(fmt.Sprint(v)), "stack", string(debug.Stack()))
+		c.say(context.Background(), slog.LevelError, logHookPanicked, "a hook panicked", "panic", secret.Text(fmt.Sprint(v)), "stack", string(debug.Stack()))
 	}
 }
 
@@ -320,6 +331,9 @@ func (p *pass) take(ctx context.Context, res journal.Result, done func()) {
 	})
 	switch res.Decision {
 	case journal.Execute:
+		if op.Enqueued {
+			p.client.enqueuing.Store(true)
+		}
 		// Who asks for it from here on waits for this run.
 		var f *flight
 		if joined, leader := p.client.singleflight.join(op.Ref); leader {
@@ -334,7 +348,7 @@ func (p *pass) take(ctx context.Context, res journal.Result, done func()) {
 	default:
 		func() {
 			defer p.survive()
-			p.client.traceLeft(op, false)
+			p.client.ended(ctx, op, nil, false)
 		}()
 		p.end(ctx, op, nil)
 	}
@@ -404,12 +418,12 @@ func (c *Client) problem(r *Report, op *journal.Operation, cause error) {
 
 func (p *pass) offer(ctx context.Context, op *journal.Operation) {
 	switch {
-	case !p.client.tells() || op.Delivered:
+	case op.Delivered:
 		return
-	case op.Dead != "":
-	case p.client.cfg.OnSettled == nil, seam.IsOfFlow(op.Parent) && op.State != journal.StateUnknown && !p.client.cfg.SettleAll && !p.client.afterItsFlow(ctx, op):
-		p.client.delivered(delivery(op)) // nobody asks, or its flow does
-		return
+	case !opensItsFlow(op) && !p.client.isTold(ctx, op): // nobody asks, or its flow does
+		if p.client.delivered(delivery(op)) == nil {
+			return
+		}
 	}
 	p.client.offers.add(op)
 	for _, o := range p.client.offers.take(p.client.now()) {
@@ -427,7 +441,10 @@ func (p *pass) startOffer(ctx context.Context, o *offer) {
 }
 
 func (p *pass) makeOffer(ctx context.Context, o *offer) {
-	err := p.client.makeOffer(withoutNaming(ctx), o)
+	told, err := p.client.makeOffer(withoutNaming(ctx), o)
+	if !told {
+		return
+	}
 	p.count(func(r *Report) {
 		if err == nil {
 			r.Settled++
@@ -464,6 +481,9 @@ func (p *pass) reapBy(ctx context.Context, until time.Time, reap func() (int, er
 		}
 		if n != 0 {
 			p.count(func(r *Report) { r.Reaped += n })
+			if p.client.trace.Reaped != nil {
+				p.client.trace.Reaped(ctx, n)
+			}
 		}
 		if n != reapBatch {
 			return more, nil

@@ -21,6 +21,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -325,6 +326,55 @@ func TestProgressIsToldAtMostOnceASecond(t *testing.T) {
 	})
 }
 
+// Resume reports what became of flows, beside operations.
+func TestResumeReportsFlows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails := true
+		tries := flow.Define("tries", 1, func(context.Context, string) (string, error) {
+			if fails {
+				return "", errors.New("not yet")
+			}
+			return "done", nil
+		})
+		p := startFlows(t, &line{}, onceward.Config{}, flow.Config{Definitions: []flow.Definition{tries}})
+		_, err := tries.Run(t.Context(), p.Flows, "order-1", "x")
+		require.Error(t, err)
+		pass(time.Hour)
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, onceward.FlowReport{Claimed: 1, Waiting: 1, Problems: report.Flows.Problems}, report.Flows)
+		assert.Len(t, report.Flows.Problems, 1)
+		fails = false
+		pass(time.Hour)
+		report, err = p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, onceward.FlowReport{Claimed: 1, Finished: 1}, report.Flows)
+	})
+}
+
+// Run reports at the end of each pass, however soon that is after the last.
+func TestRunReportsItsPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &line{}
+		dead := start(t, l, onceward.Config{})
+		var calls []func()
+		for i := range 5 {
+			calls = append(calls, func() { dead.Ask(named(t, fmt.Sprint("invoice-", i))) })
+		}
+		leavesInFlight(t, dead, l, calls...)
+		l.Always(takes(100*time.Millisecond, says(200, paid)))
+		var last onceward.Report
+		next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Concurrency: 1, Trace: &onceward.Trace{
+			Progress: func(r onceward.Report) { last = r },
+		}})
+		ctx, stop := context.WithTimeout(t.Context(), 950*time.Millisecond)
+		defer stop()
+		require.ErrorIs(t, next.Run(ctx), context.DeadlineExceeded)
+		assert.Equal(t, 5, last.Claimed)
+		assert.Equal(t, 5, last.Completed)
+	})
+}
+
 func TestRunPicksUpWhatIsParkedAtItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(says(429, "", "Retry-After", "3600"), says(429, "", "Retry-After", "600"))
@@ -434,6 +484,31 @@ func TestPanicInTheBackgroundParks(t *testing.T) {
 		report, err := p.Resume(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, 1, report.Completed)
+	})
+}
+
+// So does one in a flow's function: the flow is run again.
+func TestPanicOfAFlowInTheBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		broken := true
+		buggy := flow.Define("buggy", 1, func(context.Context, string) (string, error) {
+			if broken {
+				panic("a bug")
+			}
+			return "done", nil
+		})
+		p := startFlows(t, &line{}, onceward.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}, flow.Config{Definitions: []flow.Definition{buggy}})
+		require.Panics(t, func() { _, _ = buggy.Run(t.Context(), p.Flows, "order-1", "x") })
+		pass(time.Hour)
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Contains(t, logged.String(), "a bug")
+		broken = false
+		pass(time.Hour)
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 1, report.Flows.Finished)
 	})
 }
 
@@ -616,5 +691,40 @@ func TestRunKnowsWhenTheNextOneIsDue(t *testing.T) {
 		sent := l.Sent()
 		require.Len(t, sent, 152)
 		assert.WithinDuration(t, wake, sent[151].At, 20*time.Millisecond, "since %v", began)
+	})
+}
+
+// claimsNot is a journal that can't be read for a while.
+type claimsNot struct {
+	*memory.Journal
+	fails atomic.Int64
+}
+
+func (j *claimsNot) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	if j.fails.Add(-1) >= 0 {
+		return nil, errDiskFull
+	}
+	return j.Journal.Claim(ctx, ev, limit)
+}
+
+// A pass that fails is told of, and made again whatever the hook does.
+func TestPassThatFailsIsMadeAgain(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j := &claimsNot{Journal: memory.New()}
+		failed := 0
+		p := start(t, (&line{}).Then(refuses()), onceward.Config{Journal: j, Backoff: once, Trace: &onceward.Trace{
+			PassFailed: func(_ context.Context, err error) {
+				failed++
+				assert.ErrorIs(t, err, errDiskFull)
+				panic("a bug")
+			},
+		}})
+		require.ErrorIs(t, p.Ask(named(t, "invoice-1")).Err, onceward.ErrPending)
+		j.fails.Store(2)
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		assert.Equal(t, 2, failed)
+		assert.Equal(t, journal.StateCompleted, p.Recorded(onceward.Ref{ID: "invoice-1"}).State)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
@@ -85,8 +86,8 @@ func (p *pass) countFlow(what seam.Outcome, problem error) {
 	})
 }
 
-// afterItsFlow tells whether an operation was found out only after its flow had come to its end: nobody
-// asks for it there any more.
+// afterItsFlow tells whether an operation was found out only after its flow had come to its end, or was given
+// up: nobody asks for it there any more.
 func (c *Client) afterItsFlow(ctx context.Context, op *journal.Operation) bool {
 	store, ok := c.journal.(journal.Flows)
 	if !ok || op.Answer == nil || !op.Answer.Found {
@@ -94,7 +95,7 @@ func (c *Client) afterItsFlow(ctx context.Context, op *journal.Operation) bool {
 	}
 	for f, err := range flowsOf(ctx, store, op.Ref) {
 		if err == nil && seam.ParentOf(&f) == op.Parent {
-			return f.State.Ended()
+			return f.State.Ended() || f.Undoing
 		}
 	}
 	return true
@@ -104,12 +105,67 @@ func (c *Client) afterItsFlow(ctx context.Context, op *journal.Operation) bool {
 // may be, of these states.
 func flowsOf(ctx context.Context, store journal.Flows, op Ref, states ...journal.FlowState) iter.Seq2[journal.Flow, error] {
 	name, isFlow := seam.FlowOf(op.Parent)
-	if f := (journal.Flow{Ref: Ref{Scope: op.Scope, ID: name}}); !isFlow || seam.ParentOf(&f) != op.Parent {
+	if !isFlow {
 		return store.ListFlows(ctx, journal.FlowFilter{States: states, Scope: &op.Scope})
 	}
 	return func(yield func(journal.Flow, error) bool) {
 		yield(store.GetFlow(ctx, Ref{Scope: op.Scope, ID: name}))
 	}
+}
+
+// opensItsFlow tells whether an outcome that reached nobody may have come after its flow was given up: that of
+// an operation of which somebody said, or a look, that it had no effect, or which was found to have had one.
+// It is delivered only once the flow knows, whichever process that falls to.
+func opensItsFlow(op *journal.Operation) bool {
+	a := op.Answer
+	return seam.IsOfFlow(op.Parent) && !isUndo(op) && op.State == journal.StateCompleted && a != nil && !a.Refused &&
+		(a.Found || a.ByHand || op.Resolved != nil || a.Generation < op.Generation)
+}
+
+var errBeingUndone = errors.New("its flow is being undone just now, and may have passed it over")
+
+// reopenFlowOf has a flow that was given up undo what it could not: an operation of its own took
+// effect after all. One whose steps are forgotten, or that came to its end otherwise, stays as it is: the
+// operation is offered to OnSettled. After an error it is to be tried again.
+func (c *Client) reopenFlowOf(ctx context.Context, op *journal.Operation) error {
+	store, ok := c.journal.(journal.Flows)
+	if !ok || !opensItsFlow(op) {
+		return nil
+	}
+	for f, err := range flowsOf(ctx, store, op.Ref, journal.FlowStateGivenUp, journal.FlowStateRunning) {
+		switch {
+		case errors.Is(err, journal.ErrNotFound):
+			return nil
+		case err != nil:
+			c.say(ctx, slog.LevelError, logNotWoken, "a flow could not be opened again, of which an operation took effect after all; it is tried again",
+				"operation", op.ID, "error", err)
+			return err
+		case seam.ParentOf(&f) != op.Parent:
+		case f.State == journal.FlowStateRunning && f.Undoing:
+			return errBeingUndone
+		case f.State == journal.FlowStateGivenUp && !f.Tombstone:
+			return c.reopen(ctx, store, op, &f)
+		}
+	}
+	return nil
+}
+
+func (c *Client) reopen(ctx context.Context, store journal.Flows, op *journal.Operation, f *journal.Flow) error {
+	res, err := store.ApplyFlow(context.WithoutCancel(ctx), journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: c.now(), Found: true})
+	switch {
+	case err != nil:
+		c.say(ctx, slog.LevelError, logNotWoken, "a flow could not be opened again, of which an operation took effect after all; it is tried again",
+			"operation", op.ID, "flow", f.ID, "error", err)
+		return err
+	case res.Decision != journal.Recorded:
+		return nil // somebody else was faster
+	}
+	c.say(ctx, slog.LevelWarn, logReopened, "a flow that was given up is undone once more: an operation of it took effect after all",
+		"operation", op.ID, "flow", f.ID)
+	if flows := c.flows.runner(); flows != nil {
+		flows.Wake()
+	}
+	return nil
 }
 
 // wakeFlowOf lets a flow go on that waits, for an operation which somebody has resolved
@@ -125,7 +181,7 @@ func (c *Client) wakeFlowOf(ctx context.Context, op Ref) {
 			break
 		}
 		if err != nil {
-			c.log.Warn("a flow was not woken; it looks by itself within a minute", "operation", op.ID, "error", err)
+			c.say(ctx, slog.LevelWarn, logNotWoken, "a flow was not woken; it looks by itself within a minute", "operation", op.ID, "error", err)
 			return
 		}
 		if f.State == journal.FlowStateWaiting && (f.WaitsFor == op || seam.ParentOf(&f) == op.Parent) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +85,13 @@ func TestRotatedIsLeftAloneUntilItIsBack(t *testing.T) {
 			}
 		}
 		assert.LessOrEqual(t, claims()-before, int64(24), "one of them is tried at a time")
+		said := 0
+		for _, op := range p.Everything() {
+			if strings.Contains(op.Cause, "the credential is another one than the operation was begun with") {
+				said++
+			}
+		}
+		assert.Positive(t, said, "whoever looks is told what it waits for")
 		assert.Empty(t, l.Sent())
 
 		token = "Bearer old"
@@ -95,6 +103,30 @@ func TestRotatedIsLeftAloneUntilItIsBack(t *testing.T) {
 		for i := range operations {
 			assert.Equal(t, onceward.StateCompleted, p.Recorded(onceward.Ref{ID: fmt.Sprint("order-", i)}).State)
 		}
+	})
+}
+
+// Two credentials are not taken for one that says what both of them say.
+func TestRotatedIsToldByEachCredential(t *testing.T) {
+	virtual(t, "two, and one", func(t *testing.T) {
+		scoped := own()
+		scoped.CredentialScoped = true
+		l := (&line{}).Then(refuses())
+		credentials := map[string]string{"Authorization": "Bearer a", "X-Api-Key": "b"}
+		p := start(t, l, onceward.Config{Backoff: once, Providers: []providers.Provider{scoped}, Authorize: func(r *http.Request) error {
+			for name, value := range credentials {
+				r.Header.Set(name, value)
+			}
+			return nil
+		}})
+		require.ErrorIs(t, p.Ask(named(t, "order-1"), toOwn).Err, onceward.ErrPending)
+		credentials = map[string]string{"Authorization": "Bearer aheaderX-Api-Keyb"}
+		pass(2 * time.Hour)
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		require.Len(t, report.Problems, 1)
+		assert.ErrorContains(t, report.Problems[0], "credential")
+		assert.Empty(t, l.Sent())
 	})
 }
 

@@ -1,7 +1,10 @@
 package onceward
 
 import (
+	"context"
+	"errors"
 	"net/http"
+	"time"
 
 	"github.com/onceward/onceward/journal"
 )
@@ -15,15 +18,27 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := t.client
 
 	// Identify: the contract that the request is under, and its operation, if it is one.
+	began := time.Now() // a duration, not a date
 	call, err := c.identify(req)
 	if err != nil {
 		closeBody(req)
+		c.tellAsked(req.Context(), OutcomeRefused, nil, err, began)
 		return nil, err
 	}
 	if call == nil {
 		return c.pass(req) // safe.go
 	}
 	defer closeBody(req)
+	resp, err := call.ask()
+	if !call.passed {
+		c.tellAsked(call.ctx, call.outcome, resp, err, began)
+	}
+	return resp, err
+}
+
+// ask is the way of a request that is an operation.
+func (call *call) ask() (*http.Response, error) {
+	c := call.client
 	if err := c.lifecycle.enter(); err != nil {
 		return nil, call.fail(ErrShutdown, nil)
 	}
@@ -36,6 +51,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if effect, err := call.understand(); err != nil {
 		return nil, err
 	} else if !effect {
+		call.passed = true
 		return c.base.RoundTrip(call.unread())
 	}
 
@@ -51,13 +67,48 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	// there, or somebody is at it.
 	run, resp, err := call.begin()
 	if run == nil {
+		if resp != nil && call.outcome == "" {
+			call.outcome = OutcomeReplayed
+		}
 		return resp, err
 	}
+	defer func() { call.asked = run.asked }() // also where a hook panics
 	recorded := run.work()
+
+	// Repeat: once more, where it became unknown and the provider takes two requests with one
+	// reference for one. See repeat.go.
+	if again, found := call.again(&recorded, run.soonest()); again != nil {
+		run.attempt.discard()
+		run, recorded = again, again.work()
+	} else if found != nil {
+		run.attempt.discard()
+		resp, call.outcome = found, OutcomeReplayed
+		return resp, nil
+	}
 
 	// Answer: the response, where it is the operation's outcome, or an Error.
 	resp, err = run.answer(recorded)
 	return resp, err
+}
+
+// tellAsked tells Trace what a call has come to. outcome is what is known of one with a response
+// that is not its own.
+func (c *Client) tellAsked(ctx context.Context, outcome Outcome, resp *http.Response, err error, began time.Time) {
+	if c.trace.Asked == nil {
+		return
+	}
+	op, _ := OperationOf(resp)
+	op.Answer = nil
+	switch e := (*Error)(nil); {
+	case errors.As(err, &e):
+		outcome, op = outcomeOf(e), e.Operation
+	case outcome != "":
+	case op.State == StateCancelled:
+		outcome = OutcomeCancelled
+	default:
+		outcome = OutcomeExecuted
+	}
+	c.trace.Asked(ctx, op, outcome, err, time.Since(began))
 }
 
 // work makes attempts until the run's end is decided, and records that. In the background
@@ -84,7 +135,11 @@ func (r *run) work() (res journal.Result) {
 		r.engine.repeat(&r.pauses, r.op.Request.Method, r.target, r)
 	}
 	if r.end == nil {
-		r.interrupted(r.wait)
+		due := r.client.now().Add(r.wait)
+		if r.until.Before(due) { // which a clock that was set back meanwhile puts further off
+			due = r.until
+		}
+		r.interrupted(due)
 	}
 
 	// Record: what came of it, durably, before anybody is told.

@@ -371,7 +371,7 @@ func TestNetHTTPSendsNothingBehindOurBack(t *testing.T) {
 			p := start(t, base, onceward.Config{
 				Providers: []providers.Provider{providers.Raw(time.Hour)},
 				Backoff:   backoff.Policy{Initial: time.Millisecond, Max: time.Millisecond, MaxAttempts: 1},
-				Trace:     &onceward.Trace{Attempted: func(onceward.Operation, onceward.Attempt) { attempts++ }},
+				Trace:     &onceward.Trace{AttemptEnded: func(context.Context, onceward.Operation, onceward.Attempt) { attempts++ }},
 			})
 			url := "http://" + ln.Addr().String()
 			require.NoError(t, p.Ask(named(t, "order-1"), to(http.MethodPost, url), body(text)).Err)
@@ -427,7 +427,7 @@ func TestHTTP2StreamResetIsOneAttempt(t *testing.T) {
 		p := start(t, srv.Client().Transport, onceward.Config{
 			Providers: []providers.Provider{providers.Raw(time.Hour)},
 			Backoff:   quick,
-			Trace:     &onceward.Trace{Attempted: func(onceward.Operation, onceward.Attempt) { attempts.Add(1) }},
+			Trace:     &onceward.Trace{AttemptEnded: func(context.Context, onceward.Operation, onceward.Attempt) { attempts.Add(1) }},
 		})
 		require.NoError(t, p.Ask(named(t, "order-1"), to(http.MethodPost, srv.URL), body(text)).Err)
 		assert.Equal(t, attempts.Load(), posts.Load())

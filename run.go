@@ -44,6 +44,7 @@ type run struct {
 	delays   *retry.Delays
 	asked    time.Time     // before which the provider asked not to be, at the last one
 	wait     time.Duration // before the next one
+	until    time.Time     // the end of that
 	mode     string        // of the credential that was sent; "" where it can't be told
 	probe    []string      // of rests: what the attempt under way finds out
 	rested   time.Time     // until when the credential rests that was refused
@@ -92,6 +93,8 @@ type ending struct {
 	cause   string
 	err     error
 	answer  *journal.Answer
+	found   bool   // answer is not the attempt's own: the provider refused that since it has an earlier one
+	object  string // found: kind and id of what was there already
 }
 
 // breakOff ends the attempt that is under way.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
@@ -127,19 +128,31 @@ func (c *confession) tell(err error) {
 func (c *confession) listen(cfg onceward.Config) onceward.Config {
 	cfg.Logger = slog.New(slog.NewJSONHandler(c, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	cfg.Trace = &onceward.Trace{
-		Begun:       func(op onceward.Operation) { c.say(op) },
-		KeyReplaced: func(op onceward.Operation) { c.say(op) },
-		Attempted: func(op onceward.Operation, a onceward.Attempt) {
+		Started: func(ctx context.Context, op onceward.Operation, _ onceward.Why) context.Context {
+			c.say(op)
+			return ctx
+		},
+		KeyReplaced: func(_ context.Context, op onceward.Operation) { c.say(op) },
+		AttemptEnded: func(_ context.Context, op onceward.Operation, a onceward.Attempt) {
 			c.say(op, a.Status, a.Verdict)
 			c.tell(a.Err)
 		},
-		Delayed:    func(op onceward.Operation, d time.Duration) { c.say(op, d) },
-		Left:       func(op onceward.Operation) { c.say(op) },
-		Conflicted: func(op onceward.Operation, status int, _ bool) { c.say(op, status) },
-		JournalFailed: func(op onceward.Operation, err error) {
+		Delayed:    func(_ context.Context, op onceward.Operation, d time.Duration) { c.say(op, d) },
+		Ended:      func(_ context.Context, op onceward.Operation, _ error) { c.say(op) },
+		Conflicted: func(_ context.Context, op onceward.Operation, status int, _ bool) { c.say(op, status) },
+		JournalFailed: func(_ context.Context, op onceward.Operation, _ string, err error) {
 			c.say(op)
 			c.tell(err)
 		},
+		Asked: func(_ context.Context, op onceward.Operation, outcome onceward.Outcome, _ error, _ time.Duration) {
+			c.say(op, outcome)
+		},
+		AttemptStarted: func(ctx context.Context, op onceward.Operation, n int) context.Context {
+			c.say(op, n)
+			return ctx
+		},
+		Settled:  func(_ context.Context, op onceward.Operation, _ error) { c.say(op) },
+		Resolved: func(_ context.Context, op onceward.Operation, r onceward.Resolution) { c.say(op, r) },
 		Progress: func(r onceward.Report) { c.report(r) },
 	}
 	cfg.OnSettled = func(_ context.Context, op onceward.Operation) error {
@@ -190,6 +203,9 @@ func requireNoCanaryOnDisk(t *testing.T, dir string, least int) (all []byte) {
 	require.GreaterOrEqual(t, len(entries), least)
 	for _, entry := range entries {
 		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if errors.Is(err, fs.ErrNotExist) && strings.Contains(entry.Name(), "-sidecar-") {
+			continue // it was being written, and has its name by now
+		}
 		require.NoError(t, err)
 		requireNoCanary(t, entry.Name(), append([]byte(entry.Name()), text...))
 		all = append(all, text...)
@@ -626,11 +642,12 @@ func TestNoCredentialIsWrittenAnywhere(t *testing.T) {
 			p := start(t, l, onceward.Config{
 				Logger: slog.New(slog.NewJSONHandler(&lockedWriter{mu: &mu, w: &seen}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 				Trace: &onceward.Trace{
-					Begun: func(op onceward.Operation) { see(op) }, KeyReplaced: func(op onceward.Operation) { see(op) },
-					Attempted:     func(op onceward.Operation, a onceward.Attempt) { see(op); see(a.Status) },
-					Delayed:       func(op onceward.Operation, _ time.Duration) { see(op) },
-					Left:          func(op onceward.Operation) { see(op) },
-					JournalFailed: func(op onceward.Operation, err error) { see(op); see(err.Error()) },
+					Started:       func(ctx context.Context, op onceward.Operation, _ onceward.Why) context.Context { see(op); return ctx },
+					KeyReplaced:   func(_ context.Context, op onceward.Operation) { see(op) },
+					AttemptEnded:  func(_ context.Context, op onceward.Operation, a onceward.Attempt) { see(op); see(a.Status) },
+					Delayed:       func(_ context.Context, op onceward.Operation, _ time.Duration) { see(op) },
+					Ended:         func(_ context.Context, op onceward.Operation, _ error) { see(op) },
+					JournalFailed: func(_ context.Context, op onceward.Operation, _ string, err error) { see(op); see(err.Error()) },
 				},
 			})
 			if row.before != nil {

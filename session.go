@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/onceward/onceward/journal"
 )
@@ -12,24 +13,53 @@ import (
 // concurrently.
 type session struct {
 	journal journal.Journal
-	mu      sync.Mutex      // held while the session is looked at or started
-	present journal.Session // nil: none was started, or it was ended
+	mu      sync.Mutex                      // held while the session is looked at or started
+	present journal.Session                 // nil: none was started, or it was ended
+	current atomic.Pointer[journal.Session] // present, for who does not wait for mu
+	told    journal.Session                 // that it is lost
+	over    bool                            // the client was shut down: no other is started
+	lost    func(context.Context)
+}
+
+// noticed tells, once, of a session that is lost. It is called without mu.
+func (s *session) noticed(ctx context.Context, lost journal.Session) {
+	s.mu.Lock()
+	first := s.told != lost
+	s.told = lost
+	s.mu.Unlock()
+	if first {
+		s.lost(ctx)
+	}
 }
 
 // joined returns the session, which it starts if there is none or the last was
-// lost.
+// lost. After the end it returns ErrShutdown.
 func (s *session) joined(ctx context.Context) (journal.Session, error) {
+	joined, lost, err := s.join(ctx)
+	if lost != nil {
+		s.noticed(ctx, lost)
+	}
+	return joined, err
+}
+
+func (s *session) join(ctx context.Context) (now, lost journal.Session, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.present != nil && !s.present.Lost() {
-		return s.present, nil
+	if s.over {
+		return nil, nil, ErrShutdown
+	}
+	if s.present != nil {
+		if !s.present.Lost() {
+			return s.present, nil, nil
+		}
+		lost = s.present
 	}
 	joined, err := s.journal.Join(ctx)
 	if err != nil {
-		return nil, err
+		return nil, lost, err
 	}
-	s.present = joined
-	return joined, nil
+	s.became(joined)
+	return joined, lost, nil
 }
 
 // do calls f with the session, and again with another one if that turns out lost.
@@ -52,13 +82,16 @@ func (s *session) holds(id string) bool {
 	return s.present != nil && s.present.ID() == id && !s.present.Lost()
 }
 
+// end ends the session for good: nobody would end another, by which what is still under way after Shutdown
+// would be held for as long as the process lives.
 func (s *session) end(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.over = true
 	if s.present == nil {
 		return nil
 	}
 	last := s.present
-	s.present = nil
+	s.became(nil)
 	return last.End(ctx)
 }

@@ -1,7 +1,13 @@
 package onceward_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -43,6 +49,39 @@ func TestLostSessionIsReplaced(t *testing.T) {
 	})
 }
 
+// unjoined is a journal that nobody can join for a while.
+type unjoined struct {
+	*memory.Journal
+	fails bool
+}
+
+func (j *unjoined) Join(ctx context.Context) (journal.Session, error) {
+	if j.fails {
+		return nil, errDiskFull
+	}
+	return j.Journal.Join(ctx)
+}
+
+// A session that is lost is told of once, however often it is asked for until there is another one.
+func TestLostSessionIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		j := &unjoined{Journal: memory.New()}
+		p := start(t, &line{}, onceward.Config{Journal: j, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+		require.NoError(t, p.Ask(named(t, "invoice-1")).Err)
+		for lost := range 2 {
+			j.Kill(p.Journal.Sessions()[lost].ID())
+			j.fails = true
+			for range 3 {
+				require.ErrorIs(t, p.Ask(named(t, "invoice-2")).Err, onceward.ErrJournal)
+			}
+			j.fails = false
+			require.NoError(t, p.Ask(named(t, fmt.Sprint("invoice-3/", lost))).Err)
+			assert.Equal(t, lost+1, strings.Count(logged.String(), "the session in the journal is lost"))
+		}
+	})
+}
+
 // A session that has seen its own loss sends nothing more.
 func TestLostSessionSendsNothingMore(t *testing.T) {
 	virtual(t, "though nobody has taken its operation over yet", func(t *testing.T) {
@@ -57,7 +96,10 @@ func TestLostSessionSendsNothingMore(t *testing.T) {
 		l, j := &line{}, memory.New()
 		var p *process
 		p = start(t, l, onceward.Config{Journal: j, Trace: &onceward.Trace{
-			Begun: func(onceward.Operation) { j.Kill(p.Journal.Sessions()[0].ID()) },
+			Started: func(ctx context.Context, _ onceward.Operation, _ onceward.Why) context.Context {
+				j.Kill(p.Journal.Sessions()[0].ID())
+				return ctx
+			},
 		}})
 		require.ErrorIs(t, p.Ask(named(t, "a")).Err, onceward.ErrPending)
 		assert.Empty(t, l.Sent())
@@ -66,4 +108,39 @@ func TestLostSessionSendsNothingMore(t *testing.T) {
 		assert.Equal(t, op.DueAt, op.WakeAt)
 		require.NoError(t, start(t, l, onceward.Config{Journal: j}).Ask(named(t, "a")).Err)
 	})
+}
+
+// What is still under way once Shutdown has waited long enough starts no other session: nobody would end that.
+func TestNoSessionAfterShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := memory.New()
+		p := start(t, &line{}, onceward.Config{Journal: j})
+		require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
+		read, asked := make(chan struct{}), make(chan error)
+		req, err := http.NewRequestWithContext(named(t, "invoice-2/charge"), http.MethodPost, "https://api.stripe.com/v1/charges", waiting{read})
+		require.NoError(t, err)
+		go func() {
+			resp, err := p.HTTPClient().Do(req)
+			if err == nil {
+				resp.Body.Close()
+			}
+			asked <- err
+		}()
+		synctest.Wait()
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, p.Shutdown(ended), context.Canceled)
+		close(read)
+		require.ErrorIs(t, <-asked, onceward.ErrShutdown)
+		assert.Len(t, p.Journal.Sessions(), 1)
+		assert.Len(t, p.Everything(), 1, "nothing is recorded that nobody would take over")
+	})
+}
+
+// waiting is a body that comes to its end once somebody lets it.
+type waiting struct{ until chan struct{} }
+
+func (w waiting) Read([]byte) (int, error) {
+	<-w.until
+	return 0, io.EOF
 }

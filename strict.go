@@ -3,6 +3,7 @@ package onceward
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"path"
@@ -48,7 +49,7 @@ func (k *call) gap() error {
 		g.warned = map[string]bool{}
 	}
 	g.warned[host] = true
-	k.client.log.Warn("a request may take effect more than once; nothing more is said of this host. Config.Strict refuses such requests",
+	k.client.say(k.ctx, slog.LevelWarn, logUnprotected, "a request may take effect more than once; nothing more is said of this host. Config.Strict refuses such requests",
 		"host", host, "request", target(k.req.Method, k.req.URL), "reason", why)
 	return nil
 }

@@ -2,48 +2,86 @@ package onceward
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
-	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
 
-// Trace is a set of hooks, in the manner of net/http/httptrace. Any may be nil.
-// They are called synchronously, some of them concurrently, and must return
-// soon. What they get holds no secret, header or body.
+// Trace is a set of hooks, in the manner of net/http/httptrace and of pgx's tracers. Any may
+// be nil; JoinTraces makes one of several. They are called synchronously, some of them
+// concurrently, and must return soon. What they get holds no secret, header or body, but for
+// errors: one may have the words of Config.Authorize, of a transport or of OnSettled. The
+// context is that of whoever does it: a caller's, or Run's or Resume's; inside a claim it is
+// what Started returned. A hook that returns a nil context returns the one that it was given.
 type Trace struct {
-	// Begun is called when the intent is durable and the first attempt is next.
-	Begun func(Operation)
+	// Parent returns the W3C traceparent of what ctx is part of, "" for none, which is kept with an
+	// operation that is begun under it: later work can be linked to it. nil: it is what the
+	// caller's request has in its header Traceparent. Neither tracestate nor baggage is kept.
+	Parent func(ctx context.Context) string
+
+	// Asked is called at the end of every call that asks for an operation, with what it comes
+	// to and how long it took. err is what the call returns, nil with a response; op is as the
+	// call knows it, which is less where it never got to the journal.
+	Asked func(ctx context.Context, op Operation, outcome Outcome, err error, took time.Duration)
+
+	// Started is called when a claim was recorded, so that the operation counts as sent, and
+	// its first attempt is next. It returns the context of the claim, which has to be derived
+	// from ctx: attempts are made under it, and the hooks below get it.
+	Started func(ctx context.Context, op Operation, why Why) context.Context
+
+	// Ended is called once a claim's end is recorded, or kept in memory where the journal
+	// failed. err is nil for a completed operation, and else says why it is pending, unknown or
+	// cancelled. It is also called, without a Started, for what Run or Resume found that must
+	// not be sent any more.
+	Ended func(ctx context.Context, op Operation, err error)
+
+	// AttemptStarted is called before an attempt, which is the n-th of its claim, from 1. The
+	// request is sent under the context that it returns, which has to be derived from ctx: another one
+	// is only given to AttemptEnded.
+	AttemptStarted func(ctx context.Context, op Operation, n int) context.Context
+
+	// AttemptEnded is called after each attempt with the context of its AttemptStarted.
+	AttemptEnded func(ctx context.Context, op Operation, a Attempt)
 
 	// KeyReplaced is called when a request carried a key and the journal's, or a
 	// parent's, was sent instead.
-	KeyReplaced func(Operation)
-
-	// Attempted is called after each attempt.
-	Attempted func(Operation, Attempt)
+	KeyReplaced func(ctx context.Context, op Operation)
 
 	// Delayed is called before an operation waits for its next attempt.
-	Delayed func(Operation, time.Duration)
-
-	// Left is called when a call, or Resume, is done with an operation: completed,
-	// parked, unknown or cancelled. Operation.Replayed tells an answer recorded
-	// before from a new one.
-	Left func(Operation)
+	Delayed func(ctx context.Context, op Operation, pause time.Duration)
 
 	// Conflicted is called when a second answer came for an operation that has one.
 	// The recorded one was handed over. secondEffect says that the second proves an
-	// effect of its own.
-	Conflicted func(op Operation, status int, secondEffect bool)
+	// effect of its own. status is 0 where a look or a webhook tells of it.
+	Conflicted func(ctx context.Context, op Operation, status int, secondEffect bool)
 
 	// Looked is called when a look, or a webhook, has told something of an operation, which is
 	// as it stands after that.
-	Looked func(Operation, Evidence)
+	Looked func(ctx context.Context, op Operation, e Evidence)
 
-	// JournalFailed is called when an event could not be recorded. It is kept in
-	// memory and tried again.
-	JournalFailed func(Operation, error)
+	// Settled is called after each call of OnSettled, or Reconcile.OnUnknown, with its error.
+	Settled func(ctx context.Context, op Operation, err error)
+
+	// Resolved is called when somebody's word on an operation was recorded: op.Resolved says
+	// whose, or op.Unwanted.
+	Resolved func(ctx context.Context, op Operation, resolution Resolution)
+
+	// Reaped is called when Run has reaped n operations and flows.
+	Reaped func(ctx context.Context, n int)
+
+	// SessionLost is called when the client finds that its session was taken over, or taken
+	// away: what it has under way belongs to others. It goes on with another one.
+	SessionLost func(ctx context.Context)
+
+	// JournalFailed is called when an event, such as "begin" or "complete", could not be recorded. An
+	// intent is given up then, and its caller told; everything else is kept in memory and
+	// tried again.
+	JournalFailed func(ctx context.Context, op Operation, event string, err error)
+
+	// PassFailed is called when Run's pass over the journal failed; it is made again.
+	PassFailed func(ctx context.Context, err error)
 
 	// Progress is called by Resume and Run at most once a second, and once at the
 	// end of a pass that did something.
@@ -52,34 +90,225 @@ type Trace struct {
 
 // Attempt is one try on the wire.
 type Attempt struct {
-	Number   int               // within this call, from 1
+	Number   int               // within this claim, from 1
 	Status   int               // 0 if there was no answer
+	Proto    string            // of the answer, such as "HTTP/2.0"; "" if there was none
 	Verdict  providers.Verdict // 0 if there was no answer
 	Unsent   bool              // proven: no server has processed it
-	Err      error             // the transport's own error
+	Err      error             // the transport's own
 	Duration time.Duration
 }
 
-// note logs something about an operation, if anybody listens.
-func (c *Client) note(level slog.Level, msg string, op *journal.Operation, args ...any) {
-	if ctx := context.Background(); c.log.Enabled(ctx, level) {
-		c.log.Log(ctx, level, msg, append(logged(op), args...)...)
+// Why says why a claim was made.
+type Why struct {
+	Reason     Reason
+	Background bool // by Run or Resume, and not by a call
+}
+
+// Reason is one of the Reason… constants.
+type Reason string
+
+// The reasons of a claim.
+const (
+	ReasonNew        Reason = "new"        // the operation is sent for the first time
+	ReasonAgain      Reason = "again"      // it was pending, or had been cancelled
+	ReasonTakenOver  Reason = "taken_over" // it was in the hands of a process that died
+	ReasonGeneration Reason = "generation" // its earlier life had no effect by somebody's word, or by evidence
+)
+
+// Outcome is what a call comes to, one of the Outcome… constants.
+type Outcome string
+
+// The outcomes of a call.
+const (
+	OutcomeExecuted  Outcome = "executed"        // it was sent, and its answer is handed over
+	OutcomeReplayed  Outcome = "replayed"        // the answer was recorded before
+	OutcomeShared    Outcome = "shared"          // another call's that ran at the same time
+	OutcomePending   Outcome = "pending"         // ErrPending
+	OutcomeInFlight  Outcome = "in_flight"       // ErrInFlight
+	OutcomeKeyReused Outcome = "key_reused"      // ErrKeyReused
+	OutcomeUnknown   Outcome = "unknown"         // ErrOutcomeUnknown
+	OutcomeGone      Outcome = "gone"            // ErrAnswerGone
+	OutcomeCancelled Outcome = "cancelled"       // ErrNotSent, ErrUnwanted, or a refusal that is handed over
+	OutcomeRefused   Outcome = "refused_locally" // nothing was asked of the journal: an invalid request, a shutdown
+	OutcomeJournal   Outcome = "journal_error"   // ErrJournal, ErrJournalRestored
+)
+
+// Outcomes are all outcomes of a call, for who counts them.
+func Outcomes() []Outcome {
+	return []Outcome{OutcomeExecuted, OutcomeReplayed, OutcomeShared, OutcomePending, OutcomeInFlight, OutcomeKeyReused,
+		OutcomeUnknown, OutcomeGone, OutcomeCancelled, OutcomeRefused, OutcomeJournal}
+}
+
+// outcomeOf is what a call comes to that returns the error.
+func outcomeOf(e *Error) Outcome {
+	for _, row := range []struct {
+		kind error
+		is   Outcome
+	}{
+		{ErrPending, OutcomePending}, {ErrInFlight, OutcomeInFlight}, {ErrKeyReused, OutcomeKeyReused},
+		{ErrOutcomeUnknown, OutcomeUnknown}, {ErrAnswerGone, OutcomeGone},
+		{ErrNotSent, OutcomeCancelled}, {ErrUnwanted, OutcomeCancelled},
+		{ErrJournal, OutcomeJournal}, {ErrJournalRestored, OutcomeJournal},
+	} {
+		if e.Kind == row.kind {
+			return row.is
+		}
+	}
+	return OutcomeRefused
+}
+
+// traced is the traceparent that is kept with the operation.
+func (k *call) traced() string {
+	if hook := k.client.trace.Parent; hook != nil {
+		return seam.TraceParent(hook(k.ctx))
+	}
+	return seam.TraceParent(k.req.Header.Get("Traceparent"))
+}
+
+// whyOf tells why a claim was made from what it found.
+func whyOf(op *journal.Operation, background bool) Why {
+	why := Why{Reason: ReasonAgain, Background: background}
+	switch {
+	case op.Generation > 0 && op.LastEndedAt.IsZero():
+		why.Reason = ReasonGeneration
+	case op.Found.State == journal.StateAbsent, op.Claim == 1:
+		why.Reason = ReasonNew
+	case op.Found.State == journal.StatePending && op.Found.MayHaveRun && op.LastEndedAt.Equal(op.UpdatedAt):
+		why.Reason = ReasonTakenOver // the claim is what ended the dead one's
+	}
+	return why
+}
+
+// JoinTraces returns a Trace that calls the hooks of each of them, in this order. The context
+// that one returns is the next one's.
+func JoinTraces(traces ...*Trace) *Trace {
+	joined := new(Trace)
+	for _, t := range traces {
+		if t != nil {
+			joined.join(*t)
+		}
+	}
+	return joined
+}
+
+func (t *Trace) join(u Trace) {
+	if a, b := t.Parent, u.Parent; b != nil {
+		t.Parent = func(ctx context.Context) string {
+			if a != nil {
+				if p := a(ctx); p != "" {
+					return p
+				}
+			}
+			return b(ctx)
+		}
+	}
+	if a, b := t.Asked, u.Asked; b != nil {
+		t.Asked = func(ctx context.Context, op Operation, outcome Outcome, err error, took time.Duration) {
+			if a != nil {
+				a(ctx, op, outcome, err, took)
+			}
+			b(ctx, op, outcome, err, took)
+		}
+	}
+	if a, b := t.Started, u.Started; b != nil {
+		t.Started = func(ctx context.Context, op Operation, why Why) context.Context {
+			if a != nil {
+				ctx = orElse(a(ctx, op, why), ctx)
+			}
+			return orElse(b(ctx, op, why), ctx)
+		}
+	}
+	if a, b := t.AttemptStarted, u.AttemptStarted; b != nil {
+		t.AttemptStarted = func(ctx context.Context, op Operation, n int) context.Context {
+			if a != nil {
+				ctx = orElse(a(ctx, op, n), ctx)
+			}
+			return orElse(b(ctx, op, n), ctx)
+		}
+	}
+	if a, b := t.Conflicted, u.Conflicted; b != nil {
+		t.Conflicted = func(ctx context.Context, op Operation, status int, secondEffect bool) {
+			if a != nil {
+				a(ctx, op, status, secondEffect)
+			}
+			b(ctx, op, status, secondEffect)
+		}
+	}
+	if a, b := t.JournalFailed, u.JournalFailed; b != nil {
+		t.JournalFailed = func(ctx context.Context, op Operation, event string, err error) {
+			if a != nil {
+				a(ctx, op, event, err)
+			}
+			b(ctx, op, event, err)
+		}
+	}
+	if a, b := t.KeyReplaced, u.KeyReplaced; b != nil {
+		t.KeyReplaced = func(ctx context.Context, op Operation) {
+			if a != nil {
+				a(ctx, op)
+			}
+			b(ctx, op)
+		}
+	}
+	if a, b := t.SessionLost, u.SessionLost; b != nil {
+		t.SessionLost = func(ctx context.Context) {
+			if a != nil {
+				a(ctx)
+			}
+			b(ctx)
+		}
+	}
+	if a, b := t.Progress, u.Progress; b != nil {
+		t.Progress = func(r Report) {
+			if a != nil {
+				a(r)
+			}
+			b(r)
+		}
+	}
+	t.Ended = both(t.Ended, u.Ended)
+	t.AttemptEnded = both(t.AttemptEnded, u.AttemptEnded)
+	t.Delayed = both(t.Delayed, u.Delayed)
+	t.Looked = both(t.Looked, u.Looked)
+	t.Settled = both(t.Settled, u.Settled)
+	t.Resolved = both(t.Resolved, u.Resolved)
+	t.Reaped = one(t.Reaped, u.Reaped)
+	t.PassFailed = one(t.PassFailed, u.PassFailed)
+}
+
+// orElse is what a hook returned, or what it was given.
+func orElse(returned, given context.Context) context.Context {
+	if returned == nil {
+		return given
+	}
+	return returned
+}
+
+// both calls two hooks about an operation.
+func both[T any](a, b func(context.Context, Operation, T)) func(context.Context, Operation, T) {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return func(ctx context.Context, op Operation, v T) {
+		a(ctx, op, v)
+		b(ctx, op, v)
 	}
 }
 
-// logged is what logs tell of an operation.
-func logged(op *journal.Operation) []any {
-	o := operationOf(op)
-	title := o.title()
-	if o.URL != "" {
-		title += " " + o.Method + " " + secret.URL(parsed(o.URL))
+// one calls two hooks about no operation alone.
+func one[T any](a, b func(context.Context, T)) func(context.Context, T) {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
 	}
-	args := []any{"operation", title, "generation", o.Generation, "claim", o.Claim}
-	if o.Scope != "" {
-		args = append(args, "scope", o.Scope)
+	return func(ctx context.Context, v T) {
+		a(ctx, v)
+		b(ctx, v)
 	}
-	if kind, parent := o.parent(); parent != "" {
-		args = append(args, kind, parent)
-	}
-	return args
 }

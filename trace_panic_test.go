@@ -26,8 +26,8 @@ func TestHooksThatPanicLeaveNobodyWaiting(t *testing.T) {
 			}
 		}
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}, Trace: &onceward.Trace{
-			Attempted: func(onceward.Operation, onceward.Attempt) { hook() },
-			Left:      func(onceward.Operation) { hook() },
+			AttemptEnded: func(context.Context, onceward.Operation, onceward.Attempt) { hook() },
+			Ended:        func(context.Context, onceward.Operation, error) { hook() },
 		}})
 		assert.Panics(t, func() { p.Ask(named(t, "order-1"), to("POST", ownURL)) })
 		bad = false
@@ -38,7 +38,7 @@ func TestHooksThatPanicLeaveNobodyWaiting(t *testing.T) {
 		l := &line{}
 		failing := &failsOnce{Journal: j, kind: journal.EventComplete}
 		p := start(t, l, onceward.Config{Journal: failing, Providers: []providers.Provider{own()}, Trace: &onceward.Trace{
-			JournalFailed: func(onceward.Operation, error) { panic("a hook's") },
+			JournalFailed: func(context.Context, onceward.Operation, string, error) { panic("a hook's") },
 		}})
 		assert.Panics(t, func() { p.Ask(named(t, "order-1"), to("POST", ownURL)) })
 		pass(time.Minute)
@@ -50,7 +50,7 @@ func TestHooksThatPanicLeaveNobodyWaiting(t *testing.T) {
 		l := &line{}
 		failing := &failsOnce{Journal: j, kind: journal.EventBegin, alsoCancel: true}
 		p := start(t, l, onceward.Config{Journal: failing, Providers: []providers.Provider{own()}, Trace: &onceward.Trace{
-			JournalFailed: func(onceward.Operation, error) { panic("a hook's") },
+			JournalFailed: func(context.Context, onceward.Operation, string, error) { panic("a hook's") },
 		}})
 		assert.Panics(t, func() { p.Ask(named(t, "order-1"), to("POST", ownURL)) })
 		pass(time.Minute)
@@ -64,7 +64,7 @@ func TestAHookThatPanicsForgetsNoRetryAfter(t *testing.T) {
 		l := (&line{}).Then(says(503, "", "Retry-After", "600"))
 		bad := true
 		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}, Trace: &onceward.Trace{
-			Attempted: func(onceward.Operation, onceward.Attempt) {
+			AttemptEnded: func(context.Context, onceward.Operation, onceward.Attempt) {
 				if bad {
 					panic("a hook's")
 				}
@@ -89,7 +89,7 @@ func TestRunSurvivesHooksThatPanic(t *testing.T) {
 		was.Ask(named(t, "order-2"), to("POST", ownURL))
 		pass(2 * time.Minute)
 		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{short}, Trace: &onceward.Trace{
-			Left:     func(onceward.Operation) { panic("a hook's") },
+			Ended:    func(context.Context, onceward.Operation, error) { panic("a hook's") },
 			Progress: func(onceward.Report) { panic("a hook's") },
 		}})
 		ctx, stop := context.WithCancel(t.Context())
@@ -136,12 +136,14 @@ func TestAPanicInTheCallersCodeLeavesNoClaim(t *testing.T) {
 		key    string
 		sent   int
 	}{
-		{"Begun", hooks{trace: onceward.Trace{Begun: func(onceward.Operation) { boom() }}}, nil, false, "", 0},
+		{"Started", hooks{trace: onceward.Trace{Started: func(ctx context.Context, _ onceward.Operation, _ onceward.Why) context.Context { boom(); return ctx }}}, nil, false, "", 0},
 		{"Authorize", hooks{authorize: func(*http.Request) error { boom(); return nil }}, nil, false, "", 0},
-		{"Attempted", hooks{trace: onceward.Trace{Attempted: func(onceward.Operation, onceward.Attempt) { boom() }}}, nil, false, "", 1},
-		{"Delayed", hooks{trace: onceward.Trace{Delayed: func(onceward.Operation, time.Duration) { boom() }}}, []reply{loses()}, false, "", 1},
-		{"Left", hooks{trace: onceward.Trace{Left: func(onceward.Operation) { boom() }}}, nil, false, "", 1},
-		{"KeyReplaced", hooks{trace: onceward.Trace{KeyReplaced: func(onceward.Operation) { boom() }}}, []reply{loses()}, true, "sdk-2", 1},
+		{"AttemptEnded", hooks{trace: onceward.Trace{AttemptEnded: func(context.Context, onceward.Operation, onceward.Attempt) { boom() }}}, nil, false, "", 1},
+		{"AttemptStarted", hooks{trace: onceward.Trace{AttemptStarted: func(context.Context, onceward.Operation, int) context.Context { boom(); return nil }}}, nil, false, "", 0},
+		{"Asked", hooks{trace: onceward.Trace{Asked: func(context.Context, onceward.Operation, onceward.Outcome, error, time.Duration) { boom() }}}, nil, false, "", 1},
+		{"Delayed", hooks{trace: onceward.Trace{Delayed: func(context.Context, onceward.Operation, time.Duration) { boom() }}}, []reply{loses()}, false, "", 1},
+		{"Ended", hooks{trace: onceward.Trace{Ended: func(context.Context, onceward.Operation, error) { boom() }}}, nil, false, "", 1},
+		{"KeyReplaced", hooks{trace: onceward.Trace{KeyReplaced: func(context.Context, onceward.Operation) { boom() }}}, []reply{loses()}, true, "sdk-2", 1},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
 			j := memory.New()
@@ -193,7 +195,7 @@ func TestPanicOverALostAnswerLeavesItOpen(t *testing.T) {
 			l := (&line{}).Then(row.first)
 			bad := true
 			p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{row.provider}, Trace: &onceward.Trace{
-				Attempted: func(onceward.Operation, onceward.Attempt) {
+				AttemptEnded: func(context.Context, onceward.Operation, onceward.Attempt) {
 					if bad {
 						panic("a hook's")
 					}

@@ -2,7 +2,9 @@ package onceward
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"net/http/httptrace"
 	"regexp"
 	"strings"
@@ -12,29 +14,70 @@ import (
 // connTrace learns how far an attempt got.
 type connTrace struct {
 	asked, got atomic.Bool
-	wrote      atomic.Bool // headers, all of them
-	resent     atomic.Bool // another connection was got after that
-	hopped     bool        // a redirect was followed: something was sent
+	wrote      atomic.Bool              // headers, all of them
+	resent     atomic.Bool              // another connection was got after that
+	hopped     bool                     // a redirect was followed: something was sent
+	refused    atomic.Bool              // a connection was not used, and nothing was sent before
+	conn       atomic.Pointer[net.Conn] // the latest connection, where it is HTTP/1's
 	hooks      httptrace.ClientTrace
+
+	holds func() bool // whether the claim's session still lives
+	end   context.CancelCauseFunc
+}
+
+// errLeaseOver ends an attempt whose session was lost before its first byte, as it was still connecting.
+var errLeaseOver = errors.New("the session was lost before anything was sent")
+
+// refuse leaves a connection unused. HTTP/2 looks at the context before it writes, and others may have requests on
+// the connection; HTTP/1 does not look.
+func (t *connTrace) refuse(conn net.Conn) {
+	t.end(errLeaseOver)
+	if conn == nil { // by a transport of another's, which need not heed the context
+		return
+	}
+	if isHTTP1(conn) {
+		_ = conn.Close()
+	}
+	t.refused.Store(!t.wrote.Load() && !t.hopped)
+}
+
+func isHTTP1(conn net.Conn) bool {
+	secured, ok := conn.(interface{ ConnectionState() tls.ConnectionState })
+	return !ok || secured.ConnectionState().NegotiatedProtocol != "h2"
 }
 
 // unsent is proven by the hooks, where a connection was asked for and none was got;
 // by the mark of a transport that refused by itself; or by what net/http says of a
 // connection that it got. One that calls no hooks and sets no mark proves nothing.
 func (t *connTrace) unsent(err error) bool {
-	return !t.got.Load() && !t.hopped && (t.asked.Load() || isNotSent(err)) || t.provesUnsent(err)
+	return !t.got.Load() && !t.hopped && (t.asked.Load() || isNotSent(err)) || t.refused.Load() || t.provesUnsent(err)
 }
 
 // follow is the context under which requests are followed.
 func (t *connTrace) follow(ctx context.Context) context.Context {
 	t.hooks.GetConn = func(string) { t.asked.Store(true) }
-	t.hooks.GotConn = func(httptrace.GotConnInfo) {
+	t.hooks.GotConn = func(info httptrace.GotConnInfo) {
 		t.got.Store(true)
 		if t.wrote.Load() {
 			t.resent.Store(true)
 		}
+		if info.Conn != nil && isHTTP1(info.Conn) {
+			t.conn.Store(&info.Conn)
+		}
+		if t.holds != nil && !t.holds() {
+			t.refuse(info.Conn)
+		}
 	}
-	t.hooks.WroteHeaders = func() { t.wrote.Store(true) }
+	t.hooks.WroteHeaders = func() {
+		t.wrote.Store(true)
+		// net/http has them in a buffer still, their end at least, so that a process that was paused since it got
+		// the connection sends nothing either. HTTP/2 has sent them. It proves nothing: another's transport may have
+		// sent them too.
+		if conn := t.conn.Load(); conn != nil && !t.refused.Load() && t.holds != nil && !t.holds() {
+			t.end(errLeaseOver)
+			_ = (*conn).Close()
+		}
+	}
 	return httptrace.WithClientTrace(ctx, &t.hooks)
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -18,6 +19,9 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -136,9 +140,9 @@ func TestUnsentByNetHTTPsOwnTransport(t *testing.T) {
 				p := start(t, wrap(tr), onceward.Config{
 					Providers:      anywhere(noRetention),
 					Backoff:        backoff.Policy{Initial: time.Millisecond, Max: time.Millisecond, MaxAttempts: 2},
-					AttemptTimeout: 50 * time.Millisecond,
-					MaxWait:        2 * time.Second,
-					Trace: &onceward.Trace{Attempted: func(_ onceward.Operation, a onceward.Attempt) {
+					AttemptTimeout: time.Second, // one that ends before a connection was asked for proves nothing
+					MaxWait:        5 * time.Second,
+					Trace: &onceward.Trace{AttemptEnded: func(_ context.Context, _ onceward.Operation, a onceward.Attempt) {
 						attempts++
 						if a.Unsent {
 							unsent++
@@ -257,6 +261,108 @@ func TestUnsentIsNotProvenWithoutHooks(t *testing.T) {
 			}
 			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
 			assert.Empty(t, l.Sent())
+		})
+	}
+}
+
+// fading is a journal whose sessions are lost at will.
+type fading struct {
+	journal.Journal
+	lost atomic.Bool
+}
+
+type fadingSession struct {
+	journal.Session
+	j *fading
+}
+
+func (s fadingSession) Lost() bool { return s.j.lost.Load() || s.Session.Lost() }
+
+func (j *fading) Join(ctx context.Context) (journal.Session, error) {
+	s, err := j.Journal.Join(ctx)
+	return fadingSession{s, j}, err
+}
+
+// A session that is lost while an attempt is still connecting, or waits for a credential, sends nothing any more: not by a new
+// connection, nor by one that lay ready, in either version of HTTP.
+func TestNothingIsSentAfterTheLease(t *testing.T) {
+	for _, version := range []string{"HTTP/1", "HTTP/2"} {
+		t.Run(version, func(t *testing.T) {
+			var requests atomic.Int64
+			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				requests.Add(1)
+				_, _ = w.Write([]byte(`{"id":"ch_1"}`))
+			}))
+			srv.EnableHTTP2 = version == "HTTP/2"
+			srv.StartTLS()
+			t.Cleanup(srv.Close)
+			j := &fading{Journal: memory.New()}
+			at := oncetest.MustParse(srv.URL)
+			contract := providers.Stripe()
+			contract.Hosts = []string{at.Host}
+			var pass atomic.Bool
+			transport := srv.Client().Transport.(*http.Transport).Clone()
+			dial := transport.DialContext
+			transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if !pass.Load() {
+					j.lost.Store(true)
+				}
+				if dial == nil {
+					dial = new(net.Dialer).DialContext
+				}
+				return dial(ctx, network, address)
+			}
+			client, err := onceward.New(onceward.Config{
+				Journal: j, Providers: []providers.Provider{contract}, HTTPClient: &http.Client{Transport: transport},
+				Backoff: oncetest.Once,
+				Authorize: func(req *http.Request) error {
+					if req.Header.Get("Pause") != "" {
+						j.lost.Store(true)
+					}
+					return nil
+				},
+			})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = client.Shutdown(context.Background()) })
+			send := func(name, pause string) error {
+				req, err := http.NewRequestWithContext(onceward.WithOperation(t.Context(), name), http.MethodPost, srv.URL+"/v1/charges", strings.NewReader("amount=1"))
+				require.NoError(t, err)
+				req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				if pause != "" {
+					req.Header.Set("Pause", pause)
+				}
+				resp, err := client.HTTPClient().Do(req)
+				if err == nil {
+					_ = resp.Body.Close()
+				}
+				return err
+			}
+			require.ErrorIs(t, send("connecting", ""), onceward.ErrPending)
+			assert.Zero(t, requests.Load(), "a new connection")
+
+			pass.Store(true)
+			j.lost.Store(false)
+			require.NoError(t, send("calm", ""))
+			assert.EqualValues(t, 1, requests.Load())
+			require.ErrorIs(t, send("paused", "while a credential is fetched"), onceward.ErrPending)
+			assert.EqualValues(t, 1, requests.Load(), "a connection that lay ready")
+			op, err := client.Lookup(t.Context(), onceward.Ref{ID: "paused"})
+			require.NoError(t, err)
+			assert.Equal(t, onceward.StatePending, op.State)
+
+			j.lost.Store(false)
+			require.NoError(t, send("connecting", ""))
+			assert.EqualValues(t, 2, requests.Load())
+
+			if version == "HTTP/1" { // HTTP/2 has sent them by then
+				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{WroteHeaderField: func(string, []string) { j.lost.Store(true) }})
+				req, err := http.NewRequestWithContext(onceward.WithOperation(ctx, "stopped"), http.MethodPost, srv.URL+"/v1/charges", strings.NewReader("amount=1"))
+				require.NoError(t, err)
+				req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				_, err = client.HTTPClient().Do(req)
+				require.ErrorIs(t, err, onceward.ErrPending)
+				assert.EqualValues(t, 2, requests.Load(), "headers in a buffer")
+			}
 		})
 	}
 }

@@ -41,7 +41,7 @@ func (c *Client) Webhooks(provider string, v *webhook.Verifier, next http.Handle
 	return &webhook.Handler{
 		Verifier: v,
 		Refused: func(r *http.Request, err error) {
-			c.log.LogAttrs(r.Context(), slog.LevelWarn, "a webhook was refused", slog.String("provider", provider), slog.Any("error", err))
+			c.say(r.Context(), slog.LevelWarn, logWebhookBad, "a webhook was refused", "provider", provider, "error", err)
 		},
 		Next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.hearRequest(w, r, provider, next) }),
 	}
@@ -60,7 +60,7 @@ func (c *Client) hearRequest(w http.ResponseWriter, r *http.Request, provider st
 		return
 	}
 	// The application gets every delivery; the provider repeats this one.
-	c.log.Error("a webhook was not taken note of; the provider is asked to send it again", "provider", provider, "error", err)
+	c.say(r.Context(), slog.LevelError, logWebhookFailed, "a webhook was not taken note of; the provider is asked to send it again", "provider", provider, "error", err)
 	next.ServeHTTP(&unheard{header: http.Header{}}, r)
 	http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 }

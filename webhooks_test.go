@@ -232,8 +232,11 @@ func TestTrapRepeatedEvents(t *testing.T) {
 
 // An event of what was said, or proven, not to have been executed.
 func TestTrapLateEvent(t *testing.T) {
+	var conflicts []string
 	prove := func(t *testing.T) (*teller, outcome) {
-		l := atBank(t, onceward.Config{}, proving)
+		l := atBank(t, onceward.Config{Trace: &onceward.Trace{Conflicted: func(_ context.Context, op onceward.Operation, _ int, second bool) {
+			conflicts = append(conflicts, fmt.Sprint(op.ID, " ", second))
+		}}}, proving)
 		l.box.Script(providertest.DropBefore())
 		out := l.pays("invoice-1")
 		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
@@ -248,6 +251,7 @@ func TestTrapLateEvent(t *testing.T) {
 		_, err := l.Hear(t.Context(), "bank", l.happened("evt_9", "payment.succeeded", out.Op.Key, "obj_9", time.Now()))
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+		assert.Empty(t, conflicts)
 	})
 	trap(t, "the next round took effect: it is told that there are two", func(t *testing.T) {
 		l, out := prove(t)
@@ -258,6 +262,7 @@ func TestTrapLateEvent(t *testing.T) {
 		require.Len(t, l.told(), 1)
 		assert.Contains(t, l.told()[0].Objects, "payment obj_9")
 		assert.Contains(t, l.log.String(), "it took effect twice")
+		assert.Equal(t, []string{"invoice-1 true"}, conflicts)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +21,9 @@ type identity struct {
 	account string // as Operation.Account has it, if it is proven to be the operation's; else ""
 	named   string // the provider's own name of it, if it was asked
 	key     string // of the credential: looks with another one share nothing with it
+
+	// credential is a digest of that alone. All requests of the look have it, where the account is told by it.
+	credential string
 }
 
 const ownCredential = journal.OwnCredential
@@ -42,6 +46,15 @@ func ownMark(op *journal.Operation) bool {
 // proven is the account in which a look proves something by what is not there.
 func (w identity) proven() string { return w.account }
 
+// bound is the credential that every request of the look has to have; "": nothing of what it tells is by its
+// account.
+func (w identity) bound() string {
+	if w.account == "" {
+		return ""
+	}
+	return w.credential
+}
+
 // identify tells whose the credential of a look is, or why a look would tell nothing. It is
 // asked before anything is read.
 func (l *looking) identify(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL) (identity, string) {
@@ -55,11 +68,11 @@ func (l *looking) identify(ctx context.Context, op *journal.Operation, route tab
 	if err != nil {
 		return identity{}, describeLook(err)
 	}
-	whose := identity{key: l.client.identities.keyOf(req, route.Provider)}
+	whose := l.client.identities.whose(req, route.Provider, u)
 	same := op.Credential != "" && sameCredential(op.Credential, req, route.Endpoint.Key)
 	var why string
 	if route.Provider.Identity.Path != "" {
-		whose.named, why = l.client.identities.of(ctx, l, op, route, u, whose.key)
+		whose.named, why = l.client.identities.of(ctx, l, op, route, u, whose)
 	}
 	stated := op.Account != "" && op.Account != ownCredential
 	switch {
@@ -101,18 +114,37 @@ const (
 
 // keyOf tells credentials apart, and the accounts that they act for.
 func (is *identities) keyOf(req *http.Request, p *providers.Provider) string {
+	return strings.Join([]string{p.Name, req.URL.Host, accountHeaders(p, req.Header), credentialDigest(is.salted(), req, providers.Key{})}, "\n")
+}
+
+// credentialOf tells credentials apart that are added to requests which are sent to different places. to is where
+// req was to go without one.
+func (is *identities) credentialOf(req *http.Request, to *url.URL) string {
+	own := strings.Split(to.RawQuery, "&")
+	u := *req.URL
+	u.RawQuery = strings.Join(slices.DeleteFunc(strings.Split(u.RawQuery, "&"), func(s string) bool { return slices.Contains(own, s) }), "&")
+	return credentialDigest(is.salted(), &http.Request{Header: req.Header, URL: &u}, providers.Key{})
+}
+
+// whose is what is known of a credential by itself.
+func (is *identities) whose(req *http.Request, p *providers.Provider, to *url.URL) identity {
+	return identity{key: is.keyOf(req, p), credential: is.credentialOf(req, to)}
+}
+
+func (is *identities) salted() []byte {
 	is.mu.Lock()
 	defer is.mu.Unlock()
 	if is.salt == nil {
 		is.salt = newSalt()
 	}
-	return strings.Join([]string{p.Name, req.URL.Host, accountHeaders(p, req.Header), credentialDigest(is.salt, req, providers.Key{})}, "\n")
+	return is.salt
 }
 
 const errSlowIdentity = "whose credential it is could not be read in time"
 
-// of asks the provider whose a credential is, once in a while.
-func (is *identities) of(ctx context.Context, l *looking, op *journal.Operation, route tables.Route, u *url.URL, key string) (account, why string) {
+// of asks the provider whose a credential is, once in a while, and by that credential alone.
+func (is *identities) of(ctx context.Context, l *looking, op *journal.Operation, route tables.Route, u *url.URL, whose identity) (account, why string) {
+	key := whose.key
 	ctx, cancel := context.WithTimeout(ctx, identityWaits)
 	defer cancel()
 	for {
@@ -148,7 +180,7 @@ func (is *identities) of(ctx context.Context, l *looking, op *journal.Operation,
 	if err != nil {
 		return "", err.Error()
 	}
-	answer := l.get(ctx, op, route, planned, nil)
+	answer := l.get(ctx, op, route, planned, nil, whose.credential)
 	if answer.err != nil {
 		why = "whose credential it is could not be read: " + describeLook(answer.err)
 	} else {
@@ -183,14 +215,49 @@ func accountHeaders(p *providers.Provider, h http.Header) string {
 // whoSends is the account that a call is made for, as far as its provider tells.
 func (k *call) whoSends(ctx context.Context, signed *http.Request) string {
 	c := k.client
-	if k.route.Provider.Identity.Path == "" {
+	if k.route.Provider.Identity.Path == "" || k.enqueues { // which waits for no provider
 		return ownCredential
 	}
 	l := &looking{client: c, caller: k.req, query: k.query}
 	op := &journal.Operation{Ref: k.ref, Request: k.intent.Request, Mode: k.intent.Mode}
-	account, _ := c.identities.of(ctx, l, op, k.route, k.clean, c.identities.keyOf(signed, k.route.Provider))
+	account, _ := c.identities.of(ctx, l, op, k.route, k.clean, c.identities.whose(signed, k.route.Provider, k.clean))
 	if account == "" {
 		return ownCredential
 	}
 	return account
+}
+
+// anotherAccount: in another account it would be another effect.
+type anotherAccount struct{}
+
+func (anotherAccount) Error() string {
+	return "the credential is of another account than the operation was begun for, or it can't be told whose it is: ask for it with the credential that it was begun with"
+}
+
+func (anotherAccount) Is(target error) bool { return target == errCredentialChanged }
+
+// inItsAccount lets an attempt go out in the account alone that the operation was begun for: its credential is the
+// one that it was begun with, or the provider says that it is of that account. Where that can't be told, what is
+// repeated does not go out, and the rest does.
+func (r *run) inItsAccount(req *http.Request) error {
+	op := &r.op
+	switch {
+	case op.Account == "", sameCredential(op.Credential, req, r.route.Endpoint.Key):
+		return nil
+	case !namesAccount(op.Account):
+		if r.repeats() {
+			return anotherAccount{}
+		}
+		return nil
+	}
+	account := ""
+	if r.route.Listed && r.route.Provider.Identity.Path != "" {
+		is := &r.client.identities
+		l := &looking{client: r.client, caller: r.caller, query: r.requests.query}
+		account, _ = is.of(&r.pauses, l, op, r.route, r.target, is.whose(req, r.route.Provider, r.target))
+	}
+	if account != op.Account && (account != "" || r.repeats()) {
+		return anotherAccount{}
+	}
+	return nil
 }

@@ -59,7 +59,7 @@ func (b *background) Run(ctx context.Context, count seam.Count) {
 			return
 		}
 		if err != nil && ctx.Err() == nil {
-			p.client.Log().Error("a pass over the flows failed; it is made again", "error", err)
+			p.client.Log().ErrorContext(ctx, "a pass over the flows failed; it is made again", "event", "journal.pass_failed", "error", err)
 		}
 		for _, f := range claimed {
 			p.slots <- struct{}{}
@@ -164,7 +164,7 @@ func (p *pass) start(ctx context.Context, f *journal.Flow) {
 		defer func() { <-p.slots }()
 		defer p.client.Leave()
 		defer p.client.Survive()
-		_, err := p.runner.foreground(ctx, f, nil, false)
+		_, err := p.runner.foreground(context.WithValue(ctx, backgroundKey{}, true), f, nil, false)
 		failed, _ := errors.AsType[*Error](err)
 		switch {
 		case err == nil:
@@ -183,7 +183,7 @@ func (p *pass) start(ctx context.Context, f *journal.Flow) {
 
 // untilNext is how long Run has no flow to claim, as far as is known.
 func (p *pass) untilNext(ctx context.Context) time.Duration {
-	now, pause, known := p.client.Now(), seam.PollEvery, p.runner.registered()
+	now, pause, known := p.client.Now(), seam.PollUnder(ctx), p.runner.registered()
 	if len(p.slots) == cap(p.slots) || len(known) == 0 {
 		return pause // what ends, or is registered, wakes Run
 	}

@@ -17,9 +17,10 @@ import (
 // stepCalls are the operations that a step asks for.
 type stepCalls struct {
 	mu      sync.Mutex
-	over    bool // the step has ended
-	refused bool // the credential of one of them, or it had none
-	lacking bool // one of them is completed, and its answer is gone or not whole
+	over    bool      // the step has ended
+	refused bool      // the credential of one of them, or it had none
+	lacking bool      // one of them is completed, and its answer is gone or not whole
+	asked   time.Time // what is cancelled is not to be sent again before; zero: whenever
 	unnamed callState
 	open    map[onceward.Ref]onceward.Operation // those without an outcome, as they were left
 }
@@ -51,8 +52,8 @@ func (st *step) ID() string { return st.id }
 func (st *step) Take(named bool) error { return st.calls.take(named) }
 
 // Left says what came of a call.
-func (st *step) Left(ref onceward.Ref, named bool, resp *http.Response, err error, lacksCredential bool) {
-	st.calls.left(ref, named, resp, err, lacksCredential)
+func (st *step) Left(ref onceward.Ref, named bool, resp *http.Response, err error, lacksCredential bool, asked time.Time) {
+	st.calls.left(ref, named, resp, err, lacksCredential, asked)
 }
 
 func (c *stepCalls) take(named bool) error {
@@ -73,7 +74,7 @@ func (c *stepCalls) take(named bool) error {
 }
 
 // left takes note of where a call left its operation.
-func (c *stepCalls) left(ref onceward.Ref, named bool, resp *http.Response, err error, lacksCredential bool) {
+func (c *stepCalls) left(ref onceward.Ref, named bool, resp *http.Response, err error, lacksCredential bool, asked time.Time) {
 	op, known := onceward.OperationOf(resp)
 	if e, ok := errors.AsType[*onceward.Error](err); ok {
 		op, known = e.Operation, e.Operation.State != journal.StateAbsent
@@ -87,11 +88,15 @@ func (c *stepCalls) left(ref onceward.Ref, named bool, resp *http.Response, err 
 		}
 	}
 	c.refused = c.refused || lacksCredential
-	if !known {
+	if !known { // a hook panicked, for one
+		c.restsUntil(asked)
 		return
 	}
 	c.lacking = c.lacking || op.State == journal.StateCompleted && (err == nil || errors.Is(err, onceward.ErrAnswerGone)) &&
 		(op.Answer == nil || op.Answer.Omitted || op.Answer.Cut)
+	if op.State == journal.StateCancelled {
+		c.restsUntil(asked)
+	}
 	if op.State.Settled() {
 		delete(c.open, ref)
 		return
@@ -100,6 +105,13 @@ func (c *stepCalls) left(ref onceward.Ref, named bool, resp *http.Response, err 
 		c.open = map[onceward.Ref]onceward.Operation{}
 	}
 	c.open[ref] = op
+}
+
+// restsUntil keeps what is asked for from being asked for again before a time. It is called under mu.
+func (c *stepCalls) restsUntil(asked time.Time) {
+	if asked.After(c.asked) {
+		c.asked = asked
+	}
 }
 
 // Note lets the operation be asked for, and notes it: its record is durable before it is
@@ -129,7 +141,7 @@ func (st *step) Note(ctx context.Context, ref onceward.Ref) error {
 
 const (
 	askAgain      = time.Second     // for an operation that somebody else sends
-	lookAgainMost = time.Minute     // for one that is unknown
+	lookAgainMost = time.Minute     // for one that is unknown, or long overdue
 	lookAgain     = 5 * time.Second // likewise, at least; and for a credential
 )
 
@@ -139,6 +151,9 @@ func (st *step) inTheWay(ctx context.Context, err error) *fault {
 	st.calls.mu.Lock()
 	defer st.calls.mu.Unlock()
 	st.calls.over = true
+	if err != nil {
+		st.run.restsUntil(st.calls.asked)
+	}
 	var worst *onceward.Operation
 	for _, op := range st.calls.open {
 		if (op.State != journal.StateUnknown || err != nil) && (worst == nil || op.State == journal.StateUnknown) {
@@ -178,8 +193,8 @@ func (r *run) waitFor(step string, op *onceward.Operation, err error) *fault {
 	now := r.client.Now()
 	switch op.State {
 	case journal.StatePending:
-		if f.due = op.DueAt; !f.due.After(now) { // it was broken off
-			f.due = now.Add(askAgain)
+		if f.due = op.DueAt; !f.due.After(now) { // it was broken off, or nobody here can send it
+			f.due = now.Add(min(max(askAgain, now.Sub(op.DueAt)/4), lookAgainMost))
 		}
 	case journal.StateUnknown:
 		f.due = now.Add(min(max(lookAgain, now.Sub(op.SettledAt)/4), lookAgainMost))

@@ -80,9 +80,9 @@ const (
 	beforeItCommit point = "after a local step's record, before its commit"
 )
 
-func (j doomedFlows) BeginTx(ctx context.Context) (*sql.Tx, error) { return j.flows.BeginTx(ctx) }
+func (j doomedFlows) BeginTx(ctx context.Context) (journal.Tx, error) { return j.flows.BeginTx(ctx) }
 
-func (j doomedFlows) ApplyFlowTx(ctx context.Context, tx *sql.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
+func (j doomedFlows) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
 	j.Fate.Reach(beforeRecord)
 	res, err := j.flows.ApplyFlowTx(ctx, tx, ev)
 	j.Fate.Reach(beforeItCommit)
@@ -237,7 +237,7 @@ func (plan *flowPlan) carryOut() error {
 
 // tableOf makes the program's own table, if there is none, and lists its rows.
 func tableOf(j *sqlite.Journal) (rides []string, err error) {
-	tx, err := j.BeginTx(context.Background())
+	tx, err := j.BeginSQL(context.Background())
 	if err != nil {
 		return nil, err
 	}

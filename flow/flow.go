@@ -36,6 +36,7 @@ type Flow struct {
 	State      State
 	Undoing    bool   // it is being given up
 	GivenUpFor string // why
+	Trace      string // the W3C traceparent of whoever asked for it first; "": none
 	CreatedAt  time.Time
 	EndedAt    time.Time
 	DueAt      time.Time    // waiting: not run before this
@@ -52,7 +53,7 @@ type Flow struct {
 func flowOf(f *journal.Flow) Flow {
 	return Flow{
 		Ref: f.Ref, Function: f.Function.Name, Version: f.Function.Version, State: f.State, Undoing: f.Undoing, GivenUpFor: f.GivenUpFor,
-		CreatedAt: f.CreatedAt, EndedAt: f.EndedAt, DueAt: f.DueAt, WaitsFor: f.WaitsFor, Cause: f.Cause,
+		Trace: f.Trace, CreatedAt: f.CreatedAt, EndedAt: f.EndedAt, DueAt: f.DueAt, WaitsFor: f.WaitsFor, Cause: f.Cause,
 		Failures: f.Failures, History: f.History, Steps: f.Steps, Result: returned(f.Steps), operations: seam.ParentOf(f),
 	}
 }

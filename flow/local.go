@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/onceward/onceward"
@@ -13,7 +14,7 @@ import (
 )
 
 // LocalStep makes a step of writes to the application's own tables, where these lie in
-// the journal's database (journal/sqlite): what do writes by tx and the step's record
+// the journal's database (journal/sqlite; of another driver, see LocalStepIn): what do writes by tx and the step's record
 // are one commit, so that the writes are there if and only if the step is done. do
 // neither commits nor rolls back, and is called again after an error, with another
 // transaction. The step fails, whatever do returns, if a statement has had the database
@@ -21,20 +22,36 @@ import (
 //
 // While tx is open nobody records anything: do is short, and an operation that it asks
 // for is onceward.ErrOpenTransaction. Otherwise LocalStep is as Step is. The error wraps ErrStep
-// where the journal lies in no SQL database (journal.LocalFlows).
+// where the journal lies in no database (journal.LocalFlows).
 func LocalStep[T any](ctx context.Context, name string, do func(ctx context.Context, tx *sql.Tx) (T, error), options ...StepOption[T]) (T, error) {
-	return LocalStepTx(ctx, name, nil, do, options...)
+	return localStep(ctx, name, nil, do, options)
+}
+
+// LocalStepIn is a LocalStep on a journal whose driver has transactions of another type, such as
+// pgx.Tx, which do gets: TX follows from do.
+func LocalStepIn[T, TX any](ctx context.Context, name string, do func(ctx context.Context, tx TX) (T, error), options ...StepOption[T]) (T, error) {
+	return localStep(ctx, name, nil, do, options)
 }
 
 // LocalStepTx is a LocalStep in a transaction of the caller's own: begin starts it, on
-// the journal's database, by whichever connection. LocalStepTx commits it, or rolls it
-// back.
-func LocalStepTx[T any](ctx context.Context, name string, begin func(context.Context) (*sql.Tx, error),
+// the journal's database, by whichever connection, and has the store make a journal.Tx of it
+// (sqlite.Tx). LocalStepTx commits it, or rolls it back.
+func LocalStepTx[T any](ctx context.Context, name string, begin func(context.Context) (journal.Tx, error),
 	do func(ctx context.Context, tx *sql.Tx) (T, error), options ...StepOption[T],
 ) (T, error) {
+	return localStep(ctx, name, begin, do, options)
+}
+
+func localStep[T, TX any](ctx context.Context, name string, begin func(context.Context) (journal.Tx, error),
+	do func(context.Context, TX) (T, error), options []StepOption[T],
+) (T, error) {
 	return makeStep(ctx, name, journal.StepLocal, func(ctx context.Context, st *step) ([]byte, error) {
-		return st.inTransaction(ctx, begin, func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
-			result, err := do(ctx, tx)
+		return st.inTransaction(ctx, begin, func(ctx context.Context, tx journal.Tx) ([]byte, error) {
+			own, ok := tx.Driver().(TX)
+			if !ok {
+				return nil, st.misuse(fmt.Sprintf("the journal's transactions are %T, and no %s: see LocalStepIn", tx.Driver(), reflect.TypeFor[TX]()), nil)
+			}
+			result, err := do(ctx, own)
 			if err != nil {
 				return nil, err
 			}
@@ -45,11 +62,11 @@ func LocalStepTx[T any](ctx context.Context, name string, begin func(context.Con
 
 // inTransaction has write write, and commits that with the step's record and those
 // that ride, on which what it wrote may depend.
-func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (*sql.Tx, error), write func(context.Context, *sql.Tx) ([]byte, error)) ([]byte, error) {
+func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (journal.Tx, error), write func(context.Context, journal.Tx) ([]byte, error)) ([]byte, error) {
 	r := st.run
 	local, ok := r.store.(journal.LocalFlows)
 	if !ok {
-		return nil, st.misuse("the journal lies in no SQL database (journal.LocalFlows)", nil)
+		return nil, st.misuse("the journal lies in no database (journal.LocalFlows)", nil)
 	}
 	if begin == nil {
 		begin = local.BeginTx
@@ -58,7 +75,7 @@ func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (
 	if err != nil {
 		return nil, &Error{Step: st.name, Kind: onceward.ErrJournal, Err: fmt.Errorf("begin a transaction: %w", err)}
 	}
-	defer func() { _ = tx.Rollback() }() // after Commit it does nothing
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after Commit it does nothing
 	result, err := write(seam.InTransaction(ctx), tx)
 	if err != nil {
 		return nil, err
@@ -73,7 +90,7 @@ func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (
 		err = errors.New("the claim is no longer held")
 	}
 	if err == nil {
-		err = tx.Commit()
+		err = tx.Commit(ctx)
 	}
 	if err != nil {
 		// The commit may have landed: the next run will see.

@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
@@ -52,6 +53,17 @@ func startLocal(t *testing.T, l *line, j *sqlite.Journal) *process {
 	runner, err := flow.New(c, flow.Config{})
 	require.NoError(t, err)
 	return &process{oncetest.Of(t, c, runner)}
+}
+
+// ownTx begins transactions of a database/sql handle of the application's own.
+func ownTx(db *sql.DB) func(context.Context) (journal.Tx, error) {
+	return func(ctx context.Context) (journal.Tx, error) {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		return sqlite.Tx(tx), nil
+	}
 }
 
 func (a *bookkeeper) entries() (all []string) {
@@ -111,7 +123,7 @@ func TestLocalStepIsOneCommit(t *testing.T) {
 	})
 	t.Run("in one of the application's own", func(t *testing.T) {
 		a := newBookkeeper(t, filepath.Join(t.TempDir(), "app.db"), &line{})
-		begin := func(ctx context.Context) (*sql.Tx, error) { return a.db.BeginTx(ctx, nil) }
+		begin := ownTx(a.db)
 		for range 2 {
 			require.NoError(t, a.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
 				n, err := flow.LocalStepTx(ctx, "booked", begin, func(ctx context.Context, tx *sql.Tx) (int64, error) {
@@ -133,7 +145,7 @@ func TestLocalStepIsOneCommit(t *testing.T) {
 		require.NoError(t, err)
 		defer other.Close()
 		err = a.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
-			begin := func(ctx context.Context) (*sql.Tx, error) { return other.BeginTx(ctx, nil) }
+			begin := ownTx(other)
 			_, err := flow.LocalStepTx(ctx, "booked", begin, func(context.Context, *sql.Tx) (int, error) { return 1, nil })
 			return err
 		})
@@ -185,7 +197,7 @@ func TestLocalStepNeedsADatabase(t *testing.T) {
 	p := startFlows(t, &line{}, onceward.Config{Journal: memory.New()})
 	err := p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error { return enter(ctx, "booked") })
 	require.ErrorIs(t, err, flow.ErrStep)
-	require.ErrorContains(t, err, "lies in no SQL database")
+	require.ErrorContains(t, err, "lies in no database")
 }
 
 // A step that only writes locally costs one commit.
@@ -241,4 +253,23 @@ func TestLocalStepsInParallel(t *testing.T) {
 		}))
 	}
 	assert.Len(t, a.flow("order-0").Steps, 11)
+}
+
+// A step is made in the driver's own type of transaction, and says so where that is another.
+func TestALocalStepInTheDriversTransaction(t *testing.T) {
+	a := newBookkeeper(t, filepath.Join(t.TempDir(), "journal.db"), &line{})
+	require.NoError(t, a.Flow(t.Context(), "order-1", nil, func(ctx context.Context) error {
+		_, err := flow.LocalStepIn(ctx, "book", func(ctx context.Context, tx *sql.Tx) (int, error) {
+			_, err := tx.ExecContext(ctx, "INSERT INTO entries VALUES ('booked')")
+			return 1, err
+		})
+		return err
+	}))
+	assert.Equal(t, []string{"booked"}, a.entries())
+	err := a.Flow(t.Context(), "order-2", nil, func(ctx context.Context) error {
+		_, err := flow.LocalStepIn(ctx, "book", func(context.Context, *sql.Conn) (int, error) { return 1, nil })
+		return err
+	})
+	require.ErrorIs(t, err, flow.ErrStep)
+	require.ErrorContains(t, err, "are *sql.Tx, and no *sql.Conn")
 }

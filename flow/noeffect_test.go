@@ -14,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -82,15 +83,57 @@ func TestNoEffectOfADeclinedPayment(t *testing.T) {
 			assert.Equal(t, flow.StateGivenUp, p.flow("order-991").State)
 		})
 	}
-	virtual(t, "though the function no longer comes to it", func(t *testing.T) {
-		l := (&line{}).Then(says(200, paid), refused)
-		p := startFlows(t, l, onceward.Config{Providers: []providers.Provider{providers.Stripe(), providers.Adyen("")}})
-		require.ErrorIs(t, p.declinesIn(t, adyen, io.ErrUnexpectedEOF), flow.ErrFailed)
-		_, err := p.Flows.GiveUp(t.Context(), onceward.Ref{ID: "order-991"}, "declined")
-		require.NoError(t, err)
-		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error { return p.undoable(ctx, "create") }), flow.ErrGivenUp)
-		assert.Len(t, l.Sent(), 3)
-	})
+}
+
+// What became of a payment whose step the function no longer comes to is told by its answer, as far as its own
+// provider's table, as it is now, reads one. Else it is taken to have had an effect.
+func TestNoEffectIsToldByTheAnswer(t *testing.T) {
+	const adyen = "https://checkout-test.adyen.com/v71/payments"
+	refused := says(200, `{"resultCode":"Refused"}`)
+	renamed := providers.Adyen("")
+	renamed.Name = "another"
+	for _, row := range []struct {
+		name   string
+		answer reply
+		now    []providers.Provider // besides Stripe; nil: as before
+		undone bool
+	}{
+		{"declined by a success", refused, nil, true},
+		{"refused", says(422, `{"errorCode":"101","message":"Refused"}`), nil, true},
+		{"a success that its step does not take for one", says(200, `{"resultCode":"Authorised","merchantReference":"Refused"}`), nil, false},
+		{"resolved without its answer", frozen, nil, false},
+		{"its provider is listed no longer", refused, []providers.Provider{}, false},
+		{"its endpoint is listed of another provider", refused, []providers.Provider{renamed}, false},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			l := (&line{}).Then(says(200, paid), row.answer)
+			before := []providers.Provider{providers.Adyen("")}
+			cfg := onceward.Config{Journal: memory.New(), Backoff: once, Providers: append(before, providers.Stripe())}
+			p := startFlows(t, l, cfg)
+			require.Error(t, p.declinesIn(t, adyen, io.ErrUnexpectedEOF))
+			op, err := p.Lookup(t.Context(), p.flow("order-991").Operation("pay"))
+			require.NoError(t, err)
+			if op.State != onceward.StateCompleted && op.State != onceward.StateCancelled {
+				_, err = p.Resolve(t.Context(), op.Seen, onceward.Executed, byHand)
+				require.NoError(t, err)
+			}
+			if row.now != nil {
+				cfg.Providers = append(row.now, providers.Stripe())
+				p = startFlows(t, l, cfg)
+			}
+			_, err = p.Flows.GiveUp(t.Context(), onceward.Ref{ID: "order-991"}, "declined")
+			require.NoError(t, err)
+			err = p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error { return p.undoable(ctx, "create") })
+			if !row.undone {
+				require.ErrorIs(t, err, flow.ErrUndoBlocked)
+				assert.ErrorContains(t, err, "does not come to the step")
+				assert.Len(t, l.Sent(), 2)
+				return
+			}
+			require.ErrorIs(t, err, flow.ErrGivenUp)
+			assert.Len(t, l.Sent(), 3)
+		})
+	}
 }
 
 func TestNoEffectOfNothingIsNothing(t *testing.T) {

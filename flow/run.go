@@ -39,7 +39,8 @@ type run struct {
 	failed   map[string]journal.StepRecord
 	undos    []undo
 	fault    *fault
-	over     bool // the function has returned
+	over     bool      // the function has returned
+	rests    time.Time // a provider asked not to be asked again before, for an operation that is cancelled
 }
 
 // fault is what keeps a flow from its end, whatever its function makes of the error.
@@ -68,6 +69,9 @@ type place struct {
 }
 
 type placeKey struct{}
+
+// backgroundKey marks the context of what Resume and Run run.
+type backgroundKey struct{}
 
 func placeOf(ctx context.Context) *place {
 	p, _ := ctx.Value(placeKey{}).(*place)
@@ -135,6 +139,16 @@ func (r *run) work(ctx context.Context, function *function) (result []byte, err 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(r.client.Life(), func() { cancel(onceward.ErrShutdown) })()
+	if hook := r.runner.trace.Started; hook != nil {
+		if traced := hook(ctx, r.look(), ctx.Value(backgroundKey{}) != nil); traced != nil {
+			ctx = traced
+		}
+	}
+	if hook := r.runner.trace.Ended; hook != nil {
+		defer func() {
+			hook(ctx, r.look())
+		}()
+	}
 	r.function, r.ctx = function, ctx
 	inside := r.within(ctx)
 	ended := false
@@ -265,7 +279,28 @@ func (r *run) finish(ctx context.Context, result []byte) error {
 }
 
 func (r *run) park(ctx context.Context, f *fault) error {
-	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowEventPark, Due: f.due, WaitsFor: f.waits, Cause: causeOf(f.told)}, f.told)
+	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowEventPark, Due: r.rested(f.due), WaitsFor: f.waits, Cause: causeOf(f.told)}, f.told)
+}
+
+// restsUntil keeps the flow from being run before a provider's own time. An operation whose
+// caller went away while it waited for that is cancelled, and has no time of its own any
+// more: the next run would send it at once.
+func (r *run) restsUntil(asked time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if asked.After(r.rests) {
+		r.rests = asked
+	}
+}
+
+// rested is when the flow is run again that is due then.
+func (r *run) rested(due time.Time) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.rests.After(due) {
+		return r.rests
+	}
+	return due
 }
 
 func causeOf(told *Error) string {
@@ -286,7 +321,7 @@ func (r *run) fail(ctx context.Context, told *Error) error {
 		pause = delays.Next()
 	}
 	return r.end(ctx, journal.FlowEvent{
-		Kind: journal.FlowEventFail, Cause: causeOf(told), Due: r.client.Now().Add(pause), Limit: policy.MaxAttempts,
+		Kind: journal.FlowEventFail, Cause: causeOf(told), Due: r.rested(r.client.Now().Add(pause)), Limit: policy.MaxAttempts,
 	}, told)
 }
 
@@ -318,7 +353,8 @@ func (r *run) apply(ctx context.Context, ev journal.FlowEvent) (journal.FlowResu
 	ev = r.underClaim(ev)
 	res, err := r.store.ApplyFlow(context.WithoutCancel(ctx), ev)
 	if err != nil {
-		r.client.Log().Error("the journal failed; what came of a flow is kept in memory and tried again", "flow", r.flow.ID, "event", ev.Kind.String(), "error", err)
+		r.client.Log().ErrorContext(ctx, "the journal failed; what came of a flow is kept in memory and tried again",
+			"event", "journal.failed", "flow", r.flow.ID, "journal_event", ev.Kind.String(), "error", err)
 		go r.insist(ev)
 		return res, err
 	}
@@ -376,9 +412,9 @@ func (r *run) stop(f *fault) *Error {
 func (r *run) left() {
 	f := &r.flow
 	if f.State == StateSetAside {
-		r.client.Log().Warn("a flow is set aside", "flow", f.ID, "scope", f.Scope, "cause", f.Cause, "failures", f.Failures)
+		r.client.Log().Warn("a flow is set aside", "event", "flow.set_aside", "flow", f.ID, "scope", f.Scope, "cause", f.Cause, "failures", f.Failures)
 	} else {
-		r.client.Log().Debug("flow "+f.State.String(), "flow", f.ID, "scope", f.Scope, "cause", f.Cause, "due", f.DueAt)
+		r.client.Log().Debug("flow "+f.State.String(), "event", "flow.left", "flow", f.ID, "scope", f.Scope, "cause", f.Cause, "due", f.DueAt)
 	}
 	if r.runner.trace.Left != nil {
 		r.runner.trace.Left(flowOf(f))

@@ -18,6 +18,7 @@ import (
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -125,6 +126,99 @@ func (p *process) seen(step string) onceward.Seen {
 	op, err := p.Lookup(p.T.Context(), p.flow("order-991").Operation(step))
 	require.NoError(p.T, err)
 	return op.Seen
+}
+
+// Whoever leaves keeps the provider's Retry-After.
+// An operation whose caller goes away while it waits for that is cancelled, so that only its flow can be due then.
+func TestWhoeverLeavesKeepsTheRetryAfter(t *testing.T) {
+	busy := says(429, `{"error":{"message":"busy"}}`, "Retry-After", "60")
+	for _, row := range []struct {
+		name    string
+		replies []reply
+		own     time.Duration // what the function gives each step; 0: as long as it takes
+		gives   bool          // it gives up after the first step
+		want    string
+	}{
+		{"from a step", []reply{says(200, paid), busy}, 0, false, "started → create → charge → finished"},
+		{"from a step, by the function's own wish", []reply{says(200, paid), busy}, time.Second, false, "started → create → charge → finished"},
+		{"from an undo", []reply{says(200, paid), busy}, 0, true, "started → create → undone create → given up"},
+	} {
+		for _, by := range []string{"caller", "Run"} {
+			each(t, row.name+", by "+by, func(t *testing.T, j journal.Journal) {
+				l := (&line{}).Then(row.replies...)
+				var p *process
+				fails := by == "Run" // which takes over what a caller has begun
+				ride := flow.Define("ride", 1, func(ctx context.Context, _ int) (int, error) {
+					if fails {
+						fails = false
+						return 0, errors.New("sorry")
+					}
+					if row.own > 0 {
+						var leave context.CancelFunc
+						ctx, leave = context.WithCancel(ctx)
+						time.AfterFunc(row.own, leave)
+					}
+					if err := p.undoable(ctx, "create"); err != nil {
+						return 0, err
+					}
+					if row.gives {
+						return 0, flow.GiveUp(errSoldOut)
+					}
+					return 1, p.undoable(ctx, "charge")
+				})
+				open := func() {
+					p = startFlows(t, l, onceward.Config{Journal: j}, flow.Config{Definitions: []flow.Definition{ride}})
+				}
+				open()
+				ctx, leave := context.WithCancel(t.Context()) // nobody knows beforehand when it ends
+				time.AfterFunc(5*time.Second, leave)
+				require.Error(t, errOf(ride.Run(ctx, p.Flows, "order-991", 1)))
+				if by == "Run" {
+					require.ErrorIs(t, p.Run(ctx), context.Canceled)
+				}
+				require.Len(t, l.Sent(), 2, "it was told to wait")
+				_ = p.Shutdown(t.Context())
+
+				open()
+				go func() { _ = p.Run(t.Context()) }()
+				pass(5 * time.Minute)
+				require.Len(t, l.Sent(), 3)
+				assert.GreaterOrEqual(t, l.Sent()[2].At.Sub(l.Sent()[1].At), time.Minute)
+				f, err := p.Flows.Lookup(t.Context(), order991)
+				require.NoError(t, err)
+				assert.Equal(t, row.want, f.String())
+			})
+		}
+	}
+}
+
+// Likewise where a hook panics as the caller leaves, so that the call returns nothing.
+func TestPanicOfAHookKeepsTheRetryAfter(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(says(429, `{"error":{"message":"busy"}}`, "Retry-After", "60"))
+		panics := true
+		trace := &onceward.Trace{Ended: func(context.Context, onceward.Operation, error) {
+			if panics {
+				panics = false
+				panic("a hook's")
+			}
+		}}
+		var p *process
+		ride := flow.Define("ride", 1, func(ctx context.Context, _ int) (int, error) { return 1, p.undoable(ctx, "create") })
+		p = startFlows(t, l, onceward.Config{Journal: j, Trace: trace}, flow.Config{Definitions: []flow.Definition{ride}})
+		ctx, leave := context.WithCancel(t.Context())
+		time.AfterFunc(5*time.Second, leave)
+		require.Panics(t, func() { _, _ = ride.Run(ctx, p.Flows, "order-991", 1) })
+		require.Len(t, l.Sent(), 1, "it was told to wait")
+
+		go func() { _ = p.Run(t.Context()) }()
+		pass(5 * time.Minute)
+		require.Len(t, l.Sent(), 2)
+		assert.GreaterOrEqual(t, l.Sent()[1].At.Sub(l.Sent()[0].At), time.Minute)
+		f, err := p.Flows.Lookup(t.Context(), order991)
+		require.NoError(t, err)
+		assert.Equal(t, flow.StateFinished, f.State)
+	})
 }
 
 // A refused credential has a flow wait and not undone.
@@ -324,6 +418,18 @@ func TestRunWaitsForAnOperation(t *testing.T) {
 		pass(time.Second)
 		assert.Equal(t, flow.StateFinished, s.process.flow("order-991").State)
 		assert.Len(t, l.Sent(), 2)
+	})
+	virtual(t, "and Run asks less and less for one that nobody here can send", func(t *testing.T) {
+		l, j := (&line{}).Then(refuses()), memory.New()
+		knew := newShop(t, l, 1, onceward.Config{Journal: j, Backoff: once})
+		require.ErrorIs(t, errOf(knew.flow.Run(t.Context(), knew.Flows, "order-991", order{[]string{"charge"}})), onceward.ErrPending)
+		knew.Crash()
+		s := newShop(t, l, 1, onceward.Config{Journal: j, Providers: []providers.Provider{providers.Mollie()}})
+		go func() { _ = s.Run(t.Context()) }()
+		pass(time.Hour)
+		assert.Equal(t, flow.StateWaiting, s.process.flow("order-991").State)
+		assert.Less(t, len(s.ran), 100)
+		assert.Greater(t, len(s.ran), 10)
 	})
 	virtual(t, "whatever its own step makes of it", func(t *testing.T) {
 		l := (&line{}).Then(refuses())

@@ -35,6 +35,25 @@ type Config struct {
 // called synchronously, some of them concurrently, and must return soon. What they get
 // holds no secret, header or body but what steps return.
 type Trace struct {
+	// Parent returns the W3C traceparent of whoever asks for a flow, which is kept with a new one
+	// (Flow.Trace); "": none. Neither tracestate nor baggage is kept.
+	Parent func(ctx context.Context) string
+
+	// Started is called when a flow's function is about to be run, or to be run once more to undo
+	// it. It returns the context that it is run under, which has to be derived from ctx; the
+	// hooks below that have a context get it. background tells a run of Resume's or Run's.
+	Started func(ctx context.Context, f Flow, background bool) context.Context
+
+	// Ended is called once for each Started, with the flow as that run has left it.
+	Ended func(ctx context.Context, f Flow)
+
+	// StepStarted is called before a step is made, and not for one whose result is recorded. It
+	// returns the context of what the step does, which has to be derived from ctx.
+	StepStarted func(ctx context.Context, f Flow, step string) context.Context
+
+	// StepEnded is called once for each StepStarted, with what the step came to.
+	StepEnded func(ctx context.Context, f Flow, step string, err error)
+
 	// Stepped is called when a step is done, or undone, and noted. Its result is in the
 	// record.
 	Stepped func(Flow, StepRecord)
@@ -276,6 +295,9 @@ func (r *Runner) ask(ctx context.Context, id string, input []byte, function *fun
 		Kind: journal.FlowEventBegin, Ref: ref, Function: function.FlowFunction,
 		Key: key, Input: input, InputDigest: "v1:" + hex.EncodeToString(digest[:]),
 	}}
+	if hook := r.trace.Parent; hook != nil {
+		a.event.Trace = seam.TraceParent(hook(ctx))
+	}
 	if placeOf(ctx) != nil {
 		return nil, a.fail(ErrStep, errors.New("a flow is not begun in another one: make its steps there, or begin it with another context"))
 	}

@@ -2,6 +2,7 @@ package flow_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -114,8 +115,26 @@ func TestRunnerMadeAfterRunHasStarted(t *testing.T) {
 
 func TestTraceTellsOfFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var stepped, left []string
+		var stepped, left, pairs []string
+		type key string
 		trace := &flow.Trace{
+			Started: func(ctx context.Context, _ flow.Flow, background bool) context.Context {
+				assert.False(t, background)
+				pairs = append(pairs, "run")
+				return context.WithValue(ctx, key("run"), len(pairs))
+			},
+			Ended: func(ctx context.Context, f flow.Flow) {
+				pairs = append(pairs, fmt.Sprint("run ended, of ", ctx.Value(key("run")), " ", f.State))
+			},
+			StepStarted: func(ctx context.Context, _ flow.Flow, step string) context.Context {
+				assert.NotNil(t, ctx.Value(key("run")))
+				pairs = append(pairs, step)
+				return context.WithValue(ctx, key("step"), step)
+			},
+			StepEnded: func(ctx context.Context, _ flow.Flow, step string, err error) {
+				assert.Equal(t, step, ctx.Value(key("step")))
+				pairs = append(pairs, fmt.Sprint(step, " ended, error ", err != nil))
+			},
 			Stepped: func(f flow.Flow, s flow.StepRecord) {
 				stepped = append(stepped, s.Kind.String()+" "+s.Name+": "+f.String())
 			},
@@ -137,6 +156,10 @@ func TestTraceTellsOfFlows(t *testing.T) {
 			"started → create → waiting",
 			"started → create → charge → undone charge → undone create → given up",
 		}, left)
+		assert.Equal(t, []string{
+			"run", "create", "create ended, error false", "charge", "charge ended, error true", "run ended, of 1 waiting",
+			"run", "charge", "charge ended, error false", "run", "run ended, of 10 given_up", "run ended, of 7 running",
+		}, pairs, "the last is run once more, to undo it")
 	})
 }
 

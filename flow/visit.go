@@ -160,9 +160,19 @@ func (st *step) make(ctx context.Context, do func(context.Context, *step) ([]byt
 			_, _ = st.leave(ctx, nil, errors.New("it panicked"))
 		}
 	}()
-	encoded, err = do(st.within(ctx), st)
+	trace, inside := st.run.runner.trace, ctx
+	if trace.StepStarted != nil {
+		if traced := trace.StepStarted(ctx, st.run.look(), st.name); traced != nil {
+			inside = traced
+		}
+	}
+	encoded, err = do(st.within(inside), st)
 	left = true
-	return st.leave(ctx, encoded, err)
+	encoded, err = st.leave(ctx, encoded, err)
+	if trace.StepEnded != nil {
+		trace.StepEnded(inside, st.run.look(), st.name, err)
+	}
+	return encoded, err
 }
 
 func (st *step) encode(result any) ([]byte, error) {
@@ -263,14 +273,19 @@ func (st *step) note(ctx context.Context, rec journal.StepRecord) error {
 	return nil
 }
 
+// look is the flow as it stands.
+func (r *run) look() Flow {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := flowOf(&r.flow)
+	f.Steps = slices.Clone(f.Steps)
+	return f
+}
+
 // stepped tells Trace of a record.
 func (r *run) stepped(rec journal.StepRecord) {
 	if r.runner.trace.Stepped == nil || rec.Kind == journal.StepCall {
 		return
 	}
-	r.mu.Lock()
-	flow := flowOf(&r.flow)
-	flow.Steps = slices.Clone(flow.Steps)
-	r.mu.Unlock()
-	r.runner.trace.Stepped(flow, rec)
+	r.runner.trace.Stepped(r.look(), rec)
 }

@@ -8,7 +8,7 @@
 // # What the rules rest on
 //
 // An exhaustive search over Next and MaySend (docs/model.md draws the states that it
-// saw) holds fifteen invariants to every history of two clients, a network, a provider
+// saw) holds seventeen invariants to every history of two clients, a network, a provider
 // and a clock. What it taught, beyond the comments of the functions:
 //
 //   - A refusal is the operation's answer only where nothing else of the operation may

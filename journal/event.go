@@ -51,10 +51,14 @@ const (
 	// Generation, the Claim that the operation had when the look began and, for what took
 	// effect, Object.
 	EventEvidence
+	// EventEnqueue: a caller records the operation to be sent later, at Due or now, by whoever
+	// claims it then. Needs Intent, and no session. What stands already is left as it is
+	// (Ignored), but what was cancelled is pending again.
+	EventEnqueue
 )
 
 var eventNames = [...]string{"", "begin", "claim", "complete", "park", "doubt", "cancel", "resolve", "deliver", "reap", "clock", "adopt",
-	"look", "hint", "evidence"}
+	"look", "hint", "evidence", "enqueue"}
 
 func (k EventKind) String() string {
 	if k > 0 && int(k) < len(eventNames) {
@@ -73,11 +77,11 @@ const (
 	Executed Resolution = iota + 1
 	// NotExecuted: it had no effect. It is cancelled; its name may be asked again.
 	NotExecuted
-	// SendAgain: it had no effect, and its next generation is due at once.
+	// SendAgain: it had no effect, and its next generation is due at once, whatever NotAfter it had.
 	SendAgain
 	// Hold: it is not to be sent for the time being, so that somebody can find out what
 	// became of it. It is unknown until it is resolved or released. What is unknown
-	// already is not sent anyway, and is not held.
+	// already is not held: Unwanted keeps it from being repeated for who asks for it.
 	Hold
 	// Release: it was held, and is as it would be without that: pending, as far as the
 	// resend rule allows.
@@ -121,6 +125,15 @@ type Intent struct {
 	// while something else was known of its provider: where one has any of them, as its
 	// Ref or its Alias, the Begin is Misuse likewise. They are not recorded.
 	FormerAliases []Ref
+
+	// Trace is the traceparent (https://www.w3.org/TR/trace-context/) of whoever asks, at most
+	// MaxTrace bytes, of which more are left out; "": none.
+	Trace string
+
+	// NotAfter is until when it may be sent, where nothing of it may have run; zero: at any
+	// time. It counts where the operation is made, or taken up after it was cancelled. A
+	// Begin that comes later than that is invalid.
+	NotAfter time.Time
 
 	// Account is the identity behind the credential that the request will be sent with; "" while that
 	// is not proven.
@@ -200,6 +213,8 @@ type Event struct {
 	// Claim: pending operations that are woken later than this are left alone; zero:
 	// At.
 	//
+	// Of an Enqueue: not to be sent before this; zero: at once.
+	//
 	// Of a Look: until when nobody else looks. Of a Hint: not to be looked for before this;
 	// zero: at once. Of Evidence: when the next look is due, if
 	// the operation stays unknown; zero: as it was.
@@ -252,7 +267,12 @@ type Event struct {
 	// Taken says that another operation is proven by Object. Set by the store.
 	Taken bool
 
-	Evidence *Evidence // Evidence; its Answer is Event.Answer
+	// Repeats, of a Begin, says that the asker has looked for an operation that is unknown, as the
+	// Claim and Generation that it gives, in its account, and has found nothing of it: it is
+	// repeated, if MaySend allows that.
+	Repeats bool
+
+	Evidence *Evidence // Evidence; its Answer is Event.Answer. Complete: what the answer to a repeat showed, or nil
 	Absence  *Absence  // Evidence of FindingAbsent
 	// Dead says, of Evidence that leaves the operation unknown, why no look is due any more;
 	// "": one is.
@@ -262,10 +282,15 @@ type Event struct {
 	// Asked: a Look is asked for by somebody, and is due though its time has not come, but
 	// once in AskedLook.
 	Asked bool
+	// GivesBack: a Look was not made after all, and Due is the end of its lease: whoever is next may look.
+	GivesBack bool
 	// Looking says that whoever claims looks for what is unknown: such an outcome is
 	// offered once it is dead. Claim.
 	Looking bool
 }
+
+// MaxTrace is the length of a traceparent of version 00.
+const MaxTrace = 55
 
 // AskedLook is how far looks on demand lie apart, at least.
 const AskedLook = time.Minute

@@ -15,6 +15,12 @@ func look(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
 	case ev.Due.IsZero():
 		return op, Ignored, invalid(op, ev, "needs Due, the end of the lease")
+	case ev.GivesBack && (op.State != StateUnknown || !op.LookAt.Equal(ev.Due) || op.Looks == 0):
+		return op, Ignored, nil // it is another's by now
+	case ev.GivesBack:
+		op.Looks--
+		op.LookAt, op.LookedAt = ev.At, lastLooked(op)
+		return op, Recorded, nil
 	case op.State != StateUnknown || ev.From != nil && !slices.Contains(ev.From, op.Provider):
 		return op, Ignored, nil
 	case !ev.Asked && (op.Dead != "" || op.LookAt.After(ev.At)):
@@ -26,6 +32,17 @@ func look(op Operation, ev Event) (Operation, Decision, error) {
 	op.LookedAt = ev.At
 	op.Dead, op.LookAt = "", ev.Due
 	return op, Look, nil
+}
+
+// lastLooked is when the latest look was recorded, as far as that is kept; the zero time where none
+// was.
+func lastLooked(op Operation) (at time.Time) {
+	for _, e := range op.Evidence {
+		if e.Source != SourceEvent && e.Source != SourceRepeat {
+			at = later(at, e.At)
+		}
+	}
+	return at
 }
 
 // hint has an unknown operation be looked for now, or from Due on.
@@ -44,7 +61,7 @@ func evidence(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
 	case e == nil || e.Finding < FindingInconclusive || int(e.Finding) >= len(findingNames):
 		return op, Ignored, invalid(op, ev, "needs evidence with a finding")
-	case ev.Claim < 1 || ev.Claim > op.Claim || ev.Generation < 0 || ev.Generation > op.Generation:
+	case op.State == StateAbsent, ev.Claim < min(op.Claim, 1) || ev.Claim > op.Claim || ev.Generation < 0 || ev.Generation > op.Generation:
 		return op, Ignored, invalid(op, ev, "no such claim or generation")
 	case e.Finding.TookEffect() && ev.Object == "":
 		return op, Ignored, invalid(op, ev, "needs the object that took effect")
@@ -222,7 +239,8 @@ func shown(ev Event) Event {
 }
 
 // refusedThere is evidence that the provider refused the present generation. What took
-// effect wins over it.
+// effect wins over it, and what only looks like it proves nothing: it may be another's that was
+// refused, while its own is not shown yet.
 func refusedThere(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
 	case op.State == StateCompleted:
@@ -231,16 +249,31 @@ func refusedThere(op Operation, ev Event) (Operation, Decision, error) {
 		return kept(op, ev)
 	case ev.Taken:
 		return undecided(op, ev, FindingAmbiguous)
-	case !aloneThere(op) || disagrees(op, ""):
-		return undecided(op, ev, FindingRefused)
+	case ev.Evidence.Basis <= BasisPerson:
+		return undecided(op, lacking(ev, refusedAlike), FindingRefused)
+	case !isRefusal(op, *ev.Evidence) || disagrees(op, ""):
+		return undecided(op, lacking(ev, refusedInPart), FindingRefused)
 	}
 	return prove(op, ev)
 }
 
-// aloneThere: what was refused was all that may have run, or the provider recognises what
-// it refused.
-func aloneThere(op Operation) bool {
-	return op.MayHaveRun && (op.Claim == 1 && op.Attempts == 1 || op.Terms.Remembers == memory.Everything)
+const (
+	refusedAlike  = "an object that looks like its own was refused: it may be another's, while this took effect"
+	refusedInPart = "the refusal may be of a part of what was sent for it"
+)
+
+// lacking is ev with what was missing to settle the operation by it.
+func lacking(ev Event, why string) Event {
+	e := *ev.Evidence
+	e.Why = why
+	ev.Evidence = &e
+	return ev
+}
+
+// isRefusal: the object that was refused is the operation's for sure, and was all that may have run,
+// or the provider recognises what it refused.
+func isRefusal(op Operation, e Evidence) bool {
+	return e.Basis > BasisPerson && op.MayHaveRun && (op.Claim == 1 && op.Attempts == 1 || op.Terms.Remembers == memory.Everything)
 }
 
 // kept leaves evidence beside a claim, whose own answer wins; it is weighed when the claim
@@ -264,13 +297,13 @@ func kept(op Operation, ev Event) (Operation, Decision, error) {
 func weigh(op Operation, ev Event) (Operation, bool) {
 	var best Evidence
 	for _, e := range op.Evidence {
-		if e.Answer != nil && e.Finding > best.Finding {
+		if e.Answer != nil && e.Finding > best.Finding && (e.Finding != FindingRefused || isRefusal(op, e)) {
 			best = e
 		}
 	}
 	op.Evidence = withoutAnswers(op.Evidence)
 	switch {
-	case best.Answer == nil || best.Finding == FindingRefused && !aloneThere(op):
+	case best.Answer == nil:
 		return op, false
 	case !op.MayHaveRun:
 		return unsure(op, ev, usedElsewhere), true
@@ -281,6 +314,15 @@ func weigh(op Operation, ev Event) (Operation, bool) {
 	op = answered(op, ev)
 	op.Object = best.Object
 	return op, true
+}
+
+// Heard tells whether what was heard of an operation in flight decides it, once its claim has
+// ended with so many attempts and no answer: there is no use in another one.
+func (op *Operation) Heard(attempts int) bool {
+	ended := *op
+	ended.MayHaveRun, ended.Attempts = true, op.Attempts+attempts
+	_, heard := weigh(ended, Event{})
+	return heard
 }
 
 func withoutAnswers(list []Evidence) []Evidence {
@@ -301,10 +343,7 @@ func absent(op Operation, ev Event) (Operation, Decision, error) {
 		return op, Stale, nil
 	}
 	if why := unproven(op, ev); why != "" {
-		e := *ev.Evidence
-		e.Why = why
-		ev.Evidence = &e
-		return undecided(op, ev, FindingInconclusive)
+		return undecided(op, lacking(ev, why), FindingInconclusive)
 	}
 	if !before(op, ev) {
 		return undecided(op, ev, FindingAbsent)
@@ -351,7 +390,7 @@ func unproven(op Operation, ev Event) string {
 		return "it was looked for so late that it may be shown no more"
 	case stamp(a.Control).Before(over):
 		return "no control was found: no completed operation that was first sent after it"
-	case slices.ContainsFunc(op.Evidence, func(e Evidence) bool { return e.Generation == op.Generation && e.Finding >= FindingInProgress }):
+	case slices.ContainsFunc(op.Evidence, func(e Evidence) bool { return e.Generation == op.Generation && e.shows() }):
 		return "something of it was seen before"
 	}
 	return ""
@@ -366,8 +405,9 @@ func clockWasWrong(op Operation, ev Event) bool {
 // slow.
 func before(op Operation, ev Event) bool {
 	by := stamp(ev.Absence.Began).Add(-max(time.Hour, ev.Absence.VisibleAfter))
+	sent := later(op.LastEndedAt, op.SettledAt) // what was not there before may have been made by a repeat
 	return slices.ContainsFunc(op.Evidence, func(e Evidence) bool {
-		return e.Generation == op.Generation && e.Finding == FindingAbsent && e.Source != SourceEvent && !e.At.After(by)
+		return e.Generation == op.Generation && e.Finding == FindingAbsent && e.Source != SourceEvent && !e.At.After(by) && !e.At.Before(sent)
 	})
 }
 
@@ -393,6 +433,15 @@ func undecided(op Operation, ev Event, finding Finding) (Operation, Decision, er
 	}
 	return op, Recorded, nil
 }
+
+// shows reports whether the provider has something of the operation, whatever that is worth: an
+// object with what is its alone is there, though it can't be told what became of it.
+func (e *Evidence) shows() bool {
+	return e.Finding >= FindingInProgress || e.Finding == FindingInconclusive && e.Object != ""
+}
+
+// forbidsRepeat reports whether an object may be the operation's.
+func (e *Evidence) forbidsRepeat() bool { return e.shows() || e.Finding == FindingAmbiguous }
 
 // isKept: it was kept already that this generation was found so.
 func isKept(op Operation, ev Event) bool {
@@ -430,14 +479,14 @@ func firstAbsent(list []Evidence, generation int) int {
 }
 
 // leastNeeded is which of too much evidence goes: the second oldest that tells nothing of the
-// object, since what was seen of one forbids an absence; else the second oldest of no effect.
+// object, since what was seen of one forbids an absence, or a repeat; else the second oldest of no effect.
 func leastNeeded(list []Evidence, firstAbsent int) int {
-	for _, stays := range []func(Finding) bool{
-		func(f Finding) bool { return f >= FindingInProgress },
-		Finding.TookEffect,
+	for _, stays := range []func(*Evidence) bool{
+		(*Evidence).forbidsRepeat,
+		func(e *Evidence) bool { return e.Finding.TookEffect() },
 	} {
 		for i := 1; i < len(list)-1; i++ {
-			if i != firstAbsent && !stays(list[i].Finding) {
+			if i != firstAbsent && !stays(&list[i]) {
 				return i
 			}
 		}

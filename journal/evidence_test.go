@@ -107,6 +107,9 @@ func TestAbsenceIsProvenByAllOfItsClauses(t *testing.T) {
 		{"nothing that was seen", "seen before", func(op *journal.Operation) {
 			op.Evidence = append(op.Evidence, journal.Evidence{Finding: journal.FindingInProgress})
 		}, nil},
+		{"nothing that was seen, though it could not be told what it is", "seen before", func(op *journal.Operation) {
+			op.Evidence = append(op.Evidence, journal.Evidence{Finding: journal.FindingInconclusive, Object: "payment pay_1"})
+		}, nil},
 	} {
 		t.Run(tc.lacks, func(t *testing.T) {
 			op := goneBefore()
@@ -257,6 +260,8 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 			op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: pay1}}
 		}, func(ev *journal.Event) { ev.Evidence.Finding = journal.FindingReversed }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 2},
 		{"refused", func(op *journal.Operation) { completed(op, pay1, journal.Answer{Refused: true}) }, nil, journal.Contradicted, journal.StateCompleted, pay1, "refused", 0, 1},
+		{"refused, with an object of its own", func(op *journal.Operation) { completed(op, pay2, journal.Answer{Refused: true}) },
+			nil, journal.Contradicted, journal.StateCompleted, pay2, "refused", 0, 1},
 		{"refused, which was contradicted", func(op *journal.Operation) {
 			completed(op, pay1, journal.Answer{Refused: true})
 			op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: pay1}}
@@ -371,6 +376,8 @@ func TestEvidenceOfARefusal(t *testing.T) {
 			op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: "payment pay_1"}}
 		}, nil, journal.Recorded, journal.StateUnknown},
 		{"by the object of another", nil, func(ev *journal.Event) { ev.Taken = true }, journal.Recorded, journal.StateUnknown},
+		{"of what looks like it", nil, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateUnknown},
+		{"by its reference", nil, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisReference }, journal.Recorded, journal.StateCompleted},
 		{"of what is cancelled", func(op *journal.Operation) { byHand(op, journal.NotExecuted) }, nil, journal.Ignored, journal.StateCancelled},
 		{"of what is completed", func(op *journal.Operation) {
 			op.State, op.LookAt, op.Answer = journal.StateCompleted, time.Time{}, &journal.Answer{}
@@ -388,6 +395,9 @@ func TestEvidenceOfARefusal(t *testing.T) {
 		assert.Equal(t, tc.decision, decision, tc.name)
 		assert.Equal(t, tc.state, got.State, tc.name)
 		assert.True(t, got.State != journal.StateCompleted || decision == journal.Ignored || got.Answer.Refused, tc.name)
+		if got.State == journal.StateUnknown && !ev.Taken {
+			assert.Contains(t, got.Evidence[len(got.Evidence)-1].Why, map[bool]string{true: "another's", false: "a part of"}[ev.Evidence.Basis == journal.BasisFields], tc.name)
+		}
 	}
 }
 
@@ -556,6 +566,10 @@ func TestKeptEvidenceIsWeighed(t *testing.T) {
 		}
 		return op
 	}
+	alone := func(op journal.Operation) journal.Operation {
+		op.Evidence = op.Evidence[:1]
+		return op
+	}
 	end := func(kind journal.EventKind, change func(*journal.Event)) journal.Event {
 		ev := journal.Event{Kind: kind, At: noon, Last: noon, Session: "A", Claim: 1, Attempts: 1}
 		if change != nil {
@@ -564,6 +578,9 @@ func TestKeptEvidenceIsWeighed(t *testing.T) {
 		return ev
 	}
 	took, refused := journal.FindingTookEffect, journal.FindingRefused
+	alike := heard(refused, refused) // of which only the second is known to be its own
+	alike.Evidence[0].Basis = journal.BasisFields
+	alike.Evidence[0].Answer = &journal.Answer{Status: 200, Refused: true, Body: []byte("another's")}
 	noted := heard(took)
 	noted.Evidence = append(noted.Evidence, journal.Evidence{Finding: journal.FindingReversed, Object: "payment pay_1"})
 	for _, tc := range []struct {
@@ -581,6 +598,8 @@ func TestKeptEvidenceIsWeighed(t *testing.T) {
 		{"a refusal and an effect", heard(refused, took), end(journal.EventDoubt, nil), journal.Weighed, journal.StateCompleted, ""},
 		{"an effect and a refusal", heard(took, refused), end(journal.EventDoubt, nil), journal.Weighed, journal.StateCompleted, ""},
 		{"a refusal", heard(refused), end(journal.EventDoubt, nil), journal.Weighed, journal.StateCompleted, ""},
+		{"a refusal of what looks like it", alone(alike), end(journal.EventDoubt, nil), journal.Recorded, journal.StateUnknown, ""},
+		{"a refusal after another's", alike, end(journal.EventDoubt, nil), journal.Weighed, journal.StateCompleted, ""},
 		{"a refusal of one of two", heard(refused), end(journal.EventDoubt, func(ev *journal.Event) { ev.Attempts = 2 }), journal.Recorded, journal.StateUnknown, ""},
 		{"a refusal, nothing was sent", heard(refused), end(journal.EventCancel, func(ev *journal.Event) { ev.Unsent = true }), journal.Recorded, journal.StateCancelled, ""},
 		{"nothing", heard(), end(journal.EventDoubt, nil), journal.Recorded, journal.StateUnknown, ""},
@@ -620,7 +639,7 @@ func TestKeptEvidenceIsWeighed(t *testing.T) {
 			if decision == journal.Weighed && got.State == journal.StateCompleted {
 				assert.Equal(t, []byte("seen"), got.Answer.Body)
 				assert.NotEmpty(t, got.Object)
-				assert.Equal(t, tc.name == "a refusal", got.Answer.Refused)
+				assert.Equal(t, tc.name == "a refusal" || tc.name == "a refusal after another's", got.Answer.Refused)
 			}
 			if tc.ev.Kind == journal.EventComplete && decision == journal.Recorded {
 				assert.Equal(t, tc.ev.Object != "" && !tc.ev.Taken, got.Object != "")
@@ -777,6 +796,50 @@ func TestRoundsAreFoundByWhatTheyHad(t *testing.T) {
 }
 
 // Evidence keeps an operation for as long as events are repeated.
+// What leaves no tombstone is kept for as long as an event may name it.
+func TestReapKeepsWhatAnEventMayName(t *testing.T) {
+	reap := func(op journal.Operation, days int) journal.Decision {
+		at := noon.Add(time.Duration(days) * 24 * time.Hour)
+		_, decision := next(t, op, false, journal.Event{Kind: journal.EventReap, At: at, Last: at})
+		return decision
+	}
+	for _, tc := range []struct {
+		name   string
+		naming journal.Naming
+		state  journal.State
+		change func(*journal.Operation)
+		days   int
+	}{
+		{"a tombstone is left", journal.Named, journal.StateCompleted, func(op *journal.Operation) { op.Object = "payment pay_1" }, 1},
+		{"unnamed, nothing can name it", journal.Generated, journal.StateCompleted, func(op *journal.Operation) {}, 1},
+		{"unnamed, with an object", journal.Generated, journal.StateCompleted, func(op *journal.Operation) { op.Object = "payment pay_1" }, 35},
+		{"unnamed, with a reference", journal.Carried, journal.StateCompleted, func(op *journal.Operation) { op.Reference = "order-1" }, 35},
+		{"cancelled", journal.Named, journal.StateCancelled, func(op *journal.Operation) {}, 1},
+		{"cancelled, with a reference", journal.Named, journal.StateCancelled, func(op *journal.Operation) { op.Reference = "order-1" }, 35},
+	} {
+		op := operation(tc.naming, stated)
+		op.State, op.Delivered, op.SettledAt = tc.state, true, noon
+		tc.change(&op)
+		assert.Equal(t, journal.Ignored, reap(op, tc.days-1), tc.name)
+		assert.Equal(t, journal.Recorded, reap(op, tc.days), tc.name)
+	}
+}
+
+// What is cancelled since nobody wants it stays for as long as nobody does: without it, whoever asks by the name
+// would send it. An operation without a name can't be asked for.
+func TestUnwantedOutlivesItsKeep(t *testing.T) {
+	for naming, want := range map[journal.Naming]journal.Decision{
+		journal.Named: journal.Ignored, journal.Carried: journal.Ignored, journal.Generated: journal.Recorded,
+	} {
+		op := operation(naming, stated)
+		op.State, op.Delivered, op.SettledAt = journal.StateCancelled, true, noon
+		op.Unwanted = &journal.Resolved{Resolution: journal.Unwanted, By: "jane"}
+		after := noon.Add(400 * 24 * time.Hour)
+		_, decision := next(t, op, false, journal.Event{Kind: journal.EventReap, At: after, Last: after})
+		assert.Equal(t, want, decision, naming)
+	}
+}
+
 func TestEvidenceKeepsAnOperation(t *testing.T) {
 	op := inDoubt()
 	op, _ = next(t, op, false, seen(op, journal.FindingTookEffect, "payment pay_1"))
@@ -837,17 +900,84 @@ func TestRoundsThatWereMergedAreOneEffect(t *testing.T) {
 	assert.Equal(t, journal.SecondEffect, decision)
 }
 
-// What was seen of it forbids an absence for good, however much is heard afterwards that decides nothing.
+// What was seen of it forbids an absence for good, and a repeat, however much is heard afterwards that
+// decides nothing.
 func TestWhatWasSeenIsNotCrowdedOut(t *testing.T) {
-	op := goneBefore()
-	inProgress := seen(op, journal.FindingInProgress, "payment pay_1")
-	op, _ = next(t, op, true, inProgress)
-	for i := range 30 {
-		ev := seen(op, journal.FindingInconclusive, "")
-		ev.Evidence.Source = []string{journal.SourceLook, journal.SourceHook}[i%2]
-		op, _ = next(t, op, true, ev)
+	crowded := func(op journal.Operation, finding journal.Finding) journal.Operation {
+		op, _ = next(t, op, true, seen(op, finding, "payment pay_1"))
+		for i := range 30 {
+			ev := seen(op, journal.FindingInconclusive, "")
+			ev.Evidence.Source = []string{journal.SourceLook, journal.SourceHook}[i%2]
+			op, _ = next(t, op, true, ev)
+		}
+		return op
 	}
-	op, _ = next(t, op, true, gone(op))
-	require.Equal(t, journal.StateUnknown, op.State)
-	assert.Equal(t, "something of it was seen before", op.Evidence[len(op.Evidence)-1].Why)
+	for _, finding := range []journal.Finding{journal.FindingInProgress, journal.FindingInconclusive} {
+		op := crowded(goneBefore(), finding)
+		op, _ = next(t, op, true, gone(op))
+		require.Equal(t, journal.StateUnknown, op.State)
+		assert.Equal(t, "something of it was seen before", op.Evidence[len(op.Evidence)-1].Why)
+	}
+	for _, finding := range []journal.Finding{journal.FindingInProgress, journal.FindingInconclusive, journal.FindingAmbiguous} {
+		op := crowded(looked(), finding)
+		_, decision := next(t, op, false, again(op))
+		assert.Equal(t, journal.Stop, decision, "%v", finding)
+	}
+}
+
+// When it was first not there stays, whatever was heard before that and however often it is looked for.
+func TestFirstAbsenceStays(t *testing.T) {
+	op := inDoubt()
+	op, _ = next(t, op, false, seen(op, journal.FindingInconclusive, ""))
+	for i := range 4 {
+		ev := gone(op)
+		ev.At = noon.Add(time.Duration(i) * time.Minute)
+		op, _ = next(t, op, false, ev)
+		require.Equal(t, journal.StateUnknown, op.State, "too soon after the first")
+	}
+	require.Len(t, op.Evidence, 3)
+	assert.Equal(t, noon, op.Evidence[1].At)
+	assert.Equal(t, noon.Add(3*time.Minute), op.Evidence[2].At)
+}
+
+// A look that was not made is given back by who has it, and is due at once.
+func TestALookIsGivenBack(t *testing.T) {
+	op := inDoubt()
+	lease := noon.Add(10 * time.Minute)
+	leased, decision := next(t, op, false, journal.Event{Kind: journal.EventLook, At: noon, Last: noon, Due: lease})
+	require.Equal(t, journal.Look, decision)
+	back := journal.Event{Kind: journal.EventLook, At: noon.Add(time.Second), Last: noon, Due: lease, GivesBack: true}
+	got, decision := next(t, leased, false, back)
+	assert.Equal(t, journal.Recorded, decision)
+	assert.Equal(t, op.Looks, got.Looks)
+	assert.Equal(t, noon.Add(time.Second), got.LookAt)
+	assert.Zero(t, got.LookedAt, "nobody has looked")
+	asked := journal.Event{Kind: journal.EventLook, At: noon.Add(2 * time.Second), Last: noon, Due: lease, Asked: true}
+	_, decision = next(t, got, false, asked)
+	assert.Equal(t, journal.Look, decision, "who asks does not wait for a look that was not made")
+
+	for name, row := range map[string]struct {
+		source  string
+		present bool
+	}{
+		"a look": {journal.SourceLook, true}, "the program's own": {journal.SourceHook, true},
+		"an event": {journal.SourceEvent, false}, "a repeat": {journal.SourceRepeat, false},
+	} {
+		before := leased
+		before.Evidence = []journal.Evidence{{At: noon.Add(-30 * time.Second), Source: row.source, Finding: journal.FindingInconclusive}}
+		got, _ := next(t, before, false, back)
+		assert.Equal(t, row.present, got.LookedAt.Equal(noon.Add(-30*time.Second)), name)
+	}
+
+	for name, change := range map[string]func(*journal.Operation){
+		"another's by now":    func(op *journal.Operation) { op.LookAt = lease.Add(time.Minute) },
+		"it has an outcome":   func(op *journal.Operation) { op.State, op.LookAt = journal.StateCancelled, time.Time{} },
+		"unknown anew":        func(op *journal.Operation) { op.Looks = 0 },
+		"and dead in between": func(op *journal.Operation) { op.Dead, op.LookAt = "given up", time.Time{} },
+	} {
+		other := leased
+		change(&other)
+		_, decision = next(t, other, false, back)
+		assert.Equal(t, journal.Ignored, decision, name)
+	}
 }

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"iter"
 	"time"
@@ -49,19 +48,19 @@ type Flows interface {
 	ReapFlows(ctx context.Context, ev FlowEvent, limit int) (int, error)
 }
 
-// LocalFlows is a Flows that lies in a SQL database, which may be the application's
-// own: then a step's writes and its record can be one commit.
+// LocalFlows is a Flows that lies in a database which may be the application's own: then a
+// step's writes and its record can be one commit.
 type LocalFlows interface {
 	Flows
 
-	// BeginTx starts a transaction of the journal's database that will write. Nothing
-	// else is recorded until it is ended, so it is kept short; it is never held while
+	// BeginTx starts a transaction of the journal's database that will write. Others may be
+	// unable to record anything until it is ended, so it is kept short; it is never held while
 	// anything is asked of the journal.
-	BeginTx(ctx context.Context) (*sql.Tx, error)
+	BeginTx(ctx context.Context) (Tx, error)
 
 	// ApplyFlowTx applies ev, of kind FlowEventRecord, within tx, a transaction of the
 	// journal's database. It is recorded if tx commits.
-	ApplyFlowTx(ctx context.Context, tx *sql.Tx, ev FlowEvent) (FlowResult, error)
+	ApplyFlowTx(ctx context.Context, tx Tx, ev FlowEvent) (FlowResult, error)
 }
 
 // FlowState is where a flow stands. NextFlow is the only definition of its
@@ -108,6 +107,7 @@ type Flow struct {
 	Key         string // parent of its operations' keys; never on the wire itself
 	Input       []byte
 	InputDigest string // tells asking again from a misuse of the name
+	Trace       string // the W3C traceparent of the call that asked for it first; "": none
 
 	State  FlowState
 	Holder string // the session that holds it; else ""

@@ -434,3 +434,30 @@ func TestFlowParkedByAClockThatCameBack(t *testing.T) {
 		assert.Equal(t, next, again, name)
 	}
 }
+
+// What took effect after all has a flow that was given up undone once more, if its steps are there.
+func TestAGivenUpFlowIsOpenedAgain(t *testing.T) {
+	ended := journal.Flow{Ref: journal.Ref{ID: "order-1"}, State: journal.FlowStateGivenUp, Undoing: true, Claim: 2, Failures: 3, GivenUpFor: "sold out",
+		CreatedAt: noon.Add(-time.Hour), UpdatedAt: noon.Add(-time.Hour), EndedAt: noon.Add(-time.Hour), InputDigest: "d"}
+	retry := journal.FlowEvent{Kind: journal.FlowEventRetry, At: noon}
+	_, decision, err := journal.NextFlow(ended, false, retry)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Ignored, decision, "by somebody's word it is not")
+	retry.Found = true
+	f, decision, err := journal.NextFlow(ended, false, retry)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Recorded, decision)
+	assert.Equal(t, journal.FlowStateWaiting, f.State)
+	assert.True(t, f.Undoing)
+	assert.Equal(t, noon, f.DueAt)
+	assert.Zero(t, f.Failures)
+	assert.Empty(t, journal.FlowViolations(f))
+	ended.Tombstone = true
+	_, decision, err = journal.NextFlow(ended, false, retry)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Ignored, decision)
+	finished := journal.Flow{Ref: ended.Ref, State: journal.FlowStateFinished, Claim: 1, EndedAt: noon}
+	_, decision, err = journal.NextFlow(finished, false, retry)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Ignored, decision)
+}

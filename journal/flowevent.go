@@ -27,7 +27,7 @@ const (
 	// FlowEventUndo: everything is undone. Needs Claim.
 	FlowEventUndo
 	// FlowEventRetry: somebody's word that it may be run again, now, its failures
-	// forgiven.
+	// forgiven. With Found, one that was given up is undone once more.
 	FlowEventRetry
 	// FlowEventReap: shrink it, if its keep has passed. Needs Keep.
 	FlowEventReap
@@ -60,7 +60,8 @@ type FlowEvent struct {
 	Key         string
 	Input       []byte
 	InputDigest string
-	Sooner      bool // it may go on before it is due: what it waits for has its outcome
+	Trace       string // Intent.Trace's like, of a new flow
+	Sooner      bool   // it may go on before it is due: what it waits for has its outcome
 
 	// Steps are recorded with an event that is made under a claim and takes place.
 	// One whose Seq is recorded already is left as it is.
@@ -72,6 +73,7 @@ type FlowEvent struct {
 	Limit    int       // Fail: how many failures are one too many
 
 	Functions []FlowFunction // Claim: those that the asker can run
+	Found     bool           // Retry: an operation of it took effect after all, and may have to be undone
 	Keep      time.Duration  // Reap
 }
 

@@ -51,6 +51,9 @@ func beginFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 	switch {
 	case f.State == FlowStateAbsent:
 		f = Flow{Handle: f.Handle, Ref: ev.Ref, Function: ev.Function, Key: ev.Key, Input: ev.Input, InputDigest: ev.InputDigest, CreatedAt: ev.At}
+		if len(ev.Trace) <= MaxTrace {
+			f.Trace = ev.Trace
+		}
 		return holdFlow(f, ev), Execute, nil
 	case f.InputDigest != ev.InputDigest || f.Function.Name != ev.Function.Name:
 		return f, Misuse, nil
@@ -181,6 +184,13 @@ func retryFlow(f Flow, ev FlowEvent) (Flow, Decision, error) {
 	case FlowStateWaiting, FlowStateSetAside:
 		f.Failures = 0
 		ev.Due, ev.Cause = time.Time{}, f.Cause
+		return parkFlow(f, ev), Recorded, nil
+	case FlowStateGivenUp:
+		if !ev.Found || f.Tombstone {
+			return f, Ignored, nil // what it made is undone, or its steps are forgotten
+		}
+		f.Failures, f.EndedAt, f.WaitsFor = 0, time.Time{}, Ref{}
+		ev.Due, ev.Cause = time.Time{}, "an operation of it took effect after all"
 		return parkFlow(f, ev), Recorded, nil
 	}
 	return f, Ignored, nil

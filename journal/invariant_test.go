@@ -49,7 +49,12 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 		{journal.StatePending, func(op *journal.Operation) { op.State = journal.StateCancelled + 1 }, "its state is one of the states"},
 		{journal.StatePending, func(op *journal.Operation) { op.Naming = journal.Generated + 1 }, "its naming is one of the namings"},
 		{journal.StatePending, func(op *journal.Operation) { op.Terms.Remembers = memory.Everything + 1 }, "its terms are readable"},
-		{journal.StatePending, func(op *journal.Operation) { op.Claim = 0 }, "it was claimed when it was begun"},
+		{journal.StatePending, func(op *journal.Operation) { op.Claim = 0 }, "it was claimed when it was begun, unless it was enqueued"},
+		{journal.StatePending, func(op *journal.Operation) { op.Claim, op.Enqueued = -1, true }, "it was claimed when it was begun, unless it was enqueued"},
+		{journal.StateInFlight, func(op *journal.Operation) { op.Claim, op.Enqueued = 0, true }, "what was never claimed was not sent"},
+		{journal.StateCancelled, func(op *journal.Operation) { op.Claim, op.Enqueued, op.Attempts = 0, true, 1 }, "what was never claimed was not sent"},
+		{journal.StateCancelled, func(op *journal.Operation) { op.Claim, op.Enqueued, op.Found.FirstSentAt = 0, true, noon }, "what was never claimed was not sent"},
+		{journal.StatePending, func(op *journal.Operation) { op.Enqueued, op.Naming = true, journal.Carried }, "what was enqueued has a name"},
 		{journal.StatePending, func(op *journal.Operation) { op.Attempts = -1 }, "nothing is counted below zero"},
 		{journal.StatePending, func(op *journal.Operation) { op.SecondEffects = 1 }, "a second effect is of an earlier generation, or another object"},
 		{journal.StatePending, func(op *journal.Operation) { op.UpdatedAt = time.Time{} }, "it says when it was begun and changed"},
@@ -113,6 +118,8 @@ func TestLateClockLeavesWhatIsSound(t *testing.T) {
 	}{
 		"a second name":                      {journal.StatePending, func(op *journal.Operation) { op.Alias.ID = "its carried key" }},
 		"completed, by a clock that is lost": {journal.StateCompleted, func(op *journal.Operation) { op.FirstSentAt = noon.Add(time.Hour) }},
+		"enqueued, and never claimed":        {journal.StateCancelled, func(op *journal.Operation) { op.Claim, op.Enqueued = 0, true }},
+		"enqueued, and claimed":              {journal.StateInFlight, func(op *journal.Operation) { op.Enqueued = true }},
 		"its window closed for such a clock": {journal.StateUnknown, func(op *journal.Operation) { op.FirstSentAt, op.WindowClosed = noon.Add(time.Hour), true }},
 	} {
 		op := ops[tc.state]

@@ -29,7 +29,7 @@ type Journal interface {
 	//
 	// A store that can tell that it was restored or copied refuses, with ErrRestored
 	// and until it is adopted, what sends, decides or forgets by the record: Join,
-	// EventBegin, EventClaim, EventResolve, EventReap, EventLook, EventHint and EventEvidence.
+	// EventBegin, EventEnqueue, EventClaim, EventResolve, EventReap, EventLook, EventHint and EventEvidence.
 	// An answer, and what else a claim led to, is accepted, and so is reading.
 	Apply(ctx context.Context, ev Event) (Result, error)
 
@@ -45,8 +45,9 @@ type Journal interface {
 	// operations that want one at ev.At, those created first coming first, in one
 	// commit, passing over those that ev.From and ev.Today leave out: pending ones that are to be woken, by ev.Due if that is set, those in
 	// flight whose session is dead, and outcomes that are undelivered and in nobody's hands. The results
-	// are whole, bodies included. Fewer than limit results mean that no more
-	// wanted one.
+	// are whole, bodies included. Fewer than limit results mean that there was none more
+	// which wanted one, and which nobody else had locked at that moment: a store that many
+	// processes share passes over those.
 	Claim(ctx context.Context, ev Event, limit int) ([]Result, error)
 
 	// Reap applies ev, of kind EventReap and without Ref, to at most limit
@@ -112,6 +113,13 @@ type Filter struct {
 	Dead        bool      // those that somebody has to see to (Operation.Dead)
 	ByWake      bool      // pending ones by WakeAt, soonest first; implies States{StatePending}
 	Limit       int       // 0: no limit
+
+	// After and Before are bounds of the Handle, both exclusive; 0: none. Newest has those
+	// created last come first, but for ByWake. So the next page begins Before the last handle
+	// of this one, and costs what it yields, however many operations there are. One operation is
+	// found by its handle with After one less and Limit 1.
+	After, Before int64
+	Newest        bool
 
 	// CreatedFrom and CreatedBefore are bounds of CreatedAt; zero: none. A Journal need not
 	// read what was created before or after the two, so that a short span of a long history is

@@ -38,7 +38,7 @@ var laws = []law{
 	}},
 	{"whoever gets no more than an answer changes nothing but the window", func(s step) bool {
 		switch s.decision {
-		case journal.Ignored, journal.Stale, journal.Wait, journal.Replay, journal.Misuse, journal.Gone:
+		case journal.Ignored, journal.Stale, journal.Wait, journal.Replay, journal.Misuse, journal.Gone, journal.Withdrawn:
 			return s.unchanged() || s.ev.Kind == journal.EventClock && s.err == nil
 		}
 		return true
@@ -80,6 +80,44 @@ var laws = []law{
 	}},
 	{"a window is never opened again within a generation", func(s step) bool {
 		return !s.op.WindowClosed || s.next.WindowClosed || !s.sameLife() || s.next.FirstSentAt.IsZero()
+	}},
+	{"an enqueue leaves what was absent or cancelled pending, unclaimed and unsent, not due before it says, and else changes nothing", func(s step) bool {
+		if s.ev.Kind != journal.EventEnqueue || s.err != nil {
+			return true
+		}
+		if s.next.WindowClosed && !s.op.WindowClosed {
+			return false // it need not know the latest time
+		}
+		if s.decision != journal.Recorded {
+			free := s.op.State == journal.StateAbsent || s.op.State == journal.StateCancelled
+			return s.unchanged() && (s.decision == journal.Withdrawn) == (free && s.op.Unwanted != nil) && (!free || s.op.Unwanted != nil)
+		}
+		n := s.next
+		return (s.op.State == journal.StateAbsent || s.op.State == journal.StateCancelled) && n.State == journal.StatePending && n.Holder == "" &&
+			(!n.MayHaveRun || s.op.MayHaveRun) && n.Enqueued && n.Claim == s.op.Claim && n.SettledAt.IsZero() && !n.Delivered && !n.ByHand && !n.Told &&
+			n.NotAfter.Equal(s.ev.Intent.NotAfter) && n.DueAt.Equal(latest(s.ev.At, s.ev.Due)) && n.Naming == s.naming()
+	}},
+	{"what was enqueued is of one begin's intent: its own, or of the one that sends it", func(s step) bool {
+		return s.decision != journal.Execute || s.next.Enqueued == (s.op.Enqueued && s.op.State != journal.StateCancelled)
+	}},
+	{"nothing is sent for the first time after the time until which it may be", func(s step) bool {
+		by := s.op.NotAfter
+		if s.decision != journal.Execute || s.op.MayHaveRun {
+			return true
+		}
+		if s.op.State == journal.StateAbsent || s.op.State == journal.StateCancelled {
+			by = s.ev.Intent.NotAfter
+			return by.IsZero() || !s.ev.At.After(by)
+		}
+		return by.IsZero() || !latest(s.ev.At, s.ev.Last).After(by)
+	}},
+	{"nothing is cancelled as too late that is not, or that may have run", func(s step) bool {
+		if s.ev.Kind != journal.EventBegin && s.ev.Kind != journal.EventClaim || s.next.State != journal.StateCancelled || s.op.State == journal.StateCancelled ||
+			s.op.Naming != journal.Named || s.op.BodyWithheld {
+			return true
+		}
+		return !s.op.MayHaveRun && !s.op.NotAfter.IsZero() && latest(s.ev.At, s.ev.Last).After(s.op.NotAfter) &&
+			(s.ev.Unconfirmed.IsZero() || s.ev.At.After(s.op.NotAfter) && s.ev.Last.After(s.op.NotAfter))
 	}},
 	{"a claim's number grows by one with an Execute and never otherwise", func(s step) bool {
 		switch {
@@ -150,7 +188,7 @@ var laws = []law{
 		return known && (s.ev.From == nil || slices.Contains(s.ev.From, s.op.Provider)) || s.unchanged() && s.decision == journal.Ignored
 	}},
 	{"another mode is misuse, of whatever has begun", func(s step) bool {
-		if s.ev.Kind != journal.EventBegin || s.op.State == journal.StateAbsent || s.op.State == journal.StateCancelled || s.op.Tombstone || s.err != nil {
+		if !asks(s.ev.Kind) || s.op.State == journal.StateAbsent || s.op.State == journal.StateCancelled || s.op.Tombstone || s.err != nil {
 			return true
 		}
 		return s.op.Mode == "" || s.ev.Intent.Mode == "" || s.op.Mode == s.ev.Intent.Mode || s.decision == journal.Misuse
@@ -181,7 +219,7 @@ var laws = []law{
 		}
 		return s.next.Generation == s.op.Generation+1 &&
 			(s.ev.Kind == journal.EventEvidence && s.ev.Evidence.Finding == journal.FindingAbsent && s.op.State == journal.StateUnknown && s.next.State == journal.StateCancelled ||
-				s.ev.Kind == journal.EventBegin && s.op.State == journal.StateCancelled && (s.op.ByHand || s.op.Fingerprint != s.ev.Intent.Fingerprint) ||
+				asks(s.ev.Kind) && s.op.State == journal.StateCancelled && (s.op.ByHand || s.op.Fingerprint != s.ev.Intent.Fingerprint) ||
 				s.ev.Kind == journal.EventResolve && s.ev.Resolution == journal.SendAgain && s.decision == journal.Recorded)
 	}},
 	{"identity, key and request stay the same within a generation", func(s step) bool {
@@ -199,7 +237,8 @@ var laws = []law{
 		key := s.next.Key == s.op.Key && s.next.KeyCarried == s.op.KeyCarried
 		request := reflect.DeepEqual(s.next.Request, s.op.Request)
 		// Where nothing may have run, the request is its latest asker's.
-		taken := s.decision == journal.Execute && s.ev.Kind == journal.EventBegin && (s.op.State == journal.StateCancelled || !s.op.MayHaveRun)
+		taken := s.decision == journal.Execute && s.ev.Kind == journal.EventBegin && (s.op.State == journal.StateCancelled || !s.op.MayHaveRun) ||
+			s.decision == journal.Recorded && s.ev.Kind == journal.EventEnqueue
 		return (key || taken && s.op.Key == "") && (request || taken) && s.next.Fingerprint == s.op.Fingerprint
 	}},
 	{"terms are kept or narrowed within a generation", func(s step) bool {
@@ -210,7 +249,7 @@ var laws = []law{
 			today, known := s.ev.Today(&s.op)
 			return known && s.next.Terms == s.op.Terms.Narrow(today.Terms)
 		}
-		return s.ev.Kind == journal.EventBegin && s.next.Terms == s.op.Terms.Narrow(s.ev.Intent.Terms)
+		return asks(s.ev.Kind) && s.next.Terms == s.op.Terms.Narrow(s.ev.Intent.Terms)
 	}},
 	{"only the holder parks, doubts or cancels, under the current claim", func(s step) bool {
 		if !releases(s.ev.Kind) || s.decision != journal.Recorded {
@@ -243,15 +282,19 @@ var laws = []law{
 	}},
 	{"only what is settled, delivered and past its keep is reaped", func(s step) bool {
 		reaped := s.op.State != journal.StateAbsent && s.next.State == journal.StateAbsent || s.next.Tombstone && !s.op.Tombstone
+		if reaped && s.op.State == journal.StateCancelled && s.op.Unwanted != nil && s.op.Naming != journal.Generated {
+			return false // whoever asks by its name would send it
+		}
 		return !reaped || s.ev.Kind == journal.EventReap && s.op.State.Settled() && s.op.Delivered &&
 			!s.op.SettledAt.Add(max(s.ev.Keep, s.op.Terms.Retention)).After(s.ev.At)
 	}},
-	{"the first send moves only back to what the claim found, and only if nothing was sent, or by an adoption to the creation", func(s step) bool {
+	{"the first send moves only back to what the claim found, and only if nothing was sent, or by an adoption to the creation, but not beyond the journal's time", func(s step) bool {
 		if !s.sameLife() || s.op.FirstSentAt.IsZero() || s.next.FirstSentAt.Equal(s.op.FirstSentAt) {
 			return true
 		}
 		if s.ev.Kind == journal.EventAdopt {
-			return s.next.FirstSentAt.Equal(s.op.CreatedAt) && s.op.FirstSentAt.After(s.op.CreatedAt)
+			return s.op.FirstSentAt.After(s.op.CreatedAt) &&
+				(s.next.FirstSentAt.Equal(s.op.CreatedAt) || s.next.FirstSentAt.Equal(latest(s.ev.At, s.ev.Last)) && s.op.CreatedAt.After(s.next.FirstSentAt))
 		}
 		return releases(s.ev.Kind) && s.ev.Unsent && s.next.FirstSentAt.Equal(s.op.Found.FirstSentAt)
 	}},
@@ -270,13 +313,16 @@ var laws = []law{
 		return s.ev.Kind != journal.EventDoubt || s.decision != journal.Recorded || s.next.State == journal.StateUnknown && s.next.MayHaveRun
 	}},
 	{"a new outcome belongs to the session that led to it until it is delivered", func(s step) bool {
-		if s.next.State <= journal.StateInFlight || s.next.State == s.op.State {
+		if s.next.State <= journal.StateInFlight || s.next.State == s.op.State || answersAnew(s) {
 			return true
 		}
 		if s.ev.Delivered || s.ev.Kind == journal.EventResolve && s.ev.Resolution == journal.Hold && s.decision != journal.Weighed {
 			return s.next.Delivered && s.next.Holder == ""
 		}
 		return !s.next.Delivered && s.next.Holder == s.ev.Session
+	}},
+	{"an answer after another outcome that was told is nobody's, and is offered", func(s step) bool {
+		return !answersAnew(s) || !s.next.Delivered && s.next.Holder == ""
 	}},
 	{"an operation that becomes pending is nobody's and is woken", func(s step) bool {
 		return s.next.State != journal.StatePending || s.op.State == journal.StatePending || s.next.Holder == "" &&
@@ -307,6 +353,13 @@ var laws = []law{
 	}},
 }
 
+func asks(k journal.EventKind) bool { return k == journal.EventBegin || k == journal.EventEnqueue }
+
+// answersAnew: it was cancelled, or dead, and has an answer by now.
+func answersAnew(s step) bool {
+	return s.next.State == journal.StateCompleted && (s.op.State == journal.StateCancelled || s.op.State == journal.StateUnknown && s.op.Dead != "")
+}
+
 func releases(k journal.EventKind) bool {
 	return k == journal.EventPark || k == journal.EventDoubt || k == journal.EventCancel
 }
@@ -315,6 +368,14 @@ func releases(k journal.EventKind) bool {
 // generation.
 func (s step) sameLife() bool {
 	return s.op.State != journal.StateAbsent && s.next.State != journal.StateAbsent && s.op.Generation == s.next.Generation
+}
+
+// naming is what the operation has after the step: its own, or its intent's.
+func (s step) naming() journal.Naming {
+	if s.op.State == journal.StateAbsent {
+		return s.ev.Intent.Naming
+	}
+	return s.op.Naming
 }
 
 func (s step) unchanged() bool {
@@ -435,6 +496,10 @@ func drawStep(d draw) (journal.Operation, bool, journal.Event) {
 			op.Evidence = append(op.Evidence, e)
 		}
 		op.Adopted = d.oneIn(8)
+		op.Enqueued = op.Naming == journal.Named && d.oneIn(3)
+		if d.oneIn(3) {
+			op.NotAfter = noon.Add(time.Duration(d(80)-60) * time.Hour / 4)
+		}
 		if op.State == journal.StateCompleted {
 			op.Object = pick(d, "", "payment pay_1", "payment pay_2")
 			op.Answer = &journal.Answer{Generation: op.Generation, Status: 201, Omitted: d.oneIn(4), Cut: d.oneIn(4), ByHand: d.oneIn(4)}
@@ -458,7 +523,10 @@ func drawStep(d draw) (journal.Operation, bool, journal.Event) {
 // drawEvent makes an event that mostly fits the operation.
 func drawEvent(d draw, op journal.Operation) journal.Event {
 	ev := begin(op.Naming, drawTerms(d))
-	ev.Kind = journal.EventKind(1 + d(14))
+	ev.Kind = journal.EventKind(1 + d(15))
+	if d.oneIn(3) {
+		ev.Intent.NotAfter = noon.Add(time.Duration(d(80)-30) * time.Hour / 4)
+	}
 	ev.Intent.Fingerprint = pick(d, "the request", "the request", "another request")
 	if d.oneIn(2) {
 		ev.Intent.NextKey = func(generation int) string { return fmt.Sprintf("key %d", generation) }

@@ -50,7 +50,9 @@ func (e *EventError) Unwrap() error { return ErrInvalidEvent }
 func Next(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	ev.At, ev.Last, ev.Due, ev.Wake, ev.Unconfirmed = stamp(ev.At), stamp(ev.Last), stamp(ev.Due), stamp(ev.Wake), stamp(ev.Unconfirmed)
 	ev.Since = stamp(ev.Since)
-	op = closeWindow(op, ev)
+	if ev.Kind != EventEnqueue { // which sends nothing, and may not know the latest time
+		op = closeWindow(op, ev)
+	}
 	next, decision, err := step(op, live, ev)
 	if err != nil {
 		return op, Ignored, err
@@ -59,7 +61,8 @@ func Next(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	case Ignored, Stale, Wait, Replay, Misuse, Gone, Withdrawn:
 		return next, decision, nil
 	}
-	if next.State != StateAbsent {
+	// What is only put off keeps the time of a clock that was far ahead of this one: by that cameBack knows its due time for wrong.
+	if next.State != StateAbsent && (decision != Later || op.UpdatedAt.Sub(ev.At) <= Leap) {
 		next.UpdatedAt = ev.At
 	}
 	return next, decision, nil
@@ -69,6 +72,8 @@ func step(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	switch ev.Kind {
 	case EventBegin:
 		return begin(op, live, ev)
+	case EventEnqueue:
+		return enqueue(op, ev)
 	case EventClaim:
 		return claim(op, live, ev)
 	case EventComplete:
@@ -106,13 +111,18 @@ func confirm(op Operation, ev Event) Operation {
 
 // cameBack is for an operation without an answer that was written by a clock which
 // stood ahead and was never confirmed, or which was and has been corrected by more than
-// Leap. What is due rests for as long as it was to, from now on. When it was first sent
+// Leap. What is due rests for as long as it was to, from now on, and what another clock had
+// put off before that, until then. When it was first sent
 // stays as it was said to the provider, and is known by SentSince or a closed window.
 func cameBack(op Operation, ev Event) Operation {
 	if !wasAhead(op.UpdatedAt, ev.At, ev.Last) || !ev.Unconfirmed.IsZero() || op.State == StateCompleted {
 		return op
 	}
-	op.DueAt, op.WakeAt = closer(op.DueAt, op.UpdatedAt, ev.At), closer(op.WakeAt, op.UpdatedAt, ev.At)
+	now := ev.At
+	if lead := ev.Last.Sub(ev.At); lead > 0 && lead <= op.Terms.shortestMargin() {
+		now = ev.Last // another's, which is right too: by its clock what is due rests as long
+	}
+	op.DueAt, op.WakeAt = closer(op.DueAt, op.UpdatedAt, now), closer(op.WakeAt, op.UpdatedAt, now)
 	op.LookAt = closer(op.LookAt, op.UpdatedAt, ev.At)
 	for _, t := range []*time.Time{&op.CreatedAt, &op.UpdatedAt, &op.SettledAt, &op.LastEndedAt, &op.BusySince, &op.LookedAt} {
 		if t.After(ev.At) {
@@ -138,9 +148,11 @@ func passed(ev Event) time.Time {
 	return earlier(ev.At, ev.Last)
 }
 
-// closer is as long after to as t is after from; the zero time stays.
+// closer is as long after to as t is after from; the zero time stays. So does what is before from
+// and after to, as a provider's Retry-After is that another clock has dated: but for what is
+// further ahead than Leap, which such a clock has not said either.
 func closer(t, from, to time.Time) time.Time {
-	if t.IsZero() {
+	if t.IsZero() || t.Before(from) && t.After(to) && t.Sub(to) <= Leap {
 		return t
 	}
 	return to.Add(max(t.Sub(from), 0))
@@ -150,7 +162,7 @@ func closer(t, from, to time.Time) time.Time {
 // behind the journal by more than the margin, and is believed, was stamped by one that
 // ran ahead.
 func closeWindow(op Operation, ev Event) Operation {
-	if ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > op.Terms.Margin() && sentSince(op).After(ev.At) && op.State != StateCompleted {
+	if ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > op.Terms.shortestMargin() && sentSince(op).After(ev.At) && op.State != StateCompleted {
 		op.WindowClosed = true
 	}
 	return op
@@ -179,36 +191,27 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return op, Ignored, invalid(op, ev, "needs an intent and a session")
 	}
 	in := ev.Intent
-	same := in.same(op.Fingerprint)
-	switch op.State {
-	case StateAbsent:
-		op = Operation{Handle: op.Handle, Ref: ev.Ref, Alias: in.Alias, Key: in.Key, KeyCarried: in.KeyCarried, CreatedAt: ev.At}
-		op.Naming = in.Naming
-		return hold(intend(op, in), ev), Execute, nil
-	case StateCancelled:
-		if op.Unwanted != nil {
+	switch {
+	case op.State == StateAbsent || op.State == StateCancelled:
+		switch {
+		case op.Unwanted != nil:
 			return op, Withdrawn, nil
+		case !in.NotAfter.IsZero() && ev.At.After(in.NotAfter):
+			return op, Ignored, invalid(op, ev, "the time until which it may be sent has passed")
 		}
-		if same && !op.ByHand {
-			op.Mode = in.Mode
-			op.Terms = termsBy(op, in)
-			op = takeOver(op, in)
-			op = closeWindow(op, ev)
-			return hold(op, ev), Execute, nil
-		}
-		return hold(intend(generation(op, in.nextKey(op), ""), in), ev), Execute, nil
-	}
-	if op.Tombstone {
+		op = anew(op, ev)
+		op.Enqueued = false
+		return hold(op, ev), Execute, nil
+	case op.Tombstone:
 		return op, Gone, nil
-	}
-	if !same || op.Mode != in.Mode && op.Mode != "" && in.Mode != "" {
+	case in.another(op):
 		return op, Misuse, nil
 	}
 	switch op.State {
 	case StateCompleted:
 		return op, Replay, nil
 	case StateUnknown:
-		return op, Stop, nil
+		return repeat(op, ev)
 	case StateInFlight:
 		if live {
 			return op, Wait, nil
@@ -237,6 +240,65 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		op.Told, op.WakeAt = true, callersWindow(op)
 	}
 	return op, decision, err
+}
+
+// enqueue leaves an operation of which nothing has been sent pending, for whoever claims it once
+// it is due.
+func enqueue(op Operation, ev Event) (Operation, Decision, error) {
+	in := ev.Intent
+	switch {
+	case in == nil:
+		return op, Ignored, invalid(op, ev, "needs an intent")
+	case in.Naming != Named:
+		return op, Ignored, invalid(op, ev, "needs a name, by which it is the same when it is enqueued again")
+	case in.BodyWithheld:
+		return op, Ignored, invalid(op, ev, "its body is a secret that is not kept, so that nobody could send it later")
+	case op.State == StateAbsent || op.State == StateCancelled:
+		if op.Unwanted != nil {
+			return op, Withdrawn, nil
+		}
+		op = anew(op, ev)
+		op.Enqueued = true
+		op.State, op.Holder = StatePending, ""
+		op.DueAt, op.DueOwn = later(ev.Due, ev.At), false
+		op.WakeAt = wakeBy(op, op.DueAt)
+		op.SettledAt, op.Delivered, op.Told, op.ByHand = time.Time{}, false, false, false
+		op.Cause, op.Dead = "enqueued", ""
+		return op, Recorded, nil
+	case op.Tombstone:
+		return op, Gone, nil
+	case in.another(op):
+		return op, Misuse, nil
+	}
+	return op, Ignored, nil
+}
+
+// anew is an operation that the journal does not have, or whose last life was cancelled, as its
+// asker wants it.
+func anew(op Operation, ev Event) Operation {
+	in := ev.Intent
+	switch {
+	case op.State == StateAbsent:
+		op = Operation{Handle: op.Handle, Ref: ev.Ref, Alias: in.Alias, Key: in.Key, KeyCarried: in.KeyCarried, CreatedAt: ev.At}
+		op.Naming = in.Naming
+		op = intend(op, in)
+	case in.same(op.Fingerprint) && !op.ByHand:
+		op.Mode = in.Mode
+		op.Terms = termsBy(op, in)
+		op = takeOver(op, in)
+		if ev.Kind != EventEnqueue {
+			op = closeWindow(op, ev)
+		}
+	default:
+		op = intend(generation(op, in.nextKey(op), ""), in)
+	}
+	op.NotAfter = stamp(in.NotAfter)
+	return op
+}
+
+// another reports whether the intent is not that of an operation which has begun.
+func (in *Intent) another(op Operation) bool {
+	return !in.same(op.Fingerprint) || op.Mode != in.Mode && op.Mode != "" && in.Mode != ""
 }
 
 func (in *Intent) same(fingerprint string) bool {
@@ -279,6 +341,9 @@ func takeOver(op Operation, in *Intent) Operation {
 	op.Credential, op.Form = in.Credential, in.Form
 	op.Provider, op.Endpoint = in.Provider, in.Endpoint // the contract may have another name by now
 	op.Account = in.Account
+	if op.Trace = in.Trace; len(op.Trace) > MaxTrace {
+		op.Trace = ""
+	}
 	op.Reference, op.ReferenceName, op.ReferenceOurs, op.Compare = in.Reference, in.ReferenceName, in.ReferenceOurs, in.Compare
 	switch {
 	case op.Key != "" || op.Generation != 0:
@@ -361,9 +426,6 @@ func offer(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return op, Ignored, nil // it may settle by itself
 	case op.Holder != "" && live:
 		return op, Wait, nil
-	case ev.Delivered:
-		op.Delivered, op.Holder = true, ""
-		return op, Recorded, nil
 	}
 	op.Holder = ev.Session
 	return op, Offer, nil
@@ -373,12 +435,15 @@ func offer(op Operation, live bool, ev Event) (Operation, Decision, error) {
 // body was not kept: its caller may ask again until the window ends, then it is what
 // the rule proves.
 func leave(op Operation, ev Event) (Operation, Decision, error) {
+	if lapsed, decision := lapse(op, ev); decision != Ignored {
+		return lapsed, decision, nil
+	}
 	ends := callersWindow(op)
 	if !ev.Unconfirmed.IsZero() && !over(op, ev) {
 		op.WakeAt = later(ev.At, ev.Unconfirmed)
 		return op, Later, nil
 	}
-	if ev.Unconfirmed.IsZero() && (op.BodyWithheld || op.Told || !ev.NamedOnly) && later(ev.At, ev.Last).Before(ends) {
+	if ev.Unconfirmed.IsZero() && (op.BodyWithheld || op.Told) && later(ev.At, ev.Last).Before(ends) {
 		op.WakeAt = ends
 		return op, Later, nil
 	}
@@ -422,6 +487,9 @@ func orphan(op Operation, ev Event) Operation {
 // know the key again. A record without a form gets this one.
 func send(op Operation, ev Event, form string) (Operation, Decision, error) {
 	op.State, op.Holder = StatePending, ""
+	if lapsed, decision := lapse(op, ev); decision != Ignored {
+		return lapsed, decision, nil
+	}
 	p := MaySend(question(op, op.MayHaveRun, ev.At, ev))
 	if op.MayHaveRun && op.Form != "" && op.Form != form {
 		p = never("the key was sent in another place or form, and would not be recognised")
@@ -435,11 +503,40 @@ func send(op Operation, ev Event, form string) (Operation, Decision, error) {
 	}
 	op.DueAt = later(op.DueAt, p.At)
 	if op.DueAt.After(ev.At) {
-		op.WakeAt = later(op.WakeAt, op.DueAt)
+		op.WakeAt = wakeBy(op, later(op.WakeAt, op.DueAt))
 		return op, Later, nil
 	}
 	op.Form = form
 	return hold(op, ev), Execute, nil
+}
+
+// lapse cancels an operation of which nothing may have run, and which is not to be sent any more as
+// its time has passed. While the clock, which has jumped, and the journal's time disagree on that, it
+// is neither cancelled nor sent. Ignored: it may be sent.
+func lapse(op Operation, ev Event) (Operation, Decision) {
+	surely, perhaps := passed(ev), later(ev.At, ev.Last)
+	if ev.Unconfirmed.IsZero() {
+		surely = perhaps
+	}
+	switch {
+	case op.MayHaveRun || op.NotAfter.IsZero() || !perhaps.After(op.NotAfter):
+		return op, Ignored
+	case surely.After(op.NotAfter):
+		op.Cause = because(op.Cause, "it was not to be sent after "+op.NotAfter.Format(time.RFC3339))
+		return settle(op, ev, StateCancelled), Recorded
+	}
+	op.WakeAt = later(ev.At, ev.Unconfirmed)
+	op.DueAt = later(op.DueAt, op.WakeAt)
+	return op, Later
+}
+
+// wakeBy is when what is to be woken at some time is woken: before that, where it will have to be
+// cancelled.
+func wakeBy(op Operation, at time.Time) time.Time {
+	if op.MayHaveRun || op.NotAfter.IsZero() {
+		return at
+	}
+	return earlier(at, op.NotAfter.Add(time.Millisecond))
 }
 
 // goesAhead reports whether a caller who asks need not wait for the end of a pause of our
@@ -511,7 +608,11 @@ func complete(op Operation, ev Event) (Operation, Decision, error) {
 		return refused(op, ev)
 	}
 	op.Attempts += ev.Attempts
-	op = answered(sentAs(op, ev), ev)
+	op = sentAs(op, ev)
+	if ev.Evidence != nil && !ev.Taken {
+		op = keep(op, ev)
+	}
+	op = answered(op, ev)
 	if !ev.Taken {
 		op.Object = ev.Object
 	}
@@ -534,7 +635,7 @@ func sentAs(op Operation, ev Event) Operation {
 // request that is still on its way is executed when it arrives.
 func refusalStands(op Operation, ev Event) bool {
 	alone := ev.Claim == op.Claim && !op.Found.MayHaveRun && !ev.Open
-	return alone || op.Terms.Remembers == memory.Everything
+	return alone || op.Terms.Remembers == memory.Everything && !op.doubted() // else what was remembered may be forgotten by now
 }
 
 // refused ends a claim whose refusal does not stand; an older claim's says nothing.
@@ -555,6 +656,9 @@ func refused(op Operation, ev Event) (Operation, Decision, error) {
 func answered(op Operation, ev Event) Operation {
 	answer := *ev.Answer
 	answer.Generation = ev.Generation
+	if op.State == StateCancelled || op.Dead != "" {
+		ev.Session, ev.Delivered = "", false // somebody was told another outcome, and hears of this one
+	}
 	op = settle(op, ev, StateCompleted)
 	op.Answer = &answer
 	op.MayHaveRun = true
@@ -620,7 +724,7 @@ func park(op Operation, ev Event) Operation {
 		}
 		op.DueAt = later(op.DueAt, p.At)
 	}
-	op.WakeAt = later(op.DueAt, ev.Wake)
+	op.WakeAt = wakeBy(op, later(op.DueAt, ev.Wake))
 	if op.Naming == Named && !op.BodyWithheld || !ev.Told {
 		return op
 	}
@@ -654,7 +758,8 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	case ev.Resolution == Release && !onHold(op):
 		return op, Ignored, invalid(op, ev, "it is not on hold")
 	case ev.Resolution == Hold && op.State == StateUnknown && !onHold(op):
-		return op, Ignored, invalid(op, ev, "it is not sent anyway")
+		return op, Ignored, invalid(op, ev, "it is sent again for nobody but who asks for it by its name, where its reference is unique: "+
+			"to prevent that too, say that it is not wanted (Unwanted)")
 	case op.Unwanted != nil && (ev.Resolution == SendAgain || ev.Resolution == Release):
 		return op, Ignored, invalid(op, ev, "it is not wanted any more: say that it is wanted first")
 	}
@@ -701,6 +806,7 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 			return op, Ignored, invalid(op, ev, "needs the next generation's key")
 		}
 		op = generation(op, key, ev.Reference)
+		op.NotAfter = time.Time{} // who wants it sent again knows what time it is
 		op.State, op.DueAt, op.WakeAt = StatePending, ev.At, ev.At
 		op.SettledAt, op.Told, op.Delivered = time.Time{}, false, false
 		op.DueOwn = false
@@ -772,15 +878,18 @@ func deliver(op Operation, ev Event) (Operation, Decision, error) {
 
 func reap(op Operation, ev Event) (Operation, Decision, error) {
 	keep := max(ev.Keep, op.Terms.Retention)
-	if len(op.Evidence) > 0 {
+	goes := op.State == StateCancelled || op.Naming != Named // a tombstone is found by what it had
+	if len(op.Evidence) > 0 || goes && (op.Object != "" || op.Reference != "") {
 		keep = max(keep, EvidenceKeep)
 	}
 	switch {
 	case !op.State.Settled() || !op.Delivered || op.Tombstone:
 		return op, Ignored, nil
+	case op.State == StateCancelled && op.Unwanted != nil && op.Naming != Generated:
+		return op, Ignored, nil // without it, whoever asks by its name would send it
 	case op.SettledAt.Add(keep).After(passed(ev)):
 		return op, Ignored, nil
-	case op.State == StateCancelled || op.Naming != Named:
+	case goes:
 		return Operation{}, Recorded, nil
 	}
 	op.Tombstone, op.Answer, op.Request = true, nil, Request{}
@@ -804,7 +913,7 @@ func adopt(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	}
 	op.MayHaveRun, op.Failed = true, true
 	if op.FirstSentAt.IsZero() || op.FirstSentAt.After(op.CreatedAt) {
-		op.FirstSentAt = op.CreatedAt
+		op.FirstSentAt = earlier(op.CreatedAt, later(ev.At, ev.Last)) // what was enqueued need not have moved the journal's time
 	}
 	op.LastEndedAt = later(ev.At, ev.Last)
 	op = closeWindow(op, ev)
@@ -830,18 +939,28 @@ func adopt(op Operation, live bool, ev Event) (Operation, Decision, error) {
 }
 
 func question(op Operation, mayHaveRun bool, clock time.Time, ev Event) Question {
+	q := op.Question(clock, ev.Last, ev.Unconfirmed)
+	q.MayHaveRun = mayHaveRun
+	return q
+}
+
+// Question is what MaySend is asked of the operation as it stands: whether it may be sent, by an
+// asker with this clock, in a journal that has seen last as the latest time. unconfirmed is when the
+// clock, which has jumped, will be believed; zero: it is.
+func (op *Operation) Question(clock, last, unconfirmed time.Time) Question {
 	return Question{
-		MayHaveRun:   mayHaveRun,
+		MayHaveRun:   op.MayHaveRun,
 		Failed:       op.Failed,
 		Terms:        op.Terms,
-		FirstSentAt:  sentSince(op),
-		SentBy:       sentBy(op),
+		FirstSentAt:  sentSince(*op),
+		SentBy:       sentBy(*op),
 		LastEndedAt:  op.LastEndedAt,
 		WindowClosed: op.WindowClosed,
 		Clock:        clock,
-		Last:         ev.Last,
-		Unconfirmed:  ev.Unconfirmed,
+		Last:         last,
+		Unconfirmed:  unconfirmed,
 		Unwanted:     op.Unwanted != nil,
+		Doubted:      op.doubted(),
 	}
 }
 

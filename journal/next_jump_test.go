@@ -120,6 +120,30 @@ func TestJumpAheadThatIsConfirmed(t *testing.T) {
 	}
 }
 
+// What a clock that was far ahead put off, and one that is far behind it since, is known for put off by the first.
+func TestJumpAheadIsKnownAfterAnother(t *testing.T) {
+	ahead := noon.Add(20 * day)
+	for lead, kept := range map[time.Duration]bool{journal.Leap: false, journal.Leap + time.Millisecond: true, 18 * day: true, 22 * day: true} {
+		op := operation(journal.Named, guarded)
+		op.State, op.MayHaveRun, op.UpdatedAt = journal.StatePending, true, ahead
+		op.DueAt, op.WakeAt = ahead.Add(time.Minute), ahead.Add(time.Minute)
+		at := ahead.Add(-lead)
+		op, decision := next(t, op, false, jumped(journal.Event{Kind: journal.EventClaim, Session: "B", At: at, Last: noon}))
+		require.Equal(t, journal.Later, decision)
+		assert.Equal(t, kept, op.UpdatedAt.Equal(ahead), lead)
+		assert.Equal(t, !kept, op.UpdatedAt.Equal(at), lead)
+		if kept {
+			op, _ = next(t, op, false, journal.Event{Kind: journal.EventClock, At: noon, Last: noon})
+			assert.Equal(t, noon.Add(time.Minute), op.DueAt)
+		}
+	}
+	sent := operation(journal.Named, guarded)
+	sent.State, sent.MayHaveRun, sent.FirstSentAt, sent.UpdatedAt = journal.StatePending, false, time.Time{}, ahead
+	sent, decision := next(t, sent, false, journal.Event{Kind: journal.EventClaim, Session: "B", At: noon, Last: noon})
+	require.Equal(t, journal.Execute, decision)
+	assert.Equal(t, noon, sent.UpdatedAt, "what is more than put off is dated by who does it")
+}
+
 // What a clock that came back left rests for as long as it was to.
 func TestJumpBackRestsAsLongAsItWasTo(t *testing.T) {
 	year := 365 * day
@@ -161,6 +185,12 @@ func TestJumpBackRestsAsLongAsItWasTo(t *testing.T) {
 		after, _ := next(t, op, false, ev)
 		assert.Equal(t, tc.stays, after.DueAt.Equal(op.DueAt), name)
 	}
+	margin := written().Terms.Margin()
+	for last, want := range map[time.Duration]time.Duration{-margin / 2: 0, margin / 2: margin / 2, margin: margin, margin + time.Millisecond: 0} {
+		op, _ := next(t, written(), false, journal.Event{Kind: journal.EventClock, At: noon, Last: noon.Add(last)})
+		assert.Equal(t, noon.Add(want+time.Minute), op.DueAt, "from the later one of two clocks that are right: %v", last)
+		assert.Equal(t, noon.Add(want+time.Hour), op.WakeAt)
+	}
 	parked := written()
 	parked.UpdatedAt, parked.DueAt = noon, noon.Add(-time.Minute)
 	op, _ = next(t, parked, false, journal.Event{Kind: journal.EventClock, At: noon, Last: noon.Add(-time.Minute)})
@@ -176,6 +206,13 @@ func TestJumpBackRestsAsLongAsItWasTo(t *testing.T) {
 	op, _ = next(t, overdue, false, ev)
 	assert.Equal(t, noon, op.DueAt, "due at once")
 	assert.Equal(t, noon.Add(-time.Minute), op.LastEndedAt, "what is not ahead stays")
+	for due, want := range map[time.Duration]time.Duration{-time.Minute: 0, time.Minute: time.Minute, day: day, day + time.Millisecond: 0} {
+		asked := written()
+		asked.DueAt, asked.WakeAt = noon.Add(due), ahead.Add(time.Hour)
+		op, _ = next(t, asked, false, ev)
+		assert.Equal(t, noon.Add(want), op.DueAt, "%v: until when a provider has asked for patience, by a clock that was right", due)
+		assert.Equal(t, noon.Add(time.Hour), op.WakeAt)
+	}
 }
 
 // Under a clock that is not believed no window closes.
@@ -235,6 +272,15 @@ func TestJumpNotBelievedSettlesNothing(t *testing.T) {
 		op.FirstSentAt, op.Found.FirstSentAt, ev.Told = noon.Add(-3*day), noon.Add(-3*day), true
 		op, _ = next(t, op, true, ev)
 		assert.Equal(t, journal.StateCancelled, op.State, "its window is over")
+	})
+	t.Run("its window began by the time that its attempt ended, whatever said when it was sent", func(t *testing.T) {
+		op := operation(journal.Carried, guarded)
+		op.State, op.MayHaveRun, op.Told = journal.StatePending, true, true
+		op.FirstSentAt, op.SentSince, op.LastEndedAt = noon.Add(5*time.Hour), noon.Add(-time.Hour), noon
+		ev := jumped(journal.Event{Kind: journal.EventClaim, Session: "B", At: noon.Add(guarded.Window() + time.Hour), Last: noon.Add(guarded.Window() + time.Hour)})
+		got, decision := next(t, op, false, ev)
+		assert.Equal(t, journal.Stop, decision)
+		assert.Equal(t, journal.StateUnknown, got.State)
 	})
 	t.Run("reap", func(t *testing.T) {
 		op := operation(journal.Named, guarded)
@@ -341,4 +387,16 @@ func TestJumpKeepsWhatHasNotRun(t *testing.T) {
 	park.Unconfirmed = after.Add(journal.Confirmation)
 	kept, _ := next(t, op, true, park)
 	assert.Equal(t, journal.StatePending, kept.State, "the clock may be wrong")
+}
+
+// Without a window nothing is kept for its caller, whatever the clock: nobody could send it.
+func TestJumpKeepsNothingWithoutAWindow(t *testing.T) {
+	op := inFlight(journal.Carried, journal.Terms{})
+	after := noon.Add(4 * day)
+	op.CreatedAt = after
+	op.FirstSentAt, op.Found = time.Time{}, journal.Found{}
+	park := journal.Event{Kind: journal.EventPark, At: after, Last: noon, Unconfirmed: after.Add(journal.Confirmation),
+		Session: op.Holder, Claim: op.Claim, Unsent: true, Told: true}
+	ended, _ := next(t, op, true, park)
+	assert.Equal(t, journal.StateCancelled, ended.State)
 }

@@ -244,8 +244,8 @@ func TestAnOutcomeThatNobodyHoldsIsOffered(t *testing.T) {
 	}
 }
 
-// An outcome nobody waits for is delivered by a claim.
-func TestOutcomeIsDeliveredByAClaim(t *testing.T) {
+// An outcome that reached nobody is offered to one at a time, though that one may have nobody to tell.
+func TestOutcomeIsOfferedToOne(t *testing.T) {
 	op := operation(journal.Named, guarded)
 	op.State, op.Holder, op.Answer = journal.StateCompleted, "A", &journal.Answer{Status: 201}
 	claim := journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"}
@@ -257,10 +257,36 @@ func TestOutcomeIsDeliveredByAClaim(t *testing.T) {
 	assert.Equal(t, journal.Wait, decision, "it is offered to one session at a time")
 
 	claim.Delivered = true
-	op, decision = next(t, op, false, claim)
-	assert.Equal(t, journal.Recorded, decision)
-	assert.True(t, op.Delivered)
-	assert.Empty(t, op.Holder)
+	offered, decision = next(t, op, false, claim)
+	assert.Equal(t, journal.Offer, decision)
+	assert.False(t, offered.Delivered)
+}
+
+// Who was told that it was cancelled, or dead, hears of an answer that comes all the same, whoever records it.
+func TestAnswerAfterAnOutcomeIsOffered(t *testing.T) {
+	for name, set := range map[string]func(*journal.Operation){
+		"cancelled": func(op *journal.Operation) { op.State, op.ByHand, op.MayHaveRun = journal.StateCancelled, true, false },
+		"dead":      func(op *journal.Operation) { op.State, op.Dead = journal.StateUnknown, "given up" },
+	} {
+		op := inDoubt()
+		op.Delivered = true
+		set(&op)
+		late := journal.Event{Kind: journal.EventComplete, At: noon, Last: noon, Session: "A", Claim: 1, Answer: &journal.Answer{Status: 201}, Delivered: true}
+		evidence := seen(op, journal.FindingTookEffect, "payment pay_1")
+		evidence.Delivered = true
+		for _, ev := range []journal.Event{late, evidence} {
+			require.Empty(t, brokenLaws(op, false, ev))
+			got, _ := next(t, op, false, ev)
+			require.Equal(t, journal.StateCompleted, got.State, name)
+			assert.False(t, got.Delivered, "%s, %v", name, ev.Kind)
+			assert.Empty(t, got.Holder, name)
+		}
+	}
+	alive := inDoubt()
+	ev := seen(alive, journal.FindingTookEffect, "payment pay_1")
+	ev.Delivered = true
+	got, _ := next(t, alive, false, ev)
+	assert.True(t, got.Delivered, "nobody was told")
 }
 
 // A refusal is the answer only where no earlier attempt may take effect.

@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -169,8 +170,10 @@ func TestTestAndLiveAreTwoWorlds(t *testing.T) {
 		for _, kind := range []journal.EventKind{journal.EventPark, journal.EventCancel, journal.EventDoubt, journal.EventComplete} {
 			op, ev := inFlight(journal.Named, guarded), release(kind)
 			op.Mode, ev.Mode, ev.Unsent, ev.Answer = tc.recorded, tc.sent, tc.unsent, &journal.Answer{Status: 201}
+			op.Account, ev.Account = "", "acct_1"
 			op, _ = next(t, op, true, ev)
 			assert.Equal(t, tc.want, op.Mode, "%v %v", kind, tc)
+			assert.Equal(t, tc.unsent, op.Account == "", "%v %v: the account is that of what was sent", kind, tc)
 		}
 	}
 	op, ev := inFlight(journal.Named, journal.Terms{Remembers: memory.SuccessesCleanFailures, Retention: day, Guard: true}), release(journal.EventComplete)
@@ -578,6 +581,17 @@ func TestTheSameReasonIsGivenOnce(t *testing.T) {
 	require.Equal(t, journal.Later, decision)
 	again, _ := next(t, op, false, ask)
 	assert.Equal(t, "the provider may still be working on it", again.Cause)
+}
+
+// Where it was asked from is kept, unless that is longer than a traceparent.
+func TestTraceIsKeptWithinItsBound(t *testing.T) {
+	for length, kept := range map[int]int{journal.MaxTrace: journal.MaxTrace, journal.MaxTrace + 1: 0} {
+		ev := begin(journal.Named, guarded)
+		ev.Intent.Trace = strings.Repeat("0", length)
+		op, decision := next(t, journal.Operation{}, false, ev)
+		assert.Equal(t, journal.Execute, decision)
+		assert.Len(t, op.Trace, kept)
+	}
 }
 
 // An operation that was begun under no table takes its asker's.

@@ -26,6 +26,7 @@ var situations = []struct {
 		"resolve_executed", "resolve_replacing", "resolve_not_executed", "resolve_send_again", "hold", "let_go",
 		"deliver", "reap", "reap_early", "clock", "adopt",
 		"look", "hint", "took", "took_earlier", "refused_there", "absent_there", "inconclusive", "withdraw", "want",
+		"enqueue", "enqueue_in_another_mode",
 	}},
 	{"holder", []string{"live", "dead"}},
 	{"claim", []string{"current", "stale"}},
@@ -278,6 +279,30 @@ in_flight                            withdraw             dead current * * * * *
 pending|pending_told                 withdraw             * current * * ran * *                  → recorded unknown
 pending|pending_told                 withdraw             * current * * not * *                  → recorded cancelled
 unknown|on_hold                      withdraw             * current * * * * *                    → recorded unknown
+
+absent                               enqueue|enqueue_in_another_mode * * * named * * *           → recorded pending
+absent                               enqueue|enqueue_in_another_mode * * * carried|generated * * * → error absent
+pending|pending_told                 enqueue|enqueue_in_another_mode * * * carried|generated * * * → error pending
+in_flight                            enqueue|enqueue_in_another_mode * * * carried|generated * * * → error in_flight
+completed|omitted|tombstone          enqueue|enqueue_in_another_mode * * * carried|generated * * * → error completed
+unknown|on_hold                      enqueue|enqueue_in_another_mode * * * carried|generated * * * → error unknown
+cancelled|by_hand                    enqueue|enqueue_in_another_mode * * * carried|generated * * * → error cancelled
+pending|pending_told                 enqueue              * * same named * * *                   → ignored pending
+in_flight                            enqueue              * * same named * * *                   → ignored in_flight
+completed|omitted                    enqueue              * * same named * * *                   → ignored completed
+unknown|on_hold                      enqueue              * * same named * * *                   → ignored unknown
+pending|pending_told                 enqueue              * * other named * * *                  → misuse pending
+in_flight                            enqueue              * * other named * * *                  → misuse in_flight
+completed|omitted                    enqueue              * * other named * * *                  → misuse completed
+unknown|on_hold                      enqueue              * * other named * * *                  → misuse unknown
+pending|pending_told                 enqueue_in_another_mode * * * named * * *                   → misuse pending
+in_flight                            enqueue_in_another_mode * * * named * * *                   → misuse in_flight
+completed|omitted                    enqueue_in_another_mode * * * named * * *                   → misuse completed
+unknown|on_hold                      enqueue_in_another_mode * * * named * * *                   → misuse unknown
+tombstone                            enqueue|enqueue_in_another_mode * * * named * * *           → gone completed
+cancelled                            enqueue|enqueue_in_another_mode * * same named * * *        → recorded pending
+cancelled                            enqueue|enqueue_in_another_mode * * other named * * *       → recorded pending +1
+by_hand                              enqueue|enqueue_in_another_mode * * * named * * *           → recorded pending +1
 `
 
 // Every event has one expected end in every situation.
@@ -463,13 +488,16 @@ func (s situation) build() (op journal.Operation, live bool, ev journal.Event) {
 		ev.Claim = 1
 	}
 	switch event {
-	case "begin", "begin_in_another_mode", "begin_in_another_form":
+	case "begin", "begin_in_another_mode", "begin_in_another_form", "enqueue", "enqueue_in_another_mode":
 		ev = begin(kind, terms)
+		if strings.HasPrefix(event, "enqueue") {
+			ev.Kind, ev.Session = journal.EventEnqueue, ""
+		}
 		if request == "other" {
 			ev.Intent.Fingerprint = "another request"
 		}
 		switch event {
-		case "begin_in_another_mode":
+		case "begin_in_another_mode", "enqueue_in_another_mode":
 			ev.Intent.Mode = "live"
 		case "begin_in_another_form":
 			ev.Intent.Form = "another header"

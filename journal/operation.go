@@ -149,6 +149,12 @@ type Operation struct {
 	DueAt     time.Time // pending: not sent before this
 	DueOwn    bool      // DueAt is a pause of our own making: nobody else asked for it
 	WakeAt    time.Time // pending: when Resume and Run look at it next
+	Enqueued  bool      // it was recorded by EventEnqueue; Claim is 0 until it is first claimed
+	// Trace is the W3C traceparent of the call that asked for it first, or made what was sent first;
+	// "" where there was none. It leads to the cause, and names no one.
+	Trace string
+
+	NotAfter time.Time // where nothing may have run, it is cancelled and not sent once this has passed; zero: it never is
 
 	Cause  string // why it is pending, unknown or cancelled; never a secret
 	Answer *Answer
@@ -188,11 +194,15 @@ type Operation struct {
 
 	Unwanted *Resolved // who said that it is not wanted any more; nil: it is
 	Adopted  bool      // this generation was in a journal that was restored, and adopted
+
+	// Newer is what a newer release recorded of it, as the store encodes that: whoever writes
+	// the operation again keeps it. nil: nothing.
+	Newer []byte
 }
 
 // Found is what a claim found before it wrote its own.
 type Found struct {
-	State       State // StateAbsent, StateCancelled, or StatePending, as which counts what a dead session held
+	State       State // StateAbsent, StateCancelled, StateUnknown, or StatePending, as which counts what a dead session held
 	MayHaveRun  bool
 	Failed      bool
 	FirstSentAt time.Time

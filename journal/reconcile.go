@@ -108,7 +108,8 @@ const maxEvidence = 9
 // until the claim ends: of a larger one, the answer is kept as Omitted.
 const MaxEvidenceAnswer = 64 << 10
 
-// EvidenceKeep is how long an operation of which there is evidence, and the memory of an
+// EvidenceKeep is how long an operation of which there is evidence, one that would be gone and may be
+// named by an event, and the memory of an
 // event that was heard, are kept at least: providers repeat their events for up to 30 days.
 const EvidenceKeep = 35 * 24 * time.Hour
 

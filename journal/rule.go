@@ -18,6 +18,7 @@ type Terms struct {
 	Retention time.Duration // how long the provider remembers a key; 0: nothing is promised
 	Guard     bool          // a second request is not executed while the first is worked on
 	Handling  time.Duration // without a guard: the longest that a request is worked on; 0: not stated
+	Unique    Unique        // what a repeat under the operation's own reference may rest on
 }
 
 // Narrow returns the stricter of t and u, clause by clause.
@@ -26,22 +27,23 @@ func (t Terms) Narrow(u Terms) Terms {
 		Remembers: min(t.Remembers, u.Remembers),
 		Retention: min(t.Retention, u.Retention),
 		Guard:     t.Guard && u.Guard,
-		Handling:  stricterHandling(t, u),
+		Handling:  stricterHandling(t.Guard, t.Handling, u.Guard, u.Handling),
+		Unique:    t.Unique.narrow(u.Unique),
 	}
 }
 
-// stricterHandling takes the longer time, except that "not stated" is stricter
+// stricterHandling takes the longer time of two sides, except that "not stated" is stricter
 // than any, and that a side with a guard has no need to state one beside one without.
-func stricterHandling(t, u Terms) time.Duration {
+func stricterHandling(guard bool, handling time.Duration, otherGuard bool, other time.Duration) time.Duration {
 	switch {
-	case t.Guard && !u.Guard && t.Handling <= 0:
-		return u.Handling
-	case u.Guard && !t.Guard && u.Handling <= 0:
-		return t.Handling
-	case t.Handling <= 0 || u.Handling <= 0:
+	case guard && !otherGuard && handling <= 0:
+		return other
+	case otherGuard && !guard && other <= 0:
+		return handling
+	case handling <= 0 || other <= 0:
 		return 0
 	}
-	return max(t.Handling, u.Handling)
+	return max(handling, other)
 }
 
 // Window is how long after the first send a resend is safe: the retention less
@@ -55,9 +57,17 @@ func (t Terms) Window() time.Duration {
 
 // Margin is what is kept of the retention for clocks that disagree and requests
 // that dawdle: a quarter of it, at most an hour.
-func (t Terms) Margin() time.Duration {
-	return min(t.Retention/4, time.Hour)
+func (t Terms) Margin() time.Duration { return marginOf(t.Retention) }
+
+// shortestMargin is the shorter one of both windows'.
+func (t Terms) shortestMargin() time.Duration {
+	if t.Unique.For <= 0 {
+		return t.Margin()
+	}
+	return min(t.Margin(), marginOf(t.Unique.For))
 }
+
+func marginOf(d time.Duration) time.Duration { return min(d/4, time.Hour) }
 
 // Question is everything that the resend rule looks at.
 type Question struct {
@@ -74,6 +84,12 @@ type Question struct {
 
 	// Unwanted: somebody said that it is not to be sent any more.
 	Unwanted bool
+
+	// Doubted: its caller was told that its outcome is unknown, and may have acted on that.
+	Doubted bool
+	// Repeats: who asks for it has looked for it first, and found nothing of it; and whatever was
+	// sent of it carried a reference that was made for it alone.
+	Repeats bool
 
 	// Idempotent: the asker is the caller's own call, which is still running, and
 	// the method is idempotent by RFC 9110 section 9.2.2, and the operation is
@@ -114,7 +130,11 @@ func (p PermissionAnswer) String() string {
 //   - the provider deduplicates this call by its key, and the window that began
 //     with the first send is still open; or
 //   - the caller's own call is running, and its method is idempotent and neither
-//     named nor keyed.
+//     named nor keyed; or
+//   - somebody asks for it who has looked for it first, the provider takes a second request with
+//     the operation's own reference for the first one, and the window of that is still open.
+//
+// What its caller was told to be unknown is sent again by the last of these alone.
 //
 // A provider without an in-flight guard might execute a second request beside
 // the first, so its window opens only once the stated handling time has passed.
@@ -129,27 +149,39 @@ func MaySend(q Question) Permission {
 		return Permission{Answer: SendNow}
 	}
 	switch {
-	case q.Terms.Window() == 0:
-		return never(q.Terms.noWindow())
-	case q.WindowClosed:
-		return never("the clock ran ahead when it was first sent, so the retention can't be told")
+	case q.Repeats:
+		return q.inside(q.Terms.Unique.Window(), marginOf(q.Terms.Unique.For), q.Terms.Unique.Guard, q.Terms.Unique.Handling, q.Terms.Unique.noWindow())
+	case q.Doubted:
+		return never("its caller was told that its outcome is unknown: it is repeated for who asks for it, if the provider takes two of them for one")
 	case q.Failed && q.Terms.Remembers == memory.SuccessesLostAnswers:
 		return never("the provider forgets failures, and an attempt may have been answered by one that had an effect")
-	case !q.Unconfirmed.IsZero() && !earlier(q.Clock, q.Last).Before(later(q.FirstSentAt, q.SentBy).Add(q.Terms.Window())):
+	}
+	return q.inside(q.Terms.Window(), q.Terms.Margin(), q.Terms.Guard, q.Terms.Handling, q.Terms.noWindow())
+}
+
+// inside asks whether now is inside a window that began with the first send, and whether what
+// was sent before is over, where there is no guard. noWindow says why there is none.
+func (q *Question) inside(window, margin time.Duration, guard bool, handling time.Duration, noWindow string) Permission {
+	switch {
+	case window == 0:
+		return never(noWindow)
+	case q.WindowClosed:
+		return never("the clock ran ahead when it was first sent, so the retention can't be told")
+	case !q.Unconfirmed.IsZero() && !earlier(q.Clock, q.Last).Before(later(q.FirstSentAt, q.SentBy).Add(window)):
 		return never(retentionPassed)
 	case !q.Unconfirmed.IsZero():
 		return Permission{Answer: NotBefore, At: later(q.Clock, q.Unconfirmed), Reason: "the clock has jumped, and nothing is resent until it has kept on for a while"}
 	}
-	behind := q.Last.Sub(q.Clock) > q.Terms.Margin()
+	behind := q.Last.Sub(q.Clock) > margin
 	if behind && q.FirstSentAt.After(q.Clock) {
 		return never("the clock stands behind the time at which it was first sent")
 	}
 	now := later(q.Clock, q.Last)
 	at, reason := now, "the clock stands behind the journal, and nothing is resent until it has caught up"
-	if !q.Terms.Guard {
-		at = later(at, q.LastEndedAt.Add(q.Terms.Handling))
+	if !guard {
+		at = later(at, q.LastEndedAt.Add(handling))
 	}
-	if !at.Before(q.FirstSentAt.Add(q.Terms.Window())) {
+	if !at.Before(q.FirstSentAt.Add(window)) {
 		return never(retentionPassed)
 	}
 	if !behind {

@@ -50,6 +50,11 @@ type AWSAction struct {
 	// SecretResponse marks answers that contain a secret.
 	SecretResponse bool
 
+	// Object and Lookups are those of [Endpoint]: what the action creates, and how that is
+	// found again. What a look-up asks for has to be listed too, with NoEffect.
+	Object  string
+	Lookups []Lookup
+
 	// Rules come before those that all actions have in common.
 	Rules []Rule
 
@@ -66,7 +71,8 @@ type AWSAction struct {
 // have an action of the same name with different facts, call AWS for each and give
 // one of them another Name. Every other action on these hosts is taken to have an
 // effect and no token: list what only reads with NoEffect, or send it through
-// another http.Client.
+// another http.Client. With AWSRunInstances, DescribeInstances is listed as what only reads,
+// since it is looked up by that.
 //
 // AWS signs requests over their bodies (SigV4), the token included, and the SDKs
 // make up a new token per call where none is set. An operation that brings its
@@ -99,6 +105,10 @@ func AWS(actions ...AWSAction) Provider {
 			p.Endpoints = append(p.Endpoints, e)
 		}
 	}
+	if e := awsDescribeInstances.endpoint(); looksAtInstances(actions) &&
+		!slices.ContainsFunc(p.Endpoints, func(other Endpoint) bool { return other.Action == e.Action && other.Pattern == e.Pattern }) {
+		p.Endpoints = append(p.Endpoints, e)
+	}
 	if len(actions) > 0 {
 		for _, pattern := range []string{awsRoot, "/"} {
 			p.Endpoints = append(p.Endpoints, Endpoint{Pattern: pattern, Rules: awsRules, Source: sourceAWS + ": not listed"})
@@ -120,6 +130,8 @@ func (a AWSAction) endpoint() Endpoint {
 		InFlightGuard:  a.InFlightGuard,
 		HandlingTime:   a.HandlingTime,
 		SecretResponse: a.SecretResponse,
+		Object:         a.Object,
+		Lookups:        a.Lookups,
 		Source:         a.Source,
 	}
 	if e.Pattern == "" {
@@ -150,8 +162,15 @@ func (a AWSAction) endpoint() Endpoint {
 // valid for at least 24 hours after the instance has been terminated, for which
 // Retention stands by 24 hours. The operation completes no more than once. How a
 // second request is answered while the first is worked on is not published, so
-// that nothing is sent again once it may have run. EC2 answers in XML, which look-ups of a
-// table don't read: what became of a request is for one of the program's own.
+// that nothing is sent again once it may have run.
+//
+// What became of a request is looked up by its token: the reservation, which is the launch
+// request, for one instance or many. Its instances may have been stopped or terminated since, each
+// by itself, so that their states say nothing of the request. That a token has one reservation is
+// our reading; two are for a person to look at. Instances are shown for less than an hour, usually,
+// once they are terminated, which is less than it takes to prove an absence: a reservation that is not
+// found may have been launched, and Validate refuses a copy that states an Absent for it. The credential
+// needs the permission ec2:DescribeInstances.
 func AWSRunInstances(region string) AWSAction {
 	return AWSAction{
 		Host:      "ec2." + region + ".amazonaws.com",
@@ -160,8 +179,32 @@ func AWSRunInstances(region string) AWSAction {
 		MaxLength: 64,
 		Retention: 24 * time.Hour,
 		Remembers: SuccessesCleanFailures,
-		Source:    "docs.aws.amazon.com/AWSEC2/latest/APIReference/Run_Instance_Idempotency.html [D-old]: completes no more than one time; in flight: [?]",
+		Object:    "reservation",
+		Lookups: []Lookup{{
+			By:     ByKey,
+			Method: "POST",
+			Path:   "/",
+			Body:   "Action=DescribeInstances&Version=2016-11-15&Filter.1.Name=client-token&Filter.1.Value.1={key}&MaxResults=100",
+			XML:    true,
+			Items:  "reservationSet[]",
+			Same:   []Same{{Field: "instancesSet[].clientToken", Is: "{key}"}},
+			ID:     "reservationId",
+			Next:   Paging{Style: PageCursor, Param: "NextToken", Cursor: "nextToken", Size: 100},
+			// It may have been terminated at once.
+			Horizon: time.Hour,
+			Needs:   "ec2:DescribeInstances",
+			Source:  sourceEC2Look,
+		}},
+		Source: "docs.aws.amazon.com/AWSEC2/latest/APIReference/Run_Instance_Idempotency.html [D-old]: completes no more than one time; in flight: [?]",
 	}
+}
+
+// awsDescribeInstances is what EC2's reservations are looked up by.
+var awsDescribeInstances = AWSAction{Name: "DescribeInstances", NoEffect: true, Source: sourceEC2Look}
+
+// looksAtInstances reports whether a look-up of EC2's RunInstances is among the actions'.
+func looksAtInstances(actions []AWSAction) bool {
+	return slices.ContainsFunc(actions, func(a AWSAction) bool { return a.Name == "RunInstances" && len(a.Lookups) > 0 })
 }
 
 // AWSTransactWriteItems is DynamoDB's TransactWriteItems: ClientRequestToken, 1 to
@@ -267,5 +310,6 @@ var awsCredentials = func() (rules []Rule) {
 const (
 	sourceAWSAccess   = "docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors [D] and CommonErrors [D]: not authenticated, or not allowed; the statuses and the namespace differ [C]"
 	sourceAWSThrottle = "aws-sdk-go-v2 service/dynamodb v1.73.0 types/errors.go [D]: denied by throttling; the SDKs repeat it"
+	sourceEC2Look     = "aws-sdk-go-v2 service/ec2 v1.344.2 api_op_DescribeInstances.go, serializers.go, deserializers.go and types/types.go [D]: the filter client-token; a reservation is a launch request; eventually consistent, and terminated instances are shown for less than an hour, usually"
 	sourceAWSErrors   = "docs.aws.amazon.com/AWSEC2/latest/APIReference/Run_Instance_Idempotency.html [D-old]: a 400 will not succeed by being repeated"
 )

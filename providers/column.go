@@ -16,6 +16,9 @@ import (
 // after a lost answer. What a failure leaves behind is not published, so that nothing
 // is once one was received. Nor is what becomes of a key that is used with another
 // request. Everywhere else no key is sent: an update of the list may have come since.
+//
+// An ACH transfer and a book transfer show the key that they were created with, and are looked for
+// among those of the time.
 func Column(retention time.Duration) Provider {
 	if retention == 0 {
 		retention = 30 * 24 * time.Hour
@@ -54,7 +57,10 @@ func Column(retention time.Duration) Provider {
 		"/transfers/wire",
 		"/transfers/wire/{id}/reverse",
 	} {
+		found := columnFound[path]
 		p.Endpoints = append(p.Endpoints, Endpoint{
+			Object:        found.object,
+			Lookups:       found.lookups,
 			Pattern:       "POST " + path,
 			Key:           Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 255, Alphabet: columnAlphabet},
 			Retention:     retention,
@@ -65,6 +71,42 @@ func Column(retention time.Duration) Provider {
 		})
 	}
 	return p.Clone()
+}
+
+// columnFound are the transfers whose objects show their key.
+var columnFound = map[string]struct {
+	object  string
+	lookups []Lookup
+}{
+	// Of an ACH transfer that is refused, after a review or for want of funds, no time is shown: what has another state is no
+	// fresh one.
+	"/transfers/ach": {"ach_transfer", []Lookup{columnByKey("/transfers/ach", slices.Concat(
+		[]Meaning{{Field: "cancelled_at", Is: Reversed}, {Field: "returned_at", Is: Reversed}},
+		meanings("status", TookEffect, "INITIATED", "SUBMITTED", "SETTLED", "COMPLETED"),
+	), "docs.column.com/api/ach-transfer/list-all-ach-transfers, /ach-transfer-object and column.com/ach [D]: the list, its times, and the sample of an object, "+
+		"with its idempotency_key, and the states up to its end; the others: [?]")}},
+	"/transfers/book": {"book_transfer", []Lookup{columnByKey("/transfers/book", slices.Concat(
+		meanings("status", TookEffect, "COMPLETED", "HOLD"),
+		meanings("status", Refused, "REJECTED"),
+		meanings("status", Reversed, "CANCELED"),
+	), "docs.column.com/api/book-transfer/book-transfer-object [D]: the idempotency key specified in the transfer, its states; column.com/docs/workingwithapi/pagination [D]: its list")}},
+}
+
+func columnByKey(path string, means []Meaning, source string) Lookup {
+	return Lookup{
+		By:         ByKey,
+		Path:       path,
+		Query:      "created.gte={since}&created.lte={until}&limit=100",
+		TimeLayout: "rfc3339",
+		Items:      "transfers[]",
+		Same:       []Same{{Field: "idempotency_key", Is: "{key}"}},
+		ID:         "id",
+		Created:    "created_at",
+		Next:       Paging{Style: PageLastID, Param: "starting_after", More: "has_more", Size: 100},
+		Means:      means,
+		SameShape:  true,
+		Source:     source + "; when one is listed: [?]",
+	}
 }
 
 var (

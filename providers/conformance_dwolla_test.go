@@ -15,7 +15,7 @@ func dwollaContract() contract {
 		adapter: providers.Dwolla(),
 		terms: []terms{
 			{
-				requests: []string{transfer, "POST https://api-sandbox.dwolla.com/customers"},
+				requests: []string{transfer, "POST https://api.dwolla.com/mass-payments", "POST https://api-sandbox.dwolla.com/customers"},
 				key:      "raw header Idempotency-Key", refuses: quoted,
 				retention: day, remembers: cleanFailures, guard: true, resent: true,
 			},

@@ -33,10 +33,32 @@ func fireblocksContract() contract {
 			{transaction, refusalRows(failure)},
 			{transaction, []row{
 				{"a key that failed inside, or an externalTxId that is taken", 400, "", failure, final, indeterminate},
+				{"a rate limit of Fireblocks's", 429, "", failure, notExecuted, notExecuted},
+				{"a rate limit that is not Fireblocks's", 429, "Content-Type: text/html", html, retry, retry},
 				{"a conflict", 409, "", failure, indeterminate, indeterminate},
 			}},
 			{freeze, refusalRows(failure)},
+			{freeze, []row{{"a rate limit of Fireblocks's", 429, "", failure, notExecuted, notExecuted}}},
 		},
 		ownKey: []answers{{transaction, ownKeyRows(failure)}},
+	}
+}
+
+// As in fireblocks/ts-sdk b9b0ae7 transaction-response.ts.
+func fireblocksLooks() []look {
+	const (
+		create      = "POST https://api.fireblocks.io/v1/transactions\nContent-Type: application/json\n\n" + `{"externalTxId":"payout-7","assetId":"BTC","amount":0.5}`
+		transaction = `{"id":"b70701f4","externalTxId":"payout-7","status":"CONFIRMING","assetId":"BTC","createdAt":1795176001123,
+			"amountInfo":{"amount":"0.50","requestedAmount":"0.50","netAmount":"0.50"},"systemMessages":[]}`
+	)
+	asked := []string{"GET /v1/transactions/external_tx_id/payout-7"}
+	return []look{
+		{name: "a transaction", request: create, asks: asked, page: transaction, want: lookalike("b70701f4", providers.TookEffect, true)},
+		{name: "a transaction of another amount", request: create, asks: asked, page: swap(transaction, "0.50", "0.51"), want: nothing(false)},
+		{name: "last month's transaction", request: create, asks: asked, page: swap(transaction, "1795176001123", "1792497601123"), want: nothing(false)},
+		{name: "a transaction that was blocked", request: create, asks: asked, page: swap(transaction, "CONFIRMING", "BLOCKED"), want: lookalike("b70701f4", providers.Reversed, false)},
+		{name: "a transaction that awaits a state", request: create, asks: asked, page: swap(transaction, "CONFIRMING", "PARTIALLY_COMPLETED"), want: lookalike("b70701f4", providers.TookEffect, false)},
+		{name: "an error", request: create, asks: asked, page: `{"message":"Transaction not found","code":1010}`, want: nothing(false)},
+		{name: "a transaction without a name", request: swap(create, `"externalTxId":"payout-7",`, "")},
 	}
 }

@@ -78,6 +78,12 @@ func TestConformanceLooks(t *testing.T) {
 		{providers.Wise(0), wiseLooks("")},
 		{providers.Wise(0, "16"), wiseLooks("&profile=16")},
 		{providers.Adyen("company"), adyenLooks()},
+		{awsContract().adapter, awsLooks()},
+		{providers.Column(0), columnLooks()},
+		{providers.Fireblocks(), fireblocksLooks()},
+		{providers.Mangopay(), mangopayLooks()},
+		{providers.MercadoPago(0), mercadoPagoLooks()},
+		{providers.WorkOS(), workosLooks()},
 	} {
 		held[c.adapter.Name] = true
 		used := map[string]bool{}

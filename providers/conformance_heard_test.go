@@ -331,7 +331,7 @@ func dwollaHears() (events []event) {
 // As in increase-go ca1c95b event.go.
 func increaseHears() (events []event) {
 	for _, object := range []string{
-		"account_transfer", "ach_transfer", "check_transfer", "fednow_transfer", "real_time_payments_transfer", "swift_transfer", "wire_transfer",
+		"account_transfer", "ach_transfer", "card_push_transfer", "check_transfer", "fednow_transfer", "real_time_payments_transfer", "swift_transfer", "wire_transfer",
 	} {
 		for _, happened := range []string{"created", "updated"} {
 			events = append(events, event{

@@ -33,6 +33,14 @@ func stripeLooks() []look {
 		return `{"id":"` + id + `","object":"event","type":"` + kind + `.created","created":1795176002,"livemode":true,
 			"request":{"id":"req_1","idempotency_key":"` + key + `"},"data":{"object":` + object(kind, `"status":"pending"`) + `}}`
 	}
+	// Of v2, as in stripe-go a1e3932 example/generated_examples_test.go.
+	created := func(kind, id, key string) string {
+		return `{"object":"v2.core.event","created":"2026-11-20T12:00:02.000Z","id":"evt_` + id + `","livemode":true,"type":"` + kind + `.created",
+			"reason":{"request":{"id":"req_1","idempotency_key":"` + key + `"},"type":"request"},"related_object":{"id":"` + id + `","type":"` + kind + `"}}`
+	}
+	thin := func(items ...string) string {
+		return `{"data":[` + strings.Join(items, ",") + `],"next_page_url":null,"previous_page_url":null}`
+	}
 	// byKey are the events' requests, and the one for what they name.
 	byKey := func(kind string, types ...string) []string {
 		query := "types[]=" + strings.Join(types, "&types[]=") + "&" + window
@@ -172,6 +180,25 @@ func stripeLooks() []look {
 			want: lookalike("refund_1", providers.TookEffect, true),
 		},
 		{name: "a refund of all without a reference", request: refund + "charge=ch_1", from: 1},
+		{
+			name: "an account of v2 by its key", request: "POST " + host + "/v2/core/accounts\nContent-Type: application/json\n\n{}", asks: []string{"GET /v2/core/events?types[0]=v2.core.account.created&limit=100"},
+			page: thin(created("v2.core.account", "acct_2", "other"), created("v2.core.account", "acct_1", conformanceKey)), want: exactly("acct_1", providers.TookEffect, false),
+		},
+		{
+			name: "an account of v2 whose event does not say by which key", request: "POST " + host + "/v2/core/accounts\nContent-Type: application/json\n\n{}",
+			asks: []string{"GET /v2/core/events?types[0]=v2.core.account.created&limit=100"},
+			page: thin(`{"object":"v2.core.event","created":"2026-11-20T12:00:02.000Z","id":"evt_1","livemode":true,"type":"v2.core.account.created","related_object":{"id":"acct_1"}}`), want: nothing(true),
+		},
+		{
+			name: "an event that the same request made of another kind", request: "POST " + host + "/v2/core/accounts\nContent-Type: application/json\n\n{}",
+			asks: []string{"GET /v2/core/events?types[0]=v2.core.account.created&limit=100"}, page: thin(created("v2.core.account_person", "person_1", conformanceKey)),
+			want: nothing(true),
+		},
+		{
+			name: "a person of v2 by its key", request: "POST " + host + "/v2/core/accounts/acct_1/persons\nContent-Type: application/json\n\n{}",
+			asks: []string{"GET /v2/core/events?types[0]=v2.core.account_person.created&limit=100"}, page: thin(created("v2.core.account_person", "person_1", conformanceKey)),
+			want: exactly("person_1", providers.TookEffect, false),
+		},
 	}
 }
 
@@ -192,6 +219,12 @@ func increaseLooks() []look {
 			want: exactly("ach_transfer_1", providers.TookEffect, true),
 		},
 		{name: "one that was returned", request: transfer, asks: []string{asked}, page: page("null", swap(created, "pending_submission", "returned")), want: exactly("ach_transfer_1", providers.Reversed, false)},
+		{
+			name: "a push to a card that was declined", request: swap(transfer, "ach_transfers", "card_push_transfers"), asks: []string{swap(asked, "ach_transfers", "card_push_transfers")},
+			page: page("null", swap(created, "pending_submission", "declined")), want: exactly("ach_transfer_1", providers.Reversed, false),
+		},
+		{name: "a FedNow transfer", request: swap(transfer, "ach_transfers", "fednow_transfers"), asks: []string{swap(asked, "ach_transfers", "fednow_transfers")},
+			page: page("null", swap(created, "pending_submission", "pending_submitting")), want: exactly("ach_transfer_1", providers.TookEffect, true)},
 		{name: "one that wants attention", request: transfer, asks: []string{asked}, page: page("null", swap(created, "pending_submission", "requires_attention")), want: exactly("ach_transfer_1", providers.TookEffect, false)},
 		{name: "none", request: transfer, asks: []string{asked}, page: page("null", ""), want: nothing(true)},
 		{name: "no list", request: transfer, asks: []string{asked}, page: `{"type":"object_not_found_error"}`, want: finding{}},
@@ -246,7 +279,7 @@ func modernTreasuryLooks() []look {
 		asked  = "GET /api/payment_orders?external_id="
 	)
 	create := host + `{` + fields + `,"external_id":"inv-991"}`
-	return []look{
+	return append([]look{
 		{name: "an order", request: create, asks: []string{asked + "inv-991"}, page: "[" + order + "]", want: lookalike(id, providers.TookEffect, true)},
 		{
 			name: "an order by a reference of ours", request: host + `{` + fields + `,"external_id":"` + reference + `"}`, asks: []string{asked + reference},
@@ -261,7 +294,43 @@ func modernTreasuryLooks() []look {
 		{name: "an order that is held", request: create, asks: []string{asked + "inv-991"}, page: "[" + swap(order, "pending", "held") + "]", want: lookalike(id, providers.TookEffect, false)},
 		{name: "no order", request: create, asks: []string{asked + "inv-991"}, page: "[]", want: nothing(false)},
 		{name: "an error", request: create, asks: []string{asked + "inv-991"}, page: `{"errors":{"code":"parameter_invalid"}}`, want: finding{}},
+	}, modernTreasuryOthers()...)
+}
+
+// As in modern-treasury-go bddd610, a file for each.
+func modernTreasuryOthers() (looks []look) {
+	for _, o := range []struct {
+		path, object string
+		request      string // its fields, which the object has, too
+		stands       string // its state
+		undone       string
+	}{
+		{path: "expected_payments", object: "expected_payment", request: `"amount_upper_bound":100,"amount_lower_bound":90,"direction":"credit"`, stands: `"status":"unreconciled"`, undone: `"status":"archived"`},
+		{path: "expected_payments", object: "expected_payment", request: `"internal_account_id":"i1"`, stands: `"status":"unreconciled"`, undone: `"status":"archived"`},
+		{path: "expected_payments", object: "expected_payment", request: `"counterparty_id":"c1"`, stands: `"status":"unreconciled"`, undone: `"status":"archived"`},
+		{path: "counterparties", object: "counterparty", request: `"name":"Ada"`, stands: `"discarded_at":null`, undone: `"discarded_at":"2026-11-20T12:10:00Z"`},
+		{path: "external_accounts", object: "external_account", request: `"counterparty_id":"c1"`, stands: `"discarded_at":null`, undone: `"discarded_at":"2026-11-20T12:10:00Z"`},
+		{path: "internal_accounts", object: "internal_account", request: `"name":"Main","currency":"USD"`, stands: `"status":"pending_activation"`, undone: `"status":"closed"`},
+		{path: "legal_entities", object: "legal_entity", request: `"legal_entity_type":"business","business_name":"Acme"`, stands: `"discarded_at":null`, undone: `"discarded_at":"2026-11-20T12:10:00Z"`},
+		{path: "ledger_accounts", object: "ledger_account", request: `"ledger_id":"l1","name":"Cash","normal_balance":"debit"`, stands: `"discarded_at":null`, undone: `"discarded_at":"2026-11-20T12:10:00Z"`},
+		{path: "ledger_account_categories", object: "ledger_account_category", request: `"ledger_id":"l1","name":"Cash","normal_balance":"debit"`, stands: `"discarded_at":null`, undone: `"discarded_at":"2026-11-20T12:10:00Z"`},
+		{path: "ledger_transactions", object: "ledger_transaction", request: `"description":"rent"`, stands: `"status":"posted"`, undone: `"status":"archived"`},
+		{path: "ledger_transactions", object: "ledger_transaction", request: `"effective_date":"2026-11-20"`, stands: `"status":"pending"`, undone: `"status":"archived"`},
+	} {
+		create := "POST https://app.moderntreasury.com/api/" + o.path + "\nContent-Type: application/json\n\n{" + o.request + `,"external_id":"x-7"}`
+		object := `{"id":"o1","object":"` + o.object + `","live_mode":true,"created_at":"2026-11-20T12:00:01Z",` + o.request + "," + o.stands + `,"external_id":"x-7"}`
+		asked := []string{"GET /api/" + o.path + "?external_id=x-7"}
+		name := o.object + " with " + o.request
+		looks = append(looks,
+			look{name: name, request: create, asks: asked, page: "[" + object + "]", want: lookalike("o1", providers.TookEffect, true)},
+			look{name: name + ", undone since", request: create, asks: asked, page: "[" + swap(object, o.stands, o.undone) + "]", want: lookalike("o1", providers.Reversed, false)},
+			look{name: name + ", of yesterday", request: create, asks: asked, page: "[" + swap(object, "2026-11-20T12:00:01Z", "2026-11-19T12:00:01Z") + "]", want: nothing(false)},
+			look{name: name + ", for another", request: create, asks: asked, page: "[" + swap(object, "x-7", "x-8") + "]", want: nothing(false)},
+		)
 	}
+	return append(looks,
+		look{name: "a ledger transaction of which nothing can be compared", request: "POST https://app.moderntreasury.com/api/ledger_transactions\nContent-Type: application/json\n\n" + `{"external_id":"x-7"}`},
+	)
 }
 
 // As in dwolla-openapi d4901e4.
@@ -274,6 +343,15 @@ func dwollaLooks() []look {
 		id       = "15c6bcce-46f7-e811-8112-e8dd3bececa8"
 	)
 	page := func(items string) string { return `{"_links":{},"_embedded":{"transfers":[` + items + `]},"total":1}` }
+	masses := func(items string) string {
+		return `{"_links":{},"_embedded":{"mass-payments":[` + items + `]},"total":1}`
+	}
+	const (
+		source = `"_links":{"source":{"href":"https://api.dwolla.com/funding-sources/707177c3"}},"correlationId":"` + reference + `"`
+		pay    = "POST https://api.dwolla.com/mass-payments\nContent-Type: application/json\n\n{" + source + `,"items":[{"amount":{"currency":"USD","value":"1.00"}}]}`
+		mass   = `{"id":"11ac4051","status":"processing","created":"2026-11-20T12:00:01.000Z","total":{"value":"1.00","currency":"USD"},` + source + "}"
+	)
+	many := []string{"GET /accounts/acct-1/mass-payments?correlationId=" + reference}
 	return []look{
 		{name: "a transfer", request: create, asks: []string{asked}, page: page(transfer), want: exactly(id, providers.TookEffect, false)},
 		{name: "an amount that is written as a number", request: swap(create, `"42.00"`, `42.0`), asks: []string{asked}, page: page(transfer), want: exactly(id, providers.TookEffect, false)},
@@ -284,6 +362,10 @@ func dwollaLooks() []look {
 		},
 		{name: "none", request: create, asks: []string{asked}, page: page(""), want: nothing(true)},
 		{name: "no list", request: create, asks: []string{asked}, page: `{"_links":{},"total":0}`, want: finding{}},
+		{name: "a mass payment", request: pay, asks: many, page: masses(mass), want: exactly("11ac4051", providers.TookEffect, false)},
+		{name: "a mass payment that was cancelled", request: pay, asks: many, page: masses(swap(mass, "processing", "cancelled")), want: exactly("11ac4051", providers.Reversed, false)},
+		{name: "a mass payment from elsewhere", request: pay, asks: many, page: masses(swap(mass, "707177c3", "b442c936")), want: ambiguous("11ac4051")},
+		{name: "no mass payment", request: pay, asks: many, page: masses(""), want: nothing(true)},
 	}
 }
 
@@ -387,7 +469,7 @@ func wiseLooks(profile string) []look {
 		{name: "a transfer", request: create, asks: []string{asked}, page: "[" + swap(transfer, conformanceKey, "other", "16521632", "2") + "," + transfer + "]", want: exactly("16521632", providers.TookEffect, true)},
 		{name: "a transfer of a dated version", request: swap(create, "/v1/", "/2026Q4/"), asks: []string{asked}, page: "[" + transfer + "]", want: exactly("16521632", providers.TookEffect, true)},
 		{
-			name: "a transfer of a batch", request: swap(create, "/v1/transfers", "/v3/profiles/16/batch-groups/7/transfers"), asks: []string{asked}, page: "[" + transfer + "]",
+			name: "a transfer of a batch", request: swap(create, "/v1/transfers", "/v3/profiles/16/batch-groups/7/transfers"), asks: []string{strings.TrimSuffix(asked, profile) + "&profile=16"}, page: "[" + transfer + "]",
 			want: exactly("16521632", providers.TookEffect, true),
 		},
 		{

@@ -5,6 +5,7 @@ import "github.com/onceward/onceward/providers"
 func mercadoPagoContract() contract {
 	const (
 		payment = "POST https://api.mercadopago.com/v1/payments"
+		refund  = "POST https://api.mercadopago.com/v1/payments/1/refunds"
 		update  = "PUT https://api.mercadopago.com/v1/payments/1"
 
 		failure = `{"status":"400","error":"bad_request","message":"x"}`
@@ -15,7 +16,7 @@ func mercadoPagoContract() contract {
 			{
 				requests: []string{
 					payment,
-					"POST https://api.mercadopago.com/v1/payments/1/refunds",
+					refund,
 					"POST https://api.mercadopago.com/v1/advanced_payments",
 				},
 				key:       "raw header X-Idempotency-Key",
@@ -33,7 +34,53 @@ func mercadoPagoContract() contract {
 		answers: []answers{
 			{payment, refusalRows(failure)},
 			{payment, []row{{"being processed, or paid", 409, "", failure, indeterminate, inFlight}}},
+			{refund, answered(refusalRows(failure), 400, indeterminate, indeterminate)},
+			{refund, []row{
+				{"being processed", 409, "", failure, indeterminate, inFlight},
+				{"a refund of a Pix that is in process, or a refusal", 400, "", failure, indeterminate, indeterminate},
+			}},
 			{update, refusalRows(failure)},
 		},
+	}
+}
+
+// As in mercadopago.com/developers/en/reference/payments/_payments_search/get.
+func mercadoPagoLooks() []look {
+	const (
+		host    = "POST https://api.mercadopago.com/v1/payments"
+		content = "\nContent-Type: application/json\n\n"
+		payment = `{"id":42,"date_created":"2026-11-20T08:00:01.000-04:00","status":"approved","status_detail":"accredited","currency_id":"BRL",
+			"external_reference":"order-7","transaction_amount":700.5}`
+		refund = `{"id":7,"payment_id":42,"amount":100,"date_created":"2026-11-20T08:00:01.000-04:00","status":"approved","source":{"id":"1","name":"x","type":"collector"}}`
+	)
+	pay := host + content + `{"transaction_amount":700.50,"external_reference":"order-7"}`
+	back := host + "/42/refunds" + content + `{"amount":100.0}`
+	asked := []string{"GET /v1/payments/search?sort=date_created&criteria=desc&external_reference=order-7&range=date_created" +
+		"&begin_date=2026-11-20T11%3A40%3A00.000Z&end_date=2026-11-20T13%3A00%3A00.000Z&limit=30"}
+	parts := []string{"GET /v1/payments/42/refunds"}
+	page := func(items string) string {
+		return `{"paging":{"total":1,"limit":30,"offset":0},"results":[` + items + `]}`
+	}
+	return []look{
+		{name: "a payment", request: pay, asks: asked, page: page(payment), want: lookalike("42", providers.TookEffect, true)},
+		{name: "a payment of another amount", request: pay, asks: asked, page: page(swap(payment, "700.5", "700.51")), want: nothing(false)},
+		{
+			name: "a payment of the order in another way", request: swap(pay, `"external`, `"payment_method_id":"visa","external`), asks: asked,
+			page: page(swap(payment, `"currency_id"`, `"payment_method_id":"pix","currency_id"`)), want: nothing(false),
+		},
+		{name: "yesterday's payment of the order", request: pay, asks: asked, page: page(swap(payment, "2026-11-20", "2026-11-19")), want: nothing(false)},
+		{name: "a payment that was rejected", request: pay, asks: asked, page: page(swap(payment, "approved", "rejected")), want: lookalike("42", providers.Refused, false)},
+		{name: "a payment that was refunded", request: pay, asks: asked, page: page(swap(payment, "approved", "refunded")), want: lookalike("42", providers.Reversed, false)},
+		{
+			name: "a payment on the second page", request: pay, asks: []string{asked[0], asked[0] + "&offset=1"}, page: page(swap(payment, `"id":42`, `"id":41`, "order-7", "order-8")),
+			more: []string{page(payment)}, want: lookalike("42", providers.TookEffect, true),
+		},
+		{name: "a payment without a reference", request: swap(pay, `,"external_reference":"order-7"`, "")},
+		{name: "a refund of a part", request: back, asks: parts, page: "[" + swap(refund, `"id":7`, `"id":6`, `"amount":100`, `"amount":50`) + "," + refund + "]", want: lookalike("7", providers.TookEffect, false)},
+		{name: "a refund in process", request: back, asks: parts, page: "[" + swap(refund, "approved", "in_process") + "]", want: lookalike("7", providers.InProgress, false)},
+		{name: "a refund that was rejected", request: back, asks: parts, page: "[" + swap(refund, "approved", "rejected") + "]", want: lookalike("7", providers.Refused, false)},
+		{name: "a refund in a state that is not known", request: back, asks: parts, page: "[" + swap(refund, "approved", "cancelled") + "]", want: lookalike("7", providers.InProgress, false)},
+		{name: "no refund", request: back, asks: parts, page: "[]", want: nothing(false)},
+		{name: "a refund of all", request: swap(back, `"amount":100.0`, "")},
 	}
 }

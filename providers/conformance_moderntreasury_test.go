@@ -14,8 +14,19 @@ func modernTreasuryContract() contract {
 		adapter: providers.ModernTreasury(),
 		terms: []terms{
 			{
-				requests: []string{order, "POST https://app.moderntreasury.com/api/counterparties"},
-				key:      "raw header Idempotency-Key", refuses: quoted,
+				requests: []string{
+					order,
+					"POST https://app.moderntreasury.com/api/bulk_requests",
+					"POST https://app.moderntreasury.com/api/counterparties",
+					"POST https://app.moderntreasury.com/api/expected_payments",
+					"POST https://app.moderntreasury.com/api/external_accounts",
+					"POST https://app.moderntreasury.com/api/internal_accounts",
+					"POST https://app.moderntreasury.com/api/ledger_account_categories",
+					"POST https://app.moderntreasury.com/api/ledger_accounts",
+					"POST https://app.moderntreasury.com/api/ledger_transactions",
+					"POST https://app.moderntreasury.com/api/legal_entities",
+				},
+				key: "raw header Idempotency-Key", refuses: quoted,
 				retention: day, remembers: cleanFailures, guard: true, resent: true,
 			},
 			{

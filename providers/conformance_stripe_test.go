@@ -39,7 +39,7 @@ func stripeContract() contract {
 			},
 			{requests: []string{"DELETE https://api.stripe.com/v1/customers/cus_1"}, idempotent: true},
 			{
-				requests: []string{v2, "DELETE https://api.stripe.com/v2/core/accounts/acct_1"},
+				requests: []string{v2, v2 + "/acct_1/persons", "POST https://api.stripe.com/v2/core/account_links", "DELETE https://api.stripe.com/v2/core/accounts/acct_1"},
 				key:      "raw header Idempotency-Key", max: 255,
 				retention: 30 * day, remembers: cleanFailures, secretFields: cards,
 			},

@@ -17,7 +17,7 @@ func workOSContract() contract {
 				key:      "raw header Idempotency-Key", refuses: []string{`"` + conformanceKey + `"`},
 				retention: day, remembers: cleanFailures, guard: true, resent: true,
 			},
-			{requests: []string{organization, "POST https://api.workos.com/audit_logs/exports", "PUT https://api.workos.com/organizations/1"}, secretFields: []string{"password", "password_hash", "new_password", "client_secret", "api_key", "access_token", "refresh_token"}},
+			{requests: []string{organization, "POST https://api.workos.com/user_management/users", "POST https://api.workos.com/audit_logs/exports", "PUT https://api.workos.com/organizations/1"}, secretFields: []string{"password", "password_hash", "new_password", "client_secret", "api_key", "access_token", "refresh_token"}},
 			{requests: []string{"POST https://api.workos.com/vault/v1/kv", "PUT https://api.workos.com/vault/v1/kv/1"}, secretFields: []string{"value"}},
 			{
 				requests: []string{
@@ -76,5 +76,26 @@ func workOSContract() contract {
 			}},
 		},
 		ownKey: []answers{{event, ownKeyRows(invalid)}},
+	}
+}
+
+// As in workos-go 27a5c27 models.go.
+func workosLooks() []look {
+	const (
+		content      = "\nContent-Type: application/json\n\n"
+		organization = `{"object":"organization","id":"org_1","name":"Foo Corp","domains":[],"metadata":{},"external_id":"2fe01467","created_at":"2026-11-20T12:00:01.155Z","updated_at":"2026-11-20T12:00:01.155Z"}`
+		user         = `{"object":"user","id":"user_1","email":"marcelina@example.com","email_verified":false,"external_id":"2fe01467","created_at":"2026-11-20T12:00:01.155Z","updated_at":"2026-11-20T12:00:01.155Z"}`
+	)
+	create := "POST https://api.workos.com/organizations" + content + `{"name":"Foo Corp","external_id":"2fe01467"}`
+	join := "POST https://api.workos.com/user_management/users" + content + `{"email":"Marcelina@example.com","external_id":"2fe01467"}`
+	asked, users := []string{"GET /organizations/external_id/2fe01467"}, []string{"GET /user_management/users/external_id/2fe01467"}
+	return []look{
+		{name: "an organization", request: create, asks: asked, page: organization, want: lookalike("org_1", providers.TookEffect, true)},
+		{name: "an organization from before", request: create, asks: asked, page: swap(organization, `"created_at":"2026-11-20`, `"created_at":"2026-11-19`), want: nothing(false)},
+		{name: "an organization of another name", request: create, asks: asked, page: swap(organization, "Foo Corp", "Bar Corp"), want: nothing(false)},
+		{name: "no organization", request: create, asks: asked, page: `{"message":"Not Found","code":"entity_not_found"}`, want: nothing(false)},
+		{name: "an organization without an external id", request: swap(create, `,"external_id":"2fe01467"`, "")},
+		{name: "a user", request: join, asks: users, page: user, want: lookalike("user_1", providers.TookEffect, false)},
+		{name: "another user", request: join, asks: users, page: swap(user, "marcelina", "marcel"), want: nothing(false)},
 	}
 }

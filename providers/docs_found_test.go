@@ -104,13 +104,23 @@ func referenceCell(r providers.Reference) string {
 }
 
 func uniqueCell(u providers.Unique) string {
-	switch {
-	case u.For == 0:
+	text := "for " + period(u.For)
+	switch u.For {
+	case 0:
 		return "–"
-	case u.For == providers.Forever:
-		return "for as long as the object lives. " + cell(u.Source)
+	case providers.Forever:
+		text = "for as long as the object lives"
 	}
-	return "for " + period(u.For) + ". " + cell(u.Source)
+	if u.Field != "" {
+		text += fmt.Sprintf(", with `%s` that is `%s`", u.Field, u.Equals)
+	}
+	if r := u.Refused; r.Status != 0 {
+		text += fmt.Sprintf(", else %d", r.Status)
+	}
+	if !u.Concurrent {
+		text += "; repeated once you state `HandlingTime`"
+	}
+	return text + ". " + cell(u.Source)
 }
 
 func asksCell(look providers.Lookup) string {
@@ -128,6 +138,9 @@ func asksCell(look providers.Lookup) string {
 	}
 	if look.Items != "" {
 		text += ", its `" + look.Items + "`"
+	}
+	if look.XML {
+		text += " in XML"
 	}
 	if look.Next.Style != providers.OnePage {
 		text += ", page by " + look.Next.Style.String()
@@ -200,6 +213,9 @@ func absenceCell(e providers.Endpoint, look providers.Lookup) string {
 		if e.Reference.Mutable && strings.Contains(s.Is, "{reference}") {
 			return "never proven: the reference can be changed"
 		}
+	}
+	if look.Horizon > 0 && look.Horizon <= 90*time.Minute {
+		return "never proven: the object may be shown for " + period(look.Horizon) + " only"
 	}
 	var lacks []string
 	if e.HandlingTime == 0 {

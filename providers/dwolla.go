@@ -22,6 +22,8 @@ import (
 // The length of keys and what they are scoped to are not published. They outlive
 // access tokens, which expire within the hour, so that a new token of the same
 // account is not taken to end their memory.
+//
+// A transfer or a mass payment of the main account is found by its correlationId, if it has one.
 func Dwolla() Provider {
 	keyed := Endpoint{
 		Pattern:       "POST /",
@@ -41,6 +43,9 @@ func Dwolla() Provider {
 	transfer := keyed
 	transfer.Pattern, transfer.Object = "POST /transfers", "transfer"
 	transfer.Reference, transfer.Lookups = dwollaReference, []Lookup{dwollaTransfers}
+	mass := keyed
+	mass.Pattern, mass.Object = "POST /mass-payments", "mass-payment"
+	mass.Reference, mass.Lookups = dwollaMassReference, []Lookup{dwollaMassPayments}
 	p := Provider{
 		Name:    "dwolla",
 		Hosts:   []string{"api.dwolla.com", "api-sandbox.dwolla.com"},
@@ -49,6 +54,7 @@ func Dwolla() Provider {
 		Endpoints: []Endpoint{
 			keyed,
 			transfer,
+			mass,
 			{
 				Pattern:  "POST /token",
 				NoEffect: true,
@@ -98,6 +104,32 @@ var (
 			meanings("status", Reversed, "cancelled", "failed"),
 		),
 		Source: sourceDwollaSpec + " listAndSearchTransfers: those of the main account; at most 10,000; when one is listed: [?]",
+	}
+
+	dwollaMassReference = func() Reference {
+		r := dwollaReference
+		r.Source = sourceDwollaSpec + " initiateMassPayment: for traceability; its bounds are those of a transfer's; whether it can be changed: [?]"
+		return r
+	}()
+
+	// A mass payment has its total, which no request says, and its source.
+	dwollaMassPayments = Lookup{
+		By:    ByReference,
+		Path:  "/accounts/{account}/mass-payments",
+		Query: "correlationId={reference}",
+		Items: "_embedded.mass-payments[]",
+		Same: []Same{
+			{Field: "correlationId", Is: "{reference}"},
+			{Field: "_links.source.href", Is: "{request._links.source.href}"},
+		},
+		ID:      "id",
+		Created: "created",
+		Next:    Paging{Style: PageOffset, Param: "offset"},
+		Means: slices.Concat(
+			meanings("status", TookEffect, "deferred", "pending", "processing", "complete"),
+			meanings("status", Reversed, "cancelled"),
+		),
+		Source: sourceDwollaSpec + " listMassPayments, getMassPayment, updateMassPayment, MassPayment: those of the main account, with a link to their source; when one is listed: [?]",
 	}
 )
 

@@ -210,7 +210,7 @@ var dwollaEvents = func() (rules []EventRule) {
 // increaseEvents say that something moved that a request created, which then shows its key.
 var increaseEvents = func() (rules []EventRule) {
 	for _, object := range []string{
-		"account_transfer", "ach_transfer", "check_transfer", "fednow_transfer", "real_time_payments_transfer", "swift_transfer", "wire_transfer",
+		"account_transfer", "ach_transfer", "card_push_transfer", "check_transfer", "fednow_transfer", "real_time_payments_transfer", "swift_transfer", "wire_transfer",
 	} {
 		for _, happened := range []string{"created", "updated"} {
 			rules = append(rules, EventRule{

@@ -16,35 +16,81 @@ import (
 //
 // A transaction has a second guard of Fireblocks' own: another one with its
 // externalTxId is refused by 400. On a later attempt that may be our own, which is why a
-// 400 proves nothing there; a transaction can be looked up by its externalTxId.
+// 400 proves nothing there; the transaction is looked up by its externalTxId. A client makes one up,
+// and repeats the transaction for who asks for it, only if the program says that nobody minds who
+// sees it (Reference.Visible) and how long a request is worked on (HandlingTime): neither is published.
+// A rate limit in Fireblocks' own form was not executed.
 //
 // Requests are signed by a JWT over their path and body: sign in Authorize, which sees
 // the request as it is sent. Since it is another one each time, a new one is not taken to
 // end the memory of keys: a service that acts for several workspaces names each by an
 // account label.
 func Fireblocks() Provider {
+	keyed := Endpoint{
+		Pattern:   "POST /",
+		Key:       Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 40},
+		Retention: 24 * time.Hour,
+		Remembers: Everything,
+		Rules: slices.Concat(
+			conflicts("message", "what a conflict means for a key is not published [?]"),
+			fireblocksKeyless,
+		),
+		Source: sourceFireblocks + ": the responses to all requests are stored and sent again; guard: [?]",
+	}
+	transaction := keyed
+	transaction.Pattern, transaction.Object = "POST /v1/transactions", "transaction"
+	transaction.Reference, transaction.Unique, transaction.Lookups = fireblocksReference, fireblocksUnique, []Lookup{fireblocksTransaction}
 	p := Provider{
 		Name:    "fireblocks",
 		Hosts:   []string{"api.fireblocks.io", "eu-api.fireblocks.io", "eu2-api.fireblocks.io", "sandbox-api.fireblocks.io"},
 		Answers: jsonAnswers,
 		Source:  sourceFireblocks + "; hosts: fireblocks/ts-sdk [S]; scope of keys: [?]",
-		Endpoints: slices.Concat(
-			each(Endpoint{Rules: fireblocksKeyless, Source: sourceFireblocks + ": POST only"}, "/"),
-			each(Endpoint{
-				Key:       Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 40},
-				Retention: 24 * time.Hour,
-				Remembers: Everything,
-				Rules: slices.Concat(
-					conflicts("message", "what a conflict means for a key is not published [?]"),
-					fireblocksKeyless,
-				),
-				Source: sourceFireblocks + ": the responses to all requests are stored and sent again; guard: [?]",
-			}, "POST /"),
-		),
+		Endpoints: []Endpoint{
+			{Pattern: "/", Rules: fireblocksKeyless, Source: sourceFireblocks + ": POST only"},
+			keyed,
+			transaction,
+		},
 	}
 	return p.Clone()
 }
 
+var (
+	fireblocksReference = Reference{
+		Place: KeyJSONField, Name: "externalTxId", Visible: true,
+		Source: sourceFireblocksSDK + " transaction-request.ts: a unique ID of one's own, of no specific format; who else sees it: [?]",
+	}
+	fireblocksUnique = Unique{
+		For:    Forever,
+		Source: sourceFireblocksSDK + " transaction-request.ts: all future transactions with the same ID are automatically rejected; how, and two at once: [?]",
+	}
+	fireblocksTransaction = Lookup{
+		By:   ByReference,
+		Path: "/v1/transactions/external_tx_id/{reference}",
+		Same: []Same{
+			{Field: "externalTxId", Is: "{reference}"},
+			{Field: "assetId", Is: "{request.assetId}", Optional: true},
+			{Field: "amountInfo.requestedAmount", Is: "{request.amount}", As: AsDecimal, Optional: true},
+		},
+		ID:      "id",
+		Created: "createdAt",
+		Means: slices.Concat(
+			meanings("status", TookEffect, "SUBMITTED", "PENDING_AML_SCREENING", "PENDING_AUTHORIZATION", "QUEUED", "PENDING_SIGNATURE",
+				"PENDING_3RD_PARTY_MANUAL_APPROVAL", "PENDING_3RD_PARTY", "BROADCASTING", "CONFIRMING", "COMPLETED"),
+			meanings("status", Reversed, "CANCELLED", "REJECTED", "BLOCKED", "FAILED"),
+		),
+		SameShape: true,
+		Source: sourceFireblocksSDK + " transactions-api.ts, transaction-response.ts, amount-info.ts, create-transaction-response.ts: to validate whether a transaction " +
+			"whose answer was lost has been processed; states: developers.fireblocks.com/reference/transaction-statuses [D]; when one is found: [?]",
+	}
+)
+
+const sourceFireblocksSDK = "fireblocks/ts-sdk b9b0ae7 [S]"
+
 const sourceFireblocks = "developers.fireblocks.com/reference/api-idempotency [D]"
 
-var fireblocksKeyless = refusalsUnlimited("message", "developers.fireblocks.com/reference/api-responses [D]: errors have a message")
+var fireblocksKeyless = slices.Concat(
+	[]Rule{
+		{Status: 429, Field: "message", Verdict: NotExecuted, Source: "developers.fireblocks.com/docs/rate-limits [D]: the limit is temporarily exceeded; that it comes before execution is our reading"},
+	},
+	refusals("message", "developers.fireblocks.com/reference/api-responses [D]: errors have a message"),
+)

@@ -109,14 +109,15 @@ var increaseByKey = Lookup{
 	Created: "created_at",
 	Next:    Paging{Style: PageCursor, Param: "cursor", Cursor: "next_cursor", Size: 100},
 	Means: slices.Concat(
-		meanings("status", Reversed, "canceled", "rejected", "returned", "reversed", "stopped"),
+		meanings("status", Reversed, "canceled", "declined", "failed", "refused", "rejected", "returned", "reversed", "stopped"),
 		meanings("status", TookEffect,
-			"pending_approval", "pending_transfer_session_confirmation", "pending_creating", "pending_reviewing", "pending_submission", "pending_mailing",
-			"submitted", "mailed", "complete", "open", "active"),
+			"pending", "pending_approval", "pending_transfer_session_confirmation", "pending_creating", "pending_reviewing", "pending_submission", "pending_submitting",
+			"pending_initiating", "pending_enrolling", "pending_mailing", "submitted", "mailed", "complete", "open", "active"),
 	),
 	SameShape: true,
 	Source: sourceIncrease + ": every object has its key and every list filters by it; lists and states: " +
-		"increase-go ca1c95b achtransfer.go, wiretransfer.go, checktransfer.go, account.go, card.go [S]; when an object is listed: [?]",
+		"increase-go ca1c95b achtransfer.go, wiretransfer.go, checktransfer.go, fednowtransfer.go, swifttransfer.go, cardpushtransfer.go, cardvalidation.go, " +
+		"wiredrawdownrequest.go, export.go, account.go, card.go [S]; when an object is listed: [?]",
 }
 
 var increaseKeyless = slices.Concat(

@@ -51,6 +51,11 @@ type Lookup struct {
 	// that says nothing, not that there are no items.
 	Items string
 
+	// XML says that the answers are in XML, and read as JSON: the elements in the root element are
+	// members; an element whose elements are called item is an array, named in a path like any,
+	// "reservationSet[]"; one without elements is a text. UTF-8 only, without a document type.
+	XML bool
+
 	// Same has to hold, all of it, for an item to be the operation's object. Where Items
 	// is empty and the path names the key, the reference or the object itself, it may
 	// be empty.
@@ -60,8 +65,8 @@ type Lookup struct {
 	ID string
 
 	// Created is the path of an item's time of creation, or empty. The time is a number of
-	// seconds since 1970 or as RFC 3339 has it, where the T may be a space and UTC is
-	// meant if nothing is said. An item that was created twenty minutes before the operation
+	// seconds since 1970, or of milliseconds, or as RFC 3339 has it, where the T may be a space
+	// and UTC is meant if nothing is said. An item that was created twenty minutes before the operation
 	// was first sent, or earlier, is another's; one of less than five minutes before may be
 	// the operation's; and one between the two makes the look tell nothing, as a clock may
 	// have been wrong.
@@ -85,7 +90,8 @@ type Lookup struct {
 	SameShape bool
 
 	// Horizon is how old an object may be to be found by the look-up; 0 means that it has no
-	// end. What is older is not shown, whether or not it was created.
+	// end. What is older may not be shown, whether or not it was created. It takes two looks, an hour
+	// apart, to prove an absence: one of an hour and a half or less proves none.
 	Horizon time.Duration
 
 	// Absent says what it takes to believe that an object which was not found was never

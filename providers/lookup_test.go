@@ -38,7 +38,7 @@ func found() providers.Provider {
 		{
 			By: providers.ByReference, Method: "POST", Path: "/v1/search", Body: `{"filter": {"ref": "{reference}"}}`,
 			Items: "data[]", ID: "id", Same: same, Created: "created", Next: providers.Paging{Size: 100},
-			Horizon: time.Hour, Absent: providers.Absence{VisibleAfter: time.Minute},
+			Horizon: 2 * time.Hour, Absent: providers.Absence{VisibleAfter: time.Minute},
 		},
 		{
 			By: providers.ByParent, Path: "/v1/accounts/{path.account}", Items: "payments[]", ID: "id",
@@ -94,13 +94,20 @@ func TestSearchesAreToldByTheirAction(t *testing.T) {
 	}
 }
 
-func TestKeylessHandlingTimeIsForAbsence(t *testing.T) {
+// An endpoint without a key has a handling time to prove an absence by, or for what merges two
+// requests only if they don't arrive at once.
+func TestHandlingTimeOfAKeylessEndpoint(t *testing.T) {
 	p := found()
+	full := p.Endpoints[1]
 	e := &p.Endpoints[1]
-	*e = providers.Endpoint{
-		Pattern: e.Pattern, Object: e.Object, Reference: e.Reference, HandlingTime: time.Minute,
-		Lookups: e.Lookups[1:2],
+	*e = providers.Endpoint{Pattern: full.Pattern, Object: full.Object, Reference: full.Reference, HandlingTime: time.Minute}
+	var problem *providers.ValidationError
+	if assert.ErrorAs(t, p.Validate(), &problem) {
+		assert.Equal(t, "Endpoints[1].HandlingTime", problem.Field)
 	}
+	e.Lookups = full.Lookups[1:2]
+	assert.NoError(t, p.Validate())
+	e.Lookups, e.Unique = nil, full.Unique
 	assert.NoError(t, p.Validate())
 }
 
@@ -199,6 +206,10 @@ func TestValidateLookups(t *testing.T) {
 		{"a search without the action's field", func(p *providers.Provider) {
 			p.Endpoints[2].Action = providers.Action{Place: providers.ActionField, Name: "Action", Value: "Search"}
 		}, reference + "Method"},
+		{"a search told apart by a header of another pattern", func(p *providers.Provider) {
+			p.Endpoints[1].Action = providers.Action{Place: providers.ActionHeader, Name: "X-Action", Value: "Pay"}
+			p.Endpoints[2].Action = providers.Action{Place: providers.ActionHeader, Name: "X-Action", Value: "Search"}
+		}, reference + "Method"},
 		{"a mutation", func(p *providers.Provider) {
 			p.Endpoints[2].Action = providers.Action{Place: providers.ActionGraphQL, Value: "query"}
 			p.Endpoints[1].Lookups[1].Body = `{"query": "query A { a } mutation B { b }", "operationName": "B"}`
@@ -210,6 +221,7 @@ func TestValidateLookups(t *testing.T) {
 			l.Query, l.TimeLayout, l.Next = "", "", providers.Paging{Size: 10}
 		}), scan + "By"},
 		{"items that are none", look(0, func(l *providers.Lookup) { l.Items = "data" }), byKey + "Items"},
+		{"XML that is an array", look(1, func(l *providers.Lookup) { l.XML, l.Items = true, "[]" }), reference + "Items"},
 		{"no id", look(0, func(l *providers.Lookup) { l.ID = "" }), byKey + "ID"},
 		{"no path of a time", look(0, func(l *providers.Lookup) { l.Created = "a..b" }), byKey + "Created"},
 
@@ -257,6 +269,7 @@ func TestValidateLookups(t *testing.T) {
 		{"a meaning that is none", look(0, func(l *providers.Lookup) { l.Means[0].Is = 0 }), byKey + "Means[0].Is"},
 		{"a meaning behind a wider one", look(0, func(l *providers.Lookup) { l.Means[0].Equals = "" }), byKey + "Means[1]"},
 		{"an answer in no state", look(0, func(l *providers.Lookup) { l.Means = l.Means[:1] }), byKey + "SameShape"},
+		{"an answer in XML", look(0, func(l *providers.Lookup) { l.XML = true }), byKey + "SameShape"},
 		{"an answer that is a secret", endpoint(func(e *providers.Endpoint) { e.SecretResponse = true }), byKey + "SameShape"},
 		{"an object that is not named", look(0, func(l *providers.Lookup) { l.Fetch = "/v1/payments" }), byKey + "Fetch"},
 
@@ -268,6 +281,7 @@ func TestValidateLookups(t *testing.T) {
 		}, byKey + "Absent.Consistent"},
 		{"a negative horizon", look(0, func(l *providers.Lookup) { l.Horizon = -1 }), byKey + "Horizon"},
 		{"a horizon before the object is seen", look(1, func(l *providers.Lookup) { l.Horizon = 2 * time.Minute }), reference + "Absent.VisibleAfter"},
+		{"a horizon before the second look", look(1, func(l *providers.Lookup) { l.Horizon = 92 * time.Minute }), reference + "Absent.VisibleAfter"},
 		{"a secret that would be kept", endpoint(func(e *providers.Endpoint) {
 			e.SecretRequest, e.Lookups[2].Same[0].Is = []string{"card.number"}, "{request.source[card][number]}"
 		}), parent + "Same[0].Is"},

@@ -15,9 +15,35 @@ import (
 // may have run is not sent again. Nor is it after a failure that was received, of which
 // it is not published whether it leaves anything behind.
 //
+// What may have run is looked for: a payment of the last twelve months by its external_reference,
+// its amount and its payment_method_id, and a part of it that was refunded among its refunds. Give each payment an
+// external_reference of its own: one that two of an order share is the other's, too, if that was paid elsewhere.
+//
+// 400 is also what a refund of a Pix is answered by that is in process, and may take effect later: of a refund it proves
+// nothing. One that is sent with "X-Render-In-Process-Refunds: true" is answered by 201 then, and is listed: it has taken
+// effect once its status is approved, and not while it is anything else.
+//
 // The account is the token's. Everything else has an effect and no key. OAuth tokens and
 // card tokens are passed through.
 func MercadoPago(retention time.Duration) Provider {
+	keyed := Endpoint{
+		Key:           Key{Place: KeyRawHeader, Name: "X-Idempotency-Key"},
+		Retention:     retention,
+		Remembers:     SuccessesLostAnswers,
+		InFlightGuard: true,
+		Rules: slices.Concat(
+			[]Rule{
+				{Status: 409, On: LaterAttempt, Verdict: InFlight, Source: sourceMercadoPago + "/responses: it is being processed, or has been paid"},
+				{Status: 409, Verdict: Indeterminate, Source: "what a conflict means where nothing of ours is out is not published [?]"},
+			},
+			mercadoPagoKeyless,
+		),
+		Source: sourceMercadoPago + ": a payment that was created is returned; retention: the caller's",
+	}
+	payment, refund := keyed, keyed
+	payment.Object, payment.Reference, payment.Lookups = "payment", mercadoPagoReference, []Lookup{mercadoPagoPayments}
+	refund.Object, refund.Lookups = "refund", []Lookup{mercadoPagoRefunds}
+	refund.Rules = slices.Concat([]Rule{{Status: 400, Verdict: Indeterminate, Source: sourceMercadoPagoPix + ": a refund that is in process is reported as 400"}}, keyed.Rules)
 	p := Provider{
 		Name:             "mercadopago",
 		Hosts:            []string{"api.mercadopago.com"},
@@ -27,27 +53,68 @@ func MercadoPago(retention time.Duration) Provider {
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: mercadoPagoKeyless, Source: sourceMercadoPago + ": payments only"}, "/"),
 			each(Endpoint{NoEffect: true, Source: "mercadopago.com/developers [D]: the OAuth token endpoint; a card token charges nobody"}, "POST /oauth/token", "POST /v1/card_tokens"),
-			each(Endpoint{
-				Key:           Key{Place: KeyRawHeader, Name: "X-Idempotency-Key"},
-				Retention:     retention,
-				Remembers:     SuccessesLostAnswers,
-				InFlightGuard: true,
-				Rules: slices.Concat(
-					[]Rule{
-						{Status: 409, On: LaterAttempt, Verdict: InFlight, Source: sourceMercadoPago + "/responses: it is being processed, or has been paid"},
-						{Status: 409, Verdict: Indeterminate, Source: "what a conflict means where nothing of ours is out is not published [?]"},
-					},
-					mercadoPagoKeyless,
-				),
-				Source: sourceMercadoPago + ": a payment that was created is returned; retention: the caller's",
-			},
-				"POST /v1/payments",
-				"POST /v1/payments/{id}/refunds",
-				"POST /v1/advanced_payments"),
+			each(payment, "POST /v1/payments"),
+			each(refund, "POST /v1/payments/{id}/refunds"),
+			each(keyed, "POST /v1/advanced_payments"),
 		),
 	}
 	return p.Clone()
 }
+
+var (
+	mercadoPagoReference = Reference{
+		Place: KeyJSONField, Name: "external_reference", Visible: true, Mutable: true,
+		Source: sourceMercadoPagoSDK + " pkg/payment/request.go; its length, who sees it and whether it can be changed: [?]",
+	}
+	mercadoPagoPayments = Lookup{
+		By:         ByReference,
+		Path:       "/v1/payments/search",
+		Query:      "sort=date_created&criteria=desc&external_reference={reference}&range=date_created&begin_date={since}&end_date={until}&limit=30",
+		TimeLayout: "2006-01-02T15:04:05.000Z",
+		Items:      "results[]",
+		Same: []Same{
+			{Field: "external_reference", Is: "{reference}"},
+			{Field: "transaction_amount", Is: "{request.transaction_amount}", As: AsDecimal},
+			{Field: "payment_method_id", Is: "{request.payment_method_id}", Optional: true}, // an order is often paid in another way after a refusal
+		},
+		ID:      "id",
+		Created: "date_created",
+		Next:    Paging{Style: PageOffset, Param: "offset", Size: 30},
+		Means: slices.Concat(
+			meanings("status", TookEffect, "approved", "authorized", "in_process", "pending"),
+			meanings("status", Refused, "rejected"),
+			meanings("status", Reversed, "cancelled", "refunded", "charged_back"),
+		),
+		SameShape: true,
+		Horizon:   365 * 24 * time.Hour,
+		Source: "mercadopago.com/developers/en/reference/payments/_payments_search/get [D]: payments of the last twelve months; states: mercadopago.com/developers/en/docs/" +
+			"checkout-api-payments/response-handling [D]; fields and pages: " + sourceMercadoPagoSDK + " pkg/payment; when one is listed: [?]",
+	}
+
+	// Of a refund of all no amount is said.
+	mercadoPagoRefunds = Lookup{
+		By:    ByParent,
+		Path:  "/v1/payments/{path.id}/refunds",
+		Items: "[]",
+		Same: []Same{
+			{Field: "payment_id", Is: "{path.id}"},
+			{Field: "amount", Is: "{request.amount}", As: AsDecimal},
+		},
+		ID:      "id",
+		Created: "date_created",
+		Means: slices.Concat(
+			meanings("status", TookEffect, "approved"),
+			meanings("status", Refused, "rejected"),
+			[]Meaning{{Field: "status", Is: InProgress}}, // a Pix goes back later, or not at all
+		),
+		Source: sourceMercadoPagoSDK + " pkg/refund: the refunds of a payment are an array; in_process: " + sourceMercadoPagoPix + "; approved and rejected: " +
+			"api-evangelist/mercado-pago json-schema/mercado-pago-refund-schema.json [C]; any other state, and when one is listed: [?]",
+	}
+)
+
+const sourceMercadoPagoSDK = "mercadopago/sdk-go f910ee5 [S]"
+
+const sourceMercadoPagoPix = "mercadopago.com.br/developers/en/docs/checkout-api/payment-management/cancellations-and-refunds/refund-pix [D]"
 
 const sourceMercadoPago = "mercadopago.com/developers/en/docs/wallet-connect/payment-flow/idempotency [D]"
 

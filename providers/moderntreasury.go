@@ -26,6 +26,9 @@ import (
 // 409 answers a second request while the first one is being worked on. It is also
 // the status of any conflict, without a code that would tell, so that on a first
 // attempt it proves nothing.
+//
+// What has an external_id is found by it: payment orders, expected payments, counterparties,
+// accounts, legal entities, and what is booked in ledgers. It can be changed later.
 func ModernTreasury() Provider {
 	keyed := Endpoint{
 		Pattern:       "POST /api/",
@@ -42,22 +45,25 @@ func ModernTreasury() Provider {
 		),
 		Source: sourceModernTreasury + ": a repeat after a network issue creates nothing twice; errors are those that prevented it from completing; moderntreasury.com/journal/why-idempotency-matters-in-payments [D]: one transaction",
 	}
-	flow, payment, order := keyed, keyed, keyed
-	order.Pattern, order.Object = "POST /api/payment_orders", "payment_order"
-	order.Reference, order.Lookups = modernTreasuryReference, []Lookup{modernTreasuryOrders}
+	flow, payment := keyed, keyed
 	flow.Pattern, flow.SecretResponse = "POST /api/account_collection_flows", true
 	flow.Source += "; client_token: modern-treasury-go bddd610 accountcollectionflow.go [S]"
 	payment.Pattern, payment.SecretResponse = "POST /api/payment_flows", true
 	payment.Source += "; client_token: modern-treasury-go bddd610 paymentflow.go [S]"
+	found := make([]Endpoint, len(modernTreasuryFound))
+	for i, f := range modernTreasuryFound {
+		found[i] = keyed
+		found[i].Pattern, found[i].Object = "POST /api/"+f.path, f.object
+		found[i].Reference, found[i].Lookups = f.reference(), f.lookups()
+	}
 	p := Provider{
 		Name:             "moderntreasury",
 		Hosts:            []string{"app.moderntreasury.com"},
 		CredentialScoped: true,
 		Events:           modernTreasuryEvents,
 		Answers:          jsonAnswers,
-		Endpoints: []Endpoint{
+		Endpoints: append(found, []Endpoint{
 			keyed,
-			order,
 			flow,
 			payment,
 			{
@@ -77,41 +83,122 @@ func ModernTreasury() Provider {
 				Rules:      modernTreasuryKeyless,
 				Source:     sourceModernTreasury + ": PATCH and DELETE are idempotent by definition",
 			},
-		},
+		}...),
 		Source: sourceModernTreasury + "; host: modern-treasury-go bddd610 option/requestoption.go [S]",
 	}
 	return p.Clone()
 }
 
-var (
-	modernTreasuryReference = Reference{
-		Place: KeyJSONField, Name: "external_id", MaxLength: 180, Mutable: true,
-		Source: sourceModernTreasurySDK + " paymentorder.go: an optional, user-defined, unique identifier, which an update can change; " +
-			"what a receiver sees is statement_descriptor; whether a second one is refused: [?]",
-	}
+// modernTreasuryObject is a kind of object that has an external_id, by which its list filters.
+type modernTreasuryObject struct {
+	path, object, file string
+	same               [][]string // fields of the request that the object has, of which the first list that it has counts
+	optional           []string   // others that it has, where the request has them
+	means              []Meaning
+}
 
-	modernTreasuryOrders = Lookup{
-		By:    ByReference,
-		Path:  "/api/payment_orders",
-		Query: "external_id={reference}",
-		Items: "[]",
-		Same: []Same{
-			{Field: "external_id", Is: "{reference}"},
-			{Field: "amount", Is: "{request.amount}"},
-			{Field: "direction", Is: "{request.direction}"},
-			{Field: "originating_account_id", Is: "{request.originating_account_id}"},
-		},
-		ID:      "id",
-		Created: "created_at",
-		Next:    Paging{Style: PageHeader, Cursor: "X-After-Cursor", Param: "after_cursor"},
-		Means: slices.Concat(
+var modernTreasuryFound = []modernTreasuryObject{
+	{
+		path: "payment_orders", object: "payment_order", file: "paymentorder.go",
+		same: [][]string{{"amount", "direction", "originating_account_id"}},
+		means: slices.Concat(
 			meanings("status", TookEffect, "needs_approval", "approved", "pending", "processing", "sent", "completed"),
 			meanings("status", Reversed, "cancelled", "denied", "failed", "returned", "reversed", "stopped"),
 		),
-		SameShape: true,
-		Source:    sourceModernTreasurySDK + " paymentorder.go, packages/pagination; when an order is listed: [?]",
+	},
+	{
+		path: "expected_payments", object: "expected_payment", file: "expectedpayment.go",
+		same:     [][]string{{"amount_upper_bound", "amount_lower_bound"}, {"internal_account_id"}, {"counterparty_id"}},
+		optional: []string{"direction", "currency", "internal_account_id", "counterparty_id"},
+		means: slices.Concat(
+			meanings("status", TookEffect, "unreconciled"),
+			meanings("status", Reversed, "archived"),
+		),
+	},
+	{
+		path: "counterparties", object: "counterparty", file: "counterparty.go",
+		same: [][]string{{"name"}}, means: modernTreasuryStands("counterparty"),
+	},
+	{
+		path: "external_accounts", object: "external_account", file: "externalaccount.go",
+		same: [][]string{{"counterparty_id"}}, means: modernTreasuryStands("external_account"),
+	},
+	{
+		path: "internal_accounts", object: "internal_account", file: "internalaccount.go",
+		same: [][]string{{"name", "currency"}},
+		means: slices.Concat(
+			meanings("status", TookEffect, "active", "pending_activation"),
+			meanings("status", Reversed, "closed"),
+		),
+	},
+	{
+		path: "legal_entities", object: "legal_entity", file: "legalentity.go",
+		same: [][]string{{"legal_entity_type"}}, optional: []string{"business_name", "first_name", "last_name"},
+		means: modernTreasuryStands("legal_entity"),
+	},
+	{
+		path: "ledger_accounts", object: "ledger_account", file: "ledgeraccount.go",
+		same: [][]string{{"ledger_id", "name", "normal_balance"}}, means: modernTreasuryStands("ledger_account"),
+	},
+	{
+		path: "ledger_account_categories", object: "ledger_account_category", file: "ledgeraccountcategory.go",
+		same: [][]string{{"ledger_id", "name", "normal_balance"}}, means: modernTreasuryStands("ledger_account_category"),
+	},
+	{
+		path: "ledger_transactions", object: "ledger_transaction", file: "ledgertransaction.go",
+		same: [][]string{{"description"}, {"effective_date"}}, optional: []string{"effective_date"},
+		means: slices.Concat(
+			meanings("status", TookEffect, "pending", "posted"),
+			meanings("status", Reversed, "archived"),
+		),
+	},
+}
+
+// modernTreasuryStands are the states of what has none but to be discarded.
+func modernTreasuryStands(object string) []Meaning {
+	return []Meaning{{Field: "discarded_at", Is: Reversed}, {Field: "object", Equals: object, Is: TookEffect}}
+}
+
+func (o modernTreasuryObject) reference() Reference {
+	source := sourceModernTreasurySDK + " " + o.file + ": an optional, user-defined, unique identifier, which an update can change"
+	switch o.object {
+	case "payment_order":
+		source += "; what a receiver sees is statement_descriptor; whether a second one is refused: [?]"
+	case "ledger_transaction":
+		source += "; only one that is pending or posted may have it in a ledger, and an archived one leaves it free"
+	default:
+		source += ", if there is one; whether a second one is refused: [?]"
 	}
-)
+	return Reference{Place: KeyJSONField, Name: "external_id", MaxLength: 180, Mutable: true, Source: source}
+}
+
+func (o modernTreasuryObject) lookups() (lookups []Lookup) {
+	for _, fields := range o.same {
+		same := []Same{{Field: "external_id", Is: "{reference}"}}
+		for _, field := range fields {
+			same = append(same, Same{Field: field, Is: "{request." + field + "}"})
+		}
+		for _, field := range o.optional {
+			if !slices.Contains(fields, field) {
+				same = append(same, Same{Field: field, Is: "{request." + field + "}", Optional: true})
+			}
+		}
+		lookups = append(lookups, Lookup{
+			By:        ByReference,
+			Path:      "/api/" + o.path,
+			Query:     "external_id={reference}",
+			Items:     "[]",
+			Same:      same,
+			ID:        "id",
+			Created:   "created_at",
+			Next:      Paging{Style: PageHeader, Cursor: "X-After-Cursor", Param: "after_cursor"},
+			Means:     o.means,
+			SameShape: true,
+			Source:    sourceModernTreasurySDK + " " + o.file + ", packages/pagination; when one is listed: [?]",
+		})
+	}
+	return lookups
+}
 
 var modernTreasuryKeyless = slices.Concat(
 	[]Rule{

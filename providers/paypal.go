@@ -151,7 +151,7 @@ func paypalPayments(object string, reference Reference, lookups ...Lookup) Endpo
 }
 
 // paypalPayouts knows a payout by its batch id. Whether payees see that is not published,
-// so that a client never makes one up.
+// so that a client makes none up unless the program says that it may (Reference.Visible).
 func paypalPayouts() Endpoint {
 	e := paypalKeyed(30*24*time.Hour, 1000, "")
 	e.Object, e.ObjectID = "payout", "batch_header.payout_batch_id"
@@ -160,8 +160,9 @@ func paypalPayouts() Endpoint {
 		Source: sourcePayPalPayouts + ": tracks the payout in an accounting system; who else sees it: [?]",
 	}
 	e.Unique = Unique{
-		For:    30 * 24 * time.Hour,
-		Source: sourcePayPalPayouts + ": one that was used in the last 30 days is rejected, and a payment is completed only once for it; two at once: [?]",
+		For: 30 * 24 * time.Hour,
+		Source: sourcePayPalPayouts + ": one that was used in the last 30 days is rejected with a link to the first, and a payment is completed only once for it, " +
+			"so that a 5xx may be repeated with it; what the rejection looks like, and two at once: [?]",
 	}
 	return e
 }

@@ -29,6 +29,8 @@ import (
 // and those that move an amount by metadata[onceward], if the request carries it. To look for a field of your own in the metadata, change its name in Reference
 // and in the look-up.
 //
+// An account of v2, and a person of one, are found by the thin events of v2, which show the key, too.
+//
 // Stripe-Should-Retry is obeyed where it is sent. A request for a token or a payment
 // method is left alone: it holds a card's number, which must not be journaled, and
 // moves nothing. Any other request that holds one is a secret. So are the answers
@@ -95,6 +97,8 @@ func Stripe() Provider {
 			},
 			v2post,
 			v2delete,
+			stripeV2Found(v2, "POST /v2/core/accounts", "v2.core.account"),
+			stripeV2Found(v2, "POST /v2/core/accounts/{account}/persons", "v2.core.account_person"),
 			v2secret,
 			v2session,
 		},
@@ -127,6 +131,29 @@ func Stripe() Provider {
 		p.Endpoints = append(p.Endpoints, secret)
 	}
 	return p.Clone()
+}
+
+// stripeV2Found has the objects of a kind that v2 tells of by an event when they are created.
+func stripeV2Found(v2 Endpoint, pattern, kind string) Endpoint {
+	v2.Pattern, v2.Object = pattern, kind
+	v2.Lookups = []Lookup{{
+		By:    ByKey,
+		Path:  "/v2/core/events",
+		Query: "types[0]=" + kind + ".created&limit=100",
+		Items: "data[]",
+		Same: []Same{
+			{Field: "reason.request.idempotency_key", Is: "{key}"},
+			{Field: "type", Is: kind + ".created"},
+		},
+		ID:      "related_object.id",
+		Created: "created",
+		Next:    Paging{Style: PageLink, Cursor: "next_page_url", Size: 100},
+		Means:   []Meaning{{Field: "related_object.id", Is: TookEffect}},
+		Horizon: 30 * 24 * time.Hour,
+		Source: "stripe-go a1e3932 v2core_event.go, v2core_event_params.go, v2_events.go, example/generated_examples_test.go [S]: going back up to 30 days; " +
+			"the event shows the request's key; when one is listed: [?]",
+	}}
+	return v2
 }
 
 // stripeReference is a field of the metadata.

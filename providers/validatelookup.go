@@ -23,6 +23,15 @@ func (v *validation) reconciles(at string, e Endpoint) {
 	v.check(u.For < 0, at+"Unique.For", "it is negative")
 	v.check(u.For == 0 && u != Unique{}, at+"Unique.For", "it is not said for how long: Forever, if as long as the object lives")
 	v.check(u.For > 0 && e.Reference.Place == KeyNone, at+"Unique", "there is no Reference to be unique")
+	v.check((u.Field == "") != (u.Equals == ""), at+"Unique.Field", "a field needs the text that it Equals")
+	v.check(u.Field != "" && !fieldPath(u.Field), at+"Unique.Field", "%q is not a dotted path", u.Field)
+	if r := u.Refused; r != (Rule{}) {
+		v.check(r.Verdict != AlreadyDone, at+"Unique.Refused.Verdict", "a request that is refused since there is a first says AlreadyDone")
+		v.check(r.On != AnyAttempt, at+"Unique.Refused.On", "it is read where an earlier attempt may have run, and nowhere else")
+		v.check(r.Status < 400, at+"Unique.Refused.Status", "it is an error's: 409, for one")
+		v.check(r.Field != "" && !fieldPath(r.Field), at+"Unique.Refused.Field", "%q is not a dotted path", r.Field)
+		v.check(r.Pointer != "" && !fieldPath(r.Pointer), at+"Unique.Refused.Pointer", "%q is not a dotted path", r.Pointer)
+	}
 	if e.Object == "" && e.Reference == (Reference{}) && len(e.Lookups) == 0 {
 		return
 	}
@@ -78,7 +87,7 @@ func (v *validation) lookup(at string, e Endpoint, look Lookup) {
 	v.check(look.By == ByReference && e.Reference.Place == KeyNone, at+"By", "the endpoint's requests carry no Reference")
 
 	asks := v.templates(at, e, look)
-	v.sends(at, look)
+	v.sends(at, e, look)
 	timed := slices.Contains(asks, "since") || slices.Contains(asks, "until")
 	v.check(timed && !timeLayout(look.TimeLayout), at+"TimeLayout", "%q is neither \"unix\", \"date\", \"rfc3339\" nor a layout of package time", look.TimeLayout)
 	v.check(!timed && look.TimeLayout != "", at+"TimeLayout", "no template has {since} or {until}")
@@ -92,6 +101,8 @@ func (v *validation) lookup(at string, e Endpoint, look Lookup) {
 	v.same(at, e, look)
 	v.paging(at+"Next.", look)
 	v.means(at, look)
+	v.check(look.XML && look.SameShape, at+"SameShape", "what is read in XML is not kept as it was answered, so that the object is known by its id alone")
+	v.check(look.XML && look.Items == "[]", at+"Items", "a root element is no array: name the list in it")
 	v.check(look.Horizon < 0, at+"Horizon", "it is negative")
 	v.check(e.SecretResponse && (look.SameShape || look.Fetch != ""), at+"SameShape", "the answer is a secret, so that the object is known by its id alone")
 	v.absence(at+"Absent.", e, look)
@@ -206,7 +217,7 @@ func graphQL(body string) string {
 
 // sends checks that the look-up's request changes nothing: by its method, or since the table
 // says so of it.
-func (v *validation) sends(at string, look Lookup) {
+func (v *validation) sends(at string, e Endpoint, look Lookup) {
 	switch look.Method {
 	case "", http.MethodGet:
 		v.check(look.Body != "", at+"Body", "a GET has none")
@@ -215,12 +226,12 @@ func (v *validation) sends(at string, look Lookup) {
 		v.report(at+"Method", "its answer shows no objects")
 		return
 	}
-	v.check(!v.noEffect(look), at+"Method", "the table does not say of %s %s that it has NoEffect: a look-up must not change anything", look.Method, look.Path)
+	v.check(!v.noEffect(e, look), at+"Method", "the table does not say of %s %s that it has NoEffect: a look-up must not change anything", look.Method, look.Path)
 }
 
 // noEffect reports whether the endpoint that is most specific for the look-up's request has
 // none, whatever stands for its placeholders.
-func (v *validation) noEffect(look Lookup) bool {
+func (v *validation) noEffect(own Endpoint, look Lookup) bool {
 	path, err := template.Expand(look.Path, template.Path, func(string) (string, bool) { return "x", true })
 	if err != nil {
 		return false
@@ -241,7 +252,10 @@ func (v *validation) noEffect(look Lookup) bool {
 				continue
 			}
 			switch e.Action.Place {
-			case ActionHeader: // the operation's own header would ask for its action again
+			case ActionHeader: // the operation's own header would ask for its action again, and for no other of its pattern
+				if e.Action != own.Action && e.Pattern == own.Pattern {
+					continue
+				}
 				return false
 			case ActionField:
 				if !asksFor(look, e.Action) {
@@ -372,6 +386,10 @@ func (v *validation) means(at string, look Lookup) {
 		at+"SameShape", "no state of the object is one that a create answers with: Means has none that is TookEffect")
 }
 
+// lookMargin is what package journal keeps for clocks that disagree: before the first look that
+// proves an absence, and before the Horizon.
+const lookMargin = 15 * time.Minute
+
 // absence checks what it takes to believe that nothing was created: what was not found may be
 // on its way, invisible yet, cut off, or elsewhere.
 func (v *validation) absence(at string, e Endpoint, look Lookup) {
@@ -382,8 +400,8 @@ func (v *validation) absence(at string, e Endpoint, look Lookup) {
 	v.check(!a.Consistent && a.VisibleAfter <= 0, at+"VisibleAfter", "neither is it Consistent nor said how long an object stays invisible")
 	v.check(a.Consistent && a.VisibleAfter != 0, at+"VisibleAfter", "what is Consistent is visible at once")
 	v.check(e.HandlingTime <= 0, at+"Consistent", "the endpoint has no HandlingTime: a request that is still on its way may create the object later")
-	v.check(look.Horizon > 0 && look.Horizon <= e.HandlingTime+a.VisibleAfter, at+"VisibleAfter",
-		"the object may be out of sight, by the Horizon, before it is certain to be in sight")
+	v.check(look.Horizon > 0 && look.Horizon <= e.HandlingTime+a.VisibleAfter+max(time.Hour, a.VisibleAfter)+2*lookMargin, at+"VisibleAfter",
+		"the object may be out of sight, by the Horizon, before two looks that are an hour apart can prove that it is not there")
 	v.check(e.Object == "", at+"Consistent", "the endpoint has no Object: what is there can't be counted")
 	v.check(look.Items == "", at+"Consistent", "the answer is the object itself, and an error in its place proves nothing")
 	byReference := slices.ContainsFunc(look.Same, func(s Same) bool { return strings.Contains(s.Is, "{reference}") })

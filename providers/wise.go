@@ -36,7 +36,8 @@ import (
 //
 // A transfer shows its ID, and is looked for among those of a profile since it was first sent:
 // of the profiles that are named by their ids, or of the personal one of the token's user,
-// which is Wise's default, if none is. A transfer of another profile is not found.
+// which is Wise's default, if none is. A transfer of another profile is not found. That of a batch is
+// looked for in the profile of its path.
 func Wise(retention time.Duration, profiles ...string) Provider {
 	p := Provider{
 		Name:    "wise",
@@ -56,31 +57,40 @@ func Wise(retention time.Duration, profiles ...string) Provider {
 			each(Endpoint{NoEffect: true, Source: "docs.wise.com/guides/developer/auth-and-security/user-access-token [D]; under a dated version: [M]"},
 				"POST /oauth/token",
 				"POST /{version}/oauth/token"),
-			each(Endpoint{
-				Object:    "transfer",
-				Lookups:   wiseLookups(profiles),
-				Key:       Key{Place: KeyJSONField, Name: "customerTransactionId", MinLength: 36, MaxLength: 36, Alphabet: "0123456789abcdefABCDEF-"},
-				Retention: retention,
-				Remembers: SuccessesCleanFailures,
-				Rules:     wiseRules,
-				Source:    sourceWiseTransfers + ": a UUID; a repeat creates no second transfer; retention: the caller's; versions: docs.wise.com/guides/developer/global-versioning [D]; batch groups: docs.wise.com/api-reference/batch-group/batchgrouptransfercreate [D]; guard: [?]",
-			},
-				"POST /{version}/transfers",
+			each(wiseTransfers(retention, wiseProfiles(profiles)),
+				"POST /{version}/transfers"),
+			each(wiseTransfers(retention, []string{"&profile={path.profile}"}),
 				"POST /{version}/profiles/{profile}/batch-groups/{group}/transfers"),
 		),
 	}
 	return p.Clone()
 }
 
-// wiseLookups reads the transfers of the profiles.
-func wiseLookups(profiles []string) (lookups []Lookup) {
-	queries := []string{""}
-	if len(profiles) > 0 {
-		queries = nil
+// wiseTransfers are looked for by what the queries add to ask for a profile's.
+func wiseTransfers(retention time.Duration, queries []string) Endpoint {
+	return Endpoint{
+		Object:    "transfer",
+		Lookups:   wiseLookups(queries),
+		Key:       Key{Place: KeyJSONField, Name: "customerTransactionId", MinLength: 36, MaxLength: 36, Alphabet: "0123456789abcdefABCDEF-"},
+		Retention: retention,
+		Remembers: SuccessesCleanFailures,
+		Rules:     wiseRules,
+		Source:    sourceWiseTransfers + ": a UUID; a repeat creates no second transfer; retention: the caller's; versions: docs.wise.com/guides/developer/global-versioning [D]; batch groups: docs.wise.com/api-reference/batch-group/batchgrouptransfercreate [D]; guard: [?]",
+	}
+}
+
+// wiseProfiles ask for the profiles, or for the one that Wise takes where none is named.
+func wiseProfiles(profiles []string) (queries []string) {
+	if len(profiles) == 0 {
+		return []string{""}
 	}
 	for _, profile := range profiles {
 		queries = append(queries, "&profile="+url.QueryEscape(profile))
 	}
+	return queries
+}
+
+func wiseLookups(queries []string) (lookups []Lookup) {
 	for _, query := range queries {
 		lookups = append(lookups, Lookup{
 			By:         ByKey,

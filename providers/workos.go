@@ -18,6 +18,9 @@ import (
 // Signing in (POST /user_management/authenticate and /sso/token) and the vault's
 // decryption are never journaled: their answers are secrets. So are those that issue
 // codes, tokens and links, and requests that hold a password or a value for the vault.
+//
+// An organization or a user that was given an external_id is found by it. It is the
+// application's name for them ever after, so that none is made up.
 func WorkOS() Provider {
 	p := Provider{
 		Name:             "workos",
@@ -39,12 +42,38 @@ func WorkOS() Provider {
 			},
 			{
 				Pattern:       "/",
-				SecretRequest: []string{"password", "password_hash", "new_password", "client_secret", "api_key", "access_token", "refresh_token"},
+				SecretRequest: workosSecrets,
 				Rules:         workosKeyless,
 				Source:        sourceWorkOS + ": accepted elsewhere, and ignored",
 			},
 		},
 		Source: sourceWorkOS + "; host: workos-go 27a5c27 [S]; scope of keys: [?]",
+	}
+	for _, found := range []struct{ path, object, same, source string }{
+		{"/organizations", "organization", "name", "organizations.go, models.go Organization"},
+		{"/user_management/users", "user", "email", "user_management.go, models.go UserCreateResponse"},
+	} {
+		p.Endpoints = append(p.Endpoints, Endpoint{
+			Pattern:       "POST " + found.path,
+			SecretRequest: workosSecrets,
+			Object:        found.object,
+			Reference: Reference{
+				Place: KeyJSONField, Name: "external_id", MaxLength: 64, Visible: true, Mutable: true,
+				Source: "workos.com/docs/authkit/metadata [D]: unique within the environment, up to 64 characters; an update can change it; who sees it: [?]",
+			},
+			Lookups: []Lookup{{
+				By:        ByReference,
+				Path:      found.path + "/external_id/{reference}",
+				Same:      []Same{{Field: "external_id", Is: "{reference}"}, {Field: found.same, Is: "{request." + found.same + "}", As: AnyCase}},
+				ID:        "id",
+				Created:   "created_at",
+				Means:     []Meaning{{Field: "object", Equals: found.object, Is: TookEffect}},
+				SameShape: found.object == "organization", // a user may be answered with an attempt to sign in, too
+				Source:    "workos-go 27a5c27 " + found.source + " [S]; when one is found: [?]",
+			}},
+			Rules:  workosKeyless,
+			Source: sourceWorkOS + ": accepted elsewhere, and ignored",
+		})
 	}
 	for _, path := range []string{"/user_management/authenticate", "/sso/token", "/vault/v1/keys/decrypt"} {
 		p.Endpoints = append(p.Endpoints, Endpoint{
@@ -101,6 +130,9 @@ func WorkOS() Provider {
 	}
 	return p.Clone()
 }
+
+// workosSecrets are the fields of passwords and of customers' credentials.
+var workosSecrets = []string{"password", "password_hash", "new_password", "client_secret", "api_key", "access_token", "refresh_token"}
 
 var workosKeyless = refusalsUnlimited("message", sourceWorkOSErrors)
 

@@ -27,7 +27,7 @@ const (
 type binary struct {
 	temp, dir string
 	programs  []program   // the package's own tests first
-	functions []*function // all that anything is changed in; the first is number 1
+	functions []*function // all that anything is changed in
 	mutants   map[int]mutant
 }
 
@@ -103,12 +103,14 @@ func (b *binary) overlay() (string, error) {
 		replace[path] = to
 		return os.WriteFile(to, []byte(text), 0o600)
 	}
+	blocks := 0
 	for i := 0; i < len(b.functions); {
 		file, text, done := b.functions[i].file, b.functions[i].text, 0
 		var code, changed strings.Builder
 		for ; i < len(b.functions) && b.functions[i].file == file; i++ {
 			f := b.functions[i]
-			done = f.asking(&code, done, i+1, copies[f])
+			done = f.asking(&code, done, blocks, copies[f])
+			blocks += len(f.blocks)
 			for _, m := range copies[f] {
 				fmt.Fprintf(&changed, "\n//line mutant%d.go:1\n%s\n", m, b.mutants[m].copied(m))
 			}
@@ -119,7 +121,7 @@ func (b *binary) overlay() (string, error) {
 		}
 	}
 	pkg := packageOf(b.functions[0].text)
-	if err := write(filepath.Join(b.dir, "mutants_chosen.go"), "package "+pkg+chosenCode); err != nil {
+	if err := write(filepath.Join(b.dir, "mutants_chosen.go"), "package "+pkg+fmt.Sprintf(chosenCode, blocks)); err != nil {
 		return "", err
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
@@ -134,7 +136,7 @@ func packageOf(text []byte) string {
 	return string(regexp.MustCompile(`(?m)^package (\w+)`).FindSubmatch(text)[1])
 }
 
-// chosenCode tells a function which of its copies is to run, and notes that it was reached.
+// chosenCode tells a function which of its copies is to run, and notes which blocks were reached.
 const chosenCode = `
 
 import (
@@ -146,23 +148,29 @@ import (
 var (
 	mutantChosen, _ = strconv.Atoi(os.Getenv("` + chosenVariable + `"))
 	mutantReached   = os.Getenv("` + reachedVariable + `")
-	mutantNoted     [1 << 14]atomic.Bool
+	mutantNoted     [%d]atomic.Bool
 )
 
-func mutantOf(function int) int {
-	if mutantReached != "" && mutantNoted[function].CompareAndSwap(false, true) {
+func mutantAt(block int) {
+	if mutantReached != "" {
+		mutantNote(block)
+	}
+}
+
+func mutantNote(block int) {
+	if mutantNoted[block].CompareAndSwap(false, true) {
 		if f, err := os.OpenFile(mutantReached, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err == nil {
-			f.WriteString(strconv.Itoa(function) + "\n")
+			f.WriteString(strconv.Itoa(block) + "\n")
 			f.Close()
 		}
 	}
-	return mutantChosen
 }
 `
 
-// asking writes the file's text from a place up to the function's body, and in it the choice
-// among its copies; it returns how far it came. What has no name gets one, since it is handed on.
-func (f *function) asking(code *strings.Builder, from, number int, copies []int) int {
+// asking writes the file's text from a place up to the function's end, in its body the choice among
+// its copies, and in each block a note that it was reached, of which the first has the number first;
+// it returns how far it came. What has no name gets one, since it is handed on.
+func (f *function) asking(code *strings.Builder, from, first int, copies []int) int {
 	upTo := func(to int) { code.Write(f.text[from:to]); from = to }
 	unnamed := 0
 	named := func(fields *ast.FieldList) (names []string) {
@@ -212,8 +220,8 @@ func (f *function) asking(code *strings.Builder, from, number int, copies []int)
 		instance = "[" + strings.Join(types, ", ") + "]"
 	}
 	arguments := strings.Join(named(f.decl.Type.Params), ", ")
-	upTo(f.at(f.decl.Body.Lbrace) + 1)
-	fmt.Fprintf(code, " switch mutantOf(%d) {", number)
+	upTo(f.blocks[0].start)
+	fmt.Fprintf(code, " mutantAt(%d); switch mutantChosen {", first)
 	for _, m := range copies {
 		call := fmt.Sprintf("%smutant%d%s(%s)", receiver, m, instance, arguments)
 		if f.decl.Type.Results != nil {
@@ -223,6 +231,11 @@ func (f *function) asking(code *strings.Builder, from, number int, copies []int)
 		}
 	}
 	code.WriteString("};")
+	for i, inner := range f.blocks[1:] {
+		upTo(inner.start)
+		fmt.Fprintf(code, " mutantAt(%d);", first+1+i)
+	}
+	upTo(f.blocks[0].end)
 	return from
 }
 

@@ -4,11 +4,11 @@
 //	go run ./.ci/mutants [-sample 60] [-seed 1] [-only judge.go,next.go] [-tests .] [-j 1] [-v] . ./journal ./journal/sqlite
 //
 // It changes no file: each package's tests are built once, by an overlay, with all changes in
-// them, and a variable of the environment chooses the one that is made. The tests, with -short, are first run without
-// any, one by one, to learn which reach what. A mutant is found if a test fails, hangs or crashes;
-// one that does not compile does not count. Changes that make no difference stand in equivalent.txt beside this
-// file, each with its reason, and are not made. The exit status is 1 if in any package fewer
-// than -least percent of the others were found.
+// them, and a variable of the environment chooses the one that is made. The tests, with -short unless -long is
+// given, are first run without any change, one by one, to learn which reach what block. A mutant is found if a test
+// that reaches its block fails, hangs or crashes, and does so again; one that does not compile does not count. Changes
+// that make no difference stand in equivalent.txt beside this file, each with its reason, and are not made. The exit
+// status is 1 if in any package fewer than -least percent of the others were found.
 package main
 
 import (
@@ -36,7 +36,8 @@ type options struct {
 	only, these      string
 	known, tests     string
 	most             time.Duration
-	list, verbose    bool
+	list, long       bool
+	verbose          bool
 	packages         []string
 }
 
@@ -51,6 +52,7 @@ func main() {
 	flag.StringVar(&o.known, "known", "", "a file that keeps, for later runs, what each test reaches")
 	flag.StringVar(&o.tests, "tests", "", "other packages, with commas, whose tests are asked where the package's own miss a change")
 	flag.DurationVar(&o.most, "most", time.Hour, "of the processor's time for each mutant; what is missed by then counts as missed")
+	flag.BoolVar(&o.long, "long", false, "run the tests without -short: what some do now and then with it, they do always")
 	flag.BoolVar(&o.list, "list", false, "list the mutants and try none")
 	flag.BoolVar(&o.verbose, "v", false, "tell who found what")
 	flag.Parse()
@@ -168,7 +170,7 @@ func (b *binary) tryAll(o options) (missed int, err error) {
 	)
 	each(o.parallel, len(numbers), func(i int) {
 		name := b.mutants[numbers[i]].name()
-		by, err := b.try(numbers[i], tests, o.most)
+		by, err := b.try(numbers[i], tests, o)
 		mu.Lock()
 		defer mu.Unlock()
 		done++

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -23,6 +25,46 @@ type function struct {
 	text []byte // of the whole file
 	decl *ast.FuncDecl
 	base token.Pos // of the file
+
+	blocks []block // the body first, and then by their starts
+}
+
+// block is what is run once it is reached, but for the blocks in it: bytes of the file's text.
+type block struct{ start, end int }
+
+// findBlocks finds the function's blocks: bodies, and what is below a case.
+func (f *function) findBlocks() {
+	cases := map[*ast.BlockStmt]bool{}
+	ast.Inspect(f.decl.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SwitchStmt:
+			cases[n.Body] = true
+		case *ast.TypeSwitchStmt:
+			cases[n.Body] = true
+		case *ast.SelectStmt:
+			cases[n.Body] = true
+		case *ast.CaseClause:
+			f.blocks = append(f.blocks, block{f.at(n.Colon) + 1, f.at(n.End())})
+		case *ast.CommClause:
+			f.blocks = append(f.blocks, block{f.at(n.Colon) + 1, f.at(n.End())})
+		case *ast.BlockStmt:
+			if !cases[n] {
+				f.blocks = append(f.blocks, block{f.at(n.Lbrace) + 1, f.at(n.Rbrace)})
+			}
+		}
+		return true
+	})
+	slices.SortFunc(f.blocks, func(x, y block) int { return cmp.Compare(x.start, y.start) })
+}
+
+// block is the innermost block that is changed, by its number in the function.
+func (m mutant) block() (innermost int) {
+	for i, b := range m.in.blocks {
+		if b.start <= m.start && m.start < b.end {
+			innermost = i
+		}
+	}
+	return innermost
 }
 
 // name is the function's, after its receiver's type.
@@ -98,6 +140,7 @@ func mutantsIn(file string) ([]mutant, error) {
 			continue
 		}
 		in := &function{file: file, text: text, decl: f, base: tree.FileStart}
+		in.findBlocks()
 		change := func(from, to token.Pos, with string) {
 			all = append(all, mutant{in: in, start: in.at(from), end: in.at(to), to: with})
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,14 +21,16 @@ import (
 
 // test is one test of a package, as it went without any change.
 type test struct {
-	Took    time.Duration // of the processor's time
-	Reaches []string      // functions, by their names
+	Took    time.Duration    // of the processor's time
+	Reaches map[string][]int // blocks, by their functions' names
+	Sum     string           // of the file that it stands in
 	name    string
-	in      int // of the programs
+	in      int    // of the programs
+	file    string // that it stands in
 }
 
 // tests are those of all programs. Each is run alone, without a change, to learn what it
-// reaches and how long it takes, unless that is known from an earlier run; known tells where it is
+// reaches and how long it takes, unless that is known from an earlier run of the same file; known tells where it is
 // kept, "" for nowhere. Those that fail are told and left out: they would find everything.
 func (b *binary) tests(parallel int, known string) ([]test, error) {
 	earlier := map[string]map[string]test{}
@@ -51,33 +54,38 @@ func (b *binary) tests(parallel int, known string) ([]test, error) {
 		if err != nil {
 			return nil, err
 		}
+		files, err := p.files()
+		if err != nil {
+			return nil, err
+		}
 		for _, name := range names {
-			all = append(all, test{name: name, in: in})
+			all = append(all, test{name: name, in: in, file: files[name].name, Sum: files[name].sum})
 		}
 	}
 	failed := make([]bool, len(all))
 	each(parallel, len(all), func(i int) {
 		t := &all[i]
-		if of, ok := earlier[keptAs(t.in)][t.name]; ok {
+		if of, ok := earlier[keptAs(t.in)][t.name]; ok && of.Sum == t.Sum {
 			t.Took, t.Reaches = of.Took, of.Reaches
 			return
 		}
 		reached := filepath.Join(b.temp, fmt.Sprintf("reached%d", i))
-		told, took, err := b.programs[t.in].run([]string{t.name}, 10*time.Minute, reachedVariable+"="+reached)
+		told, took, err := b.programs[t.in].run([]string{t.name}, 10*time.Minute, false, reachedVariable+"="+reached)
 		if err != nil {
 			failed[i] = true
 			fmt.Printf("%s fails without any change: %v\n%s\n", t.name, err, told)
 			return
 		}
-		t.Took = took
+		t.Took, t.Reaches = took, map[string][]int{}
 		text, _ := os.ReadFile(reached) // there is none if nothing was
 		for line := range strings.Lines(string(text)) {
 			if number, err := strconv.Atoi(strings.TrimSpace(line)); err == nil {
-				t.Reaches = append(t.Reaches, b.functions[number-1].name())
+				function, block := b.block(number)
+				if !slices.Contains(t.Reaches[function], block) {
+					t.Reaches[function] = append(t.Reaches[function], block)
+				}
 			}
 		}
-		slices.Sort(t.Reaches)
-		t.Reaches = slices.Compact(t.Reaches)
 	})
 	sound := all[:0]
 	for i, t := range all {
@@ -89,11 +97,22 @@ func (b *binary) tests(parallel int, known string) ([]test, error) {
 	if known == "" {
 		return sound, nil
 	}
-	text, err := json.MarshalIndent(earlier, "", "\t")
+	text, err := json.Marshal(earlier)
 	if err != nil {
 		return nil, err
 	}
 	return sound, os.WriteFile(known, text, 0o600)
+}
+
+// block tells whose a block is, and its number there.
+func (b *binary) block(number int) (function string, block int) {
+	for _, f := range b.functions {
+		if number < len(f.blocks) {
+			return f.name(), number
+		}
+		number -= len(f.blocks)
+	}
+	return "", 0
 }
 
 // tests are the names of the program's tests; there is no program of a package without any.
@@ -110,6 +129,31 @@ func (p program) tests() (names []string, err error) {
 		}
 	}
 	return names, nil
+}
+
+// file is one of tests.
+type file struct{ name, sum string }
+
+// files tells where each of the program's tests stands.
+func (p program) files() (map[string]file, error) {
+	files := map[string]file{}
+	all, err := filepath.Glob(filepath.Join(p.dir, "*_test.go"))
+	for _, path := range all {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, match := range regexp.MustCompile(`(?m)^func (\w+)\(`).FindAllSubmatch(text, -1) {
+			files[string(match[1])] = file{filepath.Base(path), fmt.Sprintf("%x", sha256.Sum256(text))[:16]}
+		}
+	}
+	return files, err
+}
+
+// isOf tells whether the test's file is named after that file of code.
+func (t test) isOf(file string) bool {
+	name := strings.TrimSuffix(filepath.Base(file), ".go")
+	return t.in == 0 && (t.file == name+"_test.go" || strings.HasPrefix(t.file, name+"_"))
 }
 
 // each calls f with 0 to n-1, so many at once.
@@ -132,8 +176,8 @@ func each(parallel, n int, f func(i int)) {
 
 var errHangs = errors.New("hangs")
 
-// run runs tests of these names in one process, up to the first that fails.
-func (p program) run(names []string, limit time.Duration, environment ...string) (said []byte, took time.Duration, err error) {
+// run runs tests of these names in one process, up to the first that fails, with -short unless long is set.
+func (p program) run(names []string, limit time.Duration, long bool, environment ...string) (said []byte, took time.Duration, err error) {
 	temp, err := os.MkdirTemp(filepath.Dir(p.path), "run-")
 	if err != nil {
 		return nil, 0, err
@@ -148,7 +192,7 @@ func (p program) run(names []string, limit time.Duration, environment ...string)
 	}
 	// A change that never stops writing or allocating must not take the machine with it.
 	test := exec.Command("sh", "-c", `ulimit -v 12000000; ulimit -f 8000000; exec "$0" "$@"`, p.path,
-		"-test.short", "-test.failfast", "-test.timeout", limit.String(), "-test.run", "^("+strings.Join(quoted, "|")+")$")
+		"-test.short="+strconv.FormatBool(!long), "-test.failfast", "-test.timeout", limit.String(), "-test.run", "^("+strings.Join(quoted, "|")+")$")
 	test.Dir = p.dir
 	test.Env = append(os.Environ(), append(environment, "TMPDIR="+temp)...)
 	test.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -169,41 +213,82 @@ func (p program) run(names []string, limit time.Duration, environment ...string)
 	return told.Bytes(), test.ProcessState.UserTime() + test.ProcessState.SystemTime(), err
 }
 
-// try makes one change and runs the tests that reach its function, the package's own before those of
-// others, the quickest first. It returns who found the change, or nothing. It ends once tests have run
-// that take as long as most.
-func (b *binary) try(number int, tests []test, most time.Duration) (by string, err error) {
-	function := b.mutants[number].in.name()
-	var reaching []test
+// try makes one change and runs the tests that reach its block: those whose file is named after the code's,
+// then the package's others, then those of other packages, and of each the quickest first. It returns who found the change, or nothing. It ends once tests have run
+// that take as long as o.most. Tests fail on a busy machine too: a change is found by what fails twice,
+// the second time alone and with three times the time.
+func (b *binary) try(number int, tests []test, o options) (by string, err error) {
+	changed := b.mutants[number]
+	var reaching, coming []test
 	for _, t := range tests {
-		if slices.Contains(t.Reaches, function) {
+		blocks := t.Reaches[changed.in.name()]
+		if slices.Contains(blocks, changed.block()) {
 			reaching = append(reaching, t)
 		}
+		if len(blocks) > 0 {
+			coming = append(coming, t)
+		}
 	}
-	slices.SortFunc(reaching, func(x, y test) int { return cmp.Or(cmp.Compare(x.in, y.in), cmp.Compare(x.Took, y.Took)) })
-	for len(reaching) > 0 && most > 0 {
+	if len(reaching) == 0 { // the function may be another than when it was learnt who reaches what
+		reaching = coming
+	}
+	place := func(t test) int {
+		if t.isOf(changed.in.file) {
+			return -1
+		}
+		return t.in
+	}
+	slices.SortFunc(reaching, func(x, y test) int { return cmp.Or(cmp.Compare(place(x), place(y)), cmp.Compare(x.Took, y.Took)) })
+	for most := o.most; len(reaching) > 0 && most > 0; {
 		var names []string
 		var sum time.Duration
 		in := reaching[0].in
-		for len(reaching) > 0 && reaching[0].in == in && sum < 3*time.Second {
-			names, sum, reaching = append(names, reaching[0].name), sum+reaching[0].Took, reaching[1:]
+		for _, t := range reaching {
+			if t.in != in || sum >= 3*time.Second {
+				break
+			}
+			names, sum = append(names, t.name), sum+t.Took
 		}
 		most -= sum
 		limit := 45*time.Second + 15*sum
-		told, _, err := b.programs[in].run(names, limit, chosenVariable+"="+strconv.Itoa(number))
-		var exit *exec.ExitError
-		switch {
-		case err == nil:
-			continue
-		case errors.Is(err, errHangs), errors.Is(err, exec.ErrWaitDelay):
-			return "a hang", nil
-		case !errors.As(err, &exit):
+		if o.long {
+			limit *= 4
+		}
+		by, err := b.noticed(number, in, names, limit, o.long)
+		if err != nil {
 			return "", err
 		}
-		if match := regexp.MustCompile(`--- FAIL: (\S+)`).FindSubmatch(told); match != nil {
-			return string(match[1]), nil
+		if by == "" {
+			reaching = reaching[len(names):]
+			continue
 		}
-		return "a crash", nil
+		if top, _, _ := strings.Cut(by, "/"); slices.Contains(names, top) {
+			names = []string{top}
+		}
+		if again, err := b.noticed(number, in, names, 3*limit, o.long); again != "" || err != nil {
+			return again, err
+		}
+		reaching = slices.DeleteFunc(reaching, func(t test) bool { return t.in == in && slices.Contains(names, t.name) })
 	}
 	return "", nil
+}
+
+// noticed runs tests with a change, and returns which of them noticed it, or how else it shows.
+func (b *binary) noticed(number, in int, names []string, limit time.Duration, long bool) (by string, err error) {
+	told, _, err := b.programs[in].run(names, limit, long, chosenVariable+"="+strconv.Itoa(number))
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return "", nil
+	case errors.Is(err, errHangs), errors.Is(err, exec.ErrWaitDelay):
+		return "a hang", nil
+	case !errors.As(err, &exit):
+		return "", err
+	case exit.ExitCode() == 126 || exit.ExitCode() == 127: // sh's, of a program that it can't run
+		return "", fmt.Errorf("the tests can't be run: %s", told)
+	}
+	if match := regexp.MustCompile(`--- FAIL: (\S+)`).FindSubmatch(told); match != nil {
+		return string(match[1]), nil
+	}
+	return "a crash", nil
 }

@@ -21,6 +21,7 @@ var packages = map[string]string{
 	"io":           "io",
 	"journal":      "github.com/onceward/onceward/journal",
 	"log":          "log",
+	"sql":          "database/sql",
 	"memory":       "github.com/onceward/onceward/journal/memory",
 	"onceward":     "github.com/onceward/onceward",
 	"os":           "os",

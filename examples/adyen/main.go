@@ -87,7 +87,7 @@ func live(ctx context.Context, path string, b *box, out io.Writer, name string, 
 		},
 		AttemptTimeout: time.Second, // less than this payment takes
 		Backoff:        backoff.Policy{Initial: 50 * time.Millisecond, Max: time.Second},
-		Trace: &onceward.Trace{Attempted: func(_ onceward.Operation, a onceward.Attempt) {
+		Trace: &onceward.Trace{AttemptEnded: func(_ context.Context, _ onceward.Operation, a onceward.Attempt) {
 			if a.Err != nil {
 				fmt.Fprintln(out, "  no answer:", a.Err)
 				return

@@ -31,7 +31,7 @@ func (s *service) reverse(ctx context.Context, payment string) error {
 }
 
 func inTx(ctx context.Context, j *sqlite.Journal, statement string, args ...any) error {
-	tx, err := j.BeginTx(ctx)
+	tx, err := j.BeginSQL(ctx)
 	if err != nil {
 		return err
 	}

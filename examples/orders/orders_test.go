@@ -261,7 +261,7 @@ func ledger(t *testing.T, file string) map[string]int64 {
 	wrong, err := j.Verify(t.Context())
 	require.NoError(t, err)
 	assert.Empty(t, wrong)
-	tx, err := j.BeginTx(t.Context())
+	tx, err := j.BeginSQL(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()
 	rows, err := tx.QueryContext(t.Context(), "SELECT payment, SUM(cents) FROM ledger GROUP BY payment")

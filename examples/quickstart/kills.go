@@ -86,8 +86,8 @@ func (k *killer) observe(r providertest.Request) {
 	time.Sleep(next.delay)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.victim == victim {
-		k.strike(victim, r, next)
+	if k.victim != victim || !k.strike(victim, r, next) {
+		k.ahead = append([]kill{next}, k.ahead...) // it has ended by itself, as by a deploy
 	}
 }
 
@@ -112,13 +112,14 @@ func (k *killer) stop() {
 	}
 }
 
-// strike kills; k.mu is held.
-func (k *killer) strike(victim *os.Process, r providertest.Request, by kill) {
+// strike kills, and tells whether there was somebody to kill; k.mu is held.
+func (k *killer) strike(victim *os.Process, r providertest.Request, by kill) bool {
 	if err := victim.Kill(); err != nil {
-		return
+		return false
 	}
 	k.landed = true
 	if k.told != nil {
 		fmt.Fprintf(k.told, "killed %v after request %d arrived (its fault: %v)\n", by.delay.Round(time.Millisecond), r.Number, r.Fault)
 	}
+	return true
 }

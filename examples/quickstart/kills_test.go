@@ -1,9 +1,18 @@
+//go:build unix
+
 package main
 
 import (
+	"bytes"
+	"regexp"
+	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/oncetest"
 )
 
 func TestASeedRepeatsItsKills(t *testing.T) {
@@ -44,4 +53,45 @@ func TestStormSpeaksOfWhatWentWrong(t *testing.T) {
 	} {
 		assert.EqualError(t, wrong.verdict(), want)
 	}
+}
+
+// Storm after storm, each of at most a hundred kills, with its deploys and its outage: whoever is killed
+// pays once, and loses nothing. ONCEWARD_STORM_KILLS says how many kills in all; the seeds are the first ones.
+func TestStormsOfKills(t *testing.T) {
+	const most, atOnce = 100, 3
+	kills := int(oncetest.FromEnvironment(t, "ONCEWARD_STORM_KILLS", 6))
+	rows := []string{"invoices", "effects in the providers' ledgers", "duplicates", "lost: never made, and nobody will",
+		"made, but taken for failed or unheard of", "unknown, and said so: for a person", "requests", "kills", "deploys", "operations resumed"}
+	total := map[string]int{}
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for seed := 1; kills > 0; seed++ {
+		n := min(kills, most)
+		kills -= n
+		group.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			var out, errs bytes.Buffer
+			status := run(t.Context(), []string{"-payer", "onceward", "-invoices", strconv.Itoa(2 * n), "-kills", strconv.Itoa(n), "-seed", strconv.Itoa(seed)}, &out, &errs)
+			mu.Lock()
+			defer mu.Unlock()
+			assert.Zero(t, status, "seed %d: %s%s", seed, &out, &errs)
+			for _, row := range rows {
+				found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(row) + ` +(\d+)$`).FindStringSubmatch(out.String())
+				if assert.NotNil(t, found, row) {
+					count, err := strconv.Atoi(found[1])
+					assert.NoError(t, err)
+					total[row] += count
+				}
+			}
+			t.Logf("seed %d: %d kills so far, %d effects of %d invoices", seed, total["kills"], total["effects in the providers' ledgers"], total["invoices"])
+		})
+	}
+	group.Wait()
+	for _, row := range rows {
+		t.Logf("%-42s%10d", row, total[row])
+	}
+	require.Positive(t, total["kills"])
+	assert.Equal(t, total["invoices"], total["effects in the providers' ledgers"])
 }

@@ -54,10 +54,11 @@ func payAll(ctx context.Context, at *providersAt, dir string, invoices []invoice
 			Lookup:     notThere,
 			References: onceward.FillMissing,
 		},
-		Trace: &onceward.Trace{Begun: func(op onceward.Operation) {
+		Trace: &onceward.Trace{Started: func(ctx context.Context, op onceward.Operation, _ onceward.Why) context.Context {
 			if resuming.Load() {
 				fmt.Fprintln(told, "resumed", op.ID)
 			}
+			return ctx
 		}},
 	})
 	if err != nil {

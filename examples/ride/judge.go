@@ -84,7 +84,7 @@ func (w *world) count() (rows, ended int, err error) {
 			ended++
 		}
 	}
-	tx, err := j.BeginTx(context.Background())
+	tx, err := j.BeginSQL(context.Background())
 	if err != nil {
 		return 0, 0, err
 	}

@@ -208,7 +208,7 @@ const patience = 10 * time.Second
 // makeTable makes the service's own table, which lies beside the journal's so that a
 // LocalStep can write to it.
 func makeTable(ctx context.Context, j *sqlite.Journal) error {
-	tx, err := j.BeginTx(ctx)
+	tx, err := j.BeginSQL(ctx)
 	if err != nil {
 		return err
 	}

@@ -96,17 +96,17 @@ func charge(invoice string) *stripe.PaymentIntentCreateParams {
 // trace prints what happens below the SDK.
 func (l life) trace() *onceward.Trace {
 	return &onceward.Trace{
-		KeyReplaced: func(op onceward.Operation) {
+		KeyReplaced: func(_ context.Context, op onceward.Operation) {
 			fmt.Fprintln(l.out, "   the key that stripe-go made up gives way to the journal's", op.Key)
 		},
-		Attempted: func(_ onceward.Operation, a onceward.Attempt) {
+		AttemptEnded: func(_ context.Context, _ onceward.Operation, a onceward.Attempt) {
 			if a.Err != nil {
 				fmt.Fprintln(l.out, "   sent, but no answer came:", a.Err)
 				return
 			}
 			fmt.Fprintln(l.out, "   sent, and answered by", a.Status)
 		},
-		Left: func(op onceward.Operation) {
+		Asked: func(_ context.Context, op onceward.Operation, _ onceward.Outcome, _ error, _ time.Duration) {
 			if op.Replayed {
 				fmt.Fprintln(l.out, "   the answer is one that was recorded before")
 			}

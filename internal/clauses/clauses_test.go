@@ -35,5 +35,5 @@ func TestOperandsAreConditions(t *testing.T) {
 	assert.Contains(t, names, "rule.go, MaySend, !q.MayHaveRun || q.Idempotent")
 	assert.Contains(t, names, "rule.go, MaySend, !q.MayHaveRun")
 	assert.Contains(t, names, "rule.go, MaySend, q.Idempotent")
-	assert.Contains(t, names, "rule.go, MaySend, q.WindowClosed", "a case")
+	assert.Contains(t, names, "rule.go, MaySend, q.Doubted", "a case")
 }

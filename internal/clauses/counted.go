@@ -18,7 +18,7 @@ import (
 //   - "FILE, FUNCTION, CONDITION: true" or "false", which way each condition of the state machine, of
 //     the resend rule and of the client went;
 //   - "func: FILE, FUNCTION", each entry into a function of the client;
-//   - "verdict: PROVIDER, VERDICT", each judgement of an answer.
+//   - "verdict: PROVIDER, VERDICT", each judgement of an answer by the client.
 func Counted(root string) (Files, error) {
 	files := Files{}
 	client, err := filepath.Glob(filepath.Join(root, "*.go"))
@@ -199,7 +199,7 @@ func (rt Route) Classify(a Answer) Judgement {
 	if rt.Listed && rt.Provider != nil {
 		name = rt.Provider.Name
 	}
-	visits.Count("verdict: " + name + ", " + j.Verdict.String())
+	visits.CountBeside("verdict: "+name+", "+j.Verdict.String(), "/providertest.")
 	return j
 }
 `

@@ -67,7 +67,7 @@ func TestJSONIsComparedByWhatItMeans(t *testing.T) {
 
 func TestWhatIsNotJSONIsComparedByItsBytes(t *testing.T) {
 	for _, body := range []string{
-		" ", "{", "}", `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `{a:1}`, `{'a':1}`, `{"a":1 "b":2}`, "[1,]", "[,]", "[1 2]", "[",
+		" ", "{", "}", `{"a"}`, `{"a":}`, `{"a":`, `{"a": `, `{"a":1`, `{"a":1,`, `{"a":1,"b`, `{"a":[1,`, `{"a":1,}`, `{,}`, `{a:1}`, `{'a':1}`, `{"a":1 "b":2}`, "[1,]", "[,]", "[1 2]", "[",
 		"tru", "nul", "NaN", "Infinity", "01", "+1", "-", "1.", ".5", "1e", "1e+", "0x1", "1_000", `"`, `"\`, `"\x"`, `"\u12"`,
 		`"\u123g"`, "\"\n\"", "/**/1", "[1]]", "1 2", strings.Repeat("[", 300) + strings.Repeat("]", 300),
 	} {

@@ -88,7 +88,7 @@ func Identify(p *providers.Provider, e *providers.Endpoint, about *Subject) (*ht
 	if u.Path, err = url.PathUnescape(expanded); err != nil {
 		return nil, &PassedOver{"the path of the table's Identity is malformed"}
 	}
-	return newRequest(e, about, http.MethodGet, &u, "")
+	return newRequest(e, about, http.MethodGet, &u, "", acceptJSON)
 }
 
 // Account reads the answer of [Identify]'s request: the account, or why it does not tell.

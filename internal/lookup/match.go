@@ -85,8 +85,9 @@ type Finding struct {
 //
 // Among the operations have to be all that are unsettled or in flight and may have been sent to
 // the endpoint, for the account, whether or not they are due a look: two that look alike share
-// what looks like either. N operations that the same N objects look like get one each. So have
-// to be those that are completed by an object which is not known.
+// what looks like either. N operations that the same N objects look like get one each, if their
+// requests are the same; else one may get what another has made. So have to be those that are completed by an
+// object which is not known.
 func (s *Sweep) Match(operations []Subject, taken func(id string) bool) []Finding {
 	findings := make([]Finding, len(operations))
 	m := matching{sweep: s, operations: operations, taken: taken, findings: findings, likes: make([][]string, len(operations))}
@@ -308,7 +309,8 @@ func (m *matching) candidates(n int) (f Finding, open bool) {
 }
 
 // settle gives candidates to operations. Those that share some, by whatever chain, are decided
-// together: each gets one where all of them look like all of the objects, and there are as many.
+// together: each gets one where all of them look like all of the objects, there are as many, and the requests are
+// the same, so that it is all one which is whose.
 func (m *matching) settle(open []bool) {
 	holders := map[string][]int{} // the operations that an object may be of
 	for n, ids := range m.likes {
@@ -324,7 +326,8 @@ func (m *matching) settle(open []bool) {
 		group, ids := m.connected(n, holders, done)
 		alike := true
 		for _, other := range group {
-			alike = alike && open[other] && len(m.likes[other]) == len(ids)
+			same := len(group) == 1 || m.operations[other].Request != "" && m.operations[other].Request == m.operations[n].Request
+			alike = alike && open[other] && same && len(m.likes[other]) == len(ids)
 		}
 		if !alike || len(group) != len(ids) {
 			for _, other := range group {
@@ -417,7 +420,7 @@ func (s *Sweep) Fetch(about Subject, f Finding) (*http.Request, error) {
 	if u.Path, err = url.PathUnescape(path); err != nil {
 		return nil, &PassedOver{"its path is malformed"}
 	}
-	return newRequest(s.endpoint, &about, http.MethodGet, &u, "")
+	return newRequest(s.endpoint, &about, http.MethodGet, &u, "", s.accept())
 }
 
 // Fetched returns the finding with what came of [Sweep.Fetch]'s request. An object that can't
@@ -425,9 +428,8 @@ func (s *Sweep) Fetch(about Subject, f Finding) (*http.Request, error) {
 func (s *Sweep) Fetched(f Finding, status int, header http.Header, body []byte) Finding {
 	why := answerUnfit(s.provider, status, header, body, s.look.Needs)
 	if why == "" {
-		if raw, problem := tables.Items(header, body, ""); problem != "" {
-			why = problem
-		} else if !strings.HasPrefix(string(raw[0][:min(1, len(raw[0]))]), "{") {
+		var raw [][]byte
+		if body, raw, why = s.unpack(header, body, ""); why == "" && !strings.HasPrefix(string(raw[0][:min(1, len(raw[0]))]), "{") {
 			why = "the answer is not a JSON object"
 		}
 	}

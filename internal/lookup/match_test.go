@@ -23,6 +23,11 @@ func TestAlikeOperationsNeedAnObjectEach(t *testing.T) {
 		about := sent(t, p, e, "c", "r", amount)
 		about.First = noon.Add(time.Duration(minute) * time.Minute)
 		about.Last = about.First.Add(time.Second)
+		about.Request = "a charge"
+		return about
+	}
+	asks := func(about lookup.Subject, request string) lookup.Subject {
+		about.Request = request
 		return about
 	}
 	object := func(id string, minute int) payment {
@@ -37,6 +42,8 @@ func TestAlikeOperationsNeedAnObjectEach(t *testing.T) {
 		want       []string // the object, or the kind
 	}{
 		{"one each", []lookup.Subject{at(1, "10"), at(0, "10.0")}, []payment{object("b", 1), object("a", 0)}, []string{"b", "a"}},
+		{"one each, of requests that differ", []lookup.Subject{asks(at(1, "10"), "another"), at(0, "10")}, []payment{object("b", 1), object("a", 0)}, []string{"ambiguous", "ambiguous"}},
+		{"one each, of requests that are not known", []lookup.Subject{asks(at(1, "10"), ""), asks(at(0, "10"), "")}, []payment{object("b", 1), object("a", 0)}, []string{"ambiguous", "ambiguous"}},
 		{"one for two", []lookup.Subject{at(0, "10"), at(1, "10")}, []payment{object("a", 0)}, []string{"ambiguous", "ambiguous"}},
 		{"three for two", []lookup.Subject{at(0, "10"), at(1, "10")}, []payment{object("a", 0), object("b", 0), object("c", 1)}, []string{"ambiguous", "ambiguous"}},
 		{"two that differ", []lookup.Subject{at(0, "10"), at(1, "11")}, []payment{object("a", 0)}, []string{"a", "nothing"}},
@@ -199,6 +206,7 @@ func TestFoundIsNeverAnothers(t *testing.T) {
 			if m.ReferenceOurs = random.IntN(4) == 0; m.ReferenceOurs {
 				m.Reference = fmt.Sprint("own-", n)
 			}
+			m.Request = pick("", "a charge", "another")
 			m.First = noon.Add(time.Duration(random.IntN(180)) * time.Minute)
 			m.Last = m.First.Add(time.Duration(random.IntN(120)) * time.Second)
 			if m.executed {
@@ -266,9 +274,9 @@ func TestFoundIsNeverAnothers(t *testing.T) {
 	}
 }
 
-// alike reports whether nothing that is compared tells two operations apart, but for times.
+// alike reports whether nothing that is compared tells two operations with the same request apart, but for times.
 func alike(l *providers.Lookup, a, b lookup.Subject) bool {
-	if a.Reference != b.Reference {
+	if a.Reference != b.Reference || a.Request == "" || a.Request != b.Request {
 		return false
 	}
 	for _, same := range l.Same[1:] {

@@ -334,11 +334,22 @@ func (s *Sweep) request() (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newRequest(s.endpoint, &s.about, s.look.Method, &u, body)
+	return newRequest(s.endpoint, &s.about, s.look.Method, &u, body, s.accept())
 }
 
-// newRequest makes a request with what is left of the operation's headers.
-func newRequest(e *providers.Endpoint, about *Subject, method string, u *url.URL, body string) (*http.Request, error) {
+// accept is what the look-up reads.
+func (s *Sweep) accept() string {
+	if s.look.XML {
+		return "text/xml, application/xml"
+	}
+	return acceptJSON
+}
+
+const acceptJSON = "application/json"
+
+// newRequest makes a request with what is left of the operation's headers. It says what is
+// accepted, if they don't.
+func newRequest(e *providers.Endpoint, about *Subject, method string, u *url.URL, body, accept string) (*http.Request, error) {
 	if method == "" {
 		method = http.MethodGet
 	}
@@ -352,7 +363,7 @@ func newRequest(e *providers.Endpoint, about *Subject, method string, u *url.URL
 		}
 	}
 	if r.Header.Get("Accept") == "" {
-		r.Header.Set("Accept", "application/json")
+		r.Header.Set("Accept", accept)
 	}
 	switch {
 	case body == "":
@@ -375,7 +386,8 @@ func ofWrite(e *providers.Endpoint, name string) bool {
 	case "expect", "transfer-encoding", "accept-encoding", "digest", "prefer", "range", "trailer", "connection", "host", "authorization":
 		return true
 	}
-	return strings.HasPrefix(name, "content-") || strings.HasPrefix(name, "if-") || strings.HasPrefix(name, "idempotency-")
+	return strings.HasPrefix(name, "content-") || strings.HasPrefix(name, "if-") || strings.HasPrefix(name, "idempotency-") ||
+		strings.HasSuffix(name, "-content-sha256") // of the body, as AWS signs it
 }
 
 // harmless reports whether the table says of the request that it has no effect.

@@ -24,6 +24,7 @@ func TestRequestOfALook(t *testing.T) {
 	about.URL.RawQuery, about.URL.Fragment, about.URL.User = "expand=x", "f", url.UserPassword("u", "s3cret")
 	for name, value := range map[string]string{
 		"X-Key": "k", "Content-Length": "3", "If-Match": "x", "Accept-Encoding": "br", "Authorization": "s3cret", "Api-Version": "7", "User-Agent": "shop",
+		"X-Amz-Content-Sha256": "of the body",
 	} {
 		about.Header.Set(name, value)
 	}
@@ -35,6 +36,42 @@ func TestRequestOfALook(t *testing.T) {
 	assert.Equal(t, http.NoBody, r.Body)
 	assert.Equal(t, http.Header{"Account": {"a"}, "Api-Version": {"7"}, "User-Agent": {"shop"}, "Accept": {"application/json"}}, r.Header)
 	assert.Equal(t, 1, s.Requests())
+}
+
+// What a look-up reads in XML is asked for, unless the operation's own request says what it accepts.
+func TestLookupsInXML(t *testing.T) {
+	p, e := pay()
+	look := &e.Lookups[0]
+	look.XML, look.SameShape, look.Fetch = true, false, "/v1/payments/{id}"
+	p.Answers = []string{"text/xml"}
+	about := sent(t, p, e, "c", "r", "10")
+	s, err := lookup.Plan(p, e, look, about, about.Window(noon))
+	require.NoError(t, err)
+	assert.Equal(t, "text/xml, application/xml", s.Next().Header.Get("Accept"))
+	xml := http.Header{"Content-Type": {"text/xml"}}
+	s.Read(200, xml, []byte("<r><data><item><id>p1</id><reference>r</reference><amount>10.00</amount><currency>usd</currency>"+
+		"<customer>c</customer><created>"+noon.Format(time.RFC3339)+"</created></item></data><more>true</more><next>2</next></r>"))
+	require.NotNil(t, s.Next(), s.Why())
+	s.Read(200, xml, []byte("<r><data/><more>false</more></r>"))
+	f := s.Match([]lookup.Subject{about}, free)[0]
+	require.Equal(t, lookup.Found, f.Kind, f.Why)
+	r, err := s.Fetch(about, f)
+	require.NoError(t, err)
+	assert.Equal(t, "text/xml, application/xml", r.Header.Get("Accept"))
+
+	got := s.Fetched(f, 200, xml, []byte("<r><id>p1</id><status>failed</status></r>"))
+	assert.Equal(t, providers.Refused, got.Outcome, got.Why)
+	assert.JSONEq(t, `{"id":"p1","status":"failed"}`, string(got.Body))
+	for _, body := range []string{"<r/>", "<r><item/></r>", "<r>", `{"id":"p1"}`} {
+		got := s.Fetched(f, 200, xml, []byte(body))
+		assert.Equal(t, lookup.Inconclusive, got.Kind, body)
+		assert.NotEmpty(t, got.Why, body)
+	}
+
+	about.Header.Set("Accept", "text/xml;q=1")
+	s, err = lookup.Plan(p, e, look, about, about.Window(noon))
+	require.NoError(t, err)
+	assert.Equal(t, "text/xml;q=1", s.Next().Header.Get("Accept"))
 }
 
 // A value is a part of the path as it was, and of no other path.
@@ -241,4 +278,52 @@ func TestValuesOfARequest(t *testing.T) {
 	m := tables.Message{Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(`{"amount":1.50,"note":"n","a":{"b":"ab"},"secret":"s"}`)}
 	assert.Equal(t, map[string]string{"path.customer": "c 1", "request.amount": "1.50", "request.note": "n", "request.a.b": "ab"},
 		lookup.Values(p, e, http.MethodPost, u, m))
+}
+
+// A look-up that can't ask for an operation, or can't tell its object from others, says what is missing.
+func TestWhyALookupIsPassedOver(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*providers.Endpoint, *lookup.Subject)
+		why    string
+	}{
+		{"it serves", func(*providers.Endpoint, *lookup.Subject) {}, ""},
+		{"a value that no path can have", func(e *providers.Endpoint, o *lookup.Subject) {
+			e.Lookups[0].Path, o.Reference = "/v1/payments/{reference}", "a/b"
+		}, "{reference}: "},
+		{"a path that is none", func(e *providers.Endpoint, _ *lookup.Subject) { e.Lookups[0].Path = "v1/payments" }, "a path begins with a slash"},
+		{"a query without its value", func(e *providers.Endpoint, _ *lookup.Subject) { e.Lookups[0].Query = "a={request.note}" }, "the request does not have {request.note}"},
+		{"a body without its value", func(e *providers.Endpoint, _ *lookup.Subject) {
+			e.Lookups[0].Query, e.Lookups[0].Body = "", `{"a":"{request.note}"}`
+		}, "the request does not have {request.note}"},
+		{"no key", func(e *providers.Endpoint, _ *lookup.Subject) { e.Lookups[0].By = providers.ByKey }, "the operation has no key"},
+		{"no reference", func(_ *providers.Endpoint, o *lookup.Subject) { o.Reference = "" }, "the request carried no reference"},
+		{"no time of creation", func(e *providers.Endpoint, _ *lookup.Subject) { e.Lookups[0].Created = "" }, "the look-up shows none"},
+		{"nothing else is compared", func(e *providers.Endpoint, _ *lookup.Subject) {
+			e.Lookups[0].Same = e.Lookups[0].Same[:1]
+		}, "compares nothing else"},
+		{"nothing else, of a reference that is unique", func(e *providers.Endpoint, _ *lookup.Subject) {
+			e.Lookups[0].Same, e.Unique = e.Lookups[0].Same[:1], providers.Unique{For: providers.Forever}
+		}, ""},
+		{"nothing else, by the time, though references are unique", func(e *providers.Endpoint, _ *lookup.Subject) {
+			e.Lookups[0].By, e.Lookups[0].Same, e.Unique = providers.ByTime, e.Lookups[0].Same[:1], providers.Unique{For: providers.Forever}
+		}, "compares nothing else"},
+		{"nothing else, below its parent", func(e *providers.Endpoint, _ *lookup.Subject) {
+			e.Lookups[0].Path, e.Lookups[0].Same = "/v1/customers/{path.customer}/payments", e.Lookups[0].Same[:1]
+		}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p, e := pay()
+			about := sent(t, p, e, "c", "r", "10")
+			tc.change(e, &about)
+			_, err := lookup.Plan(p, e, &e.Lookups[0], about, about.Window(noon))
+			if tc.why == "" {
+				require.NoError(t, err)
+				return
+			}
+			var passed *lookup.PassedOver
+			require.ErrorAs(t, err, &passed)
+			assert.Contains(t, passed.Why, tc.why)
+		})
+	}
 }

@@ -47,7 +47,7 @@ func (s *Sweep) Read(status int, header http.Header, body []byte) {
 		s.Fail(why)
 		return
 	}
-	raw, problem := tables.Items(header, body, s.look.Items)
+	body, raw, problem := s.unpack(header, body, s.look.Items)
 	switch {
 	case problem != "":
 		s.Fail(problem)
@@ -94,6 +94,18 @@ func (s *Sweep) Read(status int, header http.Header, body []byte) {
 		}
 		s.page.asked[at] = true
 	}
+}
+
+// unpack returns an answer as JSON, and its items at a path, which are parts of that.
+func (s *Sweep) unpack(header http.Header, body []byte, path string) (text []byte, items [][]byte, problem string) {
+	if s.look.XML {
+		if body, problem = tables.XMLAsJSON(header, body, path); problem != "" {
+			return nil, nil, problem
+		}
+		header = nil
+	}
+	items, problem = tables.Items(header, body, path)
+	return body, items, problem
 }
 
 // goesOn says how a list goes on behind a page.
@@ -266,7 +278,10 @@ func complains(body []byte) bool {
 // timeOf reads a time as [providers.Lookup.Created] says.
 func timeOf(text string) (time.Time, bool) {
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
-		if !(seconds >= 1e8 && seconds <= 1e11) { // years 1973 to 5138; milliseconds are none, nor is NaN
+		if seconds > 1e11 && seconds <= 1e14 { // milliseconds, for the same years
+			seconds /= 1e3
+		}
+		if !(seconds >= 1e8 && seconds <= 1e11) { // years 1973 to 5138; NaN is none
 			return time.Time{}, false
 		}
 		whole := int64(seconds)

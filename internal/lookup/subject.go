@@ -43,6 +43,10 @@ type Subject struct {
 	// beside others, and nothing is found for it.
 	Unread bool
 
+	// Request is the same for requests that are the same in all but their keys; empty if that is not known. Of
+	// two that differ, each has its own object, though they look alike.
+	Request string
+
 	// First is when the operation was first sent, Last when its last attempt ended, or the
 	// operation was settled if no end of it is known.
 	First, Last time.Time

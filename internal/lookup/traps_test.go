@@ -245,6 +245,13 @@ func TestPages(t *testing.T) {
 		assert.Equal(t, lookup.Inconclusive, look(t, p, e, about, b.answer).Kind)
 		assert.Len(t, b.requests, lookup.MaxPages)
 	})
+	t.Run("too many, and a window without a beginning", func(t *testing.T) {
+		p, e := pay()
+		e.Lookups[0].Query = "to={until}"
+		b := &box{ledger: ledger(30), unfilter: true, size: 1}
+		assert.Equal(t, lookup.Inconclusive, look(t, p, e, about, b.answer).Kind)
+		assert.Len(t, b.requests, lookup.MaxPages)
+	})
 	t.Run("too many, and ours among them", func(t *testing.T) {
 		p, e := pay()
 		e.Lookups[0].Query = "customer={path.customer}"

@@ -10,7 +10,7 @@
 // provider executes, remembers and forgets as its contract says, and no better.
 //
 // Beside the journal's record a state holds what an onlooker knows: the effects,
-// the true first send, who was given which answer. The fifteen Invariants compare
+// the true first send, who was given which answer. The seventeen Invariants compare
 // the two. A search is breadth first, so that the history of a violation is a
 // shortest one.
 //

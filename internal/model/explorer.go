@@ -53,6 +53,7 @@ type facts struct {
 	lawful   bool // … as it may be
 	told     bool // an effect was told of
 	object   string
+	unasked  bool // a Claim was told to send
 	dropped  bool // what others had left pending was cancelled, through no fault of its own
 }
 
@@ -95,6 +96,7 @@ type asked struct {
 	generation int
 	answer     answer
 	due        stamp
+	by         stamp // Enqueue: NotAfter, where it is Late
 	open       bool
 	unsent     bool
 	failed     bool
@@ -109,6 +111,8 @@ type asked struct {
 	nextKey    string        // Begin, Resolve
 	finding    journal.Finding
 	object     string // Complete, Evidence
+	repeats    bool   // Begin
+	repeated   bool   // Complete, of a repeat
 }
 
 // visibleAfter is stated where looks lag: until the clock's next step.
@@ -137,6 +141,9 @@ func (a *asked) event(c *Config) journal.Event {
 	if c.Finds {
 		ev.Account = account
 	}
+	if a.repeated {
+		ev.Evidence = &journal.Evidence{Finding: journal.FindingTookEffect, Basis: journal.BasisReference, Source: journal.SourceRepeat}
+	}
 	if a.finding > 0 {
 		ev.Evidence = &journal.Evidence{Finding: a.finding, Basis: journal.BasisReference, Source: journal.SourceLook}
 		ev.Absence = &journal.Absence{Began: now, Whole: true, ByRequest: true, Handling: handling, Control: now, Account: account,
@@ -152,13 +159,24 @@ func (a *asked) event(c *Config) journal.Event {
 				return journal.Today{Terms: a.terms, Form: a.form}, true
 			}
 		}
-	case journal.EventBegin:
+	case journal.EventBegin, journal.EventEnqueue:
 		ev.Intent = &journal.Intent{Naming: c.Naming, Fingerprint: a.request, Terms: a.terms, Form: a.form, Key: a.key, KeyCarried: c.Naming == journal.Carried}
+		if c.Unique {
+			ev.Intent.Account, ev.Intent.Reference, ev.Intent.ReferenceOurs, ev.Repeats = account, reference, true, a.repeats
+		}
 		if a.nextKey != "" {
 			ev.Intent.NextKey = func(int) string { return a.nextKey }
 		}
+		if c.Late && a.kind == journal.EventEnqueue {
+			ev.Intent.NotAfter = a.by.time()
+		}
 	case journal.EventResolve:
 		ev.Key = a.nextKey
+		if c.Unique {
+			ev.Reference = reference
+		}
+	case journal.EventLook:
+		ev.Asked, ev.Due = true, now
 	}
 	return ev
 }
@@ -183,10 +201,16 @@ func (x *explorer) ask(s *state, a asked) (outcome, bool) {
 		if s.Life == 1 {
 			return out, false
 		}
-		s.Life, s.Reached = 1, false
+		s.Life, s.Reached, s.Doubted = 1, false, false
 		if k := keyNumber(after.Key); before.State == journal.StateAbsent && s.Keys[k].Status == unseen {
 			s.First[k] = noSend // the provider knows nothing of it any more
 		}
+	}
+	switch {
+	case a.kind == journal.EventResolve || a.kind == journal.EventAdopt || after.State.Settled():
+		s.Doubted = false
+	case after.State == journal.StateUnknown:
+		s.Doubted = true
 	}
 	s.Begun = s.Begun || after.State != journal.StateAbsent
 	if after.State == journal.StateCompleted && !after.Tombstone && before.State != journal.StateCompleted {
@@ -298,6 +322,7 @@ func (x *explorer) successors(s *state) {
 	for i := range x.Clients {
 		x.clientSteps(s, i)
 	}
+	x.enqueue(s)
 	x.network(s)
 	x.operator(s)
 	x.reconcile(s)

@@ -18,6 +18,7 @@ type event struct {
 	effect   bool
 	refused  bool
 	other    bool // with the key in another place
+	repeats  bool // it was looked for before
 	decision journal.Decision
 	end      journal.EventKind
 }
@@ -66,6 +67,8 @@ const (
 	lookStep
 	heardStep
 	foundStep
+	enqueueStep
+	goneBackStep
 )
 
 // The columns of a history.
@@ -93,6 +96,9 @@ func (e *event) text() (column int, text string) {
 	switch e.kind {
 	case askStep, failBeginStep, uncertainBeginStep:
 		what := "asks"
+		if e.repeats {
+			what = "has looked, and asks for a repeat"
+		}
 		if e.arg&1 == 1 {
 			what = "asks for another request"
 		}
@@ -193,6 +199,10 @@ func (e *event) text() (column int, text string) {
 		return journalColumn, "the next release is deployed"
 	case lookStep:
 		return journalColumn, "somebody looks"
+	case enqueueStep:
+		return journalColumn, "enqueued: " + e.decision.String()
+	case goneBackStep:
+		return journalColumn, "goes back under those who live, and is adopted"
 	case heardStep:
 		return journalColumn, "an event says that it took effect: " + e.decision.String()
 	case foundStep:

@@ -21,7 +21,7 @@ type change struct {
 	facts
 }
 
-// Invariants are the fifteen.
+// Invariants are the seventeen.
 var Invariants = []Invariant{
 	{1, "one effect", "The effects of an operation are at most one more than the false \"not executed\" resolutions.", func(c *change) bool {
 		allowed := 1
@@ -85,6 +85,13 @@ var Invariants = []Invariant{
 	}},
 	{15, "the unwanted stay", "What somebody does not want any more is executed by nobody, until it is wanted again.", func(c *change) bool {
 		return !c.executed || !c.opBefore.Unwanted
+	}},
+	{16, "the doubted are asked for", "What was unknown is executed for who asks for it alone, unless somebody has said since what became of it.", func(c *change) bool {
+		return !c.unasked || !c.before.Doubted
+	}},
+	{17, "the late stay", "What was not to be sent after a time, and of which nothing may have run, is not sent after it.", func(c *change) bool {
+		op := c.opBefore
+		return !c.executed || op.State != journal.StatePending || op.MayHaveRun || op.By == never || op.By >= 0
 	}},
 }
 

@@ -97,6 +97,7 @@ type record struct {
 	State      journal.State
 	Naming     journal.Naming
 	Key        string
+	Reference  string // its own
 	Carried    bool
 	Generation int
 	Form       string
@@ -114,6 +115,7 @@ type record struct {
 	WindowClosed         bool
 	Created              stamp
 	Settled, Due, Wake   stamp
+	By                   stamp // NotAfter
 	Answer               answer
 	Answered             int // the generation that Answer is of
 
@@ -121,6 +123,7 @@ type record struct {
 	Held                               bool // somebody holds it
 	SecondEffects                      int
 
+	Looks                   int // 1: it was looked for since it became unknown
 	Object                  string
 	Dead, Unwanted, Adopted bool
 	Seen                    [maxSeen]evidence
@@ -139,7 +142,7 @@ func (r *record) operation() journal.Operation {
 		Found:       journal.Found{State: r.Found, MayHaveRun: r.FoundRun, Failed: r.FoundFailed, FirstSentAt: r.FoundFirst.time()},
 		LastEndedAt: r.Ended.time(), WindowClosed: r.WindowClosed, BusySince: r.Busy.time(),
 		CreatedAt: r.Created.time(), SettledAt: r.Settled.time(),
-		DueAt: r.Due.time(), WakeAt: r.Wake.time(),
+		DueAt: r.Due.time(), WakeAt: r.Wake.time(), NotAfter: r.By.time(),
 		Answer: r.Answer.journal(),
 		Told:   r.Told, ByHand: r.ByHand, Delivered: r.Delivered, Tombstone: r.Tombstone, SecondEffects: r.SecondEffects,
 	}
@@ -149,6 +152,10 @@ func (r *record) operation() journal.Operation {
 	op.Account, op.Object, op.Adopted, op.Evidence = account, r.Object, r.Adopted, r.evidence()
 	if r.Dead {
 		op.Dead = "dead"
+	}
+	if r.State != journal.StateAbsent {
+		op.Looks = r.Looks
+		op.Reference, op.ReferenceOurs = r.Reference, r.Reference != ""
 	}
 	if r.Unwanted {
 		op.Unwanted = &journal.Resolved{Resolution: journal.Unwanted}
@@ -164,7 +171,7 @@ var ref = journal.Ref{ID: "invoice-991/charge"}
 // recordOf keeps of an operation what may still matter in this world.
 func (c *Config) recordOf(op *journal.Operation) record {
 	if op.State == journal.StateAbsent {
-		return record{First: never, FoundFirst: never, Ended: never, Busy: never, Created: never, Settled: never, Due: never, Wake: never}
+		return record{First: never, FoundFirst: never, Ended: never, Busy: never, Created: never, Settled: never, Due: never, Wake: never, By: never}
 	}
 	r := record{
 		State: op.State, Naming: op.Naming, Key: op.Key, Carried: op.KeyCarried, Generation: op.Generation,
@@ -173,7 +180,7 @@ func (c *Config) recordOf(op *journal.Operation) record {
 		Failed: op.Failed, Found: op.Found.State, FoundRun: op.Found.MayHaveRun, FoundFailed: op.Found.Failed, FoundFirst: stampOf(op.Found.FirstSentAt),
 		Ended: stampOf(op.LastEndedAt), Busy: stampOf(op.BusySince),
 		Created: stampOf(op.CreatedAt), Settled: stampOf(op.SettledAt),
-		Due: stampOf(op.DueAt), Wake: stampOf(op.WakeAt),
+		Due: stampOf(op.DueAt), Wake: stampOf(op.WakeAt), By: stampOf(op.NotAfter),
 		Answer: answerOf(op.Answer),
 		Told:   op.Told, ByHand: op.ByHand, Delivered: op.Delivered, Tombstone: op.Tombstone, SecondEffects: min(op.SecondEffects, 1),
 	}
@@ -186,9 +193,18 @@ func (c *Config) recordOf(op *journal.Operation) record {
 		r.Seen, room = seenOf(op)
 		r.Crowded = !room
 	}
+	if c.Unique {
+		r.Looks = min(op.Looks, 1)
+		if op.ReferenceOurs {
+			r.Reference = op.Reference
+		}
+	}
 	r.Held = op.State == journal.StateUnknown && op.Resolved != nil && op.Resolved.Resolution == journal.Hold
 	if r.State != journal.StateInFlight {
-		r.FoundFirst, r.Found, r.FoundFailed = never, journal.StateAbsent, false
+		r.FoundFirst, r.FoundFailed = never, false
+		if r.Found != journal.StateUnknown || r.State.Settled() {
+			r.Found = journal.StateAbsent
+		}
 	}
 	if r.State != journal.StateInFlight || c.Budget.Failures == 0 {
 		r.Asker = 0 // only the cancel of an uncertain Begin asks for it
@@ -215,6 +231,9 @@ func (c *Config) recordOf(op *journal.Operation) record {
 	if !c.Reaps && !(c.Finds && r.State == journal.StateUnknown) {
 		r.Settled = never
 	}
+	if r.MayHaveRun && r.FoundRun || r.State.Settled() {
+		r.By = never // it is asked for no more
+	}
 	if c.Budget.ClockSteps == 0 {
 		r.Due, r.Wake = r.Due.notPast(), r.Wake.notPast()
 	}
@@ -230,7 +249,7 @@ func (s stamp) notPast() stamp {
 }
 
 func (c *Config) agedRecord(r record, steps int) record {
-	for _, s := range []*stamp{&r.First, &r.FoundFirst, &r.Ended, &r.Busy, &r.Created, &r.Settled, &r.Due, &r.Wake} {
+	for _, s := range []*stamp{&r.First, &r.FoundFirst, &r.Ended, &r.Busy, &r.Created, &r.Settled, &r.Due, &r.Wake, &r.By} {
 		*s = s.aged(steps, c.oldest())
 	}
 	for i := range r.Seen {

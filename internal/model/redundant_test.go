@@ -5,4 +5,7 @@ package model_test
 var redundant = map[string]string{
 	"evidence.go, keep: n > 0 && n-1 != firstAbsent(list, e.Generation) → n-1 != firstAbsent(list, e.Generation)": "without evidence firstAbsent is -1, as n-1 is; " +
 		"it says what keeps the index below within the list",
+	"rule.go, inside: !q.Unconfirmed.IsZero() && !earlier(q.Clock, q.Last).Before(later(q.FirstSentAt, q.SentBy).Add(window)) → " +
+		"!earlier(q.Clock, q.Last).Before(later(q.FirstSentAt, q.SentBy).Add(window))": "what is over by both clocks is over below too, for the same reason; " +
+		"it says for which clock this is asked",
 }

@@ -182,6 +182,7 @@ type state struct {
 	Told      bool    // a caller was told that it failed, and has not asked again
 	Reached   bool    // the recorded answer reached somebody
 	Deployed  bool    // the last release is out
+	Doubted   bool    // it was unknown, and nobody has said anything of it since
 	Jumped    bool    // the clock stands behind, and is not believed yet
 	Hidden    [2]bool // what this life made is not visible to looks yet
 	Looked    look
@@ -280,7 +281,7 @@ func (s *state) pack() key {
 		p.put(uint64(s.Served[i]), 3)
 	}
 	p.put(uint64(s.Life), 1)
-	for _, f := range [...]bool{s.FalseNot, s.FalseDone, s.Named, s.Begun, s.Told, s.Reached, s.Deployed, s.Jumped, s.Looked.Clean, s.Looked.Ran, s.Hidden[0], s.Hidden[1]} {
+	for _, f := range [...]bool{s.FalseNot, s.FalseDone, s.Named, s.Begun, s.Told, s.Reached, s.Deployed, s.Jumped, s.Looked.Clean, s.Looked.Ran, s.Hidden[0], s.Hidden[1], s.Doubted} {
 		p.flag(f)
 	}
 	p.put(uint64(s.Looked.Claim), 3)
@@ -311,7 +312,7 @@ func (k key) unpack() (s state) {
 		s.Served[i] = answer(p.get(3))
 	}
 	s.Life = uint8(p.get(1))
-	for _, f := range [...]*bool{&s.FalseNot, &s.FalseDone, &s.Named, &s.Begun, &s.Told, &s.Reached, &s.Deployed, &s.Jumped, &s.Looked.Clean, &s.Looked.Ran, &s.Hidden[0], &s.Hidden[1]} {
+	for _, f := range [...]*bool{&s.FalseNot, &s.FalseDone, &s.Named, &s.Begun, &s.Told, &s.Reached, &s.Deployed, &s.Jumped, &s.Looked.Clean, &s.Looked.Ran, &s.Hidden[0], &s.Hidden[1], &s.Doubted} {
 		*f = p.get(1) == 1
 	}
 	s.Looked.Claim, s.Looked.Generation = uint8(p.get(3)), uint8(p.get(1))

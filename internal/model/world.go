@@ -24,6 +24,8 @@ func (x *explorer) safe(s *state, p client) bool {
 		return true
 	case x.idempotent(&p):
 		return true
+	case p.Held.Found == journal.StateUnknown && x.Provider.Refers:
+		return s.First[k] < 2 && (x.Provider.Merges || !under)
 	case x.Corrected && !s.Deployed:
 		return true // nothing has come of it yet
 	case x.Keyless || x.Provider.Remembers < providers.SuccessesLostAnswers || x.Provider.Unpromise:
@@ -99,6 +101,10 @@ func (x *explorer) arrive(s *state, j int, m message) {
 		reply(saysFrozen, false)
 		return
 	}
+	if x.Provider.Refers && s.Effects[m.life()] > 0 && s.First[k] < past {
+		reply(saysDone, false)
+		return
+	}
 	if x.Provider.Guard {
 		for _, o := range s.Net {
 			if o != 0 && o.where() == executing && o.key() == k {
@@ -112,6 +118,12 @@ func (x *explorer) arrive(s *state, j int, m message) {
 }
 
 func (x *explorer) execute(s *state, j int, m message) {
+	if x.Provider.Merges && s.Effects[m.life()] > 0 && s.First[m.key()] < past {
+		n := *s
+		n.Net[j] = m.answered(saysDone)
+		x.emit(&n, event{kind: replyStep, client: int(m.owner()) - 1, says: saysDone}, facts{})
+		return
+	}
 	done := func(v verdict, effect bool, store memoryStatus, faulty bool) {
 		n := *s
 		if effect {
@@ -274,7 +286,13 @@ func (x *explorer) journal(s *state) {
 	}
 	if saved := &x.records.values[s.Saved]; s.Saved != 0 && (int(s.Life) == saved.Generation || saved.State >= journal.StateCompleted) {
 		n, _ := x.spend(s, restores)
+		kind := restoreStep
 		for i := range x.Clients {
+			if p := x.client(s, i); x.Outlived && p.Phase != idle {
+				kind, p.Taken = goneBackStep, true
+				x.set(&n, i, p)
+				continue
+			}
 			x.drop(&n, i)
 		}
 		n.Op, n.Saved = s.Saved, 0
@@ -284,7 +302,7 @@ func (x *explorer) journal(s *state) {
 		n.Named = x.op(&n).Answer != noAnswer || x.op(&n).Tombstone
 		n.Life = uint8(x.op(&n).Generation)
 		if _, ok := x.ask(&n, asked{kind: journal.EventAdopt, due: never}); ok {
-			x.emit(&n, event{kind: restoreStep, client: -1}, facts{faulty: true})
+			x.emit(&n, event{kind: kind, client: -1}, facts{faulty: true})
 		}
 	}
 }

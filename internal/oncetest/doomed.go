@@ -33,6 +33,28 @@ func (j DoomedJournal) Claim(ctx context.Context, ev journal.Event, limit int) (
 	return res, err
 }
 
+// DoomedReconciler is one that finds out what became of unknown operations, too.
+type DoomedReconciler struct {
+	DoomedJournal
+	journal.Reconciler
+}
+
+// Looks reaches the points around EventLook.
+func (j DoomedReconciler) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	j.Fate.Reach(BeforeEvent(ev.Kind))
+	res, err := j.Reconciler.Looks(ctx, ev, limit)
+	j.Fate.Reach(AfterEvent(ev.Kind))
+	return res, err
+}
+
+// Hear reaches those around EventEvidence.
+func (j DoomedReconciler) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) ([]journal.Result, bool, error) {
+	j.Fate.Reach(BeforeEvent(journal.EventEvidence))
+	res, first, err := j.Reconciler.Hear(ctx, heard, evs)
+	j.Fate.Reach(AfterEvent(journal.EventEvidence))
+	return res, first, err
+}
+
 type doomedTransport struct {
 	http.RoundTripper
 	fate *Fate

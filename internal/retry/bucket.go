@@ -59,6 +59,14 @@ func (b *Bucket) Success(now time.Time) {
 	b.add(b.budget.PerSuccess)
 }
 
+// Used is how much of the budget is used up at now, from 0 to 1.
+func (b *Bucket) Used(now time.Time) float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pass(now)
+	return 1 - b.tokens/float64(b.budget.Capacity)
+}
+
 // pass lets the time go by until now; b.mu is held.
 func (b *Bucket) pass(now time.Time) {
 	elapsed := now.Sub(b.at)

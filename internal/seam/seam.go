@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -15,6 +16,18 @@ import (
 
 // Of returns what a *onceward.Client offers. Package onceward sets it.
 var Of func(client any) Client
+
+// traceParent is one of version 00, or of a later one that begins alike: nothing else is kept, so
+// that the field holds nothing but random numbers.
+var traceParent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// TraceParent is what a journal keeps of somebody's traceparent: "" of what is none.
+func TraceParent(said string) string {
+	if !traceParent.MatchString(said) {
+		return ""
+	}
+	return said
+}
 
 // Client is what flows need of a client.
 type Client interface {
@@ -66,6 +79,22 @@ type Client interface {
 // PollEvery is how often Run looks for what other processes have left.
 const PollEvery = 5 * time.Second
 
+type polling struct{}
+
+// Seldom has a Run under ctx look for that once in every so long, which simulated lives do: for most of
+// them nothing is there.
+func Seldom(ctx context.Context, every time.Duration) context.Context {
+	return context.WithValue(ctx, polling{}, every)
+}
+
+// PollUnder is PollEvery, or what Seldom has said of ctx.
+func PollUnder(ctx context.Context) time.Duration {
+	if every, said := ctx.Value(polling{}).(time.Duration); said {
+		return every
+	}
+	return PollEvery
+}
+
 // MaxName is the most that an operation may be called, in bytes.
 const MaxName = 512
 
@@ -91,8 +120,9 @@ type Step interface {
 	// Note has the operation recorded as one of the step's, before it is begun.
 	Note(ctx context.Context, ref journal.Ref) error
 
-	// Left says what came of the call, and whether that is for want of a credential.
-	Left(ref journal.Ref, named bool, resp *http.Response, err error, lacksCredential bool)
+	// Left says what came of the call, whether that is for want of a credential, and before
+	// when its provider asked not to be asked again; zero: it did not.
+	Left(ref journal.Ref, named bool, resp *http.Response, err error, lacksCredential bool, asked time.Time)
 }
 
 // Background is what Resume and Run do about flows.

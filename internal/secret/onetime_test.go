@@ -21,6 +21,31 @@ func TestOneTimeApprovalIsWithheld(t *testing.T) {
 	}
 }
 
+// A request is signed by a field of its header or of its query, and by what says what its body is.
+func TestSignedRequests(t *testing.T) {
+	for _, row := range []struct {
+		name, value, query string
+		signed             bool
+	}{
+		{"Digest", "sha-256=abc", "", true},
+		{"Content-Digest", "sha-256=:abc:", "", true},
+		{"Content-MD5", "abc", "", true},
+		{"X-Amz-Content-SHA256", "abc", "", true},
+		{"X-Signature", "abc", "", true},
+		{"Authorization", "AWS4-HMAC-SHA256 Credential=x, Signature=y", "", true},
+		{"Proxy-Authorization", "Hawk id=x", "", true},
+		{"Authorization", "Bearer abc", "", false},
+		{"Authorization", "Bearer abc", "page=1&X-Amz-Signature=s", true},
+		{"Accept", "*/*", "%73ig=s", true},
+		{"Accept", "*/*", "%zzsig=s&a", false},
+		{"Accept", "*/*", "signed=1&", false},
+		{"1", "2", "3=4", false},
+	} {
+		assert.Equal(t, row.signed, secret.Signed(http.Header{row.name: {row.value}}, row.query), row)
+	}
+	assert.False(t, secret.Signed(nil, ""))
+}
+
 func TestADateGoesWithTheSignatureBesideIt(t *testing.T) {
 	for _, row := range []struct {
 		signature, value string
@@ -48,4 +73,5 @@ func TestADateGoesWithTheSignatureBesideIt(t *testing.T) {
 		assert.ElementsMatch(t, want, secret.Dated(h), row.signature+": "+row.value)
 	}
 	assert.Empty(t, secret.Dated(nil))
+	assert.Empty(t, secret.Dated(http.Header{"1": {"2"}, "Signature": {"s"}}))
 }

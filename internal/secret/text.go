@@ -2,6 +2,7 @@ package secret
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -20,13 +21,29 @@ func Text(s string) string {
 		s = strings.ToValidUTF8(s[:maxText], "") + cut
 	}
 	s = cutURLs(s)
-	s = barePort.ReplaceAllString(s, "${1}"+cut)
-	s = bareQuery.ReplaceAllString(s, "${1}?"+cut)
-	s = bareUser.ReplaceAllString(s, cut+"@")
+	s = barePort.cut(s, "${1}"+cut)
+	s = bareQuery.cut(s, "${1}?"+cut)
+	s = bareUser.cut(s, cut+"@")
 	for _, known := range credentialForms {
-		s = known.ReplaceAllString(s, "${1}"+cut)
+		s = known.cut(s, "${1}"+cut)
 	}
 	return cutValues(s)
+}
+
+// form is a pattern, and parts one of which stands in whatever it matches: most texts have none of them, and a search
+// for these costs much less.
+type form struct {
+	pattern *regexp.Regexp
+	parts   []string // none: it is always searched for
+}
+
+func formOf(pattern string, parts ...string) form { return form{regexp.MustCompile(pattern), parts} }
+
+func (f form) cut(s, leaves string) string {
+	if len(f.parts) > 0 && !slices.ContainsFunc(f.parts, func(part string) bool { return strings.Contains(s, part) }) {
+		return s
+	}
+	return f.pattern.ReplaceAllString(s, leaves)
 }
 
 // Recorded is a text as the journal keeps it: as Text has it, valid UTF-8, and within a
@@ -46,25 +63,25 @@ var (
 	scheme = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*:(?:/|\\/){2}|["'\x60]/`)
 
 	// What net/url prints of a password that is none: invalid port ":s3cret" after host.
-	barePort = regexp.MustCompile(`(invalid port )"(?:[^"\\]|\\.)*"`)
+	barePort = formOf(`(invalid port )"(?:[^"\\]|\\.)*"`, "invalid port ")
 
 	// A query or a user of what has no scheme: /v1/charges?key=1, user:password@tcp(db)/orders.
-	bareQuery = regexp.MustCompile(`([^\s"'<>?])\?[^\s"'<>]*[^\s"'<>:,;.)\]}]`)
-	bareUser  = regexp.MustCompile(`[^\s"'<>/@:]+:[^\s"'<>@/][^\s"'<>@]*@`)
+	bareQuery = formOf(`([^\s"'<>?])\?[^\s"'<>]*[^\s"'<>:,;.)\]}]`, "?")
+	bareUser  = formOf(`[^\s"'<>/@:]+:[^\s"'<>@/][^\s"'<>@]*@`, "@")
 )
 
 // credentialForms are what credentials look like wherever they stand: after the scheme of an Authorization header
 // (RFC 9110 section 11.4), by the prefixes that their issuers publish so that they are found, or as a JWT (RFC 7519).
 // What is kept stands in the first group.
-var credentialForms = []*regexp.Regexp{
-	regexp.MustCompile(`(?i)\b((?:bearer|basic|dpop|negotiate|token)\s+)[\w.~+/=-]*[\d=+/.][\w.~+/=-]*`),
-	regexp.MustCompile(`()\b(?:sk|rk|ek|whsec|shp[a-z]{2}|gh[a-z]|github_pat)_\w{6,}(?:[+/=-]\w*)*`),
-	regexp.MustCompile(`()\b(?:live|test|sandbox)_[\w-]{20,}`),
-	regexp.MustCompile(`()\b(?:EAAA|AQE|sq0[a-z]{3}-|xox[a-z]-)[\w+/=-]{10,}`),
-	regexp.MustCompile(`()\baccess_token\$\w+\$[\w$]+`),
-	regexp.MustCompile(`(_secret_)\w{6,}`),
-	regexp.MustCompile(`()\beyJ[\w-]*\.[\w-]*(?:\.[\w-]*)*`),
-	regexp.MustCompile(`()-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*)`),
+var credentialForms = []form{
+	formOf(`(?i)\b((?:bearer|basic|dpop|negotiate|token)\s+)[\w.~+/=-]*[\d=+/.][\w.~+/=-]*`),
+	formOf(`()\b(?:sk|rk|ek|whsec|shp[a-z]{2}|gh[a-z]|github_pat)_\w{6,}(?:[+/=-]\w*)*`, "_"),
+	formOf(`()\b(?:live|test|sandbox)_[\w-]{20,}`, "live_", "test_", "sandbox_"),
+	formOf(`()\b(?:EAAA|AQE|sq0[a-z]{3}-|xox[a-z]-)[\w+/=-]{10,}`, "EAAA", "AQE", "sq0", "xox"),
+	formOf(`()\baccess_token\$\w+\$[\w$]+`, "access_token$"),
+	formOf(`(_secret_)\w{6,}`, "_secret_"),
+	formOf(`()\beyJ[\w-]*\.[\w-]*(?:\.[\w-]*)*`, "eyJ"),
+	formOf(`()-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*)`, "-----BEGIN "),
 }
 
 // cutURLs leaves scheme, host and path of each URL in a text.

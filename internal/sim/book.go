@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/onceward/onceward/internal/severed"
@@ -20,17 +21,20 @@ type book struct {
 	life    *life
 	process *process
 	clock   clock
+	still   *stillness
 	ails    func() bool
 
 	drawn *chance
-	left  int  // events that it lives for; below 0: no matter
-	after bool // it is killed after that commit, not before
+	open  sync.Map // transactions
+	left  int      // events that it lives for; below 0: no matter
+	after bool     // it is killed after that commit, not before
+	held  sync.Map // what is in flight here, by its Ref
 }
 
 var errAiling = errors.New("the disk is full")
 
 func (l *life) newBook(p *process, right bool) *book {
-	b := &book{Journal: &severed.Journal{Journal: l.current()}, flows: l.current().(journal.Flows), life: l, process: p, drawn: &chance{random: l.dice("book", p.name)}, left: -1}
+	b := &book{Journal: &severed.Journal{Journal: l.current()}, flows: l.current().(journal.Flows), life: l, process: p, still: p.still, drawn: &chance{random: l.dice("book", p.name)}, left: -1}
 	if l.has(killedInCommit) && !right && b.drawn.of(2) {
 		b.left, b.after = b.drawn.below(12), b.drawn.of(2)
 	}
@@ -54,6 +58,7 @@ func (b *book) fatal() bool {
 }
 
 func (b *book) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	defer b.still.gates(ev.Kind, ev.Ref.ID)()
 	fatal, ails := b.fatal(), b.ails()
 	if fatal && !b.after {
 		b.process.die()
@@ -63,9 +68,12 @@ func (b *book) Apply(ctx context.Context, ev journal.Event) (journal.Result, err
 		return journal.Result{}, errAiling
 	}
 	off := b.clock.off()
-	ev.At, ev.Due, ev.Wake = off.out(ev.At), off.out(ev.Due), off.out(ev.Wake)
-	res, err := b.Journal.Apply(ctx, ev)
+	res, err := b.Journal.Apply(ctx, b.reads(ev.At).event(ev))
 	if err == nil {
+		b.frees(res)
+		b.still.has(ev, res)
+		b.claims(res)
+		b.holds(ev.Kind, res)
 		b.life.hasBegun(ev, res)
 		b.life.notes(b, res)
 	}
@@ -83,11 +91,38 @@ func (b *book) Apply(ctx context.Context, ev journal.Event) (journal.Result, err
 	case ev.Kind != journal.EventDeliver:
 		b.tell(ev.Kind, res)
 	}
-	if op := &res.Operation; err == nil && ev.Kind == journal.EventCancel && op.State == journal.StateCancelled && op.Found.State == journal.StatePending &&
+	if op := &res.Operation; err == nil && ev.Kind == journal.EventCancel && res.Decision == journal.Recorded && op.State == journal.StateCancelled && op.Found.State == journal.StatePending &&
 		op.Naming == journal.Named && !strings.Contains(op.Cause, "status") {
 		b.life.fault("%s was pending, as others may have been told, and is cancelled: %s", op.ID, op.Cause)
 	}
 	return off.result(res), err
+}
+
+// holds takes note of what is in flight here, and of what is no more.
+func (b *book) holds(kind journal.EventKind, res journal.Result) {
+	switch kind {
+	case journal.EventBegin, journal.EventClaim:
+		if res.Decision == journal.Execute {
+			b.held.Store(res.Operation.Ref, true)
+		}
+	case journal.EventComplete, journal.EventPark, journal.EventDoubt, journal.EventCancel:
+		b.held.Delete(res.Operation.Ref)
+	}
+}
+
+// leaves is for the end of a process, or of its session: what it left in flight may have been sent, for all that anybody
+// else knows, so that it has no first time any more.
+func (b *book) leaves() {
+	w := b.life.world
+	b.held.Range(func(ref, _ any) bool {
+		name := b.life.ledgerName(ref.(journal.Ref))
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if span, there := w.spans[name]; there {
+			w.spans[name] = between{from: span.from}
+		}
+		return true
+	})
 }
 
 func (b *book) tell(kind journal.EventKind, res journal.Result) {
@@ -96,11 +131,12 @@ func (b *book) tell(kind journal.EventKind, res journal.Result) {
 }
 
 func (b *book) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	defer b.still.gates("a claim", "")()
 	if b.ails() {
 		return nil, errAiling
 	}
 	off := b.clock.off()
-	ev.At, ev.Due = off.out(ev.At), off.out(ev.Due)
+	ev = b.reads(ev.At).event(ev)
 	if today := ev.Today; today != nil && off != 0 {
 		ev.Today = func(op *journal.Operation) (journal.Today, bool) {
 			seen := off.operation(*op)
@@ -109,9 +145,69 @@ func (b *book) Claim(ctx context.Context, ev journal.Event, limit int) ([]journa
 	}
 	all, err := b.Journal.Claim(ctx, ev, limit)
 	for i := range all {
+		b.frees(all[i])
+		b.still.has(ev, all[i])
+		b.claims(all[i])
+		b.holds(ev.Kind, all[i])
 		b.tell(journal.EventClaim, all[i])
 		b.life.notes(b, all[i])
 		all[i] = off.result(all[i])
+	}
+	return all, err
+}
+
+func (b *book) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	defer b.still.gates("looks", "")()
+	if b.ails() {
+		return nil, errAiling
+	}
+	off := b.clock.off()
+	all, err := b.Journal.Looks(ctx, b.reads(ev.At).event(ev), limit)
+	for i := range all {
+		b.tell(journal.EventLook, all[i])
+		all[i] = off.result(all[i])
+	}
+	return all, err
+}
+
+func (b *book) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) ([]journal.Result, bool, error) {
+	defer b.still.gates("what is heard", "")()
+	fatal, ails := b.fatal(), b.ails()
+	if fatal && !b.after {
+		b.process.die()
+	}
+	if ails && b.drawn.of(2) {
+		return nil, false, errAiling
+	}
+	off := b.clock.off()
+	moved := make([]journal.Event, len(evs))
+	for i := range evs {
+		moved[i] = b.reads(evs[i].At).event(evs[i])
+	}
+	all, first, err := b.Journal.Hear(ctx, heard, moved)
+	if fatal && b.after {
+		b.process.die()
+		return nil, false, severed.Err
+	}
+	if ails && err == nil {
+		return nil, false, errAiling
+	}
+	for i := range all {
+		b.tell(evs[i].Kind, all[i])
+		b.life.notes(b, all[i])
+		all[i] = off.result(all[i])
+	}
+	return all, first, err
+}
+
+func (b *book) FindBy(ctx context.Context, provider string, by journal.By, value string) ([]journal.Match, error) {
+	if b.ails() {
+		return nil, errAiling
+	}
+	off := b.clock.off()
+	all, err := b.Journal.FindBy(ctx, provider, by, value)
+	for i := range all {
+		all[i].Operation = off.operation(all[i].Operation)
 	}
 	return all, err
 }
@@ -141,7 +237,7 @@ func (b *book) Reap(ctx context.Context, ev journal.Event, limit int) (int, erro
 	if b.ails() {
 		return 0, errAiling
 	}
-	ev.At = b.clock.off().out(ev.At)
+	ev.At = b.reads(ev.At).out(ev.At)
 	return b.Journal.Reap(ctx, ev, limit)
 }
 
@@ -149,10 +245,23 @@ func (b *book) Join(ctx context.Context) (journal.Session, error) {
 	if b.ails() {
 		return nil, errAiling
 	}
-	return b.Journal.Join(ctx)
+	if b.still == nil {
+		return b.Journal.Join(ctx)
+	}
+	if b.still.stands() {
+		return nil, errStill
+	}
+	session, err := b.Journal.Join(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &tenure{session, b.still}, nil
 }
 
 func (b *book) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
+	if ev.Kind != journal.FlowEventRecord { // that is made under a mutex
+		defer b.still.gates(ev.Kind, ev.Ref.ID)()
+	}
 	if err := b.Alive(); err != nil {
 		return journal.FlowResult{}, err
 	}
@@ -166,7 +275,7 @@ func (b *book) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.Flo
 		return journal.FlowResult{}, errAiling
 	}
 	off := b.clock.off()
-	res, err := b.flows.ApplyFlow(ctx, off.flowEvent(ev))
+	res, err := b.flows.ApplyFlow(ctx, b.reads(ev.At).flowEvent(ev))
 	if err == nil {
 		b.life.flowHasBegun(ev, res)
 	}
@@ -185,6 +294,7 @@ func (b *book) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.Flo
 }
 
 func (b *book) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
+	defer b.still.gates("a claim of flows", "")()
 	if err := b.Alive(); err != nil {
 		return nil, err
 	}
@@ -192,7 +302,7 @@ func (b *book) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) 
 		return nil, errAiling
 	}
 	off := b.clock.off()
-	all, err := b.flows.ClaimFlows(ctx, off.flowEvent(ev), limit)
+	all, err := b.flows.ClaimFlows(ctx, b.reads(ev.At).flowEvent(ev), limit)
 	for i := range all {
 		f := &all[i].Flow
 		b.life.tell("journal", b.process.name, "claim of flow %s: %v, so it is %v (claim %d)", f.ID, all[i].Decision, f.State, f.Claim)
@@ -235,5 +345,5 @@ func (b *book) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (
 	if b.ails() {
 		return 0, errAiling
 	}
-	return b.flows.ReapFlows(ctx, b.clock.off().flowEvent(ev), limit)
+	return b.flows.ReapFlows(ctx, b.reads(ev.At).flowEvent(ev), limit)
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -23,14 +24,40 @@ type leap struct {
 	by       offset
 }
 
-func (c *clock) off() offset {
-	at := time.Since(c.began)
+func (c *clock) off() offset { return c.offAt(time.Now()) }
+
+// offAt is what the process was wrong by when it read its clock: it may have stood still since.
+func (c *clock) offAt(reading time.Time) offset {
+	at := reading.Sub(c.began)
 	for _, l := range c.leaps {
 		if at >= l.from && at < l.to {
 			return l.by
 		}
 	}
 	return c.wrong
+}
+
+// reads is what the process's clock was wrong by at a reading that reaches the journal now. Where it stood still since for so
+// long that clocks which are right can't differ by it, that is, to the journal, by a clock that stands behind.
+func (b *book) reads(reading time.Time) offset {
+	l := b.life
+	if time.Since(reading) > l.leastMargin()/2 { // the clocks may differ by the rest
+		l.mu.Lock()
+		l.behind = append(l.behind, leap{from: reading.Sub(l.began), to: time.Since(l.began)})
+		l.mu.Unlock()
+	}
+	return b.clock.offAt(reading)
+}
+
+// leastMargin is the least of those that journals keep of the providers' retentions.
+func (l *life) leastMargin() time.Duration {
+	least := time.Hour
+	for _, c := range l.world.contracts {
+		if c.retention > 0 {
+			least = min(least, journal.Terms{Retention: c.retention}.Margin())
+		}
+	}
+	return least
 }
 
 func (l leap) String() string {
@@ -59,6 +86,28 @@ func (c *clock) leapt(since time.Time) bool {
 
 // clockError is the most that a clock is wrong by, but for leaps.
 const clockError = time.Hour / 4
+
+// claims forgets what a provider asked for of what is cancelled since its time has passed; or what it asked another
+// process for, before which a clock that differs lets this one have the operation, if only to leave it to others by a
+// time of its own.
+func (b *book) claims(res journal.Result) {
+	l, op := b.life, &res.Operation
+	if res.Decision == journal.Recorded && op.State == journal.StateCancelled && strings.Contains(op.Cause, "not to be sent after") {
+		l.world.forgives(l.ledgerName(op.Ref)) // who asks again does so themselves
+	}
+	if res.Decision != journal.Execute || !l.has(clocks) {
+		return
+	}
+	name := l.ledgerName(op.Ref)
+	if key, own := strings.CutPrefix(op.ID, "key-of-"); own && op.Naming == journal.Carried {
+		name = key // the errand that brings it along
+	}
+	l.world.mu.Lock()
+	defer l.world.mu.Unlock()
+	if w, there := l.world.asks[name]; there && w.process != b.process.name {
+		delete(l.world.asks, name)
+	}
+}
 
 // newClock draws a clock: wrong by less than the margin allows, and maybe with a leap that
 // nobody may believe.
@@ -122,7 +171,7 @@ func (o offset) operation(op journal.Operation) journal.Operation {
 	}
 	for _, t := range []*time.Time{
 		&op.FirstSentAt, &op.SentSince, &op.Found.FirstSentAt, &op.LastEndedAt, &op.BusySince,
-		&op.CreatedAt, &op.UpdatedAt, &op.SettledAt, &op.DueAt, &op.WakeAt,
+		&op.CreatedAt, &op.UpdatedAt, &op.SettledAt, &op.DueAt, &op.WakeAt, &op.NotAfter, &op.LookedAt, &op.LookAt,
 	} {
 		*t = o.in(*t)
 	}
@@ -131,7 +180,35 @@ func (o offset) operation(op journal.Operation) journal.Operation {
 		resolved.At = o.in(resolved.At)
 		op.Resolved = &resolved
 	}
+	op.Evidence = slices.Clone(op.Evidence)
+	for i := range op.Evidence {
+		op.Evidence[i].At = o.in(op.Evidence[i].At)
+	}
 	return op
+}
+
+// event is an event as the journal gets it.
+func (o offset) event(ev journal.Event) journal.Event {
+	if o == 0 {
+		return ev
+	}
+	ev.At, ev.Due, ev.Wake = o.out(ev.At), o.out(ev.Due), o.out(ev.Wake)
+	if ev.Intent != nil {
+		intent := *ev.Intent
+		intent.NotAfter = o.out(intent.NotAfter)
+		ev.Intent = &intent
+	}
+	if ev.Evidence != nil {
+		seen := *ev.Evidence
+		seen.At = o.out(seen.At)
+		ev.Evidence = &seen
+	}
+	if ev.Absence != nil {
+		absence := *ev.Absence
+		absence.Began, absence.Control = o.out(absence.Began), o.out(absence.Control)
+		ev.Absence = &absence
+	}
+	return ev
 }
 
 func (o offset) flow(f journal.Flow) journal.Flow {

@@ -85,12 +85,15 @@ func (l *life) explains(op *journal.Operation, c contract, first held) bool {
 		is    bool
 	}{
 		{"on hold", l.has(operators)},
+		{"not wanted any more", l.has(regrets)},
 		{"the key was sent in another place or form", l.has(quotedKeys)},
 		{"the clock", first.leaps || l.fallsBehind(first.at)},
 		{"retention has passed", l.fallsBehind(first.at)}, // it was sent first, long ago, by that clock
 		{"does not say whether it happened", true},
+		{"it is repeated for who asks for it", true}, // it was unknown before that
 		{"the journal was restored", l.disaster != nil},
-		{"its process ended", op.Naming != journal.Named}, // found by a process that is NamedOnly
+		{"the key was used for another request", l.wasRestored()}, // the reference that was made for it is lost
+		{"its process ended", op.Naming != journal.Named},         // found by a process that is NamedOnly
 		{"remembers no refusals", c.memory != providers.Everything},
 	} {
 		if why.is && strings.Contains(op.Cause, why.cause) {

@@ -64,6 +64,20 @@ const (
 	corrections                 // wrong tables that are corrected while a provider is down for longer than it remembers
 	colleagues                  // a second operator, who is quicker with the same evidence
 	blips                       // networks that are down for seconds, while much is asked for
+	looks                       // Config.Reconcile, and providers that show what they have made
+	webhooks                    // … and tell of it, lost, late, doubled and out of order
+	lookless                    // … at half of the processes
+	lookHooks                   // … and a look-up of the business's own
+	outboxes                    // operations that are enqueued in transactions, which commit or roll back
+	boxed                       // a provider of this module's tables, by providertest
+	settledTx                   // Config.OnSettledTx, at every process
+	stricts                     // Config.Strict, and requests that nobody protects
+	scopes                      // one name in two scopes
+	accounts                    // a second asker for another account
+	budgets                     // Config.RetryBudget, that is soon used up
+	standstills                 // processes that stand still for a while, also for longer than their session lasts
+	regrets                     // somebody who does not want any more what was asked for
+	undos                       // flows that are given up more, and undone by two calls each, between which that may fail
 	habitCount
 
 	firstHabits = corrections // those after it are drawn each for itself, so that a seed's others stay as they were
@@ -74,7 +88,8 @@ var habitNames = [habitCount]string{
 	"operators", "kills", "killed-in-commit", "stops", "deadlines", "cancels", "doubles", "carried-keys", "unnamed", "other-names",
 	"hurried", "no-on-settled", "secrets", "short-memory", "other-requests", "key-under-name", "shared-keys", "modes", "own-tokens",
 	"ailing-journal", "flows", "flow-changes", "short-keep", "disasters", "clocks",
-	"corrections", "colleagues", "blips",
+	"corrections", "colleagues", "blips", "looks", "webhooks", "lookless", "look-hooks", "outboxes", "boxed", "settled-tx", "stricts", "scopes", "accounts", "budgets",
+	"standstills", "regrets", "undos",
 }
 
 func (h habit) String() string { return habitNames[h] }

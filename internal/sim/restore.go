@@ -98,8 +98,19 @@ func (l *life) current() journal.Journal {
 // was begun after the backup was made. What comes back by its key, which follows from its
 // name or its flow, is not noted.
 func (l *life) hasBegun(ev journal.Event, res journal.Result) {
-	d, op := l.disaster, &res.Operation
-	if d == nil || ev.Kind != journal.EventResolve && (ev.Kind != journal.EventBegin || res.Decision != journal.Execute) {
+	op := &res.Operation
+	switch {
+	case ev.Kind == journal.EventResolve:
+		l.isUnknownToBackup(op, false)
+	case ev.Kind == journal.EventBegin && res.Decision == journal.Execute:
+		l.isUnknownToBackup(op, op.Generation == 0)
+	}
+}
+
+// isUnknownToBackup notes an operation, which comes back by its key if that is its first one and follows from its name.
+func (l *life) isUnknownToBackup(op *journal.Operation, first bool) {
+	d := l.disaster
+	if d == nil {
 		return
 	}
 	name := l.ledgerName(op.Ref)
@@ -108,7 +119,7 @@ func (l *life) hasBegun(ev journal.Event, res journal.Result) {
 	if !d.backed || d.lost {
 		return
 	}
-	if derived := op.Parent != "" || l.has(secrets) && op.Naming == journal.Named; derived && op.Generation == 0 && ev.Kind == journal.EventBegin {
+	if derived := op.Parent != "" || l.has(secrets) && op.Naming == journal.Named; derived && first {
 		for _, c := range l.world.contracts {
 			if c.name == op.Provider && !c.keyless && c.guard && c.memory == providers.Everything && c.retention > l.length+time.Hour {
 				return

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"maps"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	debug.SetGCPercent(800) // a life keeps little, and is over soon
 	code := m.Run()
 	if err := visits.Write(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -24,6 +24,7 @@ import (
 
 var (
 	livesFlag  = flag.Int("sim.lives", 40, "how many lives")
+	fromFlag   = flag.Uint64("sim.from", 1, "the first of their seeds")
 	freshFlag  = flag.Bool("sim.fresh", false, "of seeds that nobody has lived; else the first ones")
 	withFlag   = flag.String("sim.with", "", "pass over seeds whose lives lack one of these habits and faults")
 	firstFlag  = flag.Bool("sim.first", false, "stop at the first life that fails")
@@ -50,6 +51,11 @@ func liveOnce(t *testing.T, p plan) (l *life) {
 	synctest.Test(t, func(t *testing.T) {
 		j, path := open(t, p)
 		l = newLife(p, j)
+		if l.onDisk = path != ""; l.onDisk {
+			if err := l.tablesOfOwn(); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if path != "" && p.has(disasters) {
 			l.disaster = &disaster{path: path, begins: make(chan struct{}), over: make(chan struct{}), gap: map[string]bool{}}
 			l.disaster.waiting.Add(p.processes)
@@ -59,6 +65,8 @@ func liveOnce(t *testing.T, p plan) (l *life) {
 			wanted.Go(func() { l.want(i) })
 		}
 		wanted.Go(l.operate)
+		wanted.Go(l.regret)
+		wanted.Go(l.strays)
 		wanted.Go(l.corrects)
 		wanted.Go(func() {
 			if err := l.restores(); err != nil {
@@ -71,6 +79,10 @@ func liveOnce(t *testing.T, p plan) (l *life) {
 		l.heal()
 		l.visitUnknown(l.judge())
 		_ = l.current().Close()
+		if host := l.boxHost(); host != "" {
+			time.Sleep(2 * time.Minute) // for what is still under way
+			l.world.contracts[host].box.server.Close()
+		}
 		if path != "" {
 			l.keepsSecretIn(t, filepath.Dir(path))
 		}
@@ -145,7 +157,7 @@ func TestLives(t *testing.T) {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
 				for i := next.Add(1); i <= int64(*livesFlag) && !(*firstFlag && failed.Load()); i = next.Add(1) {
-					seed := uint64(i)
+					seed := *fromFlag + uint64(i) - 1
 					if *freshFlag {
 						seed = 1 + rand.Uint64N(1<<40)
 					}

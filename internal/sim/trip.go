@@ -29,7 +29,7 @@ func (l *life) trips(p *process, drawn *chance, right bool) []*flow.Func[trip, s
 	if !l.has(flows) {
 		return nil
 	}
-	v1, v2 := l.tripOf(p, 1, "charge"), l.tripOf(p, 2, "charge")
+	v1, v2 := l.tripOf(p, drawn, 1, "charge"), l.tripOf(p, drawn, 2, "charge")
 	if !l.has(flowChanges) || right {
 		return []*flow.Func[trip, string]{v1, v2}
 	}
@@ -39,25 +39,27 @@ func (l *life) trips(p *process, drawn *chance, right bool) []*flow.Func[trip, s
 	case 1:
 		return []*flow.Func[trip, string]{v2}
 	case 2:
-		return []*flow.Func[trip, string]{l.tripOf(p, 1, "pay")}
+		return []*flow.Func[trip, string]{l.tripOf(p, drawn, 1, "pay")}
 	}
 	return []*flow.Func[trip, string]{v1, v2}
 }
 
 // tripOf is the function of a version. The second one insures what was booked.
-func (l *life) tripOf(p *process, version int, charge string) *flow.Func[trip, string] {
+func (l *life) tripOf(p *process, drawn *chance, version int, charge string) *flow.Func[trip, string] {
 	return flow.Define("trip", version, func(ctx context.Context, t trip) (string, error) {
 		step := func(ctx context.Context, name, of, host string, undone bool) (string, error) {
 			var options []flow.StepOption[string]
 			if undone {
 				options = append(options, flow.WithUndo(func(ctx context.Context, _ string) error {
-					_, err := l.call(ctx, p, t.Name+"/"+of+"/undo", host)
-					return err
+					return l.undoes(ctx, p, drawn, t, of, host)
 				}))
 			}
 			return flow.Step(ctx, name, func(ctx context.Context) (string, error) { return l.call(ctx, p, t.Name+"/"+of, host) }, options...)
 		}
 		if _, err := flow.UUIDStep(ctx, "reference"); err != nil {
+			return "", err
+		}
+		if err := l.enters(ctx, t.Name, drawn); err != nil {
 			return "", err
 		}
 		booked, err := step(ctx, "book", "book", t.Hosts[0], true)
@@ -80,8 +82,15 @@ func (l *life) tripOf(p *process, version int, charge string) *flow.Func[trip, s
 		if err != nil {
 			return "", err
 		}
+		undoing := l.undoingOf(t)
+		if undoing == turnsBack {
+			return "", flow.GiveUp(errTurnedBack)
+		}
 		if !t.Parallel {
 			if _, err = step(ctx, "letter", "letter", t.Hosts[2], false); errors.Is(err, errDeclined) {
+				if undoing == needsTheirReply {
+					return "", flow.GiveUp(err)
+				}
 				err = nil
 			}
 			return booked + " " + paid, err
@@ -113,7 +122,7 @@ func (l *life) call(ctx context.Context, p *process, name, host string) (string,
 		return "", err
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if l.has(withheld) || l.has(modes) {
+	if l.has(withheld) || l.has(modes) || l.has(looks) {
 		req.Header.Set("Authorization", "Bearer live_"+canary)
 	}
 	resp, err := p.client.HTTPClient().Do(req)
@@ -153,6 +162,7 @@ func (l *life) askTrip(ctx context.Context, p *process, e *errand) (content bool
 		}
 	}()
 	result, err := p.trips[len(p.trips)-1].Run(ctx, p.runner, e.name, *e.trip)
+	p.still.pass("a caller of", e.name)
 	select {
 	case <-p.line.dead:
 		return false
@@ -206,6 +216,7 @@ func (l *life) finished(e *errand) {
 			l.fault("%s is finished, and its %s was not made", e.name, step)
 		}
 	}
+	l.notUndone(e)
 }
 
 // undone holds what a flow that was given up says against the ledger.
@@ -213,7 +224,7 @@ func (l *life) undone(e *errand) {
 	if l.inGap(e.name) {
 		return
 	}
-	for _, step := range []string{"book", "insure", "charge"} {
+	for _, step := range undoable {
 		if l.world.misled(e.name+"/"+step) || l.world.misled(e.name+"/"+step+"/undo") {
 			continue
 		}
@@ -222,11 +233,12 @@ func (l *life) undone(e *errand) {
 			l.fault("%s is given up: its %s was made %d times, and undone %d times", e.name, step, made, undone)
 		}
 	}
+	l.undoneInOrder(e)
 }
 
 // judgeTrip holds a flow's end against the ledger.
 func (l *life) judgeTrip(e *errand) {
-	for _, step := range []string{"book", "insure", "charge", "letter", "note", "book/undo", "insure/undo", "charge/undo"} {
+	for _, step := range []string{"book", "insure", "charge", "letter", "note", "book/undo", "insure/undo", "charge/undo", "book/notice/undo", "insure/notice/undo", "charge/notice/undo"} {
 		if more, all := l.effectsOf(e, step); more > 0 {
 			l.fault("%s/%s took effect %d times", e.name, step, all)
 		}
@@ -240,6 +252,9 @@ func (l *life) judgeTrip(e *errand) {
 		return
 	}
 	l.visit("left a flow " + f.State.String())
+	if !isGivenUp(&f) {
+		l.notUndone(e)
+	}
 	l.keepsSecret("a flow's record", fmt.Sprint(f.Cause, f.GivenUpFor, f.History))
 	switch f.State {
 	case journal.FlowStateFinished:
@@ -252,7 +267,7 @@ func (l *life) judgeTrip(e *errand) {
 			l.fault("%s still waits for %v, which is %v, due %v: %s", e.name, f.WaitsFor.ID, op.State, f.DueAt.Sub(l.began), f.Cause)
 		}
 	case journal.FlowStateSetAside:
-		for _, why := range []string{"500", "answer is not kept", "other steps", "now makes", "can't be undone", "303", "307", "200", "declined"} {
+		for _, why := range []string{"500", "answer is not kept", "other steps", "not wanted any more", "now makes", "can't be undone", "303", "307", "200", "declined"} {
 			if strings.Contains(f.Cause, why) {
 				return
 			}
@@ -261,6 +276,17 @@ func (l *life) judgeTrip(e *errand) {
 	default:
 		l.fault("%s is still %v", e.name, f.State)
 	}
+}
+
+// finishedFlows are those that came to their end, by name.
+func (l *life) finishedFlows() map[string]bool {
+	all := map[string]bool{}
+	for f, err := range l.current().(journal.Flows).ListFlows(context.Background(), journal.FlowFilter{}) {
+		if err == nil && f.State == journal.FlowStateFinished {
+			all[f.ID] = true
+		}
+	}
+	return all
 }
 
 // operateTrips has somebody look after flows, once in a while.
@@ -289,7 +315,7 @@ func (l *life) operateTrips(p *process, random dice) {
 			if undo {
 				name += "/undo"
 			}
-			if made, _ := l.world.count(name); made == 0 {
+			if made, _ := l.world.count(name); made == 0 || undo && !l.isUndone(f.ID, of) {
 				continue // nobody states what was not made
 			}
 			_, err := p.runner.ResolveStep(ctx, f.Ref, step, name, onceward.ResolveOptions{By: "somebody", Why: "the ledger"})
@@ -317,13 +343,18 @@ func (l *life) retryTrips(p *process) {
 func (l *life) ledgerName(ref onceward.Ref) string {
 	if flow, is := strings.CutPrefix(ref.Parent, "flow "); is {
 		step, undo := strings.CutPrefix(ref.ID, "undo/")
-		if step == "pay" {
-			step = "charge"
+		if first, rest, _ := strings.Cut(step, "/"); first == "pay" {
+			step = strings.TrimSuffix("charge/"+rest, "/")
 		}
 		if undo {
 			step += "/undo"
 		}
 		return flow + "/" + step
+	}
+	if ref.Scope != "" {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.scoped[ref.Scope+" "+strings.TrimRight(ref.ID, "~")]
 	}
 	if strings.HasPrefix(ref.ID, "errand-") {
 		l.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +26,8 @@ type contract struct {
 	guard     bool
 	handling  time.Duration
 	retention time.Duration
+	shows
+	box *box // nil: the contract is kept by the world itself
 }
 
 var contracts = []contract{
@@ -39,6 +42,9 @@ var contracts = []contract{
 
 // table is the contract as a table; wrong ones promise that more is remembered, or for longer.
 func (c contract) table(retains, remembers bool) providers.Provider {
+	if c.box != nil {
+		return c.box.stated.Clone()
+	}
 	retention := c.retention
 	if retention == 0 {
 		retention = time.Hour // said of no key
@@ -60,6 +66,7 @@ func (c contract) table(retains, remembers bool) providers.Provider {
 			{Status: 402, Verdict: providers.Final},
 		}
 	}
+	c.shows.tellsIn(&p)
 	return p
 }
 
@@ -98,18 +105,26 @@ type world struct {
 	mu        sync.Mutex
 	contracts map[string]contract // by host
 	memory    map[string]*remembered
-	effects   map[string][]effect  // by errand
-	underway  map[string]int       // by errand: requests that may still be executed
-	asks      map[string]wish      // by errand: what was last asked for by a Retry-After
-	named     map[string]time.Time // by errand: until when a Retry-After has asked for patience
-	untrusted map[string]bool      // by errand: it was sent by wrong tables
+	effects   map[string][]effect    // by errand
+	underway  map[string][]time.Time // by errand: when requests began that may still be executed
+	asks      map[string]wish        // by errand: what was last asked for by a Retry-After
+	named     map[string]time.Time   // by errand: until when a Retry-After has asked for patience
+	untrusted map[string]bool        // by errand: it was sent by wrong tables
 	befalls   func(host string) (f fate, there bool)
+	restored  func() bool // the journal is a copy
 	frozen    func() bool // nothing may be sent now
 	fault     func(format string, args ...any)
-	asked     map[string]int    // by errand: requests so far
-	well      bool              // nothing goes wrong any more
-	outage    func(string) bool // whether a host is down now
-	refused   func(string) bool // whether it takes no credential now
+	asked     map[string]int                        // by errand: requests so far
+	looked    map[string]int                        // by host: looks so far
+	patience  map[string]wish                       // by process and host: before which no other look is to be made
+	objects   map[string][]object                   // by host: what it has made and shows
+	spent     map[string]*spending                  // by process and host
+	spans     map[string]between                    // by errand: when it may be sent for the first time
+	delivers  func(c contract, o object, id string) // tells of it
+	well      bool                                  // nothing goes wrong any more
+	outage    func(string) bool                     // whether a host is down now
+	unwanted  func(string) bool                     // whether nobody wants an errand any more
+	refused   func(string) bool                     // whether it takes no credential now
 	tell      func(kind, process, format string, args ...any)
 	visited   map[string]int
 }
@@ -130,8 +145,8 @@ type answer struct {
 
 // wish is a provider's, not to be asked again before a time.
 type wish struct {
-	process, key string
-	at, until    time.Time
+	process, key, account string
+	at, until             time.Time
 }
 
 // effect is one thing that a provider has done.
@@ -153,6 +168,9 @@ type line struct {
 	knows   map[string]bool
 	trusts  func() bool
 	dead    chan struct{}
+	strict  bool
+	still   *stillness
+	resumes time.Duration // for how long the process does so
 }
 
 var errNetwork = errors.New("connection reset by peer")
@@ -163,15 +181,43 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer req.Body.Close()
 		body, _ = io.ReadAll(req.Body)
 	}
+	if req.URL.Host == elsewhere {
+		if l.strict {
+			l.fault("Strict let through what nobody protects")
+		}
+		return answer{status: 200, body: "{}"}.response(req, false), nil
+	}
+	if req.Method != http.MethodGet { // looks have a budget of their own
+		l.heedsBudget(req.URL.Host)
+	}
+	if b := l.contracts[req.URL.Host].box; b != nil {
+		if req.Method == http.MethodGet {
+			return l.passes(req, b, nil)
+		}
+		return l.boxes(req, b, body)
+	}
 	trace := httptrace.ContextClientTrace(req.Context())
-	if trace != nil && trace.GetConn != nil {
+	if trace == nil {
+		trace = &httptrace.ClientTrace{}
+	}
+	l.still.pass("the connection to", req.URL.Host)
+	if trace.GetConn != nil {
 		trace.GetConn(req.URL.Host)
 	}
+	if req.Method == http.MethodGet {
+		return l.looksUp(req)
+	}
+	l.still.pass("the handshake with", req.URL.Host)
+	if l.still != nil && req.Context().Err() != nil {
+		return nil, context.Cause(req.Context())
+	}
 	form, _ := url.ParseQuery(string(body))
-	errand, key := form.Get("errand"), req.Header.Get("Idempotency-Key")
+	errand, key, account := form.Get("errand"), req.Header.Get("Idempotency-Key"), req.Header.Get(seller)
+	defer l.hears(req.URL.Host, errand)
 	c, f, random := l.draw(req.URL.Host, errand)
 	l.tell("provider", l.process, "%s is sent (key %.8s) to %s: %v", errand, key, req.URL.Host, f)
-	l.heeds(errand, key)
+	l.heeds(errand, key, account)
+	l.heedsTimes(errand)
 	if !l.trusts() {
 		l.mu.Lock()
 		l.untrusted[errand] = true
@@ -186,11 +232,13 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 	case blackHole:
 		return l.waits(req, nil, f)
 	}
-	if trace != nil && trace.GotConn != nil {
-		trace.GotConn(httptrace.GotConnInfo{})
+	if err := l.connects(req, trace, errand); err != nil {
+		l.tell("provider", l.process, "%s is not sent after all: %v", errand, err)
+		return nil, err
 	}
+	l.heedsRegret(errand)
 	r := request{contract: c, errand: errand, variant: form.Get("variant"), key: key, body: string(body), process: l.process, trust: l.trusts(), knew: l.knows[req.URL.Host],
-		mode: modeOf(req.Header)}
+		mode: modeOf(req.Header), reference: form.Get("reference"), account: account}
 	done := make(chan answer, 1)
 	switch f {
 	case lostBefore:
@@ -198,9 +246,9 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 	case goAway:
 		return nil, errors.New("http2: Transport received Server's graceful shutdown GOAWAY")
 	case lostAfter, goAwayLate:
-		l.begins(errand)
+		ends := l.begins(errand)
 		l.execute(r, lostManner(random, c))
-		l.ends(errand)
+		ends()
 		if f == goAwayLate {
 			return nil, errors.New(`http2: server sent GOAWAY and closed the connection; LastStreamID=1, ErrCode=NO_ERROR, debug=""`)
 		}
@@ -211,11 +259,11 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 		if f == slow {
 			after /= 4
 		}
-		l.begins(errand)
+		ends := l.begins(errand)
 		// Either the network dawdles or the provider does, which then has seen the key.
 		if random.of(2) {
 			if a, over := l.arrives(&r); over {
-				l.ends(errand)
+				ends()
 				done <- a
 				break
 			}
@@ -223,7 +271,7 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 		go func() {
 			time.Sleep(after)
 			a := l.execute(r, goesWell)
-			l.ends(errand)
+			ends()
 			if f == slow {
 				done <- a
 			}
@@ -231,19 +279,22 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 	case says429, says503, says409, says401:
 		a := answer{status: map[fate]int{says429: 429, says503: 503, says409: 409, says401: 401}[f], body: `{"error":"not now"}`}
 		if f != says401 {
-			a.header = l.asksFor(errand, key, f == says409, random)
+			a.header = l.asksFor(errand, key, account, f == says409 && !c.keyless, random) // whose table has no 409
 		}
 		done <- a
 	case gateway, movedAfter:
-		l.begins(errand)
+		ends := l.begins(errand)
 		l.execute(r, goesWell)
-		l.ends(errand)
+		ends()
 		if f == movedAfter {
 			done <- answer{status: 303, header: [2]string{"Location", "https://" + req.URL.Host + "/made"}}
 			break
 		}
 		done <- answer{status: 502, body: "<html>bad gateway</html>", page: true}
 	case movedHere:
+		l.mu.Lock()
+		l.spends(l.process, req.URL.Host).free++ // where it is followed, that is no attempt of its own
+		l.mu.Unlock()
 		done <- answer{status: 307, header: [2]string{"Location", "https://" + req.URL.Host + "/moved"}}
 	case movedAway:
 		done <- answer{status: 307, header: [2]string{"Location", "https://elsewhere.example/orders"}}
@@ -254,9 +305,9 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		done <- answer{status: status, body: "<html>gateway timeout</html>", page: true}
 	default:
-		l.begins(errand)
+		ends := l.begins(errand)
 		done <- l.execute(r, f)
-		l.ends(errand)
+		ends()
 	}
 	return l.waits(req, done, f)
 }
@@ -268,10 +319,13 @@ func (l *line) waits(req *http.Request, done chan answer, f fate) (*http.Respons
 	began := time.Now()
 	select {
 	case a := <-done:
+		if a.status < 500 {
+			l.wins(req.URL.Host)
+		}
 		return a.response(req, f == cutAnswer), nil
 	case <-req.Context().Done():
 		c := l.contracts[req.URL.Host]
-		if took := time.Since(began); f == slow && c.keyless && l.trusts() && !l.has(partialTables) && took == attemptTimeout {
+		if took := time.Since(began); f == slow && c.keyless && l.trusts() && !l.has(partialTables) && took == attemptTimeout && l.resumes != took {
 			l.fault("a request to %s was broken off after %v, and there may be no other", req.URL.Host, took)
 		}
 		return nil, context.Cause(req.Context())
@@ -280,16 +334,24 @@ func (l *line) waits(req *http.Request, done chan answer, f fate) (*http.Respons
 	}
 }
 
+// hears is the gate before an answer is read: what it asks for in seconds counts from then on.
+func (l *line) hears(host, errand string) {
+	came := time.Now()
+	l.still.pass("the answer of", host)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if until, there := l.named[errand]; there {
+		l.named[errand] = until.Add(time.Since(came))
+	}
+}
+
 // heeds finds what is asked again before the time that its provider asked for. A process
 // that was killed meanwhile may not know.
-func (l *line) heeds(errand, key string) {
+func (l *line) heeds(errand, key, account string) {
 	l.mu.Lock()
 	w, there := l.asks[errand]
-	if there && l.has(clocks) && w.process != l.process {
-		delete(l.asks, errand) // by another clock its time may have come, and what it records counts from now on
-	}
 	l.mu.Unlock()
-	if now := time.Now(); there && !l.clock.leapt(w.at) && w.process == l.process && w.key == key && now.Before(w.until.Add(-time.Millisecond)) { // which is what a journal rounds by
+	if now := time.Now(); there && !l.clock.leapt(w.at) && !l.still.countedAsDead(w.at) && w.process == l.process && w.key == key && w.account == account && now.Before(w.until.Add(-time.Millisecond)) { // which is what a journal rounds by
 		l.fault("%s: asked for again %v before the time that its provider named", errand, w.until.Sub(now))
 	}
 }
@@ -339,7 +401,7 @@ func (w *world) forgives(errand string) {
 }
 
 // asksFor draws a Retry-After, in one of its forms, or none.
-func (l *line) asksFor(errand, key string, busy bool, random dice) (header [2]string) {
+func (l *line) asksFor(errand, key, account string, busy bool, random dice) (header [2]string) {
 	now := time.Now()
 	wait := time.Duration(1+random.IntN(90)) * time.Second
 	in := func(d time.Duration) string { return now.Add(d).UTC().Format(http.TimeFormat) }
@@ -375,11 +437,14 @@ func (l *line) asksFor(errand, key string, busy bool, random dice) (header [2]st
 			wait = max(wait, 2*time.Millisecond) // such attempts are not counted: there are none at once
 		}
 		l.mu.Lock()
-		l.asks[errand] = wish{process: l.process, key: key, at: now, until: now.Add(wait)}
+		l.asks[errand] = wish{process: l.process, key: key, account: account, at: now, until: now.Add(wait)}
 		l.mu.Unlock()
 	}
 	return header
 }
+
+// seller is a header that tells a provider whose account it is, as somebody's own credential would.
+const seller = "Seller"
 
 // modeOf tells a test's credential.
 func modeOf(h http.Header) string {
@@ -439,29 +504,34 @@ func delay(random dice, c contract) time.Duration {
 	return random.within(most)
 }
 
-func (w *world) begins(errand string) {
+// begins takes note of a request that may be executed, until it ends.
+func (w *world) begins(errand string) (ends func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.underway[errand]++
-}
-
-func (w *world) ends(errand string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.underway[errand]--
+	began := time.Now()
+	w.underway[errand] = append(w.underway[errand], began)
+	return sync.OnceFunc(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		all := w.underway[errand]
+		i := slices.Index(all, began)
+		w.underway[errand] = slices.Delete(all, i, i+1)
+	})
 }
 
 // request is one that reached its provider.
 type request struct {
 	contract
 	errand, variant, key, body, mode string
+	reference                        string
+	account                          string
 	process                          string
 	trust, knew                      bool
 	arrived                          time.Time // when the provider began with it; zero: when it is executed
 	ahead                            bool      // it began when the key was not known
 }
 
-func (r *request) id() string { return r.host + " " + r.mode + " " + r.key }
+func (r *request) id() string { return strings.Join([]string{r.host, r.mode, r.account, r.key}, " ") }
 
 // arrives has a provider begin with a request that takes long. over: it is answered.
 func (w *world) arrives(r *request) (a answer, over bool) {
@@ -471,6 +541,9 @@ func (w *world) arrives(r *request) (a answer, over bool) {
 		return a, false
 	}
 	if a, over = w.answered(r); over {
+		return a, true
+	}
+	if a, over = w.merged(r); over {
 		return a, true
 	}
 	r.arrived, r.ahead = time.Now(), true
@@ -506,6 +579,9 @@ func (w *world) execute(r request, with fate) answer {
 		}
 		r.arrived = time.Now()
 	}
+	if a, over := w.merged(&r); over {
+		return a
+	}
 	a, kept := w.work(r, with)
 	switch {
 	case r.keyless:
@@ -522,6 +598,14 @@ func (w *world) work(r request, with fate) (a answer, kept bool) {
 	takes := func() answer {
 		e := effect{at: time.Now(), key: r.key, by: r.process, trust: r.trust, knew: r.knew, id: fmt.Sprintf("%s.%d", r.errand, len(w.effects[r.errand])+1)}
 		e.body = fmt.Sprintf(`{"id":%q,"errand":%q,"variant":%q,"mode":%q}`, e.id, r.errand, r.variant, r.mode)
+		if r.shows != (shows{}) {
+			e.body = fmt.Sprintf(`{"id":%q,"errand":%q,"variant":%q,"mode":%q,"reference":%q,"state":"made","created":%d}`, e.id, r.errand, r.variant, r.mode, r.reference, e.at.Unix())
+			o := object{host: r.host, mode: r.mode, reference: r.reference, body: e.body, at: e.at}
+			w.objects[r.host] = append(w.objects[r.host], o)
+			if !w.well {
+				w.delivers(r.contract, o, e.id)
+			}
+		}
 		w.effects[r.errand] = append(w.effects[r.errand], e)
 		w.tell("provider", r.process, "%s takes effect at %s (%d.)", r.errand, r.name, len(w.effects[r.errand]))
 		return answer{status: 200, body: e.body}
@@ -537,7 +621,7 @@ func (w *world) work(r request, with fate) (a answer, kept bool) {
 		case providers.SuccessesCleanFailures:
 			return answer{status: 500, body: `{"error":"failed"}`}, false
 		}
-		if r.memory != providers.SuccessesLostAnswers || w.underway[r.errand] <= 1 {
+		if r.memory != providers.SuccessesLostAnswers || len(w.underway[r.errand]) <= 1 {
 			// Else a resend that fails with an effect would meet one that dawdled: nobody
 			// promises anything of that.
 			takes()

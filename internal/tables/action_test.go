@@ -70,6 +70,8 @@ func TestActionDecidesTheEndpoint(t *testing.T) {
 		{"a field by an alias of this name", "/graphql", graphql(`mutation { refundCreate: other { id } }`), "mutation", false},
 		{"a field and another one", "/graphql", graphql(`mutation { refundCreate { id } other }`), "mutation", false},
 		{"a field in a fragment", "/graphql", graphql(`mutation { ...F } fragment F on M { refundCreate { id } }`), "mutation", false},
+		{"a query beside a fragment with a directive", "/graphql", graphql(`query { a } fragment F on T @d(x: 1) { b }`), none, false},
+		{"a query that is called z", "/graphql", graphql(`query z { a }`), none, false},
 		{"a subscription", "/graphql", graphql(`subscription { a }`), listed, false},
 		{"a document that can't be read", "/graphql", graphql(`query {`), listed, false},
 		{"a type system", "/graphql", graphql(`query { a } type A { b: C }`), listed, false},

@@ -134,8 +134,9 @@ func TestAGraphQLKeyThatIsNoneIsRefused(t *testing.T) {
 	} {
 		m := jsonBody(body)
 		var invalid *tables.KeyError
-		_, _, err := tables.Key(inGraphQL).Carried(m)
+		_, present, err := tables.Key(inGraphQL).Carried(m)
 		require.ErrorAs(t, err, &invalid, name)
+		assert.Equal(t, name != "a variable that is there twice", present, name)
 		require.ErrorAs(t, tables.Key(inGraphQL).Set(&m, k1, time.Time{}), &invalid, name)
 		assert.Equal(t, body, string(m.Body), name)
 	}
@@ -273,10 +274,34 @@ func TestGraphQLWithoutTheArgument(t *testing.T) {
 
 // A document that is nested too deep is not read.
 func TestGraphQLNestedTooDeep(t *testing.T) {
-	deep := "mutation { a(b: " + strings.Repeat("{c: ", 300) + "1" + strings.Repeat("}", 300) + `) @idempotent(key: "x") }`
-	_, _, err := tables.Key(inGraphQL).Carried(jsonBody(document(t, deep)))
+	carried := func(deep int) (key string, err error) {
+		doc := "mutation { a(b: " + strings.Repeat("{c: ", deep) + "1" + strings.Repeat("}", deep) + `) @idempotent(key: "x") }`
+		key, _, err = tables.Key(inGraphQL).Carried(jsonBody(document(t, doc)))
+		return key, err
+	}
+	key, err := carried(200)
+	require.NoError(t, err)
+	assert.Equal(t, "x", key)
+	_, err = carried(201)
 	var invalid *tables.KeyError
 	require.ErrorAs(t, err, &invalid)
+}
+
+// A document that ends too soon is not read, and one of fragments has no field that a key could speak for.
+func TestGraphQLWithoutItsField(t *testing.T) {
+	for doc, reason := range map[string]string{
+		`mutation($k: ID`:                                                     "not a GraphQL request that can be read",
+		`mutation($k: ID = `:                                                  "not a GraphQL request that can be read",
+		`mutation { ... { a @idempotent(key: "x") } }`:                        "fragments",
+		`mutation { ... @skip(if: $n) { a @idempotent(key: "x") } }`:          "fragments",
+		`mutation { ... on T { a @idempotent(key: "x") } }`:                   "fragments",
+		`mutation { ...F } fragment F on T { a @idempotent(key: "x") { b } }`: "fragments",
+	} {
+		_, _, err := tables.Key(inGraphQL).Carried(jsonBody(document(t, doc)))
+		var invalid *tables.KeyError
+		require.ErrorAs(t, err, &invalid, doc)
+		assert.Contains(t, invalid.Reason, reason, doc)
+	}
 }
 
 func FuzzAGraphQLKeyIsSetAndReadBack(f *testing.F) {

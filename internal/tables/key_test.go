@@ -38,6 +38,7 @@ func TestKeyCheckRefuses(t *testing.T) {
 		{"a UUID with hyphens elsewhere", fourth, "8e0397-8e40d5-43e8-bc93-6894a57f9324", "not a UUID of version 4"},
 		{"a UUID in braces", fourth, "{" + uuid + "}", "not a UUID of version 4"},
 		{"a name where a UUID is asked for", fourth, "order-991", "not a UUID of version 4"},
+		{"empty where a UUID is asked for", fourth, "", "empty"},
 		{"a UUID", raw, uuid, ""},
 		{"a UUID, quoted on the wire", quoted, uuid, ""},
 		{"empty", raw, "", "empty"},

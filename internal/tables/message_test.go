@@ -201,6 +201,15 @@ func TestMessageKeyIsRefusedInEveryPlace(t *testing.T) {
 	}
 }
 
+// A body that is nested to the limit can carry a key, and one beyond it is not read.
+func TestMessageNestedTooDeep(t *testing.T) {
+	for deep, carried := range map[int]bool{199: true, 200: false} {
+		m := jsonBody(`{"a":` + strings.Repeat("[", deep) + "1" + strings.Repeat("]", deep) + "}")
+		err := tables.Key(inJSON).Set(&m, k1, time.Time{})
+		assert.Equal(t, carried, err == nil, deep)
+	}
+}
+
 // The time of the first attempt travels with the key.
 func TestMessageTimeTravelsWithTheKey(t *testing.T) {
 	key := providers.Key{Place: providers.KeyRawHeader, Name: "Repeatability-Request-ID", FirstSent: "Repeatability-First-Sent"}

@@ -13,6 +13,9 @@ func (rt Route) NeedsBody(a Answer) bool {
 	if p := rt.Provider; rt.Listed && p != nil && p.ReplayHeader != "" {
 		r.Later = r.Later || headerSays(a.Header, p.ReplayHeader, p.ReplayValue)
 	}
+	if rt.refused(a) && matchesHead(&rt.Endpoint.Unique.Refused, &r) {
+		return true
+	}
 	for i := range rt.Endpoint.Rules {
 		rule := &rt.Endpoint.Rules[i]
 		if matchesHead(rule, &r) {

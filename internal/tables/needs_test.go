@@ -2,6 +2,7 @@ package tables_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +38,40 @@ func TestABodyIsNeededOnlyWhereItMayDecide(t *testing.T) {
 		{500, nil, false, false},
 	} {
 		assert.Equal(t, tc.needed, rt.NeedsBody(tables.Answer{Status: tc.status, Header: tc.header, Later: tc.later}), tc)
+	}
+}
+
+// An answer that no table describes is read without its body.
+func TestNoBodyIsNeededOfTheUnlisted(t *testing.T) {
+	rt := route(t, newRouter(t, own()), "POST", "https://elsewhere.example.com/v1/transfers")
+	assert.False(t, rt.NeedsBody(tables.Answer{Status: 200}))
+}
+
+// A body that ends too soon has no fields, and neither has one that is nested too deep.
+func TestNoFieldsOfABodyThatIsCut(t *testing.T) {
+	rt := ruled(t, providers.Rule{Status: 200, Field: "code", Equals: "no", Verdict: providers.Rejected})
+	objects := func(deep int) string {
+		return `{"code":"no","a":` + strings.Repeat(`{"b":`, deep) + "1" + strings.Repeat("}", deep) + "}"
+	}
+	for body, want := range map[string]providers.Verdict{
+		`{"code":"no"}`:                    providers.Rejected,
+		`{"code":"no",`:                    providers.Final,
+		`{"code":"no","a`:                  providers.Final,
+		`{"code":"no","a"`:                 providers.Final,
+		`{"code":"no","a":`:                providers.Final,
+		`{"code":"no","a":1`:               providers.Final,
+		`{"code":"no","a":[`:               providers.Final,
+		`{"code":"no","a":[1,`:             providers.Final,
+		`{"code":"no","a":[1]`:             providers.Final,
+		`{"code":"no","a":[[1]`:            providers.Final,
+		`{"code":"no","a":"\ud83d\ude00"}`: providers.Rejected,
+		`{"code":"no","a":{ }}`:            providers.Rejected,
+		`{ "code" : "no" }`:                providers.Rejected,
+		objects(199):                       providers.Rejected,
+		objects(200):                       providers.Final,
+	} {
+		got := rt.Classify(tables.Answer{Status: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)})
+		assert.Equal(t, want.String(), got.Verdict.String(), "%.40s", body)
 	}
 }
 

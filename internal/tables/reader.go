@@ -54,7 +54,7 @@ func newReader(rules []providers.Rule) *reader {
 		if rules[i].Without != "" {
 			r.reads[i].without = r.number(numbers, rules[i].Without)
 		}
-		if rules[i].Verdict == providers.AlreadyDone {
+		if rules[i].Verdict == providers.AlreadyDone && rules[i].Pointer != "" {
 			r.reads[i].pointer = r.number(numbers, rules[i].Pointer)
 		}
 	}

@@ -23,6 +23,7 @@ func TestSuccessOfAnotherKind(t *testing.T) {
 	}{
 		{"JSON", json, "application/json; charset=utf-8", `{"id":1}`, true},
 		{"a type of JSON's own", json, "application/vnd.api+json", `{"id":1}`, true},
+		{"a type of JSON's own, of a text", json, "application/vnd.api+json", `"OK"`, true},
 		{"JSON in capitals", json, "Application/JSON", `{"id":1}`, true},
 		{"JSON without its type", json, "", ` [1]`, true},
 		{"JSON as text", json, "text/plain", `{"id":1}`, true},

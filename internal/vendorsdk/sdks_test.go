@@ -279,7 +279,7 @@ func (s sdk) start(t *testing.T, path, baseURL string, policy backoff.Policy) *p
 		Providers: s.at(baseURL),
 		Authorize: s.authorize,
 		Backoff:   policy,
-		Trace:     &onceward.Trace{KeyReplaced: func(onceward.Operation) { p.replaced++ }},
+		Trace:     &onceward.Trace{KeyReplaced: func(context.Context, onceward.Operation) { p.replaced++ }},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.Shutdown(context.Background()) })

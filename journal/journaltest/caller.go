@@ -194,6 +194,22 @@ func (c *caller) claim(limit int) []journal.Result {
 	return results
 }
 
+// listPages lists page by page, each beginning where the one before it ended.
+func (c *caller) listPages(filter journal.Filter) (ops []journal.Operation) {
+	for {
+		page := c.list(filter)
+		ops = append(ops, page...)
+		if filter.Limit == 0 || len(page) < filter.Limit {
+			return ops
+		}
+		if last := page[len(page)-1].Handle; filter.Newest {
+			filter.Before = last
+		} else {
+			filter.After = last
+		}
+	}
+}
+
 func (c *caller) list(filter journal.Filter) []journal.Operation {
 	c.t.Helper()
 	var ops []journal.Operation

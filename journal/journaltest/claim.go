@@ -94,7 +94,7 @@ var claimTests = []test{
 		require.NoError(t, third.session.End(t.Context()))
 		assert.NotContains(t, claimed(newCaller(t, h.Journal).claim(10)), "a", "it was delivered")
 	}},
-	{"outcomes that nobody held are offered too, or noted as delivered", func(t *testing.T, h Harness) {
+	{"outcomes that nobody held are offered too, also to one who tells nobody", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		for _, id := range []string{"a", "b"} {
 			op := c.begin(named(id))
@@ -111,8 +111,8 @@ var claimTests = []test{
 		results, err := h.Journal.Claim(t.Context(), ev, 10)
 		require.NoError(t, err)
 		require.Len(t, results, 1)
-		assert.Equal(t, journal.Recorded, results[0].Decision)
-		assert.True(t, c.get(named("b")).Delivered)
+		assert.Equal(t, journal.Offer, results[0].Decision)
+		assert.False(t, c.get(named("b")).Delivered)
 	}},
 	{"what can't be sent any more becomes unknown", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)

@@ -2,7 +2,6 @@ package journaltest
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"testing"
@@ -120,7 +119,9 @@ var flowTests = []test{
 	{"a flow comes back whole", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		ref := journal.Ref{Scope: "tenant", Parent: "inbound k", ID: "order-991"}
-		f := c.decideFlow(c.flowEvent(journal.FlowEventBegin, ref), journal.Execute)
+		begin := c.flowEvent(journal.FlowEventBegin, ref)
+		begin.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		f := c.decideFlow(begin, journal.Execute)
 		steps := stepsOf(noon, "create", "charge", "send")
 		for i := range steps {
 			ev := c.under(journal.FlowEventRecord, f)
@@ -132,7 +133,7 @@ var flowTests = []test{
 		ev.Due, ev.Cause, ev.WaitsFor = noon.Add(time.Hour), "it is unknown", waits
 		c.decideFlow(ev, journal.Recorded)
 		want := journal.Flow{
-			Handle: f.Handle, Ref: ref, Function: ride, Key: "key-of-order-991", Input: []byte(`{"of":"order-991"}`), InputDigest: "v1:order-991",
+			Handle: f.Handle, Ref: ref, Function: ride, Key: "key-of-order-991", Input: []byte(`{"of":"order-991"}`), InputDigest: "v1:order-991", Trace: begin.Trace,
 			State: journal.FlowStateWaiting, Claim: 1, DueAt: noon.Add(time.Hour), Cause: "it is unknown", WaitsFor: waits,
 			CreatedAt: noon, UpdatedAt: noon, Steps: steps,
 		}
@@ -372,12 +373,10 @@ var flowTests = []test{
 			t.Skip("the journal lies in no SQL database")
 		}
 		f := c.beginFlow("a")
-		inTx := func(names []string, do func(ctx context.Context, tx *sql.Tx) error) {
+		inTx := func(names []string, do func(ctx context.Context, tx journal.Tx) error) {
 			tx, err := local.BeginTx(t.Context())
 			require.NoError(t, err)
-			defer func() { _ = tx.Rollback() }()
-			_, err = tx.ExecContext(t.Context(), "CREATE TABLE IF NOT EXISTS rides (id TEXT)")
-			require.NoError(t, err)
+			defer func() { _ = tx.Rollback(t.Context()) }()
 			ev := c.under(journal.FlowEventRecord, f)
 			ev.Steps = stepsOf(noon, names...)
 			result, err := local.ApplyFlowTx(t.Context(), tx, ev)
@@ -385,9 +384,9 @@ var flowTests = []test{
 			assert.Equal(t, journal.Recorded, result.Decision)
 			require.NoError(t, do(t.Context(), tx))
 		}
-		inTx([]string{"lost"}, func(context.Context, *sql.Tx) error { return nil })
+		inTx([]string{"lost"}, func(context.Context, journal.Tx) error { return nil })
 		assert.Empty(t, c.getFlow("a").Steps)
-		inTx([]string{"create", "charge"}, func(_ context.Context, tx *sql.Tx) error { return tx.Commit() })
+		inTx([]string{"create", "charge"}, func(ctx context.Context, tx journal.Tx) error { return tx.Commit(ctx) })
 		assert.Equal(t, stepsOf(noon, "create", "charge"), c.getFlow("a").Steps)
 		c.decideFlow(c.under(journal.FlowEventFinish, f), journal.Recorded)
 		tx, err := local.BeginTx(t.Context())
@@ -397,7 +396,7 @@ var flowTests = []test{
 		result, err := local.ApplyFlowTx(t.Context(), tx, ev)
 		require.NoError(t, err)
 		assert.Equal(t, journal.Stale, result.Decision)
-		require.NoError(t, tx.Rollback())
+		require.NoError(t, tx.Rollback(t.Context()))
 		c.beginFlow("b")
 	}},
 }

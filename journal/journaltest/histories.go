@@ -1,10 +1,13 @@
 package journaltest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,7 +71,7 @@ func (s *history) run(steps int) {
 }
 
 func (s *history) step() {
-	switch s.rnd.IntN(28) {
+	switch s.rnd.IntN(32) {
 	case 0, 1, 2:
 		s.moveClock()
 	case 3, 4, 5, 6:
@@ -107,6 +110,12 @@ func (s *history) step() {
 		s.hear()
 	case 27:
 		s.findBy()
+	case 28, 29:
+		s.apply(s.enqueue())
+	case 30:
+		s.transaction()
+	case 31:
+		s.deliverTx()
 	}
 }
 
@@ -200,7 +209,11 @@ func (s *history) intent(ref journal.Ref, naming journal.Naming) *journal.Intent
 			in.FormerAliases = []journal.Ref{s.anyAlias()}
 		}
 	}
+	if s.sometimes(6) {
+		in.NotAfter = s.now.Add(time.Duration(s.rnd.Int64N(int64(2*time.Hour))) - 10*time.Minute).Truncate(time.Millisecond)
+	}
 	if s.sometimes(2) {
+		in.Trace = strings.Repeat("0", s.rnd.IntN(journal.MaxTrace+3))
 		in.Reference, in.ReferenceName, in.ReferenceOurs = s.anyReference(), "form reference", s.sometimes(2)
 	}
 	if s.sometimes(8) {
@@ -228,6 +241,88 @@ func (s *history) begin() journal.Event {
 		naming = journal.Carried
 	}
 	return journal.Event{Kind: journal.EventBegin, Ref: ref, Session: s.anySession(), Asker: s.asker(), Intent: s.intent(ref, naming)}
+}
+
+// enqueue is for a name that the journal does not have, or has: most of those are refused.
+func (s *history) enqueue() journal.Event {
+	ev := s.begin()
+	ev.Kind, ev.Session, ev.Asker = journal.EventEnqueue, "", 0
+	if s.sometimes(2) {
+		ev.Due = s.now.Add(time.Duration(s.rnd.Int64N(int64(2 * time.Hour)))).Truncate(time.Millisecond)
+	}
+	return ev
+}
+
+// outbox is the journal's, if it has one. The clock has been seen before, since it need not be by
+// what is done there. While that stands behind or ahead, nothing is done there: a store for which
+// others write as well need not remember what it has closed meanwhile.
+func (s *history) outbox() (journal.Outbox, bool) {
+	outbox, ok := s.h.Journal.(journal.Outbox)
+	if !ok {
+		return nil, false
+	}
+	s.apply(journal.Event{Kind: journal.EventClock})
+	return outbox, s.model.clock.Jumped.IsZero()
+}
+
+// transaction enqueues some in one transaction, which is committed or rolled back.
+func (s *history) transaction() {
+	outbox, ok := s.outbox()
+	if !ok {
+		return
+	}
+	tx, err := outbox.BeginTx(s.t.Context())
+	require.NoError(s.t, err)
+	before := s.model.snapshot()
+	for range s.rnd.IntN(4) {
+		ev := s.enqueue()
+		ev.At = s.now
+		want, wantErr := s.model.apply(ev)
+		got, err := outbox.EnqueueTx(s.t.Context(), tx, ev)
+		require.Equal(s.t, wantErr, err, "%s of %v", ev.Kind, ev.Ref)
+		if err == nil {
+			got.Last, got.Unconfirmed = want.Last, want.Unconfirmed // nobody goes by them here
+			s.same(want, got, ev.Kind)
+		}
+	}
+	if s.sometimes(3) {
+		s.model.restore(before)
+		require.NoError(s.t, tx.Rollback(s.t.Context()))
+		return
+	}
+	require.NoError(s.t, tx.Commit(s.t.Context()))
+}
+
+// deliverTx delivers an outcome in one commit with what it leads to, or fails to.
+func (s *history) deliverTx() {
+	outbox, ok := s.outbox()
+	if !ok {
+		return
+	}
+	ev, op := s.ofClaim(journal.EventDeliver)
+	if ev.At = s.now; s.sometimes(2) {
+		ev.Outcome = op.State
+	}
+	var failing error
+	if s.sometimes(2) {
+		failing = errors.New("the handler fails")
+	}
+	before := s.model.snapshot()
+	want, err := s.model.apply(ev)
+	require.NoError(s.t, err)
+	told := false
+	got, err := outbox.DeliverTx(s.t.Context(), ev, func(context.Context, journal.Tx) error {
+		told = true
+		return failing
+	})
+	require.Equal(s.t, want.Decision == journal.Recorded, told)
+	if told && failing != nil {
+		require.Equal(s.t, failing, err)
+		s.model.restore(before)
+		return
+	}
+	require.NoError(s.t, err)
+	require.Equal(s.t, want.Decision.String(), got.Decision.String())
 }
 
 func (s *history) asker() int64 { return int64(1 + s.rnd.IntN(4)) }

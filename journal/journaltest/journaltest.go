@@ -43,6 +43,21 @@ type Harness struct {
 	// had been restored or copied, and returns a journal on it that was not adopted.
 	// A store that can't tell leaves it nil.
 	Restored func(t *testing.T) journal.Journal
+
+	// Freeze keeps a session of Journal's from showing that it is alive, as a process that is stopped, or
+	// whose machine is cut off, and returns once others take it for dead. thaw lets it go on.
+	Freeze func(t *testing.T, session journal.Session) (thaw func())
+
+	// Sever cuts all connections of all journals on the store, which may connect again.
+	Sever func(t *testing.T)
+
+	// Restart has the server of the store end at once, as by a crash, and start again. Journal stays
+	// open.
+	Restart func(t *testing.T)
+
+	// Tx begins a transaction as the application does, by its own driver, where Journal is a
+	// journal.Outbox. nil: by Outbox.BeginTx.
+	Tx func(t *testing.T) journal.Tx
 }
 
 // Run runs the suite, each test on a harness of its own.
@@ -70,6 +85,9 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"jumps of the clock", jumpTests},
 		{"reap beside traffic", reapBesideTests},
 		{"reconciliation", reconcileTests},
+		{"stats", statsTests},
+		{"outbox", outboxTests},
+		{"interruptions", interruptedTests},
 	} {
 		t.Run(suite.name, func(t *testing.T) {
 			for _, test := range suite.tests {

@@ -2,10 +2,12 @@ package journaltest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
 )
@@ -96,6 +98,69 @@ var listTests = []test{
 				assert.Equal(t, row.want, got, name)
 			}
 		}
+	}},
+	{"goes by handles, from the oldest or the newest", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		const many = 1500
+		states := []string{"delivered", "pending", "unknown"}
+		handles := make([]int64, 0, many)
+		for i := range many {
+			op := c.begin(journal.Ref{Scope: fmt.Sprint(i % 5), ID: fmt.Sprint("op-", i)})
+			handles = append(handles, op.Handle)
+			switch states[min(i%7, 2)] {
+			case "delivered":
+				c.completeDelivered(op)
+			case "pending":
+				c.park(op, noon.Add(time.Hour))
+			case "unknown":
+				if i%7 == 2 {
+					c.decide(c.of(journal.EventDoubt, op), journal.Recorded)
+				} else {
+					c.completeDelivered(op)
+				}
+			}
+		}
+		all := c.list(journal.Filter{})
+		require.Len(t, all, many)
+		scope := "3"
+		for name, filter := range map[string]journal.Filter{
+			"all":          {},
+			"pages":        {Limit: 7},
+			"larger pages": {Limit: 333},
+			"completed":    {States: []journal.State{journal.StateCompleted}, Limit: 100},
+			"pending":      {States: []journal.State{journal.StatePending}, Limit: 50},
+			"unknown":      {States: []journal.State{journal.StateUnknown}, Limit: 1000},
+			"two states":   {States: []journal.State{journal.StatePending, journal.StateCompleted}, Limit: 100},
+			"scope":        {Scope: &scope, Limit: 20},
+			"undelivered":  {Undelivered: true},
+			"created":      {CreatedFrom: noon, CreatedBefore: noon.Add(time.Hour), Limit: 100},
+			"between":      {After: handles[100], Before: handles[400], Limit: 64},
+			"none between": {After: handles[100], Before: handles[101]},
+			"none before":  {Before: handles[0]},
+			"none after":   {After: handles[many-1]},
+		} {
+			whole := filter
+			whole.Limit = 0
+			want := c.list(whole)
+			for _, newest := range []bool{false, true} {
+				filter.Newest = newest
+				got := c.listPages(filter)
+				if newest {
+					slices.Reverse(got)
+				}
+				assert.Equal(t, ids(want), ids(got), "%s, newest first: %t", name, newest)
+			}
+			expected := []string{}
+			for _, op := range all {
+				if op.Handle > filter.After && (filter.Before == 0 || op.Handle < filter.Before) && slices.ContainsFunc(want, func(w journal.Operation) bool { return w.ID == op.ID }) {
+					expected = append(expected, op.ID)
+				}
+			}
+			assert.Equal(t, expected, ids(want), name)
+		}
+		one := c.list(journal.Filter{After: handles[700] - 1, Limit: 1})
+		assert.Equal(t, []string{"op-700"}, ids(one), "by its handle")
+		assert.Len(t, c.list(journal.Filter{ByWake: true, Newest: true, After: handles[100], Before: handles[200]}), 14, "by wake, within bounds")
 	}},
 	{"leaves out bodies, keeps the rest, and shows tombstones", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)

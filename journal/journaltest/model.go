@@ -19,6 +19,13 @@ type model struct {
 	heard map[journal.Heard]time.Time
 }
 
+// snapshot is what restore goes back to.
+func (m *model) snapshot() model {
+	return model{ops: slices.Clone(m.ops), clock: m.clock}
+}
+
+func (m *model) restore(s model) { m.ops, m.clock = s.ops, s.clock }
+
 // index finds an operation by its name or its second one.
 func (m *model) index(ref journal.Ref) int {
 	return slices.IndexFunc(m.ops, func(op journal.Operation) bool { return op.Ref == ref || op.Alias == ref && ref != (journal.Ref{}) })
@@ -41,7 +48,7 @@ func (m *model) apply(ev journal.Event) (journal.Result, error) {
 	}
 	m.see(ev.At)
 	i := m.index(ev.Ref)
-	if i < 0 && ev.Kind == journal.EventBegin {
+	if i < 0 && ev.Intent != nil {
 		for _, alias := range ev.Intent.Aliases() {
 			if i := m.index(alias); i >= 0 {
 				return journal.Result{Operation: m.ops[i], Decision: journal.Misuse, Last: m.clock.Last, Unconfirmed: m.clock.Unconfirmed(ev.At)}, nil

@@ -116,6 +116,41 @@ var reconcileTests = []test{
 		c.now = c.now.Add(time.Minute)
 		assert.Equal(t, []string{"first", "second"}, claimed(c.looks(r, time.Minute, 10)), "who looked may be dead")
 	}),
+	reconciling("a look that was not made is given back", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		c.unknown("one")
+		results := c.looks(r, time.Hour, 10)
+		require.Len(t, results, 1)
+		require.Empty(t, c.looks(r, time.Hour, 10))
+		op := results[0].Operation
+		op = c.decide(journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: c.now, Due: op.LookAt, GivesBack: true}, journal.Recorded)
+		assert.Zero(t, op.Looks)
+		assert.Equal(t, []string{"one"}, claimed(c.looks(r, time.Hour, 10)))
+	}),
+	reconciling("what is unknown is repeated by one who has looked, and is looked for no more", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		ev := c.beginEvent(named("one"))
+		ev.Intent.Terms.Unique = journal.Unique{For: 24 * time.Hour, Guard: true}
+		ev.Intent.Reference, ev.Intent.ReferenceName, ev.Intent.ReferenceOurs, ev.Intent.Account = "ref-1", "json field ref", true, "acct_1"
+		op := c.decide(c.of(journal.EventDoubt, c.decide(ev, journal.Execute)), journal.Recorded)
+		again := ev
+		again.Repeats, again.Claim, again.Generation = true, op.Claim, op.Generation
+		c.decide(again, journal.Stop)
+		require.Len(t, c.looks(r, time.Minute, 10), 1)
+		op = c.decide(again, journal.Execute)
+		assert.Equal(t, journal.StateUnknown, op.Found.State)
+		assert.Equal(t, "ref-1", op.Reference)
+		assert.Equal(t, []byte(`{"amount":100}`), op.Request.Body)
+		c.decide(again, journal.Wait)
+		c.now = c.now.Add(time.Hour)
+		assert.Empty(t, c.looks(r, time.Minute, 10))
+		complete := c.of(journal.EventComplete, op)
+		complete.Answer, complete.Object = &journal.Answer{Status: 201}, "charge ch_1"
+		complete.Evidence = &journal.Evidence{Source: journal.SourceRepeat, Finding: journal.FindingTookEffect}
+		c.decide(complete, journal.Recorded)
+		got := c.get(named("one"))
+		assert.Equal(t, "charge ch_1", got.Object)
+		require.Len(t, got.Evidence, 1)
+		assert.Equal(t, journal.SourceRepeat, got.Evidence[0].Source)
+	}),
 	reconciling("looks are of the providers that are asked for", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		c.unknown("one")
 		ev := journal.Event{Kind: journal.EventLook, At: c.now, Due: c.now.Add(time.Minute), From: []string{"bank"}}
@@ -289,10 +324,12 @@ var reconcileTests = []test{
 		assert.Equal(t, []journal.Round{{Generation: 0, Key: "key-of-one", Reference: "ref-of-one"}}, c.get(op.Ref).Rounds)
 		assert.Equal(t, map[string]int{"one": 0}, c.found(r, journal.ByReference, "ref-of-one"))
 		assert.Equal(t, map[string]int{"one": 0}, c.found(r, journal.ByKey, "key-of-one"))
+		c.apply(journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, At: c.now})
 		late := c.took(op, "charge ch_1")
-		late.Generation = 0
+		late.Generation, late.Delivered = 0, true
 		c.decide(late, journal.Recorded)
 		assert.Equal(t, journal.StateCompleted, c.get(op.Ref).State)
+		assert.Equal(t, []string{"one"}, claimed(c.claim(10)), "who was told that it is cancelled is offered that")
 
 		op = c.absent("other")
 		ev := c.beginEvent(op.Ref)

@@ -24,7 +24,7 @@ var _ journal.Flows = (*Journal)(nil)
 func (j *Journal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.open(ctx); err != nil {
+	if err := j.openToWrite(ctx); err != nil {
 		return journal.FlowResult{}, err
 	}
 	if err := store.CheckApplyFlow(ev); err != nil {
@@ -90,7 +90,7 @@ func (j *Journal) putFlow(f journal.Flow) journal.Flow {
 func (j *Journal) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.open(ctx); err != nil {
+	if err := j.openToWrite(ctx); err != nil {
 		return nil, err
 	}
 	if err := store.CheckClaimFlows(ev); err != nil {
@@ -101,14 +101,15 @@ func (j *Journal) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit in
 	}
 	j.see(ev.At)
 	var mine, others []journal.Flow
-	for _, f := range j.flows.rows {
+	for i := range j.flows.rows {
+		f := &j.flows.rows[i]
 		switch {
 		case f.State == journal.FlowStateRunning && j.live(f.Holder), f.State == journal.FlowStateWaiting && f.DueAt.After(ev.At),
 			f.State != journal.FlowStateRunning && f.State != journal.FlowStateWaiting:
 		case slices.Contains(ev.Functions, f.Function):
-			mine = append(mine, f)
+			mine = append(mine, *f)
 		default:
-			others = append(others, f)
+			others = append(others, *f)
 		}
 	}
 	slices.SortStableFunc(mine, func(a, b journal.Flow) int { return a.DueAt.Compare(b.DueAt) })
@@ -191,7 +192,7 @@ func (j *Journal) selectedFlows(ctx context.Context, filter journal.FlowFilter) 
 func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.open(ctx); err != nil {
+	if err := j.openToWrite(ctx); err != nil {
 		return 0, err
 	}
 	if err := store.CheckReapFlows(ev); err != nil {

@@ -5,8 +5,8 @@
 // was in flight then is never finished, and its name executes again. Use package
 // sqlite wherever an effect matters.
 //
-// Apart from that it keeps every promise of journal.Journal; package journaltest
-// holds it to them. It is safe for concurrent use by the goroutines of one
+// Apart from that it keeps every promise of journal.Journal, journal.Flows, journal.Reconciler and
+// journal.Outbox; package journaltest holds it to them. It is safe for concurrent use by the goroutines of one
 // process. What is recorded is copied on its way in and out, so that no caller can
 // change it.
 package memory
@@ -28,7 +28,7 @@ import (
 // concurrent use.
 type Journal struct {
 	mu       sync.Mutex
-	rows     map[int64]journal.Operation
+	rows     map[int64]*journal.Operation // never written to: a change takes the place of one
 	byRef    map[journal.Ref]int64
 	handles  []int64 // of rows, ascending: the order of creation
 	newest   int64   // the latest handle given out; none is used twice
@@ -37,6 +37,7 @@ type Journal struct {
 	sessions map[string]*session
 	clock    store.Clock
 	flows    flows
+	writing  *transaction // that is open, and has others who write wait
 	closed   bool
 }
 
@@ -48,7 +49,7 @@ var (
 // New returns an empty journal.
 func New() *Journal {
 	return &Journal{
-		rows:     make(map[int64]journal.Operation),
+		rows:     make(map[int64]*journal.Operation),
 		byRef:    make(map[journal.Ref]int64),
 		byObject: make(map[string][]int64),
 		heard:    make(map[journal.Heard]time.Time),
@@ -62,7 +63,7 @@ func New() *Journal {
 func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.open(ctx); err != nil {
+	if err := j.openToWrite(ctx); err != nil {
 		return journal.Result{}, err
 	}
 	if err := store.CheckApply(ev); err != nil {
@@ -77,14 +78,23 @@ func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 
 // apply runs Next on the operation with this handle, 0 for none.
 func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) {
-	op := j.rows[handle]
-	if ev.Kind == journal.EventBegin && handle == 0 && ev.Intent != nil {
+	if handle == 0 && ev.Intent != nil {
 		for _, alias := range ev.Intent.Aliases() {
 			if holder, held := j.rows[j.byRef[alias]]; held {
-				return journal.Result{Operation: copyOperation(holder, false), Decision: journal.Misuse, Last: j.clock.Last, Unconfirmed: j.clock.Unconfirmed(ev.At)}, nil
+				return j.misuse(*holder, ev), nil
 			}
 		}
 	}
+	return j.applyTo(j.row(handle), ev, j.put)
+}
+
+// misuse is the answer to who asks for an operation whose second name another has.
+func (j *Journal) misuse(holder journal.Operation, ev journal.Event) journal.Result {
+	return journal.Result{Operation: copyOperation(holder, false), Decision: journal.Misuse, Last: j.clock.Last, Unconfirmed: j.clock.Unconfirmed(ev.At)}
+}
+
+// applyTo runs Next on op, and puts what comes of it.
+func (j *Journal) applyTo(op journal.Operation, ev journal.Event, put func(journal.Operation) int64) (journal.Result, error) {
 	ev.Last, ev.Unconfirmed = j.clock.Last, j.clock.Unconfirmed(ev.At)
 	ev.Taken = store.NamesObject(ev) && j.taken(&op, ev)
 	next, decision, err := journal.Next(op, j.live(op.Holder), ev)
@@ -103,7 +113,7 @@ func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) 
 		if answered {
 			stored.Answer = copyAnswer(next.Answer, true)
 		}
-		next.Handle = j.put(stored)
+		next.Handle = put(stored)
 	default:
 		next = op
 	}
@@ -112,7 +122,7 @@ func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) 
 	}
 	// What is the asker's own goes back as it is.
 	switch {
-	case ev.Kind == journal.EventBegin && decision == journal.Execute && !next.Found.MayHaveRun: // it was taken over
+	case store.TakesRequest(ev.Kind, decision, &next) && decision != journal.Recorded:
 	case decision == journal.Recorded:
 		next.Request = journal.Request{}
 	default:
@@ -135,7 +145,7 @@ func bodiesMatter(decision journal.Decision) bool {
 
 // find returns the handle of the operation that ev names, by its Ref or Alias, or 0.
 func (j *Journal) find(ev journal.Event) int64 {
-	if op, ok := j.rows[ev.Handle]; ok && (ev.Ref == journal.Ref{} || store.IsNamed(&op, ev.Ref)) {
+	if op, ok := j.rows[ev.Handle]; ok && (ev.Ref == journal.Ref{} || store.IsNamed(op, ev.Ref)) {
 		return ev.Handle
 	}
 	if ev.New {
@@ -144,18 +154,28 @@ func (j *Journal) find(ev journal.Event) int64 {
 	return j.byRef[ev.Ref]
 }
 
+// row is the operation with this handle, or the zero one.
+func (j *Journal) row(handle int64) (op journal.Operation) {
+	if there := j.rows[handle]; there != nil {
+		op = *there
+	}
+	return op
+}
+
 // put records the operation and returns its handle.
 func (j *Journal) put(op journal.Operation) int64 {
 	if op.Handle == 0 {
 		j.newest++
 		op.Handle = j.newest
+	}
+	if _, known := j.rows[op.Handle]; !known {
 		j.handles = append(j.handles, op.Handle)
 		j.byRef[op.Ref] = op.Handle
 		if op.Alias != (journal.Ref{}) {
 			j.byRef[op.Alias] = op.Handle
 		}
 	}
-	j.rows[op.Handle] = op
+	j.rows[op.Handle] = &op
 	if op.Object != "" || op.Evidence != nil {
 		j.mark(&op)
 	}
@@ -192,8 +212,8 @@ func (j *Journal) sweep() {
 	ev := j.clock.Sweep()
 	for handle, op := range j.rows {
 		// EventClock has no error.
-		if next, _, _ := journal.Next(op, false, ev); store.Changes(op, next, journal.Ignored) {
-			j.rows[handle] = next
+		if next, _, _ := journal.Next(*op, false, ev); store.Changes(*op, next, journal.Ignored) {
+			j.rows[handle] = &next
 		}
 	}
 	j.sweepFlows(ev)
@@ -203,7 +223,7 @@ func (j *Journal) sweep() {
 func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.open(ctx); err != nil {
+	if err := j.openToWrite(ctx); err != nil {
 		return err
 	}
 	j.clock.Reset(now)
@@ -222,7 +242,7 @@ func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 	if !ok {
 		return journal.Operation{}, journal.ErrNotFound
 	}
-	return copyOperation(op, true), nil
+	return copyOperation(*op, true), nil
 }
 
 // List yields copies of the operations that filter selects, as they stand when
@@ -253,9 +273,18 @@ func (j *Journal) selected(ctx context.Context, filter journal.Filter) ([]journa
 		return nil, err
 	}
 	var ops []journal.Operation
-	for _, handle := range j.created(&filter) {
-		if op := j.rows[handle]; store.Selects(&filter, &op) {
-			ops = append(ops, copyOperation(op, false))
+	handles := j.created(&filter)
+	newest := filter.Newest && !filter.ByWake
+	for i := range handles {
+		handle := handles[i]
+		if newest {
+			handle = handles[len(handles)-1-i]
+		}
+		if op := j.rows[handle]; store.Selects(&filter, op) {
+			ops = append(ops, copyOperation(*op, false))
+		}
+		if newest && filter.Limit > 0 && len(ops) == filter.Limit {
+			break
 		}
 	}
 	if filter.ByWake {
@@ -287,7 +316,7 @@ func (j *Journal) created(f *journal.Filter) []int64 {
 func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.open(ctx); err != nil {
+	if err := j.openToWrite(ctx); err != nil {
 		return nil, err
 	}
 	if err := store.CheckClaim(ev); err != nil {
@@ -320,11 +349,11 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 	return results, nil
 }
 
-func (j *Journal) wantsClaim(op journal.Operation, wakeBy time.Time) bool {
+func (j *Journal) wantsClaim(op *journal.Operation, wakeBy time.Time) bool {
 	switch {
 	case op.State == journal.StatePending:
 		return !op.WakeAt.After(wakeBy)
-	case op.State == journal.StateInFlight, store.Undelivered(&op):
+	case op.State == journal.StateInFlight, store.Undelivered(op):
 		return !j.live(op.Holder)
 	}
 	return false
@@ -334,7 +363,7 @@ func (j *Journal) wantsClaim(op journal.Operation, wakeBy time.Time) bool {
 func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.open(ctx); err != nil {
+	if err := j.openToWrite(ctx); err != nil {
 		return 0, err
 	}
 	if err := store.CheckReap(ev); err != nil {
@@ -366,6 +395,9 @@ func (j *Journal) Close() error {
 		return journal.ErrClosed
 	}
 	j.closed = true
+	if j.writing != nil {
+		j.writing.end()
+	}
 	for id := range j.sessions {
 		j.kill(id)
 	}
@@ -382,3 +414,23 @@ func (j *Journal) open(ctx context.Context) error {
 
 // newSessionID returns 128 random bits or more.
 func newSessionID() string { return rand.Text() }
+
+var _ journal.StatsReader = (*Journal)(nil)
+
+// ReadStats tells how the journal does. It reads all that there is.
+func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.open(ctx); err != nil {
+		return journal.Stats{}, err
+	}
+	now := time.Now()
+	s := journal.Stats{Begun: j.newest, Sessions: int64(len(j.sessions)), Last: j.clock.Last}
+	for _, op := range j.rows {
+		store.Count(&s, op, now)
+	}
+	for i := range j.flows.rows {
+		store.CountFlow(&s, &j.flows.rows[i])
+	}
+	return s, nil
+}

@@ -19,6 +19,7 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 		return journaltest.Harness{
 			Journal: j,
 			Kill:    func(t *testing.T, s journal.Session) { j.Kill(s.ID()) },
+			Freeze:  func(t *testing.T, s journal.Session) func() { j.Kill(s.ID()); return func() {} },
 		}
 	})
 }

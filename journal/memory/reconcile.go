@@ -15,20 +15,20 @@ var _ journal.Reconciler = (*Journal)(nil)
 func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.open(ctx); err != nil {
+	if err := j.openToWrite(ctx); err != nil {
 		return nil, err
 	}
 	if err := store.CheckLooks(ev); err != nil {
 		return nil, err
 	}
 	j.see(ev.At)
-	var due []journal.Operation
+	var due []*journal.Operation
 	for _, handle := range j.handles {
-		if op := j.rows[handle]; store.LookIsDue(ev, &op) {
+		if op := j.rows[handle]; store.LookIsDue(ev, op) {
 			due = append(due, op)
 		}
 	}
-	slices.SortStableFunc(due, func(a, b journal.Operation) int { return a.LookAt.Compare(b.LookAt) })
+	slices.SortStableFunc(due, func(a, b *journal.Operation) int { return a.LookAt.Compare(b.LookAt) })
 	var results []journal.Result
 	for _, op := range due[:min(limit, len(due))] {
 		result, err := j.apply(op.Handle, ev)
@@ -44,7 +44,7 @@ func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]jou
 func (j *Journal) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) (results []journal.Result, first bool, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.open(ctx); err != nil {
+	if err := j.openToWrite(ctx); err != nil {
 		return nil, false, err
 	}
 	if err := store.CheckHear(heard, evs); err != nil {
@@ -55,7 +55,7 @@ func (j *Journal) Hear(ctx context.Context, heard journal.Heard, evs []journal.E
 	}
 	// What is refused is, before anything is recorded.
 	for _, ev := range evs {
-		if _, _, err := journal.Next(j.rows[j.find(ev)], false, ev); err != nil {
+		if _, _, err := journal.Next(j.row(j.find(ev)), false, ev); err != nil {
 			return nil, false, err
 		}
 	}
@@ -83,7 +83,7 @@ func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, va
 	for _, handle := range j.handles {
 		op := j.rows[handle]
 		if generation, found := op.RoundBy(by, value); found && op.Provider == provider {
-			matches = append(matches, journal.Match{Operation: copyOperation(op, false), Generation: generation})
+			matches = append(matches, journal.Match{Operation: copyOperation(*op, false), Generation: generation})
 		}
 	}
 	return matches, nil
@@ -93,7 +93,7 @@ func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, va
 func (j *Journal) taken(op *journal.Operation, ev journal.Event) bool {
 	return slices.ContainsFunc(j.byObject[ev.Object], func(handle int64) bool {
 		other, found := j.rows[handle]
-		return found && store.Takes(&other, op, ev)
+		return found && store.Takes(other, op, ev)
 	})
 }
 

@@ -24,7 +24,7 @@ import (
 // Adopt is atomic. Where it returns an error, the journal is as it was, or, where the
 // context ended, may have been adopted; it may be called again.
 func (j *Journal) Adopt(ctx context.Context) error {
-	if err := j.open(ctx); err != nil {
+	if err := j.writable(ctx); err != nil {
 		return err
 	}
 	return j.file.writer.do(ctx, func(b *batch) error { return b.adopt(time.Now()) })

@@ -38,10 +38,17 @@ func TestAliasFindsAnOperationAnywhere(t *testing.T) {
 	flying := start("in flight")
 	look := func(where string, ids ...string) {
 		t.Helper()
+		beside, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
+		require.NoError(t, err)
+		defer beside.Close()
 		for _, id := range ids {
-			op, err := j.Get(t.Context(), aliasOf(id))
-			require.NoError(t, err, "%s: %s", where, id)
-			assert.Equal(t, id, op.ID, where)
+			for _, ref := range []journal.Ref{aliasOf(id), {ID: id}} {
+				for _, j := range []*sqlite.Journal{j, beside} {
+					op, err := j.Get(t.Context(), ref)
+					require.NoError(t, err, "%s: %s", where, id)
+					assert.Equal(t, id, op.ID, where)
+				}
+			}
 			ev := begin("another", s)
 			ev.Intent.Alias = aliasOf(id)
 			result, err := j.Apply(t.Context(), ev)

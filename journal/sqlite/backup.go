@@ -14,8 +14,8 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
@@ -69,10 +69,12 @@ func (j *Journal) Backup(ctx context.Context, path string) (err error) {
 	if err := part.Close(); err != nil {
 		return err
 	}
-	if err := j.file.writer.do(ctx, func(*batch) error { return nil }); err != nil { // what rides
-		return err
+	if j.file.writer.readOnly {
+		err = j.copyBeside(ctx, name)
+	} else if err = j.file.writer.do(ctx, func(*batch) error { return nil }); err == nil { // what rides
+		err = j.copyTo(ctx, name)
 	}
-	if err := j.copyTo(ctx, name); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := mark(ctx, name, time.Now()); err != nil {
@@ -148,8 +150,12 @@ func mark(ctx context.Context, name string, at time.Time) error {
 // nothing.
 func (b *batch) isBackup() (says string, err error) {
 	_, err = b.sql.readBackup.First(func(v []driver.Value) error {
-		says = fmt.Sprintf("is the backup that was made at %s, after commit %d", format.ToTime(v[0]).Format(time.RFC3339), v[1])
+		says = backupOf(v)
 		return nil
 	})
 	return says, err
+}
+
+func backupOf(v []driver.Value) string {
+	return fmt.Sprintf("is the backup that was made at %s, after commit %d", format.ToTime(v[0]).Format(time.RFC3339), v[1])
 }

@@ -117,7 +117,7 @@ func TestABackupNeverTouchesWhatIsThere(t *testing.T) {
 func TestBackupKeepsTheApplicationsTables(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, filepath.Join(dir, "journal.db"))
-	tx, err := j.BeginTx(t.Context())
+	tx, err := j.BeginSQL(t.Context())
 	require.NoError(t, err)
 	_, err = tx.ExecContext(t.Context(), "CREATE TABLE invoices (id INTEGER PRIMARY KEY, paid INTEGER); INSERT INTO invoices VALUES (991, 1)")
 	require.NoError(t, err)

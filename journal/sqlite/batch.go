@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // batch is one transaction of the writer's. It runs in the writer only.
@@ -307,14 +307,19 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 	}
 	next.Request, next.Answer, r.Op.Request, r.Op.Answer = journal.Request{}, nil, journal.Request{}, nil
 
-	begun := ev.Kind == journal.EventBegin && decision == journal.Execute && !next.Found.MayHaveRun // its asker's request is taken over
+	asked := store.TakesRequest(ev.Kind, decision, &next)
+	if p.Kind == journal.EventBegin && decision == journal.Execute && r.found() && !asked { // as by a claim
+		if _, err := b.wholeRequest(r); err != nil {
+			return err
+		}
+	}
 	c := change{row: r}
 	c.Op = next
 	switch {
 	case next.State == journal.StateAbsent && !r.found():
 	case next.State == journal.StateAbsent:
 		err = b.remove(r)
-	case begun:
+	case asked:
 		c.renewed, c.Request, c.body = true, p.request, p.body
 		err = b.put(&r, &c)
 	case next.Tombstone && !r.Op.Tombstone:
@@ -343,7 +348,7 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 		return refused
 	}
 	out.row, out.decision = c.row, decision
-	if begun {
+	if asked {
 		out.asked = &ev.Intent.Request
 		return nil
 	}

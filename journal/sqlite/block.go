@@ -4,14 +4,15 @@ import (
 	"database/sql/driver"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
 )
 
 // blockOf selects the block in which a handle would be.
 const blockOf = "SELECT first, data FROM onceward_blocks WHERE first <= ? ORDER BY first DESC LIMIT 1"
 
-// blockAndLog is blockOf with the latest row of the log.
-const blockAndLog = "SELECT first, data, (SELECT max(seq) FROM onceward_log) FROM onceward_blocks WHERE first <= ? ORDER BY first DESC LIMIT 1"
+// blockAndLog is blockOf with the latest row of the log, NULL where something is in the outbox.
+const blockAndLog = "SELECT first, data, (SELECT max(seq) FROM onceward_log" + whereTakenIn + ") FROM onceward_blocks WHERE first <= ? ORDER BY first DESC LIMIT 1"
 
 // inBlock finds an operation in its block, nil if it is in none.
 func (b *batch) inBlock(handle int64) (k *format.Record, err error) {
@@ -78,10 +79,10 @@ func (b *batch) rewriteBlock(around int64, stays func(*format.Record) (bool, err
 
 // reapBlock applies ev to the archived operations of the block that begins with first,
 // at most limit.
-func (b *batch) reapBlock(ev journal.Event, first int64, limit int, archived archivedSet) (reaped int, err error) {
+func (b *batch) reapBlock(ev journal.Event, first int64, limit int, archived store.Archived) (reaped int, err error) {
 	ev.Last, ev.Unconfirmed = b.clock.Last, b.clock.Unconfirmed(ev.At)
 	return b.rewriteBlock(first, func(k *format.Record) (bool, error) {
-		if reaped == limit || !archived.has(&k.Op) {
+		if reaped == limit || !archived.Has(&k.Op) {
 			return true, nil
 		}
 		next, decision, err := journal.Next(k.Op, false, ev)

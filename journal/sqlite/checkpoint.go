@@ -8,8 +8,8 @@ import (
 
 	sqlite "modernc.org/sqlite"
 
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 const (

@@ -111,3 +111,16 @@ func TestWALIsCutAfterItWasKept(t *testing.T) {
 		large(fmt.Sprint("after-", i))
 	}
 }
+
+// Where another program moves the WAL, it is not moved by an Open that makes the journal, either.
+func TestOpenLeavesTheWALToItsCheckpointer(t *testing.T) {
+	for _, external := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		j, err := sqlite.Open(path, sqlite.Options{ExternalCheckpointer: external})
+		require.NoError(t, err)
+		info, err := os.Stat(path + "-wal")
+		require.NoError(t, err)
+		assert.Equal(t, external, info.Size() > 100<<10, "%d bytes", info.Size())
+		require.NoError(t, j.Close())
+	}
+}

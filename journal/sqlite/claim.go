@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // fewDue is up to how many due operations are sorted by age; past that, pending
@@ -23,7 +23,7 @@ const fewDue = 500
 const claimAtOnce = 256
 
 // claimFor is for how long it does, where what it looks at is large.
-const claimFor = 20 * time.Millisecond
+var claimFor = 20 * time.Millisecond // a test has more
 
 // claiming is how far a claim has come, from one commit to the next.
 type claiming struct {

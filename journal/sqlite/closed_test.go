@@ -20,7 +20,7 @@ func TestClosedJournalOrEndedContext(t *testing.T) {
 	j, closed := open(t, path), open(t, path) // one file, whose writer goes on
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
-	tx, err := j.BeginTx(t.Context())
+	tx, err := j.BeginSQL(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, tx.Rollback())
 	f := beginFlow(t, j, s, "order-991")
@@ -79,7 +79,7 @@ func TestClosedJournalOrEndedContext(t *testing.T) {
 			return err
 		},
 		"begin a transaction": func(j *sqlite.Journal, ctx context.Context) error {
-			tx, err := j.BeginTx(ctx)
+			tx, err := j.BeginSQL(ctx)
 			if err == nil {
 				err = tx.Rollback()
 			}

@@ -77,6 +77,9 @@
 // (Options.NoMigration); a process of that older release which has it open records
 // nothing from then on, and says so (journal.ErrVersion).
 //
+// Programs that look at a service's journal open it with Options.ReadOnly, beside it; those that
+// also resolve or cancel, with Options.Existing and Options.NoMigration.
+//
 // # Tables of the application
 //
 // The application may have tables of its own in the file, so that a local step of a flow
@@ -86,6 +89,13 @@
 // stays as it is, user_version and application_id too. But it is in WAL mode from then on,
 // which the file says to everybody who opens it, and others lose the right to read it. Before
 // that can be done, transactions that the application has open must end.
+//
+// A transaction of the application's own may enqueue an operation (EnqueueTx, by Tx), and an outcome's
+// delivery is one commit with what the application writes for it (DeliverTx). What is recorded so waits in a
+// table beside the log for the next commit of any process, which takes it in before it does anything else;
+// Get, List and Claim have that done first. With Options.ReadOnly it is not seen before that. Begin such a
+// transaction with BEGIN IMMEDIATE (_txlock=immediate): one that has read, and in the meantime another was
+// committed, can't go on to write.
 //
 // What others do to the file may undo what the journal has promised:
 //

@@ -4,10 +4,11 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // Kill drops a session of j's as the end of its process would.
@@ -46,6 +47,13 @@ func MarkAlways() (restore func()) {
 	before := sidecarAfter
 	sidecarAfter = 0
 	return func() { sidecarAfter = before }
+}
+
+// ClaimInOneGo has a claim be one transaction, however slow the machine is, until restore is called.
+func ClaimInOneGo() (restore func()) {
+	before := claimFor
+	claimFor = time.Hour
+	return func() { claimFor = before }
 }
 
 // Sidecar reads the text of a sidecar and writes it again.
@@ -99,7 +107,7 @@ func HoldTurn(j *Journal) (release func()) {
 }
 
 // ClaimFor is for how long a claim keeps the writer.
-const ClaimFor = claimFor
+var ClaimFor = claimFor
 
 // Refuse has the writer refuse a request whose asker is back at once, until ctx ends.
 func Refuse(ctx context.Context, j *Journal) {
@@ -143,6 +151,26 @@ func Release(migration string) (restore func()) {
 	before := migrations
 	migrations = append(migrations[:len(migrations):len(migrations)], migration)
 	return func() { migrations = before }
+}
+
+// Impatient has no Open wait for others, until restore is called.
+func Impatient() (restore func()) {
+	before := patience
+	patience = conn.Pragma{"busy_timeout", "0", "0"}
+	return func() { patience = before }
+}
+
+// Make makes a journal as the release had it whose schema had that version.
+func Make(path string, version int) error {
+	c, err := conn.Dial(path, []conn.Pragma{patience, {"journal_mode", "WAL", "wal"}})
+	if err != nil {
+		return err
+	}
+	before := migrations
+	defer func() { migrations = before }()
+	migrations = before[:version]
+	_, err = migrate(c, path, Options{})
+	return errors.Join(err, c.Close())
 }
 
 // FailCommit has one commit fail.

@@ -10,8 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
@@ -30,7 +32,10 @@ type file struct {
 	loading sync.WaitGroup // preload
 	unload  context.CancelFunc
 	spares  spares
-	archive *archive // nil: there is none
+	archive *store.Archive // nil: there is none
+
+	catching  atomic.Bool // the writer is about to catch up with others
+	enqueuing sync.Mutex  // one goroutine at a time looks and writes in the transaction that has the write lock
 }
 
 // create returns the real path of the file, and makes an empty one with mode 0600
@@ -165,7 +170,7 @@ func openFile(path string, opts Options) (f *file, err error) {
 		return nil, err
 	}
 	if opts.Archive != nil {
-		f.archive = newArchive(opts.Archive, opts.ArchiveBodies)
+		f.archive = store.NewArchive(opts.Archive, opts.ArchiveBodies)
 	}
 	loading, cancel := context.WithCancel(context.Background())
 	f.unload = cancel
@@ -178,7 +183,11 @@ func openFile(path string, opts Options) (f *file, err error) {
 // to be migrated.
 func setUp(main *conn.Conn, path string, opts Options) (migrated bool, err error) {
 	// Before anything is changed: it may be no file of ours to change.
-	if _, _, err := recognise(main, path, opts); err != nil {
+	version, _, err := recognise(main, path, opts)
+	if err == nil && version == 0 && opts.Existing {
+		err = noJournalIn(path)
+	}
+	if err != nil {
 		return migrated, err
 	}
 	// A row of the log then takes half the frames of the WAL. Any other file than one

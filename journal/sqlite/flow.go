@@ -9,9 +9,9 @@ import (
 	"sync"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 var _ journal.LocalFlows = (*Journal)(nil)
@@ -30,7 +30,7 @@ type flowWriter struct {
 // process records it, or the end of a session, or Close. Where the context ends first,
 // the event may be recorded.
 func (j *Journal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
-	if err := j.open(ctx); err != nil {
+	if err := j.writable(ctx); err != nil {
 		return journal.FlowResult{}, err
 	}
 	if err := store.CheckApplyFlow(ev); err != nil {
@@ -245,7 +245,7 @@ func (b *batch) readSteps(handle int64) (steps []journal.StepRecord, err error) 
 // Flows whose session has lost its file are passed over; where there is nothing else to
 // claim they are reported by journal.ErrRestored.
 func (j *Journal) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
-	if err := j.open(ctx); err != nil {
+	if err := j.writable(ctx); err != nil {
 		return nil, err
 	}
 	if err := store.CheckClaimFlows(ev); err != nil {
@@ -380,7 +380,7 @@ func (b *batch) flowsThatWant(s *flowStatements, ev journal.FlowEvent, limit int
 
 // ReapFlows applies ev, of kind FlowEventReap, to at most limit flows, in one commit.
 func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (reaped int, err error) {
-	if err := j.open(ctx); err != nil {
+	if err := j.writable(ctx); err != nil {
 		return 0, err
 	}
 	if err := store.CheckReapFlows(ev); err != nil {

@@ -179,6 +179,18 @@ func TestFlowIsParkedThoughDamaged(t *testing.T) {
 	assert.Equal(t, journal.Recorded, result.Decision)
 }
 
+// A flow that can't be read is there all the same, and is not begun beside itself.
+func TestDamagedFlowIsNotBegunAgain(t *testing.T) {
+	path, j, s := joined(t)
+	f := beginFlow(t, j, s, "order-991")
+	require.NoError(t, sqlite.Flush(j))
+	alter(t, path, "UPDATE onceward_flows SET tombstone = 2")
+	for _, kind := range []journal.FlowEventKind{journal.FlowEventBegin, journal.FlowEventPark, journal.FlowEventGiveUp} {
+		_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: kind, Ref: f.Ref, At: time.Now(), Claim: f.Claim, Session: s.ID(), Function: f.Function, InputDigest: f.InputDigest})
+		require.ErrorContains(t, err, "damaged", kind)
+	}
+}
+
 func TestFlowsWithoutTheirTableAreAnError(t *testing.T) {
 	path := waiting(t, 1)
 	alter(t, path, "DROP TABLE onceward_flow_steps")

@@ -1,8 +1,8 @@
 package sqlite
 
 import (
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // flowTables are the tables of flows.
@@ -28,6 +28,7 @@ CREATE TABLE onceward_flows (
 CREATE UNIQUE INDEX onceward_flows_identity ON onceward_flows (id, scope, parent);
 CREATE INDEX onceward_flows_held  ON onceward_flows (holder)                    WHERE holder IS NOT NULL;
 CREATE INDEX onceward_flows_due   ON onceward_flows (due_at, function, version) WHERE state = 2;
+CREATE INDEX onceward_flows_aside ON onceward_flows (handle)                    WHERE state = 5;
 CREATE INDEX onceward_flows_ended ON onceward_flows (ended_at)                  WHERE ended_at IS NOT NULL AND tombstone = 0;
 
 -- A flow's steps lie together.

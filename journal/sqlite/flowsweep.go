@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
+	"github.com/onceward/onceward/journal/internal/format"
 )
 
 // sweepFlows gives every waiting flow that is due later than the clock the FlowEventClock which

@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // localDatabases are database/sql handles on the files that are open, by path: for
@@ -23,15 +23,43 @@ type localDatabase struct {
 	err  error
 }
 
-// BeginTx starts a transaction of the journal's database that holds its write lock
+// localTx is a transaction of the journal's database.
+type localTx struct{ tx *sql.Tx }
+
+// Tx makes a journal.Tx of a transaction of the application's own, on the journal's
+// database. It has to write: BEGIN IMMEDIATE, or a write before the journal's.
+func Tx(tx *sql.Tx) journal.Tx { return localTx{tx} }
+
+func (t localTx) Driver() any                    { return t.tx }
+func (t localTx) Commit(context.Context) error   { return t.tx.Commit() }
+func (t localTx) Rollback(context.Context) error { return t.tx.Rollback() }
+
+// ours is the driver's transaction, if tx is one of this package's.
+func ours(tx journal.Tx) (*sql.Tx, error) {
+	if t, ok := tx.(localTx); ok && t.tx != nil {
+		return t.tx, nil
+	}
+	return nil, fmt.Errorf("sqlite: the transaction is %T, and not one of BeginTx or sqlite.Tx", tx)
+}
+
+// BeginTx starts a transaction as BeginSQL does, and is for journal.LocalFlows.
+func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
+	tx, err := j.BeginSQL(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return Tx(tx), nil
+}
+
+// BeginSQL starts a transaction of the journal's database that holds its write lock
 // from the beginning (BEGIN IMMEDIATE), in WAL mode with synchronous=FULL. The
 // application's own tables may be in that database. Nothing is recorded by anybody
 // until it is ended: keep it short, and ask the journal for nothing in it. However many
 // callers the journal has in this process, a transaction begins after the commit that is
 // under way, and after one more for each that waits before it. The -wal file grows
 // with what one transaction writes.
-func (j *Journal) BeginTx(ctx context.Context) (*sql.Tx, error) {
-	if err := j.open(ctx); err != nil {
+func (j *Journal) BeginSQL(ctx context.Context) (*sql.Tx, error) {
+	if err := j.writable(ctx); err != nil {
 		return nil, err
 	}
 	db, err := j.file.local.open(j.file.path)
@@ -67,16 +95,20 @@ func (d *localDatabase) close() error {
 }
 
 // ApplyFlowTx records ev, of kind FlowEventRecord, within tx, which must be a transaction
-// of the journal's database: one of BeginTx, or the application's own on the same
+// of the journal's database: one of BeginTx, or Tx of the application's own on the same
 // file. It is recorded if tx commits. Where SQLite has rolled back what was written in tx
 // (https://sqlite.org/lang_transaction.html, "Response To Errors Within A Transaction"),
 // the error says so, and nothing is recorded.
-func (j *Journal) ApplyFlowTx(ctx context.Context, tx *sql.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
-	if err := j.open(ctx); err != nil {
+func (j *Journal) ApplyFlowTx(ctx context.Context, local journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
+	if err := j.writable(ctx); err != nil {
 		return journal.FlowResult{}, err
 	}
 	if ev.Kind != journal.FlowEventRecord || ev.At.IsZero() {
 		return journal.FlowResult{}, &journal.FlowEventError{Kind: ev.Kind, Reason: "ApplyFlowTx needs a record and the asker's clock"}
+	}
+	tx, err := ours(local)
+	if err != nil {
+		return journal.FlowResult{}, err
 	}
 	if err := isOpen(ctx, tx); err != nil {
 		return journal.FlowResult{}, conn.Explain(j.file.path, "record a local step", err)
@@ -101,10 +133,11 @@ func (j *Journal) ApplyFlowTx(ctx context.Context, tx *sql.Tx, ev journal.FlowEv
 // knows nothing: each of its statements is then a transaction of its own. There is none
 // within another, so that to begin one tells.
 func isOpen(ctx context.Context, tx *sql.Tx) error {
-	if _, err := tx.ExecContext(ctx, "BEGIN"); err != nil {
+	whole := context.WithoutCancel(ctx) // one that was begun and not ended would take in what comes next
+	if _, err := tx.ExecContext(whole, "BEGIN"); err != nil {
 		return ctx.Err()
 	}
-	_, err := tx.ExecContext(ctx, "ROLLBACK")
+	_, err := tx.ExecContext(whole, "ROLLBACK")
 	return errors.Join(errors.New("one of its statements had SQLite roll the transaction back: ON CONFLICT ROLLBACK, RAISE(ROLLBACK), one that was broken off, or a full disk"), err)
 }
 

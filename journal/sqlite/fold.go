@@ -1,6 +1,6 @@
 package sqlite
 
-import "github.com/onceward/onceward/journal/sqlite/internal/format"
+import "github.com/onceward/onceward/journal/internal/format"
 
 // fold moves operations up to this handle from the log to where they stay: closed
 // ones to a block, others to rows of their own. It is done in the transaction of

@@ -5,9 +5,9 @@ import (
 	"database/sql/driver"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // Get returns the whole operation, or journal.ErrNotFound. It does not wait for the
@@ -16,6 +16,9 @@ import (
 func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
 	if err := j.open(ctx); err != nil {
 		return journal.Operation{}, err
+	}
+	if j.file.writer.readOnly {
+		return j.getBeside(ctx, ref)
 	}
 	if err := j.file.writer.flushAnswer(ctx, &ref); err != nil {
 		return journal.Operation{}, err
@@ -99,7 +102,7 @@ func (j *Journal) get(r *reader, ref journal.Ref, handles []int64) (op journal.O
 		}
 	}
 	if err == nil && !current {
-		err = r.each("SELECT max(seq) FROM onceward_log", func(v []driver.Value) error { isCurrent(v[0]); return nil })
+		err = r.each("SELECT max(seq) FROM onceward_log"+whereTakenIn, func(v []driver.Value) error { isCurrent(v[0]); return nil })
 	}
 	switch {
 	case err != nil || found:
@@ -136,4 +139,17 @@ func whole(v []driver.Value) (journal.Operation, error) {
 		return journal.Operation{}, err
 	}
 	return k.Operation()
+}
+
+// bodiless reads a record from columns and its answer; both bodies are left where they are.
+func bodiless(v []driver.Value) (*format.Record, error) {
+	r, err := format.ReadRow(v)
+	if err != nil {
+		return nil, err
+	}
+	answer := format.ToBytes(v[len(v)-1])
+	if err := r.GoesWith(answer); err != nil {
+		return nil, err
+	}
+	return &format.Record{Row: r, Answer: answer}, nil
 }

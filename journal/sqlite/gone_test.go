@@ -61,3 +61,29 @@ func TestWhatIsReapedIsGoneFromTheFile(t *testing.T) {
 	}
 	assert.Contains(t, string(content), "blocks-7", "its name stays")
 }
+
+// What is reaped before anything else happened is gone from the log with it.
+func TestWhatIsReapedIsGoneFromTheLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	ev := begin("invoice-1", s)
+	ev.Intent.Request.Body = []byte("jane@example.com")
+	begun, err := j.Apply(t.Context(), ev)
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+	require.NoError(t, err)
+	logged := func() (n int) {
+		require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(),
+			"SELECT count(*) FROM onceward_log WHERE instr(records, CAST('jane@' AS BLOB)) > 0").Scan(&n))
+		return n
+	}
+	require.NotZero(t, logged())
+	at := time.Now().Add(25 * time.Hour)
+	seenAt(t, j, at.Add(-journal.Confirmation)) // then it is no jump any more
+	n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: at}, 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	assert.Zero(t, logged())
+}

@@ -109,3 +109,48 @@ func TestWithoutIntentOnlyAnswerIsDurable(t *testing.T) {
 	_, err = other.ExecContext(t.Context(), "ROLLBACK")
 	require.NoError(t, err)
 }
+
+// An answer that is not of the claim which holds its operation is durable before it is reported: others decide, too, what
+// becomes of it.
+func TestIntentOnlyAnswerOfItsHolderAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, err := sqlite.Open(path, sqlite.Options{IntentOnly: true, BusyTimeout: 20 * time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	another, err := j.Join(t.Context())
+	require.NoError(t, err)
+	other := anotherProcess(t, path)
+	_, err = other.ExecContext(t.Context(), "PRAGMA busy_timeout = 60000")
+	require.NoError(t, err)
+	apply := func(ev journal.Event) journal.Operation {
+		result, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		return result.Operation
+	}
+	parks := func(op journal.Operation) {
+		ev := complete(op, s)
+		ev.Kind, ev.Answer, ev.Open, ev.Due = journal.EventPark, nil, true, ev.At
+		apply(ev)
+	}
+	for name, does := range map[string]func(op journal.Operation, answer *journal.Event){
+		"another session's": func(_ journal.Operation, answer *journal.Event) { answer.Session = another.ID() },
+		"of what is parked": func(op journal.Operation, _ *journal.Event) { parks(op) },
+		"of an earlier claim": func(op journal.Operation, _ *journal.Event) {
+			parks(op)
+			require.Equal(t, journal.StateInFlight, apply(begin(op.ID, s)).State)
+		},
+	} {
+		op := apply(begin(name, s))
+		answer := complete(op, s)
+		does(op, &answer)
+		_, err = other.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+		require.NoError(t, err)
+		_, err = j.Apply(t.Context(), answer)
+		assert.ErrorContains(t, err, "another process", name)
+		_, err = other.ExecContext(t.Context(), "ROLLBACK")
+		require.NoError(t, err)
+		assert.Equal(t, journal.StateCompleted, apply(answer).State, name)
+	}
+}

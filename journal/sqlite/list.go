@@ -9,13 +9,14 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // pageSize is how many operations List reads at a time.
@@ -29,58 +30,86 @@ func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[jou
 			yield(journal.Operation{}, err)
 			return
 		}
-		page := newPage(filter)
-		for left := filter.Limit; ; {
+		if err := j.takenIn(ctx); err != nil {
+			yield(journal.Operation{}, err)
+			return
+		}
+		at := newPage(filter)
+		at.key = j.file.writer.segments.key
+		store.InPages(filter, pageSize, func(size int) ([]journal.Operation, bool, error) {
 			err := ctx.Err()
 			if err == nil && j.closed.Load() {
 				err = journal.ErrClosed
-			}
-			size := pageSize
-			if filter.Limit > 0 && filter.CreatedFrom.IsZero() && filter.CreatedBefore.IsZero() {
-				size = min(size, left)
 			}
 			if err == nil {
 				err = j.file.writer.flushAnswer(ctx, nil)
 			}
 			if err == nil {
-				err = j.file.readers.read(ctx, func(r *reader) error {
-					return r.snapshot(func() error {
-						if err := page.seek(r); err != nil {
-							return err
-						}
-						recent, err := j.file.writer.unfolded(r)
-						if err != nil {
-							return err
-						}
-						return page.read(r, recent, size)
-					})
-				})
+				at, err = j.readPage(ctx, at, size)
 			}
 			if err != nil {
-				yield(journal.Operation{}, err)
-				return
+				return nil, false, err
 			}
-			for _, op := range page.ops {
-				if !store.Created(&filter, &op) {
-					continue
-				}
-				if !yield(op, nil) {
-					return
-				}
-				if left--; left == 0 {
-					return
-				}
+			return at.ops, at.last, nil
+		})(yield)
+	}
+}
+
+// readPage reads the page after at.
+func (j *Journal) readPage(ctx context.Context, at *page, size int) (*page, error) {
+	next := new(page)
+	err := j.file.readers.read(ctx, func(r *reader) error {
+		*next = *at
+		return r.snapshot(func() error {
+			if err := next.seek(r); err != nil {
+				return err
 			}
-			if page.last {
-				return
+			recent, err := j.file.writer.unfolded(r)
+			if err != nil {
+				return err
 			}
+			return next.readSpans(r, recent, size)
+		})
+	})
+	return next, err
+}
+
+// spansAPage is how many spans of handles are read for a page at most, whatever they have.
+const spansAPage = 16
+
+// readSpans reads the next operations, at most size, those of one span.
+func (p *page) readSpans(r *reader, recent []*format.Record, size int) (err error) {
+	if p.last {
+		p.ops = p.ops[:0]
+		return nil
+	}
+	for range spansAPage {
+		if p.filter.Newest && !p.filter.ByWake {
+			err = p.readNewest(r, recent, size)
+		} else {
+			err = p.read(r, recent, size)
 		}
+		if err != nil || !p.last || len(p.rest) == 0 {
+			return err
+		}
+		if p.enter(p.rest); len(p.ops) > 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// enter goes on with the first of the spans.
+func (p *page) enter(spans []span) {
+	if p.last = len(spans) == 0; !p.last {
+		p.handle, p.through, p.rest = spans[0].from-1, spans[0].to, spans[1:]
 	}
 }
 
 // page is where a List stands.
 type page struct {
 	filter journal.Filter
+	key    format.HashKey
 	query  string
 	args   []any     // of the filter
 	handle int64     // the last one yielded, or passed over
@@ -89,7 +118,8 @@ type page struct {
 	last   bool // no other page follows
 
 	sought  bool
-	through int64 // nothing that is later is selected
+	through int64 // nothing that is later is selected, up to the rest
+	rest    []span
 }
 
 // seek begins where the filter's bounds of CreatedAt do, and finds where they end: by segments,
@@ -102,6 +132,10 @@ func (p *page) seek(r *reader) error {
 	p.sought, p.through = true, math.MaxInt64
 	if f.ByWake {
 		return nil
+	}
+	p.handle = max(p.handle, f.After)
+	if f.Before > 0 {
+		p.through = f.Before - 1
 	}
 	latest := func(before time.Time) (first int64, err error) {
 		first = -1
@@ -116,19 +150,26 @@ func (p *page) seek(r *reader) error {
 		if err != nil {
 			return err
 		}
-		p.handle = max(first-1, 0)
+		p.handle = max(first-1, p.handle)
 	}
 	if !f.CreatedBefore.IsZero() {
-		first, err := latest(f.CreatedBefore.Add(journal.ClockSpread))
+		first, err := latest(f.CreatedBefore) // all that are in one of those that follow were created later
+		if err == nil {
+			err = r.each("SELECT first FROM onceward_segments WHERE spent = 0 AND first > ? ORDER BY first LIMIT 1", func(v []driver.Value) error {
+				p.through = min(p.through, v[0].(int64)-1)
+				return nil
+			}, first)
+		}
 		if err != nil {
 			return err
 		}
-		return r.each("SELECT first FROM onceward_segments WHERE spent = 0 AND first > ? ORDER BY first LIMIT 1", func(v []driver.Value) error {
-			p.through = v[0].(int64) - 1
-			return nil
-		}, first)
 	}
-	return nil
+	left, err := p.spans(r, span{p.handle + 1, p.through})
+	if f.Newest {
+		slices.Reverse(left)
+	}
+	p.enter(left)
+	return err
 }
 
 func newPage(f journal.Filter) *page {
@@ -174,12 +215,25 @@ func newPage(f journal.Filter) *page {
 	if f.Dead {
 		and("o.handle IN (SELECT handle FROM onceward_operations WHERE state > 2 AND wake_at = 0)")
 	}
+	if f.Before > 0 {
+		and("o.handle < ?", f.Before)
+	}
+	if f.After > 0 && (f.ByWake || f.Newest) {
+		and("o.handle > ?", f.After)
+	}
 	order := "o.handle"
 	if f.ByWake {
 		and("(wake_at, o.handle) > (?, ?)")
 		order = "wake_at, o.handle"
 	} else {
-		and("o.handle > ?")
+		if f.Newest {
+			order = "o.handle DESC"
+			and("o.handle < ?")
+			and("o.handle > ?")
+		} else {
+			and("o.handle > ?")
+			and("o.handle <= ?")
+		}
 	}
 	from := ", a.answer FROM onceward_operations o LEFT JOIN onceward_answers a ON a.handle = o.handle AND o.state = 3 AND o.tombstone = 0"
 	if f.ByWake || !f.WakeBefore.IsZero() {
@@ -189,10 +243,16 @@ func newPage(f journal.Filter) *page {
 	return p
 }
 
-// read reads the next operations, at most size: from their rows, from blocks, and from
+// read reads the next operations, at most size: from blocks, from their rows, and from
 // those that only the log has.
-func (p *page) read(r *reader, recent []*format.Record, size int) error {
+func (p *page) read(r *reader, recent []*format.Record, size int) (err error) {
 	p.ops = p.ops[:0]
+	through := p.through // none is missing up to it
+	if p.inBlocks() {
+		if through, err = p.readBlocks(r, size); err != nil {
+			return err
+		}
+	}
 	args := append([]any{}, p.args...)
 	if p.filter.ByWake {
 		wake := int64(-1 << 63)
@@ -201,33 +261,18 @@ func (p *page) read(r *reader, recent []*format.Record, size int) error {
 		}
 		args = append(args, wake, p.handle)
 	} else {
-		args = append(args, p.handle)
+		args = append(args, p.handle, through)
 	}
-	err := r.each(p.query, func(v []driver.Value) error {
-		row, err := format.ReadRow(v)
-		if err != nil {
-			return err
-		}
-		answer := format.ToBytes(v[len(v)-1])
-		if err := row.GoesWith(answer); err != nil {
-			return err
-		}
-		op, err := (&format.Record{Row: row, Answer: answer}).WithoutBodies()
-		p.ops = append(p.ops, op)
-		return err
-	}, append(args, int64(size))...)
+	rows, last, err := p.readRows(r, append(args, int64(size)))
 	if err != nil {
 		return err
 	}
-	p.last = len(p.ops) < size
-	through := p.through
-	if !p.last && size > 0 {
-		through = min(through, p.ops[size-1].Handle)
+	if rows == size && !p.filter.ByWake {
+		through = min(through, last)
 	}
-	if p.inBlocks() {
-		if through, err = p.readBlocks(r, size, through); err != nil {
-			return err
-		}
+	p.last = rows < size
+	if !p.filter.ByWake {
+		p.cut(size, &through)
 		p.last = through == p.through
 	}
 	if p.last || p.filter.ByWake {
@@ -245,6 +290,31 @@ func (p *page) read(r *reader, recent []*format.Record, size int) error {
 	return nil
 }
 
+// readRows adds what has a row of its own, and returns how many there were and the last one's handle.
+func (p *page) readRows(r *reader, args []any) (rows int, last int64, err error) {
+	err = r.each(p.query, func(v []driver.Value) error {
+		k, err := bodiless(v)
+		if err != nil {
+			return err
+		}
+		rows, last = rows+1, k.Op.Handle
+		op, err := k.WithoutBodies()
+		p.ops = append(p.ops, op)
+		return err
+	}, args...)
+	return rows, last, err
+}
+
+// cut sorts the operations of a page and leaves those up to through, at most size.
+func (p *page) cut(size int, through *int64) {
+	slices.SortFunc(p.ops, func(a, b journal.Operation) int { return cmp.Compare(a.Handle, b.Handle) })
+	n := sort.Search(len(p.ops), func(i int) bool { return p.ops[i].Handle > *through })
+	if n > size {
+		n, *through = size, p.ops[size-1].Handle
+	}
+	p.ops = p.ops[:n]
+}
+
 // inBlocks tells whether a block may have what the filter selects.
 func (p *page) inBlocks() bool {
 	f := p.filter
@@ -255,47 +325,46 @@ func (p *page) inBlocks() bool {
 // reader that looks for something rare pins nothing meanwhile.
 const blocksAPage = 128
 
-// readBlocks adds to the operations of a page, which have handles up to through, those
-// in blocks, and returns up to which handle none is missing now.
-func (p *page) readBlocks(r *reader, size int, through int64) (int64, error) {
-	n, blocks, last := 0, 0, int64(0)
-	err := r.each(`SELECT first, data FROM onceward_blocks WHERE first >= coalesce((SELECT max(first) FROM onceward_blocks WHERE first <= ?1), 0) AND first <= ?2
+// readBlocks adds what blocks have, and returns up to which handle none is missing of theirs.
+func (p *page) readBlocks(r *reader, size int) (through int64, err error) {
+	blocks, last := 0, int64(0)
+	err = r.each(`SELECT first, data FROM onceward_blocks WHERE first >= coalesce((SELECT max(first) FROM onceward_blocks WHERE first <= ?1), 0) AND first <= ?2
 		ORDER BY first LIMIT ?3`, func(v []driver.Value) error {
-		if n >= size {
+		if len(p.ops) >= size {
 			return conn.ErrEnough
 		}
 		blocks++
 		data, _ := v[1].([]byte)
-		return format.EachOfBlock(v[0].(int64), data, func(handle int64) bool {
+		return p.readBlock(v[0].(int64), data, func(handle int64) bool {
 			last = max(last, handle)
-			return handle > p.handle && handle <= through
+			return handle > p.handle && handle <= p.through
 		}, func(k *format.Record) error {
-			if !store.Selects(&p.filter, &k.Op) {
-				return nil
-			}
 			op, err := k.WithoutBodies()
 			p.ops = append(p.ops, op)
-			n++
 			return err
 		})
-	}, p.handle+1, through, int64(blocksAPage))
-	if err != nil && !errors.Is(err, conn.ErrEnough) {
+	}, p.handle+1, p.through, int64(blocksAPage))
+	switch {
+	case err != nil && !errors.Is(err, conn.ErrEnough):
 		return 0, err
+	case err != nil || blocks == blocksAPage:
+		return min(p.through, last), nil
 	}
-	if err != nil || blocks == blocksAPage {
-		through = min(through, last)
-	}
-	slices.SortFunc(p.ops, func(a, b journal.Operation) int { return cmp.Compare(a.Handle, b.Handle) })
-	for i, op := range p.ops {
-		if i == size || op.Handle > through {
-			if i == size {
-				through = p.ops[i-1].Handle
-			}
-			p.ops = p.ops[:i]
-			break
+	return p.through, nil
+}
+
+// readBlock decodes what the filter selects of a block, of the handles that are of use.
+func (p *page) readBlock(first int64, data []byte, of func(handle int64) bool, add func(*format.Record) error) error {
+	f := &p.filter
+	return format.EachGlimpsed(first, data, func(handle int64, g format.Glimpse) bool {
+		return of(handle) && (f.Scope == nil || *f.Scope == string(g.Scope)) && (f.Provider == "" || f.Provider == string(g.Provider)) &&
+			(f.Naming == nil || *f.Naming == g.Naming)
+	}, func(k *format.Record) error {
+		if !store.Selects(f, &k.Op) {
+			return nil
 		}
-	}
-	return through, nil
+		return add(k)
+	})
 }
 
 // addRecent adds to a page what only the log has: all of it was begun after what is
@@ -306,7 +375,7 @@ func (p *page) addRecent(recent []*format.Record, size int, through int64) (int6
 	for _, k := range recent {
 		switch {
 		case !store.Selects(&p.filter, &k.Op):
-		case !p.filter.ByWake && k.Op.Handle <= p.handle:
+		case !p.filter.ByWake && (k.Op.Handle <= p.handle || k.Op.Handle > p.through):
 		case p.filter.ByWake && byWake(&k.Op, &journal.Operation{WakeAt: p.wake, Handle: p.handle}) <= 0:
 		case p.filter.ByWake && full && byWake(&k.Op, &p.ops[size-1]) > 0: // its page is another
 		default:

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // handlesOf lists the handles of what a filter selects.
@@ -34,7 +34,7 @@ func handlesOf(t *testing.T, j *sqlite.Journal, f journal.Filter) (handles []int
 // However a list is cut into pages, whatever is in rows, in blocks and in the log alone, it has
 // what the filter selects, in its order, once.
 func TestListHasWhatItsFilterSelects(t *testing.T) {
-	const many = 1000
+	const many = 2500 // two segments, and a part of one
 	path, j, s := joined(t)
 	t.Cleanup(hurry(filepath.Dir(path)))
 	now := time.Now().Truncate(time.Millisecond)
@@ -93,6 +93,11 @@ func TestListHasWhatItsFilterSelects(t *testing.T) {
 		"created between, of one":    {CreatedFrom: firstOf(many / 4), CreatedBefore: firstOf(many / 2), Provider: "provider-1"},
 		"created between, by wake":   {CreatedFrom: firstOf(many / 4), CreatedBefore: firstOf(many / 2), ByWake: true},
 		"completed, by wake":         {States: []journal.State{journal.StateCompleted}, ByWake: true},
+		"newest":                     {Newest: true},
+		"newest, of a provider":      {Newest: true, Provider: "provider-1"},
+		"newest, between two":        {Newest: true, After: many / 4, Before: many * 3 / 4},
+		"between two":                {After: many / 4, Before: many * 3 / 4},
+		"by wake, between two":       {ByWake: true, After: many / 4, Before: many * 3 / 4},
 	}
 	for range 2 {
 		for name, f := range filters {
@@ -105,6 +110,9 @@ func TestListHasWhatItsFilterSelects(t *testing.T) {
 			slices.SortFunc(want, func(a, b int64) int {
 				if f.ByWake {
 					return cmp.Or(all[a].WakeAt.Compare(all[b].WakeAt), cmp.Compare(a, b))
+				}
+				if f.Newest {
+					a, b = b, a
 				}
 				return cmp.Compare(a, b)
 			})
@@ -132,6 +140,40 @@ func TestListThatIsBrokenOff(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 250, n)
+}
+
+// What is rare is found behind more than is read for a page, whichever comes first.
+func TestListOfWhatIsRare(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	apply := func(name, scope string) {
+		ev := begin(name, s)
+		ev.Ref.Scope = scope
+		begun, err := j.Apply(t.Context(), ev)
+		if assert.NoError(t, err) {
+			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+			assert.NoError(t, err)
+		}
+	}
+	rare := []string{"first", "second", "third"}
+	for _, name := range rare {
+		apply(name, "rare")
+		sideBySide(1200, func(i int) { apply(fmt.Sprint("after the ", name, " ", i), "usual") })
+	}
+	require.NoError(t, sqlite.Fold(j))
+	scope := "rare"
+	for _, newest := range []bool{false, true} {
+		var names []string
+		for op, err := range j.List(t.Context(), journal.Filter{Scope: &scope, Newest: newest}) {
+			require.NoError(t, err)
+			names = append(names, op.ID)
+		}
+		want := slices.Clone(rare)
+		if newest {
+			slices.Reverse(want)
+		}
+		assert.Equal(t, want, names)
+	}
 }
 
 // Whatever the limit, that many are reaped as long as there are.

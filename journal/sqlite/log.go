@@ -4,8 +4,8 @@ import (
 	"database/sql/driver"
 	"slices"
 
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // logged is a row of the log that may have to stay.

@@ -79,3 +79,38 @@ func TestTheLogIsBoundedWhateverIsRecorded(t *testing.T) {
 		})
 	}
 }
+
+// What is large is folded sooner, and what is small again after it is not.
+func TestLargeOperationsLeaveTheLogSooner(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	t.Cleanup(hurry(filepath.Dir(path)))
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	unfolded := func() (n int) {
+		require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(),
+			"SELECT newest - folded FROM onceward_log ORDER BY seq DESC LIMIT 1").Scan(&n))
+		return n
+	}
+	const size, most = 100 << 10, sqlite.KeepRowsBytes / 4
+	body := make([]byte, size)
+	for i := range body {
+		body[i] = byte(rand.Uint32()) // nothing compresses it
+	}
+	for i := range 100 {
+		ev := begin(fmt.Sprint("large-", i), s)
+		ev.Intent.Request.Body = body
+		begun, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+		require.NoError(t, err)
+		require.LessOrEqual(t, unfolded()*size, most+2*size)
+	}
+	for i := range 200 {
+		begun, err := j.Apply(t.Context(), begin(fmt.Sprint("small-", i), s))
+		require.NoError(t, err)
+		_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+		require.NoError(t, err)
+	}
+	assert.GreaterOrEqual(t, unfolded(), 200)
+}

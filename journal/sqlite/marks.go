@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // markTables are those of what operations can be recognised by, and of the events that were heard.
@@ -116,6 +116,9 @@ func (b *batch) takes(op *journal.Operation, ev journal.Event) (bool, error) {
 func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, value string) (matches []journal.Match, err error) {
 	if err := j.open(ctx); err != nil {
 		return nil, err
+	}
+	if j.file.writer.readOnly {
+		return j.findBeside(ctx, provider, by, value)
 	}
 	var found []journal.Match
 	err = j.file.writer.do(ctx, func(b *batch) error {

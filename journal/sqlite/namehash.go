@@ -3,8 +3,8 @@ package sqlite
 import (
 	"database/sql/driver"
 
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // readHashKey reads what names are hashed with in this file.

@@ -1,13 +1,17 @@
 package sqlite_test
 
 import (
+	"bufio"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal/sqlite"
 )
 
 const nobodysID = 65534
@@ -67,4 +71,55 @@ func TestOwnersGroupTakesItsFile(t *testing.T) {
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "its owner takes back what others were allowed")
+}
+
+// Root looks at the file of another user's service, which then goes on and starts again.
+func TestReadOnlyLeavesTheOwner(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can look at another user's journal")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "journal.db")
+	require.NoError(t, open(t, path).Close())
+	for _, name := range append(filesOf(t, path), dir) {
+		require.NoError(t, os.Chown(name, nobodysID, nobodysID))
+	}
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
+	before := surroundings(t, path)
+	j, err := sqlite.Open(path, readOnly)
+	require.NoError(t, err)
+	whatever(t, j)
+	require.NoError(t, j.Close())
+	assert.Equal(t, before, surroundings(t, path))
+
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	binary := filepath.Join(dir, "service")
+	content, err := os.ReadFile(exe)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(binary, content, 0o755))
+	cmd := exec.CommandContext(t.Context(), binary)
+	cmd.Env = append(os.Environ(), childVariable+"=serve", childPath+"="+path)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodysID, Gid: nobodysID}}
+	pipe, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	out := bufio.NewScanner(pipe)
+	require.True(t, out.Scan())
+	require.Equal(t, "serving", out.Text())
+	before = surroundings(t, path)
+	j, err = sqlite.Open(path, readOnly)
+	require.NoError(t, err)
+	whatever(t, j)
+	require.NoError(t, j.Close())
+	assert.Equal(t, before, surroundings(t, path))
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	j, err = sqlite.Open(path, readOnly)
+	require.NoError(t, err)
+	whatever(t, j)
+	require.NoError(t, j.Close())
+	assert.Equal(t, before, surroundings(t, path))
+	asNobody(t)
+	goOn(t, open(t, path), "invoice-after")
 }

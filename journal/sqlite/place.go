@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
 // place is a path at which a file is open, or is being opened or closed. Whoever waits for
@@ -29,7 +31,14 @@ var files = struct {
 }{byPath: make(map[string]*place)}
 
 func acquire(path string, opts Options) (*file, error) {
-	real, made, err := create(path)
+	if opts.ReadOnly {
+		return openReadOnly(path, opts)
+	}
+	var made *os.File
+	real, err := existing(path)
+	if !opts.Existing {
+		real, made, err = create(path)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +103,9 @@ func (p *place) leave() {
 }
 
 func (f *file) release() error {
+	if f.writer.readOnly {
+		return conn.Explain(f.path, "close", f.readers.close())
+	}
 	p := f.place
 	p.mu.Lock()
 	defer p.mu.Unlock()

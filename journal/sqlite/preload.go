@@ -5,7 +5,7 @@ import (
 	"database/sql/driver"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
+	"github.com/onceward/onceward/journal/internal/format"
 )
 
 // preload reads the hashes of all IDs beside the writer, so that whoever is the first to

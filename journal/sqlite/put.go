@@ -2,7 +2,7 @@ package sqlite
 
 import (
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
+	"github.com/onceward/onceward/journal/internal/format"
 )
 
 // change is an operation as it is to be stored.
@@ -34,10 +34,12 @@ func (b *batch) put(r *row, c *change) error {
 		c.AnswerSum = format.SumIn(r.record.Answer)
 		r.record = nil
 	}
-	var err error
-	switch {
-	case !r.found():
+	if !r.found() {
 		return b.insert(c)
+	}
+	err := b.noteProvider(&r.Op, &c.Op)
+	switch {
+	case err != nil:
 	case r.record != nil:
 		b.relog(r.record, c)
 		return nil

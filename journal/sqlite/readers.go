@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"io/fs"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
@@ -15,6 +16,7 @@ const maxReaders = 4
 // readers are connections that can only read, dialled when they are needed.
 type readers struct {
 	path   string
+	beside fs.FileInfo  // of the file, where these are all that this process has of it; else nil
 	idle   chan *reader // maxReaders of them, nil for one that is not dialled yet
 	closed chan struct{}
 }
@@ -33,7 +35,8 @@ func newReaders(path string) *readers {
 	return rs
 }
 
-// read has f use a connection. No statement of f's stays open.
+// read has f use a connection. No statement of f's stays open. f may be called again
+// (readBeside), and what it did before counts for nothing then.
 func (rs *readers) read(ctx context.Context, f func(*reader) error) error {
 	var r *reader
 	select {
@@ -44,14 +47,24 @@ func (rs *readers) read(ctx context.Context, f func(*reader) error) error {
 		return ctx.Err()
 	}
 	defer func() { rs.idle <- r }()
+	if rs.beside != nil {
+		return conn.Explain(rs.path, "read", rs.readBeside(&r, f))
+	}
 	if r == nil {
-		c, err := conn.Dial(rs.path, readerPragmas)
-		if err != nil {
+		var err error
+		if r, err = rs.dial("rw"); err != nil {
 			return conn.Explain(rs.path, "open for reading", err)
 		}
-		r = &reader{conn: c, stmts: make(map[string]*conn.Stmt)}
 	}
 	return conn.Explain(rs.path, "read", f(r))
+}
+
+func (rs *readers) dial(mode string) (*reader, error) {
+	c, err := conn.DialMode(rs.path, mode, readerPragmas)
+	if err != nil {
+		return nil, err
+	}
+	return &reader{conn: c, stmts: make(map[string]*conn.Stmt)}, nil
 }
 
 // each calls g for every row of a query, whose statement is kept for the next time.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // reapBatch is how many operations are reaped in one commit, between those of
@@ -50,7 +50,7 @@ func parts(rows []bulk, many int) iter.Seq[[]int64] {
 // before it was written there. Where an error comes in the middle, the number is of
 // those before. The file keeps its size: what is free in it is used again.
 func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
-	if err := j.open(ctx); err != nil {
+	if err := j.writable(ctx); err != nil {
 		return 0, err
 	}
 	if err := store.CheckReap(ev); err != nil {
@@ -305,14 +305,14 @@ func (j *Journal) spendSegment(ctx context.Context, first int64) error {
 }
 
 // reap takes those that still can be: others may have come first.
-func (b *batch) reap(ev journal.Event, handles []int64, archived archivedSet) (reaped int, err error) {
+func (b *batch) reap(ev journal.Event, handles []int64, archived store.Archived) (reaped int, err error) {
 	var out outcome
 	for _, handle := range handles {
 		r, err := b.byHandle(handle)
 		if err != nil {
 			return 0, err
 		}
-		if !r.found() || !archived.has(&r.Op) {
+		if !r.found() || !archived.Has(&r.Op) {
 			continue
 		}
 		if err := b.next(r, &prepared{Event: ev}, &out); err != nil {

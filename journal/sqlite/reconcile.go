@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 var _ journal.Reconciler = (*Journal)(nil)
@@ -17,7 +17,7 @@ var _ journal.Reconciler = (*Journal)(nil)
 // Looks applies ev, of kind EventLook, in one commit to at most limit unknown operations
 // whose look is due, those due longest coming first.
 func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
-	if err := j.open(ctx); err != nil {
+	if err := j.writable(ctx); err != nil {
 		return nil, err
 	}
 	if err := store.CheckLooks(ev); err != nil {
@@ -95,7 +95,7 @@ func (b *batch) looks(p *prepared, limit int) ([]outcome, error) {
 
 // Hear records in one commit that an event was heard, and what comes of it.
 func (j *Journal) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) (all []journal.Result, first bool, err error) {
-	if err := j.open(ctx); err != nil {
+	if err := j.writable(ctx); err != nil {
 		return nil, false, err
 	}
 	if err := store.CheckHear(heard, evs); err != nil {

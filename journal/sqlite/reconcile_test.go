@@ -5,6 +5,7 @@ package sqlite_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -202,4 +203,28 @@ func TestMarksAreOfWhatNeedsThem(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 4, marks(), "and its object, twice: as one that was found too")
 	require.Empty(t, verify(t, j))
+}
+
+// The answer that evidence brings for what is held stays as it was, whatever the caller does with its own.
+func TestEvidenceKeepsItsAnswer(t *testing.T) {
+	_, j, s := joined(t)
+	held, err := j.Apply(t.Context(), begin("held", s))
+	require.NoError(t, err)
+	ev := tookEffect(held.Operation, "charge 1")
+	ev.Answer.Header = http.Header{"X-Of": {"the answer"}}
+	_, first, err := j.Hear(t.Context(), journal.Heard{Provider: "stripe", ID: "evt_1"}, []journal.Event{ev})
+	require.NoError(t, err)
+	require.True(t, first)
+	clear(ev.Answer.Body)
+	ev.Answer.Header["X-Of"][0] = "another"
+
+	end := complete(held.Operation, s)
+	end.Kind, end.Answer, end.Delivered = journal.EventDoubt, nil, false
+	_, err = j.Apply(t.Context(), end)
+	require.NoError(t, err)
+	op, err := j.Get(t.Context(), journal.Ref{ID: "held"})
+	require.NoError(t, err)
+	require.Equal(t, journal.StateCompleted, op.State)
+	assert.Equal(t, "charge 1", string(op.Answer.Body))
+	assert.Equal(t, "the answer", op.Answer.Header.Get("X-Of"))
 }

@@ -227,3 +227,26 @@ func TestLogThatSaysThatLessWasFolded(t *testing.T) {
 	}
 	require.ErrorContains(t, err, "damaged")
 }
+
+// What a transaction has enqueued is taken in by several commits. One that is refused fails who asks, and leaves
+// the rest for the next.
+func TestRefusedWhileManyAreTakenIn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	tx, err := application(t, path).Begin()
+	require.NoError(t, err)
+	const many = 1500
+	for i := range many {
+		_, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue(fmt.Sprint("op-", i)))
+		require.NoError(t, err)
+	}
+	require.NoError(t, tx.Commit())
+	stop := refuse(t, path, "INSERT ON onceward_log")
+	for range 2 {
+		_, err = j.Get(t.Context(), journal.Ref{ID: "op-1"})
+		require.ErrorContains(t, err, "refused by the test")
+	}
+	stop()
+	assert.Len(t, operationsOf(t, j), many)
+	require.Empty(t, verify(t, j))
+}

@@ -3,7 +3,7 @@ package sqlite
 import (
 	"database/sql/driver"
 
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
+	"github.com/onceward/onceward/journal/internal/format"
 )
 
 // Where an operation is looked for that a segment knows of, and is in no row and no

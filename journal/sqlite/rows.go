@@ -1,8 +1,8 @@
 package sqlite
 
 import (
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // row is an operation as it is stored, and where.
@@ -53,9 +53,12 @@ type statements struct {
 
 	segmentRows, addSegment, readSegments, spendSegment, segmentRest, segment *conn.Stmt
 	removed, noteRemoved, forgetRemoved                                       *conn.Stmt
+	contents, noteContents, forgetContents                                    *conn.Stmt
 
 	addMark, removeMark, findMarks, findFound, dueLooks *conn.Stmt
 	hasHeard, addHeard, oldHeard, removeHeard           *conn.Stmt
+
+	readOutbox, clearOutbox *conn.Stmt
 }
 
 func newStatements(c *conn.Conn) (*statements, error) {
@@ -128,6 +131,9 @@ func newStatements(c *conn.Conn) (*statements, error) {
 		{&s.oldHeard, "SELECT hash FROM onceward_heard INDEXED BY onceward_heard_at WHERE at < ? LIMIT ?"},
 		{&s.removeHeard, "DELETE FROM onceward_heard WHERE hash = ?"},
 
+		{&s.readOutbox, "SELECT " + outboxColumns + " FROM onceward_outbox ORDER BY seq"},
+		{&s.clearOutbox, "DELETE FROM onceward_outbox WHERE seq <= ?"},
+
 		{&s.sessions, "SELECT id FROM onceward_sessions"},
 		{&s.hasSession, "SELECT 1 FROM onceward_sessions WHERE id = ?"},
 		{&s.addSession, "INSERT OR IGNORE INTO onceward_sessions (id) VALUES (?)"},
@@ -141,6 +147,9 @@ func newStatements(c *conn.Conn) (*statements, error) {
 		{&s.removed, removedOf},
 		{&s.noteRemoved, "INSERT OR REPLACE INTO onceward_removed (first, bits) VALUES (?, ?)"},
 		{&s.forgetRemoved, "DELETE FROM onceward_removed WHERE first = ?"},
+		{&s.contents, contentsOf},
+		{&s.noteContents, "INSERT OR REPLACE INTO onceward_contents (first, hashes) VALUES (?, ?)"},
+		{&s.forgetContents, "DELETE FROM onceward_contents WHERE first = ?"},
 		{&s.segmentRest, "SELECT " + format.Columns + " FROM onceward_operations WHERE handle >= ? AND handle < ? ORDER BY handle"},
 	} {
 		var err error

@@ -7,8 +7,8 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // applicationID marks files that we made in SQLite's header: "Once" in ASCII. That and
@@ -122,7 +122,7 @@ CREATE TABLE onceward_log (
 	number       INTEGER NOT NULL, -- the commit number: see sidecar
 	records      BLOB NOT NULL     -- and the sum of the row
 ) STRICT;
-` + flowTables + markTables}
+` + flowTables + markTables, outboxTables, contentTables}
 
 // migrate brings the schema to this release's version, or refuses the file. It tells
 // whether there was anything to do.
@@ -215,19 +215,23 @@ func recognise(c *conn.Conn, path string, opts Options) (is int, shared bool, er
 		// would give back others.
 		return is, shared, fmt.Errorf("%w: %s keeps its text in %s, and a journal's is kept in UTF-8, which can't be changed: give another path", ErrNotJournal, path, encoding)
 	case ours == 0 && theirs > 0 && opts.NoMigration:
-		return is, shared, fmt.Errorf("%w: %s is a database without a journal, and none is made in it (Options.NoMigration); give another path", ErrNotJournal, path)
+		return is, shared, fmt.Errorf("%w: %s is a database with no journal in it, and none is made there (Options.NoMigration); give another path", ErrNotJournal, path)
 	case ours == 0:
 		return 0, theirs > 0, nil
 	case version < 1:
 		return is, shared, fmt.Errorf("%w: %s has no schema version: the file is damaged; keep a copy of it, and restore a backup", ErrNotJournal, path)
 	case version > int64(len(migrations)):
-		return is, shared, fmt.Errorf("%w: %s has schema version %d, this release knows up to %d; upgrade it, or give another path",
-			journal.ErrVersion, path, version, len(migrations))
+		return is, shared, tooNew(path, version)
 	case version < int64(len(migrations)) && opts.NoMigration:
 		return is, shared, fmt.Errorf("%w: %s has schema version %d, of an older release than this, and is left as it is (Options.NoMigration): "+
 			"open it with that release, or without this option, after which older releases refuse it", journal.ErrVersion, path, version)
 	}
 	return int(version), theirs > 0, nil
+}
+
+func tooNew(path string, version int64) error {
+	return fmt.Errorf("%w: %s has schema version %d, this release knows up to %d; upgrade it, or give another path",
+		journal.ErrVersion, path, version, len(migrations))
 }
 
 // asMigrated refuses a file of which another process, of a newer release, has changed

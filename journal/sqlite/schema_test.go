@@ -1,9 +1,11 @@
 package sqlite_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -79,12 +81,21 @@ func TestSchemaIsNotMigratedIfToldSo(t *testing.T) {
 	require.NoError(t, j.Close())
 }
 
-// What needs no migration is opened by who makes none.
-func TestNoMigrationOfThisReleasesFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
+var readOnly = sqlite.Options{ReadOnly: true}
+
+// madeAndClosed is a journal of this release with an operation in it, that nobody has open.
+func madeAndClosed(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	goOn(t, j, "invoice-1")
 	require.NoError(t, j.Close())
+	return path
+}
+
+// What needs no migration is opened by who makes none.
+func TestNoMigrationOfThisReleasesFile(t *testing.T) {
+	path := madeAndClosed(t)
 	for _, alter := range []func(){func() {}, func() { alter(t, path, "CREATE TABLE invoices (id TEXT)") }} {
 		alter()
 		j, err := sqlite.Open(path, sqlite.Options{NoMigration: true})
@@ -106,4 +117,112 @@ func TestApplicationIDOfAFile(t *testing.T) {
 		require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "PRAGMA application_id").Scan(&id))
 		assert.Equal(t, shared, id == 0)
 	}
+}
+
+// number is what a query for one number returns.
+func number(t *testing.T, path, query string) (n int) {
+	t.Helper()
+	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), query).Scan(&n))
+	return n
+}
+
+// A journal of each earlier schema is brought to the latest one, in the application's file too.
+func TestSchemaOfEachEarlierRelease(t *testing.T) {
+	for version := 1; version < sqlite.SchemaVersion; version++ {
+		for _, row := range []struct {
+			name, alter string
+			application int
+		}{
+			{"alone", "", 0x4f6e6365},
+			{"alone, and not said so", "PRAGMA application_id=0", 0x4f6e6365},
+			{"beside tables of the application's", "PRAGMA application_id=0; CREATE TABLE invoices (id TEXT)", 0},
+			{"in a file that says whose it is", "PRAGMA application_id=7", 7},
+		} {
+			t.Run(fmt.Sprint(version, " ", row.name), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "journal.db")
+				require.NoError(t, os.WriteFile(path, nil, 0o600))
+				require.NoError(t, sqlite.Make(path, version))
+				if row.alter != "" {
+					alter(t, path, row.alter)
+				}
+				_, err := sqlite.Open(path, sqlite.Options{NoMigration: true})
+				require.ErrorIs(t, err, journal.ErrVersion)
+				assert.ErrorContains(t, err, fmt.Sprint("version ", version))
+				assert.Equal(t, version, number(t, path, "SELECT version FROM onceward_schema"), "it was left alone")
+
+				j := open(t, path)
+				goOn(t, j, "invoice-1")
+				violations, err := j.Verify(t.Context())
+				require.NoError(t, err)
+				assert.Empty(t, violations)
+				require.NoError(t, j.Close())
+				assert.Equal(t, sqlite.SchemaVersion, number(t, path, "SELECT version FROM onceward_schema"))
+				assert.Equal(t, row.application, number(t, path, "PRAGMA application_id"))
+			})
+		}
+	}
+}
+
+// A migration that fails has changed nothing, wherever it did.
+func TestMigrationThatFails(t *testing.T) {
+	for name, migration := range map[string]string{
+		"at its second statement": "CREATE TABLE onceward_new (one INTEGER PRIMARY KEY) STRICT; INSERT INTO onceward_nothing VALUES (1)",
+		"as it is noted":          "CREATE TRIGGER onceward_new BEFORE UPDATE ON onceward_schema BEGIN SELECT RAISE(ABORT, 'no'); END",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			require.NoError(t, open(t, path).Close())
+			later := sqlite.Release(migration)
+			_, err := sqlite.Open(path, sqlite.Options{})
+			later()
+			require.ErrorContains(t, err, "migrate")
+			assert.Zero(t, number(t, path, "SELECT count(*) FROM sqlite_schema WHERE name = 'onceward_new'"))
+			goOn(t, open(t, path), "invoice-1")
+		})
+	}
+}
+
+// Nothing is migrated but in a transaction: where another has the file's lock, none is begun.
+func TestMigrationWhileAnotherWrites(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	require.NoError(t, open(t, path).Close())
+	app := anotherProcess(t, path)
+	_, err := app.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	require.NoError(t, err)
+	later := sqlite.Release("CREATE TABLE onceward_new (one INTEGER PRIMARY KEY) STRICT")
+	defer later()
+	patient := sqlite.Impatient()
+	_, err = sqlite.Open(path, sqlite.Options{BusyTimeout: time.Millisecond})
+	patient()
+	require.ErrorContains(t, err, "open")
+	assert.NotContains(t, err.Error(), "migrate", "no statement of it was tried")
+	_, err = app.ExecContext(t.Context(), "ROLLBACK")
+	require.NoError(t, err)
+	j, err := sqlite.Open(path, sqlite.Options{})
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+	assert.Equal(t, 1, number(t, path, "SELECT count(*) FROM sqlite_schema WHERE name = 'onceward_new'"))
+}
+
+// An empty database is nobody's: a journal is made there, even by who migrates none.
+func TestNoMigrationOfAnEmptyFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, err := sqlite.Open(path, sqlite.Options{NoMigration: true})
+	require.NoError(t, err)
+	goOn(t, j, "invoice-1")
+	require.NoError(t, j.Close())
+}
+
+// Who only reads notices too that the file was migrated under it.
+func TestSchemaMigratedUnderAReader(t *testing.T) {
+	path := madeAndClosed(t)
+	reader, err := sqlite.Open(path, readOnly)
+	require.NoError(t, err)
+	defer reader.Close()
+	alter(t, path, "UPDATE onceward_schema SET version = version + 1")
+	_, err = reader.Get(t.Context(), journal.Ref{ID: "invoice-1"})
+	require.ErrorIs(t, err, journal.ErrVersion)
+	alter(t, path, "UPDATE onceward_schema SET version = version - 1")
+	_, err = reader.Get(t.Context(), journal.Ref{ID: "invoice-1"})
+	require.NoError(t, err)
 }

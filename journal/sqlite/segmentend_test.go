@@ -44,6 +44,9 @@ func TestSealedWhateverFails(t *testing.T) {
 			_, err = j.Apply(t.Context(), generate(name, s))
 			require.NoError(t, err)
 			there, lost = append(there, name), append(lost, "lost "+name)
+			if newest(t, path)%sqlite.SegmentSize == sqlite.SegmentSize-1 {
+				assert.Empty(t, verify(t, j), "with the segment's last")
+			}
 		}
 	}
 	for range 2 {
@@ -214,18 +217,102 @@ func TestNameThatHasAnothersHash(t *testing.T) {
 
 // A name whose block is gone is an error and never an absence.
 func TestNameWhoseBlockIsGone(t *testing.T) {
+	for _, where := range []string{"known", "opened since", "begun at once"} {
+		t.Run(where, func(t *testing.T) {
+			path, j, s := joined(t)
+			begun, err := j.Apply(t.Context(), begin("invoice-1", s))
+			require.NoError(t, err)
+			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+			require.NoError(t, err)
+			require.NoError(t, sqlite.Fold(j))
+			if where == "known" {
+				require.True(t, has(t, j, "invoice-1"))
+			}
+			if where != "known" {
+				require.NoError(t, j.Close())
+			}
+			alter(t, path, "DELETE FROM onceward_blocks")
+			if where != "known" {
+				j = open(t, path)
+				s, err = j.Join(t.Context())
+				require.NoError(t, err)
+			}
+			if where != "begun at once" {
+				for range 2 {
+					_, err = j.Get(t.Context(), begun.Operation.Ref)
+					require.ErrorContains(t, err, "damaged")
+				}
+			}
+			_, err = j.Apply(t.Context(), begin("invoice-1", s))
+			require.ErrorContains(t, err, "damaged")
+		})
+	}
+}
+
+// What was reaped and is gone is an error too, for who begins it and for who enqueues it.
+func TestReapedNameWhoseBlockIsGone(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	ripe(t, j, 2*sqlite.SegmentSize+100)
+	_, err := reap(t, j, 1<<20)
+	require.NoError(t, err)
+	require.NoError(t, sqlite.Fold(j))
+	db := application(t, path)
+	enqueues := func(id string) (journal.Decision, error) {
+		tx, err := db.Begin()
+		require.NoError(t, err)
+		defer tx.Rollback()
+		res, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue(id))
+		return res.Decision, err
+	}
+	names := []string{"named-2", fmt.Sprint("named-", sqlite.SegmentSize+300), fmt.Sprint("named-", 2*sqlite.SegmentSize+50)}
+	for _, name := range names {
+		decision, err := enqueues(name)
+		require.NoError(t, err)
+		require.NotEqual(t, journal.Recorded, decision, name)
+	}
+	alter(t, path, "DELETE FROM onceward_blocks; DELETE FROM onceward_operations")
+	for _, name := range names {
+		_, err := enqueues(name)
+		require.ErrorContains(t, err, "damaged", name)
+		_, err = j.Apply(t.Context(), begin(name, s))
+		require.ErrorContains(t, err, "damaged", name)
+	}
+}
+
+// An operation whose request can't be read any more is not claimed for it.
+func TestBeginOfARequestThatIsGone(t *testing.T) {
 	path, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
-	_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+	park := complete(begun.Operation, s)
+	park.Kind, park.Answer, park.Open, park.Delivered = journal.EventPark, nil, true, false
+	_, err = j.Apply(t.Context(), park)
 	require.NoError(t, err)
 	require.NoError(t, sqlite.Fold(j))
-	require.True(t, has(t, j, "invoice-1"))
-	alter(t, path, "DELETE FROM onceward_blocks")
-	for range 2 {
-		_, err = j.Get(t.Context(), begun.Operation.Ref)
-		require.ErrorContains(t, err, "damaged")
-	}
+	alter(t, path, "UPDATE onceward_operations SET request_body = NULL")
 	_, err = j.Apply(t.Context(), begin("invoice-1", s))
 	require.ErrorContains(t, err, "damaged")
+	_, err = j.Join(t.Context()) // a commit, of whatever that has left
+	require.NoError(t, err)
+	for op, err := range j.List(t.Context(), journal.Filter{}) {
+		require.NoError(t, err)
+		assert.Equal(t, journal.StatePending, op.State)
+		assert.EqualValues(t, 1, op.Claim)
+	}
+}
+
+// The answer to a request that can't be read any more is recorded all the same.
+func TestAnswerToARequestThatIsGone(t *testing.T) {
+	path, j, s := joined(t)
+	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	require.NoError(t, sqlite.Fold(j))
+	alter(t, path, "UPDATE onceward_operations SET request_body = NULL")
+	_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+	require.NoError(t, err)
+	for op, err := range j.List(t.Context(), journal.Filter{}) {
+		require.NoError(t, err)
+		assert.Equal(t, journal.StateCompleted, op.State)
+	}
 }

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
 )
 
 // segments find what no index finds without costing a page for every operation: IDs,
@@ -24,8 +25,10 @@ type segments struct {
 
 	mu    sync.RWMutex // held by the writer to change what follows
 	whole bool         // nothing is missing in it
-	tail  []member     // of handles not in a segment yet, ascending
-	runs  [][]uint64   // hashes and handles, each sorted, and less than half as long as the one before
+	// known is up to which handle nothing is missing in it; -1: nothing is known.
+	known int64
+	tail  []member   // of handles not in a segment yet, ascending
+	runs  [][]uint64 // hashes and handles, each sorted, and less than half as long as the one before
 }
 
 // member is an operation of a segment to come.
@@ -33,6 +36,8 @@ type member struct {
 	handle int64
 	hash   uint32
 	began  time.Time
+	// What a segment's contents are made of.
+	scope, provider string
 }
 
 // handleBits leaves 28 bits for the hash.
@@ -62,6 +67,9 @@ func (b *batch) spend(first int64) error {
 	if err == nil {
 		err = b.write(b.sql.forgetRemoved, first)
 	}
+	if err == nil && len(rest) == 0 {
+		err = b.write(b.sql.forgetContents, first)
+	}
 	if err != nil {
 		return err
 	}
@@ -71,9 +79,9 @@ func (b *batch) spend(first int64) error {
 
 // membersOf are those by which an operation is found: by its name, and by its second one.
 func (s *segments) membersOf(handle int64, op *journal.Operation) []member {
-	members := []member{{handle, s.key.Of(op.Ref), op.CreatedAt}}
+	members := []member{{handle, s.key.Of(op.Ref), op.CreatedAt, op.Scope, op.Provider}}
 	if op.Alias != (journal.Ref{}) {
-		members = append(members, member{handle, s.key.Of(op.Alias), op.CreatedAt})
+		members = append(members, member{handle, s.key.Of(op.Alias), op.CreatedAt, op.Scope, op.Provider})
 	}
 	return members
 }
@@ -87,9 +95,22 @@ func (s *segments) truncate(newest int64) {
 	s.tail = slices.DeleteFunc(s.tail, func(m member) bool { return m.handle > newest || m.handle < first })
 	s.through = max(min(s.through, newest), first-1)
 	if s.loaded >= first {
-		s.runs, s.loaded = nil, -1
+		s.runs, s.loaded, s.known = nil, -1, -1
 	}
 	s.whole = s.whole && s.through == newest && s.loaded == first-format.SegmentSize
+	s.known = min(s.known, newest)
+	s.forgetTail(first)
+}
+
+// forgetTail takes note that the tail has nothing from before first any more; mu is held.
+func (s *segments) forgetTail(first int64) {
+	switch {
+	case s.loaded >= first-format.SegmentSize:
+	case s.loaded < 0:
+		s.known = -1
+	default:
+		s.known = min(s.known, s.loaded+format.SegmentSize-1)
+	}
 }
 
 // addToSegment takes note of an operation that was just begun, and seals the
@@ -99,6 +120,9 @@ func (b *batch) addToSegment(op *journal.Operation) error {
 	if s.through == handle-1 {
 		s.mu.Lock()
 		s.tail = append(s.tail, s.membersOf(handle, op)...)
+		if s.known == s.through {
+			s.known = handle
+		}
 		s.mu.Unlock()
 		s.through = handle
 	}
@@ -127,6 +151,9 @@ func (b *batch) addToSegment(op *journal.Operation) error {
 	if err := b.write(b.sql.addSegment, first, began.UnixMilli(), hashes); err != nil {
 		return err
 	}
+	if err := b.noteContents(first, s.tail); err != nil {
+		return err
+	}
 	// If this is not committed, its members are in the tail again, and have to be read.
 	b.abandoned = append(b.abandoned, func() { s.through = first - 1 })
 	s.mu.Lock()
@@ -137,6 +164,7 @@ func (b *batch) addToSegment(op *journal.Operation) error {
 		s.loaded = first
 	}
 	s.whole = s.whole && s.loaded == first
+	s.forgetTail(first + format.SegmentSize)
 	return nil
 }
 
@@ -244,9 +272,9 @@ func (b *batch) candidates(ref journal.Ref) ([]int64, error) {
 			return nil, err
 		}
 	}
-	if !s.whole {
+	if !s.whole || s.known != s.through {
 		s.mu.Lock()
-		s.loaded, s.whole = latest, true
+		s.loaded, s.whole, s.known = latest, true, s.through
 		s.mu.Unlock()
 	}
 	handles, _ := s.find(ref)
@@ -256,9 +284,22 @@ func (b *batch) candidates(ref journal.Ref) ([]int64, error) {
 // find is candidates for everybody: whole tells whether all are there.
 func (s *segments) find(ref journal.Ref) (handles []int64, whole bool) {
 	hash := s.key.Of(ref)
-	low := entry(hash, 0)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	return s.found(hash), s.whole
+}
+
+// findThrough is candidates for everybody, and tells up to which handle all are there.
+func (s *segments) findThrough(ref journal.Ref) (handles []int64, through int64) {
+	hash := s.key.Of(ref)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.found(hash), s.known
+}
+
+// found is what there is under a hash; mu is held.
+func (s *segments) found(hash uint32) (handles []int64) {
+	low := entry(hash, 0)
 	for _, m := range s.tail {
 		if m.hash == hash {
 			handles = append(handles, m.handle)
@@ -270,7 +311,64 @@ func (s *segments) find(ref journal.Ref) (handles []int64, whole bool) {
 			handles = append(handles, int64(run[i]&(1<<handleBits-1)))
 		}
 	}
-	return handles, s.whole
+	return handles
+}
+
+// candidatesAfter returns the handles after one that the operation may have, as a snapshot shows them
+// whose log ends with latest: by the hashes of sealed segments, and by name in what is in none yet and is not in the
+// log.
+func (s *segments) candidatesAfter(r *reader, ref journal.Ref, after int64, latest format.LogRow) (handles []int64, err error) {
+	hash, low := s.key.Of(ref), int64(0)
+	before := max(format.SegmentOf(after+1), 0) - format.SegmentSize // the segment that comes before the first that is read
+	low = before + format.SegmentSize
+	if before < 0 {
+		before = -1
+	}
+	end := format.SegmentOf(latest.Newest + 1)
+	err = r.each("SELECT "+format.SegmentColumns+" FROM onceward_segments WHERE first > ? ORDER BY first", func(v []driver.Value) error {
+		run, first, err := runAfter(before, v)
+		for _, e := range run {
+			if e>>handleBits == entry(hash, 0)>>handleBits {
+				handles = append(handles, int64(e&(1<<handleBits-1)))
+			}
+		}
+		before, low = first, first+format.SegmentSize
+		return err
+	}, before)
+	if err == nil && low != end {
+		err = format.ErrDamaged // one is missing
+	}
+	if err != nil {
+		return nil, err
+	}
+	there := make(map[int64]bool)
+	add := func(k *format.Record) error {
+		there[k.Op.Handle] = true
+		if store.IsNamed(&k.Op, ref) {
+			handles = append(handles, k.Op.Handle)
+		}
+		return nil
+	}
+	low = max(low, after+1)
+	err = r.each("SELECT "+format.Columns+" FROM onceward_operations WHERE handle >= ?", func(v []driver.Value) error {
+		row, err := format.ReadRow(v)
+		if err != nil {
+			return err
+		}
+		return add(&format.Record{Row: row})
+	}, low)
+	if err == nil {
+		err = r.each("SELECT first, data FROM onceward_blocks WHERE first >= ? ORDER BY first", func(v []driver.Value) error {
+			data, _ := v[1].([]byte)
+			return format.EachOfBlock(v[0].(int64), data, format.All, add)
+		}, format.SegmentOf(low))
+	}
+	for handle := max(low, 1); err == nil && handle <= latest.Folded; handle++ {
+		if !there[handle] {
+			err = r.mayLack(handle)
+		}
+	}
+	return handles, err
 }
 
 // loadSegments reads the segments that were sealed since the last time, up to the

@@ -49,7 +49,7 @@ func isSessionID(id string) bool {
 
 // Join starts a session, which lives until it is ended or this process dies.
 func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
-	if err := j.open(ctx); err != nil {
+	if err := j.writable(ctx); err != nil {
 		return nil, err
 	}
 	id, lock, err := j.file.spares.take(j.file.path)

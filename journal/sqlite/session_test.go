@@ -121,3 +121,33 @@ func TestSessionWhoseRowIsGone(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, results, 1)
 }
+
+// Of a session whose file can't be locked nobody can tell, and who asks for what it holds is told so.
+func TestSessionThatCantBeProbed(t *testing.T) {
+	for _, folded := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		j := open(t, path)
+		died, err := j.Join(t.Context())
+		require.NoError(t, err)
+		_, err = j.Apply(t.Context(), begin("invoice-1", died))
+		require.NoError(t, err)
+		if folded {
+			require.NoError(t, sqlite.Fold(j))
+		}
+		sqlite.Kill(died)
+		file := path + "-session-" + died.ID()
+		require.NoError(t, os.Remove(file))
+		require.NoError(t, os.Mkdir(file, 0o700))
+		s, err := j.Join(t.Context())
+		require.NoError(t, err)
+		_, err = j.Claim(t.Context(), claim(s), 10)
+		require.ErrorContains(t, err, "can't tell whether session "+died.ID()+" is alive")
+		_, err = j.Apply(t.Context(), begin("invoice-1", s))
+		require.ErrorContains(t, err, "can't tell whether session "+died.ID()+" is alive")
+		require.NoError(t, os.Remove(file))
+		require.NoError(t, os.WriteFile(file, nil, 0o600))
+		claimed, err := j.Claim(t.Context(), claim(s), 10)
+		require.NoError(t, err)
+		assert.Len(t, claimed, 1)
+	}
+}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"crypto/rand"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +11,9 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
@@ -140,13 +143,22 @@ func (b *batch) verify() error {
 		return err
 	}
 	side, err := readSidecar(b.path)
-	switch {
-	case why != "":
-	case errors.Is(err, fs.ErrNotExist):
-		if b.seq > 1 {
-			why = "has history, and no sidecar" // a new one has its sidecar before its first commit
-			break
+	if why == "" {
+		if why, err = side.contradicts(err, b.identity, b.seq, b.number); err != nil {
+			return err
 		}
+	}
+	if why == "" && side == (sidecar{}) {
+		// What a transaction of the application's has recorded has no row in the log yet.
+		err := b.read(b.sql.readOutbox, func([]driver.Value) error {
+			why = "has history, and no sidecar"
+			return conn.ErrEnough
+		})
+		if err != nil && !errors.Is(err, conn.ErrEnough) {
+			return err
+		}
+	}
+	if why == "" && side == (sidecar{}) {
 		new := sidecar{identity: b.identity, number: b.number}
 		if new.wal, err = walBeside(b.path); err == nil {
 			new.epoch = b.epoch
@@ -155,14 +167,6 @@ func (b *batch) verify() error {
 		if err != nil {
 			return err
 		}
-	case errors.Is(err, errSidecar):
-		why = "has a sidecar that can't be understood"
-	case err != nil:
-		return fmt.Errorf("its sidecar can't be read: %w", err)
-	case side.identity != b.identity:
-		why = "has the sidecar of another journal"
-	case side.number > b.number:
-		why = fmt.Sprintf("is older than its sidecar: it ends with commit %d, not %d", b.number, side.number)
 	}
 	b.verified, b.restored = true, nil
 	if why != "" {
@@ -173,12 +177,31 @@ func (b *batch) verify() error {
 	return nil
 }
 
+// contradicts says how the sidecar, or what was in the way of reading it, tells that a journal is
+// not whole, of which this is the identity, the latest row of the log, and the latest commit.
+func (s sidecar) contradicts(err error, identity string, seq, number int64) (string, error) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if seq > 1 {
+			return "has history, and no sidecar", nil // a new one has its sidecar before its first commit
+		}
+		return "", nil
+	case errors.Is(err, errSidecar):
+		return "has a sidecar that can't be understood", nil
+	case err != nil:
+		return "", fmt.Errorf("its sidecar can't be read: %w", err)
+	case s.identity != identity:
+		return "has the sidecar of another journal", nil
+	case s.number > number:
+		return fmt.Sprintf("is older than its sidecar: it ends with commit %d, not %d", number, s.number), nil
+	}
+	return "", nil
+}
+
 // refuses returns journal.ErrRestored for what would send, decide or forget by a
 // record that is not whole.
 func (b *batch) refuses(kind journal.EventKind) error {
-	switch kind {
-	case journal.EventBegin, journal.EventClaim, journal.EventResolve, journal.EventReap,
-		journal.EventLook, journal.EventHint, journal.EventEvidence:
+	if store.NeedsTrust(kind) {
 		return b.restored
 	}
 	return nil

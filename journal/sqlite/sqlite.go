@@ -24,6 +24,8 @@ var (
 	// another name: it has several links, or is mounted by itself. Under each name it would
 	// have another WAL, and neither would know what is recorded under the other.
 	ErrSecondName = errors.New("sqlite: a file with a second name")
+	// ErrReadOnly: the journal was opened to be read alone (Options.ReadOnly).
+	ErrReadOnly = errors.New("sqlite: opened read-only")
 )
 
 // Options say how a journal is opened. The zero value is what is recommended.
@@ -67,11 +69,33 @@ type Options struct {
 	// ArchiveBodies has the bodies in it too, in base64.
 	ArchiveBodies bool
 
+	// Existing has Open make nothing: where there is no file, it fails with fs.ErrNotExist, and
+	// where the file has no journal in it, with ErrNotJournal. Without it, a path with a slip in
+	// it is a new, empty journal.
+	Existing bool
+
+	// ReadOnly opens the journal for programs that look at it while its service runs, or does
+	// not: Get, List, GetFlow, ListFlows, FindBy, Stats, Verify and Backup work, and everything
+	// else returns ErrReadOnly. It implies Existing and NoMigration. No file is made, nor its
+	// owner changed, the WAL is not moved, the sidecar is not written, no session is begun or
+	// ended and nobody waits for it. Whatever the other options say is without effect. It needs
+	// the permission to read the file, and its -shm where there is one.
+	//
+	// A Journal of it is no part of what other Opens of the file in this process share.
+	// A file of a process that died is read as that left it; one with a -wal and without a -shm,
+	// which only who writes can make again, is refused.
+	ReadOnly bool
+
 	// NoMigration has Open refuse, with journal.ErrVersion, a file with the schema of an
 	// older release, which is migrated else, and is not read by the older release from
 	// then on, and, with ErrNotJournal, a database of the application's that has no journal
 	// yet. It is for programs that look at the file of somebody else's service.
 	NoMigration bool
+
+	// Committed is told of every commit that wrote something: how many requests it carried, and
+	// how long it took to be durable. It is called by the goroutine that writes, which waits for
+	// it: it has to return at once. nil: nobody is.
+	Committed func(requests int, took time.Duration)
 
 	// Logger is warned where the file lies on a file system that may not outlive the machine's
 	// run or the container: in memory (tmpfs, ramfs), or in a container's own layer
@@ -131,7 +155,7 @@ func Open(path string, opts Options) (*Journal, error) {
 // Result has no Operation. An event without its asker's clock is refused with a
 // *journal.EventError. Where the context ends first, the event may be recorded.
 func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	if err := j.open(ctx); err != nil {
+	if err := j.writable(ctx); err != nil {
 		return journal.Result{}, err
 	}
 	if err := store.CheckApply(ev); err != nil {
@@ -164,7 +188,7 @@ func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 // passed over; where nothing else wants a claim they are reported by
 // journal.ErrRestored.
 func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
-	if err := j.open(ctx); err != nil {
+	if err := j.writable(ctx); err != nil {
 		return nil, err
 	}
 	if err := store.CheckClaim(ev); err != nil {

@@ -34,7 +34,8 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 				_ = first.Close() // the test may have closed it
 				return open(t, path)
 			},
-			Kill: func(t *testing.T, s journal.Session) { sqlite.Kill(s) },
+			Kill:   func(t *testing.T, s journal.Session) { sqlite.Kill(s) },
+			Freeze: func(t *testing.T, s journal.Session) func() { sqlite.Kill(s); return func() {} },
 			Crash: func(t *testing.T) journal.Journal {
 				copied := filepath.Join(t.TempDir(), "journal.db")
 				for _, name := range filesOf(t, path) {

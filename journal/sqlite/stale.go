@@ -11,8 +11,8 @@ import (
 	"strconv"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // Nothing in a WAL says which file it belongs to: SQLite applies one that was left behind

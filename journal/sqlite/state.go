@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // cacheSize bounds how many operations the writer remembers.
@@ -20,6 +20,7 @@ const lastUnkept = time.Hour
 // as nobody else writes, which PRAGMA data_version tells.
 type state struct {
 	known    bool  // false: read everything again
+	unread   bool  // somebody else may have put something into the outbox
 	version  int64 // of the data, as this connection sees it
 	newest   int64 // the latest handle given out
 	begun    int64 // likewise, as far as the file has it
@@ -47,7 +48,7 @@ type state struct {
 }
 
 func newState() state {
-	return state{cache: make(map[int64]format.Row), own: make(map[string]*session), memtable: newMemtable(), segments: segments{loaded: -1}}
+	return state{cache: make(map[int64]format.Row), own: make(map[string]*session), memtable: newMemtable(), segments: segments{loaded: -1, known: -1}}
 }
 
 // refresh brings the state up to what others have written, inside a transaction.
@@ -61,7 +62,7 @@ func (b *batch) refresh() error {
 		return nil
 	}
 	b.others = w.known
-	w.known = false
+	w.known, w.unread = false, true
 	_, err := w.sql.readIdentity.First(func(row []driver.Value) (err error) {
 		w.identity = row[0].(string)
 		if err := w.asMigrated(row[2].(int64)); err != nil {

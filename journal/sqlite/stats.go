@@ -3,33 +3,23 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
-	"io/fs"
-	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // Stats is how a journal does.
 type Stats struct {
-	// Operations by their state, of all processes.
-	Pending, InFlight, Unknown, Cancelled int64
-	// Begun counts all that were ever begun. What is in none of the states above is
-	// completed, or was reaped: to tell these apart, everything would have to be read.
-	Begun int64
-	// OldestPending is when the pending operation that was begun first was begun; zero:
-	// none is pending.
-	OldestPending time.Time
+	journal.Stats
 
-	// FileBytes is the size of the file, and FreeBytes what of it is free to be used
-	// again. WALBytes is the size of the -wal file, which is used from its beginning
-	// again and again, and is not cut below 64 MiB.
-	FileBytes, FreeBytes, WALBytes int64
+	// FreeBytes is what of FileBytes is free to be used again. WALBytes is the size of the -wal
+	// file, which is used from its beginning again and again, and is not cut below 64 MiB.
+	FreeBytes int64
 
 	// Commits of this process since it opened the file, and the events and other
 	// requests that they carried. What follows is of the latest 1,024 of them.
@@ -39,6 +29,14 @@ type Stats struct {
 	CommitP50, CommitP99, CommitMax time.Duration
 }
 
+var _ journal.StatsReader = (*Journal)(nil)
+
+// ReadStats is Stats without what is SQLite's.
+func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
+	s, err := j.Stats(ctx)
+	return s.Stats, err
+}
+
 // Stats tells how the journal does. Its cost grows with the operations that have no
 // answer, not with those that have one. It does not wait for the writer.
 func (j *Journal) Stats(ctx context.Context) (Stats, error) {
@@ -46,39 +44,90 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 		return Stats{}, err
 	}
 	var s Stats
-	j.file.writer.commits.tell(&s)
+	side, sideErr := readSidecar(j.file.path) // before the log is read, which then is no older
 	err := j.file.readers.read(ctx, func(r *reader) error {
-		return r.snapshot(func() error { return s.count(r, j.file.writer) })
+		s = Stats{}
+		return r.snapshot(func() error {
+			if err := s.count(r, j.file.writer, time.Now()); err != nil {
+				return err
+			}
+			why, err := r.restored(side, sideErr)
+			s.Restored = why
+			return err
+		})
 	})
 	if err != nil {
 		return Stats{}, err
 	}
-	switch info, err := os.Stat(j.file.path + "-wal"); {
-	case err == nil:
-		s.WALBytes = info.Size()
-	case !errors.Is(err, fs.ErrNotExist):
+	j.file.writer.commits.tell(&s)
+	if s.WALBytes, err = sizeOf(j.file.path + "-wal"); err != nil {
 		return Stats{}, conn.Explain(j.file.path, "look at the WAL", err)
 	}
+	s.WALBytes = max(s.WALBytes, 0)
 	return s, nil
 }
 
-// stateCounts counts operations with a row of their own, by the partial indices.
+// restored says why the file may lack something, "" if it is whole.
+func (r *reader) restored(side sidecar, sideErr error) (why string, err error) {
+	err = r.each("SELECT made_at, number FROM onceward_backup", func(v []driver.Value) error {
+		why = backupOf(v)
+		return nil
+	})
+	if err != nil || why != "" {
+		return why, err
+	}
+	err = r.each(`SELECT identity, latest, number FROM onceward_journal, (SELECT seq AS latest, number FROM onceward_log ORDER BY seq DESC LIMIT 1)`,
+		func(v []driver.Value) (err error) {
+			why, err = side.contradicts(sideErr, v[0].(string), v[1].(int64), v[2].(int64))
+			return err
+		})
+	return why, err
+}
+
+// stateCounts counts operations with a row of their own, flows and sessions, by the partial
+// indices.
 const stateCounts = `SELECT
 	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1),
 	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder IS NOT NULL AND state = 2),
-	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_failed WHERE state > 3 AND state = 4),
+	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_looks WHERE state = 4),
 	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_failed WHERE state > 3 AND state = 5),
 	(SELECT newest FROM onceward_log ORDER BY seq DESC LIMIT 1),
-	(SELECT page_size FROM pragma_page_size), (SELECT page_count FROM pragma_page_count), (SELECT freelist_count FROM pragma_freelist_count)`
+	(SELECT page_size FROM pragma_page_size), (SELECT page_count FROM pragma_page_count), (SELECT freelist_count FROM pragma_freelist_count),
+	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ?),
+	(SELECT min(settled_at) FROM onceward_operations INDEXED BY onceward_operations_looks WHERE state = 4),
+	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_dead WHERE state > 2 AND wake_at = 0),
+	(SELECT last_at FROM onceward_log ORDER BY seq DESC LIMIT 1),
+	(SELECT count(*) FROM onceward_sessions),
+	(SELECT count(*) FROM onceward_flows INDEXED BY onceward_flows_held WHERE holder IS NOT NULL AND state = 1),
+	(SELECT count(*) FROM onceward_flows INDEXED BY onceward_flows_due WHERE state = 2),
+	(SELECT count(*) FROM onceward_flows INDEXED BY onceward_flows_aside WHERE state = 5),
+	(SELECT coalesce(max(handle), 0) FROM onceward_flows)`
+
+// undelivered are outcomes that reached nobody, in somebody's hands or nobody's.
+const undelivered = `SELECT count(*), min(settled_at) FROM (
+	SELECT settled_at FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder IS NOT NULL AND state > 2 AND delivered = 0
+	UNION ALL SELECT settled_at FROM onceward_operations INDEXED BY onceward_operations_nobodys WHERE state > 2 AND delivered = 0 AND holder IS NULL)`
 
 // firstPending is the pending operation that was begun first.
 const firstPending = "SELECT " + format.Columns + " FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 ORDER BY handle LIMIT 1"
 
-func (s *Stats) count(r *reader, w *writer) error {
+// setAside are the flows that are set aside.
+const setAside = selectFlow + " INDEXED BY onceward_flows_aside WHERE state = 5"
+
+func (s *Stats) count(r *reader, w *writer, now time.Time) error {
 	err := r.each(stateCounts, func(v []driver.Value) error {
 		n := func(i int) int64 { i64, _ := v[i].(int64); return i64 }
 		s.Pending, s.InFlight, s.Unknown, s.Cancelled, s.Begun = n(0), n(1), n(2), n(3), n(4)
 		s.FileBytes, s.FreeBytes = n(5)*n(6), n(5)*n(7)
+		s.Due, s.OldestUnknown, s.Dead, s.Last = n(8), format.ToTime(v[9]), n(10), format.ToTime(v[11])
+		s.Sessions, s.FlowsRunning, s.FlowsWaiting, s.FlowsSetAside, s.FlowsBegun = n(12), n(13), n(14), n(15), n(16)
+		return nil
+	}, now.UnixMilli())
+	if err != nil {
+		return err
+	}
+	err = r.each(undelivered, func(v []driver.Value) error {
+		s.Undelivered, s.OldestUndelivered = v[0].(int64), format.ToTime(v[1])
 		return nil
 	})
 	if err != nil {
@@ -92,21 +141,17 @@ func (s *Stats) count(r *reader, w *writer) error {
 	if err != nil {
 		return err
 	}
+	err = r.each(setAside, func(v []driver.Value) error {
+		f, err := format.ReadFlow(v)
+		s.OldestSetAside = store.Earlier(s.OldestSetAside, f.UpdatedAt)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	recent, err := w.unfolded(r)
 	for _, k := range recent {
-		switch k.Op.State {
-		case journal.StatePending:
-			s.Pending++
-			if s.OldestPending.IsZero() {
-				s.OldestPending = k.Op.CreatedAt
-			}
-		case journal.StateInFlight:
-			s.InFlight++
-		case journal.StateUnknown:
-			s.Unknown++
-		case journal.StateCancelled:
-			s.Cancelled++
-		}
+		store.Count(&s.Stats, &k.Op, now)
 	}
 	return err
 }

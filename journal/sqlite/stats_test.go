@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +13,27 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
+
+// Options.Committed hears of every commit that Stats count.
+func TestCommittedHearsOfCommits(t *testing.T) {
+	var commits, requests atomic.Int64
+	j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), sqlite.Options{Committed: func(n int, took time.Duration) {
+		commits.Add(1)
+		requests.Add(int64(n))
+		assert.Positive(t, took)
+	}})
+	require.NoError(t, err)
+	goOn(t, j, "invoice-1")
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	others(t, j, s, "many")
+	st, err := j.Stats(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+	assert.GreaterOrEqual(t, commits.Load(), st.Commits)
+	assert.GreaterOrEqual(t, requests.Load(), st.Requests)
+	assert.Greater(t, st.Commits, int64(2))
+}
 
 // Stats count operations wherever they are kept.
 func TestStatsCountWhereverKept(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 
 	sqlite "modernc.org/sqlite"
 
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
+	"github.com/onceward/onceward/journal/internal/format"
 )
 
 // Statements of tests seal what they write as the journal does: sealed_log(records, seq,

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
+	"github.com/onceward/onceward/journal/internal/format"
 )
 
 // rowsIn reads columns of a table.
@@ -84,7 +84,11 @@ func TestSumsOfRows(t *testing.T) {
 			return format.EachOfBlock(v[0].(int64), v[1].([]byte), format.All, func(*format.Record) error { return nil })
 		}},
 		"removed": {"onceward_removed", "first, bits", func(v []driver.Value) error { _, err := format.DecodeRemoved(v[0].(int64), v[1].([]byte)); return err }},
-		"epoch":   {"onceward_journal", "identity, epoch", func(v []driver.Value) error { _, err := format.DecodeEpoch(v[0].(string), v[1].([]byte)); return err }},
+		"contents": {"onceward_contents", "first, hashes", func(v []driver.Value) error {
+			_, err := format.DecodeContents(v[0].(int64), v[1].([]byte))
+			return err
+		}},
+		"epoch": {"onceward_journal", "identity, epoch", func(v []driver.Value) error { _, err := format.DecodeEpoch(v[0].(string), v[1].([]byte)); return err }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := append(rowsIn(t, scene.path, row.columns, row.table+" LIMIT 20"), rowsIn(t, everything, row.columns, row.table+" LIMIT 20")...)

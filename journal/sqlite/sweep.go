@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // observeClock takes note of an asker's clock. One that stands behind the journal's last time
@@ -24,7 +24,7 @@ func (b *batch) observeClock(at time.Time) error {
 // ResetClock has now be the latest time that the journal has seen, in one commit. Other
 // processes that have the file open go by it with their next commit.
 func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
-	if err := j.open(ctx); err != nil {
+	if err := j.writable(ctx); err != nil {
 		return err
 	}
 	return j.file.writer.do(ctx, func(b *batch) error {

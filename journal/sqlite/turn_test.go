@@ -39,7 +39,7 @@ func TestTurnOfALocalStepBesideManyCallers(t *testing.T) {
 	begun := make(chan *sql.Tx, transactions)
 	for range transactions {
 		busy.Go(func() {
-			tx, err := j.BeginTx(t.Context())
+			tx, err := j.BeginSQL(t.Context())
 			assert.NoError(t, err)
 			begun <- tx
 		})
@@ -63,7 +63,7 @@ func TestWhoGivesUpItsTurnHoldsNobodyUp(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error)
 	go func() {
-		_, err := j.BeginTx(ctx)
+		_, err := j.BeginSQL(ctx)
 		left <- err
 	}()
 	for sqlite.Turns(j) == 0 {
@@ -74,7 +74,7 @@ func TestWhoGivesUpItsTurnHoldsNobodyUp(t *testing.T) {
 	release()
 	goOn(t, j, "invoice-1")
 	require.NoError(t, j.Close())
-	_, err := j.BeginTx(t.Context())
+	_, err := j.BeginSQL(t.Context())
 	require.Error(t, err)
 }
 
@@ -84,7 +84,7 @@ func TestTheWALStaysBoundedBesideLocalSteps(t *testing.T) {
 	j := open(t, path)
 	alter(t, path, "CREATE TABLE notes (note BLOB)")
 	for range 500 {
-		tx, err := j.BeginTx(t.Context())
+		tx, err := j.BeginSQL(t.Context())
 		require.NoError(t, err)
 		_, err = tx.ExecContext(t.Context(), "INSERT INTO notes VALUES (randomblob(65536))")
 		require.NoError(t, err)

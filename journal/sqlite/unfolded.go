@@ -5,7 +5,7 @@ import (
 	"database/sql/driver"
 	"slices"
 
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
+	"github.com/onceward/onceward/journal/internal/format"
 )
 
 // unfolded returns the operations that only the log has, by handle, as the snapshot

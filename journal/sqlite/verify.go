@@ -14,8 +14,8 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 // Violation is something in a journal that the state machine or the file's format
@@ -62,6 +62,17 @@ func (j *Journal) Verify(ctx context.Context) ([]Violation, error) {
 	if err := j.open(ctx); err != nil {
 		return nil, err
 	}
+	if j.file.writer.readOnly {
+		var v *verification
+		err := j.file.readers.read(ctx, func(r *reader) error {
+			v = &verification{ctx: ctx, path: j.file.path, key: j.file.writer.segments.key, reader: *r}
+			return v.all()
+		})
+		if err != nil {
+			return nil, err
+		}
+		return v.found, nil
+	}
 	c, err := conn.Dial(j.file.path, readerPragmas)
 	if err != nil {
 		return nil, conn.Explain(j.file.path, "open for reading", err)
@@ -88,7 +99,7 @@ type named struct {
 }
 
 func (v *verification) all() error {
-	for _, step := range []func() error{v.integrity, v.schema, v.sidecar, v.log, v.operations, v.sessions, v.flows, v.verifyHeard} {
+	for _, step := range []func() error{v.integrity, v.schema, v.sidecar, v.log, v.operations, v.outbox, v.sessions, v.flows, v.verifyHeard} {
 		if err := v.ctx.Err(); err != nil {
 			return err
 		}

@@ -154,6 +154,39 @@ func TestVerifyNamesWhateverIsWrong(t *testing.T) {
 	}
 }
 
+// What is wrong with the log while the journal is open is told, too: it refuses to be opened with most of it.
+func TestVerifyNamesWhatIsWrongWithTheLog(t *testing.T) {
+	const last = "seq = (SELECT max(seq) FROM onceward_log)"
+	for name, row := range map[string]struct{ statement, says string }{
+		"without a row":         {"DELETE FROM onceward_log", "the file: the log has a row"},
+		"not as it was written": {"UPDATE onceward_log SET records = x'00000000' WHERE " + last, "the file: it is as it was written: log row"},
+		"a row that is missing": {"DELETE FROM onceward_log WHERE seq = (SELECT max(seq) - 1 FROM onceward_log)", "the file: a row of the log follows upon every other"},
+		"folded too far": {"UPDATE onceward_log SET folded = newest + 1, records = sealed_log(records, seq, last_at, jumped_at, least_margin, newest, newest + 1, number) WHERE " + last,
+			"the file: no more is folded than was begun"},
+		"the latest handle goes back": {"UPDATE onceward_log SET newest = newest - 2, records = sealed_log(records, seq, last_at, jumped_at, least_margin, newest - 2, folded, number) WHERE " + last,
+			"the file: the latest handle never goes back"},
+		"what is folded goes back": {"UPDATE onceward_log SET folded = folded - 1, records = sealed_log(records, seq, last_at, jumped_at, least_margin, newest, folded - 1, number) WHERE " + last,
+			"the file: what is folded never goes back"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			j := open(t, path)
+			s, err := j.Join(t.Context())
+			require.NoError(t, err)
+			others(t, j, s, "folded")
+			require.NoError(t, sqlite.Fold(j))
+			for i := range 3 {
+				_, err := j.Apply(t.Context(), begin(fmt.Sprint("op-", i), s))
+				require.NoError(t, err)
+			}
+			require.Empty(t, verify(t, j))
+			alter(t, path, row.statement)
+			says := verify(t, j)
+			assert.True(t, slices.ContainsFunc(says, func(says string) bool { return strings.Contains(says, row.says) }), "it says %q", says)
+		})
+	}
+}
+
 func TestVerifyTellsWhatIsDamaged(t *testing.T) {
 	path := everything(t)
 	content, err := os.ReadFile(path)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
+	"github.com/onceward/onceward/journal/internal/format"
 )
 
 // verifySeed is for named.hash.
@@ -66,7 +66,7 @@ func (s *verifiedSegment) read() (next int64, done bool, err error) {
 		s.past, done = math.MaxInt64, true
 	}
 	next = s.past
-	for _, part := range []func() error{s.readRows, s.readBlocks, s.readAnswers, s.checkSegment, s.checkMarks} {
+	for _, part := range []func() error{s.readRows, s.readBlocks, s.readAnswers, s.checkSegment, s.checkContents, s.checkMarks} {
 		if err := s.tolerate(part()); err != nil {
 			return next, done, err
 		}

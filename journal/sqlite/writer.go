@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
 )
 
 const (
@@ -36,6 +36,8 @@ type writer struct {
 	checkpoint *checkpointer
 	timeout    time.Duration
 	intentOnly bool
+	committed  func(requests int, took time.Duration)
+	readOnly   bool // it does not run, and only has what readers need
 	files      *openFiles
 	// compressAbove is how large a body is, in bytes, that is not compressed.
 	compressAbove int
@@ -100,6 +102,7 @@ func newWriter(path string, c *conn.Conn, files *openFiles, checkpoint *checkpoi
 	}
 	w := &writer{
 		path: path, conn: c, sql: sql, files: files, checkpoint: checkpoint, timeout: timeout, intentOnly: opts.IntentOnly,
+		committed:     opts.Committed,
 		compressAbove: cmp.Or(opts.CompressAbove, format.DefaultCompressAbove),
 
 		queue:   make(chan *request, maxBatch),
@@ -233,11 +236,15 @@ func (w *writer) batch(first *request) (goOn bool) {
 	}
 	committing := time.Now()
 	err = w.finish(b)
+	took := time.Since(committing)
 	w.failed = err
 	if err == nil && b.wrote {
-		w.commits.add(len(taken), time.Since(committing)) // before its askers can look
+		w.commits.add(len(taken), took) // before its askers can look
 	}
 	answer(taken, err)
+	if err == nil && b.wrote && w.committed != nil {
+		w.committed(len(taken), took)
+	}
 	clear(taken)
 	w.taken, w.last = taken, len(taken)
 	if err == nil {
@@ -328,8 +335,29 @@ func (w *writer) waiting() (requests []*request, stop bool) {
 	return requests, stop
 }
 
-// begin starts a transaction and brings the state up to what others have written.
+// begin starts a transaction and brings the state up to what others have written, and takes in what
+// transactions of the application's have recorded.
 func (w *writer) begin() (*batch, error) {
+	for {
+		b, err := w.beginNext()
+		if err != nil {
+			return nil, err
+		}
+		more, err := b.takeIn()
+		switch {
+		case err != nil:
+			w.rollback(b)
+			return nil, conn.Explain(w.path, "take in what the application's transactions have recorded", err)
+		case !more:
+			return b, nil
+		}
+		if err := w.finish(b); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (w *writer) beginNext() (*batch, error) {
 	begin := func() error {
 		_, err := w.sql.begin.Exec()
 		return err

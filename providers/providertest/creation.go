@@ -203,9 +203,7 @@ func (o *creation) item(look *providers.Lookup) any {
 	if look.ID != "" && len(scalars(item, steps(look.ID))) == 0 {
 		item = put(item, steps(look.ID), o.id, itself)
 	}
-	if look.Created != "" {
-		item = put(item, steps(look.Created), stamp(o.at, look.TimeLayout == "unix"), itself)
-	}
+	item = o.dated(item, look)
 	if at := look.Next.Cursor; look.Next.Style == providers.PageLastID && at != "" && len(scalars(item, steps(at))) == 0 {
 		item = put(item, steps(at), fmt.Sprintf("item_%d", o.seq), itself)
 	}
@@ -221,10 +219,27 @@ func (o *creation) parent(base any, look *providers.Lookup) any {
 	if len(scalars(base, steps(look.ID))) == 0 {
 		base = put(base, steps(look.ID), o.id, itself)
 	}
-	if look.Created != "" {
-		base = put(base, steps(look.Created), stamp(o.at, look.TimeLayout == "unix"), itself)
+	return o.dated(base, look)
+}
+
+// dated has the item say when the object was made: in milliseconds or seconds where the
+// business says some time in these, and else as the table asks for times.
+func (o *creation) dated(item any, look *providers.Lookup) any {
+	if look.Created == "" {
+		return item
 	}
-	return base
+	at := steps(look.Created)
+	v := stamp(o.at, look.TimeLayout == "unix")
+	for _, said := range scalars(item, at) {
+		number, is := said.(json.Number)
+		if n, err := number.Float64(); is && err == nil {
+			v = o.at.Unix()
+			if n > 1e11 {
+				v = o.at.UnixMilli()
+			}
+		}
+	}
+	return put(item, at, v, itself)
 }
 
 // agree has the item say what it is compared by, unless it does already.
@@ -367,15 +382,19 @@ func identified(body any, names []string) (id string, found map[string]any) {
 }
 
 // idNames are the names that the ids of objects have at the provider: id, and what its
-// events call them.
+// endpoints and its events call them.
 func idNames(p *providers.Provider) []string {
 	names := []string{"id"}
-	for i := range p.Events {
-		if at := p.Events[i].Object; at != "" {
-			if name := steps(at)[len(steps(at))-1]; !slices.Contains(names, name) {
-				names = append(names, name)
-			}
+	add := func(at string) {
+		if name := steps(at)[len(steps(at))-1]; at != "" && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
+	}
+	for i := range p.Endpoints {
+		add(p.Endpoints[i].ObjectID)
+	}
+	for i := range p.Events {
+		add(p.Events[i].Object)
 	}
 	return names
 }

@@ -111,7 +111,8 @@
 // What was made can be found again as the table's Lookups say: by its key, its reference,
 // its parent, in a window of time, on pages, or by its id. Such a request is answered from
 // the ledger and not by the handler, by what the handler answered when the object was made
-// and by what the table says that its items show (Same, ID, Created, Means). The handler
+// and by what the table says that its items show (Same, ID, Created, Means). When it was made
+// is shown in seconds or milliseconds if the handler's answer has some time in these. The handler
 // should give every object an id of its own, as [Objects] does. [Server.Turn] has an object
 // be refused, or reversed, later.
 //
@@ -125,6 +126,9 @@
 //
 // [Straggle] has a request be executed long after its connection broke: what made a look-up
 // that found nothing wrong.
+//
+// A second request with a reference that is unique by the table (providers.Endpoint.Unique) is
+// refused as that says, or answered as the first.
 //
 // # Events
 //

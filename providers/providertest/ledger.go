@@ -41,9 +41,9 @@ type Effect struct {
 	// credential, where the table tells these apart.
 	Account, Mode string
 
-	// Object is the id of what was made: the member id in the answer, of the object
-	// itself or of the first one in it, or the end of its Location; else one of the
-	// server's own making.
+	// Object is the id of what was made: the member id in the answer, or one of the name
+	// that the table's ObjectID has for it, of the object itself or of the first one in it,
+	// or the end of its Location; else one of the server's own making.
 	Object string
 
 	// State is what [Server.Turn] made of the object; 0 if it did nothing.

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,6 +47,15 @@ func located() http.Handler {
 	})
 }
 
+// capital answers as Mangopay does, with an Id, and a CreationDate in seconds.
+func capital() http.Handler {
+	var made atomic.Int64
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"Id":"%d","CreationDate":%d}`, 146476890+made.Add(1), time.Now().Unix())
+	})
+}
+
 func graphQL(document, variables string) string {
 	return fmt.Sprintf(`{"query":%q,"variables":%s}`, document, variables)
 }
@@ -56,6 +66,12 @@ func allSought() []sought {
 	day := 24 * time.Hour
 	stripe := func(object, path, body string, ways int) sought {
 		return sought{name: "Stripe, a " + object, provider: providers.Stripe(), path: path, header: idempotency, body: body + "&metadata[onceward]=REF&object=" + object, ways: ways}
+	}
+	treasury := func(object, path, body string, ways int) sought {
+		return sought{name: "Modern Treasury, a " + object, provider: providers.ModernTreasury(), path: "/api/" + path, header: idempotency, body: `{"external_id":"REF",` + body + "}", ways: ways}
+	}
+	mangopay := func(name, path string) sought {
+		return sought{name: "Mangopay, " + name, provider: providers.Mangopay(), path: "/v2.01/client/" + path, header: idempotency, body: `{"Tag":"t#","DebitedFunds":{"Currency":"EUR","Amount":1#}}`, ways: 1}
 	}
 	return []sought{
 		stripe("charge", "/v1/charges", "amount=1#&currency=EUR", 2),
@@ -68,6 +84,8 @@ func allSought() []sought {
 		stripe("subscription", "/v1/subscriptions", "customer=cus_#", 1),
 		stripe("invoice", "/v1/invoices", "customer=cus_#", 1),
 		stripe("customer", "/v1/customers", "email=#@example.com", 1),
+		{name: "Stripe, an account of v2", provider: providers.Stripe(), path: "/v2/core/accounts", header: idempotency, body: `{"display_name":"n#"}`, ways: 1},
+		{name: "Stripe, a person of v2", provider: providers.Stripe(), path: "/v2/core/accounts/acct_#/persons", header: idempotency, body: `{"given_name":"n#"}`, ways: 1},
 		{name: "Adyen, a transfer", provider: providers.Adyen(""), path: "/btl/v4/transfers", header: idempotency, body: `{"reference":"REF","amount":{"value":1#,"currency":"EUR"},"balanceAccountId":"BA1","category":"bank"}`, ways: 1},
 		{name: "PayPal, an authorization", provider: providers.PayPal(), path: "/v2/checkout/orders/O-#/authorize", header: "PayPal-Request-Id", body: `{}`, ways: 1},
 		{name: "PayPal, a capture of an order", provider: providers.PayPal(), path: "/v2/checkout/orders/O-#/capture", header: "PayPal-Request-Id", body: `{}`, ways: 1},
@@ -91,15 +109,49 @@ func allSought() []sought {
 		{name: "Razorpay, an order", provider: providers.Razorpay(day), path: "/v1/orders", body: `{"receipt":"REF","amount":1#,"currency":"INR"}`, ways: 1},
 		{name: "Razorpay, a payout", provider: providers.Razorpay(day), path: "/v1/payouts", header: "X-Payout-Idempotency", body: `{"reference_id":"REF","amount":1#,"currency":"INR","account_number":"a1","fund_account_id":"fa_1"}`, ways: 1},
 		{name: "Razorpay, a refund", provider: providers.Razorpay(day), path: "/v1/payments/pay_#/refund", header: "X-Refund-Idempotency", body: `{"amount":1#,"receipt":"REF"}`, ways: 1},
-		{name: "Modern Treasury, a payment order", provider: providers.ModernTreasury(), path: "/api/payment_orders", header: idempotency, body: `{"external_id":"REF","amount":1#,"direction":"credit","originating_account_id":"a1"}`, ways: 1},
+		treasury("payment order", "payment_orders", `"amount":1#,"direction":"credit","originating_account_id":"a1"`, 1),
+		treasury("expected payment", "expected_payments", `"amount_upper_bound":1#,"amount_lower_bound":1#,"direction":"credit"`, 1),
+		treasury("expected payment into an account", "expected_payments", `"internal_account_id":"a#","counterparty_id":"c1"`, 2),
+		treasury("counterparty", "counterparties", `"name":"n#"`, 1),
+		treasury("external account", "external_accounts", `"counterparty_id":"c#"`, 1),
+		treasury("internal account", "internal_accounts", `"name":"n#","currency":"USD"`, 1),
+		treasury("legal entity", "legal_entities", `"legal_entity_type":"business","business_name":"n#"`, 1),
+		treasury("ledger account", "ledger_accounts", `"ledger_id":"l1","name":"n#","normal_balance":"credit"`, 1),
+		treasury("ledger account category", "ledger_account_categories", `"ledger_id":"l1","name":"n#","normal_balance":"debit"`, 1),
+		treasury("ledger transaction", "ledger_transactions", `"description":"d#","effective_date":"2026-11-2#"`, 2),
 		{name: "Dwolla, a transfer", provider: providers.Dwolla(), path: "/transfers", header: idempotency, body: `{"correlationId":"REF","amount":{"value":"1#.00","currency":"USD"}}`, ways: 1},
+		{name: "Dwolla, a mass payment", provider: providers.Dwolla(), path: "/mass-payments", header: idempotency, body: `{"correlationId":"REF","_links":{"source":{"href":"https://api.dwolla.com/funding-sources/#"}},"items":[]}`, ways: 1},
 		{name: "Braintree, an authorization", provider: providers.Braintree(), path: "/graphql", body: graphQL("mutation M($input: I!) { authorizeCreditCard(input: $input) { transaction { id } } }", `{"input":{"apiRequestKey":"KEY","transaction":{"orderId":"REF","amount":"1#.00"}}}`), ways: 1},
 		{name: "Braintree, a charge", provider: providers.Braintree(), path: "/graphql", body: graphQL("mutation M($input: I!) { chargePaymentMethod(input: $input) { transaction { id } } }", `{"input":{"apiRequestKey":"KEY","transaction":{"orderId":"REF","amount":"1#.00"}}}`), ways: 1},
 		{name: "Braintree, a refund of a card", provider: providers.Braintree(), path: "/graphql", body: graphQL("mutation M($input: I!) { refundCreditCard(input: $input) { refund { id } } }", `{"input":{"apiRequestKey":"KEY","refund":{"orderId":"REF","amount":"1#.00"}}}`), ways: 1},
 		{name: "Braintree, a refund of a transaction", provider: providers.Braintree(), path: "/graphql", body: graphQL("mutation M($input: I!) { refundTransaction(input: $input) { refund { id } } }", `{"input":{"apiRequestKey":"KEY","transactionId":"t#","refund":{"orderId":"REF","amount":"1#.00"}}}`), ways: 2},
 		{name: "Increase, a transfer", provider: providers.Increase(), path: "/ach_transfers", header: idempotency, body: `{"amount":1#}`, ways: 1},
+		{name: "AWS, a reservation", provider: providers.AWS(providers.AWSRunInstances("eu-central-1")), path: "/", body: "Action=RunInstances&Version=2016-11-15&MinCount=1&MaxCount=#&ClientToken=KEY", ways: 1},
 		{name: "Svix, a message", provider: providers.Svix(), path: "/api/v1/app/app_1/msg", header: idempotency, body: `{"eventId":"REF","eventType":"t","payload":{}}`, ways: 1},
 		{name: "Svix, an application", provider: providers.Svix(), path: "/api/v1/app", header: idempotency, body: `{"uid":"REF","name":"app #"}`, ways: 1},
+		{name: "Column, an ACH transfer", provider: providers.Column(0), path: "/transfers/ach", header: idempotency, body: `{"amount":1#}`, ways: 1},
+		{name: "Column, a book transfer", provider: providers.Column(0), path: "/transfers/book", header: idempotency, body: `{"amount":1#}`, ways: 1},
+		{name: "Fireblocks, a transaction", provider: providers.Fireblocks(), path: "/v1/transactions", header: idempotency, body: `{"externalTxId":"REF","assetId":"BTC","amount":"0.1#"}`, ways: 1},
+		mangopay("a transfer", "transfers"),
+		mangopay("a refund of a transfer", "transfers/t#/refunds"),
+		mangopay("a refund of a payin", "payins/p#/refunds"),
+		mangopay("a payout", "payouts/bankwire"),
+		mangopay("a payout, slashed", "payouts/bankwire/"),
+		mangopay("a card", "payins/card/direct"),
+		mangopay("a card, slashed", "payins/card/direct/"),
+		mangopay("a card on a page", "payins/card/web"),
+		mangopay("a card on a page, slashed", "payins/card/web/"),
+		mangopay("a bank wire", "payins/bankwire/direct"),
+		mangopay("a bank wire, slashed", "payins/bankwire/direct/"),
+		mangopay("a preauthorized card", "payins/preauthorized/direct"),
+		mangopay("a preauthorized card, slashed", "payins/preauthorized/direct/"),
+		mangopay("a wallet", "wallets"),
+		mangopay("a natural user", "users/natural"),
+		mangopay("a legal user", "users/legal"),
+		{name: "Mercado Pago, a payment", provider: providers.MercadoPago(day), path: "/v1/payments", header: "X-Idempotency-Key", body: `{"external_reference":"REF","transaction_amount":1#.5,"payment_method_id":"pix"}`, ways: 1},
+		{name: "Mercado Pago, a refund", provider: providers.MercadoPago(day), path: "/v1/payments/1#/refunds", header: "X-Idempotency-Key", body: `{"amount":1#.5}`, ways: 1},
+		{name: "WorkOS, an organization", provider: providers.WorkOS(), path: "/organizations", body: `{"external_id":"REF","name":"n#"}`, ways: 1},
+		{name: "WorkOS, a user", provider: providers.WorkOS(), path: "/user_management/users", body: `{"external_id":"REF","email":"#@example.com"}`, ways: 1},
 	}
 }
 
@@ -108,6 +160,8 @@ func (s sought) business() http.Handler {
 	switch {
 	case s.provider.Name == "dwolla":
 		return located()
+	case s.provider.Name == "mangopay":
+		return capital()
 	case s.in != "":
 		return providertest.ObjectsIn(s.in, "obj_")
 	}

@@ -271,7 +271,7 @@ func TestLookupInABody(t *testing.T) {
 			Pattern: "POST /graphql", Action: providers.Action{Place: providers.ActionGraphQL, Value: "mutation charge"},
 			Object:    "charge",
 			Reference: providers.Reference{Place: providers.KeyJSONField, Name: "variables.orderId", Source: "made up"},
-			Unique:    providers.Unique{For: providers.Forever, Source: "made up"},
+			Unique:    providers.Unique{For: providers.Forever, Field: "variables.once", Equals: "true", Source: "made up"},
 			Lookups: []providers.Lookup{{
 				By: providers.ByReference, Method: http.MethodPost, Path: "/graphql", Body: search, Items: "data.search.edges[]", ID: "node.id",
 				Same: []providers.Same{{Field: "node.orderId", Is: "{reference}"}},
@@ -543,6 +543,43 @@ func TestLookupFaults(t *testing.T) {
 	require.NoError(t, err)
 	resp.Body.Close()
 	assert.Equal(t, 503, resp.StatusCode, "look-ups take nothing from Script")
+}
+
+// What was made is dated by the server's clock, in the form that the business has for it.
+func TestLookupTimes(t *testing.T) {
+	for body, form := range map[string]func(time.Time) any{
+		`{"created":1795176001}`:             func(at time.Time) any { return float64(at.Unix()) },
+		`{"created":1795176001000}`:          func(at time.Time) any { return float64(at.UnixMilli()) },
+		`{"created":"2026-11-20T12:00:01Z"}`: func(at time.Time) any { return at.UTC().Format(time.RFC3339) },
+		`{}`:                                 func(at time.Time) any { return at.UTC().Format(time.RFC3339) },
+	} {
+		b := looking(t, acme())
+		b.makes("POST", "/payments", "k1", body)
+		_, list, _ := b.says("/payments?key=k1&limit=100")
+		items, _ := at(list, "data").([]any)
+		require.Len(t, items, 1)
+		assert.Equal(t, form(b.Effects()[0].At), at(items[0], "created"), body)
+	}
+}
+
+// The answer to a request is kept at Mangopay, and read by its key; what it made has an Id.
+func TestLookupOfAStoredAnswer(t *testing.T) {
+	srv := providertest.NewServerInMemory(providers.Mangopay(), capital())
+	t.Cleanup(srv.Close)
+	b := lookBox{srv, t, http.Header{}}
+	const key = "5b39fe05-3dcd-4ab2-8b2c-0c8a3f5f0d01"
+	status, _, _ := b.says("/v2.01/client/responses/" + key)
+	assert.Equal(t, http.StatusNotFound, status)
+	b.makes("POST", "/v2.01/client/payins/card/direct/", key, `{"DebitedFunds":{"Currency":"EUR","Amount":1000}}`)
+	id := b.Effects()[0].Object
+	assert.Equal(t, "146476891", id)
+	_, stored, _ := b.says("/v2.01/client/responses/" + key)
+	assert.Equal(t, "200", at(stored, "StatusCode"))
+	assert.Equal(t, id, at(stored, "Resource", "Id"))
+	assert.EqualValues(t, b.Effects()[0].At.Unix(), at(stored, "Resource", "CreationDate"))
+	_, payin, _ := b.says("/v2.01/client/payins/" + id)
+	assert.Equal(t, id, at(payin, "Id"))
+	assert.Equal(t, "CREATED", at(payin, "Status"))
 }
 
 // A business that answers look-ups itself is asked for them.

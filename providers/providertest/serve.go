@@ -203,7 +203,7 @@ func (s *Server) answer(c *call) (a Answer, came string) {
 	case !c.keyed && e.Key.Place != providers.KeyNone && (s.RequireKey || c.manner.RequiresKey):
 		return c.error(http.StatusBadRequest, "the idempotency key is required: "+e.Key.Name), "no key"
 	case !c.keyed || e.Remembers == providers.Nothing:
-		return s.execute(c, nil), "executed"
+		return s.execute(c, nil)
 	}
 	if a, refused := s.firstSent(c); refused {
 		return a, "first sent at another time"
@@ -217,19 +217,27 @@ func (s *Server) answer(c *call) (a Answer, came string) {
 	case answered:
 		return s.repeat(c, rec)
 	}
-	return s.execute(c, rec), "executed"
+	return s.execute(c, rec)
 }
 
 // execute runs the business under a reserved key, or without one, and notes what
 // came of it.
-func (s *Server) execute(c *call, rec *record) Answer {
+func (s *Server) execute(c *call, rec *record) (a Answer, came string) {
+	first, leave := s.referred(c)
+	defer leave()
+	if first != nil {
+		if rec != nil {
+			s.release(rec)
+		}
+		return s.refer(c, first), "its reference was used"
+	}
 	done := false
 	defer func() {
 		if !done && rec != nil { // the handler panicked: nothing came of it
 			s.release(rec)
 		}
 	}()
-	a := s.run(c)
+	a = s.run(c)
 	for name, value := range c.manner.Executed {
 		a.Header.Set(name, value)
 	}
@@ -247,7 +255,7 @@ func (s *Server) execute(c *call, rec *record) Answer {
 	for _, e := range s.settle(c, rec, a, given) {
 		s.deliver(e)
 	}
-	return given
+	return given, "executed"
 }
 
 // run executes the business. A client that has gone away does not stop it.

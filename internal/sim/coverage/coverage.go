@@ -70,7 +70,7 @@ func Transitions(root string) ([]Row, error) {
 // Conditions are those of the resend rule, each of which goes two ways.
 func Conditions(root string) ([]Row, error) {
 	var rows []Row
-	for _, function := range []string{"MaySend", "Window", "stricterHandling"} {
+	for _, function := range []string{"MaySend", "inside", "Window", "stricterHandling"} {
 		names, err := clauses.Conditions(filepath.Join(root, "journal", "rule.go"), function)
 		if err != nil {
 			return nil, err
@@ -109,7 +109,7 @@ var faults = map[string]string{
 	"out of attempts, or refused after an attempt that may have run": `^cause: \w+, out of attempts`,
 	"an attempt takes longer than `AttemptTimeout`":                  `^cause: .*timed out`,
 	"response cut after its status line":                             `^cause: .*body cut short`,
-	"retention passed before a resend":                               `^rule\.go, MaySend, !at\.Before\(q\.FirstSentAt\.Add\(q\.Terms\.Window\(\)\)\): true$`,
+	"retention passed before a resend":                               `^rule\.go, inside, !at\.Before\(q\.FirstSentAt\.Add\(window\)\): true$`,
 	"context cancelled before anything was sent":                     `^error: ErrNotSent$`,
 	"context cancelled after it":                                     `^next: in_flight, cancel: recorded → (pending|unknown)$`,
 	"`Run` or `Resume` ends while it sends what was pending":         `^cause: \w+, Run or Resume ended`,
@@ -118,7 +118,7 @@ var faults = map[string]string{
 	"a withheld header is missing on a resumed attempt":              `^error: ErrCredentialMissing$`,
 	"the credential changed where keys are scoped to it":             `^cause: \w+, the credential is another one`,
 	"asked again after reap":                                         `^next: completed, begin: gone$`,
-	"the clock stands behind the journal":                            `^rule\.go, MaySend, behind: true$`,
+	"the clock stands behind the journal":                            `^rule\.go, inside, behind: true$`,
 	"the journal was restored or copied":                             `^error: ErrJournalRestored$`,
 	"body over the limit, unreadable body, invalid key":              `^error: ErrInvalidRequest$`,
 	"CONNECT, Upgrade, a streaming request":                          `^(identify|read)\.go, \w+, (!streams\(req\): false|streams\(k\.req\): true)$`,

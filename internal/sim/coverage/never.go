@@ -9,11 +9,13 @@ import (
 // matches the row's cells, joined by commas; the first that matches counts.
 var never = []struct{ row, why string }{
 	// Transitions.
+	{`^\w+, enqueue, `, "nobody enqueues it then"},
+	{`^pending, (begin|claim), recorded → cancelled`, "nobody comes by once its time has passed"},
 	{`^absent, (park|doubt|complete|deliver)`, "no claim is given up of what was reaped, or never begun"},
 	{`^absent, (claim|reap)`, "a store offers no operation that it does not have"},
 	{`^\w+, adopt, `, "no journal is restored from a backup"},
-	{`^\w+, (park|doubt|cancel), (stale|replay)`, "no process is paused past its session, and gives up what another has taken over"},
-	{`^\w+, complete, (recorded → completed|replay|gone)`, "no process is paused past its session, and its answer comes after all"},
+	{`^\w+, (park|doubt|cancel), (stale|replay)`, "nobody gives up at that moment what another has taken over"},
+	{`^\w+, complete, (recorded → completed|replay|gone)`, "nobody's answer comes at that moment, after another has taken over"},
 	{`^\w+, resolve, stale`, "no operator is overtaken between the look and the word"},
 	{`^(pending|in_flight), resolve, `, "operators hold what is pending before they say what became of it, and leave what is in flight alone"},
 	{`^in_flight, claim, wait`, "a claim passes over what a live session holds"},
@@ -34,9 +36,9 @@ var never = []struct{ row, why string }{
 	{`^CONNECT, Upgrade`, "nobody streams"},
 	{`^asked again after reap`, "no life is longer than an outcome is kept"},
 	// Errors.
-	{"^`ErrOpenTransaction", "no flow has local steps"},
+	{"^`ErrOpenTransaction", "no local step asks for anything"},
 	{"^`ErrJournalRestored", "no journal is restored from a backup"},
-	{"^`ErrUnprotected", "nobody sets Config.Strict"},
+	{"^`ErrUnprotected", "nobody sends past a strict process then"},
 	{"^`ErrNameNeeded", "no unnamed calls are made under a parent"},
 	{"^`ErrRedirected", "no provider redirects"},
 	{"^`ErrMoved", "no operator is overtaken between the look and the word"},
@@ -47,13 +49,12 @@ var never = []struct{ row, why string }{
 // clause's name.
 var notFound = []struct{ clause, why string }{
 	{`^rule\.go, Margin: .*→ t\.Retention / 4`, "needless"},
-	{`^rule\.go, MaySend: if !behind → true`, "it decides on words alone"},
+	{`^rule\.go, inside: if !behind → true`, "it decides on words alone"},
 	{`^next\.go, begin: ev\.Intent == nil`, "the client never asks so"},
 	{`^next\.go, deliver: `, "nobody delivers what is not there"},
 	{`^next\.go, reap: !op\.State\.Settled`, "no life is as long as an outcome is kept"},
 	{`^next\.go, supply: `, "no operator supplies an answer"},
 	{`^next\.go, (step: case EventAdopt|adopt: )`, "no journal was restored"},
-	{`^next\.go, release: case`, "no process is paused past its session"},
 	{`^next\.go, resolve: (case|key|ev\.Resolution|if)`, "no operator is overtaken, or holds what is unknown"},
 	{`^next\.go, leave: op\.BodyWithheld`, "no body is withheld"},
 }

@@ -30,6 +30,22 @@ func CheckReap(ev journal.Event) error {
 	return nil
 }
 
+// CheckEnqueue does so for EnqueueTx.
+func CheckEnqueue(ev journal.Event) error {
+	if ev.Kind != journal.EventEnqueue || ev.At.IsZero() {
+		return &journal.EventError{Kind: ev.Kind, Reason: "EnqueueTx needs an enqueue and the asker's clock"}
+	}
+	return nil
+}
+
+// CheckDeliver does so for DeliverTx.
+func CheckDeliver(ev journal.Event) error {
+	if ev.Kind != journal.EventDeliver || ev.At.IsZero() {
+		return &journal.EventError{Kind: ev.Kind, Reason: "DeliverTx needs a delivery and the asker's clock"}
+	}
+	return nil
+}
+
 // CheckApplyFlow refuses an event that ApplyFlow can't take, with a *journal.FlowEventError.
 func CheckApplyFlow(ev journal.FlowEvent) error {
 	if ev.At.IsZero() {
@@ -59,6 +75,29 @@ func NeedsSession(kind journal.EventKind) bool {
 	return kind == journal.EventBegin || kind == journal.EventClaim
 }
 
+// TakesRequest tells whether the request and what else is in the event's intent are the operation's
+// from now on: nothing may have run of what it was before.
+func TakesRequest(kind journal.EventKind, decision journal.Decision, next *journal.Operation) bool {
+	switch kind {
+	case journal.EventBegin:
+		return decision == journal.Execute && !next.Found.MayHaveRun
+	case journal.EventEnqueue:
+		return decision == journal.Recorded
+	}
+	return false
+}
+
+// NeedsTrust tells whether an event of this kind sends, decides or forgets by what is recorded, which
+// a journal that may have a gap must not.
+func NeedsTrust(kind journal.EventKind) bool {
+	switch kind {
+	case journal.EventBegin, journal.EventEnqueue, journal.EventClaim, journal.EventResolve, journal.EventReap,
+		journal.EventLook, journal.EventHint, journal.EventEvidence:
+		return true
+	}
+	return false
+}
+
 // IsNamed tells whether an operation is found by this name: its own, or its second one.
 func IsNamed(op *journal.Operation, ref journal.Ref) bool {
 	return op.Ref == ref || op.Alias == ref && ref != (journal.Ref{})
@@ -80,6 +119,8 @@ func Selects(f *journal.Filter, op *journal.Operation) bool {
 		!f.WakeBefore.IsZero() && (op.State != journal.StatePending || !op.WakeAt.Before(f.WakeBefore)),
 		f.Undelivered && !Undelivered(op),
 		f.Dead && op.Dead == "",
+		op.Handle <= f.After && f.After > 0,
+		op.Handle >= f.Before && f.Before > 0,
 		!Created(f, op):
 		return false
 	}

@@ -81,6 +81,7 @@ func (c *Clock) See(at time.Time) bool {
 	case is == near:
 	case was == near, at.Before(c.Jumped),
 		is == ahead && c.Jumped.Sub(c.before(at)) > c.LeastMargin, // it was set back since, and is elsewhere ahead now
+		is == ahead && at.Sub(c.Jumped) <= journal.Leap && c.another(at),
 		is == behind && c.stood.Sub(at) > c.LeastMargin:
 		c.jump(at, is)
 	case is == ahead && at.Sub(c.Jumped) > journal.Leap && !c.watched(at):
@@ -125,6 +126,12 @@ func (c *Clock) jump(at time.Time, is int) {
 // much of this process's own time has passed meanwhile.
 func (c *Clock) watched(at time.Time) bool {
 	return !c.jumpedAt.IsZero() && c.before(at).Sub(c.Jumped) <= journal.Confirmation
+}
+
+// another tells whether the asker's clock is another one than that which jumped, and further ahead than two that are right
+// may be apart: so little of this process's own time has passed since. It confirms nothing of that one.
+func (c *Clock) another(at time.Time) bool {
+	return !c.jumpedAt.IsZero() && c.before(at).Sub(c.Jumped) > max(c.LeastMargin, journal.Confirmation)
 }
 
 // stride is for an asker's clock that is further ahead than where it jumped to by more than

@@ -242,6 +242,26 @@ func TestOneProcessTellsStridesByItsOwnTime(t *testing.T) {
 			look(t, &c, []sighting{{at: 7 * day, unconfirmed: 7*day + soon, sweep: true}})
 			assert.Equal(t, noon.Add(3*day), c.Last)
 		},
+		"that did not, of a clock that is ahead by less than a leap more": func(t *testing.T) {
+			var c store.Clock
+			c.Margin(aDay)
+			look(t, &c, []sighting{
+				{at: 0},
+				{at: 4 * day, unconfirmed: 4*day + soon},
+				{at: 4*day + time.Hour, sweep: true, why: "two clocks that are right may be so far apart"},
+			})
+			c = store.Clock{}
+			c.Margin(aDay)
+			look(t, &c, []sighting{
+				{at: 0},
+				{at: 4 * day, unconfirmed: 4*day + soon},
+				{at: 4*day + 12*time.Hour, unconfirmed: 4*day + 12*time.Hour + soon, why: "another clock"},
+			})
+			assert.Equal(t, noon, c.Last)
+			<-time.After(soon)
+			look(t, &c, []sighting{{at: 4*day + 12*time.Hour + soon, sweep: true, why: "it went on by itself"}})
+			assert.Equal(t, noon.Add(4*day+12*time.Hour+soon), c.Last)
+		},
 		"that did not, of what another process saw": func(t *testing.T) {
 			c := restarted(store.Clock{Last: noon, LeastMargin: time.Hour, Jumped: noon.Add(2 * day)})
 			look(t, c, []sighting{

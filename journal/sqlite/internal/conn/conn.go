@@ -14,7 +14,7 @@ import (
 	sqlite "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
-	"github.com/onceward/onceward/journal/sqlite/internal/format"
+	"github.com/onceward/onceward/journal/internal/format"
 )
 
 // Conn is one connection to the database file, used by one goroutine at a time.

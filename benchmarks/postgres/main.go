@@ -1,0 +1,176 @@
+// Postgres runs the same work through our journal on PostgreSQL and through what one could use instead, in one run:
+// operations of two durable commits, an intent of 0.9 KB and an answer of 0.75 KB.
+//
+//	go run .                        the comparison
+//	go run . -delay 1ms             with a round trip that takes a millisecond longer
+//	go run . -claims 100000         claims of so many due operations, beside what a foreground does
+//	go run . -rows 1100000          our journal beside many operations, and empty
+//	go run . -turnovers 5            our journal while its operations are reaped and replaced
+//	go run . -snapshot 10m          our journal beside a transaction that was forgotten
+//	go run . -outbox                what is enqueued in the application's own transaction
+//
+// It starts a PostgreSQL server of its own in the system's temporary folder (TMPDIR), with PostgreSQL's own settings: fsync
+// and all. Compare only within one run: what a disk does varies from one to the next.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "postgres:", err)
+		os.Exit(1)
+	}
+}
+
+// options are what the flags say.
+type options struct {
+	callers, processes []int
+	delay              time.Duration
+	runs               time.Duration
+	repetitions        int
+	chosen             []contender
+	claims, rows       int
+	turnovers          int
+	snapshot           time.Duration
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == childCommand {
+		return child(ctx, args[1:])
+	}
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	server, err := postgrestest.New()
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	d, err := newDatabase(ctx, server.URL(), o.delay)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	switch {
+	case o.claims > 0:
+		return claims(ctx, d, o, os.Stdout)
+	case o.turnovers > 0:
+		return turnovers(ctx, d, o, os.Stdout)
+	case o.snapshot > 0:
+		return beneathSnapshot(ctx, d, o, os.Stdout)
+	case o.rows > 0:
+		return beside(ctx, d, o, os.Stdout)
+	}
+	all, err := compare(ctx, d, o)
+	if err != nil {
+		return err
+	}
+	if err := d.describe(ctx, os.Stdout, o); err != nil {
+		return err
+	}
+	return all.print(os.Stdout, o)
+}
+
+func parse(args []string) (o options, err error) {
+	flags := flag.NewFlagSet("postgres", flag.ContinueOnError)
+	callers := flags.String("callers", "1,8,64,256", "numbers of callers, in all processes together")
+	processes := flags.String("processes", "1", "numbers of processes that the callers are spread over")
+	flags.DurationVar(&o.delay, "delay", 0, "how much longer a round trip to the database takes")
+	flags.DurationVar(&o.runs, "duration", 3*time.Second, "how long each runs at a time")
+	flags.IntVar(&o.repetitions, "repetitions", 3, "how often each runs; the medians are printed")
+	outbox := flags.Bool("outbox", false, "measure transactions of an application's that enqueue: ours, and River's InsertTx")
+	only := flags.String("only", "", "names of those to run, with commas between; empty: all")
+	flags.IntVar(&o.claims, "claims", 0, "measure claims of this many due operations")
+	flags.IntVar(&o.rows, "rows", 0, "measure our journal beside this many completed operations; with -turnovers, how many come and go")
+	flags.IntVar(&o.turnovers, "turnovers", 0, "measure our journal while all its operations are reaped and replaced, so often")
+	flags.DurationVar(&o.snapshot, "snapshot", 0, "measure our journal while somebody holds a snapshot for so long")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if o.callers, err = numbers("-callers", *callers); err != nil {
+		return o, err
+	}
+	if o.processes, err = numbers("-processes", *processes); err != nil {
+		return o, err
+	}
+	from := contenders
+	if *outbox {
+		from = outboxes
+	}
+	if o.turnovers > 0 && o.rows == 0 {
+		o.rows = 100_000
+	}
+	o.chosen, err = choose(from, *only)
+	return o, err
+}
+
+func numbers(name, list string) ([]int, error) {
+	var all []int
+	for part := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%s: %q is no number above 0", name, part)
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+func choose(from []contender, names string) ([]contender, error) {
+	if names == "" {
+		return from, nil
+	}
+	var chosen []contender
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(from, func(c contender) bool { return c.name == strings.TrimSpace(name) })
+		if i < 0 {
+			return nil, fmt.Errorf("-only: there is no %q", name)
+		}
+		chosen = append(chosen, from[i])
+	}
+	return chosen, nil
+}
+
+// compare runs the contenders in turn, so that what else the machine does falls on all of them.
+func compare(ctx context.Context, d *database, o options) (results, error) {
+	all := results{}
+	for _, processes := range o.processes {
+		for _, callers := range o.callers {
+			if callers < processes {
+				continue
+			}
+			measured := make([][]figures, len(o.chosen))
+			for turn := range o.repetitions {
+				for i, c := range o.chosen {
+					fmt.Fprintf(os.Stderr, "\r\x1b[K%d callers in %d processes, run %d of %d: %s", callers, processes, turn+1, o.repetitions, c.name)
+					f, err := measure(ctx, d, c.name, callers, processes, o.runs)
+					if err != nil {
+						return nil, fmt.Errorf("%s, %d callers in %d processes: %w", c.name, callers, processes, err)
+					}
+					measured[i] = append(measured[i], f)
+				}
+			}
+			for i, c := range o.chosen {
+				all[at{c.name, callers, processes}] = medians(measured[i])
+			}
+		}
+	}
+	fmt.Fprint(os.Stderr, "\r\x1b[K")
+	return all, nil
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// figures are what one run came to, or the medians of several.
+type figures struct {
+	OpsPerSecond float64
+	P50, P99     time.Duration
+	DatabaseCPU  time.Duration // an operation
+	WAL          float64       // bytes an operation
+	CPU          time.Duration // an operation, of our processes
+	Shares       float64       // the busiest process to the idlest
+}
+
+// childCommand makes a process of this program one that does the work.
+const childCommand = "child"
+
+// report is what a child tells.
+type report struct {
+	Times []time.Duration
+	Took  time.Duration
+	CPU   time.Duration
+}
+
+// measure has callers in so many processes do operations for so long, each starting its next when it has finished one.
+func measure(ctx context.Context, d *database, name string, callers, processes int, runs time.Duration) (f figures, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*runs+2*time.Minute)
+	defer cancel()
+	if err := d.checkpoint(ctx); err != nil {
+		return f, err
+	}
+	children := make([]*worker, processes)
+	for i := range children {
+		// What is left over goes to the first ones.
+		n := callers/processes + min(1, max(0, callers%processes-i))
+		if children[i], err = startWorker(ctx, d.through, name, n, runs); err != nil {
+			return f, errors.Join(err, stopAll(children[:i]))
+		}
+	}
+	for _, w := range children {
+		if err := w.ready(); err != nil {
+			return f, errors.Join(err, stopAll(children))
+		}
+	}
+	before, err := d.used(ctx)
+	if err != nil {
+		return f, errors.Join(err, stopAll(children))
+	}
+	reports := make([]report, processes)
+	told := make([]error, processes)
+	var group sync.WaitGroup
+	for i, w := range children {
+		group.Go(func() { reports[i], told[i] = w.work() })
+	}
+	group.Wait()
+	after, err := d.used(ctx)
+	if err := errors.Join(append(told, err, stopAll(children))...); err != nil {
+		return f, err
+	}
+	return figuresOf(reports, used{cpu: after.cpu - before.cpu, wal: after.wal - before.wal})
+}
+
+func figuresOf(reports []report, server used) (f figures, err error) {
+	var all []time.Duration
+	var cpu time.Duration
+	least, most := 0, 0
+	for i, r := range reports {
+		all = append(all, r.Times...)
+		cpu += r.CPU
+		f.OpsPerSecond += float64(len(r.Times)) / r.Took.Seconds()
+		if i == 0 || len(r.Times) < least {
+			least = len(r.Times)
+		}
+		most = max(most, len(r.Times))
+	}
+	if least == 0 {
+		return f, errors.New("a process did nothing in all the time")
+	}
+	slices.Sort(all)
+	n := float64(len(all))
+	f.P50, f.P99 = percentile(all, 50), percentile(all, 99)
+	f.DatabaseCPU, f.WAL = time.Duration(float64(server.cpu)/n), float64(server.wal)/n
+	f.CPU, f.Shares = time.Duration(float64(cpu)/n), float64(most)/float64(least)
+	return f, nil
+}
+
+// worker is a child, as its parent sees it.
+type worker struct {
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	told *bufio.Reader
+}
+
+func startWorker(ctx context.Context, url, name string, callers int, runs time.Duration) (*worker, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{cmd: exec.CommandContext(ctx, self, childCommand, "-store", name, "-callers", strconv.Itoa(callers), "-duration", runs.String())}
+	w.cmd.Env = append(os.Environ(), urlVariable+"="+url) // not in the command line: it has a password
+	w.cmd.Stderr = os.Stderr
+	out, err := w.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if w.in, err = w.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	w.told = bufio.NewReader(out)
+	return w, w.cmd.Start()
+}
+
+func (w *worker) ready() error {
+	_, err := w.told.ReadString('\n')
+	return err
+}
+
+func (w *worker) work() (r report, err error) {
+	if _, err := io.WriteString(w.in, "go\n"); err != nil {
+		return r, err
+	}
+	return r, json.NewDecoder(w.told).Decode(&r)
+}
+
+func stopAll(workers []*worker) error {
+	var errs []error
+	for _, w := range workers {
+		_ = w.in.Close()
+		errs = append(errs, w.cmd.Wait())
+	}
+	return errors.Join(errs...)
+}
+
+// urlVariable has the database's address in the environment of a child.
+const urlVariable = "BENCHMARK_DATABASE"
+
+// child is what a child does: it gets ready, waits, works, tells, and ends when its parent has heard it.
+func child(ctx context.Context, args []string) (err error) {
+	flags := flag.NewFlagSet(childCommand, flag.ContinueOnError)
+	name := flags.String("store", "", "")
+	callers := flags.Int("callers", 1, "")
+	runs := flags.Duration("duration", time.Second, "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	c, ok := contenderOf(*name)
+	if !ok {
+		return fmt.Errorf("there is no %q", *name)
+	}
+	s, err := c.open(ctx, os.Getenv(urlVariable), *callers)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	// The first operations make connections and prepare statements.
+	if _, err := load(ctx, s, *callers, *runs/10); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	parent := bufio.NewReader(os.Stdin)
+	if _, err := parent.ReadString('\n'); err != nil {
+		return err
+	}
+	r, err := load(ctx, s, *callers, *runs)
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
+		return err
+	}
+	_, _ = parent.ReadString('\n')
+	return nil
+}
+
+// load has callers do operations until the time is over, each at least one.
+func load(ctx context.Context, s store, callers int, runs time.Duration) (report, error) {
+	times, failed := make([][]time.Duration, callers), make([]error, callers)
+	cpu, began := processorTime(), time.Now()
+	var group sync.WaitGroup
+	for i := range callers {
+		group.Go(func() {
+			for now := began; ctx.Err() == nil; {
+				if failed[i] = s.operation(ctx); failed[i] != nil {
+					return
+				}
+				next := time.Now()
+				times[i] = append(times[i], next.Sub(now))
+				if now = next; now.Sub(began) >= runs {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	if later, ok := s.(settler); ok {
+		if err := later.settle(ctx); err != nil {
+			return report{}, err
+		}
+	}
+	return report{Times: slices.Concat(times...), Took: time.Since(began), CPU: processorTime() - cpu}, errors.Join(append(failed, ctx.Err())...)
+}
+
+// percentile returns the least of the sorted times that p percent of them do not exceed; 0 if there are none.
+func percentile(sorted []time.Duration, p int) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[max(0, (len(sorted)*p+99)/100-1)]
+}
+
+// processorTime is what this process has used, in user and system mode.
+func processorTime() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// medians takes the median of each figure by itself.
+func medians(runs []figures) figures {
+	return figures{
+		OpsPerSecond: median(runs, func(f figures) float64 { return f.OpsPerSecond }),
+		P50:          median(runs, func(f figures) time.Duration { return f.P50 }),
+		P99:          median(runs, func(f figures) time.Duration { return f.P99 }),
+		DatabaseCPU:  median(runs, func(f figures) time.Duration { return f.DatabaseCPU }),
+		WAL:          median(runs, func(f figures) float64 { return f.WAL }),
+		CPU:          median(runs, func(f figures) time.Duration { return f.CPU }),
+		Shares:       median(runs, func(f figures) float64 { return f.Shares }),
+	}
+}
+
+func median[T float64 | time.Duration](runs []figures, of func(figures) T) T {
+	values := make([]T, len(runs))
+	for i := range runs {
+		values[i] = of(runs[i])
+	}
+	slices.Sort(values)
+	if len(values) == 0 {
+		return 0
+	}
+	return values[(len(values)-1)/2]
+}

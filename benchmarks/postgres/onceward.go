@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/providers"
+)
+
+// oncewardStore is our journal, through its public interface.
+type oncewardStore struct {
+	journal *postgres.Journal
+	session journal.Session
+	asker   atomic.Int64
+}
+
+const deployment = "benchmark"
+
+func prepareOnceward(ctx context.Context, url string) error { return postgres.Migrate(ctx, url, "") }
+
+func openOnceward(ctx context.Context, url string, _ int) (store, error) {
+	return openJournal(ctx, url)
+}
+
+// withLanes is our journal with so many lanes, in a schema of its own.
+func withLanes(name string, lanes int) contender {
+	return contender{
+		name,
+		func(ctx context.Context, url string) error { return postgres.Migrate(ctx, url, name) },
+		func(ctx context.Context, url string, _ int) (store, error) {
+			return openWith(ctx, url, postgres.Options{Schema: name, Lanes: lanes})
+		},
+	}
+}
+
+func openJournal(ctx context.Context, url string) (*oncewardStore, error) {
+	return openWith(ctx, url, postgres.Options{})
+}
+
+func openWith(ctx context.Context, url string, opts postgres.Options) (*oncewardStore, error) {
+	opts.Deployment, opts.Logger = deployment, slog.New(slog.DiscardHandler)
+	j, err := postgres.Open(ctx, url, opts)
+	if err != nil {
+		return nil, err
+	}
+	s, err := j.Join(ctx)
+	if err != nil {
+		return nil, errors.Join(err, j.Close())
+	}
+	return &oncewardStore{journal: j, session: s}, nil
+}
+
+// begin records the intent.
+func (s *oncewardStore) begin(ctx context.Context, key string) (journal.Result, error) {
+	return s.journal.Apply(ctx, s.beginning(key))
+}
+
+func (s *oncewardStore) beginning(key string) journal.Event {
+	return journal.Event{
+		Kind: journal.EventBegin, Ref: journal.Ref{ID: key}, New: true, At: s.journal.Now(), Session: s.session.ID(), Asker: s.asker.Add(1),
+		Intent: intent(journal.Generated, key),
+	}
+}
+
+// intent is what everybody keeps of a request, as our journal has it.
+func intent(naming journal.Naming, key string) *journal.Intent {
+	return &journal.Intent{
+		Naming: naming, Provider: "stripe", Endpoint: "POST /v1/", Key: key, Fingerprint: string(intentHead[:178]),
+		Terms: journal.Terms{Remembers: providers.Everything, Retention: 24 * time.Hour, Guard: true},
+		Request: journal.Request{
+			Method: http.MethodPost, URL: "https://api.stripe.com/v1/charges",
+			Header:          http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Stripe-Version": {"2025-03-31.basil"}},
+			Body:            intentBody,
+			WithheldHeaders: []string{"Authorization"},
+		},
+	}
+}
+
+// of is an event of what was begun.
+func (s *oncewardStore) of(begun journal.Result, ev journal.Event) journal.Event {
+	ev.Ref, ev.Handle, ev.Claim = begun.Operation.Ref, begun.Operation.Handle, begun.Operation.Claim
+	ev.At, ev.Session, ev.Attempts = s.journal.Now(), s.session.ID(), 1
+	return ev
+}
+
+func (s *oncewardStore) operation(ctx context.Context) error {
+	begun, err := s.begin(ctx, newKey())
+	if err != nil {
+		return err
+	}
+	return s.complete(ctx, begun)
+}
+
+// complete records the answer.
+func (s *oncewardStore) complete(ctx context.Context, begun journal.Result) error {
+	_, err := s.journal.Apply(ctx, s.of(begun, journal.Event{
+		Kind: journal.EventComplete, Delivered: true,
+		Answer: &journal.Answer{
+			Status: http.StatusOK, Body: answerBody,
+			Header: http.Header{"Content-Type": {"application/json"}, "Request-Id": {"req_0123456789abcd"},
+				"Stripe-Version": {"2025-03-31.basil"}, "Date": {"Sun, 01 Mar 2026 12:00:00 GMT"}},
+		},
+	}))
+	return err
+}
+
+func (s *oncewardStore) has(ctx context.Context) (n int, err error) {
+	for _, err := range s.journal.List(ctx, journal.Filter{States: []journal.State{journal.StateCompleted}}) {
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+func (s *oncewardStore) close() error {
+	return errors.Join(s.session.End(context.Background()), s.journal.Close())
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+// TestMain has the test's binary be what measure starts, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == childCommand {
+		if err := run(context.Background(), os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func TestContendersKeepOperations(t *testing.T) {
+	server := postgrestest.Start(t, postgrestest.Setting("fsync", "on"))
+	d, err := newDatabase(t.Context(), server.URL(), time.Millisecond)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, d.close()) })
+	const operations = 5
+	for _, c := range contenders {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := c.open(t.Context(), d.through, 4)
+			require.NoError(t, err)
+			for range operations {
+				require.NoError(t, s.operation(t.Context()))
+			}
+			if later, ok := s.(settler); ok {
+				require.NoError(t, later.settle(t.Context()))
+			}
+			require.NoError(t, s.close())
+			s, err = c.open(t.Context(), d.direct, 4)
+			require.NoError(t, err)
+			n, err := s.has(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, operations, n)
+			require.NoError(t, s.close())
+		})
+	}
+	u, err := d.used(t.Context())
+	require.NoError(t, err)
+	assert.Positive(t, u.wal)
+	assert.Positive(t, u.cpu)
+
+	var out strings.Builder
+	require.NoError(t, claims(t.Context(), &database{direct: d.direct, through: d.direct, conn: d.conn, postmaster: d.postmaster}, options{claims: 250, repetitions: 2, runs: 100 * time.Millisecond}, &out))
+	assert.Contains(t, out.String(), "claims of 250 due, each once")
+
+	for i, c := range outboxes {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := c.open(t.Context(), d.through, 4)
+			require.NoError(t, err)
+			for range operations {
+				require.NoError(t, s.operation(t.Context()))
+			}
+			n, err := s.has(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, (i+1)*operations, n, "of all")
+			require.NoError(t, s.close())
+		})
+	}
+	for table, n := range map[string]int{"onceward.operations WHERE state = 1": operations, "river.river_job WHERE state = 'available'": operations} {
+		var there int
+		require.NoError(t, d.conn.QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&there))
+		assert.Equal(t, n, there, table)
+	}
+}
+
+func TestFiguresOfSeveralProcesses(t *testing.T) {
+	ms := func(n ...int) (all []time.Duration) {
+		for _, n := range n {
+			all = append(all, time.Duration(n)*time.Millisecond)
+		}
+		return all
+	}
+	f, err := figuresOf([]report{{Times: ms(1, 2, 3, 4), Took: time.Second, CPU: 6 * time.Millisecond}, {Times: ms(5, 6), Took: 2 * time.Second}},
+		used{cpu: 60 * time.Millisecond, wal: 600})
+	require.NoError(t, err)
+	assert.Equal(t, figures{OpsPerSecond: 5, P50: 3 * time.Millisecond, P99: 6 * time.Millisecond, DatabaseCPU: 10 * time.Millisecond,
+		WAL: 100, CPU: time.Millisecond, Shares: 2}, f)
+	_, err = figuresOf([]report{{}}, used{})
+	require.Error(t, err)
+	assert.Equal(t, 2*time.Millisecond, median([]figures{{P50: 3 * time.Millisecond}, {P50: time.Millisecond}, {P50: 2 * time.Millisecond}}, func(f figures) time.Duration { return f.P50 }))
+}
+
+func TestFlags(t *testing.T) {
+	o, err := parse([]string{"-callers", "1, 64", "-only", "river,onceward", "-delay", "1ms"})
+	require.NoError(t, err)
+	assert.Equal(t, []int{1, 64}, o.callers)
+	assert.Equal(t, []int{1}, o.processes)
+	assert.Equal(t, time.Millisecond, o.delay)
+	require.Len(t, o.chosen, 2)
+	assert.Equal(t, nameRiver, o.chosen[0].name)
+	o, err = parse([]string{"-outbox", "-only", "enqueue"})
+	require.NoError(t, err)
+	require.Len(t, o.chosen, 1)
+	for _, wrong := range [][]string{{"-callers", "0"}, {"-processes", "x"}, {"-only", "oracle"}} {
+		_, err := parse(wrong)
+		require.Error(t, err)
+	}
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onceward/onceward/internal/shown"
+	"github.com/onceward/onceward/journal"
+)
+
+// maxAttention is how many of each kind are listed.
+const maxAttention = 1000
+
+// attention is what somebody has to see to.
+type attention struct {
+	Operations []operation `json:"operations" doc:"unknown ones, oldest first, and those against whose outcome something was heard"`
+	Flows      []flow      `json:"flows" doc:"those that are set aside"`
+	More       bool        `json:"more" doc:"there are more than are listed"`
+}
+
+func (a *attention) lines() []any { return append(lines(a.Operations), lines(a.Flows)...) }
+
+func (a *attention) table(t *table) {
+	if len(a.Operations)+len(a.Flows) == 0 {
+		t.line("nothing waits for anybody")
+		return
+	}
+	if len(a.Operations) > 0 {
+		t.row("HANDLE", "STATE", "OPERATION", "SCOPE", "PROVIDER", "SINCE", "WHY")
+	}
+	for i := range a.Operations {
+		op := &a.Operations[i]
+		since := op.UpdatedAt
+		if op.SettledAt != nil {
+			since = *op.SettledAt
+		}
+		why := reason(op)
+		if op.Dead == "" && op.LookAt != nil && op.Looks > 0 {
+			why = "looked for again " + t.time(*op.LookAt) + "; " + why
+		}
+		t.row(op.Handle, op.State, shown.Short(op.ID, 40), shown.Short(op.Scope, 20), shown.Text(op.Provider), t.time(since), shown.Short(why, 80))
+	}
+	if len(a.Flows) > 0 {
+		t.flush()
+		t.row("FLOW", "STATE", "NAME", "SCOPE", "FUNCTION", "SINCE", "WHY")
+	}
+	for i := range a.Flows {
+		f := &a.Flows[i]
+		t.row(f.Handle, f.State, shown.Short(f.ID, 40), shown.Short(f.Scope, 20), shown.Text(f.Function), t.time(f.UpdatedAt), shown.Short(f.Cause, 80))
+	}
+	if a.More {
+		t.line("and more")
+	}
+}
+
+func (c *command) deadCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "dead", Short: "List what somebody has to see to: unknown operations, and flows that are set aside", Args: exactly(0, ""),
+		RunE: c.reads(func(ctx context.Context, s store, _ []string) error {
+			all := &attention{Operations: []operation{}, Flows: []flow{}}
+			for _, filter := range []journal.Filter{{States: []journal.State{journal.StateUnknown}}, {Dead: true, States: []journal.State{journal.StateCompleted, journal.StateCancelled}}} {
+				page, err := c.page(ctx, s, filter, time.Time{}, maxAttention)
+				if err != nil {
+					return err
+				}
+				all.Operations = append(all.Operations, page.Operations...)
+				all.More = all.More || page.Next != ""
+			}
+			page, err := c.flowPage(ctx, s, journal.FlowFilter{States: []journal.FlowState{journal.FlowStateSetAside}}, maxAttention)
+			if err != nil {
+				return err
+			}
+			all.Flows, all.More = page.Flows, all.More || page.More
+			return c.say(all)
+		}),
+	}
+}
+
+// looks are unknown operations, and when each is looked for.
+type looks struct {
+	Looks []look `json:"looks"`
+	More  bool   `json:"more"`
+}
+
+type look struct {
+	operation
+	Latest *evidence `json:"latest,omitempty" doc:"the latest that was seen of it"`
+}
+
+func (l *looks) lines() []any { return lines(l.Looks) }
+
+func (l *looks) table(t *table) {
+	if len(l.Looks) == 0 {
+		t.line("nothing is unknown")
+		return
+	}
+	t.row("HANDLE", "OPERATION", "PROVIDER", "LOOKS", "NEXT", "LATEST")
+	for i := range l.Looks {
+		at := &l.Looks[i]
+		next, latest := "", ""
+		switch {
+		case at.Dead != "":
+			next = "never: " + at.Dead
+		case at.Looks == 0:
+			next = "not looked for yet"
+		case at.LookAt != nil:
+			next = t.time(*at.LookAt)
+		}
+		if e := at.Latest; e != nil {
+			latest = e.Finding + " (" + e.Source + "), " + t.time(e.At) + " " + e.Why
+		}
+		t.row(at.Handle, shown.Short(at.ID, 40), shown.Text(at.Provider), text(at.operation.Looks), shown.Short(next, 60), shown.Short(latest, 80))
+	}
+	if l.More {
+		t.line("and more")
+	}
+}
+
+func (c *command) looksCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "looks", Short: "List unknown operations with when each is looked for, and what was seen of it last", Args: exactly(0, ""),
+		RunE: c.reads(func(ctx context.Context, s store, _ []string) error {
+			all := &looks{Looks: []look{}}
+			for op, err := range s.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}, Limit: maxAttention + 1}) {
+				if err != nil {
+					return err
+				}
+				if all.More = len(all.Looks) == maxAttention; all.More {
+					break
+				}
+				one := look{operation: c.operationOf(&op)}
+				if d := c.detailOf(&op, false); len(d.Evidence) > 0 {
+					one.Latest = &d.Evidence[len(d.Evidence)-1]
+				}
+				all.Looks = append(all.Looks, one)
+			}
+			return c.say(all)
+		}),
+	}
+}

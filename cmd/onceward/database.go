@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/onceward/onceward/internal/shown"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+)
+
+// database is a journal in PostgreSQL.
+type database struct {
+	*postgres.Journal
+	cfg    *pgx.ConnConfig
+	schema string
+	place  string // for people
+}
+
+var (
+	_ store         = (*database)(nil)
+	_ journal.Clock = (*database)(nil)
+)
+
+// inDatabase tells a URL of PostgreSQL's from the path of a file.
+func inDatabase(name string) bool {
+	return strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://")
+}
+
+// hasPassword tells whether there is one in a URL, or may be.
+func hasPassword(raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil || misread(u, raw) {
+		return strings.Contains(raw, "@")
+	}
+	_, has := u.User.Password()
+	return has || u.Query().Has("password") || u.Query().Has("sslpassword")
+}
+
+// misread tells whether something in the URL had to be escaped: one reader takes it for a part of the password
+// then, and another for that of a name that is printed.
+func misread(u *url.URL, raw string) bool {
+	beforeQuery, query, _ := strings.Cut(raw, "?")
+	key, _, _ := strings.Cut(query, "=")
+	return strings.Contains(raw, "#") || strings.Count(beforeQuery, "@") > 1 || strings.ContainsAny(u.EscapedPath(), "@=;") || strings.Contains(key, "@")
+}
+
+// isDatabases tells whether what is no URL of PostgreSQL's is meant for a database all the same. It may have a password in it.
+func isDatabases(name string) bool {
+	name = strings.ToLower(strings.TrimLeft(name, " \"'"))
+	if strings.Contains(name, "://") || strings.HasPrefix(name, "postgres:") || strings.HasPrefix(name, "postgresql:") {
+		return true
+	}
+	for _, setting := range strings.Fields(name) { // as libpq's other connection strings have them
+		switch key, _, _ := strings.Cut(setting, "="); key {
+		case "host", "hostaddr", "dbname", "user", "password", "service":
+			return key != setting
+		}
+	}
+	return false
+}
+
+// configured reads the URL, and what the environment, ~/.pgpass and service files add to it.
+func (c *command) configured() (*pgx.ConnConfig, error) {
+	u, err := url.Parse(c.journal)
+	if err != nil || misread(u, c.journal) { // the error would quote it
+		return nil, usage("the URL of the journal can't be read: it has the form postgres://user@host:5432/database, and what is special in a part of it is escaped, as @ by %%40")
+	}
+	cfg, err := pgx.ParseConfig(c.journal)
+	if err != nil {
+		why := err.Error()
+		if inner := errors.Unwrap(err); inner != nil {
+			why = inner.Error()
+		}
+		if password, _ := u.User.Password(); password != "" && strings.Contains(why, password) || strings.Contains(why, "://") {
+			why = "a setting of it is wrong"
+		}
+		return nil, usage("the URL of the journal can't be used: %s", shown.Text(why))
+	}
+	if cfg.RuntimeParams["application_name"] == "" {
+		cfg.RuntimeParams["application_name"] = "onceward command"
+	}
+	if c.pooled {
+		cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
+		cfg.StatementCacheCapacity, cfg.DescriptionCacheCapacity = 0, 0
+		clear(cfg.RuntimeParams)
+	}
+	return cfg, nil
+}
+
+// openDatabase opens a journal that is in a database, as whichever deployment's it is.
+func (c *command) openDatabase(ctx context.Context, how access) (*database, error) {
+	cfg, err := c.configured()
+	if err != nil {
+		return nil, err
+	}
+	d := &database{cfg: cfg, schema: c.schema, place: fmt.Sprintf("%s:%d/%s", cfg.Host, cfg.Port, cfg.Database)}
+	if d.schema == "" {
+		d.schema = postgres.DefaultSchema
+	}
+	d.Journal, err = postgres.Open(ctx, c.journal, postgres.Options{
+		Schema: c.schema, Existing: true, ReadOnly: !how.write, Pooled: c.pooled,
+		Archive: how.archive, ArchiveBodies: how.archiveBodies,
+		BeforeConnect: func(_ context.Context, cfg *pgx.ConnConfig) error {
+			if !c.pooled {
+				cfg.RuntimeParams["application_name"] = d.cfg.RuntimeParams["application_name"]
+			}
+			return nil
+		},
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, d.explained(err)
+	}
+	return d, nil
+}
+
+// explained says of what can't be opened where it was looked for, and by its exit code of what kind that is.
+func (d *database) explained(err error) error {
+	var said *postgres.Error
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return notFound("there is no journal in schema %s of %s, and none is made: is it another database, or --schema?", shown.Text(d.schema), shown.Text(d.place))
+	case strings.HasPrefix(err.Error(), "postgres: schema "): // its name can't be one
+		return usage("--schema: %s", strings.TrimPrefix(err.Error(), "postgres: "))
+	case errors.Is(err, journal.ErrVersion):
+		return fmt.Errorf("journal in %s: %w", d.place, err)
+	case errors.As(err, &said) && said.Code == "42703": // a column is missing
+		return refused("schema %s of %s has a table of a journal's name, and its columns are not those of one of this release: is it another database, or --schema?",
+			shown.Text(d.schema), shown.Text(d.place))
+	case errors.As(err, &said):
+		code := exitFailed
+		switch said.Code {
+		case "3D000", "3F000", "42P01": // no such database, schema or table
+			code = exitNotFound
+		case "28P01", "28000", "42501": // who asks is not let in, or may not
+			code = exitRefused
+		}
+		return &exit{code, fmt.Errorf("journal in %s, as %s: %w", d.place, d.cfg.User, err)}
+	}
+	return fmt.Errorf("journal in %s: %w", d.place, err)
+}
+
+// look has read read one state of the database by SQL, in a transaction that can't write.
+func (d *database) look(ctx context.Context, read func(pgx.Tx) error) error {
+	conn, err := pgx.ConnectConfig(ctx, d.cfg)
+	if err == nil {
+		err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, read)
+		err = errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
+	}
+	var said *pgconn.PgError
+	switch {
+	case errors.As(err, &said):
+		return fmt.Errorf("%s (SQLSTATE %s)", said.Message, said.Code)
+	case err != nil && ctx.Err() == nil:
+		return errors.New("the connection to the database failed")
+	}
+	return err
+}
+
+// in is SQL with the journal's schema in the place of {{schema}}.
+func (d *database) in(query string) string {
+	return strings.ReplaceAll(query, "{{schema}}", pgx.Identifier{d.schema}.Sanitize())
+}
+
+func (d *database) clock(ctx context.Context, now time.Time) (last, unconfirmed time.Time, err error) {
+	var lastAt int64
+	var jumpedAt sql.NullInt64
+	err = d.look(ctx, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, d.in("SELECT greatest(last_at, (SELECT coalesce(max(last_at), 0) FROM {{schema}}.lanes)), jumped_at FROM {{schema}}.journal")).Scan(&lastAt, &jumpedAt)
+	})
+	if err != nil {
+		return last, unconfirmed, err
+	}
+	last, unconfirmed = believed(now, sql.NullInt64{Int64: lastAt, Valid: lastAt > 0}, jumpedAt)
+	return last, unconfirmed, nil
+}
+
+func (d *database) verify(ctx context.Context) ([]violation, error) {
+	found, err := d.Verify(ctx)
+	out := make([]violation, 0, len(found))
+	for _, v := range found {
+		out = append(out, violation{Handle: handleOf(v.Handle), Invariant: v.Invariant, Flow: v.Flow, Text: v.String()})
+	}
+	return out, err
+}
+
+func (d *database) backup(context.Context, string) error {
+	return usage("backup copies a journal in a SQLite file; one in PostgreSQL is backed up with its database, by pg_basebackup and archived WAL or by pg_dump: " +
+		"see docs/operating.md. One that was restored from that is adopted")
+}
+
+func (d *database) adopt(ctx context.Context) error { return d.Adopt(ctx) }

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/internal/shown"
+)
+
+// longTransaction is how long somebody may have a transaction open before the server's clearing up suffers.
+const longTransaction = 10 * time.Minute
+
+// examine looks at the server, and at who uses the journal.
+func (d *database) examine(ctx context.Context, x *examination) {
+	err := d.look(ctx, func(tx pgx.Tx) error {
+		for _, examine := range []func(context.Context, pgx.Tx, *examination) error{
+			d.examineServer, d.examineConnection, d.examineTime, d.examineDeployment, d.examineHolders, d.examineTables,
+		} {
+			if err := examine(ctx, tx, x); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		x.failed("server", err)
+	}
+}
+
+func (d *database) examineServer(ctx context.Context, tx pgx.Tx, x *examination) error {
+	var version, fsync, pages, commit, autovacuum, standbys string
+	var standby bool
+	var behind *float64
+	err := tx.QueryRow(ctx, `SELECT current_setting('server_version'), coalesce(current_setting('fsync', true), 'on'), coalesce(current_setting('full_page_writes', true), 'on'),
+		current_setting('synchronous_commit'), coalesce(current_setting('autovacuum', true), 'on'), coalesce(current_setting('synchronous_standby_names', true), ''),
+		pg_is_in_recovery(), extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8`).
+		Scan(&version, &fsync, &pages, &commit, &autovacuum, &standbys, &standby, &behind)
+	if err != nil {
+		return err
+	}
+	switch {
+	case standby && behind != nil:
+		x.finds(levelWarn, "server", fmt.Sprintf("version %s, a standby: what is said here is as of %s ago at most", version, shown.Duration(time.Duration(*behind*float64(time.Second)))),
+			"ask the primary where that matters; nothing can be resolved here", "journal")
+	case standby:
+		x.finds(levelWarn, "server", "version "+version+", a standby: what is said here is as of what it has replayed", "ask the primary where that matters; nothing can be resolved here", "journal")
+	default:
+		x.ok("server", "version %s, a primary", version)
+	}
+	switch {
+	case fsync != "on" || pages != "on":
+		x.finds(levelFail, "durability", fmt.Sprintf("fsync is %s and full_page_writes %s: what was acknowledged is lost with the machine's power", fsync, pages),
+			"set both on, and reload the server's configuration; where the provider's storage keeps what it acknowledges, see Options.Durability", "journal")
+	case commit == "off" || commit == "local":
+		x.finds(levelWarn, "durability", "synchronous_commit is "+commit+" by default; the journal's own commits set it",
+			"other transactions of this database, as those that enqueue, may be lost with the server's power", "journal")
+	case standbys != "":
+		x.ok("durability", "commits wait for the server's disk and for standbys: %s", standbys)
+	default:
+		x.ok("durability", "commits wait for the server's disk, and for no standby")
+	}
+	if autovacuum != "on" {
+		x.finds(levelWarn, "autovacuum", "autovacuum is off: tables and indices grow without end", "set it on", "journal")
+	} else {
+		x.ok("autovacuum", "it is on")
+	}
+	return nil
+}
+
+// examineConnection looks at how this command came to the server.
+func (d *database) examineConnection(ctx context.Context, tx pgx.Tx, x *examination) error {
+	var encrypted *bool
+	var used, most int
+	err := tx.QueryRow(ctx, `SELECT (SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()),
+		(SELECT sum(numbackends)::int FROM pg_stat_database), current_setting('max_connections')::int`).Scan(&encrypted, &used, &most)
+	if err != nil {
+		return err
+	}
+	ip := net.ParseIP(d.cfg.Host)
+	near := strings.HasPrefix(d.cfg.Host, "/") || d.cfg.Host == "localhost" || ip != nil && ip.IsLoopback()
+	switch {
+	case encrypted != nil && *encrypted:
+		x.ok("tls", "the connection is encrypted")
+	case near:
+		x.ok("tls", "the connection stays on this machine")
+	default:
+		x.finds(levelWarn, "tls", "the connection is not encrypted, or ends at a pooler: who is on the way reads bodies", "set sslmode=verify-full, for the application too", "journal")
+	}
+	if used*5 > most*4 {
+		x.finds(levelWarn, "connections", fmt.Sprintf("%d of %d connections are taken: a process that can't connect loses its sessions", used, most),
+			"raise max_connections, or see who has so many", "journal")
+	} else {
+		x.ok("connections", "%d of %d are taken", used, most)
+	}
+	return nil
+}
+
+// examineTime compares the clocks of this machine, of the database and of the journal.
+func (d *database) examineTime(ctx context.Context, tx pgx.Tx, x *examination) error {
+	sent := time.Now()
+	var now time.Time
+	var lastAt int64
+	if err := tx.QueryRow(ctx, d.in("SELECT clock_timestamp(), greatest(last_at, (SELECT coalesce(max(last_at), 0) FROM {{schema}}.lanes)) FROM {{schema}}.journal")).Scan(&now, &lastAt); err != nil {
+		return err
+	}
+	took := time.Since(sent)
+	switch behind := time.UnixMilli(lastAt).Sub(now); {
+	case lastAt > 0 && behind > time.Minute:
+		x.finds(levelFail, "clock", fmt.Sprintf("the database's clock stands %s behind the journal: one of the two is wrong, and nothing is resent meanwhile", shown.Duration(behind)),
+			"synchronise the clock; if it was ahead before, see ResetClock", "clock")
+	default:
+		x.ok("clock", "the database's is not behind the journal")
+	}
+	if apart := now.Sub(sent.Add(took / 2)).Abs(); apart > time.Minute {
+		x.finds(levelWarn, "clock-sync", fmt.Sprintf("this machine's clock and the database's are %s apart", shown.Duration(apart)),
+			"run chrony or systemd-timesyncd on both; the journal goes by the database's", "clock")
+	} else {
+		x.ok("clock-sync", "this machine's clock and the database's agree")
+	}
+	return nil
+}
+
+func (d *database) examineDeployment(ctx context.Context, tx pgx.Tx, x *examination) error {
+	var deployment *string
+	if err := tx.QueryRow(ctx, d.in("SELECT deployment FROM {{schema}}.journal")).Scan(&deployment); err != nil {
+		return err
+	}
+	if deployment == nil {
+		x.finds(levelWarn, "deployment", "no application has opened it yet", "is it the database, and the schema, that the application uses?", "journal")
+	} else {
+		x.ok("deployment", "%s", *deployment)
+	}
+	return nil
+}
+
+// examineHolders tells who is alive, and what the dead hold.
+func (d *database) examineHolders(ctx context.Context, tx pgx.Tx, x *examination) error {
+	var alive, silent, held int
+	err := tx.QueryRow(ctx, d.in(`SELECT (SELECT count(*) FROM {{schema}}.sessions WHERE id <> process AND buried_at IS NULL AND expires_at > clock_timestamp()),
+		(SELECT count(*) FROM {{schema}}.sessions WHERE id <> process AND buried_at IS NULL AND expires_at <= clock_timestamp()),
+		(SELECT count(*) FROM {{schema}}.operations o WHERE o.state = 2 AND o.holder IS NOT NULL AND NOT EXISTS
+			(SELECT 1 FROM {{schema}}.sessions s WHERE s.id = o.holder AND s.buried_at IS NULL AND s.expires_at > clock_timestamp()))`)).Scan(&alive, &silent, &held)
+	if err != nil {
+		return err
+	}
+	if held > 0 {
+		x.finds(levelWarn, "sessions", fmt.Sprintf("%d alive; %d operations are held by none of them", alive, held),
+			"another process takes them over within a minute; is one running, with Run or Resume?", "in-flight")
+	} else {
+		x.ok("sessions", "%d alive, %d that have not been heard of hold nothing", alive, silent)
+	}
+	return nil
+}
+
+// examineTables looks for what keeps the server from clearing up.
+func (d *database) examineTables(ctx context.Context, tx pgx.Tx, x *examination) error {
+	var bytes, live, dead int64
+	var oldest *float64
+	err := tx.QueryRow(ctx, `SELECT coalesce(sum(pg_total_relation_size(relid)), 0)::bigint, coalesce(sum(n_live_tup), 0)::bigint, coalesce(sum(n_dead_tup), 0)::bigint,
+		(SELECT extract(epoch FROM max(clock_timestamp() - xact_start))::float8 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid())
+		FROM pg_stat_user_tables WHERE schemaname = $1`, d.schema).Scan(&bytes, &live, &dead, &oldest)
+	if err != nil {
+		return err
+	}
+	const few = 100_000
+	if dead > few && dead > live {
+		x.finds(levelWarn, "tables", fmt.Sprintf("%s, with %d rows that are dead and %d that live: autovacuum does not keep up", shown.Bytes(bytes), dead, live),
+			"look for a transaction that is left open, a replication slot or a standby's feedback that holds rows; then VACUUM the journal's tables", "journal")
+	} else {
+		x.ok("tables", "%s", shown.Bytes(bytes))
+	}
+	if oldest != nil && *oldest > longTransaction.Seconds() {
+		x.finds(levelWarn, "transactions", fmt.Sprintf("a transaction in this database has been open for %s: nothing that died since is cleared up",
+			shown.Duration(time.Duration(*oldest*float64(time.Second)))), "find it in pg_stat_activity, by xact_start, and end it", "journal")
+	} else {
+		x.ok("transactions", "none is open for long")
+	}
+	return nil
+}

@@ -1,0 +1,327 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onceward/onceward/internal/shown"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// The levels of a check.
+const (
+	levelOK   = "ok"
+	levelWarn = "warn"
+	levelFail = "fail"
+)
+
+// checked is one line of doctor's.
+type checked struct {
+	Check   string `json:"check" doc:"what was looked at; a stable word"`
+	Level   string `json:"level" doc:"ok, warn or fail"`
+	Says    string `json:"says"`
+	ToDo    string `json:"to_do,omitempty"`
+	Runbook string `json:"runbook,omitempty" doc:"a heading of docs/runbook.md"`
+}
+
+// examination is what doctor finds.
+type examination struct {
+	Checks []checked `json:"checks"`
+
+	now       time.Time
+	backups   string
+	backupAge time.Duration
+	bodies    int
+}
+
+func (x *examination) lines() []any { return lines(x.Checks) }
+
+func (x *examination) table(t *table) {
+	colours := map[string]string{levelOK: "32", levelWarn: "33", levelFail: "31"}
+	for _, k := range x.Checks {
+		t.line(t.painted(fmt.Sprintf("%-4s", k.Level), colours[k.Level]) + "  " + k.Check + ": " + shown.Text(k.Says))
+		if k.ToDo != "" {
+			t.line("        " + shown.Text(k.ToDo))
+		}
+		if k.Runbook != "" {
+			t.line("        docs/runbook.md#" + k.Runbook)
+		}
+	}
+}
+
+func (x *examination) ok(check, format string, args ...any) {
+	x.Checks = append(x.Checks, checked{Check: check, Level: levelOK, Says: fmt.Sprintf(format, args...)})
+}
+
+// finds is a line of something that is not as it should be.
+func (x *examination) finds(level, check, says, toDo, runbook string) {
+	x.Checks = append(x.Checks, checked{check, level, says, toDo, runbook})
+}
+
+// failed is a check that could not be made.
+func (x *examination) failed(check string, err error) {
+	x.finds(levelWarn, check, "it can't be told: "+err.Error(), "", "")
+}
+
+func (x *examination) has(level string) bool {
+	for _, k := range x.Checks {
+		if k.Level == level {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *command) doctorCommand() *cobra.Command {
+	x := &examination{}
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Look for what is wrong around the journal, and say what to do (exit 5 if something fails)", Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if x.backups != "" && inDatabase(c.journal) {
+				return usage("--backup looks at copies of a journal in a SQLite file: see to those of the database with its own tools")
+			}
+			x.now = c.now()
+			s, err := c.open(cmd.Context(), access{})
+			if err != nil {
+				if !x.opens(err) {
+					return err
+				}
+			} else {
+				x.now = c.at(s)
+				x.ok("open", "it can be read, and has the schema of this release")
+				s.examine(cmd.Context(), x)
+				x.data(cmd.Context(), s)
+				if err := s.Close(); err != nil {
+					return err
+				}
+			}
+			x.backupsIn()
+			if err := c.say(x); err != nil {
+				return err
+			}
+			if x.has(levelFail) {
+				return errFindings
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&x.backups, "backup", "", "a folder with backups: how old is the newest?")
+	cmd.Flags().DurationVar(&x.backupAge, "backup-age", 25*time.Hour, "with --backup: how old the newest may be")
+	cmd.Flags().IntVar(&x.bodies, "bodies", 100, "how many of the newest operations' bodies are looked through for numbers of cards; 0: none")
+	return cmd
+}
+
+// opens makes a line of an error that says what is wrong with the file; false for any other.
+func (x *examination) opens(err error) bool {
+	for _, known := range []struct {
+		is      error
+		toDo    string
+		runbook string
+	}{
+		{journal.ErrVersion, "use the command of the release that the application runs; never migrate it by hand", "newer-version"},
+		{journal.ErrRestored, "remove the -wal and -shm files that are not its own, as the message says, and adopt it", "restore"},
+		{sqlite.ErrSecondName, "leave it one name: each name would have a WAL of its own", "journal"},
+		{sqlite.ErrNetworkFilesystem, "move it to a disk of this machine: WAL does not work over a network", "journal"},
+		{sqlite.ErrNotJournal, "check the path", "journal"},
+		{postgres.ErrUnsafe, "set the server, the database or the tables right, as the message says", "journal"},
+	} {
+		if errors.Is(err, known.is) {
+			x.finds(levelFail, "open", err.Error(), known.toDo, known.runbook)
+			return true
+		}
+	}
+	return false
+}
+
+// maxExamined is how many operations are looked at one by one, for each check.
+const maxExamined = 20_000
+
+// data looks at what is in the journal, whichever kind it is.
+func (x *examination) data(ctx context.Context, s store) {
+	now, err := s.ReadStats(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			x.failed("stats", err)
+		} else {
+			x.finds(levelFail, "stats", "what is in the journal can't be read: "+err.Error(), "see what verify says of it; keep a copy, and restore a backup if it is damaged", "journal")
+		}
+		return
+	}
+	if now.Restored != "" {
+		x.finds(levelFail, "restored", "it "+now.Restored+", and sends nothing until it is adopted",
+			"see to it that no other copy is in use, then adopt it", "restore")
+	} else {
+		x.ok("restored", "it is nobody's copy")
+	}
+	if now.Unknown > 0 {
+		since := ""
+		if !now.OldestUnknown.IsZero() {
+			since = ", the first of them for " + shown.Duration(x.now.Sub(now.OldestUnknown))
+		}
+		x.finds(levelWarn, "unknown", fmt.Sprintf("%d operations may or may not have taken effect%s", now.Unknown, since),
+			"dead lists them: find them at their providers, and resolve them", "unknown")
+	} else {
+		x.ok("unknown", "nothing is unknown")
+	}
+	if now.Undelivered > 0 {
+		x.finds(levelWarn, "undelivered", fmt.Sprintf("%d outcomes have reached nobody", now.Undelivered),
+			"the application's OnSettled delivers them: see its log for why it does not", "undelivered")
+	} else {
+		x.ok("undelivered", "every outcome has reached somebody")
+	}
+	if n := now.FlowsSetAside; n > 0 {
+		x.finds(levelWarn, "set-aside", fmt.Sprintf("%d flows failed too often, and are set aside", n), "dead lists them: flow retry, or flow give-up", "flows")
+	} else {
+		x.ok("set-aside", "no flow is set aside")
+	}
+	x.windows(ctx, s)
+	x.seconds(ctx, s)
+	x.cards(ctx, s)
+}
+
+// windows are how long what has no outcome may still be resent.
+func (x *examination) windows(ctx context.Context, s store) {
+	closing, closed, n := 0, 0, 0
+	var soonest time.Duration
+	for op, err := range s.List(ctx, journal.Filter{States: []journal.State{journal.StatePending, journal.StateInFlight}, Limit: maxExamined}) {
+		if err != nil {
+			x.failed("window", err)
+			return
+		}
+		n++
+		w, has := shown.WindowOf(&op, x.now)
+		switch {
+		case !has:
+		case w.Left <= 0:
+			closed++
+		case w.Share < shown.Closing:
+			if closing == 0 || w.Left < soonest {
+				soonest = w.Left
+			}
+			closing++
+		}
+	}
+	switch {
+	case closed > 0:
+		x.finds(levelWarn, "window", fmt.Sprintf("%d pending operations may not be resent any more: their provider may have forgotten them", closed),
+			"does Run or Resume run? It makes them unknown; then they are for a person", "pending")
+	case closing > 0:
+		x.finds(levelWarn, "window", fmt.Sprintf("%d pending operations have less than a quarter of their window left, the first of them %s", closing, shown.Duration(soonest)),
+			"why says for each what it waits for", "pending")
+	default:
+		x.ok("window", "%d operations wait, and none is near the end of its window", n)
+	}
+}
+
+// seconds are operations of which a second effect was proven.
+func (x *examination) seconds(ctx context.Context, s store) {
+	n, first := 0, ""
+	for op, err := range s.List(ctx, journal.Filter{Newest: true, Limit: maxExamined}) {
+		if err != nil {
+			x.failed("second-effect", err)
+			return
+		}
+		if op.SecondEffects > 0 {
+			if n == 0 {
+				first = handleOf(op.Handle)
+			}
+			n++
+		}
+	}
+	if n > 0 {
+		x.finds(levelFail, "second-effect", fmt.Sprintf("%d operations took effect twice, the latest is %s", n, first),
+			"show says what is known of each: refund the second one at the provider", "second-effect")
+		return
+	}
+	x.ok("second-effect", "none among the newest %d operations", maxExamined)
+}
+
+// cards looks for bodies that hold numbers of cards.
+func (x *examination) cards(ctx context.Context, s store) {
+	if x.bodies <= 0 {
+		return
+	}
+	found, example := 0, ""
+	for op, err := range s.List(ctx, journal.Filter{Newest: true, Limit: x.bodies}) {
+		if err != nil {
+			x.failed("secrets", err)
+			return
+		}
+		whole, err := s.Get(ctx, op.Ref)
+		if errors.Is(err, journal.ErrNotFound) {
+			continue // it was reaped meanwhile
+		}
+		if err != nil {
+			x.failed("secrets", err)
+			return
+		}
+		if shown.HasCard(whole.Request.Body) || whole.Answer != nil && shown.HasCard(whole.Answer.Body) {
+			if found == 0 {
+				example = handleOf(op.Handle)
+			}
+			found++
+		}
+	}
+	if found > 0 {
+		x.finds(levelWarn, "secrets", fmt.Sprintf("the bodies of %d of the newest %d operations look as if they held numbers of cards, the latest is %s", found, x.bodies, example),
+			"let a provider keep the cards and send tokens, or mark the field in the endpoint's SecretRequest", "keys")
+		return
+	}
+	x.ok("secrets", "no numbers of cards in the bodies of the newest %d operations", x.bodies)
+}
+
+// backupsIn looks for the newest backup in a folder.
+func (x *examination) backupsIn() {
+	if x.backups == "" {
+		return
+	}
+	entries, err := os.ReadDir(x.backups)
+	if err != nil {
+		x.finds(levelFail, "backup", err.Error(), "check the path of the folder", "backup")
+		return
+	}
+	newest, name := time.Time{}, ""
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || strings.Contains(e.Name(), ".part-") || !isSQLite(filepath.Join(x.backups, e.Name())) {
+			continue
+		}
+		if info.ModTime().After(newest) {
+			newest, name = info.ModTime(), e.Name()
+		}
+	}
+	switch {
+	case name == "":
+		x.finds(levelFail, "backup", "there is no backup in "+x.backups, "make one: onceward backup", "backup")
+	case x.now.Sub(newest) > x.backupAge:
+		x.finds(levelFail, "backup", fmt.Sprintf("the newest backup, %s, is %s old", name, shown.Duration(x.now.Sub(newest))), "see why no newer one was made", "backup")
+	default:
+		x.ok("backup", "%s is %s old", name, shown.Duration(x.now.Sub(newest)))
+	}
+}
+
+// isSQLite opens and closes the file, which drops the locks of this process on it: none may be open. It
+// goes by how such a file begins (https://sqlite.org/fileformat.html, section 1.3).
+func isSQLite(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	magic := make([]byte, 16)
+	_, err = f.Read(magic)
+	return err == nil && string(magic) == "SQLite format 3\x00"
+}
+
+// isGone is true of a file that is not there.
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/internal/shown"
+	"github.com/onceward/onceward/journal"
+)
+
+// largeWAL is where a journal cuts its -wal file by itself, if nothing keeps it from that.
+const largeWAL = 64 << 20
+
+// leastFree is how much of a disk ought to be free.
+const leastFree = 256 << 20
+
+// examine looks at the file, those beside it and the machine they are on.
+func (f *file) examine(ctx context.Context, x *examination) {
+	f.examineFiles(x)
+	f.examineDisk(x)
+	f.examineSQLite(ctx, x)
+	f.examineClock(ctx, x)
+	f.examineSidecar(ctx, x)
+	f.examineSessions(ctx, x)
+}
+
+// beside are the files that belong to the journal.
+func (f *file) beside() []string {
+	names := []string{f.path}
+	for _, suffix := range []string{"-wal", "-shm", "-sidecar"} {
+		if _, err := os.Stat(f.path + suffix); err == nil {
+			names = append(names, f.path+suffix)
+		}
+	}
+	entries, _ := os.ReadDir(filepath.Dir(f.path))
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), filepath.Base(f.path)+"-session-") {
+			names = append(names, filepath.Join(filepath.Dir(f.path), e.Name()))
+		}
+	}
+	return names
+}
+
+func (f *file) examineFiles(x *examination) {
+	owner, ok := ownerOf(f.path)
+	sound := true
+	for _, name := range f.beside() {
+		info, err := os.Stat(name)
+		if err != nil {
+			if !isGone(err) { // a session may have ended meanwhile
+				x.failed("files", err)
+			}
+			continue
+		}
+		base := filepath.Base(name)
+		if mode := info.Mode().Perm(); mode&0o077 != 0 {
+			sound = false
+			x.finds(levelFail, "mode", fmt.Sprintf("%s has mode %04o: others can get at what is recorded", base, mode), "chmod 600 "+base, "journal")
+		}
+		if its, is := ownerOf(name); ok && is && its != owner {
+			sound = false
+			x.finds(levelFail, "owner", fmt.Sprintf("%s belongs to user %d, the journal to user %d: the application may not be able to open it", base, its, owner),
+				fmt.Sprintf("chown %d %s", owner, base), "journal")
+		}
+	}
+	if sound {
+		x.ok("files", "one owner, and nobody else can get at them")
+	}
+}
+
+// examineSQLite reads back what the file says of itself.
+func (f *file) examineSQLite(ctx context.Context, x *examination) {
+	var mode string
+	var litestream, version int
+	err := f.look(ctx, func(tx *sql.Tx) error {
+		for query, into := range map[string]any{
+			"PRAGMA journal_mode":                 &mode,
+			litestreamTables:                      &litestream,
+			"SELECT version FROM onceward_schema": &version,
+		} {
+			if err := tx.QueryRowContext(ctx, query).Scan(into); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		x.failed("sqlite", err)
+		return
+	}
+	x.ok("schema", "version %d", version)
+	if _, live := f.stamp(); !live { // such a connection says nothing of the mode; nobody has a lock now
+		mode = headerMode(f.path)
+	}
+	backup := f.isBackup(ctx)
+	switch {
+	case strings.EqualFold(mode, "wal") || backup:
+		x.ok("sqlite", "journal_mode is %s", mode)
+	default:
+		x.finds(levelFail, "sqlite", "journal_mode is "+mode+", and somebody other than the journal has set that", "keep other tools from changing the file; the application sets it back when it opens it", "journal")
+	}
+	if litestream > 0 {
+		x.ok("litestream", "its tables are there: the application has to open the journal with ExternalCheckpointer")
+	}
+	size := int64(0)
+	if info, err := os.Stat(f.path + "-wal"); err == nil {
+		size = info.Size()
+	}
+	if size > largeWAL {
+		x.finds(levelWarn, "wal", fmt.Sprintf("the -wal file has %s: something keeps it from starting over", shown.Bytes(size)),
+			"look for a transaction that is left open, a long backup or verify, or a checkpointer that does not run", "wal")
+	} else {
+		x.ok("wal", "%s", shown.Bytes(size))
+	}
+}
+
+// headerMode is the mode that the file's header states (https://sqlite.org/fileformat.html, section 1.3.3).
+func headerMode(path string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return "not known"
+	}
+	defer file.Close()
+	header := make([]byte, 20)
+	if _, err := io.ReadFull(file, header); err != nil {
+		return "not known"
+	}
+	if header[18] == 2 && header[19] == 2 {
+		return "wal"
+	}
+	return "rollback"
+}
+
+func (f *file) isBackup(ctx context.Context) bool {
+	n := 0
+	_ = f.look(ctx, func(tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, "SELECT count(*) FROM onceward_backup").Scan(&n)
+	})
+	return n > 0
+}
+
+func (f *file) examineClock(ctx context.Context, x *examination) {
+	last, _, err := f.clock(ctx, x.now)
+	switch behind := last.Sub(x.now); {
+	case err != nil:
+		x.failed("clock", err)
+	case behind > time.Minute:
+		x.finds(levelFail, "clock", fmt.Sprintf("the clock stands %s behind the journal: one of the two is wrong, and nothing is resent meanwhile", shown.Duration(behind)),
+			"synchronise the clock; if it was ahead before, see ResetClock", "clock")
+	default:
+		x.ok("clock", "not behind the journal")
+	}
+	if synchronised, known := clockSynchronised(); known && !synchronised {
+		x.finds(levelWarn, "clock-sync", "the kernel says that its clock is not synchronised", "run chrony or systemd-timesyncd", "clock")
+	} else if known {
+		x.ok("clock-sync", "the kernel says that its clock is synchronised")
+	}
+}
+
+func (f *file) examineSidecar(ctx context.Context, x *examination) {
+	wrong, toDo, err := f.sidecar(ctx)
+	switch {
+	case err != nil:
+		x.failed("sidecar", err)
+	case wrong != "":
+		x.finds(levelFail, "sidecar", wrong, toDo, "restore")
+	default:
+		x.ok("sidecar", "the journal has come as far as it says")
+	}
+}
+
+// sidecar compares the sidecar's line with the journal, and says what is wrong: then the journal was
+// restored or copied, and sends nothing.
+func (f *file) sidecar(ctx context.Context) (wrong, toDo string, err error) {
+	var identity string
+	var number, backups int64
+	err = f.look(ctx, func(tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, `SELECT (SELECT identity FROM onceward_journal), (SELECT number FROM onceward_log ORDER BY seq DESC LIMIT 1),
+			(SELECT count(*) FROM onceward_backup)`).Scan(&identity, &number, &backups)
+	})
+	if err != nil {
+		return "", "", err
+	}
+	text, err := os.ReadFile(f.path + "-sidecar")
+	var version, says int64
+	var whose string
+	if err == nil {
+		_, err = fmt.Sscanf(string(text), "onceward-sidecar %d %s %d", &version, &whose, &says)
+	}
+	const adopt = "see to it that no other copy is in use, then adopt it"
+	switch {
+	case backups > 0:
+		return "the file is a backup that nobody has adopted", adopt, nil
+	case isGone(err):
+		return "there is no sidecar: the journal was copied, or the sidecar was removed", adopt, nil
+	case err != nil:
+		return "it can't be read: " + err.Error(), "give it back to the journal's owner, mode 0600", nil
+	case whose != identity:
+		return "it is the sidecar of another journal", adopt, nil
+	case says > number && f.comesAsFar(ctx, says):
+	case says > number:
+		return fmt.Sprintf("the journal ends with commit %d, and had come to %d: it is an older copy", number, says), adopt, nil
+	}
+	return "", "", nil
+}
+
+// comesAsFar looks again: the sidecar was read later than the journal, which may have gone on.
+func (f *file) comesAsFar(ctx context.Context, number int64) bool {
+	var now int64
+	err := f.look(ctx, func(tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, "SELECT number FROM onceward_log ORDER BY seq DESC LIMIT 1").Scan(&now)
+	})
+	return err == nil && now >= number
+}
+
+// sessions are the IDs of those that the journal knows.
+func (f *file) sessions(ctx context.Context) (ids []string, err error) {
+	err = f.look(ctx, func(tx *sql.Tx) error {
+		ids = nil
+		rows, err := tx.QueryContext(ctx, "SELECT id FROM onceward_sessions ORDER BY id")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id string
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			ids = append(ids, id)
+		}
+		return rows.Err()
+	})
+	return ids, err
+}
+
+// examineSessions tells who is alive, and what the dead hold.
+func (f *file) examineSessions(ctx context.Context, x *examination) {
+	ids, err := f.sessions(ctx)
+	if err != nil {
+		x.failed("sessions", err)
+		return
+	}
+	holds := make(map[string]int)
+	for op, err := range f.List(ctx, journal.Filter{States: []journal.State{journal.StateInFlight}, Limit: maxExamined}) {
+		if err != nil {
+			x.failed("sessions", err)
+			return
+		}
+		holds[op.Holder]++
+	}
+	alive, dead, held := 0, 0, 0
+	for _, id := range ids {
+		is, missing := sessionAlive(f.path + "-session-" + id)
+		switch {
+		case missing:
+			x.finds(levelFail, "sessions", fmt.Sprintf("the file of session %s is missing: the journal was copied, or somebody removed it", id),
+				"never remove -session- files; if it was copied, adopt it", "restore")
+		case is:
+			alive++
+		default:
+			dead++
+			held += holds[id]
+		}
+	}
+	if held > 0 {
+		x.finds(levelWarn, "sessions", fmt.Sprintf("%d alive; %d that died hold %d operations", alive, dead, held),
+			"start the application: Run or Resume takes them over", "in-flight")
+		return
+	}
+	x.ok("sessions", "%d alive, %d that died hold nothing", alive, dead)
+}

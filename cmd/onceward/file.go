@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver that the journal uses too: another one would drop its locks
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// file is a journal in a SQLite file.
+type file struct {
+	*sqlite.Journal
+	path string // real
+}
+
+var _ store = (*file)(nil)
+
+// look has read read one state of the file by SQL, on a connection that can't write. What nobody has
+// open is read without a lock, since SQLite would make a -wal and a -shm beside it, and anew if
+// somebody came meanwhile.
+func (f *file) look(ctx context.Context, read func(*sql.Tx) error) error {
+	for try := 1; ; try++ {
+		before, live := f.stamp()
+		uri := "file:" + (&url.URL{Path: f.path}).EscapedPath() + "?mode=ro&_pragma=busy_timeout(5000)&_pragma=query_only(1)"
+		if !live {
+			uri += "&immutable=1"
+		}
+		err := f.lookBy(ctx, uri, read)
+		after, _ := f.stamp()
+		switch {
+		case !live && after != before && try < 5:
+			continue
+		case !live && after != before:
+			return fmt.Errorf("journal %s: it was opened and closed again each of the %d times that it was read; try once more", f.path, try)
+		case err != nil:
+			return fmt.Errorf("journal %s: %w", f.path, err)
+		}
+		return nil
+	}
+}
+
+// hasWAL tells whether somebody goes by the file's WAL: who has it open, or died so, moves it, and so may a
+// Litestream whose tables are there. Else there is none, and this command leaves none.
+func (f *file) hasWAL(ctx context.Context) bool {
+	for _, suffix := range []string{"-wal", "-shm"} {
+		if _, err := os.Stat(f.path + suffix); !isGone(err) {
+			return true
+		}
+	}
+	litestream := 1
+	err := f.look(ctx, func(tx *sql.Tx) error { return tx.QueryRowContext(ctx, litestreamTables).Scan(&litestream) })
+	return err != nil || litestream > 0
+}
+
+const litestreamTables = `SELECT count(*) FROM sqlite_schema WHERE name LIKE '\_litestream\_%' ESCAPE '\'`
+
+// stamp tells whether the file was written meanwhile, and whether somebody has it open, or died so.
+func (f *file) stamp() (stamp string, live bool) {
+	live = true
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		info, err := os.Stat(f.path + suffix)
+		if err != nil {
+			live = false
+			stamp += " none"
+			continue
+		}
+		stamp += fmt.Sprint(" ", info.Size(), info.ModTime().UnixNano())
+	}
+	return stamp, live
+}
+
+func (f *file) lookBy(ctx context.Context, uri string, read func(*sql.Tx) error) error {
+	db, err := sql.Open("sqlite", uri)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(read(tx), tx.Rollback())
+}
+
+func (f *file) clock(ctx context.Context, now time.Time) (last, unconfirmed time.Time, err error) {
+	var lastAt, jumpedAt sql.NullInt64
+	err = f.look(ctx, func(tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, "SELECT last_at, jumped_at FROM onceward_log ORDER BY seq DESC LIMIT 1").Scan(&lastAt, &jumpedAt)
+	})
+	if err != nil {
+		return last, unconfirmed, err
+	}
+	last, unconfirmed = believed(now, lastAt, jumpedAt)
+	return last, unconfirmed, nil
+}
+
+// believed is what store.clock returns, by what a journal has: milliseconds since 1970.
+func believed(now time.Time, lastAt, jumpedAt sql.NullInt64) (last, unconfirmed time.Time) {
+	if lastAt.Valid {
+		last = time.UnixMilli(lastAt.Int64).UTC()
+	}
+	switch {
+	case jumpedAt.Valid:
+		unconfirmed = time.UnixMilli(jumpedAt.Int64).UTC().Add(journal.Confirmation)
+	case !last.IsZero() && now.Sub(last) > journal.Leap:
+		unconfirmed = now.Add(journal.Confirmation) // nobody has looked for so long
+	}
+	return last, unconfirmed
+}
+
+func (f *file) verify(ctx context.Context) ([]violation, error) {
+	found, err := f.Verify(ctx)
+	out := make([]violation, 0, len(found))
+	for _, v := range found {
+		said := violation{Invariant: v.Invariant, Flow: v.Flow, Text: v.String()}
+		if v.Handle != 0 {
+			said.Handle = handleOf(v.Handle)
+		}
+		out = append(out, said)
+	}
+	return out, err
+}
+
+func (f *file) backup(ctx context.Context, path string) error { return f.Backup(ctx, path) }
+
+func (f *file) adopt(ctx context.Context) error { return f.Adopt(ctx) }

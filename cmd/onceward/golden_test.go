@@ -1,0 +1,109 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/planted"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// varying is what differs from run to run and machine to machine.
+var varying = []struct {
+	is *regexp.Regexp
+	as string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "<time>"},
+	{regexp.MustCompile(`\b\d+ (d|h|min|s|ms)\b( \d+ (h|min)\b)?`), "<duration>"},
+	{regexp.MustCompile(`\b\d+ (KiB|MiB|GiB|B)\b`), "<size>"},
+	{regexp.MustCompile(`"(file_bytes|free_bytes|wal_bytes|bytes|window_left)": ?[\d.]+`), `"$1": <n>`},
+	{regexp.MustCompile(`\d+ % of the window`), "<n> % of the window"},
+	{regexp.MustCompile(`/tmp/[^\s",]+`), "<path>"},
+	{regexp.MustCompile(`(schema: |"says": ?")version \d+`), "${1}version <n>"},
+	{regexp.MustCompile(`go1\.[\d.]+\S*`), "<go>"},
+	{regexp.MustCompile(`"endpoints": ?\d+`), `"endpoints": <n>`},
+	{regexp.MustCompile(`(?m)^([a-z.]+ +)\d+( +[a-z*-]+\.[a-z])`), "$1<n>$2"}, // likewise, in a table
+	{regexp.MustCompile(`"revision": "\w+",?\s*`), ""},
+	{regexp.MustCompile(` +`), " "}, // the width of columns follows from what is in them
+}
+
+// onThisMachine are checks of doctor's that tell of the machine that the tests run on.
+var onThisMachine = regexp.MustCompile(`(?m)(^(ok|warn|fail) +(clock-sync|filesystem|space): .*\n( {8}.*\n)*|\s*\{\s*"check": ?"(clock-sync|filesystem|space)"[^}]*\},?)`)
+
+// verbs are every verb that only reads, over a journal with one of each in it.
+var verbs = map[string][]string{
+	"ls": {"ls"}, "ls-page": {"ls", "--limit", "2", "--after", "#6"}, "ls-states": {"ls", "--state", "unknown,cancelled", "--oldest-first"},
+	"ls-scope": {"ls", "--scope", planted.Scope}, "ls-none": {"ls", "--provider", "adyen"}, "ls-old": {"ls", "--older-than", "5h"},
+	"dead": {"dead"}, "looks": {"looks"}, "show": {"show", planted.Completed}, "show-unknown": {"show", planted.Unknown}, "show-reveal": {"show", "#2", "--reveal"},
+	"show-twice": {"show", planted.Twice}, "show-hostile": {"show", "#7"}, "show-keys": {"show", "#2", "--full-keys"},
+	"why-closing": {"why", planted.Closing}, "why-unsent": {"why", planted.Unsent, "--scope", planted.Scope}, "why-unknown": {"why", planted.Unknown},
+	"why-completed": {"why", planted.Completed}, "why-cancelled": {"why", planted.Cancelled},
+	"flows": {"flows"}, "flows-state": {"flows", "--state", "waiting"}, "flow": {"flow", planted.SetAside}, "flow-reveal": {"flow", "#1", "--reveal"},
+	"stats": {"stats"}, "top": {"top", "--count", "1"}, "verify": {"verify"}, "doctor": {"doctor", "--bodies", "3"}, "export": {"export"}, "export-bodies": {"export", "--bodies"},
+	"adopt": {"adopt", "--yes"}, "reap": {"reap", "--keep", "2160h", "--archive", "none"},
+	"providers-ls": {"providers", "ls"}, "providers-show": {"providers", "show", "Stripe"}, "providers-explain": {"providers", "explain", "post", "https://api.stripe.com/v1/charges?key=" + planted.Secret},
+	"providers-explain-unknown": {"providers", "explain", "POST", "https://example.com/pay"}, "providers-explain-reads": {"providers", "explain", "GET", "https://api.stripe.com/v1/charges"},
+	"schema-why": {"schema", "why"}, "version": {"version"},
+}
+
+func TestGolden(t *testing.T) {
+	path, _ := journalWith(t)
+	seen := map[string]bool{}
+	for name, args := range verbs {
+		for _, form := range []string{"table", "json", "jsonl"} {
+			t.Run(name+"."+form, func(t *testing.T) {
+				s := runs(t, append([]string{"-j", path, "-o", form}, args...)...)
+				got := s.out
+				if name == "doctor" {
+					got = onThisMachine.ReplaceAllString(got, "")
+				}
+				for _, v := range varying {
+					got = v.is.ReplaceAllString(got, v.as)
+				}
+				file := filepath.Join("testdata", name+"."+form)
+				if *update {
+					require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+				}
+				want, err := os.ReadFile(file)
+				require.NoError(t, err, "go test -run Golden -update makes it")
+				assert.Equal(t, string(want), got, s.err)
+				assert.Contains(t, []int{exitDone, exitFindings}, s.code, s.err)
+				assert.Equal(t, name == "doctor", s.code == exitFindings, "doctor finds the second effect")
+			})
+			seen[name+"."+form] = true
+		}
+	}
+	entries, err := os.ReadDir("testdata")
+	require.NoError(t, err)
+	for _, e := range entries {
+		assert.True(t, seen[e.Name()], "testdata/%s is of no verb any more", e.Name())
+	}
+}
+
+// Nothing that was planted as a secret, nor what a terminal would obey, is printed by any verb.
+func TestNothingSecretIsPrinted(t *testing.T) {
+	path, _ := journalWith(t)
+	for name, args := range verbs {
+		if name == "export-bodies" {
+			continue // who asks for bodies as they are gets them
+		}
+		for _, form := range []string{"table", "json", "jsonl"} {
+			s := runs(t, append([]string{"-j", path, "-o", form}, args...)...)
+			for _, canary := range []string{planted.Card, planted.Secret, "\u202e", "\u2066", "\u009b", "\x1b"} {
+				assert.NotContains(t, s.out+s.err, canary, "%s -o %s", name, form)
+			}
+			if name != "show-keys" && name != "export" {
+				assert.NotContains(t, s.out+s.err, "0123456789abcdef", "%s -o %s shows a key whole", name, form)
+			}
+			assert.False(t, strings.Contains(s.err, "panic"), s.err)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// becomeOwner refuses another user than the file's owner, since what that user makes beside it would
+// be in the owner's way; as root, with --as-owner, it becomes the owner, for good.
+func (c *command) becomeOwner(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(owner.Uid) == os.Geteuid() {
+		return nil
+	}
+	switch {
+	case !c.asOwner && os.Geteuid() == 0:
+		return refused("%s belongs to user %d: run this as that user, or with --as-owner", path, owner.Uid)
+	case os.Geteuid() != 0:
+		return refused("%s belongs to user %d: run this as that user", path, owner.Uid)
+	}
+	if err := syscall.Setgroups(nil); err != nil {
+		return fmt.Errorf("become user %d: %w", owner.Uid, err)
+	}
+	if err := syscall.Setgid(int(owner.Gid)); err != nil {
+		return fmt.Errorf("become group %d: %w", owner.Gid, err)
+	}
+	if err := syscall.Setuid(int(owner.Uid)); err != nil {
+		return fmt.Errorf("become user %d: %w", owner.Uid, err)
+	}
+	return nil
+}
+
+// ownerOf is the user a file belongs to.
+func ownerOf(path string) (uid uint32, known bool) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, false
+	}
+	s, known := info.Sys().(*syscall.Stat_t)
+	if !known {
+		return 0, false
+	}
+	return s.Uid, true
+}
+
+// sessionAlive tells whether somebody has the lock of a session's file. A shared lock is asked for
+// and given back at once, for which nobody waits.
+func sessionAlive(path string) (alive, missing bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, os.IsNotExist(err)
+	}
+	defer f.Close()
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil, false
+}

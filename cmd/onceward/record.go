@@ -1,0 +1,211 @@
+package main
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/internal/shown"
+	"github.com/onceward/onceward/journal"
+)
+
+// The types of this file are the JSON that is promised: names stay, and more may be added.
+
+// operation is one operation.
+type operation struct {
+	Handle     string `json:"handle" doc:"its number in this journal, such as #12; never used again"`
+	Scope      string `json:"scope,omitempty" doc:"the namespace of its name"`
+	Parent     string `json:"parent,omitempty" doc:"what it belongs to: a key or a flow; of an unnamed one, left out"`
+	ID         string `json:"id" doc:"its name; of an unnamed one its key, shortened unless --full-keys"`
+	Naming     string `json:"naming" doc:"named, carried or generated"`
+	Provider   string `json:"provider,omitempty"`
+	Endpoint   string `json:"endpoint,omitempty" doc:"pattern of the endpoint in the provider's table"`
+	State      string `json:"state" doc:"pending, in_flight, completed, unknown or cancelled"`
+	Generation int    `json:"generation" doc:"what resolve takes as --seen, before the dot"`
+	Claim      int64  `json:"claim" doc:"what resolve takes as --seen, behind the dot"`
+	Attempts   int    `json:"attempts"`
+	Cause      string `json:"cause,omitempty" doc:"why it is pending, unknown or cancelled"`
+	Dead       string `json:"dead,omitempty" doc:"why somebody has to see to it"`
+
+	MayHaveRun    bool       `json:"may_have_run" doc:"something may have been sent"`
+	CreatedAt     time.Time  `json:"created_at"`
+	UpdatedAt     time.Time  `json:"updated_at"`
+	FirstSentAt   *time.Time `json:"first_sent_at,omitempty"`
+	DueAt         *time.Time `json:"due_at,omitempty" doc:"pending: not sent before this"`
+	SettledAt     *time.Time `json:"settled_at,omitempty"`
+	SafeUntil     *time.Time `json:"safe_until,omitempty" doc:"until when a resend is safe; left out where there is no window"`
+	WindowLeft    *float64   `json:"window_left,omitempty" doc:"the share of the window that is left, from 0 to 1"`
+	Delivered     bool       `json:"delivered" doc:"its outcome reached somebody"`
+	Tombstone     bool       `json:"tombstone,omitempty" doc:"its answer was reaped"`
+	ByHand        bool       `json:"by_hand,omitempty" doc:"cancelled by somebody's word"`
+	SecondEffects int        `json:"second_effects,omitempty" doc:"answers that prove a second effect"`
+	Looks         int        `json:"looks,omitempty" doc:"how often it was looked for since it became unknown"`
+	LookAt        *time.Time `json:"look_at,omitempty" doc:"when it is looked for next"`
+	Object        string     `json:"object,omitempty" doc:"kind and id of what proves that it took effect"`
+	Unwanted      *word      `json:"unwanted,omitempty" doc:"who said that it is not wanted any more"`
+	Resolved      *word      `json:"resolved,omitempty" doc:"who said last what became of it"`
+}
+
+// word is somebody's word on an operation.
+type word struct {
+	Resolution string    `json:"resolution"`
+	By         string    `json:"by,omitempty"`
+	Why        string    `json:"why,omitempty"`
+	At         time.Time `json:"at"`
+}
+
+// detail is an operation with all that is known of it.
+type detail struct {
+	operation
+	Key      string         `json:"key,omitempty" doc:"on the wire, shortened unless --full-keys"`
+	Trace    string         `json:"trace,omitempty" doc:"the traceparent of the request that caused it"`
+	Terms    terms          `json:"terms" doc:"what its provider promised when it was begun"`
+	Request  *message       `json:"request,omitempty"`
+	Answer   *message       `json:"answer,omitempty"`
+	Evidence []evidence     `json:"evidence,omitempty" doc:"what was seen of it elsewhere than in an answer, oldest first"`
+	Rounds   []earlierRound `json:"earlier_generations,omitempty"`
+}
+
+type terms struct {
+	Remembers        string  `json:"remembers" doc:"what the provider remembers of a key"`
+	RetentionSeconds float64 `json:"retention_seconds,omitempty" doc:"for how long; left out: nothing is promised"`
+	Guard            bool    `json:"guard" doc:"a second request is not executed while the first is worked on"`
+	HandlingSeconds  float64 `json:"handling_seconds,omitempty" doc:"without a guard: the longest that a request is worked on"`
+}
+
+// message is a request or an answer. Bodies are told by their shape, unless they are revealed.
+type message struct {
+	Method   string   `json:"method,omitempty"`
+	URL      string   `json:"url,omitempty" doc:"without its query"`
+	Withheld []string `json:"withheld,omitempty" doc:"names of header fields and parameters that carried credentials, and were not kept"`
+	Status   int      `json:"status,omitempty"`
+	Headers  []string `json:"headers,omitempty" doc:"names of header fields"`
+	Size     int      `json:"size" doc:"of the body, in bytes"`
+	Shape    []string `json:"shape,omitempty" doc:"the body's fields: where, type and size"`
+	Body     *string  `json:"body,omitempty" doc:"with --reveal: the body, secrets masked"`
+	Omitted  bool     `json:"omitted,omitempty" doc:"the body was not kept"`
+	Cut      bool     `json:"cut,omitempty" doc:"the body ended early"`
+	Refused  bool     `json:"refused,omitempty" doc:"the provider did its work, and nothing took effect"`
+	ByHand   bool     `json:"by_hand,omitempty" doc:"somebody asserted it"`
+	Found    bool     `json:"found,omitempty" doc:"a look or an event showed it"`
+	Pointer  string   `json:"pointer,omitempty" doc:"the resource, where the answer only says that it exists"`
+}
+
+type evidence struct {
+	At         time.Time `json:"at"`
+	Generation int       `json:"generation"`
+	Source     string    `json:"source"`
+	Actor      string    `json:"actor,omitempty"`
+	Target     string    `json:"target,omitempty"`
+	Status     int       `json:"status,omitempty"`
+	Finding    string    `json:"finding"`
+	Basis      string    `json:"basis"`
+	Object     string    `json:"object,omitempty"`
+	Rule       string    `json:"rule,omitempty" doc:"source of the fact by which it was read"`
+	Why        string    `json:"why,omitempty"`
+}
+
+type earlierRound struct {
+	Generation int    `json:"generation"`
+	Key        string `json:"key,omitempty"`
+	Reference  string `json:"reference,omitempty"`
+}
+
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+func handleOf(n int64) string { return "#" + strconv.FormatInt(n, 10) }
+
+func (c *command) key(key string) string {
+	if c.fullKeys {
+		return key
+	}
+	return shown.Key(key)
+}
+
+func wordOf(r *journal.Resolved) *word {
+	if r == nil {
+		return nil
+	}
+	return &word{r.Resolution.String(), r.By, r.Why, r.At}
+}
+
+func (c *command) operationOf(op *journal.Operation) operation {
+	out := operation{
+		Handle: handleOf(op.Handle), Scope: op.Scope, Parent: op.Parent, ID: op.ID, Naming: op.Naming.String(),
+		Provider: op.Provider, Endpoint: op.Endpoint, State: op.State.String(), Generation: op.Generation, Claim: op.Claim,
+		Attempts: op.Attempts, Cause: op.Cause, Dead: op.Dead, MayHaveRun: op.MayHaveRun,
+		CreatedAt: op.CreatedAt, UpdatedAt: op.UpdatedAt, FirstSentAt: moment(op.FirstSentAt), DueAt: moment(op.DueAt), SettledAt: moment(op.SettledAt),
+		Delivered: op.Delivered, Tombstone: op.Tombstone, ByHand: op.ByHand, SecondEffects: op.SecondEffects,
+		Looks: op.Looks, LookAt: moment(op.LookAt), Object: op.Object, Unwanted: wordOf(op.Unwanted), Resolved: wordOf(op.Resolved),
+	}
+	if !c.fullKeys {
+		if op.Naming != journal.Named {
+			out.Parent = ""
+			out.ID = shown.Key(op.ID)
+		} else if kind, name := shown.Parent(op); kind == "parent" {
+			out.Parent = name
+		}
+	}
+	if w, has := shown.WindowOf(op, c.now()); has && !op.State.Settled() {
+		out.SafeUntil, out.WindowLeft = moment(w.Safe), &w.Share
+	}
+	return out
+}
+
+func (c *command) detailOf(op *journal.Operation, reveal bool) detail {
+	d := detail{operation: c.operationOf(op), Key: c.key(op.Key), Trace: op.Trace, Terms: terms{
+		op.Terms.Remembers.String(), op.Terms.Retention.Seconds(), op.Terms.Guard, op.Terms.Handling.Seconds(),
+	}}
+	if r := &op.Request; r.Method != "" {
+		d.Request = &message{
+			Method: r.Method, URL: withoutQuery(r.URL), Withheld: slices.Concat(r.WithheldHeaders, r.WithheldQuery), Headers: slices.Sorted(maps.Keys(r.Header)),
+		}
+		d.Request.body(r.Header.Get("Content-Type"), r.Body, reveal)
+		d.Request.Omitted = op.BodyWithheld
+	}
+	if a := op.Answer; a != nil {
+		d.Answer = &message{
+			Status: a.Status, Headers: slices.Sorted(maps.Keys(a.Header)), Omitted: a.Omitted, Cut: a.Cut, Refused: a.Refused,
+			ByHand: a.ByHand, Found: a.Found, Pointer: secret.Text(a.Pointer),
+		}
+		d.Answer.body(a.Header.Get("Content-Type"), a.Body, reveal)
+	}
+	for _, e := range op.Evidence {
+		d.Evidence = append(d.Evidence, evidence{
+			e.At, e.Generation, e.Source, e.Actor, e.Target, e.Status, e.Finding.String(), e.Basis.String(), e.Object, e.Rule, e.Why,
+		})
+	}
+	for _, r := range op.Rounds {
+		d.Rounds = append(d.Rounds, earlierRound{r.Generation, c.key(r.Key), r.Reference})
+	}
+	return d
+}
+
+func (m *message) body(contentType string, body []byte, reveal bool) {
+	m.Size = len(body)
+	fields, _ := shown.Shape(contentType, body)
+	for _, f := range fields {
+		m.Shape = append(m.Shape, f.String())
+	}
+	if reveal {
+		text := shown.Masked(contentType, body)
+		m.Body = &text
+	}
+}
+
+func withoutQuery(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return secret.URL(u)
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/shown"
+	"github.com/onceward/onceward/journal"
+)
+
+// resolution are the flags of resolve.
+type resolution struct {
+	executed, notExecuted, sendAgain bool
+	because, seen, by                string
+	sure                             bool
+	answer, contentType              string
+	status                           int
+}
+
+func (c *command) resolveCommand() *cobra.Command {
+	var r reference
+	var how resolution
+	cmd := &cobra.Command{
+		Use:   "resolve REF --executed|--not-executed|--send-again --because WHY",
+		Short: "Say what became of an operation that is unknown or pending",
+		Long: "resolve records what somebody has found out at the provider. Whoever says --not-executed or --send-again asserts that it had no effect:\n" +
+			"if the provider did execute it, the next one is a second effect. What was looked at (show prints it as seen) is compared: if the operation\n" +
+			"has moved since, nothing is changed. Nothing is sent by this command: the application sends what is to be sent again.",
+		Args: exactly(1, "the name of an operation, or its handle"),
+		RunE: func(cmd *cobra.Command, args []string) error { return c.resolve(cmd.Context(), &r, args[0], how) },
+	}
+	r.flags(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&how.executed, "executed", false, "it took effect")
+	flags.BoolVar(&how.notExecuted, "not-executed", false, "it had no effect: it is cancelled, and its name may be asked again")
+	flags.BoolVar(&how.sendAgain, "send-again", false, "it had no effect: the application sends its next generation, under a new key")
+	flags.StringVar(&how.because, "because", "", "how that is known, which is recorded")
+	flags.StringVar(&how.seen, "seen", "", "generation and claim that were looked at, as show prints them (0.3); needed with --yes")
+	flags.StringVar(&how.by, "by", "", "who says so; else the user of the system")
+	flags.BoolVar(&how.sure, "yes", false, "don't ask")
+	flags.StringVar(&how.answer, "answer", "", "with --executed: a file with the body of the provider's answer, which callers get; - for standard input")
+	flags.IntVar(&how.status, "answer-status", http.StatusOK, "with --answer: its status")
+	flags.StringVar(&how.contentType, "answer-type", "application/json", "with --answer: its Content-Type")
+	return cmd
+}
+
+// resolution is what the flags say.
+func (how *resolution) resolution() (journal.Resolution, error) {
+	var said []journal.Resolution
+	for _, one := range []struct {
+		is bool
+		as journal.Resolution
+	}{{how.executed, journal.Executed}, {how.notExecuted, journal.NotExecuted}, {how.sendAgain, journal.SendAgain}} {
+		if one.is {
+			said = append(said, one.as)
+		}
+	}
+	switch {
+	case len(said) != 1:
+		return 0, usage("resolve needs one of --executed, --not-executed and --send-again")
+	case strings.TrimSpace(how.because) == "":
+		return 0, usage("resolve needs --because: how that is known, which is recorded")
+	case how.sure && how.seen == "":
+		return 0, usage("resolve --yes needs --seen: the generation and claim that were looked at, as show prints them")
+	case how.answer != "" && said[0] != journal.Executed:
+		return 0, usage("--answer goes with --executed")
+	}
+	return said[0], nil
+}
+
+// looked parses what was seen.
+func looked(seen string) (generation int, claim int64, err error) {
+	first, second, found := strings.Cut(seen, ".")
+	if found {
+		if generation, err = strconv.Atoi(first); err == nil {
+			claim, err = strconv.ParseInt(second, 10, 64)
+		}
+	}
+	if !found || err != nil {
+		return 0, 0, usage("--seen %s: it takes a generation and a claim, such as 0.3, as show prints them", shown.Text(seen))
+	}
+	return generation, claim, nil
+}
+
+func (c *command) resolve(ctx context.Context, r *reference, arg string, how resolution) error {
+	as, err := how.resolution()
+	if err != nil {
+		return err
+	}
+	return c.settle(ctx, r, arg, how, as, func(s store, op *journal.Operation) error {
+		if as == journal.SendAgain && op.State == journal.StatePending {
+			return c.waits(ctx, s, op)
+		}
+		return nil
+	})
+}
+
+// waits refuses to have a pending operation sent under another key while it will be sent under its own.
+func (c *command) waits(ctx context.Context, s store, op *journal.Operation) error {
+	now := c.at(s)
+	last, unconfirmed, err := s.clock(ctx, now)
+	if err != nil {
+		return err
+	}
+	if why := shown.WhyOf(op, now, last, unconfirmed); why.Answer != journal.Never.String() {
+		return refused("it is pending, and waiting sends it by itself with its own key (%s): see why", why.Because)
+	}
+	return nil
+}
+
+// settle records somebody's word on an operation, once it was allowed and confirmed.
+func (c *command) settle(ctx context.Context, r *reference, arg string, how resolution, as journal.Resolution, allowed func(store, *journal.Operation) error) error {
+	return c.using(ctx, access{write: true}, func(s store) error { return c.settleIn(ctx, s, r, arg, how, as, allowed) })
+}
+
+func (c *command) settleIn(ctx context.Context, s store, r *reference, arg string, how resolution, as journal.Resolution,
+	allowed func(store, *journal.Operation) error) error {
+	op, err := r.operation(ctx, s, arg)
+	if err != nil {
+		return err
+	}
+	seen := onceward.Seen{Ref: op.Ref, Generation: op.Generation, Claim: op.Claim}
+	if how.seen != "" {
+		if seen.Generation, seen.Claim, err = looked(how.seen); err != nil {
+			return err
+		}
+	}
+	if seen.Generation == op.Generation && (seen.Claim == op.Claim || as == journal.Executed) {
+		if err := allowed(s, &op); err != nil {
+			return err
+		}
+	}
+	name := c.operationOf(&op).ID
+	if !how.sure {
+		c.tell("%s, %s, created %s, %s", shown.Text(name), op.State, op.CreatedAt.Format("2006-01-02 15:04:05 MST"), shown.Text(op.Cause))
+	}
+	if err := c.confirm(how.sure, fmt.Sprintf("It is recorded as %s, and that can't be taken back", strings.ReplaceAll(as.String(), "_", " ")), name); err != nil {
+		return err
+	}
+	options := onceward.ResolveOptions{By: how.by, Why: how.because}
+	if options.By == "" {
+		options.By = whoever()
+	}
+	if how.answer != "" {
+		body, err := c.read(how.answer)
+		if err != nil {
+			return err
+		}
+		options.Answer = &onceward.Answer{Status: how.status, Header: http.Header{"Content-Type": {how.contentType}}, Body: body}
+	}
+	client, err := onceward.New(onceward.Config{Journal: s, Providers: known(), Authorize: func(*http.Request) error { return errSends }})
+	if err != nil {
+		return err
+	}
+	_, err = client.Resolve(ctx, seen, as, options)
+	if ended := client.Shutdown(ctx); err == nil {
+		err = ended
+	}
+	if err != nil {
+		return err
+	}
+	if op, err = s.Get(ctx, op.Ref); err != nil {
+		return err
+	}
+	d := c.detailOf(&op, false)
+	return c.say(&d)
+}
+
+var errSends = fmt.Errorf("this command sends nothing")
+
+// maxAnswer is how much of an answer is read, as much as a client records by default.
+const maxAnswer = 8 << 20
+
+func (c *command) read(path string) ([]byte, error) {
+	var from io.Reader = c.in
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, &exit{exitUsage, err}
+		}
+		defer f.Close()
+		from = f
+	}
+	body, err := io.ReadAll(io.LimitReader(from, maxAnswer+1))
+	if err == nil && len(body) > maxAnswer {
+		err = usage("--answer %s: it is larger than %s", path, shown.Bytes(maxAnswer))
+	}
+	return body, err
+}
+
+// whoever is the user who runs the command, the one behind sudo where there is one.
+func whoever() string {
+	if name := os.Getenv("SUDO_USER"); name != "" {
+		return name
+	}
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "user " + strconv.Itoa(os.Getuid())
+}
+
+func (c *command) cancelCommand() *cobra.Command {
+	var r reference
+	how := resolution{}
+	cmd := &cobra.Command{
+		Use: "cancel REF", Short: "Cancel a pending operation of which nothing was ever sent",
+		Args: exactly(1, "the name of an operation, or its handle"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if how.sure && how.seen == "" {
+				return usage("cancel --yes needs --seen: the generation and claim that were looked at, as show prints them")
+			}
+			if how.because == "" {
+				how.because = "cancelled before anything was sent"
+			}
+			return c.settle(cmd.Context(), &r, args[0], how, journal.NotExecuted, func(_ store, op *journal.Operation) error {
+				switch {
+				case op.State == journal.StateInFlight:
+					return refused("it is being sent just now: wait for its outcome")
+				case op.State.Settled():
+					return refused("it is %s", op.State)
+				case op.State != journal.StatePending || op.MayHaveRun:
+					return refused("something of it may have been sent, so that cancelling it would assert that it had no effect: look at the provider, and say what was found by resolve")
+				}
+				return nil
+			})
+		},
+	}
+	r.flags(cmd)
+	cmd.Flags().StringVar(&how.because, "because", "", "why, which is recorded")
+	cmd.Flags().StringVar(&how.seen, "seen", "", "generation and claim that were looked at, as show prints them (0.3); needed with --yes")
+	cmd.Flags().StringVar(&how.by, "by", "", "who says so; else the user of the system")
+	cmd.Flags().BoolVar(&how.sure, "yes", false, "don't ask")
+	return cmd
+}

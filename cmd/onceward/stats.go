@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onceward/onceward/internal/shown"
+)
+
+// stats is how a journal does. Counts are of all processes.
+type stats struct {
+	At            time.Time  `json:"at"`
+	Pending       int64      `json:"pending"`
+	InFlight      int64      `json:"in_flight"`
+	Unknown       int64      `json:"unknown"`
+	Cancelled     int64      `json:"cancelled"`
+	Begun         int64      `json:"begun" doc:"all that were ever begun; what is in none of the states above is completed, or was reaped"`
+	Due           int64      `json:"due" doc:"of the pending ones: that the application is to send by now"`
+	Dead          int64      `json:"dead" doc:"that somebody has to see to"`
+	Undelivered   int64      `json:"undelivered" doc:"outcomes that reached nobody yet"`
+	Flows         flowCounts `json:"flows"`
+	OldestPending *time.Time `json:"oldest_pending,omitempty" doc:"when the pending operation that was begun first was begun"`
+	OldestUnknown *time.Time `json:"oldest_unknown,omitempty" doc:"since when the unknown operation is unknown that is so longest"`
+
+	OldestUndelivered *time.Time `json:"oldest_undelivered,omitempty"`
+	OldestSetAside    *time.Time `json:"oldest_set_aside,omitempty" doc:"of flows"`
+	Last              *time.Time `json:"last,omitempty" doc:"the latest time that the journal has seen"`
+
+	Restored    bool   `json:"restored" doc:"it was copied or restored, and sends nothing until it is adopted"`
+	RestoredWhy string `json:"restored_why,omitempty"`
+	Sessions    int64  `json:"sessions" doc:"begun and not ended; one whose process died counts until another one notices"`
+	FileBytes   int64  `json:"file_bytes" doc:"0 of a journal in PostgreSQL, as wal_bytes"`
+	WALBytes    int64  `json:"wal_bytes"`
+}
+
+// flowCounts counts flows by their state.
+type flowCounts struct {
+	Running  int64 `json:"running"`
+	Waiting  int64 `json:"waiting"`
+	SetAside int64 `json:"set_aside"`
+	Begun    int64 `json:"begun" doc:"all that were ever begun"`
+}
+
+// completed are those that are in no other state, reaped ones included.
+func (s *stats) completed() int64 { return s.Begun - s.Pending - s.InFlight - s.Unknown - s.Cancelled }
+
+func (s *stats) table(t *table) {
+	t.row("STATE", "COUNT", "OLDEST")
+	row := func(name string, n int64, oldest *time.Time) {
+		since := ""
+		if oldest != nil {
+			since = t.time(*oldest)
+		}
+		t.row(name, text(n), since)
+	}
+	row("pending", s.Pending, s.OldestPending)
+	row("in flight", s.InFlight, nil)
+	row("unknown", s.Unknown, s.OldestUnknown)
+	row("cancelled", s.Cancelled, nil)
+	row("completed or reaped", s.completed(), nil)
+	t.flush()
+	row("due", s.Due, nil)
+	row("to be seen to", s.Dead, nil)
+	row("undelivered", s.Undelivered, s.OldestUndelivered)
+	row("flows running", s.Flows.Running, nil)
+	row("flows waiting", s.Flows.Waiting, nil)
+	row("flows set aside", s.Flows.SetAside, s.OldestSetAside)
+	t.flush()
+	t.fact("sessions", text(s.Sessions))
+	if s.FileBytes > 0 { // of a server's files nothing is known
+		t.fact("size", shown.Bytes(s.FileBytes)+", WAL "+shown.Bytes(s.WALBytes))
+	}
+	if s.Restored {
+		t.line("RESTORED: it " + shown.Text(s.RestoredWhy) + "; nothing is sent until it is adopted")
+	}
+}
+
+func (c *command) statsCommand() *cobra.Command {
+	var failIf []string
+	cmd := &cobra.Command{
+		Use: "stats", Short: "Count what there is", Args: exactly(0, ""),
+		Long: "stats counts what there is. With --fail-if it exits with 5 where a condition holds, for health checks: " + measureNames() +
+			", compared by > with a number or, ages, a duration: --fail-if 'unknown-age>1h'.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			conditions, err := parsedConditions(failIf)
+			if err != nil {
+				return err
+			}
+			return c.using(cmd.Context(), access{}, func(s store) error {
+				now, err := c.statsOf(cmd.Context(), s)
+				if err != nil {
+					return err
+				}
+				if err := c.say(&now); err != nil {
+					return err
+				}
+				for _, condition := range conditions {
+					if condition.holds(&now) {
+						c.tell("onceward: %s holds", condition.text)
+						err = errFindings
+					}
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringArrayVar(&failIf, "fail-if", nil, "exit with 5 if this holds, such as unknown>0 or unknown-age>1h")
+	return cmd
+}
+
+func (c *command) statsOf(ctx context.Context, from store) (stats, error) {
+	s, err := from.ReadStats(ctx)
+	return stats{
+		At: c.at(from).UTC(), Pending: s.Pending, InFlight: s.InFlight, Unknown: s.Unknown, Cancelled: s.Cancelled, Begun: s.Begun, Due: s.Due, Dead: s.Dead,
+		Undelivered: s.Undelivered, Flows: flowCounts{s.FlowsRunning, s.FlowsWaiting, s.FlowsSetAside, s.FlowsBegun},
+		OldestPending: moment(s.OldestPending), OldestUnknown: moment(s.OldestUnknown), OldestUndelivered: moment(s.OldestUndelivered),
+		OldestSetAside: moment(s.OldestSetAside), Last: moment(s.Last), Restored: s.Restored != "", RestoredWhy: s.Restored, Sessions: s.Sessions,
+		FileBytes: s.FileBytes, WALBytes: s.WALBytes,
+	}, err
+}
+
+// measures are what --fail-if compares: counts, and ages in seconds.
+var measures = []struct {
+	name string
+	of   func(*stats) float64
+}{
+	{"pending", func(s *stats) float64 { return float64(s.Pending) }},
+	{"in-flight", func(s *stats) float64 { return float64(s.InFlight) }},
+	{"unknown", func(s *stats) float64 { return float64(s.Unknown) }},
+	{"cancelled", func(s *stats) float64 { return float64(s.Cancelled) }},
+	{"undelivered", func(s *stats) float64 { return float64(s.Undelivered) }},
+	{"set-aside", func(s *stats) float64 { return float64(s.Flows.SetAside) }},
+	{"restored", func(s *stats) float64 {
+		if s.Restored {
+			return 1
+		}
+		return 0
+	}},
+	{"wal-bytes", func(s *stats) float64 { return float64(s.WALBytes) }},
+	{"pending-age", func(s *stats) float64 { return s.age(s.OldestPending) }},
+	{"unknown-age", func(s *stats) float64 { return s.age(s.OldestUnknown) }},
+	{"undelivered-age", func(s *stats) float64 { return s.age(s.OldestUndelivered) }},
+	{"due", func(s *stats) float64 { return float64(s.Due) }},
+	{"dead", func(s *stats) float64 { return float64(s.Dead) }},
+}
+
+func measureNames() string {
+	names := make([]string, len(measures))
+	for i, m := range measures {
+		names[i] = m.name
+	}
+	return strings.Join(names, ", ")
+}
+
+// age is how many seconds ago that was; 0 for never.
+func (s *stats) age(since *time.Time) float64 {
+	if since == nil {
+		return 0
+	}
+	return s.At.Sub(*since).Seconds()
+}
+
+// condition is one of --fail-if.
+type condition struct {
+	text string
+	of   func(*stats) float64
+	over float64 // seconds, of ages
+}
+
+func parsedConditions(texts []string) (out []condition, err error) {
+	for _, t := range texts {
+		name, bound, found := strings.Cut(t, ">")
+		one, name, bound := condition{text: t}, strings.TrimSpace(name), strings.TrimSpace(bound)
+		for _, m := range measures {
+			if m.name == name {
+				one.of = m.of
+			}
+		}
+		if !found || one.of == nil {
+			return nil, usage("--fail-if %s: it is one of %s, then > and a bound", shown.Text(t), measureNames())
+		}
+		if strings.HasSuffix(name, "-age") {
+			d, err := time.ParseDuration(bound)
+			if err != nil {
+				return nil, usage("--fail-if %s: an age is compared with a duration such as 90m", shown.Text(t))
+			}
+			one.over = d.Seconds()
+		} else if one.over, err = strconv.ParseFloat(bound, 64); err != nil {
+			return nil, usage("--fail-if %s: a count is compared with a number", shown.Text(t))
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func (k *condition) holds(s *stats) bool { return k.of(s) > k.over }
+
+func (c *command) topCommand() *cobra.Command {
+	every, count := 2*time.Second, 0
+	cmd := &cobra.Command{
+		Use: "top", Short: "Show stats again and again, until it is interrupted", Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if every < 100*time.Millisecond {
+				return usage("--every %v: at least 100ms", every)
+			}
+			return c.using(cmd.Context(), access{}, func(s store) error {
+				for n := 1; ; n++ {
+					now, err := c.statsOf(cmd.Context(), s)
+					if err != nil {
+						return err
+					}
+					if c.terminal && c.form == "table" {
+						fmt.Fprint(c.out, "\x1b[H\x1b[2J")
+					}
+					if err := c.say(&now); err != nil || n == count {
+						return err
+					}
+					select {
+					case <-cmd.Context().Done():
+						return nil
+					case <-time.After(every):
+					}
+				}
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&every, "every", every, "how often")
+	cmd.Flags().IntVar(&count, "count", 0, "end after this many; 0: when it is interrupted")
+	return cmd
+}

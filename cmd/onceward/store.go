@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onceward/onceward/internal/shown"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// store is a journal as this command uses it, whichever kind it is.
+type store interface {
+	journal.Journal
+	journal.Flows
+	journal.StatsReader
+
+	// clock is the latest time that the journal has seen, and when a clock that has jumped is
+	// believed; zero: it is.
+	clock(ctx context.Context, now time.Time) (last, unconfirmed time.Time, err error)
+	// verify names what is wrong.
+	verify(ctx context.Context) ([]violation, error)
+	// backup writes a copy to a new file.
+	backup(ctx context.Context, path string) error
+	adopt(ctx context.Context) error
+	// examine is what doctor asks of the store itself.
+	examine(ctx context.Context, x *examination)
+}
+
+// access says what a store is opened for.
+type access struct {
+	write         bool
+	archive       io.Writer // of reap
+	archiveBodies bool
+}
+
+// open opens the journal that the flags name. The caller closes it.
+func (c *command) open(ctx context.Context, how access) (store, error) {
+	if inDatabase(c.journal) {
+		return c.openDatabase(ctx, how)
+	}
+	if err := c.namesFile(); err != nil {
+		return nil, err
+	}
+	return c.openFile(ctx, c.journal, how)
+}
+
+// namesFile refuses what is no path, and shows none that may have a password in it.
+func (c *command) namesFile() error {
+	if c.journal == "" {
+		return usage("which journal? Name its file, or the URL of its database, by --journal or by ONCEWARD_JOURNAL")
+	}
+	if _, err := os.Lstat(c.journal); err == nil || !isDatabases(c.journal) {
+		return nil
+	}
+	scheme, _, isURL := strings.Cut(c.journal, "://")
+	if isURL && !strings.ContainsAny(scheme, " =@") {
+		return usage("%s://…: a journal is a SQLite file, by its path, or in PostgreSQL, by postgres://…", shown.Text(scheme))
+	}
+	return usage("that is no path, and no URL: a journal is a SQLite file, by its path, or in PostgreSQL, by postgres://user@host:5432/database")
+}
+
+// runner is what cobra runs for a verb.
+type runner = func(*cobra.Command, []string) error
+
+// runs is what a verb runs that uses the journal.
+func (c *command) runs(how access, do func(ctx context.Context, s store, args []string) error) runner {
+	return func(cmd *cobra.Command, args []string) error {
+		return c.using(cmd.Context(), how, func(s store) error { return do(cmd.Context(), s, args) })
+	}
+}
+
+// reads is runs for one that only looks.
+func (c *command) reads(do func(ctx context.Context, s store, args []string) error) runner {
+	return c.runs(access{}, do)
+}
+
+// using has the journal be open meanwhile.
+func (c *command) using(ctx context.Context, how access, do func(store) error) error {
+	s, err := c.open(ctx, how)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(s), s.Close())
+}
+
+// at is the time by which the journal goes: this machine's, or that of its database.
+func (c *command) at(s store) time.Time {
+	if clock, has := s.(journal.Clock); has {
+		return clock.Now()
+	}
+	return c.now()
+}
+
+// openFile opens a journal in a SQLite file that is there, as the user who owns it.
+func (c *command) openFile(ctx context.Context, path string, how access) (*file, error) {
+	real, err := c.file(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.becomeOwner(real); err != nil {
+		return nil, err
+	}
+	f := &file{path: real}
+	f.Journal, err = sqlite.Open(real, sqlite.Options{
+		Existing: true, NoMigration: true, ReadOnly: !how.write,
+		ExternalCheckpointer: how.write && f.hasWAL(ctx),
+		Archive:              how.archive, ArchiveBodies: how.archiveBodies,
+		Volatile: true, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// file returns the real path of a file that is there.
+func (c *command) file(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", notFound("there is no journal at %s, and none is made", path)
+	}
+	if err == nil {
+		real, err = filepath.Abs(real)
+	}
+	if err != nil {
+		return "", fmt.Errorf("journal %s: %w", path, err)
+	}
+	info, err := os.Stat(real)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("journal %s: %w", path, err)
+	case !info.Mode().IsRegular():
+		return "", refused("%s is no regular file: give the path of a journal", path)
+	case info.Size() == 0:
+		return "", refused("%s is an empty file, and no journal is made in it", path)
+	case unreadable(real) != nil:
+		if err := c.becomeOwner(real); err != nil {
+			return "", err // which says why
+		}
+		return "", fmt.Errorf("journal %s: %w", path, unreadable(real))
+	case !isSQLite(real): // looked at while no connection is open: closing a file drops its locks
+		return "", refused("%s is no SQLite database: give the path of a journal", path)
+	}
+	return real, nil
+}
+
+// unreadable says why a file can't be opened. It is asked while no connection is open, as isSQLite.
+func unreadable(path string) error {
+	f, err := os.Open(path)
+	if err == nil {
+		err = f.Close()
+	}
+	return err
+}

@@ -1,0 +1,327 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onceward/onceward/internal/shown"
+	"github.com/onceward/onceward/journal"
+)
+
+// violation is something that the state machine or the file's format rules out.
+type violation struct {
+	Handle    string `json:"handle,omitempty" doc:"of the operation or flow; left out: it is of the file"`
+	Flow      bool   `json:"flow,omitempty" doc:"of a flow"`
+	Invariant string `json:"invariant" doc:"what does not hold"`
+	Text      string `json:"text" doc:"the same, with what it is about, keys shortened"`
+}
+
+// verified is what verify says.
+type verified struct {
+	Sound      bool        `json:"sound"`
+	Violations []violation `json:"violations"`
+}
+
+func (v *verified) lines() []any { return lines(v.Violations) }
+
+func (v *verified) table(t *table) {
+	if v.Sound {
+		t.line("sound")
+	}
+	for _, one := range v.Violations {
+		t.line(shown.Text(one.Text))
+	}
+}
+
+func (c *command) verifyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "verify", Short: "Read the whole journal, and name what is wrong with it (exit 5)", Args: exactly(0, ""),
+		RunE: c.reads(func(ctx context.Context, s store, _ []string) error {
+			found, err := s.verify(ctx)
+			if err != nil {
+				return err
+			}
+			if err := c.say(&verified{len(found) == 0, found}); err != nil {
+				return err
+			}
+			if len(found) > 0 {
+				c.tell("onceward: keep a copy of the journal, and restore a backup")
+				return errFindings
+			}
+			return nil
+		}),
+	}
+}
+
+// copied is what backup says.
+type copied struct {
+	Path       string      `json:"path"`
+	Bytes      int64       `json:"bytes"`
+	Violations []violation `json:"violations" doc:"what is wrong with the copy: none, if all is well"`
+}
+
+func (b *copied) table(t *table) {
+	t.line(fmt.Sprintf("%s, %s, read again and sound", shown.Text(b.Path), shown.Bytes(b.Bytes)))
+}
+
+func (c *command) backupCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "backup PATH", Short: "Write a copy of the journal to a new file, and verify that", Args: exactly(1, "the path of a file that is not there yet"),
+		RunE: c.reads(func(ctx context.Context, s store, args []string) error {
+			if err := s.backup(ctx, args[0]); errors.Is(err, fs.ErrExist) {
+				return refused("there is a file at %s already, and it is left alone", shown.Text(args[0]))
+			} else if err != nil {
+				return err
+			}
+			info, err := os.Stat(args[0])
+			if err != nil {
+				return err
+			}
+			made, err := c.openFile(ctx, args[0], access{})
+			if err != nil {
+				return fmt.Errorf("the copy can't be read: %w", err)
+			}
+			defer made.Close()
+			found, err := made.verify(ctx)
+			if err != nil {
+				return fmt.Errorf("the copy can't be read to its end: %w", err)
+			}
+			path, _ := filepath.Abs(args[0])
+			if err := c.say(&copied{path, info.Size(), found}); err != nil || len(found) == 0 {
+				return err
+			}
+			c.tell("onceward: the copy is not sound, and nor may be the journal: run verify")
+			return errFindings
+		}),
+	}
+}
+
+// adopted is what adopt says.
+type adopted struct {
+	Adopted bool  `json:"adopted" doc:"false: it was not restored or copied, and nothing was done"`
+	Before  stats `json:"before"`
+	After   stats `json:"after"`
+}
+
+func (a *adopted) table(t *table) {
+	if !a.Adopted {
+		t.line("it was not restored or copied: nothing was done")
+		return
+	}
+	t.line(fmt.Sprintf("adopted: %d pending and %d unknown now, %d and %d before", a.After.Pending, a.After.Unknown, a.Before.Pending, a.Before.Unknown))
+}
+
+const soleCopy = "no other copy is in use"
+
+func (c *command) adoptCommand() *cobra.Command {
+	sure := false
+	cmd := &cobra.Command{
+		Use: "adopt", Short: "Make a journal that was restored or copied the one to go on with", Args: exactly(0, ""),
+		RunE: c.runs(access{write: true}, func(ctx context.Context, s store, _ []string) error {
+			before, err := c.statsOf(ctx, s)
+			if err != nil {
+				return err
+			}
+			if !before.Restored {
+				return c.say(&adopted{Before: before, After: before})
+			}
+			last, _, err := s.clock(ctx, c.at(s))
+			if err != nil {
+				return err
+			}
+			c.tell("The journal was restored or copied. It ends at %s, %s ago: what was sent since is not in it.\n"+
+				"Its %d operations without an answer will count as sent; those that may not be resent become unknown, and so do its %d cancelled ones.\n"+
+				"Names that were begun since are not known, and execute when they are asked for again: look for them at the providers.",
+				last.UTC().Format(time.RFC3339), shown.Duration(c.at(s).Sub(last)), before.Pending+before.InFlight, before.Cancelled)
+			if err := c.confirm(sure, "Whoever adopts it asserts that no other copy of it is in use, nor will be", soleCopy); err != nil {
+				return err
+			}
+			if err := s.adopt(ctx); err != nil {
+				return err
+			}
+			after, err := c.statsOf(ctx, s)
+			if err != nil {
+				return err
+			}
+			return c.say(&adopted{true, before, after})
+		}),
+	}
+	cmd.Flags().BoolVar(&sure, "yes", false, "don't ask: no other copy is in use, nor will be")
+	return cmd
+}
+
+func (c *command) exportCommand() *cobra.Command {
+	bodies := false
+	var scope string
+	cmd := &cobra.Command{
+		Use: "export", Short: "Write every operation as a line of JSON, oldest first, keys whole", Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.using(cmd.Context(), access{}, func(s store) error {
+				// What is begun from here on is left out: an application may begin faster than this reads.
+				filter := journal.Filter{Before: 1}
+				for op, err := range s.List(cmd.Context(), journal.Filter{Newest: true, Limit: 1}) {
+					if err != nil {
+						return err
+					}
+					filter.Before = op.Handle + 1
+				}
+				if cmd.Flags().Changed("scope") {
+					filter.Scope = &scope
+				}
+				for op, err := range s.List(cmd.Context(), filter) {
+					if err != nil {
+						return err
+					}
+					whole, err := s.Get(cmd.Context(), op.Ref)
+					if errors.Is(err, journal.ErrNotFound) {
+						continue // it was reaped meanwhile
+					}
+					if err != nil {
+						return err
+					}
+					if err := c.encode(journal.ArchivedOf(&whole, bodies), ""); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&bodies, "bodies", false, "with the bodies of requests and answers, as they are, in base64")
+	cmd.Flags().StringVar(&scope, "scope", "", "of this scope alone")
+	return cmd
+}
+
+// reaped is what reap says.
+type reaped struct {
+	Operations int `json:"operations" doc:"how many were shrunk or removed"`
+	Flows      int `json:"flows"`
+}
+
+func (r *reaped) table(t *table) {
+	t.line(fmt.Sprintf("%d operations and %d flows", r.Operations, r.Flows))
+}
+
+// usualKeep is a client's own, where nobody says otherwise.
+const usualKeep = 90 * 24 * time.Hour
+
+// reapAtOnce is how many operations are asked for at a time.
+const reapAtOnce = 1000
+
+func (c *command) reapCommand() *cobra.Command {
+	keep, archive, bodies, sure := time.Duration(0), "", false, false
+	cmd := &cobra.Command{
+		Use:   "reap --keep DURATION --archive FILE|none",
+		Short: "Shrink or remove operations that are past their keep, as the application's own Run does",
+		Long: "reap shrinks or removes what was settled longer ago than --keep, and never what a provider may still remember. It is never needed beside an\n" +
+			"application whose Run does that. The keep and the archive of the application are not known here, so that both have to be given.",
+		Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case keep <= 0 || archive == "":
+				return usage("reap needs --keep and --archive, since what the application keeps and archives is not known here; --archive none for no archive")
+			case archive == "none" && bodies:
+				return usage("--bodies goes with an archive")
+			}
+			if keep < usualKeep {
+				if err := c.confirm(sure, fmt.Sprintf("What is older than %s goes, although %s are usual", shown.Duration(keep), shown.Duration(usualKeep)), keep.String()); err != nil {
+					return err
+				}
+			}
+			how := access{write: true}
+			if err := c.isThere(cmd.Context()); err != nil {
+				return err // before the archive is made
+			}
+			if archive != "none" {
+				if err := appendable(archive, c.journal); err != nil {
+					return err
+				}
+				f, err := os.OpenFile(archive, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				how.archive, how.archiveBodies = f, bodies
+			}
+			return c.using(cmd.Context(), how, func(s store) error { return c.reap(cmd.Context(), s, keep) })
+		},
+	}
+	cmd.Flags().DurationVar(&keep, "keep", 0, "how long after its outcome an operation is kept, such as 2160h")
+	cmd.Flags().StringVar(&archive, "archive", "", "a file that what goes is appended to first, or none")
+	cmd.Flags().BoolVar(&bodies, "bodies", false, "with the bodies, in the archive")
+	cmd.Flags().BoolVar(&sure, "yes", false, "don't ask")
+	return cmd
+}
+
+// isThere is an error where the journal is not, or is somebody else's.
+func (c *command) isThere(ctx context.Context) error {
+	if inDatabase(c.journal) {
+		return c.using(ctx, access{}, func(store) error { return nil })
+	}
+	if err := c.namesFile(); err != nil {
+		return err
+	}
+	real, err := c.file(c.journal)
+	if err == nil {
+		err = c.becomeOwner(real)
+	}
+	c.journal = cmp.Or(real, c.journal)
+	return err
+}
+
+// appendable refuses an archive that is a file of the journal's, or another database, which lines of text would destroy.
+func appendable(archive, journal string) error {
+	real, err := filepath.EvalSymlinks(archive)
+	if err == nil {
+		real, err = filepath.Abs(real)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("--archive %s: %w", archive, err)
+	}
+	info, err := os.Stat(real)
+	if err != nil {
+		return fmt.Errorf("--archive %s: %w", archive, err)
+	}
+	suffix, beside := strings.CutPrefix(real, journal+"-")
+	if !info.Mode().IsRegular() || isSQLite(real) || beside && (suffix == "wal" || suffix == "shm" || suffix == "sidecar" || strings.HasPrefix(suffix, "session-")) {
+		return usage("--archive %s: lines can't be appended to it; name a file of its own, or none", shown.Text(archive))
+	}
+	return nil
+}
+
+func (c *command) reap(ctx context.Context, s store, keep time.Duration) error {
+	var done reaped
+	for {
+		n, err := s.Reap(ctx, journal.Event{Kind: journal.EventReap, At: c.at(s), Keep: keep}, reapAtOnce)
+		done.Operations += n
+		if err != nil {
+			return err
+		}
+		if n < reapAtOnce {
+			break
+		}
+	}
+	for {
+		n, err := s.ReapFlows(ctx, journal.FlowEvent{Kind: journal.FlowEventReap, At: c.at(s), Keep: keep}, reapAtOnce)
+		done.Flows += n
+		if err != nil {
+			return err
+		}
+		if n < reapAtOnce {
+			break
+		}
+	}
+	return c.say(&done)
+}

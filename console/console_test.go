@@ -1,0 +1,511 @@
+package console_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/console"
+	"github.com/onceward/onceward/internal/planted"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/providers"
+)
+
+var everything = []console.Action{console.Reveal, console.Resolve, console.Cancel, console.RetryFlow, console.GiveUp}
+
+// site is a console over a planted journal, behind a prefix, and what it logged.
+type site struct {
+	*httptest.Server
+	t       *testing.T
+	journal *sqlite.Journal
+	log     *bytes.Buffer
+	prefix  string
+}
+
+func open(t *testing.T, prefix string, change func(*console.Options)) *site {
+	t.Helper()
+	j, err := sqlite.Open(filepath.Join(t.TempDir(), "j.db"), sqlite.Options{Volatile: true})
+	require.NoError(t, err)
+	_, err = planted.Plant(t.Context(), j, time.Now())
+	require.NoError(t, err)
+	client, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{providers.Stripe()}})
+	require.NoError(t, err)
+	s := &site{t: t, journal: j, log: new(bytes.Buffer), prefix: prefix}
+	options := console.Options{
+		Journal: j, Client: client, Actions: everything, Logger: slog.New(slog.NewTextHandler(s.log, nil)),
+		Authorize: func(*http.Request, console.Action) (string, error) { return "ann", nil },
+	}
+	if change != nil {
+		change(&options)
+	}
+	h, err := console.New(options)
+	require.NoError(t, err)
+	s.Server = httptest.NewServer(http.StripPrefix(strings.TrimSuffix(prefix, "/"), h))
+	t.Cleanup(func() {
+		s.Close()
+		require.NoError(t, client.Shutdown(context.Background()))
+		require.NoError(t, j.Close())
+	})
+	return s
+}
+
+// answer is a response with its body read.
+type answer struct {
+	*http.Response
+	text string
+}
+
+func (s *site) do(req *http.Request) answer {
+	s.t.Helper()
+	direct := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := direct.Do(req)
+	require.NoError(s.t, err)
+	defer resp.Body.Close()
+	var text bytes.Buffer
+	_, err = text.ReadFrom(resp.Body)
+	require.NoError(s.t, err)
+	return answer{resp, text.String()}
+}
+
+func (s *site) get(path string) answer {
+	s.t.Helper()
+	req, err := http.NewRequest(http.MethodGet, s.URL+s.prefix+path, nil)
+	require.NoError(s.t, err)
+	return s.do(req)
+}
+
+func (s *site) post(path string, form url.Values, header ...string) answer {
+	s.t.Helper()
+	req, err := http.NewRequest(http.MethodPost, s.URL+s.prefix+path, strings.NewReader(form.Encode()))
+	require.NoError(s.t, err)
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	return s.do(req)
+}
+
+func (s *site) operation(id string) journal.Operation {
+	s.t.Helper()
+	op, err := s.journal.Get(s.t.Context(), journal.Ref{ID: id})
+	require.NoError(s.t, err)
+	return op
+}
+
+func seenOf(op journal.Operation, more ...string) url.Values {
+	form := url.Values{"h": {fmt.Sprint(op.Handle)}, "generation": {fmt.Sprint(op.Generation)}, "claim": {fmt.Sprint(op.Claim)}}
+	for i := 0; i < len(more); i += 2 {
+		form.Set(more[i], more[i+1])
+	}
+	return form
+}
+
+// pages are every page that only reads.
+func pages(s *site) []string {
+	all := []string{"", "operations", "operations?state=unknown&order=oldest", "operations?state=completed", "operations?show=dead", "operations?show=undelivered",
+		"operations?scope=" + planted.Scope, "operations?provider=adyen", "operations?older=5h", "flows", "flows?state=set_aside", "flow?name=" + planted.SetAside}
+	for op, err := range s.journal.List(s.t.Context(), journal.Filter{}) {
+		require.NoError(s.t, err)
+		all = append(all, fmt.Sprintf("operation?h=%d", op.Handle))
+	}
+	return all
+}
+
+func TestNewRefuses(t *testing.T) {
+	s := open(t, "/", nil)
+	yes := func(*http.Request, console.Action) (string, error) { return "ann", nil }
+	for name, o := range map[string]console.Options{
+		"no journal": {Authorize: yes}, "nobody is asked": {Journal: s.journal},
+		"resolving without a client": {Journal: s.journal, Authorize: yes, Actions: []console.Action{console.Resolve}},
+		"cancelling without one":     {Journal: s.journal, Authorize: yes, Actions: []console.Action{console.Cancel}},
+	} {
+		_, err := console.New(o)
+		assert.ErrorContains(t, err, "console: ", name)
+	}
+}
+
+// Whoever is not allowed sees and does nothing, and is not told why; of each request it is asked first.
+func TestAuthorize(t *testing.T) {
+	asked := map[console.Action]int{}
+	s := open(t, "/", func(o *console.Options) {
+		o.Authorize = func(_ *http.Request, a console.Action) (string, error) {
+			asked[a]++
+			return "", errors.New("the group of the inner circle is needed")
+		}
+	})
+	for _, path := range append(pages(s), "console.css", "console.js", "events", "find?name="+planted.Unknown, "none", "reveal", ".well-known/a") {
+		a := s.get(path)
+		assert.Equal(t, http.StatusForbidden, a.StatusCode, path)
+		assert.NotContains(t, a.text, "invoice")
+		assert.NotContains(t, a.text, "inner circle")
+	}
+	for _, path := range []string{"reveal", "resolve", "cancel", "retry", "giveup"} {
+		a := s.post(path, seenOf(s.operation(planted.Unknown), "as", "executed", "because", "x"), "Sec-Fetch-Site", "cross-site")
+		assert.Equal(t, http.StatusForbidden, a.StatusCode, path)
+		assert.Contains(t, a.text, "You may not")
+	}
+	for _, a := range append(everything, console.Look) {
+		assert.Positive(t, asked[a], a.String())
+	}
+	assert.Equal(t, journal.StateUnknown, s.operation(planted.Unknown).State)
+	assert.Contains(t, s.log.String(), "inner circle")
+}
+
+// What is not switched on is refused by the handler, whoever asks, and offered on no page.
+func TestReadOnlyByDefault(t *testing.T) {
+	s := open(t, "/", func(o *console.Options) { o.Actions = nil })
+	for _, path := range []string{"reveal", "resolve", "cancel", "retry", "giveup"} {
+		a := s.post(path, seenOf(s.operation(planted.Unknown), "as", "executed", "because", "x", "name", planted.SetAside))
+		assert.Equal(t, http.StatusForbidden, a.StatusCode, path)
+		assert.Contains(t, a.text, "switched off")
+	}
+	assert.Equal(t, journal.StateUnknown, s.operation(planted.Unknown).State)
+	for _, path := range pages(s) {
+		assert.NotContains(t, s.get(path).text, `method="post"`, path)
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	for _, prefix := range []string{"/", "/a/b/"} {
+		s := open(t, prefix, nil)
+		for _, path := range append(pages(s), "console.css", "console.js", "none", "operation?h=4711", "operation", "operations?state=odd") {
+			a := s.get(path)
+			for name, want := range map[string]string{
+				"Content-Security-Policy": "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'",
+				"Cache-Control":           "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "Cross-Origin-Opener-Policy": "same-origin",
+			} {
+				assert.Equal(t, want, a.Header.Get(name), path)
+			}
+			assert.Empty(t, a.Header.Values("Set-Cookie"))
+		}
+		assert.Equal(t, http.StatusNotFound, s.get("operation?h=4711").StatusCode)
+		assert.Equal(t, http.StatusBadRequest, s.get("operation").StatusCode)
+		assert.Equal(t, http.StatusBadRequest, s.get("operations?state=odd").StatusCode)
+		assert.Equal(t, http.StatusMethodNotAllowed, s.get("resolve").StatusCode)
+	}
+}
+
+var links = regexp.MustCompile(`(?:href|action|src)="([^"]*)"`)
+
+// Every link of every page leads somewhere under the prefix, relative to the page.
+func TestLinksWorkUnderAnyPrefix(t *testing.T) {
+	for _, prefix := range []string{"/", "/a/b/"} {
+		s := open(t, prefix, nil)
+		for _, path := range pages(s) {
+			page := s.get(path)
+			require.Equal(t, http.StatusOK, page.StatusCode, path)
+			for _, found := range links.FindAllStringSubmatch(page.text, -1) {
+				link := html.UnescapeString(found[1])
+				if strings.HasPrefix(link, "#") || link == "find" {
+					continue
+				}
+				u, err := page.Request.URL.Parse(link)
+				require.NoError(t, err)
+				require.True(t, strings.HasPrefix(u.Path, prefix), link)
+				a := s.get(strings.TrimPrefix(u.RequestURI(), prefix))
+				assert.Contains(t, []int{http.StatusOK, http.StatusMethodNotAllowed}, a.StatusCode, "%s on %s", link, path)
+			}
+		}
+		if prefix != "/" {
+			a := s.do(func() *http.Request {
+				r, _ := http.NewRequest(http.MethodGet, s.URL+strings.TrimSuffix(prefix, "/"), nil)
+				return r
+			}())
+			assert.Equal(t, http.StatusPermanentRedirect, a.StatusCode)
+			u, err := a.Request.URL.Parse(a.Header.Get("Location"))
+			require.NoError(t, err)
+			assert.Equal(t, prefix, u.Path)
+		}
+	}
+}
+
+// No page shows a value of a body, a key, a query or what a name would do to the page.
+func TestNothingSecretIsShown(t *testing.T) {
+	s := open(t, "/", nil)
+	for _, path := range append(pages(s), "console.js") {
+		text := s.get(path).text
+		for _, canary := range []string{planted.Card, planted.Secret, "0123456789abcdef", "expand=balance", "<script>document", "</td>\"", "\u202e", "\u2066", "\u009b", "\x1b"} {
+			assert.NotContains(t, text, canary, path)
+		}
+	}
+	assert.NotContains(t, s.log.String(), planted.Secret)
+}
+
+// Bodies are revealed for a reason, which is logged with who asked; secrets are masked all the same.
+func TestReveal(t *testing.T) {
+	s := open(t, "/", nil)
+	op := s.operation(planted.Completed)
+	assert.Equal(t, http.StatusBadRequest, s.post("reveal", url.Values{"h": {fmt.Sprint(op.Handle)}}).StatusCode)
+	a := s.post("reveal", url.Values{"h": {fmt.Sprint(op.Handle)}, "because": {"ticket 7"}})
+	assert.Equal(t, http.StatusOK, a.StatusCode)
+	assert.Contains(t, a.text, "amount = 2000")
+	assert.Contains(t, a.text, "ch_1")
+	assert.NotContains(t, a.text, planted.Card)
+	assert.NotContains(t, a.text, planted.Secret)
+	assert.NotContains(t, a.text, "123\n")
+	assert.Contains(t, s.log.String(), `actor=ann because="ticket 7"`)
+}
+
+// A form of another page is refused, whoever's browser it is in.
+func TestCrossOrigin(t *testing.T) {
+	s := open(t, "/", nil)
+	form := seenOf(s.operation(planted.Unknown), "as", "not_executed", "because", "x")
+	for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}} {
+		a := s.post("resolve", form, header...)
+		assert.Equal(t, http.StatusForbidden, a.StatusCode, header)
+	}
+	assert.Equal(t, journal.StateUnknown, s.operation(planted.Unknown).State)
+	assert.Equal(t, http.StatusSeeOther, s.post("resolve", form, "Sec-Fetch-Site", "same-origin").StatusCode)
+}
+
+// A name that is not served is refused: a page elsewhere may have its own name resolve to this machine.
+func TestHosts(t *testing.T) {
+	s := open(t, "/", func(o *console.Options) { o.Hosts = []string{"localhost", "127.0.0.1", "::1"} })
+	for host, want := range map[string]int{"localhost:80": 200, "127.0.0.1": 200, "[::1]:9": 200, "rebound.example": 421, "localhost.evil.example:80": 421} {
+		req, err := http.NewRequest(http.MethodGet, s.URL+"/", nil)
+		require.NoError(t, err)
+		req.Host = host
+		assert.Equal(t, want, s.do(req).StatusCode, host)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	s := open(t, "/", nil)
+	op := s.operation(planted.Unknown)
+	t.Run("what is needed", func(t *testing.T) {
+		for name, form := range map[string]url.Values{
+			"a reason": seenOf(op, "as", "executed"), "an outcome": seenOf(op, "because", "x"), "a known one": seenOf(op, "as", "hold", "because", "x"),
+			"what was seen": {"h": {fmt.Sprint(op.Handle)}, "as": {"executed"}, "because": {"x"}},
+		} {
+			a := s.post("resolve", form)
+			assert.Equal(t, http.StatusBadRequest, a.StatusCode, name)
+			assert.Contains(t, a.text, "Nothing was done")
+		}
+	})
+	t.Run("a stale tab", func(t *testing.T) {
+		form := seenOf(op, "as", "not_executed", "because", "x")
+		form.Set("claim", "0")
+		a := s.post("resolve", form)
+		assert.Equal(t, http.StatusConflict, a.StatusCode)
+		assert.Contains(t, a.text, "has moved")
+		assert.Contains(t, a.text, "claim 1")
+		assert.Equal(t, journal.StateUnknown, s.operation(planted.Unknown).State)
+	})
+	t.Run("sent again only where it will not be anyway", func(t *testing.T) {
+		a := s.post("resolve", seenOf(s.operation(planted.Closing), "as", "send_again", "because", "x"))
+		assert.Equal(t, http.StatusConflict, a.StatusCode)
+		assert.NotContains(t, s.get(fmt.Sprintf("operation?h=%d", s.operation(planted.Closing).Handle)).text, `value="send_again"`)
+	})
+	t.Run("in flight, or known", func(t *testing.T) {
+		for _, id := range []string{planted.Held, planted.Completed} {
+			a := s.post("resolve", seenOf(s.operation(id), "as", "not_executed", "because", "x"))
+			assert.Equal(t, http.StatusConflict, a.StatusCode, id)
+		}
+	})
+	t.Run("said, by whom and why", func(t *testing.T) {
+		a := s.post("resolve", seenOf(op, "as", "executed", "because", "the dashboard shows ch_9"))
+		require.Equal(t, http.StatusSeeOther, a.StatusCode)
+		now := s.operation(planted.Unknown)
+		assert.Equal(t, journal.StateCompleted, now.State)
+		assert.Equal(t, "ann", now.Resolved.By)
+		assert.NotContains(t, a.Header.Get("Location"), "/", "it is relative, so that it works under a prefix")
+		page := s.get(a.Header.Get("Location")).text
+		assert.Contains(t, page, "What you said is recorded.")
+		assert.Contains(t, page, "the dashboard shows ch_9")
+	})
+	t.Run("sent again, under another key", func(t *testing.T) {
+		long := s.operation(planted.Long)
+		require.Equal(t, http.StatusSeeOther, s.post("resolve", seenOf(long, "as", "send_again", "because", "the ledger has none")).StatusCode)
+		now := s.operation(planted.Long)
+		assert.Equal(t, journal.StatePending, now.State)
+		assert.NotEqual(t, long.Key, now.Key)
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		assert.Equal(t, http.StatusConflict, s.post("cancel", seenOf(s.operation(planted.Closing), "because", "x")).StatusCode)
+		ref := journal.Ref{Scope: planted.Scope, ID: planted.Unsent}
+		unsent, err := s.journal.Get(t.Context(), ref)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusSeeOther, s.post("cancel", seenOf(unsent, "because", "x")).StatusCode)
+		unsent, err = s.journal.Get(t.Context(), ref)
+		require.NoError(t, err)
+		assert.Equal(t, journal.StateCancelled, unsent.State)
+	})
+}
+
+func TestFlows(t *testing.T) {
+	s := open(t, "/", nil)
+	named := func(id string) url.Values {
+		f, err := s.journal.GetFlow(t.Context(), journal.Ref{ID: id})
+		require.NoError(t, err)
+		form := url.Values{"name": {id}, "h": {fmt.Sprint(f.Handle)}, "claim": {fmt.Sprint(f.Claim)}}
+		page := s.get("flow?name=" + id).text
+		for field := range form {
+			assert.Contains(t, page, fmt.Sprintf(`name="%s" value="%s"`, field, html.EscapeString(form.Get(field))))
+		}
+		return form
+	}
+	for field, status := range map[string]int{"claim": http.StatusConflict, "h": http.StatusConflict} {
+		for _, path := range []string{"retry", "giveup"} {
+			stale := named(planted.SetAside)
+			stale.Set(field, "4711")
+			stale.Set("because", "x")
+			a := s.post(path, stale)
+			assert.Equal(t, status, a.StatusCode, field)
+			assert.Contains(t, a.text, "set aside now")
+			stale.Del("claim")
+			assert.Equal(t, http.StatusBadRequest, s.post(path, stale).StatusCode)
+		}
+	}
+	require.Equal(t, http.StatusSeeOther, s.post("retry", named(planted.SetAside)).StatusCode)
+	f, err := s.journal.GetFlow(t.Context(), journal.Ref{ID: planted.SetAside})
+	require.NoError(t, err)
+	assert.Equal(t, journal.FlowStateWaiting, f.State)
+	assert.Equal(t, http.StatusBadRequest, s.post("giveup", named(planted.Waiting)).StatusCode)
+	form := named(planted.Waiting)
+	form.Set("because", "the customer left")
+	require.Equal(t, http.StatusSeeOther, s.post("giveup", form).StatusCode)
+	f, err = s.journal.GetFlow(t.Context(), journal.Ref{ID: planted.Waiting})
+	require.NoError(t, err)
+	assert.True(t, f.Undoing)
+	assert.Equal(t, http.StatusNotFound, s.post("retry", url.Values{"name": {"none"}}).StatusCode)
+}
+
+// Findings come first, the urgent before the others, and each leads to what it is about.
+func TestFindings(t *testing.T) {
+	text := open(t, "/", nil).get("").text
+	at := func(s string) int {
+		i := strings.Index(text, s)
+		require.GreaterOrEqual(t, i, 0, s)
+		return i
+	}
+	assert.Less(t, at(planted.Twice+" took effect more than once"), at("3 operations may or may not have taken effect"))
+	assert.Less(t, at("3 operations may or may not"), at("1 pending operation has less than a quarter of the window left"))
+	assert.Less(t, at("less than a quarter"), at("Where operations stand"))
+}
+
+// A list is gone through page by page: each operation is on one of them, also while others are begun.
+func TestPaging(t *testing.T) {
+	s := open(t, "/", nil)
+	session, err := s.journal.Join(t.Context())
+	require.NoError(t, err)
+	begin := func(n int) {
+		_, err := s.journal.Apply(t.Context(), journal.Event{
+			Kind: journal.EventBegin, Ref: journal.Ref{ID: fmt.Sprintf("page-%03d", n)}, At: time.Now(), Session: session.ID(), Asker: int64(n + 1000),
+			Intent: &journal.Intent{Fingerprint: "f", Request: journal.Request{Method: "POST", URL: "https://example.com"}},
+		})
+		require.NoError(t, err)
+	}
+	for n := range 120 {
+		begin(n)
+	}
+	for _, order := range []string{"", "&order=oldest"} {
+		counts := map[string]int{}
+		path := "operations?state=in_flight" + order
+		for page := 0; path != ""; page++ {
+			require.Less(t, page, 10)
+			text := s.get(path).text
+			for _, name := range regexp.MustCompile(`page-\d{3}`).FindAllString(text, -1) {
+				counts[name]++
+			}
+			path = ""
+			if next := regexp.MustCompile(`rel="next" href="([^"]*)"`).FindStringSubmatch(text); next != nil {
+				path = html.UnescapeString(next[1])
+			}
+			if page == 0 && order == "" {
+				begin(500)
+			}
+		}
+		for n := range 120 {
+			assert.Equal(t, 1, counts[fmt.Sprintf("page-%03d", n)], n)
+		}
+	}
+	require.NoError(t, session.End(t.Context()))
+}
+
+func TestFind(t *testing.T) {
+	s := open(t, "/", nil)
+	a := s.get("find?name=" + url.QueryEscape(planted.Unsent) + "&scope=" + planted.Scope)
+	require.Equal(t, http.StatusSeeOther, a.StatusCode)
+	assert.Contains(t, s.get(a.Header.Get("Location")).text, planted.Unsent)
+	assert.Equal(t, http.StatusNotFound, s.get("find?name="+url.QueryEscape(planted.Unsent)).StatusCode)
+}
+
+// Counts are sent as they change, to at most 32 pages.
+func TestEvents(t *testing.T) {
+	s := open(t, "/", nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	listen := func() *http.Response {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/events", nil)
+		require.NoError(t, err)
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		t.Cleanup(func() { resp.Body.Close() })
+		return resp
+	}
+	first := listen()
+	assert.Equal(t, "text/event-stream", first.Header.Get("Content-Type"))
+	lines := bufio.NewScanner(first.Body)
+	next := func() string {
+		for lines.Scan() {
+			if data, is := strings.CutPrefix(lines.Text(), "data: "); is {
+				return data
+			}
+		}
+		return ""
+	}
+	assert.Contains(t, next(), `"unknown":"3"`)
+	_, err := s.journal.Apply(t.Context(), journal.Event{
+		Kind: journal.EventResolve, Ref: journal.Ref{ID: planted.Unknown}, At: time.Now(), Resolution: journal.Executed, Claim: 1, Cause: "a test", By: "ann",
+	})
+	require.NoError(t, err)
+	for told := next(); !strings.Contains(told, `"unknown":"2"`); told = next() {
+		require.NotEmpty(t, told)
+	}
+	for range 31 {
+		require.Equal(t, http.StatusOK, listen().StatusCode)
+	}
+	assert.Equal(t, http.StatusServiceUnavailable, listen().StatusCode)
+}
+
+// A console over a file that is opened to be read alone shows everything, and needs no client.
+func TestOverAFileReadOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "j.db")
+	j, err := sqlite.Open(path, sqlite.Options{Volatile: true})
+	require.NoError(t, err)
+	session, err := planted.Plant(t.Context(), j, time.Now())
+	require.NoError(t, err)
+	require.NoError(t, session.End(t.Context()))
+	require.NoError(t, j.Close())
+	only, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
+	require.NoError(t, err)
+	h, err := console.New(console.Options{Journal: only, Authorize: func(*http.Request, console.Action) (string, error) { return "ann", nil }})
+	require.NoError(t, err)
+	for _, path := range []string{"/", "/operations", "/operation?h=1", "/flows"} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		assert.Equal(t, http.StatusOK, w.Code, path)
+	}
+	require.NoError(t, only.Close())
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/operations", nil))
+	assert.Equal(t, http.StatusInternalServerError, w.Code)
+	assert.NotContains(t, w.Body.String(), "sqlite")
+}

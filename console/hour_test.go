@@ -1,0 +1,108 @@
+package console_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/console"
+	"github.com/onceward/onceward/journal"
+)
+
+// The last hour is drawn by the minute: what was seen in it, and nothing where nothing was.
+func TestHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &counted{}
+		hour := &console.Hour{}
+		page, err := console.New(console.Options{Journal: m, Hour: hour, Logger: slog.New(slog.DiscardHandler),
+			Authorize: func(*http.Request, console.Action) (string, error) { return "ann", nil }})
+		require.NoError(t, err)
+		charts := func() map[string]string {
+			w := httptest.NewRecorder()
+			page.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+			require.Equal(t, http.StatusOK, w.Code)
+			all := map[string]string{}
+			for _, c := range regexp.MustCompile(`(?s)<figcaption>(.*?) <span class="quiet">(.*?)</span></figcaption>(<svg.*?</svg>)`).FindAllStringSubmatch(w.Body.String(), -1) {
+				all[c[1]] = fmt.Sprint(c[2], "; ", strings.Count(c[3], "<rect"))
+			}
+			return all
+		}
+		assert.Equal(t, map[string]string{"Without an outcome": "at most 0, 0 last; 1", "Due to be sent": "at most 0, 0 last; 1"}, charts(), "as far as somebody looked")
+
+		ctx, stop := context.WithCancel(t.Context())
+		watched := make(chan error, 1)
+		go func() { watched <- hour.Watch(ctx, m, nil) }()
+		m.pending = 1200
+		time.Sleep(10 * time.Minute)
+		m.pending, m.due = 7, 3
+		hour.Committed(4, 2*time.Millisecond)
+		hour.Committed(1, 90*time.Millisecond)
+		time.Sleep(5 * time.Minute)
+		hour.Committed(1, 5*time.Millisecond)
+		assert.Equal(t, map[string]string{"Without an outcome": "at most 1\u202f200, 7 last; 16", "Due to be sent": "at most 3, 3 last; 16",
+			"Slowest commit": "at most 90 ms, 5 ms last; 2"}, charts())
+
+		m.fails = true
+		time.Sleep(20 * time.Minute)
+		m.fails = false
+		time.Sleep(35 * time.Minute)
+		hour.Note(time.Now().Add(-time.Hour), journal.Stats{Pending: 5000}, 0)
+		hour.Note(time.Now().Add(-20*time.Minute), journal.Stats{Pending: 50}, 0)
+		assert.Equal(t, map[string]string{"Without an outcome": "at most 50, 7 last; 41", "Due to be sent": "at most 3, 3 last; 41",
+			"Slowest commit": "at most 5 ms, 5 ms last; 1"}, charts(), "an hour has sixty minutes, and nothing is known of twenty")
+		stop()
+		require.ErrorIs(t, <-watched, context.Canceled)
+		time.Sleep(2 * time.Hour)
+		assert.Equal(t, map[string]string{"Without an outcome": "at most 7, 7 last; 1", "Due to be sent": "at most 3, 3 last; 1"}, charts())
+	})
+}
+
+// What was noted while the clock was ahead does not stand in the way of what is noted after it was set right.
+func TestHourOutlivesAClockAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hour := &console.Hour{}
+		page, err := console.New(console.Options{Journal: &counted{}, Hour: hour, Logger: slog.New(slog.DiscardHandler),
+			Authorize: func(*http.Request, console.Action) (string, error) { return "ann", nil }})
+		require.NoError(t, err)
+		for n := range 60 {
+			hour.Note(time.Now().Add(24*time.Hour+time.Duration(n)*time.Minute), journal.Stats{Pending: 9000}, 0)
+		}
+		hour.Note(time.Unix(-90, 0), journal.Stats{Pending: 9000}, 0)
+		hour.Note(time.Now().Add(-time.Minute), journal.Stats{Pending: 3}, 0)
+		hour.Committed(1, time.Millisecond)
+		w := httptest.NewRecorder()
+		page.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		require.Equal(t, http.StatusOK, w.Code)
+		assert.Contains(t, w.Body.String(), "at most 3, 0 last")
+		assert.Contains(t, w.Body.String(), "at most 1 ms, 1 ms last")
+	})
+}
+
+// counted is a journal that has nothing but counts.
+type counted struct {
+	journal.Journal
+	pending, due int64
+	fails        bool
+}
+
+func (c *counted) List(context.Context, journal.Filter) iter.Seq2[journal.Operation, error] {
+	return func(func(journal.Operation, error) bool) {}
+}
+
+func (c *counted) ReadStats(context.Context) (journal.Stats, error) {
+	if c.fails {
+		return journal.Stats{}, journal.ErrClosed
+	}
+	return journal.Stats{Pending: c.pending, Due: c.due}, nil
+}

@@ -1,0 +1,225 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/onceward/onceward/internal/shown"
+	"github.com/onceward/onceward/journal"
+)
+
+// perPage is how many rows a page has.
+const perPage = 50
+
+// list is a page of operations, and what they were selected by.
+type list struct {
+	Rows     []journal.Operation
+	State    string
+	Show     string // "", dead or undelivered
+	Scope    string
+	InScope  bool // by scope, "" too
+	Provider string
+	Older    string
+	Oldest   bool
+	Next     string // link to the next page
+	Cut      bool   // the time for one page was over before it was full
+}
+
+func operationLink(handle int64) string { return "operation?h=" + strconv.FormatInt(handle, 10) }
+
+// bad is a request that asks for what there is not.
+func bad(format string, args ...any) error {
+	return &failure{status: http.StatusBadRequest, says: fmt.Sprintf(format, args...), link: "operations"}
+}
+
+// operations lists them, newest first. What no index selects by is looked for row by row, for a bounded
+// time, and can be gone on with.
+func (c *console) operations(w http.ResponseWriter, r *http.Request, _ string) error {
+	q := r.URL.Query()
+	l := &list{
+		State: q.Get("state"), Show: q.Get("show"), Scope: q.Get("scope"), InScope: q.Get("in") == "scope" || q.Get("scope") != "", Provider: q.Get("provider"),
+		Older: q.Get("older"), Oldest: q.Get("order") == "oldest",
+	}
+	var older time.Time // zero: of any age
+	filter := journal.Filter{Newest: !l.Oldest, Dead: l.Show == "dead", Undelivered: l.Show == "undelivered"}
+	if l.State != "" {
+		i := slices.IndexFunc(journal.States, func(s journal.State) bool { return s.String() == l.State })
+		if i < 0 {
+			return bad("There is no such state.")
+		}
+		if journal.States[i] != journal.StateCompleted {
+			filter.States = []journal.State{journal.States[i]}
+		}
+	}
+	if l.Show != "" && !filter.Dead && !filter.Undelivered {
+		return bad("There is no such selection.")
+	}
+	if l.Older != "" {
+		d, err := time.ParseDuration(l.Older)
+		if err != nil || d < 0 {
+			return bad("An age is a duration such as 90m or 24h.")
+		}
+		older = c.now().Add(-d)
+	}
+	if at := q.Get("at"); at != "" {
+		n, err := strconv.ParseInt(at, 10, 64)
+		if err != nil || n < 1 {
+			return bad("The page to go on from can't be told.")
+		}
+		if filter.Before = n; l.Oldest {
+			filter.After, filter.Before = n, 0
+		}
+	}
+	if !older.IsZero() {
+		before, err := shown.Before(r.Context(), c.Journal, older)
+		if err != nil {
+			return err
+		}
+		if filter.Before == 0 || before < filter.Before {
+			filter.Before = before
+		}
+	}
+	if err := l.read(r.Context(), c.Journal, filter, older, q); err != nil {
+		return err
+	}
+	c.render(w, r, http.StatusOK, "operations", &page{Heading: "Operations", List: l})
+	return nil
+}
+
+// span is how many handles are looked through at once for what has a scope or a provider.
+const span = 20_000
+
+// gap is how many handles are not looked through by spans: a journal in PostgreSQL leaves out a trillion where it is
+// adopted.
+const gap = 1 << 32
+
+// read fills the page. Where there is no index of what is selected it goes on for a bounded time: by spans of
+// handles of a scope or a provider, of which the journal knows where there are none, and else row by row.
+func (l *list) read(ctx context.Context, j journal.Journal, filter journal.Filter, older time.Time, q url.Values) error {
+	began := time.Now()
+	late := func() bool { return time.Since(began) > lookFor }
+	fits := func(op *journal.Operation) bool {
+		return (older.IsZero() || op.CreatedAt.Before(older)) && (l.State == "" || op.State.String() == l.State) &&
+			(!l.InScope || op.Scope == l.Scope) && (l.Provider == "" || op.Provider == l.Provider)
+	}
+	passed := int64(0) // up to where
+	// some reads what one filter selects, and tells whether the page is over.
+	some := func(filter journal.Filter) (over bool, err error) {
+		for op, err := range j.List(ctx, filter) {
+			switch {
+			case err != nil:
+				return true, err
+			case len(l.Rows) == perPage:
+				l.Next = l.page(q, passed)
+				return true, nil
+			}
+			if passed = op.Handle; fits(&op) {
+				l.Rows = append(l.Rows, op)
+			} else if late() {
+				l.Next, l.Cut = l.page(q, passed), true
+				return true, nil
+			}
+		}
+		return false, nil
+	}
+	indexed := len(filter.States) > 0 || filter.Dead || filter.Undelivered
+	if indexed || !l.InScope && l.Provider == "" {
+		_, err := some(filter)
+		return err
+	}
+	if filter.Provider = l.Provider; l.InScope {
+		filter.Scope = &l.Scope
+	}
+	first, end, err := bounds(ctx, j, filter)
+	for over := false; err == nil && !over && first < end; {
+		part := filter
+		if part.After, part.Before = max(first, end-span)-1, end; l.Oldest {
+			part.After, part.Before = first-1, min(first+span, end)
+		}
+		if over, err = some(part); over || err != nil {
+			return err
+		}
+		if passed = part.After + 1; l.Oldest {
+			passed, first = part.Before-1, part.Before
+		} else {
+			end = passed
+		}
+		if end-first > gap { // what is left has few operations for so many handles
+			rest := filter
+			if rest.Before = end; l.Oldest {
+				rest.After, rest.Before = first-1, filter.Before
+			}
+			if first, end, err = bounds(ctx, j, rest); err != nil {
+				return err
+			}
+		}
+		if first < end && late() {
+			l.Next, l.Cut = l.page(q, passed), true
+			return nil
+		}
+	}
+	return err
+}
+
+// bounds are the first handle that is within a filter's, and the one after the last.
+func bounds(ctx context.Context, j journal.Journal, within journal.Filter) (first, end int64, err error) {
+	for _, newest := range []bool{false, true} {
+		for op, err := range j.List(ctx, journal.Filter{After: within.After, Before: within.Before, Newest: newest, Limit: 1}) {
+			if err != nil {
+				return 0, 0, err
+			}
+			if end = op.Handle + 1; !newest {
+				first = op.Handle
+			}
+		}
+	}
+	return first, end, nil
+}
+
+// page is a link to the same list from another handle on.
+func (l *list) page(q url.Values, at int64) string {
+	q.Set("at", strconv.FormatInt(at, 10))
+	return "operations?" + q.Encode()
+}
+
+// find looks for one operation by its whole name: IDs are found by hashes, so that no part of one is.
+func (c *console) find(w http.ResponseWriter, r *http.Request, _ string) error {
+	q := r.URL.Query()
+	op, err := c.Journal.Get(r.Context(), journal.Ref{Scope: q.Get("scope"), Parent: q.Get("parent"), ID: q.Get("name")})
+	if err != nil {
+		return err
+	}
+	seeOther(w, operationLink(op.Handle))
+	return nil
+}
+
+func (c *console) flowList(w http.ResponseWriter, r *http.Request, _ string) error {
+	p := &page{Heading: "Flows", List: &list{State: r.URL.Query().Get("state")}}
+	if c.flows == nil {
+		return &failure{status: http.StatusNotFound, says: "This journal keeps no flows."}
+	}
+	filter := journal.FlowFilter{Limit: perPage*4 + 1}
+	if p.List.State != "" {
+		i := slices.IndexFunc(journal.FlowStates, func(s journal.FlowState) bool { return s.String() == p.List.State })
+		if i < 0 {
+			return &failure{status: http.StatusBadRequest, says: "There is no such state.", link: "flows"}
+		}
+		filter.States = []journal.FlowState{journal.FlowStates[i]}
+	}
+	for f, err := range c.flows.ListFlows(r.Context(), filter) {
+		if err != nil {
+			return err
+		}
+		if p.More = len(p.Flows) == perPage*4; p.More {
+			break
+		}
+		p.Flows = append(p.Flows, f)
+	}
+	c.render(w, r, http.StatusOK, "flows", p)
+	return nil
+}

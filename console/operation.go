@@ -1,0 +1,149 @@
+package console
+
+import (
+	"context"
+	"html/template"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/internal/shown"
+	"github.com/onceward/onceward/journal"
+)
+
+// operation is one, with what is made of it.
+type operation struct {
+	journal.Operation
+	ParentKind, ParentName string
+	Path                   string // of the request, without its query
+	Why                    shown.Why
+	Window                 shown.Window
+	HasWindow              bool
+	Bar                    template.HTML
+	Requested, Answered    *body
+	History                []moment
+	MayCancel, MayResolve  bool
+	MaySendAgain           bool
+}
+
+// body is a body as its shape.
+type body struct {
+	Size   int
+	Fields []shown.Field
+	Whole  bool
+}
+
+func bodyOf(contentType string, text []byte) *body {
+	fields, whole := shown.Shape(contentType, text)
+	return &body{len(text), fields, whole}
+}
+
+// moment is a line of an operation's history.
+type moment struct {
+	At   time.Time
+	Says string
+}
+
+// byHandle returns the whole operation that a request is about.
+func (c *console) byHandle(r *http.Request) (journal.Operation, error) {
+	n, err := strconv.ParseInt(r.FormValue("h"), 10, 64)
+	if err != nil || n < 1 {
+		return journal.Operation{}, bad("Which operation is not said.")
+	}
+	for op, err := range c.Journal.List(r.Context(), journal.Filter{After: n - 1, Before: n + 1, Limit: 1}) {
+		if err != nil {
+			return op, err
+		}
+		return c.Journal.Get(r.Context(), op.Ref)
+	}
+	return journal.Operation{}, journal.ErrNotFound
+}
+
+func (c *console) operation(w http.ResponseWriter, r *http.Request, _ string) error {
+	op, err := c.byHandle(r)
+	if err != nil {
+		return err
+	}
+	return c.showOperation(w, r, http.StatusOK, &op, &page{Notice: notices[r.URL.Query().Get("done")]})
+}
+
+var notices = map[string]string{
+	"resolved": "What you said is recorded.", "cancelled": "It is cancelled.", "retried": "It goes on as soon as the application comes to it.",
+	"given-up": "It is given up: the application undoes its steps.",
+}
+
+func (c *console) showOperation(w http.ResponseWriter, r *http.Request, status int, op *journal.Operation, p *page) error {
+	shows, err := c.operationOf(r.Context(), op)
+	if err != nil {
+		return err
+	}
+	p.Heading, p.Operation = shown.Clip(shown.ID(op), 80), shows
+	c.render(w, r, status, "operation", p)
+	return nil
+}
+
+func (c *console) operationOf(ctx context.Context, op *journal.Operation) (*operation, error) {
+	now := c.now()
+	told, err := c.live.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o := &operation{Operation: *op, Why: shown.WhyOf(op, now, told.Last, unconfirmed(told.Last, now))}
+	if told.Restored != "" {
+		o.Why = o.Why.Restored()
+	}
+	o.ParentKind, o.ParentName = shown.Parent(op)
+	o.Path, _, _ = strings.Cut(op.Request.URL, "?")
+	if o.Window, o.HasWindow = shown.WindowOf(op, now); o.HasWindow {
+		o.Bar = windowPicture(o.Window, now)
+	}
+	if op.Request.Method != "" {
+		o.Requested = bodyOf(op.Request.Header.Get("Content-Type"), op.Request.Body)
+	}
+	if a := op.Answer; a != nil {
+		o.Answered = bodyOf(a.Header.Get("Content-Type"), a.Body)
+	}
+	o.History = historyOf(op)
+	open := op.State == journal.StateUnknown || op.State == journal.StatePending
+	o.MayResolve = open
+	o.MayCancel = op.State == journal.StatePending && !op.MayHaveRun
+	o.MaySendAgain = open && (op.State == journal.StateUnknown || o.Why.Answer == journal.Never.String())
+	return o, nil
+}
+
+// historyOf is what is recorded of when something happened to an operation, in its order.
+func historyOf(op *journal.Operation) (all []moment) {
+	add := func(at time.Time, says string) {
+		if !at.IsZero() {
+			all = append(all, moment{at, says})
+		}
+	}
+	add(op.CreatedAt, "recorded, before anything was sent")
+	add(op.FirstSentAt, "first sent, in generation "+strconv.Itoa(op.Generation))
+	add(op.LastEndedAt, "the last attempt ended, or was taken over")
+	for _, e := range op.Evidence {
+		says := e.Source + ": " + e.Finding.String()
+		if e.Basis != journal.BasisNone {
+			says += ", by " + e.Basis.String()
+		}
+		for _, more := range []string{e.Object, e.Why, e.Target} {
+			if more != "" {
+				says += "; " + shown.Text(more)
+			}
+		}
+		if e.Actor != "" {
+			says += " (" + shown.Text(e.Actor) + ")"
+		}
+		add(e.At, says)
+	}
+	if s := op.Resolved; s != nil {
+		add(s.At, strings.ReplaceAll(s.Resolution.String(), "_", " ")+", says "+shown.Text(s.By)+": "+shown.Text(s.Why))
+	}
+	if s := op.Unwanted; s != nil {
+		add(s.At, "not wanted any more, says "+shown.Text(s.By)+": "+shown.Text(s.Why))
+	}
+	add(op.SettledAt, stateWord(op.State))
+	sortByTime(all)
+	return all
+}

@@ -1,0 +1,117 @@
+package console
+
+import (
+	"bytes"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/onceward/onceward/internal/shown"
+	"github.com/onceward/onceward/journal"
+)
+
+// page is what a template is filled in with.
+type page struct {
+	Title, Heading string
+	Now            time.Time
+	Notice         string // what was done just now
+	Failure, Link  string
+
+	Findings []finding
+	Stats    *journal.Stats
+	Picture  template.HTML
+	Charts   []chart // of the last hour
+
+	List      *list
+	Operation *operation
+	Flows     []journal.Flow
+	More      bool
+	Flow      *journal.Flow
+	Revealed  *revealed
+	On        map[string]bool // actions, by name
+}
+
+func (c *console) render(w http.ResponseWriter, r *http.Request, status int, name string, p *page) {
+	p.Title, p.Now, p.On = c.Title, c.now(), map[string]bool{}
+	for _, a := range c.Actions {
+		p.On[a.String()] = true
+	}
+	var out bytes.Buffer
+	if err := c.pages.ExecuteTemplate(&out, name, p); err != nil {
+		c.Logger.ErrorContext(r.Context(), "onceward console: failed", "page", name, "error", err)
+		http.Error(w, "the page could not be made", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(out.Bytes())
+}
+
+// functions are the templates'.
+func (c *console) functions() template.FuncMap {
+	return template.FuncMap{
+		"text":  shown.Text,
+		"key":   shown.Key,
+		"id":    func(op *journal.Operation) string { return shown.ID(op) },
+		"short": func(s string) string { return shown.Short(s, 64) },
+		"clip":  func(s string) string { return shown.Clip(s, 64) },
+		"bytes": shown.Bytes,
+		"ago": func(at, now time.Time) string {
+			if at.After(now) {
+				return "in " + shown.Duration(at.Sub(now))
+			}
+			return shown.Duration(now.Sub(at)) + " ago"
+		},
+		"rfc3339":       func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"state":         stateWord,
+		"shape":         stateShape,
+		"flowstate":     flowWord,
+		"duration":      shown.Duration,
+		"flowlink":      func(f journal.Flow) string { return flowLink(&f) },
+		"operationlink": operationLink,
+		"permission":    func(a journal.PermissionAnswer) string { return a.String() },
+		"completed":     func(s *journal.Stats) int64 { return completed(s) },
+		"number":        grouped,
+		"ref":           func(op journal.Operation) *journal.Operation { return &op },
+		"pair":          func(now, at time.Time) map[string]time.Time { return map[string]time.Time{"Now": now, "At": at} },
+		"sized":         func(b *body) map[string]any { return map[string]any{"Body": b, "N": int64(b.Size)} },
+		"states":        func() []journal.State { return journal.States },
+		"flowstates":    func() []journal.FlowState { return journal.FlowStates },
+	}
+}
+
+// stateWord is a state in people's words.
+func stateWord(s journal.State) string {
+	return [...]string{"absent", "pending", "in flight", "completed", "unknown", "cancelled"}[s]
+}
+
+// flowWord is a flow's.
+func flowWord(s journal.FlowState) string {
+	return [...]string{"absent", "running", "waiting", "finished", "given up", "set aside"}[s]
+}
+
+// stateShape is a sign that tells a state without its colour.
+func stateShape(s journal.State) string { return [...]string{"·", "◔", "➤", "✔", "?", "✕"}[s] }
+
+// grouped is a number with its thousands apart.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	return s
+}
+
+// flowLink leads to a flow, by its whole name.
+func flowLink(f *journal.Flow) string {
+	return "flow?" + url.Values{"scope": {f.Scope}, "parent": {f.Parent}, "name": {f.ID}}.Encode()
+}
+
+// seeOther leads on by a link that is relative to the page: http.Redirect would make it one from the
+// root of a path whose prefix was taken off.
+func seeOther(w http.ResponseWriter, link string) {
+	w.Header().Set("Location", link)
+	w.WriteHeader(http.StatusSeeOther)
+}

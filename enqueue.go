@@ -1,0 +1,194 @@
+package onceward
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/journal"
+)
+
+// WithDue has an operation that is enqueued under ctx not be sent before t: who asks for it by its
+// name before that gets ErrPending. It says nothing of a request that is sent at once. A time after the
+// year 9999 is the end of that year.
+func WithDue(ctx context.Context, t time.Time) context.Context {
+	n := namingOf(ctx)
+	n.due = recordable(t)
+	return context.WithValue(ctx, namingKey, n)
+}
+
+// WithNotAfter has the operation under ctx not be sent for the first time after t: it is then
+// cancelled, which OnSettled is told, and who asks for it then gets ErrNotSent. One that may have been sent before is not concerned: what
+// became of it is to be found out.
+func WithNotAfter(ctx context.Context, t time.Time) context.Context {
+	n := namingOf(ctx)
+	n.notAfter = recordable(t)
+	return context.WithValue(ctx, namingKey, n)
+}
+
+// recordable is t, or what is closest to it of the times that a journal keeps and JSON can tell: whoever says
+// "never" by the last second that there is would else have it turn round into the past.
+func recordable(t time.Time) time.Time {
+	last := time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
+	switch second := t.Unix(); { // t itself may have turned round, and be before all others
+	case t.IsZero():
+		return t
+	case second < 0:
+		return time.Unix(0, 0)
+	case second > last.Unix():
+		return last
+	}
+	return t
+}
+
+// Enqueue records the operation that req is in the caller's own transaction, of the database that
+// the journal lies in, and sends nothing: Run sends it once the transaction is committed, in
+// whichever process is alive. Rolled back, it never was. tx is made by the journal's package, such
+// as sqlite.Tx of a *sql.Tx.
+//
+// It has to be named by WithOperation (ErrNameNeeded): a transaction that is tried again, after
+// a serialization failure or a commit of which nobody knows whether it landed, would else enqueue
+// a second payment. By the same name and for the same request it is the first one again, which is
+// returned as it stands, sent or not; for another request it is ErrKeyReused. A call by the name
+// sends it at once, if it is due, and Wait waits for its outcome, which OnSettled gets.
+//
+// Operation.Key is known at once. WithDue and WithNotAfter say when it is sent. The client that
+// enqueues is configured as the one that sends: its Config.Authorize is asked where the
+// provider scopes keys to credentials.
+//
+// The body of req is read and closed, and another one with the same bytes put in its place, so that a
+// transaction that is tried again may enqueue the same req.
+//
+// An error is an Error, after which nothing was recorded and tx can go on, unless the
+// database has ended it. Refused are a request that has no effect, one that brings a key
+// along, one whose body is a secret that is not kept or whose credential nobody could add
+// (ErrCredentialMissing), one under the name of an operation of which too little is kept to tell
+// whether it is the same (ErrAnswerGone), and one that another call is sending which may still cancel it
+// (ErrInFlight): try the transaction again, then. No operation is enqueued in a flow.
+//
+// The transaction is the caller's, to be committed soon: nothing else is asked of the
+// journal by whoever has it open.
+func (c *Client) Enqueue(ctx context.Context, tx journal.Tx, req *http.Request) (Operation, error) {
+	outbox, ok := c.journal.(journal.Outbox)
+	switch {
+	case !ok:
+		return Operation{}, fmt.Errorf("onceward: enqueue: the journal, a %T, can record nothing in a transaction of the caller's (journal.Outbox): "+
+			"keep it in one that can, such as journal/sqlite", c.journal)
+	case tx == nil:
+		return Operation{}, errors.New("onceward: enqueue: there is no transaction: make one by the journal's package, such as sqlite.Tx of a *sql.Tx")
+	}
+	callers := req
+	req = req.WithContext(ctx)
+	defer closeBody(req)
+	call, err := c.identify(req)
+	if err == nil {
+		err = call.enqueueable(req)
+	}
+	if err != nil {
+		return Operation{}, err
+	}
+	if err := c.lifecycle.enter(); err != nil {
+		return Operation{}, call.fail(ErrShutdown, nil)
+	}
+	defer c.lifecycle.leave()
+	if err := call.read(); err != nil {
+		return Operation{}, err
+	}
+	if call.body != nil { // else a transaction that is tried again would enqueue it without its body
+		callers.Body = io.NopCloser(bytes.NewReader(call.body))
+	}
+	switch effect, err := call.understand(); {
+	case err != nil:
+		return Operation{}, err
+	case !effect:
+		return Operation{}, call.fail(ErrInvalidRequest, errNoEffect)
+	}
+	return call.enqueue(outbox, tx)
+}
+
+var (
+	errNoEffect    = errors.New("it has no effect, so that there is nothing to enqueue: send it by the client")
+	errFlow        = errors.New("it is enqueued in a flow, which would not know of it: take its context out of the flow by WithParent(ctx, \"\"), or make the call in a Step")
+	errBringsKey   = errors.New("it brings an idempotency key along: leave that out, Operation.Key is the one that is made for its name")
+	errSecretBody  = errors.New("its body is a secret, which is not kept, so that nobody could send it: make the call after the commit")
+	errNotByItself = errors.New("another call is sending it, and may cancel it: enqueue it again once that has ended")
+)
+
+// enqueueable refuses what could not be enqueued, whatever its body says. The call is nil for
+// what passes through.
+func (k *call) enqueueable(req *http.Request) error {
+	if k == nil {
+		k = &call{req: req}
+		if req.URL == nil {
+			return &Error{Kind: ErrInvalidRequest, Err: errors.New("it has no URL"), target: req.Method}
+		}
+		return k.fail(ErrInvalidRequest, errNoEffect)
+	}
+	switch {
+	case k.name.parent != nil && k.name.parent.flow != nil:
+		return k.fail(ErrInvalidRequest, errFlow)
+	case !k.name.named:
+		return k.fail(ErrNameNeeded, errors.New("a transaction that is tried again would enqueue it twice"))
+	}
+	return nil
+}
+
+// enqueue records the intent, as begin does, in the caller's transaction. Nothing else is asked of
+// the journal meanwhile, which may wait for it.
+func (k *call) enqueue(outbox journal.Outbox, tx journal.Tx) (Operation, error) {
+	c := k.client
+	k.ends, k.enqueues = c.endOfWait(k.ctx), true
+	k.intent.Trace = k.traced()
+	frozen := &k.intent.Request
+	switch {
+	case k.carried != "":
+		return Operation{}, k.fail(ErrInvalidRequest, errBringsKey)
+	case k.intent.BodyWithheld:
+		return Operation{}, k.fail(ErrInvalidRequest, errSecretBody)
+	case !c.mayAdd(&journal.Operation{Provider: k.intent.Provider, Request: *frozen}, k.clean):
+		return Operation{}, k.fail(ErrCredentialMissing, errors.New(missingCredential(frozen, &http.Request{URL: k.clean})))
+	}
+	if err := k.sign(); err != nil {
+		return Operation{}, err
+	}
+	res, err := outbox.EnqueueTx(k.ctx, tx, journal.Event{
+		Kind: journal.EventEnqueue, Ref: k.ref, At: c.now(), Due: k.name.due, Intent: &k.intent, LookAfter: c.firstLook(),
+	})
+	op := &res.Operation
+	switch {
+	case errors.Is(err, journal.ErrRestored):
+		return Operation{}, k.fail(ErrJournalRestored, err)
+	case errors.Is(err, journal.ErrInvalidEvent):
+		return Operation{}, k.fail(ErrInvalidRequest, err)
+	case err != nil:
+		return Operation{}, k.fail(ErrJournal, err)
+	case res.Decision == journal.Misuse, res.Decision == journal.Withdrawn, res.Decision == journal.Gone:
+		_, err := k.answerFrom(op, res.Decision)
+		return Operation{}, err
+	case op.State == journal.StateInFlight && op.Found.State != journal.StatePending:
+		return Operation{}, k.failWith(op, ErrInFlight, errNotByItself)
+	case op.State == journal.StatePending && !c.mayAdd(op, k.clean): // a call with a credential of its own has begun it
+		return Operation{}, k.failWith(op, ErrCredentialMissing, errors.New(missingCredential(&op.Request, &http.Request{URL: k.clean})))
+	}
+	c.enqueuing.Store(true)
+	return operationOf(op), nil
+}
+
+// Wake has Run of this client look now for what is due: after the commit of a transaction in which an operation was
+// enqueued. Else it is found within a second, or within five by a client that has neither enqueued nor
+// sent one before. It waits for nothing, and a needless one does no harm.
+func (c *Client) Wake() { c.wake() }
+
+// pollEvery is how often Run looks for what others have left: transactions of the
+// application's own tell nobody of their commit.
+func (c *Client) pollEvery(ctx context.Context) time.Duration {
+	if c.enqueuing.Load() {
+		return seam.PollUnder(ctx) / 5
+	}
+	return seam.PollUnder(ctx)
+}

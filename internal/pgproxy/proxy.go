@@ -1,0 +1,293 @@
+// Package pgproxy stands between tests and a PostgreSQL server, and fails as it is told:
+// it delays round trips, cuts or holds a connection at any byte of what one side says, and
+// cuts everybody off.
+//
+// It understands as much of the protocol as that takes (version 3: where a message begins and
+// ends, where an exchange does, and which SQL was asked for;
+// https://www.postgresql.org/docs/15/protocol-message-formats.html) and changes none of it. Without
+// TLS, which it declines.
+package pgproxy
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Proxy listens at an address of its own and passes on what clients and server say. Its methods are
+// safe for concurrent use.
+type Proxy struct {
+	listener net.Listener
+	network  string
+
+	mu      sync.Mutex
+	address string
+	links   map[*link]bool
+	faults  []*armed
+	delay   time.Duration
+	cutOff  chan struct{} // closed by Heal; nil: nobody is cut off
+	closed  bool
+	count   int
+	serving sync.WaitGroup
+}
+
+// Start listens on this machine for clients of the server at address.
+func Start(network, address string) (*Proxy, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{listener: listener, network: network, address: address, links: map[*link]bool{}}
+	p.serving.Go(p.accept)
+	return p, nil
+}
+
+// Addr is where clients connect to.
+func (p *Proxy) Addr() *net.TCPAddr { return p.listener.Addr().(*net.TCPAddr) }
+
+// Close ends every connection and waits until nothing of the proxy is left.
+func (p *Proxy) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	err := p.listener.Close()
+	p.Heal()
+	p.CutAll()
+	p.serving.Wait()
+	return err
+}
+
+// Delay has every exchange take that much longer from now on: what clients ask for reaches the
+// server later, and as many requests may be on their way as there are. That is one timer, since
+// the two that half the delay each way takes are less exact.
+func (p *Proxy) Delay(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+}
+
+// Redirect has new connections reach the server at another address.
+func (p *Proxy) Redirect(address string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.address = address
+}
+
+// CutAll resets the connections that there are. New ones are served.
+func (p *Proxy) CutAll() {
+	p.mu.Lock()
+	links := make([]*link, 0, len(p.links))
+	for l := range p.links {
+		links = append(links, l)
+	}
+	p.mu.Unlock()
+	for _, l := range links {
+		l.cut()
+	}
+}
+
+// CutOff lets nothing through any more in either direction: connections stand open and are silent,
+// new ones are accepted and silent too. So it is behind a switch that drops packets. Heal ends it.
+func (p *Proxy) CutOff() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cutOff == nil {
+		p.cutOff = make(chan struct{})
+	}
+}
+
+// Heal has everything pass again. What stood open while everybody was cut off is reset, if it is still there.
+func (p *Proxy) Heal() {
+	p.mu.Lock()
+	cutOff := p.cutOff
+	p.cutOff = nil
+	p.mu.Unlock()
+	if cutOff != nil {
+		p.CutAll()
+		close(cutOff)
+	}
+}
+
+// Links is how many connections of clients are open.
+func (p *Proxy) Links() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.links)
+}
+
+// Exchange is what a client asks for up to the point at which the server is to answer: a pipeline with its
+// Sync, or one simple query. Startup is none.
+type Exchange struct {
+	Link   int      // the number of its connection, from 1
+	Number int      // its place in the connection, from 1
+	SQL    []string // of each statement that is executed, in their order; "" where the proxy has not seen it parsed
+	Bytes  int      // its length
+}
+
+// Fault is something that happens to one exchange.
+type Fault struct {
+	// Match picks the exchange: the first of any connection for which it is true. nil: the next.
+	// It must not call the proxy.
+	Match func(Exchange) bool
+	// Side and Byte are where it happens: after so many bytes of what the client asks, or of the server's
+	// answer, have passed. A Byte past the end of it, or End, is its end.
+	Side Side
+	Byte int
+	// Then is what happens.
+	Then Action
+	// Tag picks a statement of the exchange for Doubt. "": COMMIT.
+	Tag string
+}
+
+// Side is one side's part of an exchange.
+type Side int
+
+// The sides.
+const (
+	Request Side = iota
+	Answer
+)
+
+// End, as Fault.Byte, is after all of it.
+const End = 1 << 30
+
+// Action is what a fault does to its connection.
+type Action int
+
+// The actions.
+const (
+	// Cut resets both connections.
+	Cut Action = iota
+	// Drop resets the client's connection; the server's gets what the client had asked up to that point, and
+	// an orderly end when the fault is released.
+	Drop
+	// Hold stops what the fault's side says until the fault is released, and then passes it on, though the
+	// client may have gone away meanwhile.
+	Hold
+	// Doubt has COMMIT, or the first statement whose tag begins with Fault.Tag, answered by 40003, whose completion is
+	// unknown, and those after it by nothing, whatever became of them: an answer, at whichever byte.
+	Doubt
+)
+
+// Fired is an armed Fault.
+type Fired struct {
+	a *armed
+	p *Proxy
+}
+
+type armed struct {
+	Fault
+	fired, released chan struct{}
+	once            sync.Once
+	exchange        Exchange
+	passed          int
+}
+
+// Arm has the fault happen once.
+func (p *Proxy) Arm(f Fault) *Fired {
+	if f.Then == Doubt {
+		f.Side = Answer
+	}
+	a := &armed{Fault: f, fired: make(chan struct{}), released: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults = append(p.faults, a)
+	return &Fired{a, p}
+}
+
+// Done is closed once it has happened.
+func (f *Fired) Done() <-chan struct{} { return f.a.fired }
+
+// Exchange is what it happened to, once it has.
+func (f *Fired) Exchange() Exchange {
+	<-f.a.fired
+	return f.a.exchange
+}
+
+// Passed is how many bytes of its side had passed, once it has happened: Byte, or less where there were no more.
+func (f *Fired) Passed() int {
+	<-f.a.fired
+	return f.a.passed
+}
+
+// Release ends a Hold or a Drop, or takes back a fault that has not happened yet. It may be called more than once.
+func (f *Fired) Release() {
+	f.p.mu.Lock()
+	f.p.faults = slices.DeleteFunc(f.p.faults, func(a *armed) bool { return a == f.a })
+	f.p.mu.Unlock()
+	f.a.once.Do(func() { close(f.a.released) })
+}
+
+// fault takes the fault of an exchange from those that are armed; nil: none.
+func (p *Proxy) fault(ex Exchange) *armed {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, a := range p.faults {
+		if a.Match == nil || a.Match(ex) {
+			p.faults = slices.Delete(p.faults, i, i+1)
+			a.exchange = ex
+			return a
+		}
+	}
+	return nil
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			continue
+		}
+		l := &link{proxy: p, client: client.(*net.TCPConn), ended: make(chan struct{}), statements: map[string]string{}, portals: map[string]string{}}
+		p.mu.Lock()
+		if p.closed {
+			p.mu.Unlock()
+			_ = client.Close()
+			return
+		}
+		p.count++
+		l.number = p.count
+		p.links[l] = true
+		p.mu.Unlock()
+		p.serving.Go(func() {
+			l.serve()
+			p.mu.Lock()
+			delete(p.links, l)
+			p.mu.Unlock()
+		})
+	}
+}
+
+// pass waits while everybody is cut off. It returns false for a link that was cut meanwhile.
+func (p *Proxy) pass(l *link) bool {
+	p.mu.Lock()
+	cutOff := p.cutOff
+	p.mu.Unlock()
+	if cutOff == nil {
+		return true
+	}
+	select {
+	case <-cutOff:
+	case <-l.ended:
+	}
+	return false // whatever stood while everybody was cut off is reset
+}
+
+// dial connects to the server of the moment.
+func (p *Proxy) dial() (net.Conn, error) {
+	p.mu.Lock()
+	address := p.address
+	p.mu.Unlock()
+	return net.Dial(p.network, address)
+}
+
+func (p *Proxy) delayed() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.delay
+}

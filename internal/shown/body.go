@@ -1,0 +1,392 @@
+package shown
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/onceward/onceward/internal/secret"
+)
+
+// Mask stands for a value that is not shown.
+const Mask = "•••"
+
+// Field is a line of a body's shape.
+type Field struct {
+	Path string // where it is, such as card.number or items[].id
+	Type string // of its value: text, number, boolean, null, object, list
+	Size int    // of a text in characters, of a list or object in entries; -1: none
+}
+
+func (f Field) String() string {
+	if f.Size < 0 {
+		return f.Path + ": " + f.Type
+	}
+	return fmt.Sprintf("%s: %s, %d", f.Path, f.Type, f.Size)
+}
+
+// maxShape is how many lines a shape has at most.
+const maxShape = 200
+
+// Shape says what a body is made of: names, types and sizes, no value. Whole is false where there
+// is more than is told, and where nothing but the size can be.
+func Shape(contentType string, body []byte) (fields []Field, whole bool) {
+	switch kindOf(contentType, body) {
+	case isJSON:
+		var v any
+		if decode(body, &v) != nil {
+			return nil, false
+		}
+		seen := make(map[string]bool)
+		whole = walk("", v, 0, func(f Field) bool {
+			if !seen[f.Path+"\x00"+f.Type] {
+				seen[f.Path+"\x00"+f.Type] = true
+				fields = append(fields, f)
+			}
+			return len(fields) < maxShape
+		})
+		return fields, whole
+	case isForm:
+		for pair := range strings.SplitSeq(string(body), "&") {
+			name, value := unescaped(pair)
+			fields = append(fields, Field{Path: text(name), Type: "text", Size: utf8.RuneCountInString(value)})
+			if len(fields) == maxShape {
+				return fields, false
+			}
+		}
+		return fields, true
+	}
+	return nil, len(body) == 0
+}
+
+// walk is false where tell was.
+func walk(path string, v any, depth int, tell func(Field) bool) bool {
+	at := path
+	if at == "" {
+		at = "(whole)"
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if !tell(Field{at, "object", len(v)}) || depth > 32 {
+			return false
+		}
+		names := make([]string, 0, len(v))
+		for name := range v {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			if !walk(strings.TrimPrefix(path+"."+text(name), "."), v[name], depth+1, tell) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		if !tell(Field{at, "list", len(v)}) || depth > 32 {
+			return false
+		}
+		for _, entry := range v {
+			if !walk(path+"[]", entry, depth+1, tell) {
+				return false
+			}
+		}
+		return true
+	case string:
+		return tell(Field{at, "text", utf8.RuneCountInString(v)})
+	case json.Number:
+		return tell(Field{at, "number", -1})
+	case bool:
+		return tell(Field{at, "boolean", -1})
+	}
+	return tell(Field{at, "null", -1})
+}
+
+type kind int
+
+const (
+	isOther kind = iota
+	isJSON
+	isForm
+)
+
+func kindOf(contentType string, body []byte) kind {
+	media, _, _ := mime.ParseMediaType(contentType)
+	trimmed := bytes.TrimSpace(body)
+	switch {
+	case len(body) == 0 || !utf8.Valid(body):
+		return isOther
+	case media == "application/x-www-form-urlencoded":
+		return isForm
+	case strings.HasSuffix(media, "json"), trimmed[0] == '{' || trimmed[0] == '[':
+		if json.Valid(body) {
+			return isJSON
+		}
+	}
+	return isOther
+}
+
+// maxMasked is how much of a body is shown.
+const maxMasked = 64 << 10
+
+// Masked is a body as somebody is shown it who asked for that: a value is masked, at whatever
+// depth, where its name is that of a credential or of a card's code, where it looks like a
+// credential, or where it may be the number of a card. What is not legible as text is not shown.
+func Masked(contentType string, body []byte) string {
+	body = bytes.TrimPrefix(body, []byte("\ufeff"))
+	switch kindOf(contentType, body) {
+	case isJSON:
+		var v any
+		if decode(body, &v) != nil {
+			return "(not legible)"
+		}
+		var out bytes.Buffer
+		encoder := json.NewEncoder(&out)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		if encoder.Encode(masked("", v)) != nil {
+			return "(not legible)"
+		}
+		return shortened(out.String())
+	case isForm:
+		var lines []string
+		for pair := range strings.SplitSeq(string(body), "&") {
+			name, value := unescaped(pair)
+			if hides(name) {
+				value = Mask
+			}
+			lines = append(lines, text(name)+" = "+text(value))
+		}
+		return shortened(strings.Join(lines, "\n"))
+	}
+	switch {
+	case len(body) == 0:
+		return "(empty)"
+	case !utf8.Valid(body):
+		return fmt.Sprintf("(%d bytes that are no text)", len(body))
+	}
+	return shortened(lines(withoutElements(withoutParts(string(body)))))
+}
+
+// lines is text line by line.
+func lines(s string) string {
+	all := strings.Split(strings.ReplaceAll(secret.Text(s), "\r\n", "\n"), "\n")
+	for i := range all {
+		all[i] = Text(withoutCards(withoutCodes(all[i])))
+	}
+	return strings.Join(all, "\n")
+}
+
+func shortened(s string) string {
+	if len(s) <= maxMasked {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxMasked], "") + "…"
+}
+
+// opening is the tag that an element of XML begins with.
+var opening = regexp.MustCompile(`<((?:\w+:)?([\w.-]+))(?:\s(?:[^<>]*[^<>/])?)?>`)
+
+// withoutElements masks what is in elements of XML whose names hide it, up to their ends, whatever that is.
+func withoutElements(s string) string {
+	var b strings.Builder
+	for {
+		at := opening.FindStringSubmatchIndex(s)
+		if at == nil {
+			b.WriteString(s)
+			return b.String()
+		}
+		b.WriteString(s[:at[1]])
+		name, hidden := s[at[2]:at[3]], hides(s[at[4]:at[5]])
+		if s = s[at[1]:]; hidden {
+			b.WriteString(Mask)
+			end := strings.Index(s, "</"+name)
+			if end < 0 {
+				return b.String()
+			}
+			s = s[end:]
+		}
+	}
+}
+
+// part is a part of a form with several (RFC 7578), up to the next.
+var part = regexp.MustCompile(`(?is)(content-disposition:[^\r\n]*?\bname="?([^"\r\n;]+)[^\r\n]*(?:\r?\n[^\r\n]+)*\r?\n\r?\n)(.*?)(\r?\n--|\z)`)
+
+// withoutParts masks parts whose names hide them.
+func withoutParts(s string) string {
+	return part.ReplaceAllStringFunc(s, func(whole string) string {
+		if parts := part.FindStringSubmatch(whole); hides(parts[2]) {
+			return parts[1] + Mask + parts[4]
+		}
+		return whole
+	})
+}
+
+// named is a name and its value where they stand in a text, such as a body that was cut off or that is within another one.
+var named = regexp.MustCompile(`([A-Za-z][\w.\[\]-]*)((?:%5D)*\\*["']?\s*(?:=>|:=|[:=])\s*\\*["']?)[^\s"'&;,<>(){}\]\\]+`)
+
+// withoutCodes masks the values of cards' codes within a text. secret.Text does so for credentials.
+func withoutCodes(s string) string {
+	return named.ReplaceAllStringFunc(s, func(pair string) string {
+		if parts := named.FindStringSubmatch(pair); isCode(parts[1]) {
+			return parts[1] + parts[2] + Mask
+		}
+		return pair
+	})
+}
+
+func masked(name string, v any) any {
+	if hides(name) && v != nil {
+		if _, is := v.(bool); !is {
+			return Mask
+		}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, value := range v {
+			called := name
+			if name == "value" { // of a pair such as {"name":"cvc","value":"123"}
+				called = pairName(v)
+			}
+			out[text(name)] = masked(called, value)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = masked(name, v[i])
+		}
+		return out
+	case json.Number:
+		if plain := withoutCards(v.String()); plain != v.String() {
+			return plain
+		}
+		return v
+	case string:
+		return text(v)
+	}
+	return v
+}
+
+// pairName is what an object calls its value.
+func pairName(pair map[string]any) string {
+	for _, by := range []string{"name", "key", "field"} {
+		if name, is := pair[by].(string); is {
+			return name
+		}
+	}
+	return "value"
+}
+
+// text is a text without what looks like a credential or a card, quoted.
+func text(s string) string { return Text(withoutCards(withoutCodes(secret.Text(s)))) }
+
+// codes are, in lower case and without what parts words, names of what is asked for beside the
+// number of a card, or instead of it; codeParts are what such a name has in it.
+var (
+	codes     = []string{"cid", "csc", "cvn", "pan", "cardcode", "primaryaccountnumber", "track1", "track2", "pinblock"}
+	codeParts = []string{"cvc", "cvv", "securitycode", "verificationvalue", "verificationcode", "cardnumber", "trackdata"}
+)
+
+// hides tells whether the value of a field with this name is never shown. Of a path such as
+// card[cvc], each part counts.
+func hides(name string) bool {
+	return isCode(name) || slices.ContainsFunc(partsOf(name), secret.Query)
+}
+
+func isCode(name string) bool {
+	return slices.ContainsFunc(partsOf(name), func(part string) bool {
+		plain := strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(part))
+		return slices.Contains(codes, plain) || slices.ContainsFunc(codeParts, func(p string) bool { return strings.Contains(plain, p) })
+	})
+}
+
+func partsOf(name string) []string {
+	return strings.FieldsFunc(name, func(r rune) bool { return r == '[' || r == ']' || r == '.' })
+}
+
+// digits are runs that may hold the number of a card, in groups or not.
+var digits = regexp.MustCompile(`\d(?:[ -]?\d){12,}`)
+
+// parted are digits in groups, whatever parts them.
+var parted = regexp.MustCompile(`\d(?:[\s\p{Zs}\p{Pd}._/]{0,2}\d){12,}`)
+
+func withoutCards(s string) string {
+	return parted.ReplaceAllStringFunc(s, func(run string) string {
+		if holdsCard(run) {
+			return Mask
+		}
+		return run
+	})
+}
+
+// HasCard tells whether a body seems to hold the number of a card and nothing else in one run of
+// digits. Of longer runs it says nothing: too many of them are other numbers.
+func HasCard(body []byte) bool {
+	return slices.ContainsFunc(digits.FindAllString(string(body), -1), func(run string) bool {
+		plain := digitsOf(run)
+		return len(plain) <= 19 && plain[0] >= '2' && plain[0] <= '6' && luhn(plain)
+	})
+}
+
+func digitsOf(run string) string {
+	return strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			return -1
+		}
+		return r
+	}, run)
+}
+
+// holdsCard tells whether a run holds digits of an issuer's range, as many as such numbers have, with
+// their check digit (ISO/IEC 7812-1).
+func holdsCard(run string) bool {
+	plain := digitsOf(run)
+	for from := range plain {
+		for long := 13; long <= 19 && from+long <= len(plain); long++ {
+			if plain[from] >= '2' && plain[from] <= '6' && luhn(plain[from:from+long]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func luhn(number string) bool {
+	sum := 0
+	for i := range len(number) {
+		d := int(number[len(number)-1-i] - '0')
+		if i%2 == 1 {
+			if d *= 2; d > 9 {
+				d -= 9
+			}
+		}
+		sum += d
+	}
+	return sum%10 == 0
+}
+
+func decode(body []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	return d.Decode(v)
+}
+
+func unescaped(pair string) (name, value string) {
+	raw, rest, _ := strings.Cut(pair, "=")
+	name, err := url.QueryUnescape(raw)
+	if err != nil {
+		name = raw
+	}
+	value, err = url.QueryUnescape(rest)
+	if err != nil {
+		value = rest
+	}
+	return name, value
+}

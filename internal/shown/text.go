@@ -1,0 +1,118 @@
+package shown
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/journal"
+)
+
+// Text quotes what a terminal or a reader could take for something else: control characters, C1's
+// among them, marks that turn the direction of writing, what is not printed, and bytes that are no
+// UTF-8. A backslash is doubled, so that what is quoted can be told from what looks like it.
+func Text(s string) string {
+	if strings.IndexFunc(s, quotes) < 0 && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case r == '\\':
+			b.WriteString(`\\`)
+		case !quotes(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		i += size
+	}
+	return b.String()
+}
+
+func quotes(r rune) bool { return r == '\\' || !strconv.IsPrint(r) }
+
+// Short is Text within a number of characters, the last of which says that there is more.
+func Short(s string, most int) string { return Clip(Text(s), most) }
+
+// Clip is what is quoted already, within a number of characters.
+func Clip(s string, most int) string {
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most-1]) + "…"
+}
+
+// Key is a key shortened: its first 8 bytes, and never more than half of it.
+func Key(key string) string {
+	if key == "" {
+		return ""
+	}
+	return Text(key[:min(8, len(key)/2)]) + "…"
+}
+
+// ID is what an operation is called: its name or, unnamed, its key, shortened.
+func ID(op *journal.Operation) string {
+	if op.Naming != journal.Named {
+		return Key(op.ID)
+	}
+	return Text(op.ID)
+}
+
+// Parent is what an operation belongs to: a flow by its name, else a key, shortened; "" for nothing
+// that a caller has named.
+func Parent(op *journal.Operation) (kind, name string) {
+	flow, isFlow := seam.FlowOf(op.Parent)
+	switch {
+	case op.Parent == "" || op.Naming != journal.Named:
+		return "", ""
+	case isFlow:
+		return "flow", Text(flow)
+	}
+	at := strings.LastIndexByte(op.Parent, ' ')
+	return "parent", Text(op.Parent[:at+1]) + Key(op.Parent[at+1:])
+}
+
+// Duration is a duration as people say it, in its largest one or two units.
+func Duration(d time.Duration) string {
+	if d < 0 {
+		return "-" + Duration(-d)
+	}
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d < day && d%time.Hour < time.Minute:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	case d < day:
+		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+	case d%day < time.Hour:
+		return fmt.Sprintf("%d d", d/day)
+	}
+	return fmt.Sprintf("%d d %d h", d/day, d%day/time.Hour)
+}
+
+// Bytes is a size as people say it.
+func Bytes(n int64) string {
+	switch {
+	case n < 10<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 10<<20:
+		return fmt.Sprintf("%d KiB", n>>10)
+	case n < 10<<30:
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d GiB", n>>30)
+}

@@ -1,0 +1,82 @@
+package shown
+
+import (
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Why says whether an operation will be sent, and why.
+type Why struct {
+	Answer  string    // "now", "not before" or "never"
+	At      time.Time // of "not before"
+	Because string
+	Rule    journal.Permission // of the resend rule, whatever the state
+	Advice  string             // what there is to do; "" for nothing
+}
+
+// Restored is w in a journal that was restored or copied.
+func (w Why) Restored() Why {
+	if w.Answer != journal.Never.String() {
+		w.Answer, w.At = journal.Never.String(), time.Time{}
+		w.Because = "the journal was restored or copied, and sends nothing until it is adopted"
+		w.Advice = "see to it that no other copy is in use, and adopt it"
+	}
+	return w
+}
+
+// WhyOf asks the resend rule of an operation, at this time, in a journal whose latest time is last.
+// unconfirmed is when a clock that has jumped will be believed; zero: it is.
+func WhyOf(op *journal.Operation, now, last, unconfirmed time.Time) Why {
+	w := Why{Answer: journal.Never.String(), Rule: journal.MaySend(op.Question(now, last, unconfirmed))}
+	switch op.State {
+	case journal.StateCompleted:
+		w.Because = "it is completed: whoever asks gets the recorded answer"
+		if op.Tombstone {
+			w.Because = "it is completed, and its answer was reaped: the name never takes effect again"
+		}
+		return w
+	case journal.StateCancelled:
+		w.Because = "it is cancelled, and had no effect"
+		w.Advice = "whoever still wants it asks for it again, by its name"
+		if op.Unwanted != nil {
+			w.Advice = "nobody sends it until somebody says that it is wanted again"
+		}
+		return w
+	case journal.StateInFlight:
+		w.Because = "it is being sent, by session " + Text(op.Holder)
+		w.Advice = "wait: if that process dies, another one takes it over; ending it to free the operation makes it count as sent"
+		return w
+	case journal.StateUnknown:
+		w.Because = "it is unknown: it may have taken effect, and nothing unknown is sent"
+		w.Advice = "find out at the provider, and say what was found: resolve"
+		switch {
+		case op.Dead != "":
+			w.Because += "; it is not looked for any more: " + Text(op.Dead)
+		case !op.LookAt.IsZero() && op.Looks > 0:
+			w.Advice = "it is looked for by itself; if you know better, resolve it"
+		}
+		return w
+	}
+	switch w.Rule.Answer {
+	case journal.SendNow:
+		w.Answer, w.Because = w.Rule.Answer.String(), "the resend rule allows it, and it is due"
+		w.Advice = "nothing: Run, Resume or whoever asks for it sends it"
+		if op.DueAt.After(now) {
+			w.Answer, w.At, w.Because = journal.NotBefore.String(), op.DueAt, "it is not due yet"
+			if op.Cause != "" {
+				w.Because += ": " + Text(op.Cause)
+			}
+		}
+	case journal.NotBefore:
+		w.Answer, w.At, w.Because = w.Rule.Answer.String(), w.Rule.At, w.Rule.Reason
+		if op.DueAt.After(w.At) {
+			w.At = op.DueAt
+		}
+		w.Advice = "nothing: it waits by itself"
+	default:
+		w.Because = w.Rule.Reason
+		w.Advice = "the next pass of Run or Resume makes it unknown; then find out at the provider, and resolve it"
+	}
+	return w
+}

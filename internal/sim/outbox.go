@@ -1,0 +1,396 @@
+package sim
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/severed"
+	"github.com/onceward/onceward/journal"
+)
+
+// booking is a transaction as one process sees it, and what is written in it beside the journal's
+// own: it stands once the transaction is committed.
+type booking struct {
+	journal.Tx
+	book     *book
+	wrote    []string
+	enqueued []journal.Operation
+}
+
+func (b *book) outbox() journal.Outbox { return b.Journal.Journal.(journal.Outbox) }
+
+// opens takes note of a transaction, which ends with its process.
+func (b *book) opens(tx journal.Tx) *booking {
+	t := &booking{Tx: tx, book: b}
+	b.open.Store(t, true)
+	return t
+}
+
+// rollsBack ends what a killed process has left open, as the database does.
+func (b *book) rollsBack() {
+	b.open.Range(func(t, _ any) bool {
+		_ = t.(*booking).Tx.Rollback(context.Background())
+		return true
+	})
+}
+
+func (b *book) BeginTx(ctx context.Context) (journal.Tx, error) {
+	b.still.pass("a transaction", "")
+	if err := b.Alive(); err != nil {
+		return nil, err
+	}
+	if b.ails() {
+		return nil, errAiling
+	}
+	tx, err := b.outbox().BeginTx(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := b.opens(tx)
+	if err := b.Alive(); err != nil {
+		_ = tx.Rollback(context.Background())
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *booking) Commit(ctx context.Context) error {
+	b := t.book
+	defer b.open.Delete(t)
+	fatal, ails := b.fatal(), b.ails()
+	if fatal && !b.after {
+		b.process.die()
+	}
+	if err := b.Alive(); err != nil {
+		return err
+	}
+	if ails && b.drawn.of(2) {
+		_ = t.Tx.Rollback(ctx)
+		return errAiling
+	}
+	err := t.Tx.Commit(ctx)
+	if err == nil {
+		for i := range t.enqueued {
+			b.life.isUnknownToBackup(&t.enqueued[i], true)
+		}
+	}
+	if fatal && b.after {
+		b.process.die()
+		return severed.Err
+	}
+	if ails && err == nil {
+		return errAiling
+	}
+	return err
+}
+
+func (t *booking) Rollback(ctx context.Context) error {
+	t.book.open.Delete(t)
+	return t.Tx.Rollback(ctx)
+}
+
+func (b *book) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event) (journal.Result, error) {
+	if err := b.Alive(); err != nil {
+		return journal.Result{}, err
+	}
+	if b.ails() {
+		return journal.Result{}, errAiling
+	}
+	off := b.clock.off()
+	t := tx.(*booking)
+	res, err := b.outbox().EnqueueTx(ctx, t.Tx, b.reads(ev.At).event(ev))
+	if err == nil {
+		if res.Decision == journal.Recorded {
+			t.enqueued = append(t.enqueued, res.Operation)
+		}
+		b.tell(ev.Kind, res)
+	}
+	return off.result(res), err
+}
+
+func (b *book) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Result, error) {
+	defer b.still.gates(ev.Kind, ev.Ref.ID)()
+	fatal, ails := b.fatal(), b.ails()
+	if fatal && !b.after {
+		b.process.die()
+	}
+	if err := b.Alive(); err != nil {
+		return journal.Result{}, err
+	}
+	if ails && b.drawn.of(2) {
+		return journal.Result{}, errAiling
+	}
+	off := b.clock.off()
+	var wrote []string
+	res, err := b.outbox().DeliverTx(ctx, b.reads(ev.At).event(ev), func(ctx context.Context, tx journal.Tx) error {
+		t := b.opens(tx)
+		defer b.open.Delete(t)
+		err := f(ctx, t)
+		wrote = t.wrote
+		return err
+	})
+	if err == nil {
+		b.tell(ev.Kind, res)
+		if res.Decision == journal.Recorded {
+			b.life.books(wrote)
+		}
+	}
+	if fatal && b.after {
+		b.process.die()
+	}
+	if cut := b.Alive(); cut != nil {
+		return journal.Result{}, cut
+	}
+	if ails && err == nil {
+		return journal.Result{}, errAiling
+	}
+	return off.result(res), err
+}
+
+func (b *book) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
+	if err := b.Alive(); err != nil {
+		return journal.FlowResult{}, err
+	}
+	off := b.clock.off()
+	res, err := b.flows.(journal.LocalFlows).ApplyFlowTx(ctx, tx.(*booking).Tx, b.reads(ev.At).flowEvent(ev))
+	f := &res.Flow
+	b.life.tell("journal", b.process.name, "%v of flow %s: %v, so it is %v (claim %d), with what is local: %v", ev.Kind, f.ID, res.Decision, f.State, f.Claim, err)
+	res.Flow = off.flow(res.Flow)
+	return res, err
+}
+
+// books takes note of what was written by OnSettledTx, and committed.
+func (l *life) books(wrote []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, what := range wrote {
+		l.booked[what]++
+	}
+}
+
+func outcomeOf(parent, id string, generation int, state journal.State) string {
+	return fmt.Sprintf("%s %s %d %v", parent, id, generation, state)
+}
+
+// onSettledTx books an outcome, beside the journal: in the database, where there is one.
+func (l *life) onSettledTx(p *process, drawn *chance) func(context.Context, journal.Tx, onceward.Operation) error {
+	return func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
+		t := tx.(*booking)
+		what := outcomeOf(op.Parent, op.ID, op.Generation, op.State)
+		l.tell("caller", p.name, "OnSettledTx: %s", what)
+		l.visit("an outcome in a transaction")
+		t.wrote = append(t.wrote, what)
+		l.tellsRegret(op)
+		if own, ok := t.Driver().(*sql.Tx); ok {
+			if _, err := own.ExecContext(ctx, "INSERT INTO booked (what) VALUES (?)", what); err != nil {
+				return err
+			}
+		}
+		if !l.isOver() && drawn.of(6) {
+			return errors.New("the booking failed")
+		}
+		return nil
+	}
+}
+
+// tablesOfOwn makes the business's own tables, beside the journal's.
+func (l *life) tablesOfOwn() error {
+	return l.inDatabase(func(tx *sql.Tx) error {
+		_, err := tx.Exec("CREATE TABLE booked (what TEXT NOT NULL); CREATE TABLE entered (flow TEXT NOT NULL)")
+		return err
+	})
+}
+
+// inDatabase does something in the journal's database, if it lies in one.
+func (l *life) inDatabase(do func(*sql.Tx) error) error {
+	tx, err := l.current().(journal.Outbox).BeginTx(context.Background())
+	if err != nil {
+		return err
+	}
+	if own, ok := tx.Driver().(*sql.Tx); ok {
+		err = do(own)
+	}
+	if err != nil {
+		return errors.Join(err, tx.Rollback(context.Background()))
+	}
+	return tx.Commit(context.Background())
+}
+
+// counts are the rows of one of these tables, by their text.
+func (l *life) counts(table string) map[string]int {
+	all := map[string]int{}
+	err := l.inDatabase(func(tx *sql.Tx) error {
+		rows, err := tx.Query("SELECT * FROM " + table)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var what string
+			if err := rows.Scan(&what); err != nil {
+				return err
+			}
+			all[what]++
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		l.fault("the rows of %s: %v", table, err)
+	}
+	return all
+}
+
+// enters makes a flow's local step, on a journal in a database.
+func (l *life) enters(ctx context.Context, name string, drawn *chance) error {
+	if !l.onDisk {
+		return nil
+	}
+	_, err := flow.LocalStep(ctx, "enter", func(ctx context.Context, tx *sql.Tx) (string, error) {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO entered (flow) VALUES (?)", name); err != nil {
+			return "", err
+		}
+		if !l.isOver() && drawn.of(8) {
+			return "", errors.New("the entry failed")
+		}
+		return name, nil
+	})
+	return err
+}
+
+// enqueue has an errand's operation recorded in a transaction, which is committed or rolled back, and
+// tells whether it is: where that is not known, it is enqueued again.
+func (l *life) enqueue(ctx context.Context, p *process, e *errand, req *http.Request, random dice) (committed bool) {
+	ctx = onceward.WithDue(onceward.WithNotAfter(onceward.WithOperation(ctx, e.name), e.notAfter), e.due)
+	tx, err := p.book.BeginTx(ctx)
+	if err != nil {
+		return false
+	}
+	op, err := p.client.Enqueue(ctx, tx, req.WithContext(ctx))
+	wasTold(err)
+	if random.of(4) {
+		// Time can't go by here: a process that joins meanwhile waits for the transaction under a mutex, by
+		// which a bubble's time stands still for ever.
+		_ = random.within(2 * time.Second)
+	}
+	rolledBack := err != nil || e.gives || random.of(4)
+	switch {
+	case rolledBack:
+		rolled := tx.Rollback(context.Background())
+		l.tell("caller", p.name, "%s is enqueued (%v: %v), and that is rolled back: %v", e.name, op.State, err, rolled)
+		l.visit("enqueued and rolled back")
+		return false
+	default:
+		err = tx.Commit(ctx)
+		l.tell("caller", p.name, "%s is enqueued, due %v, not after %v: %v", e.name, e.due.Sub(l.began), e.notAfter.Sub(l.began), err)
+		l.visit("enqueued")
+		if random.of(2) {
+			p.client.Wake()
+		}
+		l.mu.Lock()
+		e.queued = e.queued || err == nil
+		l.mu.Unlock()
+		return err == nil
+	}
+}
+
+// decides has a person's word count for more than the times that were said.
+func (w *world) decides(errand string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.spans, errand)
+}
+
+// heedsTimes finds what is sent before it is due, or for the first time after it was not to be. Whoever
+// asks by the name asks anew.
+func (w *world) heedsTimes(errand string) {
+	w.mu.Lock()
+	span, there := w.spans[errand]
+	first := w.asked[errand] == 1
+	w.mu.Unlock()
+	if !there || !first || w.has(clocks) {
+		return
+	}
+	if w.restored() {
+		return // what a copy holds may have been sent
+	}
+	if now := time.Now(); now.Before(span.from.Add(-time.Millisecond)) {
+		w.fault("%s is sent %v before it is due", errand, span.from.Sub(now))
+	} else if !span.to.IsZero() && now.After(span.to.Add(time.Second)) {
+		w.fault("%s is sent for the first time, %v after it was not to be", errand, now.Sub(span.to))
+	}
+}
+
+// between is when something may be sent for the first time.
+type between struct{ from, to time.Time }
+
+// judgeOutbox holds what was enqueued and booked against the journal and the ledger.
+func (l *life) judgeOutbox(states map[string]journal.Operation) {
+	if l.wasRestored() {
+		return
+	}
+	for _, e := range l.wants {
+		made, _ := l.world.count(e.name)
+		op, there := states[e.name]
+		switch {
+		case !e.outbox:
+		case e.gives && (made > 0 || there):
+			l.fault("%s was enqueued and rolled back each time, and is %v, with %d effects", e.name, op.State, made)
+		case e.queued && !there && (made > 0 && e.other == 0 || !l.has(shortKeep)): // what was cancelled is reaped, and asked for by another name
+			l.fault("%s was enqueued, and is lost", e.name)
+		case e.queued && op.State == journal.StateCompleted:
+			l.visit("enqueued and completed")
+		}
+	}
+	if !l.has(settledTx) {
+		return
+	}
+	if l.onDisk {
+		rows := l.counts("booked")
+		for what, n := range l.booked {
+			if rows[what] != n {
+				l.fault("%s was booked %d times, and there are %d rows", what, n, rows[what])
+			}
+		}
+	}
+	for what, n := range l.booked {
+		if n > 1 && strings.HasSuffix(what, " "+journal.StateCompleted.String()) {
+			// Two have one name in two scopes, and a carried key is forgotten that leaves no tombstone.
+			if forgotten := l.has(shortKeep) && strings.HasPrefix(what, "key at "); !forgotten && !l.has(scopes) {
+				l.fault("%s: booked %d times", what, n)
+			}
+		}
+	}
+	for _, op := range states {
+		if op.State != journal.StateCompleted || !op.Delivered || op.Tombstone {
+			continue
+		}
+		if what := outcomeOf("", op.ID, op.Generation, op.State); l.booked[what] == 0 {
+			l.fault("%s: never booked", what)
+		}
+	}
+}
+
+// judgeEntries holds the local steps of flows against their ends.
+func (l *life) judgeEntries(finished map[string]bool) {
+	if !l.onDisk || l.wasRestored() {
+		return
+	}
+	rows := l.counts("entered")
+	for name, n := range rows {
+		if n > 1 {
+			l.fault("%s was entered %d times", name, n)
+		}
+	}
+	for name := range finished {
+		if rows[name] == 0 {
+			l.fault("%s is finished, and was not entered", name)
+		}
+	}
+}

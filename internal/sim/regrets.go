@@ -1,0 +1,144 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+)
+
+// regretted is what nobody wants any more, by what the ledger calls it.
+type regretted struct {
+	now  map[string]bool // … and what nobody has taken back
+	told map[string]bool // … of whose effect OnSettled was told
+}
+
+// regret has somebody change their mind about what was asked for, and at times once more.
+func (l *life) regret() {
+	random := l.dice("regrets")
+	for l.has(regrets) && time.Since(l.began) < l.length {
+		time.Sleep(random.within(min(time.Hour, l.length/4)))
+		p := l.anyProcess(random)
+		if p == nil {
+			continue
+		}
+		var seen []onceward.Operation
+		for op, err := range p.client.Operations(context.Background(), onceward.Filter{}) {
+			if err == nil && l.mayRegret(op) {
+				seen = append(seen, op)
+			}
+		}
+		if len(seen) == 0 {
+			continue
+		}
+		op := seen[random.IntN(len(seen))]
+		name := l.ledgerName(op.Ref)
+		if op.Unwanted != nil && random.of(2) {
+			// Whatever the call says, it may have been lifted from here on.
+			l.regretted.is(l, name, false)
+			l.world.forgives(name) // a person's word counts for more than what the provider asked for before
+			_, err := p.client.Wanted(context.Background(), op.Ref, onceward.ResolveOptions{By: "somebody", Why: "it is wanted after all"})
+			wasTold(err)
+			l.tell("person", p.name, "wants %s after all: %v", name, err)
+			l.visit("wanted after all")
+			continue
+		}
+		if !l.setsOut(name) {
+			continue
+		}
+		op, err := p.client.Unwanted(context.Background(), op.Ref, onceward.ResolveOptions{By: "somebody", Why: "it is not wanted any more"})
+		wasTold(err)
+		l.tell("person", p.name, "does not want %s any more: %v, it is %v", name, err, op.State)
+		if err != nil {
+			continue
+		}
+		l.visit("unwanted, and " + op.State.String())
+		l.regretted.is(l, name, true)
+		l.world.decides(name) // whoever asks after that asks anew
+		if made, more := l.world.count(name); op.State == onceward.StateCancelled && made+more > 0 && !l.world.misled(name) && !l.inGap(name) {
+			l.fault("%s: whoever does not want it was told that it is cancelled, and %d took effect, %d may", name, made, more)
+		}
+	}
+}
+
+// mayRegret tells whether somebody may change their mind about an operation: one without an outcome, or
+// a cancelled one, whose name in the ledger is its own.
+func (l *life) mayRegret(op onceward.Operation) bool {
+	switch {
+	case l.ledgerName(op.Ref) == "", op.State == onceward.StateCompleted, strings.HasSuffix(op.ID, "~"):
+		return false
+	case op.Parent != "":
+		return !l.has(flowChanges) // where two steps are one thing to the ledger
+	}
+	return true
+}
+
+// setsOut has an errand go by no other name from here on, and tells whether it never did.
+func (l *life) setsOut(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.IndexFunc(l.wants, func(e *errand) bool { return e.name == name })
+	if i < 0 {
+		return true
+	}
+	e := l.wants[i]
+	e.regretted = e.regretted || e.other == 0
+	return e.other == 0
+}
+
+func (r *regretted) is(l *life, name string, now bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.now[name] = now
+}
+
+// heedsRegret finds what is sent though somebody said before that nobody wants it.
+func (l *line) heedsRegret(errand string) {
+	if l.unwanted(errand) {
+		l.fault("%s: sent, though nobody wants it any more", errand)
+	}
+}
+
+// isUnwanted tells whether an errand is one that nobody wants any more, as far as its journal can know.
+func (l *life) isUnwanted(errand string) bool {
+	if !l.has(regrets) || l.wasRestored() {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.regretted.now[errand]
+}
+
+// tellsRegret takes note that the owner was told of an outcome.
+func (l *life) tellsRegret(op onceward.Operation) {
+	if op.Unwanted == nil || op.State != onceward.StateCompleted {
+		return
+	}
+	l.visit("told that what nobody wants has its outcome")
+	name := l.ledgerName(op.Ref)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.regretted.told[name] = true
+}
+
+// hearsRegret holds a caller's error against the ledger.
+func (l *life) hearsRegret(e *errand, err error, made, more int) {
+	if errors.Is(err, onceward.ErrUnwanted) && made+more > 0 {
+		l.fault("%s: its caller was told that it is not wanted, and that nothing took effect: %d did, %d may", e.name, made, more)
+	}
+}
+
+// judgeRegret finds what took effect though nobody wanted it any more, and of which the owner was not told.
+func (l *life) judgeRegret(e *errand, op *journal.Operation, made int) {
+	if op.Unwanted == nil || op.State != journal.StateCompleted || made == 0 || !op.Delivered || op.Tombstone || op.Resolved != nil || len(e.told) > 0 {
+		return
+	}
+	l.visit("executed, and unwanted")
+	if !l.regretted.told[e.name] && !l.wasRestored() {
+		l.fault("%s took effect though nobody wants it any more, and its owner was not told", e.name)
+	}
+}

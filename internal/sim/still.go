@@ -1,0 +1,264 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// stillness is how a process stands still at times, as one that is suspended, or whose machine is: it
+// gets on with nothing that others see, and they go on. A bubble can't stop a goroutine wherever it
+// is, so a process stops at its gates: before and after each commit, before a connection, between that and what is
+// sent, before an answer is read, and before a caller is told. What it does of itself in between is what it would do
+// first once it goes on; its timers run out meanwhile, as they do then at once.
+//
+// Its session is over for the others soon, as a lease is. In a third of the pauses it is not, as where a
+// session lasts as long as its process.
+type stillness struct {
+	life    *life
+	process *process
+
+	mu     sync.Mutex
+	next   []halt
+	passed map[bool]int // gates, those of claims and of the rest
+	until  time.Time
+	lapsed map[string]bool   // sessions that others have taken for dead
+	counts time.Time         // when they did so last
+	holds  map[string]string // by what the ledger calls an operation: the session under which this process may send it
+}
+
+// halt is one time at which a process stops.
+type halt struct {
+	gate   int  // the number of gates before it, of its kind
+	claims bool // that kind: what is asked for all the time, also where nothing is due
+	lasts  time.Duration
+	lapses bool
+}
+
+// lease is how long a session outlives its process's last sign of life.
+const lease = 12 * time.Second
+
+// newStillness draws when a process stands still, by dice of its own.
+func (l *life) newStillness(p *process, right bool) *stillness {
+	if !l.has(standstills) || right {
+		return nil
+	}
+	s := &stillness{life: l, process: p, passed: map[bool]int{}, lapsed: map[string]bool{}, holds: map[string]string{}}
+	random := l.dice("still", p.name)
+	gates := map[bool]int{}
+	for range 1 + random.IntN(4) {
+		h := halt{claims: random.of(4), lapses: !random.of(3)}
+		gates[h.claims] += random.IntN([]int{4, 12, 60}[random.IntN(3)])
+		h.gate = gates[h.claims]
+		switch random.IntN(3) {
+		case 0:
+			h.lasts = random.within(lease)
+		case 1:
+			h.lasts = lease + random.within(2*time.Minute)
+		default:
+			h.lasts = lease + random.within(l.length/3)
+		}
+		s.next = append(s.next, h)
+	}
+	return s
+}
+
+// pass is a gate: the process stops there, or goes on standing still.
+func (s *stillness) pass(at any, of string) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	claims := of == ""
+	s.passed[claims]++
+	if len(s.next) > 0 && s.next[0].claims == claims && s.passed[claims] > s.next[0].gate && !s.life.isOver() && !time.Now().Before(s.until) {
+		h := s.next[0]
+		s.next = s.next[1:]
+		s.until = time.Now().Add(h.lasts)
+		s.life.tell("process", s.process.name, "stands still for %v, at %v %s (its session lapses: %v)", h.lasts, at, of, h.lapses && h.lasts > lease)
+		s.life.visit("a process stands still")
+		if h.lapses && h.lasts > lease {
+			go s.lapses()
+		}
+	}
+	s.mu.Unlock()
+	s.goesOn()
+}
+
+// gates are the one before a commit, which it passes, and the one after it.
+func (s *stillness) gates(at any, of string) (leave func()) {
+	if s == nil {
+		return func() {}
+	}
+	s.pass(at, of)
+	return func() {
+		if of != "" {
+			of += ", after it"
+		}
+		s.pass(at, of)
+	}
+}
+
+// goesOn waits until the process goes on.
+func (s *stillness) goesOn() {
+	for s != nil {
+		s.mu.Lock()
+		left := time.Until(s.until)
+		s.mu.Unlock()
+		if left <= 0 {
+			return
+		}
+		select {
+		case <-time.After(left):
+		case <-s.process.dying:
+			return
+		}
+	}
+}
+
+// lapses has the others take what the process holds for left by a dead one.
+func (s *stillness) lapses() {
+	select {
+	case <-time.After(lease):
+	case <-s.process.dying:
+		return
+	}
+	s.process.book.leaves()
+	for _, session := range s.process.book.Sessions() {
+		s.mu.Lock()
+		s.lapsed[session.ID()], s.counts = true, time.Now()
+		s.mu.Unlock()
+		_ = session.End(context.Background())
+	}
+	s.life.tell("process", s.process.name, "counts as dead, and is not")
+	s.life.visit("a session lapses")
+}
+
+// stood tells whether the process stood still after a time.
+func (s *stillness) stood(since time.Time) bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.until.After(since)
+}
+
+// countedAsDead tells whether it did so after a time: what it knew by its claims, the next claim need not know.
+func (s *stillness) countedAsDead(since time.Time) bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts.After(since)
+}
+
+// stands tells whether the process stands still just now. What can't wait at a gate, since others of the process would
+// wait for it under a mutex, fails by that, as a connection does that its other end has closed meanwhile.
+func (s *stillness) stands() bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Before(s.until)
+}
+
+var errStill = errors.New("the connection was closed while the process stood still")
+
+// has takes note of a session under which an operation may be sent.
+func (s *stillness) has(ev journal.Event, res journal.Result) {
+	if s == nil || res.Decision != journal.Execute {
+		return
+	}
+	name := s.life.ledgerName(res.Operation.Ref)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holds[name] = ev.Session
+}
+
+// sends finds what is sent by a process that others have taken for dead, and that could have seen that.
+func (s *stillness) sends(errand string) {
+	if s == nil {
+		return
+	}
+	if s.isLapsed(errand) {
+		s.life.fault("%s: sent under a session that had lapsed", errand)
+	}
+}
+
+// isLapsed tells whether the session is over under which an operation was to be sent.
+func (s *stillness) isLapsed(errand string) bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lapsed[s.holds[errand]]
+}
+
+// tenure is a session that knows of itself that it has lapsed, as one does whose lease is over by its own clock.
+type tenure struct {
+	journal.Session
+	still *stillness
+}
+
+func (t *tenure) Lost() bool {
+	if t.Session.Lost() {
+		return true
+	}
+	t.still.mu.Lock()
+	defer t.still.mu.Unlock()
+	return t.still.lapsed[t.ID()]
+}
+
+// wire is a connection that a request was given: it can be closed, and tells that.
+type wire struct {
+	net.Conn
+	closed atomic.Bool
+}
+
+func (w *wire) Close() error {
+	w.closed.Store(true)
+	return nil
+}
+
+// connects gives a request its connection. Where the process may stand still there is a gate before its headers, as
+// there is none between those and what is sent: net/http has them in a buffer when the client looks for the last time.
+func (l *line) connects(req *http.Request, trace *httptrace.ClientTrace, errand string) error {
+	if l.still == nil {
+		if trace.GotConn != nil {
+			trace.GotConn(httptrace.GotConnInfo{})
+		}
+		return nil
+	}
+	conn := &wire{}
+	for _, step := range []func(){
+		func() {
+			if trace.GotConn != nil {
+				trace.GotConn(httptrace.GotConnInfo{Conn: conn})
+			}
+		},
+		func() { l.still.pass("the headers of", errand) },
+		func() {
+			if trace.WroteHeaders != nil {
+				trace.WroteHeaders()
+			}
+		},
+	} {
+		if step(); conn.closed.Load() || req.Context().Err() != nil {
+			l.still.life.visit("a connection is left unused")
+			return errNetwork
+		}
+	}
+	l.still.sends(errand)
+	return nil
+}

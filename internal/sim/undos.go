@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/journal"
+)
+
+// undoing is what a flow does of itself to be given up, where lives undo much: drawn by its name, so that each of
+// its runs does the same.
+type undoing int
+
+const (
+	goesOn          undoing = iota // it gives up only where what it can't do without is declined
+	turnsBack                      // it gives up once it has charged
+	needsTheirReply                // it gives up if its letter is declined
+)
+
+const errTurnedBack = flow.Reason("it is called off")
+
+func (l *life) undoingOf(t trip) undoing {
+	if !l.has(undos) {
+		return goesOn
+	}
+	return undoing(l.dice("undoing", t.Name).IntN(3))
+}
+
+// undoes is what undoes a step: where lives undo much, two calls, between which it may fail by itself, again and
+// again. Then it is run anew, from its start.
+func (l *life) undoes(ctx context.Context, p *process, drawn *chance, t trip, of, host string) error {
+	if _, err := l.call(ctx, p, t.Name+"/"+of+"/undo", host); err != nil || !l.has(undos) {
+		return err
+	}
+	if !l.isOver() && drawn.of(2) {
+		l.visit("an undo fails")
+		return errors.New("nobody answers the telephone")
+	}
+	_, err := l.call(onceward.WithOperation(ctx, "notice"), p, t.Name+"/"+of+"/notice/undo", t.Hosts[3])
+	return err
+}
+
+// steps that may be undone, in their order.
+var undoable = []string{"book", "insure", "charge"}
+
+// isUndone tells whether all that undoes a step was done, so that somebody may state it.
+func (l *life) isUndone(flow, of string) bool {
+	made, _ := l.world.count(flow + "/" + of + "/notice/undo")
+	return !l.has(undos) || made > 0
+}
+
+// undoneInOrder finds an undo that was left out, or that came before that of a later step.
+func (l *life) undoneInOrder(e *errand) {
+	if !l.has(undos) {
+		return
+	}
+	var before time.Time // when the latest of them began
+	for _, step := range slices.Backward(undoable) {
+		if l.world.misled(e.name+"/"+step) || l.world.misled(e.name+"/"+step+"/undo") || l.world.misled(e.name+"/"+step+"/notice/undo") {
+			return
+		}
+		made, undone, noticed := l.took(e, step), l.took(e, step+"/undo"), l.took(e, step+"/notice/undo")
+		if made.IsZero() {
+			continue
+		}
+		if noticed.IsZero() {
+			l.fault("%s is given up: its %s was undone, and the second half of that was not", e.name, step)
+			return
+		}
+		if undone.Before(before) || noticed.Before(undone) {
+			l.fault("%s is given up: its %s was undone out of order", e.name, step)
+		}
+		before = noticed
+		l.visit("undone by two calls")
+	}
+}
+
+// notUndone finds what was undone of a flow that is not given up.
+func (l *life) notUndone(e *errand) {
+	for _, step := range undoable {
+		for _, undo := range []string{step + "/undo", step + "/notice/undo"} {
+			if _, n := l.effectsOf(e, undo); n > 0 && !l.inGap(e.name) && !l.wasRestored() {
+				l.fault("%s is not given up, and its %s was made", e.name, undo)
+			}
+		}
+	}
+}
+
+// took is when a flow's step first took effect; zero: never.
+func (l *life) took(e *errand, step string) time.Time {
+	l.world.mu.Lock()
+	defer l.world.mu.Unlock()
+	if made := l.world.effects[e.name+"/"+step]; len(made) > 0 {
+		return made[0].at
+	}
+	return time.Time{}
+}
+
+// isGivenUp tells whether a flow is, or is being.
+func isGivenUp(f *journal.Flow) bool { return f.Undoing || f.State == journal.FlowStateGivenUp }

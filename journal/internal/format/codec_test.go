@@ -1,0 +1,176 @@
+package format
+
+import (
+	"database/sql/driver"
+	"encoding/binary"
+	"net/http"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/memory"
+	"github.com/onceward/onceward/journal"
+)
+
+func anOperation() journal.Operation {
+	at := time.UnixMilli(1772366400123).UTC()
+	return journal.Operation{
+		Ref: journal.Ref{ID: "invoice-991/charge"}, Key: "k", KeyCarried: true, Credential: "salted digest", Endpoint: "POST /charges", Fingerprint: "v1:f", Cause: "503",
+		Generation: 2, Claim: 7, Attempts: 3, SecondEffects: 1,
+		Terms: journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true, Handling: time.Nanosecond,
+			Unique: journal.Unique{For: time.Hour, Guard: true, Handling: time.Second}},
+		MayHaveRun: true, FirstSentAt: at, Found: journal.Found{MayHaveRun: true, FirstSentAt: at.Add(-time.Hour)},
+		LastEndedAt: at.Add(time.Hour), WindowClosed: true, BusySince: at, CreatedAt: time.UnixMilli(0).UTC(),
+		UpdatedAt: time.UnixMilli(-1).UTC(), DueAt: at, Told: true, ByHand: true,
+		SentSince: at.Add(-time.Minute), Mode: "test", Form: "header Idempotency-Key", BodyWithheld: true, Failed: true, DueOwn: true, Asker: 9,
+		Alias:    journal.Ref{Scope: "tenant", Parent: "carried", ID: "k"},
+		Resolved: &journal.Resolved{Resolution: journal.Hold, By: "jane", Why: "looked", At: at, Generation: 1, Claim: 3},
+		Account:  "acct_1", Reference: "r-2", ReferenceName: "form metadata[onceward]", ReferenceOurs: true,
+		Compare: []journal.Field{{Name: "amount", Value: "4200"}}, Rounds: []journal.Round{{Generation: 1, Key: "k1", Reference: "r-1"}},
+		Object: "payment pay_1", Looks: 3, LookedAt: at, Dead: "ambiguous", Adopted: true,
+		Evidence: []journal.Evidence{
+			{At: at, Generation: 1, Source: journal.SourceLook, Actor: "host", Target: "GET /payments", Status: 403, Pages: 2,
+				Finding: journal.FindingInconclusive, Basis: journal.BasisKey, Digest: "d", Rule: "https://example.com/docs", Why: "403"},
+			{At: at, Generation: 2, Source: journal.SourceEvent, Finding: journal.FindingTookEffect, Object: "payment pay_1",
+				Answer: &journal.Answer{Status: 200, Body: []byte("{}"), Found: true}},
+		},
+		Unwanted: &journal.Resolved{Resolution: journal.Unwanted, By: "jane", Why: "cancelled", At: at, Generation: 2, Claim: 7},
+		NotAfter: at.Add(time.Hour), Enqueued: true, Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+		Newer: []byte{0x80, 0x08, 2, 'o', 'n', 0x81, 0x08, 0}, // tags 1024 and 1025
+	}
+}
+
+func TestFactsComeBackAsTheyWere(t *testing.T) {
+	sameKey := anOperation()
+	sameKey.Key = sameKey.ID
+	for name, op := range map[string]journal.Operation{"all": anOperation(), "none": {}, "same key": sameKey} {
+		want := Row{Op: op, AnswerSum: 7}
+		got := Row{Op: journal.Operation{Ref: op.Ref}}
+		require.NoError(t, DecodeFacts(EncodeFacts(want), &got), name)
+		assert.Equal(t, want, got, name)
+	}
+}
+
+// Every field of an operation is in the facts or has a column.
+func TestOperationsFieldsAreAllKept(t *testing.T) {
+	columns := []string{"Handle", "Naming", "Provider", "Request", "State", "Holder", "SettledAt", "WakeAt", "LookAt", "Answer", "Delivered", "Tombstone"}
+	facts := reflect.ValueOf(anOperation())
+	for i := range facts.NumField() {
+		name := facts.Type().Field(i).Name
+		assert.Equal(t, slices.Contains(columns, name), facts.Field(i).IsZero(), "%s: give it a value in anOperation, and encode it", name)
+	}
+}
+
+func TestWhatIsCutOffOrLongerIsRefused(t *testing.T) {
+	facts := EncodeFacts(Row{Op: anOperation()})
+	request := EncodeRequest(journal.Request{Header: http.Header{"A": {"b"}}, WithheldQuery: []string{"token"}}, false)
+	answer := EncodeAnswer(&journal.Answer{Header: http.Header{"A": {"b"}}, Pointer: "ch_1"}, false)
+	refused := func(b []byte, decode func([]byte) error) {
+		assert.NoError(t, decode(b))
+		assert.ErrorIs(t, decode(append([]byte{}, append(b, 0)...)), ErrDamaged)
+		for n := range b {
+			assert.ErrorIs(t, decode(append([]byte{}, b[:n]...)), ErrDamaged, "%d of %d bytes", n, len(b))
+		}
+		newer := append([]byte{version + 1}, b[1:]...)
+		assert.ErrorIs(t, decode(newer), ErrDamaged)
+	}
+	refused(facts, func(b []byte) error { return DecodeFacts(b, &Row{Op: journal.Operation{Ref: anOperation().Ref}}) })
+	refused(request, func(b []byte) error { _, err := DecodeRequest(b, nil); return err })
+	refused(answer, func(b []byte) error { _, err := DecodeAnswer(b, nil); return err })
+}
+
+// unsealed leaves out the sum.
+func unsealed(b []byte) []byte { return b[:len(b)-SumSize] }
+
+// aBlock has three operations, whose handles are 7, 9 and 300.
+func aBlock() ([]*Record, []byte) {
+	var ops []*Record
+	for i, handle := range []int64{7, 9, 300} {
+		op := anOperation()
+		op.Handle, op.Scope, op.Parent, op.Provider = handle, "tenant", "flow", "ledger"
+		op.Naming, op.State, op.Delivered, op.SettledAt = journal.Carried, journal.StateCompleted, true, op.DueAt
+		k := &Record{
+			Row:  Row{Op: op, Identified: true, Request: EncodeRequest(journal.Request{Method: "POST", Body: []byte("a")}, false)},
+			Body: []byte("a"), Answer: EncodeAnswer(&journal.Answer{Status: 201}, false),
+		}
+		if i == 1 {
+			k.AnswerBody = []byte("paid")
+		}
+		ops = append(ops, k)
+	}
+	return ops, slices.Clone(new(BlockEncoder).Encode(7, ops))
+}
+
+func TestABlockHasWhatWasPutIntoIt(t *testing.T) {
+	ops, block := aBlock()
+	var got []*Record
+	collect := func(k *Record) error { got = append(got, k); return nil }
+	require.NoError(t, EachOfBlock(7, block, All, collect))
+	assert.Equal(t, ops, got)
+	for handle, want := range map[int64]*Record{7: ops[0], 8: nil, 9: ops[1], 300: ops[2], 301: nil} {
+		k, err := FindInBlock([]driver.Value{int64(7), block}, handle)
+		require.NoError(t, err)
+		assert.Equal(t, want, k, handle)
+	}
+	for n := range block {
+		assert.ErrorIs(t, EachOfBlock(7, block[:n], All, collect), ErrDamaged, "%d of %d bytes", n, len(block))
+	}
+	assert.ErrorIs(t, EachOfBlock(7, append(block, 0), All, collect), ErrDamaged)
+	assert.ErrorIs(t, EachOfBlock(8, block, All, collect), ErrDamaged, "it is in the place of another")
+}
+
+// FuzzBlock: what can be decoded is encoded to a block with the same operations.
+func FuzzBlock(f *testing.F) {
+	_, block := aBlock()
+	f.Add(unsealed(block))
+	f.Add(unsealed(new(BlockEncoder).Encode(7, nil)))
+	f.Add([]byte{version, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var ops, again []*Record
+		if err := eachOfUnsealed(b, func(int64, []byte) bool { return true }, func(k *Record) error { ops = append(ops, k); return nil }); err != nil {
+			require.ErrorIs(t, err, ErrDamaged)
+			return
+		}
+		block := new(BlockEncoder).Encode(7, ops)
+		require.NoError(t, EachOfBlock(7, block, All, func(k *Record) error { again = append(again, k); return nil }))
+		require.Equal(t, ops, again)
+	})
+}
+
+func TestATombstoneHasNoRequest(t *testing.T) {
+	r, err := DecodeRequest(nil, nil)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Request{}, r)
+}
+
+// What can be decoded is encoded to something that decodes to the same.
+func FuzzDecode(f *testing.F) {
+	f.Add(unsealed(EncodeFacts(Row{Op: anOperation()})))
+	f.Add(unsealed(EncodeFacts(Row{})))
+	f.Add(unsealed(EncodeRequest(journal.Request{Method: "POST", Header: http.Header{"A": {"b", ""}, "C": nil}, Body: []byte{}, WithheldHeaders: []string{}}, false)))
+	f.Add(unsealed(EncodeAnswer(&journal.Answer{Status: 201, Header: http.Header{}, Trailer: http.Header{"X": {"y"}}, Cut: true}, false)))
+	f.Add([]byte{version, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var r Row
+		if err := DecodeFacts(binary.LittleEndian.AppendUint32(slices.Clone(b), sumOf(b, r)), &r); err == nil {
+			var again Row
+			require.NoError(t, DecodeFacts(EncodeFacts(r), &again))
+			require.Equal(t, r, again)
+		}
+		b = seal(b)
+		if r, err := DecodeRequest(b, nil); err == nil && b != nil {
+			again, err := DecodeRequest(EncodeRequest(r, false), nil)
+			require.NoError(t, err)
+			require.Equal(t, r, again)
+		}
+		if a, err := DecodeAnswer(b, nil); err == nil {
+			again, err := DecodeAnswer(EncodeAnswer(a, false), nil)
+			require.NoError(t, err)
+			require.Equal(t, a, again)
+		}
+	})
+}

@@ -1,0 +1,132 @@
+package format
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// At the end of an operation's facts stands what most don't have, field by field: a tag, the
+// length, and the bytes. One that has none of it is encoded as before there were any. What has
+// a tag that this release doesn't know was written by a newer one, and is written again as
+// it is (journal.Operation.Newer), so that nothing is lost where two releases share a journal.
+
+// The tags of the fields that this release knows. None is ever used for anything else again. What is done by them is no
+// table of functions: an operation that such a function is given would have to be copied to the heap.
+const (
+	tagNotAfter = 1
+	tagTrace    = 2
+	tagUnique   = 4
+	tagEnqueued = 5
+)
+
+var tags = [...]uint64{tagNotAfter, tagTrace, tagUnique, tagEnqueued}
+
+func hasExtra(tag uint64, op *journal.Operation) bool {
+	switch tag {
+	case tagNotAfter:
+		return !op.NotAfter.IsZero()
+	case tagTrace:
+		return op.Trace != ""
+	case tagUnique:
+		return op.Terms.Unique != (journal.Unique{})
+	case tagEnqueued:
+		return op.Enqueued
+	}
+	return false
+}
+
+// extra writes a field. One that is true needs no bytes: its tag says so.
+func (e *encoder) extra(tag uint64, op *journal.Operation) {
+	switch tag {
+	case tagNotAfter:
+		e.time(op.NotAfter)
+	case tagTrace:
+		e.buf = append(e.buf, op.Trace...)
+	case tagUnique:
+		e.unique(op.Terms.Unique)
+	}
+}
+
+// extra reads a field, and tells whether this release knows it.
+func (d *decoder) extra(tag uint64, op *journal.Operation) (known bool) {
+	switch tag {
+	case tagNotAfter:
+		op.NotAfter = d.time()
+	case tagTrace:
+		op.Trace, d.buf = string(d.buf), nil
+	case tagUnique:
+		op.Terms.Unique = d.unique()
+	case tagEnqueued:
+		op.Enqueued = true
+	default:
+		return false
+	}
+	return true
+}
+
+func clearExtras(op *journal.Operation) {
+	op.NotAfter, op.Trace, op.Terms.Unique, op.Enqueued, op.Newer = time.Time{}, "", journal.Unique{}, false, nil
+}
+
+func hasExtras(op *journal.Operation) bool {
+	return op.Newer != nil || slices.ContainsFunc(tags[:], func(tag uint64) bool { return hasExtra(tag, op) })
+}
+
+func (e *encoder) extras(op *journal.Operation) {
+	var all, one encoder
+	for _, tag := range tags {
+		if hasExtra(tag, op) {
+			one.buf = one.buf[:0]
+			one.extra(tag, op)
+			all.buf = binary.AppendUvarint(all.buf, tag)
+			all.bytes(one.buf)
+		}
+	}
+	all.buf = append(all.buf, op.Newer...)
+	e.bytes(all.buf)
+}
+
+// extras reads what encoder.extras wrote, if there is any, in the place of whatever op has.
+func (d *decoder) extras(op *journal.Operation, there bool) {
+	clearExtras(op)
+	if !there {
+		return
+	}
+	all := decoder{buf: d.bytes()}
+	if len(all.buf) == 0 {
+		d.fail() // the section is left out where there is nothing
+	}
+	for len(all.buf) > 0 {
+		field := all.buf
+		tag := all.uint()
+		value := decoder{buf: all.bytes()}
+		if all.failed {
+			break
+		}
+		twice := hasExtra(tag, op)
+		switch known := value.extra(tag, op); {
+		case !known:
+			op.Newer = append(op.Newer, field[:len(field)-len(all.buf)]...)
+		case twice || value.end() != nil || !hasExtra(tag, op):
+			all.fail()
+		}
+	}
+	if all.failed {
+		d.fail()
+	}
+}
+
+func (e *encoder) unique(u journal.Unique) {
+	e.bools(u.Guard)
+	e.int(int64(u.For))
+	e.int(int64(u.Handling))
+}
+
+func (d *decoder) unique() (u journal.Unique) {
+	d.bools(&u.Guard)
+	u.For, u.Handling = time.Duration(d.int()), time.Duration(d.int())
+	return u
+}

@@ -1,0 +1,83 @@
+package format
+
+import (
+	"encoding/hex"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// without is op as it was before there were fields with tags.
+func without(op journal.Operation) journal.Operation {
+	clearExtras(&op)
+	return op
+}
+
+// The facts of the releases before there were fields with tags are in testdata/facts.hex. They
+// are read, and written again, byte for byte.
+func TestFactsOfEarlierReleases(t *testing.T) {
+	golden, err := os.ReadFile("testdata/facts.hex")
+	require.NoError(t, err)
+	sameKey := without(anOperation())
+	sameKey.Key = sameKey.ID
+	lines := strings.Fields(string(golden))
+	rows := []Row{{Op: without(anOperation()), AnswerSum: 7}, {Op: sameKey}, {}}
+	require.Len(t, lines, len(rows))
+	for i, want := range rows {
+		assert.Equal(t, lines[i], hex.EncodeToString(EncodeFacts(want)))
+		written, err := hex.DecodeString(lines[i])
+		require.NoError(t, err)
+		all := anOperation() // whose fields with tags do not stay
+		got := Row{Op: journal.Operation{Ref: want.Op.Ref, NotAfter: all.NotAfter, Enqueued: all.Enqueued, Newer: all.Newer}}
+		require.NoError(t, DecodeFacts(written, &got))
+		assert.Equal(t, want, got)
+	}
+}
+
+// What a newer release has added is there after one that does not know it has read and written
+// the operation; the fields that it knows are its own.
+func TestFieldsOfANewerReleaseAreKept(t *testing.T) {
+	op := without(anOperation())
+	op.Newer = []byte{0x80, 0x08, 2, 'o', 'n'}
+	got := Row{Op: journal.Operation{Ref: op.Ref}}
+	require.NoError(t, DecodeFacts(EncodeFacts(Row{Op: op}), &got))
+	assert.Equal(t, op.Newer, got.Op.Newer)
+	got.Op.Enqueued, got.Op.NotAfter = true, op.CreatedAt
+	again := Row{Op: journal.Operation{Ref: op.Ref}}
+	require.NoError(t, DecodeFacts(EncodeFacts(got), &again))
+	assert.Equal(t, got, again)
+}
+
+func TestFieldsWithTagsAreReadStrictly(t *testing.T) {
+	decode := func(b ...byte) error {
+		var e encoder
+		e.bytes(b)
+		d := decoder{buf: e.buf}
+		d.extras(new(journal.Operation), true)
+		return d.end()
+	}
+	require.NoError(t, decode(5, 0, 1, 1, 2, 40, 1, 7))
+	for name, b := range map[string][]byte{
+		"none at all":           {},
+		"a tag alone":           {5},
+		"a time that is zero":   {1, 1, 0},
+		"a time and more":       {1, 2, 2, 2},
+		"a mark with a value":   {5, 1, 1},
+		"one field twice":       {5, 0, 5, 0},
+		"cut off within":        {1, 4, 2},
+		"a newer one, cut off":  {40, 4, 2},
+		"a tag that never ends": {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1},
+	} {
+		assert.ErrorIs(t, decode(b...), ErrDamaged, name)
+	}
+	for tag := range uint64(64) {
+		known := new(decoder).extra(tag, new(journal.Operation))
+		assert.Equal(t, slices.Contains(tags[:], tag), known, "what is read under tag %d is written", tag)
+	}
+}

@@ -1,0 +1,135 @@
+package format
+
+import (
+	"database/sql/driver"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"hash/crc32"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// FlowColumns are what ReadFlow reads, in its order.
+const FlowColumns = "handle, scope, parent, id, function, version, state, holder, due_at, ended_at, tombstone, facts, input, claim"
+
+// flowFacts are what is kept of a flow without a column of its own.
+type flowFacts struct {
+	Key        string                `json:"key"`
+	Input      string                `json:"input_digest"`
+	Trace      string                `json:"trace,omitempty"`
+	Undoing    bool                  `json:"undoing,omitempty"`
+	GivenUpFor string                `json:"given_up_for,omitempty"`
+	Cause      string                `json:"cause,omitempty"`
+	WaitsFor   *journal.Ref          `json:"waits_for,omitempty"`
+	Failures   int                   `json:"failures,omitempty"`
+	History    []journal.FlowFailure `json:"history,omitempty"`
+	Created    int64                 `json:"created"`
+	Updated    int64                 `json:"updated"`
+}
+
+// EncodeFlowFacts encodes what is kept of a flow without a column of its own, and the sum of
+// its row.
+func EncodeFlowFacts(f journal.Flow) []byte {
+	facts := flowFacts{
+		Key: f.Key, Input: f.InputDigest, Trace: f.Trace, Undoing: f.Undoing, GivenUpFor: f.GivenUpFor, Cause: f.Cause,
+		Failures: f.Failures, History: f.History, Created: f.CreatedAt.UnixMilli(), Updated: f.UpdatedAt.UnixMilli(),
+	}
+	if f.WaitsFor != (journal.Ref{}) {
+		facts.WaitsFor = &f.WaitsFor
+	}
+	encoded, _ := json.Marshal(facts) // strings, numbers and times: it can't fail
+	return binary.LittleEndian.AppendUint32(encoded, sumOfFlow(encoded, f))
+}
+
+// sumOfFlow is the sum of facts and of everything else that is in the flow's row.
+func sumOfFlow(facts []byte, f journal.Flow) uint32 {
+	var e encoder
+	e.int(f.Handle)
+	for _, s := range [...]string{f.Scope, f.Parent, f.ID, f.Function.Name, f.Holder} {
+		e.string(s)
+	}
+	e.int(int64(f.Function.Version))
+	e.byte(byte(f.State))
+	e.bools(f.Tombstone)
+	e.int(f.Claim)
+	e.time(f.DueAt)
+	e.time(f.EndedAt)
+	e.bytes(f.Input)
+	return crc32.Update(Sum(facts), castagnoli, e.buf)
+}
+
+// ReadFlow returns ErrSum as ReadRow does.
+func ReadFlow(v []driver.Value) (journal.Flow, error) {
+	tombstone := toByte(v[10])
+	if tombstone > 1 {
+		return journal.Flow{}, ErrDamaged
+	}
+	f := journal.Flow{
+		Handle:    v[0].(int64),
+		Ref:       journal.Ref{Scope: v[1].(string), Parent: v[2].(string), ID: v[3].(string)},
+		Function:  journal.FlowFunction{Name: v[4].(string), Version: int(v[5].(int64))},
+		State:     journal.FlowState(toByte(v[6])),
+		Holder:    toString(v[7]),
+		DueAt:     ToTime(v[8]),
+		EndedAt:   ToTime(v[9]),
+		Tombstone: tombstone == 1,
+		Claim:     v[13].(int64),
+	}
+	if input := ToBytes(v[12]); len(input) > 0 {
+		f.Input = slices.Clone(input)
+	}
+	encoded, sealed := ToBytes(v[11]), SumIn(ToBytes(v[11]))
+	encoded = encoded[:max(0, len(encoded)-SumSize)]
+	whole := sealed == sumOfFlow(encoded, f)
+	var facts flowFacts
+	if err := json.Unmarshal(encoded, &facts); err != nil {
+		return journal.Flow{}, errors.Join(ErrDamaged, err)
+	}
+	f.Key, f.InputDigest, f.Undoing, f.GivenUpFor = facts.Key, facts.Input, facts.Undoing, facts.GivenUpFor
+	f.Trace = facts.Trace
+	f.Cause, f.Failures, f.History = facts.Cause, facts.Failures, facts.History
+	f.CreatedAt, f.UpdatedAt = time.UnixMilli(facts.Created).UTC(), time.UnixMilli(facts.Updated).UTC()
+	if facts.WaitsFor != nil {
+		f.WaitsFor = *facts.WaitsFor
+	}
+	if !whole {
+		return f, ErrSum
+	}
+	return f, nil
+}
+
+// StepArgs are the columns of a step: its flow, and what ReadStep reads.
+func StepArgs(flow int64, s journal.StepRecord) []any {
+	return []any{flow, s.Seq, int64(s.Kind), s.Name, s.Position, s.Parallel, s.At.UnixMilli(), s.Result, int64(sumOfStep(flow, s))}
+}
+
+// sumOfStep is the sum of a step's row.
+func sumOfStep(flow int64, s journal.StepRecord) uint32 {
+	var e encoder
+	for _, n := range [...]int64{flow, int64(s.Seq), int64(s.Kind), int64(s.Position), s.At.UnixMilli()} {
+		e.int(n)
+	}
+	e.bools(s.Parallel)
+	e.string(s.Name)
+	e.bytes(s.Result)
+	return Sum(e.buf)
+}
+
+// ReadStep reads one of the flow's, and returns ErrSum as ReadRow does.
+func ReadStep(flow int64, v []driver.Value) (journal.StepRecord, error) {
+	parallel := toByte(v[4])
+	s := journal.StepRecord{
+		Seq: int(v[0].(int64)), Kind: journal.StepKind(toByte(v[1])), Name: v[2].(string),
+		Position: int(v[3].(int64)), Parallel: parallel == 1, At: ToTime(v[5]),
+	}
+	if result := ToBytes(v[6]); len(result) > 0 {
+		s.Result = slices.Clone(result)
+	}
+	if parallel > 1 || v[7].(int64) != int64(sumOfStep(flow, s)) {
+		return s, ErrSum
+	}
+	return s, nil
+}

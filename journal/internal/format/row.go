@@ -1,0 +1,99 @@
+package format
+
+import (
+	"database/sql/driver"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Row is an operation as its row has it, without its answer and bodies, and with its
+// request undecoded.
+type Row struct {
+	Op         journal.Operation // without Request and Answer
+	Request    []byte
+	Identified bool   // in the unique index, once it has a row of its own
+	AnswerSum  uint32 // of its answer, 0 where there is none; once it has a row of its own
+}
+
+// Columns are what ReadRow reads, in its order.
+const Columns = "handle, scope, parent, id, naming, identified, provider, state, holder, wake_at, settled_at, delivered, tombstone, facts, request"
+
+// ReadRow returns ErrSum, with what it reads, for a row whose sum is wrong. It panics
+// as ToTime does.
+func ReadRow(v []driver.Value) (Row, error) {
+	identified, delivered, tombstone := toByte(v[5]), toByte(v[11]), toByte(v[12])
+	if max(identified, delivered, tombstone) > 1 {
+		return Row{}, ErrDamaged
+	}
+	r := Row{Op: journal.Operation{
+		Handle:    v[0].(int64),
+		Ref:       journal.Ref{Scope: v[1].(string), Parent: v[2].(string), ID: v[3].(string)},
+		Naming:    journal.Naming(toByte(v[4])),
+		Provider:  v[6].(string),
+		State:     journal.State(toByte(v[7])),
+		Holder:    toString(v[8]),
+		SettledAt: ToTime(v[10]),
+		Delivered: delivered == 1,
+		Tombstone: tombstone == 1,
+	}, Identified: identified == 1, Request: ToBytes(v[14])}
+	SetWake(&r.Op, ToTime(v[9]))
+	err := DecodeFacts(ToBytes(v[13]), &r)
+	if err == nil && r.Op.State > journal.StateInFlight && (r.Op.Dead != "") != (v[9] == int64(0)) {
+		err = ErrSum
+	}
+	return r, err
+}
+
+// GoesWith refuses an answer that is not the row's, or is missing.
+func (r *Row) GoesWith(answer []byte) error {
+	if r.Op.State == journal.StateCompleted && !r.Op.Tombstone && SumIn(answer) != r.AnswerSum {
+		return ErrDamaged
+	}
+	return nil
+}
+
+// What the columns of a row are read by panics with a *runtime.TypeAssertionError, as an
+// assertion of the type does, where a column is of another one.
+
+// ToTime reads a time, zero for NULL.
+func ToTime(v driver.Value) time.Time {
+	if v == nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(v.(int64)).UTC()
+}
+
+func toString(v driver.Value) string {
+	if v == nil {
+		return ""
+	}
+	return v.(string)
+}
+
+// ToBytes reads a BLOB, nil for NULL.
+func ToBytes(v driver.Value) []byte {
+	if v == nil {
+		return nil
+	}
+	return v.([]byte)
+}
+
+// toByte is 255 for what is none.
+func toByte(v driver.Value) byte { return byte(min(uint64(v.(int64)), 255)) }
+
+// FromTime is a time as a column has it: NULL for zero.
+func FromTime(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMilli()
+}
+
+// Nullable is a text as a column has it: NULL for none.
+func Nullable(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}

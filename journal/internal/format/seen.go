@@ -1,0 +1,170 @@
+package format
+
+import (
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Wake is the time in an operation's column wake_at: when a pending one is to be woken, or
+// an unknown one looked for; 1970 for one that somebody has to see to.
+func Wake(op *journal.Operation) time.Time {
+	if op.Dead != "" {
+		return time.UnixMilli(0)
+	}
+	return woken(op)
+}
+
+// woken is Wake of one that is not dead.
+func woken(op *journal.Operation) time.Time {
+	if op.State == journal.StateUnknown {
+		return op.LookAt
+	}
+	return op.WakeAt
+}
+
+// Unshared is op with lists of its own. What its pointers lead to is never written to.
+func Unshared(op journal.Operation) journal.Operation {
+	op.Compare, op.Rounds, op.Evidence = slices.Clone(op.Compare), slices.Clone(op.Rounds), slices.Clone(op.Evidence)
+	return op
+}
+
+// SetWake is for an operation whose state is known: at is its column wake_at.
+func SetWake(op *journal.Operation, at time.Time) {
+	op.WakeAt, op.LookAt = time.Time{}, time.Time{}
+	switch {
+	case op.State == journal.StatePending:
+		op.WakeAt = at
+	case at.Equal(time.UnixMilli(0)): // it is dead
+	case op.State == journal.StateUnknown:
+		op.LookAt = at
+	default:
+		op.WakeAt = at
+	}
+}
+
+// hasSeen tells whether there is anything of what the operation can be recognised by, and of
+// what was seen of it: most have nothing, and pay a bit for it.
+func hasSeen(op *journal.Operation) bool {
+	return op.Account != "" || op.Reference != "" || op.ReferenceName != "" || op.ReferenceOurs || op.Compare != nil || op.Rounds != nil ||
+		op.Object != "" || op.Looks != 0 || !op.LookedAt.IsZero() || op.Dead != "" || op.Evidence != nil || op.Unwanted != nil || op.Adopted
+}
+
+func (e *encoder) seen(op *journal.Operation) {
+	e.bools(op.ReferenceOurs, op.Adopted, op.Unwanted != nil)
+	for _, s := range [...]string{op.Account, op.Reference, op.ReferenceName, op.Object, op.Dead} {
+		e.string(s)
+	}
+	e.int(int64(op.Looks))
+	e.time(op.LookedAt)
+	if op.Unwanted != nil {
+		e.resolved(op.Unwanted)
+	}
+	e.length(len(op.Compare), op.Compare == nil)
+	for _, f := range op.Compare {
+		e.string(f.Name)
+		e.string(f.Value)
+	}
+	e.length(len(op.Rounds), op.Rounds == nil)
+	for _, r := range op.Rounds {
+		e.int(int64(r.Generation))
+		e.string(r.Key)
+		e.string(r.Reference)
+	}
+	e.length(len(op.Evidence), op.Evidence == nil)
+	for i := range op.Evidence {
+		e.evidence(&op.Evidence[i])
+	}
+}
+
+// seen reads what encoder.seen wrote, if there is any, in the place of whatever op has.
+func (d *decoder) seen(op *journal.Operation, there bool) {
+	op.ReferenceOurs, op.Adopted, op.Unwanted = false, false, nil
+	op.Account, op.Reference, op.ReferenceName, op.Object, op.Dead = "", "", "", "", ""
+	op.Looks, op.LookedAt = 0, time.Time{}
+	op.Compare, op.Rounds, op.Evidence = nil, nil, nil
+	if !there {
+		return
+	}
+	var unwanted bool
+	d.bools(&op.ReferenceOurs, &op.Adopted, &unwanted)
+	for _, s := range [...]*string{&op.Account, &op.Reference, &op.ReferenceName, &op.Object, &op.Dead} {
+		*s = d.string()
+	}
+	op.Looks = d.count()
+	op.LookedAt = d.time()
+	if unwanted {
+		op.Unwanted = d.resolved()
+	}
+	if n := d.length(); n >= 0 {
+		op.Compare = make([]journal.Field, 0, n)
+		for range n {
+			op.Compare = append(op.Compare, journal.Field{Name: d.string(), Value: d.string()})
+		}
+	}
+	if n := d.length(); n >= 0 {
+		op.Rounds = make([]journal.Round, 0, n)
+		for range n {
+			op.Rounds = append(op.Rounds, journal.Round{Generation: d.count(), Key: d.string(), Reference: d.string()})
+		}
+	}
+	if n := d.length(); n >= 0 {
+		op.Evidence = make([]journal.Evidence, 0, min(n, 16))
+		for range n {
+			op.Evidence = append(op.Evidence, d.evidence())
+		}
+	}
+}
+
+func (e *encoder) resolved(r *journal.Resolved) {
+	e.byte(byte(r.Resolution))
+	e.string(r.By)
+	e.string(r.Why)
+	e.time(r.At)
+	e.int(int64(r.Generation))
+	e.int(r.Claim)
+}
+
+func (d *decoder) resolved() *journal.Resolved {
+	return &journal.Resolved{Resolution: journal.Resolution(d.byte()), By: d.string(), Why: d.string(),
+		At: d.time(), Generation: d.count(), Claim: d.int()}
+}
+
+func (e *encoder) evidence(v *journal.Evidence) {
+	e.time(v.At)
+	e.int(int64(v.Generation))
+	for _, s := range [...]string{v.Source, v.Actor, v.Target, v.Object, v.Digest, v.Rule, v.Why} {
+		e.string(s)
+	}
+	e.int(int64(v.Status))
+	e.int(int64(v.Pages))
+	e.byte(byte(v.Finding))
+	e.byte(byte(v.Basis))
+	e.bools(v.Answer != nil)
+	if v.Answer != nil {
+		e.bytes(EncodeAnswer(v.Answer, false))
+		e.bytes(v.Answer.Body)
+	}
+}
+
+func (d *decoder) evidence() (v journal.Evidence) {
+	v.At = d.time()
+	v.Generation = d.count()
+	for _, s := range [...]*string{&v.Source, &v.Actor, &v.Target, &v.Object, &v.Digest, &v.Rule, &v.Why} {
+		*s = d.string()
+	}
+	v.Status = d.count()
+	v.Pages = d.count()
+	v.Finding = journal.Finding(d.byte())
+	v.Basis = journal.Basis(d.byte())
+	var answer bool
+	d.bools(&answer)
+	if answer {
+		var err error
+		if v.Answer, err = DecodeAnswer(d.bytes(), d.bytes()); err != nil {
+			d.fail()
+		}
+	}
+	return v
+}

@@ -1,0 +1,83 @@
+package format
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+)
+
+// SQLite does not notice where a bit has flipped on the disk
+// (https://sqlite.org/cksumvfs.html, section 1). So what the journal stores as bytes
+// ends with its CRC-32C, and is not believed without it. The rows of operations, flows
+// and steps have one over all that is in them.
+
+// ErrSum is for a row that can be read, and is not as it was written.
+var ErrSum = fmt.Errorf("%w: its sum is another", ErrDamaged)
+
+// SumSize is how many bytes a sum has.
+const SumSize = 4
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Sum is the CRC-32C of b.
+func Sum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+// sumFrom is the sum of a row of what begins with the operation first, a block or what is kept of a segment: one that
+// is found in another's place is not believed.
+func sumFrom(first int64, data []byte) uint32 {
+	var e encoder
+	e.int(first)
+	return crc32.Update(Sum(data), castagnoli, e.buf)
+}
+
+// seal appends the sum of b to it. Of nothing, it makes nothing.
+func seal(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	return binary.LittleEndian.AppendUint32(b, Sum(b))
+}
+
+// unseal returns what was sealed, nil for nil, or ErrDamaged.
+func unseal(sealed []byte) ([]byte, error) {
+	if sealed == nil {
+		return nil, nil
+	}
+	n := len(sealed) - SumSize
+	if n < 1 || binary.LittleEndian.Uint32(sealed[n:]) != Sum(sealed[:n]) {
+		return nil, ErrDamaged
+	}
+	return sealed[:n:n], nil
+}
+
+// Lacks tells whether the body of a request or an answer, encoded, is not there where
+// it was read: its sum, which stands behind two bytes, is not that of nothing.
+func Lacks(encoded, stored []byte) bool {
+	return len(stored) == 0 && len(encoded) >= 2+SumSize && binary.LittleEndian.Uint32(encoded[2:]) != 0
+}
+
+// SumIn is the one that a value was sealed with, 0 for nil.
+func SumIn(sealed []byte) uint32 {
+	if len(sealed) < SumSize {
+		return 0
+	}
+	return binary.LittleEndian.Uint32(sealed[len(sealed)-SumSize:])
+}
+
+// sumOf is the sum of facts and of everything else that is in the row of operations
+// which has them.
+func sumOf(facts []byte, r Row) uint32 {
+	op := &r.Op
+	e := encoder{buf: make([]byte, 0, 192)}
+	e.int(op.Handle)
+	e.byte(byte(op.Naming))
+	e.byte(byte(op.State))
+	e.bools(r.Identified, op.Delivered, op.Tombstone)
+	for _, s := range [...]string{op.Scope, op.Parent, op.ID, op.Provider, op.Holder} {
+		e.string(s)
+	}
+	e.time(woken(op))
+	e.time(op.SettledAt)
+	e.buf = binary.LittleEndian.AppendUint32(e.buf, SumIn(r.Request))
+	return crc32.Update(Sum(facts), castagnoli, e.buf)
+}

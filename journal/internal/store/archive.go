@@ -1,0 +1,111 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Archive writes what is about to be reaped. It may be used concurrently.
+type Archive struct {
+	mu     sync.Mutex
+	to     io.Writer
+	bodies bool
+	torn   bool // it may end in the middle of a line
+}
+
+// NewArchive has a writer get a line for each operation (journal.ArchivedOf), with the bodies or without.
+func NewArchive(to io.Writer, bodies bool) *Archive {
+	return &Archive{to: to, bodies: bodies, torn: mayBeTorn(to)}
+}
+
+// mayBeTorn tells whether a file may end in a line that a crash has torn. Other writers
+// are taken to be at the beginning of one.
+func mayBeTorn(to io.Writer) bool {
+	f, ok := to.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return false
+	}
+	again, err := os.Open(f.Name()) // it may be open for writing alone
+	if err != nil {
+		return true
+	}
+	defer again.Close()
+	last := make([]byte, 1)
+	if there, err := again.Stat(); err != nil || !os.SameFile(info, there) {
+		return true
+	}
+	_, err = again.ReadAt(last, info.Size()-1)
+	return err != nil || last[0] != '\n'
+}
+
+// Write returns once the operations are written and, where the writer can do that,
+// flushed and synced, and what they were then: none goes that is another by now.
+func (a *Archive) Write(ops []journal.Operation) (Archived, error) {
+	archived := make(Archived, len(ops))
+	for _, op := range ops {
+		archived[op.Handle] = op
+	}
+	if len(ops) == 0 {
+		return archived, nil
+	}
+	if err := a.write(ops); err != nil {
+		return nil, fmt.Errorf("nothing is reaped that is not archived: %w", err)
+	}
+	return archived, nil
+}
+
+func (a *Archive) write(ops []journal.Operation) error {
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	encoder.SetEscapeHTML(false)
+	for i := range ops {
+		if err := encoder.Encode(journal.ArchivedOf(&ops[i], a.bodies)); err != nil {
+			return err
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	text := lines.Bytes()
+	if a.torn {
+		text = append([]byte{'\n'}, text...)
+	}
+	a.torn = true
+	if n, err := a.to.Write(text); err != nil {
+		return err
+	} else if n < len(text) {
+		return io.ErrShortWrite
+	}
+	a.torn = false
+	if flusher, ok := a.to.(interface{ Flush() error }); ok {
+		if err := flusher.Flush(); err != nil {
+			return err
+		}
+	}
+	if syncer, ok := a.to.(interface{ Sync() error }); ok {
+		return syncer.Sync()
+	}
+	return nil
+}
+
+// Archived are operations as they were when they were archived, by handle. nil are all:
+// there is no archive.
+type Archived map[int64]journal.Operation
+
+// Has tells whether the operation is as it was archived.
+func (r Archived) Has(op *journal.Operation) bool {
+	if r == nil {
+		return true
+	}
+	was, ok := r[op.Handle]
+	return ok && was.State == op.State && was.Claim == op.Claim && was.SecondEffects == op.SecondEffects && was.UpdatedAt.Equal(op.UpdatedAt)
+}

@@ -1,0 +1,112 @@
+package journaltest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+var statsTests = []test{
+	{"count what has no answer, and tell since when", func(t *testing.T, h Harness) {
+		reader, ok := h.Journal.(journal.StatsReader)
+		if !ok {
+			t.Skip("the store tells no stats")
+		}
+		stats := func() journal.Stats {
+			s, err := reader.ReadStats(t.Context())
+			require.NoError(t, err)
+			return s
+		}
+		assert.Zero(t, stats().Begun+stats().Pending+stats().Undelivered+stats().Sessions)
+
+		// The stores' own clock tells what is due.
+		start := time.Now().UTC().Truncate(time.Millisecond).Add(-time.Hour)
+		at := func(minutes int) time.Time { return start.Add(time.Duration(minutes) * time.Minute) }
+		c := newCaller(t, h.Journal)
+		begun := 0
+		begin := func(minute int) journal.Operation {
+			c.now = at(minute)
+			begun++
+			return c.begin(named(fmt.Sprint("op-", begun)))
+		}
+		begin(0)
+		c.park(begin(1), at(120))
+		c.park(begin(2), at(3))
+		unknown := begin(4)
+		c.now = at(5)
+		c.decide(c.of(journal.EventDoubt, unknown), journal.Recorded)
+		cancelled := begin(6)
+		cancel := c.of(journal.EventCancel, cancelled)
+		cancel.Unsent, cancel.Delivered = true, true
+		c.decide(cancel, journal.Recorded)
+		undelivered := begin(7)
+		c.now = at(8)
+		c.complete(undelivered)
+		c.completeDelivered(begin(9))
+		for range 1200 { // so that some lie elsewhere
+			c.completeDelivered(begin(10))
+		}
+		pending := begin(11)
+		c.park(pending, at(12))
+
+		s := stats()
+		assert.Equal(t, []int64{3, 1, 1, 1}, []int64{s.Pending, s.InFlight, s.Unknown, s.Cancelled})
+		assert.GreaterOrEqual(t, s.Begun, int64(begun))
+		assert.Equal(t, int64(2), s.Due)
+		assert.Equal(t, at(1), s.OldestPending)
+		assert.Equal(t, at(5), s.OldestUnknown)
+		assert.Equal(t, int64(2), s.Undelivered, "the unknown one, and the completed one")
+		assert.Equal(t, at(5), s.OldestUndelivered)
+		assert.Equal(t, int64(1), s.Sessions)
+		assert.Equal(t, at(11), s.Last)
+		assert.Empty(t, s.Restored)
+		assert.Zero(t, s.Dead)
+
+		if flows, ok := h.Journal.(journal.Flows); ok {
+			assert.Zero(t, s.FlowsBegun)
+			for i, name := range []string{"runs", "waits", "is set aside"} {
+				c.now = at(20 + i)
+				ev := journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: named(name), At: c.now, Session: c.session.ID(),
+					Function: journal.FlowFunction{Name: "ride", Version: 1}, Key: "key-of-" + name, InputDigest: "v1:" + name}
+				res, err := flows.ApplyFlow(t.Context(), ev)
+				require.NoError(t, err)
+				end := journal.FlowEvent{Ref: res.Flow.Ref, Handle: res.Flow.Handle, At: c.now, Session: c.session.ID(), Claim: res.Flow.Claim, Cause: "a test"}
+				switch name {
+				case "runs":
+					continue
+				case "waits":
+					end.Kind, end.Due = journal.FlowEventPark, at(30)
+				default:
+					end.Kind, end.Limit = journal.FlowEventFail, 1
+				}
+				_, err = flows.ApplyFlow(t.Context(), end)
+				require.NoError(t, err)
+			}
+			s := stats()
+			assert.Equal(t, []int64{1, 1, 1, 3}, []int64{s.FlowsRunning, s.FlowsWaiting, s.FlowsSetAside, s.FlowsBegun})
+			assert.Equal(t, at(22), s.OldestSetAside)
+		}
+		require.NoError(t, c.session.End(t.Context()))
+		assert.Zero(t, stats().Sessions)
+	}},
+	{"tell of a journal that was restored", func(t *testing.T, h Harness) {
+		if h.Restored == nil {
+			t.Skip("the store can't tell")
+		}
+		c := newCaller(t, h.Journal)
+		c.complete(c.begin(named("op-1")))
+		j := h.Restored(t)
+		reader, ok := j.(journal.StatsReader)
+		if !ok {
+			t.Skip("the store tells no stats")
+		}
+		s, err := reader.ReadStats(t.Context())
+		require.NoError(t, err)
+		assert.NotEmpty(t, s.Restored)
+	}},
+}

@@ -1,0 +1,191 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+var _ journal.Outbox = (*Journal)(nil)
+
+// transaction is a journal.Tx of a Journal in memory, whose mutex guards it. What is done in it is
+// staged, and seen by nobody else before Commit.
+type transaction struct {
+	journal *Journal
+	over    chan struct{} // closed once it is committed or rolled back
+	staged  []journal.Operation
+	newest  int64 // handle
+	ended   bool
+}
+
+// BeginTx starts a transaction. There is no database, so that its Driver is nil: it is for the
+// unit tests of programs that enqueue. Nothing else is recorded until it is ended, as in a journal
+// in an SQLite file; what is asked of the journal meanwhile waits.
+func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.openToWrite(ctx); err != nil {
+		return nil, err
+	}
+	j.writing = &transaction{journal: j, over: make(chan struct{}), newest: j.newest}
+	return j.writing, nil
+}
+
+// openToWrite is open for what records something: it waits for the end of a transaction that is
+// open. The caller holds j.mu, which is let go of meanwhile.
+func (j *Journal) openToWrite(ctx context.Context) error {
+	for {
+		if err := j.open(ctx); err != nil || j.writing == nil {
+			return err
+		}
+		over := j.writing.over
+		j.mu.Unlock()
+		select {
+		case <-over:
+		case <-ctx.Done():
+		}
+		j.mu.Lock()
+	}
+}
+
+// Driver returns nil: there is no database.
+func (t *transaction) Driver() any { return nil }
+
+// Commit records what was staged.
+func (t *transaction) Commit(ctx context.Context) error {
+	j := t.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch err := ctx.Err(); {
+	case j.closed:
+		return journal.ErrClosed
+	case t.ended:
+		return errEnded
+	case err != nil:
+		t.end()
+		return err
+	}
+	for _, op := range t.staged {
+		j.put(op)
+	}
+	j.newest = t.newest
+	t.end()
+	return nil
+}
+
+// Rollback forgets what was staged.
+func (t *transaction) Rollback(context.Context) error {
+	t.journal.mu.Lock()
+	defer t.journal.mu.Unlock()
+	if !t.ended {
+		t.end()
+	}
+	return nil
+}
+
+var errEnded = errors.New("memory: the transaction was committed or rolled back before: begin another")
+
+// end lets others go on.
+func (t *transaction) end() {
+	t.ended, t.journal.writing = true, nil
+	close(t.over)
+}
+
+// find returns the operation that ev names as the transaction sees it.
+func (t *transaction) find(ev journal.Event) journal.Operation {
+	for _, op := range t.staged {
+		if store.IsNamed(&op, ev.Ref) {
+			return op
+		}
+	}
+	return t.journal.row(t.journal.find(ev))
+}
+
+// stage takes note of what an operation is to be, and returns its handle.
+func (t *transaction) stage(op journal.Operation) int64 {
+	if op.Handle == 0 {
+		t.newest++
+		op.Handle = t.newest
+	}
+	for i := range t.staged {
+		if t.staged[i].Handle == op.Handle {
+			t.staged[i] = op
+			return op.Handle
+		}
+	}
+	t.staged = append(t.staged, op)
+	return op.Handle
+}
+
+// in is the open transaction that tx is.
+func (j *Journal) in(ctx context.Context, tx journal.Tx) (*transaction, error) {
+	if err := j.open(ctx); err != nil {
+		return nil, err
+	}
+	t, ok := tx.(*transaction)
+	switch {
+	case !ok || t == nil || t.journal != j:
+		return nil, fmt.Errorf("memory: the transaction is a %T, and not one of this journal's BeginTx", tx)
+	case t.ended:
+		return nil, errEnded
+	}
+	return t, nil
+}
+
+// EnqueueTx stages ev, of kind EventEnqueue, in tx, which is one of BeginTx.
+func (j *Journal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event) (journal.Result, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := store.CheckEnqueue(ev); err != nil {
+		return journal.Result{}, err
+	}
+	t, err := j.in(ctx, tx)
+	if err != nil {
+		return journal.Result{}, err
+	}
+	op := t.find(ev)
+	if op.State == journal.StateAbsent && ev.Intent != nil {
+		for _, alias := range ev.Intent.Aliases() {
+			if holder := t.find(journal.Event{Ref: alias}); holder.State != journal.StateAbsent {
+				return j.misuse(holder, ev), nil
+			}
+		}
+	}
+	return j.applyTo(op, ev, t.stage)
+}
+
+// DeliverTx applies ev, of kind EventDeliver, and has f do what it leads to in the same
+// transaction.
+func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Result, error) {
+	if err := store.CheckDeliver(ev); err != nil {
+		return journal.Result{}, err
+	}
+	tx, err := j.BeginTx(ctx)
+	if err != nil {
+		return journal.Result{}, err
+	}
+	defer func() { _ = tx.Rollback(ctx) }()
+	result, err := j.deliverIn(tx.(*transaction), ev)
+	if err != nil || result.Decision != journal.Recorded {
+		return result, err
+	}
+	if err := f(ctx, tx); err != nil {
+		return journal.Result{}, err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return journal.Result{}, err
+	}
+	return result, nil
+}
+
+func (j *Journal) deliverIn(t *transaction, ev journal.Event) (journal.Result, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return journal.Result{}, journal.ErrClosed
+	}
+	return j.applyTo(j.row(j.find(ev)), ev, t.stage)
+}

@@ -1,0 +1,88 @@
+package memory_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+)
+
+func enqueue(id string) journal.Event {
+	return journal.Event{Kind: journal.EventEnqueue, Ref: journal.Ref{ID: id}, At: time.Now(), Intent: &journal.Intent{Fingerprint: "v1:f", Key: "k"}}
+}
+
+// Whoever records something waits for the end of an open transaction, or until their time is up.
+func TestTransactionHasOthersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := memory.New()
+		tx, err := j.BeginTx(t.Context())
+		require.NoError(t, err)
+		assert.Nil(t, tx.Driver())
+		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = j.Apply(soon, enqueue("a"))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		_, err = j.BeginTx(soon)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+
+		done := make(chan journal.Decision)
+		go func() {
+			result, err := j.Apply(t.Context(), enqueue("a"))
+			assert.NoError(t, err)
+			done <- result.Decision
+		}()
+		synctest.Wait()
+		_, err = j.EnqueueTx(t.Context(), tx, enqueue("a"))
+		require.NoError(t, err)
+		require.NoError(t, tx.Commit(t.Context()))
+		assert.Equal(t, journal.Ignored, <-done)
+		require.Error(t, tx.Commit(t.Context()), "it is over")
+	})
+}
+
+func TestBrokenOffTransactionRecordsNothing(t *testing.T) {
+	j := memory.New()
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	_, err = j.EnqueueTx(t.Context(), tx, enqueue("a"))
+	require.NoError(t, err)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	require.ErrorIs(t, tx.Commit(ended), context.Canceled)
+	_, err = j.Get(t.Context(), journal.Ref{ID: "a"})
+	require.ErrorIs(t, err, journal.ErrNotFound)
+
+	other, err := memory.New().BeginTx(t.Context())
+	require.NoError(t, err)
+	_, err = j.EnqueueTx(t.Context(), other, enqueue("a"))
+	require.ErrorContains(t, err, "not one of this journal's")
+	deliver := journal.Event{Kind: journal.EventDeliver, Ref: journal.Ref{ID: "a"}, At: time.Now()}
+	result, err := j.DeliverTx(t.Context(), deliver, nil)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Ignored, result.Decision)
+}
+
+// A journal that is closed lets go whoever waits, and ends the transaction.
+func TestCloseEndsATransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := memory.New()
+		tx, err := j.BeginTx(t.Context())
+		require.NoError(t, err)
+		done := make(chan error)
+		go func() {
+			_, err := j.Apply(t.Context(), enqueue("a"))
+			done <- err
+		}()
+		synctest.Wait()
+		require.NoError(t, j.Close())
+		require.ErrorIs(t, <-done, journal.ErrClosed)
+		require.ErrorIs(t, tx.Commit(t.Context()), journal.ErrClosed)
+		require.NoError(t, tx.Rollback(t.Context()))
+	})
+}

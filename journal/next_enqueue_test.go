@@ -1,0 +1,289 @@
+package journal_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// enqueued asks at noon for what operation gives, to be sent later.
+func enqueued(change func(ev *journal.Event)) journal.Event {
+	ev := begin(journal.Named, guarded)
+	ev.Kind, ev.Session = journal.EventEnqueue, ""
+	if change != nil {
+		change(&ev)
+	}
+	return ev
+}
+
+func notAfter(at time.Time) func(*journal.Event) {
+	return func(ev *journal.Event) { ev.Intent.NotAfter = at }
+}
+
+func claimAt(at time.Time) journal.Event {
+	return journal.Event{Kind: journal.EventClaim, At: at, Last: at, Session: "B"}
+}
+
+func TestEnqueuedIsSentByWhoClaimsIt(t *testing.T) {
+	due := noon.Add(time.Hour)
+	op, decision := next(t, journal.Operation{}, false, enqueued(func(ev *journal.Event) { ev.Due = due }))
+	require.Equal(t, journal.Recorded, decision)
+	assert.Equal(t, "enqueued", op.Cause)
+	assert.Equal(t, due, op.WakeAt)
+	assert.Equal(t, "amount=1", string(op.Request.Body))
+	assert.Equal(t, "its key", op.Key)
+	assert.Empty(t, journal.Violations(op, time.Time{}), "the journal's time need not have moved")
+
+	op, decision = next(t, op, false, claimAt(due.Add(-time.Millisecond)))
+	require.Equal(t, journal.Later, decision)
+	op, decision = next(t, op, false, claimAt(due))
+	require.Equal(t, journal.Execute, decision)
+	assert.EqualValues(t, 1, op.Claim)
+	assert.Equal(t, due, op.FirstSentAt)
+	assert.True(t, op.Enqueued)
+	assert.Empty(t, op.Cause)
+}
+
+// Whoever asks for it sends it, too, once it is due.
+func TestEnqueuedIsSentByWhoBeginsIt(t *testing.T) {
+	op, _ := next(t, journal.Operation{}, false, enqueued(nil))
+	op, decision := next(t, op, false, begin(journal.Named, guarded))
+	require.Equal(t, journal.Execute, decision)
+	assert.True(t, op.Enqueued)
+
+	op, _ = next(t, journal.Operation{}, false, enqueued(func(ev *journal.Event) { ev.Due = noon.Add(time.Hour) }))
+	_, decision = next(t, op, false, begin(journal.Named, guarded))
+	assert.Equal(t, journal.Later, decision)
+}
+
+// What was cancelled is as it is when it is begun again, but unclaimed.
+func TestEnqueuedAfterItWasCancelled(t *testing.T) {
+	cancelled := operation(journal.Named, guarded)
+	cancelled.State, cancelled.SettledAt, cancelled.Holder, cancelled.Dead = journal.StateCancelled, noon, "A", "somebody has to see to it"
+	cancelled.Found, cancelled.NotAfter = journal.Found{State: journal.StatePending}, noon.Add(-time.Hour)
+	again := enqueued(func(ev *journal.Event) {
+		ev.Intent.NextKey = func(int) string { return "its next key" }
+		ev.Intent.Request.Body, ev.Intent.Mode = []byte("amount=1 "), ""
+	})
+	op, decision := next(t, cancelled, false, again)
+	require.Equal(t, journal.Recorded, decision)
+	assert.Equal(t, "amount=1 ", string(op.Request.Body), "the request is its latest asker's")
+	assert.Equal(t, "its key", op.Key)
+	assert.Empty(t, op.Mode)
+	assert.Empty(t, op.Dead)
+	assert.Zero(t, op.NotAfter)
+	assert.EqualValues(t, 2, op.Claim)
+	assert.Empty(t, journal.Violations(op, noon))
+
+	byHand := cancelled
+	byHand.ByHand, byHand.Found.MayHaveRun = true, true
+	op, _ = next(t, byHand, false, again)
+	assert.Equal(t, "its next key", op.Key)
+	assert.Equal(t, 2, op.Generation)
+	assert.Empty(t, journal.Violations(op, noon))
+
+	op, decision = next(t, op, false, claimAt(noon))
+	require.Equal(t, journal.Execute, decision)
+	assert.EqualValues(t, 3, op.Claim)
+
+	begun, _ := next(t, cancelled, false, begin(journal.Named, guarded))
+	assert.False(t, begun.Enqueued, "whoever begins what was cancelled waits for it")
+
+	unwanted := cancelled
+	unwanted.Unwanted = &journal.Resolved{Resolution: journal.Unwanted}
+	_, decision = next(t, unwanted, false, again)
+	assert.Equal(t, journal.Withdrawn, decision)
+}
+
+// A journal may not know the latest time where it is enqueued: no window is closed by that.
+func TestEnqueueClosesNoWindow(t *testing.T) {
+	behind := enqueued(func(ev *journal.Event) { ev.At, ev.Last = noon.Add(-10*time.Hour), noon })
+	for _, state := range []journal.State{journal.StatePending, journal.StateCancelled} {
+		op := operation(journal.Named, guarded)
+		op.State = state
+		op, _ = next(t, op, false, behind)
+		assert.False(t, op.WindowClosed)
+		claim := claimAt(noon.Add(-10 * time.Hour))
+		claim.Last = noon
+		op, _ = next(t, op, false, claim)
+		assert.True(t, op.WindowClosed)
+	}
+}
+
+func TestWhatCanNotBeEnqueued(t *testing.T) {
+	for says, change := range map[string]func(*journal.Event){
+		"needs an intent": func(ev *journal.Event) { ev.Intent = nil },
+		"needs a name":    func(ev *journal.Event) { ev.Intent.Naming = journal.Carried },
+		"is a secret":     func(ev *journal.Event) { ev.Intent.BodyWithheld = true },
+	} {
+		for _, op := range []journal.Operation{{}, operation(journal.Named, guarded)} {
+			_, _, err := journal.Next(op, false, enqueued(change))
+			assert.ErrorIs(t, err, journal.ErrInvalidEvent)
+			assert.ErrorContains(t, err, says)
+		}
+	}
+}
+
+// What was never sent by then is cancelled by whoever comes to send it.
+func TestNotAfterCancelsWhatWasNeverSent(t *testing.T) {
+	by := noon.Add(time.Hour)
+	op, _ := next(t, journal.Operation{}, false, enqueued(notAfter(by.Add(time.Microsecond))))
+	require.Equal(t, by, op.NotAfter)
+	_, decision := next(t, op, false, claimAt(by))
+	assert.Equal(t, journal.Execute, decision, "until then it may be sent")
+
+	late := by.Add(time.Millisecond)
+	asks := begin(journal.Named, guarded)
+	asks.At, asks.Last = late, late
+	behind := claimAt(by)
+	behind.Last = late
+	for name, ev := range map[string]journal.Event{"a claim": claimAt(late), "a caller": asks, "a clock that stands behind": behind} {
+		cancelled, decision := next(t, op, false, ev)
+		require.Equal(t, journal.Recorded, decision, name)
+		assert.Equal(t, journal.StateCancelled, cancelled.State)
+		assert.Equal(t, "enqueued; it was not to be sent after 2026-03-01T13:00:00Z", cancelled.Cause)
+		assert.Equal(t, "B", cancelled.Holder, "it is an outcome, to be delivered")
+		assert.Zero(t, cancelled.Claim)
+		assert.Empty(t, journal.Violations(cancelled, late))
+	}
+}
+
+// A time that has passed stops nothing of which something may have run.
+func TestNotAfterLeavesWhatMayHaveRun(t *testing.T) {
+	op, _ := next(t, journal.Operation{}, false, enqueued(notAfter(noon)))
+	op, _ = next(t, op, false, claimAt(noon))
+	park := journal.Event{Kind: journal.EventPark, At: noon, Last: noon, Session: "B", Claim: 1, Open: true, Due: noon.Add(time.Hour)}
+	op, _ = next(t, op, true, park)
+	assert.Equal(t, noon.Add(time.Hour), op.WakeAt)
+	_, decision := next(t, op, false, claimAt(noon.Add(2*time.Hour)))
+	assert.Equal(t, journal.Execute, decision)
+}
+
+// What rests beyond its time is woken when that has passed, to be cancelled then.
+func TestNotAfterWakesWhatRests(t *testing.T) {
+	by, woken := noon.Add(time.Minute), noon.Add(time.Minute+time.Millisecond)
+	op, _ := next(t, journal.Operation{}, false, enqueued(func(ev *journal.Event) { ev.Intent.NotAfter, ev.Due = by, noon.Add(time.Hour) }))
+	assert.Equal(t, woken, op.WakeAt)
+	asked, decision := next(t, op, false, begin(journal.Named, guarded))
+	require.Equal(t, journal.Later, decision)
+	assert.Equal(t, woken, asked.WakeAt)
+
+	op, _ = next(t, journal.Operation{}, false, enqueued(notAfter(by)))
+	op, _ = next(t, op, false, claimAt(noon))
+	park := journal.Event{Kind: journal.EventPark, At: noon, Last: noon, Session: "B", Claim: 1, Unsent: true, Due: noon.Add(time.Hour)}
+	op, _ = next(t, op, true, park)
+	assert.Equal(t, noon.Add(time.Hour), op.DueAt)
+	assert.Equal(t, woken, op.WakeAt)
+	op, _ = next(t, op, false, claimAt(woken))
+	assert.Equal(t, journal.StateCancelled, op.State)
+}
+
+// Who has it sent again, after that, has it sent.
+func TestNotAfterOfWhatIsSentAgain(t *testing.T) {
+	op := operation(journal.Named, guarded)
+	op.State, op.MayHaveRun, op.NotAfter = journal.StateUnknown, true, noon.Add(-time.Hour)
+	resolve := journal.Event{Kind: journal.EventResolve, Resolution: journal.SendAgain, At: noon, Last: noon, Claim: 2, Generation: 1, Key: "its next key"}
+	op, decision := next(t, op, false, resolve)
+	require.Equal(t, journal.Recorded, decision)
+	_, decision = next(t, op, false, claimAt(noon))
+	assert.Equal(t, journal.Execute, decision)
+}
+
+// One that is not sent in the background is cancelled in time as well.
+func TestNotAfterOfAnUnnamedOne(t *testing.T) {
+	ev := begin(journal.Carried, guarded)
+	ev.Intent.NotAfter = noon.Add(time.Minute)
+	op, _ := next(t, journal.Operation{}, false, ev)
+	park := journal.Event{Kind: journal.EventPark, At: noon, Last: noon, Session: "B", Claim: 1, Unsent: true, Told: true}
+	op, _ = next(t, op, true, park)
+	op, decision := next(t, op, false, claimAt(noon.Add(time.Hour)))
+	assert.Equal(t, journal.Recorded, decision)
+	assert.Equal(t, journal.StateCancelled, op.State)
+}
+
+// While the clock, which has jumped, and the journal's time disagree on whether it is too late,
+// nothing is cancelled, and nothing sent.
+func TestNotAfterUnderAClockThatHasJumped(t *testing.T) {
+	by := noon.Add(time.Hour)
+	op, _ := next(t, journal.Operation{}, false, enqueued(notAfter(by)))
+	for name, tc := range map[string]struct {
+		at, last time.Time
+		want     journal.Decision
+	}{
+		"the clock says so":     {by.Add(day), noon, journal.Later},
+		"the journal's says so": {noon, by.Add(day), journal.Later},
+		"both say so":           {by.Add(2 * day), by.Add(day), journal.Recorded},
+		"neither says so":       {noon, noon, journal.Execute},
+	} {
+		ev := claimAt(tc.at)
+		ev.Last, ev.Unconfirmed = tc.last, tc.at.Add(journal.Confirmation)
+		next, decision := next(t, op, false, ev)
+		assert.Equal(t, tc.want, decision, name)
+		if tc.want == journal.Later {
+			assert.Equal(t, ev.Unconfirmed, next.WakeAt, name)
+			assert.Equal(t, ev.Unconfirmed, next.DueAt, name)
+		}
+	}
+	rests, _ := next(t, journal.Operation{}, false, enqueued(func(ev *journal.Event) { ev.Intent.NotAfter, ev.Due = by, by.Add(3*day) }))
+	ev := claimAt(by.Add(day))
+	ev.Last, ev.Unconfirmed = noon, by.Add(day).Add(journal.Confirmation)
+	rests, _ = next(t, rests, false, ev)
+	assert.Equal(t, by.Add(3*day), rests.DueAt)
+	assert.Equal(t, ev.Unconfirmed, rests.WakeAt, "it is cancelled by then, if it is too late")
+	ev.Unconfirmed = ev.At.Add(-time.Second)
+	rests, _ = next(t, op, false, ev)
+	assert.Equal(t, ev.At, rests.WakeAt, "not before now")
+}
+
+// A caller who comes too late is told so, and nothing is recorded.
+func TestNotAfterOfABegin(t *testing.T) {
+	ev := begin(journal.Named, guarded)
+	ev.Intent.NotAfter = noon.Add(-time.Millisecond)
+	cancelled := operation(journal.Named, guarded)
+	cancelled.State = journal.StateCancelled
+	for _, op := range []journal.Operation{{}, cancelled} {
+		_, _, err := journal.Next(op, false, ev)
+		assert.ErrorContains(t, err, "the time until which it may be sent has passed")
+	}
+	ev.Intent.NotAfter = noon
+	op, decision := next(t, cancelled, false, ev)
+	assert.Equal(t, journal.Execute, decision)
+	assert.Equal(t, noon, op.NotAfter)
+
+	pending := operation(journal.Named, guarded)
+	pending.State, pending.NotAfter = journal.StatePending, noon.Add(time.Hour)
+	op, _ = next(t, pending, false, ev)
+	assert.Equal(t, noon.Add(time.Hour), op.NotAfter, "what stands is not changed by who asks for it again")
+}
+
+// What was enqueued by a clock ahead of the journal's counts as sent from then on, once it is adopted.
+func TestAdoptedAfterItWasEnqueued(t *testing.T) {
+	op, _ := next(t, journal.Operation{}, false, enqueued(func(ev *journal.Event) { ev.At = noon.Add(time.Minute) }))
+	op, decision := next(t, op, false, journal.Event{Kind: journal.EventAdopt, At: noon.Add(-time.Second), Last: noon})
+	require.Equal(t, journal.Recorded, decision)
+	assert.Equal(t, noon, op.FirstSentAt)
+	assert.Empty(t, journal.Violations(op, noon))
+}
+
+// What was never claimed, as far as an adopted journal knows, is found by what its provider shows; what was claimed is found by a claim.
+func TestEvidenceOfWhatWasNeverClaimed(t *testing.T) {
+	op, _ := next(t, journal.Operation{}, false, enqueued(nil))
+	op, decision := next(t, op, false, journal.Event{Kind: journal.EventAdopt, At: noon, Last: noon})
+	require.Equal(t, journal.Recorded, decision)
+	require.Zero(t, op.Claim)
+	found := seen(op, journal.FindingTookEffect, "payment pay_1")
+	got, decision := next(t, op, false, found)
+	assert.Equal(t, journal.Recorded, decision)
+	assert.Equal(t, journal.StateCompleted, got.State)
+	assert.Empty(t, journal.Violations(got, noon))
+	claimed := inDoubt()
+	require.Positive(t, claimed.Claim)
+	for _, op := range []journal.Operation{claimed, {}} {
+		_, _, err := journal.Next(op, false, found)
+		require.ErrorIs(t, err, journal.ErrInvalidEvent)
+	}
+}

@@ -1,0 +1,206 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// Apply runs journal.Next on the operation that ev names, and returns once what comes of it is durable. An event without
+// its asker's clock is refused with a *journal.EventError, one whose clock is more than a minute ahead of the database's
+// with ErrClockAhead. Where ctx ends first, the event may be recorded; what is asked of the same operation in
+// this process comes after it all the same.
+func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return journal.Result{}, err
+	}
+	defer leave()
+	if err := store.CheckApply(ev); err != nil {
+		return journal.Result{}, err
+	}
+	a := ask{doing: "apply", at: ev.At, decides: decides(ev.Kind)}
+	if store.NeedsSession(ev.Kind) {
+		if a.decides {
+			if err := j.refusal(); err != nil {
+				return journal.Result{}, err
+			}
+		}
+		if _, err := j.mine(ev.Session); err != nil {
+			return journal.Result{}, err
+		}
+		a.needs = []string{ev.Session}
+	}
+	if err := j.left.wait(ctx, ev.Ref); err != nil {
+		return journal.Result{}, err
+	}
+	if err := j.checkTime(ev.At); err != nil {
+		return journal.Result{}, err
+	}
+	if w := j.decided(ev); w != nil {
+		return j.applyFast(ctx, a, w)
+	}
+	return j.applySlow(ctx, a, ev)
+}
+
+// applyFast has a lane write what was decided here.
+func (j *Journal) applyFast(ctx context.Context, a ask, w *write) (journal.Result, error) {
+	if err := j.group.submit(ctx, w); err != nil {
+		return journal.Result{}, err
+	}
+	if w.rider {
+		j.goOn(w.ev.Ref, func() {
+			if _, err := j.landed(a, w); err != nil {
+				j.log.Warn("onceward: that an outcome was delivered could not be recorded; it may be delivered again", "error", err)
+			}
+		})
+		return journal.Result{Decision: journal.Recorded, Last: w.ev.Last}, nil
+	}
+	select {
+	case <-w.done:
+		if w.err == nil {
+			return j.written(w), nil
+		}
+	case <-ctx.Done():
+		j.goOn(w.ev.Ref, func() { _, _ = j.landed(a, w) })
+		return journal.Result{}, ctx.Err()
+	}
+	if _, err := j.landed(a, w); !errors.Is(err, errLeave) {
+		return journal.Result{}, err
+	}
+	return j.applySlow(ctx, a, w.ev)
+}
+
+// landed waits for a write, and takes the slow path for a rider that needs it.
+func (j *Journal) landed(a ask, w *write) (journal.Result, error) {
+	<-w.done
+	if w.err == nil {
+		return j.written(w), nil
+	}
+	if w.before != nil {
+		j.held.forget(w.before.op.Handle)
+	}
+	if w.rider && errors.Is(w.err, errLeave) {
+		return j.apply(a, w.ev)
+	}
+	return journal.Result{}, w.err
+}
+
+// applySlow decides by what the database has. Where ctx ends first it goes on, so that nothing is asked of the database
+// that is broken off halfway.
+func (j *Journal) applySlow(ctx context.Context, a ask, ev journal.Event) (journal.Result, error) {
+	done := make(chan struct{})
+	var result journal.Result
+	var err error
+	go func() {
+		defer close(done)
+		result, err = j.apply(a, ev)
+	}()
+	select {
+	case <-done:
+		return result, err
+	case <-ctx.Done():
+		j.goOn(ev.Ref, func() { <-done })
+		return journal.Result{}, ctx.Err()
+	}
+}
+
+func (j *Journal) apply(a ask, ev journal.Event) (result journal.Result, err error) {
+	var refused error
+	a.held = j.locked.has(ev.Ref)
+	err = j.tx(j.background, a, func(t *tx) error {
+		refused = nil
+		r, err := t.find(&ev)
+		if err == nil {
+			result, _, err = t.next(r, ev)
+		}
+		if errors.Is(err, journal.ErrInvalidEvent) { // what its asker's clock showed is kept
+			refused, err = err, nil
+		}
+		return err
+	})
+	return result, cmp.Or(err, refused)
+}
+
+// goOn has f go on without its asker: what is asked of that operation waits for it, and so does the end of a session.
+func (j *Journal) goOn(ref journal.Ref, f func()) {
+	finished := j.left.add(ref)
+	go func() {
+		f()
+		finished()
+	}()
+}
+
+// written is the result of an event that was decided here.
+func (j *Journal) written(w *write) journal.Result {
+	after := w.after()
+	j.held.keep(after, true)
+	return journal.Result{Operation: after.op, Decision: w.decision, Last: w.ev.Last, Unconfirmed: w.ev.Unconfirmed}
+}
+
+// decides tells whether an event of this kind sends, decides or forgets by the record.
+func decides(kind journal.EventKind) bool {
+	switch kind {
+	case journal.EventBegin, journal.EventEnqueue, journal.EventClaim, journal.EventResolve, journal.EventReap, journal.EventLook, journal.EventHint, journal.EventEvidence:
+		return true
+	}
+	return false
+}
+
+// leftovers are the operations of events that go on though their askers have left. What is asked of one of them waits:
+// a cancel must not overtake the begin that it takes back.
+type leftovers struct {
+	mu  sync.Mutex
+	ops map[journal.Ref][]chan struct{}
+}
+
+func (l *leftovers) add(ref journal.Ref) (finished func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	done := make(chan struct{})
+	if l.ops == nil {
+		l.ops = make(map[journal.Ref][]chan struct{})
+	}
+	l.ops[ref] = append(l.ops[ref], done)
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		close(done)
+		if l.ops[ref] = slices.DeleteFunc(l.ops[ref], func(c chan struct{}) bool { return c == done }); len(l.ops[ref]) == 0 {
+			delete(l.ops, ref)
+		}
+	}
+}
+
+// wait waits for those of that name.
+func (l *leftovers) wait(ctx context.Context, ref journal.Ref) error {
+	l.mu.Lock()
+	left := slices.Clone(l.ops[ref])
+	l.mu.Unlock()
+	return waitFor(ctx, left)
+}
+
+// waitForAll waits for those that are left now.
+func (l *leftovers) waitForAll(ctx context.Context) error {
+	l.mu.Lock()
+	left := slices.Concat(slices.Collect(maps.Values(l.ops))...)
+	l.mu.Unlock()
+	return waitFor(ctx, left)
+}
+
+func waitFor(ctx context.Context, left []chan struct{}) error {
+	for _, done := range left {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,537 @@
+package postgres
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// Events that need to know nothing but what this process knows already are decided in their callers' goroutines, and
+// written by a lane: all that wait for it in one round trip, one transaction. A row is written only at the revision that
+// was decided on; whoever finds another one there takes the slow path.
+
+// maxBatch bounds how many writes share a transaction, and riderWait is how long one that nobody waits for waits for
+// company.
+const (
+	maxBatch  = 1024
+	riderWait = 20 * time.Millisecond
+)
+
+// write is a row on its way into the database.
+type write struct {
+	ev       journal.Event
+	before   *row // nil: it is inserted
+	op       journal.Operation
+	decision journal.Decision
+	stored   stored
+	needs    string // the session that has to be alive; "": none
+	rider    bool   // nobody waits for it
+
+	answered bool
+	like     likeness
+	marks    *remarking // nil: it changes none
+	object   int64      // whoever goes by it waits for others who do; 0: none
+
+	as     *member // who writes it
+	handle int64   // that the server gave back; 0: the row was another
+	err    error
+	done   chan struct{}
+}
+
+// errLeave has a write take the slow path, and errApart the writes of a batch be made by a statement each.
+var (
+	errLeave = errors.New("postgres: it is decided by what the database has")
+	errApart = errors.New("postgres: one of several writes failed")
+)
+
+func (w *write) end(err error) {
+	w.err = err
+	close(w.done)
+}
+
+// mostAgain is how often a batch goes again as it is where one of its statements says that another try may succeed; then that
+// one is taken out: a trigger may say so for ever.
+const mostAgain = 3
+
+// mostTakenOut is how many writes are taken out of a batch one by one, each of which costs the others another try.
+const mostTakenOut = 4
+
+// commit commits the batch. What can't be in it is taken out, and the others go again: those before it, which have passed, and
+// those after it, unless more have been taken out than there is time for. Then these are decided one by one, on the
+// slow path: however many names somebody holds, or a constraint refuses, all others go on.
+func (g *group) commit(l *lane, batch []*write) {
+	slices.SortStableFunc(batch, inOrder)
+	apart, takenOut := false, 0
+	for try := 0; len(batch) > 0; try++ {
+		batch = slices.DeleteFunc(batch, func(w *write) bool {
+			if w.needs == "" {
+				return false
+			}
+			_, err := g.j.mine(w.needs)
+			if err == nil {
+				err = g.j.refusal()
+			}
+			if err != nil {
+				w.end(err)
+			}
+			return err != nil
+		})
+		if len(batch) == 0 {
+			return
+		}
+		at, err := g.try(l, batch, apart, try < mostAgain)
+		err = g.j.orClosed(err)
+		switch {
+		case errors.Is(err, errApart):
+			apart = true
+		case err == nil:
+			for _, w := range batch {
+				if w.handle == 0 {
+					w.end(errLeave)
+				} else {
+					w.end(nil)
+				}
+			}
+			return
+		case errors.Is(err, errInDoubt), errors.Is(err, journal.ErrClosed):
+			endAll(batch, err)
+			return
+		case at >= 0:
+			w := batch[at]
+			batch = slices.Delete(batch, at, at+1)
+			switch {
+			case errors.Is(err, errLeave):
+				w.end(err)
+				continue
+			case fateOf(err) == fatePoisoned:
+				w.end(explain("apply", err))
+			default:
+				g.j.locked.add(w.op.Ref)
+				w.end(errLeave)
+			}
+			if takenOut++; takenOut >= mostTakenOut {
+				endAll(batch[at:], errLeave)
+				batch = batch[:at]
+			}
+		case fateOf(err) == fatePoisoned: // at the commit, where a deferred constraint does not say whose it is
+			endAll(batch, errLeave)
+			return
+		case try < 20 && (errors.Is(err, errLost) || fateOf(err) == fateAgain || fateOf(err) == fateLocked):
+		case errors.Is(err, errLost), fateOf(err) == fateAgain, fateOf(err) == fateLocked: // whosever it is
+			endAll(batch, errLeave)
+			return
+		case fateOf(err) == fateOutage && try < 2:
+		default:
+			endAll(batch, explain("apply", err))
+			return
+		}
+	}
+}
+
+func endAll(batch []*write, err error) {
+	for _, w := range batch {
+		w.end(err)
+	}
+}
+
+// inOrder is the order in which all processes lock rows: new names by identity, then rows by handle.
+func inOrder(a, b *write) int {
+	switch {
+	case a.before == nil && b.before == nil:
+		return bytes.Compare(a.stored.identity, b.stored.identity)
+	case a.before == nil:
+		return -1
+	case b.before == nil:
+		return 1
+	}
+	return cmp.Compare(a.before.op.Handle, b.before.op.Handle)
+}
+
+// try sends the batch, and tells which write it failed at; -1: at none of them. again: where another try may succeed, nobody is
+// to blame.
+func (g *group) try(l *lane, batch []*write, apart, again bool) (at int, err error) {
+	var needs []string
+	for _, w := range batch {
+		if w.needs != "" && !slices.Contains(needs, w.needs) {
+			needs = append(needs, w.needs)
+		}
+	}
+	ctx := g.j.background
+	if err := l.ready(ctx); err != nil {
+		return -1, err
+	}
+	if err := l.rotate(ctx); err != nil {
+		return -1, err
+	}
+	if len(needs) > 0 && g.j.refusal() != nil { // a connection that was just made has shown it
+		return -1, errLost
+	}
+	for i, w := range batch {
+		if w.as = l.member; w.before != nil && w.before.seen != l.member {
+			return i, errLeave
+		}
+	}
+	statements := parts(batch, apart)
+	since := l.member.newest.Load()
+	at, tag, err := l.send(statements, needs)
+	switch {
+	case err != nil && at == atGuard:
+		l.rollback()
+		if fateOf(err) != fateGuard {
+			return -1, err
+		}
+		if err := l.diagnose(ctx, ask{needs: needs}); err != nil && !errors.Is(err, journal.ErrSessionLost) {
+			return -1, err
+		}
+		return -1, errLost
+	case err != nil && at >= 0:
+		if fateOf(err) == fateOutage {
+			l.hangUp()
+			return -1, err // before the COMMIT: nothing is there
+		}
+		l.rollback()
+		if f := fateOf(err); f == fateFailed || f == fateAgain && again {
+			return -1, err
+		}
+		return blame(statements[at], err)
+	}
+	resolved := false
+	unclear := at <= atUnclear
+	err = l.committed(ctx, tag, err, &resolved)
+	if unclear && errors.Is(err, errLost) { // it was not committed, and the server had not come further than this statement
+		return blame(statements[atUnclear-at], err)
+	}
+	if err == nil && resolved {
+		err = g.reread(l, batch, since)
+	}
+	if err == nil {
+		for _, w := range batch {
+			w.as.given(w.handle)
+		}
+	}
+	return -1, err
+}
+
+// blame has the write of a part be taken out, or the part go again in pieces, to find which of its writes it is.
+func blame(p part, err error) (at int, _ error) {
+	if p.together() {
+		return -1, errApart
+	}
+	return p.first, err
+}
+
+// Where a batch failed, if not at one of its parts.
+const (
+	atGuard   = -2
+	atCommit  = -3
+	atUnclear = -4 // less the index of the part: in answer to it the server said that it does not know what became of it
+)
+
+// send sends the parts of a batch in one round trip. An error comes with the part where it happened.
+func (l *lane) send(statements []part, needs []string) (at int, tag string, err error) {
+	ctx, cancel := context.WithTimeout(l.j.background, commitTime)
+	defer cancel()
+	b := new(pgx.Batch)
+	b.Queue(beginSQL)
+	settings, lock := l.j.sql.settings, batchLock
+	if l.j.locked.any() {
+		lock = heldLock
+	}
+	if slices.ContainsFunc(statements, part.together) {
+		settings = l.j.sql.togetherSettings
+	}
+	b.Queue(settings, lock)
+	b.Queue(l.j.sql.guard, l.guardArgs(needs)...)
+	for _, p := range statements {
+		p.queue(b, &l.j.sql)
+	}
+	b.Queue("COMMIT")
+	l.warned.Store(false)
+	makeRoom(l.conn, statements)
+	sent := time.Now()
+	results := l.conn.SendBatch(ctx, b)
+	defer func() {
+		if closing := results.Close(); err == nil && closing != nil {
+			at, err = atCommit, closing
+		}
+	}()
+	for range 2 {
+		if _, err := results.Exec(); err != nil {
+			return l.early(atGuard, err)
+		}
+	}
+	var one int64
+	var now time.Time
+	if err := results.QueryRow().Scan(&one, &now); err != nil {
+		return l.early(atGuard, err)
+	}
+	l.guarded(time.Since(sent))
+	l.j.time.heardAt(sent, now)
+	for i, p := range statements {
+		if err := p.read(results); err != nil {
+			return l.early(i, err)
+		}
+	}
+	done, err := results.Exec()
+	return atCommit, done.String(), err
+}
+
+// early is an error before the answer to COMMIT: where it is the server's, of a statement, nothing is committed. Else
+// that can't be told: all was sent at once.
+func (l *lane) early(at int, err error) (int, string, error) {
+	switch {
+	case isStatements(err):
+	case at >= 0 && saysUnclear(err):
+		at = atUnclear - at
+	default:
+		at = atCommit
+	}
+	return at, "", err
+}
+
+// reread finds out what a batch wrote whose answers were lost, and which was committed. Twins, that begin one name at the
+// same millisecond, would have written the same row: it is the first one's in the batch, and nobody's of them if its handle is none
+// since, the latest that this process had been given when it sent the batch.
+func (g *group) reread(l *lane, batch []*write, since int64) error {
+	return l.retry(g.j.background, func(ctx context.Context, conn *pgx.Conn) error {
+		taken := make(map[int64]bool)
+		for _, w := range batch {
+			if err := g.j.rereadOne(ctx, conn, w); err != nil {
+				return err
+			}
+			if taken[w.handle] || w.before == nil && w.handle <= since {
+				w.handle = 0
+			}
+			taken[w.handle] = true
+		}
+		return nil
+	})
+}
+
+// rereadOne: a row that is as it was to be written was written; of any other, what became of the event is decided by the
+// slow path.
+func (j *Journal) rereadOne(ctx context.Context, conn *pgx.Conn, w *write) error {
+	handle, args := "$1", []any{int64(0)}
+	if w.before != nil {
+		args[0] = w.before.op.Handle
+	} else {
+		ref := w.op.Ref
+		handle, args = j.sql.find, []any{digest(ref), []byte(ref.ID), []byte(ref.Scope), []byte(ref.Parent)}
+	}
+	var facts []byte
+	w.handle = 0
+	err := conn.QueryRow(ctx, "SELECT handle, facts FROM "+j.schema+".operations WHERE handle = "+handle, args...).Scan(&w.handle, &facts)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err == nil && !bytes.Equal(facts, w.stored.facts) {
+		w.handle = 0
+	}
+	return err
+}
+
+// held are the operations that this process holds, as their rows are: what comes of them is decided without asking. Each is
+// believed only while the process is who it was when it saw it: after a database has gone back and was adopted, another
+// row may have the same handle and revision.
+type held struct {
+	mu   sync.Mutex
+	rows map[int64]*row
+}
+
+const maxHeld = 16384
+
+func (h *held) get(handle int64) *row {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.rows[handle]
+}
+
+// keep remembers the operation as it was written, while somebody of this process holds it.
+func (h *held) keep(r *row, mine bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !mine || r.op.Holder == "" {
+		delete(h.rows, r.op.Handle)
+		return
+	}
+	if was := h.rows[r.op.Handle]; was != nil && was.revision > r.revision {
+		return
+	}
+	if h.rows == nil || len(h.rows) >= maxHeld {
+		h.rows = make(map[int64]*row)
+	}
+	kept := *r
+	kept.op.Request, kept.op.Answer = journal.Request{}, nil
+	h.rows[r.op.Handle] = &kept
+}
+
+func (h *held) forget(handle int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.rows, handle)
+}
+
+// noRow is that of an operation which the journal does not have. It is never written to.
+var noRow = new(row)
+
+// decided returns the write that an event comes to by what this process knows, or nil.
+func (j *Journal) decided(ev journal.Event) *write {
+	before := noRow
+	switch ev.Kind {
+	case journal.EventBegin:
+		if ev.Intent == nil || ev.Handle != 0 || ev.Ref == (journal.Ref{}) || len(ev.Intent.Aliases()) > 0 || !ev.New && ev.Intent.Naming != journal.Named {
+			return nil
+		}
+	case journal.EventComplete, journal.EventPark, journal.EventDoubt, journal.EventCancel, journal.EventDeliver:
+		if before = j.held.get(ev.Handle); before == nil || ev.Ref != (journal.Ref{}) && !store.IsNamed(&before.op, ev.Ref) ||
+			ev.Kind == journal.EventDeliver != (before.op.State != journal.StateInFlight) || needsMarks(&before.op, ev) {
+			return nil
+		}
+	default:
+		return nil
+	}
+	clock, still := j.glance(ev.At)
+	if !still || j.locked.has(ev.Ref) {
+		return nil
+	}
+	ev.Last, ev.Unconfirmed = clock.Last, clock.Unconfirmed(ev.At)
+	next, decision, err := journal.Next(before.op, false, ev)
+	if err != nil || !store.Changes(before.op, next, decision) || next.State == journal.StateAbsent {
+		return nil
+	}
+	add, remove := remarked(&before.op, &next)
+	w := &write{ev: ev, op: next, decision: decision, done: make(chan struct{}), rider: ev.Kind == journal.EventDeliver}
+	if clock.Margin(next.Terms) { // the first one of its kind: the others go by it once it is recorded, and not before
+		return nil
+	}
+	if !before.there() {
+		w.stored, w.needs = encode(&next, nil, true, true), ev.Session
+		switch {
+		case len(add) > 0:
+			w.marks = &remarking{add: add}
+		case w.stored.identity == nil && w.stored.alias == nil:
+			w.like = likeNew
+		default:
+			w.like = likeNamed
+		}
+		return w
+	}
+	w.before, w.answered = before, next.Answer != before.op.Answer
+	w.stored = encode(&next, before, false, w.answered)
+	switch {
+	case len(add)+len(remove) > 0 || ev.Object != "":
+		w.marks = &remarking{add: add, remove: remove}
+		if ev.Object != "" {
+			w.object = markHash(store.Mark{By: journal.ByObject, Value: ev.Object})
+			w.marks.taken = markHash(store.Mark{By: store.TakenBy(ev), Value: ev.Object})
+		}
+	case !w.answered || before.sum == 0:
+		w.like = likeFollowed
+	}
+	return w
+}
+
+// remarking is what a write does about the marks of its operation.
+type remarking struct {
+	add, remove []int64
+	taken       any // that must not be another operation's; nil: none
+}
+
+// statement is what makes the write by itself.
+func (w *write) statement(s *statements) (sql string, args []any) {
+	switch {
+	case w.before == nil && w.marks != nil:
+		return s.insertMarked, append(insertArgs(&w.op, &w.stored), w.marks.add)
+	case w.before == nil:
+		return s.insert, insertArgs(&w.op, &w.stored)
+	}
+	args = updateArgs(w.before, &w.op, &w.stored)
+	switch {
+	case w.marks != nil:
+		return s.updateMarked, append(args, w.stored.answer, w.stored.answerBody, w.marks.add, w.marks.remove, w.marks.taken)
+	case w.answered:
+		return s.answer, append(args, w.stored.answer, w.stored.answerBody)
+	}
+	return s.update, args
+}
+
+// after is the row that the write left.
+func (w *write) after() *row {
+	r := &row{op: w.op, sum: w.stored.sum, request: w.stored.request, seen: w.as}
+	r.op.Handle = w.handle
+	if w.before != nil {
+		r.revision, r.request = w.before.revision+1, w.before.request
+	}
+	return r
+}
+
+// lockedNames are those whose rows somebody held for too long, such as a transaction of the application's that enqueues:
+// they don't hold up a lane again at once.
+type lockedNames struct {
+	mu     sync.Mutex
+	until  map[journal.Ref]time.Time
+	latest time.Time // of them
+}
+
+const lockedFor = 10 * time.Second
+
+func (l *lockedNames) add(ref journal.Ref) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if l.until == nil {
+		l.until = make(map[journal.Ref]time.Time)
+	}
+	maps.DeleteFunc(l.until, func(_ journal.Ref, until time.Time) bool { return now.After(until) })
+	l.latest = now.Add(lockedFor)
+	l.until[ref] = l.latest
+}
+
+func (l *lockedNames) has(ref journal.Ref) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Before(l.until[ref])
+}
+
+// any tells whether there are some, as far as is known.
+func (l *lockedNames) any() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Before(l.latest)
+}
+
+// needsMarks tells whether what others are recognised by matters to the event, so that the database has to be asked.
+func needsMarks(before *journal.Operation, ev journal.Event) bool {
+	return ev.Object != "" && ev.Kind != journal.EventComplete || before.Object != "" || len(before.Evidence) > 0
+}
+
+// isStatements tells whether an error is the server's, of a statement, after which it goes on, and which was not run.
+func isStatements(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" && !isUnclear(pg)
+}
+
+// saysUnclear tells whether an error is the server's, of a statement, and leaves open what became of it.
+func saysUnclear(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" && isUnclear(pg)
+}
+
+// isUnclear tells whether an answer to a statement, or to COMMIT, leaves open what became of it: PostgreSQL gives none like it, what
+// stands before it or speaks its protocol does. SQLSTATE 40003 says so itself, and class 08 is about connections
+// (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+func isUnclear(err *pgconn.PgError) bool {
+	return err.Code == "40003" || strings.HasPrefix(err.Code, "08")
+}

@@ -1,0 +1,202 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// check refuses a server that a journal is not safe on, and a journal that is not the one that was to be opened. Where
+// the database is another than the journal lay in before, it counts as restored.
+func (j *Journal) check(ctx context.Context, conn *pgx.Conn, warned *atomic.Bool) error {
+	if err := j.checkServer(ctx, conn, warned); err != nil {
+		return err
+	}
+	return j.checkJournal(ctx, conn)
+}
+
+func (j *Journal) checkServer(ctx context.Context, conn *pgx.Conn, warned *atomic.Bool) error {
+	var (
+		version           int
+		encoding          string
+		fsync, pages      string
+		standbys          string
+		standby, readonly bool
+	)
+	err := conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), coalesce(current_setting('fsync', true), 'on'), "+
+		"coalesce(current_setting('full_page_writes', true), 'on'), coalesce(current_setting('synchronous_standby_names', true), ''), pg_is_in_recovery(), "+
+		"current_setting('default_transaction_read_only')::bool").Scan(&version, &encoding, &fsync, &pages, &standbys, &standby, &readonly)
+	if err != nil {
+		return err
+	}
+	if j.opts.ReadOnly { // nothing is acknowledged
+		standby, readonly, standbys = false, false, ""
+	}
+	local := !j.opts.ReadOnly && j.opts.Durability == ServersDisk && !j.opts.Unsafe
+	switch {
+	case version < 140000:
+		return fmt.Errorf("%w: the server has version %d, and 14 is needed", ErrUnsafe, version/10000)
+	case encoding != "UTF8":
+		return fmt.Errorf("%w: the database's encoding is %s, and UTF8 is needed", ErrUnsafe, encoding)
+	case standby:
+		return fmt.Errorf("%w: the server is a standby: connect to the primary, as by several hosts and target_session_attrs=read-write", ErrUnsafe)
+	case readonly:
+		return fmt.Errorf("%w: default_transaction_read_only is on", ErrUnsafe)
+	case local && fsync != "on":
+		return fmt.Errorf("%w: fsync is %s: what was acknowledged is lost with the machine's power; set it on, or see Options.Durability", ErrUnsafe, fsync)
+	case local && pages != "on":
+		return fmt.Errorf("%w: full_page_writes is %s: a page that was half written can't be mended; set it on, or see Options.Durability", ErrUnsafe, pages)
+	}
+	if j.awaited.Store(standbys != ""); standbys == "" {
+		return nil
+	}
+	// Whether a standby has a commit is told by a notice alone.
+	warned.Store(false)
+	if err := commitAlone(ctx, j, conn, func(b *pgx.Batch) {
+		b.Queue("DO $$ BEGIN RAISE WARNING 'onceward: is this passed on?'; END $$")
+	}); err != nil {
+		return err
+	}
+	if !warned.Swap(false) {
+		return fmt.Errorf("%w: commits wait for a standby, and a pooler in between keeps the server's notices to itself, "+
+			"by which alone it is told that one did not: connect directly", ErrUnsafe)
+	}
+	return nil
+}
+
+// place is where the journal lies. What an engine does not have is "".
+type place struct{ system, database, table, timeline string }
+
+func (j *Journal) checkJournal(ctx context.Context, conn *pgx.Conn) error {
+	var (
+		version, leastWriter int
+		unlogged, policies   bool
+		deployment           *string
+		restored, promoted   *string
+		epoch, next, highest int64
+		there                bool
+	)
+	err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", j.schema+".journal").Scan(&there)
+	switch {
+	case code(err) == lacksPrivilege:
+		return lacksGrant("USAGE ON SCHEMA " + j.schema)
+	case err != nil:
+		return err
+	case !there:
+		return errNoJournal
+	}
+	if err := j.checkGrants(ctx, conn); err != nil {
+		return err
+	}
+	var id string
+	err = conn.QueryRow(ctx, "SELECT id, schema_version, least_writer, deployment, restored, promoted, epoch FROM "+j.schema+".journal").
+		Scan(&id, &version, &leastWriter, &deployment, &restored, &promoted, &epoch)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("%w: the table journal has no row: was it truncated?", ErrUnsafe)
+	}
+	if err != nil {
+		return err
+	}
+	if err := checkVersion(version, leastWriter); err != nil {
+		return err
+	}
+	j.id.Store(&id)
+	err = conn.QueryRow(ctx, "SELECT bool_or(relpersistence <> 'p'), bool_or(row_security_active(c.oid)) FROM pg_class c WHERE c.relnamespace = to_regnamespace($1) AND c.relkind IN ('r', 'p')",
+		j.schema).Scan(&unlogged, &policies)
+	if err != nil {
+		return err
+	}
+	switch {
+	case unlogged:
+		return fmt.Errorf("%w: a table of the journal is unlogged, and is empty after a crash: ALTER TABLE … SET LOGGED", ErrUnsafe)
+	case policies:
+		return fmt.Errorf("%w: row security hides rows of the journal from this role: disable it for the journal's tables", ErrUnsafe)
+	case deployment != nil && j.opts.Deployment != "" && *deployment != j.opts.Deployment:
+		return fmt.Errorf("%w: it is that of %q, and Options.Deployment is %q", ErrDeployment, *deployment, j.opts.Deployment)
+	}
+	j.takeRestored(restored, promoted)
+	if err := conn.QueryRow(ctx, "SELECT last_value, (SELECT coalesce(max(handle), 0) FROM "+j.schema+".operations) FROM "+j.schema+".handles").Scan(&next, &highest); err != nil {
+		return err
+	}
+	if restored != nil {
+		return nil // and why is known
+	}
+	if next < highest {
+		return j.looksRestored(ctx, conn, epoch, fmt.Sprintf("the sequence of handles is at %d, and %d is taken", next, highest))
+	}
+	return j.checkPlace(ctx, conn, epoch)
+}
+
+// checkPlace compares where the journal lies with where it did.
+func (j *Journal) checkPlace(ctx context.Context, conn *pgx.Conn, epoch int64) error {
+	is := j.placeOf(ctx, conn)
+	j.timeline.Store(&is.timeline)
+	var system, database, table, timeline *string
+	var synchronous bool
+	err := conn.QueryRow(ctx, "SELECT system_identifier, database_oid, table_oid, timeline, synchronous FROM "+j.schema+".journal").
+		Scan(&system, &database, &table, &timeline, &synchronous)
+	switch {
+	case err != nil:
+		return err
+	case system == nil: // nobody has opened it before
+		return j.stamp(ctx, conn, is, "AND system_identifier IS NULL")
+	case differs(system, is.system):
+		return j.looksRestored(ctx, conn, epoch, "it lies on another server than before")
+	case differs(database, is.database):
+		return j.looksRestored(ctx, conn, epoch, "it lies in another database than before")
+	case differs(table, is.table):
+		return j.looksRestored(ctx, conn, epoch, "its tables were made anew, as by pg_restore")
+	case differs(timeline, is.timeline):
+		if j.opts.Failover == LosesNothing || synchronous {
+			return j.stamp(ctx, conn, is, "")
+		}
+		if j.opts.Existing {
+			return j.looksRestored(ctx, conn, epoch, "the server was promoted, and no process of the service has said yet whether it has everything: start one, or see Options.Failover")
+		}
+		return j.isPromoted(ctx, conn, epoch, is.timeline)
+	}
+	return nil
+}
+
+// differs compares what was with what is. What an engine can't tell is no difference.
+func differs(was *string, is string) bool { return was != nil && *was != "" && is != "" && *was != is }
+
+// placeOf asks each thing by itself: where an engine lacks a function, or the role may not call it, it is "".
+func (j *Journal) placeOf(ctx context.Context, conn conn) place {
+	one := func(sql string, args ...any) (value string) {
+		if conn.QueryRow(ctx, sql, args...).Scan(&value) != nil {
+			return ""
+		}
+		return value
+	}
+	return place{
+		system:   one("SELECT system_identifier::text FROM pg_control_system()"),
+		database: one("SELECT oid::bigint::text FROM pg_database WHERE datname = current_database()"),
+		table:    one("SELECT to_regclass($1)::oid::bigint::text", j.schema+".operations"),
+		timeline: one("SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)"),
+	}
+}
+
+// looksRestored is isRestored for what is seen of a journal from outside, which Options.Existing leaves to others to
+// write down.
+func (j *Journal) looksRestored(ctx context.Context, conn *pgx.Conn, epoch int64, why string) error {
+	if j.opts.Existing {
+		j.restored.Store(&restoration{why: why})
+		return nil
+	}
+	return j.isRestored(ctx, conn, epoch, why)
+}
+
+// stamp writes down where the journal lies, and whose it is.
+func (j *Journal) stamp(ctx context.Context, conn *pgx.Conn, is place, and string) error {
+	if j.opts.Existing {
+		return nil
+	}
+	return commitAlone(ctx, j, conn, func(b *pgx.Batch) {
+		b.Queue("UPDATE "+j.schema+".journal SET deployment = coalesce(deployment, $1), system_identifier = $2, database_oid = $3, table_oid = $4, timeline = $5, "+
+			"synchronous = current_setting('synchronous_standby_names', true) <> '' WHERE one = 1 "+and, j.opts.Deployment, is.system, is.database, is.table, is.timeline)
+	})
+}

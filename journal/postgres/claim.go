@@ -1,0 +1,344 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+const (
+	// fewDue is up to how many due operations are sorted by age; past that, pending ones are walked by age, since many
+	// of them are due.
+	fewDue = 500
+	// claimAtOnce is how many operations a claim looks at in one commit: others come in between where it passes over
+	// thousands.
+	claimAtOnce = 256
+)
+
+// Claim applies ev, of kind EventClaim, to at most limit operations that want one, oldest first, and in more than one
+// commit only where it passes over hundreds. What somebody else is changing at the moment is passed over: fewer than
+// limit results mean that nobody wants one whom nobody else has in hand. Where an error comes after some were claimed, they are
+// the result, and the next claim fails. One that the server refuses to have claimed, as by a trigger of the application's, is
+// passed over for a minute. Where hundreds are due, one that became due since may be claimed up to two seconds
+// after others that were begun later.
+func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if err := store.CheckClaim(ev); err != nil {
+		return nil, err
+	}
+	if err := j.joined(ev.Session); err != nil {
+		return nil, err
+	}
+	var results []journal.Result
+	var damaged error
+	marked := lowMarkOf(&ev)
+	low, passed := j.lows.get(marked), false
+	apart := false // one in a commit, to find the one that the server refuses
+	for after, done := int64(0), false; !done; {
+		var c *claiming
+		err := j.tx(ctx, ask{doing: "claim", at: ev.At, needs: []string{ev.Session}, decides: true, indices: true}, func(t *tx) error {
+			c = &claiming{after: after, low: low, many: low > 0, passed: passed}
+			most := limit - len(results)
+			if apart {
+				most = min(most, 1)
+			}
+			return t.claim(ev, most, c)
+		})
+		switch {
+		case err != nil && c != nil && len(c.results) > 0 && isRows(err):
+			if apart = true; len(c.results) == 1 {
+				handle := c.results[0].Operation.Handle
+				j.refused.add(handle)
+				j.log.Warn("onceward: the server refuses to have an operation claimed; it is passed over for a minute", "handle", handle, "error", err)
+				damaged = cmp.Or(damaged, fmt.Errorf("operation %d, which is passed over for a minute: %w", handle, err))
+			}
+			continue
+		case err != nil && len(results) == 0:
+			return nil, err
+		case err != nil:
+			return results, nil
+		}
+		if len(results) == 0 {
+			results = c.results
+		} else {
+			results = append(results, c.results...)
+		}
+		after, done, passed, damaged = c.after, c.done || len(results) >= limit, c.passed, cmp.Or(damaged, c.damaged)
+		switch {
+		case c.low > low && c.many:
+			low = c.low
+			j.lows.raise(marked, low)
+		case c.done && low > 0 && len(results) < limit: // again, from the beginning
+			j.lows.drop(marked)
+			low, after, passed, done = 0, 0, false, false
+		}
+	}
+	if len(results) == 0 && damaged != nil {
+		return nil, damaged
+	}
+	return results, nil
+}
+
+// joined refuses who may not begin or claim anything: where the journal counts as restored, nobody, and else who is not
+// one of this process's living sessions.
+func (j *Journal) joined(id string) error {
+	if err := j.refusal(); err != nil {
+		return err
+	}
+	_, err := j.mine(id)
+	return err
+}
+
+// claiming is how far a claim has come.
+type claiming struct {
+	after   int64 // every operation up to this handle was looked at
+	done    bool  // there are no others
+	low     int64 // of those that are due, every one up to this handle is in somebody's hands
+	many    bool  // are due, or were when the low mark was made
+	passed  bool  // one of them was passed over
+	damaged error // there is one that can't be read
+	results []journal.Result
+}
+
+// claim applies the event to at most limit operations that want one.
+func (t *tx) claim(ev journal.Event, limit int, c *claiming) error {
+	t.puttingOff = true
+	for looked, size := 0, limit; len(c.results) < limit && looked < claimAtOnce; size = max(limit-len(c.results), min(2*size, claimAtOnce)) {
+		handles, err := t.wanted(ev, c, size)
+		if err != nil {
+			return err
+		}
+		looked += len(handles)
+		if err := t.claimThese(ev, limit, handles, c); err != nil {
+			return err
+		}
+		if len(handles) < size {
+			c.done = true
+			break
+		}
+	}
+	c.done = c.done || limit <= 0
+	return t.flush()
+}
+
+// claimThese applies the event to operations that are locked.
+func (t *tx) claimThese(ev journal.Event, limit int, handles []int64, c *claiming) error {
+	rows, err := t.whole(handles)
+	if err != nil {
+		return err
+	}
+	c.results = slices.Grow(c.results, min(len(rows), limit-len(c.results)))
+	for i, r := range rows {
+		if len(c.results) == limit {
+			break
+		}
+		c.after = handles[i]
+		if t.j.refused.has(handles[i]) {
+			c.passed = true
+			continue
+		}
+		if r.err != nil {
+			c.passed = true
+			c.damaged = fmt.Errorf("operation %d, which is passed over: %w", handles[i], r.err)
+			continue
+		}
+		if r.row == nil {
+			continue
+		}
+		due := r.row.op.State == journal.StatePending
+		result, _, err := t.next(r.row, ev)
+		if err != nil {
+			return err
+		}
+		if result.Decision == journal.Ignored { // it is passed over
+			c.passed = c.passed || due
+			continue
+		}
+		c.results = append(c.results, result)
+		if due && !c.passed {
+			c.low = handles[i]
+		}
+	}
+	return nil
+}
+
+const (
+	dueCount = `SELECT count(*) FROM (SELECT 1 FROM {{schema}}.operations o WHERE o.state = 1 AND wake_at <= $1 ORDER BY wake_at LIMIT $2) few`
+	ofThese  = ` AND ($1::bytea[] IS NULL OR o.provider = ANY($1))`
+	oldest   = ` AND o.handle > $2 ORDER BY o.handle LIMIT $3 FOR UPDATE OF o SKIP LOCKED`
+	dueFew   = `SELECT o.handle FROM {{schema}}.operations o WHERE o.state = 1 AND o.wake_at <= $4
+		AND o.handle = ANY(ARRAY(SELECT handle FROM {{schema}}.operations d WHERE d.state = 1 AND d.wake_at <= $4 ORDER BY d.wake_at, d.handle LIMIT 500))` + ofThese + oldest
+	// Many are due: the first of those that wait, whatever the time, and not all that are due, sorted. (No index is of
+	// wake_at + 0.)
+	dueMany = `SELECT o.handle FROM {{schema}}.operations o WHERE o.state = 1 AND o.wake_at + 0 <= $4` + ofThese + oldest
+	// What somebody dead holds: what was in flight, of these providers, and outcomes. Whoever looks for what is unknown
+	// is offered such a one once it is dead. What stands beside a 0 keeps the server from the indices of what is not over,
+	// of which somebody dead holds little.
+	heldBy = `SELECT o.handle FROM {{schema}}.operations o WHERE (o.holder, o.handle) > ($4, $2) AND o.holder <= $4 AND (o.state + 0 > 2 AND NOT o.delivered OR o.state + 0 = 2` + ofThese + `)
+		AND (NOT $5 OR o.state <> 4 OR o.wake_at = 0) ORDER BY o.holder, o.handle LIMIT $3 FOR UPDATE OF o SKIP LOCKED`
+	// Outcomes in nobody's hands.
+	nobodys = `SELECT o.handle FROM {{schema}}.operations o WHERE o.state > 2 AND NOT o.delivered AND o.holder IS NULL
+		AND (NOT $1 OR o.state <> 4 OR o.wake_at = 0)` + oldest
+)
+
+// deadHolders selects the sessions that hold rows of that table and are not alive, by an index of holders.
+const deadHolders = `WITH RECURSIVE h (id) AS (
+		SELECT min(holder) FROM {{schema}}.%[1]s WHERE holder IS NOT NULL
+		UNION ALL SELECT (SELECT min(holder) FROM {{schema}}.%[1]s WHERE holder > h.id) FROM h WHERE h.id IS NOT NULL)
+	SELECT h.id FROM h WHERE h.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {{schema}}.sessions s WHERE s.id = h.id AND s.buried_at IS NULL)`
+
+// deadHolders are the sessions that hold rows of that table and are not alive.
+func (t *tx) deadHolders(table string) (dead []string, err error) {
+	err = t.each(func(row scanner) error {
+		var id string
+		err := row.Scan(&id)
+		dead = append(dead, id)
+		return err
+	}, fmt.Sprintf(deadHolders, table))
+	return dead, err
+}
+
+// wanted locks operations that want a claim, were begun after those that were looked at, and are in nobody else's hands at
+// the moment, oldest first. Of them all, it returns the first so many.
+func (t *tx) wanted(ev journal.Event, c *claiming, limit int) ([]int64, error) {
+	from, after := providers(ev.From), c.after
+	by := store.WakeBy(ev).UnixMilli()
+	var n int
+	var dead []string
+	b := new(pgx.Batch)
+	if !c.many { // else there are as many, or nearly; to count them takes as long as to claim some
+		b.Queue(t.j.in(dueCount), by, fewDue+1).QueryRow(func(row pgx.Row) error { return row.Scan(&n) })
+	}
+	b.Queue(t.j.in(fmt.Sprintf(deadHolders, "operations"))).Query(func(rows pgx.Rows) (err error) {
+		dead, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	var handles []int64
+	b.Queue(t.j.in(nobodys), ev.Looking, after, limit).Query(func(rows pgx.Rows) (err error) {
+		handles, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+		return err
+	})
+	if err := t.conn.SendBatch(t.ctx, b).Close(); err != nil {
+		return nil, err
+	}
+	due, first := dueFew, after
+	if c.many = c.many || n > fewDue; c.many {
+		due, first = dueMany, max(after, c.low)
+	}
+	if c.many || n > 0 {
+		pending, err := t.numbers(due, from, first, limit, by)
+		if err != nil {
+			return nil, err
+		}
+		handles = append(handles, pending...)
+	}
+	for _, holder := range dead {
+		held, err := t.numbers(heldBy, from, after, limit, holder, ev.Looking)
+		if err != nil {
+			return nil, err
+		}
+		handles = append(handles, held...)
+	}
+	slices.Sort(handles)
+	return handles[:min(limit, len(handles))], nil
+}
+
+// providers are those of Event.From as a parameter, nil for all.
+func providers(from []string) [][]byte {
+	if from == nil {
+		return nil
+	}
+	list := make([][]byte, 0, len(from))
+	for _, name := range from {
+		list = append(list, []byte(name))
+	}
+	return list
+}
+
+// readRow is an operation that was read, or why it could not be.
+type readRow struct {
+	row *row
+	err error
+}
+
+// whole reads operations that are locked, in the order of their handles; nil for one that is gone.
+func (t *tx) whole(handles []int64) ([]readRow, error) {
+	rows := make([]readRow, len(handles))
+	if len(handles) == 0 {
+		return rows, nil
+	}
+	err := t.each(func(from scanner) error {
+		var handle int64
+		r, err := scanWhole(firstOf{from, &handle})
+		if err != nil && !isDamaged(err) {
+			return err
+		}
+		if i, found := slices.BinarySearch(handles, handle); found {
+			rows[i] = readRow{r, err}
+		}
+		return nil
+	}, wholeFrom+"WHERE o.handle = ANY($1) ORDER BY o.handle", handles)
+	return rows, err
+}
+
+// firstOf keeps the first column too, for rows that can't be understood.
+type firstOf struct {
+	scanner
+	handle *int64
+}
+
+func (f firstOf) Scan(dest ...any) error {
+	err := f.scanner.Scan(dest...)
+	if first, ok := dest[0].(*int64); ok && err == nil {
+		*f.handle = *first
+	}
+	return err
+}
+
+// refusedClaims are operations that the server refused to have claimed.
+type refusedClaims struct {
+	mu    sync.Mutex
+	until map[int64]time.Time
+}
+
+const refusedFor = time.Minute
+
+func (r *refusedClaims) add(handle int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.until == nil {
+		r.until = make(map[int64]time.Time)
+	}
+	now := time.Now()
+	maps.DeleteFunc(r.until, func(_ int64, until time.Time) bool { return now.After(until) })
+	r.until[handle] = now.Add(refusedFor)
+}
+
+func (r *refusedClaims) has(handle int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Now().Before(r.until[handle])
+}
+
+// isRows tells whether an error may be of one row alone: of what a transaction did, and not of tables or privileges (SQLSTATE's
+// class 42).
+func isRows(err error) bool {
+	var told *Error
+	return errors.As(err, &told) && told.Code != "" && !strings.HasPrefix(told.Code, "42") &&
+		(fates[told.Code].fate == fatePoisoned || fates[told.Code].fate == fateAgain)
+}

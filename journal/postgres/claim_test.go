@@ -1,0 +1,115 @@
+package postgres_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+// multiply has a schema have n pending operations, due, each with a request of its own: copies of one.
+func multiply(t testing.TB, server *postgrestest.Cluster, opts postgres.Options, j *postgres.Journal, n int) {
+	t.Helper()
+	s := join(t, j)
+	ev := begin("due", s)
+	ev.New, ev.Intent.Naming, ev.Intent.Key = true, journal.Generated, "due"
+	begun, err := j.Apply(t.Context(), ev)
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventPark, Handle: begun.Operation.Handle, Ref: begun.Operation.Ref, Claim: begun.Operation.Claim,
+		At: time.Now(), Due: time.Now(), Session: s.ID(), Unsent: true})
+	require.NoError(t, err)
+	schema := `"` + opts.Schema + `".`
+	server.Exec(t, "DROP INDEX "+schema+"operations_generated") // of one key so many times it makes one long list
+	server.Exec(t, "INSERT INTO "+schema+"operations (alias, scope, parent, id, naming, provider, state, wake_at, delivered, tombstone, revision, facts) "+
+		"SELECT alias, scope, parent, id, naming, provider, state, wake_at, delivered, tombstone, revision, facts FROM "+schema+"operations, generate_series(2, $1::int)", n)
+	server.Exec(t, "INSERT INTO "+schema+"requests SELECT o.handle, r.head, r.body FROM "+schema+"operations o, "+schema+"requests r WHERE r.handle = $1 AND o.handle <> $1", begun.Operation.Handle)
+}
+
+// Four processes claim what is due, many at a time: each operation is claimed once, and none is left.
+func TestClaimsOfManyByFour(t *testing.T) {
+	many := 100_000
+	if testing.Short() {
+		many = 5_000
+	}
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	multiply(t, server, opts, open(t, server, opts), many)
+	var mu sync.Mutex
+	claimed := make(map[int64]int)
+	var workers sync.WaitGroup
+	started := time.Now()
+	for range 4 {
+		j := open(t, server, opts)
+		s := join(t, j)
+		workers.Go(func() {
+			for {
+				results, err := j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.ID()}, 100)
+				if !assert.NoError(t, err) || len(results) == 0 {
+					return
+				}
+				mu.Lock()
+				for _, r := range results {
+					assert.Equal(t, journal.Execute, r.Decision)
+					assert.Equal(t, []byte("due"), r.Operation.Request.Body)
+					claimed[r.Operation.Handle]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	t.Logf("%d claimed, %.0f a second", len(claimed), float64(len(claimed))/time.Since(started).Seconds())
+	require.Len(t, claimed, many)
+	for handle, times := range claimed {
+		require.Equal(t, 1, times, handle)
+	}
+}
+
+// An operation that the server refuses to have claimed, whatever for, is passed over: all others are claimed, and whoever
+// looks after the journal is told.
+func TestClaimPassesOverTheRefused(t *testing.T) {
+	for _, deferred := range []bool{false, true} {
+		for _, code := range []string{"P0001", "40001"} {
+			t.Run(fmt.Sprint(code, ", deferred: ", deferred), func(t *testing.T) {
+				const many, refused = 60, 3
+				server := postgrestest.Shared(t)
+				opts := options(t, server)
+				j := open(t, server, opts)
+				multiply(t, server, opts, j, many)
+				schema := `"` + opts.Schema + `".`
+				conn := server.Conn(t)
+				var least int64
+				require.NoError(t, conn.QueryRow(t.Context(), "SELECT min(handle) FROM "+schema+"operations").Scan(&least))
+				server.Exec(t, fmt.Sprintf("CREATE FUNCTION %srefuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.state = 2 AND NEW.handle IN (%d, %d, %d) THEN "+
+					"RAISE EXCEPTION 'no' USING ERRCODE = '%s'; END IF; RETURN NEW; END $$", schema, least, least+7, least+20, code))
+				kind := "CREATE TRIGGER refuse BEFORE UPDATE ON %soperations FOR EACH ROW EXECUTE FUNCTION %srefuse()"
+				if deferred {
+					kind = "CREATE CONSTRAINT TRIGGER refuse AFTER UPDATE ON %soperations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION %srefuse()"
+				}
+				server.Exec(t, fmt.Sprintf(kind, schema, schema))
+				s := join(t, j)
+				claimed := make(map[int64]bool)
+				for {
+					results, err := j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.ID()}, 25)
+					require.NoError(t, err)
+					if len(results) == 0 {
+						break
+					}
+					for _, r := range results {
+						assert.False(t, claimed[r.Operation.Handle])
+						claimed[r.Operation.Handle] = true
+					}
+				}
+				assert.Len(t, claimed, many-refused)
+				assert.NotContains(t, claimed, least+7)
+			})
+		}
+	}
+}

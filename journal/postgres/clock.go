@@ -1,0 +1,272 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// dbClock is the database's clock, as far as can be told without asking it.
+type dbClock struct {
+	mu    sync.Mutex
+	heard time.Time     // by this process's own clock
+	ahead time.Duration // of that, by the database's then
+	last  time.Time     // what now returned last
+}
+
+// heard takes note of what the database's clock said in answer to a question that was sent at that time.
+func (c *dbClock) heardAt(sent, said time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	c.heard = now
+	c.ahead = said.Sub(sent.Add(now.Sub(sent) / 2))
+}
+
+// behindOf is by how much the database's clock may be set back without anybody seeing time go back.
+const behindOf = time.Minute
+
+// now never goes back, but where the database's clock was set back by more than a minute: then everybody has to see that,
+// as windows depend on it.
+func (c *dbClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now().Add(c.ahead).Round(0)
+	if now.Before(c.last) && c.last.Sub(now) <= behindOf {
+		return c.last
+	}
+	c.last = now
+	return now
+}
+
+// glance takes note of an asker's clock, as long as that has not jumped: the next guard keeps it. Where it has, or had,
+// only a transaction can say what comes of that, and still is false.
+func (j *Journal) glance(at time.Time) (clock store.Clock, still bool) {
+	j.clockMu.Lock()
+	defer j.clockMu.Unlock()
+	if at.IsZero() {
+		return j.clock, true
+	}
+	probe := j.clock
+	if probe.See(at) || !probe.Jumped.IsZero() || !j.clock.Jumped.IsZero() {
+		return j.clock, false
+	}
+	j.clock = probe
+	return probe, true
+}
+
+// see takes note of the asker's clock. Where it has jumped, or had, this transaction alone says what comes of that.
+func (t *tx) see() error {
+	clock, still := t.j.glance(t.at)
+	if still {
+		t.clock = clock
+		return nil
+	}
+	if err := t.takeClock(); err != nil {
+		return err
+	}
+	if t.clock.See(t.at) {
+		if err := t.sweep(); err != nil {
+			return err
+		}
+	}
+	return t.keepClock()
+}
+
+// takeClock locks the journal's clock and reads what is known of it.
+func (t *tx) takeClock() error {
+	if t.jumped {
+		return nil
+	}
+	select {
+	case t.j.clockJob <- struct{}{}:
+	case <-t.ctx.Done():
+		return t.ctx.Err()
+	}
+	t.jumped = true
+	t.j.clockMu.Lock()
+	t.clock = t.j.clock
+	t.j.clockMu.Unlock()
+	kept, _, err := t.j.keptClock(t.ctx, t.conn, " FOR UPDATE")
+	if err != nil {
+		return err
+	}
+	takeNews(&t.clock, kept)
+	return nil
+}
+
+// takeNews takes over what others have kept of the clock, if that is more than is known: to take over what one wrote
+// oneself would close windows again, of what was begun since.
+func takeNews(c *store.Clock, kept store.Clock) {
+	if kept.Last.After(c.Last) || !kept.Jumped.Equal(c.Jumped) || kept.LeastMargin != c.LeastMargin {
+		c.Take(kept)
+	}
+}
+
+// keepClock writes it.
+func (t *tx) keepClock() error {
+	var jumped any
+	if !t.clock.Jumped.IsZero() {
+		jumped = t.clock.Jumped.UnixMilli()
+	}
+	_, err := t.exec("UPDATE "+t.j.schema+".journal SET last_at = $1, least_margin = $2, jumped_at = $3", millis(t.clock.Last), int64(t.clock.LeastMargin), jumped)
+	return err
+}
+
+// keptClock reads what the journal and its lanes have of the clock, and how often somebody has reset it.
+func (j *Journal) keptClock(ctx context.Context, conn conn, lock string) (is store.Clock, resets int, err error) {
+	var last, margin, laneLast, laneMargin int64
+	var jumped *int64
+	if err := conn.QueryRow(ctx, "SELECT last_at, least_margin, jumped_at, (length(history) - length(replace(history, '"+clockReset+"', ''))) / length('"+clockReset+"') FROM "+
+		j.schema+".journal"+lock).Scan(&last, &margin, &jumped, &resets); err != nil {
+		return store.Clock{}, 0, err
+	}
+	err = conn.QueryRow(ctx, "SELECT coalesce(max(last_at), 0), coalesce(min(nullif(least_margin, 0)), 0) FROM "+j.schema+".lanes").Scan(&laneLast, &laneMargin)
+	if err != nil {
+		return store.Clock{}, 0, err
+	}
+	kept := store.Clock{LeastMargin: time.Duration(margin), Jumped: timeOf(jumped)}
+	if last = max(last, laneLast); last != 0 {
+		kept.Last = time.UnixMilli(last).UTC()
+	}
+	if laneMargin != 0 && (margin == 0 || laneMargin < margin) {
+		kept.LeastMargin = time.Duration(laneMargin)
+	}
+	return kept, resets, nil
+}
+
+// clockReset is what the journal's history says of a ResetClock.
+const clockReset = ": clock reset to "
+
+// takeKept takes over what others have kept of the clock: what they have seen, or, where somebody has reset it since this
+// process looked, what he said.
+func (j *Journal) takeKept(c *store.Clock, kept store.Clock, resets int) {
+	if resets > j.resets {
+		c.Reset(kept.Last)
+	}
+	j.resets = max(j.resets, resets)
+	takeNews(c, kept)
+}
+
+// readClock takes over what others have seen of the time, and what time it is.
+func (j *Journal) readClock(ctx context.Context, conn *pgx.Conn) error {
+	var said time.Time
+	sent := time.Now()
+	if err := conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&said); err != nil {
+		return err
+	}
+	j.time.heardAt(sent, said)
+	// No transaction of this process's changes where the clock stands between its being read here and taken over.
+	select {
+	case j.clockJob <- struct{}{}:
+		defer func() { <-j.clockJob }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	kept, resets, err := j.keptClock(ctx, conn, "")
+	if err != nil {
+		return err
+	}
+	j.clockMu.Lock()
+	defer j.clockMu.Unlock()
+	if own := j.clock.LeastMargin; own != 0 && (kept.LeastMargin == 0 || own < kept.LeastMargin) {
+		kept.LeastMargin = own
+	}
+	j.takeKept(&j.clock, kept, resets)
+	return nil
+}
+
+// margin takes note of what an operation is kept under.
+func (t *tx) margin(terms journal.Terms) {
+	t.clock.Margin(terms)
+	if t.own != nil {
+		t.own.committed = append(t.own.committed, func() {
+			t.j.clockMu.Lock()
+			t.j.clock.Margin(terms)
+			t.j.clockMu.Unlock()
+		})
+		return
+	}
+	t.j.clockMu.Lock()
+	lowered := t.j.clock.Margin(terms)
+	t.j.clockMu.Unlock()
+	t.lowered = t.lowered || lowered
+}
+
+// ResetClock has now be the latest time that the journal has seen, in one commit. Other processes go by it before they
+// commit anything else.
+func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return j.tx(ctx, ask{doing: "reset the clock", lanes: []any{"true"}}, func(t *tx) error {
+		// Whoever else is about to commit, by what was the latest time, looks first.
+		if _, err := t.exec("UPDATE "+j.schema+".lanes l SET last_at = least(last_at, $1), tenure = tenure + 1 "+
+			"FROM (SELECT process, lane FROM "+j.schema+".lanes ORDER BY process, lane FOR UPDATE) o WHERE l.process = o.process AND l.lane = o.lane",
+			now.UnixMilli()); err != nil {
+			return err
+		}
+		if err := t.takeClock(); err != nil {
+			return err
+		}
+		t.clock.Reset(now)
+		if err := t.sweep(); err != nil {
+			return err
+		}
+		if err := t.note(strings.TrimPrefix(clockReset, ": ") + now.UTC().Format(time.RFC3339)); err != nil {
+			return err
+		}
+		return t.keepClock()
+	})
+}
+
+// sweep gives every operation without an answer the event that the clock asks for.
+func (t *tx) sweep() error {
+	ev := t.clock.Sweep()
+	if err := t.sweepFlows(ev); err != nil {
+		return err
+	}
+	return t.eachUnanswered(func(r *row) error {
+		// EventClock has no error.
+		next, _, _ := journal.Next(r.op, false, ev)
+		if !store.Changes(r.op, next, journal.Ignored) {
+			return nil
+		}
+		_, err := t.put(r, next)
+		return err
+	})
+}
+
+// eachUnanswered calls f with every operation without an answer, locked. Those that are damaged are passed over: nobody
+// believes them.
+func (t *tx) eachUnanswered(f func(r *row) error) error {
+	rows, err := t.conn.Query(t.ctx, "SELECT handle FROM "+t.j.schema+".operations WHERE state <> $1 ORDER BY handle", int16(journal.StateCompleted))
+	if err != nil {
+		return err
+	}
+	handles, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return err
+	}
+	for _, handle := range handles {
+		r, err := t.byHandle(handle)
+		if isDamaged(err) || err == nil && r == nil {
+			continue
+		}
+		if err == nil {
+			err = f(r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

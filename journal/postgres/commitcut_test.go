@@ -1,0 +1,397 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/pgproxy"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+// proxied is a proxy before the server, and what connects through it.
+func proxied(t testing.TB, server *postgrestest.Cluster) (*pgproxy.Proxy, string) {
+	t.Helper()
+	p, err := pgproxy.Start("tcp", server.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, p.Close()) })
+	return p, server.URLThrough(p.Addr().String())
+}
+
+// throughProxy is a journal through a proxy, with a session of its own, and the same one beside it.
+func throughProxy(t testing.TB) (p *pgproxy.Proxy, j, direct *postgres.Journal, s journal.Session) {
+	t.Helper()
+	server := postgrestest.Shared(t)
+	opts := durable(t, server)
+	p, url := proxied(t, server)
+	j = openAt(t, url, opts)
+	return p, j, openAt(t, server.URL(), opts), join(t, j)
+}
+
+// commits tells whether an exchange makes a begin or a complete durable: the COMMIT of a transaction of several exchanges, or
+// a pipeline that is one by itself, from its guard on.
+func commits(ex pgproxy.Exchange) bool {
+	return len(ex.SQL) == 1 && has(ex, "commit") || isBatch(ex)
+}
+
+// isBatch tells whether an exchange is such a pipeline.
+func isBatch(ex pgproxy.Exchange) bool {
+	return has(ex, "lanes set batch") && (has(ex, "insert into", ".operations") || has(ex, "update", ".operations"))
+}
+
+// has tells whether a statement of the exchange has all these words in it.
+func has(ex pgproxy.Exchange, words ...string) bool {
+	return slices.ContainsFunc(ex.SQL, func(sql string) bool {
+		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(strings.ToLower(sql), word) })
+	})
+}
+
+// resolves tells whether an exchange asks what became of a commit.
+func resolves(ex pgproxy.Exchange) bool {
+	return slices.ContainsFunc(ex.SQL, func(sql string) bool { return strings.Contains(sql, "tenure = tenure + 1") })
+}
+
+// beginOnce begins an operation while a connection is cut. The answer is definite: what is acknowledged is there, and what came
+// back as an error is not, so that it can be begun again, and executes once.
+func beginOnce(t *testing.T, j, direct *postgres.Journal, s journal.Session, name string) journal.Operation {
+	t.Helper()
+	for range 3 {
+		ev := begin(name, s)
+		ev.At = j.Now()
+		begun, failed := j.Apply(t.Context(), ev)
+		op, err := direct.Get(t.Context(), ev.Ref)
+		if failed != nil {
+			require.ErrorIs(t, err, journal.ErrNotFound, "%s is there after %v", name, failed)
+			continue
+		}
+		require.Equal(t, journal.Execute, begun.Decision, name)
+		require.NoError(t, err, "%s was acknowledged", name)
+		assert.Equal(t, begun.Operation.Handle, op.Handle, name)
+		assert.Equal(t, journal.StateInFlight, op.State, name)
+		return op
+	}
+	require.Fail(t, name+" can't be begun")
+	return journal.Operation{}
+}
+
+// Wherever the connection is cut around a COMMIT, who asked is told what became of it.
+func TestCommitCutAtEachByte(t *testing.T) {
+	p, j, direct, s := throughProxy(t)
+	for _, side := range []struct {
+		name   string
+		side   pgproxy.Side
+		stride int
+	}{{"answer", pgproxy.Answer, few(7, 1)}, {"request", pgproxy.Request, few(97, 17)}} {
+		t.Run(side.name, func(t *testing.T) {
+			cuts := 0
+			for at := 0; ; at += side.stride {
+				name := fmt.Sprintf("%s-%d", side.name, at)
+				f := p.Arm(pgproxy.Fault{Match: commits, Side: side.side, Byte: at})
+				begun := beginOnce(t, j, direct, s, name)
+				select {
+				case <-f.Done():
+				default:
+					require.Fail(t, "nothing was cut: does an exchange commit?")
+				}
+				cuts++
+				done := complete(begun, s)
+				done.At = j.Now()
+				recorded, err := j.Apply(t.Context(), done)
+				require.NoError(t, err)
+				assert.Equal(t, journal.Recorded, recorded.Decision)
+				if f.Passed() < at {
+					break // that was its end
+				}
+			}
+			t.Logf("%d cuts", cuts)
+			assert.Greater(t, cuts, 1)
+		})
+	}
+	assert.False(t, s.Lost())
+}
+
+// A server that answers a COMMIT, or any statement before it in a pipeline, that it does not know what became of it has it
+// looked up, as if the connection had been cut: all of it has landed here.
+func TestCommitAnsweredAsUnclear(t *testing.T) {
+	p, j, direct, s := throughProxy(t)
+	for i, tag := range []string{"COMMIT", "INSERT", "SELECT", "BEGIN", "COMMIT"} {
+		f := p.Arm(pgproxy.Fault{Match: isBatch, Then: pgproxy.Doubt, Tag: tag})
+		op := beginOnce(t, j, direct, s, fmt.Sprintf("unclear-%d", i))
+		<-f.Done()
+		f = p.Arm(pgproxy.Fault{Match: isBatch, Then: pgproxy.Doubt, Tag: tag})
+		done := complete(op, s)
+		done.At = j.Now()
+		recorded, err := j.Apply(t.Context(), done)
+		require.NoError(t, err)
+		assert.Equal(t, journal.Recorded, recorded.Decision)
+		<-f.Done()
+	}
+	assert.False(t, s.Lost())
+}
+
+// The answer of the one who resolves a commit in doubt is cut too, at each byte, and so is that of the next.
+func TestResolverCutAtEachByte(t *testing.T) {
+	p, j, direct, s := throughProxy(t)
+	ended, twice := false, 0
+	for at := 0; !ended; at += few(11, 3) {
+		for _, landed := range []bool{true, false} {
+			name := fmt.Sprintf("resolved-%d-%v", at, landed)
+			commit := pgproxy.Fault{Match: commits, Side: pgproxy.Answer, Byte: 0}
+			if !landed {
+				commit.Side = pgproxy.Request
+			}
+			p.Arm(commit)
+			first := p.Arm(pgproxy.Fault{Match: resolves, Side: pgproxy.Answer, Byte: at})
+			second := p.Arm(pgproxy.Fault{Match: resolves, Side: pgproxy.Answer, Byte: at / 2})
+			beginOnce(t, j, direct, s, name)
+			select {
+			case <-first.Done():
+			default:
+				require.Fail(t, "the resolver was not cut", name)
+			}
+			select {
+			case <-second.Done():
+				twice++
+			default: // it had its whole answer when it was cut
+				second.Release()
+			}
+			ended = ended || first.Passed() < at
+		}
+	}
+	assert.Greater(t, twice, 5)
+}
+
+// A pipeline that is held on its way, and arrives after its lane was taken over, changes nothing.
+func TestPipelineThatArrivesLate(t *testing.T) {
+	p, j, direct, s := throughProxy(t)
+	for i := range 5 {
+		name := fmt.Sprintf("late-%d", i)
+		// The proxy holds the request, and then cuts the client off: it has to find out by another connection.
+		held := p.Arm(pgproxy.Fault{Match: commits, Side: pgproxy.Request, Byte: 0, Then: pgproxy.Drop})
+		begun := beginOnce(t, j, direct, s, name)
+		<-held.Done()
+		held.Release()
+		assert.Eventually(t, func() bool { return p.Links() > 0 }, 5*time.Second, time.Millisecond)
+		op, err := direct.Get(t.Context(), journal.Ref{ID: name})
+		require.NoError(t, err)
+		assert.Equal(t, begun.Handle, op.Handle, "it was recorded once")
+	}
+}
+
+// Whoever stops in the middle of a pipeline, with rows locked, holds nobody up for long.
+func TestClientStoppedAmidAPipeline(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := durable(t, server)
+	p, url := proxied(t, server)
+	stopped, other := openAt(t, url, opts), openAt(t, server.URL(), opts)
+	mine, s := join(t, stopped), join(t, other)
+	// Stop after each part of a pipeline, its Sync excepted.
+	for _, part := range []float64{0.5, 0.8, 0.95, 0.999} {
+		name := fmt.Sprintf("amid-%v", part)
+		held := p.Arm(pgproxy.Fault{Match: commits, Side: pgproxy.Request, Byte: int(part * 2000), Then: pgproxy.Hold})
+		ended := make(chan error, 1)
+		go func() {
+			ev := begin(name, mine)
+			ev.At = stopped.Now()
+			_, err := stopped.Apply(t.Context(), ev)
+			ended <- err
+		}()
+		<-held.Done()
+		deadline := time.Now().Add(10 * time.Second)
+		for {
+			ev := begin(name, s)
+			ev.At = other.Now()
+			r, err := other.Apply(t.Context(), ev)
+			if err == nil {
+				assert.Contains(t, []journal.Decision{journal.Execute, journal.Wait}, r.Decision)
+				break
+			}
+			require.True(t, time.Now().Before(deadline), "others are held up: %v", err)
+		}
+		held.Release()
+		if err := <-ended; err != nil {
+			t.Logf("who was stopped is told: %v", err)
+		}
+	}
+}
+
+// Adopt while a commit is under way: whoever is told that it was recorded finds it, and it counts as sent.
+func TestAdoptBetweenGuardAndCommit(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	opts := durable(t, server)
+	p, url := proxied(t, server)
+	for i := range 3 {
+		j := openAt(t, url, opts)
+		s := join(t, j)
+		name := fmt.Sprintf("adopted-%d", i)
+		held := p.Arm(pgproxy.Fault{Match: commits, Side: pgproxy.Request, Byte: []int{0, 600, pgproxy.End}[i], Then: pgproxy.Hold})
+		type told struct {
+			r   journal.Result
+			err error
+		}
+		ended := make(chan told, 1)
+		go func() {
+			ev := begin(name, s)
+			ev.At = j.Now()
+			r, err := j.Apply(t.Context(), ev)
+			ended <- told{r, err}
+		}()
+		<-held.Done()
+		server.Exec(t, `UPDATE "`+opts.Schema+`".journal SET restored = 'a test says so'`)
+		adopter := openAt(t, server.URL(), opts)
+		_, err := adopter.Join(t.Context())
+		require.ErrorIs(t, err, journal.ErrRestored)
+		for deadline := time.Now().Add(20 * time.Second); ; {
+			if err = adopter.Adopt(t.Context()); err == nil {
+				break
+			}
+			require.True(t, time.Now().Before(deadline), "Adopt does not get through: %v", err)
+		}
+		held.Release()
+		is := <-ended
+		op, err := adopter.Get(t.Context(), journal.Ref{ID: name})
+		if is.err == nil && is.r.Decision == journal.Execute {
+			require.NoError(t, err, "it was acknowledged")
+			assert.NotEqual(t, journal.StateInFlight, op.State, "and counts as sent, as Adopt saw it")
+		}
+		if err == nil {
+			assert.NotEqual(t, s.ID(), op.Holder, "its session was cut off")
+		}
+		assert.Eventually(t, func() bool {
+			ev := begin(name+"-after", s)
+			ev.At = j.Now()
+			_, err := j.Apply(t.Context(), ev)
+			return errors.Is(err, journal.ErrSessionLost)
+		}, 10*time.Second, 10*time.Millisecond, "a session from before it begins nothing")
+		require.NoError(t, j.Close())
+	}
+}
+
+// Close does not wait for a server that is gone, in the middle of a commit that is in doubt.
+func TestCloseWhileACommitIsInDoubt(t *testing.T) {
+	server := postgrestest.Shared(t)
+	postgres.Hasten(t)
+	p, url := proxied(t, server)
+	j := openAt(t, url, options(t, server))
+	s := join(t, j)
+	cut := p.Arm(pgproxy.Fault{Match: commits, Side: pgproxy.Answer, Byte: 0})
+	told := make(chan error, 1)
+	go func() {
+		_, err := j.Apply(t.Context(), begin("order", s))
+		told <- err
+	}()
+	<-cut.Done()
+	p.CutOff()
+	closed := make(chan error, 1)
+	go func() { closed <- j.Close() }()
+	select {
+	case err := <-closed:
+		require.NoError(t, err)
+	case <-time.After(soon):
+		p.Heal()
+		require.Fail(t, "Close hangs")
+	}
+	<-told // whatever it says, it says something
+}
+
+// Nor for one that has taken a request, and is gone before it answers: a batch's, or that of a transaction by itself.
+func TestCloseWhereNobodyAnswers(t *testing.T) {
+	server := postgrestest.Shared(t)
+	guard := func(ex pgproxy.Exchange) bool { return has(ex, "lanes set batch") }
+	for name, asks := range map[string]func(j *postgres.Journal, s journal.Session) error{
+		"a batch": func(j *postgres.Journal, s journal.Session) error {
+			ev := begin("order", s)
+			ev.At = j.Now()
+			_, err := j.Apply(context.Background(), ev)
+			return err
+		},
+		"a claim": func(j *postgres.Journal, s journal.Session) error {
+			_, err := j.Claim(context.Background(), journal.Event{Kind: journal.EventClaim, At: j.Now(), Session: s.ID()}, 1)
+			return err
+		},
+		"its own end": func(*postgres.Journal, journal.Session) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, url := proxied(t, server)
+			j := openAt(t, url, durable(t, server))
+			s := join(t, j)
+			taken := p.Arm(pgproxy.Fault{Match: guard, Side: pgproxy.Request, Then: pgproxy.Hold})
+			told, closed := make(chan error, 1), make(chan error, 1)
+			go func() { told <- asks(j, s) }()
+			if name == "its own end" {
+				require.NoError(t, <-told)
+				go func() { closed <- j.Close() }()
+				<-taken.Done()
+			} else {
+				<-taken.Done()
+				go func() { closed <- j.Close() }()
+			}
+			p.CutOff()
+			select {
+			case err := <-closed:
+				require.NoError(t, err)
+			case <-time.After(soon):
+				p.Heal()
+				require.Fail(t, "Close hangs")
+			}
+			if name != "its own end" {
+				require.ErrorIs(t, <-told, journal.ErrClosed)
+			}
+		})
+	}
+}
+
+// Of those who begin one name in the same millisecond, whose rows would be alike, one executes it, though the answers of the
+// commit are lost: in one batch, and where the row is there from a batch before.
+func TestTwinsWhoseCommitIsCut(t *testing.T) {
+	const twins = 20
+	server := postgrestest.Shared(t)
+	p, url := proxied(t, server)
+	for _, before := range []string{"another", "a twin"} {
+		t.Run(before, func(t *testing.T) {
+			j := openAt(t, url, durable(t, server))
+			s := join(t, j)
+			twin := begin("twin", s)
+			twin.At = j.Now()
+			first := twin
+			if before == "another" {
+				first = begin("another", s)
+				first.At = twin.At
+			}
+			told := make(chan outcome, twins+1)
+			apply := func(ev journal.Event) {
+				r, err := j.Apply(t.Context(), ev)
+				told <- outcome{r, err}
+			}
+			held := p.Arm(pgproxy.Fault{Match: isBatch, Side: pgproxy.Answer, Byte: 0, Then: pgproxy.Hold})
+			go apply(first)
+			<-held.Done()
+			for range twins {
+				go apply(twin)
+			}
+			require.Eventually(t, func() bool { return postgres.Waiting(j) == twins }, soon, time.Millisecond)
+			cut := p.Arm(pgproxy.Fault{Match: isBatch, Side: pgproxy.Answer, Byte: 0})
+			held.Release()
+			executed := 0
+			for range twins + 1 {
+				is := <-told
+				require.NoError(t, is.err)
+				if is.r.Operation.ID == "twin" && is.r.Decision == journal.Execute {
+					executed++
+				}
+			}
+			<-cut.Done()
+			assert.Equal(t, 1, executed)
+		})
+	}
+}

@@ -1,0 +1,55 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/journaltest"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+func TestItKeepsThePromisesOfAJournal(t *testing.T) {
+	server := postgrestest.Start(t) // it is restarted
+	journaltest.Run(t, func(t *testing.T) journaltest.Harness {
+		opts := options(t, server)
+		first := open(t, server, opts)
+		next := func(t *testing.T) journal.Journal { return open(t, server, opts) }
+		table := func(name string) string { return pgx.Identifier{opts.Schema, name}.Sanitize() }
+		return journaltest.Harness{
+			Journal: first,
+			Open:    next,
+			Reopen: func(t *testing.T) journal.Journal {
+				_ = first.Close() // the test may have closed it
+				return next(t)
+			},
+			Kill: func(t *testing.T, s journal.Session) { require.NoError(t, postgres.Kill(t.Context(), s)) },
+			Freeze: func(t *testing.T, s journal.Session) func() {
+				require.NoError(t, postgres.Freeze(t.Context(), s))
+				return func() {}
+			},
+			// What is there is there without whoever wrote it: its processes are found dead.
+			Crash: func(t *testing.T) journal.Journal {
+				server.Exec(t, "UPDATE "+table("sessions")+" SET buried_at = clock_timestamp()")
+				server.Exec(t, "UPDATE "+table("lanes")+" SET tenure = tenure + 1")
+				return next(t)
+			},
+			Sever: func(t *testing.T) {
+				server.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
+			},
+			Restart: func(t *testing.T) {
+				// Else it recovers what all tests before this one have written, which outlasts a lease.
+				server.Exec(t, "CHECKPOINT")
+				server.Restart(t, postgrestest.Immediate)
+			},
+			Restored: func(t *testing.T) journal.Journal {
+				_ = first.Close()
+				server.Exec(t, "UPDATE "+table("journal")+" SET table_oid = '1'") // as in a copy made by pg_dump
+				return next(t)
+			},
+		}
+	})
+}

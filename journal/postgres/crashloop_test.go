@@ -1,0 +1,115 @@
+package postgres_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+// crasherVariable names the operation that a child begins before it is killed.
+const crasherVariable = "ONCEWARD_TEST_CRASHER"
+
+// beginAndHang is what a child does.
+func beginAndHang(ctx context.Context, name string) error {
+	j, err := postgres.Open(ctx, os.Getenv(directVariable), postgres.Options{Schema: os.Getenv(schemaVariable), Deployment: "test", Failover: postgres.MayLose})
+	if err != nil {
+		return err
+	}
+	s, err := j.Join(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := j.Apply(ctx, now(j, begin(name, s))); err != nil {
+		return err
+	}
+	fmt.Println("begun")
+	select {}
+}
+
+// crash runs a process that begins an operation, and kills it.
+func crash(t *testing.T, server *postgrestest.Cluster, schema, name string) {
+	t.Helper()
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), crasherVariable+"="+name, directVariable+"="+server.URL(), schemaVariable+"="+schema)
+	child.Stderr = os.Stderr
+	told, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	line, err := bufio.NewReader(told).ReadString('\n')
+	assert.NoError(t, child.Process.Kill())
+	_ = child.Wait()
+	require.NoError(t, err)
+	require.Equal(t, "begun", strings.TrimSpace(line))
+}
+
+// A process that crashes again and again buries nobody who lives, and keeps nobody from being buried: what it held is claimed by
+// others while it goes on crashing.
+func TestCrashLoop(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	s := join(t, j)
+	c := work(t.Context(), j, "op", 2)
+	claimed := map[string]bool{}
+	began := time.Now()
+	crashes := 0
+	for len(claimed) == 0 {
+		require.Less(t, time.Since(began), time.Minute, "what the first one held is claimed while others crash")
+		crash(t, server, opts.Schema, fmt.Sprint("crash-", crashes))
+		crashes++
+		time.Sleep(500 * time.Millisecond)
+		got, err := j.Claim(t.Context(), now(j, journal.Event{Kind: journal.EventClaim, Session: s.ID()}), 100)
+		require.NoError(t, err)
+		for _, r := range got {
+			if strings.HasPrefix(r.Operation.ID, "crash-") {
+				claimed[r.Operation.ID] = true
+			}
+		}
+	}
+	t.Logf("after %d crashes in %v, %d operations were claimed", crashes, time.Since(began).Round(time.Second), len(claimed))
+	assert.Contains(t, claimed, "crash-0")
+	c.end()
+	c.assertKept(t, j)
+	assert.False(t, s.Lost())
+}
+
+// The database's clock leaps ahead by more than a lease, as after a failover to a machine that has another time: nobody is
+// buried for it.
+func TestDatabaseClockLeapsAhead(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	var fleet []*callers
+	for i := range 3 {
+		fleet = append(fleet, work(t.Context(), open(t, server, opts), fmt.Sprint("pod-", i), 2))
+	}
+	rounds := time.NewTicker(time.Second)
+	defer rounds.Stop()
+	for range 6 { // two beats by their own time, besides those that a refusal leads to
+		for _, c := range fleet {
+			assert.True(t, c.until(within(t, 20*time.Second), 10))
+		}
+		// To those who wrote them, leases end as much sooner as the clock is ahead.
+		server.Exec(t, `UPDATE "`+opts.Schema+`".sessions SET expires_at = expires_at - interval '20 seconds' WHERE expires_at > clock_timestamp()`)
+		<-rounds.C
+	}
+	for _, c := range fleet {
+		c.end()
+		c.assertKept(t, c.j)
+	}
+	conn := server.Conn(t)
+	assert.Equal(t, "0", setting(t, conn, `SELECT count(*)::text FROM "`+opts.Schema+`".sessions WHERE buried_at IS NOT NULL AND id = process`))
+}

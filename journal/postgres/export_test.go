@@ -1,0 +1,118 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// Freeze has a session be found dead while its process goes on and knows nothing of it.
+func Freeze(ctx context.Context, s journal.Session) error {
+	own := s.(*session)
+	return own.j.bury(ctx, []string{own.id}, nil)
+}
+
+// MigrateBy is Migrate of a release that has these files.
+func MigrateBy(ctx context.Context, connString, schema string, files fs.FS) error {
+	cfg, err := pgx.ParseConfig(connString)
+	if err != nil {
+		return err
+	}
+	return migrate(ctx, cfg, schema, slog.New(slog.DiscardHandler), files)
+}
+
+// Bury has another process find that of j dead, with that session.
+func Bury(ctx context.Context, by, j *Journal, s journal.Session) error {
+	return by.bury(ctx, []string{s.ID(), j.member.Load().id}, nil)
+}
+
+// Kill has a session die as by kill -9 of its process, and be found dead.
+func Kill(ctx context.Context, s journal.Session) error {
+	own := s.(*session)
+	own.lose()
+	return own.j.bury(ctx, []string{own.id}, nil)
+}
+
+// Hasten has sessions of journals that are opened from now on live fast, until the test ends.
+func Hasten(t testing.TB) {
+	was := usualPace
+	HastenAll()
+	t.Cleanup(func() { usualPace = was })
+}
+
+// HastenAll is Hasten for as long as the process lives. A session has to outlive what a busy machine's disk and processors
+// keep it waiting for, and the second that its heart waits for somebody else's lock (slowLock).
+func HastenAll() {
+	usualPace = pace{ttl: 3600 * time.Millisecond, beat: 400 * time.Millisecond, again: 100 * time.Millisecond, lost: 2800 * time.Millisecond, close: 500 * time.Millisecond,
+		handler: time.Second}
+}
+
+// Background ends when the journal waits for the server no longer.
+func Background(j *Journal) <-chan struct{} { return j.background.Done() }
+
+// RotateAfter has the journal's lanes take another row after so many batches.
+func RotateAfter(j *Journal, batches int) { j.rotateAfter = batches }
+
+// Statement is one as it is run.
+type Statement struct {
+	SQL  string
+	Args []any
+}
+
+// Planned are the statements whose plans have to stay what they are: of claims, pages of lists, and look-ups. by is a time
+// until which some operations are due, of many, and holder somebody who holds some.
+func (j *Journal) Planned(by int64, holder string) map[string]Statement {
+	ref := journal.Ref{ID: "order-77"}
+	all := map[string]Statement{
+		"claim: count what is due":     {dueCount, []any{by, fewDue + 1}},
+		"claim: few are due":           {dueFew, []any{nil, 1, 100, by}},
+		"claim: many are due":          {dueMany, []any{nil, 1, 100, int64(math.MaxInt64)}},
+		"claim: what the dead hold":    {heldBy, []any{nil, 1, 100, holder, false}},
+		"claim: what nobody holds":     {nobodys, []any{false, 1, 100}},
+		"claim: who holds anything":    {fmt.Sprintf(deadHolders, "operations"), nil},
+		"claim flows: held":            {selectFlow + fmt.Sprintf(heldFlows, "") + " FOR UPDATE SKIP LOCKED", []any{holder, [][]byte{[]byte("ride")}, []int64{1}, 100, []int64{0}}},
+		"claim flows: due":             {selectFlow + fmt.Sprintf(dueFlows, "") + " FOR UPDATE SKIP LOCKED", []any{by, [][]byte{[]byte("ride")}, []int64{1}, 100, []int64{0}}},
+		"look":                         {dueLooks, []any{nil, by, 100}},
+		"reap":                         {settledBy, []any{by, 0, 0, reapRead}},
+		"get":                          {wholeFrom + "WHERE " + byRef, []any{digest(ref), []byte(ref.ID), []byte(""), []byte("")}},
+		"find by a key or a reference": {findBy, []any{77, true, []byte("ledger"), lengthAndKey("key-77"), []byte("key-77")}},
+		"heard":                        {"SELECT EXISTS (SELECT 1 FROM {{schema}}.heard WHERE digest = $1)", []any{digest(ref)}},
+		"flow":                         {selectFlow + " WHERE identity = $1", []any{digest(ref)}},
+		"steps":                        {stepsOfFlows, []any{[]int64{7, 8, 9}}},
+	}
+	for name, filter := range map[string]journal.Filter{
+		"all": {}, "newest": {Newest: true}, "pending": {States: []journal.State{journal.StatePending}},
+		"unsettled":       {States: []journal.State{journal.StatePending, journal.StateInFlight, journal.StateUnknown}},
+		"unknown, newest": {States: []journal.State{journal.StateUnknown}, Newest: true},
+		"undelivered":     {Undelivered: true}, "dead": {Dead: true}, "by wake": {ByWake: true}, "woken before": {WakeBefore: time.UnixMilli(by)},
+	} {
+		sql, args := newPage(filter).statement(1, math.MaxInt64, pageSize)
+		all["list: "+name] = Statement{sql, args}
+	}
+	for name, filter := range map[string]journal.FlowFilter{
+		"all": {}, "due": {ByDue: true}, "of a function, open": {States: []journal.FlowState{journal.FlowStateRunning, journal.FlowStateWaiting}, Functions: []journal.FlowFunction{{Name: "ride", Version: 1}}},
+	} {
+		sql, args := flowPage(store.FlowPage(filter, 1, 1, pageSize))
+		all["list flows: "+name] = Statement{sql, args}
+	}
+	for name, s := range all {
+		all[name] = Statement{j.in(s.SQL), s.Args}
+	}
+	return all
+}
+
+// Waiting is how many writes wait for the first lane to take them.
+func Waiting(j *Journal) int {
+	j.group.mu.Lock()
+	defer j.group.mu.Unlock()
+	return len(j.group.waiting)
+}

@@ -1,0 +1,216 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/pgproxy"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+// address is one that clients keep, whichever server is behind it: a host name, a virtual address, a service.
+type address struct {
+	t     *testing.T
+	proxy *pgproxy.Proxy
+}
+
+func newAddress(t *testing.T, server *postgrestest.Cluster) *address {
+	p, _ := proxied(t, server)
+	return &address{t, p}
+}
+
+func (a *address) url(server *postgrestest.Cluster) string {
+	return server.URLThrough(a.proxy.Addr().String())
+}
+
+// goesTo has new connections reach another server, and cuts the old ones.
+func (a *address) goesTo(server *postgrestest.Cluster) {
+	a.proxy.Redirect(server.Addr())
+	a.proxy.CutAll()
+}
+
+// streaming waits until the standby has all that the primary has, and sends it.
+func streaming(t *testing.T, primary *postgrestest.Cluster) {
+	t.Helper()
+	conn := primary.Conn(t)
+	require.Eventually(t, func() bool {
+		return setting(t, conn, "SELECT count(*)::text FROM pg_stat_replication WHERE state = 'streaming' AND replay_lsn = pg_current_wal_lsn()") == "1"
+	}, 20*time.Second, 10*time.Millisecond)
+}
+
+// A standby that is behind takes over: what was acknowledged is missing, and the journal says so before anything is sent by it.
+func TestFailoverThatLoses(t *testing.T) {
+	t.Parallel()
+	primary := postgrestest.Start(t)
+	opts := durable(t, primary)
+	require.NoError(t, postgres.Migrate(t.Context(), primary.URL(), opts.Schema))
+	standby := postgrestest.Start(t, postgrestest.StandbyOf(primary))
+	at := newAddress(t, primary)
+	j := openAt(t, at.url(primary), opts)
+	idle := openAt(t, at.url(primary), opts) // begins nothing meanwhile
+	c := work(t.Context(), j, "op", 16)
+	c.until(t.Context(), 200)
+	streaming(t, primary)
+	// What a standby has received it also replays when it is promoted: so it receives nothing more.
+	standby.Exec(t, "ALTER SYSTEM SET primary_conninfo = ''")
+	standby.Exec(t, "SELECT pg_reload_conf()")
+	conn := primary.Conn(t)
+	require.Eventually(t, func() bool {
+		return setting(t, conn, "SELECT count(*)::text FROM pg_stat_replication") == "0"
+	}, 20*time.Second, 10*time.Millisecond)
+	c.until(t.Context(), 500)
+	primary.Stop(t, postgrestest.Immediate)
+	standby.Promote(t)
+	at.goesTo(standby)
+	before := c.acknowledged()
+	require.Eventually(t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return !c.restored.IsZero()
+	}, 30*time.Second, 10*time.Millisecond, "it is noticed")
+	c.stop()
+	assert.LessOrEqual(t, c.acknowledged()-before, 0, "nothing is begun after it went back")
+	_, err := idle.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored, "for whoever has it open")
+	fresh := openAt(t, standby.URL(), opts)
+	_, err = fresh.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored, "and who opens it")
+
+	require.NoError(t, fresh.Adopt(t.Context()))
+	s := join(t, fresh)
+	r, err := fresh.Apply(t.Context(), now(fresh, begin("after it", s)))
+	require.NoError(t, err)
+	assert.Equal(t, journal.Execute, r.Decision)
+	c.end()
+	is := c.verify(t, fresh)
+	assert.Positive(t, is.missing, "the standby was behind, else this shows nothing")
+}
+
+// now has an event be of the journal's time.
+func now(j *postgres.Journal, ev journal.Event) journal.Event {
+	ev.At = j.Now()
+	return ev
+}
+
+// A synchronous standby takes over: nothing is missing, and nobody is alarmed.
+func TestFailoverToSynchronousStandby(t *testing.T) {
+	t.Parallel()
+	primary := postgrestest.Start(t)
+	opts := durable(t, primary)
+	require.NoError(t, postgres.Migrate(t.Context(), primary.URL(), opts.Schema))
+	standby := postgrestest.Start(t, postgrestest.StandbyOf(primary), postgrestest.Setting("synchronous_standby_names", ""))
+	streaming(t, primary)
+	primary.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = '*'")
+	primary.Exec(t, "SELECT pg_reload_conf()")
+	at := newAddress(t, primary)
+	j := openAt(t, at.url(primary), opts)
+	c := work(t.Context(), j, "op", 16)
+	c.until(t.Context(), 500)
+	at.proxy.CutOff()
+	primary.Stop(t, postgrestest.Immediate)
+	standby.Promote(t)
+	at.proxy.Heal()
+	at.goesTo(standby)
+	assert.True(t, c.until(within(t, 40*time.Second), 300), "it goes on")
+	c.end()
+	c.assertKept(t, openAt(t, standby.URL(), opts))
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A COMMIT whose wait for a synchronous standby is cancelled comes back as a success, with a warning. Nobody is told that it
+// is done before it is, whatever a role's client_min_messages is.
+func TestCancelledSynchronousWait(t *testing.T) {
+	t.Parallel()
+	primary := postgrestest.Start(t)
+	opts := durable(t, primary)
+	require.NoError(t, postgres.Migrate(t.Context(), primary.URL(), opts.Schema))
+	standby := postgrestest.Start(t, postgrestest.StandbyOf(primary))
+	streaming(t, primary)
+	primary.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = '*'")
+	primary.Exec(t, "ALTER ROLE onceward SET client_min_messages = error")
+	primary.Exec(t, "SELECT pg_reload_conf()")
+	j := openAt(t, primary.URL(), opts)
+	s := join(t, j)
+	first, err := j.Apply(t.Context(), now(j, begin("replicated", s)))
+	require.NoError(t, err)
+	require.Equal(t, journal.Execute, first.Decision)
+
+	standby.Stop(t, postgrestest.Fast)
+	type told struct {
+		r   journal.Result
+		err error
+	}
+	ended := make(chan told, 1)
+	go func() {
+		r, err := j.Apply(context.WithoutCancel(t.Context()), now(j, begin("not replicated", s)))
+		ended <- told{r, err}
+	}()
+	conn := primary.Conn(t)
+	cancelled := 0
+	require.Eventually(t, func() bool {
+		var n int
+		if !assert.NoError(t, conn.QueryRow(t.Context(), "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'").Scan(&n)) {
+			return true
+		}
+		cancelled += n
+		return cancelled >= 3
+	}, 20*time.Second, 20*time.Millisecond)
+	select {
+	case is := <-ended:
+		require.Error(t, is.err, "it is called done: %v", is.r.Decision)
+	case <-time.After(500 * time.Millisecond):
+	}
+	standby.Run(t)
+	select {
+	case is := <-ended:
+		if is.err == nil {
+			assert.Equal(t, journal.Execute, is.r.Decision)
+			assert.Equal(t, "1", setting(t, conn, "SELECT count(*)::text FROM pg_stat_replication WHERE flush_lsn >= pg_current_wal_flush_lsn()"))
+		}
+	case <-time.After(40 * time.Second):
+		require.Fail(t, "it is told once the standby is back")
+	}
+}
+
+// What was copied, restored or started for another purpose is noticed at once.
+func TestCopyOfTheDatabase(t *testing.T) {
+	server := postgrestest.Start(t)
+	opts := durable(t, server)
+	j := openAt(t, server.URL(), opts)
+	s := join(t, j)
+	_, err := j.Apply(t.Context(), now(j, begin("order", s)))
+	require.NoError(t, err)
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	server.Exec(t, "CREATE DATABASE copied TEMPLATE postgres")
+	copied := strings.Replace(server.URL(), "/postgres?", "/copied?", 1)
+
+	_, err = postgres.Open(t.Context(), copied, postgres.Options{Schema: opts.Schema, Deployment: "staging"})
+	require.ErrorIs(t, err, postgres.ErrDeployment)
+	theirs := openAt(t, copied, opts)
+	_, err = theirs.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.NoError(t, theirs.Confirm(t.Context()))
+	next := join(t, theirs)
+	r, err := theirs.Apply(t.Context(), now(theirs, begin("order", next)))
+	require.NoError(t, err)
+	assert.Contains(t, []journal.Decision{journal.Execute, journal.Stop, journal.Later}, r.Decision)
+	again, err := theirs.Apply(t.Context(), now(theirs, begin("another", next)))
+	require.NoError(t, err)
+	original := openAt(t, server.URL(), opts)
+	_, err = original.Get(t.Context(), again.Operation.Ref)
+	require.True(t, errors.Is(err, journal.ErrNotFound))
+}

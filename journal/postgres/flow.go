@@ -1,0 +1,370 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+var _ journal.Flows = (*Journal)(nil)
+
+// ApplyFlow runs journal.NextFlow on the flow that ev names, and returns once what comes of it is durable.
+// FlowEventRecord is durable then too. Where the context ends first, the event may be recorded.
+func (j *Journal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (result journal.FlowResult, err error) {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return journal.FlowResult{}, err
+	}
+	defer leave()
+	if err := store.CheckApplyFlow(ev); err != nil {
+		return journal.FlowResult{}, err
+	}
+	a := ask{doing: "apply a flow's event", at: ev.At}
+	switch ev.Kind {
+	case journal.FlowEventBegin:
+		a.needs, a.decides = []string{ev.Session}, true
+		if err := j.joined(ev.Session); err != nil {
+			return journal.FlowResult{}, err
+		}
+	case journal.FlowEventGiveUp, journal.FlowEventRetry:
+		a.decides = ev.Claim == 0
+	}
+	err = j.tx(ctx, a, func(t *tx) error {
+		f, err := t.findFlow(ev, " FOR UPDATE")
+		if err == nil {
+			result, err = t.nextFlow(f, ev)
+		}
+		return err
+	})
+	if err != nil {
+		return journal.FlowResult{}, err
+	}
+	if ev.Kind == journal.FlowEventRecord {
+		result.Flow = journal.Flow{}
+	}
+	return result, nil
+}
+
+// findFlow reads the flow that the event names, without its steps, and locks it; the zero Flow where there is none.
+func (t *tx) findFlow(ev journal.FlowEvent, lock string) (journal.Flow, error) {
+	if ev.Handle != 0 {
+		f, err := t.flow(" WHERE handle = $1"+lock, ev.Handle)
+		if err != nil || f.Handle != 0 && (ev.Ref == journal.Ref{} || ev.Ref == f.Ref) {
+			return f, err
+		}
+	}
+	if ev.Ref == (journal.Ref{}) && ev.Kind != journal.FlowEventBegin {
+		return journal.Flow{}, nil
+	}
+	return t.flow(" WHERE identity = $1"+lock, digest(ev.Ref))
+}
+
+func (t *tx) flow(where string, args ...any) (journal.Flow, error) {
+	f, err := scanFlow(t.one(selectFlow+where, args...))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return journal.Flow{}, nil
+	}
+	return f, err
+}
+
+// nextFlow runs NextFlow on f, without its steps, and writes what comes of it.
+func (t *tx) nextFlow(f journal.Flow, ev journal.FlowEvent) (journal.FlowResult, error) {
+	live := false
+	if f.Holder != "" && ev.Claim == 0 {
+		var err error
+		if live, err = t.live(f.Holder); err != nil {
+			return journal.FlowResult{}, err
+		}
+	}
+	next, decision, err := journal.NextFlow(f, live, ev)
+	if err != nil {
+		return journal.FlowResult{}, err
+	}
+	// Before it is anybody's: whoever can't read them would hold it for nothing.
+	if (decision == journal.Execute || decision == journal.Replay) && f.Handle != 0 {
+		if next.Steps, err = t.stepsOf(f.Handle); err != nil {
+			return journal.FlowResult{}, err
+		}
+	}
+	switch decision {
+	case journal.Execute:
+		next, err = t.storeFlow(f, next)
+	case journal.Recorded:
+		if ev.Claim != 0 {
+			err = t.addSteps(f.Handle, ev.Steps)
+		}
+		if err == nil && ev.Kind != journal.FlowEventRecord {
+			next, err = t.storeFlow(f, next)
+		}
+	}
+	return journal.FlowResult{Flow: next, Decision: decision}, err
+}
+
+func (t *tx) storeFlow(was, f journal.Flow) (journal.Flow, error) {
+	if was.Handle == 0 {
+		err := t.one(insertFlow, digest(f.Ref), []byte(f.Scope), []byte(f.Parent), []byte(f.ID), []byte(f.Function.Name), f.Function.Version,
+			int64(f.State), format.Nullable(f.Holder), f.Claim, flowFacts(f), f.Input).Scan(&f.Handle)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = errLost
+		}
+		return f, err
+	}
+	facts := flowFacts(f)
+	if f.Tombstone && !was.Tombstone {
+		if _, err := t.do(reapFlow, f.Handle, digest(f.Ref), facts); err != nil {
+			return f, err
+		}
+		_, err := t.do(dropSteps, f.Handle)
+		return f, err
+	}
+	_, err := t.do(updateFlow, f.Handle, digest(f.Ref), int64(f.State), format.Nullable(f.Holder), f.Claim,
+		format.FromTime(f.DueAt), format.FromTime(f.EndedAt), facts)
+	return f, err
+}
+
+func (t *tx) addSteps(flow int64, steps []journal.StepRecord) error {
+	for _, step := range steps {
+		if _, err := t.do(insertStep, stepArgs(flow, step)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) stepsOf(flow int64) (steps []journal.StepRecord, err error) {
+	err = t.each(func(row scanner) error {
+		var of int64
+		step, err := scanStep(row, &of)
+		steps = append(steps, step)
+		return err
+	}, stepsOfFlows, []int64{flow})
+	return steps, err
+}
+
+// ClaimFlows applies ev, of kind FlowEventClaim, to at most limit flows that want a claim. One that somebody else is
+// changing at the moment is passed over, and so is one that can't be read: where there is nothing else to claim, that is
+// the error.
+func (j *Journal) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) (results []journal.FlowResult, err error) {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if err := store.CheckClaimFlows(ev); err != nil {
+		return nil, err
+	}
+	if err := j.joined(ev.Session); err != nil {
+		return nil, err
+	}
+	err = j.tx(ctx, ask{doing: "claim flows", at: ev.At, needs: []string{ev.Session}, decides: true}, func(t *tx) error {
+		results, err = t.claimFlows(ev, limit)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+func (t *tx) claimFlows(ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	dead, err := t.deadHolders("flows")
+	if err != nil {
+		return nil, err
+	}
+	var results []journal.FlowResult
+	p := &passedFlows{handles: []int64{}}
+	for before := -1; before < len(p.handles) && len(results) < limit; { // in the place of those that are damaged, there may be others
+		before = len(p.handles)
+		mine, err := t.flowsThatWant(ev, dead, limit-len(results), p)
+		if err != nil {
+			return nil, err
+		}
+		slices.SortFunc(mine, func(a, b journal.Flow) int { return cmp.Compare(a.Handle, b.Handle) })
+		for _, f := range mine {
+			result, err := t.nextFlow(f, ev)
+			if p.pass(f.Handle, err) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			results = append(results, result)
+		}
+	}
+	if len(results) == 0 && p.damaged != nil {
+		return nil, p.damaged
+	}
+	if len(results) == limit {
+		return results, nil
+	}
+	return results, t.others(ev, dead, limit-len(results), p, func(f journal.Flow) {
+		results = append(results, journal.FlowResult{Flow: f, Decision: journal.Ignored})
+	})
+}
+
+// passedFlows are flows that a claim passes over, since they can't be read.
+type passedFlows struct {
+	handles []int64
+	damaged error
+}
+
+func (p *passedFlows) pass(handle int64, err error) bool {
+	if !isDamaged(err) {
+		return false
+	}
+	p.handles, p.damaged = append(p.handles, handle), fmt.Errorf("postgres: flow %d, which is passed over: %w", handle, err)
+	return true
+}
+
+// functionsOf are the names and the versions of functions.
+func functionsOf(functions []journal.FlowFunction) (names [][]byte, versions []int64) {
+	names, versions = make([][]byte, 0, len(functions)), make([]int64, 0, len(functions))
+	for _, f := range functions {
+		names, versions = append(names, []byte(f.Name)), append(versions, int64(f.Version))
+	}
+	return names, versions
+}
+
+const (
+	heldFlows = ` WHERE state = 1 AND holder >= $1 AND holder <= $1 AND %s ((function, version) IN (SELECT * FROM unnest($2::bytea[], $3::bigint[])))
+		AND handle <> ALL($5) ORDER BY holder, handle LIMIT $4`
+	dueFlows = ` WHERE state = 2 AND due_at <= $1 AND %s ((function, version) IN (SELECT * FROM unnest($2::bytea[], $3::bigint[]))) AND handle <> ALL($5) ORDER BY due_at, handle LIMIT $4`
+)
+
+// flowsThatWant reads and locks at most limit flows that want a claim and whose function is among the asker's: first
+// what dead sessions hold, then what is due longest.
+func (t *tx) flowsThatWant(ev journal.FlowEvent, dead []string, limit int, p *passedFlows) (flows []journal.Flow, err error) {
+	names, versions := functionsOf(ev.Functions)
+	take := func(row scanner) error {
+		var handle int64
+		f, err := scanFlow(firstOf{row, &handle})
+		if p.pass(handle, err) {
+			return nil
+		}
+		flows = append(flows, f)
+		return err
+	}
+	const lock = " FOR UPDATE SKIP LOCKED"
+	for _, holder := range dead {
+		if err == nil && len(flows) < limit {
+			err = t.each(take, selectFlow+fmt.Sprintf(heldFlows, "")+lock, holder, names, versions, limit-len(flows), p.handles)
+		}
+	}
+	if err == nil && len(flows) < limit {
+		err = t.each(take, selectFlow+fmt.Sprintf(dueFlows, "")+lock, ev.At.UnixMilli(), names, versions, limit-len(flows), p.handles)
+	}
+	return flows, err
+}
+
+// others shows at most limit flows that want a claim and have another function.
+func (t *tx) others(ev journal.FlowEvent, dead []string, limit int, p *passedFlows, show func(journal.Flow)) error {
+	names, versions := functionsOf(ev.Functions)
+	n := 0
+	take := func(row scanner) error {
+		var handle int64
+		f, err := scanFlow(firstOf{row, &handle})
+		if p.pass(handle, err) {
+			return nil
+		}
+		if err == nil {
+			show(f)
+			n++
+		}
+		return err
+	}
+	for _, holder := range dead {
+		if n == limit {
+			break
+		}
+		if err := t.each(take, selectFlow+fmt.Sprintf(heldFlows, "NOT"), holder, names, versions, limit-n, p.handles); err != nil {
+			return err
+		}
+	}
+	if n == limit {
+		return nil
+	}
+	return t.each(take, selectFlow+fmt.Sprintf(dueFlows, "NOT"), ev.At.UnixMilli(), names, versions, limit-n, p.handles)
+}
+
+// ReapFlows applies ev, of kind FlowEventReap, to at most limit flows, 100 a commit. Where an error comes in the middle,
+// the number is of those before.
+func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (reaped int, err error) {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	if err := store.CheckReapFlows(ev); err != nil {
+		return 0, err
+	}
+	for reaped < limit {
+		n, left := 0, false
+		size := min(reapBatch, limit-reaped)
+		err := j.tx(ctx, ask{doing: "reap flows", at: ev.At, decides: true}, func(t *tx) error {
+			n, left = 0, false
+			passed := t.clock.Passed(ev.At)
+			of := ev
+			of.At = passed
+			var ended []journal.Flow
+			err := t.each(func(row scanner) error {
+				f, err := scanFlow(row)
+				ended = append(ended, f)
+				return err
+			}, selectFlow+" WHERE ended_at <= $1 AND NOT tombstone ORDER BY ended_at, handle LIMIT $2 FOR UPDATE SKIP LOCKED",
+				passed.Add(-ev.Keep).UnixMilli(), size)
+			if err != nil {
+				return err
+			}
+			left = len(ended) == size
+			for _, f := range ended {
+				result, err := t.nextFlow(f, of)
+				if err != nil {
+					return err
+				}
+				if result.Decision == journal.Recorded {
+					n++
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return reaped, err
+		}
+		reaped += n
+		if !left || n == 0 {
+			break
+		}
+	}
+	return reaped, nil
+}
+
+// sweepFlows gives every waiting flow that is due later than the clock the FlowEventClock which goes with ev.
+func (t *tx) sweepFlows(ev journal.Event) error {
+	var later []journal.Flow
+	err := t.each(func(row scanner) error {
+		f, err := scanFlow(row)
+		if errors.Is(err, format.ErrDamaged) {
+			return nil // it is believed by nobody
+		}
+		later = append(later, f)
+		return err
+	}, selectFlow+" WHERE state = 2 AND due_at > $1 ORDER BY handle FOR UPDATE", ev.At.UnixMilli())
+	for _, f := range later {
+		if err != nil {
+			break
+		}
+		_, err = t.nextFlow(f, journal.FlowEvent{Kind: journal.FlowEventClock, At: ev.At, Last: ev.Last})
+	}
+	return err
+}

@@ -1,0 +1,38 @@
+package postgres_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+// A flow that somebody has damaged is passed over, and told of where there is nothing else.
+func TestFlowsBesideADamagedOne(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	s := join(t, j)
+	for i := range 3 {
+		_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: fmt.Sprint("ride-", i)}, At: time.Now(), Session: s.ID(), InputDigest: "d"})
+		require.NoError(t, err)
+	}
+	server.Exec(t, `UPDATE "`+opts.Schema+`".flows SET claim = 7 WHERE id = 'ride-0'`)
+	require.NoError(t, postgres.Kill(t.Context(), s))
+	next := join(t, j)
+	claim := journal.FlowEvent{Kind: journal.FlowEventClaim, At: time.Now(), Session: next.ID(), Functions: []journal.FlowFunction{{}}}
+	for _, want := range []string{"ride-1", "ride-2"} {
+		results, err := j.ClaimFlows(t.Context(), claim, 1)
+		require.NoError(t, err)
+		require.Len(t, results, 1)
+		assert.Equal(t, want, results[0].Flow.ID)
+	}
+	_, err := j.ClaimFlows(t.Context(), claim, 1)
+	require.ErrorContains(t, err, "which is passed over")
+}

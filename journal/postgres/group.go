@@ -1,0 +1,175 @@
+package postgres
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// group are the lanes that commit batches, and what waits for them. Where there are several, and many wait, they overlap:
+// while the server executes one batch, those of the one before are answered and come back, and are the next one. A
+// batch costs the server a fsync and some statements, whatever is in it; so another lane begins one only where as many wait as
+// those have that are in flight.
+type group struct {
+	j     *Journal
+	lanes []*lane
+	wake  []chan struct{} // one for each lane
+
+	mu       sync.Mutex
+	busy     []bool // whether a lane has a batch
+	batches  int    // that are in flight
+	writes   int    // in them
+	flying   map[journal.Ref]struct{}
+	waiting  []*write
+	awaited  int // those of them whose askers wait
+	isClosed bool
+}
+
+// company is how many have to wait at least for a batch beside another one.
+const company = 24
+
+func (j *Journal) newGroup(lanes int) *group {
+	g := &group{j: j, busy: make([]bool, lanes), flying: make(map[journal.Ref]struct{})}
+	for i := range lanes {
+		g.lanes = append(g.lanes, j.newLane(i))
+		g.wake = append(g.wake, make(chan struct{}, 1))
+	}
+	return g
+}
+
+// run commits on one of the lanes what comes, until the Journal is closed.
+func (g *group) run(i int) {
+	l := g.lanes[i]
+	defer l.hangUp()
+	for {
+		batch := g.next(i)
+		if len(batch) == 0 {
+			return
+		}
+		all := slices.Clone(batch) // commit takes out what it has ended
+		g.commit(l, batch)
+		g.landed(i, all)
+	}
+}
+
+// submit has the write be in one of the next batches.
+func (g *group) submit(ctx context.Context, w *write) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.isClosed {
+		return journal.ErrClosed
+	}
+	g.waiting = append(g.waiting, w)
+	if !w.rider {
+		g.awaited++
+	}
+	g.ring()
+	return nil
+}
+
+// ring wakes a lane that is free, if there is something to do. g.mu is held.
+func (g *group) ring() {
+	if !g.due() && (len(g.waiting) == 0 || g.awaited > 0) {
+		return
+	}
+	if i := slices.Index(g.busy, false); i >= 0 {
+		select {
+		case g.wake[i] <- struct{}{}:
+		default: // it will look
+		}
+	}
+}
+
+// due tells whether it is time for a batch. g.mu is held.
+func (g *group) due() bool {
+	return g.awaited > 0 && (g.batches == 0 || len(g.waiting) >= max(company, g.writes/g.batches))
+}
+
+// next waits for a batch; none: the Journal is closed.
+func (g *group) next(i int) []*write {
+	var alone <-chan time.Time
+	for {
+		g.mu.Lock()
+		due, riders := g.due(), len(g.waiting) > 0 && g.awaited == 0
+		g.mu.Unlock()
+		if due {
+			runtime.Gosched() // one chance for others to come
+			if batch := g.take(i, false); len(batch) > 0 {
+				return batch
+			}
+		}
+		if riders && alone == nil {
+			alone = time.After(riderWait)
+		}
+		select {
+		case <-g.wake[i]:
+		case <-alone:
+			alone = nil
+			if batch := g.take(i, true); len(batch) > 0 {
+				return batch
+			}
+		case <-g.j.background.Done():
+			g.close()
+			return nil
+		}
+	}
+}
+
+// take takes what waits, but no operation of which something is in flight: what is asked of one goes in order, and of two
+// that begin one name no two batches have one each (see reread). anyhow: even if it is not due.
+func (g *group) take(i int, anyhow bool) (batch []*write) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !anyhow && !g.due() {
+		return nil
+	}
+	left := g.waiting[:0]
+	for _, w := range g.waiting {
+		if _, flies := g.flying[w.op.Ref]; flies || len(batch) >= maxBatch {
+			left = append(left, w)
+			continue
+		}
+		batch = append(batch, w)
+		if !w.rider {
+			g.awaited--
+		}
+	}
+	clear(g.waiting[len(left):])
+	g.waiting = left
+	if len(batch) == 0 {
+		return nil
+	}
+	for _, w := range batch {
+		g.flying[w.op.Ref] = struct{}{}
+	}
+	g.busy[i], g.batches, g.writes = true, g.batches+1, g.writes+len(batch)
+	g.ring()
+	return batch
+}
+
+// landed: it is known what became of a batch.
+func (g *group) landed(i int, batch []*write) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, w := range batch {
+		delete(g.flying, w.op.Ref)
+	}
+	g.busy[i], g.batches, g.writes = false, g.batches-1, g.writes-len(batch)
+	g.ring()
+}
+
+// close lets those go who came too late.
+func (g *group) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.isClosed = true
+	endAll(g.waiting, journal.ErrClosed)
+	g.waiting, g.awaited = nil, 0
+}

@@ -1,0 +1,99 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// aGroup is one without a database, and what has it be asked for some operations.
+func aGroup(t *testing.T, lanes int) (*group, func(ids ...string)) {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	g := (&Journal{background: ctx}).newGroup(lanes)
+	return g, func(ids ...string) {
+		for _, id := range ids {
+			require.NoError(t, g.submit(t.Context(), &write{op: journal.Operation{Ref: journal.Ref{ID: id}}, done: make(chan struct{})}))
+		}
+	}
+}
+
+func some(prefix string, n int) (ids []string) {
+	for i := range n {
+		ids = append(ids, fmt.Sprint(prefix, i))
+	}
+	return ids
+}
+
+func idsOf(batch []*write) (ids []string) {
+	for _, w := range batch {
+		ids = append(ids, w.op.ID)
+	}
+	return ids
+}
+
+// A lane that is free takes what waits; another one takes no less than is in flight, so that a batch is worth its fsync.
+func TestBatchesBesideOthersAreLarge(t *testing.T) {
+	g, ask := aGroup(t, 3)
+	ask("alone")
+	first := g.next(0)
+	assert.Equal(t, []string{"alone"}, idsOf(first))
+	ask(some("a", company-1)...)
+	assert.Empty(t, g.take(1, false), "too few for a batch beside another")
+	ask(some("b", 10)...)
+	second := g.next(1)
+	assert.Len(t, second, company+9)
+	g.landed(0, first)
+	ask(some("c", company+8)...)
+	assert.Empty(t, g.take(0, false), "fewer than are in flight")
+	ask("d")
+	third := g.next(0)
+	assert.Len(t, third, company+9)
+	ask("last")
+	assert.Empty(t, g.take(2, false))
+	g.landed(1, second)
+	assert.Empty(t, g.take(2, false))
+	g.landed(0, third)
+	assert.Equal(t, []string{"last"}, idsOf(g.next(0)), "nothing is in flight")
+}
+
+// Whoever asks for an operation of which something is in flight waits until it is known what became of that; what was
+// asked first is written first.
+func TestOperationIsInOneBatchAtATime(t *testing.T) {
+	g, ask := aGroup(t, 2)
+	ask("twin")
+	first := g.next(0)
+	ask("twin", "twin")
+	ask(some("other-", company)...)
+	second := g.next(1)
+	assert.Equal(t, some("other-", company), idsOf(second))
+	g.landed(1, second)
+	assert.Empty(t, g.take(1, true))
+	g.landed(0, first)
+	both := g.next(0)
+	assert.Equal(t, []string{"twin", "twin"}, idsOf(both))
+	assert.Empty(t, g.waiting)
+	g.landed(0, both)
+	assert.Empty(t, g.flying)
+}
+
+// Who comes after the end is told so, and so is who waited for a batch.
+func TestGroupThatIsClosedTellsAll(t *testing.T) {
+	g, ask := aGroup(t, 1)
+	first := &write{op: journal.Operation{Ref: journal.Ref{ID: "first"}}, done: make(chan struct{})}
+	require.NoError(t, g.submit(t.Context(), first))
+	batch := g.next(0)
+	ask("late")
+	late := g.waiting[0]
+	g.close()
+	<-late.done
+	assert.ErrorIs(t, late.err, journal.ErrClosed)
+	assert.ErrorIs(t, g.submit(t.Context(), &write{}), journal.ErrClosed)
+	g.landed(0, batch)
+	assert.Empty(t, g.take(0, true))
+}

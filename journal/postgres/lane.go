@@ -1,0 +1,462 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// lane is a connection on which this process commits, one transaction at a time, and the row that fences it. Each
+// transaction begins with the guard, which takes the row from batch n-1 to n, if its tenure is still the one that the lane
+// knows. So the row tells what became of a COMMIT without an answer; and whoever has to know that nothing more comes raises
+// the tenure. It is used by one goroutine at a time.
+type lane struct {
+	j       *Journal
+	number  int
+	conn    *pgx.Conn
+	member  *member // whose row it is; nil: it has none yet
+	batch   int64   // the latest that is known to be committed
+	tenure  int64
+	batches int // since the row was made
+
+	usual, latest time.Duration // how long the guard takes
+
+	// A warning came: what was committed may not be on a standby that it should have waited for. Set from within the
+	// driver's reads.
+	warned atomic.Bool
+}
+
+// The numbers of lanes: those of batches come first.
+const firstSlow = 1000
+
+const (
+	dialTime   = 10 * time.Second
+	commitTime = 30 * time.Second // for a transaction, whatever it waits for
+	slowLock   = "1000ms"
+	batchLock  = "100ms" // below deadlock_timeout, so that we are the victim of a deadlock with the application
+	heldLock   = "10ms"  // for a batch, while names are known to be held
+	txLock     = "50ms"  // for who waits alone, and leaves the connection to others in between
+)
+
+func (j *Journal) newLane(number int) *lane { return &lane{j: j, number: number} }
+
+// hangUp closes the connection.
+func (l *lane) hangUp() {
+	if l.conn != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		_ = l.conn.Close(ctx)
+		cancel()
+		l.conn = nil
+	}
+}
+
+// transact runs f in a transaction behind the guard. f is called once for each time that the guard let it pass. The
+// context ends what is waited for before f is called; from then on the transaction has its own time.
+//
+// An error of the server's is returned as it is. Where it can't be told whether the commit landed, as ctx has ended or
+// the journal was closed, the error says so.
+func (l *lane) transact(ctx context.Context, a ask, f func(context.Context, *pgx.Conn) error) error {
+	for {
+		if err := l.j.ended(ctx); err != nil {
+			return err
+		}
+		fresh := l.conn == nil || l.conn.IsClosed()
+		// It may have broken while nobody used it. Until the guard has passed nothing is asked on it: once more, on another.
+		broken := func(err error) bool { return err != nil && !fresh && l.conn == nil && fateOf(err) == fateOutage }
+		if err := l.ready(ctx); broken(err) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		if err := l.rotate(ctx); err != nil {
+			return err
+		}
+		if a.decides { // a connection that was just made may have shown it
+			if err := l.j.refusal(); err != nil {
+				return err
+			}
+		}
+		passed, err := l.begin(a)
+		if broken(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !passed {
+			if err := l.diagnose(ctx, a); err != nil {
+				return err
+			}
+			continue
+		}
+		return l.finish(ctx, a, f)
+	}
+}
+
+// ready has the lane be connected, and have a row.
+func (l *lane) ready(ctx context.Context) error {
+	if l.conn != nil && (l.conn.IsClosed() || l.j.outdated.Load()) {
+		l.hangUp()
+	}
+	m := l.j.member.Load()
+	if m.gone.Load() {
+		var err error
+		if m, err = l.j.reenroll(ctx, m); err != nil {
+			return err
+		}
+	}
+	if l.conn == nil {
+		conn, err := l.j.dial(ctx, &l.warned)
+		if err != nil {
+			return err
+		}
+		l.conn = conn
+	}
+	if l.member != m {
+		return l.start(ctx, m)
+	}
+	return nil
+}
+
+// start makes the lane's row for a member.
+func (l *lane) start(ctx context.Context, m *member) error {
+	var batch, tenure int64
+	err := l.alone(ctx, func(b *pgx.Batch) {
+		b.Queue(l.j.sql.addLane, m.id, l.number).QueryRow(func(r pgx.Row) error { return r.Scan(&batch, &tenure) })
+	})
+	if err != nil {
+		l.hangUp()
+		return err
+	}
+	l.member, l.batch, l.tenure, l.batches = m, batch, tenure, 0
+	return l.j.readClock(ctx, l.conn) // as the row knows of no reset
+}
+
+// alone commits some statements in one round trip, without the guard.
+func (l *lane) alone(ctx context.Context, queue func(b *pgx.Batch)) error {
+	return commitAlone(ctx, l.j, l.conn, queue)
+}
+
+func commitAlone(ctx context.Context, j *Journal, conn *pgx.Conn, queue func(b *pgx.Batch)) error {
+	ctx, cancel := context.WithTimeout(ctx, commitTime)
+	defer cancel()
+	defer context.AfterFunc(j.background, cancel)()
+	b := new(pgx.Batch)
+	b.Queue(beginSQL)
+	b.Queue(j.sql.settings, slowLock)
+	queue(b)
+	b.Queue("COMMIT")
+	err := conn.SendBatch(ctx, b).Close()
+	if err != nil && !conn.IsClosed() {
+		_, _ = conn.Exec(ctx, "ROLLBACK")
+	}
+	return err
+}
+
+const beginSQL = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+
+// begin starts a transaction and asks the guard, which tells whether it may go on. Nothing is done if not.
+func (l *lane) begin(a ask) (passed bool, err error) {
+	ctx, cancel := context.WithTimeout(l.j.background, commitTime)
+	defer cancel()
+	b := new(pgx.Batch)
+	b.Queue(beginSQL)
+	lock := txLock
+	if a.lanes != nil {
+		lock = slowLock
+	}
+	settings := l.j.sql.settings
+	if a.indices {
+		settings = l.j.sql.indexSettings
+	}
+	b.Queue(settings, lock)
+	b.Queue(l.j.sql.guard, l.guardArgs(a.needs)...)
+	l.warned.Store(false)
+	results := l.conn.SendBatch(ctx, b)
+	for range 2 {
+		if _, err = results.Exec(); err != nil {
+			break
+		}
+	}
+	guard := err == nil
+	sent := time.Now()
+	if guard {
+		var one int64
+		var now time.Time
+		if err = results.QueryRow().Scan(&one, &now); err == nil {
+			l.j.time.heardAt(sent, now)
+		}
+	}
+	if closing := results.Close(); err == nil {
+		err = closing
+	}
+	switch {
+	case err == nil:
+		return true, nil
+	case guard && fateOf(err) == fateGuard:
+		l.rollback()
+		return false, nil
+	}
+	l.rollback()
+	return false, err
+}
+
+func (l *lane) guardArgs(needs []string) []any {
+	l.j.clockMu.Lock()
+	last, margin := l.j.clock.Last, l.j.clock.LeastMargin
+	l.j.clockMu.Unlock()
+	if needs == nil {
+		needs = []string{}
+	}
+	return []any{l.member.id, l.number, l.batch + 1, l.tenure, l.member.epoch, millis(last), int64(margin), needs, l.j.opts.Unsafe || l.j.opts.Durability == Provider}
+}
+
+// rollback ends a transaction that is not to be, or the connection.
+func (l *lane) rollback() {
+	if l.conn == nil || l.conn.IsClosed() {
+		l.hangUp()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), commitTime)
+	defer cancel()
+	if _, err := l.conn.Exec(ctx, "ROLLBACK"); err != nil {
+		l.hangUp()
+	}
+}
+
+// finish runs f behind the guard, and commits.
+func (l *lane) finish(ctx context.Context, a ask, f func(context.Context, *pgx.Conn) error) error {
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTime)
+	defer cancel()
+	if !a.handles { // a handler has its own time, whether the server answers or not
+		defer context.AfterFunc(l.j.background, cancel)()
+	}
+	if err := f(own, l.conn); err != nil {
+		l.rollback()
+		return err
+	}
+	tag, err := l.conn.Exec(own, "COMMIT")
+	return l.committed(ctx, tag.String(), err, new(bool))
+}
+
+// committed finds out what became of a COMMIT. An error that says neither that it is in doubt nor that ctx has ended
+// means that nothing was recorded. Where it had to be resolved, so that what the server said before is not known,
+// that is set.
+func (l *lane) committed(ctx context.Context, tag string, err error, resolved *bool) error {
+	switch {
+	case err == nil && tag == "COMMIT" && !l.warned.Load():
+		l.batch++
+		l.batches++
+		l.j.acknowledged.set(l)
+		return nil
+	case err == nil && tag == "COMMIT":
+		l.batch++
+		l.batches++
+		l.j.acknowledged.set(l)
+		return l.replicate(ctx)
+	case err == nil: // the server rolled it back
+		return errLost
+	case isStatements(err) && !l.conn.IsClosed() && !l.warned.Load():
+		l.rollback()
+		return err
+	}
+	l.hangUp()
+	landed, resolving := l.resolve(ctx, l.batch+1)
+	switch {
+	case resolving != nil:
+		return resolving
+	case landed:
+		*resolved = true
+		l.batch++
+		l.batches++
+		l.j.acknowledged.set(l)
+		return l.replicate(ctx)
+	}
+	return errLost
+}
+
+// errInDoubt: it can't be told whether the commit landed.
+var errInDoubt = errors.New("postgres: the connection broke at the commit, which may have landed all the same")
+
+// resolve finds out whether batch n of the lane, whose connection broke, was committed. It raises the lane's tenure, so that
+// what is still on its way fails at its guard, and reads which batch was the last. A lost answer of its own it
+// just asks again for. It goes on until ctx ends or the journal is closed.
+func (l *lane) resolve(ctx context.Context, n int64) (landed bool, err error) {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		var batch, tenure int64
+		batch, tenure, err = l.raise(ctx)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return false, errors.Join(errInDoubt, l.j.missing(ctx, l.conn, l.member))
+		case err == nil && batch < l.batch:
+			return false, l.j.goneBack(ctx, l.member, fmt.Sprintf("lane %d of session %s is at batch %d, after %d were acknowledged", l.number, l.member.id, batch, l.batch))
+		case err == nil:
+			l.tenure = tenure
+			return batch == n, nil
+		case errors.Is(err, journal.ErrVersion): // later releases alone ask the database: it stays in doubt
+			l.member = nil
+			l.number += laneStep
+			return false, errors.Join(errInDoubt, err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			l.member = nil // whoever comes next starts a lane's row of its own
+			l.number += laneStep
+			return false, errors.Join(errInDoubt, l.j.ended(ctx))
+		case <-l.j.background.Done():
+			return false, errors.Join(errInDoubt, journal.ErrClosed)
+		}
+	}
+}
+
+// laneStep is how far the numbers of one lane's rows lie apart.
+const laneStep = 100_000
+
+// A lane's row has a version for each batch that somebody's old snapshot keeps, and the guard goes past all of them. So
+// it is made anew now and then.
+const rotateAfter = 10_000
+
+// guarded takes note of how long a round trip with the guard took.
+func (l *lane) guarded(took time.Duration) {
+	if l.latest = took; l.usual == 0 || took < l.usual {
+		l.usual = took
+	}
+	l.usual += l.usual / 1000 // a network may become slower for good
+}
+
+// rotate gives the lane another row, if it is time.
+func (l *lane) rotate(ctx context.Context) error {
+	if l.batches < l.j.rotateAfter && (l.batches < l.j.rotateAfter/10 || l.latest < 3*l.usual) {
+		return nil
+	}
+	next := l.number + laneStep
+	var batch, tenure int64
+	err := l.alone(ctx, func(b *pgx.Batch) {
+		b.Queue(l.j.sql.rotate, l.member.id, l.number, next).QueryRow(func(r pgx.Row) error { return r.Scan(&batch, &tenure) })
+	})
+	if err != nil {
+		// It may have been done: the next one begins with a row that nobody has.
+		l.hangUp()
+		l.member, l.number = nil, next+laneStep
+		return err
+	}
+	l.number, l.batch, l.tenure, l.batches, l.usual, l.latest = next, batch, tenure, 0, 0, 0
+	l.j.acknowledged.set(l)
+	return nil
+}
+
+// retry runs f, which reads, until it succeeds.
+func (l *lane) retry(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		err := l.ready(ctx)
+		if err == nil {
+			if err = f(ctx, l.conn); err == nil || isDamaged(err) {
+				return err
+			}
+			l.hangUp()
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return errors.Join(errInDoubt, l.j.ended(ctx))
+		}
+	}
+}
+
+// raise raises the lane's tenure, once whoever holds its row is done.
+func (l *lane) raise(ctx context.Context) (batch, tenure int64, err error) {
+	if l.conn == nil {
+		if l.conn, err = l.j.dial(ctx, &l.warned); err != nil {
+			return 0, 0, err
+		}
+	}
+	l.warned.Store(false)
+	found := false
+	err = l.alone(ctx, func(b *pgx.Batch) {
+		b.Queue(l.j.sql.resolve, l.member.id, l.number).Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				found = true
+				if err := rows.Scan(&batch, &tenure); err != nil {
+					return err
+				}
+			}
+			return rows.Err()
+		})
+	})
+	switch {
+	case err != nil:
+		if code(err) == "55P03" {
+			l.j.evict(ctx, "process = $1 AND lane = $2", l.member.id, l.number)
+		} else {
+			l.hangUp()
+		}
+		return 0, 0, err
+	case !found:
+		return 0, 0, pgx.ErrNoRows
+	}
+	return batch, tenure, nil
+}
+
+// replicate waits until what the lane committed is on the standbys that it should have waited for: once a later
+// commit of the lane was, as the log is in order.
+func (l *lane) replicate(ctx context.Context) error {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		if !l.warned.Load() && l.conn != nil {
+			return nil
+		}
+		_, _, err := l.raiseOwn(ctx)
+		if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, errLost) {
+			return errInDoubt
+		}
+		if err == nil && !l.warned.Load() {
+			return nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return errors.Join(errInDoubt, l.j.ended(ctx))
+		case <-l.j.background.Done():
+			return errors.Join(errInDoubt, journal.ErrClosed)
+		}
+	}
+}
+
+// raiseOwn is raise, remembered.
+func (l *lane) raiseOwn(ctx context.Context) (batch, tenure int64, err error) {
+	batch, tenure, err = l.raise(ctx)
+	if err == nil {
+		l.tenure = tenure
+		if batch < l.batch {
+			return 0, 0, l.j.goneBack(ctx, l.member, "lane "+strconv.Itoa(l.number)+" lost acknowledged batches")
+		}
+	}
+	return batch, tenure, err
+}
+
+// diagnose finds out why the guard refused, and mends what can be mended: nil means that another try is due.
+func (l *lane) diagnose(ctx context.Context, a ask) error {
+	batch, _, err := l.raiseOwn(ctx)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return l.j.missing(ctx, l.conn, l.member)
+	}
+	if err != nil {
+		return err
+	}
+	if batch > l.batch {
+		// A handler of DeliverTx has sent a COMMIT of its own, and was told. What is known of this row is not what it is.
+		l.member, l.number = nil, l.number+laneStep
+		return nil
+	}
+	if err := l.j.readClock(ctx, l.conn); err != nil { // somebody may have reset it
+		return err
+	}
+	return l.j.whyRefused(ctx, l.conn, l.member, a.needs)
+}

@@ -1,0 +1,322 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// pageSize is how many operations List reads at a time, and windowSize how many it looks through for them where no index
+// knows what is selected: a statement that goes on for long would keep the server from clearing up behind all others.
+const (
+	pageSize   = 200
+	windowSize = 10_000
+)
+
+// findNamed selects the handle of an operation by its name, or its second one.
+const findNamed = `SELECT handle FROM (
+	SELECT handle FROM {{schema}}.operations WHERE identity = $1
+	UNION ALL SELECT handle FROM {{schema}}.operations WHERE alias = $1) n LIMIT 1`
+
+// find is findNamed, or by the key that was made for it. Of these, those in flight are looked through, by who holds them:
+// they are no more than are sent at a time. The others are indexed by portions of 65,536 handles, as a random key anywhere
+// in a large index costs a page of it in the log: the portions are gone through from the latest on. On no table, however
+// young it was when the plan was made, is one of this read from end to end.
+const find = `SELECT handle FROM (
+	SELECT handle FROM {{schema}}.operations WHERE identity = $1
+	UNION ALL SELECT handle FROM {{schema}}.operations WHERE alias = $1
+	UNION ALL SELECT found FROM (
+		WITH RECURSIVE holders (id) AS (
+			SELECT min(holder) FROM {{schema}}.operations WHERE holder IS NOT NULL
+			UNION ALL SELECT (SELECT min(holder) FROM {{schema}}.operations WHERE holder > h.id) FROM holders h WHERE h.id IS NOT NULL)
+		SELECT (SELECT handle FROM {{schema}}.operations WHERE holder = h.id AND state = 2 AND identity IS NULL AND id = $2 AND scope = $3 AND parent = $4 LIMIT 1) AS found
+		FROM holders h WHERE h.id IS NOT NULL) sent WHERE found IS NOT NULL
+	UNION ALL SELECT found FROM (
+		WITH RECURSIVE portions (portion) AS (
+			(SELECT handle >> 16 FROM {{schema}}.operations WHERE identity IS NULL AND state <> 2 ORDER BY handle >> 16 DESC LIMIT 1)
+			UNION ALL SELECT (SELECT handle >> 16 FROM {{schema}}.operations WHERE identity IS NULL AND state <> 2 AND handle >> 16 < p.portion
+				ORDER BY handle >> 16 DESC LIMIT 1) FROM portions p WHERE p.portion IS NOT NULL)
+		SELECT (SELECT handle FROM {{schema}}.operations WHERE identity IS NULL AND state <> 2 AND handle >> 16 = p.portion
+			AND substr(id, 1, 100) = substr($2, 1, 100) AND id = $2 AND scope = $3 AND parent = $4 LIMIT 1) AS found
+		FROM portions p WHERE p.portion IS NOT NULL) generated WHERE found IS NOT NULL) n LIMIT 1`
+
+// byRef is for operations o.
+const byRef = `o.handle = (` + find + `)`
+
+// wholeFrom is what a whole operation is read from.
+const wholeFrom = `SELECT ` + columns + `, r.body, a.head, a.body FROM {{schema}}.operations o` + besides
+
+// besides has the requests and answers of operations o looked up one by one: no plan for those of a table that was young
+// when it was made reads all of them from end to end.
+const besides = `
+	LEFT JOIN LATERAL (SELECT head, body FROM {{schema}}.requests WHERE handle = o.handle OFFSET 0) r ON true
+	LEFT JOIN LATERAL (SELECT head, body FROM {{schema}}.answers WHERE handle = o.handle OFFSET 0) a ON true `
+
+// scanOperation reads a row of wholeFrom.
+func scanOperation(from scanner) (journal.Operation, error) {
+	var body, answer, answerBody []byte
+	r, err := scan(from, &body, &answer, &answerBody)
+	if err != nil {
+		return journal.Operation{}, err
+	}
+	kept := format.Row{Op: r.op, Request: r.request, AnswerSum: r.sum}
+	if err := kept.GoesWith(answer); err != nil {
+		return journal.Operation{}, err
+	}
+	return (&format.Record{Row: kept, Body: body, Answer: answer, AnswerBody: answerBody}).Operation()
+}
+
+// Get returns the whole operation, or journal.ErrNotFound.
+func (j *Journal) Get(ctx context.Context, ref journal.Ref) (op journal.Operation, err error) {
+	found := false
+	err = j.read(ctx, func(from scanner) error {
+		found = true
+		op, err = scanOperation(from)
+		return err
+	}, wholeFrom+"WHERE "+byRef, digest(ref), []byte(ref.ID), []byte(ref.Scope), []byte(ref.Parent))
+	switch {
+	case err != nil:
+		return journal.Operation{}, err
+	case !found:
+		return journal.Operation{}, journal.ErrNotFound
+	}
+	return op, nil
+}
+
+// List yields operations without bodies, in pages: between two of them nothing is open, so that a slow reader pins
+// nothing. What no index knows, such as all operations of a scope, is looked for among 10,000 at a time.
+func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[journal.Operation, error] {
+	return func(yield func(journal.Operation, error) bool) {
+		p := newPage(filter)
+		store.InPages(filter, pageSize, func(size int) ([]journal.Operation, bool, error) {
+			err := p.read(ctx, j, size)
+			return p.ops, p.last, err
+		})(yield)
+	}
+}
+
+// page is where a List stands.
+type page struct {
+	filter journal.Filter
+	where  []string
+	args   []any
+	narrow bool // an index has what is selected
+
+	sought   bool
+	from, to int64 // what is left to be looked at, both of them too
+	wake     int64 // by wake: where the last one stood, and its handle
+	handle   int64
+	ops      []journal.Operation
+	last     bool // no other page follows
+}
+
+func newPage(f journal.Filter) *page {
+	p := &page{filter: f, from: f.After + 1, to: math.MaxInt64, wake: math.MinInt64}
+	if f.Before > 0 {
+		p.to = f.Before - 1
+	}
+	and := func(clause string, args ...any) {
+		for _, arg := range args {
+			p.args = append(p.args, arg)
+			clause = strings.Replace(clause, "?", fmt.Sprintf("$%d", len(p.args)), 1)
+		}
+		p.where = append(p.where, clause)
+	}
+	// As numbers in the text: an index of some states alone is found by no parameter.
+	if f.ByWake || !f.WakeBefore.IsZero() {
+		and(isPending)
+		p.narrow = true
+	}
+	if len(f.States) > 0 {
+		var either []string
+		p.narrow = true
+		for _, state := range f.States {
+			either = append(either, fmt.Sprintf("o.state = %d", state))
+			if state == journal.StateCompleted {
+				p.narrow = false
+			}
+		}
+		and("(" + strings.Join(either, " OR ") + ")")
+	}
+	if !f.WakeBefore.IsZero() {
+		and("o.wake_at < ?", f.WakeBefore.Add(time.Millisecond-1).UnixMilli()) // times are kept cut to the millisecond
+	}
+	if f.Undelivered {
+		and("o.state > 2 AND NOT o.delivered")
+		p.narrow = true
+	}
+	if f.Dead {
+		and("o.wake_at = 0")
+		p.narrow = true
+	}
+	if f.Scope != nil {
+		and("o.scope = ?", []byte(*f.Scope))
+	}
+	if f.Provider != "" {
+		and("o.provider = ?", []byte(f.Provider))
+	}
+	if f.Naming != nil {
+		and("o.naming = ?", int64(*f.Naming))
+	}
+	return p
+}
+
+// isPending is as the index has it of those that are to be woken.
+const isPending = "o.state = 1"
+
+// read reads the next operations, at most size.
+func (p *page) read(ctx context.Context, j *Journal, size int) error {
+	if err := p.seek(ctx, j); err != nil {
+		return err
+	}
+	p.ops = p.ops[:0]
+	if p.from > p.to {
+		p.last = true
+		return nil
+	}
+	from, to, err := p.window(ctx, j)
+	if err != nil {
+		return err
+	}
+	query, args := p.statement(from, to, size)
+	err = j.read(ctx, func(from scanner) error {
+		var head []byte
+		r, err := scan(from, &head)
+		if err != nil {
+			return err
+		}
+		op, err := withoutBodies(r, head)
+		p.ops = append(p.ops, op)
+		return err
+	}, query, args...)
+	if err != nil {
+		return err
+	}
+	n := len(p.ops)
+	switch {
+	case p.filter.ByWake && n == size:
+		p.wake, p.handle = p.ops[n-1].WakeAt.UnixMilli(), p.ops[n-1].Handle
+	case p.filter.ByWake:
+		p.last = true
+	case p.filter.Newest && n == size:
+		p.to = p.ops[n-1].Handle - 1
+	case p.filter.Newest:
+		p.to, p.last = from-1, from <= p.from
+	case n == size:
+		p.from = p.ops[n-1].Handle + 1
+	default:
+		p.from, p.last = to+1, to >= p.to
+	}
+	return nil
+}
+
+// statement selects the next page.
+func (p *page) statement(from, to int64, size int) (query string, args []any) {
+	where := slices.Clone(p.where)
+	args = slices.Clone(p.args)
+	arg := func(v any) string {
+		args = append(args, v)
+		return fmt.Sprintf("$%d", len(args))
+	}
+	where = append(where, "o.handle >= "+arg(from), "o.handle <= "+arg(to))
+	order := "o.handle"
+	switch {
+	case p.filter.ByWake:
+		order = "o.wake_at, o.handle"
+		where = append(where, "(o.wake_at, o.handle) > ("+arg(p.wake)+", "+arg(p.handle)+")")
+	case p.filter.Newest:
+		order = "o.handle DESC"
+	}
+	return `SELECT ` + columns + `, a.head FROM (SELECT * FROM {{schema}}.operations o
+		WHERE ` + strings.Join(where, " AND ") + " ORDER BY " + order + " LIMIT " + arg(size) + ") o" + besides + "ORDER BY " + order, args
+}
+
+// window is where the next page is looked for: where no index knows what is selected, among the next so many.
+func (p *page) window(ctx context.Context, j *Journal) (from, to int64, err error) {
+	if p.narrow || len(p.where) == 0 {
+		return p.from, p.to, nil
+	}
+	order, end := "handle", "max(handle)"
+	if p.filter.Newest {
+		order, end = "handle DESC", "min(handle)"
+	}
+	var last *int64
+	n := 0
+	err = j.read(ctx, func(row scanner) error { return row.Scan(&last, &n) }, "SELECT "+end+", count(*) FROM (SELECT handle FROM {{schema}}.operations "+
+		"WHERE handle >= $1 AND handle <= $2 ORDER BY "+order+" LIMIT $3) w", p.from, p.to, windowSize)
+	switch {
+	case err != nil || n < windowSize:
+		return p.from, p.to, err
+	case p.filter.Newest:
+		return *last, p.to, nil
+	}
+	return p.from, *last, nil
+}
+
+// seek begins where the filter's bounds of CreatedAt do, and finds where they end. Handles are in the order of creation, as
+// far as clocks stand no more than journal.ClockSpread apart.
+func (p *page) seek(ctx context.Context, j *Journal) error {
+	f := &p.filter
+	if p.sought || f.CreatedFrom.IsZero() && f.CreatedBefore.IsZero() || f.ByWake {
+		p.sought = true
+		return nil
+	}
+	var least, most *int64
+	err := j.read(ctx, func(from scanner) error { return from.Scan(&least, &most) }, "SELECT min(handle), max(handle) FROM {{schema}}.operations")
+	if err != nil || least == nil {
+		p.sought = true
+		return err
+	}
+	if !f.CreatedFrom.IsZero() {
+		first, err := createdSince(ctx, j, *least, *most, f.CreatedFrom.Add(-journal.ClockSpread))
+		if err != nil {
+			return err
+		}
+		p.from = max(p.from, first)
+	}
+	if !f.CreatedBefore.IsZero() {
+		first, err := createdSince(ctx, j, *least, *most, f.CreatedBefore.Add(journal.ClockSpread))
+		if err != nil {
+			return err
+		}
+		p.to = min(p.to, first-1)
+	}
+	p.sought = true
+	return nil
+}
+
+// createdSince is the first handle, of those from least to most, whose operation was created at that time or later; else
+// most+1.
+func createdSince(ctx context.Context, j *Journal, least, most int64, at time.Time) (int64, error) {
+	for least <= most {
+		middle := least + (most-least)/2
+		var op *row
+		err := j.read(ctx, func(from scanner) (err error) {
+			op, err = scan(from)
+			if errors.Is(err, pgx.ErrNoRows) {
+				err = nil
+			}
+			return err
+		}, `SELECT `+columns+` FROM (SELECT * FROM {{schema}}.operations WHERE handle >= $1 ORDER BY handle LIMIT 1) o`+besides, middle)
+		switch {
+		case err != nil:
+			return 0, err
+		case op == nil || op.op.Handle > most || !op.op.CreatedAt.Before(at):
+			most = middle - 1
+		default:
+			least = op.op.Handle + 1
+		}
+	}
+	return least, nil
+}

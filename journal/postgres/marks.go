@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// Operations are recognised by marks: hashes of keys, references and objects, in a table of their own. What collides is
+// told apart by the operations.
+
+// markHash is that of something that an operation is recognised by.
+func markHash(m store.Mark) int64 {
+	sum := sha256.Sum256(append([]byte{byte(m.By)}, m.Value...))
+	return int64(binary.BigEndian.Uint64(sum[:]))
+}
+
+// marked tells whether the operation has marks in the table. One that is sent for the first time has none, unless it has
+// more than a key: most have their answer right after, and would write and remove a row for nothing. Those in flight are
+// looked through instead, which are no more than are sent at a time.
+func marked(op *journal.Operation) bool {
+	return store.Marked(op) && (op.State != journal.StateAbsent) &&
+		(op.State != journal.StateInFlight || op.Found.State == journal.StatePending || op.Reference != "" || op.Object != "" || len(op.Evidence) > 0 || len(op.Rounds) > 0)
+}
+
+// remarked is what of an operation's marks is to be added and removed where before has become after.
+func remarked(before, after *journal.Operation) (add, remove []int64) {
+	hashes := func(op *journal.Operation) (all []int64) {
+		if !marked(op) {
+			return nil
+		}
+		for _, m := range store.Marks(op) {
+			all = append(all, markHash(m))
+		}
+		return all
+	}
+	had, has := hashes(before), hashes(after)
+	for _, hash := range has {
+		if !slices.Contains(had, hash) {
+			add = append(add, hash)
+		}
+	}
+	for _, hash := range had {
+		if !slices.Contains(has, hash) {
+			remove = append(remove, hash)
+		}
+	}
+	return add, remove
+}
+
+const (
+	addMarks    = `INSERT INTO {{schema}}.marks (hash, handle) SELECT unnest($1::bigint[]), $2 ON CONFLICT DO NOTHING`
+	removeMarks = `DELETE FROM {{schema}}.marks WHERE hash = ANY($1) AND handle = $2`
+	// No operation has the handle 0: that row is what those who go by an object wait for each other at.
+	addObject  = `INSERT INTO {{schema}}.marks (hash, handle) VALUES ($1, 0) ON CONFLICT DO NOTHING`
+	lockObject = `SELECT 1 FROM {{schema}}.marks WHERE hash = $1 AND handle = 0 FOR UPDATE`
+)
+
+// remark has the operation with that handle be found by what it is recognised by now.
+func (t *tx) remark(handle int64, before, after *journal.Operation) error {
+	add, remove := remarked(before, after)
+	if len(add) > 0 {
+		if _, err := t.do(addMarks, add, handle); err != nil {
+			return err
+		}
+	}
+	if len(remove) > 0 {
+		if _, err := t.do(removeMarks, remove, handle); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takes tells whether another operation is proven by the object that ev names for op. Whoever asks for the same object
+// waits until this transaction has ended: of two operations at once, one is proven by it.
+func (t *tx) takes(op *journal.Operation, ev journal.Event) (bool, error) {
+	if !store.NamesObject(ev) {
+		return false, nil
+	}
+	object := markHash(store.Mark{By: journal.ByObject, Value: ev.Object})
+	if _, err := t.do(addObject, object); err != nil {
+		return false, err
+	}
+	if _, err := t.do(lockObject, object); err != nil {
+		return false, err
+	}
+	taken := false
+	err := t.each(func(from scanner) error {
+		other, err := scan(from)
+		if err == nil && store.Takes(&other.op, op, ev) {
+			taken = true
+		}
+		return err
+	}, "SELECT "+columns+t.j.fromOperations()+"WHERE o.handle IN (SELECT handle FROM {{schema}}.marks WHERE hash = $1) AND o.handle <> $2",
+		markHash(store.Mark{By: store.TakenBy(ev), Value: ev.Object}), op.Handle)
+	return taken, err
+}
+
+// findBy selects operations that may be recognised so: by their marks; and those in flight, which may have none, by their
+// keys. Of these all are looked through, by an index of what somebody holds: another of their keys would cost each
+// operation more than it saves, as they are no more than are sent at a time. Each that is found is looked up by its
+// handle: no plan walks through all that there are.
+const findBy = `SELECT ` + columns + `, a.head FROM (
+		SELECT handle FROM {{schema}}.marks WHERE hash = $1
+		UNION SELECT handle FROM {{schema}}.operations WHERE $2 AND holder IS NOT NULL AND state = 2 AND provider = $3 AND (` + ownKey + ` = $4::bytea OR id = $5)
+	) found CROSS JOIN LATERAL (SELECT * FROM {{schema}}.operations WHERE handle = found.handle OFFSET 0) o` + besides + `ORDER BY o.handle`
+
+// ownKey is the beginning of the facts of an operation whose key is not its ID, behind three bytes: the key, with its length
+// before it (see format.EncodeFacts). lengthAndKey is that of a key.
+const ownKey = `substr(facts, 4, length($4::bytea))`
+
+func lengthAndKey(key string) []byte {
+	return append(binary.AppendUvarint(nil, uint64(len(key))), key...)
+}
+
+// FindBy returns the operations of the provider that can be recognised by value, in the order of their creation.
+func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, value string) (matches []journal.Match, err error) {
+	if value == "" {
+		return nil, nil
+	}
+	err = j.read(ctx, func(from scanner) error {
+		var head []byte
+		r, err := scan(from, &head)
+		if err != nil {
+			return err
+		}
+		generation, is := r.op.RoundBy(by, value)
+		if !is || r.op.Provider != provider {
+			return nil
+		}
+		op, err := withoutBodies(r, head)
+		matches = append(matches, journal.Match{Operation: op, Generation: generation})
+		return err
+	}, findBy, markHash(store.Mark{By: by, Value: value}), by == journal.ByKey, []byte(provider), lengthAndKey(value), []byte(value))
+	if err != nil {
+		return nil, err
+	}
+	return matches, nil
+}
+
+// withoutBodies is an operation that was scanned with its answer's head, for who does not want its bodies.
+func withoutBodies(r *row, answer []byte) (journal.Operation, error) {
+	kept := format.Row{Op: r.op, Request: r.request, AnswerSum: r.sum}
+	if err := kept.GoesWith(answer); err != nil {
+		return journal.Operation{}, err
+	}
+	return (&format.Record{Row: kept, Answer: answer}).WithoutBodies()
+}

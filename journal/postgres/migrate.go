@@ -1,0 +1,179 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// DefaultSchema is the schema of a journal whose Options name none.
+const DefaultSchema = "onceward"
+
+// schemaVersion is what the latest migration makes, and writer is this release's number among those that write to a
+// journal: a migration that older ones would break raises journal.least_writer.
+const (
+	schemaVersion = 1
+	writer        = 1
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrations are the SQL files that Migrate runs, in the order of their names, for those who migrate by a tool of their
+// own. {{schema}} in them stands for the schema's quoted name, which they don't create.
+func Migrations() fs.FS {
+	sub, _ := fs.Sub(migrations, "migrations") // it is there
+	return sub
+}
+
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+// quoted is the schema's name in SQL.
+func quoted(schema string) (string, error) {
+	if schema == "" {
+		schema = DefaultSchema
+	}
+	if !schemaName.MatchString(schema) {
+		return "", fmt.Errorf("postgres: schema %q: a name of a-z, 0-9 and _ is needed, of at most 63 characters, that begins with no digit", schema)
+	}
+	return `"` + schema + `"`, nil
+}
+
+// Migrate makes a journal in that schema ("": DefaultSchema) of the database, or brings one up to this release. It may
+// be called by several processes at once: one of them migrates. It needs a role that may create the schema, or
+// that owns it, and runs on a connection of its own, which it closes.
+//
+// A statement waits for a lock for at most five seconds, so that nobody queues up behind it for longer. Where others' locks are in the way
+// all the same it is tried again, five times in all; then Migrate fails, and can be called again. What was migrated before stays.
+func Migrate(ctx context.Context, connString, schema string) error {
+	cfg, err := pgx.ParseConfig(connString)
+	if err != nil {
+		return errConnString
+	}
+	return migrate(ctx, cfg, schema, slog.New(slog.DiscardHandler), Migrations())
+}
+
+func migrate(ctx context.Context, cfg *pgx.ConnConfig, schema string, logger *slog.Logger, files fs.FS) error {
+	q, err := quoted(schema)
+	if err != nil {
+		return err
+	}
+	cfg = cfg.Copy()
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // files of several statements
+	db := stdlib.OpenDB(*cfg)
+	defer db.Close()
+	plain := strings.Trim(q, `"`)
+	if err := createSchema(ctx, db, q, plain); err != nil {
+		return explain("migrate", err)
+	}
+	locker, err := lock.NewPostgresTableLocker(lock.WithTableName(plain+".migration_lock"), lock.WithTableLogger(logger))
+	if err != nil {
+		return fmt.Errorf("postgres: migrate: %w", err)
+	}
+	steps, err := steps(q, files)
+	if err != nil {
+		return fmt.Errorf("postgres: migrate: %w", err)
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, nil,
+		goose.WithGoMigrations(steps...), goose.WithDisableGlobalRegistry(true), goose.WithTableName(plain+".migrations"),
+		goose.WithLocker(locker), goose.WithSlog(logger))
+	if err != nil {
+		return fmt.Errorf("postgres: migrate: %w", err)
+	}
+	for try := 1; ; try++ {
+		_, err := provider.Up(ctx)
+		if err == nil || try == migrateTries || !again(err) {
+			return explain("migrate", err)
+		}
+	}
+}
+
+// migrateTries is how often a migration is tried that others' locks are in the way of.
+const migrateTries = 5
+
+func createSchema(ctx context.Context, db *sql.DB, q, plain string) error {
+	var there, reserved bool
+	err := db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1), EXISTS (SELECT 1 FROM pg_get_keywords() WHERE word = $1 AND catcode IN ('R', 'T'))", plain).
+		Scan(&there, &reserved)
+	if reserved { // goose quotes no name
+		return fmt.Errorf("postgres: schema %q is a word of SQL's: choose another, such as %q", plain, DefaultSchema)
+	}
+	if err != nil || there {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+q)
+	if code(err) == "23505" { // somebody else made it just now
+		return nil
+	}
+	return err
+}
+
+// steps are the SQL files as goose takes them, with the schema's name in them.
+func steps(q string, files fs.FS) ([]*goose.Migration, error) {
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	var all []*goose.Migration
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		number, _, _ := strings.Cut(path.Base(name), "_")
+		version, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		script := "SET LOCAL lock_timeout = '5s';\n" + strings.ReplaceAll(string(text), "{{schema}}", q)
+		all = append(all, goose.NewGoMigration(version, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, script)
+			return err
+		}}, nil))
+	}
+	return all, nil
+}
+
+// checkVersion refuses a schema that this release can't go on with.
+func checkVersion(version, leastWriter int) error {
+	switch {
+	case version < schemaVersion:
+		return fmt.Errorf("%w: its schema has version %d, and this release needs %d: run postgres.Migrate, or set Options.Migrate", journal.ErrVersion, version, schemaVersion)
+	case leastWriter > writer:
+		return fmt.Errorf("%w: it asks for a release that writes it as number %d, and this is number %d", journal.ErrVersion, leastWriter, writer)
+	}
+	return nil
+}
+
+// noJournal is a journal.ErrVersion that does not speak of versions, and a fs.ErrNotExist, as where a file is missing.
+type noJournal struct{}
+
+func (noJournal) Error() string {
+	return "postgres: there is no journal in that schema: run postgres.Migrate, or set Options.Migrate; or is it another database, or Options.Schema?"
+}
+
+func (noJournal) Is(target error) bool {
+	return target == journal.ErrVersion || target == fs.ErrNotExist
+}
+
+var errNoJournal error = noJournal{}
+
+// errConnString says nothing of what is wrong: it may have a password in it.
+var errConnString = errors.New("postgres: the connection string can't be parsed: it is a URL (postgres://…) or a list of key=value")

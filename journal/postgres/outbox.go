@@ -1,0 +1,255 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+var (
+	_ journal.Outbox     = (*Journal)(nil)
+	_ journal.LocalFlows = (*Journal)(nil)
+)
+
+// appConns bounds the transactions of BeginTx that are open at a time.
+const appConns = 4
+
+// appPool has the connections of transactions that are the application's. It is opened when it is needed.
+type appPool struct {
+	once sync.Once
+	pool *pgxpool.Pool
+	err  error
+}
+
+// BeginTx starts a transaction of the journal's database, on a connection of the journal's own, that is durable once it
+// commits, whatever is set in it; what is set for the session is taken back by its Commit, but behind a pooler
+// (Options.Pooled). The application's own tables may be in that database. Its Driver is a pgx.Tx. At most four are open
+// at a time: who begins another waits. The application's own transactions do as well: see Pgx and SQL.
+func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	a := &j.app
+	a.once.Do(func() {
+		if a.pool, a.err = j.newPool(context.WithoutCancel(ctx), appConns, asMade); a.err == nil {
+			context.AfterFunc(j.background, a.pool.Close)
+		}
+	})
+	if a.err != nil {
+		return nil, explain("begin a transaction", a.err)
+	}
+	tx, err := a.pool.BeginTx(ctx, pgx.TxOptions{
+		BeginQuery:  beginSQL + "; SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')",
+		CommitQuery: j.forget() + soundCommit + "; COMMIT"})
+	if err != nil {
+		return nil, explainTheirs(ctx, "begin a transaction", err)
+	}
+	return &ownTx{pgxTx: pgxTx{tx}}, nil
+}
+
+// forget takes back what a transaction of the application's has set for its session, so that the next one on that connection,
+// which may be another tenant's, begins as the first did. A pooler has the sessions, and its client must not change them.
+func (j *Journal) forget() string {
+	if j.opts.Pooled {
+		return ""
+	}
+	return "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; "
+}
+
+// asMade tells whether a connection is, once its settings are taken back, as it was made: nobody knows what AfterConnect, the
+// application's, has set. If not, another one is made for the next transaction.
+func asMade(conn *pgx.Conn) bool { return conn.Config().AfterConnect == nil }
+
+// theirs is a tx in a transaction of somebody else's. It sees the asker's clock, but moves nothing by it.
+func (j *Journal) theirs(ctx context.Context, tx journal.Tx, ev journal.Event) (*tx, error) {
+	c, err := connOf(tx)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.checkTime(ev.At); err != nil {
+		return nil, err
+	}
+	t := j.inTheir(ctx, c, ev)
+	t.own, _ = tx.(*ownTx)
+	return t, nil
+}
+
+func (j *Journal) inTheir(ctx context.Context, c conn, ev journal.Event) *tx {
+	t := &tx{j: j, ctx: ctx, conn: c, at: ev.At, alive: make(map[string]bool)}
+	clock, still := j.glance(ev.At)
+	if !still {
+		clock.See(ev.At)
+	}
+	t.clock = clock
+	return t
+}
+
+// EnqueueTx applies ev, of kind EventEnqueue, within tx, a transaction of the journal's database: by Pgx, SQL or BeginTx.
+// It is recorded if tx commits. Until then, whoever else asks for the operation by its name waits for the end of tx. In
+// a transaction that is serializable, or of repeatable reads, the server may refuse it (SQLSTATE 40001): then the
+// whole transaction is to be tried again.
+func (j *Journal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event) (journal.Result, error) {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return journal.Result{}, err
+	}
+	defer leave()
+	if err := store.CheckEnqueue(ev); err != nil {
+		return journal.Result{}, err
+	}
+	if err := j.refusal(); err != nil {
+		return journal.Result{}, err
+	}
+	t, err := j.theirs(ctx, tx, ev)
+	if err != nil {
+		return journal.Result{}, err
+	}
+	for {
+		result, err := t.enqueue(ev)
+		if !errors.Is(err, errLost) {
+			return result, explainTheirs(ctx, "enqueue", err)
+		}
+	}
+}
+
+func (t *tx) enqueue(ev journal.Event) (journal.Result, error) {
+	var why *string
+	err := t.one("SELECT coalesce(restored, 'the server was promoted to ' || promoted) FROM {{schema}}.journal WHERE id = $1", *t.j.id.Load()).Scan(&why)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return journal.Result{}, fmt.Errorf("%w: the transaction is not one of the journal's database", ErrDeployment)
+	case err != nil:
+		return journal.Result{}, err
+	case why != nil:
+		return journal.Result{}, fmt.Errorf("%w: %s", journal.ErrRestored, *why)
+	}
+	r, err := t.find(&ev)
+	if err != nil {
+		return journal.Result{}, err
+	}
+	result, _, err := t.next(r, ev)
+	return result, err
+}
+
+// errHandler: the function of a DeliverTx failed, and its error is returned instead.
+var errHandler = errors.New("postgres: the handler failed")
+
+// errSlowHandler: it would be called over and over again.
+var errSlowHandler = errors.New("postgres: deliver: the handler took longer than 25 seconds, and nothing is recorded: let it write alone, and do what is slow elsewhere")
+
+// DeliverTx applies ev, of kind EventDeliver, and has f write what it leads to in the same transaction, by a Tx whose
+// Driver is a pgx.Tx. What f sets for its session, such as a role or a search_path, is taken back once it has returned, but
+// behind a pooler (Options.Pooled). f has 25 seconds, after which its context ends and nothing is recorded; four run at a
+// time, and hold up nobody but each other. It is called again, in another transaction, where the first could not be
+// committed, as when the connection broke. Until f has returned, whoever asks for that operation waits, and so does Close.
+func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (result journal.Result, err error) {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return journal.Result{}, err
+	}
+	defer leave()
+	if err := store.CheckDeliver(ev); err != nil {
+		return journal.Result{}, err
+	}
+	if err := j.left.wait(ctx, ev.Ref); err != nil {
+		return journal.Result{}, err
+	}
+	var failed error
+	var panicked any
+	err = j.tx(ctx, ask{doing: "deliver", at: ev.At, handles: true}, func(t *tx) error {
+		failed = nil
+		r, err := t.find(&ev)
+		if err != nil {
+			return err
+		}
+		if result, _, err = t.next(r, ev); err != nil || result.Decision != journal.Recorded {
+			return err
+		}
+		panicked, failed = t.handle(ctx, f)
+		if failed != nil || panicked != nil {
+			return errHandler
+		}
+		return nil
+	})
+	switch {
+	case panicked != nil:
+		panic(panicked)
+	case failed != nil:
+		return journal.Result{}, failed
+	case err != nil:
+		return journal.Result{}, err
+	}
+	return result, nil
+}
+
+// handle calls f within the transaction. What it panics with is returned, so that the transaction is ended first.
+func (t *tx) handle(ctx context.Context, f func(context.Context, journal.Tx) error) (panicked any, err error) {
+	own := t.conn.(*pgx.Conn) // the slow path's
+	ctx, cancel := context.WithTimeoutCause(ctx, t.j.pace.handler, errSlowHandler)
+	defer cancel()
+	const name = "onceward_handler"
+	forget := t.j.forget()
+	if !asMade(own) {
+		forget = "" // what is left to do may need what was set
+	}
+	// What it writes to is the application's, and is waited for longer than a row of ours.
+	inner, err := own.BeginTx(ctx, pgx.TxOptions{
+		BeginQuery: "SET LOCAL lock_timeout = '" + slowLock + "'; SAVEPOINT " + name,
+		// What it has set must not weaken the commit, nor last.
+		CommitQuery: "RELEASE SAVEPOINT " + name + "; " + forget + soundCommit})
+	if err != nil {
+		return nil, err
+	}
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		if panicked = recover(); panicked == nil { // its goroutine ends, as in a test that fails
+			_ = own.Close(context.WithoutCancel(ctx))
+		}
+	}()
+	err = f(ctx, Pgx(inner))
+	returned = true
+	if over := ctx.Err(); over != nil && (err == nil || errors.Is(err, over)) {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		if err = inner.Commit(ctx); err != nil {
+			err = fmt.Errorf("postgres: deliver: the handler has ended the transaction, or a statement of it has failed: %w", explainTheirs(ctx, "deliver", err))
+		}
+	}
+	return nil, err
+}
+
+// ApplyFlowTx records ev, of kind FlowEventRecord, within tx, a transaction of the journal's database: by Pgx, SQL or
+// BeginTx. It is recorded if tx commits. Nobody else takes the flow over until tx has ended.
+func (j *Journal) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return journal.FlowResult{}, err
+	}
+	defer leave()
+	if ev.Kind != journal.FlowEventRecord || ev.At.IsZero() {
+		return journal.FlowResult{}, &journal.FlowEventError{Kind: ev.Kind, Reason: "ApplyFlowTx needs a record and the asker's clock"}
+	}
+	t, err := j.theirs(ctx, tx, journal.Event{At: ev.At})
+	if err != nil {
+		return journal.FlowResult{}, err
+	}
+	f, err := t.findFlow(ev, " FOR SHARE") // steps beside each other wait for nobody
+	if err != nil {
+		return journal.FlowResult{}, explainTheirs(ctx, "record a local step", err)
+	}
+	result, err := t.nextFlow(f, ev)
+	return result, explainTheirs(ctx, "record a local step", err)
+}

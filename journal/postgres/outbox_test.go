@@ -1,0 +1,614 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/memory"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+func enqueue(id string) journal.Event {
+	return journal.Event{
+		Kind: journal.EventEnqueue, Ref: journal.Ref{ID: id}, At: time.Now(),
+		Intent: &journal.Intent{
+			Provider: "ledger", Fingerprint: "v1:" + id, Key: "key-of-" + id,
+			Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(id)},
+		},
+	}
+}
+
+// application is one that shares the journal's database, by one driver or the other.
+type application struct {
+	orders string // its table
+	begin  func() journal.Tx
+	insert func(tx journal.Tx, order string) error
+}
+
+func applications(t *testing.T, server *postgrestest.Cluster, opts postgres.Options) map[string]application {
+	t.Helper()
+	orders := pgx.Identifier{opts.Schema, "orders"}.Sanitize()
+	server.Exec(t, "CREATE TABLE "+orders+" (name text)")
+	db, err := sql.Open("pgx", server.URL())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	return map[string]application{
+		"pgx": {orders, func() journal.Tx {
+			tx, err := server.Conn(t).Begin(t.Context())
+			require.NoError(t, err)
+			return postgres.Pgx(tx)
+		}, func(tx journal.Tx, order string) error {
+			_, err := tx.Driver().(pgx.Tx).Exec(t.Context(), "INSERT INTO "+orders+" VALUES ($1)", order)
+			return err
+		}},
+		"database/sql": {orders, func() journal.Tx {
+			tx, err := db.BeginTx(t.Context(), nil)
+			require.NoError(t, err)
+			return postgres.SQL(tx)
+		}, func(tx journal.Tx, order string) error {
+			_, err := tx.Driver().(*sql.Tx).ExecContext(t.Context(), "INSERT INTO "+orders+" VALUES ($1)", order)
+			return err
+		}},
+	}
+}
+
+// An order and the charge that is to be made for it are one commit, by either driver.
+func TestEnqueueBesideAnOrder(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	for name, app := range applications(t, server, opts) {
+		t.Run(name, func(t *testing.T) {
+			for _, commits := range []bool{false, true} {
+				tx := app.begin()
+				require.NoError(t, app.insert(tx, name))
+				for _, want := range []journal.Decision{journal.Recorded, journal.Ignored} {
+					result, err := j.EnqueueTx(t.Context(), tx, enqueue(name))
+					require.NoError(t, err)
+					require.Equal(t, want, result.Decision)
+					assert.Equal(t, "key-of-"+name, result.Operation.Key)
+				}
+				other := enqueue(name)
+				other.Intent.Fingerprint = "v1:another"
+				result, err := j.EnqueueTx(t.Context(), tx, other)
+				require.NoError(t, err)
+				assert.Equal(t, journal.Misuse, result.Decision)
+				_, err = j.Get(t.Context(), journal.Ref{ID: name})
+				require.ErrorIs(t, err, journal.ErrNotFound)
+				if commits {
+					require.NoError(t, tx.Commit(t.Context()))
+				}
+				require.NoError(t, tx.Rollback(t.Context()), "after a commit it does nothing")
+				var orders int
+				require.NoError(t, server.Conn(t).QueryRow(t.Context(), "SELECT count(*) FROM "+app.orders+" WHERE name = $1", name).Scan(&orders))
+				_, err = j.Get(t.Context(), journal.Ref{ID: name})
+				if commits {
+					assert.Equal(t, 1, orders)
+					require.NoError(t, err)
+				} else {
+					assert.Zero(t, orders)
+					require.ErrorIs(t, err, journal.ErrNotFound)
+				}
+				_, err = j.EnqueueTx(t.Context(), tx, enqueue(name+" late"))
+				require.ErrorContains(t, err, "committed or rolled back before")
+			}
+		})
+	}
+}
+
+// What was enqueued since a savepoint is undone with it, and its name is free again.
+func TestEnqueueWithinASavepoint(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	own := func() journal.Tx {
+		tx, err := j.BeginTx(t.Context())
+		require.NoError(t, err)
+		return tx
+	}
+	apps := applications(t, server, opts)
+	for name, begin := range map[string]func() journal.Tx{"pgx": apps["pgx"].begin, "database/sql": apps["database/sql"].begin, "BeginTx": own} {
+		t.Run(name, func(t *testing.T) {
+			tx := begin()
+			exec := func(statement string) {
+				var err error
+				if driver, ok := tx.Driver().(pgx.Tx); ok {
+					_, err = driver.Exec(t.Context(), statement)
+				} else {
+					_, err = tx.Driver().(*sql.Tx).ExecContext(t.Context(), statement)
+				}
+				require.NoError(t, err)
+			}
+			for _, as := range []string{"first", "second"} {
+				exec("SAVEPOINT a")
+				ev := enqueue(name)
+				ev.Intent.Fingerprint, ev.Intent.Key = "v1:"+as, as
+				result, err := j.EnqueueTx(t.Context(), tx, ev)
+				require.NoError(t, err)
+				require.Equal(t, journal.Recorded, result.Decision)
+				require.Equal(t, as, result.Operation.Key)
+				if as == "first" {
+					exec("ROLLBACK TO SAVEPOINT a")
+				}
+			}
+			exec("RELEASE SAVEPOINT a")
+			require.NoError(t, tx.Commit(t.Context()))
+			got, err := j.Get(t.Context(), journal.Ref{ID: name})
+			require.NoError(t, err)
+			assert.Equal(t, "second", got.Key)
+			begun, err := j.Apply(t.Context(), func() journal.Event {
+				ev := enqueue(name)
+				ev.Intent.Fingerprint = "v1:first"
+				ev.Kind, ev.Session = journal.EventBegin, join(t, j).ID()
+				return ev
+			}())
+			require.NoError(t, err)
+			assert.Equal(t, journal.Misuse, begun.Decision, "the first was never there")
+		})
+	}
+}
+
+// Steps that are recorded in transactions beside each other wait for no one.
+func TestLocalStepsBesideEachOther(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	s := join(t, j)
+	flow, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: "order"}, At: time.Now(), Session: s.ID(), InputDigest: "d"})
+	require.NoError(t, err)
+	var open []journal.Tx
+	for _, app := range applications(t, server, opts) {
+		tx := app.begin()
+		open = append(open, tx)
+		result, err := j.ApplyFlowTx(t.Context(), tx, journal.FlowEvent{
+			Kind: journal.FlowEventRecord, Handle: flow.Flow.Handle, Claim: flow.Flow.Claim, At: time.Now(),
+			Steps: []journal.StepRecord{{Seq: len(open), Kind: journal.StepLocal, Name: fmt.Sprint("step ", len(open)), At: time.Now()}},
+		})
+		require.NoError(t, err)
+		assert.Equal(t, journal.Recorded, result.Decision)
+	}
+	for _, tx := range open {
+		require.NoError(t, tx.Commit(t.Context()))
+	}
+	got, err := j.GetFlow(t.Context(), journal.Ref{ID: "order"})
+	require.NoError(t, err)
+	assert.Len(t, got.Steps, 2)
+}
+
+// A transaction of another database has no journal in it, or another one.
+func TestTransactionsOfOthersAreRefused(t *testing.T) {
+	server := postgrestest.Shared(t)
+	j := open(t, server, options(t, server))
+	begin := func() journal.Tx {
+		tx, err := server.Conn(t).Begin(t.Context())
+		require.NoError(t, err)
+		return postgres.Pgx(tx)
+	}
+	schema := options(t, server).Schema
+	server.Exec(t, "CREATE DATABASE "+schema)
+	t.Cleanup(func() { server.Exec(t, "DROP DATABASE "+schema+" WITH (FORCE)") })
+	elsewhere, err := pgx.Connect(t.Context(), strings.Replace(server.URL(), "/postgres?", "/"+schema+"?", 1))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = elsewhere.Close(context.Background()) })
+	tx, err := elsewhere.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = j.EnqueueTx(t.Context(), postgres.Pgx(tx), enqueue("a"))
+	require.ErrorContains(t, err, "42P01")
+	for _, tx := range []journal.Tx{postgres.Pgx(nil), postgres.SQL(nil), nil} {
+		_, err := j.EnqueueTx(t.Context(), tx, enqueue("a"))
+		require.ErrorContains(t, err, "postgres.Pgx")
+		_, err = j.ApplyFlowTx(t.Context(), tx, journal.FlowEvent{Kind: journal.FlowEventRecord, At: time.Now()})
+		require.ErrorContains(t, err, "postgres.Pgx")
+	}
+	broken := begin()
+	_, err = broken.Driver().(pgx.Tx).Exec(t.Context(), "SELECT 1/0")
+	require.Error(t, err)
+	_, err = j.EnqueueTx(t.Context(), broken, enqueue("a"))
+	require.ErrorContains(t, err, "roll it back")
+}
+
+// A handler that ends the delivery's transaction, or breaks it, delivers nothing; and what is asked next is as ever.
+func TestHandlerThatEndsItsTransaction(t *testing.T) {
+	server := postgrestest.Shared(t)
+	j := open(t, server, options(t, server))
+	s := join(t, j)
+	begun, err := j.Apply(t.Context(), begin("order", s))
+	require.NoError(t, err)
+	ev := complete(begun.Operation, s)
+	ev.Delivered = false
+	completed, err := j.Apply(t.Context(), ev)
+	require.NoError(t, err)
+	op := completed.Operation
+	deliver := func(f func(ctx context.Context, tx pgx.Tx) error) (journal.Decision, error) {
+		result, err := j.DeliverTx(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, Generation: op.Generation,
+			Outcome: op.State, At: time.Now(), Session: s.ID()}, func(ctx context.Context, tx journal.Tx) error { return f(ctx, tx.Driver().(pgx.Tx)) })
+		return result.Decision, err
+	}
+	for name, f := range map[string]func(ctx context.Context, tx pgx.Tx) error{
+		"rolls back": func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
+		"hides what failed": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "SELECT 1/0")
+			assert.Error(t, err)
+			return nil
+		},
+		"fails":  func(context.Context, pgx.Tx) error { return errors.New("no driver") },
+		"leaves": func(ctx context.Context, tx pgx.Tx) error { return tx.Conn().Close(ctx) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 5 { // on each connection
+				_, err := deliver(f)
+				require.Error(t, err)
+			}
+			got, err := j.Get(t.Context(), op.Ref)
+			require.NoError(t, err)
+			assert.False(t, got.Delivered)
+		})
+	}
+	decision, err := deliver(func(context.Context, pgx.Tx) error { return nil })
+	require.NoError(t, err)
+	assert.Equal(t, journal.Recorded, decision)
+}
+
+// A handler that sends a COMMIT of its own has written what it wrote, once, and is told so. Every connection goes on.
+func TestHandlerThatCommitsByItself(t *testing.T) {
+	server := postgrestest.Shared(t)
+	j := open(t, server, options(t, server))
+	s := join(t, j)
+	for i := range 5 { // one more than there are connections
+		begun, err := j.Apply(t.Context(), begin(fmt.Sprint("order-", i), s))
+		require.NoError(t, err)
+		ev := complete(begun.Operation, s)
+		ev.Delivered = false
+		completed, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		op := completed.Operation
+		calls := 0
+		for range 2 {
+			_, err = j.DeliverTx(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, Generation: op.Generation,
+				Outcome: op.State, At: time.Now(), Session: s.ID()}, func(ctx context.Context, tx journal.Tx) error {
+				calls++
+				_, err := tx.Driver().(pgx.Tx).Exec(ctx, "COMMIT")
+				return err
+			})
+			if calls == 1 && err != nil {
+				require.ErrorContains(t, err, "has ended the transaction")
+			}
+		}
+		require.NoError(t, err)
+		assert.Equal(t, 1, calls)
+	}
+}
+
+// undelivered is an operation that was completed, and is to be delivered.
+func undelivered(t *testing.T, j *postgres.Journal, s journal.Session, name string) journal.Operation {
+	t.Helper()
+	begun, err := j.Apply(t.Context(), begin(name, s))
+	require.NoError(t, err)
+	ev := complete(begun.Operation, s)
+	ev.Delivered = false
+	completed, err := j.Apply(t.Context(), ev)
+	require.NoError(t, err)
+	return completed.Operation
+}
+
+func deliver(j *postgres.Journal, s journal.Session, op journal.Operation, f func(context.Context, journal.Tx) error) (journal.Result, error) {
+	return j.DeliverTx(context.Background(), journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, Generation: op.Generation,
+		Outcome: op.State, At: time.Now(), Session: s.ID()}, f)
+}
+
+// However many handlers take their time, nobody else waits for a connection: claims, begins of names that are known, sessions.
+func TestSlowHandlersHoldUpNobodyElse(t *testing.T) {
+	server := postgrestest.Shared(t)
+	j := open(t, server, options(t, server))
+	s := join(t, j)
+	known := undelivered(t, j, s, "known")
+	const handlers = 8 // twice as many as run at a time
+	started, release := make(chan struct{}, handlers), make(chan struct{})
+	var delivering sync.WaitGroup
+	for i := range handlers {
+		op := undelivered(t, j, s, fmt.Sprint("order-", i))
+		delivering.Go(func() {
+			result, err := deliver(j, s, op, func(context.Context, journal.Tx) error {
+				started <- struct{}{}
+				<-release
+				return nil
+			})
+			assert.NoError(t, err)
+			assert.Equal(t, journal.Recorded, result.Decision)
+		})
+	}
+	for range 4 {
+		<-started
+	}
+	for range 10 {
+		_, err := j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.ID()}, 10)
+		require.NoError(t, err)
+		again, err := j.Apply(t.Context(), begin("known", s))
+		require.NoError(t, err)
+		assert.Equal(t, known.Handle, again.Operation.Handle)
+		require.NoError(t, join(t, j).End(t.Context()))
+	}
+	assert.Empty(t, started, "the others wait for one of four")
+	close(release)
+	delivering.Wait()
+}
+
+// Close waits for a handler, however long it takes beyond what a server has: what the handler wrote and that it was
+// delivered are there, or neither is.
+func TestCloseBesideAHandler(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	other := open(t, server, opts)
+	postgres.Hasten(t)
+	j := openAt(t, server.URL(), opts)
+	s := join(t, j)
+	op := undelivered(t, j, s, "order")
+	table := `"` + opts.Schema + `".booked`
+	server.Exec(t, "CREATE TABLE "+table+" (name text)")
+	started, told, closed := make(chan struct{}), make(chan error, 1), make(chan error, 1)
+	stopped := postgres.Background(j)
+	go func() {
+		_, err := deliver(j, s, op, func(ctx context.Context, tx journal.Tx) error {
+			close(started)
+			<-stopped
+			_, err := tx.Driver().(pgx.Tx).Exec(ctx, "INSERT INTO "+table+" VALUES ('order')")
+			return err
+		})
+		told <- err
+	}()
+	<-started
+	go func() { closed <- j.Close() }()
+	err := <-told
+	require.NoError(t, <-closed)
+	found, getting := other.Get(t.Context(), op.Ref)
+	require.NoError(t, getting)
+	booked := setting(t, server.Conn(t), "SELECT count(*)::text FROM "+table)
+	assert.Equal(t, found.Delivered, booked == "1")
+	assert.Equal(t, err == nil, found.Delivered, "who delivers is told: %v", err)
+}
+
+// What a handler sets for its transaction does not weaken its commit; and what it does within savepoints of its own is undone
+// or kept as it says.
+func TestHandlerDoesNotWeakenItsCommit(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	s := join(t, j)
+	schema := `"` + opts.Schema + `".`
+	server.Exec(t, "CREATE TABLE "+schema+"booked (name text)")
+	server.Exec(t, "CREATE TABLE "+schema+"seen (committed text, notices text)")
+	server.Exec(t, "CREATE FUNCTION "+schema+`look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		INSERT INTO `+schema+`seen VALUES (current_setting('synchronous_commit'), current_setting('client_min_messages')); RETURN NEW; END $$`)
+	server.Exec(t, "CREATE CONSTRAINT TRIGGER look AFTER INSERT ON "+schema+"booked DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION "+schema+"look()")
+	op := undelivered(t, j, s, "order")
+	result, err := deliver(j, s, op, func(ctx context.Context, tx journal.Tx) error {
+		own := tx.Driver().(pgx.Tx)
+		if _, err := own.Exec(ctx, "SET LOCAL synchronous_commit = off; SET LOCAL client_min_messages = error; INSERT INTO "+schema+"booked VALUES ('kept')"); err != nil {
+			return err
+		}
+		inner, err := own.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = inner.Exec(ctx, "INSERT INTO "+schema+"booked VALUES ('undone'); SELECT 1/0")
+		assert.Error(t, err)
+		return inner.Rollback(ctx)
+	})
+	require.NoError(t, err)
+	assert.Equal(t, journal.Recorded, result.Decision)
+	conn := server.Conn(t)
+	assert.Equal(t, "kept", setting(t, conn, "SELECT string_agg(name, ',') FROM "+schema+"booked"))
+	assert.Equal(t, "on warning", setting(t, conn, "SELECT committed || ' ' || notices FROM "+schema+"seen"))
+
+	own, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	_, err = own.Driver().(pgx.Tx).Exec(t.Context(), "SET synchronous_commit = off; SET client_min_messages = error; INSERT INTO "+schema+"booked VALUES ('own')")
+	require.NoError(t, err)
+	require.NoError(t, own.Commit(t.Context()))
+	assert.Equal(t, "on warning, on warning", setting(t, conn, "SELECT string_agg(committed || ' ' || notices, ', ') FROM "+schema+"seen"), "nor does a transaction of BeginTx")
+}
+
+// What a handler sets for its session, by a SET that should have been a SET LOCAL, is over once it has returned: the next one
+// on that connection may be another tenant's. So it is with BeginTx.
+func TestHandlersLeaveNoSettings(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	role := opts.Schema + "_tenant"
+	server.Exec(t, "CREATE ROLE "+role)
+	t.Cleanup(func() { server.Exec(t, "DROP ROLE "+role) })
+	cfg, err := pgxpool.ParseConfig(server.URL())
+	require.NoError(t, err)
+	cfg.ConnConfig.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		_, err := conn.Exec(ctx, "SET search_path = of_the_application; SET TIME ZONE 'Europe/Rome'").ReadAll()
+		return err
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	plain := open(t, server, opts)
+	configured, err := postgres.OpenPool(t.Context(), pool, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = configured.Close() })
+
+	const settings = "SELECT concat_ws(' ', current_user, current_setting('search_path'), current_setting('statement_timeout'), " +
+		"current_setting('synchronous_commit'), current_setting('TimeZone'))"
+	var ofConfigured string
+	require.NoError(t, pool.QueryRow(t.Context(), settings).Scan(&ofConfigured))
+	for name, c := range map[string]struct {
+		j      *postgres.Journal
+		begins string
+	}{
+		"as it connects":         {plain, setting(t, server.Conn(t), settings)},
+		"as AfterConnect has it": {configured, ofConfigured},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := join(t, c.j)
+			sets := func(ctx context.Context, tx pgx.Tx) error {
+				var began string
+				err := tx.QueryRow(ctx, settings).Scan(&began)
+				assert.Equal(t, c.begins, began)
+				if err == nil {
+					_, err = tx.Exec(ctx, "SET search_path = tenant_42; SET statement_timeout = '1min'; SET synchronous_commit = off; SET TIME ZONE 'Asia/Tokyo'")
+				}
+				if err == nil && c.j == plain { // else the delivery, which goes on by it, would be refused
+					_, err = tx.Exec(ctx, "SET ROLE "+role)
+				}
+				return err
+			}
+			for n := range 2 * 4 { // on each connection, and again
+				op := undelivered(t, c.j, s, fmt.Sprint(name, n))
+				result, err := deliver(c.j, s, op, func(ctx context.Context, tx journal.Tx) error { return sets(ctx, tx.Driver().(pgx.Tx)) })
+				require.NoError(t, err)
+				require.Equal(t, journal.Recorded, result.Decision)
+			}
+			for range 2 * 4 {
+				tx, err := c.j.BeginTx(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, sets(t.Context(), tx.Driver().(pgx.Tx)))
+				require.NoError(t, tx.Commit(t.Context()))
+			}
+			failed, err := c.j.BeginTx(t.Context())
+			require.NoError(t, err)
+			_, err = failed.Driver().(pgx.Tx).Exec(t.Context(), "SELECT 1/0")
+			require.Error(t, err)
+			require.ErrorIs(t, failed.Commit(t.Context()), pgx.ErrTxCommitRollback)
+		})
+	}
+}
+
+// A handler that takes too long is told, and called once.
+func TestHandlerThatTakesTooLong(t *testing.T) {
+	server := postgrestest.Shared(t)
+	postgres.Hasten(t)
+	j := open(t, server, options(t, server))
+	s := join(t, j)
+	begun, err := j.Apply(t.Context(), begin("order", s))
+	require.NoError(t, err)
+	ev := complete(begun.Operation, s)
+	ev.Delivered = false
+	completed, err := j.Apply(t.Context(), ev)
+	require.NoError(t, err)
+	op, calls := completed.Operation, 0
+	_, err = j.DeliverTx(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, Generation: op.Generation,
+		Outcome: op.State, At: time.Now(), Session: s.ID()}, func(ctx context.Context, _ journal.Tx) error {
+		calls++
+		<-ctx.Done()
+		return nil
+	})
+	require.ErrorContains(t, err, "took longer")
+	assert.Equal(t, 1, calls)
+	got, err := j.Get(t.Context(), op.Ref)
+	require.NoError(t, err)
+	assert.False(t, got.Delivered)
+}
+
+// What is enqueued in a transaction that is rolled back, or begun and refused, is no reason to doubt a clock that is behind.
+func TestWhatIsNotRecordedMovesNoClock(t *testing.T) {
+	server := postgrestest.Shared(t)
+	j := open(t, server, options(t, server))
+	s := join(t, j)
+	_, err := j.Apply(t.Context(), begin("taken", s))
+	require.NoError(t, err)
+	guarded := journal.Terms{Remembers: memory.Everything, Retention: 2 * time.Hour, Handling: 10 * time.Minute}
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	ev := enqueue("undone")
+	ev.Intent.Terms = guarded
+	_, err = j.EnqueueTx(t.Context(), tx, ev)
+	require.NoError(t, err)
+	require.NoError(t, tx.Rollback(t.Context()))
+	misuse := begin("taken", s)
+	misuse.Intent.Fingerprint, misuse.Intent.Terms = "v1:another", guarded
+	refused, err := j.Apply(t.Context(), misuse)
+	require.NoError(t, err)
+	require.Equal(t, journal.Misuse, refused.Decision)
+	behind := func(id string) journal.Result {
+		ev := begin(id, s)
+		ev.At = time.Now().Add(-time.Hour)
+		r, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		return r
+	}
+	assert.Zero(t, behind("behind").Unconfirmed)
+
+	tx, err = j.BeginTx(t.Context())
+	require.NoError(t, err)
+	_, err = j.EnqueueTx(t.Context(), tx, ev)
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(t.Context()))
+	assert.NotZero(t, behind("behind it").Unconfirmed, "what is recorded is one")
+}
+
+// Names and what providers say are bytes, however many and whichever.
+func TestNamesAreAnyBytes(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	s := join(t, j)
+	apps := applications(t, server, opts)
+	for name, text := range map[string]string{"NUL": "a\x00b", "no UTF-8": "\xff\xfe\x80", "long": strings.Repeat("nä\x00", 2_500), "empty": ""} {
+		t.Run(name, func(t *testing.T) {
+			ev := begin("order "+text, s)
+			ev.Ref.Scope, ev.Ref.Parent = "scope "+text, text
+			ev.Intent.Provider, ev.Intent.Reference, ev.Intent.Alias = "provider "+text, "reference "+text, journal.Ref{ID: "alias " + text, Scope: text}
+			begun, err := j.Apply(t.Context(), ev)
+			require.NoError(t, err)
+			require.Equal(t, journal.Execute, begun.Decision)
+			doubt := journal.Event{Kind: journal.EventDoubt, Ref: ev.Ref, Handle: begun.Operation.Handle, Claim: begun.Operation.Claim, At: time.Now(), Session: s.ID(), Cause: text}
+			_, err = j.Apply(t.Context(), doubt)
+			require.NoError(t, err)
+			for _, ref := range []journal.Ref{ev.Ref, ev.Intent.Alias} {
+				op, err := j.Get(t.Context(), ref)
+				require.NoError(t, err)
+				assert.Equal(t, ev.Ref, op.Ref)
+				assert.Equal(t, text, op.Cause)
+			}
+			matches, err := j.FindBy(t.Context(), "provider "+text, journal.ByReference, "reference "+text)
+			require.NoError(t, err)
+			assert.Len(t, matches, 1)
+			listed := 0
+			for op, err := range j.List(t.Context(), journal.Filter{Scope: &ev.Ref.Scope, Provider: "provider " + text}) {
+				require.NoError(t, err)
+				assert.Equal(t, ev.Ref, op.Ref)
+				listed++
+			}
+			assert.Equal(t, 1, listed)
+			for driver, app := range apps {
+				tx := app.begin()
+				ev := enqueue(driver + text)
+				_, err := j.EnqueueTx(t.Context(), tx, ev)
+				require.NoError(t, err)
+				require.NoError(t, tx.Commit(t.Context()))
+				op, err := j.Get(t.Context(), ev.Ref)
+				require.NoError(t, err)
+				assert.Equal(t, driver+text, op.ID)
+			}
+			flow := journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: text, Scope: text}, Function: journal.FlowFunction{Name: text}, At: time.Now(),
+				Session: s.ID(), InputDigest: text + "d"}
+			began, err := j.ApplyFlow(t.Context(), flow)
+			require.NoError(t, err)
+			_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventRecord, Handle: began.Flow.Handle, Claim: began.Flow.Claim, At: time.Now(),
+				Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepDone, Name: text, At: time.Now(), Result: []byte(text)}}})
+			require.NoError(t, err)
+			got, err := j.GetFlow(t.Context(), flow.Ref)
+			require.NoError(t, err)
+			assert.Equal(t, text, got.Steps[0].Name)
+			assert.Equal(t, text, got.Function.Name)
+		})
+	}
+}

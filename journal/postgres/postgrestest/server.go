@@ -1,0 +1,499 @@
+package postgrestest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Cluster is a PostgreSQL server under test. Its methods are safe for concurrent use, but for those that start or stop
+// it.
+type Cluster struct {
+	bin, dir string // "": the server is somebody else's
+	user     string // whom the programs run as; "": who runs the test
+	shell    string
+	port     int
+	url      string
+
+	leash io.WriteCloser // closing it stops the server and removes its folder
+	watch *exec.Cmd
+}
+
+// Option is a setting of a server.
+type Option func(*settings)
+
+type settings struct {
+	conf    []string
+	primary *Cluster
+}
+
+// Setting sets one of PostgreSQL's parameters from the beginning, as in postgresql.conf: Setting("fsync", "off").
+func Setting(name, value string) Option {
+	return func(s *settings) {
+		s.conf = append(s.conf, name+" = '"+strings.ReplaceAll(value, "'", "''")+"'")
+	}
+}
+
+// StandbyOf has the server be a streaming standby of primary, which goes on. Promote makes it a primary.
+func StandbyOf(primary *Cluster) Option {
+	return func(s *settings) { s.primary = primary }
+}
+
+// Start starts a server for this test, which ends with it. Where there is no PostgreSQL the test is skipped, or fails
+// if ONCEWARD_POSTGRES=required.
+func Start(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	c, err := start(opts)
+	if err != nil {
+		lacking(t, err)
+	}
+	t.Cleanup(c.end)
+	return c
+}
+
+// New starts a server for a program that is no test, until Close or the end of the process. The error says so where
+// there is no PostgreSQL.
+func New(opts ...Option) (*Cluster, error) { return start(opts) }
+
+// Close stops a server that New started, and removes it.
+func (c *Cluster) Close() { c.end() }
+
+var shared struct {
+	once sync.Once
+	c    *Cluster
+	err  error
+}
+
+// Shared returns the server that all tests of this binary share: that of ONCEWARD_POSTGRES_URL, or one that is started
+// once and ends with the process. Don't stop it; take a Schema of it. Where there is none the test is skipped, or fails,
+// as by Start.
+func Shared(t testing.TB) *Cluster {
+	t.Helper()
+	shared.once.Do(func() {
+		if given := os.Getenv("ONCEWARD_POSTGRES_URL"); given != "" {
+			shared.c = &Cluster{url: given}
+			return
+		}
+		shared.c, shared.err = start(nil)
+	})
+	if shared.err != nil {
+		lacking(t, shared.err)
+	}
+	return shared.c
+}
+
+// errNone: there are no programs to start a server with.
+var errNone = errors.New("postgrestest: no PostgreSQL: neither PATH nor /usr/lib/postgresql has initdb, pg_ctl and postgres")
+
+func lacking(t testing.TB, err error) {
+	t.Helper()
+	if errors.Is(err, errNone) && os.Getenv("ONCEWARD_POSTGRES") != "required" {
+		t.Skip(err)
+	}
+	t.Fatal(err)
+}
+
+// URL is where the server is, for a role that may do everything. It has a password.
+func (c *Cluster) URL() string { return c.url }
+
+// Addr is the server's host and port, for what stands between it and its clients.
+func (c *Cluster) Addr() string {
+	u, err := url.Parse(c.url)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// URLThrough is URL for clients that reach the server by another host and port.
+func (c *Cluster) URLThrough(addr string) string {
+	u, err := url.Parse(c.url)
+	if err != nil {
+		return ""
+	}
+	u.Host = addr
+	return u.String()
+}
+
+// Schema names a schema that nobody else has. It is not created, and is removed, with all that is in it, when the test
+// ends and the server runs.
+func (c *Cluster) Schema(t testing.TB) string {
+	t.Helper()
+	name := "t_" + strings.ToLower(rand.Text()[:12])
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		conn, err := pgx.Connect(ctx, c.url)
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close(ctx) }()
+		// Whoever is left in it holds up nobody but this.
+		_, _ = conn.Exec(ctx, "SET lock_timeout = '5s'; SET client_min_messages = error; DROP SCHEMA IF EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE")
+	})
+	return name
+}
+
+// Conn opens a connection as a role that may do everything. It is closed when the test ends.
+func (c *Cluster) Conn(t testing.TB) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), c.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = conn.Close(ctx)
+	})
+	return conn
+}
+
+// Exec runs statements on a connection of its own.
+func (c *Cluster) Exec(t testing.TB, sql string, args ...any) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, c.url)
+	if err == nil {
+		defer func() { _ = conn.Close(ctx) }()
+		_, err = conn.Exec(ctx, sql, args...)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// How a server is stopped: see pg_ctl(1).
+const (
+	Fast      = "fast"      // its clients are cut off, and it writes down all it has
+	Immediate = "immediate" // it stops where it stands, and recovers when it is started again
+)
+
+// Stop stops the server in this mode. Run starts it again, where it was.
+func (c *Cluster) Stop(t testing.TB, mode string) {
+	t.Helper()
+	c.mine(t)
+	if out, err := c.run("pg_ctl", "-D", c.data(), "-m", mode, "-w", "-t", "60", "stop"); err != nil {
+		t.Fatalf("pg_ctl stop: %v: %s", err, out)
+	}
+}
+
+// Run starts a server that was stopped or killed, at the same address.
+func (c *Cluster) Run(t testing.TB) {
+	t.Helper()
+	c.mine(t)
+	if err := c.up(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Restart stops the server in this mode and starts it again.
+func (c *Cluster) Restart(t testing.TB, mode string) {
+	t.Helper()
+	c.Stop(t, mode)
+	c.Run(t)
+}
+
+// Kill9 kills the server's first process, as the kernel does when memory runs out. Its other ones end by themselves. Run
+// starts it again.
+func (c *Cluster) Kill9(t testing.TB) {
+	t.Helper()
+	c.mine(t)
+	pid, err := c.pid()
+	if err == nil {
+		var process *os.Process
+		if process, err = os.FindProcess(pid); err == nil {
+			err = process.Kill()
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Promote makes a standby a primary.
+func (c *Cluster) Promote(t testing.TB) {
+	t.Helper()
+	c.mine(t)
+	if out, err := c.run("pg_ctl", "-D", c.data(), "-w", "-t", "60", "promote"); err != nil {
+		t.Fatalf("pg_ctl promote: %v: %s", err, out)
+	}
+}
+
+// Log is what the server has written to its log since it was first started.
+func (c *Cluster) Log(t testing.TB) string {
+	t.Helper()
+	c.mine(t)
+	log, err := os.ReadFile(c.logFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(log)
+}
+
+// mine has the test fail that would stop somebody else's server.
+func (c *Cluster) mine(t testing.TB) {
+	t.Helper()
+	if c.dir == "" {
+		t.Fatal("postgrestest: the server of ONCEWARD_POSTGRES_URL is not stopped or looked into: Start one")
+	}
+}
+
+func (c *Cluster) data() string    { return filepath.Join(c.dir, "data") }
+func (c *Cluster) logFile() string { return filepath.Join(c.dir, "log") }
+
+func (c *Cluster) pid() (int, error) {
+	lines, err := os.ReadFile(filepath.Join(c.data(), "postmaster.pid"))
+	if err != nil {
+		return 0, err
+	}
+	first, _, _ := strings.Cut(string(lines), "\n")
+	return strconv.Atoi(first)
+}
+
+func start(opts []Option) (*Cluster, error) {
+	var s settings
+	for _, opt := range opts {
+		opt(&s)
+	}
+	bin := programs()
+	if bin == "" {
+		return nil, errNone
+	}
+	dir, err := os.MkdirTemp("", "onceward-pg-")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{bin: bin, dir: dir}
+	if err := c.hold(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := c.make(s); err != nil {
+		c.end()
+		return nil, err
+	}
+	return c, nil
+}
+
+// make makes the server and starts it.
+func (c *Cluster) make(s settings) error {
+	var err error
+	if c.port, err = freePort(); err != nil {
+		return err
+	}
+	if s.primary != nil {
+		if out, err := c.run("pg_basebackup", "-D", c.data(), "-R", "-X", "stream", "-c", "fast", "--no-sync", "-d", s.primary.url); err != nil {
+			return fmt.Errorf("pg_basebackup: %w: %s", err, out)
+		}
+		u, err := url.Parse(s.primary.url)
+		if err != nil {
+			return err
+		}
+		u.Host = fmt.Sprintf("127.0.0.1:%d", c.port)
+		c.url = u.String()
+	} else if err := c.initialise(); err != nil {
+		return err
+	}
+	conf := append([]string{
+		"listen_addresses = '127.0.0.1'", fmt.Sprintf("port = %d", c.port), "unix_socket_directories = ''", "max_connections = 200",
+	}, s.conf...)
+	file, err := os.OpenFile(filepath.Join(c.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString("\n" + strings.Join(conf, "\n") + "\n")
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return c.up()
+}
+
+// initialise makes a database cluster with one role.
+func (c *Cluster) initialise() error {
+	password := rand.Text()
+	file := filepath.Join(c.dir, "password")
+	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+		return err
+	}
+	if err := c.give(file); err != nil {
+		return err
+	}
+	out, err := c.run("initdb", "-D", c.data(), "-U", "onceward", "--pwfile", file, "-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "--no-sync")
+	if err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	u := url.URL{Scheme: "postgres", User: url.UserPassword("onceward", password), Host: fmt.Sprintf("127.0.0.1:%d", c.port), Path: "/postgres",
+		RawQuery: "sslmode=disable"}
+	c.url = u.String()
+	return os.Remove(file)
+}
+
+// hold has a process wait for the end of this one, or of end, and clean up. It is the server's own user's, so that it
+// can.
+func (c *Cluster) hold() error {
+	var err error
+	if c.shell, err = exec.LookPath("sh"); err != nil {
+		return errNone
+	}
+	if os.Geteuid() == 0 {
+		c.user = "postgres"
+		if _, err := user.Lookup(c.user); err != nil {
+			return fmt.Errorf("%w that could be started: it refuses to run as root, and there is no user postgres", errNone)
+		}
+	}
+	if err := c.give(c.dir); err != nil {
+		return err
+	}
+	// What the terminal sends to all is for the tests.
+	script := "trap '' INT TERM HUP; cat >/dev/null; " + quoted(filepath.Join(c.bin, "pg_ctl"), "-D", c.data(), "-m", "immediate", "-w", "stop") +
+		" >/dev/null 2>&1; rm -rf " + quoted(c.dir)
+	c.watch = exec.Command(c.shell, "-c", script)
+	if c.user != "" {
+		c.watch = exec.Command("su", c.user, "-s", c.shell, "-c", script)
+	}
+	c.watch.Dir = "/"
+	if c.leash, err = c.watch.StdinPipe(); err != nil {
+		return err
+	}
+	return c.watch.Start()
+}
+
+// end stops the server and removes what it has left.
+func (c *Cluster) end() {
+	_ = c.leash.Close()
+	_ = c.watch.Wait()
+}
+
+// give has a file belong to whoever runs the server.
+func (c *Cluster) give(path string) error {
+	if c.user == "" {
+		return nil
+	}
+	u, err := user.Lookup(c.user)
+	if err != nil {
+		return err
+	}
+	uid, err := strconv.Atoi(u.Uid)
+	if err != nil {
+		return err
+	}
+	gid, err := strconv.Atoi(u.Gid)
+	if err != nil {
+		return err
+	}
+	return os.Chown(path, uid, gid)
+}
+
+// up starts the server. What a killed one has left may be in its way for a moment.
+func (c *Cluster) up() error {
+	var out []byte
+	var err error
+	for range 20 {
+		if out, err = c.run("pg_ctl", "-D", c.data(), "-l", c.logFile(), "-w", "-t", "60", "start"); err == nil {
+			return nil
+		}
+		time.Sleep(250 * time.Millisecond)
+	}
+	log, _ := os.ReadFile(c.logFile())
+	return fmt.Errorf("pg_ctl start: %w: %s%s", err, out, log[max(0, len(log)-2000):])
+}
+
+// run runs one of PostgreSQL's programs, as who may.
+func (c *Cluster) run(name string, args ...string) ([]byte, error) {
+	path := filepath.Join(c.bin, name)
+	cmd := exec.Command(path, args...)
+	if c.user != "" {
+		cmd = exec.Command("su", c.user, "-s", c.shell, "-c", quoted(append([]string{path}, args...)...))
+	}
+	cmd.Dir = c.dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "PGCONNECT_TIMEOUT=10")
+	// A file, since a server that goes on would keep a pipe open.
+	file, err := os.CreateTemp("", "onceward-pg-out-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close(); _ = os.Remove(file.Name()) }()
+	cmd.Stdout, cmd.Stderr = file, file
+	err = cmd.Run()
+	out, _ := os.ReadFile(file.Name())
+	return out, err
+}
+
+// quoted are words as a shell reads them.
+func quoted(words ...string) string {
+	all := make([]string, 0, len(words))
+	for _, w := range words {
+		all = append(all, "'"+strings.ReplaceAll(w, "'", `'\''`)+"'")
+	}
+	return strings.Join(all, " ")
+}
+
+// places is where PostgreSQL's programs are that are not in PATH: of Debian, Red Hat and Homebrew.
+var places = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin", "/usr/local/opt/postgresql@*/bin"}
+
+// programs is the folder of PostgreSQL's programs: that in PATH, or of the latest version; "": there is none.
+func programs() string {
+	whole := func(dir string) bool {
+		for _, name := range [...]string{"initdb", "pg_ctl", "postgres"} {
+			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+				return false
+			}
+		}
+		return true
+	}
+	if path, err := exec.LookPath("initdb"); err == nil {
+		if real, err := filepath.EvalSymlinks(path); err == nil && whole(filepath.Dir(real)) {
+			return filepath.Dir(real)
+		}
+	}
+	var found []string
+	for _, place := range places {
+		dirs, _ := filepath.Glob(place) // the patterns are good
+		found = append(found, slices.DeleteFunc(dirs, func(dir string) bool { return !whole(dir) })...)
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })
+}
+
+// version is the first number in a path.
+func version(dir string) int {
+	digits := strings.FieldsFunc(dir, func(r rune) bool { return r < '0' || r > '9' })
+	if len(digits) == 0 {
+		return 0
+	}
+	n, _ := strconv.Atoi(digits[0])
+	return n
+}
+
+// freePort returns a port that nobody has, of those that systems give to no client: it is still there after a restart.
+func freePort() (int, error) {
+	for range 100 {
+		port := 15000 + mathrand.IntN(17000)
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		return port, listener.Close()
+	}
+	return 0, errors.New("postgrestest: no free port")
+}

@@ -1,0 +1,88 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// scanner is what a row is read by: of pgx and of database/sql alike.
+type scanner interface{ Scan(dest ...any) error }
+
+// in is a statement with the journal's schema in the place of {{schema}}.
+func (j *Journal) in(sql string) string { return strings.ReplaceAll(sql, "{{schema}}", j.schema) }
+
+// readTries is how often a read is tried whose connection fails: those of a pool all do when the server was restarted.
+const readTries = 5
+
+// read calls f for each row of a statement that changes nothing, on one of the readers' connections. Where that breaks
+// before the first row, as it does for each of a pool when the server was restarted, it is tried again.
+func (j *Journal) read(ctx context.Context, f func(scanner) error, sql string, args ...any) error {
+	leave, err := j.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	for try := 1; ; try++ {
+		rows := 0
+		err = j.query(ctx, func(row scanner) error {
+			rows++
+			return f(row)
+		}, sql, args...)
+		fate := fateOf(err)
+		passes := fate == fateOutage || j.opts.ReadOnly && fate == fateAgain // what a standby replays may be in its way
+		if err == nil || rows > 0 || try == readTries || ctx.Err() != nil || isJournals(err) || !passes {
+			return explain("read", err)
+		}
+	}
+}
+
+func (j *Journal) query(ctx context.Context, f func(scanner) error, sql string, args ...any) error {
+	if j.opts.ReadOnly {
+		return pgx.BeginTxFunc(ctx, j.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+			return eachOf(tx.Query(ctx, j.in(sql), args...))(f)
+		})
+	}
+	return eachOf(j.pool.Query(ctx, j.in(sql), args...))(f)
+}
+
+// eachOf has a function be called for each row of a query.
+func eachOf(rows pgx.Rows, err error) func(f func(scanner) error) error {
+	return func(f func(scanner) error) error {
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := f(rows); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	}
+}
+
+// each calls f for each row of a statement. f asks nothing of the transaction.
+func (t *tx) each(f func(scanner) error, sql string, args ...any) error {
+	return eachOf(t.conn.Query(t.ctx, t.j.in(sql), args...))(f)
+}
+
+// do runs a statement and tells how many rows it was about.
+func (t *tx) do(sql string, args ...any) (int64, error) { return t.exec(t.j.in(sql), args...) }
+
+// one is the single row of a statement.
+func (t *tx) one(sql string, args ...any) scanner {
+	return t.conn.QueryRow(t.ctx, t.j.in(sql), args...)
+}
+
+// numbers are the rows of a statement with one column, of numbers.
+func (t *tx) numbers(sql string, args ...any) (all []int64, err error) {
+	err = t.each(func(row scanner) error {
+		var n int64
+		err := row.Scan(&n)
+		all = append(all, n)
+		return err
+	}, sql, args...)
+	return all, err
+}

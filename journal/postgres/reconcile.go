@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+var _ journal.Reconciler = (*Journal)(nil)
+
+// dueLooks locks unknown operations whose look is due, those due longest coming first. Those that are dead have 0.
+const dueLooks = `SELECT handle FROM {{schema}}.operations o WHERE o.state = 4 AND o.wake_at > 0 AND o.wake_at <= $2` + ofThese +
+	` ORDER BY o.wake_at, o.handle LIMIT $3 FOR UPDATE OF o SKIP LOCKED`
+
+// Looks applies ev, of kind EventLook, in one commit to at most limit unknown operations whose look is due, those due
+// longest coming first. One that somebody else is changing at the moment is passed over.
+func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if err := store.CheckLooks(ev); err != nil {
+		return nil, err
+	}
+	var results []journal.Result
+	err = j.tx(ctx, ask{doing: "look", at: ev.At, decides: true}, func(t *tx) error {
+		results = nil
+		if limit <= 0 {
+			return nil
+		}
+		handles, err := t.numbers(dueLooks, providers(ev.From), ev.At.UnixMilli(), limit)
+		if err != nil {
+			return err
+		}
+		for _, handle := range handles {
+			r, err := t.byHandle(handle)
+			if err != nil {
+				return err
+			}
+			result, _, err := t.next(r, ev)
+			if err != nil {
+				return err
+			}
+			results = append(results, result)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// Hear records in one commit that an event was heard, and what comes of it. Whoever hears it at the same time waits, and
+// is told that it was heard.
+func (j *Journal) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) (results []journal.Result, first bool, err error) {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer leave()
+	if err := store.CheckHear(heard, evs); err != nil {
+		return nil, false, err
+	}
+	for _, ev := range evs {
+		if err := j.checkTime(ev.At); err != nil {
+			return nil, false, err
+		}
+	}
+	err = j.tx(ctx, ask{doing: "hear", decides: true}, func(t *tx) error {
+		results, first, err = t.hear(heard, evs)
+		return err
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return results, first, nil
+}
+
+func (t *tx) hear(heard journal.Heard, evs []journal.Event) (results []journal.Result, first bool, err error) {
+	digest := heardDigest(heard)
+	var before bool
+	if err := t.one("SELECT EXISTS (SELECT 1 FROM {{schema}}.heard WHERE digest = $1)", digest).Scan(&before); err != nil || before || len(evs) == 0 {
+		return nil, !before, err
+	}
+	// What is refused is, before anything is written and any clock is seen.
+	for _, ev := range evs {
+		r, err := t.find(&ev)
+		if err != nil {
+			return nil, false, err
+		}
+		if r == nil {
+			r = new(row)
+		}
+		if _, _, refused := journal.Next(r.op, false, ev); refused != nil {
+			return nil, false, refused
+		}
+	}
+	for i, ev := range evs {
+		t.at = ev.At
+		if err := t.see(); err != nil {
+			return nil, false, err
+		}
+		if i == 0 { // whoever hears it at the same time waits here
+			n, err := t.do("INSERT INTO {{schema}}.heard (digest, at) VALUES ($1, $2) ON CONFLICT DO NOTHING", digest, t.clock.Last.UnixMilli())
+			if err != nil || n == 0 {
+				return nil, false, err
+			}
+		}
+		r, err := t.find(&ev)
+		if err != nil {
+			return nil, false, err
+		}
+		result, _, err := t.next(r, ev)
+		if err != nil {
+			return nil, false, err
+		}
+		results = append(results, result)
+	}
+	return results, true, nil
+}
+
+// heardDigest stands for an event. What collides would be taken for heard: it doesn't.
+func heardDigest(heard journal.Heard) []byte {
+	b := make([]byte, 0, 128)
+	for _, part := range [...]string{heard.Provider, heard.Account, heard.ID} {
+		b = append(binary.AppendUvarint(b, uint64(len(part))), part...)
+	}
+	sum := sha256.Sum256(b)
+	return sum[:]
+}
+
+// heardAtOnce is how many events are forgotten in one commit.
+const heardAtOnce = 1000
+
+// forgetHeard forgets events that were heard so long ago, some in a commit.
+func (j *Journal) forgetHeard(ctx context.Context, before time.Time) error {
+	for {
+		var n int64
+		err := j.tx(ctx, ask{doing: "forget events that were heard", decides: true}, func(t *tx) (err error) {
+			n, err = t.do(`DELETE FROM {{schema}}.heard WHERE digest IN (
+				SELECT digest FROM {{schema}}.heard WHERE at < $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)`, before.UnixMilli(), heardAtOnce)
+			return err
+		})
+		if err != nil || n < heardAtOnce {
+			return err
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package postgres_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+// Two processes hear of one object for two operations at the same time: it proves one of them. And of an event that both
+// hear, one is the first.
+func TestObjectProvesOneOfTwo(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	journals := []*postgres.Journal{open(t, server, opts), open(t, server, opts)}
+	s := join(t, journals[0])
+	for round := range 10 {
+		var ops [2]journal.Operation
+		for i := range ops {
+			begun, err := journals[0].Apply(t.Context(), begin(fmt.Sprint("order-", round, "-", i), s))
+			require.NoError(t, err)
+			doubt, err := journals[0].Apply(t.Context(), journal.Event{Kind: journal.EventDoubt, Handle: begun.Operation.Handle, Ref: begun.Operation.Ref,
+				Claim: begun.Operation.Claim, At: time.Now(), Session: s.ID(), Attempts: 1, Account: "acct_1", Cause: "no answer"})
+			require.NoError(t, err)
+			ops[i] = doubt.Operation
+		}
+		var firsts atomic.Int64
+		var wg sync.WaitGroup
+		for i, j := range journals {
+			wg.Go(func() {
+				_, err := j.Apply(t.Context(), journal.Event{
+					Kind: journal.EventEvidence, Handle: ops[i].Handle, Ref: ops[i].Ref, Claim: ops[i].Claim, Generation: ops[i].Generation, At: time.Now(),
+					Account: "acct_1", Object: fmt.Sprint("charge ch_", round),
+					Evidence: &journal.Evidence{Source: journal.SourceLook, Finding: journal.FindingTookEffect, Basis: journal.BasisKey, Digest: "d", Rule: "r"},
+					Answer:   &journal.Answer{Status: 200, Body: []byte("{}")},
+				})
+				assert.NoError(t, err)
+				_, first, err := j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: fmt.Sprint("evt_", round)},
+					[]journal.Event{{Kind: journal.EventHint, Ref: ops[0].Ref, At: time.Now()}})
+				assert.NoError(t, err)
+				if first {
+					firsts.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		completed := 0
+		for _, op := range ops {
+			got, err := journals[0].Get(t.Context(), op.Ref)
+			require.NoError(t, err)
+			if got.State == journal.StateCompleted {
+				completed++
+			}
+		}
+		assert.Equal(t, 1, completed)
+		assert.EqualValues(t, 1, firsts.Load())
+	}
+}
+
+// What is in flight is found by its key, of any length and with any bytes in it, whether that is its ID or not; and nothing
+// else is, however alike the keys begin.
+func TestFindsWhatIsInFlight(t *testing.T) {
+	server := postgrestest.Shared(t)
+	j := open(t, server, options(t, server))
+	s := join(t, j)
+	for _, length := range []int{1, 2, 46, 47, 48, 49, 60, 126, 127, 128, 129, 300, 20_000} {
+		key := strings.Repeat("k\x00\xff", length)[:length-1]
+		for _, last := range []string{"a", "b"} {
+			for id, naming := range map[string]journal.Naming{"own-" + key + last: journal.Named, key + last: journal.Generated} {
+				ev := begin(id, s)
+				ev.New, ev.Intent.Naming, ev.Intent.Key = naming == journal.Generated, naming, key+last
+				begun, err := j.Apply(t.Context(), ev)
+				require.NoError(t, err)
+				require.Equal(t, journal.Execute, begun.Decision)
+			}
+		}
+		for _, last := range []string{"a", "b"} {
+			matches, err := j.FindBy(t.Context(), "ledger", journal.ByKey, key+last)
+			require.NoError(t, err)
+			var ids []string
+			for _, m := range matches {
+				ids = append(ids, m.Operation.ID)
+			}
+			assert.ElementsMatch(t, []string{"own-" + key + last, key + last}, ids, length)
+		}
+		matches, err := j.FindBy(t.Context(), "ledger", journal.ByKey, key+"c")
+		require.NoError(t, err)
+		assert.Empty(t, matches)
+	}
+}
+
+// What is read is read though the server was restarted, and every connection with it.
+func TestReadsOutliveARestart(t *testing.T) {
+	server := postgrestest.Start(t)
+	j := open(t, server, options(t, server))
+	begun, err := j.Apply(t.Context(), begin("order", join(t, j)))
+	require.NoError(t, err)
+	var readers sync.WaitGroup
+	for range 8 { // so that there are several connections
+		readers.Go(func() {
+			_, err := j.Get(t.Context(), begun.Operation.Ref)
+			assert.NoError(t, err)
+		})
+	}
+	readers.Wait()
+	server.Restart(t, postgrestest.Immediate)
+	for range 8 {
+		op, err := j.Get(t.Context(), begun.Operation.Ref)
+		require.NoError(t, err)
+		assert.Equal(t, journal.StateInFlight, op.State)
+	}
+}

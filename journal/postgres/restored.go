@@ -1,0 +1,321 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// restoration is why the journal counts as restored.
+type restoration struct{ why string }
+
+// refusal is journal.ErrRestored, with the reason, where the journal counts as restored.
+func (j *Journal) refusal() error {
+	if r := j.restored.Load(); r != nil {
+		return fmt.Errorf("%w: %s; see Adopt and Confirm", journal.ErrRestored, r.why)
+	}
+	return nil
+}
+
+// isRestored has the journal count as restored, for all who have it open: it raises the tenure of every lane, so that
+// whoever is about to commit looks first. It does so in the epoch alone in which that was seen: an Adopt that it waited for is
+// not undone.
+func (j *Journal) isRestored(ctx context.Context, conn *pgx.Conn, epoch int64, why string) error {
+	if j.restored.Load() == nil { // each connection that is made finds it out again
+		j.log.Error("onceward: the journal was restored or copied, or the database has gone back: nothing is sent until it is adopted or confirmed", "why", why)
+	}
+	var restored, promoted *string
+	mark := func() error {
+		return commitAlone(ctx, j, conn, func(b *pgx.Batch) {
+			b.Queue("UPDATE " + j.schema + ".lanes l SET tenure = tenure + 1 FROM (SELECT process, lane FROM " + j.schema + ".lanes ORDER BY process, lane FOR UPDATE) o " +
+				"WHERE l.process = o.process AND l.lane = o.lane")
+			b.Queue("UPDATE "+j.schema+".journal SET restored = $1 WHERE restored IS NULL AND epoch = $2", why, epoch)
+			b.Queue("SELECT restored, promoted FROM " + j.schema + ".journal").QueryRow(func(r pgx.Row) error { return r.Scan(&restored, &promoted) })
+		})
+	}
+	err := mark()
+	if code(err) == "55P03" {
+		j.evict(ctx, "true")
+		err = mark()
+	}
+	if err == nil {
+		j.takeRestored(restored, promoted)
+	}
+	return err
+}
+
+// takeRestored takes over what the journal says of itself.
+func (j *Journal) takeRestored(restored, promoted *string) {
+	switch {
+	case restored != nil:
+		j.restored.Store(&restoration{why: *restored})
+	case promoted != nil:
+		j.restored.Store(&restoration{why: "the server was promoted, and not all who are alive have answered yet whether it has everything"})
+	default:
+		j.restored.Store(nil)
+	}
+}
+
+// isPromoted has the journal wait, on another timeline of a server whose commits had not waited for a standby, until all
+// who are alive have found there what they were told of. A planned switchover loses nothing, and is over with the next
+// beats.
+func (j *Journal) isPromoted(ctx context.Context, conn *pgx.Conn, epoch int64, timeline string) error {
+	var restored, promoted *string
+	err := commitAlone(ctx, j, conn, func(b *pgx.Batch) {
+		b.Queue("UPDATE "+j.schema+".journal SET promoted = $1 WHERE promoted IS DISTINCT FROM $1 AND epoch = $2 AND timeline IS DISTINCT FROM $1", timeline, epoch)
+		b.Queue("SELECT restored, promoted FROM " + j.schema + ".journal").QueryRow(func(r pgx.Row) error { return r.Scan(&restored, &promoted) })
+	})
+	if err == nil {
+		j.takeRestored(restored, promoted)
+	}
+	return err
+}
+
+// answer is what a beat does for isPromoted: it says that this process has found what it was told of, and goes on once
+// all have.
+func (j *Journal) answer(ctx context.Context, conn *pgx.Conn) error {
+	var restored, promoted *string
+	var epoch int64
+	read := func() error {
+		err := conn.QueryRow(ctx, "SELECT restored, promoted, epoch FROM "+j.schema+".journal").Scan(&restored, &promoted, &epoch)
+		if err == nil && (restored != nil || promoted != nil || !j.opts.Existing) { // which has what it saw itself written down by nobody
+			j.takeRestored(restored, promoted)
+		}
+		return err
+	}
+	if err := read(); err != nil || restored != nil || promoted == nil {
+		return err
+	}
+	if why, err := j.lacking(ctx, conn); err != nil {
+		return err
+	} else if why != "" {
+		return j.isRestored(ctx, conn, epoch, "the server was promoted, and lacks what it acknowledged: "+why)
+	}
+	err := commitAlone(ctx, j, conn, func(b *pgx.Batch) {
+		b.Queue("UPDATE "+j.schema+".sessions SET timeline = $2 WHERE id = $1", j.member.Load().id, *promoted)
+		b.Queue("UPDATE "+j.schema+".journal SET timeline = promoted, promoted = NULL, synchronous = current_setting('synchronous_standby_names', true) <> '' "+
+			"WHERE promoted = $1 AND NOT EXISTS (SELECT 1 FROM "+j.schema+".sessions WHERE id = process AND buried_at IS NULL AND timeline IS DISTINCT FROM $1)", *promoted)
+	})
+	if err != nil {
+		return err
+	}
+	return read()
+}
+
+// lacking tells what this process was told of and the database does not have; "": nothing.
+func (j *Journal) lacking(ctx context.Context, conn *pgx.Conn) (why string, err error) {
+	m := j.member.Load()
+	told := j.acknowledged.of(m)
+	rows, err := conn.Query(ctx, "SELECT lane, batch FROM "+j.schema+".lanes WHERE process = $1", m.id)
+	if err != nil {
+		return "", err
+	}
+	var number int
+	var batch int64
+	_, err = pgx.ForEachRow(rows, []any{&number, &batch}, func() error {
+		if batch >= told[number] {
+			delete(told, number)
+		}
+		return nil
+	})
+	if err != nil || len(told) == 0 {
+		return "", err
+	}
+	// A lane that got another row meanwhile is none that lacks anything.
+	for number, batch := range j.acknowledged.of(m) {
+		if told[number] == batch && batch > 0 {
+			return fmt.Sprintf("lane %d of session %s was told of batch %d", number, m.id, batch), nil
+		}
+	}
+	return "", nil
+}
+
+// acknowledgements are the latest batches that lanes know to be committed, for those who look at them from outside.
+type acknowledgements struct {
+	mu    sync.Mutex
+	lanes map[*lane]acknowledgement
+}
+
+type acknowledgement struct {
+	member *member
+	number int
+	batch  int64
+}
+
+func (a *acknowledgements) set(l *lane) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.lanes == nil {
+		a.lanes = make(map[*lane]acknowledgement)
+	}
+	a.lanes[l] = acknowledgement{l.member, l.number, l.batch}
+}
+
+func (a *acknowledgements) of(m *member) map[int]int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	told := make(map[int]int64)
+	for _, l := range a.lanes {
+		if l.member == m && l.batch > 0 {
+			told[l.number] = l.batch
+		}
+	}
+	return told
+}
+
+// missing is for a row of this process's that is not there. Rows of the dead stay for keepDead: one of somebody who is
+// alive was lost by the database, unless Adopt or Confirm cut everybody off.
+func (j *Journal) missing(ctx context.Context, conn *pgx.Conn, m *member) error {
+	var epoch int64
+	if err := conn.QueryRow(ctx, "SELECT epoch FROM "+j.schema+".journal").Scan(&epoch); err != nil {
+		return err
+	}
+	if epoch == m.epoch && time.Since(time.Unix(0, m.heard.Load())) < keepDead/2 {
+		if err := j.isRestored(ctx, conn, epoch, "the database has gone back: it has nothing of session "+m.id+", which is alive"); err != nil {
+			return err
+		}
+	}
+	m.gone.Store(true)
+	return nil
+}
+
+// goneBack is isRestored for a lane of m that sees it. Who was cut off by an Adopt or a Confirm meanwhile has nothing to tell:
+// errLost.
+func (j *Journal) goneBack(ctx context.Context, m *member, why string) error {
+	conn, err := j.dial(ctx, nil)
+	if err == nil {
+		defer conn.Close(context.WithoutCancel(ctx))
+		err = j.isRestored(ctx, conn, m.epoch, "the database has gone back: "+why)
+		var epoch int64
+		if err == nil {
+			err = conn.QueryRow(ctx, "SELECT epoch FROM "+j.schema+".journal").Scan(&epoch)
+		}
+		if err == nil && epoch != m.epoch {
+			j.restored.Store(nil) // or the next beat says otherwise
+			m.gone.Store(true)
+			return errLost
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return j.refusal()
+}
+
+// Adopt makes a journal that was restored or copied the one to go on with, after which nothing is refused with
+// journal.ErrRestored any more. To one that was not it does nothing.
+//
+// Whoever calls it asserts that no other copy of the journal is in use, nor will be. What happened after the copy was made
+// is not in it: every operation without an answer counts as sent, from its creation until now, and is pending or
+// unknown by the resend rule; cancelled ones are unknown. Names that were begun after the copy was made are not
+// known, and execute when they are asked for again: adoption can't close that gap.
+//
+// Outcomes that were delivered after the copy was made are delivered once more, and those of cancelled ones as unknown. What was
+// delivered before is not.
+//
+// All sessions are cut off, in every process: they start others. That it was adopted is kept in the journal's history (journal.history). Adopt is
+// atomic, and may be called again after an error.
+func (j *Journal) Adopt(ctx context.Context) error {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if j.restored.Load() == nil {
+		return nil
+	}
+	at := j.time.now()
+	if at.IsZero() {
+		at = time.Now()
+	}
+	err = j.tx(ctx, ask{doing: "adopt", lanes: []any{"true"}}, func(t *tx) error {
+		t.at = at
+		if err := t.cutOff("adopted"); err != nil {
+			return err
+		}
+		if err := t.see(); err != nil {
+			return err
+		}
+		return t.eachUnanswered(func(r *row) error {
+			_, _, err := t.next(r, journal.Event{Kind: journal.EventAdopt, At: at})
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	j.restored.Store(nil)
+	return nil
+}
+
+// Confirm makes a journal that was moved, or whose server was promoted, the one to go on with, where nothing was lost:
+// after a planned move, or an upgrade to another major version. Whoever calls it asserts that, and that no other copy is
+// in use, nor will be. It touches no operation, and cuts off all sessions. To a journal that does not count as
+// restored it does nothing.
+func (j *Journal) Confirm(ctx context.Context) error {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if j.restored.Load() == nil {
+		return nil
+	}
+	if err := j.tx(ctx, ask{doing: "confirm", lanes: []any{"true"}}, func(t *tx) error { return t.cutOff("confirmed") }); err != nil {
+		return err
+	}
+	j.restored.Store(nil)
+	return nil
+}
+
+// cutOff begins another epoch: all sessions are over, handles go on above all that any copy has given out, and the
+// journal lies where it lies now.
+func (t *tx) cutOff(word string) error {
+	s := t.j.schema
+	is := t.j.placeOf(t.ctx, t.conn)
+	for _, statement := range [...]struct {
+		sql  string
+		args []any
+	}{
+		{"UPDATE " + s + ".lanes l SET tenure = tenure + 1 FROM (SELECT process, lane FROM " + s + ".lanes WHERE process <> $1 ORDER BY process, lane FOR UPDATE) o " +
+			"WHERE l.process = o.process AND l.lane = o.lane", []any{t.j.member.Load().id}},
+		{"UPDATE " + s + ".sessions SET buried_at = clock_timestamp() WHERE buried_at IS NULL", nil},
+		{"UPDATE " + s + ".journal SET epoch = epoch + 1, restored = NULL, promoted = NULL, system_identifier = $1, database_oid = $2, table_oid = $3, timeline = $4, " +
+			"synchronous = current_setting('synchronous_standby_names', true) <> '', deployment = coalesce(nullif($5, ''), deployment)", []any{is.system, is.database, is.table, is.timeline, t.j.opts.Deployment}},
+		{"SELECT setval('" + s + ".handles', greatest((SELECT epoch << 40 FROM " + s + ".journal), " +
+			"(SELECT coalesce(max(handle), 0) FROM " + s + ".operations), (SELECT last_value FROM " + s + ".handles)))", nil},
+	} {
+		if _, err := t.exec(statement.sql, statement.args...); err != nil {
+			return err
+		}
+	}
+	// Above all that a witness was told of, this process's or, as far as that can be, the service's that a tool does not know.
+	told := int64(0)
+	if w := t.j.opts.Witness; w != nil {
+		var err error
+		if told, err = w.Load(t.ctx); err != nil {
+			return fmt.Errorf("postgres: Options.Witness can't be asked how far it is: %w", err)
+		}
+	}
+	if _, err := t.exec("UPDATE "+s+".journal SET witnessed = greatest(witnessed + $2, $1)", told, witnessStep); err != nil {
+		return err
+	}
+	if err := t.note(word); err != nil {
+		return err
+	}
+	m := t.j.member.Load()
+	t.onCommit = append(t.onCommit, func() { m.gone.Store(true) })
+	clear(t.alive)
+	return nil
+}
+
+// note adds a line to the journal's history.
+func (t *tx) note(what string) error {
+	_, err := t.exec("UPDATE "+t.j.schema+".journal SET history = history || clock_timestamp()::text || ' ' || current_user || ' on ' || $1::text || ': ' || $2::text || E'\\n'", hostname(), what)
+	return err
+}

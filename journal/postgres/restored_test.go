@@ -1,0 +1,304 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/pgproxy"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+// A lane that is behind what it was told of shows that the database has gone back: for all who have it open, until
+// somebody adopts it.
+func TestLaneBehindMeansGoneBack(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	postgres.Hasten(t)
+	j, other := open(t, server, opts), open(t, server, opts)
+	s, theirs := join(t, j), join(t, other)
+	for _, id := range []string{"a", "b", "c"} {
+		_, err := j.Apply(t.Context(), begin(id, s))
+		require.NoError(t, err)
+	}
+	server.Exec(t, `UPDATE "`+opts.Schema+`".lanes SET batch = batch - 1 WHERE lane = 0 AND batch > 1`)
+	_, err := j.Apply(t.Context(), begin("d", s))
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.Eventually(t, func() bool {
+		_, err := other.Apply(t.Context(), begin("e", theirs))
+		return err != nil
+	}, soon, tick)
+	_, err = other.Apply(t.Context(), begin("e", theirs))
+	require.ErrorIs(t, err, journal.ErrRestored)
+	_, err = other.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+
+	require.NoError(t, other.Adopt(t.Context()))
+	require.Eventually(t, func() bool { _, err := j.Join(t.Context()); return err == nil }, soon, tick, "others learn of it")
+	_, err = j.Apply(t.Context(), begin("f", s))
+	require.ErrorIs(t, err, journal.ErrSessionLost, "sessions from before are over")
+	again := join(t, j)
+	was, err := j.Apply(t.Context(), begin("a", again))
+	require.NoError(t, err)
+	assert.True(t, was.Operation.MayHaveRun)
+	late, err := j.Apply(t.Context(), begin("g", again))
+	require.NoError(t, err)
+	assert.EqualValues(t, 2, late.Operation.Handle>>40, "handles carry the epoch")
+}
+
+// A row of somebody who is alive is missing where the database has gone back to before it joined.
+func TestMissingProcessMeansGoneBack(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	s := join(t, j)
+	_, err := j.Apply(t.Context(), begin("a", s))
+	require.NoError(t, err)
+	server.Exec(t, `DELETE FROM "`+opts.Schema+`".sessions`)
+	server.Exec(t, `DELETE FROM "`+opts.Schema+`".lanes`)
+	_, err = j.Apply(t.Context(), begin("b", s))
+	require.ErrorIs(t, err, journal.ErrRestored)
+}
+
+// After a promotion to a standby that nobody waited for, everybody says first whether all is there that they know of.
+func TestPromotionWaitsForAnswers(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	postgres.Hasten(t)
+	j, other := open(t, server, opts), open(t, server, opts)
+	s := join(t, j)
+	_, err := j.Apply(t.Context(), begin("a", s))
+	require.NoError(t, err)
+	journals := `"` + opts.Schema + `".journal`
+	server.Exec(t, "UPDATE "+journals+" SET timeline = '0000007F'") // as if it had been another before
+	third := open(t, server, opts)                                  // who connects sees it
+	require.Eventually(t, func() bool {
+		for _, j := range []*postgres.Journal{j, other, third} {
+			next, err := j.Join(t.Context())
+			if err != nil {
+				assert.ErrorIs(t, err, journal.ErrRestored)
+				return false
+			}
+			require.NoError(t, next.End(t.Context()))
+		}
+		return true
+	}, soon, tick)
+	conn := server.Conn(t)
+	assert.Equal(t, "true", setting(t, conn, "SELECT (promoted IS NULL AND restored IS NULL AND timeline <> '0000007F')::text FROM "+journals))
+
+	// And now one of them is dead that was told of something.
+	server.Exec(t, `INSERT INTO "`+opts.Schema+`".sessions (id, process, epoch, expires_at, timeline) VALUES ('gone', 'gone', 1, clock_timestamp() - interval '1 s', '0000007F')`)
+	server.Exec(t, "UPDATE "+journals+" SET timeline = '0000007F'")
+	_ = open(t, server, opts)
+	require.Eventually(t, func() bool {
+		return setting(t, conn, "SELECT (restored IS NOT NULL)::text FROM "+journals) == "true"
+	}, soon, tick)
+	_, err = j.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.NoError(t, j.Confirm(t.Context()))
+	next := join(t, j)
+	waits, err := j.Apply(t.Context(), begin("b", next))
+	require.NoError(t, err)
+	assert.Equal(t, journal.Execute, waits.Decision)
+	op, err := j.Get(t.Context(), journal.Ref{ID: "a"})
+	require.NoError(t, err)
+	assert.False(t, op.Adopted, "it touches no operation")
+}
+
+// Who learns only after Adopt that the database had gone back does not have it count as restored once more.
+func TestWhoIsLateAfterAnAdopt(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	j, other := open(t, server, opts), open(t, server, opts)
+	s := join(t, j)
+	for _, id := range []string{"a", "b"} {
+		_, err := j.Apply(t.Context(), begin(id, s))
+		require.NoError(t, err)
+	}
+	server.Exec(t, `UPDATE "`+opts.Schema+`".lanes SET batch = batch - 1 WHERE lane = 0 AND batch > 1`)
+	server.Exec(t, `UPDATE "`+opts.Schema+`".journal SET restored = 'a test says so'`)
+	require.Eventually(t, func() bool { _, err := other.Join(t.Context()); return err != nil }, soon, tick)
+	require.NoError(t, other.Adopt(t.Context()))
+	_, err := j.Apply(t.Context(), begin("c", s))
+	require.Error(t, err)
+	_, err = other.Apply(t.Context(), begin("d", join(t, other)))
+	require.NoError(t, err)
+	assert.Equal(t, "true", setting(t, server.Conn(t), `SELECT (restored IS NULL)::text FROM "`+opts.Schema+`".journal`))
+}
+
+// What a process has seen of an operation is worth nothing once the database has gone back and was adopted: the row may
+// have the same handle and revision, and be another.
+func TestWhatWasHeldBeforeARestore(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	postgres.Hasten(t)
+	j, other := open(t, server, opts), open(t, server, opts)
+	s := join(t, j)
+	begun, err := j.Apply(t.Context(), begin("order", s))
+	require.NoError(t, err)
+	table := func(name string) string { return `"` + opts.Schema + `".` + name }
+	server.Exec(t, "CREATE TABLE "+table("backup")+" AS SELECT * FROM "+table("operations"))
+	park := journal.Event{Kind: journal.EventPark, Ref: begun.Operation.Ref, Handle: begun.Operation.Handle, At: time.Now(), Session: s.ID(), Claim: 1, Wake: time.Now()}
+	_, err = j.Apply(t.Context(), park)
+	require.NoError(t, err)
+	claimed, err := j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, Session: s.ID(), At: time.Now().Add(time.Second)}, 1)
+	require.NoError(t, err)
+	require.Len(t, claimed, 1)
+
+	server.Exec(t, "DELETE FROM "+table("operations"))
+	server.Exec(t, "INSERT INTO "+table("operations")+" SELECT * FROM "+table("backup"))
+	server.Exec(t, "UPDATE "+table("journal")+" SET restored = 'a test says so'")
+	require.Eventually(t, func() bool { _, err := other.Join(t.Context()); return err != nil }, soon, tick)
+	require.NoError(t, other.Adopt(t.Context()))
+	server.Exec(t, "UPDATE "+table("operations")+" SET revision = 2") // as after another event
+	park.Claim = claimed[0].Operation.Claim
+	late, err := j.Apply(t.Context(), park)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Stale, late.Decision)
+	op, err := other.Get(t.Context(), begun.Operation.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, journal.StateUnknown, op.State)
+	assert.True(t, op.Adopted)
+}
+
+// Who has seen a copy, and says so only after somebody adopted it, does not undo that: whatever it was seen by.
+func TestWhoSawACopyBeforeAnAdopt(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	for name, seen := range map[string]func(journals string, opts *postgres.Options) string{
+		"by its place": func(journals string, _ *postgres.Options) string {
+			return "UPDATE " + journals + " SET table_oid = '1'"
+		},
+		"by its handles": func(journals string, _ *postgres.Options) string {
+			return "SELECT setval('" + strings.TrimSuffix(journals, "journal") + "handles', 1)"
+		},
+		"by its timeline": func(journals string, _ *postgres.Options) string {
+			return "UPDATE " + journals + " SET timeline = '0000007F'"
+		},
+		"by a witness": func(journals string, opts *postgres.Options) string {
+			witness := postgres.WitnessFile(filepath.Join(t.TempDir(), "witness"))
+			require.NoError(t, witness.Store(t.Context(), 77))
+			opts.Witness = witness
+			return "SELECT 1"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := durable(t, server)
+			first := openAt(t, server.URL(), opts)
+			_, err := first.Apply(t.Context(), now(first, begin("a", join(t, first))))
+			require.NoError(t, err)
+			require.NoError(t, first.Close())
+			journals := `"` + opts.Schema + `".journal`
+			server.Exec(t, seen(journals, &opts))
+
+			p, url := proxied(t, server)
+			held := p.Arm(pgproxy.Fault{Match: func(ex pgproxy.Exchange) bool {
+				return has(ex, "journal set restored") || has(ex, "journal set promoted")
+			}, Then: pgproxy.Hold})
+			late := make(chan *postgres.Journal, 1)
+			go func() {
+				j, err := postgres.Open(t.Context(), url, opts)
+				assert.NoError(t, err)
+				late <- j
+			}()
+			<-held.Done()
+			adopter := openAt(t, server.URL(), opts)
+			_, err = adopter.Join(t.Context())
+			require.ErrorIs(t, err, journal.ErrRestored)
+			require.NoError(t, adopter.Adopt(t.Context()))
+			held.Release()
+			j := <-late
+			require.NotNil(t, j)
+			t.Cleanup(func() { _ = j.Close() })
+			assert.Equal(t, "true", setting(t, server.Conn(t), "SELECT (restored IS NULL AND promoted IS NULL)::text FROM "+journals))
+			for _, j := range []*postgres.Journal{adopter, j} {
+				_, err = j.Apply(t.Context(), now(j, begin("b", join(t, j))))
+				require.NoError(t, err, "nobody takes it for restored any more")
+			}
+		})
+	}
+}
+
+// What was told before a backup was made is not told once more after it is restored and adopted; what was told since is. Where the
+// application's rows are in the same database they went back too, so that each outcome is in them once.
+func TestTellingAfterARestore(t *testing.T) {
+	server := postgrestest.Start(t)
+	server.Exec(t, "CREATE DATABASE shop")
+	in := func(database string) string { return strings.Replace(server.URL(), "/postgres?", "/"+database+"?", 1) }
+	opts := durable(t, server)
+	exec := func(database, sql string) {
+		conn, err := pgx.Connect(t.Context(), in(database))
+		require.NoError(t, err)
+		_, err = conn.Exec(t.Context(), sql)
+		require.NoError(t, errors.Join(err, conn.Close(t.Context())))
+	}
+	exec("shop", "CREATE TABLE public.told (name text, outcome text)")
+	deliver := func(j *postgres.Journal, s journal.Session, op journal.Operation) {
+		t.Helper()
+		ev := now(j, journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, Generation: op.Generation, Outcome: op.State, Session: s.ID()})
+		result, err := j.DeliverTx(t.Context(), ev, func(ctx context.Context, tx journal.Tx) error {
+			_, err := tx.Driver().(pgx.Tx).Exec(ctx, "INSERT INTO public.told VALUES ($1, $2)", op.ID, op.State.String())
+			return err
+		})
+		require.NoError(t, err)
+		require.Equal(t, journal.Recorded, result.Decision)
+	}
+	shop := openAt(t, in("shop"), opts)
+	s := join(t, shop)
+	ended := make(map[string]journal.Operation)
+	for _, id := range []string{"told", "told since", "cancelled"} {
+		begun, err := shop.Apply(t.Context(), now(shop, begin(id, s)))
+		require.NoError(t, err)
+		ev := complete(begun.Operation, s)
+		if id == "cancelled" {
+			ev.Kind, ev.Unsent, ev.Answer = journal.EventCancel, true, nil
+		}
+		ev.Delivered = false
+		result, err := shop.Apply(t.Context(), now(shop, ev))
+		require.NoError(t, err)
+		require.Equal(t, journal.Recorded, result.Decision)
+		ended[id] = result.Operation
+	}
+	deliver(shop, s, ended["told"])
+	if op := ended["cancelled"]; !op.Delivered {
+		deliver(shop, s, op)
+	}
+	require.NoError(t, shop.Close())
+	server.Exec(t, "CREATE DATABASE backup TEMPLATE shop")
+	shop = openAt(t, in("shop"), opts)
+	s = join(t, shop)
+	deliver(shop, s, ended["told since"])
+	require.NoError(t, shop.Close())
+
+	backup := openAt(t, in("backup"), opts)
+	_, err := backup.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.NoError(t, backup.Adopt(t.Context()))
+	s = join(t, backup)
+	claim := now(backup, journal.Event{Kind: journal.EventClaim, Session: s.ID()})
+	claimed, err := backup.Claim(t.Context(), claim, 10)
+	require.NoError(t, err)
+	outcomes := make(map[string]journal.State)
+	for _, r := range claimed {
+		outcomes[r.Operation.ID] = r.Operation.State
+		deliver(backup, s, r.Operation)
+	}
+	assert.Equal(t, map[string]journal.State{"told since": journal.StateCompleted, "cancelled": journal.StateUnknown}, outcomes)
+	claimed, err = backup.Claim(t.Context(), now(backup, claim), 10)
+	require.NoError(t, err)
+	assert.Empty(t, claimed)
+	conn, err := pgx.Connect(t.Context(), in("backup"))
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	assert.Equal(t, "cancelled cancelled, cancelled unknown, told completed, told since completed",
+		setting(t, conn, "SELECT string_agg(name || ' ' || outcome, ', ' ORDER BY name, outcome) FROM public.told"))
+}

@@ -1,0 +1,146 @@
+package postgres
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+)
+
+// row is an operation as it stands in its row, without its bodies and its answer.
+type row struct {
+	op       journal.Operation // without the bodies of Request, and without Answer
+	revision int32
+	request  []byte  // the request's head, encoded
+	sum      uint32  // of the answer
+	seen     *member // as whom this process wrote or read it; nil: it is not kept
+}
+
+// there tells whether the journal has it.
+func (r *row) there() bool { return r != nil && r.op.State != journal.StateAbsent }
+
+// columns are what scan reads, in its order, of operations o and requests r.
+const columns = "o.handle, o.scope, o.parent, o.id, o.naming, o.provider, o.state, o.holder, o.wake_at, o.settled_at, " +
+	"o.delivered, o.tombstone, o.revision, o.facts, o.identity IS NOT NULL, r.head"
+
+// fromOperations is what columns are selected from.
+func (j *Journal) fromOperations() string {
+	return " FROM " + j.schema + ".operations o LEFT JOIN " + j.schema + ".requests r ON r.handle = o.handle "
+}
+
+// scan reads one row of columns, and whatever else was selected behind them.
+func scan(from pgx.Row, more ...any) (*row, error) {
+	var (
+		handle               int64
+		scope, parent, id    []byte
+		naming, state        int16
+		provider             []byte
+		holder               *string
+		wakeAt, settledAt    *int64
+		delivered, tombstone bool
+		identified           bool
+		facts                []byte
+		r                    = new(row)
+	)
+	into := []any{&handle, &scope, &parent, &id, &naming, &provider, &state, &holder, &wakeAt, &settledAt, &delivered, &tombstone,
+		&r.revision, &facts, &identified, &r.request}
+	if err := from.Scan(append(into, more...)...); err != nil {
+		return nil, err
+	}
+	kept := format.Row{
+		Op: journal.Operation{
+			Ref:       journal.Ref{Scope: string(scope), Parent: string(parent), ID: string(id)},
+			Naming:    journal.Naming(naming),
+			Provider:  string(provider),
+			State:     journal.State(state),
+			SettledAt: timeOf(settledAt),
+			Delivered: delivered,
+			Tombstone: tombstone,
+		},
+		Request: r.request, Identified: identified,
+	}
+	if holder != nil {
+		kept.Op.Holder = *holder
+	}
+	format.SetWake(&kept.Op, timeOf(wakeAt))
+	if err := format.DecodeFacts(facts, &kept); err != nil {
+		return nil, fmt.Errorf("postgres: operation %s: %w", refString(kept.Op.Ref), err)
+	}
+	// The handle is given by the insert itself, and is not in the sum.
+	kept.Op.Handle = handle
+	r.op, r.sum = kept.Op, kept.AnswerSum
+	return r, nil
+}
+
+func refString(ref journal.Ref) string { return fmt.Sprintf("%q", ref.ID) }
+
+func timeOf(ms *int64) time.Time {
+	if ms == nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(*ms).UTC()
+}
+
+// stored is what an operation's row is to hold.
+type stored struct {
+	identity, alias, facts, request, requestBody, answer, answerBody []byte
+	wakeAt, settledAt                                                any
+	holder                                                           any
+	sum                                                              uint32
+}
+
+// encode makes the row of op. was is what it is made of, nil for a new one: what did not change is not encoded
+// again, and is nil.
+func encode(op *journal.Operation, was *row, requestChanged, answerChanged bool) stored {
+	s := stored{wakeAt: format.FromTime(format.Wake(op)), settledAt: format.FromTime(op.SettledAt), holder: format.Nullable(op.Holder)}
+	kept := format.Row{Op: *op, Identified: op.Naming != journal.Generated}
+	kept.Op.Handle = 0
+	if kept.Identified {
+		s.identity = digest(op.Ref)
+	}
+	if op.Alias != (journal.Ref{}) {
+		s.alias = digest(op.Alias)
+	}
+	if was != nil {
+		kept.Request, kept.AnswerSum = was.request, was.sum
+	}
+	if requestChanged {
+		s.request, s.requestBody = nil, nil
+		if !op.Tombstone {
+			s.request, s.requestBody = format.EncodeRequest(op.Request, false), op.Request.Body
+		}
+		kept.Request = s.request
+	}
+	if answerChanged {
+		kept.AnswerSum = 0
+		if op.Answer != nil {
+			s.answer, s.answerBody = format.EncodeAnswer(op.Answer, false), op.Answer.Body
+			kept.AnswerSum = format.SumIn(s.answer)
+		}
+	}
+	s.sum = kept.AnswerSum
+	s.facts = format.EncodeFacts(kept)
+	return s
+}
+
+// digest is what an identity is unique by: an index takes names of any length so, and NUL in them.
+func digest(ref journal.Ref) []byte {
+	b := make([]byte, 0, 128)
+	for _, part := range [...]string{ref.Scope, ref.Parent, ref.ID} {
+		b = append(binary.AppendUvarint(b, uint64(len(part))), part...)
+	}
+	sum := sha256.Sum256(b)
+	return sum[:]
+}
+
+// errDamaged is for a row that is not as it was written.
+var errDamaged = format.ErrDamaged
+
+// isDamaged tells whether a row was there and could not be read.
+func isDamaged(err error) bool { return errors.Is(err, errDamaged) }

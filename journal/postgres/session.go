@@ -1,0 +1,560 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// A session lives as long as it is heard of: its row is renewed with every beat, for ttl by the database's clock. By its
+// process's own clocks it is lost that long after the last beat was sent that was answered; others bury it when they have
+// seen no beat for ttl by theirs, and the database agrees that it has expired.
+type pace struct {
+	ttl   time.Duration
+	beat  time.Duration // between two
+	again time.Duration // after one that failed
+	lost  time.Duration
+	close time.Duration // how long Close waits for the server: once for what is being committed, and once to say goodbye
+	// How long a handler of DeliverTx has; the rest of commitTime is for its COMMIT.
+	handler time.Duration
+}
+
+var usualPace = pace{ttl: 15 * time.Second, beat: 3 * time.Second, again: 300 * time.Millisecond, lost: 12 * time.Second, close: 5 * time.Second, handler: 25 * time.Second}
+
+// member is this process, as the one who writes. It is a session too, and holds nothing.
+type member struct {
+	id    string
+	epoch int64
+	gone  atomic.Bool  // it was buried, or cut off by Adopt: there has to be another
+	heard atomic.Int64 // when its latest beat was answered, in nanoseconds of the wall's clock
+
+	newest atomic.Int64 // the highest handle that it was given: what it inserts from then on gets a higher one
+}
+
+// given takes note of the handle of what m has inserted, or changed.
+func (m *member) given(handle int64) {
+	for was := m.newest.Load(); handle > was && !m.newest.CompareAndSwap(was, handle); was = m.newest.Load() {
+	}
+}
+
+// session is one that somebody joined.
+type session struct {
+	j     *Journal
+	id    string
+	m     *member
+	lost  atomic.Bool // never revives
+	ended atomic.Bool
+
+	joined time.Time
+	rank   atomic.Uint64 // which one it is, and how many there are in the lower half
+
+	// Until when it is not lost, by either of this process's clocks.
+	until atomic.Pointer[deadline]
+}
+
+// deadline is a time by the monotonic clock and by the wall's: a machine that is suspended stops the former.
+type deadline struct{ monotonic, wall time.Time }
+
+func (p pace) deadlineFrom(sent time.Time) *deadline {
+	until := sent.Add(p.lost)
+	return &deadline{monotonic: until, wall: until.Round(0)}
+}
+
+func (d *deadline) passed(now time.Time) bool {
+	return now.After(d.monotonic) || now.Round(0).After(d.wall)
+}
+
+// ID is random and never used again.
+func (s *session) ID() string { return s.id }
+
+// Lost reports whether the session was buried or cut off, or has not been renewed for so long that it may be. It does no
+// I/O.
+func (s *session) Lost() bool {
+	if s.lost.Load() {
+		return true
+	}
+	if s.ended.Load() || !s.until.Load().passed(time.Now()) {
+		return false
+	}
+	s.lose()
+	return true
+}
+
+// Rank tells which of the sessions that live this is, from 0, and how many there are, as of the latest beat; 0 while that is
+// not known. It does no I/O. A session learns it once all others count it in: until then their parts of what is shared by
+// rank are the larger ones. Where one has gone it is the other way round for as long.
+func (s *session) Rank() (rank, of int) {
+	both := s.rank.Load()
+	return int(both >> 32), int(both & (1<<32 - 1))
+}
+
+// lose has it be lost.
+func (s *session) lose() {
+	if s.lost.Swap(true) {
+		return
+	}
+	s.j.mu.Lock()
+	delete(s.j.sessions, s.id)
+	s.j.mu.Unlock()
+}
+
+// End ends the session: what it holds is left for others at once. Where the database can't be reached it is dead all the
+// same, but others learn of it only once it has expired.
+func (s *session) End(ctx context.Context) error {
+	if s.ended.Swap(true) || s.lost.Load() {
+		return nil
+	}
+	leave, err := s.j.enter(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil // Close has ended it
+	}
+	defer leave()
+	_ = s.j.left.waitForAll(s.j.background)
+	s.j.mu.Lock()
+	delete(s.j.sessions, s.id)
+	s.j.mu.Unlock()
+	return s.j.bury(ctx, []string{s.id}, nil)
+}
+
+// Join starts a session. It is renewed in the background until it is ended or the Journal closed.
+func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if j.opts.Existing {
+		return nil, errNoWorker
+	}
+	s := &session{j: j, id: newSessionID(), joined: time.Now()}
+	err = j.tx(ctx, ask{doing: "join", decides: true}, func(t *tx) error {
+		m := j.member.Load()
+		s.m = m
+		s.until.Store(j.pace.deadlineFrom(time.Now()))
+		_, err := t.exec("INSERT INTO "+j.schema+".sessions (id, process, epoch, expires_at, host, pid) VALUES ($1, $2, $3, clock_timestamp() + $4::interval, $5, $6)",
+			s.id, m.id, m.epoch, j.pace.ttl, hostname(), os.Getpid())
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	j.mu.Lock()
+	j.sessions[s.id] = s
+	j.mu.Unlock()
+	return s, nil
+}
+
+func hostname() string {
+	name, _ := os.Hostname()
+	return name
+}
+
+// mine returns a session of this process that is alive as far as it knows.
+func (j *Journal) mine(id string) (*session, error) {
+	j.mu.Lock()
+	s := j.sessions[id]
+	j.mu.Unlock()
+	if s == nil || s.ended.Load() || s.Lost() {
+		return nil, journal.ErrSessionLost
+	}
+	return s, nil
+}
+
+// isMine tells whether a session is one of this process's.
+func (j *Journal) isMine(id string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.sessions[id] != nil
+}
+
+// enroll makes this process a member.
+func (j *Journal) enroll(ctx context.Context, conn *pgx.Conn) (*member, error) {
+	m := &member{id: newSessionID()}
+	err := commitAlone(ctx, j, conn, func(b *pgx.Batch) {
+		b.Queue("INSERT INTO "+j.schema+".sessions (id, process, epoch, expires_at, host, pid, timeline) "+
+			"SELECT $1, $1, epoch, clock_timestamp() + $2::interval, $3, $4, $5 FROM "+j.schema+".journal RETURNING epoch", m.id, j.pace.ttl, hostname(), os.Getpid(), j.timeline.Load()).
+			QueryRow(func(r pgx.Row) error { return r.Scan(&m.epoch) })
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.heard.Store(time.Now().UnixNano())
+	j.member.Store(m)
+	return m, nil
+}
+
+// reenroll makes this process a member again, after it was buried or cut off. The sessions that it had are lost.
+func (j *Journal) reenroll(ctx context.Context, was *member) (*member, error) {
+	j.enrolling.Lock()
+	defer j.enrolling.Unlock()
+	if m := j.member.Load(); m != was && !m.gone.Load() {
+		return m, nil
+	}
+	j.mu.Lock()
+	for _, s := range j.sessions {
+		s.lost.Store(true)
+	}
+	clear(j.sessions)
+	j.mu.Unlock()
+	conn, err := j.dial(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	return j.enroll(ctx, conn)
+}
+
+// whyRefused tells why the guard let a transaction of the lane's not pass, on its connection. nil: another try is due.
+func (j *Journal) whyRefused(ctx context.Context, conn *pgx.Conn, m *member, needs []string) error {
+	var epoch *int64
+	var buried bool
+	var sound bool
+	err := conn.QueryRow(ctx, "SELECT (SELECT epoch FROM "+j.schema+".sessions WHERE id = $1), coalesce((SELECT buried_at IS NOT NULL FROM "+j.schema+".sessions WHERE id = $1), true), "+
+		soundSettings("$2"), m.id, true).Scan(&epoch, &buried, &sound)
+	if err != nil {
+		return err
+	}
+	if epoch == nil {
+		return j.missing(ctx, conn, m)
+	}
+	if buried || *epoch != m.epoch {
+		m.gone.Store(true)
+		if len(needs) > 0 {
+			return journal.ErrSessionLost
+		}
+		return nil
+	}
+	rows, err := conn.Query(ctx, "SELECT id, expires_at > clock_timestamp() FROM "+j.schema+".sessions WHERE id = ANY($1) AND epoch = $2 AND buried_at IS NULL", needs, m.epoch)
+	if err != nil {
+		return err
+	}
+	alive := make(map[string]bool)
+	var id string
+	var current bool
+	if _, err := pgx.ForEachRow(rows, []any{&id, &current}, func() error { alive[id] = current; return nil }); err != nil {
+		return err
+	}
+	for _, id := range needs {
+		current, there := alive[id]
+		if s, err := j.mine(id); err != nil || !there {
+			if s != nil {
+				s.lose()
+			}
+			return journal.ErrSessionLost
+		}
+		if !current { // it was not heard of for a while, and nobody has buried it
+			if err := j.renew(ctx, conn); err != nil {
+				return err
+			}
+		}
+	}
+	var why string
+	err = conn.QueryRow(ctx, "SELECT concat_ws(', ', CASE WHEN NOT $1 AND coalesce(current_setting('fsync', true), 'on') <> 'on' THEN 'fsync is off' END, "+
+		"CASE WHEN NOT $1 AND coalesce(current_setting('full_page_writes', true), 'on') <> 'on' THEN 'full_page_writes is off' END)", j.opts.Unsafe || j.opts.Durability == Provider).Scan(&why)
+	if err == nil && why != "" {
+		err = fmt.Errorf("%w: %s", ErrUnsafe, why)
+	}
+	return err
+}
+
+// renew has all of this process's sessions be heard of. Those that are not there any more are lost.
+func (j *Journal) renew(ctx context.Context, conn *pgx.Conn) error {
+	m := j.member.Load()
+	j.mu.Lock()
+	own := maps.Clone(j.sessions)
+	j.mu.Unlock()
+	ids := []string{m.id}
+	for id, s := range own {
+		if !s.Lost() {
+			ids = append(ids, id)
+		} else {
+			delete(own, id)
+		}
+	}
+	slices.Sort(ids)
+	sent := time.Now()
+	var heard []string
+	err := j.alone(ctx, conn, "local", func(b *pgx.Batch) {
+		b.Queue("UPDATE "+j.schema+".sessions SET beats = beats + 1, expires_at = clock_timestamp() + $1::interval "+
+			"WHERE id = ANY($2) AND epoch = $3 AND buried_at IS NULL RETURNING id", j.pace.ttl, ids, m.epoch).
+			Query(func(rows pgx.Rows) (err error) {
+				heard, err = pgx.CollectRows(rows, pgx.RowTo[string])
+				return err
+			})
+	})
+	if err != nil {
+		return err
+	}
+	until := j.pace.deadlineFrom(sent)
+	for id, s := range own {
+		if slices.Contains(heard, id) {
+			s.until.Store(until)
+		} else {
+			s.lose()
+		}
+	}
+	if slices.Contains(heard, m.id) {
+		m.heard.Store(time.Now().UnixNano())
+		return nil
+	}
+	var there bool
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM "+j.schema+".sessions WHERE id = $1)", m.id).Scan(&there); err != nil {
+		return err
+	}
+	if !there {
+		return j.missing(ctx, conn, m)
+	}
+	m.gone.Store(true)
+	return nil
+}
+
+// alone commits some statements in one round trip, without the guard, by the given synchronous_commit.
+func (j *Journal) alone(ctx context.Context, conn *pgx.Conn, durability string, queue func(b *pgx.Batch)) error {
+	return commitAlone(ctx, j, conn, func(b *pgx.Batch) {
+		b.Queue("SELECT set_config('synchronous_commit', $1, true)", durability)
+		queue(b)
+	})
+}
+
+// bury has sessions be dead, those of them for which still says so once nothing more can come of them; nil: all. It
+// raises the tenure of their processes' lanes first, so that what they have on its way fails or is seen.
+func (j *Journal) bury(ctx context.Context, ids []string, still func(t *tx, id string) (bool, error)) error {
+	lanes := []any{"process IN (SELECT process FROM " + j.schema + ".sessions WHERE id = ANY($1)) AND process <> $2", ids, j.member.Load().id}
+	return j.tx(ctx, ask{doing: "end a session", lanes: lanes}, func(t *tx) error {
+		own := j.member.Load().id
+		if _, err := t.exec("UPDATE "+j.schema+".lanes l SET tenure = tenure + 1 FROM (SELECT process, lane FROM "+j.schema+".lanes "+
+			"WHERE process IN (SELECT process FROM "+j.schema+".sessions WHERE id = ANY($1)) AND process <> $2 ORDER BY process, lane FOR UPDATE) o "+
+			"WHERE l.process = o.process AND l.lane = o.lane", ids, own); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if still != nil {
+				dead, err := still(t, id)
+				if err != nil {
+					return err
+				}
+				if !dead {
+					continue
+				}
+			}
+			if _, err := t.exec("UPDATE "+j.schema+".sessions SET buried_at = clock_timestamp() WHERE (id = $1 OR process = $1) AND buried_at IS NULL", id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// resign ends all of this process's sessions, and itself.
+func (j *Journal) resign(ctx context.Context) error {
+	m := j.member.Load()
+	if m.gone.Load() {
+		return nil
+	}
+	return j.bury(ctx, []string{m.id}, nil)
+}
+
+// beat renews the sessions, and watches over the others', until the Journal is closed.
+func (j *Journal) beat(conn *pgx.Conn) {
+	defer func() {
+		if conn != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			_ = conn.Close(ctx)
+			cancel()
+		}
+	}()
+	failing := false
+	for next := j.pace.beat; ; {
+		select {
+		case <-time.After(next):
+		case <-j.background.Done():
+			return
+		}
+		begun := time.Now()
+		err := j.beatOnce(&conn)
+		if next = max(j.pace.beat-time.Since(begun), 0); err != nil {
+			next = j.pace.again
+		}
+		if err != nil && !failing && !errors.Is(context.Cause(j.background), journal.ErrClosed) {
+			j.log.Warn("onceward: the journal's sessions could not be renewed; without that they are lost", "after", j.pace.lost, "error", explain("renew the sessions", err))
+		}
+		failing = err != nil
+	}
+}
+
+func (j *Journal) beatOnce(conn **pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(j.background, j.pace.lost/2)
+	defer cancel()
+	if *conn == nil || (*conn).IsClosed() {
+		c, err := j.dial(ctx, nil)
+		if err != nil {
+			return err
+		}
+		*conn = c
+	}
+	if m := j.member.Load(); m.gone.Load() {
+		if _, err := j.reenroll(ctx, m); err != nil {
+			return err
+		}
+	}
+	if err := j.checkRelease(ctx, *conn); err != nil {
+		return err
+	}
+	if err := j.renew(ctx, *conn); err != nil {
+		return err
+	}
+	if len(j.clockJob) == 0 { // else the heart waits for a transaction that sweeps, and the next beat sees what came of it
+		if err := j.readClock(ctx, *conn); err != nil {
+			return err
+		}
+	}
+	if err := j.answer(ctx, *conn); err != nil || j.opts.Existing {
+		return err
+	}
+	if err := j.testify(ctx, *conn); err != nil {
+		return err
+	}
+	return j.watch(ctx, *conn)
+}
+
+// checkRelease refuses to go on where the journal has become that of later releases: nothing of this process's is renewed, and
+// each of its connections that writes is closed before it is used again.
+func (j *Journal) checkRelease(ctx context.Context, conn *pgx.Conn) error {
+	var version, leastWriter int
+	if err := conn.QueryRow(ctx, "SELECT schema_version, least_writer FROM "+j.schema+".journal").Scan(&version, &leastWriter); err != nil {
+		return err
+	}
+	err := checkVersion(version, leastWriter)
+	j.outdated.Store(err != nil)
+	return err
+}
+
+// observer is what this process has seen of others' beats. Only the beating goroutine has it.
+type observer struct {
+	at              time.Time // when they were looked at last
+	upkeep, testify time.Time // when they are due
+	seen            map[string]observation
+}
+
+type observation struct {
+	beats int64
+	since time.Time // when it was seen to beat last
+	reads int       // since then
+}
+
+// leaseOver is true of a lease that is over by the database's clock. One that ends later than any could that is renewed now was
+// renewed by a clock that has gone back since: it tells nothing, and the observers' time alone counts.
+const leaseOver = "(expires_at <= clock_timestamp() OR expires_at > clock_timestamp() + interval '2 minutes')"
+
+// watch buries whoever has not been heard of: in three looks or more over ttl of this process's own time, with none of
+// them missed, and by the database's clock too. Nobody is buried for an outage of the database, nor by a clock of its
+// that leapt.
+func (j *Journal) watch(ctx context.Context, conn *pgx.Conn) error {
+	rows, err := conn.Query(ctx, "SELECT id, beats, "+leaseOver+", id <> process FROM "+j.schema+".sessions WHERE buried_at IS NULL ORDER BY started_at, id")
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	o := &j.observed
+	if now.Sub(o.at) > j.pace.ttl/3 {
+		o.seen = make(map[string]observation)
+	}
+	o.at = now
+	seen := make(map[string]observation)
+	var dead []string
+	var id string
+	var beats int64
+	var expired, holds bool
+	var living []string
+	_, err = pgx.ForEachRow(rows, []any{&id, &beats, &expired, &holds}, func() error {
+		if holds {
+			living = append(living, id)
+		}
+		was, known := o.seen[id]
+		if !known || was.beats != beats {
+			was = observation{beats: beats, since: now}
+		}
+		was.reads++
+		seen[id] = was
+		if expired && was.reads >= 3 && now.Sub(was.since) >= j.pace.ttl {
+			dead = append(dead, id)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	o.seen = seen
+	j.tellRanks(living)
+	if len(dead) == 0 {
+		return j.upkeep(ctx)
+	}
+	if promoted, err := j.silent(ctx, conn, dead); err != nil || promoted {
+		return err
+	}
+	j.log.Warn("onceward: sessions are taken to be dead, and what they held is left for others", "sessions", len(dead))
+	return j.bury(ctx, dead, func(t *tx, id string) (still bool, err error) {
+		err = t.conn.QueryRow(t.ctx, "SELECT count(*) = 1 FROM "+j.schema+".sessions WHERE id = $1 AND beats = $2 AND "+leaseOver,
+			id, seen[id].beats).Scan(&still)
+		return still, err
+	})
+}
+
+// tellRanks tells this process's sessions which of the living they are. One that joined just now is not among those that
+// others know of.
+func (j *Journal) tellRanks(living []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for rank, id := range living {
+		if s := j.sessions[id]; s != nil && time.Since(s.joined) > 2*j.pace.beat {
+			s.rank.Store(uint64(rank)<<32 | uint64(len(living)))
+		}
+	}
+}
+
+// silent tells whether the journal waits for an answer after a promotion. Of the dead, those who run a process will give
+// none: what they were told of can't be known.
+func (j *Journal) silent(ctx context.Context, conn *pgx.Conn, dead []string) (promoted bool, err error) {
+	var silent int
+	var epoch int64
+	err = conn.QueryRow(ctx, "SELECT epoch, promoted IS NOT NULL AND restored IS NULL, (SELECT count(*) FROM "+j.schema+".sessions s "+
+		"WHERE id = ANY($1) AND id = process AND s.timeline IS DISTINCT FROM promoted) FROM "+j.schema+".journal", dead).Scan(&epoch, &promoted, &silent)
+	if err != nil || !promoted || silent == 0 {
+		return promoted, err
+	}
+	return true, j.isRestored(ctx, conn, epoch, "the server was promoted, commits had not waited for a standby, and a process has died that could have told whether any are missing")
+}
+
+// keepDead is how long the rows of the dead stay at least: one that is missing before was lost by the database.
+const keepDead = 24 * time.Hour
+
+// upkeep removes, once an hour, what nobody needs of the dead.
+func (j *Journal) upkeep(ctx context.Context) error {
+	now := time.Now()
+	if now.Before(j.observed.upkeep) {
+		return nil
+	}
+	j.observed.upkeep = now.Add(time.Hour)
+	s := j.schema
+	return j.tx(ctx, ask{doing: "tidy up"}, func(t *tx) error {
+		// What the lanes of the dead have seen of the time stays.
+		if _, err := t.exec("WITH gone AS (DELETE FROM " + s + ".lanes WHERE process IN (SELECT id FROM " + s + ".sessions WHERE buried_at < clock_timestamp() - interval '24 hours') " +
+			"RETURNING last_at, least_margin), most AS (SELECT max(last_at) AS last_at, min(nullif(least_margin, 0)) AS least_margin FROM gone) " +
+			"UPDATE " + s + ".journal j SET last_at = greatest(j.last_at, most.last_at), " +
+			"least_margin = CASE WHEN j.least_margin = 0 THEN coalesce(most.least_margin, 0) ELSE least(j.least_margin, most.least_margin) END FROM most WHERE most.last_at IS NOT NULL"); err != nil {
+			return err
+		}
+		_, err := t.exec("DELETE FROM " + s + ".sessions d WHERE buried_at < clock_timestamp() - interval '24 hours' " +
+			"AND NOT EXISTS (SELECT 1 FROM " + s + ".operations WHERE holder = d.id) AND NOT EXISTS (SELECT 1 FROM " + s + ".lanes WHERE process = d.id)")
+		return err
+	})
+}

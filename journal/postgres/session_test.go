@@ -1,0 +1,232 @@
+package postgres_test
+
+import (
+	"context"
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+const soon, tick = 20 * time.Second, 20 * time.Millisecond
+
+// Who is cut off from the database is lost by its own clocks, and then buried by others. What it says later of what it
+// held is late; its answers count.
+func TestSessionCutOffIsBuried(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	postgres.Hasten(t)
+	p, url := proxied(t, server)
+	cut := openAt(t, url, opts)
+	other := open(t, server, opts)
+	s, theirs := join(t, cut), join(t, other)
+	held := make(map[string]journal.Operation)
+	for _, id := range []string{"parked", "completed"} {
+		begun, err := cut.Apply(t.Context(), begin(id, s))
+		require.NoError(t, err)
+		held[id] = begun.Operation
+	}
+	waits, err := other.Apply(t.Context(), begin("parked", theirs))
+	require.NoError(t, err)
+	require.Equal(t, journal.Wait, waits.Decision)
+
+	p.CutOff()
+	require.Eventually(t, s.Lost, soon, tick)
+	require.Eventually(t, func() bool {
+		taken, err := other.Apply(t.Context(), begin("parked", theirs))
+		return err == nil && taken.Operation.Holder == theirs.ID()
+	}, soon, tick, "others take over what it held")
+	assert.False(t, theirs.Lost())
+	p.Heal()
+
+	_, err = cut.Apply(t.Context(), begin("more", s))
+	require.ErrorIs(t, err, journal.ErrSessionLost)
+	park := journal.Event{Kind: journal.EventPark, Ref: held["parked"].Ref, Handle: held["parked"].Handle, At: time.Now(), Session: s.ID(), Claim: 1}
+	require.Eventually(t, func() bool {
+		stale, err := cut.Apply(t.Context(), park)
+		return err == nil && stale.Decision == journal.Stale
+	}, soon, tick)
+	completed, err := cut.Apply(t.Context(), complete(held["completed"], s))
+	require.NoError(t, err)
+	assert.Equal(t, journal.Recorded, completed.Decision)
+	again := join(t, cut)
+	_, err = cut.Apply(t.Context(), begin("more", again))
+	require.NoError(t, err)
+}
+
+// The database's clock goes back by hours, as after a failover, right after a process has died: what it held is taken over as
+// soon as ever, and whoever lives is not taken for dead.
+func TestClockThatGoesBackLeavesNothingHeld(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	postgres.Hasten(t)
+	p, url := proxied(t, server)
+	dead := openAt(t, url, opts)
+	other := open(t, server, opts)
+	s, theirs := join(t, dead), join(t, other)
+	_, err := dead.Apply(t.Context(), begin("order", s))
+	require.NoError(t, err)
+	p.CutOff()
+	require.Eventually(t, s.Lost, soon, tick)
+	// As a clock shows it that was three hours ahead when they were written.
+	server.Exec(t, `UPDATE "`+opts.Schema+`".sessions SET expires_at = expires_at + interval '3 hours'`)
+	require.Eventually(t, func() bool {
+		taken, err := other.Apply(t.Context(), begin("order", theirs))
+		return err == nil && taken.Operation.Holder == theirs.ID()
+	}, soon, tick)
+	assert.False(t, theirs.Lost())
+}
+
+// An outage that is longer than anybody's lease buries nobody, and neither does a clock of the database's that leaps.
+func TestNobodyIsBuriedForAnOutage(t *testing.T) {
+	server := postgrestest.Start(t)
+	opts := options(t, server)
+	postgres.Hasten(t)
+	a, b := open(t, server, opts), open(t, server, opts)
+	s, theirs := join(t, a), join(t, b)
+	begun, err := a.Apply(t.Context(), begin("held", s))
+	require.NoError(t, err)
+	server.Stop(t, postgrestest.Fast)
+	require.Eventually(t, s.Lost, soon, tick, "it stops by its own clocks all the same")
+	server.Run(t)
+	next := join(t, b)
+	// As of a clock that is ahead: everybody's lease has run out.
+	server.Exec(t, `UPDATE "`+opts.Schema+`".sessions SET expires_at = clock_timestamp() - interval '20 s' WHERE buried_at IS NULL`)
+	_, err = b.Apply(t.Context(), begin("another", next))
+	require.NoError(t, err, "who is alive is heard of again")
+	assert.False(t, next.Lost())
+	assert.True(t, theirs.Lost())
+	completed, err := a.Apply(t.Context(), complete(begun.Operation, s))
+	require.NoError(t, err)
+	assert.Equal(t, journal.Recorded, completed.Decision)
+}
+
+// The connections of the application may all be in use: the heart has its own.
+func TestHeartBeatsWhileReadersAreBusy(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	opts.Readers = 1
+	postgres.Hasten(t)
+	j := open(t, server, opts)
+	s := join(t, j)
+	conn := server.Conn(t)
+	migration, err := server.Conn(t).Begin(t.Context())
+	require.NoError(t, err)
+	_, err = migration.Exec(t.Context(), `LOCK TABLE "`+opts.Schema+`".operations`)
+	require.NoError(t, err)
+	var before, after int64
+	count := `SELECT beats FROM "` + opts.Schema + `".sessions WHERE id = $1`
+	busy := make(chan error, 4)
+	ctx, cancel := context.WithCancel(t.Context())
+	for range cap(busy) { // readers wait for what a migration holds
+		go func() {
+			_, err := j.Get(ctx, journal.Ref{ID: "a"})
+			busy <- err
+		}()
+	}
+	t.Cleanup(cancel)
+	require.NoError(t, conn.QueryRow(t.Context(), count, s.ID()).Scan(&before))
+	require.Eventually(t, func() bool {
+		require.NoError(t, conn.QueryRow(t.Context(), count, s.ID()).Scan(&after))
+		return after >= before+15
+	}, soon, tick)
+	assert.False(t, s.Lost())
+	require.NoError(t, migration.Rollback(t.Context()))
+	for range cap(busy) {
+		require.ErrorIs(t, <-busy, journal.ErrNotFound)
+	}
+}
+
+// A session that is ended is dead for others at once.
+func TestEndedSessionLeavesWhatItHeld(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	j, other := open(t, server, opts), open(t, server, opts)
+	s, theirs := join(t, j), join(t, other)
+	_, err := j.Apply(t.Context(), begin("order", s))
+	require.NoError(t, err)
+	require.NoError(t, s.End(t.Context()))
+	taken, err := other.Apply(t.Context(), begin("order", theirs))
+	require.NoError(t, err)
+	assert.Equal(t, theirs.ID(), taken.Operation.Holder)
+}
+
+// All sessions of the fleet have another rank each, and know how many there are.
+func TestSessionsHaveRanks(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	postgres.Hasten(t)
+	a, b := open(t, server, opts), open(t, server, opts)
+	sessions := []journal.Session{join(t, a), join(t, b), join(t, b)}
+	ranked := func(want int) func() bool {
+		return func() bool {
+			seen := make(map[int]bool)
+			for _, s := range sessions[:want] {
+				rank, of := s.(interface{ Rank() (rank, of int) }).Rank()
+				if of != want || rank >= of || seen[rank] {
+					return false
+				}
+				seen[rank] = true
+			}
+			return true
+		}
+	}
+	require.Eventually(t, ranked(3), soon, tick)
+	require.NoError(t, sessions[2].End(t.Context()))
+	require.Eventually(t, ranked(2), soon, tick)
+}
+
+// beats returns what tells whether each process of the journal has beaten that often since.
+func beats(t *testing.T, server *postgrestest.Cluster, opts postgres.Options, n int64) func() bool {
+	t.Helper()
+	conn, deadline := server.Conn(t), time.Now().Add(4*soon)
+	least := func() (least int64) {
+		require.NoError(t, conn.QueryRow(t.Context(), `SELECT min(beats) FROM "`+opts.Schema+`".sessions WHERE buried_at IS NULL AND id = process`).Scan(&least))
+		return least
+	}
+	before := least()
+	return func() bool {
+		require.True(t, time.Now().Before(deadline), "they beat")
+		return least() >= before+n
+	}
+}
+
+// Once one process has reset the clock, no other brings back what was the latest time.
+func TestResetIsForAllProcesses(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	postgres.Hasten(t)
+	j, other := open(t, server, opts), open(t, server, opts)
+	s, theirs := join(t, j), join(t, other)
+	ahead := begin("ahead", theirs)
+	ahead.At = time.Now().Add(30 * time.Minute)
+	_, err := other.Apply(t.Context(), ahead)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		r, err := j.Apply(t.Context(), begin("ahead", s))
+		return err == nil && time.Until(r.Last) > 20*time.Minute
+	}, soon, tick, "what one has seen, others learn of")
+	now := time.Now()
+	require.NoError(t, j.ResetClock(t.Context(), now))
+	beaten := beats(t, server, opts, 3)
+	for both := false; !both; { // while both beat
+		both = beaten()
+		for j, s := range map[*postgres.Journal]journal.Session{j: s, other: theirs} {
+			r, err := j.Apply(t.Context(), begin("ahead", s))
+			require.NoError(t, err)
+			assert.Less(t, time.Until(r.Last), time.Minute)
+		}
+		_, err := other.Apply(t.Context(), begin(rand.Text(), theirs))
+		require.NoError(t, err)
+	}
+	fresh := open(t, server, opts)
+	r, err := fresh.Apply(t.Context(), begin("ahead", join(t, fresh)))
+	require.NoError(t, err)
+	assert.Less(t, time.Until(r.Last), time.Minute)
+}

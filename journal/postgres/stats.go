@@ -1,0 +1,75 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+var _ journal.StatsReader = (*Journal)(nil)
+
+// counts counts by indices of what is not over. Handles count what was begun, in each epoch from its beginning.
+const counts = `SELECT
+	(SELECT count(*) FROM {{schema}}.operations WHERE state = 1),
+	(SELECT count(*) FROM {{schema}}.operations WHERE state = 2),
+	(SELECT count(*) FROM {{schema}}.operations WHERE state = 4),
+	(SELECT count(*) FROM {{schema}}.operations WHERE state = 5),
+	(SELECT count(*) FROM {{schema}}.operations WHERE state = 1 AND wake_at <= $1),
+	(SELECT count(*) FROM {{schema}}.operations WHERE wake_at = 0),
+	(SELECT min(settled_at) FROM {{schema}}.operations WHERE state = 4),
+	u.n, u.earliest,
+	(SELECT count(*) FROM {{schema}}.sessions WHERE id <> process AND buried_at IS NULL),
+	(SELECT greatest(last_at, (SELECT coalesce(max(last_at), 0) FROM {{schema}}.lanes)) FROM {{schema}}.journal),
+	(SELECT restored FROM {{schema}}.journal),
+	(SELECT CASE WHEN is_called THEN last_value - (last_value >> 40 << 40) ELSE 0 END FROM {{schema}}.handles),
+	(SELECT count(*) FROM {{schema}}.flows WHERE state = 1),
+	(SELECT count(*) FROM {{schema}}.flows WHERE state = 2),
+	(SELECT count(*) FROM {{schema}}.flows WHERE state = 5),
+	(SELECT coalesce(max(handle), 0) FROM {{schema}}.flows)
+	FROM (SELECT count(*) AS n, min(settled_at) AS earliest FROM {{schema}}.operations WHERE state > 2 AND NOT delivered) u`
+
+// ReadStats tells how the journal does, for all who share it. Begun counts since the journal was last adopted or
+// confirmed, and those whose transaction was rolled back too.
+func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
+	var s journal.Stats
+	var unknown, undelivered *int64
+	var last int64
+	var restored *string
+	err := j.read(ctx, func(row scanner) error {
+		return row.Scan(&s.Pending, &s.InFlight, &s.Unknown, &s.Cancelled, &s.Due, &s.Dead, &unknown, &s.Undelivered, &undelivered,
+			&s.Sessions, &last, &restored, &s.Begun, &s.FlowsRunning, &s.FlowsWaiting, &s.FlowsSetAside, &s.FlowsBegun)
+	}, counts, j.Now().UnixMilli())
+	if err != nil {
+		return journal.Stats{}, err
+	}
+	s.OldestUnknown, s.OldestUndelivered = timeOf(unknown), timeOf(undelivered)
+	if last > 0 {
+		s.Last = time.UnixMilli(last).UTC()
+	}
+	switch r := j.restored.Load(); {
+	case restored != nil:
+		s.Restored = *restored
+	case r != nil && j.opts.Existing: // which has written it down nowhere
+		s.Restored = r.why
+	}
+	err = j.read(ctx, func(row scanner) error {
+		r, err := scan(row)
+		if err == nil {
+			s.OldestPending = r.op.CreatedAt
+		}
+		return err
+	}, "SELECT "+columns+" FROM (SELECT * FROM {{schema}}.operations o WHERE o.state = 1 ORDER BY o.handle LIMIT 1) o"+besides)
+	if err == nil && s.FlowsSetAside > 0 {
+		err = j.read(ctx, func(row scanner) error {
+			f, err := scanFlow(row)
+			s.OldestSetAside = store.Earlier(s.OldestSetAside, f.UpdatedAt)
+			return err
+		}, selectFlow+" WHERE state = 5")
+	}
+	if err != nil {
+		return journal.Stats{}, err
+	}
+	return s, nil
+}

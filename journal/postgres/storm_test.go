@@ -1,0 +1,331 @@
+package postgres_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/pgproxy"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// These tell a child of the test's binary what it is.
+const (
+	payerVariable    = "ONCEWARD_TEST_PAYER"    // how many payments there are
+	databaseVariable = "ONCEWARD_TEST_DATABASE" // through the payer's own proxy
+	directVariable   = "ONCEWARD_TEST_DIRECT"   // past it
+	schemaVariable   = "ONCEWARD_TEST_SCHEMA"
+	stripeVariable   = "ONCEWARD_TEST_STRIPE"
+	lateVariable     = "ONCEWARD_TEST_LATE" // a file for sends that begin too late
+)
+
+func TestMain(m *testing.M) {
+	if payments, err := strconv.Atoi(os.Getenv(payerVariable)); err == nil {
+		if err := pay(context.Background(), payments); err != nil {
+			fmt.Fprintln(os.Stderr, "payer:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if name := os.Getenv(sleeperVariable); name != "" {
+		if err := beginAndTell(context.Background(), name); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if ledger := os.Getenv(sellerVariable); ledger != "" {
+		fmt.Fprintln(os.Stderr, sell(context.Background(), ledger))
+		os.Exit(1)
+	}
+	if name := os.Getenv(crasherVariable); name != "" {
+		fmt.Fprintln(os.Stderr, beginAndHang(context.Background(), name))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func paymentName(i int) string { return fmt.Sprintf("pay-%05d", i) }
+
+// pay is what a payer does: it has every payment made, by whoever, and ends when all are settled.
+func pay(ctx context.Context, payments int) error {
+	direct, err := pgxpool.New(ctx, os.Getenv(directVariable))
+	if err != nil {
+		return err
+	}
+	defer direct.Close()
+	schema := os.Getenv(schemaVariable)
+	var j *postgres.Journal
+	for {
+		if j, err = postgres.Open(ctx, os.Getenv(databaseVariable), postgres.Options{Schema: schema, Deployment: "test", Failover: postgres.MayLose}); err == nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond) // it is cut off
+	}
+	at, err := url.Parse(os.Getenv(stripeVariable))
+	if err != nil {
+		return err
+	}
+	contract := providers.Stripe()
+	contract.Hosts = []string{at.Host}
+	watched := http.DefaultTransport.(*http.Transport).Clone()
+	watched.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		time.Sleep(rand.N(30 * time.Millisecond)) // as long as a name server and a handshake take
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &askingConn{Conn: conn, direct: direct, schema: schema}, nil
+	}
+	client, err := onceward.New(onceward.Config{
+		Journal: j, Providers: []providers.Provider{contract}, HTTPClient: &http.Client{Transport: noting{watched}},
+		Authorize: func(req *http.Request) error {
+			req.Header.Set("Authorization", "Bearer sk_test_in_a_box")
+			return nil
+		},
+		Backoff: backoff.Policy{Initial: 50 * time.Millisecond, Max: 2 * time.Second},
+	})
+	if err != nil {
+		return err
+	}
+	go client.Run(ctx)
+	var group sync.WaitGroup
+	next := make(chan int)
+	for range 16 {
+		group.Go(func() {
+			for i := range next {
+				for !payOnce(ctx, client, at, paymentName(i)) {
+					time.Sleep(rand.N(200 * time.Millisecond))
+				}
+			}
+		})
+	}
+	for _, i := range rand.Perm(payments) {
+		next <- i
+	}
+	close(next)
+	group.Wait()
+	return errors.Join(client.Shutdown(ctx), j.Close())
+}
+
+// payOnce asks for a payment, and tells whether it has been made.
+func payOnce(ctx context.Context, client *onceward.Client, at *url.URL, name string) bool {
+	form := url.Values{"amount": {"2000"}, "currency": {"eur"}, "metadata[payment]": {name}}
+	req, err := http.NewRequestWithContext(onceward.WithOperation(ctx, name), http.MethodPost, at.String()+"/v1/charges", strings.NewReader(form.Encode()))
+	if err != nil {
+		return false
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("X-Payment", name)
+	resp, err := client.HTTPClient().Do(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// noting notes when each request's client last looks at its lease: it does so as its headers are written.
+type noting struct{ http.RoundTripper }
+
+func (n noting) RoundTrip(req *http.Request) (*http.Response, error) {
+	var conn *askingConn
+	return n.RoundTripper.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		GotConn:      func(info httptrace.GotConnInfo) { conn = info.Conn.(*askingConn) },
+		WroteHeaders: func() { conn.looked.Store(time.Now().UnixNano()) }, // before the client's own, which was there first
+	})))
+}
+
+// askingConn asks the database, before the first byte of a request, whether the lease of whoever holds the payment still
+// runs.
+type askingConn struct {
+	net.Conn
+	direct *pgxpool.Pool
+	schema string
+	looked atomic.Int64
+}
+
+var paymentHeader = regexp.MustCompile(`X-Payment: (\S+)`)
+
+func (c *askingConn) Write(b []byte) (int, error) {
+	if name := paymentHeader.FindSubmatch(b); name != nil {
+		var live bool
+		err := c.direct.QueryRow(context.Background(), `SELECT EXISTS (SELECT 1 FROM "`+c.schema+`".operations o JOIN "`+c.schema+`".sessions s ON s.id = o.holder
+			WHERE o.id = $1 AND s.pid = $2 AND s.buried_at IS NULL AND s.expires_at > clock_timestamp())`, name[1], os.Getpid()).Scan(&live)
+		// Where the process was stopped since its client looked, it may send late, and the answer may be of a later time than the write.
+		if (err != nil || !live) && time.Since(time.Unix(0, c.looked.Load())) < time.Second {
+			c.tell(fmt.Sprintf("%s, pid %d, error %v\n", name[1], os.Getpid(), err))
+		}
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *askingConn) tell(line string) {
+	if f, err := os.OpenFile(os.Getenv(lateVariable), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+		_, _ = f.WriteString(line)
+		_ = f.Close()
+	}
+}
+
+// stormPayer is one of the processes, which is started again whenever it was killed.
+type stormPayer struct {
+	proxy *pgproxy.Proxy
+	env   []string
+
+	mu                   sync.Mutex
+	cmd                  *exec.Cmd
+	kills, stops, cutoff int
+}
+
+// live runs it until it has come to its end.
+func (p *stormPayer) live(ctx context.Context, t *testing.T) {
+	for ctx.Err() == nil {
+		var stderr bytes.Buffer
+		cmd := exec.CommandContext(ctx, os.Args[0])
+		cmd.Env, cmd.Stderr = append(os.Environ(), p.env...), &stderr
+		p.mu.Lock()
+		p.cmd = cmd
+		err := cmd.Start()
+		p.mu.Unlock()
+		if !assert.NoError(t, err) {
+			return
+		}
+		err = cmd.Wait()
+		if err == nil {
+			return
+		}
+		if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+			assert.NoError(t, err, stderr.String())
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// strike does something to it, which is over at the latest when the payer has come to its end.
+func (p *stormPayer) strike(random *rand.Rand, ended <-chan struct{}) {
+	p.mu.Lock()
+	cmd := p.cmd
+	p.mu.Unlock()
+	// Half of the pauses and partitions outlive a lease of 15 s.
+	pause := time.Duration(1+random.IntN(2)*16)*time.Second + time.Duration(random.Int64N(int64(3*time.Second)))
+	wait := func() {
+		select {
+		case <-time.After(pause):
+		case <-ended:
+		}
+	}
+	switch random.IntN(4) {
+	case 0, 1:
+		p.kills++
+		_ = cmd.Process.Kill()
+	case 2:
+		p.stops++
+		_ = cmd.Process.Signal(syscall.SIGSTOP)
+		wait()
+		_ = cmd.Process.Signal(syscall.SIGCONT)
+	case 3:
+		p.cutoff++
+		p.proxy.CutOff()
+		wait()
+		p.proxy.Heal()
+	}
+}
+
+// Five processes share a journal, and are killed, stopped and cut off from it at random. Every payment is made once, and
+// none is sent by one whose lease has run out.
+func TestFleetStorm(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	opts := durable(t, server)
+	j := openAt(t, server.URL(), opts)
+	payments, strikes := few(400, 2000), few(2, 6)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+
+	box := providertest.NewUnstartedServer(providers.Stripe(), providertest.ObjectsIn("", "ch_"))
+	box.Seed(seed, providertest.Mix{DropBefore: 0.03, DropAfter: 0.04, DelayAfter: 0.1, Status: 0.05, MaxDelay: 200 * time.Millisecond,
+		Statuses: []int{http.StatusTooManyRequests, http.StatusServiceUnavailable}})
+	box.Start()
+	t.Cleanup(box.Close)
+	late := filepath.Join(t.TempDir(), "late")
+
+	ctx := within(t, 8*time.Minute)
+	var group sync.WaitGroup
+	fleet := make([]*stormPayer, 5)
+	for i := range fleet {
+		proxy, url := proxied(t, server)
+		p := &stormPayer{proxy: proxy, env: []string{
+			payerVariable + "=" + strconv.Itoa(payments), databaseVariable + "=" + url, directVariable + "=" + server.URL(),
+			schemaVariable + "=" + opts.Schema, stripeVariable + "=" + box.URL, lateVariable + "=" + late,
+		}}
+		fleet[i] = p
+		ended := make(chan struct{})
+		group.Go(func() {
+			defer close(ended)
+			p.live(ctx, t)
+		})
+		random := rand.New(rand.NewPCG(seed, uint64(i)))
+		group.Go(func() {
+			for range strikes {
+				select {
+				case <-time.After(time.Second + time.Duration(random.Int64N(int64(2*time.Second)))):
+				case <-ended:
+					return
+				}
+				p.strike(random, ended)
+			}
+		})
+	}
+	group.Wait()
+	require.NoError(t, ctx.Err(), "it has to come to its end")
+
+	kills, stops, cuts := 0, 0, 0
+	for _, p := range fleet {
+		kills, stops, cuts = kills+p.kills, stops+p.stops, cuts+p.cutoff
+	}
+	t.Logf("%d kills, %d pauses, %d partitions; %d requests for %d payments", kills, stops, cuts, box.Requests(), payments)
+	assert.Positive(t, kills+stops+cuts)
+	effects := map[string]int{}
+	for _, e := range box.Effects() {
+		effects[e.Header.Get("X-Payment")]++
+	}
+	assert.Len(t, effects, payments, "nothing is lost")
+	for name, n := range effects {
+		assert.Equal(t, 1, n, name)
+	}
+	for op, err := range j.List(t.Context(), journal.Filter{}) {
+		require.NoError(t, err)
+		assert.Equal(t, journal.StateCompleted, op.State, op.ID)
+	}
+	if told, err := os.ReadFile(late); !errors.Is(err, os.ErrNotExist) {
+		assert.Empty(t, string(told), "sends began after their lease had ended")
+	}
+}

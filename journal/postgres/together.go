@@ -1,0 +1,201 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Writes of a batch that are alike and stand side by side are one statement: of what a row costs the server, more than a
+// third is the beginning and the end of its statement. Where such a statement fails, the batch goes again with a statement
+// for each, which shows whose the failure is.
+
+// likeness says which writes can be one statement.
+type likeness uint8
+
+const (
+	likeNone     likeness = iota // it is a statement by itself
+	likeNew                      // new, and can be in nobody's way: it has no name that an index holds
+	likeNamed                    // new, and its name may be taken
+	likeFollowed                 // a row that follows another; one that is given an answer had none
+)
+
+// fewTogether is below how many writes are a statement each, as one for several takes longer to begin and to end.
+const fewTogether = 10
+
+// togetherBytes bounds the bodies in one statement, which the server keeps in memory several times.
+const togetherBytes = 512 << 10
+
+// part is some writes of a batch, one after another, that one statement makes.
+type part struct {
+	first  int // the index of the first of them in the batch
+	writes []*write
+	like   likeness
+}
+
+// together tells whether one statement makes several writes.
+func (p part) together() bool { return len(p.writes) > 1 }
+
+// parts cuts a batch, in its order. apart: a statement for each write.
+func parts(batch []*write, apart bool) (all []part) {
+	for _, p := range runs(batch, apart) {
+		if n := len(p.writes); n > 1 && n < fewTogether {
+			for i := range n {
+				all = append(all, part{first: p.first + i, writes: p.writes[i : i+1], like: p.like})
+			}
+			continue
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// runs are the parts of a batch however small.
+func runs(batch []*write, apart bool) (all []part) {
+	bytes := 0
+	for i, w := range batch {
+		size := len(w.stored.requestBody) + len(w.stored.answerBody)
+		if n := len(all); n > 0 && !apart && w.like != likeNone && all[n-1].like == w.like && bytes+size <= togetherBytes {
+			last := all[n-1].writes
+			// Of one row, a statement makes one version.
+			if before := last[len(last)-1].before; before == nil || before.op.Handle != w.before.op.Handle {
+				all[n-1].writes = batch[all[n-1].first : i+1]
+				bytes += size
+				continue
+			}
+		}
+		bytes = size
+		all = append(all, part{first: i, writes: batch[i : i+1], like: w.like})
+	}
+	return all
+}
+
+// The arguments are in the order of insertArgs and updateArgs.
+const (
+	newColumns = `identity, alias, scope, parent, id, naming, provider, state, holder, wake_at, settled_at, delivered, tombstone, facts`
+	// nextval here gives handles in the order of the writes.
+	newRows = `WITH n AS MATERIALIZED (SELECT nextval('{{schema}}.handles') AS handle, u.* FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::smallint[],
+			$7::bytea[], $8::smallint[], $9::text[], $10::bigint[], $11::bigint[], $12::boolean[], $13::boolean[], $14::bytea[], $15::bytea[], $16::bytea[])
+			AS u (` + newColumns + `, head, body)),
+		o AS (INSERT INTO {{schema}}.operations (handle, ` + newColumns + `) SELECT handle, ` + newColumns + ` FROM n`
+	insertNew   = newRows + `) INSERT INTO {{schema}}.requests (handle, head, body) SELECT handle, head, body FROM n RETURNING handle`
+	insertNamed = newRows + ` ON CONFLICT DO NOTHING RETURNING handle),
+		r AS (INSERT INTO {{schema}}.requests (handle, head, body) SELECT n.handle, n.head, n.body FROM n JOIN o ON o.handle = n.handle)
+		SELECT coalesce(o.handle, 0) FROM n LEFT JOIN o ON o.handle = n.handle ORDER BY n.handle`
+	// The rows are found by their handles, whatever the server knows of the table's size (see togetherSettings).
+	followRows = `WITH o AS (UPDATE {{schema}}.operations o SET provider = n.provider, state = n.state, holder = n.holder, wake_at = n.wake_at, settled_at = n.settled_at,
+			delivered = n.delivered, tombstone = n.tombstone, facts = n.facts, alias = n.alias, revision = o.revision + 1
+			FROM unnest($1::bigint[], $2::int[], $3::bytea[], $4::bytea[], $5::smallint[], $6::text[], $7::bigint[], $8::bigint[], $9::boolean[], $10::boolean[],
+				$11::bytea[], $12::bytea[], $13::bytea[], $14::bytea[])
+				AS n (handle, revision, identity, provider, state, holder, wake_at, settled_at, delivered, tombstone, facts, alias, head, body)
+			WHERE o.handle = ANY($1::bigint[]) AND o.handle = n.handle AND o.revision = n.revision AND o.identity IS NOT DISTINCT FROM n.identity
+			RETURNING o.handle, n.head, n.body),
+		a AS (INSERT INTO {{schema}}.answers (handle, head, body) SELECT handle, head, body FROM o WHERE head IS NOT NULL)
+		SELECT handle FROM o ORDER BY handle`
+)
+
+// queue has the statement of the part be sent.
+func (p part) queue(b *pgx.Batch, s *statements) {
+	w := p.writes
+	if !p.together() {
+		if w[0].object != 0 {
+			b.Queue(s.lockObject, w[0].object)
+		}
+		sql, args := w[0].statement(s)
+		b.Queue(sql, args...)
+		return
+	}
+	var (
+		identities = column(w, func(w *write) []byte { return w.stored.identity })
+		aliases    = column(w, func(w *write) []byte { return w.stored.alias })
+		providers  = column(w, func(w *write) []byte { return []byte(w.op.Provider) })
+		states     = column(w, func(w *write) int16 { return int16(w.op.State) })
+		holders    = orNull[string](w, func(w *write) any { return w.stored.holder })
+		wakes      = orNull[int64](w, func(w *write) any { return w.stored.wakeAt })
+		settled    = orNull[int64](w, func(w *write) any { return w.stored.settledAt })
+		delivered  = column(w, func(w *write) bool { return w.op.Delivered })
+		tombstones = column(w, func(w *write) bool { return w.op.Tombstone })
+		facts      = column(w, func(w *write) []byte { return w.stored.facts })
+	)
+	if p.like == likeFollowed {
+		b.Queue(s.followRows,
+			column(w, func(w *write) int64 { return w.before.op.Handle }), column(w, func(w *write) int32 { return w.before.revision }),
+			identities, providers, states, holders, wakes, settled, delivered, tombstones, facts, aliases,
+			column(w, func(w *write) []byte { return w.stored.answer }), column(w, func(w *write) []byte { return w.stored.answerBody }))
+		return
+	}
+	sql := s.insertNew
+	if p.like == likeNamed {
+		sql = s.insertNamed
+	}
+	b.Queue(sql, identities, aliases,
+		column(w, func(w *write) []byte { return []byte(w.op.Scope) }), column(w, func(w *write) []byte { return []byte(w.op.Parent) }),
+		column(w, func(w *write) []byte { return []byte(w.op.ID) }), column(w, func(w *write) int16 { return int16(w.op.Naming) }),
+		providers, states, holders, wakes, settled, delivered, tombstones, facts,
+		column(w, func(w *write) []byte { return w.stored.request }), column(w, func(w *write) []byte { return w.stored.requestBody }))
+}
+
+// column has one argument of each write.
+func column[T any](writes []*write, of func(*write) T) []T {
+	all := make([]T, len(writes))
+	for i, w := range writes {
+		all[i] = of(w)
+	}
+	return all
+}
+
+// orNull is column for one that may be nil.
+func orNull[T any](writes []*write, of func(*write) any) []*T {
+	all := make([]*T, len(writes))
+	values := make([]T, len(writes))
+	for i, w := range writes {
+		if v, ok := of(w).(T); ok {
+			values[i] = v
+			all[i] = &values[i]
+		}
+	}
+	return all
+}
+
+// read gives each write of the part the handle that the server gave back, 0 where its row was another.
+func (p part) read(results pgx.BatchResults) error {
+	for _, w := range p.writes {
+		w.handle = 0
+	}
+	if !p.together() {
+		w := p.writes[0]
+		if w.object != 0 {
+			if _, err := results.Exec(); err != nil {
+				return err
+			}
+		}
+		if err := results.QueryRow().Scan(&w.handle); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		return nil
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	next := 0
+	for rows.Next() {
+		var handle int64
+		if err := rows.Scan(&handle); err != nil {
+			return err
+		}
+		if p.like == likeFollowed {
+			for next < len(p.writes) && p.writes[next].before.op.Handle != handle {
+				next++
+			}
+		}
+		if next == len(p.writes) {
+			return fmt.Errorf("postgres: a statement for %d operations gave back handle %d", len(p.writes), handle)
+		}
+		p.writes[next].handle = handle
+		next++
+	}
+	return rows.Err()
+}

@@ -1,0 +1,83 @@
+package postgres_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+// What is written by one statement is each write's own: names that are taken and rows that somebody else has changed are
+// found out for those alone, and every answer is its operation's.
+func TestEachOfManyIsItsOwn(t *testing.T) {
+	for _, pooled := range []bool{false, true} {
+		t.Run(fmt.Sprint("pooled: ", pooled), func(t *testing.T) { eachOfManyIsItsOwn(t, pooled) })
+	}
+}
+
+func eachOfManyIsItsOwn(t *testing.T, pooled bool) {
+	const names, each = 50, 3
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	opts.Pooled = pooled
+	j := open(t, server, opts)
+	s := join(t, j)
+	var mu sync.Mutex
+	executed := make(map[string]journal.Operation)
+	var wg sync.WaitGroup
+	for i := range names {
+		for range each {
+			wg.Go(func() {
+				begun, err := j.Apply(t.Context(), begin(fmt.Sprint("order-", i), s))
+				if !assert.NoError(t, err) || begun.Decision != journal.Execute {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				assert.NotContains(t, executed, begun.Operation.ID)
+				executed[begun.Operation.ID] = begun.Operation
+			})
+		}
+		wg.Go(func() {
+			generated := begin(fmt.Sprint("key-", i), s)
+			generated.New, generated.Intent.Naming = true, journal.Generated
+			begun, err := j.Apply(t.Context(), generated)
+			if assert.NoError(t, err) && assert.Equal(t, journal.Execute, begun.Decision) {
+				mu.Lock()
+				defer mu.Unlock()
+				executed[begun.Operation.ID] = begun.Operation
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(t, executed, 2*names)
+	// As another process does that parks it and begins it again.
+	server.Exec(t, `UPDATE "`+opts.Schema+`".operations SET revision = revision + 2 WHERE id = 'order-7' OR id = 'key-9'`)
+	for _, op := range executed {
+		wg.Go(func() {
+			found, err := j.Get(t.Context(), op.Ref) // while it is in flight
+			if assert.NoError(t, err) {
+				assert.Equal(t, op.Handle, found.Handle)
+			}
+			done, err := j.Apply(t.Context(), complete(op, s))
+			if assert.NoError(t, err) {
+				assert.Equal(t, journal.Recorded, done.Decision)
+				assert.Equal(t, op.Handle, done.Operation.Handle)
+			}
+		})
+	}
+	wg.Wait()
+	for _, op := range executed {
+		found, err := j.Get(t.Context(), op.Ref)
+		require.NoError(t, err)
+		assert.Equal(t, op.Handle, found.Handle)
+		assert.Equal(t, journal.StateCompleted, found.State)
+		assert.Equal(t, []byte("paid "+op.ID), found.Answer.Body)
+		assert.Equal(t, []byte(op.ID), found.Request.Body)
+	}
+}

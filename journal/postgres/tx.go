@@ -1,0 +1,476 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// ask says what a transaction is for.
+type ask struct {
+	doing   string    // for errors: "apply", "claim", …
+	at      time.Time // the asker's clock, which has been checked; zero: nobody asks
+	needs   []string  // sessions that have to be alive, else journal.ErrSessionLost
+	decides bool      // it sends, decides or forgets: refused where the journal counts as restored
+	handles bool      // a handler of the application's is called
+	indices bool      // its statements go by indices, whatever the server knows of the size of tables
+	lanes   []any     // a condition on lanes, and its arguments, that it locks: nobody holds it up; nil: none
+	held    bool      // somebody is known to hold a row of it: it leaves connections to those who need not wait
+}
+
+// tx is a transaction of the slow path: by itself, on a connection of its own, behind the guard. What it reads it locks.
+// It is used by one goroutine, and is over when the function that has it returns.
+//
+// Its methods return errors as the driver gives them; j.tx says what they mean.
+type tx struct {
+	j     *Journal
+	ctx   context.Context
+	conn  conn
+	as    *member // who it is
+	at    time.Time
+	clock store.Clock // as it is to be once this commits
+
+	jumped   bool // the clock's place changes: j.clockJob is held, and the row of the journal locked
+	lowered  bool // the least margin: the lane has to keep that
+	alive    map[string]bool
+	onCommit []func()
+
+	own *ownTx // that it is in, nil for any other
+
+	puttingOff bool
+	later      []*write // rows that flush is to write
+}
+
+// errLost: another transaction was faster. The transaction runs again.
+var errLost = errors.New("postgres: another transaction was faster")
+
+// tx runs f in a transaction, and again where another transaction was in its way: f starts afresh each time. It
+// returns once the commit is durable, and known to be. What f returns undoes it.
+//
+// The end of ctx stops the waiting for a connection and for others' locks; a transaction that runs is ended first, so
+// that an error that is not of ctx means that nothing was recorded.
+func (j *Journal) tx(ctx context.Context, a ask, f func(t *tx) error) error {
+	if !a.at.IsZero() {
+		if err := j.checkTime(a.at); err != nil {
+			return err
+		}
+	}
+	for try, undone := 0, 0; ; try++ {
+		err := j.orClosed(j.oneTx(ctx, a, f))
+		if err == nil || !again(err) {
+			return explain(a.doing, err)
+		}
+		switch locked := fateOf(err) == fateLocked; {
+		case locked && a.lanes != nil:
+			j.evict(ctx, a.lanes[0].(string), a.lanes[1:]...)
+		case locked:
+			a.held = true
+		default:
+			if undone++; undone == mostUndone {
+				return undoneFor(a.doing, err)
+			}
+		}
+		select {
+		case <-time.After(time.Duration(rand.Int64N(int64(min(try+1, 10)) * int64(5*time.Millisecond)))):
+		case <-ctx.Done():
+			return errors.Join(j.ended(ctx), explain(a.doing, err))
+		case <-j.background.Done():
+			return journal.ErrClosed
+		}
+	}
+}
+
+// mostUndone is how often a transaction is tried that another one was in the way of, or seems to have been: a trigger may
+// raise for ever what says so. It takes about a second. Whoever waits for a lock is not counted.
+const mostUndone = 50
+
+func undoneFor(doing string, err error) error {
+	if code(err) == "" {
+		return &Error{Doing: doing, Reason: "other transactions were faster, or the server undid it at its COMMIT, each of 50 times: ask again"}
+	}
+	return explain(doing, err)
+}
+
+// oneTx tries once, on a connection that is free: whoever waits for somebody else's lock leaves it to others in between.
+func (j *Journal) oneTx(ctx context.Context, a ask, f func(t *tx) error) error {
+	lanes := j.slow
+	if a.handles {
+		lanes = j.handlers
+	} else if a.held {
+		select {
+		case j.patient <- struct{}{}:
+			defer func() { <-j.patient }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	select {
+	case l := <-lanes:
+		defer func() {
+			if a.handles && l.conn != nil && !asMade(l.conn) {
+				l.hangUp()
+			}
+			lanes <- l
+		}()
+		return j.tryTx(ctx, l, a, f)
+	case <-ctx.Done():
+		return j.ended(ctx)
+	}
+}
+
+// ended is that the Journal was closed, or else that ctx has ended.
+func (j *Journal) ended(ctx context.Context) error {
+	if j.background.Err() != nil {
+		return journal.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// orClosed is that the Journal was closed, where that has cut off what was not in doubt yet.
+func (j *Journal) orClosed(err error) error {
+	if errors.Is(err, context.Canceled) && j.background.Err() != nil && !errors.Is(err, errInDoubt) {
+		return journal.ErrClosed
+	}
+	return err
+}
+
+// again tells whether another try may succeed.
+func again(err error) bool {
+	if errors.Is(err, errLost) {
+		return true
+	}
+	if code(err) == "" {
+		return false
+	}
+	f := fateOf(err)
+	return f == fateAgain || f == fateLocked
+}
+
+func (j *Journal) tryTx(ctx context.Context, l *lane, a ask, f func(t *tx) error) error {
+	j.glance(a.at)
+	var t *tx
+	err := l.transact(ctx, a, func(ctx context.Context, conn *pgx.Conn) error {
+		if t != nil {
+			t.release(false)
+		}
+		t = &tx{j: j, ctx: ctx, conn: conn, as: l.member, at: a.at, alive: make(map[string]bool)}
+		if err := t.see(); err != nil {
+			return err
+		}
+		if err := f(t); err != nil || !t.lowered {
+			return err
+		}
+		// The guard came before, and has kept what was least then.
+		_, err := t.exec("UPDATE "+j.schema+".lanes SET least_margin = $3 WHERE process = $1 AND lane = $2", l.member.id, l.number, int64(t.clock.LeastMargin))
+		return err
+	})
+	if t != nil {
+		t.release(err == nil)
+	}
+	return err
+}
+
+// release ends the transaction for this process.
+func (t *tx) release(committed bool) {
+	if committed {
+		for _, f := range t.onCommit {
+			f()
+		}
+	}
+	if t.jumped {
+		if committed {
+			t.j.clockMu.Lock()
+			t.j.clock = t.clock
+			t.j.clockMu.Unlock()
+		}
+		t.jumped = false
+		<-t.j.clockJob
+	}
+}
+
+// exec runs a statement and tells how many rows it was about.
+func (t *tx) exec(sql string, args ...any) (int64, error) {
+	tag, err := t.conn.Exec(t.ctx, sql, args...)
+	return tag.RowsAffected(), err
+}
+
+// read returns the operation whose handle the expression is, nil for none, with its bodies and its answer, locked
+// until the end of the transaction. Two statements, since the second must see what whoever held the lock has
+// written.
+func (t *tx) read(handle string, args ...any) (*row, error) {
+	b := new(pgx.Batch)
+	b.Queue(t.j.sql.byHandle+handle+" FOR UPDATE", args...)
+	b.Queue("SELECT "+columns+", r.body, a.head, a.body"+t.j.fromOperations()+
+		"LEFT JOIN "+t.j.schema+".answers a ON a.handle = o.handle WHERE o.handle = "+handle, args...)
+	results := t.conn.SendBatch(t.ctx, b)
+	defer results.Close()
+	if _, err := results.Exec(); err != nil {
+		return nil, err
+	}
+	r, err := scanWhole(results.QueryRow())
+	if errors.Is(err, pgx.ErrNoRows) {
+		r, err = nil, nil
+	}
+	if closing := results.Close(); err == nil {
+		err = closing
+	}
+	return r, err
+}
+
+// scanWhole reads a row of columns with the bodies and the answer behind them.
+func scanWhole(from pgx.Row) (*row, error) {
+	var body, answer, answerBody []byte
+	r, err := scan(from, &body, &answer, &answerBody)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.fill(body, answer, answerBody)
+}
+
+// fill gives the row its request and its answer.
+func (r *row) fill(body, answer, answerBody []byte) (err error) {
+	if r.op.Request, err = format.DecodeRequest(r.request, body); err != nil {
+		return err
+	}
+	kept := format.Row{Op: r.op, AnswerSum: r.sum}
+	if err := kept.GoesWith(answer); err != nil {
+		return err
+	}
+	if answer != nil {
+		r.op.Answer, err = format.DecodeAnswer(answer, answerBody)
+	}
+	return err
+}
+
+// byHandle returns the operation with that handle, nil for none, and locks it.
+func (t *tx) byHandle(handle int64) (*row, error) { return t.read("$1", handle) }
+
+// byRef returns the operation of that name, its own or its second one, nil for none, and locks it.
+func (t *tx) byRef(ref journal.Ref) (*row, error) {
+	return t.read(t.j.sql.find, digest(ref), []byte(ref.ID), []byte(ref.Scope), []byte(ref.Parent))
+}
+
+// find returns the operation that ev names, nil for none, and locks it.
+func (t *tx) find(ev *journal.Event) (*row, error) {
+	if ev.Handle != 0 {
+		r, err := t.byHandle(ev.Handle)
+		if err != nil || r != nil && (ev.Ref == (journal.Ref{}) || store.IsNamed(&r.op, ev.Ref)) {
+			return r, err
+		}
+	}
+	if ev.New || ev.Ref == (journal.Ref{}) {
+		return nil, nil
+	}
+	if ev.Intent != nil && ev.Intent.Naming == journal.Named { // no key that was made here has a name
+		return t.read(t.j.sql.findNamed, digest(ev.Ref))
+	}
+	return t.byRef(ev.Ref)
+}
+
+// next runs journal.Next on the operation, nil for one that the journal does not have, and writes what comes of it. It
+// returns the operation as its row is then.
+func (t *tx) next(r *row, ev journal.Event) (journal.Result, *row, error) {
+	if r == nil {
+		r = new(row)
+		if ev.Intent != nil {
+			for _, alias := range ev.Intent.Aliases() {
+				holder, err := t.byRef(alias)
+				if err != nil {
+					return journal.Result{}, nil, err
+				}
+				if holder != nil {
+					return t.result(holder.op, journal.Misuse, ev), holder, nil
+				}
+			}
+		}
+	}
+	live, err := t.holds(&r.op, ev.Kind)
+	if err != nil {
+		return journal.Result{}, nil, err
+	}
+	if ev.Taken, err = t.takes(&r.op, ev); err != nil {
+		return journal.Result{}, nil, err
+	}
+	ev.Last, ev.Unconfirmed = t.clock.Last, t.clock.Unconfirmed(ev.At)
+	next, decision, err := journal.Next(r.op, live, ev)
+	if err != nil {
+		return journal.Result{}, nil, err
+	}
+	switch {
+	case next.State == journal.StateAbsent && r.there():
+		if err := t.remove(r); err != nil {
+			return journal.Result{}, nil, err
+		}
+	case store.Changes(r.op, next, decision):
+		if r, err = t.put(r, next); err != nil {
+			return journal.Result{}, nil, err
+		}
+		next = r.op
+	default:
+		next = r.op
+	}
+	after := r
+	after.seen = t.as
+	t.onCommit = append(t.onCommit, func() { t.j.held.keep(after, t.j.isMine(after.op.Holder)) })
+	return t.result(next, decision, ev), r, nil
+}
+
+func (t *tx) result(op journal.Operation, decision journal.Decision, ev journal.Event) journal.Result {
+	return journal.Result{Operation: op, Decision: decision, Last: t.clock.Last, Unconfirmed: t.clock.Unconfirmed(ev.At)}
+}
+
+// put writes the operation, which before was, and returns it as it is then.
+func (t *tx) put(before *row, op journal.Operation) (*row, error) {
+	t.margin(op.Terms)
+	if !before.there() {
+		return t.insert(op)
+	}
+	requestChanged := !reflect.DeepEqual(before.op.Request, op.Request)
+	answerChanged := before.op.Answer != op.Answer
+	s := encode(&op, before, requestChanged, answerChanged)
+	if t.puttingOff && !requestChanged && !answerChanged {
+		t.later = append(t.later, &write{before: before, op: op, stored: s, like: likeFollowed})
+	} else if n, err := t.exec(t.j.sql.update, updateArgs(before, &op, &s)...); err != nil {
+		return nil, err
+	} else if n == 0 {
+		return nil, errLost
+	}
+	if err := t.remark(op.Handle, &before.op, &op); err != nil {
+		return nil, err
+	}
+	after := &row{op: op, revision: before.revision + 1, request: before.request, sum: s.sum}
+	if requestChanged {
+		after.request = s.request
+		if err := t.putBody("requests", op.Handle, s.request, s.requestBody); err != nil {
+			return nil, err
+		}
+	}
+	if answerChanged {
+		if err := t.putBody("answers", op.Handle, s.answer, s.answerBody); err != nil {
+			return nil, err
+		}
+	}
+	return after, nil
+}
+
+// flush writes all that was put off, in one round trip.
+func (t *tx) flush() error {
+	later := t.later
+	t.puttingOff, t.later = false, nil
+	if len(later) == 0 {
+		return nil
+	}
+	statements := parts(later, false)
+	b := new(pgx.Batch)
+	b.Queue(t.j.sql.togetherPlans)
+	for _, p := range statements {
+		p.queue(b, &t.j.sql)
+	}
+	results := t.conn.SendBatch(t.ctx, b)
+	defer results.Close()
+	if _, err := results.Exec(); err != nil {
+		return err
+	}
+	for _, p := range statements {
+		if err := p.read(results); err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(later, func(w *write) bool { return w.handle == 0 }) {
+		return errLost
+	}
+	return results.Close()
+}
+
+func (t *tx) insert(op journal.Operation) (*row, error) {
+	s := encode(&op, nil, true, true)
+	var handle int64
+	err := t.conn.QueryRow(t.ctx, t.j.sql.insert, insertArgs(&op, &s)...).Scan(&handle)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, errLost
+	}
+	if err != nil {
+		return nil, err
+	}
+	op.Handle = handle
+	if as := t.as; as != nil {
+		t.onCommit = append(t.onCommit, func() { as.given(handle) })
+	}
+	return &row{op: op, request: s.request, sum: s.sum}, t.remark(handle, &journal.Operation{}, &op)
+}
+
+func insertArgs(op *journal.Operation, s *stored) []any {
+	return []any{s.identity, s.alias, []byte(op.Scope), []byte(op.Parent), []byte(op.ID), int16(op.Naming), []byte(op.Provider), int16(op.State),
+		s.holder, s.wakeAt, s.settledAt, op.Delivered, op.Tombstone, s.facts, s.request, s.requestBody}
+}
+
+func updateArgs(before *row, op *journal.Operation, s *stored) []any {
+	return []any{before.op.Handle, before.revision, s.identity, []byte(op.Provider), int16(op.State),
+		s.holder, s.wakeAt, s.settledAt, op.Delivered, op.Tombstone, s.facts, s.alias}
+}
+
+// putBody writes a request or an answer; none where head is nil.
+func (t *tx) putBody(table string, handle int64, head, body []byte) error {
+	if head == nil {
+		_, err := t.exec("DELETE FROM "+t.j.schema+"."+table+" WHERE handle = $1", handle)
+		return err
+	}
+	_, err := t.exec("INSERT INTO "+t.j.schema+"."+table+" (handle, head, body) VALUES ($1, $2, $3) "+
+		"ON CONFLICT (handle) DO UPDATE SET head = excluded.head, body = excluded.body", handle, head, body)
+	return err
+}
+
+// remove takes the operation away.
+func (t *tx) remove(r *row) error {
+	identity := encode(&r.op, r, false, false).identity
+	n, err := t.exec("DELETE FROM "+t.j.schema+".operations WHERE handle = $1 AND revision = $2 AND identity IS NOT DISTINCT FROM $3",
+		r.op.Handle, r.revision, identity)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return errLost
+	}
+	for _, table := range [...]string{"requests", "answers"} {
+		if err := t.putBody(table, r.op.Handle, nil, nil); err != nil {
+			return err
+		}
+	}
+	return t.remark(r.op.Handle, &r.op, &journal.Operation{})
+}
+
+// holds tells whether whoever holds the operation is alive, where that matters to an event of this kind.
+func (t *tx) holds(op *journal.Operation, kind journal.EventKind) (bool, error) {
+	switch {
+	case op.Holder == "":
+		return false, nil
+	case kind == journal.EventClaim:
+	case op.State == journal.StateInFlight && (kind == journal.EventBegin || kind == journal.EventEnqueue || kind == journal.EventResolve || kind == journal.EventAdopt):
+	default:
+		return false, nil
+	}
+	return t.live(op.Holder)
+}
+
+// live tells whether a session is alive: it is there, and nobody has buried it. The dead stay dead.
+func (t *tx) live(id string) (bool, error) {
+	if alive, known := t.alive[id]; known {
+		return alive, nil
+	}
+	var alive bool
+	err := t.conn.QueryRow(t.ctx, "SELECT EXISTS (SELECT 1 FROM "+t.j.schema+".sessions WHERE id = $1 AND buried_at IS NULL)", id).Scan(&alive)
+	if err != nil {
+		return false, err
+	}
+	t.alive[id] = alive
+	return alive, nil
+}

@@ -1,0 +1,219 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// Violation is something in a journal that the state machine or its tables' form rules out.
+type Violation struct {
+	Handle    int64       // of the operation or flow
+	Flow      bool        // of a flow
+	Ref       journal.Ref // of either; zero where it can't be read
+	Invariant string      // what does not hold
+}
+
+// String shortens names, which may be keys.
+func (v Violation) String() string {
+	kind := "operation"
+	if v.Flow {
+		kind = "flow"
+	}
+	id := v.Ref.ID
+	if len(id) > 12 {
+		id = strings.ToValidUTF8(id[:8], "") + "…"
+	}
+	return fmt.Sprintf("%s %d %q: %s", kind, v.Handle, id, v.Invariant)
+}
+
+// maxViolations is how many Verify names at most.
+const maxViolations = 1000
+
+// Verify reads the whole journal and names what is wrong with it: every operation and flow that is not as it was written,
+// or that breaks an invariant of the state machine (journal.Violations, journal.FlowViolations), and every row that
+// another one contradicts or lacks. A sound journal gives none; at most 1,000 are named. It says nothing of the
+// database's files, which amcheck and checksums are for.
+//
+// It runs beside the use of the journal, in pages, and changes nothing. What is begun meanwhile may be left out. An
+// error says that the journal could not be read to its end.
+func (j *Journal) Verify(ctx context.Context) ([]Violation, error) {
+	v := &verification{j: j, ctx: ctx}
+	for _, step := range []func() error{v.operations, v.flows, v.strays} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return v.found, nil
+}
+
+// verification is one run of Verify.
+type verification struct {
+	j     *Journal
+	ctx   context.Context
+	last  time.Time
+	found []Violation
+}
+
+func (v *verification) add(found Violation) {
+	if len(v.found) < maxViolations {
+		v.found = append(v.found, found)
+	}
+}
+
+// clock reads the latest time that the journal has seen.
+func (v *verification) clock() error {
+	return v.j.read(v.ctx, func(row scanner) error {
+		var last int64
+		err := row.Scan(&last)
+		v.last = time.UnixMilli(last).UTC()
+		return err
+	}, "SELECT greatest((SELECT last_at FROM {{schema}}.journal), (SELECT max(last_at) FROM {{schema}}.lanes))")
+}
+
+// looked is what is beside an operation's own columns.
+type looked struct {
+	op              journal.Operation
+	identity, alias []byte
+	marks           []int64
+}
+
+// before reads columns that stand behind the others.
+type before struct {
+	scanner
+	last []any
+}
+
+func (b before) Scan(dest ...any) error { return b.scanner.Scan(append(dest, b.last...)...) }
+
+func (v *verification) operations() error {
+	for after, n := int64(0), pageSize; n == pageSize; {
+		n = 0
+		var page []*looked
+		err := v.j.read(v.ctx, func(from scanner) error {
+			n++
+			l := new(looked)
+			op, err := scanOperation(before{firstOf{from, &after}, []any{&l.identity, &l.alias, &l.marks}})
+			if err != nil {
+				if !isDamaged(err) {
+					return err
+				}
+				v.add(Violation{Handle: after, Invariant: "it is as it was written"})
+				return nil
+			}
+			l.op = op
+			page = append(page, l)
+			return nil
+		}, `SELECT `+columns+`, r.body, a.head, a.body, o.identity, o.alias, ARRAY(SELECT hash FROM {{schema}}.marks WHERE handle = o.handle)
+			FROM (SELECT * FROM {{schema}}.operations WHERE handle > $1 ORDER BY handle LIMIT $2) o`+besides+"ORDER BY o.handle", after, pageSize)
+		if err == nil {
+			err = v.clock() // which is no earlier than what was read
+		}
+		if err != nil || len(v.found) == maxViolations {
+			return err
+		}
+		for _, l := range page {
+			v.operation(l)
+		}
+	}
+	return nil
+}
+
+func (v *verification) operation(l *looked) {
+	op := &l.op
+	must := func(holds bool, invariant string) {
+		if !holds {
+			v.add(Violation{Handle: op.Handle, Ref: op.Ref, Invariant: invariant})
+		}
+	}
+	for _, broken := range journal.Violations(*op, v.last) {
+		must(false, broken)
+	}
+	must(l.identity == nil || bytes.Equal(l.identity, digest(op.Ref)), "its digest is that of its name")
+	must(l.identity != nil || op.Naming == journal.Generated, "its name is unique")
+	if op.Alias == (journal.Ref{}) {
+		must(l.alias == nil, "it is found by no second name that it does not have")
+	} else {
+		must(bytes.Equal(l.alias, digest(op.Alias)), "it is found by its second name")
+	}
+	var has []int64
+	if marked(op) {
+		for _, m := range store.Marks(op) {
+			has = append(has, markHash(m))
+		}
+	}
+	for _, hash := range has {
+		must(slices.Contains(l.marks, hash), "it is found by what it can be recognised by")
+	}
+	for _, hash := range l.marks {
+		must(slices.Contains(has, hash), "what finds it is what it has")
+	}
+}
+
+func (v *verification) flows() error {
+	for after, n := int64(0), pageSize; n == pageSize; {
+		n = 0
+		var flows []journal.Flow
+		err := v.j.read(v.ctx, func(from scanner) error {
+			n++
+			f, err := scanFlow(firstOf{from, &after})
+			if isDamaged(err) {
+				v.add(Violation{Handle: after, Flow: true, Invariant: "it is as it was written"})
+				return nil
+			}
+			flows = append(flows, f)
+			return err
+		}, selectFlow+" WHERE handle > $1 ORDER BY handle LIMIT $2", after, pageSize)
+		if err != nil {
+			return err
+		}
+		for i := range flows {
+			f := &flows[i]
+			if err := v.j.addSteps(v.ctx, flows[i:i+1]); isDamaged(err) {
+				v.add(Violation{Handle: f.Handle, Flow: true, Ref: f.Ref, Invariant: "its steps are as they were written"})
+				continue
+			} else if err != nil {
+				return err
+			}
+			for _, broken := range journal.FlowViolations(*f) {
+				v.add(Violation{Handle: f.Handle, Flow: true, Ref: f.Ref, Invariant: broken})
+			}
+		}
+		if len(v.found) == maxViolations {
+			return nil
+		}
+	}
+	return nil
+}
+
+// strays are rows of operations and flows that there are not.
+func (v *verification) strays() error {
+	for _, s := range []struct {
+		table, column, of string
+		flow              bool
+		where, invariant  string
+	}{
+		{table: "requests", column: "handle", of: "operations", invariant: "a request is that of an operation"},
+		{table: "answers", column: "handle", of: "operations", invariant: "an answer is that of an operation"},
+		{table: "marks", column: "handle", of: "operations", where: " AND s.handle <> 0", invariant: "what is recognised is an operation"},
+		{table: "flow_steps", column: "flow", of: "flows", flow: true, invariant: "a step is that of a flow"},
+	} {
+		err := v.j.read(v.ctx, func(row scanner) error {
+			stray := Violation{Flow: s.flow, Invariant: s.invariant}
+			err := row.Scan(&stray.Handle)
+			v.add(stray)
+			return err
+		}, fmt.Sprintf(`SELECT DISTINCT s.%[2]s FROM {{schema}}.%[1]s s WHERE NOT EXISTS (SELECT 1 FROM {{schema}}.%[3]s o WHERE o.handle = s.%[2]s)%[4]s LIMIT 1000`,
+			s.table, s.column, s.of, s.where))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

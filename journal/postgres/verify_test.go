@@ -1,0 +1,62 @@
+package postgres_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+// A sound journal has no violations; what somebody changes in its tables is named.
+func TestVerifyNamesWhatWasChanged(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	s := join(t, j)
+	for i := range 250 {
+		begun, err := j.Apply(t.Context(), begin(fmt.Sprint("order-", i), s))
+		require.NoError(t, err)
+		switch i % 3 {
+		case 0:
+			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+		case 1:
+			_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventDoubt, Handle: begun.Operation.Handle, Ref: begun.Operation.Ref, Claim: begun.Operation.Claim,
+				At: time.Now(), Session: s.ID(), Cause: "no answer"})
+		}
+		require.NoError(t, err)
+	}
+	flow, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: "ride"}, At: time.Now(), Session: s.ID(), InputDigest: "d"})
+	require.NoError(t, err)
+	_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventRecord, Handle: flow.Flow.Handle, Claim: flow.Flow.Claim, At: time.Now(),
+		Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepDone, Name: "create", At: time.Now()}}})
+	require.NoError(t, err)
+	found, err := j.Verify(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, found)
+	for _, row := range []struct{ change, want string }{
+		{"UPDATE operations SET state = 5 WHERE id = 'order-1'", "it is as it was written"},
+		{"UPDATE operations SET identity = sha256('x') WHERE id = 'order-4'", "its digest"},
+		{"UPDATE operations SET alias = sha256('x') WHERE id = 'order-7'", "second name"},
+		{"DELETE FROM answers WHERE handle = (SELECT handle FROM operations WHERE id = 'order-3')", "it is as it was written"},
+		{"DELETE FROM marks WHERE handle = (SELECT handle FROM operations WHERE id = 'order-10')", "it is found by what"},
+		{"INSERT INTO marks SELECT 1, handle FROM operations WHERE id = 'order-13'", "what finds it"},
+		{"INSERT INTO marks VALUES (2, 7)", "what is recognised"},
+		{"INSERT INTO answers VALUES (7, '', '')", "an answer is that"},
+		{"INSERT INTO requests VALUES (7, '', '')", "a request is that"},
+		{"UPDATE flow_steps SET name = 'charge'", "its steps"},
+		{"UPDATE flows SET claim = 7", "it is as it was written"},
+		{"DELETE FROM flows", "a step is that"},
+	} {
+		server.Exec(t, strings.NewReplacer(" operations", ` "`+opts.Schema+`".operations`, " answers", ` "`+opts.Schema+`".answers`, " marks", ` "`+opts.Schema+`".marks`,
+			" requests", ` "`+opts.Schema+`".requests`, " flow_steps", ` "`+opts.Schema+`".flow_steps`, " flows", ` "`+opts.Schema+`".flows`).Replace(row.change))
+		found, err = j.Verify(t.Context())
+		require.NoError(t, err, row.change)
+		assert.Contains(t, fmt.Sprint(found), row.want, row.change)
+	}
+}

@@ -1,0 +1,102 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Witness keeps a number outside of the database: in a file of another machine's, an object, a ConfigMap. A copy of the
+// database's storage that is put back while no process is alive looks like the database that it was; it is behind the
+// witness. Each deployment has one of its own, which its processes may share. Its methods are safe for concurrent use.
+type Witness interface {
+	// Load returns the number that was stored last, 0 for none.
+	Load(ctx context.Context) (int64, error)
+	// Store keeps a number. It need not be the greatest: the journal is never behind one that was stored.
+	Store(ctx context.Context, number int64) error
+}
+
+// WitnessFile is a Witness in a file, which has to lie elsewhere than the database, and not be restored with it.
+type WitnessFile string
+
+// Load reads the file.
+func (f WitnessFile) Load(context.Context) (int64, error) {
+	text, err := os.ReadFile(string(f))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+}
+
+// Store replaces the file by another one, so that it is whole at any time.
+func (f WitnessFile) Store(_ context.Context, number int64) error {
+	next, err := os.CreateTemp(filepath.Dir(string(f)), filepath.Base(string(f))+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(next, number)
+	if err = errors.Join(err, next.Sync(), next.Close()); err == nil {
+		err = os.Rename(next.Name(), string(f))
+	}
+	if err != nil {
+		_ = os.Remove(next.Name())
+	}
+	return err
+}
+
+// testifyEvery is how often the witness is told.
+const testifyEvery = 10 * time.Second
+
+// witnessStep is by how much an Adopt or a Confirm raises the number: by more than beats do in any journal's life.
+const witnessStep = int64(1) << 32
+
+// hearWitness has a journal count as restored that is behind its witness.
+func (j *Journal) hearWitness(ctx context.Context, conn *pgx.Conn) error {
+	if j.opts.Witness == nil {
+		return nil
+	}
+	told, err := j.opts.Witness.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("postgres: Options.Witness can't be asked whether the database has gone back: %w", err)
+	}
+	var number, epoch int64
+	if err := conn.QueryRow(ctx, "SELECT witnessed, epoch FROM "+j.schema+".journal").Scan(&number, &epoch); err != nil {
+		return err
+	}
+	if number < told {
+		return j.looksRestored(ctx, conn, epoch, fmt.Sprintf("the database has gone back: it is at %d, and the witness was told of %d", number, told))
+	}
+	return j.testify(ctx, conn)
+}
+
+// testify tells the witness a number that the database has for certain.
+func (j *Journal) testify(ctx context.Context, conn *pgx.Conn) error {
+	now := time.Now()
+	if j.opts.Witness == nil || j.opts.Existing || j.restored.Load() != nil || now.Before(j.observed.testify) {
+		return nil
+	}
+	j.observed.testify = now.Add(testifyEvery)
+	var number int64
+	err := commitAlone(ctx, j, conn, func(b *pgx.Batch) {
+		b.Queue("UPDATE " + j.schema + ".journal SET witnessed = witnessed + 1 RETURNING witnessed").
+			QueryRow(func(r pgx.Row) error { return r.Scan(&number) })
+	})
+	if err != nil {
+		return err
+	}
+	if err := j.opts.Witness.Store(ctx, number); err != nil {
+		j.log.Warn("onceward: the journal's witness could not be told how far it is", "error", err)
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"errors"
+	"slices"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+)
+
+// contentTables is for lists that no index knows the answer of.
+const contentTables = `
+-- What the operations of a segment have that lists select by and no index does, their scopes and
+-- providers: hashes. It is written with the segment; one that was sealed by an older release has no row, and
+-- may have anything. Before that a row has what operations have become since they were begun.
+CREATE TABLE onceward_contents (
+	first  INTEGER PRIMARY KEY,
+	hashes BLOB NOT NULL -- and the sum of the row
+) STRICT;
+`
+
+const contentsOf = "SELECT hashes FROM onceward_contents WHERE first = ?"
+
+// contentsOf reads those of the segment that begins with first; false: it has no row.
+func (b *batch) contentsOf(first int64) (c format.Contents, found bool, err error) {
+	err = b.read(b.sql.contents, func(v []driver.Value) error {
+		found = true
+		c, err = format.DecodeContents(first, v[0].([]byte))
+		return err
+	}, first)
+	return c, found, err
+}
+
+// noteContents writes down what the operations of the segment have that is sealed now.
+func (b *batch) noteContents(first int64, members []member) error {
+	scopes, providers := make(map[string]bool), make(map[string]bool)
+	for _, m := range members {
+		scopes[m.scope], providers[m.provider] = true, true
+	}
+	c, _, err := b.contentsOf(first)
+	if errors.Is(err, format.ErrDamaged) {
+		return nil // a row that is not believed stays so, and stops nobody who begins
+	}
+	if err != nil {
+		return err
+	}
+	for scope := range scopes {
+		c = append(c, b.segments.key.OfContent(format.OfScope, scope))
+	}
+	for provider := range providers {
+		c = append(c, b.segments.key.OfContent(format.OfProvider, provider))
+	}
+	slices.Sort(c)
+	return b.write(b.sql.noteContents, first, slices.Compact(c).Seal(first))
+}
+
+// noteProvider is for an operation that was begun again with another provider. Its scope is part of its name.
+func (b *batch) noteProvider(before, after *journal.Operation) error {
+	if before.Provider == after.Provider {
+		return nil
+	}
+	first := format.SegmentOf(after.Handle)
+	c, found, err := b.contentsOf(first)
+	hash := b.segments.key.OfContent(format.OfProvider, after.Provider)
+	if errors.Is(err, format.ErrDamaged) {
+		return nil // as in noteContents
+	}
+	if sealed := first+format.SegmentSize-1 <= b.newest; err != nil || sealed && !found || c.Has(hash) {
+		return err
+	}
+	return b.write(b.sql.noteContents, first, c.Add(hash).Seal(first))
+}
+
+// span is from one handle to another, both included.
+type span struct{ from, to int64 }
+
+// spans are what is left of a span without the segments that have nothing that the filter selects.
+func (p *page) spans(r *reader, all span) (left []span, err error) {
+	var needs []uint16
+	key := &p.key
+	if p.filter.Scope != nil {
+		needs = append(needs, key.OfContent(format.OfScope, *p.filter.Scope))
+	}
+	if p.filter.Provider != "" {
+		needs = append(needs, key.OfContent(format.OfProvider, p.filter.Provider))
+	}
+	if len(needs) == 0 || !p.inBlocks() {
+		return []span{all}, nil
+	}
+	at := all.from
+	err = r.each(contentsWithin, func(v []driver.Value) error {
+		first := v[0].(int64)
+		c, err := format.DecodeContents(first, v[1].([]byte))
+		if err != nil {
+			return nil // it is not believed, and Verify says so
+		}
+		for _, hash := range needs {
+			if !c.Has(hash) {
+				if first > at {
+					left = append(left, span{at, first - 1})
+				}
+				at = max(at, first+format.SegmentSize)
+				break
+			}
+		}
+		return nil
+	}, format.SegmentOf(all.from), all.to)
+	if at <= all.to {
+		left = append(left, span{at, all.to})
+	}
+	return left, err
+}
+
+// contentsWithin selects those of segments that are sealed.
+const contentsWithin = `SELECT first, hashes FROM onceward_contents WHERE first >= ? AND first <= ?
+	AND first + 1023 <= (SELECT newest FROM onceward_log ORDER BY seq DESC LIMIT 1) ORDER BY first`
+
+// checkContents looks for what a list would leave out.
+func (s *verifiedSegment) checkContents() error {
+	if s.first+format.SegmentSize-1 > s.newest {
+		return nil // it is not sealed yet
+	}
+	return s.each(contentsOf, func(row []driver.Value) error {
+		c, err := format.DecodeContents(s.first, row[0].([]byte))
+		if err != nil {
+			s.file("what the segment that begins with operation %d has is as it was written", s.first)
+			return nil
+		}
+		for handle, k := range s.ops {
+			if format.SegmentOf(handle) == s.first {
+				s.must(&k.Op, c.Has(s.key.OfContent(format.OfScope, k.Op.Scope)) && c.Has(s.key.OfContent(format.OfProvider, k.Op.Provider)),
+					"its segment knows its scope and its provider")
+			}
+		}
+		return nil
+	}, s.first)
+}

@@ -1,0 +1,179 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// A list by scope or provider reads no segment that has none of it, whichever way it goes. One of an older
+// release, which nothing is known of, is read.
+func TestContentsSpareSegments(t *testing.T) {
+	const many = 4*format.SegmentSize + 100
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	rare := int64(2*format.SegmentSize + 5)
+	var changes journal.Event // which is begun by another table than later
+	for n := int64(1); n <= many; n++ {
+		ev := begin(fmt.Sprint("op-", n), s)
+		switch n {
+		case rare:
+			ev.Ref.Scope, ev.Intent.Provider = "tenant-9", "rare"
+		case 7:
+			changes = ev
+		}
+		result, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		done := complete(result.Operation, s)
+		done.Delivered = true
+		if n == 7 {
+			done.Kind, done.Answer, done.Unsent, done.Due, done.Delivered = journal.EventPark, nil, true, time.Now(), false
+		}
+		_, err = j.Apply(t.Context(), done)
+		require.NoError(t, err)
+	}
+	changes.Intent.Provider = "renamed"
+	changes.At = time.Now().Add(time.Second)
+	again, err := j.Apply(t.Context(), changes)
+	require.NoError(t, err)
+	require.Equal(t, journal.Execute, again.Decision)
+	require.NoError(t, sqlite.Fold(j))
+	require.Empty(t, verify(t, j))
+
+	scope, nobodys := "tenant-9", "tenant-10"
+	lists := func() {
+		t.Helper()
+		for _, newest := range []bool{false, true} {
+			assert.Equal(t, []int64{rare}, handlesOf(t, j, journal.Filter{Scope: &scope, Newest: newest}))
+			assert.Equal(t, []int64{rare}, handlesOf(t, j, journal.Filter{Scope: &scope, Provider: "rare", Newest: newest, Limit: 1}))
+			assert.Equal(t, []int64{7}, handlesOf(t, j, journal.Filter{Provider: "renamed", Newest: newest}))
+			assert.Empty(t, handlesOf(t, j, journal.Filter{Provider: "none", Newest: newest}))
+			assert.Empty(t, handlesOf(t, j, journal.Filter{Scope: &nobodys, Newest: newest}))
+			assert.Empty(t, handlesOf(t, j, journal.Filter{Scope: &scope, Provider: "renamed", Newest: newest}))
+			assert.Empty(t, handlesOf(t, j, journal.Filter{Provider: "rare", After: rare, Newest: newest}))
+		}
+	}
+	lists()
+	whole := handlesOf(t, j, journal.Filter{Provider: "ledger"})
+	assert.Len(t, whole, many-2)
+
+	alter(t, path, "CREATE TEMP TABLE kept AS SELECT * FROM onceward_contents; DELETE FROM onceward_contents; "+
+		"INSERT INTO onceward_contents SELECT * FROM kept WHERE first <> 2048")
+	lists()
+	alter(t, path, "UPDATE onceward_blocks SET data = x'00' WHERE first BETWEEN 1024 AND 2047 OR first BETWEEN 3072 AND 4095")
+	lists()
+	var damaged error
+	for _, err := range j.List(t.Context(), journal.Filter{Provider: "ledger"}) {
+		damaged = err
+	}
+	require.ErrorIs(t, damaged, format.ErrDamaged, "these are not read by the others")
+}
+
+// What a segment has, and who says that it has not, Verify knows.
+func TestContentsAreVerified(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	for n := range format.SegmentSize {
+		result, err := j.Apply(t.Context(), begin(fmt.Sprint("op-", n), s))
+		require.NoError(t, err)
+		_, err = j.Apply(t.Context(), complete(result.Operation, s))
+		require.NoError(t, err)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	require.Empty(t, verify(t, j))
+	lacking := format.Contents{}.Seal(0)
+	alter(t, path, fmt.Sprintf("UPDATE onceward_contents SET hashes = x'%x'", lacking))
+	says := verify(t, j)
+	require.NotEmpty(t, says)
+	assert.Contains(t, says[0], "its segment knows its scope and its provider")
+	alter(t, path, "UPDATE onceward_contents SET hashes = x'0102030405'")
+	says = verify(t, j)
+	require.Len(t, says, 1)
+	assert.Contains(t, says[0], "what the segment that begins with operation 0 has is as it was written")
+	assert.Len(t, handlesOf(t, j, journal.Filter{Provider: "ledger"}), format.SegmentSize, "what is not believed is not gone by")
+}
+
+// A row that is damaged stops neither who begins an operation again with another provider nor who begins the
+// segment's last one, and hides nothing.
+func TestDamagedContentsStopNobody(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	unsent := func(ev journal.Event) {
+		t.Helper()
+		result, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		require.Equal(t, journal.Execute, result.Decision)
+		park := complete(result.Operation, s)
+		park.Kind, park.Answer, park.Unsent, park.Due, park.Delivered = journal.EventPark, nil, true, time.Now(), false
+		_, err = j.Apply(t.Context(), park)
+		require.NoError(t, err)
+	}
+	changed := func(provider string) journal.Event {
+		ev := begin("op-1", s)
+		ev.Intent.Provider, ev.At = provider, time.Now().Add(time.Second)
+		return ev
+	}
+	unsent(begin("op-1", s))
+	unsent(changed("second"))
+	alter(t, path, "UPDATE onceward_contents SET hashes = x'0102030405'")
+	unsent(changed("third"))
+	for n := 2; n <= format.SegmentSize; n++ {
+		result, err := j.Apply(t.Context(), begin(fmt.Sprint("op-", n), s))
+		require.NoError(t, err, n)
+		_, err = j.Apply(t.Context(), complete(result.Operation, s))
+		require.NoError(t, err)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	unsent(changed("fourth"))
+	assert.Len(t, handlesOf(t, j, journal.Filter{Provider: "ledger"}), format.SegmentSize-1)
+	assert.Equal(t, []int64{1}, handlesOf(t, j, journal.Filter{Provider: "fourth"}))
+	says := verify(t, j)
+	require.Len(t, says, 1)
+	assert.Contains(t, says[0], "what the segment that begins with operation 0 has is as it was written")
+}
+
+// Of a segment of which nothing is left nothing is kept but its row.
+func TestContentsGoWithWhatIsReaped(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	old := time.Now().Add(-1000 * time.Hour)
+	for n := range format.SegmentSize + 10 {
+		ev := generate(fmt.Sprint("key-", n), s)
+		ev.At = old
+		result, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		done := complete(result.Operation, s)
+		done.At = old
+		_, err = j.Apply(t.Context(), done)
+		require.NoError(t, err)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	seenAt(t, j, time.Now().Add(-journal.Confirmation))
+	rows := func() (n int) {
+		db, err := sql.Open("sqlite", path)
+		require.NoError(t, err)
+		defer db.Close()
+		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM onceward_contents").Scan(&n))
+		return n
+	}
+	require.Equal(t, 1, rows())
+	for left := format.SegmentSize; left > 0; {
+		n, err := reap(t, j, 5000)
+		require.NoError(t, err)
+		require.NotZero(t, n)
+		left -= n
+	}
+	assert.Zero(t, rows())
+	assert.Empty(t, verify(t, j))
+}

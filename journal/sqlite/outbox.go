@@ -1,0 +1,480 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+)
+
+// A transaction of the application's can't append to the log, which is the writers' alone: they
+// know what the file has without asking it. It puts what it records into a table beside, and the
+// first batch of any process after its commit takes that in before it does anything else (see
+// takeIn). So what is in the table is as good as recorded, and all that reads looks there
+// first.
+//
+// From its first write on, a transaction has the file's write lock until it ends. Nothing of what it
+// has found out meanwhile is changed by anybody, so that what it puts into the table follows upon what is
+// recorded: the handle too that an operation is given.
+
+var _ journal.Outbox = (*Journal)(nil)
+
+// What a row of the outbox says.
+const (
+	outboxOperation = iota + 1 // an operation as it became, whole
+	outboxDelivery             // its outcome was delivered
+	outboxAlias                // an operation of the same transaction has this second name
+)
+
+// outboxRow is one, as it is stored.
+type outboxRow struct {
+	kind, handle int64
+	ref          journal.Ref
+	record       []byte
+}
+
+const outboxColumns = "seq, kind, handle, scope, parent, id, record"
+
+func (r outboxRow) sum() uint32 {
+	return format.Sum(fmt.Appendf(append([]byte{}, r.record...), "%d %d %q %q %q", r.kind, r.handle, r.ref.Scope, r.ref.Parent, r.ref.ID))
+}
+
+// readOutboxRow reads outboxColumns, and returns format.ErrDamaged for a row that is not as it was written.
+func readOutboxRow(v []driver.Value) (seq int64, r outboxRow, err error) {
+	r = outboxRow{kind: v[1].(int64), handle: v[2].(int64), ref: journal.Ref{Scope: v[3].(string), Parent: v[4].(string), ID: v[5].(string)}}
+	sealed := v[6].([]byte)
+	n := len(sealed) - format.SumSize
+	if n < 0 {
+		return 0, r, format.ErrDamaged
+	}
+	if r.record = sealed[:n:n]; format.SumIn(sealed) != r.sum() {
+		return 0, r, format.ErrDamaged
+	}
+	return v[0].(int64), r, nil
+}
+
+// operation decodes what became of one.
+func (r outboxRow) operation() (k *format.Record, err error) {
+	_, err = format.EachRecord(r.record, 0, func(int64) *format.Record { return nil }, func(is *format.Record) error {
+		k = is
+		return nil
+	})
+	if err == nil && (k == nil || k.Op.Handle != r.handle || k.Op.Ref != r.ref) {
+		err = format.ErrDamaged
+	}
+	return k, err
+}
+
+// delivered is what is kept of an EventDeliver.
+type delivered struct {
+	At         int64         `json:"at"`
+	Generation int           `json:"generation"`
+	Outcome    journal.State `json:"outcome"`
+}
+
+// delivery is the event that the row is of.
+func (r outboxRow) delivery() (journal.Event, error) {
+	var d delivered
+	if err := json.Unmarshal(r.record, &d); err != nil {
+		return journal.Event{}, fmt.Errorf("%w: %w", format.ErrDamaged, err)
+	}
+	return journal.Event{
+		Kind: journal.EventDeliver, Ref: r.ref, Handle: r.handle, At: time.UnixMilli(d.At).UTC(), Generation: d.Generation, Outcome: d.Outcome,
+	}, nil
+}
+
+// EnqueueTx applies ev, of kind EventEnqueue, within tx: one of BeginTx, or Tx of the application's own
+// on the journal's file, of which it needs the write lock. That is there once tx has written, or from the
+// beginning with BEGIN IMMEDIATE; a transaction that has read before, and others have written since, can't
+// get it (SQLITE_BUSY_SNAPSHOT) and has to begin anew. Nobody else records anything until tx ends.
+//
+// Where SQLite has rolled back what was written in tx, the error says so, and nothing is recorded.
+// A transaction whose connection has synchronous=NORMAL may be lost with the machine's power, as a
+// whole.
+func (j *Journal) EnqueueTx(ctx context.Context, in journal.Tx, ev journal.Event) (journal.Result, error) {
+	if err := j.writable(ctx); err != nil {
+		return journal.Result{}, err
+	}
+	if err := store.CheckEnqueue(ev); err != nil {
+		return journal.Result{}, err
+	}
+	tx, err := ours(in)
+	if err == nil {
+		err = j.writes(ctx, tx)
+	}
+	var found standing
+	if err == nil {
+		// Who is here has the write lock, so that others are in the same transaction: two of them at once would
+		// give the same handle to two operations.
+		j.file.enqueuing.Lock()
+		defer j.file.enqueuing.Unlock()
+		found, err = j.standing(ctx, tx, ev.Ref)
+	}
+	if err != nil {
+		return journal.Result{}, conn.Explain(j.file.path, "enqueue an operation; is the transaction one of the journal's file?", err)
+	}
+	if !found.is && ev.Intent != nil {
+		for _, alias := range ev.Intent.Aliases() {
+			holder, err := j.standing(ctx, tx, alias)
+			if err != nil {
+				return journal.Result{}, conn.Explain(j.file.path, "enqueue an operation", err)
+			}
+			if holder.is {
+				return holder.result(holder.op, journal.Misuse, ev), nil
+			}
+		}
+	}
+	ev.Last, ev.Unconfirmed = found.clock.Last, found.clock.Unconfirmed(ev.At)
+	// Whether the session of one in flight is alive is for whoever claims it.
+	next, decision, err := journal.Next(found.op, true, ev)
+	if err != nil {
+		return journal.Result{}, err
+	}
+	if store.Changes(found.op, next, decision) {
+		if !found.is {
+			next.Handle = found.newest + 1
+		}
+		if err := j.file.writer.enqueue(ctx, tx, ev, &next, found.is); err != nil {
+			return journal.Result{}, conn.Explain(j.file.path, "enqueue an operation", err)
+		}
+	}
+	return found.result(next, decision, ev), nil
+}
+
+// result is what is told of an operation that an event was applied to.
+func (s *standing) result(op journal.Operation, decision journal.Decision, ev journal.Event) journal.Result {
+	return journal.Result{Operation: op, Decision: decision, Last: s.clock.Last, Unconfirmed: s.clock.Unconfirmed(ev.At)}
+}
+
+// enqueue writes what became of an operation into the outbox.
+func (w *writer) enqueue(ctx context.Context, tx *sql.Tx, ev journal.Event, op *journal.Operation, was bool) error {
+	p := w.prepare(ev)
+	k := &format.Record{Row: format.Row{Op: *op, Request: p.request}, Body: p.body}
+	k.Op.Request, k.Op.Answer = journal.Request{}, nil
+	rows := []outboxRow{{kind: outboxOperation, handle: op.Handle, ref: op.Ref, record: format.AppendRecord(nil, k, format.WithIdentity)}}
+	if !was && op.Alias != (journal.Ref{}) {
+		rows = append(rows, outboxRow{kind: outboxAlias, handle: op.Handle, ref: op.Alias})
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// All or nothing, and whoever gives up in that moment is not told of an error though it is there.
+	return insertRows(context.WithoutCancel(ctx), tx, rows...)
+}
+
+// insertRows inserts all of the rows, or none.
+func insertRows(ctx context.Context, tx *sql.Tx, rows ...outboxRow) error {
+	var args []any
+	for _, r := range rows {
+		sealed := binary.LittleEndian.AppendUint32(append([]byte{}, r.record...), r.sum())
+		args = append(args, r.kind, r.handle, r.ref.Scope, r.ref.Parent, r.ref.ID, sealed)
+	}
+	_, err := tx.ExecContext(ctx, "INSERT INTO onceward_outbox (kind, handle, scope, parent, id, record) VALUES (?, ?, ?, ?, ?, ?)"+
+		strings.Repeat(", (?, ?, ?, ?, ?, ?)", len(rows)-1), args...)
+	return err
+}
+
+// DeliverTx applies ev, of kind EventDeliver, in a transaction of BeginTx's, and has f write in it. It is
+// durable once DeliverTx returns. Nobody else records anything meanwhile: f is short, and asks the
+// journal for nothing.
+func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Result, error) {
+	if err := j.writable(ctx); err != nil {
+		return journal.Result{}, err
+	}
+	if err := store.CheckDeliver(ev); err != nil {
+		return journal.Result{}, err
+	}
+	if err := j.file.writer.flushAnswer(ctx, &ev.Ref); err != nil { // the outcome that is delivered is there
+		return journal.Result{}, err
+	}
+	tx, err := j.BeginSQL(ctx)
+	if err != nil {
+		return journal.Result{}, err
+	}
+	defer func() { _ = tx.Rollback() }() // after Commit it does nothing
+	explain := func(err error) error { return conn.Explain(j.file.path, "deliver an outcome", err) }
+	found, err := standing{}, j.writes(ctx, tx)
+	if err == nil {
+		found, err = j.standing(ctx, tx, ev.Ref)
+	}
+	if err != nil {
+		return journal.Result{}, explain(err)
+	}
+	ev.Last, ev.Unconfirmed = found.clock.Last, found.clock.Unconfirmed(ev.At)
+	next, decision, err := journal.Next(found.op, true, ev)
+	if err != nil || decision != journal.Recorded {
+		return found.result(found.op, journal.Ignored, ev), err
+	}
+	record, _ := json.Marshal(delivered{At: ev.At.UnixMilli(), Generation: next.Generation, Outcome: next.State}) // numbers: it can't fail
+	row := outboxRow{kind: outboxDelivery, handle: next.Handle, ref: next.Ref, record: record}
+	if err := insertRows(ctx, tx, row); err != nil {
+		return journal.Result{}, explain(err)
+	}
+	if err := f(ctx, Tx(tx)); err != nil {
+		return journal.Result{}, err
+	}
+	if err := isOpen(ctx, tx); err != nil {
+		return journal.Result{}, explain(err)
+	}
+	if err := tx.Commit(); err != nil {
+		return journal.Result{}, explain(err)
+	}
+	return found.result(next, journal.Recorded, ev), nil
+}
+
+// writes makes sure that tx has the write lock of the journal's own file, and that the journal
+// may be written.
+func (j *Journal) writes(ctx context.Context, tx *sql.Tx) error {
+	if err := isOpen(ctx, tx); err != nil {
+		return err
+	}
+	// A statement that may write takes the lock, even where there is nothing to be written.
+	switch _, err := tx.ExecContext(ctx, "DELETE FROM onceward_outbox WHERE seq < 0"); {
+	case errors.Is(err, sql.ErrTxDone):
+		return fmt.Errorf("no: it was ended before; begin another: %w", err)
+	case err != nil:
+		return err
+	}
+	var version int64
+	var path string
+	if err := tx.QueryRowContext(ctx, "SELECT version, (SELECT file FROM pragma_database_list WHERE seq = 0) FROM onceward_schema").Scan(&version, &path); err != nil {
+		return err
+	}
+	if err := j.file.writer.asMigrated(version); err != nil {
+		return err
+	}
+	theirs, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if mine, err := os.Stat(j.file.path); err != nil || !os.SameFile(theirs, mine) {
+		return fmt.Errorf("the transaction is of the database %s, and the journal is %s", path, j.file.path)
+	}
+	if err := j.file.writer.files.inPlace(); err != nil {
+		return err
+	}
+	if !j.file.checkpoint.trusted.Load() {
+		j.file.catchUp() // another process may have adopted it
+		return fmt.Errorf("%w: %s; nothing is recorded until it is adopted: see Adopt", journal.ErrRestored, j.file.path)
+	}
+	return nil
+}
+
+// standing is an operation as a transaction finds it that has the write lock.
+type standing struct {
+	op     journal.Operation
+	is     bool
+	newest int64       // the latest handle given out
+	clock  store.Clock // what the journal has seen of askers' clocks
+}
+
+// standing looks for an operation without the writer, which may be waiting for tx to end: in the file as
+// it is, which nobody else can change, and then in the outbox.
+func (j *Journal) standing(ctx context.Context, tx *sql.Tx, ref journal.Ref) (s standing, err error) {
+	err = j.file.readers.read(ctx, func(r *reader) error {
+		return r.snapshot(func() error {
+			s, err = j.filed(r, ref)
+			return err
+		})
+	})
+	if err == nil {
+		err = s.overlay(ctx, tx, ref)
+	}
+	return s, err
+}
+
+// filed is what the file has of an operation, the outbox left out.
+func (j *Journal) filed(r *reader, ref journal.Ref) (s standing, err error) {
+	var latest format.LogRow
+	err = r.each(latestLogRow, func(v []driver.Value) (err error) {
+		latest, _, err = format.ReadLogRow(v)
+		return err
+	})
+	if err != nil {
+		return s, err
+	}
+	w := j.file.writer
+	s.newest, s.clock = latest.Newest, store.Clock{Last: latest.Last, Jumped: latest.Jumped, LeastMargin: latest.LeastMargin}
+	k, seq := w.memtable.committed(ref)
+	if seq == latest.Seq {
+		s.clock.Last = time.UnixMilli(w.seen.Load()).UTC() // which is not always written
+	} else {
+		j.file.catchUp() // others have written: it is not read from the file each time
+		var recent []*format.Record
+		if recent, err = r.readLog(latest.Folded); err != nil {
+			return s, err
+		}
+		k = nil
+		for _, is := range recent {
+			if store.IsNamed(&is.Op, ref) {
+				k = is
+			}
+		}
+	}
+	if k != nil {
+		s.is = true
+		s.op, err = k.Operation()
+		return s, err
+	}
+	if s.op, s.is, err = getRow(r, "identified = 1 AND id = ? AND scope = ? AND parent = ?", ref.ID, ref.Scope, ref.Parent); err != nil || s.is {
+		return s, err
+	}
+	handles, through := w.segments.findThrough(ref)
+	if through < latest.Folded {
+		more, err := w.segments.candidatesAfter(r, ref, through, latest)
+		if err != nil {
+			return s, err
+		}
+		handles = append(handles, more...)
+	}
+	for _, handle := range handles {
+		if handle > latest.Folded {
+			continue // what the log has was looked at
+		}
+		there := false
+		if s.op, s.is, there, err = r.named(handle, ref); err != nil || s.is {
+			return s, err
+		}
+		if !there {
+			if err := r.mayLack(handle); err != nil {
+				return s, err
+			}
+		}
+	}
+	s.op = journal.Operation{}
+	return s, nil
+}
+
+// named reads the operation with this handle, if ref names it, and tells whether there is any.
+func (r *reader) named(handle int64, ref journal.Ref) (op journal.Operation, is, there bool, err error) {
+	err = r.recordAt(handle, func(k *format.Record) error {
+		there, is = true, store.IsNamed(&k.Op, ref)
+		return nil
+	})
+	if err == nil && is {
+		op, is, err = r.getAt(handle, ref)
+	}
+	return op, is, there, err
+}
+
+// mayLack is the batch's, for who reads.
+func (r *reader) mayLack(handle int64) error {
+	first := format.SegmentOf(handle)
+	gone := false
+	err := r.each(removedOf, func(v []driver.Value) error {
+		bits, err := format.DecodeRemoved(first, v[0].([]byte))
+		gone = err == nil && bits.Has(handle-first)
+		return err
+	}, first)
+	if err != nil || gone {
+		return err
+	}
+	err = r.each("SELECT "+format.SegmentColumns+" FROM onceward_segments WHERE first = ?", func(v []driver.Value) error {
+		s, hashes, err := format.ReadSegment(v)
+		gone = err == nil && s.Spent && !format.HasOffset(hashes, handle-first)
+		return err
+	}, first)
+	if err == nil && !gone {
+		err = format.ErrDamaged
+	}
+	return err
+}
+
+// overlay has s be as it is with what the outbox says, of tx itself and of others whose commit
+// nobody has taken in yet.
+func (s *standing) overlay(ctx context.Context, tx *sql.Tx, ref journal.Ref) error {
+	if err := tx.QueryRowContext(ctx, "SELECT max(?, coalesce(max(handle), 0)) FROM onceward_outbox", s.newest).Scan(&s.newest); err != nil {
+		return err
+	}
+	rows, err := outboxRows(ctx, tx, "id = ? AND scope = ? AND parent = ?", ref.ID, ref.Scope, ref.Parent)
+	if err != nil {
+		return err
+	}
+	if len(rows) > 0 && rows[0].kind == outboxAlias {
+		if rows, err = outboxRows(ctx, tx, "handle = ? AND kind <> ?", rows[0].handle, outboxAlias); err != nil {
+			return err
+		}
+	} else if s.is && s.op.Ref != ref { // it was asked for by its second name
+		if rows, err = outboxRows(ctx, tx, "id = ? AND scope = ? AND parent = ?", s.op.ID, s.op.Scope, s.op.Parent); err != nil {
+			return err
+		}
+	}
+	for _, row := range rows {
+		switch row.kind {
+		case outboxOperation:
+			k, err := row.operation()
+			if err == nil {
+				s.is = true
+				s.op, err = k.Operation()
+			}
+			if err != nil {
+				return err
+			}
+		case outboxDelivery:
+			ev, err := row.delivery()
+			if err == nil {
+				s.op, _, err = journal.Next(s.op, true, ev)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// outboxRows reads those that where selects, in their order, as tx sees them.
+func outboxRows(ctx context.Context, tx *sql.Tx, where string, args ...any) (list []outboxRow, err error) {
+	rows, err := tx.QueryContext(ctx, "SELECT "+outboxColumns+" FROM onceward_outbox WHERE "+where+" ORDER BY seq", args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		v, into := make([]any, 7), make([]any, 7)
+		for i := range v {
+			into[i] = &v[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return nil, err
+		}
+		values := make([]driver.Value, len(v))
+		for i := range v {
+			values[i] = v[i]
+		}
+		err := conn.Take(func(values []driver.Value) error {
+			_, row, err := readOutboxRow(values)
+			list = append(list, row)
+			return err
+		}, values)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, rows.Err()
+}
+
+// catchUp has the writer take over what others have written, once nobody keeps it from that.
+func (f *file) catchUp() {
+	if !f.catching.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer f.catching.Store(false)
+		_ = f.writer.do(context.Background(), func(b *batch) error {
+			_, err := b.candidates(journal.Ref{})
+			return err
+		})
+	}()
+}

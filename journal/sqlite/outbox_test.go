@@ -1,0 +1,484 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// enqueue is an event that records an operation to be sent later.
+func enqueue(id string) journal.Event {
+	ev := begin(id, noSession{})
+	ev.Kind, ev.Session, ev.Asker = journal.EventEnqueue, "", 0
+	ev.Intent.Request.Body = []byte("body of " + id)
+	return ev
+}
+
+type noSession struct{ journal.Session }
+
+func (noSession) ID() string { return "" }
+
+// application is a database of the application's own on the journal's file, with a table of orders.
+func application(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_txlock=immediate&_pragma=busy_timeout(5000)")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	_, err = db.Exec("CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, key TEXT) STRICT")
+	require.NoError(t, err)
+	return db
+}
+
+// order records an order and enqueues its operation, in one transaction that end ends.
+func order(t *testing.T, j *sqlite.Journal, db *sql.DB, id string, end func(*sql.Tx) error) journal.Operation {
+	t.Helper()
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	defer tx.Rollback()
+	res, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue(id))
+	require.NoError(t, err)
+	require.Equal(t, journal.Recorded, res.Decision)
+	_, err = tx.Exec("INSERT INTO orders VALUES (?, ?)", id, res.Operation.Key)
+	require.NoError(t, err)
+	require.NoError(t, end(tx))
+	return res.Operation
+}
+
+func TestWhatIsEnqueuedIsThereWithItsOrder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	db := application(t, path)
+	lost := order(t, j, db, "order-0", (*sql.Tx).Rollback)
+	_, err := j.Get(t.Context(), lost.Ref)
+	require.ErrorIs(t, err, journal.ErrNotFound)
+	op := order(t, j, db, "order-1", (*sql.Tx).Commit)
+	assert.Equal(t, lost.Handle, op.Handle)
+	second := order(t, open(t, path), db, "order-2", (*sql.Tx).Commit)
+	assert.Equal(t, op.Handle+1, second.Handle)
+
+	there, err := j.Get(t.Context(), op.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, op, there)
+	assert.Equal(t, journal.StatePending, there.State)
+	assert.Equal(t, "body of order-1", string(there.Request.Body))
+	assert.Len(t, operationsOf(t, j), 2)
+
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	claimed, err := j.Claim(t.Context(), claim(s), 10)
+	require.NoError(t, err)
+	require.Len(t, claimed, 2)
+	_, err = j.Apply(t.Context(), complete(claimed[0].Operation, s))
+	require.NoError(t, err)
+	require.Empty(t, verify(t, j))
+	assert.Zero(t, left(t, db))
+}
+
+func operationsOf(t *testing.T, j *sqlite.Journal) (ops []journal.Operation) {
+	t.Helper()
+	for op, err := range j.List(t.Context(), journal.Filter{}) {
+		require.NoError(t, err)
+		ops = append(ops, op)
+	}
+	return ops
+}
+
+// left is how much is in the outbox.
+func left(t *testing.T, db *sql.DB) (n int) {
+	t.Helper()
+	require.NoError(t, db.QueryRow("SELECT count(*) FROM onceward_outbox").Scan(&n))
+	return n
+}
+
+// Whoever begins by a name, in whatever process, goes by what was enqueued under it, and the other way
+// round: wherever the operation is kept by then.
+// What was enqueued since a savepoint is undone with it, and its name is free again.
+func TestEnqueueWithinASavepoint(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "payments.db")
+	j := open(t, path)
+	db := application(t, path)
+	order(t, j, db, "invoice", func(tx *sql.Tx) error {
+		for _, as := range []string{"first", "second"} {
+			_, err := tx.Exec("SAVEPOINT a")
+			require.NoError(t, err)
+			ev := enqueue("charge")
+			ev.Intent.Fingerprint, ev.Intent.Key = "v1:"+as, as
+			res, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), ev)
+			require.NoError(t, err)
+			require.Equal(t, journal.Recorded, res.Decision)
+			require.Equal(t, as, res.Operation.Key)
+			if as == "first" {
+				_, err = tx.Exec("ROLLBACK TO SAVEPOINT a")
+				require.NoError(t, err)
+			}
+		}
+		_, err := tx.Exec("RELEASE SAVEPOINT a")
+		require.NoError(t, err)
+		return tx.Commit()
+	})
+	var keys []string
+	for op, err := range j.List(t.Context(), journal.Filter{}) {
+		require.NoError(t, err)
+		keys = append(keys, op.ID+" "+op.Key)
+	}
+	assert.Equal(t, []string{"invoice key-of-invoice", "charge second"}, keys)
+}
+
+func TestEnqueuedAndBegunAreOneOperation(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	db := application(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	op := order(t, j, db, "order-1", (*sql.Tx).Commit)
+
+	other := begin("order-1", s)
+	other.Intent.Fingerprint = "v1:another"
+	res, err := j.Apply(t.Context(), other)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Misuse, res.Decision)
+	res, err = j.Apply(t.Context(), begin("order-1", s))
+	require.NoError(t, err)
+	require.Equal(t, journal.Execute, res.Decision)
+	assert.Equal(t, op.Key, res.Operation.Key)
+
+	again := func(ev journal.Event) (res journal.Result) {
+		tx, err := db.Begin()
+		require.NoError(t, err)
+		res, err = j.EnqueueTx(t.Context(), sqlite.Tx(tx), ev)
+		require.NoError(t, err)
+		_, err = tx.Exec("INSERT OR IGNORE INTO orders VALUES ('it goes on', '')")
+		require.NoError(t, err)
+		require.NoError(t, tx.Commit())
+		return res
+	}
+	assert.Equal(t, journal.Ignored, again(enqueue("order-1")).Decision)
+	_, err = j.Apply(t.Context(), complete(res.Operation, s))
+	require.NoError(t, err)
+	for _, fold := range []bool{false, true} {
+		if fold {
+			require.NoError(t, sqlite.Fold(j))
+		}
+		res := again(enqueue("order-1"))
+		assert.Equal(t, journal.Ignored, res.Decision)
+		assert.Equal(t, journal.StateCompleted, res.Operation.State)
+		assert.NotNil(t, res.Operation.Answer)
+		another := enqueue("order-1")
+		another.Intent.Fingerprint = "v1:another"
+		assert.Equal(t, journal.Misuse, again(another).Decision)
+	}
+	assert.Zero(t, left(t, db))
+	require.Empty(t, verify(t, j))
+}
+
+// Where a transaction enqueues finds what others have recorded since this process last looked: in the log, in
+// blocks, in sealed segments, and what was reaped.
+func TestEnqueueFindsWhatOthersRecorded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	db := application(t, path)
+	others := open(t, path)
+	s, err := others.Join(t.Context())
+	require.NoError(t, err)
+	many := sqlite.SegmentSize + 700
+	record := func(from, to int) {
+		for i := from; i < to; i++ {
+			res, err := others.Apply(t.Context(), begin(fmt.Sprint("op-", i), s))
+			require.NoError(t, err)
+			ev := complete(res.Operation, s)
+			ev.Delivered = i%3 > 0
+			_, err = others.Apply(t.Context(), ev)
+			require.NoError(t, err)
+		}
+	}
+	record(0, 10)
+	asks := func(id string) journal.Decision {
+		tx, err := db.Begin()
+		require.NoError(t, err)
+		defer tx.Rollback()
+		res, err := others.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue(id))
+		require.NoError(t, err, id)
+		return res.Decision
+	}
+	require.Equal(t, journal.Ignored, asks("op-3"))
+	record(10, many)
+	for i := 0; i < many; i += 37 {
+		require.Equal(t, journal.Ignored, asks(fmt.Sprint("op-", i)), i)
+	}
+	require.Equal(t, journal.Recorded, asks("op-new"))
+	require.NoError(t, others.Close())
+	others = open(t, path) // nothing is in memory
+	for _, i := range []int{0, 500, sqlite.SegmentSize - 2, sqlite.SegmentSize + 3, many - 1} {
+		require.Equal(t, journal.Ignored, asks(fmt.Sprint("op-", i)), i)
+	}
+	require.Equal(t, journal.Recorded, asks("op-new"))
+}
+
+// What was cancelled is enqueued anew under the same name, in its place.
+func TestEnqueueAfterACancel(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	db := application(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	for _, fold := range []bool{false, true} {
+		id := fmt.Sprint("order-", fold)
+		res, err := j.Apply(t.Context(), begin(id, s))
+		require.NoError(t, err)
+		_, err = j.Apply(t.Context(), journal.Event{
+			Kind: journal.EventCancel, Ref: res.Operation.Ref, At: time.Now(), Session: s.ID(), Claim: res.Operation.Claim, Unsent: true, Delivered: true,
+		})
+		require.NoError(t, err)
+		if fold {
+			require.NoError(t, sqlite.Fold(j))
+		}
+		op := order(t, j, db, id, (*sql.Tx).Commit)
+		assert.Equal(t, res.Operation.Handle, op.Handle)
+		there, err := j.Get(t.Context(), op.Ref)
+		require.NoError(t, err)
+		assert.Equal(t, op, there)
+		assert.Equal(t, journal.StatePending, there.State)
+	}
+	require.Empty(t, verify(t, j))
+}
+
+// One transaction enqueues many, and one of them twice; more than one batch takes in.
+func TestATransactionEnqueuesMany(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	db := application(t, path)
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	const many = 1500
+	for i := range many {
+		res, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue(fmt.Sprint("op-", i)))
+		require.NoError(t, err)
+		require.Equal(t, journal.Recorded, res.Decision)
+	}
+	res, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue("op-7"))
+	require.NoError(t, err)
+	require.Equal(t, journal.Ignored, res.Decision)
+	require.NoError(t, tx.Commit())
+	assert.Len(t, operationsOf(t, j), many)
+	assert.Zero(t, left(t, db))
+	require.Empty(t, verify(t, j))
+	for _, i := range []int{0, 7, many - 1} {
+		_, err := j.Get(t.Context(), journal.Ref{ID: fmt.Sprint("op-", i)})
+		require.NoError(t, err)
+	}
+}
+
+func TestEnqueueRefusesOtherTransactions(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	another := filepath.Join(t.TempDir(), "another.db")
+	open(t, another)
+	for name, row := range map[string]struct {
+		path string
+		says string
+	}{
+		"another journal's": {another, "the transaction is of the database"},
+		"no journal's":      {filepath.Join(t.TempDir(), "application.db"), "onceward_outbox"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tx, err := application(t, row.path).Begin()
+			require.NoError(t, err)
+			defer tx.Rollback()
+			_, err = j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue("order-1"))
+			require.ErrorContains(t, err, row.says)
+		})
+	}
+	tx, err := application(t, path).Begin()
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	_, err = j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue("order-1"))
+	require.ErrorIs(t, err, sql.ErrTxDone)
+	require.ErrorContains(t, err, "begin another")
+	for _, none := range []journal.Tx{nil, sqlite.Tx(nil)} {
+		_, err = j.EnqueueTx(t.Context(), none, enqueue("order-1"))
+		require.ErrorContains(t, err, "not one of BeginTx or sqlite.Tx")
+	}
+	_, err = j.EnqueueTx(t.Context(), nil, journal.Event{Kind: journal.EventBegin, At: time.Now()})
+	require.ErrorIs(t, err, journal.ErrInvalidEvent)
+	_, err = j.DeliverTx(t.Context(), enqueue("order-1"), nil)
+	require.ErrorIs(t, err, journal.ErrInvalidEvent)
+}
+
+// A transaction that read before others wrote can't go on to write, and says so.
+func TestEnqueueAfterAnOldRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	db := application(t, path)
+	deferred, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath())
+	require.NoError(t, err)
+	defer deferred.Close()
+	tx, err := deferred.Begin()
+	require.NoError(t, err)
+	defer tx.Rollback()
+	var n int
+	require.NoError(t, tx.QueryRow("SELECT count(*) FROM orders").Scan(&n))
+	order(t, j, db, "order-1", (*sql.Tx).Commit)
+	_, err = j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue("order-2"))
+	require.Error(t, err)
+	require.NoError(t, tx.Rollback())
+	tx, err = deferred.Begin()
+	require.NoError(t, err)
+	_, err = j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue("order-2"))
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	assert.Len(t, operationsOf(t, j), 2)
+}
+
+func TestARestoredJournalEnqueuesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	db := application(t, path)
+	j := open(t, path)
+	waiting := order(t, j, db, "order-1", (*sql.Tx).Commit)
+	require.NoError(t, j.Close())
+	leave(t, path)
+	require.NoError(t, db.Close())
+	copied := filepath.Join(t.TempDir(), "journal.db")
+	copyFile(t, path, copied)
+	j = open(t, copied)
+	db = application(t, copied)
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	_, err = j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue("order-2"))
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.NoError(t, tx.Rollback())
+	require.NoError(t, j.Adopt(t.Context()))
+	order(t, j, db, "order-2", (*sql.Tx).Commit)
+	op, err := j.Get(t.Context(), waiting.Ref)
+	require.NoError(t, err)
+	assert.True(t, op.MayHaveRun, "what was enqueued before may have been sent since")
+}
+
+// The handler's writes and the delivery are one commit, and each outcome has them once.
+func TestDeliverWithTheHandlersWrites(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	db := application(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	begun, err := j.Apply(t.Context(), begin("order-1", s))
+	require.NoError(t, err)
+	done := complete(begun.Operation, s)
+	done.Delivered = false
+	res, err := j.Apply(t.Context(), done)
+	require.NoError(t, err)
+	deliver := journal.Event{
+		Kind: journal.EventDeliver, Ref: res.Operation.Ref, Handle: res.Operation.Handle, At: time.Now(),
+		Generation: res.Operation.Generation, Outcome: journal.StateCompleted,
+	}
+	book := func(fails error) func(context.Context, journal.Tx) error {
+		return func(ctx context.Context, tx journal.Tx) error {
+			_, err := tx.Driver().(*sql.Tx).ExecContext(ctx, "INSERT INTO orders VALUES ('booked', '')")
+			return errors.Join(err, fails)
+		}
+	}
+	booked := func() (n int) {
+		require.NoError(t, db.QueryRow("SELECT count(*) FROM orders").Scan(&n))
+		return n
+	}
+	refused := errors.New("refused")
+	_, err = j.DeliverTx(t.Context(), deliver, book(refused))
+	require.ErrorIs(t, err, refused)
+	assert.Zero(t, booked())
+	other := deliver
+	other.Outcome = journal.StateUnknown
+	was, err := j.DeliverTx(t.Context(), other, book(nil))
+	require.NoError(t, err)
+	assert.Equal(t, journal.Ignored, was.Decision)
+	was, err = j.DeliverTx(t.Context(), deliver, book(nil))
+	require.NoError(t, err)
+	assert.Equal(t, journal.Recorded, was.Decision)
+	assert.Equal(t, 1, booked())
+	was, err = j.DeliverTx(t.Context(), deliver, book(nil)) // nobody has taken the first one in yet
+	require.NoError(t, err)
+	assert.Equal(t, journal.Ignored, was.Decision)
+	op, err := open(t, path).Get(t.Context(), res.Operation.Ref)
+	require.NoError(t, err)
+	assert.True(t, op.Delivered)
+	was, err = j.DeliverTx(t.Context(), deliver, book(nil))
+	require.NoError(t, err)
+	assert.Equal(t, journal.Ignored, was.Decision)
+	require.Empty(t, verify(t, j))
+}
+
+// A row of the outbox that is not as it was written is taken in by nobody, and nothing is recorded until somebody
+// has seen to it: the name in it may be anybody's.
+func TestADamagedOutboxIsTakenInByNobody(t *testing.T) {
+	for _, column := range []string{"record = zeroblob(length(record))", "id = 'another'", "handle = handle + 1", "kind = 2"} {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		j := open(t, path)
+		s, err := j.Join(t.Context())
+		require.NoError(t, err)
+		db := application(t, path)
+		op := order(t, j, db, "order-1", (*sql.Tx).Commit)
+		_, err = db.Exec("UPDATE onceward_outbox SET " + column)
+		require.NoError(t, err)
+		_, err = j.Get(t.Context(), op.Ref)
+		require.ErrorContains(t, err, "damaged")
+		_, err = j.Apply(t.Context(), begin("order-1", s))
+		require.ErrorContains(t, err, "damaged")
+		require.NotEmpty(t, verify(t, j))
+	}
+}
+
+// A transaction that several goroutines enqueue in has a handle for each operation.
+func TestGoroutinesShareATransaction(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	db := application(t, path)
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			_, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue(fmt.Sprint("op-", i/2)))
+			assert.NoError(t, err)
+		})
+	}
+	all.Wait()
+	require.NoError(t, tx.Commit())
+	assert.Len(t, operationsOf(t, j), 10)
+	require.Empty(t, verify(t, j))
+}
+
+// An error means that nothing was recorded, whenever the context has ended, and the transaction goes on: one that ends
+// as the statement is done is no error.
+func TestEnqueueGivenUpIsNotRecorded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	db := application(t, path)
+	for n := range 800 {
+		tx, err := db.Begin()
+		require.NoError(t, err)
+		told := map[string]bool{}
+		for i := range 4 {
+			id := fmt.Sprint("op-", n, "-", i)
+			soon, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(1000))*time.Microsecond)
+			_, err := j.EnqueueTx(soon, sqlite.Tx(tx), enqueue(id))
+			cancel()
+			told[id] = err == nil
+		}
+		committed := tx.Commit() == nil // else SQLite has rolled it back
+		for id, ok := range told {
+			_, err := j.Get(t.Context(), journal.Ref{ID: id})
+			require.Equal(t, ok && committed, err == nil, id)
+		}
+	}
+	require.Empty(t, verify(t, j))
+}

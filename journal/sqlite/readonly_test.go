@@ -1,0 +1,309 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// childServes begins and completes operations until it is killed, and says so once the first
+// are there.
+func childServes(path string) error {
+	j, err := sqlite.Open(path, sqlite.Options{})
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	s, err := j.Join(ctx)
+	if err != nil {
+		return err
+	}
+	for n := 0; ; n++ {
+		res, err := j.Apply(ctx, begin(fmt.Sprint("invoice-", n), s))
+		if err == nil && n%3 > 0 {
+			_, err = j.Apply(ctx, complete(res.Operation, s))
+		}
+		if err != nil {
+			return err
+		}
+		if n == 2000 {
+			fmt.Println("serving")
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+// surroundings are what lies beside a journal: names, inodes, owners and modes.
+func surroundings(t *testing.T, path string) map[string]string {
+	t.Helper()
+	there := make(map[string]string)
+	for _, name := range filesOf(t, path) {
+		info, err := os.Stat(name)
+		if err != nil {
+			continue // its process has swept it away meanwhile
+		}
+		sys := info.Sys().(*syscall.Stat_t)
+		inode := sys.Ino
+		if name == path+"-sidecar" {
+			inode = 0 // whoever writes the journal puts a new one in its place now and then
+		}
+		there[filepath.Base(name)] = fmt.Sprint(inode, " ", sys.Uid, " ", sys.Gid, " ", info.Mode())
+	}
+	return there
+}
+
+// whatever reads all that a Journal that is read alone has to read.
+func whatever(t *testing.T, j *sqlite.Journal) (listed int) {
+	t.Helper()
+	for op, err := range j.List(t.Context(), journal.Filter{}) {
+		require.NoError(t, err)
+		listed++
+		if listed%500 == 1 {
+			whole, err := j.Get(t.Context(), op.Ref)
+			require.NoError(t, err)
+			assert.Equal(t, op.Handle, whole.Handle)
+		}
+		if listed%501 == 1 && op.State == journal.StateInFlight { // those that are completed are not found by their keys
+			found, err := j.FindBy(t.Context(), "ledger", journal.ByKey, op.Key)
+			require.NoError(t, err)
+			require.Len(t, found, 1)
+			assert.Equal(t, op.Ref, found[0].Operation.Ref)
+		}
+	}
+	_, err := j.Get(t.Context(), journal.Ref{ID: "there is none"})
+	require.ErrorIs(t, err, journal.ErrNotFound)
+	for _, err := range j.ListFlows(t.Context(), journal.FlowFilter{}) {
+		require.NoError(t, err)
+	}
+	_, err = j.GetFlow(t.Context(), journal.Ref{ID: "there is none"})
+	require.ErrorIs(t, err, journal.ErrNotFound)
+	stats, err := j.Stats(t.Context())
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, stats.Begun, int64(listed))
+	violations, err := j.Verify(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, violations)
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	require.NoError(t, j.Backup(t.Context(), copied))
+	c, err := sqlite.Open(copied, readOnly)
+	require.NoError(t, err)
+	n := 0
+	for _, err := range c.List(t.Context(), journal.Filter{}) {
+		require.NoError(t, err)
+		n++
+	}
+	assert.GreaterOrEqual(t, n, listed)
+	require.NoError(t, c.Close())
+	return listed
+}
+
+// A process that looks at the file of another one that writes, of one that was killed, and of
+// none: nothing is made, or another's, and nothing of the sidecar changes.
+func TestReadOnlyBesideAProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	cmd, out := start(t, "serve", path)
+	require.True(t, out.Scan())
+	require.Equal(t, "serving", out.Text())
+
+	before := surroundings(t, path)
+	for range 3 {
+		j, err := sqlite.Open(path, readOnly)
+		require.NoError(t, err)
+		assert.Greater(t, whatever(t, j), 2000)
+		require.NoError(t, j.Close())
+	}
+	assert.Equal(t, before, surroundings(t, path), "it runs")
+
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	sidecar, err := os.ReadFile(path + "-sidecar")
+	require.NoError(t, err)
+	j, err := sqlite.Open(path, readOnly)
+	require.NoError(t, err)
+	many := whatever(t, j)
+	require.NoError(t, j.Close())
+	assert.Equal(t, before, surroundings(t, path), "it was killed, and its session is left alone")
+	unchanged, err := os.ReadFile(path + "-sidecar")
+	require.NoError(t, err)
+	assert.Equal(t, string(sidecar), string(unchanged))
+
+	require.NoError(t, open(t, path).Close())
+	idle := surroundings(t, path)
+	require.NotContains(t, idle, "journal.db-wal")
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	if j, err = sqlite.Open(path, readOnly); assert.NoError(t, err) {
+		assert.Equal(t, many, whatever(t, j))
+		require.NoError(t, j.Close())
+	}
+	assert.Equal(t, idle, surroundings(t, path), "nobody has it open")
+	again, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, content, again)
+}
+
+// Who reads is open before whoever writes, and stays so until after that.
+func TestReadOnlyAroundAnOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	require.NoError(t, open(t, path).Close())
+	looking, err := sqlite.Open(path, readOnly)
+	require.NoError(t, err)
+	see := func() (n int) {
+		for _, err := range looking.List(t.Context(), journal.Filter{}) {
+			require.NoError(t, err)
+			n++
+		}
+		return n
+	}
+	for n := range 3 {
+		require.Equal(t, n, see())
+		j := open(t, path)
+		goOn(t, j, fmt.Sprint("invoice-", n))
+		require.Equal(t, n+1, see())
+		require.NoError(t, j.Close())
+		require.Equal(t, n+1, see())
+		if n == 1 {
+			require.NoError(t, looking.Close())
+			looking, err = sqlite.Open(path, readOnly)
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, looking.Close())
+	require.ErrorIs(t, looking.Close(), journal.ErrClosed)
+}
+
+func TestReadOnlyWritesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	w := open(t, path)
+	s, err := w.Join(t.Context())
+	require.NoError(t, err)
+	j, err := sqlite.Open(path, readOnly)
+	require.NoError(t, err)
+	defer j.Close()
+	before := surroundings(t, path)
+	ctx := t.Context()
+	for name, write := range map[string]func() error{
+		"Apply":      func() error { _, err := j.Apply(ctx, begin("invoice-1", s)); return err },
+		"Claim":      func() error { _, err := j.Claim(ctx, journal.Event{}, 1); return err },
+		"Reap":       func() error { _, err := j.Reap(ctx, journal.Event{}, 1); return err },
+		"Join":       func() error { _, err := j.Join(ctx); return err },
+		"Adopt":      func() error { return j.Adopt(ctx) },
+		"ResetClock": func() error { return j.ResetClock(ctx, time.Now()) },
+		"Looks":      func() error { _, err := j.Looks(ctx, journal.Event{}, 1); return err },
+		"Hear":       func() error { _, _, err := j.Hear(ctx, journal.Heard{}, nil); return err },
+		"ApplyFlow":  func() error { _, err := j.ApplyFlow(ctx, journal.FlowEvent{}); return err },
+		"ClaimFlows": func() error { _, err := j.ClaimFlows(ctx, journal.FlowEvent{}, 1); return err },
+		"ReapFlows":  func() error { _, err := j.ReapFlows(ctx, journal.FlowEvent{}, 1); return err },
+		"BeginTx":    func() error { _, err := j.BeginTx(ctx); return err },
+	} {
+		assert.ErrorIs(t, write(), sqlite.ErrReadOnly, name)
+	}
+	assert.Equal(t, before, surroundings(t, path))
+}
+
+// A path with a slip in it makes nothing.
+func TestExistingMakesNothing(t *testing.T) {
+	for name, opts := range map[string]sqlite.Options{"existing": {Existing: true}, "read-only": readOnly} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "payements.db")
+			_, err := sqlite.Open(path, opts)
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			assert.ErrorContains(t, err, "check the path")
+			require.ErrorIs(t, os.Symlink(path+"-target", path), nil)
+			_, err = sqlite.Open(path, opts)
+			require.ErrorIs(t, err, fs.ErrNotExist, "a link to nowhere")
+			require.NoError(t, os.Remove(path))
+			require.Empty(t, filesOf(t, path))
+
+			for what, make := range map[string]func(path string){
+				"an empty file":            func(path string) { require.NoError(t, os.WriteFile(path, nil, 0o640)) },
+				"the application's tables": func(path string) { alter(t, path, "CREATE TABLE invoices (id)") },
+				"its tables and a WAL": func(path string) {
+					alter(t, path, "PRAGMA journal_mode=WAL; CREATE TABLE invoices (id)")
+				},
+			} {
+				path := filepath.Join(t.TempDir(), "app.db")
+				make(path)
+				content, err := os.ReadFile(path)
+				require.NoError(t, err)
+				before := surroundings(t, path)
+				_, err = sqlite.Open(path, opts)
+				require.ErrorIs(t, err, sqlite.ErrNotJournal, what)
+				assert.ErrorContains(t, err, "no journal in it", what)
+				again, err := os.ReadFile(path)
+				require.NoError(t, err)
+				assert.Equal(t, content, again, what)
+				assert.Equal(t, before, surroundings(t, path), what)
+			}
+		})
+	}
+	path := filepath.Join(t.TempDir(), "journal.db")
+	require.NoError(t, open(t, path).Close())
+	j, err := sqlite.Open(path, sqlite.Options{Existing: true, NoMigration: true})
+	require.NoError(t, err)
+	goOn(t, j, "invoice-1")
+	require.NoError(t, j.Close())
+}
+
+// The file of another release is neither migrated nor misread, and the process that has it
+// open goes on.
+func TestReadOnlyLeavesTheSchema(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	_, out := start(t, "serve", path)
+	require.True(t, out.Scan())
+	j, err := sqlite.Open(path, readOnly)
+	require.NoError(t, err)
+	defer j.Close()
+	_, err = j.Stats(t.Context())
+	require.NoError(t, err)
+	newer := filepath.Join(t.TempDir(), "newer.db")
+	require.NoError(t, j.Backup(t.Context(), newer))
+	before := listOf(t, j)
+	for version, is := range map[int]error{99: journal.ErrVersion, 0: sqlite.ErrNotJournal} {
+		alter(t, newer, fmt.Sprint("UPDATE onceward_schema SET version = ", version))
+		_, err := sqlite.Open(newer, readOnly)
+		require.ErrorIs(t, err, is)
+	}
+	assert.GreaterOrEqual(t, listOf(t, j), before)
+}
+
+func listOf(t *testing.T, j *sqlite.Journal) (n int) {
+	t.Helper()
+	for _, err := range j.List(t.Context(), journal.Filter{}) {
+		require.NoError(t, err)
+		n++
+	}
+	return n
+}
+
+// What a file is replaced by while it is looked at is another journal.
+func TestReadOnlySeesAReplacement(t *testing.T) {
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "journal.db"), filepath.Join(dir, "other.db")
+	require.NoError(t, open(t, path).Close())
+	j, err := sqlite.Open(path, readOnly)
+	require.NoError(t, err)
+	defer j.Close()
+	require.NoError(t, j.Backup(t.Context(), other))
+	require.NoError(t, os.Rename(other, path))
+	_, err = j.Stats(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	assert.ErrorContains(t, err, "open it again")
+
+	require.NoError(t, os.WriteFile(path+"-wal", make([]byte, 64), 0o600))
+	_, err = sqlite.Open(path, readOnly)
+	require.ErrorContains(t, err, "-shm")
+}

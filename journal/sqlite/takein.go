@@ -1,0 +1,143 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+)
+
+// takeIn applies what transactions of the application's have put into the outbox, before anything else
+// is done in the batch. more tells that there is some left: this batch is to be committed, and another one
+// goes on.
+func (b *batch) takeIn() (more bool, err error) {
+	if !b.unread {
+		return false, nil
+	}
+	var rows []outboxRow
+	last, bytes := int64(0), 0
+	err = b.read(b.sql.readOutbox, func(v []driver.Value) error {
+		if len(rows) >= maxBatch || bytes > maxBatchBytes/2 {
+			more = true
+			return conn.ErrEnough
+		}
+		seq, row, err := readOutboxRow(v)
+		rows, last, bytes = append(rows, row), seq, bytes+len(row.record)
+		return err
+	})
+	if err != nil && !errors.Is(err, conn.ErrEnough) {
+		return false, err
+	}
+	for _, row := range rows {
+		if err := b.takeRow(row); err != nil {
+			return false, b.giveUp(b.fail(err))
+		}
+	}
+	if len(rows) > 0 {
+		if err := b.write(b.sql.clearOutbox, last); err != nil {
+			return false, b.giveUp(err)
+		}
+	}
+	b.committed = append(b.committed, func() { b.unread = more })
+	return more, nil
+}
+
+func (b *batch) takeRow(row outboxRow) error {
+	switch row.kind {
+	case outboxOperation:
+		k, err := row.operation()
+		if err != nil {
+			return err
+		}
+		return b.takeOperation(k)
+	case outboxDelivery:
+		ev, err := row.delivery()
+		if err != nil {
+			return err
+		}
+		r, err := b.find(ev)
+		if err != nil {
+			return err
+		}
+		var out outcome
+		return b.next(r, &prepared{Event: ev}, &out)
+	}
+	return nil // a second name, which the operation has
+}
+
+// takeOperation stores an operation as it became. It was found out under the lock that it had to become that.
+func (b *batch) takeOperation(k *format.Record) error {
+	// How long the transaction was open, and how long ago that is, says nothing of the clock.
+	if k.Op.UpdatedAt.After(b.clock.Last) {
+		if err := b.observeClock(k.Op.UpdatedAt); err != nil {
+			return err
+		}
+	}
+	c := change{row: row{Row: k.Row}, renewed: true, body: k.Body}
+	if k.Op.Handle == b.newest+1 {
+		return b.put(&row{}, &c)
+	}
+	r, err := b.byHandle(k.Op.Handle)
+	if err != nil {
+		return err
+	}
+	if !r.found() || r.Op.Ref != k.Op.Ref {
+		return format.ErrDamaged
+	}
+	c.Identified, c.record, c.block = r.Identified, r.record, r.block
+	return b.put(&r, &c)
+}
+
+// takenIn has the writer take in what is in the outbox, if anything is, so that who reads finds it.
+func (j *Journal) takenIn(ctx context.Context) error {
+	if j.file.writer.readOnly {
+		return nil
+	}
+	waits := false
+	err := j.file.readers.read(ctx, func(r *reader) error {
+		return r.each(anyOutbox, func([]driver.Value) error {
+			waits = true
+			return nil
+		})
+	})
+	if err != nil || !waits {
+		return err
+	}
+	return j.file.writer.do(ctx, func(*batch) error { return nil })
+}
+
+// whereTakenIn is false as long as something is in the outbox.
+const whereTakenIn = " WHERE NOT EXISTS (SELECT 1 FROM onceward_outbox)"
+
+const anyOutbox = "SELECT 1 FROM onceward_outbox LIMIT 1"
+
+// outbox looks at what the application's transactions have recorded and nobody has taken in.
+func (v *verification) outbox() error {
+	return v.each("SELECT "+outboxColumns+" FROM onceward_outbox ORDER BY seq", func(row []driver.Value) error {
+		_, r, err := readOutboxRow(row)
+		switch {
+		case err != nil:
+		case r.kind == outboxOperation:
+			var k *format.Record
+			if k, err = r.operation(); err == nil {
+				var op journal.Operation
+				if op, err = k.Operation(); err == nil {
+					for _, broken := range journal.Violations(op, op.UpdatedAt) {
+						v.add(Violation{Handle: op.Handle, Ref: op.Ref, Invariant: broken})
+					}
+				}
+			}
+		case r.kind == outboxDelivery:
+			_, err = r.delivery()
+		case r.kind != outboxAlias:
+			err = format.ErrDamaged
+		}
+		if err != nil {
+			v.file("what a transaction has recorded is as it was written: row %v of onceward_outbox", row[0])
+		}
+		return nil
+	})
+}

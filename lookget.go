@@ -1,0 +1,149 @@
+package onceward
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/onceward/onceward/internal/lookup"
+	"github.com/onceward/onceward/internal/retry"
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/journal"
+)
+
+// read sends the requests of a sweep, and returns a digest of what was read.
+func (l *looking) read(ctx context.Context, op *journal.Operation, route tables.Route, s *lookup.Sweep, w *swept, whose identity) string {
+	sum := sha256.New()
+	for req := s.Next(); req != nil; req = s.Next() {
+		got := l.get(ctx, op, route, req, w, whose.bound())
+		if got.err != nil {
+			s.Fail(describeLook(got.err))
+			break
+		}
+		sum.Write(got.body)
+		s.Read(got.status, got.header, got.body)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// got is the answer to one request of a look.
+type got struct {
+	status int
+	header http.Header
+	body   []byte
+	err    error
+}
+
+// get sends one request of a look, within the provider's budget, and with this very credential, if one is named.
+func (l *looking) get(ctx context.Context, op *journal.Operation, route tables.Route, planned *http.Request, w *swept, credential string) got {
+	c := l.client
+	pace := c.paces[route.Provider.Name]
+	if err := l.wait(ctx, pace); err != nil {
+		return got{err: err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.AttemptTimeout)
+	defer cancel()
+	req, err := l.compose(ctx, op, route, planned)
+	if err == nil && credential != "" && c.identities.credentialOf(req, planned.URL) != credential {
+		err = errAnotherCredential
+	}
+	if err != nil {
+		return got{err: err}
+	}
+	resp, err := c.base.RoundTrip(req)
+	if err != nil {
+		return got{err: errors.Join(errNoAnswer, err)}
+	}
+	defer resp.Body.Close()
+	body, err := readUpTo(resp.Body, lookup.MaxBody, resp.ContentLength)
+	if err != nil {
+		return got{err: errors.Join(errNoAnswer, err)}
+	}
+	now := c.now()
+	if asked, ok := retry.After(resp.Header, now, c.cfg.Backoff.WithDefaults().MaxRetryAfter); ok && resp.StatusCode >= 400 {
+		pace.rest(now.Add(asked))
+	} else if resp.StatusCode == http.StatusTooManyRequests {
+		pace.rest(now.Add(time.Minute))
+	}
+	if resp.StatusCode/100 == 2 {
+		pace.bucket.Success(now)
+	}
+	if w != nil {
+		w.status = resp.StatusCode
+		w.skewed = w.skewed || skewed(resp.Header, now)
+	}
+	return got{status: resp.StatusCode, header: resp.Header, body: body}
+}
+
+// maxSkew is how far the provider's clock and ours may be apart where absence is to be
+// proven: as much as is kept for it.
+const maxSkew = 15 * time.Minute
+
+func skewed(h http.Header, now time.Time) bool {
+	date, err := http.ParseTime(h.Get("Date"))
+	return err == nil && (now.Sub(date) > maxSkew || date.Sub(now) > maxSkew)
+}
+
+// compose makes a request of a look: what the look-up asks for, with the operation's
+// credential, and with nothing of its key and its body.
+func (l *looking) compose(ctx context.Context, op *journal.Operation, route tables.Route, planned *http.Request) (*http.Request, error) {
+	frozen := op.Request
+	frozen.Header = planned.Header
+	requests := composer{cfg: &l.client.cfg, caller: l.caller, route: &route, query: l.query, frozen: &frozen}
+	var body []byte
+	if planned.GetBody != nil {
+		r, err := planned.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		if body, err = readUpTo(r, lookup.MaxBody, planned.ContentLength); err != nil {
+			return nil, err
+		}
+	}
+	authorized := context.WithValue(withoutNaming(ctx), lookKey, op.Ref)
+	req, err := requests.authorize(authorized, requests.frame(ctx, planned.Method, planned.URL), body)
+	if err != nil {
+		return nil, err
+	}
+	if was, is := op.Mode, tables.Mode(route.Provider, req.Header); was != "" && is != "" && was != is {
+		return nil, errModeChanged
+	}
+	if req.Body = http.NoBody; len(body) > 0 {
+		setBody(req, body)
+	}
+	return req, nil
+}
+
+var errAnotherCredential = errors.New("Config.Authorize gave another credential than to the look's first request, by which its account is told")
+
+var errNoAnswer = errors.New("the provider gave no answer that can be used")
+
+const errWithheld = "the credential that it was sent with is withheld from the journal, and nothing here adds it: " +
+	"give Config.Authorize, or ask for the operation with it"
+
+// describeLook is what is kept of an error: never its text, where that may hold anything.
+func describeLook(err error) string {
+	switch {
+	case errors.Is(err, errLookBudget), errors.Is(err, errModeChanged), errors.Is(err, errAnotherCredential):
+		return err.Error()
+	case errors.Is(err, ErrCredentialMissing):
+		return errWithheld
+	case errors.Is(err, errUnauthorized):
+		return "Config.Authorize failed"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return "the look was not over in time"
+	}
+	return errNoAnswer.Error()
+}
+
+var lookKey = &contextKey{"look"}
+
+// LookOf tells, in Config.Authorize, whether a request only looks for what became of an
+// operation, and of which: whose credential it is that reads what that one has written.
+func LookOf(ctx context.Context) (ref Ref, looks bool) {
+	ref, looks = ctx.Value(lookKey).(Ref)
+	return ref, looks
+}

@@ -1,0 +1,166 @@
+package otelonceward
+
+import (
+	"context"
+	"fmt"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+)
+
+// The attributes of metrics, and of spans.
+const (
+	keyProvider     = attribute.Key("onceward.provider")
+	keyEndpoint     = attribute.Key("onceward.endpoint")
+	keyOutcome      = attribute.Key("onceward.outcome")
+	keyState        = attribute.Key("onceward.state")
+	keyReason       = attribute.Key("onceward.claim.reason")
+	keyResolution   = attribute.Key("onceward.resolution")
+	keySecondEffect = attribute.Key("onceward.second_effect")
+	keyEvent        = attribute.Key("onceward.journal.event")
+	keyJournal      = attribute.Key("onceward.journal.name")
+	keyFlowState    = attribute.Key("onceward.flow.state")
+	keyFinding      = attribute.Key("onceward.finding")
+	keySource       = attribute.Key("onceward.source")
+	keyFailed       = attribute.Key("onceward.failed")
+	keyErrorType    = attribute.Key("error.type")
+	keyOperationID  = attribute.Key("onceward.operation.id")
+	keyGeneration   = attribute.Key("onceward.operation.generation")
+	keyAttempts     = attribute.Key("onceward.operation.attempts")
+	keyBackground   = attribute.Key("onceward.background")
+	keyVerdict      = attribute.Key("onceward.verdict")
+)
+
+type instruments struct {
+	call      metric.Float64Histogram
+	operation metric.Float64Histogram
+	attempts  metric.Int64Histogram
+	http      metric.Float64Histogram // nil: not asked for
+
+	claims, settled, resolved, reaped, conflicts metric.Int64Counter
+	looks, deliveries                            metric.Int64Counter
+	journalErrors, sessionsLost                  metric.Int64Counter
+
+	commit   metric.Float64Histogram
+	requests metric.Int64Histogram
+}
+
+// seconds are the buckets of what a person or a program waits for.
+var seconds = []float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 30, 60, 120}
+
+func (t *Telemetry) makeInstruments() error {
+	var err error
+	keep := func(e error) {
+		if e != nil && err == nil {
+			err = fmt.Errorf("%w: %w", errInstrument, e)
+		}
+	}
+	seconds := func(name, what string, buckets ...float64) metric.Float64Histogram {
+		h, e := t.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(buckets...))
+		keep(e)
+		return h
+	}
+	numbers := func(name, unit, what string, buckets ...float64) metric.Int64Histogram {
+		h, e := t.meter.Int64Histogram(name, metric.WithUnit(unit), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(buckets...))
+		keep(e)
+		return h
+	}
+	counter := func(name, unit, what string) metric.Int64Counter {
+		c, e := t.meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
+		keep(e)
+		return c
+	}
+	t.m = instruments{
+		call: seconds("onceward.call.duration", "How long callers wait for what they get, the answer of an operation or an error.", secondsOf()...),
+		operation: seconds("onceward.operation.duration", "From the first time that an operation was asked for to its outcome, restarts included.",
+			.01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 14400, 43200, 86400),
+		attempts: numbers("onceward.operation.attempts", "{attempt}", "Attempts that an operation with an outcome took.", 1, 2, 3, 4, 5, 8, 12, 20, 50),
+
+		claims:    counter("onceward.claims", "{operation}", "Operations that were begun to be sent, and why."),
+		settled:   counter("onceward.operations.settled", "{operation}", "Operations that got an outcome."),
+		resolved:  counter("onceward.operations.resolved", "{operation}", "Operations on which somebody gave their word."),
+		reaped:    counter("onceward.operations.reaped", "{operation}", "Operations and flows whose answers were let go, as their keep had passed."),
+		conflicts: counter("onceward.operations.conflicts", "{answer}", "Second answers for operations that have one; of a second effect, or not."),
+
+		looks:      counter("onceward.looks", "{look}", "What look-ups and webhooks told of operations."),
+		deliveries: counter("onceward.deliveries", "{call}", "Calls of OnSettled and OnUnknown."),
+
+		journalErrors: counter("onceward.journal.errors", "{error}", "Events that a journal failed to record, and passes over it that failed."),
+		sessionsLost:  counter("onceward.sessions.lost", "{session}", "Sessions in a journal that were taken over or taken away."),
+
+		commit:   seconds("onceward.journal.commit.duration", "How long commits take to be durable.", .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5),
+		requests: numbers("onceward.journal.commit.requests", "{request}", "Requests that shared a commit.", 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
+	}
+	if t.cfg.http {
+		t.m.http = seconds("http.client.request.duration", "Duration of HTTP client requests.", .005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10)
+	}
+	return err
+}
+
+func secondsOf() []float64 { return seconds }
+
+// begin has counters of rare things begin at 0.
+func (t *Telemetry) begin() {
+	ctx := context.Background()
+	t.m.sessionsLost.Add(ctx, 0)
+	t.m.reaped.Add(ctx, 0)
+	for _, event := range []string{"begin", "complete", "park", "doubt", "cancel", "pass"} {
+		t.m.journalErrors.Add(ctx, 0, t.with(place{}, keyEvent.String(event)).add...)
+	}
+	for i := range t.cfg.providers {
+		at := place{provider: t.cfg.providers[i].Name}
+		for _, second := range []bool{true, false} {
+			t.m.conflicts.Add(ctx, 0, t.with(at, keySecondEffect.Bool(second)).add...)
+		}
+		for _, reason := range []onceward.Reason{onceward.ReasonNew, onceward.ReasonAgain, onceward.ReasonTakenOver, onceward.ReasonGeneration} {
+			t.m.claims.Add(ctx, 0, t.with(at, keyReason.String(string(reason))).add...)
+		}
+		for _, state := range []journal.State{journal.StateCompleted, journal.StateUnknown, journal.StateCancelled} {
+			t.m.settled.Add(ctx, 0, t.with(at, keyState.String(state.String())).add...)
+		}
+	}
+	for _, failed := range []bool{true, false} {
+		t.m.deliveries.Add(ctx, 0, t.with(place{}, keyFailed.Bool(failed)).add...)
+	}
+}
+
+// with is a set of attributes, made once. An empty part of at is left out, as an invalid
+// attribute is.
+func (t *Telemetry) with(at place, more ...attribute.KeyValue) made {
+	key := attributeKey{place: at}
+	for i, slot := range [...]*attribute.KeyValue{&key.first, &key.second, &key.third} {
+		if i < len(more) {
+			*slot = more[i]
+		}
+	}
+	t.attributes.mu.RLock()
+	is, ok := t.attributes.made[key]
+	t.attributes.mu.RUnlock()
+	if ok {
+		return is
+	}
+	var list []attribute.KeyValue
+	if at.provider != "" {
+		list = append(list, keyProvider.String(at.provider))
+	}
+	if at.endpoint != "" {
+		list = append(list, keyEndpoint.String(at.endpoint))
+	}
+	for _, kv := range more {
+		if kv.Valid() {
+			list = append(list, kv)
+		}
+	}
+	option := metric.WithAttributeSet(attribute.NewSet(list...))
+	is = made{option, []metric.AddOption{option}, []metric.RecordOption{option}}
+	t.attributes.mu.Lock()
+	defer t.attributes.mu.Unlock()
+	if t.attributes.made == nil {
+		t.attributes.made = map[attributeKey]made{}
+	}
+	t.attributes.made[key] = is
+	return is
+}

@@ -1,0 +1,181 @@
+package otelonceward
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+)
+
+// statsEvery is how often a journal is asked for its Stats at most: what they cost grows with
+// what has no answer.
+const statsEvery = 10 * time.Second
+
+// Committed returns the hook for sqlite.Options.Committed of the journal with this name, which
+// is one of a few: it is an attribute of metrics.
+func (t *Telemetry) Committed(name string) func(requests int, took time.Duration) {
+	with := t.with(place{}, keyJournal.String(name)).record
+	return func(requests int, took time.Duration) {
+		ctx := context.Background()
+		t.m.commit.Record(ctx, took.Seconds(), with...)
+		t.m.requests.Record(ctx, int64(requests), with...)
+	}
+}
+
+// Observe has the metrics of a journal be read whenever metrics are collected, from its Stats,
+// at most every ten seconds. They are of all processes that share the journal. Unregister the
+// Registration before the journal is closed. A journal that can't be read is an error of the
+// collection, and journal.errors with the event "stats".
+func (t *Telemetry) Observe(name string, j journal.StatsReader) (metric.Registration, error) {
+	g := gauges{meter: t.meter}
+	operations := g.counts("onceward.journal.operation.count", "{operation}", "Operations without an answer, by state.")
+	due := g.gauge("onceward.journal.due.count", "{operation}", "Pending operations that Run is to send by now.")
+	undelivered := g.gauge("onceward.journal.undelivered.count", "{operation}", "Outcomes that reached nobody.")
+	dead := g.gauge("onceward.journal.dead.count", "{operation}", "Operations that somebody has to see to.")
+	flows := g.counts("onceward.journal.flow.count", "{flow}", "Flows that have not ended, by state.")
+	sessions := g.gauge("onceward.journal.session.count", "{session}", "Sessions that were begun and not ended.")
+	restored := g.gauge("onceward.journal.restored", "", "1 while nothing is sent until the journal is adopted.")
+	file := g.gauge("onceward.journal.file.size", "By", "Size of the journal.")
+	wal := g.gauge("onceward.journal.wal.size", "By", "Size of what its latest commits are in.")
+	pendingAge := g.seconds("onceward.journal.pending.age", "Since the pending operation was begun that was begun first; 0: there is none.")
+	unknownAge := g.seconds("onceward.journal.unknown.age", "Since the operation is unknown that is so longest; 0: there is none.")
+	undeliveredAge := g.seconds("onceward.journal.undelivered.age", "Since the first undelivered outcome; 0: there is none.")
+	asideAge := g.seconds("onceward.journal.set_aside.age", "Since the flow is set aside that is so longest; 0: there is none.")
+	clock := g.seconds("onceward.journal.clock.ahead", "How far the latest time in the journal is ahead of this process's clock; 0: it is not.")
+	if g.err != nil {
+		return nil, g.err
+	}
+	cached := &cachedStats{read: j.ReadStats}
+	named := keyJournal.String(name)
+	return t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		s, now, err := cached.get(ctx)
+		if err != nil {
+			t.m.journalErrors.Add(ctx, 1, t.with(place{}, keyEvent.String("stats")).add...)
+			return err
+		}
+		at := t.with(place{}, named).option
+		for state, n := range map[journal.State]int64{journal.StatePending: s.Pending, journal.StateInFlight: s.InFlight,
+			journal.StateUnknown: s.Unknown, journal.StateCancelled: s.Cancelled} {
+			o.ObserveInt64(operations, n, t.with(place{}, named, keyState.String(state.String())).option)
+		}
+		for state, n := range map[journal.FlowState]int64{journal.FlowStateRunning: s.FlowsRunning, journal.FlowStateWaiting: s.FlowsWaiting,
+			journal.FlowStateSetAside: s.FlowsSetAside} {
+			o.ObserveInt64(flows, n, t.with(place{}, named, keyFlowState.String(state.String())).option)
+		}
+		for gauge, n := range map[metric.Int64Observable]int64{due: s.Due, undelivered: s.Undelivered, dead: s.Dead, sessions: s.Sessions,
+			file: s.FileBytes, wal: s.WALBytes, restored: oneIf(s.Restored != "")} {
+			o.ObserveInt64(gauge, n, at)
+		}
+		for gauge, since := range map[metric.Float64Observable]time.Time{pendingAge: s.OldestPending, unknownAge: s.OldestUnknown,
+			undeliveredAge: s.OldestUndelivered, asideAge: s.OldestSetAside} {
+			o.ObserveFloat64(gauge, age(since, now), at)
+		}
+		ahead := 0.0
+		if !s.Last.IsZero() {
+			ahead = max(s.Last.Sub(now).Seconds(), 0)
+		}
+		o.ObserveFloat64(clock, ahead, at)
+		return nil
+	}, g.all...)
+}
+
+// ObserveClient has the metrics of a client itself be read whenever metrics are collected.
+func (t *Telemetry) ObserveClient(c *onceward.Client) (metric.Registration, error) {
+	g := gauges{meter: t.meter}
+	running := g.counts("onceward.claim.active", "{operation}", "Claims under way in this process.")
+	backlog := g.counts("onceward.backlog.count", "{event}", "Events that the journal failed to record, and that are in memory alone.")
+	offers := g.counts("onceward.offer.count", "{operation}", "Outcomes that wait for OnSettled in this process.")
+	budget, err := t.meter.Float64ObservableGauge("onceward.retry_budget.utilization", metric.WithUnit("1"),
+		metric.WithDescription("How much of the retry budget of a provider is used up."))
+	g.keep(budget, err)
+	if g.err != nil {
+		return nil, g.err
+	}
+	return t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		s := c.Stats()
+		o.ObserveInt64(running, int64(s.Running))
+		o.ObserveInt64(backlog, int64(s.Backlog))
+		o.ObserveInt64(offers, int64(s.Offers))
+		for provider, used := range s.RetryBudget {
+			o.ObserveFloat64(budget, used, t.with(place{provider: t.places.of(provider, "").provider}).option)
+		}
+		return nil
+	}, g.all...)
+}
+
+func oneIf(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+func age(since, now time.Time) float64 {
+	if since.IsZero() {
+		return 0
+	}
+	return max(now.Sub(since).Seconds(), 0)
+}
+
+// gauges makes observable instruments, until one fails.
+type gauges struct {
+	meter metric.Meter
+	all   []metric.Observable
+	err   error
+}
+
+func (g *gauges) keep(made metric.Observable, err error) {
+	if err != nil {
+		otel.Handle(err)
+		g.err = err
+		return
+	}
+	g.all = append(g.all, made)
+}
+
+func (g *gauges) counts(name, unit, what string) metric.Int64Observable {
+	made, err := g.meter.Int64ObservableUpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(what))
+	g.keep(made, err)
+	return made
+}
+
+func (g *gauges) gauge(name, unit, what string) metric.Int64Observable {
+	made, err := g.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(what))
+	g.keep(made, err)
+	return made
+}
+
+func (g *gauges) seconds(name, what string) metric.Float64Observable {
+	made, err := g.meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(what))
+	g.keep(made, err)
+	return made
+}
+
+// cachedStats are read at most every statsEvery, whoever collects.
+type cachedStats struct {
+	read func(context.Context) (journal.Stats, error)
+
+	mu   sync.Mutex
+	last journal.Stats
+	at   time.Time
+}
+
+func (c *cachedStats) get(ctx context.Context) (journal.Stats, time.Time, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if !c.at.IsZero() && now.Sub(c.at) < statsEvery {
+		return c.last, now, nil
+	}
+	s, err := c.read(ctx)
+	if err != nil {
+		return journal.Stats{}, now, err
+	}
+	c.last, c.at = s, now
+	return s, now, nil
+}

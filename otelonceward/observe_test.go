@@ -1,0 +1,138 @@
+package otelonceward_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/otelonceward"
+)
+
+// everything does something that each instrument tells of.
+func everything(t *testing.T) *setup {
+	t.Helper()
+	refused := false
+	s := newSetup(t, func(cfg *onceward.Config) {
+		cfg.Backoff = backoff.Policy{MaxAttempts: 1, Initial: time.Millisecond, Max: time.Millisecond}
+		cfg.OnSettled = func(context.Context, onceward.Operation) error {
+			if !refused {
+				refused = true
+				return errors.New("the queue is full")
+			}
+			return nil
+		}
+	})
+	require.NoError(t, s.pay(t.Context(), "order-1"))
+	require.NoError(t, s.pay(t.Context(), "order-1"))
+	s.then(loses(), loses())
+	require.ErrorIs(t, s.pay(t.Context(), "order-2"), onceward.ErrPending)
+	require.ErrorIs(t, s.pay(t.Context(), "order-3"), onceward.ErrPending)
+	op, err := s.client.Lookup(t.Context(), onceward.Ref{ID: "order-3"})
+	require.NoError(t, err)
+	op, err = s.client.Resolve(t.Context(), op.Seen, onceward.Hold, onceward.ResolveOptions{By: "jane", Why: "a test"})
+	require.NoError(t, err)
+	require.Equal(t, onceward.StateUnknown, op.State)
+	require.Eventually(t, func() bool {
+		_, err := s.client.Resume(t.Context())
+		op, err2 := s.client.Lookup(t.Context(), onceward.Ref{ID: "order-2"})
+		return assert.NoError(t, err) && assert.NoError(t, err2) && op.State == onceward.StateCompleted
+	}, 10*time.Second, 5*time.Millisecond)
+	return s
+}
+
+func TestScrapeTellsEverything(t *testing.T) {
+	s := everything(t)
+	scraped := s.scrape()
+	for _, line := range []string{
+		`onceward_call_duration_seconds_count{error_type="",onceward_endpoint="POST /v1/charges",onceward_outcome="executed",onceward_provider="stripe"} 1`,
+		`onceward_call_duration_seconds_count{error_type="",onceward_endpoint="POST /v1/charges",onceward_outcome="replayed",onceward_provider="stripe"} 1`,
+		`onceward_call_duration_seconds_count{error_type="pending",onceward_endpoint="POST /v1/charges",onceward_outcome="pending",onceward_provider="stripe"} 2`,
+		`onceward_claims_total{onceward_claim_reason="new",onceward_provider="stripe"} 3`,
+		`onceward_claims_total{onceward_claim_reason="taken_over",onceward_provider="stripe"} 0`,
+		`onceward_operations_settled_total{onceward_provider="stripe",onceward_state="completed"} 2`,
+		`onceward_operations_settled_total{onceward_provider="stripe",onceward_state="unknown"} 0`,
+		`onceward_operations_conflicts_total{onceward_provider="stripe",onceward_second_effect="true"} 0`,
+		`onceward_operations_resolved_total{onceward_provider="stripe",onceward_resolution="hold"} 1`,
+		`onceward_operation_attempts_count{onceward_provider="stripe",onceward_state="completed"} 2`,
+		`onceward_deliveries_total{onceward_failed="true"} 1`,
+		`onceward_journal_errors_total{onceward_journal_event="complete"} 0`,
+		`onceward_sessions_lost_total 0`,
+		`onceward_journal_operation_count{onceward_journal_name="payments",onceward_state="unknown"} 1`,
+		`onceward_journal_operation_count{onceward_journal_name="payments",onceward_state="pending"} 0`,
+		`onceward_journal_restored{onceward_journal_name="payments"} 0`,
+		`onceward_journal_session_count{onceward_journal_name="payments"} 1`,
+		`onceward_retry_budget_utilization_ratio{onceward_provider="stripe"} 0`,
+		`onceward_backlog_count 0`,
+	} {
+		assert.True(t, has(scraped, line), line)
+	}
+	for _, name := range []string{"onceward_journal_commit_duration_seconds_count", "onceward_journal_commit_requests_count",
+		"onceward_operation_duration_seconds_count", "onceward_journal_unknown_age_seconds", "onceward_journal_file_size_bytes", "onceward_journal_wal_size_bytes"} {
+		assert.True(t, has(scraped, name), name)
+	}
+	if t.Failed() {
+		t.Log(scraped)
+	}
+}
+
+// has tells whether a line of a scrape is this one, but for what the scope adds, or begins so.
+func has(scraped, want string) bool {
+	want = strings.ReplaceAll(want, `error_type="",`, "")
+	for line := range strings.Lines(scraped) {
+		line = strings.TrimSpace(line)
+		name, rest, found := strings.Cut(line, "{")
+		if !found || strings.HasPrefix(line, "#") {
+			continue
+		}
+		labels, value, _ := strings.Cut(rest, "}")
+		var own []string
+		for label := range strings.SplitSeq(labels, `",`) {
+			if label = strings.TrimSuffix(label, `"`) + `"`; !strings.HasPrefix(label, "otel_scope_") {
+				own = append(own, label)
+			}
+		}
+		short := name
+		if len(own) > 0 {
+			short += "{" + strings.Join(own, ",") + "}"
+		}
+		if short+value == want || name == want {
+			return true
+		}
+	}
+	return false
+}
+
+func TestHTTPMetrics(t *testing.T) {
+	s := newSetup(t, nil, otelonceward.WithHTTPMetrics())
+	s.then(loses(), says(503, ""))
+	require.NoError(t, s.pay(t.Context(), "order-1"))
+	scraped := s.scrape()
+	of := `http_request_method="POST",`
+	for _, line := range []string{
+		`http_client_request_duration_seconds_count{error_type="connection",` + of + `server_address="api.stripe.com",server_port="443"} 1`,
+		`http_client_request_duration_seconds_count{error_type="503",` + of + `http_response_status_code="503",server_address="api.stripe.com",server_port="443"} 1`,
+		`http_client_request_duration_seconds_count{` + of + `http_response_status_code="200",server_address="api.stripe.com",server_port="443"} 1`,
+	} {
+		assert.True(t, has(scraped, line), line)
+	}
+	assert.NotContains(t, everything(t).scrape(), "http_client_request")
+}
+
+// An instrument is not made bigger by what strangers name.
+func TestMetricsAreBounded(t *testing.T) {
+	s := newSetup(t, nil)
+	require.NoError(t, s.pay(t.Context(), "order-0"))
+	s.scrape()
+	before := strings.Count(s.scrape(), "\n")
+	for i := range 50 {
+		require.NoError(t, s.pay(onceward.WithScope(t.Context(), strings.Repeat("x", i+1)), strings.Repeat("y", i+1)))
+	}
+	assert.Equal(t, before, strings.Count(s.scrape(), "\n"))
+}

@@ -1,0 +1,210 @@
+package otelonceward
+
+import (
+	"cmp"
+	"errors"
+	"runtime/debug"
+	"sync"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/onceward/onceward/providers"
+)
+
+// ScopeName is the instrumentation scope of all spans and metrics.
+const ScopeName = "github.com/onceward/onceward/otelonceward"
+
+// Telemetry makes spans and metrics of what a client tells. Make one by New for a process, for
+// all its clients. It is safe for concurrent use.
+type Telemetry struct {
+	cfg        config
+	tracer     trace.Tracer
+	meter      metric.Meter
+	m          instruments
+	places     places
+	attributes attributes
+	parked     parked
+}
+
+type config struct {
+	tracers   trace.TracerProvider
+	meters    metric.MeterProvider
+	propagate propagation.TextMapPropagator
+	hosts     map[string]bool
+	providers []providers.Provider
+	ids       bool
+	http      bool
+}
+
+// Option configures a Telemetry.
+type Option interface{ apply(*config) }
+
+type option func(*config)
+
+func (o option) apply(c *config) { o(c) }
+
+// WithTracerProvider sets where spans go to. The global one by default.
+func WithTracerProvider(p trace.TracerProvider) Option {
+	return option(func(c *config) { c.tracers = p })
+}
+
+// WithMeterProvider sets where metrics go to. The global one by default.
+func WithMeterProvider(p metric.MeterProvider) Option {
+	return option(func(c *config) { c.meters = p })
+}
+
+// WithProviders names the tables that the client is configured with. Counters of rare things
+// begin at 0 for each of them, without which an alert on their increase misses the first.
+func WithProviders(tables ...providers.Provider) Option {
+	return option(func(c *config) { c.providers = append(c.providers, tables...) })
+}
+
+// WithPropagateTo has Transport send the trace's headers to these hosts, such as one's own
+// services. To others none are sent: a provider has no use for them, and a signature that
+// Config.Authorize made may not cover them.
+func WithPropagateTo(hosts ...string) Option {
+	return option(func(c *config) {
+		for _, host := range hosts {
+			c.hosts[host] = true
+		}
+	})
+}
+
+// WithPropagator sets how the trace is written into these headers. The global one by default.
+func WithPropagator(p propagation.TextMapPropagator) Option {
+	return option(func(c *config) { c.propagate = p })
+}
+
+// WithOperationID puts the ID of named operations on spans, as onceward.operation.id. An ID
+// follows from the business and holds no personal data, if it is made as
+// onceward.WithOperation asks for. Keys are never put anywhere.
+func WithOperationID() Option { return option(func(c *config) { c.ids = true }) }
+
+// WithHTTPMetrics has each attempt recorded as http.client.request.duration too, by the HTTP
+// conventions. Its attributes name the server: leave it out where a table has a host for each
+// tenant, such as shops.
+func WithHTTPMetrics() Option { return option(func(c *config) { c.http = true }) }
+
+// New makes a Telemetry. The error is that of an instrument that could not be made; the
+// Telemetry is usable all the same, without it.
+func New(opts ...Option) (*Telemetry, error) {
+	cfg := config{hosts: map[string]bool{}}
+	for _, o := range opts {
+		o.apply(&cfg)
+	}
+	if cfg.tracers == nil {
+		cfg.tracers = otel.GetTracerProvider()
+	}
+	if cfg.meters == nil {
+		cfg.meters = otel.GetMeterProvider()
+	}
+	if cfg.propagate == nil {
+		cfg.propagate = otel.GetTextMapPropagator()
+	}
+	t := &Telemetry{
+		cfg:    cfg,
+		tracer: cfg.tracers.Tracer(ScopeName, trace.WithInstrumentationVersion(version()), trace.WithSchemaURL(schemaURL)),
+		meter:  cfg.meters.Meter(ScopeName, metric.WithInstrumentationVersion(version()), metric.WithSchemaURL(schemaURL)),
+	}
+	err := t.makeInstruments()
+	t.begin()
+	return t, err
+}
+
+// schemaURL is the version of the conventions whose names are used.
+const schemaURL = "https://opentelemetry.io/schemas/1.40.0"
+
+// version is this module's, as the program was built with it.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == ScopeName {
+			return m.Version
+		}
+	}
+	return ""
+}
+
+// maxPlaces bounds the pairs of provider and endpoint that are told apart.
+const maxPlaces = 1000
+
+// other stands for what no table lists, and for what is over maxPlaces.
+const other = "other"
+
+// place is a provider and an endpoint as metrics have them.
+type place struct{ provider, endpoint string }
+
+// known is a place, with what spans there begin with.
+type known struct {
+	place
+	listed  bool   // its endpoint is one of a table
+	name    string // of an operation's span
+	begins  trace.SpanStartOption
+	attempt []trace.SpanStartOption
+}
+
+func newKnown(at place, listed bool) *known {
+	return &known{
+		place: at, listed: listed, name: "onceward " + at.provider + " " + at.endpoint,
+		// What samplers go by, and nothing else, since most spans may be dropped.
+		begins:  trace.WithAttributes(keyProvider.String(at.provider), keyEndpoint.String(at.endpoint)),
+		attempt: []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient)},
+	}
+}
+
+// places are those that were seen.
+type places struct {
+	mu   sync.RWMutex
+	seen map[place]*known
+}
+
+var elsewhere = newKnown(place{other, other}, false)
+
+func (ps *places) of(provider, endpoint string) *known {
+	was := place{provider, endpoint}
+	ps.mu.RLock()
+	is, ok := ps.seen[was]
+	ps.mu.RUnlock()
+	if ok {
+		return is
+	}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if ps.seen == nil {
+		ps.seen = map[place]*known{}
+	}
+	if len(ps.seen) >= maxPlaces {
+		return elsewhere
+	}
+	is = newKnown(place{cmp.Or(provider, other), cmp.Or(endpoint, other)}, endpoint != "")
+	ps.seen[was] = is
+	return is
+}
+
+// attributes are sets that measurements have, made once. They are as many as the instruments
+// have, since what they are made of is bounded.
+type attributes struct {
+	mu   sync.RWMutex
+	made map[attributeKey]made
+}
+
+type made struct {
+	option metric.MeasurementOption
+	add    []metric.AddOption
+	record []metric.RecordOption
+}
+
+// attributeKey is a set of attributes that measurements have: where, and at most two more.
+type attributeKey struct {
+	place
+	first, second, third attribute.KeyValue
+}
+
+var errInstrument = errors.New("otelonceward: an instrument could not be made")

@@ -1,0 +1,234 @@
+package onceward_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// books inserts an entry of each outcome, in the transaction by which it is delivered.
+func books(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
+	_, err := tx.Driver().(*sql.Tx).ExecContext(ctx, "INSERT INTO orders VALUES (?)", op.ID+" is "+op.State.String())
+	return err
+}
+
+// booked are the entries of an operation.
+func (s *shop) booked(t *testing.T) (all []string) {
+	t.Helper()
+	rows, err := s.db.Query("SELECT id FROM orders WHERE id LIKE '% is %' ORDER BY rowid")
+	require.NoError(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var id string
+		require.NoError(t, rows.Scan(&id))
+		all = append(all, id)
+	}
+	return all
+}
+
+// Each outcome is booked once, whoever has it besides: enqueued, or answered to a caller.
+func TestOutcomesAreBookedOnce(t *testing.T) {
+	virtualShop(t, "enqueued", onceward.Config{OnSettledTx: books}, func(t *testing.T, s *shop, _ *line) {
+		_, err := s.orders(named(t, "order-1"), true)
+		require.NoError(t, err)
+		pass(time.Minute)
+		assert.Equal(t, []string{"order-1 is completed"}, s.booked(t))
+	})
+	virtualShop(t, "its caller has it", onceward.Config{OnSettledTx: books}, func(t *testing.T, s *shop, _ *line) {
+		require.NoError(t, s.Ask(named(t, "order-1")).Err)
+		require.NoError(t, s.Ask(named(t, "order-1")).Err)
+		require.NoError(t, s.Ask(t.Context()).Err)
+		pass(time.Minute)
+		assert.Len(t, s.booked(t), 2)
+	})
+}
+
+// A handler that fails, or panics, books nothing, and gets the outcome again.
+func TestAHandlerThatFailsBooksNothing(t *testing.T) {
+	var calls atomic.Int32
+	cfg := onceward.Config{OnSettledTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
+		if err := books(ctx, tx, op); err != nil {
+			return err
+		}
+		switch calls.Add(1) {
+		case 1:
+			return errors.New("not now")
+		case 2:
+			panic("nor now")
+		}
+		return nil
+	}}
+	virtualShop(t, "again", cfg, func(t *testing.T, s *shop, _ *line) {
+		_, err := s.orders(named(t, "order-1"), true)
+		require.NoError(t, err)
+		pass(time.Hour)
+		assert.EqualValues(t, 3, calls.Load())
+		assert.Equal(t, []string{"order-1 is completed"}, s.booked(t))
+	})
+}
+
+// An operation that is unknown, and then found to be completed, has two outcomes.
+func TestUnknownThenCompletedAreTwoOutcomes(t *testing.T) {
+	virtualShop(t, "resolved", onceward.Config{OnSettledTx: books, Secret: []byte("0123456789abcdef")}, func(t *testing.T, s *shop, l *line) {
+		l.Then(misused)
+		require.Error(t, s.Ask(named(t, "order-1")).Err)
+		pass(time.Minute)
+		require.Equal(t, []string{"order-1 is unknown"}, s.booked(t))
+		op, err := s.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+		require.NoError(t, err)
+		_, err = s.Resolve(t.Context(), op.Seen, onceward.Executed, onceward.ResolveOptions{By: "ada", Why: "ch_1"})
+		require.NoError(t, err)
+		pass(time.Minute)
+		assert.Equal(t, []string{"order-1 is unknown", "order-1 is completed"}, s.booked(t))
+	})
+}
+
+// What is repeated is booked once, whoever had it repeated, and what was booked as unknown before is booked as completed
+// after it.
+func TestARepeatIsBookedOnce(t *testing.T) {
+	for _, row := range []struct {
+		name     string
+		slow     bool // the first may still be worked on, so that it is unknown until it is given up
+		enqueued bool
+		booked   []string
+	}{
+		{"by its own call", false, false, []string{"order-1 is completed"}},
+		{"by a later call", true, false, []string{"order-1 is unknown", "order-1 is completed"}},
+		{"enqueued, and by a call", true, true, []string{"order-1 is unknown", "order-1 is completed"}},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			srv := openBank(t, merging, func(p *providers.Provider) {
+				if e := &p.Endpoints[1]; row.slow {
+					e.Unique.Concurrent, e.HandlingTime = false, 5*time.Minute
+				}
+			})
+			looks := filling()
+			looks.GiveUpAfter = 30 * time.Minute
+			s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), srv.Client().Transport, onceward.Config{
+				Providers: []providers.Provider{srv.Provider()}, Reconcile: looks, OnSettledTx: books, Backoff: once,
+				Authorize: func(r *http.Request) error {
+					r.Header.Set("Authorization", tellerToken)
+					return nil
+				},
+			})
+			s.runs(t)
+			srv.Visible(30 * 24 * time.Hour)
+			srv.Script(providertest.DropAfter())
+			transfer := []option{to(http.MethodPost, srv.URL+"/transfers"), body(`{"amount":10}`), with("Content-Type", "application/json")}
+			ask := func() outcome { return s.Ask(named(t, "order-1"), transfer...) }
+			switch {
+			case row.enqueued:
+				_, err := s.orders(named(t, "order-1"), true, transfer...)
+				require.NoError(t, err)
+			case row.slow:
+				require.ErrorIs(t, ask().Err, onceward.ErrOutcomeUnknown)
+			}
+			pass(3 * time.Hour)
+			require.Equal(t, row.booked[:len(row.booked)-1], append([]string{}, s.booked(t)...))
+			showing(t, ask(), "obj_1")
+			pass(time.Hour)
+			showing(t, ask(), "obj_1")
+			assert.Equal(t, row.booked, s.booked(t))
+			assert.Equal(t, 2, strings.Count(srv.Ledger(), "POST /transfers"))
+			assert.Len(t, srv.Effects(), 1)
+			srv.AssertSettledTruly(t, s.journal)
+		})
+	}
+}
+
+// The handler enqueues what comes next in the commit of the outcome that it follows from, and is kept from
+// calling while its transaction is open.
+func TestTheHandlerEnqueuesWhatIsNext(t *testing.T) {
+	virtual(t, "a chain", func(t *testing.T) {
+		l := &line{}
+		var s *shop
+		var called error
+		s = openShop(t, filepath.Join(t.TempDir(), "journal.db"), l, onceward.Config{
+			OnSettledTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
+				if op.ID != "charge" {
+					return nil
+				}
+				called = s.Ask(onceward.WithOperation(ctx, "call")).Err
+				_, err := s.Enqueue(onceward.WithOperation(ctx, "payout"), tx, chargeRequest(t, body("amount=1")))
+				return err
+			},
+		})
+		s.runs(t)
+		_, err := s.orders(named(t, "charge"), true)
+		require.NoError(t, err)
+		pass(time.Minute)
+		synctest.Wait()
+		require.ErrorIs(t, called, onceward.ErrOpenTransaction)
+		op, err := s.Lookup(t.Context(), onceward.Ref{ID: "payout"})
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StateCompleted, op.State)
+		assert.Len(t, l.Sent(), 2)
+	})
+}
+
+// withoutOutbox is a journal that records nothing in transactions.
+type withoutOutbox struct{ journal.Journal }
+
+func TestWhoTakesOutcomesIsChecked(t *testing.T) {
+	j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), sqlite.Options{})
+	require.NoError(t, err)
+	defer j.Close()
+	told := func(context.Context, onceward.Operation) error { return nil }
+	for says, cfg := range map[string]onceward.Config{
+		"both OnSettled and OnSettledTx":           {Journal: j, OnSettled: told, OnSettledTx: books},
+		"needs a journal that records":             {Journal: withoutOutbox{j}, OnSettledTx: books},
+		"SettleAll needs OnSettled or OnSettledTx": {Journal: j, SettleAll: true},
+	} {
+		cfg.Providers = []providers.Provider{providers.Stripe()}
+		cfg.HTTPClient = http.DefaultClient
+		_, err := onceward.New(cfg)
+		require.ErrorContains(t, err, says)
+	}
+}
+
+// A handler that ends the transaction by itself, though it must not, books no outcome twice and loses none.
+func TestAHandlerThatEndsItsTransaction(t *testing.T) {
+	for name, end := range map[string]func(context.Context, *sql.Tx, int32) error{
+		"commits": func(_ context.Context, tx *sql.Tx, _ int32) error { return tx.Commit() },
+		"commits by itself": func(ctx context.Context, tx *sql.Tx, _ int32) error {
+			_, err := tx.ExecContext(ctx, "COMMIT")
+			return err
+		},
+		"commits, and fails": func(_ context.Context, tx *sql.Tx, _ int32) error {
+			return errors.Join(tx.Commit(), errors.New("refused"))
+		},
+		"rolls back, once": func(_ context.Context, tx *sql.Tx, call int32) error {
+			if call == 1 {
+				return tx.Rollback()
+			}
+			return nil
+		},
+	} {
+		var calls atomic.Int32
+		cfg := onceward.Config{OnSettledTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
+			return errors.Join(books(ctx, tx, op), end(ctx, tx.Driver().(*sql.Tx), calls.Add(1)))
+		}}
+		virtualShop(t, name, cfg, func(t *testing.T, s *shop, _ *line) {
+			_, err := s.orders(named(t, "order-1"), true)
+			require.NoError(t, err)
+			pass(time.Hour)
+			assert.Equal(t, []string{"order-1 is completed"}, s.booked(t))
+		})
+	}
+}
