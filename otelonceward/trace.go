@@ -239,8 +239,9 @@ func (t *Telemetry) ended(ctx context.Context, op onceward.Operation, err error)
 		here := t.with(place{provider: at.provider}, state)
 		t.m.settled.Add(ctx, 1, here.add...)
 		t.m.attempts.Record(ctx, int64(op.Attempts), here.record...)
-		if !op.CreatedAt.IsZero() && op.SettledAt.After(op.CreatedAt) {
-			t.m.operation.Record(ctx, op.SettledAt.Sub(op.CreatedAt).Seconds(), here.record...)
+		if !op.CreatedAt.IsZero() && !op.SettledAt.IsZero() {
+			// Within one millisecond, or by a clock that was set back meanwhile: 0.
+			t.m.operation.Record(ctx, max(op.SettledAt.Sub(op.CreatedAt), 0).Seconds(), here.record...)
 		}
 	}
 	c, ok := ctx.Value(claimKey).(*claim)
