@@ -111,6 +111,9 @@ func group(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
+// slow is what a busy machine's browser may take for all pages of a test.
+const slow = 10 * time.Minute
+
 // browse starts a browser. What it reports fails the test.
 func browse(t *testing.T) *browser {
 	t.Helper()
@@ -129,11 +132,11 @@ func browse(t *testing.T) *browser {
 		t.Skip("there is no browser: apt-get install chromium-headless-shell")
 	}
 	allocator, end := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1100, 900), chromedp.ModifyCmdFunc(group))...)
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1100, 900), chromedp.ModifyCmdFunc(group), chromedp.WSURLReadTimeout(slow))...)
 	t.Cleanup(end)
 	tab, done := chromedp.NewContext(allocator)
 	t.Cleanup(done)
-	limited, stop := context.WithTimeout(tab, 2*time.Minute)
+	limited, stop := context.WithTimeout(tab, slow)
 	t.Cleanup(stop)
 	b := &browser{Context: limited}
 	chromedp.ListenTarget(limited, func(event any) {
