@@ -44,9 +44,9 @@ func page(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte("<h1>Service Unavailable</h1>"))
 }
 
-// calm has a pause that is as long as the retries of an SDK take: who asks may go ahead
-// of it once in so long, where nothing has run.
-var calm = backoff.Policy{Initial: time.Second, Max: 10 * time.Minute, MaxAttempts: 4}
+// calm has a minute's pause after the attempts of a call, far longer than the retries of an
+// SDK take: who asks may go ahead of it once in so long, where nothing has run.
+var calm = backoff.Policy{Initial: 10 * time.Millisecond, Multiplier: 6000, Max: 10 * time.Minute, MaxAttempts: 2}
 
 // What stripe-go sees of a Stripe that fails is ours.
 // stripe-go would take some of these for its own error, and repeat the call after
