@@ -44,7 +44,7 @@ type Operation struct {
 	State     State
 	Attempts  int       // made so far in this generation, those that never left included
 	CreatedAt time.Time // when it was first asked for
-	DueAt     time.Time // pending: not sent before this
+	DueAt     time.Time // pending: not sent before this; unknown: not repeated before this
 	SettledAt time.Time // when it got its present outcome
 	Cause     string    // why it is pending, unknown or cancelled
 	Replayed  bool      // the answer was recorded before, here or at the provider

@@ -55,6 +55,9 @@ func (r *run) record() journal.Result {
 	case e.answer != nil && r.client.looksFor(r.route):
 		ev.Object = answeredObject(r.route.Endpoint, e.answer, r.attempt.body)
 	}
+	if e.kind == journal.EventDoubt || e.kind == journal.EventComplete {
+		ev.Due = r.soonest() // for whoever may repeat it
+	}
 	ev.Evidence = r.shown()
 	res, err := r.client.journal.Apply(context.WithoutCancel(r.ctx), ev)
 	if err != nil {

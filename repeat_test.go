@@ -104,6 +104,28 @@ func TestRepeatKeepsARetryAfter(t *testing.T) {
 	})
 }
 
+// Nor does anybody else, before the time that the provider named: neither to a first caller nor to one who had it repeated.
+func TestRepeatByAnotherKeepsARetryAfter(t *testing.T) {
+	patience := providertest.Status(http.StatusServiceUnavailable, http.Header{"Retry-After": {"600"}})
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Reconcile: filling()}, unique)
+		l.box.Script(patience, patience)
+		for sent := 1; sent <= 2; sent++ {
+			out := l.transfers("asked-for-patience")
+			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+			named := time.Now().Add(10 * time.Minute)
+			for named.Sub(time.Now()) > 2*time.Minute {
+				assert.ErrorIs(t, l.asksLater("asked-for-patience").Err, onceward.ErrOutcomeUnknown)
+				require.Equal(t, sent, l.sent())
+			}
+			pass(time.Until(named))
+		}
+		showing(t, l.transfers("asked-for-patience"), "obj_1")
+		assert.Equal(t, 1, l.effects())
+		l.truly()
+	})
+}
+
 // Nor does it at once while the provider is busy with the first, whatever that names: who asks later has it looked for.
 func TestRepeatLeavesABusyProviderAlone(t *testing.T) {
 	for name, header := range map[string]http.Header{"it names no time": nil, "it names none that is to come": {"Retry-After": {"0"}}} {

@@ -209,7 +209,8 @@ type Event struct {
 	Outcome    State // Deliver: the outcome that was delivered; StateAbsent: whichever it is
 	Answer     *Answer
 
-	// Due of a Park or Cancel: not to be sent before this; zero: at once. Of a
+	// Due of a Park or Cancel: not to be sent before this; zero: at once. Of a Doubt, or of a
+	// Complete by a refusal that does not stand: not to be repeated before this. Of a
 	// Claim: pending operations that are woken later than this are left alone; zero:
 	// At.
 	//

@@ -52,7 +52,7 @@ func Violations(op Operation, last time.Time) []string {
 	switch outcome := op.State > StateInFlight; {
 	case outcome:
 		v.must(!op.SettledAt.IsZero(), "an outcome says when it came")
-		v.must(op.DueAt.IsZero() && op.WakeAt.IsZero(), "an outcome is not due")
+		v.must((op.DueAt.IsZero() || op.State == StateUnknown) && op.WakeAt.IsZero(), "an outcome is not due")
 		v.must(!op.Delivered || op.Holder == "", "what was delivered is in nobody's hands")
 	default:
 		v.must(op.SettledAt.IsZero() && !op.Delivered, "what has no outcome is neither settled nor delivered")

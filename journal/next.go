@@ -649,6 +649,7 @@ func refused(op Operation, ev Event) (Operation, Decision, error) {
 	if heard, is := weigh(op, ev); is {
 		return heard, Weighed, nil
 	}
+	op.DueAt = ev.Due
 	op.Cause = "it was refused, but an earlier attempt may still take effect, and the provider remembers no refusals"
 	return settle(op, ev, StateUnknown), Recorded, nil
 }
@@ -703,6 +704,7 @@ func release(op Operation, ev Event) (Operation, Decision, error) {
 	case heard:
 		return op, Weighed, nil
 	case doubted:
+		op.DueAt = ev.Due
 		return settle(op, ev, StateUnknown), Recorded, nil
 	case ev.Kind == EventCancel && !op.MayHaveRun && !(ev.Claim == 0 && op.Found.State == StatePending):
 		return settle(op, ev, StateCancelled), Recorded, nil
@@ -785,7 +787,7 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	case Release:
 		op.Cause = "released from hold"
 		op.SettledAt, op.Delivered = time.Time{}, false
-		ev.Due, ev.DueOwn, ev.Wake, ev.Told = ev.At, false, time.Time{}, op.Told
+		ev.Due, ev.DueOwn, ev.Wake, ev.Told = op.DueAt, false, time.Time{}, op.Told
 		return park(op, ev), Recorded, nil
 	case Executed:
 		if ev.Answer == nil {
@@ -856,7 +858,10 @@ func settle(op Operation, ev Event, to State) Operation {
 		op.Holder = ""
 	}
 	op.SettledAt = ev.At
-	op.DueAt, op.WakeAt = time.Time{}, time.Time{}
+	if to != StateUnknown || op.DueOwn || !op.DueAt.After(passed(ev)) {
+		op.DueAt = time.Time{} // else the provider is left alone until then, whoever asks
+	}
+	op.WakeAt = time.Time{}
 	op.Dead, op.LookAt = "", time.Time{}
 	op.Evidence = withoutAnswers(op.Evidence)
 	if to == StateUnknown {

@@ -115,8 +115,11 @@ func TestWhenAParkedOperationIsDue(t *testing.T) {
 			ev.Due, ev.Open = noon.Add(time.Hour), true
 		}, journal.StatePending, noon.Add(time.Hour), noon.Add(time.Hour)},
 		{"never, past the window", journal.Named, guarded, func(_ *journal.Operation, ev *journal.Event) {
-			ev.Due, ev.Open = windowEnds, true
+			ev.Due, ev.Open, ev.DueOwn = windowEnds, true, true
 		}, journal.StateUnknown, time.Time{}, time.Time{}},
+		{"never, past the window, and not to be repeated before it", journal.Named, guarded, func(_ *journal.Operation, ev *journal.Event) {
+			ev.Due, ev.Open = windowEnds, true
+		}, journal.StateUnknown, windowEnds, time.Time{}},
 		{"past the window, where nothing may have run", journal.Named, guarded, func(_ *journal.Operation, ev *journal.Event) {
 			ev.Due = windowEnds.Add(time.Hour)
 		}, journal.StatePending, windowEnds.Add(time.Hour), windowEnds.Add(time.Hour)},

@@ -396,6 +396,17 @@ func TestOnHoldIsSentByNobody(t *testing.T) {
 		assert.Equal(t, noon, free.DueAt)
 		assert.Equal(t, "released from hold", free.Cause)
 	})
+	t.Run("the provider is to be left alone for as long as before", func(t *testing.T) {
+		for own, due := range map[bool]time.Time{false: noon.Add(time.Hour), true: noon} {
+			op := pending(journal.Named, true)
+			op.DueAt, op.DueOwn = noon.Add(time.Hour), own
+			held, _ := next(t, op, false, word(journal.Hold, nil))
+			assert.Empty(t, journal.Violations(held, noon))
+			free, _ := next(t, held, false, word(journal.Release, nil))
+			assert.Equal(t, journal.StatePending, free.State)
+			assert.Equal(t, due, free.DueAt, "a pause of our own: %v", own)
+		}
+	})
 	t.Run("an unnamed one whose caller was told is still its caller's", func(t *testing.T) {
 		op := pending(journal.Carried, true)
 		op.Told = true

@@ -146,7 +146,7 @@ type Operation struct {
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	SettledAt time.Time // when it got its present outcome
-	DueAt     time.Time // pending: not sent before this
+	DueAt     time.Time // pending: not sent before this; unknown: not repeated before this, or sent once it is released
 	DueOwn    bool      // DueAt is a pause of our own making: nobody else asked for it
 	WakeAt    time.Time // pending: when Resume and Run look at it next
 	Enqueued  bool      // it was recorded by EventEnqueue; Claim is 0 until it is first claimed

@@ -44,7 +44,7 @@ func (u Unique) noWindow() string {
 func repeat(op Operation, ev Event) (Operation, Decision, error) {
 	again := op
 	again.Terms = termsBy(op, ev.Intent)
-	if !mayRepeat(op, ev) || MaySend(repeating(again, ev)).Answer != SendNow {
+	if !mayRepeat(op, ev) || op.DueAt.After(ev.At) || MaySend(repeating(again, ev)).Answer != SendNow {
 		return op, Stop, nil
 	}
 	again.Form, again.LookAt = ev.Intent.Form, time.Time{}

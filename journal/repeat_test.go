@@ -57,6 +57,7 @@ func TestARepeatIsAClaimUnderItsReference(t *testing.T) {
 		{"a reference", func(op *journal.Operation) { op.Reference = "" }, nil},
 		{"nobody who holds it", func(op *journal.Operation) { op.Resolved = &journal.Resolved{Resolution: journal.Hold} }, nil},
 		{"a journal that is whole", func(op *journal.Operation) { op.Adopted = true }, nil},
+		{"a provider that may be asked again", func(op *journal.Operation) { op.DueAt = noon.Add(time.Millisecond) }, nil},
 		{"somebody who wants it", func(op *journal.Operation) { op.Unwanted = &journal.Resolved{} }, nil},
 		{"an account that is proven", func(op *journal.Operation) { op.Account = "" }, func(ev *journal.Event) { ev.Intent.Account = "" }},
 		{"its account", nil, func(ev *journal.Event) { ev.Intent.Account = "acct_2" }},
@@ -218,6 +219,51 @@ func TestAbsenceAfterARepeatIsProvenAnew(t *testing.T) {
 	op.Evidence[0].At = noon.Add(-65 * time.Minute)
 	got, _ = next(t, op, false, gone(op))
 	assert.Equal(t, journal.StateCancelled, got.State)
+}
+
+// What became unknown is repeated by nobody before the time that the provider named, however it became so.
+func TestARepeatLeavesTheProviderAlone(t *testing.T) {
+	named := noon.Add(time.Hour)
+	for name, end := range map[string]func(*journal.Event){
+		"in doubt": func(ev *journal.Event) { ev.Kind = journal.EventDoubt },
+		"parked":   func(ev *journal.Event) { ev.Kind, ev.Open, ev.Failed = journal.EventPark, true, true },
+		"refused": func(ev *journal.Event) {
+			ev.Kind, ev.Answer = journal.EventComplete, &journal.Answer{Status: 402, Refused: true}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			op, _ := next(t, looked(), false, again(looked()))
+			ev := journal.Event{At: noon, Last: noon, Session: op.Holder, Claim: op.Claim, Due: named}
+			end(&ev)
+			op, _ = next(t, op, true, ev)
+			require.Equal(t, journal.StateUnknown, op.State)
+			assert.Empty(t, journal.Violations(op, noon))
+			op.Looks = 1
+			for _, tc := range []struct {
+				at       time.Time
+				decision journal.Decision
+			}{{named.Add(-time.Millisecond), journal.Stop}, {named, journal.Execute}} {
+				asks := again(op)
+				asks.At, asks.Last = tc.at, tc.at
+				_, decision := next(t, op, false, asks)
+				assert.Equal(t, tc.decision, decision)
+			}
+		})
+	}
+	op := pending(journal.Named, true)
+	op.DueAt, op.DueOwn = named, false
+	op.Terms.Remembers = memory.Nothing
+	asks := begin(journal.Named, op.Terms)
+	op, decision := next(t, op, false, asks)
+	require.Equal(t, journal.Stop, decision)
+	assert.Equal(t, named, op.DueAt, "what was pending by then")
+	asks.At, asks.Last, asks.Unconfirmed = noon.Add(1000*time.Hour), noon, noon.Add(1001*time.Hour)
+	op = pending(journal.Named, true)
+	op.DueAt = named
+	op.Terms.Remembers = memory.Nothing
+	op, _ = next(t, op, false, asks)
+	require.Equal(t, journal.StateUnknown, op.State)
+	assert.Equal(t, named, op.DueAt, "a clock that is far ahead knows no better")
 }
 
 // A clock that stands behind by more than either margin closes both windows.

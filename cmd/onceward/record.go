@@ -34,7 +34,7 @@ type operation struct {
 	CreatedAt     time.Time  `json:"created_at"`
 	UpdatedAt     time.Time  `json:"updated_at"`
 	FirstSentAt   *time.Time `json:"first_sent_at,omitempty"`
-	DueAt         *time.Time `json:"due_at,omitempty" doc:"pending: not sent before this"`
+	DueAt         *time.Time `json:"due_at,omitempty" doc:"pending: not sent before this; unknown: not repeated before this"`
 	SettledAt     *time.Time `json:"settled_at,omitempty"`
 	SafeUntil     *time.Time `json:"safe_until,omitempty" doc:"until when a resend is safe; left out where there is no window"`
 	WindowLeft    *float64   `json:"window_left,omitempty" doc:"the share of the window that is left, from 0 to 1"`
