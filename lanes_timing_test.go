@@ -282,3 +282,24 @@ func TestWhatFailsForCallersRestsNoProvider(t *testing.T) {
 		stop()
 	})
 }
+
+// What gets through for a caller has Run go on sooner than its next probe.
+func TestACallersAnswerEndsARest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		minute := backoff.Policy{Initial: time.Minute, Max: time.Minute, MaxAttempts: 3}
+		l := (&line{}).Always(loses())
+		p, stop := waitingFor(t, l, 20, onceward.Config{Backoff: minute, Concurrency: 1})
+		pass(10 * time.Minute)
+		for n := len(l.Sent()); len(l.Sent()) == n; { // until a probe
+			pass(time.Second)
+		}
+		l.Always(says(200, paid))
+		n := len(l.Sent())
+		pass(10 * time.Second)
+		require.Len(t, l.Sent(), n, "the next probe is not due")
+		require.NoError(t, p.Ask(named(t, "now")).Err)
+		pass(10 * time.Second)
+		assert.Greater(t, len(l.Sent()), n+1)
+		stop()
+	})
+}
