@@ -237,7 +237,7 @@ func TestExistingTakesNothingOver(t *testing.T) {
 	beats := setting(t, conn, `SELECT max(beats)::text FROM "`+opts.Schema+`".sessions`)
 	require.Eventually(t, func() bool { // longer than a service's process watches before it buries
 		return setting(t, conn, `SELECT (max(beats) > 15 + `+beats+`)::text FROM "`+opts.Schema+`".sessions`) == "true"
-	}, soon, tick)
+	}, 4*soon, tick)
 	assert.Equal(t, "true", setting(t, conn, `SELECT (buried_at IS NULL)::text FROM "`+opts.Schema+`".sessions WHERE id = 'dead'`))
 	assert.Equal(t, "true", setting(t, conn, "SELECT (promoted IS NULL AND restored IS NULL AND timeline = '0000007F')::text FROM "+journals))
 	_, err = tool.Apply(t.Context(), executed(tool, op))
