@@ -55,7 +55,7 @@ func run(ctx context.Context, box *providertest.Server, out io.Writer) error {
 	client, err := onceward.New(onceward.Config{
 		Journal:    memory.New(), // a program would use journal/sqlite
 		Providers:  []providers.Provider{box.Provider()},
-		HTTPClient: &http.Client{Transport: newBreaker(http.DefaultTransport, time.Second)},
+		HTTPClient: &http.Client{Transport: newBreaker(http.DefaultTransport, 5*time.Second)},
 		Backoff:    backoff.Policy{Initial: 5 * time.Millisecond, Max: 50 * time.Millisecond, MaxAttempts: 4},
 		OnSettled: func(_ context.Context, op onceward.Operation) error {
 			select {
