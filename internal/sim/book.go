@@ -76,6 +76,9 @@ func (b *book) Apply(ctx context.Context, ev journal.Event) (journal.Result, err
 		b.holds(ev.Kind, res)
 		b.life.hasBegun(ev, res)
 		b.life.notes(b, res)
+		if ev.Resolution == journal.NotExecuted && res.Decision == journal.Recorded {
+			b.life.world.decides(b.life.ledgerName(ev.Ref)) // a hook's word too: whoever asks after that asks anew
+		}
 	}
 	if fatal && b.after {
 		b.process.die()
