@@ -30,6 +30,10 @@ func (s *flowSeam) Closing() <-chan struct{} { return s.client.lifecycle.closing
 func (s *flowSeam) Life() context.Context    { return s.client.lifecycle.life }
 func (s *flowSeam) Survive()                 { s.client.survived(recover()) }
 
+func (s *flowSeam) PassFailed(ctx context.Context, err error) {
+	s.client.passFailed(ctx, "a pass over the flows failed; it is made again", err)
+}
+
 func (s *flowSeam) Holds(session string) bool { return s.client.session.holds(session) }
 
 func (s *flowSeam) InSession(ctx context.Context, do func(session string) error) error {

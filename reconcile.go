@@ -479,7 +479,7 @@ func (p *pass) runLooks(ctx context.Context) {
 		case errors.Is(err, journal.ErrClosed):
 			return
 		case err != nil && ctx.Err() == nil:
-			p.client.say(ctx, slog.LevelError, logPassFailed, "what is unknown could not be looked for; it is tried again", "error", err)
+			p.client.passFailed(ctx, "what is unknown could not be looked for; it is tried again", err)
 		}
 		select {
 		case <-time.After(seam.PollUnder(ctx)):

@@ -157,13 +157,7 @@ func (c *Client) Run(ctx context.Context) error {
 			return fmt.Errorf("onceward: run: %w", err)
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrShutdown) {
-			c.say(ctx, slog.LevelError, logPassFailed, "a pass over the journal failed; it is made again", "error", err)
-			if c.trace.PassFailed != nil {
-				func() {
-					defer p.survive()
-					c.trace.PassFailed(ctx, err)
-				}()
-			}
+			c.passFailed(ctx, "a pass over the journal failed; it is made again", err)
 			pause, freed = time.Second, nil
 		}
 		timer := time.NewTimer(pause)
@@ -313,6 +307,15 @@ func (p *pass) spawn(task func()) {
 // survive keeps a panic of a hook or of Authorize, whose operation is parked by
 // then, from ending the program: nobody called it who could handle it.
 func (p *pass) survive() { p.client.survived(recover()) }
+
+// passFailed tells logs and Trace of a pass over the journal that is made again.
+func (c *Client) passFailed(ctx context.Context, text string, err error) {
+	c.say(ctx, slog.LevelError, logPassFailed, text, "error", err)
+	if c.trace.PassFailed != nil {
+		defer func() { c.survived(recover()) }()
+		c.trace.PassFailed(ctx, err)
+	}
+}
 
 func (c *Client) survived(v any) {
 	if v != nil {

@@ -697,8 +697,17 @@ func TestRunKnowsWhenTheNextOneIsDue(t *testing.T) {
 // claimsNot is a journal that can't be read for a while.
 type claimsNot struct {
 	*memory.Journal
-	fails atomic.Int64
+	fails, failsLooks atomic.Int64
 }
+
+func (j *claimsNot) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	if j.failsLooks.Add(-1) >= 0 {
+		return nil, errLooks
+	}
+	return j.Journal.Looks(ctx, ev, limit)
+}
+
+var errLooks = errors.New("looks can't be read")
 
 func (j *claimsNot) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	if j.fails.Add(-1) >= 0 {
@@ -711,20 +720,25 @@ func (j *claimsNot) Claim(ctx context.Context, ev journal.Event, limit int) ([]j
 func TestPassThatFailsIsMadeAgain(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := &claimsNot{Journal: memory.New()}
-		failed := 0
-		p := start(t, (&line{}).Then(refuses()), onceward.Config{Journal: j, Backoff: once, Trace: &onceward.Trace{
+		var mu sync.Mutex
+		failed := map[error]int{}
+		l := (&line{}).Always(refuses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Reconcile: &onceward.Reconcile{}, Trace: &onceward.Trace{
 			PassFailed: func(_ context.Context, err error) {
-				failed++
-				assert.ErrorIs(t, err, errDiskFull)
+				mu.Lock()
+				defer mu.Unlock()
+				failed[err]++
 				panic("a bug")
 			},
 		}})
 		require.ErrorIs(t, p.Ask(named(t, "invoice-1")).Err, onceward.ErrPending)
+		l.Always(says(200, paid))
 		j.fails.Store(2)
+		j.failsLooks.Store(3)
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 		defer stop()
 		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
-		assert.Equal(t, 2, failed)
+		assert.Equal(t, map[error]int{errDiskFull: 2, errLooks: 3}, failed)
 		assert.Equal(t, journal.StateCompleted, p.Recorded(onceward.Ref{ID: "invoice-1"}).State)
 	})
 }

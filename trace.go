@@ -80,7 +80,8 @@ type Trace struct {
 	// tried again.
 	JournalFailed func(ctx context.Context, op Operation, event string, err error)
 
-	// PassFailed is called when Run's pass over the journal failed; it is made again.
+	// PassFailed is called when a pass of Run's over the journal failed: over what is due, over
+	// what is to be looked for, or over the flows. It is made again.
 	PassFailed func(ctx context.Context, err error)
 
 	// Progress is called by Resume and Run at most once a second, and once at the

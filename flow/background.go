@@ -59,7 +59,7 @@ func (b *background) Run(ctx context.Context, count seam.Count) {
 			return
 		}
 		if err != nil && ctx.Err() == nil {
-			p.client.Log().ErrorContext(ctx, "a pass over the flows failed; it is made again", "event", "journal.pass_failed", "error", err)
+			p.client.PassFailed(ctx, err)
 		}
 		for _, f := range claimed {
 			p.slots <- struct{}{}

@@ -323,6 +323,41 @@ func (j *failingFlows) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (jou
 	return j.Journal.ApplyFlow(ctx, ev)
 }
 
+func (j *failingFlows) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
+	if ev.Kind == journal.FlowEventKind(j.fails.Load()) {
+		return nil, severed.Err
+	}
+	return j.Journal.ClaimFlows(ctx, ev, limit)
+}
+
+// A pass over the flows that fails is told of, and made again.
+func TestPassOverFlowsThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &failingFlows{Journal: memory.New()}
+		l := (&line{}).Always(takes(time.Minute, says(200, paid)))
+		died := newShop(t, l, 1, onceward.Config{Journal: j})
+		go func() { _, _ = died.flow.Run(t.Context(), died.Flows, "order-991", order{[]string{"charge"}}) }()
+		pass(time.Second)
+		died.Crash()
+		var failed atomic.Int32
+		next := newShop(t, l, 1, onceward.Config{Journal: j, Trace: &onceward.Trace{PassFailed: func(_ context.Context, err error) {
+			failed.Add(1)
+			assert.ErrorIs(t, err, severed.Err)
+		}}})
+		j.fails.Store(int32(journal.FlowEventClaim))
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		require.ErrorIs(t, next.Run(ctx), context.DeadlineExceeded)
+		assert.Greater(t, failed.Load(), int32(10))
+		assert.Empty(t, next.ran)
+		j.fails.Store(0)
+		ctx, stop = context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		require.ErrorIs(t, next.Run(ctx), context.DeadlineExceeded)
+		assert.NotEmpty(t, next.ran)
+	})
+}
+
 func TestRunReapsFlowsPastTheirKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}

@@ -48,6 +48,9 @@ type Client interface {
 	Life() context.Context    // ends when Shutdown has waited long enough
 	Survive()                 // deferred: logs a panic in the background and goes on
 
+	// PassFailed tells logs and Trace of a pass over the flows that is made again.
+	PassFailed(ctx context.Context, err error)
+
 	// InSession calls do with the client's session, and again with another one if that
 	// turns out lost. Holds reports whether a session is the present one.
 	InSession(ctx context.Context, do func(session string) error) error
