@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -41,12 +42,14 @@ func TestAnErrorSaysWhatToKnowAndNoSecret(t *testing.T) {
 
 // An error of what was not begun names no generation.
 func TestErrorOfNotBegunHasNoGeneration(t *testing.T) {
-	p := start(t, &line{}, onceward.Config{})
-	ctx, cancel := context.WithCancel(named(t, invoice))
-	cancel()
-	err := p.Ask(ctx).Err
-	require.ErrorIs(t, err, onceward.ErrNotSent)
-	assert.NotContains(t, err.Error(), "generation")
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		p := start(t, &line{}, onceward.Config{Journal: j})
+		ctx, cancel := context.WithCancel(named(t, invoice))
+		cancel()
+		err := p.Ask(ctx).Err
+		require.ErrorIs(t, err, onceward.ErrNotSent)
+		assert.NotContains(t, err.Error(), "generation")
+	})
 }
 
 func TestTheCauseSaysWhyNothingIsSentAgain(t *testing.T) {

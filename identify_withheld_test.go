@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -137,17 +138,19 @@ func TestStrangersInputTakesTimeInProportion(t *testing.T) {
 // A request of a caller who is gone is not worked through.
 // Whoever is gone is not worked for: its request is not read to the end.
 func TestRequestOfACallerWhoIsGone(t *testing.T) {
-	gone := errors.New("gone")
-	ctx, cancel := context.WithCancelCause(named(t, "order-1"))
-	cancel(gone)
-	l := &line{}
-	p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ownURL, strings.NewReader(strings.Repeat("a&", 1<<12)))
-	require.NoError(t, err)
-	req.Header.Set("Content-Type", form)
-	_, err = p.Transport().RoundTrip(req)
-	require.ErrorIs(t, err, gone)
-	require.ErrorIs(t, err, onceward.ErrNotSent)
-	assert.Empty(t, l.Sent())
-	assert.Empty(t, p.Everything())
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		gone := errors.New("gone")
+		ctx, cancel := context.WithCancelCause(named(t, "order-1"))
+		cancel(gone)
+		l := &line{}
+		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}})
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, ownURL, strings.NewReader(strings.Repeat("a&", 1<<12)))
+		require.NoError(t, err)
+		req.Header.Set("Content-Type", form)
+		_, err = p.Transport().RoundTrip(req)
+		require.ErrorIs(t, err, gone)
+		require.ErrorIs(t, err, onceward.ErrNotSent)
+		assert.Empty(t, l.Sent())
+		assert.Empty(t, p.Everything())
+	})
 }
