@@ -40,7 +40,7 @@ func openShop(t *testing.T, path string, via http.RoundTripper, cfg onceward.Con
 	j, err := sqlite.Open(path, sqlite.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_txlock=immediate&_pragma=busy_timeout(5000)")
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_txlock=immediate&_pragma=busy_timeout(60000)")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	_, err = db.Exec("CREATE TABLE IF NOT EXISTS orders (id TEXT) STRICT")

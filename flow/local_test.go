@@ -34,7 +34,7 @@ func newBookkeeper(t *testing.T, path string, l *line) *bookkeeper {
 	j, err := sqlite.Open(path, sqlite.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_pragma=busy_timeout(5000)")
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_pragma=busy_timeout(60000)")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	_, err = db.ExecContext(t.Context(), "CREATE TABLE IF NOT EXISTS entries (text TEXT NOT NULL)")

@@ -237,7 +237,7 @@ func (sc *scene) breaksAt(t *testing.T, b *breaker, n int, writes bool, do deed,
 // freeForOthers has another process begin to write.
 func freeForOthers(t *testing.T, path string) {
 	t.Helper()
-	_, err := anotherProcess(t, path).ExecContext(t.Context(), "PRAGMA busy_timeout=5000; BEGIN IMMEDIATE; ROLLBACK")
+	_, err := anotherProcess(t, path).ExecContext(t.Context(), "PRAGMA busy_timeout=60000; BEGIN IMMEDIATE; ROLLBACK")
 	require.NoError(t, err, "a transaction was left open")
 }
 

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,11 +31,11 @@ type counter struct {
 }
 
 func openTill(path string, step func(string)) (*counter, error) {
-	j, err := sqlite.Open(path, sqlite.Options{})
+	j, err := sqlite.Open(path, sqlite.Options{BusyTimeout: time.Minute})
 	if err != nil {
 		return nil, err
 	}
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)")
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_txlock=immediate&_pragma=busy_timeout(60000)&_pragma=synchronous(FULL)")
 	if err == nil {
 		_, err = db.Exec("CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY) STRICT; CREATE TABLE IF NOT EXISTS booked (id TEXT) STRICT")
 	}

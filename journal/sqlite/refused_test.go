@@ -19,7 +19,7 @@ import (
 func refuse(t *testing.T, path, what string) (stop func()) {
 	t.Helper()
 	other := anotherProcess(t, path)
-	_, err := other.ExecContext(t.Context(), "PRAGMA busy_timeout=5000")
+	_, err := other.ExecContext(t.Context(), "PRAGMA busy_timeout=60000")
 	require.NoError(t, err)
 	_, err = other.ExecContext(t.Context(), "CREATE TRIGGER refuse BEFORE "+what+" BEGIN SELECT RAISE(ABORT, 'refused by the test'); END")
 	require.NoError(t, err)

@@ -124,7 +124,7 @@ func (b *breaker) triggers(t *testing.T, path string) (stop func()) {
 	}
 	require.NoError(t, rows.Close())
 	run := func(statements []string) {
-		_, err := other.ExecContext(t.Context(), "PRAGMA busy_timeout=5000; BEGIN IMMEDIATE; "+strings.Join(statements, ";")+"; COMMIT")
+		_, err := other.ExecContext(t.Context(), "PRAGMA busy_timeout=60000; BEGIN IMMEDIATE; "+strings.Join(statements, ";")+"; COMMIT")
 		require.NoError(t, err)
 	}
 	var create []string
