@@ -350,7 +350,7 @@ func TestACallLeavesNothingBehind(t *testing.T) {
 		}()
 	}
 	free := 0
-	for again := 0; free < calls-1 && again < 100; { // a register may hold the last one
+	for again := 0; free < calls-1 && again < 1000; { // a register may hold the last one
 		runtime.GC()
 		select {
 		case <-freed:
