@@ -11,12 +11,12 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -351,15 +351,14 @@ func TestAnErrorOfAuthorizeShowsNoQuery(t *testing.T) {
 // A stranger's headers may be passed on.
 func TestManyHeadersTakeTimeInProportion(t *testing.T) {
 	for _, name := range []string{"%d-Date", "%d-Token"} {
-		p := start(t, &line{}, onceward.Config{Backoff: once})
-		ctx, cancel := context.WithTimeout(named(t, invoice), 20*time.Second)
-		out := p.Ask(ctx, with("Signature", "sig1=:abc=:"), func(r *http.Request) {
-			for i := range 60_000 {
-				r.Header.Set(fmt.Sprintf(name, i), "1")
-			}
-		})
-		cancel()
-		require.NoError(t, out.Err, name)
+		oncetest.InProportion(t, 60_000, func(n int) {
+			p := start(t, &line{}, onceward.Config{Backoff: once})
+			require.NoError(t, p.Ask(named(t, invoice), with("Signature", "sig1=:abc=:"), func(r *http.Request) {
+				for i := range n {
+					r.Header.Set(fmt.Sprintf(name, i), "1")
+				}
+			}).Err)
+		}, name)
 	}
 }
 

@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
@@ -139,16 +139,13 @@ func TestLookingForASecretIsLinear(t *testing.T) {
 		Action:        providers.Action{Place: providers.ActionGraphQL, Value: "mutation"},
 		SecretRequest: []string{"card.number"},
 	}
-	const n = 1 << 20
-	for name, body := range map[string]string{
-		"members":    `{"a":{` + strings.Repeat(`"x":{"y":1},`, n/12) + `"z":1}}`,
-		"pairs":      strings.Repeat("card[x]=1&", n/10),
-		"brackets":   strings.Repeat("[a]", n/3) + "=1",
-		"a document": `{"query":"` + strings.Repeat("{a:1,", n/5) + `"}`,
-		"escapes":    `{"query":"` + strings.Repeat(`\u0061:`, n/7) + `"}`,
+	for name, body := range map[string]func(n int) string{
+		"members":    func(n int) string { return `{"a":{` + strings.Repeat(`"x":{"y":1},`, n/12) + `"z":1}}` },
+		"pairs":      func(n int) string { return strings.Repeat("card[x]=1&", n/10) },
+		"brackets":   func(n int) string { return strings.Repeat("[a]", n/3) + "=1" },
+		"a document": func(n int) string { return `{"query":"` + strings.Repeat("{a:1,", n/5) + `"}` },
+		"escapes":    func(n int) string { return `{"query":"` + strings.Repeat(`\u0061:`, n/7) + `"}` },
 	} {
-		start := time.Now()
-		tables.HasSecret(&e, tables.Message{Body: []byte(body)})
-		assert.Less(t, time.Since(start), 2*time.Second, name)
+		oncetest.InProportion(t, 1<<20, func(n int) { tables.HasSecret(&e, tables.Message{Body: []byte(body(n))}) }, name)
 	}
 }
