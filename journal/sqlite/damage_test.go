@@ -33,7 +33,9 @@ func failing(code int32, chosen func(what diskDid, file string) bool) *func(disk
 	return &f
 }
 
-func inWAL(_ diskDid, file string) bool { return file == "-wal" }
+// inWAL chooses what is written there. A sync that failed for the checkpointer would be owed to the next commit,
+// after the fault.
+func inWAL(what diskDid, file string) bool { return what == wrote && file == "-wal" }
 
 // A fault fails closed with a clear error and loses nothing once it is gone.
 func TestFaultFailsClosed(t *testing.T) {
