@@ -230,6 +230,45 @@ func TestClocksAheadConfirmNoOther(t *testing.T) {
 	})
 }
 
+// A clock that leaps ahead between a claim and its attempt sends nothing, and makes nothing unknown that the provider
+// remembers, unless it keeps on.
+func TestClockLeapsBeforeAnAttempt(t *testing.T) {
+	const leap = 1000 * time.Hour
+	for _, row := range []struct {
+		name  string
+		steps []time.Duration // before each further ask
+		kinds []error
+		sent  int
+	}{
+		{"and comes back", []time.Duration{-leap, journal.Confirmation}, []error{onceward.ErrPending, nil}, 2},
+		{"for good", []time.Duration{journal.Confirmation, 0}, []error{onceward.ErrOutcomeUnknown, onceward.ErrOutcomeUnknown}, 1},
+	} {
+		each(t, row.name, func(t *testing.T, j journal.Journal) {
+			l := (&line{}).Then(loses())
+			var ahead, next time.Duration
+			p := start(t, l, onceward.Config{Journal: j, Backoff: once, Trace: &onceward.Trace{
+				Started: func(ctx context.Context, _ onceward.Operation, _ onceward.Why) context.Context {
+					ahead, next = ahead+next, 0
+					return ctx
+				},
+			}})
+			began := time.Now()
+			onceward.SetClock(p.Client, func() time.Time { return began.Add(ahead) })
+			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+			ahead, next = time.Hour, leap
+			ctx, cancel := context.WithTimeout(named(t, invoice), 2*leap)
+			defer cancel()
+			require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
+			require.Len(t, l.Sent(), 1)
+			for i, step := range row.steps {
+				ahead += step
+				require.ErrorIs(t, p.Ask(named(t, invoice)).Err, row.kinds[i], "ask %d", i)
+			}
+			assert.Len(t, l.Sent(), row.sent)
+		})
+	}
+}
+
 // dated is a journal with a clock of its own, an hour ahead of this machine's.
 type dated struct{ *memory.Journal }
 

@@ -324,6 +324,8 @@ func (r *run) question(at time.Time) journal.Question {
 		// The window began with this very claim, by the same clock: wherever that
 		// stands, it tells how long ago that is.
 		unconfirmed = time.Time{}
+	case unconfirmed.IsZero() && r.leapt():
+		unconfirmed = at.Add(journal.Confirmation)
 	}
 	return journal.Question{
 		MayHaveRun:   r.mayHaveRun(),
@@ -341,6 +343,12 @@ func (r *run) question(at time.Time) journal.Question {
 		Idempotent: r.caller != nil && r.op.Naming == journal.Generated && r.op.Key == "" &&
 			(r.op.Request.Method == http.MethodPut || r.op.Request.Method == http.MethodDelete || r.route.Endpoint.Idempotent),
 	}
+}
+
+// leapt tells whether the clock has gone further ahead since the claim than this process's own time allows: the journal
+// has not seen it there, and decides whether it is believed.
+func (r *run) leapt() bool {
+	return r.client.now().Sub(r.op.UpdatedAt)-time.Since(r.began) > journal.Leap
 }
 
 func (r *run) park(due time.Time, cause string, err error) {

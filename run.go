@@ -24,6 +24,7 @@ type run struct {
 	op          journal.Operation
 	last        time.Time // the journal's last time at the claim
 	unconfirmed time.Time // when the clock, which has jumped, will be believed; zero: it is
+	began       time.Time // by this process's own time
 	flight      *flight
 	ends        time.Time // when the run has to be over
 
@@ -76,7 +77,7 @@ func (t *tally) breakOff() {
 // newRun works off what the journal has just let be sent. Its route and target are the
 // caller's to fill in, and whose request it is.
 func newRun(ctx context.Context, c *Client, res journal.Result, f *flight, ends time.Time) *run {
-	r := &run{client: c, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, flight: f, ends: ends}
+	r := &run{client: c, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, began: time.Now(), flight: f, ends: ends}
 	r.pauses = pauseContext{ctx: ctx, lifecycle: &c.lifecycle}
 	r.requests = composer{cfg: &c.cfg, route: &r.route, frozen: &r.op.Request, key: r.op.Key, firstSent: r.op.FirstSentAt, reference: referenceOf(&r.op)}
 	return r
