@@ -418,17 +418,18 @@ func TestBitThatFlipsInARow(t *testing.T) {
 	require.NotEmpty(t, pages)
 	noticed := 0
 	flips := fromEnvironment(t, "ONCEWARD_BIT_FLIPS", aQuarter(150))
-	for n := range flips {
+	tried := 0
+	for ; tried < flips || noticed == 0 && tried < 2000; tried++ { // a few may all be in what is empty
 		damaged := append([]byte(nil), whole...)
 		at := (pages[random.IntN(len(pages))]-1)*pageSize + random.IntN(pageSize)
 		damaged[at] ^= 1 << random.IntN(8)
-		got, violations, err := look(n, damaged)
+		got, violations, err := look(tried, damaged)
 		if err != nil || len(violations) > 0 {
 			noticed++
 			continue
 		}
 		assert.Equal(t, want, got, "byte %d", at)
 	}
-	t.Logf("%d of %d flips were noticed", noticed, flips)
+	t.Logf("%d of %d flips were noticed", noticed, tried)
 	assert.Positive(t, noticed)
 }
