@@ -22,7 +22,7 @@ func TestWhoAsksAfterItsTimeHasPassed(t *testing.T) {
 		by := time.Now().Add(time.Minute)
 		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), by)).Err, onceward.ErrPending)
 		sent := len(l.Sent())
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		var e *onceward.Error
 		require.ErrorAs(t, p.Ask(named(t, invoice)).Err, &e)
 		require.ErrorIs(t, e, onceward.ErrNotSent)
@@ -46,7 +46,7 @@ func TestWhoIsToldThatItsTimeHasPassed(t *testing.T) {
 			},
 		})
 		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), time.Now().Add(time.Minute))).Err, onceward.ErrPending)
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrNotSent)
 		assert.True(t, p.Recorded(onceward.Ref{ID: invoice}).Delivered)
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)

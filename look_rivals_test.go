@@ -104,7 +104,7 @@ func TestLookWithAJournalThatFails(t *testing.T) {
 			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
 			assert.Equal(t, journal.FindingInconclusive, latest(l.stands("first")).Finding)
 			assert.Contains(t, latest(l.stands("first")).Why, "journal")
-			time.Sleep(time.Hour)
+			pass(time.Hour)
 			_, err = l.Reconcile(t.Context(), onceward.Ref{ID: "first"})
 			require.NoError(t, err, "it can be read again")
 			l.truly()
@@ -225,7 +225,7 @@ func TestLookBesideAnOldRival(t *testing.T) {
 		require.ErrorIs(t, l.asks("first", "/transfers", order1).Err, onceward.ErrOutcomeUnknown)
 		_, err := l.Resolve(t.Context(), l.stands("first").Seen, onceward.NotExecuted, onceward.ResolveOptions{By: "ann", Why: "not there"})
 		require.NoError(t, err)
-		time.Sleep(24 * time.Hour)
+		pass(24 * time.Hour)
 		l.box.Script(providertest.CutAt(5), providertest.DropBefore())
 		_ = l.asks("first", "/transfers", order1)
 		first := l.stands("first")
@@ -351,7 +351,7 @@ func TestLookOfAnothersRefusal(t *testing.T) {
 	}
 	trap(t, "by a look", func(t *testing.T) {
 		l := refusedBesides(t)
-		time.Sleep(time.Minute) // theirs is shown, and ours is not
+		pass(time.Minute) // theirs is shown, and ours is not
 		l.box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.asks("ours", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
 		l.runs(30 * time.Second)

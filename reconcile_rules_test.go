@@ -93,7 +93,7 @@ func TestRuleControl(t *testing.T) {
 		})
 		l.box.Script(providertest.DropBefore())
 		require.Error(t, l.asks("invoice-1", "/transfers", order1).Err)
-		time.Sleep(3 * time.Minute)
+		pass(3 * time.Minute)
 		require.NoError(t, l.asks("nameless", "/transfers", `{"amount":10}`).Err)
 		require.NoError(t, l.asks("control", "/transfers", `{"amount":10,"external_id":"order-2"}`).Err)
 		l.runs(12 * time.Hour)
@@ -105,7 +105,7 @@ func TestRuleControl(t *testing.T) {
 		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error { r.Header.Set("Authorization", current); return nil }}, proving)
 		l.box.Script(providertest.DropBefore())
 		require.Error(t, l.pays("invoice-1").Err)
-		time.Sleep(3 * time.Minute)
+		pass(3 * time.Minute)
 		current = "Bearer another's"
 		require.NoError(t, l.pays("control").Err)
 		current = tellerToken
@@ -131,7 +131,7 @@ func TestRuleMargin(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
 		l.box.Script(providertest.DropBefore())
 		require.Error(t, l.pays("invoice-1").Err)
-		time.Sleep(3 * time.Minute)
+		pass(3 * time.Minute)
 		require.NoError(t, l.pays("control").Err)
 		time.Sleep(10 * time.Minute)
 		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
@@ -456,7 +456,7 @@ func TestTrapWrongClock(t *testing.T) {
 			onceward.SetClock(l.Client, func() time.Time { return time.Now().Add(off) })
 			l.box.Script(providertest.DropBefore())
 			require.Error(t, l.pays("invoice-1").Err)
-			time.Sleep(3 * time.Minute)
+			pass(3 * time.Minute)
 			require.NoError(t, l.pays("control").Err)
 			off = row.step
 			l.runs(5 * time.Minute)
@@ -587,7 +587,7 @@ func TestRuleFlowsGoOn(t *testing.T) {
 // In a flow, what is proven absent is sent again by a step that goes forward; an undo is not.
 func TestRuleFlowsAndAbsence(t *testing.T) {
 	control := func(t *testing.T, l *teller, path string) {
-		time.Sleep(3 * time.Minute)
+		pass(3 * time.Minute)
 		require.NoError(t, l.asks("control", path, `{"amount":11,"external_id":"control"}`).Err)
 	}
 	trap(t, "a step that goes forward", func(t *testing.T) {
@@ -744,11 +744,11 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
 			_, err = l.Flows.GiveUp(t.Context(), onceward.Ref{ID: "order-1"}, "the customer left")
 			require.NoError(t, err)
-			time.Sleep(3 * time.Minute)
+			pass(3 * time.Minute)
 			require.NoError(t, l.asks("control", "/payments", `{"amount":11}`).Err)
 			l.runs(6 * time.Hour)
 			require.Equal(t, flow.StateGivenUp, l.order().State, "it is proven absent, and there is nothing to undo")
-			time.Sleep(12 * time.Hour)
+			pass(12 * time.Hour)
 			require.Equal(t, 2, l.effects())
 			late := l.box.Effects()[1]
 			event := l.happened("evt_1", "payment.succeeded", onceward.Key(late.Key), late.Object, late.At)
@@ -890,7 +890,7 @@ func TestRuleAskedAllTheTime(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
 		l.box.Script(providertest.DropBefore())
 		require.Error(t, l.pays("invoice-1").Err)
-		time.Sleep(3 * time.Minute)
+		pass(3 * time.Minute)
 		require.NoError(t, l.pays("control").Err)
 		for range 90 {
 			time.Sleep(time.Minute)

@@ -56,7 +56,7 @@ func (l *teller) leftUnknown(name string, lost providertest.Fault, options ...op
 // asksLater asks for a transfer when it is time that who asks has it looked for again.
 func (l *teller) asksLater(name string, options ...option) outcome {
 	l.T.Helper()
-	time.Sleep(2 * time.Minute)
+	<-time.After(2 * time.Minute)
 	return l.transfers(name, options...)
 }
 
@@ -262,7 +262,7 @@ func TestRepeatWithinItsWindow(t *testing.T) {
 			l.box.Script(providertest.DropBefore())
 			before := l.sent()
 			require.ErrorIs(t, l.transfers(at.name).Err, onceward.ErrOutcomeUnknown)
-			time.Sleep(at.after)
+			pass(at.after)
 			l.transfers(at.name)
 			assert.Equal(t, before+at.sent, l.sent(), at.name)
 		}
@@ -524,7 +524,7 @@ func TestRepeatRefusedWithAnothersName(t *testing.T) {
 			if r.Method != http.MethodPost || l.sent() == 0 {
 				return nil
 			}
-			time.Sleep(40 * time.Second) // by then the first can be seen
+			<-time.After(40 * time.Second) // by then the first can be seen
 			return answers(http.StatusConflict, `{"error":"duplicate","transfer":"obj_another"}`)
 		})
 		require.ErrorIs(t, l.transfers("mine").Err, onceward.ErrOutcomeUnknown)
@@ -616,7 +616,7 @@ func TestRepeatRefusedForAnotherField(t *testing.T) {
 			}
 			return answers(http.StatusConflict, `{"error":"duplicate","transfer":"obj_another"}`)
 		})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		require.ErrorIs(t, l.asks("mine", "/transfers", "", theirs).Err, onceward.ErrOutcomeUnknown)
 	})
 }
@@ -726,9 +726,9 @@ func TestRepeatByShippedTables(t *testing.T) {
 			}
 			l.box.Script(fault)
 			require.ErrorIs(t, l.asks("order-1", tc.path, tc.text).Err, onceward.ErrOutcomeUnknown)
-			time.Sleep(30 * time.Second)
+			pass(30 * time.Second)
 			require.ErrorIs(t, l.asks("order-1", tc.path, tc.text).Err, onceward.ErrOutcomeUnknown, "the first may still be worked on")
-			time.Sleep(2 * time.Minute)
+			pass(2 * time.Minute)
 			showing(t, l.asks("order-1", tc.path, tc.text), tc.object)
 			assert.Equal(t, 2, strings.Count(l.box.Ledger(), "POST "+tc.path))
 			assert.Equal(t, 1, l.effects())
