@@ -152,39 +152,52 @@ func payOnce(ctx context.Context, client *onceward.Client, at *url.URL, name str
 	return resp.StatusCode == http.StatusOK
 }
 
-// noting notes when each request's client last looks at its lease: it does so as its headers are written.
+// noting notes when each request asked for its connection, and when its client last looked at its lease: it does so as
+// its headers are written.
 type noting struct{ http.RoundTripper }
 
 func (n noting) RoundTrip(req *http.Request) (*http.Response, error) {
 	var conn *askingConn
+	began := time.Now()
 	return n.RoundTripper.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
-		GotConn:      func(info httptrace.GotConnInfo) { conn = info.Conn.(*askingConn) },
+		GotConn: func(info httptrace.GotConnInfo) {
+			conn = info.Conn.(*askingConn)
+			conn.began.Store(began.UnixNano())
+		},
 		WroteHeaders: func() { conn.looked.Store(time.Now().UnixNano()) }, // before the client's own, which was there first
 	})))
 }
 
 // askingConn asks the database, before the first byte of a request, whether the lease of whoever holds the payment still
-// runs.
+// runs. One that was taken over from a process that is stopped may be settled meanwhile by the answer which that one had:
+// then it is the lease of whom it was taken over by, and who can't know yet.
 type askingConn struct {
 	net.Conn
-	direct *pgxpool.Pool
-	schema string
-	looked atomic.Int64
+	direct        *pgxpool.Pool
+	schema        string
+	began, looked atomic.Int64 // in nanoseconds of the clock
 }
 
 var paymentHeader = regexp.MustCompile(`X-Payment: (\S+)`)
 
 func (c *askingConn) Write(b []byte) (int, error) {
-	if name := paymentHeader.FindSubmatch(b); name != nil {
-		var live bool
-		err := c.direct.QueryRow(context.Background(), `SELECT EXISTS (SELECT 1 FROM "`+c.schema+`".operations o JOIN "`+c.schema+`".sessions s ON s.id = o.holder
-			WHERE o.id = $1 AND s.pid = $2 AND s.buried_at IS NULL AND s.expires_at > clock_timestamp())`, name[1], os.Getpid()).Scan(&live)
-		// Where the process was stopped since its client looked, it may send late, and the answer may be of a later time than the write.
-		if (err != nil || !live) && time.Since(time.Unix(0, c.looked.Load())) < time.Second {
-			c.tell(fmt.Sprintf("%s, pid %d, error %v\n", name[1], os.Getpid(), err))
-		}
+	name := paymentHeader.FindSubmatch(b)
+	if name == nil {
+		return c.Conn.Write(b)
 	}
-	return c.Conn.Write(b)
+	var live bool
+	err := c.direct.QueryRow(context.Background(), `SELECT EXISTS (SELECT 1 FROM "`+c.schema+`".operations o JOIN "`+c.schema+`".sessions s
+		ON s.id = o.holder OR o.settled_at IS NOT NULL AND s.started_at < $3
+		WHERE o.id = $1 AND s.pid = $2 AND s.id <> s.process AND s.buried_at IS NULL AND s.expires_at > clock_timestamp())`,
+		name[1], os.Getpid(), time.Unix(0, c.began.Load())).Scan(&live)
+	// Where the process was stopped since its client looked, it may send late, and the answer may be of a later time than the write.
+	recent := time.Since(time.Unix(0, c.looked.Load())) < time.Second
+	n, failed := c.Conn.Write(b)
+	// Where its client found the lease over, it has closed the connection, and nothing is sent.
+	if (err != nil || !live) && recent && n > 0 {
+		c.tell(fmt.Sprintf("%s, pid %d, error %v\n", name[1], os.Getpid(), err))
+	}
+	return n, failed
 }
 
 func (c *askingConn) tell(line string) {
