@@ -342,6 +342,12 @@ var reconcileTests = []test{
 		c.decide(late, journal.SecondEffect)
 		c.decide(late, journal.Ignored)
 		assert.Equal(t, 1, c.get(op.Ref).SecondEffects)
+
+		op = c.absent("answered late")
+		ev = c.completeEvent(op)
+		ev.Generation, ev.Object = 0, "charge ch_3"
+		c.decide(ev, journal.Recorded)
+		assert.Equal(t, map[string]int{"answered late": 0}, c.found(r, journal.ByObject, "charge ch_3"), "it is of its answer's generation")
 	}),
 	reconciling("what has evidence is kept for as long as providers repeat their events", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		c.hear(r, "evt_1", c.took(c.unknown("one"), "charge ch_1"))

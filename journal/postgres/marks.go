@@ -130,12 +130,11 @@ func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, va
 		if err != nil {
 			return err
 		}
-		generation, is := r.op.RoundBy(by, value)
-		if !is || r.op.Provider != provider {
+		if _, is := r.op.RoundBy(by, value); !is || r.op.Provider != provider {
 			return nil
 		}
 		op, err := withoutBodies(r, head)
-		matches = append(matches, journal.Match{Operation: op, Generation: generation})
+		matches = append(matches, store.Match(op, by, value))
 		return err
 	}, findBy, markHash(store.Mark{By: by, Value: value}), by == journal.ByKey, []byte(provider), lengthAndKey(value), []byte(value))
 	if err != nil {

@@ -132,15 +132,14 @@ func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, va
 			if err != nil {
 				return err
 			}
-			generation, is := r.Op.RoundBy(by, value)
-			if !is || r.Op.Provider != provider {
+			if _, is := r.Op.RoundBy(by, value); !is || r.Op.Provider != provider {
 				continue
 			}
 			m, err := b.match(r)
 			if err != nil {
 				return err
 			}
-			found = append(found, journal.Match{Operation: m, Generation: generation})
+			found = append(found, store.Match(m, by, value))
 		}
 		return nil
 	})

@@ -293,12 +293,11 @@ func (j *Journal) findBeside(ctx context.Context, provider string, by journal.By
 		return r.snapshot(func() error {
 			matches = nil
 			add := func(k *format.Record) error {
-				generation, is := k.Op.RoundBy(by, value)
-				if !is || k.Op.Provider != provider {
+				if _, is := k.Op.RoundBy(by, value); !is || k.Op.Provider != provider {
 					return nil
 				}
 				op, err := k.WithoutBodies()
-				matches = append(matches, journal.Match{Operation: op, Generation: generation})
+				matches = append(matches, store.Match(op, by, value))
 				return err
 			}
 			var handles []int64

@@ -102,6 +102,13 @@ func Marks(op *journal.Operation) (marks []Mark) {
 	return marks
 }
 
+// Match is an operation, with its answer if it has one, as it is found by value: the answer may be of an earlier
+// generation than the latest.
+func Match(op journal.Operation, by journal.By, value string) journal.Match {
+	generation, _ := op.RoundBy(by, value)
+	return journal.Match{Operation: op, Generation: generation}
+}
+
 // Marked tells whether the operation is to be found by its marks: it has no outcome that
 // stands, or has something by which others tell of it.
 func Marked(op *journal.Operation) bool {
