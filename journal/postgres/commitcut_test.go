@@ -37,13 +37,8 @@ func throughProxy(t testing.TB) (p *pgproxy.Proxy, j, direct *postgres.Journal, 
 	return p, j, openAt(t, server.URL(), opts), join(t, j)
 }
 
-// commits tells whether an exchange makes a begin or a complete durable: the COMMIT of a transaction of several exchanges, or
-// a pipeline that is one by itself, from its guard on.
-func commits(ex pgproxy.Exchange) bool {
-	return len(ex.SQL) == 1 && has(ex, "commit") || isBatch(ex)
-}
-
-// isBatch tells whether an exchange is such a pipeline.
+// isBatch tells whether an exchange makes a begin or a complete durable: a pipeline that is a transaction by itself. A COMMIT
+// alone may be the heart's, which tidies up from its first beat on.
 func isBatch(ex pgproxy.Exchange) bool {
 	return has(ex, "lanes set batch") && (has(ex, "insert into", ".operations") || has(ex, "update", ".operations"))
 }
@@ -95,7 +90,7 @@ func TestCommitCutAtEachByte(t *testing.T) {
 			cuts := 0
 			for at := 0; ; at += side.stride {
 				name := fmt.Sprintf("%s-%d", side.name, at)
-				f := p.Arm(pgproxy.Fault{Match: commits, Side: side.side, Byte: at})
+				f := p.Arm(pgproxy.Fault{Match: isBatch, Side: side.side, Byte: at})
 				begun := beginOnce(t, j, direct, s, name)
 				select {
 				case <-f.Done():
@@ -145,7 +140,7 @@ func TestResolverCutAtEachByte(t *testing.T) {
 	for at := 0; !ended; at += few(11, 3) {
 		for _, landed := range []bool{true, false} {
 			name := fmt.Sprintf("resolved-%d-%v", at, landed)
-			commit := pgproxy.Fault{Match: commits, Side: pgproxy.Answer, Byte: 0}
+			commit := pgproxy.Fault{Match: isBatch, Side: pgproxy.Answer, Byte: 0}
 			if !landed {
 				commit.Side = pgproxy.Request
 			}
@@ -176,7 +171,7 @@ func TestPipelineThatArrivesLate(t *testing.T) {
 	for i := range 5 {
 		name := fmt.Sprintf("late-%d", i)
 		// The proxy holds the request, and then cuts the client off: it has to find out by another connection.
-		held := p.Arm(pgproxy.Fault{Match: commits, Side: pgproxy.Request, Byte: 0, Then: pgproxy.Drop})
+		held := p.Arm(pgproxy.Fault{Match: isBatch, Side: pgproxy.Request, Byte: 0, Then: pgproxy.Drop})
 		begun := beginOnce(t, j, direct, s, name)
 		<-held.Done()
 		held.Release()
@@ -197,7 +192,7 @@ func TestClientStoppedAmidAPipeline(t *testing.T) {
 	// Stop after each part of a pipeline, its Sync excepted.
 	for _, part := range []float64{0.5, 0.8, 0.95, 0.999} {
 		name := fmt.Sprintf("amid-%v", part)
-		held := p.Arm(pgproxy.Fault{Match: commits, Side: pgproxy.Request, Byte: int(part * 2000), Then: pgproxy.Hold})
+		held := p.Arm(pgproxy.Fault{Match: isBatch, Side: pgproxy.Request, Byte: int(part * 2000), Then: pgproxy.Hold})
 		ended := make(chan error, 1)
 		go func() {
 			ev := begin(name, mine)
@@ -234,7 +229,7 @@ func TestAdoptBetweenGuardAndCommit(t *testing.T) {
 		j := openAt(t, url, opts)
 		s := join(t, j)
 		name := fmt.Sprintf("adopted-%d", i)
-		held := p.Arm(pgproxy.Fault{Match: commits, Side: pgproxy.Request, Byte: []int{0, 600, pgproxy.End}[i], Then: pgproxy.Hold})
+		held := p.Arm(pgproxy.Fault{Match: isBatch, Side: pgproxy.Request, Byte: []int{0, 600, pgproxy.End}[i], Then: pgproxy.Hold})
 		type told struct {
 			r   journal.Result
 			err error
@@ -284,7 +279,7 @@ func TestCloseWhileACommitIsInDoubt(t *testing.T) {
 	p, url := proxied(t, server)
 	j := openAt(t, url, options(t, server))
 	s := join(t, j)
-	cut := p.Arm(pgproxy.Fault{Match: commits, Side: pgproxy.Answer, Byte: 0})
+	cut := p.Arm(pgproxy.Fault{Match: isBatch, Side: pgproxy.Answer, Byte: 0})
 	told := make(chan error, 1)
 	go func() {
 		_, err := j.Apply(t.Context(), begin("order", s))
