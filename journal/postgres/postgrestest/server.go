@@ -485,10 +485,16 @@ func version(dir string) int {
 	return n
 }
 
+// given are the ports that this process has given out: a server takes its own only once its folder is made.
+var given sync.Map
+
 // freePort returns a port that nobody has, of those that systems give to no client: it is still there after a restart.
 func freePort() (int, error) {
 	for range 100 {
 		port := 15000 + mathrand.IntN(17000)
+		if _, twice := given.LoadOrStore(port, true); twice {
+			continue
+		}
 		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			continue
