@@ -291,6 +291,8 @@ func (s *history) transaction() {
 		return
 	}
 	require.NoError(s.t, tx.Commit(s.t.Context()))
+	// By the lesser margin of what it enqueued the clock may stand behind: the model has seen that, the journal has not.
+	s.apply(journal.Event{Kind: journal.EventClock})
 }
 
 // deliverTx delivers an outcome in one commit with what it leads to, or fails to.
