@@ -96,7 +96,7 @@ func (p *payer) settled(ctx context.Context, tx journal.Tx, op onceward.Operatio
 	return err
 }
 
-// order has an order charged, and returns when it is settled.
+// order has an order charged, and returns when it is settled and the order's row says so.
 func (p *payer) order(ctx context.Context, i int) error {
 	id := orderID(i)
 	named := onceward.WithOperation(context.WithoutCancel(ctx), id+"/charge")
@@ -112,7 +112,7 @@ func (p *payer) order(ctx context.Context, i int) error {
 		if _, ours := errors.AsType[*onceward.Error](err); err != nil && !ours {
 			return err
 		}
-		if op, err := p.client.Wait(ctx, onceward.Ref{ID: id + "/charge"}); err == nil && op.State == onceward.StateCompleted {
+		if op, err := p.client.Wait(ctx, onceward.Ref{ID: id + "/charge"}); err == nil && op.State == onceward.StateCompleted && p.marked(ctx, id) {
 			return nil
 		}
 		select {
@@ -121,6 +121,14 @@ func (p *payer) order(ctx context.Context, i int) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// marked tells whether the order's row says that it is charged. Whoever had it charged may have been killed, or have shut
+// down, before that was delivered: then whoever asks again has it delivered.
+func (p *payer) marked(ctx context.Context, id string) bool {
+	var charged int
+	err := p.pool.QueryRow(ctx, "SELECT charged FROM orders WHERE id = $1", id).Scan(&charged)
+	return err == nil && charged > 0
 }
 
 // charge asks Stripe by a request of its own.
