@@ -159,7 +159,7 @@ func hit(t *testing.T) (k killed) {
 	j := open(t, path)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
-	for range 200 {
+	for range 150 { // so few that the journal does not checkpoint by itself
 		_, err := j.Apply(t.Context(), begin("op-"+strconv.Itoa(rand.Int()), s))
 		require.NoError(t, err)
 	}
