@@ -654,7 +654,7 @@ func TestPausedProcessKeepsItsOperations(t *testing.T) {
 			require.True(t, status.Stopped(), "%v: %s", status, &paused.Stderr)
 
 			hasty := plan
-			hasty.Resume, hasty.Patience = true, 2*time.Second
+			hasty.Resume, hasty.Patience = true, 5*time.Second
 			tried, err := live(t.Context(), hasty)
 			require.NoError(t, err)
 			assert.Equal(t, onceward.StateInFlight, tried.Found[0].State)

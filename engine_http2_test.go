@@ -267,8 +267,9 @@ func TestHTTP2HoweverItsStreamEnds(t *testing.T) {
 
 // An attempt's timeout over HTTP/2 ends its stream alone.
 func TestHTTP2AttemptsTimeoutEndsItsStream(t *testing.T) {
+	t.Parallel()
 	srv := newFrameServer(t, func(c *frameConn, stream uint32, nth int) bool { return nth == 1 || c.answer(stream) })
-	p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere(), Backoff: quick, AttemptTimeout: 2 * time.Second})
+	p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere(), Backoff: quick, AttemptTimeout: 5 * time.Second})
 	var conns atomic.Int32
 	ctx := httptrace.WithClientTrace(named(t, "order-1"), &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
