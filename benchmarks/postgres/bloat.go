@@ -188,10 +188,15 @@ func beneathSnapshot(ctx context.Context, d *database, o options, out io.Writer)
 	}
 	began := time.Now()
 	for part := range 5 {
-		for time.Since(began) < time.Duration(part+1)*o.snapshot/5-o.runs {
+		for time.Since(began) < time.Duration(part+1)*o.snapshot/5-o.runs-o.rest {
 			fmt.Fprintf(os.Stderr, "\r\x1b[Ka snapshot is held for %v", time.Since(began).Round(time.Second))
 			if _, _, err := s.some(ctx, d, o.runs); err != nil {
 				return err
+			}
+			select {
+			case <-time.After(o.rest):
+			case <-ctx.Done():
+				return ctx.Err()
 			}
 		}
 		if err := line(time.Since(began).Round(time.Second).String()); err != nil {

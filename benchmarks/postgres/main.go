@@ -46,7 +46,7 @@ type options struct {
 	chosen             []contender
 	claims, rows       int
 	turnovers          int
-	snapshot           time.Duration
+	snapshot, rest     time.Duration
 }
 
 func run(ctx context.Context, args []string) error {
@@ -100,6 +100,7 @@ func parse(args []string) (o options, err error) {
 	flags.IntVar(&o.rows, "rows", 0, "measure our journal beside this many completed operations; with -turnovers, how many come and go")
 	flags.IntVar(&o.turnovers, "turnovers", 0, "measure our journal while all its operations are reaped and replaced, so often")
 	flags.DurationVar(&o.snapshot, "snapshot", 0, "measure our journal while somebody holds a snapshot for so long")
+	flags.DurationVar(&o.rest, "rest", 0, "with -snapshot, how long it rests after each run, so that the disk holds what the server keeps")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
