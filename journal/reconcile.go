@@ -216,7 +216,8 @@ type Reconciler interface {
 }
 
 // RoundBy returns the latest generation of the operation which can be recognised by value
-// and of which something may have been sent, and whether there is one.
+// and of which something may have been sent, and whether there is one. By an object the generation may be that of the
+// operation's answer, which has to be there then; whether there is one does not depend on it.
 func (op *Operation) RoundBy(by By, value string) (generation int, found bool) {
 	if value == "" {
 		return 0, false
