@@ -66,7 +66,7 @@ func childContends(path string) error {
 	}
 	callers.Wait()
 	d.fault.Store(nil)
-	_, _ = j.Apply(ctx, generate("hears-"+s.ID(), s)) // of a sync that failed beside the writer: who commits next is told, once
+	hears(ctx, j, s)
 	return errors.Join(s.End(ctx), j.Close())
 }
 

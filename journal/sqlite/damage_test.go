@@ -64,9 +64,6 @@ func TestFaultFailsClosed(t *testing.T) {
 			}}
 			l.live(t.Context(), rand.New(rand.NewPCG(1, 1)), 8, 400)
 			before := len(known)
-			// A sync that failed beside the writer, in the checkpointer, is reported to the
-			// writer too, once: to whoever commits next.
-			hears := func() { _, _ = j.Apply(t.Context(), generate(fmt.Sprint("hears-", rand.Uint64()), s)) }
 			d.fault.Store(row.fault)
 			failed := error(nil)
 			for n := range 1000 {
@@ -94,14 +91,14 @@ func TestFaultFailsClosed(t *testing.T) {
 				break
 			}
 			d.fault.Store(nil)
-			hears()
+			hears(t.Context(), j, s)
 			goOn(t, j, "after")
 			// Commits fail while operations are folded and segments are sealed, too.
 			l.name = "again"
 			d.fault.Store(failing(sqlite3.SQLITE_IOERR_WRITE, func(_ diskDid, file string) bool { return file == "-wal" && rand.IntN(60) == 0 }))
 			l.live(t.Context(), rand.New(rand.NewPCG(1, 2)), 8, 1600)
 			d.fault.Store(nil)
-			hears()
+			hears(t.Context(), j, s)
 			require.NoError(t, j.Close())
 			require.NoError(t, inspect(t.Context(), d.path, known))
 		})

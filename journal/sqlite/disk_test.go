@@ -5,6 +5,7 @@ package sqlite_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -16,6 +17,9 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // disk remembers, in order, what SQLite did to the files of one journal, when it had
@@ -412,6 +416,12 @@ func (p *platter) leave(t testing.TB, dir string, l loss) string {
 		}
 	}
 	return path
+}
+
+// hears commits: a sync that failed beside the writer, in the checkpointer, is reported to the writer too, once, which is
+// to whoever commits next.
+func hears(ctx context.Context, j *sqlite.Journal, s journal.Session) {
+	_, _ = j.Apply(ctx, generate(fmt.Sprint("hears-", rand.Uint64()), s))
 }
 
 // identityOf is the journal's, in a sidecar's text.

@@ -252,7 +252,7 @@ func (d *disk) lead(t *testing.T, random *rand.Rand, name string, opts sqlite.Op
 	stop()
 	d.fault.Store(nil)
 	if fault != nil {
-		_, _ = j.Apply(t.Context(), generate(name+"-hears", s)) // of a sync that failed beside the writer: who commits next is told, once
+		hears(t.Context(), j, s)
 	}
 	if random.IntN(2) == 0 {
 		require.NoError(t, s.End(t.Context()))
@@ -417,7 +417,7 @@ func TestPowerLossAndWritesThatFail(t *testing.T) {
 		}
 		return []int32{sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_FULL}[chance.IntN(2)]
 	})
-	require.Positive(t, faults)
+	require.Greater(t, faults, 5) // some 40: how many writes there are depends on how many share a commit
 	cuts := d.cuts(random, n)
 	d.after(t, map[string]promise{}, cuts, func(c cut, err error) bool { return assert.NoError(t, err, "%s", c) })
 	t.Logf("%d events, %d faults, %d cuts", len(d.events), faults, len(cuts))
