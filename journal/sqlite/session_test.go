@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -149,10 +148,10 @@ func TestSessionThatCantBeProbed(t *testing.T) {
 		require.NoError(t, os.Remove(file))
 		require.NoError(t, os.WriteFile(file, nil, 0o600))
 		// The batch that is under way may have looked already.
-		require.EventuallyWithT(t, func(t *assert.CollectT) {
-			claimed, err := j.Claim(context.Background(), claim(s), 10)
-			require.NoError(t, err)
-			assert.Len(t, claimed, 1)
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			claimed, err := j.Claim(t.Context(), claim(s), 10)
+			require.NoError(c, err)
+			assert.Len(c, claimed, 1)
 		}, 10*time.Second, time.Millisecond)
 	}
 }
