@@ -858,6 +858,9 @@ func settle(op Operation, ev Event, to State) Operation {
 		op.Holder = ""
 	}
 	op.SettledAt = ev.At
+	if ev.Last.Sub(ev.At) > op.Terms.shortestMargin() {
+		op.SettledAt = ev.Last // by a clock that stands behind it would be reaped before its time
+	}
 	if to != StateUnknown || op.DueOwn || !op.DueAt.After(passed(ev)) {
 		op.DueAt = time.Time{} // else the provider is left alone until then, whoever asks
 	}

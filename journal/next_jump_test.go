@@ -290,6 +290,31 @@ func TestJumpNotBelievedSettlesNothing(t *testing.T) {
 	})
 }
 
+// Else whoever has the right time would reap an answer as soon as it is there.
+func TestAnswerToAClockBehindIsKept(t *testing.T) {
+	for _, tc := range []struct {
+		name            string
+		behind          time.Duration
+		settled, reaped time.Time
+	}{
+		{"by days", 3 * day, noon, noon.Add(2 * day)},
+		{"within the margin", time.Minute, noon.Add(-time.Minute), noon.Add(2*day - time.Minute)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ev := release(journal.EventComplete)
+			ev.At, ev.Last, ev.Answer, ev.Delivered = noon.Add(-tc.behind), noon, &journal.Answer{Status: 201}, true
+			op, _ := next(t, inFlight(journal.Carried, guarded), true, ev)
+			assert.Equal(t, tc.settled, op.SettledAt)
+			reap := journal.Event{Kind: journal.EventReap, At: tc.reaped.Add(-time.Millisecond), Last: noon, Keep: 2 * day}
+			_, decision := next(t, op, false, reap)
+			assert.Equal(t, journal.Ignored, decision)
+			reap.At = tc.reaped
+			_, decision = next(t, op, false, reap)
+			assert.Equal(t, journal.Recorded, decision)
+		})
+	}
+}
+
 func TestWhenAClockThatHasJumpedMayBeGoneBy(t *testing.T) {
 	q := journal.Question{MayHaveRun: true, Terms: guarded, FirstSentAt: noon.Add(-time.Hour), Clock: noon, Last: noon, Unconfirmed: believed}
 	p := journal.MaySend(q)
