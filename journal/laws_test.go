@@ -92,10 +92,13 @@ var laws = []law{
 			free := s.op.State == journal.StateAbsent || s.op.State == journal.StateCancelled
 			return s.unchanged() && (s.decision == journal.Withdrawn) == (free && s.op.Unwanted != nil) && (!free || s.op.Unwanted != nil)
 		}
-		n := s.next
+		n, passed := s.next, s.ev.At
+		if !s.ev.Unconfirmed.IsZero() && s.ev.Last.Before(passed) {
+			passed = s.ev.Last
+		}
 		return (s.op.State == journal.StateAbsent || s.op.State == journal.StateCancelled) && n.State == journal.StatePending && n.Holder == "" &&
 			(!n.MayHaveRun || s.op.MayHaveRun) && n.Enqueued && n.Claim == s.op.Claim && n.SettledAt.IsZero() && !n.Delivered && !n.ByHand && !n.Told &&
-			n.NotAfter.Equal(s.ev.Intent.NotAfter) && n.DueAt.Equal(latest(s.ev.At, s.ev.Due)) && n.Naming == s.naming()
+			n.NotAfter.Equal(s.ev.Intent.NotAfter) && n.DueAt.Equal(latest(passed, s.ev.Due)) && n.Naming == s.naming()
 	}},
 	{"what was enqueued is of one begin's intent: its own, or of the one that sends it", func(s step) bool {
 		return s.decision != journal.Execute || s.next.Enqueued == (s.op.Enqueued && s.op.State != journal.StateCancelled)

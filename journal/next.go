@@ -260,7 +260,7 @@ func enqueue(op Operation, ev Event) (Operation, Decision, error) {
 		op = anew(op, ev)
 		op.Enqueued = true
 		op.State, op.Holder = StatePending, ""
-		op.DueAt, op.DueOwn = later(ev.Due, ev.At), false
+		op.DueAt, op.DueOwn = later(ev.Due, passed(ev)), false
 		op.WakeAt = wakeBy(op, op.DueAt)
 		op.SettledAt, op.Delivered, op.Told, op.ByHand = time.Time{}, false, false, false
 		op.Cause, op.Dead = "enqueued", ""

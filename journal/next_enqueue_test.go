@@ -48,6 +48,31 @@ func TestEnqueuedIsSentByWhoClaimsIt(t *testing.T) {
 	assert.Empty(t, op.Cause)
 }
 
+// A transaction does not tell a journal that its asker's clock came back.
+func TestEnqueuedByAClockThatHasJumped(t *testing.T) {
+	year := noon.Add(365 * day)
+	for _, tc := range []struct {
+		name          string
+		at, due, want time.Time
+	}{
+		{"ahead", year, time.Time{}, noon},
+		{"ahead, of what it takes to be over", year, noon.Add(time.Hour), noon.Add(time.Hour)},
+		{"ahead, of what is to come", year, year.Add(time.Hour), year.Add(time.Hour)},
+		{"behind", noon.Add(-365 * day), time.Time{}, noon.Add(-365 * day)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			op, decision := next(t, journal.Operation{}, false, enqueued(func(ev *journal.Event) {
+				ev.At, ev.Last, ev.Unconfirmed, ev.Due = tc.at, noon, tc.at.Add(10*time.Minute), tc.due
+			}))
+			require.Equal(t, journal.Recorded, decision)
+			assert.Equal(t, tc.want, op.DueAt)
+			assert.Empty(t, journal.Violations(op, time.Time{}))
+			_, decision = next(t, op, false, claimAt(tc.want))
+			assert.Equal(t, journal.Execute, decision)
+		})
+	}
+}
+
 // Whoever asks for it sends it, too, once it is due.
 func TestEnqueuedIsSentByWhoBeginsIt(t *testing.T) {
 	op, _ := next(t, journal.Operation{}, false, enqueued(nil))

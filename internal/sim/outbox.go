@@ -295,6 +295,7 @@ func (l *life) enqueue(ctx context.Context, p *process, e *errand, req *http.Req
 		}
 		l.mu.Lock()
 		e.queued = e.queued || err == nil
+		e.misdated = e.misdated || time.Duration(p.book.clock.off()) > journal.Leap
 		l.mu.Unlock()
 		return err == nil
 	}
