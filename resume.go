@@ -400,6 +400,9 @@ func (p *pass) end(ctx context.Context, op *journal.Operation, cause error) {
 		}
 		p.client.problem(r, op, cause)
 	})
+	if op.State.Settled() {
+		p.client.wakeFlowOf(ctx, op.Ref) // it may have been told of another time, as by a clock that was ahead
+	}
 	if op.State.Settled() || op.State == journal.StateUnknown && !p.client.stillLooked(op) {
 		p.offer(ctx, op)
 	}

@@ -168,9 +168,9 @@ func (c *Client) reopen(ctx context.Context, store journal.Flows, op *journal.Op
 	return nil
 }
 
-// wakeFlowOf lets a flow go on that waits, for an operation which somebody has resolved
-// or because it has failed without its answer. Where that fails, the flow looks by itself
-// within a minute.
+// wakeFlowOf lets a flow go on that waits, for an operation which somebody has resolved or the
+// background has settled, or because it has failed without its answer. Where that fails, the flow
+// looks by itself within a minute, or when it is due.
 func (c *Client) wakeFlowOf(ctx context.Context, op Ref) {
 	store, ok := c.journal.(journal.Flows)
 	if !ok || !seam.IsOfFlow(op.Parent) {

@@ -287,6 +287,37 @@ func TestOperationFinishedWhereNoFlowsRun(t *testing.T) {
 	})
 }
 
+// A flow that was told of a time which is far off, as by a clock that was ahead, does not wait for it once the
+// background has its operation's outcome.
+func TestFlowGoesOnAsItsOperationIsSettled(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l, j := (&line{}).Then(refuses()), memory.New()
+		p := startFlows(t, l, onceward.Config{Journal: parksLate{j}, Backoff: once})
+		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, p.Sequence("charge")), onceward.ErrPending)
+		require.Greater(t, time.Until(p.flow("order-991").DueAt), 300*time.Hour)
+		pass(time.Hour)
+		c, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{providers.Stripe()}, HTTPClient: &http.Client{Transport: l}})
+		require.NoError(t, err)
+		report, err := c.Resume(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, c.Shutdown(t.Context()))
+		assert.Equal(t, 1, report.Completed)
+		f := p.flow("order-991")
+		assert.Equal(t, flow.StateWaiting, f.State)
+		assert.False(t, f.DueAt.After(time.Now()))
+	})
+}
+
+// parksLate parks flows until a time that is far off.
+type parksLate struct{ *memory.Journal }
+
+func (j parksLate) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
+	if ev.Kind == journal.FlowEventPark {
+		ev.Due = ev.Due.Add(355 * time.Hour)
+	}
+	return j.Journal.ApplyFlow(ctx, ev)
+}
+
 // A flow whose end cannot be recorded is not forgotten.
 func TestEndThatCanNotBeRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
