@@ -85,7 +85,8 @@ func (r *run) judge() {
 			r.credentialRefused()
 			return
 		}
-		r.end = &ending{kind: journal.EventCancel, due: r.client.now().Add(r.pause()), own: true, cause: a.status() + ": refused"}
+		r.end = &ending{kind: journal.EventCancel, cause: a.status() + ": refused"}
+		r.end.due, r.end.own = r.afterRefusal()
 	case providers.NotExecuted:
 		r.retryOrEnd(false, a.status(), nil)
 	case providers.InFlight:
@@ -306,6 +307,12 @@ func (r *run) soonest() time.Time {
 		asked = max(asked, retry.NewDelays(policy).Next())
 	}
 	return now.Add(asked)
+}
+
+// afterRefusal is when what was refused is tried again, where it stays pending, and whether that is by our own word.
+func (r *run) afterRefusal() (due time.Time, own bool) {
+	asked, now := r.soonest(), r.client.now()
+	return laterOf(asked, now.Add(r.pause())), !asked.After(now)
 }
 
 func (r *run) question(at time.Time) journal.Question {

@@ -182,9 +182,10 @@ func (r *run) endProbe() {
 // answer, and gives it up; but a flow's step waits.
 func (r *run) credentialRefused() {
 	cause := r.attempt.status() + ": the credential was refused"
-	e := &ending{kind: r.givesUp(), due: r.client.now().Add(r.pause()), own: true, cause: cause, err: ErrCredentialRefused}
+	e := &ending{kind: r.givesUp(), cause: cause, err: ErrCredentialRefused}
+	e.due, e.own = r.afterRefusal()
 	if r.caller == nil {
-		e.due = r.rested
+		e.due = laterOf(r.rested, r.soonest())
 	} else if r.isOfFlow() {
 		e.kind = journal.EventPark
 	}

@@ -59,6 +59,38 @@ func TestRefusedRequestIsCancelled(t *testing.T) {
 	}
 }
 
+// What a refusal leaves pending is tried again by the time that the provider named, whoever met it.
+func TestRefusalKeepsARetryAfter(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		first reply
+		then  reply
+	}{
+		{"of a credential", refuses(), says(401, "", "Retry-After", "7200")},
+		{"of a request that may have run", loses(), says(429, "", "Stripe-Should-Retry", "false", "Retry-After", "7200")},
+	} {
+		for name, background := range map[string]bool{"in the foreground": false, "in the background": true} {
+			virtual(t, row.name+", "+name, func(t *testing.T) {
+				l := (&line{}).Then(row.first).Always(row.then)
+				p := start(t, l, onceward.Config{Backoff: once})
+				out := p.Ask(named(t, invoice))
+				require.ErrorIs(t, out.Err, onceward.ErrPending)
+				pass(time.Hour)
+				if background {
+					_, err := p.Resume(t.Context())
+					require.NoError(t, err)
+				} else {
+					require.Error(t, p.Ask(named(t, invoice)).Err)
+				}
+				op := p.Recorded(out.Op.Ref)
+				assert.Equal(t, journal.StatePending, op.State, op.Cause)
+				assert.Contains(t, op.Cause, "refused")
+				assert.GreaterOrEqual(t, time.Until(op.DueAt), 2*time.Hour-time.Second)
+			})
+		}
+	}
+}
+
 // A refused credential in the background rests and cancels nothing.
 // A key that expired during an outage: what is pending waits for the next one.
 func TestRefusedCredentialInTheBackground(t *testing.T) {
