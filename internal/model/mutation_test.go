@@ -23,6 +23,7 @@ var (
 	mutants = flag.String("model.mutants", "", "with -model.mutate: only mutants whose name matches this expression")
 	keep    = flag.String("model.histories", "", "with -model.mutate: the directory where the history that a mutant was noticed by is kept")
 	stride  = flag.Int("model.stride", 1, "with -model.mutate: every so many mutants only, for a sample")
+	soonest = flag.Bool("model.soonest", false, "with -model.mutate: ask who answers soonest first: the quick tests of journal, the others, the model")
 )
 
 const journalDir = "../../journal"
@@ -86,27 +87,50 @@ func TestEveryClauseIsNeeded(t *testing.T) {
 
 const survived = "survived"
 
+// laws are the tests of journal that take longer than all others together.
+const laws = "^TestTheLaws|^TestNextInEverySituation$"
+
 // kill says who noticed a mutant: the model, by an invariant, or a test of journal.
+// The model is asked first, unless all that matters is whether anybody did.
 func kill(t *testing.T, number int, name, searches, tests string) string {
 	environment := append(os.Environ(), fmt.Sprintf("%s=%d", clauses.Variable, number))
-	search := exec.CommandContext(t.Context(), searches, "-test.run", "^TestNoInvariantIsBrokenInAnyHistory$", "-test.v")
-	search.Env = environment
-	out, err := search.CombinedOutput()
-	if broken := regexp.MustCompile(`invariant (\d+) is broken`).FindSubmatch(out); err != nil && broken != nil {
+	model := func() string {
+		search := exec.CommandContext(t.Context(), searches, "-test.run", "^TestNoInvariantIsBrokenInAnyHistory$", "-test.v")
+		search.Env = environment
+		out, err := search.CombinedOutput()
+		broken := regexp.MustCompile(`invariant (\d+) is broken`).FindSubmatch(out)
+		if err == nil || broken == nil {
+			return survived
+		}
 		if *keep != "" {
 			file := regexp.MustCompile(`\W+`).ReplaceAllString(name, "_") + ".txt"
 			assert.NoError(t, os.WriteFile(filepath.Join(*keep, file), append([]byte(name+"\n"), out...), 0o600))
 		}
 		return "model: invariant " + string(broken[1])
 	}
-	test := exec.CommandContext(t.Context(), tests, "-test.failfast")
-	test.Env, test.Dir = environment, journalDir
-	if out, err := test.CombinedOutput(); err != nil {
-		failed := regexp.MustCompile(`--- FAIL: (\w+)`).FindSubmatch(out)
-		if failed == nil {
-			return "journal: panics"
+	journal := func(which ...string) func() string {
+		return func() string {
+			test := exec.CommandContext(t.Context(), tests, append(which, "-test.failfast")...)
+			test.Env, test.Dir = environment, journalDir
+			out, err := test.CombinedOutput()
+			if err == nil {
+				return survived
+			}
+			failed := regexp.MustCompile(`--- FAIL: (\w+)`).FindSubmatch(out)
+			if failed == nil {
+				return "journal: panics"
+			}
+			return "journal: " + string(failed[1])
 		}
-		return "journal: " + string(failed[1])
+	}
+	asked := []func() string{model, journal()}
+	if *soonest {
+		asked = []func() string{journal("-test.skip", laws), journal("-test.run", laws), model}
+	}
+	for _, noticed := range asked {
+		if by := noticed(); by != survived {
+			return by
+		}
 	}
 	return survived
 }
