@@ -146,6 +146,7 @@ func TestUnsentByNetHTTPsOwnTransport(t *testing.T) {
 					Providers:      anywhere(noRetention),
 					Backoff:        backoff.Policy{Initial: time.Millisecond, Max: time.Millisecond, MaxAttempts: 2},
 					AttemptTimeout: limit,
+					MaxWait:        4 * limit, // without the hooks the attempt goes on until then
 					Trace: &onceward.Trace{AttemptEnded: func(_ context.Context, _ onceward.Operation, a onceward.Attempt) {
 						attempts++
 						if a.Unsent {
