@@ -217,7 +217,7 @@ func isLog(call *ast.CallExpr) bool {
 		return false
 	}
 	switch selector.Sel.Name {
-	case "Debug", "Info", "Warn", "Error", "note":
+	case "Debug", "Info", "Warn", "Error", "note", "say":
 		return true
 	}
 	return false
