@@ -178,16 +178,10 @@ func sameOrigin(req *http.Request, resp *http.Response) *url.URL {
 func (r *run) readAnswer() {
 	a := &r.attempt
 	ctx := a.ctx
-	if a.resp.StatusCode == http.StatusSwitchingProtocols {
-		// Nobody asked for it, and its body is the connection: it never ends.
-		ctx.removeDeadline()
-		a.resp.Body.Close()
-		ctx.cancel(errEnded)
-		a.resp.Body = http.NoBody
-		return
-	}
 	var err error
-	a.body, err = readUpTo(a.resp.Body, r.client.cfg.MaxResponseBody, a.resp.ContentLength)
+	if a.resp.StatusCode != http.StatusSwitchingProtocols { // nobody asked for that, and its body is the connection: it never ends
+		a.body, err = readUpTo(a.resp.Body, r.client.cfg.MaxResponseBody, a.resp.ContentLength)
+	}
 	if int64(len(a.body)) > r.client.cfg.MaxResponseBody {
 		a.partial = true
 		err = r.readOn(a.resp.Body)

@@ -143,9 +143,6 @@ func (e *lackedCredential) Is(target error) bool { return target == ErrCredentia
 
 // confidential tells whether nobody on the way reads what a request to u carries.
 func confidential(u *url.URL) bool {
-	if u == nil {
-		return false
-	}
 	if strings.EqualFold(u.Scheme, "https") {
 		return true
 	}

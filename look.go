@@ -220,13 +220,7 @@ func (l *looking) verdict(ctx context.Context, op *journal.Operation, route tabl
 	case lookup.Ambiguous:
 		s.evidence.Finding, s.object = journal.FindingAmbiguous, strings.Join(objects, ", ")
 	case lookup.Found:
-		finding, told := findingOf[f.Outcome]
-		if !told {
-			s.evidence.Why = "the object is there, and the table does not say what its state means"
-			s.object = objects[0]
-			return s
-		}
-		s.evidence.Finding, s.evidence.Basis, s.evidence.Why = finding, basisOf(look, f), ""
+		s.evidence.Finding, s.evidence.Basis, s.evidence.Why = findingOf[f.Outcome], basisOf(look, f), ""
 		s.object = objects[0]
 		s.answer = l.client.foundAnswer(op, route, f.Objects[0], f.Body, f.Fresh)
 	case lookup.Nothing:

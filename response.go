@@ -76,12 +76,9 @@ func (c *Client) inBackground(op *journal.Operation, frozen *journal.Request) bo
 }
 
 // lacksCredential tells whether Run or Resume have found of late that they lack the credential
-// that an operation was begun with.
+// that an operation was begun with, whose contract they know.
 func (c *Client) lacksCredential(op *journal.Operation, frozen *journal.Request) bool {
 	u := parsed(frozen.URL)
-	if u == nil {
-		return false
-	}
 	at := siteOf(c.router.Route(frozen.Method, u), u.Host)
 	asked := *op
 	asked.Request = *frozen
