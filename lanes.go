@@ -36,7 +36,7 @@ type lane struct {
 	rests    bool
 	gap      time.Duration // from one start to the next; 0: none
 	opens    time.Time     // the next start
-	since    time.Time     // of the present gap: what started before says nothing more
+	since    time.Time     // of the last gap: what started before says nothing more
 }
 
 func (l *lane) idle() bool { return l.busy == 0 && l.failures == 0 && l.gap == 0 }
@@ -90,7 +90,7 @@ func (l *lane) succeeded(now time.Time) {
 
 // failed is for an attempt, begun at started, that showed that it does not.
 func (l *lane) failed(started, now time.Time, policy backoff.Policy) {
-	if l.gap > 0 && !started.After(l.since) {
+	if !started.After(l.since) {
 		return // it was under way when the last one failed
 	}
 	l.failures++
