@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -183,13 +184,22 @@ func TestCarriedKeyAtTwoProvidersOrAccounts(t *testing.T) {
 		"two hosts that may be": {{options: []option{raw}}, {options: []option{to(http.MethodPost, "https://two.example/orders")}}},
 		"two account headers":   {{options: []option{with("Stripe-Account", "acct_1")}}, {options: []option{with("Stripe-Account", "acct_2")}}},
 		"two account labels":    {{account: "seller-1"}, {account: "seller-2"}},
+		"one value of either header": {
+			{options: []option{to(http.MethodPost, ownURL), with("X-Merchant", "1")}}, {options: []option{to(http.MethodPost, ownURL), with("X-Seller", "1")}},
+		},
+		"values of one header, and of two": {
+			{options: []option{to(http.MethodPost, ownURL), func(r *http.Request) { r.Header["X-Merchant"] = []string{"1", "X-Seller", "2"} }}},
+			{options: []option{to(http.MethodPost, ownURL), with("X-Merchant", "1"), with("X-Seller", "2")}},
+		},
 	} {
 		for _, names := range [][2]string{{}, {"invoice-1", "invoice-2"}} {
 			each(t, name+" "+strings.Join(names[:], " "), func(t *testing.T, j journal.Journal) {
 				l := &line{}
 				everywhere := providers.Raw(time.Hour)
 				everywhere.Name = "everywhere"
-				p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{providers.Stripe(), own(), everywhere}})
+				ours := own()
+				ours.AccountHeaders = []string{"X-Merchant", "X-Seller"}
+				p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{providers.Stripe(), ours, everywhere}})
 				for i, side := range row {
 					ctx := onceward.WithAccount(t.Context(), side.account)
 					lookup := keyed(ctx, side.options...)
@@ -479,6 +489,11 @@ func TestLookupKeyTellsWhatIsWrong(t *testing.T) {
 	_, err = p.LookupKey(req, "key-1")
 	require.ErrorIs(t, err, errDiskFull)
 	require.ErrorContains(t, err, "look up an operation by its key")
+	for _, u := range []*url.URL{nil, {Path: "/v1/charges"}} {
+		req.URL = u
+		_, err = p.LookupKey(req, "key-1")
+		require.ErrorContains(t, err, "has no URL")
+	}
 }
 
 // unlisted is a journal that can't be listed.

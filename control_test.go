@@ -1,10 +1,12 @@
 package onceward_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -59,6 +61,46 @@ func TestAnsweredObjectsAreTaken(t *testing.T) {
 			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
 			assert.Equal(t, onceward.StateUnknown, op.State)
 			assert.Empty(t, op.Object)
+			l.truly()
+		})
+	}
+}
+
+// A payment that came through since shows that the look would have seen the other: also where nobody could say whose
+// the credential was when either was sent, and however many have come through.
+func TestControlsOfOneCredential(t *testing.T) {
+	for _, row := range []struct {
+		name                    string
+		unnamed, control, looks bool // whose the credential is can't be asked then
+		controls                int
+	}{
+		{name: "its account is known", controls: 1},
+		{name: "it is not when it is sent", unnamed: true, controls: 1},
+		{name: "it is not when either is sent", unnamed: true, control: true, controls: 1},
+		{name: "it is not when it is looked for", looks: true, controls: 1},
+		{name: "many came through", controls: 70},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, proving)
+			nobodyKnows := func(hides bool) {
+				l.fakes(func(r *http.Request) *http.Response {
+					if hides && r.URL.Path == "/me" {
+						return answers(http.StatusServiceUnavailable, "")
+					}
+					return nil
+				})
+				pass(time.Hour) // what was told before is asked again
+			}
+			nobodyKnows(row.unnamed)
+			l.box.Script(providertest.DropBefore())
+			require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+			nobodyKnows(row.control)
+			for i := range row.controls {
+				require.NoError(t, l.pays(fmt.Sprint("control-", i)).Err)
+			}
+			nobodyKnows(row.looks)
+			l.runs(24 * time.Hour)
+			assert.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State, latest(l.stands("invoice-1")).Why)
 			l.truly()
 		})
 	}

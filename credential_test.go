@@ -1,6 +1,7 @@
 package onceward_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -216,26 +218,43 @@ func TestWaiterUnderAnotherMode(t *testing.T) {
 // A flow's step that lacks its credential waits for it: nothing is cancelled, for which the flow would be undone.
 func TestAStepWithoutItsCredentialWaits(t *testing.T) {
 	for _, row := range []struct {
-		name  string
-		fails error
+		name    string
+		fails   error
+		changes bool  // between the intent and the attempt
+		first   reply // to what is sent all the same
+		sent    int
 	}{
-		{"it can't be had", errors.New("the vault is sealed")},
-		{"there is none", onceward.ErrCredentialMissing},
-		{"it is refused", onceward.ErrCredentialRefused},
+		{name: "it can't be had", fails: errors.New("the vault is sealed")},
+		{name: "there is none", fails: onceward.ErrCredentialMissing},
+		{name: "it is refused", fails: onceward.ErrCredentialRefused},
+		{name: "the provider refuses it", first: wrongKey, sent: 1},
+		{name: "it is another by now", changes: true},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
-			fails := row.fails
+			fails, changes, asked := row.fails, row.changes, 0
+			scoped := providers.Stripe()
+			scoped.CredentialScoped = row.changes
 			l := &line{}
-			p := startFlows(t, l, onceward.Config{Authorize: func(*http.Request) error { return fails }})
-			require.Error(t, p.Flow(t.Context(), "order-1", nil, p.Sequence("charge")))
+			if row.sent > 0 {
+				l.Then(row.first)
+			}
+			p := startFlows(t, l, onceward.Config{Providers: []providers.Provider{scoped}, Authorize: func(r *http.Request) error {
+				if changes {
+					asked++
+				}
+				r.Header.Set("Authorization", fmt.Sprint("Bearer ", max(asked, 1)))
+				return fails
+			}})
+			do := func(ctx context.Context) error { return flow.GiveUp(p.Sequence("charge")(ctx)) }
+			require.Error(t, p.Flow(t.Context(), "order-1", nil, do))
 			ops := p.Everything()
 			require.Len(t, ops, 1)
 			assert.Equal(t, journal.StatePending, ops[0].State)
-			assert.Empty(t, l.Sent())
-			fails = nil
+			assert.Len(t, l.Sent(), row.sent)
+			fails, changes, asked = nil, false, 1
 			pass(time.Hour)
-			require.NoError(t, p.Flow(t.Context(), "order-1", nil, p.Sequence("charge")))
-			assert.Len(t, l.Sent(), 1)
+			require.NoError(t, p.Flow(t.Context(), "order-1", nil, do))
+			assert.Len(t, l.Sent(), row.sent+1)
 		})
 	}
 }

@@ -462,3 +462,45 @@ func TestInterruptedPauseEndsWhenItWasTo(t *testing.T) {
 		assert.True(t, due.Equal(p.Recorded(onceward.Ref{ID: invoice}).DueAt))
 	})
 }
+
+// Between two attempts of one call the clock may step. What it says then sends nothing, and ends nothing.
+func TestClockThatStepsBetweenAttempts(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		earlier bool // an earlier call has sent it
+		answer  reply
+		step    time.Duration
+		sent    int // by this call
+	}{
+		{"back", false, loses(), -2 * time.Hour, 1},
+		{"by minutes", false, loses(), -2 * time.Minute, 2},
+		{"ahead by two days, after an earlier call", true, loses(), 48 * time.Hour, 1},
+		{"ahead by hours, after an earlier call", true, loses(), 12 * time.Hour, 2},
+		{"not, while the provider has it wait, after an earlier call", true, says(503, "", "Retry-After", "46800"), 0, 2},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			l := &line{}
+			first := start(t, l, onceward.Config{Backoff: once})
+			if row.earlier {
+				l.Then(loses())
+				require.ErrorIs(t, first.Ask(named(t, invoice)).Err, onceward.ErrPending)
+				pass(time.Hour)
+			}
+			before := len(l.Sent())
+			l.Then(row.answer)
+			var step time.Duration
+			p := start(t, l, onceward.Config{
+				Journal: first.Journal.Journal, MaxWait: 100 * time.Hour, Backoff: backoff.Policy{MaxRetryAfter: 24 * time.Hour},
+				Trace: &onceward.Trace{Delayed: func(context.Context, onceward.Operation, time.Duration) { step = row.step }},
+			})
+			onceward.SetClock(p.Client, func() time.Time { return time.Now().Add(step) })
+			out := p.Ask(named(t, invoice))
+			assert.Len(t, l.Sent(), before+row.sent)
+			if row.sent > 1 {
+				require.NoError(t, out.Err)
+			} else {
+				require.ErrorIs(t, out.Err, onceward.ErrPending)
+			}
+		})
+	}
+}

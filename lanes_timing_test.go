@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -253,14 +254,40 @@ func TestRunTellsOfEachHostThatItCanNotSendTo(t *testing.T) {
 
 // Failures in a row rest a provider, though each is of another operation.
 func TestFailuresOfSeveralRestAProvider(t *testing.T) {
+	for _, status := range []int{429, 503} {
+		virtual(t, strconv.Itoa(status), func(t *testing.T) {
+			l := (&line{}).Always(says(status, "", "Retry-After", "7200"))
+			_, stop := waitingFor(t, l, 20, onceward.Config{Backoff: tenSeconds, Concurrency: 1})
+			pass(5 * time.Second)
+			assert.Len(t, l.Sent(), 3)
+			pass(10 * time.Second)
+			assert.Len(t, l.Sent(), 4, "a probe")
+			stop()
+		})
+	}
+}
+
+// A clock that is set back keeps nothing waiting.
+func TestSlotsAfterTheClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := (&line{}).Always(says(503, "", "Retry-After", "7200"))
-		_, stop := waitingFor(t, l, 20, onceward.Config{Backoff: tenSeconds, Concurrency: 1})
-		pass(5 * time.Second)
-		assert.Len(t, l.Sent(), 3)
-		pass(10 * time.Second)
-		assert.Len(t, l.Sent(), 4, "a probe")
-		stop()
+		parked := start(t, (&line{}).Always(refuses()), onceward.Config{Backoff: once})
+		for i := range 20 {
+			require.ErrorIs(t, parked.Ask(named(t, fmt.Sprint("invoice-", i))).Err, onceward.ErrPending)
+		}
+		pass(3 * time.Hour)
+		l := (&line{}).Always(takes(time.Second, says(200, paid)))
+		p := start(t, l, onceward.Config{Journal: parked.Journal.Journal, Concurrency: 1})
+		back := time.Now().Add(5*time.Second + time.Second/2)
+		onceward.SetClock(p.Client, func() time.Time {
+			if now := time.Now(); now.Before(back) {
+				return now
+			}
+			return time.Now().Add(-30 * time.Minute)
+		})
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		assert.Equal(t, 20, completedOf(p))
 	})
 }
 

@@ -39,16 +39,18 @@ func TestShutdownWaitsForAttemptsUnderWay(t *testing.T) {
 
 func TestShutdownBreaksOffWhatTakesTooLong(t *testing.T) {
 	for _, row := range []struct {
-		name string
-		call option
-		kind error
-		then journal.State
+		name  string
+		first reply
+		call  option
+		kind  error
+		then  journal.State
 	}{
-		{"and it is parked where the rule allows another", with("X-Nothing", "1"), onceward.ErrPending, journal.StatePending},
-		{"and it is unknown where it does not", to("POST", "https://elsewhere.example/"), onceward.ErrOutcomeUnknown, journal.StateUnknown},
+		{"and it is parked where the rule allows another", hangs(), with("X-Nothing", "1"), onceward.ErrPending, journal.StatePending},
+		{"and it is parked within its answer too", stalls(), with("X-Nothing", "1"), onceward.ErrPending, journal.StatePending},
+		{"and it is unknown where it does not", hangs(), to("POST", "https://elsewhere.example/"), onceward.ErrOutcomeUnknown, journal.StateUnknown},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
-			l := (&line{}).Then(hangs())
+			l := (&line{}).Then(row.first)
 			p := start(t, l, onceward.Config{})
 			caller := make(chan outcome, 1)
 			go func() { caller <- p.Ask(named(t, "invoice-1/charge"), row.call) }()

@@ -1,6 +1,8 @@
 package onceward_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/onceward/onceward/internal/lookup"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
@@ -281,5 +284,133 @@ func TestLookUnderACarriedKey(t *testing.T) {
 		require.ErrorIs(t, l.pays("invoice-1", theirs).Err, onceward.ErrOutcomeUnknown, "the same key may be another's there")
 		l.runs(time.Minute)
 		assert.Equal(t, "payment obj_1", l.stands("invoice-1").Object)
+	})
+}
+
+// What looks the same in another account, or in another mode of it, is no rival.
+func TestLookBesideAnotherMode(t *testing.T) {
+	for _, row := range []struct {
+		name, first, second string
+		unnamed, rivals     bool // nobody says whose a credential is; the first may have made what the second finds
+	}{
+		{"of one account and mode", "Bearer sk_live_1", "Bearer sk_live_1", false, true},
+		{"of two accounts", "Bearer sk_live_1", "Bearer sk_live_2", false, false},
+		{"of two that are not known", "Bearer sk_live_1", "Bearer sk_live_2", true, true},
+		{"of two modes", "Bearer sk_live_1", "Bearer sk_test_1", true, false},
+		{"of two modes, the other way round", "Bearer sk_test_1", "Bearer sk_live_1", true, false},
+		{"where the first shows no mode", "Bearer other", "Bearer sk_live_1", true, true},
+		{"where the second shows no mode", "Bearer sk_live_1", "Bearer other", true, true},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			token := row.first
+			l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error {
+				r.Header.Set("Authorization", token)
+				return nil
+			}}, func(p *providers.Provider) {
+				p.CredentialModes = []providers.CredentialMode{{Prefix: "sk_live_", Mode: "live"}, {Prefix: "sk_test_", Mode: "test"}}
+				if row.unnamed {
+					p.Identity = providers.Identity{}
+				}
+			})
+			l.box.Script(providertest.DropBefore(), providertest.DropAfter())
+			require.ErrorIs(t, l.asks("first", "/transfers", order1).Err, onceward.ErrOutcomeUnknown)
+			token = row.second
+			require.ErrorIs(t, l.asks("second", "/transfers", order1).Err, onceward.ErrOutcomeUnknown)
+			_, _ = l.Reconcile(t.Context(), onceward.Ref{ID: "second"})
+			op := l.stands("second")
+			assert.Equal(t, row.rivals, op.State == onceward.StateUnknown, latest(op).Why)
+			assert.Equal(t, row.rivals, latest(op).Finding == journal.FindingAmbiguous)
+		})
+	}
+}
+
+// Of the answer that the program's own look-up gives, what can be handed over is recorded, and else where the object is.
+func TestLookThatGivesAnAnswer(t *testing.T) {
+	const text = `{"id":"x-1"}`
+	whole := func(status int) *onceward.Answer { return &onceward.Answer{Status: status, Body: []byte(text)} }
+	for _, row := range []struct {
+		name   string
+		answer *onceward.Answer
+		table  func(*providers.Provider) // of who looks
+		most   int64
+		at     string
+		kept   bool
+	}{
+		{"whole", whole(200), nil, 0, "/payments", true},
+		{"of a status that is none", whole(199), nil, 0, "/payments", false},
+		{"of the last status", whole(599), nil, 0, "/payments", true},
+		{"of a status beyond", whole(600), nil, 0, "/payments", false},
+		{"as large as may be", whole(200), nil, int64(len(text)), "/payments", true},
+		{"larger", whole(200), nil, int64(len(text)) - 1, "/payments", false},
+		{"only where it is", &onceward.Answer{Status: 200, Omitted: true, Pointer: "x-1"}, nil, 0, "/payments", false},
+		{"that is a secret", whole(200), func(p *providers.Provider) { p.Endpoints[0].SecretResponse = true }, 0, "/payments", false},
+		{"to what another row speaks of by now", whole(200), func(p *providers.Provider) { p.Endpoints[0].Pattern, p.Events = "POST /{what}", nil }, 0, "/payments", false},
+		{"to what no table speaks of", whole(200), nil, 0, "https://elsewhere.example/payments", true},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			hook := func(context.Context, onceward.Operation) (onceward.Finding, error) {
+				return onceward.Finding{Found: journal.FindingTookEffect, Object: "payment x-1", Answer: row.answer}, nil
+			}
+			j := memory.New()
+			first := atBank(t, onceward.Config{Journal: j}, func(p *providers.Provider) { p.Endpoints[0].Lookups = nil })
+			first.fakes(func(r *http.Request) *http.Response {
+				if r.URL.Host == "elsewhere.example" {
+					return answers(500, "")
+				}
+				return nil
+			})
+			adjust := row.table
+			if adjust == nil {
+				adjust = func(*providers.Provider) {}
+			}
+			l := anotherAs(t, first.box, onceward.Config{Journal: j, MaxResponseBody: row.most, Reconcile: &onceward.Reconcile{Lookup: hook}}, adjust)
+			first.box.Script(providertest.DropAfter())
+			options := []option{body(`{"amount":10}`), with("Content-Type", "application/json")}
+			if strings.HasPrefix(row.at, "/") {
+				options = append(options, to(http.MethodPost, first.box.URL+row.at))
+			} else {
+				options = append(options, to(http.MethodPost, row.at))
+			}
+			require.ErrorIs(t, first.Ask(named(t, "invoice-1"), options...).Err, onceward.ErrOutcomeUnknown)
+			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			require.NoError(t, err)
+			op := l.stands("invoice-1")
+			require.Equal(t, onceward.StateCompleted, op.State)
+			assert.Equal(t, !row.kept, op.Answer.Omitted)
+			if row.kept {
+				assert.Equal(t, text, string(op.Answer.Body))
+				assert.Equal(t, row.answer.Status, op.Answer.Status)
+			} else {
+				assert.Empty(t, op.Answer.Body)
+				assert.Contains(t, op.Answer.Pointer, "x-1")
+			}
+		})
+	}
+}
+
+// What the program's own look-up names by its id alone is of the kind that the operation's row makes, of several with
+// one path.
+func TestLookThatNamesAnIDAlone(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		hook := func(context.Context, onceward.Operation) (onceward.Finding, error) {
+			return onceward.Finding{Found: journal.FindingTookEffect, Object: "x-1"}, nil
+		}
+		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: hook}}, func(p *providers.Provider) {
+			e := p.Endpoints[0]
+			e.Lookups = nil
+			p.Endpoints, p.Events = nil, nil
+			for _, kind := range []string{"payment", "refund"} {
+				e.Action, e.Object = providers.Action{Place: providers.ActionHeader, Name: "X-Action", Value: kind}, kind
+				p.Endpoints = append(p.Endpoints, e)
+			}
+		})
+		for i, kind := range []string{"payment", "refund"} {
+			l.box.Script(providertest.DropAfter())
+			name := fmt.Sprint("invoice-", i)
+			require.ErrorIs(t, l.pays(name, with("X-Action", kind)).Err, onceward.ErrOutcomeUnknown)
+			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: name})
+			require.NoError(t, err)
+			assert.Equal(t, kind+" x-1", l.stands(name).Object)
+		}
 	})
 }

@@ -144,21 +144,27 @@ func TestReferenceOnEveryAttempt(t *testing.T) {
 
 // What somebody has sent again goes out with another reference of ours, spelt alike: the first may be there.
 func TestReferenceOfWhatIsSentAgain(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
-		l := atBank(t, onceward.Config{Reconcile: filling()})
-		l.box.Script(providertest.DropBefore())
-		require.ErrorIs(t, l.asks("a", "/transfers", `{"amount":10}`).Err, onceward.ErrOutcomeUnknown)
-		first := l.Recorded(onceward.Ref{ID: "a"})
-		require.True(t, first.ReferenceOurs)
-		_, err := l.ResolveAs(first.Ref, onceward.SendAgain, nil)
-		require.NoError(t, err)
-		_, err = l.Resume(t.Context())
-		require.NoError(t, err)
-		second := l.Recorded(first.Ref)
-		require.Equal(t, onceward.StateCompleted, second.State)
-		assert.NotEqual(t, first.Reference, second.Reference)
-		assert.Equal(t, strings.Contains(first.Reference, "-"), strings.Contains(second.Reference, "-"))
-		assert.Len(t, second.Reference, len(first.Reference))
-		l.truly()
-	})
+	for hyphens, adjust := range map[string]func(*providers.Provider){
+		"with hyphens": func(*providers.Provider) {},
+		"without":      func(p *providers.Provider) { p.Endpoints[1].Reference.MaxLength = 32 },
+	} {
+		trap(t, hyphens, func(t *testing.T) {
+			l := atBank(t, onceward.Config{Reconcile: filling()}, adjust)
+			l.box.Script(providertest.DropBefore())
+			require.ErrorIs(t, l.asks("a", "/transfers", `{"amount":10}`).Err, onceward.ErrOutcomeUnknown)
+			first := l.Recorded(onceward.Ref{ID: "a"})
+			require.True(t, first.ReferenceOurs)
+			require.Equal(t, hyphens == "with hyphens", strings.Contains(first.Reference, "-"))
+			_, err := l.ResolveAs(first.Ref, onceward.SendAgain, nil)
+			require.NoError(t, err)
+			_, err = l.Resume(t.Context())
+			require.NoError(t, err)
+			second := l.Recorded(first.Ref)
+			require.Equal(t, onceward.StateCompleted, second.State)
+			assert.NotEqual(t, first.Reference, second.Reference)
+			assert.Equal(t, strings.Contains(first.Reference, "-"), strings.Contains(second.Reference, "-"))
+			assert.Len(t, second.Reference, len(first.Reference))
+			l.truly()
+		})
+	}
 }
