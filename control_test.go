@@ -98,10 +98,41 @@ func TestControlsOfOneCredential(t *testing.T) {
 			for i := range row.controls {
 				require.NoError(t, l.pays(fmt.Sprint("control-", i)).Err)
 			}
+			require.NoError(t, l.asks("another kind", "/transfers", order1).Err)
 			nobodyKnows(row.looks)
 			l.runs(24 * time.Hour)
 			assert.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State, latest(l.stands("invoice-1")).Why)
 			l.truly()
+		})
+	}
+}
+
+// A Location names an object where one was created, and there is a name.
+func TestObjectInALocation(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		status int
+		at     []string
+		object string
+	}{
+		{"of what was created", 201, []string{"/transfers/tr-1"}, "transfer tr-1"},
+		{"of something else", 200, []string{"/transfers/tr-1"}, ""},
+		{"without a path", 201, []string{"https://api.example.com/"}, ""},
+		{"that can't be read", 201, []string{"%zz"}, ""},
+		{"one of two", 201, []string{"/transfers/tr-1", "/transfers/tr-2"}, ""},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{})
+			l.fakes(func(r *http.Request) *http.Response {
+				if r.Method != http.MethodPost {
+					return nil
+				}
+				resp := answers(row.status, "{}")
+				resp.Header["Location"] = row.at
+				return resp
+			})
+			require.NoError(t, l.asks("invoice-1", "/transfers", order1).Err)
+			assert.Equal(t, row.object, l.stands("invoice-1").Object)
 		})
 	}
 }

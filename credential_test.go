@@ -250,6 +250,7 @@ func TestAStepWithoutItsCredentialWaits(t *testing.T) {
 			ops := p.Everything()
 			require.Len(t, ops, 1)
 			assert.Equal(t, journal.StatePending, ops[0].State)
+			assert.True(t, ops[0].DueOwn, "the provider asked for no pause")
 			assert.Len(t, l.Sent(), row.sent)
 			fails, changes, asked = nil, false, 1
 			pass(time.Hour)

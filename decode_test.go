@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -43,6 +44,9 @@ func coded(t *testing.T, coding, text string) string {
 		w, _ = flate.NewWriter(&out, 6)
 	case "zstd":
 		w, _ = zstd.NewWriter(&out)
+	case "gzip that breaks off":
+		whole := coded(t, "gzip", text)
+		return whole[:len(whole)-4]
 	}
 	_, err := io.WriteString(w, text)
 	require.NoError(t, err)
@@ -54,6 +58,8 @@ func coded(t *testing.T, coding, text string) string {
 func TestAnswerIsReadHoweverLongAndCoded(t *testing.T) {
 	lines := strings.Repeat(`{"sku":"x"},`, 20_000)
 	long := `{"lines":[` + lines + `{}],"data":{"id":"1"}}`
+	longest := `{"data":{"id":"1"}}`
+	longest += strings.Repeat(" ", tables.MaxAnswerBody-len(longest))
 	for _, row := range []struct {
 		name, coding, header, text string
 		limit                      int64
@@ -72,6 +78,9 @@ func TestAnswerIsReadHoweverLongAndCoded(t *testing.T) {
 		{"deflate without its frame", "raw deflate", "deflate", long, 0, onceward.StateCompleted},
 		{"zstd", "zstd", "zstd", long, 0, onceward.StateCompleted},
 		{"identity", "", "identity", long, 0, onceward.StateCompleted},
+		{"none besides gzip", "gzip", "gzip, ", long, 0, onceward.StateCompleted},
+		{"gzip, as long as is looked at", "gzip", "gzip", longest, 0, onceward.StateCompleted},
+		{"gzip that breaks off", "gzip that breaks off", "gzip", long, 0, onceward.StateUnknown},
 		{"a coding that is not known", "gzip", "br", long, 0, onceward.StateUnknown},
 		{"not what it says", "zstd", "gzip", long, 0, onceward.StateUnknown},
 		{"a bomb", "gzip", "gzip", `{"data":{"id":"1"},"pad":"` + strings.Repeat("x", 64<<20) + `"}`, 0, onceward.StateUnknown},

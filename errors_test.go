@@ -3,6 +3,7 @@ package onceward_test
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -65,5 +66,11 @@ func TestTheCauseSaysWhyNothingIsSentAgain(t *testing.T) {
 			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
 			assert.Contains(t, p.Recorded(onceward.Ref{ID: invoice}).Cause, says)
 		})
+	}
+}
+
+func TestErrorTellsATimeout(t *testing.T) {
+	for err, timeout := range map[error]bool{nil: false, errReset: false, &net.DNSError{}: false, &net.DNSError{IsTimeout: true}: true, context.DeadlineExceeded: true} {
+		assert.Equal(t, timeout, (&onceward.Error{Kind: onceward.ErrPending, Err: err}).Timeout(), err)
 	}
 }

@@ -9,7 +9,7 @@ type ranked interface{ Rank() (rank, of int) }
 // share is this process's part of n slots of the fleet's: what is left over goes to the first by rank, so that
 // all parts together are n, and one may be none. Nobody has any as long as it does not know its rank.
 func share(n, rank, of int) int {
-	if of <= 0 || rank < 0 || rank >= of {
+	if rank < 0 || rank >= of {
 		return 0
 	}
 	part := n / of

@@ -39,6 +39,7 @@ func (j *ofAFleet) Join(ctx context.Context) (journal.Session, error) {
 func TestAProcessSendsItsPartOfTheFleets(t *testing.T) {
 	for _, row := range []struct{ limit, rank, of, want int }{
 		{7, 0, 3, 3}, {7, 1, 3, 2}, {7, 2, 3, 2}, {2, 1, 3, 1}, {2, 2, 3, 0}, {100, 0, 2, 8}, {4, 0, 0, 0},
+		{4, -1, 2, 0}, {7, 3, 3, 0}, {7, 0, 1, 7},
 	} {
 		virtual(t, fmt.Sprintf("%d slots, %d of %d", row.limit, row.rank, row.of), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal.db")

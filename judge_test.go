@@ -2,7 +2,9 @@ package onceward_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +19,7 @@ import (
 )
 
 func TestWhatAnswersLeadTo(t *testing.T) {
+	cutFrozen := cuts(500, `{"error":{"type":"api_error"}}`, "Idempotent-Replayed", "true")
 	for _, row := range []struct {
 		name     string
 		script   []reply
@@ -35,6 +38,8 @@ func TestWhatAnswersLeadTo(t *testing.T) {
 		{"in flight on a first attempt", []reply{inUse}, 2, 200, nil, onceward.StateCompleted, nil},
 		{"a frozen 500 is unknown", []reply{frozen}, 1, 500, onceward.ErrOutcomeUnknown, onceward.StateUnknown, onceward.ErrOutcomeUnknown},
 		{"a frozen 500 after an ambiguous attempt too", []reply{loses(), frozen}, 2, 500, onceward.ErrOutcomeUnknown, onceward.StateUnknown, onceward.ErrOutcomeUnknown},
+		{"a frozen 500 that breaks off may say more: sent again", []reply{cutFrozen}, 2, 200, nil, onceward.StateCompleted, nil},
+		{"out of attempts whose answers break off: pending", []reply{cutFrozen, cutFrozen, cutFrozen, cutFrozen, cutFrozen}, 5, 500, onceward.ErrPending, onceward.StatePending, onceward.ErrPending},
 		{"rejected on a first attempt: cancelled", []reply{wrongKey}, 1, 401, nil, onceward.StateCancelled, nil},
 		{"a validation error is rejected", []reply{invalid}, 1, 400, nil, onceward.StateCancelled, nil},
 		{"rejected after an ambiguous attempt: pending", []reply{loses(), wrongKey}, 2, 401, onceward.ErrPending, onceward.StatePending, onceward.ErrPending},
@@ -501,6 +506,28 @@ func TestClockThatStepsBetweenAttempts(t *testing.T) {
 			} else {
 				require.ErrorIs(t, out.Err, onceward.ErrPending)
 			}
+		})
+	}
+}
+
+// Who leaves after a refusal gets it, but not one of which a part was given up.
+func TestWhoLeavesAfterARefusal(t *testing.T) {
+	for limit, given := range map[int64]bool{10: false, 1000: true} {
+		virtual(t, fmt.Sprint(given), func(t *testing.T) {
+			l := (&line{}).Then(says(429, strings.Repeat("x", 100)))
+			ctx, cancel := context.WithCancel(named(t, invoice))
+			p := start(t, l, onceward.Config{MaxResponseBody: limit, Trace: &onceward.Trace{
+				Delayed: func(context.Context, onceward.Operation, time.Duration) { cancel() },
+			}})
+			out := p.Ask(ctx)
+			assert.Equal(t, onceward.StateCancelled, p.Recorded(onceward.Ref{ID: invoice}).State)
+			if given {
+				require.NoError(t, out.Err)
+				assert.Equal(t, 429, out.Status)
+				return
+			}
+			require.ErrorIs(t, out.Err, onceward.ErrNotSent)
+			require.ErrorIs(t, out.Err, context.Canceled)
 		})
 	}
 }

@@ -275,9 +275,9 @@ func TestSlotsAfterTheClockIsSetBack(t *testing.T) {
 			require.ErrorIs(t, parked.Ask(named(t, fmt.Sprint("invoice-", i))).Err, onceward.ErrPending)
 		}
 		pass(3 * time.Hour)
-		l := (&line{}).Always(takes(time.Second, says(200, paid)))
-		p := start(t, l, onceward.Config{Journal: parked.Journal.Journal, Concurrency: 1})
-		back := time.Now().Add(5*time.Second + time.Second/2)
+		l := (&line{}).Then(takes(3*time.Second/2, says(200, paid))).Always(takes(time.Second, says(200, paid)))
+		p := start(t, l, onceward.Config{Journal: parked.Journal.Journal, Concurrency: 2})
+		back := time.Now().Add(4*time.Second + time.Second/4)
 		onceward.SetClock(p.Client, func() time.Time {
 			if now := time.Now(); now.Before(back) {
 				return now

@@ -74,11 +74,12 @@ func TestShutdownParksWhatWaits(t *testing.T) {
 		name     string
 		first    reply
 		answered bool // the caller gets its last answer
+		own      bool // the provider asked for no pause
 	}{
-		{"after a refusal", says(429, "", "Retry-After", "60"), true},
-		{"after an answer over the limit, which is given up", says(503, strings.Repeat("x", 100)), false},
-		{"after a lost answer", loses(), false},
-		{"that never left", refuses(), false},
+		{"after a refusal", says(429, "", "Retry-After", "60"), true, false},
+		{"after an answer over the limit, which is given up", says(503, strings.Repeat("x", 100)), false, true},
+		{"after a lost answer", loses(), false, true},
+		{"that never left", refuses(), false, true},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
 			l := (&line{}).Then(row.first)
@@ -99,6 +100,7 @@ func TestShutdownParksWhatWaits(t *testing.T) {
 			}
 			assert.Equal(t, onceward.StatePending, out.Op.State)
 			assert.Equal(t, journal.StatePending, p.Recorded(out.Op.Ref).State)
+			assert.Equal(t, row.own, p.Recorded(out.Op.Ref).DueOwn)
 		})
 	}
 }

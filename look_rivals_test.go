@@ -305,22 +305,23 @@ func TestLookBesideOneInFlight(t *testing.T) {
 	}
 }
 
-// An endpoint that makes the same kind of object has rivals too.
+// An endpoint that makes the same kind of object has rivals too, and one that makes another has none.
 func TestLookBesideAnotherEndpoint(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
-		const text = `{"amount":10,"external_id":"order-1"}`
-		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
-			other := p.Clone().Endpoints[1]
-			other.Pattern = "POST /v2/transfers"
-			p.Endpoints = append(p.Endpoints, other)
+	for kind, rivals := range map[string]bool{"transfer": true, "refund": false} {
+		trap(t, kind, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
+				other := p.Clone().Endpoints[1]
+				other.Pattern, other.Object = "POST /v2/transfers", kind
+				p.Endpoints = append(p.Endpoints, other)
+			})
+			l.box.Script(providertest.DropBefore(), providertest.DropAfter())
+			require.ErrorIs(t, l.asks("first", "/v2/transfers", order1).Err, onceward.ErrOutcomeUnknown)
+			require.ErrorIs(t, l.asks("second", "/transfers", order1).Err, onceward.ErrOutcomeUnknown)
+			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "second"})
+			assert.Equal(t, rivals, errors.Is(err, onceward.ErrOutcomeUnknown), "%v", err)
+			l.truly()
 		})
-		l.box.Script(providertest.DropAfter(), providertest.DropBefore())
-		require.ErrorIs(t, l.asks("first", "/v2/transfers", text).Err, onceward.ErrOutcomeUnknown)
-		require.ErrorIs(t, l.asks("second", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
-		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "second"})
-		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
-		l.truly()
-	})
+	}
 }
 
 // What looks like an operation's and was refused may be somebody else's, of whom this journal knows

@@ -3,6 +3,7 @@ package onceward_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -376,6 +377,7 @@ func TestLookThatGivesAnAnswer(t *testing.T) {
 			require.NoError(t, err)
 			op := l.stands("invoice-1")
 			require.Equal(t, onceward.StateCompleted, op.State)
+			assert.Equal(t, journal.BasisReference, latest(op).Basis)
 			assert.Equal(t, !row.kept, op.Answer.Omitted)
 			if row.kept {
 				assert.Equal(t, text, string(op.Answer.Body))
@@ -413,4 +415,73 @@ func TestLookThatNamesAnIDAlone(t *testing.T) {
 			assert.Equal(t, kind+" x-1", l.stands(name).Object)
 		}
 	})
+}
+
+// What a look-up asks for in a body is sent as it says, and what signs requests sees it.
+func TestLookWithABody(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		var signed, sent []string
+		read := func(r *http.Request) string {
+			text, err := io.ReadAll(r.Body)
+			assert.NoError(t, err)
+			assert.EqualValues(t, len(text), r.ContentLength)
+			return string(text)
+		}
+		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error {
+			if _, looks := onceward.LookOf(r.Context()); looks && r.Method == http.MethodPost {
+				signed = append(signed, read(r))
+			}
+			r.Header.Set("Authorization", tellerToken)
+			return nil
+		}}, func(p *providers.Provider) {
+			look := &p.Endpoints[0].Lookups[0]
+			look.Method, look.Path, look.Query, look.Body = http.MethodPost, "/payments/search", "", `{"key":"{key}"}`
+			look.Next = providers.Paging{}
+			p.Endpoints = append(p.Endpoints, providers.Endpoint{Pattern: "POST /payments/search", NoEffect: true, Source: "made up"})
+		})
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		op := l.stands("invoice-1")
+		l.fakes(func(r *http.Request) *http.Response {
+			if r.URL.Path != "/payments/search" {
+				return nil
+			}
+			sent = append(sent, read(r))
+			return answers(200, fmt.Sprintf(`{"data":[{"id":"obj_1","idempotency_key":%q,"status":"succeeded","created":%d}]}`, op.Key, time.Now().Unix()))
+		})
+		_, err := l.Reconcile(t.Context(), op.Ref)
+		require.NoError(t, err)
+		want := []string{fmt.Sprintf(`{"key":%q}`, op.Key)}
+		assert.Equal(t, want, signed)
+		assert.Equal(t, want, sent)
+		assert.Equal(t, "payment obj_1", l.stands("invoice-1").Object)
+	})
+}
+
+// What was begun where nothing is looked for, at a provider that scopes keys to the credential, is in the account of
+// that credential.
+func TestLookUnderTheCredentialOfAPlainClient(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		table func(*providers.Provider)
+		found bool
+	}{
+		{"which the journal knows", func(p *providers.Provider) { p.CredentialScoped = true }, true},
+		{"which it does not", func(*providers.Provider) {}, false},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, row.table, func(p *providers.Provider) { p.Identity = providers.Identity{} })
+			plain := l.beside(l.box.Provider(), nil)
+			l.box.Script(providertest.DropAfter())
+			require.ErrorIs(t, plain.pays("invoice-1", carrying("k-1")).Err, onceward.ErrOutcomeUnknown)
+			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			if !row.found {
+				require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+				return
+			}
+			require.NoError(t, err, latest(l.stands("invoice-1")).Why)
+			assert.Equal(t, "payment obj_1", l.stands("invoice-1").Object)
+			l.truly()
+		})
+	}
 }

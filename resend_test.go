@@ -102,15 +102,20 @@ func TestSentAgainOnlyWhereProvenSafe(t *testing.T) {
 func TestSentAgainWhereFailuresAreForgotten(t *testing.T) {
 	for name, row := range map[string]struct {
 		first reply
+		table func(*providers.Endpoint)
 		err   error
 		sent  int
 	}{
-		"no answer": {loses(), nil, 2},
-		"a 503":     {says(503, ""), onceward.ErrOutcomeUnknown, 1},
+		"no answer": {loses(), nil, nil, 2},
+		"a 503":     {says(503, ""), nil, onceward.ErrOutcomeUnknown, 1},
+		"an answer that breaks off, and may be one": {cuts(200, `{"errors":[{"code":"no"}]}`), byField, onceward.ErrOutcomeUnknown, 1},
 	} {
 		virtual(t, name, func(t *testing.T) {
 			l := (&line{}).Then(row.first)
-			p := start(t, l, onceward.Config{Providers: []providers.Provider{own(remembers(providers.SuccessesLostAnswers))}})
+			if row.table == nil {
+				row.table = func(*providers.Endpoint) {}
+			}
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{own(remembers(providers.SuccessesLostAnswers), row.table)}})
 			require.ErrorIs(t, p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err, row.err)
 			assert.Len(t, l.Sent(), row.sent)
 		})
