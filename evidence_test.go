@@ -116,6 +116,42 @@ func TestHearOfAlikeOperations(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, l.stands("b").State)
 		l.truly()
 	})
+	for _, row := range []struct {
+		name   string
+		first  *http.Response // to a
+		fault  providertest.Fault
+		proves bool
+	}{
+		{"one was answered without its object", nil, providertest.CutAt(5), false},
+		{"one was refused", answers(http.StatusPaymentRequired, `{"error":"declined"}`), providertest.None(), true},
+		{"one is under way", nil, providertest.DelayAfter(20 * time.Second), false},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, tellsOfTransfers, func(p *providers.Provider) {
+				p.Endpoints[1].Lookups = nil
+				p.Endpoints[1].Rules = []providers.Rule{{Status: http.StatusPaymentRequired, Verdict: providers.Final, Source: "made up"}}
+			})
+			if row.first == nil {
+				l.box.Script(row.fault)
+			}
+			l.box.Script(providertest.DropAfter())
+			l.fakes(func(r *http.Request) *http.Response {
+				if r.Method == http.MethodPost {
+					return row.first
+				}
+				return nil
+			})
+			a := make(chan outcome, 1)
+			go func() { a <- l.asks("a", "/transfers", text) }()
+			synctest.Wait()
+			l.fakes(func(*http.Request) *http.Response { return nil })
+			require.ErrorIs(t, l.asks("b", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+			_, err := l.Hear(t.Context(), "bank", l.transferred("evt_1", "order-1", "obj_9"))
+			require.NoError(t, err)
+			assert.Equal(t, row.proves, l.stands("b").State == onceward.StateCompleted)
+			<-a
+		})
+	}
 	trap(t, "one is to be sent again", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, tellsOfTransfers, func(p *providers.Provider) { p.Endpoints[1].Lookups = nil })
 		l.box.Script(providertest.DropAfter(), providertest.DropBefore())
@@ -614,6 +650,7 @@ func TestHeardBetweenTwoAttempts(t *testing.T) {
 			if shows {
 				require.NoError(t, out.Err)
 				assert.Contains(t, out.Body, "obj_1")
+				assert.True(t, l.stands("invoice-1").Answer.Found)
 			} else {
 				require.ErrorIs(t, out.Err, onceward.ErrAnswerGone)
 			}

@@ -485,3 +485,75 @@ func TestLookUnderTheCredentialOfAPlainClient(t *testing.T) {
 		})
 	}
 }
+
+// A key that was made at random is nobody else's, whoever reads what it made. One that follows from a name may be.
+func TestLookUnderAnothersCredential(t *testing.T) {
+	for name, secret := range map[string][]byte{"a key at random": nil, "a key that follows from the name": testSecret} {
+		trap(t, name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{Secret: secret}, func(p *providers.Provider) { p.Identity = providers.Identity{} })
+			l.box.Script(providertest.DropAfter())
+			require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+			key := l.stands("invoice-1").Key
+			l.fakes(func(r *http.Request) *http.Response {
+				if r.Method != http.MethodGet {
+					return nil
+				}
+				return answers(200, fmt.Sprintf(`{"data":[{"id":"obj_1","idempotency_key":%q,"status":"succeeded","created":%d}],"has_more":false}`, key, time.Now().Unix()))
+			})
+			out := l.pays("invoice-1", with("Authorization", "Bearer another"))
+			assert.Equal(t, secret == nil, out.Err == nil, out.Err)
+			assert.Equal(t, secret == nil, l.stands("invoice-1").State == onceward.StateCompleted)
+		})
+	}
+}
+
+// One credential may act for several accounts, which a header names: whose it is, is asked for each.
+func TestLookForEachAccountOfACredential(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.AccountHeaders = []string{"Bank-Account"} })
+		l.fakes(func(r *http.Request) *http.Response {
+			if r.URL.Path == "/me" {
+				return answers(200, fmt.Sprintf(`{"account":{"id":"acct_%s"}}`, r.Header.Get("Bank-Account")))
+			}
+			return nil
+		})
+		for i, account := range []string{"a", "b", ""} {
+			name := "invoice-" + account
+			l.box.Script(providertest.DropAfter())
+			require.ErrorIs(t, l.pays(name, func(r *http.Request) {
+				if account != "" {
+					r.Header.Set("Bank-Account", account)
+				}
+			}).Err, onceward.ErrOutcomeUnknown)
+			assert.Equal(t, "acct_"+account, l.Recorded(onceward.Ref{ID: name}).Account)
+			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: name})
+			require.NoError(t, err, latest(l.stands(name)).Why)
+			assert.Equal(t, fmt.Sprint("payment obj_", i+1), l.stands(name).Object)
+		}
+		assert.Equal(t, 3, l.effects())
+	})
+}
+
+// That one look-up finds nothing says more than that another could not be made.
+func TestLookThatFindsNothingCounts(t *testing.T) {
+	for _, fails := range []string{"key", "all"} {
+		trap(t, fails+" fails", func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
+				second := p.Clone().Endpoints[0].Lookups[0]
+				second.Query = "all={key}&limit=100"
+				p.Endpoints[0].Lookups = append(p.Endpoints[0].Lookups, second)
+			})
+			l.box.Script(providertest.DropBefore())
+			require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+			l.fakes(func(r *http.Request) *http.Response {
+				if r.URL.Query().Has(fails) {
+					return answers(http.StatusInternalServerError, "")
+				}
+				return nil
+			})
+			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			assert.Equal(t, http.StatusOK, latest(l.stands("invoice-1")).Status)
+		})
+	}
+}

@@ -2,6 +2,7 @@ package onceward_test
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,4 +69,19 @@ func TestOperationsListsByStateAndScope(t *testing.T) {
 		}
 		assert.Equal(t, 1, errs, "it ends after an error")
 	})
+}
+
+// A parent of one's own is in any scope, below another of one's own too; and whoever is taken out from under an inbound
+// request is in none.
+func TestParentSaysNothingOfAScope(t *testing.T) {
+	p := start(t, &line{}, onceward.Config{Secret: testSecret})
+	below := onceward.WithParent(onceward.WithParent(t.Context(), "first-parent-1"), "second-parent-2")
+	out := p.Ask(onceward.WithScope(onceward.WithOperation(below, "charge"), "shop"))
+	require.NoError(t, out.Err)
+	assert.Equal(t, "shop", out.Op.Scope)
+	outside := onceward.WithParent(p.arrivesBy(http.MethodGet, "Tenant", "a"), "")
+	out = p.Ask(onceward.WithOperation(outside, "charge"))
+	require.NoError(t, out.Err)
+	assert.Empty(t, out.Op.Scope)
+	assert.Empty(t, out.Op.Parent)
 }

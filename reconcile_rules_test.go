@@ -492,7 +492,7 @@ func TestUnwanted(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.box.Script(providertest.DropAfter())
 		require.Error(t, l.pays("invoice-1").Err)
-		op, err := l.Unwanted(t.Context(), ref, onceward.ResolveOptions{By: "ada", Why: "the order was cancelled"})
+		op, err := l.Unwanted(t.Context(), ref, onceward.ResolveOptions{By: "ada", Why: "the order was cancelled", Answer: &onceward.Answer{Status: 200}})
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateUnknown, op.State)
 		require.NotNil(t, op.Unwanted)

@@ -303,9 +303,13 @@ func TestReconcileByResume(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
 		time.Sleep(time.Minute)
+		l.box.ScriptLooks(providertest.DelayAfter(5 * time.Second))
 		_, err = l.Resume(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		assert.Len(t, l.settled, 1, "whoever waits for it is told of it by the same Resume")
 	})
 }
 
@@ -440,8 +444,15 @@ func TestReconcileHookAfterLooks(t *testing.T) {
 		assert.Equal(t, journal.FindingAbsent, asked[0].Finding)
 		assert.Equal(t, journal.SourceLook, asked[0].Source)
 		assert.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State)
+		l.runs(time.Minute)
+		l.mu.Lock()
+		assert.Len(t, l.settled, 1)
+		l.mu.Unlock()
 		require.NoError(t, l.pays("invoice-1").Err)
 		l.truly()
+		require.NoError(t, l.Shutdown(t.Context()))
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, err, onceward.ErrShutdown)
 	})
 }
 

@@ -154,6 +154,7 @@ func TestRepeatIsRefusedAsTheFirst(t *testing.T) {
 		op := l.stands("hidden")
 		assert.Equal(t, onceward.StateCompleted, op.State)
 		assert.Equal(t, "obj_1", op.Answer.Pointer)
+		assert.True(t, op.Answer.Omitted && op.Answer.Found)
 		seen := bySource(op, journal.SourceRepeat)
 		require.Len(t, seen, 1)
 		assert.Equal(t, "transfer obj_1", seen[0].Object)
@@ -510,6 +511,21 @@ func TestRepeatRefusedWithoutAName(t *testing.T) {
 		assert.Equal(t, 2, l.sent())
 		showing(t, l.asksLater("unnamed"), "obj_1")
 		assert.Equal(t, 2, l.sent())
+		l.truly()
+	})
+}
+
+// Where nothing could show it, a refusal that names nothing is all that there is.
+func TestRepeatRefusedAndNothingToRead(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Reconcile: filling()}, unique, func(p *providers.Provider) {
+			p.Endpoints[1].Unique.Refused.Pointer, p.Endpoints[1].Lookups = "", nil
+		})
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.transfers("unnamed").Err, onceward.ErrAnswerGone)
+		assert.Equal(t, 2, l.sent())
+		assert.Equal(t, onceward.StateCompleted, l.stands("unnamed").State)
+		assert.Equal(t, 1, l.effects())
 		l.truly()
 	})
 }

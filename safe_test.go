@@ -323,3 +323,56 @@ func TestSafeRequestsBodyIsClosedPerAttempt(t *testing.T) {
 		assert.Len(t, l.Sent(), 3)
 	})
 }
+
+// What was sent again is answered as what was asked for, and each body that was asked for is closed.
+func TestSafeRequestsBodiesAreClosed(t *testing.T) {
+	for name, row := range map[string]struct {
+		budget backoff.Budget
+		cancel bool
+	}{
+		"answered":  {},
+		"no budget": {budget: backoff.Budget{Capacity: 1, Refill: 1e-9, ProbeEvery: time.Hour}},
+		"cancelled": {cancel: true},
+	} {
+		virtual(t, name, func(t *testing.T) {
+			var open atomic.Int32
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			l := (&line{}).Then(loses(), loses())
+			p := safely(t, l, onceward.Config{RetryBudget: row.budget})
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, ownURL, nil)
+			require.NoError(t, err)
+			req.GetBody = func() (io.ReadCloser, error) {
+				open.Add(1)
+				return closing{strings.NewReader("again"), func() {
+					open.Add(-1)
+				}}, nil
+			}
+			req.Body, _ = req.GetBody()
+			req.ContentLength = 5
+			if row.cancel {
+				time.AfterFunc(time.Millisecond, cancel)
+			}
+			resp, err := p.Transport().RoundTrip(req)
+			if row.cancel || row.budget.Capacity > 0 {
+				require.Error(t, err)
+			} else {
+				require.NoError(t, err)
+				assert.Same(t, req, resp.Request)
+				require.NoError(t, resp.Body.Close())
+			}
+			assert.Zero(t, open.Load())
+		})
+	}
+}
+
+// closing is a body that tells of its end.
+type closing struct {
+	io.Reader
+	closed func()
+}
+
+func (c closing) Close() error {
+	c.closed()
+	return nil
+}
