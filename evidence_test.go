@@ -380,8 +380,9 @@ func TestHearOfNoReadableMode(t *testing.T) {
 			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
 			e := l.happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now())
 			e.Body = []byte("{" + live + string(e.Body[1:]))
-			_, err := l.Hear(t.Context(), "bank", e)
+			about, err := l.Hear(t.Context(), "bank", e)
 			require.NoError(t, err)
+			assert.Equal(t, live == `"livemode":false,`, len(about) == 0, "what says that it is another's is not about it")
 			assert.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
 		})
 	}
@@ -634,15 +635,24 @@ func TestHeardBetweenTwoAttempts(t *testing.T) {
 		e := &p.Endpoints[0]
 		e.Retention, e.Remembers, e.InFlightGuard = 24*time.Hour, providers.Everything, true
 	}
-	for name, shows := range map[string]bool{"and can be read": true, "and can not": false} {
+	const elsewhere = "and nothing is looked for where it is sent"
+	for name, shows := range map[string]bool{"and can be read": true, "and can not": false, elsewhere: false} {
 		trap(t, name, func(t *testing.T) {
-			l := atBank(t, onceward.Config{Backoff: backoff.Policy{Initial: time.Minute, Max: time.Minute}}, lasting)
+			minute := backoff.Policy{Initial: time.Minute, Max: time.Minute}
+			l := atBank(t, onceward.Config{Backoff: minute}, lasting)
 			if !shows {
 				l.box.Visible(time.Hour)
 			}
 			l.box.Script(providertest.DropAfter())
+			payer := l
+			if name == elsewhere {
+				payer = &teller{box: l.box, process: &process{oncetest.Start(t, l.via, onceward.Config{
+					Journal: l.Journal.Journal, Providers: []providers.Provider{l.box.Provider()}, Backoff: minute,
+					Authorize: func(r *http.Request) error { r.Header.Set("Authorization", tellerToken); return nil },
+				})}}
+			}
 			done := make(chan outcome, 1)
-			go func() { done <- l.pays("invoice-1") }()
+			go func() { done <- payer.pays("invoice-1") }()
 			synctest.Wait() // in the pause before the second attempt
 			_, err := l.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", l.stands("invoice-1").Key, "obj_1", time.Now()))
 			require.NoError(t, err)
@@ -661,4 +671,23 @@ func TestHeardBetweenTwoAttempts(t *testing.T) {
 			l.truly()
 		})
 	}
+}
+
+// What was heard and could not be noted has to be delivered again.
+func TestHearOfWhatCantBeNoted(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		j := &blinded{Journal: memory.New(), hints: 1}
+		l := atBank(t, onceward.Config{Journal: j}, unlooked)
+		l.box.Script(providertest.DropAfter())
+		out := l.pays("invoice-1")
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		pass(time.Hour)
+		e := l.happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now())
+		e.Evidence = false
+		_, err := l.Hear(t.Context(), "bank", e)
+		require.ErrorIs(t, err, errBlinded)
+		about, err := l.Hear(t.Context(), "bank", e)
+		require.NoError(t, err)
+		assert.Len(t, about, 1)
+	})
 }

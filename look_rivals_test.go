@@ -30,6 +30,7 @@ type blinded struct {
 	*memory.Journal
 	unsettled, completed, finds int    // how many readings fail
 	evidence                    int    // and how often what was found can't be recorded
+	hints                       int    // or that something was heard
 	unread                      string // the operation that can't be read by its name
 }
 
@@ -43,6 +44,10 @@ func (j *blinded) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 func (j *blinded) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
 	if ev.Kind == journal.EventEvidence && j.evidence > 0 {
 		j.evidence--
+		return journal.Result{}, errBlinded
+	}
+	if ev.Kind == journal.EventHint && j.hints > 0 {
+		j.hints--
 		return journal.Result{}, errBlinded
 	}
 	return j.Journal.Apply(ctx, ev)

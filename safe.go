@@ -49,13 +49,12 @@ func (c *Client) pass(req *http.Request) (*http.Response, error) {
 			closeBody(next)
 			return resp, err
 		}
-		due := time.NewTimer(wait)
+		due := time.After(wait)
 		drainAway(resp)
 		select {
-		case <-due.C:
+		case <-due:
 		case <-req.Context().Done():
 		}
-		due.Stop()
 		if req.Context().Err() != nil {
 			closeBody(next)
 			return nil, context.Cause(req.Context())
