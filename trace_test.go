@@ -180,6 +180,7 @@ func TestTraceTellsOfTheRest(t *testing.T) {
 				return ctx
 			},
 			Resolved: func(_ context.Context, op onceward.Operation, r onceward.Resolution) {
+				assert.Nil(t, op.Answer)
 				say("%s %s by %s", op.ID, r, op.Resolved.By)
 			},
 			Settled: func(_ context.Context, op onceward.Operation, err error) {
@@ -210,6 +211,11 @@ func TestTraceTellsOfTheRest(t *testing.T) {
 		stop()
 		require.ErrorIs(t, <-ran, context.Canceled)
 		assert.Contains(t, told, "reaped 2")
+
+		l.Then(loses())
+		require.ErrorIs(t, p.Ask(named(t, "order-3"), to("POST", ownURL)).Err, onceward.ErrOutcomeUnknown)
+		_, err = p.ResolveAs(onceward.Ref{ID: "order-3"}, onceward.Executed, &onceward.Answer{Status: 200})
+		require.NoError(t, err)
 	})
 	virtual(t, "taken over, and settled", func(t *testing.T) {
 		var mu sync.Mutex
@@ -229,8 +235,11 @@ func TestTraceTellsOfTheRest(t *testing.T) {
 				say("%s %s, background %t", op.ID, why.Reason, why.Background)
 				return ctx
 			},
-			Ended:   func(_ context.Context, op onceward.Operation, err error) { say("ended %s, %v", op.State, err) },
-			Settled: func(_ context.Context, op onceward.Operation, err error) { say("settled %s, %v", op.State, err) },
+			Ended: func(_ context.Context, op onceward.Operation, err error) { say("ended %s, %v", op.State, err) },
+			Settled: func(_ context.Context, op onceward.Operation, err error) {
+				assert.Nil(t, op.Answer)
+				say("settled %s, %v", op.State, err)
+			},
 		}, OnSettled: func(context.Context, onceward.Operation) error {
 			if first {
 				first = false
