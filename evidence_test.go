@@ -517,27 +517,31 @@ func TestHearOfWhatIsAnothers(t *testing.T) {
 		assert.Empty(t, ops)
 		assert.Equal(t, onceward.StatePending, l.stands("a").State)
 	})
-	trap(t, "another account", func(t *testing.T) {
-		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
-			p.AccountHeaders = []string{"Bank-Account"}
-			for i := range p.Events {
-				p.Events[i].Account = "account"
+	for _, told := range []bool{true, false} {
+		trap(t, fmt.Sprintf("another account, and the provider tells whose a credential is: %t", told), func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
+				if p.AccountHeaders = []string{"Bank-Account"}; !told {
+					p.Identity = providers.Identity{}
+				}
+				for i := range p.Events {
+					p.Events[i].Account = "account"
+				}
+			})
+			l.box.Script(providertest.DropAfter())
+			out := l.pays("invoice-1", with("Bank-Account", "acct_1"))
+			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+			for _, row := range []struct {
+				account string
+				state   onceward.State
+			}{{"acct_2", onceward.StateUnknown}, {"acct_1", onceward.StateCompleted}} {
+				e := l.happened("evt_"+row.account, "payment.succeeded", out.Op.Key, "obj_1", time.Now())
+				e.Body = []byte(`{"account":"` + row.account + `",` + string(e.Body[1:]))
+				_, err := l.Hear(t.Context(), "bank", e)
+				require.NoError(t, err)
+				assert.Equal(t, row.state, l.stands("invoice-1").State, row.account)
 			}
 		})
-		l.box.Script(providertest.DropAfter())
-		out := l.pays("invoice-1", with("Bank-Account", "acct_1"))
-		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
-		for _, row := range []struct {
-			account string
-			state   onceward.State
-		}{{"acct_2", onceward.StateUnknown}, {"acct_1", onceward.StateCompleted}} {
-			e := l.happened("evt_"+row.account, "payment.succeeded", out.Op.Key, "obj_1", time.Now())
-			e.Body = []byte(`{"account":"` + row.account + `",` + string(e.Body[1:]))
-			_, err := l.Hear(t.Context(), "bank", e)
-			require.NoError(t, err)
-			assert.Equal(t, row.state, l.stands("invoice-1").State, row.account)
-		}
-	})
+	}
 }
 
 // Hints of what is dead have it looked for, and nobody is paged for each.

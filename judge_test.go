@@ -160,23 +160,29 @@ func TestTheProvidersDelayIsKept(t *testing.T) {
 // Who leaves while the provider wants to be left alone leaves it alone for as long; of a delay of our own nothing is left.
 func TestWhoLeavesKeepsTheProvidersDelay(t *testing.T) {
 	for _, row := range []struct {
-		name   string
-		answer reply
-		due    time.Duration
-		own    bool
+		name    string
+		answers []reply
+		due     time.Duration
+		own     bool
 	}{
-		{"of the provider's", says(429, "", "Retry-After", "30"), 30 * time.Second, false},
-		{"of our own", refuses(), 0, true},
+		{"of the provider's", []reply{says(429, "", "Retry-After", "30")}, 30 * time.Second, false},
+		{"of our own", []reply{refuses()}, 0, true},
+		{"of our own, after one of the provider's", []reply{says(429, "", "Retry-After", "30"), refuses()}, 30 * time.Second, true},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
-			l := (&line{}).Then(refuses(), row.answer)
+			l := (&line{}).Then(append([]reply{refuses()}, row.answers...)...)
 			was := start(t, l, onceward.Config{Backoff: once})
 			require.ErrorIs(t, was.Ask(named(t, invoice)).Err, onceward.ErrPending)
 			pass(time.Hour)
 			ctx, cancel := context.WithCancel(named(t, invoice))
+			delays := 0
 			p := start(t, l, onceward.Config{
 				Journal: was.Journal.Journal, Backoff: backoff.Policy{Initial: 20 * time.Second, Max: 20 * time.Second},
-				Trace: &onceward.Trace{Delayed: func(context.Context, onceward.Operation, time.Duration) { cancel() }},
+				Trace: &onceward.Trace{Delayed: func(context.Context, onceward.Operation, time.Duration) {
+					if delays++; delays == len(row.answers) {
+						cancel()
+					}
+				}},
 			})
 			began := time.Now()
 			require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
