@@ -160,11 +160,6 @@ func TestRunFindsWhatOthersEnqueued(t *testing.T) {
 		require.NoError(t, err)
 		pass(time.Second)
 		assert.Len(t, l.Sent(), 4)
-		_, err = web.orders(named(t, "order-5"), true)
-		require.NoError(t, err)
-		worker.Wake()
-		pass(time.Second / 10)
-		assert.Len(t, l.Sent(), 5, "sooner, if it is told")
 	})
 }
 
