@@ -253,7 +253,7 @@ func (l *lane) send(statements []part, needs []string) (at int, tag string, err 
 		settings = l.j.sql.togetherSettings
 	}
 	b.Queue(settings, lock)
-	b.Queue(l.j.sql.guard, l.guardArgs(needs)...)
+	l.queueGuard(b, needs)
 	for _, p := range statements {
 		p.queue(b, &l.j.sql)
 	}

@@ -1,21 +1,66 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
 // check refuses a server that a journal is not safe on, and a journal that is not the one that was to be opened. Where
-// the database is another than the journal lay in before, it counts as restored.
+// the database is another than the journal lay in before, or older than what this process has seen, it counts as restored. From then on
+// the guard lets this process commit on that server, until it is started again or another is in its place.
 func (j *Journal) check(ctx context.Context, conn *pgx.Conn, warned *atomic.Bool) error {
+	started, err := j.startOf(ctx, conn)
+	if err != nil {
+		return err
+	}
 	if err := j.checkServer(ctx, conn, warned); err != nil {
 		return err
 	}
-	return j.checkJournal(ctx, conn)
+	if err := j.checkJournal(ctx, conn); err != nil {
+		return err
+	}
+	if again, err := j.startOf(ctx, conn); err != nil {
+		return err
+	} else if !sameStart(started, again) { // behind a pooler
+		return errMoved
+	}
+	j.started.Store(started)
+	return nil
+}
+
+var errMoved = errors.New("postgres: another server was in the place of the one that was looked at")
+
+// startOf is when the server was started, which no two of them were at the same microsecond: where it is another time, another one answers, or
+// this one was away. A connection of a pooler's outlives both. nil: an engine, or a role, that can't tell.
+func (j *Journal) startOf(ctx context.Context, conn *pgx.Conn) (*time.Time, error) {
+	var started time.Time
+	err := conn.QueryRow(ctx, "SELECT "+serverStart).Scan(&started)
+	switch {
+	case code(err) == noSuchFunction, code(err) == lacksPrivilege:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return &started, nil
+}
+
+const serverStart = "pg_postmaster_start_time()"
+
+func sameStart(a, b *time.Time) bool { return a == b || a != nil && b != nil && a.Equal(*b) }
+
+// checkAgain is check for a connection that may reach another server than it did, or one that was put back to what it was.
+func (j *Journal) checkAgain(ctx context.Context, conn *pgx.Conn) error {
+	started, err := j.startOf(ctx, conn)
+	if err == nil && (started == nil || !sameStart(started, j.started.Load())) {
+		err = j.check(ctx, conn, nil)
+	}
+	return err
 }
 
 func (j *Journal) checkServer(ctx context.Context, conn *pgx.Conn, warned *atomic.Bool) error {
@@ -50,7 +95,7 @@ func (j *Journal) checkServer(ctx context.Context, conn *pgx.Conn, warned *atomi
 	case local && pages != "on":
 		return fmt.Errorf("%w: full_page_writes is %s: a page that was half written can't be mended; set it on, or see Options.Durability", ErrUnsafe, pages)
 	}
-	if j.awaited.Store(standbys != ""); standbys == "" {
+	if j.awaited.Store(standbys != ""); standbys == "" || warned == nil {
 		return nil
 	}
 	// Whether a standby has a commit is told by a notice alone.
@@ -92,8 +137,13 @@ func (j *Journal) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	var id string
-	err = conn.QueryRow(ctx, "SELECT id, schema_version, least_writer, deployment, restored, promoted, epoch FROM "+j.schema+".journal").
-		Scan(&id, &version, &leastWriter, &deployment, &restored, &promoted, &epoch)
+	var is sighting
+	was := j.memory.last() // before it is looked: others look too
+	if m := j.member.Load(); m != nil {
+		is.member = m.id
+	}
+	err = conn.QueryRow(ctx, "SELECT id, schema_version, least_writer, deployment, restored, promoted, epoch, witnessed, (SELECT beats FROM "+j.schema+".sessions WHERE id = $1) FROM "+
+		j.schema+".journal", is.member).Scan(&id, &version, &leastWriter, &deployment, &restored, &promoted, &epoch, &is.witnessed, &is.beats)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("%w: the table journal has no row: was it truncated?", ErrUnsafe)
 	}
@@ -127,17 +177,24 @@ func (j *Journal) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 	if next < highest {
 		return j.looksRestored(ctx, conn, epoch, fmt.Sprintf("the sequence of handles is at %d, and %d is taken", next, highest))
 	}
-	return j.checkPlace(ctx, conn, epoch)
+	is.epoch, is.place = epoch, j.placeOf(ctx, conn)
+	if why, err := j.recall(ctx, conn, was, is); err != nil {
+		return err
+	} else if why != "" {
+		return j.isOlder(ctx, conn, epoch, why)
+	}
+	err = j.checkPlace(ctx, conn, epoch, is.place)
+	if err == nil {
+		j.memory.keep(is)
+	}
+	return err
 }
 
 // checkPlace compares where the journal lies with where it did.
-func (j *Journal) checkPlace(ctx context.Context, conn *pgx.Conn, epoch int64) error {
-	is := j.placeOf(ctx, conn)
+func (j *Journal) checkPlace(ctx context.Context, conn *pgx.Conn, epoch int64, is place) error {
 	j.timeline.Store(&is.timeline)
 	var system, database, table, timeline *string
-	var synchronous bool
-	err := conn.QueryRow(ctx, "SELECT system_identifier, database_oid, table_oid, timeline, synchronous FROM "+j.schema+".journal").
-		Scan(&system, &database, &table, &timeline, &synchronous)
+	err := conn.QueryRow(ctx, "SELECT system_identifier, database_oid, table_oid, timeline FROM "+j.schema+".journal").Scan(&system, &database, &table, &timeline)
 	switch {
 	case err != nil:
 		return err
@@ -150,7 +207,7 @@ func (j *Journal) checkPlace(ctx context.Context, conn *pgx.Conn, epoch int64) e
 	case differs(table, is.table):
 		return j.looksRestored(ctx, conn, epoch, "its tables were made anew, as by pg_restore")
 	case differs(timeline, is.timeline):
-		if j.opts.Failover == LosesNothing || synchronous {
+		if j.opts.Failover == LosesNothing {
 			return j.stamp(ctx, conn, is, "")
 		}
 		if j.opts.Existing {
@@ -159,6 +216,11 @@ func (j *Journal) checkPlace(ctx context.Context, conn *pgx.Conn, epoch int64) e
 		return j.isPromoted(ctx, conn, epoch, is.timeline)
 	}
 	return nil
+}
+
+// or has what was told before of what can't be told now.
+func (p place) or(was place) place {
+	return place{cmp.Or(p.system, was.system), cmp.Or(p.database, was.database), cmp.Or(p.table, was.table), cmp.Or(p.timeline, was.timeline)}
 }
 
 // differs compares what was with what is. What an engine can't tell is no difference.
@@ -197,6 +259,6 @@ func (j *Journal) stamp(ctx context.Context, conn *pgx.Conn, is place, and strin
 	}
 	return commitAlone(ctx, j, conn, func(b *pgx.Batch) {
 		b.Queue("UPDATE "+j.schema+".journal SET deployment = coalesce(deployment, $1), system_identifier = $2, database_oid = $3, table_oid = $4, timeline = $5, "+
-			"synchronous = current_setting('synchronous_standby_names', true) <> '' WHERE one = 1 "+and, j.opts.Deployment, is.system, is.database, is.table, is.timeline)
+			notSynchronous+" WHERE one = 1 "+and, j.opts.Deployment, is.system, is.database, is.table, is.timeline)
 	})
 }

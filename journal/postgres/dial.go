@@ -53,29 +53,16 @@ func (j *Journal) newPool(ctx context.Context, most int, fit func(*pgx.Conn) boo
 // dial connects, and looks whether the database is still what it was. warned is set by any warning that comes, such as
 // that a commit was not replicated; nil: nobody wants to know.
 func (j *Journal) dial(ctx context.Context, warned *atomic.Bool) (*pgx.Conn, error) {
-	cfg := j.cfg.Copy()
-	if j.opts.BeforeConnect != nil {
-		if err := j.opts.BeforeConnect(ctx, cfg); err != nil {
-			return nil, fmt.Errorf("postgres: Options.BeforeConnect: %w", err)
-		}
-	}
-	notices := new(atomic.Bool)
 	if warned == nil {
-		warned = notices
-	}
-	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
-		if n.SeverityUnlocalized == "WARNING" {
-			warned.Store(true)
-		}
+		warned = new(atomic.Bool)
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	defer context.AfterFunc(j.background, cancel)()
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+	conn, err := j.connect(ctx, warned)
 	if err != nil {
 		return nil, err
 	}
-	registerBytes(conn)
 	if err := j.check(ctx, conn, warned); err != nil {
 		_ = conn.Close(context.WithoutCancel(ctx))
 		return nil, err
@@ -83,15 +70,35 @@ func (j *Journal) dial(ctx context.Context, warned *atomic.Bool) (*pgx.Conn, err
 	return conn, nil
 }
 
+// connect connects to whatever there is.
+func (j *Journal) connect(ctx context.Context, warned *atomic.Bool) (*pgx.Conn, error) {
+	cfg := j.cfg.Copy()
+	if j.opts.BeforeConnect != nil {
+		if err := j.opts.BeforeConnect(ctx, cfg); err != nil {
+			return nil, fmt.Errorf("postgres: Options.BeforeConnect: %w", err)
+		}
+	}
+	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		if n.SeverityUnlocalized == "WARNING" {
+			warned.Store(true)
+		}
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err == nil {
+		registerBytes(conn)
+	}
+	return conn, err
+}
+
 // evict ends the connections of this role's that hold lanes' rows for too long: each waits for a client that is gone, or
 // stopped, which resolves what it had on its way once it goes on.
 func (j *Journal) evict(ctx context.Context, where string, args ...any) {
-	watcher, err := j.dial(ctx, nil)
+	watcher, err := j.connect(ctx, new(atomic.Bool)) // whoever looks at the database may be waiting for this
 	if err != nil {
 		return
 	}
 	defer watcher.Close(context.WithoutCancel(ctx))
-	waiter, err := j.dial(ctx, nil)
+	waiter, err := j.connect(ctx, new(atomic.Bool))
 	if err != nil {
 		return
 	}

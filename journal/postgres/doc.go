@@ -52,10 +52,14 @@
 // A journal that lies elsewhere than before, as after a restore or in a copy, counts as restored: what sends, decides or
 // forgets is refused with journal.ErrRestored, by all who have it open, until somebody calls Adopt or Confirm. So does one that
 // lacks what a process which is alive was told of, as when a standby that was behind took over: every lane knows the
-// number of its last commit. After a promotion where commits had not waited for a standby everybody is held up until all
-// who are alive have found what they were told of, which takes a few seconds; where one of them is dead, it can't be
+// number of its last commit, and every process its last beat and where it has seen the journal; so an old primary that is started again is
+// told from the one that took over. After a promotion everybody is held up until all
+// who are alive have found what they were told of, which takes a few seconds at most; where one of them is dead, it can't be
 // known, and the journal counts as restored (but see Options.Failover). What can't be told from inside is a copy of the
 // storage that is put back while no process is alive: that takes Options.Witness.
+//
+// The server is looked at with each connection that is made and, as a pooler keeps its own, by the guard, which compares when it was
+// started.
 //
 // # Privileges
 //

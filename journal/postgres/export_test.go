@@ -52,7 +52,7 @@ func Hasten(t testing.TB) {
 // HastenAll is Hasten for as long as the process lives. A session has to outlive what a busy machine's disk and processors
 // keep it waiting for, and the second that its heart waits for somebody else's lock (slowLock).
 func HastenAll() {
-	usualPace = pace{ttl: 3600 * time.Millisecond, beat: 400 * time.Millisecond, again: 100 * time.Millisecond, lost: 2800 * time.Millisecond, close: 500 * time.Millisecond,
+	usualPace = pace{ttl: 3600 * time.Millisecond, beat: 400 * time.Millisecond, again: 100 * time.Millisecond, lost: 2800 * time.Millisecond, testify: 500 * time.Millisecond, close: 500 * time.Millisecond,
 		handler: time.Second}
 }
 

@@ -40,11 +40,43 @@ func (a *address) goesTo(server *postgrestest.Cluster) {
 // streaming waits until the standby has all that the primary has by now, and is sent the rest.
 func streaming(t *testing.T, primary *postgrestest.Cluster) {
 	t.Helper()
+	streamingTo(t, primary, "1")
+}
+
+func streamingTo(t *testing.T, primary *postgrestest.Cluster, standbys string) {
+	t.Helper()
 	conn := primary.Conn(t)
 	written := setting(t, conn, "SELECT pg_current_wal_lsn()::text")
 	require.Eventually(t, func() bool {
-		return setting(t, conn, "SELECT count(*)::text FROM pg_stat_replication WHERE state = 'streaming' AND replay_lsn >= '"+written+"'") == "1"
+		return setting(t, conn, "SELECT count(*)::text FROM pg_stat_replication WHERE state = 'streaming' AND replay_lsn >= '"+written+"'") == standbys
 	}, 20*time.Second, 10*time.Millisecond)
+}
+
+// leaveBehind has a standby of those that stream receive nothing more: what it has received it also replays when it is promoted.
+func leaveBehind(t *testing.T, primary, standby *postgrestest.Cluster, othersLeft string) {
+	t.Helper()
+	standby.Exec(t, "ALTER SYSTEM SET primary_conninfo = ''")
+	standby.Exec(t, "SELECT pg_reload_conf()")
+	conn := primary.Conn(t)
+	require.Eventually(t, func() bool {
+		return setting(t, conn, "SELECT count(*)::text FROM pg_stat_replication") == othersLeft
+	}, 20*time.Second, 10*time.Millisecond)
+}
+
+// answered asks for an operation, in that session or, where there is none or it is lost, in another, until the journal answers or says that
+// it was restored.
+func answered(t *testing.T, j *postgres.Journal, s journal.Session, name string) (r journal.Result, err error) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		if err = nil; s == nil || s.Lost() {
+			s, err = j.Join(t.Context())
+		}
+		if err == nil {
+			r, err = j.Apply(t.Context(), now(j, begin(name, s)))
+		}
+		return err == nil || errors.Is(err, journal.ErrRestored)
+	}, 40*time.Second, 10*time.Millisecond)
+	return r, err
 }
 
 // A standby that is behind takes over: what was acknowledged is missing, and the journal says so before anything is sent by it.
@@ -60,13 +92,7 @@ func TestFailoverThatLoses(t *testing.T) {
 	c := work(t.Context(), j, "op", 16)
 	c.until(t.Context(), 200)
 	streaming(t, primary)
-	// What a standby has received it also replays when it is promoted: so it receives nothing more.
-	standby.Exec(t, "ALTER SYSTEM SET primary_conninfo = ''")
-	standby.Exec(t, "SELECT pg_reload_conf()")
-	conn := primary.Conn(t)
-	require.Eventually(t, func() bool {
-		return setting(t, conn, "SELECT count(*)::text FROM pg_stat_replication") == "0"
-	}, 20*time.Second, 10*time.Millisecond)
+	leaveBehind(t, primary, standby, "0")
 	c.until(t.Context(), 500)
 	primary.Stop(t, postgrestest.Immediate)
 	standby.Promote(t)
@@ -216,4 +242,89 @@ func TestCopyOfTheDatabase(t *testing.T) {
 	original := openAt(t, server.URL(), opts)
 	_, err = original.Get(t.Context(), again.Operation.Ref)
 	require.True(t, errors.Is(err, journal.ErrNotFound))
+}
+
+// Behind a pooler nobody connects anew. A server that takes over is looked at all the same, before anything is begun there.
+func TestFailoverBehindPgBouncer(t *testing.T) {
+	t.Parallel()
+	for name, loses := range map[string]bool{"what the dead were told of is lost": true, "nothing is lost": false} {
+		t.Run(name, func(t *testing.T) {
+			primary := postgrestest.Start(t)
+			opts := durable(t, primary)
+			require.NoError(t, postgres.Migrate(t.Context(), primary.URL(), opts.Schema))
+			standby := postgrestest.Start(t, postgrestest.StandbyOf(primary))
+			at := newAddress(t, primary)
+			pool := behindPgBouncer(t, at.url(primary), 20)
+			pooled := opts
+			pooled.Pooled, pooled.Migrate = true, false
+			live := openAt(t, pool.url, pooled)
+			s := join(t, live)
+			_, err := live.Apply(t.Context(), now(live, begin("before it", s)))
+			require.NoError(t, err)
+			var other *postgres.Journal
+			if loses {
+				other = openAt(t, primary.URL(), opts) // which goes with its server
+				streaming(t, primary)
+				leaveBehind(t, primary, standby, "0")
+			} else {
+				other = openAt(t, pool.url, pooled)
+			}
+			begun, err := other.Apply(t.Context(), now(other, begin("order", join(t, other))))
+			require.NoError(t, err)
+			require.Equal(t, journal.Execute, begun.Decision)
+			if !loses {
+				streaming(t, primary)
+			}
+			primary.Stop(t, postgrestest.Immediate)
+			standby.Promote(t)
+			at.goesTo(standby)
+			r, err := answered(t, live, s, "order")
+			if loses {
+				require.ErrorIs(t, err, journal.ErrRestored)
+				return
+			}
+			require.Eventually(t, func() bool {
+				r, err = answered(t, live, s, "order")
+				return err == nil
+			}, soon, tick, "it goes on once both have found what they were told of")
+			assert.Equal(t, begun.Operation.Handle, r.Operation.Handle)
+		})
+	}
+}
+
+// A standby takes over, and nobody is alive who was told of what it lacks. That commits had waited for a standby tells nothing of it.
+func TestFailoverNobodyCanAnswerFor(t *testing.T) {
+	t.Parallel()
+	for name, waits := range map[string]bool{"commits waited for another standby": true, "commits had waited, and do not any more": false} {
+		t.Run(name, func(t *testing.T) {
+			primary := postgrestest.Start(t)
+			opts := durable(t, primary)
+			require.NoError(t, postgres.Migrate(t.Context(), primary.URL(), opts.Schema))
+			standbys, others := "1", "0"
+			if waits {
+				postgrestest.Start(t, postgrestest.StandbyOf(primary))
+				standbys, others = "2", "1"
+			}
+			behind := postgrestest.Start(t, postgrestest.StandbyOf(primary))
+			streamingTo(t, primary, standbys)
+			primary.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = '*'")
+			primary.Exec(t, "SELECT pg_reload_conf()")
+			require.NoError(t, openAt(t, primary.URL(), opts).Close())
+			if !waits {
+				primary.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = ''")
+				primary.Exec(t, "SELECT pg_reload_conf()")
+			}
+			j := openAt(t, primary.URL(), opts)
+			s := join(t, j)
+			streamingTo(t, primary, standbys)
+			leaveBehind(t, primary, behind, others)
+			r, err := j.Apply(t.Context(), now(j, begin("order", s)))
+			require.NoError(t, err)
+			require.Equal(t, journal.Execute, r.Decision)
+			primary.Stop(t, postgrestest.Immediate)
+			behind.Promote(t)
+			_, err = answered(t, openAt(t, behind.URL(), opts), nil, "order")
+			require.ErrorIs(t, err, journal.ErrRestored)
+		})
+	}
 }

@@ -48,6 +48,12 @@ func TestLackingGrantsAreNamed(t *testing.T) {
 	j := openAt(t, url, opts)
 	_, err := j.Apply(t.Context(), now(j, begin("order", join(t, j))))
 	require.NoError(t, err)
+	// A server that does not say when it was started is looked at with each beat.
+	server.Exec(t, "REVOKE EXECUTE ON FUNCTION pg_postmaster_start_time() FROM PUBLIC")
+	blind := openAt(t, url, opts)
+	_, err = blind.Apply(t.Context(), now(blind, begin("another", join(t, blind))))
+	require.NoError(t, err)
+	server.Exec(t, "GRANT EXECUTE ON FUNCTION pg_postmaster_start_time() TO PUBLIC")
 	// Who has it open finds no more than it did: what it can't do is an error then.
 	server.Exec(t, "REVOKE INSERT ON "+s+".sessions FROM service")
 	_, err = j.Join(t.Context())

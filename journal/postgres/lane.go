@@ -177,7 +177,7 @@ func (l *lane) begin(a ask) (passed bool, err error) {
 		settings = l.j.sql.indexSettings
 	}
 	b.Queue(settings, lock)
-	b.Queue(l.j.sql.guard, l.guardArgs(a.needs)...)
+	l.queueGuard(b, a.needs)
 	l.warned.Store(false)
 	results := l.conn.SendBatch(ctx, b)
 	for range 2 {
@@ -208,14 +208,18 @@ func (l *lane) begin(a ask) (passed bool, err error) {
 	return false, err
 }
 
-func (l *lane) guardArgs(needs []string) []any {
+func (l *lane) queueGuard(b *pgx.Batch, needs []string) {
 	l.j.clockMu.Lock()
 	last, margin := l.j.clock.Last, l.j.clock.LeastMargin
 	l.j.clockMu.Unlock()
 	if needs == nil {
 		needs = []string{}
 	}
-	return []any{l.member.id, l.number, l.batch + 1, l.tenure, l.member.epoch, millis(last), int64(margin), needs, l.j.opts.Unsafe || l.j.opts.Durability == Provider}
+	sql, started := l.j.sql.guard, l.j.started.Load()
+	if started == nil {
+		sql = l.j.sql.guardBlindly
+	}
+	b.Queue(sql, l.member.id, l.number, l.batch+1, l.tenure, l.member.epoch, millis(last), int64(margin), needs, l.j.opts.Unsafe || l.j.opts.Durability == Provider, started)
 }
 
 // rollback ends a transaction that is not to be, or the connection.
@@ -453,6 +457,14 @@ func (l *lane) diagnose(ctx context.Context, a ask) error {
 	if batch > l.batch {
 		// A handler of DeliverTx has sent a COMMIT of its own, and was told. What is known of this row is not what it is.
 		l.member, l.number = nil, l.number+laneStep
+		return nil
+	}
+	was := l.j.restored.Load()
+	if err := l.j.check(ctx, l.conn, &l.warned); err != nil {
+		return err
+	}
+	if was == nil && l.j.restored.Load() != nil {
+		l.hangUp() // this may be a server that the others have left
 		return nil
 	}
 	if err := l.j.readClock(ctx, l.conn); err != nil { // somebody may have reset it

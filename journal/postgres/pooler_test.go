@@ -26,9 +26,9 @@ type pooler struct {
 	cmd    *exec.Cmd
 }
 
-// behindPgBouncer starts one with so many connections to the server. Where there is none, the test is skipped, or fails as where
-// there is no server.
-func behindPgBouncer(t *testing.T, server *postgrestest.Cluster, connections int) *pooler {
+// behindPgBouncer starts one with so many connections to the server that is there. Where there is none, the test is skipped, or fails as
+// where there is no server.
+func behindPgBouncer(t *testing.T, serversURL string, connections int) *pooler {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -40,7 +40,7 @@ func behindPgBouncer(t *testing.T, server *postgrestest.Cluster, connections int
 			t.Skip("no PgBouncer: it is neither in PATH nor in /usr/sbin")
 		}
 	}
-	at, err := url.Parse(server.URL())
+	at, err := url.Parse(serversURL)
 	require.NoError(t, err)
 	password, _ := at.User.Password()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -102,7 +102,7 @@ func (p *pooler) kill() {
 func TestBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
-	pool := behindPgBouncer(t, server, 4)
+	pool := behindPgBouncer(t, server.URL(), 4)
 	opts := durable(t, server)
 	own := opts
 	opts.Pooled, opts.Migrate = true, false

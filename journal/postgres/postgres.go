@@ -112,10 +112,10 @@ const (
 type Failover uint8
 
 const (
-	// FailoverUnknown: it goes on where commits waited for a standby and everybody finds what they were told; else the
+	// FailoverUnknown: it goes on where every process that was alive is there still, and finds what it was told; else the
 	// journal counts as restored.
 	FailoverUnknown Failover = iota
-	// LosesNothing asserts that it has everything, as by a quorum of synchronous standbys.
+	// LosesNothing asserts that it has everything, as where nothing but a synchronous standby is ever promoted.
 	LosesNothing
 	// MayLose is FailoverUnknown, where it is known that commits wait for no standby: Open doesn't warn of that.
 	MayLose
@@ -164,6 +164,8 @@ type Journal struct {
 	time     dbClock
 	restored atomic.Pointer[restoration] // nil: it is not
 	timeline atomic.Pointer[string]      // of the server, when it was seen last
+	started  atomic.Pointer[time.Time]   // the server that was looked at, by when it was; nil: it can't tell
+	memory   memory
 	left     leftovers
 
 	outdated atomic.Bool // later releases alone write to it
@@ -351,8 +353,8 @@ const defaultReaders = 4
 
 // statements are the SQL texts of a schema.
 type statements struct {
-	settings, indexSettings, togetherSettings, togetherPlans, guard, resolve, addLane, insert, insertMarked, update, updateMarked, lockObject, answer, rotate, find, findNamed, byHandle string
-	insertNew, insertNamed, followRows                                                                                                                                                   string
+	settings, indexSettings, togetherSettings, togetherPlans, guard, guardBlindly, resolve, addLane, insert, insertMarked, update, updateMarked, lockObject, answer, rotate, find, findNamed, byHandle string
+	insertNew, insertNamed, followRows                                                                                                                                                                 string
 }
 
 func newStatements(s string) statements {
@@ -369,18 +371,21 @@ func newStatements(s string) statements {
 		together = "set_config('plan_cache_mode', 'force_generic_plan', true), " + byIndex +
 			", set_config('enable_nestloop', 'off', true), set_config('enable_mergejoin', 'off', true)"
 	)
+	guard := "WITH g AS (UPDATE " + s + ".lanes SET batch = $3, last_at = greatest(last_at, $6), " +
+		"least_margin = CASE WHEN $7::bigint = 0 THEN least_margin WHEN least_margin = 0 THEN $7 ELSE least(least_margin, $7) END " +
+		"WHERE process = $1 AND lane = $2 AND batch = $3 - 1 AND tenure = $4 AND {{place}} " +
+		"AND EXISTS (SELECT 1 FROM " + s + ".sessions WHERE id = $1 AND epoch = $5 AND buried_at IS NULL) " +
+		"AND (SELECT count(*) FROM " + s + ".sessions WHERE id = ANY($8) AND epoch = $5 AND buried_at IS NULL AND expires_at > clock_timestamp()) = cardinality($8) " +
+		"AND " + soundSettings("$9") + " RETURNING 1) SELECT 1 / count(*), clock_timestamp() FROM g"
 	return statements{
 		settings: settings, indexSettings: settings + ", " + byIndex,
 		togetherSettings: settings + ", " + together, togetherPlans: "SELECT " + together,
 		insertNew: in(insertNew), insertNamed: in(insertNamed), followRows: in(followRows),
-		guard: "WITH g AS (UPDATE " + s + ".lanes SET batch = $3, last_at = greatest(last_at, $6), " +
-			"least_margin = CASE WHEN $7::bigint = 0 THEN least_margin WHEN least_margin = 0 THEN $7 ELSE least(least_margin, $7) END " +
-			"WHERE process = $1 AND lane = $2 AND batch = $3 - 1 AND tenure = $4 " +
-			"AND EXISTS (SELECT 1 FROM " + s + ".sessions WHERE id = $1 AND epoch = $5 AND buried_at IS NULL) " +
-			"AND (SELECT count(*) FROM " + s + ".sessions WHERE id = ANY($8) AND epoch = $5 AND buried_at IS NULL AND expires_at > clock_timestamp()) = cardinality($8) " +
-			"AND " + soundSettings("$9") + " RETURNING 1) SELECT 1 / count(*), clock_timestamp() FROM g",
-		resolve: "UPDATE " + s + ".lanes SET tenure = tenure + 1 WHERE process = $1 AND lane = $2 RETURNING batch, tenure",
-		addLane: "INSERT INTO " + s + ".lanes (process, lane) VALUES ($1, $2) ON CONFLICT (process, lane) DO UPDATE SET tenure = lanes.tenure + 1 RETURNING batch, tenure",
+		guard: strings.Replace(guard, "{{place}}", serverStart+" = $10::timestamptz", 1),
+		// Where the server can't tell, with each beat alone it is looked whether it is what it was.
+		guardBlindly: strings.Replace(guard, "{{place}}", "$10::timestamptz IS NULL", 1),
+		resolve:      "UPDATE " + s + ".lanes SET tenure = tenure + 1 WHERE process = $1 AND lane = $2 RETURNING batch, tenure",
+		addLane:      "INSERT INTO " + s + ".lanes (process, lane) VALUES ($1, $2) ON CONFLICT (process, lane) DO UPDATE SET tenure = lanes.tenure + 1 RETURNING batch, tenure",
 		insert: "WITH o AS (INSERT INTO " + s + ".operations (identity, alias, scope, parent, id, naming, provider, state, holder, wake_at, settled_at, delivered, tombstone, facts) " +
 			"VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING RETURNING handle) " +
 			"INSERT INTO " + s + ".requests (handle, head, body) SELECT handle, $15::bytea, $16::bytea FROM o RETURNING handle",

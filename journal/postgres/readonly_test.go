@@ -172,7 +172,7 @@ func TestReadOnlyBehindPgBouncer(t *testing.T) {
 	server := postgrestest.Start(t)
 	opts := durable(t, server)
 	served(t, server, opts)
-	pool := behindPgBouncer(t, server, 2)
+	pool := behindPgBouncer(t, server.URL(), 2)
 	reads(t, openAt(t, pool.url, postgres.Options{Schema: opts.Schema, ReadOnly: true, Pooled: true}))
 }
 

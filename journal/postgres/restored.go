@@ -22,19 +22,25 @@ func (j *Journal) refusal() error {
 	return nil
 }
 
-// isRestored has the journal count as restored, for all who have it open: it raises the tenure of every lane, so that
-// whoever is about to commit looks first. It does so in the epoch alone in which that was seen: an Adopt that it waited for is
-// not undone.
+// isRestored has the journal count as restored, for all who have it open. It does so in the epoch alone in which that was seen: an
+// Adopt that it waited for is not undone.
 func (j *Journal) isRestored(ctx context.Context, conn *pgx.Conn, epoch int64, why string) error {
 	if j.restored.Load() == nil { // each connection that is made finds it out again
 		j.log.Error("onceward: the journal was restored or copied, or the database has gone back: nothing is sent until it is adopted or confirmed", "why", why)
 	}
+	return j.mark(ctx, conn, "restored", "restored IS NULL", epoch, why)
+}
+
+// mark writes something down that concerns all who have the journal open, where the condition holds: it raises the tenure of every lane, so that
+// whoever is about to commit looks first.
+func (j *Journal) mark(ctx context.Context, conn *pgx.Conn, column, condition string, epoch int64, value string) error {
 	var restored, promoted *string
+	condition = "epoch = $1 AND $2::text IS NOT NULL AND " + condition
 	mark := func() error {
 		return commitAlone(ctx, j, conn, func(b *pgx.Batch) {
-			b.Queue("UPDATE " + j.schema + ".lanes l SET tenure = tenure + 1 FROM (SELECT process, lane FROM " + j.schema + ".lanes ORDER BY process, lane FOR UPDATE) o " +
-				"WHERE l.process = o.process AND l.lane = o.lane")
-			b.Queue("UPDATE "+j.schema+".journal SET restored = $1 WHERE restored IS NULL AND epoch = $2", why, epoch)
+			b.Queue("UPDATE "+j.schema+".lanes l SET tenure = tenure + 1 FROM (SELECT process, lane FROM "+j.schema+".lanes "+
+				"WHERE EXISTS (SELECT 1 FROM "+j.schema+".journal WHERE "+condition+") ORDER BY process, lane FOR UPDATE) o WHERE l.process = o.process AND l.lane = o.lane", epoch, value)
+			b.Queue("UPDATE "+j.schema+".journal SET "+column+" = $2 WHERE "+condition, epoch, value)
 			b.Queue("SELECT restored, promoted FROM " + j.schema + ".journal").QueryRow(func(r pgx.Row) error { return r.Scan(&restored, &promoted) })
 		})
 	}
@@ -61,23 +67,22 @@ func (j *Journal) takeRestored(restored, promoted *string) {
 	}
 }
 
-// isPromoted has the journal wait, on another timeline of a server whose commits had not waited for a standby, until all
-// who are alive have found there what they were told of. A planned switchover loses nothing, and is over with the next
-// beats.
+// isPromoted has the journal wait, on another timeline, until all who are alive have found there what they were told of: this process
+// looks at once, the others with their next commit or beat. Whether commits had waited for a standby says nothing of it: for which, and since when,
+// nobody can tell afterwards, nor whether it was that one that was promoted.
 func (j *Journal) isPromoted(ctx context.Context, conn *pgx.Conn, epoch int64, timeline string) error {
-	var restored, promoted *string
-	err := commitAlone(ctx, j, conn, func(b *pgx.Batch) {
-		b.Queue("UPDATE "+j.schema+".journal SET promoted = $1 WHERE promoted IS DISTINCT FROM $1 AND epoch = $2 AND timeline IS DISTINCT FROM $1", timeline, epoch)
-		b.Queue("SELECT restored, promoted FROM " + j.schema + ".journal").QueryRow(func(r pgx.Row) error { return r.Scan(&restored, &promoted) })
-	})
-	if err == nil {
-		j.takeRestored(restored, promoted)
+	err := j.mark(ctx, conn, "promoted", "promoted IS DISTINCT FROM $2 AND timeline IS DISTINCT FROM $2", epoch, timeline)
+	if err != nil || j.member.Load() == nil {
+		return err
 	}
-	return err
+	return j.answer(ctx, conn)
 }
 
-// answer is what a beat does for isPromoted: it says that this process has found what it was told of, and goes on once
-// all have.
+// notSynchronous is of a column that earlier releases go by.
+const notSynchronous = "synchronous = false"
+
+// answer says that this process has found what it was told of, where somebody asks (isPromoted), and goes on once all have. A beat does it
+// too.
 func (j *Journal) answer(ctx context.Context, conn *pgx.Conn) error {
 	var restored, promoted *string
 	var epoch int64
@@ -98,8 +103,8 @@ func (j *Journal) answer(ctx context.Context, conn *pgx.Conn) error {
 	}
 	err := commitAlone(ctx, j, conn, func(b *pgx.Batch) {
 		b.Queue("UPDATE "+j.schema+".sessions SET timeline = $2 WHERE id = $1", j.member.Load().id, *promoted)
-		b.Queue("UPDATE "+j.schema+".journal SET timeline = promoted, promoted = NULL, synchronous = current_setting('synchronous_standby_names', true) <> '' "+
-			"WHERE promoted = $1 AND NOT EXISTS (SELECT 1 FROM "+j.schema+".sessions WHERE id = process AND buried_at IS NULL AND timeline IS DISTINCT FROM $1)", *promoted)
+		b.Queue("UPDATE "+j.schema+".journal SET timeline = promoted, promoted = NULL, "+notSynchronous+
+			" WHERE promoted = $1 AND NOT EXISTS (SELECT 1 FROM "+j.schema+".sessions WHERE id = process AND buried_at IS NULL AND timeline IS DISTINCT FROM $1)", *promoted)
 	})
 	if err != nil {
 		return err
@@ -286,7 +291,7 @@ func (t *tx) cutOff(word string) error {
 			"WHERE l.process = o.process AND l.lane = o.lane", []any{t.j.member.Load().id}},
 		{"UPDATE " + s + ".sessions SET buried_at = clock_timestamp() WHERE buried_at IS NULL", nil},
 		{"UPDATE " + s + ".journal SET epoch = epoch + 1, restored = NULL, promoted = NULL, system_identifier = $1, database_oid = $2, table_oid = $3, timeline = $4, " +
-			"synchronous = current_setting('synchronous_standby_names', true) <> '', deployment = coalesce(nullif($5, ''), deployment)", []any{is.system, is.database, is.table, is.timeline, t.j.opts.Deployment}},
+			notSynchronous + ", deployment = coalesce(nullif($5, ''), deployment)", []any{is.system, is.database, is.table, is.timeline, t.j.opts.Deployment}},
 		{"SELECT setval('" + s + ".handles', greatest((SELECT epoch << 40 FROM " + s + ".journal), " +
 			"(SELECT coalesce(max(handle), 0) FROM " + s + ".operations), (SELECT last_value FROM " + s + ".handles)))", nil},
 	} {
@@ -309,7 +314,10 @@ func (t *tx) cutOff(word string) error {
 		return err
 	}
 	m := t.j.member.Load()
-	t.onCommit = append(t.onCommit, func() { m.gone.Store(true) })
+	t.onCommit = append(t.onCommit, func() {
+		m.gone.Store(true)
+		t.j.memory.forget()
+	})
 	clear(t.alive)
 	return nil
 }

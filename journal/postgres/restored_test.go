@@ -181,8 +181,9 @@ func TestWhoSawACopyBeforeAnAdopt(t *testing.T) {
 		"by its handles": func(journals string, _ *postgres.Options) string {
 			return "SELECT setval('" + strings.TrimSuffix(journals, "journal") + "handles', 1)"
 		},
-		"by its timeline": func(journals string, _ *postgres.Options) string {
-			return "UPDATE " + journals + " SET timeline = '0000007F'"
+		"by its timeline": func(journals string, _ *postgres.Options) string { // and somebody else has not answered yet
+			return "UPDATE " + journals + " SET timeline = '0000007F'; INSERT INTO " + strings.TrimSuffix(journals, "journal") +
+				"sessions (id, process, epoch, expires_at, timeline) VALUES ('other', 'other', 1, clock_timestamp() + interval '1 minute', '0000007F')"
 		},
 		"by a witness": func(journals string, opts *postgres.Options) string {
 			witness := postgres.WitnessFile(filepath.Join(t.TempDir(), "witness"))
