@@ -55,9 +55,6 @@ func (f WitnessFile) Store(_ context.Context, number int64) error {
 	return err
 }
 
-// testifyEvery is how often the witness is told.
-const testifyEvery = 10 * time.Second
-
 // witnessStep is by how much an Adopt or a Confirm raises the number: by more than beats do in any journal's life.
 const witnessStep = int64(1) << 32
 
@@ -80,20 +77,28 @@ func (j *Journal) hearWitness(ctx context.Context, conn *pgx.Conn) error {
 	return j.testify(ctx, conn)
 }
 
-// testify tells the witness a number that the database has for certain.
+// testify tells the witness a number that the database has for certain, once it has asked it for one that the database had.
 func (j *Journal) testify(ctx context.Context, conn *pgx.Conn) error {
 	now := time.Now()
 	if j.opts.Witness == nil || j.opts.Existing || j.restored.Load() != nil || now.Before(j.observed.testify) {
 		return nil
 	}
-	j.observed.testify = now.Add(testifyEvery)
-	var number int64
-	err := commitAlone(ctx, j, conn, func(b *pgx.Batch) {
-		b.Queue("UPDATE " + j.schema + ".journal SET witnessed = witnessed + 1 RETURNING witnessed").
-			QueryRow(func(r pgx.Row) error { return r.Scan(&number) })
+	j.observed.testify = now.Add(j.pace.testify)
+	told, err := j.opts.Witness.Load(ctx) // before the number is raised, as others raise it too
+	if err != nil {
+		j.log.Warn("onceward: the journal's witness could not be asked whether the database has gone back", "error", err)
+		return nil
+	}
+	var number, epoch int64
+	err = commitAlone(ctx, j, conn, func(b *pgx.Batch) {
+		b.Queue("UPDATE " + j.schema + ".journal SET witnessed = witnessed + 1 RETURNING witnessed, epoch").
+			QueryRow(func(r pgx.Row) error { return r.Scan(&number, &epoch) })
 	})
 	if err != nil {
 		return err
+	}
+	if number <= told {
+		return j.isOlder(ctx, conn, epoch, fmt.Sprintf("it is at %d, and the witness was told of %d", number-1, told))
 	}
 	if err := j.opts.Witness.Store(ctx, number); err != nil {
 		j.log.Warn("onceward: the journal's witness could not be told how far it is", "error", err)

@@ -67,3 +67,27 @@ func TestToolAdoptsWhatHasAWitness(t *testing.T) {
 	_, err = open(t, server, opts).Join(t.Context())
 	require.ErrorIs(t, err, journal.ErrRestored)
 }
+
+// A copy that is put back beside a process which is alive is behind the witness too, and that is not told of less than it knows.
+func TestWitnessBesideALiveProcess(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	postgres.Hasten(t)
+	witness := postgres.WitnessFile(filepath.Join(t.TempDir(), "witness"))
+	opts.Witness = witness
+	j := open(t, server, opts)
+	const told = 1000 // by another process, that is dead
+	require.NoError(t, witness.Store(t.Context(), told))
+	require.Eventually(t, func() bool {
+		s, err := j.Join(t.Context())
+		if err == nil {
+			err = s.End(t.Context())
+		}
+		return err != nil
+	}, soon, tick)
+	_, err := j.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	number, err := witness.Load(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, told, number)
+}
