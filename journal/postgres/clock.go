@@ -86,6 +86,8 @@ func (t *tx) takeClock() error {
 	}
 	select {
 	case t.j.clockJob <- struct{}{}:
+	case <-time.After(time.Second): // it may sweep for long
+		return errSweeps
 	case <-t.ctx.Done():
 		return t.ctx.Err()
 	}
@@ -200,7 +202,7 @@ func (t *tx) margin(terms journal.Terms) {
 }
 
 // ResetClock has now be the latest time that the journal has seen, in one commit. Other processes go by it before they
-// commit anything else.
+// commit anything else. What it sweeps takes time as for Adopt.
 func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -208,6 +210,7 @@ func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 	}
 	defer leave()
 	return j.tx(ctx, ask{doing: "reset the clock", lanes: []any{"true"}}, func(t *tx) error {
+		t.asker = ctx
 		// Whoever else is about to commit, by what was the latest time, looks first.
 		if _, err := t.exec("UPDATE "+j.schema+".lanes l SET last_at = least(last_at, $1), tenure = tenure + 1 "+
 			"FROM (SELECT process, lane FROM "+j.schema+".lanes ORDER BY process, lane FOR UPDATE) o WHERE l.process = o.process AND l.lane = o.lane",
@@ -226,47 +229,4 @@ func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 		}
 		return t.keepClock()
 	})
-}
-
-// sweep gives every operation without an answer the event that the clock asks for.
-func (t *tx) sweep() error {
-	ev := t.clock.Sweep()
-	if err := t.sweepFlows(ev); err != nil {
-		return err
-	}
-	return t.eachUnanswered(func(r *row) error {
-		// EventClock has no error.
-		next, _, _ := journal.Next(r.op, false, ev)
-		if !store.Changes(r.op, next, journal.Ignored) {
-			return nil
-		}
-		_, err := t.put(r, next)
-		return err
-	})
-}
-
-// eachUnanswered calls f with every operation without an answer, locked. Those that are damaged are passed over: nobody
-// believes them.
-func (t *tx) eachUnanswered(f func(r *row) error) error {
-	rows, err := t.conn.Query(t.ctx, "SELECT handle FROM "+t.j.schema+".operations WHERE state <> $1 ORDER BY handle", int16(journal.StateCompleted))
-	if err != nil {
-		return err
-	}
-	handles, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-	if err != nil {
-		return err
-	}
-	for _, handle := range handles {
-		r, err := t.byHandle(handle)
-		if isDamaged(err) || err == nil && r == nil {
-			continue
-		}
-		if err == nil {
-			err = f(r)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -56,6 +56,9 @@ func HastenAll() {
 		handler: time.Second}
 }
 
+// SweepBy has the journal sweep so many at a time, in so much time each.
+func SweepBy(j *Journal, page int, each time.Duration) { j.sweepPage, j.commitTime = page, each }
+
 // Background ends when the journal waits for the server no longer.
 func Background(j *Journal) <-chan struct{} { return j.background.Done() }
 
@@ -87,6 +90,9 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 		"find by a key or a reference": {findBy, []any{77, true, []byte("ledger"), lengthAndKey("key-77"), []byte("key-77")}},
 		"heard":                        {"SELECT EXISTS (SELECT 1 FROM {{schema}}.heard WHERE digest = $1)", []any{digest(ref)}},
 		"flow":                         {selectFlow + " WHERE identity = $1", []any{digest(ref)}},
+		"sweep":                        {unanswered, []any{1, sweepPage}},
+		"sweep: the rows":              {headsOf, []any{[]int64{7, 8, 9}}},
+		"sweep: flows":                 {flowsDueAfter, []any{by, 1, sweepPage}},
 		"steps":                        {stepsOfFlows, []any{[]int64{7, 8, 9}}},
 	}
 	for name, filter := range map[string]journal.Filter{

@@ -125,8 +125,12 @@ func (t *tx) storeFlow(was, f journal.Flow) (journal.Flow, error) {
 		_, err := t.do(dropSteps, f.Handle)
 		return f, err
 	}
-	_, err := t.do(updateFlow, f.Handle, digest(f.Ref), int64(f.State), format.Nullable(f.Holder), f.Claim,
-		format.FromTime(f.DueAt), format.FromTime(f.EndedAt), facts)
+	args := []any{f.Handle, digest(f.Ref), int64(f.State), format.Nullable(f.Holder), f.Claim, format.FromTime(f.DueAt), format.FromTime(f.EndedAt), facts}
+	if t.puttingOff {
+		t.laterFlows = append(t.laterFlows, args)
+		return f, nil
+	}
+	_, err := t.do(updateFlow, args...)
 	return f, err
 }
 
@@ -347,24 +351,4 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 		}
 	}
 	return reaped, nil
-}
-
-// sweepFlows gives every waiting flow that is due later than the clock the FlowEventClock which goes with ev.
-func (t *tx) sweepFlows(ev journal.Event) error {
-	var later []journal.Flow
-	err := t.each(func(row scanner) error {
-		f, err := scanFlow(row)
-		if errors.Is(err, format.ErrDamaged) {
-			return nil // it is believed by nobody
-		}
-		later = append(later, f)
-		return err
-	}, selectFlow+" WHERE state = 2 AND due_at > $1 ORDER BY handle FOR UPDATE", ev.At.UnixMilli())
-	for _, f := range later {
-		if err != nil {
-			break
-		}
-		_, err = t.nextFlow(f, journal.FlowEvent{Kind: journal.FlowEventClock, At: ev.At, Last: ev.Last})
-	}
-	return err
 }

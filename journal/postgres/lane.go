@@ -62,7 +62,7 @@ func (l *lane) hangUp() {
 //
 // An error of the server's is returned as it is. Where it can't be told whether the commit landed, as ctx has ended or
 // the journal was closed, the error says so.
-func (l *lane) transact(ctx context.Context, a ask, f func(context.Context, *pgx.Conn) error) error {
+func (l *lane) transact(ctx context.Context, a ask, f func(*allowance, *pgx.Conn) error) error {
 	for {
 		if err := l.j.ended(ctx); err != nil {
 			return err
@@ -235,18 +235,38 @@ func (l *lane) rollback() {
 	}
 }
 
+// allowance is the time that a transaction has, and anew for each page of a sweep.
+type allowance struct {
+	whole, ctx context.Context
+	time       time.Duration
+	cancel     context.CancelFunc
+}
+
+func allow(whole context.Context, time time.Duration) *allowance {
+	own := &allowance{whole: whole, time: time, cancel: func() {}}
+	own.renew()
+	return own
+}
+
+func (a *allowance) renew() {
+	a.cancel()
+	a.ctx, a.cancel = context.WithTimeout(a.whole, a.time)
+}
+
 // finish runs f behind the guard, and commits.
-func (l *lane) finish(ctx context.Context, a ask, f func(context.Context, *pgx.Conn) error) error {
-	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTime)
+func (l *lane) finish(ctx context.Context, a ask, f func(*allowance, *pgx.Conn) error) error {
+	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	if !a.handles { // a handler has its own time, whether the server answers or not
 		defer context.AfterFunc(l.j.background, cancel)()
 	}
+	own := allow(whole, l.j.commitTime)
+	defer func() { own.cancel() }()
 	if err := f(own, l.conn); err != nil {
 		l.rollback()
 		return err
 	}
-	tag, err := l.conn.Exec(own, "COMMIT")
+	tag, err := l.conn.Exec(own.ctx, "COMMIT")
 	return l.committed(ctx, tag.String(), err, new(bool))
 }
 

@@ -56,14 +56,31 @@ func remarked(before, after *journal.Operation) (add, remove []int64) {
 const (
 	addMarks    = `INSERT INTO {{schema}}.marks (hash, handle) SELECT unnest($1::bigint[]), $2 ON CONFLICT DO NOTHING`
 	removeMarks = `DELETE FROM {{schema}}.marks WHERE hash = ANY($1) AND handle = $2`
+	// For many operations.
+	addTheseMarks    = `INSERT INTO {{schema}}.marks (hash, handle) SELECT * FROM unnest($1::bigint[], $2::bigint[]) ON CONFLICT DO NOTHING`
+	removeTheseMarks = `DELETE FROM {{schema}}.marks WHERE (hash, handle) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))`
 	// No operation has the handle 0: that row is what those who go by an object wait for each other at.
 	addObject  = `INSERT INTO {{schema}}.marks (hash, handle) VALUES ($1, 0) ON CONFLICT DO NOTHING`
 	lockObject = `SELECT 1 FROM {{schema}}.marks WHERE hash = $1 AND handle = 0 FOR UPDATE`
 )
 
+// marksOf are marks of many operations, with the handle of each.
+type marksOf struct{ hashes, handles []int64 }
+
+func (m *marksOf) add(hashes []int64, handle int64) {
+	for _, hash := range hashes {
+		m.hashes, m.handles = append(m.hashes, hash), append(m.handles, handle)
+	}
+}
+
 // remark has the operation with that handle be found by what it is recognised by now.
 func (t *tx) remark(handle int64, before, after *journal.Operation) error {
 	add, remove := remarked(before, after)
+	if t.puttingOff {
+		t.laterMarks[0].add(add, handle)
+		t.laterMarks[1].add(remove, handle)
+		return nil
+	}
 	if len(add) > 0 {
 		if _, err := t.do(addMarks, add, handle); err != nil {
 			return err

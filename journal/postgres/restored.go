@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
 )
 
 // restoration is why the journal counts as restored.
@@ -224,7 +225,8 @@ func (j *Journal) goneBack(ctx context.Context, m *member, why string) error {
 // delivered before is not.
 //
 // All sessions are cut off, in every process: they start others. That it was adopted is kept in the journal's history (journal.history). Adopt is
-// atomic, and may be called again after an error.
+// atomic, and may be called again after an error. It takes some seconds for each ten thousand operations without an answer,
+// in which nobody commits anything; where ctx ends first, it is undone.
 func (j *Journal) Adopt(ctx context.Context) error {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -239,15 +241,23 @@ func (j *Journal) Adopt(ctx context.Context) error {
 		at = time.Now()
 	}
 	err = j.tx(ctx, ask{doing: "adopt", lanes: []any{"true"}}, func(t *tx) error {
-		t.at = at
+		t.at, t.asker = at, ctx
 		if err := t.cutOff("adopted"); err != nil {
 			return err
 		}
 		if err := t.see(); err != nil {
 			return err
 		}
+		ev := journal.Event{Kind: journal.EventAdopt, At: at, Last: t.clock.Last, Unconfirmed: t.clock.Unconfirmed(at)}
 		return t.eachUnanswered(func(r *row) error {
-			_, _, err := t.next(r, journal.Event{Kind: journal.EventAdopt, At: at})
+			live, err := t.holds(&r.op, ev.Kind)
+			if err != nil {
+				return err
+			}
+			next, decision, err := journal.Next(r.op, live, ev)
+			if err == nil && store.Changes(r.op, next, decision) {
+				_, err = t.put(r, next)
+			}
 			return err
 		})
 	})

@@ -47,11 +47,19 @@ type tx struct {
 	own *ownTx // that it is in, nil for any other
 
 	puttingOff bool
-	later      []*write // rows that flush is to write
+	later      []*write   // rows that flush is to write
+	laterMarks [2]marksOf // added, and removed
+	laterFlows [][]any    // the arguments of updateFlow
+
+	allowed *allowance      // nil in a transaction of somebody else's
+	asker   context.Context // who may give a sweep up between its pages; nil: nobody
 }
 
 // errLost: another transaction was faster. The transaction runs again.
 var errLost = errors.New("postgres: another transaction was faster")
+
+// errSweeps: another transaction of this process moves the clock, as one that sweeps. It is waited for without a transaction.
+var errSweeps = errors.New("postgres: another transaction moves the clock")
 
 // tx runs f in a transaction, and again where another transaction was in its way: f starts afresh each time. It
 // returns once the commit is durable, and known to be. What f returns undoes it.
@@ -72,7 +80,7 @@ func (j *Journal) tx(ctx context.Context, a ask, f func(t *tx) error) error {
 		switch locked := fateOf(err) == fateLocked; {
 		case locked && a.lanes != nil:
 			j.evict(ctx, a.lanes[0].(string), a.lanes[1:]...)
-		case locked:
+		case locked, errors.Is(err, errSweeps):
 			a.held = true
 		default:
 			if undone++; undone == mostUndone {
@@ -145,7 +153,7 @@ func (j *Journal) orClosed(err error) error {
 
 // again tells whether another try may succeed.
 func again(err error) bool {
-	if errors.Is(err, errLost) {
+	if errors.Is(err, errLost) || errors.Is(err, errSweeps) {
 		return true
 	}
 	if code(err) == "" {
@@ -158,11 +166,11 @@ func again(err error) bool {
 func (j *Journal) tryTx(ctx context.Context, l *lane, a ask, f func(t *tx) error) error {
 	j.glance(a.at)
 	var t *tx
-	err := l.transact(ctx, a, func(ctx context.Context, conn *pgx.Conn) error {
+	err := l.transact(ctx, a, func(own *allowance, conn *pgx.Conn) error {
 		if t != nil {
 			t.release(false)
 		}
-		t = &tx{j: j, ctx: ctx, conn: conn, as: l.member, at: a.at, alive: make(map[string]bool)}
+		t = &tx{j: j, ctx: own.ctx, allowed: own, conn: conn, as: l.member, at: a.at, alive: make(map[string]bool)}
 		if err := t.see(); err != nil {
 			return err
 		}
@@ -364,21 +372,33 @@ func (t *tx) put(before *row, op journal.Operation) (*row, error) {
 
 // flush writes all that was put off, in one round trip.
 func (t *tx) flush() error {
-	later := t.later
-	t.puttingOff, t.later = false, nil
-	if len(later) == 0 {
-		return nil
-	}
-	statements := parts(later, false)
+	later, marks, flows := t.later, t.laterMarks, t.laterFlows
+	t.puttingOff, t.later, t.laterMarks, t.laterFlows = false, nil, [2]marksOf{}, nil
 	b := new(pgx.Batch)
-	b.Queue(t.j.sql.togetherPlans)
+	statements := parts(later, false)
+	if len(statements) > 0 {
+		b.Queue(t.j.sql.togetherPlans)
+	}
 	for _, p := range statements {
 		p.queue(b, &t.j.sql)
 	}
+	for i, sql := range [...]string{addTheseMarks, removeTheseMarks} {
+		if len(marks[i].hashes) > 0 {
+			b.Queue(t.j.in(sql), marks[i].hashes, marks[i].handles)
+		}
+	}
+	for _, args := range flows {
+		b.Queue(t.j.in(updateFlow), args...)
+	}
+	if b.Len() == 0 {
+		return nil
+	}
 	results := t.conn.SendBatch(t.ctx, b)
 	defer results.Close()
-	if _, err := results.Exec(); err != nil {
-		return err
+	if len(statements) > 0 {
+		if _, err := results.Exec(); err != nil {
+			return err
+		}
 	}
 	for _, p := range statements {
 		if err := p.read(results); err != nil {

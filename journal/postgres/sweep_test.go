@@ -1,0 +1,175 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/pgproxy"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+// manySwept operations without an answer, and as many flows, are three pages each.
+const manySwept = 120
+
+// swept opens a journal with operations of which a third each is pending, in flight and cancelled, and as many flows that
+// wait; trips counts its round trips.
+func swept(t *testing.T, server *postgrestest.Cluster, opts postgres.Options, trips *atomic.Int64) (*postgres.Journal, []journal.Ref) {
+	opts.BeforeConnect = func(_ context.Context, cfg *pgx.ConnConfig) error {
+		cfg.Tracer = roundTrips{of: trips}
+		return nil
+	}
+	j := open(t, server, opts)
+	postgres.SweepBy(j, manySwept/3, time.Minute)
+	s := join(t, j)
+	var refs []journal.Ref
+	for i := range manySwept {
+		begun, err := j.Apply(t.Context(), begin(fmt.Sprint("order-", i), s))
+		require.NoError(t, err)
+		op := begun.Operation
+		refs = append(refs, op.Ref)
+		ev := journal.Event{Ref: op.Ref, Handle: op.Handle, At: time.Now(), Session: s.ID(), Claim: op.Claim, Generation: op.Generation}
+		switch i % 3 {
+		case 0:
+			ev.Kind, ev.Attempts, ev.Wake, ev.Due = journal.EventPark, 1, time.Now().Add(time.Hour), time.Now().Add(time.Hour)
+		case 1:
+			ev.Kind = journal.EventCancel
+		default:
+			continue
+		}
+		_, err = j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+	}
+	for i := range manySwept {
+		ev := journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: fmt.Sprint("ride-", i)}, At: time.Now(), Session: s.ID(), InputDigest: "d"}
+		begun, err := j.ApplyFlow(t.Context(), ev)
+		require.NoError(t, err)
+		ev.Kind, ev.Handle, ev.Claim, ev.Due = journal.FlowEventPark, begun.Flow.Handle, begun.Flow.Claim, time.Now().Add(time.Hour)
+		_, err = j.ApplyFlow(t.Context(), ev)
+		require.NoError(t, err)
+	}
+	return j, refs
+}
+
+// What has no answer is swept with a few round trips for hundreds, and each of it.
+func TestSweepTakesFewRoundTrips(t *testing.T) {
+	t.Run("adopt", func(t *testing.T) {
+		server := postgrestest.Shared(t)
+		opts := options(t, server)
+		var trips atomic.Int64
+		j, refs := swept(t, server, opts, &trips)
+		server.Exec(t, `UPDATE "`+opts.Schema+`".journal SET restored = 'a test says so'`)
+		require.Eventually(t, func() bool { _, err := j.Join(t.Context()); return err != nil }, soon, tick)
+		before := trips.Load()
+		require.NoError(t, j.Adopt(t.Context()))
+		assert.Less(t, trips.Load()-before, int64(manySwept/2))
+		for _, ref := range refs {
+			op, err := j.Get(t.Context(), ref)
+			require.NoError(t, err)
+			require.True(t, op.Adopted)
+			require.NotEqual(t, journal.StateInFlight, op.State)
+			matches, err := j.FindBy(t.Context(), "ledger", journal.ByKey, "key-of-"+ref.ID)
+			require.NoError(t, err)
+			require.Len(t, matches, 1, "what was in flight is found by its marks from now on")
+		}
+		verified(t, j)
+	})
+	t.Run("clock", func(t *testing.T) {
+		server := postgrestest.Shared(t)
+		opts := options(t, server)
+		var trips atomic.Int64
+		j, refs := swept(t, server, opts, &trips)
+		before, then := trips.Load(), time.Now().Add(-2*journal.Leap).Truncate(time.Millisecond)
+		require.NoError(t, j.ResetClock(t.Context(), then))
+		assert.Less(t, trips.Load()-before, int64(manySwept/2))
+		for _, ref := range refs {
+			op, err := j.Get(t.Context(), ref)
+			require.NoError(t, err)
+			require.True(t, op.UpdatedAt.Equal(then))
+		}
+		flows := 0
+		for flow, err := range j.ListFlows(t.Context(), journal.FlowFilter{}) {
+			require.NoError(t, err)
+			require.True(t, flow.CreatedAt.Equal(then))
+			flows++
+		}
+		assert.Equal(t, manySwept, flows)
+		verified(t, j)
+	})
+}
+
+func verified(t *testing.T, j *postgres.Journal) {
+	report, err := j.Verify(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, report)
+}
+
+// A sweep may take longer than a transaction has otherwise, as long as it goes on.
+func TestSweepHasTimeForEachPage(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	proxy, err := pgproxy.Start("tcp", server.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = proxy.Close() })
+	j := openAt(t, server.URLThrough(proxy.Addr().String()), opts)
+	s := join(t, j)
+	const pages = 25
+	for i := range pages {
+		_, err := j.Apply(t.Context(), begin(fmt.Sprint("order-", i), s))
+		require.NoError(t, err)
+	}
+	postgres.SweepBy(j, 1, 1500*time.Millisecond)
+	proxy.Delay(30 * time.Millisecond) // three times a page: 2.25 seconds
+	require.NoError(t, j.ResetClock(t.Context(), time.Now().Add(-2*journal.Leap)))
+}
+
+// Who asked for a sweep ends it.
+func TestSweepEndsWithItsAsker(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	s := join(t, j)
+	begun, err := j.Apply(t.Context(), begin("order", s))
+	require.NoError(t, err)
+	proxy, err := pgproxy.Start("tcp", server.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = proxy.Close() })
+	ctx, cancel := context.WithCancel(t.Context())
+	other := openAt(t, server.URLThrough(proxy.Addr().String()), opts)
+	postgres.SweepBy(other, 1, time.Minute)
+	proxy.Arm(pgproxy.Fault{Match: func(e pgproxy.Exchange) bool {
+		if slices.ContainsFunc(e.SQL, func(sql string) bool { return strings.Contains(sql, "state <> 3") }) {
+			cancel()
+		}
+		return false
+	}})
+	require.ErrorIs(t, other.ResetClock(ctx, time.Now().Add(-2*journal.Leap)), context.Canceled)
+	op, err := j.Get(t.Context(), begun.Operation.Ref)
+	require.NoError(t, err)
+	assert.True(t, op.UpdatedAt.Equal(begun.Operation.UpdatedAt))
+}
+
+// roundTrips counts what is asked of the server.
+type roundTrips struct{ of *atomic.Int64 }
+
+func (r roundTrips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	r.of.Add(1)
+	return ctx
+}
+func (roundTrips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (r roundTrips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	r.of.Add(1)
+	return ctx
+}
+func (roundTrips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (roundTrips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
