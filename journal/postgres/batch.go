@@ -22,11 +22,13 @@ import (
 // written by a lane: all that wait for it in one round trip, one transaction. A row is written only at the revision that
 // was decided on; whoever finds another one there takes the slow path.
 
-// maxBatch bounds how many writes share a transaction, and riderWait is how long one that nobody waits for waits for
-// company.
+// maxBatch bounds how many writes share a transaction, and maxBatchBytes how large they are together, if it is not one that
+// is larger: all of them have to get there in commitTime, and are in memory several times, the server's too. riderWait is how
+// long one that nobody waits for waits for company.
 const (
-	maxBatch  = 1024
-	riderWait = 20 * time.Millisecond
+	maxBatch      = 1024
+	maxBatchBytes = 16 << 20
+	riderWait     = 20 * time.Millisecond
 )
 
 // write is a row on its way into the database.
@@ -50,10 +52,12 @@ type write struct {
 	done   chan struct{}
 }
 
-// errLeave has a write take the slow path, and errApart the writes of a batch be made by a statement each.
+// errLeave has a write take the slow path, errApart the writes of a batch be made by a statement each, and errLate fewer of
+// them be in a batch.
 var (
 	errLeave = errors.New("postgres: it is decided by what the database has")
 	errApart = errors.New("postgres: one of several writes failed")
+	errLate  = errors.New("postgres: a batch was not committed in time")
 )
 
 func (w *write) end(err error) {
@@ -68,11 +72,27 @@ const mostAgain = 3
 // mostTakenOut is how many writes are taken out of a batch one by one, each of which costs the others another try.
 const mostTakenOut = 4
 
-// commit commits the batch. What can't be in it is taken out, and the others go again: those before it, which have passed, and
-// those after it, unless more have been taken out than there is time for. Then these are decided one by one, on the
-// slow path: however many names somebody holds, or a constraint refuses, all others go on.
+// commit commits the batch, and half of it at a time where it was too large for the time there is. What is too late by itself
+// has others leave for the slow path with it: it may not be a question of size, and they waited for long.
 func (g *group) commit(l *lane, batch []*write) {
 	slices.SortStableFunc(batch, inOrder)
+	for most := len(batch); len(batch) > 0; {
+		n := min(most, len(batch))
+		late := g.commitOnce(l, batch[:n:n])
+		switch batch = batch[n:]; {
+		case len(late) == 1:
+			endAll(append(late, batch...), errLeave)
+			return
+		case len(late) > 1:
+			most, batch = len(late)/2, append(late, batch...)
+		}
+	}
+}
+
+// commitOnce commits a batch, and returns what is to go again, since that took too long. What can't be in it is taken out,
+// and the others go again: those before it, which have passed, and those after it, unless more have been taken out than there is time for. Then these are decided one by one, on the
+// slow path: however many names somebody holds, or a constraint refuses, all others go on.
+func (g *group) commitOnce(l *lane, batch []*write) (late []*write) {
 	apart, takenOut := false, 0
 	for try := 0; len(batch) > 0; try++ {
 		batch = slices.DeleteFunc(batch, func(w *write) bool {
@@ -89,7 +109,7 @@ func (g *group) commit(l *lane, batch []*write) {
 			return err != nil
 		})
 		if len(batch) == 0 {
-			return
+			return nil
 		}
 		at, err := g.try(l, batch, apart, try < mostAgain)
 		err = g.j.orClosed(err)
@@ -104,10 +124,12 @@ func (g *group) commit(l *lane, batch []*write) {
 					w.end(nil)
 				}
 			}
-			return
+			return nil
+		case errors.Is(err, errLate):
+			return batch
 		case errors.Is(err, errInDoubt), errors.Is(err, journal.ErrClosed):
 			endAll(batch, err)
-			return
+			return nil
 		case at >= 0:
 			w := batch[at]
 			batch = slices.Delete(batch, at, at+1)
@@ -127,17 +149,18 @@ func (g *group) commit(l *lane, batch []*write) {
 			}
 		case fateOf(err) == fatePoisoned: // at the commit, where a deferred constraint does not say whose it is
 			endAll(batch, errLeave)
-			return
+			return nil
 		case try < 20 && (errors.Is(err, errLost) || fateOf(err) == fateAgain || fateOf(err) == fateLocked):
 		case errors.Is(err, errLost), fateOf(err) == fateAgain, fateOf(err) == fateLocked: // whosever it is
 			endAll(batch, errLeave)
-			return
+			return nil
 		case fateOf(err) == fateOutage && try < 2:
 		default:
 			endAll(batch, explain("apply", err))
-			return
+			return nil
 		}
 	}
+	return nil
 }
 
 func endAll(batch []*write, err error) {
@@ -207,9 +230,12 @@ func (g *group) try(l *lane, batch []*write, apart, again bool) (at int, err err
 		}
 		return blame(statements[at], err)
 	}
-	resolved := false
+	resolved, late := false, isLate(err)
 	unclear := at <= atUnclear
 	err = l.committed(ctx, tag, err, &resolved)
+	if late && errors.Is(err, errLost) {
+		return -1, errLate
+	}
 	if unclear && errors.Is(err, errLost) { // it was not committed, and the server had not come further than this statement
 		return blame(statements[atUnclear-at], err)
 	}
@@ -241,7 +267,7 @@ const (
 
 // send sends the parts of a batch in one round trip. An error comes with the part where it happened.
 func (l *lane) send(statements []part, needs []string) (at int, tag string, err error) {
-	ctx, cancel := context.WithTimeout(l.j.background, commitTime)
+	ctx, cancel := context.WithTimeout(l.j.background, l.j.commitTime)
 	defer cancel()
 	b := new(pgx.Batch)
 	b.Queue(beginSQL)
@@ -516,6 +542,9 @@ func (l *lockedNames) any() bool {
 func needsMarks(before *journal.Operation, ev journal.Event) bool {
 	return ev.Object != "" && ev.Kind != journal.EventComplete || before.Object != "" || len(before.Evidence) > 0
 }
+
+// isLate tells whether there was no more time: by this side's clock, or by the server's (transaction_timeout).
+func isLate(err error) bool { return errors.Is(err, context.DeadlineExceeded) || code(err) == "25P04" }
 
 // isStatements tells whether an error is the server's, of a statement, after which it goes on, and which was not run.
 func isStatements(err error) bool {

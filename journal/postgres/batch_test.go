@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/pgproxy"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -439,4 +440,51 @@ func marksGoWithTheLane(t *testing.T, pooled bool) {
 	matches, err = j.FindBy(t.Context(), "ledger", journal.ByKey, "key-of-parked")
 	require.NoError(t, err)
 	require.Len(t, matches, 1)
+}
+
+// A batch that is not there in time goes again in halves, and not again and again as it was.
+func TestBatchThatIsLateIsHalved(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	opts.Lanes = 1
+	proxy, err := pgproxy.Start("tcp", server.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = proxy.Close() })
+	j := openAt(t, server.URLThrough(proxy.Addr().String()), opts)
+	s := join(t, j)
+	postgres.CommitIn(j, 2*time.Second)
+	const writes, size = 8, 100 << 10
+	var large atomic.Int64
+	never := proxy.Arm(pgproxy.Fault{Match: func(e pgproxy.Exchange) bool {
+		if e.Bytes > writes*size/2+size {
+			large.Add(1)
+		}
+		return false
+	}})
+	t.Cleanup(never.Release)
+	for range 2 { // that many do not get through
+		stuck := proxy.Arm(pgproxy.Fault{Match: func(e pgproxy.Exchange) bool { return e.Bytes > writes*size/2+size }, Side: pgproxy.Request, Then: pgproxy.Hold})
+		t.Cleanup(stuck.Release)
+	}
+	first := proxy.Arm(pgproxy.Fault{Match: func(e pgproxy.Exchange) bool { return e.Bytes > size }, Side: pgproxy.Request, Then: pgproxy.Hold})
+	var asked sync.WaitGroup
+	ask := func(id string) {
+		asked.Go(func() {
+			ev := begin(id, s)
+			ev.Intent.Request.Body = make([]byte, size)
+			result, err := j.Apply(t.Context(), ev)
+			assert.NoError(t, err)
+			assert.Equal(t, journal.Execute, result.Decision)
+		})
+	}
+	ask("first")
+	<-first.Done()
+	for i := range writes {
+		ask(fmt.Sprint("order-", i))
+	}
+	require.Eventually(t, func() bool { return postgres.Waiting(j) == writes }, soon, tick)
+	first.Release()
+	asked.Wait()
+	assert.EqualValues(t, 1, large.Load())
+	assert.False(t, s.Lost())
 }

@@ -56,6 +56,9 @@ func HastenAll() {
 		handler: time.Second}
 }
 
+// CommitIn has the journal's transactions have that much time.
+func CommitIn(j *Journal, most time.Duration) { j.commitTime = most }
+
 // SweepBy has the journal sweep so many at a time, in so much time each.
 func SweepBy(j *Journal, page int, each time.Duration) { j.sweepPage, j.commitTime = page, each }
 

@@ -122,7 +122,7 @@ func (g *group) next(i int) []*write {
 	}
 }
 
-// take takes what waits, but no operation of which something is in flight: what is asked of one goes in order, and of two
+// take takes what waits, as far as a batch has room, but no operation of which something is in flight: what is asked of one goes in order, and of two
 // that begin one name no two batches have one each (see reread). anyhow: even if it is not due.
 func (g *group) take(i int, anyhow bool) (batch []*write) {
 	g.mu.Lock()
@@ -131,8 +131,14 @@ func (g *group) take(i int, anyhow bool) (batch []*write) {
 		return nil
 	}
 	left := g.waiting[:0]
+	bytes, full := 0, false
 	for _, w := range g.waiting {
-		if _, flies := g.flying[w.op.Ref]; flies || len(batch) >= maxBatch {
+		_, flies := g.flying[w.op.Ref]
+		if !flies && !full {
+			bytes += w.size()
+			full = len(batch) > 0 && (bytes > maxBatchBytes || len(batch) >= maxBatch)
+		}
+		if flies || full {
 			left = append(left, w)
 			continue
 		}

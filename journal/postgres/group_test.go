@@ -97,3 +97,22 @@ func TestGroupThatIsClosedTellsAll(t *testing.T) {
 	g.landed(0, batch)
 	assert.Empty(t, g.take(0, true))
 }
+
+// What is large shares a batch as far as there is room, in the order in which it was asked; what is larger than that is alone.
+func TestBatchIsBoundedByItsBytes(t *testing.T) {
+	g, ask := aGroup(t, 1)
+	body := make([]byte, 2*maxBatchBytes)
+	for _, w := range []struct {
+		id   string
+		size int
+	}{{"a", maxBatchBytes / 3}, {"b", maxBatchBytes / 3}, {"c", maxBatchBytes / 2}, {"d", 1}, {"huge", 2 * maxBatchBytes}, {"e", 1}} {
+		ask(w.id)
+		g.waiting[len(g.waiting)-1].stored.answerBody = body[:w.size]
+	}
+	for _, want := range [][]string{{"a", "b"}, {"c", "d"}, {"huge"}, {"e"}} {
+		batch := g.next(0)
+		assert.Equal(t, want, idsOf(batch))
+		g.landed(0, batch)
+	}
+	assert.Empty(t, g.waiting)
+}
