@@ -19,6 +19,7 @@ type batch struct {
 	deferrals []*prepared      // deliveries that it carries
 	liveness  map[string]error // of sessions looked at: nil, errDead or ErrRestored
 	wrote     bool
+	inRows    int     // bytes of bodies that it wrote to rows of their own
 	highest   int64   // handle in records
 	numbered  int64   // its commit number
 	others    bool    // somebody else wrote since the last one

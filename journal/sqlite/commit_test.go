@@ -4,6 +4,7 @@ package sqlite_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -249,4 +250,29 @@ func TestStepIsReadDuringItsCommit(t *testing.T) {
 	_, err := carries.wait()
 	require.NoError(t, err)
 	<-read
+}
+
+// What is large goes into as many commits as it takes, though its operations have rows of their own.
+func TestBatchIsBoundedByItsBytes(t *testing.T) {
+	s := openSlow(t, sqlite.Options{})
+	var answers []journal.Event
+	for _, id := range []string{"a", "b", "c"} {
+		ev := complete(s.alone(begin(id, s)), s)
+		ev.Answer.Body = make([]byte, 17<<20) // two are over the limit
+		_, _ = rand.Read(ev.Answer.Body)
+		answers = append(answers, ev)
+	}
+	folded := make(chan error, 1)
+	go func() { folded <- sqlite.Fold(s.Journal) }()
+	<-s.syncing
+	s.results <- sqlite3.SQLITE_OK
+	require.NoError(t, <-folded)
+	all := s.together(answers...)
+	assert.Equal(t, 1, sqlite.Queued(s.Journal))
+	s.quick()
+	s.results <- sqlite3.SQLITE_OK
+	for _, a := range all {
+		_, err := a.wait()
+		require.NoError(t, err)
+	}
 }

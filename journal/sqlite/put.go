@@ -52,11 +52,13 @@ func (b *batch) put(r *row, c *change) error {
 			}
 		}
 		if err == nil {
+			b.inRows += len(c.body)
 			err = b.updateWhole(c.Row, c.body)
 		}
 	default:
 		if c.answer != nil {
 			c.AnswerSum = format.SumIn(c.answer)
+			b.inRows += len(c.answerBody)
 			err = b.write(b.sql.insertAnswer, c.Op.Handle, c.answer, c.answerBody)
 		}
 		if err == nil {

@@ -16,7 +16,7 @@ const (
 	// maxBatch is how many requests a batch takes at most.
 	maxBatch = 1024
 	// maxBatchBytes is how many bytes they have to have recorded that no more are taken: a
-	// row of SQLite's has a billion at most.
+	// row of SQLite's has a billion at most, and others wait meanwhile.
 	maxBatchBytes = 32 << 20
 	// yieldToOthers is the pause after a commit where other processes write, too:
 	// without it one process starves the other. It is as long as those wait at most
@@ -230,7 +230,7 @@ func (w *writer) batch(first *request) (goOn bool) {
 			taken = append(taken, r)
 			yielded = false // more may come; who was refused may be back at once, for ever
 		}
-		if b.broken != nil || len(b.records) > maxBatchBytes {
+		if b.broken != nil || len(b.records)+b.inRows > maxBatchBytes {
 			break
 		}
 	}
