@@ -311,6 +311,19 @@ func deliver(j *postgres.Journal, s journal.Session, op journal.Operation, f fun
 		Outcome: op.State, At: time.Now(), Session: s.ID()}, f)
 }
 
+// A handler has its time, whatever the role's patience with transactions that do nothing is.
+func TestHandlerOutlastsTheRolesPatience(t *testing.T) {
+	server := postgrestest.Shared(t)
+	j := openAt(t, server.URL()+"&idle_in_transaction_session_timeout=1s", options(t, server))
+	s := join(t, j)
+	var patience string
+	_, err := deliver(j, s, undelivered(t, j, s, "order"), func(ctx context.Context, tx journal.Tx) error {
+		return tx.Driver().(pgx.Tx).QueryRow(ctx, "SELECT current_setting('idle_in_transaction_session_timeout')").Scan(&patience)
+	})
+	require.NoError(t, err)
+	assert.Equal(t, "1min", patience)
+}
+
 // However many handlers take their time, nobody else waits for a connection: claims, begins of names that are known, sessions.
 func TestSlowHandlersHoldUpNobodyElse(t *testing.T) {
 	server := postgrestest.Shared(t)

@@ -364,6 +364,8 @@ func newStatements(s string) statements {
 		"revision = revision + 1 WHERE handle = $1 AND revision = $2 AND identity IS NOT DISTINCT FROM $3 RETURNING handle"
 	in := func(sql string) string { return strings.ReplaceAll(sql, "{{schema}}", s) }
 	settings := soundCommit + ", set_config('lock_timeout', $1, true), set_config('statement_timeout', '0', true), " +
+		// A handler of DeliverTx has its time (pace.handler), whatever the role's is.
+		"set_config('idle_in_transaction_session_timeout', '60s', true), " +
 		// From PostgreSQL 17 on, a client that is cut off amid its statements does not hold up others for ever.
 		"CASE WHEN current_setting('server_version_num')::int >= 170000 THEN set_config('transaction_timeout', '60s', true) END"
 	const (
