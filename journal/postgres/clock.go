@@ -15,17 +15,25 @@ import (
 // dbClock is the database's clock, as far as can be told without asking it.
 type dbClock struct {
 	mu    sync.Mutex
-	heard time.Time     // by this process's own clock
-	ahead time.Duration // of that, by the database's then
+	ahead time.Duration // of this process's own clock
+	exact bool          // that was told within mostTrip
 	last  time.Time     // what now returned last
 }
 
-// heard takes note of what the database's clock said in answer to a question that was sent at that time.
+// mostTrip is how long an answer may take that tells the time.
+const mostTrip = time.Second
+
+// heardAt takes note of what the database's clock said in answer to a question that was sent at that time. One that took long says little:
+// this process, or its machine, may have been stopped before the question was asked, or after. Then what was heard before holds, if anything was.
 func (c *dbClock) heardAt(sent, said time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	c.heard = now
+	took := max(now.Sub(sent), now.Round(0).Sub(sent.Round(0)))
+	if took > mostTrip && c.exact {
+		return
+	}
+	c.exact = took <= mostTrip
 	c.ahead = said.Sub(sent.Add(now.Sub(sent) / 2))
 }
 

@@ -179,6 +179,7 @@ func (l *lane) begin(a ask) (passed bool, err error) {
 	b.Queue(settings, lock)
 	l.queueGuard(b, a.needs)
 	l.warned.Store(false)
+	sent := time.Now()
 	results := l.conn.SendBatch(ctx, b)
 	for range 2 {
 		if _, err = results.Exec(); err != nil {
@@ -186,7 +187,6 @@ func (l *lane) begin(a ask) (passed bool, err error) {
 		}
 	}
 	guard := err == nil
-	sent := time.Now()
 	if guard {
 		var one int64
 		var now time.Time
