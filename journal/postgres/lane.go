@@ -364,8 +364,11 @@ func (l *lane) rotate(ctx context.Context) error {
 	next := l.number + laneStep
 	var batch, tenure int64
 	err := l.alone(ctx, func(b *pgx.Batch) {
-		b.Queue(l.j.sql.rotate, l.member.id, l.number, next).QueryRow(func(r pgx.Row) error { return r.Scan(&batch, &tenure) })
+		b.Queue(l.j.sql.rotate, l.member.id, l.number, next, l.batch).QueryRow(func(r pgx.Row) error { return r.Scan(&batch, &tenure) })
 	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
 	if err != nil {
 		// It may have been done: the next one begins with a row that nobody has.
 		l.hangUp()

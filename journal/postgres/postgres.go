@@ -407,8 +407,8 @@ func newStatements(s string) statements {
 		lockObject: "INSERT INTO " + s + ".marks (hash, handle) VALUES ($1, 0) ON CONFLICT (hash, handle) DO UPDATE SET handle = 0",
 		answer: "WITH o AS (" + update + ") INSERT INTO " + s + ".answers (handle, head, body) SELECT handle, $13::bytea, $14::bytea FROM o " +
 			"ON CONFLICT (handle) DO UPDATE SET head = excluded.head, body = excluded.body RETURNING handle",
-		// What a lane has seen of the time goes along.
-		rotate: "WITH o AS (DELETE FROM " + s + ".lanes WHERE process = $1 AND lane = $2 RETURNING tenure, last_at, least_margin) " +
+		// What a lane has seen of the time goes along. A row that lacks batches stays, for the guard to tell.
+		rotate: "WITH o AS (DELETE FROM " + s + ".lanes WHERE process = $1 AND lane = $2 AND batch = $4 RETURNING tenure, last_at, least_margin) " +
 			"INSERT INTO " + s + ".lanes (process, lane, tenure, last_at, least_margin) SELECT $1, $3, tenure, last_at, least_margin FROM o RETURNING batch, tenure",
 		find:      "(" + in(find) + ")",
 		findNamed: "(" + in(findNamed) + ")",
