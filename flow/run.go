@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -262,20 +263,25 @@ func (r *run) unvisited(begunToo bool) string {
 
 func (r *run) finish(ctx context.Context, result []byte) error {
 	r.mu.Lock()
-	var steps []journal.StepRecord
-	for _, s := range r.failed {
-		steps = append(steps, s)
-	}
-	slices.SortFunc(steps, func(a, b journal.StepRecord) int { return a.Position - b.Position })
+	steps := slices.SortedFunc(maps.Values(r.failed), byPosition)
+	r.mu.Unlock()
 	if result != nil {
 		steps = append(steps, journal.StepRecord{Kind: journal.StepReturned, Result: result, At: r.client.Now()})
 	}
+	r.number(steps)
+	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowEventFinish, Steps: steps}, nil)
+}
+
+func byPosition(a, b journal.StepRecord) int { return a.Position - b.Position }
+
+// number gives records their places in the flow's log.
+func (r *run) number(steps []journal.StepRecord) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for i := range steps {
 		r.seq++
 		steps[i].Seq = r.seq
 	}
-	r.mu.Unlock()
-	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowEventFinish, Steps: steps}, nil)
 }
 
 func (r *run) park(ctx context.Context, f *fault) error {

@@ -26,11 +26,13 @@ func (st *step) keepUndo(do func(context.Context) error) {
 // giveUp records that the flow is given up by its own function, and goes on to undo it:
 // the function is run again, so that its steps tell what undoes them.
 func (r *run) giveUp(ctx context.Context, why error) error {
-	r.mu.Lock()
-	r.seq++
-	rec := journal.StepRecord{Seq: r.seq, Kind: journal.StepGaveUp, Result: encodeFailure(why), At: r.client.Now()}
-	r.mu.Unlock()
-	res, err := r.apply(ctx, journal.FlowEvent{Kind: journal.FlowEventGiveUp, Cause: recordable(why), Steps: []journal.StepRecord{rec}})
+	steps, err := r.copedWith(ctx) // else the function could go another way while it is undone
+	if err != nil {
+		return r.park(ctx, r.fault)
+	}
+	steps = append(steps, journal.StepRecord{Kind: journal.StepGaveUp, Result: encodeFailure(why), At: r.client.Now()})
+	r.number(steps)
+	res, err := r.apply(ctx, journal.FlowEvent{Kind: journal.FlowEventGiveUp, Cause: recordable(why), Steps: steps})
 	switch {
 	case err != nil:
 		// Recorded or not, the claim ends: else nobody would undo it.
@@ -39,6 +41,23 @@ func (r *run) giveUp(ctx context.Context, why error) error {
 		return r.tell(&Error{Kind: onceward.ErrInFlight, Err: errors.New("the claim is no longer held")})
 	}
 	return r.again(ctx, why)
+}
+
+// copedWith are the steps that failed and have no answered operation, by which they would tell why once more.
+func (r *run) copedWith(ctx context.Context) (steps []journal.StepRecord, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, rec := range r.failed {
+		ops, err := r.operationsOf(ctx, &step{id: name})
+		if err != nil {
+			return nil, r.stop(&fault{told: &Error{Step: name, Kind: onceward.ErrJournal, Err: err}, final: true, due: r.client.Now().Add(askAgain)})
+		}
+		if !slices.ContainsFunc(ops, func(op journal.Operation) bool { return op.State != journal.StateCancelled }) {
+			steps = append(steps, rec)
+		}
+	}
+	slices.SortFunc(steps, byPosition)
+	return steps, nil
 }
 
 // again runs the function in its undoing.

@@ -262,6 +262,47 @@ func uniq(all []string) (first []string) {
 	return first
 }
 
+// A function that coped with a step which failed copes with it in its undoing, too.
+func TestCopedWithBeforeItIsGivenUp(t *testing.T) {
+	const full = flow.Reason("full")
+	for name, first := range map[string]reply{
+		"it called nobody": {},
+		"it was refused":   says(400, `{"error":{"type":"invalid_request_error","code":"parameter_missing"}}`),
+		"it was declined":  says(402, `{"error":{"type":"card_error","code":"card_declined"}}`),
+	} {
+		virtual(t, name, func(t *testing.T) {
+			l := &line{}
+			p := startFlows(t, l, onceward.Config{})
+			calls := name != "it called nobody"
+			if calls {
+				l.Then(first)
+			}
+			err := p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+				_, err := flow.Step(ctx, "card-a", func(ctx context.Context) (charge, error) {
+					if !calls {
+						return charge{}, full
+					}
+					c, err := p.Post(ctx, "card-a")
+					if err != nil && !errors.Is(err, onceward.ErrNotSent) {
+						err = full
+					}
+					return c, err
+				})
+				if errors.Is(err, full) {
+					err = p.undoable(ctx, "card-b")
+				}
+				if err != nil {
+					return err
+				}
+				return flow.GiveUp(errSoldOut)
+			})
+			require.ErrorIs(t, err, flow.ErrGivenUp)
+			assert.Equal(t, flow.StateGivenUp, p.flow("order-991").State)
+			assert.Contains(t, l.Descriptions(), "undo-card-b-ch_1")
+		})
+	}
+}
+
 // GiveUp of nothing is nothing.
 func TestGiveUpOfNothing(t *testing.T) {
 	require.NoError(t, flow.GiveUp(nil))
