@@ -17,10 +17,11 @@ import (
 // stepCalls are the operations that a step asks for.
 type stepCalls struct {
 	mu      sync.Mutex
-	over    bool      // the step has ended
-	refused bool      // the credential of one of them, or it had none
-	lacking bool      // one of them is completed, and its answer is gone or not whole
-	asked   time.Time // what is cancelled is not to be sent again before; zero: whenever
+	over    bool                  // the step has ended
+	refused bool                  // the credential of one of them, or it had none
+	lacking bool                  // one of them is completed, and its answer is gone or not whole
+	asked   time.Time             // what is cancelled is not to be sent again before; zero: whenever
+	reached map[onceward.Ref]bool // those that were asked for in this run
 	unnamed callState
 	open    map[onceward.Ref]onceward.Operation // those without an outcome, as they were left
 }
@@ -81,6 +82,12 @@ func (c *stepCalls) left(ref onceward.Ref, named bool, resp *http.Response, err 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if known {
+		if c.reached == nil {
+			c.reached = map[onceward.Ref]bool{}
+		}
+		c.reached[ref] = true
+	}
 	if !named {
 		c.unnamed = unanswered
 		if known && op.State == journal.StateCompleted {
@@ -125,6 +132,9 @@ func (st *step) Note(ctx context.Context, ref onceward.Ref) error {
 		}
 		return fmt.Errorf("%w: its flow is being given up", onceward.ErrNotSent)
 	}
+	if !r.client.Holds(r.flow.Holder) { // others have the flow by now, and may have given it up
+		return errors.New("the session is lost")
+	}
 	r.mu.Lock()
 	known := slices.Contains(r.called[st.id], ref.ID)
 	if !known {
@@ -166,6 +176,12 @@ func (st *step) inTheWay(ctx context.Context, err error) *fault {
 			worst = &op
 		}
 	}
+	if err != nil && worst == nil {
+		var f *fault
+		if worst, f = st.begunEarlier(ctx, err); f != nil {
+			return f
+		}
+	}
 	switch {
 	case worst != nil:
 		f := st.run.waitFor(st.name, worst, err)
@@ -182,6 +198,30 @@ func (st *step) inTheWay(ctx context.Context, err error) *fault {
 		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, due: st.run.client.Now().Add(askAgain)}
 	}
 	return nil
+}
+
+// begunEarlier is an operation without an outcome which an earlier run has begun, and which this one, that failed,
+// did not come to ask for. Of one that took effect the function must not be told of a failure: it would have the same
+// made elsewhere.
+func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Operation, f *fault) {
+	r := st.run
+	r.mu.Lock()
+	began, failed := r.operationsOf(ctx, st)
+	r.mu.Unlock()
+	if failed != nil {
+		return nil, &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: errors.Join(failed, err)}, due: r.client.Now().Add(askAgain)}
+	}
+	for i := range began {
+		op := &began[i]
+		switch {
+		case !op.State.Settled():
+			open = &noAnswer(r.client, op).Operation
+		case op.State == journal.StateCompleted && !st.calls.reached[op.Ref] && !saysNoEffect(err) && r.client.TookEffect(op):
+			f = &fault{fails: true, told: &Error{Step: st.name, Kind: ErrFailed,
+				Err: fmt.Errorf("operation %s took effect in an earlier run, and do fails before it asks for it: %w", op.ID, err)}}
+		}
+	}
+	return open, f
 }
 
 // waitFor is a flow's wait for an operation's outcome.

@@ -3,6 +3,7 @@ package flow_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 )
 
@@ -292,4 +294,73 @@ func TestSettleAllGetsOperationsOfFlows(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []string{"charge", "create"}, slices.Sorted(slices.Values(got)))
 	})
+}
+
+// A step that has begun an operation, and fails in a later run before it asks for it again, has not failed: the function
+// would cope with that, and pay elsewhere.
+func TestStepThatFailsBeforeItAsksAgain(t *testing.T) {
+	errVault := errors.New("no token")
+	for what, first := range map[string]func(p *process) reply{
+		"it failed":         func(*process) reply { return says(500, `{}`) },
+		"it is under way":   func(*process) reply { return hangs() },
+		"it was cut off":    func(p *process) reply { return doing(p.Crash, says(200, paid)) },
+		"it was not begun":  nil,
+		"it was made whole": func(*process) reply { return says(200, paid) },
+	} {
+		for _, late := range []bool{false, true} {
+			each(t, fmt.Sprintf("%s, late %t", what, late), func(t *testing.T, j journal.Journal) {
+				l := &line{}
+				p := startFlows(t, l, onceward.Config{Journal: j, Backoff: once})
+				again := false
+				run := func(ctx context.Context) error {
+					_, err := flow.Step(ctx, "card-a", func(ctx context.Context) (charge, error) {
+						ctx, stop := context.WithTimeout(ctx, time.Second)
+						defer stop()
+						if again && !late {
+							return charge{}, errVault
+						}
+						if again {
+							<-ctx.Done()
+						}
+						c, err := p.Post(ctx, "card-a")
+						if what == "it was made whole" && !again {
+							p.Crash() // and the step is not recorded
+						}
+						return c, err
+					})
+					if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errVault) {
+						_, err = flow.Step(ctx, "card-b", func(ctx context.Context) (charge, error) { return p.Post(ctx, "card-b") })
+					}
+					return err
+				}
+				if first != nil {
+					l.Then(first(p))
+					require.Error(t, p.Flow(t.Context(), "order-991", nil, run))
+					pass(time.Hour)
+				}
+				again = true
+				p = startFlows(t, l, onceward.Config{Journal: j, Backoff: once})
+				err := p.Flow(t.Context(), "order-991", nil, run)
+				if first == nil {
+					require.NoError(t, err)
+					assert.Equal(t, []string{"card-b"}, l.Descriptions())
+					return
+				}
+				require.Error(t, err)
+				ctx, stop := context.WithTimeout(t.Context(), 2*time.Hour)
+				defer stop()
+				require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+				op, err := p.Lookup(t.Context(), onceward.Ref{Parent: "flow order-991", ID: "card-a"})
+				require.NoError(t, err)
+				assert.Equal(t, onceward.StateCompleted, op.State)
+				assert.NotContains(t, l.Descriptions(), "card-b")
+
+				again = false // and it goes on where it can
+				if what != "it was made whole" {
+					require.NoError(t, p.Flow(t.Context(), "order-991", nil, run))
+					assert.NotContains(t, l.Descriptions(), "card-b")
+				}
+			})
+		}
+	}
 }

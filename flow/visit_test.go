@@ -3,6 +3,7 @@ package flow_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,26 +111,38 @@ func TestRenamedStepWithAnOperationIsRefused(t *testing.T) {
 
 // A process that lost its session makes no further step.
 func TestLostSessionMakesNoFurtherStep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, j := &line{}, memory.New()
-		p, other := startFlows(t, l, onceward.Config{Journal: j}), startFlows(t, l, onceward.Config{Journal: j})
-		err := p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
-			if err := p.undoable(ctx, "create"); err != nil {
+	for _, within := range []bool{false, true} {
+		virtual(t, fmt.Sprintf("within a step %t", within), func(t *testing.T) {
+			l, j := &line{}, memory.New()
+			p, other := startFlows(t, l, onceward.Config{Journal: j}), startFlows(t, l, onceward.Config{Journal: j})
+			loses := func() {
+				for _, s := range p.Journal.Sessions() {
+					j.Kill(s.ID())
+				}
+				_, err := other.Flows.GiveUp(t.Context(), onceward.Ref{ID: "order-991"}, "sold out")
+				require.NoError(t, err)
+				require.ErrorIs(t, other.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+					return errors.Join(other.undoable(ctx, "create"), other.undoable(ctx, "charge"))
+				}), flow.ErrGivenUp)
+			}
+			err := p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+				if err := p.undoable(ctx, "create"); err != nil {
+					return err
+				}
+				if !within {
+					loses()
+					return p.undoable(ctx, "charge")
+				}
+				_, err := flow.Step(ctx, "charge", func(ctx context.Context) (charge, error) {
+					loses()
+					return p.Post(ctx, "charge")
+				})
 				return err
-			}
-			for _, s := range p.Journal.Sessions() {
-				j.Kill(s.ID())
-			}
-			_, err := other.Flows.GiveUp(t.Context(), onceward.Ref{ID: "order-991"}, "sold out")
-			require.NoError(t, err)
-			require.ErrorIs(t, other.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
-				return errors.Join(other.undoable(ctx, "create"), other.undoable(ctx, "charge"))
-			}), flow.ErrGivenUp)
-			return p.undoable(ctx, "charge")
+			})
+			require.ErrorIs(t, err, onceward.ErrInFlight)
+			assert.Equal(t, []string{"create", "undo-create-ch_1"}, l.Descriptions())
 		})
-		require.ErrorIs(t, err, onceward.ErrInFlight)
-		assert.Equal(t, []string{"create", "undo-create-ch_1"}, l.Descriptions())
-	})
+	}
 }
 
 // A removed step whose operation was begun is refused.
