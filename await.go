@@ -22,7 +22,7 @@ import (
 func (c *Client) Wait(ctx context.Context, ref Ref) (Operation, error) {
 	for poll := 5 * time.Millisecond; ; poll = min(2*poll, time.Second) {
 		finished := c.singleflight.finished(ref) // before the look, so that none is missed
-		op, err := c.journal.Get(ctx, ref)
+		op, err := c.look(ctx, ref)
 		switch {
 		case err != nil:
 			return Operation{}, fmt.Errorf("onceward: wait for an operation: %w", err)
@@ -40,6 +40,17 @@ func (c *Client) Wait(ctx context.Context, ref Ref) (Operation, error) {
 			return c.waited(&op, ErrShutdown)
 		}
 	}
+}
+
+// look reads an operation, once more for who has no time left.
+func (c *Client) look(ctx context.Context, ref Ref) (journal.Operation, error) {
+	op, err := c.journal.Get(ctx, ref)
+	if err == nil || ctx.Err() == nil {
+		return op, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+	defer cancel()
+	return c.journal.Get(ctx, ref)
 }
 
 func (c *Client) waited(op *journal.Operation, cause error) (Operation, error) {

@@ -88,6 +88,20 @@ func TestWaitReturnsAnOutcome(t *testing.T) {
 	})
 }
 
+// Who has no time left is told what there is.
+func TestWaitWithoutTime(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		p := start(t, (&line{}).Then(refuses()), onceward.Config{Journal: j, Backoff: once})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		op, err := p.Wait(ctx, onceward.Ref{ID: invoice})
+		require.ErrorIs(t, err, onceward.ErrPending)
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, onceward.StatePending, op.State)
+	})
+}
+
 // An operation says what was asked for and of whom.
 func TestOperationSaysWhatWasAskedFor(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
