@@ -116,11 +116,21 @@ func (c *Client) isTold(ctx context.Context, op *journal.Operation) bool {
 // makeOffer gives one outcome to its flow, where that was given up before it came, and to OnSettled. told says
 // that somebody is told of it. A failure, a panic included, puts it back in line.
 func (c *Client) makeOffer(ctx context.Context, o *offer) (told bool, err error) {
+	returned := false
 	defer func() {
-		if err == nil && c.offers.done(o) {
+		switch {
+		case !returned: // a hook has ended its goroutine
+			c.offers.later(o, c.now())
+		case err == nil && c.offers.done(o):
 			c.wake()
 		}
 	}()
+	told, err = c.handOver(ctx, o)
+	returned = true
+	return told, err
+}
+
+func (c *Client) handOver(ctx context.Context, o *offer) (told bool, err error) {
 	if o.delays != nil && !c.stillWaits(ctx, o) {
 		return true, nil
 	}

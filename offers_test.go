@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,6 +145,25 @@ func TestOnSettledFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A hook that ends its goroutine, as t.FailNow does, has not taken it.
+func TestOnSettledEndsItsGoroutine(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		var calls atomic.Int32
+		p := start(t, (&line{}).Then(refuses()), onceward.Config{Backoff: once, OnSettled: func(context.Context, onceward.Operation) error {
+			if calls.Add(1) == 1 {
+				runtime.Goexit()
+			}
+			return nil
+		}})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		assert.EqualValues(t, 2, calls.Load())
+		assert.True(t, p.Recorded(onceward.Ref{ID: invoice}).Delivered)
+	})
 }
 
 // What failed to be settled is offered to the next process.
