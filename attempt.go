@@ -118,10 +118,22 @@ func (r *run) mayGoOn() error {
 	// Last, since time has passed since the attempt was decided on: a paused
 	// process must not send what its window has closed for.
 	r.attempt.started = r.client.now()
+	if err := r.tooLate(r.attempt.started); err != nil {
+		return err
+	}
 	if p := journal.MaySend(r.question(r.attempt.started)); p.Answer != journal.SendNow {
 		return &notAllowed{p}
 	}
 	return nil
+}
+
+// tooLate tells of what nothing has been sent that it is not to be sent for the first time at t any more.
+func (r *run) tooLate(t time.Time) error {
+	by := r.op.NotAfter
+	if by.IsZero() || r.mayHaveRun() || !t.After(by) {
+		return nil
+	}
+	return fmt.Errorf("%w %s", errTooLate, by.Format(time.RFC3339))
 }
 
 // notAllowed is the resend rule's word against an attempt that was decided on
@@ -131,6 +143,7 @@ type notAllowed struct{ journal.Permission }
 func (e *notAllowed) Error() string { return e.Reason }
 
 var (
+	errTooLate        = errors.New("it was not to be sent after")
 	errInterrupted    = errors.New("it was interrupted")
 	errAttemptTimeout = fmt.Errorf("the attempt took longer than Config.AttemptTimeout: %w", context.DeadlineExceeded)
 	errHeard          = errors.New("what became of it was heard meanwhile")
@@ -144,6 +157,9 @@ const maxHops = 5
 func (r *run) exchange(ctx context.Context, req *http.Request, trace *connTrace) (*http.Response, error) {
 	for hop := 0; ; hop++ {
 		resp, err := r.client.base.RoundTrip(req)
+		if resp != nil && resp.Body == nil {
+			resp.Body = http.NoBody // as net/http's own client takes it
+		}
 		if err != nil || hop == maxHops {
 			return resp, withoutQuery(err, req.URL)
 		}

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -125,4 +127,21 @@ func TestRedirectNotFollowedIsTheAnswer(t *testing.T) {
 			assert.Len(t, l.Sent(), 1)
 		})
 	}
+}
+
+// A transport's answer without a body is one, as for net/http's own client.
+func TestAnswerWithoutABody(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		p := start(t, bodiless{}, onceward.Config{Journal: memory.New()})
+		out := p.Ask(named(t, invoice))
+		require.NoError(t, out.Err)
+		assert.Equal(t, 200, out.Status)
+		assert.Equal(t, journal.StateCompleted, p.Recorded(onceward.Ref{ID: invoice}).State)
+	})
+}
+
+type bodiless struct{}
+
+func (bodiless) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", Header: http.Header{}, Request: req}, nil
 }

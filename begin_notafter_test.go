@@ -2,6 +2,7 @@ package onceward_test
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 )
@@ -31,6 +33,52 @@ func TestWhoAsksAfterItsTimeHasPassed(t *testing.T) {
 		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), by)).Err, onceward.ErrNotSent)
 		require.Len(t, l.Sent(), sent)
 		require.NoError(t, p.Ask(named(t, invoice)).Err)
+	})
+}
+
+// Nor is it sent late by whoever has it since before, however often they have tried.
+func TestFurtherAttemptsAfterItsTime(t *testing.T) {
+	patient := backoff.Policy{Initial: 10 * time.Second, Max: 20 * time.Second, MaxAttempts: 8}
+	each(t, "by its caller, who is told at once", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Always(refuses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: patient})
+		by := time.Now().Add(5 * time.Second)
+		out := p.Ask(onceward.WithNotAfter(named(t, invoice), by))
+		require.ErrorIs(t, out.Err, onceward.ErrNotSent)
+		assert.ErrorContains(t, out.Err, "it was not to be sent after")
+		assert.False(t, time.Now().After(by))
+		assert.Equal(t, journal.StateCancelled, p.Recorded(onceward.Ref{ID: invoice}).State)
+	})
+	each(t, "in the background", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(refuses(), refuses(), refuses())
+		by := time.Now().Add(24 * time.Hour)
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), by)).Err, onceward.ErrPending)
+		pass(time.Until(by) - 2*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer stop()
+		require.ErrorIs(t, start(t, l, onceward.Config{Journal: j, Backoff: patient}).Run(ctx), context.DeadlineExceeded)
+		assert.Equal(t, journal.StateCancelled, p.Recorded(onceward.Ref{ID: invoice}).State)
+		assert.Empty(t, l.Sent())
+	})
+	each(t, "but what may have run is resent", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(loses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: patient})
+		require.NoError(t, p.Ask(onceward.WithNotAfter(named(t, invoice), time.Now().Add(5*time.Second))).Err)
+		assert.Len(t, l.Sent(), 2)
+	})
+}
+
+// A pause that ends after it is not all that keeps it: so does what takes time before the attempt.
+func TestAuthorizeOutlastsItsTime(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Journal: memory.New(), Authorize: func(*http.Request) error {
+			pass(time.Minute)
+			return nil
+		}})
+		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), time.Now().Add(10*time.Second))).Err, onceward.ErrNotSent)
+		assert.Empty(t, l.Sent())
 	})
 }
 

@@ -373,7 +373,8 @@ func (c *Client) sleep(ctx context.Context, pause time.Duration, ends time.Time)
 // that wait for their next attempt park; attempts under way are waited for until
 // ctx ends, then they are broken off and the resend rule decides what becomes of
 // them. What could not be recorded so far is tried until then, too. Last, the
-// session ends. The journal stays open and is the caller's to close.
+// session ends. The journal stays open and is the caller's to close. A hook that calls
+// Shutdown waits for itself, until ctx ends.
 //
 // The error is ctx's if attempts had to be broken off or events could not be
 // recorded, and the journal's, ErrJournalClosed at once where it was closed before an

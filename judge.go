@@ -142,6 +142,9 @@ func (r *run) judgeLocal(err error) {
 	if until, is := isResting(err); is {
 		r.end.wake, r.end.cause = until, err.Error()
 	}
+	if errors.Is(err, errTooLate) {
+		r.end.wake, r.end.cause = time.Time{}, err.Error()
+	}
 	switch changed := errors.Is(err, errCredentialChanged); {
 	case changed && r.mayHaveRun():
 		r.doubt(err.Error(), err)
@@ -226,6 +229,10 @@ func (r *run) retryOrEnd(busy bool, cause string, err error) {
 	if r.ctx.Err() == nil && r.tally.counted >= policy.MaxAttempts {
 		at, wake = r.rest(at, asked)
 		cause = "out of attempts: " + cause
+	}
+	if late := r.tooLate(at); late != nil && r.ctx.Err() == nil {
+		r.end = &ending{kind: r.givesUp(), due: at, own: !asked, wake: wake, cause: cause + "; " + late.Error(), err: errors.Join(late, err)}
+		return
 	}
 	p := journal.MaySend(r.question(at))
 	switch {

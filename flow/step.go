@@ -41,7 +41,8 @@ import (
 // the next run. It is otherwise where an operation of the step has no outcome yet: the
 // error is an [*Error] with [onceward.ErrPending], [onceward.ErrOutcomeUnknown] or
 // [onceward.ErrInFlight], further steps return it too, and the flow waits, whatever do and
-// the flow's function make of it. An unknown operation does not hold up a do that returns
+// the flow's function make of it, also if it was an earlier run that began the operation. Where do fails before it asks for one that
+// took effect in an earlier run, the run fails. An unknown operation does not hold up a do that returns
 // nil: that one has found out by itself.
 //
 // Steps come one after another, unless [Parallel] says otherwise.
