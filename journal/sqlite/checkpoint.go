@@ -74,7 +74,7 @@ func (p *checkpointer) run() {
 				_ = p.mark()
 				return
 			}
-			if frames, err := passive(p.conn, &p.stmt); err == nil && frames >= longWAL {
+			if frames, err := p.passive(p.conn, &p.stmt); err == nil && frames >= longWAL {
 				p.long.Store(true)
 			}
 		case <-p.commit:
@@ -133,8 +133,12 @@ func (p *checkpointer) mark() error {
 }
 
 // passive moves what it can without waiting for anybody, and returns how many
-// frames the WAL has.
-func passive(c *conn.Conn, s **conn.Stmt) (frames int64, err error) {
+// frames the WAL has. What is not in place any more is left as it is: to move one file's
+// pages into another would damage that, and leave nothing to tell by.
+func (p *checkpointer) passive(c *conn.Conn, s **conn.Stmt) (frames int64, err error) {
+	if err := p.files.inPlace(); err != nil {
+		return 0, err
+	}
 	return checkpoint(c, s, "PASSIVE")
 }
 
@@ -162,7 +166,7 @@ func (p *checkpointer) beforeOthers(c *conn.Conn) {
 	switch {
 	case err != nil || frames < checkpointAfter:
 	case frames >= longWAL:
-		_, _ = passive(c, &p.own)
+		_, _ = p.passive(c, &p.own)
 		p.turn = true
 	default:
 		p.wakeUp()
@@ -179,7 +183,7 @@ func (p *checkpointer) wakeUp() {
 // wrote is called by the writer after each commit.
 func (p *checkpointer) wrote(c *conn.Conn) {
 	if p.long.Swap(false) {
-		_, _ = passive(c, &p.own)
+		_, _ = p.passive(c, &p.own)
 	}
 	total, _, err := c.Conn.(sqlite.DBStatus).Status(sqlite.DBStatusCacheWrite, false)
 	if err != nil {

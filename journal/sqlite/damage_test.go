@@ -177,6 +177,8 @@ func TestFileRemovedOrReplacedWhileOpen(t *testing.T) {
 		"replaced by nothing":       func(t *testing.T, path string, _ []byte) { replace(t, path, nil) },
 		"its WAL removed":           func(t *testing.T, path string, _ []byte) { remove(t, path+"-wal") },
 		"its WAL replaced":          func(t *testing.T, path string, _ []byte) { replace(t, path+"-wal", nil) },
+		"its -shm removed":          func(t *testing.T, path string, _ []byte) { remove(t, path+"-shm") },
+		"its -shm replaced":         func(t *testing.T, path string, _ []byte) { replace(t, path+"-shm", nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal.db")

@@ -27,7 +27,7 @@ type file struct {
 	readers    *readers
 	local      localDatabase
 	// leaves is a connection that can't write. Closed last, it leaves the WAL where it
-	// is. nil, unless another program moves the WAL.
+	// is. nil, unless another program moves the WAL, or its pages may be another file's.
 	leaves  *conn.Conn
 	loading sync.WaitGroup // preload
 	unload  context.CancelFunc
@@ -234,6 +234,9 @@ func start(main *conn.Conn, files *openFiles, path string, opts Options) (*file,
 	f := &file{path: path, writer: w, checkpoint: checkpoint, readers: readers}
 	if opts.ExternalCheckpointer {
 		if f.leaves, err = dialLeaving(path); err != nil {
+			if f.leaves != nil {
+				_ = f.leaves.Close()
+			}
 			_ = w.stop()
 			return nil, errors.Join(conn.Explain(path, "open for reading", err), checkpoint.close(), readers.close())
 		}
@@ -241,17 +244,15 @@ func start(main *conn.Conn, files *openFiles, path string, opts Options) (*file,
 	return f, nil
 }
 
-// dialLeaving opens the connection that leaves the WAL where it is: see file.leaves.
+// dialLeaving opens the connection that leaves the WAL where it is: see file.leaves. It may
+// do so with an error, too.
 func dialLeaving(path string) (*conn.Conn, error) {
 	c, err := conn.DialMode(path, "ro", readerPragmas)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.Value("SELECT count(*) FROM onceward_sessions"); err != nil { // only then it is connected to the WAL
-		_ = c.Close()
-		return nil, err
-	}
-	return c, nil
+	_, err = c.Value("SELECT count(*) FROM onceward_sessions") // only then it is connected to the WAL
+	return c, err
 }
 
 // warn tells of a file system that may lose the journal.
@@ -287,6 +288,11 @@ func (f *file) close() error {
 	f.loading.Wait()
 	f.spares.close()
 	errs := []error{f.local.close(), f.writer.stop(), f.checkpoint.close(), f.readers.close()}
+	if f.writer.files.mixed() {
+		if f.leaves == nil {
+			f.leaves, _ = dialLeaving(f.path) // whatever can be read
+		}
+	}
 	// The last connection to the file moves what is left of the WAL, and removes it.
 	errs = append(errs, f.writer.conn.Close())
 	if f.leaves != nil {
