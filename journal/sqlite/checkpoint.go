@@ -132,6 +132,30 @@ func (p *checkpointer) mark() error {
 	return latest.advance(p.path)
 }
 
+// keep is for a file that is not in place any more: it has the sidecar say what can't be
+// read of it, so that whoever opens it next can tell.
+func (p *checkpointer) keep(identity string, number int64) error {
+	p.marking.Lock()
+	defer p.marking.Unlock()
+	now, err := readSidecar(p.path)
+	if err != nil || now.identity != identity || !p.trusted.Load() {
+		return err
+	}
+	side := now
+	side.number = max(side.number, number)
+	if filed := p.files.wasFiled(); filed > 0 {
+		if side.wal, err = walBeside(p.path); err != nil {
+			return err
+		}
+		side.filed = max(side.filed, filed)
+		side.epoch = max(side.epoch, side.filed)
+	}
+	if side == now {
+		return nil
+	}
+	return side.write(p.path, true)
+}
+
 // passive moves what it can without waiting for anybody, and returns how many
 // frames the WAL has. What is not in place any more is left as it is: to move one file's
 // pages into another would damage that, and leave nothing to tell by.

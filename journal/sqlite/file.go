@@ -289,6 +289,7 @@ func (f *file) close() error {
 	f.spares.close()
 	errs := []error{f.local.close(), f.writer.stop(), f.checkpoint.close(), f.readers.close()}
 	if f.writer.files.mixed() {
+		_ = f.checkpoint.keep(f.writer.identity, f.writer.number)
 		if f.leaves == nil {
 			f.leaves, _ = dialLeaving(f.path) // whatever can be read
 		}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
@@ -14,6 +15,11 @@ type openFiles struct {
 	path  string
 	names [3]string
 	files [3]osfile.ID
+
+	mu    sync.Mutex
+	stamp osfile.Stamp // of the file, when it was last read alone
+	filed int64        // the epoch that it had come to then
+	older bool         // it is not what it was any more: see notOlder
 }
 
 // opened is for a file that is open and was read.
@@ -25,7 +31,7 @@ func opened(path string) (*openFiles, error) {
 			return nil, err
 		}
 	}
-	return o, nil
+	return o, o.notOlder()
 }
 
 // stillInPlace is inPlace for what was just committed, which may be in the file that is
@@ -38,7 +44,8 @@ func (o *openFiles) stillInPlace() error {
 }
 
 // inPlace returns journal.ErrRestored where a path does not lead to the open file any
-// more. It goes by itself once that file is put back.
+// more, which goes by itself once that file is put back, or an older copy was written
+// over the file.
 func (o *openFiles) inPlace() error {
 	for i, name := range o.names {
 		if !o.leadsTo(i) {
@@ -46,7 +53,7 @@ func (o *openFiles) inPlace() error {
 				"put it back, or close the journal and open what is there now", journal.ErrRestored, o.path, name)
 		}
 	}
-	return nil
+	return o.notOlder()
 }
 
 func (o *openFiles) leadsTo(i int) bool {
@@ -54,6 +61,58 @@ func (o *openFiles) leadsTo(i int) bool {
 	return err == nil && file.Same(o.files[i])
 }
 
-// mixed tells whether what the WAL has may not be the file's any more: others that lock
-// elsewhere have written either since.
-func (o *openFiles) mixed() bool { return !o.leadsTo(2) }
+// notOlder reads the file alone where it was written since it was last asked: by a
+// checkpoint, as a rule.
+func (o *openFiles) notOlder() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, stamp, err := osfile.Look(o.path)
+	if err == nil && stamp != o.stamp {
+		epoch, err := fileAlone(o.path)
+		switch {
+		case err == nil && epoch < o.filed:
+			o.older = true
+		case err == nil:
+			o.filed = epoch
+			fallthrough
+		case o.filed == 0:
+			o.stamp = stamp
+		}
+	}
+	if o.older {
+		return o.wentBack()
+	}
+	return nil
+}
+
+// wentBack is for what the file had, and has no more. Nothing brings that back: what
+// this process knows, and what the WAL has, are of another file.
+func (o *openFiles) wentBack() error {
+	return fmt.Errorf("%w: journal %s: an older copy was written over it while it was open; nothing is recorded any more; "+
+		"close the journal and open what is there now", journal.ErrRestored, o.path)
+}
+
+// lost has notOlder say so from now on.
+func (o *openFiles) lost() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.older = true
+	return o.wentBack()
+}
+
+// wasFiled is the epoch that the file alone had come to, where it has gone back; else 0.
+func (o *openFiles) wasFiled() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.older {
+		return 0
+	}
+	return o.filed
+}
+
+// mixed tells whether what the WAL has may not be the file's any more: an older one was
+// written over that, or others, who lock elsewhere, have written either since.
+func (o *openFiles) mixed() bool {
+	older := o.notOlder() != nil
+	return older || !o.leadsTo(2)
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // Who has lost the -shm file to somebody who opened the journal later writes nothing any
@@ -49,4 +50,60 @@ func TestShmRemovedAndOpenedAgain(t *testing.T) {
 		_, err := j.Get(t.Context(), journal.Ref{ID: id})
 		require.NoError(t, err, id)
 	}
+}
+
+// An older copy that is written over the file is noticed before anything is recorded by it.
+func TestOlderCopyWrittenOverTheFile(t *testing.T) {
+	for name, after := range map[string]func(t *testing.T, path string, j *sqlite.Journal){
+		"nobody else writes": func(*testing.T, string, *sqlite.Journal) {},
+		"others write": func(t *testing.T, path string, _ *sqlite.Journal) { // what is known is read again
+			alter(t, path, "INSERT INTO app VALUES (1)")
+		},
+		"the sidecar is written": func(t *testing.T, _ string, j *sqlite.Journal) { require.NoError(t, sqlite.Mark(j)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			leave(t, path)
+			alter(t, path, "CREATE TABLE app (x)")
+			older, err := os.ReadFile(path)
+			require.NoError(t, err)
+			j := open(t, path)
+			s, err := j.Join(t.Context())
+			require.NoError(t, err)
+			claimed, err := j.Claim(t.Context(), claim(s), 10)
+			require.NoError(t, err)
+			require.Len(t, claimed, 1)
+			_, err = j.Apply(t.Context(), complete(claimed[0].Operation, s))
+			require.NoError(t, err)
+			require.NoError(t, sqlite.Fold(j))
+			require.NoError(t, sqlite.Mark(j))
+			alter(t, path, "PRAGMA wal_checkpoint(PASSIVE)")
+			goOn(t, j, "later")
+			require.NoError(t, os.WriteFile(path, older, 0o600)) // the file is the same one
+			after(t, path, j)
+
+			_, err = j.Apply(t.Context(), begin("meanwhile", s))
+			require.ErrorIs(t, err, journal.ErrRestored)
+			assert.ErrorContains(t, err, path+": an older copy was written over it")
+			claimed, _ = j.Claim(t.Context(), claim(s), 10)
+			require.Empty(t, claimed, "it was settled")
+			_ = j.Close()
+			_, err = sqlite.Open(path, sqlite.Options{})
+			require.ErrorIs(t, err, journal.ErrRestored)
+			assert.ErrorContains(t, err, "remove "+path+"-wal", "what tells them apart is still there")
+		})
+	}
+}
+
+// What others may do to the file is no older copy.
+func TestWhatOthersDoIsNoOlderCopy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	for i, statement := range []string{"CREATE TABLE app AS SELECT randomblob(1000000) AS x", "PRAGMA wal_checkpoint(TRUNCATE)",
+		"DROP TABLE app", "VACUUM", "PRAGMA wal_checkpoint(PASSIVE)", "PRAGMA wal_checkpoint(RESTART)", "VACUUM", "CREATE TABLE app (x)"} {
+		alter(t, path, statement)
+		goOn(t, j, fmt.Sprint("after-", i))
+		require.NoError(t, sqlite.Mark(j))
+	}
+	require.NoError(t, sound(t.Context(), j))
 }

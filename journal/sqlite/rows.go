@@ -36,7 +36,7 @@ type statements struct {
 	begin, commit, rollback                  *conn.Stmt
 	dataVersion, readIdentity, writeIdentity *conn.Stmt
 	readBackup, adoptBackup                  *conn.Stmt
-	readLog, appendLog, pruneLog             *conn.Stmt
+	readLog, appendLog, pruneLog, logEnds    *conn.Stmt
 
 	byHandle, byRef, requestBody, answer *conn.Stmt
 	insert, insertAnswer                 *conn.Stmt
@@ -77,6 +77,7 @@ func newStatements(c *conn.Conn) (*statements, error) {
 		{&s.readBackup, "SELECT made_at, number FROM onceward_backup"},
 		{&s.adoptBackup, "DELETE FROM onceward_backup"},
 
+		{&s.logEnds, "SELECT max(seq) FROM onceward_log"},
 		{&s.readLog, "SELECT " + format.LogColumns + " FROM onceward_log WHERE seq > ? ORDER BY seq"},
 		{&s.appendLog, "INSERT INTO onceward_log (" + format.LogColumns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
 		{&s.pruneLog, "DELETE FROM onceward_log WHERE seq <= ?"},

@@ -72,6 +72,9 @@ func (b *batch) refresh() error {
 		return err
 	})
 	if err == nil {
+		err = w.notBehind()
+	}
+	if err == nil {
 		err = w.readLog(!b.others)
 	}
 	if err != nil {
@@ -95,6 +98,17 @@ func (b *batch) refresh() error {
 	}
 	w.version, w.known = version, true
 	return nil
+}
+
+// notBehind returns journal.ErrRestored for a log that ends before what this process has
+// read or written of it. The last row is never removed.
+func (w *writer) notBehind() error {
+	var last int64
+	_, err := w.sql.logEnds.First(func(row []driver.Value) error { last, _ = row[0].(int64); return nil })
+	if err == nil && last < w.seq {
+		err = w.files.lost()
+	}
+	return err
 }
 
 // note appends what the batch changed to the log, if it did.

@@ -374,7 +374,7 @@ func (w *writer) beginNext() (*batch, error) {
 	b := newBatch(w)
 	if err := b.refresh(); err != nil {
 		w.rollback(b)
-		return nil, conn.Explain(w.path, "read", err)
+		return nil, conn.Explain(w.path, "read", w.because(err))
 	}
 	// What it saw is forgotten with what it did about that.
 	clock := w.clock
@@ -435,6 +435,7 @@ func (w *writer) finish(b *batch) error {
 	}
 	if b.broken != nil {
 		w.rollback(b)
+		_ = w.because(b.broken) // which does not say that nothing was recorded
 		return conn.Explain(w.path, "commit", b.broken)
 	}
 	b.settle()
@@ -442,9 +443,23 @@ func (w *writer) finish(b *batch) error {
 		b.writer.answersLanded(b.deferrals)
 	}
 	if b.wrote {
-		return w.files.stillInPlace() // what is there now will be found
+		if err := w.files.stillInPlace(); err != nil { // what is there now will be found
+			_ = w.because(err)
+			return err
+		}
 	}
 	return nil
+}
+
+// because returns that the file is not in place any more, where that may be what is behind
+// an error, and keeps what tells so.
+func (w *writer) because(err error) error {
+	gone := w.files.inPlace()
+	if gone == nil {
+		return err
+	}
+	_ = w.checkpoint.keep(w.identity, w.number)
+	return gone
 }
 
 // rollback forgets what the batch did, but for deliveries, which ride on.

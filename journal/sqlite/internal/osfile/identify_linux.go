@@ -16,25 +16,42 @@ type ID struct {
 // Same tells whether both are one file.
 func (f ID) Same(other ID) bool { return f == other }
 
+// Stamp changes where a file is written.
+type Stamp struct {
+	size, seconds int64
+	nanoseconds   uint32
+}
+
 // Identify tells which file a path leads to. It does not ask for the file's times: from
 // Linux 6.13 on the first write after someone did notes another time, and the fsync
 // after that writes the inode too (https://docs.kernel.org/filesystems/multigrain-ts.html).
 func Identify(path string) (ID, error) {
+	file, _, err := look(path, unix.STATX_INO)
+	return file, err
+}
+
+// Look is Identify for a file that is seldom written, with its stamp.
+func Look(path string) (ID, Stamp, error) {
+	return look(path, unix.STATX_INO|unix.STATX_SIZE|unix.STATX_MTIME)
+}
+
+func look(path string, mask int) (ID, Stamp, error) {
 	var there unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_INO, &there)
+	err := unix.Statx(unix.AT_FDCWD, path, 0, mask, &there)
 	for errors.Is(err, unix.EINTR) {
-		err = unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_INO, &there)
+		err = unix.Statx(unix.AT_FDCWD, path, 0, mask, &there)
 	}
 	switch {
 	case err == nil:
-		return ID{[2]uint32{there.Dev_major, there.Dev_minor}, there.Ino}, nil
+		return ID{[2]uint32{there.Dev_major, there.Dev_minor}, there.Ino}, Stamp{int64(there.Size), there.Mtime.Sec, there.Mtime.Nsec}, nil
 	case !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM):
-		return ID{}, &fs.PathError{Op: "statx", Path: path, Err: err}
+		return ID{}, Stamp{}, &fs.PathError{Op: "statx", Path: path, Err: err}
 	}
 	// Linux before 4.11, or a sandbox that does not know statx.
 	var old unix.Stat_t
 	if err := unix.Stat(path, &old); err != nil {
-		return ID{}, &fs.PathError{Op: "stat", Path: path, Err: err}
+		return ID{}, Stamp{}, &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
-	return ID{[2]uint32{unix.Major(old.Dev), unix.Minor(old.Dev)}, old.Ino}, nil
+	sec, nsec := old.Mtim.Unix()
+	return ID{[2]uint32{unix.Major(old.Dev), unix.Minor(old.Dev)}, old.Ino}, Stamp{old.Size, sec, uint32(nsec)}, nil
 }
