@@ -110,6 +110,28 @@ var clockTests = []test{
 		assert.Contains(t, closed(), "ten")
 		assert.NotContains(t, closed(), "noon")
 	}},
+	{"one that is behind and believed leaves what is begun by it, whoever else writes", func(t *testing.T, h Harness) {
+		another := h.Journal
+		if h.Open != nil {
+			another = h.Open(t)
+		}
+		c, other := newCaller(t, h.Journal), newCaller(t, another)
+		c.now = noon.Add(20 * time.Hour)
+		c.begin(named("ahead"))
+		c.jump(noon)
+		other.now = c.now
+		other.look()
+		for _, id := range []string{"a", "b"} {
+			c.now = c.now.Add(2 * time.Hour)
+			c.begin(named(id))
+			other.now = c.now
+			other.begin(named("other's " + id))
+			c.look()
+		}
+		for id, closed := range map[string]bool{"ahead": true, "a": false, "other's a": false, "b": false, "other's b": false} {
+			assert.Equal(t, closed, c.get(named(id)).WindowClosed, id)
+		}
+	}},
 	{"one that is behind by no more than the margin closes nothing", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		c.begin(named("a"))

@@ -93,3 +93,30 @@ func TestClockBesideADamagedOperation(t *testing.T) {
 	assert.Equal(t, journal.Stop, result.Decision, "nobody can tell when it was sent")
 	assert.True(t, result.Operation.WindowClosed)
 }
+
+// What is begun behind keeps its window, though others write.
+func TestBegunBehindWhileOthersWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	alter(t, path, "CREATE TABLE app (x)")
+	now := time.Now().Truncate(time.Millisecond).UTC()
+	beginAt := func(id string, at time.Time) {
+		ev := begin(id, s)
+		ev.At = at
+		_, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+	}
+	beginAt("ahead", now.Add(20*time.Hour))
+	seenAt(t, j, now)
+	seenAt(t, j, now.Add(journal.Confirmation))
+	beginAt("behind", now.Add(3*time.Hour))
+	alter(t, path, "INSERT INTO app VALUES (1)")
+	seenAt(t, j, now.Add(3*time.Hour+time.Minute))
+	for id, closed := range map[string]bool{"ahead": true, "behind": false} {
+		op, err := j.Get(t.Context(), journal.Ref{ID: id})
+		require.NoError(t, err)
+		assert.Equal(t, closed, op.WindowClosed, id)
+	}
+}

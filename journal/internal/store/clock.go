@@ -32,7 +32,8 @@ type Clock struct {
 	jumpedAt time.Time     // when Jumped was seen at the earliest, likewise; zero: that can't be told
 	aheadAt  time.Time     // since when this process has seen it ahead, likewise; zero: it has not
 	stood    time.Time     // the latest clock that was seen since, while it is behind
-	closed   bool          // windows were closed for Jumped, which is behind
+	closed   time.Time     // by the askers' clock, when windows were last closed for Jumped, which is behind; zero: they were not
+	others   bool          // operations may have come in since that are to be looked at
 	sweep    journal.Event // what See asked for
 }
 
@@ -74,7 +75,7 @@ func (c *Clock) See(at time.Time) bool {
 	case was != near && is != was:
 		sweep = is != behind // which is not believed yet
 		c.sweep = journal.Event{Kind: journal.EventClock, At: at}
-		if then := c.before(at); was == behind && !c.closed && c.Last.Sub(then) > c.LeastMargin {
+		if then := c.before(at); was == behind && c.closed.IsZero() && c.Last.Sub(then) > c.LeastMargin {
 			c.sweep.At = then // it went on from there, and was right
 		}
 		c.jump(at, is)
@@ -90,9 +91,8 @@ func (c *Clock) See(at time.Time) bool {
 		}
 	case is == behind:
 		c.stood = latest(c.stood, at)
-		if sweep = at.Sub(c.Jumped) >= journal.Confirmation && !c.closed; sweep {
-			c.closed = true
-			c.sweep = journal.Event{Kind: journal.EventClock, At: c.Jumped}
+		if c.sweep, sweep = c.closing(at); sweep {
+			c.closed, c.others = at, false
 		}
 	case at.Sub(c.Jumped) >= journal.Confirmation:
 		c.sweep = journal.Event{Kind: journal.EventClock, At: at, Last: c.Last, Since: c.Jumped}
@@ -111,9 +111,22 @@ func (c *Clock) See(at time.Time) bool {
 	return sweep
 }
 
+// closing is for an asker's clock that stands behind: windows are closed as of where it was seen first, and, where operations
+// have come in since, as of now: what was begun meanwhile by a clock that is right keeps its window. Half a margin may pass
+// before that, and half a margin later than now nobody's stamp is in question, as askers are apart: a clock that has gone
+// further ahead than the margin since is found all the same.
+func (c *Clock) closing(at time.Time) (sweep journal.Event, due bool) {
+	half := c.LeastMargin / 2
+	if c.closed.IsZero() {
+		return journal.Event{Kind: journal.EventClock, At: c.Jumped}, at.Sub(c.Jumped) >= journal.Confirmation
+	}
+	return journal.Event{Kind: journal.EventClock, At: stamp(at.Add(half))}, c.others && at.Sub(c.closed) >= half
+}
+
 // jump is a clock that stands there since now, or, near, nowhere in particular.
 func (c *Clock) jump(at time.Time, is int) {
-	c.Jumped, c.jumpedAt, c.aheadAt, c.stood, c.closed = at, c.looked, time.Time{}, at, false
+	c.Jumped, c.jumpedAt, c.aheadAt, c.stood = at, c.looked, time.Time{}, at
+	c.closed, c.others = time.Time{}, false
 	switch is {
 	case ahead:
 		c.aheadAt = c.looked
@@ -189,15 +202,14 @@ func (c *Clock) Reset(at time.Time) {
 	c.Last = stamp(at)
 }
 
-// Forget makes the next asker that stands behind, and is believed, count as a regress:
-// operations may have come in that no window was closed of.
-func (c *Clock) Forget() { c.closed = false }
+// Forget says that operations may have come in that no window was closed of, while an asker stood behind.
+func (c *Clock) Forget() { c.others = true }
 
 // Take takes over what another process has kept of it. Jumped, where that is news, was
 // seen since this process looked last, at the latest.
 func (c *Clock) Take(kept Clock) {
 	if !kept.Jumped.Equal(c.Jumped) {
-		c.Jumped, c.jumpedAt, c.aheadAt, c.stood = kept.Jumped, c.looked, time.Time{}, kept.Jumped
+		c.Jumped, c.jumpedAt, c.aheadAt, c.stood, c.closed = kept.Jumped, c.looked, time.Time{}, kept.Jumped, time.Time{}
 		if !c.looked.IsZero() {
 			c.aheadAt = time.Now()
 		}

@@ -74,8 +74,26 @@ func TestClockRegressClosesWindowsOnce(t *testing.T) {
 		{at: 6*time.Hour + soon, sweep: true, swept: 6 * time.Hour, why: "and on"},
 	})
 	assert.Equal(t, noon.Add(10*time.Hour), c.Last)
+}
+
+// Where others write, what a right clock stamps keeps its window.
+func TestClockBehindWhileOthersWrite(t *testing.T) {
+	var c store.Clock
+	c.Margin(aDay)
+	look(t, &c, []sighting{
+		{at: 10 * time.Hour},
+		{at: time.Hour, unconfirmed: time.Hour + soon},
+		{at: time.Hour + soon, sweep: true, swept: time.Hour, why: "as of when it was seen first"},
+	})
+	c.Take(store.Clock{Last: c.Last, LeastMargin: c.LeastMargin, Jumped: c.Jumped})
+	look(t, &c, []sighting{
+		{at: time.Hour + soon, why: "nothing has passed"},
+		{at: time.Hour + soon + 30*time.Minute - time.Millisecond, why: "less than half a margin"},
+		{at: time.Hour + soon + 30*time.Minute, sweep: true, swept: 2*time.Hour + soon, why: "what another clock has stamped is closed, and what this one has is not"},
+		{at: 4 * time.Hour, why: "nobody has written since"},
+	})
 	c.Forget()
-	assert.True(t, c.See(noon.Add(6*time.Hour+soon)))
+	look(t, &c, []sighting{{at: 4 * time.Hour, sweep: true, swept: 4*time.Hour + 30*time.Minute}})
 }
 
 // A clock that is set right again closes nothing.
