@@ -501,9 +501,6 @@ func (p *pass) startLooks(ctx context.Context) error {
 		names = append(names, c.everyName(c.cfg.Providers[i].Name)...)
 	}
 	due, err := c.store.Looks(context.WithoutCancel(ctx), journal.Event{Kind: journal.EventLook, At: now, Due: now.Add(lookLease), From: names}, lookBatch)
-	if err != nil {
-		return err
-	}
 	type about struct{ provider, endpoint string }
 	groups := map[about][]journal.Operation{}
 	unsure := false
@@ -533,7 +530,7 @@ func (p *pass) startLooks(ctx context.Context) error {
 			}
 		})
 	}
-	return nil
+	return err // what came beside it is looked for
 }
 
 // giveBack ends the leases of what was to be looked for and was not: the next process, or the next

@@ -460,3 +460,17 @@ func TestReconcileHookAfterLooks(t *testing.T) {
 func TestReconcileReopensEachOnce(t *testing.T) {
 	assert.Equal(t, 5000, onceward.Reopened(5000))
 }
+
+// What came beside an error is leased, and looked for.
+func TestReconcileLooksBesideAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &claimsNot{Journal: memory.New()}
+		l := atBank(t, onceward.Config{Journal: j})
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		j.failsBeside.Store(1)
+		l.runs(time.Minute)
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+		l.truly()
+	})
+}

@@ -698,13 +698,18 @@ func TestRunKnowsWhenTheNextOneIsDue(t *testing.T) {
 type claimsNot struct {
 	*memory.Journal
 	fails, failsLooks atomic.Int64
+	failsBeside       atomic.Int64 // looks that come with an error
 }
 
 func (j *claimsNot) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	if j.failsLooks.Add(-1) >= 0 {
 		return nil, errLooks
 	}
-	return j.Journal.Looks(ctx, ev, limit)
+	due, err := j.Journal.Looks(ctx, ev, limit)
+	if len(due) > 0 && j.failsBeside.Add(-1) >= 0 {
+		err = errLooks
+	}
+	return due, err
 }
 
 var errLooks = errors.New("looks can't be read")

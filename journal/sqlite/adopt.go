@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
@@ -22,26 +24,32 @@ import (
 // close that gap.
 //
 // Adopt is atomic. Where it returns an error, the journal is as it was, or, where the
-// context ended, may have been adopted; it may be called again.
+// context ended, may have been adopted; it may be called again. Only an error that says
+// so of a damaged operation, which stays as it is, comes with a journal that was adopted.
 func (j *Journal) Adopt(ctx context.Context) error {
 	if err := j.writable(ctx); err != nil {
 		return err
 	}
-	return j.file.writer.do(ctx, func(b *batch) error { return b.adopt(time.Now()) })
+	var damaged error
+	err := j.file.writer.do(ctx, func(b *batch) (err error) {
+		damaged, err = b.adopt(time.Now())
+		return err
+	})
+	return errors.Join(err, damaged)
 }
 
-func (b *batch) adopt(at time.Time) error {
+func (b *batch) adopt(at time.Time) (damaged, err error) {
 	orphaned, err := b.removeSessionsWithoutFile()
 	if err != nil || b.restored == nil && !orphaned {
-		return err
+		return nil, err
 	}
 	ev := journal.Event{Kind: journal.EventAdopt, At: at}
 	if err := b.observeClock(at); err != nil {
-		return err
+		return nil, err
 	}
 	handles, err := b.handles(b.sql.unansweredHandles)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for k := range b.recently {
 		if k.Op.State != journal.StateCompleted {
@@ -54,11 +62,14 @@ func (b *batch) adopt(at time.Time) error {
 		if err == nil {
 			err = b.next(r, &prepared{Event: ev}, &out)
 		}
+		if errors.Is(err, format.ErrDamaged) && b.broken == nil { // it is believed by nobody
+			damaged, err = fmt.Errorf("adopted, but operation %d: %w", handle, err), nil
+		}
 		if err != nil {
-			return b.giveUp(err)
+			return nil, b.giveUp(err)
 		}
 	}
-	return b.giveUp(b.becomeItsOwn())
+	return damaged, b.giveUp(b.becomeItsOwn())
 }
 
 // becomeItsOwn gives the journal an identity that no other copy has. The sidecar

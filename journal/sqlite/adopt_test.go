@@ -179,3 +179,17 @@ func TestTableThatIsGone(t *testing.T) {
 		assert.Error(t, err, table)
 	}
 }
+
+// One that is damaged is believed by nobody, and keeps the journal from nobody.
+func TestAdoptBesideADamagedOperation(t *testing.T) {
+	path, j := unknowns(t, 2, "facts = zeroblob(length(facts))")
+	require.NoError(t, j.Close())
+	require.NoError(t, os.Remove(path+"-sidecar"))
+	j = open(t, path)
+	_, err := j.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.ErrorContains(t, j.Adopt(t.Context()), "adopted, but operation 1")
+	require.NoError(t, j.Adopt(t.Context()))
+	_, err = j.Join(t.Context())
+	require.NoError(t, err)
+}

@@ -386,6 +386,7 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 	if err := store.CheckReapFlows(ev); err != nil {
 		return 0, err
 	}
+	var damaged error
 	err = j.file.writer.do(ctx, func(b *batch) error {
 		if b.restored != nil {
 			return b.restored
@@ -409,6 +410,8 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 				if result, err = b.nextFlow(f, ev); result.Decision == journal.Recorded {
 					reaped++
 				}
+			} else if errors.Is(err, format.ErrDamaged) {
+				damaged, err = fmt.Errorf("flow %d, which is passed over: %w", handle, err), nil
 			}
 		}
 		return err
@@ -416,5 +419,5 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 	if err != nil {
 		return 0, err
 	}
-	return reaped, nil
+	return reaped, damaged
 }

@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -48,7 +50,7 @@ func parts(rows []bulk, many int) iter.Seq[[]int64] {
 // were shrunk or removed. It looks for them on a connection of its own and takes
 // 100 a commit, or a megabyte, so that nobody waits for it for long. With Options.Archive, none goes
 // before it was written there. Where an error comes in the middle, the number is of
-// those before. The file keeps its size: what is free in it is used again.
+// those before; what is damaged is passed over, and is the error at the end. The file keeps its size: what is free in it is used again.
 func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
 	if err := j.writable(ctx); err != nil {
 		return 0, err
@@ -86,6 +88,7 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 	if err != nil {
 		return 0, err
 	}
+	var damaged error
 	// What is not in a segment yet comes last: it is the youngest.
 	for _, first := range append(firsts, format.SegmentOf(newest+1)) {
 		if reaped >= limit {
@@ -93,11 +96,12 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 		}
 		n, err := j.reapSegment(ctx, ev, first, limit-reaped, folded)
 		reaped += n
-		if err != nil {
+		if err != nil && !errors.Is(err, format.ErrDamaged) {
 			return reaped, err
 		}
+		damaged = cmp.Or(damaged, err)
 	}
-	return reaped, nil
+	return reaped, damaged
 }
 
 // reapPause is how many times as long as the reaper had the writer to itself it lets the
@@ -174,7 +178,7 @@ func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64
 	}
 	n, err := j.reapRows(ctx, ev, found.rows[:min(limit-reaped, len(found.rows))], limit-reaped)
 	reaped += n
-	if err != nil || found.left > reaped || first+format.SegmentSize-1 > folded {
+	if err = cmp.Or(err, found.damaged); err != nil || found.left > reaped || first+format.SegmentSize-1 > folded {
 		return reaped, err
 	}
 	// Only tombstones are left, or nothing.
@@ -186,6 +190,17 @@ type expired struct {
 	blocks, rows []bulk
 	now          int // how many may be reaped now
 	left         int // and at some time
+	damaged      error
+}
+
+// passOver notes that something of the segment can't be read, if that is what err says.
+func (e *expired) passOver(what string, key any, err error) error {
+	if !errors.Is(err, format.ErrDamaged) {
+		return err
+	}
+	e.left++
+	e.damaged = cmp.Or(e.damaged, fmt.Errorf("%s %v, which is passed over: %w", what, key, err))
+	return nil
 }
 
 // note takes note of an operation, and tells whether it may be reaped now.
@@ -219,13 +234,13 @@ func (j *Journal) findExpired(ctx context.Context, ev journal.Event, first int64
 				some = found.note(k.Op, ev) || some
 				return nil
 			})
+			if err != nil {
+				return found.passOver("the operations from", v[0], err)
+			}
 			if some {
 				found.blocks = append(found.blocks, bulk{v[0].(int64), int64(len(data))})
 			}
-			if err == nil {
-				err = found.enough(limit)
-			}
-			return err
+			return found.enough(limit)
 		}, first, first+format.SegmentSize)
 		if err != nil {
 			return err
@@ -233,7 +248,7 @@ func (j *Journal) findExpired(ctx context.Context, ev journal.Event, first int64
 		return r.each("SELECT "+format.Columns+bytesOfBodies+" FROM onceward_operations WHERE handle >= ? AND handle < ? AND tombstone = 0", func(v []driver.Value) error {
 			row, err := format.ReadRow(v)
 			if err != nil {
-				return err
+				return found.passOver("operation", v[0], err)
 			}
 			if found.note(row.Op, ev) {
 				found.rows = append(found.rows, bulk{row.Op.Handle, v[len(v)-1].(int64)})

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"database/sql/driver"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -15,7 +17,8 @@ import (
 var _ journal.Reconciler = (*Journal)(nil)
 
 // Looks applies ev, of kind EventLook, in one commit to at most limit unknown operations
-// whose look is due, those due longest coming first.
+// whose look is due, those due longest coming first. Those that are damaged are passed over; that there are any is the error
+// once nothing else is due.
 func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	if err := j.writable(ctx); err != nil {
 		return nil, err
@@ -64,8 +67,50 @@ func (b *batch) looks(p *prepared, limit int) ([]outcome, error) {
 	if err := b.observeClock(p.At); err != nil {
 		return nil, err
 	}
-	var due []dueLook
-	err := b.read(b.sql.dueLooks, func(v []driver.Value) error {
+	var outs []outcome
+	var damaged error
+	seen := make(map[int64]bool)
+	for {
+		due, err := b.dueLooks(p, limit-len(outs)+len(seen))
+		if err != nil {
+			return nil, err
+		}
+		before := len(seen)
+		for _, d := range due {
+			if len(outs) == limit || seen[d.handle] {
+				continue
+			}
+			seen[d.handle] = true
+			var out outcome
+			r, err := b.byHandle(d.handle)
+			if err == nil {
+				_, err = b.wholeRequest(r) // before it is anybody's
+			}
+			if err == nil {
+				err = b.next(r, p, &out)
+			}
+			switch {
+			case errors.Is(err, format.ErrDamaged) && b.broken == nil:
+				damaged = fmt.Errorf("operation %d, which is passed over: %w", d.handle, err)
+			case err != nil:
+				return nil, b.giveUp(err)
+			default:
+				outs = append(outs, out)
+			}
+		}
+		if damaged == nil || len(outs) == limit || len(seen) == before {
+			break
+		}
+	}
+	if len(outs) > 0 {
+		return outs, nil // who asks again is told of what is damaged
+	}
+	return nil, damaged
+}
+
+// dueLooks lists the looks that are due, at most limit, those due longest coming first.
+func (b *batch) dueLooks(p *prepared, limit int) (due []dueLook, err error) {
+	err = b.read(b.sql.dueLooks, func(v []driver.Value) error {
 		due = append(due, dueLook{format.ToTime(v[0]), v[1].(int64)})
 		return nil
 	}, p.At.UnixMilli(), providers(p.From), int64(limit))
@@ -78,19 +123,7 @@ func (b *batch) looks(p *prepared, limit int) ([]outcome, error) {
 		}
 	}
 	slices.SortFunc(due, func(a, b dueLook) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.handle, b.handle)) })
-	outs := make([]outcome, 0, min(limit, len(due)))
-	for _, d := range due[:min(limit, len(due))] {
-		var out outcome
-		r, err := b.byHandle(d.handle)
-		if err == nil {
-			err = b.next(r, p, &out)
-		}
-		if err != nil {
-			return nil, b.giveUp(err)
-		}
-		outs = append(outs, out)
-	}
-	return outs, nil
+	return due[:min(limit, len(due))], nil
 }
 
 // Hear records in one commit that an event was heard, and what comes of it.

@@ -228,3 +228,54 @@ func TestEvidenceKeepsItsAnswer(t *testing.T) {
 	assert.Equal(t, "charge 1", string(op.Answer.Body))
 	assert.Equal(t, "the answer", op.Answer.Header.Get("X-Of"))
 }
+
+// unknowns are that many unknown operations, of which the first is damaged.
+func unknowns(t *testing.T, n int, damage string) (path string, j *sqlite.Journal) {
+	t.Helper()
+	path, j, s := joined(t)
+	for i := range n {
+		_, err := doubt(t.Context(), j, fmt.Sprint("op-", i), s)
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	alter(t, path, "UPDATE onceward_operations SET "+damage+" WHERE id = 'op-0'")
+	return path, open(t, path)
+}
+
+// One that is damaged strands none that is due beside it, nor what is begun in the same commit.
+func TestLooksBesideADamagedOperation(t *testing.T) {
+	for _, damage := range []string{"facts = zeroblob(length(facts))", "request_body = x'00'"} {
+		_, j := unknowns(t, 3, damage)
+		now := time.Now().Add(time.Hour)
+		looks := func(limit int) (ids []string, err error) {
+			results, err := j.Looks(t.Context(), journal.Event{Kind: journal.EventLook, At: now, Due: now.Add(time.Hour)}, limit)
+			for _, r := range results {
+				ids = append(ids, r.Operation.ID)
+			}
+			return ids, err
+		}
+		for _, id := range []string{"op-1", "op-2"} {
+			ids, err := looks(1)
+			require.NoError(t, err, damage)
+			assert.Equal(t, []string{id}, ids, damage)
+		}
+		s, err := j.Join(t.Context())
+		require.NoError(t, err)
+		release := sqlite.Hold(j)
+		began, looked := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, err := j.Apply(t.Context(), generate("beside", s))
+			began <- err
+		}()
+		until(t, func() bool { return sqlite.Queued(j) == 1 })
+		go func() {
+			_, err := looks(10)
+			looked <- err
+		}()
+		until(t, func() bool { return sqlite.Queued(j) == 2 })
+		release()
+		require.NoError(t, <-began, damage)
+		require.ErrorContains(t, <-looked, "operation 1, which is passed over", damage)
+	}
+}

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -38,7 +39,8 @@ func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 }
 
 // Stats tells how the journal does. Its cost grows with the operations that have no
-// answer, not with those that have one. It does not wait for the writer.
+// answer, not with those that have one. It does not wait for the writer. What is damaged is
+// counted, but has no age.
 func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 	if err := j.open(ctx); err != nil {
 		return Stats{}, err
@@ -108,8 +110,8 @@ const undelivered = `SELECT count(*), min(settled_at) FROM (
 	SELECT settled_at FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder IS NOT NULL AND state > 2 AND delivered = 0
 	UNION ALL SELECT settled_at FROM onceward_operations INDEXED BY onceward_operations_nobodys WHERE state > 2 AND delivered = 0 AND holder IS NULL)`
 
-// firstPending is the pending operation that was begun first.
-const firstPending = "SELECT " + format.Columns + " FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 ORDER BY handle LIMIT 1"
+// firstPending are the pending operations, that which was begun first coming first.
+const firstPending = "SELECT " + format.Columns + " FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 ORDER BY handle"
 
 // setAside are the flows that are set aside.
 const setAside = selectFlow + " INDEXED BY onceward_flows_aside WHERE state = 5"
@@ -135,16 +137,22 @@ func (s *Stats) count(r *reader, w *writer, now time.Time) error {
 	}
 	err = r.each(firstPending, func(v []driver.Value) error {
 		row, err := format.ReadRow(v)
+		if err != nil {
+			return unlessDamaged(err)
+		}
 		s.OldestPending = row.Op.CreatedAt
-		return err
+		return conn.ErrEnough
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, conn.ErrEnough) {
 		return err
 	}
 	err = r.each(setAside, func(v []driver.Value) error {
 		f, err := format.ReadFlow(v)
+		if err != nil {
+			return unlessDamaged(err)
+		}
 		s.OldestSetAside = store.Earlier(s.OldestSetAside, f.UpdatedAt)
-		return err
+		return nil
 	})
 	if err != nil {
 		return err
@@ -152,6 +160,14 @@ func (s *Stats) count(r *reader, w *writer, now time.Time) error {
 	recent, err := w.unfolded(r)
 	for _, k := range recent {
 		store.Count(&s.Stats, &k.Op, now)
+	}
+	return err
+}
+
+// unlessDamaged is err, but for that of a row which nobody believes.
+func unlessDamaged(err error) error {
+	if errors.Is(err, format.ErrDamaged) {
+		return nil
 	}
 	return err
 }

@@ -100,3 +100,37 @@ func TestStatsCountWhereverKept(t *testing.T) {
 	_, err = j.Stats(t.Context())
 	require.ErrorIs(t, err, journal.ErrClosed)
 }
+
+// What is damaged is counted with the others.
+func TestStatsBesideADamagedOperation(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	parked(t, path, "a", "b")
+	j := open(t, path)
+	b, err := j.Get(t.Context(), journal.Ref{ID: "b"})
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+	alter(t, path, "UPDATE onceward_operations SET facts = zeroblob(length(facts)) WHERE id = 'a'")
+	j = open(t, path)
+	st, err := j.Stats(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 2, int(st.Pending))
+	assert.Equal(t, b.CreatedAt, st.OldestPending)
+}
+
+// parked leaves pending operations of these IDs.
+func parked(t *testing.T, path string, ids ...string) {
+	t.Helper()
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	for _, id := range ids {
+		begun, err := j.Apply(t.Context(), begin(id, s))
+		require.NoError(t, err)
+		park := complete(begun.Operation, s)
+		park.Kind, park.Answer, park.Unsent = journal.EventPark, nil, true
+		_, err = j.Apply(t.Context(), park)
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+}
