@@ -243,6 +243,16 @@ func TestAFlowIsNeverInTwoHands(t *testing.T) {
 	})
 }
 
+// startWithoutRunner makes a process that runs no flows, on a journal that keeps some.
+func startWithoutRunner(t *testing.T, via http.RoundTripper, cfg onceward.Config) *process {
+	t.Helper()
+	cfg.Providers, cfg.HTTPClient = []providers.Provider{providers.Stripe()}, &http.Client{Transport: via}
+	c, err := onceward.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, c.Shutdown(context.Background())) })
+	return &process{oncetest.Of(t, c, nil)}
+}
+
 // Resume reports flows that nobody here runs.
 func TestResumeReportsWhatNobodyHereRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -250,11 +260,8 @@ func TestResumeReportsWhatNobodyHereRuns(t *testing.T) {
 		p := startFlows(t, l, onceward.Config{Journal: j, Backoff: once})
 		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, p.Sequence("charge")), onceward.ErrPending)
 		pass(time.Hour)
-		c, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{providers.Stripe()}, HTTPClient: &http.Client{Transport: l}})
+		report, err := startWithoutRunner(t, l, onceward.Config{Journal: j}).Resume(t.Context())
 		require.NoError(t, err)
-		report, err := c.Resume(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, c.Shutdown(t.Context()))
 		assert.Equal(t, 1, report.Flows.Unregistered)
 		require.Len(t, report.Flows.Problems, 1)
 		require.ErrorContains(t, report.Flows.Problems[0], "order-991")
@@ -296,11 +303,8 @@ func TestFlowGoesOnAsItsOperationIsSettled(t *testing.T) {
 		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, p.Sequence("charge")), onceward.ErrPending)
 		require.Greater(t, time.Until(p.flow("order-991").DueAt), 300*time.Hour)
 		pass(time.Hour)
-		c, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{providers.Stripe()}, HTTPClient: &http.Client{Transport: l}})
+		report, err := startWithoutRunner(t, l, onceward.Config{Journal: j}).Resume(t.Context())
 		require.NoError(t, err)
-		report, err := c.Resume(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, c.Shutdown(t.Context()))
 		assert.Equal(t, 1, report.Completed)
 		f := p.flow("order-991")
 		assert.Equal(t, flow.StateWaiting, f.State)

@@ -14,8 +14,6 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
-	"github.com/onceward/onceward/internal/oncetest"
-	"github.com/onceward/onceward/providers"
 )
 
 // Two runners with other functions of one version pay once.
@@ -89,10 +87,7 @@ func TestRunnerMadeAfterRunHasStarted(t *testing.T) {
 		require.ErrorIs(t, err, onceward.ErrPending)
 		p.Crash()
 		pass(time.Hour)
-		c, err := onceward.New(onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{providers.Stripe()}, HTTPClient: &http.Client{Transport: l}})
-		require.NoError(t, err)
-		defer c.Shutdown(context.Background())
-		q := &process{oncetest.Of(t, c, nil)}
+		q := startWithoutRunner(t, l, onceward.Config{Journal: j, Backoff: once})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- q.Run(ctx) }()
