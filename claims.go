@@ -323,8 +323,11 @@ func (p *pass) obstacle(op *journal.Operation) error {
 	if what := p.client.lacks.of(at, op); what != "" {
 		return fmt.Errorf("%w: %s", ErrCredentialMissing, what)
 	}
-	if p.client.rotations.has(at, op) {
-		return errCredentialChanged
+	switch err := p.client.rotations.of(at, op); {
+	case err == errModeChanged:
+		return fmt.Errorf("%w: %w", ErrKeyReused, err)
+	case err != nil:
+		return err
 	}
 	if p.client.lanes.rests(at) {
 		return errRests

@@ -53,14 +53,18 @@ func (r *run) admit(req *http.Request, err error) (*http.Request, error) {
 	}
 	if r.op.Credential != "" && r.keysAreScoped() {
 		if !sameCredential(r.op.Credential, req, r.route.Endpoint.Key) {
-			r.isRotated(req)
+			r.isRotated(req, errCredentialChanged)
 			return nil, errCredentialChanged
 		}
 		r.isCurrent(req)
 	}
 	// A credential of another mode is of another account, too, and nobody need be asked whose it is.
 	if err := r.checkMode(req); err != nil {
+		r.isRotated(req, err)
 		return nil, err
+	}
+	if r.mode != "" {
+		r.isCurrent(req)
 	}
 	if err := r.inItsAccount(req); err != nil {
 		return nil, err

@@ -82,7 +82,7 @@ func (c *Client) lacksCredential(op *journal.Operation, frozen *journal.Request)
 	at := siteOf(c.router.Route(frozen.Method, u), u.Host)
 	asked := *op
 	asked.Request = *frozen
-	return c.lacks.of(at, &asked) != "" || c.rotations.has(at, &asked)
+	return c.lacks.of(at, &asked) != "" || c.rotations.of(at, &asked) != nil
 }
 
 // isStranger tells whether this client knows no contract of the name that the operation

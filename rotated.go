@@ -8,10 +8,10 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// rotations are credentials that have changed where a provider scopes keys to them. What
-// was begun with another one than there is now is left alone in the background, for it
-// would not be sent, and each claim counts. One of them is tried later and later; all are
-// once another credential is seen.
+// rotations are credentials that have changed where a provider scopes keys to them, or
+// where their mode shows. What was begun with another one than there is now is left alone
+// in the background, for it would not be sent, and each claim counts. One of them is tried
+// later and later; all are once another credential is seen.
 type rotations struct {
 	mu sync.Mutex
 	at map[holderOf]*rotation
@@ -24,14 +24,14 @@ type holderOf struct {
 }
 
 type rotation struct {
-	digest string // of the present credential
-	begun  map[Ref]struct{}
+	digest string        // of the present credential
+	begun  map[Ref]error // why each is not sent under it
 	pacing
 }
 
 // isRotated takes note of an operation of the background that was begun with another
-// credential than req has.
-func (r *run) isRotated(req *http.Request) {
+// credential than req has, or in another mode, as why says.
+func (r *run) isRotated(req *http.Request, why error) {
 	if r.caller != nil {
 		return
 	}
@@ -45,10 +45,10 @@ func (r *run) isRotated(req *http.Request) {
 	}
 	held := rs.at[r.whose()]
 	if held == nil {
-		held = &rotation{digest: digest, begun: map[Ref]struct{}{}}
+		held = &rotation{digest: digest, begun: map[Ref]error{}}
 		rs.at[r.whose()] = held
 	}
-	held.begun[r.op.Ref] = struct{}{}
+	held.begun[r.op.Ref] = why
 	held.stillFails(r)
 }
 
@@ -72,22 +72,21 @@ func (rs *rotations) seen(whose holderOf, digest string) {
 
 func (r *run) whose() holderOf { return holderOf{siteOf(r.route, r.target.Host), r.op.Scope} }
 
-// has tells whether an operation is known to have been begun with another credential.
-func (rs *rotations) has(at site, op *journal.Operation) bool {
+// of returns why an operation is known not to be sent under the present credential, or
+// nil.
+func (rs *rotations) of(at site, op *journal.Operation) error {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	held := rs.at[holderOf{at, op.Scope}]
-	if held == nil {
-		return false
+	if held := rs.at[holderOf{at, op.Scope}]; held != nil {
+		return held.begun[op.Ref]
 	}
-	_, is := held.begun[op.Ref]
-	return is
+	return nil
 }
 
 // leaves tells whether such an operation is left alone. Once the time has come one is
 // not.
 func (rs *rotations) leaves(at site, op *journal.Operation, now time.Time) bool {
-	if !rs.has(at, op) {
+	if rs.of(at, op) == nil {
 		return false
 	}
 	rs.mu.Lock()

@@ -2,6 +2,7 @@ package onceward_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -46,64 +47,76 @@ func TestRotatedAndFoundMissingIsNotPromised(t *testing.T) {
 	})
 }
 
-// What was begun with a credential that is gone is left alone until it is back.
+// What was begun with a credential that is gone, or in another mode, is left alone until it
+// is back.
 func TestRotatedIsLeftAloneUntilItIsBack(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
-		const operations = 5
-		scoped := own()
-		scoped.CredentialScoped = true
-		l := (&line{}).Always(refuses())
-		token := "Bearer old"
-		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{scoped}, Authorize: func(r *http.Request) error {
-			r.Header.Set("Authorization", token)
-			return nil
-		}})
-		claims := func() (n int64) {
-			for _, op := range p.Everything() {
-				n += op.Claim
+	scoped := own()
+	scoped.CredentialScoped = true
+	shows := own()
+	shows.CredentialModes = modes()[0].CredentialModes
+	for name, row := range map[string]struct {
+		provider providers.Provider
+		says     string
+	}{
+		"keys are scoped": {scoped, "the credential is another one than the operation was begun with"},
+		"another mode":    {shows, "the credential is of another mode"},
+	} {
+		each(t, name, func(t *testing.T, j journal.Journal) {
+			const operations = 5
+			l := (&line{}).Always(refuses())
+			token := "Bearer sk_test_1"
+			p := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{row.provider}, Authorize: func(r *http.Request) error {
+				r.Header.Set("Authorization", token)
+				return nil
+			}})
+			claims := func() (n int64) {
+				for _, op := range p.Everything() {
+					n += op.Claim
+				}
+				return n
 			}
-			return n
-		}
-		for i := range operations {
-			require.ErrorIs(t, p.Ask(named(t, fmt.Sprint("order-", i)), toOwn).Err, onceward.ErrPending)
-		}
-		token = "Bearer new"
-		l.Always(says(200, paid))
-		pass(2 * time.Hour)
-		_, err := p.Resume(t.Context())
-		require.NoError(t, err)
-		before := claims()
-		for range 24 {
-			pass(time.Hour)
-			report, err := p.Resume(t.Context())
-			require.NoError(t, err)
-			require.Len(t, report.Problems, operations, "it is not hidden")
-			for _, problem := range report.Problems {
-				require.ErrorIs(t, problem, onceward.ErrPending)
-				assert.ErrorContains(t, problem, "credential")
-				assert.False(t, problem.InBackground)
+			for i := range operations {
+				require.ErrorIs(t, p.Ask(named(t, fmt.Sprint("order-", i)), toOwn).Err, onceward.ErrPending)
 			}
-		}
-		assert.LessOrEqual(t, claims()-before, int64(24), "one of them is tried at a time")
-		said := 0
-		for _, op := range p.Everything() {
-			if strings.Contains(op.Cause, "the credential is another one than the operation was begun with") {
-				said++
-			}
-		}
-		assert.Positive(t, said, "whoever looks is told what it waits for")
-		assert.Empty(t, l.Sent())
-
-		token = "Bearer old"
-		for range 2 { // one finds out
+			token = "Bearer sk_live_1"
+			l.Always(says(200, paid))
 			pass(2 * time.Hour)
-			_, err = p.Resume(t.Context())
+			_, err := p.Resume(t.Context())
 			require.NoError(t, err)
-		}
-		for i := range operations {
-			assert.Equal(t, onceward.StateCompleted, p.Recorded(onceward.Ref{ID: fmt.Sprint("order-", i)}).State)
-		}
-	})
+			before := claims()
+			for range 24 {
+				pass(time.Hour)
+				report, err := p.Resume(t.Context())
+				require.NoError(t, err)
+				require.Len(t, report.Problems, operations, "it is not hidden")
+				for _, problem := range report.Problems {
+					require.ErrorIs(t, problem, onceward.ErrPending)
+					require.Equal(t, name == "another mode", errors.Is(problem, onceward.ErrKeyReused))
+					assert.ErrorContains(t, problem, row.says)
+					assert.False(t, problem.InBackground)
+				}
+			}
+			assert.LessOrEqual(t, claims()-before, int64(24), "one of them is tried at a time")
+			said := 0
+			for _, op := range p.Everything() {
+				if strings.Contains(op.Cause, row.says) {
+					said++
+				}
+			}
+			assert.Positive(t, said, "whoever looks is told what it waits for")
+			assert.Empty(t, l.Sent())
+
+			token = "Bearer sk_test_1"
+			for range 2 { // one finds out
+				pass(2 * time.Hour)
+				_, err = p.Resume(t.Context())
+				require.NoError(t, err)
+			}
+			for i := range operations {
+				assert.Equal(t, onceward.StateCompleted, p.Recorded(onceward.Ref{ID: fmt.Sprint("order-", i)}).State)
+			}
+		})
+	}
 }
 
 // Two credentials are not taken for one that says what both of them say.
