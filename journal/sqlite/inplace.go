@@ -25,13 +25,17 @@ type openFiles struct {
 // opened is for a file that is open and was read.
 func opened(path string) (*openFiles, error) {
 	o := &openFiles{path: path, names: [3]string{path, path + "-wal", path + "-shm"}}
-	for i, name := range o.names {
-		var err error
-		if o.files[i], err = osfile.Identify(name); err != nil {
+	file, stamp, err := osfile.Look(path)
+	if err != nil {
+		return nil, err
+	}
+	o.files[0] = file
+	for i := 1; i < len(o.names); i++ {
+		if o.files[i], err = osfile.Identify(o.names[i]); err != nil {
 			return nil, err
 		}
 	}
-	return o, o.notOlder()
+	return o, o.notOlder(stamp)
 }
 
 // stillInPlace is inPlace for what was just committed, which may be in the file that is
@@ -47,13 +51,21 @@ func (o *openFiles) stillInPlace() error {
 // more, which goes by itself once that file is put back, or an older copy was written
 // over the file.
 func (o *openFiles) inPlace() error {
-	for i, name := range o.names {
+	file, stamp, err := osfile.Look(o.path)
+	if err != nil || !file.Same(o.files[0]) {
+		return o.replaced(0)
+	}
+	for i := 1; i < len(o.names); i++ {
 		if !o.leadsTo(i) {
-			return fmt.Errorf("%w: journal %s: %s was removed or replaced while it was open; nothing is recorded any more; "+
-				"put it back, or close the journal and open what is there now", journal.ErrRestored, o.path, name)
+			return o.replaced(i)
 		}
 	}
-	return o.notOlder()
+	return o.notOlder(stamp)
+}
+
+func (o *openFiles) replaced(i int) error {
+	return fmt.Errorf("%w: journal %s: %s was removed or replaced while it was open; nothing is recorded any more; "+
+		"put it back, or close the journal and open what is there now", journal.ErrRestored, o.path, o.names[i])
 }
 
 func (o *openFiles) leadsTo(i int) bool {
@@ -61,13 +73,12 @@ func (o *openFiles) leadsTo(i int) bool {
 	return err == nil && file.Same(o.files[i])
 }
 
-// notOlder reads the file alone where it was written since it was last asked: by a
-// checkpoint, as a rule.
-func (o *openFiles) notOlder() error {
+// notOlder reads the file alone where it was written since it was last asked, as its stamp
+// tells: by a checkpoint, as a rule.
+func (o *openFiles) notOlder(stamp osfile.Stamp) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, stamp, err := osfile.Look(o.path)
-	if err == nil && stamp != o.stamp {
+	if stamp != o.stamp {
 		epoch, err := fileAlone(o.path)
 		switch {
 		case err == nil && epoch < o.filed:
@@ -113,6 +124,7 @@ func (o *openFiles) wasFiled() int64 {
 // mixed tells whether what the WAL has may not be the file's any more: an older one was
 // written over that, or others, who lock elsewhere, have written either since.
 func (o *openFiles) mixed() bool {
-	older := o.notOlder() != nil
+	_, stamp, err := osfile.Look(o.path)
+	older := err == nil && o.notOlder(stamp) != nil
 	return older || !o.leadsTo(2)
 }
