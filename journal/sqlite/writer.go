@@ -374,7 +374,7 @@ func (w *writer) beginNext() (*batch, error) {
 	b := newBatch(w)
 	if err := b.refresh(); err != nil {
 		w.rollback(b)
-		return nil, conn.Explain(w.path, "read", w.because(err))
+		return nil, conn.Explain(w.path, "read", cmp.Or(w.outOfPlace(), err))
 	}
 	// What it saw is forgotten with what it did about that.
 	clock := w.clock
@@ -435,7 +435,7 @@ func (w *writer) finish(b *batch) error {
 	}
 	if b.broken != nil {
 		w.rollback(b)
-		_ = w.because(b.broken) // which does not say that nothing was recorded
+		_ = w.outOfPlace() // for what it keeps: it does not say that nothing was recorded
 		return conn.Explain(w.path, "commit", b.broken)
 	}
 	b.settle()
@@ -444,21 +444,19 @@ func (w *writer) finish(b *batch) error {
 	}
 	if b.wrote {
 		if err := w.files.stillInPlace(); err != nil { // what is there now will be found
-			_ = w.because(err)
+			_ = w.checkpoint.keep(w.identity, w.number)
 			return err
 		}
 	}
 	return nil
 }
 
-// because returns that the file is not in place any more, where that may be what is behind
-// an error, and keeps what tells so.
-func (w *writer) because(err error) error {
+// outOfPlace is inPlace, for what may be behind another error, and keeps what tells so.
+func (w *writer) outOfPlace() error {
 	gone := w.files.inPlace()
-	if gone == nil {
-		return err
+	if gone != nil {
+		_ = w.checkpoint.keep(w.identity, w.number)
 	}
-	_ = w.checkpoint.keep(w.identity, w.number)
 	return gone
 }
 
