@@ -136,7 +136,8 @@
 // own -wal is opened.
 // Leave the sidecar where it is, and never put it back with the backup: a copy of both
 // looks whole. A journal whose file, or whose -wal, is removed or replaced while it is
-// open records nothing from then on (journal.ErrRestored), until that is undone.
+// open records nothing from then on (journal.ErrRestored), until that is undone; nor does one
+// whose -wal is emptied or cut short, until it was closed and opened again.
 //
 // To start over with an empty journal, remove the sidecar along with the journal. A
 // process that is killed, and a loss of power, never make a journal look restored.

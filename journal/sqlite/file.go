@@ -154,6 +154,11 @@ func openFile(path string, opts Options) (f *file, err error) {
 	if err != nil {
 		return nil, conn.Explain(path, "open", err)
 	}
+	defer func() {
+		if err != nil {
+			_ = files.wal.Close()
+		}
+	}()
 	if err := sweepLeftBehind(main, path); err != nil {
 		return nil, err
 	}
@@ -294,6 +299,7 @@ func (f *file) close() error {
 			f.leaves, _ = dialLeaving(f.path) // whatever can be read
 		}
 	}
+	errs = append(errs, f.writer.files.wal.Close())
 	// The last connection to the file moves what is left of the WAL, and removes it.
 	errs = append(errs, f.writer.conn.Close())
 	if f.leaves != nil {

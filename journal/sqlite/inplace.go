@@ -1,7 +1,11 @@
 package sqlite
 
 import (
+	"cmp"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"os"
 	"sync"
 
 	"github.com/onceward/onceward/journal"
@@ -15,11 +19,14 @@ type openFiles struct {
 	path  string
 	names [3]string
 	files [3]osfile.ID
+	wal   *os.File // SQLite has no locks on it that would be dropped
 
 	mu    sync.Mutex
 	stamp osfile.Stamp // of the file, when it was last read alone
 	filed int64        // the epoch that it had come to then
 	older bool         // it is not what it was any more: see notOlder
+	begun bool         // the WAL was seen to begin as one
+	cut   bool         // and does no more: see notCut
 }
 
 // opened is for a file that is open and was read.
@@ -35,7 +42,13 @@ func opened(path string) (*openFiles, error) {
 			return nil, err
 		}
 	}
-	return o, o.notOlder(stamp)
+	if o.wal, err = os.Open(o.names[1]); err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(o.notCut(), o.notOlder(stamp)); err != nil {
+		return nil, errors.Join(err, o.wal.Close())
+	}
+	return o, nil
 }
 
 // stillInPlace is inPlace for what was just committed, which may be in the file that is
@@ -48,8 +61,8 @@ func (o *openFiles) stillInPlace() error {
 }
 
 // inPlace returns journal.ErrRestored where a path does not lead to the open file any
-// more, which goes by itself once that file is put back, or an older copy was written
-// over the file.
+// more, which goes by itself once that file is put back, or where an older copy was written
+// over the file, or the WAL was cut short.
 func (o *openFiles) inPlace() error {
 	file, stamp, err := osfile.Look(o.path)
 	if err != nil || !file.Same(o.files[0]) {
@@ -59,6 +72,9 @@ func (o *openFiles) inPlace() error {
 		if !o.leadsTo(i) {
 			return o.replaced(i)
 		}
+	}
+	if err := o.notCut(); err != nil {
+		return err
 	}
 	return o.notOlder(stamp)
 }
@@ -96,6 +112,27 @@ func (o *openFiles) notOlder(stamp osfile.Stamp) error {
 	return nil
 }
 
+// notCut looks whether the WAL still begins as one. One that was cut short, and written to
+// since, has zeros there: SQLite goes by the -shm, takes them for pages, and moves them into
+// the file. An empty one may have been moved whole, and what else was there at first is what a
+// crash left.
+func (o *openFiles) notCut() error {
+	var header [32]byte
+	_, err := o.wal.ReadAt(header[:], 0)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err == nil {
+		// https://sqlite.org/fileformat2.html, section 4.1; the last bit is the sums' byte order.
+		is := binary.BigEndian.Uint32(header[:])&^1 == 0x377f0682
+		o.begun, o.cut = o.begun || is, o.cut || o.begun && !is
+	}
+	if !o.cut {
+		return nil
+	}
+	return fmt.Errorf("%w: journal %s: %s was cut short or written over while it was open; nothing is recorded any more; "+
+		"close the journal and open what is there now", journal.ErrRestored, o.path, o.names[1])
+}
+
 // wentBack is for what the file had, and has no more. Nothing brings that back: what
 // this process knows, and what the WAL has, are of another file.
 func (o *openFiles) wentBack() error {
@@ -121,10 +158,10 @@ func (o *openFiles) wasFiled() int64 {
 	return o.filed
 }
 
-// mixed tells whether what the WAL has may not be the file's any more: an older one was
-// written over that, or others, who lock elsewhere, have written either since.
+// mixed tells whether what the WAL has may not be the file's any more: it was cut short, an
+// older one was written over the file, or others, who lock elsewhere, have written either since.
 func (o *openFiles) mixed() bool {
 	_, stamp, err := osfile.Look(o.path)
 	older := err == nil && o.notOlder(stamp) != nil
-	return older || !o.leadsTo(2)
+	return older || o.notCut() != nil || !o.leadsTo(2)
 }

@@ -95,6 +95,34 @@ func TestOlderCopyWrittenOverTheFile(t *testing.T) {
 	}
 }
 
+// A WAL that is emptied where it lies is noticed before a success is reported that is not in it, and
+// before its zeros are moved into the file.
+func TestWALCutShort(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	goOn(t, j, "before")
+	require.NoError(t, sqlite.Fold(j))
+	alter(t, path, "PRAGMA wal_checkpoint(PASSIVE)")
+	goOn(t, j, "lost")
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(path+"-wal", 0))
+
+	_, err = j.Apply(t.Context(), begin("meanwhile", s))
+	require.ErrorContains(t, err, "it may have been recorded or not: ")
+	assert.ErrorContains(t, err, path+"-wal was cut short")
+	_, err = j.Apply(t.Context(), begin("later", s))
+	require.ErrorIs(t, err, journal.ErrRestored)
+	_ = j.Close()
+	j = open(t, path)
+	_, err = j.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored, "commits are missing")
+	require.NoError(t, j.Adopt(t.Context()))
+	require.Empty(t, verify(t, j))
+	_, err = j.Get(t.Context(), journal.Ref{ID: "before"})
+	require.NoError(t, err)
+}
+
 // What others may do to the file is no older copy.
 func TestWhatOthersDoIsNoOlderCopy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
