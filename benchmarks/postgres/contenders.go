@@ -26,8 +26,8 @@ type settler interface {
 // contender is one way to keep operations.
 type contender struct {
 	name    string
-	prepare func(ctx context.Context, url string) error // makes its tables, once
-	open    func(ctx context.Context, url string, callers int) (store, error)
+	prepare func(ctx context.Context, url string) error                           // makes its tables, once
+	open    func(ctx context.Context, url string, connections int) (store, error) // the connections: of those who take one for each commit
 }
 
 // The names are those of the tables and of -only.
@@ -66,7 +66,7 @@ var (
 	answerBody = bytes.Repeat([]byte(`{"id":"ch_1"}`), 34)
 )
 
-// poolSize is how many connections those have who take one for each commit.
+// poolSize is how many connections those have who take one for each commit, in all processes together.
 const poolSize = 64
 
 func newKey() string { return uuid.NewString() }

@@ -19,15 +19,15 @@ type dbosStore struct {
 type dbosIntent struct{ Head, Body []byte }
 
 func prepareDBOS(ctx context.Context, url string) error {
-	s, err := openDBOS(ctx, url, 1) // it migrates by itself
+	s, err := openDBOS(ctx, url, poolSize) // it migrates by itself
 	if err != nil {
 		return err
 	}
 	return s.close()
 }
 
-func openDBOS(ctx context.Context, url string, _ int) (store, error) {
-	pool, err := openPool(ctx, url, poolSize)
+func openDBOS(ctx context.Context, url string, connections int) (store, error) {
+	pool, err := openPool(ctx, url, connections)
 	if err != nil {
 		return nil, err
 	}

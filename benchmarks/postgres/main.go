@@ -77,20 +77,17 @@ func run(ctx context.Context, args []string) error {
 	case o.rows > 0:
 		return beside(ctx, d, o, os.Stdout)
 	}
-	all, err := compare(ctx, d, o)
-	if err != nil {
-		return err
-	}
 	if err := d.describe(ctx, os.Stdout, o); err != nil {
 		return err
 	}
-	return all.print(os.Stdout, o)
+	all, err := compare(ctx, d, o)
+	return errors.Join(err, all.print(os.Stdout, o)) // what was measured before an error too
 }
 
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("postgres", flag.ContinueOnError)
 	callers := flags.String("callers", "1,8,64,256", "numbers of callers, in all processes together")
-	processes := flags.String("processes", "1", "numbers of processes that the callers are spread over")
+	processes := flags.String("processes", "1,4", "numbers of processes that the callers are spread over")
 	flags.DurationVar(&o.delay, "delay", 0, "how much longer a round trip to the database takes")
 	flags.DurationVar(&o.runs, "duration", 3*time.Second, "how long each runs at a time")
 	flags.IntVar(&o.repetitions, "repetitions", 3, "how often each runs; the medians are printed")
@@ -162,7 +159,7 @@ func compare(ctx context.Context, d *database, o options) (results, error) {
 					fmt.Fprintf(os.Stderr, "\r\x1b[K%d callers in %d processes, run %d of %d: %s", callers, processes, turn+1, o.repetitions, c.name)
 					f, err := measure(ctx, d, c.name, callers, processes, o.runs)
 					if err != nil {
-						return nil, fmt.Errorf("%s, %d callers in %d processes: %w", c.name, callers, processes, err)
+						return all, fmt.Errorf("%s, %d callers in %d processes: %w", c.name, callers, processes, err)
 					}
 					measured[i] = append(measured[i], f)
 				}

@@ -48,7 +48,7 @@ func measure(ctx context.Context, d *database, name string, callers, processes i
 	for i := range children {
 		// What is left over goes to the first ones.
 		n := callers/processes + min(1, max(0, callers%processes-i))
-		if children[i], err = startWorker(ctx, d.through, name, n, runs); err != nil {
+		if children[i], err = startWorker(ctx, d.through, name, n, max(1, poolSize/processes), runs); err != nil {
 			return f, errors.Join(err, stopAll(children[:i]))
 		}
 	}
@@ -106,12 +106,13 @@ type worker struct {
 	told *bufio.Reader
 }
 
-func startWorker(ctx context.Context, url, name string, callers int, runs time.Duration) (*worker, error) {
+func startWorker(ctx context.Context, url, name string, callers, connections int, runs time.Duration) (*worker, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{cmd: exec.CommandContext(ctx, self, childCommand, "-store", name, "-callers", strconv.Itoa(callers), "-duration", runs.String())}
+	w := &worker{cmd: exec.CommandContext(ctx, self, childCommand, "-store", name, "-callers", strconv.Itoa(callers),
+		"-connections", strconv.Itoa(connections), "-duration", runs.String())}
 	w.cmd.Env = append(os.Environ(), urlVariable+"="+url) // not in the command line: it has a password
 	w.cmd.Stderr = os.Stderr
 	out, err := w.cmd.StdoutPipe()
@@ -154,6 +155,7 @@ func child(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet(childCommand, flag.ContinueOnError)
 	name := flags.String("store", "", "")
 	callers := flags.Int("callers", 1, "")
+	connections := flags.Int("connections", poolSize, "")
 	runs := flags.Duration("duration", time.Second, "")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -162,7 +164,7 @@ func child(ctx context.Context, args []string) (err error) {
 	if !ok {
 		return fmt.Errorf("there is no %q", *name)
 	}
-	s, err := c.open(ctx, os.Getenv(urlVariable), *callers)
+	s, err := c.open(ctx, os.Getenv(urlVariable), *connections)
 	if err != nil {
 		return err
 	}

@@ -25,8 +25,8 @@ func prepareNaive(ctx context.Context, url string) error {
 		CREATE INDEX ON naive.operations (session) WHERE session IS NOT NULL;`)
 }
 
-func openNaive(ctx context.Context, url string, callers int) (store, error) {
-	pool, err := openPool(ctx, url, min(callers, poolSize))
+func openNaive(ctx context.Context, url string, connections int) (store, error) {
+	pool, err := openPool(ctx, url, connections)
 	if err != nil {
 		return nil, err
 	}

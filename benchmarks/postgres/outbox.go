@@ -43,16 +43,16 @@ type orders struct {
 	end     func() error
 }
 
-func openOrders(ctx context.Context, url string, callers int) (store, error) {
-	pool, err := openPool(ctx, url, min(callers, poolSize))
+func openOrders(ctx context.Context, url string, connections int) (store, error) {
+	pool, err := openPool(ctx, url, connections)
 	if err != nil {
 		return nil, err
 	}
 	return &orders{pool, func(context.Context, pgx.Tx, string) error { return nil }, func() error { return nil }}, nil
 }
 
-func openEnqueue(ctx context.Context, url string, callers int) (store, error) {
-	s, err := openOrders(ctx, url, callers)
+func openEnqueue(ctx context.Context, url string, connections int) (store, error) {
+	s, err := openOrders(ctx, url, connections)
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +72,8 @@ func openEnqueue(ctx context.Context, url string, callers int) (store, error) {
 	return o, nil
 }
 
-func openInsertTx(ctx context.Context, url string, callers int) (store, error) {
-	s, err := openOrders(ctx, url, callers)
+func openInsertTx(ctx context.Context, url string, connections int) (store, error) {
+	s, err := openOrders(ctx, url, connections)
 	if err != nil {
 		return nil, err
 	}

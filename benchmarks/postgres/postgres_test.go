@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,9 @@ func TestContendersKeepOperations(t *testing.T) {
 			require.NoError(t, s.close())
 		})
 	}
+	f, err := measure(t.Context(), d, nameNaive, 240, 4, 10*time.Millisecond)
+	require.NoError(t, err, "processes share their connections out, of which the server has 200")
+	assert.Positive(t, f.OpsPerSecond)
 	u, err := d.used(t.Context())
 	require.NoError(t, err)
 	assert.Positive(t, u.wal)
@@ -97,11 +101,26 @@ func TestFiguresOfSeveralProcesses(t *testing.T) {
 	assert.Equal(t, 2*time.Millisecond, median([]figures{{P50: 3 * time.Millisecond}, {P50: time.Millisecond}, {P50: 2 * time.Millisecond}}, func(f figures) time.Duration { return f.P50 }))
 }
 
+func TestReportIsATableInMarkdown(t *testing.T) {
+	o, err := parse([]string{"-callers", "1,64", "-processes", "4", "-only", "onceward,naive"})
+	require.NoError(t, err)
+	var out strings.Builder
+	require.NoError(t, results{
+		at{nameOnceward, 64, 4}: {OpsPerSecond: 300, P99: 12345678, DatabaseCPU: 20_000, CPU: 50_000, WAL: 2900, Shares: 1.15},
+		at{nameNaive, 64, 4}:    {OpsPerSecond: 100, P99: 20_000_000, DatabaseCPU: 200_000, CPU: 140_000, WAL: 3300, Shares: 1},
+	}.print(&out, o))
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.Len(t, lines, 4, "what was not measured is in no line")
+	cells := regexp.MustCompile(` *\| *`)
+	assert.Equal(t, "|4|64|onceward|300|0s|12.35ms|20µs|50µs|2.9 KB|1.15|||", cells.ReplaceAllString(lines[2], "|"))
+	assert.Equal(t, "|4|64|naive|100|0s|20ms|200µs|140µs|3.3 KB|1.00|3.0 times|0.10 of its|", cells.ReplaceAllString(lines[3], "|"))
+}
+
 func TestFlags(t *testing.T) {
 	o, err := parse([]string{"-callers", "1, 64", "-only", "river,onceward", "-delay", "1ms"})
 	require.NoError(t, err)
 	assert.Equal(t, []int{1, 64}, o.callers)
-	assert.Equal(t, []int{1}, o.processes)
+	assert.Equal(t, []int{1, 4}, o.processes)
 	assert.Equal(t, time.Millisecond, o.delay)
 	require.Len(t, o.chosen, 2)
 	assert.Equal(t, nameRiver, o.chosen[0].name)

@@ -16,35 +16,30 @@ type at struct {
 
 type results map[at]figures
 
-// print writes a line for each contender at each load, and below it how far we are ahead.
+// print writes a line for each contender at each load, as a table in Markdown, with how far we are ahead at its end.
 func (r results) print(out io.Writer, o options) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "processes\tcallers\tops/s\tp50\tp99\tdatabase CPU/op\tWAL/op\tCPU/op\tshares\t  by\t")
-	for _, processes := range o.processes {
-		for _, callers := range o.callers {
-			for _, c := range o.chosen {
-				if f, ok := r[at{c.name, callers, processes}]; ok {
-					fmt.Fprintf(w, "%d\t%d\t%.0f\t%v\t%v\t%v\t%.2f KB\t%v\t%.2f\t  %s\t\n", processes, callers, f.OpsPerSecond, f.P50.Round(10*time.Microsecond),
-						f.P99.Round(10*time.Microsecond), f.DatabaseCPU.Round(time.Microsecond), f.WAL/1e3, f.CPU.Round(time.Microsecond), f.Shares, c.name)
-				}
-			}
-		}
-	}
-	fmt.Fprintln(w)
+	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
+	fmt.Fprintln(w, "| processes\t| callers\t|\t| operations/s\t| p50\t| p99\t| database CPU an operation\t| client's CPU\t| WAL\t| busiest ÷ idlest\t| ours beside it\t| our database CPU\t|")
+	fmt.Fprintln(w, "|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|")
 	ours := nameOnceward
 	if slices.ContainsFunc(o.chosen, func(c contender) bool { return c.name == nameEnqueue }) {
 		ours = nameEnqueue
 	}
-	fmt.Fprintf(w, "processes\tcallers\tops/s\tdatabase CPU\t  %s ÷\t\n", ours)
 	for _, processes := range o.processes {
 		for _, callers := range o.callers {
-			us, ok := r[at{ours, callers, processes}]
+			us, measured := r[at{ours, callers, processes}]
 			for _, c := range o.chosen {
-				them, theirs := r[at{c.name, callers, processes}]
-				if ok && theirs && c.name != ours {
-					fmt.Fprintf(w, "%d\t%d\t%.1f\t%.2f\t  %s\t\n", processes, callers, us.OpsPerSecond/them.OpsPerSecond,
-						float64(us.DatabaseCPU)/float64(them.DatabaseCPU), c.name)
+				f, ok := r[at{c.name, callers, processes}]
+				if !ok {
+					continue
 				}
+				rate, cpu := "", ""
+				if measured && c.name != ours {
+					rate = fmt.Sprintf("%.1f times", us.OpsPerSecond/f.OpsPerSecond)
+					cpu = fmt.Sprintf("%.2f of its", float64(us.DatabaseCPU)/float64(f.DatabaseCPU))
+				}
+				fmt.Fprintf(w, "| %d\t| %d\t| %s\t| %.0f\t| %v\t| %v\t| %v\t| %v\t| %.1f KB\t| %.2f\t| %s\t| %s\t|\n", processes, callers, c.name, f.OpsPerSecond,
+					f.P50.Round(10*time.Microsecond), f.P99.Round(10*time.Microsecond), f.DatabaseCPU.Round(time.Microsecond), f.CPU.Round(time.Microsecond), f.WAL/1e3, f.Shares, rate, cpu)
 			}
 		}
 	}

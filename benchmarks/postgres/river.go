@@ -56,8 +56,8 @@ func prepareRiver(ctx context.Context, url string) error {
 	return err
 }
 
-func openRiver(ctx context.Context, url string, _ int) (store, error) {
-	pool, err := openPool(ctx, url, poolSize)
+func openRiver(ctx context.Context, url string, connections int) (store, error) {
+	pool, err := openPool(ctx, url, connections)
 	if err != nil {
 		return nil, err
 	}
