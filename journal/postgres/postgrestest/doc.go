@@ -11,7 +11,8 @@
 //
 // It looks for PostgreSQL's programs in PATH and where Debian, Red Hat and Homebrew have them. A server listens on
 // 127.0.0.1 alone, with a password made for it, keeps its data in a folder of the system's temporary one, and is stopped
-// and removed when its test ends, or when the process does, in whichever way. PostgreSQL refuses to run as root: there,
+// and removed when its test ends, or when the process does, in whichever way. Servers of one process are copies of one: they
+// have a password and a system identifier in common. PostgreSQL refuses to run as root: there,
 // its programs run as the user postgres.
 //
 // Two environment variables say otherwise:
