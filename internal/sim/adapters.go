@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/onceward/onceward/providers"
@@ -85,6 +86,26 @@ type box struct {
 	adapter
 	server *providertest.Server
 	stated providers.Provider
+
+	mu    sync.Mutex
+	under int // requests that a fault was scripted for, and that have not ended
+}
+
+// script has a fault befall the next request, until met.
+func (b *box) script(f providertest.Fault) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.under++
+	b.server.Script(f)
+}
+
+// met ends a script. Where a request never came, its fault befalls no other.
+func (b *box) met() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.under--; b.under == 0 {
+		b.server.Unmet()
+	}
 }
 
 // host is what a box's requests go to.
@@ -233,8 +254,9 @@ func (l *line) boxes(req *http.Request, b *box, body []byte) (*http.Response, er
 		time.Sleep(delay + time.Second)
 		ends()
 	}()
-	b.server.Script(fault)
+	b.script(fault)
 	resp, err := l.passes(req, b, body)
+	b.met()
 	if err == nil {
 		ends() // what is answered has no effect any more
 	}

@@ -144,6 +144,18 @@ func TestAScriptGoesInOrderAndBeforeTheSeed(t *testing.T) {
 	assert.Equal(t, []int{501, 201, 502, 500, 500}, got)
 }
 
+func TestUnmetFaultsAreTakenBack(t *testing.T) {
+	srv := start(t, providers.Raw(day), created)
+	srv.Script(providertest.Status(501, nil), providertest.Status(502, nil))
+	srv.ScriptLooks(providertest.Status(503, nil))
+	resp, _ := post(t, srv.URL, "k1", "")
+	assert.Equal(t, 501, resp.StatusCode)
+	assert.Equal(t, []providertest.Fault{providertest.Status(502, nil), providertest.Status(503, nil)}, srv.Unmet())
+	assert.Empty(t, srv.Unmet())
+	resp, _ = post(t, srv.URL, "k1", "")
+	assert.Equal(t, 201, resp.StatusCode)
+}
+
 // drawn returns the faults that a server has for its first n requests.
 func drawn(t *testing.T, seed uint64, mix providertest.Mix, n int) []string {
 	t.Helper()

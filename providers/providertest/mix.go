@@ -16,6 +16,17 @@ func (s *Server) Script(faults ...Fault) {
 	s.script = append(s.script, faults...)
 }
 
+// Unmet takes back the faults of [Server.Script] and [Server.ScriptLooks] that no request has
+// met yet, and returns them, those of look-ups last. A test that leaves some has not shown
+// what it was written for.
+func (s *Server) Unmet() []Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := slices.Concat(s.script, s.looking)
+	s.script, s.looking = nil, nil
+	return left
+}
+
 // ScriptLooks appends faults for the next look-ups, one each: requests that a table's
 // Lookups or Identity describe. Look-ups take nothing from Script. They come before that
 // of [Server.EveryLook] and those of Seed.
