@@ -13,6 +13,7 @@ type knowing struct {
 	firstHeld map[string]held   // by key: since when it counts as sent
 	changed   map[string]change // by operation
 	doubted   map[doubt]bool
+	leapers   map[*book]bool // whose clocks were far ahead, or behind, since a right one was seen
 }
 
 // held is a beginning to count as sent.
@@ -35,7 +36,7 @@ type doubt struct {
 }
 
 func newKnowing() knowing {
-	return knowing{map[string]held{}, map[string]change{}, map[doubt]bool{}}
+	return knowing{map[string]held{}, map[string]change{}, map[doubt]bool{}, map[*book]bool{}}
 }
 
 // notes takes note of what the journal has recorded, and finds what became unknown though
@@ -44,10 +45,17 @@ func newKnowing() knowing {
 func (l *life) notes(b *book, res journal.Result) {
 	op := &res.Operation
 	now := time.Now()
+	leaps := b.clock.off() != b.clock.wrong
 	l.mu.Lock()
 	if _, there := l.knowing.firstHeld[op.Key]; !there && op.State == journal.StateInFlight {
-		l.knowing.firstHeld[op.Key] = held{now, b.clock.off() != b.clock.wrong}
+		l.knowing.firstHeld[op.Key] = held{now, leaps}
 	}
+	if leaps {
+		l.knowing.leapers[b] = true
+	} else {
+		clear(l.knowing.leapers)
+	}
+	agree := len(l.knowing.leapers) > 1
 	first := l.knowing.firstHeld[op.Key]
 	if res.Decision == journal.Execute || res.Decision == journal.Recorded || res.Decision == journal.Stop {
 		l.knowing.changed[op.Parent+" "+op.ID] = change{now, b}
@@ -68,15 +76,16 @@ func (l *life) notes(b *book, res journal.Result) {
 		// What is asked is whether it may be sent once the delay is over that comes next.
 		const delay = 75 * time.Minute
 		left := c.retention - min(c.retention/4, time.Hour) - now.Sub(first.at) - delay
-		if left > 0 && !l.explains(op, c, first) {
+		if left > 0 && !l.explains(op, c, first, agree) {
 			l.fault("%s became unknown without need, %v after it was first sent: %s", op.ID, now.Sub(first.at), op.Cause)
 		}
 	}
 }
 
 // explains tells whether something else than the provider's memory makes an operation
-// unknown.
-func (l *life) explains(op *journal.Operation, c contract, first held) bool {
+// unknown. The clocks of two processes that are far ahead, one after the other, agree: nobody can tell that from a right
+// one that was stopped in between.
+func (l *life) explains(op *journal.Operation, c contract, first held, agree bool) bool {
 	if op.Naming == journal.Generated {
 		return true // its caller was told, and nobody could ask for it again
 	}
@@ -88,7 +97,7 @@ func (l *life) explains(op *journal.Operation, c contract, first held) bool {
 		{"not wanted any more", l.has(regrets)},
 		{"the key was sent in another place or form", l.has(quotedKeys)},
 		{"the clock", first.leaps || l.fallsBehind(first.at)},
-		{"retention has passed", l.fallsBehind(first.at)}, // it was sent first, long ago, by that clock
+		{"retention has passed", agree || l.fallsBehind(first.at)}, // it was sent first, long ago, by that clock
 		{"does not say whether it happened", true},
 		{"it is repeated for who asks for it", true}, // it was unknown before that
 		{"the journal was restored", l.disaster != nil},
