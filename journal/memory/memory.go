@@ -272,7 +272,7 @@ func (j *Journal) selected(ctx context.Context, filter journal.Filter) ([]journa
 	if err := j.open(ctx); err != nil {
 		return nil, err
 	}
-	var ops []journal.Operation
+	var found []*journal.Operation
 	handles := j.created(&filter)
 	newest := filter.Newest && !filter.ByWake
 	for i := range handles {
@@ -281,17 +281,21 @@ func (j *Journal) selected(ctx context.Context, filter journal.Filter) ([]journa
 			handle = handles[len(handles)-1-i]
 		}
 		if op := j.rows[handle]; store.Selects(&filter, op) {
-			ops = append(ops, copyOperation(*op, false))
+			found = append(found, op)
 		}
-		if newest && filter.Limit > 0 && len(ops) == filter.Limit {
+		if newest && filter.Limit > 0 && len(found) == filter.Limit {
 			break
 		}
 	}
 	if filter.ByWake {
-		slices.SortStableFunc(ops, func(a, b journal.Operation) int { return a.WakeAt.Compare(b.WakeAt) })
+		slices.SortStableFunc(found, func(a, b *journal.Operation) int { return a.WakeAt.Compare(b.WakeAt) })
 	}
-	if filter.Limit > 0 && len(ops) > filter.Limit {
-		ops = ops[:filter.Limit]
+	if filter.Limit > 0 {
+		found = found[:min(filter.Limit, len(found))]
+	}
+	ops := make([]journal.Operation, len(found))
+	for i, op := range found {
+		ops[i] = copyOperation(*op, false)
 	}
 	return ops, nil
 }
