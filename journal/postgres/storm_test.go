@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -189,10 +190,21 @@ func (c *askingConn) Write(b []byte) (int, error) {
 		return c.Conn.Write(b)
 	}
 	var live bool
-	err := c.direct.QueryRow(context.Background(), `SELECT EXISTS (SELECT 1 FROM "`+c.schema+`".operations o JOIN "`+c.schema+`".sessions s
-		ON s.id = o.holder OR o.settled_at IS NOT NULL AND s.started_at < $3
-		WHERE o.id = $1 AND s.pid = $2 AND s.id <> s.process AND s.buried_at IS NULL AND s.expires_at > clock_timestamp())`,
-		name[1], os.Getpid(), time.Unix(0, c.began.Load())).Scan(&live)
+	ask := func() error {
+		return c.direct.QueryRow(context.Background(), `SELECT EXISTS (SELECT 1 FROM "`+c.schema+`".operations o JOIN "`+c.schema+`".sessions s
+			ON s.id = o.holder OR o.settled_at IS NOT NULL AND s.started_at < $3
+			WHERE o.id = $1 AND s.pid = $2 AND s.id <> s.process AND s.buried_at IS NULL AND s.expires_at > clock_timestamp())`,
+			name[1], os.Getpid(), time.Unix(0, c.began.Load())).Scan(&live)
+	}
+	err := ask()
+	for patience := time.After(time.Minute); err != nil && patience != nil; { // the database is down
+		select {
+		case <-time.After(20 * time.Millisecond):
+			err = ask()
+		case <-patience:
+			patience = nil
+		}
+	}
 	// Where the process was stopped since its client looked, it may send late, and the answer may be of a later time than the write.
 	recent := time.Since(time.Unix(0, c.looked.Load())) < time.Second
 	n, failed := c.Conn.Write(b)
@@ -282,10 +294,54 @@ func (p *stormPayer) strike(random *rand.Rand, ended <-chan struct{}) {
 // none is sent by one whose lease has run out.
 func TestFleetStorm(t *testing.T) {
 	t.Parallel()
+	storm(t, 5, few(400, 2000), few(2, 6), nil)
+}
+
+// So it is where the database fails meanwhile, in one way after the other: it is restarted where it stands, everybody is thrown out, the
+// kernel kills one of its processes, and all connections are cut.
+func TestFleetStormBesideADatabaseThatFails(t *testing.T) {
+	t.Parallel()
+	fails := map[string]int{}
+	storm(t, 3, few(300, 1500), few(2, 6), func(server *postgrestest.Cluster, fleet []*stormPayer, random *rand.Rand) {
+		switch way := [...]string{"restarted", "terminated", "killed", "cut"}[random.IntN(4)]; way {
+		case "restarted":
+			server.Restart(t, postgrestest.Immediate)
+			fails[way]++
+		case "terminated", "killed":
+			conn, err := pgx.Connect(t.Context(), server.URL())
+			if err != nil { // it recovers
+				return
+			}
+			defer conn.Close(context.Background())
+			pids, err := conn.Query(t.Context(), "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
+			var all []int
+			if err == nil {
+				all, err = pgx.CollectRows(pids, pgx.RowTo[int])
+			}
+			if err != nil || len(all) == 0 {
+				return
+			}
+			if fails[way]++; way == "killed" {
+				_ = syscall.Kill(all[random.IntN(len(all))], syscall.SIGKILL)
+				return
+			}
+			_, _ = conn.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM unnest($1::int[]) pid", all)
+		case "cut":
+			for _, p := range fleet {
+				p.proxy.CutAll()
+			}
+			fails[way]++
+		}
+	})
+	t.Logf("the database failed: %v", fails)
+	assert.NotEmpty(t, fails)
+}
+
+// storm has so many processes pay, strikes each of them so often, and has the database fail every few seconds; nil: it does not.
+func storm(t *testing.T, payers, payments, strikes int, fail func(*postgrestest.Cluster, []*stormPayer, *rand.Rand)) {
 	server := postgrestest.Start(t)
 	opts := durable(t, server)
-	j := openAt(t, server.URL(), opts)
-	payments, strikes := few(400, 2000), few(2, 6)
+	require.NoError(t, postgres.Migrate(t.Context(), server.URL(), opts.Schema))
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 
@@ -298,7 +354,7 @@ func TestFleetStorm(t *testing.T) {
 
 	ctx := within(t, 8*time.Minute)
 	var group sync.WaitGroup
-	fleet := make([]*stormPayer, 5)
+	fleet := make([]*stormPayer, payers)
 	for i := range fleet {
 		proxy, url := proxied(t, server)
 		p := &stormPayer{proxy: proxy, env: []string{
@@ -306,6 +362,8 @@ func TestFleetStorm(t *testing.T) {
 			schemaVariable + "=" + opts.Schema, stripeVariable + "=" + box.URL, lateVariable + "=" + late,
 		}}
 		fleet[i] = p
+	}
+	for i, p := range fleet {
 		ended := make(chan struct{})
 		group.Go(func() {
 			defer close(ended)
@@ -324,7 +382,23 @@ func TestFleetStorm(t *testing.T) {
 			}
 		})
 	}
+	paid := make(chan struct{})
+	failed := make(chan struct{})
+	go func() {
+		defer close(failed)
+		random := rand.New(rand.NewPCG(seed, uint64(payers)))
+		for n := 0; fail != nil; n++ {
+			select {
+			case <-time.After(time.Duration(min(n, 1))*time.Second + time.Duration(random.Int64N(int64(2*time.Second)))):
+				fail(server, fleet, random)
+			case <-paid:
+				return
+			}
+		}
+	}()
 	group.Wait()
+	close(paid)
+	<-failed
 	require.NoError(t, ctx.Err(), "it has to come to its end")
 
 	kills, stops, cuts := 0, 0, 0
@@ -341,7 +415,14 @@ func TestFleetStorm(t *testing.T) {
 	for name, n := range effects {
 		assert.Equal(t, 1, n, name)
 	}
-	for op, err := range j.List(t.Context(), journal.Filter{}) {
+	require.Eventually(t, func() bool {
+		conn, err := pgx.Connect(ctx, server.URL())
+		if err != nil {
+			return false
+		}
+		return conn.Close(ctx) == nil
+	}, soon, tick, "it recovers from the last failure")
+	for op, err := range openAt(t, server.URL(), opts).List(t.Context(), journal.Filter{}) {
 		require.NoError(t, err)
 		assert.Equal(t, journal.StateCompleted, op.State, op.ID)
 	}
