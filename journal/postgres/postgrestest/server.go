@@ -29,6 +29,7 @@ type Cluster struct {
 	bin, dir string // "": the server is somebody else's
 	user     string // whom the programs run as; "": who runs the test
 	shell    string
+	env      []string
 	port     int
 	url      string
 
@@ -41,6 +42,7 @@ type Option func(*settings)
 
 type settings struct {
 	conf    []string
+	env     []string
 	primary *Cluster
 }
 
@@ -49,6 +51,11 @@ func Setting(name, value string) Option {
 	return func(s *settings) {
 		s.conf = append(s.conf, name+" = '"+strings.ReplaceAll(value, "'", "''")+"'")
 	}
+}
+
+// Env sets a variable in the environment of the server, such as LD_PRELOAD.
+func Env(name, value string) Option {
+	return func(s *settings) { s.env = append(s.env, name+"="+value) }
 }
 
 // StandbyOf has the server be a streaming standby of primary, which goes on. Promote makes it a primary.
@@ -366,6 +373,7 @@ func (c *Cluster) make(s settings) error {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
+	c.env = s.env
 	return c.up()
 }
 
@@ -464,9 +472,13 @@ func (c *Cluster) run(name string, args ...string) ([]byte, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(c.bin, name)
 	}
-	cmd := exec.Command(path, args...)
+	command := append([]string{path}, args...)
+	if len(c.env) > 0 { // not for su
+		command = slices.Concat([]string{"/usr/bin/env"}, c.env, command)
+	}
+	cmd := exec.Command(command[0], command[1:]...)
 	if c.user != "" {
-		cmd = exec.Command("su", c.user, "-s", c.shell, "-c", quoted(append([]string{path}, args...)...))
+		cmd = exec.Command("su", c.user, "-s", c.shell, "-c", quoted(command...))
 	}
 	cmd.Dir = c.dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "PGCONNECT_TIMEOUT=10")
