@@ -29,6 +29,7 @@ type Proxy struct {
 	delay   time.Duration
 	cutOff  chan struct{} // closed by Heal; nil: nobody is cut off
 	closed  bool
+	mute    bool
 	count   int
 	serving sync.WaitGroup
 }
@@ -57,6 +58,19 @@ func (p *Proxy) Close() error {
 	p.CutAll()
 	p.serving.Wait()
 	return err
+}
+
+// Mute has the server's notices be kept from clients, or not, from now on, as something in between might.
+func (p *Proxy) Mute(yes bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mute = yes
+}
+
+func (p *Proxy) muted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mute
 }
 
 // Delay has every exchange take that much longer from now on: what clients ask for reaches the
