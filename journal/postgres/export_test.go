@@ -119,6 +119,18 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 	return all
 }
 
+// Change has what is kept of an operation be another, as of a release that keeps other things.
+func Change(ctx context.Context, j *Journal, ref journal.Ref, change func(op *journal.Operation)) error {
+	r, err := scan(j.pool.QueryRow(ctx, "SELECT "+columns+j.fromOperations()+"WHERE o.id = $1", []byte(ref.ID)))
+	if err != nil {
+		return err
+	}
+	op := r.op
+	change(&op)
+	_, err = j.pool.Exec(ctx, "UPDATE "+j.schema+".operations SET facts = $1, revision = revision + 1 WHERE handle = $2", encode(&op, r, false, false).facts, op.Handle)
+	return err
+}
+
 // Waiting is how many writes wait for the first lane to take them.
 func Waiting(j *Journal) int {
 	j.group.mu.Lock()
