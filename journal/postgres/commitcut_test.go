@@ -85,7 +85,7 @@ func TestCommitCutAtEachByte(t *testing.T) {
 		name   string
 		side   pgproxy.Side
 		stride int
-	}{{"answer", pgproxy.Answer, few(7, 1)}, {"request", pgproxy.Request, few(97, 17)}} {
+	}{{"answer", pgproxy.Answer, few(7, 1)}, {"request", pgproxy.Request, few(97, 1)}} {
 		t.Run(side.name, func(t *testing.T) {
 			cuts := 0
 			for at := 0; ; at += side.stride {
