@@ -190,7 +190,7 @@ func (o concerned) mayHaveMade() bool {
 	case op.State == journal.StateCompleted:
 		return op.Object == "" && (op.Answer == nil || !op.Answer.Refused)
 	default:
-		return op.MayHaveRun || op.State == journal.StateInFlight || op.ByHand || o.generation != op.Generation
+		return op.MayHaveRun || op.ByHand || o.generation != op.Generation
 	}
 }
 
@@ -291,7 +291,7 @@ func (c *Client) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 		c.note(context.Background(), slog.LevelDebug, logWebhookPassed, "a webhook was not taken for the operation's", op, "why", why)
 		return ev, false
 	}
-	if !exact && !op.MayHaveRun && !op.ByHand && op.State != journal.StateInFlight && m.Generation == op.Generation {
+	if !exact && !op.MayHaveRun && !op.ByHand && m.Generation == op.Generation {
 		return ev, false // nothing of it was sent: another request has that reference
 	}
 	basis := journal.BasisFields

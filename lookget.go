@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -94,14 +95,8 @@ func (l *looking) compose(ctx context.Context, op *journal.Operation, route tabl
 	frozen.Header = planned.Header
 	requests := composer{cfg: &l.client.cfg, caller: l.caller, route: &route, query: l.query, frozen: &frozen}
 	var body []byte
-	if planned.GetBody != nil {
-		r, err := planned.GetBody()
-		if err != nil {
-			return nil, err
-		}
-		if body, err = readUpTo(r, lookup.MaxBody, planned.ContentLength); err != nil {
-			return nil, err
-		}
+	if planned.Body != nil {
+		body, _ = io.ReadAll(planned.Body) // it is in memory
 	}
 	authorized := context.WithValue(withoutNaming(ctx), lookKey, op.Ref)
 	req, err := requests.authorize(authorized, requests.frame(ctx, planned.Method, planned.URL), body)

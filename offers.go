@@ -78,7 +78,7 @@ func (os *offers) done(o *offer) (again bool) {
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	if o.anew {
-		o.anew, o.told, o.opened, o.busy, o.due = false, false, false, false, time.Time{}
+		o.anew, o.busy, o.due = false, false, time.Time{} // what of it was told is asked of the journal: see stillWaits
 		o.delays = retry.NewDelays(backoff.Policy{Max: longestOfferDelay})
 		return true
 	}

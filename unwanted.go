@@ -32,6 +32,5 @@ func (c *Client) want(ctx context.Context, ref Ref, as Resolution, how ResolveOp
 	if err != nil {
 		return op, err
 	}
-	how.Answer = nil
 	return c.Resolve(ctx, op.Seen, as, how)
 }
