@@ -391,6 +391,17 @@ func TestCarriedKeyUnderACorrectedConfig(t *testing.T) {
 		require.NoError(t, p.Ask(labelled, carrying("order-2")).Err, "and has its answer")
 		assert.Len(t, l.Sent(), 3)
 	})
+	each(t, "a label that the program gives by now, of an API under another name", func(t *testing.T, j journal.Journal) {
+		renamed := own()
+		renamed.Name = "ledger"
+		l := (&line{}).Then(loses())
+		dead := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}, Backoff: once})
+		require.Error(t, dead.Ask(t.Context(), order, carrying("order-1")).Err)
+		dead.Crash()
+		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{renamed}, Backoff: once})
+		require.ErrorIs(t, p.Ask(onceward.WithAccount(t.Context(), "seller-1"), order, carrying("order-1")).Err, onceward.ErrKeyReused)
+		assert.Len(t, l.Sent(), 1)
+	})
 	each(t, "a label that the program gives by now, beside the account's header", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})

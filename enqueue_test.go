@@ -161,6 +161,21 @@ func TestRunFindsWhatOthersEnqueued(t *testing.T) {
 		pass(time.Second)
 		assert.Len(t, l.Sent(), 4)
 	})
+	virtual(t, "which is told", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		l := &line{}
+		web, worker := openShop(t, path, &line{}, onceward.Config{}), openShop(t, path, l, onceward.Config{})
+		worker.runs(t)
+		for i := range 3 {
+			_, err := web.orders(named(t, fmt.Sprint("order-", i)), true)
+			require.NoError(t, err)
+			synctest.Wait()
+			require.Len(t, l.Sent(), i, "nobody has told it")
+			worker.Wake()
+			pass(10 * time.Millisecond)
+			require.Len(t, l.Sent(), i+1)
+		}
+	})
 }
 
 // What can't be enqueued says why, and the caller's transaction goes on.

@@ -275,8 +275,8 @@ func TestSlotsAfterTheClockIsSetBack(t *testing.T) {
 			require.ErrorIs(t, parked.Ask(named(t, fmt.Sprint("invoice-", i))).Err, onceward.ErrPending)
 		}
 		pass(3 * time.Hour)
-		l := (&line{}).Then(takes(3*time.Second/2, says(200, paid))).Always(takes(time.Second, says(200, paid)))
-		p := start(t, l, onceward.Config{Journal: parked.Journal.Journal, Concurrency: 2})
+		l := (&line{}).Then(takes(2*time.Minute, says(200, paid))).Always(takes(time.Second, says(200, paid)))
+		p := start(t, l, onceward.Config{Journal: parked.Journal.Journal, Concurrency: 2, AttemptTimeout: time.Hour, MaxWait: time.Hour})
 		back := time.Now().Add(4*time.Second + time.Second/4)
 		onceward.SetClock(p.Client, func() time.Time {
 			if now := time.Now(); now.Before(back) {
@@ -287,7 +287,7 @@ func TestSlotsAfterTheClockIsSetBack(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
 		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
-		assert.Equal(t, 20, completedOf(p))
+		assert.Equal(t, 19, completedOf(p), "all but the one that takes longer")
 	})
 }
 

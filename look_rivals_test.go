@@ -329,6 +329,30 @@ func TestLookBesideAnotherEndpoint(t *testing.T) {
 	}
 }
 
+// Likewise where nothing is left of what the other has sent.
+func TestLookBesideAForgottenOne(t *testing.T) {
+	for kind, rivals := range map[string]bool{"transfer": true, "refund": false} {
+		trap(t, kind, func(t *testing.T) {
+			r := plain()
+			r.Schedule = []time.Duration{3 * time.Hour}
+			l := atBank(t, onceward.Config{Keep: time.Hour, Reconcile: r}, func(p *providers.Provider) {
+				other := p.Clone().Endpoints[1]
+				other.Pattern, other.Object = "POST /v2/transfers", kind
+				p.Endpoints = append(p.Endpoints, other)
+			})
+			l.box.Script(providertest.DropBefore(), providertest.DropAfter())
+			require.ErrorIs(t, l.asks("first", "/v2/transfers", order1).Err, onceward.ErrOutcomeUnknown)
+			_, err := l.Resolve(t.Context(), l.stands("first").Seen, onceward.Executed, onceward.ResolveOptions{By: "ann", Why: "seen"})
+			require.NoError(t, err)
+			require.ErrorIs(t, l.asks("second", "/transfers", order1).Err, onceward.ErrOutcomeUnknown)
+			l.runs(24 * time.Hour)
+			require.True(t, l.Recorded(onceward.Ref{ID: "first"}).Tombstone)
+			assert.Equal(t, rivals, l.stands("second").State == onceward.StateUnknown, latest(l.stands("second")).Why)
+			l.truly()
+		})
+	}
+}
+
 // What looks like an operation's and was refused may be somebody else's, of whom this journal knows
 // nothing, while its own is not shown yet: whoever is told that it was refused pays again.
 func TestLookOfAnothersRefusal(t *testing.T) {

@@ -440,13 +440,15 @@ func TestLookWithABody(t *testing.T) {
 			p.Endpoints = append(p.Endpoints, providers.Endpoint{Pattern: "POST /payments/search", NoEffect: true, Source: "made up"})
 		})
 		l.box.Script(providertest.DropAfter())
-		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		require.ErrorIs(t, l.pays("invoice-1", with("Prefer", "return=minimal")).Err, onceward.ErrOutcomeUnknown)
 		op := l.stands("invoice-1")
 		l.fakes(func(r *http.Request) *http.Response {
 			if r.URL.Path != "/payments/search" {
 				return nil
 			}
 			sent = append(sent, read(r))
+			assert.Empty(t, r.Header.Get("Prefer"), "that is of the payment")
+			assert.Equal(t, "application/json", r.Header.Get("Accept"))
 			return answers(200, fmt.Sprintf(`{"data":[{"id":"obj_1","idempotency_key":%q,"status":"succeeded","created":%d}]}`, op.Key, time.Now().Unix()))
 		})
 		_, err := l.Reconcile(t.Context(), op.Ref)

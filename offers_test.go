@@ -369,6 +369,39 @@ func TestEachOutcomeOfAnOperationIsDelivered(t *testing.T) {
 	})
 }
 
+// What an operation comes to while an earlier outcome of it is being taken is taken next, and once.
+func TestOutcomeThatChangesWhileItIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &line{}
+		var p *process
+		var states []onceward.State
+		taken := make(chan struct{})
+		takes := func(_ context.Context, op onceward.Operation) error {
+			states = append(states, op.State)
+			if op.State == onceward.StateUnknown {
+				_, err := p.ResolveAs(op.Ref, onceward.Executed, &onceward.Answer{Status: 200})
+				require.NoError(t, err)
+				pass(time.Minute) // Run has come by
+				close(taken)
+			}
+			return nil
+		}
+		dead := start(t, l, onceward.Config{OnSettled: takes})
+		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "order-1"), to("POST", "https://elsewhere.example/")) })
+		p = start(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: takes})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- p.Run(ctx) }()
+		<-taken
+		pass(10 * time.Millisecond)
+		assert.Equal(t, []onceward.State{onceward.StateUnknown, onceward.StateCompleted}, states)
+		pass(time.Hour)
+		assert.Len(t, states, 2)
+		stop()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+}
+
 // What a call came to is offered at once, and not at the next pass.
 func TestSettleAllOffersAnOutcomeAtOnce(t *testing.T) {
 	for name, answer := range map[string]reply{"an answer": says(200, paid), "an unknown outcome": frozen, "a refusal": wrongKey} {

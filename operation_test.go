@@ -1,6 +1,7 @@
 package onceward_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"testing"
@@ -84,4 +85,9 @@ func TestParentSaysNothingOfAScope(t *testing.T) {
 	require.NoError(t, out.Err)
 	assert.Empty(t, out.Op.Scope)
 	assert.Empty(t, out.Op.Parent)
+	for _, ctx := range []context.Context{outside, onceward.WithParent(outside, "second-parent-2")} {
+		out = p.Ask(ctx, carrying("brought-along"))
+		require.NoError(t, out.Err)
+		assert.Empty(t, out.Op.Scope)
+	}
 }
