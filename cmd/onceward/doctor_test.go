@@ -117,6 +117,17 @@ func TestDoctorFindsEachDefect(t *testing.T) {
 			require.NoError(t, os.Remove(files[0]))
 			return []string{"-j", path}
 		}},
+		{"sessions", levelFail, func(t *testing.T) []string { // it was replaced
+			path, _ := journalWith(t)
+			files, err := filepath.Glob(path + "-session-*")
+			require.NoError(t, err)
+			require.Len(t, files, 1)
+			text, err := os.ReadFile(files[0])
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(files[0]+".new", text, 0o600))
+			require.NoError(t, os.Rename(files[0]+".new", files[0]))
+			return []string{"-j", path}
+		}},
 		{"sessions", levelWarn, func(t *testing.T) []string { // a dead one holds something
 			path, j := journalWith(t)
 			require.NoError(t, j.Close())

@@ -257,11 +257,11 @@ func (f *file) examineSessions(ctx context.Context, x *examination) {
 	}
 	alive, dead, held := 0, 0, 0
 	for _, id := range ids {
-		is, missing := sessionAlive(f.path + "-session-" + id)
+		is, missing := sessionAlive(f.path, id)
 		switch {
 		case missing:
-			x.finds(levelFail, "sessions", fmt.Sprintf("the file of session %s is missing: the journal was copied, or somebody removed it", id),
-				"never remove -session- files; if it was copied, adopt it", "restore")
+			x.finds(levelFail, "sessions", fmt.Sprintf("the file of session %s is missing, or a copy: the journal was copied, or somebody removed or replaced it", id),
+				"never remove or replace -session- files; if it was copied, adopt it", "restore")
 		case is:
 			alive++
 		default:

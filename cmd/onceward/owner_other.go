@@ -10,7 +10,7 @@ func (c *command) becomeOwner(string) error { return nil }
 func ownerOf(string) (uid uint32, known bool) { return 0, false }
 
 // sessionAlive takes a session whose file is there for alive.
-func sessionAlive(path string) (alive, missing bool) {
-	_, err := os.Stat(path)
+func sessionAlive(journal, session string) (alive, missing bool) {
+	_, err := os.Stat(journal + "-session-" + session)
 	return err == nil, os.IsNotExist(err)
 }

@@ -4,8 +4,11 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"syscall"
+
+	"github.com/onceward/onceward/internal/sessionfile"
 )
 
 // becomeOwner refuses another user than the file's owner, since what that user makes beside it would
@@ -50,13 +53,19 @@ func ownerOf(path string) (uid uint32, known bool) {
 	return s.Uid, true
 }
 
-// sessionAlive tells whether somebody has the lock of a session's file. A shared lock is asked for
-// and given back at once, for which nobody waits.
-func sessionAlive(path string) (alive, missing bool) {
-	f, err := os.Open(path)
+// sessionAlive tells whether somebody has the lock of a session's file beside the journal. A shared
+// lock is asked for and given back at once, for which nobody waits. A copy in its place is not that file.
+func sessionAlive(journal, session string) (alive, missing bool) {
+	f, err := os.Open(journal + "-session-" + session)
 	if err != nil {
 		return false, os.IsNotExist(err)
 	}
 	defer f.Close()
-	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil, false
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil {
+		return true, false
+	}
+	text, err := io.ReadAll(f)
+	is, err2 := f.Stat()
+	beside, err3 := os.Stat(journal)
+	return false, err == nil && err2 == nil && err3 == nil && sessionfile.IsCopy(string(text), is, beside)
 }

@@ -113,6 +113,66 @@ func TestAPausedProcessKeepsItsSession(t *testing.T) {
 	assert.Equal(t, id, results[0].Operation.ID)
 }
 
+// A copy of a session's file that was put in its place says nothing of who has the lock of the other.
+func TestSessionFileReplacedIsNotDead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	_, lines := start(t, "hold", path)
+	require.True(t, lines.Scan())
+	id := lines.Text()
+	files := sessionFiles(t, path)
+	require.Len(t, files, 1)
+	copyFile(t, files[0], files[0]+".new")
+	require.NoError(t, os.Rename(files[0]+".new", files[0]))
+
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	claimed, err := j.Claim(t.Context(), claim(s), 10)
+	assert.Empty(t, claimed, "its process lives")
+	require.ErrorIs(t, err, journal.ErrRestored)
+	_, err = j.Apply(t.Context(), begin(id, s))
+	require.ErrorIs(t, err, journal.ErrRestored)
+	assert.NotEmpty(t, verify(t, j))
+	require.NoError(t, j.Adopt(t.Context()))
+	assert.Empty(t, verify(t, j))
+	claimed, err = j.Claim(t.Context(), claim(s), 10)
+	require.NoError(t, err)
+	assert.Len(t, claimed, 1, "by then nobody has it, as who adopts it says")
+}
+
+// What a session held whose process was killed is taken over where the journal was moved to, with
+// all that lies beside it, and likewise where an older release has left its file.
+func TestSessionOfAKilledProcessIsDead(t *testing.T) {
+	for name, leave := range map[string]func(t *testing.T, path string) string{
+		"moved": func(t *testing.T, path string) string {
+			to := filepath.Join(t.TempDir(), "journal.db")
+			copyAll(t, path, to)
+			return to
+		},
+		"of an older release": func(t *testing.T, path string) string {
+			for _, file := range sessionFiles(t, path) {
+				require.NoError(t, os.Remove(file))
+				require.NoError(t, os.WriteFile(file, nil, 0o600))
+			}
+			return path
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			cmd, lines := start(t, "hold", path)
+			require.True(t, lines.Scan())
+			require.NoError(t, cmd.Process.Kill())
+			_ = cmd.Wait()
+			j := open(t, leave(t, path))
+			s, err := j.Join(t.Context())
+			require.NoError(t, err)
+			claimed, err := j.Claim(t.Context(), claim(s), 10)
+			require.NoError(t, err)
+			assert.Len(t, claimed, 1)
+		})
+	}
+}
+
 // Processes that open a new file together make one journal.
 func TestProcessesOpenANewFileTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")

@@ -54,11 +54,12 @@
 // A session is alive exactly as long as its process holds an OS lock on a file of
 // the session's own, named as the journal with -session- and the session's ID
 // behind it. The kernel drops the lock when the process ends, however it does, and
-// keeps it while the process is paused; no clock is involved. Don't remove these
-// files: a session without its file is taken for a sign that the journal was
-// copied or restored, and what it holds is refused with journal.ErrRestored, until
-// Adopt is called. Claim passes over such operations, and returns that error once it
-// finds nothing else.
+// keeps it while the process is paused; no clock is involved. Don't remove or replace
+// these files: a session without its file, or with a copy in its place (which tells on
+// Unix by its inode), is taken for a sign that the journal was copied or restored, and
+// what it holds is refused with journal.ErrRestored, until Adopt is called. Claim passes
+// over such operations, and returns that error once it finds nothing else. A journal
+// that was moved to another disk, with all that lies beside it, goes on as it would have.
 //
 // # Files
 //

@@ -16,6 +16,7 @@ import (
 	"github.com/gofrs/flock"
 	codes "modernc.org/sqlite/lib"
 
+	"github.com/onceward/onceward/internal/sessionfile"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
@@ -151,6 +152,9 @@ func lockNewFile(path string) (id string, lock *flock.Flock, err error) {
 				if err := osfile.OwnLike(path, name); err != nil {
 					return "", nil, errors.Join(err, lock.Close())
 				}
+				if err := describeSession(path, name, held); err != nil {
+					return "", nil, errors.Join(err, lock.Close())
+				}
 				// The row must not survive a loss of power that the file doesn't.
 				if err := osfile.SyncDir(filepath.Dir(path)); err != nil {
 					return "", nil, errors.Join(err, lock.Close())
@@ -161,6 +165,35 @@ func lockNewFile(path string) (id string, lock *flock.Flock, err error) {
 		_ = lock.Close()
 	}
 	return "", nil, errors.New("its file was taken away, again and again")
+}
+
+// describeSession has a session's file say which one it is. Nothing has to outlast a loss of
+// power, which ends every session.
+func describeSession(path, name string, is fs.FileInfo) error {
+	beside, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	text := sessionfile.Text(is, beside)
+	if text == "" {
+		return nil
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// isCopy tells whether what lies in the place of a session's file, as is, was put there later.
+func isCopy(path, name string, is fs.FileInfo) bool {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return false
+	}
+	beside, err := os.Stat(path)
+	return err == nil && sessionfile.IsCopy(string(text), is, beside)
 }
 
 func (s *session) ID() string { return s.id }
@@ -240,7 +273,7 @@ func (b *batch) holds(op *journal.Operation, kind journal.EventKind) (bool, erro
 }
 
 // alive returns nil for a session that is alive, errDead for one that is not, and
-// journal.ErrRestored for one whose file is missing. It looks once in a batch.
+// journal.ErrRestored for one whose file is missing, or a copy. It looks once in a batch.
 func (b *batch) alive(id string) error {
 	err, known := b.liveness[id]
 	if !known {
@@ -258,7 +291,7 @@ func (b *batch) probe(id string) error {
 	if err != nil {
 		return b.fail(err)
 	}
-	lock, err := osfile.Lock(sessionFile(b.path, id))
+	lock, err := lockSession(b.path, id)
 	switch {
 	case !found:
 		// Its row goes only after it, and then its file, if nothing has damaged the row.
@@ -270,7 +303,7 @@ func (b *batch) probe(id string) error {
 		}
 		return errDead
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: the file of session %s, which holds the operation, is missing", journal.ErrRestored, id)
+		return fmt.Errorf("%w: the file of session %s, which holds the operation, is missing, or a copy was put in its place", journal.ErrRestored, id)
 	case err != nil:
 		return fmt.Errorf("journal %s: can't tell whether session %s is alive: %w", b.path, id, err)
 	case lock == nil:
@@ -286,6 +319,24 @@ func (b *batch) probe(id string) error {
 	})
 	b.abandoned = append(b.abandoned, func() { _ = lock.Close() })
 	return errDead
+}
+
+// lockSession is osfile.Lock for a session's file. A copy in its place counts as none.
+func lockSession(path, id string) (*flock.Flock, error) {
+	name := sessionFile(path, id)
+	lock, err := osfile.Lock(name)
+	if lock == nil {
+		return nil, err
+	}
+	is, err := lock.Stat()
+	if err == nil && isCopy(path, name, is) {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	return lock, nil
 }
 
 // removeDeadSessions is for those that held nothing when they died: nobody would

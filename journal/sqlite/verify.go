@@ -285,7 +285,8 @@ func (v *verification) sessions() error {
 	var missing []string
 	err := v.each("SELECT id FROM onceward_sessions", func(row []driver.Value) error {
 		id := row[0].(string)
-		if _, err := os.Stat(sessionFile(v.path, id)); errors.Is(err, fs.ErrNotExist) {
+		is, err := os.Stat(sessionFile(v.path, id))
+		if errors.Is(err, fs.ErrNotExist) || err == nil && isCopy(v.path, sessionFile(v.path, id), is) {
 			missing = append(missing, id)
 		}
 		return nil
