@@ -192,10 +192,12 @@ func (k *call) apply() (journal.Result, error) {
 	var res journal.Result
 	asked := false
 	err = k.client.session.do(k.ctx, func(session string) (err error) {
-		ev.Session, ev.At = session, k.client.now() // the last session may have been lost by time that went by
-		res, err = k.client.journal.Apply(k.ctx, ev)
-		asked = !errors.Is(err, journal.ErrSessionLost)
-		return err
+		return k.inStep(func() (err error) {
+			ev.Session, ev.At = session, k.client.now() // the last session may have been lost by time that went by
+			res, err = k.client.journal.Apply(k.ctx, ev)
+			asked = !errors.Is(err, journal.ErrSessionLost)
+			return err
+		})
 	})
 	if err != nil {
 		if asked && !certain(err) {
@@ -204,6 +206,14 @@ func (k *call) apply() (journal.Result, error) {
 		return journal.Result{}, k.failed(err)
 	}
 	return res, nil
+}
+
+// inStep has begin begin the operation within its step, if it is of a flow.
+func (k *call) inStep(begin func() error) error {
+	if p := k.name.parent; p != nil && p.flow != nil {
+		return p.flow.Step.Begin(begin)
+	}
+	return begin()
 }
 
 // certain tells errors that leave no doubt that nothing was recorded.
@@ -233,7 +243,7 @@ func (k *call) failed(err error) error {
 		return k.fail(ErrShutdown, nil)
 	case errors.Is(err, journal.ErrRestored):
 		return k.fail(ErrJournalRestored, err)
-	case !k.intent.NotAfter.IsZero() && errors.Is(err, journal.ErrInvalidEvent):
+	case errors.Is(err, ErrNotSent), !k.intent.NotAfter.IsZero() && errors.Is(err, journal.ErrInvalidEvent):
 		return k.notBegun(err)
 	}
 	k.client.journalFailed(k.ctx, &journal.Operation{Ref: k.ref, Naming: k.intent.Naming, Provider: k.intent.Provider, Endpoint: k.intent.Endpoint},

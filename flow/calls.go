@@ -16,8 +16,9 @@ import (
 
 // stepCalls are the operations that a step asks for.
 type stepCalls struct {
+	begins  sync.RWMutex // held to read while one is begun
 	mu      sync.Mutex
-	over    bool                  // the step has ended
+	over    bool                  // the step has ended, and none is begun any more; set under both
 	refused bool                  // the credential of one of them, or it had none
 	lacking bool                  // one of them is completed, and its answer is gone or not whole
 	asked   time.Time             // what is cancelled is not to be sent again before; zero: whenever
@@ -132,9 +133,6 @@ func (st *step) Note(ctx context.Context, ref onceward.Ref) error {
 		}
 		return fmt.Errorf("%w: its flow is being given up", onceward.ErrNotSent)
 	}
-	if !r.client.Holds(r.flow.Holder) { // others have the flow by now, and may have given it up
-		return errors.New("the session is lost")
-	}
 	r.mu.Lock()
 	known := slices.Contains(r.called[st.id], ref.ID)
 	if !known {
@@ -149,6 +147,29 @@ func (st *step) Note(ctx context.Context, ref onceward.Ref) error {
 	})
 }
 
+// Begin has begin begin an operation, or write what the step writes, if that still belongs to the flow: once the step
+// has ended, the function has gone on without it, and once the session is lost, others may have given the flow up.
+func (st *step) Begin(begin func() error) error {
+	st.calls.begins.RLock()
+	defer st.calls.begins.RUnlock()
+	switch r := st.run; {
+	case st.calls.over:
+		return fmt.Errorf("%w: its step has ended", onceward.ErrNotSent)
+	case !r.client.Holds(r.flow.Holder):
+		return journal.ErrSessionLost
+	}
+	return begin()
+}
+
+// end has nothing be begun any more, and waits for what is being begun.
+func (c *stepCalls) end() {
+	c.begins.Lock()
+	defer c.begins.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+}
+
 const (
 	askAgain      = time.Second     // for an operation that somebody else sends
 	lookAgainMost = time.Minute     // for one that is unknown, or long overdue
@@ -158,9 +179,9 @@ const (
 // inTheWay ends the step's calls, and is what keeps a step that ended with err from being done: an operation
 // without an outcome, or an interruption. nil: nothing does.
 func (st *step) inTheWay(ctx context.Context, err error) *fault {
+	st.calls.end()
 	st.calls.mu.Lock()
 	defer st.calls.mu.Unlock()
-	st.calls.over = true
 	if err != nil {
 		st.run.restsUntil(st.calls.asked)
 	}

@@ -44,7 +44,7 @@ var (
 	ErrUndoBlocked = errors.New("the flow can't be undone")
 
 	// ErrStep: a step is made in a way that could not be resumed: outside a flow, in
-	// another step, under a name that is taken or not allowed, at the same time as
+	// another step, in a goroutine that its function does not wait for, under a name that is taken or not allowed, at the same time as
 	// another one without Parallel, or with a result that is not JSON.
 	ErrStep = errors.New("the step could not be resumed")
 )

@@ -85,14 +85,16 @@ func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (
 	rec := journal.StepRecord{Seq: r.seq, Kind: st.kind, Name: st.name, Position: st.position, Parallel: st.parallel, Result: result, At: r.client.Now()}
 	ev := r.underClaim(journal.FlowEvent{Kind: journal.FlowEventRecord, Steps: append(slices.Clone(r.riding), rec)})
 	r.mu.Unlock()
-	res, err := local.ApplyFlowTx(ctx, tx, ev)
-	if err == nil && res.Decision != journal.Recorded {
-		err = errors.New("the claim is no longer held")
-	}
-	if err == nil {
-		err = tx.Commit(ctx)
-	}
-	if err != nil {
+	if err := st.Begin(func() error {
+		res, err := local.ApplyFlowTx(ctx, tx, ev)
+		switch {
+		case err != nil:
+			return err
+		case res.Decision != journal.Recorded:
+			return errors.New("the claim is no longer held")
+		}
+		return tx.Commit(ctx)
+	}); err != nil {
 		// The commit may have landed: the next run will see.
 		return nil, &Error{Step: st.name, Kind: onceward.ErrJournal, Err: err}
 	}

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,7 @@ type run struct {
 	seq      int                 // of the latest record
 	riding   []journal.StepRecord
 	visited  map[string]bool
+	making   map[*step]bool
 	at       map[int]*journal.StepRecord // one of the recorded steps at each position
 	position int
 	sequent  string // the step that is being made, of those that come one after another
@@ -92,7 +94,7 @@ func (runner *Runner) newRun(f *journal.Flow, replays bool) *run {
 		runner: runner, client: runner.client, store: runner.store, ref: f.Ref, flow: *f, replays: replays,
 		parent:   seam.Parent{Journal: runner.client.Journal(), Scope: f.Scope, Ref: seam.ParentOf(f), Key: f.Key},
 		recorded: map[string]*journal.StepRecord{}, undone: map[string]bool{}, called: map[string][]string{},
-		visited: map[string]bool{}, at: map[int]*journal.StepRecord{}, failed: map[string]journal.StepRecord{},
+		visited: map[string]bool{}, making: map[*step]bool{}, at: map[int]*journal.StepRecord{}, failed: map[string]journal.StepRecord{},
 	}
 	for i := range f.Steps {
 		s := &f.Steps[i]
@@ -155,6 +157,7 @@ func (r *run) work(ctx context.Context, function *function) (result []byte, err 
 	ended := false
 	defer func() {
 		if !ended {
+			r.close()
 			_ = r.fail(ctx, &Error{Kind: ErrFailed, Err: errors.New("its function panicked")})
 		}
 	}()
@@ -192,12 +195,15 @@ func (r *run) replayed(err error) error {
 
 // conclude records what came of the function.
 func (r *run) conclude(ctx context.Context, result []byte, err error) error {
+	left := r.close()
 	r.mu.Lock()
 	f, missing := r.fault, r.unvisited(!r.flow.Undoing) // undoing asks what became of what was begun
-	r.over = true
 	r.mu.Unlock()
-	if f == nil && brokenOff(ctx, err, missing) {
+	if f == nil && brokenOff(ctx, err, cmp.Or(missing, left)) {
 		f = r.interruption(ctx, err)
+	}
+	if f == nil && left != "" && (err == nil || r.flow.Undoing) {
+		f = &fault{fails: true, told: &Error{Step: left, Kind: ErrStep, Err: errors.New("its flow's function returned while it was made")}}
 	}
 	if r.flow.Undoing {
 		return r.undo(ctx, f, missing)
@@ -223,6 +229,20 @@ func (r *run) conclude(ctx context.Context, result []byte, err error) error {
 		return r.fail(ctx, told)
 	}
 	return r.fail(ctx, &Error{Kind: ErrFailed, Err: err})
+}
+
+// close has nothing be made or begun any more that the function has left behind in its goroutines, and names a
+// step of which that is so; "": it has left none.
+func (r *run) close() (left string) {
+	r.mu.Lock()
+	r.over = true
+	making := slices.Collect(maps.Keys(r.making))
+	r.mu.Unlock()
+	for _, st := range making {
+		st.calls.end()
+		left = st.name
+	}
+	return left
 }
 
 // brokenOff reports whether what a function returned is owed to the end of its context, which

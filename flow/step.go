@@ -35,7 +35,8 @@ import (
 // An operation in do needs no name: it has the step's. Make one in a step. A second one is
 // [onceward.ErrNameNeeded], unless it is the first one asked for again because it had no
 // answer. Operations that are named by [onceward.WithOperation] may stand beside it, as
-// "step/name". All of them need the context that do gets, and are over when do returns.
+// "step/name". All of them need the context that do gets, and are over when do returns: none
+// is begun after that. Likewise a flow's steps are over when its function returns; while one is made, it is not done ([ErrStep]).
 //
 // An error of do's is returned as it is. Nothing is recorded, and do is called again in
 // the next run. It is otherwise where an operation of the step has no outcome yet: the

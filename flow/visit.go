@@ -105,6 +105,7 @@ func enterStep(ctx context.Context, name string, kind journal.StepKind) (*step, 
 		return nil, context.Cause(ctx)
 	}
 	st.executes = true
+	r.making[st] = true
 	if !st.parallel {
 		r.sequent = name
 	}
@@ -208,6 +209,7 @@ func (st *step) leave(ctx context.Context, result []byte, err error) ([]byte, er
 	r := st.run
 	f := st.inTheWay(ctx, err)
 	r.mu.Lock()
+	delete(r.making, st)
 	if !st.parallel {
 		r.sequent = ""
 	}

@@ -3,7 +3,7 @@ package flow_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 )
 
@@ -111,10 +112,11 @@ func TestRenamedStepWithAnOperationIsRefused(t *testing.T) {
 
 // A process that lost its session makes no further step.
 func TestLostSessionMakesNoFurtherStep(t *testing.T) {
-	for _, within := range []bool{false, true} {
-		virtual(t, fmt.Sprintf("within a step %t", within), func(t *testing.T) {
+	for _, when := range []string{"before a step", "within a step", "as its operation is begun"} {
+		virtual(t, when, func(t *testing.T) {
 			l, j := &line{}, memory.New()
-			p, other := startFlows(t, l, onceward.Config{Journal: j}), startFlows(t, l, onceward.Config{Journal: j})
+			late := &beginsLate{Journal: j}
+			p, other := startFlows(t, l, onceward.Config{Journal: late}), startFlows(t, l, onceward.Config{Journal: j})
 			loses := func() {
 				for _, s := range p.Journal.Sessions() {
 					j.Kill(s.ID())
@@ -129,12 +131,16 @@ func TestLostSessionMakesNoFurtherStep(t *testing.T) {
 				if err := p.undoable(ctx, "create"); err != nil {
 					return err
 				}
-				if !within {
+				if when == "before a step" {
 					loses()
 					return p.undoable(ctx, "charge")
 				}
 				_, err := flow.Step(ctx, "charge", func(ctx context.Context) (charge, error) {
-					loses()
+					if when == "within a step" {
+						loses()
+					} else {
+						late.before = loses
+					}
 					return p.Post(ctx, "charge")
 				})
 				return err
@@ -144,6 +150,95 @@ func TestLostSessionMakesNoFurtherStep(t *testing.T) {
 		})
 	}
 }
+
+// beginsLate has something done, once, before an operation is begun whose note is there.
+type beginsLate struct {
+	*memory.Journal
+	before func()
+}
+
+func (j *beginsLate) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	if do := j.before; do != nil && ev.Kind == journal.EventBegin {
+		j.before = nil
+		do()
+	}
+	return j.Journal.Apply(ctx, ev)
+}
+
+// What a function, or a step, leaves behind in a goroutine begins nothing once it has returned: the flow would be
+// recorded as finished or undone, or have gone another way, and the charge go out after that.
+func TestWhatIsLeftBehindBeginsNothing(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		leaves error // what the function returns that leaves a step behind; nil in a step that leaves its call behind
+		tells  error
+		sent   []string
+	}{
+		{"by a function that is done", errDone, flow.ErrStep, nil},
+		{"by one that fails", errSoldOut, errSoldOut, nil},
+		{"by one that gives up", flow.GiveUp(errSoldOut), flow.ErrGivenUp, nil},
+		{"by one that panics", errPanics, errPanics, nil},
+		{"by a step that fails", nil, nil, []string{"bank"}},
+	} {
+		each(t, row.name, func(t *testing.T, j journal.Journal) {
+			l := &line{}
+			noted, goOn, left := make(chan struct{}), make(chan struct{}), make(chan error, 2)
+			var asked atomic.Bool
+			p := startFlows(t, l, onceward.Config{Journal: j, Trace: &onceward.Trace{Parent: func(context.Context) string {
+				if asked.CompareAndSwap(false, true) { // between the note of the operation and its begin
+					close(noted)
+					<-goOn
+				}
+				return ""
+			}}})
+			charges := func(ctx context.Context) (charge, error) {
+				return p.Post(context.WithoutCancel(ctx), "charge")
+			}
+			do := func(ctx context.Context) error {
+				if row.leaves == nil {
+					_, err := flow.Step(ctx, "charge", func(ctx context.Context) (charge, error) {
+						go func() { left <- errOf(charges(ctx)) }()
+						<-noted
+						return charge{}, errSoldOut
+					})
+					assert.ErrorIs(t, err, errSoldOut)
+					close(goOn)
+					pass(0)
+					return p.Step(ctx, "bank")
+				}
+				go func() { left <- errOf(flow.Step(ctx, "charge", charges)) }()
+				<-noted
+				switch row.leaves {
+				case errDone:
+					return nil
+				case errPanics:
+					panic(errPanics)
+				}
+				return row.leaves
+			}
+			err := func() (err error) {
+				defer func() {
+					if said := recover(); said != nil {
+						err = said.(error)
+					}
+				}()
+				return p.Flow(t.Context(), "order-991", nil, do)
+			}()
+			assert.ErrorIs(t, err, row.tells)
+			if row.leaves != nil {
+				close(goOn)
+				pass(0)
+			}
+			close(left)
+			for err := range left {
+				require.Error(t, err)
+			}
+			assert.Equal(t, row.sent, l.Descriptions())
+		})
+	}
+}
+
+var errDone, errPanics = errors.New("done"), errors.New("panics")
 
 // A removed step whose operation was begun is refused.
 func TestRemovedStepWithAnOperationIsRefused(t *testing.T) {

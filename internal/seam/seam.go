@@ -123,6 +123,10 @@ type Step interface {
 	// Note has the operation recorded as one of the step's, before it is begun.
 	Note(ctx context.Context, ref journal.Ref) error
 
+	// Begin has begin begin the operation, unless the step has ended or its flow may be in other hands: none is
+	// begun any more then. Its error is begin's, ErrSessionLost of the journal's, or one that wraps ErrNotSent.
+	Begin(begin func() error) error
+
 	// Left says what came of the call, whether that is for want of a credential, and before
 	// when its provider asked not to be asked again; zero: it did not.
 	Left(ref journal.Ref, named bool, resp *http.Response, err error, lacksCredential bool, asked time.Time)
