@@ -1,6 +1,7 @@
 package onceward
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -467,10 +468,12 @@ func (p *pass) reap(ctx context.Context) (more bool, err error) {
 	more, err = p.reapBy(ctx, until, func() (int, error) {
 		return p.client.journal.Reap(ctx, journal.Event{Kind: journal.EventReap, At: p.client.now(), Keep: p.client.cfg.Keep}, reapBatch)
 	})
-	if store, ok := p.client.journal.(journal.Flows); ok && !more && err == nil {
-		more, err = p.reapBy(ctx, until, func() (int, error) {
+	if store, ok := p.client.journal.(journal.Flows); ok && !more { // whatever came of operations: it may be one of them
+		var flows error
+		more, flows = p.reapBy(ctx, until, func() (int, error) {
 			return store.ReapFlows(ctx, journal.FlowEvent{Kind: journal.FlowEventReap, At: p.client.now(), Keep: p.client.cfg.Keep}, reapBatch)
 		})
+		err = cmp.Or(err, flows)
 	}
 	return more, err
 }
@@ -482,14 +485,14 @@ func (p *pass) reapBy(ctx context.Context, until time.Time, reap func() (int, er
 			return more, nil
 		}
 		n, err := reap()
-		if err != nil {
-			return more, err
-		}
 		if n != 0 {
 			p.count(func(r *Report) { r.Reaped += n })
 			if p.client.trace.Reaped != nil {
 				p.client.trace.Reaped(ctx, n)
 			}
+		}
+		if err != nil {
+			return more, err
 		}
 		if n != reapBatch {
 			return more, nil

@@ -600,6 +600,34 @@ func TestRunTellsThatReapingFails(t *testing.T) {
 	})
 }
 
+// What can't be reaped, such as a damaged operation, keeps no flow from it, and what was reaped beside it counts.
+func TestRunReapsFlowsBesideAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &reapsSome{Journal: memory.New()}
+		reaped := 0
+		c, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{providers.Raw(24 * time.Hour)}, Trace: &onceward.Trace{Reaped: func(_ context.Context, n int) { reaped += n }}})
+		require.NoError(t, err)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		require.ErrorIs(t, c.Run(ctx), context.DeadlineExceeded)
+		assert.Equal(t, 3+2, reaped)
+	})
+}
+
+// reapsSome is a journal that reaps three operations and two flows, and then no more.
+type reapsSome struct {
+	*memory.Journal
+	operations, flows atomic.Int64
+}
+
+func (j *reapsSome) Reap(context.Context, journal.Event, int) (int, error) {
+	return max(0, 6-3*int(j.operations.Add(1))), errNoDisk
+}
+
+func (j *reapsSome) ReapFlows(context.Context, journal.FlowEvent, int) (int, error) {
+	return max(0, 4-2*int(j.flows.Add(1))), nil
+}
+
 // What is due is sent between two batches, which take a second each at the most.
 func TestRunReapsAllThatIsPastItsKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

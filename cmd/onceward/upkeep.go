@@ -303,25 +303,25 @@ func appendable(archive, journal string) error {
 
 func (c *command) reap(ctx context.Context, s store, keep time.Duration) error {
 	var done reaped
+	var failed error // of one kind, which may be about one of them, and keeps no other from being reaped
 	for {
 		n, err := s.Reap(ctx, journal.Event{Kind: journal.EventReap, At: c.at(s), Keep: keep}, reapAtOnce)
 		done.Operations += n
-		if err != nil {
-			return err
-		}
-		if n < reapAtOnce {
+		failed = cmp.Or(failed, err)
+		if err != nil || n < reapAtOnce {
 			break
 		}
 	}
 	for {
 		n, err := s.ReapFlows(ctx, journal.FlowEvent{Kind: journal.FlowEventReap, At: c.at(s), Keep: keep}, reapAtOnce)
 		done.Flows += n
-		if err != nil {
-			return err
-		}
-		if n < reapAtOnce {
+		failed = cmp.Or(failed, err)
+		if err != nil || n < reapAtOnce {
 			break
 		}
 	}
-	return c.say(&done)
+	if failed != nil && done == (reaped{}) {
+		return failed
+	}
+	return cmp.Or(failed, c.say(&done))
 }
