@@ -27,7 +27,7 @@ const (
 )
 
 // Claim applies ev, of kind EventClaim, to at most limit operations that want one, oldest first, and in more than one
-// commit only where it passes over hundreds. What somebody else is changing at the moment is passed over: fewer than
+// commit only where it passes over hundreds, or their bodies are more than 16 MB. What somebody else is changing at the moment is passed over: fewer than
 // limit results mean that nobody wants one whom nobody else has in hand. Where an error comes after some were claimed, they are
 // the result, and the next claim fails. One that the server refuses to have claimed, as by a trigger of the application's, is
 // passed over for a minute. Where hundreds are due, one that became due since may be claimed up to two seconds
@@ -124,8 +124,12 @@ func (t *tx) claim(ev journal.Event, limit int, c *claiming) error {
 			return err
 		}
 		looked += len(handles)
-		if err := t.claimThese(ev, limit, handles, c); err != nil {
+		read, err := t.claimThese(ev, limit, handles, c)
+		if err != nil {
 			return err
+		}
+		if read < len(handles) { // for another commit
+			break
 		}
 		if len(handles) < size {
 			c.done = true
@@ -136,11 +140,11 @@ func (t *tx) claim(ev journal.Event, limit int, c *claiming) error {
 	return t.flush()
 }
 
-// claimThese applies the event to operations that are locked.
-func (t *tx) claimThese(ev journal.Event, limit int, handles []int64, c *claiming) error {
+// claimThese applies the event to the first of some operations that are locked, as many as are read at once.
+func (t *tx) claimThese(ev journal.Event, limit int, handles []int64, c *claiming) (read int, err error) {
 	rows, err := t.whole(handles)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	c.results = slices.Grow(c.results, min(len(rows), limit-len(c.results)))
 	for i, r := range rows {
@@ -163,7 +167,7 @@ func (t *tx) claimThese(ev journal.Event, limit int, handles []int64, c *claimin
 		due := r.row.op.State == journal.StatePending
 		result, _, err := t.next(r.row, ev)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if result.Decision == journal.Ignored { // it is passed over
 			c.passed = c.passed || due
@@ -174,7 +178,7 @@ func (t *tx) claimThese(ev journal.Event, limit int, handles []int64, c *claimin
 			c.low = handles[i]
 		}
 	}
-	return nil
+	return len(rows), nil
 }
 
 const (
@@ -276,24 +280,43 @@ type readRow struct {
 	err error
 }
 
-// whole reads operations that are locked, in the order of their handles; nil for one that is gone.
-func (t *tx) whole(handles []int64) ([]readRow, error) {
-	rows := make([]readRow, len(handles))
+// wholeOfThese selects operations whole, the first of them as far as their bodies are that large together, and one at least.
+const wholeOfThese = `SELECT ` + columns + `, o.request_body, o.answer, o.answer_body FROM (
+		SELECT o.*, r.head AS request, r.body AS request_body, a.head AS answer, a.body AS answer_body,
+			sum(coalesce(octet_length(r.body), 0) + coalesce(octet_length(a.body), 0)) OVER (ORDER BY h.n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+		FROM unnest($1::bigint[]) WITH ORDINALITY h (handle, n) CROSS JOIN LATERAL (SELECT * FROM {{schema}}.operations WHERE handle = h.handle OFFSET 0) o` + besides + `) o
+	CROSS JOIN LATERAL (SELECT o.request AS head) r WHERE coalesce(o.before, 0) < $2`
+
+// whole reads operations that are locked, in that order; nil for one that is gone. It reads the first of them, as many as are
+// had in memory and sent in one transaction: rows are those.
+func (t *tx) whole(handles []int64) (rows []readRow, err error) {
 	if len(handles) == 0 {
-		return rows, nil
+		return nil, nil
 	}
-	err := t.each(func(from scanner) error {
+	read := make(map[int64]readRow, len(handles))
+	err = t.each(func(from scanner) error {
 		var handle int64
 		r, err := scanWhole(firstOf{from, &handle})
 		if err != nil && !isDamaged(err) {
 			return err
 		}
-		if i, found := slices.BinarySearch(handles, handle); found {
-			rows[i] = readRow{r, err}
-		}
+		read[handle] = readRow{r, err}
 		return nil
-	}, wholeFrom+"WHERE o.handle = ANY($1) ORDER BY o.handle", handles)
-	return rows, err
+	}, wholeOfThese, handles, t.j.readBytes)
+	if err != nil {
+		return nil, err
+	}
+	n := len(handles)
+	for n > 0 && len(read) > 0 {
+		if _, there := read[handles[n-1]]; there {
+			break
+		}
+		n--
+	}
+	for _, handle := range handles[:n] {
+		rows = append(rows, read[handle])
+	}
+	return rows, nil
 }
 
 // firstOf keeps the first column too, for rows that can't be understood.

@@ -62,6 +62,9 @@ func CommitIn(j *Journal, most time.Duration) { j.commitTime = most }
 // SweepBy has the journal sweep so many at a time, in so much time each.
 func SweepBy(j *Journal, page int, each time.Duration) { j.sweepPage, j.commitTime = page, each }
 
+// ReadBytes has the journal read that many bytes of bodies in a commit.
+func ReadBytes(j *Journal, most int) { j.readBytes = most }
+
 // Background ends when the journal waits for the server no longer.
 func Background(j *Journal) <-chan struct{} { return j.background.Done() }
 
@@ -85,9 +88,10 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 		"claim: what the dead hold":    {heldBy, []any{nil, 1, 100, holder, false}},
 		"claim: what nobody holds":     {nobodys, []any{false, 1, 100}},
 		"claim: who holds anything":    {fmt.Sprintf(deadHolders, "operations"), nil},
+		"claim, reap and look: whole":  {wholeOfThese, []any{[]int64{7, 8, 9}, 1 << 20}},
 		"claim flows: held":            {selectFlow + fmt.Sprintf(heldFlows, "") + " FOR UPDATE SKIP LOCKED", []any{holder, [][]byte{[]byte("ride")}, []int64{1}, 100, []int64{0}}},
 		"claim flows: due":             {selectFlow + fmt.Sprintf(dueFlows, "") + " FOR UPDATE SKIP LOCKED", []any{by, [][]byte{[]byte("ride")}, []int64{1}, 100, []int64{0}}},
-		"look":                         {dueLooks, []any{nil, by, 100}},
+		"look":                         {dueLooks, []any{nil, by, 100, []int64{0}}},
 		"reap":                         {settledBy, []any{by, 0, 0, reapRead}},
 		"get":                          {wholeFrom + "WHERE " + byRef, []any{digest(ref), []byte(ref.ID), []byte(""), []byte("")}},
 		"find by a key or a reference": {findBy, []any{77, true, []byte("ledger"), lengthAndKey("key-77"), []byte("key-77")}},

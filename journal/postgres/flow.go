@@ -217,7 +217,7 @@ func (t *tx) claimFlows(ev journal.FlowEvent, limit int) ([]journal.FlowResult, 
 	})
 }
 
-// passedFlows are flows that a claim passes over, since they can't be read.
+// passedFlows are flows that a claim, or who reaps, passes over, since they can't be read.
 type passedFlows struct {
 	handles []int64
 	damaged error
@@ -302,7 +302,7 @@ func (t *tx) others(ev journal.FlowEvent, dead []string, limit int, p *passedFlo
 }
 
 // ReapFlows applies ev, of kind FlowEventReap, to at most limit flows, 100 a commit. Where an error comes in the middle,
-// the number is of those before.
+// the number is of those before; what is damaged is passed over, and is the error where nothing else is left.
 func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (reaped int, err error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -312,6 +312,7 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 	if err := store.CheckReapFlows(ev); err != nil {
 		return 0, err
 	}
+	p := &passedFlows{handles: []int64{}}
 	for reaped < limit {
 		n, left := 0, false
 		size := min(reapBatch, limit-reaped)
@@ -321,16 +322,20 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 			of := ev
 			of.At = passed
 			var ended []journal.Flow
+			before := len(p.handles)
 			err := t.each(func(row scanner) error {
-				f, err := scanFlow(row)
+				var handle int64
+				f, err := scanFlow(firstOf{row, &handle})
+				if p.pass(handle, err) {
+					return nil
+				}
 				ended = append(ended, f)
 				return err
-			}, selectFlow+" WHERE ended_at <= $1 AND NOT tombstone ORDER BY ended_at, handle LIMIT $2 FOR UPDATE SKIP LOCKED",
-				passed.Add(-ev.Keep).UnixMilli(), size)
+			}, selectFlow+" WHERE ended_at <= $1 AND NOT tombstone AND handle <> ALL($3) ORDER BY ended_at, handle LIMIT $2 FOR UPDATE SKIP LOCKED",
+				passed.Add(-ev.Keep).UnixMilli(), size, p.handles)
 			if err != nil {
 				return err
 			}
-			left = len(ended) == size
 			for _, f := range ended {
 				result, err := t.nextFlow(f, of)
 				if err != nil {
@@ -340,14 +345,15 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 					n++
 				}
 			}
+			left = len(p.handles) > before || n > 0 && len(ended) == size
 			return nil
 		})
 		if err != nil {
 			return reaped, err
 		}
 		reaped += n
-		if !left || n == 0 {
-			break
+		if !left {
+			return reaped, p.damaged
 		}
 	}
 	return reaped, nil

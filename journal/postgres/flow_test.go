@@ -36,3 +36,29 @@ func TestFlowsBesideADamagedOne(t *testing.T) {
 	_, err := j.ClaimFlows(t.Context(), claim, 1)
 	require.ErrorContains(t, err, "which is passed over")
 }
+
+// And it keeps no other from being reaped.
+func TestReapsFlowsBesideADamagedOne(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	s := join(t, j)
+	for i := range 3 {
+		ev := journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: fmt.Sprint("ride-", i)}, At: time.Now(), Session: s.ID(), InputDigest: "d"}
+		begun, err := j.ApplyFlow(t.Context(), ev)
+		require.NoError(t, err)
+		ev.Kind, ev.Handle, ev.Claim = journal.FlowEventFinish, begun.Flow.Handle, begun.Flow.Claim
+		completed, err := j.ApplyFlow(t.Context(), ev)
+		require.NoError(t, err)
+		require.Equal(t, journal.Recorded, completed.Decision)
+	}
+	server.Exec(t, `UPDATE "`+opts.Schema+`".flows SET claim = 7 WHERE id = 'ride-0'`)
+	reap := func() (int, error) {
+		return j.ReapFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventReap, At: time.Now().Add(time.Second), Keep: time.Millisecond}, 2)
+	}
+	n, err := reap()
+	require.NoError(t, err)
+	assert.Equal(t, 2, n)
+	_, err = reap()
+	require.ErrorContains(t, err, "which is passed over")
+}

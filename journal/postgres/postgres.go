@@ -139,6 +139,7 @@ type Journal struct {
 	// How many batches a lane's row is used for.
 	rotateAfter int
 	sweepPage   int
+	readBytes   int
 	commitTime  time.Duration
 
 	background context.Context // ends with Close
@@ -234,7 +235,7 @@ func open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Journal, err
 		opts.Logger = slog.Default()
 	}
 	j := &Journal{
-		opts: opts, schema: schema, sql: newStatements(schema), cfg: configure(cfg, opts), log: opts.Logger, pace: usualPace, rotateAfter: rotateAfter, sweepPage: sweepPage, commitTime: commitTime,
+		opts: opts, schema: schema, sql: newStatements(schema), cfg: configure(cfg, opts), log: opts.Logger, pace: usualPace, rotateAfter: rotateAfter, sweepPage: sweepPage, readBytes: maxBatchBytes, commitTime: commitTime,
 		slow: make(chan *lane, slowLanes), handlers: make(chan *lane, handlerLanes), patient: make(chan struct{}, slowLanes/2), sessions: make(map[string]*session), clockJob: make(chan struct{}, 1),
 	}
 	if opts.Archive != nil {

@@ -1,9 +1,11 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -37,9 +39,9 @@ const (
 )
 
 // Reap applies ev, of kind EventReap, to at most limit operations, those settled first coming first, and says how many were
-// shrunk or removed. It takes 100 a commit, so that nobody waits for it for long. With Options.Archive, none goes
-// before it was written there. What can't be read stays, and is for Verify to tell of. One process reaps at a time: where
-// another does, nothing is done. Where an error comes in the middle, the number is of those before.
+// shrunk or removed. It takes 100 a commit, or 16 MB, so that nobody waits for it for long. With Options.Archive, none goes
+// before it was written there. One process reaps at a time: where another does, nothing is done. Where an error comes in the
+// middle, the number is of those before; what is damaged is passed over, and is the error where nothing else is left.
 func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -61,7 +63,11 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 	if r.leads {
 		err = j.forgetHeard(ctx, store.HeardBefore(ev.Keep, r.passed))
 	}
-	return reaped, errors.Join(err, r.end(ctx))
+	err = errors.Join(err, r.end(ctx))
+	if reaped < limit {
+		err = errors.Join(err, r.damaged)
+	}
+	return reaped, err
 }
 
 // end leaves the reaping to others at once.
@@ -83,25 +89,26 @@ type reaper struct {
 
 	leads   bool
 	passed  time.Time // the latest time that has passed for sure
-	settled int64     // of the last one that was looked at
-	handle  int64
+	last    expired   // that was looked at
 	done    bool
+	damaged error
 }
+
+// expired is an operation that may be reaped.
+type expired struct{ settled, handle int64 }
 
 // some reaps at most limit operations, and at most reapBatch, in one commit: by another one than looks for them where
 // they are archived in between.
 func (r *reaper) some(ctx context.Context, limit int) (reaped int, err error) {
-	var handles []int64
-	var found []journal.Operation
+	var found []expired
+	var rows []*row
 	err = r.inTx(ctx, limit, func(t *tx, next *reaper) (err error) {
-		if handles, err = next.find(t, min(limit, reapBatch)); err != nil {
+		if found, err = next.find(t, min(limit, reapBatch)); err != nil {
 			return err
 		}
-		if r.j.archive != nil {
-			found, err = t.whatIsAt(handles)
-			return err
+		if rows, found, err = next.read(t, found); err == nil && r.j.archive == nil {
+			reaped, err = next.reap(t, rows, nil)
 		}
-		reaped, err = next.reap(t, handles, nil)
 		return err
 	})
 	switch {
@@ -110,12 +117,18 @@ func (r *reaper) some(ctx context.Context, limit int) (reaped int, err error) {
 	case r.j.archive == nil:
 		return reaped, nil
 	}
-	archived, err := r.j.archive.Write(found)
+	ops := make([]journal.Operation, 0, len(rows))
+	for _, row := range rows {
+		ops = append(ops, row.op)
+	}
+	archived, err := r.j.archive.Write(ops)
 	if err != nil {
 		return 0, fmt.Errorf("postgres: %w", err)
 	}
 	err = r.inTx(ctx, limit, func(t *tx, next *reaper) (err error) {
-		reaped, err = next.reap(t, handles, archived)
+		if rows, _, err = next.read(t, found); err == nil {
+			reaped, err = next.reap(t, rows, archived)
+		}
 		return err
 	})
 	if err != nil || !r.leads {
@@ -154,59 +167,73 @@ func (r *reaper) eventIn(t *tx) journal.Event {
 }
 
 // find looks for at most limit operations that may be reaped, from where it stands.
-func (r *reaper) find(t *tx, limit int) (handles []int64, err error) {
+func (r *reaper) find(t *tx, limit int) (found []expired, err error) {
 	ev := r.eventIn(t)
 	n := 0
 	err = t.each(func(from scanner) error {
-		var settled int64
-		op, err := scan(behind{from, &settled})
+		var is expired
+		op, err := scan(firstOf{behind{from, &is.settled}, &is.handle})
 		n++
-		if err != nil && !isDamaged(err) {
+		if err != nil && !isDamaged(err) || len(found) == limit {
 			return err
 		}
-		if err == nil && len(handles) < limit {
-			r.settled, r.handle = settled, op.op.Handle
-			if _, decision, _ := journal.Next(op.op, false, ev); decision == journal.Recorded {
-				handles = append(handles, op.op.Handle)
-			}
+		r.last = is
+		if r.passOver(is, err) {
+			return nil
+		}
+		if _, decision, _ := journal.Next(op.op, false, ev); decision == journal.Recorded {
+			found = append(found, is)
 		}
 		return nil
-	}, settledBy, r.passed.Add(-ev.Keep).UnixMilli(), r.settled, r.handle, reapRead)
-	r.done = n < reapRead && len(handles) < limit
-	return handles, err
+	}, settledBy, r.passed.Add(-ev.Keep).UnixMilli(), r.last.settled, r.last.handle, reapRead)
+	r.done = n < reapRead && len(found) < limit
+	return found, err
 }
 
-// whatIsAt reads operations whole that nobody is changing.
-func (t *tx) whatIsAt(handles []int64) (ops []journal.Operation, err error) {
+// passOver takes note of one that is damaged, if err says so.
+func (r *reaper) passOver(is expired, err error) bool {
+	if !isDamaged(err) {
+		return false
+	}
+	r.damaged = cmp.Or(r.damaged, fmt.Errorf("operation %d, which is passed over: %w", is.handle, err))
+	return true
+}
+
+// read reads operations whole that nobody is changing, the first of them, and goes on after these.
+func (r *reaper) read(t *tx, found []expired) (rows []*row, these []expired, err error) {
+	handles := make([]int64, 0, len(found))
+	for _, is := range found {
+		handles = append(handles, is.handle)
+	}
 	locked, err := t.numbers(lockThese, handles)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, handle := range locked {
-		r, err := t.byHandle(handle)
-		if err != nil && !isDamaged(err) {
-			return nil, err
-		}
-		if err == nil && r != nil {
-			ops = append(ops, r.op)
+	found = slices.DeleteFunc(slices.Clone(found), func(is expired) bool { return !slices.Contains(locked, is.handle) })
+	handles = handles[:0]
+	for _, is := range found {
+		handles = append(handles, is.handle)
+	}
+	read, err := t.whole(handles)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, one := range read {
+		if !r.passOver(found[i], one.err) && one.row != nil {
+			rows = append(rows, one.row)
 		}
 	}
-	return ops, nil
+	if n := len(read); n < len(found) {
+		r.last, r.done = found[n-1], false
+	}
+	return rows, found[:len(read)], nil
 }
 
 // reap reaps those of the operations that still can be, and are as they were archived: others may have come first.
-func (r *reaper) reap(t *tx, handles []int64, archived store.Archived) (reaped int, err error) {
+func (r *reaper) reap(t *tx, rows []*row, archived store.Archived) (reaped int, err error) {
 	ev := r.eventIn(t)
-	locked, err := t.numbers(lockThese, handles)
-	if err != nil {
-		return 0, err
-	}
-	for _, handle := range locked {
-		op, err := t.byHandle(handle)
-		if err != nil && !isDamaged(err) {
-			return 0, err
-		}
-		if err != nil || op == nil || !archived.Has(&op.op) {
+	for _, op := range rows {
+		if !archived.Has(&op.op) {
 			continue
 		}
 		result, _, err := t.next(op, ev)

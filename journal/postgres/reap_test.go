@@ -198,7 +198,7 @@ func TestDamagedHoldsUpNoReaping(t *testing.T) {
 			server.Exec(t, "DELETE FROM "+at("answers", "order-0"))
 			server.Exec(t, "DELETE FROM "+at("requests", "order-2"))
 			n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now().Add(time.Second), Keep: time.Millisecond}, 1000)
-			require.NoError(t, err)
+			require.ErrorContains(t, err, "which is passed over")
 			assert.Equal(t, 3, n)
 			if archived {
 				assert.Len(t, to.lines(t), 3)
@@ -213,4 +213,24 @@ func TestDamagedHoldsUpNoReaping(t *testing.T) {
 			assert.NotEmpty(t, wrong)
 		})
 	}
+}
+
+// More of them are damaged than are looked at in one commit.
+func TestReapBehindManyDamaged(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	s := join(t, j)
+	for i := range 3 {
+		begun, err := j.Apply(t.Context(), begin(fmt.Sprint("order-", i), s))
+		require.NoError(t, err)
+		_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+		require.NoError(t, err)
+	}
+	schema := `"` + opts.Schema + `"`
+	server.Exec(t, "INSERT INTO "+schema+".operations (scope, parent, id, naming, provider, state, settled_at, delivered, tombstone, facts) "+
+		"SELECT '', '', 'damaged', naming, provider, state, 1, true, false, '' FROM "+schema+".operations, generate_series(1, 2000) WHERE id = 'order-0'")
+	n, err := j.Reap(within(t, soon), journal.Event{Kind: journal.EventReap, At: time.Now().Add(time.Second), Keep: time.Millisecond}, 1000)
+	require.ErrorContains(t, err, "which is passed over")
+	assert.Equal(t, 3, n)
 }

@@ -1,9 +1,11 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -14,10 +16,11 @@ var _ journal.Reconciler = (*Journal)(nil)
 
 // dueLooks locks unknown operations whose look is due, those due longest coming first. Those that are dead have 0.
 const dueLooks = `SELECT handle FROM {{schema}}.operations o WHERE o.state = 4 AND o.wake_at > 0 AND o.wake_at <= $2` + ofThese +
-	` ORDER BY o.wake_at, o.handle LIMIT $3 FOR UPDATE OF o SKIP LOCKED`
+	` AND o.handle <> ALL($4) ORDER BY o.wake_at, o.handle LIMIT $3 FOR UPDATE OF o SKIP LOCKED`
 
 // Looks applies ev, of kind EventLook, in one commit to at most limit unknown operations whose look is due, those due
-// longest coming first. One that somebody else is changing at the moment is passed over.
+// longest coming first, and no more than have 16 MB of bodies. One that somebody else is changing at the moment is passed over, and
+// so is one that can't be read: where nothing else is due, that is the error.
 func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -28,32 +31,47 @@ func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]jou
 		return nil, err
 	}
 	var results []journal.Result
-	err = j.tx(ctx, ask{doing: "look", at: ev.At, decides: true}, func(t *tx) error {
-		results = nil
-		if limit <= 0 {
-			return nil
-		}
-		handles, err := t.numbers(dueLooks, providers(ev.From), ev.At.UnixMilli(), limit)
-		if err != nil {
-			return err
-		}
-		for _, handle := range handles {
-			r, err := t.byHandle(handle)
-			if err != nil {
-				return err
-			}
-			result, _, err := t.next(r, ev)
-			if err != nil {
-				return err
-			}
-			results = append(results, result)
-		}
-		return nil
+	var damaged error
+	err = j.tx(ctx, ask{doing: "look", at: ev.At, decides: true, indices: true}, func(t *tx) error {
+		results, damaged, err = t.looks(ev, limit)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	if len(results) == 0 {
+		return nil, damaged
+	}
 	return results, nil
+}
+
+func (t *tx) looks(ev journal.Event, limit int) (results []journal.Result, damaged, err error) {
+	t.puttingOff = true
+	seen := []int64{}
+	for room := true; room && len(results) < limit; { // in the place of those that are damaged, there may be others
+		handles, err := t.numbers(dueLooks, providers(ev.From), ev.At.UnixMilli(), limit-len(results), seen)
+		if err != nil {
+			return nil, nil, err
+		}
+		rows, err := t.whole(handles)
+		if err != nil {
+			return nil, nil, err
+		}
+		room = len(handles) > 0 && len(rows) == len(handles)
+		seen = append(seen, handles...)
+		for i, r := range rows {
+			if r.err != nil {
+				damaged = cmp.Or(damaged, fmt.Errorf("operation %d, which is passed over: %w", handles[i], r.err))
+				continue
+			}
+			result, _, err := t.next(r.row, ev)
+			if err != nil {
+				return nil, nil, err
+			}
+			results = append(results, result)
+		}
+	}
+	return results, damaged, t.flush()
 }
 
 // Hear records in one commit that an event was heard, and what comes of it. Whoever hears it at the same time waits, and

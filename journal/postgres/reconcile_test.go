@@ -119,3 +119,67 @@ func TestReadsOutliveARestart(t *testing.T) {
 		assert.Equal(t, journal.StateInFlight, op.State)
 	}
 }
+
+// doubts begins operations of these names, whose outcome is unknown from then on.
+func doubts(t *testing.T, j *postgres.Journal, s journal.Session, body string, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		ev := begin(id, s)
+		ev.Intent.Request.Body = []byte(body + id)
+		begun, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		op := begun.Operation
+		doubt, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventDoubt, Handle: op.Handle, Ref: op.Ref, Claim: op.Claim, At: time.Now(), Due: time.Now(), Session: s.ID(), Attempts: 1})
+		require.NoError(t, err)
+		require.Equal(t, journal.Recorded, doubt.Decision)
+	}
+}
+
+// looks leases what is due for hours, and tells whose names that are.
+func looks(t *testing.T, j *postgres.Journal, limit int) (ids []string, err error) {
+	t.Helper()
+	at := time.Now().Add(time.Hour)
+	results, err := j.Looks(t.Context(), journal.Event{Kind: journal.EventLook, At: at, Due: at.Add(time.Hour)}, limit)
+	for _, r := range results {
+		assert.Equal(t, journal.Look, r.Decision)
+		ids = append(ids, r.Operation.ID)
+	}
+	return ids, err
+}
+
+// One that is damaged strands none that is due beside it.
+func TestLooksBesideADamagedOperation(t *testing.T) {
+	for table, damage := range map[string]string{"operations": zeroFacts, "requests": "UPDATE %[1]s.requests SET body = 'x' WHERE handle = (SELECT handle FROM %[1]s.operations WHERE id = '%[2]s')"} {
+		t.Run(table, func(t *testing.T) {
+			server := postgrestest.Shared(t)
+			opts := options(t, server)
+			j := open(t, server, opts)
+			doubts(t, j, join(t, j), "", "order-0", "order-1", "order-2")
+			server.Exec(t, fmt.Sprintf(damage, `"`+opts.Schema+`"`, "order-0"))
+			for _, want := range []string{"order-1", "order-2"} {
+				ids, err := looks(t, j, 1)
+				require.NoError(t, err)
+				assert.Equal(t, []string{want}, ids)
+			}
+			_, err := looks(t, j, 10)
+			require.ErrorContains(t, err, "which is passed over")
+		})
+	}
+}
+
+// zeroFacts damages the operation of that name.
+const zeroFacts = "UPDATE %[1]s.operations SET facts = decode(repeat('00', length(facts)), 'hex') WHERE id = '%[2]s'"
+
+// Of large requests no more are leased than are read at once, and those due longest come first.
+func TestLooksAtLargeRequests(t *testing.T) {
+	server := postgrestest.Shared(t)
+	j := open(t, server, options(t, server))
+	const size = 10_000
+	postgres.ReadBytes(j, 5*size/2)
+	doubts(t, j, join(t, j), strings.Repeat("x", size), "order-0", "order-1", "order-2", "order-3")
+	for _, want := range [][]string{{"order-0", "order-1", "order-2"}, {"order-3"}, nil} {
+		ids, err := looks(t, j, 10)
+		require.NoError(t, err)
+		assert.Equal(t, want, ids)
+	}
+}

@@ -225,7 +225,8 @@ func (j *Journal) goneBack(ctx context.Context, m *member, why string) error {
 // delivered before is not.
 //
 // All sessions are cut off, in every process: they start others. That it was adopted is kept in the journal's history (journal.history). Adopt is
-// atomic, and may be called again after an error. It takes some seconds for each ten thousand operations without an answer,
+// atomic, and may be called again after an error. Only one that says so of a damaged operation, which stays as it is, comes
+// with a journal that was adopted. It takes some seconds for each ten thousand operations without an answer,
 // in which nobody commits anything; where ctx ends first, it is undone.
 func (j *Journal) Adopt(ctx context.Context) error {
 	leave, err := j.enterToWrite(ctx)
@@ -240,8 +241,10 @@ func (j *Journal) Adopt(ctx context.Context) error {
 	if at.IsZero() {
 		at = time.Now()
 	}
+	var damaged error
 	err = j.tx(ctx, ask{doing: "adopt", lanes: []any{"true"}}, func(t *tx) error {
 		t.at, t.asker = at, ctx
+		defer func() { damaged = t.damaged }()
 		if err := t.cutOff("adopted"); err != nil {
 			return err
 		}
@@ -265,6 +268,9 @@ func (j *Journal) Adopt(ctx context.Context) error {
 		return err
 	}
 	j.restored.Store(nil)
+	if damaged != nil {
+		return fmt.Errorf("adopted, but %w", damaged)
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -302,4 +303,21 @@ func TestTellingAfterARestore(t *testing.T) {
 	defer conn.Close(context.Background())
 	assert.Equal(t, "cancelled cancelled, cancelled unknown, told completed, told since completed",
 		setting(t, conn, "SELECT string_agg(name || ' ' || outcome, ', ' ORDER BY name, outcome) FROM public.told"))
+}
+
+// One that is damaged is believed by nobody, and keeps the journal from nobody.
+func TestAdoptBesideADamagedOperation(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	doubts(t, j, join(t, j), "", "order-0", "order-1")
+	server.Exec(t, fmt.Sprintf(zeroFacts, `"`+opts.Schema+`"`, "order-0"))
+	server.Exec(t, `UPDATE "`+opts.Schema+`".journal SET restored = 'a test says so'`)
+	j = open(t, server, opts)
+	require.ErrorContains(t, j.Adopt(t.Context()), "adopted, but operation ")
+	require.NoError(t, j.Adopt(t.Context()))
+	join(t, j)
+	op, err := j.Get(t.Context(), journal.Ref{ID: "order-1"})
+	require.NoError(t, err)
+	assert.True(t, op.Adopted)
 }

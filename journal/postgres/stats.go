@@ -31,7 +31,7 @@ const counts = `SELECT
 	FROM (SELECT count(*) AS n, min(settled_at) AS earliest FROM {{schema}}.operations WHERE state > 2 AND NOT delivered) u`
 
 // ReadStats tells how the journal does, for all who share it. Begun counts since the journal was last adopted or
-// confirmed, and those whose transaction was rolled back too.
+// confirmed, and those whose transaction was rolled back too. What is damaged is counted, but has no age.
 func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 	var s journal.Stats
 	var unknown, undelivered *int64
@@ -54,16 +54,25 @@ func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 	case r != nil && j.opts.Existing: // which has written it down nowhere
 		s.Restored = r.why
 	}
-	err = j.read(ctx, func(row scanner) error {
-		r, err := scan(row)
-		if err == nil {
-			s.OldestPending = r.op.CreatedAt
-		}
-		return err
-	}, "SELECT "+columns+" FROM (SELECT * FROM {{schema}}.operations o WHERE o.state = 1 ORDER BY o.handle LIMIT 1) o"+besides)
+	for after, sought := int64(0), true; sought && err == nil; {
+		sought = false
+		err = j.read(ctx, func(row scanner) error {
+			r, err := scan(firstOf{row, &after})
+			if sought = isDamaged(err); sought {
+				return nil
+			}
+			if err == nil {
+				s.OldestPending = r.op.CreatedAt
+			}
+			return err
+		}, "SELECT "+columns+" FROM (SELECT * FROM {{schema}}.operations o WHERE o.state = 1 AND o.handle > $1 ORDER BY o.handle LIMIT 1) o"+besides, after)
+	}
 	if err == nil && s.FlowsSetAside > 0 {
 		err = j.read(ctx, func(row scanner) error {
 			f, err := scanFlow(row)
+			if isDamaged(err) {
+				return nil
+			}
 			s.OldestSetAside = store.Earlier(s.OldestSetAside, f.UpdatedAt)
 			return err
 		}, selectFlow+" WHERE state = 5")

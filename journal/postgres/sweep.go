@@ -1,6 +1,9 @@
 package postgres
 
 import (
+	"cmp"
+	"fmt"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
@@ -62,8 +65,10 @@ func (t *tx) eachUnanswered(f func(r *row) error) error {
 		// By another statement, which sees what whoever held the locks has written.
 		var rows []*row
 		err = t.each(func(from scanner) error {
-			r, err := scan(from)
+			var handle int64
+			r, err := scan(firstOf{from, &handle})
 			if isDamaged(err) {
+				t.damaged = cmp.Or(t.damaged, fmt.Errorf("operation %d: %w", handle, err))
 				return nil
 			}
 			rows = append(rows, r)

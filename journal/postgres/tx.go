@@ -53,6 +53,7 @@ type tx struct {
 
 	allowed *allowance      // nil in a transaction of somebody else's
 	asker   context.Context // who may give a sweep up between its pages; nil: nobody
+	damaged error           // what a sweep passed over, the first of it
 }
 
 // errLost: another transaction was faster. The transaction runs again.
