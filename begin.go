@@ -113,7 +113,7 @@ func (k *call) lead() (*flight, *http.Response, error) {
 func (k *call) look(f *flight, op *journal.Operation) bool {
 	c := k.client
 	if c.cfg.Reconcile == nil || !c.now().Before(k.ends) || seam.IsOfFlow(op.Parent) && op.Looks > 0 {
-		return false // a flow asks every minute: what it waits for is Run's to look for
+		return false // a flow asks again and again: what it waits for is Run's to look for
 	}
 	ctx, cancel := c.until(k.ctx, k.ends)
 	defer cancel()

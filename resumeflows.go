@@ -170,7 +170,7 @@ func (c *Client) reopen(ctx context.Context, store journal.Flows, op *journal.Op
 
 // wakeFlowOf lets a flow go on that waits, for an operation which somebody has resolved or the
 // background has settled, or because it has failed without its answer. Where that fails, the flow
-// looks by itself within a minute, or when it is due.
+// looks by itself within ten minutes.
 func (c *Client) wakeFlowOf(ctx context.Context, op Ref) {
 	store, ok := c.journal.(journal.Flows)
 	if !ok || !seam.IsOfFlow(op.Parent) {
@@ -181,7 +181,7 @@ func (c *Client) wakeFlowOf(ctx context.Context, op Ref) {
 			break
 		}
 		if err != nil {
-			c.say(ctx, slog.LevelWarn, logNotWoken, "a flow was not woken; it looks by itself within a minute", "operation", op.ID, "error", err)
+			c.say(ctx, slog.LevelWarn, logNotWoken, "a flow was not woken; it looks by itself within ten minutes", "operation", op.ID, "error", err)
 			return
 		}
 		if f.State == journal.FlowStateWaiting && (f.WaitsFor == op || seam.ParentOf(&f) == op.Parent) {

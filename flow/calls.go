@@ -172,8 +172,9 @@ func (c *stepCalls) end() {
 
 const (
 	askAgain      = time.Second     // for an operation that somebody else sends
-	lookAgainMost = time.Minute     // for one that is unknown, or long overdue
-	lookAgain     = 5 * time.Second // likewise, at least; and for a credential
+	askAgainMost  = time.Minute     // for one that is long overdue
+	lookAgain     = 5 * time.Second // for one that is unknown, and for a credential
+	lookAgainMost = 10 * time.Minute
 )
 
 // inTheWay ends the step's calls, and is what keeps a step that ended with err from being done: an operation
@@ -255,7 +256,7 @@ func (r *run) waitFor(step string, op *onceward.Operation, err error) *fault {
 	switch op.State {
 	case journal.StatePending:
 		if f.due = op.DueAt; !f.due.After(now) { // it was broken off, or nobody here can send it
-			f.due = now.Add(min(max(askAgain, now.Sub(op.DueAt)/4), lookAgainMost))
+			f.due = now.Add(min(max(askAgain, now.Sub(op.DueAt)/4), askAgainMost))
 		}
 	case journal.StateUnknown:
 		f.due = now.Add(min(max(lookAgain, now.Sub(op.SettledAt)/4), lookAgainMost))
