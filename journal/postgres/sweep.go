@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,9 +19,14 @@ import (
 // sweepPage is how many are swept at a time.
 const sweepPage = 256
 
+// lockPause is how long whoever holds a row that is to be swept is left alone.
+const lockPause = 50 * time.Millisecond
+
 const (
 	// Those are by an index of what is not over.
-	unanswered = `SELECT o.handle FROM {{schema}}.operations o WHERE o.state <> 3 AND o.handle > $1 ORDER BY o.handle LIMIT $2 FOR UPDATE`
+	unanswered = `SELECT o.handle FROM {{schema}}.operations o WHERE o.state <> 3 AND o.handle > $1 ORDER BY o.handle LIMIT $2`
+	lockNow    = `SELECT handle FROM {{schema}}.operations WHERE handle = ANY($1) ORDER BY handle FOR UPDATE`
+	areThere   = `SELECT count(*) FROM {{schema}}.operations WHERE handle = ANY($1)`
 	// Their bodies, of which nothing is asked, may be larger than memory.
 	headsOf = `SELECT ` + columns + ` FROM {{schema}}.operations o LEFT JOIN {{schema}}.requests r ON r.handle = o.handle AND r.handle = ANY($1)
 		WHERE o.handle = ANY($1) ORDER BY o.handle`
@@ -62,6 +68,9 @@ func (t *tx) eachUnanswered(f func(r *row) error) error {
 		if err != nil || len(handles) == 0 {
 			return 0, 0, err
 		}
+		if err := t.lock(handles); err != nil {
+			return 0, 0, err
+		}
 		// By another statement, which sees what whoever held the locks has written.
 		var rows []*row
 		err = t.each(func(from scanner) error {
@@ -71,7 +80,9 @@ func (t *tx) eachUnanswered(f func(r *row) error) error {
 				t.damaged = cmp.Or(t.damaged, fmt.Errorf("operation %d: %w", handle, err))
 				return nil
 			}
-			rows = append(rows, r)
+			if err == nil && r.op.State != journal.StateCompleted { // meanwhile
+				rows = append(rows, r)
+			}
 			return err
 		}, headsOf, handles)
 		for _, r := range rows {
@@ -81,6 +92,41 @@ func (t *tx) eachUnanswered(f func(r *row) error) error {
 		}
 		return handles[len(handles)-1], len(handles), err
 	})
+}
+
+// lock locks operations. Whoever holds one, as a handler of DeliverTx may, is waited for without undoing what was swept, for as
+// long as such a handler has: past that it is 55P03, and what is held here is left to others meanwhile.
+func (t *tx) lock(handles []int64) error {
+	for until := time.Now().Add(t.j.pace.handler); time.Now().Before(until); {
+		locked, err := t.numbers(lockThese, handles)
+		if err != nil || len(locked) == len(handles) {
+			return err
+		}
+		there := 0
+		if err := t.one(areThere, handles).Scan(&there); err != nil || len(locked) == there {
+			return err
+		}
+		select {
+		case <-time.After(lockPause):
+		case <-t.ctx.Done():
+			return t.ctx.Err()
+		}
+		if err := t.renew(); err != nil {
+			return err
+		}
+	}
+	_, err := t.do(lockNow, handles)
+	return err
+}
+
+// renew has a sweep go on, if whoever asked for it still does.
+func (t *tx) renew() error {
+	t.allowed.renew()
+	t.ctx = t.allowed.ctx
+	if t.asker != nil && t.asker.Err() != nil {
+		return t.j.ended(t.asker)
+	}
+	return nil
 }
 
 // sweepFlows gives every waiting flow that is due later than the clock the FlowEventClock which goes with ev.
@@ -117,13 +163,11 @@ func (t *tx) paged(page func(after int64) (last int64, n int, err error)) error 
 		return err
 	}
 	for after, n := int64(0), t.j.sweepPage; n == t.j.sweepPage; {
-		t.allowed.renew()
-		t.ctx = t.allowed.ctx
-		if t.asker != nil && t.asker.Err() != nil {
-			return t.j.ended(t.asker)
+		err := t.renew()
+		if err != nil {
+			return err
 		}
 		t.puttingOff = true
-		var err error
 		if after, n, err = page(after); err != nil {
 			return err
 		}

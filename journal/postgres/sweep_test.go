@@ -173,3 +173,52 @@ func (r roundTrips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.Trac
 }
 func (roundTrips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (roundTrips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+// What somebody holds for a while is waited for by who sweeps, without beginning anew.
+func TestSweepWaitsForWhatIsHeld(t *testing.T) {
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	pages := &sweptPages{waiting: make(chan struct{})}
+	opts.BeforeConnect = func(_ context.Context, cfg *pgx.ConnConfig) error {
+		cfg.Tracer = pages
+		return nil
+	}
+	j := open(t, server, opts)
+	postgres.SweepBy(j, 1, time.Minute)
+	doubts(t, j, join(t, j), "", "order-0", "order-1")
+	conn := server.Conn(t)
+	tx, err := conn.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `SELECT 1 FROM "`+opts.Schema+`".operations WHERE id = 'order-1' FOR UPDATE`)
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- j.ResetClock(t.Context(), time.Now().Add(-2*journal.Leap)) }()
+	select {
+	case <-pages.waiting:
+	case <-time.After(soon):
+		require.Fail(t, "nobody tries to lock what is held")
+	}
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.NoError(t, <-ended)
+	assert.EqualValues(t, 1, pages.first.Load(), "how often it has begun")
+}
+
+// sweptPages counts the first pages of sweeps; waiting is closed once many have tried to lock one.
+type sweptPages struct {
+	roundTrips
+	first, locks atomic.Int64
+	waiting      chan struct{}
+}
+
+func (p *sweptPages) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	switch {
+	case strings.Contains(q.SQL, "state <> 3") && slices.Contains(q.Args, any(int64(0))):
+		p.first.Add(1)
+	case strings.Contains(q.SQL, "FOR UPDATE") && p.locks.Add(1) == 10:
+		close(p.waiting)
+	}
+	return ctx
+}
+func (*sweptPages) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
