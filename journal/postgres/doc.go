@@ -58,8 +58,8 @@
 // known, and the journal counts as restored (but see Options.Failover). What can't be told from inside is a copy of the
 // storage that is put back while no process is alive: that takes Options.Witness.
 //
-// The server is looked at with each connection that is made and, as a pooler keeps its own, by the guard, which compares when it was
-// started.
+// The server is looked at with each connection that is made and, as a pooler keeps its own, by the guard and by EnqueueTx, which compare when it was
+// started. What is only read may be of a server that nobody has looked at yet.
 //
 // # Privileges
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -113,6 +114,9 @@ func (j *Journal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event
 	if err != nil {
 		return journal.Result{}, err
 	}
+	if err := t.isOurs(); err != nil {
+		return journal.Result{}, explainTheirs(ctx, "enqueue", err)
+	}
 	for {
 		result, err := t.enqueue(ev)
 		if !errors.Is(err, errLost) {
@@ -121,17 +125,44 @@ func (j *Journal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event
 	}
 }
 
-func (t *tx) enqueue(ev journal.Event) (journal.Result, error) {
+// isOurs refuses a transaction that is not one of the journal's database, or of one that has gone back. The application connects by
+// itself: where it reaches another server than this process has looked at, that one is looked at first.
+func (t *tx) isOurs() error {
+	start := "NULL::timestamptz"
+	if t.j.started.Load() != nil {
+		start = serverStart
+	}
 	var why *string
-	err := t.one("SELECT coalesce(restored, 'the server was promoted to ' || promoted) FROM {{schema}}.journal WHERE id = $1", *t.j.id.Load()).Scan(&why)
+	var started *time.Time
+	err := t.one("SELECT coalesce(restored, 'the server was promoted to ' || promoted), "+start+" FROM {{schema}}.journal WHERE id = $1", *t.j.id.Load()).Scan(&why, &started)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return journal.Result{}, fmt.Errorf("%w: the transaction is not one of the journal's database", ErrDeployment)
+		return fmt.Errorf("%w: the transaction is not one of the journal's database", ErrDeployment)
 	case err != nil:
-		return journal.Result{}, err
+		return err
 	case why != nil:
-		return journal.Result{}, fmt.Errorf("%w: %s", journal.ErrRestored, *why)
+		return fmt.Errorf("%w: %s", journal.ErrRestored, *why)
+	case started == nil || sameStart(started, t.j.started.Load()):
+		return nil
 	}
+	own, err := t.j.dial(t.ctx, nil)
+	if err != nil {
+		return err
+	}
+	_ = own.Close(context.WithoutCancel(t.ctx))
+	if err := t.j.refusal(); err != nil {
+		return err
+	}
+	if !sameStart(started, t.j.started.Load()) {
+		return errElsewhere
+	}
+	return nil
+}
+
+// errElsewhere: what it commits may be lost with a server that the others have left.
+var errElsewhere = errors.New("postgres: enqueue: the transaction is on another server than the journal's connections reach: roll it back, and begin another")
+
+func (t *tx) enqueue(ev journal.Event) (journal.Result, error) {
 	r, err := t.find(&ev)
 	if err != nil {
 		return journal.Result{}, err

@@ -625,3 +625,30 @@ func TestNamesAreAnyBytes(t *testing.T) {
 		})
 	}
 }
+
+// The application connects by itself, and may reach another server before the journal's connections do: that one is looked at first.
+func TestEnqueueOnAServerNobodyLookedAt(t *testing.T) {
+	for name, goneBack := range map[string]bool{"a copy": true, "as it was": false} {
+		t.Run(name, func(t *testing.T) {
+			server := postgrestest.Start(t)
+			opts := options(t, server)
+			p, url := proxied(t, server)
+			j := openAt(t, url, opts)
+			p.CutOff()
+			server.Restart(t, postgrestest.Immediate)
+			if goneBack {
+				server.Exec(t, `UPDATE "`+opts.Schema+`".journal SET system_identifier = '1'`)
+			}
+			tx, err := server.Conn(t).Begin(t.Context())
+			require.NoError(t, err)
+			p.Heal()
+			result, err := j.EnqueueTx(t.Context(), postgres.Pgx(tx), enqueue("order"))
+			if goneBack {
+				require.ErrorIs(t, err, journal.ErrRestored)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, journal.Recorded, result.Decision)
+		})
+	}
+}
