@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -42,10 +43,8 @@ func (w *writer) deferAnswer(ev journal.Event) (result journal.Result, rides boo
 	if w.deferred.answers == nil {
 		w.deferred.answers = make(map[journal.Ref]struct{})
 	}
-	if len(w.deferred.answers) == 0 {
-		defer w.flushLater()
-	}
 	w.deferred.answers[ev.Ref] = struct{}{}
+	w.flushLater()
 	w.deferred.events = append(w.deferred.events, w.prepare(ev))
 	return journal.Result{Operation: next, Decision: decision, Last: last}, true
 }
@@ -68,25 +67,31 @@ func mayDefer(op *journal.Operation, ev journal.Event, last time.Time) bool {
 }
 
 // flushLater sees to it that no answer rides for longer than answerWaits, where there
-// is any. The caller holds w.deferred.
+// is any, or than it takes until a commit succeeds. The caller holds w.deferred.
 func (w *writer) flushLater() {
-	if len(w.deferred.answers) > 0 {
-		time.AfterFunc(answerWaits, func() { _ = w.flush() })
+	if w.deferred.timed || len(w.deferred.answers) == 0 {
+		return
 	}
+	w.deferred.timed = true
+	time.AfterFunc(answerWaits, func() {
+		err := w.flush()
+		w.deferred.Lock()
+		defer w.deferred.Unlock()
+		w.deferred.timed = false
+		if !errors.Is(err, journal.ErrClosed) {
+			w.flushLater() // for those that ride on, and those that came since
+		}
+	})
 }
 
 // answersLanded forgets the answers that a commit carried.
 func (w *writer) answersLanded(riders []*prepared) {
 	w.deferred.Lock()
 	defer w.deferred.Unlock()
-	before := len(w.deferred.answers)
 	for _, ev := range riders {
 		if ev.Kind == journal.EventComplete { // a delivery is of an outcome before it
 			delete(w.deferred.answers, ev.Ref)
 		}
-	}
-	if len(w.deferred.answers) < before {
-		w.flushLater() // for those that came since: the first of them alone starts a timer
 	}
 }
 

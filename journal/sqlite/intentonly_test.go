@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -89,6 +90,55 @@ func TestIntentOnlyAnswerRides(t *testing.T) {
 	op, err = open(t, path).Get(t.Context(), begun.Operation.Ref)
 	require.NoError(t, err)
 	assert.Equal(t, journal.StateCompleted, op.State, "the end of a session carries it, and so does Close")
+}
+
+// However often a commit fails that an answer rides on, one more is to come for it.
+func TestIntentOnlyWhileCommitsFail(t *testing.T) {
+	rides := func(t *testing.T, path string) (*sqlite.Journal, journal.Ref) {
+		j, err := sqlite.Open(path, sqlite.Options{IntentOnly: true, BusyTimeout: 20 * time.Millisecond})
+		require.NoError(t, err)
+		s, err := j.Join(t.Context())
+		require.NoError(t, err)
+		begun, err := j.Apply(t.Context(), begin("invoice-1", s))
+		require.NoError(t, err)
+		_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+		require.NoError(t, err)
+		return j, begun.Operation.Ref
+	}
+	t.Run("each is rolled back", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			j, _ := rides(t, filepath.Join(t.TempDir(), "journal.db"))
+			for range 10 {
+				sqlite.FailCommit(j)
+			}
+			release := sqlite.HoldTurn(j)
+			<-time.After(time.Second)
+			synctest.Wait()
+			assert.Equal(t, 1, sqlite.Queued(j))
+			release()
+			require.NoError(t, j.Close())
+		})
+	})
+	t.Run("none begins", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		j, ref := rides(t, path)
+		t.Cleanup(func() { _ = j.Close() })
+		other := anotherProcess(t, path)
+		_, err := other.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+		require.NoError(t, err)
+		for range 10 { // by then the answer's own commit has failed, too
+			require.ErrorContains(t, sqlite.Flush(j), "another process")
+		}
+		_, err = other.ExecContext(t.Context(), "ROLLBACK")
+		require.NoError(t, err)
+		looks, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = looks.Close() })
+		assert.Eventually(t, func() bool {
+			op, err := looks.Get(t.Context(), ref)
+			return err == nil && op.State == journal.StateCompleted
+		}, 10*time.Second, 10*time.Millisecond)
+	})
 }
 
 // Without IntentOnly, an answer is durable before it is reported.

@@ -56,6 +56,7 @@ type writer struct {
 		sync.Mutex
 		events  []*prepared
 		answers map[journal.Ref]struct{} // whose answers are among the events, or in the batch
+		timed   bool                     // a commit comes for them: see flushLater
 	}
 	flows   flowWriter
 	commits commits
@@ -465,7 +466,6 @@ func (w *writer) rollback(b *batch) {
 	_, _ = w.sql.rollback.Exec() // SQLite may have done so itself
 	w.deferred.Lock()
 	w.deferred.events = append(b.deferrals, w.deferred.events...)
-	w.flushLater()
 	w.deferred.Unlock()
 	b.abandon()
 	if w.newest > w.begun {
