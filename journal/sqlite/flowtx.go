@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -24,15 +25,25 @@ type localDatabase struct {
 }
 
 // localTx is a transaction of the journal's database.
-type localTx struct{ tx *sql.Tx }
+type localTx struct {
+	tx    *sql.Tx
+	files *openFiles // nil: it is the application's own
+}
 
 // Tx makes a journal.Tx of a transaction of the application's own, on the journal's
 // database. It has to write: BEGIN IMMEDIATE, or a write before the journal's.
-func Tx(tx *sql.Tx) journal.Tx { return localTx{tx} }
+func Tx(tx *sql.Tx) journal.Tx { return localTx{tx: tx} }
 
 func (t localTx) Driver() any                    { return t.tx }
-func (t localTx) Commit(context.Context) error   { return t.tx.Commit() }
 func (t localTx) Rollback(context.Context) error { return t.tx.Rollback() }
+
+// Commit fails as the writer's does where the file is not in place any more.
+func (t localTx) Commit(context.Context) error {
+	if err := t.tx.Commit(); err != nil || t.files == nil {
+		return err
+	}
+	return t.files.stillInPlace()
+}
 
 // ours is the driver's transaction, if tx is one of this package's.
 func ours(tx journal.Tx) (*sql.Tx, error) {
@@ -48,7 +59,7 @@ func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Tx(tx), nil
+	return localTx{tx, j.file.writer.files}, nil
 }
 
 // BeginSQL starts a transaction of the journal's database that holds its write lock
@@ -110,7 +121,7 @@ func (j *Journal) ApplyFlowTx(ctx context.Context, local journal.Tx, ev journal.
 	if err != nil {
 		return journal.FlowResult{}, err
 	}
-	if err := isOpen(ctx, tx); err != nil {
+	if err := cmp.Or(isOpen(ctx, tx), j.file.writer.files.inPlace()); err != nil {
 		return journal.FlowResult{}, conn.Explain(j.file.path, "record a local step", err)
 	}
 	f, err := flowIn(ctx, tx, ev)

@@ -221,13 +221,14 @@ func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(contex
 	if err := insertRows(ctx, tx, row); err != nil {
 		return journal.Result{}, explain(err)
 	}
-	if err := f(ctx, Tx(tx)); err != nil {
+	local := localTx{tx, j.file.writer.files}
+	if err := f(ctx, local); err != nil {
 		return journal.Result{}, err
 	}
 	if err := isOpen(ctx, tx); err != nil {
 		return journal.Result{}, explain(err)
 	}
-	if err := tx.Commit(); err != nil {
+	if err := local.Commit(ctx); err != nil {
 		return journal.Result{}, explain(err)
 	}
 	return found.result(next, journal.Recorded, ev), nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -415,6 +416,47 @@ func TestDeliverWithTheHandlersWrites(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, journal.Ignored, was.Decision)
 	require.Empty(t, verify(t, j))
+}
+
+// A transaction is not reported as recorded that went into a file which is not in its place any more.
+func TestTransactionOfAFileThatWasReplaced(t *testing.T) {
+	replace := func(t *testing.T, path string) { require.NoError(t, os.Rename(path+"-shm", path+"-shm.old")) }
+	for name, does := range map[string]func(t *testing.T, path string, j *sqlite.Journal, s journal.Session) error{
+		"delivered": func(t *testing.T, path string, j *sqlite.Journal, s journal.Session) error {
+			begun, err := j.Apply(t.Context(), begin("order-1", s))
+			require.NoError(t, err)
+			done := complete(begun.Operation, s)
+			done.Delivered = false
+			res, err := j.Apply(t.Context(), done)
+			require.NoError(t, err)
+			_, err = j.DeliverTx(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: res.Operation.Ref, Handle: res.Operation.Handle,
+				At: time.Now(), Generation: res.Operation.Generation, Outcome: journal.StateCompleted},
+				func(context.Context, journal.Tx) error { replace(t, path); return nil })
+			return err
+		},
+		"a step": func(t *testing.T, path string, j *sqlite.Journal, s journal.Session) error {
+			f := beginFlow(t, j, s, "order-1")
+			tx, err := j.BeginTx(t.Context())
+			require.NoError(t, err)
+			record := journal.FlowEvent{Kind: journal.FlowEventRecord, Handle: f.Handle, Session: s.ID(), Claim: f.Claim, At: time.Now(),
+				Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepLocal, Name: "book", At: time.Now()}}}
+			_, err = j.ApplyFlowTx(t.Context(), tx, record)
+			require.NoError(t, err)
+			replace(t, path)
+			record.Steps[0].Seq = 2
+			_, err = j.ApplyFlowTx(t.Context(), tx, record)
+			require.ErrorIs(t, err, journal.ErrRestored)
+			return tx.Commit(t.Context())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			j := open(t, path)
+			s, err := j.Join(t.Context())
+			require.NoError(t, err)
+			require.ErrorContains(t, does(t, path, j, s), "it may have been recorded or not")
+		})
+	}
 }
 
 // A row of the outbox that is not as it was written is taken in by nobody, and nothing is recorded until somebody
