@@ -399,22 +399,32 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 		if err != nil {
 			return err
 		}
-		handles, err := b.handles(s.ended, ev.At.Add(-ev.Keep).UnixMilli(), limit)
-		for _, handle := range handles {
-			if err != nil {
-				break
+		passed := make(map[int64]bool)
+		for reaped < limit {
+			handles, err := b.handles(s.ended, ev.At.Add(-ev.Keep).UnixMilli(), limit-reaped+len(passed))
+			handles = slices.DeleteFunc(handles, func(handle int64) bool { return passed[handle] })
+			if err != nil || len(handles) == 0 {
+				return err
 			}
-			var f journal.Flow
-			if f, err = b.flow(s.byHandle, handle); err == nil {
+			for _, handle := range handles {
+				f, err := b.flow(s.byHandle, handle)
 				var result journal.FlowResult
-				if result, err = b.nextFlow(f, ev); result.Decision == journal.Recorded {
-					reaped++
+				if err == nil {
+					result, err = b.nextFlow(f, ev)
+				} else if errors.Is(err, format.ErrDamaged) {
+					damaged, err = fmt.Errorf("flow %d, which is passed over: %w", handle, err), nil
 				}
-			} else if errors.Is(err, format.ErrDamaged) {
-				damaged, err = fmt.Errorf("flow %d, which is passed over: %w", handle, err), nil
+				if err != nil {
+					return err
+				}
+				if result.Decision == journal.Recorded {
+					reaped++
+				} else {
+					passed[handle] = true
+				}
 			}
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return 0, err

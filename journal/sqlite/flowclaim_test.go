@@ -165,6 +165,28 @@ func TestAListOfFlowsEndsWithItsContext(t *testing.T) {
 	assert.Equal(t, 200, n, "what was read before")
 }
 
+// Damaged flows that ended first keep none from being reaped, however few are asked for.
+func TestReapPastDamagedFlows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	now := time.Now()
+	for i, id := range []string{"a", "b", "c", "d"} {
+		f := beginFlow(t, j, s, id)
+		ev := journal.FlowEvent{Kind: journal.FlowEventFinish, Handle: f.Handle, Session: s.ID(), Claim: f.Claim, At: now.Add(time.Duration(i) * time.Second)}
+		_, err := j.ApplyFlow(t.Context(), ev)
+		require.NoError(t, err)
+	}
+	alter(t, path, "UPDATE onceward_flows SET input = x'00' WHERE id < 'c'")
+	reap := journal.FlowEvent{Kind: journal.FlowEventReap, At: now.Add(time.Hour), Keep: time.Minute}
+	for _, want := range []int{1, 1, 0} {
+		n, err := j.ReapFlows(t.Context(), reap, 1)
+		require.ErrorContains(t, err, "which is passed over")
+		assert.Equal(t, want, n)
+	}
+}
+
 // A flow can be parked though its session lost its file or its steps are damaged.
 func TestFlowIsParkedThoughDamaged(t *testing.T) {
 	path, j, s := joined(t)
