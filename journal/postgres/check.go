@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,12 +13,12 @@ import (
 // check refuses a server that a journal is not safe on, and a journal that is not the one that was to be opened. Where
 // the database is another than the journal lay in before, or older than what this process has seen, it counts as restored. From then on
 // the guard lets this process commit on that server, until it is started again or another is in its place.
-func (j *Journal) check(ctx context.Context, conn *pgx.Conn, warned *atomic.Bool) error {
+func (j *Journal) check(ctx context.Context, conn *pgx.Conn, told *notices) error {
 	started, err := j.startOf(ctx, conn)
 	if err != nil {
 		return err
 	}
-	if err := j.checkServer(ctx, conn, warned); err != nil {
+	if err := j.checkServer(ctx, conn, told); err != nil {
 		return err
 	}
 	if err := j.checkJournal(ctx, conn); err != nil {
@@ -63,7 +62,7 @@ func (j *Journal) checkAgain(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-func (j *Journal) checkServer(ctx context.Context, conn *pgx.Conn, warned *atomic.Bool) error {
+func (j *Journal) checkServer(ctx context.Context, conn *pgx.Conn, told *notices) error {
 	var (
 		version           int
 		encoding          string
@@ -95,20 +94,24 @@ func (j *Journal) checkServer(ctx context.Context, conn *pgx.Conn, warned *atomi
 	case local && pages != "on":
 		return fmt.Errorf("%w: full_page_writes is %s: a page that was half written can't be mended; set it on, or see Options.Durability", ErrUnsafe, pages)
 	}
-	if j.awaited.Store(standbys != ""); standbys == "" || warned == nil {
+	if j.awaited.Store(standbys != ""); told == nil {
+		return nil
+	}
+	if told.looked.Store(false); standbys == "" {
 		return nil
 	}
 	// Whether a standby has a commit is told by a notice alone.
-	warned.Store(false)
+	told.warned.Store(false)
 	if err := commitAlone(ctx, j, conn, func(b *pgx.Batch) {
 		b.Queue("DO $$ BEGIN RAISE WARNING 'onceward: is this passed on?'; END $$")
 	}); err != nil {
 		return err
 	}
-	if !warned.Swap(false) {
+	if !told.warned.Swap(false) {
 		return fmt.Errorf("%w: commits wait for a standby, and a pooler in between keeps the server's notices to itself, "+
 			"by which alone it is told that one did not: connect directly", ErrUnsafe)
 	}
+	told.looked.Store(true)
 	return nil
 }
 

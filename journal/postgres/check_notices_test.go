@@ -5,11 +5,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
+
+// awaitAStandby has the server's commits wait for a standby, which there is not, from now on.
+func awaitAStandby(t *testing.T, server *postgrestest.Cluster, conn *pgx.Conn) {
+	t.Helper()
+	server.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = 'a_standby'")
+	server.Exec(t, "SELECT pg_reload_conf()")
+	require.Eventually(t, func() bool { return setting(t, conn, "SHOW synchronous_standby_names") != "" }, soon, tick)
+}
 
 // That a commit did not wait for its standby is told by a notice alone: where something in between keeps notices to itself, a
 // server with such standbys is refused, and any other is not.
@@ -23,10 +32,7 @@ func TestNoticesThatAreKeptAreRefused(t *testing.T) {
 	_, err := alone.Apply(t.Context(), now(alone, begin("order", join(t, alone))))
 	require.NoError(t, err)
 	require.NoError(t, alone.Close())
-	server.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = 'a_standby'")
-	server.Exec(t, "SELECT pg_reload_conf()")
-	conn := server.Conn(t)
-	require.Eventually(t, func() bool { return setting(t, conn, "SHOW synchronous_standby_names") != "" }, soon, tick)
+	awaitAStandby(t, server, server.Conn(t))
 	opts.Migrate = false
 	_, err = postgres.Open(within(t, soon), url, opts)
 	require.ErrorIs(t, err, postgres.ErrUnsafe)
@@ -37,6 +43,33 @@ func TestNoticesThatAreKeptAreRefused(t *testing.T) {
 	_, err = postgres.Open(waits, url, opts)
 	require.Error(t, err, "there is no such standby to wait for")
 	require.NotErrorIs(t, err, postgres.ErrUnsafe)
-	server.Exec(t, "ALTER SYSTEM RESET synchronous_standby_names")
-	server.Exec(t, "SELECT pg_reload_conf()")
+}
+
+// So is one whose commits are to wait for a standby from now on, beneath connections that are there: nobody is told that
+// something is done which no standby has.
+func TestNoticesThatAreKeptFromNowOn(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	p, url := proxied(t, server)
+	p.Mute(true)
+	j := openAt(t, url, durable(t, server))
+	s := join(t, j)
+	_, err := j.Apply(t.Context(), now(j, begin("order", s)))
+	require.NoError(t, err)
+	conn := server.Conn(t)
+	awaitAStandby(t, server, conn)
+	told := make(chan outcome, 1)
+	go func() {
+		r, err := j.Apply(within(t, soon), now(j, begin("not replicated", s)))
+		told <- outcome{r, err}
+	}()
+	for {
+		select {
+		case is := <-told:
+			require.ErrorIs(t, is.err, postgres.ErrUnsafe)
+			return
+		case <-time.After(tick): // whoever waits for the standby waits no longer
+			setting(t, conn, "SELECT count(pg_cancel_backend(pid))::text FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+		}
+	}
 }

@@ -50,20 +50,25 @@ func (j *Journal) newPool(ctx context.Context, most int, fit func(*pgx.Conn) boo
 	return pgxpool.NewWithConfig(ctx, cfg)
 }
 
-// dial connects, and looks whether the database is still what it was. warned is set by any warning that comes, such as
-// that a commit was not replicated; nil: nobody wants to know.
-func (j *Journal) dial(ctx context.Context, warned *atomic.Bool) (*pgx.Conn, error) {
-	if warned == nil {
-		warned = new(atomic.Bool)
+// notices are what the server says on a connection beside its answers, as the driver reads it.
+type notices struct {
+	warned atomic.Bool // a warning came: what was committed may not be on a standby that it should have waited for
+	looked atomic.Bool // commits wait for a standby, and it was seen that warnings come
+}
+
+// dial connects, and looks whether the database is still what it was. told is what notices say of it; nil: nobody wants to know.
+func (j *Journal) dial(ctx context.Context, told *notices) (*pgx.Conn, error) {
+	if told == nil {
+		told = new(notices)
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	defer context.AfterFunc(j.background, cancel)()
-	conn, err := j.connect(ctx, warned)
+	conn, err := j.connect(ctx, told)
 	if err != nil {
 		return nil, err
 	}
-	if err := j.check(ctx, conn, warned); err != nil {
+	if err := j.check(ctx, conn, told); err != nil {
 		_ = conn.Close(context.WithoutCancel(ctx))
 		return nil, err
 	}
@@ -71,7 +76,7 @@ func (j *Journal) dial(ctx context.Context, warned *atomic.Bool) (*pgx.Conn, err
 }
 
 // connect connects to whatever there is.
-func (j *Journal) connect(ctx context.Context, warned *atomic.Bool) (*pgx.Conn, error) {
+func (j *Journal) connect(ctx context.Context, told *notices) (*pgx.Conn, error) {
 	cfg := j.cfg.Copy()
 	if j.opts.BeforeConnect != nil {
 		if err := j.opts.BeforeConnect(ctx, cfg); err != nil {
@@ -80,7 +85,7 @@ func (j *Journal) connect(ctx context.Context, warned *atomic.Bool) (*pgx.Conn, 
 	}
 	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
 		if n.SeverityUnlocalized == "WARNING" {
-			warned.Store(true)
+			told.warned.Store(true)
 		}
 	}
 	conn, err := pgx.ConnectConfig(ctx, cfg)
@@ -93,12 +98,12 @@ func (j *Journal) connect(ctx context.Context, warned *atomic.Bool) (*pgx.Conn, 
 // evict ends the connections of this role's that hold lanes' rows for too long: each waits for a client that is gone, or
 // stopped, which resolves what it had on its way once it goes on.
 func (j *Journal) evict(ctx context.Context, where string, args ...any) {
-	watcher, err := j.connect(ctx, new(atomic.Bool)) // whoever looks at the database may be waiting for this
+	watcher, err := j.connect(ctx, new(notices)) // whoever looks at the database may be waiting for this
 	if err != nil {
 		return
 	}
 	defer watcher.Close(context.WithoutCancel(ctx))
-	waiter, err := j.connect(ctx, new(atomic.Bool))
+	waiter, err := j.connect(ctx, new(notices))
 	if err != nil {
 		return
 	}

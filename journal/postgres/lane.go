@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,9 +27,7 @@ type lane struct {
 
 	usual, latest time.Duration // how long the guard takes
 
-	// A warning came: what was committed may not be on a standby that it should have waited for. Set from within the
-	// driver's reads.
-	warned atomic.Bool
+	notices
 }
 
 // The numbers of lanes: those of batches come first.
@@ -113,7 +110,7 @@ func (l *lane) ready(ctx context.Context) error {
 		}
 	}
 	if l.conn == nil {
-		conn, err := l.j.dial(ctx, &l.warned)
+		conn, err := l.j.dial(ctx, &l.notices)
 		if err != nil {
 			return err
 		}
@@ -219,7 +216,7 @@ func (l *lane) queueGuard(b *pgx.Batch, needs []string) {
 	if started == nil {
 		sql = l.j.sql.guardBlindly
 	}
-	b.Queue(sql, l.member.id, l.number, l.batch+1, l.tenure, l.member.epoch, millis(last), int64(margin), needs, l.j.opts.Unsafe || l.j.opts.Durability == Provider, started)
+	b.Queue(sql, l.member.id, l.number, l.batch+1, l.tenure, l.member.epoch, millis(last), int64(margin), needs, l.j.opts.Unsafe || l.j.opts.Durability == Provider, started, l.looked.Load())
 }
 
 // rollback ends a transaction that is not to be, or the connection.
@@ -401,7 +398,7 @@ func (l *lane) retry(ctx context.Context, f func(context.Context, *pgx.Conn) err
 // raise raises the lane's tenure, once whoever holds its row is done.
 func (l *lane) raise(ctx context.Context) (batch, tenure int64, err error) {
 	if l.conn == nil {
-		if l.conn, err = l.j.dial(ctx, &l.warned); err != nil {
+		if l.conn, err = l.j.dial(ctx, &l.notices); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -483,7 +480,7 @@ func (l *lane) diagnose(ctx context.Context, a ask) error {
 		return nil
 	}
 	was := l.j.restored.Load()
-	if err := l.j.check(ctx, l.conn, &l.warned); err != nil {
+	if err := l.j.check(ctx, l.conn, &l.notices); err != nil {
 		return err
 	}
 	if was == nil && l.j.restored.Load() != nil {

@@ -51,7 +51,7 @@ type Options struct {
 
 	// Pooled says that a pooler in transaction mode, such as PgBouncer, stands between. Then no prepared
 	// statements and no parameters at start are used, at a cost for each statement. Beside a synchronous standby the
-	// pooler has to pass on notices, else Open fails with ErrUnsafe.
+	// pooler has to pass on notices, else Open fails with ErrUnsafe, and so does what is recorded once commits wait for one.
 	Pooled bool
 
 	// Durability says who keeps what the server acknowledges. The zero value asks for the settings by which PostgreSQL
@@ -381,6 +381,8 @@ func newStatements(s string) statements {
 		"WHERE process = $1 AND lane = $2 AND batch = $3 - 1 AND tenure = $4 AND {{place}} " +
 		"AND EXISTS (SELECT 1 FROM " + s + ".sessions WHERE id = $1 AND epoch = $5 AND buried_at IS NULL) " +
 		"AND (SELECT count(*) FROM " + s + ".sessions WHERE id = ANY($8) AND epoch = $5 AND buried_at IS NULL AND expires_at > clock_timestamp()) = cardinality($8) " +
+		// Who is to wait for a standby from now on looks first whether he is told that he did not.
+		"AND ($11 OR coalesce(current_setting('synchronous_standby_names', true), '') = '') " +
 		"AND " + soundSettings("$9") + " RETURNING 1) SELECT 1 / count(*), clock_timestamp() FROM g"
 	return statements{
 		settings: settings, indexSettings: settings + ", " + byIndex,
