@@ -97,7 +97,7 @@ func (r *Runner) mayState(ctx context.Context, f *journal.Flow, name string) (no
 		return refused("the flow is " + f.State.String())
 	case undoes && n.undone[undone]:
 		return refused("it is undone")
-	case rec != nil && rec.Kind != journal.StepByHand:
+	case rec != nil && rec.Kind != journal.StepByHand && rec.Kind != journal.StepFailed:
 		return refused("its result is recorded")
 	}
 	for _, s := range f.Steps {

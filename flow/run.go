@@ -40,6 +40,7 @@ type run struct {
 	position int
 	sequent  string // the step that is being made, of those that come one after another
 	failed   map[string]journal.StepRecord
+	coped    map[string]coped
 	undos    []undo
 	fault    *fault
 	over     bool      // the function has returned
@@ -94,7 +95,7 @@ func (runner *Runner) newRun(f *journal.Flow, replays bool) *run {
 		runner: runner, client: runner.client, store: runner.store, ref: f.Ref, flow: *f, replays: replays,
 		parent:   seam.Parent{Journal: runner.client.Journal(), Scope: f.Scope, Ref: seam.ParentOf(f), Key: f.Key},
 		recorded: map[string]*journal.StepRecord{}, undone: map[string]bool{}, called: map[string][]string{},
-		visited: map[string]bool{}, making: map[*step]bool{}, at: map[int]*journal.StepRecord{}, failed: map[string]journal.StepRecord{},
+		visited: map[string]bool{}, making: map[*step]bool{}, at: map[int]*journal.StepRecord{}, failed: map[string]journal.StepRecord{}, coped: map[string]coped{},
 	}
 	for i := range f.Steps {
 		s := &f.Steps[i]
@@ -103,6 +104,11 @@ func (runner *Runner) newRun(f *journal.Flow, replays bool) *run {
 		case journal.StepUndone:
 			r.undone[s.Name] = true
 		case journal.StepReturned, journal.StepGaveUp: // no steps
+		case journal.StepFailed:
+			r.coped[s.Name] = coped{s.Result, r.coped[s.Name].times + 1}
+			if replays || f.Undoing { // forward it is made again; and a later run may have gone another way
+				r.recorded[s.Name] = s
+			}
 		case journal.StepCall:
 			step := nameOf(s)
 			r.called[step] = append(r.called[step], s.Name)
@@ -273,7 +279,7 @@ func (r *run) unvisited(begunToo bool) string {
 		s := &r.flow.Steps[i]
 		name := nameOf(s)
 		begun := begunToo && s.Kind == journal.StepCall && s.Position != 0 // its operation may have taken effect
-		done := s.Kind != journal.StepCall && s.Kind != journal.StepUndone && r.recorded[name] != nil
+		done := s.Kind != journal.StepCall && s.Kind != journal.StepUndone && s.Kind != journal.StepFailed && r.recorded[name] != nil
 		if (begun || done) && !r.visited[name] {
 			return name
 		}

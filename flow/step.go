@@ -38,8 +38,8 @@ import (
 // "step/name". All of them need the context that do gets, and are over when do returns: none
 // is begun after that. Likewise a flow's steps are over when its function returns; while one is made, it is not done ([ErrStep]).
 //
-// An error of do's is returned as it is. Nothing is recorded, and do is called again in
-// the next run. It is otherwise where an operation of the step has no outcome yet: the
+// An error of do's is returned as it is, and do is called again in the next run; it is recorded for the undoing alone,
+// in which a function that went on to another step is told it again. It is otherwise where an operation of the step has no outcome yet: the
 // error is an [*Error] with [onceward.ErrPending], [onceward.ErrOutcomeUnknown] or
 // [onceward.ErrInFlight], further steps return it too, and the flow waits, whatever do and
 // the flow's function make of it, also if it was an earlier run that began the operation. Where do fails before it asks for one that
@@ -112,7 +112,8 @@ func Parallel(ctx context.Context, steps ...string) context.Context {
 	r.position++
 	for _, s := range r.flow.Steps {
 		name := nameOf(&s)
-		if s.Position == r.position && s.Kind != journal.StepUndone && !slices.Contains(steps, name) {
+		made := s.Kind != journal.StepUndone && s.Kind != journal.StepFailed
+		if s.Position == r.position && made && !slices.Contains(steps, name) {
 			st := &step{run: r, name: name}
 			_ = st.changedTo(name, errors.New("it is recorded, and Parallel is not given it any more"))
 		}
@@ -165,6 +166,9 @@ func makeStep[T any](ctx context.Context, name string, kind journal.StepKind, do
 	}
 	if o.undo != nil {
 		st.keepUndo(func(ctx context.Context) error { return o.undo(ctx, result) })
+	}
+	if st.failed != nil {
+		return zero, st.failed
 	}
 	return result, nil
 }

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,9 @@ func (st *step) keepUndo(do func(context.Context) error) {
 // giveUp records that the flow is given up by its own function, and goes on to undo it:
 // the function is run again, so that its steps tell what undoes them.
 func (r *run) giveUp(ctx context.Context, why error) error {
-	steps, err := r.copedWith(ctx) // else the function could go another way while it is undone
+	r.mu.Lock()
+	steps, err := r.copedWith(ctx)
+	r.mu.Unlock()
 	if err != nil {
 		return r.park(ctx, r.fault)
 	}
@@ -43,11 +46,22 @@ func (r *run) giveUp(ctx context.Context, why error) error {
 	return r.again(ctx, why)
 }
 
-// copedWith are the steps that failed and have no answered operation, by which they would tell why once more.
+// coped is how a step failed whose function went on, as it was recorded last, and how often it was.
+type coped struct {
+	result []byte
+	times  int
+}
+
+// maxCoped keeps a flow that waits, and is run again each minute, from growing by an error that tells the time.
+const maxCoped = 10
+
+// copedWith are the steps that failed, of which that is not recorded, and have no answered operation, by which they
+// would tell why once more: the function could go another way while it is undone. It is called under mu.
 func (r *run) copedWith(ctx context.Context) (steps []journal.StepRecord, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for name, rec := range r.failed {
+		if bytes.Equal(r.coped[name].result, rec.Result) {
+			continue
+		}
 		ops, err := r.operationsOf(ctx, &step{id: name})
 		if err != nil {
 			return nil, r.stop(&fault{told: &Error{Step: name, Kind: onceward.ErrJournal, Err: err}, final: true, due: r.client.Now().Add(askAgain)})
@@ -58,6 +72,26 @@ func (r *run) copedWith(ctx context.Context) (steps []journal.StepRecord, err er
 	}
 	slices.SortFunc(steps, byPosition)
 	return steps, nil
+}
+
+// copes records that the function has gone on from steps that failed, before it makes another one: somebody may give
+// the flow up later. It is called under mu.
+func (r *run) copes(ctx context.Context) error {
+	steps, err := r.copedWith(ctx)
+	if err != nil {
+		return err
+	}
+	for _, rec := range steps {
+		before := r.coped[rec.Name]
+		if before.times == maxCoped {
+			continue
+		}
+		if err := r.record(ctx, rec); err != nil {
+			return err
+		}
+		r.coped[rec.Name] = coped{rec.Result, before.times + 1}
+	}
+	return nil
 }
 
 // again runs the function in its undoing.

@@ -29,6 +29,7 @@ type step struct {
 	undoes   bool           // it is a step's undo
 	onlyTold bool           // calls are answered from the journal, and no other is made
 	effects  []onceward.Ref // with onlyTold: the operations of the step that took effect
+	failed   error          // what the function was told of it, and is told again, though it tells what undoes it
 
 	calls stepCalls
 }
@@ -69,6 +70,9 @@ func enterStep(ctx context.Context, name string, kind journal.StepKind) (*step, 
 		st.position = r.position
 	}
 	rec := r.recorded[name]
+	if rec != nil && rec.Kind == journal.StepFailed && rec.Position != st.position {
+		rec = nil
+	}
 	switch there := r.at[st.position]; {
 	case there != nil && there.Name != name && !(st.parallel && there.Parallel):
 		return nil, st.changedTo(there.Name, fmt.Errorf("it is recorded where the function now makes %q", name))
@@ -79,8 +83,19 @@ func enterStep(ctx context.Context, name string, kind journal.StepKind) (*step, 
 	}
 	r.visited[name] = true
 	switch {
-	case rec != nil && rec.Kind == journal.StepFailed:
+	case rec != nil && rec.Kind == journal.StepFailed && !r.flow.Undoing:
 		return nil, recall(rec.Result)
+	case rec != nil && rec.Kind == journal.StepFailed:
+		// What was cancelled may have been sent by a later run, or found to have taken effect.
+		_, effects, err := r.blockedBy(ctx, st)
+		if err != nil {
+			return nil, err
+		}
+		st.failed = recall(rec.Result)
+		if len(effects) == 0 {
+			return nil, st.failed
+		}
+		st.onlyTold, st.effects = true, effects
 	case rec != nil:
 		st.result, st.stated = resultOf(rec), rec.Kind == journal.StepByHand
 		if r.flow.Undoing {
@@ -103,6 +118,10 @@ func enterStep(ctx context.Context, name string, kind journal.StepKind) (*step, 
 		return nil, r.stop(r.interruption(r.ctx, context.Cause(r.ctx)))
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	default:
+		if err := r.copes(ctx); err != nil {
+			return nil, err
+		}
 	}
 	st.executes = true
 	r.making[st] = true
@@ -230,7 +249,7 @@ func (st *step) leave(ctx context.Context, result []byte, err error) ([]byte, er
 		return nil, err
 	}
 	r.mu.Unlock()
-	if st.recorded {
+	if st.recorded || st.failed != nil {
 		return result, nil
 	}
 	if err := st.note(ctx, rec); err != nil {
@@ -259,19 +278,25 @@ func (st *step) note(ctx context.Context, rec journal.StepRecord) error {
 		defer r.mu.Unlock()
 		return st.misuse("its flow's function has returned", nil)
 	}
+	err := r.record(ctx, rec)
+	r.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	r.stepped(rec)
+	return nil
+}
+
+// record is called under mu, so that records are noted in their order.
+func (r *run) record(ctx context.Context, rec journal.StepRecord) error {
 	r.seq++
 	rec.Seq = r.seq
 	r.flow.Steps = append(r.flow.Steps, rec)
 	r.riding = append(r.riding, rec)
 	ev := r.underClaim(journal.FlowEvent{Kind: journal.FlowEventRecord, Steps: []journal.StepRecord{rec}})
-	// Under mu, so that records are noted in their order.
-	_, err := r.store.ApplyFlow(context.WithoutCancel(ctx), ev)
-	if err != nil {
-		defer r.mu.Unlock()
-		return r.stop(&fault{told: &Error{Step: st.name, Kind: onceward.ErrJournal, Err: err}, final: true})
+	if _, err := r.store.ApplyFlow(context.WithoutCancel(ctx), ev); err != nil {
+		return r.stop(&fault{told: &Error{Step: nameOf(&rec), Kind: onceward.ErrJournal, Err: err}, final: true})
 	}
-	r.mu.Unlock()
-	r.stepped(rec)
 	return nil
 }
 
