@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
 
@@ -135,4 +136,19 @@ func TestObjectInALocation(t *testing.T) {
 			assert.Equal(t, row.object, l.stands("invoice-1").Object)
 		})
 	}
+}
+
+// An answer has an object's id where the look-ups read it, before one that may be the request's.
+func TestObjectWhereLookUpsReadIt(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.Endpoints[1].Lookups[0].ID = "data.number" })
+		l.fakes(func(r *http.Request) *http.Response {
+			if r.Method != http.MethodPost {
+				return nil
+			}
+			return answers(http.StatusOK, `{"id":"request-1","number":"tr-1"}`)
+		})
+		require.NoError(t, l.asks("invoice-1", "/transfers", order1).Err)
+		assert.Equal(t, "transfer tr-1", l.stands("invoice-1").Object)
+	})
 }

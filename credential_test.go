@@ -185,6 +185,18 @@ func TestACredentialThatShowsNoModeIsOfAny(t *testing.T) {
 	}
 }
 
+// Where the caller's own credential tells its mode, Config.Authorize is asked by the attempt alone.
+func TestModeOfTheCallersOwnCredential(t *testing.T) {
+	for credential, asked := range map[string]int{"sk_test_1": 1, "unmarked": 2} {
+		t.Run(credential, func(t *testing.T) {
+			calls := 0
+			p := start(t, &line{}, onceward.Config{Providers: modes(), Authorize: func(*http.Request) error { calls++; return nil }})
+			require.NoError(t, p.Ask(named(t, invoice), bearer(credential)).Err)
+			assert.Equal(t, asked, calls)
+		})
+	}
+}
+
 // Who waits for another's answer is told it under a credential of the same mode, or of one that can't be told.
 func TestWaiterUnderAnotherMode(t *testing.T) {
 	for _, row := range []struct {

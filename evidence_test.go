@@ -1,10 +1,12 @@
 package onceward_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -648,10 +650,10 @@ func TestHeardBetweenTwoAttempts(t *testing.T) {
 				l.box.Visible(time.Hour)
 			}
 			l.box.Script(providertest.DropAfter())
-			payer := l
+			payer, logged := l, &bytes.Buffer{}
 			if name == elsewhere {
 				payer = &teller{box: l.box, process: &process{oncetest.Start(t, l.via, onceward.Config{
-					Journal: l.Journal.Journal, Providers: []providers.Provider{l.box.Provider()}, Backoff: minute,
+					Journal: l.Journal.Journal, Providers: []providers.Provider{l.box.Provider()}, Backoff: minute, Logger: slog.New(slog.NewTextHandler(logged, nil)),
 					Authorize: func(r *http.Request) error { r.Header.Set("Authorization", tellerToken); return nil },
 				})}}
 			}
@@ -668,6 +670,7 @@ func TestHeardBetweenTwoAttempts(t *testing.T) {
 			} else {
 				require.ErrorIs(t, out.Err, onceward.ErrAnswerGone)
 			}
+			assert.NotContains(t, logged.String(), "panicked")
 			op := l.stands("invoice-1")
 			assert.Equal(t, onceward.StateCompleted, op.State)
 			assert.Equal(t, "payment obj_1", op.Object)

@@ -515,6 +515,27 @@ func TestRepeatRefusedWithoutAName(t *testing.T) {
 	})
 }
 
+// A look at what is there that takes too long keeps nobody waiting until the end of the call.
+func TestRepeatRefusedAndALookThatHangs(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Reconcile: filling()}, unique, func(p *providers.Provider) { p.Endpoints[1].Unique.Refused.Pointer = "" })
+		l.box.Visible(time.Minute)
+		l.box.Script(providertest.DropAfter())
+		l.fakes(func(r *http.Request) *http.Response {
+			if r.Method == http.MethodGet && l.sent() == 2 {
+				<-r.Context().Done()
+			}
+			return nil
+		})
+		done := make(chan outcome, 1)
+		go func() { done <- l.transfers("unnamed") }()
+		pass(21 * time.Second)
+		require.Equal(t, 2, l.sent())
+		require.Len(t, done, 1, "nobody waits for the look")
+		require.ErrorIs(t, (<-done).Err, onceward.ErrOutcomeUnknown)
+	})
+}
+
 // Where nothing could show it, a refusal that names nothing is all that there is.
 func TestRepeatRefusedAndNothingToRead(t *testing.T) {
 	trap(t, "", func(t *testing.T) {

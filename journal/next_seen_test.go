@@ -602,6 +602,9 @@ func TestTraceIsKeptWithinItsBound(t *testing.T) {
 		op, decision := next(t, journal.Operation{}, false, ev)
 		assert.Equal(t, journal.Execute, decision)
 		assert.Len(t, op.Trace, kept)
+		f, _, err := journal.NextFlow(journal.Flow{}, false, journal.FlowEvent{Kind: journal.FlowEventBegin, At: noon, Session: "A", InputDigest: "i", Trace: ev.Intent.Trace})
+		require.NoError(t, err)
+		assert.Len(t, f.Trace, kept, "a flow's")
 	}
 }
 
