@@ -17,6 +17,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -146,11 +147,21 @@ func measure(o options, dir string) error {
 	compiled := len(b.mutants)
 	found := compiled - missed
 	percent := 100 * float64(found) / float64(max(compiled, 1))
-	fmt.Printf("%s: found %d of the %d that compile: %.1f %%\n", dir, found, compiled, percent)
+	from, to := interval(found, compiled)
+	fmt.Printf("%s: found %d of the %d that compile: %.1f %%; of all, by a draw, %.1f to %.1f %%\n", dir, found, compiled, percent, from, to)
 	if percent < o.least {
 		return fmt.Errorf("that is less than %g %%", o.least)
 	}
 	return nil
+}
+
+// interval is where, by a draw, the percentage of all lies: 95 of 100 such intervals hold it (Wilson).
+func interval(found, drawn int) (from, to float64) {
+	const z = 1.96
+	n := float64(max(drawn, 1))
+	p := float64(found) / n
+	middle, half := p+z*z/(2*n), z*math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
+	return 100 * (middle - half) / (1 + z*z/n), 100 * (middle + half) / (1 + z*z/n)
 }
 
 // tryAll tries every mutant that compiles, and returns how many no test noticed.

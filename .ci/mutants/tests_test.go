@@ -99,3 +99,12 @@ func TestChangesAreFound(t *testing.T) {
 		"fee.go Of #1: func() { fee = 1 + amount }() → nothing": "",
 	}, found)
 }
+
+// A draw tells less, the smaller it is.
+func TestInterval(t *testing.T) {
+	for drawn, want := range map[int][2]float64{20: {76.4, 99.1}, 200: {91.0, 97.3}} {
+		from, to := interval(drawn*19/20, drawn)
+		assert.InDelta(t, want[0], from, 0.1)
+		assert.InDelta(t, want[1], to, 0.1)
+	}
+}
