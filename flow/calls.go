@@ -134,17 +134,17 @@ func (st *step) Note(ctx context.Context, ref onceward.Ref) error {
 		return fmt.Errorf("%w: its flow is being given up", onceward.ErrNotSent)
 	}
 	r.mu.Lock()
-	known := slices.Contains(r.called[st.id], ref.ID)
-	if !known {
-		r.called[st.id] = append(r.called[st.id], ref.ID)
-	}
-	r.mu.Unlock()
-	if known {
+	defer r.mu.Unlock()
+	if slices.Contains(r.called[st.id], ref.ID) {
 		return nil
 	}
-	return st.note(ctx, journal.StepRecord{
+	err := st.record(ctx, journal.StepRecord{
 		Kind: journal.StepCall, Name: ref.ID, Position: st.position, Parallel: st.parallel, At: r.client.Now(),
 	})
+	if err == nil {
+		r.called[st.id] = append(r.called[st.id], ref.ID)
+	}
+	return err
 }
 
 // Begin has begin begin an operation, or write what the step writes, if that still belongs to the flow: once the step

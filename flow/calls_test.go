@@ -296,6 +296,35 @@ func TestSettleAllGetsOperationsOfFlows(t *testing.T) {
 	})
 }
 
+// An operation whose note failed is not begun unnoted by whoever asks once more in its step, as an SDK does: whoever
+// undoes the flow would not know of it.
+func TestCallWhoseNoteFailed(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l, j := &line{}, &failingFlows{Journal: memory.New()}
+		p := startFlows(t, l, onceward.Config{Journal: j})
+		_ = p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+			return errOf(flow.Step(ctx, "charge", func(ctx context.Context) (charge, error) {
+				j.fails.Store(int32(journal.FlowEventRecord))
+				_, err := p.Post(ctx, "charge")
+				require.ErrorIs(t, err, onceward.ErrJournal)
+				_, err = p.Post(ctx, "charge")
+				assert.ErrorIs(t, err, onceward.ErrJournal)
+				j.fails.Store(0)
+				c, err := p.Post(ctx, "charge")
+				require.NoError(t, err)
+				p.Crash()
+				return c, err
+			}))
+		})
+		require.Len(t, l.Sent(), 1)
+		kinds := map[string]flow.StepRecord{}
+		for _, s := range p.flow("order-991").Steps {
+			kinds[s.Name] = s
+		}
+		assert.Equal(t, journal.StepCall, kinds["charge"].Kind)
+	})
+}
+
 // A step that has begun an operation, and fails in a later run before it asks for it again, has not failed: the function
 // would cope with that, and pay elsewhere.
 func TestStepThatFailsBeforeItAsksAgain(t *testing.T) {

@@ -74,9 +74,10 @@ func (r *run) copedWith(ctx context.Context) (steps []journal.StepRecord, err er
 	return steps, nil
 }
 
-// copes records that the function has gone on from steps that failed, before it makes another one: somebody may give
+// copes records that the function has gone on from steps that failed, before it makes this one: somebody may give
 // the flow up later. It is called under mu.
-func (r *run) copes(ctx context.Context) error {
+func (st *step) copes(ctx context.Context) error {
+	r := st.run
 	steps, err := r.copedWith(ctx)
 	if err != nil {
 		return err
@@ -86,7 +87,7 @@ func (r *run) copes(ctx context.Context) error {
 		if before.times == maxCoped {
 			continue
 		}
-		if err := r.record(ctx, rec); err != nil {
+		if err := st.record(ctx, rec); err != nil {
 			return err
 		}
 		r.coped[rec.Name] = coped{rec.Result, before.times + 1}

@@ -119,7 +119,7 @@ func enterStep(ctx context.Context, name string, kind journal.StepKind) (*step, 
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	default:
-		if err := r.copes(ctx); err != nil {
+		if err := st.copes(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -274,11 +274,10 @@ func (st *step) wayOut(err error) error {
 func (st *step) note(ctx context.Context, rec journal.StepRecord) error {
 	r := st.run
 	r.mu.Lock()
-	if r.over && !st.undoes {
-		defer r.mu.Unlock()
-		return st.misuse("its flow's function has returned", nil)
+	err := st.record(ctx, rec)
+	if err == nil {
+		rec.Seq = r.seq
 	}
-	err := r.record(ctx, rec)
 	r.mu.Unlock()
 	if err != nil {
 		return err
@@ -288,14 +287,18 @@ func (st *step) note(ctx context.Context, rec journal.StepRecord) error {
 }
 
 // record is called under mu, so that records are noted in their order.
-func (r *run) record(ctx context.Context, rec journal.StepRecord) error {
+func (st *step) record(ctx context.Context, rec journal.StepRecord) error {
+	r := st.run
+	if r.over && !st.undoes {
+		return st.misuse("its flow's function has returned", nil)
+	}
 	r.seq++
 	rec.Seq = r.seq
 	r.flow.Steps = append(r.flow.Steps, rec)
 	r.riding = append(r.riding, rec)
 	ev := r.underClaim(journal.FlowEvent{Kind: journal.FlowEventRecord, Steps: []journal.StepRecord{rec}})
 	if _, err := r.store.ApplyFlow(context.WithoutCancel(ctx), ev); err != nil {
-		return r.stop(&fault{told: &Error{Step: nameOf(&rec), Kind: onceward.ErrJournal, Err: err}, final: true})
+		return r.stop(&fault{told: &Error{Step: st.name, Kind: onceward.ErrJournal, Err: err}, final: true})
 	}
 	return nil
 }
