@@ -65,6 +65,9 @@ func SweepBy(j *Journal, page int, each time.Duration) { j.sweepPage, j.commitTi
 // ReadBytes has the journal read that many bytes of bodies in a commit.
 func ReadBytes(j *Journal, most int) { j.readBytes = most }
 
+// LastJoin is when somebody joined last, as far as the journal remembers.
+func LastJoin(j *Journal) time.Time { return j.memory.lastJoin() }
+
 // Background ends when the journal waits for the server no longer.
 func Background(j *Journal) <-chan struct{} { return j.background.Done() }
 

@@ -31,6 +31,16 @@ func (a *address) url(server *postgrestest.Cluster) string {
 	return server.URLThrough(a.proxy.Addr().String())
 }
 
+// withStandby starts a primary, with a journal, and a standby of it, and an address that is the primary's for now.
+func withStandby(t *testing.T, more ...postgrestest.Option) (primary, standby *postgrestest.Cluster, at *address, opts postgres.Options) {
+	t.Helper()
+	primary = postgrestest.Start(t)
+	opts = durable(t, primary)
+	require.NoError(t, postgres.Migrate(t.Context(), primary.URL(), opts.Schema))
+	standby = postgrestest.Start(t, append(more, postgrestest.StandbyOf(primary))...)
+	return primary, standby, newAddress(t, primary), opts
+}
+
 // goesTo has new connections reach another server, and cuts the old ones.
 func (a *address) goesTo(server *postgrestest.Cluster) {
 	a.proxy.Redirect(server.Addr())
@@ -82,11 +92,7 @@ func answered(t *testing.T, j *postgres.Journal, s journal.Session, name string)
 // A standby that is behind takes over: what was acknowledged is missing, and the journal says so before anything is sent by it.
 func TestFailoverThatLoses(t *testing.T) {
 	t.Parallel()
-	primary := postgrestest.Start(t)
-	opts := durable(t, primary)
-	require.NoError(t, postgres.Migrate(t.Context(), primary.URL(), opts.Schema))
-	standby := postgrestest.Start(t, postgrestest.StandbyOf(primary))
-	at := newAddress(t, primary)
+	primary, standby, at, opts := withStandby(t)
 	j := openAt(t, at.url(primary), opts)
 	idle := openAt(t, at.url(primary), opts) // begins nothing meanwhile
 	c := work(t.Context(), j, "op", 16)
@@ -130,14 +136,10 @@ func now(j *postgres.Journal, ev journal.Event) journal.Event {
 // A synchronous standby takes over: nothing is missing, and nobody is alarmed.
 func TestFailoverToSynchronousStandby(t *testing.T) {
 	t.Parallel()
-	primary := postgrestest.Start(t)
-	opts := durable(t, primary)
-	require.NoError(t, postgres.Migrate(t.Context(), primary.URL(), opts.Schema))
-	standby := postgrestest.Start(t, postgrestest.StandbyOf(primary), postgrestest.Setting("synchronous_standby_names", ""))
+	primary, standby, at, opts := withStandby(t, postgrestest.Setting("synchronous_standby_names", ""))
 	streaming(t, primary)
 	primary.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = '*'")
 	primary.Exec(t, "SELECT pg_reload_conf()")
-	at := newAddress(t, primary)
 	j := openAt(t, at.url(primary), opts)
 	c := work(t.Context(), j, "op", 16)
 	c.until(t.Context(), 500)
@@ -249,11 +251,7 @@ func TestFailoverBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	for name, loses := range map[string]bool{"what the dead were told of is lost": true, "nothing is lost": false} {
 		t.Run(name, func(t *testing.T) {
-			primary := postgrestest.Start(t)
-			opts := durable(t, primary)
-			require.NoError(t, postgres.Migrate(t.Context(), primary.URL(), opts.Schema))
-			standby := postgrestest.Start(t, postgrestest.StandbyOf(primary))
-			at := newAddress(t, primary)
+			primary, standby, at, opts := withStandby(t)
 			pool := behindPgBouncer(t, at.url(primary), 20)
 			pooled := opts
 			pooled.Pooled, pooled.Migrate = true, false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -13,6 +14,9 @@ import (
 type memory struct {
 	mu   sync.Mutex
 	seen sighting
+
+	joined     time.Time // by the database's clock, when somebody joined last
+	joinedSeen time.Time
 }
 
 // sighting is what somebody sees of the database. An epoch of 0: nobody has looked.
@@ -34,6 +38,9 @@ func (m *memory) keep(is sighting) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	was := m.seen
+	if is.epoch > was.epoch {
+		m.joined = time.Time{}
+	}
 	if is.epoch == was.epoch {
 		is.place = is.place.or(was.place)
 	}
@@ -53,7 +60,7 @@ func (m *memory) keep(is sighting) {
 func (m *memory) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen = sighting{}
+	m.seen, m.joined = sighting{}, time.Time{}
 }
 
 // beatsOf is at which beat a member was seen; 0: at none.
@@ -72,6 +79,25 @@ func (m *memory) beat(member string, beats int64) {
 	if m.seen.epoch != 0 && beats > 0 && (m.seen.member != member || m.seen.beats == nil || *m.seen.beats < beats) {
 		m.seen.member, m.seen.beats = member, &beats
 	}
+}
+
+// joinedAt takes note that somebody joined at that time, by a row that stays for keepDead/2 at least.
+func (m *memory) joinedAt(at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !at.Before(m.joined) || time.Since(m.joinedSeen) > keepDead/2 {
+		m.joined, m.joinedSeen = at, time.Now()
+	}
+}
+
+// lastJoin is when somebody joined last whose row has to be there; zero: nobody.
+func (m *memory) lastJoin() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Since(m.joinedSeen) > keepDead/2 {
+		return time.Time{}
+	}
+	return m.joined
 }
 
 // older tells of two places of one server's line: a promotion makes a later timeline. They are numbers of eight digits.

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,11 +17,7 @@ import (
 // it has begun nothing there.
 func TestOldPrimaryComesBack(t *testing.T) {
 	t.Parallel()
-	primary := postgrestest.Start(t)
-	opts := durable(t, primary)
-	require.NoError(t, postgres.Migrate(t.Context(), primary.URL(), opts.Schema))
-	standby := postgrestest.Start(t, postgrestest.StandbyOf(primary))
-	at := newAddress(t, primary)
+	primary, standby, at, opts := withStandby(t)
 	idle, other := openAt(t, at.url(primary), opts), openAt(t, at.url(primary), opts)
 	for i, j := range []*postgres.Journal{idle, other} {
 		_, err := j.Apply(t.Context(), now(j, begin(fmt.Sprint("before it ", i), join(t, j))))
@@ -68,4 +65,34 @@ func TestIdleProcessTellsACopyPutBack(t *testing.T) {
 	was := beats()
 	require.Eventually(t, func() bool { return beats() != was }, soon, tick)
 	join(t, j)
+}
+
+// Whoever joined and ended within what is lost can't tell of it, and left nothing there: an idle process has seen it join.
+func TestIdleProcessTellsOfOneThatIsGone(t *testing.T) {
+	postgres.Hasten(t)
+	primary, standby, at, opts := withStandby(t)
+	idle := openAt(t, at.url(primary), opts)
+	conn := primary.Conn(t)
+	require.Eventually(t, func() bool { // it tidies up once an hour, and begins with that
+		return setting(t, conn, `SELECT count(*)::text FROM "`+opts.Schema+`".lanes WHERE batch > 0`) == "1"
+	}, soon, tick)
+	streaming(t, primary)
+	leaveBehind(t, primary, standby, "0")
+	other := openAt(t, primary.URL(), opts)
+	_, err := other.Apply(t.Context(), now(other, begin("order", join(t, other))))
+	require.NoError(t, err)
+	require.NoError(t, other.Close())
+	var joined time.Time
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT max(started_at) FROM "`+opts.Schema+`".sessions`).Scan(&joined))
+	require.Eventually(t, func() bool { return postgres.LastJoin(idle).Equal(joined) }, soon, tick)
+	primary.Stop(t, postgrestest.Immediate)
+	standby.Promote(t)
+	at.goesTo(standby)
+	_, err = answered(t, idle, nil, "order")
+	require.ErrorIs(t, err, journal.ErrRestored)
+	conn = standby.Conn(t)
+	require.Eventually(t, func() bool { // and not just until it has answered
+		return setting(t, conn, `SELECT (promoted IS NULL OR restored IS NOT NULL)::text FROM "`+opts.Schema+`".journal`) == "true"
+	}, soon, tick)
+	assert.Contains(t, setting(t, conn, `SELECT coalesce(restored, '') FROM "`+opts.Schema+`".journal`), "nothing of a session")
 }

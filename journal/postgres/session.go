@@ -477,6 +477,13 @@ const leaseOver = "(expires_at <= clock_timestamp() OR expires_at > clock_timest
 // them missed, and by the database's clock too. Nobody is buried for an outage of the database, nor by a clock of its
 // that leapt.
 func (j *Journal) watch(ctx context.Context, conn *pgx.Conn) error {
+	var joined *time.Time
+	if err := conn.QueryRow(ctx, "SELECT max(started_at) FROM "+j.schema+".sessions WHERE buried_at IS NULL OR buried_at > clock_timestamp() - interval '12 hours'").Scan(&joined); err != nil {
+		return err
+	}
+	if joined != nil {
+		j.memory.joinedAt(*joined)
+	}
 	rows, err := conn.Query(ctx, "SELECT id, beats, "+leaseOver+", id <> process FROM "+j.schema+".sessions WHERE buried_at IS NULL ORDER BY started_at, id")
 	if err != nil {
 		return err
