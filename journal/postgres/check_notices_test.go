@@ -17,6 +17,10 @@ func awaitAStandby(t *testing.T, server *postgrestest.Cluster, conn *pgx.Conn) {
 	t.Helper()
 	server.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = 'a_standby'")
 	server.Exec(t, "SELECT pg_reload_conf()")
+	t.Cleanup(func() { // whoever ends waits for none
+		server.Exec(t, "ALTER SYSTEM RESET synchronous_standby_names")
+		server.Exec(t, "SELECT pg_reload_conf()")
+	})
 	require.Eventually(t, func() bool { return setting(t, conn, "SHOW synchronous_standby_names") != "" }, soon, tick)
 }
 
