@@ -47,14 +47,9 @@ func (b *batch) adopt(at time.Time) (damaged, err error) {
 	if err := b.observeClock(at); err != nil {
 		return nil, err
 	}
-	handles, err := b.handles(b.sql.unansweredHandles)
+	handles, err := b.unanswered()
 	if err != nil {
 		return nil, err
-	}
-	for k := range b.recently {
-		if k.Op.State != journal.StateCompleted {
-			handles = append(handles, k.Op.Handle)
-		}
 	}
 	var out outcome
 	for _, handle := range handles {

@@ -47,7 +47,7 @@ type statements struct {
 	blockOf, blocksFrom, insertBlock, updateBlock, removeBlock *conn.Stmt
 
 	dueCount, dueFew, dueMany, nextHolder, heldBy, unheld *conn.Stmt
-	unanswered, unansweredHandles                         *conn.Stmt
+	unanswered                                            *conn.Stmt
 
 	sessions, hasSession, addSession, removeSession *conn.Stmt
 
@@ -119,8 +119,7 @@ func newStatements(c *conn.Conn) (*statements, error) {
 		{&s.heldBy, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder = ?1 AND handle > ?4 AND (state > 2 OR (true" + fromThese + ")) AND (NOT ?5 OR " + toldNow + ") ORDER BY handle LIMIT ?3"},
 		{&s.unheld, `SELECT handle FROM onceward_operations INDEXED BY onceward_operations_nobodys
 			WHERE state > 2 AND delivered = 0 AND holder IS NULL AND handle > ?1 AND (NOT ?3 OR ` + toldNow + `) ORDER BY handle LIMIT ?2`},
-		{&s.unanswered, "SELECT " + format.Columns + " FROM onceward_operations WHERE handle IN (" + unanswered + ")"},
-		{&s.unansweredHandles, unanswered},
+		{&s.unanswered, unanswered},
 
 		{&s.addMark, "INSERT OR IGNORE INTO onceward_marks (bucket, hash, handle) VALUES (?, ?, ?)"},
 		{&s.removeMark, "DELETE FROM onceward_marks WHERE bucket = ? AND hash = ? AND handle = ?"},

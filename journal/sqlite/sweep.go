@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"time"
 
@@ -37,11 +36,14 @@ func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 // sweep gives every operation without an answer the event that the clock asks for.
 func (b *batch) sweep() error {
 	ev := b.clock.Sweep()
-	var closed []row
-	err := b.read(b.sql.unanswered, func(v []driver.Value) error {
-		r, err := format.ReadRow(v)
-		if errors.Is(err, format.ErrDamaged) {
-			return nil // it is believed by nobody, and the others are swept once
+	handles, err := b.unanswered()
+	if err != nil {
+		return err
+	}
+	for _, handle := range handles { // one at a time: there may be very many
+		r, err := b.byHandle(handle)
+		if errors.Is(err, format.ErrDamaged) && b.broken == nil {
+			continue // it is believed by nobody, and the others are swept once
 		}
 		if err != nil {
 			return err
@@ -49,24 +51,21 @@ func (b *batch) sweep() error {
 		// EventClock has no error.
 		if next, _, _ := journal.Next(r.Op, false, ev); store.Changes(r.Op, next, journal.Ignored) {
 			r.Op = next
-			closed = append(closed, row{Row: r})
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for k := range b.recently {
-		r := rowOf(k, false)
-		if next, _, _ := journal.Next(r.Op, false, ev); r.Op.State != journal.StateCompleted && store.Changes(r.Op, next, journal.Ignored) {
-			r.Op = next
-			closed = append(closed, r)
-		}
-	}
-	for _, r := range closed {
-		if err := b.put(&r, &change{row: r}); err != nil {
-			return err
+			if err := b.put(&r, &change{row: r}); err != nil {
+				return err
+			}
 		}
 	}
 	return b.sweepFlows(ev)
+}
+
+// unanswered are the handles of all operations without an answer.
+func (b *batch) unanswered() ([]int64, error) {
+	handles, err := b.handles(b.sql.unanswered)
+	for k := range b.recently {
+		if k.Op.State != journal.StateCompleted {
+			handles = append(handles, k.Op.Handle)
+		}
+	}
+	return handles, err
 }
