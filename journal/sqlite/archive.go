@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 
 	"github.com/onceward/onceward/journal"
@@ -11,13 +12,17 @@ import (
 )
 
 // archive writes those of the operations with a row of their own, and of those in
-// blocks, that ev would reap, at most limit.
-func (j *Journal) archive(ctx context.Context, ev journal.Event, blocks, handles []int64, limit int) (store.Archived, error) {
+// blocks, that ev would reap, at most limit. One that can't be read whole stays, and is damaged.
+func (j *Journal) archive(ctx context.Context, ev journal.Event, blocks, handles []int64, limit int) (archived store.Archived, damaged, err error) {
 	if j.file.archive == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	var ops []journal.Operation
-	take := func(op journal.Operation, err error) error {
+	take := func(handle int64, op journal.Operation, err error) error {
+		if errors.Is(err, format.ErrDamaged) {
+			damaged = fmt.Errorf("operation %d, which is passed over: %w", handle, err)
+			return nil
+		}
 		if err != nil || len(ops) == limit {
 			return err
 		}
@@ -26,11 +31,14 @@ func (j *Journal) archive(ctx context.Context, ev journal.Event, blocks, handles
 		}
 		return nil
 	}
-	err := j.file.readers.read(ctx, func(r *reader) error {
+	err = j.file.readers.read(ctx, func(r *reader) error {
 		for _, first := range blocks {
 			err := r.each("SELECT first, data FROM onceward_blocks WHERE first = ?", func(v []driver.Value) error {
 				data, _ := v[1].([]byte)
-				return format.EachOfBlock(first, data, format.All, func(k *format.Record) error { return take(k.Operation()) })
+				return format.EachOfBlock(first, data, format.All, func(k *format.Record) error {
+					op, err := k.Operation()
+					return take(k.Op.Handle, op, err)
+				})
 			}, first)
 			if err != nil {
 				return err
@@ -41,18 +49,18 @@ func (j *Journal) archive(ctx context.Context, ev journal.Event, blocks, handles
 			if !found && err == nil {
 				continue
 			}
-			if err := take(op, err); err != nil {
+			if err := take(handle, op, err); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	archived, err := j.file.archive.Write(ops)
+	archived, err = j.file.archive.Write(ops)
 	if err != nil {
-		return nil, fmt.Errorf("journal %s: %w", j.file.path, err)
+		return nil, nil, fmt.Errorf("journal %s: %w", j.file.path, err)
 	}
-	return archived, nil
+	return archived, damaged, nil
 }

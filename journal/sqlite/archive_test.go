@@ -52,6 +52,39 @@ func reap(t *testing.T, j *sqlite.Journal, limit int) (int, error) {
 	return j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: 100 * time.Hour}, limit)
 }
 
+// An operation that can't be archived stays, and keeps no other of its segment.
+func TestArchiveBesideADamagedBody(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	for _, id := range []string{"a", "b", "c"} {
+		begun, err := j.Apply(t.Context(), begin(id, s))
+		require.NoError(t, err)
+		done := complete(begun.Operation, s)
+		done.Delivered = false // so that it has a row
+		_, err = j.Apply(t.Context(), done)
+		require.NoError(t, err)
+		require.NoError(t, sqlite.Fold(j))
+		_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: begun.Operation.Ref,
+			Handle: begun.Operation.Handle, At: time.Now(), Outcome: journal.StateCompleted})
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	alter(t, path, "UPDATE onceward_operations SET request_body = x'00' WHERE id = 'b'")
+	var archive bytes.Buffer
+	j, err = sqlite.Open(path, sqlite.Options{Archive: &archive})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	at := time.Now().Add(25 * time.Hour)
+	seenAt(t, j, at.Add(-journal.Confirmation))
+	n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: at}, 10)
+	require.ErrorContains(t, err, "operation 2, which is passed over")
+	assert.Equal(t, 2, n)
+	assert.Equal(t, 2, bytes.Count(archive.Bytes(), []byte("\n")))
+}
+
 func TestWhatIsReapedIsArchivedOnce(t *testing.T) {
 	for _, bodies := range []bool{false, true} {
 		dir := t.TempDir()

@@ -172,13 +172,13 @@ func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64
 	if err != nil {
 		return 0, err
 	}
-	reaped, err := j.reapBlocks(ctx, ev, found.blocks, limit)
+	reaped, damaged, err := j.reapBlocks(ctx, ev, found.blocks, limit)
 	if err != nil {
 		return reaped, err
 	}
-	n, err := j.reapRows(ctx, ev, found.rows[:min(limit-reaped, len(found.rows))], limit-reaped)
+	n, some, err := j.reapRows(ctx, ev, found.rows[:min(limit-reaped, len(found.rows))], limit-reaped)
 	reaped += n
-	if err = cmp.Or(err, found.damaged); err != nil || found.left > reaped || first+format.SegmentSize-1 > folded {
+	if err = cmp.Or(err, damaged, some, found.damaged); err != nil || found.left > reaped || first+format.SegmentSize-1 > folded {
 		return reaped, err
 	}
 	// Only tombstones are left, or nothing.
@@ -263,13 +263,14 @@ func (j *Journal) findExpired(ctx context.Context, ev journal.Event, first int64
 }
 
 // reapBlocks archives and reaps at most limit operations of these blocks, some in a commit.
-func (j *Journal) reapBlocks(ctx context.Context, ev journal.Event, blocks []bulk, limit int) (reaped int, err error) {
+func (j *Journal) reapBlocks(ctx context.Context, ev journal.Event, blocks []bulk, limit int) (reaped int, damaged, err error) {
 	for some := range parts(blocks, (reapBatch+format.BlockSize-1)/format.BlockSize) {
 		n := 0
-		archived, err := j.archive(ctx, ev, some, nil, limit-reaped)
+		archived, lacking, err := j.archive(ctx, ev, some, nil, limit-reaped)
 		if err != nil {
-			return reaped, err
+			return reaped, damaged, err
 		}
+		damaged = cmp.Or(damaged, lacking)
 		err = j.reapCommit(ctx, func(b *batch) error {
 			n = 0
 			for _, first := range some {
@@ -282,31 +283,32 @@ func (j *Journal) reapBlocks(ctx context.Context, ev journal.Event, blocks []bul
 			return nil
 		})
 		if err != nil {
-			return reaped, err
+			return reaped, damaged, err
 		}
 		reaped += n
 	}
-	return reaped, nil
+	return reaped, damaged, nil
 }
 
 // reapRows is reapBlocks for operations with a row of their own.
-func (j *Journal) reapRows(ctx context.Context, ev journal.Event, rows []bulk, limit int) (reaped int, err error) {
+func (j *Journal) reapRows(ctx context.Context, ev journal.Event, rows []bulk, limit int) (reaped int, damaged, err error) {
 	for some := range parts(rows, reapBatch) {
 		n := 0
-		archived, err := j.archive(ctx, ev, nil, some, limit-reaped)
+		archived, lacking, err := j.archive(ctx, ev, nil, some, limit-reaped)
 		if err != nil {
-			return reaped, err
+			return reaped, damaged, err
 		}
+		damaged = cmp.Or(damaged, lacking)
 		err = j.reapCommit(ctx, func(b *batch) (err error) {
 			n, err = b.reap(ev, some, archived)
 			return err
 		})
 		if err != nil {
-			return reaped, err
+			return reaped, damaged, err
 		}
 		reaped += n
 	}
-	return reaped, nil
+	return reaped, damaged, nil
 }
 
 // spendSegment notes that nothing is left to be reaped in a segment, if it is one yet.
