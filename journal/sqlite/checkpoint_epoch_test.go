@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -11,8 +12,11 @@ import (
 
 // An epoch ends as the WAL grows, so that an older file put in place while the journal is open is told by its own.
 func TestEpochEndsAsTheWALGrows(t *testing.T) {
-	path, j, s := joined(t)
-	_, err := j.Apply(t.Context(), begin("invoice-1", s))
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
 	epoch := func() (epoch []byte) {
 		require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "SELECT epoch FROM onceward_journal").Scan(&epoch))
