@@ -49,15 +49,7 @@ func TestIdleProcessTellsACopyPutBack(t *testing.T) {
 	conn := server.Conn(t)
 	require.Eventually(t, func() bool { return setting(t, conn, "SELECT (max(beats) > 3)::text FROM "+sessions) == "true" }, soon, tick)
 	server.Exec(t, "UPDATE "+sessions+" SET beats = 1") // as in the copy
-	require.Eventually(t, func() bool {
-		s, err := j.Join(t.Context())
-		if err == nil {
-			err = s.End(t.Context())
-		}
-		return err != nil
-	}, soon, tick)
-	_, err := j.Join(t.Context())
-	require.ErrorIs(t, err, journal.ErrRestored)
+	refused(t, j)
 
 	// Adopted, it goes on, and what this process remembered of it is worth nothing.
 	require.NoError(t, j.Adopt(t.Context()))
@@ -95,4 +87,18 @@ func TestIdleProcessTellsOfOneThatIsGone(t *testing.T) {
 		return setting(t, conn, `SELECT (promoted IS NULL OR restored IS NOT NULL)::text FROM "`+opts.Schema+`".journal`) == "true"
 	}, soon, tick)
 	assert.Contains(t, setting(t, conn, `SELECT coalesce(restored, '') FROM "`+opts.Schema+`".journal`), "nothing of a session")
+}
+
+// refused joins until the journal says that it was restored.
+func refused(t *testing.T, j *postgres.Journal) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		s, err := j.Join(t.Context())
+		if err == nil {
+			err = s.End(t.Context())
+		}
+		return err != nil
+	}, soon, tick)
+	_, err := j.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
 }

@@ -78,15 +78,7 @@ func TestWitnessBesideALiveProcess(t *testing.T) {
 	j := open(t, server, opts)
 	const told = 1000 // by another process, that is dead
 	require.NoError(t, witness.Store(t.Context(), told))
-	require.Eventually(t, func() bool {
-		s, err := j.Join(t.Context())
-		if err == nil {
-			err = s.End(t.Context())
-		}
-		return err != nil
-	}, soon, tick)
-	_, err := j.Join(t.Context())
-	require.ErrorIs(t, err, journal.ErrRestored)
+	refused(t, j)
 	number, err := witness.Load(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, told, number)
