@@ -232,6 +232,7 @@ func roomsPicture(t *testing.T) string {
 		"internal/seam":          {740, 240, 110, 52, []string{"internal/seam", "what flows need"}},
 		"internal/secret":        {300, 420, 140, 52, []string{"internal/secret", "what is never written"}},
 		"internal/shown":         {1085, 330, 140, 40, []string{"internal/shown"}},
+		"internal/sessionfile":   {925, 330, 145, 40, []string{"internal/sessionfile"}},
 		"internal/status":        {460, 420, 140, 52, []string{"internal/status", "status codes by RFC"}},
 		"internal/tables":        {240, 240, 130, 52, []string{"internal/tables", "reads contracts"}},
 		"journal":                {900, 420, 170, 52, []string{"journal", "state machine, resend rule"}},
