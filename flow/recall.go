@@ -16,7 +16,7 @@ import (
 //
 //	const errSoldOut = flow.Reason("sold out")
 //
-// An error is recorded where a step fails and the function copes with that and comes to its
+// An error is recorded where a step fails and the function copes with that and goes on, or comes to its
 // end, and where the function gives up. What is recorded is its text, the Reasons in it, and
 // the errors in it of this package, of package onceward and of package context. Who asks for
 // the flow again finds these by errors.Is as they did the first time.

@@ -105,10 +105,7 @@ func (runner *Runner) newRun(f *journal.Flow, replays bool) *run {
 			r.undone[s.Name] = true
 		case journal.StepReturned, journal.StepGaveUp: // no steps
 		case journal.StepFailed:
-			r.coped[s.Name] = coped{s.Result, r.coped[s.Name].times + 1}
-			if replays || f.Undoing { // forward it is made again; and a later run may have gone another way
-				r.recorded[s.Name] = s
-			}
+			r.coped[s.Name], r.recorded[s.Name] = coped{s.Result, r.coped[s.Name].times + 1}, s
 		case journal.StepCall:
 			step := nameOf(s)
 			r.called[step] = append(r.called[step], s.Name)

@@ -38,8 +38,10 @@ import (
 // "step/name". All of them need the context that do gets, and are over when do returns: none
 // is begun after that. Likewise a flow's steps are over when its function returns; while one is made, it is not done ([ErrStep]).
 //
-// An error of do's is returned as it is, and do is called again in the next run; it is recorded for the undoing alone,
-// in which a function that went on to another step is told it again. It is otherwise where an operation of the step has no outcome yet: the
+// An error of do's is returned as it is, and do is called again in the next run, unless the function went on: once a later
+// step is done, or has begun an operation, as by another card, the step has failed for good, and further runs are told that
+// error again, as [Reason] has it. What is to be tried again whatever becomes of the others is made beside them, by [Parallel].
+// It is otherwise where an operation of the step has no outcome yet: the
 // error is an [*Error] with [onceward.ErrPending], [onceward.ErrOutcomeUnknown] or
 // [onceward.ErrInFlight], further steps return it too, and the flow waits, whatever do and
 // the flow's function make of it, also if it was an earlier run that began the operation. Where do fails before it asks for one that

@@ -52,7 +52,7 @@ type coped struct {
 	times  int
 }
 
-// maxCoped keeps a flow that waits, and is run again each minute, from growing by an error that tells the time.
+// maxCoped keeps a flow that is run again and again from growing by an error that tells the time.
 const maxCoped = 10
 
 // copedWith are the steps that failed, of which that is not recorded, and have no answered operation, by which they
@@ -64,7 +64,7 @@ func (r *run) copedWith(ctx context.Context) (steps []journal.StepRecord, err er
 		}
 		ops, err := r.operationsOf(ctx, &step{id: name})
 		if err != nil {
-			return nil, r.stop(&fault{told: &Error{Step: name, Kind: onceward.ErrJournal, Err: err}, final: true, due: r.client.Now().Add(askAgain)})
+			return nil, r.unread(name, err)
 		}
 		if !slices.ContainsFunc(ops, func(op journal.Operation) bool { return op.State != journal.StateCancelled }) {
 			steps = append(steps, rec)
@@ -93,6 +93,32 @@ func (st *step) copes(ctx context.Context) error {
 		r.coped[rec.Name] = coped{rec.Result, before.times + 1}
 	}
 	return nil
+}
+
+// stays tells whether a step that failed stays so: where the flow is undone, or has come to its end; else where the
+// function went on, and a later step is done or began an operation, by another card for instance. It is called under mu.
+func (r *run) stays(ctx context.Context, st *step, rec *journal.StepRecord) (bool, error) {
+	switch {
+	case rec.Position != st.position: // a later run went another way
+		return false, nil
+	case r.replays || r.flow.Undoing:
+		return true, nil
+	case !slices.ContainsFunc(r.flow.Steps, func(s journal.StepRecord) bool {
+		return s.Position > st.position && s.Kind != journal.StepFailed && s.Kind != journal.StepUndone
+	}):
+		return false, nil
+	}
+	ops, err := r.operationsOf(ctx, st)
+	if err != nil {
+		return false, r.unread(st.name, err)
+	}
+	// One that was found to have taken effect tells so by its answer.
+	return !slices.ContainsFunc(ops, func(op journal.Operation) bool { return op.State != journal.StateCancelled }), nil
+}
+
+// unread ends the run where the journal does not say what became of a step. It is called under mu.
+func (r *run) unread(step string, err error) error {
+	return r.stop(&fault{told: &Error{Step: step, Kind: onceward.ErrJournal, Err: err}, final: true, due: r.client.Now().Add(askAgain)})
 }
 
 // again runs the function in its undoing.
@@ -126,7 +152,7 @@ func (r *run) operationsOf(ctx context.Context, st *step) (ops []journal.Operati
 func (r *run) blockedBy(ctx context.Context, st *step) (answers int, effects []onceward.Ref, err error) {
 	ops, err := r.operationsOf(ctx, st)
 	if err != nil {
-		return 0, nil, r.stop(&fault{told: &Error{Step: st.name, Kind: onceward.ErrJournal, Err: err}, final: true, due: r.client.Now().Add(askAgain)})
+		return 0, nil, r.unread(st.name, err)
 	}
 	for _, op := range ops {
 		switch {

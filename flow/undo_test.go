@@ -415,7 +415,7 @@ func TestCopedWithOnAnotherWay(t *testing.T) {
 	}
 }
 
-// What a function is told of a step that failed is recorded for its undoing alone, and not each time that it waits.
+// What a function is told of a step that failed is not recorded each time that it is run, and while nothing was made after it, it is made again.
 func TestFailedStepIsMadeAgainForward(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := &line{}
@@ -448,6 +448,57 @@ func TestFailedStepIsMadeAgainForward(t *testing.T) {
 		assert.Equal(t, "started → first → second → finished", p.flow("order-991").String())
 		require.NoError(t, run(), "by what is recorded")
 	})
+}
+
+// What a function did in the place of a step that failed is not done beside it once that step would succeed.
+func TestFailedStepStaysSoAfterAnother(t *testing.T) {
+	busy, done := says(429, `{"error":{"message":"busy"}}`, "Retry-After", "60"), says(200, paid)
+	for _, row := range []struct {
+		name string
+		then []reply // to what comes after the first card; nil: its process ends
+		sent []string
+	}{
+		{"the process ended", nil, []string{"card-a", "card-b", "ship"}},
+		{"a later step failed", []reply{done, busy}, []string{"card-a", "card-b", "ship", "ship"}},
+		{"it may have taken effect", []reply{loses(), busy}, []string{"card-a", "card-b", "card-b", "card-b", "ship"}},
+		{"it has none", []reply{busy}, []string{"card-a", "card-b", "card-b", "ship"}},
+	} {
+		each(t, row.name, func(t *testing.T, j journal.Journal) {
+			l := (&line{}).Then(append([]reply{busy}, row.then...)...)
+			p := startFlows(t, l, onceward.Config{Journal: j})
+			ends := row.then == nil
+			run := func() error {
+				soon := func(ctx context.Context, name string) error {
+					return errOf(flow.Step(ctx, name, func(ctx context.Context) (charge, error) {
+						ctx, cancel := context.WithCancel(ctx)
+						defer time.AfterFunc(5*time.Second, cancel).Stop()
+						return p.Post(ctx, name)
+					}))
+				}
+				return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+					err := soon(ctx, "card-a")
+					if _, waits := errors.AsType[*flow.Error](err); err != nil && !waits {
+						err = soon(ctx, "card-b")
+					}
+					if ends {
+						p.Crash()
+					}
+					if err != nil {
+						return err
+					}
+					return soon(ctx, "ship")
+				})
+			}
+			require.Error(t, run())
+			ends = false
+			p = startFlows(t, l, onceward.Config{Journal: j})
+			pass(2 * time.Hour)
+			require.NoError(t, run())
+			assert.Equal(t, row.sent, l.Descriptions())
+			require.NoError(t, run(), "by what is recorded")
+			assert.Len(t, l.Sent(), len(row.sent))
+		})
+	}
 }
 
 // GiveUp of nothing is nothing.

@@ -70,8 +70,12 @@ func enterStep(ctx context.Context, name string, kind journal.StepKind) (*step, 
 		st.position = r.position
 	}
 	rec := r.recorded[name]
-	if rec != nil && rec.Kind == journal.StepFailed && rec.Position != st.position {
-		rec = nil
+	if rec != nil && rec.Kind == journal.StepFailed {
+		if stays, err := r.stays(ctx, st, rec); err != nil {
+			return nil, err
+		} else if !stays {
+			rec = nil
+		}
 	}
 	switch there := r.at[st.position]; {
 	case there != nil && there.Name != name && !(st.parallel && there.Parallel):

@@ -263,16 +263,21 @@ func (l *life) judgeTrip(e *errand) {
 		l.undone(e)
 	case journal.FlowStateWaiting:
 		op, err := l.current().Get(context.Background(), f.WaitsFor)
-		if f.WaitsFor == (journal.Ref{}) || err != nil || op.State != journal.StateUnknown {
+		switch {
+		case f.WaitsFor != (journal.Ref{}) && err == nil && op.State == journal.StateUnknown:
+			return
+		case f.Failures == 0:
 			l.fault("%s still waits for %v, which is %v, due %v: %s", e.name, f.WaitsFor.ID, op.State, f.DueAt.Sub(l.began), f.Cause)
+			return
 		}
+		fallthrough // it fails, and is set aside if it goes on to
 	case journal.FlowStateSetAside:
 		for _, why := range []string{"500", "answer is not kept", "other steps", "not wanted any more", "now makes", "can't be undone", "303", "307", "200", "declined"} {
 			if strings.Contains(f.Cause, why) {
 				return
 			}
 		}
-		l.fault("%s is set aside: %s", e.name, f.Cause)
+		l.fault("%s is %v: %s", e.name, f.State, f.Cause)
 	default:
 		l.fault("%s is still %v", e.name, f.State)
 	}
