@@ -14,6 +14,7 @@ import (
 
 func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 	server := postgrestest.Start(t) // it is restarted
+	server.Exec(t, shadows)
 	journaltest.Run(t, func(t *testing.T) journaltest.Harness {
 		opts := options(t, server)
 		first := open(t, server, opts)
@@ -53,3 +54,14 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 		}
 	})
 }
+
+// shadows are functions of somebody else's that fit calls by their bare names better than PostgreSQL's own do, found by the
+// role's search_path.
+const shadows = `CREATE SCHEMA theirs;
+	CREATE FUNCTION theirs.unnest(bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql AS $$ BEGIN RAISE 'theirs'; END $$;
+	CREATE FUNCTION theirs.unnest(int[]) RETURNS SETOF int LANGUAGE plpgsql AS $$ BEGIN RAISE 'theirs'; END $$;
+	CREATE FUNCTION theirs.unnest(text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$ BEGIN RAISE 'theirs'; END $$;
+	CREATE FUNCTION theirs.cardinality(text[]) RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE 'theirs'; END $$;
+	CREATE FUNCTION theirs.nextval(text) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RAISE 'theirs'; END $$;
+	CREATE FUNCTION theirs.setval(text, bigint) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RAISE 'theirs'; END $$;
+	ALTER ROLE CURRENT_USER SET search_path = theirs, public`

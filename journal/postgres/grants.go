@@ -36,7 +36,7 @@ func (j *Journal) checkGrants(ctx context.Context, conn *pgx.Conn) error {
 	// What is not there is for the schema's version to say.
 	err := conn.QueryRow(ctx, `SELECT string_agg(lack, ', ') FROM (
 		SELECT DISTINCT p || ' ON ' || t AS lack FROM unnest($1::text[], $2::text[]) n (t, p) WHERE NOT has_table_privilege(to_regclass(t), p)
-		UNION ALL SELECT p || ' ON SEQUENCE ' || $3 FROM unnest($4::text[]) s (p) WHERE NOT has_sequence_privilege(to_regclass($3), p)) l`,
+		UNION ALL SELECT p || ' ON SEQUENCE ' || $3 FROM pg_catalog.unnest($4::text[]) s (p) WHERE NOT has_sequence_privilege(to_regclass($3), p)) l`,
 		tables, privileges, j.schema+".handles", sequence).Scan(&lacks)
 	switch {
 	case code(err) == noSuchFunction: // another engine's

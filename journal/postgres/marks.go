@@ -54,7 +54,7 @@ func remarked(before, after *journal.Operation) (add, remove []int64) {
 }
 
 const (
-	addMarks    = `INSERT INTO {{schema}}.marks (hash, handle) SELECT unnest($1::bigint[]), $2 ON CONFLICT DO NOTHING`
+	addMarks    = `INSERT INTO {{schema}}.marks (hash, handle) SELECT pg_catalog.unnest($1::bigint[]), $2 ON CONFLICT DO NOTHING`
 	removeMarks = `DELETE FROM {{schema}}.marks WHERE hash = ANY($1) AND handle = $2`
 	// For many operations.
 	addTheseMarks    = `INSERT INTO {{schema}}.marks (hash, handle) SELECT * FROM unnest($1::bigint[], $2::bigint[]) ON CONFLICT DO NOTHING`

@@ -380,7 +380,7 @@ func newStatements(s string) statements {
 		"least_margin = CASE WHEN $7::bigint = 0 THEN least_margin WHEN least_margin = 0 THEN $7 ELSE least(least_margin, $7) END " +
 		"WHERE process = $1 AND lane = $2 AND batch = $3 - 1 AND tenure = $4 AND {{place}} " +
 		"AND EXISTS (SELECT 1 FROM " + s + ".sessions WHERE id = $1 AND epoch = $5 AND buried_at IS NULL) " +
-		"AND (SELECT count(*) FROM " + s + ".sessions WHERE id = ANY($8) AND epoch = $5 AND buried_at IS NULL AND expires_at > clock_timestamp()) = cardinality($8) " +
+		"AND (SELECT count(*) FROM " + s + ".sessions WHERE id = ANY($8) AND epoch = $5 AND buried_at IS NULL AND expires_at > clock_timestamp()) = pg_catalog.cardinality($8) " +
 		// Who is to wait for a standby from now on looks first whether he is told that he did not.
 		"AND ($11 OR coalesce(current_setting('synchronous_standby_names', true), '') = '') " +
 		"AND " + soundSettings("$9") + " RETURNING 1) SELECT 1 / count(*), clock_timestamp() FROM g"
@@ -398,14 +398,14 @@ func newStatements(s string) statements {
 			"INSERT INTO " + s + ".requests (handle, head, body) SELECT handle, $15::bytea, $16::bytea FROM o RETURNING handle",
 		insertMarked: "WITH o AS (INSERT INTO " + s + ".operations (identity, alias, scope, parent, id, naming, provider, state, holder, wake_at, settled_at, delivered, tombstone, facts) " +
 			"VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING RETURNING handle), " +
-			"m AS (INSERT INTO " + s + ".marks (hash, handle) SELECT unnest($17::bigint[]), handle FROM o ON CONFLICT DO NOTHING) " +
+			"m AS (INSERT INTO " + s + ".marks (hash, handle) SELECT pg_catalog.unnest($17::bigint[]), handle FROM o ON CONFLICT DO NOTHING) " +
 			"INSERT INTO " + s + ".requests (handle, head, body) SELECT handle, $15::bytea, $16::bytea FROM o RETURNING handle",
 		update: update,
 		// An object of $17, if any, must not be that of another operation: who asks for it is in line (lockObject).
 		updateMarked: "WITH o AS (" + strings.Replace(update, " RETURNING", " AND NOT EXISTS (SELECT 1 FROM "+s+".marks WHERE hash = $17::bigint AND handle <> $1) RETURNING", 1) + "), " +
 			"a AS (INSERT INTO " + s + ".answers (handle, head, body) SELECT handle, $13::bytea, $14::bytea FROM o WHERE $13::bytea IS NOT NULL " +
 			"ON CONFLICT (handle) DO UPDATE SET head = excluded.head, body = excluded.body), " +
-			"m AS (INSERT INTO " + s + ".marks (hash, handle) SELECT unnest($15::bigint[]), handle FROM o ON CONFLICT DO NOTHING), " +
+			"m AS (INSERT INTO " + s + ".marks (hash, handle) SELECT pg_catalog.unnest($15::bigint[]), handle FROM o ON CONFLICT DO NOTHING), " +
 			"d AS (DELETE FROM " + s + ".marks WHERE hash = ANY($16::bigint[]) AND handle IN (SELECT handle FROM o)) SELECT handle FROM o",
 		lockObject: "INSERT INTO " + s + ".marks (hash, handle) VALUES ($1, 0) ON CONFLICT (hash, handle) DO UPDATE SET handle = 0",
 		answer: "WITH o AS (" + update + ") INSERT INTO " + s + ".answers (handle, head, body) SELECT handle, $13::bytea, $14::bytea FROM o " +

@@ -318,7 +318,7 @@ func (t *tx) cutOff(word string) error {
 		{"UPDATE " + s + ".sessions SET buried_at = clock_timestamp() WHERE buried_at IS NULL", nil},
 		{"UPDATE " + s + ".journal SET epoch = epoch + 1, restored = NULL, promoted = NULL, system_identifier = $1, database_oid = $2, table_oid = $3, timeline = $4, " +
 			notSynchronous + ", deployment = coalesce(nullif($5, ''), deployment)", []any{is.system, is.database, is.table, is.timeline, t.j.opts.Deployment}},
-		{"SELECT setval('" + s + ".handles', greatest((SELECT epoch << 40 FROM " + s + ".journal), " +
+		{"SELECT pg_catalog.setval('" + s + ".handles'::pg_catalog.regclass, greatest((SELECT epoch << 40 FROM " + s + ".journal), " +
 			"(SELECT coalesce(max(handle), 0) FROM " + s + ".operations), (SELECT last_value FROM " + s + ".handles)))", nil},
 	} {
 		if _, err := t.exec(statement.sql, statement.args...); err != nil {

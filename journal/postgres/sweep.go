@@ -36,7 +36,7 @@ const (
 	// A transaction that goes on for long has no time as a whole: a client that is cut off amid it is one that says nothing.
 	sweepTime = `SELECT set_config('idle_in_transaction_session_timeout', '60s', true),
 		CASE WHEN current_setting('server_version_num')::int >= 170000 THEN set_config('transaction_timeout', '0', true) END`
-	plansNow = `SELECT ARRAY(SELECT current_setting(name) FROM unnest($1::text[]) WITH ORDINALITY p (name, n) ORDER BY n)`
+	plansNow = `SELECT ARRAY(SELECT current_setting(name) FROM pg_catalog.unnest($1::text[]) WITH ORDINALITY p (name, n) ORDER BY n)`
 	plansAs  = `SELECT set_config(name, value, true) FROM unnest($1::text[], $2::text[]) p (name, value)`
 )
 

@@ -75,7 +75,7 @@ func runs(batch []*write, apart bool) (all []part) {
 const (
 	newColumns = `identity, alias, scope, parent, id, naming, provider, state, holder, wake_at, settled_at, delivered, tombstone, facts`
 	// nextval here gives handles in the order of the writes.
-	newRows = `WITH n AS MATERIALIZED (SELECT nextval('{{schema}}.handles') AS handle, u.* FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::smallint[],
+	newRows = `WITH n AS MATERIALIZED (SELECT pg_catalog.nextval('{{schema}}.handles'::pg_catalog.regclass) AS handle, u.* FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::smallint[],
 			$7::bytea[], $8::smallint[], $9::text[], $10::bigint[], $11::bigint[], $12::boolean[], $13::boolean[], $14::bytea[], $15::bytea[], $16::bytea[])
 			AS u (` + newColumns + `, head, body)),
 		o AS (INSERT INTO {{schema}}.operations (handle, ` + newColumns + `) SELECT handle, ` + newColumns + ` FROM n`

@@ -48,7 +48,7 @@ CREATE TABLE {{schema}}.lanes (
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0.02);
 
 CREATE TABLE {{schema}}.operations (
-  handle bigint PRIMARY KEY DEFAULT nextval('{{schema}}.handles'),
+  handle bigint PRIMARY KEY DEFAULT pg_catalog.nextval('{{schema}}.handles'::pg_catalog.regclass),
   identity bytea,                         -- digest of scope, parent and id; NULL: the id is a key that was made here
   alias bytea,                            -- likewise, of the second name
   scope bytea NOT NULL, parent bytea NOT NULL, id bytea NOT NULL,
