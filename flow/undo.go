@@ -248,10 +248,13 @@ func (r *run) undo(ctx context.Context, f *fault, missing string) error {
 		}
 		st := &step{run: r, name: u.step.name, id: undoName + "/" + u.step.name, kind: journal.StepUndone, undoes: true}
 		err := u.do(st.within(ctx))
-		if f := st.inTheWay(ctx, err); f != nil {
+		f := st.inTheWay(ctx, err)
+		switch {
+		case f != nil && f.fails:
+			return r.fail(ctx, f.told)
+		case f != nil:
 			return r.park(ctx, f)
-		}
-		if err != nil {
+		case err != nil:
 			return r.fail(ctx, &Error{Step: st.name, Kind: ErrFailed, Err: fmt.Errorf("its undo: %w", st.wayOut(err))})
 		}
 		if err := st.note(ctx, journal.StepRecord{Kind: st.kind, Name: st.name, At: r.client.Now()}); err != nil {

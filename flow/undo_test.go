@@ -501,6 +501,38 @@ func TestFailedStepStaysSoAfterAnother(t *testing.T) {
 	}
 }
 
+// An undo that fails before it asks again for what took effect in an earlier run fails, and is not tried again at once.
+func TestUndoThatFailsBeforeItAsksAgain(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		p := startFlows(t, &line{}, onceward.Config{Journal: j})
+		crashes := true
+		run := func() error {
+			return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
+				_, err := flow.Step(ctx, "create", func(ctx context.Context) (charge, error) {
+					return p.Post(ctx, "create")
+				}, flow.WithUndo(func(ctx context.Context, _ charge) error {
+					if !crashes {
+						return errSoldOut
+					}
+					_, err := p.Post(ctx, "undo-create")
+					p.Crash()
+					return err
+				}))
+				if err != nil {
+					return err
+				}
+				return flow.GiveUp(errSoldOut)
+			})
+		}
+		require.Error(t, run())
+		crashes = false
+		p = startFlows(t, &line{}, onceward.Config{Journal: j})
+		require.ErrorIs(t, run(), flow.ErrFailed)
+		assert.Equal(t, 1, p.flow("order-991").Failures)
+		assert.True(t, p.flow("order-991").DueAt.After(time.Now()))
+	})
+}
+
 // GiveUp of nothing is nothing.
 func TestGiveUpOfNothing(t *testing.T) {
 	require.NoError(t, flow.GiveUp(nil))
