@@ -3,12 +3,14 @@ package onceward
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"sync"
 
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -20,8 +22,16 @@ func (r *run) answer(res journal.Result) (*http.Response, error) {
 	switch {
 	case res.Decision != journal.Recorded:
 		// The claim was no longer this run's: what is recorded is what counts.
-		if op.State == journal.StateCompleted && replayable(op) {
-			return replay(r.caller, op, r.client.deliverer(op)), nil
+		if op.State == journal.StateCompleted {
+			whole, err := r.client.look(r.ctx, op.Ref) // not every decision comes with bodies
+			switch {
+			case err != nil:
+				e.err = errors.Join(e.err, err)
+			case whole.Fingerprint != r.op.Fingerprint: // its own is forgotten, and the name or key is another's now
+				op.Answer = nil
+			case whole.State == journal.StateCompleted && replayable(&whole):
+				return replay(r.caller, &whole, r.client.deliverer(&whole)), nil
+			}
 		}
 	case e.errKind != nil:
 		kind = e.errKind
@@ -200,7 +210,7 @@ func (c *Client) deliverer(op *journal.Operation) func() {
 	switch {
 	case !c.settles() || op.Delivered || op.State != journal.StateCompleted || c.owed(op), op.Holder == "" && opensItsFlow(op): // or it is offered
 		return nil
-	case c.settlesAlso(op):
+	case c.settlesAlso(op), op.Unwanted != nil && !seam.IsOfFlow(op.Parent): // whoever does not want it is not who asked
 		c.offers.add(op)
 		c.wake()
 		return nil

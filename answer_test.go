@@ -1,17 +1,20 @@
 package onceward_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
 )
 
 func TestAReplayCarriesNoSetCookie(t *testing.T) {
@@ -44,4 +47,83 @@ func TestALargeAnswerIsDelivered(t *testing.T) {
 			assert.True(t, p.Recorded(onceward.Ref{ID: invoice}).Delivered)
 		})
 	}
+}
+
+// standsBefore is a journal that a process stands still before, with an answer to record.
+type standsBefore struct {
+	journal.Journal
+	goesOn chan struct{}
+}
+
+func (j standsBefore) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	if ev.Kind == journal.EventComplete {
+		<-j.goesOn
+	}
+	return j.Journal.Apply(ctx, ev)
+}
+
+// That an operation took effect which nobody wants any more is told to its owner, whoever else has its answer.
+func TestUnwantedIsToldBesideItsCaller(t *testing.T) {
+	ref, unlisted := onceward.Ref{ID: invoice}, to("POST", "https://elsewhere.example/")
+	unwanted := func(t *testing.T, p *process) {
+		op, err := p.Unwanted(t.Context(), ref, onceward.ResolveOptions{By: "ada"})
+		require.NoError(t, err)
+		require.Equal(t, onceward.StateUnknown, op.State)
+	}
+	hears := func(t *testing.T, p *process, s *settler) {
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		require.NotEmpty(t, s.got[invoice])
+		last := s.got[invoice][len(s.got[invoice])-1]
+		assert.Equal(t, onceward.StateCompleted, last.State)
+		assert.Equal(t, "ada", last.Unwanted.By)
+	}
+	each(t, "its own answer, which is late", func(t *testing.T, j journal.Journal) {
+		s, goesOn := &settler{}, make(chan struct{})
+		stands := start(t, &line{}, onceward.Config{Journal: standsBefore{j, goesOn}, OnSettled: s.settle})
+		caller := make(chan outcome, 1)
+		go func() { caller <- stands.Ask(named(t, invoice)) }()
+		pass(time.Second)
+		_ = stands.Shutdown(cancelled())
+		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.settle})
+		unwanted(t, p)
+		close(goesOn)
+		require.NoError(t, (<-caller).Err)
+		hears(t, p, s)
+	})
+	each(t, "one that was found", func(t *testing.T, j journal.Journal) {
+		s := &settler{}
+		person := start(t, (&line{}).Then(loses()), onceward.Config{Journal: j, OnSettled: s.settle})
+		require.ErrorIs(t, person.Ask(named(t, invoice), unlisted).Err, onceward.ErrOutcomeUnknown)
+		unwanted(t, person)
+		_, err := person.ResolveAs(ref, onceward.Executed, &onceward.Answer{Status: 200})
+		require.NoError(t, err)
+		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.settle})
+		require.NoError(t, p.Ask(named(t, invoice), unlisted).Err)
+		hears(t, p, s)
+	})
+}
+
+// Who stood still for longer than a key is known gets nobody else's answer: its operation is forgotten, and another
+// has the key.
+func TestAnswerOfAForgottenOperation(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		goesOn, carries := make(chan struct{}), carrying("k-1")
+		stands := start(t, (&line{}).Always(says(200, `{"id":"ch_old"}`)), onceward.Config{Journal: standsBefore{j, goesOn}})
+		caller := make(chan outcome, 1)
+		go func() { caller <- stands.Ask(t.Context(), carries) }()
+		pass(time.Second)
+		_ = stands.Shutdown(cancelled())
+		p := start(t, (&line{}).Always(says(200, paid)), onceward.Config{Journal: j, Keep: time.Hour})
+		require.NoError(t, p.Ask(t.Context(), carries).Err)
+		ctx, stop := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- p.Run(ctx) }()
+		pass(50 * time.Hour) // it is reaped
+		stop()
+		require.ErrorIs(t, <-ran, context.Canceled)
+		require.NoError(t, p.Ask(t.Context(), carries, otherCharge).Err)
+		close(goesOn)
+		assert.ErrorIs(t, (<-caller).Err, onceward.ErrAnswerGone)
+	})
 }

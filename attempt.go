@@ -75,7 +75,7 @@ func (r *run) makeAttempt() (*http.Response, error) {
 		if !a.unsent {
 			r.tally.departed++
 		}
-		r.tally.ended = r.client.now()
+		r.attemptEnded()
 		if cause := context.Cause(a.ctx); cause != nil {
 			a.err = cause
 		}
@@ -85,7 +85,7 @@ func (r *run) makeAttempt() (*http.Response, error) {
 		r.tally.maybeSent = true
 		r.tally.departed++
 		r.readAnswer()
-		r.tally.ended = r.client.now()
+		r.attemptEnded()
 	}
 	return a.resp, a.err
 }

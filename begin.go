@@ -68,9 +68,16 @@ func (k *call) begin() (*run, *http.Response, error) {
 			f = nil
 			continue
 		}
-		if res.Decision == journal.Weighed || res.Decision == journal.Stop && !looked && k.look(f, &res.Operation) {
-			looked = looked || res.Decision == journal.Stop
-			continue // what was found out counts, and who has found out asks: nobody else may look, and repeat, so soon
+		if res.Decision == journal.Weighed {
+			continue // what was heard of it counts
+		}
+		if res.Decision == journal.Stop && !looked {
+			if looked, f, err = k.findOut(f, &res.Operation); err != nil {
+				return nil, nil, err
+			}
+			if looked {
+				continue
+			}
 		}
 		outcome := &res.Operation
 		if res.Decision == journal.Misuse {
@@ -105,15 +112,53 @@ func (k *call) lead() (*flight, *http.Response, error) {
 			resp, err := k.answerFrom(op, shared(op))
 			return nil, resp, err
 		}
+		if op == nil || op.State != journal.StateCancelled {
+			continue
+		}
+		if err := k.heed(f.asked); err != nil {
+			return nil, nil, err
+		}
 	}
 }
 
+// heed waits until the time that the provider has named to another's call, or to what a look of this call has shown to
+// be without an effect: who had asked before that was known asks no sooner. Who can't wait for so long is told at once.
+func (k *call) heed(until time.Time) error {
+	c := k.client
+	pause := until.Sub(c.now())
+	switch {
+	case pause <= 0 || c.sleep(k.ctx, pause, k.ends):
+		return nil
+	case k.ctx.Err() != nil:
+		return k.notBegun(context.Cause(k.ctx))
+	case c.lifecycle.isShutdown():
+		return k.fail(ErrShutdown, nil)
+	}
+	return k.notBegun(fmt.Errorf("its provider asked not to be asked again before %s", until.UTC().Format(time.RFC3339)))
+}
+
+// findOut has an operation that is unknown be looked for. What is found out counts, and who has found out asks, under the
+// same flight: nobody else may look, and repeat, so soon. But nobody does before the time that the provider has named; until
+// then the call leads no flight.
+func (k *call) findOut(f *flight, op *journal.Operation) (found bool, leads *flight, err error) {
+	now := k.look(f, op)
+	if now == nil {
+		return false, f, nil
+	}
+	if !f.asked.After(k.client.now()) {
+		return true, f, nil
+	}
+	k.client.singleflight.finish(f, now)
+	return true, nil, k.heed(f.asked)
+}
+
 // look has an operation that is unknown be looked for, within the call's time, for who asks for
-// it. It tells whether it is another by that, or may be repeated. It finishes the flight only where a hook panics.
-func (k *call) look(f *flight, op *journal.Operation) bool {
+// it. It returns how it stands then, where it is another by that, or may be repeated; else nil. It finishes the flight
+// only where a hook panics.
+func (k *call) look(f *flight, op *journal.Operation) *journal.Operation {
 	c := k.client
 	if c.cfg.Reconcile == nil || !c.now().Before(k.ends) || seam.IsOfFlow(op.Parent) && op.Looks > 0 {
-		return false // a flow asks again and again: what it waits for is Run's to look for
+		return nil // a flow asks again and again: what it waits for is Run's to look for
 	}
 	ctx, cancel := c.until(k.ctx, k.ends)
 	defer cancel()
@@ -128,12 +173,15 @@ func (k *call) look(f *flight, op *journal.Operation) bool {
 	over = true
 	switch {
 	case err != nil:
-		return false
-	case now.State == journal.StateUnknown && l.nothing && k.repeatable(now):
+		return nil
+	case now.State == journal.StateUnknown && l.nothing && k.repeatable(now) && !c.mayBeWorkedOn(now):
 		k.looked = now
-		return true
+	case now.State == journal.StateUnknown:
+		return nil
+	case now.State == journal.StateCancelled:
+		f.asked = op.DueAt
 	}
-	return now.State != journal.StateUnknown
+	return now
 }
 
 // follow waits for another goroutine's call, within this one's time.
@@ -205,6 +253,7 @@ func (k *call) apply() (journal.Result, error) {
 		}
 		return journal.Result{}, k.failed(err)
 	}
+	k.client.quiet.see(&res.Operation)
 	return res, nil
 }
 

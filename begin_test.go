@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -12,6 +13,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
 )
 
 // An Authorize that hangs before the operation is begun has the attempt's time.
@@ -81,4 +83,57 @@ func TestBeginAfterItStoodStill(t *testing.T) {
 		require.NoError(t, p.Ask(named(t, invoice)).Err)
 		assert.True(t, time.Now().Equal(p.Recorded(onceward.Ref{ID: invoice}).FirstSentAt))
 	})
+}
+
+// Who asks for what is unknown, and finds out that it had no effect, asks no sooner than the provider has named by its
+// last answer.
+func TestLookThatFreesKeepsARetryAfter(t *testing.T) {
+	for name, row := range map[string]struct {
+		hurries time.Duration // the time of the first one who asks; 0: enough
+		asks    int
+	}{
+		"of one":                         {0, 1},
+		"of those who wait for the look": {0, 4},
+		"of one without so much time":    {40 * time.Second, 4},
+	} {
+		each(t, name, func(t *testing.T, j journal.Journal) {
+			l := (&line{}).Then(says(503, "", "Retry-After", "60"))
+			p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own(noRetention)}, Reconcile: &onceward.Reconcile{
+				Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
+					pass(time.Second)
+					return onceward.Finding{Found: journal.FindingAbsent, Why: "they say so"}, nil
+				},
+			}})
+			began := time.Now()
+			asks := func(ctx context.Context) outcome {
+				return p.Ask(onceward.WithOperation(ctx, invoice), to("POST", ownURL))
+			}
+			require.ErrorIs(t, asks(t.Context()).Err, onceward.ErrOutcomeUnknown)
+			first, rest := make(chan outcome, 1), make(chan outcome, row.asks)
+			go func() {
+				ctx := t.Context()
+				if row.hurries > 0 {
+					var giveUp func()
+					ctx, giveUp = context.WithTimeout(ctx, row.hurries)
+					defer giveUp()
+				}
+				first <- asks(ctx)
+			}()
+			synctest.Wait()
+			for range row.asks - 1 {
+				go func() { rest <- asks(t.Context()) }()
+			}
+			if out := <-first; row.hurries > 0 {
+				require.ErrorIs(t, out.Err, onceward.ErrNotSent)
+				assert.Equal(t, time.Second, time.Since(began), "it is told at once")
+			} else {
+				require.NoError(t, out.Err)
+			}
+			for range row.asks - 1 {
+				require.NoError(t, (<-rest).Err)
+			}
+			require.Len(t, l.Sent(), 2)
+			assert.Equal(t, time.Minute, l.Sent()[1].At.Sub(began))
+		})
+	}
 }

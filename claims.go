@@ -165,6 +165,10 @@ func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 	if _, again := b.taken[op.Ref]; again {
 		return today, true
 	}
+	if op.State == journal.StatePending && b.client.leftToOthers(op, today.Terms) {
+		b.passed++
+		return journal.Today{}, false
+	}
 	now := b.client.now()
 	if op.State != journal.StatePending || !b.client.lacks.leaves(at, op, now) && !b.client.rotations.leaves(at, op, now) {
 		switch got, opens := b.client.start(at, now); got {
@@ -207,6 +211,7 @@ var (
 	errListedSince  = errors.New("it was begun before its host was listed in Config.Providers: whoever asks for it again has it sent by its provider's table")
 	errNamedOnly    = errors.New("it has no name, and Config.NamedOnly leaves it to processes without that")
 	errUnreadable   = errors.New("its recorded URL can't be read")
+	errWorkedOn     = errors.New("the provider may still be working on what another process has sent, or the clock was set since")
 	errRests        = errors.New("the last attempts there have failed one after another, and it is probed from time to time by Run")
 )
 
@@ -329,6 +334,9 @@ func (p *pass) obstacle(op *journal.Operation) error {
 	case err != nil:
 		return err
 	}
+	if p.client.mayBeWorkedOn(op) {
+		return errWorkedOn
+	}
 	if p.client.lanes.rests(at) {
 		return errRests
 	}
@@ -338,7 +346,8 @@ func (p *pass) obstacle(op *journal.Operation) error {
 // passOver reports an operation that is passed over, if it is.
 func (p *pass) passOver(op *journal.Operation) {
 	err := p.obstacle(op)
-	if err == nil || p.runs && err == errRests {
+	passes := err == errRests || err == errWorkedOn // by itself
+	if err == nil || p.runs && passes {
 		return
 	}
 	about := op.Provider
@@ -351,10 +360,10 @@ func (p *pass) passOver(op *journal.Operation) {
 		p.said = map[string]bool{}
 	}
 	p.said[about] = true
-	if first && err != errRests {
+	if first && !passes {
 		p.client.note(context.Background(), slog.LevelWarn, logNotClaimed, "not claimed: nobody here can send it, and maybe others like it", op, "reason", err)
 	}
-	if first || !p.runs && err != errRests {
+	if first || !p.runs && !passes {
 		p.count(func(r *Report) { p.client.problem(r, op, err) })
 	}
 	if !p.runs {

@@ -97,11 +97,13 @@ type Config struct {
 
 	// OnSettled gets the outcomes that no caller is known to have: those of
 	// operations that Resume or Run finished, and of calls whose process died before
-	// the response's body was closed. Completed ones have an answer; unknown and
-	// cancelled ones come too, but with Reconcile an unknown one only once nothing is
-	// looked for any more (Operation.Dead). It is called at least once for each, concurrently and
-	// in no order, until it returns nil; a failing one is tried again by Run, later
-	// and later, and by the next process.
+	// the response's body was closed. It gets what took effect though somebody did not want it
+	// any more (Client.Unwanted) whoever has the answer, but for a flow's. Completed ones have an
+	// answer; unknown and cancelled ones come too, but with Reconcile an unknown one only once
+	// nothing is looked for any more (Operation.Dead). One that turns out to have taken effect twice,
+	// or otherwise than was said, comes once more, with Operation.Dead. It is called at least once for
+	// each, concurrently and in no order, until it returns nil; a failing one is tried again by Run,
+	// later and later, and by the next process.
 	OnSettled func(context.Context, Operation) error
 
 	// OnSettledTx is OnSettled in a transaction of the database that the journal lies in: what
@@ -110,7 +112,9 @@ type Config struct {
 	// neither commits nor rolls back, and makes no call of this client. It is called again, with
 	// another transaction, after an error, or where it is not known whether the commit has landed; then
 	// only if it has not. An operation that was unknown, and is completed later, has two
-	// outcomes.
+	// outcomes; and one that is found to have taken effect twice, or otherwise than was said, after
+	// it was delivered comes once more, with Operation.Dead, for somebody to see to: what is booked
+	// by Operation.Ref and Operation.Generation is booked once.
 	//
 	// Nothing else delivers an outcome: OnSettledTx gets that of every operation, those whose
 	// caller has the response included, but of a flow's only those that OnSettled would get.
@@ -203,6 +207,7 @@ type Client struct {
 	offers       offers
 	lanes        lanes
 	lacks        lacks
+	quiet        quiets
 	identities   identities
 	controlled   controls
 	reopened     reopened

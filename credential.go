@@ -51,19 +51,17 @@ func (r *run) admit(req *http.Request, err error) (*http.Request, error) {
 		}
 		return nil, err
 	}
-	if r.op.Credential != "" && r.keysAreScoped() {
-		if !sameCredential(r.op.Credential, req, r.route.Endpoint.Key) {
-			r.isRotated(req, errCredentialChanged)
-			return nil, errCredentialChanged
-		}
-		r.isCurrent(req)
+	scoped := r.op.Credential != "" && r.keysAreScoped()
+	if scoped && !sameCredential(r.op.Credential, req, r.route.Endpoint.Key) {
+		err = errCredentialChanged
+	} else { // one of another mode is of another account, too, and nobody need be asked whose it is
+		err = r.checkMode(req)
 	}
-	// A credential of another mode is of another account, too, and nobody need be asked whose it is.
-	if err := r.checkMode(req); err != nil {
+	switch {
+	case err != nil:
 		r.isRotated(req, err)
 		return nil, err
-	}
-	if r.mode != "" {
+	case scoped || r.mode != "":
 		r.isCurrent(req)
 	}
 	if err := r.inItsAccount(req); err != nil {

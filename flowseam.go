@@ -78,7 +78,7 @@ func (s *flowSeam) Under(ctx context.Context, p seam.Parent) context.Context {
 }
 
 func (s *flowSeam) Unanswered(op *journal.Operation) error {
-	return &Error{Operation: operationOf(op), Kind: kindOf(op.State)}
+	return &Error{Operation: operationOf(op), Kind: kindOf(op.State), InBackground: op.State == journal.StatePending && s.client.inBackground(op, &op.Request)}
 }
 
 func (s *flowSeam) Kind(state State) error { return kindOf(state) }

@@ -316,6 +316,18 @@ func (r *run) soonest() time.Time {
 	return now.Add(asked)
 }
 
+// askedUntil is the time before which the provider asked by its last answer not to be asked again by anybody; what
+// it says of a credential is for that one alone.
+func (r *run) askedUntil() time.Time {
+	switch {
+	case r.attempt.judged.Credential:
+		return time.Time{}
+	case r.asked.After(r.client.now()):
+		return r.asked
+	}
+	return r.soonest()
+}
+
 // afterRefusal is when what was refused is tried again, where it stays pending, and whether that is by our own word.
 func (r *run) afterRefusal() (due time.Time, own bool) {
 	asked, now := r.soonest(), r.client.now()
@@ -325,8 +337,9 @@ func (r *run) afterRefusal() (due time.Time, own bool) {
 func (r *run) question(at time.Time) journal.Question {
 	ended := r.op.LastEndedAt
 	if r.tally.maybeSent {
-		ended = laterOf(r.tally.ended, r.last)
+		ended = time.Time{} // by this very run
 	}
+	ended = lastEnded(ended, r.quiet, laterOf(r.client.now(), r.last))
 	unconfirmed, first := r.unconfirmed, r.op.FirstSentAt
 	if !r.op.SentSince.IsZero() && !r.op.Found.FirstSentAt.IsZero() {
 		first = r.op.SentSince // an earlier claim's clock was ahead, and that one may have come back

@@ -59,15 +59,15 @@ func (l *looking) get(ctx context.Context, op *journal.Operation, route tables.R
 		return got{err: errors.Join(errNoAnswer, err)}
 	}
 	defer resp.Body.Close()
-	body, err := readUpTo(resp.Body, lookup.MaxBody, resp.ContentLength)
-	if err != nil {
-		return got{err: errors.Join(errNoAnswer, err)}
-	}
 	now := c.now()
 	if asked, ok := retry.After(resp.Header, now, c.cfg.Backoff.WithDefaults().MaxRetryAfter); ok && resp.StatusCode >= 400 {
 		pace.rest(now.Add(asked))
 	} else if resp.StatusCode == http.StatusTooManyRequests {
 		pace.rest(now.Add(time.Minute))
+	}
+	body, err := readUpTo(resp.Body, lookup.MaxBody, resp.ContentLength)
+	if err != nil {
+		return got{err: errors.Join(errNoAnswer, err)}
 	}
 	if resp.StatusCode/100 == 2 {
 		pace.bucket.Success(now)

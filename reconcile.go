@@ -322,6 +322,7 @@ func (c *Client) lookNow(ctx context.Context, op *journal.Operation, l *looking)
 
 // lookAt looks for one operation, whose look is this client's, and records what came of it.
 func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) (res journal.Result, err error) {
+	c.quiet.see(op)
 	s := l.looked(ctx, op)
 	l.nothing = s.nothing()
 	now := c.now()

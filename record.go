@@ -22,8 +22,9 @@ func (r *run) begun() {
 }
 
 // record writes the end of the run to the journal. What can't be written is kept
-// and tried again; the caller gets what it would have got.
-func (r *run) record() journal.Result {
+// and tried again; the caller gets what it would have got. What stands is in the result also where a hook panics that
+// is told of it.
+func (r *run) record(result *journal.Result) {
 	e := r.end
 	ev := journal.Event{
 		Kind:       e.kind,
@@ -72,14 +73,17 @@ func (r *run) record() journal.Result {
 	if res.Operation.Request.Method == "" {
 		res.Operation.Request = r.op.Request
 	}
+	if res.Operation.Claim == r.op.Claim {
+		r.client.quiet.note(&res.Operation, r.quiet)
+	}
 	if e.answer != nil && res.Decision == journal.Recorded && res.Operation.State == journal.StateCompleted {
 		res.Operation.Answer = e.answer
 	}
 	if e.answer != nil && !e.answer.Refused && !e.found && res.Decision == journal.Recorded {
 		r.controls(&res.Operation, ev.Object)
 	}
+	*result = res
 	r.recorded(res)
-	return res
 }
 
 // recorded tells the world what was recorded.

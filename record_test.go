@@ -88,6 +88,26 @@ func TestALateAnswer(t *testing.T) {
 	}
 }
 
+// A refusal that comes once the operation was sent again, and is done, is not its outcome: its caller gets that, whole.
+func TestLateRefusalGetsTheOutcome(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		slow := start(t, (&line{}).Then(takes(20*time.Second, says(402, `{"error":{"type":"card_error"}}`))), onceward.Config{Journal: j})
+		caller := make(chan outcome, 1)
+		go func() { caller <- slow.Ask(named(t, invoice)) }()
+		pass(time.Second)
+		require.NoError(t, slow.Journal.Sessions()[0].End(t.Context())) // it is taken for dead
+		other := start(t, (&line{}).Always(says(200, paid)), onceward.Config{Journal: j})
+		_, err := other.ResolveAs(onceward.Ref{ID: invoice}, onceward.SendAgain, nil)
+		require.NoError(t, err)
+		require.NoError(t, other.Ask(named(t, invoice)).Err)
+		out := <-caller
+		require.NoError(t, out.Err)
+		assert.Equal(t, 200, out.Status)
+		assert.Equal(t, paid, out.Body)
+		assert.True(t, out.Op.Replayed)
+	})
+}
+
 // How a claim ended is told as it stands, beside what went wrong.
 func TestHowAClaimEnded(t *testing.T) {
 	for _, row := range []struct {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -208,6 +209,53 @@ func TestRepeatWithNothingToRead(t *testing.T) {
 		assert.Equal(t, 2, l.sent())
 		assert.Equal(t, 1, l.effects())
 		l.truly()
+	})
+}
+
+// A clock that was set ahead does not make the handling time shorter, nor does another process's that is ahead.
+func TestRepeatByClocksThatDiffer(t *testing.T) {
+	const handling, ahead = 5 * time.Minute, 10 * time.Minute
+	slow := func(p *providers.Provider) {
+		p.Endpoints[1].Unique.Concurrent, p.Endpoints[1].HandlingTime = false, handling
+	}
+	for _, row := range []struct {
+		name    string
+		another bool // process asks for it
+	}{{"its own, set ahead", false}, {"another process's", true}} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{Reconcile: filling()}, merging, slow)
+			var set atomic.Bool
+			clock := func() time.Time {
+				if set.Load() {
+					return time.Now().Add(ahead)
+				}
+				return time.Now()
+			}
+			onceward.SetClock(l.Client, clock)
+			l.box.Script(providertest.DropBefore())
+			require.ErrorIs(t, l.transfers("slow").Err, onceward.ErrOutcomeUnknown, "the first may still be worked on")
+			ended := time.Now()
+			set.Store(true)
+			if row.another {
+				l = another(t, l.box, onceward.Config{Reconcile: filling(), Journal: l.Journal.Journal})
+				onceward.SetClock(l.Client, clock)
+			}
+			for l.asksLater("slow").Err != nil {
+				require.Equal(t, 1, l.sent())
+				require.Less(t, time.Since(ended), 3*handling)
+			}
+			assert.Equal(t, 2, l.sent())
+			assert.GreaterOrEqual(t, time.Since(ended), handling)
+			assert.EqualValues(t, 2, l.stands("slow").Claim, "what is too early is no claim")
+		})
+	}
+	trap(t, "another process's, which has looked for it for so long", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Reconcile: filling()}, merging, slow)
+		l.box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.transfers("slow").Err, onceward.ErrOutcomeUnknown)
+		other := another(t, l.box, onceward.Config{Reconcile: filling(), Journal: l.Journal.Journal})
+		other.runs(20 * time.Minute)
+		showing(t, other.asksLater("slow"), "obj_1")
 	})
 }
 

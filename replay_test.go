@@ -138,7 +138,8 @@ func TestReplayNoGuardAndNothingStated(t *testing.T) {
 	s.effects(1, 1)
 }
 
-// With a longest handling time of two hours, the repeat waits so long.
+// With a longest handling time of two hours, the repeat waits so long, and for what clocks may differ by: none here has
+// run on for that.
 func TestReplayNoGuardAndTwoHoursStated(t *testing.T) {
 	s := onStage(t, own(func(e *providers.Endpoint) { e.InFlightGuard, e.HandlingTime = false, 2*time.Hour }))
 	s.next(crossing{dawdles: true})
@@ -149,6 +150,8 @@ func TestReplayNoGuardAndTwoHoursStated(t *testing.T) {
 	s.effects(0, 0)
 	s.arrives()
 	s.passes(time.Hour + time.Second)
+	require.ErrorIs(t, s.asks(b).Err, onceward.ErrPending)
+	s.passes(2 * time.Hour)
 	out := s.asks(b)
 	require.NoError(t, out.Err)
 	assert.Equal(t, paid, out.Body)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -133,9 +134,21 @@ func TestHandlingTimePassesWithoutAGuard(t *testing.T) {
 	})
 }
 
-// Without a guard a takeover waits for the handling time too.
+// Without a guard a takeover waits for the handling time too, and no longer.
 func TestHandlingTimePassesBeforeATakeover(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual(t, "by who asks", func(t *testing.T) {
+		cfg := onceward.Config{Providers: []providers.Provider{own(noGuard(10 * time.Second))}}
+		l := &line{}
+		dead := start(t, l, cfg)
+		l.Then(doing(dead.Crash, loses()))
+		dead.Ask(named(t, "order-1"), to(http.MethodPost, ownURL))
+		cfg.Journal = dead.Journal.Journal
+		next := start(t, l, cfg)
+		require.ErrorIs(t, next.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err, onceward.ErrPending)
+		pass(10 * time.Second)
+		require.NoError(t, next.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err)
+	})
+	virtual(t, "by Resume", func(t *testing.T) {
 		cfg := onceward.Config{Providers: []providers.Provider{own(noGuard(10 * time.Second))}}
 		l := &line{}
 		dead := start(t, l, cfg)
@@ -333,4 +346,119 @@ func takenOverAndDone(t *testing.T) {
 	assert.Equal(t, 200, out.Status)
 	assert.True(t, out.Op.Replayed)
 	assert.Len(t, l.Sent(), 2)
+}
+
+// Clocks differ by up to the margin, or are set in between: without a guard the handling time passes for whoever
+// sends again, by its own time.
+func TestHandlingTimeByClocksThatDiffer(t *testing.T) {
+	const handling, ahead = time.Minute, 90 * time.Second
+	shifted := func() time.Time { return time.Now().Add(ahead) }
+	type asks = func(p *process) (sent bool)
+	byName := func(p *process) bool {
+		return p.Ask(named(p.T, "order-1"), to(http.MethodPost, ownURL)).Err == nil
+	}
+	byResume := func(p *process) bool {
+		report, err := p.Resume(p.T.Context())
+		require.NoError(p.T, err)
+		return report.Completed == 1
+	}
+	for _, row := range []struct {
+		name    string
+		asks    asks
+		another bool // process sends it again, and its clock is ahead; else its own clock is set
+	}{
+		{"another process's, asked by name", byName, true},
+		{"another process's, by Resume", byResume, true},
+		{"its own, asked by name", byName, false},
+		{"its own, by Resume", byResume, false},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			l := (&line{}).Then(loses())
+			cfg := onceward.Config{Providers: []providers.Provider{own(noGuard(handling))}, Backoff: backoff.Policy{MaxAttempts: 1, Max: time.Second}}
+			p := start(t, l, cfg)
+			clock := time.Now
+			onceward.SetClock(p.Client, func() time.Time { return clock() })
+			require.ErrorIs(t, p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err, onceward.ErrPending)
+			ended := time.Now()
+			if clock = shifted; row.another {
+				require.NoError(t, p.Shutdown(t.Context()))
+				cfg.Journal = p.Journal.Journal
+				p = start(t, l, cfg)
+				onceward.SetClock(p.Client, shifted)
+			}
+			pass(time.Second)
+			for !row.asks(p) {
+				require.Less(t, time.Since(ended), 3*handling)
+				pass(time.Second)
+			}
+			require.Len(t, l.Sent(), 2)
+			assert.GreaterOrEqual(t, l.Sent()[1].At.Sub(ended), handling)
+		})
+	}
+}
+
+// Of many processes the one that has made the attempt is the first that may send it again: the others leave it alone.
+func TestHandlingTimeInAFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Then(loses())
+		cfg := onceward.Config{Providers: []providers.Provider{own(noGuard(time.Minute))}, Backoff: backoff.Policy{MaxAttempts: 1, Max: time.Second}}
+		p := start(t, l, cfg)
+		cfg.Journal = p.Journal.Journal
+		require.ErrorIs(t, p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err, onceward.ErrPending)
+		pass(time.Minute)
+		for range 3 {
+			report, err := start(t, l, cfg).Resume(t.Context())
+			require.NoError(t, err)
+			assert.Zero(t, report.Claimed)
+			assert.Equal(t, 1, report.PassedOver)
+			require.Len(t, report.Problems, 1)
+			assert.ErrorIs(t, report.Problems[0], onceward.ErrPending)
+		}
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 1, report.Completed)
+	})
+}
+
+// What a process knows of one attempt says nothing of another's after that.
+func TestHandlingTimeAfterAnothersAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Then(loses(), loses())
+		cfg := onceward.Config{Providers: []providers.Provider{own(noGuard(time.Minute))}, Backoff: backoff.Policy{MaxAttempts: 1, Max: time.Second}}
+		p := start(t, l, cfg)
+		cfg.Journal = p.Journal.Journal
+		ahead := start(t, l, cfg)
+		onceward.SetClock(ahead.Client, func() time.Time { return time.Now().Add(90 * time.Second) })
+		asks := func(p *process) error { return p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err }
+		require.ErrorIs(t, asks(p), onceward.ErrPending)
+		require.ErrorIs(t, asks(ahead), onceward.ErrPending)
+		pass(150 * time.Second)
+		require.ErrorIs(t, asks(p), onceward.ErrPending)
+		require.Len(t, l.Sent(), 2)
+		for asks(ahead) != nil {
+			pass(time.Second)
+		}
+		require.Len(t, l.Sent(), 3)
+		assert.GreaterOrEqual(t, l.Sent()[2].At.Sub(l.Sent()[1].At), time.Minute)
+	})
+}
+
+// A process that lives for less than the handling time, as others after it, has it sent once the margin has passed, too.
+func TestHandlingTimeOfShortLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Then(loses())
+		cfg := onceward.Config{Providers: []providers.Provider{own(noGuard(time.Minute))}, Backoff: once}
+		p := start(t, l, cfg)
+		require.ErrorIs(t, p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err, onceward.ErrPending)
+		ended := time.Now()
+		cfg.Journal = p.Journal.Journal
+		for len(l.Sent()) < 2 {
+			require.NoError(t, p.Shutdown(t.Context()))
+			pass(5 * time.Minute)
+			p = start(t, l, cfg)
+			_, err := p.Resume(t.Context())
+			require.NoError(t, err)
+		}
+		assert.InDelta(t, time.Hour+time.Minute, l.Sent()[1].At.Sub(ended), float64(5*time.Minute))
+	})
 }

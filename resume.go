@@ -31,8 +31,8 @@ type Report struct {
 	// PassedOver are operations that are due and were not claimed by Resume: their
 	// provider is not in Config.Providers, or was not when they were begun, their credential
 	// is withheld and can't be added here, or is another by now, they have no name and
-	// NamedOnly is set, or the last attempts at their provider have failed. They stay
-	// pending.
+	// NamedOnly is set, the last attempts at their provider have failed, or it may still be
+	// working on what another process has sent. They stay pending.
 	PassedOver int
 
 	// Problems are what stands in the way of operations that have no answer, the
@@ -350,6 +350,7 @@ func (p *pass) take(ctx context.Context, res journal.Result, done func()) {
 	case journal.Offer:
 		p.offer(ctx, op)
 	default:
+		p.client.quiet.see(op)
 		func() {
 			defer p.survive()
 			p.client.ended(ctx, op, nil, false)

@@ -117,13 +117,19 @@ func (c *Client) tellAsked(ctx context.Context, outcome Outcome, resp *http.Resp
 func (r *run) work() (res journal.Result) {
 	r.client.lifecycle.begin(r)
 	defer r.client.lifecycle.end(r)
-	defer func() { r.client.singleflight.finish(r.flight, &res.Operation) }() // whatever hooks do meanwhile
+	defer func() { // whatever hooks do meanwhile
+		if r.flight != nil {
+			r.flight.asked = r.askedUntil()
+		}
+		r.client.singleflight.finish(r.flight, &res.Operation)
+	}()
 	defer func() {
 		r.endProbe()
 		if r.end == nil {
 			r.tally.breakOff()
+			r.attemptEnded()
 			r.park(r.soonest(), "a hook panicked", nil)
-			res = r.record()
+			r.record(&res)
 		}
 		if r.caller == nil {
 			r.attempt.discard()
@@ -143,7 +149,8 @@ func (r *run) work() (res journal.Result) {
 	}
 
 	// Record: what came of it, durably, before anybody is told.
-	return r.record()
+	r.record(&res)
+	return res
 }
 
 // next makes an attempt, and says whether and when there is another. go-retryablehttp calls

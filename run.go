@@ -25,6 +25,7 @@ type run struct {
 	last        time.Time // the journal's last time at the claim
 	unconfirmed time.Time // when the clock, which has jumped, will be believed; zero: it is
 	began       time.Time // by this process's own time
+	quiet       time.Time // by that, since when it is known that no attempt is under way
 	flight      *flight
 	ends        time.Time // when the run has to be over
 
@@ -78,6 +79,7 @@ func (t *tally) breakOff() {
 // caller's to fill in, and whose request it is.
 func newRun(ctx context.Context, c *Client, res journal.Result, f *flight, ends time.Time) *run {
 	r := &run{client: c, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, began: time.Now(), flight: f, ends: ends}
+	r.quiet = c.quiet.since(&r.op, r.began)
 	r.pauses = pauseContext{ctx: ctx, lifecycle: &c.lifecycle}
 	r.requests = composer{cfg: &c.cfg, route: &r.route, frozen: &r.op.Request, key: r.op.Key, firstSent: r.op.FirstSentAt, reference: referenceOf(&r.op)}
 	return r

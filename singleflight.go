@@ -2,6 +2,7 @@ package onceward
 
 import (
 	"sync"
+	"time"
 
 	"github.com/onceward/onceward/journal"
 )
@@ -15,9 +16,10 @@ type singleflight struct {
 }
 
 type flight struct {
-	ref  Ref                // that it was asked by
-	done chan struct{}      // nil as long as nobody waits
-	op   *journal.Operation // as it stood then; nil if that is not known
+	ref   Ref                // that it was asked by
+	done  chan struct{}      // nil as long as nobody waits
+	op    *journal.Operation // as it stood then; nil if that is not known
+	asked time.Time          // before which the provider asked not to be asked again; its leader's until done is closed
 }
 
 // join joins the flight of ref, or leads a new one. A leader must finish it.

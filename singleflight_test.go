@@ -90,6 +90,61 @@ func TestWaitersAreToldWhatTheLeaderIs(t *testing.T) {
 	}
 }
 
+// Who waited for another's call asks no sooner than the provider has named to that one.
+func TestWaitersKeepARetryAfter(t *testing.T) {
+	panicking := &onceward.Trace{Ended: func(_ context.Context, op onceward.Operation, _ error) {
+		if op.State == onceward.StateCancelled {
+			panic("a hook's")
+		}
+	}}
+	for _, row := range []struct {
+		name  string
+		cfg   onceward.Config
+		first string        // the body of the first request
+		ends  time.Duration // when the first call has gone
+	}{
+		{"of one that goes away", onceward.Config{}, chargeForm, 20 * time.Second},
+		{"of one that is out of attempts", onceward.Config{Backoff: once}, chargeForm, 10 * time.Second},
+		{"of one that met a panic", onceward.Config{Backoff: once, Trace: panicking}, chargeForm, 10 * time.Second},
+		{"of one with another request", onceward.Config{Backoff: once}, "other", 10 * time.Second},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			l := (&line{}).Then(takes(10*time.Second, says(429, "", "Retry-After", "60")))
+			row.cfg.Providers = []providers.Provider{own(noRetention)}
+			p := start(t, l, row.cfg)
+			asks := func(ctx context.Context, content string) outcome {
+				return p.Ask(ctx, to("POST", ownURL), carrying("k-1"), body(content))
+			}
+			began := time.Now()
+			leading, leave := context.WithCancel(t.Context())
+			go func() {
+				defer func() { _ = recover() }()
+				asks(leading, row.first)
+			}()
+			synctest.Wait()
+			waiters := make(chan outcome, 3)
+			for range cap(waiters) {
+				go func() { waiters <- asks(t.Context(), chargeForm) }()
+			}
+			go func() {
+				pass(20 * time.Second)
+				leave()
+			}()
+			hurried, giveUp := context.WithTimeout(t.Context(), 40*time.Second)
+			defer giveUp()
+			require.ErrorIs(t, asks(hurried, chargeForm).Err, onceward.ErrNotSent)
+			assert.Equal(t, row.ends, time.Since(began), "whose own time is up before that is told at once")
+			for range cap(waiters) {
+				out := <-waiters
+				require.NoError(t, out.Err)
+				assert.Equal(t, paid, out.Body)
+			}
+			require.Len(t, l.Sent(), 2)
+			assert.Equal(t, 70*time.Second, l.Sent()[1].At.Sub(began))
+		})
+	}
+}
+
 func TestAWaiterWithAnotherRequestIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(takes(time.Second, says(200, paid)))

@@ -171,10 +171,10 @@ func (c *stepCalls) end() {
 }
 
 const (
-	askAgain      = time.Second     // for an operation that somebody else sends
-	askAgainMost  = time.Minute     // for one that is long overdue
-	lookAgain     = 5 * time.Second // for one that is unknown, and for a credential
-	lookAgainMost = 10 * time.Minute
+	askAgain      = time.Second      // for an operation that somebody else sends
+	askAgainMost  = time.Minute      // for one that is long overdue
+	lookAgain     = 5 * time.Second  // for one that is unknown, and for a credential
+	lookAgainMost = 10 * time.Minute // for one that the flow does not ask for: whoever settles it wakes the flow
 )
 
 // inTheWay ends the step's calls, and is what keeps a step that ended with err from being done: an operation
@@ -198,33 +198,42 @@ func (st *step) inTheWay(ctx context.Context, err error) *fault {
 			worst = &op
 		}
 	}
+	broken := st.broken(err)
 	if err != nil && worst == nil {
-		var f *fault
-		if worst, f = st.begunEarlier(ctx, err); f != nil {
-			return f
+		var fails *fault
+		if worst, fails = st.begunEarlier(ctx, err); fails != nil && broken == nil {
+			return fails
 		}
 	}
+	if worst == nil {
+		return broken
+	}
+	f := st.run.waitFor(st.name, worst, err, askAgainMost)
+	f.beside = ctx.Err() != nil && st.run.ctx.Err() == nil
+	f.refused = st.calls.refused
+	return f
+}
+
+// broken is for a step that was broken off by what says nothing of it. It is called under the calls' mu.
+func (st *step) broken(err error) *fault {
+	r := st.run
 	switch {
-	case worst != nil:
-		f := st.run.waitFor(st.name, worst, err)
-		f.beside = ctx.Err() != nil && st.run.ctx.Err() == nil
-		f.refused = st.calls.refused
-		return f
 	case err == nil:
 		return nil
-	case errors.Is(err, onceward.ErrShutdown), st.run.ctx.Err() != nil:
-		return st.run.interruption(st.run.ctx, err)
+	case errors.Is(err, onceward.ErrShutdown), r.ctx.Err() != nil:
+		return r.interruption(r.ctx, err)
 	case st.calls.refused: // before it was begun
-		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, refused: true, due: st.run.client.Now().Add(lookAgain)}
+		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, refused: true, due: r.client.Now().Add(lookAgain)}
 	case errors.Is(err, onceward.ErrJournal), errors.Is(err, onceward.ErrJournalRestored):
-		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, due: st.run.client.Now().Add(askAgain)}
+		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, due: r.client.Now().Add(askAgain)}
 	}
 	return nil
 }
 
 // begunEarlier is an operation without an outcome which an earlier run has begun, and which this one, that failed,
-// did not come to ask for. Of one that took effect the function must not be told of a failure: it would have the same
-// made elsewhere.
+// did not come to ask for. Where that took effect, or is due and sent by nobody else, there is nothing to wait for,
+// and the run fails: of a failure the function must not be told, which would have the same made elsewhere.
+// It is called under the calls' mu.
 func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Operation, f *fault) {
 	r := st.run
 	r.mu.Lock()
@@ -234,20 +243,25 @@ func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Ope
 		return nil, &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: errors.Join(failed, err)}, due: r.client.Now().Add(askAgain)}
 	}
 	for i := range began {
-		op := &began[i]
-		switch {
+		op, why := &began[i], ""
+		switch waits := noAnswer(r.client, op); {
+		case op.State == journal.StatePending && !waits.InBackground && !op.DueAt.After(r.client.Now()):
+			why = "is sent by nobody else"
 		case !op.State.Settled():
-			open = &noAnswer(r.client, op).Operation
+			open = &waits.Operation
 		case op.State == journal.StateCompleted && !st.calls.reached[op.Ref] && !saysNoEffect(err) && r.client.TookEffect(op):
+			why = "took effect in an earlier run"
+		}
+		if why != "" {
 			f = &fault{fails: true, told: &Error{Step: st.name, Kind: ErrFailed,
-				Err: fmt.Errorf("operation %s took effect in an earlier run, and do fails before it asks for it: %w", op.ID, err)}}
+				Err: fmt.Errorf("operation %s %s, and do fails before it asks for it: %w", op.ID, why, st.lacking(err))}}
 		}
 	}
 	return open, f
 }
 
-// waitFor is a flow's wait for an operation's outcome.
-func (r *run) waitFor(step string, op *onceward.Operation, err error) *fault {
+// waitFor is a flow's wait for an operation's outcome, which it asks for, or looks at, after most at the latest if it is overdue.
+func (r *run) waitFor(step string, op *onceward.Operation, err error, most time.Duration) *fault {
 	f := &fault{told: &Error{Step: step, Kind: r.client.Kind(op.State), Err: err}, waits: op.Ref}
 	if err == nil {
 		f.told.Err = &onceward.Error{Operation: *op, Kind: r.client.Kind(op.State)}
@@ -256,7 +270,7 @@ func (r *run) waitFor(step string, op *onceward.Operation, err error) *fault {
 	switch op.State {
 	case journal.StatePending:
 		if f.due = op.DueAt; !f.due.After(now) { // it was broken off, or nobody here can send it
-			f.due = now.Add(min(max(askAgain, now.Sub(op.DueAt)/4), askAgainMost))
+			f.due = now.Add(min(max(askAgain, now.Sub(op.DueAt)/4), most))
 		}
 	case journal.StateUnknown:
 		f.due = now.Add(min(max(lookAgain, now.Sub(op.SettledAt)/4), lookAgainMost))

@@ -1,9 +1,11 @@
 package flow_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -15,9 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
 )
 
 // Unnamed calls of a step that run at once are not one.
@@ -391,5 +395,98 @@ func TestStepThatFailsBeforeItAsksAgain(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A step that fails before it asks for what nobody else sends fails, and is set aside: there is nothing to wait for.
+func TestStepThatFailsBeforeWhatOnlyItSends(t *testing.T) {
+	for _, undoing := range []bool{false, true} {
+		each(t, fmt.Sprintf("undoing %t", undoing), func(t *testing.T, j journal.Journal) {
+			l := (&line{}).Then(says(200, paid), refuses())
+			p := startFlows(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}}, flow.Config{Backoff: backoff.Policy{MaxAttempts: 2}})
+			ask := func(ctx context.Context, name string) error {
+				return p.Ask(onceward.WithOperation(ctx, name), to(http.MethodPost, ownURL), with("Authorization", "Bearer secret-1")).Err
+			}
+			both := func(ctx context.Context) (int, error) {
+				err := ask(ctx, "order")
+				if err == nil {
+					err = ask(ctx, "notice")
+				}
+				return 1, err
+			}
+			run := func(ctx context.Context) error {
+				if undoing {
+					_, err := flow.Step(ctx, "create", func(context.Context) (int, error) { return 1, nil },
+						flow.WithUndo(func(ctx context.Context, _ int) error { return errOf(both(ctx)) }))
+					return cmp.Or(err, flow.GiveUp(errSoldOut))
+				}
+				_, err := flow.Step(ctx, "create", both)
+				if errors.Is(err, onceward.ErrAnswerGone) {
+					_, err = flow.Step(ctx, "elsewhere", both)
+				}
+				return err
+			}
+			require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, run), onceward.ErrPending)
+			pass(8 * 24 * time.Hour)
+			for range 2 { // the first one is by a clock that has jumped
+				_, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: time.Hour}, 10)
+				require.NoError(t, err)
+				pass(time.Hour)
+			}
+			for _, state := range []flow.State{flow.StateWaiting, flow.StateSetAside} {
+				err := p.Flow(t.Context(), "order-991", nil, run)
+				require.ErrorIs(t, err, flow.ErrFailed)
+				require.ErrorIs(t, err, onceward.ErrAnswerGone)
+				assert.ErrorContains(t, err, "ResolveStep")
+				assert.Equal(t, state, p.flow("order-991").State)
+				pass(time.Hour)
+			}
+			require.Len(t, l.Sent(), 1)
+
+			step := map[bool]string{false: "create", true: "undo/create"}[undoing]
+			_, err := p.Resolve(t.Context(), p.seen(step+"/notice"), onceward.NotExecuted, byHand)
+			require.NoError(t, err)
+			_, err = p.Flows.ResolveStep(t.Context(), order991, step, 1, byHand)
+			require.NoError(t, err)
+			err = p.Flow(t.Context(), "order-991", nil, run)
+			assert.Equal(t, undoing, errors.Is(err, flow.ErrGivenUp), err)
+			assert.Equal(t, !undoing, err == nil, err)
+			assert.Len(t, l.Sent(), 1)
+		})
+	}
+}
+
+// What breaks a step off before it asks for what took effect in an earlier run is no failure of its flow.
+func TestStepBrokenOffBeforeItAsksAgain(t *testing.T) {
+	for name, broken := range map[string]func(ctx context.Context, stop func()) error{
+		"its run is stopped": func(ctx context.Context, stop func()) error { stop(); return context.Cause(ctx) },
+		"the journal fails":  func(context.Context, func()) error { return fmt.Errorf("look it up: %w", onceward.ErrJournal) },
+	} {
+		each(t, name, func(t *testing.T, j journal.Journal) {
+			l := &line{}
+			p := startFlows(t, l, onceward.Config{Journal: j})
+			again := false
+			run := func() error {
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				return p.Flow(ctx, "order-991", nil, func(ctx context.Context) error {
+					_, err := flow.Step(ctx, "charge", func(ctx context.Context) (charge, error) {
+						if again {
+							return charge{}, broken(ctx, stop)
+						}
+						c, err := p.Post(ctx, "charge")
+						p.Crash()
+						return c, err
+					})
+					return err
+				})
+			}
+			require.Error(t, run())
+			again = true
+			p = startFlows(t, l, onceward.Config{Journal: j})
+			require.ErrorIs(t, run(), onceward.ErrPending)
+			assert.Equal(t, flow.StateWaiting, p.flow("order-991").State)
+			assert.Zero(t, p.flow("order-991").Failures)
+		})
 	}
 }

@@ -45,7 +45,7 @@ import (
 // error is an [*Error] with [onceward.ErrPending], [onceward.ErrOutcomeUnknown] or
 // [onceward.ErrInFlight], further steps return it too, and the flow waits, whatever do and
 // the flow's function make of it, also if it was an earlier run that began the operation. Where do fails before it asks for one that
-// took effect in an earlier run, the run fails. An unknown operation does not hold up a do that returns
+// took effect in an earlier run, or that is due and sent by nobody else ([onceward.Error.InBackground]), the run fails. An unknown operation does not hold up a do that returns
 // nil: that one has found out by itself.
 //
 // Steps come one after another, unless [Parallel] says otherwise.

@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -44,76 +43,6 @@ func (r *run) giveUp(ctx context.Context, why error) error {
 		return r.tell(&Error{Kind: onceward.ErrInFlight, Err: errors.New("the claim is no longer held")})
 	}
 	return r.again(ctx, why)
-}
-
-// coped is how a step failed whose function went on, as it was recorded last, and how often it was.
-type coped struct {
-	result []byte
-	times  int
-}
-
-// maxCoped keeps a flow that is run again and again from growing by an error that tells the time.
-const maxCoped = 10
-
-// copedWith are the steps that failed, of which that is not recorded, and have no answered operation, by which they
-// would tell why once more: the function could go another way while it is undone. It is called under mu.
-func (r *run) copedWith(ctx context.Context) (steps []journal.StepRecord, err error) {
-	for name, rec := range r.failed {
-		if bytes.Equal(r.coped[name].result, rec.Result) {
-			continue
-		}
-		ops, err := r.operationsOf(ctx, &step{id: name})
-		if err != nil {
-			return nil, r.unread(name, err)
-		}
-		if !slices.ContainsFunc(ops, func(op journal.Operation) bool { return op.State != journal.StateCancelled }) {
-			steps = append(steps, rec)
-		}
-	}
-	slices.SortFunc(steps, byPosition)
-	return steps, nil
-}
-
-// copes records that the function has gone on from steps that failed, before it makes this one: somebody may give
-// the flow up later. It is called under mu.
-func (st *step) copes(ctx context.Context) error {
-	r := st.run
-	steps, err := r.copedWith(ctx)
-	if err != nil {
-		return err
-	}
-	for _, rec := range steps {
-		before := r.coped[rec.Name]
-		if before.times == maxCoped {
-			continue
-		}
-		if err := st.record(ctx, rec); err != nil {
-			return err
-		}
-		r.coped[rec.Name] = coped{rec.Result, before.times + 1}
-	}
-	return nil
-}
-
-// stays tells whether a step that failed stays so: where the flow is undone, or has come to its end; else where the
-// function went on, and a later step is done or began an operation, by another card for instance. It is called under mu.
-func (r *run) stays(ctx context.Context, st *step, rec *journal.StepRecord) (bool, error) {
-	switch {
-	case rec.Position != st.position: // a later run went another way
-		return false, nil
-	case r.replays || r.flow.Undoing:
-		return true, nil
-	case !slices.ContainsFunc(r.flow.Steps, func(s journal.StepRecord) bool {
-		return s.Position > st.position && s.Kind != journal.StepFailed && s.Kind != journal.StepUndone
-	}):
-		return false, nil
-	}
-	ops, err := r.operationsOf(ctx, st)
-	if err != nil {
-		return false, r.unread(st.name, err)
-	}
-	// One that was found to have taken effect tells so by its answer.
-	return !slices.ContainsFunc(ops, func(op journal.Operation) bool { return op.State != journal.StateCancelled }), nil
 }
 
 // unread ends the run where the journal does not say what became of a step. It is called under mu.
@@ -159,7 +88,7 @@ func (r *run) blockedBy(ctx context.Context, st *step) (answers int, effects []o
 		case op.State == journal.StatePending && !op.MayHaveRun && r.cancelsUnsent(ctx, &op):
 		case !op.State.Settled():
 			open := noAnswer(r.client, &op)
-			f := r.waitFor(st.name, &open.Operation, nil)
+			f := r.waitFor(st.name, &open.Operation, nil, lookAgainMost)
 			f.told.Kind, f.told.Err = ErrUndoBlocked, open
 			return 0, nil, r.stop(f)
 		case op.State == journal.StateCompleted:

@@ -3,7 +3,6 @@ package flow_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -263,244 +262,6 @@ func uniq(all []string) (first []string) {
 	return first
 }
 
-// A function that coped with a step which failed copes with it in its undoing, too.
-func TestCopedWithBeforeItIsGivenUp(t *testing.T) {
-	const full = flow.Reason("full")
-	for name, first := range map[string]reply{
-		"it called nobody": {},
-		"it was refused":   says(400, `{"error":{"type":"invalid_request_error","code":"parameter_missing"}}`),
-		"it was declined":  says(402, `{"error":{"type":"card_error","code":"card_declined"}}`),
-	} {
-		copes := func(t *testing.T, by string, j journal.Journal) {
-			l := &line{}
-			p := startFlows(t, l, onceward.Config{Journal: j})
-			calls := name != "it called nobody"
-			if calls {
-				l.Then(first)
-			}
-			crashes := by == "a person, after a crash"
-			do := func(ctx context.Context) error {
-				_, err := flow.Step(ctx, "card-a", func(ctx context.Context) (charge, error) {
-					if !calls {
-						return charge{}, full
-					}
-					c, err := p.Post(ctx, "card-a")
-					if err != nil && !errors.Is(err, onceward.ErrNotSent) {
-						err = full
-					}
-					return c, err
-				})
-				if errors.Is(err, full) {
-					err = p.undoable(ctx, "card-b")
-				}
-				if crashes {
-					p.Crash()
-				}
-				if err != nil {
-					return err
-				}
-				if by == "its function" {
-					return flow.GiveUp(errSoldOut)
-				}
-				return errSoldOut
-			}
-			err := p.Flow(t.Context(), "order-991", nil, do)
-			if by != "its function" {
-				require.Error(t, err)
-				crashes = false
-				p = startFlows(t, l, onceward.Config{Journal: j})
-				_, err = p.Flows.GiveUp(t.Context(), order991, "sold out")
-				require.NoError(t, err)
-				err = p.Flow(t.Context(), "order-991", nil, do)
-			}
-			require.ErrorIs(t, err, flow.ErrGivenUp)
-			assert.Equal(t, flow.StateGivenUp, p.flow("order-991").State)
-			assert.Contains(t, l.Descriptions(), "undo-card-b-ch_1")
-		}
-		for _, by := range []string{"its function", "a person", "a person, after a crash"} {
-			each(t, name+", by "+by, func(t *testing.T, j journal.Journal) { copes(t, by, j) })
-		}
-	}
-}
-
-// A step that its function coped with, and that took effect after all, is undone with what was made in its stead.
-func TestCopedWithThoughItTookEffect(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
-		const noToken = flow.Reason("no token")
-		l := (&line{}).Then(doing(func() { <-time.After(time.Hour) }, says(200, `{"id":"ch_late"}`)), frozen)
-		stopped, p := startFlows(t, l, onceward.Config{Journal: j}), startFlows(t, l, onceward.Config{Journal: j})
-		token := true
-		run := func(p *process) error {
-			return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
-				_, err := flow.Step(ctx, "card-a", func(ctx context.Context) (charge, error) {
-					if !token {
-						return charge{}, noToken
-					}
-					return p.Post(ctx, "card-a")
-				}, flow.WithUndo(func(ctx context.Context, c charge) error {
-					_, err := p.Post(ctx, "undo-card-a-"+c.ID)
-					return err
-				}))
-				if errors.Is(err, noToken) {
-					err = p.undoable(ctx, "card-b")
-				}
-				if err != nil {
-					return err
-				}
-				return flow.GiveUp(errSoldOut)
-			})
-		}
-		over := make(chan error)
-		go func() { over <- run(stopped) }()
-		pass(time.Minute)
-		for _, s := range stopped.Journal.Sessions() {
-			require.NoError(t, s.End(t.Context()))
-		}
-		require.ErrorIs(t, run(p), onceward.ErrOutcomeUnknown)
-		_, err := p.ResolveAs(p.flow("order-991").WaitsFor, onceward.NotExecuted, nil)
-		require.NoError(t, err)
-		pass(time.Minute)
-		token = false
-		require.ErrorIs(t, run(p), flow.ErrGivenUp)
-		assert.Equal(t, []string{"card-a", "card-a", "card-b", "undo-card-b-ch_1"}, l.Descriptions())
-		token = true
-		require.Error(t, <-over)
-		require.Equal(t, onceward.StateCompleted, p.Recorded(p.flow("order-991").Operation("card-a")).State)
-		_, err = p.Resume(t.Context())
-		require.NoError(t, err)
-		require.ErrorIs(t, run(p), flow.ErrGivenUp)
-		assert.Contains(t, l.Descriptions(), "undo-card-a-ch_late")
-	})
-}
-
-// Nor is a way that the function went once, and where it came to nothing, in the way of undoing the one that it took later.
-func TestCopedWithOnAnotherWay(t *testing.T) {
-	for _, cut := range []bool{false, true} {
-		each(t, fmt.Sprintf("cut off %t", cut), func(t *testing.T, j journal.Journal) {
-			l := &line{}
-			p := startFlows(t, l, onceward.Config{Journal: j})
-			full := true
-			fails := func(ctx context.Context, name string) error {
-				return errOf(flow.Step(ctx, name, func(context.Context) (int, error) {
-					if full {
-						return 0, errSoldOut
-					}
-					return 1, nil
-				}))
-			}
-			run := func() error {
-				return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
-					if fails(ctx, "check") != nil {
-						_, _ = fails(ctx, "elsewhere"), fails(ctx, "tell")
-						return errSoldOut
-					}
-					return errors.Join(p.undoable(ctx, "charge"), errSoldOut)
-				})
-			}
-			require.ErrorIs(t, run(), errSoldOut)
-			pass(time.Hour)
-			full = false
-			if cut {
-				l.Then(doing(p.Crash, says(200, paid)))
-			}
-			require.Error(t, run())
-			p = startFlows(t, l, onceward.Config{Journal: j})
-			_, err := p.Resume(t.Context())
-			require.NoError(t, err)
-			_, err = p.Flows.GiveUp(t.Context(), order991, "sold out")
-			require.NoError(t, err)
-			require.ErrorIs(t, run(), flow.ErrGivenUp)
-			assert.Contains(t, l.Descriptions(), "undo-charge-ch_1")
-		})
-	}
-}
-
-// What a function is told of a step that failed is not recorded each time that it is run, and while nothing was made after it, it is made again.
-func TestFailedStepIsMadeAgainForward(t *testing.T) {
-	virtual(t, "", func(t *testing.T) {
-		l := &line{}
-		p := startFlows(t, l, onceward.Config{}, flow.Config{Backoff: backoff.Policy{MaxAttempts: 100}})
-		runs := 0
-		run := func() error {
-			return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
-				runs++
-				_, first := flow.Step(ctx, "first", func(context.Context) (int, error) {
-					if runs <= 30 {
-						return 0, fmt.Errorf("run %d", runs)
-					}
-					return 1, nil
-				})
-				_, second := flow.Step(ctx, "second", func(context.Context) (int, error) {
-					if first != nil {
-						return 0, errSoldOut
-					}
-					return 1, nil
-				})
-				return errors.Join(first, second)
-			})
-		}
-		for range 30 {
-			require.ErrorIs(t, run(), errSoldOut)
-			pass(time.Hour)
-		}
-		assert.LessOrEqual(t, len(p.flow("order-991").Steps), 10)
-		require.NoError(t, run())
-		assert.Equal(t, "started → first → second → finished", p.flow("order-991").String())
-		require.NoError(t, run(), "by what is recorded")
-	})
-}
-
-// What a function did in the place of a step that failed is not done beside it once that step would succeed.
-func TestFailedStepStaysSoAfterAnother(t *testing.T) {
-	busy, done := says(429, `{"error":{"message":"busy"}}`, "Retry-After", "60"), says(200, paid)
-	for _, row := range []struct {
-		name string
-		then []reply // to what comes after the first card; nil: its process ends
-		sent []string
-	}{
-		{"the process ended", nil, []string{"card-a", "card-b", "ship"}},
-		{"a later step failed", []reply{done, busy}, []string{"card-a", "card-b", "ship", "ship"}},
-		{"it may have taken effect", []reply{loses(), busy}, []string{"card-a", "card-b", "card-b", "card-b", "ship"}},
-		{"it has none", []reply{busy}, []string{"card-a", "card-b", "card-b", "ship"}},
-	} {
-		each(t, row.name, func(t *testing.T, j journal.Journal) {
-			l := (&line{}).Then(append([]reply{busy}, row.then...)...)
-			p := startFlows(t, l, onceward.Config{Journal: j})
-			ends := row.then == nil
-			run := func() error {
-				soon := func(ctx context.Context, name string) error {
-					return errOf(flow.Step(ctx, name, func(ctx context.Context) (charge, error) {
-						ctx, cancel := context.WithCancel(ctx)
-						defer time.AfterFunc(5*time.Second, cancel).Stop()
-						return p.Post(ctx, name)
-					}))
-				}
-				return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
-					err := soon(ctx, "card-a")
-					if _, waits := errors.AsType[*flow.Error](err); err != nil && !waits {
-						err = soon(ctx, "card-b")
-					}
-					if ends {
-						p.Crash()
-					}
-					if err != nil {
-						return err
-					}
-					return soon(ctx, "ship")
-				})
-			}
-			require.Error(t, run())
-			ends = false
-			p = startFlows(t, l, onceward.Config{Journal: j})
-			pass(2 * time.Hour)
-			require.NoError(t, run())
-			assert.Equal(t, row.sent, l.Descriptions())
-			require.NoError(t, run(), "by what is recorded")
-			assert.Len(t, l.Sent(), len(row.sent))
-		})
-	}
-}
-
 // An undo that fails before it asks again for what took effect in an earlier run fails, and is not tried again at once.
 func TestUndoThatFailsBeforeItAsksAgain(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
@@ -530,6 +291,33 @@ func TestUndoThatFailsBeforeItAsksAgain(t *testing.T) {
 		require.ErrorIs(t, run(), flow.ErrFailed)
 		assert.Equal(t, 1, p.flow("order-991").Failures)
 		assert.True(t, p.flow("order-991").DueAt.After(time.Now()))
+	})
+}
+
+// What nobody sends, and keeps a flow from being undone, is looked at each ten minutes at most: whoever resolves it wakes the flow.
+func TestUndoBlockedIsLookedAtSeldom(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		runs := 0
+		var p *process
+		ride := flow.Define("ride", 1, func(ctx context.Context, _ int) (int, error) {
+			runs++
+			return flow.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+				return 1, p.Ask(ctx, with("Authorization", "Bearer secret-1")).Err
+			})
+		})
+		p = startFlows(t, (&line{}).Then(loses()), onceward.Config{Backoff: once}, flow.Config{Definitions: []flow.Definition{ride}})
+		require.ErrorIs(t, errOf(ride.Run(t.Context(), p.Flows, "order-991", 1)), onceward.ErrPending)
+		_, err := p.Flows.GiveUp(t.Context(), order991, "the customer left")
+		require.NoError(t, err)
+		go func() { _ = p.Run(t.Context()) }()
+		pass(12 * time.Hour)
+		assert.Equal(t, flow.StateWaiting, p.flow("order-991").State)
+		assert.Less(t, runs, 150)
+		assert.Greater(t, runs, 72)
+		_, err = p.Resolve(t.Context(), p.seen("charge"), onceward.NotExecuted, byHand)
+		require.NoError(t, err)
+		pass(time.Second)
+		assert.Equal(t, flow.StateGivenUp, p.flow("order-991").State)
 	})
 }
 

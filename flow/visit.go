@@ -266,6 +266,11 @@ func (st *step) leave(ctx context.Context, result []byte, err error) ([]byte, er
 func (st *step) wayOut(err error) error {
 	st.calls.mu.Lock()
 	defer st.calls.mu.Unlock()
+	return st.lacking(err)
+}
+
+// lacking is wayOut under the calls' mu.
+func (st *step) lacking(err error) error {
 	if err == nil || !st.calls.lacking {
 		return err
 	}

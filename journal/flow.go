@@ -149,7 +149,7 @@ const (
 	StepLocal                        // the same of one that committed with its own writes
 	StepTime                         // the time was read
 	StepUUID                         // a UUID was drawn
-	StepFailed                       // a step failed, and the flow went on; Result is the error, told in its undoing and after its end
+	StepFailed                       // a step failed, and the flow went on; Result is the error, told in its undoing, after its end, and in further runs once a later step is done or has begun an operation
 	StepCall                         // an operation is about to be begun in a step; Name is its ID
 	StepUndone                       // a step was undone
 	StepReturned                     // no step: the function came to its end; Result is what it returned

@@ -645,7 +645,7 @@ func refused(op Operation, ev Event) (Operation, Decision, error) {
 	}
 	op.Attempts += ev.Attempts
 	op = sentAs(op, ev)
-	op.MayHaveRun = true
+	op.MayHaveRun, op.LastEndedAt = true, later(ev.At, ev.Last)
 	if heard, is := weigh(op, ev); is {
 		return heard, Weighed, nil
 	}

@@ -684,6 +684,15 @@ func TestHandlingTimeFromTheLaterClock(t *testing.T) {
 		op, _ := next(t, inFlight(journal.Named, slow), true, ev)
 		assert.Equal(t, noon.Add(10*time.Minute), op.DueAt)
 	})
+	t.Run("after a refusal that does not stand", func(t *testing.T) {
+		ev := release(journal.EventComplete)
+		ev.At, ev.Open, ev.Answer = halfPast, true, &journal.Answer{Refused: true}
+		op := inFlight(journal.Named, slow)
+		op.Terms.Remembers = memory.SuccessesCleanFailures
+		op, _ = next(t, op, true, ev)
+		require.Equal(t, journal.StateUnknown, op.State)
+		assert.Equal(t, noon, op.LastEndedAt)
+	})
 }
 
 func TestEventsThatAreRefused(t *testing.T) {

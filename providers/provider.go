@@ -125,7 +125,9 @@ type Endpoint struct {
 	// HandlingTime is the longest time that the provider states for
 	// handling one request. It matters where there is no InFlightGuard, and where the
 	// absence of an object is to be proven by Lookups, whatever guards its key;
-	// 0 means that none is stated.
+	// 0 means that none is stated. Clocks may differ, so that another process than
+	// the one that made the last attempt waits for so long from when it first sees that
+	// attempt ended, by its own time; or until an hour after it would be over.
 	HandlingTime time.Duration
 
 	// FetchPointer says that what an AlreadyDone answer points to is fetched

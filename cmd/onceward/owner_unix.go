@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"syscall"
 
@@ -64,8 +63,6 @@ func sessionAlive(journal, session string) (alive, missing bool) {
 	if syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil {
 		return true, false
 	}
-	text, err := io.ReadAll(f)
-	is, err2 := f.Stat()
-	beside, err3 := os.Stat(journal)
-	return false, err == nil && err2 == nil && err3 == nil && sessionfile.IsCopy(string(text), is, beside)
+	is, err := f.Stat()
+	return false, err == nil && sessionfile.IsCopy(journal, f.Name(), is)
 }

@@ -28,10 +28,11 @@ var Err = errors.New("the process was killed")
 // of it reaches the journal any more.
 func (j *Journal) Cut() error {
 	j.mu.Lock()
-	defer j.mu.Unlock()
 	j.cut = true
+	sessions := slices.Clone(j.sessions)
+	j.mu.Unlock() // an end may wait for what the process does just now
 	var errs []error
-	for _, s := range j.sessions {
+	for _, s := range sessions {
 		errs = append(errs, s.End(context.Background()))
 	}
 	return errors.Join(errs...)

@@ -87,20 +87,24 @@ func (c *clock) leapt(since time.Time) bool {
 // clockError is the most that a clock is wrong by, but for leaps.
 const clockError = time.Hour / 4
 
-// claims forgets what a provider asked for of what is cancelled since its time has passed; or what it asked another
-// process for, before which a clock that differs lets this one have the operation, if only to leave it to others by a
-// time of its own.
+// claims takes note of what is cancelled. It forgets what a provider asked for of what is since its time has passed; or
+// what it asked another process for, before which a clock that differs lets this one have the operation, if only to
+// leave it to others by a time of its own.
 func (b *book) claims(res journal.Result) {
 	l, op := b.life, &res.Operation
-	if res.Decision == journal.Recorded && op.State == journal.StateCancelled && strings.Contains(op.Cause, "not to be sent after") {
-		l.world.forgives(l.ledgerName(op.Ref)) // who asks again does so themselves
+	name := l.ledgerName(op.Ref)
+	if key, own := strings.CutPrefix(op.ID, "key-of-"); own && op.Naming == journal.Carried {
+		name = strings.TrimRight(key, "~") // the errand that brings it along
+	}
+	switch {
+	case res.Decision != journal.Recorded || op.State != journal.StateCancelled:
+	case strings.Contains(op.Cause, "not to be sent after"):
+		l.world.forgives(name) // who asks again does so themselves
+	default:
+		l.world.cancels(name)
 	}
 	if res.Decision != journal.Execute || !l.has(clocks) {
 		return
-	}
-	name := l.ledgerName(op.Ref)
-	if key, own := strings.CutPrefix(op.ID, "key-of-"); own && op.Naming == journal.Carried {
-		name = key // the errand that brings it along
 	}
 	l.world.mu.Lock()
 	defer l.world.mu.Unlock()

@@ -72,6 +72,7 @@ type errand struct {
 	trip          *trip     // it is a flow
 	ledger        string    // that its effect is told by: its name, or what several errands' request is of, alike in each
 	shares        bool      // its key is another's, too
+	blind         bool      // a process has begun it that has no table of its provider, so that nothing said where its key is
 	contends      bool      // its second asker has another request
 	promised      bool      // its latest caller was told that it will be sent
 	outbox        bool      // it is enqueued in a transaction
@@ -517,6 +518,7 @@ func (l *life) operate() {
 		quicker := l.has(colleagues) && as != onceward.Executed
 		if quicker {
 			l.world.decides(l.ledgerName(op.Ref))
+			l.world.forgives(l.ledgerName(op.Ref))
 			_, err := p.client.Resolve(context.Background(), op.Seen, onceward.SendAgain, onceward.ResolveOptions{By: "a colleague", Why: "the ledger"})
 			wasTold(err)
 			l.tell("person", p.name, "a colleague has %s sent again: %v", op.ID, err)
@@ -526,7 +528,7 @@ func (l *life) operate() {
 		}
 		how := onceward.ResolveOptions{By: "somebody", Why: "the ledger"}
 		if as == onceward.Executed && random.of(2) {
-			how.Answer = l.world.found(l.ledgerName(op.Ref))
+			how.Answer = l.found(op.Ref)
 		}
 		l.world.decides(l.ledgerName(op.Ref))
 		now, _ := l.current().Get(context.Background(), op.Ref)
@@ -541,9 +543,18 @@ func (l *life) operate() {
 	}
 }
 
+// found is the answer that somebody finds of an operation, or nil.
+func (l *life) found(ref onceward.Ref) *onceward.Answer {
+	op, err := l.current().Get(context.Background(), ref)
+	if err != nil {
+		return nil
+	}
+	return l.world.found(l.ledgerName(ref), op.Mode)
+}
+
 // supplies has somebody supply an answer that they have found meanwhile.
 func (l *life) supplies(p *process, op onceward.Operation) {
-	answer := l.world.found(l.ledgerName(op.Ref))
+	answer := l.found(op.Ref)
 	op, err := p.client.Lookup(context.Background(), op.Ref)
 	if answer == nil || err != nil || op.Answer == nil || !op.Answer.ByHand || !op.Answer.Omitted {
 		return
@@ -732,7 +743,9 @@ func (l *life) ask(p *process, e *errand, asker int, random dice) (content bool)
 	l.world.mu.Unlock()
 	l.mu.Lock()
 	e.asked++
+	e.blind = e.blind || !p.knows[e.host]
 	l.mu.Unlock()
+	l.world.asksAnew(e.ledger)
 	l.tell("caller", p.name, "%s is asked for (key %.12s, %s)", e.name+strings.Repeat("~", e.other), req.Header.Get("Idempotency-Key"), mode)
 	defer func() {
 		if v := recover(); v != nil {
@@ -835,7 +848,7 @@ func (l *life) hear(p *process, e *errand, since time.Time, variant, mode string
 			l.tellers[string(body)] = another
 		}
 		l.mu.Unlock()
-		if another != e.name && !l.wasRestored() && p.knows[e.host] { // else nothing says where the key is
+		if another != e.name && !l.wasRestored() && !e.blind {
 			l.fault("%s: its caller was told of the effect of %s, and its own is lost", e.name, another)
 		}
 		if forgotten := e.naming == 1 && l.has(shortKeep); several && e.naming < 2 && e.other == 0 && !l.wasRestored() && !forgotten {
@@ -876,7 +889,7 @@ func (l *life) hear(p *process, e *errand, since time.Time, variant, mode string
 	if !e.alone && made+more > 0 { // the other asker may have begun since it was cancelled
 		made, more = l.world.countBefore(e.ledger, since, p.name)
 	}
-	if errors.Is(err, onceward.ErrNotSent) && made+more > 0 {
+	if errors.Is(err, onceward.ErrNotSent) && made+more > 0 && !l.hasForgotten(e.ledger) {
 		l.fault("%s: its caller was told that nothing took effect: %d did, %d may", e.name, made, more)
 	}
 	l.mu.Lock()
@@ -885,7 +898,9 @@ func (l *life) hear(p *process, e *errand, since time.Time, variant, mode string
 	if errors.Is(err, onceward.ErrNotSent) {
 		l.elsewhere(e)
 	}
-	if errors.Is(err, onceward.ErrKeyReused) && !l.wasRestored() && !e.contends && !e.shares && !(l.has(partialTables) && l.world.contracts[e.host].box != nil) && !(l.has(modes) && strings.Contains(err.Error(), "mode")) {
+	box := l.world.contracts[e.host].box
+	bound := box != nil && e.other > 0 && strings.Contains(box.body, "REF-key") // the first name has the key that its body brings along
+	if errors.Is(err, onceward.ErrKeyReused) && !l.wasRestored() && !e.contends && !e.shares && !bound && !(l.has(partialTables) && box != nil) && !(l.has(modes) && strings.Contains(err.Error(), "mode")) {
 		l.fault("%s: taken for another request: %v", e.name, err)
 	}
 	return errors.Is(err, onceward.ErrOutcomeUnknown) || errors.Is(err, onceward.ErrAnswerGone)

@@ -19,7 +19,8 @@ type knowing struct {
 // held is a beginning to count as sent.
 type held struct {
 	at    time.Time
-	leaps bool // by a clock that was far ahead, or behind
+	leaps bool      // by a clock that was far ahead, or behind
+	dated time.Time // where its window begins: before at by a clock that was behind
 }
 
 // change is the latest that was recorded of an operation.
@@ -46,9 +47,13 @@ func (l *life) notes(b *book, res journal.Result) {
 	op := &res.Operation
 	now := time.Now()
 	leaps := b.clock.off() != b.clock.wrong
+	dated := now
+	if (leaps || l.fallsBehind(now)) && op.FirstSentAt.Before(now) {
+		dated = op.FirstSentAt
+	}
 	l.mu.Lock()
 	if _, there := l.knowing.firstHeld[op.Key]; !there && op.State == journal.StateInFlight {
-		l.knowing.firstHeld[op.Key] = held{now, leaps}
+		l.knowing.firstHeld[op.Key] = held{now, leaps, dated}
 	}
 	if leaps {
 		l.knowing.leapers[b] = true
@@ -75,7 +80,7 @@ func (l *life) notes(b *book, res journal.Result) {
 		}
 		// What is asked is whether it may be sent once the delay is over that comes next.
 		const delay = 75 * time.Minute
-		left := c.retention - min(c.retention/4, time.Hour) - now.Sub(first.at) - delay
+		left := c.retention - min(c.retention/4, time.Hour) - now.Sub(first.dated) - delay
 		if left > 0 && !l.explains(op, c, first, agree) {
 			l.fault("%s became unknown without need, %v after it was first sent: %s", op.ID, now.Sub(first.at), op.Cause)
 		}
@@ -104,6 +109,7 @@ func (l *life) explains(op *journal.Operation, c contract, first held, agree boo
 		{"the key was used for another request", l.wasRestored()}, // the reference that was made for it is lost
 		{"its process ended", op.Naming != journal.Named},         // found by a process that is NamedOnly
 		{"remembers no refusals", c.memory != providers.Everything},
+		{"remembers no refusals", op.Found.State == journal.StateUnknown}, // of a repeat: it was unknown before that
 	} {
 		if why.is && strings.Contains(op.Cause, why.cause) {
 			return true

@@ -175,6 +175,9 @@ func (l *life) books(wrote []string) {
 	}
 }
 
+// seenTo is said of an outcome that comes for somebody to see to it.
+const seenTo = ", and somebody has to see to it"
+
 func outcomeOf(parent, id string, generation int, state journal.State) string {
 	return fmt.Sprintf("%s %s %d %v", parent, id, generation, state)
 }
@@ -184,6 +187,9 @@ func (l *life) onSettledTx(p *process, drawn *chance) func(context.Context, jour
 	return func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
 		t := tx.(*booking)
 		what := outcomeOf(op.Parent, op.ID, op.Generation, op.State)
+		if op.Dead != "" && op.State == journal.StateCompleted {
+			what += seenTo // once more
+		}
 		l.tell("caller", p.name, "OnSettledTx: %s", what)
 		l.visit("an outcome in a transaction")
 		t.wrote = append(t.wrote, what)
@@ -372,7 +378,7 @@ func (l *life) judgeOutbox(states map[string]journal.Operation) {
 		if op.State != journal.StateCompleted || !op.Delivered || op.Tombstone {
 			continue
 		}
-		if what := outcomeOf("", op.ID, op.Generation, op.State); l.booked[what] == 0 {
+		if what := outcomeOf("", op.ID, op.Generation, op.State); l.booked[what]+l.booked[what+seenTo] == 0 {
 			l.fault("%s: never booked", what)
 		}
 	}

@@ -41,6 +41,7 @@ func (l *life) regret() {
 			// Whatever the call says, it may have been lifted from here on.
 			l.regretted.is(l, name, false)
 			l.world.forgives(name) // a person's word counts for more than what the provider asked for before
+			l.world.decides(name)  // also where nobody heard that it was not wanted: it was cancelled by that
 			_, err := p.client.Wanted(context.Background(), op.Ref, onceward.ResolveOptions{By: "somebody", Why: "it is wanted after all"})
 			wasTold(err)
 			l.tell("person", p.name, "wants %s after all: %v", name, err)
@@ -134,7 +135,7 @@ func (l *life) hearsRegret(e *errand, err error, made, more int) {
 
 // judgeRegret finds what took effect though nobody wanted it any more, and of which the owner was not told.
 func (l *life) judgeRegret(e *errand, op *journal.Operation, made int) {
-	if op.Unwanted == nil || op.State != journal.StateCompleted || made == 0 || !op.Delivered || op.Tombstone || op.Resolved != nil || len(e.told) > 0 {
+	if op.Unwanted == nil || op.State != journal.StateCompleted || made == 0 || !op.Delivered || op.Tombstone || op.Resolved != nil {
 		return
 	}
 	l.visit("executed, and unwanted")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +25,8 @@ type disaster struct {
 	backed  bool            // the backup was made: what is recorded from here on is lost
 	lost    bool            // the backup is in place
 	refuses bool            // and was not adopted yet
-	gap     map[string]bool // what the ledger calls the operations that were begun meanwhile
+	begun   map[string]bool // what the ledger calls the operations that were begun meanwhile
+	gap     map[string]bool // … and do not come back by their keys
 }
 
 // restores has the journal lost and its backup restored in the middle of the life; adopted
@@ -119,7 +121,8 @@ func (l *life) isUnknownToBackup(op *journal.Operation, first bool) {
 	if !d.backed || d.lost {
 		return
 	}
-	if derived := op.Parent != "" || l.has(secrets) && op.Naming == journal.Named; derived && first {
+	d.begun[name], d.begun[strings.TrimPrefix(op.ID, "key-of-")] = true, true
+	if derived := op.Parent != "" || l.has(secrets) && op.Naming == journal.Named; derived && first && !l.has(modes) { // each mode has keys of its own
 		for _, c := range l.world.contracts {
 			if c.name == op.Provider && !c.keyless && c.guard && c.memory == providers.Everything && c.retention > l.length+time.Hour {
 				return
@@ -156,6 +159,17 @@ func (l *life) inGap(name string, keys ...string) bool {
 		}
 	}
 	return l.disaster.gap[name]
+}
+
+// hasForgotten tells whether a restored journal has nothing of what was begun of an errand: whoever asks for it
+// again is told of that alone.
+func (l *life) hasForgotten(name string) bool {
+	if l.disaster == nil {
+		return false
+	}
+	l.disaster.mu.Lock()
+	defer l.disaster.mu.Unlock()
+	return l.disaster.lost && l.disaster.begun[name]
 }
 
 func (l *life) wasRestored() bool {

@@ -169,9 +169,11 @@ func (l *line) looksUp(req *http.Request) (*http.Response, error) {
 		a = answer{status: map[fate]int{says503: 503, says401: 401, fails: 500}[f], body: `{"error":"not now"}`}
 	case says429:
 		a = answer{status: 429, body: `{"error":"not now"}`, header: [2]string{"Retry-After", "90"}}
-		l.mu.Lock()
-		l.patience[l.process+" "+host] = wish{at: time.Now(), until: time.Now().Add(90 * time.Second)}
-		l.mu.Unlock()
+		a.heard = func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.patience[l.process+" "+host] = wish{at: time.Now(), until: time.Now().Add(90 * time.Second)}
+		}
 	case pretends:
 		a = answer{status: 200, body: "<html>hello</html>", page: true}
 	default:

@@ -225,8 +225,8 @@ func (l *life) undone(e *errand) {
 		return
 	}
 	for _, step := range undoable {
-		if l.world.misled(e.name+"/"+step) || l.world.misled(e.name+"/"+step+"/undo") {
-			continue
+		if l.world.misled(e.name+"/"+step) || l.world.misled(e.name+"/"+step+"/undo") || l.hasForgotten(e.name+"/"+step) {
+			continue // nobody can know what is to be undone
 		}
 		_, made := l.effectsOf(e, step)
 		if _, undone := l.effectsOf(e, step+"/undo"); (made > 0) != (undone > 0) {

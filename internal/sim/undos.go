@@ -60,7 +60,7 @@ func (l *life) undoneInOrder(e *errand) {
 	}
 	var before time.Time // when the latest of them began
 	for _, step := range slices.Backward(undoable) {
-		if l.world.misled(e.name+"/"+step) || l.world.misled(e.name+"/"+step+"/undo") || l.world.misled(e.name+"/"+step+"/notice/undo") {
+		if l.world.misled(e.name+"/"+step) || l.world.misled(e.name+"/"+step+"/undo") || l.world.misled(e.name+"/"+step+"/notice/undo") || l.hasForgotten(e.name+"/"+step) {
 			return
 		}
 		made, undone, noticed := l.took(e, step), l.took(e, step+"/undo"), l.took(e, step+"/notice/undo")

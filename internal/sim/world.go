@@ -141,12 +141,14 @@ type answer struct {
 	body   string
 	page   bool
 	header [2]string // one more
+	heard  func()    // is called as the client gets it; nil: that makes no difference
 }
 
 // wish is a provider's, not to be asked again before a time.
 type wish struct {
 	process, key, account string
 	at, until             time.Time
+	cancelled             bool // the operation is, of which it was said
 }
 
 // effect is one thing that a provider has done.
@@ -156,6 +158,7 @@ type effect struct {
 	by    string // the process that sent it
 	trust bool   // its sender's table was right then
 	knew  bool   // its sender had a table
+	mode  string // of the credential that it was asked for with
 	id    string
 	body  string // that it was answered by
 }
@@ -279,7 +282,7 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 	case says429, says503, says409, says401:
 		a := answer{status: map[fate]int{says429: 429, says503: 503, says409: 409, says401: 401}[f], body: `{"error":"not now"}`}
 		if f != says401 {
-			a.header = l.asksFor(errand, key, account, f == says409 && !c.keyless, random) // whose table has no 409
+			a.header, a.heard = l.asksFor(errand, key, account, f == says409 && !c.keyless, random) // whose table has no 409
 		}
 		done <- a
 	case gateway, movedAfter:
@@ -319,6 +322,9 @@ func (l *line) waits(req *http.Request, done chan answer, f fate) (*http.Respons
 	began := time.Now()
 	select {
 	case a := <-done:
+		if a.heard != nil {
+			a.heard()
+		}
 		if a.status < 500 {
 			l.wins(req.URL.Host)
 		}
@@ -356,14 +362,16 @@ func (l *line) heeds(errand, key, account string) {
 	}
 }
 
-// found is the answer that a provider's dashboard shows of an errand's effect, or nil.
-func (w *world) found(errand string) *onceward.Answer {
+// found is the answer that a provider's dashboard shows of an errand's effect, or nil. It shows a test's apart
+// from live ones; of what was sent in no known mode somebody looks at both.
+func (w *world) found(errand, mode string) *onceward.Answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.effects[errand]) == 0 {
+	i := slices.IndexFunc(w.effects[errand], func(e effect) bool { return mode == "" || mode == e.mode })
+	if i < 0 {
 		return nil
 	}
-	e := w.effects[errand][0]
+	e := w.effects[errand][i]
 	return &onceward.Answer{Status: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(e.body)}
 }
 
@@ -400,14 +408,35 @@ func (w *world) forgives(errand string) {
 	delete(w.asks, errand)
 }
 
-// asksFor draws a Retry-After, in one of its forms, or none.
-func (l *line) asksFor(errand, key, account string, busy bool, random dice) (header [2]string) {
+// cancels takes note that an operation is cancelled. Its name is free by that: whoever asks by it from then on does so
+// themselves, but nobody who has asked before.
+func (w *world) cancels(errand string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if wish, there := w.asks[errand]; there {
+		wish.cancelled = true
+		w.asks[errand] = wish
+	}
+}
+
+// asksAnew forgets what was asked for by a Retry-After of what is cancelled.
+func (w *world) asksAnew(errand string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.asks[errand].cancelled {
+		delete(w.asks, errand)
+	}
+}
+
+// asksFor draws a Retry-After, in one of its forms, or none. It counts once it is heard: who has gone away, or whose
+// process has stood still for too long, may not hear it.
+func (l *line) asksFor(errand, key, account string, busy bool, random dice) (header [2]string, heard func()) {
 	now := time.Now()
 	wait := time.Duration(1+random.IntN(90)) * time.Second
 	in := func(d time.Duration) string { return now.Add(d).UTC().Format(http.TimeFormat) }
 	switch header[0] = "Retry-After"; random.IntN(9) {
 	case 0:
-		return [2]string{}
+		return [2]string{}, nil
 	case 1:
 		wait, header[1] = 0, "0"
 	case 2:
@@ -427,20 +456,19 @@ func (l *line) asksFor(errand, key, account string, busy bool, random dice) (hea
 	default:
 		header[1] = fmt.Sprint(int(wait.Seconds()))
 	}
-	l.mu.Lock()
-	if until := now.Add(wait + time.Second); until.After(l.named[errand]) {
-		l.named[errand] = until
-	}
-	l.mu.Unlock()
-	if key != "" {
+	return header, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if until := now.Add(wait + time.Second); until.After(l.named[errand]) {
+			l.named[errand] = until
+		}
 		if busy {
 			wait = max(wait, 2*time.Millisecond) // such attempts are not counted: there are none at once
 		}
-		l.mu.Lock()
-		l.asks[errand] = wish{process: l.process, key: key, account: account, at: now, until: now.Add(wait)}
-		l.mu.Unlock()
+		if key != "" {
+			l.asks[errand] = wish{process: l.process, key: key, account: account, at: now, until: now.Add(wait)}
+		}
 	}
-	return header
 }
 
 // seller is a header that tells a provider whose account it is, as somebody's own credential would.
@@ -596,7 +624,7 @@ func (w *world) execute(r request, with fate) answer {
 // work has the effect, or not, and tells whether the provider remembers it.
 func (w *world) work(r request, with fate) (a answer, kept bool) {
 	takes := func() answer {
-		e := effect{at: time.Now(), key: r.key, by: r.process, trust: r.trust, knew: r.knew, id: fmt.Sprintf("%s.%d", r.errand, len(w.effects[r.errand])+1)}
+		e := effect{at: time.Now(), key: r.key, by: r.process, trust: r.trust, knew: r.knew, mode: r.mode, id: fmt.Sprintf("%s.%d", r.errand, len(w.effects[r.errand])+1)}
 		e.body = fmt.Sprintf(`{"id":%q,"errand":%q,"variant":%q,"mode":%q}`, e.id, r.errand, r.variant, r.mode)
 		if r.shows != (shows{}) {
 			e.body = fmt.Sprintf(`{"id":%q,"errand":%q,"variant":%q,"mode":%q,"reference":%q,"state":"made","created":%d}`, e.id, r.errand, r.variant, r.mode, r.reference, e.at.Unix())

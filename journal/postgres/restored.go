@@ -116,9 +116,9 @@ func (j *Journal) answer(ctx context.Context, conn *pgx.Conn) error {
 // lacking tells what this process was told of and the database does not have; "": nothing.
 func (j *Journal) lacking(ctx context.Context, conn *pgx.Conn) (why string, err error) {
 	m := j.member.Load()
-	var latest time.Time
 	// Whoever has joined and ended since what there is now is told of by nobody else.
 	if joined := j.memory.lastJoin(); !joined.IsZero() {
+		var latest time.Time
 		if err := conn.QueryRow(ctx, "SELECT coalesce(max(started_at), 'epoch') FROM "+j.schema+".sessions").Scan(&latest); err != nil {
 			return "", err
 		}

@@ -152,7 +152,7 @@ func lockNewFile(path string) (id string, lock *flock.Flock, err error) {
 				if err := osfile.OwnLike(path, name); err != nil {
 					return "", nil, errors.Join(err, lock.Close())
 				}
-				if err := describeSession(path, name, held); err != nil {
+				if err := sessionfile.Describe(path, name, held); err != nil {
 					return "", nil, errors.Join(err, lock.Close())
 				}
 				// The row must not survive a loss of power that the file doesn't.
@@ -165,35 +165,6 @@ func lockNewFile(path string) (id string, lock *flock.Flock, err error) {
 		_ = lock.Close()
 	}
 	return "", nil, errors.New("its file was taken away, again and again")
-}
-
-// describeSession has a session's file say which one it is. Nothing has to outlast a loss of
-// power, which ends every session.
-func describeSession(path, name string, is fs.FileInfo) error {
-	beside, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	text := sessionfile.Text(is, beside)
-	if text == "" {
-		return nil
-	}
-	f, err := os.OpenFile(name, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
-}
-
-// isCopy tells whether what lies in the place of a session's file, as is, was put there later.
-func isCopy(path, name string, is fs.FileInfo) bool {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return false
-	}
-	beside, err := os.Stat(path)
-	return err == nil && sessionfile.IsCopy(string(text), is, beside)
 }
 
 func (s *session) ID() string { return s.id }
@@ -329,7 +300,7 @@ func lockSession(path, id string) (*flock.Flock, error) {
 		return nil, err
 	}
 	is, err := lock.Stat()
-	if err == nil && isCopy(path, name, is) {
+	if err == nil && sessionfile.IsCopy(path, name, is) {
 		err = fs.ErrNotExist
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	codes "modernc.org/sqlite/lib"
 
+	"github.com/onceward/onceward/internal/sessionfile"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
@@ -286,7 +287,7 @@ func (v *verification) sessions() error {
 	err := v.each("SELECT id FROM onceward_sessions", func(row []driver.Value) error {
 		id := row[0].(string)
 		is, err := os.Stat(sessionFile(v.path, id))
-		if errors.Is(err, fs.ErrNotExist) || err == nil && isCopy(v.path, sessionFile(v.path, id), is) {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && sessionfile.IsCopy(v.path, sessionFile(v.path, id), is) {
 			missing = append(missing, id)
 		}
 		return nil
