@@ -50,6 +50,9 @@ func (r *run) makeAttempt() (*http.Response, error) {
 	// may have the operation by now.
 	holder := r.op.Holder
 	trace.holds, trace.end = func() bool { return r.client.session.holds(holder) }, a.ctx.end
+	if by := r.op.NotAfter; !r.mayHaveRun() {
+		trace.late = func() error { return afterwards(r.client.now(), by) }
+	}
 	req, err := r.compose(a.ctx, trace.follow(a.ctx), r.target)
 	if err == nil {
 		err = r.mayRest(req)
@@ -129,8 +132,15 @@ func (r *run) mayGoOn() error {
 
 // tooLate tells of what nothing has been sent that it is not to be sent for the first time at t any more.
 func (r *run) tooLate(t time.Time) error {
-	by := r.op.NotAfter
-	if by.IsZero() || r.mayHaveRun() || !t.After(by) {
+	if r.mayHaveRun() {
+		return nil
+	}
+	return afterwards(t, r.op.NotAfter)
+}
+
+// afterwards tells that t is after by, if there is such a time.
+func afterwards(t, by time.Time) error {
+	if by.IsZero() || !t.After(by) {
 		return nil
 	}
 	return fmt.Errorf("%w %s", errTooLate, by.Format(time.RFC3339))

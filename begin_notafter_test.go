@@ -2,7 +2,11 @@ package onceward_test
 
 import (
 	"context"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,8 +15,10 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
 )
 
 // What could not be sent in its time is cancelled for who asks for it later, and sent for who asks
@@ -80,6 +86,78 @@ func TestAuthorizeOutlastsItsTime(t *testing.T) {
 		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), time.Now().Add(10*time.Second))).Err, onceward.ErrNotSent)
 		assert.Empty(t, l.Sent())
 	})
+}
+
+// Nor is it sent by a connection that is had after it: a new one, which took long, or one that lay ready while something else did.
+func TestConnectionOutlastsItsTime(t *testing.T) {
+	const ready = "one that lay ready"
+	for _, version := range []string{"HTTP/1.1", "HTTP/2"} {
+		t.Run(version, func(t *testing.T) {
+			var requests atomic.Int64
+			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				requests.Add(1)
+				_, _ = w.Write([]byte(`{"id":"ch_1"}`))
+			}))
+			srv.EnableHTTP2 = version == "HTTP/2"
+			srv.StartTLS()
+			t.Cleanup(srv.Close)
+			contract := providers.Stripe()
+			contract.Hosts = []string{oncetest.MustParse(srv.URL).Host}
+			transport := srv.Client().Transport.(*http.Transport).Clone()
+			t.Cleanup(transport.CloseIdleConnections)
+			var by atomic.Pointer[time.Time] // until after which it takes
+			outlasts := func() {
+				if by := by.Load(); by != nil {
+					time.Sleep(time.Until(*by) + time.Millisecond)
+				}
+			}
+			transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				outlasts()
+				return new(net.Dialer).DialContext(ctx, network, address)
+			}
+			client, err := onceward.New(onceward.Config{
+				Journal: memory.New(), Providers: []providers.Provider{contract}, HTTPClient: &http.Client{Transport: transport},
+				Backoff: oncetest.Once,
+				Trace: &onceward.Trace{AttemptStarted: func(ctx context.Context, op onceward.Operation, _ int) context.Context {
+					if op.ID == ready {
+						outlasts()
+					}
+					return ctx
+				}},
+			})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = client.Shutdown(context.Background()) })
+			send := func(name string, notAfter time.Time) error {
+				ctx := onceward.WithNotAfter(onceward.WithOperation(t.Context(), name), notAfter)
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+"/v1/charges", strings.NewReader("amount=1"))
+				require.NoError(t, err)
+				req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				resp, err := client.HTTPClient().Do(req)
+				if err == nil {
+					_ = resp.Body.Close()
+				}
+				return err
+			}
+			soon := func() time.Time {
+				at := time.Now().Add(300 * time.Millisecond)
+				by.Store(&at)
+				return at
+			}
+			for sent, connection := range []string{"a new one", ready} {
+				err := send(connection, soon())
+				require.ErrorIs(t, err, onceward.ErrNotSent, connection)
+				require.ErrorContains(t, err, "it was not to be sent after")
+				assert.EqualValues(t, sent, requests.Load(), connection)
+				op, err := client.Lookup(t.Context(), onceward.Ref{ID: connection})
+				require.NoError(t, err)
+				assert.Equal(t, onceward.StateCancelled, op.State)
+
+				by.Store(nil)
+				require.NoError(t, send("in its time, beside "+connection, time.Now().Add(time.Hour)))
+				assert.EqualValues(t, sent+1, requests.Load())
+			}
+		})
+	}
 }
 
 // Whoever asked was told of it, so that OnSettled is not.

@@ -49,6 +49,9 @@ func (r *run) judge() {
 	case a.local != nil:
 		r.judgeLocal(a.local)
 		return
+	case a.unsent && errors.Is(a.err, errTooLate):
+		r.judgeLocal(a.err)
+		return
 	case a.err != nil:
 		r.tally.mayHaveRun = r.tally.mayHaveRun || !a.unsent
 		r.retryOrEnd(false, describe(a.err, a.unsent), a.err)

@@ -21,7 +21,8 @@ type connTrace struct {
 	conn       atomic.Pointer[net.Conn] // the latest connection, where it is HTTP/1's
 	hooks      httptrace.ClientTrace
 
-	holds func() bool // whether the claim's session still lives
+	holds func() bool  // whether the claim's session still lives
+	late  func() error // why nothing is to be sent any more, where nothing was sent; nil where it always may
 	end   context.CancelCauseFunc
 }
 
@@ -30,8 +31,8 @@ var errLeaseOver = errors.New("the session was lost before anything was sent")
 
 // refuse leaves a connection unused. HTTP/2 looks at the context before it writes, and others may have requests on
 // the connection; HTTP/1 does not look.
-func (t *connTrace) refuse(conn net.Conn) {
-	t.end(errLeaseOver)
+func (t *connTrace) refuse(conn net.Conn, cause error) {
+	t.end(cause)
 	if conn == nil { // by a transport of another's, which need not heed the context
 		return
 	}
@@ -64,8 +65,13 @@ func (t *connTrace) follow(ctx context.Context) context.Context {
 		if info.Conn != nil && isHTTP1(info.Conn) {
 			t.conn.Store(&info.Conn)
 		}
-		if t.holds != nil && !t.holds() {
-			t.refuse(info.Conn)
+		switch {
+		case t.holds != nil && !t.holds():
+			t.refuse(info.Conn, errLeaseOver)
+		case t.late != nil && info.Conn != nil && !t.wrote.Load() && !t.hopped: // where to refuse leaves no doubt
+			if err := t.late(); err != nil {
+				t.refuse(info.Conn, err)
+			}
 		}
 	}
 	t.hooks.WroteHeaders = func() {
