@@ -264,7 +264,7 @@ func New(cfg Config) (*Client, error) {
 		clock:   time.Now,
 		wakes:   make(chan struct{}, 1),
 
-		session: session{journal: cfg.Journal},
+		session: session{journal: cfg.Journal, joining: make(chan struct{}, 1)},
 		flows:   flows{attached: make(chan struct{})},
 	}
 	if shared, ok := cfg.Journal.(journal.Clock); ok {

@@ -13,7 +13,8 @@ import (
 // concurrently.
 type session struct {
 	journal journal.Journal
-	mu      sync.Mutex                      // held while the session is looked at or started
+	joining chan struct{}                   // holds one while the journal is asked for a session, or to end it, which may take its time
+	mu      sync.Mutex                      // of what follows
 	present journal.Session                 // nil: none was started, or it was ended
 	current atomic.Pointer[journal.Session] // present, for who does not wait for mu
 	told    journal.Session                 // that it is lost
@@ -43,23 +44,45 @@ func (s *session) joined(ctx context.Context) (journal.Session, error) {
 }
 
 func (s *session) join(ctx context.Context) (now, lost journal.Session, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over {
-		return nil, nil, ErrShutdown
+	if now, lost, err = s.alive(); now != nil || err != nil {
+		return now, nil, err
 	}
-	if s.present != nil {
-		if !s.present.Lost() {
-			return s.present, nil, nil
-		}
-		lost = s.present
+	select {
+	case s.joining <- struct{}{}:
+		defer func() { <-s.joining }()
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	}
+	if now, lost, err = s.alive(); now != nil || err != nil { // meanwhile
+		return now, nil, err
 	}
 	joined, err := s.journal.Join(ctx)
 	if err != nil {
 		return nil, lost, err
 	}
-	s.became(joined)
+	s.mu.Lock()
+	over := s.over
+	if !over {
+		s.became(joined)
+	}
+	s.mu.Unlock()
+	if over {
+		return nil, lost, errors.Join(ErrShutdown, joined.End(context.WithoutCancel(ctx)))
+	}
 	return joined, lost, nil
+}
+
+// alive is the present session, if it is not known to be lost; else it is lost, or nil. After the end it is ErrShutdown.
+func (s *session) alive() (now, lost journal.Session, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.over:
+		return nil, nil, ErrShutdown
+	case s.present == nil || s.present.Lost():
+		return nil, s.present, nil
+	}
+	return s.present, nil, nil
 }
 
 // do calls f with the session, and again with another one if that turns out lost.
@@ -86,12 +109,18 @@ func (s *session) holds(id string) bool {
 // would be held for as long as the process lives.
 func (s *session) end(ctx context.Context) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.over = true
-	if s.present == nil {
-		return nil
-	}
 	last := s.present
 	s.became(nil)
+	s.mu.Unlock()
+	select {
+	case s.joining <- struct{}{}: // who was joining ends what came of it
+		defer func() { <-s.joining }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if last == nil {
+		return nil
+	}
 	return last.End(ctx)
 }

@@ -8,8 +8,11 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -79,6 +82,72 @@ func TestLostSessionIsToldOnce(t *testing.T) {
 			require.NoError(t, p.Ask(named(t, fmt.Sprint("invoice-3/", lost))).Err)
 			assert.Equal(t, lost+1, strings.Count(logged.String(), "the session in the journal is lost"))
 		}
+	})
+}
+
+// slowly is a journal that takes its time over a session.
+type slowly struct {
+	*memory.Journal
+	waits func()
+	ended atomic.Int32
+}
+
+func (j *slowly) Join(ctx context.Context) (journal.Session, error) {
+	j.waits()
+	s, err := j.Journal.Join(ctx)
+	return &ending{s, j}, err
+}
+
+type ending struct {
+	journal.Session
+	of *slowly
+}
+
+func (s *ending) End(ctx context.Context) error {
+	s.of.ended.Add(1)
+	return s.Session.End(ctx)
+}
+
+// Who waits while somebody else's call is joining a session heeds the end of their own context.
+func TestWhoWaitsForASession(t *testing.T) {
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	j := &slowly{Journal: memory.New(), waits: sync.OnceFunc(func() {
+		close(asked)
+		<-goOn
+	})}
+	p := start(t, &line{}, onceward.Config{Journal: j})
+	first := make(chan error, 1)
+	go func() { first <- p.Ask(named(t, "invoice-1")).Err }()
+	<-asked
+	ctx, cancel := context.WithTimeout(named(t, "invoice-2"), 100*time.Millisecond)
+	defer cancel()
+	second := make(chan error, 1)
+	go func() { second <- p.Ask(ctx).Err }()
+	select {
+	case err := <-second:
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	case <-time.After(20 * time.Second):
+		assert.Fail(t, "it waits")
+	}
+	close(goOn)
+	require.NoError(t, <-first)
+}
+
+// A session that is had once the client was shut down is ended: nobody else would.
+func TestShutdownBesideAJoin(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := &line{}
+		j := &slowly{Journal: memory.New(), waits: func() { pass(time.Minute) }}
+		p := start(t, l, onceward.Config{Journal: j})
+		asked := make(chan error, 1)
+		go func() { asked <- p.Ask(named(t, "invoice-1")).Err }()
+		pass(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_ = p.Shutdown(ctx)
+		require.ErrorIs(t, <-asked, onceward.ErrShutdown)
+		assert.EqualValues(t, 1, j.ended.Load())
+		assert.Empty(t, l.Sent())
 	})
 }
 
