@@ -94,6 +94,17 @@ func TestRepeatByItsOwnCall(t *testing.T) {
 	})
 }
 
+// It has all of the call's time for that: there is no further repeat in it, for which it would be broken off.
+func TestRepeatTakesItsTime(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Reconcile: filling(), AttemptTimeout: 20 * time.Second, MaxWait: 5 * time.Minute}, unique)
+		l.box.Script(providertest.DropBefore(), providertest.DelayBefore(time.Minute))
+		showing(t, l.transfers("slow"), "obj_1")
+		assert.Equal(t, 2, l.sent())
+		l.truly()
+	})
+}
+
 // It does not while the provider has asked for patience.
 func TestRepeatKeepsARetryAfter(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
