@@ -269,6 +269,48 @@ func TestClockLeapsBeforeAnAttempt(t *testing.T) {
 	}
 }
 
+// What a right clock sends first keeps its window, though the journal's time, which was another's, is far ahead.
+func TestClockOfAnotherWasAhead(t *testing.T) {
+	for _, ahead := range []time.Duration{3 * 24 * time.Hour, 300 * 24 * time.Hour} {
+		virtual(t, ahead.String(), func(t *testing.T) {
+			j := memory.New()
+			p := start(t, &line{}, onceward.Config{Journal: j})
+			onceward.SetClock(p.Client, func() time.Time { return time.Now().Add(ahead) })
+			require.NoError(t, p.Ask(named(t, "order-1")).Err) // the journal has seen no clock before
+			l := (&line{}).Then(loses(), loses())
+			require.NoError(t, start(t, l, onceward.Config{Journal: j}).Ask(named(t, "order-2")).Err)
+			assert.Len(t, l.Sent(), 3)
+		})
+	}
+}
+
+// A clock that leaps ahead during the first attempt ends no window that began with it: not until the leap is believed.
+func TestClockLeapsDuringAnAttempt(t *testing.T) {
+	const leap = 1000 * time.Hour
+	for _, comesBack := range []bool{true, false} {
+		virtual(t, fmt.Sprintf("and comes back: %v", comesBack), func(t *testing.T) {
+			var ahead time.Duration
+			l := (&line{}).Then(doing(func() { ahead = leap }, loses()))
+			p := start(t, l, onceward.Config{Backoff: once})
+			onceward.SetClock(p.Client, func() time.Time { return time.Now().Add(ahead) })
+			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+			if comesBack {
+				ahead = 0
+			}
+			pass(time.Hour)
+			p.Ask(named(t, invoice)) // by which the journal sees where the clock is
+			pass(time.Hour)
+			if out := p.Ask(named(t, invoice)); comesBack {
+				require.NoError(t, out.Err)
+				assert.Len(t, l.Sent(), 2)
+			} else {
+				require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+				assert.Len(t, l.Sent(), 1)
+			}
+		})
+	}
+}
+
 // dated is a journal with a clock of its own, an hour ahead of this machine's.
 type dated struct{ *memory.Journal }
 

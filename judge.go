@@ -338,25 +338,27 @@ func (r *run) afterRefusal() (due time.Time, own bool) {
 }
 
 func (r *run) question(at time.Time) journal.Question {
-	ended := r.op.LastEndedAt
-	if r.tally.maybeSent {
-		ended = time.Time{} // by this very run
-	}
-	ended = lastEnded(ended, r.quiet, laterOf(r.client.now(), r.last))
-	unconfirmed, first := r.unconfirmed, r.op.FirstSentAt
+	unconfirmed, first, last := r.unconfirmed, r.op.FirstSentAt, r.last
 	if !r.op.SentSince.IsZero() && !r.op.Found.FirstSentAt.IsZero() {
 		first = r.op.SentSince // an earlier claim's clock was ahead, and that one may have come back
+	}
+	opens := r.op.Found.FirstSentAt.IsZero() // the window began with this very claim
+	if opens {
+		last = first // wherever the clock stands, it tells how long ago that is, and not what another had said before
 	}
 	switch {
 	case r.op.UpdatedAt.Sub(at) > r.op.Terms.Margin(): // it has stepped back since the claim
 		unconfirmed = at.Add(journal.Confirmation)
-	case r.op.Found.FirstSentAt.IsZero():
-		// The window began with this very claim, by the same clock: wherever that
-		// stands, it tells how long ago that is.
-		unconfirmed = time.Time{}
-	case unconfirmed.IsZero() && r.leapt():
+	case (opens || unconfirmed.IsZero()) && r.leapt():
 		unconfirmed = at.Add(journal.Confirmation)
+	case opens:
+		unconfirmed = time.Time{}
 	}
+	ended := r.op.LastEndedAt
+	if r.tally.maybeSent {
+		ended = time.Time{} // by this very run
+	}
+	ended = lastEnded(ended, r.quiet, laterOf(r.client.now(), last))
 	return journal.Question{
 		MayHaveRun:   r.mayHaveRun(),
 		Failed:       r.op.Found.Failed || r.tally.failed,
@@ -366,7 +368,7 @@ func (r *run) question(at time.Time) journal.Question {
 		LastEndedAt:  ended,
 		WindowClosed: r.op.WindowClosed,
 		Clock:        at,
-		Last:         r.last,
+		Last:         last,
 		Unconfirmed:  unconfirmed,
 		Doubted:      r.repeats(),
 		Repeats:      r.repeats() && r.tally.made == 0,
