@@ -398,7 +398,7 @@ func unproven(op Operation, ev Event) string {
 
 // clockWasWrong: the journal's clock, or the asker's, is not or was not to be believed.
 func clockWasWrong(op Operation, ev Event) bool {
-	return op.WindowClosed || !op.SentSince.IsZero() || !ev.Unconfirmed.IsZero() || ev.Last.Sub(ev.At) > op.Terms.Margin()
+	return op.WindowClosed || !op.SentSince.IsZero() || !ev.Unconfirmed.IsZero() || ev.Last.Sub(ev.At) > op.Terms.shortestMargin()
 }
 
 // before: another look proved the same, long enough before this one began: it may have been

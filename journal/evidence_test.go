@@ -63,6 +63,12 @@ func TestAbsenceIsProvenByAllOfItsClauses(t *testing.T) {
 	assert.Equal(t, []journal.Round{{Key: "its key", Reference: "ref-0"}}, op.Rounds)
 	assert.Len(t, op.Evidence, 2)
 
+	keyless, ev := goneBefore(), gone(goneBefore())
+	keyless.Terms.Remembers, keyless.Terms.Retention = memory.Nothing, 0
+	ev.Last = noon.Add(14 * time.Minute)
+	op, _ = next(t, keyless, false, ev)
+	assert.Equal(t, journal.StateCancelled, op.State, "no two clocks are the same")
+
 	for _, tc := range []struct {
 		lacks, says string
 		op          func(*journal.Operation)
@@ -82,6 +88,8 @@ func TestAbsenceIsProvenByAllOfItsClauses(t *testing.T) {
 		{"a clock that was confirmed when it was sent", "clock", func(op *journal.Operation) { op.SentSince = op.FirstSentAt.Add(-time.Hour) }, nil},
 		{"a clock that is confirmed", "clock", nil, func(ev *journal.Event) { ev.Unconfirmed = noon.Add(time.Minute) }},
 		{"a clock that has caught up", "clock", nil, func(ev *journal.Event) { ev.Last = noon.Add(2 * time.Hour) }},
+		{"a clock that agrees, where no window is stated", "clock", func(op *journal.Operation) { op.Terms.Remembers, op.Terms.Retention = memory.Nothing, 0 },
+			func(ev *journal.Event) { ev.Last = noon.Add(16 * time.Minute) }},
 		{"the provider's clock", "clock", nil, func(ev *journal.Event) { ev.Absence.Skewed = true }},
 		{"a handling time when it was begun", "handling", func(op *journal.Operation) { op.Terms.Handling = 0 }, nil},
 		{"a handling time today", "handling", nil, func(ev *journal.Event) { ev.Absence.Handling = 0 }},

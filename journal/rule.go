@@ -59,9 +59,15 @@ func (t Terms) Window() time.Duration {
 // that dawdle: a quarter of it, at most an hour.
 func (t Terms) Margin() time.Duration { return marginOf(t.Retention) }
 
-// shortestMargin is the shorter one of both windows'.
+// shortestMargin is the shorter one of both windows'. Where there is none, it is what clocks may disagree by: a
+// table that is listed later may state one, and absence is proven there.
 func (t Terms) shortestMargin() time.Duration {
-	if t.Unique.For <= 0 {
+	switch {
+	case t.Retention <= 0 && t.Unique.For <= 0:
+		return lookMargin
+	case t.Retention <= 0:
+		return marginOf(t.Unique.For)
+	case t.Unique.For <= 0:
 		return t.Margin()
 	}
 	return min(t.Margin(), marginOf(t.Unique.For))
