@@ -177,6 +177,19 @@ func (in *Intent) Aliases() []Ref {
 	return append([]Ref{in.Alias}, in.FormerAliases...)
 }
 
+// Rivals are the names under which another operation may have the key that op is begun with: of one that
+// the journal does not have all its second ones; of one whose last life was cancelled, and that is begun again with
+// the key that it came with, those of before, since who did not know its provider has none of today's.
+func (in *Intent) Rivals(op *Operation) []Ref {
+	switch {
+	case op.State == StateAbsent:
+		return in.Aliases()
+	case op.State == StateCancelled && op.KeyCarried && op.Alias == in.Alias && in.same(op.Fingerprint) && !op.ByHand:
+		return in.FormerAliases
+	}
+	return nil
+}
+
 // Event is one input of the state machine.
 type Event struct {
 	Kind   EventKind

@@ -48,10 +48,14 @@ func (m *model) apply(ev journal.Event) (journal.Result, error) {
 	}
 	m.see(ev.At)
 	i := m.index(ev.Ref)
-	if i < 0 && ev.Intent != nil {
-		for _, alias := range ev.Intent.Aliases() {
-			if i := m.index(alias); i >= 0 {
-				return journal.Result{Operation: m.ops[i], Decision: journal.Misuse, Last: m.clock.Last, Unconfirmed: m.clock.Unconfirmed(ev.At)}, nil
+	var op journal.Operation
+	if i >= 0 {
+		op = m.ops[i]
+	}
+	if ev.Intent != nil {
+		for _, name := range ev.Intent.Rivals(&op) {
+			if held := m.index(name); held >= 0 && held != i {
+				return journal.Result{Operation: m.ops[held], Decision: journal.Misuse, Last: m.clock.Last, Unconfirmed: m.clock.Unconfirmed(ev.At)}, nil
 			}
 		}
 	}

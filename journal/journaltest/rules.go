@@ -95,6 +95,23 @@ var aliasTests = []test{
 		c = newCaller(t, h.Reopen(t))
 		c.decide(c.withAlias(named("invoice-2"), key), journal.Misuse)
 	}},
+	{"what was cancelled does not begin again with a key that another has by now", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		key, atHost := named("key at stripe"), named("key at api.stripe.com")
+		op := c.decide(c.withAlias(named("invoice-1"), key), journal.Execute)
+		cancel := c.of(journal.EventCancel, op)
+		cancel.Unsent = true
+		c.decide(cancel, journal.Recorded)
+		c.decide(c.withAlias(named("invoice-2"), atHost), journal.Execute) // by who has no table of stripe
+		again := c.withAlias(named("invoice-1"), key)
+		again.Intent.FormerAliases = []journal.Ref{atHost}
+		holder := c.decide(again, journal.Misuse)
+		assert.Equal(t, named("invoice-2"), holder.Ref)
+		assert.Equal(t, journal.StateCancelled, c.get(named("invoice-1")).State)
+
+		again.Intent.FormerAliases = []journal.Ref{key, named("key-0")}
+		c.decide(again, journal.Execute) // its own is none of another's
+	}},
 	{"what is removed leaves its second name free", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		key := named("key-1")

@@ -78,14 +78,15 @@ func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 
 // apply runs Next on the operation with this handle, 0 for none.
 func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) {
-	if handle == 0 && ev.Intent != nil {
-		for _, alias := range ev.Intent.Aliases() {
-			if holder, held := j.rows[j.byRef[alias]]; held {
+	op := j.row(handle)
+	if ev.Intent != nil {
+		for _, name := range ev.Intent.Rivals(&op) {
+			if holder, held := j.rows[j.byRef[name]]; held && holder.Handle != handle {
 				return j.misuse(*holder, ev), nil
 			}
 		}
 	}
-	return j.applyTo(j.row(handle), ev, j.put)
+	return j.applyTo(op, ev, j.put)
 }
 
 // misuse is the answer to who asks for an operation whose second name another has.

@@ -147,9 +147,9 @@ func (j *Journal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event
 		return journal.Result{}, err
 	}
 	op := t.find(ev)
-	if op.State == journal.StateAbsent && ev.Intent != nil {
-		for _, alias := range ev.Intent.Aliases() {
-			if holder := t.find(journal.Event{Ref: alias}); holder.State != journal.StateAbsent {
+	if ev.Intent != nil {
+		for _, name := range ev.Intent.Rivals(&op) {
+			if holder := t.find(journal.Event{Ref: name}); holder.State != journal.StateAbsent && holder.Handle != op.Handle {
 				return j.misuse(holder, ev), nil
 			}
 		}

@@ -290,15 +290,15 @@ func (t *tx) find(ev *journal.Event) (*row, error) {
 func (t *tx) next(r *row, ev journal.Event) (journal.Result, *row, error) {
 	if r == nil {
 		r = new(row)
-		if ev.Intent != nil {
-			for _, alias := range ev.Intent.Aliases() {
-				holder, err := t.byRef(alias)
-				if err != nil {
-					return journal.Result{}, nil, err
-				}
-				if holder != nil {
-					return t.result(holder.op, journal.Misuse, ev), holder, nil
-				}
+	}
+	if ev.Intent != nil {
+		for _, name := range ev.Intent.Rivals(&r.op) {
+			holder, err := t.byRef(name)
+			if err != nil {
+				return journal.Result{}, nil, err
+			}
+			if holder != nil && holder.op.Handle != r.op.Handle {
+				return t.result(holder.op, journal.Misuse, ev), holder, nil
 			}
 		}
 	}

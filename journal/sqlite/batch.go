@@ -184,13 +184,13 @@ func (b *batch) apply(p *prepared, out *outcome) error {
 	if err != nil {
 		return err
 	}
-	if !r.found() && p.Intent != nil {
-		for _, alias := range p.Intent.Aliases() {
-			holder, err := b.byRef(alias)
+	if p.Intent != nil {
+		for _, name := range p.Intent.Rivals(&r.Op) {
+			holder, err := b.byRef(name)
 			if err != nil {
 				return err
 			}
-			if holder.found() {
+			if holder.found() && holder.Op.Handle != r.Op.Handle {
 				*out = outcome{row: holder, decision: journal.Misuse, last: b.clock.Last, unconfirmed: b.clock.Unconfirmed(p.At)}
 				return b.load(out)
 			}

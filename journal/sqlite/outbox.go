@@ -124,13 +124,13 @@ func (j *Journal) EnqueueTx(ctx context.Context, in journal.Tx, ev journal.Event
 	if err != nil {
 		return journal.Result{}, conn.Explain(j.file.path, "enqueue an operation; is the transaction one of the journal's file?", err)
 	}
-	if !found.is && ev.Intent != nil {
-		for _, alias := range ev.Intent.Aliases() {
-			holder, err := j.standing(ctx, tx, alias)
+	if ev.Intent != nil {
+		for _, name := range ev.Intent.Rivals(&found.op) {
+			holder, err := j.standing(ctx, tx, name)
 			if err != nil {
 				return journal.Result{}, conn.Explain(j.file.path, "enqueue an operation", err)
 			}
-			if holder.is {
+			if holder.is && holder.op.Handle != found.op.Handle {
 				return holder.result(holder.op, journal.Misuse, ev), nil
 			}
 		}
