@@ -15,6 +15,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 )
 
 func TestAReplayCarriesNoSetCookie(t *testing.T) {
@@ -89,6 +90,21 @@ func TestUnwantedIsToldBesideItsCaller(t *testing.T) {
 		unwanted(t, p)
 		close(goesOn)
 		require.NoError(t, (<-caller).Err)
+		hears(t, p, s)
+	})
+	virtual(t, "one that the journal fails to record", func(t *testing.T) {
+		s, m := &settler{}, memory.New()
+		fails := &failing{Journal: m}
+		fails.fails(false, journal.EventComplete)
+		p := start(t, &line{}, onceward.Config{Journal: fails, OnSettled: s.settle})
+		require.NoError(t, p.Ask(named(t, invoice), unlisted).Err)
+		m.Kill(p.Journal.Sessions()[0].ID()) // to the others, as its lease is over
+		other := start(t, &line{}, onceward.Config{Journal: m})
+		_, err := other.Resume(t.Context())
+		require.NoError(t, err)
+		unwanted(t, other)
+		fails.fails(false)
+		pass(time.Minute)
 		hears(t, p, s)
 	})
 	each(t, "one that was found", func(t *testing.T, j journal.Journal) {

@@ -9,6 +9,7 @@ import (
 
 	cenkalti "github.com/cenkalti/backoff/v4"
 
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -123,15 +124,30 @@ func (b *backlog) tryOne(ctx context.Context, c *Client, ref Ref) error {
 		if len(events) == 0 {
 			return nil
 		}
-		_, err := c.journal.Apply(ctx, events[0].event)
+		res, err := c.journal.Apply(ctx, events[0].event)
 		// A refused event does not become a better one: its claim is gone, or the
 		// intent whose cancel it is never landed.
 		if err != nil && !errors.Is(err, journal.ErrInvalidEvent) && !errors.Is(err, journal.ErrNotFound) {
 			return err
 		}
 		b.recorded(ref, events[0])
+		if op := &res.Operation; err == nil && op.Unwanted != nil && !seam.IsOfFlow(op.Parent) && b.dropDelivery(ref) {
+			c.offers.add(op)
+		}
 		c.wake()
 	}
+}
+
+// dropDelivery drops the caller's delivery of what nobody wants any more by now: whoever does not want it is not who asked.
+func (b *backlog) dropDelivery(ref Ref) bool {
+	b.mu.Lock()
+	events := b.unsaved[ref]
+	b.mu.Unlock()
+	if len(events) == 0 || events[0].event.Kind != journal.EventDeliver {
+		return false
+	}
+	b.recorded(ref, events[0])
+	return true
 }
 
 // recorded drops what was recorded of ref. Several goroutines may have been at the same event: the next one is not
