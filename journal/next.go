@@ -447,6 +447,7 @@ func leave(op Operation, ev Event) (Operation, Decision, error) {
 		op.WakeAt = ends
 		return op, Later, nil
 	}
+	op.Cause = because(op.Cause, "nobody asked for it again while it could be sent")
 	if op.MayHaveRun {
 		return settle(op, ev, StateUnknown), Stop, nil
 	}

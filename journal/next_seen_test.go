@@ -274,6 +274,8 @@ func TestWithoutItsBodyIsNotSent(t *testing.T) {
 		assert.Equal(t, tc.state, op.State, tc.name)
 		if decision == journal.Later {
 			assert.Equal(t, ends, op.WakeAt, tc.name)
+		} else {
+			assert.Contains(t, op.Cause, "nobody asked for it again", tc.name)
 		}
 	}
 	op, ev := inFlight(journal.Named, guarded), release(journal.EventPark)
