@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"regexp"
 	"slices"
 	"strings"
@@ -206,13 +207,24 @@ func (l *line) boxes(req *http.Request, b *box, body []byte) (*http.Response, er
 	if errand == "" {
 		return l.passes(req, b, body) // a look, which takes nothing from the script
 	}
+	l.heedsBudget(b.host())
 	l.still.pass("the connection to", b.host())
+	if trace := httptrace.ContextClientTrace(req.Context()); trace != nil && trace.GetConn != nil {
+		trace.GetConn(b.host())
+	}
 	if err := req.Context().Err(); err != nil {
 		return nil, context.Cause(req.Context())
 	}
 	defer l.still.pass("the answer of", b.host())
 	_, f, random := l.draw(b.host(), errand)
 	l.tell("provider", l.process, "%s is sent to %s: %v", errand, b.stated.Name, f)
+	if late := l.isLate(errand); late > 0 { // whose connection the client leaves unused
+		resp, err := l.passes(req, b, body)
+		if err == nil {
+			l.fault("%s is sent for the first time, %v after it was not to be", errand, late)
+		}
+		return resp, err
+	}
 	l.heedsTimes(errand)
 	l.mu.Lock()
 	dawdles := len(l.underway[errand]) > 0

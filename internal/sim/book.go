@@ -28,7 +28,7 @@ type book struct {
 	open  sync.Map // transactions
 	left  int      // events that it lives for; below 0: no matter
 	after bool     // it is killed after that commit, not before
-	held  sync.Map // what is in flight here, by its Ref
+	held  sync.Map // since when what is in flight here is so, by its Ref
 }
 
 var errAiling = errors.New("the disk is full")
@@ -68,6 +68,8 @@ func (b *book) Apply(ctx context.Context, ev journal.Event) (journal.Result, err
 		return journal.Result{}, errAiling
 	}
 	off := b.clock.off()
+	b.putsOff(ev)
+	b.first(ev.At)
 	res, err := b.Journal.Apply(ctx, b.reads(ev.At).event(ev))
 	if err == nil {
 		b.frees(res)
@@ -106,11 +108,34 @@ func (b *book) holds(kind journal.EventKind, res journal.Result) {
 	switch kind {
 	case journal.EventBegin, journal.EventClaim:
 		if res.Decision == journal.Execute {
-			b.held.Store(res.Operation.Ref, true)
+			b.held.Store(res.Operation.Ref, time.Now())
+			select {
+			case <-b.process.dying: // between the commit and this
+				b.leaves()
+			default:
+			}
 		}
 	case journal.EventComplete, journal.EventPark, journal.EventDoubt, journal.EventCancel:
 		b.held.Delete(res.Operation.Ref)
 	}
+}
+
+// putsOff takes note of what waits by the journal's time from before the process's clock leapt. Here that time is moved with the
+// journal's, and what a process remembers of it is not.
+func (b *book) putsOff(ev journal.Event) {
+	since, is := b.held.Load(ev.Ref)
+	if is && ev.Kind == journal.EventPark && ev.Due.Sub(ev.At) > journal.Leap && b.clock.leapt(since.(time.Time)) {
+		b.life.mu.Lock()
+		b.life.putOff[ev.Ref] = true
+		b.life.mu.Unlock()
+	}
+}
+
+// isPutOff tells whether an operation still waits for that.
+func (l *life) isPutOff(op *journal.Operation) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.putOff[op.Ref] && op.State == journal.StatePending && op.DueAt.After(time.Now())
 }
 
 // leaves is for the end of a process, or of its session: what it left in flight may have been sent, for all that anybody
@@ -278,6 +303,7 @@ func (b *book) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.Flo
 		return journal.FlowResult{}, errAiling
 	}
 	off := b.clock.off()
+	b.first(ev.At)
 	res, err := b.flows.ApplyFlow(ctx, b.reads(ev.At).flowEvent(ev))
 	if err == nil {
 		b.life.flowHasBegun(ev, res)

@@ -49,6 +49,11 @@ func (b *book) reads(reading time.Time) offset {
 	return b.clock.offAt(reading)
 }
 
+// first takes note of a reading that is written to the journal, if it is the first.
+func (b *book) first(reading time.Time) {
+	b.life.firstRead.Do(func() { b.life.firstLeaps = b.clock.offAt(reading) != b.clock.wrong })
+}
+
 // leastMargin is the least of those that journals keep of the providers' retentions.
 func (l *life) leastMargin() time.Duration {
 	least := time.Hour

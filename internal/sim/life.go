@@ -39,25 +39,28 @@ type life struct {
 	disaster *disaster // nil: none
 	began    time.Time
 
-	mu        sync.Mutex
-	history   []note
-	faults    []string
-	procs     []*process
-	moments   moments
-	knowing   knowing
-	regretted regretted
-	behind    []leap // of clocks, so far
-	wants     []*errand
-	wrong     bool // the tables in use promise more than is kept, for now
-	quoted    bool // the key is sent in a form that is not the providers', for now
-	over      bool
-	asks      sync.WaitGroup
-	visited   map[string]int
-	ledgers   map[string]string // by errand
-	scoped    map[string]string // errands, by scope and name
-	booked    map[string]int    // outcomes, by OnSettledTx
-	onDisk    bool              // the journal lies in a database
-	tellers   map[string]string // the errand whose caller was told of an effect, by the answer
+	mu         sync.Mutex
+	history    []note
+	faults     []string
+	procs      []*process
+	moments    moments
+	knowing    knowing
+	regretted  regretted
+	behind     []leap // of clocks, so far
+	putOff     map[journal.Ref]bool
+	firstRead  sync.Once
+	firstLeaps bool // the first clock that the journal has seen was far ahead, or behind: it has no other to tell by
+	wants      []*errand
+	wrong      bool // the tables in use promise more than is kept, for now
+	quoted     bool // the key is sent in a form that is not the providers', for now
+	over       bool
+	asks       sync.WaitGroup
+	visited    map[string]int
+	ledgers    map[string]string // by errand
+	scoped     map[string]string // errands, by scope and name
+	booked     map[string]int    // outcomes, by OnSettledTx
+	onDisk     bool              // the journal lies in a database
+	tellers    map[string]string // the errand whose caller was told of an effect, by the answer
 }
 
 // errand is something that the business wants done once.
@@ -89,7 +92,7 @@ type errand struct {
 }
 
 func newLife(p plan, j journal.Journal) *life {
-	l := &life{plan: p, journal: j, began: time.Now(), knowing: newKnowing(), regretted: regretted{map[string]bool{}, map[string]bool{}}, visited: map[string]int{}, ledgers: map[string]string{}, tellers: map[string]string{}, booked: map[string]int{}, scoped: map[string]string{}}
+	l := &life{plan: p, journal: j, began: time.Now(), knowing: newKnowing(), regretted: regretted{map[string]bool{}, map[string]bool{}}, visited: map[string]int{}, ledgers: map[string]string{}, tellers: map[string]string{}, booked: map[string]int{}, putOff: map[journal.Ref]bool{}, scoped: map[string]string{}}
 	random := p.dice("world")
 	l.world = &world{
 		plan: p, contracts: map[string]contract{}, memory: map[string]*remembered{},
@@ -225,9 +228,9 @@ func (p *process) die() {
 	p.dieOnce.Do(func() {
 		_ = p.book.Cut()
 		p.book.rollsBack()
-		p.book.leaves()
 		close(p.line.dead)
 		close(p.dying)
+		p.book.leaves()
 	})
 }
 
@@ -1087,6 +1090,9 @@ func (l *life) judge() (unknown map[string]int) {
 			if op.Enqueued && op.DueAt.After(time.Now()) && slices.ContainsFunc(l.wants, func(e *errand) bool { return e.name == op.ID && e.misdated }) {
 				break // its caller may have meant that date
 			}
+			if l.isPutOff(&op) {
+				break
+			}
 			if op.Provider == "" && l.has(partialTables) {
 				break // begun where nobody knew its provider: left to those
 			}
@@ -1121,7 +1127,7 @@ func (l *life) judge() (unknown map[string]int) {
 				l.fault("%s was to be sent, as its caller was told, and is cancelled: %s", e.name, op.Cause)
 			}
 			l.judgeRegret(e, &op, len(effects))
-			if op.State == journal.StateCancelled && len(effects) > 0 {
+			if op.State == journal.StateCancelled && len(effects) > 0 && !l.hasForgotten(e.name) {
 				l.fault("%s is cancelled, and took effect", e.name)
 			}
 			if op.State == journal.StateCompleted && op.Answer != nil && op.Answer.Status == 200 && len(effects) == 0 {

@@ -48,7 +48,7 @@ func (l *life) notes(b *book, res journal.Result) {
 	now := time.Now()
 	leaps := b.clock.off() != b.clock.wrong
 	dated := now
-	if (leaps || l.fallsBehind(now)) && op.FirstSentAt.Before(now) {
+	if behind := now.Sub(op.FirstSentAt); behind > 0 && (leaps || l.fallsBehind(now) || l.has(clocks) && behind > clockError) { // it may have stood still since it read the time
 		dated = op.FirstSentAt
 	}
 	l.mu.Lock()
@@ -103,11 +103,13 @@ func (l *life) explains(op *journal.Operation, c contract, first held, agree boo
 		{"the key was sent in another place or form", l.has(quotedKeys)},
 		{"the clock", first.leaps || l.fallsBehind(first.at)},
 		{"retention has passed", agree || l.fallsBehind(first.at)}, // it was sent first, long ago, by that clock
+		{"retention has passed", l.firstLeaps},
+		{"nobody asked for it again", agree || l.firstLeaps || l.fallsBehind(first.at)}, // that time is over by that clock
 		{"does not say whether it happened", true},
 		{"it is repeated for who asks for it", true}, // it was unknown before that
 		{"the journal was restored", l.disaster != nil},
-		{"the key was used for another request", l.wasRestored()}, // the reference that was made for it is lost
-		{"its process ended", op.Naming != journal.Named},         // found by a process that is NamedOnly
+		{"the key was used for another request", l.wasRestored() || op.KeyCarried}, // the reference that was made for it is lost, or another has its key
+		{"its process ended", op.Naming != journal.Named},                          // found by a process that is NamedOnly
 		{"remembers no refusals", c.memory != providers.Everything},
 		{"remembers no refusals", op.Found.State == journal.StateUnknown}, // of a repeat: it was unknown before that
 	} {

@@ -105,6 +105,7 @@ func (b *book) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event) (
 	}
 	off := b.clock.off()
 	t := tx.(*booking)
+	b.first(ev.At)
 	res, err := b.outbox().EnqueueTx(ctx, t.Tx, b.reads(ev.At).event(ev))
 	if err == nil {
 		if res.Decision == journal.Recorded {
@@ -317,21 +318,30 @@ func (w *world) decides(errand string) {
 // heedsTimes finds what is sent before it is due, or for the first time after it was not to be. Whoever
 // asks by the name asks anew.
 func (w *world) heedsTimes(errand string) {
+	if span, there := w.span(errand); there && time.Now().Before(span.from.Add(-time.Millisecond)) {
+		w.fault("%s is sent %v before it is due", errand, time.Until(span.from))
+	}
+	if late := w.isLate(errand); late > 0 {
+		w.fault("%s is sent for the first time, %v after it was not to be", errand, late)
+	}
+}
+
+// isLate tells by how much something would be sent for the first time after it was not to be.
+func (w *world) isLate(errand string) time.Duration {
+	span, there := w.span(errand)
+	if late := time.Since(span.to); there && !span.to.IsZero() && late > time.Second {
+		return late
+	}
+	return 0
+}
+
+// span is when something may be sent, if that is for the first time.
+func (w *world) span(errand string) (between, bool) {
 	w.mu.Lock()
 	span, there := w.spans[errand]
 	first := w.asked[errand] == 1
 	w.mu.Unlock()
-	if !there || !first || w.has(clocks) {
-		return
-	}
-	if w.restored() {
-		return // what a copy holds may have been sent
-	}
-	if now := time.Now(); now.Before(span.from.Add(-time.Millisecond)) {
-		w.fault("%s is sent %v before it is due", errand, span.from.Sub(now))
-	} else if !span.to.IsZero() && now.After(span.to.Add(time.Second)) {
-		w.fault("%s is sent for the first time, %v after it was not to be", errand, now.Sub(span.to))
-	}
+	return span, there && first && !w.has(clocks) && !w.restored() // what a copy holds may have been sent
 }
 
 // between is when something may be sent for the first time.

@@ -235,6 +235,7 @@ func (w *wire) Close() error {
 // there is none between those and what is sent: net/http has them in a buffer when the client looks for the last time.
 func (l *line) connects(req *http.Request, trace *httptrace.ClientTrace, errand string) error {
 	if l.still == nil {
+		l.heedsTimes(errand)
 		if trace.GotConn != nil {
 			trace.GotConn(httptrace.GotConnInfo{})
 		}
@@ -245,6 +246,9 @@ func (l *line) connects(req *http.Request, trace *httptrace.ClientTrace, errand 
 		func() {
 			if trace.GotConn != nil {
 				trace.GotConn(httptrace.GotConnInfo{Conn: conn})
+			}
+			if !conn.closed.Load() {
+				l.heedsTimes(errand)
 			}
 		},
 		func() { l.still.pass("the headers of", errand) },

@@ -264,7 +264,7 @@ func (l *life) judgeTrip(e *errand) {
 	case journal.FlowStateWaiting:
 		op, err := l.current().Get(context.Background(), f.WaitsFor)
 		switch {
-		case f.WaitsFor != (journal.Ref{}) && err == nil && op.State == journal.StateUnknown:
+		case f.WaitsFor != (journal.Ref{}) && err == nil && (op.State == journal.StateUnknown || l.isPutOff(&op)):
 			return
 		case f.Failures == 0:
 			l.fault("%s still waits for %v, which is %v, due %v: %s", e.name, f.WaitsFor.ID, op.State, f.DueAt.Sub(l.began), f.Cause)

@@ -190,9 +190,6 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return answer{status: 200, body: "{}"}.response(req, false), nil
 	}
-	if req.Method != http.MethodGet { // looks have a budget of their own
-		l.heedsBudget(req.URL.Host)
-	}
 	if b := l.contracts[req.URL.Host].box; b != nil {
 		if req.Method == http.MethodGet {
 			return l.passes(req, b, nil)
@@ -210,6 +207,7 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method == http.MethodGet {
 		return l.looksUp(req)
 	}
+	l.heedsBudget(req.URL.Host)
 	l.still.pass("the handshake with", req.URL.Host)
 	if l.still != nil && req.Context().Err() != nil {
 		return nil, context.Cause(req.Context())
@@ -219,8 +217,9 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer l.hears(req.URL.Host, errand)
 	c, f, random := l.draw(req.URL.Host, errand)
 	l.tell("provider", l.process, "%s is sent (key %.8s) to %s: %v", errand, key, req.URL.Host, f)
-	l.heeds(errand, key, account)
-	l.heedsTimes(errand)
+	if !c.keyless || !strings.HasPrefix(errand, "fee-at-") { // two of them are two operations there
+		l.heeds(errand, key, account)
+	}
 	if !l.trusts() {
 		l.mu.Lock()
 		l.untrusted[errand] = true
@@ -382,11 +381,21 @@ func (w *world) namedUntil(errand string) time.Time {
 	return w.named[errand]
 }
 
-// misled tells whether a table sent it that promises to recognise more than is recognised.
+// misled tells whether a table sent it that promises to recognise more than is recognised, or for longer, where that time
+// has passed since it took effect.
 func (w *world) misled(errand string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.has(wrongMemory) && w.untrusted[errand]
+	if !w.untrusted[errand] || w.has(wrongMemory) || !w.has(wrongTables) || len(w.effects[errand]) == 0 {
+		return w.untrusted[errand] && w.has(wrongMemory)
+	}
+	since := time.Since(w.effects[errand][0].at)
+	for _, c := range w.contracts {
+		if c.retention > 0 && since > c.retention {
+			return true
+		}
+	}
+	return false
 }
 
 // knewTable tells whether who sent an errand's effect had a table, by the answer.
