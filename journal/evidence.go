@@ -386,7 +386,7 @@ func unproven(op Operation, ev Event) string {
 		return "it is not proven that the look was made in its account"
 	case began.After(passed(ev)) || began.Before(over.Add(a.VisibleAfter).Add(margin)):
 		return "it was looked for too early"
-	case a.Horizon > 0 && !began.Before(sentSince(op).Add(a.Horizon-margin)):
+	case a.Horizon > 0 && !began.Before(sentSince(op).Add(a.Horizon-max(margin, op.Terms.shortestMargin()))):
 		return "it was looked for so late that it may be shown no more"
 	case stamp(a.Control).Before(over):
 		return "no control was found: no completed operation that was first sent after it"
@@ -398,7 +398,7 @@ func unproven(op Operation, ev Event) string {
 
 // clockWasWrong: the journal's clock, or the asker's, is not or was not to be believed.
 func clockWasWrong(op Operation, ev Event) bool {
-	return op.WindowClosed || !op.SentSince.IsZero() || !ev.Unconfirmed.IsZero() || ev.Last.Sub(ev.At) > op.Terms.shortestMargin()
+	return op.WindowClosed || !op.SentSince.IsZero() || !ev.Unconfirmed.IsZero() || ev.Last.Sub(ev.At) > max(op.Terms.Margin(), lookMargin)
 }
 
 // before: another look proved the same, long enough before this one began: it may have been

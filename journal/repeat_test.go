@@ -280,8 +280,8 @@ func TestARepeatByAClockThatIsBehind(t *testing.T) {
 		{time.Hour, 24 * time.Hour, 16 * time.Minute, true},
 		{0, 24 * time.Hour, 59 * time.Minute, false},
 		{0, 24 * time.Hour, 61 * time.Minute, true},
-		{0, 0, 14 * time.Minute, false}, // no table has said anything yet
-		{0, 0, 16 * time.Minute, true},
+		{0, 0, 59 * time.Minute, false}, // no table has said anything yet
+		{0, 0, 61 * time.Minute, true},
 	} {
 		op := looked()
 		op.Terms.Retention, op.Terms.Unique.For = tc.retention, tc.unique

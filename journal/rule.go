@@ -59,12 +59,12 @@ func (t Terms) Window() time.Duration {
 // that dawdle: a quarter of it, at most an hour.
 func (t Terms) Margin() time.Duration { return marginOf(t.Retention) }
 
-// shortestMargin is the shorter one of both windows'. Where there is none, it is what clocks may disagree by: a
-// table that is listed later may state one, and absence is proven there.
+// shortestMargin is the shorter one of both windows'. Where there is none, a table that is listed later may state
+// one: it is the longest that there is.
 func (t Terms) shortestMargin() time.Duration {
 	switch {
 	case t.Retention <= 0 && t.Unique.For <= 0:
-		return lookMargin
+		return longestMargin
 	case t.Retention <= 0:
 		return marginOf(t.Unique.For)
 	case t.Unique.For <= 0:
@@ -73,7 +73,9 @@ func (t Terms) shortestMargin() time.Duration {
 	return min(t.Margin(), marginOf(t.Unique.For))
 }
 
-func marginOf(d time.Duration) time.Duration { return min(d/4, time.Hour) }
+const longestMargin = time.Hour
+
+func marginOf(d time.Duration) time.Duration { return min(d/4, longestMargin) }
 
 // Question is everything that the resend rule looks at.
 type Question struct {
