@@ -22,9 +22,9 @@ func WithDue(ctx context.Context, t time.Time) context.Context {
 	return context.WithValue(ctx, namingKey, n)
 }
 
-// WithNotAfter has the operation under ctx not be sent for the first time after t: it is then
-// cancelled, which OnSettled is told, and who asks for it then gets ErrNotSent. One that may have been sent before is not concerned: what
-// became of it is to be found out.
+// WithNotAfter has the operation under ctx not be sent for the first time after t, by when an attempt gets its connection. It
+// is cancelled then, which OnSettled is told, and who asks for it after that gets ErrNotSent. One that may have been sent before
+// is not concerned: what became of it is to be found out.
 func WithNotAfter(ctx context.Context, t time.Time) context.Context {
 	n := namingOf(ctx)
 	n.notAfter = recordable(t)
