@@ -276,9 +276,7 @@ func (b *book) Join(ctx context.Context) (journal.Session, error) {
 	if b.still == nil {
 		return b.Journal.Join(ctx)
 	}
-	if b.still.stands() {
-		return nil, errStill
-	}
+	defer b.still.gates("a join", "")()
 	session, err := b.Journal.Join(ctx)
 	if err != nil {
 		return nil, err

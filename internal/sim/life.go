@@ -372,7 +372,20 @@ func (c *chance) below(n int) int {
 func (l *life) settled(_ context.Context, op onceward.Operation) error {
 	l.tell("caller", "", "OnSettled: %s is %v", op.ID, op.State)
 	l.tellsRegret(op)
+	l.endsPromise(op)
 	return nil
+}
+
+// endsPromise is for what was told to be too late to be sent: whoever asks after that begins anew.
+func (l *life) endsPromise(op onceward.Operation) {
+	name := l.ledgerName(op.Ref)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.wants {
+		if e.name == name && op.State == onceward.StateCancelled && strings.Contains(op.Cause, "not to be sent after") {
+			e.promised = false
+		}
+	}
 }
 
 // ending is how a process ends.

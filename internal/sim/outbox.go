@@ -195,6 +195,7 @@ func (l *life) onSettledTx(p *process, drawn *chance) func(context.Context, jour
 		l.visit("an outcome in a transaction")
 		t.wrote = append(t.wrote, what)
 		l.tellsRegret(op)
+		l.endsPromise(op)
 		if own, ok := t.Driver().(*sql.Tx); ok {
 			if _, err := own.ExecContext(ctx, "INSERT INTO booked (what) VALUES (?)", what); err != nil {
 				return err
@@ -282,9 +283,7 @@ func (l *life) enqueue(ctx context.Context, p *process, e *errand, req *http.Req
 	op, err := p.client.Enqueue(ctx, tx, req.WithContext(ctx))
 	wasTold(err)
 	if random.of(4) {
-		// Time can't go by here: a process that joins meanwhile waits for the transaction under a mutex, by
-		// which a bubble's time stands still for ever.
-		_ = random.within(2 * time.Second)
+		time.Sleep(random.within(2 * time.Second)) // the transaction is open
 	}
 	rolledBack := err != nil || e.gives || random.of(4)
 	switch {

@@ -164,7 +164,7 @@ func (l *line) looksUp(req *http.Request) (*http.Response, error) {
 	case refusedTCP, lostBefore, blackHole:
 		return nil, errNetwork
 	case hangs:
-		return l.waits(req, nil, f)
+		return l.waits(req, "", nil, f)
 	case says503, says401, fails:
 		a = answer{status: map[fate]int{says503: 503, says401: 401, fails: 500}[f], body: `{"error":"not now"}`}
 	case says429:
@@ -185,7 +185,7 @@ func (l *line) looksUp(req *http.Request) (*http.Response, error) {
 	}
 	done := make(chan answer, 1)
 	done <- a
-	return l.waits(req, done, f)
+	return l.waits(req, "", done, f)
 }
 
 // list is what a provider shows of a reference. One whose table promises nothing may show it late.

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -160,19 +159,6 @@ func (s *stillness) countedAsDead(since time.Time) bool {
 	defer s.mu.Unlock()
 	return s.counts.After(since)
 }
-
-// stands tells whether the process stands still just now. What can't wait at a gate, since others of the process would
-// wait for it under a mutex, fails by that, as a connection does that its other end has closed meanwhile.
-func (s *stillness) stands() bool {
-	if s == nil {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Now().Before(s.until)
-}
-
-var errStill = errors.New("the connection was closed while the process stood still")
 
 // has takes note of a session under which an operation may be sent.
 func (s *stillness) has(ev journal.Event, res journal.Result) {

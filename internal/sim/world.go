@@ -232,7 +232,7 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 	case refusedTCP:
 		return nil, errors.New("dial: connection refused")
 	case blackHole:
-		return l.waits(req, nil, f)
+		return l.waits(req, errand, nil, f)
 	}
 	if err := l.connects(req, trace, errand); err != nil {
 		l.tell("provider", l.process, "%s is not sent after all: %v", errand, err)
@@ -311,13 +311,13 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 		done <- l.execute(r, f)
 		ends()
 	}
-	return l.waits(req, done, f)
+	return l.waits(req, errand, done, f)
 }
 
 // attemptTimeout is Config.AttemptTimeout's default.
 const attemptTimeout = 30 * time.Second
 
-func (l *line) waits(req *http.Request, done chan answer, f fate) (*http.Response, error) {
+func (l *line) waits(req *http.Request, errand string, done chan answer, f fate) (*http.Response, error) {
 	began := time.Now()
 	select {
 	case a := <-done:
@@ -330,7 +330,7 @@ func (l *line) waits(req *http.Request, done chan answer, f fate) (*http.Respons
 		return a.response(req, f == cutAnswer), nil
 	case <-req.Context().Done():
 		c := l.contracts[req.URL.Host]
-		if took := time.Since(began); f == slow && c.keyless && l.trusts() && !l.has(partialTables) && took == attemptTimeout && l.resumes != took {
+		if took := time.Since(began); f == slow && c.keyless && l.trusts() && !l.has(partialTables) && took == attemptTimeout && l.resumes != took && began.Sub(l.namedUntil(errand)).Abs() > time.Second { // by which its call may end when an attempt would
 			l.fault("a request to %s was broken off after %v, and there may be no other", req.URL.Host, took)
 		}
 		return nil, context.Cause(req.Context())
