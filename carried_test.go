@@ -421,6 +421,22 @@ func TestCarriedKeyUnderACorrectedConfig(t *testing.T) {
 	})
 }
 
+// Nor does a cancelled name take its carried key back from another's operation, begun by a process without a table of
+// its provider.
+func TestCancelledNameAndAnothersKey(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(says(401, "{}"))
+		knows := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
+		knowsNot := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{providers.Stripe()}})
+		require.Equal(t, 401, knows.Ask(named(t, "invoice-1"), toOwn, carrying("key-1")).Status)
+		require.Equal(t, onceward.StateCancelled, knows.Recorded(onceward.Ref{ID: "invoice-1"}).State)
+		require.NoError(t, knowsNot.Ask(named(t, "invoice-2"), toOwn, carrying("key-1")).Err)
+		sent := len(l.Sent())
+		require.ErrorIs(t, knows.Ask(named(t, "invoice-1"), toOwn, carrying("key-1")).Err, onceward.ErrKeyReused)
+		assert.Len(t, l.Sent(), sent)
+	})
+}
+
 func TestACancelledNameIsNotTakenByItsKey(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(wrongKey)

@@ -177,15 +177,13 @@ func (in *Intent) Aliases() []Ref {
 	return append([]Ref{in.Alias}, in.FormerAliases...)
 }
 
-// Rivals are the names under which another operation may have the key that op is begun with: of one that
-// the journal does not have all its second ones; of one whose last life was cancelled, and that is begun again with
-// the key that it came with, those of before, since who did not know its provider has none of today's.
+// Rivals are the names under which another operation may have the key that op is begun with, as the journal has
+// op: where it does not have it, or where its last life was cancelled and it is begun again with the key that it
+// came with. Its own second name may be one of them, and whoever did not know its provider has another one.
 func (in *Intent) Rivals(op *Operation) []Ref {
-	switch {
-	case op.State == StateAbsent:
+	again := op.State == StateCancelled && op.KeyCarried && in.KeyCarried && op.Key == in.Key && in.same(op.Fingerprint) && !op.ByHand
+	if op.State == StateAbsent || again {
 		return in.Aliases()
-	case op.State == StateCancelled && op.KeyCarried && op.Alias == in.Alias && in.same(op.Fingerprint) && !op.ByHand:
-		return in.FormerAliases
 	}
 	return nil
 }

@@ -110,7 +110,17 @@ var aliasTests = []test{
 		assert.Equal(t, journal.StateCancelled, c.get(named("invoice-1")).State)
 
 		again.Intent.FormerAliases = []journal.Ref{key, named("key-0")}
-		c.decide(again, journal.Execute) // its own is none of another's
+		op = c.decide(again, journal.Execute) // its own is none of another's
+		c.completeDelivered(op)
+
+		late := c.withAlias(named("invoice-3"), named("key at another host"))
+		op = c.decide(late, journal.Execute)
+		cancel = c.of(journal.EventCancel, op)
+		cancel.Unsent = true
+		c.decide(cancel, journal.Recorded)
+		late.Intent.Alias = key // by who has the table
+		holder = c.decide(late, journal.Misuse)
+		assert.Equal(t, named("invoice-1"), holder.Ref)
 	}},
 	{"what is removed leaves its second name free", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
