@@ -187,25 +187,30 @@ func TestClockAheadBeginsAWindowForRepeats(t *testing.T) {
 
 // A clock that is ahead for a while, and looks at what waits for a provider's Retry-After, leaves that as it is.
 func TestClockAheadKeepsTheRetryAfter(t *testing.T) {
-	virtual(t, "", func(t *testing.T) {
-		l := (&line{}).Then(says(503, "{}", "Retry-After", "600"))
-		j := memory.New()
-		cfg := onceward.Config{Journal: j, Backoff: once}
-		p, ahead := start(t, l, cfg), start(t, l, cfg)
-		onceward.SetClock(ahead.Client, func() time.Time { return time.Now().Add(300 * time.Hour) })
-		began := time.Now()
-		require.ErrorIs(t, p.Ask(t.Context(), carrying("order-1")).Err, onceward.ErrPending)
-		pass(5 * time.Second)
-		_, err := ahead.Resume(t.Context())
-		require.NoError(t, err)
-		pass(5 * time.Second)
-		out := p.Ask(t.Context(), carrying("order-1"))
-		require.ErrorIs(t, out.Err, onceward.ErrPending)
-		require.Len(t, l.Sent(), 1, "nothing is sent before the time that the provider named")
-		assert.WithinDuration(t, began.Add(10*time.Minute), out.Op.DueAt, time.Second)
-		pass(10 * time.Minute)
-		require.NoError(t, p.Ask(t.Context(), carrying("order-1")).Err)
-	})
+	for _, named := range []time.Duration{10 * time.Minute, time.Hour} {
+		virtual(t, named.String(), func(t *testing.T) {
+			l := (&line{}).Then(says(409, "{}", "Retry-After", fmt.Sprint(named.Seconds())))
+			j := memory.New()
+			cfg := onceward.Config{Journal: j, Backoff: once}
+			p, ahead := start(t, l, cfg), start(t, l, cfg)
+			onceward.SetClock(ahead.Client, func() time.Time { return time.Now().Add(300 * time.Hour) })
+			began := time.Now()
+			require.ErrorIs(t, p.Ask(t.Context(), carrying("order-1")).Err, onceward.ErrPending)
+			for range 3 {
+				pass(2 * time.Second)
+				_, err := ahead.Resume(t.Context())
+				require.NoError(t, err)
+				_ = ahead.Ask(t.Context(), carrying("order-1"))
+			}
+			pass(5 * time.Second)
+			out := p.Ask(t.Context(), carrying("order-1"))
+			require.ErrorIs(t, out.Err, onceward.ErrPending)
+			require.Len(t, l.Sent(), 1, "nothing is sent before the time that the provider named")
+			assert.WithinDuration(t, began.Add(named), out.Op.DueAt, 10*time.Millisecond)
+			pass(named)
+			require.NoError(t, p.Ask(t.Context(), carrying("order-1")).Err)
+		})
+	}
 }
 
 // Two clocks that are ahead by hundreds of hours, and by hours of each other, confirm nothing of one another: what is begun

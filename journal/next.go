@@ -499,12 +499,16 @@ func send(op Operation, ev Event, form string) (Operation, Decision, error) {
 	if p.Answer == Never {
 		return settle(op, ev, StateUnknown), Stop, nil
 	}
+	named := op.DueAt
 	if goesAhead(op, ev) {
 		op.DueAt = ev.At
 	}
 	op.DueAt = later(op.DueAt, p.At)
 	if op.DueAt.After(ev.At) {
 		op.WakeAt = wakeBy(op, later(op.WakeAt, op.DueAt))
+		if !ev.Unconfirmed.IsZero() && !named.IsZero() {
+			op.DueAt = named // by a clock that may be wrong it is only looked at later: its provider may have named that time
+		}
 		return op, Later, nil
 	}
 	op.Form = form
