@@ -69,9 +69,10 @@ func (l leap) String() string {
 	return fmt.Sprintf("%v from %v to %v", time.Duration(l.by), l.from, l.to)
 }
 
-// fallsBehind tells whether a clock of the life was behind by hours since a time.
+// fallsBehind tells whether a clock of the life was behind by hours since a time, or shortly before: for so long the journal
+// holds it for possible that that one is right.
 func (l *life) fallsBehind(since time.Time) bool {
-	from := since.Sub(l.began)
+	from := since.Sub(l.began) - journal.Confirmation
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.ContainsFunc(l.behind, func(b leap) bool { return b.from <= time.Since(l.began) && b.to >= from })
