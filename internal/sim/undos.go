@@ -58,7 +58,7 @@ func (l *life) undoneInOrder(e *errand) {
 	if !l.has(undos) {
 		return
 	}
-	var before time.Time // when the latest of them began
+	var before, later time.Time // when the latest of them began, and when the latest step took effect
 	for _, step := range slices.Backward(undoable) {
 		if l.world.misled(e.name+"/"+step) || l.world.misled(e.name+"/"+step+"/undo") || l.world.misled(e.name+"/"+step+"/notice/undo") || l.hasForgotten(e.name+"/"+step) {
 			return
@@ -70,6 +70,12 @@ func (l *life) undoneInOrder(e *errand) {
 		if noticed.IsZero() {
 			l.fault("%s is given up: its %s was undone, and the second half of that was not", e.name, step)
 			return
+		}
+		if later.After(undone) && l.wasRestored() {
+			return // a person had it sent again, of what a backup holds as adopted
+		}
+		if made.After(later) {
+			later = made
 		}
 		if undone.Before(before) || noticed.Before(undone) {
 			l.fault("%s is given up: its %s was undone out of order", e.name, step)
