@@ -194,31 +194,46 @@ func TestWhoeverLeavesKeepsTheRetryAfter(t *testing.T) {
 
 // Likewise where a hook panics as the caller leaves, so that the call returns nothing.
 func TestPanicOfAHookKeepsTheRetryAfter(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).Then(says(429, `{"error":{"message":"busy"}}`, "Retry-After", "60"))
-		panics := true
-		trace := &onceward.Trace{Ended: func(context.Context, onceward.Operation, error) {
-			if panics {
-				panics = false
-				panic("a hook's")
-			}
-		}}
-		var p *process
-		ride := flow.Define("ride", 1, func(ctx context.Context, _ int) (int, error) { return 1, p.undoable(ctx, "create") })
-		p = startFlows(t, l, onceward.Config{Journal: j, Trace: trace}, flow.Config{Definitions: []flow.Definition{ride}})
-		ctx, leave := context.WithCancel(t.Context())
-		time.AfterFunc(5*time.Second, leave)
-		require.Panics(t, func() { _, _ = ride.Run(ctx, p.Flows, "order-991", 1) })
-		require.Len(t, l.Sent(), 1, "it was told to wait")
+	for _, row := range []struct {
+		of      string
+		replies []reply
+		err     error // of the function
+		state   flow.State
+	}{
+		{"a step", nil, nil, flow.StateFinished},
+		{"an undo", []reply{says(200, paid)}, flow.GiveUp(errSoldOut), flow.StateGivenUp},
+	} {
+		each(t, row.of, func(t *testing.T, j journal.Journal) {
+			l := (&line{}).Then(append(row.replies, says(429, `{"error":{"message":"busy"}}`, "Retry-After", "60"))...)
+			at := len(row.replies)
+			calls := 0
+			trace := &onceward.Trace{Ended: func(context.Context, onceward.Operation, error) {
+				if calls++; calls == at+1 {
+					panic("a hook's")
+				}
+			}}
+			var p *process
+			ride := flow.Define("ride", 1, func(ctx context.Context, _ int) (int, error) {
+				if err := p.undoable(ctx, "create"); err != nil {
+					return 0, err
+				}
+				return 1, row.err
+			})
+			p = startFlows(t, l, onceward.Config{Journal: j, Trace: trace}, flow.Config{Definitions: []flow.Definition{ride}})
+			ctx, leave := context.WithCancel(t.Context())
+			time.AfterFunc(5*time.Second, leave)
+			require.Panics(t, func() { _, _ = ride.Run(ctx, p.Flows, "order-991", 1) })
+			require.Len(t, l.Sent(), at+1, "it was told to wait")
 
-		go func() { _ = p.Run(t.Context()) }()
-		pass(5 * time.Minute)
-		require.Len(t, l.Sent(), 2)
-		assert.GreaterOrEqual(t, l.Sent()[1].At.Sub(l.Sent()[0].At), time.Minute)
-		f, err := p.Flows.Lookup(t.Context(), order991)
-		require.NoError(t, err)
-		assert.Equal(t, flow.StateFinished, f.State)
-	})
+			go func() { _ = p.Run(t.Context()) }()
+			pass(5 * time.Minute)
+			require.Len(t, l.Sent(), at+2)
+			assert.GreaterOrEqual(t, l.Sent()[at+1].At.Sub(l.Sent()[at].At), time.Minute)
+			f, err := p.Flows.Lookup(t.Context(), order991)
+			require.NoError(t, err)
+			assert.Equal(t, row.state, f.State)
+		})
+	}
 }
 
 // A refused credential has a flow wait and not undone.

@@ -176,8 +176,7 @@ func (r *run) undo(ctx context.Context, f *fault, missing string) error {
 			continue
 		}
 		st := &step{run: r, name: u.step.name, id: undoName + "/" + u.step.name, kind: journal.StepUndone, undoes: true}
-		err := u.do(st.within(ctx))
-		f := st.inTheWay(ctx, err)
+		f, err := st.undo(ctx, u.do)
 		switch {
 		case f != nil && f.fails:
 			return r.fail(ctx, f.told)
@@ -191,4 +190,18 @@ func (r *run) undo(ctx context.Context, f *fault, missing string) error {
 		}
 	}
 	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowEventUndo}, &Error{Kind: ErrGivenUp, Err: gaveUpFor(r.flow.Steps)})
+}
+
+// undo is the undoing of one step. However it is left, a panic of its own or of a hook, its calls are over, and what
+// its provider asked for is kept.
+func (st *step) undo(ctx context.Context, do func(context.Context) error) (f *fault, err error) {
+	left := false
+	defer func() {
+		if !left {
+			st.inTheWay(ctx, errors.New("it panicked"))
+		}
+	}()
+	err = do(st.within(ctx))
+	left = true
+	return st.inTheWay(ctx, err), err
 }
