@@ -188,6 +188,12 @@ func (in *Intent) Rivals(op *Operation) []Ref {
 	return nil
 }
 
+// YieldsTo tells whether op is not begun since holder has one of those names: where that one is cancelled itself, whichever
+// begins again first has the key.
+func (op *Operation) YieldsTo(holder *Operation) bool {
+	return holder.Handle != op.Handle && (op.State == StateAbsent || holder.State != StateCancelled)
+}
+
 // Event is one input of the state machine.
 type Event struct {
 	Kind   EventKind

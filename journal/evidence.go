@@ -386,7 +386,7 @@ func unproven(op Operation, ev Event) string {
 		return "it is not proven that the look was made in its account"
 	case began.After(passed(ev)) || began.Before(over.Add(a.VisibleAfter).Add(margin)):
 		return "it was looked for too early"
-	case a.Horizon > 0 && !began.Before(sentSince(op).Add(a.Horizon-max(margin, op.Terms.shortestMargin()))):
+	case a.Horizon > 0 && !began.Before(sentSince(op).Add(a.Horizon-max(margin, marginOf(a.Horizon)))):
 		return "it was looked for so late that it may be shown no more"
 	case stamp(a.Control).Before(over):
 		return "no control was found: no completed operation that was first sent after it"

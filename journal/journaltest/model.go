@@ -54,7 +54,7 @@ func (m *model) apply(ev journal.Event) (journal.Result, error) {
 	}
 	if ev.Intent != nil {
 		for _, name := range ev.Intent.Rivals(&op) {
-			if held := m.index(name); held >= 0 && held != i {
+			if held := m.index(name); held >= 0 && held != i && (i < 0 || m.ops[held].State != journal.StateCancelled) {
 				return journal.Result{Operation: m.ops[held], Decision: journal.Misuse, Last: m.clock.Last, Unconfirmed: m.clock.Unconfirmed(ev.At)}, nil
 			}
 		}

@@ -113,6 +113,16 @@ var aliasTests = []test{
 		op = c.decide(again, journal.Execute) // its own is none of another's
 		c.completeDelivered(op)
 
+		other := c.withAlias(named("invoice-4"), named("key-4 at api.stripe.com"))
+		for _, ev := range []journal.Event{c.withAlias(named("invoice-5"), named("key-5")), other} {
+			op = c.decide(ev, journal.Execute)
+			cancel = c.of(journal.EventCancel, op)
+			cancel.Unsent = true
+			c.decide(cancel, journal.Recorded)
+		}
+		other.Intent.FormerAliases = []journal.Ref{named("key-5")}
+		c.decide(other, journal.Execute) // neither has it, so that whichever is first does
+
 		late := c.withAlias(named("invoice-3"), named("key at another host"))
 		op = c.decide(late, journal.Execute)
 		cancel = c.of(journal.EventCancel, op)

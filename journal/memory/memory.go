@@ -81,7 +81,7 @@ func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) 
 	op := j.row(handle)
 	if ev.Intent != nil {
 		for _, name := range ev.Intent.Rivals(&op) {
-			if holder, held := j.rows[j.byRef[name]]; held && holder.Handle != handle {
+			if holder, held := j.rows[j.byRef[name]]; held && op.YieldsTo(holder) {
 				return j.misuse(*holder, ev), nil
 			}
 		}

@@ -149,7 +149,7 @@ func (j *Journal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event
 	op := t.find(ev)
 	if ev.Intent != nil {
 		for _, name := range ev.Intent.Rivals(&op) {
-			if holder := t.find(journal.Event{Ref: name}); holder.State != journal.StateAbsent && holder.Handle != op.Handle {
+			if holder := t.find(journal.Event{Ref: name}); holder.State != journal.StateAbsent && op.YieldsTo(&holder) {
 				return j.misuse(holder, ev), nil
 			}
 		}

@@ -297,7 +297,7 @@ func (t *tx) next(r *row, ev journal.Event) (journal.Result, *row, error) {
 			if err != nil {
 				return journal.Result{}, nil, err
 			}
-			if holder != nil && holder.op.Handle != r.op.Handle {
+			if holder != nil && r.op.YieldsTo(&holder.op) {
 				return t.result(holder.op, journal.Misuse, ev), holder, nil
 			}
 		}

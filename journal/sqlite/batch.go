@@ -190,7 +190,7 @@ func (b *batch) apply(p *prepared, out *outcome) error {
 			if err != nil {
 				return err
 			}
-			if holder.found() && holder.Op.Handle != r.Op.Handle {
+			if holder.found() && r.Op.YieldsTo(&holder.Op) {
 				*out = outcome{row: holder, decision: journal.Misuse, last: b.clock.Last, unconfirmed: b.clock.Unconfirmed(p.At)}
 				return b.load(out)
 			}

@@ -130,7 +130,7 @@ func (j *Journal) EnqueueTx(ctx context.Context, in journal.Tx, ev journal.Event
 			if err != nil {
 				return journal.Result{}, conn.Explain(j.file.path, "enqueue an operation", err)
 			}
-			if holder.is && holder.op.Handle != found.op.Handle {
+			if holder.is && found.op.YieldsTo(&holder.op) {
 				return holder.result(holder.op, journal.Misuse, ev), nil
 			}
 		}
