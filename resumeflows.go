@@ -184,7 +184,8 @@ func (c *Client) wakeFlowOf(ctx context.Context, op Ref) {
 			c.say(ctx, slog.LevelWarn, logNotWoken, "a flow was not woken; it looks by itself within ten minutes", "operation", op.ID, "error", err)
 			return
 		}
-		if f.State == journal.FlowStateWaiting && (f.WaitsFor == op || seam.ParentOf(&f) == op.Parent) {
+		rests := f.WaitsFor == (journal.Ref{}) && f.Failures == 0 // until a time alone, which a provider may have named
+		if f.State == journal.FlowStateWaiting && (f.WaitsFor == op || seam.ParentOf(&f) == op.Parent && !rests) {
 			_, _ = store.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: c.now()})
 			break
 		}

@@ -307,8 +307,14 @@ func (r *run) number(steps []journal.StepRecord) {
 	}
 }
 
+// park has the flow wait until f is due, or until the outcome of what it waits for; where a provider asked for more patience
+// with another operation of it, which is cancelled, no outcome has it run before that.
 func (r *run) park(ctx context.Context, f *fault) error {
-	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowEventPark, Due: r.rested(f.due), WaitsFor: f.waits, Cause: causeOf(f.told)}, f.told)
+	due, waits := r.rested(f.due), f.waits
+	if due.After(f.due) {
+		waits = onceward.Ref{}
+	}
+	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowEventPark, Due: due, WaitsFor: waits, Cause: causeOf(f.told)}, f.told)
 }
 
 // restsUntil keeps the flow from being run before a provider's own time. An operation whose

@@ -236,6 +236,52 @@ func TestPanicOfAHookKeepsTheRetryAfter(t *testing.T) {
 	}
 }
 
+// Nor does the outcome of another operation, that the flow waits for beside it, have it asked for before that.
+func TestRetryAfterBesideAnOutcome(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(hangs(), says(429, `{"error":{"message":"busy"}}`, "Retry-After", "60"))
+		var p *process
+		ride := flow.Define("ride", 1, func(ctx context.Context, _ int) (int, error) {
+			ctx = flow.Parallel(ctx, "note", "letter")
+			asks := func(name string) error {
+				_, err := flow.Step(ctx, name, func(ctx context.Context) (int, error) {
+					out := p.Ask(ctx)
+					if out.Err == nil && out.Status == http.StatusTooManyRequests {
+						return 0, assert.AnError
+					}
+					return 1, out.Err
+				})
+				return err
+			}
+			note := make(chan error, 1)
+			go func() { note <- asks("note") }()
+			pass(time.Second) // so that the letter comes after it
+			return 1, errors.Join(asks("letter"), <-note)
+		})
+		p = startFlows(t, l, onceward.Config{Journal: j}, flow.Config{Definitions: []flow.Definition{ride}})
+		ctx, leave := context.WithCancel(t.Context())
+		time.AfterFunc(5*time.Second, leave)
+		_, err := ride.Run(ctx, p.Flows, "order-991", 1)
+		require.Error(t, err)
+		require.Len(t, l.Sent(), 2, "it was told to wait")
+		busy := l.Sent()[1]
+
+		go func() { _ = p.Run(t.Context()) }()
+		pass(5 * time.Minute)
+		require.Len(t, l.Sent(), 4)
+		for _, s := range l.Sent()[2:] {
+			if s.Key == busy.Key {
+				assert.GreaterOrEqual(t, s.At.Sub(busy.At), time.Minute)
+			} else {
+				assert.Less(t, s.At.Sub(busy.At), time.Minute, "the other one goes on")
+			}
+		}
+		f, err := p.Flows.Lookup(t.Context(), order991)
+		require.NoError(t, err)
+		assert.Equal(t, flow.StateFinished, f.State)
+	})
+}
+
 // A refused credential has a flow wait and not undone.
 func TestRefusedCredentialHasAFlowWait(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
