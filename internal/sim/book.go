@@ -78,8 +78,13 @@ func (b *book) Apply(ctx context.Context, ev journal.Event) (journal.Result, err
 		b.holds(ev.Kind, res)
 		b.life.hasBegun(ev, res)
 		b.life.notes(b, res)
-		if ev.Resolution == journal.NotExecuted && res.Decision == journal.Recorded {
-			b.life.world.decides(b.life.ledgerName(ev.Ref)) // a hook's word too: whoever asks after that asks anew
+		if res.Decision == journal.Recorded {
+			switch name := b.life.ledgerName(ev.Ref); ev.Resolution {
+			case journal.NotExecuted:
+				b.life.world.decides(name) // a hook's word too: whoever asks after that asks anew
+			case journal.SendAgain:
+				b.life.world.forgives(name) // a person's word counts for more than what the provider asked for before
+			}
 		}
 	}
 	if fatal && b.after {

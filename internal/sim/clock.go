@@ -58,8 +58,8 @@ func (b *book) first(reading time.Time) {
 func (l *life) leastMargin() time.Duration {
 	least := time.Hour
 	for _, c := range l.world.contracts {
-		if c.retention > 0 {
-			least = min(least, journal.Terms{Retention: c.retention}.Margin())
+		if retention := c.leastRetention(); retention > 0 {
+			least = min(least, journal.Terms{Retention: retention}.Margin())
 		}
 	}
 	return least
@@ -129,9 +129,9 @@ func (l *life) newClock(process string, right bool) clock {
 	random := l.dice("clock", process)
 	most := clockError
 	for _, p := range l.world.contracts {
-		if p.retention > 0 {
+		if retention := p.leastRetention(); retention > 0 {
 			// Requests that dawdle take half of the margin; two clocks may differ.
-			most = min(most, p.retention/16)
+			most = min(most, retention/16)
 		}
 	}
 	c.wrong = offset(random.within(2*most) - most)

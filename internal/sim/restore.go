@@ -122,7 +122,7 @@ func (l *life) isUnknownToBackup(op *journal.Operation, first bool) {
 		return
 	}
 	d.begun[name], d.begun[strings.TrimPrefix(op.ID, "key-of-")] = true, true
-	if derived := op.Parent != "" || l.has(secrets) && op.Naming == journal.Named; derived && first && !l.has(modes) && !l.has(quotedKeys) { // each mode has keys of its own, and each form is another key
+	if derived := op.Parent != "" || l.has(secrets) && op.Naming == journal.Named; derived && first && !l.has(modes) && !l.has(quotedKeys) && !l.has(accounts) { // each mode and account has keys of its own, and each form is another key
 		for _, c := range l.world.contracts {
 			if c.name == op.Provider && !c.keyless && c.guard && c.memory == providers.Everything && c.retention > l.length+time.Hour {
 				return

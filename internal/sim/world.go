@@ -30,6 +30,19 @@ type contract struct {
 	box *box // nil: the contract is kept by the world itself
 }
 
+// leastRetention is how long the provider remembers keys, those that it remembers for the shortest; 0: none.
+func (c contract) leastRetention() time.Duration {
+	least := c.retention
+	if c.box != nil {
+		for i := range c.box.stated.Endpoints {
+			if r := c.box.stated.Endpoints[i].Retention; r > 0 && (least == 0 || r < least) {
+				least = r
+			}
+		}
+	}
+	return least
+}
+
 var contracts = []contract{
 	{name: "everything", memory: providers.Everything, guard: true, retention: 24 * time.Hour},
 	{name: "clean", memory: providers.SuccessesCleanFailures, guard: true, retention: 24 * time.Hour},
