@@ -972,7 +972,10 @@ func TestALookIsGivenBack(t *testing.T) {
 		"an event": {journal.SourceEvent, false}, "a repeat": {journal.SourceRepeat, false},
 	} {
 		before := leased
-		before.Evidence = []journal.Evidence{{At: noon.Add(-30 * time.Second), Source: row.source, Finding: journal.FindingInconclusive}}
+		before.Evidence = []journal.Evidence{
+			{At: noon.Add(-30 * time.Second), Source: row.source, Finding: journal.FindingInconclusive},
+			{At: noon.Add(-40 * time.Second), Source: row.source, Finding: journal.FindingInconclusive}, // by a clock that is behind
+		}
 		got, _ := next(t, before, false, back)
 		assert.Equal(t, row.present, got.LookedAt.Equal(noon.Add(-30*time.Second)), name)
 	}

@@ -702,7 +702,7 @@ func release(op Operation, ev Event) (Operation, Decision, error) {
 	if !ev.Busy {
 		op.BusySince = time.Time{}
 	} else if op.BusySince.IsZero() {
-		op.BusySince = ev.At
+		op.BusySince = later(ev.At, ev.Last)
 	}
 	op, heard := weigh(op, ev)
 	switch {

@@ -184,6 +184,11 @@ func TestBusyIsCountedFromTheFirst(t *testing.T) {
 	ev.Claim, ev.Busy = op.Claim, false
 	op, _ = next(t, op, true, ev)
 	assert.Zero(t, op.BusySince)
+
+	op, ev = inFlight(journal.Named, guarded), release(journal.EventPark)
+	ev.Open, ev.Busy, ev.At, ev.Last = true, true, noon.Add(-2*journal.MaxBusy), noon
+	op, _ = next(t, op, true, ev)
+	assert.Equal(t, noon, op.BusySince, "by a clock that is behind")
 }
 
 func TestNobodyElseReleasesAClaim(t *testing.T) {
