@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -93,16 +92,7 @@ func TestConnectionOutlastsItsTime(t *testing.T) {
 	const ready = "one that lay ready"
 	for _, version := range []string{"HTTP/1.1", "HTTP/2"} {
 		t.Run(version, func(t *testing.T) {
-			var requests atomic.Int64
-			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				requests.Add(1)
-				_, _ = w.Write([]byte(`{"id":"ch_1"}`))
-			}))
-			srv.EnableHTTP2 = version == "HTTP/2"
-			srv.StartTLS()
-			t.Cleanup(srv.Close)
-			contract := providers.Stripe()
-			contract.Hosts = []string{oncetest.MustParse(srv.URL).Host}
+			srv, contract, requests := secured(t, version)
 			transport := srv.Client().Transport.(*http.Transport).Clone()
 			t.Cleanup(transport.CloseIdleConnections)
 			var by atomic.Pointer[time.Time] // until after which it takes

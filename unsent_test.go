@@ -288,23 +288,28 @@ func (j *fading) Join(ctx context.Context) (journal.Session, error) {
 	return fadingSession{s, j}, err
 }
 
+// secured is a server of that version of HTTP that counts what it is sent, and its table.
+func secured(t *testing.T, version string) (srv *httptest.Server, contract providers.Provider, requests *atomic.Int64) {
+	requests = new(atomic.Int64)
+	srv = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
+		_, _ = w.Write([]byte(`{"id":"ch_1"}`))
+	}))
+	srv.EnableHTTP2 = version == "HTTP/2"
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	contract = providers.Stripe()
+	contract.Hosts = []string{oncetest.MustParse(srv.URL).Host}
+	return srv, contract, requests
+}
+
 // A session that is lost while an attempt is still connecting, or waits for a credential, sends nothing any more: not by a new
 // connection, nor by one that lay ready, in either version of HTTP.
 func TestNothingIsSentAfterTheLease(t *testing.T) {
 	for _, version := range []string{"HTTP/1", "HTTP/2"} {
 		t.Run(version, func(t *testing.T) {
-			var requests atomic.Int64
-			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				requests.Add(1)
-				_, _ = w.Write([]byte(`{"id":"ch_1"}`))
-			}))
-			srv.EnableHTTP2 = version == "HTTP/2"
-			srv.StartTLS()
-			t.Cleanup(srv.Close)
+			srv, contract, requests := secured(t, version)
 			j := &fading{Journal: memory.New()}
-			at := oncetest.MustParse(srv.URL)
-			contract := providers.Stripe()
-			contract.Hosts = []string{at.Host}
 			var pass atomic.Bool
 			transport := srv.Client().Transport.(*http.Transport).Clone()
 			dial := transport.DialContext
