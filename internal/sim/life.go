@@ -926,7 +926,7 @@ func (l *life) hear(p *process, e *errand, since time.Time, variant, mode string
 // that is older than any delay of its policy, or until a time that no provider named.
 func (l *life) heedsAsker(p *process, e *errand, err error) {
 	var oe *onceward.Error
-	if !errors.As(err, &oe) || oe.Kind != onceward.ErrPending || !p.knows[e.host] || errors.Is(err, context.Canceled) {
+	if !errors.As(err, &oe) || oe.Kind != onceward.ErrPending || !p.knows[e.host] || errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "the vault is sealed") {
 		return
 	}
 	op, err := l.current().Get(context.Background(), oe.Operation.Ref)
