@@ -95,10 +95,11 @@ func TestConnectionOutlastsItsTime(t *testing.T) {
 			srv, contract, requests := secured(t, version)
 			transport := srv.Client().Transport.(*http.Transport).Clone()
 			t.Cleanup(transport.CloseIdleConnections)
-			var by atomic.Pointer[time.Time] // until after which it takes
+			var slow atomic.Bool
+			var passed atomic.Int64 // beside what the machine's clock says
 			outlasts := func() {
-				if by := by.Load(); by != nil {
-					time.Sleep(time.Until(*by) + time.Millisecond)
+				if slow.Load() {
+					passed.Store(int64(2 * time.Minute))
 				}
 			}
 			transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -117,6 +118,8 @@ func TestConnectionOutlastsItsTime(t *testing.T) {
 			})
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = client.Shutdown(context.Background()) })
+			now := func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
+			onceward.SetClock(client, now)
 			send := func(name string, notAfter time.Time) error {
 				ctx := onceward.WithNotAfter(onceward.WithOperation(t.Context(), name), notAfter)
 				req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+"/v1/charges", strings.NewReader("amount=1"))
@@ -128,13 +131,9 @@ func TestConnectionOutlastsItsTime(t *testing.T) {
 				}
 				return err
 			}
-			soon := func() time.Time {
-				at := time.Now().Add(300 * time.Millisecond)
-				by.Store(&at)
-				return at
-			}
 			for sent, connection := range []string{"a new one", ready} {
-				err := send(connection, soon())
+				slow.Store(true)
+				err := send(connection, now().Add(time.Minute))
 				require.ErrorIs(t, err, onceward.ErrNotSent, connection)
 				require.ErrorContains(t, err, "it was not to be sent after")
 				assert.EqualValues(t, sent, requests.Load(), connection)
@@ -142,8 +141,9 @@ func TestConnectionOutlastsItsTime(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, onceward.StateCancelled, op.State)
 
-				by.Store(nil)
-				require.NoError(t, send("in its time, beside "+connection, time.Now().Add(time.Hour)))
+				slow.Store(false)
+				passed.Store(0)
+				require.NoError(t, send("in its time, beside "+connection, now().Add(time.Hour)))
 				assert.EqualValues(t, sent+1, requests.Load())
 			}
 		})
