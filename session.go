@@ -113,12 +113,8 @@ func (s *session) end(ctx context.Context) error {
 	last := s.present
 	s.became(nil)
 	s.mu.Unlock()
-	select {
-	case s.joining <- struct{}{}: // who was joining ends what came of it
-		defer func() { <-s.joining }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	s.joining <- struct{}{} // who was joining ends what came of it
+	defer func() { <-s.joining }()
 	if last == nil {
 		return nil
 	}
