@@ -2,10 +2,11 @@
 // an overlay, and keeps what came of it in docs/simulation.md.
 //
 //	go run ./.ci/lives -lives 1000               # what do they come past, and what never?
-//	go run ./.ci/lives -lives 200 -without 10    # do they miss every tenth clause of the rule and of Next?
-//	go run ./.ci/lives -lives 200 -only 'MaySend' -without 1
+//	go run ./.ci/lives -lives 20000 -without 10  # do they miss every tenth clause of the rule and of Next?
+//	go run ./.ci/lives -lives 20000 -only 'MaySend' -without 1
 //
-// Without a clause, lives are lived until a fault is found. The lives are the first ones, by
+// With -without, so many lives are lived first to learn in which of them each clause makes a difference where it is
+// asked, and then those without it, until a fault is found. The lives are the first ones, by
 // their seeds, so that a run can be repeated; -fresh has others, for the first of the three.
 package main
 
@@ -13,14 +14,18 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/onceward/onceward/internal/clauses"
@@ -30,6 +35,7 @@ import (
 
 type options struct {
 	lives, without int
+	most           int
 	fresh          bool
 	only           string
 	timeout        time.Duration
@@ -37,8 +43,9 @@ type options struct {
 
 func main() {
 	var o options
-	flag.IntVar(&o.lives, "lives", 200, "how many; without a clause, at most")
+	flag.IntVar(&o.lives, "lives", 200, "how many; with -without, among how many to look for those in which a clause makes a difference")
 	flag.IntVar(&o.without, "without", 0, "take every so many clauses away, one at a time")
+	flag.IntVar(&o.most, "most", 1000, "with -without: of those, how many to live without it, at most")
 	flag.StringVar(&o.only, "only", "", "with -without: only clauses whose name matches this expression")
 	flag.BoolVar(&o.fresh, "fresh", false, "seeds that nobody has lived")
 	flag.DurationVar(&o.timeout, "timeout", time.Hour, "for the lives of a clause; one that hangs is found")
@@ -116,12 +123,15 @@ func count(o options, temp string) error {
 	return coverage.Write(root, coverage.RunFile, told)
 }
 
+// remove lives first with all clauses, to learn in which lives each makes a difference where it is asked, and then those
+// without it.
 func remove(o options, temp string) error {
 	only, err := regexp.Compile(o.only)
 	if err != nil {
 		return err
 	}
-	names, files, err := clauses.Removable(filepath.Join(root, "journal"))
+	dir := filepath.Join(root, "journal")
+	names, files, err := clauses.Telling(dir)
 	if err != nil {
 		return err
 	}
@@ -129,64 +139,134 @@ func remove(o options, temp string) error {
 	if err != nil {
 		return err
 	}
-	if whole := live(o, binary, 0, "nothing"); whole.Fault != "" {
-		return fmt.Errorf("with all clauses, life %d has a fault: %s", whole.Lives, whole.Fault)
+	mattered, err := learn(o, binary, temp)
+	if err != nil {
+		return err
 	}
-	var all []coverage.Removed
+	_, files, err = clauses.Removable(dir)
+	if err != nil {
+		return err
+	}
+	if binary, err = build(files, temp); err != nil {
+		return err
+	}
+	var chosen []int
 	for i, name := range names {
-		if i%o.without != 0 || !only.MatchString(name) {
-			continue
+		if i%o.without == 0 && only.MatchString(name) {
+			chosen = append(chosen, i)
 		}
-		r := live(o, binary, i+1, name)
-		fmt.Printf("%4d %s: %s\n", r.Lives, r.Clause, r.Fault)
-		all = append(all, r)
 	}
+	all, next := make([]coverage.Removed, len(chosen)), make(chan int)
+	var group sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			for i := range next {
+				number := chosen[i] + 1
+				seeds := mattered[number]
+				r := coverage.Removed{Clause: names[chosen[i]], Of: o.lives, Mattered: len(seeds)}
+				r.Lived, r.Seed, r.Fault = live(o, binary, number, seeds[:min(len(seeds), o.most)])
+				fmt.Printf("%d of %d lives of %d %s: %s\n", r.Lived, r.Mattered, o.lives, r.Clause, r.Fault)
+				all[i] = r
+			}
+		})
+	}
+	for i := range chosen {
+		next <- i
+	}
+	close(next)
+	group.Wait()
 	return coverage.Write(root, coverage.RemovedFile, all)
+}
+
+// learn returns the seeds of the lives in which each clause made a difference, by its number. Each process lives one life
+// at a time, so that it can be told whose it was.
+func learn(o options, binary, temp string) (mattered map[int][]uint64, err error) {
+	processes := runtime.GOMAXPROCS(0)
+	errs, parts := make([]error, processes), make([]map[int][]uint64, processes)
+	var group sync.WaitGroup
+	for i := range processes {
+		group.Go(func() {
+			file := filepath.Join(temp, fmt.Sprintf("matters%d.json", i))
+			from, to := i*o.lives/processes, (i+1)*o.lives/processes
+			lives := process(context.Background(), o, binary, "-sim.from", strconv.Itoa(1+from), "-sim.lives", strconv.Itoa(to-from))
+			lives.Env = append(lives.Env, visits.MattersVariable+"="+file)
+			out, err := lives.CombinedOutput()
+			if err != nil {
+				errs[i] = fmt.Errorf("with all clauses: %w: %s", err, out)
+				return
+			}
+			text, err := os.ReadFile(file)
+			if err == nil {
+				err = json.Unmarshal(text, &parts[i])
+			}
+			errs[i] = err
+		})
+	}
+	group.Wait()
+	mattered = map[int][]uint64{}
+	for _, part := range parts {
+		for clause, seeds := range part {
+			mattered[clause] = append(mattered[clause], seeds...)
+		}
+	}
+	return mattered, errors.Join(errs...)
+}
+
+func process(ctx context.Context, o options, binary string, flags ...string) *exec.Cmd {
+	all := append([]string{"-test.run", "^TestLives$", "-test.v", "-test.timeout", "0", "-sim.shrink", "0"}, flags...)
+	lives := exec.CommandContext(ctx, binary, all...)
+	lives.Dir, lives.Env = "internal/sim", append(os.Environ(), "GOMAXPROCS=1")
+	lives.WaitDelay = 10 * time.Second
+	return lives
 }
 
 var faultOf = regexp.MustCompile(`-sim\.seed (\d+): (.*)`)
 
 // live lives without a clause until a fault is found.
-func live(o options, binary string, number int, name string) coverage.Removed {
+func live(o options, binary string, number int, seeds []uint64) (lived int, seed uint64, fault string) {
+	if len(seeds) == 0 {
+		return 0, 0, ""
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), o.timeout)
 	defer cancel()
-	lives := exec.CommandContext(ctx, binary, "-test.run", "^TestLives$", "-test.v", "-test.timeout", "0", "-sim.lives", strconv.Itoa(o.lives))
-	lives.Dir, lives.Env = "internal/sim", append(os.Environ(), fmt.Sprintf("%s=%d", clauses.Variable, number))
-	lives.WaitDelay = 10 * time.Second
-	r := coverage.Removed{Clause: name, Lives: o.lives}
+	texts := make([]string, len(seeds))
+	for i, seed := range seeds {
+		texts[i] = strconv.FormatUint(seed, 10)
+	}
+	lives := process(ctx, o, binary, "-sim.seeds", strings.Join(texts, ","))
+	lives.Env = append(lives.Env, fmt.Sprintf("%s=%d", clauses.Variable, number))
 	out, err := lives.StdoutPipe()
 	lives.Stderr = lives.Stdout
 	if err == nil {
 		err = lives.Start()
 	}
 	if err != nil {
-		r.Fault = err.Error()
-		return r
+		return 0, 0, err.Error()
 	}
 	end := "" // the first line of what ended it
 	for told := bufio.NewScanner(out); told.Scan(); {
 		line := strings.TrimSpace(told.Text())
 		if c := faultOf.FindStringSubmatch(line); c != nil {
-			r.Lives, _ = strconv.Atoi(c[1])
-			r.Fault, _, _ = strings.Cut(c[2], "; ")
+			seed, _ = strconv.ParseUint(c[1], 10, 64)
+			fault, _, _ = strings.Cut(c[2], "; ")
 			break
 		}
 		if end == "" && (strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")) {
 			end = line
 		}
 	}
-	if r.Fault != "" {
+	if fault != "" {
 		cancel()
 		_ = lives.Wait()
-		return r
+		return slices.Index(seeds, seed) + 1, seed, fault
 	}
 	switch err := lives.Wait(); {
 	case ctx.Err() != nil:
-		r.Fault = "it hangs"
+		fault = "it hangs"
 	case err != nil && end != "":
-		r.Fault = end
+		fault = end
 	case err != nil:
-		r.Fault = err.Error()
+		fault = err.Error()
 	}
-	return r
+	return len(seeds), 0, fault
 }

@@ -29,6 +29,7 @@ type binary struct {
 	programs  []program   // the package's own tests first
 	functions []*function // all that anything is changed in
 	mutants   map[int]mutant
+	finders   finders
 }
 
 // program is the tests of one package.

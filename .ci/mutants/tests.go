@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 // test is one test of a package, as it went without any change.
 type test struct {
 	Took    time.Duration    // of the processor's time
+	Lasted  time.Duration    // beside what it was run beside
 	Reaches map[string][]int // blocks, by their functions' names
 	Sum     string           // of the file that it stands in
 	name    string
@@ -66,17 +68,18 @@ func (b *binary) tests(parallel int, known string) ([]test, error) {
 	each(parallel, len(all), func(i int) {
 		t := &all[i]
 		if of, ok := earlier[keptAs(t.in)][t.name]; ok && of.Sum == t.Sum {
-			t.Took, t.Reaches = of.Took, of.Reaches
+			t.Took, t.Lasted, t.Reaches = of.Took, of.Lasted, of.Reaches
 			return
 		}
 		reached := filepath.Join(b.temp, fmt.Sprintf("reached%d", i))
+		began := time.Now()
 		told, took, err := b.programs[t.in].run([]string{t.name}, 10*time.Minute, false, reachedVariable+"="+reached)
 		if err != nil {
 			failed[i] = true
 			fmt.Printf("%s fails without any change: %v\n%s\n", t.name, err, told)
 			return
 		}
-		t.Took, t.Reaches = took, map[string][]int{}
+		t.Took, t.Lasted, t.Reaches = took, time.Since(began), map[string][]int{}
 		text, _ := os.ReadFile(reached) // there is none if nothing was
 		for line := range strings.Lines(string(text)) {
 			if number, err := strconv.Atoi(strings.TrimSpace(line)); err == nil {
@@ -213,8 +216,36 @@ func (p program) run(names []string, limit time.Duration, long bool, environment
 	return told.Bytes(), test.ProcessState.UserTime() + test.ProcessState.SystemTime(), err
 }
 
-// try makes one change and runs the tests that reach its block: those whose file is named after the code's,
-// then the package's others, then those of other packages, and of each the quickest first. It returns who found the change, or nothing. It ends once tests have run
+// id tells a test from those of all programs.
+func (t test) id() string { return strconv.Itoa(t.in) + " " + t.name }
+
+// finders are the tests that have found changes, by the functions that were changed: they are likely to find others.
+type finders struct {
+	mu    sync.Mutex
+	times map[*function]map[string]int
+}
+
+func (f *finders) found(in *function, id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.times == nil {
+		f.times = map[*function]map[string]int{}
+	}
+	if f.times[in] == nil {
+		f.times[in] = map[string]int{}
+	}
+	f.times[in][id]++
+}
+
+func (f *finders) of(in *function) map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.times[in])
+}
+
+// try makes one change and runs the tests that reach its block: those that have found other changes of the function,
+// then those whose file is named after the code's, then the package's others, then those of other packages, and of each
+// the quickest first. It returns who found the change, or nothing. It ends once tests have run
 // that take as long as o.most. Tests fail on a busy machine too: a change is found by what fails twice,
 // the second time alone and with three times the time.
 func (b *binary) try(number int, tests []test, o options) (by string, err error) {
@@ -238,19 +269,24 @@ func (b *binary) try(number int, tests []test, o options) (by string, err error)
 		}
 		return t.in
 	}
-	slices.SortFunc(reaching, func(x, y test) int { return cmp.Or(cmp.Compare(place(x), place(y)), cmp.Compare(x.Took, y.Took)) })
-	for most := o.most; len(reaching) > 0 && most > 0; {
+	often := b.finders.of(changed.in)
+	slices.SortFunc(reaching, func(x, y test) int {
+		return cmp.Or(cmp.Compare(often[y.id()], often[x.id()]), cmp.Compare(place(x), place(y)), cmp.Compare(x.Took, y.Took))
+	})
+	// go test has its own order, so that a batch is small while what finds it is likely to be in it.
+	batch := time.Second / 4
+	for most := o.most; len(reaching) > 0 && most > 0; batch = min(2*batch, 8*time.Second) {
 		var names []string
-		var sum time.Duration
+		var sum, last time.Duration
 		in := reaching[0].in
 		for _, t := range reaching {
-			if t.in != in || sum >= 3*time.Second {
+			if t.in != in || sum >= batch {
 				break
 			}
-			names, sum = append(names, t.name), sum+t.Took
+			names, sum, last = append(names, t.name), sum+t.Took, last+t.Lasted
 		}
 		most -= sum
-		limit := 45*time.Second + 15*sum
+		limit := 15*time.Second + 10*last
 		if o.long {
 			limit *= 4
 		}
@@ -266,6 +302,9 @@ func (b *binary) try(number int, tests []test, o options) (by string, err error)
 			names = []string{top}
 		}
 		if again, err := b.noticed(number, in, names, 3*limit, o.long); again != "" || err != nil {
+			if len(names) == 1 {
+				b.finders.found(changed.in, test{in: in, name: names[0]}.id())
+			}
 			return again, err
 		}
 		reaching = slices.DeleteFunc(reaching, func(t test) bool { return t.in == in && slices.Contains(names, t.name) })

@@ -16,9 +16,11 @@ const root = "../.."
 func TestWhatIsRewrittenCompiles(t *testing.T) {
 	_, removable, err := clauses.Removable(filepath.Join(root, "journal"))
 	require.NoError(t, err)
+	_, telling, err := clauses.Telling(filepath.Join(root, "journal"))
+	require.NoError(t, err)
 	counted, err := clauses.Counted(root)
 	require.NoError(t, err)
-	for name, files := range map[string]clauses.Files{"removable": removable, "counted": counted} {
+	for name, files := range map[string]clauses.Files{"removable": removable, "telling": telling, "counted": counted} {
 		t.Run(name, func(t *testing.T) {
 			overlay, err := files.Overlay(t.TempDir())
 			require.NoError(t, err)

@@ -58,8 +58,18 @@ var Decisive = []string{"next.go", "evidence.go", "rule.go"}
 // each side of what takes one of two. The names stand in the order of the clauses' numbers, the
 // first of which is 1.
 func Removable(dir string) (names []string, files Files, err error) {
-	p := &pruner{}
-	files = Files{filepath.Join(dir, "zz_mutant.go"): []byte(mutantSource)}
+	return rewritten(dir, "func mutantMatters(int) {}\n\nconst mutantTold = false\n", "")
+}
+
+// Telling is Removable, and has what is compiled tell internal/sim/visits of each clause that makes a difference where
+// it is asked: without it, a condition would come out otherwise. Whether anything follows from that it does not say.
+func Telling(dir string) (names []string, files Files, err error) {
+	return rewritten(dir, "func mutantMatters(n int) { visits.Matters(n) }\n\nconst mutantTold = true\n", "\t\"github.com/onceward/onceward/internal/sim/visits\"\n")
+}
+
+func rewritten(dir, matters, imports string) (names []string, files Files, err error) {
+	p := &pruner{copies: map[ast.Node]bool{}}
+	files = Files{filepath.Join(dir, "zz_mutant.go"): []byte(fmt.Sprintf(mutantSource, imports) + matters)}
 	for _, name := range Decisive {
 		path := filepath.Join(dir, name)
 		source, err := os.ReadFile(path)
@@ -74,28 +84,74 @@ func Removable(dir string) (names []string, files Files, err error) {
 	return p.names, files, nil
 }
 
-// mutantSource is what the rewritten clauses call.
+// mutantSource is what the rewritten clauses call. What is handed over as a function is asked only to tell whether a
+// clause makes a difference: where the first operand of an and is false, say, the second may not bear to be asked, and
+// then the difference is a panic.
 const mutantSource = `package journal
 
 import (
 	"os"
 	"strconv"
-)
+%s)
 
 var mutant, _ = strconv.Atoi(os.Getenv("` + Variable + `"))
 
-func mutantTrue(n int, was bool) bool { return was || mutant == n }
+func mutantWould(n int, differ func() bool) {
+	defer func() {
+		if recover() != nil {
+			mutantMatters(n)
+		}
+	}()
+	if differ() {
+		mutantMatters(n)
+	}
+}
 
-func mutantFalse(n int, was bool) bool { return was && mutant != n }
+func mutantTrue(n int, was bool) bool {
+	if mutantTold && !was {
+		mutantMatters(n)
+	}
+	return was || mutant == n
+}
 
-func mutantNever[T ~uint8](n int, was T) T {
+func mutantFalse(n int, was bool) bool {
+	if mutantTold && was {
+		mutantMatters(n)
+	}
+	return was && mutant != n
+}
+
+func mutantBefore(n int, was bool, and func() bool) bool {
+	if mutantTold && !was {
+		mutantWould(n, and)
+	}
+	return was || mutant == n
+}
+
+func mutantInstead(n int, was bool, or func() bool) bool {
+	if mutantTold && was {
+		mutantWould(n, func() bool { return !or() })
+	}
+	return was && mutant != n
+}
+
+func mutantNever[T ~uint8](n int, of, was T) T {
+	if mutantTold && of == was {
+		mutantMatters(n)
+	}
 	if mutant == n {
 		return 255
 	}
 	return was
 }
 
-func mutantEither[T any](n int, one, other, was T) T {
+func mutantEither[T comparable](n int, one, other, was T) T {
+	if mutantTold && one != was {
+		mutantMatters(n)
+	}
+	if mutantTold && other != was {
+		mutantMatters(n + 1)
+	}
 	switch mutant {
 	case n:
 		return one
@@ -104,6 +160,7 @@ func mutantEither[T any](n int, one, other, was T) T {
 	}
 	return was
 }
+
 `
 
 // pruner finds the clauses of a file, and has each call a function of mutantSource.
@@ -112,6 +169,7 @@ type pruner struct {
 	file     string
 	function string
 	names    []string
+	copies   map[ast.Node]bool // of what is rewritten elsewhere
 }
 
 // withoutClauses are functions that decide nothing.
@@ -155,7 +213,24 @@ func call(function string, args ...ast.Expr) ast.Expr {
 	return &ast.CallExpr{Fun: ast.NewIdent(function), Args: args}
 }
 
+// later hands on an expression, as it stands, to be asked or not.
+func (p *pruner) later(text string) ast.Expr {
+	again, err := parser.ParseExpr(text)
+	if err != nil {
+		panic(err) // it was parsed, and printed
+	}
+	f := &ast.FuncLit{
+		Type: &ast.FuncType{Params: &ast.FieldList{}, Results: &ast.FieldList{List: []*ast.Field{{Type: ast.NewIdent("bool")}}}},
+		Body: &ast.BlockStmt{List: []ast.Stmt{&ast.ReturnStmt{Results: []ast.Expr{again}}}},
+	}
+	p.copies[f] = true
+	return f
+}
+
 func (p *pruner) visit(n ast.Node) bool {
+	if p.copies[n] {
+		return false
+	}
 	switch n := n.(type) {
 	case *ast.IfStmt:
 		n.Cond = p.constant("if "+p.text(n.Cond), n.Cond)
@@ -166,7 +241,7 @@ func (p *pruner) visit(n ast.Node) bool {
 				if n.Tag == nil {
 					list[i] = p.constant("case "+p.text(list[i]), list[i])
 				} else {
-					list[i] = call("mutantNever", p.number("case "+p.text(list[i]), "removed"), list[i])
+					list[i] = call("mutantNever", p.number("case "+p.text(list[i]), "removed"), n.Tag, list[i])
 				}
 			}
 		}
@@ -174,9 +249,9 @@ func (p *pruner) visit(n ast.Node) bool {
 		was, x, y := p.text(n), p.text(n.X), p.text(n.Y)
 		switch n.Op {
 		case token.LAND:
-			n.X, n.Y = call("mutantTrue", p.number(was, y), n.X), call("mutantTrue", p.number(was, x), n.Y)
+			n.X, n.Y = call("mutantBefore", p.number(was, y), n.X, p.later(y)), call("mutantTrue", p.number(was, x), n.Y)
 		case token.LOR:
-			n.X, n.Y = call("mutantFalse", p.number(was, y), n.X), call("mutantFalse", p.number(was, x), n.Y)
+			n.X, n.Y = call("mutantInstead", p.number(was, y), n.X, p.later(y)), call("mutantFalse", p.number(was, x), n.Y)
 		}
 	case *ast.CallExpr:
 		// What takes the one or the other of two is a clause for each.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/onceward/onceward/internal/sim/visits"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -27,6 +29,7 @@ var (
 	fromFlag   = flag.Uint64("sim.from", 1, "the first of their seeds")
 	freshFlag  = flag.Bool("sim.fresh", false, "of seeds that nobody has lived; else the first ones")
 	withFlag   = flag.String("sim.with", "", "pass over seeds whose lives lack one of these habits and faults")
+	seedsFlag  = flag.String("sim.seeds", "", "lives of these seeds instead, with commas")
 	firstFlag  = flag.Bool("sim.first", false, "stop at the first life that fails")
 	seedFlag   = flag.Uint64("sim.seed", 0, "live this one life, and tell it")
 	timesFlag  = flag.Int("sim.times", 1, "live the one life so often, until it fails")
@@ -151,14 +154,25 @@ func TestLives(t *testing.T) {
 	var failed atomic.Bool
 	var mu sync.Mutex
 	visited := map[string]int{}
+	seeds, err := seedsOf(*seedsFlag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lives := *livesFlag
+	if len(seeds) > 0 {
+		lives = len(seeds)
+	}
 	began, used := time.Now(), cpuTime()
 	t.Run("side by side", func(t *testing.T) {
 		for range runtime.GOMAXPROCS(0) {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
-				for i := next.Add(1); i <= int64(*livesFlag) && !(*firstFlag && failed.Load()); i = next.Add(1) {
+				for i := next.Add(1); i <= int64(lives) && !(*firstFlag && failed.Load()); i = next.Add(1) {
 					seed := *fromFlag + uint64(i) - 1
-					if *freshFlag {
+					switch {
+					case len(seeds) > 0:
+						seed = seeds[i-1]
+					case *freshFlag:
 						seed = 1 + rand.Uint64N(1<<40)
 					}
 					p := draw(seed)
@@ -171,10 +185,11 @@ func TestLives(t *testing.T) {
 					for what, n := range l.visited {
 						visited[what] += n
 					}
+					visits.LifeEnds(seed)
 					mu.Unlock()
 					if len(l.faults) > 0 {
 						failed.Store(true)
-						t.Errorf("life %d of %d", i, *livesFlag)
+						t.Errorf("life %d of %d", i, lives)
 						shrink(t, l)
 					}
 				}
@@ -188,6 +203,20 @@ func TestLives(t *testing.T) {
 	n := max(lived.Load(), 1)
 	t.Logf("%d lives in %v: %.0f a minute; %v of a processor each", lived.Load(), took.Round(time.Millisecond),
 		float64(n)/took.Minutes(), (spent / time.Duration(n)).Round(time.Microsecond))
+}
+
+func seedsOf(text string) (seeds []uint64, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		if part == "" {
+			continue
+		}
+		seed, err := strconv.ParseUint(part, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		seeds = append(seeds, seed)
+	}
+	return seeds, nil
 }
 
 // failedOnce are the seeds of lives that have failed, by what is mended since: in the library, or in what the simulation

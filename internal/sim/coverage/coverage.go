@@ -28,9 +28,12 @@ type Run struct {
 
 // Removed is what lives made of the code without one of its clauses.
 type Removed struct {
-	Clause string `json:"clause"`
-	Lives  int    `json:"lives"` // until a fault was found; where none was, all
-	Fault  string `json:"fault"` // "": none was found
+	Clause   string `json:"clause"`
+	Of       int    `json:"of"`       // lives, with all clauses
+	Mattered int    `json:"mattered"` // in so many of them it made a difference
+	Lived    int    `json:"lived"`    // so many of those, without it, until a fault was found; where none was, all that were lived
+	Seed     uint64 `json:"seed"`     // of the life with the fault, where it is known
+	Fault    string `json:"fault"`    // "": none was found
 }
 
 // Where the latest runs are kept, below the module's root.

@@ -240,30 +240,46 @@ func functionTable(root string, run Run) (string, error) {
 
 func removedTable(removed []Removed) string {
 	var b strings.Builder
-	found, least := 0, 0
+	found, of := 0, 0
 	for _, r := range removed {
 		if r.Fault != "" {
 			found++
 		}
-		least = max(least, r.Lives)
+		of = max(of, r.Of)
 	}
-	fmt.Fprintf(&b, "Of %d clauses, lives found %d; the others were taken away for %d lives.\n\n| clause | found in life | by |\n|---|---|---|\n", len(removed), found, least)
+	fmt.Fprintf(&b, "Of %d clauses, lives found %d. Each was taken away in those of %d lives in which it makes a difference where it is asked.\n\n| clause | makes a difference in | found in | by |\n|---|---|---|---|\n", len(removed), found, of)
 	for _, r := range removed {
-		clause, in := "`"+strings.ReplaceAll(r.Clause, "|", `\|`)+"`", fmt.Sprint(r.Lives)
-		if strings.HasPrefix(r.Fault, "panic") {
-			in = "at most " + in // it ends all lives at once, and does not say whose it was
-		}
+		clause := "`" + strings.ReplaceAll(r.Clause, "|", `\|`) + "`"
 		if r.Fault != "" {
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", clause, in, strings.ReplaceAll(shortened(r.Fault), "|", `\|`))
+			in := fmt.Sprintf("life %d, the %s of them", r.Seed, nth(r.Lived))
+			if r.Seed == 0 {
+				in = fmt.Sprintf("the first %d of them", r.Lived) // it ends all lives at once, and does not say whose it was
+			}
+			fmt.Fprintf(&b, "| %s | %d | %s | %s |\n", clause, r.Mattered, in, strings.ReplaceAll(shortened(r.Fault), "|", `\|`))
 			continue
 		}
 		why := whyNotFound(r.Clause)
 		if why != "" {
 			why = ": " + why
 		}
-		fmt.Fprintf(&b, "| %s | – | not found%s |\n", clause, why)
+		fmt.Fprintf(&b, "| %s | %d | – | not in %d%s |\n", clause, r.Mattered, r.Lived, why)
 	}
 	return b.String()
+}
+
+func nth(n int) string {
+	ending := "th"
+	if n/10%10 != 1 {
+		switch n % 10 {
+		case 1:
+			ending = "st"
+		case 2:
+			ending = "nd"
+		case 3:
+			ending = "rd"
+		}
+	}
+	return fmt.Sprint(n, ending)
 }
 
 func shortened(text string) string {

@@ -11,8 +11,11 @@ import (
 	"sync/atomic"
 )
 
-// Variable of the environment names the file that Write writes.
-const Variable = "ONCEWARD_VISITS"
+// Variable and MattersVariable of the environment name the files that Write writes.
+const (
+	Variable        = "ONCEWARD_VISITS"
+	MattersVariable = "ONCEWARD_MATTERS"
+)
 
 var counts sync.Map // of *atomic.Int64, by name
 
@@ -46,19 +49,53 @@ func If(name string, is bool) bool {
 	return is
 }
 
-// Write writes all counts, by name, to the file that the environment names; without a name it
-// writes nothing.
-func Write() error {
-	file := os.Getenv(Variable)
-	if file == "" {
-		return nil
+var (
+	mattering sync.Mutex
+	matters   = map[int]bool{}
+	mattered  = map[int][]uint64{}
+)
+
+// Matters notes that a clause made a difference, by its number.
+func Matters(clause int) {
+	mattering.Lock()
+	matters[clause] = true
+	mattering.Unlock()
+}
+
+// LifeEnds has what mattered since the last life ended be of the life with that seed. That is so only where lives are
+// lived one after the other, with GOMAXPROCS=1.
+func LifeEnds(seed uint64) {
+	mattering.Lock()
+	defer mattering.Unlock()
+	for clause := range matters {
+		mattered[clause] = append(mattered[clause], seed)
 	}
-	all := map[string]int64{}
-	counts.Range(func(name, n any) bool {
-		all[name.(string)] = n.(*atomic.Int64).Load()
-		return true
-	})
-	text, err := json.Marshal(all)
+	clear(matters)
+}
+
+// Write writes all counts, by name, to the file that Variable of the environment names, and to that of MattersVariable the
+// seeds of the lives in which a clause mattered, by its number; what has no file is not written.
+func Write() error {
+	if file := os.Getenv(Variable); file != "" {
+		all := map[string]int64{}
+		counts.Range(func(name, n any) bool {
+			all[name.(string)] = n.(*atomic.Int64).Load()
+			return true
+		})
+		if err := write(file, all); err != nil {
+			return err
+		}
+	}
+	if file := os.Getenv(MattersVariable); file != "" {
+		mattering.Lock()
+		defer mattering.Unlock()
+		return write(file, mattered)
+	}
+	return nil
+}
+
+func write(file string, what any) error {
+	text, err := json.Marshal(what)
 	if err != nil {
 		return err
 	}
