@@ -36,6 +36,7 @@ type options struct {
 	least            float64
 	only, these      string
 	known, tests     string
+	run              string
 	most             time.Duration
 	list, long       bool
 	verbose          bool
@@ -52,6 +53,7 @@ func main() {
 	flag.StringVar(&o.these, "these", "", "a file of mutants to try, each as it is printed")
 	flag.StringVar(&o.known, "known", "", "a file that keeps, for later runs, what each test reaches")
 	flag.StringVar(&o.tests, "tests", "", "other packages, with commas, whose tests are asked where the package's own miss a change")
+	flag.StringVar(&o.run, "run", "", "ask only those tests whose names match this expression")
 	flag.DurationVar(&o.most, "most", time.Hour, "of the processor's time for each mutant; what is missed by then counts as missed")
 	flag.BoolVar(&o.long, "long", false, "run the tests without -short: what some do now and then with it, they do always")
 	flag.BoolVar(&o.list, "list", false, "list the mutants and try none")
@@ -166,7 +168,7 @@ func interval(found, drawn int) (from, to float64) {
 
 // tryAll tries every mutant that compiles, and returns how many no test noticed.
 func (b *binary) tryAll(o options) (missed int, err error) {
-	tests, err := b.tests(o.parallel, o.known)
+	tests, err := b.tests(o.parallel, o.known, o.run)
 	if err != nil {
 		return 0, err
 	}

@@ -31,10 +31,14 @@ type test struct {
 	file    string // that it stands in
 }
 
-// tests are those of all programs. Each is run alone, without a change, to learn what it
+// tests are those of all programs whose names match an expression. Each is run alone, without a change, to learn what it
 // reaches and how long it takes, unless that is known from an earlier run of the same file; known tells where it is
 // kept, "" for nowhere. Those that fail are told and left out: they would find everything.
-func (b *binary) tests(parallel int, known string) ([]test, error) {
+func (b *binary) tests(parallel int, known, matching string) ([]test, error) {
+	asked, err := regexp.Compile(matching)
+	if err != nil {
+		return nil, err
+	}
 	earlier := map[string]map[string]test{}
 	if text, err := os.ReadFile(known); err == nil {
 		if err := json.Unmarshal(text, &earlier); err != nil {
@@ -61,6 +65,9 @@ func (b *binary) tests(parallel int, known string) ([]test, error) {
 			return nil, err
 		}
 		for _, name := range names {
+			if !asked.MatchString(name) {
+				continue
+			}
 			all = append(all, test{name: name, in: in, file: files[name].name, Sum: files[name].sum})
 		}
 	}
@@ -81,6 +88,7 @@ func (b *binary) tests(parallel int, known string) ([]test, error) {
 		}
 		t.Took, t.Lasted, t.Reaches = took, time.Since(began), map[string][]int{}
 		text, _ := os.ReadFile(reached) // there is none if nothing was
+		_ = os.Remove(reached)
 		for line := range strings.Lines(string(text)) {
 			if number, err := strconv.Atoi(strings.TrimSpace(line)); err == nil {
 				function, block := b.block(number)

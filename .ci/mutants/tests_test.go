@@ -74,7 +74,10 @@ func TestChangesAreFound(t *testing.T) {
 	require.NoError(t, err)
 	b, err := build(".", nil, t.TempDir(), []*function{all[0].in}, all)
 	require.NoError(t, err)
-	tests, err := b.tests(1, "")
+	small, err := b.tests(1, "", "Sm")
+	require.NoError(t, err)
+	require.Len(t, small, 1)
+	tests, err := b.tests(1, "", "")
 	require.NoError(t, err)
 	reaching := map[string][]int{}
 	for _, test := range tests {
@@ -87,6 +90,7 @@ func TestChangesAreFound(t *testing.T) {
 		require.NoError(t, err)
 		found[m.name()] = by
 	}
+	assert.Contains(t, b.finders.of(all[0].in), tests[0].id(), "that which found changes of a function is asked first")
 	assert.Equal(t, map[string]string{
 		"fee.go Of #1: < → >=":                                  "TestLarge",
 		"fee.go Of #1: < → <=":                                  "",
