@@ -294,11 +294,8 @@ func (b *binary) try(number int, tests []test, o options) (by string, err error)
 			names, sum, last = append(names, t.name), sum+t.Took, last+t.Lasted
 		}
 		most -= sum
-		limit := 15*time.Second + 10*last
-		if o.long {
-			limit *= 4
-		}
-		by, err := b.noticed(number, in, names, limit, o.long)
+		limit := o.limit(last)
+		by, alone, err := b.noticed(number, in, names, limit, o.long)
 		if err != nil {
 			return "", err
 		}
@@ -306,10 +303,12 @@ func (b *binary) try(number int, tests []test, o options) (by string, err error)
 			reaching = reaching[len(names):]
 			continue
 		}
-		if top, _, _ := strings.Cut(by, "/"); slices.Contains(names, top) {
-			names = []string{top}
+		for _, t := range reaching {
+			if t.in == in && t.name == alone {
+				names, limit = []string{alone}, o.limit(t.Lasted)
+			}
 		}
-		if again, err := b.noticed(number, in, names, 3*limit, o.long); again != "" || err != nil {
+		if again, _, err := b.noticed(number, in, names, 3*limit, o.long); again != "" || err != nil {
 			if len(names) == 1 {
 				b.finders.found(changed.in, test{in: in, name: names[0]}.id())
 			}
@@ -320,22 +319,36 @@ func (b *binary) try(number int, tests []test, o options) (by string, err error)
 	return "", nil
 }
 
-// noticed runs tests with a change, and returns which of them noticed it, or how else it shows.
-func (b *binary) noticed(number, in int, names []string, limit time.Duration, long bool) (by string, err error) {
+// limit is when what lasts so long without a change hangs.
+func (o options) limit(lasts time.Duration) time.Duration {
+	limit := 10*time.Second + 5*lasts
+	if o.long {
+		limit *= 4
+	}
+	return limit
+}
+
+// noticed runs tests with a change, and returns which of them noticed it, or how else it shows, and whose that is, as
+// far as it can be told.
+func (b *binary) noticed(number, in int, names []string, limit time.Duration, long bool) (by, test string, err error) {
 	told, _, err := b.programs[in].run(names, limit, long, chosenVariable+"="+strconv.Itoa(number))
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
-		return "", nil
+		return "", "", nil
 	case errors.Is(err, errHangs), errors.Is(err, exec.ErrWaitDelay):
-		return "a hang", nil
+		if match := regexp.MustCompile(`running tests:\s+(\w+)`).FindSubmatch(told); match != nil {
+			test = string(match[1])
+		}
+		return "a hang", test, nil
 	case !errors.As(err, &exit):
-		return "", err
+		return "", "", err
 	case exit.ExitCode() == 126 || exit.ExitCode() == 127: // sh's, of a program that it can't run
-		return "", fmt.Errorf("the tests can't be run: %s", told)
+		return "", "", fmt.Errorf("the tests can't be run: %s", told)
 	}
 	if match := regexp.MustCompile(`--- FAIL: (\S+)`).FindSubmatch(told); match != nil {
-		return string(match[1]), nil
+		test, _, _ = strings.Cut(string(match[1]), "/")
+		return string(match[1]), test, nil
 	}
-	return "a crash", nil
+	return "a crash", "", nil
 }
