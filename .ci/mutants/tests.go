@@ -255,7 +255,7 @@ func (f *finders) of(in *function) map[string]int {
 // then those whose file is named after the code's, then the package's others, then those of other packages, and of each
 // the quickest first. It returns who found the change, or nothing. It ends once tests have run
 // that take as long as o.most. Tests fail on a busy machine too: a change is found by what fails twice,
-// the second time alone and with three times the time.
+// the second time alone and with twice the time.
 func (b *binary) try(number int, tests []test, o options) (by string, err error) {
 	changed := b.mutants[number]
 	var reaching, coming []test
@@ -308,7 +308,7 @@ func (b *binary) try(number int, tests []test, o options) (by string, err error)
 				names, limit = []string{alone}, o.limit(t.Lasted)
 			}
 		}
-		if again, _, err := b.noticed(number, in, names, 3*limit, o.long); again != "" || err != nil {
+		if again, _, err := b.noticed(number, in, names, 2*limit, o.long); again != "" || err != nil {
 			if len(names) == 1 {
 				b.finders.found(changed.in, test{in: in, name: names[0]}.id())
 			}
@@ -321,7 +321,7 @@ func (b *binary) try(number int, tests []test, o options) (by string, err error)
 
 // limit is when what lasts so long without a change hangs.
 func (o options) limit(lasts time.Duration) time.Duration {
-	limit := 10*time.Second + 5*lasts
+	limit := 5*time.Second + 4*lasts
 	if o.long {
 		limit *= 4
 	}

@@ -58,18 +58,35 @@ var Decisive = []string{"next.go", "evidence.go", "rule.go"}
 // each side of what takes one of two. The names stand in the order of the clauses' numbers, the
 // first of which is 1.
 func Removable(dir string) (names []string, files Files, err error) {
-	return rewritten(dir, "func mutantMatters(int) {}\n\nconst mutantTold = false\n", "")
+	return rewritten(dir, mutantUntold)
 }
 
-// Telling is Removable, and has what is compiled tell internal/sim/visits of each clause that makes a difference where
-// it is asked: without it, a condition would come out otherwise. Whether anything follows from that it does not say.
+// Telling is Removable, and has what is compiled tell internal/sim/visits of each clause that makes a difference: without
+// it Next or MaySend would have said something else, but for its reasons, of what they were asked.
 func Telling(dir string) (names []string, files Files, err error) {
-	return rewritten(dir, "func mutantMatters(n int) { visits.Matters(n) }\n\nconst mutantTold = true\n", "\t\"github.com/onceward/onceward/internal/sim/visits\"\n")
+	names, files, err = rewritten(dir, mutantTold)
+	if err != nil {
+		return nil, nil, err
+	}
+	repeat := filepath.Join(dir, "repeat.go")
+	if files[repeat], err = os.ReadFile(repeat); err != nil {
+		return nil, nil, err
+	}
+	for path, source := range files {
+		if filepath.Base(path) == mutantFile {
+			continue
+		}
+		for was, is := range map[string]string{"MaySend(": "maySendUntold(", "func Next(": "func nextUntold("} {
+			source = bytes.ReplaceAll(source, []byte(was), []byte(is))
+		}
+		files[path] = source
+	}
+	return names, files, nil
 }
 
-func rewritten(dir, matters, imports string) (names []string, files Files, err error) {
+func rewritten(dir, asked string) (names []string, files Files, err error) {
 	p := &pruner{copies: map[ast.Node]bool{}}
-	files = Files{filepath.Join(dir, "zz_mutant.go"): []byte(fmt.Sprintf(mutantSource, imports) + matters)}
+	files = Files{filepath.Join(dir, mutantFile): []byte(asked + mutantSource)}
 	for _, name := range Decisive {
 		path := filepath.Join(dir, name)
 		source, err := os.ReadFile(path)
@@ -84,16 +101,144 @@ func rewritten(dir, matters, imports string) (names []string, files Files, err e
 	return p.names, files, nil
 }
 
-// mutantSource is what the rewritten clauses call. What is handed over as a function is asked only to tell whether a
-// clause makes a difference: where the first operand of an and is false, say, the second may not bear to be asked, and
-// then the difference is a panic.
-const mutantSource = `package journal
+const mutantFile = "zz_mutant.go"
+
+const mutantUntold = `package journal
 
 import (
 	"os"
 	"strconv"
-%s)
+)
 
+const mutantTold = false
+
+func mutantMatters(int) {}
+`
+
+// mutantTold asks again, without each clause that may make a difference, and holds what comes of it against what came
+// with it.
+const mutantTold = `package journal
+
+import (
+	"os"
+	"reflect"
+	"strconv"
+	"sync"
+
+	"github.com/onceward/onceward/internal/sim/visits"
+)
+
+const mutantTold = true
+
+var (
+	mutantAsking sync.Mutex
+	mutantNoted  map[int]bool // nil: nothing is noted
+)
+
+func mutantMatters(n int) {
+	if mutantNoted != nil {
+		mutantNoted[n] = true
+	}
+}
+
+// mutantAgain asks for what a function says, and then without each clause that was noted.
+func mutantAgain(says func() any) {
+	mutantNoted = map[int]bool{}
+	with := says()
+	noted := mutantNoted
+	mutantNoted = nil
+	for n := range noted {
+		if !reflect.DeepEqual(with, mutantWithout(n, says)) {
+			visits.Matters(n)
+		}
+	}
+}
+
+func mutantWithout(n int, says func() any) (said any) {
+	defer func() {
+		mutant = 0
+		if recover() != nil {
+			said = "a panic"
+		}
+	}()
+	mutant = n
+	return says()
+}
+
+type mutantSaid struct {
+	op       Operation
+	decision Decision
+	refused  bool
+}
+
+func Next(op Operation, live bool, ev Event) (next Operation, decision Decision, err error) {
+	mutantAsking.Lock()
+	defer mutantAsking.Unlock()
+	asked := ev
+	first := true
+	if ev.Today != nil { // it takes slots, and asks MaySend
+		var today Today
+		var known, told bool
+		asked.Today = func(of *Operation) (Today, bool) {
+			switch {
+			case told:
+				return today, known
+			case !first:
+				return Today{Terms: of.Terms, Form: of.Form}, true
+			}
+			noted := mutantNoted
+			mutantNoted = nil
+			mutantAsking.Unlock()
+			today, known = ev.Today(of)
+			mutantAsking.Lock()
+			mutantNoted, told = noted, true
+			return today, known
+		}
+	}
+	if ev.Intent != nil && ev.Intent.NextKey != nil { // it may draw one
+		in, keys := *ev.Intent, map[int]string{}
+		in.NextKey = func(generation int) string {
+			if keys[generation] == "" {
+				keys[generation] = ev.Intent.NextKey(generation)
+			}
+			return keys[generation]
+		}
+		asked.Intent = &in
+	}
+	mutantAgain(func() any {
+		op, d, e := nextUntold(op, live, asked)
+		if first {
+			first, next, decision, err = false, op, d, e
+		}
+		op.Cause = ""
+		if op.Dead != "" {
+			op.Dead = "for a reason"
+		}
+		return mutantSaid{op, d, e != nil}
+	})
+	return next, decision, err
+}
+
+func MaySend(q Question) (p Permission) {
+	mutantAsking.Lock()
+	defer mutantAsking.Unlock()
+	first := true
+	mutantAgain(func() any {
+		said := maySendUntold(q)
+		if first {
+			first, p = false, said
+		}
+		said.Reason = ""
+		return said
+	})
+	return p
+}
+`
+
+// mutantSource is what the rewritten clauses call. What is handed over as a function is asked only to tell whether a
+// clause may make a difference: where the first operand of an and is false, say, the second may not bear to be asked, and
+// then the difference is a panic.
+const mutantSource = `
 var mutant, _ = strconv.Atoi(os.Getenv("` + Variable + `"))
 
 func mutantWould(n int, differ func() bool) {
