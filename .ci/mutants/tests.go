@@ -26,21 +26,26 @@ type test struct {
 	Lasted  time.Duration    // beside what it was run beside
 	Reaches map[string][]int // blocks, by their functions' names
 	Sum     string           // of the file that it stands in
+	Long    bool             // it is run without -short
 	name    string
 	in      int    // of the programs
 	file    string // that it stands in
 }
 
-// tests are those of all programs whose names match an expression. Each is run alone, without a change, to learn what it
-// reaches and how long it takes, unless that is known from an earlier run of the same file; known tells where it is
-// kept, "" for nowhere. Those that fail are told and left out: they would find everything.
-func (b *binary) tests(parallel int, known, matching string) ([]test, error) {
-	asked, err := regexp.Compile(matching)
+// tests are those of all programs whose names match o.run. Each is run alone, without a change, to learn what it
+// reaches and how long it takes, unless that is known from an earlier run of the same file, which o.known
+// keeps. Those that fail are told and left out: they would find everything.
+func (b *binary) tests(o options) ([]test, error) {
+	asked, err := regexp.Compile(o.run)
+	if err != nil {
+		return nil, err
+	}
+	long, err := regexp.Compile(o.long)
 	if err != nil {
 		return nil, err
 	}
 	earlier := map[string]map[string]test{}
-	if text, err := os.ReadFile(known); err == nil {
+	if text, err := os.ReadFile(o.known); err == nil {
 		if err := json.Unmarshal(text, &earlier); err != nil {
 			return nil, err
 		}
@@ -68,19 +73,19 @@ func (b *binary) tests(parallel int, known, matching string) ([]test, error) {
 			if !asked.MatchString(name) {
 				continue
 			}
-			all = append(all, test{name: name, in: in, file: files[name].name, Sum: files[name].sum})
+			all = append(all, test{name: name, in: in, file: files[name].name, Sum: files[name].sum, Long: o.long != "" && long.MatchString(name)})
 		}
 	}
 	failed := make([]bool, len(all))
-	each(parallel, len(all), func(i int) {
+	each(o.parallel, len(all), func(i int) {
 		t := &all[i]
-		if of, ok := earlier[keptAs(t.in)][t.name]; ok && of.Sum == t.Sum {
+		if of, ok := earlier[keptAs(t.in)][t.name]; ok && of.Sum == t.Sum && of.Long == t.Long {
 			t.Took, t.Lasted, t.Reaches = of.Took, of.Lasted, of.Reaches
 			return
 		}
 		reached := filepath.Join(b.temp, fmt.Sprintf("reached%d", i))
 		began := time.Now()
-		told, took, err := b.programs[t.in].run([]string{t.name}, 10*time.Minute, false, reachedVariable+"="+reached)
+		told, took, err := b.programs[t.in].run([]string{t.name}, 10*time.Minute, t.Long, reachedVariable+"="+reached)
 		if err != nil {
 			failed[i] = true
 			fmt.Printf("%s fails without any change: %v\n%s\n", t.name, err, told)
@@ -105,14 +110,14 @@ func (b *binary) tests(parallel int, known, matching string) ([]test, error) {
 			earlier[keptAs(t.in)][t.name] = t
 		}
 	}
-	if known == "" {
+	if o.known == "" {
 		return sound, nil
 	}
 	text, err := json.Marshal(earlier)
 	if err != nil {
 		return nil, err
 	}
-	return sound, os.WriteFile(known, text, 0o600)
+	return sound, os.WriteFile(o.known, text, 0o600)
 }
 
 // block tells whose a block is, and its number there.
@@ -286,16 +291,16 @@ func (b *binary) try(number int, tests []test, o options) (by string, err error)
 	for most := o.most; len(reaching) > 0 && most > 0; batch = min(2*batch, 8*time.Second) {
 		var names []string
 		var sum, last time.Duration
-		in := reaching[0].in
+		in, long := reaching[0].in, reaching[0].Long
 		for _, t := range reaching {
-			if t.in != in || sum >= batch {
+			if t.in != in || t.Long != long || sum >= batch {
 				break
 			}
 			names, sum, last = append(names, t.name), sum+t.Took, last+t.Lasted
 		}
 		most -= sum
-		limit := o.limit(last)
-		by, alone, err := b.noticed(number, in, names, limit, o.long)
+		limit := limitOf(last)
+		by, alone, err := b.noticed(number, in, names, limit, long)
 		if err != nil {
 			return "", err
 		}
@@ -305,10 +310,10 @@ func (b *binary) try(number int, tests []test, o options) (by string, err error)
 		}
 		for _, t := range reaching {
 			if t.in == in && t.name == alone {
-				names, limit = []string{alone}, o.limit(t.Lasted)
+				names, limit = []string{alone}, limitOf(t.Lasted)
 			}
 		}
-		if again, _, err := b.noticed(number, in, names, 2*limit, o.long); again != "" || err != nil {
+		if again, _, err := b.noticed(number, in, names, 2*limit, long); again != "" || err != nil {
 			if len(names) == 1 {
 				b.finders.found(changed.in, test{in: in, name: names[0]}.id())
 			}
@@ -319,14 +324,8 @@ func (b *binary) try(number int, tests []test, o options) (by string, err error)
 	return "", nil
 }
 
-// limit is when what lasts so long without a change hangs.
-func (o options) limit(lasts time.Duration) time.Duration {
-	limit := 5*time.Second + 4*lasts
-	if o.long {
-		limit *= 4
-	}
-	return limit
-}
+// limitOf is when what lasts so long without a change hangs.
+func limitOf(lasts time.Duration) time.Duration { return 5*time.Second + 4*lasts }
 
 // noticed runs tests with a change, and returns which of them noticed it, or how else it shows, and whose that is, as
 // far as it can be told.

@@ -74,10 +74,10 @@ func TestChangesAreFound(t *testing.T) {
 	require.NoError(t, err)
 	b, err := build(".", nil, t.TempDir(), []*function{all[0].in}, all)
 	require.NoError(t, err)
-	small, err := b.tests(1, "", "Sm")
+	small, err := b.tests(options{run: "Sm"})
 	require.NoError(t, err)
 	require.Len(t, small, 1)
-	tests, err := b.tests(1, "", "")
+	tests, err := b.tests(options{})
 	require.NoError(t, err)
 	reaching := map[string][]int{}
 	for _, test := range tests {
