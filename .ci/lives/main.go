@@ -192,7 +192,7 @@ func learn(o options, binary, temp string) (mattered map[int][]uint64, err error
 			lives.Env = append(lives.Env, visits.MattersVariable+"="+file)
 			out, err := lives.CombinedOutput()
 			if err != nil {
-				errs[i] = fmt.Errorf("with all clauses: %w: %s", err, out)
+				errs[i] = fmt.Errorf("with all clauses: %w: %s", err, out[max(0, len(out)-4000):])
 				return
 			}
 			text, err := os.ReadFile(file)

@@ -132,21 +132,31 @@ const mutantTold = true
 
 var (
 	mutantAsking sync.Mutex
+	mutantNoting sync.Mutex   // others ask for margins meanwhile
 	mutantNoted  map[int]bool // nil: nothing is noted
 )
 
 func mutantMatters(n int) {
+	mutantNoting.Lock()
 	if mutantNoted != nil {
 		mutantNoted[n] = true
 	}
+	mutantNoting.Unlock()
+}
+
+// mutantNotes has what is noted from now on go elsewhere, and returns where it went.
+func mutantNotes(to map[int]bool) (before map[int]bool) {
+	mutantNoting.Lock()
+	defer mutantNoting.Unlock()
+	before, mutantNoted = mutantNoted, to
+	return before
 }
 
 // mutantAgain asks for what a function says, and then without each clause that was noted.
 func mutantAgain(says func() any) {
-	mutantNoted = map[int]bool{}
+	mutantNotes(map[int]bool{})
 	with := says()
-	noted := mutantNoted
-	mutantNoted = nil
+	noted := mutantNotes(nil)
 	for n := range noted {
 		if !reflect.DeepEqual(with, mutantWithout(n, says)) {
 			visits.Matters(n)
@@ -186,12 +196,12 @@ func Next(op Operation, live bool, ev Event) (next Operation, decision Decision,
 			case !first:
 				return Today{Terms: of.Terms, Form: of.Form}, true
 			}
-			noted := mutantNoted
-			mutantNoted = nil
+			noted := mutantNotes(nil)
 			mutantAsking.Unlock()
 			today, known = ev.Today(of)
 			mutantAsking.Lock()
-			mutantNoted, told = noted, true
+			mutantNotes(noted)
+			told = true
 			return today, known
 		}
 	}
