@@ -4,6 +4,7 @@
 //	go run ./.ci/lives -lives 1000               # what do they come past, and what never?
 //	go run ./.ci/lives -lives 20000 -without 10  # do they miss every tenth clause of the rule and of Next?
 //	go run ./.ci/lives -lives 20000 -only 'MaySend' -without 1
+//	go run ./.ci/lives -tests .,./flow           # do the client's tests miss those that lives don't?
 //
 // With -without, so many lives are lived first to learn in which of them each clause makes a difference where it is
 // asked, and then those without it, until a fault is found. The lives are the first ones, by
@@ -12,6 +13,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,7 +39,7 @@ type options struct {
 	lives, without int
 	most           int
 	fresh          bool
-	only           string
+	only, tests    string
 	timeout        time.Duration
 }
 
@@ -47,6 +49,7 @@ func main() {
 	flag.IntVar(&o.without, "without", 0, "take every so many clauses away, one at a time")
 	flag.IntVar(&o.most, "most", 1000, "with -without: of those, how many to live without it, at most")
 	flag.StringVar(&o.only, "only", "", "with -without: only clauses whose name matches this expression")
+	flag.StringVar(&o.tests, "tests", "", "packages, with commas, whose tests are asked for the clauses that the latest -without has not found")
 	flag.BoolVar(&o.fresh, "fresh", false, "seeds that nobody has lived")
 	flag.DurationVar(&o.timeout, "timeout", time.Hour, "for the lives of a clause; one that hangs is found")
 	flag.Parse()
@@ -56,7 +59,10 @@ func main() {
 	}
 }
 
-const root = "."
+const (
+	root  = "."
+	lives = "./internal/sim"
+)
 
 func run(o options) error {
 	temp, err := os.MkdirTemp("", "lives-")
@@ -64,9 +70,12 @@ func run(o options) error {
 		return err
 	}
 	defer os.RemoveAll(temp)
-	if o.without > 0 {
+	switch {
+	case o.tests != "":
+		err = askTests(o, temp)
+	case o.without > 0:
 		err = remove(o, temp)
-	} else {
+	default:
 		err = count(o, temp)
 	}
 	if err != nil {
@@ -79,14 +88,14 @@ func run(o options) error {
 	return os.WriteFile(filepath.Join(root, coverage.Document), []byte(text), 0o644)
 }
 
-// build builds the lives with what is rewritten.
-func build(files clauses.Files, temp string) (binary string, err error) {
+// build builds the tests of a package, as the lives are, with what is rewritten.
+func build(files clauses.Files, temp, folder string) (binary string, err error) {
 	overlay, err := files.Overlay(temp)
 	if err != nil {
 		return "", err
 	}
-	binary = filepath.Join(temp, "lives.test")
-	out, err := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", binary, "./internal/sim").CombinedOutput()
+	binary = filepath.Join(temp, "rewritten.test")
+	out, err := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", binary, folder).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
@@ -98,15 +107,15 @@ func count(o options, temp string) error {
 	if err != nil {
 		return err
 	}
-	binary, err := build(files, temp)
+	binary, err := build(files, temp, lives)
 	if err != nil {
 		return err
 	}
 	counts := filepath.Join(temp, "visits.json")
-	lives := exec.Command(binary, "-test.run", "^TestLives$", "-test.timeout", "0", "-sim.lives", strconv.Itoa(o.lives), fmt.Sprintf("-sim.fresh=%v", o.fresh))
-	lives.Dir, lives.Env = "internal/sim", append(os.Environ(), visits.Variable+"="+counts)
-	lives.Stdout, lives.Stderr = os.Stdout, os.Stderr
-	if err := lives.Run(); err != nil {
+	living := exec.Command(binary, "-test.run", "^TestLives$", "-test.timeout", "0", "-sim.lives", strconv.Itoa(o.lives), fmt.Sprintf("-sim.fresh=%v", o.fresh))
+	living.Dir, living.Env = lives, append(os.Environ(), visits.Variable+"="+counts)
+	living.Stdout, living.Stderr = os.Stdout, os.Stderr
+	if err := living.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "lives:", err) // what they came past counts all the same
 	}
 	told := coverage.Run{Lives: o.lives}
@@ -135,7 +144,7 @@ func remove(o options, temp string) error {
 	if err != nil {
 		return err
 	}
-	binary, err := build(files, temp)
+	binary, err := build(files, temp, lives)
 	if err != nil {
 		return err
 	}
@@ -147,7 +156,7 @@ func remove(o options, temp string) error {
 	if err != nil {
 		return err
 	}
-	if binary, err = build(files, temp); err != nil {
+	if binary, err = build(files, temp, lives); err != nil {
 		return err
 	}
 	var chosen []int
@@ -156,25 +165,15 @@ func remove(o options, temp string) error {
 			chosen = append(chosen, i)
 		}
 	}
-	all, next := make([]coverage.Removed, len(chosen)), make(chan int)
-	var group sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		group.Go(func() {
-			for i := range next {
-				number := chosen[i] + 1
-				seeds := mattered[number]
-				r := coverage.Removed{Clause: names[chosen[i]], Of: o.lives, Mattered: len(seeds)}
-				r.Lived, r.Seed, r.Fault = live(o, binary, number, seeds[:min(len(seeds), o.most)])
-				fmt.Printf("%d of %d lives of %d %s: %s\n", r.Lived, r.Mattered, o.lives, r.Clause, r.Fault)
-				all[i] = r
-			}
-		})
-	}
-	for i := range chosen {
-		next <- i
-	}
-	close(next)
-	group.Wait()
+	all := make([]coverage.Removed, len(chosen))
+	each(len(chosen), func(i int) {
+		number := chosen[i] + 1
+		seeds := mattered[number]
+		r := coverage.Removed{Clause: names[chosen[i]], Of: o.lives, Mattered: len(seeds)}
+		r.Lived, r.Seed, r.Fault = live(o, binary, number, seeds[:min(len(seeds), o.most)])
+		fmt.Printf("%d of %d lives of %d %s: %s\n", r.Lived, r.Mattered, o.lives, r.Clause, r.Fault)
+		all[i] = r
+	})
 	return coverage.Write(root, coverage.RemovedFile, all)
 }
 
@@ -183,26 +182,22 @@ func remove(o options, temp string) error {
 func learn(o options, binary, temp string) (mattered map[int][]uint64, err error) {
 	processes := runtime.GOMAXPROCS(0)
 	errs, parts := make([]error, processes), make([]map[int][]uint64, processes)
-	var group sync.WaitGroup
-	for i := range processes {
-		group.Go(func() {
-			file := filepath.Join(temp, fmt.Sprintf("matters%d.json", i))
-			from, to := i*o.lives/processes, (i+1)*o.lives/processes
-			lives := process(context.Background(), o, binary, "-sim.from", strconv.Itoa(1+from), "-sim.lives", strconv.Itoa(to-from))
-			lives.Env = append(lives.Env, visits.MattersVariable+"="+file)
-			out, err := lives.CombinedOutput()
-			if err != nil {
-				errs[i] = fmt.Errorf("with all clauses: %w: %s", err, out[max(0, len(out)-4000):])
-				return
-			}
-			text, err := os.ReadFile(file)
-			if err == nil {
-				err = json.Unmarshal(text, &parts[i])
-			}
-			errs[i] = err
-		})
-	}
-	group.Wait()
+	each(processes, func(i int) {
+		file := filepath.Join(temp, fmt.Sprintf("matters%d.json", i))
+		from, to := i*o.lives/processes, (i+1)*o.lives/processes
+		living := process(context.Background(), binary, "-sim.from", strconv.Itoa(1+from), "-sim.lives", strconv.Itoa(to-from))
+		living.Env = append(living.Env, visits.MattersVariable+"="+file)
+		out, err := living.CombinedOutput()
+		if err != nil {
+			errs[i] = fmt.Errorf("with all clauses: %w: %s", err, out[max(0, len(out)-4000):])
+			return
+		}
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(text, &parts[i])
+		}
+		errs[i] = err
+	})
 	mattered = map[int][]uint64{}
 	for _, part := range parts {
 		for clause, seeds := range part {
@@ -212,12 +207,12 @@ func learn(o options, binary, temp string) (mattered map[int][]uint64, err error
 	return mattered, errors.Join(errs...)
 }
 
-func process(ctx context.Context, o options, binary string, flags ...string) *exec.Cmd {
+func process(ctx context.Context, binary string, flags ...string) *exec.Cmd {
 	all := append([]string{"-test.run", "^TestLives$", "-test.v", "-test.timeout", "0", "-sim.shrink", "0"}, flags...)
-	lives := exec.CommandContext(ctx, binary, all...)
-	lives.Dir, lives.Env = "internal/sim", append(os.Environ(), "GOMAXPROCS=1")
-	lives.WaitDelay = 10 * time.Second
-	return lives
+	living := exec.CommandContext(ctx, binary, all...)
+	living.Dir, living.Env = lives, append(os.Environ(), "GOMAXPROCS=1")
+	living.WaitDelay = 10 * time.Second
+	return living
 }
 
 var faultOf = regexp.MustCompile(`-sim\.seed (\d+): (.*)`)
@@ -233,12 +228,12 @@ func live(o options, binary string, number int, seeds []uint64) (lived int, seed
 	for i, seed := range seeds {
 		texts[i] = strconv.FormatUint(seed, 10)
 	}
-	lives := process(ctx, o, binary, "-sim.seeds", strings.Join(texts, ","))
-	lives.Env = append(lives.Env, fmt.Sprintf("%s=%d", clauses.Variable, number))
-	out, err := lives.StdoutPipe()
-	lives.Stderr = lives.Stdout
+	living := process(ctx, binary, "-sim.seeds", strings.Join(texts, ","))
+	living.Env = append(living.Env, fmt.Sprintf("%s=%d", clauses.Variable, number))
+	out, err := living.StdoutPipe()
+	living.Stderr = living.Stdout
 	if err == nil {
-		err = lives.Start()
+		err = living.Start()
 	}
 	if err != nil {
 		return 0, 0, err.Error()
@@ -257,10 +252,10 @@ func live(o options, binary string, number int, seeds []uint64) (lived int, seed
 	}
 	if fault != "" {
 		cancel()
-		_ = lives.Wait()
+		_ = living.Wait()
 		return slices.Index(seeds, seed) + 1, seed, fault
 	}
-	switch err := lives.Wait(); {
+	switch err := living.Wait(); {
 	case ctx.Err() != nil:
 		fault = "it hangs"
 	case err != nil && end != "":
@@ -269,4 +264,122 @@ func live(o options, binary string, number int, seeds []uint64) (lived int, seed
 		fault = err.Error()
 	}
 	return len(seeds), 0, fault
+}
+
+// askTests asks tests of the client for the clauses that lives did not find: those in which a clause makes a difference,
+// the quickest first. What fails has to fail twice.
+func askTests(o options, temp string) error {
+	var all []coverage.Removed
+	if err := coverage.Read(root, coverage.RemovedFile, &all); err != nil {
+		return err
+	}
+	dir := filepath.Join(root, "journal")
+	names, telling, err := clauses.Telling(dir)
+	if err != nil {
+		return err
+	}
+	_, removable, err := clauses.Removable(dir)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		all[i].Test = ""
+	}
+	for folder := range strings.SplitSeq(o.tests, ",") {
+		binary, err := build(telling, temp, folder)
+		if err != nil {
+			return err
+		}
+		misses, err := askEach(binary, folder, temp)
+		if err != nil {
+			return err
+		}
+		if binary, err = build(removable, temp, folder); err != nil {
+			return err
+		}
+		each(len(all), func(i int) {
+			r := &all[i]
+			number := slices.Index(names, r.Clause) + 1
+			if r.Fault != "" || r.Test != "" || number == 0 {
+				return
+			}
+			for _, test := range misses[number] {
+				without := fmt.Sprintf("%s=%d", clauses.Variable, number)
+				if !runTest(binary, folder, test, without) && !runTest(binary, folder, test, without) {
+					r.Test = strings.TrimPrefix(filepath.Base(folder)+" ", ". ") + test
+					break
+				}
+			}
+			fmt.Printf("%s, asked of %d: %s\n", r.Clause, len(misses[number]), r.Test)
+		})
+	}
+	return coverage.Write(root, coverage.RemovedFile, all)
+}
+
+// askEach runs each test of a package alone and returns, by a clause's number, those in which it made a difference, the
+// quickest first. Those that fail are left out.
+func askEach(binary, folder, temp string) (misses map[int][]string, err error) {
+	list := exec.Command(binary, "-test.list", "^Test")
+	list.Dir = folder
+	out, err := list.Output()
+	if err != nil {
+		return nil, err
+	}
+	tests := strings.Fields(string(out))
+	matters, took := make([][]int, len(tests)), map[string]time.Duration{}
+	var mu sync.Mutex
+	each(len(tests), func(i int) {
+		file := filepath.Join(temp, fmt.Sprintf("matters-%d", i))
+		began := time.Now()
+		passed := runTest(binary, folder, tests[i], visits.AtOnceVariable+"="+file)
+		mu.Lock()
+		took[tests[i]] = time.Since(began)
+		mu.Unlock()
+		if !passed {
+			fmt.Println(tests[i], "fails without any change")
+			return
+		}
+		text, _ := os.ReadFile(file) // there is none if nothing mattered
+		_ = os.Remove(file)
+		for line := range strings.FieldsSeq(string(text)) {
+			if number, err := strconv.Atoi(line); err == nil {
+				matters[i] = append(matters[i], number)
+			}
+		}
+	})
+	misses = map[int][]string{}
+	for i, numbers := range matters {
+		for _, number := range numbers {
+			misses[number] = append(misses[number], tests[i])
+		}
+	}
+	for _, of := range misses {
+		slices.SortFunc(of, func(x, y string) int { return cmp.Compare(took[x], took[y]) })
+	}
+	return misses, nil
+}
+
+func runTest(binary, folder, test string, environment ...string) (passed bool) {
+	run := exec.Command(binary, "-test.run", "^"+test+"$", "-test.short", "-test.timeout", "2m")
+	run.Dir, run.Env = folder, append(os.Environ(), environment...)
+	run.WaitDelay = 10 * time.Second
+	return run.Run() == nil
+}
+
+// each calls f with 0 to n-1, as many at once as there are processors.
+func each(n int, f func(i int)) {
+	next := make(chan int)
+	var group sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			for i := range next {
+				f(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	group.Wait()
 }

@@ -34,6 +34,7 @@ type Removed struct {
 	Lived    int    `json:"lived"`    // so many of those, without it, until a fault was found; where none was, all that were lived
 	Seed     uint64 `json:"seed"`     // of the life with the fault, where it is known
 	Fault    string `json:"fault"`    // "": none was found
+	Test     string `json:"test"`     // of the client, that fails without it, where lives found no fault
 }
 
 // Where the latest runs are kept, below the module's root.

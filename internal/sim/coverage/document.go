@@ -240,14 +240,17 @@ func functionTable(root string, run Run) (string, error) {
 
 func removedTable(removed []Removed) string {
 	var b strings.Builder
-	found, of := 0, 0
+	found, tested, of := 0, 0, 0
 	for _, r := range removed {
-		if r.Fault != "" {
+		switch {
+		case r.Fault != "":
 			found++
+		case r.Test != "":
+			tested++
 		}
 		of = max(of, r.Of)
 	}
-	fmt.Fprintf(&b, "Of %d clauses, lives found %d. Each was taken away in those of %d lives in which it makes a difference where it is asked.\n\n| clause | makes a difference in | found in | by |\n|---|---|---|---|\n", len(removed), found, of)
+	fmt.Fprintf(&b, "Of %d clauses, lives found %d, and a test of the client finds %d of the others. Each was taken away in those of %d lives in which it makes a difference where it is asked.\n\n| clause | makes a difference in | found in | by |\n|---|---|---|---|\n", len(removed), found, tested, of)
 	for _, r := range removed {
 		clause := "`" + strings.ReplaceAll(r.Clause, "|", `\|`) + "`"
 		if r.Fault != "" {
@@ -258,11 +261,14 @@ func removedTable(removed []Removed) string {
 			fmt.Fprintf(&b, "| %s | %d | %s | %s |\n", clause, r.Mattered, in, strings.ReplaceAll(shortened(r.Fault), "|", `\|`))
 			continue
 		}
-		why := whyNotFound(r.Clause)
-		if why != "" {
-			why = ": " + why
+		by := fmt.Sprintf("not in %d", r.Lived)
+		if why := whyNotFound(r.Clause); why != "" {
+			by += ": " + why
 		}
-		fmt.Fprintf(&b, "| %s | %d | – | not in %d%s |\n", clause, r.Mattered, r.Lived, why)
+		if r.Test != "" {
+			by += "; by `" + r.Test + "`"
+		}
+		fmt.Fprintf(&b, "| %s | %d | – | %s |\n", clause, r.Mattered, by)
 	}
 	return b.String()
 }

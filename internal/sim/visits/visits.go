@@ -6,15 +6,18 @@ import (
 	"encoding/json"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 )
 
-// Variable and MattersVariable of the environment name the files that Write writes.
+// Variable and MattersVariable of the environment name the files that Write writes, and AtOnceVariable one that Matters
+// adds to.
 const (
 	Variable        = "ONCEWARD_VISITS"
 	MattersVariable = "ONCEWARD_MATTERS"
+	AtOnceVariable  = "ONCEWARD_MATTERS_AT_ONCE"
 )
 
 var counts sync.Map // of *atomic.Int64, by name
@@ -55,11 +58,21 @@ var (
 	mattered  = map[int][]uint64{}
 )
 
-// Matters notes that a clause made a difference, by its number.
+// Matters notes that a clause made a difference, by its number, and writes it at once to the file that AtOnceVariable of
+// the environment names.
 func Matters(clause int) {
 	mattering.Lock()
+	defer mattering.Unlock()
+	if matters[clause] {
+		return
+	}
 	matters[clause] = true
-	mattering.Unlock()
+	if file := os.Getenv(AtOnceVariable); file != "" {
+		if f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err == nil {
+			_, _ = f.WriteString(strconv.Itoa(clause) + "\n")
+			_ = f.Close()
+		}
+	}
 }
 
 // LifeEnds has what mattered since the last life ended be of the life with that seed. That is so only where lives are
