@@ -559,13 +559,14 @@ func (p *pass) reopen(ctx context.Context) error {
 			continue
 		}
 		route := c.contract(&op.Request, u)
-		if (c.lackedControl(&op, u, route) || c.lackedLookup(&op, u, route)) && c.reopened.once(op.Ref, op.Generation) {
+		if (c.lackedControl(&op, u, route) || c.lackedLookup(&op, u, route)) && !c.reopened.has(op.Ref, op.Generation) {
 			if op.Delivered {
 				c.hinted.once(op.Ref, op.Generation) // who was told is not told again of a look that tells nothing
 			}
 			if _, err := c.journal.Apply(ctx, journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: c.now()}); err != nil {
 				return err
 			}
+			c.reopened.once(op.Ref, op.Generation) // not before: what the journal did not take is tried again
 		}
 	}
 	return nil

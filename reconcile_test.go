@@ -416,6 +416,21 @@ func TestReconcileByALaterRelease(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, next.stands("invoice-1").State)
 		assert.Equal(t, "payment obj_1", next.stands("invoice-1").Object)
 	})
+	trap(t, "a look-up, beside a journal that fails", func(t *testing.T) {
+		j := &blinded{Journal: memory.New()}
+		l := atBank(t, onceward.Config{Journal: j})
+		before := anotherAs(t, l.box, onceward.Config{Journal: j}, unlooked)
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, before.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		before.runs(time.Hour)
+		require.NotEmpty(t, before.stands("invoice-1").Dead)
+		j.hints = 1
+		l.runs(time.Minute)
+		require.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
+		assert.Contains(t, l.log.String(), errBlinded.Error())
+		l.runs(time.Hour)
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State, "it is tried again")
+	})
 	trap(t, "a credential", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Authorize: func(*http.Request) error { return nil }})
 		l.box.Script(providertest.DropAfter())
@@ -453,6 +468,27 @@ func TestReconcileHookAfterLooks(t *testing.T) {
 		require.NoError(t, l.Shutdown(t.Context()))
 		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
 		require.ErrorIs(t, err, onceward.ErrShutdown)
+	})
+}
+
+// What the program's own look-up tells changes nothing of what was sent again meanwhile, and is told as that.
+func TestReconcileHookThatIsTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l *teller
+		l = atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
+			_, err := l.ResolveAs(onceward.Ref{ID: "invoice-1"}, onceward.NotExecuted, nil)
+			require.NoError(t, err)
+			require.NoError(t, l.pays("invoice-1").Err)
+			return onceward.Finding{Found: journal.FindingAbsent, Why: "they say so"}, nil
+		}}})
+		l.box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		op, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StateCompleted, op.State)
+		assert.Empty(t, op.Resolved.By, "the word of before")
+		assert.NotContains(t, l.log.String(), "found out")
+		l.truly()
 	})
 }
 
