@@ -657,7 +657,7 @@ func TestHeardBetweenTwoAttempts(t *testing.T) {
 					Authorize: func(r *http.Request) error { r.Header.Set("Authorization", tellerToken); return nil },
 				})}}
 			}
-			done := make(chan outcome, 1)
+			done, began := make(chan outcome, 1), time.Now()
 			go func() { done <- payer.pays("invoice-1") }()
 			synctest.Wait() // in the pause before the second attempt
 			_, err := l.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", l.stands("invoice-1").Key, "obj_1", time.Now()))
@@ -670,6 +670,7 @@ func TestHeardBetweenTwoAttempts(t *testing.T) {
 			} else {
 				require.ErrorIs(t, out.Err, onceward.ErrAnswerGone)
 			}
+			assert.Less(t, time.Since(began), 2*time.Minute, "after that pause")
 			assert.NotContains(t, logged.String(), "panicked")
 			op := l.stands("invoice-1")
 			assert.Equal(t, onceward.StateCompleted, op.State)

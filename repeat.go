@@ -21,7 +21,8 @@ func (k *call) isUnique(m tables.Message) {
 }
 
 // nothing tells whether the provider has answered, and shows nothing of the operation; or whether
-// no look-up serves it. It is no proof of anything: but there was nothing to read.
+// no look-up serves it. It is no proof of anything: but there was nothing to read. Where a page was read, a next one
+// that is not found says nothing: the first may have shown it.
 func (s *seen) nothing() bool {
 	e := &s.evidence
 	switch {
@@ -32,7 +33,7 @@ func (s *seen) nothing() bool {
 	case s.account == "": // in another one there is nothing of it either
 		return false
 	}
-	return e.Finding == journal.FindingAbsent || e.Finding == journal.FindingInconclusive && e.Status == http.StatusNotFound
+	return e.Finding == journal.FindingAbsent || e.Finding == journal.FindingInconclusive && e.Status == http.StatusNotFound && e.Pages == 1
 }
 
 // repeatable tells whether it may be that an unknown operation is repeated for this call: the
@@ -48,7 +49,7 @@ func (k *call) again(recorded *journal.Result, soonest time.Time) (*run, *http.R
 	op := &recorded.Operation
 	now := k.client.now()
 	if recorded.Decision != journal.Recorded || op.State != journal.StateUnknown || !k.repeatable(op) ||
-		k.begun || k.ctx.Err() != nil || !now.Before(k.ends) || soonest.After(now) {
+		k.ctx.Err() != nil || !now.Before(k.ends) || soonest.After(now) {
 		return nil, nil
 	}
 	q := op.Question(now, recorded.Last, recorded.Unconfirmed)
@@ -57,10 +58,7 @@ func (k *call) again(recorded *journal.Result, soonest time.Time) (*run, *http.R
 		return nil, nil
 	}
 	k.begun = true
-	run, resp, err := k.begin()
-	if err != nil {
-		return nil, nil
-	}
+	run, resp, _ := k.begin() // with an error, neither
 	return run, resp
 }
 
@@ -103,7 +101,7 @@ func (r *run) heard() {
 // lookForIt looks for what the operation has made, within its time; nil if it is not found.
 func (r *run) lookForIt(actor string) *seen {
 	c := r.client
-	if c.cfg.Reconcile == nil || len(r.route.Endpoint.Lookups) == 0 || r.ctx.Err() != nil {
+	if c.cfg.Reconcile == nil || len(r.route.Endpoint.Lookups) == 0 {
 		return nil
 	}
 	l := &looking{client: c, caller: r.caller, query: r.requests.query, actor: actor, ends: r.ends}

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
@@ -113,6 +114,7 @@ func TestRepeatKeepsARetryAfter(t *testing.T) {
 		out := l.transfers("asked-for-patience")
 		assert.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
 		assert.Equal(t, 1, l.sent())
+		assert.Equal(t, 2, l.box.Requests(), "whose the credential is, and the transfer: nor is it looked for")
 	})
 }
 
@@ -171,6 +173,7 @@ func TestRepeatIsRefusedAsTheFirst(t *testing.T) {
 		require.Len(t, seen, 1)
 		assert.Equal(t, "transfer obj_1", seen[0].Object)
 		assert.Equal(t, http.StatusConflict, seen[0].Status)
+		assert.Equal(t, "POST "+l.box.URL+"/transfers", seen[0].Target)
 		assert.Equal(t, journal.FindingTookEffect, seen[0].Finding)
 		assert.Equal(t, 1, l.effects())
 		l.truly()
@@ -574,6 +577,41 @@ func TestRepeatRefusedWithoutAName(t *testing.T) {
 	})
 }
 
+// What a look shows counts for that if it took effect, and can be handed over.
+func TestRepeatRefusedAndNothingShown(t *testing.T) {
+	for name, refused := range map[string]bool{"there is one that was refused": true, "the program's own look-up gives no answer": false} {
+		trap(t, name, func(t *testing.T) {
+			var l *teller
+			looks := filling()
+			looks.Lookup = func(context.Context, onceward.Operation) (f onceward.Finding, err error) {
+				if !refused && l.sent() == 2 {
+					f = onceward.Finding{Found: journal.FindingTookEffect, Object: "transfer obj_1"}
+				}
+				return f, nil
+			}
+			l = atBank(t, onceward.Config{Reconcile: looks}, unique, func(p *providers.Provider) { p.Endpoints[1].Unique.Refused.Pointer = "" })
+			l.box.Visible(time.Hour)
+			l.box.Script(providertest.DropAfter())
+			var sent []byte
+			l.fakes(func(r *http.Request) *http.Response {
+				switch {
+				case r.Method == http.MethodPost:
+					sent, _ = io.ReadAll(r.Body)
+					r.Body = io.NopCloser(bytes.NewReader(sent))
+				case refused && r.URL.Path == "/transfers" && l.sent() == 2:
+					return answers(http.StatusOK, fmt.Sprintf(`{"data":[{"id":"obj_1","created":%d,"status":"failed",%s],"has_more":false}`, time.Now().Unix(), sent[1:]))
+				}
+				return nil
+			})
+			require.ErrorIs(t, l.transfers("unnamed").Err, onceward.ErrOutcomeUnknown)
+			assert.Equal(t, 2, l.sent())
+			op := l.stands("unnamed")
+			assert.Equal(t, onceward.StateUnknown, op.State)
+			assert.Contains(t, op.Cause, "not shown yet")
+		})
+	}
+}
+
 // A look at what is there that takes too long keeps nobody waiting until the end of the call.
 func TestRepeatRefusedAndALookThatHangs(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
@@ -688,6 +726,63 @@ func TestRepeatNeverOfWhatWasSeen(t *testing.T) {
 	})
 }
 
+// What is listed is there, and is not repeated, though the next page, or the object itself, is not found.
+func TestRepeatNeverOfWhatIsListed(t *testing.T) {
+	for _, row := range []struct{ name, fetch, more string }{
+		{"the object can't be got", "/transfers/{id}", ""},
+		{"the next page can't be read", "", `"has_more":true,"next":"2"`},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{Reconcile: filling()}, unique, func(p *providers.Provider) { p.Endpoints[1].Lookups[0].Fetch = row.fetch })
+			l.box.Script(providertest.DropAfter())
+			misses, hides := 0, true
+			var sent []byte
+			l.fakes(func(r *http.Request) *http.Response {
+				switch {
+				case r.Method == http.MethodPost:
+					sent, _ = io.ReadAll(r.Body)
+					r.Body = io.NopCloser(bytes.NewReader(sent))
+				case !hides || !strings.HasPrefix(r.URL.Path, "/transfers"):
+				case r.URL.Path != "/transfers", r.URL.Query().Get("cursor") != "":
+					misses++
+					return answers(http.StatusNotFound, "{}")
+				case row.more != "":
+					return answers(http.StatusOK, fmt.Sprintf(`{"data":[{"id":"obj_1","created":%d,"status":"of a new kind",%s],%s}`,
+						time.Now().Unix(), strings.TrimSuffix(string(sent[1:]), "}")+"}", row.more))
+				}
+				return nil
+			})
+			require.ErrorIs(t, l.transfers("listed").Err, onceward.ErrOutcomeUnknown)
+			require.ErrorIs(t, l.asksLater("listed").Err, onceward.ErrOutcomeUnknown)
+			assert.Equal(t, 2, misses)
+			assert.Equal(t, 1, l.sent())
+			hides = false
+			showing(t, l.asksLater("listed"), "obj_1")
+			l.truly()
+		})
+	}
+}
+
+// What a flow waits for is not repeated: its steps ask by themselves, and nobody has asked them to.
+func TestRepeatNeverInAFlow(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := tellerOfFlows(t, openBank(t, unique, func(p *providers.Provider) { p.Endpoints[1].Reference.Fill = true }))
+		ship := flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
+			return flow.Step(ctx, "charge", func(ctx context.Context) (string, error) { return "paid", l.posts(ctx, "/transfers", `{"amount":10}`) })
+		})
+		require.NoError(t, l.Flows.Register(ship))
+		l.box.Script(providertest.DropBefore())
+		_, err := ship.Run(t.Context(), l.Flows, "order-1", "x")
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		require.True(t, l.Recorded(l.charge().Ref).ReferenceOurs)
+		assert.Equal(t, 1, l.sent())
+		assert.Equal(t, 2, l.box.Requests(), "whose the credential is, and the transfer: it is Run's to look for")
+		l.runs(12 * time.Hour)
+		assert.Equal(t, 1, l.sent())
+		assert.Equal(t, flow.StateWaiting, l.order().State)
+	})
+}
+
 // What a later table says of a field that is the caller's own proves nothing of what was sent with ours
 // in another.
 func TestRepeatRefusedForAnotherField(t *testing.T) {
@@ -740,6 +835,7 @@ func TestRepeatOfAnUnnamedCall(t *testing.T) {
 		out := l.Ask(t.Context(), to(http.MethodPost, l.box.URL+"/transfers"), body(`{"amount":10}`), with("Content-Type", "application/json"))
 		showing(t, out, "obj_1")
 		assert.Equal(t, 2, l.sent())
+		assert.EqualValues(t, 2, out.Op.Claim, "it is looked for, and claimed anew")
 		synctest.Wait()
 	})
 }
