@@ -316,7 +316,7 @@ func (p *pass) passedOver(ctx context.Context) error {
 
 // obstacle is why an operation that is due is not claimed here, or nil.
 func (p *pass) obstacle(op *journal.Operation) error {
-	_, at, err := p.client.barred(op)
+	route, at, err := p.client.barred(op)
 	switch {
 	case err != nil:
 		return err
@@ -334,7 +334,7 @@ func (p *pass) obstacle(op *journal.Operation) error {
 	case err != nil:
 		return err
 	}
-	if p.client.mayBeWorkedOn(op) {
+	if p.client.leftToOthers(op, termsOf(route)) {
 		return errWorkedOn
 	}
 	if p.client.lanes.rests(at) {

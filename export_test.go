@@ -32,3 +32,10 @@ func Reopened(n int) (times int) {
 	}
 	return times
 }
+
+// Quiets is of how many operations a client remembers since when they rest.
+func Quiets(c *Client) int {
+	c.quiet.mu.Lock()
+	defer c.quiet.mu.Unlock()
+	return len(c.quiet.at)
+}

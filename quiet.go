@@ -76,7 +76,7 @@ func lastEnded(recorded, quiet, now time.Time) time.Time {
 }
 
 func isUnguarded(t journal.Terms) bool {
-	return !t.Guard && t.Handling > 0 || t.Unique.For > 0 && !t.Unique.Guard && t.Unique.Handling > 0
+	return !t.Guard && t.Handling > 0 || !t.Unique.Guard && t.Unique.Handling > 0
 }
 
 // attemptEnded notes when the last attempt did.
@@ -99,9 +99,6 @@ func (c *Client) leftToOthers(op *journal.Operation, today journal.Terms) bool {
 // mayBeWorkedOn tells whether an operation that is pending or unknown is not sent again yet, since the provider may still
 // be working on what was sent before.
 func (c *Client) mayBeWorkedOn(op *journal.Operation) bool {
-	if !op.MayHaveRun || !isUnguarded(op.Terms) {
-		return false
-	}
 	now := c.now()
 	q := op.Question(now, time.Time{}, time.Time{})
 	q.Repeats = op.State == journal.StateUnknown

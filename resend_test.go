@@ -399,25 +399,28 @@ func TestHandlingTimeByClocksThatDiffer(t *testing.T) {
 
 // Of many processes the one that has made the attempt is the first that may send it again: the others leave it alone.
 func TestHandlingTimeInAFleet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := (&line{}).Then(loses())
-		cfg := onceward.Config{Providers: []providers.Provider{own(noGuard(time.Minute))}, Backoff: backoff.Policy{MaxAttempts: 1, Max: time.Second}}
-		p := start(t, l, cfg)
-		cfg.Journal = p.Journal.Journal
-		require.ErrorIs(t, p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err, onceward.ErrPending)
-		pass(time.Minute)
-		for range 3 {
-			report, err := start(t, l, cfg).Resume(t.Context())
+	for name, begun := range map[string]func(*providers.Endpoint){"by one table": noGuard(time.Minute), "whose table knows of no guard any more": func(*providers.Endpoint) {}} {
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).Then(loses())
+			cfg := onceward.Config{Providers: []providers.Provider{own(begun)}, Backoff: backoff.Policy{MaxAttempts: 1, Max: time.Second}}
+			p := start(t, l, cfg)
+			cfg.Journal = p.Journal.Journal
+			cfg.Providers = []providers.Provider{own(noGuard(time.Minute))}
+			require.ErrorIs(t, p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err, onceward.ErrPending)
+			pass(time.Minute)
+			for range 3 {
+				report, err := start(t, l, cfg).Resume(t.Context())
+				require.NoError(t, err)
+				assert.Zero(t, report.Claimed)
+				assert.Equal(t, 1, report.PassedOver)
+				require.Len(t, report.Problems, 1)
+				assert.ErrorIs(t, report.Problems[0], onceward.ErrPending)
+			}
+			report, err := p.Resume(t.Context())
 			require.NoError(t, err)
-			assert.Zero(t, report.Claimed)
-			assert.Equal(t, 1, report.PassedOver)
-			require.Len(t, report.Problems, 1)
-			assert.ErrorIs(t, report.Problems[0], onceward.ErrPending)
-		}
-		report, err := p.Resume(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, 1, report.Completed)
-	})
+			assert.Equal(t, 1, report.Completed)
+		})
+	}
 }
 
 // What a process knows of one attempt says nothing of another's after that.
