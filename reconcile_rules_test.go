@@ -170,6 +170,39 @@ func TestRuleAccount(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
 		l.truly()
 	})
+	silent := func(l *teller, is bool) {
+		l.fakes(func(r *http.Request) *http.Response {
+			if is && r.URL.Path == "/me" {
+				return answers(http.StatusServiceUnavailable, "{}")
+			}
+			return nil
+		})
+	}
+	for _, row := range []struct {
+		name         string
+		sent, looked bool // nobody can say then whose the token is
+	}{
+		{"asked of a provider that does not tell as it is looked for", false, true},
+		{"asked of a provider that did not tell as it was sent", true, false},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l, now := hourly(t)
+			silent(l, row.sent)
+			l.box.Script(providertest.DropAfter())
+			require.Error(t, l.asks("invoice-1", "/transfers", order1).Err)
+			*now = "Bearer us/2"
+			silent(l, row.looked)
+			l.runs(time.Hour)
+			op := l.stands("invoice-1")
+			assert.Equal(t, onceward.StateUnknown, op.State)
+			require.NotEmpty(t, op.Evidence)
+			*now = "Bearer us/1"
+			silent(l, row.sent)
+			l.runs(12 * time.Hour)
+			assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+			l.truly()
+		})
+	}
 	anonymous := func(p *providers.Provider) { p.Identity = providers.Identity{} }
 	trap(t, "not to be asked, by the same token", func(t *testing.T) {
 		l, _ := hourly(t, anonymous)
@@ -203,6 +236,19 @@ func TestRuleAccount(t *testing.T) {
 		assert.Equal(t, onceward.StateUnknown, op.State)
 		assert.Contains(t, op.Evidence[0].Why, "not proven")
 		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-2").State, "its key is random")
+		assert.NotContains(t, l.box.Ledger(), "GET /transfers", "what would tell nothing is not read")
+	})
+	trap(t, "not to be asked, by another token, of what merely looks alike", func(t *testing.T) {
+		l, now := hourly(t, anonymous, func(p *providers.Provider) {
+			p.Endpoints[1].Key = providers.Key{Place: providers.KeyRawHeader, Name: "Idempotency-Key"}
+		})
+		l.box.Script(providertest.DropAfter())
+		require.Error(t, l.asks("invoice-1", "/transfers", order1).Err)
+		*now = "Bearer us/2"
+		l.runs(time.Hour)
+		op := l.stands("invoice-1")
+		assert.Equal(t, onceward.StateUnknown, op.State, "its key is random, and the look shows none")
+		assert.Contains(t, latest(op).Why, "not proven")
 	})
 }
 

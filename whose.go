@@ -241,14 +241,12 @@ func (anotherAccount) Is(target error) bool { return target == errCredentialChan
 // repeated does not go out, and the rest does.
 func (r *run) inItsAccount(req *http.Request) error {
 	op := &r.op
+	known := namesAccount(op.Account)
 	switch {
-	case op.Account == "", sameCredential(op.Credential, req, r.route.Endpoint.Key):
+	case !known && !r.repeats(), sameCredential(op.Credential, req, r.route.Endpoint.Key):
 		return nil
-	case !namesAccount(op.Account):
-		if r.repeats() {
-			return anotherAccount{}
-		}
-		return nil
+	case !known:
+		return anotherAccount{}
 	}
 	account := ""
 	if r.route.Listed && r.route.Provider.Identity.Path != "" {
