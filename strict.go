@@ -124,7 +124,7 @@ func (k *call) wrongKeyHeader() string {
 		return "" // the table says that no key is taken, and the request is sent once
 	}
 	for name, values := range k.req.Header {
-		if len(values) == 0 || values[0] == "" || tables.Key(key).InHeader(name) || strings.EqualFold(name, key.FirstSent) || !looksLikeAKey(name) {
+		if len(values) == 0 || values[0] == "" || tables.Key(key).InHeader(name) || !looksLikeAKey(name) {
 			continue
 		}
 		if _, isCarried, err := tables.Key(key).Carried(k.message()); err != nil || isCarried {

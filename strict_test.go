@@ -55,11 +55,20 @@ func wild() providers.Provider {
 }
 
 func gapTables() []providers.Provider {
-	return []providers.Provider{own(), wild(), ported(), elsewhereKeyed(), bodyKeyed(), listed(), providers.Stripe()}
+	return []providers.Provider{own(), wild(), ported(), elsewhereKeyed(), bodyKeyed(), stampedKey(), listed(), providers.Stripe()}
 }
 
 var json1 = func(text string) option {
 	return func(r *http.Request) { body(text)(r); r.Header.Set("Content-Type", "application/json") }
+}
+
+// stampedKey takes, beside its key, the time of the first attempt.
+func stampedKey() providers.Provider {
+	p := own(func(e *providers.Endpoint) {
+		e.Key.Name, e.Key.FirstSent = "X-Order-Idempotency", "X-Idempotency-Since"
+	})
+	p.Name, p.Hosts = "stamped", []string{"stamped.example"}
+	return p
 }
 
 // gapRows are requests that look protected and aren't, with what is to be done.
@@ -82,7 +91,7 @@ var gapRows = []struct {
 	{name: "Stripe's path with one", url: "https://api.stripe.com//v1/charges", says: "write it as https://api.stripe.com/v1/charges"},
 	{name: "a path with dots", url: "https://listed.example/v1/x/../charges", says: "write it as", named: true},
 	{name: "a path with an escaped slash", url: "https://listed.example/v1%2Fcharges", says: "write it as"},
-	{name: "a path with an empty segment, and a slash at its end", url: "https://listed.example//v1/charges/", says: "no endpoint of listed matches it"},
+	{name: "a path with an empty segment, and a slash at its end", url: "https://listed.example//v1/charges/", says: "no endpoint of listed matches it, and it has no name"},
 	{name: "another path", url: "https://listed.example/v1/refunds", says: "no endpoint of listed matches it"},
 	{name: "a chunked body", url: ownURL, says: "known length", options: []option{func(r *http.Request) { r.TransferEncoding = []string{"chunked"} }}},
 	{name: "a key in the usual header", url: "https://keyed.example/orders", says: "header X-Order-Idempotency", options: []option{with("Idempotency-Key", "1")}},
@@ -103,6 +112,9 @@ var soundRows = []struct {
 	{name: "with its key", url: "https://keyed.example/orders", options: []option{with("X-Order-Idempotency", "1")}},
 	{name: "with its key, and another's", url: "https://keyed.example/orders", options: []option{with("X-Order-Idempotency", "1"), with("Idempotency-Key", "1")}},
 	{name: "with its key in the body, and a header", url: "https://body.example/orders", options: []option{with("Idempotency-Key", "1"), json1(`{"key":"1"}`)}},
+	{name: "with an empty header of another's", url: "https://keyed.example/orders", options: []option{with("Idempotency-Key", "")}},
+	{name: "with a header without values", url: "https://keyed.example/orders", options: []option{func(r *http.Request) { r.Header["Idempotency-Key"] = nil }}},
+	{name: "with the time of its first attempt", url: "https://stamped.example/orders", options: []option{with("X-Idempotency-Since", "Wed, 21 Oct 2015 07:28:00 GMT")}},
 	{name: "named, at an unlisted host", url: "https://slack.example/post", named: true},
 	{name: "named, at an unlisted path", url: "https://listed.example/v1/refunds", named: true},
 	{name: "its scheme's port", url: "https://own.example:443/orders"},
@@ -231,6 +243,16 @@ func (h handing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.client.StandardClient().Transport.RoundTrip(r)
 }
 
+// within holds one of net/http's, and other things, through which nothing goes.
+type within struct {
+	client *http.Client
+	beside wrapped
+}
+
+func (w within) RoundTrip(r *http.Request) (*http.Response, error) {
+	return w.client.Transport.RoundTrip(r)
+}
+
 func TestNewRefusesWhatRepeatsRequestsBelowIt(t *testing.T) {
 	nested := start(t, &line{}, onceward.Config{}).HTTPClient()
 	retrying := retryablehttp.NewClient().StandardClient()
@@ -244,6 +266,7 @@ func TestNewRefusesWhatRepeatsRequestsBelowIt(t *testing.T) {
 		"go-retryablehttp, embedded":       {embedded{retrying.Transport}, "go-retryablehttp"},
 		"go-retryablehttp, within another": {&holding{wrapped{retrying.Transport}}, "go-retryablehttp"},
 		"go-retryablehttp, as a client":    {handing{retryablehttp.NewClient()}, "go-retryablehttp"},
+		"go-retryablehttp, in a client":    {within{client: retrying}, "go-retryablehttp"},
 		"a client's own":                   {nested.Transport, "a client's own"},
 		"a client's own, wrapped":          {&wrapped{nested.Transport}, "a client's own"},
 		"a client's own, below a retrying": {&wrapped{embedded{nested.Transport}}, "a client's own"},
@@ -257,6 +280,7 @@ func TestNewRefusesWhatRepeatsRequestsBelowIt(t *testing.T) {
 	for name, via := range map[string]http.RoundTripper{
 		"net/http's": http.DefaultTransport, "one that is wrapped": &wrapped{http.DefaultTransport}, "nothing": &wrapped{}, "itself": around,
 		"a function": roundTrip(nil), "nil": (*wrapped)(nil),
+		"one beside another": within{&http.Client{Transport: http.DefaultTransport}, wrapped{retrying.Transport}},
 	} {
 		_, err := onceward.New(onceward.Config{Journal: journals["memory"](t), Providers: []providers.Provider{own()}, HTTPClient: &http.Client{Transport: via}})
 		require.NoError(t, err, name)
