@@ -2,6 +2,8 @@ package onceward_test
 
 import (
 	"context"
+	"net/http"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,12 +117,14 @@ func TestHowAClaimEnded(t *testing.T) {
 		first reply
 		to    option
 		kind  error
-		sent  bool // its window may have begun
+		cause error // nil: there is none besides
+		sent  bool  // its window may have begun
 	}{
-		{"pending, not sent", refuses(), with("X-Nothing", "1"), onceward.ErrPending, false},
-		{"pending, refused", says(429, "", "Retry-After", "3600"), with("X-Nothing", "1"), onceward.ErrPending, false},
-		{"pending, lost", loses(), with("X-Nothing", "1"), onceward.ErrPending, true},
-		{"unknown, lost", loses(), to("POST", "https://elsewhere.example/"), onceward.ErrOutcomeUnknown, true},
+		{"pending, not sent", refuses(), with("X-Nothing", "1"), onceward.ErrPending, syscall.ECONNREFUSED, false},
+		{"pending, refused", says(429, "", "Retry-After", "3600"), with("X-Nothing", "1"), onceward.ErrPending, nil, false},
+		{"pending, lost", loses(), with("X-Nothing", "1"), onceward.ErrPending, errReset, true},
+		{"unknown, lost", loses(), to("POST", "https://elsewhere.example/"), onceward.ErrOutcomeUnknown, errReset, true},
+		{"cancelled, misused", misused, with("X-Nothing", "1"), onceward.ErrKeyReused, nil, true},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
 			var ended error
@@ -129,7 +133,92 @@ func TestHowAClaimEnded(t *testing.T) {
 			}})
 			_ = p.Ask(named(t, "invoice-1"), row.to)
 			require.ErrorIs(t, ended, row.kind)
+			if row.cause != nil {
+				require.ErrorIs(t, ended, row.cause)
+			}
 			assert.Equal(t, row.sent, !p.Recorded(onceward.Ref{ID: "invoice-1"}).FirstSentAt.IsZero())
+		})
+	}
+}
+
+// What Run or Resume may not send any more is told with what it comes to.
+func TestHowADeadClaimEnded(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := &line{}
+		dead := start(t, l, onceward.Config{})
+		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, invoice), to("POST", "https://elsewhere.example/")) })
+		var ended error
+		p := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Trace: &onceward.Trace{
+			Ended: func(_ context.Context, _ onceward.Operation, err error) { ended = err },
+		}})
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 1, report.Unknown)
+		assert.ErrorIs(t, ended, onceward.ErrOutcomeUnknown)
+	})
+}
+
+// terse is a journal that leaves out what its interface lets it: the bodies of what was recorded.
+type terse struct{ journal.Journal }
+
+func (j terse) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	res, err := j.Journal.Apply(ctx, ev)
+	if res.Decision != journal.Recorded {
+		return res, err
+	}
+	res.Operation.Request = journal.Request{}
+	if a := res.Operation.Answer; a != nil {
+		head := *a
+		head.Body = nil
+		res.Operation.Answer = &head
+	}
+	return res, err
+}
+
+// Who waits for a call gets the whole answer that its caller gets, whatever the journal gives back of it.
+func TestAnswerThatTheJournalGivesNotBack(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(takes(time.Second, says(200, paid)))
+		p := start(t, l, onceward.Config{Journal: terse{memory.New()}})
+		outs := make(chan outcome, 3)
+		for range cap(outs) {
+			go func() { outs <- p.Ask(named(t, invoice)) }()
+		}
+		for range cap(outs) {
+			out := <-outs
+			require.NoError(t, out.Err)
+			assert.Equal(t, paid, out.Body)
+		}
+		assert.Len(t, l.Sent(), 1)
+	})
+}
+
+// timedOut is an error of the network that says so.
+type timedOut struct{}
+
+func (timedOut) Error() string { return "i/o timeout" }
+func (timedOut) Timeout() bool { return true }
+
+// What the journal keeps of an error is its nature, of which a person judges whether something was sent.
+func TestCauseOfALostAnswer(t *testing.T) {
+	fails := func(unsent bool, err error) reply {
+		return reply{Unsent: unsent, Answer: func(*http.Request) (*http.Response, error) { return nil, err }}
+	}
+	for _, row := range []struct {
+		reply reply
+		cause string
+	}{
+		{fails(false, timedOut{}), "no answer: timed out"},
+		{loses(), "no answer: the connection failed"},
+		{fails(true, timedOut{}), "not sent: timed out connecting"},
+		{refuses(), "not sent"},
+		{fails(true, onceward.NotSent(timedOut{})), "refused locally, not sent"},
+		{hangs(), "timed out"},
+	} {
+		virtual(t, row.cause, func(t *testing.T) {
+			p := start(t, (&line{}).Then(row.reply), onceward.Config{Backoff: once})
+			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+			assert.Equal(t, "out of attempts: "+row.cause, p.Recorded(onceward.Ref{ID: invoice}).Cause)
 		})
 	}
 }
@@ -137,7 +226,7 @@ func TestHowAClaimEnded(t *testing.T) {
 // A cancel that could not be recorded is told to nobody once the session is lost: another process may have taken the operation
 // over by then, and sends it.
 func TestCancelThatALostSessionCanNotRecord(t *testing.T) {
-	for name, lost := range map[string]bool{"it is lost": true, "it is not": false} {
+	for name, lost := range map[string]bool{"it is lost": true, "it is ended by Shutdown": true, "it is not": false} {
 		virtual(t, name, func(t *testing.T) {
 			store := memory.New()
 			j := &failing{Journal: store}
@@ -145,8 +234,11 @@ func TestCancelThatALostSessionCanNotRecord(t *testing.T) {
 			p, other := start(t, l, onceward.Config{Journal: j}), start(t, l, onceward.Config{Journal: store})
 			l.Then(doing(func() {
 				j.fails(false, journal.EventCancel)
-				if lost {
+				switch name {
+				case "it is lost":
 					store.Kill(p.Journal.Sessions()[0].ID())
+				case "it is ended by Shutdown":
+					_ = p.Shutdown(cancelled())
 				}
 			}, wrongKey))
 			out := p.Ask(named(t, invoice))
@@ -160,6 +252,9 @@ func TestCancelThatALostSessionCanNotRecord(t *testing.T) {
 			report, err := other.Resume(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, 1, report.Completed)
+			if name == "it is ended by Shutdown" {
+				return
+			}
 			j.fails(false)
 			pass(time.Minute)
 			require.NoError(t, p.Ask(named(t, invoice)).Err, "it is told of what the other has done")
