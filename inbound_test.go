@@ -513,7 +513,9 @@ func TestStepsAreMadeUpForUnnamedCalls(t *testing.T) {
 	underParents(t, "one that is too long asks for a name", func(t *testing.T, l *line, p *process, run func() context.Context) {
 		ctx, long := run(), to(http.MethodPost, ownURL+"/"+strings.Repeat("x", 512))
 		for range 2 {
-			require.ErrorIs(t, p.Ask(ctx, long).Err, onceward.ErrNameNeeded)
+			err := p.Ask(ctx, long).Err
+			require.ErrorIs(t, err, onceward.ErrNameNeeded)
+			require.ErrorContains(t, err, "bytes")
 		}
 		assert.Empty(t, l.Sent())
 		require.NoError(t, p.Ask(onceward.WithOperation(ctx, "put"), long).Err)
