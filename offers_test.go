@@ -441,6 +441,31 @@ func TestDeliveredMeanwhileIsNotOffered(t *testing.T) {
 	})
 }
 
+// What waits since it was refused is offered again though the journal can't be read just then.
+func TestOfferOfWhatCanNotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &blinded{Journal: memory.New()}
+		s := &settler{fails: map[string]func() error{invoice: func() error { return errors.New("no") }}}
+		dead := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.settle})
+		dead.leaves(named(t, invoice))
+		dead.Crash()
+		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.settle})
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, report.Unsettled)
+		clear(s.fails)
+		j.unread = invoice
+		pass(time.Hour)
+		report, err = p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 1, report.Settled)
+		assert.Len(t, s.got[invoice], 2)
+		j.unread = ""
+		require.NoError(t, p.Shutdown(t.Context()))
+		assert.True(t, p.Recorded(onceward.Ref{ID: invoice}).Delivered)
+	})
+}
+
 func TestAFailedOfferIsMadeAgainAtItsOwnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &settler{fails: map[string]func() error{invoice: func() error { return errors.New("no") }}}
@@ -485,6 +510,9 @@ func TestADeliveryThatFailsIsNotedLater(t *testing.T) {
 		p.Crash()
 
 		next := start(t, &line{}, onceward.Config{Journal: j})
+		report, err := next.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Zero(t, report.Settled+report.Unsettled, "there is nobody who settles it")
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 		defer stop()
 		time.AfterFunc(time.Minute, func() { j.fails(false) })

@@ -3,6 +3,7 @@ package onceward_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -199,6 +200,28 @@ func TestOnUnknownHearsOfEach(t *testing.T) {
 		l.runs(time.Hour)
 		assert.Negative(t, fails)
 		assert.Len(t, l.told(), 1)
+	})
+	trap(t, "until it takes it, and OnSettled not before", func(t *testing.T) {
+		calls, settled := 0, []int{}
+		var told []string
+		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error {
+			switch calls++; calls {
+			case 1:
+				return errors.New("not now")
+			case 2:
+				panic("nor now")
+			}
+			return nil
+		}}, OnSettled: func(context.Context, onceward.Operation) error {
+			settled = append(settled, calls)
+			return nil
+		}, Trace: &onceward.Trace{Settled: func(_ context.Context, op onceward.Operation, err error) {
+			told = append(told, fmt.Sprint(err))
+		}}}, unlookedFor)
+		l.loses("invoice-1", providertest.DropBefore())
+		l.runs(time.Hour)
+		assert.Equal(t, []int{3}, settled)
+		assert.Equal(t, []string{"not now", "Reconcile.OnUnknown panicked: nor now", "<nil>"}, told)
 	})
 	trap(t, "though its caller was told", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlookedFor)

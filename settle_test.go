@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
@@ -62,7 +64,10 @@ func TestOutcomesAreBookedOnce(t *testing.T) {
 // A handler that fails, or panics, books nothing, and gets the outcome again.
 func TestAHandlerThatFailsBooksNothing(t *testing.T) {
 	var calls atomic.Int32
-	cfg := onceward.Config{OnSettledTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
+	var told []string
+	cfg := onceward.Config{Trace: &onceward.Trace{Settled: func(_ context.Context, _ onceward.Operation, err error) {
+		told = append(told, fmt.Sprint(err))
+	}}, OnSettledTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
 		if err := books(ctx, tx, op); err != nil {
 			return err
 		}
@@ -79,7 +84,42 @@ func TestAHandlerThatFailsBooksNothing(t *testing.T) {
 		require.NoError(t, err)
 		pass(time.Hour)
 		assert.EqualValues(t, 3, calls.Load())
+		require.Len(t, told, 3)
+		assert.Contains(t, told[0], "not now")
+		assert.Contains(t, told[1], "OnSettledTx panicked: nor now")
+		assert.Equal(t, "<nil>", told[2])
 		assert.Equal(t, []string{"order-1 is completed"}, s.booked(t))
+	})
+}
+
+// failingOutbox is a journal in a database that fails on the events it is told to.
+type failingOutbox struct {
+	*failing
+	journal.Outbox
+}
+
+// What could not be recorded yet is booked once it is, and not before: nobody else would book it.
+func TestOutcomeThatIsNotRecordedYet(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(refuses())
+		s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), l, onceward.Config{})
+		j := failingOutbox{&failing{Journal: s.journal}, s.journal}
+		c, err := onceward.New(onceward.Config{
+			Journal: j, OnSettledTx: books, Backoff: once, Providers: []providers.Provider{providers.Stripe()}, HTTPClient: &http.Client{Transport: l},
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Shutdown(t.Context()) })
+		p := &shop{&process{oncetest.Of(t, c, nil)}, s.journal, s.db}
+		require.ErrorIs(t, p.Ask(named(t, "order-1")).Err, onceward.ErrPending)
+		j.fails(false, journal.EventComplete)
+		p.runs(t)
+		pass(5 * time.Minute)
+		require.Len(t, l.Sent(), 1)
+		assert.Empty(t, p.booked(t))
+		j.fails(false)
+		pass(time.Hour)
+		assert.Equal(t, []string{"order-1 is completed"}, p.booked(t))
+		assert.Len(t, l.Sent(), 1)
 	})
 }
 
