@@ -1,6 +1,7 @@
 package onceward_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -357,6 +359,40 @@ func TestResolve(t *testing.T) {
 		_, err = p.ResolveAs(onceward.Ref{ID: "nobody"}, onceward.Executed, nil)
 		require.ErrorIs(t, err, journal.ErrNotFound)
 		require.NoError(t, (<-done).Err)
+	})
+}
+
+// What cannot be read is not resolved.
+func TestResolveOfWhatCanNotBeRead(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j := &blinded{Journal: memory.New()}
+		p := start(t, (&line{}).Always(frozen), onceward.Config{Journal: j})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrOutcomeUnknown)
+		seen := p.lookedAt(onceward.Ref{ID: invoice})
+		j.unread = invoice
+		_, err := p.Resolve(t.Context(), seen, onceward.Executed, onceward.ResolveOptions{})
+		require.ErrorIs(t, err, errBlinded)
+		j.unread = ""
+		assert.Equal(t, onceward.StateUnknown, p.Recorded(onceward.Ref{ID: invoice}).State)
+	})
+}
+
+// Run sends at once what somebody has sent again, and not when it comes by.
+func TestResolveWakesRun(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(frozen)
+		p := start(t, l, onceward.Config{})
+		done := make(chan error, 1)
+		go func() { done <- p.Run(context.Background()) }()
+		pass(time.Hour + time.Second)
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrOutcomeUnknown)
+		pass(time.Minute)
+		_, err := p.ResolveAs(onceward.Ref{ID: invoice}, onceward.SendAgain, nil)
+		require.NoError(t, err)
+		pass(100 * time.Millisecond)
+		assert.Len(t, l.Sent(), 2)
+		require.NoError(t, p.Shutdown(t.Context()))
+		require.NoError(t, <-done)
 	})
 }
 

@@ -397,6 +397,28 @@ func TestRunPicksUpWhatIsParkedAtItsTime(t *testing.T) {
 	})
 }
 
+// What its caller has given up is sent at once, and not when Run comes by.
+func TestRunSendsAtOnceWhatIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Then(hangs())
+		p := start(t, l, onceward.Config{})
+		done := make(chan error, 1)
+		go func() { done <- p.Run(context.Background()) }()
+		pass(time.Hour + time.Second)
+		ctx, giveUp := context.WithCancel(named(t, invoice))
+		asked := make(chan error, 1)
+		go func() { asked <- p.Ask(ctx).Err }()
+		pass(20 * time.Second)
+		giveUp()
+		require.ErrorIs(t, <-asked, context.Canceled)
+		pass(100 * time.Millisecond)
+		assert.Len(t, l.Sent(), 2)
+		assert.Equal(t, journal.StateCompleted, p.Recorded(onceward.Ref{ID: invoice}).State)
+		require.NoError(t, p.Shutdown(t.Context()))
+		require.NoError(t, <-done)
+	})
+}
+
 func TestRunNoticesAnotherProcesssDeath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}

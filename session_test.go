@@ -133,6 +133,22 @@ func TestWhoWaitsForASession(t *testing.T) {
 	require.NoError(t, <-first)
 }
 
+// Two who wait for a session have one between them: nobody would end another.
+func TestOneSessionForTwoWhoWait(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j := &slowly{Journal: memory.New(), waits: func() { pass(time.Minute) }}
+		p := start(t, &line{}, onceward.Config{Journal: j})
+		asked := make(chan error, 2)
+		for i := range cap(asked) {
+			go func() { asked <- p.Ask(named(t, fmt.Sprint("invoice-", i))).Err }()
+		}
+		for range cap(asked) {
+			require.NoError(t, <-asked)
+		}
+		assert.Len(t, p.Journal.Sessions(), 1)
+	})
+}
+
 // A session that is had once the client was shut down is ended: nobody else would.
 func TestShutdownBesideAJoin(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
