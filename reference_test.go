@@ -2,6 +2,9 @@ package onceward_test
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -63,26 +66,74 @@ func TestReferenceIsFilledIn(t *testing.T) {
 	}
 }
 
+// It is filled in wherever the table says, in what is sent alone: the caller's request stays as it is.
+func TestReferenceInEachPlace(t *testing.T) {
+	for _, row := range []struct {
+		place      providers.KeyPlace
+		name, text string
+		kind       string
+	}{
+		{providers.KeyRawHeader, "X-Reference", `{"amount":10}`, "application/json"},
+		{providers.KeyQuery, "reference", `{"amount":10}`, "application/json"},
+		{providers.KeyFormField, "reference", "amount=10", form},
+		{providers.KeyGraphQL, "input.reference", `{"query":"mutation { pay(input: {amount: 10}) { id } }"}`, "application/json"},
+	} {
+		trap(t, row.place.String(), func(t *testing.T) {
+			looks := filling()
+			looks.Lookup = func(context.Context, onceward.Operation) (f onceward.Finding, err error) { return f, nil }
+			l := atBank(t, onceward.Config{Reconcile: looks}, func(p *providers.Provider) {
+				p.Endpoints[1].Reference = providers.Reference{Place: row.place, Name: row.name, Source: "made up"}
+				p.Endpoints[1].Lookups, p.Events = nil, nil
+			})
+			var sent string
+			l.fakes(func(r *http.Request) *http.Response {
+				if r.Method != http.MethodPost {
+					return nil
+				}
+				text, _ := io.ReadAll(r.Body)
+				sent = fmt.Sprint(r.URL, r.Header, string(text))
+				return answers(http.StatusOK, `{"id":"obj_1"}`)
+			})
+			var asked *http.Request
+			require.NoError(t, l.asks("invoice-1", "/transfers", row.text, with("Content-Type", row.kind), func(r *http.Request) { asked = r }).Err)
+			recorded := l.Recorded(onceward.Ref{ID: "invoice-1"})
+			require.True(t, recorded.ReferenceOurs)
+			assert.Equal(t, 1, strings.Count(sent, recorded.Reference), sent)
+			assert.NotContains(t, fmt.Sprint(asked.URL, asked.Header), recorded.Reference)
+			assert.NotContains(t, fmt.Sprint(recorded.Request.URL, recorded.Request.Header, string(recorded.Request.Body)), recorded.Reference)
+		})
+	}
+}
+
 // ofLaterPlaces is a journal whose references are where only a later release knows to put them.
-type ofLaterPlaces struct{ *memory.Journal }
+type ofLaterPlaces struct {
+	*memory.Journal
+	place string
+}
 
 func (j ofLaterPlaces) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
 	res, err := j.Journal.Apply(ctx, ev)
 	if res.Operation.ReferenceOurs {
-		res.Operation.ReferenceName = "trailer external_id"
+		res.Operation.ReferenceName = j.place
 	}
 	return res, err
 }
 
-// What is to carry a reference in a place that is not known is not sent without it.
+// What is to carry a reference in a place that is not known, or that the request does not have, is not sent without it.
 func TestReferenceInAnUnknownPlace(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
-		l := atBank(t, onceward.Config{Journal: ofLaterPlaces{memory.New()}, Reconcile: filling()})
-		err := l.asks("invoice-1", "/transfers", `{"amount":10}`).Err
-		require.ErrorContains(t, err, "its reference was recorded in a place that this release does not know")
-		assert.Zero(t, l.effects())
-		assert.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State)
-	})
+	for place, says := range map[string]string{
+		"trailer external_id":  "its reference was recorded in a place that this release does not know",
+		"GraphQL argument ref": "",
+	} {
+		trap(t, place, func(t *testing.T) {
+			l := atBank(t, onceward.Config{Journal: ofLaterPlaces{memory.New(), place}, Reconcile: filling()})
+			err := l.asks("invoice-1", "/transfers", `{"amount":10}`).Err
+			require.Error(t, err)
+			require.ErrorContains(t, err, says)
+			assert.Zero(t, l.effects())
+			assert.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State)
+		})
+	}
 }
 
 // References are switched on between two runs of a name: it is one operation, and is not looked for by what

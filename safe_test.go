@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -112,6 +113,21 @@ func TestSafeRequestsAreSentAgainUnrecorded(t *testing.T) {
 	}
 }
 
+// What goes nowhere is told so by the transport, once.
+func TestSafeRequestToNowhere(t *testing.T) {
+	for name, u := range map[string]*url.URL{"no URL": nil, "no host": {Scheme: "https", Path: "/"}} {
+		virtual(t, name, func(t *testing.T) {
+			tries := 0
+			p := start(t, roundTrip(func(*http.Request) (*http.Response, error) { tries++; return nil, errReset }), onceward.Config{
+				Backoff: steady, RetrySafe: func(*http.Request) bool { return true },
+			})
+			_, err := p.Transport().RoundTrip(&http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}})
+			require.ErrorIs(t, err, errReset)
+			assert.Equal(t, 1, tries)
+		})
+	}
+}
+
 // The last response is passed through.
 func TestSafeRequestsLastResponse(t *testing.T) {
 	virtual(t, "out of attempts", func(t *testing.T) {
@@ -143,6 +159,20 @@ func TestSafeRequestsLastResponse(t *testing.T) {
 		assert.Len(t, l.Sent(), 2+2)
 		require.Error(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err)
 		assert.Len(t, l.Sent(), 2+2+1, "it is the provider's, whatever is sent")
+	})
+	virtual(t, "a budget that successes fill again", func(t *testing.T) {
+		l := (&line{}).Then(says(503, "down"), says(503, "down"))
+		p := safely(t, l, onceward.Config{RetryBudget: backoff.Budget{Capacity: 1, Refill: 1e-9, PerSuccess: 0.25, ProbeEvery: time.Hour}})
+		for i, row := range []struct{ status, sent int }{{503, 2}, {200, 3}, {200, 4}, {200, 5}, {200, 6}, {200, 8}} {
+			if i == 5 {
+				l.Then(says(503, "down"))
+			}
+			resp, err := p.get(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			assert.Equal(t, row.status, resp.StatusCode, i)
+			require.Len(t, l.Sent(), row.sent, i)
+		}
 	})
 	virtual(t, "shut down", func(t *testing.T) {
 		l := (&line{}).Always(says(503, "down"))

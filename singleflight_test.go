@@ -90,6 +90,24 @@ func TestWaitersAreToldWhatTheLeaderIs(t *testing.T) {
 	}
 }
 
+// Trace is told whose call the answer came from.
+func TestOutcomeOfWhoWaits(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		told := make(chan onceward.Outcome, 3)
+		p := start(t, (&line{}).Then(takes(time.Second, says(200, paid))), onceward.Config{Trace: &onceward.Trace{
+			Asked: func(_ context.Context, _ onceward.Operation, outcome onceward.Outcome, _ error, _ time.Duration) {
+				told <- outcome
+			},
+		}})
+		for range 2 {
+			go p.Ask(named(t, invoice))
+		}
+		assert.ElementsMatch(t, []onceward.Outcome{onceward.OutcomeExecuted, onceward.OutcomeShared}, []onceward.Outcome{<-told, <-told})
+		require.NoError(t, p.Ask(named(t, invoice)).Err)
+		assert.Equal(t, onceward.OutcomeReplayed, <-told)
+	})
+}
+
 // Who waited for another's call asks no sooner than the provider has named to that one.
 func TestWaitersKeepARetryAfter(t *testing.T) {
 	panicking := &onceward.Trace{Ended: func(_ context.Context, op onceward.Operation, _ error) {
