@@ -3,6 +3,7 @@
 package sqlite_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
@@ -30,12 +32,30 @@ type scene struct {
 
 	restored bool // it has no sidecar
 	opts     sqlite.Options
+	looks    looks
 }
+
+// looks is how a journal is looked at.
+type looks int
+
+const (
+	writing     looks = iota // it is not only looked at
+	looksBeside              // by one who can't write, beside one who can
+	looksAlone
+)
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
+	return newSceneAfter(t, 0, 0)
+}
+
+// newSceneAfter is newScene in a journal in which so many others were begun and completed before, of
+// which the first were reaped.
+func newSceneAfter(t *testing.T, others, reaped int) *scene {
+	t.Helper()
 	sc := &scene{path: filepath.Join(t.TempDir(), "journal.db"), now: time.Now().Truncate(time.Millisecond)}
 	lived := filepath.Join(t.TempDir(), "journal.db")
+	defer hurry(filepath.Dir(lived))()
 	j := open(t, lived)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
@@ -53,6 +73,9 @@ func newScene(t *testing.T) *scene {
 		if strings.Contains(name, "carried") {
 			ev.Intent.Alias = aliasOf(name)
 		}
+		if strings.Contains(name, "unknown") || strings.Contains(name, "heard") {
+			ev.Intent.Reference, ev.Intent.ReferenceOurs = "ref-"+name, true
+		}
 		return apply(ev)
 	}
 	release := func(kind journal.EventKind, op journal.Operation) {
@@ -68,6 +91,20 @@ func newScene(t *testing.T) *scene {
 		require.NoError(t, err)
 		return result.Flow
 	}
+	for n := range others {
+		ev := generate(fmt.Sprint("other ", n), s)
+		if n%100 == 99 {
+			sc.names = append(sc.names, ev.Ref.ID)
+			ev = begin(ev.Ref.ID, s)
+		}
+		ev.Intent.Terms.Retention = 0
+		apply(complete(apply(ev), s))
+	}
+	if reaped > 0 {
+		n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: at}, reaped)
+		require.NoError(t, err)
+		require.Equal(t, reaped, n)
+	}
 	for _, kept := range []string{"row ", "log "} {
 		for n := range 3 {
 			apply(complete(start(fmt.Sprint(kept, "done ", n)), s))
@@ -80,6 +117,14 @@ func newScene(t *testing.T) *scene {
 		undelivered := complete(start(kept+"undelivered"), s)
 		undelivered.Delivered = false
 		apply(undelivered)
+		late := complete(start(kept+"late"), s)
+		late.Delivered = false
+		apply(late)
+		dropped := start(kept + "dropped")
+		release(journal.EventCancel, dropped)
+		heard := start(kept + "heard")
+		release(journal.EventDoubt, heard)
+		apply(tookEffect(heard, "object-"+heard.ID))
 		start(kept + "in flight")
 		start(kept + "carried in flight")
 		for _, kind := range []journal.FlowEventKind{journal.FlowEventRecord, journal.FlowEventPark, journal.FlowEventFinish, journal.FlowEventGiveUp} {
@@ -91,6 +136,8 @@ func newScene(t *testing.T) *scene {
 		}
 		if kept == "row " {
 			require.NoError(t, sqlite.Fold(j))
+			apply(journal.Event{Kind: journal.EventDeliver, Ref: late.Ref, Outcome: journal.StateCompleted})
+			apply(journal.Event{Kind: journal.EventDeliver, Ref: dropped.Ref, Outcome: journal.StateCancelled})
 			seenAt(t, j, sc.now.Add(-journal.Confirmation)) // then it is no jump any more
 			at = sc.now
 		}
@@ -129,6 +176,14 @@ func (sc *scene) enter(t *testing.T) *stage {
 	var err error
 	st.s, err = st.Join(t.Context())
 	require.Equal(t, sc.restored, errors.Is(err, journal.ErrRestored), err)
+	if sc.looks == looksAlone {
+		require.NoError(t, st.Close())
+	}
+	if sc.looks != writing {
+		st.Journal, err = sqlite.Open(st.path, readOnly)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = st.Close() })
+	}
 	return st
 }
 
@@ -200,7 +255,7 @@ func (sc *scene) breaksOneIn(stride int, t *testing.T, deeds map[string]deed) {
 			require.NoError(t, do(st))
 			want := st.told()
 			for _, writes := range []bool{false, true} {
-				for n, failed := first, true; failed; n += stride {
+				for n, failed := first, !writes || sc.looks == writing; failed; n += stride {
 					failed = sc.breaksAt(t, b, n, writes, do, want)
 				}
 			}
@@ -313,6 +368,85 @@ func reaps(st *stage) error {
 	return err
 }
 
+// What is looked for and heard of which a statement fails is not taken for recorded.
+func TestBrokenStatementOfALook(t *testing.T) {
+	hears := func(name string) deed {
+		return func(st *stage) error {
+			ev := tookEffect(journal.Operation{Ref: journal.Ref{ID: name}, Claim: 1}, "object of "+name)
+			ev.At = st.now
+			_, _, err := st.Hear(st.t.Context(), journal.Heard{Provider: "ledger", ID: "event"}, []journal.Event{ev})
+			return err
+		}
+	}
+	newScene(t).breaks(t, map[string]deed{
+		"look": func(st *stage) error {
+			_, err := st.Looks(st.t.Context(), journal.Event{Kind: journal.EventLook, At: st.now, Due: st.now.Add(time.Hour)}, 10)
+			return err
+		},
+		"hear of what has a row":   hears("row unknown"),
+		"hear of what the log has": hears("log unknown"),
+		"hear of what is held":     hears("row in flight"),
+		"hear by another's object": func(st *stage) error {
+			ev := tookEffect(journal.Operation{Ref: journal.Ref{ID: "row unknown"}, Claim: 1}, "object-row heard")
+			ev.At = st.now
+			return st.apply(ev)
+		},
+		"what can be recognised is begun": func(st *stage) error {
+			ev := begin("new", st.s)
+			ev.Intent.Reference, ev.Intent.ReferenceOurs = "ref-new", true
+			return errors.Join(st.apply(ev), sqlite.Fold(st.Journal))
+		},
+	})
+}
+
+// Where a segment ends, what was begun in it is found and reaped whatever statement fails.
+func TestBrokenStatementOfASegment(t *testing.T) {
+	begins := func(name string) deed {
+		return func(st *stage) error { return st.apply(begin(name, st.s)) }
+	}
+	gets := func(st *stage) error {
+		_, err := st.Get(st.t.Context(), journal.Ref{ID: "none"})
+		if errors.Is(err, journal.ErrNotFound) {
+			return nil
+		}
+		return err
+	}
+	seals := sqlite.SegmentSize - 2 - len(newScene(t).names)
+	for name, row := range map[string]struct {
+		others, reaped int
+		deeds          map[string]deed
+	}{
+		"which the next operation ends": {seals, seals - 10, map[string]deed{"begin": begins("new")}},
+		"within the scene": {1000, 990, map[string]deed{
+			"begin":                   begins("new"),
+			"begin what is completed": begins("row done 1"),
+			"get what is not there":   gets,
+			"reap":                    reaps,
+			"verify":                  func(st *stage) error { _, err := st.Verify(st.t.Context()); return err },
+		}},
+		"of which all is to be reaped": {sqlite.SegmentSize, sqlite.SegmentSize - 4, map[string]deed{"reap": reaps, "get what is not there": gets}},
+	} {
+		t.Run(name, func(t *testing.T) { newSceneAfter(t, row.others, row.reaped).breaks(t, row.deeds) })
+	}
+}
+
+// Who only looks at a journal, beside one who writes or not, is told where a statement fails.
+func TestBrokenStatementOfWhoOnlyLooks(t *testing.T) {
+	sc := newSceneAfter(t, 1000, 990)
+	for name, looks := range map[string]looks{"beside": looksBeside, "alone": looksAlone} {
+		t.Run(name, func(t *testing.T) {
+			sc := *sc
+			sc.looks = looks
+			deeds := readings()
+			deeds["back up"] = func(st *stage) error {
+				_ = os.Remove(st.path + "-copy")
+				return st.Backup(st.t.Context(), st.path+"-copy")
+			}
+			sc.breaks(t, deeds)
+		})
+	}
+}
+
 // Upkeep of which a statement fails is not taken for done.
 func TestBrokenStatementOfUpkeep(t *testing.T) {
 	newScene(t).breaks(t, map[string]deed{
@@ -358,6 +492,31 @@ func TestBrokenStatementOfTakingIn(t *testing.T) {
 		"what was cancelled": enqueues(journal.Ref{ID: "row cancelled"}),
 		"by its second name": enqueues(aliasOf("row carried")),
 	})
+	deliver := journal.Event{Kind: journal.EventDeliver, Ref: journal.Ref{ID: "row undelivered"}, Outcome: journal.StateCompleted}
+	newScene(t).breaksOneIn(1, t, map[string]deed{
+		"a delivery": func(st *stage) error {
+			ev := deliver
+			ev.At = st.now
+			_, err := st.DeliverTx(st.t.Context(), ev, func(context.Context, journal.Tx) error { return nil })
+			if err == nil {
+				_, err = st.Get(st.t.Context(), ev.Ref)
+			}
+			return err
+		},
+		"a step": func(st *stage) error {
+			tx, err := st.BeginTx(st.t.Context())
+			if err != nil {
+				return err
+			}
+			defer tx.Rollback(st.t.Context())
+			_, err = st.ApplyFlowTx(st.t.Context(), tx, journal.FlowEvent{Kind: journal.FlowEventRecord, Ref: journal.Ref{ID: "row record"}, Claim: 1,
+				At: st.now, Session: st.s.ID(), Steps: []journal.StepRecord{{Seq: 2, Kind: journal.StepLocal, Name: "booked", At: st.now}}})
+			if err != nil {
+				return err
+			}
+			return tx.Commit(st.t.Context())
+		},
+	})
 }
 
 // What can't be archived for a failed statement stays.
@@ -367,10 +526,13 @@ func TestBrokenStatementOfTheArchive(t *testing.T) {
 	sc.breaks(t, map[string]deed{"reap": reaps})
 }
 
-func TestAReaderOfWhichAStatementFailsSaysSo(t *testing.T) {
-	get := func(name string) deed {
+func TestAReaderOfWhichAStatementFailsSaysSo(t *testing.T) { newScene(t).breaks(t, readings()) }
+
+// readings are deeds that change nothing.
+func readings() map[string]deed {
+	get := func(ref journal.Ref) deed {
 		return func(st *stage) error {
-			_, err := st.Get(t.Context(), journal.Ref{ID: name})
+			_, err := st.Get(st.t.Context(), ref)
 			if errors.Is(err, journal.ErrNotFound) {
 				return nil
 			}
@@ -379,7 +541,7 @@ func TestAReaderOfWhichAStatementFailsSaysSo(t *testing.T) {
 	}
 	list := func(filter journal.Filter) deed {
 		return func(st *stage) error {
-			for _, err := range st.List(t.Context(), filter) {
+			for _, err := range st.List(st.t.Context(), filter) {
 				if err != nil {
 					return err
 				}
@@ -387,27 +549,49 @@ func TestAReaderOfWhichAStatementFailsSaysSo(t *testing.T) {
 			return nil
 		}
 	}
-	newScene(t).breaks(t, map[string]deed{
-		"get what has a row":          get("row pending"),
-		"get what is in a block":      get("row done 1"),
-		"get what the log has":        get("log pending"),
-		"get what is not there":       get("new"),
+	scope := "none"
+	return map[string]deed{
+		"get what has a row":          get(journal.Ref{ID: "row pending"}),
+		"get what is in a block":      get(journal.Ref{ID: "row done 1"}),
+		"get by a second name":        get(aliasOf("row carried")),
+		"get what the log has":        get(journal.Ref{ID: "log pending"}),
+		"get what is not there":       get(journal.Ref{ID: "new"}),
 		"list":                        list(journal.Filter{}),
+		"list from the newest":        list(journal.Filter{Newest: true}),
 		"list those that are pending": list(journal.Filter{ByWake: true}),
-		"stats":                       func(st *stage) error { _, err := st.Stats(t.Context()); return err },
-		"verify":                      func(st *stage) error { _, err := st.Verify(t.Context()); return err },
-	})
+		"list those of a scope":       list(journal.Filter{Scope: &scope}),
+		"list those of a time":        list(journal.Filter{CreatedFrom: time.Now().Add(-2000 * time.Hour), CreatedBefore: time.Now()}),
+		"get a flow":                  func(st *stage) error { _, err := st.GetFlow(st.t.Context(), journal.Ref{ID: "row park"}); return err },
+		"list flows": func(st *stage) error {
+			for _, err := range st.ListFlows(st.t.Context(), journal.FlowFilter{}) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"find by a key that one in a row has":   finds(journal.ByKey, "key-of-row pending"),
+		"find by a key that one in the log has": finds(journal.ByKey, "key-of-log pending"),
+		"find by a reference":                   finds(journal.ByReference, "ref-row unknown"),
+		"find by an object":                     finds(journal.ByObject, "object-row heard"),
+		"find by an object that the log has":    finds(journal.ByObject, "object-log heard"),
+		"find what was found":                   finds(store.ByFound, "object-row heard"),
+		"find by what there is none of":         finds(journal.ByKey, "key-1"),
+		"stats":                                 func(st *stage) error { _, err := st.Stats(st.t.Context()); return err },
+		"verify":                                func(st *stage) error { _, err := st.Verify(st.t.Context()); return err },
+	}
 }
 
-// What can't be looked for is not taken for what is not there.
+func finds(by journal.By, value string) deed {
+	return func(st *stage) error { _, err := st.FindBy(st.t.Context(), "ledger", by, value); return err }
+}
+
+// What can't be looked for is not taken for what is not there. All of its statements, also with -short: they are few.
 func TestBrokenStatementOfAFind(t *testing.T) {
-	find := func(by journal.By, value string) deed {
-		return func(st *stage) error { _, err := st.FindBy(t.Context(), "stripe", by, value); return err }
-	}
 	newScene(t).breaksOneIn(1, t, map[string]deed{
-		"by a key":       find(journal.ByKey, "key-1"),
-		"by a reference": find(journal.ByReference, "order-1"),
-		"by an object":   find(journal.ByObject, "payment 1"),
+		"by a key":       finds(journal.ByKey, "key-of-row pending"),
+		"by a reference": finds(journal.ByReference, "ref-row unknown"),
+		"by an object":   finds(journal.ByObject, "object-row heard"),
 	})
 }
 
@@ -462,12 +646,60 @@ func TestBrokenStatementOfAFlowsEvent(t *testing.T) {
 	})
 }
 
-// A restored journal is not adopted where a statement fails.
+// A restored journal is not adopted where a statement fails, nor one whose sessions were copied.
 func TestBrokenStatementOfAnAdoption(t *testing.T) {
-	sc := newScene(t)
-	require.NoError(t, os.Remove(sc.path+"-sidecar"))
-	sc.restored = true
-	sc.breaks(t, map[string]deed{"adopt": func(st *stage) error { return st.Adopt(t.Context()) }})
+	adopts := map[string]deed{"adopt": func(st *stage) error { return st.Adopt(st.t.Context()) }}
+	without := func(sc *scene, files string) *scene {
+		names, err := filepath.Glob(sc.path + files)
+		require.NoError(t, err)
+		require.NotEmpty(t, names)
+		for _, name := range names {
+			require.NoError(t, os.Remove(name))
+		}
+		sc.restored = files == "-sidecar"
+		return sc
+	}
+	// Nothing in it is without an answer.
+	settled := &scene{path: filepath.Join(t.TempDir(), "journal.db"), names: []string{"done"}}
+	j := open(t, settled.path)
+	goOn(t, j, "done")
+	require.NoError(t, sqlite.Fold(j))
+	require.NoError(t, j.Close())
+	for name, sc := range map[string]*scene{
+		"without its sidecar": without(newScene(t), "-sidecar"),
+		"without a session":   without(newScene(t), "-session-*"),
+		"settled":             without(settled, "-sidecar"),
+		"by a clock behind":   without(newSceneAhead(t), "-sidecar"),
+	} {
+		t.Run(name, func(t *testing.T) { sc.breaks(t, adopts) })
+	}
+}
+
+// newSceneAhead is a journal that operations were begun in by a clock that was ahead, which is back for long enough
+// to be believed.
+func newSceneAhead(t *testing.T) *scene {
+	t.Helper()
+	sc := &scene{path: filepath.Join(t.TempDir(), "journal.db"), now: time.Now()}
+	j := open(t, sc.path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	seenAt(t, j, sc.now.Add(-journal.Confirmation))
+	for _, id := range []string{"a", "b"} {
+		sc.names = append(sc.names, id)
+		ev := begin(id, s)
+		ev.At = sc.now.Add(3 * time.Hour)
+		begun, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		park := complete(begun.Operation, s)
+		park.Kind, park.Answer, park.Open, park.At = journal.EventPark, nil, true, ev.At
+		_, err = j.Apply(t.Context(), park)
+		require.NoError(t, err)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	seenAt(t, j, sc.now.Add(-journal.Confirmation))
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	return sc
 }
 
 // What fails as a journal is opened or closed is an error and loses nothing.
