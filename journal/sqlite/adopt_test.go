@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
@@ -192,4 +193,18 @@ func TestAdoptBesideADamagedOperation(t *testing.T) {
 	require.NoError(t, j.Adopt(t.Context()))
 	_, err = j.Join(t.Context())
 	require.NoError(t, err)
+}
+
+// An adopted file goes on from the epochs of the sidecar that was there: another process may put that one back.
+func TestAdoptGoesOnFromTheSidecarsEpoch(t *testing.T) {
+	path := restored["an older file put in the place of a newer one"].make(t)
+	before, _ := epochs(t, path)
+	j := open(t, path)
+	require.NoError(t, j.Adopt(t.Context()))
+	var identity string
+	var sealed []byte
+	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "SELECT identity, epoch FROM onceward_journal").Scan(&identity, &sealed))
+	epoch, err := format.DecodeEpoch(identity, sealed)
+	require.NoError(t, err)
+	assert.Greater(t, epoch, int64(before))
 }

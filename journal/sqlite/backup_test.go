@@ -6,12 +6,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // A backup of a journal in use has what was reported before it.
@@ -149,4 +151,26 @@ func TestABackupToARelativePathIsMadeBesideIt(t *testing.T) {
 	names, err := filepath.Glob(filepath.Join(dir, "*"))
 	require.NoError(t, err)
 	assert.Len(t, names, 2)
+}
+
+// One that is given up leaves nothing.
+func TestBackupThatIsGivenUp(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, filepath.Join(dir, "journal.db"))
+	release := sqlite.Hold(j)
+	ctx, cancel := context.WithCancel(t.Context())
+	gaveUp := make(chan error, 1)
+	go func() { gaveUp <- j.Backup(ctx, filepath.Join(dir, "backup.db")) }()
+	for sqlite.Queued(j) == 0 {
+		runtime.Gosched()
+	}
+	parts, err := filepath.Glob(filepath.Join(dir, "backup*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, parts)
+	cancel()
+	require.ErrorIs(t, <-gaveUp, context.Canceled)
+	release()
+	parts, err = filepath.Glob(filepath.Join(dir, "backup*"))
+	require.NoError(t, err)
+	assert.Empty(t, parts)
 }

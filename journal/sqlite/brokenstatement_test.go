@@ -709,18 +709,21 @@ func TestBrokenStatementOfOpenOrClose(t *testing.T) {
 	sc := newScene(t)
 	st := sc.enter(t)
 	want := st.told()
-	for _, closing := range []bool{false, true} {
+	for _, way := range []struct {
+		closing bool
+		opts    sqlite.Options
+	}{{}, {opts: sqlite.Options{ExternalCheckpointer: true}}, {closing: true}} {
 		for n, failed := 0, true; failed; n++ {
 			st := &stage{scene: sc, t: t, path: filepath.Join(t.TempDir(), "journal.db")}
 			copyAll(t, sc.path, st.path)
-			if closing {
+			if way.closing {
 				st.open()
 			}
-			b.arm(n, closing && n > 0)
+			b.arm(n, way.closing && n > 0)
 			var err error
-			if closing {
+			if way.closing {
 				err = st.Close()
-			} else if st.Journal, err = sqlite.Open(st.path, sqlite.Options{}); err == nil {
+			} else if st.Journal, err = sqlite.Open(st.path, way.opts); err == nil {
 				require.NoError(t, st.Close())
 			}
 			broke := b.disarm()
@@ -731,6 +734,8 @@ func TestBrokenStatementOfOpenOrClose(t *testing.T) {
 			st.open()
 			assert.Equal(t, want, st.told(), broke)
 			assert.Empty(t, verify(t, st.Journal), broke)
+			require.NoError(t, st.Close())
+			assert.NoFileExists(t, st.path+"-wal", "somebody has it open")
 		}
 	}
 }

@@ -120,3 +120,22 @@ func TestBegunBehindWhileOthersWrite(t *testing.T) {
 		assert.Equal(t, closed, op.WindowClosed, id)
 	}
 }
+
+// A reset is written though nothing else is.
+func TestClockResetWithNothingToWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	now := time.Now().Truncate(time.Millisecond).UTC()
+	seenAt(t, j, now)
+	seenAt(t, j, now.Add(20*time.Hour))
+	goOn(t, j, "invoice-1")
+	require.NoError(t, j.ResetClock(t.Context(), now))
+	copied := filepath.Join(t.TempDir(), "journal.db")
+	for _, name := range filesOf(t, path) { // as it is found after a kill
+		if suffix := name[len(path):]; suffix != "-shm" {
+			copyFile(t, name, copied+suffix)
+		}
+	}
+	result := seenAt(t, open(t, copied), now.Add(time.Second))
+	assert.Equal(t, now.Add(time.Second), result.Last)
+}

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -176,4 +177,58 @@ func TestContentsGoWithWhatIsReaped(t *testing.T) {
 	}
 	assert.Zero(t, rows())
 	assert.Empty(t, verify(t, j))
+}
+
+// A segment of which nothing is known, since an older release has sealed it, is not left out for what one of its
+// operations has become.
+func TestContentsOfAnOlderRelease(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	parks := func(ev journal.Event) {
+		t.Helper()
+		result, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		require.Equal(t, journal.Execute, result.Decision)
+		park := complete(result.Operation, s)
+		park.Kind, park.Answer, park.Unsent, park.Due, park.Delivered = journal.EventPark, nil, true, time.Now(), false
+		_, err = j.Apply(t.Context(), park)
+		require.NoError(t, err)
+	}
+	parks(begin("op-1", s))
+	for n := 2; n < format.SegmentSize; n++ { // up to the segment's last
+		result, err := j.Apply(t.Context(), begin(fmt.Sprint("op-", n), s))
+		require.NoError(t, err)
+		_, err = j.Apply(t.Context(), complete(result.Operation, s))
+		require.NoError(t, err)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	alter(t, path, "DELETE FROM onceward_contents")
+	again := begin("op-1", s)
+	again.Intent.Provider, again.At = "renamed", time.Now().Add(time.Second)
+	parks(again)
+	assert.Len(t, handlesOf(t, j, journal.Filter{Provider: "ledger"}), format.SegmentSize-2)
+	assert.Equal(t, []int64{1}, handlesOf(t, j, journal.Filter{Provider: "renamed"}))
+}
+
+// A list of what has more than a page in each of some segments has all of it, whichever way it goes.
+func TestContentsOfMoreThanAPage(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	var want []int64
+	for n := range 3 * format.SegmentSize {
+		ev := begin(fmt.Sprint("op-", n), s)
+		if n/format.SegmentSize != 1 && n%2 == 0 {
+			ev.Intent.Provider = "many"
+			want = append(want, int64(n)+1)
+		}
+		result, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		_, err = j.Apply(t.Context(), complete(result.Operation, s))
+		require.NoError(t, err)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	for _, newest := range []bool{false, true} {
+		assert.Equal(t, want, handlesOf(t, j, journal.Filter{Provider: "many", Newest: newest}))
+		slices.Reverse(want)
+	}
 }

@@ -5,6 +5,7 @@ package sqlite_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -379,4 +381,27 @@ func TestAdoptionCountsForOpenProcesses(t *testing.T) {
 	goOn(t, j, "after")
 	require.NoError(t, j.Close())
 	goOn(t, open(t, path), "after it was opened again")
+}
+
+// So it does for transactions of the application's, however often they were refused before.
+func TestAdoptionCountsForTransactions(t *testing.T) {
+	path := restored["a copy without its sidecar"].make(t)
+	j := open(t, path)
+	enqueues := func() error {
+		tx, err := j.BeginSQL(t.Context())
+		require.NoError(t, err)
+		defer tx.Rollback()
+		_, err = j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue("order-1"))
+		return errors.Join(err, tx.Commit())
+	}
+	for range 3 {
+		require.ErrorIs(t, enqueues(), journal.ErrRestored)
+		require.NoError(t, sqlite.Flush(j))
+	}
+	cmd, lines := start(t, "adopt", path)
+	require.True(t, lines.Scan())
+	require.Equal(t, "adopted", lines.Text())
+	require.NoError(t, cmd.Wait())
+	require.Eventually(t, func() bool { return enqueues() == nil }, 10*time.Second, time.Millisecond)
+	assert.True(t, has(t, j, "order-1"))
 }

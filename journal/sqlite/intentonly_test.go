@@ -119,6 +119,19 @@ func TestIntentOnlyWhileCommitsFail(t *testing.T) {
 			require.NoError(t, j.Close())
 		})
 	})
+	t.Run("and then none", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			j, _ := rides(t, filepath.Join(t.TempDir(), "journal.db"))
+			<-time.After(time.Second)
+			synctest.Wait()
+			release := sqlite.HoldTurn(j)
+			<-time.After(time.Second)
+			synctest.Wait()
+			assert.Zero(t, sqlite.Queued(j), "nothing rides any more")
+			release()
+			require.NoError(t, j.Close())
+		})
+	})
 	t.Run("none begins", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "journal.db")
 		j, ref := rides(t, path)

@@ -524,3 +524,68 @@ func TestEnqueueGivenUpIsNotRecorded(t *testing.T) {
 	}
 	require.Empty(t, verify(t, j))
 }
+
+// Two that came with one key are not two operations, within one transaction and before anybody has taken the first in.
+func TestEnqueueOfOneKeyTwice(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	db := application(t, path)
+	carried := func(id string) journal.Event {
+		ev := enqueue(id)
+		ev.Intent.Alias = aliasOf("one")
+		return ev
+	}
+	asks := func(tx *sql.Tx) {
+		t.Helper()
+		res, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), carried("order-2"))
+		require.NoError(t, err)
+		assert.Equal(t, journal.Misuse, res.Decision)
+		assert.Equal(t, "order-1", res.Operation.ID)
+	}
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	res, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), carried("order-1"))
+	require.NoError(t, err)
+	require.Equal(t, journal.Recorded, res.Decision)
+	asks(tx)
+	require.NoError(t, tx.Commit())
+	for range 2 {
+		tx, err = db.Begin()
+		require.NoError(t, err)
+		asks(tx)
+		require.NoError(t, tx.Rollback())
+		require.Len(t, operationsOf(t, j), 1) // takes it in
+	}
+}
+
+// A name is free again once its cancelled operation was reaped with all of its segment, though its hash is in memory.
+func TestEnqueueAfterItsSegmentWasReaped(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	db := application(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	then := time.Now().Add(-1000 * time.Hour)
+	for n := range sqlite.SegmentSize + 10 {
+		ev := begin(fmt.Sprint("op-", n), s)
+		ev.At = then
+		begun, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		ev = complete(begun.Operation, s)
+		ev.Kind, ev.Answer, ev.Unsent, ev.At = journal.EventCancel, nil, true, then
+		_, err = j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+	}
+	require.True(t, has(t, j, "op-5"))
+	seenAt(t, j, time.Now().Add(-journal.Confirmation))
+	for left := sqlite.SegmentSize; left > 0; {
+		n, err := reap(t, j, 5000)
+		require.NoError(t, err)
+		require.NotZero(t, n)
+		left -= n
+	}
+	require.Positive(t, sqlite.Candidates(j, journal.Ref{ID: "op-5"}))
+	order(t, j, db, "op-5", (*sql.Tx).Commit)
+	assert.True(t, has(t, j, "op-5"))
+	assert.Empty(t, verify(t, j))
+}

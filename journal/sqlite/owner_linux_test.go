@@ -123,3 +123,18 @@ func TestReadOnlyLeavesTheOwner(t *testing.T) {
 	asNobody(t)
 	goOn(t, open(t, path), "invoice-after")
 }
+
+// A file that all others may read, which who opens it can't change, is not used.
+func TestOwnerThatLetsOthersRead(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root has files that it can let another user have")
+	}
+	path := filepath.Join(t.TempDir(), "journal.db")
+	require.NoError(t, open(t, path).Close())
+	require.NoError(t, os.Chmod(filepath.Dir(path), 0o777))
+	require.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755))
+	require.NoError(t, os.Chmod(path, 0o666))
+	asNobody(t)
+	_, err := sqlite.Open(path, sqlite.Options{})
+	require.ErrorContains(t, err, "run chmod 600 on it")
+}

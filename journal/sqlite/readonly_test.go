@@ -307,3 +307,45 @@ func TestReadOnlySeesAReplacement(t *testing.T) {
 	_, err = sqlite.Open(path, readOnly)
 	require.ErrorContains(t, err, "-shm")
 }
+
+// rewritten is a file that is written to, in place, as somebody opens it.
+type rewritten struct {
+	careless
+	path  string
+	opens int
+	does  func(opens int)
+}
+
+func (r *rewritten) opened(_ uintptr, name string) {
+	if name == r.path {
+		r.opens++
+		r.does(r.opens)
+	}
+}
+
+// What is written while it is read without a lock is read again, though it has its size.
+func TestReadOnlyReadsAgainWhatWasWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	leave(t, path)
+	j, err := sqlite.Open(path, readOnly)
+	require.NoError(t, err)
+	defer j.Close()
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	torn := append(whole[:8192:8192], make([]byte, len(whole)-8192)...)
+	at := time.Now()
+	r := &rewritten{careless: careless{filepath.Dir(path)}, path: path}
+	r.does = func(opens int) {
+		content := map[int][]byte{1: torn, 2: whole}[opens]
+		if content == nil {
+			return
+		}
+		assert.NoError(t, os.WriteFile(path, content, 0o600))
+		assert.NoError(t, os.Chtimes(path, at, at.Add(time.Duration(opens)*time.Minute)))
+	}
+	defer watch(r)()
+	op, err := j.Get(t.Context(), journal.Ref{ID: "completed"})
+	require.NoError(t, err)
+	assert.Equal(t, journal.StateCompleted, op.State)
+	assert.Equal(t, 3, r.opens)
+}

@@ -1,7 +1,12 @@
+//go:build unix
+
 package sqlite_test
 
 import (
+	"fmt"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -9,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // What is damaged keeps no other from being reaped, and its segment is looked at again.
@@ -45,4 +51,36 @@ func TestReapBesideADamagedOperation(t *testing.T) {
 			assert.Zero(t, reap())
 		})
 	}
+}
+
+// What can't be reaped is not reported to be, whatever others record meanwhile.
+func TestReapThatIsRefusedBesideOthers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	ripe(t, j, 1200)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, sqlite.Fold(j))
+	stop := refuse(t, path, "UPDATE ON onceward_blocks")
+	var stopped atomic.Bool
+	var busy sync.WaitGroup
+	for n := range 8 {
+		busy.Go(func() {
+			for i := 0; !stopped.Load(); i++ {
+				_, err := j.Apply(t.Context(), generate(fmt.Sprint("busy-", n, "-", i), s))
+				assert.NoError(t, err)
+			}
+		})
+	}
+	for range 20 {
+		n, err := reap(t, j, 100)
+		assert.ErrorContains(t, err, "refused by the test")
+		assert.Zero(t, n)
+	}
+	stopped.Store(true)
+	busy.Wait()
+	stop()
+	n, err := reap(t, j, 100)
+	require.NoError(t, err)
+	assert.Equal(t, 100, n)
 }

@@ -5,6 +5,7 @@ package sqlite_test
 import (
 	"bytes"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -317,12 +318,30 @@ func TestStaleWALOfARemovedFile(t *testing.T) {
 	path := k.put(t, nil)
 	require.NoError(t, os.Remove(path))
 	before := contents(t, path)
-	_, err := sqlite.Open(path, sqlite.Options{})
-	require.ErrorIs(t, err, journal.ErrRestored)
-	require.Equal(t, before, contents(t, path), "nothing is changed")
+	for _, opts := range []sqlite.Options{{}, {Existing: true}, readOnly} {
+		_, err := sqlite.Open(path, opts)
+		require.ErrorIs(t, err, journal.ErrRestored)
+		require.Equal(t, before, contents(t, path), "nothing is changed")
+	}
 	require.NoError(t, os.WriteFile(path, k.before, 0o600))
-	_, err = open(t, path).Get(t.Context(), journal.Ref{ID: "later"})
+	_, err := open(t, path).Get(t.Context(), journal.Ref{ID: "later"})
 	require.NoError(t, err)
+}
+
+// A WAL that has started over since the sidecar named it is known, up to 256 times; another one proves nothing.
+func TestStaleBesideAWALThatStartedOver(t *testing.T) {
+	k := hit(t)
+	for times, known := range map[uint32]bool{1: true, 2: true, 256: true, 257: false, 1 << 31: false, 1<<32 - 1: false} {
+		wal := bytes.Clone(k.wal)
+		salt := binary.BigEndian.Uint32(wal[16:])
+		binary.BigEndian.PutUint32(wal[16:], salt+times)
+		wal[20]++ // the other one is random each time
+		over := k
+		over.wal = wal
+		_, err := tryOpen(t, over.put(t, nil)) // beside an empty file
+		require.ErrorIs(t, err, journal.ErrRestored)
+		assert.Equal(t, known, strings.Contains(err.Error(), "the -wal of the newer one"), "%d times: %v", times, err)
+	}
 }
 
 // A damaged sidecar does not make the file look stale.

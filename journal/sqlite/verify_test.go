@@ -148,6 +148,10 @@ func TestVerifyNamesWhateverIsWrong(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = j.Close() })
 			says := verify(t, j)
+			looks, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
+			require.NoError(t, err)
+			assert.ElementsMatch(t, says, verify(t, looks), "to who only looks")
+			require.NoError(t, looks.Close())
 			found := slices.ContainsFunc(says, func(says string) bool { return strings.Contains(says, row.says) })
 			assert.True(t, found, "it says %q", says[:min(len(says), 3)])
 		})
@@ -233,4 +237,37 @@ func TestVerifyNamesAThousandViolationsAtMost(t *testing.T) {
 	require.NoError(t, sqlite.Fold(j))
 	alter(t, path, "UPDATE onceward_operations SET identified = 0")
 	assert.Len(t, verify(t, j), 1000)
+}
+
+// The answer of another operation is not believed.
+func TestVerifyNamesAnothersAnswer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	for _, id := range []string{"a", "b"} {
+		begun, err := j.Apply(t.Context(), begin(id, s))
+		require.NoError(t, err)
+		done := complete(begun.Operation, s)
+		done.Delivered = false // so that it has a row
+		_, err = j.Apply(t.Context(), done)
+		require.NoError(t, err)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	require.Empty(t, verify(t, j))
+	alter(t, path, "UPDATE onceward_answers SET answer = (SELECT answer FROM onceward_answers WHERE handle = 2), body = (SELECT body FROM onceward_answers WHERE handle = 2) WHERE handle = 1")
+	says := verify(t, j)
+	require.Len(t, says, 1)
+	assert.Contains(t, says[0], `operation 1 "a": its answer is the one that its row was written with`)
+	for ask, err := range map[string]error{
+		"get": func() error { _, err := j.Get(t.Context(), journal.Ref{ID: "a"}); return err }(),
+		"list": func() (err error) {
+			for _, err = range j.List(t.Context(), journal.Filter{}) {
+			}
+			return err
+		}(),
+		"begin again": func() error { _, err := j.Apply(t.Context(), begin("a", s)); return err }(),
+	} {
+		assert.ErrorContains(t, err, "damaged", ask)
+	}
 }
