@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -123,8 +124,6 @@ func (b *batch) removeSessionsWithoutFile() (some bool, err error) {
 
 // giveUp fails the whole batch with err: half an adoption is none.
 func (b *batch) giveUp(err error) error {
-	if err != nil && b.broken == nil {
-		b.broken = err
-	}
+	b.broken = cmp.Or(b.broken, err)
 	return err
 }

@@ -47,9 +47,7 @@ func (j *Journal) Backup(ctx context.Context, path string) (err error) {
 		return errors.Join(fs.ErrExist, err)
 	}
 	dir, base := filepath.Split(path)
-	if err := sweepParts(path); err != nil {
-		return err
-	}
+	sweepParts(path)
 	part, err := os.CreateTemp(dir, base+".part-*") // with mode 0600
 	if err != nil {
 		return err
@@ -91,8 +89,8 @@ func (j *Journal) Backup(ctx context.Context, path string) (err error) {
 
 // sweepParts removes backups to the same path that a crash has cut off: nobody has a lock
 // on them.
-func sweepParts(path string) error {
-	names, err := filepath.Glob(osfile.GlobEscape(path+".part-") + "*")
+func sweepParts(path string) {
+	names, _ := filepath.Glob(osfile.GlobEscape(path+".part-") + "*")
 	for _, name := range names {
 		rest := strings.TrimPrefix(name, path+".part-")
 		if strings.Trim(strings.TrimSuffix(rest, "-journal"), "0123456789") != "" {
@@ -110,7 +108,6 @@ func sweepParts(path string) error {
 			_ = lock.Close()
 		}
 	}
-	return err
 }
 
 // copyTo writes one state of the journal to an empty file.

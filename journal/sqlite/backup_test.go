@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -171,6 +172,45 @@ func TestBackupThatIsGivenUp(t *testing.T) {
 	require.ErrorIs(t, <-gaveUp, context.Canceled)
 	release()
 	parts, err = filepath.Glob(filepath.Join(dir, "backup*"))
+	require.NoError(t, err)
+	assert.Empty(t, parts)
+
+	require.ErrorIs(t, j.Backup(&endsSoon{Context: t.Context()}, filepath.Join(dir, "backup.db")), context.Canceled)
+	assert.NoFileExists(t, filepath.Join(dir, "backup.db"), "it ended as the copy was made")
+}
+
+// endsSoon is a context that has ended when it is asked for the second time.
+type endsSoon struct {
+	context.Context
+	asked atomic.Int32
+}
+
+func (c *endsSoon) Err() error {
+	if c.asked.Add(1) > 1 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// One that can't be read, or put in its place, is an error.
+func TestBackupThatCantBeMade(t *testing.T) {
+	dir := t.TempDir()
+	path, to := filepath.Join(dir, "journal.db"), filepath.Join(dir, "backup.db")
+	j := open(t, path)
+	require.NoError(t, os.Rename(path, path+".away"))
+	require.ErrorContains(t, j.Backup(t.Context(), to), "can't be opened")
+	require.NoError(t, os.Rename(path+".away", path))
+
+	release := sqlite.Hold(j)
+	made := make(chan error, 1)
+	go func() { made <- j.Backup(t.Context(), to) }()
+	for sqlite.Queued(j) == 0 {
+		runtime.Gosched()
+	}
+	require.NoError(t, os.MkdirAll(filepath.Join(to, "somebody else's"), 0o700))
+	release()
+	require.Error(t, <-made)
+	parts, err := filepath.Glob(to + ".part*")
 	require.NoError(t, err)
 	assert.Empty(t, parts)
 }

@@ -211,10 +211,8 @@ func setUp(main *conn.Conn, path string, opts Options) (migrated bool, err error
 
 // sweepLeftBehind removes what processes that died have left beside the file.
 func sweepLeftBehind(main *conn.Conn, path string) error {
-	if err := sweepSessionFiles(path, main); err != nil {
-		return err
-	}
-	return conn.Explain(path, "open", sweepSidecars(path))
+	sweepSidecars(path)
+	return sweepSessionFiles(path, main)
 }
 
 // start begins what works on the file: the writer, on main, which has compared the journal

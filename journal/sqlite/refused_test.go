@@ -3,6 +3,7 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -249,4 +250,23 @@ func TestRefusedWhileManyAreTakenIn(t *testing.T) {
 	stop()
 	assert.Len(t, operationsOf(t, j), many)
 	require.Empty(t, verify(t, j))
+}
+
+// A request that can't be read is not shown as an empty one.
+func TestRequestWhoseBodyIsDamaged(t *testing.T) {
+	path, j, s := joined(t)
+	ev := begin("invoice-1", s)
+	ev.Intent.Request.Body = bytes.Repeat([]byte("compressed "), 1000)
+	begun, err := j.Apply(t.Context(), ev)
+	require.NoError(t, err)
+	done := complete(begun.Operation, s)
+	done.Delivered = false // so that it has a row
+	_, err = j.Apply(t.Context(), done)
+	require.NoError(t, err)
+	require.NoError(t, sqlite.Fold(j))
+	alter(t, path, "UPDATE onceward_operations SET request_body = CAST('not what was asked for' AS BLOB)")
+	_, err = j.Apply(t.Context(), ev)
+	require.ErrorContains(t, err, "damaged")
+	_, err = j.Get(t.Context(), ev.Ref)
+	require.ErrorContains(t, err, "damaged")
 }

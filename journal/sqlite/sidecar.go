@@ -125,14 +125,13 @@ func (s sidecar) advance(path string) error {
 }
 
 // sweepSidecars removes what a process left that died while it wrote one.
-func sweepSidecars(path string) error {
-	names, err := filepath.Glob(osfile.GlobEscape(sidecarFile(path)+"-") + "*")
+func sweepSidecars(path string) {
+	names, _ := filepath.Glob(osfile.GlobEscape(sidecarFile(path)+"-") + "*")
 	for _, name := range names {
 		if strings.Trim(strings.TrimPrefix(name, sidecarFile(path)+"-"), "0123456789") == "" {
 			_ = os.Remove(name) // else it is somebody else's
 		}
 	}
-	return err
 }
 
 // verify compares the journal with its sidecar, and makes one for a journal that is new. It runs in a transaction, so that no other

@@ -3,6 +3,7 @@ package osfile
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/gofrs/flock"
@@ -28,7 +29,11 @@ func SyncFile(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// GlobEscape takes the meaning from what filepath.Glob would read as a pattern.
+// GlobEscape takes the meaning from what filepath.Glob would read as a pattern, so that none is malformed.
 func GlobEscape(path string) string {
-	return strings.NewReplacer(`*`, `[*]`, `?`, `[?]`, `[`, `[[]`).Replace(path)
+	escape := []string{`*`, `[*]`, `?`, `[?]`, `[`, `[[]`}
+	if filepath.Separator != '\\' {
+		escape = append(escape, `\`, `\\`)
+	}
+	return strings.NewReplacer(escape...).Replace(path)
 }
