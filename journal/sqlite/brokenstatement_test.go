@@ -281,6 +281,7 @@ func (sc *scene) breaksAt(t *testing.T, b *breaker, n int, writes bool, do deed,
 	about := fmt.Sprintf("statement %d: %s", n, broke)
 	if assert.Error(t, err, about) {
 		assert.NotContains(t, err.Error(), "damaged", about)
+		assert.NotErrorIs(t, err, journal.ErrVersion, about)
 	}
 	require.NoError(t, do(st), about)
 	assert.Equal(t, want, st.told(), about)

@@ -239,3 +239,19 @@ func TestFlowStepThatSQLiteRolledBack(t *testing.T) {
 		})
 	}
 }
+
+// A step of a claim that was lost is not recorded with its transaction.
+func TestFlowStepOfALostClaim(t *testing.T) {
+	_, j, s := joined(t)
+	f := beginFlow(t, j, s, "order")
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	res, err := j.ApplyFlowTx(t.Context(), tx, journal.FlowEvent{Kind: journal.FlowEventRecord, Handle: f.Handle, Session: s.ID(), Claim: f.Claim + 1, At: time.Now(),
+		Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepLocal, Name: "book", At: time.Now()}}})
+	require.NoError(t, err)
+	assert.Equal(t, journal.Stale, res.Decision)
+	require.NoError(t, tx.Commit(t.Context()))
+	f, err = j.GetFlow(t.Context(), f.Ref)
+	require.NoError(t, err)
+	assert.Empty(t, f.Steps)
+}

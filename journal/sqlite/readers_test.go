@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"context"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -9,15 +10,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
 )
+
+// closes is a context of which it is asked whether it has ended just before the journal is closed.
+type closes struct {
+	context.Context
+	j *sqlite.Journal
+}
+
+func (c *closes) Err() error            { _ = c.j.Close(); return nil }
+func (c *closes) Done() <-chan struct{} { return nil }
 
 // Who reads as the journal is closed is told so, and waits for nobody.
 func TestReadersOfAJournalThatIsClosed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	goOn(t, open(t, path), "invoice-1")
-	for range 10 {
-		j := open(t, path)
-		require.True(t, has(t, j, "invoice-1"))
+	require.NoError(t, open(t, path).Close())
+	for n := range 10 {
+		j, err := sqlite.Open(path, sqlite.Options{ReadOnly: n%2 == 0})
+		require.NoError(t, err)
+		if n < 2 {
+			_, err := j.Stats(&closes{t.Context(), j})
+			require.ErrorIs(t, err, journal.ErrClosed)
+			continue
+		}
 		var reading sync.WaitGroup
 		for range 16 {
 			reading.Go(func() {
@@ -29,7 +45,7 @@ func TestReadersOfAJournalThatIsClosed(t *testing.T) {
 				}
 			})
 		}
-		_, err := j.Stats(t.Context())
+		_, err = j.Stats(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, j.Close())
 		reading.Wait()

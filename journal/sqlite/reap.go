@@ -117,17 +117,16 @@ func (j *Journal) reapCommit(ctx context.Context, f func(*batch) error) error {
 		defer func() { took = time.Since(from) }()
 		return f(b)
 	})
-	if err != nil || j.file.writer.commits.carried()-before <= 1 {
-		return err
+	if err == nil && j.file.writer.commits.carried()-before > 1 {
+		pause := time.NewTimer(reapPause * took)
+		defer pause.Stop()
+		select {
+		case <-pause.C:
+		case <-ctx.Done(): // what was committed counts
+		case <-j.file.writer.stopped:
+		}
 	}
-	pause := time.NewTimer(reapPause * took)
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-	case <-ctx.Done(): // what was committed counts
-	case <-j.file.writer.stopped:
-	}
-	return nil
+	return err
 }
 
 // foldExpired takes from the log what was settled by then, and is to be reaped already: little stays there for

@@ -279,3 +279,18 @@ func TestLooksBesideADamagedOperation(t *testing.T) {
 		require.ErrorContains(t, <-looked, "operation 1, which is passed over", damage)
 	}
 }
+
+// What can't be read is not taken for what is not there.
+func TestFindOfWhatIsDamaged(t *testing.T) {
+	path, j := unknowns(t, 2, "facts = zeroblob(length(facts))")
+	looks, err := sqlite.Open(path, readOnly)
+	require.NoError(t, err)
+	defer looks.Close()
+	for _, j := range []*sqlite.Journal{j, looks} {
+		_, err := j.FindBy(t.Context(), "ledger", journal.ByReference, "ref-op-0")
+		require.ErrorContains(t, err, "damaged")
+		found, err := j.FindBy(t.Context(), "ledger", journal.ByReference, "ref-op-1")
+		require.NoError(t, err)
+		assert.Len(t, found, 1)
+	}
+}
