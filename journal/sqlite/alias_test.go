@@ -153,3 +153,24 @@ func TestAClaimGoesOnBehindWhatItPassesOver(t *testing.T) {
 		assert.Len(t, results, (many+2)/3)
 	}
 }
+
+// The key of an operation that can't be read is not free.
+func TestAliasOfADamagedOperation(t *testing.T) {
+	path, j, s := joined(t)
+	carried := func(ev journal.Event) journal.Event {
+		ev.Intent.Alias = aliasOf("one")
+		return ev
+	}
+	_, err := j.Apply(t.Context(), carried(begin("order-1", s)))
+	require.NoError(t, err)
+	require.NoError(t, sqlite.Fold(j))
+	alter(t, path, "UPDATE onceward_operations SET facts = zeroblob(length(facts))")
+	_, err = j.Apply(t.Context(), carried(begin("order-2", s)))
+	require.ErrorContains(t, err, "damaged")
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	_, err = j.EnqueueTx(t.Context(), tx, carried(enqueue("order-2")))
+	require.ErrorContains(t, err, "damaged")
+	require.NoError(t, tx.Rollback(t.Context()))
+	assert.False(t, has(t, j, "order-2"))
+}

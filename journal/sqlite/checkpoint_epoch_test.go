@@ -1,3 +1,5 @@
+//go:build unix
+
 package sqlite_test
 
 import (
@@ -27,4 +29,41 @@ func TestEpochEndsAsTheWALGrows(t *testing.T) {
 		others(t, j, s, fmt.Sprint("many-", i))
 	}
 	assert.NotEqual(t, before, epoch())
+}
+
+// It does so too as transactions of the application's have the WAL grow.
+func TestEpochEndsAsTransactionsGrowTheWAL(t *testing.T) {
+	path, j, _ := joined(t)
+	alter(t, path, "CREATE TABLE notes (note BLOB)")
+	epoch := func() []byte { return one[[]byte](t, anotherProcess(t, path), "SELECT epoch FROM onceward_journal") }
+	writes := func(bytes int) {
+		tx, err := j.BeginSQL(t.Context())
+		require.NoError(t, err)
+		_, err = tx.ExecContext(t.Context(), "INSERT INTO notes VALUES (zeroblob(?))", bytes)
+		require.NoError(t, err)
+		require.NoError(t, tx.Commit())
+	}
+	goOn(t, j, "invoice-1")
+	before := epoch()
+	goOn(t, j, "invoice-2")
+	require.Equal(t, before, epoch())
+	writes(10 << 20)
+	writes(1) // which finds the WAL long
+	goOn(t, j, "invoice-3")
+	assert.NotEqual(t, before, epoch())
+}
+
+// What transactions of the application's have written is moved into the file without anybody else's commit.
+func TestTransactionsWALIsMoved(t *testing.T) {
+	path, j, _ := joined(t)
+	alter(t, path, "CREATE TABLE notes (note BLOB)")
+	before := sizeOf(t, path)
+	for _, bytes := range []int{4 << 20, 1} {
+		tx, err := j.BeginSQL(t.Context())
+		require.NoError(t, err)
+		_, err = tx.ExecContext(t.Context(), "INSERT INTO notes VALUES (zeroblob(?))", bytes)
+		require.NoError(t, err)
+		require.NoError(t, tx.Commit())
+	}
+	until(t, func() bool { return sizeOf(t, path) > before+4<<20-1 })
 }

@@ -80,3 +80,28 @@ func aDamagedFlowStrandsNone(t *testing.T, damage string) {
 		"SELECT group_concat(id, ' ' ORDER BY id) FROM onceward_flows WHERE holder = ?", s.ID()).Scan(&held))
 	assert.Equal(t, "a c", held, "the damaged one is nobody's")
 }
+
+// An outcome whose answer can't be read is offered to nobody, and strands none beside it.
+func TestClaimBesideADamagedAnswer(t *testing.T) {
+	for _, damage := range []string{"body = CAST('not what was paid' AS BLOB)", "body = NULL", "answer = (SELECT answer FROM onceward_answers WHERE handle = 1)"} {
+		path, j, s := joined(t)
+		for _, id := range []string{"a", "b", "c"} {
+			begun, err := j.Apply(t.Context(), begin(id, s))
+			require.NoError(t, err)
+			done := complete(begun.Operation, s)
+			done.Delivered = false
+			_, err = j.Apply(t.Context(), done)
+			require.NoError(t, err)
+		}
+		require.NoError(t, s.End(t.Context()))
+		require.NoError(t, j.Close())
+		alter(t, path, "UPDATE onceward_answers SET "+damage+" WHERE handle = 2")
+		j = open(t, path)
+		s, err := j.Join(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, []int64{1, 3}, claimed(t, j, claim(s), 10), damage)
+		_, err = j.Claim(t.Context(), claim(s), 10)
+		require.ErrorContains(t, err, "operation 2, which is passed over", damage)
+		assert.Zero(t, one[int](t, anotherProcess(t, path), "SELECT count(*) FROM onceward_operations WHERE handle = 2 AND holder = '"+s.ID()+"'"), "it is nobody's")
+	}
+}

@@ -43,9 +43,12 @@ func Mark(j *Journal) error { return j.file.checkpoint.mark() }
 
 // MarkAlways has that done as often as possible, in journals opened from now on, until
 // restore is called.
-func MarkAlways() (restore func()) {
+func MarkAlways() (restore func()) { return MarkAfter(0) }
+
+// MarkAfter has that done for commits of that age.
+func MarkAfter(age time.Duration) (restore func()) {
 	before := sidecarAfter
-	sidecarAfter = 0
+	sidecarAfter = age
 	return func() { sidecarAfter = before }
 }
 

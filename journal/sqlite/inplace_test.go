@@ -135,3 +135,38 @@ func TestWhatOthersDoIsNoOlderCopy(t *testing.T) {
 	}
 	require.NoError(t, sound(t.Context(), j))
 }
+
+// Whoever opens next what was put in the file's place is told by the sidecar, which is brought up to the latest commit; one of
+// another journal is left alone.
+func TestInPlaceNoMoreIsKeptInTheSidecar(t *testing.T) {
+	for _, another := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		leave(t, path)
+		older, side := filepath.Join(t.TempDir(), "older.db"), filepath.Join(t.TempDir(), "sidecar")
+		copyFile(t, path, older)
+		if another {
+			other := filepath.Join(t.TempDir(), "journal.db")
+			leave(t, other)
+			copyFile(t, other, older)
+			copyFile(t, other+"-sidecar", side)
+		}
+		j := open(t, path)
+		s, err := j.Join(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, sqlite.Mark(j))
+		for n := range 3 {
+			_, err = j.Apply(t.Context(), begin(fmt.Sprint("invoice-", n), s))
+			require.NoError(t, err)
+		}
+		number := latest(t, path)
+		require.NotEqual(t, number, named(t, path), "it lags behind")
+		require.NoError(t, os.Rename(older, path))
+		if another {
+			require.NoError(t, os.Rename(side, path+"-sidecar"))
+			number = named(t, path)
+		}
+		_, err = j.Apply(t.Context(), begin("invoice-4", s))
+		require.ErrorIs(t, err, journal.ErrRestored)
+		assert.Equal(t, number, named(t, path))
+	}
+}

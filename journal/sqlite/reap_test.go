@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
@@ -83,4 +84,34 @@ func TestReapThatIsRefusedBesideOthers(t *testing.T) {
 	n, err := reap(t, j, 1000)
 	require.NoError(t, err)
 	assert.Equal(t, 101, n)
+}
+
+// What is beyond the limit stays as it is, though it is in a block beside others that are reaped.
+func TestReapOfABlockAndNoMore(t *testing.T) {
+	path, j, s := joined(t)
+	then := time.Now().Add(-1000 * time.Hour)
+	const many = 6 * format.BlockSize
+	for n := range many {
+		ev := begin(fmt.Sprint("op-", n), s)
+		ev.At = then
+		begun, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		done := complete(begun.Operation, s)
+		done.At = then
+		_, err = j.Apply(t.Context(), done)
+		require.NoError(t, err)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	seenAt(t, j, time.Now().Add(-journal.Confirmation))
+	require.Equal(t, 6, one[int](t, anotherProcess(t, path), "SELECT count(*) FROM onceward_blocks"))
+	for _, limit := range []int{format.BlockSize, 5} {
+		n, err := reap(t, j, limit)
+		require.NoError(t, err)
+		assert.Equal(t, limit, n)
+		assert.Empty(t, verify(t, j))
+		for n := range many {
+			_, err := j.Get(t.Context(), journal.Ref{ID: fmt.Sprint("op-", n)})
+			require.NoError(t, err, n)
+		}
+	}
 }

@@ -264,9 +264,11 @@ func TestRequestWhoseBodyIsDamaged(t *testing.T) {
 	_, err = j.Apply(t.Context(), done)
 	require.NoError(t, err)
 	require.NoError(t, sqlite.Fold(j))
-	alter(t, path, "UPDATE onceward_operations SET request_body = CAST('not what was asked for' AS BLOB)")
-	_, err = j.Apply(t.Context(), ev)
-	require.ErrorContains(t, err, "damaged")
-	_, err = j.Get(t.Context(), ev.Ref)
-	require.ErrorContains(t, err, "damaged")
+	for _, body := range []string{"CAST('not what was asked for' AS BLOB)", "NULL"} {
+		alter(t, path, "UPDATE onceward_operations SET request_body = "+body)
+		_, err = j.Apply(t.Context(), ev)
+		require.ErrorContains(t, err, "damaged", body)
+		_, err = j.Get(t.Context(), ev.Ref)
+		require.ErrorContains(t, err, "damaged", body)
+	}
 }
