@@ -24,8 +24,8 @@ func TestContentsSpareSegments(t *testing.T) {
 	const many = 4*format.SegmentSize + 100
 	path, j, s := joined(t)
 	t.Cleanup(hurry(filepath.Dir(path)))
-	rare := int64(2*format.SegmentSize + 5)
-	var changes journal.Event // which is begun by another table than later
+	rare := int64(2 * format.SegmentSize) // the first of its segment
+	var changes journal.Event             // which is begun by another table than later
 	for n := int64(1); n <= many; n++ {
 		ev := begin(fmt.Sprint("op-", n), s)
 		switch n {
@@ -63,6 +63,7 @@ func TestContentsSpareSegments(t *testing.T) {
 			assert.Empty(t, handlesOf(t, j, journal.Filter{Scope: &nobodys, Newest: newest}))
 			assert.Empty(t, handlesOf(t, j, journal.Filter{Scope: &scope, Provider: "renamed", Newest: newest}))
 			assert.Empty(t, handlesOf(t, j, journal.Filter{Provider: "rare", After: rare, Newest: newest}))
+			assert.Equal(t, []int64{rare}, handlesOf(t, j, journal.Filter{Provider: "rare", Before: rare + 1, Newest: newest}))
 		}
 	}
 	lists()
@@ -85,7 +86,7 @@ func TestContentsSpareSegments(t *testing.T) {
 func TestContentsAreVerified(t *testing.T) {
 	path, j, s := joined(t)
 	t.Cleanup(hurry(filepath.Dir(path)))
-	for n := range format.SegmentSize {
+	for n := range format.SegmentSize - 1 { // up to its last
 		result, err := j.Apply(t.Context(), begin(fmt.Sprint("op-", n), s))
 		require.NoError(t, err)
 		_, err = j.Apply(t.Context(), complete(result.Operation, s))
@@ -93,16 +94,20 @@ func TestContentsAreVerified(t *testing.T) {
 	}
 	require.NoError(t, sqlite.Fold(j))
 	require.Empty(t, verify(t, j))
-	lacking := format.Contents{}.Seal(0)
-	alter(t, path, fmt.Sprintf("UPDATE onceward_contents SET hashes = x'%x'", lacking))
-	says := verify(t, j)
-	require.NotEmpty(t, says)
-	assert.Contains(t, says[0], "its segment knows its scope and its provider")
+	all, err := format.DecodeContents(0, one[[]byte](t, anotherProcess(t, path), "SELECT hashes FROM onceward_contents"))
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	for _, lacking := range []format.Contents{{}, all[:1:1], all[1:]} {
+		alter(t, path, fmt.Sprintf("UPDATE onceward_contents SET hashes = x'%x'", lacking.Seal(0)))
+		says := verify(t, j)
+		require.NotEmpty(t, says)
+		assert.Contains(t, says[0], "its segment knows its scope and its provider")
+	}
 	alter(t, path, "UPDATE onceward_contents SET hashes = x'0102030405'")
-	says = verify(t, j)
+	says := verify(t, j)
 	require.Len(t, says, 1)
 	assert.Contains(t, says[0], "what the segment that begins with operation 0 has is as it was written")
-	assert.Len(t, handlesOf(t, j, journal.Filter{Provider: "ledger"}), format.SegmentSize, "what is not believed is not gone by")
+	assert.Len(t, handlesOf(t, j, journal.Filter{Provider: "ledger"}), format.SegmentSize-1, "what is not believed is not gone by")
 }
 
 // A row that is damaged stops neither who begins an operation again with another provider nor who begins the
@@ -127,6 +132,8 @@ func TestDamagedContentsStopNobody(t *testing.T) {
 	}
 	unsent(begin("op-1", s))
 	unsent(changed("second"))
+	require.NoError(t, sqlite.Fold(j))
+	require.Empty(t, verify(t, j), "before it is sealed it only has what operations have become")
 	alter(t, path, "UPDATE onceward_contents SET hashes = x'0102030405'")
 	unsent(changed("third"))
 	for n := 2; n <= format.SegmentSize; n++ {

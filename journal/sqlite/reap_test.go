@@ -115,3 +115,50 @@ func TestReapOfABlockAndNoMore(t *testing.T) {
 		}
 	}
 }
+
+// meanwhile is an archive that has something be done as it is written to, once.
+type meanwhile struct{ do func() }
+
+func (w *meanwhile) Write(p []byte) (int, error) {
+	if w.do != nil {
+		w.do()
+		w.do = nil
+	}
+	return len(p), nil
+}
+
+// Where another process has reaped a block meanwhile, the one before it stays.
+func TestReapOfWhatAnotherReaped(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	archive := new(meanwhile)
+	j, err := sqlite.Open(path, sqlite.Options{Archive: archive})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	then := time.Now().Add(-1000 * time.Hour)
+	for n := range 2 * format.BlockSize {
+		ev := begin(fmt.Sprint("op-", n), s)
+		if ev.At = then; n < format.BlockSize {
+			ev.Intent.Terms.Retention = 5000 * time.Hour
+		}
+		begun, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		done := complete(begun.Operation, s)
+		done.At = then
+		_, err = j.Apply(t.Context(), done)
+		require.NoError(t, err)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	seenAt(t, j, time.Now().Add(-journal.Confirmation))
+	require.Equal(t, 2, one[int](t, anotherProcess(t, path), "SELECT count(*) FROM onceward_blocks"))
+	archive.do = func() { alter(t, path, "DELETE FROM onceward_blocks WHERE first > 1") }
+	n, err := reap(t, j, 100)
+	require.NoError(t, err)
+	assert.Zero(t, n)
+	require.Nil(t, archive.do)
+	for n := range format.BlockSize {
+		_, err := j.Get(t.Context(), journal.Ref{ID: fmt.Sprint("op-", n)})
+		require.NoError(t, err, n)
+	}
+}
