@@ -29,6 +29,7 @@ type attempt struct {
 	partial bool   // body is only its beginning: it is over the limit
 	whole   []byte // partial: what was read to tell what the answer means
 	cut     error  // why the body ended early
+	open    bool   // cut: what is missing may make another answer of it
 	closed  bool   // the rest of a partial body was given up
 	judged  tables.Judgement
 	req     *http.Request // as it was composed
@@ -218,9 +219,6 @@ func (r *run) readAnswer() {
 		a.resp.Body = &stream{Reader: io.MultiReader(bytes.NewReader(a.whole), a.resp.Body), body: a.resp.Body, ctx: ctx}
 		return
 	case err != nil:
-		if a.partial {
-			a.partial, a.body = false, a.body[:r.client.cfg.MaxResponseBody]
-		}
 		a.cut = err
 		if cause := context.Cause(ctx); cause != nil {
 			a.cut = cause

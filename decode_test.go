@@ -123,6 +123,41 @@ func TestLongAnswerThatBreaksOffIsCut(t *testing.T) {
 	})
 }
 
+// An answer that breaks off is no outcome, and no refusal, by its status where a field of what is missing could have said
+// otherwise.
+func TestAnswerThatBreaksOffBeforeAField(t *testing.T) {
+	failure := providers.Rule{Status: 200, Field: "errors[].code", Verdict: providers.Rejected, Source: "a test"}
+	busy := providers.Rule{Status: 409, Field: "busy", Verdict: providers.InFlight, Source: "a test"}
+	there := providers.Rule{Status: 409, Pointer: "id", Verdict: providers.AlreadyDone, Source: "a test"}
+	for name, row := range map[string]struct {
+		status int
+		rules  []providers.Rule
+		limit  int64
+		kind   error
+	}{
+		"that it failed":                {200, []providers.Rule{failure}, 0, onceward.ErrOutcomeUnknown},
+		"that it failed, in a long one": {200, []providers.Rule{failure}, 10, onceward.ErrOutcomeUnknown},
+		"that it is there":              {409, []providers.Rule{there, {Status: 409, Verdict: providers.Final, Source: "a test"}}, 0, onceward.ErrOutcomeUnknown},
+		"that it is being worked on":    {409, []providers.Rule{busy, {Status: 409, Verdict: providers.Rejected, Source: "a test"}}, 0, onceward.ErrOutcomeUnknown},
+		"that it may be":                {409, []providers.Rule{busy, {Status: 409, Verdict: providers.NotExecuted, Source: "a test"}}, 0, onceward.ErrOutcomeUnknown},
+		"that its key is in use":        {409, []providers.Rule{busy, {Status: 409, Verdict: providers.Misuse, Source: "a test"}}, 0, onceward.ErrOutcomeUnknown},
+		"nothing":                       {409, []providers.Rule{{Status: 409, Verdict: providers.Final, Source: "a test"}}, 0, onceward.ErrAnswerGone},
+	} {
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).Then(cuts(row.status, `{"errors":[{"code":"no"}],"id":"1"}`))
+			p := start(t, l, onceward.Config{MaxResponseBody: row.limit, Providers: []providers.Provider{own(noRetention, func(e *providers.Endpoint) { e.Rules = row.rules })}})
+			for range 2 {
+				require.ErrorIs(t, p.Ask(named(t, invoice), to("POST", ownURL)).Err, row.kind)
+			}
+			assert.Len(t, l.Sent(), 1)
+			if a := p.Recorded(onceward.Ref{ID: invoice}).Answer; row.kind == onceward.ErrAnswerGone {
+				assert.True(t, a.Cut)
+				assert.NotEmpty(t, a.Body)
+			}
+		})
+	}
+}
+
 func TestAnAnswerHasFourCodingsAtTheMost(t *testing.T) {
 	for codings, state := range map[string]onceward.State{
 		"identity, identity, identity, gzip":           onceward.StateCompleted,

@@ -24,6 +24,7 @@ func (r *run) classify() {
 		answer := r.answerHead()
 		switch {
 		case a.cut != nil:
+			a.open = r.route.NeedsBody(answer)
 		case a.partial:
 			answer = legible(answer, a.whole, r.route)
 		default:
@@ -64,6 +65,11 @@ func (r *run) judge() {
 			r.doubt("the answer belongs to an earlier request under this key, and the provider does not compare requests", nil)
 			return
 		}
+	}
+	if a.open { // whatever its status says
+		r.tally.mayHaveRun, r.tally.failed = true, true
+		r.retryOrEnd(a.judged.Verdict == providers.InFlight, a.status()+", body cut short", a.cut)
+		return
 	}
 	if r.route.Endpoint.RefusalsRegisterNoKey && !a.judged.Earlier &&
 		(a.judged.Verdict == providers.Rejected || a.judged.Verdict == providers.NotExecuted) {
@@ -414,8 +420,7 @@ func (r *run) complete() {
 // finalByStatus tells whether the status line and headers of a cut answer alone
 // are the operation's answer.
 func (r *run) finalByStatus() bool {
-	v := r.attempt.judged.Verdict
-	return v == providers.Final || v == providers.AlreadyDone
+	return r.attempt.judged.Verdict == providers.Final && !r.attempt.open
 }
 
 // comparesRequests tells whether the provider refuses a key that is used with

@@ -110,6 +110,12 @@ func TestSentAgainWhereFailuresAreForgotten(t *testing.T) {
 		"no answer": {loses(), nil, nil, 2},
 		"a 503":     {says(503, ""), nil, onceward.ErrOutcomeUnknown, 1},
 		"an answer that breaks off, and may be one": {cuts(200, `{"errors":[{"code":"no"}]}`), byField, onceward.ErrOutcomeUnknown, 1},
+		"one that breaks off, and says nothing": {cuts(410, paid), func(e *providers.Endpoint) {
+			e.Rules = []providers.Rule{{Status: 410, Verdict: providers.Indeterminate, Source: "a test"}}
+		}, onceward.ErrOutcomeUnknown, 1},
+		"one that would else be the outcome": {cuts(200, `{"errors":[{"code":"no"}]}`), func(e *providers.Endpoint) {
+			e.Rules = []providers.Rule{{Status: 200, Field: "errors[].code", Verdict: providers.Rejected, Source: "a test"}}
+		}, onceward.ErrOutcomeUnknown, 1},
 	} {
 		virtual(t, name, func(t *testing.T) {
 			l := (&line{}).Then(row.first)
