@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers/providertest"
 )
 
 func TestAReplayCarriesNoSetCookie(t *testing.T) {
@@ -140,6 +142,123 @@ func TestAnswerOfAForgottenOperation(t *testing.T) {
 		require.ErrorIs(t, <-ran, context.Canceled)
 		require.NoError(t, p.Ask(t.Context(), carries, otherCharge).Err)
 		close(goesOn)
-		assert.ErrorIs(t, (<-caller).Err, onceward.ErrAnswerGone)
+		out := <-caller
+		assert.ErrorIs(t, out.Err, onceward.ErrAnswerGone)
+		assert.Nil(t, out.Op.Answer)
+	})
+}
+
+// unread is a journal that can't be read so many times.
+type unread struct {
+	journal.Journal
+	times atomic.Int32
+}
+
+func (j *unread) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
+	if j.times.Add(-1) >= 0 {
+		return journal.Operation{}, errDiskFull
+	}
+	return j.Journal.Get(ctx, ref)
+}
+
+// Who has lost its claim, and can't read what another has recorded meanwhile, is told so.
+func TestAnswerThatCantBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, goesOn := memory.New(), make(chan struct{})
+		fails := &unread{Journal: standsBefore{m, goesOn}}
+		stands := start(t, &line{}, onceward.Config{Journal: fails})
+		caller := make(chan outcome, 1)
+		go func() { caller <- stands.Ask(named(t, invoice)) }()
+		pass(time.Second)
+		_ = stands.Shutdown(cancelled())
+		require.NoError(t, start(t, &line{}, onceward.Config{Journal: m}).Ask(named(t, invoice)).Err)
+		fails.times.Store(1)
+		close(goesOn)
+		out := <-caller
+		require.ErrorIs(t, out.Err, onceward.ErrAnswerGone)
+		require.ErrorIs(t, out.Err, errDiskFull)
+	})
+}
+
+// The rest of a long answer that nobody gets is closed, and with it its connection.
+func TestRestOfAnAnswerIsClosed(t *testing.T) {
+	pad := strings.Repeat("x", 2000)
+	virtual(t, "an error is told", func(t *testing.T) {
+		var closed atomic.Int32
+		l := (&line{}).Then(reply{Answer: func(r *http.Request) (*http.Response, error) {
+			resp, err := misused.Answer(r)
+			resp.Body, resp.ContentLength = closing{strings.NewReader(`{"error":{"type":"idempotency_error"},"pad":"` + pad + `"}`), func() { closed.Add(1) }}, -1
+			return resp, err
+		}})
+		p := start(t, l, onceward.Config{MaxResponseBody: 1000})
+		require.ErrorIs(t, p.Ask(named(t, invoice), carrying("k-1")).Err, onceward.ErrKeyReused)
+		assert.EqualValues(t, 1, closed.Load())
+	})
+	virtual(t, "what was there is handed over", func(t *testing.T) {
+		var closed atomic.Int32
+		l := atBank(t, onceward.Config{Reconcile: filling(), MaxResponseBody: 1000}, unique)
+		l.box.Script(providertest.DropAfter())
+		looks := 0
+		l.fakes(func(r *http.Request) *http.Response {
+			switch {
+			case r.Method == http.MethodPost && l.sent() > 0:
+				resp := answers(http.StatusConflict, "")
+				resp.Body, resp.ContentLength = closing{strings.NewReader(`{"error":"duplicate","transfer":"obj_1","pad":"` + pad + `"}`), func() { closed.Add(1) }}, -1
+				return resp
+			case r.URL.Path == "/transfers" && r.Method == http.MethodGet:
+				if looks++; looks == 1 {
+					return answers(http.StatusOK, `{"data":[],"has_more":false}`)
+				}
+			}
+			return nil
+		})
+		showing(t, l.transfers("there"), "obj_1")
+		assert.EqualValues(t, 1, closed.Load())
+	})
+}
+
+// Who asks for what is unknown is told of it again, and nobody else is.
+func TestUnknownIsToldOnce(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		s := &settler{}
+		p := start(t, (&line{}).Then(frozen), onceward.Config{Journal: j, OnSettled: s.settle, SettleAll: true})
+		go func() { _ = p.Run(t.Context()) }()
+		for range 3 {
+			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrOutcomeUnknown)
+			pass(time.Minute)
+		}
+		assert.Len(t, s.got[invoice], 1)
+	})
+}
+
+// Who asks for what is unknown, of which OnUnknown has still to hear, is not heard in its place.
+func TestUnknownIsToldBesideItsCaller(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		hears, told := false, 0
+		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error {
+			if !hears {
+				return errDiskFull
+			}
+			told++
+			return nil
+		}}}, unlookedFor)
+		l.loses("invoice-1", providertest.DropAfter())
+		l.runs(10 * time.Minute)
+		require.NotEmpty(t, l.stands("invoice-1").Dead)
+		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		hears = true
+		l.runs(20 * time.Minute)
+		assert.Equal(t, 1, told)
+	})
+}
+
+// A replay delivers an answer that its first caller never closed.
+func TestReplayDelivers(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: (&settler{}).settle})
+		p.leaves(named(t, invoice))
+		require.NoError(t, p.Ask(named(t, invoice)).Err)
+		require.NoError(t, p.Shutdown(t.Context())) // the note of a delivery rides on another commit
+		assert.True(t, p.Recorded(onceward.Ref{ID: invoice}).Delivered)
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 )
 
 func TestWaitReturnsAnOutcome(t *testing.T) {
@@ -86,6 +87,16 @@ func TestWaitReturnsAnOutcome(t *testing.T) {
 		require.NoError(t, p.Shutdown(t.Context()))
 		require.ErrorIs(t, <-done, onceward.ErrShutdown)
 	})
+}
+
+// A journal that can't be read is told of, also where it could be the next time.
+func TestWaitWithoutAJournal(t *testing.T) {
+	j := &unread{Journal: memory.New()}
+	p := start(t, &line{}, onceward.Config{Journal: j})
+	require.NoError(t, p.Ask(named(t, invoice)).Err)
+	j.times.Store(1)
+	_, err := p.Wait(t.Context(), onceward.Ref{ID: invoice})
+	require.ErrorIs(t, err, errDiskFull)
 }
 
 // Who has no time left is told what there is.

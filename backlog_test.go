@@ -25,6 +25,7 @@ type failing struct {
 	kinds map[journal.EventKind]bool
 	lands bool // the commit fails, and has landed all the same
 	asked atomic.Int64
+	noted atomic.Int64 // of these, deliveries
 }
 
 var errDiskFull = errors.New("the disk is full")
@@ -40,6 +41,9 @@ func (j *failing) fails(lands bool, kinds ...journal.EventKind) {
 
 func (j *failing) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
 	j.asked.Add(1)
+	if ev.Kind == journal.EventDeliver {
+		j.noted.Add(1)
+	}
 	j.mu.Lock()
 	fails, lands := j.kinds[ev.Kind], j.lands
 	j.mu.Unlock()
@@ -164,6 +168,7 @@ func TestDeliveryWaitsOnce(t *testing.T) {
 				require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
 				pass(time.Second)
 			}
+			assert.Zero(t, j.noted.Load())
 			j.fails(false)
 			j.asked.Store(0)
 			pass(time.Minute)

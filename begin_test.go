@@ -49,10 +49,11 @@ func TestWhoIsNotServedIsToldIfItIsSent(t *testing.T) {
 	} {
 		each(t, name, func(t *testing.T, j journal.Journal) {
 			p := start(t, (&line{}).Then(row.first), onceward.Config{Journal: j, Backoff: once})
-			require.Error(t, p.Ask(named(t, invoice), row.options...).Err)
+			var e *onceward.Error
+			require.ErrorAs(t, p.Ask(named(t, invoice), row.options...).Err, &e)
+			assert.Equal(t, row.inBackground, e.InBackground)
 			ctx, cancel := context.WithCancel(named(t, invoice))
 			cancel()
-			var e *onceward.Error
 			require.ErrorAs(t, p.Ask(ctx, row.options...).Err, &e)
 			require.ErrorIs(t, e, row.kind)
 			assert.Equal(t, row.inBackground, e.InBackground)

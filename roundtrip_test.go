@@ -333,6 +333,16 @@ func TestACutAnswer(t *testing.T) {
 				}
 				out = p.Ask(named(t, "order-1"), row.options...) // the replay is the same
 			}
+			req, err := http.NewRequestWithContext(named(t, "order-1"), http.MethodPost, chargeURL, strings.NewReader(chargeForm))
+			require.NoError(t, err)
+			req.Header.Set("Content-Type", form)
+			for _, o := range row.options {
+				o(req)
+			}
+			resp, err := p.HTTP.Do(req)
+			require.NoError(t, err)
+			resp.Body.Close()
+			assert.Equal(t, row.cut, resp.ContentLength == -1)
 		})
 	}
 }
