@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
 )
 
 // An Authorize that hangs before the operation is begun has the attempt's time.
@@ -59,6 +60,38 @@ func TestWhoIsNotServedIsToldIfItIsSent(t *testing.T) {
 			assert.Equal(t, row.inBackground, e.InBackground)
 		})
 	}
+}
+
+// An error says whether the call had a name.
+func TestErrorTellsOfAName(t *testing.T) {
+	p := start(t, &line{}, onceward.Config{})
+	for _, has := range []bool{true, false} {
+		ctx := t.Context()
+		if has {
+			ctx = named(t, invoice)
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		out := p.Ask(ctx)
+		require.ErrorIs(t, out.Err, onceward.ErrNotSent)
+		assert.Equal(t, has, out.Op.Named)
+	}
+}
+
+// A flow that asks again for what is unknown has it looked for once: after that it is Run's to look for.
+func TestFlowHasItLookedForOnce(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := tellerOfFlows(t, openBank(t))
+		ship := charges(l)
+		require.NoError(t, l.Flows.Register(ship))
+		l.box.Script(providertest.DropBefore())
+		for range 5 {
+			_, err := ship.Run(t.Context(), l.Flows, "order-1", "x")
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			pass(2 * time.Minute)
+		}
+		assert.Equal(t, 1, l.charge().Looks)
+	})
 }
 
 // standing is a journal that a process stood still before: its session is lost when it goes on.

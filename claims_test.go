@@ -478,6 +478,22 @@ func TestClaimOfAnIdlePass(t *testing.T) {
 	})
 }
 
+// What is in flight elsewhere, at a provider that is known, is asked for no further.
+func TestClaimBesideOneInFlight(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j := &claimed{Journal: memory.New()}
+		sends := start(t, (&line{}).Always(hangs()), onceward.Config{Journal: j.Journal})
+		go sends.Ask(named(t, invoice))
+		pass(time.Second)
+		p := start(t, &line{}, onceward.Config{Journal: j})
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		for _, from := range j.from {
+			assert.Contains(t, from, "", "with hosts that none serves")
+		}
+	})
+}
+
 // Where many are passed over, hosts that none serves are claimed apart from idle providers.
 func TestClaimOfManyThatArePassedOver(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {

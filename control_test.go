@@ -108,6 +108,50 @@ func TestControlsOfOneCredential(t *testing.T) {
 	}
 }
 
+// A payment that came through, and that a look does not show either, proves nothing of the other.
+func TestControlThatIsNotShown(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, proving)
+		l.box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		pass(3 * time.Minute)
+		require.NoError(t, l.pays("control").Err)
+		l.fakes(func(r *http.Request) *http.Response {
+			if r.Method == http.MethodGet && r.URL.Path == "/payments" {
+				return answers(200, `{"data":[],"has_more":false}`)
+			}
+			return nil
+		})
+		l.runs(9 * 24 * time.Hour)
+		assert.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
+		require.NotEmpty(t, l.told())
+		assert.Contains(t, l.told()[0].Missing, "control")
+	})
+}
+
+// Of an operation that nothing looks for, and no event tells of, nothing is kept that a look would need.
+func TestNothingIsKeptForNoLook(t *testing.T) {
+	for name, row := range map[string]struct {
+		adjust func(*providers.Endpoint)
+		kept   bool
+	}{
+		"nothing looks": {func(*providers.Endpoint) {}, false},
+		"it is repeated": {func(e *providers.Endpoint) {
+			e.Pattern = "POST /orders"
+			e.Reference = providers.Reference{Place: providers.KeyJSONField, Name: "external_id", Source: "made up"}
+			e.Unique = providers.Unique{For: time.Hour, Source: "made up"}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := start(t, &line{}, onceward.Config{Reconcile: plain(), Providers: []providers.Provider{own(row.adjust)}})
+			require.NoError(t, p.Ask(named(t, invoice), to("POST", ownURL), bearer("a")).Err)
+			op := p.Recorded(onceward.Ref{ID: invoice})
+			assert.Equal(t, row.kept, op.Credential != "")
+			assert.Equal(t, row.kept, op.Account != "")
+		})
+	}
+}
+
 // A Location names an object where one was created, and there is a name.
 func TestObjectInALocation(t *testing.T) {
 	for _, row := range []struct {

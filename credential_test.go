@@ -172,6 +172,22 @@ func TestSellersKeyUnderAnothersToken(t *testing.T) {
 	})
 }
 
+// A credential in the query is told from the key beside it.
+func TestCredentialBesideAKeyInTheQuery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := own(func(e *providers.Endpoint) { e.Key = providers.Key{Place: providers.KeyQuery, Name: "token_key"} })
+		table.CredentialScoped = true
+		at := func(credential string) option { return to("POST", ownURL+"?api_key="+credential) }
+		l := (&line{}).Then(loses())
+		p := start(t, l, onceward.Config{Providers: []providers.Provider{table}, Backoff: once})
+		require.ErrorIs(t, p.Ask(named(t, invoice), at("a")).Err, onceward.ErrPending)
+		pass(time.Minute)
+		require.ErrorIs(t, p.Ask(named(t, invoice), at("b")).Err, onceward.ErrOutcomeUnknown)
+		assert.Len(t, l.Sent(), 1)
+		require.NoError(t, p.Ask(named(t, "another"), at("a")).Err)
+	})
+}
+
 func TestACredentialThatShowsNoModeIsOfAny(t *testing.T) {
 	for _, credentials := range [][]string{{"sk_test_1", "of another kind"}, {"of another kind", "sk_test_1"}, {"sk_test_1", "sk_test_2"}} {
 		each(t, credentials[0]+" and then "+credentials[1], func(t *testing.T, j journal.Journal) {

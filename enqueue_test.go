@@ -236,6 +236,24 @@ func TestEnqueueNeedsATransaction(t *testing.T) {
 	require.ErrorIs(t, err, onceward.ErrShutdown)
 }
 
+// The body of a request is closed, whatever comes of it.
+func TestEnqueueClosesTheBody(t *testing.T) {
+	s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), &line{}, onceward.Config{})
+	for _, ctx := range []context.Context{named(t, invoice), t.Context()} {
+		closed := 0
+		_, _ = s.orders(ctx, true, func(r *http.Request) { r.Body = closing{r.Body, func() { closed++ }} })
+		assert.Positive(t, closed)
+	}
+}
+
+// What is enqueued in a trace is found by it.
+func TestEnqueuedInATrace(t *testing.T) {
+	s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), &line{}, onceward.Config{})
+	op, err := s.orders(named(t, invoice), true, with("Traceparent", parentOfCall))
+	require.NoError(t, err)
+	assert.Equal(t, parentOfCall, op.Trace)
+}
+
 func TestEnqueueUnderAUsedName(t *testing.T) {
 	s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), &line{}, onceward.Config{})
 	_, err := s.orders(named(t, invoice), true)

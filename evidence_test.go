@@ -344,6 +344,20 @@ func TestHearOfTwoByOneEvent(t *testing.T) {
 	})
 }
 
+// Who hears is told where each of the operations was sent.
+func TestHearTellsOfTheRequest(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := atBank(t, onceward.Config{Journal: j}, unlooked)
+		l.box.Script(providertest.DropAfter())
+		out := l.pays("invoice-1")
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		ops, err := l.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
+		require.NoError(t, err)
+		require.Len(t, ops, 1)
+		assert.Equal(t, "POST "+l.box.URL+"/payments", ops[0].Method+" "+ops[0].URL)
+	})
+}
+
 // Scopes are accounts of their own where keys are, and one event may be of an operation of another process's journal.
 func TestHearOfAnotherScope(t *testing.T) {
 	for _, perScope := range []bool{true, false} {

@@ -299,6 +299,17 @@ func TestASecretExchangeIsToldByBodyAndQuery(t *testing.T) {
 	assert.False(t, as("", "", ""))
 }
 
+// What only looks like an object with a grant is no token request.
+func TestTokenRequestIsAnObject(t *testing.T) {
+	as := func(body string) bool {
+		return onceward.IsTidyTokenRequest(http.MethodPost, tables.Message{Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)})
+	}
+	assert.True(t, as(`{"grant_type":"password","username":"a"}`))
+	for _, body := range []string{`["grant_type","password"]`, `"grant_type"`, ``, `{"grant_type":"password"`, `{"grant_type":"password"}{}`, `{"grant_type":"password"]`} {
+		assert.False(t, as(body), body)
+	}
+}
+
 // A tidy token request is nothing else.
 // What passes since it is a request for a token is a secret wherever it does not pass,
 // and says nothing else to anybody.

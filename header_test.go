@@ -126,6 +126,16 @@ func TestWhatIsKeptOfHeadersIsBounded(t *testing.T) {
 	assert.Less(t, len(marked), 4<<10)
 }
 
+// What is kept of headers is 64 KiB, to the byte.
+func TestHeadersOfJustTheSizeAreKept(t *testing.T) {
+	const room = 64<<10 - len("Content-Type") - len("application/json") - 32 - len("X-Big") - 32
+	for _, size := range []int{room, room + 1} {
+		p := start(t, (&line{}).Then(says(200, paid, "X-Big", strings.Repeat("x", size))), onceward.Config{})
+		require.NoError(t, p.Ask(named(t, invoice)).Err)
+		assert.Equal(t, size == room, p.Recorded(onceward.Ref{ID: invoice}).Answer.Header.Get("X-Big") != "")
+	}
+}
+
 // A Location says all that its caller needs, however many headers are around it.
 func TestALocationIsKeptBesideALargeHeader(t *testing.T) {
 	l := (&line{}).Then(says(201, "", "Location", "/orders/17", "X-Big", strings.Repeat("x", 1<<20)))

@@ -1,6 +1,8 @@
 package onceward_test
 
 import (
+	"bytes"
+	"log/slog"
 	"os"
 	"regexp"
 	"slices"
@@ -11,6 +13,16 @@ import (
 
 	"github.com/onceward/onceward"
 )
+
+// A line says of an operation what it is.
+func TestLogTellsOfAnOperation(t *testing.T) {
+	var logged bytes.Buffer
+	p := start(t, (&line{}).Then(refuses()), onceward.Config{Backoff: once, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	require.ErrorIs(t, p.Ask(onceward.WithScope(named(t, "order-1"), "shop-1")).Err, onceward.ErrPending)
+	for _, part := range []string{"id=order-1", `request="POST ` + chargeURL + `"`, "scope=shop-1", "provider=stripe", `endpoint="POST /v1/charges"`, "state=pending", "generation=0", "claim=1"} {
+		assert.Contains(t, logged.String(), "operation."+part)
+	}
+}
 
 // The keys of the log are promised, and each is explained.
 func TestLogEventsAreDocumented(t *testing.T) {

@@ -17,6 +17,38 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
+// Two unnamed calls that are alike, and run at once, are two operations.
+func TestUnnamedCallsShareNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Always(takes(time.Second, says(200, paid)))
+		p := start(t, l, onceward.Config{})
+		for range 2 {
+			go p.Ask(t.Context())
+		}
+		pass(3 * time.Second)
+		assert.Len(t, l.Sent(), 2)
+		assert.Equal(t, 2, l.Most())
+	})
+}
+
+// Who is answered by another call that ran at the same time is told apart from who asks later.
+func TestSharedOutcomeIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := map[onceward.Outcome]int{}
+		p := start(t, (&line{}).Always(takes(time.Second, says(200, paid))), onceward.Config{Trace: &onceward.Trace{
+			Asked: func(_ context.Context, _ onceward.Operation, outcome onceward.Outcome, _ error, _ time.Duration) {
+				told[outcome]++
+			},
+		}})
+		for range 2 {
+			go p.Ask(named(t, invoice))
+		}
+		pass(3 * time.Second)
+		p.Ask(named(t, invoice))
+		assert.Equal(t, map[onceward.Outcome]int{onceward.OutcomeExecuted: 1, onceward.OutcomeShared: 1, onceward.OutcomeReplayed: 1}, told)
+	})
+}
+
 // A thousand callers of one name share one request.
 func TestThousandCallersShareOneRequest(t *testing.T) {
 	eachJournal(t, func(t *testing.T, open func() journal.Journal) {
