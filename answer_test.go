@@ -252,6 +252,20 @@ func TestUnknownIsToldBesideItsCaller(t *testing.T) {
 	})
 }
 
+// So does one of an answer that somebody gave.
+func TestReplayByHandDelivers(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		p := start(t, (&line{}).Then(frozen), onceward.Config{Journal: j, OnSettled: (&settler{}).settle})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrOutcomeUnknown)
+		_, err := p.ResolveAs(onceward.Ref{ID: invoice}, onceward.Executed, &onceward.Answer{Status: 200})
+		require.NoError(t, err)
+		require.False(t, p.Recorded(onceward.Ref{ID: invoice}).Delivered)
+		require.NoError(t, p.Ask(named(t, invoice)).Err)
+		require.NoError(t, p.Shutdown(t.Context()))
+		assert.True(t, p.Recorded(onceward.Ref{ID: invoice}).Delivered)
+	})
+}
+
 // A replay delivers an answer that its first caller never closed.
 func TestReplayDelivers(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {

@@ -1,17 +1,21 @@
 package onceward_test
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -109,7 +113,9 @@ func TestRedirectNotFollowedIsTheAnswer(t *testing.T) {
 		answer    reply
 		authorize func(*http.Request) error
 	}{
-		"it says not where to": {says(307, ""), nil},
+		"it says not where to":  {says(307, ""), nil},
+		"to be read by anybody": {says(307, "", "Location", "http://own.example/moved"), nil},
+		"as somebody":           {says(307, "", "Location", "https://ada@own.example/moved"), nil},
 		"nobody signs it there": {says(307, "", "Location", "/moved"), func(r *http.Request) error {
 			if r.URL.Path == "/moved" {
 				return errors.New("not there")
@@ -125,6 +131,61 @@ func TestRedirectNotFollowedIsTheAnswer(t *testing.T) {
 			require.NoError(t, out.Err)
 			assert.Equal(t, 307, out.Status)
 			assert.Len(t, l.Sent(), 1)
+		})
+	}
+}
+
+// What a redirect says besides is closed, and with it its connection.
+func TestRedirectsBodyIsClosed(t *testing.T) {
+	closed := 0
+	l := (&line{}).Then(reply{Answer: func(r *http.Request) (*http.Response, error) {
+		resp, err := says(307, "", "Location", "/moved").Answer(r)
+		resp.Body = closing{resp.Body, func() { closed++ }}
+		return resp, err
+	}})
+	p := start(t, l, onceward.Config{})
+	require.NoError(t, p.Ask(named(t, invoice)).Err)
+	assert.Len(t, l.Sent(), 2)
+	assert.Equal(t, 1, closed)
+}
+
+// The claim is looked at before each attempt but the first.
+func TestAttemptOfAClaimThatCantBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &unread{Journal: memory.New()}
+		l := (&line{}).Then(says(200, paid), unavailable)
+		p := start(t, l, onceward.Config{Journal: j})
+		j.times.Store(1)
+		require.NoError(t, p.Ask(named(t, "order-1")).Err)
+		require.ErrorIs(t, p.Ask(named(t, "order-2")).Err, errDiskFull)
+		assert.Len(t, l.Sent(), 2)
+	})
+}
+
+// What is too late by the time that it is begun is not attempted.
+func TestAttemptThatIsTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := 0
+		l := &line{}
+		p := start(t, l, onceward.Config{Journal: slowToBegin{memory.New(), time.Second}, Trace: &onceward.Trace{
+			AttemptStarted: func(ctx context.Context, _ onceward.Operation, _ int) context.Context { made++; return ctx },
+		}})
+		out := p.Ask(onceward.WithNotAfter(named(t, invoice), time.Now().Add(time.Second/2)))
+		require.ErrorIs(t, out.Err, onceward.ErrNotSent)
+		assert.Empty(t, l.Sent())
+		assert.Zero(t, made)
+	})
+}
+
+// A refusal that registers no key does not begin its window, nor does what was not sent before it.
+func TestRefusalBeginsNoWindow(t *testing.T) {
+	for name, first := range map[string]reply{"after what was not sent": refuses(), "after what may have been": loses()} {
+		virtual(t, name, func(t *testing.T) {
+			p := start(t, (&line{}).Then(first, says(429, "")), onceward.Config{Backoff: backoff.Policy{MaxAttempts: 2}, Providers: []providers.Provider{own(func(e *providers.Endpoint) {
+				e.RefusalsRegisterNoKey = true
+			})}})
+			require.ErrorIs(t, p.Ask(named(t, invoice), to("POST", ownURL)).Err, onceward.ErrPending)
+			assert.Equal(t, first.Unsent, p.Recorded(onceward.Ref{ID: invoice}).FirstSentAt.IsZero())
 		})
 	}
 }

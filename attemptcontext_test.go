@@ -115,18 +115,58 @@ func (b *flowing) Read(p []byte) (int, error) {
 
 // Whoever reads an answer that is not recorded has all the time there is, even where it came late.
 func TestAStreamOutlivesTheTimeOfItsAttempt(t *testing.T) {
-	for name, late := range map[string]time.Duration{"in time": 0, "after the attempt's time": 15 * time.Second} {
+	for name, row := range map[string]struct {
+		late   time.Duration
+		adjust func(*providers.Endpoint)
+	}{
+		"in time":                      {0, noKey},
+		"in time, and could be resent": {0, func(*providers.Endpoint) {}},
+		"after the attempt's time":     {15 * time.Second, noKey},
+	} {
 		virtual(t, name, func(t *testing.T) {
 			const size = 6000
-			l := (&line{}).Then(takes(late, reply{Answer: func(req *http.Request) (*http.Response, error) {
+			l := (&line{}).Then(takes(row.late, reply{Answer: func(req *http.Request) (*http.Response, error) {
 				resp, err := says(200, "").Answer(req)
 				resp.ContentLength, resp.Body = size, io.NopCloser(&flowing{req.Context(), size})
 				return resp, err
 			}}))
-			p := start(t, l, onceward.Config{Providers: []providers.Provider{own(noKey)}, AttemptTimeout: 10 * time.Second, MaxWait: time.Minute, MaxResponseBody: 100})
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{own(row.adjust)}, AttemptTimeout: 10 * time.Second, MaxWait: time.Minute, MaxResponseBody: 50})
 			out := p.Ask(named(t, invoice), to(http.MethodPost, ownURL))
 			require.NoError(t, out.Err)
 			assert.Len(t, out.Body, size)
 		})
 	}
+}
+
+// An attempt that has no successor has all of the call's time, and no more.
+func TestAttemptWithoutASuccessorEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, (&line{}).Then(hangs()), onceward.Config{Providers: []providers.Provider{own(noKey)}, AttemptTimeout: 10 * time.Second, MaxWait: time.Minute})
+		began := time.Now()
+		require.ErrorIs(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err, onceward.ErrOutcomeUnknown)
+		assert.Equal(t, time.Minute, time.Since(began))
+	})
+}
+
+// The context of an attempt ends with it: where it is not made, and with the body of a long answer.
+func TestContextEndsWithItsAttempt(t *testing.T) {
+	virtual(t, "it is not made", func(t *testing.T) {
+		var ctx context.Context
+		p := start(t, &line{}, onceward.Config{Authorize: func(r *http.Request) error {
+			ctx = r.Context()
+			return errDiskFull
+		}})
+		require.Error(t, p.Ask(named(t, invoice)).Err)
+		assert.Error(t, ctx.Err())
+	})
+	virtual(t, "a long answer", func(t *testing.T) {
+		var ctx context.Context
+		l := (&line{}).Then(reply{Answer: func(r *http.Request) (*http.Response, error) {
+			ctx = r.Context()
+			return says(200, strings.Repeat("x", 100)).Answer(r)
+		}})
+		p := start(t, l, onceward.Config{MaxResponseBody: 10})
+		require.NoError(t, p.Ask(named(t, invoice)).Err)
+		assert.Error(t, ctx.Err())
+	})
 }

@@ -109,6 +109,7 @@ func TestWaitWithoutTime(t *testing.T) {
 		op, err := p.Wait(ctx, onceward.Ref{ID: invoice})
 		require.ErrorIs(t, err, onceward.ErrPending)
 		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorContains(t, err, "POST "+chargeURL)
 		assert.Equal(t, onceward.StatePending, op.State)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -367,6 +368,64 @@ func TestRefusedEventIsNotKeptForEver(t *testing.T) {
 			require.NoError(t, p.Shutdown(ctx))
 		})
 	}
+}
+
+// Two who have the answer, and are done with it before it is recorded, are noted once.
+func TestDeliveryByTwoWaitsOnce(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j := &failing{Journal: memory.New()}
+		p := start(t, (&line{}).Then(takes(time.Second, says(200, paid))), onceward.Config{Journal: j, OnSettled: (&settler{}).settle})
+		j.fails(false, journal.EventComplete)
+		have := make(chan *http.Response, 2)
+		for range 2 {
+			go func() {
+				req, err := http.NewRequestWithContext(named(t, invoice), http.MethodPost, chargeURL, nil)
+				require.NoError(t, err)
+				resp, err := p.HTTP.Do(req)
+				require.NoError(t, err)
+				have <- resp
+			}()
+		}
+		pass(2 * time.Second)
+		for range 2 {
+			require.NoError(t, (<-have).Body.Close())
+		}
+		assert.Zero(t, j.noted.Load())
+		j.fails(false)
+		j.asked.Store(0)
+		pass(time.Minute)
+		assert.EqualValues(t, 2, j.asked.Load(), "the answer, and its delivery")
+		assert.True(t, p.Recorded(onceward.Ref{ID: invoice}).Delivered)
+	})
+}
+
+// Whoever tries goes once all is recorded, and the next one is as quick, and alone.
+func TestUnrecordedIsTriedAnewEachTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &failing{Journal: memory.New()}
+		p := start(t, &line{}, onceward.Config{Journal: j})
+		var asked [5]int64
+		for i := range asked {
+			name := fmt.Sprint("order-", i)
+			j.fails(false, journal.EventComplete)
+			require.NoError(t, p.Ask(named(t, name)).Err)
+			before := j.asked.Load()
+			pass(20 * time.Minute)
+			asked[i] = j.asked.Load() - before
+			j.fails(false)
+			pass(time.Minute)
+			name += "-soon"
+			j.fails(false, journal.EventComplete)
+			require.NoError(t, p.Ask(named(t, name)).Err)
+			pass(time.Millisecond)
+			j.fails(false)
+			pass(time.Second)
+			assert.Equal(t, onceward.StateCompleted, p.Recorded(onceward.Ref{ID: name}).State)
+		}
+		for _, n := range asked[1:] {
+			assert.Less(t, n, asked[0]*3/2)
+		}
+	})
 }
 
 // What can not be recorded is tried again each time.

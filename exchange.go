@@ -276,7 +276,7 @@ func (f *fields) readPairs(text string) {
 // tells whether all were and nothing else is in the text.
 func eachMember(text []byte, take func(name string, value json.RawMessage) bool) bool {
 	d := json.NewDecoder(bytes.NewReader(text))
-	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+	if begin, _ := d.Token(); begin != json.Delim('{') {
 		return false
 	}
 	for d.More() {
