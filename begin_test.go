@@ -94,6 +94,23 @@ func TestFlowHasItLookedForOnce(t *testing.T) {
 	})
 }
 
+// Who asks for what a dead process had in flight, and can't be sent again, has been told that it is unknown.
+func TestWhoFindsItUnknownIsTold(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l, table := &line{}, []providers.Provider{own(noKey)}
+		dead := start(t, l, onceward.Config{Journal: j, Providers: table})
+		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, invoice), to("POST", ownURL)) })
+		s := &settler{}
+		p := start(t, l, onceward.Config{Journal: j, Providers: table, OnSettled: s.settle})
+		require.ErrorIs(t, p.Ask(named(t, invoice), to("POST", ownURL)).Err, onceward.ErrOutcomeUnknown)
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Empty(t, s.got)
+		require.NoError(t, p.Shutdown(t.Context()))
+		assert.True(t, p.Recorded(onceward.Ref{ID: invoice}).Delivered)
+	})
+}
+
 // standing is a journal that a process stood still before: its session is lost when it goes on.
 type standing struct {
 	*memory.Journal

@@ -862,6 +862,24 @@ func TestTimeIsUpBeforeTheFirstAttempt(t *testing.T) {
 	}
 }
 
+// What is pending, and whose caller had no time left for an attempt, is Run's as soon as it is due.
+func TestPendingWhoseCallersTimeIsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory.New()
+		first := start(t, (&line{}).Then(refuses()), onceward.Config{Journal: m, Backoff: once})
+		require.ErrorIs(t, first.Ask(named(t, "order-1")).Err, onceward.ErrPending)
+		pass(time.Hour)
+		l := &line{}
+		p := start(t, l, onceward.Config{Journal: slowToBegin{m, 950 * time.Millisecond}})
+		ctx, cancel := context.WithTimeout(named(t, "order-1"), time.Second)
+		defer cancel()
+		require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
+		assert.Empty(t, l.Sent())
+		op := p.Recorded(onceward.Ref{ID: "order-1"})
+		assert.False(t, op.WakeAt.After(op.DueAt))
+	})
+}
+
 // What a request asks of its connection is kept.
 func TestConnectionHeadersOfARequestAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -43,6 +43,30 @@ func TestIDOfAnObjectOfTheGreatestLength(t *testing.T) {
 	}
 }
 
+// Two lists at one path are two lists.
+func TestLookByTwoListsAtOnePath(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
+			e := &p.Endpoints[1]
+			second := p.Clone().Endpoints[1].Lookups[0]
+			second.Query = "all=1&" + second.Query
+			e.Lookups = append(e.Lookups, second)
+		})
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.asks("invoice-1", "/transfers", order1).Err, onceward.ErrOutcomeUnknown)
+		l.fakes(func(r *http.Request) *http.Response {
+			if r.Method == http.MethodGet && r.URL.Path == "/transfers" && !r.URL.Query().Has("all") {
+				return answers(http.StatusOK, `{"data":[],"has_more":false}`)
+			}
+			return nil
+		})
+		op, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StateCompleted, op.State)
+		l.truly()
+	})
+}
+
 // A live payment is not looked for with a test's credential: it would not be there.
 func TestLookUnderAnotherMode(t *testing.T) {
 	for _, row := range []struct {

@@ -37,3 +37,61 @@ func TestLookKeepsARetryAfterOfACutAnswer(t *testing.T) {
 		}
 	})
 }
+
+// Two looks that read the same have one digest, and others another.
+func TestLookHasADigestOfWhatItRead(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		var digests []string
+		for _, more := range []string{"", "", `,"note":1`} {
+			l.fakes(func(r *http.Request) *http.Response {
+				if r.Method == http.MethodGet && r.URL.Path == "/payments" {
+					return answers(http.StatusOK, `{"data":[],"has_more":false`+more+`}`)
+				}
+				return nil
+			})
+			pass(2 * time.Minute)
+			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			digests = append(digests, latest(l.stands("invoice-1")).Digest)
+		}
+		assert.Equal(t, digests[0], digests[1])
+		assert.NotEqual(t, digests[0], digests[2])
+	})
+}
+
+// Nothing is proven absent by a provider whose clock and ours are too far apart; one that tells no time is believed.
+func TestLookBesideAnotherClock(t *testing.T) {
+	for name, row := range map[string]struct {
+		date  func() []string
+		state onceward.State
+	}{
+		"it tells no time": {func() []string { return nil }, onceward.StateCancelled},
+		"a little behind":  {func() []string { return []string{time.Now().Add(-14 * time.Minute).UTC().Format(http.TimeFormat)} }, onceward.StateCancelled},
+		"behind":           {func() []string { return []string{time.Now().Add(-16 * time.Minute).UTC().Format(http.TimeFormat)} }, onceward.StateUnknown},
+		"ahead":            {func() []string { return []string{time.Now().Add(16 * time.Minute).UTC().Format(http.TimeFormat)} }, onceward.StateUnknown},
+	} {
+		trap(t, name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, proving)
+			l.box.Script(providertest.DropBefore())
+			require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+			pass(3 * time.Minute)
+			require.NoError(t, l.pays("control").Err)
+			l.fakes(func(r *http.Request) *http.Response {
+				if r.Method != http.MethodGet || r.URL.Path != "/payments" {
+					return nil
+				}
+				resp, err := l.via.via.RoundTrip(r)
+				if err != nil {
+					return nil
+				}
+				resp.Header["Date"] = row.date()
+				return resp
+			})
+			l.runs(24 * time.Hour)
+			assert.Equal(t, row.state, l.stands("invoice-1").State)
+		})
+	}
+}

@@ -79,6 +79,17 @@ func TestAHookThatPanicsForgetsNoRetryAfter(t *testing.T) {
 	})
 }
 
+// What was under way as a hook panicked may have run.
+func TestAPanicDuringAnAttemptIsInDoubt(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(doing(func() { panic("a transport's") }, loses()))
+		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own(noKey)}})
+		assert.Panics(t, func() { p.Ask(named(t, "order-1"), to("POST", ownURL)) })
+		assert.ErrorIs(t, p.Ask(named(t, "order-1"), to("POST", ownURL)).Err, onceward.ErrOutcomeUnknown)
+		assert.Len(t, l.Sent(), 1)
+	})
+}
+
 func TestRunSurvivesHooksThatPanic(t *testing.T) {
 	each(t, "by what a claim settles itself, and by progress", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses(), loses())
