@@ -95,6 +95,9 @@ func (b *book) Apply(ctx context.Context, ev journal.Event) (journal.Result, err
 		b.life.tell("journal", b.process.name, "%v of %s: fails after its commit", ev.Kind, ev.Ref.ID)
 		return journal.Result{}, errAiling
 	}
+	if ev.Kind != journal.EventResolve && errors.Is(err, journal.ErrInvalidEvent) && !(ev.Kind == journal.EventBegin && !ev.Intent.NotAfter.IsZero()) {
+		b.life.fault("%s: what the client told the journal of it was refused: %v", ev.Ref.ID, err)
+	}
 	switch {
 	case err != nil:
 		b.life.tell("journal", b.process.name, "%v of %s: %v", ev.Kind, ev.Ref.ID, err)

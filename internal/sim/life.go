@@ -97,7 +97,7 @@ func newLife(p plan, j journal.Journal) *life {
 	l.world = &world{
 		plan: p, contracts: map[string]contract{}, memory: map[string]*remembered{},
 		effects: map[string][]effect{}, underway: map[string][]time.Time{}, asked: map[string]int{}, asks: map[string]wish{},
-		looked: map[string]int{}, patience: map[string]wish{}, objects: map[string][]object{}, delivers: l.delivers, spans: map[string]between{}, spent: map[string]*spending{},
+		looked: map[string]int{}, patience: map[string]wish{}, objects: map[string][]object{}, references: map[string]string{}, delivers: l.delivers, spans: map[string]between{}, spent: map[string]*spending{},
 		named: map[string]time.Time{}, untrusted: map[string]bool{}, tell: l.tell, fault: l.fault, visited: l.visited,
 	}
 	for _, i := range random.Perm(len(contracts))[:1+random.IntN(3)] {
@@ -214,6 +214,7 @@ type process struct {
 	line      *line
 	still     *stillness // nil: it never stands still
 	strict    bool
+	namedOnly bool
 	reconcile *onceward.Reconcile
 	stop      context.CancelFunc // of Run
 	ran       chan struct{}
@@ -253,6 +254,7 @@ func (l *life) start(name string, right bool) *process {
 		Keep:       map[bool]time.Duration{true: time.Minute}[l.has(shortKeep)],
 		Logger:     slog.New(slog.NewTextHandler(logged{l}, nil)),
 	}
+	p.namedOnly = cfg.NamedOnly
 	p.strict = l.has(stricts) && drawn.of(2)
 	p.line.strict, cfg.Strict = p.strict, p.strict
 	if l.has(budgets) {
@@ -548,14 +550,27 @@ func (l *life) operate() {
 		}
 		l.world.decides(l.ledgerName(op.Ref))
 		now, _ := l.current().Get(context.Background(), op.Ref)
-		_, err := p.client.Resolve(context.Background(), op.Seen, as, how)
+		resolved, err := p.client.Resolve(context.Background(), op.Seen, as, how)
 		wasTold(err)
+		l.judgesWord(&resolved, as, made, err)
 		if moved := now.Generation != op.Generation || now.Claim != op.Claim && as != onceward.Executed; err == nil && moved {
 			l.fault("%s: resolved as %v by who had seen generation %d, claim %d, and it was at %d and %d", op.ID, as, op.Generation, op.Claim, now.Generation, now.Claim)
 		}
 		l.world.forgives(l.ledgerName(op.Ref))
 		l.tell("person", p.name, "resolves %s as %v: %v", op.ID, as, err)
 		l.visit("resolved as " + as.String())
+	}
+}
+
+// judgesWord finds a person's word that was taken and changes nothing, or that is refused by what is not so.
+func (l *life) judgesWord(op *onceward.Operation, as onceward.Resolution, made int, err error) {
+	switch {
+	case err == nil && as == onceward.SendAgain && op.Unwanted != nil:
+		l.fault("%s: somebody was told that it is sent again, and it is not wanted", op.ID)
+	case err != nil && made == 0 && strings.Contains(err.Error(), "there is evidence that it took effect") && !l.inGap(l.ledgerName(op.Ref)):
+		if made, _ := l.world.count(l.ledgerName(op.Ref)); made == 0 {
+			l.fault("%s: nobody may say that it took no effect, as it did not: %v", op.ID, err)
+		}
 	}
 }
 
@@ -575,8 +590,11 @@ func (l *life) supplies(p *process, op onceward.Operation) {
 	if answer == nil || err != nil || op.Answer == nil || !op.Answer.ByHand || !op.Answer.Omitted {
 		return
 	}
-	_, err = p.client.Resolve(context.Background(), op.Seen, onceward.Executed, onceward.ResolveOptions{By: "somebody", Why: "found it", Answer: answer})
+	op, err = p.client.Resolve(context.Background(), op.Seen, onceward.Executed, onceward.ResolveOptions{By: "somebody", Why: "found it", Answer: answer})
 	wasTold(err)
+	if now, _ := l.current().Get(context.Background(), op.Ref); err == nil && now.Answer != nil && now.Answer.Replaced != nil && now.Answer.Replaced.ByHand {
+		l.fault("%s: what its answer took the place of was said by a person, and is told to be its provider's", op.ID)
+	}
 	l.tell("person", p.name, "supplies the answer of %s: %v", op.ID, err)
 	if errors.Is(err, journal.ErrInvalidEvent) {
 		l.fault("%s: nobody may supply the answer that it lacks: %v", op.ID, err)
@@ -818,6 +836,18 @@ func (e *errand) calls() string {
 	return e.name
 }
 
+// judgeAlert finds an operation that somebody is to see to for what is not so.
+func (l *life) judgeAlert(op *journal.Operation, made int) {
+	refused := strings.Contains(op.Dead, "answered as refused")
+	switch {
+	case l.wasRestored() || op.State != journal.StateCompleted || op.Answer == nil:
+	case op.SecondEffects > 0 && made < 2:
+		l.fault("%s is told to have taken effect twice, and has %d effects: %s", op.ID, made, op.Dead)
+	case refused && made == 0, refused && op.Answer.Status == 200:
+		l.fault("%s is told to be answered as refused, and to have taken effect: %d, of which it has %d", op.ID, op.Answer.Status, made)
+	}
+}
+
 // hasToEnqueue tells whether an errand is yet to be enqueued.
 func (l *life) hasToEnqueue(e *errand) bool {
 	l.mu.Lock()
@@ -902,6 +932,9 @@ func (l *life) hear(p *process, e *errand, since time.Time, variant, mode string
 		made, more = 0, 0 // since then others may have asked
 	}
 	l.hearsRegret(e, err, made, more)
+	if e.naming == 2 && errors.Is(err, onceward.ErrPending) && !oe.InBackground {
+		l.fault("%s: its caller was told to ask again, and has no name to ask by: %v", e.name, err)
+	}
 	if !e.alone && made+more > 0 { // the other asker may have begun since it was cancelled
 		made, more = l.world.countBefore(e.ledger, since, p.name)
 	}
@@ -1033,8 +1066,18 @@ func (l *life) heal() {
 		p := l.start(fmt.Sprintf("end.%d", i), true)
 		l.retryTrips(p)
 		l.settles()
+		l.runs(p)
 		l.asksAfterwards(p)
 		l.end(p, shutDown)
+	}
+}
+
+// runs finds what a process's Run leaves alone though it is due, named, and has nothing else against it.
+func (l *life) runs(p *process) {
+	for op, err := range l.current().List(context.Background(), journal.Filter{States: []journal.State{journal.StatePending}}) {
+		if err == nil && op.Naming == journal.Named && !op.BodyWithheld && op.Provider != "" && op.Mode != "test" && op.Parent == "" && !l.has(modes) && !l.has(withheld) && !l.has(ownTokens) && op.DueAt.Add(10*time.Minute).Before(time.Now()) {
+			l.fault("%s is left alone by %s, which has run for long enough: due %v: %s", op.ID, p.name, op.DueAt.Sub(l.began), op.Cause)
+		}
 	}
 }
 
@@ -1140,6 +1183,7 @@ func (l *life) judge() (unknown map[string]int) {
 				l.fault("%s was to be sent, as its caller was told, and is cancelled: %s", e.name, op.Cause)
 			}
 			l.judgeRegret(e, &op, len(effects))
+			l.judgeAlert(&op, len(effects))
 			if op.State == journal.StateCancelled && len(effects) > 0 && !l.hasForgotten(e.name) {
 				l.fault("%s is cancelled, and took effect", e.name)
 			}

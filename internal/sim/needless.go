@@ -71,6 +71,9 @@ func (l *life) notes(b *book, res journal.Result) {
 		l.knowing.doubted[this] = true
 	}
 	l.mu.Unlock()
+	if is && strings.HasSuffix(op.Cause, "stands behind the time at which it was first sent") && !op.FirstSentAt.After(op.UpdatedAt) {
+		l.fault("%s became unknown by a clock that shows a later time than when it was first sent: %s", op.ID, op.Cause)
+	}
 	if !is || op.Key == "" || first.at.IsZero() {
 		return
 	}
@@ -81,7 +84,7 @@ func (l *life) notes(b *book, res journal.Result) {
 		// What is asked is whether it may be sent once the delay is over that comes next.
 		const delay = 75 * time.Minute
 		left := c.retention - min(c.retention/4, time.Hour) - now.Sub(first.dated) - delay
-		if left > 0 && !l.explains(op, c, first, agree) {
+		if left > 0 && !l.explains(b, op, c, first, agree) {
 			l.fault("%s became unknown without need, %v after it was first sent: %s", op.ID, now.Sub(first.at), op.Cause)
 		}
 	}
@@ -90,9 +93,9 @@ func (l *life) notes(b *book, res journal.Result) {
 // explains tells whether something else than the provider's memory makes an operation
 // unknown. The clocks of two processes that are far ahead, one after the other, agree: nobody can tell that from a right
 // one that was stopped in between.
-func (l *life) explains(op *journal.Operation, c contract, first held, agree bool) bool {
+func (l *life) explains(b *book, op *journal.Operation, c contract, first held, agree bool) bool {
 	if op.Naming == journal.Generated {
-		return true // its caller was told, and nobody could ask for it again
+		return b.process.namedOnly || !strings.Contains(op.Cause, "its process ended") // else its caller was told, and nobody could ask for it again
 	}
 	for _, why := range []struct {
 		cause string
@@ -109,7 +112,7 @@ func (l *life) explains(op *journal.Operation, c contract, first held, agree boo
 		{"it is repeated for who asks for it", true}, // it was unknown before that
 		{"the journal was restored", l.disaster != nil},
 		{"the key was used for another request", l.wasRestored() || op.KeyCarried}, // the reference that was made for it is lost, or another has its key
-		{"its process ended", op.Naming != journal.Named},                          // found by a process that is NamedOnly
+		{"its process ended", op.Naming != journal.Named && b.process.namedOnly},   // found by a process that is NamedOnly
 		{"remembers no refusals", c.memory != providers.Everything},
 		{"remembers no refusals", op.Found.State == journal.StateUnknown}, // of a repeat: it was unknown before that
 	} {

@@ -54,6 +54,9 @@ func (l *life) regret() {
 		op, err := p.client.Unwanted(context.Background(), op.Ref, onceward.ResolveOptions{By: "somebody", Why: "it is not wanted any more"})
 		wasTold(err)
 		l.tell("person", p.name, "does not want %s any more: %v, it is %v", name, err, op.State)
+		if refused := new(journal.EventError); errors.As(err, &refused) && refused.State == journal.StateCancelled {
+			l.fault("%s is cancelled, and nobody may say that it is not wanted: %v", name, err)
+		}
 		if err != nil {
 			continue
 		}

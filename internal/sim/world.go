@@ -115,31 +115,32 @@ const (
 // world is every provider of a life, and the network before them.
 type world struct {
 	plan
-	mu        sync.Mutex
-	contracts map[string]contract // by host
-	memory    map[string]*remembered
-	effects   map[string][]effect    // by errand
-	underway  map[string][]time.Time // by errand: when requests began that may still be executed
-	asks      map[string]wish        // by errand: what was last asked for by a Retry-After
-	named     map[string]time.Time   // by errand: until when a Retry-After has asked for patience
-	untrusted map[string]bool        // by errand: it was sent by wrong tables
-	befalls   func(host string) (f fate, there bool)
-	restored  func() bool // the journal is a copy
-	frozen    func() bool // nothing may be sent now
-	fault     func(format string, args ...any)
-	asked     map[string]int                        // by errand: requests so far
-	looked    map[string]int                        // by host: looks so far
-	patience  map[string]wish                       // by process and host: before which no other look is to be made
-	objects   map[string][]object                   // by host: what it has made and shows
-	spent     map[string]*spending                  // by process and host
-	spans     map[string]between                    // by errand: when it may be sent for the first time
-	delivers  func(c contract, o object, id string) // tells of it
-	well      bool                                  // nothing goes wrong any more
-	outage    func(string) bool                     // whether a host is down now
-	unwanted  func(string) bool                     // whether nobody wants an errand any more
-	refused   func(string) bool                     // whether it takes no credential now
-	tell      func(kind, process, format string, args ...any)
-	visited   map[string]int
+	mu         sync.Mutex
+	contracts  map[string]contract // by host
+	memory     map[string]*remembered
+	effects    map[string][]effect    // by errand
+	underway   map[string][]time.Time // by errand: when requests began that may still be executed
+	asks       map[string]wish        // by errand: what was last asked for by a Retry-After
+	named      map[string]time.Time   // by errand: until when a Retry-After has asked for patience
+	untrusted  map[string]bool        // by errand: it was sent by wrong tables
+	befalls    func(host string) (f fate, there bool)
+	restored   func() bool // the journal is a copy
+	frozen     func() bool // nothing may be sent now
+	fault      func(format string, args ...any)
+	asked      map[string]int                        // by errand: requests so far
+	looked     map[string]int                        // by host: looks so far
+	patience   map[string]wish                       // by process and host: before which no other look is to be made
+	references map[string]string                     // the key that each was first sent with
+	objects    map[string][]object                   // by host: what it has made and shows
+	spent      map[string]*spending                  // by process and host
+	spans      map[string]between                    // by errand: when it may be sent for the first time
+	delivers   func(c contract, o object, id string) // tells of it
+	well       bool                                  // nothing goes wrong any more
+	outage     func(string) bool                     // whether a host is down now
+	unwanted   func(string) bool                     // whether nobody wants an errand any more
+	refused    func(string) bool                     // whether it takes no credential now
+	tell       func(kind, process, format string, args ...any)
+	visited    map[string]int
 }
 
 // remembered is what a provider knows of a key.
@@ -232,6 +233,17 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 	l.tell("provider", l.process, "%s is sent (key %.8s) to %s: %v", errand, key, req.URL.Host, f)
 	if !c.keyless || !strings.HasPrefix(errand, "fee-at-") { // two of them are two operations there
 		l.heeds(errand, key, account)
+	}
+	if reference := form.Get("reference"); reference != "" && key != "" && !l.has(quotedKeys) {
+		l.mu.Lock()
+		if l.references[reference] == "" {
+			l.references[reference] = key
+		}
+		first := l.references[reference]
+		l.mu.Unlock()
+		if first != key && !l.restored() {
+			l.fault("%s: sent under two keys with one reference, %.8s and %.8s: nobody can tell of which of them an object is", errand, first, key)
+		}
 	}
 	if !l.trusts() {
 		l.mu.Lock()
