@@ -521,6 +521,9 @@ func (l *life) operate() {
 				continue
 			}
 			op = held
+			if l.lets(p, op) {
+				continue
+			}
 		}
 		made, more := l.world.count(l.ledgerName(op.Ref))
 		as := onceward.Executed
@@ -932,6 +935,7 @@ func (l *life) hear(p *process, e *errand, since time.Time, variant, mode string
 		made, more = 0, 0 // since then others may have asked
 	}
 	l.hearsRegret(e, err, made, more)
+	l.hearsBlind(p, e, since, err)
 	if e.naming == 2 && errors.Is(err, onceward.ErrPending) && !oe.InBackground {
 		l.fault("%s: its caller was told to ask again, and has no name to ask by: %v", e.name, err)
 	}
@@ -1067,6 +1071,9 @@ func (l *life) heal() {
 		l.retryTrips(p)
 		l.settles()
 		l.runs(p)
+		if i == 3 {
+			l.comesBack(p)
+		}
 		l.asksAfterwards(p)
 		l.end(p, shutDown)
 	}
@@ -1075,7 +1082,7 @@ func (l *life) heal() {
 // runs finds what a process's Run leaves alone though it is due, named, and has nothing else against it.
 func (l *life) runs(p *process) {
 	for op, err := range l.current().List(context.Background(), journal.Filter{States: []journal.State{journal.StatePending}}) {
-		if err == nil && op.Naming == journal.Named && !op.BodyWithheld && op.Provider != "" && op.Mode != "test" && op.Parent == "" && !l.has(modes) && !l.has(withheld) && !l.has(ownTokens) && op.DueAt.Add(10*time.Minute).Before(time.Now()) {
+		if err == nil && op.Naming == journal.Named && !op.BodyWithheld && op.Provider != "" && op.Mode != "test" && op.Parent == "" && !l.has(modes) && !l.has(withheld) && !l.has(ownTokens) && op.DueAt.Add(5*time.Minute).Before(time.Now()) {
 			l.fault("%s is left alone by %s, which has run for long enough: due %v: %s", op.ID, p.name, op.DueAt.Sub(l.began), op.Cause)
 		}
 	}
