@@ -1082,7 +1082,7 @@ func (l *life) heal() {
 // runs finds what a process's Run leaves alone though it is due, named, and has nothing else against it.
 func (l *life) runs(p *process) {
 	for op, err := range l.current().List(context.Background(), journal.Filter{States: []journal.State{journal.StatePending}}) {
-		if err == nil && op.Naming == journal.Named && !op.BodyWithheld && op.Provider != "" && op.Mode != "test" && op.Parent == "" && !l.has(modes) && !l.has(withheld) && !l.has(ownTokens) && op.DueAt.Add(5*time.Minute).Before(time.Now()) {
+		if err == nil && op.Naming == journal.Named && !op.BodyWithheld && op.Provider != "" && op.Mode != "test" && op.Parent == "" && !l.has(modes) && !l.has(withheld) && !l.has(ownTokens) && !l.has(clocks) && op.DueAt.Add(5*time.Minute).Before(time.Now()) && op.WakeAt.Add(5*time.Minute).Before(time.Now()) {
 			l.fault("%s is left alone by %s, which has run for long enough: due %v: %s", op.ID, p.name, op.DueAt.Sub(l.began), op.Cause)
 		}
 	}

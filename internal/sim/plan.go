@@ -80,6 +80,7 @@ const (
 	undos                       // flows that are given up more, and undone by two calls each, between which that may fail
 	releases                    // operators who hold what is pending, and let it go again
 	returns                     // callers who ask once more when all is well, for what was cancelled long ago
+	fickle                      // providers that decline a second request while the first one dawdles
 	habitCount
 
 	firstHabits = corrections // those after it are drawn each for itself, so that a seed's others stay as they were
@@ -91,7 +92,7 @@ var habitNames = [habitCount]string{
 	"hurried", "no-on-settled", "secrets", "short-memory", "other-requests", "key-under-name", "shared-keys", "modes", "own-tokens",
 	"ailing-journal", "flows", "flow-changes", "short-keep", "disasters", "clocks",
 	"corrections", "colleagues", "blips", "looks", "webhooks", "lookless", "look-hooks", "outboxes", "boxed", "settled-tx", "stricts", "scopes", "accounts", "budgets",
-	"standstills", "regrets", "undos", "releases", "returns",
+	"standstills", "regrets", "undos", "releases", "returns", "fickle",
 }
 
 func (h habit) String() string { return habitNames[h] }

@@ -542,6 +542,9 @@ func (w *world) draw(host, errand string) (contract, fate, dice) {
 		all := w.fates.members()
 		f = fate(all[random.IntN(len(all))])
 	}
+	if w.has(fickle) && there && !w.well && w.asked[errand] <= 2 && w.dice("fickle", errand).of(2) {
+		f = []fate{late, declines}[w.asked[errand]-1]
+	}
 	w.visited["fate "+f.String()]++
 	return c, f, random
 }
