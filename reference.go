@@ -51,6 +51,15 @@ func newReferences() []string {
 	return []string{id, strings.ReplaceAll(id, "-", "")}
 }
 
+// another is a reference that is spelled as the one before it.
+func another(before string) string {
+	made := newReferences()
+	if !strings.Contains(before, "-") {
+		return made[1]
+	}
+	return made[0]
+}
+
 // referenceAt is where a recorded reference stands, by what formOf said of it.
 func referenceAt(form string) (at tables.Reference, ok bool) {
 	for place := providers.KeyRawHeader; place <= providers.KeyGraphQL; place++ {

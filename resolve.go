@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
@@ -104,10 +103,7 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 		}
 		ev.Key = c.laterKey(op.Ref, op.Key, seen.Generation+1, version)
 		if op.ReferenceOurs {
-			ev.Reference = newReferences()[0]
-			if !strings.Contains(op.Reference, "-") {
-				ev.Reference = newReferences()[1]
-			}
+			ev.Reference = another(op.Reference)
 		}
 	}
 	res, err := c.journal.Apply(ctx, ev)
