@@ -936,9 +936,6 @@ func (l *life) hear(p *process, e *errand, since time.Time, variant, mode string
 	}
 	l.hearsRegret(e, err, made, more)
 	l.hearsBlind(p, e, since, err)
-	if e.naming == 2 && errors.Is(err, onceward.ErrPending) && !oe.InBackground {
-		l.fault("%s: its caller was told to ask again, and has no name to ask by: %v", e.name, err)
-	}
 	if !e.alone && made+more > 0 { // the other asker may have begun since it was cancelled
 		made, more = l.world.countBefore(e.ledger, since, p.name)
 	}

@@ -56,6 +56,18 @@ var notFound = []struct{ clause, why string }{
 	{`^next\.go, supply: `, "no operator supplies an answer"},
 	{`^next\.go, (step: case EventAdopt|adopt: )`, "no journal was restored"},
 	{`^next\.go, resolve: (case|key|ev\.Resolution|if)`, "no operator is overtaken, or holds what is unknown"},
+	{`^next\.go, Next: case Withdrawn`, "the time of an update that changes nothing"},
+	{`^next\.go, confirm: .*op\.State != StateCompleted`, "nobody asks for the window of what is completed"},
+	{`^next\.go, over: if began\.IsZero`, "what was never sent is begun anew by whoever asks for it again"},
+	{`^next\.go, send: later\(op\.WakeAt, op\.DueAt\)`, "it is looked at before it is due, and left alone"},
+	{`^next\.go, settle: to != StateUnknown`, "what has an outcome and begins anew has a due time of its own"},
+	{`^next\.go, reap: max\(keep, EvidenceKeep\)`, "no person says that nothing took effect of what did, so that nothing late is told of it"},
+	{`^next\.go, (offer: op\.State == StateAbsent|claim: op\.State == StateInFlight && !live)`, "a store offers nothing that is delivered, and nothing that a live session holds"},
+	{`^next\.go, complete: case ev\.Answer == nil`, "the client never asks so"},
+	{`^evidence\.go, (look: case ev\.Due\.IsZero|evidence: (case e\.Finding == FindingAbsent|ev\.Claim < ))`, "the client never asks so"},
+	{`^next\.go, termsBy: `, "an intent without a provider has no terms either"},
+	{`^evidence\.go, hint: `, "it is looked for at its own time instead"},
+	{`^rule\.go, inside: if !behind → false`, "it decides on words alone"},
 	{`^next\.go, leave: op\.BodyWithheld`, "no body is withheld"},
 }
 
