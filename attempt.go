@@ -51,7 +51,7 @@ func (r *run) makeAttempt() (*http.Response, error) {
 	// may have the operation by now.
 	holder := r.op.Holder
 	trace.holds, trace.end = func() bool { return r.client.session.holds(holder) }, a.ctx.end
-	if by := r.op.NotAfter; !r.mayHaveRun() {
+	if by := r.notAfter; !r.mayHaveRun() {
 		trace.late = func() error { return afterwards(r.client.now(), by) }
 	}
 	req, err := r.compose(a.ctx, trace.follow(a.ctx), r.target)
@@ -136,7 +136,7 @@ func (r *run) tooLate(t time.Time) error {
 	if r.mayHaveRun() {
 		return nil
 	}
-	return afterwards(t, r.op.NotAfter)
+	return afterwards(t, r.notAfter)
 }
 
 // afterwards tells that t is after by, if there is such a time.

@@ -63,8 +63,8 @@ func (b *backlog) follow(ev journal.Event) bool {
 		return false
 	}
 	last := events[len(events)-1]
-	if last.event.Kind == ev.Kind {
-		return true // of the same outcome: who asks all the time makes no queue
+	if e := &last.event; e.Kind == ev.Kind && e.Outcome == ev.Outcome && e.Generation == ev.Generation {
+		return true // who asks all the time makes no queue
 	}
 	op := last.op
 	if op.State == ev.Outcome && op.Generation == ev.Generation {

@@ -451,5 +451,10 @@ func (k *call) startRun(res journal.Result, f *flight) *run {
 		r.op.Request = withBody(r.op.Request, k.intent.Request, k.body)
 	}
 	r.replaced = k.carried != "" && r.op.Key != "" && k.carried != r.op.Key
+	// What others were promised, who said no such time, stays pending then. A person who has something sent again means this.
+	by, again := k.intent.NotAfter, r.op.Resolved != nil && r.op.Resolved.Resolution == journal.SendAgain
+	if !by.IsZero() && !again && (r.notAfter.IsZero() || by.Before(r.notAfter)) {
+		r.notAfter = by
+	}
 	return r
 }

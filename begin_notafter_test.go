@@ -171,3 +171,30 @@ func TestWhoIsToldThatItsTimeHasPassed(t *testing.T) {
 		assert.Empty(t, offered)
 	})
 }
+
+// Nor is it sent by who asks for what is pending, and names an earlier time than it was begun with: that leaves it to others.
+func TestNotAfterOfWhoAsksAgain(t *testing.T) {
+	each(t, "passed", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(refuses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		by := time.Now().Add(time.Minute)
+		pass(10 * time.Minute)
+		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), by)).Err, onceward.ErrPending)
+		assert.Empty(t, l.Sent())
+		assert.NoError(t, p.Ask(named(t, invoice)).Err)
+		assert.Len(t, l.Sent(), 1)
+	})
+	each(t, "passes", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(refuses(), refuses(), refuses(), refuses())
+		policy := backoff.Policy{Initial: 10 * time.Second, Max: 20 * time.Second, MaxAttempts: 1}
+		p := start(t, l, onceward.Config{Journal: j, Backoff: policy})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		pass(10 * time.Minute)
+		policy.MaxAttempts = 8
+		p = start(t, l, onceward.Config{Journal: j, Backoff: policy})
+		by := time.Now().Add(5 * time.Second)
+		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), by)).Err, onceward.ErrPending)
+		assert.Empty(t, l.Sent())
+	})
+}

@@ -28,6 +28,7 @@ type run struct {
 	quiet       time.Time // by that, since when it is known that no attempt is under way
 	flight      *flight
 	ends        time.Time // when the run has to be over
+	notAfter    time.Time // until when it may be sent first: by the operation, or by who asks for it; zero: at any time
 
 	// Its requests.
 	route    tables.Route
@@ -78,7 +79,7 @@ func (t *tally) breakOff() {
 // newRun works off what the journal has just let be sent. Its route and target are the
 // caller's to fill in, and whose request it is.
 func newRun(ctx context.Context, c *Client, res journal.Result, f *flight, ends time.Time) *run {
-	r := &run{client: c, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, began: time.Now(), flight: f, ends: ends}
+	r := &run{client: c, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, began: time.Now(), flight: f, ends: ends, notAfter: res.Operation.NotAfter}
 	r.quiet = c.quiet.since(&r.op, r.began)
 	r.pauses = pauseContext{ctx: ctx, lifecycle: &c.lifecycle}
 	r.requests = composer{cfg: &c.cfg, route: &r.route, frozen: &r.op.Request, key: r.op.Key, firstSent: r.op.FirstSentAt, reference: referenceOf(&r.op)}
