@@ -1,10 +1,12 @@
 package onceward_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -216,6 +218,40 @@ func TestReferenceOfWhatIsSentAgain(t *testing.T) {
 			assert.Equal(t, strings.Contains(first.Reference, "-"), strings.Contains(second.Reference, "-"))
 			assert.Len(t, second.Reference, len(first.Reference))
 			l.truly()
+		})
+	}
+}
+
+// What the program's own look-up finds not to be there is sent again by the same call, under a reference of its own: by the one before, what
+// shows late would be taken for what is sent now.
+func TestReferenceOfANextGeneration(t *testing.T) {
+	for name, table := range map[string]func(*providers.Provider){
+		"after its table's look": func(*providers.Provider) {},
+		"without one": func(p *providers.Provider) {
+			p.Endpoints[1].Reference.Fill, p.Endpoints[1].Lookups, p.Events = true, nil, nil
+		},
+	} {
+		trap(t, name, func(t *testing.T) {
+			looks := filling()
+			looks.Lookup = func(context.Context, onceward.Operation) (onceward.Finding, error) {
+				return onceward.Finding{Found: journal.FindingAbsent}, nil
+			}
+			l := atBank(t, onceward.Config{Reconcile: looks}, unique, table)
+			references := map[string]bool{}
+			l.fakes(func(r *http.Request) *http.Response {
+				if r.Method == http.MethodPost {
+					sent, err := io.ReadAll(r.Body)
+					require.NoError(t, err)
+					r.Body = io.NopCloser(bytes.NewReader(sent))
+					references[regexp.MustCompile(`"external_id":"[^"]+"`).FindString(string(sent))] = true
+				}
+				return nil
+			})
+			l.box.Script(providertest.DropBefore())
+			showing(t, l.transfers("never-arrived"), "obj_1")
+			assert.Equal(t, 1, l.stands("never-arrived").Generation)
+			assert.Len(t, references, 2)
+			assert.NotContains(t, references, "")
 		})
 	}
 }
