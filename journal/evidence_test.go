@@ -55,6 +55,7 @@ func TestAbsenceIsProvenByAllOfItsClauses(t *testing.T) {
 	op, decision := next(t, goneBefore(), false, gone(goneBefore()))
 	require.Equal(t, journal.Recorded, decision)
 	assert.Equal(t, journal.StateCancelled, op.State)
+	assert.Equal(t, "it was looked for, and is proven not to be there", op.Cause)
 	assert.Equal(t, 1, op.Generation)
 	assert.Equal(t, "its key", op.Key)
 	assert.False(t, op.ByHand)

@@ -99,6 +99,9 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 			op.Evidence = []journal.Evidence{{Generation: 1, Finding: journal.FindingTookEffect}}
 		}, "evidence is of one of its generations"},
 		{journal.StateUnknown, func(op *journal.Operation) {
+			op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Basis: journal.BasisKey + 1}}
+		}, "evidence is of one of its generations"},
+		{journal.StateUnknown, func(op *journal.Operation) {
 			op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Answer: &journal.Answer{}}}
 		}, "an answer is kept with evidence only while a claim is out"},
 		{journal.StateUnknown, func(op *journal.Operation) { op.Rounds = make([]journal.Round, 1) }, "its rounds are earlier generations"},
