@@ -131,21 +131,23 @@ func (b *backlog) tryOne(ctx context.Context, c *Client, ref Ref) error {
 			return err
 		}
 		b.recorded(ref, events[0])
-		if op := &res.Operation; err == nil && op.Unwanted != nil && !seam.IsOfFlow(op.Parent) {
-			b.dropDelivery(ref) // Run offers it: this process does not hold it any more
+		if op := &res.Operation; err == nil && op.Unwanted != nil && !seam.IsOfFlow(op.Parent) && b.dropDelivery(ref) {
+			c.offers.add(op) // a commit that had landed has this process hold it, so that no pass offers it
 		}
 		c.wake()
 	}
 }
 
 // dropDelivery drops the caller's delivery of what nobody wants any more by now: whoever does not want it is not who asked.
-func (b *backlog) dropDelivery(ref Ref) {
+func (b *backlog) dropDelivery(ref Ref) bool {
 	b.mu.Lock()
 	events := b.unsaved[ref]
 	b.mu.Unlock()
-	if len(events) > 0 && events[0].event.Kind == journal.EventDeliver {
-		b.recorded(ref, events[0])
+	if len(events) == 0 || events[0].event.Kind != journal.EventDeliver {
+		return false
 	}
+	b.recorded(ref, events[0])
+	return true
 }
 
 // recorded drops what was recorded of ref. Several goroutines may have been at the same event: the next one is not

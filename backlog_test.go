@@ -539,3 +539,26 @@ func TestSeveralRecordWhatIsKept(t *testing.T) {
 		assert.Len(t, l.Sent(), 1)
 	})
 }
+
+// Nor where the commit that is told as failed had landed, so that this process holds what nobody wants.
+func TestUnwantedThatThisProcessHolds(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		s, m := &settler{}, memory.New()
+		fails := &failing{Journal: m}
+		fails.fails(true, journal.EventDoubt)
+		p := start(t, (&line{}).Then(frozen), onceward.Config{Journal: fails, OnSettled: s.settle})
+		running, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- p.Run(running) }()
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrOutcomeUnknown)
+		other := start(t, &line{}, onceward.Config{Journal: m})
+		_, err := other.Unwanted(t.Context(), onceward.Ref{ID: invoice}, onceward.ResolveOptions{By: "ada"})
+		require.NoError(t, err)
+		fails.fails(false)
+		pass(2 * time.Hour)
+		assert.Len(t, s.got[invoice], 1)
+		assert.True(t, p.Recorded(onceward.Ref{ID: invoice}).Delivered)
+		stop()
+		<-done
+	})
+}

@@ -158,6 +158,20 @@ func TestAnswerThatBreaksOffBeforeAField(t *testing.T) {
 	}
 }
 
+// Where whatever the field says comes to the same, it needs no whole answer: a rate limit that breaks off is none the less.
+func TestAnswerThatBreaksOffInVain(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		same := []providers.Rule{
+			{Status: 429, Field: "code", Verdict: providers.NotExecuted, Source: "a test"},
+			{Status: 429, Verdict: providers.NotExecuted, Source: "a test"},
+		}
+		l := (&line{}).Then(cuts(429, `{"code":"busy"}`))
+		p := start(t, l, onceward.Config{Backoff: quick, Providers: []providers.Provider{own(noRetention, func(e *providers.Endpoint) { e.Rules = same })}})
+		require.NoError(t, p.Ask(named(t, invoice), to("POST", ownURL)).Err)
+		assert.Len(t, l.Sent(), 2)
+	})
+}
+
 func TestAnAnswerHasFourCodingsAtTheMost(t *testing.T) {
 	for codings, state := range map[string]onceward.State{
 		"identity, identity, identity, gzip":           onceward.StateCompleted,

@@ -25,7 +25,8 @@ func WithDue(ctx context.Context, t time.Time) context.Context {
 // WithNotAfter has the operation under ctx not be sent for the first time after t, by when an attempt gets its connection. It
 // is cancelled then, which OnSettled is told, and who asks for it after that gets ErrNotSent. One that may have been sent before
 // is not concerned: what became of it is to be found out. Who asks for what is pending, begun by others without such a time or
-// with a later one, does not send it after t, and gets ErrPending: it stays as it was begun.
+// with a later one, does not send it after t, and gets ErrPending: it stays as it was begun. What a person
+// had sent again (SendAgain) is sent by whoever asks.
 func WithNotAfter(ctx context.Context, t time.Time) context.Context {
 	n := namingOf(ctx)
 	n.notAfter = recordable(t)

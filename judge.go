@@ -24,13 +24,15 @@ func (r *run) classify() {
 		answer := r.answerHead()
 		switch {
 		case a.cut != nil:
-			a.open = r.route.NeedsBody(answer)
 		case a.partial:
 			answer = legible(answer, a.whole, r.route)
 		default:
 			answer = legible(answer, a.body, r.route)
 		}
 		a.judged = r.route.Classify(answer)
+		if a.open = a.cut != nil && r.route.Open(answer, a.judged.Verdict); a.open {
+			a.judged.Credential = false // nor does it tell of a credential
+		}
 		a.whole = nil // the stream has it
 	}
 	r.foundOut(a.req)
@@ -153,6 +155,9 @@ func (r *run) judgeLocal(err error) {
 	}
 	if errors.Is(err, errTooLate) {
 		r.end.wake, r.end.cause = time.Time{}, err.Error()
+		if !r.notAfter.Equal(r.op.NotAfter) { // the asker's time: for others it rests as after any attempt
+			r.end.due, r.end.own = r.client.now().Add(r.pause()), true
+		}
 	}
 	switch changed := errors.Is(err, errCredentialChanged); {
 	case changed && r.mayHaveRun():

@@ -24,3 +24,33 @@ func (rt Route) NeedsBody(a Answer) bool {
 	}
 	return false
 }
+
+// Open reports whether the fields of a body that is not known could make another answer of one that was judged without
+// them: whether the rules that may match it, up to the first that looks at no field, say anything else.
+func (rt Route) Open(a Answer, judged providers.Verdict) bool {
+	if !rt.NeedsBody(a) {
+		return false
+	}
+	r := reading{Answer: a}
+	if p := rt.Provider; rt.Listed && p != nil && p.ReplayHeader != "" {
+		r.Later = r.Later || headerSays(a.Header, p.ReplayHeader, p.ReplayValue)
+	}
+	if rt.refused(a) && matchesHead(&rt.Endpoint.Unique.Refused, &r) {
+		return true
+	}
+	for i := range rt.Endpoint.Rules {
+		rule := &rt.Endpoint.Rules[i]
+		if !matchesHead(rule, &r) {
+			continue
+		}
+		if rule.Verdict != judged || rule.Verdict == providers.AlreadyDone {
+			return true
+		}
+		if rule.Field == "" && rule.Without == "" {
+			return false
+		}
+	}
+	var j Judgement
+	defaultReader.decide(&r, &j)
+	return j.Verdict != judged
+}
