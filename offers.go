@@ -132,7 +132,7 @@ func (c *Client) makeOffer(ctx context.Context, o *offer) (told bool, err error)
 
 func (c *Client) handOver(ctx context.Context, o *offer) (told bool, err error) {
 	if o.delays != nil && !c.stillWaits(ctx, o) {
-		return true, nil
+		return false, nil
 	}
 	told = c.isTold(ctx, &o.op)
 	if !o.opened {

@@ -435,9 +435,11 @@ func TestDeliveredMeanwhileIsNotOffered(t *testing.T) {
 		require.Equal(t, 1, report.Unsettled)
 		require.NoError(t, p.Ask(named(t, invoice)).Err, "its caller gets it")
 		pass(time.Hour)
-		_, err = p.Resume(t.Context())
+		report, err = p.Resume(t.Context())
 		require.NoError(t, err)
 		assert.Len(t, s.got[invoice], 1)
+		assert.Zero(t, report.Settled, "OnSettled took nothing")
+		assert.Zero(t, p.Stats().Offers)
 	})
 }
 
