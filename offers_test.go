@@ -523,3 +523,41 @@ func TestADeliveryThatFailsIsNotedLater(t *testing.T) {
 		assert.Zero(t, next.Stats().Offers)
 	})
 }
+
+// Where there is OnUnknown alone, nobody is told of what was completed.
+func TestOnUnknownAloneTakesNoAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dead := start(t, &line{}, onceward.Config{OnSettled: (&settler{}).settle})
+		dead.leaves(named(t, invoice))
+		dead.Crash()
+		next := start(t, &line{}, onceward.Config{Journal: dead.Journal.Journal, Reconcile: &onceward.Reconcile{
+			OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error { return nil },
+		}})
+		require.False(t, next.Recorded(onceward.Ref{ID: invoice}).Delivered)
+		report, err := next.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Zero(t, report.Settled+report.Unsettled)
+		assert.True(t, next.Recorded(onceward.Ref{ID: invoice}).Delivered)
+	})
+}
+
+// What a flow asked for and is unknown is for OnSettled to see to, though the flow is not over.
+func TestOnSettledGetsTheUnknownOfAFlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := &line{}, &settler{}
+		dead := startFlows(t, l, onceward.Config{OnSettled: s.settle})
+		leavesInFlight(t, &process{dead.Process}, l, func() {
+			_ = dead.Flow(t.Context(), "order-1", nil, func(ctx context.Context) error { return dead.Step(ctx, "charge") })
+		})
+		l.Always(frozen)
+		next := startFlows(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.settle})
+		report, err := next.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 1, report.Unknown)
+		assert.Equal(t, 1, report.Settled)
+		require.Len(t, s.got, 1)
+		for _, got := range s.got {
+			assert.Equal(t, onceward.StateUnknown, got[0].State)
+		}
+	})
+}
