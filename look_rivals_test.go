@@ -31,6 +31,7 @@ type blinded struct {
 	unsettled, completed, finds int    // how many readings fail
 	evidence                    int    // and how often what was found can't be recorded
 	hints                       int    // or that something was heard
+	looks                       int    // or that it is looked for
 	unread                      string // the operation that can't be read by its name
 }
 
@@ -44,6 +45,10 @@ func (j *blinded) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 func (j *blinded) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
 	if ev.Kind == journal.EventEvidence && j.evidence > 0 {
 		j.evidence--
+		return journal.Result{}, errBlinded
+	}
+	if ev.Kind == journal.EventLook && j.looks > 0 {
+		j.looks--
 		return journal.Result{}, errBlinded
 	}
 	if ev.Kind == journal.EventHint && j.hints > 0 {

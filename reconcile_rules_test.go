@@ -295,6 +295,8 @@ func TestRuleContradiction(t *testing.T) {
 		op := l.stands("invoice-1")
 		assert.Equal(t, 402, op.Answer.Status)
 		assert.Contains(t, op.Dead, "refused, and took effect")
+		assert.Contains(t, l.log.String(), `level=ERROR msg="what was found contradicts what is recorded"`)
+		assert.NotContains(t, l.log.String(), "twice")
 		l.runs(time.Minute)
 		require.Len(t, l.told(), 1)
 		var dead []string

@@ -236,6 +236,9 @@ func TestReconcileConfig(t *testing.T) {
 	_, err := onceward.New(onceward.Config{Journal: memory.New(), Providers: []providers.Provider{bank()}, Reconcile: &given})
 	require.NoError(t, err)
 	assert.Zero(t, given.GiveUpAfter, "the caller's is not changed")
+	least := onceward.Reconcile{Schedule: []time.Duration{time.Second}, GiveUpAfter: time.Second}
+	_, err = onceward.New(onceward.Config{Journal: memory.New(), Providers: []providers.Provider{bank()}, Reconcile: &least})
+	require.NoError(t, err, "the least that can be used")
 }
 
 // Without Config.Reconcile nothing is asked or kept.
@@ -310,6 +313,159 @@ func TestReconcileByResume(t *testing.T) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		assert.Len(t, l.settled, 1, "whoever waits for it is told of it by the same Resume")
+	})
+}
+
+// The schedule is the one that the client was made with, and no look comes before its pause is over.
+func TestReconcileKeepsItsSchedule(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		given := &onceward.Reconcile{Schedule: []time.Duration{time.Minute}}
+		l := atBank(t, onceward.Config{Reconcile: given})
+		given.Schedule[0] = time.Hour
+		l.loses("invoice-1", providertest.DropAfter())
+		op := l.stands("invoice-1")
+		assert.GreaterOrEqual(t, op.LookAt.Sub(op.SettledAt), time.Minute)
+		assert.LessOrEqual(t, op.LookAt.Sub(op.SettledAt), 66*time.Second)
+		l.runs(2 * time.Minute)
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+	})
+}
+
+// What a look that somebody asks for finds out is told of at once: in the log, to Trace, and to OnSettled.
+func TestReconcileIsToldAtOnce(t *testing.T) {
+	trap(t, "found", func(t *testing.T) {
+		var looked []onceward.Operation
+		l := atBank(t, onceward.Config{Trace: &onceward.Trace{Looked: func(_ context.Context, op onceward.Operation, _ onceward.Evidence) {
+			looked = append(looked, op)
+		}}})
+		l.loses("invoice-1", providertest.DropAfter())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Run(context.Background()) }()
+		oncetest.Pass(time.Second)
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.NoError(t, err)
+		oncetest.Pass(20 * time.Millisecond)
+		l.mu.Lock()
+		assert.Len(t, l.settled, 1)
+		l.mu.Unlock()
+		require.Len(t, looked, 1)
+		assert.Equal(t, onceward.StateCompleted, looked[0].State)
+		assert.Nil(t, looked[0].Answer)
+		assert.Contains(t, l.log.String(), `level=INFO msg="found out"`)
+		require.NoError(t, l.Shutdown(t.Context()))
+		require.NoError(t, <-ended)
+	})
+	trap(t, "given up", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Schedule: []time.Duration{time.Minute, 24 * time.Hour}, GiveUpAfter: 10 * time.Minute}})
+		l.loses("invoice-1", providertest.DropBefore())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Run(context.Background()) }()
+		oncetest.Pass(5 * time.Minute)
+		ask := func() string {
+			l.log.Reset()
+			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			return l.log.String()
+		}
+		assert.Empty(t, ask(), "it is looked for again")
+		oncetest.Pass(10 * time.Minute)
+		assert.Contains(t, ask(), `level=WARN msg="it can't be found out, and somebody has to see to it"`)
+		assert.Contains(t, l.stands("invoice-1").Dead, "given up after")
+		oncetest.Pass(20 * time.Millisecond)
+		assert.Len(t, l.told(), 1)
+		require.NoError(t, l.Shutdown(t.Context()))
+		require.NoError(t, <-ended)
+	})
+	trap(t, "a hook that panics", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
+			panic("a nil ledger")
+		}}})
+		l.loses("invoice-1", providertest.DropBefore())
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		seen := l.stands("invoice-1").Evidence
+		require.NotEmpty(t, seen)
+		assert.Equal(t, "Client.Reconcile", seen[len(seen)-1].Actor)
+		assert.Contains(t, seen[len(seen)-1].Why, "a hook panicked")
+		assert.Contains(t, l.log.String(), "a nil ledger")
+	})
+}
+
+// Who asks for a look waits for it twenty seconds at most.
+func TestReconcileThatHangs(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.loses("invoice-1", providertest.DropAfter())
+		l.box.EveryLook(providertest.DelayBefore(time.Hour))
+		asked := time.Now()
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		assert.LessOrEqual(t, time.Since(asked), 20*time.Second)
+	})
+}
+
+// Who asks hears of a journal that fails, but for the reading of what was found.
+func TestReconcileOfAJournalThatFails(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		fails func(*blinded)
+	}{
+		{"to begin the look", func(j *blinded) { j.looks = 1 }},
+		{"to record what was found", func(j *blinded) { j.evidence = 1 }},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			j := &blinded{Journal: memory.New()}
+			l := atBank(t, onceward.Config{Journal: j})
+			l.loses("invoice-1", providertest.DropAfter())
+			row.fails(j)
+			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			require.ErrorIs(t, err, errBlinded)
+			assert.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
+		})
+	}
+	trap(t, "to read what was found", func(t *testing.T) {
+		j := &blinded{Journal: memory.New()}
+		l := atBank(t, onceward.Config{Journal: j, Reconcile: &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
+			j.unread = "invoice-1"
+			return onceward.Finding{Found: journal.FindingTookEffect, Object: "payment p_1"}, nil
+		}}}, unlookedFor)
+		l.loses("invoice-1", providertest.DropAfter())
+		op, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StateCompleted, op.State)
+		assert.Equal(t, "payment p_1", op.Object)
+	})
+}
+
+// What a look finds waits for OnSettled or OnUnknown where there is one, and for nobody else.
+func TestReconcileTellsWhoThereIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		box := openBank(t, unlookedFor)
+		for _, listens := range []bool{true, false} {
+			var heard []string
+			cfg := onceward.Config{Backoff: once, Providers: []providers.Provider{box.Provider()}, Reconcile: plain()}
+			if listens {
+				cfg.Reconcile.OnUnknown = func(_ context.Context, op onceward.Operation, _ onceward.Looked) error {
+					heard = append(heard, op.ID)
+					return nil
+				}
+			}
+			p := start(t, box.Client().Transport, cfg)
+			l := &teller{process: p, box: box}
+			l.loses("invoice-1", providertest.DropAfter())
+			_, err := p.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			require.NotEmpty(t, l.stands("invoice-1").Dead)
+			assert.Equal(t, !listens, p.Recorded(onceward.Ref{ID: "invoice-1"}).Delivered)
+			report, err := p.Resume(t.Context())
+			require.NoError(t, err)
+			if listens {
+				assert.Equal(t, []string{"invoice-1"}, heard)
+				assert.Equal(t, 1, report.Settled)
+			} else {
+				assert.Zero(t, report.Settled)
+			}
+		}
 	})
 }
 
@@ -488,6 +644,7 @@ func TestReconcileHookThatIsTooLate(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, op.State)
 		assert.Empty(t, op.Resolved.By, "the word of before")
 		assert.NotContains(t, l.log.String(), "found out")
+		assert.NotContains(t, l.log.String(), "somebody has to see to it")
 		l.truly()
 	})
 }

@@ -106,6 +106,7 @@ func TestTrapProvenAbsent(t *testing.T) {
 		require.Equal(t, onceward.StateCancelled, op.State, "%+v", op.Evidence)
 		assert.Equal(t, 1, op.Generation, "a new round")
 		assert.Equal(t, 1, l.effects())
+		assert.Contains(t, l.log.String(), `level=INFO msg="found out"`)
 
 		again := l.pays("invoice-1")
 		require.NoError(t, again.Err)
