@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
 )
 
 // What is journaled of a request besides its body is bounded, wherever in it that stands.
@@ -48,4 +50,21 @@ func TestHeadThatIsTooLarge(t *testing.T) {
 			assert.Empty(t, p.Everything())
 		})
 	}
+}
+
+// What is recorded of a request says whose it is, where its key stands, and its Host only where that is another one's.
+func TestWhatIsRecordedOfARequest(t *testing.T) {
+	l := &line{}
+	p := start(t, l, onceward.Config{Providers: []providers.Provider{own(func(e *providers.Endpoint) { e.Key.Name = "x-order-key" })}})
+	ask := func(name, url string, options ...option) journal.Operation {
+		out := p.Ask(named(t, name), append([]option{to(http.MethodPost, url)}, options...)...)
+		require.NoError(t, out.Err)
+		return p.Recorded(out.Op.Ref)
+	}
+	usual := ask("usual", ownURL)
+	assert.Empty(t, usual.Request.Host)
+	assert.NotEmpty(t, usual.Provider)
+	assert.Contains(t, usual.Form, "X-Order-Key")
+	assert.Equal(t, "a.example", ask("another host", "https://elsewhere.example/", func(r *http.Request) { r.Host = "a.example" }).Request.Host)
+	assert.Empty(t, ask("nobody's", "https://elsewhere.example/").Provider)
 }

@@ -1,9 +1,12 @@
 package onceward_test
 
 import (
+	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -38,3 +41,40 @@ func TestAnswerLiesAboutItsLength(t *testing.T) {
 		})
 	}
 }
+
+// A request's body is read whole, however it comes; one that gives nothing is refused.
+func TestBodyThatComesInPieces(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		text  string
+		comes func(io.Reader) io.Reader
+		err   error
+	}{
+		{"byte by byte", strings.Repeat("x", 300), iotest.OneByteReader, nil},
+		{"longer than is set aside at once", strings.Repeat("x", 600<<10), func(r io.Reader) io.Reader { return r }, nil},
+		{"with its end", "x", iotest.DataErrReader, nil},
+		{"not at all", "x", func(io.Reader) io.Reader { return idle{} }, io.ErrNoProgress},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			l := &line{}
+			p := start(t, l, onceward.Config{})
+			err := p.Ask(named(t, invoice), func(r *http.Request) {
+				r.Body, r.ContentLength = io.NopCloser(row.comes(strings.NewReader(row.text))), int64(len(row.text))
+			}).Err
+			if row.err != nil {
+				require.ErrorIs(t, err, row.err)
+				require.ErrorIs(t, err, onceward.ErrInvalidRequest)
+				assert.Empty(t, l.Sent())
+				return
+			}
+			require.NoError(t, err)
+			require.Len(t, l.Sent(), 1)
+			assert.Equal(t, row.text, l.Sent()[0].Body)
+		})
+	}
+}
+
+// idle is a body that gives nothing, and does not end.
+type idle struct{}
+
+func (idle) Read([]byte) (int, error) { return 0, nil }

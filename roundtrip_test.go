@@ -460,6 +460,24 @@ func TestAPassThroughCarriesNothingOfOurs(t *testing.T) {
 	})
 }
 
+// Trace is told of a request that is refused before anything is known of it, and of none that passes through.
+func TestAskedIsToldOfWhatIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []onceward.Outcome
+		l := &line{}
+		p := start(t, l, onceward.Config{Trace: &onceward.Trace{Asked: func(_ context.Context, _ onceward.Operation, o onceward.Outcome, err error, _ time.Duration) {
+			told = append(told, o)
+		}}})
+		require.ErrorIs(t, p.Ask(named(t, "order-1"), func(r *http.Request) { r.Header.Set("Upgrade", "x"); r.Header.Set("Connection", "Upgrade") }).Err, onceward.ErrInvalidRequest)
+		assert.Equal(t, []onceward.Outcome{onceward.OutcomeRefused}, told)
+		require.NoError(t, p.Ask(t.Context(), to(http.MethodPost, "https://elsewhere.example/")).Err)
+		require.NoError(t, p.Ask(t.Context(), to(http.MethodPost, "https://elsewhere.example/oauth/token"), body("grant_type=client_credentials")).Err)
+		assert.Len(t, told, 1)
+		require.NoError(t, p.Ask(named(t, "order-1")).Err)
+		assert.Len(t, told, 2)
+	})
+}
+
 func TestFaultsOfARealConnection(t *testing.T) {
 	eachJournal(t, func(t *testing.T, open func() journal.Journal) {
 		srv, p := inBox(t, providers.Stripe(), onceward.Config{Journal: open()})

@@ -393,5 +393,8 @@ func TestWebhooksOfALargeBody(t *testing.T) {
 		assert.Equal(t, http.StatusOK, send())
 		assert.Equal(t, 1, came)
 		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+		h = l.Webhooks("bank", v, nil)
+		h.MaxBody = 4 << 20
+		assert.Equal(t, http.StatusNoContent, send(), "where the application has no use for it")
 	})
 }
