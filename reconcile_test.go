@@ -368,11 +368,26 @@ func TestReconcileIsToldAtOnce(t *testing.T) {
 			return l.log.String()
 		}
 		assert.Empty(t, ask(), "it is looked for again")
-		oncetest.Pass(10 * time.Minute)
+		oncetest.Pass(10*time.Minute + 1234*time.Millisecond) // no poll of its own comes just then
 		assert.Contains(t, ask(), `level=WARN msg="it can't be found out, and somebody has to see to it"`)
 		assert.Contains(t, l.stands("invoice-1").Dead, "given up after")
 		oncetest.Pass(20 * time.Millisecond)
 		assert.Len(t, l.told(), 1)
+		require.NoError(t, l.Shutdown(t.Context()))
+		require.NoError(t, <-ended)
+	})
+	trap(t, "nothing, of which nobody has to be told", func(t *testing.T) {
+		j := &claimsNot{Journal: memory.New()}
+		l := atBank(t, onceward.Config{Journal: j})
+		l.loses("invoice-1", providertest.DropBefore())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Run(context.Background()) }()
+		oncetest.Pass(1234 * time.Millisecond)
+		passes := j.fails.Load()
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		oncetest.Pass(20 * time.Millisecond)
+		assert.Equal(t, passes, j.fails.Load(), "Run has nothing to do for it")
 		require.NoError(t, l.Shutdown(t.Context()))
 		require.NoError(t, <-ended)
 	})
