@@ -314,12 +314,16 @@ func TestProgressIsToldAtMostOnceASecond(t *testing.T) {
 		next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Concurrency: 1, Trace: &onceward.Trace{
 			Progress: func(r onceward.Report) { at, reports = append(at, time.Now()), append(reports, r) },
 		}})
+		began := time.Now()
 		report, err := next.Resume(t.Context())
 		require.NoError(t, err)
 		require.Greater(t, len(at), 5)
 		for i := 1; i < len(at)-1; i++ {
 			assert.GreaterOrEqual(t, at[i].Sub(at[i-1]), time.Second)
 			assert.GreaterOrEqual(t, reports[i].Completed, reports[i-1].Completed)
+		}
+		for i := range at {
+			assert.Equal(t, at[i].Sub(began), reports[i].Elapsed)
 		}
 		assert.Equal(t, 100, reports[len(reports)-1].Completed)
 		assert.Equal(t, 10*time.Second, report.Elapsed)
@@ -795,5 +799,22 @@ func TestPassThatFailsIsMadeAgain(t *testing.T) {
 		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
 		assert.Equal(t, map[error]int{errDiskFull: 2, errLooks: 3}, failed)
 		assert.Equal(t, journal.StateCompleted, p.Recorded(onceward.Ref{ID: "invoice-1"}).State)
+	})
+}
+
+// What becomes unknown since its process died is told of to Trace and logged.
+func TestResumeTellsWhatIsUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &line{}
+		dead := start(t, l, onceward.Config{})
+		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, invoice), to(http.MethodPost, "https://elsewhere.example/")) })
+		var told []error
+		next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Trace: &onceward.Trace{Ended: func(_ context.Context, op onceward.Operation, err error) {
+			told = append(told, err)
+		}}})
+		report, err := next.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 1, report.Unknown)
+		assert.Equal(t, []error{onceward.ErrOutcomeUnknown}, told)
 	})
 }

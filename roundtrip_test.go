@@ -465,13 +465,16 @@ func TestAskedIsToldOfWhatIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []onceward.Outcome
 		l := &line{}
-		p := start(t, l, onceward.Config{Trace: &onceward.Trace{Asked: func(_ context.Context, _ onceward.Operation, o onceward.Outcome, err error, _ time.Duration) {
+		tells := &onceward.Trace{Asked: func(_ context.Context, _ onceward.Operation, o onceward.Outcome, _ error, _ time.Duration) {
 			told = append(told, o)
-		}}})
+		}}
+		p := start(t, l, onceward.Config{Trace: tells})
 		require.ErrorIs(t, p.Ask(named(t, "order-1"), func(r *http.Request) { r.Header.Set("Upgrade", "x"); r.Header.Set("Connection", "Upgrade") }).Err, onceward.ErrInvalidRequest)
 		assert.Equal(t, []onceward.Outcome{onceward.OutcomeRefused}, told)
 		require.NoError(t, p.Ask(t.Context(), to(http.MethodPost, "https://elsewhere.example/")).Err)
-		require.NoError(t, p.Ask(t.Context(), to(http.MethodPost, "https://elsewhere.example/oauth/token"), body("grant_type=client_credentials")).Err)
+		everywhere := start(t, l, onceward.Config{Trace: tells, Providers: anywhere()})
+		require.NoError(t, everywhere.Ask(t.Context(), to(http.MethodPost, "https://elsewhere.example/token"), body("grant_type=client_credentials")).Err)
+		assert.Empty(t, everywhere.Everything(), "its body says that it is none")
 		assert.Len(t, told, 1)
 		require.NoError(t, p.Ask(named(t, "order-1")).Err)
 		assert.Len(t, told, 2)

@@ -361,7 +361,12 @@ func TestWebhooksAreMadeRight(t *testing.T) {
 // A body over the limit is refused before it is read whole, and the limit can be raised.
 func TestWebhooksOfALargeBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := atBank(t, onceward.Config{}, unlooked)
+		panics := false
+		l := atBank(t, onceward.Config{Trace: &onceward.Trace{Looked: func(context.Context, onceward.Operation, onceward.Evidence) {
+			if panics {
+				panic("a nil ledger")
+			}
+		}}}, unlooked)
 		v, err := webhook.StandardWebhooks(signingSecret)
 		require.NoError(t, err)
 		came := 0
@@ -396,5 +401,9 @@ func TestWebhooksOfALargeBody(t *testing.T) {
 		h = l.Webhooks("bank", v, nil)
 		h.MaxBody = 4 << 20
 		assert.Equal(t, http.StatusNoContent, send(), "where the application has no use for it")
+		panics = true
+		large = fmt.Appendf(nil, `{"filler":%q,%s`, "x", l.happened("evt_2", "payment.succeeded", out.Op.Key, "obj_1", time.Now()).Body[1:])
+		assert.Equal(t, http.StatusServiceUnavailable, send())
+		assert.Contains(t, l.log.String(), "a nil ledger")
 	})
 }
