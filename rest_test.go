@@ -235,3 +235,41 @@ func TestRefusedCredentialRestsNoOther(t *testing.T) {
 		assert.Equal(t, 6, report.Completed)
 	})
 }
+
+// What has a credential that rests is not claimed again before that is over, and says why; the rest grows.
+func TestRefusedCredentialSaysHowLongItRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Always(refuses())
+		p := start(t, l, onceward.Config{Backoff: once, Concurrency: 1, Authorize: func(r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer old")
+			return nil
+		}})
+		for i := range 2 {
+			require.ErrorIs(t, p.Ask(named(t, fmt.Sprint("invoice-", i))).Err, onceward.ErrPending)
+		}
+		l.Always(wrongKey)
+		var rested time.Duration
+		for round := range 5 {
+			pass(time.Hour)
+			asked := len(l.Sent())
+			_, err := p.Resume(t.Context())
+			require.NoError(t, err)
+			require.Len(t, l.Sent(), asked+1, "one finds out")
+			var until []time.Time
+			causes := ""
+			for _, op := range p.Everything() {
+				require.Equal(t, journal.StatePending, op.State)
+				until, causes = append(until, op.WakeAt), causes+op.Cause+"; "
+			}
+			require.Len(t, until, 2)
+			assert.Contains(t, causes, "its credential was refused, and is tried again now and then")
+			assert.Contains(t, causes, ": the credential was refused")
+			assert.Equal(t, until[0], until[1], "also for who found out")
+			rests := time.Until(until[0])
+			if round > 1 {
+				assert.Greater(t, rests, rested)
+			}
+			rested = rests
+		}
+	})
+}
