@@ -201,6 +201,24 @@ func TestOnUnknownHearsOfEach(t *testing.T) {
 		assert.Negative(t, fails)
 		assert.Len(t, l.told(), 1)
 	})
+	trap(t, "and of what becomes of it while OnSettled fails", func(t *testing.T) {
+		down := true
+		l := atBank(t, onceward.Config{OnSettled: func(context.Context, onceward.Operation) error {
+			if down {
+				return errors.New("down")
+			}
+			return nil
+		}}, unlookedFor)
+		l.loses("invoice-1", providertest.DropBefore())
+		l.runs(time.Minute)
+		require.Len(t, l.told(), 1)
+		l.evidenceOf("invoice-1", "payment one")
+		l.evidenceOf("invoice-1", "payment another")
+		down = false
+		l.runs(time.Hour)
+		require.Len(t, l.told(), 2)
+		assert.Contains(t, l.told()[1].Why, "twice")
+	})
 	trap(t, "until it takes it, and OnSettled not before", func(t *testing.T) {
 		calls, settled := 0, []int{}
 		var told []string
@@ -321,5 +339,9 @@ func TestLookWithoutItsTable(t *testing.T) {
 		next.runs(3 * 24 * time.Hour)
 		require.Len(t, next.told(), 1)
 		assert.Contains(t, next.told()[0].Missing, "Config.Providers")
+		looks := next.stands("invoice-1").Looks
+		next.runs(3 * 24 * time.Hour)
+		assert.Equal(t, looks, next.stands("invoice-1").Looks, "nor is it looked for again")
+		assert.Len(t, next.told(), 1)
 	})
 }

@@ -600,7 +600,7 @@ func tellerOfFlows(t *testing.T, srv *providertest.Server, with ...onceward.Conf
 
 // A flow goes on by itself once its operation is found.
 func TestRuleFlowsGoOn(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	goesOn := func(t *testing.T, asked bool) {
 		l := tellerOfFlows(t, atBank(t, onceward.Config{}).box)
 		ship := func(ctx context.Context, _ string) (string, error) {
 			_, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
@@ -623,13 +623,26 @@ func TestRuleFlowsGoOn(t *testing.T) {
 		l.box.Script(providertest.DropAfter())
 		_, err := shipping.Run(t.Context(), runner, "order-1", "x")
 		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
-		l.runs(time.Minute)
+		if asked {
+			ended := make(chan error, 1)
+			go func() { ended <- l.Run(context.Background()) }()
+			oncetest.Pass(1234 * time.Millisecond)
+			_, err := l.Reconcile(t.Context(), l.charge().Ref)
+			require.NoError(t, err)
+			oncetest.Pass(20 * time.Millisecond)
+			defer func() { require.NoError(t, <-ended) }()
+			defer func() { require.NoError(t, l.Shutdown(t.Context())) }()
+		} else {
+			l.runs(time.Minute)
+		}
 		f, err := runner.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
 		require.NoError(t, err)
 		assert.Equal(t, flow.StateFinished, f.State)
 		assert.Equal(t, 1, l.effects())
 		l.truly()
-	})
+	}
+	trap(t, "by a look of Run's", func(t *testing.T) { goesOn(t, false) })
+	trap(t, "at once, by a look that somebody asks for", func(t *testing.T) { goesOn(t, true) })
 }
 
 // In a flow, what is proven absent is sent again by a step that goes forward; an undo is not.
@@ -766,10 +779,12 @@ func (j *cutsAt) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.F
 	return res, err
 }
 
+const opensLate = "nowhere, but the flow can't be opened at first, and OnSettled fails once"
+
 // What was proven absent, and took effect after all, has a flow that was given up undo that, once what
 // undoes it can be told: whenever the process is killed that learns of it, and without anybody who asks.
 func TestRuleFlowsAreUndoneAgain(t *testing.T) {
-	for _, at := range []string{"", "the evidence", "an offer", "before the flow is opened", "the flow is opened", "before deliver"} {
+	for _, at := range []string{"", opensLate, "the evidence", "an offer", "before the flow is opened", "the flow is opened", "before deliver"} {
 		run := each
 		if at != "the evidence" {
 			run = func(t *testing.T, name string, f func(*testing.T, journal.Journal)) {
@@ -777,13 +792,25 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 			}
 		}
 		run(t, "killed at: "+at, func(t *testing.T, j journal.Journal) {
-			var settled atomic.Int64
+			var settled, refused, unopened atomic.Int64
 			cfg := onceward.Config{Journal: j, OnSettled: func(_ context.Context, op onceward.Operation) error {
-				if op.ID == "charge" && op.State == onceward.StateCompleted {
-					settled.Add(1)
+				if op.ID != "charge" || op.State != onceward.StateCompleted {
+					return nil
 				}
+				if at == opensLate && refused.Add(1) == 1 {
+					return errors.New("down")
+				}
+				settled.Add(1)
 				return nil
 			}}
+			if at == opensLate {
+				cfg.Journal = &cutsAt{j, j.(journal.Reconciler), j.(journal.Flows), func(what string) error {
+					if what == "before the flow is opened" && unopened.Add(1) == 1 {
+						return errBlinded
+					}
+					return nil
+				}}
+			}
 			l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).box, cfg)
 			ship := charges(l)
 			require.NoError(t, l.Flows.Register(ship))
@@ -801,7 +828,7 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 			late := l.box.Effects()[1]
 			event := l.happened("evt_1", "payment.succeeded", onceward.Key(late.Key), late.Object, late.At)
 
-			if at == "" {
+			if at == "" || at == opensLate {
 				_, err = l.Hear(t.Context(), "bank", event)
 				require.NoError(t, err)
 			} else {
@@ -827,6 +854,10 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 			require.NotEqual(t, flow.StateGivenUp, f.State, "what undoes it can't be told yet")
 			assert.True(t, f.Undoing)
 			assert.EqualValues(t, 1, settled.Load(), "and it is offered")
+			if at == opensLate {
+				assert.EqualValues(t, 2, unopened.Load(), "until the flow is opened, and not again")
+				assert.EqualValues(t, 2, refused.Load())
+			}
 			_, err = l.Resolve(t.Context(), l.charge().Seen, onceward.Executed, onceward.ResolveOptions{Answer: &onceward.Answer{Status: 200, Body: []byte(`{"id":"obj_2"}`)}})
 			require.NoError(t, err)
 			_, err = l.Flows.Retry(t.Context(), onceward.Ref{ID: "order-1"}) // perhaps it is set aside by now

@@ -103,7 +103,7 @@ func TestRefusedCredentialInTheBackground(t *testing.T) {
 		{"a bearer token", func(int64) string { return "Bearer old" }, 16},
 		{"a signature, another one with each request", func(n int64) string { return fmt.Sprint("AWS4-HMAC-SHA256 Signature=", n) }, 24},
 	} {
-		for _, end := range []string{"it is taken again", "there is another one", "nobody is reached for a while"} {
+		for _, end := range []string{"it is taken again", "there is another one", "nobody is reached for a while", "a transport panics for a while"} {
 			virtual(t, row.name+", and then "+end, func(t *testing.T) {
 				l := (&line{}).Always(refuses())
 				var n atomic.Int64
@@ -138,6 +138,10 @@ func TestRefusedCredentialInTheBackground(t *testing.T) {
 				other.Store(end == "there is another one")
 				if end == "nobody is reached for a while" { // whoever probes does not find out
 					l.Always(refuses())
+					pass(time.Hour)
+				}
+				if end == "a transport panics for a while" {
+					l.Always(reply{Answer: func(*http.Request) (*http.Response, error) { panic("a bug") }})
 					pass(time.Hour)
 				}
 				l.Always(says(200, paid))
