@@ -25,6 +25,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
 )
 
 // leavesInFlight makes calls at the same time and crashes while all of them are at
@@ -319,7 +320,7 @@ func TestProgressIsToldAtMostOnceASecond(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, len(at), 5)
 		for i := 1; i < len(at)-1; i++ {
-			assert.GreaterOrEqual(t, at[i].Sub(at[i-1]), time.Second)
+			assert.Equal(t, time.Second, at[i].Sub(at[i-1]))
 			assert.GreaterOrEqual(t, reports[i].Completed, reports[i-1].Completed)
 		}
 		for i := range at {
@@ -816,5 +817,50 @@ func TestResumeTellsWhatIsUnknown(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, 1, report.Unknown)
 		assert.Equal(t, []error{onceward.ErrOutcomeUnknown}, told)
+	})
+}
+
+// Run that ends by its context waits for a look that heeds none.
+func TestRunWaitsForItsLooks(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		var begun, over bool
+		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
+			begun = true
+			time.Sleep(time.Minute)
+			over = true
+			return onceward.Finding{}, nil
+		}}}, unlookedFor)
+		l.loses("invoice-1", providertest.DropAfter())
+		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+		defer stop()
+		require.ErrorIs(t, l.Run(ctx), context.DeadlineExceeded)
+		assert.True(t, begun)
+		assert.True(t, over)
+	})
+}
+
+// Shutdown that can wait no longer ends what Resume has under way.
+func TestShutdownEndsResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Then(refuses())
+		p := start(t, l, onceward.Config{Backoff: once})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		pass(time.Hour)
+		l.Always(hangs())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = p.Resume(context.Background())
+		}()
+		pass(time.Second)
+		require.Equal(t, 1, l.Now())
+		require.Error(t, p.Shutdown(cancelled()))
+		pass(time.Second)
+		select {
+		case <-ended:
+		default:
+			t.Error("Resume goes on")
+		}
+		assert.Zero(t, l.Now())
 	})
 }
