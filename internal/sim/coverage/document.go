@@ -3,6 +3,7 @@ package coverage
 import (
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -240,7 +241,7 @@ func functionTable(root string, run Run) (string, error) {
 
 func removedTable(removed []Removed) string {
 	var b strings.Builder
-	found, tested, of := 0, 0, 0
+	found, tested, least, most := 0, 0, math.MaxInt, 0
 	for _, r := range removed {
 		switch {
 		case r.Fault != "":
@@ -248,9 +249,13 @@ func removedTable(removed []Removed) string {
 		case r.Test != "":
 			tested++
 		}
-		of = max(of, r.Of)
+		least, most = min(least, r.Of), max(most, r.Of)
 	}
-	fmt.Fprintf(&b, "Of %d clauses, lives found %d, and a test of the client finds %d of the others. Each was taken away in those of %d lives in which it makes a difference where it is asked.\n\n| clause | makes a difference in | found in | by |\n|---|---|---|---|\n", len(removed), found, tested, of)
+	of := fmt.Sprint(most)
+	if least < most {
+		of = fmt.Sprintf("%d, or %d,", least, most)
+	}
+	fmt.Fprintf(&b, "Of %d clauses, lives found %d, and a test of the client finds %d of the others. Each was taken away in some of those of %s lives in which it makes a difference where it is asked.\n\n| clause | makes a difference in | found in | by |\n|---|---|---|---|\n", len(removed), found, tested, of)
 	for _, r := range removed {
 		clause := "`" + strings.ReplaceAll(r.Clause, "|", `\|`) + "`"
 		if r.Fault != "" {
