@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // An epoch ends as the WAL grows, so that an older file put in place while the journal is open is told by its own.
@@ -66,4 +69,34 @@ func TestTransactionsWALIsMoved(t *testing.T) {
 		require.NoError(t, tx.Commit())
 	}
 	until(t, func() bool { return sizeOf(t, path) > before+4<<20-1 })
+}
+
+// A row of the log that is damaged is not what the sidecar says.
+func TestSidecarBesideADamagedLog(t *testing.T) {
+	path, j, s := joined(t)
+	_, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	require.NoError(t, sqlite.Mark(j))
+	before := named(t, path)
+	alter(t, path, "UPDATE onceward_log SET number = number + 1000 WHERE seq = (SELECT max(seq) FROM onceward_log)")
+	require.ErrorContains(t, sqlite.Mark(j), "damaged")
+	assert.Equal(t, before, named(t, path))
+}
+
+// The sidecar follows while commits come without a pause.
+func TestSidecarWhileCommitsCome(t *testing.T) {
+	t.Cleanup(sqlite.MarkAfter(100 * time.Millisecond))
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	require.NoError(t, sqlite.Mark(j))
+	apply := func(n int) {
+		_, err := j.Apply(t.Context(), generate(fmt.Sprint("invoice-", n), s))
+		require.NoError(t, err)
+	}
+	apply(-1)
+	first := latest(t, path)
+	for n := 0; len(named(t, path)) < len(first) || len(named(t, path)) == len(first) && named(t, path) <= first; n++ {
+		require.Less(t, n, 100_000)
+		apply(n)
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -271,4 +273,36 @@ func TestRequestWhoseBodyIsDamaged(t *testing.T) {
 		_, err = j.Get(t.Context(), ev.Ref)
 		require.ErrorContains(t, err, "damaged", body)
 	}
+}
+
+// What can't be reaped is not reported to be, whatever others record meanwhile.
+func TestReapThatIsRefusedBesideOthers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	ripe(t, j, 100) // so few that all go in one commit
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, sqlite.Fold(j))
+	stop := refuse(t, path, "INSERT ON onceward_operations WHEN new.tombstone = 1") // which comes first
+	var stopped atomic.Bool
+	var busy sync.WaitGroup
+	for n := range 8 {
+		busy.Go(func() {
+			for i := 0; !stopped.Load(); i++ {
+				_, err := j.Apply(t.Context(), generate(fmt.Sprint("busy-", n, "-", i), s))
+				assert.NoError(t, err)
+			}
+		})
+	}
+	for range 20 {
+		n, err := reap(t, j, 1000)
+		assert.ErrorContains(t, err, "refused by the test")
+		assert.Zero(t, n)
+	}
+	stopped.Store(true)
+	busy.Wait()
+	stop()
+	n, err := reap(t, j, 1000)
+	require.NoError(t, err)
+	assert.Equal(t, 101, n)
 }

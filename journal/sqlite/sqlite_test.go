@@ -23,6 +23,16 @@ func open(t *testing.T, path string) *sqlite.Journal {
 	return j
 }
 
+// joined is an open journal with a session.
+func joined(t *testing.T) (path string, j *sqlite.Journal, s journal.Session) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "journal.db")
+	j = open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	return path, j, s
+}
+
 func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 	journaltest.Run(t, func(t *testing.T) journaltest.Harness {
 		path := filepath.Join(t.TempDir(), "journal.db")

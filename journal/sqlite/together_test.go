@@ -33,16 +33,6 @@ func commitsOf(t *testing.T, j *sqlite.Journal) int64 {
 	return stats.Commits
 }
 
-// joined is an open journal with a session.
-func joined(t *testing.T) (path string, j *sqlite.Journal, s journal.Session) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "journal.db")
-	j = open(t, path)
-	s, err := j.Join(t.Context())
-	require.NoError(t, err)
-	return path, j, s
-}
-
 // What is asked after something that fails its commit is in the next.
 func TestCommitAfterOneThatFailed(t *testing.T) {
 	_, j, s := joined(t)
