@@ -34,10 +34,13 @@ func TestUnnamedCallsShareNothing(t *testing.T) {
 // Who is answered by another call that ran at the same time is told apart from who asks later.
 func TestSharedOutcomeIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		told := map[onceward.Outcome]int{}
 		p := start(t, (&line{}).Always(takes(time.Second, says(200, paid))), onceward.Config{Trace: &onceward.Trace{
 			Asked: func(_ context.Context, _ onceward.Operation, outcome onceward.Outcome, _ error, _ time.Duration) {
+				mu.Lock()
 				told[outcome]++
+				mu.Unlock()
 			},
 		}})
 		for range 2 {

@@ -94,8 +94,8 @@ func (l *life) notes(b *book, res journal.Result) {
 // unknown. The clocks of two processes that are far ahead, one after the other, agree: nobody can tell that from a right
 // one that was stopped in between.
 func (l *life) explains(b *book, op *journal.Operation, c contract, first held, agree bool) bool {
-	if op.Naming == journal.Generated {
-		return b.process.namedOnly || !strings.Contains(op.Cause, "its process ended") // else its caller was told, and nobody could ask for it again
+	if op.Naming == journal.Generated && (b.process.namedOnly || !strings.Contains(op.Cause, "its process ended")) {
+		return true // its caller was told, and nobody could ask for it again
 	}
 	for _, why := range []struct {
 		cause string
