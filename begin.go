@@ -225,10 +225,7 @@ func (k *call) apply() (journal.Result, error) {
 		return journal.Result{}, k.fail(ErrJournal, err)
 	}
 	if in := &k.intent; in.ReferenceOurs {
-		if k.hasReferred { // the generation before may have been sent with that one
-			in.Reference = another(in.Reference)
-		}
-		k.hasReferred = true
+		in.Reference = another(in.Reference) // the generation before may have been sent with that one
 	}
 	ev := journal.Event{
 		Kind:   journal.EventBegin,

@@ -16,16 +16,15 @@ import (
 
 // call is one mutating request that somebody makes under an operation.
 type call struct {
-	hasReferred bool // the journal has had the reference that was made for the intent
-	client      *Client
-	ctx         context.Context // the caller's
-	req         *http.Request   // the caller's: never modified
-	route       tables.Route
-	name        naming
-	ref         Ref
-	alias       Ref         // where it is found by its carried key; zero: it has none
-	account     http.Header // what says on whose behalf the request is made
-	carried     string      // the key that the request already had
+	client  *Client
+	ctx     context.Context // the caller's
+	req     *http.Request   // the caller's: never modified
+	route   tables.Route
+	name    naming
+	ref     Ref
+	alias   Ref         // where it is found by its carried key; zero: it has none
+	account http.Header // what says on whose behalf the request is made
+	carried string      // the key that the request already had
 
 	// wrongVersion is why that can't be the key of a new operation.
 	wrongVersion error

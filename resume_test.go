@@ -826,7 +826,7 @@ func TestRunWaitsForItsLooks(t *testing.T) {
 		var begun, over bool
 		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
 			begun = true
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 			over = true
 			return onceward.Finding{}, nil
 		}}}, unlookedFor)

@@ -9,10 +9,7 @@ const MaxAnswerBody = 16 << 20
 // NeedsBody reports whether what an answer means may depend on fields of its body, which
 // is then wanted whole and decoded. a.Body is not looked at.
 func (rt Route) NeedsBody(a Answer) bool {
-	r := reading{Answer: a}
-	if p := rt.Provider; rt.Listed && p != nil && p.ReplayHeader != "" {
-		r.Later = r.Later || headerSays(a.Header, p.ReplayHeader, p.ReplayValue)
-	}
+	r := rt.head(a)
 	if rt.refused(a) && matchesHead(&rt.Endpoint.Unique.Refused, &r) {
 		return true
 	}
@@ -31,10 +28,7 @@ func (rt Route) Open(a Answer, judged providers.Verdict) bool {
 	if !rt.NeedsBody(a) {
 		return false
 	}
-	r := reading{Answer: a}
-	if p := rt.Provider; rt.Listed && p != nil && p.ReplayHeader != "" {
-		r.Later = r.Later || headerSays(a.Header, p.ReplayHeader, p.ReplayValue)
-	}
+	r := rt.head(a)
 	if rt.refused(a) && matchesHead(&rt.Endpoint.Unique.Refused, &r) {
 		return true
 	}
@@ -53,4 +47,13 @@ func (rt Route) Open(a Answer, judged providers.Verdict) bool {
 	var j Judgement
 	defaultReader.decide(&r, &j)
 	return j.Verdict != judged
+}
+
+// head is what is known of an answer without its body.
+func (rt Route) head(a Answer) reading {
+	r := reading{Answer: a}
+	if p := rt.Provider; rt.Listed && p != nil && p.ReplayHeader != "" {
+		r.Later = r.Later || headerSays(a.Header, p.ReplayHeader, p.ReplayValue)
+	}
+	return r
 }
