@@ -58,11 +58,15 @@ var laws = []law{
 	{"the clock has nothing rest for longer than it was to", func(s step) bool {
 		return s.ev.Kind != journal.EventClock || s.next.State != journal.StatePending || !s.next.DueAt.After(s.op.DueAt) || s.next.DueAt.Equal(stamped(s.ev.At))
 	}},
-	{"when it may have been sent first is forgotten by the clock alone, once it is believed", func(s step) bool {
+	{"when it may have been sent first is earlier than when it was", func(s step) bool {
+		return s.next.SentSince.IsZero() || s.next.SentSince.Before(s.next.FirstSentAt)
+	}},
+	{"when it may have been sent first is forgotten by a clock that is believed, and by an adoption that says earlier", func(s step) bool {
 		if s.op.SentSince.IsZero() || s.next.SentSince.Equal(s.op.SentSince) || !s.sameLife() {
 			return true
 		}
 		return s.next.SentSince.IsZero() && (s.next.FirstSentAt.IsZero() ||
+			s.ev.Kind == journal.EventAdopt && !s.op.SentSince.Before(s.next.FirstSentAt) ||
 			s.ev.Kind == journal.EventClock && s.ev.Unconfirmed.IsZero() && !s.ev.Since.IsZero() && !s.op.FirstSentAt.Before(s.ev.Since))
 	}},
 	{"under a clock that is not confirmed nothing is sent again, no window closed, and nothing reaped but what the journal's time says too", func(s step) bool {
@@ -463,7 +467,7 @@ func drawStep(d draw) (journal.Operation, bool, journal.Event) {
 		op.Generation, op.Claim = d(3), int64(d(4))
 		op.Holder = pick(d, "", "A", "B")
 		op.MayHaveRun, op.FirstSentAt = d.oneIn(2), near()
-		op.Found = journal.Found{MayHaveRun: d.oneIn(2), FirstSentAt: near()}
+		op.Found = journal.Found{MayHaveRun: d.oneIn(2), FirstSentAt: pick(d, time.Time{}, op.FirstSentAt)}
 		op.LastEndedAt, op.WindowClosed, op.BusySince = near(), d.oneIn(6), near()
 		op.SettledAt, op.DueAt, op.WakeAt = near(), near(), near()
 		op.Told, op.ByHand, op.Delivered = d.oneIn(2), d.oneIn(3), d.oneIn(2)
@@ -473,7 +477,7 @@ func drawStep(d draw) (journal.Operation, bool, journal.Event) {
 		op.Mode, op.Form = pick(d, "", "test", "live"), pick(d, "", "header A", "header B")
 		op.Asker = int64(d(2))
 		if !op.FirstSentAt.IsZero() && d.oneIn(4) {
-			op.SentSince = op.FirstSentAt.Add(-48 * time.Hour)
+			op.SentSince = op.FirstSentAt.Add(-pick(d, 48*time.Hour, time.Minute))
 		}
 		if d.oneIn(3) {
 			op.Resolved = &journal.Resolved{Resolution: journal.Resolution(1 + d(5)), By: "somebody"}

@@ -926,7 +926,7 @@ func adopt(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	}
 	op.MayHaveRun, op.Failed = true, true
 	if op.FirstSentAt.IsZero() || op.FirstSentAt.After(op.CreatedAt) {
-		op.FirstSentAt = earlier(op.CreatedAt, later(ev.At, ev.Last)) // what was enqueued need not have moved the journal's time
+		op.sentFrom(earlier(op.CreatedAt, later(ev.At, ev.Last))) // what was enqueued need not have moved the journal's time
 	}
 	op.LastEndedAt = later(ev.At, ev.Last)
 	op = closeWindow(op, ev)

@@ -796,6 +796,9 @@ func TestAdoptedCountsAsSent(t *testing.T) {
 		{"pending since longer than the window, first sent within it", func(op *journal.Operation) {
 			op.State, op.CreatedAt = journal.StatePending, noon.Add(-23*time.Hour)
 		}, journal.StateUnknown, time.Time{}},
+		{"pending since longer than the window, first sent by a clock that was never confirmed", func(op *journal.Operation) {
+			op.State, op.CreatedAt, op.SentSince, op.FirstSentAt = journal.StatePending, noon.Add(-23*time.Hour), noon.Add(-time.Hour), noon.Add(50*time.Hour)
+		}, journal.StateUnknown, time.Time{}},
 		{"in flight in a session that is dead", func(op *journal.Operation) { op.State, op.Holder = journal.StateInFlight, "A" },
 			journal.StatePending, noon},
 		{"cancelled", func(op *journal.Operation) { op.State, op.Delivered = journal.StateCancelled, true }, journal.StateUnknown, time.Time{}},

@@ -200,6 +200,14 @@ type Operation struct {
 	Newer []byte
 }
 
+// sentFrom has the operation count as sent first then, or earlier, where it may have been.
+func (op *Operation) sentFrom(t time.Time) {
+	op.FirstSentAt = t
+	if !op.SentSince.Before(t) {
+		op.SentSince = time.Time{}
+	}
+}
+
 // Found is what a claim found before it wrote its own.
 type Found struct {
 	State       State // StateAbsent, StateCancelled, StateUnknown, or StatePending, as which counts what a dead session held
