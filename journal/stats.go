@@ -36,7 +36,7 @@ type Stats struct {
 	OldestSetAside                            time.Time // since when the flow is set aside that is so longest
 
 	Sessions int64     // begun and not ended; one whose process died counts until another process notices
-	Last     time.Time // the latest time that the journal has seen
+	Last     time.Time // the latest time that the journal has seen, to within an hour
 
 	// FileBytes is the size of the file, or of the tables, and WALBytes that of the file that its
 	// latest commits are in; 0 where the store has none.

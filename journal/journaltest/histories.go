@@ -24,15 +24,20 @@ const seedVariable = "JOURNALTEST_SEED"
 
 var historyTests = []test{
 	{"random histories end as in a map with Next", func(t *testing.T, h Harness) {
-		seed := rand.Uint64()
-		if s := os.Getenv(seedVariable); s != "" {
-			var err error
-			seed, err = strconv.ParseUint(s, 10, 64)
-			require.NoError(t, err)
-		}
-		t.Logf("to see it again: %s=%d", seedVariable, seed)
-		newHistory(t, h, seed).run(1200)
+		newHistory(t, h, seedOf(t)).run(1200)
 	}},
+	{"long random histories", func(t *testing.T, h Harness) { LongHistory(t, h, 400) }},
+}
+
+func seedOf(t *testing.T) uint64 {
+	seed := rand.Uint64()
+	if s := os.Getenv(seedVariable); s != "" {
+		var err error
+		seed, err = strconv.ParseUint(s, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("to see it again: %s=%d", seedVariable, seed)
+	return seed
 }
 
 // history drives a journal and the model through the same events.

@@ -58,6 +58,11 @@ type Harness struct {
 	// Tx begins a transaction as the application does, by its own driver, where Journal is a
 	// journal.Outbox. nil: by Outbox.BeginTx.
 	Tx func(t *testing.T) journal.Tx
+
+	// Upkeep does on an open journal some of what the store does on its own now and then, such as to
+	// move what is settled to where it takes less room, or to read the store as another
+	// program would. n says what, and is at least 0. Nothing that the journal says of its operations may change by it.
+	Upkeep func(t *testing.T, j journal.Journal, n int)
 }
 
 // Run runs the suite, each test on a harness of its own.

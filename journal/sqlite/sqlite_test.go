@@ -34,34 +34,35 @@ func joined(t *testing.T) (path string, j *sqlite.Journal, s journal.Session) {
 }
 
 func TestItKeepsThePromisesOfAJournal(t *testing.T) {
-	journaltest.Run(t, func(t *testing.T) journaltest.Harness {
-		path := filepath.Join(t.TempDir(), "journal.db")
-		first := open(t, path)
-		return journaltest.Harness{
-			Journal: first,
-			Open:    func(t *testing.T) journal.Journal { return open(t, path) },
-			Reopen: func(t *testing.T) journal.Journal {
-				_ = first.Close() // the test may have closed it
-				return open(t, path)
-			},
-			Kill:   func(t *testing.T, s journal.Session) { sqlite.Kill(s) },
-			Freeze: func(t *testing.T, s journal.Session) func() { sqlite.Kill(s); return func() {} },
-			Crash: func(t *testing.T) journal.Journal {
-				copied := filepath.Join(t.TempDir(), "journal.db")
-				for _, name := range filesOf(t, path) {
-					if suffix := strings.TrimPrefix(name, path); suffix != "-shm" {
-						copyFile(t, name, copied+suffix)
-					}
+	journaltest.Run(t, func(t *testing.T) journaltest.Harness { return harness(t, filepath.Join(t.TempDir(), "journal.db")) })
+}
+
+func harness(t *testing.T, path string) journaltest.Harness {
+	first := open(t, path)
+	return journaltest.Harness{
+		Journal: first,
+		Open:    func(t *testing.T) journal.Journal { return open(t, path) },
+		Reopen: func(t *testing.T) journal.Journal {
+			_ = first.Close() // the test may have closed it
+			return open(t, path)
+		},
+		Kill:   func(t *testing.T, s journal.Session) { sqlite.Kill(s) },
+		Freeze: func(t *testing.T, s journal.Session) func() { sqlite.Kill(s); return func() {} },
+		Crash: func(t *testing.T) journal.Journal {
+			copied := filepath.Join(t.TempDir(), "journal.db")
+			for _, name := range filesOf(t, path) {
+				if suffix := strings.TrimPrefix(name, path); suffix != "-shm" {
+					copyFile(t, name, copied+suffix)
 				}
-				return open(t, copied)
-			},
-			Restored: func(t *testing.T) journal.Journal {
-				_ = first.Close()
-				require.NoError(t, os.Remove(path+"-sidecar"))
-				return open(t, path)
-			},
-		}
-	})
+			}
+			return open(t, copied)
+		},
+		Restored: func(t *testing.T) journal.Journal {
+			_ = first.Close()
+			require.NoError(t, os.Remove(path+"-sidecar"))
+			return open(t, path)
+		},
+	}
 }
 
 // filesOf are the files of a journal, but for a sidecar that is being written: it

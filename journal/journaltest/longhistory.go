@@ -1,0 +1,192 @@
+package journaltest
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/memory"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// LongHistory drives the harness's journal and a map with Next through so many random events, as Run does, with
+// bursts of operations, upkeep, crashes, next processes, lists and statistics between them, and fails where the two differ.
+func LongHistory(t *testing.T, h Harness, steps int) {
+	newHistory(t, h, seedOf(t)).runLong(steps)
+}
+
+func (s *history) runLong(steps int) {
+	for range steps {
+		switch n := s.rnd.IntN(240); {
+		case n < 12 && s.h.Upkeep != nil:
+			s.h.Upkeep(s.t, s.h.Journal, s.rnd.Int())
+		case n == 12 || n == 13:
+			s.burst(1 + s.rnd.IntN(400))
+		case n == 14 && s.h.Reopen != nil:
+			s.reopen(s.sometimes(2))
+		case n == 15 && s.h.Crash != nil && s.h.Reopen != nil:
+			s.settle()
+			s.compare(s.h.Crash(s.t))
+			s.reopen(true)
+		case n < 24:
+			s.list()
+		case n < 28:
+			s.stats()
+		default:
+			s.step()
+		}
+		if s.t.Failed() {
+			s.t.FailNow()
+		}
+	}
+	s.settle()
+	s.compare(s.h.Journal)
+	if s.h.Reopen != nil {
+		s.reopen(false)
+		s.compare(s.h.Journal)
+	}
+}
+
+// burst begins so many that are of nobody's interest for long: most are completed at once.
+func (s *history) burst(many int) {
+	for range many {
+		ev := s.generate()
+		ev.Intent.Terms, ev.Intent.NotAfter = journal.Terms{Remembers: memory.Everything, Retention: 72 * time.Hour, Handling: time.Minute}, time.Time{}
+		s.apply(ev)
+		i := s.model.index(ev.Ref)
+		if i < 0 || s.sometimes(50) {
+			continue
+		}
+		done := journal.Event{Kind: journal.EventComplete, Ref: ev.Ref, Session: ev.Session, Claim: s.model.ops[i].Claim, Attempts: 1, Delivered: !s.sometimes(60)}
+		done.Answer = &journal.Answer{Status: 200, Body: []byte("paid " + strconv.Itoa(s.unique))}
+		s.apply(done)
+	}
+}
+
+// reopen is the end of the process, with or without a word, and the next one.
+func (s *history) reopen(killed bool) {
+	if !killed {
+		for _, session := range s.sessions {
+			require.NoError(s.t, session.End(s.t.Context()))
+		}
+	}
+	_ = s.h.Journal.Close() // Reopen knows of the first alone
+	s.h.Journal, s.sessions = s.h.Reopen(s.t), nil
+	clear(s.model.live)
+	// The next process knows what is kept of the clock, and not what the last one saw by its own time.
+	s.model.clock = store.Clock{Last: s.model.clock.Last, LeastMargin: s.model.clock.LeastMargin, Jumped: s.model.clock.Jumped}
+	for range 3 {
+		s.join()
+	}
+}
+
+// list reads what some filter selects.
+func (s *history) list() {
+	s.settle()
+	var all []journal.Operation
+	for op, err := range s.h.Journal.List(s.t.Context(), journal.Filter{}) {
+		require.NoError(s.t, err)
+		all = append(all, op)
+	}
+	require.Len(s.t, all, len(s.model.ops))
+	for i, want := range s.model.ops {
+		require.Equal(s.t, want.Ref, all[i].Ref)
+		require.Equal(s.t, want.State.String(), all[i].State.String(), "%v", want.Ref)
+	}
+	f := journal.Filter{Newest: s.sometimes(3), ByWake: s.sometimes(4), Undelivered: s.sometimes(6), Dead: s.sometimes(12)}
+	if s.sometimes(2) {
+		for range 1 + s.rnd.IntN(2) {
+			f.States = append(f.States, journal.State(1+s.rnd.IntN(5)))
+		}
+	}
+	if s.sometimes(4) {
+		f.Scope = &s.anyOf(all).Scope
+	}
+	if s.sometimes(4) {
+		f.Naming = &s.anyOf(all).Naming
+	}
+	if s.sometimes(6) {
+		f.WakeBefore = s.anyOf(all).WakeAt
+	}
+	if s.sometimes(4) {
+		f.After = s.anyOf(all).Handle
+	}
+	if s.sometimes(4) {
+		f.Before = s.anyOf(all).Handle
+	}
+	var want []int64
+	slices.SortStableFunc(all, func(a, b journal.Operation) int {
+		switch {
+		case f.ByWake:
+			return cmp.Or(a.WakeAt.Compare(b.WakeAt), cmp.Compare(a.Handle, b.Handle))
+		case f.Newest:
+			return cmp.Compare(b.Handle, a.Handle)
+		}
+		return cmp.Compare(a.Handle, b.Handle)
+	})
+	for _, op := range all {
+		if store.Selects(&f, &op) {
+			want = append(want, op.Handle)
+		}
+	}
+	if s.sometimes(2) {
+		f.Limit = 1 + s.rnd.IntN(len(want)+2)
+		want = want[:min(f.Limit, len(want))]
+	}
+	var got []int64
+	for op, err := range s.h.Journal.List(s.t.Context(), f) {
+		require.NoError(s.t, err)
+		got = append(got, op.Handle)
+	}
+	require.Equal(s.t, want, got, "%+v", f)
+}
+
+func (s *history) anyOf(all []journal.Operation) *journal.Operation {
+	if len(all) == 0 {
+		return new(journal.Operation)
+	}
+	return &all[s.rnd.IntN(len(all))]
+}
+
+// stats counts.
+func (s *history) stats() {
+	reader, ok := s.h.Journal.(journal.StatsReader)
+	if !ok {
+		return
+	}
+	s.settle()
+	got, err := reader.ReadStats(s.t.Context())
+	require.NoError(s.t, err)
+	var want journal.Stats
+	for _, op := range s.model.ops {
+		switch op.State {
+		case journal.StatePending:
+			want.Pending++
+		case journal.StateInFlight:
+			want.InFlight++
+		case journal.StateUnknown:
+			want.Unknown++
+		case journal.StateCancelled:
+			want.Cancelled++
+		}
+		if store.Undelivered(&op) {
+			want.Undelivered++
+		}
+		if op.Dead != "" {
+			want.Dead++
+		}
+	}
+	assert.Equal(s.t, want, journal.Stats{
+		Pending: got.Pending, InFlight: got.InFlight, Unknown: got.Unknown, Cancelled: got.Cancelled,
+		Undelivered: got.Undelivered, Dead: got.Dead,
+	})
+	assert.GreaterOrEqual(s.t, got.Begun, int64(len(s.model.ops)))
+	assert.False(s.t, got.Last.After(s.model.clock.Last))
+	assert.LessOrEqual(s.t, s.model.clock.Last.Sub(got.Last), time.Hour)
+}

@@ -1,0 +1,79 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/journaltest"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// Whatever happens, and in whichever of its places an operation is, the journal tells the same of it.
+func TestLongHistory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	h := harness(t, path)
+	h.Upkeep = func(t *testing.T, opened journal.Journal, n int) {
+		j := opened.(*sqlite.Journal)
+		switch n % 8 {
+		case 0, 1:
+			require.NoError(t, sqlite.Fold(j))
+		case 2:
+			require.NoError(t, sqlite.Mark(j))
+		case 3:
+			require.NoError(t, sqlite.Flush(j))
+		case 4:
+			violations, err := j.Verify(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, violations)
+		default:
+			readBeside(t, path, j, n/8)
+		}
+	}
+	journaltest.LongHistory(t, h, 1500)
+}
+
+// readBeside reads the journal as another program does, which sees the same.
+func readBeside(t *testing.T, path string, j *sqlite.Journal, n int) {
+	t.Helper()
+	require.NoError(t, sqlite.Flush(j))
+	beside, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, beside.Close()) }()
+	f := journal.Filter{Newest: n%2 == 0, Undelivered: n%5 == 0, ByWake: n%7 == 0}
+	want, got := listed(t, j, f), listed(t, beside, f)
+	require.Equal(t, want, got)
+	step := 1 + len(want)/8
+	for i := n % step; i < len(want); i += step {
+		ref := want[i].Ref
+		if a := want[i].Alias; a != (journal.Ref{}) && n%3 == 0 {
+			ref = a
+		}
+		whole, err := j.Get(t.Context(), ref)
+		require.NoError(t, err)
+		theirs, err := beside.Get(t.Context(), ref)
+		require.NoError(t, err)
+		require.Equal(t, whole, theirs)
+		for by, value := range map[journal.By]string{journal.ByKey: whole.Key, journal.ByReference: whole.Reference, journal.ByObject: whole.Object} {
+			ours, err := j.FindBy(t.Context(), whole.Provider, by, value)
+			require.NoError(t, err)
+			theirs, err := beside.FindBy(t.Context(), whole.Provider, by, value)
+			require.NoError(t, err)
+			require.Equal(t, ours, theirs)
+		}
+	}
+	_, err = beside.Get(t.Context(), journal.Ref{Scope: "nobody", ID: "nothing"})
+	require.ErrorIs(t, err, journal.ErrNotFound)
+}
+
+func listed(t *testing.T, j *sqlite.Journal, f journal.Filter) (all []journal.Operation) {
+	t.Helper()
+	for op, err := range j.List(t.Context(), f) {
+		require.NoError(t, err)
+		all = append(all, op)
+	}
+	return all
+}
