@@ -201,3 +201,21 @@ func TestNotAfterOfWhoAsksAgain(t *testing.T) {
 		assert.NoError(t, p.Ask(named(t, invoice)).Err)
 	})
 }
+
+// Who asks by a clock that is behind, while it is not sure that its time has passed, is told when its provider will be asked.
+func TestItsTimeByAClockBehind(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(says(429, "{}", "Retry-After", "600"))
+		cfg := onceward.Config{Journal: onDisk(t), Backoff: once}
+		p, behind := start(t, l, cfg), start(t, l, cfg)
+		onceward.SetClock(behind.Client, func() time.Time { return time.Now().Add(-3 * time.Hour) })
+		asked := time.Now().Add(10 * time.Minute)
+		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), time.Now().Add(20*time.Minute))).Err, onceward.ErrPending)
+		pass(30 * time.Minute)
+		require.NoError(t, p.Ask(named(t, "another")).Err)
+		out := behind.Ask(named(t, invoice))
+		require.ErrorIs(t, out.Err, onceward.ErrPending)
+		assert.WithinDuration(t, asked, out.Op.DueAt, time.Second)
+		assert.Len(t, l.Sent(), 2)
+	})
+}

@@ -235,6 +235,73 @@ func TestClocksAheadConfirmNoOther(t *testing.T) {
 	})
 }
 
+// What is first sent by a clock that is far ahead has its window from the time that the journal knew, also where that clock is
+// seen again after one that is behind: it is not sent once its provider has forgotten it.
+func TestClockAheadAfterOneBehind(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(says(200, paid), loses())
+		cfg := onceward.Config{Journal: onDisk(t), Providers: []providers.Provider{own()}, Backoff: once}
+		p, ahead, behind := start(t, l, cfg), start(t, l, cfg), start(t, l, cfg)
+		onceward.SetClock(ahead.Client, func() time.Time { return time.Now().Add(300 * time.Hour) })
+		onceward.SetClock(behind.Client, func() time.Time { return time.Now().Add(-3 * time.Hour) })
+		require.NoError(t, p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err)
+		require.ErrorIs(t, ahead.Ask(named(t, "order-2"), to(http.MethodPost, ownURL)).Err, onceward.ErrPending)
+		for _, other := range []*process{behind, ahead} {
+			pass(time.Second)
+			_, err := other.Resume(t.Context())
+			require.NoError(t, err)
+		}
+		p.PassInUse(8 * 24 * time.Hour) // own's retention is seven days
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Len(t, l.Sent(), 2)
+		assert.Equal(t, journal.StateUnknown, p.Recorded(onceward.Ref{ID: "order-2"}).State)
+	})
+}
+
+// What a clock that is further ahead has put off for as long as its provider asked rests for as long by one that is ahead, and
+// is believed.
+func TestClockAheadOfABelievedOne(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(says(200, paid), says(429, "{}", "Retry-After", "3600"))
+		cfg := onceward.Config{Journal: onDisk(t), Backoff: once}
+		p, further, on := start(t, l, cfg), start(t, l, cfg), start(t, l, cfg)
+		onceward.SetClock(further.Client, func() time.Time { return time.Now().Add(600 * time.Hour) })
+		onceward.SetClock(on.Client, func() time.Time { return time.Now().Add(300 * time.Hour) })
+		require.NoError(t, p.Ask(named(t, "order-1")).Err)
+		require.ErrorIs(t, further.Ask(named(t, "order-2")).Err, onceward.ErrPending)
+		for range 5 {
+			pass(3 * time.Minute)
+			_, err := on.Resume(t.Context())
+			require.NoError(t, err)
+		}
+		require.ErrorIs(t, on.Ask(named(t, "order-2")).Err, onceward.ErrPending)
+		require.Len(t, l.Sent(), 2, "an hour has not passed")
+		pass(time.Hour)
+		require.NoError(t, on.Ask(named(t, "order-2")).Err)
+	})
+}
+
+// A clock that is far ahead for a while gives up nothing that its caller, who has the key, may ask for again.
+func TestClockAheadGivesUpNoCarriedKey(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(says(200, paid), refuses())
+		cfg := onceward.Config{Journal: onDisk(t), Backoff: once}
+		p, ahead := start(t, l, cfg), start(t, l, cfg)
+		onceward.SetClock(ahead.Client, func() time.Time { return time.Now().Add(300 * time.Hour) })
+		require.NoError(t, p.Ask(named(t, invoice)).Err)
+		require.ErrorIs(t, p.Ask(t.Context(), carrying("order-1")).Err, onceward.ErrPending)
+		pass(time.Second)
+		_, err := ahead.Resume(t.Context())
+		require.NoError(t, err)
+		op, err := p.LookupKey(keyed(t.Context()), "order-1")
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StatePending, op.State)
+		pass(time.Minute)
+		require.NoError(t, p.Ask(t.Context(), carrying("order-1")).Err)
+	})
+}
+
 // A clock that leaps ahead between a claim and its attempt sends nothing, and makes nothing unknown that the provider
 // remembers, unless it keeps on.
 func TestClockLeapsBeforeAnAttempt(t *testing.T) {

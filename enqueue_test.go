@@ -474,3 +474,21 @@ func TestEnqueueWithoutACredential(t *testing.T) {
 	require.ErrorIs(t, err, onceward.ErrCredentialMissing)
 	require.ErrorIs(t, err, sealed)
 }
+
+// Who enqueues once more what may have run, by a clock that is hours behind, takes nothing from the time in which it is sent
+// again: nothing is sent by that clock.
+func TestEnqueueByAClockBehind(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		l := (&line{}).Then(loses())
+		right, behind := openShop(t, path, l, onceward.Config{Backoff: once}), openShop(t, path, l, onceward.Config{})
+		onceward.SetClock(behind.Client, func() time.Time { return time.Now().Add(-3 * time.Hour) })
+		require.ErrorIs(t, right.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		op, err := behind.orders(named(t, invoice), true)
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StatePending, op.State)
+		pass(time.Hour)
+		require.NoError(t, right.Ask(named(t, invoice)).Err)
+		assert.Len(t, l.Sent(), 2)
+	})
+}

@@ -273,6 +273,20 @@ func TestRepeatByClocksThatDiffer(t *testing.T) {
 	})
 }
 
+// A clock that is behind by less than the margin has no say: what was sent by one that is right is repeated.
+func TestRepeatByAClockBehind(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		j := onDisk(t)
+		l := atBank(t, onceward.Config{Reconcile: filling(), Journal: j}, unique)
+		l.leftUnknown("doubted", providertest.DropBefore())
+		other := another(t, l.box, onceward.Config{Reconcile: filling(), Journal: j})
+		onceward.SetClock(other.Client, func() time.Time { return time.Now().Add(-10 * time.Minute) })
+		showing(t, other.asksLater("doubted"), "obj_1")
+		assert.Equal(t, 2, l.sent())
+		l.truly()
+	})
+}
+
 // Nothing is repeated in the background, nor by a look on demand: who asks by the name has it
 // repeated.
 func TestRepeatIsAskedForByName(t *testing.T) {
