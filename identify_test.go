@@ -472,3 +472,23 @@ func TestAHeadersSpellingChangesNothing(t *testing.T) {
 		assert.NotContains(t, p.Recorded(out.Op.Ref).Request.Header, "authorization")
 	})
 }
+
+// What was begun while its endpoint took no key, and was not sent, has the key that its name has in every process, once it takes one.
+func TestKeyThatIsAskedForLater(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		keyless := func(e *providers.Endpoint) { *e = providers.Endpoint{Pattern: e.Pattern} }
+		l, j, secret := (&line{}).Then(refuses()), onDisk(t), []byte("0123456789abcdef")
+		was := start(t, l, onceward.Config{Journal: j, Backoff: once, Secret: secret, Providers: []providers.Provider{own(keyless)}})
+		require.Error(t, was.Ask(named(t, invoice), toOwn).Err)
+		pass(2 * time.Hour)
+		cfg := onceward.Config{Backoff: once, Secret: secret, Providers: []providers.Provider{own()}}
+		elsewhere := start(t, l, cfg)
+		cfg.Journal = j
+		for _, p := range []*process{start(t, l, cfg), elsewhere} {
+			require.NoError(t, p.Ask(named(t, invoice), toOwn).Err)
+		}
+		require.Len(t, l.Sent(), 2)
+		assert.NotEmpty(t, l.Keys()[0])
+		assert.Equal(t, l.Keys()[1], l.Keys()[0])
+	})
+}

@@ -107,6 +107,12 @@ func TestPauseOfTheProvidersIsNotCutShort(t *testing.T) {
 		require.ErrorIs(t, p.Ask(named(t, "invoice-1")).Err, onceward.ErrPending)
 		op := p.Recorded(onceward.Ref{ID: "invoice-1"})
 		assert.Greater(t, time.Until(op.WakeAt), 29*time.Second)
+		attempts := len(l.Sent())
+		require.ErrorIs(t, p.Ask(named(t, "invoice-1")).Err, onceward.ErrPending, "too early, and no reason for Run to come sooner")
+		ctx, stop := context.WithTimeout(t.Context(), 25*time.Second)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		assert.Len(t, l.Sent(), attempts)
 	})
 }
 

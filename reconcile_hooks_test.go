@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -182,6 +183,52 @@ func TestLookupHookNamesAnId(t *testing.T) {
 		_, err := l.Hear(t.Context(), "bank", onceward.Event{Body: []byte(told), Evidence: true})
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateUnknown, l.stands("second").State)
+	})
+}
+
+// What one look could not tell takes the place of what another kind of look could not, of neither; and however much there is
+// of both, what was once seen of the object stays.
+func TestLookupHookBesideTheTables(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		j := onDisk(t)
+		l := atBank(t, onceward.Config{Journal: j})
+		hook := &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) { return onceward.Finding{}, nil }}
+		program := anotherAs(t, l.box, onceward.Config{Journal: j, Reconcile: hook}, unlookedFor)
+		l.loses("invoice-1", providertest.DropBefore())
+		l.box.ScriptLooks(providertest.None()) // whose credential it is
+		l.box.EveryLook(providertest.Status(http.StatusServiceUnavailable, nil))
+		looks := func(by *teller) []onceward.Evidence {
+			pass(2 * time.Minute)
+			_, err := by.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			return l.stands("invoice-1").Evidence
+		}
+		require.Len(t, looks(l), 1)
+		l.fakes(func(r *http.Request) *http.Response {
+			if r.URL.Path != "/payments" {
+				return nil
+			}
+			return answers(http.StatusOK, fmt.Sprintf(`{"data":[{"id":"obj_1","idempotency_key":%q,"created":%d,"status":"pending"}],"has_more":false}`,
+				l.stands("invoice-1").Key, time.Now().Unix()))
+		})
+		require.Len(t, looks(l), 2)
+		l.fakes(func(*http.Request) *http.Response { return nil })
+		for n := range 10 {
+			looks(program)
+			list := looks(l)
+			if n == 0 {
+				require.Len(t, list, 4)
+				assert.Equal(t, []string{journal.SourceHook, journal.SourceLook}, []string{list[2].Source, list[3].Source})
+			}
+		}
+		seen := 0
+		for _, e := range l.stands("invoice-1").Evidence {
+			if e.Finding == journal.FindingInProgress {
+				seen++
+				assert.Equal(t, []string{"payment obj_1"}, e.Objects())
+			}
+		}
+		assert.Equal(t, 1, seen)
 	})
 }
 

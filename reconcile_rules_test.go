@@ -125,24 +125,84 @@ func TestRuleControl(t *testing.T) {
 	})
 }
 
-// The margin of what is proven is a quarter of an hour at least.
+// The margin of what is proven is a quarter of an hour at least, and as long as that of what its key is remembered for.
 func TestRuleMargin(t *testing.T) {
+	for _, row := range []struct {
+		name             string
+		adjust           func(*providers.Provider)
+		tooEarly, inTime time.Duration // after the control
+	}{
+		{"of what has no key", func(*providers.Provider) {}, 10 * time.Minute, 20 * time.Minute},
+		{"of what is remembered for a month", func(p *providers.Provider) {
+			p.Endpoints[0].Retention, p.Endpoints[0].Remembers = 30*24*time.Hour, providers.Successes
+		}, 50 * time.Minute, 65 * time.Minute},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{Journal: onDisk(t)}, proving, row.adjust)
+			l.box.Script(providertest.DropBefore())
+			require.Error(t, l.pays("invoice-1").Err)
+			pass(3 * time.Minute)
+			require.NoError(t, l.pays("control").Err)
+			pass(row.tooEarly)
+			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			assert.Equal(t, "it was looked for too early", l.stands("invoice-1").Evidence[0].Why)
+			pass(row.inTime - row.tooEarly)
+			_, err = l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			op := l.stands("invoice-1")
+			assert.Equal(t, journal.FindingAbsent, op.Evidence[len(op.Evidence)-1].Finding)
+		})
+	}
+}
+
+// Two looks have to find nothing: one that could not tell is none of them.
+func TestRuleTwoLooks(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
-		l := atBank(t, onceward.Config{}, proving)
+		l := atBank(t, onceward.Config{Journal: onDisk(t)}, proving)
 		l.box.Script(providertest.DropBefore())
 		require.Error(t, l.pays("invoice-1").Err)
 		pass(3 * time.Minute)
 		require.NoError(t, l.pays("control").Err)
-		time.Sleep(10 * time.Minute)
-		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
-		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
-		assert.Equal(t, "it was looked for too early", l.stands("invoice-1").Evidence[0].Why)
-		time.Sleep(10 * time.Minute)
-		_, err = l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
-		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
-		op := l.stands("invoice-1")
-		assert.Equal(t, journal.FindingAbsent, op.Evidence[len(op.Evidence)-1].Finding)
+		pass(20 * time.Minute)
+		looks := func(as providertest.Fault) onceward.Operation {
+			l.box.EveryLook(as)
+			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			require.Error(t, err)
+			return l.stands("invoice-1")
+		}
+		require.Equal(t, journal.FindingInconclusive, looks(providertest.Status(http.StatusServiceUnavailable, nil)).Evidence[0].Finding)
+		pass(2 * time.Hour)
+		assert.Equal(t, onceward.StateUnknown, looks(providertest.None()).State)
+		pass(2 * time.Hour)
+		assert.Equal(t, onceward.StateCancelled, looks(providertest.None()).State)
 	})
+}
+
+// What is so old that a look-up may show it no more is not absent.
+func TestRuleHorizon(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		after time.Duration
+		state onceward.State
+	}{{"seen in time", 30 * time.Minute, onceward.StateCancelled}, {"too late", 6 * time.Hour, onceward.StateUnknown}} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{Journal: onDisk(t)}, proving, func(p *providers.Provider) { p.Endpoints[0].Lookups[0].Horizon = 6 * time.Hour })
+			l.box.Script(providertest.DropBefore())
+			require.Error(t, l.pays("invoice-1").Err)
+			pass(3 * time.Minute)
+			require.NoError(t, l.pays("control").Err)
+			pass(row.after)
+			for range 2 {
+				_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+				require.Error(t, err)
+				pass(2 * time.Hour)
+			}
+			op := l.stands("invoice-1")
+			assert.Equal(t, row.state, op.State, "%+v", op.Evidence)
+			l.truly()
+		})
+	}
 }
 
 // A token that changes every hour is the same account's, if the provider says so; where it does not,

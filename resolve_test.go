@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
 )
 
 // lookedAt is what somebody sees of an operation now.
@@ -404,5 +405,44 @@ func TestResolveReturnsWhatWasAskedFor(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, http.MethodPost, op.Method)
 		assert.Equal(t, chargeURL, op.URL)
+	})
+}
+
+// Somebody's word is of what they saw, and of no later life of it: what that made is found out as ever.
+func TestLookAfterItWasSentAgain(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Journal: onDisk(t)})
+		l.box.Script(providertest.DropBefore(), providertest.DropAfter())
+		out := l.asks("invoice-1", "/transfers", order1)
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		_, err := l.ResolveAs(out.Op.Ref, onceward.SendAgain, nil)
+		require.NoError(t, err)
+		l.runs(time.Minute)
+		op := l.stands("invoice-1")
+		assert.Equal(t, onceward.StateCompleted, op.State, op.Dead)
+		assert.Equal(t, "transfer obj_1", op.Object)
+		l.truly()
+	})
+}
+
+// What was heard of it while a process that has died was sending it counts before anybody's word.
+func TestResolveOfWhatWasHeard(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		j := onDisk(t)
+		l := atBank(t, onceward.Config{Journal: j}, unlooked)
+		l.box.Script(providertest.DelayBefore(time.Hour))
+		go func() { l.pays("invoice-1") }()
+		pass(time.Second)
+		_, err := l.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", l.stands("invoice-1").Key, "obj_1", time.Now()))
+		require.NoError(t, err)
+		l.Crash()
+		other := another(t, l.box, onceward.Config{Journal: j})
+		op, err := other.ResolveAs(onceward.Ref{ID: "invoice-1"}, onceward.Executed, &onceward.Answer{Status: 200, Body: []byte("{}")})
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StateCompleted, op.State)
+		assert.Equal(t, "payment obj_1", op.Object)
+		require.NotNil(t, op.Answer)
+		assert.True(t, op.Answer.Found)
+		assert.False(t, op.Answer.ByHand)
 	})
 }

@@ -264,6 +264,82 @@ func TestTrapLateEvent(t *testing.T) {
 		assert.Contains(t, l.log.String(), "it took effect twice")
 		assert.Equal(t, []string{"invoice-1 true"}, conflicts)
 	})
+	trap(t, "the next round may have: there may be two, and it is unknown still", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Journal: onDisk(t)}, unlooked)
+		l.box.Script(providertest.DropBefore(), providertest.DropBefore())
+		out := l.pays("invoice-1")
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		_, err := l.ResolveAs(out.Op.Ref, onceward.NotExecuted, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		_, err = l.Hear(t.Context(), "bank", l.happened("evt_9", "payment.succeeded", out.Op.Key, "obj_9", time.Now()))
+		require.NoError(t, err)
+		op := l.stands("invoice-1")
+		assert.Equal(t, onceward.StateUnknown, op.State)
+		assert.Equal(t, 1, l.Recorded(op.Ref).SecondEffects)
+	})
+}
+
+// What took effect under the key of what was never sent is somebody else's doing: a person sees to it.
+func TestTrapEventOfWhatWasNotSent(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		fails := true
+		l := atBank(t, onceward.Config{Journal: onDisk(t), Authorize: func(r *http.Request) error {
+			if fails {
+				return errDisk
+			}
+			r.Header.Set("Authorization", tellerToken)
+			return nil
+		}}, unlooked)
+		out := l.pays("invoice-1")
+		require.Error(t, out.Err)
+		require.Zero(t, l.box.Requests())
+		fails = false
+		_, err := l.Hear(t.Context(), "bank", l.happened("evt_9", "payment.succeeded", out.Op.Key, "obj_9", time.Now()))
+		require.NoError(t, err)
+		op := l.stands("invoice-1")
+		assert.Equal(t, onceward.StateUnknown, op.State)
+		assert.Contains(t, op.Dead, "nothing of it was sent")
+	})
+}
+
+// What is heard while a request is under way is weighed once its answer is lost.
+func TestTrapHeardWhileUnderWay(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		heard [][2]string // each event's kind and object
+		state onceward.State
+		dead  string
+	}{
+		{"that it was refused", [][2]string{{"payment.failed", "obj_1"}}, onceward.StateCompleted, ""},
+		{"of two objects", [][2]string{{"payment.succeeded", "obj_1"}, {"payment.succeeded", "obj_2"}}, onceward.StateUnknown, "more than one object"},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{Journal: onDisk(t)}, unlooked)
+			l.box.Script(providertest.DropBefore())
+			l.fakes(func(r *http.Request) *http.Response {
+				if r.Method == http.MethodPost {
+					<-time.After(10 * time.Second)
+				}
+				return nil
+			})
+			done := make(chan outcome, 1)
+			go func() { done <- l.pays("invoice-1") }()
+			pass(time.Second)
+			for i, is := range row.heard {
+				_, err := l.Hear(t.Context(), "bank", l.happened(fmt.Sprint("evt_", i), is[0], l.stands("invoice-1").Key, is[1], time.Now()))
+				require.NoError(t, err)
+			}
+			assert.Equal(t, onceward.StateInFlight, l.stands("invoice-1").State)
+			<-done
+			op := l.stands("invoice-1")
+			assert.Equal(t, row.state, op.State)
+			assert.Contains(t, op.Dead, row.dead)
+			if row.state == onceward.StateCompleted {
+				assert.True(t, op.Answer.Refused)
+			}
+		})
+	}
 }
 
 // What is not signed, or says that it is another's, proves nothing; a hint has it looked for.
