@@ -136,6 +136,46 @@ func TestBeginAfterItStoodStill(t *testing.T) {
 	})
 }
 
+// overtaken is a journal that can't record what is begun once, after something else has happened.
+type overtaken struct {
+	journal.Journal
+	by func()
+}
+
+func (j *overtaken) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	if by := j.by; by != nil && ev.Kind == journal.EventBegin {
+		j.by = nil
+		by()
+		return journal.Result{}, errDiskFull
+	}
+	return j.Journal.Apply(ctx, ev)
+}
+
+// Who does not know whether its intent was recorded takes back no claim of the same process's background.
+func TestBeginThatFailsBesideTheBackground(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(loses(), takes(20*time.Second, says(200, paid)))
+		j := &overtaken{Journal: onDisk(t)}
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		pass(time.Hour)
+		resumed := make(chan error, 1)
+		j.by = func() {
+			go func() {
+				_, err := p.Resume(context.Background())
+				resumed <- err
+			}()
+			pass(time.Second)
+		}
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrJournal)
+		assert.Equal(t, journal.StateInFlight, p.Recorded(onceward.Ref{ID: invoice}).State)
+		other := start(t, l, onceward.Config{Journal: j.Journal})
+		require.NoError(t, other.Ask(named(t, invoice)).Err)
+		require.NoError(t, <-resumed)
+		assert.Len(t, l.Sent(), 2)
+	})
+}
+
 // Who asks for what is unknown, and finds out that it had no effect, asks no sooner than the provider has named by its
 // last answer.
 func TestLookThatFreesKeepsARetryAfter(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -299,6 +300,30 @@ func TestClockAheadGivesUpNoCarriedKey(t *testing.T) {
 		assert.Equal(t, onceward.StatePending, op.State)
 		pass(time.Minute)
 		require.NoError(t, p.Ask(t.Context(), carrying("order-1")).Err)
+	})
+}
+
+// What a backup holds, by a clock that was ahead by less than the margin, as not sent has its window from when it was made at
+// the earliest: what the backup lacks may have sent it then.
+func TestClockAheadBeforeABackup(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		dir := t.TempDir()
+		opened := func(name string) *sqlite.Journal {
+			j, err := sqlite.Open(filepath.Join(dir, name), sqlite.Options{Volatile: true})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = j.Close() })
+			return j
+		}
+		l, j := (&line{}).Then(refuses()), opened("a.db")
+		was := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		onceward.SetClock(was.Client, func() time.Time { return time.Now().Add(30 * time.Minute) })
+		require.ErrorIs(t, was.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		require.NoError(t, j.Backup(t.Context(), filepath.Join(dir, "b.db")))
+		restored := opened("b.db")
+		require.NoError(t, restored.Adopt(t.Context()))
+		pass(23*time.Hour + 15*time.Minute) // Stripe's window is 23 hours
+		require.NoError(t, start(t, l, onceward.Config{Journal: restored}).Ask(named(t, invoice)).Err)
+		assert.Len(t, l.Sent(), 1)
 	})
 }
 

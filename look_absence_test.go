@@ -229,3 +229,44 @@ func TestLookBesideARefusedObject(t *testing.T) {
 		assert.Equal(t, onceward.StateUnknown, l.stands("second").State)
 	})
 }
+
+// A handling time that was not stated when it was sent, and is by now, proves no absence: a table of its day counts, too.
+func TestLookByAHandlingTimeStatedLater(t *testing.T) {
+	guarded := func(p *providers.Provider) {
+		e := &p.Endpoints[0]
+		e.Retention, e.Remembers, e.InFlightGuard = time.Hour, providers.Successes, true
+	}
+	for _, row := range []struct {
+		name  string
+		was   []func(*providers.Provider)
+		state onceward.State
+	}{
+		{"stated before", []func(*providers.Provider){guarded, proving}, onceward.StateCancelled},
+		{"stated since", []func(*providers.Provider){guarded}, onceward.StateUnknown},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			j := onDisk(t)
+			srv := openBank(t, row.was...)
+			l := another(t, srv, onceward.Config{Journal: j})
+			l.fakes(func(r *http.Request) *http.Response {
+				if r.Method != http.MethodPost {
+					return nil
+				}
+				<-r.Context().Done()
+				return answers(http.StatusServiceUnavailable, "{}")
+			})
+			go func() { l.pays("invoice-1") }()
+			pass(time.Second)
+			l.Crash()
+			other := anotherAs(t, srv, onceward.Config{Journal: j}, guarded, proving)
+			_, err := other.Resume(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, onceward.StateUnknown, other.stands("invoice-1").State)
+			pass(3 * time.Minute)
+			require.NoError(t, other.pays("control").Err)
+			other.runs(12 * time.Hour)
+			op := other.stands("invoice-1")
+			assert.Equal(t, row.state, op.State, "%+v", op.Evidence)
+		})
+	}
+}

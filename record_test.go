@@ -90,6 +90,69 @@ func TestALateAnswer(t *testing.T) {
 	}
 }
 
+// A late answer of an earlier generation that shows the next one's object is no second effect: the provider took the two for one.
+func TestLateAnswerWithTheSameObject(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		j := onDisk(t)
+		l := atBank(t, onceward.Config{Journal: j})
+		other := another(t, l.box, onceward.Config{Journal: j})
+		made := answering(http.MethodPost, `{"id":"obj_1","status":"succeeded","amount":10,"external_id":"order-1"}`)
+		l.fakes(func(r *http.Request) *http.Response {
+			if r.Method == http.MethodPost {
+				<-time.After(20 * time.Second)
+			}
+			return made(r)
+		})
+		other.fakes(made)
+		caller := make(chan outcome, 1)
+		go func() { caller <- l.asks("invoice-1", "/transfers", order1) }()
+		pass(time.Second)
+		require.NoError(t, l.Journal.Sessions()[0].End(t.Context())) // it is taken for dead
+		_, err := other.ResolveAs(onceward.Ref{ID: "invoice-1"}, onceward.NotExecuted, nil)
+		require.NoError(t, err)
+		require.NoError(t, other.asks("invoice-1", "/transfers", order1).Err)
+		require.NoError(t, (<-caller).Err)
+		op := l.Recorded(onceward.Ref{ID: "invoice-1"})
+		assert.Equal(t, 1, op.Generation)
+		assert.Equal(t, "transfer obj_1", op.Object)
+		assert.Zero(t, op.SecondEffects)
+		assert.NotContains(t, l.log.String(), "a second answer came")
+	})
+}
+
+// answering answers what is asked for by a method.
+func answering(method, text string) func(*http.Request) *http.Response {
+	return func(r *http.Request) *http.Response {
+		if r.Method != method {
+			return nil
+		}
+		return answers(http.StatusOK, text)
+	}
+}
+
+// A late refusal says nothing while another process is sending it, where the provider does not recognise what it has refused.
+func TestLateRefusalWhileItIsSent(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j := onDisk(t)
+		api := []providers.Provider{own(func(e *providers.Endpoint) { e.Remembers = providers.SuccessesCleanFailures })}
+		slow := start(t, (&line{}).Then(takes(20*time.Second, says(402, "{}"))), onceward.Config{Journal: j, Providers: api})
+		caller := make(chan outcome, 1)
+		go func() { caller <- slow.Ask(named(t, invoice), toOwn) }()
+		pass(time.Second)
+		require.NoError(t, slow.Journal.Sessions()[0].End(t.Context())) // it is taken for dead
+		other := start(t, (&line{}).Then(takes(time.Minute, says(200, paid))), onceward.Config{Journal: j, Providers: api})
+		sent := make(chan outcome, 1)
+		go func() { sent <- other.Ask(named(t, invoice), toOwn) }()
+		pass(30 * time.Second)
+		assert.Equal(t, journal.StateInFlight, other.Recorded(onceward.Ref{ID: invoice}).State)
+		require.NoError(t, (<-sent).Err)
+		<-caller
+		op := other.Recorded(onceward.Ref{ID: invoice})
+		assert.Equal(t, journal.StateCompleted, op.State)
+		assert.False(t, op.Answer.Refused)
+	})
+}
+
 // A refusal that comes once the operation was sent again, and is done, is not its outcome: its caller gets that, whole.
 func TestLateRefusalGetsTheOutcome(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {

@@ -686,6 +686,102 @@ func TestRepeatRefusedWithAnothersName(t *testing.T) {
 	})
 }
 
+// What the answer to a repeat shows of another operation's object is no evidence of this one, and a person sees to it.
+func TestRepeatThatShowsAnothersObject(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Reconcile: filling(), Journal: onDisk(t)}, merging)
+		l.leftUnknown("first", providertest.DropAfter())
+		l.runs(time.Minute)
+		require.Equal(t, "transfer obj_1", l.stands("first").Object)
+		l.leftUnknown("second", providertest.DropBefore())
+		l.fakes(answering(http.MethodPost, `{"id":"obj_1","status":"succeeded","amount":10}`))
+		require.NoError(t, l.asksLater("second").Err)
+		op := l.stands("second")
+		assert.Contains(t, op.Dead, "proves another operation")
+		assert.Empty(t, bySource(op, journal.SourceRepeat))
+	})
+}
+
+// Whoever says of what a process was sending that has died that it is not wanted, and that it is after all, repeats it no
+// sooner than its provider may be done, though nothing was sent of it for long before and its clock is set ahead then.
+func TestRepeatOnceItIsWantedAgain(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		const handling = 5 * time.Minute
+		ahead := time.Duration(0)
+		j := onDisk(t)
+		l := atBank(t, onceward.Config{Reconcile: filling(), Journal: j}, merging, func(p *providers.Provider) {
+			p.Endpoints[1].Unique.Concurrent, p.Endpoints[1].HandlingTime = false, handling
+		})
+		l.leftUnknown("slow", providertest.DropBefore())
+		other := another(t, l.box, onceward.Config{Reconcile: filling(), Journal: j})
+		onceward.SetClock(other.Client, func() time.Time { return time.Now().Add(ahead) })
+		pass(2 * time.Minute)
+		_, err := other.Reconcile(t.Context(), onceward.Ref{ID: "slow"})
+		require.Error(t, err)
+		pass(2 * handling)
+		l.box.Script(providertest.DelayBefore(time.Hour))
+		go func() { l.transfers("slow") }()
+		pass(time.Second)
+		require.Equal(t, 2, l.sent())
+		l.Crash()
+		for _, says := range []func(context.Context, onceward.Ref, onceward.ResolveOptions) (onceward.Operation, error){other.Unwanted, other.Wanted} {
+			_, err := says(t.Context(), onceward.Ref{ID: "slow"}, onceward.ResolveOptions{})
+			require.NoError(t, err)
+		}
+		ahead = 2 * handling
+		require.Error(t, other.asksLater("slow").Err)
+		require.Equal(t, 2, l.sent(), "the bank may be working on it")
+		pass(handling)
+		showing(t, other.asksLater("slow"), "obj_1")
+	})
+}
+
+// What a look finds while another process repeats it is kept beside that, without an answer that is long: who has repeated it
+// is told that there is one.
+func TestRepeatBesideALookThatFindsMuch(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		long  int
+		error error
+	}{{"an answer", 1 << 10, nil}, {"a long one", journal.MaxEvidenceAnswer + 1, onceward.ErrAnswerGone}} {
+		trap(t, row.name, func(t *testing.T) {
+			j := onDisk(t)
+			l := atBank(t, onceward.Config{Reconcile: filling(), Journal: j, AttemptTimeout: 10 * time.Minute}, unique)
+			other := another(t, l.box, onceward.Config{Reconcile: filling(), Journal: j})
+			l.leftUnknown("doubted", providertest.DropBefore())
+			sent := l.Recorded(onceward.Ref{ID: "doubted"})
+			l.fakes(func(r *http.Request) *http.Response {
+				if r.URL.Path != "/transfers" {
+					return nil
+				}
+				<-time.After(2 * time.Minute)
+				return answers(http.StatusOK, fmt.Sprintf(`{"data":[{"id":"obj_1","created":%d,"status":"succeeded","amount":10,"external_id":%q,"note":%q}],"has_more":false}`,
+					sent.FirstSentAt.Unix(), sent.Reference, strings.Repeat("x", row.long)))
+			})
+			other.fakes(func(r *http.Request) *http.Response {
+				if r.Method == http.MethodPost {
+					<-time.After(5 * time.Minute)
+				}
+				return nil
+			})
+			l.box.Script(providertest.DropBefore())
+			done := make(chan outcome, 1)
+			go func() {
+				pass(90 * time.Second)
+				done <- other.transfers("doubted")
+			}()
+			l.runs(5 * time.Minute)
+			out := <-done
+			if row.error != nil {
+				require.ErrorIs(t, out.Err, row.error)
+			} else {
+				showing(t, out, "obj_1")
+			}
+			assert.Equal(t, onceward.StateCompleted, l.stands("doubted").State)
+		})
+	}
+}
+
 // What is unknown can't be put on hold: whoever tries is told what keeps it from being repeated.
 func TestRepeatNotOfWhatIsNotWanted(t *testing.T) {
 	trap(t, "", func(t *testing.T) {

@@ -864,3 +864,32 @@ func TestShutdownEndsResume(t *testing.T) {
 		assert.Zero(t, l.Now())
 	})
 }
+
+// formless is a journal of before it was kept in which form a key was sent.
+type formless struct{ journal.Journal }
+
+func (j formless) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	if ev.Intent != nil {
+		in := *ev.Intent
+		in.Form, ev.Intent = "", &in
+	}
+	return j.Journal.Apply(ctx, ev)
+}
+
+// What was recorded before the form of its key was kept is sent on in today's.
+func TestResumeOfARecordWithoutAForm(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l, j := (&line{}).Then(loses()), onDisk(t)
+		was := start(t, l, onceward.Config{Journal: formless{j}, Backoff: once})
+		require.ErrorIs(t, was.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		require.Empty(t, was.Recorded(onceward.Ref{ID: invoice}).Form)
+		require.NoError(t, was.Shutdown(t.Context()))
+		pass(time.Hour)
+		p := start(t, l, onceward.Config{Journal: j})
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, journal.StateCompleted, p.Recorded(onceward.Ref{ID: invoice}).State)
+		require.Len(t, l.Sent(), 2)
+		assert.Equal(t, l.Keys()[0], l.Keys()[1])
+	})
+}
