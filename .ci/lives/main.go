@@ -48,7 +48,7 @@ func main() {
 	flag.IntVar(&o.lives, "lives", 200, "how many; with -without, among how many to look for those in which a clause makes a difference")
 	flag.IntVar(&o.without, "without", 0, "take every so many clauses away, one at a time")
 	flag.IntVar(&o.most, "most", 1000, "with -without: of those, how many to live without it, at most")
-	flag.StringVar(&o.only, "only", "", "with -without: only clauses whose name matches this expression")
+	flag.StringVar(&o.only, "only", "", "with -without or -tests: only clauses whose name matches this expression; of the others stays what is kept")
 	flag.StringVar(&o.tests, "tests", "", "packages, with commas, whose tests are asked for the clauses that the latest -without has not found")
 	flag.BoolVar(&o.fresh, "fresh", false, "seeds that nobody has lived")
 	flag.DurationVar(&o.timeout, "timeout", time.Hour, "for the lives of a clause; one that hangs is found")
@@ -174,7 +174,32 @@ func remove(o options, temp string) error {
 		fmt.Printf("%d of %d lives of %d %s: %s\n", r.Lived, r.Mattered, o.lives, r.Clause, r.Fault)
 		all[i] = r
 	})
+	if o.only != "" {
+		if all, err = besideOthers(all); err != nil {
+			return err
+		}
+	}
 	return coverage.Write(root, coverage.RemovedFile, all)
+}
+
+// besideOthers puts what came of some clauses in the place of what is kept of them.
+func besideOthers(some []coverage.Removed) ([]coverage.Removed, error) {
+	var all []coverage.Removed
+	if err := coverage.Read(root, coverage.RemovedFile, &all); err != nil {
+		return nil, err
+	}
+	for _, r := range some {
+		at := slices.IndexFunc(all, func(kept coverage.Removed) bool { return kept.Clause == r.Clause })
+		if at < 0 {
+			all = append(all, r)
+			continue
+		}
+		if r.Fault == "" {
+			r.Test = all[at].Test
+		}
+		all[at] = r
+	}
+	return all, nil
 }
 
 // learn returns the seeds of the lives in which each clause made a difference, by its number. Each process lives one life
@@ -282,8 +307,14 @@ func askTests(o options, temp string) error {
 	if err != nil {
 		return err
 	}
+	only, err := regexp.Compile(o.only)
+	if err != nil {
+		return err
+	}
 	for i := range all {
-		all[i].Test = ""
+		if only.MatchString(all[i].Clause) {
+			all[i].Test = ""
+		}
 	}
 	for folder := range strings.SplitSeq(o.tests, ",") {
 		binary, err := build(telling, temp, folder)
@@ -300,7 +331,7 @@ func askTests(o options, temp string) error {
 		each(len(all), func(i int) {
 			r := &all[i]
 			number := slices.Index(names, r.Clause) + 1
-			if r.Fault != "" || r.Test != "" || number == 0 {
+			if r.Fault != "" || r.Test != "" || number == 0 || !only.MatchString(r.Clause) {
 				return
 			}
 			for _, test := range misses[number] {
