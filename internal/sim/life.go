@@ -1136,6 +1136,9 @@ func (l *life) judge() (unknown map[string]int) {
 		if whole, err := l.current().Get(context.Background(), op.Ref); err == nil {
 			l.keepsSecret("the journal", recorded(&whole))
 		}
+		if op.State.Settled() && !op.DueAt.IsZero() {
+			l.fault("%s is %v, and told to be due", op.ID, op.State)
+		}
 		switch op.State {
 		case journal.StatePending, journal.StateInFlight:
 			if op.Naming == journal.Carried && op.State == journal.StatePending && op.WakeAt.After(time.Now()) {

@@ -45,29 +45,32 @@ var never = []struct{ row, why string }{
 	{"^`ErrRetryBudget", "no process has as much under way at once"},
 }
 
-// notFound says why lives don't miss a clause, where that is known. The key matches the
-// clause's name.
+// notFound says why lives don't miss a clause, where that is known; of what no test of the client misses either, it says why
+// nobody can. The key matches the clause's name; the first that matches counts.
 var notFound = []struct{ clause, why string }{
 	{`^rule\.go, Margin: .*→ t\.Retention / 4`, "needless"},
-	{`^rule\.go, inside: if !behind → true`, "it decides on words alone"},
-	{`^next\.go, begin: ev\.Intent == nil`, "the client never asks so"},
+	{`^rule\.go, inside: if !behind → `, "it decides on words alone"},
+	{`^next\.go, Next: case Withdrawn`, "when it was updated is recorded by no store where nothing else changes, and told to nobody"},
+	{`^next\.go, termsBy: .*→ op\.Provider == ""$`, "a request that no provider serves has no terms, and narrows any to none"},
+	{`^next\.go, claim: op\.State == StateInFlight && !live`, "a store offers nothing that a live session holds"},
+	{`^next\.go, complete: case ev\.Answer == nil`, "the client records no answer that it does not have"},
+	{`^next\.go, resolve: key == ""`, "the client makes a next key for whatever has one"},
+	{`^evidence\.go, look: case ev\.Due\.IsZero`, "the client looks under a lease alone"},
+	{`^evidence\.go, lastLooked: .*→ e\.Source != SourceEvent$`, "what a repeat has shown is kept of what that has completed, and no completed operation is looked for"},
+	{`^evidence\.go, evidence: case e\.Finding == FindingAbsent`, "of a look that finds nothing, the client says how it was made; what a hook says not to be there, it resolves"},
+	{`^evidence\.go, evidence: ev\.Claim < .*ev\.Generation < 0 → `, "the client has generations from the journal alone, which counts them from 0"},
+	{`^next\.go, begin: ev\.Intent == nil`, "the client begins nothing without an intent and a session"},
 	{`^next\.go, deliver: `, "nobody delivers what is not there"},
 	{`^next\.go, reap: !op\.State\.Settled`, "no life is as long as an outcome is kept"},
 	{`^next\.go, supply: `, "no operator supplies an answer"},
-	{`^next\.go, (step: case EventAdopt|adopt: )`, "no journal was restored"},
-	{`^next\.go, resolve: (case|key|ev\.Resolution|if)`, "no operator is overtaken, or holds what is unknown"},
-	{`^next\.go, Next: case Withdrawn`, "the time of an update that changes nothing"},
-	{`^next\.go, confirm: .*op\.State != StateCompleted`, "nobody asks for the window of what is completed"},
+	{`^next\.go, resolve: case heard`, "no operator speaks of what was heard of while it was under way"},
+	{`^next\.go, resolve: (case|ev\.Resolution|if)`, "no operator is overtaken, or holds what is unknown"},
+	{`^next\.go, confirm: .*→ !ev\.Since\.IsZero\(\)$`, "nobody asks for the window of what is completed"},
 	{`^next\.go, over: if began\.IsZero`, "what was never sent is begun anew by whoever asks for it again"},
-	{`^next\.go, send: later\(op\.WakeAt, op\.DueAt\)`, "it is looked at before it is due, and left alone"},
-	{`^next\.go, settle: to != StateUnknown`, "what has an outcome and begins anew has a due time of its own"},
+	{`^next\.go, send: later\(op\.WakeAt, op\.DueAt\)`, "the background comes somewhat sooner, once it is due"},
 	{`^next\.go, reap: max\(keep, EvidenceKeep\)`, "no person says that nothing took effect of what did, so that nothing late is told of it"},
-	{`^next\.go, (offer: op\.State == StateAbsent|claim: op\.State == StateInFlight && !live)`, "a store offers nothing that is delivered, and nothing that a live session holds"},
-	{`^next\.go, complete: case ev\.Answer == nil`, "the client never asks so"},
-	{`^evidence\.go, (look: case ev\.Due\.IsZero|evidence: (case e\.Finding == FindingAbsent|ev\.Claim < ))`, "the client never asks so"},
-	{`^next\.go, termsBy: `, "an intent without a provider has no terms either"},
+	{`^next\.go, offer: op\.State == StateAbsent`, "a store offers nothing that is delivered"},
 	{`^evidence\.go, hint: `, "it is looked for at its own time instead"},
-	{`^rule\.go, inside: if !behind → false`, "it decides on words alone"},
 	{`^next\.go, leave: op\.BodyWithheld`, "no body is withheld"},
 }
 
