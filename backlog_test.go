@@ -562,3 +562,27 @@ func TestUnwantedThatThisProcessHolds(t *testing.T) {
 		<-done
 	})
 }
+
+// An end that had landed, and is recorded again, ends no later claim of the same process.
+func TestBacklogOfAnEarlierClaim(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(loses(), takes(30*time.Second, says(200, paid)))
+		j := &failing{Journal: onDisk(t)}
+		j.fails(true, journal.EventPark)
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		pass(time.Hour)
+		resumed := make(chan error, 1)
+		go func() {
+			_, err := p.Resume(context.Background())
+			resumed <- err
+		}()
+		tried := j.asked.Load()
+		pass(20 * time.Second)
+		require.Greater(t, j.asked.Load(), tried+1, "the end of the first claim is tried again")
+		assert.Equal(t, journal.StateInFlight, p.Recorded(onceward.Ref{ID: invoice}).State)
+		require.NoError(t, start(t, l, onceward.Config{Journal: j.Journal}).Ask(named(t, invoice)).Err)
+		require.NoError(t, <-resumed)
+		assert.Len(t, l.Sent(), 2)
+	})
+}

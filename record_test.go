@@ -130,6 +130,31 @@ func answering(method, text string) func(*http.Request) *http.Response {
 	}
 }
 
+// An answer that comes once all but the name of what it is of is forgotten is told to be gone, and takes no effect anew.
+func TestLateAnswerOfAReapedOne(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j := onDisk(t)
+		told := 0
+		slow := start(t, (&line{}).Then(takes(72*time.Hour, says(201, `{"id":"late"}`))), onceward.Config{Journal: j, AttemptTimeout: 100 * time.Hour, MaxWait: 100 * time.Hour,
+			Trace: &onceward.Trace{Conflicted: func(context.Context, onceward.Operation, int, bool) { told++ }}})
+		caller := make(chan outcome, 1)
+		go func() { caller <- slow.Ask(named(t, invoice)) }()
+		pass(time.Second)
+		require.NoError(t, slow.Journal.Sessions()[0].End(t.Context())) // it is taken for dead
+		other := start(t, &line{}, onceward.Config{Journal: j, Keep: time.Hour})
+		require.NoError(t, other.Ask(named(t, invoice)).Err)
+		other.PassInUse(50 * time.Hour)
+		_, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: time.Hour}, 10)
+		require.NoError(t, err)
+		require.True(t, other.Recorded(onceward.Ref{ID: invoice}).Tombstone)
+		require.ErrorIs(t, (<-caller).Err, onceward.ErrAnswerGone)
+		assert.Equal(t, 1, told)
+		op := other.Recorded(onceward.Ref{ID: invoice})
+		assert.True(t, op.Tombstone)
+		assert.Nil(t, op.Answer)
+	})
+}
+
 // A late refusal says nothing while another process is sending it, where the provider does not recognise what it has refused.
 func TestLateRefusalWhileItIsSent(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {

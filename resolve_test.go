@@ -446,3 +446,30 @@ func TestResolveOfWhatWasHeard(t *testing.T) {
 		assert.False(t, op.Answer.ByHand)
 	})
 }
+
+// reaping is a journal that reaps all that it may before somebody's word is recorded.
+type reaping struct{ journal.Journal }
+
+func (j reaping) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	if ev.Kind == journal.EventResolve {
+		if _, err := j.Reap(ctx, journal.Event{Kind: journal.EventReap, At: ev.At, Keep: time.Hour}, 10); err != nil {
+			return journal.Result{}, err
+		}
+	}
+	return j.Journal.Apply(ctx, ev)
+}
+
+// Somebody's word on what was reaped meanwhile makes nothing of it.
+func TestResolveOfWhatIsReapedMeanwhile(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		ref := onceward.Ref{ID: invoice}
+		p := start(t, (&line{}).Then(wrongKey), onceward.Config{Journal: reaping{onDisk(t)}})
+		require.Equal(t, http.StatusUnauthorized, p.Ask(named(t, invoice)).Status)
+		require.Equal(t, journal.StateCancelled, p.Recorded(ref).State)
+		p.PassInUse(50 * time.Hour)
+		_, err := p.ResolveAs(ref, onceward.Executed, nil)
+		require.Error(t, err)
+		_, err = p.Lookup(t.Context(), ref)
+		require.ErrorIs(t, err, onceward.ErrNotFound)
+	})
+}

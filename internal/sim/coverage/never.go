@@ -53,6 +53,7 @@ var notFound = []struct{ clause, why string }{
 	{`^next\.go, Next: case Withdrawn`, "when it was updated is recorded by no store where nothing else changes, and told to nobody"},
 	{`^next\.go, termsBy: .*→ op\.Provider == ""$`, "a request that no provider serves has no terms, and narrows any to none"},
 	{`^next\.go, claim: op\.State == StateInFlight && !live`, "a store offers nothing that a live session holds"},
+	{`^next\.go, complete: case op\.Tombstone → false`, "whose answer comes too late is told the same of what is gone, and of what has an answer that is not there"},
 	{`^next\.go, complete: case ev\.Answer == nil`, "the client records no answer that it does not have"},
 	{`^next\.go, resolve: key == ""`, "the client makes a next key for whatever has one"},
 	{`^evidence\.go, look: case ev\.Due\.IsZero`, "the client looks under a lease alone"},
