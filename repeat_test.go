@@ -20,6 +20,7 @@ import (
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
@@ -745,7 +746,7 @@ func TestRepeatBesideALookThatFindsMuch(t *testing.T) {
 		error error
 	}{{"an answer", 1 << 10, nil}, {"a long one", journal.MaxEvidenceAnswer + 1, onceward.ErrAnswerGone}} {
 		trap(t, row.name, func(t *testing.T) {
-			j := onDisk(t)
+			j := memory.New() // a file's compresses what is long, on goroutines that virtual time does not know
 			l := atBank(t, onceward.Config{Reconcile: filling(), Journal: j, AttemptTimeout: 10 * time.Minute}, unique)
 			other := another(t, l.box, onceward.Config{Reconcile: filling(), Journal: j})
 			l.leftUnknown("doubted", providertest.DropBefore())

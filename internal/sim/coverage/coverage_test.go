@@ -82,3 +82,11 @@ func TestFaultTableHasVisits(t *testing.T) {
 		assert.True(t, there, "%q: %s names nothing that is there", row.Cells[0], row.Visits)
 	}
 }
+
+// What neither a life nor a test of the client misses has a reason.
+func TestClauseThatNobodyMissesHasAReason(t *testing.T) {
+	made, err := coverage.Make(root)
+	require.NoError(t, err)
+	assert.Regexp(t, `(?m) \| not in \d+: .+ \|$`, made, "there are some with a reason")
+	assert.NotRegexp(t, `(?m) \| not in \d+ \|$`, made)
+}

@@ -255,7 +255,7 @@ func removedTable(removed []Removed) string {
 	if least < most {
 		of = fmt.Sprintf("%d, or %d,", least, most)
 	}
-	fmt.Fprintf(&b, "Of %d clauses, lives found %d, and a test of the client finds %d of the others. Each was taken away in some of those of %s lives in which it makes a difference where it is asked.\n\n| clause | makes a difference in | found in | by |\n|---|---|---|---|\n", len(removed), found, tested, of)
+	fmt.Fprintf(&b, "Of %d clauses, lives found %d, and a test of the client finds %d of the others; %d are left, for the reason that each has. Each was taken away in some of those of %s lives in which it makes a difference where it is asked.\n\n| clause | makes a difference in | found in | by |\n|---|---|---|---|\n", len(removed), found, tested, len(removed)-found-tested, of)
 	for _, r := range removed {
 		clause := "`" + strings.ReplaceAll(r.Clause, "|", `\|`) + "`"
 		if r.Fault != "" {
