@@ -296,7 +296,7 @@ func (p *pass) passedOver(ctx context.Context) error {
 	}
 	var orphans []journal.Operation
 	claimed, err := p.client.journal.Claim(context.WithoutCancel(ctx), journal.Event{
-		Kind: journal.EventClaim, At: p.client.now(), Session: session.ID(), Delivered: !p.client.tells(), Looking: p.client.cfg.Reconcile != nil, From: strange,
+		Kind: journal.EventClaim, At: p.client.now(), Session: session.ID(), Looking: p.client.cfg.Reconcile != nil, From: strange,
 		Today: func(op *journal.Operation) (journal.Today, bool) {
 			if op.State == journal.StateInFlight {
 				orphans = append(orphans, *op)

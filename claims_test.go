@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -452,11 +453,13 @@ func TestNamedOnlyLeavesOthersTheirOperations(t *testing.T) {
 // claimed is a journal that notes what it was asked to claim of.
 type claimed struct {
 	*memory.Journal
-	mu   sync.Mutex
-	from [][]string
+	takes time.Duration // each claim
+	mu    sync.Mutex
+	from  [][]string
 }
 
 func (j *claimed) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	<-time.After(j.takes)
 	j.mu.Lock()
 	j.from = append(j.from, ev.From)
 	j.mu.Unlock()
@@ -480,18 +483,25 @@ func TestClaimOfAnIdlePass(t *testing.T) {
 
 // What is in flight elsewhere, at a provider that is known, is asked for no further.
 func TestClaimBesideOneInFlight(t *testing.T) {
-	virtual(t, "", func(t *testing.T) {
-		j := &claimed{Journal: memory.New()}
-		sends := start(t, (&line{}).Always(hangs()), onceward.Config{Journal: j.Journal})
-		go sends.Ask(named(t, invoice))
-		pass(time.Second)
-		p := start(t, &line{}, onceward.Config{Journal: j})
-		_, err := p.Resume(t.Context())
-		require.NoError(t, err)
-		for _, from := range j.from {
-			assert.Contains(t, from, "", "with hosts that none serves")
-		}
-	})
+	for name, unnamed := range map[string]bool{"named": false, "unnamed, and NamedOnly is set": true} {
+		virtual(t, name, func(t *testing.T) {
+			ctx := named(t, invoice)
+			if unnamed {
+				ctx = t.Context()
+			}
+			j := &claimed{Journal: memory.New()}
+			sends := start(t, (&line{}).Always(hangs()), onceward.Config{Journal: j.Journal})
+			go sends.Ask(ctx)
+			pass(time.Second)
+			p := start(t, &line{}, onceward.Config{Journal: j, NamedOnly: true})
+			_, err := p.Resume(t.Context())
+			require.NoError(t, err)
+			require.NotEmpty(t, j.from)
+			for _, from := range j.from {
+				assert.Contains(t, from, "", "with hosts that none serves")
+			}
+		})
+	}
 }
 
 // Where many are passed over, hosts that none serves are claimed apart from idle providers.
@@ -519,5 +529,159 @@ func TestClaimOfManyThatArePassedOver(t *testing.T) {
 		}
 		assert.Equal(t, 6, together, "now and then")
 		assert.Greater(t, apart, 700, "in each pass")
+	})
+}
+
+// From a hundred that are passed over on, which of them are many is found out at once.
+func TestClaimOfTooManyPassedOver(t *testing.T) {
+	for n, claims := range map[int]int{100: 1, 101: 3} {
+		virtual(t, fmt.Sprint(n), func(t *testing.T) {
+			j := &claimed{Journal: memory.New()}
+			p := start(t, (&line{}).Always(refuses()), onceward.Config{Journal: j, Backoff: once})
+			for i := range n {
+				p.Ask(named(t, fmt.Sprint("hook-", i)), to("POST", "https://host.example/x"), with("Authorization", "Bearer s3cr3t"))
+			}
+			pass(time.Hour)
+			report, err := p.Resume(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, n, report.PassedOver)
+			assert.Len(t, j.from, claims, j.from)
+		})
+	}
+}
+
+// What a claim is put off for, as many were passed over, is sent in the same pass.
+func TestClaimThatIsPutOff(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		const fine = 5
+		j := &claimed{Journal: memory.New(), takes: 10 * time.Millisecond}
+		l := (&line{}).Always(refuses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Concurrency: 2})
+		for i := range 101 {
+			p.Ask(named(t, fmt.Sprint("lacking-", i)), to("POST", "https://host.example/x"), with("Authorization", "Bearer s3cr3t"))
+		}
+		for i := range fine {
+			p.Ask(named(t, fmt.Sprint("hook-", i)), to("POST", fmt.Sprintf("https://host-%d.example/x", i)))
+		}
+		pass(time.Hour)
+		l.Always(says(200, paid))
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, fine, report.Completed)
+		assert.Equal(t, 101, report.PassedOver)
+	})
+}
+
+// repeating is a journal whose every claim is made twice, as one does whose transaction has to be made again.
+type repeating struct{ *memory.Journal }
+
+func (j repeating) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	today := ev.Today
+	ev.Today = func(op *journal.Operation) (journal.Today, bool) {
+		today(op)
+		return today(op)
+	}
+	return j.Journal.Claim(ctx, ev, limit)
+}
+
+// What is asked about twice in one claim has one slot.
+func TestClaimThatIsMadeAgain(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(refuses(), refuses())
+		p := start(t, l, onceward.Config{Journal: repeating{memory.New()}, Backoff: once, Concurrency: 1})
+		for _, name := range []string{"order-1", "order-2"} {
+			require.ErrorIs(t, p.Ask(named(t, name)).Err, onceward.ErrPending)
+		}
+		pass(time.Hour)
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 2, report.Completed)
+		assert.Zero(t, report.PassedOver)
+	})
+}
+
+// What Resume passes over as its provider rests it tells of once, as that passes by itself.
+func TestPassedOverAtRest(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		var logged bytes.Buffer
+		l := (&line{}).Always(refuses())
+		p := start(t, l, onceward.Config{Journal: j, NamedOnly: true, Logger: slog.New(slog.NewTextHandler(&logged, nil)),
+			Backoff: backoff.Policy{Initial: time.Hour, Max: time.Hour, MaxAttempts: 1}})
+		require.ErrorIs(t, p.Ask(named(t, "order-0")).Err, onceward.ErrPending)
+		pass(2 * time.Hour)
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		for _, name := range []string{"order-1", "order-2"} {
+			ctx, cancel := context.WithCancel(named(t, name))
+			l.Then(doing(cancel, loses())) // so that it is due at once
+			require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
+		}
+		pass(time.Minute)
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 2, report.PassedOver)
+		require.Len(t, report.Problems, 1)
+		assert.ErrorContains(t, report.Problems[0], "the last attempts there have failed")
+		assert.NotContains(t, logged.String(), "not claimed")
+	})
+}
+
+// Run tells once of a provider that it does not know, however many hosts it has.
+func TestPassedOverOnceAProvider(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		var logged bytes.Buffer
+		was := start(t, (&line{}).Always(refuses()), onceward.Config{Journal: j, Backoff: once,
+			Providers: []providers.Provider{providers.Raw(7*24*time.Hour, "own.example", "eu.own.example")}})
+		for _, host := range []string{"own.example", "eu.own.example"} {
+			require.ErrorIs(t, was.Ask(named(t, host), to("POST", "https://"+host+"/orders")).Err, onceward.ErrPending)
+		}
+		pass(time.Hour)
+		strange := start(t, &line{}, onceward.Config{Journal: j, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		require.ErrorIs(t, strange.Run(ctx), context.DeadlineExceeded)
+		assert.Equal(t, 1, strings.Count(logged.String(), "not claimed"))
+	})
+}
+
+// A pass finds out under which other name a table was known when what has no answer was begun, so that nobody is given
+// the key of that.
+func TestPassedOverOfAnotherName(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		renamed := own()
+		renamed.Name = "renamed"
+		l := &line{}
+		now := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{renamed}})
+		require.NoError(t, now.Ask(named(t, "order-0"), toOwn, carrying("k-0")).Err) // it has looked through the journal
+		was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
+		l.Then(loses())
+		require.ErrorIs(t, was.Ask(named(t, "order-1"), toOwn, carrying("k-1")).Err, onceward.ErrPending)
+		report, err := now.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Zero(t, report.Claimed)
+		require.ErrorIs(t, now.Ask(named(t, "order-2"), toOwn, carrying("k-1")).Err, onceward.ErrKeyReused)
+		assert.Len(t, l.Sent(), 2)
+	})
+}
+
+// Who is still looked for is not offered as unknown because somebody else's is in flight.
+func TestPassedOverBesideOneLookedFor(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j, s, l := memory.New(), &settler{}, &line{}
+		table := []providers.Provider{own(noRetention)}
+		dead := start(t, l, onceward.Config{Journal: j, Providers: table})
+		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, invoice), toOwn) })
+		other := start(t, l, onceward.Config{Journal: j}) // which has Stripe, and hangs
+		ctx, stop := context.WithCancel(named(t, "charge"))
+		defer stop()
+		go other.Ask(ctx)
+		pass(time.Second)
+		p := start(t, l, onceward.Config{Journal: j, Providers: table, OnSettled: s.settle, Reconcile: &onceward.Reconcile{
+			Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) { return onceward.Finding{}, nil },
+		}})
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, report.Unknown)
+		assert.Empty(t, s.got)
 	})
 }
