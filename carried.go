@@ -128,16 +128,15 @@ func (k *call) keyHeld(op *journal.Operation) *Error {
 // same effect. Where the call's own operation is known, it is none.
 //
 // Or it is an operation without a name whose key was made for it, and brought along
-// under a name by somebody who has read it in an error: that has no alias.
+// under a name by somebody who has read it in an error: that has no alias. One that had
+// such a key brought along may have its alias under another name of its provider.
 func (k *call) keyFromBefore(ctx context.Context) (before *journal.Operation, err error) {
 	if k.intent.Alias == (Ref{}) {
 		return nil, nil
 	}
 	if k.intent.Naming == journal.Named && likeMade(k.carried) {
 		unnamed, _ := refsOfKey(k.route, k.req.URL, k.name.scope, k.account, Key(k.carried))
-		if before, err = k.holder(ctx, unnamed); before != nil && before.Naming != journal.Generated {
-			before = nil // its alias tells
-		}
+		before, err = k.holder(ctx, unnamed)
 	}
 	if err != nil || before == nil && len(k.account) == 0 {
 		return nil, err

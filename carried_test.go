@@ -529,3 +529,71 @@ type unlisted struct{ journal.Journal }
 func (unlisted) List(context.Context, journal.Filter) iter.Seq2[journal.Operation, error] {
 	return func(yield func(journal.Operation, error) bool) { yield(journal.Operation{}, errDiskFull) }
 }
+
+// A key that was made for another operation of an account is taken by no name of that account.
+func TestMadeKeyOfAnAccount(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(frozen)
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		lost := p.Ask(onceward.WithAccount(t.Context(), "seller-1"))
+		require.ErrorIs(t, lost.Err, onceward.ErrOutcomeUnknown)
+		out := p.Ask(onceward.WithAccount(named(t, invoice), "seller-1"), carrying(string(lost.Op.Key)))
+		require.ErrorIs(t, out.Err, onceward.ErrKeyReused)
+		assert.Len(t, l.Sent(), 1)
+	})
+}
+
+// A carried key is one over all scopes at a host that no provider serves, too.
+func TestCarriedKeyInTwoScopesUnlisted(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Journal: j})
+		ask := func(scope string) outcome {
+			return p.Ask(onceward.WithScope(named(t, invoice), scope), to(http.MethodPost, "https://unlisted.example/x"), carrying("k-1"))
+		}
+		require.NoError(t, ask("a").Err)
+		require.ErrorIs(t, ask("b").Err, onceward.ErrKeyReused)
+		assert.Len(t, l.Sent(), 1)
+	})
+}
+
+// hides is a journal that can't be read at some parent.
+type hides struct {
+	journal.Journal
+	parent string
+}
+
+func (j hides) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
+	if ref.Parent == j.parent {
+		return journal.Operation{}, errDiskFull
+	}
+	return j.Journal.Get(ctx, ref)
+}
+
+// Nothing is begun with a key that was made while it can't be read whose it is.
+func TestMadeKeyThatCantBeRead(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l, m := &line{}, memory.New()
+		lost := start(t, l, onceward.Config{Journal: m}).Ask(onceward.WithAccount(t.Context(), "seller-1"))
+		require.NoError(t, lost.Err)
+		p := start(t, l, onceward.Config{Journal: hides{m, lost.Op.Parent}})
+		out := p.Ask(onceward.WithAccount(named(t, invoice), "seller-1"), carrying(string(lost.Op.Key)))
+		require.ErrorIs(t, out.Err, onceward.ErrJournal)
+		assert.Len(t, l.Sent(), 1)
+	})
+}
+
+// A key such as are made, which came along without a name, is taken by no name: also once its table has another name, and
+// says nothing of that.
+func TestMadeKeyBroughtAlongBefore(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l, key := &line{}, string(onceward.NewKey())
+		was := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}})
+		require.NoError(t, was.Ask(t.Context(), toOwn, carrying(key)).Err)
+		renamed := own()
+		renamed.Name = "renamed"
+		now := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{renamed}})
+		require.ErrorIs(t, now.Ask(named(t, invoice), toOwn, carrying(key)).Err, onceward.ErrKeyReused)
+		assert.Len(t, l.Sent(), 1)
+	})
+}
