@@ -132,7 +132,8 @@ func TestBeginThatIsUndone(t *testing.T) {
 		assert.Zero(t, op.FirstSentAt, "nothing was sent, so that its window has not begun")
 		assert.Zero(t, op.LastEndedAt)
 		j.fails(false)
-		_, err := p.Resume(t.Context())
+		p.Crash()
+		_, err := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.settle}).Resume(t.Context())
 		require.NoError(t, err)
 		assert.Empty(t, s.got, "its caller knows")
 	})
@@ -190,5 +191,31 @@ func TestBeginOnceItsStepHasEnded(t *testing.T) {
 		require.ErrorContains(t, tooLate, "its step has ended")
 		assert.Empty(t, l.Sent())
 		assert.Empty(t, p.Everything())
+	})
+}
+
+// lostBetween is a journal that records no intent, and has lost the session by then.
+type lostBetween struct{ *memory.Journal }
+
+func (j lostBetween) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	switch ev.Kind {
+	case journal.EventBegin:
+		return journal.Result{}, errDiskFull
+	case journal.EventCancel:
+		return journal.Result{}, journal.ErrSessionLost
+	}
+	return j.Journal.Apply(ctx, ev)
+}
+
+// What a lost session may have begun is taken over from it, and nothing is kept to be cancelled.
+func TestBeginOfALostSession(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		var failed []string
+		p := start(t, &line{}, onceward.Config{Journal: lostBetween{memory.New()}, Trace: &onceward.Trace{
+			JournalFailed: func(_ context.Context, _ onceward.Operation, event string, _ error) { failed = append(failed, event) },
+		}})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrJournal)
+		pass(time.Minute)
+		assert.Equal(t, []string{"begin"}, failed)
 	})
 }

@@ -664,24 +664,48 @@ func TestPassedOverOfAnotherName(t *testing.T) {
 	})
 }
 
-// Who is still looked for is not offered as unknown because somebody else's is in flight.
+// What is still looked for is not offered as unknown: not to who takes it over from a dead process, nor because somebody
+// else's is in flight.
 func TestPassedOverBesideOneLookedFor(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j, s, l := memory.New(), &settler{}, &line{}
-		table := []providers.Provider{own(noRetention)}
-		dead := start(t, l, onceward.Config{Journal: j, Providers: table})
+		cfg := onceward.Config{Journal: j, Providers: []providers.Provider{own(noRetention)}, OnSettled: s.settle, Reconcile: &onceward.Reconcile{
+			Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) { return onceward.Finding{}, nil },
+		}}
+		dead := start(t, l, cfg)
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, invoice), toOwn) })
 		other := start(t, l, onceward.Config{Journal: j}) // which has Stripe, and hangs
 		ctx, stop := context.WithCancel(named(t, "charge"))
 		defer stop()
 		go other.Ask(ctx)
 		pass(time.Second)
-		p := start(t, l, onceward.Config{Journal: j, Providers: table, OnSettled: s.settle, Reconcile: &onceward.Reconcile{
-			Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) { return onceward.Finding{}, nil },
-		}})
+		for _, unknown := range []int{1, 0} {
+			p := start(t, l, cfg)
+			report, err := p.Resume(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, unknown, report.Unknown)
+			assert.Empty(t, s.got)
+			p.Crash()
+		}
+	})
+}
+
+// What lacks a header that another operation has just lacked is passed over, and told as that.
+func TestPassedOverForAHeader(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Always(refuses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Concurrency: 1, Authorize: func(*http.Request) error { return nil }})
+		for i := range 3 {
+			require.ErrorIs(t, p.Ask(named(t, fmt.Sprint("order-", i)), with("Authorization", "Bearer s3cr3t")).Err, onceward.ErrPending)
+		}
+		pass(time.Hour)
 		report, err := p.Resume(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 1, report.Unknown)
-		assert.Empty(t, s.got)
+		assert.Equal(t, 1, report.Parked)
+		assert.Equal(t, 2, report.PassedOver)
+		require.Len(t, report.Problems, 3)
+		for _, problem := range report.Problems {
+			require.ErrorIs(t, problem, onceward.ErrCredentialMissing)
+		}
 	})
 }
