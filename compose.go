@@ -180,7 +180,6 @@ func (c *composer) sameKey(before, after string) bool {
 // unsent.go.
 func setBody(req *http.Request, body []byte) {
 	req.Body = io.NopCloser(bytes.NewReader(body))
-	req.GetBody = nil
 	req.ContentLength = int64(len(body))
 	if len(body) > 0 {
 		return

@@ -751,3 +751,75 @@ func TestAuthorize(t *testing.T) {
 		assert.Equal(t, 4, calls, "and once for the credential's mode, before the operation is begun")
 	})
 }
+
+// leftBody is a body that tells whether it was closed.
+type leftBody struct {
+	io.Reader
+	closed bool
+}
+
+func (b *leftBody) Close() error {
+	b.closed = true
+	return nil
+}
+
+// The body that Authorize leaves is closed.
+func TestAuthorizeLeavesABody(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l, left := &line{}, []*leftBody(nil)
+		p := start(t, l, onceward.Config{Authorize: func(r *http.Request) error {
+			b := &leftBody{Reader: strings.NewReader(chargeForm)}
+			r.Body, left = b, append(left, b)
+			return nil
+		}})
+		require.NoError(t, p.Ask(named(t, invoice)).Err)
+		assert.Len(t, l.Sent(), 1)
+		require.NotEmpty(t, left)
+		for _, b := range left {
+			assert.True(t, b.closed)
+		}
+	})
+}
+
+// The key is the journal's, whatever Authorize makes of the headers; where that leaves no place for it, nothing is sent.
+func TestAuthorizeAndTheKey(t *testing.T) {
+	virtual(t, "puts another", func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Authorize: func(r *http.Request) error {
+			r.Header.Set("Idempotency-Key", "another")
+			return nil
+		}})
+		out := p.Ask(named(t, invoice))
+		require.NoError(t, out.Err)
+		assert.Equal(t, []string{string(out.Op.Key)}, l.Keys())
+	})
+	virtual(t, "says that the body is something else", func(t *testing.T) {
+		place, l := elsewheres()[1], &line{}
+		p := start(t, l, onceward.Config{Providers: []providers.Provider{takingKey(place.key)}, Authorize: func(r *http.Request) error {
+			r.Header.Set("Content-Type", "text/plain")
+			return nil
+		}})
+		require.ErrorIs(t, p.Ask(named(t, invoice), place.ask("")...).Err, onceward.ErrNotSent)
+		assert.Empty(t, l.Sent())
+	})
+}
+
+// A header without a value carries no credential, however it is spelt.
+func TestCredentialWithoutAValue(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(refuses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		require.ErrorIs(t, p.Ask(named(t, invoice), bearer("a")).Err, onceward.ErrPending)
+		pass(time.Hour)
+		p.Crash()
+		p = start(t, l, onceward.Config{Journal: j, Backoff: once, Authorize: func(r *http.Request) error {
+			r.Header["authorization"] = nil
+			return nil
+		}})
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		require.Len(t, report.Problems, 1)
+		require.ErrorIs(t, report.Problems[0], onceward.ErrCredentialMissing)
+		assert.Empty(t, l.Sent())
+	})
+}
