@@ -136,6 +136,9 @@ func TestNothingIsKeptForNoLook(t *testing.T) {
 		kept   bool
 	}{
 		"nothing looks": {func(*providers.Endpoint) {}, false},
+		"it is looked for": {func(e *providers.Endpoint) {
+			e.Pattern, e.Object, e.Lookups = "POST /orders", "order", bank().Endpoints[0].Lookups
+		}, true},
 		"it is repeated": {func(e *providers.Endpoint) {
 			e.Pattern = "POST /orders"
 			e.Reference = providers.Reference{Place: providers.KeyJSONField, Name: "external_id", Source: "made up"}
@@ -194,5 +197,50 @@ func TestObjectWhereLookUpsReadIt(t *testing.T) {
 		})
 		require.NoError(t, l.asks("invoice-1", "/transfers", order1).Err)
 		assert.Equal(t, "transfer tr-1", l.stands("invoice-1").Object)
+	})
+}
+
+// A payment whose answer shows no object is no control, and stands in the way of none.
+func TestControlWithoutAnObject(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, proving)
+		l.box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		pass(3 * time.Minute)
+		l.fakes(func(r *http.Request) *http.Response {
+			if r.Method == http.MethodPost {
+				return answers(http.StatusOK, "{}")
+			}
+			return nil
+		})
+		require.NoError(t, l.pays("without").Err)
+		l.fakes(func(*http.Request) *http.Response { return nil })
+		require.NoError(t, l.pays("control").Err)
+		l.runs(24 * time.Hour)
+		assert.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State, latest(l.stands("invoice-1")).Why)
+	})
+}
+
+// A look asks for one control, however many there are that it does not show.
+func TestControlCostsOneRequest(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, proving)
+		l.box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		pass(3 * time.Minute)
+		for i := range 3 {
+			require.NoError(t, l.pays(fmt.Sprint("control-", i)).Err)
+		}
+		read := 0
+		l.fakes(func(r *http.Request) *http.Response {
+			if r.Method == http.MethodGet && r.URL.Path == "/payments" {
+				read++
+				return answers(200, `{"data":[],"has_more":false}`)
+			}
+			return nil
+		})
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		assert.Equal(t, 2, read, "for the payment, and for a control")
 	})
 }
