@@ -674,7 +674,7 @@ func TestPassedOverBesideOneLookedFor(t *testing.T) {
 		}}
 		dead := start(t, l, cfg)
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, invoice), toOwn) })
-		other := start(t, l, onceward.Config{Journal: j}) // which has Stripe, and hangs
+		other := start(t, (&line{}).Always(hangs()), onceward.Config{Journal: j}) // at Stripe
 		ctx, stop := context.WithCancel(named(t, "charge"))
 		defer stop()
 		go other.Ask(ctx)
