@@ -542,25 +542,39 @@ func TestSeveralRecordWhatIsKept(t *testing.T) {
 
 // Nor where the commit that is told as failed had landed, so that this process holds what nobody wants.
 func TestUnwantedThatThisProcessHolds(t *testing.T) {
-	virtual(t, "", func(t *testing.T) {
-		s, m := &settler{}, memory.New()
-		fails := &failing{Journal: m}
-		fails.fails(true, journal.EventDoubt)
-		p := start(t, (&line{}).Then(frozen), onceward.Config{Journal: fails, OnSettled: s.settle})
-		running, stop := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- p.Run(running) }()
-		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrOutcomeUnknown)
-		other := start(t, &line{}, onceward.Config{Journal: m})
-		_, err := other.Unwanted(t.Context(), onceward.Ref{ID: invoice}, onceward.ResolveOptions{By: "ada"})
-		require.NoError(t, err)
-		fails.fails(false)
-		pass(2 * time.Hour)
-		assert.Len(t, s.got[invoice], 1)
-		assert.True(t, p.Recorded(onceward.Ref{ID: invoice}).Delivered)
-		stop()
-		<-done
-	})
+	for name, row := range map[string]struct {
+		tells, all bool
+		told       int
+	}{
+		"its caller has it":     {true, false, 1},
+		"OnSettled gets all":    {true, true, 2}, // and had it before, as wanted
+		"there is no OnSettled": {false, false, 0},
+	} {
+		virtual(t, name, func(t *testing.T) {
+			s, m := &settler{}, memory.New()
+			fails := &failing{Journal: m}
+			fails.fails(true, journal.EventDoubt)
+			cfg := onceward.Config{Journal: fails, SettleAll: row.all}
+			if row.tells {
+				cfg.OnSettled = s.settle
+			}
+			p := start(t, (&line{}).Then(frozen), cfg)
+			running, stop := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- p.Run(running) }()
+			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrOutcomeUnknown)
+			other := start(t, &line{}, onceward.Config{Journal: m})
+			_, err := other.Unwanted(t.Context(), onceward.Ref{ID: invoice}, onceward.ResolveOptions{By: "ada"})
+			require.NoError(t, err)
+			fails.fails(false)
+			pass(2 * time.Hour)
+			assert.Zero(t, p.Stats().Backlog)
+			assert.Len(t, s.got[invoice], row.told)
+			assert.True(t, p.Recorded(onceward.Ref{ID: invoice}).Delivered)
+			stop()
+			<-done
+		})
+	}
 }
 
 // An end that had landed, and is recorded again, ends no later claim of the same process.

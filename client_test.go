@@ -30,6 +30,7 @@ func TestNewSaysWhatIsMissing(t *testing.T) {
 		"Providers":       func(c *onceward.Config) { c.Providers = nil },
 		"Secret":          func(c *onceward.Config) { c.Secret = []byte("short") },
 		"Backoff":         func(c *onceward.Config) { c.Backoff.MaxAttempts = -1 },
+		"RetryBudget":     func(c *onceward.Config) { c.RetryBudget.Capacity = -1 },
 		"SettleAll":       func(c *onceward.Config) { c.SettleAll = true },
 		"MaxWait":         func(c *onceward.Config) { c.MaxWait = -1 },
 		"AttemptTimeout":  func(c *onceward.Config) { c.AttemptTimeout = -1 },
