@@ -219,3 +219,26 @@ func TestBeginOfALostSession(t *testing.T) {
 		assert.Equal(t, []string{"begin"}, failed)
 	})
 }
+
+// keepsBack is a journal that gives back no request that its asker has, as it may.
+type keepsBack struct{ *memory.Journal }
+
+func (j keepsBack) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	res, err := j.Journal.Apply(ctx, ev)
+	if ev.Kind == journal.EventBegin && res.Decision == journal.Execute && ev.Intent.Request.URL == res.Operation.Request.URL {
+		res.Operation.Request = journal.Request{}
+	}
+	return res, err
+}
+
+// What a journal does not give back of a request is sent as its caller has it.
+func TestBeginOfATerseJournal(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Journal: keepsBack{memory.New()}})
+		require.NoError(t, p.Ask(named(t, invoice)).Err)
+		require.Len(t, l.Sent(), 1)
+		assert.Equal(t, chargeURL, l.Sent()[0].URL)
+		assert.Equal(t, chargeForm, l.Sent()[0].Body)
+	})
+}

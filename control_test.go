@@ -200,13 +200,15 @@ func TestObjectWhereLookUpsReadIt(t *testing.T) {
 	})
 }
 
-// A payment whose answer shows no object is no control, and stands in the way of none.
+// What died for want of a control is looked for again once there is one, and not by a payment whose answer shows no object:
+// a process does so once.
 func TestControlWithoutAnObject(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
 		l.box.Script(providertest.DropBefore())
 		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
-		pass(3 * time.Minute)
+		l.runs(9 * 24 * time.Hour)
+		require.NotEmpty(t, l.stands("invoice-1").Dead)
 		l.fakes(func(r *http.Request) *http.Response {
 			if r.Method == http.MethodPost {
 				return answers(http.StatusOK, "{}")
@@ -214,6 +216,9 @@ func TestControlWithoutAnObject(t *testing.T) {
 			return nil
 		})
 		require.NoError(t, l.pays("without").Err)
+		looks := l.stands("invoice-1").Looks
+		l.runs(time.Hour)
+		assert.Equal(t, looks, l.stands("invoice-1").Looks)
 		l.fakes(func(*http.Request) *http.Response { return nil })
 		require.NoError(t, l.pays("control").Err)
 		l.runs(24 * time.Hour)

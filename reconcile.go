@@ -35,8 +35,8 @@ type Reconcile struct {
 	Schedule []time.Duration
 
 	// GiveUpAfter is how long after it became unknown an operation is no longer looked for.
-	// It is dead then: OnUnknown and OnSettled hear of it, and a webhook may still settle it.
-	// 7 days by default.
+	// It is dead then: OnUnknown and OnSettled hear of it, and a webhook may still settle it. One whose
+	// absence the last look would prove, had another done so before, is looked for once more. 7 days by default.
 	GiveUpAfter time.Duration
 
 	// Budget bounds the requests that all looks at one provider make together; each page

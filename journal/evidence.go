@@ -346,6 +346,7 @@ func absent(op Operation, ev Event) (Operation, Decision, error) {
 		return undecided(op, lacking(ev, why), FindingInconclusive)
 	}
 	if !before(op, ev) {
+		ev.Dead = "" // one more look may prove it
 		return undecided(op, ev, FindingAbsent)
 	}
 	op = keep(op, ev)
