@@ -597,3 +597,11 @@ func TestMadeKeyBroughtAlongBefore(t *testing.T) {
 		assert.Len(t, l.Sent(), 1)
 	})
 }
+
+// Who brings a key along that nobody has is begun without its own name being read.
+func TestCarriedKeyThatNobodyHas(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		p := start(t, &line{}, onceward.Config{Journal: hides{memory.New(), ""}})
+		require.NoError(t, p.Ask(onceward.WithAccount(named(t, invoice), "seller-1"), carrying("k-1")).Err)
+	})
+}

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -707,5 +709,43 @@ func TestPassedOverForAHeader(t *testing.T) {
 		for _, problem := range report.Problems {
 			require.ErrorIs(t, problem, onceward.ErrCredentialMissing)
 		}
+	})
+}
+
+// joinsOnce is a journal that loses its only session once it is listed.
+type joinsOnce struct {
+	*memory.Journal
+	listed atomic.Bool
+}
+
+type lostOnceListed struct {
+	journal.Session
+	of *joinsOnce
+}
+
+func (s lostOnceListed) Lost() bool { return s.of.listed.Load() || s.Session.Lost() }
+
+func (j *joinsOnce) Join(ctx context.Context) (journal.Session, error) {
+	if j.listed.Load() {
+		return nil, errDiskFull
+	}
+	s, err := j.Journal.Join(ctx)
+	return lostOnceListed{s, j}, err
+}
+
+func (j *joinsOnce) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Operation, error] {
+	j.listed.Store(true)
+	return j.Journal.List(ctx, f)
+}
+
+// A pass that has lost its session, and gets no other, tells of that.
+func TestPassedOverWithoutASession(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j := &joinsOnce{Journal: memory.New()}
+		sends := start(t, (&line{}).Always(hangs()), onceward.Config{Journal: j.Journal})
+		go sends.Ask(named(t, invoice))
+		pass(time.Second)
+		_, err := start(t, &line{}, onceward.Config{Journal: j, Providers: []providers.Provider{own()}}).Resume(t.Context())
+		require.ErrorIs(t, err, errDiskFull)
 	})
 }
