@@ -46,14 +46,14 @@ func (c *Client) looksFor(route tables.Route) bool {
 	return r != nil && route.Listed && (len(e.Lookups) > 0 || e.Unique.For > 0 || len(route.Provider.Events) > 0 || r.Lookup != nil)
 }
 
-// provesAbsence tells whether any of an endpoint's look-ups may.
+// provesAbsence tells whether any of an endpoint's look-ups may. A table that says so states a handling time.
 func provesAbsence(e *providers.Endpoint) bool {
-	return e.HandlingTime > 0 && slices.ContainsFunc(e.Lookups, func(look providers.Lookup) bool { return look.Absent != (providers.Absence{}) })
+	return slices.ContainsFunc(e.Lookups, func(look providers.Lookup) bool { return look.Absent != (providers.Absence{}) })
 }
 
 // controls takes note of an operation that its own answer has just completed.
 func (r *run) controls(op *journal.Operation, object string) {
-	if object == "" || r.target == nil || !provesAbsence(r.route.Endpoint) {
+	if object == "" || !provesAbsence(r.route.Endpoint) {
 		return
 	}
 	about := subjectOf(&r.op, r.target)

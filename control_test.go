@@ -249,3 +249,18 @@ func TestControlCostsOneRequest(t *testing.T) {
 		assert.Equal(t, 2, read, "for the payment, and for a control")
 	})
 }
+
+// What died for want of a control is not looked for again by a table that proves nothing by what is not there.
+func TestControlWhereNothingIsProven(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, proving)
+		l.box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		l.runs(9 * 24 * time.Hour)
+		looks := l.stands("invoice-1").Looks
+		next := anotherAs(t, l.box, onceward.Config{Journal: l.Journal.Journal}, func(p *providers.Provider) { p.Endpoints[0].Lookups[0].Absent = providers.Absence{} })
+		require.NoError(t, next.pays("control").Err)
+		next.runs(time.Hour)
+		assert.Equal(t, looks, l.stands("invoice-1").Looks)
+	})
+}

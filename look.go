@@ -234,7 +234,7 @@ func (l *looking) verdict(ctx context.Context, op *journal.Operation, route tabl
 			s.absence.Whole = false
 			s.evidence.Why = "it undoes a step of a flow, and what is not found of that is not undone again by itself: resolve it"
 		}
-		if look.Absent != (providers.Absence{}) && route.Endpoint.HandlingTime > 0 {
+		if look.Absent != (providers.Absence{}) {
 			s.absence.Control = l.control(ctx, op, route, u, look, w, whose)
 		}
 	}
