@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 )
@@ -598,5 +599,28 @@ func TestBacklogOfAnEarlierClaim(t *testing.T) {
 		require.NoError(t, start(t, l, onceward.Config{Journal: j.Journal}).Ask(named(t, invoice)).Err)
 		require.NoError(t, <-resumed)
 		assert.Len(t, l.Sent(), 2)
+	})
+}
+
+// What was parked is sent when it is due, though the journal took the park late.
+func TestUnrecordedParkIsSentWhenDue(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j, l := &failing{Journal: memory.New()}, (&line{}).Then(refuses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: backoff.Policy{Initial: time.Second, Max: time.Second, MaxAttempts: 1}})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- p.Run(ctx) }()
+		pass(time.Second)
+		j.fails(false, journal.EventPark)
+		out := p.Ask(named(t, invoice))
+		require.ErrorIs(t, out.Err, onceward.ErrPending)
+		pass(time.Millisecond)
+		j.fails(false)
+		pass(time.Minute)
+		stop()
+		<-done
+		require.Len(t, l.Sent(), 1)
+		late := l.Sent()[0].At.Sub(out.Op.DueAt)
+		assert.Less(t, late, 100*time.Millisecond, "and not when Run would have looked")
 	})
 }
