@@ -17,7 +17,7 @@ func (b *batch) observeClock(at time.Time) error {
 	if !b.clock.See(at) {
 		return nil
 	}
-	return b.sweep()
+	return b.giveUp(b.sweep()) // else the clock would be taken for one that all were swept by
 }
 
 // ResetClock has now be the latest time that the journal has seen, in one commit. Other
