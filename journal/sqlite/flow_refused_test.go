@@ -1,0 +1,96 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// A flow's event that is refused gives nothing, not even what it was refused for.
+func TestFlowEventThatIsRefused(t *testing.T) {
+	_, j, s := joined(t)
+	f := beginFlow(t, j, s, "order-991")
+	_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventFinish, Handle: f.Handle, At: time.Now(), Claim: f.Claim})
+	require.NoError(t, err)
+	result, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventGiveUp, Ref: f.Ref, At: time.Now()})
+	require.ErrorIs(t, err, journal.ErrInvalidEvent)
+	assert.Zero(t, result)
+}
+
+// Nobody begins a flow in a session that is not, or is over.
+func TestFlowOfASessionThatIsNot(t *testing.T) {
+	_, j, s := joined(t)
+	require.NoError(t, s.End(t.Context()))
+	for _, id := range []string{"nobody", s.ID()} {
+		_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: "order-991"}, At: time.Now(), Session: id,
+			Function: rideFunction, InputDigest: "d"})
+		require.ErrorIs(t, err, journal.ErrSessionLost, id)
+	}
+	_, err := j.GetFlow(t.Context(), journal.Ref{ID: "order-991"})
+	require.ErrorIs(t, err, journal.ErrNotFound)
+}
+
+// Of a session that can't be probed nobody can tell whether it runs a flow. Its own claim says enough.
+func TestFlowOfASessionThatCantBeProbed(t *testing.T) {
+	path, j, s := joined(t)
+	died, err := j.Join(t.Context())
+	require.NoError(t, err)
+	f := beginFlow(t, j, died, "order-991")
+	sqlite.Kill(died)
+	file := path + "-session-" + died.ID()
+	require.NoError(t, os.Remove(file))
+	require.NoError(t, os.Mkdir(file, 0o700))
+	says := "can't tell whether session " + died.ID() + " is alive"
+	taken, err := claimFlows(t, j, s)
+	require.ErrorContains(t, err, says)
+	assert.Empty(t, taken)
+	_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: f.Ref, At: time.Now(), Session: s.ID(), Function: f.Function, InputDigest: f.InputDigest})
+	require.ErrorContains(t, err, says)
+	result, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim})
+	require.NoError(t, err)
+	assert.Equal(t, journal.Recorded, result.Decision)
+}
+
+// Whatever is asked of flows whose tables are not whole fails, and goes no further.
+func TestFlowsWithoutATable(t *testing.T) {
+	path := waiting(t, 1)
+	alter(t, path, "DROP TABLE onceward_flow_steps")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	for name, err := range map[string]error{
+		"claim": func() error { _, err := claimFlows(t, j, s); return err }(),
+		"reap": func() error {
+			_, err := j.ReapFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventReap, At: time.Now()}, 1)
+			return err
+		}(),
+		"reset the clock": j.ResetClock(t.Context(), time.Now()),
+	} {
+		require.ErrorContains(t, err, "no such table", name)
+	}
+}
+
+// However many are passed over, no more flows are reaped than were asked for.
+func TestReapOfFlowsKeepsToItsLimit(t *testing.T) {
+	path, j, s := joined(t)
+	now := time.Now()
+	for i, id := range []string{"a", "b", "c", "d", "e", "f"} {
+		f := beginFlow(t, j, s, id)
+		_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventFinish, Handle: f.Handle, Claim: f.Claim, At: now.Add(time.Duration(i) * time.Second)})
+		require.NoError(t, err)
+	}
+	alter(t, path, "UPDATE onceward_flows SET input = x'00' WHERE id = 'a'")
+	for _, want := range []int{2, 2, 1} {
+		n, err := j.ReapFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventReap, At: now.Add(time.Hour), Keep: time.Minute}, 2)
+		require.ErrorContains(t, err, "which is passed over")
+		assert.Equal(t, want, n)
+	}
+}
