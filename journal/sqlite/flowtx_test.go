@@ -30,6 +30,12 @@ func TestFlowStepOfAnOwnTransaction(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, f.Steps, 1)
 
+	t.Run("of the journal's, which is over", func(t *testing.T) {
+		tx, err := j.BeginTx(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, tx.Rollback(t.Context()))
+		require.Error(t, tx.Commit(t.Context()))
+	})
 	t.Run("of another database", func(t *testing.T) {
 		tx, err := application(t, filepath.Join(t.TempDir(), "app.db")).BeginTx(t.Context(), nil)
 		require.NoError(t, err)
