@@ -47,7 +47,6 @@ func (b *batch) foldThrough(through int64) error {
 		return err
 	}
 	b.folded = max(b.folded, through)
-	b.wrote = true
 	return b.prune(b.pruneLeast())
 }
 
