@@ -24,7 +24,7 @@ func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 		return journal.Operation{}, err
 	}
 	var op journal.Operation
-	found := false
+	var found bool
 	handles, whole := j.file.writer.segments.find(ref)
 	if whole {
 		err := j.file.readers.read(ctx, func(r *reader) (err error) {
