@@ -202,16 +202,29 @@ func TestNameThatHasAnothersHash(t *testing.T) {
 	})
 	require.NoError(t, sqlite.Fold(j))
 	require.False(t, has(t, j, "none"))
-	for n, found := 0, 0; found < 6; n++ {
+	var names []string
+	for n := 0; len(names) < 6; n++ {
 		name := fmt.Sprint("name-", n)
 		if sqlite.Candidates(j, journal.Ref{ID: name}) == 0 {
 			continue
 		}
-		found++
+		names = append(names, name)
 		require.False(t, has(t, j, name))
 		result, err := j.Apply(t.Context(), begin(name, s))
 		require.NoError(t, err)
 		require.Equal(t, journal.Execute, result.Decision)
+		_, err = j.Apply(t.Context(), complete(result.Operation, s))
+		require.NoError(t, err)
+	}
+	sideBySide(sqlite.SegmentSize, func(i int) { // they come to be in a segment that is sealed
+		_, err := j.Apply(t.Context(), generate(fmt.Sprint("other-", i), s))
+		assert.NoError(t, err)
+	})
+	require.NoError(t, sqlite.Fold(j))
+	require.False(t, has(t, j, "none"))
+	for _, name := range names {
+		require.Greater(t, sqlite.Candidates(j, journal.Ref{ID: name}), 1, name)
+		assert.True(t, has(t, j, name), name)
 	}
 }
 
