@@ -80,7 +80,6 @@ const spansAPage = 16
 // readSpans reads the next operations, at most size, those of one span.
 func (p *page) readSpans(r *reader, recent []*format.Record, size int) (err error) {
 	if p.last {
-		p.ops = p.ops[:0]
 		return nil
 	}
 	for range spansAPage {
