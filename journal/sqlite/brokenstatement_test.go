@@ -527,7 +527,8 @@ func TestBrokenStatementOfTheArchive(t *testing.T) {
 	sc.breaks(t, map[string]deed{"reap": reaps})
 }
 
-func TestAReaderOfWhichAStatementFailsSaysSo(t *testing.T) { newScene(t).breaks(t, readings()) }
+// A reader of which a statement fails says so.
+func TestBrokenStatementOfAReader(t *testing.T) { newScene(t).breaks(t, readings()) }
 
 // readings are deeds that change nothing.
 func readings() map[string]deed {
