@@ -1,0 +1,122 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// A list whose journal is closed, or whose context ends, goes no further than the page it is at, though the file is open yet.
+func TestListThatEndsBeforeItsEnd(t *testing.T) {
+	for name, end := range map[string]struct {
+		by func(j *sqlite.Journal, cancel func())
+		is error
+	}{
+		"closed":       {func(j *sqlite.Journal, _ func()) { _ = j.Close() }, journal.ErrClosed},
+		"context over": {func(_ *sqlite.Journal, cancel func()) { cancel() }, context.Canceled},
+	} {
+		path, j, s := joined(t)
+		t.Cleanup(hurry(filepath.Dir(path)))
+		others(t, j, s, "op")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		lists := open(t, path)
+		n := 0
+		var last error
+		for _, err := range lists.List(ctx, journal.Filter{}) {
+			if last = err; err != nil {
+				break
+			}
+			if n++; n == 1 {
+				end.by(lists, cancel)
+			}
+		}
+		require.ErrorIs(t, last, end.is, name)
+		assert.Less(t, n, 1000, name)
+	}
+}
+
+// What is dead is listed wherever it is kept, and nothing else is.
+func TestListOfWhatIsDead(t *testing.T) {
+	_, j, s := joined(t)
+	for _, id := range []string{"dead", "alive", "dead too", "done"} {
+		begun, err := j.Apply(t.Context(), begin(id, s))
+		require.NoError(t, err)
+		ev := complete(begun.Operation, s)
+		if id != "done" {
+			ev.Kind, ev.Answer, ev.Open, ev.Delivered = journal.EventDoubt, nil, true, false
+		}
+		_, err = j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		if id == "dead" || id == "dead too" {
+			_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventEvidence, Ref: begun.Operation.Ref, At: time.Now(), Claim: begun.Operation.Claim, Dead: "403",
+				Evidence: &journal.Evidence{Source: journal.SourceLook, Status: 403, Finding: journal.FindingInconclusive, Why: "403"}})
+			require.NoError(t, err)
+		}
+	}
+	for range 2 {
+		assert.Equal(t, []int64{1, 3}, handlesOf(t, j, journal.Filter{Dead: true}))
+		assert.Equal(t, []int64{3, 1}, handlesOf(t, j, journal.Filter{Dead: true, Newest: true}))
+		assert.Empty(t, handlesOf(t, j, journal.Filter{Dead: true, States: []journal.State{journal.StatePending}}))
+		require.NoError(t, sqlite.Fold(j))
+	}
+}
+
+// A list of what was created since begins with the segment's first operation, though a clock that was behind began a later one.
+func TestListFromASegmentsFirst(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	now := time.Now().Truncate(time.Millisecond)
+	for handle := 1; handle < 2*sqlite.SegmentSize; handle++ {
+		ev := generate(fmt.Sprint("op-", handle), s)
+		switch ev.At = now; {
+		case handle < sqlite.SegmentSize:
+			ev.At = now.Add(-3 * journal.ClockSpread)
+		case handle == sqlite.SegmentSize+100:
+			ev.At = now.Add(-2 * journal.ClockSpread)
+		}
+		_, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	listed := handlesOf(t, j, journal.Filter{CreatedFrom: now})
+	require.Len(t, listed, sqlite.SegmentSize-1)
+	assert.EqualValues(t, sqlite.SegmentSize, listed[0])
+}
+
+// What a filter selects in parts of a journal that lie apart is listed whole, though each part is more than a page.
+func TestListOfPartsThatLieApart(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	const part = 450
+	begins := func(name, scope string, n int) {
+		sideBySide(n, func(i int) {
+			ev := begin(fmt.Sprint(name, "-", i), s)
+			ev.Ref.Scope = scope
+			begun, err := j.Apply(t.Context(), ev)
+			if assert.NoError(t, err) {
+				_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+				assert.NoError(t, err)
+			}
+		})
+	}
+	scope := "rare"
+	begins("first", scope, part)
+	begins("between", "usual", 2*sqlite.SegmentSize)
+	begins("last", scope, part)
+	begins("since", "usual", sqlite.SegmentSize)
+	require.NoError(t, sqlite.Fold(j))
+	for _, newest := range []bool{false, true} {
+		assert.Len(t, handlesOf(t, j, journal.Filter{Scope: &scope, Newest: newest}), 2*part, newest)
+	}
+}
