@@ -1,0 +1,73 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// Without a BusyTimeout, and with one that is none, who writes waits for another process.
+func TestBusyTimeoutThatIsNone(t *testing.T) {
+	for _, opts := range []sqlite.Options{{}, {BusyTimeout: -1}} {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		j, err := sqlite.Open(path, opts)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = j.Close() })
+		other := anotherProcess(t, path)
+		for range 3 {
+			_, err := other.ExecContext(t.Context(), "PRAGMA busy_timeout = 60000; BEGIN IMMEDIATE")
+			require.NoError(t, err)
+			done := make(chan error, 1)
+			release := sqlite.HoldTurn(j)
+			go func() {
+				_, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventClock, At: time.Now()})
+				done <- err
+			}()
+			until(t, func() bool { return sqlite.Queued(j) == 1 })
+			release()
+			until(t, func() bool { return sqlite.Queued(j) == 0 })
+			_, err = other.ExecContext(t.Context(), "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 300000) SELECT count(*) FROM n; ROLLBACK")
+			require.NoError(t, err)
+			require.NoError(t, <-done)
+		}
+	}
+}
+
+// A journal of which nothing is there any more, and that has something to write as it ends, is closed with an error.
+func TestCloseOfWhatIsNotThere(t *testing.T) {
+	path, j, s := joined(t)
+	_, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	for _, name := range filesOf(t, path) {
+		require.NoError(t, os.Remove(name))
+	}
+	require.Error(t, j.Close())
+	require.ErrorIs(t, j.Close(), journal.ErrClosed)
+}
+
+// The file of a session that could not begin is nobody's once its journal is closed, and goes with the next.
+func TestSessionThatDidNotBeginGoesWithTheNext(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	d := &unsyncable{careless: careless{filepath.Dir(path)}}
+	t.Cleanup(watch(d))
+	j := open(t, path)
+	d.fails.Store(true)
+	_, err := j.Join(t.Context())
+	require.Error(t, err)
+	require.Len(t, sessionFiles(t, path), 1)
+	d.fails.Store(false)
+	require.NoError(t, j.Close())
+	j = open(t, path)
+	_, err = j.Join(t.Context())
+	require.NoError(t, err)
+	assert.Len(t, sessionFiles(t, path), 1, "that of the new one")
+}
