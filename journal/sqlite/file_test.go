@@ -3,9 +3,11 @@
 package sqlite_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -70,4 +72,21 @@ func TestSessionThatDidNotBeginGoesWithTheNext(t *testing.T) {
 	_, err = j.Join(t.Context())
 	require.NoError(t, err)
 	assert.Len(t, sessionFiles(t, path), 1, "that of the new one")
+}
+
+// However long another process keeps the file, who writes waits for it no longer than ten seconds.
+func TestBusyTimeoutEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	require.NoError(t, open(t, path).Close())
+	other := anotherProcess(t, path)
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, path)
+		_, err := other.ExecContext(context.Background(), "BEGIN IMMEDIATE")
+		require.NoError(t, err)
+		_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventClock, At: time.Now()})
+		require.ErrorContains(t, err, "another process")
+		_, err = other.ExecContext(context.Background(), "ROLLBACK")
+		require.NoError(t, err)
+		require.NoError(t, j.Close())
+	})
 }
