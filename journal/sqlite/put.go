@@ -68,7 +68,7 @@ func (b *batch) put(r *row, c *change) error {
 	if err == nil {
 		err = b.remark(&r.Op, &c.Op)
 	}
-	c.record, c.block = nil, false
+	c.record = nil
 	return err
 }
 
@@ -80,7 +80,7 @@ func (b *batch) insert(c *change) error {
 	b.record(k, format.WithIdentity)
 	b.newest++
 	b.clock.Margin(k.Op.Terms)
-	c.record, c.block = k, false
+	c.record = k
 	return b.addToSegment(&k.Op)
 }
 
@@ -97,7 +97,7 @@ func (b *batch) relog(before *format.Record, c *change) {
 	}
 	b.record(k, parts)
 	b.clock.Margin(k.Op.Terms)
-	c.record, c.block = k, false
+	c.record = k
 }
 
 // insertRow gives an operation a row of its own.
@@ -167,7 +167,6 @@ func (b *batch) remove(r row) error {
 		_, err := b.rewriteBlock(handle, func(k *format.Record) (bool, error) { return k.Op.Handle != handle, nil })
 		return err
 	}
-	delete(b.cache, handle)
 	if err := b.removeAnswer(handle); err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func (b *batch) takeOperation(k *format.Record) error {
 	if !r.found() || r.Op.Ref != k.Op.Ref {
 		return format.ErrDamaged
 	}
-	c.Identified, c.record, c.block = r.Identified, r.record, r.block
+	c.Identified = r.Identified
 	return b.put(&r, &c)
 }
 

@@ -1,0 +1,73 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// reapable is a journal with operations of each kind that is to be reaped, some of which have marks.
+func reapable(t *testing.T, folded bool) *scene {
+	t.Helper()
+	sc := &scene{path: filepath.Join(t.TempDir(), "journal.db"), now: time.Now().Truncate(time.Millisecond), names: []string{"named", "generated", "late", "cancelled", "unmarked"}}
+	lived := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, lived)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	then := sc.now.Add(-2 * journal.EvidenceKeep)
+	for _, name := range sc.names {
+		ev := begin(name, s)
+		if name == "generated" || name == "late" {
+			ev = generate(name, s)
+		}
+		if ev.At = then; name == "unmarked" {
+			ev.Intent.Key = ""
+		} else if name != "late" {
+			ev.Intent.Reference, ev.Intent.ReferenceOurs = "ref-"+name, true
+		}
+		begun, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		ev = complete(begun.Operation, s)
+		ev.At, ev.Delivered = then, name != "late"
+		if name == "cancelled" || name == "unmarked" {
+			ev.Kind, ev.Answer, ev.Unsent = journal.EventCancel, nil, true
+		}
+		_, err = j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+	}
+	if folded {
+		require.NoError(t, sqlite.Fold(j))
+	}
+	late := journal.Event{Kind: journal.EventDeliver, Ref: journal.Ref{ID: "late"}, At: then, Outcome: journal.StateCompleted}
+	_, err = j.Apply(t.Context(), late)
+	require.NoError(t, err)
+	seenAt(t, j, sc.now.Add(-journal.Confirmation)) // then it is no jump any more
+	seenAt(t, j, sc.now)
+	require.NoError(t, sqlite.Mark(j))
+	copyAll(t, lived, sc.path)
+	return sc
+}
+
+// What is reaped by its name, and a statement fails, is there as it was, or gone in whole.
+func TestBrokenStatementOfAReap(t *testing.T) {
+	for where, folded := range map[string]bool{"of the log": false, "of rows and blocks": true} {
+		sc := reapable(t, folded)
+		deeds, whole := make(map[string]deed), sc.enter(t)
+		for _, name := range sc.names {
+			deeds[name] = func(st *stage) error {
+				return st.apply(journal.Event{Kind: journal.EventReap, Ref: journal.Ref{ID: name}})
+			}
+			require.NoError(t, deeds[name](whole))
+			op, _ := whole.Get(t.Context(), journal.Ref{ID: name})
+			require.True(t, op.State == journal.StateAbsent || op.Tombstone, name)
+		}
+		t.Run(where, func(t *testing.T) { sc.breaks(t, deeds) })
+	}
+}
