@@ -2,7 +2,9 @@ package sqlite_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -61,4 +63,20 @@ func TestReadersOfATableThatIsGone(t *testing.T) {
 	require.ErrorContains(t, err, "onceward_backup")
 	_, err = j.Stats(t.Context())
 	require.ErrorContains(t, err, "onceward_backup", "each time")
+}
+
+// A file that was taken away can't be opened for reading by more of its connections, which is an error.
+func TestReadersOfAFileThatIsGone(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a file that is open can't be moved")
+	}
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	sqlite.Preloaded(j)
+	require.NoError(t, os.Rename(path, path+"-elsewhere"))
+	_, err := j.Stats(t.Context())
+	require.ErrorContains(t, err, "open for reading")
+	require.NoError(t, os.Rename(path+"-elsewhere", path))
+	_, err = j.Stats(t.Context())
+	require.NoError(t, err)
 }

@@ -1,0 +1,105 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// What is left of a journal's files by whoever had it open is read as it is.
+func TestReadOnlyOfWhatIsLeft(t *testing.T) {
+	lived := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, lived)
+	goOn(t, j, "invoice-1")
+	for name, row := range map[string]struct {
+		leave func(path string)
+		finds bool
+	}{
+		"an empty -wal": {leave: func(path string) {
+			require.NoError(t, open(t, path).Close())
+			require.NoError(t, os.WriteFile(path+"-wal", nil, 0o600))
+		}, finds: true},
+		"an empty -shm": {leave: func(path string) {
+			require.NoError(t, open(t, path).Close())
+			require.NoError(t, os.WriteFile(path+"-shm", nil, 0o600))
+		}, finds: true},
+		"a -wal and an empty -shm": {leave: func(path string) {
+			require.NoError(t, os.WriteFile(path+"-shm", nil, 0o600))
+		}, finds: true},
+		"a -wal alone": {leave: func(string) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			copyAll(t, lived, path)
+			row.leave(path)
+			before := surroundings(t, path)
+			looking, err := sqlite.Open(path, readOnly)
+			if !row.finds {
+				require.ErrorContains(t, err, "open it once without Options.ReadOnly")
+				return
+			}
+			require.NoError(t, err)
+			defer looking.Close()
+			op, err := looking.Get(t.Context(), journal.Ref{ID: "invoice-1"})
+			require.NoError(t, err)
+			assert.Equal(t, journal.StateCompleted, op.State)
+			assert.Equal(t, before, surroundings(t, path))
+		})
+	}
+}
+
+// A file that is gone is told from one that another took the place of.
+func TestReadOnlyOfWhatIsGone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	leave(t, path)
+	j, err := sqlite.Open(path, readOnly)
+	require.NoError(t, err)
+	defer j.Close()
+	require.NoError(t, os.Rename(path, path+"-elsewhere"))
+	_, err = j.Stats(t.Context())
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NotErrorIs(t, err, journal.ErrRestored)
+	require.NoError(t, os.Rename(path+"-elsewhere", path))
+	_, err = j.Stats(t.Context())
+	require.NoError(t, err)
+}
+
+// A path that can't be told, and a file that has two names, are refused.
+func TestReadOnlyRefusesAPath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	leave(t, path)
+	require.NoError(t, os.Link(path, path+"-second"))
+	_, err := sqlite.Open(path, readOnly)
+	require.ErrorContains(t, err, "name")
+	require.NoError(t, os.Remove(path+"-second"))
+
+	gone := filepath.Join(t.TempDir(), "gone")
+	require.NoError(t, os.Mkdir(gone, 0o700))
+	t.Chdir(gone)
+	require.NoError(t, os.Remove(gone))
+	_, err = sqlite.Open("journal.db", readOnly)
+	require.ErrorContains(t, err, "getwd")
+}
+
+// The file of an older release is refused, and left as it is.
+func TestReadOnlyOfAnOlderSchema(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	require.NoError(t, sqlite.Make(path, 1))
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	_, err = sqlite.Open(path, readOnly)
+	require.ErrorIs(t, err, journal.ErrVersion)
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+}
