@@ -194,10 +194,9 @@ func (r *reader) as(path string, f func(*reader) error) error {
 
 // getBeside is Get without a writer, which knows where to look.
 func (j *Journal) getBeside(ctx context.Context, ref journal.Ref) (op journal.Operation, err error) {
-	found := false
+	var found bool
 	err = j.file.readers.read(ctx, func(r *reader) error {
 		return r.snapshot(func() error {
-			op, found = journal.Operation{}, false
 			recent, err := j.file.writer.unfolded(r)
 			if err != nil {
 				return err

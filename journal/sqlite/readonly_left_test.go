@@ -3,9 +3,11 @@
 package sqlite_test
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -71,6 +73,103 @@ func TestReadOnlyOfWhatIsGone(t *testing.T) {
 	require.NoError(t, os.Rename(path+"-elsewhere", path))
 	_, err = j.Stats(t.Context())
 	require.NoError(t, err)
+}
+
+// Files beside it of which can't be told whether they are there are no absence.
+func TestReadOnlyBesideALoop(t *testing.T) {
+	for _, suffix := range []string{"-wal", "-shm"} {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		leave(t, path)
+		j, err := sqlite.Open(path, readOnly)
+		require.NoError(t, err)
+		defer j.Close()
+		require.NoError(t, os.Symlink(path+suffix, path+suffix))
+		_, err = j.Get(t.Context(), journal.Ref{ID: "completed"})
+		require.ErrorIs(t, err, syscall.ELOOP, suffix)
+	}
+}
+
+// What may not be read any more is an error each time, beside who writes and alone.
+func TestReadOnlyOfWhatMayNotBeRead(t *testing.T) {
+	for name, alone := range map[string]bool{"beside": false, "alone": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, name := range []string{dir, filepath.Dir(dir)} { // what is in it can be looked up
+				require.NoError(t, os.Chmod(name, 0o755))
+			}
+			path := filepath.Join(dir, "journal.db")
+			w := open(t, path)
+			goOn(t, w, "invoice-1")
+			if alone {
+				require.NoError(t, w.Close())
+			}
+			j, err := sqlite.Open(path, readOnly)
+			require.NoError(t, err)
+			defer j.Close()
+			require.NoError(t, os.Chmod(path, 0))
+			asNobody(t)
+			for range 2 {
+				_, err = j.Stats(t.Context())
+				require.ErrorContains(t, err, "unable to open")
+			}
+		})
+	}
+}
+
+// Where the -wal file was taken away that a connection went by, it reads on without.
+func TestReadOnlyOnceNobodyWrites(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	w := open(t, path)
+	goOn(t, w, "invoice-1")
+	j, err := sqlite.Open(path, readOnly)
+	require.NoError(t, err)
+	defer j.Close()
+	reads := func() {
+		t.Helper()
+		for range 8 { // each of its connections
+			op, err := j.Get(t.Context(), journal.Ref{ID: "invoice-1"})
+			require.NoError(t, err)
+			require.Equal(t, "paid invoice-1", string(op.Answer.Body))
+		}
+	}
+	reads()
+	require.NoError(t, w.Close())
+	reads()
+	alter(t, path, "PRAGMA wal_checkpoint(TRUNCATE)")
+	for _, suffix := range []string{"-wal", "-shm"} {
+		require.NoError(t, os.Remove(path+suffix))
+	}
+	reads()
+	assert.NoFileExists(t, path+"-wal")
+}
+
+// What may be what is looked for, and can't be read, is an error for who only looks.
+func TestReadOnlyOfWhatIsDamaged(t *testing.T) {
+	for name, row := range map[string]struct {
+		many   int
+		damage string
+	}{
+		"a row":     {1, "UPDATE onceward_operations SET facts = zeroblob(length(facts))"},
+		"a segment": {sqlite.SegmentSize, "UPDATE onceward_segments SET hashes = zeroblob(length(hashes))"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, j, s := joined(t)
+			t.Cleanup(hurry(filepath.Dir(path)))
+			sideBySide(row.many, func(i int) {
+				_, err := j.Apply(t.Context(), begin(fmt.Sprint("invoice-", i), s))
+				assert.NoError(t, err)
+			})
+			require.NoError(t, sqlite.Fold(j))
+			require.NoError(t, s.End(t.Context()))
+			require.NoError(t, j.Close())
+			alter(t, path, row.damage)
+			looking, err := sqlite.Open(path, readOnly)
+			require.NoError(t, err)
+			defer looking.Close()
+			_, err = looking.Get(t.Context(), journal.Ref{ID: "another"})
+			require.ErrorContains(t, err, "damaged")
+		})
+	}
 }
 
 // A path that can't be told, and a file that has two names, are refused.

@@ -191,7 +191,7 @@ func TestChangedByAnotherIsNotFromMemory(t *testing.T) {
 
 // A name that has another's hash is another name.
 func TestNameThatHasAnothersHash(t *testing.T) {
-	_, j, s := joined(t)
+	path, j, s := joined(t)
 	t.Cleanup(hurry(""))
 	sideBySide(4*sqlite.SegmentSize, func(i int) {
 		begun, err := j.Apply(t.Context(), begin(fmt.Sprint("op-", i), s))
@@ -202,14 +202,18 @@ func TestNameThatHasAnothersHash(t *testing.T) {
 	})
 	require.NoError(t, sqlite.Fold(j))
 	require.False(t, has(t, j, "none"))
+	looking, err := sqlite.Open(path, readOnly)
+	require.NoError(t, err)
+	defer looking.Close()
 	var names []string
-	for n := 0; len(names) < 6; n++ {
+	for n := 0; len(names) < 8; n++ {
 		name := fmt.Sprint("name-", n)
 		if sqlite.Candidates(j, journal.Ref{ID: name}) == 0 {
 			continue
 		}
 		names = append(names, name)
 		require.False(t, has(t, j, name))
+		require.False(t, has(t, looking, name))
 		result, err := j.Apply(t.Context(), begin(name, s))
 		require.NoError(t, err)
 		require.Equal(t, journal.Execute, result.Decision)
