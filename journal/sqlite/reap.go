@@ -310,14 +310,9 @@ func (j *Journal) reapRows(ctx context.Context, ev journal.Event, rows []bulk, l
 	return reaped, damaged, nil
 }
 
-// spendSegment notes that nothing is left to be reaped in a segment, if it is one yet.
+// spendSegment notes that nothing is left to be reaped in a segment.
 func (j *Journal) spendSegment(ctx context.Context, first int64) error {
-	return j.file.writer.do(ctx, func(b *batch) error {
-		if format.SegmentOf(b.newest+1) == first {
-			return nil
-		}
-		return b.spend(first)
-	})
+	return j.file.writer.do(ctx, func(b *batch) error { return b.spend(first) })
 }
 
 // reap takes those that still can be: others may have come first.

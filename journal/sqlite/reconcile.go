@@ -185,7 +185,7 @@ func (b *batch) hear(heard journal.Heard, evs []*prepared) (first bool, outs []o
 // forgetHeard forgets events that were heard so long ago, some in a commit.
 func (j *Journal) forgetHeard(ctx context.Context, before time.Time) error {
 	for {
-		left := false
+		var left bool
 		err := j.reapCommit(ctx, func(b *batch) error {
 			var old [][]byte
 			err := b.read(b.sql.oldHeard, func(v []driver.Value) error {

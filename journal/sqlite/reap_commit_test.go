@@ -1,0 +1,156 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// longAgo is when what these tests reap was settled.
+var longAgo = time.Now().Add(-1000 * time.Hour)
+
+// ended begins an operation long ago and ends it so.
+func ended(t *testing.T, j *sqlite.Journal, s journal.Session, ev journal.Event, kind journal.EventKind) {
+	t.Helper()
+	ev.At = longAgo
+	begun, err := j.Apply(t.Context(), ev)
+	require.NoError(t, err)
+	end := complete(begun.Operation, s)
+	if end.At, end.Kind = longAgo, kind; kind != journal.EventComplete {
+		end.Answer, end.Unsent = nil, true
+	}
+	_, err = j.Apply(t.Context(), end)
+	require.NoError(t, err)
+}
+
+// No commit of the reaper has more than it may, and none has much less.
+func TestReapCommitsAFewAtATime(t *testing.T) {
+	for name, row := range map[string]struct {
+		many, size, least, most int
+	}{
+		"small ones": {250, 10, 3, 6},
+		"large ones": {6, 600 << 10, 6, 9},
+	} {
+		for where, kind := range map[string]journal.EventKind{"in blocks": journal.EventComplete, "in rows": journal.EventCancel} {
+			t.Run(name+" "+where, func(t *testing.T) {
+				path, j, s := joined(t)
+				t.Cleanup(hurry(filepath.Dir(path)))
+				body := make([]byte, row.size)
+				_, _ = rand.Read(body)
+				for n := range row.many {
+					ev := begin(fmt.Sprint("op-", n), s)
+					ev.Intent.Request.Body = body
+					ended(t, j, s, ev, kind)
+				}
+				require.NoError(t, sqlite.Fold(j))
+				seenAt(t, j, time.Now().Add(-journal.Confirmation))
+				before := commitsOf(t, j)
+				n, err := reap(t, j, 1000)
+				require.NoError(t, err)
+				require.Equal(t, row.many, n)
+				commits := commitsOf(t, j) - before
+				assert.GreaterOrEqual(t, commits, int64(row.least))
+				assert.LessOrEqual(t, commits, int64(row.most))
+			})
+		}
+	}
+}
+
+// What is not to be reaped yet takes no place of what is.
+func TestReapPassesOverWhatIsKept(t *testing.T) {
+	_, j, s := joined(t)
+	for n := range 6 {
+		ev := begin(fmt.Sprint("op-", n), s)
+		if n < 3 {
+			ev.Intent.Terms.Retention = 5000 * time.Hour
+		}
+		ended(t, j, s, ev, journal.EventCancel)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	seenAt(t, j, time.Now().Add(-journal.Confirmation))
+	n, err := reap(t, j, 3)
+	require.NoError(t, err)
+	assert.Equal(t, 3, n)
+}
+
+// What is pending stays in the log while others are reaped, as it is likely to go on.
+func TestReapLeavesTheLogAlone(t *testing.T) {
+	path, j, s := joined(t)
+	ended(t, j, s, begin("cancelled", s), journal.EventCancel)
+	ended(t, j, s, begin("pending", s), journal.EventPark)
+	seenAt(t, j, time.Now().Add(-journal.Confirmation))
+	n, err := reap(t, j, 10)
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+	assert.Empty(t, rowsIn(t, path, "handle", "onceward_operations"))
+	assert.True(t, has(t, j, "pending"))
+}
+
+func TestReapTakesNothingButAReap(t *testing.T) {
+	_, j, _ := joined(t)
+	_, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventDeliver, At: time.Now()}, 1)
+	var refused *journal.EventError
+	require.ErrorAs(t, err, &refused)
+}
+
+// A segment is spent once nothing in it is to be reaped any more, and not before: neither for one that is kept, nor
+// for those that are in the log yet.
+func TestReapSpendsASegment(t *testing.T) {
+	for name, row := range map[string]struct {
+		kept  int // how many of the segment's last are kept
+		spent bool
+	}{"whole": {0, true}, "all but one": {1, false}, "all but those in the log": {100, false}} {
+		t.Run(name, func(t *testing.T) {
+			path, j, s := joined(t)
+			t.Cleanup(hurry(filepath.Dir(path)))
+			first := sqlite.SegmentSize - 1 - row.kept
+			for n := range sqlite.SegmentSize - 1 {
+				if n < first {
+					ended(t, j, s, generate(fmt.Sprint("op-", n), s), journal.EventComplete)
+					continue
+				}
+				ev := begin(fmt.Sprint("kept-", n), s)
+				ev.Intent.Terms.Retention = 5000 * time.Hour
+				ended(t, j, s, ev, journal.EventComplete)
+			}
+			if row.kept != 100 {
+				require.NoError(t, sqlite.Fold(j))
+			}
+			seenAt(t, j, time.Now().Add(-journal.Confirmation))
+			n, err := reap(t, j, 1<<20)
+			require.NoError(t, err)
+			assert.Equal(t, first, n)
+			assert.Empty(t, verify(t, j))
+			rows := rowsIn(t, path, "spent", "onceward_segments")
+			require.Len(t, rows, 1)
+			assert.Equal(t, row.spent, rows[0][0] == int64(1))
+			require.NoError(t, sqlite.Fold(j))
+			assert.Empty(t, verify(t, j))
+		})
+	}
+}
+
+// What comes after a sealed segment is reaped too, though something in that is damaged.
+func TestReapAfterASegmentThatIsDamaged(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	for n := range sqlite.SegmentSize {
+		ended(t, j, s, begin(fmt.Sprint("op-", n), s), journal.EventCancel)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	alter(t, path, "UPDATE onceward_operations SET facts = zeroblob(length(facts)) WHERE id = 'op-0'")
+	seenAt(t, j, time.Now().Add(-journal.Confirmation))
+	n, err := reap(t, j, 1<<20)
+	require.ErrorContains(t, err, "which is passed over")
+	assert.Equal(t, sqlite.SegmentSize-1, n)
+}

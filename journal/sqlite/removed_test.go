@@ -1,0 +1,43 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// What one commit removes from more than a segment is noted in each.
+func TestRemovedFromTwoSegments(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	for n := range sqlite.SegmentSize {
+		ended(t, j, s, begin(fmt.Sprint("op-", n), s), journal.EventCancel)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	seenAt(t, j, time.Now().Add(-journal.Confirmation))
+	seenAt(t, j, time.Now())
+	release := sqlite.Hold(j)
+	var removed []chan error
+	names := []string{"op-0", "op-1", fmt.Sprint("op-", sqlite.SegmentSize-1)}
+	for n, name := range names {
+		removed = append(removed, queued(t, j, n, func() error {
+			_, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventReap, Ref: journal.Ref{ID: name}, At: time.Now()})
+			return err
+		}))
+	}
+	release()
+	for n, err := range removed {
+		require.NoError(t, <-err, names[n])
+		assert.False(t, has(t, j, names[n]))
+	}
+	assert.Empty(t, verify(t, j))
+}
