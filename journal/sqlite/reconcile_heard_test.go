@@ -1,0 +1,116 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+func TestHearInARestoredJournal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	leave(t, path)
+	require.NoError(t, os.Remove(path+"-sidecar"))
+	j := open(t, path)
+	_, _, err := j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: "evt_1"}, nil)
+	require.ErrorIs(t, err, journal.ErrRestored)
+}
+
+// What may be told of, and can't be read, is an error, and the event is heard later.
+func TestHearOfWhatIsDamaged(t *testing.T) {
+	for name, damage := range map[string]string{
+		"its facts":   "UPDATE onceward_operations SET facts = zeroblob(length(facts))",
+		"its request": "UPDATE onceward_operations SET request = zeroblob(length(request))",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, j, s := joined(t)
+			op, err := doubt(t.Context(), j, "invoice-1", s)
+			require.NoError(t, err)
+			require.NoError(t, s.End(t.Context()))
+			require.NoError(t, j.Close())
+			alter(t, path, damage)
+			j = open(t, path)
+			ev := tookEffect(op, "charge ch_1")
+			if name == "its request" {
+				ev.Answer = nil
+			}
+			for range 2 {
+				_, _, err = j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: "evt_1"}, []journal.Event{ev})
+				require.ErrorContains(t, err, "damaged")
+			}
+		})
+	}
+}
+
+// An event that is refused strands nobody who is in its commit.
+func TestHearRefusedBesideABegin(t *testing.T) {
+	_, j, s := joined(t)
+	op, err := doubt(t.Context(), j, "invoice-1", s)
+	require.NoError(t, err)
+	refused := tookEffect(op, "charge ch_1")
+	refused.Claim = op.Claim + 1
+	release := sqlite.Hold(j)
+	begun := queued(t, j, 0, func() error {
+		_, err := j.Apply(t.Context(), begin("invoice-2", s))
+		return err
+	})
+	heard := queued(t, j, 1, func() error {
+		_, _, err := j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: "evt_1"}, []journal.Event{tookEffect(op, "charge ch_1"), refused})
+		return err
+	})
+	release()
+	require.NoError(t, <-begun)
+	var is *journal.EventError
+	require.ErrorAs(t, <-heard, &is)
+	again, err := j.Get(t.Context(), op.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, journal.StateUnknown, again.State, "the other of the event's was not recorded either")
+	_, first, err := j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: "evt_1"}, []journal.Event{tookEffect(op, "charge ch_1")})
+	require.NoError(t, err)
+	assert.True(t, first)
+}
+
+// All events that were heard so long ago are forgotten, however many they are.
+func TestHeardLongAgoIsForgotten(t *testing.T) {
+	path, j, s := joined(t)
+	_, err := doubt(t.Context(), j, "invoice-1", s)
+	require.NoError(t, err)
+	hint := journal.Event{Kind: journal.EventHint, Ref: journal.Ref{ID: "invoice-1"}, At: time.Now()}
+	sideBySide(2100, func(i int) {
+		_, _, err := j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: fmt.Sprint("evt_", i)}, []journal.Event{hint})
+		assert.NoError(t, err)
+	})
+	require.Len(t, rowsIn(t, path, "at", "onceward_heard"), 2100)
+	at := time.Now().Add(2 * journal.EvidenceKeep)
+	seenAt(t, j, at)
+	at = at.Add(journal.Confirmation)
+	seenAt(t, j, at)
+	_, err = j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: at, Keep: time.Hour}, 10)
+	require.NoError(t, err)
+	assert.Empty(t, rowsIn(t, path, "at", "onceward_heard"))
+}
+
+// What is read again for one that is damaged is no more than was asked for.
+func TestLooksAreNoMoreThanAskedFor(t *testing.T) {
+	_, j := unknowns(t, 6, "facts = zeroblob(length(facts))")
+	now := time.Now().Add(time.Hour)
+	var ids []string
+	for _, many := range []int{2, 2, 1} {
+		results, err := j.Looks(t.Context(), journal.Event{Kind: journal.EventLook, At: now, Due: now.Add(time.Hour)}, 2)
+		require.NoError(t, err)
+		require.Len(t, results, many)
+		for _, r := range results {
+			ids = append(ids, r.Operation.ID)
+		}
+	}
+	assert.Equal(t, []string{"op-1", "op-2", "op-3", "op-4", "op-5"}, ids)
+}
