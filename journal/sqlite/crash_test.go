@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	children := map[string]func(path string) error{"hold": childHolds, "fill": childFillsTheDisk,
 		"live": childLives, "adopt": childAdopts, "suffer": childSuffers, "share": childShares, "take": childTakes,
 		"load": childLoads, "fold": childFolds, "contend": childContends, "reset": childResets,
-		"hear": childHears, "serve": childServes, "sell": childSells, "trade": childTrades}
+		"hear": childHears, "begin": childBegins, "serve": childServes, "sell": childSells, "trade": childTrades}
 	if child, ok := children[os.Getenv(childVariable)]; ok {
 		if err := child(os.Getenv(childPath)); err != nil {
 			fmt.Println("error", err)

@@ -1,0 +1,127 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// childBegins begins as many operations as it is told to, and says so.
+func childBegins(path string) error {
+	defer hurry(filepath.Dir(path))()
+	j, err := sqlite.Open(path, sqlite.Options{})
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	s, err := j.Join(ctx)
+	if err != nil {
+		return err
+	}
+	begun, in := 0, bufio.NewReader(os.Stdin)
+	for {
+		var many int
+		if _, err := fmt.Fscanln(in, &many); err != nil {
+			return nil
+		}
+		for range many {
+			if _, err := j.Apply(ctx, begin(fmt.Sprint("theirs-", begun), s)); err != nil {
+				return err
+			}
+			begun++
+		}
+		fmt.Println("begun")
+	}
+}
+
+// Names are found whoever begins them, of several processes, around the ends of segments, whoever looks for them
+// meanwhile, and whatever commit fails.
+func TestSegmentsOfSeveralProcesses(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	random, db := seeded(t), application(t, path)
+	_, in, out := startTalking(t, "begin", path)
+	var names []string
+	theirs, ours := 0, 0
+	finds := func(name string) {
+		t.Helper()
+		require.True(t, has(t, j, name), name)
+	}
+	enqueues := func(name string, there bool) {
+		t.Helper()
+		tx, err := db.Begin()
+		require.NoError(t, err)
+		defer tx.Rollback()
+		result, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue(name))
+		require.NoError(t, err, name)
+		require.Equal(t, there, result.Decision != journal.Recorded, name)
+	}
+	for len(names) < 4*sqlite.SegmentSize {
+		many := 1 + random.IntN(3)
+		if left := sqlite.SegmentSize - (len(names)+1)%sqlite.SegmentSize; left > 10 { // to the end of the segment, or around it
+			many = left - 5 + random.IntN(8)
+		}
+		if random.IntN(2) == 0 {
+			_, err := io.WriteString(in, fmt.Sprintln(many))
+			require.NoError(t, err)
+			require.True(t, out.Scan())
+			require.Equal(t, "begun", out.Text())
+			for range many {
+				names = append(names, fmt.Sprint("theirs-", theirs))
+				theirs++
+			}
+		} else {
+			for range many {
+				names = append(names, fmt.Sprint("ours-", ours))
+				ours++
+			}
+			sideBySide(many, func(i int) {
+				_, err := j.Apply(t.Context(), begin(names[len(names)-1-i], s))
+				assert.NoError(t, err)
+			})
+		}
+		if random.IntN(4) == 0 {
+			sqlite.FailCommit(j)
+		}
+		latest := names[max(0, len(names)-1-random.IntN(12)):]
+		switch random.IntN(4) {
+		case 0:
+			for _, name := range latest {
+				finds(name)
+			}
+			require.False(t, has(t, j, "none"))
+		case 1:
+			for _, name := range latest {
+				enqueues(name, true)
+			}
+			enqueues("none", false)
+		case 2:
+			result, err := j.Apply(t.Context(), begin(latest[0], s))
+			require.NoError(t, err)
+			require.NotEqual(t, journal.Execute, result.Decision, latest[0])
+		}
+		if random.IntN(8) == 0 {
+			require.NoError(t, sqlite.Fold(j))
+		}
+	}
+	require.NoError(t, in.Close())
+	for _, name := range names {
+		finds(name)
+		require.Equal(t, 1, sqlite.Candidates(j, journal.Ref{ID: name}), name)
+	}
+	assert.Empty(t, verify(t, j))
+	require.NoError(t, sqlite.Fold(j))
+	assert.Empty(t, verify(t, j))
+}
