@@ -31,6 +31,7 @@ func TestBrokenStatementOfAMigration(t *testing.T) {
 				if failed = broke != ""; broke != "SELECT identity, epoch FROM onceward_journal" { // of the file alone: what can't be read is left to others
 					assert.Equal(t, failed, err != nil, "statement %d: %s", n, broke)
 				}
+				assert.NotErrorIs(t, err, sqlite.ErrNotJournal, broke)
 				if err == nil {
 					require.NoError(t, j.Close())
 				}
