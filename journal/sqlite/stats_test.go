@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
@@ -133,4 +134,15 @@ func parked(t *testing.T, path string, ids ...string) {
 	}
 	require.NoError(t, s.End(t.Context()))
 	require.NoError(t, j.Close())
+}
+
+// Who has given up is told so, each time.
+func TestStatsForWhoHasGivenUp(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 32 {
+		_, err := j.Stats(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+	}
 }
