@@ -154,3 +154,30 @@ func TestReapAfterASegmentThatIsDamaged(t *testing.T) {
 	require.ErrorContains(t, err, "which is passed over")
 	assert.Equal(t, sqlite.SegmentSize-1, n)
 }
+
+// The tombstones of a segment that is spent are listed by whatever they are asked for.
+func TestReapLeavesTombstonesToBeListed(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	for n := range sqlite.SegmentSize - 1 {
+		ev := generate(fmt.Sprint("op-", n), s)
+		if n < 3 {
+			ev = begin(fmt.Sprint("named-", n), s)
+		}
+		ended(t, j, s, ev, journal.EventComplete)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	seenAt(t, j, time.Now().Add(-journal.Confirmation))
+	n, err := reap(t, j, 1<<20)
+	require.NoError(t, err)
+	require.Equal(t, sqlite.SegmentSize-1, n)
+	require.Equal(t, int64(1), rowsIn(t, path, "spent", "onceward_segments")[0][0])
+	scope, listed := "", 0
+	for op, err := range j.List(t.Context(), journal.Filter{Scope: &scope}) {
+		require.NoError(t, err)
+		assert.True(t, op.Tombstone)
+		listed++
+	}
+	assert.Equal(t, 3, listed)
+	assert.Empty(t, verify(t, j))
+}

@@ -271,3 +271,10 @@ func TestVerifyNamesAnothersAnswer(t *testing.T) {
 		assert.ErrorContains(t, err, "damaged", ask)
 	}
 }
+
+func TestVerifyOfAJournalThatIsClosed(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
+	require.NoError(t, j.Close())
+	_, err := j.Verify(t.Context())
+	require.ErrorIs(t, err, journal.ErrClosed)
+}
