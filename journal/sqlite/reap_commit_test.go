@@ -179,5 +179,6 @@ func TestReapLeavesTombstonesToBeListed(t *testing.T) {
 		listed++
 	}
 	assert.Equal(t, 3, listed)
+	assert.Len(t, rowsIn(t, path, "first", "onceward_contents"), 1, "lists of other scopes pass over it")
 	assert.Empty(t, verify(t, j))
 }
