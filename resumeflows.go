@@ -87,7 +87,7 @@ func (p *pass) countFlow(what seam.Outcome, problem error) {
 }
 
 // afterItsFlow tells whether an operation was found out only after its flow had come to its end, or was given
-// up: nobody asks for it there any more.
+// up: nobody asks for it there any more. A flow that ends after it was found has heard of it, however soon it does.
 func (c *Client) afterItsFlow(ctx context.Context, op *journal.Operation) bool {
 	store, ok := c.journal.(journal.Flows)
 	if !ok || op.Answer == nil || !op.Answer.Found {
@@ -95,7 +95,7 @@ func (c *Client) afterItsFlow(ctx context.Context, op *journal.Operation) bool {
 	}
 	for f, err := range flowsOf(ctx, store, op.Ref) {
 		if err == nil && seam.ParentOf(&f) == op.Parent {
-			return f.State.Ended() || f.Undoing
+			return f.Undoing || f.State.Ended() && op.SettledAt.After(f.EndedAt)
 		}
 	}
 	return true

@@ -2,7 +2,9 @@ package onceward_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +15,8 @@ import (
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
@@ -47,4 +51,92 @@ func TestFlowGoesOnOnceItHasAnAnswer(t *testing.T) {
 		stop()
 		<-done
 	})
+}
+
+// unreadFlow is a journal that can't read a flow, as often as is said.
+type unreadFlow struct {
+	*memory.Journal
+	times atomic.Int64
+}
+
+func (j *unreadFlow) GetFlow(ctx context.Context, ref journal.Ref) (journal.Flow, error) {
+	if j.times.Add(-1) >= 0 {
+		return journal.Flow{}, errBlinded
+	}
+	return j.Journal.GetFlow(ctx, ref)
+}
+
+// What is found of an operation whose flow goes on is that flow's to hear of, however soon it ends then. What is found
+// after its end is OnSettled's: no run of it asks any more.
+func TestFoundOfAFlow(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		ends   bool // before it is found
+		unread int64
+		child  bool
+		told   int
+	}{
+		{name: "while it goes on", told: 0},
+		{name: "after its end", ends: true, told: 1},
+		{name: "after its end, which can't be read just then", ends: true, unread: 1, told: 1},
+		{name: "while it goes on, where it has a parent", child: true, told: 0},
+		{name: "after its end, where it has a parent", ends: true, child: true, told: 1},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			j, told, wanted := &unreadFlow{Journal: memory.New()}, 0, true
+			l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).box, onceward.Config{Journal: j, OnSettled: func(_ context.Context, op onceward.Operation) error {
+				if op.ID == "charge" && op.State == onceward.StateCompleted {
+					told++
+				}
+				return nil
+			}})
+			ship := flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
+				return flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+					if !wanted {
+						return "left open", nil
+					}
+					return "paid", l.posts(ctx, "/payments", `{"amount":10}`)
+				})
+			})
+			waits := flow.Define("wait", 1, func(context.Context, string) (string, error) {
+				if row.ends {
+					return "", errors.New("not yet")
+				}
+				return "at once", nil
+			})
+			require.NoError(t, l.Flows.Register(ship, waits))
+			ctx, parent := t.Context(), ""
+			if row.child {
+				key := onceward.NewKey()
+				ctx, parent = onceward.WithParent(ctx, key), string(key)
+				_, _ = waits.Run(onceward.WithParent(t.Context(), onceward.NewKey()), l.Flows, "another's", "x")
+			}
+			lost := providertest.DropAfter()
+			if row.ends {
+				lost = providertest.Straggle(12 * time.Hour)
+			}
+			l.box.Script(lost)
+			_, err := ship.Run(ctx, l.Flows, "order-1", "x")
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			if row.ends {
+				wanted = false
+				pass(3 * time.Minute)
+				require.NoError(t, l.asks("control", "/payments", `{"amount":11}`).Err)
+				l.runs(6 * time.Hour)
+				require.Equal(t, onceward.StateCancelled, l.charge().State)
+				pass(12 * time.Hour)
+				late := l.box.Effects()[1]
+				_, err = l.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", onceward.Key(late.Key), late.Object, late.At))
+				require.NoError(t, err)
+				j.times.Store(row.unread)
+			}
+			l.runs(time.Minute)
+			f, err := l.Flows.Lookup(t.Context(), onceward.Ref{Parent: parent, ID: "order-1"})
+			require.NoError(t, err)
+			require.Equal(t, flow.StateFinished, f.State)
+			require.Equal(t, onceward.StateCompleted, l.charge().State)
+			assert.Equal(t, row.told, told)
+			assert.True(t, l.Recorded(l.charge().Ref).Delivered)
+		})
+	}
 }
