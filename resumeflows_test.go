@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -139,4 +141,36 @@ func TestFoundOfAFlow(t *testing.T) {
 			assert.True(t, l.Recorded(l.charge().Ref).Delivered)
 		})
 	}
+}
+
+// A flow that rests until a time that a provider has named is not run before that because another operation of it is
+// resolved meanwhile.
+func TestResolvedWhileItsFlowRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Then(frozen, says(429, `{"error":{"message":"busy"}}`, "Retry-After", "60"))
+		p := startFlows(t, l, onceward.Config{})
+		ride := flow.Define("ride", 1, func(ctx context.Context, _ int) (int, error) {
+			ctx = flow.Parallel(ctx, "note", "letter")
+			return 1, errors.Join(p.Step(ctx, "note"), p.Step(ctx, "letter"))
+		})
+		require.NoError(t, p.Flows.Register(ride))
+		ctx, leave := context.WithCancel(t.Context())
+		time.AfterFunc(5*time.Second, leave)
+		_, err := ride.Run(ctx, p.Flows, "order-1", 1)
+		require.ErrorIs(t, err, onceward.ErrPending)
+		require.Len(t, l.Sent(), 2)
+		i := slices.IndexFunc(p.Everything(), func(op journal.Operation) bool { return op.State == journal.StateUnknown })
+		require.NotEqual(t, -1, i)
+
+		go func() { _ = p.Run(t.Context()) }()
+		_, err = p.ResolveAs(p.Everything()[i].Ref, onceward.Executed, &onceward.Answer{Status: 200, Body: []byte(paid)})
+		require.NoError(t, err)
+		pass(50 * time.Second)
+		assert.Len(t, l.Sent(), 2)
+		pass(20 * time.Second)
+		assert.Len(t, l.Sent(), 3)
+		f, err := p.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+		require.NoError(t, err)
+		assert.Equal(t, flow.StateFinished, f.State)
+	})
 }
