@@ -242,33 +242,35 @@ func TestWhoAsksAgainTakesTheDelivery(t *testing.T) {
 
 // What a flow was answered before it was given up is known to it, however late that is noted: it is not undone once more.
 func TestLateDeliveryOpensNoFlow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var logged bytes.Buffer
-		l, s, undone := &line{}, &settler{}, 0
-		dead := startFlows(t, l, onceward.Config{OnSettled: s.settle})
-		require.ErrorIs(t, dead.Flow(t.Context(), "order-1", nil, func(ctx context.Context) error {
-			_, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
-				dead.leaves(ctx)
-				return "charged", nil
-			}, flow.WithUndo(func(context.Context, string) error { undone++; return nil }))
+	for _, all := range []bool{false, true} {
+		trap(t, fmt.Sprint("SettleAll: ", all), func(t *testing.T) {
+			var logged bytes.Buffer
+			l, s, undone := &line{}, &settler{}, 0
+			dead := startFlows(t, l, onceward.Config{OnSettled: s.settle, SettleAll: all})
+			require.ErrorIs(t, dead.Flow(t.Context(), "order-1", nil, func(ctx context.Context) error {
+				_, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+					dead.leaves(ctx)
+					return "charged", nil
+				}, flow.WithUndo(func(context.Context, string) error { undone++; return nil }))
+				require.NoError(t, err)
+				return flow.GiveUp(errors.New("sold out"))
+			}), flow.ErrGivenUp)
+			dead.Crash()
+			next := startFlows(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.settle, SettleAll: all, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+			left := next.Everything()
+			require.Len(t, left, 1)
+			require.False(t, left[0].Delivered)
+			_, err := next.Resume(t.Context())
 			require.NoError(t, err)
-			return flow.GiveUp(errors.New("sold out"))
-		}), flow.ErrGivenUp)
-		dead.Crash()
-		next := startFlows(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.settle, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
-		left := next.Everything()
-		require.Len(t, left, 1)
-		require.False(t, left[0].Delivered)
-		_, err := next.Resume(t.Context())
-		require.NoError(t, err)
-		assert.True(t, next.Recorded(left[0].Ref).Delivered)
-		assert.Equal(t, 1, undone)
-		assert.NotContains(t, logged.String(), "undone once more")
-		f, err := next.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
-		require.NoError(t, err)
-		assert.Equal(t, flow.StateGivenUp, f.State)
-		assert.Empty(t, s.got)
-	})
+			assert.True(t, next.Recorded(left[0].Ref).Delivered)
+			assert.Equal(t, 1, undone)
+			assert.NotContains(t, logged.String(), "undone once more")
+			f, err := next.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+			require.NoError(t, err)
+			assert.Equal(t, flow.StateGivenUp, f.State)
+			assert.Equal(t, all, len(s.got) == 1, "it is told to who wants all")
+		})
+	}
 }
 
 // Without OnSettled nothing waits to be delivered.

@@ -1,8 +1,11 @@
 package onceward_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -76,29 +79,36 @@ func TestFoundOfAFlow(t *testing.T) {
 		ends   bool // before it is found
 		unread int64
 		child  bool
+		fails  bool // after it is found
 		told   int
 	}{
 		{name: "while it goes on", told: 0},
+		{name: "while it goes on, though it fails", fails: true, told: 0},
 		{name: "after its end", ends: true, told: 1},
 		{name: "after its end, which can't be read just then", ends: true, unread: 1, told: 1},
 		{name: "while it goes on, where it has a parent", child: true, told: 0},
 		{name: "after its end, where it has a parent", ends: true, child: true, told: 1},
 	} {
 		trap(t, row.name, func(t *testing.T) {
-			j, told, wanted := &unreadFlow{Journal: memory.New()}, 0, true
-			l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).box, onceward.Config{Journal: j, OnSettled: func(_ context.Context, op onceward.Operation) error {
+			j, log, told, wanted := &unreadFlow{Journal: memory.New()}, &bytes.Buffer{}, 0, true
+			cfg := onceward.Config{Journal: j, Logger: slog.New(slog.NewTextHandler(log, nil)), OnSettled: func(_ context.Context, op onceward.Operation) error {
 				if op.ID == "charge" && op.State == onceward.StateCompleted {
 					told++
 				}
 				return nil
-			}})
+			}}
+			l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).box, cfg)
 			ship := flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
-				return flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+				paid, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
 					if !wanted {
 						return "left open", nil
 					}
 					return "paid", l.posts(ctx, "/payments", `{"amount":10}`)
 				})
+				if err == nil && row.fails {
+					return "", errors.New("no stock")
+				}
+				return paid, err
 			})
 			waits := flow.Define("wait", 1, func(context.Context, string) (string, error) {
 				if row.ends {
@@ -135,9 +145,10 @@ func TestFoundOfAFlow(t *testing.T) {
 			l.runs(time.Minute)
 			f, err := l.Flows.Lookup(t.Context(), onceward.Ref{Parent: parent, ID: "order-1"})
 			require.NoError(t, err)
-			require.Equal(t, flow.StateFinished, f.State)
+			require.Equal(t, !row.fails, f.State == flow.StateFinished)
 			require.Equal(t, onceward.StateCompleted, l.charge().State)
 			assert.Equal(t, row.told, told)
+			assert.NotContains(t, log.String(), "undone once more")
 			assert.True(t, l.Recorded(l.charge().Ref).Delivered)
 		})
 	}
@@ -172,5 +183,92 @@ func TestResolvedWhileItsFlowRests(t *testing.T) {
 		f, err := p.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
 		require.NoError(t, err)
 		assert.Equal(t, flow.StateFinished, f.State)
+	})
+}
+
+// Somebody who can't have a flow go on, since it can't be read just then, is told nothing worse than that: the flow looks by
+// itself later.
+func TestFlowThatCantBeWoken(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		j, log := &unreadFlow{Journal: memory.New()}, &bytes.Buffer{}
+		l := tellerOfFlows(t, atBank(t, onceward.Config{}, unlooked).box, onceward.Config{Journal: j, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		ship := charges(l)
+		require.NoError(t, l.Flows.Register(ship))
+		l.box.Script(providertest.DropAfter())
+		_, err := ship.Run(t.Context(), l.Flows, "order-1", "x")
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		j.times.Store(1)
+		_, err = l.Resolve(t.Context(), l.charge().Seen, onceward.Executed, onceward.ResolveOptions{Answer: &onceward.Answer{Status: 200, Body: []byte(`{"id":"obj_1"}`)}})
+		require.NoError(t, err)
+		assert.Contains(t, log.String(), "a flow was not woken")
+		l.runs(11 * time.Minute)
+		assert.Equal(t, flow.StateFinished, l.order().State)
+	})
+}
+
+// A process whose journal has no flows resolves and finds operations of flows that others run.
+func TestFlowsOfOthersAlone(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		m := memory.New()
+		l := tellerOfFlows(t, atBank(t, onceward.Config{}).box, onceward.Config{Journal: m})
+		ship := charges(l)
+		require.NoError(t, l.Flows.Register(ship))
+		beside := another(t, l.box, onceward.Config{Journal: struct {
+			journal.Journal
+			journal.Reconciler
+		}{m, m}})
+		for i, settled := range []func(op onceward.Operation){
+			func(op onceward.Operation) {
+				_, err := beside.Resolve(t.Context(), op.Seen, onceward.Executed, onceward.ResolveOptions{Answer: &onceward.Answer{Status: 200, Body: []byte(`{"id":"obj_1"}`)}})
+				require.NoError(t, err)
+			},
+			func(op onceward.Operation) { beside.runs(time.Minute) },
+		} {
+			l.box.Script(providertest.DropAfter())
+			name := fmt.Sprint("order-", i+1)
+			_, err := ship.Run(t.Context(), l.Flows, name, "x")
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			var e *onceward.Error
+			require.ErrorAs(t, err, &e)
+			settled(e.Operation)
+			l.runs(11 * time.Minute)
+			f, err := l.Flows.Lookup(t.Context(), onceward.Ref{ID: name})
+			require.NoError(t, err)
+			assert.Equal(t, flow.StateFinished, f.State)
+		}
+		assert.Equal(t, 2, l.effects())
+	})
+}
+
+// A flow that was given up is undone at once when an operation of it turns out to have taken effect, and is said to be.
+func TestFlowIsOpenedAgainAtOnce(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		log := &bytes.Buffer{}
+		l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).box, onceward.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
+		ship := charges(l)
+		require.NoError(t, l.Flows.Register(ship))
+		l.box.Script(providertest.Straggle(12 * time.Hour))
+		_, err := ship.Run(t.Context(), l.Flows, "order-1", "x")
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		_, err = l.Flows.GiveUp(t.Context(), onceward.Ref{ID: "order-1"}, "the customer left")
+		require.NoError(t, err)
+		pass(3 * time.Minute)
+		require.NoError(t, l.asks("control", "/payments", `{"amount":11}`).Err)
+		l.runs(6 * time.Hour)
+		require.Equal(t, flow.StateGivenUp, l.order().State)
+		pass(12 * time.Hour)
+		late := l.box.Effects()[1]
+
+		running, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- l.Run(running) }()
+		pass(1234 * time.Millisecond)
+		_, err = l.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", onceward.Key(late.Key), late.Object, late.At))
+		require.NoError(t, err)
+		pass(100 * time.Millisecond)
+		assert.Contains(t, l.order().Cause, "so that nothing tells what undoes it", "it has been tried")
+		assert.Contains(t, log.String(), "a flow that was given up is undone once more")
+		stop()
+		<-done
 	})
 }
