@@ -272,3 +272,22 @@ func TestFlowIsOpenedAgainAtOnce(t *testing.T) {
 		<-done
 	})
 }
+
+// Of problems of flows a report has the first hundred, and counts all.
+func TestProblemsOfManyFlows(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		m := memory.New()
+		p := startFlows(t, &line{}, onceward.Config{Journal: m})
+		waits := flow.Define("wait", 1, func(context.Context, int) (int, error) { return 0, errors.New("not yet") })
+		require.NoError(t, p.Flows.Register(waits))
+		for i := range 101 {
+			_, err := waits.Run(t.Context(), p.Flows, fmt.Sprint("order-", i), i)
+			require.ErrorContains(t, err, "not yet")
+		}
+		pass(time.Hour)
+		report, err := startFlows(t, &line{}, onceward.Config{Journal: m, Concurrency: 200}).Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 101, report.Flows.Unregistered)
+		assert.Len(t, report.Flows.Problems, 100)
+	})
+}
