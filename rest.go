@@ -158,7 +158,7 @@ func (r *run) mayRest(req *http.Request) error {
 func (r *run) foundOut(req *http.Request) {
 	a := &r.attempt
 	switch {
-	case a.err != nil || a.judged.Verdict == 0:
+	case a.err != nil:
 		r.endProbe()
 	case a.judged.Credential:
 		digest, provider := r.restKeys(req)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -276,4 +277,53 @@ func TestRefusedCredentialSaysHowLongItRests(t *testing.T) {
 			rested = rests
 		}
 	})
+}
+
+// due leaves a payment pending until so long from now, for the background to send.
+func (p *process) due(in time.Duration, options ...option) {
+	p.T.Helper()
+	name := fmt.Sprint("invoice-", len(p.Everything()))
+	require.ErrorIs(p.T, p.Ask(named(p.T, name), append(options, with("X-Due", fmt.Sprint(in.Seconds())))...).Err, onceward.ErrPending)
+}
+
+// whenDue says when each is to be sent that is asked for by due.
+var whenDue = reply{Answer: func(r *http.Request) (*http.Response, error) {
+	return says(429, `{"error":{"type":"rate_limit"}}`, "Retry-After", r.Header.Get("X-Due")).Answer(r)
+}}
+
+// A request that does not find out, or not any more, whether a credential is taken ends no probe that another is making.
+func TestRefusedCredentialKeepsItsProbe(t *testing.T) {
+	const second, minute = time.Second, time.Minute
+	slow := takes(time.Hour, wrongKey)
+	busy := says(429, `{"error":{"type":"rate_limit"}}`, "Retry-After", "2400")
+	for _, row := range []struct {
+		name  string
+		due   []time.Duration
+		says  []reply
+		probe int // which of what is sent is the slow one
+	}{
+		{"one that was under way before it was refused", []time.Duration{second, minute, 2 * minute, 2 * minute}, []reply{takes(50*minute, loses()), wrongKey, slow}, 2},
+		{"one that found out, and is kept from trying again", []time.Duration{second, 31 * minute, 40 * minute, 40 * minute}, []reply{wrongKey, busy, wrongKey, slow}, 3},
+		{"one that reached nobody, and is kept from trying again", []time.Duration{second, 30*minute + 5*second, 31 * minute}, []reply{wrongKey, refuses(), slow}, 1},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			credential := func(r *http.Request) error {
+				r.Header.Set("Authorization", "Bearer old")
+				return nil
+			}
+			left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once, Authorize: credential})
+			for _, in := range row.due {
+				left.due(in)
+			}
+			l := (&line{}).Then(row.says...).Always(says(200, paid))
+			p := start(t, l, onceward.Config{Journal: left.Journal.Journal, Authorize: credential, AttemptTimeout: 3 * time.Hour, MaxWait: 4 * time.Hour,
+				Backoff: backoff.Policy{Initial: 30 * minute, Max: 30 * minute}})
+			ctx, stop := context.WithTimeout(t.Context(), 6*time.Hour)
+			defer stop()
+			require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+			sent := l.Sent()
+			require.Greater(t, len(sent), row.probe+1)
+			assert.GreaterOrEqual(t, sent[row.probe+1].At.Sub(sent[row.probe].At), time.Hour)
+		})
+	}
 }
