@@ -279,11 +279,11 @@ func TestRefusedCredentialSaysHowLongItRests(t *testing.T) {
 	})
 }
 
-// due leaves a payment pending until so long from now, for the background to send.
+// due leaves a payment pending until ten minutes and so long from now, for the background to send.
 func (p *process) due(in time.Duration, options ...option) {
 	p.T.Helper()
 	name := fmt.Sprint("invoice-", len(p.Everything()))
-	require.ErrorIs(p.T, p.Ask(named(p.T, name), append(options, with("X-Due", fmt.Sprint(in.Seconds())))...).Err, onceward.ErrPending)
+	require.ErrorIs(p.T, p.Ask(named(p.T, name), append(options, with("X-Due", fmt.Sprint((10*time.Minute+in).Seconds())))...).Err, onceward.ErrPending)
 }
 
 // whenDue says when each is to be sent that is asked for by due.
@@ -326,4 +326,67 @@ func TestRefusedCredentialKeepsItsProbe(t *testing.T) {
 			assert.GreaterOrEqual(t, sent[row.probe+1].At.Sub(sent[row.probe].At), time.Hour)
 		})
 	}
+}
+
+// A probe that reaches nobody is over at once, and not only once its run gives up: its next attempt is one, too.
+func TestRefusedCredentialIsProbedAgain(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once})
+		left.due(time.Second)
+		l := (&line{}).Then(wrongKey, refuses()).Always(says(200, paid))
+		p := start(t, l, onceward.Config{Journal: left.Journal.Journal, MaxWait: 16 * time.Hour, Backoff: backoff.Policy{Initial: 12 * time.Hour, Max: 12 * time.Hour}})
+		for _, completed := range []int{0, 1} {
+			pass(13 * time.Hour)
+			report, err := p.Resume(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 1, report.Claimed)
+			assert.Equal(t, completed, report.Completed)
+		}
+	})
+}
+
+// Two credentials that are refused one after the other rest the provider, though the first had been refused, and probed, before.
+func TestRefusedCredentialAfterAnother(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		credential := func(r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer "+r.Header.Get("X-Account"))
+			return nil
+		}
+		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once, Authorize: credential})
+		left.due(time.Second, with("X-Account", "a"))
+		left.due(35*time.Second, with("X-Account", "b"))
+		left.due(45*time.Second, with("X-Account", "c"))
+		l := (&line{}).Then(wrongKey, takes(10*time.Second, wrongKey), takes(6500*time.Millisecond, wrongKey)).Always(says(200, paid))
+		p := start(t, l, onceward.Config{Journal: left.Journal.Journal, Backoff: once, Authorize: credential})
+		began := time.Now().Add(10 * time.Minute)
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		var by []string
+		for _, s := range l.Sent() {
+			by = append(by, fmt.Sprint(s.Header.Get("X-Account"), " ", s.At.Sub(began).Round(time.Second)))
+		}
+		require.Len(t, by, 6)
+		assert.Equal(t, []string{"a 1s", "a 31s", "b 35s", "c 1m12s"}, by[:4])
+	})
+}
+
+// A credential is probed again, too, where the clock was set back while it was.
+func TestRefusedCredentialAndAClockSetBack(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once})
+		left.due(time.Second)
+		left.due(2 * time.Second)
+		l := (&line{}).Then(wrongKey, takes(20*time.Second, wrongKey)).Always(says(200, paid))
+		p := start(t, l, onceward.Config{Journal: left.Journal.Journal, Backoff: once})
+		var back atomic.Int64
+		onceward.SetClock(p.Client, func() time.Time { return time.Now().Add(-time.Duration(back.Load())) })
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Hour)
+		defer stop()
+		time.AfterFunc(10*time.Minute+40*time.Second, func() { back.Store(int64(time.Minute)) })
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		for _, op := range p.Everything() {
+			assert.Equal(t, journal.StateCompleted, op.State, op.Cause)
+		}
+	})
 }
