@@ -367,7 +367,8 @@ func TestRefusedCredentialAfterAnother(t *testing.T) {
 			by = append(by, fmt.Sprint(s.Header.Get("X-Account"), " ", s.At.Sub(began).Round(time.Second)))
 		}
 		require.Len(t, by, 6)
-		assert.Equal(t, []string{"a 1s", "a 31s", "b 35s", "c 1m12s"}, by[:4])
+		require.Equal(t, []string{"a 1s", "a 31s", "b 35s"}, by[:3])
+		assert.Contains(t, by[3], " 1m12s", "whoever finds out then")
 	})
 }
 
