@@ -2,6 +2,7 @@ package onceward_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"path/filepath"
 	"runtime"
@@ -167,6 +168,9 @@ func TestNothingIsDoneAfterShutdown(t *testing.T) {
 
 		require.ErrorIs(t, p.Ask(named(t, "invoice-1/charge")).Err, onceward.ErrShutdown)
 		require.ErrorIs(t, p.Ask(named(t, "invoice-2/charge")).Err, onceward.ErrShutdown)
+		require.ErrorIs(t, p.Ask(named(t, "invoice-3/charge"), func(r *http.Request) {
+			r.Body, r.GetBody = io.NopCloser(brokenBody{}), nil
+		}).Err, onceward.ErrShutdown, "no body is read for that")
 		_, err := p.Resume(t.Context())
 		require.ErrorIs(t, err, onceward.ErrShutdown)
 		require.NoError(t, p.Run(t.Context()))

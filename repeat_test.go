@@ -1039,3 +1039,43 @@ func TestRepeatByShippedTables(t *testing.T) {
 		})
 	}
 }
+
+// watches notes of each answer's body whether it was closed.
+type watches struct {
+	via  http.RoundTripper
+	seen []*watchedBody
+}
+
+func (w *watches) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := w.via.RoundTrip(r)
+	if err == nil && r.Method == http.MethodPost {
+		b := &watchedBody{Reader: resp.Body}
+		w.seen, resp.Body = append(w.seen, b), b
+	}
+	return resp, err
+}
+
+// An answer that is too long to be kept, and told nothing, is given up when the call repeats it or has found what it made:
+// no connection stays open for it.
+func TestRepeatGivesUpALongAnswer(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		says    providertest.Fault
+		answers int
+	}{
+		{"and repeats it", providertest.PageBefore(http.StatusRequestHeaderFieldsTooLarge), 2},
+		{"and finds it", providertest.PageAfter(http.StatusRequestHeaderFieldsTooLarge), 1},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{Reconcile: filling(), MaxResponseBody: 128}, unique)
+			w := &watches{via: l.via.via}
+			l.via.via = w
+			l.box.Script(row.says)
+			out := l.transfers("too-long")
+			showing(t, out, "obj_1")
+			require.Len(t, w.seen, row.answers)
+			assert.NotZero(t, w.seen[0].closed.Load())
+			assert.Equal(t, 1, l.effects())
+		})
+	}
+}
