@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
@@ -390,5 +393,68 @@ func TestLookWithoutItsTable(t *testing.T) {
 		next.runs(3 * 24 * time.Hour)
 		assert.Equal(t, looks, next.stands("invoice-1").Looks, "nor is it looked for again")
 		assert.Len(t, next.told(), 1)
+	})
+}
+
+// All that no process has the table of are given up together.
+func TestLooksWithoutTheirTable(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		for i := range 3 {
+			l.loses(fmt.Sprint("invoice-", i), providertest.DropBefore())
+		}
+		l.Crash()
+		var at []time.Time
+		next := anotherAs(t, l.box, onceward.Config{Journal: l.Journal.Journal, Concurrency: 1, Reconcile: &onceward.Reconcile{OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error {
+			at = append(at, time.Now())
+			return nil
+		}}}, func(p *providers.Provider) { *p = providers.Svix() })
+		next.runs(8 * 24 * time.Hour)
+		require.Len(t, at, 3)
+		assert.Less(t, at[2].Sub(at[0]), time.Minute)
+	})
+}
+
+// unseen is a journal that can't list what is unknown, or what of that is dead.
+type unseen struct {
+	*memory.Journal
+	dead bool
+}
+
+func (j *unseen) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Operation, error] {
+	if slices.Equal(f.States, []journal.State{journal.StateUnknown}) && f.Dead == j.dead {
+		return func(yield func(journal.Operation, error) bool) { yield(journal.Operation{}, errBlinded) }
+	}
+	return j.Journal.List(ctx, f)
+}
+
+// Who can't see what is to be looked for once more, or given up, tells of it.
+func TestLooksOfWhatCantBeListed(t *testing.T) {
+	for name, dead := range map[string]bool{"what died": true, "what nobody looks for": false} {
+		trap(t, name, func(t *testing.T) {
+			failed := 0
+			l := atBank(t, onceward.Config{Journal: &unseen{memory.New(), dead}, Trace: &onceward.Trace{PassFailed: func(_ context.Context, err error) {
+				failed++
+				assert.ErrorIs(t, err, errBlinded)
+			}}})
+			l.runs(time.Minute)
+			assert.NotZero(t, failed)
+		})
+	}
+}
+
+// What is still looked for keeps its times when there is a control at last: that is for what died without one.
+func TestLookKeepsItsTimeWithAControl(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, proving)
+		l.box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		l.runs(25 * time.Minute)
+		before := l.stands("invoice-1")
+		require.Contains(t, before.Evidence[len(before.Evidence)-1].Why, "control")
+		require.NoError(t, l.pays("control").Err)
+		l.runs(30 * time.Minute)
+		assert.Equal(t, before.LookAt, l.stands("invoice-1").LookAt)
+		assert.Equal(t, before.Looks, l.stands("invoice-1").Looks)
 	})
 }
