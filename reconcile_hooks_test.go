@@ -458,3 +458,35 @@ func TestLookKeepsItsTimeWithAControl(t *testing.T) {
 		assert.Equal(t, before.Looks, l.stands("invoice-1").Looks)
 	})
 }
+
+// unrecorded is a journal that does not take what is done about an operation whose table nobody has.
+type unrecorded struct {
+	*memory.Journal
+	kind journal.EventKind
+}
+
+func (j *unrecorded) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	if ev.Kind == j.kind {
+		return journal.Result{}, errBlinded
+	}
+	return j.Journal.Apply(ctx, ev)
+}
+
+// Nor can what nobody has the table of be given up unnoticed, where the journal does not take that.
+func TestLookWithoutItsTableFails(t *testing.T) {
+	for _, kind := range []journal.EventKind{journal.EventLook, journal.EventEvidence} {
+		trap(t, kind.String(), func(t *testing.T) {
+			m, failed := memory.New(), 0
+			l := atBank(t, onceward.Config{Journal: m})
+			l.loses("invoice-1", providertest.DropBefore())
+			l.Crash()
+			next := anotherAs(t, l.box, onceward.Config{Journal: &unrecorded{m, kind}, Trace: &onceward.Trace{PassFailed: func(_ context.Context, err error) {
+				failed++
+				assert.ErrorIs(t, err, errBlinded)
+			}}}, func(p *providers.Provider) { *p = providers.Svix() })
+			next.runs(8 * 24 * time.Hour)
+			assert.NotZero(t, failed)
+			assert.Empty(t, next.told())
+		})
+	}
+}
