@@ -114,7 +114,10 @@ func (p *pass) claim(ctx context.Context, dueBy time.Time, limit int) (claimed [
 	err = p.client.InSession(ctx, func(session string) (err error) {
 		ev := journal.FlowEvent{Kind: journal.FlowEventClaim, At: dueBy, Session: session, Functions: p.runner.registered()}
 		// Not under ctx: what is claimed must not be forgotten.
-		results, err = p.runner.store.ClaimFlows(context.WithoutCancel(ctx), ev, limit)
+		results, err = p.runner.hands.claim(func() ([]journal.FlowResult, error) {
+			return p.runner.store.ClaimFlows(context.WithoutCancel(ctx), ev, limit)
+		})
+		p.runner.doubted(session, err)
 		return err
 	})
 	if err != nil {
@@ -163,6 +166,7 @@ func (p *pass) start(ctx context.Context, f *journal.Flow) {
 		defer p.runner.wake()
 		defer func() { <-p.slots }()
 		defer p.client.Leave()
+		defer p.runner.hands.leave(f.Ref)
 		defer p.client.Survive()
 		_, err := p.runner.foreground(context.WithValue(ctx, backgroundKey{}, true), f, nil, false)
 		failed, _ := errors.AsType[*Error](err)

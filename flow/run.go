@@ -390,6 +390,7 @@ func (r *run) apply(ctx context.Context, ev journal.FlowEvent) (journal.FlowResu
 	if err != nil {
 		r.client.Log().ErrorContext(ctx, "the journal failed; what came of a flow is kept in memory and tried again",
 			"event", "journal.failed", "flow", r.flow.ID, "journal_event", ev.Kind.String(), "error", err)
+		r.runner.hands.take(r.ref)
 		go r.insist(ev)
 		return res, err
 	}
@@ -411,6 +412,7 @@ func (r *run) underClaim(ev journal.FlowEvent) journal.FlowEvent {
 
 // insist ends with the event recorded or refused, or at Shutdown.
 func (r *run) insist(ev journal.FlowEvent) {
+	defer r.runner.hands.leave(r.ref)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
 		select {
 		case <-time.After(pause):

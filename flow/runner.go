@@ -75,6 +75,8 @@ type Runner struct {
 	mu        sync.RWMutex
 	functions map[journal.FlowFunction]*function
 	names     []journal.FlowFunction // of the functions, in the order of their registration
+
+	hands hands
 }
 
 // New makes the Runner of a client, of which there is one. From then on the client's
@@ -84,7 +86,7 @@ type Runner struct {
 func New(client *onceward.Client, cfg Config) (*Runner, error) {
 	r := &Runner{
 		client: seam.Of(client), backoff: withDefaults(cfg.Backoff), wakes: make(chan struct{}, 1),
-		functions: map[journal.FlowFunction]*function{},
+		functions: map[journal.FlowFunction]*function{}, hands: hands{asked: map[onceward.Ref]int{}, run: map[onceward.Ref]int{}},
 	}
 	if err := r.backoff.Validate(); err != nil {
 		return nil, fmt.Errorf("onceward: flow.Config.Backoff: %w", err)
@@ -186,8 +188,8 @@ func withDefaults(p backoff.Policy) backoff.Policy {
 //
 // The error is an *Error:
 //   - onceward.ErrPending, ErrOutcomeUnknown, ErrInFlight: an operation of a step has no
-//     outcome yet, or somebody else runs the flow. It goes on when it is asked for again
-//     once it is due.
+//     outcome yet, or somebody else runs the flow, or ctx ended while it was begun. It goes
+//     on when it is asked for again once it is due.
 //   - ErrFailed: do failed; its error is in the chain. Asked for again before it is
 //     due, the flow is onceward.ErrPending; after Config.Backoff's number of failures in
 //     a row it is ErrSetAside.
@@ -230,6 +232,9 @@ func (r *Runner) runByName(ctx context.Context, id string, input []byte, functio
 		case journal.Execute, journal.Replay:
 			if result := returned(f.Steps); result != nil && res.Decision == journal.Replay {
 				return result, nil
+			}
+			if res.Decision == journal.Execute {
+				defer r.hands.leave(f.Ref)
 			}
 			return r.foreground(ctx, f, function, res.Decision == journal.Replay)
 		case journal.Later:
@@ -312,22 +317,181 @@ func (a *ask) fail(kind, cause error) error {
 	return &Error{Flow: Flow{Ref: ev.Ref, Function: ev.Function.Name, Version: ev.Function.Version}, Kind: kind, Err: cause}
 }
 
-// begin puts the question to the journal.
+// begin puts the question to the journal. Where it says Execute, the flow is in the asker's hands.
 func (a *ask) begin(ctx context.Context) (res journal.FlowResult, err error) {
+	left := false
 	err = a.runner.client.InSession(ctx, func(session string) (err error) {
 		a.event.Session, a.event.At = session, a.runner.client.Now()
-		res, err = a.runner.store.ApplyFlow(ctx, a.event)
+		res, left, err = a.apply(ctx, a.event)
 		return err
 	})
 	switch {
 	case err == nil:
 		return res, nil
+	case left:
+		return res, a.fail(onceward.ErrInFlight, context.Cause(ctx))
 	case ctx.Err() != nil:
 		return res, a.fail(onceward.ErrJournal, context.Cause(ctx))
 	case errors.Is(err, journal.ErrRestored):
 		return res, a.fail(onceward.ErrJournalRestored, err)
 	}
 	return res, a.fail(onceward.ErrJournal, err)
+}
+
+// apply waits for the journal no longer than ctx lasts; left tells that it did not wait for the end. The journal is not
+// asked under ctx: a claim that is recorded once its asker has left would keep everybody from the flow for as long as
+// this process lives.
+func (a *ask) apply(ctx context.Context, ev journal.FlowEvent) (res journal.FlowResult, left bool, err error) {
+	if ctx.Err() != nil {
+		return res, false, ctx.Err()
+	}
+	type told struct {
+		res journal.FlowResult
+		err error
+	}
+	r, answers := a.runner, make(chan told)
+	r.client.Stay()
+	go func() {
+		defer r.client.Leave()
+		defer r.client.Survive()
+		done := r.hands.ask(ev.Ref)
+		res, err := r.store.ApplyFlow(context.WithoutCancel(ctx), ev)
+		held := err == nil && res.Decision == journal.Execute
+		done(held)
+		r.doubted(ev.Session, err)
+		select {
+		case answers <- told{res, err}:
+		case <-ctx.Done():
+			if held {
+				defer r.hands.leave(ev.Ref)
+				r.handBack(&res.Flow)
+			}
+		}
+	}()
+	select {
+	case t := <-answers:
+		return t.res, false, t.err
+	case <-ctx.Done():
+		return res, true, ctx.Err()
+	}
+}
+
+// handBack leaves a flow that is claimed, and that nobody runs, to whoever asks for it next, or to Run.
+func (r *Runner) handBack(f *journal.Flow) {
+	const cause = "whoever asked for it did not hear that it was theirs"
+	_ = r.newRun(f, false).end(context.Background(), journal.FlowEvent{Kind: journal.FlowEventPark, Cause: cause},
+		&Error{Kind: onceward.ErrPending, Err: errors.New(cause)})
+}
+
+// certain tells errors that leave no doubt that nothing was recorded.
+func certain(err error) bool {
+	return errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrSessionLost) ||
+		errors.Is(err, journal.ErrRestored) || errors.Is(err, journal.ErrInvalidEvent)
+}
+
+// doubted has flows handed back whose claim failed with err, and is recorded all the same.
+func (r *Runner) doubted(session string, err error) {
+	if err != nil && !certain(err) {
+		r.client.Stay()
+		go r.letGo(session)
+	}
+}
+
+func (r *Runner) letGo(session string) {
+	defer r.client.Leave()
+	defer r.client.Survive()
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
+		again := false
+		for f, err := range r.store.ListFlows(context.Background(), journal.FlowFilter{States: []journal.FlowState{StateRunning}}) {
+			switch {
+			case errors.Is(err, journal.ErrClosed):
+				return
+			case err != nil:
+				again = true
+			case f.Holder == session:
+				// Asked after the flow was read: of what had been recorded by then it is known by now who runs it.
+				isRun, mayBe := r.hands.hold(f.Ref)
+				if !isRun && !mayBe {
+					r.handBack(&f)
+				}
+				again = again || !isRun && mayBe
+			}
+		}
+		if !again {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-r.client.Closing():
+			return
+		}
+	}
+}
+
+// hands are the flows that this process runs, and those that it asks for.
+type hands struct {
+	mu     sync.Mutex
+	asked  map[onceward.Ref]int
+	claims int // of flows that are not known yet
+	run    map[onceward.Ref]int
+}
+
+// ask is for one that is asked for, until done says whether it is run.
+func (h *hands) ask(ref onceward.Ref) (done func(isRun bool)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked[ref]++
+	return func(isRun bool) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		less(h.asked, ref)
+		if isRun {
+			h.run[ref]++
+		}
+	}
+}
+
+// claim is for those that do claims.
+func (h *hands) claim(do func() ([]journal.FlowResult, error)) ([]journal.FlowResult, error) {
+	h.mu.Lock()
+	h.claims++
+	h.mu.Unlock()
+	results, err := do()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.claims--
+	for i := range results {
+		if results[i].Decision == journal.Execute {
+			h.run[results[i].Flow.Ref]++
+		}
+	}
+	return results, err
+}
+
+// take is for one that is run already, and goes on to be.
+func (h *hands) take(ref onceward.Ref) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.run[ref]++
+}
+
+func (h *hands) leave(ref onceward.Ref) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	less(h.run, ref)
+}
+
+// hold tells whether a flow is run here, and whether it may be about to be.
+func (h *hands) hold(ref onceward.Ref) (isRun, mayBe bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.run[ref] > 0, h.claims > 0 || h.asked[ref] > 0
+}
+
+func less(counts map[onceward.Ref]int, ref onceward.Ref) {
+	if counts[ref]--; counts[ref] == 0 {
+		delete(counts, ref)
+	}
 }
 
 // hasOutcome reports whether nothing more is to be waited for from an operation.

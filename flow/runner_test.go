@@ -1,6 +1,7 @@
 package flow_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/severed"
+	"github.com/onceward/onceward/journal"
 )
 
 // Two runners with other functions of one version pay once.
@@ -222,5 +225,97 @@ func TestParentUnderTwoScopes(t *testing.T) {
 			require.NoError(t, p.Flow(ctx, "order-991", nil, p.Sequence("create")))
 		}
 		assert.Len(t, distinct(l.Keys()), 4)
+	})
+}
+
+// landing is a journal in which what begins or claims a flow lands, while its asker hears nothing of it.
+type landing struct {
+	journal.Journal
+	journal.Flows
+	meanwhile func() error // once the commit has landed; nil: nothing happens then
+}
+
+func (j *landing) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
+	res, err := j.Flows.ClaimFlows(ctx, ev, limit)
+	if err == nil && j.meanwhile != nil {
+		return nil, j.meanwhile()
+	}
+	return res, err
+}
+
+func (j *landing) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
+	if ev.Kind != journal.FlowEventBegin || j.meanwhile == nil {
+		return j.Flows.ApplyFlow(ctx, ev)
+	}
+	res, err := j.Flows.ApplyFlow(context.WithoutCancel(ctx), ev)
+	if err := cmp.Or(err, j.meanwhile(), ctx.Err()); err != nil {
+		return journal.FlowResult{}, err
+	}
+	return res, err
+}
+
+// A flow whose begin is recorded though nobody hears of it is in nobody's hands: it goes on in this process.
+func TestBeginThatNobodyHeardOf(t *testing.T) {
+	for name, row := range map[string]struct {
+		waits bool // the flow is there, and waits
+		fails error
+	}{
+		"its caller left":                           {false, nil},
+		"its caller left, and it had begun before":  {true, nil},
+		"the store failed":                          {false, severed.Err},
+		"the store failed, and it had begun before": {true, severed.Err},
+	} {
+		each(t, name, func(t *testing.T, kept journal.Journal) {
+			l, j := &line{}, &landing{Journal: kept, Flows: kept.(journal.Flows)}
+			s := newShop(t, l, 1, onceward.Config{Journal: j, Backoff: once})
+			if row.waits {
+				l.Then(refuses())
+				require.ErrorIs(t, errOf(s.flow.Run(t.Context(), s.Flows, "order-991", order{[]string{"create", "charge"}})), onceward.ErrPending)
+				pass(time.Hour)
+			}
+			ctx, leave := context.WithCancel(t.Context())
+			j.meanwhile = func() error {
+				if row.fails == nil {
+					leave()
+				}
+				return row.fails
+			}
+			err := errOf(s.flow.Run(ctx, s.Flows, "order-991", order{[]string{"create", "charge"}}))
+			if row.fails == nil {
+				require.ErrorIs(t, err, context.Canceled)
+			} else {
+				require.ErrorIs(t, err, onceward.ErrJournal)
+			}
+			pass(time.Minute)
+			j.meanwhile = nil
+			assert.Equal(t, flow.StateWaiting, s.process.flow("order-991").State)
+			assert.Empty(t, l.Sent(), "nothing was sent for who was told of a failure")
+
+			_, err = s.Resume(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, flow.StateFinished, s.process.flow("order-991").State)
+			require.NoError(t, errOf(s.flow.Run(t.Context(), s.Flows, "order-991", order{[]string{"create", "charge"}})))
+			assert.Equal(t, []string{"create", "charge"}, l.Descriptions())
+		})
+	}
+	each(t, "a pass of Run's or Resume's, while another flow is run", func(t *testing.T, kept journal.Journal) {
+		l, j := &line{}, &landing{Journal: kept, Flows: kept.(journal.Flows)}
+		s := newShop(t, l, 1, onceward.Config{Journal: j, Backoff: once})
+		l.Then(refuses(), takes(10*time.Second, says(200, paid)))
+		require.ErrorIs(t, errOf(s.flow.Run(t.Context(), s.Flows, "order-991", order{[]string{"create"}})), onceward.ErrPending)
+		pass(time.Hour)
+		other := make(chan error, 1)
+		go func() { other <- errOf(s.flow.Run(t.Context(), s.Flows, "order-992", order{[]string{"other"}})) }()
+		pass(time.Second)
+		j.meanwhile = func() error { return severed.Err }
+		_, err := s.Resume(t.Context())
+		require.ErrorIs(t, err, severed.Err)
+		pass(time.Second)
+		j.meanwhile = nil
+		assert.Equal(t, flow.StateWaiting, s.process.flow("order-991").State)
+		assert.Equal(t, flow.StateRunning, s.process.flow("order-992").State)
+		require.NoError(t, errOf(s.flow.Run(t.Context(), s.Flows, "order-991", order{[]string{"create"}})))
+		require.NoError(t, <-other)
+		assert.Equal(t, []string{"other", "create"}, l.Descriptions())
 	})
 }
