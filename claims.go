@@ -82,7 +82,7 @@ func (c *Client) everyName(present ...string) []string {
 }
 
 func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.Time, about string, from []string, limit int) (more bool, w waiting, err error) {
-	b := &booking{client: p.client, taken: map[Ref]site{}}
+	b := &booking{client: p.client, taken: map[Ref]site{}, let: map[Ref]journal.Operation{}}
 	defer b.rest()
 	began := time.Now() // a duration, not a date
 	ev := journal.Event{
@@ -95,11 +95,15 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.
 		Looking:   p.client.cfg.Reconcile != nil,
 		LookAfter: p.client.firstLook(),
 		From:      from,
-		Today:     b.today,
+		Today:     b.lets,
+		Asker:     p.client.begins.Add(1),
 	}
 	// Not under ctx: what is claimed must not be forgotten.
 	claimed, err := p.client.journal.Claim(context.WithoutCancel(ctx), ev, limit)
 	if err != nil {
+		if !certain(err) {
+			b.undo(ctx, ev)
+		}
 		return more, w, err
 	}
 	for _, res := range claimed {
@@ -139,7 +143,36 @@ type booking struct {
 	waiting
 	mu     sync.Mutex
 	taken  map[Ref]site
+	let    map[Ref]journal.Operation // as they were found
 	passed int
+}
+
+// lets is today, and notes what is let be claimed.
+func (b *booking) lets(op *journal.Operation) (journal.Today, bool) {
+	today, let := b.today(op)
+	if let {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.let[op.Ref] = *op
+	}
+	return today, let
+}
+
+// undo leaves to the next claim what one has claimed that failed, and may have landed all the same: for the journal
+// it is in the hands of this process, which knows nothing of it.
+func (b *booking) undo(ctx context.Context, claim journal.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, op := range b.let {
+		back := journal.Event{Kind: journal.EventCancel, Ref: op.Ref, Handle: op.Handle, At: claim.At, Session: claim.Session, Asker: claim.Asker,
+			Unsent: true, Due: op.DueAt, Cause: "its claim was not surely recorded", LookAfter: claim.LookAfter}
+		_, err := b.client.journal.Apply(context.WithoutCancel(ctx), back)
+		if err == nil || errors.Is(err, journal.ErrNotFound) || certain(err) && !errors.Is(err, journal.ErrRestored) {
+			continue
+		}
+		op.State = journal.StatePending
+		b.client.backlog.add(b.client, back, op)
+	}
 }
 
 // today tells what an operation's contract says by now, or that it is not to be

@@ -19,6 +19,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/severed"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -748,4 +749,69 @@ func TestPassedOverWithoutASession(t *testing.T) {
 		_, err := start(t, &line{}, onceward.Config{Journal: j, Providers: []providers.Provider{own()}}).Resume(t.Context())
 		require.ErrorIs(t, err, errDiskFull)
 	})
+}
+
+// landingClaims is a journal in which a claim lands, while its asker hears nothing of it.
+type landingClaims struct {
+	journal.Journal
+	journal.Flows
+	fails, keeps bool // claims; and gives nothing back
+}
+
+func (j *landingClaims) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	res, err := j.Journal.Claim(ctx, ev, limit)
+	if err == nil && j.fails && len(res) > 0 {
+		return nil, severed.Err
+	}
+	return res, err
+}
+
+func (j *landingClaims) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	if j.keeps && ev.Kind == journal.EventCancel {
+		return journal.Result{}, severed.Err
+	}
+	return j.Journal.Apply(ctx, ev)
+}
+
+// A claim that is recorded though nobody hears of it is left to the next one.
+func TestClaimThatNobodyHeardOf(t *testing.T) {
+	for name, row := range map[string]struct{ died, keeps bool }{
+		"of what was parked":                           {},
+		"of what a dead process left":                  {died: true},
+		"and the journal fails at giving it back, too": {keeps: true},
+	} {
+		each(t, name, func(t *testing.T, kept journal.Journal) {
+			l, j := &line{}, &landingClaims{Journal: kept, Flows: kept.(journal.Flows)}
+			was := start(t, l, onceward.Config{Journal: kept, Backoff: once})
+			if row.died {
+				leavesInFlight(t, was, l, func() { was.Ask(named(t, "invoice-1")) })
+			} else {
+				l.Then(loses())
+				require.ErrorIs(t, was.Ask(named(t, "invoice-1")).Err, onceward.ErrPending)
+			}
+			pass(time.Hour)
+			before := was.Recorded(onceward.Ref{ID: "invoice-1"})
+			p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+			j.fails, j.keeps = true, row.keeps
+			_, err := p.Resume(t.Context())
+			require.ErrorIs(t, err, severed.Err)
+			if row.keeps {
+				require.ErrorIs(t, p.Ask(named(t, "invoice-1")).Err, onceward.ErrJournal)
+				assert.Len(t, l.Sent(), 1)
+			}
+			j.fails, j.keeps = false, false
+			pass(time.Minute)
+			op := p.Recorded(onceward.Ref{ID: "invoice-1"})
+			require.Equal(t, onceward.StatePending, op.State)
+			assert.True(t, op.MayHaveRun)
+			assert.Equal(t, before.FirstSentAt, op.FirstSentAt)
+			assert.Equal(t, before.Attempts, op.Attempts)
+
+			report, err := p.Resume(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, 1, report.Completed)
+			assert.Len(t, l.Sent(), 2)
+			assert.Len(t, distinct(l.Keys()), 1)
+		})
+	}
 }

@@ -22,8 +22,8 @@ const (
 	EventDoubt
 	// EventCancel: the claim is given up and the operation with it; parked or in
 	// doubt instead, if something may have run. Claim 0 stands for the claim that the
-	// session's Begin with this Asker may have got: one whose commit failed never
-	// learned its number.
+	// session's Begin or Claim with this Asker may have got: one whose commit failed never
+	// learned its number. What that found pending, or in flight, is left pending.
 	EventCancel
 	// EventResolve: somebody says what became of an operation. Needs Resolution, and
 	// the Generation that was looked at; but for Executed, the Claim too. One that has
@@ -212,8 +212,8 @@ type Event struct {
 	// Last is the latest time that was seen before. Set by the store.
 	Since time.Time
 
-	// Asker is a number that no other Begin of the session has. Begin; and Cancel, with
-	// Claim 0.
+	// Asker is a number that no other Begin or Claim of the session has. Begin, Claim; and
+	// Cancel, with Claim 0.
 	Asker int64
 
 	// New says that Ref was generated just now, so that no look-up is needed to
