@@ -246,7 +246,7 @@ var wordTests = []test{
 		ev.Intent.Request.Body = []byte("a third")
 		assert.Equal(t, []byte("the same, in another order"), c.decide(ev, journal.Execute).Request.Body, "it may have run")
 	}},
-	{"an unnumbered cancel is of its own Begin and of no other", func(t *testing.T, h Harness) {
+	{"an unnumbered cancel is of its own Begin or Claim and of no other", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		first := c.beginEvent(named("invoice-1"))
 		c.park(c.decide(first, journal.Execute), noon)
@@ -259,6 +259,17 @@ var wordTests = []test{
 		c.decide(cancel, journal.Stale)
 		cancel.Asker = second.Asker
 		assert.Equal(t, journal.StatePending, c.decide(cancel, journal.Recorded).State)
+
+		claim := c.event(journal.EventClaim)
+		claim.Asker = c.askers.Add(1)
+		claimed, err := c.journal.Claim(t.Context(), claim, 1)
+		require.NoError(t, err)
+		require.Len(t, claimed, 1)
+		c.decide(cancel, journal.Stale)
+		cancel.Asker = claim.Asker
+		op := c.decide(cancel, journal.Recorded)
+		assert.Equal(t, journal.StatePending, op.State, "whatever the claim has found")
+		c.decide(cancel, journal.Stale)
 	}},
 	{"somebody's word is on what they saw, and is kept", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
