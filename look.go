@@ -318,7 +318,7 @@ func objectOf(e *providers.Endpoint, id string) string {
 	if id == "" || len(id) > lookup.MaxID {
 		return ""
 	}
-	return cmp.Or(e.Object, "object") + " " + id
+	return cmp.Or(e.Object, journal.NoKind) + " " + id
 }
 
 // foundAnswer is what is handed over of an object that was found: what the create would have

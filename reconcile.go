@@ -190,7 +190,10 @@ type Finding struct {
 	// executed and never will be. 0, or FindingInconclusive: nothing can be told.
 	Found journal.Finding
 
-	Object string  // kind (providers.Endpoint.Object), a space and id of what was found, or the id alone; needed where it took effect
+	// Object is kind (providers.Endpoint.Object), a space and id of what was found, or the id alone, which gets
+	// the endpoint's kind: where that states none, give the id alone, as answers and webhooks have it. By another
+	// kind it is another object than theirs. Needed where it took effect.
+	Object string
 	Answer *Answer // what the request would have been answered with; nil: not known
 	Why    string  // what is to be known of it, for the evidence; never a secret
 }

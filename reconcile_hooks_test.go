@@ -1,6 +1,7 @@
 package onceward_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -233,6 +234,125 @@ func TestLookupHookBesideTheTables(t *testing.T) {
 		}
 		assert.Equal(t, 1, seen)
 	})
+}
+
+// OnUnknown hears of each operation until it returns nil once, whoever asks for it meanwhile and
+// whatever OnSettled does.
+func TestOnUnknownHearsOfEach(t *testing.T) {
+	trap(t, "once, though OnSettled fails", func(t *testing.T) {
+		fails := 3
+		l := atBank(t, onceward.Config{OnSettled: func(context.Context, onceward.Operation) error {
+			if fails--; fails >= 0 {
+				return errors.New("down")
+			}
+			return nil
+		}}, unlookedFor)
+		l.loses("invoice-1", providertest.DropBefore())
+		l.runs(time.Hour)
+		assert.Negative(t, fails)
+		assert.Len(t, l.told(), 1)
+	})
+	trap(t, "and of what becomes of it while OnSettled fails", func(t *testing.T) {
+		down := true
+		l := atBank(t, onceward.Config{OnSettled: func(context.Context, onceward.Operation) error {
+			if down {
+				return errors.New("down")
+			}
+			return nil
+		}}, unlookedFor)
+		l.loses("invoice-1", providertest.DropBefore())
+		l.runs(time.Minute)
+		require.Len(t, l.told(), 1)
+		l.evidenceOf("invoice-1", "payment one")
+		l.evidenceOf("invoice-1", "payment another")
+		down = false
+		l.runs(time.Hour)
+		require.Len(t, l.told(), 2)
+		assert.Contains(t, l.told()[1].Why, "twice")
+	})
+	trap(t, "until it takes it, and OnSettled not before", func(t *testing.T) {
+		calls, settled := 0, []int{}
+		var told []string
+		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error {
+			switch calls++; calls {
+			case 1:
+				return errors.New("not now")
+			case 2:
+				panic("nor now")
+			}
+			return nil
+		}}, OnSettled: func(context.Context, onceward.Operation) error {
+			settled = append(settled, calls)
+			return nil
+		}, Trace: &onceward.Trace{Settled: func(_ context.Context, op onceward.Operation, err error) {
+			told = append(told, fmt.Sprint(err))
+		}}}, unlookedFor)
+		l.loses("invoice-1", providertest.DropBefore())
+		l.runs(time.Hour)
+		assert.Equal(t, []int{3}, settled)
+		assert.Equal(t, []string{"not now", "Reconcile.OnUnknown panicked: nor now", "<nil>"}, told)
+	})
+	trap(t, "though its caller was told", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlookedFor)
+		l.loses("invoice-1", providertest.DropBefore())
+		for range 3 {
+			require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		}
+		l.runs(time.Minute)
+		assert.Len(t, l.told(), 1)
+	})
+	trap(t, "of a second effect, though somebody was answered", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		require.NoError(t, l.pays("invoice-1").Err)
+		l.evidenceOf("invoice-1", "payment another")
+		require.NoError(t, l.pays("invoice-1").Err)
+		l.runs(time.Minute)
+		require.Len(t, l.told(), 1)
+		assert.Contains(t, l.told()[0].Why, "twice")
+	})
+}
+
+// Where the table states no kind, what a program's own look-up names with a kind of its own is what an answer, or an event,
+// shows by its id: that is no second effect, and another id is.
+func TestLookupHookNamesAKindOfItsOwn(t *testing.T) {
+	for _, row := range []struct {
+		name, kind, shows string
+		seconds           int
+	}{
+		{"no kind, and the same id", "", "obj_1", 0},
+		{"no kind, and another id", "", "obj_2", 1},
+		{"a kind, and the same id", "payment", "obj_1", 1},
+	} {
+		finds := func(t *testing.T) *teller {
+			hook := plain()
+			hook.Lookup = func(context.Context, onceward.Operation) (onceward.Finding, error) {
+				return onceward.Finding{Found: journal.FindingTookEffect, Object: "order obj_1"}, nil
+			}
+			l := atBank(t, onceward.Config{Reconcile: hook}, func(p *providers.Provider) {
+				p.Endpoints[0].Lookups, p.Endpoints[0].Object = nil, row.kind
+			})
+			l.loses("invoice-1", providertest.DropBefore())
+			_, _ = l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			require.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+			return l
+		}
+		trap(t, row.name+", by an event", func(t *testing.T) {
+			l := finds(t)
+			told := `{"type":"payment.succeeded","id":"evt_1","created":` + unix(time.Now()) + `,"request":{"key":"` + string(l.stands("invoice-1").Key) + `"},"data":{"id":"` + row.shows + `","created":` + unix(time.Now()) + `}}`
+			_, err := l.Hear(t.Context(), "bank", onceward.Event{Body: []byte(told), Evidence: true})
+			require.NoError(t, err)
+			assert.Equal(t, row.seconds, l.Recorded(onceward.Ref{ID: "invoice-1"}).SecondEffects)
+		})
+		trap(t, row.name+", by a late answer", func(t *testing.T) {
+			l := finds(t)
+			_, err := l.Journal.Apply(context.Background(), journal.Event{
+				Kind: journal.EventComplete, Ref: onceward.Ref{ID: "invoice-1"}, At: time.Now(), Claim: 1,
+				Object: cmp.Or(row.kind, journal.NoKind) + " " + row.shows, Answer: &onceward.Answer{Status: 200},
+			})
+			require.NoError(t, err)
+			assert.Equal(t, row.seconds, l.Recorded(onceward.Ref{ID: "invoice-1"}).SecondEffects)
+		})
+	}
 }
 
 // OnUnknown hears of each operation until it returns nil once, whoever asks for it meanwhile and

@@ -148,7 +148,7 @@ func outranked(op Operation, ev Event) bool {
 // disagrees: what was kept says that the present generation made another object.
 func disagrees(op Operation, object string) bool {
 	return slices.ContainsFunc(op.Evidence, func(e Evidence) bool {
-		return e.Generation == op.Generation && e.Finding.TookEffect() && e.Object != object
+		return e.Generation == op.Generation && e.Finding.TookEffect() && !sameObject(e.Object, object)
 	})
 }
 

@@ -270,5 +270,19 @@ func (op *Operation) Proves(account, object string) bool {
 	if isName(account) && isName(op.Account) && account != op.Account {
 		return false
 	}
-	return op.Object == object || slices.ContainsFunc(op.Evidence, func(e Evidence) bool { return e.Finding.TookEffect() && e.Object == object })
+	return sameObject(op.Object, object) || slices.ContainsFunc(op.Evidence, func(e Evidence) bool { return e.Finding.TookEffect() && sameObject(e.Object, object) })
+}
+
+// NoKind is the word before the id of an object whose kind nothing states.
+const NoKind = "object"
+
+// sameObject compares what two of those say who name an operation's objects. Where one of them knows no kind, the ids are
+// all that there is to compare: an answer names no kind where its table has none, and a program's own look-up may.
+func sameObject(a, b string) bool {
+	if a == b {
+		return true
+	}
+	kind, id, _ := strings.Cut(a, " ")
+	other, otherID, _ := strings.Cut(b, " ")
+	return (kind == NoKind || other == NoKind) && id == otherID
 }

@@ -844,7 +844,7 @@ func (l *life) judgeAlert(op *journal.Operation, made int) {
 	refused := strings.Contains(op.Dead, "answered as refused")
 	switch {
 	case l.wasRestored() || op.State != journal.StateCompleted || op.Answer == nil:
-	case op.SecondEffects > 0 && made < 2 && !l.has(lookHooks): // which name an object otherwise than an answer does, at adapters that say no kind
+	case op.SecondEffects > 0 && made < 2:
 		l.fault("%s is told to have taken effect twice, and has %d effects: %s", op.ID, made, op.Dead)
 	case refused && made == 0, refused && op.Answer.Status == 200:
 		l.fault("%s is told to be answered as refused, and to have taken effect: %d, of which it has %d", op.ID, op.Answer.Status, made)
