@@ -1,0 +1,173 @@
+package flow_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/severed"
+	"github.com/onceward/onceward/journal"
+)
+
+// failsAt is a journal that fails at one of its writes, or from that one on until it is mended.
+type failsAt struct {
+	journal.Journal
+	journal.Flows
+	lands bool // what fails first is recorded all the same
+	stays bool
+
+	mu     sync.Mutex
+	at, n  int
+	mended bool
+}
+
+// fails tells whether the next write fails, and whether it is made.
+func (j *failsAt) fails() (fails, made bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.mended {
+		return false, true
+	}
+	j.n++
+	fails = j.n == j.at || j.stays && j.n > j.at
+	return fails, !fails || j.lands && j.n == j.at
+}
+
+// reached mends it, and tells whether it has come to its failure.
+func (j *failsAt) reached() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mended = true
+	return j.n >= j.at
+}
+
+func failing[R any](j *failsAt, write func() (R, error)) (res R, err error) {
+	fails, made := j.fails()
+	if made {
+		res, err = write()
+	}
+	if fails && err == nil {
+		var none R
+		return none, severed.Err
+	}
+	return res, err
+}
+
+func (j *failsAt) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	return failing(j, func() (journal.Result, error) { return j.Journal.Apply(ctx, ev) })
+}
+
+func (j *failsAt) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	return failing(j, func() ([]journal.Result, error) { return j.Journal.Claim(ctx, ev, limit) })
+}
+
+func (j *failsAt) Join(ctx context.Context) (journal.Session, error) {
+	return failing(j, func() (journal.Session, error) { return j.Journal.Join(ctx) })
+}
+
+func (j *failsAt) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
+	return failing(j, func() (journal.FlowResult, error) { return j.Flows.ApplyFlow(ctx, ev) })
+}
+
+func (j *failsAt) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
+	return failing(j, func() ([]journal.FlowResult, error) { return j.Flows.ClaimFlows(ctx, ev, limit) })
+}
+
+// A journal that fails at any write of a flow leaves each step made once, in the process that goes on and in the one
+// after it.
+func TestJournalFailsAtAnyWriteOfAFlow(t *testing.T) {
+	for _, declines := range []bool{false, true} {
+		for _, lands := range []bool{false, true} {
+			for _, stays := range []bool{false, true} {
+				for _, dies := range []bool{false, true} {
+					each(t, fmt.Sprintf("declined %t, lands %t, stays %t, dies %t", declines, lands, stays, dies), func(t *testing.T, kept journal.Journal) {
+						for at := 1; ; at++ {
+							j := &failsAt{Journal: kept, Flows: kept.(journal.Flows), lands: lands, stays: stays, at: at}
+							if !livesThrough(t, j, fmt.Sprint("ride-", at), declines, dies) {
+								assert.Greater(t, at, 8, "the flow writes that much")
+								return
+							}
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// livesThrough has a flow live through the failure of its journal, and tells whether it came to that.
+func livesThrough(t *testing.T, j *failsAt, name string, declines, dies bool) (reached bool) {
+	t.Helper()
+	l := &line{}
+	begin := func(j journal.Journal) (*process, *flow.Func[string, string]) {
+		p := &process{}
+		ride := flow.Define("ride", 1, func(ctx context.Context, name string) (string, error) {
+			id, err := flow.UUIDStep(ctx, "id")
+			if err != nil {
+				return "", err
+			}
+			if _, err = flow.Step(ctx, "create", func(ctx context.Context) (string, error) {
+				c, err := p.Post(ctx, "create")
+				return c.ID, err
+			}, flow.WithUndo(func(ctx context.Context, _ string) error {
+				_, err := p.Post(ctx, "undo")
+				return err
+			})); err != nil {
+				return "", err
+			}
+			if err := p.Step(ctx, "charge"); err != nil {
+				return "", err
+			}
+			if declines {
+				return "", flow.GiveUp(errGone)
+			}
+			return id, p.Step(ctx, "notify")
+		})
+		*p = *startFlows(t, l, onceward.Config{Journal: j, Backoff: once}, flow.Config{Definitions: []flow.Definition{ride}})
+		return p, ride
+	}
+	p, ride := begin(j)
+	_, told := ride.Run(t.Context(), p.Flows, name, "ada")
+	pass(time.Second)
+	reached = j.reached()
+	if dies {
+		p.Crash()
+		p, ride = begin(j)
+	}
+	for range 4 {
+		pass(time.Minute)
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+	}
+	_, err := ride.Run(t.Context(), p.Flows, name, "ada")
+	want, state := []string{"create", "charge", "notify"}, flow.StateFinished
+	if declines {
+		want, state = []string{"create", "charge", "undo"}, flow.StateGivenUp
+		require.ErrorIs(t, err, flow.ErrGivenUp, "write %d: %v", j.at, told)
+	} else {
+		require.NoError(t, err, "write %d: %v", j.at, told)
+	}
+	assert.Equal(t, state, p.flow(name).State)
+	effects := map[string]string{}
+	for _, s := range l.Sent() {
+		effects[s.Key] = s.Body[len("description="):]
+	}
+	made := make([]string, 0, len(effects))
+	for _, what := range effects {
+		made = append(made, what)
+	}
+	assert.ElementsMatch(t, want, made, "write %d", j.at)
+	if !reached {
+		require.NoError(t, p.Shutdown(t.Context()))
+	}
+	return reached
+}
+
+const errGone = flow.Reason("the rider is gone")
