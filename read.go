@@ -21,8 +21,14 @@ func (k *call) read() error {
 	req := k.req
 	if req.Body != nil && req.Body != http.NoBody {
 		limit := k.client.cfg.MaxRequestBody
+		// One that gives nothing more, as a pipe that nobody writes to, is not waited for beyond the call's time: to
+		// close it meanwhile is what net/http does, too.
+		stop := context.AfterFunc(k.ctx, func() { _ = req.Body.Close() })
 		body, err := readUpTo(req.Body, limit, req.ContentLength)
+		stop()
 		switch {
+		case err != nil && k.ctx.Err() != nil:
+			return k.fail(ErrInvalidRequest, fmt.Errorf("its body can't be read: %w: %w", context.Cause(k.ctx), err))
 		case err != nil:
 			return k.fail(ErrInvalidRequest, fmt.Errorf("its body can't be read: %w", err))
 		case int64(len(body)) > limit:

@@ -1,9 +1,13 @@
 package onceward_test
 
 import (
+	"context"
+	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -67,4 +71,51 @@ func TestWhatIsRecordedOfARequest(t *testing.T) {
 	assert.Contains(t, usual.Form, "X-Order-Key")
 	assert.Equal(t, "a.example", ask("another host", "https://elsewhere.example/", func(r *http.Request) { r.Host = "a.example" }).Request.Host)
 	assert.Empty(t, ask("nobody's", "https://elsewhere.example/").Provider)
+}
+
+// What is recorded and sent is the body that the request came with, whatever GetBody would give; one whose length is
+// another than it announces is refused, and one that gives nothing more is not waited for beyond the call's time.
+func TestBodyThatIsOddlyGiven(t *testing.T) {
+	gives := func(length int64, getBody func() (io.ReadCloser, error)) option {
+		return func(r *http.Request) {
+			r.Body, r.GetBody, r.ContentLength = io.NopCloser(strings.NewReader(chargeForm)), getBody, length
+		}
+	}
+	whole := int64(len(chargeForm))
+	for name, row := range map[string]struct {
+		given option
+		kind  error
+	}{
+		"GetBody gives another": {gives(whole, func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("amount=9")), nil }), nil},
+		"GetBody fails":         {gives(whole, func() (io.ReadCloser, error) { return nil, errors.New("it is gone") }), nil},
+		"no length":             {gives(-1, nil), nil},
+		"no length, by a 0":     {gives(0, nil), nil},
+		"too long a one":        {gives(whole+1, nil), onceward.ErrInvalidRequest},
+		"too short a one":       {gives(whole-1, nil), onceward.ErrInvalidRequest},
+		"it is a pipe that nobody writes to": {func(r *http.Request) {
+			r.Body, _ = io.Pipe()
+			r.GetBody, r.ContentLength = nil, whole
+		}, context.DeadlineExceeded},
+	} {
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).Then(loses())
+			p := start(t, l, onceward.Config{})
+			ctx, cancel := context.WithTimeout(named(t, invoice), time.Minute)
+			defer cancel()
+			out := p.Ask(ctx, row.given)
+			if row.kind != nil {
+				require.ErrorIs(t, out.Err, row.kind)
+				require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest)
+				assert.Empty(t, l.Sent())
+				assert.Empty(t, p.Everything())
+				return
+			}
+			require.NoError(t, out.Err)
+			require.Len(t, l.Sent(), 2)
+			for _, s := range l.Sent() {
+				assert.Equal(t, chargeForm, s.Body)
+			}
+			assert.True(t, p.Ask(named(t, invoice)).Op.Replayed, "it is the same request")
+		})
+	}
 }
