@@ -53,9 +53,10 @@ func TestHearWithoutAnObject(t *testing.T) {
 			l.box.Script(providertest.DropAfter())
 			out := l.pays("invoice-1")
 			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
-			_, err := l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: fmt.Appendf(nil,
+			ops, err := l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: fmt.Appendf(nil,
 				`{"id":"evt_1","type":"payment.succeeded","created":%d,"request":{"key":%q},"data":%s}`, time.Now().Unix(), out.Op.Key, data)})
 			require.NoError(t, err)
+			require.Len(t, ops, 1, "it is about it")
 			assert.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
 		})
 	}
@@ -101,6 +102,17 @@ func TestHearOfAlikeOperations(t *testing.T) {
 		require.NoError(t, err)
 		assert.NotContains(t, l.log.String(), "it took effect twice")
 		l.truly()
+	})
+	trap(t, "it is of what one has", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, tellsOfTransfers)
+		require.NoError(t, l.asks("a", "/transfers", text).Err)
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.asks("b", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+		ops, err := l.Hear(t.Context(), "bank", l.transferred("evt_1", "order-1", "obj_1"))
+		require.NoError(t, err)
+		require.Len(t, ops, 1)
+		assert.Equal(t, "a", ops[0].ID)
+		assert.Empty(t, l.stands("b").Evidence)
 	})
 	trap(t, "one was never sent", func(t *testing.T) {
 		locked := errors.New("the vault is locked")
@@ -449,7 +461,8 @@ func TestHearInTwoProcesses(t *testing.T) {
 		}
 		wait.Wait()
 		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
-		assert.Len(t, l.stands("invoice-1").Evidence, 1)
+		require.Len(t, l.stands("invoice-1").Evidence, 1)
+		assert.Equal(t, journal.BasisKey, l.stands("invoice-1").Evidence[0].Basis)
 		assert.Equal(t, 1, len(l.seen)+len(second.seen))
 		l.truly()
 	})
@@ -712,4 +725,288 @@ func TestHearOfWhatCantBeNoted(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, about, 1)
 	})
+}
+
+// Nothing is heard once the client is shut down.
+func TestHearAfterShutdown(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		require.NoError(t, l.Shutdown(t.Context()))
+		_, err := l.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", "key-1", "obj_1", time.Now()))
+		require.ErrorIs(t, err, onceward.ErrShutdown)
+	})
+}
+
+// A body is read by the media type that its delivery has; without one it is JSON.
+func TestHearOfAMediaType(t *testing.T) {
+	for name, row := range map[string]struct {
+		header http.Header
+		read   bool
+	}{
+		"JSON":                    {http.Header{"Content-Type": {"application/json"}}, true},
+		"none":                    {http.Header{"Date": {"now"}}, true},
+		"another, which it isn't": {http.Header{"Content-Type": {"application/xml"}}, false},
+	} {
+		trap(t, name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, unlooked)
+			l.loses("invoice-1", providertest.DropAfter())
+			e := l.happened("evt_1", "payment.succeeded", l.stands("invoice-1").Key, "obj_1", time.Now())
+			e.Header = row.header
+			_, err := l.Hear(t.Context(), "bank", e)
+			require.NoError(t, err)
+			assert.Equal(t, row.read, l.stands("invoice-1").State == onceward.StateCompleted)
+		})
+	}
+}
+
+// One delivery tells of several events, each of which is remembered by itself: what was heard already keeps nothing else out.
+func TestHearOfManyEvents(t *testing.T) {
+	type event struct{ id, account string }
+	for name, events := range map[string][2]event{
+		"of one account":                  {{"evt_1", "acct_1"}, {"evt_2", "acct_1"}},
+		"of two accounts, with one's ids": {{"evt_1", "acct_1"}, {"evt_1", "acct_2"}},
+	} {
+		trap(t, name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
+				p.AccountHeaders = []string{"Bank-Account"}
+				for i := range p.Events {
+					p.Events[i].Account, p.Events[i].Items = "account", "events[]"
+				}
+			})
+			var bodies []string
+			for i, name := range []string{"a", "b"} {
+				l.box.Script(providertest.DropAfter())
+				out := l.pays(name, with("Bank-Account", events[i].account))
+				require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+				told := l.happened(events[i].id, "payment.succeeded", out.Op.Key, fmt.Sprint("obj_", i+1), time.Now())
+				bodies = append(bodies, fmt.Sprintf(`{"account":%q,`, events[i].account)+string(told.Body[1:]))
+			}
+			for n, settled := range []string{"a", "b"} {
+				_, err := l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: []byte(`{"events":[` + strings.Join(bodies[:n+1], ",") + `]}`)})
+				require.NoError(t, err)
+				assert.Equal(t, onceward.StateCompleted, l.stands(settled).State)
+			}
+			l.truly()
+		})
+	}
+}
+
+// hearsOdd is a journal that finds nothing, or to which what it is told can't have happened.
+type hearsOdd struct {
+	*memory.Journal
+	unfound, odd bool
+}
+
+func (j hearsOdd) FindBy(ctx context.Context, provider string, by journal.By, value string) ([]journal.Match, error) {
+	if j.unfound {
+		return nil, errBlinded
+	}
+	return j.Journal.FindBy(ctx, provider, by, value)
+}
+
+func (j hearsOdd) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) ([]journal.Result, bool, error) {
+	if j.odd {
+		return nil, false, journal.ErrInvalidEvent
+	}
+	return j.Journal.Hear(ctx, heard, evs)
+}
+
+// What the journal fails at has to be delivered again, and what can't have happened to an operation has not.
+func TestHearThatTheJournalRefuses(t *testing.T) {
+	for name, row := range map[string]struct {
+		unfound, odd, ours bool
+		is                 error
+	}{
+		"it can't be read":                           {unfound: true, ours: true, is: errBlinded},
+		"it can't have happened":                     {odd: true, ours: true},
+		"nothing can, and it is about no operations": {odd: true, is: journal.ErrInvalidEvent},
+	} {
+		trap(t, name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{Journal: hearsOdd{memory.New(), row.unfound, row.odd}}, unlooked)
+			l.loses("invoice-1", providertest.DropAfter())
+			key := onceward.Key("another's")
+			if row.ours {
+				key = l.stands("invoice-1").Key
+			}
+			ops, err := l.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", key, "obj_1", time.Now()))
+			require.ErrorIs(t, err, row.is)
+			assert.Empty(t, ops)
+			assert.Equal(t, row.odd && row.ours, strings.Contains(l.log.String(), "what can't have happened"))
+		})
+	}
+}
+
+// Of two tenants' operations that have one key, that one took effect in whose account it happened; the other is looked for.
+func TestHearOfOneKeyInItsAccount(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
+			p.KeysPerScope, p.AccountHeaders = true, []string{"Bank-Account"}
+			for i := range p.Events {
+				p.Events[i].Account = "account"
+			}
+		})
+		for tenant, lost := range map[string]providertest.Fault{"a": providertest.DropAfter(), "b": providertest.DropBefore()} {
+			l.box.Script(lost)
+			out := l.Ask(onceward.WithScope(t.Context(), tenant), to(http.MethodPost, l.box.URL+"/payments"), body(`{"amount":10}`),
+				with("Content-Type", "application/json"), with("Idempotency-Key", "order-1001"), with("Bank-Account", tenant))
+			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		}
+		e := l.happened("evt_1", "payment.succeeded", "order-1001", "obj_1", time.Now())
+		e.Body = []byte(`{"account":"a",` + string(e.Body[1:]))
+		ops, err := l.Hear(t.Context(), "bank", e)
+		require.NoError(t, err)
+		require.Len(t, ops, 2)
+		for op, err := range l.Operations(t.Context(), onceward.Filter{}) {
+			require.NoError(t, err)
+			assert.Equal(t, op.Scope == "a", op.State == onceward.StateCompleted, op.Scope)
+		}
+		l.truly()
+	})
+}
+
+// An event that shows nothing but an object is about what is known to have made it, of the kind that its endpoint makes.
+func TestHearOfAnObjectAlone(t *testing.T) {
+	for name, row := range map[string]struct{ endpoint, about string }{
+		"of an endpoint":     {"POST /transfers", "transfer"},
+		"of any, the first":  {"", "payment"},
+		"of the other's one": {"POST /payments", "payment"},
+	} {
+		trap(t, name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, unlooked, tellsOfTransfers, func(p *providers.Provider) {
+				p.KeysPerScope, p.Endpoints[1].Lookups = true, nil
+				p.Events = append(p.Events, providers.EventRule{
+					Field: "type", Equals: "refunded", Endpoint: row.endpoint, ID: "id", Object: "data.id", At: "created", Is: providers.Reversed, Source: "made up",
+				})
+			})
+			l.fakes(func(r *http.Request) *http.Response {
+				if r.Method == http.MethodPost {
+					return answers(http.StatusOK, `{"id":"obj_7"}`)
+				}
+				return nil
+			})
+			require.NoError(t, l.pays("payment", with("Idempotency-Key", "order-1")).Err)
+			require.NoError(t, l.asks("transfer", "/transfers", `{"amount":10,"external_id":"order-1"}`).Err)
+			ops, err := l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: fmt.Appendf(nil, `{"id":"evt_1","type":"refunded","created":%d,"data":{"id":"obj_7"}}`, time.Now().Unix())})
+			require.NoError(t, err)
+			require.Len(t, ops, 1)
+			assert.Equal(t, row.about, ops[0].ID)
+			require.Len(t, ops[0].Evidence, 1)
+			assert.Equal(t, journal.FindingReversed, ops[0].Evidence[0].Finding)
+			assert.Equal(t, journal.BasisReference, ops[0].Evidence[0].Basis)
+		})
+	}
+}
+
+// Who could not be told that an operation is dead is told when it is again, though a hint was heard in between.
+func TestHearHintsBeforeAnybodyWasTold(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		fails, told := errors.New("the pager is down"), 0
+		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error {
+			if fails == nil {
+				told++
+			}
+			return fails
+		}}}, unlooked)
+		l.loses("invoice-1", providertest.DropBefore())
+		l.runs(time.Hour)
+		require.NotEmpty(t, l.stands("invoice-1").Dead)
+		e := l.happened("evt_1", "payment.succeeded", l.stands("invoice-1").Key, "obj_7", time.Now())
+		e.Evidence = false
+		_, err := l.Hear(t.Context(), "bank", e)
+		require.NoError(t, err)
+		require.Empty(t, l.stands("invoice-1").Dead)
+		fails = nil
+		l.runs(time.Hour)
+		assert.Equal(t, 1, told)
+	})
+}
+
+// A second effect is told of though all that is left of the operation is its key, and nobody knows any more in whose account it was.
+func TestHearOfATombstone(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Keep: time.Hour}, func(p *providers.Provider) {
+			p.AccountHeaders = []string{"Bank-Account"}
+			for i := range p.Events {
+				p.Events[i].Account = "account"
+			}
+		})
+		out := l.pays("invoice-1", with("Bank-Account", "acct_1"))
+		require.NoError(t, out.Err)
+		l.runs(48 * time.Hour)
+		require.True(t, l.Recorded(onceward.Ref{ID: "invoice-1"}).Tombstone)
+		e := l.happened("evt_1", "payment.succeeded", out.Op.Key, "obj_9", time.Now())
+		e.Body = []byte(`{"account":"acct_1",` + string(e.Body[1:]))
+		_, err := l.Hear(t.Context(), "bank", e)
+		require.NoError(t, err)
+		assert.Contains(t, l.log.String(), "it took effect twice")
+	})
+}
+
+// The key of an earlier generation is the operation's, too, from when it was begun.
+func TestHearOfAnEarlierKey(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked)
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.pays("invoice-1", with("Idempotency-Key", "order-1")).Err, onceward.ErrOutcomeUnknown)
+		e := l.happened("evt_1", "payment.succeeded", "order-1", "obj_1", time.Now())
+		_, err := l.Resolve(t.Context(), l.stands("invoice-1").Seen, onceward.NotExecuted, onceward.ResolveOptions{By: "ann", Why: "not seen"})
+		require.NoError(t, err)
+		pass(time.Hour)
+		require.NoError(t, l.pays("invoice-1", with("Idempotency-Key", "order-2")).Err)
+		require.Equal(t, 1, l.stands("invoice-1").Generation)
+		_, err = l.Hear(t.Context(), "bank", e)
+		require.NoError(t, err)
+		assert.Contains(t, l.log.String(), "it took effect twice")
+	})
+}
+
+// What was sent to an endpoint that this process's table lacks is left to those who know it.
+func TestHearOfAnEndpointThatIsGone(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		j := memory.New()
+		l := atBank(t, onceward.Config{Journal: j}, unlooked)
+		l.loses("invoice-1", providertest.DropAfter())
+		lacks := anotherAs(t, l.box, onceward.Config{Journal: j}, func(p *providers.Provider) {
+			p.Endpoints = p.Endpoints[1:]
+			for i := range p.Events {
+				p.Events[i].Endpoint = ""
+			}
+		})
+		e := l.happened("evt_1", "payment.succeeded", l.stands("invoice-1").Key, "obj_1", time.Now())
+		ops, err := lacks.Hear(t.Context(), "bank", e)
+		require.NoError(t, err)
+		assert.Empty(t, ops)
+		_, err = l.Hear(t.Context(), "bank", e)
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+	})
+}
+
+// An event proves what it tells where it is of the credential's mode, or one of the two doesn't show any.
+func TestHearOfTheSameMode(t *testing.T) {
+	for name, row := range map[string]struct {
+		modes []providers.CredentialMode
+		place string
+		says  string
+	}{
+		"both say so":                {[]providers.CredentialMode{{Prefix: "t0", Mode: "live"}}, "livemode", `"livemode":true,`},
+		"events have no place of it": {[]providers.CredentialMode{{Prefix: "t0", Mode: "live"}}, "", ""},
+		"credentials show none":      {nil, "livemode", ""},
+	} {
+		trap(t, name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
+				p.CredentialModes = row.modes
+				for i := range p.Events {
+					p.Events[i].Live = row.place
+				}
+			})
+			l.loses("invoice-1", providertest.DropAfter())
+			e := l.happened("evt_1", "payment.succeeded", l.stands("invoice-1").Key, "obj_1", time.Now())
+			e.Body = []byte("{" + row.says + string(e.Body[1:]))
+			_, err := l.Hear(t.Context(), "bank", e)
+			require.NoError(t, err)
+			assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+			l.truly()
+		})
+	}
 }

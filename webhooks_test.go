@@ -173,9 +173,12 @@ func TestTrapRefusedEvent(t *testing.T) {
 		l.box.Script(providertest.DropBefore(), providertest.FailAfter(500))
 		out := l.pays("invoice-1")
 		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		due := l.Recorded(out.Op.Ref).LookAt
 		_, err := l.Hear(t.Context(), "bank", l.happened("evt_1", "payment.failed", out.Op.Key, "obj_9", time.Now()))
 		require.NoError(t, err)
-		assert.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
+		op := l.Recorded(out.Op.Ref)
+		assert.Equal(t, onceward.StateUnknown, op.State)
+		assert.Equal(t, due, op.LookAt, "it is looked for when it was to be")
 	})
 	trap(t, "of an unknown operation with one attempt", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
