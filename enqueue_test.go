@@ -178,6 +178,29 @@ func TestRunFindsWhatOthersEnqueued(t *testing.T) {
 	})
 }
 
+// Who has enqueued looks more often for what it enqueues: within a second.
+func TestRunFindsWhatItEnqueued(t *testing.T) {
+	virtualShop(t, "", onceward.Config{}, func(t *testing.T, s *shop, l *line) {
+		_, err := s.orders(onceward.WithDue(named(t, "later"), time.Now().Add(time.Hour)), true)
+		require.NoError(t, err)
+		pass(time.Minute + 200*time.Millisecond)
+		_, err = s.orders(named(t, "now"), true)
+		require.NoError(t, err)
+		pass(time.Second)
+		require.Len(t, l.Sent(), 1)
+	})
+}
+
+// The last second that there is, is kept as it is said.
+func TestDueInTheLastSecond(t *testing.T) {
+	virtualShop(t, "", onceward.Config{}, func(t *testing.T, s *shop, _ *line) {
+		last := time.Date(9999, time.December, 31, 23, 59, 59, int(time.Second/2), time.UTC)
+		op, err := s.orders(onceward.WithDue(named(t, "never"), last), true)
+		require.NoError(t, err)
+		assert.True(t, last.Equal(op.DueAt), op.DueAt)
+	})
+}
+
 // What can't be enqueued says why, and the caller's transaction goes on.
 func TestWhatCannotBeEnqueued(t *testing.T) {
 	strict := onceward.Config{Strict: true}

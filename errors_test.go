@@ -74,3 +74,26 @@ func TestErrorTellsATimeout(t *testing.T) {
 		assert.Equal(t, timeout, (&onceward.Error{Kind: onceward.ErrPending, Err: err}).Timeout(), err)
 	}
 }
+
+// What an Error wraps is its kind and its cause as it came; a NotSent of one attempt only where that is the kind.
+func TestErrorWrapsItsCause(t *testing.T) {
+	reset, refused := errors.New("reset"), onceward.NotSent(errors.New("the breaker is open"))
+	for name, row := range map[string]struct {
+		kind, cause error
+		asItCame    bool
+	}{
+		"another cause":                      {onceward.ErrPending, reset, true},
+		"another cause of what was not sent": {onceward.ErrNotSent, reset, true},
+		"not sent":                           {onceward.ErrNotSent, refused, true},
+		"not sent, of one attempt":           {onceward.ErrPending, refused, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &onceward.Error{Kind: row.kind, Err: row.cause}
+			all := e.Unwrap()
+			require.Len(t, all, 2)
+			assert.Same(t, row.kind, all[0])
+			assert.Equal(t, row.asItCame, all[1] == row.cause)
+			assert.Equal(t, row.kind == onceward.ErrNotSent, errors.Is(e, onceward.ErrNotSent))
+		})
+	}
+}

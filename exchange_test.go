@@ -72,6 +72,7 @@ var exchanges = []exchange{
 	{"in JSON, below a name with a quote in it", "application/json", `{"data":{"a\"b":1,"grant_type":"password","password":"` + canary + `"}}`, false},
 	{"in JSON, cut short within a string", "application/json", `{"data":{"grant_type":"password","password":"` + canary, false},
 	{"a revocation in parts", "multipart/form-data; boundary=b", inParts("token", canary), false},
+	{"in JSON that ends with the name", "application/json", `{"password":"` + canary + `" grant_type`, false},
 	{"in parts, after a preamble", "multipart/form-data; boundary=b", "preamble\r\n" + inParts("grant_type", "password", "password", canary), false},
 	{"in parts, the first of which has no name", "multipart/form-data; boundary=b", "--b\r\n\r\na\r\n" + inParts("grant_type", "password", "password", canary), false},
 	{"an access key of AWS", form, "Action=CreateAccessKey&Version=2010-05-08&UserName=" + canary, false},

@@ -2,6 +2,8 @@ package onceward_test
 
 import (
 	"bytes"
+	"context"
+	"iter"
 	"log/slog"
 	"net/http"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -197,5 +200,26 @@ func TestFormerNameTwoVersionsSideBySide(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// countsLists counts how often operations were listed.
+type countsLists struct {
+	*memory.Journal
+	lists *int
+}
+
+func (j countsLists) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Operation, error] {
+	*j.lists++
+	return j.Journal.List(ctx, f)
+}
+
+// The journal is looked through for former names once in a client's life, not for each key that a request brings along.
+func TestFormerNamesAreLookedForOnce(t *testing.T) {
+	j := countsLists{memory.New(), new(int)}
+	p := start(t, &line{}, onceward.Config{Journal: j, Providers: []providers.Provider{own()}})
+	for _, key := range []string{"key-1", "key-2", "key-3"} {
+		require.NoError(t, p.Ask(t.Context(), toOwn, carrying(key)).Err)
+		assert.Equal(t, 1, *j.lists)
 	}
 }

@@ -47,10 +47,11 @@ func recordedHeader(h http.Header) http.Header {
 		if secret.Header(name) || secret.Propagated(name) || isMark(name) {
 			continue
 		}
-		o, isCut := one{name: name}, false
-		if o.values, isCut = withoutCredentials(name, values); isCut {
+		kept, isCut := withoutCredentials(name, values)
+		if isCut {
 			marked = append(marked, name)
 		}
+		o := one{name: name, values: kept}
 		for _, v := range o.values {
 			o.size += len(name) + len(v) + 32
 		}

@@ -177,6 +177,30 @@ func TestWhatAMarkNamesIsBounded(t *testing.T) {
 	}
 }
 
+// A header of the provider's is kept unless it is called as our marks are.
+func TestHeaderCalledAsOurMarks(t *testing.T) {
+	for name, kept := range map[string]bool{"Onceward": true, "Oncewards-Own": true, "Onceward-": false, "Onceward-Replayed": false} {
+		t.Run(name, func(t *testing.T) {
+			p := start(t, (&line{}).Then(says(201, "", name, "the provider's")), onceward.Config{Providers: []providers.Provider{own()}})
+			require.NoError(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err)
+			assert.Equal(t, kept, p.Recorded(onceward.Ref{ID: invoice}).Answer.Header[name] != nil)
+		})
+	}
+}
+
+// The names of what is withheld are listed in their order, however the request has them.
+func TestHeadersWithheldInOrder(t *testing.T) {
+	var options []option
+	var names []string
+	for i := range 8 {
+		names = append(names, fmt.Sprintf("X-%d-Api-Key", i))
+		options = append(options, with(names[i], "s3cret"))
+	}
+	p := start(t, &line{}, onceward.Config{Providers: []providers.Provider{own()}})
+	require.NoError(t, p.Ask(named(t, invoice), append(options, to(http.MethodPost, ownURL))...).Err)
+	assert.Equal(t, names, p.Recorded(onceward.Ref{ID: invoice}).Request.WithheldHeaders)
+}
+
 func TestALengthIsNotBelievedBeforeItIsThere(t *testing.T) {
 	for name, limit := range map[string]int64{"without a limit": math.MaxInt64, "below a limit of a gigabyte": 1 << 30} {
 		t.Run(name, func(t *testing.T) {

@@ -178,10 +178,8 @@ func closeBody(req *http.Request) {
 	}
 }
 
+// parsed is nil for what is no URL.
 func parsed(rawURL string) *url.URL {
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		return nil
-	}
+	u, _ := url.Parse(rawURL)
 	return u
 }
