@@ -314,9 +314,6 @@ func (c *Client) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 	ev.Evidence = &journal.Evidence{
 		Source: journal.SourceEvent, Actor: secret.Recorded(id), Target: h.Rule.Equals, Finding: findingOf[h.Rule.Is], Basis: basis, Rule: h.Rule.Source,
 	}
-	if op.State == journal.StateUnknown {
-		ev.Due = op.LookAt
-	}
 	return ev, true
 }
 

@@ -318,16 +318,27 @@ func TestHearOfAGiantObject(t *testing.T) {
 
 // The time of an event that can't be read excludes nothing, so that a caller's key, which may have been used before, is not enough.
 func TestHearWithoutReadableTimes(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
-		l := atBank(t, onceward.Config{}, unlooked)
-		l.box.Script(providertest.DropBefore())
-		require.ErrorIs(t, l.pays("invoice-1", with("Idempotency-Key", "order-1")).Err, onceward.ErrOutcomeUnknown)
-		yesterday := time.Now().Add(-24 * time.Hour).UnixMilli()
-		_, err := l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: fmt.Appendf(nil,
-			`{"id":"evt_1","type":"payment.succeeded","created":%d,"request":{"key":"order-1"},"data":{"id":"obj_1","created":%d}}`, yesterday, yesterday)})
-		require.NoError(t, err)
-		assert.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
-	})
+	for name, row := range map[string]struct {
+		options []option
+		lost    providertest.Fault
+		state   onceward.State
+	}{
+		"a caller's key": {[]option{with("Idempotency-Key", "order-1")}, providertest.DropBefore(), onceward.StateUnknown},
+		"a key of ours":  {nil, providertest.DropAfter(), onceward.StateCompleted},
+	} {
+		trap(t, name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, unlooked)
+			l.box.Script(row.lost)
+			out := l.pays("invoice-1", row.options...)
+			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+			ops, err := l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: fmt.Appendf(nil,
+				`{"id":"evt_1","type":"payment.succeeded","created":"yesterday","request":{"key":%q},"data":{"id":"obj_1","created":"yesterday"}}`, out.Op.Key)})
+			require.NoError(t, err)
+			require.Len(t, ops, 1)
+			assert.Equal(t, row.state, l.stands("invoice-1").State)
+			l.truly()
+		})
+	}
 }
 
 // One event that speaks of two operations settles both: its id is remembered for both at once.
@@ -951,7 +962,7 @@ func TestHearOfAnEarlierKey(t *testing.T) {
 		e := l.happened("evt_1", "payment.succeeded", "order-1", "obj_1", time.Now())
 		_, err := l.Resolve(t.Context(), l.stands("invoice-1").Seen, onceward.NotExecuted, onceward.ResolveOptions{By: "ann", Why: "not seen"})
 		require.NoError(t, err)
-		pass(time.Hour)
+		l.PassInUse(72 * time.Hour)
 		require.NoError(t, l.pays("invoice-1", with("Idempotency-Key", "order-2")).Err)
 		require.Equal(t, 1, l.stands("invoice-1").Generation)
 		_, err = l.Hear(t.Context(), "bank", e)
