@@ -188,6 +188,26 @@ func TestCredentialBesideAKeyInTheQuery(t *testing.T) {
 	})
 }
 
+// A credential in the query is the same however it is escaped, and another where it can't be read.
+func TestCredentialEscapedInTheQuery(t *testing.T) {
+	for _, row := range []struct {
+		first, second string
+		same          bool
+	}{{"ab", "a%62", true}, {"ab", "a%63", false}, {"%zz1", "%zz1", true}, {"%zz1", "%zz2", false}} {
+		virtual(t, row.first+" and "+row.second, func(t *testing.T) {
+			table := own()
+			table.CredentialScoped = true
+			l := (&line{}).Then(loses())
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{table}, Backoff: once})
+			require.ErrorIs(t, p.Ask(named(t, invoice), to("POST", ownURL+"?api_key="+row.first)).Err, onceward.ErrPending)
+			pass(time.Minute)
+			out := p.Ask(named(t, invoice), to("POST", ownURL+"?api_key="+row.second))
+			assert.Equal(t, row.same, out.Err == nil, out.Err)
+			assert.Equal(t, row.same, len(l.Sent()) == 2)
+		})
+	}
+}
+
 func TestACredentialThatShowsNoModeIsOfAny(t *testing.T) {
 	for _, credentials := range [][]string{{"sk_test_1", "of another kind"}, {"of another kind", "sk_test_1"}, {"sk_test_1", "sk_test_2"}} {
 		each(t, credentials[0]+" and then "+credentials[1], func(t *testing.T, j journal.Journal) {
