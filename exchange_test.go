@@ -74,6 +74,7 @@ var exchanges = []exchange{
 	{"a revocation in parts", "multipart/form-data; boundary=b", inParts("token", canary), false},
 	{"in JSON that ends with the name", "application/json", `{"password":"` + canary + `" grant_type`, false},
 	{"in parts, with a header that can't be read", "multipart/form-data; boundary=b", "--b\r\ngrant_type\r\n\r\n" + canary + "\r\n--b--\r\n", false},
+	{"in a list of JSON, malformed", "application/json", `["a""grant_type":"password","password":"` + canary + `"]`, false},
 	{"in parts, after a preamble", "multipart/form-data; boundary=b", "preamble\r\n" + inParts("grant_type", "password", "password", canary), false},
 	{"in parts, the first of which has no name", "multipart/form-data; boundary=b", "--b\r\n\r\na\r\n" + inParts("grant_type", "password", "password", canary), false},
 	{"an access key of AWS", form, "Action=CreateAccessKey&Version=2010-05-08&UserName=" + canary, false},
