@@ -57,7 +57,7 @@ func TestCloseOfWhatIsNotThere(t *testing.T) {
 }
 
 // The file of a session that could not begin is nobody's once its journal is closed, and goes with the next.
-func TestSessionThatDidNotBeginGoesWithTheNext(t *testing.T) {
+func TestSessionNotBegunGoesWithTheNext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	d := &unsyncable{careless: careless{filepath.Dir(path)}}
 	t.Cleanup(watch(d))
