@@ -100,8 +100,7 @@ func (r *run) judge() {
 		r.end.due, r.end.own = r.afterRefusal()
 	case providers.NotExecuted:
 		r.retryOrEnd(false, a.status(), nil)
-	case providers.InFlight:
-		r.tally.mayHaveRun = true
+	case providers.InFlight: // which proves an earlier one
 		r.retryOrEnd(true, a.status()+": in flight at the provider", nil)
 	case providers.Misuse:
 		if r.mayHaveRun() || !r.madeKey() && !r.op.KeyCarried {
@@ -222,7 +221,7 @@ func (r *run) givesUp() journal.EventKind {
 // undated tells whether the provider has not registered the key by any attempt of this
 // claim, so that the window has not begun.
 func (r *run) undated() bool {
-	return !r.tally.maybeSent || r.tally.departed > 0 && r.tally.departed == r.tally.refused && !r.tally.mayHaveRun && !r.tally.underWay
+	return !r.tally.maybeSent || r.tally.departed == r.tally.refused && !r.tally.mayHaveRun && !r.tally.underWay
 }
 
 // mayHaveRun is what the resend rule is asked with while the claim lives: what it

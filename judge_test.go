@@ -258,6 +258,7 @@ func TestAProvenEarlierRequestOnAFirstAttempt(t *testing.T) {
 		{"not compared, carried key", false, "sdk-1", nil, false, replayed, onceward.StateUnknown},
 		{"not compared, derived key", false, "", secret, false, replayed, onceward.StateUnknown},
 		{"not compared, child key", false, "", nil, true, replayed, onceward.StateUnknown},
+		{"compared, random key, refused for its credential", true, "", nil, false, says(401, "", "Idempotent-Replayed", "true"), onceward.StatePending},
 		{"not compared, carried key, in flight", false, "sdk-1", nil, false, says(409, ""), onceward.StateUnknown},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
@@ -458,6 +459,140 @@ func TestRetryBudgetThatIsExhaustedParks(t *testing.T) {
 		assert.Equal(t, 503, out.Status)
 		assert.Equal(t, onceward.StatePending, out.Op.State)
 		assert.Contains(t, out.Op.Cause, "retry budget")
+	})
+}
+
+// An answer that breaks off, and that might have been another one, is not taken for what its status says: it refuses
+// no credential, and another attempt is made where one is left.
+func TestCutAnswerThatMayBeAnother(t *testing.T) {
+	also := func(e *providers.Endpoint) {
+		e.Rules = append([]providers.Rule{
+			{Status: 401, Field: "code", Equals: "done", Verdict: providers.Final},
+			{Status: 409, Field: "code", Equals: "done", Verdict: providers.Final},
+		}, e.Rules...)
+	}
+	for _, row := range []struct {
+		name     string
+		status   int
+		attempts int // that one call may make
+		sent     int
+	}{
+		{"a credential that is refused: in the background too, it is sent again at once", 401, 2, 2},
+		{"a credential that is refused, at the last attempt", 401, 1, 1},
+		{"in flight, which is no attempt", 409, 1, 2},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			l := (&line{}).Then(refuses())
+			asked := start(t, l, onceward.Config{Backoff: once, Providers: []providers.Provider{own(also)}})
+			require.ErrorIs(t, asked.Ask(named(t, invoice), to("POST", ownURL)).Err, onceward.ErrPending)
+			pass(time.Hour)
+			l.Then(cuts(row.status, `{"code":"other"}`))
+			p := start(t, l, onceward.Config{
+				Journal: asked.Journal.Journal, Backoff: backoff.Policy{MaxAttempts: row.attempts}, Providers: []providers.Provider{own(also)},
+			})
+			report, err := p.Resume(t.Context())
+			require.NoError(t, err)
+			assert.Len(t, l.Sent(), row.sent)
+			assert.Equal(t, row.sent-1, report.Completed)
+			if row.sent == 1 {
+				op := p.Recorded(onceward.Ref{ID: invoice})
+				assert.Equal(t, journal.StatePending, op.State)
+				assert.Contains(t, op.Cause, "body cut short")
+			}
+		})
+	}
+}
+
+// A refusal that is the answer is one from status 400 on.
+func TestAnswerThatRefuses(t *testing.T) {
+	for status, refused := range map[int]bool{200: false, 400: true, 404: true} {
+		virtual(t, fmt.Sprint(status), func(t *testing.T) {
+			p := start(t, (&line{}).Then(says(status, `{"id":"order_7"}`)), onceward.Config{Providers: []providers.Provider{own()}})
+			out := p.Ask(named(t, invoice), to("POST", ownURL))
+			require.NoError(t, out.Err)
+			assert.Equal(t, refused, p.Recorded(onceward.Ref{ID: invoice}).Answer.Refused)
+		})
+	}
+}
+
+// Of what is put off it is recorded whether the provider named the time, which nobody goes ahead of.
+func TestWhoseDelayIsRecorded(t *testing.T) {
+	busy := says(429, "", "Retry-After", "15")
+	for _, row := range []struct {
+		name  string
+		reply reply
+		own   bool
+	}{
+		{"the provider's", busy, false},
+		{"our own", refuses(), true},
+	} {
+		pending := func(t *testing.T, l *line, cfg onceward.Config) *process {
+			asked := start(t, (&line{}).Always(refuses()), onceward.Config{Backoff: once})
+			require.ErrorIs(t, asked.Ask(named(t, invoice)).Err, onceward.ErrPending)
+			pass(time.Hour)
+			cfg.Journal = asked.Journal.Journal
+			return start(t, l, cfg)
+		}
+		recorded := func(t *testing.T, p *process, cause string) {
+			op := p.Recorded(onceward.Ref{ID: invoice})
+			require.Equal(t, journal.StatePending, op.State)
+			assert.Contains(t, op.Cause, cause)
+			assert.Equal(t, row.own, op.DueOwn)
+			assert.True(t, op.DueAt.After(time.Now()))
+		}
+		virtual(t, row.name+", too late for who asks", func(t *testing.T) {
+			p := pending(t, (&line{}).Then(row.reply), onceward.Config{})
+			// No delay of our own is shorter.
+			require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), time.Now().Add(5*time.Millisecond))).Err, onceward.ErrPending)
+			recorded(t, p, "it was not to be sent after")
+		})
+		virtual(t, row.name+", where the retry budget is used up", func(t *testing.T) {
+			p := pending(t, (&line{}).Then(row.reply, row.reply), onceward.Config{RetryBudget: backoff.Budget{Capacity: 1, Refill: 1e-9, ProbeEvery: time.Hour}})
+			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrRetryBudget)
+			recorded(t, p, "the retry budget is used up")
+		})
+		virtual(t, row.name+", where attempts are made one by one", func(t *testing.T) {
+			l := (&line{}).Always(row.reply)
+			p, stop := waitingFor(t, l, 20, onceward.Config{Backoff: tenSeconds, Concurrency: 1})
+			pass(time.Minute)
+			stop()
+			probed := 0
+			for _, op := range p.Everything() {
+				if strings.Contains(op.Cause, "attempts there fail, and are made one by one") {
+					probed++
+					assert.Equal(t, row.own, op.DueOwn)
+					assert.Equal(t, journal.StatePending, op.State)
+				}
+			}
+			assert.Positive(t, probed)
+		})
+	}
+}
+
+// What was not sent says so.
+func TestAttemptThatWasNotMade(t *testing.T) {
+	virtual(t, "for want of a signature", func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Authorize: func(*http.Request) error { return errReset }})
+		out := p.Ask(named(t, invoice))
+		require.ErrorIs(t, out.Err, onceward.ErrNotSent)
+		assert.Contains(t, out.Op.Cause, "not sent")
+		assert.Empty(t, l.Sent())
+	})
+	virtual(t, "since its asker's time is over, it rests for others as after any attempt", func(t *testing.T) {
+		l := (&line{}).Then(refuses())
+		asked := start(t, l, onceward.Config{Backoff: once})
+		require.ErrorIs(t, asked.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		pass(time.Hour)
+		p := start(t, l, onceward.Config{Journal: asked.Journal.Journal, Authorize: func(*http.Request) error {
+			pass(time.Minute)
+			return nil
+		}})
+		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), time.Now().Add(10*time.Second))).Err, onceward.ErrPending)
+		op := p.Recorded(onceward.Ref{ID: invoice})
+		assert.True(t, op.DueAt.After(time.Now()))
+		assert.True(t, op.DueOwn)
+		assert.Empty(t, l.Sent())
 	})
 }
 
