@@ -459,12 +459,25 @@ type claimed struct {
 	takes time.Duration // each claim
 	mu    sync.Mutex
 	from  [][]string
+	limit []int
+}
+
+// of lists the limits of the claims that asked for a provider.
+func (j *claimed) of(provider string) (limits []int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i, from := range j.from {
+		if slices.Contains(from, provider) {
+			limits = append(limits, j.limit[i])
+		}
+	}
+	return limits
 }
 
 func (j *claimed) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	<-time.After(j.takes)
 	j.mu.Lock()
-	j.from = append(j.from, ev.From)
+	j.from, j.limit = append(j.from, ev.From), append(j.limit, limit)
 	j.mu.Unlock()
 	return j.Journal.Claim(ctx, ev, limit)
 }
@@ -480,6 +493,36 @@ func TestClaimOfAnIdlePass(t *testing.T) {
 		assert.Len(t, j.from, 12, "every five seconds")
 		for _, from := range j.from {
 			assert.ElementsMatch(t, []string{"stripe", "raw", ""}, from)
+		}
+	})
+}
+
+// Of what has no slot nothing is asked of the journal, and of what has some no more than these.
+func TestClaimOfWhatHasASlot(t *testing.T) {
+	virtual(t, "of a provider that rests, one a probe", func(t *testing.T) {
+		l := (&line{}).Always(loses())
+		j := &claimed{Journal: memory.New()}
+		_, stop := waitingFor(t, l, 20, onceward.Config{Journal: j, Backoff: tenSeconds, Concurrency: 1})
+		pass(time.Minute)
+		sent, asked := len(l.Sent()), len(j.of("stripe"))
+		pass(time.Minute)
+		stop()
+		assert.Equal(t, len(l.Sent())-sent, len(j.of("stripe"))-asked)
+	})
+	virtual(t, "of one that has a slot taken, as many as are free", func(t *testing.T) {
+		j := &claimed{Journal: memory.New()}
+		parked := start(t, (&line{}).Then(refuses()), onceward.Config{Journal: j.Journal, Backoff: once})
+		require.ErrorIs(t, parked.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		pass(time.Hour)
+		p := start(t, (&line{}).Then(takes(time.Minute, says(200, paid))), onceward.Config{Journal: j, Concurrency: 4, AttemptTimeout: time.Hour})
+		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		limits := j.of("stripe")
+		require.Greater(t, len(limits), 3)
+		assert.Equal(t, 4, limits[0])
+		for _, limit := range limits[1:] {
+			assert.Equal(t, 3, limit)
 		}
 	})
 }

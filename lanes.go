@@ -1,6 +1,8 @@
 package onceward
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"maps"
 	"math/rand/v2"
@@ -278,7 +280,7 @@ func (r *run) seen() {
 	a := &r.attempt
 	now := r.client.now()
 	if !a.works() {
-		if r.caller == nil && !a.stopped() {
+		if r.caller == nil && !r.stopped() {
 			r.lane(func(l *lane) { l.failed(a.started, now, r.client.cfg.Backoff.WithDefaults()) })
 		}
 		return
@@ -307,12 +309,13 @@ func (a *attempt) works() bool {
 	case providers.Final, providers.AlreadyDone, providers.Rejected, providers.Misuse, providers.InFlight:
 		return true
 	}
-	return a.resp != nil && a.resp.StatusCode < 429
+	return a.resp.StatusCode < 429
 }
 
-// stopped tells whether the attempt was broken off on this side, and not for its time.
-func (a *attempt) stopped() bool {
-	return errors.Is(a.err, ErrShutdown) || errors.Is(a.err, errEnded)
+// stopped tells whether the attempt was broken off since Run or Resume ends, and not for its time.
+func (r *run) stopped() bool {
+	err := cmp.Or(r.attempt.err, r.attempt.cut)
+	return err != nil && r.ctx.Err() != nil && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // mayStay tells whether a run in the background may make another attempt under its

@@ -151,3 +151,56 @@ func TestSlotsBoundWhatIsClaimed(t *testing.T) {
 		})
 	}
 }
+
+// All sites together have eight times as many slots as one, and no more, where several are claimed and one is left.
+func TestSlotsOfAllSitesTogether(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		other := start(t, (&line{}).Always(refuses()), onceward.Config{Backoff: once})
+		for i := range 40 {
+			other.Ask(named(t, fmt.Sprint("hook-", i)), to("POST", fmt.Sprintf("https://host-%d.example/x", i)))
+		}
+		pass(time.Hour)
+		l := (&line{}).Then(takes(time.Second, says(200, paid))).Always(hangs())
+		p := start(t, l, onceward.Config{Journal: other.Journal.Journal, Concurrency: 2, AttemptTimeout: time.Hour, MaxWait: time.Hour})
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		assert.Len(t, l.Sent(), 8*2+1)
+		assert.Equal(t, 8*2, l.Most())
+	})
+}
+
+// A provider has one beside them too whose last attempt has failed.
+func TestSlotOfAProviderThatFailedOnce(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Always(refuses())
+		other := start(t, l, onceward.Config{Backoff: once})
+		require.ErrorIs(t, other.Ask(named(t, "failed")).Err, onceward.ErrPending)
+		pass(time.Hour)
+		failed := false
+		p := start(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+			switch {
+			case r.URL.Host != "api.stripe.com":
+				return hangs().Answer(r)
+			case !failed:
+				failed = true
+				return says(503, "", "Retry-After", "72000").Answer(r)
+			}
+			return says(200, paid).Answer(r)
+		}), onceward.Config{Journal: other.Journal.Journal, Concurrency: 1, AttemptTimeout: 10 * time.Hour, MaxWait: 10 * time.Hour})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- p.Run(ctx) }()
+		pass(time.Second)
+		for i := range 12 {
+			other.Ask(named(t, fmt.Sprint("hook-", i)), to("POST", fmt.Sprintf("https://host-%d.example/x", i)))
+		}
+		pass(time.Hour)
+		require.ErrorIs(t, other.Ask(named(t, "charge")).Err, onceward.ErrPending)
+		pass(time.Hour)
+		assert.Equal(t, journal.StateCompleted, p.Recorded(onceward.Ref{ID: "charge"}).State)
+		assert.Equal(t, journal.StatePending, p.Recorded(onceward.Ref{ID: "failed"}).State)
+		stop()
+		<-done
+	})
+}

@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -27,7 +30,7 @@ import (
 // the process and how to stop Run.
 func waitingFor(t *testing.T, l *line, operations int, cfg onceward.Config, options ...option) (p *process, stop func()) {
 	t.Helper()
-	parked := start(t, (&line{}).Always(refuses()), onceward.Config{Backoff: once})
+	parked := start(t, (&line{}).Always(refuses()), onceward.Config{Journal: cfg.Journal, Providers: cfg.Providers, Backoff: once})
 	for i := range operations {
 		require.ErrorIs(t, parked.Ask(named(t, fmt.Sprint("invoice-", i)), options...).Err, onceward.ErrPending)
 	}
@@ -110,15 +113,34 @@ func TestSlotsGapsBetweenProbesGrow(t *testing.T) {
 }
 
 func TestASlowProbeHasNoOtherBesideIt(t *testing.T) {
+	for where, at := range map[string]option{"a provider": to("POST", chargeURL), "a host that none serves": to("POST", "https://elsewhere.example/")} {
+		virtual(t, where, func(t *testing.T) {
+			l := (&line{}).Always(takes(25*time.Second, loses()))
+			_, stop := waitingFor(t, l, 20, onceward.Config{Backoff: tenSeconds, Concurrency: 3}, at)
+			pass(70 * time.Second)
+			n := len(l.Sent()) // attempts under the claims of the beginning
+			pass(5 * time.Minute)
+			at := seconds(l, n)
+			require.Greater(t, len(at), 3)
+			for i, second := range at {
+				assert.InDelta(t, 35*i, second, 0.02)
+			}
+			stop()
+		})
+	}
+}
+
+// A policy may have the shortest of delays.
+func TestShortestDelayBetweenProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := (&line{}).Always(takes(25*time.Second, loses()))
-		_, stop := waitingFor(t, l, 20, onceward.Config{Backoff: tenSeconds, Concurrency: 3})
-		pass(5 * time.Minute)
-		at := seconds(l, 6) // after the attempts under the claims of the beginning
-		for i, second := range at {
-			assert.InDelta(t, 35*i, second, 0.02)
-		}
+		l := (&line{}).Always(says(503, "", "Retry-After", "7200"))
+		p, stop := waitingFor(t, l, 20, onceward.Config{Backoff: backoff.Policy{Initial: 1, Max: time.Second, MaxAttempts: 1}, Concurrency: 1})
+		pass(time.Minute)
 		stop()
+		assert.Greater(t, len(l.Sent()), 5)
+		for _, op := range p.Everything() {
+			assert.NotContains(t, op.Cause, "panicked")
+		}
 	})
 }
 
@@ -266,6 +288,139 @@ func TestFailuresOfSeveralRestAProvider(t *testing.T) {
 		})
 	}
 }
+
+// An answer that breaks off is a failure too, whatever its status.
+func TestCutAnswersRestAProvider(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&line{}).Always(cuts(200, paid, "Retry-After", "7200"))
+		_, stop := waitingFor(t, l, 20, onceward.Config{Backoff: tenSeconds, Concurrency: 1})
+		pass(5 * time.Second)
+		assert.Len(t, l.Sent(), 3)
+		stop()
+	})
+}
+
+// Who gives an answer that is one, or says that the request was not executed for its own sake, is up.
+func TestAnswersThatRestNoProvider(t *testing.T) {
+	for _, row := range []struct {
+		status  int
+		verdict providers.Verdict
+		want    journal.State
+	}{
+		{500, providers.Final, journal.StateCompleted},
+		{428, providers.NotExecuted, journal.StatePending},
+	} {
+		virtual(t, fmt.Sprint(row.status), func(t *testing.T) {
+			api := own(func(e *providers.Endpoint) {
+				e.Rules = append([]providers.Rule{{Status: row.status, Verdict: row.verdict}}, e.Rules...)
+			})
+			l := (&line{}).Always(says(row.status, "{}", "Retry-After", "7200"))
+			p, stop := waitingFor(t, l, 20, onceward.Config{Backoff: tenSeconds, Concurrency: 1, Providers: []providers.Provider{api}}, to("POST", ownURL))
+			pass(5 * time.Second)
+			assert.Len(t, l.Sent(), 20)
+			stop()
+			for _, op := range p.Everything() {
+				assert.Equal(t, row.want, op.State)
+			}
+		})
+	}
+}
+
+// What Run breaks off as it ends says nothing of the provider; what takes too long does, and what failed by itself.
+func TestWhatRunBreaksOffRestsNoProvider(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		reply reply
+		ends  error
+		rests bool
+	}{
+		{"without an answer", hangs(), context.Canceled, false},
+		{"within an answer", stalls(), context.Canceled, false},
+		{"without an answer, at its deadline", hangs(), context.DeadlineExceeded, true},
+		{"within an answer, at its deadline", stalls(), context.DeadlineExceeded, true},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			parked := start(t, (&line{}).Always(refuses()), onceward.Config{Backoff: once})
+			for i := range 10 {
+				require.ErrorIs(t, parked.Ask(named(t, fmt.Sprint("invoice-", i))).Err, onceward.ErrPending)
+			}
+			pass(3 * time.Hour)
+			l := (&line{}).Always(row.reply)
+			p := start(t, l, onceward.Config{Journal: parked.Journal.Journal, Concurrency: 5})
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			if row.ends == context.Canceled {
+				time.AfterFunc(time.Second, stop)
+			} else {
+				ctx, stop = context.WithTimeout(ctx, time.Second)
+			}
+			defer stop()
+			require.ErrorIs(t, p.Run(ctx), row.ends)
+			l.Always(says(200, paid))
+			report, err := p.Resume(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, row.rests, report.PassedOver > 0)
+			assert.Equal(t, !row.rests, report.Completed > 1)
+		})
+	}
+	virtual(t, "what fails as it ends", func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		l := (&line{}).Always(doing(stop, unavailable))
+		p, ended := waitingFor(t, l, 10, onceward.Config{Backoff: once, Concurrency: 1})
+		ended()
+		_, err := p.Resume(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		l.Always(says(200, paid))
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Positive(t, report.PassedOver)
+	})
+}
+
+// Resume waits for no slot that nobody takes.
+func TestResumeEndsBesideAFailure(t *testing.T) {
+	for name, fails := range map[string]func(*ranks, *time.Duration){
+		"though the clock is set back":                  func(_ *ranks, ahead *time.Duration) { *ahead = -time.Hour },
+		"though its part of the fleet is another's now": func(r *ranks, _ *time.Duration) { r.rank.Store(1) },
+	} {
+		virtual(t, name, func(t *testing.T) {
+			parked := start(t, (&line{}).Then(refuses()), onceward.Config{Backoff: once})
+			require.ErrorIs(t, parked.Ask(named(t, invoice)).Err, onceward.ErrPending)
+			pass(2 * time.Hour)
+			j := &ranks{Journal: parked.Journal.Journal.(*memory.Journal)}
+			var ahead time.Duration
+			l := (&line{}).Then(doing(func() { fails(j, &ahead) }, says(503, "", "Retry-After", "7200")))
+			c, err := onceward.New(onceward.Config{
+				Journal: j, Providers: []providers.Provider{providers.Stripe()}, HTTPClient: &http.Client{Transport: l}, FleetConcurrency: 1,
+			})
+			require.NoError(t, err)
+			defer c.Shutdown(t.Context())
+			onceward.SetClock(c, func() time.Time { return time.Now().Add(ahead) })
+			ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer stop()
+			report, err := c.Resume(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, 1, report.Parked)
+		})
+	}
+}
+
+// ranks is a journal whose sessions are of a fleet, in which they may come to be another.
+type ranks struct {
+	*memory.Journal
+	rank atomic.Int32 // of two, once it is not 0
+}
+
+func (j *ranks) Join(ctx context.Context) (journal.Session, error) {
+	s, err := j.Journal.Join(ctx)
+	return changingRank{s, j}, err
+}
+
+type changingRank struct {
+	journal.Session
+	fleet *ranks
+}
+
+func (s changingRank) Rank() (int, int) { rank := int(s.fleet.rank.Load()); return rank, rank + 1 }
 
 // A clock that is set back keeps nothing waiting.
 func TestSlotsAfterTheClockIsSetBack(t *testing.T) {
