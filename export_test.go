@@ -39,3 +39,10 @@ func Quiets(c *Client) int {
 	defer c.quiet.mu.Unlock()
 	return len(c.quiet.at)
 }
+
+// Lanes is of how many sites a client knows how they are.
+func Lanes(c *Client) int {
+	c.lanes.mu.Lock()
+	defer c.lanes.mu.Unlock()
+	return len(c.lanes.at)
+}

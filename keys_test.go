@@ -291,3 +291,13 @@ func TestALaterGenerationsKeyIsDerived(t *testing.T) {
 		})
 	}
 }
+
+// A step's key within a scope is the same in every release.
+func TestScopedChildKeyIsKept(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{})
+		require.NoError(t, p.Ask(onceward.WithScope(onceward.WithParent(named(t, "step"), "parent-1"), "tenant-1")).Err)
+		assert.Equal(t, []string{"b116ca5a-2305-8aab-ba85-4b6679942eac"}, l.Keys())
+	})
+}

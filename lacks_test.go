@@ -148,3 +148,52 @@ func TestLackedHeaderIsSentOnceSupplied(t *testing.T) {
 		assert.Less(t, sent[many-1].At.Sub(sent[0].At), time.Minute)
 	})
 }
+
+// Those that find out together that a header is lacking have found out once: it is tried again after the first pause.
+func TestLackThatSeveralFindOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		l := (&line{}).Always(refuses())
+		p := start(t, l, onceward.Config{Backoff: once, Concurrency: 4, Authorize: func(*http.Request) error {
+			asked.Add(1)
+			<-time.After(time.Second)
+			return nil
+		}})
+		for i := range 20 {
+			require.ErrorIs(t, p.Ask(named(t, fmt.Sprint("order-", i)), with("Authorization", "Bearer s3cr3t")).Err, onceward.ErrPending)
+		}
+		pass(time.Hour)
+		asked.Store(0)
+		ctx, stop := context.WithTimeout(t.Context(), 50*time.Second)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		assert.EqualValues(t, 5, asked.Load(), "four at once, and one after that")
+	})
+}
+
+// What one tenant's operations have says nothing of another's.
+func TestLackOfOneTenant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		l := (&line{}).Always(refuses())
+		p := start(t, l, onceward.Config{Backoff: once, Concurrency: 1, Authorize: func(r *http.Request) error {
+			if r.Header.Get("X-Api-Key") == "" {
+				asked.Add(1)
+				r.Header.Set("X-Api-Key", "fresh")
+			}
+			return nil
+		}})
+		for i := range 20 {
+			p.Ask(named(t, fmt.Sprint("order-", i)), with("Authorization", "Bearer s3cr3t"))
+			p.Ask(onceward.WithScope(named(t, fmt.Sprint("other-", i)), "tenant-2"))
+		}
+		pass(time.Hour)
+		l.Always(says(200, paid))
+		asked.Store(0)
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		assert.Len(t, l.Sent(), 20)
+		assert.EqualValues(t, 21, asked.Load(), "each of tenant-2's, and one of those that lack another")
+	})
+}

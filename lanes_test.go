@@ -204,3 +204,14 @@ func TestSlotOfAProviderThatFailedOnce(t *testing.T) {
 		<-done
 	})
 }
+
+// Where callers alone go nothing is kept, whatever comes of it.
+func TestSitesOfCallersAreNotKept(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		p := start(t, &line{}, onceward.Config{Backoff: once})
+		for i := range 10 {
+			require.NoError(t, p.Ask(named(t, fmt.Sprint("hook-", i)), to("POST", fmt.Sprintf("https://host-%d.example/x", i))).Err)
+		}
+		assert.Zero(t, onceward.Lanes(p.Client))
+	})
+}

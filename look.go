@@ -152,7 +152,7 @@ const (
 func (l *looking) lookBy(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup) (s seen, passedOver string) {
 	whose, why := l.identify(ctx, op, route, u)
 	if why != "" {
-		s = l.noted(inconclusive(why), op, look, nil)
+		s = l.noted(inconclusive(why), u, look, nil)
 		if l.caller == nil && why == errWithheld {
 			s.dead = why // nobody else here can look, but who asks
 		}
@@ -167,7 +167,7 @@ func (l *looking) lookBy(ctx context.Context, op *journal.Operation, route table
 	at := slices.IndexFunc(w.about, func(o *journal.Operation) bool { return o.Ref == op.Ref })
 	f := w.findings[at]
 	if f.Kind == lookup.Found && !whose.admits(op, f.Exact) {
-		return l.noted(inconclusive(errWhose), op, look, w), ""
+		return l.noted(inconclusive(errWhose), u, look, w), ""
 	}
 	about := l.subject(op, u, whose)
 	if req, err := w.sweep.Fetch(about, f); err != nil {
@@ -179,16 +179,14 @@ func (l *looking) lookBy(ctx context.Context, op *journal.Operation, route table
 			f = w.sweep.Fetched(f, got.status, got.header, got.body)
 		}
 	}
-	return l.noted(l.verdict(ctx, op, route, u, look, w, f, whose), op, look, w), ""
+	return l.noted(l.verdict(ctx, op, route, u, look, w, f, whose), u, look, w), ""
 }
 
 // noted adds to what was seen where it was.
-func (l *looking) noted(s seen, op *journal.Operation, look *providers.Lookup, w *swept) seen {
+func (l *looking) noted(s seen, u *url.URL, look *providers.Lookup, w *swept) seen {
 	e := &s.evidence
 	e.Actor, e.Rule = l.actor, look.Source
-	if u := parsed(op.Request.URL); u != nil {
-		e.Target = cmp.Or(look.Method, http.MethodGet) + " " + u.Scheme + "://" + u.Host + look.Path
-	}
+	e.Target = cmp.Or(look.Method, http.MethodGet) + " " + u.Scheme + "://" + u.Host + look.Path
 	if w != nil {
 		e.Status, e.Digest = w.status, w.digest
 		if w.sweep != nil {

@@ -583,3 +583,107 @@ func TestLookThatFindsNothingCounts(t *testing.T) {
 		})
 	}
 }
+
+// What was looked at is in the evidence, without what was asked there.
+func TestLookSaysWhereItLooked(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.loses("invoice-1", providertest.DropBefore())
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		e := latest(l.stands("invoice-1"))
+		assert.Equal(t, "GET "+l.box.URL+"/payments", e.Target)
+		assert.Equal(t, "made up", e.Rule)
+	})
+	trap(t, "or that there is nothing to look by", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.Endpoints[0].Lookups = nil })
+		l.loses("invoice-1", providertest.DropBefore())
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		assert.Contains(t, latest(l.stands("invoice-1")).Why, "the provider's table has no look-up for this request: state one")
+	})
+}
+
+// Once an object is found nothing else is asked.
+func TestLookEndsOnceItIsFound(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		asked, hooked := 0, 0
+		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
+			hooked++
+			return onceward.Finding{}, nil
+		}}}, func(p *providers.Provider) {
+			second := p.Clone().Endpoints[0].Lookups[0]
+			second.Query = "all=1&" + second.Query
+			p.Endpoints[0].Lookups = append(p.Endpoints[0].Lookups, second)
+		})
+		l.loses("invoice-1", providertest.DropAfter())
+		l.fakes(func(r *http.Request) *http.Response {
+			if r.Method == http.MethodGet && r.URL.Path == "/payments" {
+				asked++
+			}
+			return nil
+		})
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.NoError(t, err)
+		assert.Equal(t, 1, asked)
+		assert.Zero(t, hooked)
+	})
+}
+
+// An object that is larger than what is kept of an answer is named alone.
+func TestLookThatFindsALargeObject(t *testing.T) {
+	found := func(t *testing.T, most int64) *onceward.Answer {
+		l := atBank(t, onceward.Config{MaxResponseBody: most})
+		l.loses("invoice-1", providertest.DropAfter())
+		op, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.NoError(t, err)
+		require.NotNil(t, op.Answer)
+		assert.Equal(t, "obj_1", op.Answer.Pointer)
+		return op.Answer
+	}
+	trap(t, "", func(t *testing.T) {
+		whole := found(t, 0)
+		require.NotEmpty(t, whole.Body)
+		length := int64(len(whole.Body))
+		assert.Len(t, found(t, length).Body, int(length))
+		larger := found(t, length-1)
+		assert.Empty(t, larger.Body)
+		assert.True(t, larger.Omitted)
+	})
+}
+
+// What ties an object to an operation is the key, or only what it looks like.
+func TestLookSaysWhatTiesAnObject(t *testing.T) {
+	for _, row := range []struct {
+		name, path string
+		table      func(*providers.Provider)
+		basis      journal.Basis
+	}{
+		{"by key", "/payments", func(*providers.Provider) {}, journal.BasisKey},
+		{"by time", "/transfers", byTime, journal.BasisFields},
+		{"by parent, in a list", "/accounts/a/transfers", byParent, journal.BasisFields},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, row.table)
+			l.box.Script(providertest.DropAfter())
+			require.ErrorIs(t, l.asks("invoice-1", row.path, `{"amount":10,"external_id":"order-1"}`).Err, onceward.ErrOutcomeUnknown)
+			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			require.NoError(t, err)
+			assert.Equal(t, row.basis, latest(l.stands("invoice-1")).Basis)
+		})
+	}
+}
+
+// What is not there by its key is absent, though it had a reference besides that could be changed since.
+func TestLookBesideWhatCanBeChanged(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, proving, func(p *providers.Provider) {
+			p.Endpoints[0].Reference = providers.Reference{Place: providers.KeyJSONField, Name: "external_id", Mutable: true, Source: "made up"}
+		})
+		l.loses("invoice-1", providertest.DropBefore())
+		pass(3 * time.Minute)
+		require.NoError(t, l.pays("control").Err)
+		l.runs(24 * time.Hour)
+		assert.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State, "%+v", l.stands("invoice-1").Evidence)
+	})
+}

@@ -1,8 +1,10 @@
 package onceward_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,4 +96,57 @@ func TestLookBesideAnotherClock(t *testing.T) {
 			assert.Equal(t, row.state, l.stands("invoice-1").State)
 		})
 	}
+}
+
+// A look leaves the provider alone where that asks for it, or has too many requests.
+func TestLookThatIsToPause(t *testing.T) {
+	const rests = "asked for a pause"
+	for _, row := range []struct {
+		status int
+		after  string // Retry-After
+		rests  bool
+	}{
+		{400, "1800", true}, {429, "1800", true}, {429, "", true}, {400, "", false}, {503, "", false}, {200, "1800", false},
+	} {
+		trap(t, fmt.Sprint(row.status, row.after), func(t *testing.T) {
+			l := atBank(t, onceward.Config{})
+			l.loses("first", providertest.DropBefore())
+			l.loses("second", providertest.DropBefore())
+			closed := 0
+			l.fakes(func(r *http.Request) *http.Response {
+				if r.Method != http.MethodGet || r.URL.Path != "/payments" {
+					return nil
+				}
+				assert.True(t, r.Body == nil || r.Body == http.NoBody, "there is nothing to send")
+				resp := answers(row.status, `{"data":[],"has_more":false}`)
+				resp.Header.Set("Retry-After", row.after)
+				resp.Body = closing{resp.Body, func() { closed++ }}
+				return resp
+			})
+			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "first"})
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			assert.Equal(t, 1, closed)
+			pass(59 * time.Second)
+			_, err = l.Reconcile(t.Context(), onceward.Ref{ID: "second"})
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			assert.Equal(t, row.rests, strings.Contains(latest(l.stands("second")).Why, rests), latest(l.stands("second")).Why)
+		})
+	}
+}
+
+// A look that takes too long says so.
+func TestLookThatTakesTooLong(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{AttemptTimeout: time.Second})
+		l.loses("invoice-1", providertest.DropBefore())
+		l.fakes(func(r *http.Request) *http.Response {
+			if r.Method == http.MethodGet && r.URL.Path == "/payments" {
+				<-r.Context().Done()
+			}
+			return nil
+		})
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		assert.Contains(t, latest(l.stands("invoice-1")).Why, "the look was not over in time")
+	})
 }

@@ -750,6 +750,10 @@ func TestRuleFlowsAndAbsence(t *testing.T) {
 		require.NoError(t, err)
 		assert.NotEqual(t, flow.StateGivenUp, f.State)
 		assert.Equal(t, 2, l.effects(), "the charge and the control: the refund is not made again")
+		for op, err := range l.Operations(t.Context(), onceward.Filter{States: []onceward.State{onceward.StateUnknown}}) {
+			require.NoError(t, err)
+			assert.Contains(t, latest(op).Why, "it undoes a step of a flow")
+		}
 	})
 }
 
