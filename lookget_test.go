@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/providers/providertest"
 )
 
@@ -117,7 +118,7 @@ func TestLookThatIsToPause(t *testing.T) {
 				if r.Method != http.MethodGet || r.URL.Path != "/payments" {
 					return nil
 				}
-				assert.True(t, r.Body == nil || r.Body == http.NoBody, "there is nothing to send")
+				assert.Equal(t, http.NoBody, r.Body)
 				resp := answers(row.status, `{"data":[],"has_more":false}`)
 				resp.Header.Set("Retry-After", row.after)
 				resp.Body = closing{resp.Body, func() { closed++ }}
@@ -149,4 +150,54 @@ func TestLookThatTakesTooLong(t *testing.T) {
 		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
 		assert.Contains(t, latest(l.stands("invoice-1")).Why, "the look was not over in time")
 	})
+}
+
+// What is answered gives back of the budget of looks, and what fails does not.
+func TestLookGivesBackOfTheBudget(t *testing.T) {
+	for status, within := range map[int]bool{200: true, 299: true, 300: false, 503: false} {
+		trap(t, fmt.Sprint(status), func(t *testing.T) {
+			l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Budget: backoff.Budget{Capacity: 3, Refill: 1e-9, PerSuccess: 1, ProbeEvery: 24 * time.Hour}}})
+			l.loses("invoice-1", providertest.DropBefore())
+			l.fakes(func(r *http.Request) *http.Response {
+				if r.Method != http.MethodGet || r.URL.Path != "/payments" {
+					return nil
+				}
+				return answers(status, `{"data":[],"has_more":false}`)
+			})
+			for range 6 {
+				_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+				require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+				pass(2 * time.Minute)
+			}
+			assert.Equal(t, within, !strings.Contains(latest(l.stands("invoice-1")).Why, "Config.Reconcile.Budget"), latest(l.stands("invoice-1")).Why)
+		})
+	}
+}
+
+// A provider's clock that is a quarter of an hour off, to the second, is not too far off.
+func TestLookBesideAClockAtTheLimit(t *testing.T) {
+	for _, off := range []time.Duration{-15 * time.Minute, 15 * time.Minute} {
+		trap(t, off.String(), func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, proving)
+			l.loses("invoice-1", providertest.DropBefore())
+			pass(3 * time.Minute)
+			require.NoError(t, l.pays("control").Err)
+			l.fakes(func(r *http.Request) *http.Response {
+				if r.Method != http.MethodGet || r.URL.Path != "/payments" {
+					return nil
+				}
+				resp, err := l.via.via.RoundTrip(r)
+				if err != nil {
+					return nil
+				}
+				resp.Header.Set("Date", time.Now().Add(off).UTC().Format(http.TimeFormat))
+				return resp
+			})
+			for range 3 {
+				pass(2 * time.Hour)
+				_, _ = l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			}
+			assert.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State, "%+v", latest(l.stands("invoice-1")))
+		})
+	}
 }

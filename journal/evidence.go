@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -378,7 +379,7 @@ func unproven(op Operation, ev Event) string {
 	case op.Terms.Handling <= 0 || a.Handling <= 0:
 		return "no handling time is stated, and the provider may still be working on it"
 	case !a.Whole:
-		return "the answer was not whole"
+		return cmp.Or(ev.Evidence.Why, "the answer was not whole")
 	case !a.ByRequest:
 		return "its request did not have what was looked for"
 	case !a.Consistent && a.VisibleAfter <= 0:
