@@ -43,14 +43,14 @@ func TestIDOfAnObjectOfTheGreatestLength(t *testing.T) {
 	}
 }
 
-// Two lists at one path are two lists.
-func TestLookByTwoListsAtOnePath(t *testing.T) {
+// Three lists at one path are three lists.
+func TestLookByListsAtOnePath(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
 			e := &p.Endpoints[1]
-			second := p.Clone().Endpoints[1].Lookups[0]
-			second.Query = "all=1&" + second.Query
-			e.Lookups = append(e.Lookups, second)
+			second, third := p.Clone().Endpoints[1].Lookups[0], p.Clone().Endpoints[1].Lookups[0]
+			second.Query, third.Query = "some=1&"+second.Query, "all=1&"+third.Query
+			e.Lookups = append(e.Lookups, second, third)
 		})
 		l.box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.asks("invoice-1", "/transfers", order1).Err, onceward.ErrOutcomeUnknown)

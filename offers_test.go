@@ -563,3 +563,34 @@ func TestOnSettledGetsTheUnknownOfAFlow(t *testing.T) {
 		}
 	})
 }
+
+// An outcome that was taken keeps Run from nothing, though it was asked for meanwhile.
+func TestOfferThatIsTakenWakesNobody(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j := &claimed{Journal: memory.New()}
+		var taken int
+		p := start(t, &line{}, onceward.Config{Journal: j, SettleAll: true, OnSettled: func(context.Context, onceward.Operation) error {
+			taken++
+			<-time.After(time.Second)
+			return nil
+		}})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- p.Run(ctx) }()
+		pass(time.Second / 4)
+		claims := func() int { return len(j.of("stripe")) }
+		before := claims()
+		require.NoError(t, p.Ask(named(t, invoice)).Err)
+		pass(2 * time.Second)
+		assert.Equal(t, 1, taken)
+		assert.Equal(t, 1, claims()-before, "to offer it")
+		before = claims()
+		require.NoError(t, p.Ask(named(t, "other")).Err)
+		pass(time.Second / 2)
+		require.NoError(t, p.Ask(named(t, "other")).Err) // which is there, and is offered once more
+		pass(time.Minute)
+		assert.LessOrEqual(t, claims()-before, 12+3)
+		stop()
+		<-done
+	})
+}

@@ -91,3 +91,21 @@ func TestParentSaysNothingOfAScope(t *testing.T) {
 		assert.Empty(t, out.Op.Scope)
 	}
 }
+
+// Who has seen enough of the operations is given no more.
+func TestOperationsUntilItIsEnough(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		p := start(t, &line{}, onceward.Config{Journal: j})
+		for _, name := range []string{"a", "b", "c"} {
+			require.NoError(t, p.Ask(named(t, name)).Err)
+		}
+		seen := 0
+		for _, err := range p.Operations(t.Context(), onceward.Filter{}) {
+			require.NoError(t, err)
+			if seen++; seen == 2 {
+				break
+			}
+		}
+		assert.Equal(t, 2, seen)
+	})
+}

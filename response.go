@@ -58,7 +58,6 @@ func (r *run) lastResponse() *Response {
 func (a *attempt) discard() {
 	if a.partial && !a.closed {
 		a.resp.Body.Close()
-		a.closed = true
 	}
 }
 

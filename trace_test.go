@@ -256,3 +256,75 @@ func TestTraceTellsOfTheRest(t *testing.T) {
 			"settled completed, " + errDiskFull.Error(), "settled completed, <nil>"}, told)
 	})
 }
+
+// The first traceparent that there is is kept.
+func TestJoinedTracesKeepTheFirstParent(t *testing.T) {
+	const other = "00-11111111111111111111111111111111-2222222222222222-00"
+	says := func(parent string) *onceward.Trace {
+		return &onceward.Trace{Parent: func(context.Context) string { return parent }}
+	}
+	for _, row := range [][]string{{parentOfCall, other}, {"", parentOfCall}, {parentOfCall, ""}} {
+		virtual(t, fmt.Sprint(row), func(t *testing.T) {
+			p := start(t, &line{}, onceward.Config{Trace: onceward.JoinTraces(says(row[0]), says(row[1]))})
+			assert.Equal(t, parentOfCall, p.Ask(named(t, invoice)).Op.Trace)
+		})
+	}
+}
+
+// Why a claim is made: what its caller, or Run, has had before, or a dead process.
+func TestTraceTellsWhyAClaimIsMade(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		reply reply
+		dies  bool
+		want  onceward.Reason
+	}{
+		{"it was not sent", refuses(), false, onceward.ReasonAgain},
+		{"it may have run", loses(), false, onceward.ReasonAgain},
+		{"a process died over it", hangs(), true, onceward.ReasonTakenOver},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			l := (&line{}).Then(row.reply)
+			was := start(t, l, onceward.Config{Backoff: once})
+			if row.dies {
+				leavesInFlight(t, was, l.Instead(), func() { was.Ask(named(t, invoice)) })
+			} else {
+				require.ErrorIs(t, was.Ask(named(t, invoice)).Err, onceward.ErrPending)
+			}
+			pass(time.Hour)
+			var why []onceward.Reason
+			p := start(t, l, onceward.Config{Journal: was.Journal.Journal, Trace: &onceward.Trace{
+				Started: func(ctx context.Context, _ onceward.Operation, w onceward.Why) context.Context {
+					why = append(why, w.Reason)
+					return ctx
+				},
+			}})
+			require.NoError(t, p.Ask(named(t, invoice)).Err)
+			assert.Equal(t, []onceward.Reason{row.want}, why)
+		})
+	}
+}
+
+// What a call has come to is told by its error too.
+func TestAskedTellsOfErrors(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		reply reply
+		want  onceward.Outcome
+	}{
+		{"pending", loses(), onceward.OutcomePending},
+		{"unknown", frozen, onceward.OutcomeUnknown},
+		{"another request", misused, onceward.OutcomeKeyReused},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			var got []onceward.Outcome
+			p := start(t, (&line{}).Then(row.reply), onceward.Config{Backoff: once, Trace: &onceward.Trace{
+				Asked: func(_ context.Context, _ onceward.Operation, outcome onceward.Outcome, _ error, _ time.Duration) {
+					got = append(got, outcome)
+				},
+			}})
+			require.Error(t, p.Ask(named(t, invoice)).Err)
+			assert.Equal(t, []onceward.Outcome{row.want}, got)
+		})
+	}
+}
