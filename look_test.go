@@ -662,6 +662,15 @@ func TestLookSaysWhatTiesAnObject(t *testing.T) {
 		{"by key", "/payments", func(*providers.Provider) {}, journal.BasisKey},
 		{"by time", "/transfers", byTime, journal.BasisFields},
 		{"by parent, in a list", "/accounts/a/transfers", byParent, journal.BasisFields},
+		{"by parent, which has one", "/orders/7/capture", func(p *providers.Provider) {
+			p.Endpoints = append(p.Endpoints, providers.Endpoint{
+				Pattern: "POST /orders/{order}/capture", Object: "capture", Source: "made up",
+				Lookups: []providers.Lookup{{
+					By: providers.ByParent, Path: "/orders/{path.order}/captured", ID: "id", Created: "created",
+					Means: p.Endpoints[0].Lookups[0].Means, Source: "made up",
+				}},
+			})
+		}, journal.BasisReference},
 	} {
 		trap(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, row.table)
@@ -685,5 +694,21 @@ func TestLookBesideWhatCanBeChanged(t *testing.T) {
 		require.NoError(t, l.pays("control").Err)
 		l.runs(24 * time.Hour)
 		assert.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State, "%+v", l.stands("invoice-1").Evidence)
+	})
+}
+
+// What the program's own look-up calls is not the operation that whoever has it looked for names.
+func TestLookThatCallsItself(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		var l *teller
+		l = atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: func(ctx context.Context, _ onceward.Operation) (onceward.Finding, error) {
+			return onceward.Finding{}, l.posts(ctx, "/payments", `{"amount":1}`)
+		}}})
+		l.loses("invoice-1", providertest.DropBefore())
+		_, err := l.Reconcile(named(t, "asked"), onceward.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		require.Equal(t, 1, l.effects())
+		_, err = l.Lookup(t.Context(), onceward.Ref{ID: "asked"})
+		require.ErrorIs(t, err, onceward.ErrNotFound)
 	})
 }
