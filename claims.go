@@ -82,7 +82,7 @@ func (c *Client) everyName(present ...string) []string {
 }
 
 func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.Time, about string, from []string, limit int) (more bool, w waiting, err error) {
-	b := &booking{client: p.client, taken: map[Ref]site{}, let: map[Ref]journal.Operation{}}
+	b := &booking{client: p.client, taken: map[Ref]booked{}}
 	defer b.rest()
 	began := time.Now() // a duration, not a date
 	ev := journal.Event{
@@ -95,17 +95,18 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.
 		Looking:   p.client.cfg.Reconcile != nil,
 		LookAfter: p.client.firstLook(),
 		From:      from,
-		Today:     b.lets,
+		Today:     b.today,
 		Asker:     p.client.begins.Add(1),
 	}
 	// Not under ctx: what is claimed must not be forgotten.
 	claimed, err := p.client.journal.Claim(context.WithoutCancel(ctx), ev, limit)
 	if err != nil {
 		if !certain(err) {
-			b.undo(ctx, ev)
+			b.undo(ctx, ev, nil)
 		}
 		return more, w, err
 	}
+	b.undo(ctx, ev, claimed) // of several commits, the last one may have failed
 	for _, res := range claimed {
 		p.take(ctx, res, b.slotOf(res))
 	}
@@ -142,29 +143,27 @@ type booking struct {
 	client *Client
 	waiting
 	mu     sync.Mutex
-	taken  map[Ref]site
-	let    map[Ref]journal.Operation // as they were found
+	taken  map[Ref]booked
 	passed int
 }
 
-// lets is today, and notes what is let be claimed.
-func (b *booking) lets(op *journal.Operation) (journal.Today, bool) {
-	today, let := b.today(op)
-	if let {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.let[op.Ref] = *op
-	}
-	return today, let
+// booked is an operation that has a slot.
+type booked struct {
+	at site
+	op journal.Operation // as it was found
 }
 
-// undo leaves to the next claim what one has claimed that failed, and may have landed all the same: for the journal
-// it is in the hands of this process, which knows nothing of it.
-func (b *booking) undo(ctx context.Context, claim journal.Event) {
+// undo leaves to the next claim what one has claimed that failed, and may have landed all the same, besides what was
+// heard of: for the journal it is in the hands of this process, which knows nothing of it.
+func (b *booking) undo(ctx context.Context, claim journal.Event, heard []journal.Result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, op := range b.let {
-		back := journal.Event{Kind: journal.EventCancel, Ref: op.Ref, Handle: op.Handle, At: claim.At, Session: claim.Session, Asker: claim.Asker,
+	for ref, k := range b.taken {
+		if slices.ContainsFunc(heard, func(res journal.Result) bool { return res.Operation.Ref == ref }) {
+			continue
+		}
+		op := k.op
+		back := journal.Event{Kind: journal.EventCancel, Ref: ref, Handle: op.Handle, At: claim.At, Session: claim.Session, Asker: claim.Asker,
 			Unsent: true, Due: op.DueAt, Cause: "its claim was not surely recorded", LookAfter: claim.LookAfter}
 		_, err := b.client.journal.Apply(context.WithoutCancel(ctx), back)
 		if err == nil || errors.Is(err, journal.ErrNotFound) || certain(err) && !errors.Is(err, journal.ErrRestored) {
@@ -206,7 +205,7 @@ func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 	if op.State != journal.StatePending || !b.client.lacks.leaves(at, op, now) && !b.client.rotations.leaves(at, op, now) {
 		switch got, opens := b.client.start(at, now); got {
 		case hasSlot:
-			b.taken[op.Ref] = at
+			b.taken[op.Ref] = booked{at, *op}
 			return today, true
 		case noSlot:
 			b.slot = true
@@ -222,20 +221,20 @@ func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 func (b *booking) slotOf(res journal.Result) func() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	at, taken := b.taken[res.Operation.Ref]
+	k, taken := b.taken[res.Operation.Ref]
 	if !taken || res.Decision != journal.Execute {
 		return func() {}
 	}
 	delete(b.taken, res.Operation.Ref)
-	return func() { b.client.lanes.free(at) }
+	return func() { b.client.lanes.free(k.at) }
 }
 
 // rest gives back what was not needed.
 func (b *booking) rest() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, at := range b.taken {
-		b.client.lanes.free(at)
+	for _, k := range b.taken {
+		b.client.lanes.free(k.at)
 	}
 }
 

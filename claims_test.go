@@ -799,11 +799,15 @@ type landingClaims struct {
 	journal.Journal
 	journal.Flows
 	fails, keeps bool // claims; and gives nothing back
+	half         bool // what was claimed by a first commit is given, and the second one's landed, too
 }
 
 func (j *landingClaims) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	res, err := j.Journal.Claim(ctx, ev, limit)
-	if err == nil && j.fails && len(res) > 0 {
+	switch {
+	case err == nil && j.half && len(res) > 1:
+		return res[:1], nil
+	case err == nil && j.fails && len(res) > 0:
 		return nil, severed.Err
 	}
 	return res, err
@@ -857,4 +861,28 @@ func TestClaimThatNobodyHeardOf(t *testing.T) {
 			assert.Len(t, distinct(l.Keys()), 1)
 		})
 	}
+}
+
+// A claim that takes two commits, the second of which fails, gives what the first one got: what the second one got all
+// the same is left to the next claim.
+func TestClaimThatIsHalfHeardOf(t *testing.T) {
+	each(t, "", func(t *testing.T, kept journal.Journal) {
+		l, j := &line{}, &landingClaims{Journal: kept, Flows: kept.(journal.Flows), half: true}
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		for _, name := range []string{"invoice-1", "invoice-2"} {
+			l.Then(loses())
+			require.ErrorIs(t, p.Ask(named(t, name)).Err, onceward.ErrPending)
+		}
+		pass(time.Hour)
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		j.half = false
+		_, err = p.Resume(t.Context())
+		require.NoError(t, err)
+		for _, name := range []string{"invoice-1", "invoice-2"} {
+			assert.Equal(t, onceward.StateCompleted, p.Recorded(onceward.Ref{ID: name}).State)
+		}
+		assert.Len(t, l.Sent(), 4)
+		assert.Len(t, distinct(l.Keys()), 2)
+	})
 }
