@@ -37,6 +37,7 @@ func (w *waiting) also(other waiting) {
 // Each claim asks for no more than there are slots for what it may find, so that the
 // journal need not look through a backlog whose turn has not come.
 func (p *pass) claim(ctx context.Context, session journal.Session, due time.Time) (more bool, w waiting, err error) {
+	p.unheard(ctx, session)
 	now := p.client.now()
 	o := p.client.opening(now)
 	w = waiting{slot: o.full, until: o.soon}
@@ -102,6 +103,7 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.
 	claimed, err := p.client.journal.Claim(context.WithoutCancel(ctx), ev, limit)
 	if err != nil {
 		if !certain(err) {
+			p.client.offers.doubt(ev.Asker)
 			b.undo(ctx, ev, nil)
 		}
 		return more, w, err
@@ -121,6 +123,27 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.
 		p.slow[about] = p.client.now().Add(min(slowdown*time.Since(began), seam.PollEvery))
 	}
 	return more || len(claimed) >= limit, b.waiting, nil
+}
+
+// unheard offers the outcomes that claims got which failed, and landed all the same: this process has them in its hands.
+func (p *pass) unheard(ctx context.Context, session journal.Session) {
+	askers := p.client.offers.doubted()
+	if len(askers) == 0 {
+		return
+	}
+	for op, err := range p.client.journal.List(ctx, journal.Filter{Undelivered: true}) {
+		if err == nil && (op.Holder != session.ID() || !slices.Contains(askers, op.Asker)) {
+			continue
+		}
+		if err == nil {
+			op, err = p.client.journal.Get(ctx, op.Ref)
+		}
+		if err != nil {
+			return // the next claim asks again, and is not kept from what is due
+		}
+		p.offer(ctx, &op)
+	}
+	p.client.offers.sure(askers)
 }
 
 // A claim that passed over many operations kept others from the journal meanwhile. The
@@ -327,8 +350,10 @@ func (p *pass) passedOver(ctx context.Context) error {
 		return err
 	}
 	var orphans []journal.Operation
+	asker := p.client.begins.Add(1)
 	claimed, err := p.client.journal.Claim(context.WithoutCancel(ctx), journal.Event{
 		Kind: journal.EventClaim, At: p.client.now(), Session: session.ID(), Looking: p.client.cfg.Reconcile != nil, From: strange,
+		Asker: asker,
 		Today: func(op *journal.Operation) (journal.Today, bool) {
 			if op.State == journal.StateInFlight {
 				orphans = append(orphans, *op)
@@ -336,6 +361,9 @@ func (p *pass) passedOver(ctx context.Context) error {
 			return journal.Today{}, false
 		},
 	}, p.client.cfg.Concurrency)
+	if err != nil && !certain(err) {
+		p.client.offers.doubt(asker)
+	}
 	for _, res := range claimed { // outcomes
 		p.take(ctx, res, func() {})
 	}

@@ -886,3 +886,35 @@ func TestClaimThatIsHalfHeardOf(t *testing.T) {
 		assert.Len(t, distinct(l.Keys()), 2)
 	})
 }
+
+// An outcome that a claim got of which nobody heard is offered by this process.
+func TestOfferThatNobodyHeardOf(t *testing.T) {
+	each(t, "", func(t *testing.T, kept journal.Journal) {
+		l, j := (&line{}).Then(loses()), &landingClaims{Journal: kept, Flows: kept.(journal.Flows)}
+		was := start(t, l, onceward.Config{Journal: kept, Backoff: once, OnSettled: func(context.Context, onceward.Operation) error { return errDiskFull }})
+		require.ErrorIs(t, was.Ask(named(t, "invoice-1")).Err, onceward.ErrPending)
+		pass(time.Hour)
+		_, err := was.Resume(t.Context())
+		require.NoError(t, err)
+		was.Crash()
+		_ = was.Shutdown(cancelled())
+		require.False(t, was.Recorded(onceward.Ref{ID: "invoice-1"}).Delivered)
+
+		told := 0
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once, OnSettled: func(context.Context, onceward.Operation) error {
+			told++
+			return nil
+		}})
+		j.fails = true
+		_, err = p.Resume(t.Context())
+		require.ErrorIs(t, err, severed.Err)
+		require.Equal(t, 0, told)
+		j.fails = false
+		for range 2 {
+			_, err = p.Resume(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, 1, told)
+		}
+		assert.True(t, p.Recorded(onceward.Ref{ID: "invoice-1"}).Delivered)
+	})
+}

@@ -218,7 +218,7 @@ type Client struct {
 	flows        flows
 
 	wakes  chan struct{} // tells Run that something is due earlier than it knew
-	begins atomic.Int64  // numbers the Begins
+	begins atomic.Int64  // numbers the Begins and Claims
 
 	enqueuing atomic.Bool // operations come from transactions
 }

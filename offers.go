@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 type offers struct {
 	mu      sync.Mutex
 	waiting map[Ref]*offer
+	askers  []int64 // of claims that failed, and may have got outcomes all the same
 }
 
 type offer struct {
@@ -46,6 +48,26 @@ func (os *offers) add(op *journal.Operation) {
 	} else {
 		os.waiting[op.Ref] = &offer{op: *op}
 	}
+}
+
+// doubt takes note of a claim that failed, and may have landed all the same.
+func (os *offers) doubt(asker int64) {
+	os.mu.Lock()
+	defer os.mu.Unlock()
+	os.askers = append(os.askers, asker)
+}
+
+func (os *offers) doubted() []int64 {
+	os.mu.Lock()
+	defer os.mu.Unlock()
+	return slices.Clone(os.askers)
+}
+
+// sure is for claims that were doubted, of which all is known now.
+func (os *offers) sure(askers []int64) {
+	os.mu.Lock()
+	defer os.mu.Unlock()
+	os.askers = slices.DeleteFunc(os.askers, func(a int64) bool { return slices.Contains(askers, a) })
 }
 
 // take returns those that are due, marked busy.

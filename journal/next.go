@@ -218,6 +218,7 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		}
 		var heard bool
 		if op, heard = weigh(orphan(op, ev), ev); heard {
+			op.Asker = ev.Asker
 			return op, Weighed, nil
 		}
 	}
@@ -411,6 +412,7 @@ func claim(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	default:
 		return offer(op, live, ev)
 	}
+	op.Asker = ev.Asker
 	if op.BodyWithheld || op.Naming != Named && (op.Told || ev.NamedOnly) {
 		return leave(op, ev)
 	}
@@ -427,7 +429,7 @@ func offer(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	case op.Holder != "" && live:
 		return op, Wait, nil
 	}
-	op.Holder = ev.Session
+	op.Holder, op.Asker = ev.Session, ev.Asker
 	return op, Offer, nil
 }
 

@@ -124,7 +124,7 @@ type Operation struct {
 	State  State
 	Holder string // the session that holds it, or that has its undelivered outcome; else ""
 	Claim  int64  // number of the latest claim; 0 before the first
-	Asker  int64  // Event.Asker of the Begin or Claim that made the latest claim; 0: of none
+	Asker  int64  // Event.Asker of the Begin or Claim that made the latest claim, or that the undelivered outcome was given to; 0: of none
 
 	// MayHaveRun and FirstSentAt are written by the claim, before anything is
 	// sent. Found holds what that claim found: a park or a cancel goes back to it
