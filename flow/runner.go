@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -389,35 +390,21 @@ func certain(err error) bool {
 		errors.Is(err, journal.ErrRestored) || errors.Is(err, journal.ErrInvalidEvent)
 }
 
-// doubted has flows handed back whose claim failed with err, and is recorded all the same.
+// doubted has flows handed back whose claim failed with err, and is recorded all the same. One goroutine is at it, however
+// many fail.
 func (r *Runner) doubted(session string, err error) {
-	if err != nil && !certain(err) {
+	if err != nil && !certain(err) && r.hands.doubt(session) {
 		r.client.Stay()
-		go r.letGo(session)
+		go r.letGo()
 	}
 }
 
-func (r *Runner) letGo(session string) {
+func (r *Runner) letGo() {
 	defer r.client.Leave()
 	defer r.client.Survive()
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
-		again := false
-		for f, err := range r.store.ListFlows(context.Background(), journal.FlowFilter{States: []journal.FlowState{StateRunning}}) {
-			switch {
-			case errors.Is(err, journal.ErrClosed):
-				return
-			case err != nil:
-				again = true
-			case f.Holder == session:
-				// Asked after the flow was read: of what had been recorded by then it is known by now who runs it.
-				isRun, mayBe := r.hands.hold(f.Ref)
-				if !isRun && !mayBe {
-					r.handBack(&f)
-				}
-				again = again || !isRun && mayBe
-			}
-		}
-		if !again {
+		doubts := r.hands.doubted()
+		if r.handsBack(doubts) && r.hands.sure(doubts) {
 			return
 		}
 		select {
@@ -428,12 +415,63 @@ func (r *Runner) letGo(session string) {
 	}
 }
 
+// handsBack hands back what these sessions hold and nobody runs. It tells whether that was all: with others it is not
+// known yet, or can't be read.
+func (r *Runner) handsBack(doubts map[string]int) (all bool) {
+	all = true
+	for f, err := range r.store.ListFlows(context.Background(), journal.FlowFilter{States: []journal.FlowState{StateRunning}}) {
+		switch {
+		case errors.Is(err, journal.ErrClosed):
+			return true
+		case err != nil:
+			all = false
+		case doubts[f.Holder] > 0:
+			// Asked after the flow was read: of what had been recorded by then it is known by now who runs it.
+			isRun, mayBe := r.hands.hold(f.Ref)
+			if !isRun && !mayBe {
+				r.handBack(&f)
+			}
+			all = all && (isRun || !mayBe)
+		}
+	}
+	return all
+}
+
 // hands are the flows that this process runs, and those that it asks for.
 type hands struct {
 	mu     sync.Mutex
 	asked  map[onceward.Ref]int
 	claims int // of flows that are not known yet
 	run    map[onceward.Ref]int
+	doubts map[string]int // how many claims of a session failed, and may have landed; nil: nobody is at it
+}
+
+// doubt tells whether nobody is at it yet.
+func (h *hands) doubt(session string) (first bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if first = h.doubts == nil; first {
+		h.doubts = map[string]int{}
+	}
+	h.doubts[session]++
+	return first
+}
+
+func (h *hands) doubted() map[string]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.doubts)
+}
+
+// sure tells whether no claim has failed since these.
+func (h *hands) sure(doubts map[string]int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !maps.Equal(h.doubts, doubts) {
+		return false
+	}
+	h.doubts = nil
+	return true
 }
 
 // ask is for one that is asked for, until done says whether it is run.

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -233,6 +235,16 @@ type landing struct {
 	journal.Journal
 	journal.Flows
 	meanwhile func() error // once the commit has landed; nil: nothing happens then
+	unread    bool         // flows can't be listed
+	listed    atomic.Int64 // how often they were
+}
+
+func (j *landing) ListFlows(ctx context.Context, f journal.FlowFilter) iter.Seq2[journal.Flow, error] {
+	j.listed.Add(1)
+	if j.unread {
+		return func(yield func(journal.Flow, error) bool) { yield(journal.Flow{}, severed.Err) }
+	}
+	return j.Flows.ListFlows(ctx, f)
 }
 
 func (j *landing) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
@@ -317,5 +329,24 @@ func TestBeginThatNobodyHeardOf(t *testing.T) {
 		require.NoError(t, errOf(s.flow.Run(t.Context(), s.Flows, "order-991", order{[]string{"create"}})))
 		require.NoError(t, <-other)
 		assert.Equal(t, []string{"other", "create"}, l.Descriptions())
+	})
+}
+
+// However many begins fail while the journal does, what they got is looked for by one, and handed back once that can be.
+func TestManyBeginsThatNobodyHeardOf(t *testing.T) {
+	each(t, "", func(t *testing.T, kept journal.Journal) {
+		l, j := &line{}, &landing{Journal: kept, Flows: kept.(journal.Flows), meanwhile: func() error { return severed.Err }, unread: true}
+		s := newShop(t, l, 1, onceward.Config{Journal: j, Backoff: once})
+		const many = 50
+		for i := range many {
+			require.ErrorIs(t, errOf(s.flow.Run(t.Context(), s.Flows, fmt.Sprint("order-", i), order{[]string{"create"}})), onceward.ErrJournal)
+		}
+		pass(time.Minute)
+		assert.Less(t, j.listed.Load(), int64(many))
+		j.meanwhile, j.unread = nil, false
+		pass(time.Minute)
+		for i := range many {
+			assert.Equal(t, flow.StateWaiting, s.process.flow(fmt.Sprint("order-", i)).State)
+		}
 	})
 }
