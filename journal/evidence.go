@@ -407,10 +407,8 @@ func clockWasWrong(op Operation, ev Event) bool {
 // slow.
 func before(op Operation, ev Event) bool {
 	by := stamp(ev.Absence.Began).Add(-max(time.Hour, ev.Absence.VisibleAfter))
-	sent := later(op.LastEndedAt, op.SettledAt) // what was not there before may have been made by a repeat
-	return slices.ContainsFunc(op.Evidence, func(e Evidence) bool {
-		return e.Generation == op.Generation && e.Finding == FindingAbsent && e.Source != SourceEvent && !e.At.After(by) && !e.At.Before(sent)
-	})
+	i := firstAbsent(&op, op.Evidence)
+	return i >= 0 && !op.Evidence[i].At.After(by)
 }
 
 // undecided leaves an unknown operation unknown: until the next look, or dead.
@@ -453,14 +451,14 @@ func isKept(op Operation, ev Event) bool {
 }
 
 // keep adds evidence to that which is kept. What says the same as the latest takes its
-// place; where there is too much, the second oldest goes that decides nothing. When a generation
-// was first not there decides: however often it is looked for, that stays.
+// place; where there is too much, the second oldest goes that decides nothing. When the present
+// generation was first not there decides: however often it is looked for, that stays.
 func keep(op Operation, ev Event) Operation {
 	op = seenAs(op, ev)
 	e := *ev.Evidence
 	e.At, e.Generation, e.Object, e.Answer = ev.At, ev.Generation, ev.Object, nil
 	list := slices.Clone(op.Evidence)
-	if n := len(list); n > 0 && n-1 != firstAbsent(list, e.Generation) {
+	if n := len(list); n > 0 && n-1 != firstAbsent(&op, list) {
 		last := &list[n-1]
 		if last.Generation == e.Generation && last.Finding == e.Finding && last.Object == e.Object && last.Source == e.Source {
 			list = list[:n-1]
@@ -468,16 +466,20 @@ func keep(op Operation, ev Event) Operation {
 	}
 	list = append(list, e)
 	if len(list) > maxEvidence {
-		i := leastNeeded(list, firstAbsent(list, e.Generation))
+		i := leastNeeded(list, firstAbsent(&op, list))
 		list = slices.Delete(list, i, i+1)
 	}
 	op.Evidence = list
 	return op
 }
 
-// firstAbsent is where it is kept that a generation was first not there; -1 if that is not.
-func firstAbsent(list []Evidence, generation int) int {
-	return slices.IndexFunc(list, func(e Evidence) bool { return e.Generation == generation && e.Finding == FindingAbsent })
+// firstAbsent is where it is kept that a look first found nothing of the present generation, since it was sent last: what was
+// not there before may have been made by a repeat. -1: none has.
+func firstAbsent(op *Operation, list []Evidence) int {
+	sent := later(op.LastEndedAt, op.SettledAt)
+	return slices.IndexFunc(list, func(e Evidence) bool {
+		return e.Generation == op.Generation && e.Finding == FindingAbsent && e.Source != SourceEvent && !e.At.Before(sent)
+	})
 }
 
 // leastNeeded is which of too much evidence goes: the second oldest that tells nothing of the

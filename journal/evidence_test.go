@@ -949,6 +949,23 @@ func TestFirstAbsenceStays(t *testing.T) {
 	assert.Equal(t, noon.Add(3*time.Minute), op.Evidence[2].At)
 }
 
+// What was not there before it was sent again proves nothing: when it was first not there since then stays, however often
+// it is looked for.
+func TestFirstAbsenceSinceItWasSent(t *testing.T) {
+	op := inDoubt()
+	op.Evidence = []journal.Evidence{{At: noon.Add(-150 * time.Minute), Source: journal.SourceLook, Finding: journal.FindingAbsent}}
+	for i := range 4 {
+		ev := gone(op)
+		ev.At = noon.Add(time.Duration(i) * 30 * time.Minute)
+		ev.Last, ev.Due, ev.Absence.Began = ev.At, ev.At.Add(30*time.Minute), ev.At.Add(-time.Minute)
+		ev.Dead = "given up after 2h"
+		require.Equal(t, journal.StateUnknown, op.State)
+		require.Empty(t, op.Dead, "one more look may prove it")
+		op, _ = next(t, op, false, ev)
+	}
+	assert.Equal(t, journal.StateCancelled, op.State)
+}
+
 // A look that was not made is given back by who has it, and is due at once.
 func TestALookIsGivenBack(t *testing.T) {
 	op := inDoubt()
