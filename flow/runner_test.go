@@ -235,13 +235,13 @@ type landing struct {
 	journal.Journal
 	journal.Flows
 	meanwhile func() error // once the commit has landed; nil: nothing happens then
-	unread    bool         // flows can't be listed
+	unread    atomic.Bool  // flows can't be listed
 	listed    atomic.Int64 // how often they were
 }
 
 func (j *landing) ListFlows(ctx context.Context, f journal.FlowFilter) iter.Seq2[journal.Flow, error] {
 	j.listed.Add(1)
-	if j.unread {
+	if j.unread.Load() {
 		return func(yield func(journal.Flow, error) bool) { yield(journal.Flow{}, severed.Err) }
 	}
 	return j.Flows.ListFlows(ctx, f)
@@ -335,7 +335,8 @@ func TestBeginThatNobodyHeardOf(t *testing.T) {
 // However many begins fail while the journal does, what they got is looked for by one, and handed back once that can be.
 func TestManyBeginsThatNobodyHeardOf(t *testing.T) {
 	each(t, "", func(t *testing.T, kept journal.Journal) {
-		l, j := &line{}, &landing{Journal: kept, Flows: kept.(journal.Flows), meanwhile: func() error { return severed.Err }, unread: true}
+		l, j := &line{}, &landing{Journal: kept, Flows: kept.(journal.Flows), meanwhile: func() error { return severed.Err }}
+		j.unread.Store(true)
 		s := newShop(t, l, 1, onceward.Config{Journal: j, Backoff: once})
 		const many = 50
 		for i := range many {
@@ -343,7 +344,8 @@ func TestManyBeginsThatNobodyHeardOf(t *testing.T) {
 		}
 		pass(time.Minute)
 		assert.Less(t, j.listed.Load(), int64(many))
-		j.meanwhile, j.unread = nil, false
+		j.meanwhile = nil
+		j.unread.Store(false)
 		pass(time.Minute)
 		for i := range many {
 			assert.Equal(t, flow.StateWaiting, s.process.flow(fmt.Sprint("order-", i)).State)
