@@ -798,8 +798,9 @@ func TestPassedOverWithoutASession(t *testing.T) {
 type landingClaims struct {
 	journal.Journal
 	journal.Flows
-	fails, keeps bool // claims; and gives nothing back
-	half         bool // what was claimed by a first commit is given, and the second one's landed, too
+	fails bool        // claims
+	keeps atomic.Bool // it gives nothing back
+	half  bool        // what was claimed by a first commit is given, and the second one's landed, too
 }
 
 func (j *landingClaims) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
@@ -814,7 +815,7 @@ func (j *landingClaims) Claim(ctx context.Context, ev journal.Event, limit int) 
 }
 
 func (j *landingClaims) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	if j.keeps && ev.Kind == journal.EventCancel {
+	if j.keeps.Load() && ev.Kind == journal.EventCancel {
 		return journal.Result{}, severed.Err
 	}
 	return j.Journal.Apply(ctx, ev)
@@ -839,14 +840,16 @@ func TestClaimThatNobodyHeardOf(t *testing.T) {
 			pass(time.Hour)
 			before := was.Recorded(onceward.Ref{ID: "invoice-1"})
 			p := start(t, l, onceward.Config{Journal: j, Backoff: once})
-			j.fails, j.keeps = true, row.keeps
+			j.fails = true
+			j.keeps.Store(row.keeps)
 			_, err := p.Resume(t.Context())
 			require.ErrorIs(t, err, severed.Err)
 			if row.keeps {
 				require.ErrorIs(t, p.Ask(named(t, "invoice-1")).Err, onceward.ErrJournal)
 				assert.Len(t, l.Sent(), 1)
 			}
-			j.fails, j.keeps = false, false
+			j.fails = false
+			j.keeps.Store(false)
 			pass(time.Minute)
 			op := p.Recorded(onceward.Ref{ID: "invoice-1"})
 			require.Equal(t, onceward.StatePending, op.State)
