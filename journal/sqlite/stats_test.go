@@ -146,3 +146,19 @@ func TestStatsForWhoHasGivenUp(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 	}
 }
+
+// Stats say of a backup that nobody adopted when it was made, whatever lies beside it.
+func TestStatsOfABackup(t *testing.T) {
+	path, backup := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "backup.db")
+	j := open(t, path)
+	goOn(t, j, "invoice-1")
+	require.NoError(t, j.Backup(t.Context(), backup))
+	for range 2 {
+		j := open(t, backup)
+		st, err := j.Stats(t.Context())
+		require.NoError(t, err)
+		assert.Contains(t, st.Restored, "is the backup that was made at")
+		require.NoError(t, j.Close())
+		copyFile(t, path+"-sidecar", backup+"-sidecar")
+	}
+}
