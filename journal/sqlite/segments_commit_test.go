@@ -1,0 +1,183 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// nearTheEnd is a journal of which the first segment lacks so many operations.
+func nearTheEnd(t *testing.T, lacking int) (path string, names []string) {
+	t.Helper()
+	path, j, s := joined(t)
+	for n := range sqlite.SegmentSize - 1 - lacking {
+		names = append(names, fmt.Sprint("first-", n))
+	}
+	does(t, j, s, names)
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	return path, names
+}
+
+// does begins and completes operations of these names.
+func does(t *testing.T, j *sqlite.Journal, s journal.Session, names []string) {
+	t.Helper()
+	sideBySide(len(names), func(i int) {
+		begun, err := j.Apply(t.Context(), begin(names[i], s))
+		if assert.NoError(t, err) && assert.Equal(t, journal.Execute, begun.Decision, names[i]) {
+			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+			assert.NoError(t, err)
+		}
+	})
+}
+
+// enqueued tells whether a transaction of the application's finds an operation of that name.
+func enqueued(t *testing.T, j *sqlite.Journal, name string) bool {
+	t.Helper()
+	tx, err := j.BeginSQL(t.Context())
+	require.NoError(t, err)
+	defer tx.Rollback()
+	result, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue(name))
+	require.NoError(t, err, name)
+	return result.Decision != journal.Recorded
+}
+
+// What was begun and not committed around the end of a segment is forgotten, and what is begun in its place is found.
+func TestSegmentWhoseCommitFails(t *testing.T) {
+	defer hurry(os.TempDir())()
+	const lacking = 6
+	first, names := nearTheEnd(t, lacking)
+	for _, failing := range []int{lacking - 1, lacking, lacking + 1, lacking + 2} {
+		for _, looked := range []string{"never", "before", "after", "before and after"} {
+			t.Run(fmt.Sprint(failing, " fail, looked ", looked), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "journal.db")
+				copyAll(t, first, path)
+				j := open(t, path)
+				sqlite.Preloaded(j)
+				s, err := j.Join(t.Context())
+				require.NoError(t, err)
+				if looked == "before" || looked == "before and after" {
+					require.False(t, has(t, j, "none"))
+				}
+				failBegins(t, j, s, failing)
+				if looked == "after" || looked == "before and after" {
+					require.False(t, has(t, j, "none"))
+					require.False(t, enqueued(t, j, "none"))
+				}
+				var again []string
+				for n := range sqlite.SegmentSize + 10 {
+					again = append(again, fmt.Sprint("again-", n))
+				}
+				does(t, j, s, again[:lacking-2])
+				require.NoError(t, sqlite.Fold(j))
+				for _, name := range again[:lacking-2] {
+					assert.True(t, enqueued(t, j, name), name)
+					assert.True(t, has(t, j, name), name)
+				}
+				does(t, j, s, again[lacking-2:])
+				require.NoError(t, sqlite.Fold(j))
+				for n := range failing {
+					name := fmt.Sprint("failed-", n)
+					assert.False(t, has(t, j, name), name)
+					assert.Zero(t, sqlite.Candidates(j, journal.Ref{ID: name}), name)
+				}
+				for _, name := range append(names[len(names)-20:], again...) {
+					assert.True(t, has(t, j, name), name)
+					assert.Equal(t, 1, sqlite.Candidates(j, journal.Ref{ID: name}), name)
+				}
+				for _, name := range []string{names[0], again[0], again[lacking], again[len(again)-1]} {
+					assert.True(t, enqueued(t, j, name), name)
+				}
+				assert.Empty(t, verify(t, j))
+			})
+		}
+	}
+}
+
+// failBegins has a commit fail in which so many are begun.
+func failBegins(t *testing.T, j *sqlite.Journal, s journal.Session, many int) {
+	t.Helper()
+	release := sqlite.Hold(j)
+	var failing sync.WaitGroup
+	for n := range many {
+		failing.Go(func() {
+			_, err := j.Apply(t.Context(), begin(fmt.Sprint("failed-", n), s))
+			assert.Error(t, err)
+		})
+	}
+	for sqlite.Queued(j) < many {
+		runtime.Gosched()
+	}
+	failing.Go(func() { sqlite.FailCommit(j) })
+	for sqlite.Queued(j) < many+1 {
+		runtime.Gosched()
+	}
+	release()
+	failing.Wait()
+}
+
+// A segment that another process ends is read, and the next one has nothing of it.
+func TestSegmentThatAnotherEnds(t *testing.T) {
+	defer hurry(os.TempDir())()
+	const lacking = 6
+	first, names := nearTheEnd(t, lacking)
+	for _, theirs := range []int{lacking - 1, lacking, lacking + 1, lacking + 2} {
+		for _, failing := range []int{0, 1, 20} {
+			t.Run(fmt.Sprint(theirs, " of theirs after ", failing, " of ours that fail"), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "journal.db")
+				copyAll(t, first, path)
+				j := open(t, path)
+				s, err := j.Join(t.Context())
+				require.NoError(t, err)
+				_, in, out := startTalking(t, "begin", path)
+				does(t, j, s, []string{"ours"})
+				require.False(t, has(t, j, "none"))
+				if failing > 0 {
+					failBegins(t, j, s, failing)
+				}
+				_, err = io.WriteString(in, fmt.Sprintln(theirs-1))
+				require.NoError(t, err)
+				require.True(t, out.Scan())
+				require.Equal(t, "begun", out.Text())
+				all := append([]string{"ours"}, names[len(names)-20:]...)
+				for n := range theirs - 1 {
+					all = append(all, fmt.Sprint("theirs-", n))
+				}
+				require.NoError(t, sqlite.Fold(j))
+				for _, name := range all {
+					assert.True(t, enqueued(t, j, name), name)
+				}
+				for _, name := range all {
+					assert.True(t, has(t, j, name), name)
+				}
+				for _, name := range all {
+					assert.Equal(t, 1, sqlite.Candidates(j, journal.Ref{ID: name}), name)
+				}
+				require.NoError(t, in.Close())
+				var ours []string
+				for n := range sqlite.SegmentSize + 10 {
+					ours = append(ours, fmt.Sprint("ours-", n))
+				}
+				does(t, j, s, ours)
+				require.NoError(t, sqlite.Fold(j))
+				for _, name := range append(all, ours...) {
+					assert.True(t, has(t, j, name), name)
+					assert.Equal(t, 1, sqlite.Candidates(j, journal.Ref{ID: name}), name)
+				}
+				assert.Empty(t, verify(t, j))
+			})
+		}
+	}
+}
