@@ -149,14 +149,8 @@ func lockNewFile(path string) (id string, lock *flock.Flock, err error) {
 			held, _ := lock.Stat()
 			there, err := os.Stat(name)
 			if err == nil && os.SameFile(held, there) {
-				if err := osfile.OwnLike(path, name); err != nil {
-					return "", nil, errors.Join(err, lock.Close())
-				}
-				if err := sessionfile.Describe(path, name, held); err != nil {
-					return "", nil, errors.Join(err, lock.Close())
-				}
-				// The row must not survive a loss of power that the file doesn't.
-				if err := osfile.SyncDir(filepath.Dir(path)); err != nil {
+				if err := settleFile(path, name, held); err != nil {
+					_ = os.Remove(name) // else each that fails would leave one
 					return "", nil, errors.Join(err, lock.Close())
 				}
 				return id, lock, nil
@@ -165,6 +159,18 @@ func lockNewFile(path string) (id string, lock *flock.Flock, err error) {
 		_ = lock.Close()
 	}
 	return "", nil, errors.New("its file was taken away, again and again")
+}
+
+// settleFile gives a session's new file its owner and its text, and has it outlast a loss of
+// power: the row must not survive one that the file doesn't.
+func settleFile(path, name string, held fs.FileInfo) error {
+	if err := osfile.OwnLike(path, name); err != nil {
+		return err
+	}
+	if err := sessionfile.Describe(path, name, held); err != nil {
+		return err
+	}
+	return osfile.SyncDir(filepath.Dir(path))
 }
 
 func (s *session) ID() string { return s.id }
