@@ -3,6 +3,9 @@ package sqlite_test
 import (
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,7 +55,8 @@ func TestSessionlessFilesAreRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal [1]*"+odd+".db")
 	left := path + "-session-LEFTBYACRASHLEFTBYACRASHAB"
 	require.NoError(t, os.WriteFile(left, nil, 0o600))
-	theirs := []string{path + "-session-notes.txt", path + "-sidecar-notes"}
+	theirs := []string{path + "-session-notes.txt", path + "-session-NOTES", path + "-session-notes-of-the-twelfth-month",
+		path + "-session-" + strings.Repeat("n", 26), path + "-sidecar-notes"}
 	for _, name := range theirs {
 		require.NoError(t, os.WriteFile(name, nil, 0o600))
 	}
@@ -157,4 +161,65 @@ func TestSessionThatCantBeProbed(t *testing.T) {
 			assert.Len(c, claimed, 1)
 		}, 10*time.Second, time.Millisecond)
 	}
+}
+
+// A session that is ended after its journal, or twice, is ended.
+func TestSessionEndedAfterItsJournal(t *testing.T) {
+	path, j, s := joined(t)
+	ended, err := j.Join(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, ended.End(t.Context()))
+	require.NoError(t, j.Close())
+	for _, s := range []journal.Session{s, ended} {
+		require.NoError(t, s.End(t.Context()))
+	}
+	goOn(t, open(t, path), "invoice-1")
+	assert.Empty(t, sessionFiles(t, path))
+}
+
+// What says how a run ended is taken, whether its session can be probed or not.
+func TestSessionWithoutItsFileIsAnswered(t *testing.T) {
+	for _, kind := range []journal.EventKind{journal.EventComplete, journal.EventPark, journal.EventDoubt, journal.EventCancel} {
+		path, j, s := joined(t)
+		begun, err := j.Apply(t.Context(), begin("invoice-1", s))
+		require.NoError(t, err)
+		sqlite.Kill(s)
+		require.NoError(t, os.Remove(path+"-session-"+s.ID()))
+		ev := complete(begun.Operation, s)
+		if ev.Kind = kind; kind != journal.EventComplete {
+			ev.Answer, ev.Unsent, ev.Open = nil, kind != journal.EventDoubt, kind == journal.EventDoubt
+		}
+		result, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err, kind)
+		assert.Equal(t, journal.Recorded, result.Decision, kind)
+		assert.NotEqual(t, journal.StateInFlight, result.Operation.State, kind)
+	}
+}
+
+// A dead session whose end was not committed is found dead again.
+func TestDeadSessionInACommitThatFails(t *testing.T) {
+	_, j, died := joined(t)
+	_, err := j.Apply(t.Context(), begin("invoice-1", died))
+	require.NoError(t, err)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	sqlite.Kill(died)
+	release := sqlite.Hold(j)
+	var failing sync.WaitGroup
+	failing.Go(func() {
+		_, err := j.Claim(t.Context(), claim(s), 10)
+		assert.Error(t, err)
+	})
+	for sqlite.Queued(j) < 1 {
+		runtime.Gosched()
+	}
+	failing.Go(func() { sqlite.FailCommit(j) })
+	for sqlite.Queued(j) < 2 {
+		runtime.Gosched()
+	}
+	release()
+	failing.Wait()
+	results, err := j.Claim(t.Context(), claim(s), 10)
+	require.NoError(t, err)
+	assert.Len(t, results, 1)
 }
