@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql/driver"
@@ -164,13 +165,7 @@ func lockNewFile(path string) (id string, lock *flock.Flock, err error) {
 // settleFile gives a session's new file its owner and its text, and has it outlast a loss of
 // power: the row must not survive one that the file doesn't.
 func settleFile(path, name string, held fs.FileInfo) error {
-	if err := osfile.OwnLike(path, name); err != nil {
-		return err
-	}
-	if err := sessionfile.Describe(path, name, held); err != nil {
-		return err
-	}
-	return osfile.SyncDir(filepath.Dir(path))
+	return cmp.Or(osfile.OwnLike(path, name), sessionfile.Describe(path, name, held), osfile.SyncDir(filepath.Dir(path)))
 }
 
 func (s *session) ID() string { return s.id }
