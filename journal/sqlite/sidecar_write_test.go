@@ -1,0 +1,162 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// besides are the names of what lies beside the journal and begins so.
+func besides(t *testing.T, path, suffix string) []string {
+	t.Helper()
+	names, err := filepath.Glob(path + suffix + "*")
+	require.NoError(t, err)
+	return names
+}
+
+// A sidecar that can't be written as a whole is not put in its place.
+func TestSidecarThatCantBeWritten(t *testing.T) {
+	for name, row := range map[string]struct {
+		breaks func(t *testing.T, path string) (mend func())
+		is     error
+	}{
+		"without the directory": {func(t *testing.T, path string) func() {
+			away := filepath.Join(t.TempDir(), "away")
+			require.NoError(t, os.Rename(filepath.Dir(path), away))
+			return func() { require.NoError(t, os.Rename(away, filepath.Dir(path))) }
+		}, fs.ErrNotExist},
+		"without the file": {func(t *testing.T, path string) func() {
+			require.NoError(t, os.Rename(path, path+"-away"))
+			return func() { require.NoError(t, os.Rename(path+"-away", path)) }
+		}, fs.ErrNotExist},
+		"on a full disk": {func(t *testing.T, _ string) func() {
+			var before syscall.Rlimit
+			require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
+			signal.Ignore(syscall.SIGXFSZ) // the write's own error is wanted
+			require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 0, Max: before.Max}))
+			return func() {
+				require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before))
+				signal.Reset(syscall.SIGXFSZ)
+			}
+		}, syscall.EFBIG},
+		"beside a WAL that can't be looked at": {func(t *testing.T, path string) func() {
+			require.NoError(t, os.Rename(path+"-wal", path+"-away"))
+			require.NoError(t, os.Symlink(path+"-wal", path+"-wal"))
+			return func() { require.NoError(t, os.Rename(path+"-away", path+"-wal")) }
+		}, syscall.ELOOP},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer sqlite.MarkAfter(time.Hour)() // not by itself
+			path := filepath.Join(t.TempDir(), "in", "journal.db")
+			require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
+			j := open(t, path)
+			goOn(t, j, "invoice-1")
+			require.NoError(t, sqlite.Mark(j))
+			require.NoError(t, os.Remove(path+"-sidecar"))
+			mend := row.breaks(t, path)
+			err := sqlite.Mark(j)
+			mend()
+			require.ErrorIs(t, err, row.is)
+			assert.Empty(t, besides(t, path, "-sidecar"))
+			require.NoError(t, sqlite.Mark(j))
+			assert.Equal(t, []string{path + "-sidecar"}, besides(t, path, "-sidecar"))
+			require.NoError(t, j.Close())
+			goOn(t, open(t, path), "invoice-2")
+		})
+	}
+}
+
+// A journal whose sidecar can't be made does not begin without.
+func TestSidecarThatCantBeMade(t *testing.T) {
+	path := filepath.Join(t.TempDir(), strings.Repeat("j", 243)) // what is written beside it before it is renamed has too long a name
+	_, err := tryOpen(t, path)
+	require.ErrorContains(t, err, "its sidecar can't be written")
+	assert.Empty(t, besides(t, path, "-sidecar"))
+}
+
+// What a sidecar says already is not said again, and what another process has said since is left.
+func TestSidecarThatAnotherWrote(t *testing.T) {
+	defer sqlite.MarkAfter(time.Hour)() // not by itself
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	goOn(t, j, "invoice-1")
+	require.NoError(t, sqlite.Mark(j))
+	before, err := os.Stat(path + "-sidecar")
+	require.NoError(t, err)
+	require.NoError(t, sqlite.Mark(j))
+	after, err := os.Stat(path + "-sidecar")
+	require.NoError(t, err)
+	assert.True(t, os.SameFile(before, after), "it was written again")
+
+	written, err := os.ReadFile(path + "-sidecar")
+	require.NoError(t, err)
+	identity := identityOf(string(written))
+	number := number(t, path, "SELECT max(number) FROM onceward_log")
+	for _, says := range []string{
+		fmt.Sprintf("onceward-sidecar 1 %s %d\n", identity, number+1000),
+		fmt.Sprintf("onceward-sidecar 1 %s %d\n", "ANOTHERANOTHERANOTHERANOTH", number-1),
+		fmt.Sprintf("onceward-sidecar 1 %s %d\n", "ANOTHERANOTHERANOTHERANOTH", number+1),
+	} {
+		require.NoError(t, os.WriteFile(path+"-sidecar", []byte(says), 0o600))
+		require.NoError(t, sqlite.Mark(j))
+		left, err := os.ReadFile(path + "-sidecar")
+		require.NoError(t, err)
+		assert.Equal(t, says, string(left))
+	}
+	// What an earlier release wrote says nothing of the WAL.
+	require.NoError(t, os.WriteFile(path+"-sidecar", fmt.Appendf(nil, "onceward-sidecar 1 %s %d\n", identity, number), 0o600))
+	require.NoError(t, sqlite.Mark(j))
+	epoch, _ := epochs(t, path)
+	assert.Positive(t, epoch)
+
+	// Who has compared the journal with its sidecar goes on, whatever becomes of that.
+	require.NoError(t, os.WriteFile(path+"-sidecar", []byte("onceward-sid"), 0o600))
+	_, err = anotherProcess(t, path).ExecContext(t.Context(), "PRAGMA busy_timeout=60000; UPDATE onceward_journal SET epoch = epoch")
+	require.NoError(t, err)
+	goOn(t, j, "invoice-2")
+	require.NoError(t, os.WriteFile(path+"-sidecar", written, 0o600))
+}
+
+// What an application's transaction has recorded and nobody took in is history, too.
+func TestSidecarBesideWhatIsEnqueued(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	tx, err := application(t, path).Begin()
+	require.NoError(t, err)
+	defer tx.Rollback()
+	_, err = j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue("invoice-1"))
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	for _, whole := range []bool{true, false} {
+		to := filepath.Join(t.TempDir(), "journal.db")
+		copyAll(t, path, to)
+		if !whole {
+			require.NoError(t, os.Remove(to+"-sidecar"))
+		}
+		j := open(t, to)
+		_, err := j.Join(t.Context())
+		if whole {
+			require.NoError(t, err)
+			assert.True(t, has(t, j, "invoice-1"))
+			continue
+		}
+		require.ErrorIs(t, err, journal.ErrRestored)
+		require.ErrorContains(t, err, "has history, and no sidecar")
+		require.NoError(t, j.Adopt(t.Context()))
+		goOn(t, j, "invoice-2")
+	}
+}
