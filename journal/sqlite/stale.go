@@ -83,11 +83,9 @@ func (n note) after(before note) note {
 	switch {
 	case n.wal == "":
 		return before
-	case before.wal == "":
-		n.filed = 0
 	case before.wal == n.wal:
 		n.filed = before.filed
-	default:
+	default: // where nothing was said before, that is none
 		n.filed = max(before.filed, min(before.epoch, n.epoch))
 	}
 	return n
@@ -99,10 +97,7 @@ func (n note) after(before note) note {
 func refuseStale(path string) error {
 	for range 10 {
 		// In this order: the file only ever gets further.
-		wal, err := walBeside(path)
-		if err != nil {
-			return nil
-		}
+		wal, _ := walBeside(path) // what can't be read is named by none
 		side, err := readSidecar(path)
 		if err != nil || side.filed == 0 || !side.names(wal) {
 			return nil

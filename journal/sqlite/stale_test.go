@@ -7,6 +7,8 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -331,7 +333,7 @@ func TestStaleWALOfARemovedFile(t *testing.T) {
 // A WAL that has started over since the sidecar named it is known, up to 256 times; another one proves nothing.
 func TestStaleBesideAWALThatStartedOver(t *testing.T) {
 	k := hit(t)
-	for times, known := range map[uint32]bool{1: true, 2: true, 256: true, 257: false, 1 << 31: false, 1<<32 - 1: false} {
+	for times, known := range map[uint32]bool{0: false, 1: true, 2: true, 256: true, 257: false, 1 << 31: false, 1<<32 - 1: false} {
 		wal := bytes.Clone(k.wal)
 		salt := binary.BigEndian.Uint32(wal[16:])
 		binary.BigEndian.PutUint32(wal[16:], salt+times)
@@ -379,4 +381,25 @@ func TestStaleIsNotTheLatestBackup(t *testing.T) {
 	require.NoError(t, sound(t.Context(), j))
 	require.NoError(t, j.Adopt(t.Context()))
 	require.NoError(t, sound(t.Context(), j))
+}
+
+// saying is a sidecar with other fields.
+func saying(side []byte, what map[int]string) []byte {
+	fields := strings.Fields(string(side))[:7]
+	for n, says := range what {
+		fields[n] = says
+	}
+	line := strings.Join(fields, " ")
+	return fmt.Appendf(nil, "%s %08x\n", line, crc32.Checksum([]byte(line), crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// A WAL whose salts are next to nothing does not follow upon one that was empty.
+func TestStaleIsNotAWALAfterNone(t *testing.T) {
+	k := hit(t)
+	k.side = saying(k.side, map[int]string{4: "empty"})
+	k.wal = bytes.Clone(k.wal)
+	binary.BigEndian.PutUint32(k.wal[16:], 1)
+	_, err := tryOpen(t, k.put(t, nil)) // beside an empty file
+	require.ErrorIs(t, err, journal.ErrRestored)
+	assert.NotContains(t, err.Error(), "the -wal of the newer one")
 }

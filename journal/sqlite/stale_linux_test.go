@@ -1,0 +1,39 @@
+package sqlite_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// A look at the file alone, or at the WAL, leaves nothing open.
+func TestStaleLooksLeaveNothingOpen(t *testing.T) {
+	opened := func() int {
+		all, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		return len(all)
+	}
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	goOn(t, j, "invoice-1")
+	require.NoError(t, sqlite.Mark(j))
+	k := hit(t)
+	k.side = saying(k.side, map[int]string{5: "1000", 6: "1000"}) // epochs that the file has not come to
+	stale := k.put(t, k.before)
+	before := opened()
+	for range 64 {
+		require.NoError(t, sqlite.Mark(j))
+	}
+	assert.Less(t, opened(), before+32)
+	for range 64 {
+		_, err := sqlite.Open(stale, sqlite.Options{})
+		require.ErrorIs(t, err, journal.ErrRestored)
+	}
+	assert.Less(t, opened(), before+32)
+}
