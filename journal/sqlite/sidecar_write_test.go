@@ -125,7 +125,7 @@ func TestSidecarThatAnotherWrote(t *testing.T) {
 
 	// Who has compared the journal with its sidecar goes on, whatever becomes of that.
 	require.NoError(t, os.WriteFile(path+"-sidecar", []byte("onceward-sid"), 0o600))
-	_, err = anotherProcess(t, path).ExecContext(t.Context(), "PRAGMA busy_timeout=60000; UPDATE onceward_journal SET epoch = epoch")
+	_, err = anotherProcess(t, path).ExecContext(t.Context(), "PRAGMA busy_timeout=60000; CREATE TABLE notes (note)")
 	require.NoError(t, err)
 	goOn(t, j, "invoice-2")
 	require.NoError(t, os.WriteFile(path+"-sidecar", written, 0o600))
@@ -158,5 +158,17 @@ func TestSidecarBesideWhatIsEnqueued(t *testing.T) {
 		require.ErrorContains(t, err, "has history, and no sidecar")
 		require.NoError(t, j.Adopt(t.Context()))
 		goOn(t, j, "invoice-2")
+	}
+}
+
+// A sidecar that contradicts itself is not believed, whatever its sum.
+func TestSidecarThatContradictsItself(t *testing.T) {
+	k := hit(t)
+	side := k.side
+	for _, says := range []map[int]string{{5: "3", 6: "4"}, {6: "-1"}, {5: "-1", 6: "-1"}, {3: "-1"}} {
+		k.side = saying(side, says)
+		_, err := tryOpen(t, k.put(t, k.after))
+		require.ErrorIs(t, err, journal.ErrRestored)
+		require.ErrorContains(t, err, "can't be understood")
 	}
 }
