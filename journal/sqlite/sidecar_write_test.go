@@ -60,7 +60,7 @@ func TestSidecarThatCantBeWritten(t *testing.T) {
 		}, syscall.ELOOP},
 	} {
 		t.Run(name, func(t *testing.T) {
-			defer sqlite.MarkAfter(time.Hour)() // not by itself
+			t.Cleanup(sqlite.MarkAfter(time.Hour)) // not by itself
 			path := filepath.Join(t.TempDir(), "in", "journal.db")
 			require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
 			j := open(t, path)
@@ -90,7 +90,7 @@ func TestSidecarThatCantBeMade(t *testing.T) {
 
 // What a sidecar says already is not said again, and what another process has said since is left.
 func TestSidecarThatAnotherWrote(t *testing.T) {
-	defer sqlite.MarkAfter(time.Hour)() // not by itself
+	t.Cleanup(sqlite.MarkAfter(time.Hour)) // not by itself
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	goOn(t, j, "invoice-1")

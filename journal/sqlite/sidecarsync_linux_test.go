@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
@@ -14,42 +15,61 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// An adoption syncs the directory once its sidecar is in place.
+// A sidecar that has to be there outlasts a loss of power: the directory is synced once it is in place. One that only
+// names a later commit need not, and costs no sync.
 // A name that was given to a file outlasts a loss of power once the directory was synced,
 // for which it has to be opened: that much can be seen from outside.
 func TestSidecarsDirectoryIsSynced(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	j := open(t, path)
-	s, err := j.Join(t.Context())
-	require.NoError(t, err)
-	sqlite.Kill(s)
-	for _, name := range sessionFiles(t, path) {
-		require.NoError(t, os.Remove(name))
-	}
-	goOn(t, j, "before") // SQLite has synced the directory for the WAL
-	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
-	require.NoError(t, err)
-	defer unix.Close(fd)
-	_, err = unix.InotifyAddWatch(fd, filepath.Dir(path), unix.IN_MOVED_TO|unix.IN_OPEN|unix.IN_ONLYDIR)
-	require.NoError(t, err)
-	require.NoError(t, j.Adopt(t.Context()))
+	for name, row := range map[string]struct {
+		before, place func(t *testing.T, j *sqlite.Journal, path string)
+		synced        bool
+	}{
+		"of an adoption": {func(t *testing.T, j *sqlite.Journal, path string) {
+			s, err := j.Join(t.Context())
+			require.NoError(t, err)
+			sqlite.Kill(s)
+			for _, name := range sessionFiles(t, path) {
+				require.NoError(t, os.Remove(name))
+			}
+		}, func(t *testing.T, j *sqlite.Journal, _ string) { require.NoError(t, j.Adopt(t.Context())) }, true},
+		"that is made again": {func(t *testing.T, _ *sqlite.Journal, path string) { require.NoError(t, os.Remove(path+"-sidecar")) }, marks, true},
+		"of a later commit":  {func(*testing.T, *sqlite.Journal, string) {}, marks, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Cleanup(sqlite.MarkAfter(time.Hour)) // not by itself
+			path := filepath.Join(t.TempDir(), "journal.db")
+			j := open(t, path)
+			goOn(t, j, "before") // SQLite has synced the directory for the WAL
+			require.NoError(t, sqlite.Mark(j))
+			goOn(t, j, "later")
+			row.before(t, j, path)
+			fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+			require.NoError(t, err)
+			defer unix.Close(fd)
+			_, err = unix.InotifyAddWatch(fd, filepath.Dir(path), unix.IN_MOVED_TO|unix.IN_OPEN|unix.IN_ONLYDIR)
+			require.NoError(t, err)
+			row.place(t, j, path)
 
-	events := make([]byte, 1<<16)
-	n, err := unix.Read(fd, events)
-	require.NoError(t, err)
-	placed, opened := false, false
-	for events = events[:n]; len(events) > 0; {
-		event := (*unix.InotifyEvent)(unsafe.Pointer(&events[0]))
-		end := unix.SizeofInotifyEvent + int(event.Len)
-		name := string(bytes.TrimRight(events[unix.SizeofInotifyEvent:end], "\x00"))
-		events = events[end:]
-		switch {
-		case event.Mask&unix.IN_MOVED_TO != 0 && name == filepath.Base(path)+"-sidecar":
-			placed = true
-		case event.Mask&unix.IN_ISDIR != 0:
-			opened = opened || placed
-		}
+			events := make([]byte, 1<<16)
+			n, err := unix.Read(fd, events)
+			require.NoError(t, err)
+			placed, opened := false, false
+			for events = events[:n]; len(events) > 0; {
+				event := (*unix.InotifyEvent)(unsafe.Pointer(&events[0]))
+				end := unix.SizeofInotifyEvent + int(event.Len)
+				name := string(bytes.TrimRight(events[unix.SizeofInotifyEvent:end], "\x00"))
+				events = events[end:]
+				switch {
+				case event.Mask&unix.IN_MOVED_TO != 0 && name == filepath.Base(path)+"-sidecar":
+					placed = true
+				case event.Mask&unix.IN_ISDIR != 0:
+					opened = opened || placed
+				}
+			}
+			assert.True(t, placed)
+			assert.Equal(t, row.synced, opened)
+		})
 	}
-	assert.True(t, placed)
-	assert.True(t, opened)
 }
+
+func marks(t *testing.T, j *sqlite.Journal, _ string) { require.NoError(t, sqlite.Mark(j)) }
