@@ -31,27 +31,38 @@ func nearTheEnd(t *testing.T, lacking int) (path string, names []string) {
 	return path, names
 }
 
-// does begins and completes operations of these names.
+// does begins and completes operations of these names, which have second ones, too. Some keep a row of their own.
 func does(t *testing.T, j *sqlite.Journal, s journal.Session, names []string) {
 	t.Helper()
 	sideBySide(len(names), func(i int) {
-		begun, err := j.Apply(t.Context(), begin(names[i], s))
+		ev := begin(names[i], s)
+		ev.Intent.Alias = aliasOf(names[i])
+		begun, err := j.Apply(t.Context(), ev)
 		if assert.NoError(t, err) && assert.Equal(t, journal.Execute, begun.Decision, names[i]) {
-			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+			ev := complete(begun.Operation, s)
+			ev.Delivered = i%3 > 0
+			_, err = j.Apply(t.Context(), ev)
 			assert.NoError(t, err)
 		}
 	})
 }
 
-// enqueued tells whether a transaction of the application's finds an operation of that name.
+// enqueued tells whether a transaction of the application's finds an operation of that name, by that and by its second one.
 func enqueued(t *testing.T, j *sqlite.Journal, name string) bool {
 	t.Helper()
-	tx, err := j.BeginSQL(t.Context())
-	require.NoError(t, err)
-	defer tx.Rollback()
-	result, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue(name))
-	require.NoError(t, err, name)
-	return result.Decision != journal.Recorded
+	var found []bool
+	for _, ref := range []journal.Ref{aliasOf(name), {ID: name}} {
+		tx, err := j.BeginSQL(t.Context())
+		require.NoError(t, err)
+		ev := enqueue(name)
+		ev.Ref = ref
+		result, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), ev)
+		require.NoError(t, tx.Rollback())
+		require.NoError(t, err, name)
+		found = append(found, result.Decision != journal.Recorded)
+	}
+	require.Equal(t, found[0], found[1], name)
+	return found[0]
 }
 
 // What was begun and not committed around the end of a segment is forgotten, and what is begun in its place is found.

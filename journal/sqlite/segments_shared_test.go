@@ -37,7 +37,9 @@ func childBegins(path string) error {
 			return nil
 		}
 		for range many {
-			result, err := j.Apply(ctx, begin(fmt.Sprint("theirs-", begun), s))
+			ev := begin(fmt.Sprint("theirs-", begun), s)
+			ev.Intent.Alias = aliasOf(ev.Ref.ID)
+			result, err := j.Apply(ctx, ev)
 			if err == nil && begun%2 == 0 { // others have rows of their own
 				_, err = j.Apply(ctx, complete(result.Operation, s))
 			}
