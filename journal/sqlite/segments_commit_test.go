@@ -196,3 +196,27 @@ func TestSegmentThatAnotherEnds(t *testing.T) {
 		}
 	}
 }
+
+// An operation that ends a segment which can't be written is not begun.
+func TestSegmentThatIsRefused(t *testing.T) {
+	defer hurry(os.TempDir())()
+	first, names := nearTheEnd(t, 1)
+	for _, refused := range []string{"INSERT ON onceward_segments", "INSERT ON onceward_contents"} {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		copyAll(t, first, path)
+		j := open(t, path)
+		s, err := j.Join(t.Context())
+		require.NoError(t, err)
+		stop := refuse(t, path, refused)
+		_, err = j.Apply(t.Context(), generate("last", s))
+		require.ErrorContains(t, err, "refused by the test", refused)
+		stop()
+		does(t, j, s, []string{"after-0", "after-1"})
+		require.NoError(t, sqlite.Fold(j))
+		for _, name := range []string{names[len(names)-1], "after-0", "after-1"} {
+			assert.True(t, enqueued(t, j, name), name)
+			assert.True(t, has(t, j, name), name)
+		}
+		assert.Empty(t, verify(t, j), refused)
+	}
+}
