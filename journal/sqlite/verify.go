@@ -321,6 +321,10 @@ func (v *verification) flows() error {
 			err := v.each(selectFlow+" WHERE handle > ? ORDER BY handle LIMIT ?", func(row []driver.Value) error {
 				last, more = row[0].(int64), true
 				f, err := format.ReadFlow(row)
+				if errors.Is(err, format.ErrDamaged) && !errors.Is(err, format.ErrSum) {
+					v.add(Violation{Handle: last, Flow: true, Invariant: "it can be read"})
+					return nil // the others are looked at, with their steps
+				}
 				page = append(page, f)
 				return v.asWritten(&f, err)
 			}, last, int64(pageSize))
