@@ -1,3 +1,5 @@
+//go:build unix
+
 package sqlite_test
 
 import (
@@ -205,4 +207,18 @@ func TestVerifyComparesSegments(t *testing.T) {
 			saysThat(t, verify(t, open(t, path)), row.says)
 		})
 	}
+}
+
+// The first of a segment is looked for there also where it is the last one that is not in the log alone.
+func TestVerifyWhereASegmentBegins(t *testing.T) {
+	path, j, s := joined(t)
+	sideBySide(sqlite.SegmentSize, func(i int) {
+		_, err := j.Apply(t.Context(), begin(fmt.Sprint(i), s))
+		assert.NoError(t, err)
+	})
+	require.NoError(t, sqlite.Fold(j))
+	require.Empty(t, verify(t, j))
+	alter(t, path, fmt.Sprint("DELETE FROM onceward_operations WHERE handle = ", sqlite.SegmentSize))
+	says := verify(t, j)
+	assert.Contains(t, says, `operation 1024 "": it is there, or was removed`)
 }

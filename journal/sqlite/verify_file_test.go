@@ -1,0 +1,169 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// emptyIndex has the index onceward_flows_ended have nothing, though flows have ended.
+const emptyIndex = `CREATE INDEX onceward_other ON onceward_flows (ended_at) WHERE ended_at IS NOT NULL AND tombstone > 1; PRAGMA writable_schema = ON;
+	UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'onceward_other') WHERE name = 'onceward_flows_ended';
+	DELETE FROM sqlite_schema WHERE name = 'onceward_other'; PRAGMA writable_schema = RESET;`
+
+// What SQLite finds in the file is told where it is of the journal.
+func TestVerifyChecksTheFile(t *testing.T) {
+	path, j, s := joined(t)
+	f := beginFlow(t, j, s, "flow")
+	_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventFinish, Ref: f.Ref, At: time.Now(), Claim: f.Claim})
+	require.NoError(t, err)
+	const ofTheApplication = "CREATE TABLE notes (n CHECK (n > 0)); PRAGMA ignore_check_constraints = ON; INSERT INTO notes VALUES (-1);"
+	found := []string{"the file: integrity_check finds nothing, but: "}
+	for name, row := range map[string]struct {
+		statement string
+		says      []string
+	}{
+		"an index that lacks something":                      {emptyIndex, found},
+		"an index that lacks something, beside other tables": {emptyIndex + ofTheApplication, found},
+		"something is wrong with what the application has":   {ofTheApplication, nil},
+		"another definition of an index":                     {"DROP INDEX onceward_flows_ended; CREATE INDEX onceward_flows_ended ON onceward_flows (ended_at) WHERE tombstone = 0 AND ended_at IS NOT NULL", []string{"the file: the definition of onceward_flows_ended is as it was made"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to := filepath.Join(t.TempDir(), "journal.db")
+			require.NoError(t, j.Backup(t.Context(), to))
+			j := open(t, to)
+			alter(t, to, row.statement)
+			saysThat(t, verify(t, j), row.says)
+		})
+	}
+	require.NoError(t, s.End(t.Context()))
+	assert.Empty(t, verify(t, j), path)
+}
+
+// A journal has come as far as the epoch that its sidecar says was filed, unless it is a backup.
+func TestVerifyComparesTheEpoch(t *testing.T) {
+	sound := everything(t)
+	side, err := os.ReadFile(sound + "-sidecar")
+	require.NoError(t, err)
+	filed, err := strconv.ParseInt(strings.Fields(string(side))[6], 10, 64)
+	require.NoError(t, err)
+	identity := rowsIn(t, sound, "identity", "onceward_journal")[0][0].(string)
+	const back = "the file: it has come as far as its sidecar says: to epoch"
+	for name, row := range map[string]struct {
+		epoch  []byte
+		backup bool
+		says   []string
+	}{
+		"damaged":       {[]byte("epoch"), false, []string{"the file: it can be read: a stored value is damaged"}},
+		"as far":        {format.EncodeEpoch(identity, filed), false, nil},
+		"not as far":    {format.EncodeEpoch(identity, filed-1), false, []string{back}},
+		"a backup":      {format.EncodeEpoch(identity, filed-1), true, nil},
+		"a backup then": {format.EncodeEpoch(identity, filed), true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			copyFile(t, sound, path)
+			copyFile(t, sound+"-sidecar", path+"-sidecar")
+			looks, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = looks.Close() })
+			db := anotherProcess(t, path)
+			_, err = db.ExecContext(t.Context(), "UPDATE onceward_journal SET epoch = ?", row.epoch)
+			require.NoError(t, err)
+			if row.backup {
+				_, err = db.ExecContext(t.Context(), "INSERT INTO onceward_backup SELECT 1, 0, max(number) FROM onceward_log")
+				require.NoError(t, err)
+			}
+			saysThat(t, verify(t, looks), row.says)
+		})
+	}
+}
+
+// Without a sidecar that can be told to be whole nothing is compared with it; one that can't be read is an error.
+func TestVerifyBesideNoSidecar(t *testing.T) {
+	for name, row := range map[string]struct {
+		put   func(name string) error
+		fails bool
+	}{
+		"none":        {func(string) error { return nil }, false},
+		"of nothing":  {func(name string) error { return os.WriteFile(name, []byte("onceward\n"), 0o600) }, false},
+		"a directory": {func(name string) error { return os.Mkdir(name, 0o700) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			leave(t, path)
+			j := open(t, path)
+			looks, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = looks.Close() })
+			require.NoError(t, os.Remove(path+"-sidecar"))
+			require.NoError(t, row.put(path+"-sidecar"))
+			for _, j := range []*sqlite.Journal{j, looks} {
+				found, err := j.Verify(t.Context())
+				assert.Equal(t, row.fails, err != nil, err)
+				assert.Empty(t, found)
+			}
+		})
+	}
+}
+
+// A session whose file was put in the place of its own has none.
+func TestVerifyNamesACopiedSession(t *testing.T) {
+	path, j, s := joined(t)
+	file := path + "-session-" + s.ID()
+	copyFile(t, file, file+".copy")
+	require.NoError(t, os.Rename(file+".copy", file))
+	saysThat(t, verify(t, j), []string{"the file: session " + s.ID() + " has its file"})
+}
+
+// A journal whose file was moved away is not said to be sound.
+func TestVerifyOfAFileThatIsGone(t *testing.T) {
+	path, j, _ := joined(t)
+	require.NoError(t, os.Rename(path, path+".away"))
+	_, err := j.Verify(t.Context())
+	require.ErrorContains(t, err, path)
+	require.NoError(t, os.Rename(path+".away", path))
+	assert.Empty(t, verify(t, j))
+}
+
+// leaves is a context that ends once it was asked so often.
+type leaves struct {
+	context.Context
+	after, asked int
+}
+
+func (l *leaves) Err() error {
+	if l.asked++; l.asked > l.after {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A verification that is given up goes no further, wherever it is.
+func TestVerifyThatIsGivenUp(t *testing.T) {
+	path := everything(t)
+	j := open(t, path)
+	whole := &leaves{Context: t.Context(), after: math.MaxInt}
+	_, err := j.Verify(whole)
+	require.NoError(t, err)
+	for after := range whole.asked {
+		ctx := &leaves{Context: t.Context(), after: after}
+		_, err := j.Verify(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, after+1, ctx.asked)
+	}
+}
