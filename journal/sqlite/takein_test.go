@@ -1,0 +1,73 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"database/sql"
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+)
+
+// What a transaction has recorded, and nobody has taken in yet, is verified where it is.
+func TestVerifyLooksAtTheOutbox(t *testing.T) {
+	path, j, _ := joined(t)
+	db := application(t, path)
+	op := order(t, j, db, "order-1", (*sql.Tx).Commit)
+	put := func(seq, kind, handle int64, ref journal.Ref, record []byte) {
+		sum := format.Sum(fmt.Appendf(append([]byte{}, record...), "%d %d %q %q %q", kind, handle, ref.Scope, ref.Parent, ref.ID))
+		putRow(t, path, "onceward_outbox", seq, kind, handle, ref.Scope, ref.Parent, ref.ID, binary.LittleEndian.AppendUint32(record, sum))
+	}
+	rows := rowsIn(t, path, "seq, record", "onceward_outbox")
+	require.Len(t, rows, 1)
+	seq := rows[0][0].(int64)
+	record := rows[0][1].([]byte)
+	record = record[: len(record)-format.SumSize : len(record)-format.SumSize]
+	become := func(change func(k *format.Record)) []byte {
+		var k *format.Record
+		_, err := format.EachRecord(record, 0, func(int64) *format.Record { return nil }, func(is *format.Record) error {
+			k = is
+			return nil
+		})
+		require.NoError(t, err)
+		change(k)
+		return format.AppendRecord(nil, k, format.WithIdentity)
+	}
+	delivered := []byte(`{"at":1,"generation":1,"outcome":3}`)
+	const operation, delivery, alias, none = 1, 2, 3, 4
+	damaged := func(seq int64) []string {
+		return []string{fmt.Sprintf("the file: what a transaction has recorded is as it was written: row %d of onceward_outbox", seq)}
+	}
+	for name, row := range map[string]struct {
+		seq, kind, handle int64
+		ref               journal.Ref
+		record            []byte
+		says              []string
+	}{
+		"as it was":                    {seq, operation, op.Handle, op.Ref, record, nil},
+		"a second name":                {seq + 1, alias, op.Handle, aliasOf("order-1"), nil, nil},
+		"a delivery":                   {seq + 1, delivery, op.Handle, op.Ref, delivered, nil},
+		"a delivery of nothing":        {seq + 1, delivery, op.Handle, op.Ref, []byte("?"), damaged(seq + 1)},
+		"of no kind":                   {seq + 1, none, op.Handle, op.Ref, nil, damaged(seq + 1)},
+		"nothing":                      {seq, operation, op.Handle, op.Ref, nil, damaged(seq)},
+		"another's":                    {seq, operation, op.Handle + 1, op.Ref, record, damaged(seq)},
+		"what is held and pending":     {seq, operation, op.Handle, op.Ref, become(func(k *format.Record) { k.Op.Holder = "S" }), []string{`operation 1 "order-1": what is pending is in nobody's hands`}},
+		"a request that can't be read": {seq, operation, op.Handle, op.Ref, become(func(k *format.Record) { k.Request = []byte("?") }), damaged(seq)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			put(row.seq, row.kind, row.handle, row.ref, row.record)
+			defer func() {
+				alter(t, path, fmt.Sprint("DELETE FROM onceward_outbox WHERE seq > ", seq))
+				put(seq, operation, op.Handle, op.Ref, record)
+			}()
+			saysThat(t, verify(t, j), row.says)
+		})
+	}
+	alter(t, path, "UPDATE onceward_outbox SET record = zeroblob(length(record))")
+	saysThat(t, verify(t, j), damaged(seq))
+}
