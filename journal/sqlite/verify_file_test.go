@@ -37,7 +37,7 @@ func TestVerifyChecksTheFile(t *testing.T) {
 		statement string
 		says      []string
 	}{
-		"an index that lacks something":                      {emptyIndex, found},
+		"an index that lacks something":                      {emptyIndex, append(found, "never used")},
 		"an index that lacks something, beside other tables": {emptyIndex + ofTheApplication, found},
 		"something is wrong with what the application has":   {ofTheApplication, nil},
 		"another definition of an index":                     {"DROP INDEX onceward_flows_ended; CREATE INDEX onceward_flows_ended ON onceward_flows (ended_at) WHERE tombstone = 0 AND ended_at IS NOT NULL", []string{"the file: the definition of onceward_flows_ended is as it was made"}},
@@ -166,4 +166,11 @@ func TestVerifyThatIsGivenUp(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		assert.Equal(t, after+1, ctx.asked)
 	}
+}
+
+// What can't be read to its end is not said to be sound. All of its statements, also with -short: they are few.
+func TestBrokenStatementOfVerify(t *testing.T) {
+	newScene(t).breaksOneIn(1, t, map[string]deed{
+		"verify": func(st *stage) error { _, err := st.Verify(st.t.Context()); return err },
+	})
 }
