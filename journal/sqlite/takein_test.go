@@ -6,12 +6,15 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // What a transaction has recorded, and nobody has taken in yet, is verified where it is.
@@ -70,4 +73,36 @@ func TestVerifyLooksAtTheOutbox(t *testing.T) {
 	}
 	alter(t, path, "UPDATE onceward_outbox SET record = zeroblob(length(record))")
 	saysThat(t, verify(t, j), damaged(seq))
+}
+
+// What a transaction has recorded is taken in with one commit, unless it is a great deal: then others need not wait for all of it.
+func TestTakingInIsOneCommitOrMore(t *testing.T) {
+	for name, row := range map[string]struct{ operations, bytes, commits int }{
+		"a few":                 {10, 100, 1},
+		"a great many":          {1100, 10, 2},
+		"a few with large ones": {20, 1 << 20, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, j, _ := joined(t)
+			db := application(t, path)
+			random := rand.NewChaCha8([32]byte{})
+			tx, err := db.Begin()
+			require.NoError(t, err)
+			defer tx.Rollback()
+			for i := range row.operations {
+				ev := enqueue(fmt.Sprint("order-", i))
+				ev.Intent.Request.Body = make([]byte, row.bytes)
+				_, _ = random.Read(ev.Intent.Request.Body)
+				_, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), ev)
+				require.NoError(t, err)
+			}
+			require.NoError(t, tx.Commit())
+			number := func() int64 { return rowsIn(t, path, "max(number)", "onceward_log")[0][0].(int64) }
+			before := number()
+			ops := operationsOf(t, j)
+			assert.Len(t, ops, row.operations)
+			assert.Equal(t, int64(row.commits), number()-before)
+			assert.Zero(t, left(t, db))
+		})
+	}
 }

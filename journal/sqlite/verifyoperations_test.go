@@ -212,10 +212,13 @@ func TestVerifyComparesSegments(t *testing.T) {
 // The first of a segment is looked for there also where it is the last one that is not in the log alone.
 func TestVerifyWhereASegmentBegins(t *testing.T) {
 	path, j, s := joined(t)
-	sideBySide(sqlite.SegmentSize, func(i int) {
+	sideBySide(sqlite.SegmentSize-1, func(i int) {
 		_, err := j.Apply(t.Context(), begin(fmt.Sprint(i), s))
 		assert.NoError(t, err)
 	})
+	require.Empty(t, verify(t, j), "the segment before has all that it can have")
+	_, err := j.Apply(t.Context(), begin("the first", s))
+	require.NoError(t, err)
 	require.NoError(t, sqlite.Fold(j))
 	require.Empty(t, verify(t, j))
 	alter(t, path, fmt.Sprint("DELETE FROM onceward_operations WHERE handle = ", sqlite.SegmentSize))
