@@ -106,3 +106,19 @@ func TestTakingInIsOneCommitOrMore(t *testing.T) {
 		})
 	}
 }
+
+// What the application writes beside the journal makes no commit of the journal's.
+func TestNothingToTakeInIsNoCommit(t *testing.T) {
+	path, j, _ := joined(t)
+	db := application(t, path)
+	before := commitsOf(t, j)
+	for n := range 3 {
+		_, err := db.Exec("INSERT INTO orders VALUES (?, 'k')", fmt.Sprint(n))
+		require.NoError(t, err)
+		require.NoError(t, sqlite.Flush(j))
+	}
+	assert.Zero(t, commitsOf(t, j)-before)
+	order(t, j, db, "order-1", (*sql.Tx).Commit)
+	require.NoError(t, sqlite.Flush(j))
+	assert.EqualValues(t, 1, commitsOf(t, j)-before)
+}
