@@ -174,3 +174,19 @@ func TestBrokenStatementOfVerify(t *testing.T) {
 		"verify": func(st *stage) error { _, err := st.Verify(st.t.Context()); return err },
 	})
 }
+
+// Nor is it where another statement of the same went well.
+func TestBrokenStatementBesideLostSessions(t *testing.T) {
+	b := newBreaker(t)
+	path, j, _ := joined(t)
+	alter(t, path, "INSERT INTO onceward_sessions VALUES ('R'), ('S')")
+	says := []string{"the file: session R has its file", "the file: session S has its file"}
+	saysThat(t, verify(t, j), says)
+	for n, failed := 0, true; failed; n++ {
+		b.arm(n, false)
+		_, err := j.Verify(t.Context())
+		broke := b.disarm()
+		failed = broke != ""
+		assert.Equal(t, failed, err != nil, "statement %d: %s", n, broke)
+	}
+}
