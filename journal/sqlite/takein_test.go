@@ -17,10 +17,13 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// What a transaction has recorded, and nobody has taken in yet, is verified where it is.
+// What a transaction has recorded, and nobody has taken in yet, is verified where it is. What can't be believed is
+// not taken in.
 func TestVerifyLooksAtTheOutbox(t *testing.T) {
-	path, j, _ := joined(t)
+	path, j, s := joined(t)
 	db := application(t, path)
+	before, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
 	op := order(t, j, db, "order-1", (*sql.Tx).Commit)
 	put := func(seq, kind, handle int64, ref journal.Ref, record []byte) {
 		sum := format.Sum(fmt.Appendf(append([]byte{}, record...), "%d %d %q %q %q", kind, handle, ref.Scope, ref.Parent, ref.ID))
@@ -51,16 +54,18 @@ func TestVerifyLooksAtTheOutbox(t *testing.T) {
 		ref               journal.Ref
 		record            []byte
 		says              []string
+		stays             bool
 	}{
-		"as it was":                    {seq, operation, op.Handle, op.Ref, record, nil},
-		"a second name":                {seq + 1, alias, op.Handle, aliasOf("order-1"), nil, nil},
-		"a delivery":                   {seq + 1, delivery, op.Handle, op.Ref, delivered, nil},
-		"a delivery of nothing":        {seq + 1, delivery, op.Handle, op.Ref, []byte("?"), damaged(seq + 1)},
-		"of no kind":                   {seq + 1, none, op.Handle, op.Ref, nil, damaged(seq + 1)},
-		"nothing":                      {seq, operation, op.Handle, op.Ref, nil, damaged(seq)},
-		"another's":                    {seq, operation, op.Handle + 1, op.Ref, record, damaged(seq)},
-		"what is held and pending":     {seq, operation, op.Handle, op.Ref, become(func(k *format.Record) { k.Op.Holder = "S" }), []string{`operation 1 "order-1": what is pending is in nobody's hands`}},
-		"a request that can't be read": {seq, operation, op.Handle, op.Ref, become(func(k *format.Record) { k.Request = []byte("?") }), damaged(seq)},
+		"as it was":                    {seq, operation, op.Handle, op.Ref, record, nil, false},
+		"a second name":                {seq + 1, alias, op.Handle, aliasOf("order-1"), nil, nil, false},
+		"a delivery":                   {seq + 1, delivery, op.Handle, op.Ref, delivered, nil, false},
+		"a delivery of nothing":        {seq + 1, delivery, op.Handle, op.Ref, []byte("?"), damaged(seq + 1), true},
+		"of no kind":                   {seq + 1, none, op.Handle, op.Ref, nil, damaged(seq + 1), false},
+		"nothing":                      {seq, operation, op.Handle, op.Ref, nil, damaged(seq), true},
+		"another's":                    {seq, operation, op.Handle + 1, op.Ref, record, damaged(seq), true},
+		"another operation's":          {seq, operation, before.Operation.Handle, op.Ref, become(func(k *format.Record) { k.Op.Handle = before.Operation.Handle }), nil, true},
+		"what is held and pending":     {seq, operation, op.Handle, op.Ref, become(func(k *format.Record) { k.Op.Holder = "S" }), []string{`operation 2 "order-1": what is pending is in nobody's hands`}, false},
+		"a request that can't be read": {seq, operation, op.Handle, op.Ref, become(func(k *format.Record) { k.Request = []byte("?") }), damaged(seq), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			put(row.seq, row.kind, row.handle, row.ref, row.record)
@@ -69,6 +74,10 @@ func TestVerifyLooksAtTheOutbox(t *testing.T) {
 				put(seq, operation, op.Handle, op.Ref, record)
 			}()
 			saysThat(t, verify(t, j), row.says)
+			if row.stays {
+				require.ErrorContains(t, sqlite.Flush(j), "damaged")
+				assert.Positive(t, left(t, db))
+			}
 		})
 	}
 	alter(t, path, "UPDATE onceward_outbox SET record = zeroblob(length(record))")
@@ -121,4 +130,22 @@ func TestNothingToTakeInIsNoCommit(t *testing.T) {
 	order(t, j, db, "order-1", (*sql.Tx).Commit)
 	require.NoError(t, sqlite.Flush(j))
 	assert.EqualValues(t, 1, commitsOf(t, j)-before)
+}
+
+// What can't be taken out of the outbox is not recorded either: it would be taken in again.
+func TestOutboxThatCantBeCleared(t *testing.T) {
+	path, j, _ := joined(t)
+	db := application(t, path)
+	op := order(t, j, db, "order-1", (*sql.Tx).Commit)
+	stop := refuse(t, path, "DELETE ON onceward_outbox")
+	require.ErrorContains(t, sqlite.Flush(j), "refused by the test")
+	_, err := j.Get(t.Context(), op.Ref)
+	require.ErrorContains(t, err, "refused by the test")
+	assert.Equal(t, 1, left(t, db))
+	stop()
+	there, err := j.Get(t.Context(), op.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, op, there)
+	assert.Zero(t, left(t, db))
+	assert.Empty(t, verify(t, j))
 }
