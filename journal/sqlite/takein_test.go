@@ -17,6 +17,13 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
+// putInOutbox writes a row there as a transaction does.
+func putInOutbox(t *testing.T, path string, seq, kind, handle int64, ref journal.Ref, record []byte) {
+	t.Helper()
+	sum := format.Sum(fmt.Appendf(append([]byte{}, record...), "%d %d %q %q %q", kind, handle, ref.Scope, ref.Parent, ref.ID))
+	putRow(t, path, "onceward_outbox", seq, kind, handle, ref.Scope, ref.Parent, ref.ID, binary.LittleEndian.AppendUint32(record, sum))
+}
+
 // What a transaction has recorded, and nobody has taken in yet, is verified where it is. What can't be believed is
 // not taken in.
 func TestVerifyLooksAtTheOutbox(t *testing.T) {
@@ -26,8 +33,8 @@ func TestVerifyLooksAtTheOutbox(t *testing.T) {
 	require.NoError(t, err)
 	op := order(t, j, db, "order-1", (*sql.Tx).Commit)
 	put := func(seq, kind, handle int64, ref journal.Ref, record []byte) {
-		sum := format.Sum(fmt.Appendf(append([]byte{}, record...), "%d %d %q %q %q", kind, handle, ref.Scope, ref.Parent, ref.ID))
-		putRow(t, path, "onceward_outbox", seq, kind, handle, ref.Scope, ref.Parent, ref.ID, binary.LittleEndian.AppendUint32(record, sum))
+		t.Helper()
+		putInOutbox(t, path, seq, kind, handle, ref, record)
 	}
 	rows := rowsIn(t, path, "seq, record", "onceward_outbox")
 	require.Len(t, rows, 1)
@@ -146,6 +153,14 @@ func TestOutboxThatCantBeCleared(t *testing.T) {
 	there, err := j.Get(t.Context(), op.Ref)
 	require.NoError(t, err)
 	assert.Equal(t, op, there)
+	assert.Zero(t, left(t, db))
+
+	const alias = 3 // of which nothing else is to be recorded
+	putInOutbox(t, path, 1, alias, op.Handle, aliasOf("order-1"), nil)
+	stop = refuse(t, path, "DELETE ON onceward_outbox")
+	require.ErrorContains(t, sqlite.Flush(j), "refused by the test")
+	stop()
+	require.NoError(t, sqlite.Flush(j))
 	assert.Zero(t, left(t, db))
 	assert.Empty(t, verify(t, j))
 }
