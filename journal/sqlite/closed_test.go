@@ -89,6 +89,14 @@ func TestClosedJournalOrEndedContext(t *testing.T) {
 			_, err := j.ApplyFlowTx(ctx, nil, journal.FlowEvent{Kind: journal.FlowEventRecord, At: time.Now()})
 			return err
 		},
+		"enqueue in a transaction": func(j *sqlite.Journal, ctx context.Context) error {
+			_, err := j.EnqueueTx(ctx, nil, enqueue("invoice-1"))
+			return err
+		},
+		"deliver in a transaction": func(j *sqlite.Journal, ctx context.Context) error {
+			_, err := j.DeliverTx(ctx, journal.Event{Kind: journal.EventDeliver}, nil)
+			return err
+		},
 	} {
 		require.ErrorIs(t, ask(closed, t.Context()), journal.ErrClosed, name)
 		require.ErrorIs(t, ask(j, ended), context.Canceled, name)

@@ -255,8 +255,9 @@ func (j *Journal) writes(ctx context.Context, tx *sql.Tx) error {
 	if err := j.file.writer.asMigrated(version); err != nil {
 		return err
 	}
-	theirs, _ := os.Stat(path) // a database in memory has no file, which is not the journal's
-	if mine, err := os.Stat(j.file.path); err != nil || !os.SameFile(theirs, mine) {
+	// A database in memory has no file, which is not the journal's, and none is where that was.
+	theirs, _ := os.Stat(path)
+	if mine, _ := os.Stat(j.file.path); !os.SameFile(theirs, mine) {
 		return fmt.Errorf("the transaction is of the database %s, and the journal is %s", path, j.file.path)
 	}
 	if err := j.file.writer.files.inPlace(); err != nil {
@@ -340,7 +341,7 @@ func (j *Journal) filed(r *reader, ref journal.Ref) (s standing, err error) {
 		if handle > latest.Folded {
 			continue // what the log has was looked at
 		}
-		there := false
+		var there bool
 		if s.op, s.is, there, err = r.named(handle, ref); err != nil || s.is {
 			return s, err
 		}
@@ -350,7 +351,6 @@ func (j *Journal) filed(r *reader, ref journal.Ref) (s standing, err error) {
 			}
 		}
 	}
-	s.op = journal.Operation{}
 	return s, nil
 }
 

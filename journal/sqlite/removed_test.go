@@ -25,6 +25,7 @@ func TestRemovedFromTwoSegments(t *testing.T) {
 	require.NoError(t, sqlite.Fold(j))
 	seenAt(t, j, time.Now().Add(-journal.Confirmation))
 	seenAt(t, j, time.Now())
+	db := application(t, path)
 	release := sqlite.Hold(j)
 	var removed []chan error
 	names := []string{"op-0", "op-1", fmt.Sprint("op-", sqlite.SegmentSize-1)}
@@ -38,6 +39,16 @@ func TestRemovedFromTwoSegments(t *testing.T) {
 	for n, err := range removed {
 		require.NoError(t, <-err, names[n])
 		assert.False(t, has(t, j, names[n]))
+		result, _, err := wouldEnqueue(t, j, db, enqueue(names[n]))
+		require.NoError(t, err)
+		assert.Equal(t, journal.Recorded, result.Decision, names[n])
 	}
 	assert.Empty(t, verify(t, j))
+
+	alter(t, path, "DELETE FROM onceward_operations; DELETE FROM onceward_blocks")
+	_, _, err := wouldEnqueue(t, j, db, enqueue("op-2"))
+	require.ErrorContains(t, err, "damaged", "nobody removed it")
+	alter(t, path, "UPDATE onceward_removed SET bits = x'00'")
+	_, _, err = wouldEnqueue(t, j, db, enqueue(names[0]))
+	require.ErrorContains(t, err, "damaged", "it can't be told whether anybody did")
 }

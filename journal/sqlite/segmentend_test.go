@@ -193,6 +193,7 @@ func TestChangedByAnotherIsNotFromMemory(t *testing.T) {
 func TestNameThatHasAnothersHash(t *testing.T) {
 	path, j, s := joined(t)
 	t.Cleanup(hurry(""))
+	db := application(t, path)
 	sideBySide(4*sqlite.SegmentSize, func(i int) {
 		begun, err := j.Apply(t.Context(), begin(fmt.Sprint("op-", i), s))
 		if assert.NoError(t, err) && i%2 == 0 { // others have rows of their own
@@ -214,6 +215,9 @@ func TestNameThatHasAnothersHash(t *testing.T) {
 		names = append(names, name)
 		require.False(t, has(t, j, name))
 		require.False(t, has(t, looking, name))
+		enqueued, _, err := wouldEnqueue(t, j, db, enqueue(name))
+		require.NoError(t, err)
+		require.Equal(t, journal.Recorded, enqueued.Decision, name)
 		result, err := j.Apply(t.Context(), begin(name, s))
 		require.NoError(t, err)
 		require.Equal(t, journal.Execute, result.Decision)

@@ -2,16 +2,19 @@ package sqlite
 
 import (
 	"database/sql/driver"
+	"encoding/binary"
 	"time"
 
 	sqlite "modernc.org/sqlite"
 
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 )
 
 // Statements of tests seal what they write as the journal does: sealed_log(records, seq,
 // last_at, jumped_at, least_margin, newest, folded, number) and sealed_segment(hashes, first,
-// began_at, spent) replace the sum that the last four bytes are.
+// began_at, spent) and sealed_outbox(record, kind, handle, scope,
+// parent, id) replace the sum that the last four bytes are.
 func init() {
 	unsealed := func(v driver.Value) []byte {
 		b := v.([]byte)
@@ -26,5 +29,12 @@ func init() {
 	})
 	sqlite.MustRegisterDeterministicScalarFunction("sealed_segment", 4, func(_ *sqlite.FunctionContext, v []driver.Value) (driver.Value, error) {
 		return format.Segment{First: v[1].(int64), Began: format.ToTime(v[2]), Spent: v[3].(int64) == 1}.Seal(unsealed(v[0])), nil
+	})
+	sqlite.MustRegisterDeterministicScalarFunction("sealed_outbox", 6, func(_ *sqlite.FunctionContext, v []driver.Value) (driver.Value, error) {
+		r := outboxRow{
+			kind: v[1].(int64), handle: v[2].(int64), record: unsealed(v[0]),
+			ref: journal.Ref{Scope: v[3].(string), Parent: v[4].(string), ID: v[5].(string)},
+		}
+		return binary.LittleEndian.AppendUint32(r.record, r.sum()), nil
 	})
 }

@@ -1,0 +1,215 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// wouldEnqueue enqueues in a transaction that comes to nothing.
+func wouldEnqueue(t *testing.T, j *sqlite.Journal, db *sql.DB, ev journal.Event) (res journal.Result, rows int, err error) {
+	t.Helper()
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	defer tx.Rollback()
+	res, err = j.EnqueueTx(t.Context(), sqlite.Tx(tx), ev)
+	require.NoError(t, tx.QueryRow("SELECT count(*) FROM onceward_outbox").Scan(&rows))
+	return res, rows, err
+}
+
+// undelivered is an operation whose outcome is to be delivered, and the event that says it was.
+func undelivered(t *testing.T, j *sqlite.Journal, s journal.Session, id string) journal.Event {
+	t.Helper()
+	begun, err := j.Apply(t.Context(), begin(id, s))
+	require.NoError(t, err)
+	done := complete(begun.Operation, s)
+	done.Delivered = false
+	_, err = j.Apply(t.Context(), done)
+	require.NoError(t, err)
+	return journal.Event{Kind: journal.EventDeliver, Ref: begun.Operation.Ref, At: time.Now(), Outcome: journal.StateCompleted}
+}
+
+// Where SQLite has rolled a transaction back, nothing is recorded, though each of its statements is done since.
+func TestEnqueueAfterARollbackOfSQLites(t *testing.T) {
+	path, j, s := joined(t)
+	db := application(t, path)
+	order(t, j, db, "order-1", (*sql.Tx).Commit)
+	require.Len(t, operationsOf(t, j), 1)
+	conflicts := func(tx *sql.Tx) {
+		_, err := tx.Exec("INSERT OR ROLLBACK INTO orders VALUES ('order-1', '')")
+		require.ErrorContains(t, err, "UNIQUE")
+	}
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	conflicts(tx)
+	_, err = j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue("order-2"))
+	require.ErrorContains(t, err, "had SQLite roll the transaction back")
+	require.Error(t, tx.Commit())
+	assert.Zero(t, left(t, db))
+	assert.Len(t, operationsOf(t, j), 1)
+
+	_, err = j.DeliverTx(t.Context(), undelivered(t, j, s, "order-3"), func(_ context.Context, tx journal.Tx) error {
+		conflicts(tx.Driver().(*sql.Tx))
+		return nil
+	})
+	require.ErrorContains(t, err, "had SQLite roll the transaction back")
+	op, err := j.Get(t.Context(), journal.Ref{ID: "order-3"})
+	require.NoError(t, err)
+	assert.False(t, op.Delivered)
+}
+
+// Nothing is enqueued in a file that a newer release has migrated meanwhile.
+func TestEnqueueOfANewerRelease(t *testing.T) {
+	path, j, _ := joined(t)
+	db := application(t, path)
+	alter(t, path, "UPDATE onceward_schema SET version = version + 1")
+	_, rows, err := wouldEnqueue(t, j, db, enqueue("order-1"))
+	require.ErrorIs(t, err, journal.ErrVersion)
+	assert.Zero(t, rows)
+}
+
+// What is cancelled and was given a key by its asker is enqueued again by its own names, which are recorded once.
+func TestEnqueueAgainWithItsKey(t *testing.T) {
+	path, j, s := joined(t)
+	db := application(t, path)
+	carried := func(id string) journal.Event {
+		ev := enqueue(id)
+		ev.Intent.Alias, ev.Intent.KeyCarried = aliasOf(id), true
+		return ev
+	}
+	_, rows, err := wouldEnqueue(t, j, db, enqueue("order-1"))
+	require.NoError(t, err)
+	assert.Equal(t, 1, rows, "it has one name")
+	_, rows, err = wouldEnqueue(t, j, db, carried("order-1"))
+	require.NoError(t, err)
+	assert.Equal(t, 2, rows, "it has two names")
+
+	ev := begin("order-1", s)
+	ev.Intent.Alias, ev.Intent.KeyCarried = aliasOf("order-1"), true
+	begun, err := j.Apply(t.Context(), ev)
+	require.NoError(t, err)
+	cancel := complete(begun.Operation, s)
+	cancel.Kind, cancel.Answer, cancel.Unsent = journal.EventCancel, nil, true
+	_, err = j.Apply(t.Context(), cancel)
+	require.NoError(t, err)
+	res, rows, err := wouldEnqueue(t, j, db, carried("order-1"))
+	require.NoError(t, err)
+	assert.Equal(t, journal.Recorded, res.Decision)
+	assert.Equal(t, 1, rows, "it has both names")
+
+	// By either name it is what it has become in the same transaction.
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	defer tx.Rollback()
+	for n, ref := range []journal.Ref{begun.Operation.Ref, aliasOf("order-1"), begun.Operation.Ref} {
+		ev := carried("order-1")
+		ev.Ref = ref
+		res, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), ev)
+		require.NoError(t, err)
+		assert.Equal(t, n == 0, res.Decision == journal.Recorded, ref)
+		assert.Equal(t, begun.Operation.Handle, res.Operation.Handle)
+	}
+}
+
+// Who enqueues is told the latest time that was seen, though it is not written each time.
+func TestEnqueueKnowsTheLatestTime(t *testing.T) {
+	path, j, s := joined(t)
+	db := application(t, path)
+	_, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	later := time.Now().Add(time.Minute).Truncate(time.Millisecond).UTC()
+	seenAt(t, j, later)
+	res, _, err := wouldEnqueue(t, j, db, enqueue("order-1"))
+	require.NoError(t, err)
+	assert.Equal(t, later, res.Last)
+}
+
+// An operation that the file has lost is not enqueued anew.
+func TestEnqueueOfWhatIsLost(t *testing.T) {
+	path, j, _ := joined(t)
+	db := application(t, path)
+	goOn(t, j, "invoice-1")
+	require.NoError(t, sqlite.Fold(j))
+	alter(t, path, "DELETE FROM onceward_blocks; DELETE FROM onceward_operations")
+	_, rows, err := wouldEnqueue(t, j, db, enqueue("invoice-1"))
+	require.ErrorContains(t, err, "damaged")
+	assert.Zero(t, rows)
+}
+
+// A row of the outbox that can't be read, or is of another operation than it says, is no reason to go by what else there is.
+func TestEnqueueBesideADamagedRow(t *testing.T) {
+	for name, change := range map[string]string{
+		"without a sum":     "record = x'00'",
+		"its key":           "record = unhex(replace(hex(record), hex('key-of'), hex('key of')))",
+		"a handle":          "handle = handle + 1, record = sealed_outbox(record, kind, handle + 1, scope, parent, id)",
+		"a name":            "scope = 'a', record = sealed_outbox(record, kind, handle, 'a', parent, id)",
+		"nothing":           "record = sealed_outbox(x'00000000', kind, handle, scope, parent, id)",
+		"no record":         "record = sealed_outbox(x'0100000000', kind, handle, scope, parent, id)",
+		"another's name":    "id = 'order-2', record = sealed_outbox(record, kind, handle, scope, parent, 'order-2')",
+		"no delivery":       "kind = 2, record = sealed_outbox(record, 2, handle, scope, parent, id)",
+		"no delivery of it": "kind = 2, record = sealed_outbox(x'00000000', 2, handle, scope, parent, id)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			j := open(t, path)
+			db := application(t, path)
+			op := order(t, j, db, "order-1", (*sql.Tx).Commit)
+			_, err := db.Exec("UPDATE onceward_outbox SET " + change)
+			require.NoError(t, err)
+			var ref journal.Ref
+			require.NoError(t, db.QueryRow("SELECT scope, parent, id FROM onceward_outbox").Scan(&ref.Scope, &ref.Parent, &ref.ID))
+			ev := enqueue(ref.ID)
+			ev.Ref = ref
+			_, _, err = wouldEnqueue(t, j, db, ev)
+			require.ErrorContains(t, err, "damaged")
+			_, err = j.Get(t.Context(), op.Ref)
+			require.ErrorContains(t, err, "damaged")
+		})
+	}
+}
+
+// An outcome that can't be recorded is an error for who delivers it.
+func TestDeliverOfAnAnswerThatRides(t *testing.T) {
+	b := newBreaker(t)
+	_, j, s := intentOnly(t)
+	deliver := undelivered(t, j, s, "order-1")
+	delivers := func() (journal.Result, error) {
+		return j.DeliverTx(t.Context(), deliver, func(context.Context, journal.Tx) error { return nil })
+	}
+	b.arm(0, false)
+	_, err := delivers()
+	require.NotEmpty(t, b.disarm())
+	require.Error(t, err)
+	res, err := delivers()
+	require.NoError(t, err)
+	assert.Equal(t, journal.Recorded, res.Decision)
+}
+
+// What another process has begun is known to who has enqueued since, though nobody else has asked.
+func TestEnqueueCatchesUp(t *testing.T) {
+	path, j, _ := joined(t)
+	db := application(t, path)
+	goOn(t, j, "invoice-1")
+	sqlite.Preloaded(j)
+	_, in, out := startTalking(t, "begin", path)
+	for n := range 2 {
+		_, err := io.WriteString(in, "1\n")
+		require.NoError(t, err)
+		require.True(t, out.Scan())
+		_, _, err = wouldEnqueue(t, j, db, enqueue("order-1"))
+		require.NoError(t, err)
+		until(t, func() bool { return sqlite.Candidates(j, journal.Ref{ID: fmt.Sprint("theirs-", n)}) > 0 })
+	}
+}
