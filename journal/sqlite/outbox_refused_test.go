@@ -183,14 +183,16 @@ func TestEnqueueBesideADamagedRow(t *testing.T) {
 // An outcome that can't be recorded is an error for who delivers it.
 func TestDeliverOfAnAnswerThatRides(t *testing.T) {
 	b := newBreaker(t)
-	_, j, s := intentOnly(t)
+	path, j, s := intentOnly(t)
 	deliver := undelivered(t, j, s, "order-1")
 	delivers := func() (journal.Result, error) {
 		return j.DeliverTx(t.Context(), deliver, func(context.Context, journal.Tx) error { return nil })
 	}
-	b.arm(0, false)
+	stop := b.triggers(t, path)
+	b.arm(0, true)
 	_, err := delivers()
 	require.NotEmpty(t, b.disarm())
+	stop()
 	require.Error(t, err)
 	res, err := delivers()
 	require.NoError(t, err)
