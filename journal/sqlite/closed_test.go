@@ -41,6 +41,10 @@ func TestClosedJournalOrEndedContext(t *testing.T) {
 			_, err := j.Get(ctx, journal.Ref{ID: "invoice-1"})
 			return err
 		},
+		"find": func(j *sqlite.Journal, ctx context.Context) error {
+			_, err := j.FindBy(ctx, "ledger", journal.ByKey, "key-of-invoice-1")
+			return err
+		},
 		"claim": func(j *sqlite.Journal, ctx context.Context) error { _, err := j.Claim(ctx, claim(s), 1); return err },
 		"reap": func(j *sqlite.Journal, ctx context.Context) error {
 			_, err := j.Reap(ctx, journal.Event{Kind: journal.EventReap, At: time.Now()}, 1)

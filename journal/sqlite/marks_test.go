@@ -3,6 +3,8 @@
 package sqlite_test
 
 import (
+	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -53,4 +55,106 @@ func TestFindWhereverItIsKept(t *testing.T) {
 		_, err := j.FindBy(t.Context(), "ledger", by, value)
 		require.ErrorContains(t, err, "damaged", by)
 	}
+}
+
+// Those that have one object, in two accounts, are found in the order of their creation, and none of another provider.
+func TestFindIsInOrder(t *testing.T) {
+	_, j, s := joined(t)
+	var ops []journal.Operation
+	for _, row := range []struct{ id, provider, account string }{{"a", "ledger", "one"}, {"b", "ledger", "two"}, {"c", "other", "one"}} {
+		ev := begin(row.id, s)
+		ev.Intent.Provider, ev.Intent.Account, ev.Intent.Reference, ev.Intent.ReferenceOurs = row.provider, row.account, "ref-1", true
+		begun, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		doubt := complete(begun.Operation, s)
+		doubt.Kind, doubt.Answer, doubt.Open, doubt.Delivered = journal.EventDoubt, nil, true, false
+		result, err := j.Apply(t.Context(), doubt)
+		require.NoError(t, err)
+		ops = append(ops, result.Operation)
+	}
+	for _, i := range []int{2, 1, 0} {
+		result, err := j.Apply(t.Context(), tookEffect(ops[i], "ch_1"))
+		require.NoError(t, err)
+		require.Equal(t, journal.StateCompleted, result.Operation.State)
+	}
+	for _, where := range []string{"in the log", "in their rows"} {
+		for by, value := range map[journal.By]string{journal.ByObject: "ch_1", journal.ByReference: "ref-1"} {
+			var ids []string
+			found, err := j.FindBy(t.Context(), "ledger", by, value)
+			require.NoError(t, err)
+			for _, m := range found {
+				ids = append(ids, m.Operation.ID)
+			}
+			assert.Equal(t, []string{"a", "b"}, ids, "%v, %s", by, where)
+		}
+		require.NoError(t, sqlite.Fold(j))
+	}
+}
+
+// What one has that can't be read may be another's, whoever else has it: it is not recorded.
+func TestTakenByWhatIsDamaged(t *testing.T) {
+	path, j, s := joined(t)
+	for _, id := range []string{"a", "b", "c"} {
+		ev := begin(id, s)
+		ev.Intent.Account = "of " + id
+		begun, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		doubt := complete(begun.Operation, s)
+		doubt.Kind, doubt.Answer, doubt.Open, doubt.Delivered = journal.EventDoubt, nil, true, false
+		_, err = j.Apply(t.Context(), doubt)
+		require.NoError(t, err)
+	}
+	proves := func(id string) error {
+		op, err := j.Get(t.Context(), journal.Ref{ID: id})
+		require.NoError(t, err)
+		_, err = j.Apply(t.Context(), tookEffect(op, "ch_1"))
+		return err
+	}
+	require.NoError(t, proves("a"))
+	require.NoError(t, proves("b"))
+	require.NoError(t, sqlite.Fold(j))
+	alter(t, path, "UPDATE onceward_operations SET facts = zeroblob(length(facts)) WHERE id = 'a'; UPDATE onceward_blocks SET data = x'00' WHERE first <= 1")
+	require.ErrorContains(t, proves("c"), "damaged")
+	op, err := j.Get(t.Context(), journal.Ref{ID: "c"})
+	require.NoError(t, err)
+	assert.Equal(t, journal.StateUnknown, op.State)
+}
+
+// What an operation was found by goes once it has an answer and nobody else tells of it.
+func TestMarksGoWithAnAnswer(t *testing.T) {
+	path, j, s := joined(t)
+	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	c := anotherProcess(t, path)
+	for _, marks := range []int{1, 0} {
+		require.NoError(t, sqlite.Fold(j))
+		assert.Equal(t, marks, one[int](t, c, "SELECT count(*) FROM onceward_marks"))
+		found, err := j.FindBy(t.Context(), "ledger", journal.ByKey, "key-of-invoice-1")
+		require.NoError(t, err)
+		assert.Len(t, found, marks)
+		if marks > 0 {
+			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+			require.NoError(t, err)
+		}
+	}
+}
+
+// What is not in the log alone any more is found once, whoever has it in the log beside it.
+func TestFindOnceItIsFolded(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	for n := range 700 { // the first ones are folded meanwhile
+		op := doubted(t, j, s, fmt.Sprint("invoice-", n))
+		_, err := j.Apply(t.Context(), tookEffect(op, fmt.Sprint("ch_", n)))
+		require.NoError(t, err)
+	}
+	for _, n := range []int{0, 100, 699} {
+		for by, value := range map[journal.By]string{journal.ByObject: "ch_", journal.ByReference: "ref-invoice-"} {
+			found, err := j.FindBy(t.Context(), "ledger", by, fmt.Sprint(value, n))
+			require.NoError(t, err)
+			require.Len(t, found, 1)
+			assert.EqualValues(t, n+1, found[0].Operation.Handle)
+		}
+	}
+	assert.Empty(t, verify(t, j))
 }
