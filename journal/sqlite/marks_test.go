@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -77,6 +78,9 @@ func TestFindIsInOrder(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, journal.StateCompleted, result.Operation.State)
 	}
+	_, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: ops[0].Ref, At: time.Now(), Outcome: journal.StateCompleted})
+	require.NoError(t, err) // it changes, and has its object yet
+	require.NoError(t, sqlite.Flush(j))
 	for _, where := range []string{"in the log", "in their rows"} {
 		for by, value := range map[journal.By]string{journal.ByObject: "ch_1", journal.ByReference: "ref-1"} {
 			var ids []string
@@ -149,7 +153,7 @@ func TestFindOnceItIsFolded(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for _, n := range []int{0, 100, 699} {
-		for by, value := range map[journal.By]string{journal.ByObject: "ch_", journal.ByReference: "ref-invoice-"} {
+		for by, value := range map[journal.By]string{journal.ByObject: "ch_", journal.ByReference: "ref-invoice-", journal.ByKey: "key-of-invoice-"} {
 			found, err := j.FindBy(t.Context(), "ledger", by, fmt.Sprint(value, n))
 			require.NoError(t, err)
 			require.Len(t, found, 1)
@@ -157,4 +161,21 @@ func TestFindOnceItIsFolded(t *testing.T) {
 		}
 	}
 	assert.Empty(t, verify(t, j))
+}
+
+// What an answer names as its object is what the operation is found by, at once and later.
+func TestFindByTheObjectOfAnAnswer(t *testing.T) {
+	_, j, s := joined(t)
+	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	done := complete(begun.Operation, s)
+	done.Object = "ch_1"
+	_, err = j.Apply(t.Context(), done)
+	require.NoError(t, err)
+	for _, where := range []string{"in the log", "in its row"} {
+		found, err := j.FindBy(t.Context(), "ledger", journal.ByObject, "ch_1")
+		require.NoError(t, err)
+		assert.Len(t, found, 1, where)
+		require.NoError(t, sqlite.Fold(j))
+	}
 }
