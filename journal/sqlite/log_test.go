@@ -234,3 +234,60 @@ func TestListNeedsNoWriter(t *testing.T) {
 	require.NoError(t, err)
 
 }
+
+// A log that says it has what it has not, or that what it needs is elsewhere, is damaged, however its rows are sealed.
+func TestLogThatContradictsItself(t *testing.T) {
+	path, j, s := joined(t)
+	begins := func(ids ...string) {
+		for _, id := range ids {
+			_, err := j.Apply(t.Context(), begin(id, s))
+			require.NoError(t, err)
+		}
+	}
+	begins("a", "b")
+	require.NoError(t, sqlite.Fold(j))
+	begins("c")
+	op, err := j.Get(t.Context(), journal.Ref{ID: "c"})
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), complete(op, s))
+	require.NoError(t, err)
+	begins("d")
+	for name, row := range map[string]struct {
+		newest, folded string
+		damaged        bool
+	}{
+		"as it was":                    {"newest", "folded", false},
+		"all of it is folded":          {"newest", "newest", false},
+		"one more was begun":           {"newest + 1", "folded", true},
+		"two more were begun":          {"newest + 2", "folded", true},
+		"more is folded than begun":    {"newest", "newest + 1", true},
+		"one less is folded":           {"newest", "folded - 1", true},
+		"what it has was never begun":  {"newest - 3", "folded", true},
+		"one more, and all are folded": {"newest + 1", "newest", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			copied := filepath.Join(t.TempDir(), "journal.db")
+			copyAll(t, path, copied)
+			alter(t, copied, fmt.Sprintf(`UPDATE onceward_log SET newest = %[1]s, folded = %[2]s,
+				records = sealed_log(records, seq, last_at, jumped_at, least_margin, %[1]s, %[2]s, number)
+				WHERE seq = (SELECT max(seq) FROM onceward_log)`, row.newest, row.folded))
+			j, err := sqlite.Open(copied, sqlite.Options{})
+			if err == nil {
+				defer j.Close()
+				_, err = j.Join(t.Context())
+			}
+			if row.damaged {
+				require.ErrorContains(t, err, "damaged")
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+	t.Run("a row is missing", func(t *testing.T) {
+		copied := filepath.Join(t.TempDir(), "journal.db")
+		copyAll(t, path, copied)
+		alter(t, copied, "DELETE FROM onceward_log WHERE seq = (SELECT max(seq) - 1 FROM onceward_log)") // how c ended
+		_, err := sqlite.Open(copied, sqlite.Options{})
+		require.ErrorContains(t, err, "damaged")
+	})
+}
