@@ -4,6 +4,7 @@ package sqlite_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -93,4 +94,35 @@ func TestAFileIsOpenedAndClosedByManyAtOnce(t *testing.T) {
 		assert.True(t, has(t, j, fmt.Sprint("invoice-", i)))
 	}
 	require.NoError(t, sound(t.Context(), j))
+}
+
+// A file is another name's as long as anybody here has it open by the one it had, and no longer.
+func TestPlaceIsLeft(t *testing.T) {
+	dir := t.TempDir()
+	path, moved := filepath.Join(dir, "journal.db"), filepath.Join(dir, "moved.db")
+	require.NoError(t, os.WriteFile(path, []byte("no journal, but for as long as a page is, it has bytes: it is a text"), 0o600))
+	_, err := sqlite.Open(path, sqlite.Options{})
+	require.ErrorIs(t, err, sqlite.ErrNotJournal)
+	require.NoError(t, os.Rename(path, moved))
+	_, err = sqlite.Open(moved, sqlite.Options{})
+	require.ErrorIs(t, err, sqlite.ErrNotJournal)
+	require.NoError(t, os.Remove(moved))
+
+	j, other := open(t, path), open(t, path)
+	goOn(t, j, "invoice-1")
+	require.NoError(t, j.Close())
+	require.NoError(t, os.Rename(path, moved))
+	_, err = sqlite.Open(moved, sqlite.Options{})
+	require.ErrorIs(t, err, sqlite.ErrSecondName)
+	require.ErrorContains(t, err, "which is open")
+	require.NoError(t, os.Rename(moved, path))
+	goOn(t, other, "invoice-2")
+	require.NoError(t, other.Close())
+	for _, suffix := range []string{"", "-sidecar"} {
+		require.NoError(t, os.Rename(path+suffix, moved+suffix))
+	}
+	j = open(t, moved)
+	assert.True(t, has(t, j, "invoice-2"))
+	goOn(t, open(t, path), "of another journal") // where that one was
+	assert.False(t, has(t, j, "of another journal"))
 }
