@@ -548,3 +548,69 @@ func TestHearBesideARival(t *testing.T) {
 }
 
 func unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
+
+// Of another only what was listed is read, unless more decides: where it can't be read for now, what is found is told all the same.
+func TestLookBesideWhatDecidesNothing(t *testing.T) {
+	for _, row := range []struct {
+		name, text string
+		lost       providertest.Fault
+		resolved   bool
+	}{
+		{"said to be executed, of another amount", `{"amount":11,"external_id":"order-1"}`, providertest.DropBefore(), true},
+		{"unknown, and the same", order1, providertest.DropAfter(), false},
+		{"unknown, and of no amount", `{"external_id":"order-1"}`, providertest.DropBefore(), false},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			j := &blinded{Journal: memory.New()}
+			l := atBank(t, onceward.Config{Journal: j})
+			l.box.Script(row.lost, providertest.DropAfter())
+			require.ErrorIs(t, l.asks("first", "/transfers", row.text).Err, onceward.ErrOutcomeUnknown)
+			if row.resolved {
+				_, err := l.Resolve(t.Context(), l.stands("first").Seen, onceward.Executed, onceward.ResolveOptions{By: "ann", Why: "seen"})
+				require.NoError(t, err)
+			}
+			require.ErrorIs(t, l.asks("second", "/transfers", order1).Err, onceward.ErrOutcomeUnknown)
+			j.unread = "first"
+			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "second"})
+			require.NoError(t, err, "%+v", latest(l.stands("second")))
+			assert.Equal(t, onceward.StateCompleted, l.stands("second").State)
+		})
+	}
+}
+
+// What a body would tell that is not kept can't be read from it: any object of the same kind may be its own.
+func TestLookBesideASecretBody(t *testing.T) {
+	for _, row := range []struct {
+		name, text string
+		state      onceward.State
+	}{
+		{"a body that is not kept", `{"amount":11,"external_id":"order-1","card":{"number":"4242424242424242"}}`, onceward.StateUnknown},
+		{"a body of another amount", `{"amount":11,"external_id":"order-1"}`, onceward.StateCompleted},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.Endpoints[1].SecretRequest = []string{"card.number"} })
+			plain := l.beside(l.box.Provider(), nil)
+			l.box.Script(providertest.DropBefore(), providertest.DropAfter())
+			require.ErrorIs(t, plain.asks("first", "/transfers", row.text).Err, onceward.ErrOutcomeUnknown)
+			require.ErrorIs(t, l.asks("second", "/transfers", order1).Err, onceward.ErrOutcomeUnknown)
+			_, _ = l.Reconcile(t.Context(), onceward.Ref{ID: "second"})
+			assert.Equal(t, row.state, l.stands("second").State, latest(l.stands("second")).Why)
+		})
+	}
+}
+
+// What was sent for another account of the credential is no rival.
+func TestLookBesideAnotherAccount(t *testing.T) {
+	for account, rivals := range map[string]bool{"acct_1": false, "acct_2": true} {
+		trap(t, account, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
+				p.AccountHeaders, p.Identity = []string{"Bank-Account"}, providers.Identity{}
+			})
+			l.box.Script(providertest.DropBefore(), providertest.DropAfter())
+			require.ErrorIs(t, l.asks("first", "/transfers", order1, with("Bank-Account", account)).Err, onceward.ErrOutcomeUnknown)
+			require.ErrorIs(t, l.asks("second", "/transfers", order1, with("Bank-Account", "acct_2")).Err, onceward.ErrOutcomeUnknown)
+			_, _ = l.Reconcile(t.Context(), onceward.Ref{ID: "second"})
+			assert.Equal(t, rivals, l.stands("second").State == onceward.StateUnknown, latest(l.stands("second")).Why)
+		})
+	}
+}

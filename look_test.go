@@ -1,7 +1,9 @@
 package onceward_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/lookup"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
@@ -711,4 +714,37 @@ func TestLookThatCallsItself(t *testing.T) {
 		_, err = l.Lookup(t.Context(), onceward.Ref{ID: "asked"})
 		require.ErrorIs(t, err, onceward.ErrNotFound)
 	})
+}
+
+// The program's own look-up may say of what undoes a step that it took effect; that it is absent frees it no more than a table's.
+func TestLookupHookOfAnUndo(t *testing.T) {
+	for _, row := range []struct {
+		finding onceward.Finding
+		why     []string // of what is unknown after it
+	}{
+		{onceward.Finding{Found: journal.FindingTookEffect, Object: "transfer obj_2"}, nil},
+		{onceward.Finding{Found: journal.FindingAbsent}, []string{"Config.Reconcile.Lookup names no object, or says of an undo that it is absent"}},
+	} {
+		trap(t, row.finding.Found.String(), func(t *testing.T) {
+			hook := &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) { return row.finding, nil }}
+			l := tellerOfFlows(t, openBank(t, func(p *providers.Provider) { p.Endpoints[1].Lookups = nil }), onceward.Config{Reconcile: hook})
+			ship := flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
+				_, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) { return "paid", l.posts(ctx, "/payments", `{"amount":10}`) },
+					flow.WithUndo(func(ctx context.Context, _ string) error { return l.posts(ctx, "/transfers", order1) }))
+				return "", cmp.Or(err, flow.GiveUp(errors.New("sold out")))
+			})
+			require.NoError(t, l.Flows.Register(ship))
+			l.box.Script(providertest.None(), providertest.DropAfter())
+			_, err := ship.Run(t.Context(), l.Flows, "order-1", "x")
+			require.Error(t, err)
+			l.runs(time.Minute)
+			var why []string
+			for op, err := range l.Operations(t.Context(), onceward.Filter{States: []onceward.State{onceward.StateUnknown}}) {
+				require.NoError(t, err)
+				why = append(why, latest(op).Why)
+			}
+			assert.Equal(t, row.why, why)
+			assert.Equal(t, 2, l.effects())
+		})
+	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers/providertest"
 )
 
 // settler is an OnSettled that remembers what it got, and fails on some of it.
@@ -592,5 +593,32 @@ func TestOfferThatIsTakenWakesNobody(t *testing.T) {
 		assert.LessOrEqual(t, claims()-before, 12+3)
 		stop()
 		<-done
+	})
+}
+
+// Who was told of an operation that nothing looks for any more is told of it anew, once it was sent again and is unknown again, though
+// the same outcome of its last request still waits to be taken.
+func TestOnUnknownHearsOfAnotherRequest(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		var told []onceward.Operation
+		l := atBank(t, onceward.Config{
+			OnSettled: func(context.Context, onceward.Operation) error { return errors.New("no") },
+			Reconcile: &onceward.Reconcile{OnUnknown: func(_ context.Context, op onceward.Operation, _ onceward.Looked) error {
+				told = append(told, op)
+				return nil
+			}},
+		}, unlookedFor)
+		l.loses("invoice-1", providertest.DropBefore())
+		l.runs(time.Hour)
+		require.Len(t, told, 1)
+		_, err := l.Resolve(t.Context(), l.stands("invoice-1").Seen, onceward.NotExecuted, onceward.ResolveOptions{By: "ann", Why: "not there"})
+		require.NoError(t, err)
+		l.loses("invoice-1", providertest.DropBefore())
+		_, err = l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		require.Equal(t, told[0].Dead, l.stands("invoice-1").Dead)
+		l.runs(time.Hour)
+		require.Len(t, told, 2)
+		assert.Equal(t, told[0].Generation+1, told[1].Generation)
 	})
 }

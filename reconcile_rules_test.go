@@ -1,6 +1,7 @@
 package onceward_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -649,7 +650,7 @@ func tellerOfFlows(t *testing.T, srv *providertest.Server, with ...onceward.Conf
 	if len(with) > 0 {
 		cfg = with[0]
 	}
-	cfg.Providers, cfg.Backoff, cfg.Reconcile = []providers.Provider{srv.Provider()}, once, plain()
+	cfg.Providers, cfg.Backoff, cfg.Reconcile = []providers.Provider{srv.Provider()}, once, cmp.Or(cfg.Reconcile, plain())
 	cfg.Authorize = func(r *http.Request) error {
 		r.Header.Set("Authorization", tellerToken)
 		return nil
