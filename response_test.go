@@ -135,6 +135,27 @@ func TestErrPendingSaysWhetherAnybodySendsIt(t *testing.T) {
 	}
 }
 
+// Whoever asks after Run or Resume have found out that they lack the credential is told that nobody sends it.
+func TestErrPendingSaysWhatIsLacked(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		p := start(t, (&line{}).Always(refuses()), onceward.Config{Backoff: once, Authorize: func(*http.Request) error { return nil }})
+		asks := func(name string, options ...option) bool {
+			var e *onceward.Error
+			require.ErrorAs(t, p.Ask(named(t, name), options...).Err, &e)
+			require.ErrorIs(t, e, onceward.ErrPending)
+			return e.InBackground
+		}
+		secret := with("Authorization", "Bearer s3cr3t")
+		assert.True(t, asks("first", secret), "Authorize may add it")
+		pass(time.Hour)
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		require.NotEmpty(t, report.Problems)
+		assert.False(t, asks("second", secret))
+		assert.True(t, asks("third"), "it lacks nothing")
+	})
+}
+
 // closes tells how often the body of a reply was closed.
 type closes struct {
 	io.Reader
