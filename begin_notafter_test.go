@@ -200,6 +200,20 @@ func TestNotAfterOfWhoAsksAgain(t *testing.T) {
 		pass(time.Hour)
 		assert.NoError(t, p.Ask(named(t, invoice)).Err)
 	})
+	each(t, "not said, though it has one", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Always(refuses())
+		policy := backoff.Policy{Initial: 10 * time.Second, Max: 20 * time.Second, MaxAttempts: 1}
+		p := start(t, l, onceward.Config{Journal: j, Backoff: policy})
+		by := time.Now().Add(10*time.Minute + 5*time.Second)
+		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), by)).Err, onceward.ErrPending)
+		pass(10 * time.Minute)
+		policy.MaxAttempts = 8
+		p = start(t, l, onceward.Config{Journal: j, Backoff: policy})
+		err := p.Ask(named(t, invoice)).Err
+		require.ErrorIs(t, err, onceward.ErrPending)
+		assert.ErrorContains(t, err, "it was not to be sent after")
+		assert.False(t, time.Now().After(by))
+	})
 }
 
 // Who asks by a clock that is behind, while it is not sure that its time has passed, is told when its provider will be asked.

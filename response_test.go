@@ -151,7 +151,9 @@ func TestErrPendingSaysWhatIsLacked(t *testing.T) {
 		report, err := p.Resume(t.Context())
 		require.NoError(t, err)
 		require.NotEmpty(t, report.Problems)
-		assert.False(t, asks("second", secret))
+		for range 2 { // the second is before it is due
+			assert.False(t, asks("second", secret))
+		}
 		assert.True(t, asks("third"), "it lacks nothing")
 	})
 }
