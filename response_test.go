@@ -18,6 +18,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/journal"
 )
 
 // What an error holds of a response is neither printed nor logged.
@@ -137,8 +138,8 @@ func TestErrPendingSaysWhetherAnybodySendsIt(t *testing.T) {
 
 // Whoever asks after Run or Resume have found out that they lack the credential is told that nobody sends it.
 func TestErrPendingSaysWhatIsLacked(t *testing.T) {
-	virtual(t, "", func(t *testing.T) {
-		p := start(t, (&line{}).Always(refuses()), onceward.Config{Backoff: once, Authorize: func(*http.Request) error { return nil }})
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		p := start(t, (&line{}).Always(refuses()), onceward.Config{Journal: j, Backoff: once, Authorize: func(*http.Request) error { return nil }})
 		asks := func(name string, options ...option) bool {
 			var e *onceward.Error
 			require.ErrorAs(t, p.Ask(named(t, name), options...).Err, &e)
