@@ -748,3 +748,14 @@ func TestLookupHookOfAnUndo(t *testing.T) {
 		})
 	}
 }
+
+// What is listed, and can't be got since the request lacks what it is got by, is not told by the list alone.
+func TestLookThatCanNotGetTheObject(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.Endpoints[0].Lookups[0].Fetch = "/shops/{request.shop}/payments/{id}" })
+		l.loses("invoice-1", providertest.DropAfter())
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		assert.Equal(t, journal.FindingInconclusive, latest(l.stands("invoice-1")).Finding)
+	})
+}
