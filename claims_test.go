@@ -823,22 +823,25 @@ func (j *landingClaims) Apply(ctx context.Context, ev journal.Event) (journal.Re
 
 // A claim that is recorded though nobody hears of it is left to the next one.
 func TestClaimThatNobodyHeardOf(t *testing.T) {
-	for name, row := range map[string]struct{ died, keeps bool }{
+	for name, row := range map[string]struct{ died, keeps, unsent bool }{
 		"of what was parked":                           {},
+		"of what was never sent":                       {unsent: true},
 		"of what a dead process left":                  {died: true},
 		"and the journal fails at giving it back, too": {keeps: true},
 	} {
 		each(t, name, func(t *testing.T, kept journal.Journal) {
 			l, j := &line{}, &landingClaims{Journal: kept, Flows: kept.(journal.Flows)}
 			was := start(t, l, onceward.Config{Journal: kept, Backoff: once})
-			if row.died {
+			switch {
+			case row.died:
 				leavesInFlight(t, was, l, func() { was.Ask(named(t, "invoice-1")) })
-			} else {
-				l.Then(loses())
+			default:
+				l.Then(map[bool]reply{false: loses(), true: refuses()}[row.unsent])
 				require.ErrorIs(t, was.Ask(named(t, "invoice-1")).Err, onceward.ErrPending)
 			}
 			pass(time.Hour)
 			before := was.Recorded(onceward.Ref{ID: "invoice-1"})
+			sent := len(l.Sent())
 			p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 			j.fails = true
 			j.keeps.Store(row.keeps)
@@ -846,21 +849,24 @@ func TestClaimThatNobodyHeardOf(t *testing.T) {
 			require.ErrorIs(t, err, severed.Err)
 			if row.keeps {
 				require.ErrorIs(t, p.Ask(named(t, "invoice-1")).Err, onceward.ErrJournal)
-				assert.Len(t, l.Sent(), 1)
+				assert.Len(t, l.Sent(), sent)
 			}
 			j.fails = false
 			j.keeps.Store(false)
 			pass(time.Minute)
 			op := p.Recorded(onceward.Ref{ID: "invoice-1"})
 			require.Equal(t, onceward.StatePending, op.State)
-			assert.True(t, op.MayHaveRun)
+			assert.Equal(t, !row.unsent, op.MayHaveRun)
 			assert.Equal(t, before.FirstSentAt, op.FirstSentAt)
+			if !row.died { // how long its last attempt took nobody knows
+				assert.Equal(t, before.LastEndedAt, op.LastEndedAt)
+			}
 			assert.Equal(t, before.Attempts, op.Attempts)
 
 			report, err := p.Resume(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, 1, report.Completed)
-			assert.Len(t, l.Sent(), 2)
+			assert.Len(t, l.Sent(), sent+1)
 			assert.Len(t, distinct(l.Keys()), 1)
 		})
 	}
