@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -304,6 +305,70 @@ func TestAStepWithoutItsCredentialWaits(t *testing.T) {
 			pass(time.Hour)
 			require.NoError(t, p.Flow(t.Context(), "order-1", nil, do))
 			assert.Len(t, l.Sent(), row.sent+1)
+		})
+	}
+}
+
+// A credential is told from another one by all of it, but what AWS signs anew for each request in Authorization.
+func TestCredentialThatLooksSigned(t *testing.T) {
+	const signed = "AWS4-HMAC-SHA256 Credential=key/day, Signature="
+	for _, row := range []struct {
+		header, first, second string
+		same                  bool
+	}{
+		{"Authorization", signed + "1", signed + "2", true},
+		{"Authorization", "Own Credential=key/1", "Own Credential=key/2", false},
+		{"X-Api-Key", signed + "1", signed + "2", false},
+	} {
+		virtual(t, row.header+" "+row.first, func(t *testing.T) {
+			table := own()
+			table.CredentialScoped = true
+			l := (&line{}).Then(loses())
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{table}, Backoff: once})
+			require.ErrorIs(t, p.Ask(named(t, invoice), toOwn, with(row.header, row.first)).Err, onceward.ErrPending)
+			pass(time.Minute)
+			out := p.Ask(named(t, invoice), toOwn, with(row.header, row.second))
+			assert.Equal(t, row.same, out.Err == nil, out.Err)
+			assert.Equal(t, row.same, len(l.Sent()) == 2)
+		})
+	}
+}
+
+// That two operations have one credential can't be told from the journal.
+func TestCredentialInTheJournal(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		table := own()
+		table.CredentialScoped = true
+		p := start(t, &line{}, onceward.Config{Providers: []providers.Provider{table}})
+		var digests []string
+		for _, name := range []string{"a", "b"} {
+			require.NoError(t, p.Ask(named(t, name), toOwn, bearer("s3cr3t")).Err)
+			digest := p.Recorded(onceward.Ref{ID: name}).Credential
+			digests = append(digests, digest[strings.LastIndexByte(digest, ':')+1:])
+		}
+		require.NotEmpty(t, digests[0])
+		assert.NotEqual(t, digests[0], digests[1])
+	})
+}
+
+// Who still waits for a credential when the client shuts down is told that, and nothing is begun.
+func TestCredentialDuringShutdown(t *testing.T) {
+	scoped := providers.Stripe()
+	scoped.CredentialScoped = true
+	for name, tables := range map[string][]providers.Provider{"for its mode": modes(), "for what its key is of": {scoped}} {
+		virtual(t, name, func(t *testing.T) {
+			l := &line{}
+			p := start(t, l, onceward.Config{Providers: tables, Authorize: func(r *http.Request) error {
+				<-r.Context().Done()
+				return r.Context().Err()
+			}})
+			asked := make(chan outcome, 1)
+			go func() { asked <- p.Ask(named(t, invoice)) }()
+			synctest.Wait()
+			_ = p.Shutdown(cancelled())
+			require.ErrorIs(t, (<-asked).Err, onceward.ErrShutdown)
+			assert.Empty(t, p.Everything())
+			assert.Empty(t, l.Sent())
 		})
 	}
 }

@@ -142,3 +142,57 @@ func TestAFetchKeepsWhatIsEscapedInThePath(t *testing.T) {
 		assert.Equal(t, "https://own.example/a%40b/orders/P%201%25", l.Sent()[2].URL)
 	})
 }
+
+// What is fetched may be as large as an answer may be; for one that is larger itself, or without a credential, nothing is
+// fetched.
+func TestFetchWithinTheLimits(t *testing.T) {
+	const limit = 100
+	full := `"` + strings.Repeat("x", limit-2) + `"`
+	large := `{"error":{"reason":"done","id":"PM1"},"more":` + full + `}`
+	for name, row := range map[string]struct {
+		answer reply
+		fails  bool // Config.Authorize, for the GET
+		body   string
+		sent   int
+	}{
+		"it has just the size":    {done("PM1"), false, full, 3},
+		"the answer is too large": {says(409, large), false, large, 2},
+		"there is no credential":  {done("PM1"), true, `{"error":{"reason":"done","id":"PM1"}}`, 2},
+	} {
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).Then(loses(), row.answer, says(200, full))
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{donor()}, MaxResponseBody: limit, Authorize: func(r *http.Request) error {
+				if row.fails && r.Method == http.MethodGet {
+					return errReset
+				}
+				return nil
+			}})
+			out := p.Ask(named(t, "order-7"), to(http.MethodPost, orders), body(`{"n":1}`), jsonType)
+			require.NoError(t, out.Err)
+			assert.Equal(t, row.body, out.Body)
+			assert.Equal(t, "PM1", out.Op.Answer.Pointer)
+			assert.Len(t, l.Sent(), row.sent)
+		})
+	}
+}
+
+// Nothing of a fetch is left behind: neither its connection nor its context.
+func TestFetchLeavesNothingBehind(t *testing.T) {
+	for _, status := range []int{200, 404} {
+		virtual(t, fmt.Sprint(status), func(t *testing.T) {
+			var ctx context.Context
+			left := &leftBody{}
+			l := (&line{}).Then(loses(), done("PM1"), reply{Answer: func(r *http.Request) (*http.Response, error) {
+				ctx = r.Context()
+				resp, err := says(status, `{}`).Answer(r)
+				left.Reader = resp.Body
+				resp.Body = left
+				return resp, err
+			}})
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{donor()}})
+			require.NoError(t, p.Ask(named(t, "order-7"), to(http.MethodPost, orders), body(`{"n":1}`), jsonType).Err)
+			assert.True(t, left.closed)
+			assert.Error(t, ctx.Err())
+		})
+	}
+}
