@@ -372,3 +372,33 @@ func TestCredentialDuringShutdown(t *testing.T) {
 		})
 	}
 }
+
+// What no table's contract covers is of no mode, at a provider's host too: nothing is known of what goes there.
+func TestModeAtAPathThatIsNotListed(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
+		for _, credential := range []string{"sk_test_1", "sk_live_1"} {
+			require.NoError(t, p.Ask(named(t, invoice), to(http.MethodPost, "https://api.stripe.com/v1//charges"), bearer(credential)).Err)
+		}
+		assert.Len(t, l.Sent(), 1)
+		assert.Empty(t, p.Recorded(onceward.Ref{ID: invoice}).Mode)
+	})
+}
+
+// A credential in the query is none of the key's, though it is called as that is elsewhere.
+func TestCredentialThatIsCalledAsTheKey(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		table := own(func(e *providers.Endpoint) { e.Key = providers.Key{Place: providers.KeyJSONField, Name: "token"} })
+		table.CredentialScoped = true
+		l := (&line{}).Then(loses())
+		p := start(t, l, onceward.Config{Providers: []providers.Provider{table}, Backoff: once})
+		ask := func(credential string) error {
+			return p.Ask(named(t, invoice), to(http.MethodPost, ownURL+"?token="+credential), jsonText(`{"n":1}`)).Err
+		}
+		require.ErrorIs(t, ask("a"), onceward.ErrPending)
+		pass(time.Minute)
+		require.ErrorIs(t, ask("b"), onceward.ErrOutcomeUnknown)
+		assert.Len(t, l.Sent(), 1)
+	})
+}

@@ -3,6 +3,7 @@ package onceward_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"testing"
@@ -94,6 +95,24 @@ func TestErrorWrapsItsCause(t *testing.T) {
 			assert.Same(t, row.kind, all[0])
 			assert.Equal(t, row.asItCame, all[1] == row.cause)
 			assert.Equal(t, row.kind == onceward.ErrNotSent, errors.Is(e, onceward.ErrNotSent))
+		})
+	}
+}
+
+// What a transport says is told without the query that it repeats, quoted or not.
+func TestErrorThatRepeatsTheQuery(t *testing.T) {
+	for _, form := range []string{"dial %s: reset", "dial %q: reset"} {
+		virtual(t, form, func(t *testing.T) {
+			p := start(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+				return nil, fmt.Errorf(form, r.URL.String())
+			}), onceward.Config{Backoff: once})
+			err := p.Ask(named(t, invoice), to(http.MethodPost, ownURL+"?page=p4ge")).Err
+			var e *onceward.Error // net/http's own has the URL
+			require.ErrorAs(t, err, &e)
+			require.ErrorIs(t, e, onceward.ErrOutcomeUnknown)
+			assert.ErrorContains(t, e, ownURL+"?…")
+			assert.NotContains(t, e.Error(), "p4ge")
+			assert.NotContains(t, e.Operation.Cause, "p4ge")
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -491,4 +492,34 @@ func TestKeyThatIsAskedForLater(t *testing.T) {
 		assert.NotEmpty(t, l.Keys()[0])
 		assert.Equal(t, l.Keys()[1], l.Keys()[0])
 	})
+}
+
+// What has no host is nobody's operation: the transport says what is wrong.
+func TestRequestWithoutAHost(t *testing.T) {
+	for name, u := range map[string]*url.URL{"no URL": nil, "no host": {Scheme: "https", Path: "/orders"}} {
+		virtual(t, name, func(t *testing.T) {
+			p := start(t, roundTrip(func(*http.Request) (*http.Response, error) { return nil, errReset }), onceward.Config{})
+			req, err := http.NewRequestWithContext(named(t, invoice), http.MethodPost, ownURL, nil)
+			require.NoError(t, err)
+			req.URL = u
+			_, err = p.HTTP.Transport.RoundTrip(req)
+			require.ErrorIs(t, err, errReset)
+			assert.Empty(t, p.Everything())
+		})
+	}
+}
+
+// What can't be repeated has no name, though its body says that it has no effect: that can't be had before it is sent.
+func TestQueryThatCantBeRepeated(t *testing.T) {
+	for name, option := range map[string]option{
+		"with a trailer": func(r *http.Request) { r.Trailer = http.Header{"X-Sum": nil} },
+		"an upgrade":     with("Upgrade", "websocket"),
+	} {
+		virtual(t, name, func(t *testing.T) {
+			l := &line{}
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{graph()}})
+			require.ErrorIs(t, p.Ask(named(t, invoice), append(graphQL(aQuery), option)...).Err, onceward.ErrInvalidRequest)
+			assert.Empty(t, l.Sent())
+		})
+	}
 }

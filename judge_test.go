@@ -672,3 +672,16 @@ func TestWhoLeavesAfterARefusal(t *testing.T) {
 		})
 	}
 }
+
+// That a key is in use at the provider proves an earlier request under it, which may have run, though this was the first here.
+func TestInFlightOnAFirstAttempt(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		p := start(t, (&line{}).Always(inUse), onceward.Config{Backoff: once})
+		ctx, cancel := context.WithTimeout(named(t, invoice), time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, p.Ask(ctx, carrying("k-1")).Err, onceward.ErrPending)
+		op := p.Recorded(onceward.Ref{ID: invoice})
+		assert.Equal(t, journal.StatePending, op.State)
+		assert.True(t, op.MayHaveRun)
+	})
+}
