@@ -18,6 +18,7 @@ import (
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
 )
 
 // modes is Stripe, whose credentials show what they are for.
@@ -382,7 +383,9 @@ func TestModeAtAPathThatIsNotListed(t *testing.T) {
 			require.NoError(t, p.Ask(named(t, invoice), to(http.MethodPost, "https://api.stripe.com/v1//charges"), bearer(credential)).Err)
 		}
 		assert.Len(t, l.Sent(), 1)
-		assert.Empty(t, p.Recorded(onceward.Ref{ID: invoice}).Mode)
+		op := p.Recorded(onceward.Ref{ID: invoice})
+		assert.Empty(t, op.Mode)
+		assert.Empty(t, op.Provider)
 	})
 }
 
@@ -400,5 +403,21 @@ func TestCredentialThatIsCalledAsTheKey(t *testing.T) {
 		pass(time.Minute)
 		require.ErrorIs(t, ask("b"), onceward.ErrOutcomeUnknown)
 		assert.Len(t, l.Sent(), 1)
+	})
+}
+
+// What is known to be of one account is not sent under a credential of another's.
+func TestCredentialOfAnotherAccount(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
+			e := &p.Endpoints[0]
+			e.Retention, e.Remembers, e.InFlightGuard = 24*time.Hour, providers.Everything, true
+		})
+		l.box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.pays(invoice, with("Authorization", "Bearer a")).Err, onceward.ErrPending)
+		pass(time.Hour)
+		err := l.pays(invoice, with("Authorization", "Bearer b")).Err
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		assert.ErrorContains(t, err, "another account")
 	})
 }

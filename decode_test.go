@@ -141,6 +141,7 @@ func TestAnswerThatBreaksOffBeforeAField(t *testing.T) {
 		"that it is being worked on":    {409, []providers.Rule{busy, {Status: 409, Verdict: providers.Rejected, Source: "a test"}}, 0, onceward.ErrOutcomeUnknown},
 		"that it may be":                {409, []providers.Rule{busy, {Status: 409, Verdict: providers.NotExecuted, Source: "a test"}}, 0, onceward.ErrOutcomeUnknown},
 		"that its key is in use":        {409, []providers.Rule{busy, {Status: 409, Verdict: providers.Misuse, Source: "a test"}}, 0, onceward.ErrOutcomeUnknown},
+		"what may have happened":        {409, []providers.Rule{{Status: 409, Verdict: providers.Indeterminate, Source: "a test"}}, 0, onceward.ErrOutcomeUnknown},
 		"nothing":                       {409, []providers.Rule{{Status: 409, Verdict: providers.Final, Source: "a test"}}, 0, onceward.ErrAnswerGone},
 	} {
 		virtual(t, name, func(t *testing.T) {

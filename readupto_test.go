@@ -2,6 +2,7 @@ package onceward_test
 
 import (
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -57,7 +58,7 @@ func TestBodyThatComesInPieces(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			l := &line{}
-			p := start(t, l, onceward.Config{})
+			p := start(t, l, onceward.Config{MaxRequestBody: math.MaxInt64})
 			err := p.Ask(named(t, invoice), func(r *http.Request) {
 				r.Body, r.ContentLength = io.NopCloser(row.comes(strings.NewReader(row.text))), int64(len(row.text))
 			}).Err
