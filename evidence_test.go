@@ -1021,3 +1021,27 @@ func TestHearOfTheSameMode(t *testing.T) {
 		})
 	}
 }
+
+// unreadable is a journal whose operations' URLs can't be read.
+type unreadable struct{ *memory.Journal }
+
+func (j unreadable) FindBy(ctx context.Context, provider string, by journal.By, value string) ([]journal.Match, error) {
+	matches, err := j.Journal.FindBy(ctx, provider, by, value)
+	for i := range matches {
+		matches[i].Operation.Request.URL = "%"
+	}
+	return matches, err
+}
+
+// Nothing is told of an operation whose URL can't be read, and nothing of it is recorded.
+func TestHearOfAnUnreadableURL(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Journal: unreadable{memory.New()}}, unlooked)
+		l.loses("invoice-1", providertest.DropAfter())
+		before := l.stands("invoice-1")
+		ops, err := l.Hear(t.Context(), "bank", l.happened("evt_1", "payment.succeeded", before.Key, "obj_1", time.Now()))
+		require.NoError(t, err)
+		assert.Empty(t, ops)
+		assert.Equal(t, before, l.stands("invoice-1"))
+	})
+}
