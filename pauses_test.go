@@ -187,3 +187,12 @@ func TestPauseOfABusyProvider(t *testing.T) {
 		})
 	}
 }
+
+// The shortest delay that a policy can have is one, too.
+func TestPauseByTheShortestDelay(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		p := start(t, (&line{}).Then(refuses()), onceward.Config{Backoff: backoff.Policy{Initial: 1, Max: 1, MaxAttempts: 1}})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		assert.WithinRange(t, p.Recorded(onceward.Ref{ID: invoice}).WakeAt, time.Now(), time.Now().Add(time.Microsecond))
+	})
+}

@@ -16,8 +16,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Shutdown waits for the calls that are under way, though somebody asks meanwhile for passes, which are too late.
-func TestPassesAreTooLateDuringShutdown(t *testing.T) {
+// Shutdown waits for the call that is under way, though somebody asks meanwhile for what is too late.
+func TestTooLateDuringShutdown(t *testing.T) {
 	for name, asks := range map[string]func(*testing.T, *process) error{
 		"Resume": func(t *testing.T, p *process) error {
 			report, err := p.Resume(t.Context())
@@ -30,9 +30,11 @@ func TestPassesAreTooLateDuringShutdown(t *testing.T) {
 			}
 			return onceward.ErrShutdown
 		},
+		"a call": func(t *testing.T, p *process) error { return p.Ask(named(t, "invoice-2")).Err },
 	} {
 		virtual(t, name, func(t *testing.T) {
-			p := start(t, (&line{}).Then(takes(10*time.Second, says(200, paid))), onceward.Config{})
+			l := (&line{}).Then(takes(10*time.Second, says(200, paid)))
+			p := start(t, l, onceward.Config{})
 			asked := make(chan error, 1)
 			go func() { asked <- p.Ask(named(t, invoice)).Err }()
 			pass(time.Second)
@@ -46,6 +48,7 @@ func TestPassesAreTooLateDuringShutdown(t *testing.T) {
 			require.ErrorIs(t, asks(t, p), onceward.ErrShutdown)
 			require.NoError(t, <-asked)
 			assert.Equal(t, 9*time.Second, <-ended)
+			assert.Len(t, l.Sent(), 1)
 		})
 	}
 }

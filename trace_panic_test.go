@@ -222,3 +222,15 @@ func TestPanicOverALostAnswerLeavesItOpen(t *testing.T) {
 		})
 	}
 }
+
+// An attempt that a panic ends has ended then, and not when the one before it did.
+func TestAPanicEndsTheAttempt(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		var at time.Time
+		l := (&line{}).Then(loses(), takes(10*time.Second, doing(func() { at = time.Now(); panic("a transport's") }, loses())))
+		p := start(t, l, onceward.Config{})
+		assert.Panics(t, func() { p.Ask(named(t, invoice)) })
+		require.Len(t, l.Sent(), 2)
+		assert.WithinDuration(t, at, p.Recorded(onceward.Ref{ID: invoice}).LastEndedAt, time.Millisecond)
+	})
+}
