@@ -129,3 +129,23 @@ func TestAContextDerivedOutlivesItsCall(t *testing.T) {
 		}
 	})
 }
+
+// A call that comes to its pause only after Shutdown has begun makes none.
+func TestNoPauseOnceShutdownHasBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p *process
+		var began time.Time
+		down := make(chan error, 1)
+		p = start(t, (&line{}).Then(refuses()), onceward.Config{Trace: &onceward.Trace{
+			Delayed: func(context.Context, onceward.Operation, time.Duration) {
+				go func() { down <- p.Shutdown(context.Background()) }()
+				pass(time.Second)
+				began = time.Now()
+			},
+		}})
+		require.ErrorIs(t, p.Ask(named(t, "invoice-1/charge")).Err, onceward.ErrPending)
+		require.NoError(t, <-down)
+		assert.False(t, began.IsZero())
+		assert.Zero(t, time.Since(began))
+	})
+}
