@@ -3,6 +3,7 @@ package onceward_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -148,5 +149,48 @@ func TestEndedIsToldOfWhatIsSentNoMore(t *testing.T) {
 		require.Len(t, told, 1)
 		assert.Equal(t, onceward.StateUnknown, told[0].State)
 		assert.False(t, told[0].Replayed)
+	})
+}
+
+// claimsNone is a journal whose next claim for a provider fails, once it is told so.
+type claimsNone struct {
+	journal.Journal
+	of     string
+	failed atomic.Bool
+}
+
+func (j *claimsNone) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	if slices.Contains(ev.From, j.of) && j.failed.CompareAndSwap(false, true) {
+		return nil, errNoDisk
+	}
+	return j.Journal.Claim(ctx, ev, limit)
+}
+
+// A claim that fails is told of, though one for another provider found as many as there are slots before.
+func TestResumeTellsOfAnyFailedClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tables := []providers.Provider{providers.Stripe(), own()}
+		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once, Providers: tables})
+		left.due(time.Second, to(http.MethodPost, ownURL))
+		for range 2 {
+			left.due(10 * time.Second)
+		}
+		j := &claimsNone{Journal: left.Journal.Journal, of: tables[1].Name}
+		j.failed.Store(true)
+		l := (&line{}).Then(takes(30*time.Second, says(200, paid)))
+		p := start(t, l, onceward.Config{Journal: j, Concurrency: 2, Providers: tables})
+		pass(10*time.Minute + time.Second)
+		first := make(chan error, 1)
+		go func() {
+			_, err := p.Resume(t.Context())
+			first <- err
+		}()
+		pass(10 * time.Second)
+		require.Len(t, l.Sent(), 1)
+		j.failed.Store(false)
+		report, err := p.Resume(t.Context())
+		require.ErrorIs(t, err, errNoDisk)
+		assert.Equal(t, 2, report.Completed)
+		require.NoError(t, <-first)
 	})
 }
