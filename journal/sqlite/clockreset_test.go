@@ -59,3 +59,21 @@ func TestClockResetByAnotherProcessStaysSo(t *testing.T) {
 		})
 	}
 }
+
+// After a reset, what this process alone has seen of the clock since is not forgotten by what others write.
+func TestClockSeenAfterAReset(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	goOn(t, j, "invoice-1")
+	seenAt(t, j, time.Now().Add(20*time.Hour))
+	child, out := start(t, "reset", path)
+	assert.False(t, out.Scan(), out.Text())
+	require.NoError(t, child.Wait())
+	now := time.Now().Truncate(time.Millisecond).UTC()
+	require.Equal(t, now, seenAt(t, j, now).Last)
+
+	later := now.Add(10 * time.Minute)
+	require.Equal(t, later, seenAt(t, j, later).Last)
+	alter(t, path, "CREATE TABLE theirs (id INTEGER)")
+	assert.Equal(t, later, seenAt(t, j, now).Last)
+}

@@ -24,11 +24,13 @@ func TestDeliveriesThatCantBeRecorded(t *testing.T) {
 	require.NoError(t, err)
 	deliver := func() (failed int) {
 		for range 1024 {
-			_, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: done.Ref, At: time.Now(), Outcome: journal.StateCompleted})
+			result, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: done.Ref, At: time.Now(), Outcome: journal.StateCompleted})
 			if err != nil {
 				require.ErrorContains(t, err, "refused by the test")
 				failed++
+				continue
 			}
+			require.Equal(t, journal.Recorded, result.Decision)
 		}
 		return failed
 	}

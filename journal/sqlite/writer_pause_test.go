@@ -1,0 +1,42 @@
+package sqlite_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// After each commit there is a pause for other processes that write, for as long as one was seen to write not long ago.
+func TestPauseWhereOthersWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path, j, s := joined(t)
+		pauses := func() bool {
+			t.Helper()
+			synctest.Wait() // for the pause of the one before
+			before := time.Now()
+			require.NoError(t, sqlite.Flush(j))
+			require.NoError(t, sqlite.Flush(j)) // which waits for the end of the pause
+			return time.Since(before) > 0
+		}
+		time.Sleep(time.Second)
+		assert.False(t, pauses(), "nobody else has written")
+		alter(t, path, "CREATE TABLE theirs (id INTEGER)")
+		for range 3 {
+			assert.True(t, pauses(), "somebody has")
+		}
+		time.Sleep(time.Second)
+		for range 2 {
+			_ = pauses() // the one that was under way
+			assert.False(t, pauses(), "long ago")
+		}
+		alter(t, path, "DROP TABLE theirs")
+		assert.True(t, pauses(), "somebody has again")
+		require.NoError(t, s.End(t.Context()))
+		require.NoError(t, j.Close())
+	})
+}
