@@ -1,0 +1,28 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// A journal that lacks what its writer needs from the beginning is not opened.
+func TestOpenWithoutWhatTheWriterNeeds(t *testing.T) {
+	for name, damage := range map[string]string{
+		"a table":                "DROP TABLE onceward_answers",
+		"the key of the hashes":  "UPDATE onceward_journal SET hash_key = zeroblob(4)",
+		"the row of the journal": "DELETE FROM onceward_journal",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			leave(t, path)
+			alter(t, path, damage)
+			_, err := sqlite.Open(path, sqlite.Options{})
+			require.Error(t, err)
+			require.ErrorContains(t, err, path)
+		})
+	}
+}
