@@ -110,6 +110,23 @@ func TestContentsAreVerified(t *testing.T) {
 	assert.Len(t, handlesOf(t, j, journal.Filter{Provider: "ledger"}), format.SegmentSize-1, "what is not believed is not gone by")
 }
 
+// Of a segment that is not sealed nobody goes by what is written down of it so far, and Verify does not either.
+func TestContentsOfWhatIsNotSealed(t *testing.T) {
+	_, j, s := joined(t)
+	cancelled(t, j, begin("invoice-1", s), s)
+	cancelled(t, j, begin("invoice-2", s), s)
+	require.NoError(t, sqlite.Fold(j))
+	again := begin("invoice-1", s)
+	again.Intent.Provider = "another"
+	result, err := j.Apply(t.Context(), again)
+	require.NoError(t, err)
+	require.Equal(t, journal.Execute, result.Decision)
+	require.NoError(t, sqlite.Fold(j))
+	assert.Empty(t, verify(t, j))
+	assert.Equal(t, []int64{1}, handlesOf(t, j, journal.Filter{Provider: "another"}))
+	assert.Equal(t, []int64{2}, handlesOf(t, j, journal.Filter{Provider: "ledger"}))
+}
+
 // A row that is damaged stops neither who begins an operation again with another provider nor who begins the
 // segment's last one, and hides nothing.
 func TestDamagedContentsStopNobody(t *testing.T) {

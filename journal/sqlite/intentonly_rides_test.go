@@ -131,3 +131,20 @@ func TestIntentOnlyAnswersShareACommit(t *testing.T) {
 		require.NoError(t, j.Close())
 	})
 }
+
+// An answer that rides, by a clock which stands a little behind, is reported as it is recorded: when its operation was begun stays.
+func TestIntentOnlyAnswerByAClockBehind(t *testing.T) {
+	_, j, s := intentOnly(t)
+	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	answer := complete(begun.Operation, s)
+	answer.At = answer.At.Add(-time.Second)
+	result, err := j.Apply(t.Context(), answer)
+	require.NoError(t, err)
+	require.Equal(t, journal.Recorded, result.Decision)
+	assert.Equal(t, begun.Operation.CreatedAt, result.Operation.CreatedAt)
+	op, err := j.Get(t.Context(), begun.Operation.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, op.CreatedAt, result.Operation.CreatedAt)
+	assert.Equal(t, op.SettledAt, result.Operation.SettledAt)
+}

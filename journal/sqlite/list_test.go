@@ -92,6 +92,32 @@ func TestListFromASegmentsFirst(t *testing.T) {
 	listed := handlesOf(t, j, journal.Filter{CreatedFrom: now})
 	require.Len(t, listed, sqlite.SegmentSize-1)
 	assert.EqualValues(t, sqlite.SegmentSize, listed[0])
+
+	alter(t, path, fmt.Sprint("UPDATE onceward_operations SET facts = zeroblob(length(facts)) WHERE handle = ", sqlite.SegmentSize))
+	listed = handlesOf(t, j, journal.Filter{CreatedBefore: now.Add(-5 * journal.ClockSpread / 2)})
+	assert.Len(t, listed, sqlite.SegmentSize-1, "what was created later is not read")
+}
+
+// What a list is not to have by its bounds it does not read: that may be damaged.
+func TestListBesideADamagedBlock(t *testing.T) {
+	path, j, s := joined(t)
+	for n := range 30 {
+		begun, err := j.Apply(t.Context(), begin(fmt.Sprint("invoice-", n), s))
+		require.NoError(t, err)
+		_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+		require.NoError(t, err)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	first := rowsIn(t, path, "first", "onceward_blocks WHERE first > 1 ORDER BY first LIMIT 1")[0][0].(int64)
+	alter(t, path, fmt.Sprint("UPDATE onceward_blocks SET data = x'00' WHERE first >= ", first))
+	for _, newest := range []bool{false, true} {
+		assert.Len(t, handlesOf(t, j, journal.Filter{Before: first, Newest: newest}), int(first)-1, newest)
+		var damaged error
+		for _, err := range j.List(t.Context(), journal.Filter{Before: first + 1, Newest: newest}) {
+			damaged = err
+		}
+		assert.ErrorContains(t, damaged, "damaged", newest)
+	}
 }
 
 // What a filter selects in parts of a journal that lie apart is listed whole, though each part is more than a page.

@@ -148,6 +148,11 @@ func TestOutboxThatCantBeCleared(t *testing.T) {
 	require.ErrorContains(t, sqlite.Flush(j), "refused by the test")
 	_, err := j.Get(t.Context(), op.Ref)
 	require.ErrorContains(t, err, "refused by the test")
+	var listed error
+	for _, err := range j.List(t.Context(), journal.Filter{}) {
+		listed = err
+	}
+	require.ErrorContains(t, listed, "refused by the test")
 	assert.Equal(t, 1, left(t, db))
 	stop()
 	there, err := j.Get(t.Context(), op.Ref)
