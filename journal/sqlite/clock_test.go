@@ -140,3 +140,16 @@ func TestClockResetWithNothingToWrite(t *testing.T) {
 	result := seenAt(t, open(t, copied), now.Add(time.Second))
 	assert.Equal(t, now.Add(time.Second), result.Last)
 }
+
+// What this process alone has seen of the clock is not forgotten for what another commits.
+func TestClockSeenBesideAnothersCommit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	goOn(t, j, "invoice-1")
+	now := time.Now().Truncate(time.Millisecond).UTC()
+	later := now.Add(10 * time.Minute)
+	require.Equal(t, later, seenAt(t, j, later).Last)
+	alter(t, path, `INSERT INTO onceward_log SELECT seq + 1, last_at, jumped_at, least_margin, newest, folded, number + 1,
+		sealed_log(x'00000000', seq + 1, last_at, jumped_at, least_margin, newest, folded, number + 1) FROM onceward_log ORDER BY seq DESC LIMIT 1`)
+	assert.Equal(t, later, seenAt(t, j, now).Last)
+}
