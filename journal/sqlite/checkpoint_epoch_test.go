@@ -56,6 +56,29 @@ func TestEpochEndsAsTransactionsGrowTheWAL(t *testing.T) {
 	assert.NotEqual(t, before, epoch())
 }
 
+// An epoch that a commit was to begin which failed is begun by the next.
+func TestEpochAfterACommitThatFailed(t *testing.T) {
+	path, j, s := joined(t)
+	alter(t, path, "CREATE TABLE notes (note BLOB)")
+	epoch := func() []byte { return one[[]byte](t, anotherProcess(t, path), "SELECT epoch FROM onceward_journal") }
+	goOn(t, j, "invoice-1")
+	before := epoch()
+	for _, bytes := range []int{10 << 20, 1} { // the second finds the WAL long
+		tx, err := j.BeginSQL(t.Context())
+		require.NoError(t, err)
+		_, err = tx.ExecContext(t.Context(), "INSERT INTO notes VALUES (zeroblob(?))", bytes)
+		require.NoError(t, err)
+		require.NoError(t, tx.Commit())
+	}
+	stop := refuse(t, path, "INSERT ON onceward_log")
+	_, err := j.Apply(t.Context(), begin("invoice-2", s))
+	require.ErrorContains(t, err, "refused by the test")
+	stop()
+	require.Equal(t, before, epoch())
+	goOn(t, j, "invoice-2")
+	assert.NotEqual(t, before, epoch())
+}
+
 // What transactions of the application's have written is moved into the file without anybody else's commit.
 func TestTransactionsWALIsMoved(t *testing.T) {
 	path, j, _ := joined(t)

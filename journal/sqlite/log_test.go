@@ -333,3 +333,27 @@ func TestLogThatOthersCut(t *testing.T) {
 	assert.EqualValues(t, 84, result.Operation.Handle)
 	saysThat(t, verify(t, j), []string{"has its file"}) // theirs is elsewhere
 }
+
+// What can't be understood of the log is damaged, for who opens it and for who goes on.
+func TestLogThatCantBeUnderstood(t *testing.T) {
+	for name, records := range map[string]string{
+		"a row that is not sealed": "x'00'",
+		"records that are none":    "sealed_log(x'ffff00000000', seq + 1, last_at, jumped_at, least_margin, newest, folded, number + 1)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, j, s := joined(t)
+			_, err := j.Apply(t.Context(), begin("invoice-1", s))
+			require.NoError(t, err)
+			alter(t, path, `INSERT INTO onceward_log SELECT seq + 1, last_at, jumped_at, least_margin, newest, folded, number + 1, `+
+				records+` FROM onceward_log ORDER BY seq DESC LIMIT 1`)
+			for range 2 {
+				_, err = j.Apply(t.Context(), begin("invoice-2", s))
+				require.ErrorContains(t, err, "damaged")
+			}
+			copied := filepath.Join(t.TempDir(), "journal.db")
+			copyAll(t, path, copied)
+			_, err = tryOpen(t, copied)
+			require.ErrorContains(t, err, "damaged")
+		})
+	}
+}
