@@ -148,16 +148,6 @@ func newSceneAfter(t *testing.T, others, reaped int) *scene {
 	return sc
 }
 
-// copyAll copies a journal with all that lies beside it, but the -shm file.
-func copyAll(t *testing.T, from, to string) {
-	t.Helper()
-	for _, name := range filesOf(t, from) {
-		if suffix := strings.TrimPrefix(name, from); suffix != "-shm" {
-			copyFile(t, name, to+suffix)
-		}
-	}
-}
-
 // stage is a journal that was opened on a scene.
 type stage struct {
 	*sqlite.Journal

@@ -63,6 +63,16 @@ func goOn(t *testing.T, j *sqlite.Journal, id string) {
 	require.NoError(t, s.End(t.Context()))
 }
 
+// copyAll copies a journal with all that lies beside it, but the -shm file.
+func copyAll(t *testing.T, from, to string) {
+	t.Helper()
+	for _, name := range filesOf(t, from) {
+		if suffix := strings.TrimPrefix(name, from); suffix != "-shm" {
+			copyFile(t, name, to+suffix)
+		}
+	}
+}
+
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	content, err := os.ReadFile(from)

@@ -1,0 +1,81 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// Where others have cut the log behind what this process has read of it, what is there now is read from its beginning.
+func TestLogThatOthersCut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	goOn(t, j, "mine")
+	theirs := filepath.Join(t.TempDir(), "journal.db") // is what others make of it
+	copyAll(t, path, theirs)
+	others := open(t, theirs)
+	another, err := others.Join(t.Context())
+	require.NoError(t, err)
+	begins := func(n int) {
+		result, err := others.Apply(t.Context(), begin(fmt.Sprint("theirs-", n), another))
+		require.NoError(t, err)
+		require.Equal(t, journal.Execute, result.Decision)
+	}
+	for n := range 80 {
+		begins(n)
+	}
+	require.NoError(t, sqlite.Fold(others))
+	begins(80)
+	begins(81)
+	bounds := rowsIn(t, path, "max(seq)", "onceward_log")[0][0].(int64)
+	require.Greater(t, rowsIn(t, theirs, "min(seq)", "onceward_log")[0][0].(int64), bounds+1)
+
+	statements := fmt.Sprintf("ATTACH '%s' AS theirs; BEGIN IMMEDIATE;", theirs)
+	for _, row := range rowsIn(t, path, "name", "sqlite_schema WHERE type = 'table' AND name LIKE 'onceward_%'") {
+		statements += fmt.Sprintf("DELETE FROM main.%[1]s; INSERT INTO main.%[1]s SELECT * FROM theirs.%[1]s;", row[0])
+	}
+	alter(t, path, statements+"COMMIT; DETACH theirs")
+	assert.Equal(t, 83, len(handlesOf(t, j, journal.Filter{})))
+	assert.True(t, has(t, j, "mine"))
+	for n := range 82 {
+		require.True(t, has(t, j, fmt.Sprint("theirs-", n)), n)
+	}
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	result, err := j.Apply(t.Context(), begin("one more", s))
+	require.NoError(t, err)
+	assert.EqualValues(t, 84, result.Operation.Handle)
+	saysThat(t, verify(t, j), []string{"has its file"}) // theirs is elsewhere
+}
+
+// What can't be understood of the log is damaged, for who opens it and for who goes on.
+func TestLogThatCantBeUnderstood(t *testing.T) {
+	for name, records := range map[string]string{
+		"a row that is not sealed": "x'00'",
+		"records that are none":    "sealed_log(x'ffff00000000', seq + 1, last_at, jumped_at, least_margin, newest, folded, number + 1)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, j, s := joined(t)
+			_, err := j.Apply(t.Context(), begin("invoice-1", s))
+			require.NoError(t, err)
+			alter(t, path, `INSERT INTO onceward_log SELECT seq + 1, last_at, jumped_at, least_margin, newest, folded, number + 1, `+
+				records+` FROM onceward_log ORDER BY seq DESC LIMIT 1`)
+			for range 2 {
+				_, err = j.Apply(t.Context(), begin("invoice-2", s))
+				require.ErrorContains(t, err, "damaged")
+			}
+			copied := filepath.Join(t.TempDir(), "journal.db")
+			copyAll(t, path, copied)
+			_, err = tryOpen(t, copied)
+			require.ErrorContains(t, err, "damaged")
+		})
+	}
+}
