@@ -587,12 +587,12 @@ func TestBacklogOfAnEarlierClaim(t *testing.T) {
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
 		pass(time.Hour)
+		tried := j.asked.Load()
 		resumed := make(chan error, 1)
 		go func() {
 			_, err := p.Resume(context.Background())
 			resumed <- err
 		}()
-		tried := j.asked.Load()
 		pass(20 * time.Second)
 		require.Greater(t, j.asked.Load(), tried+1, "the end of the first claim is tried again")
 		assert.Equal(t, journal.StateInFlight, p.Recorded(onceward.Ref{ID: invoice}).State)

@@ -71,7 +71,7 @@ func TestSidecarThatCantBeWritten(t *testing.T) {
 			err := sqlite.Mark(j)
 			mend()
 			require.ErrorIs(t, err, row.is)
-			assert.Empty(t, besides(t, path, "-sidecar"))
+			assert.Subset(t, []string{path + "-sidecar"}, besides(t, path, "-sidecar"), "nothing of a failed one is left; it may have been tried again")
 			require.NoError(t, sqlite.Mark(j))
 			assert.Equal(t, []string{path + "-sidecar"}, besides(t, path, "-sidecar"))
 			require.NoError(t, j.Close())
