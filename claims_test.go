@@ -40,6 +40,8 @@ func TestCorrectedTableBindsWhatIsPending(t *testing.T) {
 		{"its retention is lower", func(e *providers.Endpoint) { e.Retention = 10 * time.Hour }, 20 * time.Hour, 1, onceward.StateUnknown},
 		{"it remembers nothing, as turned out", func(e *providers.Endpoint) { e.Remembers, e.Retention, e.InFlightGuard = providers.Nothing, 0, false }, time.Hour, 1, onceward.StateUnknown},
 		{"it has no guard, as turned out", func(e *providers.Endpoint) { e.InFlightGuard = false }, time.Hour, 1, onceward.StateUnknown},
+		{"it has no guard, as turned out, and states how long it works", func(e *providers.Endpoint) { e.InFlightGuard, e.HandlingTime = false, 10*time.Minute },
+			time.Hour, 1, onceward.StatePending},
 		{"it takes no key, as turned out", func(e *providers.Endpoint) { *e = providers.Endpoint{Pattern: e.Pattern} }, time.Hour, 1, onceward.StateUnknown},
 		{"a wider table changes nothing", func(e *providers.Endpoint) { e.Retention = 1000 * time.Hour }, 8 * 24 * time.Hour, 1, onceward.StateUnknown},
 	} {
@@ -68,6 +70,29 @@ func TestCorrectedTableBindsWhatIsPending(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Of two handling times the longer one is waited for, though the table has a guard by now.
+func TestLongerHandlingTimeIsWaitedFor(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(loses())
+		was := own(func(e *providers.Endpoint) { e.InFlightGuard, e.HandlingTime = false, 10*time.Minute })
+		start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{was}}).Ask(named(t, "order-1"), to("POST", ownURL))
+		is := own(func(e *providers.Endpoint) { e.InFlightGuard, e.HandlingTime = true, 3*time.Hour })
+		now := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{is}})
+		for range 17 {
+			_, err := now.Resume(t.Context())
+			require.NoError(t, err)
+			pass(10 * time.Minute)
+		}
+		require.Len(t, l.Sent(), 1)
+		for range 30 {
+			pass(10 * time.Minute)
+			_, err := now.Resume(t.Context())
+			require.NoError(t, err)
+		}
+		assert.Len(t, l.Sent(), 2)
+	})
 }
 
 // A corrected table binds what the body tells or is not kept.

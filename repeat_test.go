@@ -837,6 +837,35 @@ func TestRepeatNeverOfWhatWasSeen(t *testing.T) {
 	})
 }
 
+// What two objects may be is not repeated, though a later look shows neither.
+func TestRepeatNeverOfWhatTwoMayBe(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Reconcile: filling()}, unique)
+		l.box.Script(providertest.DropBefore())
+		var sent []byte
+		looks := 0
+		l.fakes(func(r *http.Request) *http.Response {
+			switch {
+			case r.Method == http.MethodPost:
+				sent, _ = io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(sent))
+			case r.URL.Path == "/transfers":
+				if looks++; looks == 1 {
+					one := fmt.Sprintf(`"created":%d,"status":"succeeded",%s`, time.Now().Unix(), sent[1:])
+					return answers(http.StatusOK, `{"data":[{"id":"obj_1",`+one+`,{"id":"obj_2",`+one+`],"has_more":false}`)
+				}
+			}
+			return nil
+		})
+		require.ErrorIs(t, l.transfers("seen").Err, onceward.ErrOutcomeUnknown)
+		require.Equal(t, 1, looks)
+		require.ErrorIs(t, l.asksLater("seen").Err, onceward.ErrOutcomeUnknown)
+		require.Greater(t, looks, 1)
+		assert.Equal(t, 1, l.sent())
+		assert.Equal(t, journal.FindingAmbiguous, l.stands("seen").Evidence[0].Finding)
+	})
+}
+
 // What is listed is there, and is not repeated, though the next page, or the object itself, is not found.
 func TestRepeatNeverOfWhatIsListed(t *testing.T) {
 	for _, row := range []struct{ name, fetch, more string }{

@@ -340,7 +340,13 @@ func TestTrapHeardWhileUnderWay(t *testing.T) {
 			assert.Contains(t, op.Dead, row.dead)
 			if row.state == onceward.StateCompleted {
 				assert.True(t, op.Answer.Refused)
+				return
 			}
+			_, err := l.Resolve(t.Context(), op.Seen, onceward.NotExecuted, onceward.ResolveOptions{})
+			require.ErrorIs(t, err, onceward.ErrInvalidEvent, "it took effect")
+			resolved, err := l.Resolve(t.Context(), op.Seen, onceward.Executed, onceward.ResolveOptions{})
+			require.NoError(t, err, "as one of them says")
+			assert.Equal(t, onceward.StateCompleted, resolved.State)
 		})
 	}
 }
