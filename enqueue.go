@@ -86,8 +86,12 @@ func (c *Client) Enqueue(ctx context.Context, tx journal.Tx, req *http.Request) 
 	}
 	callers := req
 	req = req.WithContext(ctx)
-	defer closeBody(req)
 	call, err := c.identify(req)
+	if call == nil {
+		defer closeBody(req)
+	} else {
+		defer call.shut()
+	}
 	if err == nil {
 		err = call.enqueueable(req)
 	}

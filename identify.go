@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/onceward/onceward/internal/fingerprint"
@@ -19,6 +20,7 @@ type call struct {
 	client  *Client
 	ctx     context.Context // the caller's
 	req     *http.Request   // the caller's: never modified
+	shut    func()          // closes its body, once
 	route   tables.Route
 	name    naming
 	ref     Ref
@@ -58,7 +60,7 @@ func (c *Client) identify(req *http.Request) (*call, error) {
 	if !route.Effect {
 		return nil, nil
 	}
-	k := &call{client: c, ctx: req.Context(), req: req, route: route, name: namingOf(req.Context())}
+	k := &call{client: c, ctx: req.Context(), req: req, shut: sync.OnceFunc(func() { closeBody(req) }), route: route, name: namingOf(req.Context())}
 	var err error
 	if k.name, err = k.name.belowInbound(); err != nil {
 		return nil, k.fail(ErrInvalidRequest, err)

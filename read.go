@@ -23,7 +23,7 @@ func (k *call) read() error {
 		limit := k.client.cfg.MaxRequestBody
 		// One that gives nothing more, as a pipe that nobody writes to, is not waited for beyond the call's time: to
 		// close it meanwhile is what net/http does, too.
-		stop := context.AfterFunc(k.ctx, func() { _ = req.Body.Close() })
+		stop := context.AfterFunc(k.ctx, k.shut)
 		body, err := readUpTo(req.Body, limit, req.ContentLength)
 		stop()
 		switch {

@@ -28,7 +28,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if call == nil {
 		return c.pass(req) // safe.go
 	}
-	defer closeBody(req)
+	defer call.shut()
 	resp, err := call.ask()
 	if !call.passed {
 		c.tellAsked(call.ctx, call.outcome, resp, err, began)
