@@ -378,23 +378,23 @@ func TestWhatRunBreaksOffRestsNoProvider(t *testing.T) {
 
 // Resume waits for no slot that nobody takes.
 func TestResumeEndsBesideAFailure(t *testing.T) {
-	for name, fails := range map[string]func(*ranks, *time.Duration){
-		"though the clock is set back":                  func(_ *ranks, ahead *time.Duration) { *ahead = -time.Hour },
-		"though its part of the fleet is another's now": func(r *ranks, _ *time.Duration) { r.rank.Store(1) },
+	for name, fails := range map[string]func(*ranks, *atomic.Int64){
+		"though the clock is set back":                  func(_ *ranks, ahead *atomic.Int64) { ahead.Store(-int64(time.Hour)) },
+		"though its part of the fleet is another's now": func(r *ranks, _ *atomic.Int64) { r.rank.Store(1) },
 	} {
 		virtual(t, name, func(t *testing.T) {
 			parked := start(t, (&line{}).Then(refuses()), onceward.Config{Backoff: once})
 			require.ErrorIs(t, parked.Ask(named(t, invoice)).Err, onceward.ErrPending)
 			pass(2 * time.Hour)
 			j := &ranks{Journal: parked.Journal.Journal.(*memory.Journal)}
-			var ahead time.Duration
+			var ahead atomic.Int64
 			l := (&line{}).Then(doing(func() { fails(j, &ahead) }, says(503, "", "Retry-After", "7200")))
 			c, err := onceward.New(onceward.Config{
 				Journal: j, Providers: []providers.Provider{providers.Stripe()}, HTTPClient: &http.Client{Transport: l}, FleetConcurrency: 1,
 			})
 			require.NoError(t, err)
 			defer c.Shutdown(t.Context())
-			onceward.SetClock(c, func() time.Time { return time.Now().Add(ahead) })
+			onceward.SetClock(c, func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
 			ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer stop()
 			report, err := c.Resume(ctx)

@@ -30,7 +30,7 @@ func TestOutcomesAreBookedInAnyOrder(t *testing.T) {
 			l, told := &line{}, []string{}
 			s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), l, onceward.Config{Backoff: once, OnSettledTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
 				err := books(ctx, tx, op)
-				if random.IntN(4) == 0 {
+				if rand.IntN(4) == 0 { // asked by others, at whatever moment
 					return errors.Join(err, errors.New("sorry"))
 				}
 				return err
