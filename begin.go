@@ -251,7 +251,7 @@ func (k *call) apply() (journal.Result, error) {
 		})
 	})
 	if err != nil {
-		if asked && !certain(err) {
+		if asked && !seam.Certain(err) {
 			k.undo(ev, err)
 		}
 		return journal.Result{}, k.failed(err)
@@ -268,10 +268,9 @@ func (k *call) inStep(begin func() error) error {
 	return begin()
 }
 
-// certain tells errors that leave no doubt that nothing was recorded.
-func certain(err error) bool {
-	return errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrSessionLost) ||
-		errors.Is(err, journal.ErrRestored) || errors.Is(err, journal.ErrInvalidEvent)
+// needless tells of a cancel that came of one whose claim may have landed: there is nothing more to take back.
+func needless(err error) bool {
+	return err == nil || errors.Is(err, journal.ErrNotFound) || seam.Certain(err) && !errors.Is(err, journal.ErrRestored)
 }
 
 // undo cancels an intent whose commit failed and may have landed all the same.
@@ -279,7 +278,7 @@ func (k *call) undo(begin journal.Event, err error) {
 	cancel := journal.Event{Kind: journal.EventCancel, Ref: begin.Ref, At: begin.At, Session: begin.Session, Asker: begin.Asker,
 		Unsent: true, Told: true, Delivered: true, Cause: "its intent was not surely recorded"}
 	_, again := k.client.journal.Apply(context.WithoutCancel(k.ctx), cancel)
-	if again == nil || errors.Is(again, journal.ErrNotFound) || certain(again) && !errors.Is(again, journal.ErrRestored) {
+	if needless(again) {
 		return // a journal whose files were moved away may have them back
 	}
 	op := journal.Operation{Ref: k.ref, Naming: k.intent.Naming, State: journal.StateCancelled, Fingerprint: k.intent.Fingerprint, Request: k.intent.Request}

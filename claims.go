@@ -102,7 +102,7 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.
 	// Not under ctx: what is claimed must not be forgotten.
 	claimed, err := p.client.journal.Claim(context.WithoutCancel(ctx), ev, limit)
 	if err != nil {
-		if !certain(err) {
+		if !seam.Certain(err) {
 			p.client.offers.doubt(ev.Asker)
 			b.undo(ctx, ev, nil)
 		}
@@ -189,7 +189,7 @@ func (b *booking) undo(ctx context.Context, claim journal.Event, heard []journal
 		back := journal.Event{Kind: journal.EventCancel, Ref: ref, Handle: op.Handle, At: claim.At, Session: claim.Session, Asker: claim.Asker,
 			Unsent: true, Due: op.DueAt, Cause: "its claim was not surely recorded", LookAfter: claim.LookAfter}
 		_, err := b.client.journal.Apply(context.WithoutCancel(ctx), back)
-		if err == nil || errors.Is(err, journal.ErrNotFound) || certain(err) && !errors.Is(err, journal.ErrRestored) {
+		if needless(err) {
 			continue
 		}
 		op.State = journal.StatePending
@@ -361,7 +361,7 @@ func (p *pass) passedOver(ctx context.Context) error {
 			return journal.Today{}, false
 		},
 	}, p.client.cfg.Concurrency)
-	if err != nil && !certain(err) {
+	if err != nil && !seam.Certain(err) {
 		p.client.offers.doubt(asker)
 	}
 	for _, res := range claimed { // outcomes

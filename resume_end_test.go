@@ -60,7 +60,7 @@ func TestRunEndsAfterItsLooks(t *testing.T) {
 		var looked atomic.Bool
 		p := start(t, (&line{}).Then(loses()), onceward.Config{Providers: []providers.Provider{own(noKey)}, Reconcile: &onceward.Reconcile{
 			Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
-				time.Sleep(time.Minute) // whatever its context says
+				<-time.After(time.Minute) // virtual, and whatever its context says
 				looked.Store(true)
 				return onceward.Finding{}, nil
 			},

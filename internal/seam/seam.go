@@ -5,6 +5,7 @@ package seam
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -16,6 +17,12 @@ import (
 
 // Of returns what a *onceward.Client offers. Package onceward sets it.
 var Of func(client any) Client
+
+// Certain tells errors of a journal that leave no doubt that nothing was recorded.
+func Certain(err error) bool {
+	return errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrSessionLost) ||
+		errors.Is(err, journal.ErrRestored) || errors.Is(err, journal.ErrInvalidEvent)
+}
 
 // traceParent is one of version 00, or of a later one that begins alike: nothing else is kept, so
 // that the field holds nothing but random numbers.

@@ -23,13 +23,13 @@ func TestPauseWhereOthersWrite(t *testing.T) {
 			require.NoError(t, sqlite.Flush(j)) // which waits for the end of the pause
 			return time.Since(before) > 0
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second) // virtual
 		assert.False(t, pauses(), "nobody else has written")
 		alter(t, path, "CREATE TABLE theirs (id INTEGER)")
 		for range 3 {
 			assert.True(t, pauses(), "somebody has")
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second) // virtual
 		for range 2 {
 			_ = pauses() // the one that was under way
 			assert.False(t, pauses(), "long ago")

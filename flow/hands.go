@@ -1,0 +1,162 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/journal"
+)
+
+// hands are the flows that this process runs, and those that it asks for.
+type hands struct {
+	mu     sync.Mutex
+	asked  map[onceward.Ref]int
+	claims int // of flows that are not known yet
+	run    map[onceward.Ref]int
+	doubts map[string]int // how many claims of a session failed, and may have landed; nil: nobody is at it
+}
+
+// doubt tells whether nobody is at it yet.
+func (h *hands) doubt(session string) (first bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if first = h.doubts == nil; first {
+		h.doubts = map[string]int{}
+	}
+	h.doubts[session]++
+	return first
+}
+
+func (h *hands) doubted() map[string]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.doubts)
+}
+
+// sure tells whether no claim has failed since these.
+func (h *hands) sure(doubts map[string]int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !maps.Equal(h.doubts, doubts) {
+		return false
+	}
+	h.doubts = nil
+	return true
+}
+
+// ask is for one that is asked for, until done says whether it is run.
+func (h *hands) ask(ref onceward.Ref) (done func(isRun bool)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked[ref]++
+	return func(isRun bool) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		less(h.asked, ref)
+		if isRun {
+			h.run[ref]++
+		}
+	}
+}
+
+// claim is for those that do claims.
+func (h *hands) claim(do func() ([]journal.FlowResult, error)) ([]journal.FlowResult, error) {
+	h.mu.Lock()
+	h.claims++
+	h.mu.Unlock()
+	results, err := do()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.claims--
+	for i := range results {
+		if results[i].Decision == journal.Execute {
+			h.run[results[i].Flow.Ref]++
+		}
+	}
+	return results, err
+}
+
+// take is for one that is run already, and goes on to be.
+func (h *hands) take(ref onceward.Ref) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.run[ref]++
+}
+
+func (h *hands) leave(ref onceward.Ref) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	less(h.run, ref)
+}
+
+// hold tells whether a flow is run here, and whether it may be about to be.
+func (h *hands) hold(ref onceward.Ref) (isRun, mayBe bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.run[ref] > 0, h.claims > 0 || h.asked[ref] > 0
+}
+
+func less(counts map[onceward.Ref]int, ref onceward.Ref) {
+	if counts[ref]--; counts[ref] == 0 {
+		delete(counts, ref)
+	}
+}
+
+// handBack leaves a flow that is claimed, and that nobody runs, to whoever asks for it next, or to Run.
+func (r *Runner) handBack(f *journal.Flow) {
+	const cause = "whoever asked for it did not hear that it was theirs"
+	_ = r.newRun(f, false).end(context.Background(), journal.FlowEvent{Kind: journal.FlowEventPark, Cause: cause},
+		&Error{Kind: onceward.ErrPending, Err: errors.New(cause)})
+}
+
+// doubted has flows handed back whose claim failed with err, and is recorded all the same. One goroutine is at it, however
+// many fail.
+func (r *Runner) doubted(session string, err error) {
+	if err != nil && !seam.Certain(err) && r.hands.doubt(session) {
+		r.client.Stay()
+		go r.letGo()
+	}
+}
+
+func (r *Runner) letGo() {
+	defer r.client.Leave()
+	defer r.client.Survive()
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
+		doubts := r.hands.doubted()
+		if r.handsBack(doubts) && r.hands.sure(doubts) {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-r.client.Closing():
+			return
+		}
+	}
+}
+
+// handsBack hands back what these sessions hold and nobody runs. It tells whether that was all: with others it is not
+// known yet, or can't be read.
+func (r *Runner) handsBack(doubts map[string]int) (all bool) {
+	all = true
+	for f, err := range r.store.ListFlows(context.Background(), journal.FlowFilter{States: []journal.FlowState{StateRunning}}) {
+		switch {
+		case errors.Is(err, journal.ErrClosed):
+			return true
+		case err != nil:
+			all = false
+		case doubts[f.Holder] > 0:
+			// Asked after the flow was read: of what had been recorded by then it is known by now who runs it.
+			isRun, mayBe := r.hands.hold(f.Ref)
+			if !isRun && !mayBe {
+				r.handBack(&f)
+			}
+			all = all && (isRun || !mayBe)
+		}
+	}
+	return all
+}
