@@ -195,10 +195,10 @@ func FailEverySecondCommit(ctx context.Context, j *Journal) {
 	}
 }
 
-// Candidates is how many operations may have this name, by its hash.
-func Candidates(j *Journal, ref journal.Ref) int {
+// Candidates are the operations that may have this name, by its hash: others, too, by chance.
+func Candidates(j *Journal, ref journal.Ref) []int64 {
 	handles, _ := j.file.writer.segments.find(ref)
-	return len(handles)
+	return handles
 }
 
 // LeaveOpen has the writer's connection be in a transaction after a commit, as a rollback

@@ -212,6 +212,6 @@ func TestEnqueueCatchesUp(t *testing.T) {
 		require.True(t, out.Scan())
 		_, _, err = wouldEnqueue(t, j, db, enqueue("order-1"))
 		require.NoError(t, err)
-		until(t, func() bool { return sqlite.Candidates(j, journal.Ref{ID: fmt.Sprint("theirs-", n)}) > 0 })
+		until(t, func() bool { return len(sqlite.Candidates(j, journal.Ref{ID: fmt.Sprint("theirs-", n)})) > 0 })
 	}
 }

@@ -102,11 +102,10 @@ func TestSegmentWhoseCommitFails(t *testing.T) {
 				for n := range failing {
 					name := fmt.Sprint("failed-", n)
 					assert.False(t, has(t, j, name), name)
-					assert.Zero(t, sqlite.Candidates(j, journal.Ref{ID: name}), name)
+					assert.Empty(t, sqlite.Candidates(j, journal.Ref{ID: name}), name)
 				}
 				for _, name := range append(names[len(names)-20:], again...) {
-					assert.True(t, has(t, j, name), name)
-					assert.Equal(t, 1, sqlite.Candidates(j, journal.Ref{ID: name}), name)
+					isOneCandidate(t, j, name)
 				}
 				for _, name := range []string{names[0], again[0], again[lacking], again[len(again)-1]} {
 					assert.True(t, enqueued(t, j, name), name)
@@ -175,10 +174,7 @@ func TestSegmentThatAnotherEnds(t *testing.T) {
 					assert.True(t, enqueued(t, j, name), name)
 				}
 				for _, name := range all {
-					assert.True(t, has(t, j, name), name)
-				}
-				for _, name := range all {
-					assert.Equal(t, 1, sqlite.Candidates(j, journal.Ref{ID: name}), name)
+					isOneCandidate(t, j, name)
 				}
 				require.NoError(t, in.Close())
 				var ours []string
@@ -188,8 +184,7 @@ func TestSegmentThatAnotherEnds(t *testing.T) {
 				does(t, j, s, ours)
 				require.NoError(t, sqlite.Fold(j))
 				for _, name := range append(all, ours...) {
-					assert.True(t, has(t, j, name), name)
-					assert.Equal(t, 1, sqlite.Candidates(j, journal.Ref{ID: name}), name)
+					isOneCandidate(t, j, name)
 				}
 				assert.Empty(t, verify(t, j))
 			})

@@ -134,8 +134,7 @@ func TestSegmentsOfSeveralProcesses(t *testing.T) {
 	}
 	require.NoError(t, in.Close())
 	for _, name := range names {
-		finds(name)
-		require.Equal(t, 1, sqlite.Candidates(j, journal.Ref{ID: name}), name)
+		isOneCandidate(t, j, name)
 	}
 	assert.Empty(t, verify(t, j))
 	require.NoError(t, sqlite.Fold(j))

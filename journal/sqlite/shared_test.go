@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -137,4 +138,16 @@ func has(t *testing.T, j *sqlite.Journal, id string) bool {
 		require.ErrorIs(t, err, journal.ErrNotFound)
 	}
 	return err == nil
+}
+
+// isOneCandidate holds that an operation is there, and found once by the hash of its name. Others may be, too: of
+// thousands, some two have one hash by chance.
+func isOneCandidate(t *testing.T, j *sqlite.Journal, id string) {
+	t.Helper()
+	op, err := j.Get(t.Context(), journal.Ref{ID: id})
+	require.NoError(t, err, id)
+	handles := sqlite.Candidates(j, op.Ref)
+	require.Contains(t, handles, op.Handle, id)
+	slices.Sort(handles)
+	require.Equal(t, slices.Compact(slices.Clone(handles)), handles, id)
 }
