@@ -273,6 +273,58 @@ func TestFlowIsOpenedAgainAtOnce(t *testing.T) {
 	})
 }
 
+// What is to go on at once does so by the clock of whoever runs it, though another's is hours ahead that says so.
+func TestFlowIsWokenByAClockAhead(t *testing.T) {
+	ref := onceward.Ref{ID: "order-1"}
+	for name, row := range map[string]struct {
+		says func(p *process, op onceward.Operation) error
+		ends flow.State
+	}{
+		"resolved": {func(p *process, op onceward.Operation) error {
+			_, err := p.Resolve(p.T.Context(), op.Seen, onceward.NotExecuted, onceward.ResolveOptions{})
+			return err
+		}, flow.StateFinished},
+		"retried": {func(p *process, op onceward.Operation) error {
+			_, err := p.Resolve(p.T.Context(), op.Seen, onceward.NotExecuted, onceward.ResolveOptions{})
+			_, retried := p.Flows.Retry(p.T.Context(), ref)
+			return errors.Join(err, retried)
+		}, flow.StateFinished},
+		"given up": {func(p *process, op onceward.Operation) error {
+			_, err := p.Resolve(p.T.Context(), op.Seen, onceward.NotExecuted, onceward.ResolveOptions{})
+			_, given := p.Flows.GiveUp(p.T.Context(), ref, "the customer left")
+			return errors.Join(err, given)
+		}, flow.StateGivenUp},
+	} {
+		each(t, name, func(t *testing.T, j journal.Journal) {
+			l := (&line{}).Then(frozen)
+			ship := func(p *process) *flow.Func[string, int] {
+				return flow.Define("ship", 1, func(ctx context.Context, _ string) (int, error) { return 1, p.Step(ctx, "charge") })
+			}
+			p := startFlows(t, l, onceward.Config{Journal: j})
+			ours := ship(p)
+			require.NoError(t, p.Flows.Register(ours))
+			_, err := ours.Run(t.Context(), p.Flows, ref.ID, "x")
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			pass(time.Minute)
+			running, stop := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- p.Run(running) }()
+			pass(time.Hour) // it is looked after every ten minutes by then
+			other := startFlows(t, l, onceward.Config{Journal: j})
+			onceward.SetClock(other.Client, func() time.Time { return time.Now().Add(5 * time.Hour) })
+			op, err := other.Lookup(t.Context(), p.Everything()[0].Ref)
+			require.NoError(t, err)
+			require.NoError(t, row.says(other, op))
+			pass(10 * time.Minute)
+			f, err := p.Flows.Lookup(t.Context(), ref)
+			require.NoError(t, err)
+			assert.Equal(t, row.ends, f.State)
+			stop()
+			<-done
+		})
+	}
+}
+
 // Of problems of flows a report has the first hundred, and counts all.
 func TestProblemsOfManyFlows(t *testing.T) {
 	trap(t, "", func(t *testing.T) {

@@ -449,7 +449,7 @@ func TestAGivenUpFlowIsOpenedAgain(t *testing.T) {
 	assert.Equal(t, journal.Recorded, decision)
 	assert.Equal(t, journal.FlowStateWaiting, f.State)
 	assert.True(t, f.Undoing)
-	assert.Equal(t, noon, f.DueAt)
+	assert.False(t, f.DueAt.After(noon))
 	assert.Zero(t, f.Failures)
 	assert.Empty(t, journal.FlowViolations(f))
 	ended.Tombstone = true
@@ -460,4 +460,44 @@ func TestAGivenUpFlowIsOpenedAgain(t *testing.T) {
 	_, decision, err = journal.NextFlow(finished, false, retry)
 	require.NoError(t, err)
 	assert.Equal(t, journal.Ignored, decision)
+}
+
+// What is to go on at once is due by every clock that has had to do with it, whoever says so, and however often.
+func TestFlowGoesOnByEveryClock(t *testing.T) {
+	const ahead = 5 * time.Hour
+	retry := journal.FlowEvent{Kind: journal.FlowEventRetry, At: noon.Add(ahead)}
+	giveUp := journal.FlowEvent{Kind: journal.FlowEventGiveUp, At: noon.Add(ahead), Cause: "not wanted"}
+	found := retry
+	found.Found = true
+	for name, row := range map[string]struct {
+		state journal.FlowState
+		due   time.Time
+		says  []journal.FlowEvent
+	}{
+		"it waits":            {journal.FlowStateWaiting, noon.Add(10 * time.Minute), []journal.FlowEvent{retry, retry, giveUp}},
+		"it was due":          {journal.FlowStateWaiting, noon.Add(-time.Hour), []journal.FlowEvent{retry}},
+		"it is set aside":     {journal.FlowStateSetAside, time.Time{}, []journal.FlowEvent{retry, retry}},
+		"set aside, given up": {journal.FlowStateSetAside, time.Time{}, []journal.FlowEvent{giveUp, retry}},
+		"its process is dead": {journal.FlowStateRunning, time.Time{}, []journal.FlowEvent{giveUp, giveUp}},
+		"it is opened again":  {journal.FlowStateGivenUp, time.Time{}, []journal.FlowEvent{found}},
+	} {
+		f := journal.Flow{Ref: journal.Ref{ID: "order-1"}, State: row.state, Claim: 2, InputDigest: "d", DueAt: row.due,
+			CreatedAt: noon.Add(-time.Hour), UpdatedAt: noon.Add(-time.Minute)}
+		if row.state == journal.FlowStateRunning {
+			f.Holder = "A"
+		}
+		if row.state == journal.FlowStateGivenUp {
+			f.Undoing, f.EndedAt = true, noon.Add(-time.Minute)
+		}
+		for _, ev := range row.says {
+			var decision journal.Decision
+			var err error
+			f, decision, err = journal.NextFlow(f, false, ev)
+			require.NoError(t, err, name)
+			require.Equal(t, journal.Recorded, decision, name)
+			assert.Equal(t, journal.FlowStateWaiting, f.State, name)
+			assert.False(t, f.DueAt.After(noon), name)
+			assert.Empty(t, journal.FlowViolations(f), name)
+		}
+	}
 }

@@ -140,6 +140,17 @@ func parkFlow(f Flow, ev FlowEvent) Flow {
 	return f
 }
 
+// atOnce has a flow wait for nothing but whoever runs it, by its own clock too: the asker's may be ahead of that.
+func atOnce(f Flow, ev FlowEvent) Flow {
+	due := earlier(ev.At, f.UpdatedAt)
+	if f.State == FlowStateWaiting {
+		due = earlier(due, f.DueAt)
+	}
+	f = parkFlow(f, ev)
+	f.DueAt = due
+	return f
+}
+
 func endFlow(f Flow, state FlowState, ev FlowEvent) Flow {
 	f.State, f.Holder, f.EndedAt = state, "", ev.At
 	return f
@@ -171,8 +182,7 @@ func giveUpFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 		f.Undoing, f.GivenUpFor = true, ev.Cause
 	}
 	f.Failures = 0
-	ev.Due = time.Time{}
-	f = parkFlow(f, ev)
+	f = atOnce(f, ev)
 	f.WaitsFor = Ref{}
 	return f, Recorded, nil
 }
@@ -182,16 +192,15 @@ func retryFlow(f Flow, ev FlowEvent) (Flow, Decision, error) {
 	case FlowStateAbsent:
 		return f, Ignored, invalidFlow(f, ev, "there is none")
 	case FlowStateWaiting, FlowStateSetAside:
-		f.Failures = 0
-		ev.Due, ev.Cause = time.Time{}, f.Cause
-		return parkFlow(f, ev), Recorded, nil
+		f.Failures, ev.Cause = 0, f.Cause
+		return atOnce(f, ev), Recorded, nil
 	case FlowStateGivenUp:
 		if !ev.Found || f.Tombstone {
 			return f, Ignored, nil // what it made is undone, or its steps are forgotten
 		}
 		f.Failures, f.EndedAt, f.WaitsFor = 0, time.Time{}, Ref{}
-		ev.Due, ev.Cause = time.Time{}, "an operation of it took effect after all"
-		return parkFlow(f, ev), Recorded, nil
+		ev.Cause = "an operation of it took effect after all"
+		return atOnce(f, ev), Recorded, nil
 	}
 	return f, Ignored, nil
 }
