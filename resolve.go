@@ -26,7 +26,7 @@ type Resolution = journal.Resolution
 
 // What Resolve can be told.
 const (
-	// Executed: it took effect. Of an operation that is completed, it supplies an answer
+	// Executed: it took effect, though it be cancelled. Of an operation that is completed, it supplies an answer
 	// that is missing.
 	Executed = journal.Executed
 
@@ -59,7 +59,8 @@ type ResolveOptions struct {
 	Force bool
 }
 
-// Resolve settles an operation that is unknown or pending by somebody's word. seen is
+// Resolve settles an operation that is unknown or pending by somebody's word, and by Executed one
+// that is cancelled: whoever said that it was not executed, and what was refused. seen is
 // what they looked at: Operation.Seen, of an Error, of Lookup or Operations. If the
 // operation has moved since, nothing is changed and the error is an Error with
 // ErrMoved, which says where it stands: for Executed if it is in another generation,

@@ -341,6 +341,9 @@ func TestResolve(t *testing.T) {
 		for _, id := range []string{"completed", "cancelled"} {
 			before := p.Ask(named(t, id)).Op.State
 			for _, r := range []onceward.Resolution{onceward.Executed, onceward.NotExecuted, onceward.SendAgain} {
+				if r == onceward.Executed && before == onceward.StateCancelled {
+					continue
+				}
 				_, err := p.ResolveAs(onceward.Ref{ID: id}, r, nil)
 				require.ErrorIs(t, err, journal.ErrInvalidEvent)
 			}
@@ -376,6 +379,50 @@ func TestResolveOfWhatCanNotBeRead(t *testing.T) {
 		j.unread = ""
 		assert.Equal(t, onceward.StateUnknown, p.Recorded(onceward.Ref{ID: invoice}).State)
 	})
+}
+
+// Who has the proof that what is cancelled took effect keeps it from being made a second time.
+func TestResolveExecutedOfCancelled(t *testing.T) {
+	for name, row := range map[string]struct {
+		replies []reply
+		said    bool // somebody said that it was not executed
+	}{
+		"by somebody's word": {[]reply{frozen}, true},
+		"as it was refused":  {[]reply{wrongKey}, false},
+	} {
+		each(t, name, func(t *testing.T, j journal.Journal) {
+			ref := onceward.Ref{ID: invoice}
+			var told []onceward.State
+			l := (&line{}).Then(row.replies...)
+			p := start(t, l, onceward.Config{Journal: j, OnSettled: func(_ context.Context, op onceward.Operation) error {
+				told = append(told, op.State)
+				return nil
+			}})
+			p.Ask(named(t, invoice))
+			seen := p.lookedAt(ref)
+			if row.said {
+				_, err := p.Resolve(t.Context(), seen, onceward.NotExecuted, onceward.ResolveOptions{By: "ada", Why: "not in the dashboard"})
+				require.NoError(t, err)
+			}
+			require.Equal(t, onceward.StateCancelled, p.Recorded(ref).State)
+			_, err := p.Resume(t.Context())
+			require.NoError(t, err)
+			told = nil
+			op, err := p.Resolve(t.Context(), seen, onceward.Executed, onceward.ResolveOptions{
+				By: "bob", Why: "their support found it", Answer: &onceward.Answer{Status: 200, Body: []byte(paid)},
+			})
+			require.NoError(t, err)
+			assert.Equal(t, onceward.StateCompleted, op.State)
+			assert.Equal(t, "bob", op.Resolved.By)
+			_, err = p.Resume(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, []onceward.State{onceward.StateCompleted}, told, "who was told otherwise hears of it")
+			out := p.Ask(named(t, invoice))
+			require.NoError(t, out.Err)
+			assert.Equal(t, paid, out.Body)
+			assert.Len(t, l.Sent(), 1)
+		})
+	}
 }
 
 // Run sends at once what somebody has sent again, and not when it comes by.

@@ -273,6 +273,45 @@ func TestFlowIsOpenedAgainAtOnce(t *testing.T) {
 	})
 }
 
+// Likewise where somebody said that it had no effect, and another has the proof.
+func TestFlowIsOpenedAgainByProof(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(frozen)
+		p := startFlows(t, l, onceward.Config{Journal: j})
+		undone := 0
+		ship := flow.Define("ship", 1, func(ctx context.Context, _ string) (oncetest.Charge, error) {
+			return flow.Step(ctx, "charge", func(ctx context.Context) (oncetest.Charge, error) { return p.Post(ctx, "charge") },
+				flow.WithUndo(func(context.Context, oncetest.Charge) error {
+					undone++
+					return nil
+				}))
+		})
+		require.NoError(t, p.Flows.Register(ship))
+		_, err := ship.Run(t.Context(), p.Flows, "order-1", "x")
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		ref := p.Everything()[0].Ref
+		_, err = p.Flows.GiveUp(t.Context(), onceward.Ref{ID: "order-1"}, "the customer left")
+		require.NoError(t, err)
+		_, err = p.ResolveAs(ref, onceward.NotExecuted, nil)
+		require.NoError(t, err)
+		state := func() flow.State {
+			_, err := p.Resume(t.Context())
+			require.NoError(t, err)
+			f, err := p.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+			require.NoError(t, err)
+			return f.State
+		}
+		require.Equal(t, flow.StateGivenUp, state())
+		require.Zero(t, undone)
+		_, err = p.ResolveAs(ref, onceward.Executed, &onceward.Answer{Status: 200, Body: []byte(paid)})
+		require.NoError(t, err)
+		state()
+		require.Equal(t, flow.StateGivenUp, state())
+		assert.Equal(t, 1, undone)
+		assert.Len(t, l.Sent(), 1)
+	})
+}
+
 // What is to go on at once does so by the clock of whoever runs it, though another's is hours ahead that says so.
 func TestFlowIsWokenByAClockAhead(t *testing.T) {
 	ref := onceward.Ref{ID: "order-1"}

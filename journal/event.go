@@ -71,7 +71,7 @@ func (k EventKind) String() string {
 type Resolution uint8
 
 const (
-	// Executed: it took effect; Event.Answer, if any, is recorded as its answer. Of one
+	// Executed: it took effect, though it be cancelled; Event.Answer, if any, is recorded as its answer. Of one
 	// that is completed, it supplies an answer that was not kept or was cut off; with
 	// Event.Unrecognised it replaces one that is not the provider's.
 	Executed Resolution = iota + 1

@@ -760,6 +760,7 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return supply(op, ev)
 	case op.State == StateCancelled && ev.Resolution == Unwanted:
 		return withdraw(op, ev)
+	case op.State == StateCancelled && ev.Resolution == Executed: // as by an answer that comes late: nobody is to send it once more
 	case op.State.Settled():
 		return op, Ignored, invalid(op, ev, "its outcome is known")
 	case op.State == StateInFlight && live:

@@ -165,7 +165,7 @@ omitted                              resolve_executed|resolve_replacing * * * * 
 tombstone                            resolve_executed|resolve_replacing * * * * * * *                  → gone completed
 completed|omitted|tombstone          resolve_not_executed|resolve_send_again|hold|let_go * current * * * * *                                            → error completed
 completed|omitted|tombstone          resolve_not_executed|resolve_send_again|hold|let_go * stale * * * * *                                              → stale completed
-cancelled|by_hand                    resolve_executed|resolve_replacing * * * * * * *                  → error cancelled
+cancelled|by_hand                    resolve_executed|resolve_replacing * * * * * * *                  → recorded completed
 cancelled|by_hand                    resolve_not_executed|resolve_send_again|hold|let_go * current * * * * *                                            → error cancelled
 cancelled|by_hand                    resolve_not_executed|resolve_send_again|hold|let_go * stale * * * * *                                              → stale cancelled
 in_flight                            resolve_executed|resolve_replacing live * * * * * *               → wait in_flight

@@ -300,6 +300,19 @@ var wordTests = []test{
 		assert.Equal(t, journal.StatePending, c.decide(resolve, journal.Recorded).State)
 		assert.Equal(t, []string{"invoice-1"}, claimed(c.claim(10)))
 	}},
+	{"who has the proof of what was said to have had no effect is heard", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		resolve := c.of(journal.EventResolve, c.park(c.begin(named("invoice-1")), noon))
+		resolve.Resolution = journal.NotExecuted
+		c.decide(resolve, journal.Recorded)
+		resolve.Resolution, resolve.Answer = journal.Executed, &journal.Answer{Status: 200, Body: everyByte}
+		c.decide(resolve, journal.Recorded)
+		if h.Reopen != nil {
+			c = newCaller(t, h.Reopen(t))
+		}
+		op := c.decide(c.beginEvent(named("invoice-1")), journal.Replay)
+		assert.Equal(t, &journal.Answer{Status: 200, Body: everyByte, ByHand: true}, op.Answer)
+	}},
 	{"an answer that is supplied has what it took the place of beside it", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		op := c.begin(named("invoice-1"))

@@ -15,6 +15,7 @@ var never = []struct{ row, why string }{
 	{`^absent, (claim|reap)`, "a store offers no operation that it does not have"},
 	{`^\w+, adopt, `, "no journal is restored from a backup"},
 	{`^\w+, (park|doubt|cancel), (stale|replay)`, "nobody gives up at that moment what another has taken over"},
+	{`^cancelled, resolve, recorded → completed`, "people go by the ledger, and nobody there says of what took effect that it did not"},
 	{`^\w+, complete, (recorded → completed|replay|gone)`, "nobody's answer comes at that moment, after another has taken over"},
 	{`^\w+, resolve, stale`, "no operator is overtaken between the look and the word"},
 	{`^(pending|in_flight), resolve, `, "operators hold what is pending before they say what became of it, and leave what is in flight alone"},
