@@ -212,8 +212,43 @@ func TestNotAfterOfWhoAsksAgain(t *testing.T) {
 		err := p.Ask(named(t, invoice)).Err
 		require.ErrorIs(t, err, onceward.ErrPending)
 		assert.ErrorContains(t, err, "it was not to be sent after")
+		assert.NotContains(t, err.Error(), "sent by Run or Resume")
 		assert.False(t, time.Now().After(by))
 	})
+}
+
+// Who is told that it is pending is told whether it will be sent: what is due after its time will not.
+func TestPendingBeyondItsTime(t *testing.T) {
+	busy := says(429, `{"error":{"type":"rate_limit"}}`, "Retry-After", "600")
+	for name, row := range map[string]struct {
+		second reply
+		by     time.Duration
+		sent   bool
+	}{
+		"it has no such time":       {busy, 0, true},
+		"it is due after its time":  {busy, 5 * time.Minute, false},
+		"it is due before its time": {busy, 20 * time.Minute, true},
+		"it may have run":           {loses(), time.Minute + time.Second, true},
+	} {
+		each(t, name, func(t *testing.T, j journal.Journal) {
+			l := (&line{}).Then(refuses(), row.second)
+			p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+			ctx := named(t, invoice)
+			if row.by > 0 {
+				ctx = onceward.WithNotAfter(ctx, time.Now().Add(row.by))
+			}
+			require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
+			pass(time.Minute)
+			var e *onceward.Error
+			require.ErrorAs(t, p.Ask(named(t, invoice)).Err, &e)
+			require.ErrorIs(t, e, onceward.ErrPending)
+			assert.Equal(t, row.sent, e.InBackground)
+			pass(15 * time.Minute)
+			_, err := p.Resume(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, row.sent, p.Recorded(onceward.Ref{ID: invoice}).State == journal.StateCompleted)
+		})
+	}
 }
 
 // Who asks by a clock that is behind, while it is not sure that its time has passed, is told when its provider will be asked.

@@ -130,7 +130,7 @@ type Error struct {
 	// InBackground tells of an ErrPending whether Run and Resume send the operation, from
 	// Operation.DueAt on. If not, nobody does unless it is asked for again: it has no
 	// name, or lacks a credential that the journal withholds and Config.Authorize does
-	// not add.
+	// not add, or its time (WithNotAfter) is over by then and it is cancelled.
 	InBackground bool
 
 	target string // method, scheme, host and path

@@ -67,6 +67,8 @@ func (c *Client) inBackground(op *journal.Operation, frozen *journal.Request) bo
 	switch {
 	case op.BodyWithheld, op.Naming != journal.Named && (op.Told || c.cfg.NamedOnly), c.isStranger(op, frozen), c.lacksCredential(op, frozen):
 		return false
+	case !op.MayHaveRun && !op.NotAfter.IsZero() && laterOf(c.now(), op.DueAt).After(op.NotAfter): // it is cancelled, then
+		return false
 	case c.cfg.Authorize != nil && op.Provider != "" && confidential(parsed(frozen.URL)):
 		return true
 	}
