@@ -29,22 +29,31 @@ func logIn(ctx context.Context, t *testing.T, c *sql.Conn) (is logOf) {
 
 // An operation whose fold is refused is where it was, with all that it is found by.
 func TestFoldThatIsRefused(t *testing.T) {
-	for what, reference := range map[string]string{"INSERT ON onceward_marks": "ref-1", "INSERT ON onceward_blocks": ""} {
+	for what, row := range map[string]struct {
+		reference string
+		open      bool // it is in flight
+	}{
+		"INSERT ON onceward_marks":      {"ref-1", false},
+		"INSERT ON onceward_blocks":     {"", false},
+		"INSERT ON onceward_operations": {"", true},
+	} {
 		path, j, s := joined(t)
 		ev := begin("invoice-1", s)
-		ev.Intent.Reference, ev.Intent.ReferenceOurs = reference, reference != ""
+		ev.Intent.Reference, ev.Intent.ReferenceOurs = row.reference, row.reference != ""
 		begun, err := j.Apply(t.Context(), ev)
 		require.NoError(t, err)
-		_, err = j.Apply(t.Context(), complete(begun.Operation, s))
-		require.NoError(t, err)
+		if !row.open {
+			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+			require.NoError(t, err)
+		}
 		stop := refuse(t, path, what)
 		for range 2 {
 			require.ErrorContains(t, sqlite.Fold(j), "refused by the test", what)
 		}
 		stop()
 		for range 2 {
-			if reference != "" {
-				found, err := j.FindBy(t.Context(), "ledger", journal.ByReference, reference)
+			if row.reference != "" {
+				found, err := j.FindBy(t.Context(), "ledger", journal.ByReference, row.reference)
 				require.NoError(t, err)
 				assert.Len(t, found, 1, what)
 			}

@@ -87,24 +87,21 @@ func TestLargeOperationsLeaveTheLogSooner(t *testing.T) {
 	j := open(t, path)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
-	unfolded := func() (n int) {
-		require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(),
-			"SELECT newest - folded FROM onceward_log ORDER BY seq DESC LIMIT 1").Scan(&n))
-		return n
-	}
-	const size, most = 100 << 10, sqlite.KeepRowsBytes / 4
-	body := make([]byte, size)
-	for i := range body {
-		body[i] = byte(rand.Uint32()) // nothing compresses it
-	}
-	for i := range 100 {
-		ev := begin(fmt.Sprint("large-", i), s)
-		ev.Intent.Request.Body = body
-		begun, err := j.Apply(t.Context(), ev)
-		require.NoError(t, err)
-		_, err = j.Apply(t.Context(), complete(begun.Operation, s))
-		require.NoError(t, err)
-		require.LessOrEqual(t, unfolded()*size, most+2*size)
+	c := anotherProcess(t, path)
+	const most = sqlite.KeepRowsBytes / 4
+	for _, size := range []int{1 << 20, 100 << 10} {
+		body := random(size)
+		for i := range 10 << 20 / size {
+			ev := begin(fmt.Sprint("large-", size, "-", i), s)
+			ev.Intent.Request.Body = body
+			begun, err := j.Apply(t.Context(), ev)
+			require.NoError(t, err)
+			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+			require.NoError(t, err)
+			is := logIn(t.Context(), t, c)
+			require.LessOrEqual(t, is.unfolded*size, most+2*size)
+			require.LessOrEqual(t, is.bytes, most+3*size, "what is folded leaves at once")
+		}
 	}
 	for i := range 200 {
 		begun, err := j.Apply(t.Context(), begin(fmt.Sprint("small-", i), s))
@@ -112,5 +109,5 @@ func TestLargeOperationsLeaveTheLogSooner(t *testing.T) {
 		_, err = j.Apply(t.Context(), complete(begun.Operation, s))
 		require.NoError(t, err)
 	}
-	assert.GreaterOrEqual(t, unfolded(), 200)
+	assert.GreaterOrEqual(t, logIn(t.Context(), t, c).unfolded, 200)
 }
