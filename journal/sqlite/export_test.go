@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -199,6 +200,15 @@ func FailEverySecondCommit(ctx context.Context, j *Journal) {
 func Candidates(j *Journal, ref journal.Ref) []int64 {
 	handles, _ := j.file.writer.segments.find(ref)
 	return handles
+}
+
+// Objects are what operations are found by that only the log has, and which ones, as far as it is kept in memory.
+func Objects(j *Journal) (objects map[string][]int64) {
+	_ = j.file.writer.do(context.Background(), func(b *batch) error {
+		objects = maps.Clone(b.memtable.byObject)
+		return nil
+	})
+	return objects
 }
 
 // LeaveOpen has the writer's connection be in a transaction after a commit, as a rollback

@@ -3,6 +3,7 @@
 package sqlite_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -64,4 +65,46 @@ func TestMemtableOfALogThatWasCut(t *testing.T) {
 		assert.EqualValues(t, []int{2, 4, 3}[n], result.Operation.Handle)
 	}
 	assert.Empty(t, verify(t, j))
+}
+
+// Of objects the memory has those that operations have now which only the log has, each once.
+func TestMemtableOfObjects(t *testing.T) {
+	path, j, s := joined(t)
+	want := make(map[string][]int64)
+	op := doubted(t, j, s, "invoice-1")
+	hears := func(objects string) error {
+		ev := tookEffect(op, objects)
+		ev.Answer, ev.Evidence.Finding = nil, journal.FindingAmbiguous
+		_, err := j.Apply(t.Context(), ev)
+		return err
+	}
+	for n := range 20 { // more than it keeps
+		require.NoError(t, hears(fmt.Sprintf("ch_%d, ch_%d", n, n+1)))
+	}
+	kept, err := j.Get(t.Context(), op.Ref)
+	require.NoError(t, err)
+	require.Less(t, len(kept.Evidence), 20)
+	for _, e := range kept.Evidence {
+		for _, object := range e.Objects() {
+			want[object] = []int64{op.Handle}
+		}
+	}
+	nothing := doubted(t, j, s, "invoice-2")
+	require.Empty(t, nothing.Object)
+	begun, err := j.Apply(t.Context(), begin("invoice-3", s))
+	require.NoError(t, err)
+	done := complete(begun.Operation, s)
+	done.Object = "ch_100"
+	_, err = j.Apply(t.Context(), done)
+	require.NoError(t, err)
+	want["ch_100"] = []int64{begun.Operation.Handle}
+	assert.Equal(t, want, sqlite.Objects(j))
+
+	stop := refuse(t, path, "INSERT ON onceward_log")
+	require.ErrorContains(t, hears("ch_200"), "refused by the test")
+	stop()
+	assert.Equal(t, want, sqlite.Objects(j), "what was not recorded is forgotten")
+
+	require.NoError(t, sqlite.Fold(j))
+	assert.Empty(t, sqlite.Objects(j))
 }
