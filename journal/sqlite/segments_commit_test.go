@@ -215,3 +215,37 @@ func TestSegmentThatIsRefused(t *testing.T) {
 		assert.Empty(t, verify(t, j), refused)
 	}
 }
+
+// Who looks for a name waits for no writer, where a commit has failed, nor where a segment has ended.
+func TestSegmentsWaitForNobody(t *testing.T) {
+	path, names := nearTheEnd(t, 6)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	j := open(t, path)
+	sqlite.Preloaded(j)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	other := anotherProcess(t, path)
+	finds := func(names ...string) {
+		t.Helper()
+		_, err := other.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+		require.NoError(t, err)
+		for _, name := range names {
+			assert.True(t, has(t, j, name), name)
+		}
+		assert.False(t, has(t, j, "none"))
+		_, err = other.ExecContext(t.Context(), "ROLLBACK")
+		require.NoError(t, err)
+	}
+	require.False(t, has(t, j, "none"))
+	finds(names[0], names[len(names)-1])
+	failBegins(t, j, s, 3)
+	finds(names[0], names[len(names)-1])
+	var more []string
+	for n := range 10 {
+		more = append(more, fmt.Sprint("more-", n))
+		_, err := j.Apply(t.Context(), generate(more[n], s)) // nobody looks for it
+		require.NoError(t, err)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	finds(append(more, names[0], names[len(names)-1])...)
+}
