@@ -152,7 +152,6 @@ func (b *batch) addToSegment(op *journal.Operation) error {
 		s.addRun(run)
 		s.loaded = first
 	}
-	s.whole = s.whole && s.loaded == first
 	return nil
 }
 
@@ -260,7 +259,7 @@ func (b *batch) candidates(ref journal.Ref) ([]int64, error) {
 			return nil, err
 		}
 	}
-	if !s.whole || s.known != s.through {
+	if !s.whole {
 		s.mu.Lock()
 		s.loaded, s.whole, s.known = latest, true, s.through
 		s.mu.Unlock()
