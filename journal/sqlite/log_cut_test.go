@@ -3,6 +3,7 @@
 package sqlite_test
 
 import (
+	"database/sql/driver"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -38,11 +39,7 @@ func TestLogThatOthersCut(t *testing.T) {
 	bounds := rowsIn(t, path, "max(seq)", "onceward_log")[0][0].(int64)
 	require.Greater(t, rowsIn(t, theirs, "min(seq)", "onceward_log")[0][0].(int64), bounds+1)
 
-	statements := fmt.Sprintf("ATTACH '%s' AS theirs; BEGIN IMMEDIATE;", theirs)
-	for _, row := range rowsIn(t, path, "name", "sqlite_schema WHERE type = 'table' AND name LIKE 'onceward_%'") {
-		statements += fmt.Sprintf("DELETE FROM main.%[1]s; INSERT INTO main.%[1]s SELECT * FROM theirs.%[1]s;", row[0])
-	}
-	alter(t, path, statements+"COMMIT; DETACH theirs")
+	madeOf(t, path, theirs)
 	assert.Equal(t, 83, len(handlesOf(t, j, journal.Filter{})))
 	assert.True(t, has(t, j, "mine"))
 	for n := range 82 {
@@ -54,6 +51,66 @@ func TestLogThatOthersCut(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 84, result.Operation.Handle)
 	saysThat(t, verify(t, j), []string{"has its file"}) // theirs is elsewhere
+}
+
+// madeOf has the journal be what others have made of a copy of it, in one transaction of another process.
+func madeOf(t *testing.T, path, copied string) {
+	t.Helper()
+	statements := fmt.Sprintf("ATTACH '%s' AS theirs; BEGIN IMMEDIATE;", copied)
+	for _, row := range rowsIn(t, path, "name", "sqlite_schema WHERE type = 'table' AND name LIKE 'onceward_%'") {
+		statements += fmt.Sprintf("DELETE FROM main.%[1]s; INSERT INTO main.%[1]s SELECT * FROM theirs.%[1]s;", row[0])
+	}
+	alter(t, path, statements+"COMMIT; DETACH theirs")
+}
+
+// What others have begun and folded in one commit is in no row of the log: what they have begun since follows upon that.
+func TestLogOfWhatOthersFoldedAtOnce(t *testing.T) {
+	path, j, s := joined(t)
+	_, err := j.Apply(t.Context(), begin("mine", s))
+	require.NoError(t, err)
+	bounds := rowsIn(t, path, "max(seq)", "onceward_log")[0][0].(int64)
+	theirs := filepath.Join(t.TempDir(), "journal.db") // is what others make of it
+	copyAll(t, path, theirs)
+	others := open(t, theirs)
+	db := application(t, theirs)
+	for n := range 2 {
+		tx, err := db.Begin()
+		require.NoError(t, err)
+		_, err = others.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue(fmt.Sprint("theirs-", n)))
+		require.NoError(t, err)
+		require.NoError(t, tx.Commit())
+		if n == 0 {
+			require.NoError(t, sqlite.Fold(others)) // and takes in
+		}
+	}
+	require.NoError(t, sqlite.Flush(others))
+	require.Equal(t, [][]driver.Value{{bounds + 1, int64(2)}, {bounds + 2, int64(2)}}, rowsIn(t, theirs, "seq, folded", "onceward_log"))
+
+	madeOf(t, path, theirs)
+	for n, name := range []string{"mine", "theirs-0", "theirs-1", "more"} {
+		_, err := j.Apply(t.Context(), begin(name, s))
+		require.NoError(t, err)
+		op, err := j.Get(t.Context(), journal.Ref{ID: name})
+		require.NoError(t, err)
+		assert.EqualValues(t, n+1, op.Handle)
+	}
+}
+
+// A row that another process has written, and that is gone, is not passed over.
+func TestLogThatLacksAnothersRow(t *testing.T) {
+	for _, lacking := range []int{0, 1} {
+		path, j, s := joined(t)
+		_, err := j.Apply(t.Context(), begin("invoice-1", s))
+		require.NoError(t, err)
+		alter(t, path, fmt.Sprintf(`INSERT INTO onceward_log SELECT seq + %[1]d, last_at, jumped_at, least_margin, newest, folded, number + %[1]d,
+			sealed_log(x'00000000', seq + %[1]d, last_at, jumped_at, least_margin, newest, folded, number + %[1]d) FROM onceward_log ORDER BY seq DESC LIMIT 1`, lacking+1))
+		_, err = j.Apply(t.Context(), begin("invoice-2", s))
+		if lacking > 0 {
+			require.ErrorContains(t, err, "damaged")
+		} else {
+			require.NoError(t, err)
+		}
+	}
 }
 
 // What can't be understood of the log is damaged, for who opens it and for who goes on.
