@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -148,4 +149,29 @@ func TestIntentOnlyAnswerByAClockBehind(t *testing.T) {
 	op, err := j.Get(t.Context(), begun.Operation.Ref)
 	require.NoError(t, err)
 	assert.Equal(t, last, op.SettledAt)
+}
+
+// An answer that is not to be recorded as it is does not ride: a refusal beside what was heard meanwhile is weighed at once.
+func TestIntentOnlyAnswerThatIsWeighed(t *testing.T) {
+	path, j, s := intentOnly(t)
+	ev := begin("invoice-1", s)
+	ev.Intent.Terms.Remembers = memory.SuccessesCleanFailures
+	begun, err := j.Apply(t.Context(), ev)
+	require.NoError(t, err)
+	heard, err := j.Apply(t.Context(), tookEffect(begun.Operation, "charge ch_1"))
+	require.NoError(t, err)
+	require.Equal(t, journal.StateInFlight, heard.Operation.State)
+	refused := complete(begun.Operation, s)
+	refused.Answer, refused.Open = &journal.Answer{Status: 402, Refused: true}, true
+	other := anotherProcess(t, path)
+	_, err = other.ExecContext(t.Context(), "PRAGMA busy_timeout = 60000; BEGIN IMMEDIATE")
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), refused)
+	require.ErrorContains(t, err, "another process")
+	_, err = other.ExecContext(t.Context(), "ROLLBACK")
+	require.NoError(t, err)
+	result, err := j.Apply(t.Context(), refused)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Weighed, result.Decision)
+	assert.Equal(t, journal.StateCompleted, result.Operation.State)
 }

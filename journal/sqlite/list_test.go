@@ -146,3 +146,27 @@ func TestListOfPartsThatLieApart(t *testing.T) {
 		assert.Len(t, handlesOf(t, j, journal.Filter{Scope: &scope, Newest: newest}), 2*part, newest)
 	}
 }
+
+// An operation of which something can't be read ends a list with an error, wherever it is kept.
+func TestListOfWhatCantBeRead(t *testing.T) {
+	path, j, s := joined(t)
+	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	park := complete(begun.Operation, s)
+	park.Kind, park.Answer, park.Open, park.Due = journal.EventPark, nil, true, time.Now().Add(time.Hour)
+	parked, err := j.Apply(t.Context(), park)
+	require.NoError(t, err)
+	putUnreadable(t, path, parked.Operation)
+	for _, where := range []string{"the log", "a row"} {
+		for name, f := range map[string]journal.Filter{"": {}, "newest": {Newest: true}, "by wake": {ByWake: true}} {
+			n, last := 0, error(nil)
+			for op, err := range j.List(t.Context(), f) {
+				n, last = n+1, err
+				assert.Zero(t, op)
+			}
+			assert.Equal(t, 1, n)
+			assert.ErrorContains(t, last, "damaged", "%s, %s", where, name)
+		}
+		require.NoError(t, sqlite.Fold(j))
+	}
+}

@@ -24,6 +24,15 @@ func putInOutbox(t *testing.T, path string, seq, kind, handle int64, ref journal
 	putRow(t, path, "onceward_outbox", seq, kind, handle, ref.Scope, ref.Parent, ref.ID, binary.LittleEndian.AppendUint32(record, sum))
 }
 
+// putUnreadable has an operation be as it is, but for its request, which can't be read.
+func putUnreadable(t *testing.T, path string, op journal.Operation) {
+	t.Helper()
+	const operation = 1
+	op.Request, op.Answer = journal.Request{}, nil
+	k := &format.Record{Row: format.Row{Op: op, Request: []byte("?")}}
+	putInOutbox(t, path, 1, operation, op.Handle, op.Ref, format.AppendRecord(nil, k, format.WithIdentity))
+}
+
 // What a transaction has recorded, and nobody has taken in yet, is verified where it is. What can't be believed is
 // not taken in.
 func TestVerifyLooksAtTheOutbox(t *testing.T) {
@@ -168,4 +177,27 @@ func TestOutboxThatCantBeCleared(t *testing.T) {
 	require.NoError(t, sqlite.Flush(j))
 	assert.Zero(t, left(t, db))
 	assert.Empty(t, verify(t, j))
+}
+
+// Where nobody else has written, what is begun and completed reads nothing.
+func TestNothingToTakeInIsNotRead(t *testing.T) {
+	b := newBreaker(t)
+	path, j, s := joined(t)
+	db := application(t, path)
+	sqlite.Preloaded(j)
+	both := func(key string) {
+		t.Helper()
+		begun, err := j.Apply(t.Context(), generate(key, s))
+		require.NoError(t, err)
+		_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+		require.NoError(t, err)
+	}
+	for _, id := range []string{"order-1", "order-2"} {
+		order(t, j, db, id, (*sql.Tx).Commit)
+		both("before " + id)
+		assert.Zero(t, left(t, db))
+		b.arm(0, false)
+		both("after " + id)
+		assert.Empty(t, b.disarm())
+	}
 }
