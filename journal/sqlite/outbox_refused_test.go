@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -214,4 +215,92 @@ func TestEnqueueCatchesUp(t *testing.T) {
 		require.NoError(t, err)
 		until(t, func() bool { return len(sqlite.Candidates(j, journal.Ref{ID: fmt.Sprint("theirs-", n)})) > 0 })
 	}
+}
+
+// What nobody could send later, or find again, is not enqueued.
+func TestEnqueueOfWhatIsNoIntent(t *testing.T) {
+	path, j, _ := joined(t)
+	db := application(t, path)
+	for name, change := range map[string]func(ev *journal.Event){
+		"none":           func(ev *journal.Event) { ev.Intent = nil },
+		"withheld body":  func(ev *journal.Event) { ev.Intent.BodyWithheld = true },
+		"without a name": func(ev *journal.Event) { ev.Intent.Naming = journal.Generated },
+	} {
+		ev := enqueue("order-1")
+		change(&ev)
+		_, rows, err := wouldEnqueue(t, j, db, ev)
+		require.ErrorIs(t, err, journal.ErrInvalidEvent, name)
+		assert.Zero(t, rows, name)
+	}
+}
+
+// What was enqueued by two names, and can't be read, is not enqueued anew by the second.
+func TestEnqueueByTheSecondNameOfADamagedRow(t *testing.T) {
+	path, j, _ := joined(t)
+	db := application(t, path)
+	order(t, j, db, "order-1", func(tx *sql.Tx) error {
+		ev := enqueue("order-2")
+		ev.Intent.Alias = aliasOf("order-2")
+		_, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), ev)
+		require.NoError(t, err)
+		return tx.Commit()
+	})
+	_, err := db.Exec("UPDATE onceward_outbox SET record = zeroblob(length(record)) WHERE id = 'order-2'")
+	require.NoError(t, err)
+	ev := enqueue("order-3")
+	ev.Ref = aliasOf("order-2")
+	_, rows, err := wouldEnqueue(t, j, db, ev)
+	require.ErrorContains(t, err, "damaged")
+	assert.Equal(t, 3, rows)
+}
+
+// Where others have begun what this process has not seen, a statement that fails is no reason to enqueue it anew.
+func TestEnqueueOfWhatCantBeRead(t *testing.T) {
+	b := newBreaker(t)
+	path, j, _ := joined(t)
+	db := application(t, path)
+	goOn(t, j, "invoice-1")
+	sqlite.Preloaded(j)
+	_, in, out := startTalking(t, "begin", path)
+	for n, broke := 0, "at first"; broke != ""; n++ {
+		_, err := io.WriteString(in, "1\n")
+		require.NoError(t, err)
+		require.True(t, out.Scan())
+		ev := enqueue(fmt.Sprint("theirs-", n))
+		tx, err := db.Begin()
+		require.NoError(t, err)
+		b.arm(n, false)
+		res, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), ev)
+		if broke = b.disarm(); broke != "" {
+			assert.Error(t, err, broke)
+		} else if assert.NoError(t, err) {
+			assert.Equal(t, journal.Ignored, res.Decision)
+		}
+		require.NoError(t, tx.Rollback())
+		_, err = j.Get(t.Context(), ev.Ref) // which knows it then
+		require.NoError(t, err)
+	}
+}
+
+// However much a transaction enqueues, what others have written is caught up with once.
+func TestEnqueueCatchesUpOnce(t *testing.T) {
+	path, j, _ := joined(t)
+	db := application(t, path)
+	goOn(t, j, "invoice-1")
+	sqlite.Preloaded(j)
+	_, in, out := startTalking(t, "begin", path)
+	_, err := io.WriteString(in, "1\n")
+	require.NoError(t, err)
+	require.True(t, out.Scan())
+	order(t, j, db, "order-1", func(tx *sql.Tx) error {
+		for n := range 10 {
+			_, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue(fmt.Sprint("order-", n)))
+			require.NoError(t, err)
+		}
+		for range 1000 {
+			runtime.Gosched()
+			require.LessOrEqual(t, sqlite.Queued(j), 1)
+		}
+		return tx.Commit()
+	})
 }

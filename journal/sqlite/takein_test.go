@@ -3,11 +3,14 @@
 package sqlite_test
 
 import (
+	"context"
 	"database/sql"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -200,4 +203,46 @@ func TestNothingToTakeInIsNotRead(t *testing.T) {
 		both("after " + id)
 		assert.Empty(t, b.disarm())
 	}
+}
+
+// A delivery of what can't be read is not taken for done, and is once it can.
+func TestOutboxWithADeliveryOfWhatIsDamaged(t *testing.T) {
+	path, j, s := joined(t)
+	db := application(t, path)
+	deliver := undelivered(t, j, s, "order-1")
+	require.NoError(t, sqlite.Fold(j))
+	_, err := j.DeliverTx(t.Context(), deliver, func(context.Context, journal.Tx) error { return nil })
+	require.NoError(t, err)
+	alter(t, path, "UPDATE onceward_operations SET settled_at = settled_at + 1")
+	require.ErrorContains(t, sqlite.Flush(j), "damaged")
+	assert.Equal(t, 1, left(t, db))
+	alter(t, path, "UPDATE onceward_operations SET settled_at = settled_at - 1")
+	op, err := j.Get(t.Context(), deliver.Ref)
+	require.NoError(t, err)
+	assert.True(t, op.Delivered)
+	assert.Zero(t, left(t, db))
+}
+
+// Where there is nothing to be taken in, a list does not wait for who writes.
+func TestListWhereNothingIsToBeTakenIn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, err := sqlite.Open(path, sqlite.Options{BusyTimeout: 20 * time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	goOn(t, j, "invoice-1")
+	db := application(t, path)
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	assert.Len(t, operationsOf(t, j), 1)
+	require.NoError(t, tx.Rollback())
+	order(t, j, db, "order-1", (*sql.Tx).Commit)
+	tx, err = db.Begin()
+	require.NoError(t, err)
+	var last error
+	for _, err := range j.List(t.Context(), journal.Filter{}) {
+		last = err
+	}
+	require.ErrorContains(t, last, "another process")
+	require.NoError(t, tx.Rollback())
+	assert.Len(t, operationsOf(t, j), 2)
 }
