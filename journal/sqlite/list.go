@@ -285,7 +285,6 @@ func (p *page) read(r *reader, recent []*format.Record, size int) (err error) {
 	if n := len(p.ops); n > 0 {
 		p.handle, p.wake = max(p.ops[n-1].Handle, p.handle), p.ops[n-1].WakeAt
 	}
-	p.last = p.last || !p.filter.ByWake && p.handle >= p.through
 	return nil
 }
 
@@ -370,7 +369,7 @@ func (p *page) readBlock(first int64, data []byte, of func(handle int64) bool, a
 // elsewhere. It returns up to which handle none is missing now.
 func (p *page) addRecent(recent []*format.Record, size int, through int64) (int64, error) {
 	var added []*format.Record
-	full := len(p.ops) == size && size > 0
+	full := len(p.ops) == size
 	for _, k := range recent {
 		switch {
 		case !store.Selects(&p.filter, &k.Op):
@@ -379,9 +378,6 @@ func (p *page) addRecent(recent []*format.Record, size int, through int64) (int6
 		case p.filter.ByWake && full && byWake(&k.Op, &p.ops[size-1]) > 0: // its page is another
 		default:
 			added = append(added, k)
-		}
-		if !p.filter.ByWake && len(p.ops)+len(added) > size {
-			break
 		}
 	}
 	if p.filter.ByWake {
@@ -400,7 +396,7 @@ func (p *page) addRecent(recent []*format.Record, size int, through int64) (int6
 	if len(p.ops) > size {
 		p.ops, p.last = p.ops[:size], false
 	}
-	if !p.last && len(p.ops) > 0 {
+	if !p.last {
 		through = p.ops[len(p.ops)-1].Handle
 	}
 	return through, nil
