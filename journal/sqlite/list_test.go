@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -108,15 +109,32 @@ func TestListBesideADamagedBlock(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, sqlite.Fold(j))
-	first := rowsIn(t, path, "first", "onceward_blocks WHERE first > 1 ORDER BY first LIMIT 1")[0][0].(int64)
-	alter(t, path, fmt.Sprint("UPDATE onceward_blocks SET data = x'00' WHERE first >= ", first))
+	blocks := rowsIn(t, path, "first", "onceward_blocks ORDER BY first")
+	second, third := blocks[1][0].(int64), blocks[2][0].(int64)
+	alter(t, path, fmt.Sprint("UPDATE onceward_blocks SET data = x'00' WHERE first >= ", third))
 	for _, newest := range []bool{false, true} {
-		assert.Len(t, handlesOf(t, j, journal.Filter{Before: first, Newest: newest}), int(first)-1, newest)
+		assert.Len(t, handlesOf(t, j, journal.Filter{Before: third, Newest: newest}), int(third)-1, newest)
 		var damaged error
-		for _, err := range j.List(t.Context(), journal.Filter{Before: first + 1, Newest: newest}) {
+		for _, err := range j.List(t.Context(), journal.Filter{Before: third + 1, Newest: newest}) {
 			damaged = err
 		}
 		assert.ErrorContains(t, damaged, "damaged", newest)
+	}
+	alter(t, path, fmt.Sprint("UPDATE onceward_blocks SET data = x'00' WHERE first < ", second))
+	for _, newest := range []bool{false, true} {
+		assert.Len(t, handlesOf(t, j, journal.Filter{After: second - 1, Before: third, Newest: newest}), int(third-second), newest)
+	}
+	// What is to be done, and what went wrong, has a row of its own.
+	for name, f := range map[string]journal.Filter{
+		"pending":      {States: []journal.State{journal.StatePending}},
+		"by wake":      {ByWake: true},
+		"woken before": {WakeBefore: time.Now()},
+		"undelivered":  {Undelivered: true},
+		"dead":         {Dead: true},
+	} {
+		for _, f.Newest = range []bool{false, true} {
+			assert.Empty(t, handlesOf(t, j, f), name)
+		}
 	}
 }
 
@@ -169,4 +187,76 @@ func TestListOfWhatCantBeRead(t *testing.T) {
 		}
 		require.NoError(t, sqlite.Fold(j))
 	}
+}
+
+// A list is read by pages, not by operations.
+func TestListReadsPages(t *testing.T) {
+	b := newBreaker(t)
+	_, j, s := joined(t)
+	const many, each = 250, 20
+	for n := range many {
+		_, err := j.Apply(t.Context(), begin(fmt.Sprint("op-", n), s))
+		require.NoError(t, err)
+	}
+	for range 2 {
+		for name, f := range map[string]journal.Filter{"": {}, "newest": {Newest: true}} {
+			b.arm(each, false)
+			assert.Len(t, handlesOf(t, j, f), many)
+			assert.Empty(t, b.disarm(), name)
+		}
+		require.NoError(t, sqlite.Fold(j))
+	}
+}
+
+// What was just begun is listed up to where its filter ends, in its order, as far as its limit goes.
+func TestListOfWhatTheLogHas(t *testing.T) {
+	_, j, s := joined(t)
+	now := time.Now().Truncate(time.Millisecond)
+	for n := range 5 {
+		ev := begin(fmt.Sprint("op-", n), s)
+		ev.Intent.Alias = aliasOf(ev.Ref.ID)
+		begun, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		park := complete(begun.Operation, s)
+		park.Kind, park.Answer, park.Open, park.Due = journal.EventPark, nil, true, now.Add(time.Duration(10-n)*time.Minute)
+		_, err = j.Apply(t.Context(), park)
+		require.NoError(t, err)
+	}
+	for name, row := range map[string]struct {
+		filter journal.Filter
+		want   []int64
+	}{
+		"all":                   {journal.Filter{}, []int64{1, 2, 3, 4, 5}},
+		"before":                {journal.Filter{Before: 4}, []int64{1, 2, 3}},
+		"before, newest":        {journal.Filter{Before: 4, Newest: true}, []int64{3, 2, 1}},
+		"after":                 {journal.Filter{After: 2}, []int64{3, 4, 5}},
+		"after, newest":         {journal.Filter{After: 2, Newest: true}, []int64{5, 4, 3}},
+		"by wake":               {journal.Filter{ByWake: true}, []int64{5, 4, 3, 2, 1}},
+		"by wake, at most two":  {journal.Filter{ByWake: true, Limit: 2}, []int64{5, 4}},
+		"by wake, after":        {journal.Filter{ByWake: true, After: 2}, []int64{5, 4, 3}},
+		"at most two":           {journal.Filter{Limit: 2}, []int64{1, 2}},
+		"the two newest":        {journal.Filter{Newest: true, Limit: 2}, []int64{5, 4}},
+		"woken before":          {journal.Filter{WakeBefore: now.Add(8 * time.Minute)}, []int64{4, 5}},
+		"woken before, by wake": {journal.Filter{WakeBefore: now.Add(8 * time.Minute), ByWake: true}, []int64{5, 4}},
+	} {
+		assert.Equal(t, row.want, handlesOf(t, j, row.filter), name)
+	}
+}
+
+// What has a row, and lies behind more blocks than are read for a page, is listed once.
+func TestListBehindManyBlocks(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	first, err := j.Apply(t.Context(), begin("first", s))
+	require.NoError(t, err)
+	others(t, j, s, "other")
+	others(t, j, s, "another")
+	last, err := j.Apply(t.Context(), begin("last", s))
+	require.NoError(t, err)
+	require.NoError(t, sqlite.Fold(j))
+	named := journal.Named
+	want := []int64{first.Operation.Handle, last.Operation.Handle}
+	assert.Equal(t, want, handlesOf(t, j, journal.Filter{Naming: &named}))
+	slices.Reverse(want)
+	assert.Equal(t, want, handlesOf(t, j, journal.Filter{Naming: &named, Newest: true}))
 }
