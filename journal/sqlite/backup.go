@@ -40,14 +40,15 @@ func (j *Journal) Backup(ctx context.Context, path string) (err error) {
 			err = fmt.Errorf("back up to %s: %w", path, err)
 		}
 	}()
-	if path, err = filepath.Abs(path); err != nil {
+	to, err := filepath.Abs(path)
+	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(fs.ErrExist, err)
 	}
-	dir, base := filepath.Split(path)
-	sweepParts(path)
+	dir, base := filepath.Split(to)
+	sweepParts(to)
 	part, err := os.CreateTemp(dir, base+".part-*") // with mode 0600
 	if err != nil {
 		return err
@@ -81,10 +82,10 @@ func (j *Journal) Backup(ctx context.Context, path string) (err error) {
 	if err := osfile.SyncFile(name); err != nil { // VACUUM INTO does not sync what it writes
 		return err
 	}
-	if err := os.Rename(name, path); err != nil {
+	if err := os.Rename(name, to); err != nil {
 		return err
 	}
-	return osfile.SyncDir(filepath.Dir(path))
+	return osfile.SyncDir(filepath.Dir(to))
 }
 
 // sweepParts removes backups to the same path that a crash has cut off: nobody has a lock

@@ -48,10 +48,11 @@ func create(path string) (real string, made *os.File, err error) {
 			_ = made.Close()
 		}
 	}()
-	path, err = filepath.Abs(path)
+	abs, err := filepath.Abs(path)
 	if err != nil {
 		return "", made, fmt.Errorf("journal %s: %w", path, err)
 	}
+	path = abs
 	dir := filepath.Dir(path)
 	if err := osfile.CheckFilesystem(dir); err != nil {
 		return "", made, fmt.Errorf("journal %s: %w", path, err)
