@@ -36,6 +36,8 @@ func TestReplayOfWhatIsNotItsOwn(t *testing.T) {
 			alter(t, path, damage)
 			_, err = j.Apply(t.Context(), begin("invoice-1", s))
 			require.ErrorContains(t, err, "damaged")
+			assert.ErrorContains(t, err, "journal "+path)
+			assert.ErrorContains(t, err, "restore a backup")
 		})
 	}
 }
