@@ -123,11 +123,9 @@ func (p *checkpointer) mark() error {
 	if err != nil {
 		return err
 	}
-	// The WAL that this was read from, and no other that somebody put there.
+	// The WAL that this was read from, and no other that somebody put there; else nothing is said of the file.
 	if wal, err := walBeside(p.path); err == nil && wal == before && wal != noWAL && p.files.inPlace() == nil {
 		latest.wal = wal
-	} else {
-		latest.note = note{}
 	}
 	return latest.advance(p.path)
 }

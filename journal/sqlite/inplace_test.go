@@ -3,11 +3,13 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -77,7 +79,7 @@ func TestOlderCopyWrittenOverTheFile(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, sqlite.Fold(j))
 			require.NoError(t, sqlite.Mark(j))
-			alter(t, path, "PRAGMA wal_checkpoint(PASSIVE)")
+			alter(t, path, movedWhole)
 			goOn(t, j, "later")
 			require.NoError(t, os.WriteFile(path, older, 0o600)) // the file is the same one
 			after(t, path, j)
@@ -102,7 +104,7 @@ func TestWALCutShort(t *testing.T) {
 	j := open(t, path)
 	goOn(t, j, "before")
 	require.NoError(t, sqlite.Fold(j))
-	alter(t, path, "PRAGMA wal_checkpoint(PASSIVE)")
+	alter(t, path, movedWhole)
 	goOn(t, j, "lost")
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
@@ -136,20 +138,22 @@ func TestWhatOthersDoIsNoOlderCopy(t *testing.T) {
 	require.NoError(t, sound(t.Context(), j))
 }
 
-// Whoever opens next what was put in the file's place is told by the sidecar, which is brought up to the latest commit; one of
-// another journal is left alone.
+// Whoever opens next what was put in the file's place is told by the sidecar, which is brought up to the latest commit, whatever
+// WAL lies there; one of another journal is left alone.
 func TestInPlaceNoMoreIsKeptInTheSidecar(t *testing.T) {
 	for _, another := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "journal.db")
 		leave(t, path)
-		older, side := filepath.Join(t.TempDir(), "older.db"), filepath.Join(t.TempDir(), "sidecar")
+		older, side, wal := filepath.Join(t.TempDir(), "older.db"), filepath.Join(t.TempDir(), "sidecar"), filepath.Join(t.TempDir(), "wal")
 		copyFile(t, path, older)
+		other := filepath.Join(t.TempDir(), "journal.db")
+		leave(t, other)
 		if another {
-			other := filepath.Join(t.TempDir(), "journal.db")
-			leave(t, other)
 			copyFile(t, other, older)
 			copyFile(t, other+"-sidecar", side)
 		}
+		goOn(t, open(t, other), "invoice-1")
+		copyFile(t, other+"-wal", wal)
 		j := open(t, path)
 		s, err := j.Join(t.Context())
 		require.NoError(t, err)
@@ -161,12 +165,80 @@ func TestInPlaceNoMoreIsKeptInTheSidecar(t *testing.T) {
 		number := latest(t, path)
 		require.NotEqual(t, number, named(t, path), "it lags behind")
 		require.NoError(t, os.Rename(older, path))
+		require.NoError(t, os.Rename(wal, path+"-wal"))
 		if another {
 			require.NoError(t, os.Rename(side, path+"-sidecar"))
 			number = named(t, path)
 		}
+		before := noted(t, path)
 		_, err = j.Apply(t.Context(), begin("invoice-4", s))
 		require.ErrorIs(t, err, journal.ErrRestored)
 		assert.Equal(t, number, named(t, path))
+		assert.Equal(t, before, noted(t, path))
 	}
+}
+
+// noted is what the sidecar says of the WAL and of epochs.
+func noted(t *testing.T, path string) []string {
+	t.Helper()
+	side, err := os.ReadFile(path + "-sidecar")
+	require.NoError(t, err)
+	return strings.Fields(string(side))[4:7]
+}
+
+// An older copy is told by the sidecar, too, where that lagged behind what the file had come to.
+func TestOlderCopyBesideALateSidecar(t *testing.T) {
+	t.Cleanup(sqlite.MarkAfter(time.Hour)) // but for the first commit
+	path := filepath.Join(t.TempDir(), "journal.db")
+	leave(t, path)
+	older, err := os.ReadFile(path)
+	require.NoError(t, err)
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	number := latest(t, path)
+	until(t, func() bool { return named(t, path) == number })
+	before, _ := epochs(t, path)
+	epoch := func() []byte { return one[[]byte](t, anotherProcess(t, path), "SELECT epoch FROM onceward_journal") }
+	first := epoch()
+	for n := 0; bytes.Equal(first, epoch()); n++ {
+		require.Less(t, n, 100)
+		others(t, j, s, fmt.Sprint("many-", n))
+	}
+	alter(t, path, movedWhole)
+	goOn(t, j, "invoice-1")
+	require.NoError(t, os.WriteFile(path, older, 0o600)) // the file is the same one
+	_, err = j.Apply(t.Context(), begin("invoice-2", s))
+	require.ErrorIs(t, err, journal.ErrRestored)
+	late, filed := epochs(t, path)
+	assert.Greater(t, filed, before)
+	assert.GreaterOrEqual(t, late, filed)
+	_ = j.Close()
+	_, err = sqlite.Open(path, sqlite.Options{})
+	require.ErrorIs(t, err, journal.ErrRestored)
+	assert.ErrorContains(t, err, "remove "+path+"-wal")
+}
+
+// What this process has read and the log has no more is lost for good, though the log is put back: what it knows is of
+// another file.
+func TestLogThatEndsEarlier(t *testing.T) {
+	path, j, s := joined(t)
+	_, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	alter(t, path, "CREATE TABLE kept AS SELECT * FROM onceward_log WHERE seq = (SELECT max(seq) FROM onceward_log)")
+	alter(t, path, "DELETE FROM onceward_log WHERE seq = (SELECT max(seq) FROM onceward_log)")
+	refused := func() {
+		t.Helper()
+		_, err := j.Apply(t.Context(), begin("invoice-2", s))
+		require.ErrorIs(t, err, journal.ErrRestored)
+		require.ErrorContains(t, err, path+": an older copy was written over it")
+	}
+	refused()
+	alter(t, path, "INSERT INTO onceward_log SELECT * FROM kept; DROP TABLE kept")
+	refused()
+	require.ErrorIs(t, j.Close(), journal.ErrRestored)
+	assert.FileExists(t, path+"-wal", "what is in it may be another file's")
+	j = open(t, path)
+	assert.True(t, has(t, j, "invoice-1"))
+	assert.False(t, has(t, j, "invoice-2"))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
@@ -33,7 +34,15 @@ func TestSidecarsDirectoryIsSynced(t *testing.T) {
 			}
 		}, func(t *testing.T, j *sqlite.Journal, _ string) { require.NoError(t, j.Adopt(t.Context())) }, true},
 		"that is made again": {func(t *testing.T, _ *sqlite.Journal, path string) { require.NoError(t, os.Remove(path+"-sidecar")) }, marks, true},
-		"of a later commit":  {func(*testing.T, *sqlite.Journal, string) {}, marks, false},
+		"of a file that is not in place any more": {func(t *testing.T, _ *sqlite.Journal, path string) {
+			older := filepath.Join(t.TempDir(), "older.db")
+			copyFile(t, path, older)
+			require.NoError(t, os.Rename(older, path))
+		}, func(t *testing.T, j *sqlite.Journal, _ string) {
+			_, err := j.Join(t.Context())
+			require.ErrorIs(t, err, journal.ErrRestored)
+		}, true},
+		"of a later commit": {func(*testing.T, *sqlite.Journal, string) {}, marks, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Cleanup(sqlite.MarkAfter(time.Hour)) // not by itself

@@ -1,0 +1,181 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// movedWhole moves all of the WAL into the file, once nobody reads or writes.
+const movedWhole = "PRAGMA busy_timeout=60000; PRAGMA wal_checkpoint(FULL)"
+
+// holdWAL has another process read, which keeps the WAL from being moved, until it is let go.
+func holdWAL(t *testing.T, path string) (let func()) {
+	t.Helper()
+	other := anotherProcess(t, path)
+	_, err := other.ExecContext(t.Context(), "BEGIN")
+	require.NoError(t, err)
+	_ = one[int](t, other, "SELECT count(*) FROM onceward_log")
+	return func() {
+		_, err := other.ExecContext(t.Context(), "COMMIT")
+		require.NoError(t, err)
+	}
+}
+
+// writeNote has a transaction of the application's write so many bytes.
+func writeNote(t *testing.T, j *sqlite.Journal, bytes int) {
+	t.Helper()
+	tx, err := j.BeginSQL(t.Context())
+	require.NoError(t, err)
+	_, err = tx.ExecContext(t.Context(), "INSERT INTO notes VALUES (zeroblob(?))", bytes)
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+}
+
+// What the checkpointer can't move of a long WAL the next commit does, so that it starts over under constant load, too. A
+// short one costs no commit anything.
+func TestWALThatIsLongIsMovedByACommit(t *testing.T) {
+	for name, row := range map[string]struct {
+		grow  func(t *testing.T, path string, j *sqlite.Journal, s journal.Session)
+		moved bool
+	}{
+		"long": {func(t *testing.T, path string, j *sqlite.Journal, s journal.Session) {
+			for n := 0; sizeOf(t, path+"-wal") < 12<<20; n++ {
+				ev := generate(fmt.Sprint("invoice-", n), s)
+				ev.Intent.Request.Body = make([]byte, 256<<10)
+				_, err := j.Apply(t.Context(), ev)
+				require.NoError(t, err)
+			}
+		}, true},
+		"short": {func(t *testing.T, _ string, j *sqlite.Journal, _ journal.Session) {
+			writeNote(t, j, 3<<20)
+			writeNote(t, j, 1) // which finds it so
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			t.Cleanup(hurry(filepath.Dir(path)))
+			j, err := sqlite.Open(path, sqlite.Options{CompressAbove: -1})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = j.Close() })
+			s, err := j.Join(t.Context())
+			require.NoError(t, err)
+			alter(t, path, "CREATE TABLE notes (note BLOB)")
+			let := holdWAL(t, path)
+			row.grow(t, path, j, s)
+			commit := sqlite.Hold(j)
+			sqlite.Checkpointed(j)
+			let()
+			before := sizeOf(t, path)
+			commit()
+			require.NoError(t, sqlite.Flush(j)) // by the same commit, perhaps
+			require.NoError(t, sqlite.Flush(j)) // after what follows it
+			if after := sizeOf(t, path); row.moved {
+				assert.Greater(t, after, before+8<<20)
+			} else {
+				assert.Equal(t, before, after)
+			}
+		})
+	}
+}
+
+// The first commit has the sidecar name it at once, since it names the WAL with it.
+func TestSidecarAfterTheFirstCommit(t *testing.T) {
+	t.Cleanup(sqlite.MarkAfter(time.Hour))
+	path := filepath.Join(t.TempDir(), "journal.db")
+	leave(t, path)
+	before := named(t, path)
+	j := open(t, path)
+	_, err := j.Join(t.Context())
+	require.NoError(t, err)
+	number := latest(t, path)
+	require.NotEqual(t, before, number)
+	until(t, func() bool { return named(t, path) == number })
+}
+
+// A sidecar that can't be written is written later, without another commit. While nothing is committed, none is.
+func TestSidecarThatIsWrittenLater(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	synctest.Test(t, func(t *testing.T) {
+		later := func(after time.Duration) {
+			<-time.After(after) // virtual
+			synctest.Wait()
+		}
+		j := open(t, path)
+		goOn(t, j, "invoice-1")
+		later(time.Minute + time.Second)
+		require.Equal(t, latest(t, path), named(t, path))
+		require.NoError(t, os.Rename(path+"-sidecar", path+"-away"))
+		require.NoError(t, os.Mkdir(path+"-sidecar", 0o700))
+		goOn(t, j, "invoice-2")
+		later(time.Minute + time.Second)
+		require.NoError(t, os.Remove(path+"-sidecar"))
+		require.NoError(t, os.Rename(path+"-away", path+"-sidecar"))
+		require.NotEqual(t, latest(t, path), named(t, path))
+		later(time.Minute)
+		assert.Equal(t, latest(t, path), named(t, path))
+
+		require.NoError(t, os.Remove(path+"-sidecar"))
+		require.NoError(t, sqlite.Flush(j)) // which has nothing to write
+		later(time.Minute)
+		assert.NoFileExists(t, path+"-sidecar")
+		require.NoError(t, j.Close())
+		assert.FileExists(t, path+"-sidecar")
+	})
+}
+
+// The sidecar says nothing of a log that can't be read, and all of one that can be again.
+func TestSidecarBesideALogThatIsAway(t *testing.T) {
+	t.Cleanup(sqlite.MarkAfter(time.Hour)) // not by itself
+	path := filepath.Join(t.TempDir(), "journal.db")
+	leave(t, path)
+	j := open(t, path)
+	alter(t, path, "ALTER TABLE onceward_log RENAME TO away")
+	before := named(t, path)
+	require.ErrorContains(t, sqlite.Mark(j), "no such table")
+	require.Equal(t, before, named(t, path))
+	alter(t, path, "ALTER TABLE away RENAME TO onceward_log")
+	goOn(t, j, "invoice-1")
+	require.NoError(t, sqlite.Mark(j))
+	assert.Equal(t, latest(t, path), named(t, path))
+}
+
+// Nothing is moved into a file over which an older copy was written.
+func TestWALIsNotMovedIntoAnOlderCopy(t *testing.T) {
+	for name, bytes := range map[string]int{"beside the writer": 3 << 20, "by the writer": 10 << 20} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			leave(t, path)
+			alter(t, path, "CREATE TABLE notes (note BLOB)")
+			older, err := os.ReadFile(path)
+			require.NoError(t, err)
+			j := open(t, path)
+			goOn(t, j, "invoice-1")
+			alter(t, path, movedWhole)
+			goOn(t, j, "invoice-2")
+			let := holdWAL(t, path)
+			writeNote(t, j, bytes)
+			require.NoError(t, os.WriteFile(path, older, 0o600)) // the file is the same one
+			let()
+			if tx, err := j.BeginSQL(t.Context()); err == nil { // which finds the WAL long
+				require.NoError(t, tx.Rollback())
+			}
+			sqlite.Checkpointed(j)
+			after, err := os.ReadFile(path)
+			require.NoError(t, err)
+			assert.True(t, string(older) == string(after), "it was changed")
+			require.Error(t, j.Close())
+		})
+	}
+}
