@@ -59,3 +59,72 @@ func TestResolvedAnswerHasItsGeneration(t *testing.T) {
 	assert.Equal(t, result.Operation.Answer, op.Answer)
 	assert.Equal(t, begun.Operation.Generation, op.Answer.Generation)
 }
+
+// What begins is kept from by nobody's names, nor by its own second one: what was cancelled begins again with the key that it
+// came with.
+func TestBeginAgainWithItsOwnKey(t *testing.T) {
+	_, j, s := joined(t)
+	ev := begin("invoice-1", s)
+	ev.Intent.KeyCarried, ev.Intent.Alias, ev.Intent.FormerAliases = true, aliasOf("invoice-1"), []journal.Ref{aliasOf("nobody's")}
+	for range 3 {
+		result, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		require.Equal(t, journal.Execute, result.Decision)
+		cancel := complete(result.Operation, s)
+		cancel.Kind, cancel.Answer, cancel.Unsent = journal.EventCancel, nil, true
+		_, err = j.Apply(t.Context(), cancel)
+		require.NoError(t, err)
+		require.NoError(t, sqlite.Fold(j))
+	}
+}
+
+// Who is told that an operation is due later is told of it as it is recorded.
+func TestLaterIsToldAsRecorded(t *testing.T) {
+	_, j, s := joined(t)
+	ev := begin("invoice-1", s)
+	begun, err := j.Apply(t.Context(), ev)
+	require.NoError(t, err)
+	park := complete(begun.Operation, s)
+	park.Kind, park.Answer, park.Due = journal.EventPark, nil, park.At.Add(time.Hour)
+	_, err = j.Apply(t.Context(), park)
+	require.NoError(t, err)
+	ev.At = park.At.Add(time.Minute)
+	result, err := j.Apply(t.Context(), ev)
+	require.NoError(t, err)
+	require.Equal(t, journal.Later, result.Decision)
+	op, err := j.Get(t.Context(), ev.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, op.UpdatedAt, result.Operation.UpdatedAt)
+}
+
+// What is heard of an operation in a block, by its handle, is recorded as of any other.
+func TestSecondEffectOfWhatIsInABlock(t *testing.T) {
+	_, j, s := joined(t)
+	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	doubt := complete(begun.Operation, s)
+	doubt.Kind, doubt.Answer, doubt.Open = journal.EventDoubt, nil, true
+	_, err = j.Apply(t.Context(), doubt)
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventResolve, Ref: doubt.Ref, At: time.Now(),
+		Resolution: journal.SendAgain, Key: "the next key", Claim: begun.Operation.Claim})
+	require.NoError(t, err)
+	taken, err := j.Claim(t.Context(), claim(s), 1)
+	require.NoError(t, err)
+	require.Len(t, taken, 1)
+	_, err = j.Apply(t.Context(), complete(taken[0].Operation, s))
+	require.NoError(t, err)
+	require.NoError(t, sqlite.Fold(j))
+
+	late := complete(begun.Operation, s)
+	late.Answer = &journal.Answer{Status: 200, Body: []byte("late")}
+	result, err := j.Apply(t.Context(), late)
+	require.NoError(t, err)
+	require.Equal(t, journal.SecondEffect, result.Decision)
+	require.NoError(t, sqlite.Fold(j))
+	op, err := j.Get(t.Context(), doubt.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, 1, op.SecondEffects)
+	assert.Equal(t, "paid invoice-1", string(op.Answer.Body))
+	assert.Empty(t, verify(t, j))
+}
