@@ -5,9 +5,11 @@ package sqlite_test
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -241,4 +243,35 @@ func TestLogThatEndsEarlier(t *testing.T) {
 	j = open(t, path)
 	assert.True(t, has(t, j, "invoice-1"))
 	assert.False(t, has(t, j, "invoice-2"))
+}
+
+// vanishing is a disk on which something happens as a WAL is first written to.
+type vanishing struct {
+	careless
+	once sync.Once
+	then func()
+}
+
+func (d *vanishing) write(name string, _ int64, _ []byte, do func() int32) int32 {
+	if strings.HasSuffix(name, "-wal") {
+		d.once.Do(d.then)
+	}
+	return do()
+}
+
+// A file that goes away while it is opened, or one of those beside it, is not open.
+func TestOpenOfWhatGoesAway(t *testing.T) {
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		d := &vanishing{careless: careless{filepath.Dir(path)}, then: func() { assert.NoError(t, os.Remove(path+suffix)) }}
+		stop := watch(d)
+		_, err := sqlite.Open(path, sqlite.Options{})
+		stop()
+		require.ErrorIs(t, err, fs.ErrNotExist, suffix)
+		assert.ErrorContains(t, err, path+suffix)
+		for _, name := range filesOf(t, path) {
+			require.NoError(t, os.Remove(name))
+		}
+		goOn(t, open(t, path), "invoice-1")
+	}
 }

@@ -71,6 +71,7 @@ func TestOpenSaysWhereItCantWrite(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 
 	dir := t.TempDir()
+	require.NoError(t, open(t, filepath.Join(dir, "earlier.db")).Close())
 	require.NoError(t, os.Chmod(dir, 0o555))
 	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755)) // else user nobody does not even get there
 	asNobody(t)
