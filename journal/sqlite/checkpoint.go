@@ -49,10 +49,9 @@ type checkpointer struct {
 
 	long    atomic.Bool // the WAL has longWAL frames
 	written int         // pages by the writer, since the wake-up; the writer's
-	total   int
-	own     *conn.Stmt // the writer's
-	look    *conn.Stmt // likewise
-	turn    bool       // the next commit begins an epoch; the writer's
+	own     *conn.Stmt  // the writer's
+	look    *conn.Stmt  // likewise
+	turn    bool        // the next commit begins an epoch; the writer's
 }
 
 func newCheckpointer(path string, c *conn.Conn, files *openFiles, external bool) *checkpointer {
@@ -207,18 +206,15 @@ func (p *checkpointer) wrote(c *conn.Conn) {
 	if p.long.Swap(false) {
 		_, _ = p.passive(c, &p.own)
 	}
-	total, _, err := c.Conn.(sqlite.DBStatus).Status(sqlite.DBStatusCacheWrite, false)
-	if err != nil {
-		return
-	}
-	if total > p.total && !p.ahead.Swap(true) {
+	// Since the last time: in all it counts up to 2³¹, and begins again. Of an open connection it does not fail.
+	pages, _, _ := c.Conn.(sqlite.DBStatus).Status(sqlite.DBStatusCacheWrite, true)
+	if pages > 0 && !p.ahead.Swap(true) {
 		select {
 		case p.commit <- struct{}{}:
 		default:
 		}
 	}
-	p.written += total - p.total
-	p.total = total
+	p.written += pages
 	if p.written < checkpointAfter {
 		return
 	}

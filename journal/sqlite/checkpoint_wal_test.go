@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"modernc.org/libc"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -87,6 +89,42 @@ func TestWALThatIsLongIsMovedByACommit(t *testing.T) {
 				assert.Equal(t, before, after)
 			}
 		})
+	}
+}
+
+// writtenBefore is how many pages each connection that is opened is to have written already.
+var writtenBefore uint32
+
+func writtenEntry(_ *libc.TLS, db, _, _ uintptr) int32 {
+	tree := at[sqlite3.TBtree](at[sqlite3.TDb](at[sqlite3.Tsqlite3](db).FaDb).FpBt)
+	pager := at[sqlite3.TPager](at[sqlite3.TBtShared](tree.FpBt).FpPager)
+	pager.FaStat[sqlite3.SQLITE_DBSTATUS_CACHE_WRITE-sqlite3.SQLITE_DBSTATUS_CACHE_HIT] = writtenBefore
+	return sqlite3.SQLITE_OK
+}
+
+// Epochs end, and the WAL is moved, however many pages were written: SQLite counts up to two billion of them, and begins again.
+func TestWALAfterTwoBillionPages(t *testing.T) {
+	tls := libc.NewTLS()
+	defer tls.Close()
+	writtenBefore = 1<<31 - 1000
+	require.EqualValues(t, sqlite3.SQLITE_OK, sqlite3.Xsqlite3_auto_extension(tls, pointerTo[extensionEntry](writtenEntry)))
+	defer sqlite3.Xsqlite3_cancel_auto_extension(tls, pointerTo[extensionEntry](writtenEntry))
+	path := filepath.Join(t.TempDir(), "journal.db")
+	t.Cleanup(hurry(filepath.Dir(path)))
+	j, err := sqlite.Open(path, sqlite.Options{CompressAbove: -1})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	for n := range 10 {
+		before := one[[]byte](t, anotherProcess(t, path), "SELECT epoch FROM onceward_journal")
+		for i := range 20 { // some 32 pages each
+			ev := generate(fmt.Sprint("invoice-", n, "-", i), s)
+			ev.Intent.Request.Body = make([]byte, 256<<10)
+			_, err := j.Apply(t.Context(), ev)
+			require.NoError(t, err)
+		}
+		assert.NotEqual(t, before, one[[]byte](t, anotherProcess(t, path), "SELECT epoch FROM onceward_journal"), n)
 	}
 }
 
