@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,4 +90,28 @@ func TestBusyTimeoutEnds(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, j.Close())
 	})
+}
+
+// A file that another process makes first is the one that is opened.
+func TestFileThatAnotherMakesFirst(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	pipe := func() { require.NoError(t, syscall.Mkfifo(path+"-wal", 0o600)) } // whoever looks at it waits for who writes to it
+	pipe()
+	opened := make(chan error, 1)
+	go func() {
+		j, err := sqlite.Open(path, sqlite.Options{})
+		if err == nil {
+			err = j.Close()
+		}
+		opened <- err
+	}()
+	for _, then := range []func(){pipe, func() { require.NoError(t, os.WriteFile(path, nil, 0o600)) }} {
+		wal, err := os.OpenFile(path+"-wal", os.O_WRONLY, 0)
+		require.NoError(t, err)
+		require.NoError(t, os.Remove(path+"-wal"))
+		then() // it has seen that there is no file
+		require.NoError(t, wal.Close())
+	}
+	require.NoError(t, <-opened)
+	goOn(t, open(t, path), "invoice-1")
 }
