@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
@@ -56,27 +57,26 @@ func TestEpochEndsAsTransactionsGrowTheWAL(t *testing.T) {
 	assert.NotEqual(t, before, epoch())
 }
 
-// An epoch that a commit was to begin which failed is begun by the next.
+// An epoch that a commit was to begin which failed, or couldn't begin it, is begun by the next.
 func TestEpochAfterACommitThatFailed(t *testing.T) {
-	path, j, s := joined(t)
-	alter(t, path, "CREATE TABLE notes (note BLOB)")
-	epoch := func() []byte { return one[[]byte](t, anotherProcess(t, path), "SELECT epoch FROM onceward_journal") }
-	goOn(t, j, "invoice-1")
-	before := epoch()
-	for _, bytes := range []int{10 << 20, 1} { // the second finds the WAL long
-		tx, err := j.BeginSQL(t.Context())
-		require.NoError(t, err)
-		_, err = tx.ExecContext(t.Context(), "INSERT INTO notes VALUES (zeroblob(?))", bytes)
-		require.NoError(t, err)
-		require.NoError(t, tx.Commit())
+	for _, refused := range []string{"INSERT ON onceward_log", "UPDATE ON onceward_journal"} {
+		path, j, s := joined(t)
+		alter(t, path, "CREATE TABLE notes (note BLOB)")
+		epoch := func() []byte { return one[[]byte](t, anotherProcess(t, path), "SELECT epoch FROM onceward_journal") }
+		goOn(t, j, "invoice-1")
+		before := epoch()
+		writeNote(t, j, 10<<20)
+		writeNote(t, j, 1) // which finds the WAL long
+		stop := refuse(t, path, refused)
+		_, err := j.Apply(t.Context(), begin("invoice-2", s))
+		require.ErrorContains(t, err, "refused by the test", refused)
+		_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventClock, At: time.Now().Add(2 * time.Hour)})
+		require.ErrorContains(t, err, "refused by the test", refused)
+		stop()
+		require.Equal(t, before, epoch(), refused)
+		goOn(t, j, "invoice-2")
+		assert.NotEqual(t, before, epoch(), refused)
 	}
-	stop := refuse(t, path, "INSERT ON onceward_log")
-	_, err := j.Apply(t.Context(), begin("invoice-2", s))
-	require.ErrorContains(t, err, "refused by the test")
-	stop()
-	require.Equal(t, before, epoch())
-	goOn(t, j, "invoice-2")
-	assert.NotEqual(t, before, epoch())
 }
 
 // What transactions of the application's have written is moved into the file without anybody else's commit.
