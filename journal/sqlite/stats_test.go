@@ -91,7 +91,6 @@ func TestStatsCountWhereverKept(t *testing.T) {
 	assert.Positive(t, st.WALBytes)
 	assert.GreaterOrEqual(t, st.FileBytes, st.FreeBytes)
 	assert.GreaterOrEqual(t, st.Requests, int64(2020))
-	assert.Less(t, st.Commits, st.Requests, "they share commits")
 	assert.LessOrEqual(t, st.BatchP50, st.BatchMax)
 	assert.Positive(t, st.CommitP50)
 	assert.LessOrEqual(t, st.CommitP50, st.CommitP99)

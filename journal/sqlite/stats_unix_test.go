@@ -4,12 +4,16 @@ package sqlite_test
 
 import (
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // Stats and lists see what another process has in the log.
@@ -29,4 +33,44 @@ func TestStatsAndListsSeeAnothersLog(t *testing.T) {
 	assert.Equal(t, int64(listed), st.Begun)
 	require.Empty(t, verify(t, j))
 	require.NoError(t, child.Process.Kill())
+}
+
+// Stats tell of the commits that Options.Committed heard of: how many requests they carried, and how long they took.
+func TestStatsOfCommits(t *testing.T) {
+	var mu sync.Mutex
+	var carried []int
+	var took []time.Duration
+	j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), sqlite.Options{Committed: func(requests int, d time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		carried, took = append(carried, requests), append(took, d)
+	}})
+	require.NoError(t, err)
+	defer j.Close()
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		_, err := j.Apply(t.Context(), begin(id, s))
+		require.NoError(t, err)
+		if id != "c" {
+			continue
+		}
+		release := sqlite.Hold(j)
+		together := queued(t, j, 0, func() error { return sqlite.Flush(j) })
+		release() // both are carried by one commit
+		require.NoError(t, <-together)
+	}
+	var st sqlite.Stats
+	until(t, func() bool {
+		st, err = j.Stats(t.Context())
+		mu.Lock()
+		defer mu.Unlock()
+		return err != nil || int(st.Commits) == len(carried) // it hears of the last one once its asker was answered
+	})
+	require.NoError(t, err)
+	assert.Equal(t, []int{1, 1, 1, 1, 2, 1, 1}, carried)
+	assert.Equal(t, int64(8), st.Requests)
+	assert.Equal(t, []int{1, 2}, []int{st.BatchP50, st.BatchMax})
+	slices.Sort(took)
+	assert.Equal(t, []time.Duration{took[3], took[5], took[6]}, []time.Duration{st.CommitP50, st.CommitP99, st.CommitMax})
 }
