@@ -77,6 +77,25 @@ func TestAStepsRecordRidesOnTheNextCommit(t *testing.T) {
 	assert.Equal(t, 3, inFile(), "Close leaves nothing behind")
 }
 
+// Once a record is in the file, who looks at its flow waits for nobody who writes.
+func TestFlowIsReadBesideAWriter(t *testing.T) {
+	j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), sqlite.Options{BusyTimeout: time.Nanosecond})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	f := beginFlow(t, j, s, "order-991")
+	recordStep(t, j, f, 1, "create")
+	require.NoError(t, sqlite.Flush(j))
+	tx, err := j.BeginSQL(t.Context())
+	require.NoError(t, err)
+	defer tx.Rollback()
+	require.Error(t, sqlite.Flush(j), "the file is locked")
+	f, err = j.GetFlow(t.Context(), f.Ref)
+	require.NoError(t, err)
+	assert.Len(t, f.Steps, 1)
+}
+
 // A flow whose session has lost its file waits for adoption.
 func TestFlowWhoseSessionLostItsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")

@@ -1,7 +1,10 @@
 package sqlite_test
 
 import (
+	"context"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +14,42 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
+
+// closing is a context whose end is asked for as the journal is being closed.
+type closing struct {
+	context.Context
+	ask func()
+}
+
+func (c *closing) Err() error { c.ask(); return c.Context.Err() }
+
+// No transaction begins in a file that is being closed, though its writer lets others have their turn yet.
+func TestTransactionAsTheFileIsClosed(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
+	sqlite.Preloaded(j)
+	release := sqlite.HoldTurn(j)
+	closed := make(chan error, 1)
+	var once sync.Once
+	ctx := &closing{t.Context(), func() {
+		once.Do(func() {
+			go func() { closed <- j.Close() }()
+			for sqlite.Queued(j) == 0 { // that its writer is to stop
+				runtime.Gosched()
+			}
+		})
+	}}
+	begun := make(chan error, 1)
+	go func() {
+		_, err := j.BeginSQL(ctx)
+		begun <- err
+	}()
+	for len(begun) == 0 && sqlite.Turns(j) == 0 {
+		runtime.Gosched()
+	}
+	release()
+	require.ErrorIs(t, <-begun, journal.ErrClosed)
+	require.NoError(t, <-closed)
+}
 
 // A transaction of the application's own is committed by itself or by the journal, alike.
 func TestFlowStepOfAnOwnTransaction(t *testing.T) {
