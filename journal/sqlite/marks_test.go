@@ -179,3 +179,86 @@ func TestFindByTheObjectOfAnAnswer(t *testing.T) {
 		require.NoError(t, sqlite.Fold(j))
 	}
 }
+
+// What lies under the hash of what is looked for, and has something else, is not found.
+func TestFindBesideAnothersHash(t *testing.T) {
+	path, j, s := joined(t)
+	doubted(t, j, s, "invoice-1")
+	doubted(t, j, s, "invoice-2")
+	require.NoError(t, sqlite.Fold(j))
+	alter(t, path, "INSERT OR IGNORE INTO onceward_marks SELECT bucket, hash, 2 FROM onceward_marks WHERE handle = 1")
+	looks, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
+	require.NoError(t, err)
+	defer looks.Close()
+	for name, j := range map[string]*sqlite.Journal{"to who writes": j, "to who only looks": looks} {
+		for by, value := range map[journal.By]string{journal.ByReference: "ref-invoice-1", journal.ByKey: "key-of-invoice-1"} {
+			found, err := j.FindBy(t.Context(), "ledger", by, value)
+			require.NoError(t, err)
+			require.Len(t, found, 1, "%s, %v", name, by)
+			assert.Equal(t, "invoice-1", found[0].Operation.ID)
+		}
+	}
+}
+
+// What has lost its answer is not found without one.
+func TestFindOfWhatLostItsAnswer(t *testing.T) {
+	path, j, s := joined(t)
+	ev := begin("invoice-1", s)
+	ev.Intent.Reference, ev.Intent.ReferenceOurs = "ref-1", true
+	begun, err := j.Apply(t.Context(), ev)
+	require.NoError(t, err)
+	done := complete(begun.Operation, s)
+	done.Delivered = false // so that it has a row
+	_, err = j.Apply(t.Context(), done)
+	require.NoError(t, err)
+	require.NoError(t, sqlite.Fold(j))
+	looks, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
+	require.NoError(t, err)
+	defer looks.Close()
+	for _, lost := range []bool{false, true} {
+		if lost {
+			alter(t, path, "DELETE FROM onceward_answers")
+		}
+		for name, j := range map[string]*sqlite.Journal{"to who writes": j, "to who only looks": looks} {
+			found, err := j.FindBy(t.Context(), "ledger", journal.ByReference, "ref-1")
+			if lost {
+				require.ErrorContains(t, err, "damaged", name)
+				continue
+			}
+			require.NoError(t, err, name)
+			require.Len(t, found, 1, name)
+			assert.Equal(t, done.Answer.Status, found[0].Operation.Answer.Status, name)
+		}
+	}
+}
+
+// What can't be taken from what an operation is found by keeps the operation.
+func TestMarksThatStay(t *testing.T) {
+	path, j, s := joined(t)
+	for _, id := range []string{"in a row", "in a block"} {
+		ev := generate(id, s)
+		ev.Intent.Reference, ev.Intent.ReferenceOurs = "ref of "+id, true
+		kind := journal.EventComplete
+		if id == "in a row" {
+			kind = journal.EventCancel
+		}
+		ended(t, j, s, ev, kind)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	seenAt(t, j, time.Now().Add(-journal.Confirmation))
+	for handle, id := range []string{"in a row", "in a block"} {
+		reaps := func() error {
+			_, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventReap, Handle: int64(handle + 1), At: time.Now()})
+			return err
+		}
+		stop := refuse(t, path, "DELETE ON onceward_marks")
+		require.ErrorContains(t, reaps(), "refused by the test", id)
+		stop()
+		assert.Empty(t, verify(t, j), id)
+		require.NoError(t, reaps(), id)
+		found, err := j.FindBy(t.Context(), "ledger", journal.ByReference, "ref of "+id)
+		require.NoError(t, err)
+		assert.Empty(t, found, id)
+		assert.Empty(t, verify(t, j), id)
+	}
+}
