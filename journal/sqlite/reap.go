@@ -175,7 +175,7 @@ func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64
 	if err != nil {
 		return reaped, err
 	}
-	n, some, err := j.reapRows(ctx, ev, found.rows[:min(limit-reaped, len(found.rows))], limit-reaped)
+	n, some, err := j.reapRows(ctx, ev, found.rows[:min(limit-reaped, len(found.rows))])
 	reaped += n
 	if err = cmp.Or(err, damaged, some, found.damaged); err != nil || found.left > reaped || first+format.SegmentSize-1 > folded {
 		return reaped, err
@@ -289,11 +289,11 @@ func (j *Journal) reapBlocks(ctx context.Context, ev journal.Event, blocks []bul
 	return reaped, damaged, nil
 }
 
-// reapRows is reapBlocks for operations with a row of their own.
-func (j *Journal) reapRows(ctx context.Context, ev journal.Event, rows []bulk, limit int) (reaped int, damaged, err error) {
+// reapRows is reapBlocks for all of these operations, each of which has a row of its own.
+func (j *Journal) reapRows(ctx context.Context, ev journal.Event, rows []bulk) (reaped int, damaged, err error) {
 	for some := range parts(rows, reapBatch) {
 		n := 0
-		archived, lacking, err := j.archive(ctx, ev, nil, some, limit-reaped)
+		archived, lacking, err := j.archive(ctx, ev, nil, some, len(some))
 		if err != nil {
 			return reaped, damaged, err
 		}

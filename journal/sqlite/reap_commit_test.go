@@ -182,3 +182,24 @@ func TestReapLeavesTombstonesToBeListed(t *testing.T) {
 	assert.Len(t, rowsIn(t, path, "first", "onceward_contents"), 1, "lists of other scopes pass over it")
 	assert.Empty(t, verify(t, j))
 }
+
+// What is damaged after it was archived is an error, and stays.
+func TestReapOfWhatIsDamagedMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	archive := new(meanwhile)
+	j, err := sqlite.Open(path, sqlite.Options{Archive: archive})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	ended(t, j, s, begin("cancelled", s), journal.EventCancel)
+	require.NoError(t, sqlite.Fold(j))
+	seenAt(t, j, time.Now().Add(-journal.Confirmation))
+	archive.do = func() {
+		alter(t, path, "UPDATE onceward_operations SET facts = zeroblob(length(facts)) WHERE id = 'cancelled'")
+	}
+	n, err := reap(t, j, 100)
+	require.Nil(t, archive.do)
+	require.ErrorContains(t, err, "damaged", n)
+	assert.Zero(t, n)
+}

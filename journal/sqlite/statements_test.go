@@ -21,6 +21,8 @@ type breaker struct {
 	armed  bool
 	writes bool   // it counts what writes, else what reads
 	broke  string // the statement that failed
+
+	begins func(statement string) // is told of each statement that begins, by who runs it; nil: nobody is
 }
 
 // breaking is the breaker of the test that runs.
@@ -51,6 +53,13 @@ func (b *breaker) disarm() string {
 	defer b.Unlock()
 	b.armed = false
 	return b.broke
+}
+
+// meanwhile has f be told of each statement that begins.
+func (b *breaker) meanwhile(f func(statement string)) {
+	b.Lock()
+	defer b.Unlock()
+	b.begins = f
 }
 
 // breaks counts a statement and tells whether it is to fail.
@@ -88,6 +97,12 @@ func breakerEntry(tls *libc.TLS, db, _, _ uintptr) int32 {
 // breakOff interrupts a statement that has just begun: it ends at its first jump.
 func breakOff(tls *libc.TLS, _ uint32, _, statement, text uintptr) int32 {
 	said := libc.GoString(text)
+	breaking.Lock()
+	begins := breaking.begins
+	breaking.Unlock()
+	if begins != nil {
+		begins(said)
+	}
 	if reads(said) && breaking.breaks(said, false) {
 		sqlite3.Xsqlite3_interrupt(tls, sqlite3.Xsqlite3_db_handle(tls, statement))
 	}
@@ -96,7 +111,7 @@ func breakOff(tls *libc.TLS, _ uint32, _, statement, text uintptr) int32 {
 
 // reads leaves out what is read in the background, where a failure is nobody's.
 func reads(statement string) bool {
-	return strings.HasPrefix(statement, "SELECT") && !strings.Contains(statement, "FROM onceward_log, onceward_journal") &&
+	return (strings.HasPrefix(statement, "SELECT") || statement == "PRAGMA application_id") && !strings.Contains(statement, "FROM onceward_log, onceward_journal") &&
 		!strings.HasSuffix(statement, "FROM onceward_segments ORDER BY first")
 }
 

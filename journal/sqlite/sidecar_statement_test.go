@@ -1,0 +1,34 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// A backup that was not adopted is none that is whole, whatever could not be read of it once.
+func TestBrokenStatementOfABackup(t *testing.T) {
+	path, backup := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "backup.db")
+	j := open(t, path)
+	goOn(t, j, "invoice-1")
+	require.NoError(t, j.Backup(t.Context(), backup))
+	copyFile(t, path+"-sidecar", backup+"-sidecar")
+	b := newBreaker(t)
+	j = open(t, backup)
+	for n, failed := 0, true; failed; n++ {
+		alter(t, backup, fmt.Sprint("PRAGMA user_version=", n+1)) // so that it is looked at again
+		b.arm(n, false)
+		_, err := j.Join(t.Context())
+		broke := b.disarm()
+		require.Error(t, err, broke)
+		_, err = j.Join(t.Context())
+		require.ErrorIs(t, err, journal.ErrRestored, broke)
+		failed = broke != ""
+	}
+}
