@@ -190,6 +190,7 @@ func TestFindBesideAnothersHash(t *testing.T) {
 	looks, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
 	require.NoError(t, err)
 	defer looks.Close()
+	assert.Equal(t, []string{`operation 2 "": what finds it is what it has`, `operation 2 "": what finds it is what it has`}, verify(t, j))
 	for name, j := range map[string]*sqlite.Journal{"to who writes": j, "to who only looks": looks} {
 		for by, value := range map[journal.By]string{journal.ByReference: "ref-invoice-1", journal.ByKey: "key-of-invoice-1"} {
 			found, err := j.FindBy(t.Context(), "ledger", by, value)
@@ -261,4 +262,13 @@ func TestMarksThatStay(t *testing.T) {
 		assert.Empty(t, found, id)
 		assert.Empty(t, verify(t, j), id)
 	}
+}
+
+func TestVerifyNamesAMarkThatIsGone(t *testing.T) {
+	path, j, s := joined(t)
+	doubted(t, j, s, "invoice-1")
+	require.NoError(t, sqlite.Fold(j))
+	require.Empty(t, verify(t, j))
+	alter(t, path, "DELETE FROM onceward_marks WHERE hash = (SELECT min(hash) FROM onceward_marks)")
+	assert.Equal(t, []string{`operation 1 "invoice-1": it is found by what it can be recognised by`}, verify(t, j))
 }

@@ -202,3 +202,16 @@ func TestReadOnlyOfAnOlderSchema(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, before, after)
 }
+
+// A file that is gone by the time it is opened is told of as one that is not there.
+func TestReadOnlyOfWhatGoesMeanwhile(t *testing.T) {
+	k := hit(t)
+	path := k.put(t, k.after)
+	b := newBreaker(t)
+	b.meanwhile(func(string) { // the file alone is looked at first
+		b.meanwhile(nil)
+		assert.NoError(t, os.Rename(path, path+"-elsewhere"))
+	})
+	_, err := sqlite.Open(path, readOnly)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}

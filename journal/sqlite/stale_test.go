@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -402,4 +403,67 @@ func TestStaleIsNotAWALAfterNone(t *testing.T) {
 	_, err := tryOpen(t, k.put(t, nil)) // beside an empty file
 	require.ErrorIs(t, err, journal.ErrRestored)
 	assert.NotContains(t, err.Error(), "the -wal of the newer one")
+}
+
+// A commit that can't begin an epoch is none, though it has nothing else to say but the time.
+func TestEpochThatCantBegin(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	goOn(t, j, "invoice-1")
+	require.NoError(t, sqlite.Fold(j))
+	seenAt(t, j, time.Now().Add(time.Minute))
+	stop := refuse(t, path, "UPDATE ON onceward_journal")
+	require.ErrorContains(t, j.Close(), "refused by the test") // with its last commit
+	stop()
+	j = open(t, path)
+	goOn(t, j, "invoice-2")
+	assert.Empty(t, verify(t, j))
+}
+
+// A file that says nothing of its epoch is no older one.
+func TestStaleIsNotAFileWithoutAnEpoch(t *testing.T) {
+	k := hit(t)
+	path := filepath.Join(t.TempDir(), "journal.db")
+	require.NoError(t, os.WriteFile(path, k.after, 0o600))
+	alter(t, path, "DELETE FROM onceward_journal")
+	without, err := os.ReadFile(path)
+	require.NoError(t, err)
+	if _, err = tryOpen(t, k.put(t, without)); err != nil {
+		assert.NotContains(t, err.Error(), "the -wal of the newer one")
+	}
+}
+
+// A file that another process adopts while it is looked at is not refused for what it was.
+func TestStaleThatIsAdoptedMeanwhile(t *testing.T) {
+	k := hit(t)
+	adopted := filepath.Join(t.TempDir(), "journal.db")
+	require.NoError(t, open(t, adopted).Close())
+	older, err := os.ReadFile(adopted)
+	require.NoError(t, err)
+	_, err = sqlite.Open(k.put(t, older), sqlite.Options{})
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.NoError(t, os.Remove(adopted+"-sidecar"))
+	j := open(t, adopted)
+	require.NoError(t, j.Adopt(t.Context()))
+	goOn(t, j, "before")
+	require.NoError(t, j.Close())
+
+	b := newBreaker(t)
+	path := k.put(t, older)
+	b.meanwhile(func(statement string) {
+		if statement != "SELECT identity, epoch FROM onceward_journal" { // of the file alone
+			return
+		}
+		b.meanwhile(nil)
+		assert.NoError(t, os.Remove(path+"-wal"))
+		for _, suffix := range []string{"", "-sidecar"} {
+			assert.NoError(t, os.Rename(adopted+suffix, path+suffix))
+		}
+	})
+	j, err = sqlite.Open(path, sqlite.Options{})
+	require.NoError(t, err)
+	defer j.Close()
+	goOn(t, j, "after")
+	assert.True(t, has(t, j, "before"))
+	assert.Empty(t, verify(t, j))
 }

@@ -225,3 +225,27 @@ func TestVerifyWhereASegmentBegins(t *testing.T) {
 	says := verify(t, j)
 	assert.Contains(t, says, `operation 1024 "": it is there, or was removed`)
 }
+
+// What can't be read of segments, blocks and what was removed is an error, and nothing that is wrong with them.
+func TestBrokenStatementBesideSegments(t *testing.T) {
+	b := newBreaker(t)
+	path, _ := segmented(t)
+	j := open(t, path)
+	sqlite.Preloaded(j)
+	for n, failed := 0, true; failed; n++ {
+		b.arm(n, false)
+		_, err := j.Verify(t.Context())
+		broke := b.disarm()
+		failed = broke != ""
+		assert.Equal(t, failed, err != nil, "statement %d: %s", n, broke)
+	}
+	assert.Empty(t, verify(t, j))
+}
+
+// A body that can't be read is told of, and nothing else of its operation.
+func TestVerifyNamesADamagedBody(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	parked(t, path, "a", "b")
+	alter(t, path, "UPDATE onceward_operations SET request_body = x'00' WHERE id = 'a'")
+	assert.Equal(t, []string{`operation 1 "": it can be read`}, verify(t, open(t, path)))
+}
