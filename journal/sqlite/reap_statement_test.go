@@ -3,13 +3,17 @@
 package sqlite_test
 
 import (
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
@@ -70,4 +74,36 @@ func TestBrokenStatementOfAReap(t *testing.T) {
 		}
 		t.Run(where, func(t *testing.T) { sc.breaks(t, deeds) })
 	}
+}
+
+// No more is reaped than was asked for, though more is to be reaped by a clock that comes to be believed after what is found.
+func TestReapByAClockBelievedMeanwhile(t *testing.T) {
+	b := newBreaker(t)
+	path, j, s := joined(t)
+	for n := range format.BlockSize {
+		ev := begin(fmt.Sprint("completed-", n), s)
+		if ev.Intent.Terms.Retention = 0; n%2 == 1 {
+			ev.Intent.Terms.Retention = 50 * time.Hour
+		}
+		ended(t, j, s, ev, journal.EventComplete)
+	}
+	for n := range 10 {
+		ev := begin(fmt.Sprint("cancelled-", n), s)
+		ev.Intent.Terms.Retention = 0
+		ended(t, j, s, ev, journal.EventCancel)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	at, limit := longAgo.Add(100*time.Hour), format.BlockSize+1
+	believed := false
+	b.meanwhile(func(statement string) {
+		if !believed && strings.Contains(statement, "AND tombstone = 0") { // those in blocks were found
+			believed = true
+			seenAt(t, j, at.Add(journal.Confirmation))
+		}
+	})
+	n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: at}, limit)
+	require.NoError(t, err)
+	assert.True(t, believed)
+	assert.Equal(t, limit, n)
+	assert.Equal(t, 9, one[int](t, anotherProcess(t, path), "SELECT count(*) FROM onceward_operations WHERE tombstone = 0"))
 }

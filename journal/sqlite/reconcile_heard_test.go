@@ -114,3 +114,25 @@ func TestLooksAreNoMoreThanAskedFor(t *testing.T) {
 	}
 	assert.Equal(t, []string{"op-1", "op-2", "op-3", "op-4", "op-5"}, ids)
 }
+
+// An answer whose body can't be read is an error, and no answer without, also for who tells of its operation.
+func TestHearOfAnAnswerThatIsDamaged(t *testing.T) {
+	path, j, s := joined(t)
+	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	done := complete(begun.Operation, s)
+	done.Delivered = false // so that it has a row
+	_, err = j.Apply(t.Context(), done)
+	require.NoError(t, err)
+	require.NoError(t, sqlite.Fold(j))
+	hears := func(id string) error {
+		ev := tookEffect(begun.Operation, "charge ch_1")
+		ev.Answer = nil
+		_, first, err := j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: id}, []journal.Event{ev})
+		assert.True(t, first)
+		return err
+	}
+	require.NoError(t, hears("evt_1"))
+	alter(t, path, "UPDATE onceward_answers SET body = CAST('not what was paid' AS BLOB)")
+	require.ErrorContains(t, hears("evt_2"), "damaged")
+}

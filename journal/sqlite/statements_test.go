@@ -22,6 +22,7 @@ type breaker struct {
 	writes bool   // it counts what writes, else what reads
 	broke  string // the statement that failed
 
+	open   int                    // connections
 	begins func(statement string) // is told of each statement that begins, by who runs it; nil: nobody is
 }
 
@@ -62,6 +63,13 @@ func (b *breaker) meanwhile(f func(statement string)) {
 	b.begins = f
 }
 
+// connections are how many were opened, since there is a breaker, and not closed.
+func (b *breaker) connections() int {
+	b.Lock()
+	defer b.Unlock()
+	return b.open
+}
+
 // breaks counts a statement and tells whether it is to fail.
 func (b *breaker) breaks(statement string, writes bool) bool {
 	b.Lock()
@@ -91,15 +99,23 @@ func breakerEntry(tls *libc.TLS, db, _, _ uintptr) int32 {
 	if rc := sqlite3.Xsqlite3_create_function_v2(tls, db, name, 0, sqlite3.SQLITE_UTF8|sqlite3.SQLITE_INNOCUOUS, 0, pointerTo[function](refuses), 0, 0, 0); rc != sqlite3.SQLITE_OK {
 		return rc
 	}
-	return sqlite3.Xsqlite3_trace_v2(tls, db, sqlite3.SQLITE_TRACE_STMT, pointerTo[traceCallback](breakOff), 0)
+	breaking.Lock()
+	breaking.open++
+	breaking.Unlock()
+	return sqlite3.Xsqlite3_trace_v2(tls, db, sqlite3.SQLITE_TRACE_STMT|sqlite3.SQLITE_TRACE_CLOSE, pointerTo[traceCallback](breakOff), 0)
 }
 
 // breakOff interrupts a statement that has just begun: it ends at its first jump.
-func breakOff(tls *libc.TLS, _ uint32, _, statement, text uintptr) int32 {
-	said := libc.GoString(text)
+func breakOff(tls *libc.TLS, kind uint32, _, statement, text uintptr) int32 {
 	breaking.Lock()
+	if kind == sqlite3.SQLITE_TRACE_CLOSE {
+		breaking.open--
+		breaking.Unlock()
+		return 0
+	}
 	begins := breaking.begins
 	breaking.Unlock()
+	said := libc.GoString(text)
 	if begins != nil {
 		begins(said)
 	}

@@ -74,3 +74,22 @@ func TestStatsOfCommits(t *testing.T) {
 	slices.Sort(took)
 	assert.Equal(t, []time.Duration{took[3], took[5], took[6]}, []time.Duration{st.CommitP50, st.CommitP99, st.CommitMax})
 }
+
+// A flow that is not as it was written is set aside since nobody knows when.
+func TestStatsBesideADamagedFlow(t *testing.T) {
+	path, j, s := joined(t)
+	now := time.Now().Truncate(time.Millisecond).UTC()
+	for n, id := range []string{"a", "b"} {
+		f := beginFlow(t, j, s, id)
+		_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventFail, Ref: f.Ref, Claim: f.Claim, Cause: "a test", Limit: 1,
+			At: now.Add(time.Duration(n) * time.Minute)})
+		require.NoError(t, err)
+	}
+	for n, damage := range []string{"PRAGMA user_version=1", "UPDATE onceward_flows SET version = version + 1 WHERE id = 'a'"} {
+		alter(t, path, damage)
+		st, err := j.Stats(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 2, st.FlowsSetAside)
+		assert.Equal(t, now.Add(time.Duration(n)*time.Minute), st.OldestSetAside)
+	}
+}

@@ -190,3 +190,19 @@ func TestBrokenStatementBesideLostSessions(t *testing.T) {
 		assert.Equal(t, failed, err != nil, "statement %d: %s", n, broke)
 	}
 }
+
+// Who verifies a journal, and who closes it, leaves no connection behind.
+func TestVerifyLeavesNothingOpen(t *testing.T) {
+	b := newBreaker(t)
+	path := filepath.Join(t.TempDir(), "journal.db")
+	for _, opts := range []sqlite.Options{{}, {ReadOnly: true}} {
+		j, err := sqlite.Open(path, opts)
+		require.NoError(t, err)
+		sqlite.Preloaded(j)
+		before := b.connections()
+		require.Empty(t, verify(t, j))
+		assert.Equal(t, before, b.connections(), opts.ReadOnly)
+		require.NoError(t, j.Close())
+		assert.Zero(t, b.connections(), opts.ReadOnly)
+	}
+}
