@@ -153,15 +153,15 @@ func (v *verification) integrity() error {
 
 func (v *verification) integrityOf(pragma string) error {
 	check, err := v.conn.Prepare(pragma)
-	if err != nil {
-		return err
+	if err == nil {
+		err = check.EachContext(v.ctx, func(row []driver.Value) error {
+			if row[0] != "ok" {
+				v.file("integrity_check finds nothing, but: %v", row[0])
+			}
+			return nil
+		})
 	}
-	return check.EachContext(v.ctx, func(row []driver.Value) error {
-		if row[0] != "ok" {
-			v.file("integrity_check finds nothing, but: %v", row[0])
-		}
-		return nil
-	})
+	return err
 }
 
 const schemaObjects = "SELECT name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
