@@ -748,6 +748,10 @@ func park(op Operation, ev Event) Operation {
 	return settle(op, ev, StateCancelled)
 }
 
+// ofCancelled is what is taken of a cancelled operation: Executed as an answer that comes late, so that nobody sends it
+// once more.
+var ofCancelled = []Resolution{Executed, Unwanted}
+
 func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	switch {
 	case op.State == StateAbsent:
@@ -758,9 +762,7 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return want(op, ev)
 	case op.State == StateCompleted && ev.Resolution == Executed:
 		return supply(op, ev)
-	case op.State == StateCancelled && ev.Resolution == Unwanted:
-		return withdraw(op, ev)
-	case op.State == StateCancelled && ev.Resolution == Executed: // as by an answer that comes late: nobody is to send it once more
+	case op.State == StateCancelled && slices.Contains(ofCancelled, ev.Resolution):
 	case op.State.Settled():
 		return op, Ignored, invalid(op, ev, "its outcome is known")
 	case op.State == StateInFlight && live:
