@@ -82,3 +82,50 @@ func TestClaimsTurnThatTakesTooLongEnds(t *testing.T) {
 	assert.Equal(t, []int64{1, 2, 3, 4, 5}, claimed(t, j, ev, 10))
 	assert.GreaterOrEqual(t, commits()-before, int64(5), "others may write between them")
 }
+
+// What is claimed is the oldest whatever is the reason, and wherever it is kept.
+func TestClaimTakesTheOldestOfAllKinds(t *testing.T) {
+	for _, limit := range []int{1, 2, 5, 100} {
+		j := open(t, filepath.Join(t.TempDir(), "journal.db"))
+		dead, err := j.Join(t.Context())
+		require.NoError(t, err)
+		s, err := j.Join(t.Context())
+		require.NoError(t, err)
+		var want []int64
+		for round := range 4 {
+			for _, what := range []string{"held by a dead session", "undelivered", "due", "undelivered", "held by a dead session"} {
+				holder := s
+				if what == "held by a dead session" {
+					holder = dead
+				}
+				begun, err := j.Apply(t.Context(), generate(fmt.Sprint("op-", len(want)), holder))
+				require.NoError(t, err)
+				want = append(want, begun.Operation.Handle)
+				end := complete(begun.Operation, s)
+				end.Delivered = false
+				switch what {
+				case "held by a dead session":
+					continue
+				case "due":
+					end.Kind, end.Answer, end.Unsent = journal.EventPark, nil, true
+				}
+				_, err = j.Apply(t.Context(), end)
+				require.NoError(t, err)
+			}
+			if round == 1 {
+				require.NoError(t, sqlite.Fold(j))
+			}
+		}
+		require.NoError(t, s.End(t.Context())) // nobody waits for its answers
+		sqlite.Kill(dead)
+		s, err = j.Join(t.Context())
+		require.NoError(t, err)
+		ev := claim(s)
+		ev.At = ev.At.Add(time.Hour)
+		var got []int64
+		for some := claimed(t, j, ev, limit); len(some) > 0; some = claimed(t, j, ev, limit) {
+			got = append(got, some...)
+		}
+		assert.Equal(t, want, got, "%d at a time", limit)
+	}
+}
