@@ -21,11 +21,13 @@ func rowOf(k *format.Record, block bool) row { return row{k.Row, k, block} }
 // put stores what became of r: in the log, as long as the operation is nowhere else,
 // or in its row. It leaves what is stored in c.row.
 func (b *batch) put(r *row, c *change) error {
-	if c.unanswered && r.found() && r.record != nil && !r.block {
+	if c.unanswered && r.record != nil && !r.block {
 		if err := b.foldAll(); err != nil {
 			return err
 		}
-		r.block = r.record.Closed()
+		if r.block = r.record.Closed(); !r.block {
+			r.record = nil // it has a row of its own now
+		}
 	}
 	if r.block {
 		if err := b.unpack(r.record); err != nil {

@@ -107,28 +107,46 @@ func TestPutOfMuchInRows(t *testing.T) {
 
 // A tombstone has nothing of its answer, not even a sum.
 func TestPutOfATombstone(t *testing.T) {
-	for where, folded := range map[string]bool{"from the log": false, "from a row": true} {
+	for where, row := range map[string]struct{ folded, twice bool }{
+		"from the log": {false, false},
+		"from a row":   {true, false},
+		"from the log, where it took effect twice": {false, true},
+	} {
 		t.Run(where, func(t *testing.T) {
 			path, j, s := joined(t)
 			begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 			require.NoError(t, err)
-			if folded {
+			if row.folded {
 				require.NoError(t, sqlite.Fold(j))
 			}
-			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+			done := complete(begun.Operation, s)
+			done.Object = "ch_1"
+			ended, err := j.Apply(t.Context(), done)
 			require.NoError(t, err)
-			at := begun.Last.Add(2 * terms.Retention)
+			if row.twice {
+				heard, err := j.Apply(t.Context(), tookEffect(ended.Operation, "ch_2"))
+				require.NoError(t, err)
+				require.NotEmpty(t, heard.Operation.Dead)
+				_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: begun.Operation.Ref, At: done.At, Outcome: journal.StateCompleted})
+				require.NoError(t, err)
+			}
+			at := begun.Last.Add(2 * journal.EvidenceKeep)
 			seenAt(t, j, at)
 			at = at.Add(journal.Confirmation)
 			seenAt(t, j, at)
-			_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventReap, Ref: begun.Operation.Ref, At: at})
+			reaped, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventReap, Ref: begun.Operation.Ref, At: at})
 			require.NoError(t, err)
+			require.True(t, reaped.Operation.Tombstone)
+			op, err := j.Get(t.Context(), begun.Operation.Ref)
+			require.NoError(t, err)
+			assert.True(t, op.Tombstone)
 			require.NoError(t, sqlite.Fold(j))
 			rows := rowsIn(t, path, format.Columns, "onceward_operations")
 			require.Len(t, rows, 1)
 			row, err := format.ReadRow(rows[0])
 			require.NoError(t, err)
 			require.True(t, row.Op.Tombstone)
+			assert.Empty(t, row.Request)
 			assert.Zero(t, row.AnswerSum)
 			assert.Empty(t, rowsIn(t, path, "handle", "onceward_answers"))
 			assert.Empty(t, verify(t, j))
