@@ -305,12 +305,8 @@ func (s *segments) found(hash uint32) (handles []int64) {
 // whose log ends with latest: by the hashes of sealed segments, and by name in what is in none yet and is not in the
 // log.
 func (s *segments) candidatesAfter(r *reader, ref journal.Ref, after int64, latest format.LogRow) (handles []int64, err error) {
-	hash, low := s.key.Of(ref), int64(0)
-	before := max(format.SegmentOf(after+1), 0) - format.SegmentSize // the segment that comes before the first that is read
-	low = before + format.SegmentSize
-	if before < 0 {
-		before = -1
-	}
+	hash, low := s.key.Of(ref), format.SegmentOf(after+1)
+	before := low - format.SegmentSize // the segment that comes before the first that is read; negative: none
 	end := format.SegmentOf(latest.Newest + 1)
 	err = r.each("SELECT "+format.SegmentColumns+" FROM onceward_segments WHERE first > ? ORDER BY first", func(v []driver.Value) error {
 		run, first, err := runAfter(before, v)
