@@ -111,3 +111,40 @@ func TestLargeOperationsLeaveTheLogSooner(t *testing.T) {
 	}
 	assert.GreaterOrEqual(t, logIn(t.Context(), t, c).unfolded, 200)
 }
+
+// What is tried again and again counts once, by what it is now.
+func TestLogCountsWhatIsThereOnce(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	c := anotherProcess(t, path)
+	_, err := j.Apply(t.Context(), begin("the oldest", s))
+	require.NoError(t, err)
+	const size, times = 1 << 20, 10
+	require.Greater(t, size*times, sqlite.KeepRowsBytes/4, "that is how much operations may have")
+	require.Less(t, size*times, sqlite.KeepRowsBytes)
+	for range times {
+		ev := begin("tried again", s)
+		ev.Intent.Request.Body = random(size)
+		cancelled(t, j, ev, s)
+	}
+	assert.Equal(t, 2, logIn(t.Context(), t, c).unfolded)
+}
+
+// A row that is larger than all that the log keeps goes with the next commit.
+func TestLogOfOneRowThatIsTooLarge(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	c := anotherProcess(t, path)
+	for n := range 2 {
+		ev := begin(fmt.Sprint("invoice-", n), s)
+		ev.Intent.Request.Body = random(sqlite.KeepRowsBytes)
+		_, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1, logIn(t.Context(), t, c).rows)
+	_, err := j.Apply(t.Context(), begin("small", s))
+	require.NoError(t, err)
+	is := logIn(t.Context(), t, c)
+	assert.Less(t, is.bytes, 10000)
+	assert.Equal(t, 1, is.unfolded)
+}

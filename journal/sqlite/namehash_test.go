@@ -87,3 +87,26 @@ func TestNothingIsExecutedAgainOnceAdopted(t *testing.T) {
 	})
 	assert.Empty(t, verify(t, j))
 }
+
+// Without the key that names are hashed with nothing is found, and nobody opens the journal.
+func TestNamesWhoseKeyIsGone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	goOn(t, j, "invoice-1")
+	require.NoError(t, j.Close())
+	for statement, says := range map[string]string{
+		"ALTER TABLE onceward_journal DROP COLUMN hash_key": "hash_key",
+		"UPDATE onceward_journal SET hash_key = x'00'":      "damaged",
+		"DELETE FROM onceward_journal":                      "damaged",
+	} {
+		t.Run(statement, func(t *testing.T) {
+			copied := filepath.Join(t.TempDir(), "journal.db")
+			copyAll(t, path, copied)
+			alter(t, copied, statement)
+			for _, opts := range []sqlite.Options{{}, readOnly} {
+				_, err := sqlite.Open(copied, opts)
+				require.ErrorContains(t, err, says)
+			}
+		})
+	}
+}
