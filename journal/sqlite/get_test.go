@@ -3,6 +3,7 @@
 package sqlite_test
 
 import (
+	"database/sql"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -87,7 +88,14 @@ func TestGetByANameUsedAgain(t *testing.T) {
 		assert.False(t, has(t, j, "first"))
 		alter(t, path, "CREATE TABLE IF NOT EXISTS others (id)") // the writer is asked
 	}
+	// It is so, too, where the file has lost what was removed.
+	alter(t, path, "DELETE FROM onceward_removed")
+	order(t, j, application(t, path), "order-1", (*sql.Tx).Commit)
+	there, err := j.Get(t.Context(), name)
+	require.NoError(t, err)
+	assert.Equal(t, "third", there.ID)
+
 	alter(t, path, fmt.Sprint("UPDATE onceward_operations SET facts = zeroblob(length(facts)) WHERE handle = ", op.Handle))
-	_, err := j.Get(t.Context(), name)
+	_, err = j.Get(t.Context(), name)
 	require.ErrorContains(t, err, "damaged")
 }
