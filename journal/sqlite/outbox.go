@@ -166,9 +166,6 @@ func (w *writer) enqueue(ctx context.Context, tx *sql.Tx, ev journal.Event, op *
 	if !was && op.Alias != (journal.Ref{}) {
 		rows = append(rows, outboxRow{kind: outboxAlias, handle: op.Handle, ref: op.Alias})
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	// All or nothing, and whoever gives up in that moment is not told of an error though it is there.
 	return insertRows(context.WithoutCancel(ctx), tx, rows...)
 }
