@@ -259,4 +259,16 @@ func TestListBehindManyBlocks(t *testing.T) {
 	assert.Equal(t, want, handlesOf(t, j, journal.Filter{Naming: &named}))
 	slices.Reverse(want)
 	assert.Equal(t, want, handlesOf(t, j, journal.Filter{Naming: &named, Newest: true}))
+
+	// The last one that is read for a page is no exception.
+	for newest, order := range map[bool]string{false: "ASC", true: "DESC"} {
+		alter(t, path, "CREATE TABLE kept AS SELECT * FROM onceward_blocks")
+		alter(t, path, "UPDATE onceward_blocks SET data = x'00' WHERE first = (SELECT first FROM onceward_blocks ORDER BY first "+order+" LIMIT 1 OFFSET 127)")
+		var last error
+		for _, err := range j.List(t.Context(), journal.Filter{Naming: &named, Newest: newest}) {
+			last = err
+		}
+		assert.ErrorContains(t, last, "damaged", order)
+		alter(t, path, "UPDATE onceward_blocks SET data = (SELECT data FROM kept WHERE kept.first = onceward_blocks.first); DROP TABLE kept")
+	}
 }

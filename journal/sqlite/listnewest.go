@@ -49,9 +49,8 @@ func (p *page) readNewest(r *reader, recent []*format.Record, size int) error {
 	if rows == size {
 		from = max(from, last)
 	}
-	p.ops = slices.DeleteFunc(p.ops, func(op journal.Operation) bool { return op.Handle < from })
 	slices.SortFunc(p.ops, func(a, b journal.Operation) int { return cmp.Compare(b.Handle, a.Handle) })
-	if len(p.ops) > size {
+	if len(p.ops) > size { // also of those from blocks that come behind the rows
 		p.ops = p.ops[:size]
 		from = p.ops[size-1].Handle
 	}
