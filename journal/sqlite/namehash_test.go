@@ -3,6 +3,7 @@
 package sqlite_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
@@ -109,4 +111,49 @@ func TestNamesWhoseKeyIsGone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A name that has another's hash, by chance, is nobody's.
+func TestNamesThatCollideByChance(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	others(t, j, s, "other")
+	for n := range 100 {
+		_, err := j.Apply(t.Context(), generate(fmt.Sprint("another-", n), s))
+		require.NoError(t, err)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	key, err := format.UnsealHashKey(rowsIn(t, path, "hash_key", "onceward_journal")[0][0].([]byte))
+	require.NoError(t, err)
+	ref := journal.Ref{ID: "invoice-1"}
+	for n := range 2 { // of one in a block, and of one that has a row
+		handle := []uint16{10, 1010}[n]
+		entry := binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint32(nil, key.Of(ref)), handle)
+		alter(t, path, fmt.Sprintf("UPDATE onceward_segments SET hashes = sealed_segment(CAST(x'%x' || substr(hashes, 7) AS BLOB), first, began_at, spent)", entry))
+		for _, opts := range []sqlite.Options{readOnly, {}} {
+			j, err := sqlite.Open(path, opts)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = j.Close() })
+			for range 2 {
+				assert.False(t, has(t, j, ref.ID))
+				if opts.ReadOnly {
+					continue
+				}
+				assert.Equal(t, []int64{int64(handle)}, sqlite.Candidates(j, ref))
+				result, rows, err := wouldEnqueue(t, j, application(t, path), enqueue(ref.ID))
+				require.NoError(t, err)
+				assert.Equal(t, journal.Recorded, result.Decision)
+				assert.Equal(t, 1, rows)
+			}
+			require.NoError(t, j.Close())
+		}
+	}
+	j = open(t, path)
+	s, err = j.Join(t.Context())
+	require.NoError(t, err)
+	result, err := j.Apply(t.Context(), begin(ref.ID, s))
+	require.NoError(t, err)
+	assert.Equal(t, journal.Execute, result.Decision)
 }

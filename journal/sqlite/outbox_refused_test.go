@@ -5,6 +5,7 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -303,4 +304,67 @@ func TestEnqueueCatchesUpOnce(t *testing.T) {
 		}
 		return tx.Commit()
 	})
+}
+
+// What may be of one that came with the same key, and can't be read, is not enqueued beside it.
+func TestEnqueueBesideADamagedRival(t *testing.T) {
+	path, j, _ := joined(t)
+	db := application(t, path)
+	carried := func(id string) journal.Event {
+		ev := enqueue(id)
+		ev.Intent.Alias = aliasOf("one")
+		return ev
+	}
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	defer tx.Rollback()
+	_, err = j.EnqueueTx(t.Context(), sqlite.Tx(tx), carried("order-1"))
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	_, err = db.Exec("UPDATE onceward_outbox SET record = zeroblob(length(record)) WHERE id = 'order-1'")
+	require.NoError(t, err)
+	_, rows, err := wouldEnqueue(t, j, db, carried("order-2"))
+	require.ErrorContains(t, err, "damaged")
+	assert.Equal(t, 2, rows)
+}
+
+// A name of which a segment that was reaped still knows is not enqueued anew where the file has lost what it was of.
+func TestEnqueueOfALostTombstone(t *testing.T) {
+	path, j, _ := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	db := application(t, path)
+	ripe(t, j, 2*sqlite.SegmentSize)
+	for n := 1; n > 0; {
+		var err error
+		n, err = reap(t, j, 5000)
+		require.NoError(t, err)
+	}
+	require.Equal(t, [][]driver.Value{{int64(2)}}, rowsIn(t, path, "count(*)", "onceward_segments WHERE spent"))
+	for _, segment := range []int{0, 1} {
+		row := rowsIn(t, path, "handle, id", fmt.Sprintf("onceward_operations WHERE tombstone AND handle / %d = %d LIMIT 1", sqlite.SegmentSize, segment))[0]
+		res, _, err := wouldEnqueue(t, j, db, enqueue(row[1].(string)))
+		require.NoError(t, err)
+		require.Equal(t, journal.Gone, res.Decision)
+		alter(t, path, fmt.Sprint("DELETE FROM onceward_operations WHERE handle = ", row[0]))
+		_, rows, err := wouldEnqueue(t, j, db, enqueue(row[1].(string)))
+		require.ErrorContains(t, err, "damaged", segment)
+		assert.Zero(t, rows)
+	}
+}
+
+// A transaction that something can't be enqueued in goes on: nothing of the journal's is under way in it.
+func TestEnqueueThatFailsLeavesNothingOpen(t *testing.T) {
+	path, j, _ := joined(t)
+	db := application(t, path)
+	order(t, j, db, "order-1", (*sql.Tx).Commit)
+	_, err := db.Exec("UPDATE onceward_outbox SET record = zeroblob(length(record))")
+	require.NoError(t, err)
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	defer tx.Rollback()
+	_, err = j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue("order-1"))
+	require.ErrorContains(t, err, "damaged")
+	_, err = tx.Exec("DROP TABLE orders")
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
 }
