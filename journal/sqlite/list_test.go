@@ -120,10 +120,12 @@ func TestListBesideADamagedBlock(t *testing.T) {
 		}
 		assert.ErrorContains(t, damaged, "damaged", newest)
 	}
+	assert.Len(t, handlesOf(t, j, journal.Filter{Limit: int(third) - 1}), int(third)-1)
 	alter(t, path, fmt.Sprint("UPDATE onceward_blocks SET data = x'00' WHERE first < ", second))
 	for _, newest := range []bool{false, true} {
 		assert.Len(t, handlesOf(t, j, journal.Filter{After: second - 1, Before: third, Newest: newest}), int(third-second), newest)
 	}
+	assert.Len(t, handlesOf(t, j, journal.Filter{Before: third, Newest: true, Limit: int(third - second)}), int(third-second))
 	// What is to be done, and what went wrong, has a row of its own.
 	for name, f := range map[string]journal.Filter{
 		"pending":      {States: []journal.State{journal.StatePending}},
