@@ -99,3 +99,52 @@ func TestGetByANameUsedAgain(t *testing.T) {
 	_, err = j.Get(t.Context(), name)
 	require.ErrorContains(t, err, "damaged")
 }
+
+// Who gets an operation does not wait for who writes, whatever is found and wherever.
+func TestGetWaitsForNobody(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, err := sqlite.Open(path, sqlite.Options{BusyTimeout: 20 * time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	goOn(t, j, "in a block")
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), begin("in a row", s))
+	require.NoError(t, err)
+	require.NoError(t, sqlite.Fold(j))
+	_, err = j.Apply(t.Context(), begin("in the log", s))
+	require.NoError(t, err)
+	db := application(t, path)
+	require.False(t, has(t, j, "none"))
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	defer tx.Rollback()
+	for _, id := range []string{"in a block", "in a row", "in the log"} {
+		op, err := j.Get(t.Context(), journal.Ref{ID: id})
+		if assert.NoError(t, err, id) {
+			assert.Equal(t, id, op.ID)
+		}
+	}
+	_, err = j.Get(t.Context(), journal.Ref{ID: "none"})
+	require.ErrorIs(t, err, journal.ErrNotFound)
+}
+
+// An answer that is another's is told to nobody.
+func TestGetOfAnothersAnswer(t *testing.T) {
+	path, j, s := joined(t)
+	for _, id := range []string{"order-1", "order-2"} {
+		undelivered(t, j, s, id)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	alter(t, path, "UPDATE onceward_answers SET (answer, body) = (SELECT answer, body FROM onceward_answers WHERE handle = 2) WHERE handle = 1")
+	_, err := j.Get(t.Context(), journal.Ref{ID: "order-1"})
+	require.ErrorContains(t, err, "damaged")
+	for _, newest := range []bool{false, true} {
+		var damaged error
+		for _, err := range j.List(t.Context(), journal.Filter{Before: 2, Newest: newest}) {
+			damaged = err
+		}
+		require.ErrorContains(t, damaged, "damaged", newest)
+	}
+	assert.Equal(t, []int64{2}, handlesOf(t, j, journal.Filter{After: 1}))
+}
