@@ -47,6 +47,7 @@ func TestStatsOfCommits(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	defer j.Close()
+	sqlite.Preloaded(j) // which asks the writer, too
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
