@@ -29,7 +29,7 @@ type attempt struct {
 	partial bool   // body is only its beginning: it is over the limit
 	whole   []byte // partial: what was read to tell what the answer means
 	cut     error  // why the body ended early
-	open    bool   // cut: what is missing may make another answer of it
+	open    bool   // what is missing of it, or can't be read, may make another answer of it
 	closed  bool   // the rest of a partial body was given up
 	judged  tables.Judgement
 	req     *http.Request // as it was composed
@@ -209,9 +209,12 @@ func (r *run) readAnswer() {
 	if a.resp.StatusCode != http.StatusSwitchingProtocols { // nobody asked for that, and its body is the connection: it never ends
 		a.body, err = readUpTo(a.resp.Body, r.client.cfg.MaxResponseBody, a.resp.ContentLength)
 	}
-	if int64(len(a.body)) > r.client.cfg.MaxResponseBody {
+	switch {
+	case int64(len(a.body)) > r.client.cfg.MaxResponseBody:
 		a.partial = true
 		err = r.readOn(a.resp.Body)
+	case err == nil && endsWithin(a.resp.Header, a.body):
+		err = io.ErrUnexpectedEOF
 	}
 	ctx.removeDeadline()
 	switch {

@@ -5,7 +5,10 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
+	"encoding/json"
+	"errors"
 	"io"
+	"net/http"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -17,21 +20,40 @@ import (
 // legible is an answer as the provider's table reads it. Where what it means depends on
 // its body, that is decoded: a caller that asks for a coding itself gets the body as it
 // came, and net/http leaves it alone. body is all of it, or a prefix of one that is too
-// large to be looked at.
-func legible(answer tables.Answer, body []byte, route tables.Route) tables.Answer {
+// large to be looked at. ok: whatever the table looks for in it can be seen.
+func legible(answer tables.Answer, body []byte, route tables.Route) (read tables.Answer, ok bool) {
 	answer.Body = body
+	if !route.NeedsBody(answer) {
+		return answer, true
+	}
 	codings := answer.Header.Values("Content-Encoding")
-	if len(codings) == 0 || !route.NeedsBody(answer) {
-		return answer
+	if len(codings) == 0 || len(body) > tables.MaxAnswerBody {
+		return answer, len(body) <= tables.MaxAnswerBody
 	}
 	plain, ok := decoded(body, codings)
 	if !ok {
-		return answer
+		return answer, false
 	}
 	answer.Body = plain
 	answer.Header = answer.Header.Clone()
 	answer.Header.Del("Content-Encoding")
-	return answer
+	return answer, true
+}
+
+// endsWithin tells whether a body ends within its JSON: one whose end nothing has told but the connection's, or a length that
+// is not its own.
+func endsWithin(h http.Header, body []byte) bool {
+	media, _, _ := strings.Cut(strings.ToLower(h.Get("Content-Type")), ";")
+	media = strings.TrimSpace(media)
+	if media != "application/json" && !strings.HasSuffix(media, "+json") || h.Get("Content-Encoding") != "" {
+		return false
+	}
+	text := bytes.TrimLeft(body, " \t\r\n")
+	if len(text) == 0 || text[0] != '{' && text[0] != '[' || json.Valid(text) {
+		return false
+	}
+	var first json.RawMessage
+	return errors.Is(json.NewDecoder(bytes.NewReader(text)).Decode(&first), io.ErrUnexpectedEOF)
 }
 
 const maxCodings = 4
@@ -88,6 +110,9 @@ func (r *run) readOn(body io.Reader) error {
 	}
 	more, err := readUpTo(body, limit-int64(len(a.body)), -1)
 	a.whole = append(a.body[:len(a.body):len(a.body)], more...)
+	if err == nil && int64(len(a.whole)) <= limit && endsWithin(a.resp.Header, a.whole) {
+		err = io.ErrUnexpectedEOF
+	}
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -181,5 +182,93 @@ func TestAnAnswerHasFourCodingsAtTheMost(t *testing.T) {
 		p := start(t, (&line{}).Then(says(200, coded(t, "gzip", `{"data":{"id":"1"}}`), "Content-Encoding", codings)), onceward.Config{Providers: []providers.Provider{own(byField)}})
 		_ = p.Ask(named(t, invoice), to("POST", ownURL))
 		assert.Equal(t, state, p.Recorded(onceward.Ref{ID: invoice}).State, codings)
+	}
+}
+
+// Nor is one that can't be read, or that ends within its JSON while nothing has told where it was to end: the same key is sent
+// again, and where none is known it is unknown.
+func TestAnswerThatCantBeMadeOut(t *testing.T) {
+	const refusal, there = `{"errors":[{"code":"no"}],"id":"1"}`, `{"id":"1","object":"charge"}`
+	failure := []providers.Rule{{Status: 200, Field: "errors[].code", Verdict: providers.Rejected, Source: "a test"}}
+	already := []providers.Rule{
+		{Status: 409, Pointer: "id", Verdict: providers.AlreadyDone, Source: "a test"},
+		{Status: 409, Verdict: providers.Rejected, Source: "a test"},
+	}
+	half := func(status int, text string, length int64) reply {
+		text = text[:len(text)/4]
+		if length > 0 {
+			length = int64(len(text))
+		}
+		return streams(status, length, func() io.Reader { return strings.NewReader(text) })
+	}
+	for name, row := range map[string]struct {
+		reply reply
+		rules []providers.Rule
+	}{
+		"a failure of which the connection's end was the end":   {half(200, refusal, -1), failure},
+		"a failure of a length that was too short":              {half(200, refusal, 1), failure},
+		"a failure in a coding that is not known":               {says(200, refusal, "Content-Encoding", "br"), failure},
+		"a failure in a coding that breaks off":                 {says(200, coded(t, "gzip that breaks off", refusal), "Content-Encoding", "gzip"), failure},
+		"what is there, and the connection's end was the end":   {half(409, there, -1), already},
+		"what is there, in a coding that is not known":          {says(409, there, "Content-Encoding", "br"), already},
+		"what is there, in a coding that it is not":             {says(409, there, "Content-Encoding", "zstd"), already},
+		"a failure that is longer than is looked at, by coding": {says(200, coded(t, "gzip", `{"pad":"`+strings.Repeat("x", tables.MaxAnswerBody)+`",`+refusal[1:]), "Content-Encoding", "gzip"), failure},
+	} {
+		ask := func(t *testing.T, p *process) outcome {
+			return p.Ask(named(t, invoice), to(http.MethodPost, ownURL), with("Accept-Encoding", "br, gzip, zstd"))
+		}
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).Then(row.reply)
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{own(noRetention, func(e *providers.Endpoint) { e.Rules = row.rules })}})
+			for range 2 {
+				require.ErrorIs(t, ask(t, p).Err, onceward.ErrOutcomeUnknown)
+			}
+			assert.Len(t, l.Sent(), 1)
+		})
+		virtual(t, name+", and its key is known", func(t *testing.T) {
+			l := (&line{}).Then(row.reply)
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{own(func(e *providers.Endpoint) { e.Rules = row.rules })}})
+			out := ask(t, p)
+			require.NoError(t, out.Err)
+			assert.Equal(t, paid, out.Body)
+			require.Len(t, l.Sent(), 2)
+			assert.Equal(t, l.Keys()[0], l.Keys()[1])
+		})
+	}
+}
+
+// An answer that ends within its JSON is asked for again, and is marked as cut where it can't be; one that is no JSON, or
+// has no body, is as it is.
+func TestAnswerThatEndsWithinItsJSON(t *testing.T) {
+	for name, row := range map[string]struct {
+		text string
+		cut  bool
+	}{
+		"an object":               {`{"id":"ch_`, true},
+		"a list":                  {"\n [1,2,", true},
+		"within a word":           {`{"paid":tr`, true},
+		"within a letter":         {"{\"name\":\"\xc3", true},
+		"a whole one":             {`{"id":"ch_1"}`, false},
+		"a whole one and more":    {`{"id":"ch_1"}{`, false},
+		"nothing":                 {"", false},
+		"nothing but white space": {" \n", false},
+		"no object and no list":   {`"ch_`, false},
+		"no JSON at all":          {`{id}`, false},
+	} {
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).Then(streams(200, -1, func() io.Reader { return strings.NewReader(row.text) }))
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{own(noRetention)}})
+			out := p.Ask(named(t, invoice), to(http.MethodPost, ownURL))
+			assert.Equal(t, row.cut, errors.Is(out.Err, onceward.ErrAnswerGone))
+			assert.Equal(t, row.text, out.Body)
+			op := p.Recorded(onceward.Ref{ID: invoice})
+			assert.Equal(t, onceward.StateCompleted, op.State)
+			assert.Equal(t, row.cut, op.Answer.Cut)
+		})
+		virtual(t, name+", of a page", func(t *testing.T) {
+			l := (&line{}).Then(streams(200, -1, func() io.Reader { return strings.NewReader(row.text) }, "Content-Type", "text/plain"))
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{own(noRetention)}})
+			require.NoError(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err)
+		})
 	}
 }

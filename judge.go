@@ -21,16 +21,16 @@ func (r *run) classify() {
 		return
 	}
 	if a.err == nil {
-		answer := r.answerHead()
+		answer, read := r.answerHead(), false
 		switch {
 		case a.cut != nil:
 		case a.partial:
-			answer = legible(answer, a.whole, r.route)
+			answer, read = legible(answer, a.whole, r.route)
 		default:
-			answer = legible(answer, a.body, r.route)
+			answer, read = legible(answer, a.body, r.route)
 		}
 		a.judged = r.route.Classify(answer)
-		if a.open = a.cut != nil && r.route.Open(answer, a.judged.Verdict); a.open {
+		if a.open = !read && r.route.Open(answer, a.judged.Verdict); a.open {
 			a.judged.Credential = false // nor does it tell of a credential
 		}
 		a.whole = nil // the stream has it
@@ -70,7 +70,11 @@ func (r *run) judge() {
 	}
 	if a.open { // whatever its status says
 		r.tally.mayHaveRun, r.tally.failed = true, true
-		r.retryOrEnd(a.judged.Verdict == providers.InFlight, a.status()+", body cut short", a.cut)
+		what := ", body cut short"
+		if a.cut == nil {
+			what = ", body in a coding that can't be read, or longer than is looked at"
+		}
+		r.retryOrEnd(a.judged.Verdict == providers.InFlight, a.status()+what, a.cut)
 		return
 	}
 	if r.route.Endpoint.RefusalsRegisterNoKey && !a.judged.Earlier &&
