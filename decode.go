@@ -43,9 +43,7 @@ func legible(answer tables.Answer, body []byte, route tables.Route) (read tables
 // endsWithin tells whether a body ends within its JSON: one whose end nothing has told but the connection's, or a length that
 // is not its own.
 func endsWithin(h http.Header, body []byte) bool {
-	media, _, _ := strings.Cut(strings.ToLower(h.Get("Content-Type")), ";")
-	media = strings.TrimSpace(media)
-	if media != "application/json" && !strings.HasSuffix(media, "+json") || h.Get("Content-Encoding") != "" {
+	if !tables.SaysJSON(h) || h.Get("Content-Encoding") != "" {
 		return false
 	}
 	text := bytes.TrimLeft(body, " \t\r\n")

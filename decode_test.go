@@ -265,6 +265,11 @@ func TestAnswerThatEndsWithinItsJSON(t *testing.T) {
 			assert.Equal(t, onceward.StateCompleted, op.State)
 			assert.Equal(t, row.cut, op.Answer.Cut)
 		})
+		virtual(t, name+", of no type", func(t *testing.T) {
+			l := (&line{}).Then(streams(200, -1, func() io.Reader { return strings.NewReader(row.text) }, "Content-Type", ""))
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{own(noRetention)}})
+			assert.Equal(t, row.cut, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err != nil)
+		})
 		virtual(t, name+", of a page", func(t *testing.T) {
 			l := (&line{}).Then(streams(200, -1, func() io.Reader { return strings.NewReader(row.text) }, "Content-Type", "text/plain"))
 			p := start(t, l, onceward.Config{Providers: []providers.Provider{own(noRetention)}})

@@ -77,7 +77,7 @@ func (r *reading) fields() []found {
 		return r.found
 	}
 	r.read = true
-	if len(r.Body) == 0 || len(r.Body) > MaxAnswerBody || !saysJSON(r.Header) {
+	if len(r.Body) == 0 || len(r.Body) > MaxAnswerBody || !SaysJSON(r.Header) {
 		return nil
 	}
 	r.all()
@@ -206,8 +206,8 @@ func (r *reading) object(on pathSet, steps, depth int) bool {
 	return true
 }
 
-// saysJSON reports whether the content type announces JSON, or nothing at all.
-func saysJSON(h http.Header) bool {
+// SaysJSON reports whether the content type announces JSON, or nothing at all.
+func SaysJSON(h http.Header) bool {
 	types := h["Content-Type"]
 	for _, t := range types {
 		if t != types[0] {

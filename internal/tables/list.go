@@ -24,7 +24,7 @@ func Items(header http.Header, body []byte, path string) (items [][]byte, proble
 	switch {
 	case len(body) > MaxListBody:
 		return nil, "the body is too long"
-	case !saysJSON(header):
+	case !SaysJSON(header):
 		return nil, "the body does not say that it is JSON"
 	}
 	l := lister{jsonText: jsonText{in: body}}
