@@ -11,6 +11,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"strings"
@@ -39,8 +40,9 @@ type flowPlan struct {
 	Doom           doom
 	Ledger, Stripe string // URLs of the providers in a box: quoted IETF, and Stripe
 
-	Resume bool
-	Asks   []string // flows that it then asks for, all at once
+	Resume  bool
+	Asks    []string // flows that it then asks for, all at once
+	Inbound bool     // … by requests to a handler, each with the flow's name as its key; the flows are given up, and undone
 
 	// A storm: it asks for flows at random, Names of them from First on, until it is
 	// killed; in its Last life, until all are finished.
@@ -48,6 +50,62 @@ type flowPlan struct {
 	First int
 	Names int
 	Last  bool
+}
+
+// orderSteps are the steps of the flow that is given up, and what undoes each.
+var orderSteps = []struct{ name, undo, provider string }{{"create", "cancel", "ledger"}, {"charge", "refund", "stripe"}}
+
+var errNoCourier = flow.Reason("no courier is there")
+
+// order is a flow that makes an effect at each provider, finds no courier, and takes both back.
+func (plan *flowPlan) order(hc *http.Client) *flow.Func[string, string] {
+	post := func(ctx context.Context, at, id, step string) (charge, error) {
+		to := plan.Ledger + "/rides/" + step
+		if at == "stripe" {
+			to = plan.Stripe + "/v1/" + step + "s"
+		}
+		var c charge
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(fmt.Sprintf(`{"ride":%q,"step":%q}`, id, step)))
+		if err != nil {
+			return c, err
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := hc.Do(req)
+		if err != nil {
+			return c, err
+		}
+		defer resp.Body.Close()
+		if err := json.NewDecoder(resp.Body).Decode(&c); err != nil || resp.StatusCode != http.StatusOK {
+			return c, fmt.Errorf("status %d, %w", resp.StatusCode, err)
+		}
+		return c, nil
+	}
+	return flow.Define("order", 1, func(ctx context.Context, id string) (string, error) {
+		for _, s := range orderSteps {
+			_, err := flow.Step(ctx, s.name, func(ctx context.Context) (charge, error) { return post(ctx, s.provider, id, s.name) },
+				flow.WithUndo(func(ctx context.Context, _ charge) error {
+					_, err := post(ctx, s.provider, id, s.undo)
+					return err
+				}))
+			if err != nil {
+				return "", err
+			}
+		}
+		return "", flow.GiveUp(errNoCourier)
+	})
+}
+
+// serve asks for an order as a caller of a service does.
+func (plan *flowPlan) serve(ctx context.Context, client *onceward.Client, flows *flow.Runner, order *flow.Func[string, string], id string) error {
+	inbound, err := client.Inbound(func(*http.Request) (string, error) { return "shop", nil }, onceward.InboundOptions{})
+	if err != nil {
+		return err
+	}
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/orders", strings.NewReader(id))
+	r.Header.Set("Idempotency-Key", id)
+	inbound(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, err = order.Run(r.Context(), flows, "order", id) })).
+		ServeHTTP(httptest.NewRecorder(), r)
+	return err
 }
 
 // flowLife is what came of it.
@@ -187,12 +245,13 @@ func (plan *flowPlan) carryOut() error {
 		Providers:  []providers.Provider{cards, providers.IETF(24*time.Hour, ledger.Host)},
 		HTTPClient: &http.Client{Transport: oncetest.NewDoomedTransport(mine)},
 		Backoff:    soon,
+		Secret:     testSecret,
 	})
 	if err != nil {
 		return err
 	}
-	ride := plan.ride(mine, client.HTTPClient())
-	flows, err := flow.New(client, flow.Config{Definitions: []flow.Definition{ride}, Backoff: soon})
+	ride, order := plan.ride(mine, client.HTTPClient()), plan.order(client.HTTPClient())
+	flows, err := flow.New(client, flow.Config{Definitions: []flow.Definition{ride, order}, Backoff: soon})
 	if err != nil {
 		return err
 	}
@@ -216,6 +275,10 @@ func (plan *flowPlan) carryOut() error {
 	}
 	told := make([]error, len(plan.Asks))
 	oncetest.SeveralAtOnce(len(plan.Asks), max(1, len(plan.Asks)), func(i int) {
+		if plan.Inbound {
+			told[i] = plan.serve(ctx, client, flows, order, plan.Asks[i])
+			return
+		}
 		_, told[i] = ride.Run(ctx, flows, plan.Asks[i], plan.Asks[i])
 	})
 	for _, err := range told {

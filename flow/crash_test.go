@@ -206,6 +206,95 @@ func TestKilledAnywhereAFlowFinishes(t *testing.T) {
 	}
 }
 
+// inboundCrashes are all boundaries of the steps of a flow that is given up, and of what undoes them.
+func inboundCrashes() (all []flowCrash) {
+	for pass := range 2 * len(orderSteps) {
+		for _, at := range []point{
+			oncetest.BeforeEvent(journal.EventBegin), oncetest.AfterEvent(journal.EventBegin), oncetest.AfterConnect, oncetest.AfterLastByte, oncetest.AfterStatusLine,
+			oncetest.BeforeEvent(journal.EventComplete), oncetest.AfterEvent(journal.EventComplete),
+			beforeFlowEvent(journal.FlowEventRecord), afterFlowEvent(journal.FlowEventRecord),
+		} {
+			all = append(all, flowCrash{{At: at, Pass: pass}})
+		}
+		all = append(all, flowCrash{{At: oncetest.MidBody, Pass: 3 * pass}})
+	}
+	for _, kind := range []journal.FlowEventKind{journal.FlowEventBegin, journal.FlowEventGiveUp, journal.FlowEventUndo} {
+		all = append(all, flowCrash{{At: beforeFlowEvent(kind)}}, flowCrash{{At: afterFlowEvent(kind)}})
+	}
+	undoing := doom{At: afterFlowEvent(journal.FlowEventGiveUp)}
+	for _, at := range []point{
+		beforeFlowEvent(journal.FlowEventClaim), afterFlowEvent(journal.FlowEventClaim), oncetest.AfterConnect, oncetest.AfterLastByte,
+		oncetest.AfterEvent(journal.EventComplete), beforeFlowEvent(journal.FlowEventRecord), afterFlowEvent(journal.FlowEventRecord), beforeFlowEvent(journal.FlowEventUndo),
+	} {
+		all = append(all, flowCrash{undoing, {At: at}})
+	}
+	return all
+}
+
+// Killed anywhere in the handler of an inbound request, a flow that is given up has each effect once, and takes each back once.
+func TestKilledAnywhereInAHandler(t *testing.T) {
+	crashes := inboundCrashes()
+	if testing.Short() {
+		var some []flowCrash
+		for i := 0; i < len(crashes); i += 5 {
+			some = append(some, crashes[i])
+		}
+		crashes = some
+	}
+	type outcome struct {
+		killed         int
+		resumed, asked flowLife
+		effects        map[string]int
+		err            error
+	}
+	outcomes := make([]outcome, len(crashes))
+	root := t.TempDir()
+	oncetest.SeveralAtOnce(len(crashes), 8, func(i int) {
+		o := &outcomes[i]
+		servers := newRideServers()
+		defer servers.close()
+		path := filepath.Join(root, strconv.Itoa(i)+".db")
+		plan := flowPlan{Ledger: servers.ledger.URL, Stripe: servers.stripe.URL, Asks: []string{"order-1"}, Inbound: true}
+		for _, d := range crashes[i] {
+			_, killed, err := liveFlows(t.Context(), path, d, plan)
+			if o.err = err; err != nil {
+				return
+			}
+			if killed {
+				o.killed++
+			}
+			plan.Resume, plan.Asks = true, nil
+			<-time.After(oncetest.RestartAfter)
+		}
+		if o.resumed, _, o.err = liveFlows(t.Context(), path, doom{}, plan); o.err != nil {
+			return
+		}
+		plan.Asks = []string{"order-1"}
+		o.asked, _, o.err = liveFlows(t.Context(), path, doom{}, plan)
+		o.effects = servers.effects()
+	})
+	once := map[string]int{}
+	for _, s := range orderSteps {
+		once["order-1 "+s.name+" at "+s.provider], once["order-1 "+s.undo+" at "+s.provider] = 1, 1
+	}
+	for i, c := range crashes {
+		t.Run(c.String(), func(t *testing.T) {
+			o := outcomes[i]
+			require.NoError(t, o.err)
+			require.Equal(t, len(c), o.killed, "processes that were killed")
+			if c[0].At == beforeFlowEvent(journal.FlowEventBegin) {
+				assert.Empty(t, o.resumed.Flows, "it was not begun")
+			} else if assert.Len(t, o.resumed.Flows, 1) {
+				assert.Equal(t, flow.StateGivenUp, o.resumed.Flows[0].State, "undone by Resume itself: %v", o.resumed.Flows[0].Cause)
+			}
+			if assert.Len(t, o.asked.Errs, 1) {
+				assert.Contains(t, o.asked.Errs[0], "no courier is there", "whoever asks again is told why")
+			}
+			assert.Equal(t, once, o.effects)
+		})
+	}
+}
+
 // Two processes that resume together make no step twice.
 func TestTwoProcessesResumeTogether(t *testing.T) {
 	const many = 30
