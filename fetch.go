@@ -41,7 +41,7 @@ func (r *run) fetch() {
 		return
 	}
 	body, err := readUpTo(resp.Body, r.client.cfg.MaxResponseBody, resp.ContentLength)
-	if err != nil || int64(len(body)) > r.client.cfg.MaxResponseBody {
+	if err != nil || int64(len(body)) > r.client.cfg.MaxResponseBody || endsWithin(resp.Header, body) {
 		return
 	}
 	resp.Body = http.NoBody

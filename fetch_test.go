@@ -3,6 +3,7 @@ package onceward_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -44,6 +45,7 @@ func TestFetchWhatAnAnswerPointsTo(t *testing.T) {
 		{"it moved", says(302, "", "Location", "https://own.example/x"), 409, conflict},
 		{"the connection fails", loses(), 409, conflict},
 		{"it comes cut short", cuts(200, resource), 409, conflict},
+		{"it comes cut short, and only the connection's end was its end", streams(200, -1, func() io.Reader { return strings.NewReader(resource[:9]) }), 409, conflict},
 		{"it is over the limit", says(200, `"`+strings.Repeat("x", 200)+`"`), 409, conflict},
 		{"nothing comes in the attempt's time", hangs(), 409, conflict},
 	} {
