@@ -444,6 +444,28 @@ func TestResolveWakesRun(t *testing.T) {
 	})
 }
 
+// So does one whose clock is right, where another's that is hours ahead says so.
+func TestSentAgainByAClockAhead(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(frozen)
+		p := start(t, l, onceward.Config{Journal: j})
+		running, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- p.Run(running) }()
+		out := p.Ask(named(t, invoice))
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		pass(time.Minute)
+		ahead := start(t, l, onceward.Config{Journal: j})
+		onceward.SetClock(ahead.Client, func() time.Time { return time.Now().Add(5 * time.Hour) })
+		_, err := ahead.Resolve(t.Context(), out.Op.Seen, onceward.SendAgain, onceward.ResolveOptions{})
+		require.NoError(t, err)
+		pass(time.Minute)
+		assert.Len(t, l.Sent(), 2)
+		stop()
+		<-done
+	})
+}
+
 func TestResolveReturnsWhatWasAskedFor(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		p := start(t, (&line{}).Always(frozen), onceward.Config{Journal: j})

@@ -819,7 +819,8 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		}
 		op = generation(op, key, ev.Reference)
 		op.NotAfter = time.Time{} // who wants it sent again knows what time it is
-		op.State, op.DueAt, op.WakeAt = StatePending, ev.At, ev.At
+		due := earlier(ev.At, op.UpdatedAt) // at once, by the others' clocks too, that this one may be ahead of
+		op.State, op.DueAt, op.WakeAt = StatePending, due, due
 		op.SettledAt, op.Told, op.Delivered = time.Time{}, false, false
 		op.DueOwn = false
 		op.Cause = "resolved by hand to be sent again"
