@@ -818,7 +818,7 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 			return op, Ignored, invalid(op, ev, "needs the next generation's key")
 		}
 		op = generation(op, key, ev.Reference)
-		op.NotAfter = time.Time{} // who wants it sent again knows what time it is
+		op.NotAfter = time.Time{}           // who wants it sent again knows what time it is
 		due := earlier(ev.At, op.UpdatedAt) // at once, by the others' clocks too, that this one may be ahead of
 		op.State, op.DueAt, op.WakeAt = StatePending, due, due
 		op.SettledAt, op.Told, op.Delivered = time.Time{}, false, false
