@@ -187,7 +187,7 @@ func TestNotAfterOfWhoAsksAgain(t *testing.T) {
 		assert.Len(t, l.Sent(), 1)
 	})
 	each(t, "passes", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).Then(refuses(), refuses(), refuses(), refuses())
+		l := (&line{}).Always(refuses())
 		policy := backoff.Policy{Initial: 10 * time.Second, Max: 20 * time.Second, MaxAttempts: 1}
 		p := start(t, l, onceward.Config{Journal: j, Backoff: policy})
 		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
@@ -198,6 +198,7 @@ func TestNotAfterOfWhoAsksAgain(t *testing.T) {
 		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), by)).Err, onceward.ErrPending)
 		assert.Empty(t, l.Sent())
 		pass(time.Hour)
+		l.Always(says(200, paid))
 		assert.NoError(t, p.Ask(named(t, invoice)).Err)
 	})
 	each(t, "not said, though it has one", func(t *testing.T, j journal.Journal) {
