@@ -215,3 +215,19 @@ func TestReadOnlyOfWhatGoesMeanwhile(t *testing.T) {
 	_, err := sqlite.Open(path, readOnly)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
+
+// What the log alone has is found by who only looks, as what has a row.
+func TestReadOnlyOfTheLog(t *testing.T) {
+	path, j, s := joined(t)
+	looking, err := sqlite.Open(path, readOnly)
+	require.NoError(t, err)
+	defer looking.Close()
+	_, err = j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	for _, where := range []string{"in the log", "in its row"} {
+		op, err := looking.Get(t.Context(), journal.Ref{ID: "invoice-1"})
+		require.NoError(t, err, where)
+		assert.Equal(t, journal.StateInFlight, op.State, where)
+		require.NoError(t, sqlite.Fold(j))
+	}
+}
