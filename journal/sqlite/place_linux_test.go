@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,20 +14,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// locksOf are those that this process has of a file.
+// locksOf are those that this process has of a file, by several looks: beside others that lock and unlock, one look may
+// pass over a lock, or show it twice.
 func locksOf(t *testing.T, path string) (locks []string) {
 	t.Helper()
 	info, err := os.Stat(path)
 	require.NoError(t, err)
-	all, err := os.ReadFile("/proc/locks")
-	require.NoError(t, err)
-	for line := range strings.Lines(string(all)) {
-		of := strings.Fields(line)
-		if of[4] == fmt.Sprint(os.Getpid()) && strings.HasSuffix(of[5], fmt.Sprint(":", info.Sys().(*syscall.Stat_t).Ino)) {
-			locks = append(locks, strings.Join(of[1:], " "))
+	for range 10 {
+		all, err := os.ReadFile("/proc/locks")
+		require.NoError(t, err)
+		for line := range strings.Lines(string(all)) {
+			of := strings.Fields(line)
+			if of[4] == fmt.Sprint(os.Getpid()) && strings.HasSuffix(of[5], fmt.Sprint(":", info.Sys().(*syscall.Stat_t).Ino)) {
+				locks = append(locks, strings.Join(of[1:], " "))
+			}
 		}
 	}
-	return locks
+	slices.Sort(locks)
+	return slices.Compact(locks)
 }
 
 // A file that was made here stays locked for as long as it is open, and no longer.
