@@ -152,6 +152,7 @@ func (b *batch) addToSegment(op *journal.Operation) error {
 		s.addRun(run)
 		s.loaded = first
 	}
+	s.whole = s.whole && s.loaded == first
 	return nil
 }
 
@@ -259,7 +260,7 @@ func (b *batch) candidates(ref journal.Ref) ([]int64, error) {
 			return nil, err
 		}
 	}
-	if !s.whole {
+	if !s.whole || s.known != s.through {
 		s.mu.Lock()
 		s.loaded, s.whole, s.known = latest, true, s.through
 		s.mu.Unlock()
