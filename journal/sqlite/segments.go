@@ -25,8 +25,7 @@ type segments struct {
 
 	mu    sync.RWMutex // held by the writer to change what follows
 	whole bool         // nothing is missing in it
-	// known is up to which handle nothing is missing in it; -1: nothing is known. Where others have sealed the
-	// segment that the next handle is of, the tail has nothing of that any more: who goes on from there reads all of it.
+	// known is up to which handle nothing is missing in it; -1: nothing is known.
 	known int64
 	tail  []member   // of handles not in a segment yet, ascending
 	runs  [][]uint64 // hashes and handles, each sorted, and less than half as long as the one before
@@ -100,6 +99,18 @@ func (s *segments) truncate(newest int64) {
 	}
 	s.whole = s.whole && s.through == newest && s.loaded == first-format.SegmentSize
 	s.known = min(s.known, newest)
+	s.forgetTail(first)
+}
+
+// forgetTail takes note that the tail has nothing from before first any more; mu is held.
+func (s *segments) forgetTail(first int64) {
+	switch {
+	case s.loaded >= first-format.SegmentSize:
+	case s.loaded < 0:
+		s.known = -1
+	default:
+		s.known = min(s.known, s.loaded+format.SegmentSize-1)
+	}
 }
 
 // addToSegment takes note of an operation that was just begun, and seals the
@@ -153,6 +164,7 @@ func (b *batch) addToSegment(op *journal.Operation) error {
 		s.loaded = first
 	}
 	s.whole = s.whole && s.loaded == first
+	s.forgetTail(first + format.SegmentSize)
 	return nil
 }
 
