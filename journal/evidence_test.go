@@ -1010,3 +1010,34 @@ func TestALookIsGivenBack(t *testing.T) {
 		assert.Equal(t, journal.Ignored, decision, name)
 	}
 }
+
+// What shows an effect beside one that is under way is told, and what is under way is left to end.
+func TestSecondEffectBesideOneUnderWay(t *testing.T) {
+	op := inFlight(journal.Named, stated)
+	ev := seen(op, journal.FindingTookEffect, "order 1")
+	ev.Evidence.Source, ev.Generation, ev.Claim = journal.SourceEvent, 0, 1
+	after, decision := next(t, op, true, ev)
+	require.Equal(t, journal.SecondEffect, decision)
+	assert.Equal(t, 1, after.SecondEffects)
+	assert.Equal(t, journal.StateInFlight, after.State)
+	assert.Empty(t, after.Dead)
+	assert.Zero(t, after.SettledAt)
+}
+
+// Of too much evidence, all of which shows an object but the latest, the latest is kept.
+func TestLatestOfTooMuchEvidence(t *testing.T) {
+	op := inDoubt()
+	for n := range 9 {
+		op.Evidence = append(op.Evidence, journal.Evidence{
+			At: noon.Add(time.Duration(n-90) * time.Minute), Source: journal.SourceLook, Finding: journal.FindingInProgress, Why: strings.Repeat("x", n),
+		})
+	}
+	ev := seen(op, journal.FindingInconclusive, "")
+	ev.Due = noon.Add(time.Hour)
+	after, decision := next(t, op, false, ev)
+	require.Equal(t, journal.Recorded, decision)
+	require.Len(t, after.Evidence, 9)
+	assert.Equal(t, journal.FindingInconclusive, after.Evidence[8].Finding)
+	assert.Empty(t, after.Evidence[0].Why, "the first stays")
+	assert.Equal(t, "xx", after.Evidence[1].Why, "the second oldest goes")
+}

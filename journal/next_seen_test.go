@@ -658,3 +658,56 @@ func TestKeyOfAnOperationThatHasNone(t *testing.T) {
 	require.Equal(t, journal.Execute, decision)
 	assert.Equal(t, "its own", begun.Key)
 }
+
+// What is begun again is sent as its asker made it, under the account that this one has.
+func TestBeginAgainUnderAnotherAccount(t *testing.T) {
+	for _, state := range []journal.State{journal.StatePending, journal.StateCancelled} {
+		op := pending(journal.Named, false)
+		op.Account = "acct_1"
+		op.State, op.FirstSentAt = state, time.Time{}
+		if state == journal.StateCancelled {
+			op.SettledAt, op.DueAt, op.WakeAt = noon.Add(-time.Minute), time.Time{}, time.Time{}
+		}
+		ev := begin(journal.Named, guarded)
+		ev.Intent.Account = "acct_2"
+		after, decision := next(t, op, false, ev)
+		require.Equal(t, journal.Execute, decision, state)
+		assert.Equal(t, "acct_2", after.Account, state)
+	}
+}
+
+// A clock that is not believed yet looks later at what is due, and leaves the time that it is due.
+func TestDueIsKeptByAnUnconfirmedClock(t *testing.T) {
+	op := pending(journal.Named, true)
+	op.DueAt, op.WakeAt = noon.Add(-time.Second), noon.Add(-time.Second)
+	ev := claimed(journal.Today{Terms: guarded, Form: op.Form}, true)
+	ev.Unconfirmed = noon.Add(10 * time.Minute)
+	after, decision := next(t, op, false, ev)
+	require.Equal(t, journal.Later, decision)
+	assert.Equal(t, op.DueAt, after.DueAt)
+	assert.Equal(t, ev.Unconfirmed, after.WakeAt)
+}
+
+// Another operation may have its key where there is none, or where a cancelled one begins again with the key that it came with.
+func TestRivalsOfAnIntent(t *testing.T) {
+	in := begin(journal.Named, guarded).Intent
+	in.KeyCarried, in.Alias = true, journal.Ref{ID: "its key"}
+	for name, tc := range map[string]struct {
+		change func(op *journal.Operation)
+		rivals bool
+	}{
+		"cancelled":             {func(*journal.Operation) {}, true},
+		"there is none":         {func(op *journal.Operation) { *op = journal.Operation{} }, true},
+		"pending":               {func(op *journal.Operation) { op.State = journal.StatePending }, false},
+		"its key was made":      {func(op *journal.Operation) { op.KeyCarried = false }, false},
+		"another key":           {func(op *journal.Operation) { op.Key = "another" }, false},
+		"another request":       {func(op *journal.Operation) { op.Fingerprint = "another" }, false},
+		"by somebody's word":    {func(op *journal.Operation) { op.ByHand = true }, false},
+		"pending, its key made": {func(op *journal.Operation) { op.State, op.KeyCarried = journal.StatePending, false }, false},
+	} {
+		op := operation(journal.Named, guarded)
+		op.State, op.KeyCarried = journal.StateCancelled, true
+		tc.change(&op)
+		assert.Equal(t, tc.rivals, len(in.Rivals(&op)) > 0, name)
+	}
+}
