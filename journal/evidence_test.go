@@ -301,6 +301,9 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 			assert.Len(t, got.Evidence, tc.kept)
 			assert.True(t, strings.Contains(got.Dead, tc.dead) && (tc.dead == "") == (got.Dead == ""), got.Dead)
 			assert.True(t, got.Dead == "" || got.LookAt.IsZero())
+			if got.State == journal.StateUnknown && op.State != journal.StateUnknown {
+				assert.Equal(t, got.Dead, got.Cause)
+			}
 			assert.Equal(t, got.Tombstone || decision == journal.Ignored && op.Delivered || got.State == journal.StateCompleted && op.Delivered && got.Dead == "", got.Delivered,
 				"what somebody has to see to is offered once more")
 			if decision == journal.Recorded {
@@ -724,7 +727,12 @@ func TestUnwantedIsNotSent(t *testing.T) {
 	dead := inFlight(journal.Named, stated)
 	left, _ := next(t, dead, false, say(dead, journal.Unwanted))
 	assert.Equal(t, journal.StateUnknown, left.State)
+	assert.Equal(t, "not wanted any more, and it may have run", left.Cause)
 	assert.Equal(t, noon, left.LastEndedAt)
+	unsent := pending(journal.Named, false)
+	left, _ = next(t, unsent, false, say(unsent, journal.Unwanted))
+	assert.Equal(t, journal.StateCancelled, left.State)
+	assert.Equal(t, "not wanted any more", left.Cause)
 
 	never := journal.MaySend(journal.Question{Unwanted: true})
 	assert.Equal(t, journal.Never, never.Answer)

@@ -449,6 +449,7 @@ func TestAGivenUpFlowIsOpenedAgain(t *testing.T) {
 	assert.Equal(t, journal.Recorded, decision)
 	assert.Equal(t, journal.FlowStateWaiting, f.State)
 	assert.True(t, f.Undoing)
+	assert.Equal(t, "an operation of it took effect after all", f.Cause)
 	assert.False(t, f.DueAt.After(noon))
 	assert.Zero(t, f.Failures)
 	assert.Empty(t, journal.FlowViolations(f))

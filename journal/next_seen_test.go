@@ -711,3 +711,24 @@ func TestRivalsOfAnIntent(t *testing.T) {
 		assert.Equal(t, tc.rivals, len(in.Rivals(&op)) > 0, name)
 	}
 }
+
+// Whoever is not there yet yields to every holder of its key, and what begins again to those that are not cancelled.
+func TestYieldsToAHolder(t *testing.T) {
+	for name, tc := range map[string]struct {
+		state, holder journal.State
+		itself        bool
+		yields        bool
+	}{
+		"new, one that is done":             {journal.StateAbsent, journal.StateCompleted, false, true},
+		"new, one that is cancelled":        {journal.StateAbsent, journal.StateCancelled, false, true},
+		"begun again, one that is done":     {journal.StateCancelled, journal.StateCompleted, false, true},
+		"begun again, one that is likewise": {journal.StateCancelled, journal.StateCancelled, false, false},
+		"itself":                            {journal.StateCancelled, journal.StateCompleted, true, false},
+	} {
+		op, holder := journal.Operation{Handle: 7, State: tc.state}, journal.Operation{Handle: 8, State: tc.holder}
+		if tc.itself {
+			holder.Handle = 7
+		}
+		assert.Equal(t, tc.yields, op.YieldsTo(&holder), name)
+	}
+}
