@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -667,12 +668,14 @@ func TestBeginAgainUnderAnotherAccount(t *testing.T) {
 		op.State, op.FirstSentAt = state, time.Time{}
 		if state == journal.StateCancelled {
 			op.SettledAt, op.DueAt, op.WakeAt = noon.Add(-time.Minute), time.Time{}, time.Time{}
+			op.Dead = "somebody has to see to its last life"
 		}
 		ev := begin(journal.Named, guarded)
 		ev.Intent.Account = "acct_2"
 		after, decision := next(t, op, false, ev)
 		require.Equal(t, journal.Execute, decision, state)
 		assert.Equal(t, "acct_2", after.Account, state)
+		assert.Empty(t, after.Dead, state)
 	}
 }
 
@@ -730,5 +733,40 @@ func TestYieldsToAHolder(t *testing.T) {
 			holder.Handle = 7
 		}
 		assert.Equal(t, tc.yields, op.YieldsTo(&holder), name)
+	}
+}
+
+// What was enqueued without a key is sent under that which its asker brings along, if it is found by that; else under one that is made.
+func TestKeyOfWhatHadNone(t *testing.T) {
+	carried := journal.Ref{ID: "its key"}
+	for name, tc := range map[string]struct {
+		generation int
+		alias      journal.Ref
+		carries    bool
+		makes      bool
+		key        string
+	}{
+		"its asker's":                        {0, journal.Ref{}, false, true, "its key"},
+		"brought along":                      {0, carried, true, true, "its key"},
+		"brought along, not to be found by":  {0, journal.Ref{}, true, true, "made 0"},
+		"likewise, and nobody makes one":     {0, journal.Ref{}, true, false, ""},
+		"of a later generation, it has none": {1, journal.Ref{}, false, true, ""},
+	} {
+		op := pending(journal.Named, false)
+		op.Key, op.KeyCarried, op.Generation, op.Alias, op.FirstSentAt = "", false, tc.generation, tc.alias, time.Time{}
+		ev := begin(journal.Named, guarded)
+		ev.Asker = 12
+		ev.Intent.KeyCarried = tc.carries
+		if tc.carries {
+			ev.Intent.Alias = carried
+		}
+		if tc.makes {
+			ev.Intent.NextKey = func(generation int) string { return fmt.Sprint("made ", generation) }
+		}
+		after, decision := next(t, op, false, ev)
+		require.Equal(t, journal.Execute, decision, name)
+		assert.Equal(t, tc.key, after.Key, name)
+		assert.Equal(t, tc.carries && tc.key == "its key", after.KeyCarried, name)
+		assert.EqualValues(t, 12, after.Asker, name)
 	}
 }
