@@ -14,12 +14,12 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// alter runs a statement on a file that no journal has open.
+// alter runs a statement on a file. Where a journal has it open, it waits for that.
 func alter(t *testing.T, path, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	require.NoError(t, err)
-	_, err = db.ExecContext(t.Context(), statement)
+	_, err = db.ExecContext(t.Context(), "PRAGMA busy_timeout=10000; "+statement)
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
 }
