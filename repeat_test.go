@@ -804,6 +804,23 @@ func TestRepeatNotOfWhatIsNotWanted(t *testing.T) {
 	})
 }
 
+// listsOnce has the first look be answered by a list of what is made of the fields that were sent; looks counts all.
+func (l *teller) listsOnce(looks *int, list func(sent string) string) {
+	var sent []byte
+	l.fakes(func(r *http.Request) *http.Response {
+		switch {
+		case r.Method == http.MethodPost:
+			sent, _ = io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(sent))
+		case r.URL.Path == "/transfers":
+			if *looks++; *looks == 1 {
+				return answers(http.StatusOK, `{"data":[`+list(string(sent[1:]))+`],"has_more":false}`)
+			}
+		}
+		return nil
+	})
+}
+
 // What was seen once is not repeated, though it could not be told what became of it, and a later look
 // does not show it.
 func TestRepeatNeverOfWhatWasSeen(t *testing.T) {
@@ -811,20 +828,10 @@ func TestRepeatNeverOfWhatWasSeen(t *testing.T) {
 		l := atBank(t, onceward.Config{Reconcile: filling()}, unique)
 		l.box.Script(providertest.DropAfter())
 		l.box.Visible(time.Hour)
-		var sent []byte
 		looks := 0
-		l.fakes(func(r *http.Request) *http.Response {
-			switch {
-			case r.Method == http.MethodPost:
-				sent, _ = io.ReadAll(r.Body)
-				r.Body = io.NopCloser(bytes.NewReader(sent))
-			case r.URL.Path == "/transfers":
-				if looks++; looks == 1 {
-					by := time.Now().Add(-48 * time.Hour).Unix() // the provider's clock
-					return answers(http.StatusOK, fmt.Sprintf(`{"data":[{"id":"obj_1","created":%d,"status":"succeeded",%s],"has_more":false}`, by, sent[1:]))
-				}
-			}
-			return nil
+		l.listsOnce(&looks, func(sent string) string {
+			by := time.Now().Add(-48 * time.Hour).Unix() // the provider's clock
+			return fmt.Sprintf(`{"id":"obj_1","created":%d,"status":"succeeded",%s`, by, sent)
 		})
 		require.ErrorIs(t, l.transfers("seen").Err, onceward.ErrOutcomeUnknown)
 		require.Equal(t, 1, looks)
@@ -842,20 +849,10 @@ func TestRepeatNeverOfWhatTwoMayBe(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Reconcile: filling()}, unique)
 		l.box.Script(providertest.DropBefore())
-		var sent []byte
 		looks := 0
-		l.fakes(func(r *http.Request) *http.Response {
-			switch {
-			case r.Method == http.MethodPost:
-				sent, _ = io.ReadAll(r.Body)
-				r.Body = io.NopCloser(bytes.NewReader(sent))
-			case r.URL.Path == "/transfers":
-				if looks++; looks == 1 {
-					one := fmt.Sprintf(`"created":%d,"status":"succeeded",%s`, time.Now().Unix(), sent[1:])
-					return answers(http.StatusOK, `{"data":[{"id":"obj_1",`+one+`,{"id":"obj_2",`+one+`],"has_more":false}`)
-				}
-			}
-			return nil
+		l.listsOnce(&looks, func(sent string) string {
+			one := fmt.Sprintf(`"created":%d,"status":"succeeded",%s`, time.Now().Unix(), sent)
+			return `{"id":"obj_1",` + one + `,{"id":"obj_2",` + one
 		})
 		require.ErrorIs(t, l.transfers("seen").Err, onceward.ErrOutcomeUnknown)
 		require.Equal(t, 1, looks)

@@ -146,30 +146,36 @@ func flowCrashes() (all []flowCrash) {
 	return all
 }
 
-// Killed anywhere a flow finishes with one effect a step.
-func TestKilledAnywhereAFlowFinishes(t *testing.T) {
-	crashes := flowCrashes()
-	if testing.Short() {
-		var some []flowCrash
-		for i := 0; i < len(crashes); i += 5 {
-			some = append(some, crashes[i])
-		}
-		crashes = some
+// crashed is what came of a flow whose processes were killed.
+type crashed struct {
+	killed         int
+	resumed, asked flowLife
+	effects        map[string]int
+	err            error
+}
+
+// someShort is each fifth of them, where tests are to be short.
+func someShort(crashes []flowCrash) (some []flowCrash) {
+	if !testing.Short() {
+		return crashes
 	}
-	type outcome struct {
-		killed         int
-		resumed, asked flowLife
-		effects        map[string]int
-		err            error
+	for i := 0; i < len(crashes); i += 5 {
+		some = append(some, crashes[i])
 	}
-	outcomes := make([]outcome, len(crashes))
+	return some
+}
+
+// crashFlows has a flow asked for, killed, resumed, and asked for once more, by each of these crashes.
+func crashFlows(t *testing.T, crashes []flowCrash, id string, inbound bool) []crashed {
+	t.Helper()
+	outcomes := make([]crashed, len(crashes))
 	root := t.TempDir()
 	oncetest.SeveralAtOnce(len(crashes), 8, func(i int) {
 		o := &outcomes[i]
 		servers := newRideServers()
 		defer servers.close()
 		path := filepath.Join(root, strconv.Itoa(i)+".db")
-		plan := flowPlan{Ledger: servers.ledger.URL, Stripe: servers.stripe.URL, Asks: []string{"ride-1"}}
+		plan := flowPlan{Ledger: servers.ledger.URL, Stripe: servers.stripe.URL, Asks: []string{id}, Inbound: inbound}
 		for _, d := range crashes[i] {
 			_, killed, err := liveFlows(t.Context(), path, d, plan)
 			if o.err = err; err != nil {
@@ -184,10 +190,17 @@ func TestKilledAnywhereAFlowFinishes(t *testing.T) {
 		if o.resumed, _, o.err = liveFlows(t.Context(), path, doom{}, plan); o.err != nil {
 			return
 		}
-		plan.Asks = []string{"ride-1"}
+		plan.Asks = []string{id}
 		o.asked, _, o.err = liveFlows(t.Context(), path, doom{}, plan)
 		o.effects = servers.effects()
 	})
+	return outcomes
+}
+
+// Killed anywhere a flow finishes with one effect a step.
+func TestKilledAnywhereAFlowFinishes(t *testing.T) {
+	crashes := someShort(flowCrashes())
+	outcomes := crashFlows(t, crashes, "ride-1", false)
 	for i, c := range crashes {
 		t.Run(c.String(), func(t *testing.T) {
 			o := outcomes[i]
@@ -233,46 +246,8 @@ func inboundCrashes() (all []flowCrash) {
 
 // Killed anywhere in the handler of an inbound request, a flow that is given up has each effect once, and takes each back once.
 func TestKilledAnywhereInAHandler(t *testing.T) {
-	crashes := inboundCrashes()
-	if testing.Short() {
-		var some []flowCrash
-		for i := 0; i < len(crashes); i += 5 {
-			some = append(some, crashes[i])
-		}
-		crashes = some
-	}
-	type outcome struct {
-		killed         int
-		resumed, asked flowLife
-		effects        map[string]int
-		err            error
-	}
-	outcomes := make([]outcome, len(crashes))
-	root := t.TempDir()
-	oncetest.SeveralAtOnce(len(crashes), 8, func(i int) {
-		o := &outcomes[i]
-		servers := newRideServers()
-		defer servers.close()
-		path := filepath.Join(root, strconv.Itoa(i)+".db")
-		plan := flowPlan{Ledger: servers.ledger.URL, Stripe: servers.stripe.URL, Asks: []string{"order-1"}, Inbound: true}
-		for _, d := range crashes[i] {
-			_, killed, err := liveFlows(t.Context(), path, d, plan)
-			if o.err = err; err != nil {
-				return
-			}
-			if killed {
-				o.killed++
-			}
-			plan.Resume, plan.Asks = true, nil
-			<-time.After(oncetest.RestartAfter)
-		}
-		if o.resumed, _, o.err = liveFlows(t.Context(), path, doom{}, plan); o.err != nil {
-			return
-		}
-		plan.Asks = []string{"order-1"}
-		o.asked, _, o.err = liveFlows(t.Context(), path, doom{}, plan)
-		o.effects = servers.effects()
-	})
+	crashes := someShort(inboundCrashes())
+	outcomes := crashFlows(t, crashes, "order-1", true)
 	once := map[string]int{}
 	for _, s := range orderSteps {
 		once["order-1 "+s.name+" at "+s.provider], once["order-1 "+s.undo+" at "+s.provider] = 1, 1

@@ -762,7 +762,7 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return want(op, ev)
 	case op.State == StateCompleted && ev.Resolution == Executed:
 		return supply(op, ev)
-	case op.State == StateCancelled && slices.Contains(ofCancelled, ev.Resolution):
+	case op.State == StateCancelled && slices.Contains(ofCancelled, ev.Resolution): // it goes on like what is unknown
 	case op.State.Settled():
 		return op, Ignored, invalid(op, ev, "its outcome is known")
 	case op.State == StateInFlight && live:

@@ -185,13 +185,7 @@ func TestReapLeavesTombstonesToBeListed(t *testing.T) {
 
 // What is damaged after it was archived is an error, and stays.
 func TestReapOfWhatIsDamagedMeanwhile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	archive := new(meanwhile)
-	j, err := sqlite.Open(path, sqlite.Options{Archive: archive})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = j.Close() })
-	s, err := j.Join(t.Context())
-	require.NoError(t, err)
+	path, j, s, archive := archiving(t)
 	ended(t, j, s, begin("cancelled", s), journal.EventCancel)
 	require.NoError(t, sqlite.Fold(j))
 	seenAt(t, j, time.Now().Add(-journal.Confirmation))

@@ -91,15 +91,21 @@ func (w *meanwhile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Where another process has reaped a block meanwhile, the one before it stays.
-func TestReapOfWhatAnotherReaped(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	archive := new(meanwhile)
+// archiving is a journal whose archive does something as it is written to.
+func archiving(t *testing.T) (path string, j *sqlite.Journal, s journal.Session, archive *meanwhile) {
+	t.Helper()
+	path, archive = filepath.Join(t.TempDir(), "journal.db"), new(meanwhile)
 	j, err := sqlite.Open(path, sqlite.Options{Archive: archive})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
-	s, err := j.Join(t.Context())
+	s, err = j.Join(t.Context())
 	require.NoError(t, err)
+	return path, j, s, archive
+}
+
+// Where another process has reaped a block meanwhile, the one before it stays.
+func TestReapOfWhatAnotherReaped(t *testing.T) {
+	path, j, s, archive := archiving(t)
 	then := time.Now().Add(-1000 * time.Hour)
 	for n := range 2 * format.BlockSize {
 		ev := begin(fmt.Sprint("op-", n), s)
