@@ -102,7 +102,8 @@ func (s *segments) truncate(newest int64) {
 	s.forgetTail(first)
 }
 
-// forgetTail takes note that the tail has nothing from before first any more; mu is held.
+// forgetTail takes note that the tail has nothing from before first any more; mu is held. Else who goes on from what is
+// known would take for absent what the tail had: where that is as far as all is folded, nothing is read (Journal.filed).
 func (s *segments) forgetTail(first int64) {
 	switch {
 	case s.loaded >= first-format.SegmentSize:

@@ -140,3 +140,32 @@ func TestSegmentsOfSeveralProcesses(t *testing.T) {
 	require.NoError(t, sqlite.Fold(j))
 	assert.Empty(t, verify(t, j))
 }
+
+// What is known of a segment that another process seals is read again once memory has given it up, whatever commit fails
+// meanwhile: here it is known up to where all is folded, so that nothing else would be read.
+func TestTailThatAnotherSeals(t *testing.T) {
+	path, j, s := joined(t)
+	t.Cleanup(hurry(filepath.Dir(path)))
+	db := application(t, path)
+	_, in, out := startTalking(t, "begin", path)
+	const ours = sqlite.SegmentSize - 4 // handles begin with 1
+	sideBySide(ours, func(i int) {
+		begun, err := j.Apply(t.Context(), begin(fmt.Sprint("ours-", i), s))
+		if assert.NoError(t, err) { // others have rows of their own
+			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+			assert.NoError(t, err)
+		}
+	})
+	require.False(t, has(t, j, "none"))
+	require.NoError(t, sqlite.Fold(j))
+	_, err := io.WriteString(in, "3\n")
+	require.NoError(t, err)
+	require.True(t, out.Scan())
+	sqlite.FailCommit(j)
+	for _, name := range []string{"ours-0", fmt.Sprint("ours-", ours-1)} {
+		result, _, err := wouldEnqueue(t, j, db, enqueue(name))
+		require.NoError(t, err)
+		assert.NotEqual(t, journal.Recorded, result.Decision, name)
+	}
+	require.NoError(t, in.Close())
+}
