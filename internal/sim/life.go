@@ -378,13 +378,14 @@ func (l *life) settled(_ context.Context, op onceward.Operation) error {
 	return nil
 }
 
-// endsPromise is for what was told to be too late to be sent: whoever asks after that begins anew.
+// endsPromise is for what was told to be too late to be sent, or proven to have had no effect after its process died beside
+// it: whoever asks after that begins anew.
 func (l *life) endsPromise(op onceward.Operation) {
 	name := l.ledgerName(op.Ref)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.wants {
-		if e.name == name && op.State == onceward.StateCancelled && strings.Contains(op.Cause, "not to be sent after") {
+		if e.name == name && op.State == onceward.StateCancelled && (strings.Contains(op.Cause, "not to be sent after") || strings.Contains(op.Cause, "proven not to be there")) {
 			e.promised = false
 		}
 	}
