@@ -345,6 +345,11 @@ func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) 
 		ev = journal.Event{Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, At: now, Claim: op.Claim, Generation: op.Generation,
 			Resolution: journal.NotExecuted, By: s.evidence.Rule, Cause: s.evidence.Why, Delivered: !c.tells()}
 	}
+	if op.Claim == 0 { // it was enqueued, and on hold: what was seen before it was let go and sent says nothing of that
+		if latest, err := c.journal.Get(context.WithoutCancel(ctx), op.Ref); err == nil && latest.Claim > 0 {
+			return journal.Result{Operation: latest, Decision: journal.Stale}, nil
+		}
+	}
 	if res, err = c.journal.Apply(context.WithoutCancel(ctx), ev); err != nil {
 		c.note(ctx, slog.LevelError, logJournalFailed, "what was found out could not be recorded; it is looked for again", op, "error", err)
 		return res, err
