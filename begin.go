@@ -404,6 +404,9 @@ func (k *call) answerFrom(op *journal.Operation, decision journal.Decision) (*ht
 		if e.Differs, e.Err = parts, err; k.otherMode(op) {
 			e.Differs = append(e.Differs, "mode")
 		}
+		if at := k.intent.InboundEndpoint; at != "" && op.InboundEndpoint != "" && at != op.InboundEndpoint {
+			e.Differs = append(e.Differs, "inbound endpoint")
+		}
 		return nil, e
 	}
 	return nil, k.failWith(op, ErrJournal, fmt.Errorf("an answer that this release does not know: %v", decision))

@@ -50,23 +50,23 @@ func (s *flowSeam) Attach(b seam.Background) error {
 	return s.client.flows.attach(b)
 }
 
-func (s *flowSeam) Name(ctx context.Context, id string) (ref Ref, key string, err error) {
+func (s *flowSeam) Name(ctx context.Context, id string) (ref Ref, key, inboundEndpoint string, err error) {
 	n := namingOf(ctx)
 	n.id, n.named = id, true
 	n, unsettled := n.belowInbound()
 	ref = Ref{Scope: n.scope, ID: id}
 	if err := cmp.Or(unsettled, n.check()); err != nil {
-		return ref, "", err
+		return ref, "", "", err
 	}
 	derived := NewKey()
 	switch {
 	case n.parent != nil:
-		ref.Parent = n.parent.ref
+		ref.Parent, inboundEndpoint = n.parent.ref, n.parent.endpoint
 		derived, err = n.parent.derive(n.scope, "flow\n"+id)
 	case s.client.cfg.Secret != nil:
 		derived, err = DeriveKey(s.client.cfg.Secret, "flow", n.scope, id)
 	}
-	return ref, string(derived), err
+	return ref, string(derived), inboundEndpoint, err
 }
 
 func (s *flowSeam) Under(ctx context.Context, p seam.Parent) context.Context {

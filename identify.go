@@ -105,7 +105,7 @@ func (k *call) decideKey(carried Key, isCarried bool) error {
 	k.ref = Ref{Scope: k.name.scope, ID: k.name.id}
 	k.account = accountOf(k.route, k.req.Header, k.name.account)
 	if k.name.parent != nil {
-		k.ref.Parent = k.name.parent.ref
+		k.ref.Parent, in.InboundEndpoint = k.name.parent.ref, k.name.parent.endpoint
 		if !k.name.named {
 			return nil // the rest follows from its step
 		}

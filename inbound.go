@@ -2,6 +2,8 @@ package onceward
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,7 +29,20 @@ type InboundOptions struct {
 	// a caller who repeats a keyless request makes them a second time, beside those of the
 	// first time that are still pending.
 	AllowKeyless bool
+
+	// Endpoint names the endpoint that a request is for, in at most 200 bytes; it is called concurrently. The journal keeps
+	// the name with each operation and flow that the request begins. If a caller reuses the key at another endpoint, a step
+	// of the same name there is refused with ErrKeyReused; answer it with 422. Default: method and path, as in "POST /rides".
+	// Set it if an endpoint is served under several paths, or to keep a name when a route changes.
+	Endpoint func(*http.Request) string
+
+	// KeysPerEndpoint counts one key at two endpoints as two keys. The names and keys of the calls below then include the
+	// endpoint. Never change it, nor an endpoint's name, while callers may repeat a key: the calls would be made again.
+	KeysPerEndpoint bool
 }
+
+// maxInboundEndpoint is the longest name of an endpoint, in bytes. A longer one is recorded as its digest.
+const maxInboundEndpoint = 200
 
 // Inbound returns middleware for a service that is asked with idempotency keys of
 // its own. It makes the Idempotency-Key of a request the parent of every operation
@@ -62,9 +77,9 @@ type InboundOptions struct {
 // one key. Two header lines, a comma or a semicolon outside of quotes, which may be two
 // lines that a proxy has joined or parameters, and what Key.Validate refuses, are no key.
 //
-// Inbound reads no body, compares no requests and records no responses: next runs
-// again each time, and has to make the same calls in the same order, with the same
-// bodies. A step with another request than before is ErrKeyReused.
+// Inbound reads no body and records no responses: next runs again each time, and has to make the same calls in the same
+// order, with the same bodies. A step with another request than before is ErrKeyReused. So is a step that an earlier
+// request made at another endpoint (InboundOptions.Endpoint): answer it with 422.
 //
 // The error is for a nil tenant, and wraps a *DeriveError for a client without
 // Config.Secret: its hosts would make different keys for one inbound key.
@@ -75,16 +90,21 @@ func (c *Client) Inbound(tenant func(*http.Request) (string, error), opts Inboun
 	if _, err := DeriveKey(c.cfg.Secret, "child"); err != nil {
 		return nil, fmt.Errorf("onceward: Client.Inbound: Config.Secret: %w", err)
 	}
-	in := inbound{client: c, tenant: tenant, keyless: opts.AllowKeyless}
+	in := inbound{client: c, tenant: tenant, endpoint: opts.Endpoint, perEndpoint: opts.KeysPerEndpoint, keyless: opts.AllowKeyless}
+	if in.endpoint == nil {
+		in.endpoint = func(r *http.Request) string { return r.Method + " " + r.URL.EscapedPath() }
+	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { in.serve(w, r, next) })
 	}, nil
 }
 
 type inbound struct {
-	client  *Client
-	tenant  func(*http.Request) (string, error)
-	keyless bool
+	client      *Client
+	tenant      func(*http.Request) (string, error)
+	endpoint    func(*http.Request) string
+	perEndpoint bool
+	keyless     bool
 }
 
 func (in *inbound) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -107,7 +127,7 @@ func (in *inbound) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		problem(w, http.StatusInternalServerError, "")
 		return
 	}
-	next.ServeHTTP(w, r.WithContext(in.under(r.Context(), tenant, key)))
+	next.ServeHTTP(w, r.WithContext(in.under(r, tenant, key)))
 }
 
 // safe tells methods by which nobody asks for an effect.
@@ -126,14 +146,19 @@ func (in *inbound) tenantOf(r *http.Request) (string, error) {
 	return tenant, err
 }
 
-// under is ctx with the inbound key as its parent, or a made-up one for want of a key.
-func (in *inbound) under(ctx context.Context, tenant string, key Key) context.Context {
+// under is r's context with the inbound key as its parent, or a made-up one for want of a key.
+func (in *inbound) under(r *http.Request, tenant string, key Key) context.Context {
+	ctx, at, whole := r.Context(), in.endpointOf(r), string(key)
+	if in.perEndpoint {
+		whole += " at " + at // a key holds no space
+	}
 	p := &parent{
-		key:   key,
-		ref:   "inbound " + string(key),
-		scope: tenant,
+		key:      key,
+		ref:      "inbound " + whole,
+		endpoint: at,
+		scope:    tenant,
 		derive: func(_, step string) (Key, error) { // the scope is the tenant
-			return DeriveKey(in.client.cfg.Secret, "child", tenant, string(key), step)
+			return DeriveKey(in.client.cfg.Secret, "child", tenant, whole, step)
 		},
 		steps: &ordinals{},
 	}
@@ -143,6 +168,15 @@ func (in *inbound) under(ctx context.Context, tenant string, key Key) context.Co
 		p.tenant = func() (string, error) { return tenant, nil }
 	}
 	return context.WithValue(ctx, namingKey, naming{scope: tenant, account: namingOf(ctx).account, parent: p})
+}
+
+func (in *inbound) endpointOf(r *http.Request) string {
+	name := in.endpoint(r)
+	if len(name) > maxInboundEndpoint || checkText("endpoint", name) != nil {
+		sum := sha256.Sum256([]byte(name))
+		return "sha256 " + hex.EncodeToString(sum[:])
+	}
+	return name
 }
 
 // beside is the context of a safe request without a key.

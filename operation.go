@@ -59,6 +59,10 @@ type Operation struct {
 	Evidence []Evidence // what was seen: who says what became of it; the first and the latest, oldest first
 	Unwanted *Resolved  // who said that it is not wanted any more; nil: it is
 
+	// InboundEndpoint names the endpoint of the inbound request that the operation is a step of: see InboundOptions.Endpoint.
+	// Empty if the operation is no step of an inbound request.
+	InboundEndpoint string
+
 	// Trace is the W3C traceparent of the call that asked for it, as Trace.Parent or the request's
 	// header told it; "" where there was none.
 	Trace string
@@ -92,7 +96,10 @@ func operationOf(op *journal.Operation) Operation {
 		Evidence:  evidenceOf(op),
 		Unwanted:  op.Unwanted,
 		Trace:     op.Trace,
-		Named:     op.Naming == journal.Named,
+
+		InboundEndpoint: op.InboundEndpoint,
+
+		Named: op.Naming == journal.Named,
 	}
 }
 

@@ -21,6 +21,8 @@ type parent struct {
 	// a space come before it, so that it equals no key, which holds no space.
 	ref string
 
+	endpoint string // of an inbound request: its steps are refused at any other; "": not compared
+
 	scope  string                                // the scope that its steps have; "": any
 	derive func(scope, step string) (Key, error) // the key of a step
 	steps  *ordinals                             // makes up the steps of unnamed calls

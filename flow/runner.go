@@ -203,7 +203,7 @@ func withDefaults(p backoff.Policy) backoff.Policy {
 func (r *Runner) Do(ctx context.Context, id string, input any, do func(context.Context) error) error {
 	encoded, err := json.Marshal(input)
 	if err != nil {
-		ref, _, _ := r.client.Name(ctx, id)
+		ref, _, _, _ := r.client.Name(ctx, id)
 		return &Error{Flow: Flow{Ref: ref}, Kind: ErrInput, Err: err}
 	}
 	_, err = r.runByName(ctx, id, encoded, &function{run: func(ctx context.Context, _ []byte) ([]byte, error) { return nil, do(ctx) }})
@@ -294,11 +294,12 @@ type ask struct {
 }
 
 func (r *Runner) ask(ctx context.Context, id string, input []byte, function *function) (*ask, error) {
-	ref, key, err := r.client.Name(ctx, id)
+	ref, key, endpoint, err := r.client.Name(ctx, id)
 	digest := sha256.Sum256(input)
 	a := &ask{r, journal.FlowEvent{
 		Kind: journal.FlowEventBegin, Ref: ref, Function: function.FlowFunction,
 		Key: key, Input: input, InputDigest: "v1:" + hex.EncodeToString(digest[:]),
+		InboundEndpoint: endpoint,
 	}}
 	if hook := r.trace.Parent; hook != nil {
 		a.event.Trace = seam.TraceParent(hook(ctx))

@@ -130,6 +130,10 @@ type Intent struct {
 	// MaxTrace bytes, of which more are left out; "": none.
 	Trace string
 
+	// InboundEndpoint names the endpoint of the inbound request that this operation is a step of. A Begin from another
+	// endpoint is Misuse. Empty means that no endpoint is compared.
+	InboundEndpoint string
+
 	// NotAfter is until when it may be sent, where nothing of it may have run; zero: at any
 	// time. It counts where the operation is made, or taken up after it was cancelled. A
 	// Begin that comes later than that is invalid.

@@ -107,7 +107,10 @@ type Flow struct {
 	Key         string // parent of its operations' keys; never on the wire itself
 	Input       []byte
 	InputDigest string // tells asking again from a misuse of the name
-	Trace       string // the W3C traceparent of the call that asked for it first; "": none
+
+	InboundEndpoint string // of the inbound request that the flow is a step of; "": none, or begun before it was recorded
+
+	Trace string // the W3C traceparent of the call that asked for it first; "": none
 
 	State  FlowState
 	Holder string // the session that holds it; else ""

@@ -60,8 +60,12 @@ type FlowEvent struct {
 	Key         string
 	Input       []byte
 	InputDigest string
-	Trace       string // Intent.Trace's like, of a new flow
-	Sooner      bool   // it may go on before it is due: what it waits for has its outcome
+
+	// InboundEndpoint names the endpoint of the inbound request that the flow is a step of. A FlowEventBegin from another
+	// endpoint is Misuse. Empty means that no endpoint is compared.
+	InboundEndpoint string
+	Trace           string // Intent.Trace's like, of a new flow
+	Sooner          bool   // it may go on before it is due: what it waits for has its outcome
 
 	// Steps are recorded with an event that is made under a claim and takes place.
 	// One whose Seq is recorded already is left as it is.

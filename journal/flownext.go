@@ -50,12 +50,13 @@ func beginFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 	}
 	switch {
 	case f.State == FlowStateAbsent:
-		f = Flow{Handle: f.Handle, Ref: ev.Ref, Function: ev.Function, Key: ev.Key, Input: ev.Input, InputDigest: ev.InputDigest, CreatedAt: ev.At}
+		f = Flow{Handle: f.Handle, Ref: ev.Ref, Function: ev.Function, Key: ev.Key, Input: ev.Input, InputDigest: ev.InputDigest,
+			InboundEndpoint: ev.InboundEndpoint, CreatedAt: ev.At}
 		if len(ev.Trace) <= MaxTrace {
 			f.Trace = ev.Trace
 		}
 		return holdFlow(f, ev), Execute, nil
-	case f.InputDigest != ev.InputDigest || f.Function.Name != ev.Function.Name:
+	case f.InputDigest != ev.InputDigest || f.Function.Name != ev.Function.Name || contradict(f.InboundEndpoint, ev.InboundEndpoint):
 		return f, Misuse, nil
 	case f.Tombstone:
 		return f, Gone, nil

@@ -294,12 +294,18 @@ func anew(op Operation, ev Event) Operation {
 		op = intend(generation(op, in.nextKey(op), ""), in)
 	}
 	op.NotAfter = stamp(in.NotAfter)
+	op.InboundEndpoint = in.InboundEndpoint
 	return op
 }
 
 // another reports whether the intent is not that of an operation which has begun.
 func (in *Intent) another(op Operation) bool {
-	return !in.same(op.Fingerprint) || op.Mode != in.Mode && op.Mode != "" && in.Mode != ""
+	return !in.same(op.Fingerprint) || contradict(op.Mode, in.Mode) || contradict(op.InboundEndpoint, in.InboundEndpoint)
+}
+
+// contradict reports whether two values differ although both are known.
+func contradict(recorded, asked string) bool {
+	return recorded != asked && recorded != "" && asked != ""
 }
 
 func (in *Intent) same(fingerprint string) bool {

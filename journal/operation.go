@@ -150,6 +150,10 @@ type Operation struct {
 	DueOwn    bool      // DueAt is a pause of our own making: nobody else asked for it
 	WakeAt    time.Time // pending: when Resume and Run look at it next
 	Enqueued  bool      // it was recorded by EventEnqueue; Claim is 0 until it is first claimed
+	// InboundEndpoint names the endpoint of the inbound request that the operation is a step of. Empty if it has none, or
+	// if it was begun before endpoints were recorded.
+	InboundEndpoint string
+
 	// Trace is the W3C traceparent of the call that asked for it first, or made what was sent first;
 	// "" where there was none. It leads to the cause, and names no one.
 	Trace string

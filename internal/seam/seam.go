@@ -70,7 +70,7 @@ type Client interface {
 
 	// Name is what a flow is called that is asked for under ctx by id, and its key.
 	// The reference is returned with an error too.
-	Name(ctx context.Context, id string) (ref journal.Ref, key string, err error)
+	Name(ctx context.Context, id string) (ref journal.Ref, key, inboundEndpoint string, err error)
 
 	// Under names the calls under a context as those of a flow, or of one of its steps.
 	Under(ctx context.Context, p Parent) context.Context

@@ -20,9 +20,10 @@ const (
 	tagTrace    = 2
 	tagUnique   = 4
 	tagEnqueued = 5
+	tagInbound  = 7
 )
 
-var tags = [...]uint64{tagNotAfter, tagTrace, tagUnique, tagEnqueued}
+var tags = [...]uint64{tagNotAfter, tagTrace, tagUnique, tagEnqueued, tagInbound}
 
 func hasExtra(tag uint64, op *journal.Operation) bool {
 	switch tag {
@@ -34,6 +35,8 @@ func hasExtra(tag uint64, op *journal.Operation) bool {
 		return op.Terms.Unique != (journal.Unique{})
 	case tagEnqueued:
 		return op.Enqueued
+	case tagInbound:
+		return op.InboundEndpoint != ""
 	}
 	return false
 }
@@ -47,6 +50,8 @@ func (e *encoder) extra(tag uint64, op *journal.Operation) {
 		e.buf = append(e.buf, op.Trace...)
 	case tagUnique:
 		e.unique(op.Terms.Unique)
+	case tagInbound:
+		e.buf = append(e.buf, op.InboundEndpoint...)
 	}
 }
 
@@ -61,6 +66,8 @@ func (d *decoder) extra(tag uint64, op *journal.Operation) (known bool) {
 		op.Terms.Unique = d.unique()
 	case tagEnqueued:
 		op.Enqueued = true
+	case tagInbound:
+		op.InboundEndpoint, d.buf = string(d.buf), nil
 	default:
 		return false
 	}
@@ -68,7 +75,8 @@ func (d *decoder) extra(tag uint64, op *journal.Operation) (known bool) {
 }
 
 func clearExtras(op *journal.Operation) {
-	op.NotAfter, op.Trace, op.Terms.Unique, op.Enqueued, op.Newer = time.Time{}, "", journal.Unique{}, false, nil
+	op.NotAfter, op.Trace, op.Terms.Unique, op.Enqueued = time.Time{}, "", journal.Unique{}, false
+	op.InboundEndpoint, op.Newer = "", nil
 }
 
 func hasExtras(op *journal.Operation) bool {

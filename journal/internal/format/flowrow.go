@@ -20,6 +20,7 @@ type flowFacts struct {
 	Key        string                `json:"key"`
 	Input      string                `json:"input_digest"`
 	Trace      string                `json:"trace,omitempty"`
+	Inbound    string                `json:"inbound_endpoint,omitempty"`
 	Undoing    bool                  `json:"undoing,omitempty"`
 	GivenUpFor string                `json:"given_up_for,omitempty"`
 	Cause      string                `json:"cause,omitempty"`
@@ -34,7 +35,7 @@ type flowFacts struct {
 // its row.
 func EncodeFlowFacts(f journal.Flow) []byte {
 	facts := flowFacts{
-		Key: f.Key, Input: f.InputDigest, Trace: f.Trace, Undoing: f.Undoing, GivenUpFor: f.GivenUpFor, Cause: f.Cause,
+		Key: f.Key, Input: f.InputDigest, Trace: f.Trace, Inbound: f.InboundEndpoint, Undoing: f.Undoing, GivenUpFor: f.GivenUpFor, Cause: f.Cause,
 		Failures: f.Failures, History: f.History, Created: f.CreatedAt.UnixMilli(), Updated: f.UpdatedAt.UnixMilli(),
 	}
 	if f.WaitsFor != (journal.Ref{}) {
@@ -89,7 +90,7 @@ func ReadFlow(v []driver.Value) (journal.Flow, error) {
 		return journal.Flow{}, errors.Join(ErrDamaged, err)
 	}
 	f.Key, f.InputDigest, f.Undoing, f.GivenUpFor = facts.Key, facts.Input, facts.Undoing, facts.GivenUpFor
-	f.Trace = facts.Trace
+	f.Trace, f.InboundEndpoint = facts.Trace, facts.Inbound
 	f.Cause, f.Failures, f.History = facts.Cause, facts.Failures, facts.History
 	f.CreatedAt, f.UpdatedAt = time.UnixMilli(facts.Created).UTC(), time.UnixMilli(facts.Updated).UTC()
 	if facts.WaitsFor != nil {
