@@ -22,7 +22,8 @@ type stepCalls struct {
 	refused bool                  // the credential of one of them, or it had none
 	lacking bool                  // one of them is completed, and its answer is gone or not whole
 	asked   time.Time             // what is cancelled is not to be sent again before; zero: whenever
-	reached map[onceward.Ref]bool // those that were asked for in this run
+	running map[onceward.Ref]bool // those that this run may begin or is sending
+	reached map[onceward.Ref]bool // those of which this run was told what became of them
 	unnamed callState
 	open    map[onceward.Ref]onceward.Operation // those without an outcome, as they were left
 }
@@ -83,6 +84,7 @@ func (c *stepCalls) left(ref onceward.Ref, named bool, resp *http.Response, err 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	delete(c.running, ref)
 	if known {
 		if c.reached == nil {
 			c.reached = map[onceward.Ref]bool{}
@@ -133,6 +135,9 @@ func (st *step) Note(ctx context.Context, ref onceward.Ref) error {
 		}
 		return fmt.Errorf("%w: its flow is being given up", onceward.ErrNotSent)
 	}
+	if err := st.beside(ctx, ref); err != nil {
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if slices.Contains(r.called[st.id], ref.ID) {
@@ -145,6 +150,54 @@ func (st *step) Note(ctx context.Context, ref onceward.Ref) error {
 		r.called[st.id] = append(r.called[st.id], ref.ID)
 	}
 	return err
+}
+
+// beside returns an error if ref must not be begun beside the step's other operations. One of them may still take effect,
+// or it took effect in an earlier run and this run did not ask for it. This run may be about to do the same by another
+// card. Operations of this run that are under way do not count.
+func (st *step) beside(ctx context.Context, ref onceward.Ref) error {
+	r, c := st.run, &st.calls
+	c.mu.Lock()
+	isTold := func(id string) bool {
+		other := onceward.Ref{Scope: ref.Scope, Parent: ref.Parent, ID: id}
+		_, isOpen := c.open[other]
+		return other == ref || c.running[other] || c.reached[other] && !isOpen
+	}
+	r.mu.Lock()
+	untold := slices.DeleteFunc(slices.Clone(r.called[st.id]), isTold)
+	if c.running == nil {
+		c.running = map[onceward.Ref]bool{}
+	}
+	c.running[ref] = true
+	r.mu.Unlock()
+	c.mu.Unlock()
+	if len(untold) == 0 {
+		return nil
+	}
+	ops, err := r.operations(ctx, append(untold, ref.ID))
+	if err != nil {
+		return err
+	}
+	for i := range ops {
+		if ops[i].Ref == ref && ops[i].State != journal.StateCancelled {
+			return nil // it is begun
+		}
+	}
+	for i := range ops {
+		switch op := &ops[i]; {
+		case op.State == journal.StateCancelled, st.takesBack(ctx, op):
+		case !op.State.Settled():
+			return fmt.Errorf("%w: operation %s of its step is %s, and has to have an outcome first", onceward.ErrNotSent, op.ID, op.State)
+		case r.client.TookEffect(op):
+			return fmt.Errorf("%w: operation %s of its step took effect, and has to be asked for first", onceward.ErrNotSent, op.ID)
+		}
+	}
+	return nil
+}
+
+// takesBack cancels an unsent operation that an earlier run began and this run does not ask for.
+func (st *step) takesBack(ctx context.Context, op *journal.Operation) bool {
+	return !st.calls.reached[op.Ref] && st.run.cancelsUnsent(ctx, op, "its step was run again, and did not ask for it")
 }
 
 // Begin has begin begin an operation, or write what the step writes, if that still belongs to the flow: once the step
@@ -188,7 +241,7 @@ func (st *step) inTheWay(ctx context.Context, err error) *fault {
 	}
 	var worst *onceward.Operation
 	for _, op := range st.calls.open {
-		if (op.State != journal.StateUnknown || err != nil) && (worst == nil || op.State == journal.StateUnknown) {
+		if (mayBeSent(op.State, op.Resolved) || err != nil) && (worst == nil || op.State == journal.StateUnknown) {
 			worst = &op
 		}
 	}
@@ -199,7 +252,7 @@ func (st *step) inTheWay(ctx context.Context, err error) *fault {
 		}
 	}
 	broken := st.broken(err)
-	if err != nil && worst == nil {
+	if worst == nil {
 		var fails *fault
 		if worst, fails = st.begunEarlier(ctx, err); fails != nil && broken == nil {
 			return fails
@@ -230,10 +283,17 @@ func (st *step) broken(err error) *fault {
 	return nil
 }
 
-// begunEarlier is an operation without an outcome which an earlier run has begun, and which this one, that failed,
-// did not come to ask for. Where that took effect, or is due and sent by nobody else, there is nothing to wait for,
-// and the run fails: of a failure the function must not be told, which would have the same made elsewhere.
-// It is called under the calls' mu.
+// mayBeSent reports whether Run may send an operation that has no outcome. An operation on hold counts: an operator may
+// release it.
+func mayBeSent(state journal.State, resolved *onceward.Resolved) bool {
+	return state != journal.StateUnknown || resolved != nil && resolved.Resolution == onceward.Hold
+}
+
+// begunEarlier returns an operation without an outcome that an earlier run began and this run, which ended with err, did
+// not ask for. A step that succeeds has found its work done elsewhere. Nothing may be sent after that, so an unsent
+// operation is cancelled. The run fails if the step can wait for nothing: such an operation took effect before a step that
+// fails, or no other caller sends it. The function does not see that failure, as it might do the same work elsewhere.
+// begunEarlier is called under the calls' mu.
 func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Operation, f *fault) {
 	r := st.run
 	r.mu.Lock()
@@ -245,16 +305,19 @@ func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Ope
 	for i := range began {
 		op, why := &began[i], ""
 		switch waits := noAnswer(r.client, op); {
+		case err == nil && (st.calls.reached[op.Ref] || !mayBeSent(op.State, op.Resolved) || st.takesBack(ctx, op)):
 		case op.State == journal.StatePending && !waits.InBackground && !op.DueAt.After(r.client.Now()):
 			why = "is sent by nobody else"
 		case !op.State.Settled():
 			open = &waits.Operation
-		case op.State == journal.StateCompleted && !st.calls.reached[op.Ref] && !saysNoEffect(err) && r.client.TookEffect(op):
+		case err != nil && op.State == journal.StateCompleted && !st.calls.reached[op.Ref] && !saysNoEffect(err) && r.client.TookEffect(op):
 			why = "took effect in an earlier run"
 		}
 		if why != "" {
-			f = &fault{fails: true, told: &Error{Step: st.name, Kind: ErrFailed,
-				Err: fmt.Errorf("operation %s %s, and do fails before it asks for it: %w", op.ID, why, st.lacking(err))}}
+			f = &fault{fails: true, told: &Error{Step: st.name, Kind: ErrFailed, Err: fmt.Errorf("operation %s %s, and do ends before it asks for it", op.ID, why)}}
+			if err != nil {
+				f.told.Err = fmt.Errorf("%w: %w", f.told.Err, st.lacking(err))
+			}
 		}
 	}
 	return open, f

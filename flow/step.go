@@ -38,15 +38,24 @@ import (
 // "step/name". All of them need the context that do gets, and are over when do returns: none
 // is begun after that. Likewise a flow's steps are over when its function returns; while one is made, it is not done ([ErrStep]).
 //
+// Ask for the operations of a step one after another, and in the same order in every run. No operation is begun
+// ([onceward.ErrNotSent]) while another one of the step has no outcome, or took effect in an earlier run and has not been
+// asked for in this one. So a do that chooses another card in a later run does not charge both. If nothing was sent of
+// the earlier operation, it is cancelled, and the other one is begun. Pay by another card in a step of its own.
+//
 // An error of do's is returned as it is, and do is called again in the next run, unless the function went on: once a later
 // step is done, or has begun an operation, as by another card, the step has failed for good, and further runs are told that
 // error again, as [Reason] has it. What is to be tried again whatever becomes of the others is made beside them, by [Parallel].
-// It is otherwise where an operation of the step has no outcome yet: the
-// error is an [*Error] with [onceward.ErrPending], [onceward.ErrOutcomeUnknown] or
-// [onceward.ErrInFlight], further steps return it too, and the flow waits, whatever do and
-// the flow's function make of it, also if it was an earlier run that began the operation. Where do fails before it asks for one that
-// took effect in an earlier run, or that is due and sent by nobody else ([onceward.Error.InBackground]), the run fails. An unknown operation does not hold up a do that returns
-// nil: that one has found out by itself.
+//
+// It is otherwise if an operation of the step has no outcome yet. The error is then an [*Error] with
+// [onceward.ErrPending], [onceward.ErrOutcomeUnknown] or [onceward.ErrInFlight], further steps return it too, and the flow
+// waits, whatever do and the flow's function make of it, also if an earlier run began the operation. If do fails before it asks for
+// an operation that took effect in an earlier run, the run fails. The run also fails if do returns before it asks for an
+// operation that is due and that no other caller sends ([onceward.Error.InBackground]).
+//
+// A do that returns nil may have found its work done elsewhere, and not have asked for the operation of an earlier run.
+// The step waits for that operation all the same while it may still be sent, on hold included. If nothing was sent of it,
+// it is cancelled. An operation that is unknown, and not on hold, does not hold up such a do.
 //
 // Steps come one after another, unless [Parallel] says otherwise.
 func Step[T any](ctx context.Context, name string, do func(context.Context) (T, error), options ...StepOption[T]) (T, error) {

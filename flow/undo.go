@@ -62,8 +62,12 @@ func (r *run) again(ctx context.Context, why error) error {
 // operationsOf lists the operations that a step may have asked for, as they stand. A
 // context that the flow's function has cancelled, as an errgroup does, hides none.
 func (r *run) operationsOf(ctx context.Context, st *step) (ops []journal.Operation, err error) {
+	return r.operations(ctx, r.called[st.id])
+}
+
+func (r *run) operations(ctx context.Context, ids []string) (ops []journal.Operation, err error) {
 	ctx = context.WithoutCancel(ctx)
-	for _, id := range r.called[st.id] {
+	for _, id := range ids {
 		op, err := r.client.Journal().Get(ctx, onceward.Ref{Scope: r.flow.Scope, Parent: r.parent.Ref, ID: id})
 		switch {
 		case err == nil:
@@ -85,7 +89,7 @@ func (r *run) blockedBy(ctx context.Context, st *step) (answers int, effects []o
 	}
 	for _, op := range ops {
 		switch {
-		case op.State == journal.StatePending && !op.MayHaveRun && r.cancelsUnsent(ctx, &op):
+		case r.cancelsUnsent(ctx, &op, "the flow is given up, and it was not sent"):
 		case !op.State.Settled():
 			open := noAnswer(r.client, &op)
 			f := r.waitFor(st.name, &open.Operation, nil, lookAgainMost)
@@ -101,15 +105,17 @@ func (r *run) blockedBy(ctx context.Context, st *step) (answers int, effects []o
 	return answers, effects, nil
 }
 
-// cancelsUnsent cancels a pending operation of which nothing has run: its flow is given up,
-// and would have to undo it. Perhaps nobody else could send it, or ask for it, any more.
-// It is false where somebody set out to send it meanwhile, or the journal fails: then it is
-// waited for.
-func (r *run) cancelsUnsent(ctx context.Context, op *journal.Operation) bool {
+// cancelsUnsent cancels a pending, unsent operation that the flow does not want any more: perhaps no other caller could
+// send it. It returns false if another process claimed the operation meanwhile, or if the journal fails. The flow then
+// waits for it.
+func (r *run) cancelsUnsent(ctx context.Context, op *journal.Operation, why string) bool {
+	if op.State != journal.StatePending || op.MayHaveRun {
+		return false
+	}
 	res, err := r.client.Journal().Apply(context.WithoutCancel(ctx), journal.Event{
 		Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, At: r.client.Now(),
 		Resolution: journal.NotExecuted, Generation: op.Generation, Claim: op.Claim,
-		By: "flow " + r.flow.ID, Cause: "the flow is given up, and it was not sent", Delivered: true,
+		By: "flow " + r.flow.ID, Cause: why, Delivered: true,
 	})
 	return err == nil && res.Decision == journal.Recorded
 }

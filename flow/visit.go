@@ -85,6 +85,9 @@ func enterStep(ctx context.Context, name string, kind journal.StepKind) (*step, 
 	case rec != nil && rec.Kind != kind && rec.Kind != journal.StepFailed && !(rec.Kind == journal.StepByHand && kind == journal.StepDone):
 		return nil, st.changedTo(name, fmt.Errorf("it is recorded as %s, and is %s now", rec.Kind, kind))
 	}
+	if kind != journal.StepDone && len(r.called[name]) > 0 {
+		return nil, st.changedTo(name, fmt.Errorf("it has begun an operation, which no %s step asks for", kind))
+	}
 	r.visited[name] = true
 	switch {
 	case rec != nil && rec.Kind == journal.StepFailed && !r.flow.Undoing:
