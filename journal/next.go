@@ -472,13 +472,13 @@ func callersWindow(op Operation) time.Time {
 	return stamp(sentSince(op).Add(op.Terms.Window()))
 }
 
-// over reports whether a caller's window is over whatever clock is right.
+// over reports whether a caller's window is over whatever clock is right. Without a window it is.
 func over(op Operation, ev Event) bool {
-	began := sentBy(op)
+	window, began := op.Terms.Window(), sentBy(op)
 	if began.IsZero() {
 		began = op.CreatedAt
 	}
-	return !passed(ev).Before(began.Add(op.Terms.Window()))
+	return window == 0 || !passed(ev).Before(began.Add(window))
 }
 
 // orphan is what an operation in flight becomes when its session is found dead.
@@ -745,7 +745,7 @@ func park(op Operation, ev Event) Operation {
 	}
 	ends := callersWindow(op)
 	switch {
-	case op.Naming != Generated && (ev.At.Before(ends) || !ev.Unconfirmed.IsZero() && op.Terms.Window() > 0 && !over(op, ev)):
+	case op.Naming != Generated && (ev.At.Before(ends) || !ev.Unconfirmed.IsZero() && !over(op, ev)):
 		op.WakeAt = later(ends, ev.Unconfirmed)
 		return op
 	case op.MayHaveRun:

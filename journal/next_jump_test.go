@@ -424,4 +424,12 @@ func TestJumpKeepsNothingWithoutAWindow(t *testing.T) {
 		Session: op.Holder, Claim: op.Claim, Unsent: true, Told: true}
 	ended, _ := next(t, op, true, park)
 	assert.Equal(t, journal.StateCancelled, ended.State)
+
+	// An unnamed operation whose process was killed is not sent again, though the clock has gone back behind its first send.
+	killed := inFlight(journal.Generated, journal.Terms{})
+	killed.FirstSentAt = noon.Add(time.Hour)
+	claim := jumped(journal.Event{Kind: journal.EventClaim, Session: "B", At: noon, Last: noon.Add(2 * time.Hour), NamedOnly: true})
+	left, decision := next(t, killed, false, claim)
+	assert.Equal(t, journal.Stop, decision)
+	assert.Equal(t, journal.StateUnknown, left.State, "it may have run")
 }
