@@ -7,7 +7,7 @@
 //
 // # What the rules rest on
 //
-// An exhaustive search over Next and MaySend (docs/model.md draws the states that it
+// An exhaustive search over Next and MaySend (docs/verification.md draws the states that it
 // saw) holds seventeen invariants to every history of two clients, a network, a provider
 // and a clock. What it taught, beyond the comments of the functions:
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/internal/soak"
 )
 
 func TestASeedRepeatsItsKills(t *testing.T) {
@@ -55,25 +55,26 @@ func TestStormSpeaksOfWhatWentWrong(t *testing.T) {
 	}
 }
 
-// Storm after storm, each of at most a hundred kills, with its deploys and its outage: whoever is killed
-// pays once, and loses nothing. ONCEWARD_STORM_KILLS says how many kills in all; the seeds are the first ones.
+// Storm after storm, each of at most a hundred kills, with its deploys and its outage: the payer is killed again and again,
+// pays each invoice once, and loses none.
 func TestStormsOfKills(t *testing.T) {
+	t.Parallel()
 	const most, atOnce = 100, 3
-	kills := int(oncetest.FromEnvironment(t, "ONCEWARD_STORM_KILLS", 6))
+	kills, seed := soak.Times(2, 3*most), soak.Seed(t, 4)
 	rows := []string{"invoices", "effects in the providers' ledgers", "duplicates", "lost: never made, and nobody will",
 		"made, but taken for failed or unheard of", "unknown, and said so: for a person", "requests", "kills", "deploys", "operations resumed"}
 	total := map[string]int{}
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
-	for seed := 1; kills > 0; seed++ {
+	for ; kills > 0; seed++ {
 		n := min(kills, most)
 		kills -= n
 		group.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			var out, errs bytes.Buffer
-			status := run(t.Context(), []string{"-payer", "onceward", "-invoices", strconv.Itoa(2 * n), "-kills", strconv.Itoa(n), "-seed", strconv.Itoa(seed)}, &out, &errs)
+			status := run(t.Context(), []string{"-payer", "onceward", "-invoices", strconv.Itoa(2 * n), "-kills", strconv.Itoa(n), "-seed", strconv.FormatUint(seed, 10)}, &out, &errs)
 			mu.Lock()
 			defer mu.Unlock()
 			assert.Zero(t, status, "seed %d: %s%s", seed, &out, &errs)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,17 +23,18 @@ func TestMain(m *testing.M) {
 
 // A storm shows what each payer does and Onceward charges once.
 func TestStormShowsWhatEachPayerDoes(t *testing.T) {
+	t.Parallel()
 	var out, errs bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "kept")
-	status := run(t.Context(), []string{"-invoices", "48", "-kills", "8", "-seed", "1", "-dir", dir}, &out, &errs)
+	status := run(t.Context(), []string{"-invoices", "18", "-kills", "3", "-seed", "4", "-dir", dir}, &out, &errs)
 	require.Zero(t, status, "%s%s", &out, &errs)
 	for _, row := range []string{
-		`invoices +48 +48 +48`,
-		`duplicates +[1-9]\d* +[1-9]\d* +0`,
+		`invoices +18 +18 +18`,
+		`duplicates +[1-9]\d* +\d+ +0`, // with the invoice's own key there are few, and sometimes none
 		`lost: never made, and nobody will +\d+ +\d+ +0`,
 		`made, but taken for failed or unheard of +\d+ +\d+ +0`, // how many of the others' depends on when the kills strike
 		`unknown, and said so: for a person +– +– +0`,
-		`kills +8 +8 +8`,
+		`kills +3 +3 +3`,
 		`operations resumed +– +– +\d+`,
 	} {
 		assert.Regexp(t, `(?m)^`+row+`$`, out.String())
@@ -42,12 +44,17 @@ func TestStormShowsWhatEachPayerDoes(t *testing.T) {
 }
 
 func TestNoPayerComesToItsEndBeforeItsKill(t *testing.T) {
+	t.Parallel()
+	var storms sync.WaitGroup
 	for _, seed := range []string{"164", "193"} { // the kill comes late, and no fault keeps the payer
-		var out, errs bytes.Buffer
-		status := run(t.Context(), []string{"-payer", "onceward", "-invoices", "1", "-kills", "1", "-seed", seed}, &out, &errs)
-		require.Zero(t, status, "%s%s", &out, &errs)
-		assert.Regexp(t, `(?m)^kills +1$`, out.String())
+		storms.Go(func() {
+			var out, errs bytes.Buffer
+			status := run(t.Context(), []string{"-payer", "onceward", "-invoices", "1", "-kills", "1", "-seed", seed}, &out, &errs)
+			assert.Zero(t, status, "%s%s", &out, &errs)
+			assert.Regexp(t, `(?m)^kills +1$`, out.String())
+		})
 	}
+	storms.Wait()
 }
 
 func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-var update = flag.Bool("update", false, "rewrite the parts of docs/model.md that are made from the code")
+var update = flag.Bool("update", false, "rewrite the parts of docs/verification.md that are made from the code")
 
-const document = "../../docs/model.md"
+const document = "../../docs/verification.md"
 
 func TestTheDocumentSaysWhatTheModelIs(t *testing.T) {
 	for _, part := range []struct {
@@ -25,7 +25,6 @@ func TestTheDocumentSaysWhatTheModelIs(t *testing.T) {
 		made func(*testing.T) string
 	}{
 		{"invariants", invariantTable},
-		{"worlds", worldTable},
 		{"states", diagram},
 	} {
 		t.Run(part.name, func(t *testing.T) {
@@ -53,27 +52,6 @@ func invariantTable(*testing.T) string {
 		fmt.Fprintf(&b, "| %d | %s | %s |\n", in.Number, in.Name, in.Statement)
 	}
 	return b.String()
-}
-
-func worldTable(t *testing.T) string {
-	var b strings.Builder
-	b.WriteString("| world | what is special | budget | states | transitions | depth | full budget |\n|---|---|---|---|---|---|---|\n")
-	for _, cfg := range model.Worlds {
-		res, err := short[cfg.Name]()
-		require.NoError(t, err)
-		require.Nil(t, res.Violation)
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %d | %s |\n", cfg.Name, cfg.About, cfg.Budget,
-			grouped(res.States), grouped(res.Transitions), res.Depth, cfg.Full)
-	}
-	return b.String()
-}
-
-// grouped is a number in groups of three digits.
-func grouped(n int) string {
-	if n < 1000 {
-		return fmt.Sprint(n)
-	}
-	return fmt.Sprintf("%s %03d", grouped(n/1000), n%1000)
 }
 
 // diagram draws what events made of records in all worlds: what Next answered, not

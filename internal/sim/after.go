@@ -22,7 +22,6 @@ func (l *life) asksAfterwards(p *process) {
 			req.Header.Set("Authorization", "Bearer live_"+canary)
 		}
 		resp, err := p.client.HTTPClient().Do(req)
-		wasTold(err)
 		if err != nil {
 			l.fault("%s: all is well, and it is not made: %v", name, err)
 			continue

@@ -36,7 +36,6 @@ func (l *life) comesBack(p *process) {
 		}
 		l.world.asksAnew(e.name)
 		resp, err := p.client.HTTPClient().Do(req)
-		wasTold(err)
 		if err == nil {
 			_, _ = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
@@ -57,14 +56,12 @@ func (l *life) lets(p *process, op onceward.Operation) bool {
 	}
 	time.Sleep(random.within(time.Minute))
 	released, err := p.client.Resolve(context.Background(), op.Seen, onceward.Release, onceward.ResolveOptions{By: "somebody"})
-	wasTold(err)
 	l.tell("person", p.name, "lets %s go: %v, it is %v", op.ID, err, released.State)
 	l.visit("let go")
 	if err != nil {
 		return true
 	}
 	_, err = p.client.Resolve(context.Background(), released.Seen, onceward.Release, onceward.ResolveOptions{By: "somebody"})
-	wasTold(err)
 	if err == nil {
 		l.fault("%s was let go by somebody, and once more", op.ID)
 	}

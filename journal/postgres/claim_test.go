@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -36,10 +37,7 @@ func multiply(t testing.TB, server *postgrestest.Cluster, opts postgres.Options,
 
 // Four processes claim what is due, many at a time: each operation is claimed once, and none is left.
 func TestClaimsOfManyByFour(t *testing.T) {
-	many := 100_000
-	if testing.Short() {
-		many = 5_000
-	}
+	many := soak.Times(5_000, 100_000)
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	multiply(t, server, opts, open(t, server, opts), many)

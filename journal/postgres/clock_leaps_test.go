@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
@@ -61,7 +62,7 @@ func TestDatabaseClockLeapsByAnHour(t *testing.T) {
 		var said time.Time
 		require.NoError(t, conn.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&said))
 		require.InDelta(t, by.Minutes(), time.Until(said).Minutes(), 1, "it has leapt")
-		for beaten := beats(t, server, opts, int64(few(1, 2))); !beaten(); {
+		for beaten := beats(t, server, opts, int64(soak.Times(1, 2))); !beaten(); {
 			for _, c := range fleet {
 				assert.True(t, c.until(within(t, time.Minute), 1), "it goes on")
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/pgproxy"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -85,7 +86,7 @@ func TestCommitCutAtEachByte(t *testing.T) {
 		name   string
 		side   pgproxy.Side
 		stride int
-	}{{"answer", pgproxy.Answer, few(7, 1)}, {"request", pgproxy.Request, few(97, 1)}} {
+	}{{"answer", pgproxy.Answer, soak.Times(7, 1)}, {"request", pgproxy.Request, soak.Times(97, 1)}} {
 		t.Run(side.name, func(t *testing.T) {
 			cuts := 0
 			for at := 0; ; at += side.stride {
@@ -137,7 +138,7 @@ func TestCommitAnsweredAsUnclear(t *testing.T) {
 func TestResolverCutAtEachByte(t *testing.T) {
 	p, j, direct, s := throughProxy(t)
 	ended, twice := false, 0
-	for at := 0; !ended; at += few(11, 3) {
+	for at := 0; !ended; at += soak.Times(11, 3) {
 		for _, landed := range []bool{true, false} {
 			name := fmt.Sprintf("resolved-%d-%v", at, landed)
 			commit := pgproxy.Fault{Match: isBatch, Side: pgproxy.Answer, Byte: 0}

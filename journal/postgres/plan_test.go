@@ -3,15 +3,14 @@ package postgres_test
 import (
 	"encoding/hex"
 	"fmt"
-	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
@@ -41,10 +40,7 @@ func TestPlansReadNoTableWhole(t *testing.T) {
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j := open(t, server, opts)
-	many := 100_000
-	if n, err := strconv.Atoi(os.Getenv("ONCEWARD_PLAN_ROWS")); err == nil {
-		many = n
-	}
+	many := soak.Times(100_000, 500_000)
 	conn := server.Conn(t)
 	_, err := conn.Exec(t.Context(), fmt.Sprintf(fill, `"`+opts.Schema+`"`, many))
 	require.NoError(t, err)

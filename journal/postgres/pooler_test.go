@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
@@ -111,7 +112,7 @@ func TestBehindPgBouncer(t *testing.T) {
 	for i := range 3 {
 		fleet = append(fleet, work(t.Context(), openAt(t, pool.url, opts), fmt.Sprint("pod-", i), 8))
 	}
-	for range few(1, 3) {
+	for range soak.Times(1, 3) {
 		for _, c := range fleet {
 			assert.True(t, c.until(within(t, 40*time.Second), 100), "it works")
 		}

@@ -30,6 +30,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/pgproxy"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -294,7 +295,7 @@ func (p *stormPayer) strike(random *rand.Rand, ended <-chan struct{}) {
 // none is sent by one whose lease has run out.
 func TestFleetStorm(t *testing.T) {
 	t.Parallel()
-	storm(t, 5, few(400, 2000), few(2, 6), nil)
+	storm(t, 5, soak.Times(400, 2000), soak.Times(2, 6), nil)
 }
 
 // So it is where the database fails meanwhile, in one way after the other: it is restarted where it stands, everybody is thrown out, the
@@ -302,7 +303,7 @@ func TestFleetStorm(t *testing.T) {
 func TestFleetStormBesideADatabaseThatFails(t *testing.T) {
 	t.Parallel()
 	fails := map[string]int{}
-	storm(t, 3, few(300, 1500), few(2, 6), func(server *postgrestest.Cluster, fleet []*stormPayer, random *rand.Rand) {
+	storm(t, 3, soak.Times(300, 1500), soak.Times(2, 6), func(server *postgrestest.Cluster, fleet []*stormPayer, random *rand.Rand) {
 		switch way := [...]string{"restarted", "terminated", "killed", "cut"}[random.IntN(4)]; way {
 		case "restarted":
 			server.Restart(t, postgrestest.Immediate)
@@ -342,8 +343,7 @@ func storm(t *testing.T, payers, payments, strikes int, fail func(*postgrestest.
 	server := postgrestest.Start(t)
 	opts := durable(t, server)
 	require.NoError(t, postgres.Migrate(t.Context(), server.URL(), opts.Schema))
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := soak.Seed(t, 1)
 
 	box := providertest.NewUnstartedServer(providers.Stripe(), providertest.ObjectsIn("", "ch_"))
 	box.Seed(seed, providertest.Mix{DropBefore: 0.03, DropAfter: 0.04, DelayAfter: 0.1, Status: 0.05, MaxDelay: 200 * time.Millisecond,

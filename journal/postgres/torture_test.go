@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -216,28 +215,12 @@ func (c *callers) assertKept(t *testing.T, j *postgres.Journal) {
 	}
 }
 
-// few is how often something is done: seldom with -short.
-func few(short, long int) int {
-	if testing.Short() {
-		return short
-	}
-	return long
-}
-
-// torture is few, and as many times as often as ONCEWARD_TORTURE says.
-func torture(short, long int) int {
-	if times, err := strconv.Atoi(os.Getenv("ONCEWARD_TORTURE")); err == nil {
-		return long * times
-	}
-	return few(short, long)
-}
-
 func TestRestartsUnderLoad(t *testing.T) {
 	server := postgrestest.Start(t)
 	opts := durable(t, server)
 	j := openAt(t, server.URL(), opts)
 	c := work(t.Context(), j, "op", 16)
-	for range torture(2, 8) {
+	for range soak.Times(2, 8) {
 		c.until(t.Context(), 300)
 		server.Restart(t, postgrestest.Immediate)
 	}
@@ -251,7 +234,7 @@ func TestKilledServerUnderLoad(t *testing.T) {
 	opts := durable(t, server)
 	j := openAt(t, server.URL(), opts)
 	c := work(t.Context(), j, "op", 16)
-	for range torture(1, 4) {
+	for range soak.Times(1, 4) {
 		c.until(t.Context(), 300)
 		server.Kill9(t)
 		server.Run(t)
@@ -267,7 +250,7 @@ func TestTerminatedBackendsUnderLoad(t *testing.T) {
 	j := openAt(t, server.URL(), opts)
 	c := work(t.Context(), j, "op", 16)
 	conn := server.Conn(t)
-	for range torture(10, 60) {
+	for range soak.Times(10, 60) {
 		c.until(t.Context(), 50)
 		_, err := conn.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
 		require.NoError(t, err)
