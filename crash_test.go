@@ -24,6 +24,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers/providertest"
@@ -232,8 +233,6 @@ func (c crash) play(ctx context.Context, dir string) (h history) {
 		}
 		if i == len(c.kills) {
 			release()
-		} else {
-			<-time.After(oncetest.RestartAfter)
 		}
 		h.effects = append(h.effects, atRest(srv, c.effectsAfter(i)))
 	}
@@ -280,11 +279,13 @@ func atRest(srv *providertest.Server, want int) int {
 	return len(srv.Effects())
 }
 
-// Killed anywhere an operation takes effect once or is unknown.
+// Killed anywhere an operation takes effect once or is unknown. By default every point is met with a named operation
+// at Stripe, and every contract and naming with some of them; the soak has all of them with all.
 func TestKilledAnywhereOnceOrUnknown(t *testing.T) {
+	t.Parallel()
 	var cases []crash
-	for _, c := range crashes() {
-		if !testing.Short() || c.name == "Stripe" || c.keyless {
+	for i, c := range crashes() {
+		if soak.On() || c.name == "Stripe" && c.naming == journal.Named || i%7 == 0 {
 			cases = append(cases, c)
 		}
 	}
@@ -400,7 +401,6 @@ func TestKilledInOnSettledIsOfferedAgain(t *testing.T) {
 				require.Equal(t, at != "", l.Killed)
 				lives = append(lives, l)
 				plan.Resume, plan.Asks = true, nil
-				<-time.After(oncetest.RestartAfter)
 			}
 			taken := lives[3].Report
 			require.Len(t, taken.Settled, 1)
@@ -598,7 +598,6 @@ func TestTwoProcessesStartTogether(t *testing.T) {
 	require.Empty(t, srv.Effects())
 	assert.Len(t, wire.keys(), half)
 
-	<-time.After(oncetest.RestartAfter)
 	srv.Seed(1, providertest.Mix{DelayAfter: 1, MaxDelay: 5 * time.Millisecond})
 	plan.Resume, plan.Waits = true, true
 	var pair [2]childProcess
@@ -685,15 +684,10 @@ func TestPausedProcessKeepsItsOperations(t *testing.T) {
 }
 
 // TestStormOfKillsLosesAndDoublesNothing kills a process that charges through
-// faults again and again. ONCEWARD_STORM_KILLS says how often, and
-// ONCEWARD_STORM_SEED repeats faults and kills, but not the scheduling.
+// faults again and again. Its seed repeats faults and kills, but not the scheduling.
 func TestStormOfKillsLosesAndDoublesNothing(t *testing.T) {
-	kills := int(oncetest.FromEnvironment(t, "ONCEWARD_STORM_KILLS", 200))
-	if testing.Short() {
-		kills = 20
-	}
-	seed := oncetest.FromEnvironment(t, "ONCEWARD_STORM_SEED", rand.Uint64())
-	t.Logf("repeat with ONCEWARD_STORM_SEED=%d ONCEWARD_STORM_KILLS=%d", seed, kills)
+	t.Parallel()
+	kills, seed := soak.Times(8, 1000), soak.Seed(t, 1)
 	random := rand.New(rand.NewPCG(seed, 0))
 
 	srv, wire := newChargeServer(t, contracts[0])

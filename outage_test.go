@@ -16,6 +16,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/soak"
 )
 
 // How much a provider gets that is down, from a process whose Run has everything
@@ -77,7 +78,7 @@ func TestOutageGetsLessAndLess(t *testing.T) {
 	floor := int(bucket / backoff.DefaultMax) // one request in the policy's longest delay
 	for name, down := range map[string]reply{"nothing gets through": refuses(), "no answer": loses(), "unavailable": unavailable} {
 		for _, operations := range []int{10, 100, 1000} {
-			if operations == 1000 && (testing.Short() || name != "nothing gets through") {
+			if operations == 1000 && (!soak.On() && !*update || name != "nothing gets through") {
 				continue
 			}
 			virtual(t, fmt.Sprintf("%s, %d operations", name, operations), func(t *testing.T) {

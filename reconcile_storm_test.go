@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers/providertest"
 	"github.com/onceward/onceward/webhook"
@@ -20,10 +20,9 @@ import (
 // Requests, answers, look-ups and events are lost, late and doubled, and processes die. In the end
 // nothing is unknown, and everything is as the bank has it.
 func TestReconcileStorm(t *testing.T) {
-	for seed := range uint64(6) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { reconcileStorm(t, seed) })
-		})
+	first := soak.Seed(t, 0)
+	for n := range soak.Times(1, 20) {
+		virtual(t, fmt.Sprint("storm ", n), func(t *testing.T) { reconcileStorm(t, first+uint64(n)) })
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,23 +15,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 )
 
 // Enqueued and rolled back, unwanted and wanted, and resolved by who tells the truth, in any order and while the handler
 // fails now and then: there is one effect, nothing is sent that nobody wants, and the last that is booked is how it ended.
 func TestOutcomesAreBookedInAnyOrder(t *testing.T) {
-	lives := uint64(40)
-	if testing.Short() {
-		lives = 10
-	}
-	for seed := range lives {
-		virtual(t, fmt.Sprint(seed), func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 1))
+	seed := soak.Seed(t, 1)
+	for life := range soak.Times(6, 100) {
+		virtual(t, fmt.Sprint(life), func(t *testing.T) {
+			random, failing := rand.New(rand.NewPCG(seed, uint64(life))), rand.New(rand.NewPCG(seed, ^uint64(life)))
+			var mu sync.Mutex
 			l, told := &line{}, []string{}
 			s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), l, onceward.Config{Backoff: once, OnSettledTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
 				err := books(ctx, tx, op)
-				if rand.IntN(4) == 0 { // asked by others, at whatever moment
+				mu.Lock() // the background and the callers ask at any moment
+				defer mu.Unlock()
+				if failing.IntN(4) == 0 {
 					return errors.Join(err, errors.New("sorry"))
 				}
 				return err
