@@ -63,7 +63,7 @@ func codeOf(err error) int {
 	case is(journal.ErrNotFound, fs.ErrNotExist):
 		return exitNotFound
 	case is(onceward.ErrInFlight, onceward.ErrMoved, onceward.ErrAnswerGone, journal.ErrInvalidEvent, journal.ErrRestored, journal.ErrVersion,
-		sqlite.ErrNotJournal, sqlite.ErrSecondName, sqlite.ErrNetworkFilesystem, fs.ErrExist,
+		sqlite.ErrNotJournal, sqlite.ErrSecondName, sqlite.ErrNetworkFilesystem, sqlite.ErrDeployment, fs.ErrExist,
 		postgres.ErrUnsafe, postgres.ErrDeployment, postgres.ErrReadOnly, postgres.ErrClockAhead):
 		return exitRefused
 	}

@@ -28,22 +28,28 @@ import (
 // context ended, may have been adopted; it may be called again. Only an error that says
 // so of a damaged operation, which stays as it is, comes with a journal that was adopted.
 func (j *Journal) Adopt(ctx context.Context) error {
+	return j.adopt(ctx, func(b *batch) (damaged, err error) {
+		orphaned, err := b.removeSessionsWithoutFile()
+		if err != nil || b.restored == nil && !orphaned {
+			return nil, err
+		}
+		return b.adoptNow(time.Now())
+	})
+}
+
+func (j *Journal) adopt(ctx context.Context, by func(*batch) (damaged, err error)) error {
 	if err := j.writable(ctx); err != nil {
 		return err
 	}
 	var damaged error
 	err := j.file.writer.do(ctx, func(b *batch) (err error) {
-		damaged, err = b.adopt(time.Now())
+		damaged, err = by(b)
 		return err
 	})
 	return errors.Join(err, damaged)
 }
 
-func (b *batch) adopt(at time.Time) (damaged, err error) {
-	orphaned, err := b.removeSessionsWithoutFile()
-	if err != nil || b.restored == nil && !orphaned {
-		return nil, err
-	}
+func (b *batch) adoptNow(at time.Time) (damaged, err error) {
 	ev := journal.Event{Kind: journal.EventAdopt, At: at}
 	if err := b.observeClock(at); err != nil {
 		return nil, err

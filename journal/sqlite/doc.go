@@ -142,8 +142,10 @@
 //
 // To start over with an empty journal, remove the sidecar along with the journal. A
 // process that is killed, and a loss of power, never make a journal look restored.
-// Backup makes copies that say what they are; what it does not know of, such as a copy
-// of the disk, is told by the sidecar.
+// Backup makes copies that say what they are. The sidecar shows a copy of the journal's file that was made
+// by other means. It does not show a copy of the whole folder, such as a snapshot of the volume: that looks like
+// the journal itself, and sends what the journal sends. Options.Deployment has another deployment refuse
+// it. Of a copy under the same name only the machine tells, and Open warns of that.
 //
 // # Upkeep
 //

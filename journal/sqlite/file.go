@@ -230,12 +230,12 @@ func start(main *conn.Conn, files *openFiles, path string, opts Options) (*file,
 	if err != nil {
 		return nil, errors.Join(conn.Explain(path, "open", err), checkpoint.close())
 	}
+	f := &file{path: path, writer: w, checkpoint: checkpoint, readers: readers}
 	// The first batch compares the journal with its sidecar.
-	if err := w.flush(); err != nil {
+	if err := f.own(opts); err != nil {
 		_ = w.stop()
 		return nil, errors.Join(err, checkpoint.close(), readers.close())
 	}
-	f := &file{path: path, writer: w, checkpoint: checkpoint, readers: readers}
 	if opts.ExternalCheckpointer {
 		if f.leaves, err = dialLeaving(path); err != nil {
 			if f.leaves != nil {

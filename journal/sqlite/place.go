@@ -48,7 +48,12 @@ func acquire(path string, opts Options) (*file, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.file == nil {
+	if p.file != nil {
+		if err := p.file.own(opts); err != nil {
+			p.leave()
+			return nil, err
+		}
+	} else {
 		err := oneName(real)
 		if err == nil {
 			p.file, err = openFile(real, opts)

@@ -36,6 +36,7 @@ type statements struct {
 	begin, commit, rollback                  *conn.Stmt
 	dataVersion, readIdentity, writeIdentity *conn.Stmt
 	readBackup, adoptBackup                  *conn.Stmt
+	readOwner, writeOwner                    *conn.Stmt
 	readLog, appendLog, pruneLog, logEnds    *conn.Stmt
 
 	byHandle, byRef, requestBody, answer *conn.Stmt
@@ -76,6 +77,9 @@ func newStatements(c *conn.Conn) (*statements, error) {
 		{&s.writeIdentity, "UPDATE onceward_journal SET identity = ?, epoch = ?"},
 		{&s.readBackup, "SELECT made_at, number FROM onceward_backup"},
 		{&s.adoptBackup, "DELETE FROM onceward_backup"},
+
+		{&s.readOwner, readOwner},
+		{&s.writeOwner, writeOwner},
 
 		{&s.logEnds, "SELECT max(seq) FROM onceward_log"},
 		{&s.readLog, "SELECT " + format.LogColumns + " FROM onceward_log WHERE seq > ? ORDER BY seq"},

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"fmt"
 
@@ -122,7 +123,7 @@ CREATE TABLE onceward_log (
 	number       INTEGER NOT NULL, -- the commit number: see sidecar
 	records      BLOB NOT NULL     -- and the sum of the row
 ) STRICT;
-` + flowTables + markTables, outboxTables, contentTables}
+` + flowTables + markTables, outboxTables, contentTables, ownerTables}
 
 // migrate brings the schema to this release's version, or refuses the file. It tells
 // whether there was anything to do.
@@ -157,6 +158,18 @@ func migrate(c *conn.Conn, path string, opts Options) (migrated bool, err error)
 		fmt.Sprint("UPDATE onceward_schema SET version = ", version),
 	} {
 		if err := c.Exec(statement); err != nil {
+			return migrated, conn.Explain(path, "migrate", err)
+		}
+	}
+	if len(migrations) >= ownerSince { // in the same commit, so that a new file costs no other
+		is, err := ownerOf(c)
+		if err == nil {
+			var update *conn.Stmt
+			if update, err = c.Prepare(writeOwner); err == nil {
+				err = is.after(opts).write(update)
+			}
+		}
+		if err != nil {
 			return migrated, conn.Explain(path, "migrate", err)
 		}
 	}
@@ -225,6 +238,12 @@ func recognise(c *conn.Conn, path string, opts Options) (is int, shared bool, er
 	case version < int64(len(migrations)) && opts.NoMigration:
 		return is, shared, fmt.Errorf("%w: %s has schema version %d, of an older release than this, and is left as it is (Options.NoMigration): "+
 			"open it with that release, or without this option, after which older releases refuse it", journal.ErrVersion, path, version)
+	}
+	if version >= ownerSince {
+		is, err := ownerOf(c)
+		if err := cmp.Or(conn.Explain(path, "open", err), is.refuses(path, opts)); err != nil {
+			return 0, shared, err
+		}
 	}
 	return int(version), theirs > 0, nil
 }

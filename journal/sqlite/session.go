@@ -64,6 +64,9 @@ func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 		if b.restored != nil {
 			return b.restored
 		}
+		if err := b.mayJoin(j.opts); err != nil {
+			return err
+		}
 		if err := b.write(b.sql.addSession, s.id); err != nil {
 			return err
 		}
@@ -72,7 +75,7 @@ func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 		return b.removeDeadSessions()
 	})
 	if err != nil {
-		if errors.Is(err, journal.ErrRestored) || conn.Code(err) == codes.SQLITE_FULL || conn.IsBusy(err) {
+		if errors.Is(err, journal.ErrRestored) || errors.Is(err, ErrDeployment) || conn.Code(err) == codes.SQLITE_FULL || conn.IsBusy(err) {
 			_ = os.Remove(lock.Path()) // it has no row for certain
 			_ = lock.Close()
 			return nil, err

@@ -24,12 +24,25 @@ var (
 	// another name: it has several links, or is mounted by itself. Under each name it would
 	// have another WAL, and neither would know what is recorded under the other.
 	ErrSecondName = errors.New("sqlite: a file with a second name")
+	// ErrDeployment is returned for the journal of another deployment than Options.Deployment names, as in a
+	// snapshot of production's volume that staging was started with. Nothing was recorded or sent.
+	ErrDeployment = errors.New("sqlite: the journal of another deployment")
 	// ErrReadOnly: the journal was opened to be read alone (Options.ReadOnly).
 	ErrReadOnly = errors.New("sqlite: opened read-only")
 )
 
 // Options say how a journal is opened. The zero value is what is recommended.
 type Options struct {
+	// Deployment names whose journal it is, such as "prod", or "prod/payments-0" for a replica with a file of its
+	// own. The first Open that has a name records it in the file, and Backup copies it. From then on Open with another
+	// name, or with none, returns ErrDeployment: a copy of the whole folder looks like the journal itself, and would send
+	// what that sends. Zero means that no name is recorded or asked for, and a file that has none opens. With
+	// ReadOnly or Existing a file of any deployment opens without a name, and then Join returns ErrDeployment. To
+	// change the name, see AdoptAs.
+	//
+	// Open warns (Logger) once, with or without a name, if another machine than this had the file open before. Only Linux tells.
+	Deployment string
+
 	// BusyTimeout is how long a commit waits for its turn while other processes
 	// write; then it fails. 0: ten seconds.
 	BusyTimeout time.Duration
@@ -99,7 +112,7 @@ type Options struct {
 
 	// Logger is warned where the file lies on a file system that may not outlive the machine's
 	// run or the container: in memory (tmpfs, ramfs), or in a container's own layer
-	// (overlayfs). Only Linux tells. nil: slog.Default().
+	// (overlayfs), and of another machine (Deployment). Only Linux tells. nil: slog.Default().
 	Logger *slog.Logger
 	// Volatile says that such a file system is what is wanted, as in tests, and has nobody
 	// warned. It changes nothing else.
@@ -115,6 +128,7 @@ type Options struct {
 // concurrent use.
 type Journal struct {
 	file   *file
+	opts   Options
 	closed atomic.Bool
 
 	mu       sync.Mutex
@@ -140,13 +154,13 @@ var (
 //
 // Errors say what to do. Found by errors.Is: journal.ErrVersion for a file of a
 // newer release, journal.ErrRestored for an older file beside the -wal of a newer one,
-// ErrNotJournal, ErrNetworkFilesystem, ErrSecondName, and those of package os.
+// ErrNotJournal, ErrNetworkFilesystem, ErrSecondName, ErrDeployment, and those of package os.
 func Open(path string, opts Options) (*Journal, error) {
 	f, err := acquire(path, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Journal{file: f, sessions: make(map[*session]struct{})}, nil
+	return &Journal{file: f, opts: opts, sessions: make(map[*session]struct{})}, nil
 }
 
 // Apply runs journal.Next on the operation that ev names, and returns once what

@@ -1,0 +1,205 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// openAs opens the file for a deployment.
+func openAs(t *testing.T, path, deployment string) *sqlite.Journal {
+	t.Helper()
+	j, err := sqlite.Open(path, sqlite.Options{Deployment: deployment})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	return j
+}
+
+// cloned is production's journal with an operation that was cancelled, and a copy of its whole folder.
+func cloned(t *testing.T) (original, clone string) {
+	t.Helper()
+	original, clone = filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "journal.db")
+	j := openAs(t, original, "prod")
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	cancel := complete(begun.Operation, s)
+	cancel.Kind, cancel.Answer, cancel.Attempts = journal.EventCancel, nil, 0
+	_, err = j.Apply(t.Context(), cancel)
+	require.NoError(t, err)
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	for _, name := range filesOf(t, original) {
+		copyFile(t, name, clone+strings.TrimPrefix(name, original))
+	}
+	return original, clone
+}
+
+// A clone of the whole folder looks whole, and is refused all the same under another name, or none.
+func TestCloneOfTheWholeFolder(t *testing.T) {
+	_, clone := cloned(t)
+	before := contents(t, clone)
+	for _, deployment := range []string{"staging", ""} {
+		_, err := sqlite.Open(clone, sqlite.Options{Deployment: deployment})
+		require.ErrorIs(t, err, sqlite.ErrDeployment)
+		for _, says := range []string{clone, `"prod"`, "AdoptAs"} {
+			assert.ErrorContains(t, err, says)
+		}
+	}
+	assert.Equal(t, before, contents(t, clone), "nothing of it was changed")
+	goOn(t, openAs(t, clone, "prod"), "invoice-2")
+}
+
+// Programs that look need no name, and send nothing.
+func TestDeploymentOfWhoLooks(t *testing.T) {
+	_, clone := cloned(t)
+	for name, opts := range map[string]sqlite.Options{"read-only": {ReadOnly: true}, "existing": {Existing: true, NoMigration: true}} {
+		t.Run(name, func(t *testing.T) {
+			j, err := sqlite.Open(clone, opts)
+			require.NoError(t, err)
+			defer j.Close()
+			assert.True(t, has(t, j, "invoice-1"))
+			assert.Empty(t, verify(t, j))
+			_, err = j.Join(t.Context())
+			require.Error(t, err)
+			if !opts.ReadOnly {
+				require.ErrorIs(t, err, sqlite.ErrDeployment)
+				assert.Empty(t, sessionFiles(t, clone))
+			}
+			opts.Deployment = "staging"
+			_, err = sqlite.Open(clone, opts)
+			require.ErrorIs(t, err, sqlite.ErrDeployment)
+		})
+	}
+}
+
+// Without a name everything is as it was, until one is given.
+func TestDeploymentThatIsNamedLater(t *testing.T) {
+	path, j, s := joined(t)
+	_, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	named := openAs(t, path, "prod") // within one process they share the file
+	goOn(t, named, "invoice-2")
+	_, err = j.Apply(t.Context(), begin("invoice-3", s))
+	require.NoError(t, err, "a session that was begun goes on")
+	_, err = j.Join(t.Context())
+	require.ErrorIs(t, err, sqlite.ErrDeployment)
+	_, err = sqlite.Open(path, sqlite.Options{Deployment: "staging"})
+	require.ErrorIs(t, err, sqlite.ErrDeployment)
+	require.NoError(t, named.Close())
+	require.NoError(t, j.Close())
+	_, err = sqlite.Open(path, sqlite.Options{})
+	require.ErrorIs(t, err, sqlite.ErrDeployment)
+	goOn(t, openAs(t, path, "prod"), "invoice-4")
+}
+
+// A file of a release that knew no deployments is given a name as it is migrated.
+func TestDeploymentOfAnOlderFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	require.NoError(t, sqlite.Make(path, 3))
+	require.NoError(t, openAs(t, path, "prod").Close())
+	_, err := sqlite.Open(path, sqlite.Options{Deployment: "staging"})
+	require.ErrorIs(t, err, sqlite.ErrDeployment)
+}
+
+// A backup has the name, too.
+func TestDeploymentOfABackup(t *testing.T) {
+	original, _ := cloned(t)
+	copied := filepath.Join(t.TempDir(), "backup.db")
+	require.NoError(t, openAs(t, original, "prod").Backup(t.Context(), copied))
+	_, err := sqlite.Open(copied, sqlite.Options{Deployment: "staging"})
+	require.ErrorIs(t, err, sqlite.ErrDeployment)
+	j := openAs(t, copied, "prod")
+	_, err = j.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.NoError(t, j.Adopt(t.Context()))
+	goOn(t, j, "invoice-2")
+}
+
+// The name is changed by AdoptAs alone, after which what has no answer counts as sent, though the journal was whole.
+func TestAdoptAs(t *testing.T) {
+	original, clone := cloned(t)
+	j, err := sqlite.Open(clone, sqlite.Options{Existing: true})
+	require.NoError(t, err)
+	require.NoError(t, j.Adopt(t.Context()), "it is whole, so that there is nothing to adopt")
+	require.NoError(t, j.AdoptAs(t.Context(), "staging"))
+	require.NoError(t, j.Close())
+	_, err = sqlite.Open(clone, sqlite.Options{Deployment: "prod"})
+	require.ErrorIs(t, err, sqlite.ErrDeployment)
+	j = openAs(t, clone, "staging")
+	op, err := j.Get(t.Context(), journal.Ref{ID: "invoice-1"})
+	require.NoError(t, err)
+	assert.Equal(t, journal.StateUnknown, op.State)
+	goOn(t, j, "invoice-2")
+	assert.Empty(t, verify(t, j))
+	op, err = openAs(t, original, "prod").Get(t.Context(), journal.Ref{ID: "invoice-1"})
+	require.NoError(t, err)
+	assert.Equal(t, journal.StateCancelled, op.State)
+}
+
+func TestAdoptAsWhoseCommitFails(t *testing.T) {
+	_, clone := cloned(t)
+	j, err := sqlite.Open(clone, sqlite.Options{Existing: true})
+	require.NoError(t, err)
+	defer j.Close()
+	stop := refuse(t, clone, "INSERT ON onceward_log")
+	require.ErrorContains(t, j.AdoptAs(t.Context(), "staging"), "refused by the test")
+	stop()
+	_, err = sqlite.Open(clone, sqlite.Options{Deployment: "staging"})
+	require.ErrorIs(t, err, sqlite.ErrDeployment)
+}
+
+// Another machine is warned of, once; a machine that has booted since, or containers of one, are not.
+func TestJournalOnAnotherMachine(t *testing.T) {
+	var log bytes.Buffer
+	for name, row := range map[string]struct {
+		machine, boot string
+		warns         bool
+	}{
+		"another":                       {"'another'", "'another'", true},
+		"booted since":                  {"machine", "'another'", false},
+		"another container of it":       {"'another'", "boot", false},
+		"one that could not tell":       {"''", "''", false},
+		"opened by an older release":    {"''", "boot", false},
+		"as it was":                     {"machine", "boot", false},
+		"another, and it was not named": {"'another'", "'another'", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			opts := sqlite.Options{Deployment: "prod", Volatile: true, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+			if strings.Contains(name, "not named") {
+				opts.Deployment = ""
+			}
+			opened := func(opts sqlite.Options) string {
+				log.Reset()
+				j, err := sqlite.Open(path, opts)
+				require.NoError(t, err)
+				require.NoError(t, j.Close())
+				return log.String()
+			}
+			assert.Empty(t, opened(opts))
+			warns := row.warns && number(t, path, "SELECT machine <> '' FROM onceward_owner") == 1 // else this machine can't tell
+			alter(t, path, "UPDATE onceward_owner SET machine = "+row.machine+", boot = "+row.boot)
+			for _, existing := range []bool{true, false} {
+				opts.Existing = existing
+				if says := opened(opts); existing || !warns {
+					assert.Empty(t, says)
+				} else {
+					assert.Contains(t, says, "another machine")
+				}
+			}
+			assert.Empty(t, opened(opts), "once")
+		})
+	}
+}
