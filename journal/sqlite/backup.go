@@ -23,7 +23,8 @@ import (
 // journal is in use: what was reported before the call is in it, and what comes
 // meanwhile may be; tables of the application's in the file are, too. It returns once the
 // file, whole and packed, and its name survive a loss of power. Its directory must exist;
-// a file that is at path already is not touched (fs.ErrExist). Nobody waits for it, but
+// a file that is at path already, or a -journal or -wal beside it, is not touched (fs.ErrExist). A path that belongs
+// to another file, such as that of a journal with -wal behind it, is refused (fs.ErrInvalid). Nobody waits for it, but
 // the -wal file is not emptied until it is done.
 //
 // The copy carries a mark that it is one, with its time and the number of its latest
@@ -44,8 +45,14 @@ func (j *Journal) Backup(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(fs.ErrExist, err)
+	if err := belongsBeside(to); err != nil {
+		return err
+	}
+	// A rollback journal or a WAL that is there already would be taken for the copy's own.
+	for _, name := range []string{to, to + "-journal", to + "-wal"} {
+		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(&fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}, err)
+		}
 	}
 	dir, base := filepath.Split(to)
 	sweepParts(to)

@@ -63,6 +63,9 @@ func create(path string) (real string, made *os.File, err error) {
 		if err := refuseStale(path); err != nil {
 			return "", made, err
 		}
+		if err := belongsBeside(path); err != nil {
+			return "", made, fmt.Errorf("%w: %w", ErrNotJournal, err)
+		}
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 		if err == nil {
 			made, err = f, osfile.SyncDir(dir)

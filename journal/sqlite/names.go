@@ -2,15 +2,41 @@ package sqlite
 
 import (
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
+
+// belongsBeside returns an error for a path whose name SQLite, or the journal, gives to a file beside
+// another one that is there. Such a file is replayed into the other, or removed, by whoever opens that next
+// (https://sqlite.org/tempfiles.html).
+func belongsBeside(path string) error {
+	dir, base := filepath.Split(path)
+	for _, suffix := range []string{"-journal", "-wal", "-shm", "-sidecar", "-session-"} {
+		name, rest, found := strings.Cut(base, suffix)
+		for at := len(name); found; at += len(suffix) + len(name) { // each place where it may begin
+			if rest == "" || suffix[1] == 's' && suffix != "-shm" {
+				if info, err := os.Stat(dir + base[:at]); err == nil && info.Mode().IsRegular() {
+					return fmt.Errorf("%w: %s is the name of a file that belongs to %s, and that may be removed with it; give another path", fs.ErrInvalid, path, dir+base[:at])
+				}
+			}
+			name, rest, found = strings.Cut(rest, suffix)
+		}
+	}
+	return nil
+}
 
 // oneName refuses a file that may be reached by another name: whoever opens it by that
 // gets a WAL of its own, and neither sees what the other records
 // (https://sqlite.org/howtocorrupt.html, "Multiple links to the same file"). What lies
 // beside it belongs to it, and must be what others find there.
 func oneName(path string) error {
+	if err := belongsBeside(path); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotJournal, err)
+	}
 	for _, name := range []string{path, path + "-wal", path + "-shm", sidecarFile(path)} {
 		links, mount, err := osfile.NamesOf(name)
 		switch {
