@@ -1,9 +1,11 @@
 package sqlite_test
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -73,4 +75,17 @@ func TestJournalBesideAnother(t *testing.T) {
 	goOn(t, open(t, path), "invoice-2")
 	alone := filepath.Join(t.TempDir(), "payments-journal")
 	goOn(t, open(t, alone), "invoice-1")
+}
+
+// A name is refused at once if those of the files beside it would be too long.
+func TestNameThatIsTooLong(t *testing.T) {
+	name := func(length int) string { return filepath.Join(t.TempDir(), strings.Repeat("j", length)) }
+	for _, length := range []int{221, 225, 230, 240, 255} { // 255 bytes have the names of files, and 35 are written behind this one
+		path := name(length)
+		_, err := sqlite.Open(path, sqlite.Options{})
+		require.ErrorIs(t, err, sqlite.ErrNotJournal)
+		assert.ErrorContains(t, err, fmt.Sprintf("has %d bytes, and may have 220", length))
+		require.NoFileExists(t, path)
+	}
+	goOn(t, open(t, name(220)), "invoice-1")
 }

@@ -63,7 +63,7 @@ func create(path string) (real string, made *os.File, err error) {
 		if err := refuseStale(path); err != nil {
 			return "", made, err
 		}
-		if err := belongsBeside(path); err != nil {
+		if err := cmp.Or(belongsBeside(path), fits(path)); err != nil {
 			return "", made, fmt.Errorf("%w: %w", ErrNotJournal, err)
 		}
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)

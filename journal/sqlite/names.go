@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -29,12 +30,22 @@ func belongsBeside(path string) error {
 	return nil
 }
 
+// fits returns an error for a name to which the longest that is written behind it can't be added, that of a session:
+// such a journal opened, and no session began.
+func fits(path string) error {
+	dir, base := filepath.Split(path)
+	if longest := osfile.NameMax(dir) - len(sessionFile("", newSessionID())); len(base) > longest {
+		return fmt.Errorf("the name of %s has %d bytes, and may have %d: the names of the files beside it are longer; give a shorter one", path, len(base), longest)
+	}
+	return nil
+}
+
 // oneName refuses a file that may be reached by another name: whoever opens it by that
 // gets a WAL of its own, and neither sees what the other records
 // (https://sqlite.org/howtocorrupt.html, "Multiple links to the same file"). What lies
 // beside it belongs to it, and must be what others find there.
 func oneName(path string) error {
-	if err := belongsBeside(path); err != nil {
+	if err := cmp.Or(belongsBeside(path), fits(path)); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotJournal, err)
 	}
 	for _, name := range []string{path, path + "-wal", path + "-shm", sidecarFile(path)} {

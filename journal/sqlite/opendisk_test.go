@@ -51,6 +51,22 @@ func TestFullDiskFailsAnOpen(t *testing.T) {
 	assert.Positive(t, failed)
 }
 
+// A disk that has no room for the -shm is full, though SQLite calls that an I/O error.
+func TestFullDiskFailsTheSHM(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	d := &noRoomForSHM{careless{filepath.Dir(path)}}
+	defer watch(d)()
+	_, err := sqlite.Open(path, sqlite.Options{})
+	require.ErrorContains(t, err, "the disk is full")
+}
+
+// noRoomForSHM is a disk that answers each write as SQLite does where the -shm can't grow.
+type noRoomForSHM struct{ careless }
+
+func (*noRoomForSHM) write(string, int64, []byte, func() int32) int32 {
+	return sqlite3.SQLITE_IOERR_SHMSIZE
+}
+
 // unsyncable is a disk that can't be synced.
 type unsyncable struct {
 	careless

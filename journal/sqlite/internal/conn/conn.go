@@ -235,7 +235,11 @@ func Explain(path, doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if what, ok := advice[Code(err)]; ok {
+	what, ok := advice[Code(err)]
+	if e := (*sqlite.Error)(nil); errors.As(err, &e) && e.Code() == codes.SQLITE_IOERR_SHMSIZE {
+		what = advice[codes.SQLITE_FULL] // it could not make the -shm as large as it has to be (https://sqlite.org/rescode.html#ioerr_shmsize)
+	}
+	if ok {
 		return fmt.Errorf("journal %s: %s: %s: %w", path, doing, what, err)
 	}
 	if errors.Is(err, format.ErrDamaged) {

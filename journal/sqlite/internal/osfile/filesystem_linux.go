@@ -57,3 +57,12 @@ func Volatile(dir string) string {
 	}
 	return volatileFilesystems[uint32(fs.Type)]
 }
+
+// NameMax is how many bytes the name of a file in the directory may have.
+func NameMax(dir string) int {
+	var fs syscall.Statfs_t
+	if syscall.Statfs(dir, &fs) != nil || fs.Namelen <= 0 {
+		return usualNameMax
+	}
+	return min(int(fs.Namelen), usualNameMax) // some count characters, and allow for the longest of each
+}

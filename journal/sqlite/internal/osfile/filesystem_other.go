@@ -7,3 +7,6 @@ func CheckFilesystem(string) error { return nil }
 
 // Volatile can't tell either.
 func Volatile(string) string { return "" }
+
+// NameMax is what the usual file systems allow.
+func NameMax(string) int { return usualNameMax }

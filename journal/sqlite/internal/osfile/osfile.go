@@ -7,3 +7,6 @@ import "errors"
 
 // ErrNetwork is for a file system over a network.
 var ErrNetwork = errors.New("sqlite: network file system")
+
+// usualNameMax is NAME_MAX of Linux (limits.h), macOS and Windows.
+const usualNameMax = 255
