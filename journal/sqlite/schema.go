@@ -18,7 +18,7 @@ import (
 const applicationID = 0x4f6e6365
 
 // migrations lead from the version that is their index to the next. They run in one
-// transaction. What has been released is never changed, only added to. Names begin with
+// transaction. A version that was committed is never edited: TestSchemaFile holds a file of each. Names begin with
 // onceward_, since the application may have tables in the same file.
 var migrations = []string{`
 -- One row.
@@ -196,12 +196,13 @@ func recognise(c *conn.Conn, path string, opts Options) (is int, shared bool, er
 		(SELECT count(*) FROM sqlite_schema WHERE ` + isTheirs + `),
 		(SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'onceward_schema'),
 		(SELECT min(name) FROM sqlite_schema WHERE name LIKE 'onceward\_%' ESCAPE '\'),
-		(SELECT encoding FROM pragma_encoding)`)
-	var application, theirs, ours, version int64
+		(SELECT encoding FROM pragma_encoding),
+		(SELECT count(*) FROM sqlite_schema WHERE name = 'onceward_flows') > (SELECT count(*) FROM sqlite_schema WHERE name = 'onceward_flows_aside')`)
+	var application, theirs, ours, version, early int64
 	var taken, encoding string
 	if err == nil {
 		_, err = ask.First(func(row []driver.Value) error {
-			application, theirs, ours, encoding = row[0].(int64), row[1].(int64), row[2].(int64), row[4].(string)
+			application, theirs, ours, encoding, early = row[0].(int64), row[1].(int64), row[2].(int64), row[4].(string), row[5].(int64)
 			taken, _ = row[3].(string)
 			return nil
 		})
@@ -235,6 +236,9 @@ func recognise(c *conn.Conn, path string, opts Options) (is int, shared bool, er
 		return is, shared, fmt.Errorf("%w: %s has no schema version: the file is damaged; keep a copy of it, and restore a backup", ErrNotJournal, path)
 	case version > int64(len(migrations)):
 		return is, shared, tooNew(path, version)
+	case early != 0: // version 1 was edited after files had been made by it
+		return is, shared, fmt.Errorf("%w: %s has no index onceward_flows_aside: it was made by a development version from before schema version 1 was complete, "+
+			"and is not migrated; give another path", ErrNotJournal, path)
 	case version < int64(len(migrations)) && opts.NoMigration:
 		return is, shared, fmt.Errorf("%w: %s has schema version %d, of an older release than this, and is left as it is (Options.NoMigration): "+
 			"open it with that release, or without this option, after which older releases refuse it", journal.ErrVersion, path, version)

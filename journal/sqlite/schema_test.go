@@ -226,3 +226,19 @@ func TestSchemaMigratedUnderAReader(t *testing.T) {
 	_, err = reader.Get(t.Context(), journal.Ref{ID: "invoice-1"})
 	require.NoError(t, err)
 }
+
+// Version 1 was once edited in place: a file from before that is refused, instead of being damaged for ever.
+func TestSchemaFromBeforeVersionOneWasComplete(t *testing.T) {
+	for version := 1; version <= sqlite.SchemaVersion; version++ {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		require.NoError(t, sqlite.Make(path, version))
+		alter(t, path, "DROP INDEX onceward_flows_aside")
+		for _, opts := range []sqlite.Options{{}, {Existing: true, NoMigration: true}} {
+			_, err := sqlite.Open(path, opts)
+			require.ErrorIs(t, err, sqlite.ErrNotJournal)
+			assert.ErrorContains(t, err, "development version")
+		}
+		assert.Equal(t, version, number(t, path, "SELECT version FROM onceward_schema"), "it was left alone")
+	}
+}
