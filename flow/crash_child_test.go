@@ -111,6 +111,7 @@ func (plan *flowPlan) serve(ctx context.Context, client *onceward.Client, flows 
 // flowLife is what came of it.
 type flowLife struct {
 	Resumed onceward.FlowReport // without its problems
+	Left    []flow.Flow         // as Resume left them
 	Errs    []string
 	Flows   []flow.Flow
 	Rows    []string // of the program's own table, one for each flow
@@ -222,7 +223,7 @@ func (plan *flowPlan) ride(mine *oncetest.Fate, hc *http.Client) *flow.Func[stri
 
 func (plan *flowPlan) carryOut() error {
 	mine := oncetest.NewFate(plan.Doom)
-	file, err := sqlite.Open(plan.Journal, sqlite.Options{})
+	file, err := sqlite.Open(plan.Journal, sqlite.Options{Volatile: true})
 	if err != nil {
 		return err
 	}
@@ -269,6 +270,9 @@ func (plan *flowPlan) carryOut() error {
 		}
 		life.Resumed = report.Flows
 		life.Resumed.Problems = nil
+		if life.Left, err = listed(ctx, flows); err != nil {
+			return err
+		}
 	}
 	if plan.Last {
 		err = plan.calm(ctx, flows, ride)
@@ -286,16 +290,21 @@ func (plan *flowPlan) carryOut() error {
 			life.Errs = append(life.Errs, err.Error())
 		}
 	}
-	for f, failed := range flows.List(ctx, flow.Filter{}) {
-		err = errors.Join(err, failed)
-		life.Flows = append(life.Flows, f)
-	}
+	all, unlisted := listed(ctx, flows)
 	rows, failed := tableOf(file)
-	life.Rows = rows
-	if err := errors.Join(err, failed, client.Shutdown(ctx), file.Close()); err != nil {
+	life.Flows, life.Rows = all, rows
+	if err := errors.Join(err, unlisted, failed, client.Shutdown(ctx), file.Close()); err != nil {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(life)
+}
+
+func listed(ctx context.Context, flows *flow.Runner) (all []flow.Flow, err error) {
+	for f, failed := range flows.List(ctx, flow.Filter{}) {
+		err = errors.Join(err, failed)
+		all = append(all, f)
+	}
+	return all, err
 }
 
 // tableOf makes the program's own table, if there is none, and lists its rows.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -115,21 +115,36 @@ func (c flowCrash) String() string {
 	return name
 }
 
-// flowCrashes are all boundaries inside and between steps, and pairs of them.
-func flowCrashes() (all []flowCrash) {
-	for pass := range rideSteps {
-		for _, at := range []point{
-			oncetest.BeforeEvent(journal.EventBegin), oncetest.AfterEvent(journal.EventBegin), oncetest.AfterConnect, oncetest.AfterLastByte, oncetest.AfterStatusLine,
-			oncetest.BeforeEvent(journal.EventComplete), oncetest.AfterEvent(journal.EventComplete),
-		} {
+// crashesAt are crashes at points that are passed n times from the first pass on: at one pass of each point, another
+// one for each, and in the soak at all of them.
+func crashesAt(first, n int, points ...point) (all []flowCrash) {
+	for i, at := range points {
+		for k := range soak.Times(1, n) {
+			pass := first + (i+k)%n
+			if at == oncetest.MidBody {
+				pass *= 3 // an answer is read in three parts
+			}
 			all = append(all, flowCrash{{At: at, Pass: pass}})
 		}
-		// An answer is read in three parts.
-		all = append(all, flowCrash{{At: oncetest.MidBody, Pass: 3 * pass}})
 	}
-	for pass := range len(rideSteps) + 1 {
-		all = append(all, flowCrash{{At: beforeFlowEvent(journal.FlowEventRecord), Pass: pass}}, flowCrash{{At: afterFlowEvent(journal.FlowEventRecord), Pass: pass}})
-	}
+	return all
+}
+
+// callPoints are the points of one operation.
+var callPoints = []point{
+	oncetest.BeforeEvent(journal.EventBegin), oncetest.AfterEvent(journal.EventBegin), oncetest.AfterConnect, oncetest.AfterLastByte, oncetest.AfterStatusLine,
+	oncetest.MidBody, oncetest.BeforeEvent(journal.EventComplete), oncetest.AfterEvent(journal.EventComplete),
+}
+
+// recordPoints are those of a step's record. Each step has two: the note of its operation, and its result.
+var recordPoints = []point{
+	beforeFlowEvent(journal.FlowEventRecord), beforeFlowEvent(journal.FlowEventRecord),
+	afterFlowEvent(journal.FlowEventRecord), afterFlowEvent(journal.FlowEventRecord),
+}
+
+// flowCrashes are all boundaries inside and between steps, and pairs of them.
+func flowCrashes() (all []flowCrash) {
+	all = append(crashesAt(0, len(rideSteps), callPoints...), crashesAt(0, 2*len(rideSteps), recordPoints...)...)
 	for _, at := range []point{inTransaction, beforeRecord, beforeItCommit} {
 		all = append(all, flowCrash{{At: at}}, flowCrash{{At: at}, {At: at}})
 	}
@@ -148,21 +163,10 @@ func flowCrashes() (all []flowCrash) {
 
 // crashed is what came of a flow whose processes were killed.
 type crashed struct {
-	killed         int
-	resumed, asked flowLife
-	effects        map[string]int
-	err            error
-}
-
-// someShort is each fifth of them, where tests are to be short.
-func someShort(crashes []flowCrash) (some []flowCrash) {
-	if !testing.Short() {
-		return crashes
-	}
-	for i := 0; i < len(crashes); i += 5 {
-		some = append(some, crashes[i])
-	}
-	return some
+	killed  int
+	last    flowLife
+	effects map[string]int
+	err     error
 }
 
 // crashFlows has a flow asked for, killed, resumed, and asked for once more, by each of these crashes.
@@ -187,11 +191,8 @@ func crashFlows(t *testing.T, crashes []flowCrash, id string, inbound bool) []cr
 			plan.Resume, plan.Asks = true, nil
 			<-time.After(oncetest.RestartAfter)
 		}
-		if o.resumed, _, o.err = liveFlows(t.Context(), path, doom{}, plan); o.err != nil {
-			return
-		}
 		plan.Asks = []string{id}
-		o.asked, _, o.err = liveFlows(t.Context(), path, doom{}, plan)
+		o.last, _, o.err = liveFlows(t.Context(), path, doom{}, plan)
 		o.effects = servers.effects()
 	})
 	return outcomes
@@ -199,7 +200,7 @@ func crashFlows(t *testing.T, crashes []flowCrash, id string, inbound bool) []cr
 
 // Killed anywhere a flow finishes with one effect a step.
 func TestKilledAnywhereAFlowFinishes(t *testing.T) {
-	crashes := someShort(flowCrashes())
+	crashes := flowCrashes()
 	outcomes := crashFlows(t, crashes, "ride-1", false)
 	for i, c := range crashes {
 		t.Run(c.String(), func(t *testing.T) {
@@ -207,29 +208,23 @@ func TestKilledAnywhereAFlowFinishes(t *testing.T) {
 			require.NoError(t, o.err)
 			require.Equal(t, len(c), o.killed, "processes that were killed")
 			if c[0].At == beforeFlowEvent(journal.FlowEventBegin) {
-				assert.Empty(t, o.resumed.Flows, "it was not begun")
-			} else if assert.Len(t, o.resumed.Flows, 1) {
-				assert.Equal(t, flow.StateFinished, o.resumed.Flows[0].State, "finished by Resume itself: %v", o.resumed.Flows[0].Cause)
-				assert.Equal(t, "started → number → write → create → charge → notify → receipt → finished", o.resumed.Flows[0].String())
+				assert.Empty(t, o.last.Left, "it was not begun")
+			} else if assert.Len(t, o.last.Left, 1) {
+				assert.Equal(t, flow.StateFinished, o.last.Left[0].State, "finished by Resume itself: %v", o.last.Left[0].Cause)
+				assert.Equal(t, "started → number → write → create → charge → notify → receipt → finished", o.last.Left[0].String())
 			}
-			assert.Empty(t, o.asked.Errs)
+			assert.Empty(t, o.last.Errs)
 			assert.Equal(t, oneOfEach("ride-1"), o.effects)
-			assert.Equal(t, []string{"ride-1"}, o.asked.Rows, "what the local step wrote")
+			assert.Equal(t, []string{"ride-1"}, o.last.Rows, "what the local step wrote")
 		})
 	}
 }
 
 // inboundCrashes are all boundaries of the steps of a flow that is given up, and of what undoes them.
 func inboundCrashes() (all []flowCrash) {
-	for pass := range 2 * len(orderSteps) {
-		for _, at := range []point{
-			oncetest.BeforeEvent(journal.EventBegin), oncetest.AfterEvent(journal.EventBegin), oncetest.AfterConnect, oncetest.AfterLastByte, oncetest.AfterStatusLine,
-			oncetest.BeforeEvent(journal.EventComplete), oncetest.AfterEvent(journal.EventComplete),
-			beforeFlowEvent(journal.FlowEventRecord), afterFlowEvent(journal.FlowEventRecord),
-		} {
-			all = append(all, flowCrash{{At: at, Pass: pass}})
-		}
-		all = append(all, flowCrash{{At: oncetest.MidBody, Pass: 3 * pass}})
+	for _, first := range []int{0, len(orderSteps)} { // forward, and undoing
+		all = append(all, crashesAt(first, len(orderSteps), callPoints...)...)
+		all = append(all, crashesAt(2*first, 2*len(orderSteps), recordPoints...)...)
 	}
 	for _, kind := range []journal.FlowEventKind{journal.FlowEventBegin, journal.FlowEventGiveUp, journal.FlowEventUndo} {
 		all = append(all, flowCrash{{At: beforeFlowEvent(kind)}}, flowCrash{{At: afterFlowEvent(kind)}})
@@ -246,7 +241,7 @@ func inboundCrashes() (all []flowCrash) {
 
 // Killed anywhere in the handler of an inbound request, a flow that is given up has each effect once, and takes each back once.
 func TestKilledAnywhereInAHandler(t *testing.T) {
-	crashes := someShort(inboundCrashes())
+	crashes := inboundCrashes()
 	outcomes := crashFlows(t, crashes, "order-1", true)
 	once := map[string]int{}
 	for _, s := range orderSteps {
@@ -258,12 +253,12 @@ func TestKilledAnywhereInAHandler(t *testing.T) {
 			require.NoError(t, o.err)
 			require.Equal(t, len(c), o.killed, "processes that were killed")
 			if c[0].At == beforeFlowEvent(journal.FlowEventBegin) {
-				assert.Empty(t, o.resumed.Flows, "it was not begun")
-			} else if assert.Len(t, o.resumed.Flows, 1) {
-				assert.Equal(t, flow.StateGivenUp, o.resumed.Flows[0].State, "undone by Resume itself: %v", o.resumed.Flows[0].Cause)
+				assert.Empty(t, o.last.Left, "it was not begun")
+			} else if assert.Len(t, o.last.Left, 1) {
+				assert.Equal(t, flow.StateGivenUp, o.last.Left[0].State, "undone by Resume itself: %v", o.last.Left[0].Cause)
 			}
-			if assert.Len(t, o.asked.Errs, 1) {
-				assert.Contains(t, o.asked.Errs[0], "no courier is there", "whoever asks again is told why")
+			if assert.Len(t, o.last.Errs, 1) {
+				assert.Contains(t, o.last.Errs[0], "no courier is there", "whoever asks again is told why")
 			}
 			assert.Equal(t, once, o.effects)
 		})
@@ -304,16 +299,10 @@ func TestTwoProcessesResumeTogether(t *testing.T) {
 }
 
 // TestStormOfKillsLeavesOneEffectAStep kills a process that runs flows
-// through faults again and again. ONCEWARD_FLOW_KILLS says how often, and
-// ONCEWARD_STORM_SEED repeats faults and kills, but not the scheduling.
+// through faults again and again, after a number of requests. The seed decides on faults and kills, but not on the scheduling.
 func TestStormOfKillsLeavesOneEffectAStep(t *testing.T) {
-	const perLife = 20
-	kills := int(oncetest.FromEnvironment(t, "ONCEWARD_FLOW_KILLS", 100))
-	if testing.Short() {
-		kills = 10
-	}
-	seed := oncetest.FromEnvironment(t, "ONCEWARD_STORM_SEED", rand.Uint64())
-	t.Logf("repeat with ONCEWARD_STORM_SEED=%d ONCEWARD_FLOW_KILLS=%d", seed, kills)
+	const perLife = 10
+	kills, seed := soak.Times(4, 100), soak.Seed(t, 4711)
 	random := rand.New(rand.NewPCG(seed, 1))
 	servers := newRideServers()
 	defer servers.close()
@@ -327,10 +316,9 @@ func TestStormOfKillsLeavesOneEffectAStep(t *testing.T) {
 		plan.Journal = path
 		p, err := oncetest.StartChild(t.Context(), plan)
 		require.NoError(t, err)
-		if life%4 == 0 { // however long it takes to start
+		for range 1 + random.IntN(3*perLife) {
 			servers.another()
 		}
-		<-time.After(time.Duration(20+random.IntN(180)) * time.Millisecond)
 		p.Kill()
 		_, _ = p.End()
 		require.Empty(t, p.Stderr.String())
@@ -353,5 +341,4 @@ func TestStormOfKillsLeavesOneEffectAStep(t *testing.T) {
 		assert.Equal(t, flow.StateFinished, f.State, f.ID)
 	}
 	assert.NotZero(t, before, "the processes were killed before they did anything")
-	_ = os.Remove(path)
 }

@@ -17,6 +17,7 @@ import (
 
 // A step whose function finds its work done elsewhere is not done while an operation of an earlier run may still be sent.
 func TestStepDoneElsewhere(t *testing.T) {
+	cases := 0
 	for name, row := range map[string]struct {
 		first func(p *process) reply
 		held  bool // an operator holds the operation, and releases it later
@@ -29,7 +30,8 @@ func TestStepDoneElsewhere(t *testing.T) {
 		"it is on hold":      {func(*process) reply { return loses() }, true, 2, journal.StateCompleted},
 	} {
 		for _, way := range []string{"a step", "an undo"} {
-			each(t, name+", "+way, func(t *testing.T, j journal.Journal) {
+			cases++
+			sampled(t, cases, 4, name+", "+way, func(t *testing.T, j journal.Journal) {
 				l := &line{}
 				cfg := onceward.Config{Journal: j, Backoff: once}
 				p := startFlows(t, l, cfg)
@@ -125,6 +127,7 @@ func TestStepDoneElsewhereThatOnlyItSends(t *testing.T) {
 
 // A step begins no other operation while one that it has not asked for in this run took effect or still may.
 func TestStepThatAsksForAnotherCard(t *testing.T) {
+	cases := 0
 	for name, row := range map[string]struct {
 		first   reply
 		charged []string
@@ -136,7 +139,8 @@ func TestStepThatAsksForAnotherCard(t *testing.T) {
 		"it was declined":             {says(402, `{"error":{"type":"card_error","code":"card_declined"}}`), []string{"card-a", "card-b"}},
 		"it was refused, and is free": {says(400, `{"error":{"type":"invalid_request_error","code":"parameter_missing"}}`), []string{"card-a", "card-b"}},
 	} {
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		cases++
+		sampled(t, cases, 3, name, func(t *testing.T, j journal.Journal) {
 			l := (&line{}).Then(row.first)
 			cfg := onceward.Config{Journal: j, Backoff: once}
 			p := startFlows(t, l, cfg)

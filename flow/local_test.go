@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -229,7 +230,7 @@ func dataVersion(t *testing.T, db *sql.DB) (version int64) {
 // Local steps may be parallel.
 func TestLocalStepsInParallel(t *testing.T) {
 	a := newBookkeeper(t, filepath.Join(t.TempDir(), "app.db"), &line{})
-	for i := range 20 {
+	for i := range soak.Times(4, 100) {
 		require.NoError(t, a.Flow(t.Context(), fmt.Sprint("order-", i), nil, func(ctx context.Context) error {
 			for _, n := range []string{"u1", "u2", "u3"} {
 				if _, err := flow.UUIDStep(ctx, n); err != nil {

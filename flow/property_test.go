@@ -16,6 +16,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 )
@@ -152,12 +153,9 @@ func leavePrefix(t *testing.T, f journal.Flow, steps []journal.StepRecord) *memo
 
 // A flow run again from any recorded prefix issues the same keys.
 func TestRunAgainFromAnyPrefixHasTheSameKeys(t *testing.T) {
-	programs := 60
-	if testing.Short() {
-		programs = 10
-	}
-	prefixes := 0
-	for seed := range uint64(programs) {
+	prefixes, first := 0, soak.Seed(t, 0)
+	for i := range soak.Times(12, 300) {
+		seed := first + uint64(i)
 		synctest.Test(t, func(t *testing.T) {
 			pr := newProgram(seed)
 			l, j := &line{}, memory.New()

@@ -7,6 +7,9 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/internal/soak"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 )
 
 // The words of package oncetest, which says what they mean.
@@ -34,6 +37,17 @@ var (
 	with, to, body             = oncetest.With, oncetest.To, oncetest.Body
 	distinct, openSQLite       = oncetest.Distinct, oncetest.OpenSQLite
 )
+
+// sampled runs the i-th case of a test in virtual time with a journal in memory. One case in n, and in the soak each, runs
+// with a SQLite file too.
+func sampled(t *testing.T, i, n int, name string, f func(t *testing.T, j journal.Journal)) {
+	t.Helper()
+	if i%n == 0 || soak.On() {
+		each(t, name, f)
+		return
+	}
+	virtual(t, name, func(t *testing.T) { f(t, memory.New()) })
+}
 
 var testSecret = []byte("0123456789abcdef")
 
