@@ -195,7 +195,7 @@ func TestCarriedKeyAtTwoProvidersOrAccounts(t *testing.T) {
 		for _, names := range [][2]string{{}, {"invoice-1", "invoice-2"}} {
 			each(t, name+" "+strings.Join(names[:], " "), func(t *testing.T, j journal.Journal) {
 				l := &line{}
-				everywhere := providers.Raw(time.Hour)
+				everywhere := providers.Raw(time.Hour).WithStoredFailures()
 				everywhere.Name = "everywhere"
 				ours := own()
 				ours.AccountHeaders = []string{"X-Merchant", "X-Seller"}
@@ -370,7 +370,7 @@ func TestCarriedKeyUnderACorrectedConfig(t *testing.T) {
 		assert.NotErrorIs(t, second.Err, onceward.ErrNotSent)
 	})
 	each(t, "a host that is listed by now", func(t *testing.T, j journal.Journal) {
-		first, second := sendsOnce(t, j, []providers.Provider{providers.Raw(time.Hour)}, []providers.Provider{own()}, order)
+		first, second := sendsOnce(t, j, []providers.Provider{providers.Raw(time.Hour).WithStoredFailures()}, []providers.Provider{own()}, order)
 		require.Error(t, first.Err)
 		assert.Equal(t, first.Op.Ref, second.Op.Ref)
 	})

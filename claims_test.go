@@ -254,7 +254,7 @@ func TestAnotherKeyOnTheWireIsNeverSent(t *testing.T) {
 	// The configuration itself was corrected: another contract for the same host.
 	each(t, "IETF, then Raw", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())
-		was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{providers.IETF(24*time.Hour, "own.example")}})
+		was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{providers.IETF(24*time.Hour, "own.example").WithStoredFailures()}})
 		was.Ask(named(t, "order-1"), to("POST", ownURL))
 		pass(time.Hour)
 		now := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}})
@@ -702,7 +702,7 @@ func TestPassedOverOnceAProvider(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		var logged bytes.Buffer
 		was := start(t, (&line{}).Always(refuses()), onceward.Config{Journal: j, Backoff: once,
-			Providers: []providers.Provider{providers.Raw(7*24*time.Hour, "own.example", "eu.own.example")}})
+			Providers: []providers.Provider{providers.Raw(7*24*time.Hour, "own.example", "eu.own.example").WithStoredFailures()}})
 		for _, host := range []string{"own.example", "eu.own.example"} {
 			require.ErrorIs(t, was.Ask(named(t, host), to("POST", "https://"+host+"/orders")).Err, onceward.ErrPending)
 		}

@@ -85,7 +85,7 @@ type contract struct {
 
 var contracts = []contract{
 	{name: "Stripe", provider: providers.Stripe(), path: "/v1/charges", resends: true},
-	{name: "IETF", provider: providers.IETF(24 * time.Hour), path: "/transfers", resends: true},
+	{name: "IETF", provider: providers.IETF(24 * time.Hour).WithStoredFailures(), path: "/transfers", resends: true},
 	{name: "Adyen", provider: providers.Adyen(""), path: "/v71/payments", resends: true},
 	{name: "no key", provider: ownProvider(providers.Endpoint{}), path: "/payments", keyless: true},
 	{name: "remembers successes only", path: "/payments", provider: ownProvider(providers.Endpoint{

@@ -60,7 +60,7 @@ func newHop(t *testing.T, name string, seed uint64, next providers.Provider, cal
 func secretOf(name string) []byte { return []byte("the secret of " + name) }
 
 func (h *hop) provider() providers.Provider {
-	return providers.IETF(24*time.Hour, h.srv.Listener.Addr().String())
+	return providers.IETF(24*time.Hour, h.srv.Listener.Addr().String()).WithStoredFailures()
 }
 
 // start starts the next process; h.mu is held, or nobody has h yet.

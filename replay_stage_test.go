@@ -36,10 +36,10 @@ type stage struct {
 
 // contracts of the model's worlds.
 var (
-	recognisesAll       = own()
+	recognisesAll       = own(func(e *providers.Endpoint) { e.RefusalsRegisterNoKey = false })
 	recognisesSuccesses = own(func(e *providers.Endpoint) { e.Remembers = providers.Successes })
 	takesNoKey          = own(func(e *providers.Endpoint) {
-		e.Key, e.Retention, e.Remembers, e.InFlightGuard = providers.Key{}, 0, providers.Nothing, false
+		e.Key, e.Retention, e.Remembers, e.InFlightGuard, e.RefusalsRegisterNoKey = providers.Key{}, 0, providers.Nothing, false, false
 	})
 	hasNoGuard = own(func(e *providers.Endpoint) { e.InFlightGuard = false })
 	// failsCleanly executes again what it refused, and a refusal is an answer.

@@ -189,7 +189,7 @@ func TestReplayAStaleClaimGivesNothingUp(t *testing.T) {
 // next generation. The first one must not send again.
 func TestReplayAClaimLostBetweenAttempts(t *testing.T) {
 	s := onStage(t, own(func(e *providers.Endpoint) {
-		e.Key, e.Retention, e.Remembers, e.InFlightGuard = providers.Key{}, 0, providers.Nothing, false
+		e.Key, e.Retention, e.Remembers, e.InFlightGuard, e.RefusalsRegisterNoKey = providers.Key{}, 0, providers.Nothing, false, false
 	}), http.StatusTooManyRequests)
 	b := s.client()
 	var second outcome

@@ -236,7 +236,7 @@ func TestResumeWaitsForTheProvider(t *testing.T) {
 		dead := start(t, l, onceward.Config{})
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "invoice-1/charge")) })
 
-		other := providers.Raw(24 * time.Hour) // serves that host too, under another contract
+		other := providers.Raw(24 * time.Hour).WithStoredFailures() // serves that host too, under another contract
 		gone := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Providers: []providers.Provider{other}})
 		report, err := gone.Resume(t.Context())
 		require.NoError(t, err)
@@ -632,7 +632,7 @@ func TestRunReapsFlowsBesideAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &reapsSome{Journal: memory.New()}
 		reaped := 0
-		c, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{providers.Raw(24 * time.Hour)}, Trace: &onceward.Trace{Reaped: func(_ context.Context, n int) { reaped += n }}})
+		c, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{providers.Raw(24 * time.Hour).WithStoredFailures()}, Trace: &onceward.Trace{Reaped: func(_ context.Context, n int) { reaped += n }}})
 		require.NoError(t, err)
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()

@@ -155,7 +155,7 @@ func TestAnAnswerKeepsWhatNetHTTPGaveIt(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	p := start(t, srv.Client().Transport, onceward.Config{Providers: []providers.Provider{providers.Raw(time.Hour)}})
+	p := start(t, srv.Client().Transport, onceward.Config{Providers: []providers.Provider{providers.Raw(time.Hour).WithStoredFailures()}})
 	for _, row := range []struct {
 		path, body    string
 		length        int64
@@ -202,7 +202,7 @@ func TestBodylessPOSTHasALengthOfZero(t *testing.T) {
 			var got atomic.Pointer[http.Request]
 			srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got.Store(r) }))
 			defer srv.Close()
-			p := start(t, srv.Client().Transport, onceward.Config{Providers: []providers.Provider{providers.Raw(time.Hour)}})
+			p := start(t, srv.Client().Transport, onceward.Config{Providers: []providers.Provider{providers.Raw(time.Hour).WithStoredFailures()}})
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, none)
 			require.NoError(t, err)
 			resp, err := p.HTTP.Do(req)
@@ -379,7 +379,7 @@ func TestNetHTTPSendsNothingBehindOurBack(t *testing.T) {
 			base := &http.Transport{}
 			defer base.CloseIdleConnections()
 			p := start(t, base, onceward.Config{
-				Providers: []providers.Provider{providers.Raw(time.Hour)},
+				Providers: []providers.Provider{providers.Raw(time.Hour).WithStoredFailures()},
 				Backoff:   backoff.Policy{Initial: time.Millisecond, Max: time.Millisecond, MaxAttempts: 1},
 				Trace:     &onceward.Trace{AttemptEnded: func(context.Context, onceward.Operation, onceward.Attempt) { attempts++ }},
 			})
@@ -435,7 +435,7 @@ func TestHTTP2StreamResetIsOneAttempt(t *testing.T) {
 	defer srv.Close()
 	for _, text := range []string{"x", ""} {
 		p := start(t, srv.Client().Transport, onceward.Config{
-			Providers: []providers.Provider{providers.Raw(time.Hour)},
+			Providers: []providers.Provider{providers.Raw(time.Hour).WithStoredFailures()},
 			Backoff:   quick,
 			Trace:     &onceward.Trace{AttemptEnded: func(context.Context, onceward.Operation, onceward.Attempt) { attempts.Add(1) }},
 		})

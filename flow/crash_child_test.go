@@ -243,7 +243,7 @@ func (plan *flowPlan) carryOut() error {
 	soon := backoff.Policy{Initial: 2 * time.Millisecond, Max: 20 * time.Millisecond}
 	client, err := onceward.New(onceward.Config{
 		Journal:    doomedFlows{oncetest.DoomedJournal{Journal: file, Fate: mine}, file},
-		Providers:  []providers.Provider{cards, providers.IETF(24*time.Hour, ledger.Host)},
+		Providers:  []providers.Provider{cards, providers.IETF(24*time.Hour, ledger.Host).WithStoredFailures()},
 		HTTPClient: &http.Client{Transport: oncetest.NewDoomedTransport(mine)},
 		Backoff:    soon,
 		Secret:     testSecret,

@@ -34,7 +34,7 @@ func newRideServers() rideServers {
 		fmt.Fprintf(w, `{"id":"of-%s"}`, r.URL.Path)
 	}
 	s := rideServers{
-		ledger: providertest.NewUnstartedServer(providers.IETF(24*time.Hour), http.HandlerFunc(answer)),
+		ledger: providertest.NewUnstartedServer(providers.IETF(24*time.Hour).WithStoredFailures(), http.HandlerFunc(answer)),
 		stripe: providertest.NewUnstartedServer(providers.Stripe(), http.HandlerFunc(answer)),
 	}
 	for _, srv := range []*providertest.Server{s.ledger, s.stripe} {

@@ -18,7 +18,7 @@ import (
 )
 
 func ledger() *providertest.Server {
-	return providertest.NewServer(providers.Raw(24*time.Hour, "ledger.example.com"),
+	return providertest.NewServer(providers.Raw(24*time.Hour, "ledger.example.com").WithStoredFailures(),
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "paid") }))
 }
 

@@ -9,7 +9,7 @@ func ietfContract() contract {
 		terms: []terms{{
 			requests: []string{transfer, "PATCH https://ietf.example.com/transfers/1", "DELETE https://ietf.example.com/transfers/1"},
 			key:      "quoted header Idempotency-Key", refuses: []string{"two words"},
-			retention: day, remembers: everything, guard: true, resent: true,
+			retention: day, remembers: lostAnswers, guard: true, resent: true,
 		}},
 		sent: []sent{{
 			transfer + "\n\n{}",

@@ -12,7 +12,7 @@ func rawContract() contract {
 		terms: []terms{{
 			requests: []string{transfer, "DELETE https://raw.example.com/transfers/1"},
 			key:      "raw header Idempotency-Key", max: 255, refuses: []string{`"` + conformanceKey + `"`},
-			retention: day, remembers: everything, guard: true, resent: true,
+			retention: day, remembers: lostAnswers, guard: true, resent: true, refusals: true,
 		}},
 		sent: []sent{{
 			transfer + "\n\n{}",

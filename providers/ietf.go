@@ -17,6 +17,11 @@ import (
 // not longer than 0. A program that uses IETF twice gives one of them another
 // Name.
 //
+// The draft has a server answer a repeat with the result of the first request, success or error. It does not say whether a
+// 5xx is such a result, and published contracts of the same shape execute a repeat after a 5xx anew: see [Raw]. So IETF
+// does not assume that failures are stored. If an attempt was answered by a 5xx, the operation is not sent again: it becomes
+// unknown. Use [Provider.WithStoredFailures] for a server that stores and replays its failures.
+//
 // Where the draft is silent, the careful reading stands: a 500 is
 // Indeterminate, since the draft does not say whether a server stores it; 429
 // and the other 5xx are Retry, not proof of anything; a 4xx is the operation's
@@ -37,7 +42,7 @@ func IETF(retention time.Duration, hosts ...string) Provider {
 			Pattern:       "/",
 			Key:           Key{Place: KeyQuotedHeader, Name: "Idempotency-Key"},
 			Retention:     said(retention),
-			Remembers:     Everything,
+			Remembers:     SuccessesLostAnswers,
 			InFlightGuard: true,
 			Rules: slices.Concat(
 				[]Rule{

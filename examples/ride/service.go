@@ -156,7 +156,7 @@ func serve(ctx context.Context, dir, dispatch, cards string, tell io.Writer) (er
 	told := &teller{w: tell}
 	s.client, err = onceward.New(onceward.Config{
 		Journal:   j,
-		Providers: []providers.Provider{stripe, providers.IETF(24*time.Hour, strings.TrimPrefix(dispatch, "http://"))},
+		Providers: []providers.Provider{stripe, providers.IETF(24*time.Hour, strings.TrimPrefix(dispatch, "http://")).WithStoredFailures()},
 		Secret:    []byte("of the deployment, the same on every host"),
 		Backoff:   backoff.Policy{Initial: 10 * time.Millisecond, Max: 200 * time.Millisecond},
 	})

@@ -44,7 +44,7 @@ func storm(ctx context.Context, o options, stdout, stderr io.Writer) (err error)
 		defer func() { err = errors.Join(err, os.RemoveAll(o.dir)) }()
 	}
 	w := &world{options: o, stdout: stdout, stderr: stderr, drawn: map[string]string{}}
-	w.dispatch, w.cards = newBox(providers.IETF(24*time.Hour), o.seed), newBox(providers.Stripe(), o.seed+1)
+	w.dispatch, w.cards = newBox(providers.IETF(24*time.Hour).WithStoredFailures(), o.seed), newBox(providers.Stripe(), o.seed+1)
 	defer w.dispatch.Close()
 	defer w.cards.Close()
 	fmt.Fprintf(stdout, "%d rides, %d kills (-seed %d)\n", o.rides, o.kills, o.seed)

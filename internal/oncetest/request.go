@@ -3,7 +3,6 @@ package oncetest
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,10 +20,9 @@ const (
 const OwnURL = "https://own.example/orders"
 
 // Own is an API of one's own at https://own.example: providers.Raw for a week,
-// with one endpoint that a test adjusts.
+// with stored failures, and one endpoint that a test adjusts.
 func Own(adjust ...func(*providers.Endpoint)) providers.Provider {
-	p := providers.Raw(7*24*time.Hour, "own.example")
-	p.Endpoints = slices.Clone(p.Endpoints)
+	p := providers.Raw(7*24*time.Hour, "own.example").WithStoredFailures()
 	for _, f := range adjust {
 		f(&p.Endpoints[0])
 	}

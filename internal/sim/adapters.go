@@ -35,8 +35,8 @@ const (
 var adapters = []adapter{
 	{table: providers.Stripe, path: "/v1/charges", form: true, body: "amount=10&description=REF"},
 	{table: func() providers.Provider { return providers.Adyen("") }, path: "/v71/payments"},
-	{table: func() providers.Provider { return providers.IETF(day) }, path: "/payments"},
-	{table: func() providers.Provider { return providers.Raw(day) }, path: "/payments"},
+	{table: func() providers.Provider { return providers.IETF(day).WithStoredFailures() }, path: "/payments"},
+	{table: func() providers.Provider { return providers.Raw(day).WithStoredFailures() }, path: "/payments"},
 	{table: providers.PayPal, path: "/v2/checkout/orders", status: 201},
 	{table: providers.PayPal, path: "/v2/payments/captures/1/refund", status: 201},
 	{table: func() providers.Provider { return providers.Square(day) }, path: "/v2/payments"},

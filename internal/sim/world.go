@@ -65,7 +65,7 @@ func (c contract) table(retains, remembers bool) providers.Provider {
 	if retains {
 		retention *= 12
 	}
-	p := providers.Raw(retention, c.host)
+	p := providers.Raw(retention, c.host).WithStoredFailures()
 	p.Name = c.name
 	e := &p.Endpoints[0]
 	e.Remembers, e.InFlightGuard, e.HandlingTime = c.memory, c.guard, c.handling
