@@ -4,8 +4,8 @@
 //	go run ./.ci/mutants [-sample 60] [-seed 1] [-only judge.go,next.go] [-tests .] [-j 1] [-v] . ./journal ./journal/sqlite
 //
 // It changes no file: each package's tests are built once, by an overlay, with all changes in
-// them, and a variable of the environment chooses the one that is made. The tests, with -short unless -long
-// names them, are first run without any change, one by one, to learn which reach what block. A mutant is found if a test
+// them, and a variable of the environment chooses the one that is made. The tests are first run without any change, one by
+// one, to learn which reach what block. A mutant is found if a test
 // that reaches its block fails, hangs or crashes, and does so again; one that does not compile does not count. Changes
 // that make no difference stand in equivalent.txt beside this file, each with its reason, and are not made. The exit
 // status is 1 if in any package fewer than -least percent of the others were found.
@@ -39,7 +39,6 @@ type options struct {
 	run              string
 	most             time.Duration
 	list             bool
-	long             string
 	verbose          bool
 	packages         []string
 }
@@ -56,7 +55,6 @@ func main() {
 	flag.StringVar(&o.tests, "tests", "", "other packages, with commas, whose tests are asked where the package's own miss a change")
 	flag.StringVar(&o.run, "run", "", "ask only those tests whose names match this expression")
 	flag.DurationVar(&o.most, "most", time.Hour, "of the processor's time for each mutant; what is missed by then counts as missed")
-	flag.StringVar(&o.long, "long", "", "run the tests whose names match this expression without -short: what some do now and then with it, they do always")
 	flag.BoolVar(&o.list, "list", false, "list the mutants and try none")
 	flag.BoolVar(&o.verbose, "v", false, "tell who found what")
 	flag.Parse()

@@ -26,7 +26,6 @@ type test struct {
 	Lasted  time.Duration    // beside what it was run beside
 	Reaches map[string][]int // blocks, by their functions' names
 	Sum     string           // of the file that it stands in
-	Long    bool             // it is run without -short
 	name    string
 	in      int    // of the programs
 	file    string // that it stands in
@@ -37,10 +36,6 @@ type test struct {
 // keeps. Those that fail are told and left out: they would find everything.
 func (b *binary) tests(o options) ([]test, error) {
 	asked, err := regexp.Compile(o.run)
-	if err != nil {
-		return nil, err
-	}
-	long, err := regexp.Compile(o.long)
 	if err != nil {
 		return nil, err
 	}
@@ -73,19 +68,19 @@ func (b *binary) tests(o options) ([]test, error) {
 			if !asked.MatchString(name) {
 				continue
 			}
-			all = append(all, test{name: name, in: in, file: files[name].name, Sum: files[name].sum, Long: o.long != "" && long.MatchString(name)})
+			all = append(all, test{name: name, in: in, file: files[name].name, Sum: files[name].sum})
 		}
 	}
 	failed := make([]bool, len(all))
 	each(o.parallel, len(all), func(i int) {
 		t := &all[i]
-		if of, ok := earlier[keptAs(t.in)][t.name]; ok && of.Sum == t.Sum && of.Long == t.Long {
+		if of, ok := earlier[keptAs(t.in)][t.name]; ok && of.Sum == t.Sum {
 			t.Took, t.Lasted, t.Reaches = of.Took, of.Lasted, of.Reaches
 			return
 		}
 		reached := filepath.Join(b.temp, fmt.Sprintf("reached%d", i))
 		began := time.Now()
-		told, took, err := b.programs[t.in].run([]string{t.name}, 10*time.Minute, t.Long, reachedVariable+"="+reached)
+		told, took, err := b.programs[t.in].run([]string{t.name}, 10*time.Minute, reachedVariable+"="+reached)
 		if err != nil {
 			failed[i] = true
 			fmt.Printf("%s fails without any change: %v\n%s\n", t.name, err, told)
@@ -192,8 +187,8 @@ func each(parallel, n int, f func(i int)) {
 
 var errHangs = errors.New("hangs")
 
-// run runs tests of these names in one process, up to the first that fails, with -short unless long is set.
-func (p program) run(names []string, limit time.Duration, long bool, environment ...string) (said []byte, took time.Duration, err error) {
+// run runs tests of these names in one process, up to the first that fails.
+func (p program) run(names []string, limit time.Duration, environment ...string) (said []byte, took time.Duration, err error) {
 	temp, err := os.MkdirTemp(filepath.Dir(p.path), "run-")
 	if err != nil {
 		return nil, 0, err
@@ -208,7 +203,7 @@ func (p program) run(names []string, limit time.Duration, long bool, environment
 	}
 	// A change that never stops writing or allocating must not take the machine with it.
 	test := exec.Command("sh", "-c", `ulimit -v 12000000; ulimit -f 8000000; exec "$0" "$@"`, p.path,
-		"-test.short="+strconv.FormatBool(!long), "-test.failfast", "-test.timeout", limit.String(), "-test.run", "^("+strings.Join(quoted, "|")+")$")
+		"-test.failfast", "-test.timeout", limit.String(), "-test.run", "^("+strings.Join(quoted, "|")+")$")
 	test.Dir = p.dir
 	test.Env = append(os.Environ(), append(environment, "TMPDIR="+temp)...)
 	test.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -291,16 +286,16 @@ func (b *binary) try(number int, tests []test, o options) (by string, err error)
 	for most := o.most; len(reaching) > 0 && most > 0; batch = min(2*batch, 8*time.Second) {
 		var names []string
 		var sum, last time.Duration
-		in, long := reaching[0].in, reaching[0].Long
+		in := reaching[0].in
 		for _, t := range reaching {
-			if t.in != in || t.Long != long || sum >= batch {
+			if t.in != in || sum >= batch {
 				break
 			}
 			names, sum, last = append(names, t.name), sum+t.Took, last+t.Lasted
 		}
 		most -= sum
 		limit := limitOf(last)
-		by, alone, err := b.noticed(number, in, names, limit, long)
+		by, alone, err := b.noticed(number, in, names, limit)
 		if err != nil {
 			return "", err
 		}
@@ -313,7 +308,7 @@ func (b *binary) try(number int, tests []test, o options) (by string, err error)
 				names, limit = []string{alone}, limitOf(t.Lasted)
 			}
 		}
-		if again, _, err := b.noticed(number, in, names, 2*limit, long); again != "" || err != nil {
+		if again, _, err := b.noticed(number, in, names, 2*limit); again != "" || err != nil {
 			if len(names) == 1 {
 				b.finders.found(changed.in, test{in: in, name: names[0]}.id())
 			}
@@ -329,8 +324,8 @@ func limitOf(lasts time.Duration) time.Duration { return 5*time.Second + 4*lasts
 
 // noticed runs tests with a change, and returns which of them noticed it, or how else it shows, and whose that is, as
 // far as it can be told.
-func (b *binary) noticed(number, in int, names []string, limit time.Duration, long bool) (by, test string, err error) {
-	told, _, err := b.programs[in].run(names, limit, long, chosenVariable+"="+strconv.Itoa(number))
+func (b *binary) noticed(number, in int, names []string, limit time.Duration) (by, test string, err error) {
+	told, _, err := b.programs[in].run(names, limit, chosenVariable+"="+strconv.Itoa(number))
 	var exit *exec.ExitError
 	switch {
 	case err == nil:

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/clauses"
+	"github.com/onceward/onceward/internal/soak"
 )
 
 var (
@@ -36,8 +37,13 @@ const journalDir = "../../journal"
 // rewritten, and go test -overlay compiles what came of them. A variable of the
 // environment says which mutant it is.
 func TestEveryClauseIsNeeded(t *testing.T) {
-	if !*mutate {
-		t.Skip("with -model.mutate")
+	if !*mutate && !soak.On() {
+		t.Skip("with -model.mutate, or in the soak")
+	}
+	every, offset := *stride, 0
+	if soak.On() && !*mutate {
+		every, *soonest = 50, true
+		offset = int(soak.Seed(t, 0) % uint64(every))
 	}
 	only := regexp.MustCompile(*mutants)
 	names, overlay := overlaid(t)
@@ -51,7 +57,7 @@ func TestEveryClauseIsNeeded(t *testing.T) {
 
 	var chosen []int
 	for i, name := range names {
-		if only.MatchString(name) && i%*stride == 0 {
+		if only.MatchString(name) && i%every == offset {
 			chosen = append(chosen, i)
 		}
 	}

@@ -163,7 +163,7 @@ func TestLives(t *testing.T) {
 	case *livesFlag > 0:
 		seeds = seedsFrom(*fromFlag, *livesFlag)
 	case soak.On():
-		seeds = slices.Concat(failedOnce, failedOnceLong, seedsFrom(1+soak.Seed(t, 1)%(1<<40), 1000))
+		seeds = slices.Concat(failedOnce, failedOnceLong, seedsFrom(1+soak.Seed(t, 1)%(1<<40), 400))
 	default:
 		seeds = slices.Concat(failedOnce, seedsFrom(1, 40))
 	}

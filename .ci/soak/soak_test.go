@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A test soaks if it uses internal/soak itself, through a function or a variable of its package, or through another package.
+func TestSpread(t *testing.T) {
+	all := declarations(`package suite
+
+func Run(t *testing.T) { soak.Seed(t, 1) }
+
+func Other() {}
+`, "./suite")
+	all = append(all, declarations(`package store_test
+
+import "example.org/soak"
+
+var many = soak.Times(1, 2)
+
+func TestItself(t *testing.T) {
+	soak.Seed(t, 1)
+}
+
+func TestThroughAVariable(t *testing.T) {
+	helper(t)
+}
+
+func helper(t *testing.T) { _ = many }
+
+func TestThroughASuite(t *testing.T) {
+	suite.Run(t)
+}
+
+func TestNot(t *testing.T) {
+	suite.Other()
+}
+`, "./store")...)
+	spread(all)
+	var names []string
+	for _, d := range all {
+		if d.soaks && work.MatchString(d.text) {
+			names = append(names, d.dir+" "+d.name)
+		}
+	}
+	assert.Equal(t, []string{"./store TestItself", "./store TestThroughAVariable", "./store TestThroughASuite"}, names)
+}
+
+func TestJudge(t *testing.T) {
+	fail := errors.New("exit status 1")
+	a, f, m := &item{kind: test, dir: "./a", name: "TestA"}, &item{kind: fuzz, dir: "./a", name: "FuzzA"}, &item{kind: mutants, dir: ".", name: "mutants"}
+	for name, c := range map[string]struct {
+		of       *item
+		output   string
+		err      error
+		is       verdict
+		reason   string
+		repeated string
+	}{
+		"passed":        {a, "--- PASS: TestA (0.00s)\nPASS\n", nil, passed, "", ""},
+		"skipped":       {a, "--- SKIP: TestA (0.00s)\nPASS\n", nil, skipped, "", ""},
+		"a subtest":     {a, "--- PASS: TestA (0.00s)\n    --- SKIP: TestA/one (0.00s)\nPASS\n", nil, passed, "", ""},
+		"failed":        {a, "--- FAIL: TestA (0.00s)\nFAIL\n", fail, failed, "exit status 1", "(cd ./a && ONCEWARD_SOAK=7 go test -count 1 -run '^TestA$')"},
+		"hangs":         {a, "panic: test timed out after 5m0s\n", fail, failed, "hangs", "(cd ./a && ONCEWARD_SOAK=7 go test -count 1 -run '^TestA$')"},
+		"fuzz deadline": {f, "--- FAIL: FuzzA (10.00s)\n    context deadline exceeded\nFAIL\n", fail, cut, "", ""},
+		"fuzz input": {f, "--- FAIL: FuzzA (1.00s)\n    Failing input written to testdata/fuzz/FuzzA/0123\n    To re-run:\n", fail, failed, "exit status 1",
+			"(cd ./a && go test -run '^FuzzA$/^0123$')"},
+		"mutants": {m, "does not compile", fail, failed, "exit status 1", "go run ./.ci/mutants -sample 6 -most 20s -least 0 -seed 7 ."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := judge(c.of, 7, c.output, c.err)
+			assert.Equal(t, c.is, r.verdict)
+			assert.Equal(t, c.reason, r.reason)
+			assert.Equal(t, c.repeated, r.repeat)
+		})
+	}
+	assert.Equal(t, []string{"a.go, f: x → y"}, judge(m, 7, "3/6 missed: a.go, f: x → y\n", nil).missed)
+}
+
+func TestReport(t *testing.T) {
+	var out strings.Builder
+	i := &item{kind: test, dir: "./a", name: "TestA"}
+	assert.EqualError(t, report(&out, []*item{i}), "no run came to its end")
+	i.results = []result{{verdict: passed, took: time.Second}, {verdict: cut}}
+	assert.NoError(t, report(&out, []*item{i}))
+	out.Reset()
+	i.results = append(i.results, result{verdict: failed, took: time.Second, reason: "hangs", repeat: "go test"})
+	assert.EqualError(t, report(&out, []*item{i}), "1 runs failed, 1 passed")
+	assert.Regexp(t, `\n +1 +1 +0 +1 +2s  \./a TestA\n`, out.String())
+	assert.Contains(t, out.String(), "./a TestA: hangs\n    go test\n")
+}
