@@ -134,12 +134,10 @@ func TestAnswerOfAForgottenOperation(t *testing.T) {
 		_ = stands.Shutdown(cancelled())
 		p := start(t, (&line{}).Always(says(200, paid)), onceward.Config{Journal: j, Keep: time.Hour})
 		require.NoError(t, p.Ask(t.Context(), carries).Err)
-		ctx, stop := context.WithCancel(t.Context())
-		ran := make(chan error, 1)
-		go func() { ran <- p.Run(ctx) }()
-		pass(50 * time.Hour) // it is reaped
-		stop()
-		require.ErrorIs(t, <-ran, context.Canceled)
+		p.PassInUse(49 * time.Hour)
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded) // it is reaped
 		require.NoError(t, p.Ask(t.Context(), carries, otherCharge).Err)
 		close(goesOn)
 		out := <-caller

@@ -119,7 +119,7 @@ func contractNamed(name string) (contract, error) {
 func (plan *childPlan) carryOut() error {
 	mine := oncetest.NewFate(plan.Doom)
 	out := json.NewEncoder(os.Stdout)
-	file, err := sqlite.Open(plan.Journal, sqlite.Options{})
+	file, err := sqlite.Open(plan.Journal, sqlite.Options{Volatile: true})
 	if err != nil {
 		return err
 	}

@@ -501,7 +501,7 @@ func lostAtTheBank(t *testing.T) (childPlan, *providertest.Server) {
 // dueAgain has what is unknown in a journal be due for a look.
 func dueAgain(t *testing.T, file string) {
 	t.Helper()
-	j, err := sqlite.Open(file, sqlite.Options{})
+	j, err := sqlite.Open(file, sqlite.Options{Volatile: true})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, j.Close()) }()
 	for op, err := range j.List(t.Context(), journal.Filter{}) {

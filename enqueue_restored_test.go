@@ -32,17 +32,17 @@ func TestEnqueuedBesideABackup(t *testing.T) {
 		state         onceward.State
 		sent          int
 	}{
-		"it waits since": {before: func(t *testing.T, s *shop) { enqueues(t, s, onceward.WithDue(order(t), time.Now().Add(2*time.Hour))) },
+		"it waits since": {before: func(t *testing.T, s *shop) { enqueues(t, s, onceward.WithDue(order(t), time.Now().Add(5*time.Minute))) },
 			state: onceward.StateCompleted, sent: 1},
 		"it was sent since": {before: func(t *testing.T, s *shop) {
-			enqueues(t, s, onceward.WithDue(order(t), time.Now().Add(10*time.Minute)))
+			enqueues(t, s, onceward.WithDue(order(t), time.Now().Add(2*time.Minute)))
 		},
-			after: func(_ *testing.T, _ *shop) { pass(15 * time.Minute) },
+			after: func(_ *testing.T, _ *shop) { pass(3 * time.Minute) },
 			state: onceward.StateCompleted, sent: 2},
 		"it was sent since, and its key may be forgotten": {before: func(t *testing.T, s *shop) {
-			enqueues(t, s, onceward.WithDue(order(t), time.Now().Add(10*time.Minute)))
+			enqueues(t, s, onceward.WithDue(order(t), time.Now().Add(2*time.Minute)))
 		},
-			after: func(_ *testing.T, _ *shop) { pass(15 * time.Minute) }, gone: 23 * time.Hour,
+			after: func(_ *testing.T, _ *shop) { pass(3 * time.Minute) }, gone: 23 * time.Hour,
 			state: onceward.StateUnknown, sent: 1},
 		"it was sent before": {before: func(t *testing.T, s *shop) { enqueues(t, s, order(t)) },
 			state: onceward.StateCompleted, sent: 1},
@@ -87,7 +87,7 @@ func TestEnqueuedBesideABackup(t *testing.T) {
 			op, err := s.orders(order(t), true)
 			require.NoError(t, err)
 			s.runs(t)
-			pass(3 * time.Hour)
+			pass(15 * time.Minute)
 			again, err := s.orders(order(t), true)
 			require.NoError(t, err)
 			assert.Equal(t, row.state, again.State)

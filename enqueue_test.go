@@ -37,7 +37,7 @@ type shop struct {
 // openShop opens a shop on the file at path: another one on the same file is another process of it.
 func openShop(t *testing.T, path string, via http.RoundTripper, cfg onceward.Config) *shop {
 	t.Helper()
-	j, err := sqlite.Open(path, sqlite.Options{})
+	j, err := sqlite.Open(path, sqlite.Options{Volatile: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_txlock=immediate&_pragma=busy_timeout(60000)")
@@ -375,7 +375,7 @@ func TestWhenWhatIsEnqueuedIsSent(t *testing.T) {
 func TestNothingIsEnqueuedInAFlow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	s := openShop(t, path, &line{}, onceward.Config{})
-	j, err := sqlite.Open(path, sqlite.Options{})
+	j, err := sqlite.Open(path, sqlite.Options{Volatile: true})
 	require.NoError(t, err)
 	defer j.Close()
 	p := startFlows(t, &line{}, onceward.Config{Journal: j})

@@ -243,14 +243,14 @@ func TestHearThatPanics(t *testing.T) {
 // In a restored journal that is not adopted "no match" is no answer: it may lack the operation.
 func TestHearInRestoredJournal(t *testing.T) {
 	dir := t.TempDir()
-	j, err := sqlite.Open(dir+"/a.db", sqlite.Options{})
+	j, err := sqlite.Open(dir+"/a.db", sqlite.Options{Volatile: true})
 	require.NoError(t, err)
 	defer j.Close()
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, s.End(t.Context()))
 	require.NoError(t, j.Backup(t.Context(), dir+"/b.db"))
-	old, err := sqlite.Open(dir+"/b.db", sqlite.Options{})
+	old, err := sqlite.Open(dir+"/b.db", sqlite.Options{Volatile: true})
 	require.NoError(t, err)
 	defer old.Close()
 	c, err := onceward.New(onceward.Config{Journal: old, Providers: []providers.Provider{bank()}, Reconcile: plain()})
@@ -430,7 +430,7 @@ func TestHearOfNoReadableMode(t *testing.T) {
 // Events that are nobody's leave nothing behind, however many there are.
 func TestHearOfNobodys(t *testing.T) {
 	path := t.TempDir() + "/journal.db"
-	j, err := sqlite.Open(path, sqlite.Options{})
+	j, err := sqlite.Open(path, sqlite.Options{Volatile: true})
 	require.NoError(t, err)
 	defer j.Close()
 	p := bank()

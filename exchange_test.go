@@ -3,6 +3,7 @@ package onceward_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -102,42 +103,47 @@ const gotToken = `{"access_token":"` + canary + `-token"}`
 // No token is written of a request for one.
 // What a name or a parent has journaled is journaled without the secret, on any host.
 func TestTokenRequestsTokenIsNotWritten(t *testing.T) {
-	for _, e := range exchanges {
-		t.Run(e.name, func(t *testing.T) {
-			for how, ask := range map[string]struct {
-				url string
-				ctx func(t *testing.T) context.Context
-			}{
-				"by name, anywhere":         {"https://elsewhere.example/token", func(t *testing.T) context.Context { return named(t, "order-1") }},
-				"by name, at a provider":    {ownURL, func(t *testing.T) context.Context { return named(t, "order-1") }},
-				"under a parent, anywhere":  {"https://elsewhere.example/token", func(t *testing.T) context.Context { return onceward.WithParent(t.Context(), "parent-1") }},
-				"without either, at a host": {ownURL, func(t *testing.T) context.Context { return t.Context() }},
-			} {
-				var heard confession
-				dir := t.TempDir()
-				l := (&line{}).Always(says(200, gotToken))
-				p := start(t, l, heard.listen(onceward.Config{
-					Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{own()},
-				}))
-				out := p.Ask(ask.ctx(t), e.options(ask.url)...)
-				require.NoError(t, out.Err, how)
-				assert.Equal(t, gotToken, out.Body, how)
-				require.Len(t, l.Sent(), 1)
-				assert.Equal(t, e.body, l.Sent()[0].Body, how)
-				if how == "under a parent, anywhere" && e.tidy {
-					assert.Empty(t, p.Everything(), "it passes")
-				} else {
-					require.Len(t, p.Everything(), 1, how)
-					again := p.Ask(ask.ctx(t), e.options(ask.url)...)
-					if out.Op.ID == "order-1" {
-						require.ErrorIs(t, again.Err, onceward.ErrAnswerGone, "it is not answered by the first token")
-						assert.Len(t, l.Sent(), 1)
-					}
+	called := func(ctx context.Context, n int) context.Context {
+		return onceward.WithOperation(ctx, fmt.Sprint("order-", n))
+	}
+	for how, ask := range map[string]struct {
+		url   string
+		ctx   func(context.Context, int) context.Context
+		named bool
+	}{
+		"named, anywhere": {"https://elsewhere.example/token", called, true},
+		"named, listed":   {ownURL, called, true},
+		"under a parent, anywhere": {"https://elsewhere.example/token", func(ctx context.Context, n int) context.Context {
+			return onceward.WithParent(ctx, onceward.Key(fmt.Sprint("parent-", n)))
+		}, false},
+		"unnamed, listed": {ownURL, func(ctx context.Context, _ int) context.Context { return ctx }, false},
+	} {
+		t.Run(how, func(t *testing.T) {
+			var heard confession
+			dir, l := t.TempDir(), (&line{}).Always(says(200, gotToken))
+			p := start(t, l, heard.listen(onceward.Config{
+				Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{own()},
+			}))
+			recorded := 0
+			for n, e := range exchanges {
+				sent := len(l.Sent())
+				out := p.Ask(ask.ctx(t.Context(), n), e.options(ask.url)...)
+				require.NoError(t, out.Err, e.name)
+				assert.Equal(t, gotToken, out.Body, e.name)
+				require.Len(t, l.Sent(), sent+1, e.name)
+				assert.Equal(t, e.body, l.Sent()[sent].Body, e.name)
+				if how != "under a parent, anywhere" || !e.tidy { // else it passes
+					recorded++
 				}
-				requireNoCanary(t, "logs, Trace, OnSettled and errors", []byte(heard.String()))
-				require.NoError(t, p.Shutdown(context.Background()))
-				requireNoCanaryOnDisk(t, dir, 1)
+				if ask.named {
+					require.ErrorIs(t, p.Ask(ask.ctx(t.Context(), n), e.options(ask.url)...).Err, onceward.ErrAnswerGone, "it is not answered by the first token")
+					assert.Len(t, l.Sent(), sent+1, e.name)
+				}
+				requireNoCanary(t, "logs, Trace, OnSettled and errors, after "+e.name, []byte(heard.String()))
 			}
+			assert.Len(t, p.Everything(), recorded)
+			require.NoError(t, p.Shutdown(context.Background()))
+			requireNoCanaryOnDisk(t, dir, 1)
 		})
 	}
 }

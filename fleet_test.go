@@ -48,7 +48,7 @@ func TestAProcessSendsItsPartOfTheFleets(t *testing.T) {
 				_, err := waits.orders(named(t, fmt.Sprint("order-", i)), true)
 				require.NoError(t, err)
 			}
-			j, err := sqlite.Open(path, sqlite.Options{})
+			j, err := sqlite.Open(path, sqlite.Options{Volatile: true})
 			require.NoError(t, err)
 			defer j.Close()
 			l := (&line{}).Always(takes(time.Second, says(200, paid)))

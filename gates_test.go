@@ -20,17 +20,20 @@ func TestDocumentedGates(t *testing.T) {
 	require.True(t, found)
 	table, _, found = strings.Cut(table, "<!-- end -->")
 	require.True(t, found)
-	sources := func(folders ...string) (all string) {
-		for _, folder := range folders {
+	read := map[string]string{}
+	sources := func(folder string) string {
+		if read[folder] == "" {
 			files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 			require.NoError(t, err)
+			var all strings.Builder
 			for _, file := range files {
 				source, err := os.ReadFile(file)
 				require.NoError(t, err)
-				all += string(source)
+				all.Write(source)
 			}
+			read[folder] = all.String()
 		}
-		return all
+		return read[folder]
 	}
 	suite := sources("journal/journaltest")
 	rows := 0

@@ -385,7 +385,7 @@ func TestAnErrorOfAuthorizeShowsNoQuery(t *testing.T) {
 // A stranger's headers may be passed on.
 func TestManyHeadersTakeTimeInProportion(t *testing.T) {
 	for _, name := range []string{"%d-Date", "%d-Token"} {
-		oncetest.InProportion(t, 60_000, func(n int) {
+		oncetest.InProportion(t, 32_000, func(n int) {
 			p := start(t, &line{}, onceward.Config{Backoff: once})
 			require.NoError(t, p.Ask(named(t, invoice), with("Signature", "sig1=:abc=:"), func(r *http.Request) {
 				for i := range n {

@@ -215,7 +215,7 @@ func TestAClosedJournalHoldsUpNobody(t *testing.T) {
 	stores := map[string]func(*testing.T) journal.Journal{
 		"memory": func(*testing.T) journal.Journal { return memory.New() },
 		"sqlite": func(t *testing.T) journal.Journal {
-			j, err := sqlite.Open(filepath.Join(t.TempDir(), "payments.db"), sqlite.Options{})
+			j, err := sqlite.Open(filepath.Join(t.TempDir(), "payments.db"), sqlite.Options{Volatile: true})
 			require.NoError(t, err)
 			return j
 		},

@@ -40,7 +40,7 @@ func TestRepeatOnAFullDisk(t *testing.T) {
 			before := l.stands("found")
 			fill()
 			require.ErrorIs(t, l.asksLater("found").Err, onceward.ErrJournal)
-			l.runs(time.Hour)
+			l.runs(time.Minute)
 			assert.Equal(t, before, l.stands("found"))
 			free()
 			l.runs(time.Hour)

@@ -226,7 +226,7 @@ func TestTheHandlerEnqueuesWhatIsNext(t *testing.T) {
 type withoutOutbox struct{ journal.Journal }
 
 func TestWhoTakesOutcomesIsChecked(t *testing.T) {
-	j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), sqlite.Options{})
+	j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), sqlite.Options{Volatile: true})
 	require.NoError(t, err)
 	defer j.Close()
 	told := func(context.Context, onceward.Operation) error { return nil }

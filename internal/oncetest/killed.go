@@ -31,7 +31,7 @@ const childVariable = "ONCEWARD_TEST_CRASH_CHILD"
 func Main[Plan any](m *testing.M, carryOut func(*Plan) error) {
 	encoded, isChild := os.LookupEnv(childVariable)
 	if !isChild {
-		os.Exit(m.Run())
+		os.Exit(inMemory(m.Run))
 	}
 	var plan Plan
 	err := json.Unmarshal([]byte(encoded), &plan)
@@ -43,6 +43,19 @@ func Main[Plan any](m *testing.M, carryOut func(*Plan) error) {
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// inMemory runs tests whose temporary files lie in memory, if the machine has such a place with room and TMPDIR names
+// no other: most of the time of a test with a SQLite file is otherwise its waiting for the disk. A process that is
+// killed loses nothing by that. What a power cut loses is for the tests of the SQLite store, which stay on the disk.
+func inMemory(run func() int) int {
+	if shared := memoryFolder(); shared != "" && os.Getenv("TMPDIR") == "" {
+		if dir, err := os.MkdirTemp(shared, "onceward-test-"); err == nil {
+			defer func() { _ = os.RemoveAll(dir) }()
+			_ = os.Setenv("TMPDIR", dir)
+		}
+	}
+	return run()
 }
 
 // Child is a process that carries out a plan.

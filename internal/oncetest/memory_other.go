@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package oncetest
+
+func memoryFolder() string { return "" }
