@@ -1,7 +1,9 @@
-// Command tests reads the output of go test -json and prints what a reader wants
-// to know: a line for each package, and all that a failed test wrote. Its exit
-// status is 1 if a test failed, or skipped without standing in the file of allowed
-// skips that its argument names: a test that skips proves nothing.
+// Command tests reads the output of `go test -json` and prints one line per package, everything that a failed test
+// wrote, and each skip with its reason. It exits with 1 if a test failed, or if a test skipped for a reason that no
+// file of allowed reasons lists: a skipped test proves nothing.
+//
+// A line of a file of allowed reasons holds the end of a package's path, or *, and the beginning of a reason.
+// # starts a comment.
 package main
 
 import (
@@ -11,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -21,7 +24,7 @@ type event struct {
 	Output  string
 	Elapsed float64
 
-	ImportPath string // of build output, which has no package
+	ImportPath string // set on build output, which has no package
 }
 
 type id struct{ pkg, test string }
@@ -33,13 +36,17 @@ func main() {
 	}
 }
 
-func run(args []string, in io.Reader, out io.Writer) error {
-	if len(args) != 1 {
-		return errors.New("usage: go test -json ./... | tests allowed-skips.txt")
+func run(files []string, in io.Reader, out io.Writer) error {
+	if len(files) == 0 {
+		return errors.New("usage: go test -json ./... | tests ALLOWED-SKIPS.txt…")
 	}
-	allowed, err := readAllowed(args[0])
-	if err != nil {
-		return err
+	var allowed []allowance
+	for _, file := range files {
+		more, err := readAllowed(file)
+		if err != nil {
+			return err
+		}
+		allowed = append(allowed, more...)
 	}
 	var (
 		output                  = map[id][]string{}
@@ -70,14 +77,14 @@ func run(args []string, in io.Reader, out io.Writer) error {
 			continue
 		}
 		if e.Test == "" {
-			if e.Action == "skip" { // it has no tests
+			if e.Action == "skip" { // the package has no tests
 				continue
 			}
 			fmt.Fprintf(out, "%-5s%s  %.1f s\n", e.Action, e.Package, e.Elapsed)
 			if e.Action == "fail" {
 				wrong = append(wrong, "failed: "+e.Package)
 				fmt.Fprint(out, strings.Join(output[at], ""))
-				for other, said := range output { // tests that the process did not outlive
+				for other, said := range output { // tests that were running when the process ended
 					if other.pkg == e.Package && other.test != "" {
 						fmt.Fprint(out, strings.Join(said, ""))
 					}
@@ -93,11 +100,9 @@ func run(args []string, in io.Reader, out io.Writer) error {
 			fmt.Fprint(out, strings.Join(output[at], ""))
 		case "skip":
 			skipped++
-			reason, ok := allowed[at]
-			if !ok {
-				reason = "not allowed"
-				wrong = append(wrong, fmt.Sprintf("skipped: %s %s", e.Package, e.Test))
-				fmt.Fprint(out, strings.Join(output[at], ""))
+			reason := skipReason(output[at])
+			if !slices.ContainsFunc(allowed, func(a allowance) bool { return a.allows(e.Package, reason) }) {
+				wrong = append(wrong, fmt.Sprintf("skipped for a reason that is not allowed: %s %s: %s", e.Package, e.Test, reason))
 			}
 			fmt.Fprintf(out, "skip %s %s: %s\n", e.Package, e.Test, reason)
 		}
@@ -116,23 +121,45 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// readAllowed reads lines of package, test and reason. # begins a comment.
-func readAllowed(path string) (map[id]string, error) {
+// skipReason returns the text that a test passed to t.Skip. It stands after "file.go:12: ".
+func skipReason(output []string) (reason string) {
+	for _, line := range output {
+		if strings.HasPrefix(strings.TrimSpace(line), "--- SKIP") {
+			continue
+		}
+		if _, text, ok := strings.Cut(strings.TrimSpace(line), ".go:"); ok {
+			if _, text, ok := strings.Cut(text, ": "); ok {
+				reason = text
+			}
+		}
+	}
+	return reason
+}
+
+// allowance lets the tests of a package skip for one reason.
+type allowance struct{ pkg, reason string }
+
+func (a allowance) allows(pkg, reason string) bool {
+	return (a.pkg == "*" || strings.HasSuffix(pkg, "/"+a.pkg)) && strings.HasPrefix(reason, a.reason)
+}
+
+func readAllowed(path string) (all []allowance, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	allowed := map[id]string{}
-	for n, line := range strings.Split(string(data), "\n") {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		n++
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		fields := strings.SplitN(line, " ", 3)
-		if len(fields) < 3 {
-			return nil, fmt.Errorf("%s:%d: not a package, a test and a reason", path, n+1)
+		pkg, reason, ok := strings.Cut(line, " ")
+		if !ok {
+			return nil, fmt.Errorf("%s:%d: not a package and a reason", path, n)
 		}
-		allowed[id{fields[0], fields[1]}] = fields[2]
+		all = append(all, allowance{pkg, strings.TrimSpace(reason)})
 	}
-	return allowed, nil
+	return all, nil
 }
