@@ -1,31 +1,33 @@
 package main
 
 import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
-	"os"
+	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 )
 
 // mutated are the packages that decide. Their mutants are sampled.
 var mutated = []string{".", "./journal", "./journal/sqlite", "./internal/tables", "./internal/lookup", "./internal/secret", "./internal/fingerprint"}
 
-var (
-	packageLine = regexp.MustCompile(`(?m)^package (\w+)$`)
-	declaration = regexp.MustCompile(`(?m)^(?:func|var) (\([^)]*\) )?(\w+)`)
-	work        = regexp.MustCompile(`^func (?:Test[A-Z]\w*\(\w+ \*testing\.T\)|Fuzz\w*\(\w+ \*testing\.F\)) \{`)
-	reference   = regexp.MustCompile(`(?:\b(\w+)\.)?\b([A-Za-z]\w*)`)
-)
-
 // declared is a function or a variable of a package.
 type declared struct {
-	pkg, dir, name, text string
-	soaks                bool // it uses internal/soak, itself or through what it refers to
+	pkg, dir, name string
+	kind           kind     // "": neither a test nor a fuzz target
+	test           bool     // only tests of its package see it
+	uses           []string // keys of others, as far as they are used by name; methods are left out
+	soaks          bool     // it uses internal/soak, itself or through others
 }
 
-// find returns the items below the working directory: tests that use internal/soak, fuzz targets, and mutants. It reads
-// the sources by their words alone, so that it may also take a test for one that uses internal/soak.
+func (d *declared) key() string { return key(d.pkg, d.name, d.test) }
+
+func key(pkg, name string, test bool) string { return fmt.Sprint(pkg, ".", name, " ", test) }
+
+// find returns the items below the working directory: tests that use internal/soak, fuzz targets, and mutants.
 func find() (all []*item, err error) {
 	var found []*declared
 	err = filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
@@ -34,19 +36,12 @@ func find() (all []*item, err error) {
 			return err
 		case entry.IsDir() && file != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata"):
 			return filepath.SkipDir
-		case !strings.HasSuffix(file, ".go") || strings.HasPrefix(file, "internal/soak/"):
+		case !strings.HasSuffix(file, ".go"):
 			return nil
 		}
-		source, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		dir := "./" + filepath.Dir(file)
-		if dir == "./." {
-			dir = "."
-		}
-		found = append(found, declarations(string(source), dir)...)
-		return nil
+		more, err := declarations(file, nil)
+		found = append(found, more...)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -54,19 +49,13 @@ func find() (all []*item, err error) {
 	spread(found)
 	programs := map[string]*program{}
 	for _, d := range found {
-		i := &item{kind: fuzz, dir: d.dir, name: d.name}
-		if strings.HasPrefix(d.name, "Test") {
-			i.kind = test
+		if d.kind == fuzz || d.kind == test && d.soaks {
+			of := string(d.kind) + d.dir
+			if programs[of] == nil {
+				programs[of] = &program{}
+			}
+			all = append(all, &item{kind: d.kind, dir: d.dir, name: d.name, program: programs[of]})
 		}
-		if !work.MatchString(d.text) || i.kind == test && !d.soaks {
-			continue
-		}
-		key := string(i.kind) + d.dir
-		if programs[key] == nil {
-			programs[key] = &program{}
-		}
-		i.program = programs[key]
-		all = append(all, i)
 	}
 	one := &program{}
 	for _, dir := range mutated {
@@ -75,44 +64,105 @@ func find() (all []*item, err error) {
 	return all, nil
 }
 
-// declarations splits a file.
-func declarations(source, dir string) (all []*declared) {
-	pkg := packageLine.FindStringSubmatch(source)
-	starts := declaration.FindAllStringSubmatchIndex(source, -1)
-	for n, at := range starts {
-		end := len(source)
-		if n+1 < len(starts) {
-			end = starts[n+1][0]
+// declarations reads a file, or the source in its place if that is not nil.
+func declarations(file string, source any) (all []*declared, err error) {
+	tree, err := parser.ParseFile(token.NewFileSet(), file, source, 0)
+	if err != nil {
+		return nil, err
+	}
+	dir := "./" + filepath.ToSlash(filepath.Dir(file))
+	if dir == "./." {
+		dir = "."
+	}
+	pkg := strings.TrimSuffix(tree.Name.Name, "_test")
+	if pkg == "main" { // there are several
+		pkg = dir
+	}
+	imports := map[string]string{}
+	for _, spec := range tree.Imports {
+		of := path.Base(strings.Trim(spec.Path.Value, `"`))
+		imports[of] = of
+		if spec.Name != nil {
+			imports[spec.Name.Name] = of
 		}
-		d := &declared{dir: dir, pkg: strings.TrimSuffix(pkg[1], "_test"), name: source[at[4]:at[5]], text: source[at[0]:end]}
-		if d.pkg == "main" { // there are several
-			d.pkg = dir
+	}
+	test := strings.HasSuffix(file, "_test.go")
+	add := func(name string, node ast.Node, of kind) {
+		d := &declared{pkg: pkg, dir: dir, name: name, kind: of, test: test}
+		var note func(n ast.Node) bool
+		note = func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				x, ok := n.X.(*ast.Ident)
+				if ok && x.Obj == nil && imports[x.Name] != "" {
+					d.soaks = d.soaks || imports[x.Name] == "soak"
+					d.uses = append(d.uses, key(imports[x.Name], n.Sel.Name, false))
+				} else {
+					ast.Inspect(n.X, note)
+				}
+				return false
+			case *ast.Ident:
+				if n.Obj == nil || n.Obj == tree.Scope.Lookup(n.Name) { // it is no local variable
+					d.uses = append(d.uses, key(pkg, n.Name, false), key(pkg, n.Name, test))
+				}
+			}
+			return true
 		}
-		d.soaks = strings.Contains(d.text, "soak.")
+		ast.Inspect(node, note)
 		all = append(all, d)
 	}
-	return all
-}
-
-// spread marks what refers to a declaration that is marked.
-func spread(all []*declared) {
-	users := map[string][]*declared{}
-	for _, d := range all {
-		for _, word := range reference.FindAllStringSubmatch(d.text, -1) {
-			users[d.pkg+"."+word[2]] = append(users[d.pkg+"."+word[2]], d)
-			if word[1] != "" {
-				users[word[1]+"."+word[2]] = append(users[word[1]+"."+word[2]], d)
+	for _, decl := range tree.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil {
+				add(d.Name.Name, d, kindOf(d))
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if v, ok := spec.(*ast.ValueSpec); ok {
+					for _, name := range v.Names {
+						add(name.Name, v, "")
+					}
+				}
 			}
 		}
 	}
+	return all, nil
+}
+
+// kindOf tells tests and fuzz targets by their names and parameters.
+func kindOf(d *ast.FuncDecl) kind {
+	if len(d.Type.Params.List) != 1 {
+		return ""
+	}
+	pointer, _ := d.Type.Params.List[0].Type.(*ast.StarExpr)
+	if pointer == nil {
+		return ""
+	}
+	of, _ := pointer.X.(*ast.SelectorExpr)
+	switch {
+	case of != nil && of.Sel.Name == "T" && strings.HasPrefix(d.Name.Name, "Test"):
+		return test
+	case of != nil && of.Sel.Name == "F" && strings.HasPrefix(d.Name.Name, "Fuzz"):
+		return fuzz
+	}
+	return ""
+}
+
+// spread marks each declaration that uses a marked one.
+func spread(all []*declared) {
+	users := map[string][]*declared{}
 	var next []*declared
 	for _, d := range all {
+		for _, of := range d.uses {
+			users[of] = append(users[of], d)
+		}
 		if d.soaks {
 			next = append(next, d)
 		}
 	}
 	for ; len(next) > 0; next = next[1:] {
-		for _, user := range users[next[0].pkg+"."+next[0].name] {
+		for _, user := range users[next[0].key()] {
 			if !user.soaks {
 				user.soaks = true
 				next = append(next, user)

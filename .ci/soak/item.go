@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -111,9 +112,11 @@ func judge(i *item, seed uint64, output string, err error) result {
 		r.verdict = cut
 		return r
 	}
-	lines := strings.Split(strings.TrimSpace(output), "\n")
 	r.verdict, r.reason, r.repeat = failed, err.Error(), i.repeat(seed)
-	r.output = strings.Join(lines[max(0, len(lines)-200):], "\n")
+	r.output = strings.TrimSpace(output)
+	if lines := strings.Split(r.output, "\n"); len(lines) > 300 {
+		r.output = strings.Join(slices.Concat(lines[:150], []string{"…"}, lines[len(lines)-150:]), "\n")
+	}
 	if input != nil {
 		r.repeat = fmt.Sprintf("(cd %s && go test -run '^%s$/^%s$')", i.dir, input[1], input[2])
 	}

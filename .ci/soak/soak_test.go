@@ -7,19 +7,26 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A test soaks if it uses internal/soak itself, through a function or a variable of its package, or through another package.
 func TestSpread(t *testing.T) {
-	all := declarations(`package suite
+	all, err := declarations("suite/suite.go", `package suite
+
+import "example.org/soak"
 
 func Run(t *testing.T) { soak.Seed(t, 1) }
 
 func Other() {}
-`, "./suite")
-	all = append(all, declarations(`package store_test
+`)
+	require.NoError(t, err)
+	more, err := declarations("store/store_test.go", `package store_test
 
-import "example.org/soak"
+import (
+	"example.org/soak"
+	"example.org/suite"
+)
 
 var many = soak.Times(1, 2)
 
@@ -38,13 +45,16 @@ func TestThroughASuite(t *testing.T) {
 }
 
 func TestNot(t *testing.T) {
-	suite.Other()
+	many, Run := 1, suite.Other
+	Run(many)
 }
-`, "./store")...)
+`)
+	require.NoError(t, err)
+	all = append(all, more...)
 	spread(all)
 	var names []string
 	for _, d := range all {
-		if d.soaks && work.MatchString(d.text) {
+		if d.soaks && d.kind == test {
 			names = append(names, d.dir+" "+d.name)
 		}
 	}

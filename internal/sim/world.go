@@ -73,7 +73,7 @@ func (c contract) table(retains, remembers bool) providers.Provider {
 		e.Remembers, e.InFlightGuard = providers.Everything, true
 	}
 	if c.keyless {
-		e.Key, e.Retention, e.Remembers, e.InFlightGuard = providers.Key{}, 0, 0, false
+		e.Key, e.Retention, e.Remembers, e.InFlightGuard, e.RefusalsRegisterNoKey = providers.Key{}, 0, 0, false, false
 		e.Rules = []providers.Rule{
 			{Status: 401, Verdict: providers.Rejected}, {Status: 429, Verdict: providers.NotExecuted},
 			{Status: 402, Verdict: providers.Final},
