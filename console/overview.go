@@ -85,7 +85,7 @@ func (c *console) findings(ctx context.Context, s *journal.Stats) (list []findin
 			"operations?state=pending&order=oldest"})
 	}
 	if s.FlowsSetAside > 0 {
-		list = append(list, finding{false, counted(s.FlowsSetAside, "flow is", "flows are") + " set aside, having failed too often.", "flows?state=set_aside"})
+		list = append(list, finding{false, counted(s.FlowsSetAside, "flow is", "flows are") + " set aside: it failed too often, or its code was changed.", "flows?state=set_aside"})
 	}
 	if s.Undelivered > 0 {
 		list = append(list, finding{false, counted(s.Undelivered, "outcome has", "outcomes have") + " reached nobody yet.", "operations?show=undelivered"})

@@ -26,6 +26,9 @@ func (b *background) Resume(ctx context.Context, count seam.Count) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer p.tasks.Wait()
+	if err := p.runner.retryChanged(ctx); err != nil {
+		return err
+	}
 	for {
 		if err := p.interrupted(ctx); err != nil {
 			return err
@@ -152,6 +155,9 @@ func (p *pass) claimSome(ctx context.Context) ([]*journal.Flow, error) {
 		return nil, err
 	}
 	defer p.client.Leave()
+	if err := p.runner.retryChanged(ctx); err != nil {
+		return nil, err
+	}
 	claimed, err := p.claim(ctx, p.client.Now(), free)
 	for range claimed {
 		p.client.Stay()

@@ -18,7 +18,7 @@ var (
 	// flow is run again at Flow.DueAt, by Run or by whoever asks for it then.
 	ErrFailed = errors.New("the flow failed")
 
-	// ErrSetAside: the flow failed too often and is not run any more: see its
+	// ErrSetAside: the flow failed too often, or is ErrChanged, and is not run any more: see its
 	// History, Runner.Retry and Runner.GiveUp.
 	ErrSetAside = errors.New("the flow is set aside")
 
@@ -29,7 +29,8 @@ var (
 	// ErrChanged: the function does not make the steps that are recorded:
 	// Error.Step was renamed, moved or removed, is of another kind, or returns
 	// something else. It is not guessed what that means for a flow that is under way:
-	// run it by the function that it was begun with, under that one's version.
+	// run it by the function that it was begun with, under that one's version. The flow is set aside at once, and
+	// logged as that. A process that starts later, and has a function of that name and version, tries it once more.
 	ErrChanged = errors.New("the flow's function makes other steps than it did")
 
 	// ErrInput: the flow's input can't be made JSON, or what is recorded of it is

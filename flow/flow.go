@@ -18,7 +18,7 @@ const (
 	StateWaiting  = journal.FlowStateWaiting  // it goes on at a time
 	StateFinished = journal.FlowStateFinished // its function came to its end
 	StateGivenUp  = journal.FlowStateGivenUp  // given up, and its steps are undone
-	StateSetAside = journal.FlowStateSetAside // it failed too often; see Runner.Retry and Runner.GiveUp
+	StateSetAside = journal.FlowStateSetAside // it failed too often or its function changed; see Runner.Retry and Runner.GiveUp
 )
 
 // StepRecord is one thing that a flow has behind it: mostly a completed step, by name,

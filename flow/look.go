@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/secret"
@@ -54,6 +55,36 @@ func (r *Runner) Retry(ctx context.Context, ref onceward.Ref) (Flow, error) {
 // onceward.ErrInvalidEvent where it has come to its end or there is none.
 func (r *Runner) GiveUp(ctx context.Context, ref onceward.Ref, why string) (Flow, error) {
 	return r.say(ctx, journal.FlowEvent{Kind: journal.FlowEventGiveUp, Ref: ref, Cause: secret.Recorded(why)})
+}
+
+// retryChanged has flows go on that were set aside because their function had changed. This process may have the right
+// function again, after a rollback for instance. It does so once for the functions that are registered.
+func (r *Runner) retryChanged(ctx context.Context) error {
+	known := len(r.registered())
+	r.mu.Lock()
+	isDone := r.retried > known
+	r.mu.Unlock()
+	if isDone {
+		return nil
+	}
+	var changed []journal.Ref
+	for f, err := range r.store.ListFlows(ctx, journal.FlowFilter{States: []journal.FlowState{StateSetAside}}) {
+		if err != nil {
+			return err
+		}
+		if strings.Contains(f.Cause, ErrChanged.Error()) && (f.Function.Name == "" || r.known(f.Function) != nil) {
+			changed = append(changed, f.Ref)
+		}
+	}
+	for _, ref := range changed {
+		if _, err := r.store.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: ref, At: r.client.Now()}); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.retried = known + 1
+	return nil
 }
 
 func (r *Runner) say(ctx context.Context, ev journal.FlowEvent) (Flow, error) {

@@ -340,7 +340,10 @@ func (r *run) rested(due time.Time) time.Time {
 
 func causeOf(told *Error) string {
 	cause := told.Kind.Error()
-	if told.Err != nil {
+	switch {
+	case told.Err != nil && told.Kind == ErrChanged:
+		cause += ": " + recordable(told.Err)
+	case told.Err != nil:
 		cause = recordable(told.Err)
 	}
 	if told.Step != "" {
@@ -355,8 +358,12 @@ func (r *run) fail(ctx context.Context, told *Error) error {
 	for range r.flow.Failures + 1 {
 		pause = delays.Next()
 	}
+	limit := policy.MaxAttempts
+	if told.Kind == ErrChanged {
+		limit = 1 // the same function fails again, and a person has to know of it
+	}
 	return r.end(ctx, journal.FlowEvent{
-		Kind: journal.FlowEventFail, Cause: causeOf(told), Due: r.rested(r.client.Now().Add(pause)), Limit: policy.MaxAttempts,
+		Kind: journal.FlowEventFail, Cause: causeOf(told), Due: r.rested(r.client.Now().Add(pause)), Limit: limit,
 	}, told)
 }
 

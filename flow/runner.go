@@ -75,6 +75,7 @@ type Runner struct {
 	mu        sync.RWMutex
 	functions map[journal.FlowFunction]*function
 	names     []journal.FlowFunction // of the functions, in the order of their registration
+	retried   int                    // with how many functions retryChanged was done last, and one more
 
 	hands hands
 }

@@ -1,8 +1,11 @@
 package flow_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -40,8 +43,10 @@ func TestAChangedFunctionIsRefused(t *testing.T) {
 			told, _ := errors.AsType[*flow.Error](err)
 			assert.Equal(t, row.step, told.Step)
 			assert.Len(t, l.Sent(), 2, "nothing is made")
-			assert.Equal(t, 1, told.Flow.Failures)
+			assert.Equal(t, flow.StateSetAside, told.Flow.State)
 			pass(time.Minute)
+			_, err = p.Flows.Retry(t.Context(), order991)
+			require.NoError(t, err)
 			require.NoError(t, p.Flow(t.Context(), "order-991", nil, p.Sequence("create", "charge", "send")), "the old function goes on")
 		})
 	}
@@ -63,6 +68,8 @@ func TestAChangedFunctionIsRefused(t *testing.T) {
 		} {
 			pass(time.Hour)
 			require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, change), flow.ErrChanged)
+			_, err := p.Flows.Retry(t.Context(), order991)
+			require.NoError(t, err)
 		}
 	})
 	virtual(t, "a result does not fit any more", func(t *testing.T) {
@@ -86,6 +93,43 @@ func TestAChangedFunctionIsRefused(t *testing.T) {
 	})
 }
 
+// A step that was renamed under the same version has its flow set aside at once, which is logged. After a rollback the flow goes on.
+func TestRenamedStepIsNoticedAtOnce(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		var log bytes.Buffer
+		l, begun := (&line{}).Then(says(200, paid), refuses()), false
+		release := func(steps ...string) *process {
+			var p *process
+			ride := flow.Define("ride", 1, func(ctx context.Context, _ int) (int, error) { return 1, p.Sequence(steps...)(ctx) })
+			p = startFlows(t, l, onceward.Config{Journal: j, Backoff: once, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))},
+				flow.Config{Definitions: []flow.Definition{ride}})
+			if !begun {
+				require.ErrorIs(t, errOf(ride.Run(t.Context(), p.Flows, "order-991", 1)), onceward.ErrPending)
+			}
+			pass(time.Hour)
+			if begun {
+				_, err := p.Resume(t.Context())
+				require.NoError(t, err)
+			}
+			begun = true
+			require.NoError(t, p.Shutdown(t.Context()))
+			return p
+		}
+		release("create", "charge")
+		log.Reset()
+		for range 2 { // the second process tries it once more
+			p := release("create", "bill")
+			f := p.flow("order-991")
+			assert.Equal(t, flow.StateSetAside, f.State)
+			assert.Contains(t, f.Cause, "step charge: "+flow.ErrChanged.Error())
+			assert.Equal(t, 1, strings.Count(log.String(), "event=flow.set_aside flow=order-991"), &log)
+			log.Reset()
+		}
+		assert.Equal(t, "started → create → charge → finished", release("create", "charge").flow("order-991").String())
+		assert.Equal(t, []string{"create", "charge"}, l.Descriptions())
+	})
+}
+
 // A renamed step whose operation was made is refused.
 func TestRenamedStepWithAnOperationIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -104,7 +148,8 @@ func TestRenamedStepWithAnOperationIsRefused(t *testing.T) {
 		pass(time.Hour)
 		require.ErrorIs(t, run("pay", nil), flow.ErrChanged)
 		assert.Len(t, l.Sent(), 1)
-		pass(time.Hour)
+		_, err := p.Flows.Retry(t.Context(), order991)
+		require.NoError(t, err)
 		require.NoError(t, run("charge", nil))
 		assert.Len(t, l.Sent(), 1)
 	})

@@ -180,7 +180,7 @@ func (x *examination) data(ctx context.Context, s store) {
 		x.ok("undelivered", "every outcome has reached somebody")
 	}
 	if n := now.FlowsSetAside; n > 0 {
-		x.finds(levelWarn, "set-aside", fmt.Sprintf("%d flows failed too often, and are set aside", n), "dead lists them: flow retry, or flow give-up", "flows")
+		x.finds(levelWarn, "set-aside", fmt.Sprintf("%d flows are set aside: they failed too often, or their code was changed", n), "dead lists them: flow retry, or flow give-up", "flows")
 	} else {
 		x.ok("set-aside", "no flow is set aside")
 	}
