@@ -437,8 +437,7 @@ func TestStepThatFailsBeforeWhatOnlyItSends(t *testing.T) {
 			}
 			for _, state := range []flow.State{flow.StateWaiting, flow.StateSetAside} {
 				err := p.Flow(t.Context(), "order-991", nil, run)
-				require.ErrorIs(t, err, flow.ErrFailed)
-				require.ErrorIs(t, err, onceward.ErrAnswerGone)
+				isAnswerGone(t, err)
 				assert.ErrorContains(t, err, "ResolveStep")
 				assert.Equal(t, state, p.flow("order-991").State)
 				pass(time.Hour)
@@ -491,4 +490,27 @@ func TestStepBrokenOffBeforeItAsksAgain(t *testing.T) {
 			assert.Zero(t, p.flow("order-991").Failures)
 		})
 	}
+}
+
+// A flow that waits for an operation tells of that operation, and not of what its step or its function made of the wait.
+func TestWaitingFlowTellsOfItsOperation(t *testing.T) {
+	const soldOut = flow.Reason("sold out")
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(cuts(200, paid), loses())
+		p := startFlows(t, l, onceward.Config{Backoff: once, Providers: []providers.Provider{own(func(e *providers.Endpoint) { e.Remembers, e.Retention = providers.Nothing, 0 })}})
+		run := func(ctx context.Context) error {
+			return errOf(flow.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+				first := p.Ask(ctx, to(http.MethodPost, ownURL)).Err
+				second := p.Ask(onceward.WithOperation(ctx, "fee"), to(http.MethodPost, ownURL)).Err
+				return 0, errors.Join(soldOut, first, second)
+			}))
+		}
+		err := p.Flow(t.Context(), "order-991", nil, run)
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		require.NotErrorIs(t, err, onceward.ErrAnswerGone)
+		require.NotErrorIs(t, err, soldOut)
+		assert.ErrorContains(t, err, "sold out", "its text has it")
+		e, _ := errors.AsType[*onceward.Error](err)
+		assert.Equal(t, "charge/fee", e.Operation.ID)
+	})
 }

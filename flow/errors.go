@@ -92,17 +92,31 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the kind and the cause, and ErrSetAside if it is.
+// Unwrap returns the kind and the cause, and ErrSetAside if it is. While the flow has not ended, errors.Is does not find
+// onceward.ErrAnswerGone and onceward.ErrKeyReused of one of its operations: of the flow itself they would be final.
 func (e *Error) Unwrap() []error {
 	errs := []error{e.Kind}
 	if e.Flow.State == StateSetAside && e.Kind != ErrSetAside {
 		errs = append(errs, ErrSetAside)
 	}
-	if e.Err != nil {
+	switch {
+	case e.Err != nil && e.Flow.State.Ended():
 		errs = append(errs, e.Err)
+	case e.Err != nil:
+		errs = append(errs, ofOperation{e.Err})
 	}
 	return errs
 }
+
+// ofOperation is the cause of a flow's error, in which errors.Is finds nothing that its caller would take for the end of
+// the flow.
+type ofOperation struct{ error }
+
+func (e ofOperation) Is(target error) bool {
+	return target != onceward.ErrAnswerGone && target != onceward.ErrKeyReused && errors.Is(e.error, target)
+}
+
+func (e ofOperation) As(target any) bool { return errors.As(e.error, target) }
 
 // GiveUp makes the error by which a flow's function has the flow given up. What the steps
 // made is undone by the undo that each was given (see [WithUndo]), each once and the latest
