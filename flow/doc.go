@@ -19,7 +19,8 @@
 // [Step]. Calls in a step get their keys from the flow's and the step's names, so that a
 // step which is made again repeats them under the same keys. [TimeStep] and [UUIDStep] are
 // for time and randomness, [LocalStep] for the application's own tables in the journal's
-// file, and [Parallel] for steps that run at once.
+// file, [Parallel] for steps that run at once, and [BestEffort] for a step that the rest can do
+// without.
 //
 // # After a crash or an error
 //

@@ -45,7 +45,7 @@ func LocalStepTx[T any](ctx context.Context, name string, begin func(context.Con
 func localStep[T, TX any](ctx context.Context, name string, begin func(context.Context) (journal.Tx, error),
 	do func(context.Context, TX) (T, error), options []StepOption[T],
 ) (T, error) {
-	return makeStep(ctx, name, journal.StepLocal, func(ctx context.Context, st *step) ([]byte, error) {
+	return makeStep(ctx, name, journal.StepLocal, false, func(ctx context.Context, st *step) ([]byte, error) {
 		return st.inTransaction(ctx, begin, func(ctx context.Context, tx journal.Tx) ([]byte, error) {
 			own, ok := tx.Driver().(TX)
 			if !ok {

@@ -59,7 +59,7 @@ import (
 //
 // Steps come one after another, unless [Parallel] says otherwise.
 func Step[T any](ctx context.Context, name string, do func(context.Context) (T, error), options ...StepOption[T]) (T, error) {
-	return makeStep(ctx, name, journal.StepDone, encoded(do), options)
+	return makeStep(ctx, name, journal.StepDone, false, encoded(do), options)
 }
 
 // encoded makes JSON of what do returns.
@@ -78,7 +78,7 @@ func encoded[T any](do func(context.Context) (T, error)) func(context.Context, *
 // its journal, reads a time of its own. So make nothing of it that has to be the same
 // there, such as the body of a request that goes out under a derived key.
 func TimeStep(ctx context.Context, name string) (time.Time, error) {
-	return makeStep[time.Time](ctx, name, journal.StepTime, encoded(func(ctx context.Context) (time.Time, error) {
+	return makeStep[time.Time](ctx, name, journal.StepTime, false, encoded(func(ctx context.Context) (time.Time, error) {
 		return placeOf(ctx).run.client.Now().UTC().Round(0), nil
 	}), nil)
 }
@@ -88,7 +88,7 @@ func TimeStep(ctx context.Context, name string) (time.Time, error) {
 // the flow's own key and the step's name. So with onceward.Config.Secret it is the same on
 // every host, and nobody can guess it without the secret.
 func UUIDStep(ctx context.Context, name string) (string, error) {
-	return makeStep[string](ctx, name, journal.StepUUID, encoded(func(ctx context.Context) (string, error) {
+	return makeStep[string](ctx, name, journal.StepUUID, false, encoded(func(ctx context.Context) (string, error) {
 		return uuidStep(placeOf(ctx).run.parent.Key, name), nil
 	}), nil)
 }
@@ -149,13 +149,13 @@ func WithUndo[T any](undo func(ctx context.Context, result T) error) StepOption[
 }
 
 // makeStep returns what is recorded of a step, or has do make it, which returns its
-// result as JSON.
-func makeStep[T any](ctx context.Context, name string, kind journal.StepKind, do func(context.Context, *step) ([]byte, error), options []StepOption[T]) (T, error) {
+// result as JSON. The flow does without the result of a spare step.
+func makeStep[T any](ctx context.Context, name string, kind journal.StepKind, spare bool, do func(context.Context, *step) ([]byte, error), options []StepOption[T]) (T, error) {
 	var zero, result T
 	if p, reason := placeOf(ctx), checkResult(reflect.TypeFor[T]()); p != nil && reason != "" {
 		return zero, (&step{run: p.run, name: name}).misuse(reason, nil)
 	}
-	st, err := enterStep(ctx, name, kind)
+	st, err := enterStep(ctx, name, kind, spare)
 	if err != nil {
 		return zero, err
 	}
@@ -164,6 +164,9 @@ func makeStep[T any](ctx context.Context, name string, kind journal.StepKind, do
 		if encoded, err = st.make(ctx, do); err != nil {
 			return zero, err
 		}
+	}
+	if st.stated && spare {
+		encoded = slices.Concat([]byte(`{"result":`), encoded, []byte("}"))
 	}
 	if st.stated && string(encoded) == "null" && !takesNull(reflect.TypeFor[T]()) {
 		return zero, st.changed(errors.New("it was stated by hand without a result, and the step returns one: state it by ResolveStep"))

@@ -90,6 +90,7 @@ func (r *run) blockedBy(ctx context.Context, st *step) (answers int, effects []o
 	for _, op := range ops {
 		switch {
 		case r.cancelsUnsent(ctx, &op, "the flow is given up, and it was not sent"):
+		case st.spare && !mayBeSent(op.State, op.Resolved):
 		case !op.State.Settled():
 			open := noAnswer(r.client, &op)
 			f := r.waitFor(st.name, &open.Operation, nil, lookAgainMost)

@@ -27,6 +27,7 @@ type step struct {
 	stated   bool           // result is somebody's word
 	recorded bool           // its record was committed with its own writes
 	undoes   bool           // it is a step's undo
+	spare    bool           // the flow goes on, and is undone, though an operation of it stays unknown
 	onlyTold bool           // calls are answered from the journal, and no other is made
 	effects  []onceward.Ref // with onlyTold: the operations of the step that took effect
 	failed   error          // what the function was told of it, and is told again, though it tells what undoes it
@@ -35,13 +36,13 @@ type step struct {
 }
 
 // enterStep finds what is recorded of a step, or lets it be made.
-func enterStep(ctx context.Context, name string, kind journal.StepKind) (*step, error) {
+func enterStep(ctx context.Context, name string, kind journal.StepKind, spare bool) (*step, error) {
 	p := placeOf(ctx)
 	if p == nil {
 		return nil, &Error{Step: name, Kind: ErrStep, Err: errors.New("its context belongs to no flow: use the one that the flow's function gets")}
 	}
 	r := p.run
-	st := &step{run: r, name: name, id: name, kind: kind, position: p.section, parallel: p.section != 0}
+	st := &step{run: r, name: name, id: name, kind: kind, spare: spare, position: p.section, parallel: p.section != 0}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.fault != nil && (r.fault.final || !st.parallel) {
