@@ -21,17 +21,12 @@ type oncewardStore struct {
 
 func openOnceward(k keys) func(string) (store, error) {
 	return func(folder string) (store, error) {
-		return openJournal(folder, k, sqlite.Options{})
+		return openJournal(folder, k)
 	}
 }
 
-// openIntentOnly has the answer ride on the next commit.
-func openIntentOnly(folder string) (store, error) {
-	return openJournal(folder, generated, sqlite.Options{IntentOnly: true})
-}
-
-func openJournal(folder string, k keys, options sqlite.Options) (*oncewardStore, error) {
-	j, err := sqlite.Open(filepath.Join(folder, "journal.db"), options)
+func openJournal(folder string, k keys) (*oncewardStore, error) {
+	j, err := sqlite.Open(filepath.Join(folder, "journal.db"), sqlite.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,6 @@ var aims = []aim{
 	{"ops/s ÷ pebble", nameOnceward, namePebble, 64, throughput, 1.7, false},
 	{"ops/s ÷ pebble", nameOnceward, namePebble, 256, throughput, 1.6, false},
 	{"carried keys, ops/s ÷ naive", nameCarried, nameNaive, 64, throughput, 15, false},
-	{"IntentOnly, ops/s ÷ the default", nameIntentOnly, nameOnceward, 1, throughput, 1.8, false},
 	{"p99 ÷ naive's", nameOnceward, nameNaive, 64, tail, 0.03, true},
 	{"CPU an operation ÷ naive's", nameOnceward, nameNaive, 64, processor, 0.045, true},
 }

@@ -32,7 +32,7 @@ func beside(ctx context.Context, dir string, rows int, runs time.Duration, times
 	if err := os.Mkdir(full, 0o700); err != nil {
 		return err
 	}
-	s, err := openJournal(full, generated, sqlite.Options{})
+	s, err := openJournal(full, generated)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func beside(ctx context.Context, dir string, rows int, runs time.Duration, times
 	var inFull, inEmpty []figures
 	for turn := range times {
 		fmt.Fprintf(os.Stderr, "\r\x1b[Kfull and empty, run %d of %d", turn+1, times)
-		if s, err = openJournal(full, generated, sqlite.Options{}); err != nil {
+		if s, err = openJournal(full, generated); err != nil {
 			return err
 		}
 		f, err := load(ctx, s, 64, runs)
@@ -81,7 +81,7 @@ func beside(ctx context.Context, dir string, rows int, runs time.Duration, times
 	}
 	line(w, "open after a kill", ms(recovered), "≤ 20", "ms")
 
-	if s, err = openJournal(full, generated, sqlite.Options{}); err != nil {
+	if s, err = openJournal(full, generated); err != nil {
 		return err
 	}
 	defer func() { _ = s.close() }()
@@ -197,7 +197,7 @@ func recovery(ctx context.Context, folder string, times int) (time.Duration, err
 
 // leave begins operations until it is killed.
 func leave(ctx context.Context, folder string) error {
-	s, err := openJournal(folder, generated, sqlite.Options{})
+	s, err := openJournal(folder, generated)
 	if err != nil {
 		return err
 	}

@@ -38,19 +38,17 @@ const (
 
 // The names are those of the tables and of -only.
 const (
-	nameOnceward   = "onceward"
-	nameCarried    = "onceward, carried keys"
-	nameIntentOnly = "onceward, IntentOnly"
-	nameNaive      = "naive"
-	namePebble     = "pebble"
-	nameBolt       = "bbolt"
-	nameFloor      = "floor"
+	nameOnceward = "onceward"
+	nameCarried  = "onceward, carried keys"
+	nameNaive    = "naive"
+	namePebble   = "pebble"
+	nameBolt     = "bbolt"
+	nameFloor    = "floor"
 )
 
 var contenders = []contender{
 	{nameOnceward, generated, openOnceward(generated)},
 	{nameCarried, carried, openOnceward(carried)},
-	{nameIntentOnly, generated, openIntentOnly},
 	{nameNaive, generated, openNaive},
 	{namePebble, generated, openPebble},
 	{nameBolt, generated, openBolt},

@@ -50,8 +50,7 @@ type client struct {
 var clients = []client{
 	{"http.Client", openPlain},
 	{"go-retryablehttp", openRetryable},
-	{"onceward, SQLite", openOnceward(sqlite.Options{})},
-	{"onceward, SQLite, IntentOnly", openOnceward(sqlite.Options{IntentOnly: true})},
+	{"onceward, SQLite", openOnceward},
 }
 
 func run(ctx context.Context, args []string) error {
@@ -183,22 +182,20 @@ func openRetryable(string, string) (*http.Client, func() error, error) {
 	return rc.StandardClient(), func() error { t.CloseIdleConnections(); return nil }, nil
 }
 
-func openOnceward(options sqlite.Options) func(string, string) (*http.Client, func() error, error) {
-	return func(folder, host string) (*http.Client, func() error, error) {
-		j, err := sqlite.Open(filepath.Join(folder, "journal.db"), options)
-		if err != nil {
-			return nil, nil, err
-		}
-		stripe := providers.Stripe()
-		stripe.Hosts = []string{host}
-		t := transport()
-		c, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{stripe}, HTTPClient: &http.Client{Transport: t}})
-		if err != nil {
-			return nil, nil, cmp.Or(err, j.Close())
-		}
-		return c.HTTPClient(), func() error {
-			t.CloseIdleConnections()
-			return cmp.Or(c.Shutdown(context.Background()), j.Close())
-		}, nil
+func openOnceward(folder, host string) (*http.Client, func() error, error) {
+	j, err := sqlite.Open(filepath.Join(folder, "journal.db"), sqlite.Options{})
+	if err != nil {
+		return nil, nil, err
 	}
+	stripe := providers.Stripe()
+	stripe.Hosts = []string{host}
+	t := transport()
+	c, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{stripe}, HTTPClient: &http.Client{Transport: t}})
+	if err != nil {
+		return nil, nil, cmp.Or(err, j.Close())
+	}
+	return c.HTTPClient(), func() error {
+		t.CloseIdleConnections()
+		return cmp.Or(c.Shutdown(context.Background()), j.Close())
+	}, nil
 }

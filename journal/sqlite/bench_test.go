@@ -24,7 +24,7 @@ import (
 
 // BenchmarkBeginAndComplete measures operations, two durable commits each, by callers
 // that each wait for their own: through the journal, with generated keys, with random
-// keys that requests carry, with references and objects to be recognised by, and with Options.IntentOnly; and through SQLite as one would use it at first, with a transaction for every write
+// keys that requests carry, and with references and objects to be recognised by; and through SQLite as one would use it at first, with a transaction for every write
 // (WAL, synchronous=FULL, one connection). It needs a real disk: set TMPDIR where
 // /tmp is memory. Compare only within one run.
 func BenchmarkBeginAndComplete(b *testing.B) {
@@ -33,9 +33,6 @@ func BenchmarkBeginAndComplete(b *testing.B) {
 		b.Run(fmt.Sprintf("callers=%d/carried", callers), func(b *testing.B) { run(b, callers, newOnceward(b, journal.Carried, sqlite.Options{}, false)) })
 		b.Run(fmt.Sprintf("callers=%d/recognised", callers), func(b *testing.B) {
 			run(b, callers, newOnceward(b, journal.Generated, sqlite.Options{}, true))
-		})
-		b.Run(fmt.Sprintf("callers=%d/intentonly", callers), func(b *testing.B) {
-			run(b, callers, newOnceward(b, journal.Generated, sqlite.Options{IntentOnly: true}, false))
 		})
 		b.Run(fmt.Sprintf("callers=%d/naive", callers), func(b *testing.B) { run(b, callers, newNaive(b)) })
 	}

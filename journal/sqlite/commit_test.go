@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -193,31 +192,6 @@ func rowsOf(t *testing.T, newest int64, id string) (rows [][]byte) {
 	require.NoError(t, log.Err())
 	require.Len(t, rows, 2)
 	return rows
-}
-
-// With IntentOnly, an answer is read though a delivery of its operation landed before it.
-func TestIntentOnlyAnswerAfterItsDelivery(t *testing.T) {
-	s := openSlow(t, sqlite.Options{IntentOnly: true})
-	op := s.alone(generate("answered", s))
-	first := s.ask(t.Context(), generate("first", s))
-	<-s.syncing
-	_, err := s.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, At: time.Now(), Outcome: journal.StateCancelled})
-	require.NoError(t, err)
-	next := s.ask(t.Context(), generate("next", s)) // carries the delivery
-	until(t, func() bool { return sqlite.Queued(s.Journal) == 1 })
-	s.results <- sqlite3.SQLITE_OK
-	<-s.syncing
-	_, err = s.Apply(t.Context(), complete(op, s))
-	require.NoError(t, err)
-	s.quick()
-	s.results <- sqlite3.SQLITE_OK
-	for _, a := range []*asked{first, next} {
-		_, err := a.wait()
-		require.NoError(t, err)
-	}
-	op, err = s.Get(t.Context(), op.Ref)
-	require.NoError(t, err)
-	assert.Equal(t, journal.StateCompleted, op.State)
 }
 
 // A step that was reported is read though its commit is under way.

@@ -35,7 +35,7 @@ func childContends(path string) error {
 	d := &disk{path: path, open: make(map[uintptr]*handle)}
 	d.happened = sync.NewCond(&d.mu)
 	defer watch(d)()
-	j, err := sqlite.Open(path, sqlite.Options{IntentOnly: rand.IntN(2) == 0})
+	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return err
 	}

@@ -20,9 +20,6 @@ func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 	if j.file.writer.readOnly {
 		return j.getBeside(ctx, ref)
 	}
-	if err := j.file.writer.flushAnswer(ctx, &ref); err != nil {
-		return journal.Operation{}, err
-	}
 	var op journal.Operation
 	var found bool
 	handles, whole := j.file.writer.segments.find(ref)

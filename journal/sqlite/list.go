@@ -42,9 +42,6 @@ func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[jou
 				err = journal.ErrClosed
 			}
 			if err == nil {
-				err = j.file.writer.flushAnswer(ctx, nil)
-			}
-			if err == nil {
 				at, err = j.readPage(ctx, at, size)
 			}
 			if err != nil {

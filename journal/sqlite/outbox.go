@@ -192,9 +192,6 @@ func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(contex
 	if err := store.CheckDeliver(ev); err != nil {
 		return journal.Result{}, err
 	}
-	if err := j.file.writer.flushAnswer(ctx, &ev.Ref); err != nil { // the outcome that is delivered is there
-		return journal.Result{}, err
-	}
 	tx, err := j.BeginSQL(ctx)
 	if err != nil {
 		return journal.Result{}, err

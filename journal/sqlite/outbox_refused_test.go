@@ -182,25 +182,6 @@ func TestEnqueueBesideADamagedRow(t *testing.T) {
 	}
 }
 
-// An outcome that can't be recorded is an error for who delivers it.
-func TestDeliverOfAnAnswerThatRides(t *testing.T) {
-	b := newBreaker(t)
-	path, j, s := intentOnly(t)
-	deliver := undelivered(t, j, s, "order-1")
-	delivers := func() (journal.Result, error) {
-		return j.DeliverTx(t.Context(), deliver, func(context.Context, journal.Tx) error { return nil })
-	}
-	stop := b.triggers(t, path)
-	b.arm(0, true)
-	_, err := delivers()
-	require.NotEmpty(t, b.disarm())
-	stop()
-	require.Error(t, err)
-	res, err := delivers()
-	require.NoError(t, err)
-	assert.Equal(t, journal.Recorded, res.Decision)
-}
-
 // What another process has begun is known to who has enqueued since, though nobody else has asked.
 func TestEnqueueCatchesUp(t *testing.T) {
 	path, j, _ := joined(t)

@@ -239,9 +239,6 @@ func (d *disk) lead(t *testing.T, random *rand.Rand, name string, opts sqlite.Op
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
 	l := &life{journal: j, session: s, name: name, told: func(id string, p promise) {
-		if opts.IntentOnly {
-			p.outcome = journal.StateAbsent // that is not promised
-		}
 		d.tell(func(known map[string]promise) { known[id] = p })
 	}}
 	if fault != nil {
@@ -356,16 +353,12 @@ func (d *disk) after(t *testing.T, known map[string]promise, cuts []cut, f func(
 // A loss of power loses nothing that anybody was told.
 func TestPowerLossLosesNothingTold(t *testing.T) {
 	n := fromEnvironment(t, "ONCEWARD_POWER_CUTS", aQuarter(60))
-	for name, opts := range map[string]sqlite.Options{"by default": {}, "with IntentOnly": {IntentOnly: true}} {
-		t.Run(name, func(t *testing.T) {
-			t.Cleanup(sqlite.MarkAlways())
-			random := seeded(t)
-			d := recorded(t, random, opts, record(t, filepath.Join(t.TempDir(), "journal.db")), nil)
-			cuts := d.cuts(random, n)
-			d.after(t, map[string]promise{}, cuts, func(c cut, err error) bool { return assert.NoError(t, err, "%s", c) })
-			t.Logf("%d events, %d cuts", len(d.events), len(cuts))
-		})
-	}
+	t.Cleanup(sqlite.MarkAlways())
+	random := seeded(t)
+	d := recorded(t, random, sqlite.Options{}, record(t, filepath.Join(t.TempDir(), "journal.db")), nil)
+	cuts := d.cuts(random, n)
+	d.after(t, map[string]promise{}, cuts, func(c cut, err error) bool { return assert.NoError(t, err, "%s", c) })
+	t.Logf("%d events, %d cuts", len(d.events), len(cuts))
 }
 
 // A loss of power soon after another loses nothing that anybody was told.

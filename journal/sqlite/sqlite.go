@@ -47,22 +47,6 @@ type Options struct {
 	// write; then it fails. 0: ten seconds.
 	BusyTimeout time.Duration
 
-	// IntentOnly makes the intent alone durable before Apply returns, and spares an
-	// answer its own fsync: it rides on the next commit of anybody in this process, at
-	// the latest after 50 ms, or with the end of a session or Close. Until then every
-	// caller in this process is served the recorded answer, as always.
-	//
-	// What is given up: after a loss of power or the death of the process, answers of
-	// the last 50 ms that had been handed to callers may be missing. Such an operation
-	// counts as sent, without an answer, and the next Resume sends it again with the
-	// same key: the provider then gives its answer again. So this is only done for an
-	// operation which the resend rule (journal.MaySend) lets be sent at that moment; the
-	// answers of all others are durable before they are reported, as without this
-	// option. Where Resume comes so late that the provider's retention has passed, the
-	// operation becomes unknown although a caller has had its answer; and where the
-	// provider gives another answer to the repeat, that one is recorded.
-	IntentOnly bool
-
 	// CompressAbove is the size in bytes above which bodies of requests and answers are
 	// compressed (zstd), by the goroutine that asks. 0: 4 KiB; negative: none is. What is
 	// compressed is read whatever it is set to.
@@ -164,7 +148,7 @@ func Open(path string, opts Options) (*Journal, error) {
 }
 
 // Apply runs journal.Next on the operation that ev names, and returns once what
-// comes of it is durable (but see Options.IntentOnly). EventDeliver is only noted: it is recorded by the next
+// comes of it is durable. EventDeliver is only noted: it is recorded by the next
 // commit of anybody in this process, by the end of a session, or by Close, and its
 // Result has no Operation. An event without its asker's clock is refused with a
 // *journal.EventError. Where the context ends first, the event may be recorded.
@@ -177,11 +161,6 @@ func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 	}
 	if ev.Kind == journal.EventDeliver {
 		return j.file.writer.deferDelivery(ctx, ev)
-	}
-	if j.file.writer.intentOnly {
-		if result, rides := j.file.writer.deferAnswer(ev); rides {
-			return result, nil
-		}
 	}
 	w := j.file.writer
 	r := w.request()

@@ -35,7 +35,6 @@ type writer struct {
 	sql        *statements
 	checkpoint *checkpointer
 	timeout    time.Duration
-	intentOnly bool
 	committed  func(requests int, took time.Duration)
 	readOnly   bool // it does not run, and only has what readers need
 	files      *openFiles
@@ -54,9 +53,7 @@ type writer struct {
 
 	deferred struct {
 		sync.Mutex
-		events  []*prepared
-		answers map[journal.Ref]struct{} // whose answers are among the events, or in the batch
-		timed   bool                     // a commit comes for them: see flushLater
+		events []*prepared
 	}
 	flows   flowWriter
 	commits commits
@@ -102,7 +99,7 @@ func newWriter(path string, c *conn.Conn, files *openFiles, checkpoint *checkpoi
 		return nil, err
 	}
 	w := &writer{
-		path: path, conn: c, sql: sql, files: files, checkpoint: checkpoint, timeout: timeout, intentOnly: opts.IntentOnly,
+		path: path, conn: c, sql: sql, files: files, checkpoint: checkpoint, timeout: timeout,
 		committed:     opts.Committed,
 		compressAbove: cmp.Or(opts.CompressAbove, format.DefaultCompressAbove),
 
@@ -440,9 +437,6 @@ func (w *writer) finish(b *batch) error {
 		return conn.Explain(w.path, "commit", b.broken)
 	}
 	b.settle()
-	if b.writer.intentOnly {
-		b.writer.answersLanded(b.deferrals)
-	}
 	if b.wrote {
 		if err := w.files.stillInPlace(); err != nil { // what is there now will be found
 			_ = w.checkpoint.keep(w.identity, w.number)
