@@ -107,7 +107,7 @@ func writeSchemaFile(t *testing.T) {
 	content, err := os.ReadFile(copied)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(name+".zst", encoder.EncodeAll(content, nil), 0o644))
-	require.NoError(t, os.WriteFile(name+"-sidecar", side, 0o644))
+	require.NoError(t, os.WriteFile(name+".sidecar", side, 0o644))
 	require.NoError(t, os.WriteFile(name+".txt", []byte(described(t, j)), 0o644))
 }
 
@@ -149,7 +149,7 @@ func TestSchemaFile(t *testing.T) {
 			content, err := decoder.DecodeAll(packed, nil)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(path, content, 0o600))
-			copyFile(t, schemaFile(version)+"-sidecar", path+"-sidecar")
+			copyFile(t, schemaFile(version)+".sidecar", path+"-sidecar")
 			rows, err := anotherProcess(t, path).QueryContext(t.Context(), "SELECT id FROM onceward_sessions")
 			require.NoError(t, err)
 			for rows.Next() {
