@@ -219,3 +219,9 @@ func LeaveOpen(j *Journal) error {
 		return nil
 	})
 }
+
+// NewestInOutbox and OutboxOf are what is asked of the outbox for each operation that is enqueued.
+const (
+	NewestInOutbox = newestInOutbox
+	OutboxOf       = outboxOf
+)

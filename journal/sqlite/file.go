@@ -35,7 +35,8 @@ type file struct {
 	archive *store.Archive // nil: there is none
 
 	catching  atomic.Bool // the writer is about to catch up with others
-	enqueuing sync.Mutex  // one goroutine at a time looks and writes in the transaction that has the write lock
+	ahead     atomic.Pointer[logAhead]
+	enqueuing sync.Mutex // one goroutine at a time looks and writes in the transaction that has the write lock
 }
 
 // create returns the real path of the file, and makes an empty one with mode 0600

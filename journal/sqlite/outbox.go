@@ -264,6 +264,13 @@ func (j *Journal) writes(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
+// logAhead is what the log has that the writer does not know yet, up to this row. A transaction that has the write
+// lock reads it once, however many operations it enqueues.
+type logAhead struct {
+	seq    int64
+	recent []*format.Record
+}
+
 // standing is an operation as a transaction finds it that has the write lock.
 type standing struct {
 	op     journal.Operation
@@ -303,13 +310,17 @@ func (j *Journal) filed(r *reader, ref journal.Ref) (s standing, err error) {
 	if seq == latest.Seq {
 		s.clock.Last = time.UnixMilli(w.seen.Load()).UTC() // which is not always written
 	} else {
-		j.file.catchUp() // others have written: it is not read from the file each time
-		var recent []*format.Record
-		if recent, err = r.readLog(latest.Folded); err != nil {
-			return s, err
+		j.file.catchUp() // others have written: the writer reads it once the transaction has ended
+		ahead := j.file.ahead.Load()
+		if ahead == nil || ahead.seq != latest.Seq {
+			ahead = &logAhead{seq: latest.Seq}
+			if ahead.recent, err = r.readLog(latest.Folded); err != nil {
+				return s, err
+			}
+			j.file.ahead.Store(ahead)
 		}
 		k = nil
-		for _, is := range recent {
+		for _, is := range ahead.recent {
 			if store.IsNamed(&is.Op, ref) {
 				k = is
 			}
@@ -383,10 +394,15 @@ func (r *reader) mayLack(handle int64) error {
 	return err
 }
 
+const (
+	newestInOutbox = "SELECT max(?, coalesce(max(handle), 0)) FROM onceward_outbox"
+	outboxOf       = "handle = ? AND kind <> ?" // of one operation
+)
+
 // overlay has s be as it is with what the outbox says, of tx itself and of others whose commit
 // nobody has taken in yet.
 func (s *standing) overlay(ctx context.Context, tx *sql.Tx, ref journal.Ref) error {
-	if err := tx.QueryRowContext(ctx, "SELECT max(?, coalesce(max(handle), 0)) FROM onceward_outbox", s.newest).Scan(&s.newest); err != nil {
+	if err := tx.QueryRowContext(ctx, newestInOutbox, s.newest).Scan(&s.newest); err != nil {
 		return err
 	}
 	rows, err := outboxRows(ctx, tx, "id = ? AND scope = ? AND parent = ?", ref.ID, ref.Scope, ref.Parent)
@@ -394,7 +410,7 @@ func (s *standing) overlay(ctx context.Context, tx *sql.Tx, ref journal.Ref) err
 		return err
 	}
 	if len(rows) > 0 && rows[0].kind == outboxAlias {
-		if rows, err = outboxRows(ctx, tx, "handle = ? AND kind <> ?", rows[0].handle, outboxAlias); err != nil {
+		if rows, err = outboxRows(ctx, tx, outboxOf, rows[0].handle, outboxAlias); err != nil {
 			return err
 		}
 	} else if s.is && s.op.Ref != ref { // it was asked for by its second name
@@ -465,6 +481,7 @@ func (f *file) catchUp() {
 	go func() {
 		defer f.catching.Store(false)
 		_ = f.writer.do(context.Background(), func(b *batch) error {
+			f.ahead.Store(nil)
 			_, err := b.candidates(journal.Ref{})
 			return err
 		})

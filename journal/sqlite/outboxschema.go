@@ -16,3 +16,8 @@ CREATE TABLE onceward_outbox (
 
 CREATE INDEX onceward_outbox_names ON onceward_outbox (id, scope, parent);
 `
+
+// outboxIndex is for the latest handle, which each that is enqueued asks for, and for an operation by its second name.
+const outboxIndex = `
+CREATE INDEX onceward_outbox_handles ON onceward_outbox (handle);
+`

@@ -1,0 +1,70 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// What each that is enqueued asks the outbox is found by an index, so that many in one transaction take no longer each.
+func TestOutboxIsAskedByItsIndices(t *testing.T) {
+	path, _, _ := joined(t)
+	for query, args := range map[string][]any{
+		sqlite.NewestInOutbox: {0},
+		"SELECT 1 FROM onceward_outbox WHERE " + sqlite.OutboxOf + " ORDER BY seq":             {1, 3},
+		"SELECT 1 FROM onceward_outbox WHERE id = ? AND scope = ? AND parent = ? ORDER BY seq": {"", "", ""},
+	} {
+		rows, err := anotherProcess(t, path).QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, args...)
+		require.NoError(t, err)
+		var plan []string
+		for rows.Next() {
+			var id, parent, unused int
+			var detail string
+			require.NoError(t, rows.Scan(&id, &parent, &unused, &detail))
+			plan = append(plan, detail)
+		}
+		require.NoError(t, rows.Close())
+		assert.Contains(t, strings.Join(plan, "\n"), "SEARCH onceward_outbox USING", query)
+	}
+}
+
+// What another process has written since is read once in a transaction, and known to all that is enqueued in it.
+func TestEnqueueOfManyBesideAnotherProcess(t *testing.T) {
+	path, j, _ := joined(t)
+	db := application(t, path)
+	goOn(t, j, "invoice-1")
+	_, in, out := startTalking(t, "begin", path)
+	for round := range 2 {
+		_, err := io.WriteString(in, "1\n")
+		require.NoError(t, err)
+		require.True(t, out.Scan())
+		tx, err := db.Begin()
+		require.NoError(t, err)
+		for n := range 3 {
+			ours, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue(fmt.Sprint("order-", round, n)))
+			require.NoError(t, err)
+			assert.Equal(t, journal.Recorded, ours.Decision)
+			ev := enqueue(fmt.Sprint("theirs-", round))
+			theirs, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), ev)
+			require.NoError(t, err)
+			assert.NotEqual(t, journal.Recorded, theirs.Decision, "it is there already")
+			assert.NotZero(t, theirs.Operation.Handle)
+		}
+		require.NoError(t, tx.Commit())
+	}
+	assert.Empty(t, verify(t, j))
+	for round := range 2 {
+		for n := range 3 {
+			assert.True(t, has(t, j, fmt.Sprint("order-", round, n)))
+		}
+	}
+}
