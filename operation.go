@@ -157,6 +157,7 @@ var (
 	namingKey    = &contextKey{"naming"}
 	attemptKey   = &contextKey{"attempt"}
 	operationKey = &contextKey{"operation"}
+	heardKey     = &contextKey{"operations of a webhook"}
 )
 
 // naming is what a context says of the operations under it.

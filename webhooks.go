@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/onceward/onceward/webhook"
 )
@@ -23,14 +25,21 @@ import (
 // A body over a megabyte is refused, and lost to next too, unless the handler's MaxBody is set to more.
 //
 // What v verifies without evidence, since the scheme signs nothing, only has its operation
-// looked for. It panics if v is nil, there is no such provider, or Config.Reconcile is nil: these are
-// mistakes in the program.
+// looked for.
+//
+// The context of next's request has the operations that the event is about: see OperationsOf.
+//
+// Webhooks panics on a mistake in the program: v is nil or verifies another provider's scheme
+// (providers.Provider.WebhookSchemes), there is no such provider, or Config.Reconcile is nil.
 func (c *Client) Webhooks(provider string, v *webhook.Verifier, next http.Handler) *webhook.Handler {
-	switch {
-	case v == nil:
+	if v == nil {
 		panic("onceward: Webhooks: the verifier is nil: make one by a function of package webhook")
-	case c.named(provider) == nil:
+	}
+	switch p := c.named(provider); {
+	case p == nil:
 		panic(fmt.Sprintf("onceward: Webhooks: no provider in Config.Providers is called %q", provider))
+	case len(p.WebhookSchemes) > 0 && !slices.Contains(p.WebhookSchemes, v.Scheme()):
+		panic(fmt.Sprintf("onceward: Webhooks: provider %q signs its events by %s, and the verifier is for %q", provider, strings.Join(p.WebhookSchemes, " or "), v.Scheme()))
 	}
 	if c.cfg.Reconcile == nil {
 		panic("onceward: Webhooks: Config.Reconcile is nil, so that nothing is taken note of: set it, or use webhook.Handler")
@@ -49,10 +58,14 @@ func (c *Client) Webhooks(provider string, v *webhook.Verifier, next http.Handle
 
 // hearRequest is for a request that was verified.
 func (c *Client) hearRequest(w http.ResponseWriter, r *http.Request, provider string, next http.Handler) {
+	var about []Operation
 	body, err := io.ReadAll(r.Body) // from memory
 	if err == nil {
 		message, _ := webhook.MessageOf(r.Context())
-		err = c.heard(r.Context(), provider, Event{Body: body, Evidence: message.Evidence, Header: r.Header})
+		about, err = c.heard(r.Context(), provider, Event{Body: body, Evidence: message.Evidence, Header: r.Header})
+	}
+	if len(about) > 0 {
+		r = r.WithContext(context.WithValue(r.Context(), heardKey, about))
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if err == nil {
@@ -66,15 +79,24 @@ func (c *Client) hearRequest(w http.ResponseWriter, r *http.Request, provider st
 }
 
 // heard is Hear for what the application gets whatever becomes of it here.
-func (c *Client) heard(ctx context.Context, provider string, e Event) (err error) {
+func (c *Client) heard(ctx context.Context, provider string, e Event) (about []Operation, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			c.survived(v)
 			err = errors.New("onceward: hear an event: a hook or the journal panicked: see the log")
 		}
 	}()
-	_, err = c.Hear(ctx, provider, e)
-	return err
+	return c.Hear(ctx, provider, e)
+}
+
+// OperationsOf returns the operations that a webhook is about, as they stood once Client.Webhooks had recorded the event.
+// ctx is the context of the request that Client.Webhooks hands to its next handler. A settled operation keeps its outcome:
+// an event that comes later, such as a payout that fails days after it was paid, changes nothing in the journal. The
+// handler compares the event with Operation.State and books the difference. OperationsOf returns nil if the event is about
+// no operation of the journal.
+func OperationsOf(ctx context.Context) []Operation {
+	about, _ := ctx.Value(heardKey).([]Operation)
+	return about
 }
 
 // unheard is where an answer goes that the provider does not get.

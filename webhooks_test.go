@@ -31,6 +31,23 @@ import (
 
 const signingSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
+// signed returns a webhook with this body, signed under signingSecret.
+func signed(t *testing.T, body []byte) *http.Request {
+	t.Helper()
+	const id = "msg_1"
+	at := strconv.FormatInt(time.Now().Unix(), 10)
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(signingSecret, "whsec_"))
+	require.NoError(t, err)
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(id + "." + at + "."))
+	mac.Write(body)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(body))
+	r.Header.Set("Webhook-Id", id)
+	r.Header.Set("Webhook-Timestamp", at)
+	r.Header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	return r
+}
+
 // hears has the bank send its events to a process, by way of an application, and returns how
 // many of them came to the application.
 func (l *teller) hears(answer int) *atomic.Int64 {
@@ -53,6 +70,29 @@ func (l *teller) hears(answer int) *atomic.Int64 {
 
 // unlooked is a bank whose payments can't be looked for.
 func unlooked(p *providers.Provider) { p.Endpoints[0].Lookups = nil }
+
+// A payout is paid, and fails days later. The journal keeps the outcome, and the application's handler gets the event
+// with the operation.
+func TestWebhookOfALateState(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		out := l.pays("invoice-1")
+		require.NoError(t, out.Err)
+		v, err := webhook.StandardWebhooks(signingSecret)
+		require.NoError(t, err)
+		var about []onceward.Operation
+		h := l.Webhooks("bank", v, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { about = onceward.OperationsOf(r.Context()) }))
+		for i, kind := range []string{"payment.succeeded", "payment.failed"} {
+			h.ServeHTTP(httptest.NewRecorder(), signed(t, l.happened(fmt.Sprint("evt_", i), kind, out.Op.Key, "obj_1", time.Now()).Body))
+			require.Len(t, about, 1, kind)
+			assert.Equal(t, "invoice-1", about[0].ID)
+			assert.Equal(t, onceward.StateCompleted, about[0].State, kind)
+		}
+		h.ServeHTTP(httptest.NewRecorder(), signed(t, l.happened("evt_9", "payment.failed", "another-key", "obj_9", time.Now()).Body))
+		assert.Empty(t, about)
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+	})
+}
 
 func TestWebhooksSettle(t *testing.T) {
 	trap(t, "an unknown operation", func(t *testing.T) {
@@ -437,6 +477,19 @@ func TestWebhooksAreMadeRight(t *testing.T) {
 	require.NoError(t, err)
 	assert.Panics(t, func() { c.Webhooks("bank", nil, nil) })
 	assert.Panics(t, func() { c.Webhooks("nobody", v, nil) })
+	t.Run("a verifier of another provider is refused", func(t *testing.T) {
+		adyen, err := webhook.Adyen("44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056")
+		require.NoError(t, err)
+		stripe, err := webhook.Stripe(signingSecret)
+		require.NoError(t, err)
+		renamed := providers.Stripe()
+		renamed.Name, renamed.Hosts = "stripe-eu", []string{"eu.example.com"}
+		c := start(t, &line{}, onceward.Config{Providers: []providers.Provider{providers.Stripe(), renamed}, Reconcile: &onceward.Reconcile{}})
+		assert.PanicsWithValue(t, `onceward: Webhooks: provider "stripe" signs its events by stripe, and the verifier is for "adyen"`, func() { c.Webhooks("stripe", adyen, nil) })
+		assert.Panics(t, func() { c.Webhooks("stripe", v, nil) })
+		assert.Panics(t, func() { c.Webhooks("stripe-eu", adyen, nil) })
+		assert.NotNil(t, c.Webhooks("stripe-eu", stripe, nil))
+	})
 	assert.NotNil(t, c.Webhooks("bank", v, nil))
 	without, err := onceward.New(onceward.Config{Journal: memory.New(), Providers: []providers.Provider{bank()}})
 	require.NoError(t, err)
@@ -462,19 +515,8 @@ func TestWebhooksOfALargeBody(t *testing.T) {
 		e := l.happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now())
 		large := fmt.Appendf(nil, `{"filler":%q,%s`, strings.Repeat("x", 2<<20), e.Body[1:])
 		send := func() int {
-			signed := "msg_1." + strconv.FormatInt(time.Now().Unix(), 10)
-			key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(signingSecret, "whsec_"))
-			require.NoError(t, err)
-			mac := hmac.New(sha256.New, key)
-			mac.Write([]byte(signed + "."))
-			mac.Write(large)
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(large))
-			id, at, _ := strings.Cut(signed, ".")
-			r.Header.Set("Webhook-Id", id)
-			r.Header.Set("Webhook-Timestamp", at)
-			r.Header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
+			h.ServeHTTP(w, signed(t, large))
 			return w.Code
 		}
 		assert.Equal(t, http.StatusRequestEntityTooLarge, send())

@@ -51,11 +51,12 @@ func Adyen(prefix string) Provider {
 		hosts = append(hosts, prefix+"-checkout-live.adyenpayments.com", prefix+"-pal-live.adyenpayments.com")
 	}
 	p := Provider{
-		Name:    "adyen",
-		Hosts:   hosts,
-		Answers: jsonAnswers,
-		Events:  slices.Concat(adyenEvents, adyenTransferEvents),
-		Source:  sourceAdyenDocs + "; hosts: " + sourceAdyenSpec,
+		Name:           "adyen",
+		Hosts:          hosts,
+		Answers:        jsonAnswers,
+		WebhookSchemes: []string{"adyen", "adyen platform"},
+		Events:         slices.Concat(adyenEvents, adyenTransferEvents),
+		Source:         sourceAdyenDocs + "; hosts: " + sourceAdyenSpec,
 		Declines: []Decline{
 			{Field: "resultCode", Equals: "Refused", Source: sourceAdyenResults},
 			{Field: "resultCode", Equals: "Cancelled", Source: sourceAdyenResults + ": before processing was completed"},

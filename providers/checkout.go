@@ -44,6 +44,7 @@ func Checkout() Provider {
 	p := Provider{
 		Name:             "checkout.com",
 		CredentialScoped: true,
+		WebhookSchemes:   []string{"checkout"},
 		Events:           checkoutEvents,
 		Answers:          jsonAnswers,
 		Hosts: []string{

@@ -47,10 +47,11 @@ func Dwolla() Provider {
 	mass.Pattern, mass.Object = "POST /mass-payments", "mass-payment"
 	mass.Reference, mass.Lookups = dwollaMassReference, []Lookup{dwollaMassPayments}
 	p := Provider{
-		Name:    "dwolla",
-		Hosts:   []string{"api.dwolla.com", "api-sandbox.dwolla.com"},
-		Events:  dwollaEvents,
-		Answers: jsonAnswers,
+		Name:           "dwolla",
+		Hosts:          []string{"api.dwolla.com", "api-sandbox.dwolla.com"},
+		WebhookSchemes: []string{"dwolla"},
+		Events:         dwollaEvents,
+		Answers:        jsonAnswers,
 		Endpoints: []Endpoint{
 			keyed,
 			transfer,

@@ -55,9 +55,10 @@ func GoCardless() Provider {
 			Path: "/creditors", Field: "creditors[].id",
 			Source: sourceGoCardlessSDK + " creditor_service.go; a token of an organisation with several creditors is not told",
 		},
-		Events: gocardlessEvents,
-		Hosts:  []string{"api.gocardless.com", "api-sandbox.gocardless.com"},
-		Source: sourceGoCardlessKeys + "; hosts: " + sourceGoCardlessSDK + " options.go; scope of keys: [?]",
+		WebhookSchemes: []string{"gocardless"},
+		Events:         gocardlessEvents,
+		Hosts:          []string{"api.gocardless.com", "api-sandbox.gocardless.com"},
+		Source:         sourceGoCardlessKeys + "; hosts: " + sourceGoCardlessSDK + " options.go; scope of keys: [?]",
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: gocardlessOthers, Source: sourceGoCardlessKeys + ": creations only"}, "/"),
 			each(Endpoint{NoEffect: true, Source: sourceGoCardlessSDK + " bank_details_lookup_service.go"}, "POST /bank_details_lookups"),

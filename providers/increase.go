@@ -45,6 +45,7 @@ func Increase() Provider {
 	p := Provider{
 		Name:             "increase",
 		CredentialScoped: true,
+		WebhookSchemes:   []string{"increase"},
 		Events:           increaseEvents,
 		Answers:          jsonAnswers,
 		Hosts:            []string{"api.increase.com", "sandbox.increase.com"},

@@ -60,6 +60,7 @@ func ModernTreasury() Provider {
 		Name:             "moderntreasury",
 		Hosts:            []string{"app.moderntreasury.com"},
 		CredentialScoped: true,
+		WebhookSchemes:   []string{"modern treasury"},
 		Events:           modernTreasuryEvents,
 		Answers:          jsonAnswers,
 		Endpoints: append(found, []Endpoint{

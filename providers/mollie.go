@@ -49,9 +49,10 @@ func Mollie() Provider {
 	refund.Object, refund.Reference, refund.Lookups = "refund", molliePartReference, mollieParts("refund", mollieRefundStates)
 	capture.Object, capture.Reference, capture.Lookups = "capture", molliePartReference, mollieParts("capture", mollieCaptureStates)
 	p := Provider{
-		Name:    "mollie",
-		Answers: jsonAnswers,
-		Events:  mollieEvents,
+		Name:           "mollie",
+		Answers:        jsonAnswers,
+		WebhookSchemes: []string{"mollie", "mollie classic"},
+		Events:         mollieEvents,
 		CredentialModes: []CredentialMode{
 			{"test_", "test"}, {"live_", "live"},
 		},

@@ -55,8 +55,9 @@ func PayPal() Provider {
 			Needs:  "https://uri.paypal.com/services/reporting/balances/read",
 			Source: sourcePayPalSpec + " reporting_transactions_v1: account_id is the payer ID of the account",
 		},
-		Events: paypalEvents,
-		Source: sourcePayPalIdempotency + "; hosts and the account header: " + sourcePayPalSpec + ", and of older programs PayPal-Java-SDK 2a34212 base/Constants.java [S]",
+		WebhookSchemes: []string{"paypal"},
+		Events:         paypalEvents,
+		Source:         sourcePayPalIdempotency + "; hosts and the account header: " + sourcePayPalSpec + ", and of older programs PayPal-Java-SDK 2a34212 base/Constants.java [S]",
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: paypalKeyless, SecretRequest: paypalCards, Source: sourcePayPalSpec + ": the header is not declared; " + sourcePayPalIdempotency + ": not all APIs support it"},
 				"/"),

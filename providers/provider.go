@@ -81,6 +81,10 @@ type Provider struct {
 	// Events say what the events that the provider sends prove.
 	Events []EventRule
 
+	// WebhookSchemes are the schemes of package webhook (webhook.Verifier.Scheme) that sign the provider's events.
+	// Client.Webhooks refuses a verifier of another scheme. Empty allows every scheme.
+	WebhookSchemes []string
+
 	// Identity says how the provider tells whose a credential is.
 	Identity Identity
 

@@ -70,6 +70,7 @@ func Razorpay(retention time.Duration) Provider {
 		Hosts:            []string{"api.razorpay.com"},
 		AccountHeaders:   []string{"X-Razorpay-Account"},
 		CredentialScoped: true,
+		WebhookSchemes:   []string{"razorpay"},
 		Events:           razorpayEvents,
 		Answers:          jsonAnswers,
 		Source:           sourceRazorpayPayouts + " and " + sourceRazorpayRefunds + ", their examples for the host; the account header: razorpay.com/docs/partners/aggregators/partner-auth [D]; scope: [?]",

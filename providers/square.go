@@ -48,9 +48,10 @@ func Square(retention time.Duration) Provider {
 			Path: "/v2/merchants/me", Field: "merchant.id", Needs: "MERCHANT_PROFILE_READ",
 			Source: sourceSquareSpec + " RetrieveMerchant",
 		},
-		Events: squareEvents,
-		Hosts:  []string{"connect.squareup.com", "connect.squareupsandbox.com"},
-		Source: sourceSquareIdempotency + "; hosts: square-go-sdk 3f484c5 environments.go [S]; whose the keys are: [?]",
+		WebhookSchemes: []string{"square"},
+		Events:         squareEvents,
+		Hosts:          []string{"connect.squareup.com", "connect.squareupsandbox.com"},
+		Source:         sourceSquareIdempotency + "; hosts: square-go-sdk 3f484c5 environments.go [S]; whose the keys are: [?]",
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: squareKeyless, Source: sourceSquareSpec + ": no key, or one that names another operation"},
 				"/"),

@@ -74,9 +74,10 @@ func Stripe() Provider {
 			{"sk_test_", "test"}, {"sk_live_", "live"},
 			{"rk_test_", "test"}, {"rk_live_", "live"},
 		},
-		Events:       stripeEvents,
-		Answers:      jsonAnswers,
-		ReplayHeader: "Idempotent-Replayed", ReplayValue: "true",
+		WebhookSchemes: []string{"stripe"},
+		Events:         stripeEvents,
+		Answers:        jsonAnswers,
+		ReplayHeader:   "Idempotent-Replayed", ReplayValue: "true",
 		Endpoints: []Endpoint{
 			v1,
 			{

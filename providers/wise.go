@@ -40,9 +40,10 @@ import (
 // looked for in the profile of its path.
 func Wise(retention time.Duration, profiles ...string) Provider {
 	p := Provider{
-		Name:    "wise",
-		Events:  wiseEvents,
-		Answers: jsonAnswers,
+		Name:           "wise",
+		WebhookSchemes: []string{"wise"},
+		Events:         wiseEvents,
+		Answers:        jsonAnswers,
 		Hosts: []string{
 			"api.wise.com", "api-mtls.transferwise.com",
 			"api.wise-sandbox.com", "api.sandbox.transferwise.tech", "api-mtls.sandbox.transferwise.tech",

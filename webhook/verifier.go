@@ -55,6 +55,9 @@ type Message struct {
 	Events []string
 }
 
+// Scheme returns the name of the verifier's signature scheme, such as "stripe" or "standard webhooks".
+func (v *Verifier) Scheme() string { return v.scheme }
+
 // Verify checks r's signature over body, which is r's body as it arrived: whoever
 // calls Verify has read it, and r.Body is not touched. Of r it reads the header
 // and, for Twilio, the request's target; r.Context() bounds the fetching of
