@@ -122,6 +122,7 @@ func (w *world) opens(a adapter) *box {
 	}))
 	b.server.RetryAfter = -1
 	b.stated = b.server.Provider()
+	b.stated.WebhookSchemes = nil // the world signs all events by Standard Webhooks
 	return b
 }
 
