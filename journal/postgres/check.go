@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,6 +15,9 @@ import (
 // the database is another than the journal lay in before, or older than what this process has seen, it counts as restored. From then on
 // the guard lets this process commit on that server, until it is started again or another is in its place.
 func (j *Journal) check(ctx context.Context, conn *pgx.Conn, told *notices) error {
+	if err := j.checkText(ctx, conn); err != nil {
+		return err
+	}
 	started, err := j.startOf(ctx, conn)
 	if err != nil {
 		return err
@@ -30,6 +34,30 @@ func (j *Journal) check(ctx context.Context, conn *pgx.Conn, told *notices) erro
 		return errMoved
 	}
 	j.started.Store(started)
+	return nil
+}
+
+// checkText refuses settings that shape what the server answers as text, which it does behind a pooler: in another shape
+// than these, what was recorded can't be read again.
+func (j *Journal) checkText(ctx context.Context, conn *pgx.Conn) error {
+	if !j.opts.Pooled {
+		return nil
+	}
+	var bytea, date, encoding string
+	err := conn.QueryRow(ctx, "SELECT current_setting('bytea_output'), current_setting('DateStyle'), current_setting('client_encoding')").Scan(&bytea, &date, &encoding)
+	refuse := func(setting, is, want string) error {
+		return fmt.Errorf("%w: %s is %s, and behind a pooler (Options.Pooled) it has to be %s: ALTER ROLE … SET %[2]s = '%[4]s', and have the pooler connect anew", ErrUnsafe, setting, is, want)
+	}
+	switch {
+	case err != nil:
+		return err
+	case bytea != "hex":
+		return refuse("bytea_output", bytea, "hex")
+	case !strings.HasPrefix(date, "ISO"):
+		return refuse("DateStyle", date, "ISO")
+	case encoding != "UTF8":
+		return refuse("client_encoding", encoding, "UTF8")
+	}
 	return nil
 }
 

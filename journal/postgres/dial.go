@@ -31,6 +31,7 @@ func configure(cfg *pgx.ConnConfig, opts Options) *pgx.ConnConfig {
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "onceward"
 	}
+	cfg.RuntimeParams["client_encoding"] = "UTF8" // whatever the role has: else others would read other names
 	// A server that waits for a client which is gone holds its locks meanwhile.
 	cfg.RuntimeParams["tcp_keepalives_idle"], cfg.RuntimeParams["tcp_keepalives_interval"], cfg.RuntimeParams["tcp_keepalives_count"] = "5", "5", "3"
 	cfg.RuntimeParams["tcp_user_timeout"] = "15000"

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/onceward/onceward/journal"
@@ -86,7 +87,10 @@ func isJournals(err error) bool {
 func connectionReason(err error) string {
 	var connect *pgconn.ConnectError
 	var network net.Error
+	var scan pgx.ScanArgError
 	switch {
+	case errors.As(err, &scan):
+		return "the server's answer is not in the form that is asked for: behind a pooler (Options.Pooled), see bytea_output and DateStyle"
 	case errors.As(err, &network) && network.Timeout():
 		return "the server did not answer in time"
 	case errors.As(err, &connect) && strings.Contains(err.Error(), "read only connection"): // pgconn's words, without a type
