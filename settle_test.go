@@ -95,7 +95,14 @@ func TestAHandlerThatFailsBooksNothing(t *testing.T) {
 // failingOutbox is a journal in a database that fails on the events it is told to.
 type failingOutbox struct {
 	*failing
-	journal.Outbox
+	transactions
+}
+
+// transactions are an Outbox's own methods.
+type transactions interface {
+	BeginTx(context.Context) (journal.Tx, error)
+	EnqueueTx(context.Context, journal.Tx, journal.Event) (journal.Result, error)
+	DeliverTx(context.Context, journal.Event, func(context.Context, journal.Tx) error) (journal.Result, error)
 }
 
 // What could not be recorded yet is booked once it is, and not before: nobody else would book it.

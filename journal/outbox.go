@@ -19,7 +19,7 @@ type Tx interface {
 	Rollback(ctx context.Context) error
 }
 
-// Outbox is what a Journal does besides that can record an operation, or that its outcome
+// Outbox is a Journal that can also record an operation, or that its outcome
 // was delivered, in a transaction of its database: with the application's own writes, all
 // of it or none. It is optional. Its methods are safe for concurrent use as the Journal's
 // are, and refuse with ErrRestored as it does.
@@ -30,6 +30,8 @@ type Tx interface {
 //
 // This interface does not grow.
 type Outbox interface {
+	Journal
+
 	// BeginTx starts a transaction of the journal's database that will write, durable once
 	// it is committed.
 	BeginTx(ctx context.Context) (Tx, error)

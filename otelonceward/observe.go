@@ -16,7 +16,7 @@ import (
 // what has no answer.
 const statsEvery = 10 * time.Second
 
-// Committed returns the hook for sqlite.Options.Committed of the journal with this name, which
+// Committed returns the hook for Options.Committed of the journal with this name, which
 // is one of a few: it is an attribute of metrics.
 func (t *Telemetry) Committed(name string) func(requests int, took time.Duration) {
 	with := t.with(place{}, keyJournal.String(name)).record

@@ -111,12 +111,14 @@ func (g *group) commitOnce(l *lane, batch []*write) (late []*write) {
 		if len(batch) == 0 {
 			return nil
 		}
+		began := time.Now()
 		at, err := g.try(l, batch, apart, try < mostAgain)
 		err = g.j.orClosed(err)
 		switch {
 		case errors.Is(err, errApart):
 			apart = true
 		case err == nil:
+			g.j.committed(len(batch), began)
 			for _, w := range batch {
 				if w.handle == 0 {
 					w.end(errLeave)

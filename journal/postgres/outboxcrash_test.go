@@ -86,7 +86,7 @@ func (s *shop) Count(t *testing.T, table string) (n int) {
 	return n
 }
 
-func (s *shop) Verify(t *testing.T, j till.Journal) (wrong []string) {
+func (s *shop) Verify(t *testing.T, j journal.Outbox) (wrong []string) {
 	t.Helper()
 	found, err := j.(*postgres.Journal).Verify(t.Context())
 	require.NoError(t, err)

@@ -93,6 +93,10 @@ type Options struct {
 	// ArchiveBodies has the bodies in it too, in base64.
 	ArchiveBodies bool
 
+	// Committed receives every commit: how many requests it carried, and how long its transaction took. Several
+	// goroutines may call it at once, and each waits for it, so it returns at once. Zero means that nothing is called.
+	Committed func(requests int, took time.Duration)
+
 	// Logger is told of what somebody ought to know of: lost connections, sessions that were buried, a standby that is
 	// missing. Never of names, bodies or parameters. nil: slog.Default().
 	Logger *slog.Logger

@@ -167,6 +167,7 @@ func again(err error) bool {
 func (j *Journal) tryTx(ctx context.Context, l *lane, a ask, f func(t *tx) error) error {
 	j.glance(a.at)
 	var t *tx
+	began := time.Now()
 	err := l.transact(ctx, a, func(own *allowance, conn *pgx.Conn) error {
 		if t != nil {
 			t.release(false)
@@ -185,7 +186,17 @@ func (j *Journal) tryTx(ctx context.Context, l *lane, a ask, f func(t *tx) error
 	if t != nil {
 		t.release(err == nil)
 	}
+	if err == nil {
+		j.committed(1, began)
+	}
 	return err
+}
+
+// committed hands a commit to Options.Committed.
+func (j *Journal) committed(requests int, began time.Time) {
+	if j.opts.Committed != nil {
+		j.opts.Committed(requests, time.Since(began))
+	}
 }
 
 // release ends the transaction for this process.

@@ -97,7 +97,7 @@ func (s *shop) Count(t *testing.T, table string) (n int) {
 	return n
 }
 
-func (s *shop) Verify(t *testing.T, j till.Journal) []string {
+func (s *shop) Verify(t *testing.T, j journal.Outbox) []string {
 	t.Helper()
 	return verify(t, j.(*sqlite.Journal))
 }

@@ -21,15 +21,9 @@ import (
 // Steps are those of an order: enqueue, commit, send, settle, deliver. A shop may be killed after each of them.
 var Steps = []string{"begun", "enqueued", "ordered", "committed", "claimed", "sent", "completed", "delivering", "booked", "delivered"}
 
-// Journal is one with an outbox.
-type Journal interface {
-	journal.Journal
-	journal.Outbox
-}
-
 // Till enqueues orders, sends what is due, and books what came of it. It tells of every step that it has made.
 type Till struct {
-	Journal Journal
+	Journal journal.Outbox
 	Session journal.Session
 	Begin   func(ctx context.Context) (journal.Tx, error)                   // the application's transactions
 	Insert  func(ctx context.Context, tx journal.Tx, into, id string) error // into orders, where a second one changes nothing, or booked
@@ -142,10 +136,10 @@ func Sell(open func(step func(string)) (*Till, error)) error {
 
 // Shop is where the tills of one test stand.
 type Shop interface {
-	Child(t *testing.T) *exec.Cmd                    // another process that calls Sell; not started
-	Open(t *testing.T) *Till                         // one of this process
-	Count(t *testing.T, table string) int            // of orders or booked
-	Verify(t *testing.T, j Journal) (wrong []string) // what is wrong with the journal
+	Child(t *testing.T) *exec.Cmd                           // another process that calls Sell; not started
+	Open(t *testing.T) *Till                                // one of this process
+	Count(t *testing.T, table string) int                   // of orders or booked
+	Verify(t *testing.T, j journal.Outbox) (wrong []string) // what is wrong with the journal
 }
 
 // KilledAtEachStep: whatever step a process is killed after, order and operation are there together or not at all, the
