@@ -24,6 +24,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/planted"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -160,15 +161,9 @@ func TestBesideAnApplication(t *testing.T) {
 	app := starts(t, path)
 	before, err := os.Stat(path)
 	require.NoError(t, err)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
-	rounds := 120
-	if testing.Short() {
-		rounds = 30
-	}
+	random := rand.New(rand.NewPCG(soak.Seed(t, 1), 0))
 	codes := map[int]int{}
-	for round := range rounds {
+	for round := range soak.Times(30, 120) {
 		if round%40 == 39 {
 			assert.Empty(t, app.ends(t, round%80 == 39))
 			app = starts(t, path)

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/planted"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -317,16 +318,10 @@ func TestBesideAnApplicationOnPostgres(t *testing.T) {
 	p.j = p.opened(t)
 	require.NoError(t, p.j.Close())
 	app := starts(t, server.URL(), p.env()...)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
-	rounds := 90
-	if testing.Short() {
-		rounds = 30
-	}
+	random := rand.New(rand.NewPCG(soak.Seed(t, 1), 0))
 	archive := filepath.Join(t.TempDir(), "archive.jsonl")
 	codes := map[int]int{}
-	for round := range rounds {
+	for round := range soak.Times(30, 90) {
 		if round%30 == 29 {
 			assert.Empty(t, app.ends(t, round%60 == 29))
 			app = starts(t, server.URL(), p.env()...)

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -39,6 +41,7 @@ var (
 // the end each order has had each of its effects once, or had them taken back; whoever
 // asks is told the same; no flow is left; and the ledger says what Stripe's books say.
 func TestEveryOrderTakesEffectOnce(t *testing.T) {
+	*count, *seed = soak.Times(*count, 200), soak.Seed(t, *seed)
 	books, outbox := &stripeBusiness{payments: map[string]payment{}}, &svixBusiness{messages: map[string]message{}}
 	stripeBox := providertest.NewServer(providers.Stripe(), books)
 	defer stripeBox.Close()
@@ -157,6 +160,7 @@ func anOrder(i int) order {
 // clients are who asks for orders.
 type clients struct {
 	addresses []string
+	asked     atomic.Uint64 // in turn
 	mu        sync.Mutex
 	answers   []map[answer]int // by the order's number: how often each was given
 }
@@ -216,7 +220,7 @@ func (c *clients) ask(i int, timeout time.Duration) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.addresses[rand.IntN(len(c.addresses))]+"/orders", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.addresses[c.asked.Add(1)%uint64(len(c.addresses))]+"/orders", bytes.NewReader(body))
 	if err != nil {
 		return answer{}, err
 	}
