@@ -34,7 +34,8 @@ func Seed(t testing.TB, fixed uint64) uint64 {
 	return seed
 }
 
-// Times returns how often a test repeats its work: byDefault in `go test ./...`, inSoak in the soak.
+// Times returns how often a test repeats its work: byDefault in `go test ./...`, inSoak in the soak. Choose inSoak
+// so that a run takes at most about a minute on two idle cores: the command ends a run after five minutes, as hanging.
 func Times(byDefault, inSoak int) int {
 	if On() {
 		return inSoak
