@@ -439,7 +439,7 @@ func (k *call) failWith(op *journal.Operation, kind, cause error) *Error {
 // startRun starts the run that the journal has just allowed.
 func (k *call) startRun(res journal.Result, f *flight) *run {
 	r := newRun(k.ctx, k.client, res, f, k.ends)
-	r.caller, r.route, r.target, r.hides = k.req, k.route, k.clean, k.hides
+	r.caller, r.route, r.target, r.secrets = k.req, k.route, k.clean, k.secrets
 	r.requests.caller, r.requests.query = k.req, k.query
 	if r.op.Request.Method == "" {
 		r.op.Request = k.intent.Request

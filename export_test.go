@@ -8,11 +8,8 @@ import (
 // SetClock replaces the client's clock before its first use.
 func SetClock(c *Client, clock func() time.Time) { c.clock = clock }
 
-// ExchangesSecrets and IsTidyTokenRequest are what a request for a token is told by.
-var (
-	ExchangesSecrets   = exchangesSecrets
-	IsTidyTokenRequest = isTidyTokenRequest
-)
+// IsTidyTokenRequest tells a request for a token that passes.
+var IsTidyTokenRequest = isTidyTokenRequest
 
 // LogEvents are the values of the key "event" in a client's log.
 func LogEvents() (names []string) {

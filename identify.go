@@ -31,14 +31,14 @@ type call struct {
 	// wrongVersion is why that can't be the key of a new operation.
 	wrongVersion error
 
-	intent journal.Intent
-	print  fingerprint.Print // what the request means
-	hides  bool              // its answer is a secret, as its body is
-	clean  *url.URL          // the request's, without withheld query parameters
-	query  string            // the rest of its query
-	body   []byte
-	ends   time.Time // when the call has to have returned
-	asked  time.Time // before which the provider asked not to be asked again, by what was answered last
+	intent  journal.Intent
+	print   fingerprint.Print // what the request means
+	secrets tables.Secrets    // of its body
+	clean   *url.URL          // the request's, without withheld query parameters
+	query   string            // the rest of its query
+	body    []byte
+	ends    time.Time // when the call has to have returned
+	asked   time.Time // before which the provider asked not to be asked again, by what was answered last
 
 	passed  bool    // it is no operation after all
 	outcome Outcome // of a response that is not its own

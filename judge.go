@@ -419,7 +419,7 @@ func (r *run) complete() {
 	if a.judged.Verdict == providers.AlreadyDone {
 		answer.Refused = false
 	}
-	if a.partial || r.hides || r.route.Endpoint.SecretResponse {
+	if a.partial || r.route.Endpoint.SecretResponse || r.secrets.Shown(a.resp.Header, a.body) {
 		answer.Body, answer.Omitted = nil, true
 	}
 	r.end = &ending{kind: journal.EventComplete, answer: answer}

@@ -32,6 +32,7 @@ const (
 	logSessionLost   logEvent = "journal.session_lost"
 	logHookPanicked  logEvent = "hook.panicked"
 	logUnprotected   logEvent = "request.unprotected"
+	logWithheld      logEvent = "request.withheld"
 	logTenantUnknown logEvent = "inbound.tenant_unknown"
 	logWebhookBad    logEvent = "webhook.refused"
 	logWebhookOdd    logEvent = "webhook.ambiguous"
@@ -49,7 +50,7 @@ const (
 var logEvents = []logEvent{
 	logCompleted, logPending, logUnknown, logCancelled, logAttempt, logConflict, logResolved, logNotClaimed,
 	logLooked, logFound, logDead, logContradicted, logLookFailed, logSettleFailed,
-	logJournalFailed, logPassFailed, logSessionLost, logHookPanicked, logUnprotected, logTenantUnknown,
+	logJournalFailed, logPassFailed, logSessionLost, logHookPanicked, logUnprotected, logWithheld, logTenantUnknown,
 	logWebhookBad, logWebhookOdd, logWebhookPassed, logWebhookHint, logWebhookFailed, logSetAside, logFlowLeft, logNotWoken, logReopened, logAbandoned,
 }
 

@@ -67,7 +67,7 @@ func (k *call) understand() (effect bool, err error) {
 		err = errors.New("the URL holds a user or password: add credentials in Config.Authorize")
 	case strings.ContainsAny(k.req.URL.Opaque, "?#@"), strings.ContainsAny(k.req.Host, "/?#@"):
 		err = errors.New("the URL's Opaque, or the Host, holds a query, a fragment or a user: they have places of their own")
-	case tables.HasSecretInQuery(k.route.Endpoint, m):
+	case k.route.SecretInQuery(m):
 		err = errSecretInQuery
 	case err == nil && isCarried:
 		err = Key(carried).Validate()
@@ -175,9 +175,7 @@ func (k *call) freeze(m tables.Message) error {
 	if p := k.route.Provider; p != nil && k.route.Listed {
 		in.Provider = p.Name
 	}
-	k.hides = exchangesSecrets(m)
-	isSecret := k.hides || tables.HasSecret(endpoint, m)
-	if isSecret {
+	if k.secrets = k.route.Secrets(m); k.secrets.Found {
 		k.withholdBody()
 	}
 	k.refer(m)
@@ -192,7 +190,7 @@ func (k *call) freeze(m tables.Message) error {
 		ContentEncoding: req.Header.Get("Content-Encoding"),
 		Body:            keyless.Body,
 		OmitFields:      endpoint.OmitFields,
-		Secret:          isSecret,
+		Secret:          k.secrets.Found,
 		Key:             k.client.cfg.Secret,
 	})
 	in.Fingerprint, in.Same = k.print.Fingerprint(), k.print.Same

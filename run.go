@@ -32,9 +32,9 @@ type run struct {
 
 	// Its requests.
 	route    tables.Route
-	target   *url.URL // where the operation is sent to
-	hides    bool     // its answer is a secret that is not kept
-	replaced bool     // the journal's key goes out instead of the one the request had
+	target   *url.URL       // where the operation is sent to
+	secrets  tables.Secrets // of its body, which an answer may repeat
+	replaced bool           // the journal's key goes out instead of the one the request had
 	requests composer
 
 	// Its attempts.

@@ -87,7 +87,7 @@ func TestSecretBodyIsNotKept(t *testing.T) {
 func TestSecretBodyIsSentByWhoBringsIt(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())
-		cfg := onceward.Config{Journal: j, Providers: []providers.Provider{cards()}, Backoff: once}
+		cfg := onceward.Config{Journal: j, Providers: []providers.Provider{cards()}, Backoff: once, Secret: []byte("sixteen bytes of a secret")}
 		first := start(t, l, cfg)
 		require.ErrorIs(t, first.Ask(named(t, invoice), card("4242")).Err, onceward.ErrPending)
 		require.NoError(t, first.Shutdown(context.Background()))
@@ -115,6 +115,73 @@ func TestSecretBodyIsSentByWhoBringsIt(t *testing.T) {
 		assert.ErrorIs(t, next.Ask(named(t, invoice), card("4243")).Err, onceward.ErrKeyReused)
 		assert.Len(t, l.Sent(), 2)
 	})
+}
+
+// A card's number can be had by trying all of them against a digest whose salt stands beside it.
+func TestWithoutASecretABodyHasNoDigest(t *testing.T) {
+	l := &line{}
+	p := start(t, l, onceward.Config{Providers: []providers.Provider{cards()}, Backoff: once})
+	require.NoError(t, p.Ask(named(t, invoice), card("4242")).Err)
+	op := p.Recorded(onceward.Ref{ID: invoice})
+	assert.True(t, strings.HasPrefix(op.Fingerprint, "v4 "))
+	assert.True(t, strings.HasSuffix(op.Fingerprint, " "+strings.Repeat("A", 43)), "the body's part is empty: %s", op.Fingerprint)
+
+	again := p.Ask(named(t, invoice), card("4243"))
+	require.NoError(t, again.Err, "another card is not noticed")
+	assert.True(t, again.Op.Replayed)
+	other := p.Ask(named(t, invoice), card("4242"), to(http.MethodPost, ownURL+"?capture=true"))
+	require.ErrorIs(t, other.Err, onceward.ErrKeyReused, "everything else is")
+	assert.Len(t, l.Sent(), 1)
+}
+
+// An answer that repeats the secret is recorded without its body; any other is replayed.
+func TestAnAnswerThatRepeatsASecretIsNotKept(t *testing.T) {
+	for _, row := range []struct {
+		name, answer string
+		kept         bool
+	}{
+		{"an error that quotes the card", `{"error":"number ` + aCard + ` is invalid"}`, false},
+		{"an error that does not", `{"error":"the number is invalid"}`, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			dir := t.TempDir()
+			stated := cards()
+			stated.SecretSource = "its documentation"
+			p := start(t, (&line{}).Then(says(422, row.answer)), onceward.Config{
+				Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{stated},
+			})
+			out := p.Ask(named(t, invoice), card(aCard), with("X-Request-Id", marker))
+			require.NoError(t, out.Err)
+			assert.Equal(t, row.answer, out.Body, "its caller has it whole")
+			op := p.Recorded(onceward.Ref{ID: invoice})
+			assert.Equal(t, 422, op.Answer.Status)
+			assert.Equal(t, !row.kept, op.Answer.Omitted)
+			require.NoError(t, p.Shutdown(context.Background()))
+			requireNoCanaryOnDisk(t, dir, 1)
+		})
+	}
+}
+
+// What no table speaks of is said once an endpoint: what the name of a field says may be wrong.
+func TestAWithheldBodyIsLoggedOnceAnEndpoint(t *testing.T) {
+	var heard confession
+	l := &line{}
+	p := start(t, l, heard.listen(onceward.Config{Providers: []providers.Provider{own()}}))
+	for _, ask := range []struct{ name, url, body string }{
+		{"one", ownURL, "api_key=1"}, {"two", ownURL, "access_token=1"}, {"three", "https://elsewhere.example/", "%00\x00"}, {"four", "https://elsewhere.example/", "%00\x00"},
+		{"five", ownURL, "amount=100"},
+	} {
+		require.NoError(t, p.Ask(named(t, ask.name), to(http.MethodPost, ask.url), body(ask.body), func(r *http.Request) {
+			if ask.url != ownURL {
+				r.Header.Set("Content-Type", "application/octet-stream")
+			}
+		}).Err)
+	}
+	told := heard.String()
+	assert.Equal(t, 2, strings.Count(told, `"event":"request.withheld"`), told)
+	assert.Contains(t, told, `"field":"apikey"`)
+	assert.Contains(t, told, `"field":"*"`)
+	assert.False(t, p.Recorded(onceward.Ref{ID: "five"}).BodyWithheld)
 }
 
 func withTime(s sent, at time.Time) sent { s.At = at; return s }

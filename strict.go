@@ -18,15 +18,29 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// gaps are what the configuration leaves open. Each host's first is logged.
+// gaps are what the configuration leaves open. The first of each host or endpoint is logged.
 type gaps struct {
 	mu     sync.Mutex
-	warned map[string]bool // by host
+	warned map[string]bool
 }
 
-// maxToldHosts bounds what is remembered of hosts, which may be anybody's; those
+// maxWarned bounds what is remembered of hosts and endpoints, which may be anybody's; those
 // beyond it are not warned of.
-const maxWarnedHosts = 1024
+const maxWarned = 1024
+
+// isFirst reports whether a gap has to be logged: nothing was said of it so far.
+func (g *gaps) isFirst(gap string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.warned[gap] || len(g.warned) >= maxWarned {
+		return false
+	}
+	if g.warned == nil {
+		g.warned = map[string]bool{}
+	}
+	g.warned[gap] = true
+	return true
+}
 
 // gap finds out about a request that may have an effect whether something in it shows
 // that it goes without the protection that its caller may think it has. With
@@ -39,16 +53,10 @@ func (k *call) gap() error {
 	if k.client.cfg.Strict {
 		return k.fail(ErrUnprotected, errors.New(why))
 	}
-	g, host := &k.client.gaps, k.req.URL.Host
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.warned[host] || len(g.warned) >= maxWarnedHosts {
+	host := k.req.URL.Host
+	if !k.client.gaps.isFirst(host) {
 		return nil
 	}
-	if g.warned == nil {
-		g.warned = map[string]bool{}
-	}
-	g.warned[host] = true
 	k.client.say(k.ctx, slog.LevelWarn, logUnprotected, "a request may take effect more than once; nothing more is said of this host. Config.Strict refuses such requests",
 		"host", host, "request", target(k.req.Method, k.req.URL), "reason", why)
 	return nil

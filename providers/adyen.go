@@ -52,6 +52,7 @@ func Adyen(prefix string) Provider {
 	}
 	p := Provider{
 		Name:           "adyen",
+		SecretSource:   sourceAdyenSpec + ": a card's number and code, which may be encrypted and are no secret then; that nothing else is a secret is our reading",
 		Hosts:          hosts,
 		Answers:        jsonAnswers,
 		WebhookSchemes: []string{"adyen", "adyen platform"},

@@ -42,9 +42,10 @@ import (
 func Braintree() Provider {
 	const path = "POST /graphql"
 	p := Provider{
-		Name:    "braintree",
-		Hosts:   []string{"payments.braintree-api.com", "payments.sandbox.braintree-api.com"},
-		Answers: jsonAnswers,
+		Name:         "braintree",
+		SecretSource: sourceBraintreeSchema + ": CreditCardInput; that nothing else is a secret is our reading",
+		Hosts:        []string{"payments.braintree-api.com", "payments.sandbox.braintree-api.com"},
+		Answers:      jsonAnswers,
 		Endpoints: []Endpoint{
 			{
 				Pattern:  path,

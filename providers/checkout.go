@@ -43,6 +43,7 @@ func Checkout() Provider {
 	payment.Object, payment.Reference, payment.Lookups = "payment", checkoutReference, []Lookup{checkoutPayments}
 	p := Provider{
 		Name:             "checkout.com",
+		SecretSource:     sourceCheckoutSDK + " payments: the number and the code of a card as source or destination; that nothing else is a secret is our reading",
 		CredentialScoped: true,
 		WebhookSchemes:   []string{"checkout"},
 		Events:           checkoutEvents,

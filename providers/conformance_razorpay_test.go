@@ -15,13 +15,14 @@ func razorpayContract() contract {
 	)
 	gateway := row{"an error of the gateway, which says nothing of the money", 400, "", `{"error":{"code":"GATEWAY_ERROR","description":"…"}}`, indeterminate, indeterminate}
 	tooLong := conformanceKey + "0"
+	cards := []string{"card.number", "card.cvv"}
 	return contract{
 		adapter: providers.Razorpay(day),
 		terms: []terms{
 			{
 				requests: []string{payout},
 				key:      "raw header X-Payout-Idempotency", min: 4, max: 36, refuses: []string{"invoice.991", "invoice/991", tooLong},
-				retention: day, remembers: cleanFailures,
+				retention: day, remembers: cleanFailures, secretFields: cards,
 			},
 			{
 				requests: []string{refund},
@@ -34,11 +35,12 @@ func razorpayContract() contract {
 				retention: day, remembers: cleanFailures, guard: true, resent: true,
 			},
 			{requests: []string{
-				order,
+				"POST https://api.razorpay.com/v1/payments/create/json",
 				"POST https://api.razorpay.com/v1/payments/pay_1/capture",
 				"POST https://api.razorpay.com/v1/payments/pay_1/transfers",
 				"PATCH https://api.razorpay.com/v1/payments/pay_1",
-			}},
+			}, secretFields: cards},
+			{requests: []string{order}},
 		},
 		sent: []sent{
 			{

@@ -141,6 +141,9 @@ const sources = `\[(D|D-old|S|C|M|\?)\]|the documentation of Raw|the caller`
 
 func (s suite) everyFactHasASource(t *testing.T) {
 	assert.Regexp(t, sources, s.adapter.Source)
+	if s.adapter.SecretSource != "" {
+		assert.Regexp(t, sources, s.adapter.SecretSource, "secrets")
+	}
 	for _, e := range s.adapter.Endpoints {
 		assert.Regexp(t, sources, e.Source, e.Pattern)
 		for i, rule := range e.Rules {

@@ -180,6 +180,9 @@ func matrix() string {
 		if p.ReplayHeader != "" {
 			fmt.Fprintf(&b, "<br>A replay is marked by: `%s: %s`\n", p.ReplayHeader, p.ReplayValue)
 		}
+		if p.SecretSource != "" {
+			fmt.Fprintf(&b, "<br>Secrets of requests: %s\n", cell(p.SecretSource))
+		}
 		fmt.Fprintf(&b, "<br>Source: %s\n", cell(p.Source))
 		requestsOf(&b, p)
 		answersOf(&b, p)

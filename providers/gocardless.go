@@ -49,6 +49,7 @@ func GoCardless() Provider {
 	}
 	p := Provider{
 		Name:             "gocardless",
+		SecretSource:     sourceGoCardlessSDK + ": none, since no request takes a card; that nothing else is a secret is our reading",
 		CredentialScoped: true,
 		Answers:          jsonAnswers,
 		Identity: Identity{

@@ -50,6 +50,7 @@ func Mollie() Provider {
 	capture.Object, capture.Reference, capture.Lookups = "capture", molliePartReference, mollieParts("capture", mollieCaptureStates)
 	p := Provider{
 		Name:           "mollie",
+		SecretSource:   sourceMollieSpec + ": none, since a card is named by a token (cardToken); that nothing else is a secret is our reading",
 		Answers:        jsonAnswers,
 		WebhookSchemes: []string{"mollie", "mollie classic"},
 		Events:         mollieEvents,

@@ -22,9 +22,10 @@ import (
 // the account's sets CredentialScoped to false.
 func Moov() Provider {
 	p := Provider{
-		Name:    "moov",
-		Hosts:   []string{"api.moov.io"},
-		Answers: jsonAnswers,
+		Name:         "moov",
+		SecretSource: "docs.moov.io/api/sources/cards/create [D]: a card's number and code; that nothing else is a secret is our reading",
+		Hosts:        []string{"api.moov.io"},
+		Answers:      jsonAnswers,
 
 		CredentialScoped: true, // in doubt
 

@@ -41,7 +41,8 @@ import (
 // rests on it).
 func PayPal() Provider {
 	p := Provider{
-		Name: "paypal",
+		Name:         "paypal",
+		SecretSource: sourcePayPalSpec + ": a card's number and security code; that nothing else is a secret is our reading",
 		Declines: []Decline{
 			{Field: "purchase_units[].payments.captures[].status", Equals: "DECLINED", Source: sourcePayPalDeclined},
 			{Field: "status", Equals: "DECLINED", Source: sourcePayPalDeclined},

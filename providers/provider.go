@@ -88,6 +88,12 @@ type Provider struct {
 	// Identity says how the provider tells whose a credential is.
 	Identity Identity
 
+	// SecretSource names where it is published which fields of requests are secrets. It states that these are the
+	// fields in SecretRequest of each endpoint, and the ones that are never kept: card numbers and codes,
+	// passwords, private keys and client secrets. If it is empty, fields with the name of any other credential are
+	// secrets too (access_token, api_key).
+	SecretSource string
+
 	// Source names where the provider-wide facts come from.
 	Source string
 }
@@ -149,16 +155,19 @@ type Endpoint struct {
 	// provider, so that Retention counts from the first request that was not.
 	RefusalsRegisterNoKey bool
 
-	// SecretRequest are fields of the body that make a secret of it where they
-	// are there, as a raw card number does: dotted paths, that end where the
-	// field stands. "card.number" is the field number of whatever object is
-	// called card, however deep: card[number] in a form, and
-	// {"source":{"card":{"number":"4242"}}}. They are looked for in JSON, forms, parts
-	// of multipart/form-data and GraphQL documents, without regard to case, and a value
-	// that is null or empty is none. A body that can't be read for its fields, since it
-	// is compressed or malformed, is taken to have them. A request that has one in its
-	// URL's query is refused.
+	// SecretRequest lists the fields of the body that are secrets: dotted paths that end where the field stands.
+	// "card.number" is the field number of any object that is called card, however deep: card[number] in a form, and
+	// {"source":{"card":{"number":"4242"}}}. Names are compared without regard to case, and a value that is null, a
+	// boolean or empty is no secret. A body with a secret is not journaled, so that only its caller can have the
+	// operation sent again. The fields that are never kept (see SecretSource) need not be listed. A body that can't be read
+	// whole is taken to hold a secret: fields are read in JSON, forms, multipart/form-data, XML and GraphQL, compressed
+	// by gzip or not at all. A request that has a listed field in its URL's query is refused.
 	SecretRequest []string
+
+	// OpenRequest lists fields that are kept although their names are those of credentials: dotted paths as in
+	// SecretRequest. "*" keeps bodies that can't be read whole, such as files. It does not open the fields that are
+	// never kept.
+	OpenRequest []string
 
 	// SecretResponse marks answers that contain a secret (a created API
 	// key), which must not be kept in clear.
@@ -282,6 +291,7 @@ func (p Provider) Clone() Provider {
 		e := &p.Endpoints[i]
 		e.OmitFields = slices.Clone(e.OmitFields)
 		e.SecretRequest = slices.Clone(e.SecretRequest)
+		e.OpenRequest = slices.Clone(e.OpenRequest)
 		e.Rules = slices.Clone(e.Rules)
 		e.Lookups = slices.Clone(e.Lookups)
 		for j := range e.Lookups {

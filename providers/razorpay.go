@@ -46,11 +46,12 @@ import (
 // a request is worked on (HandlingTime): neither is published.
 func Razorpay(retention time.Duration) Provider {
 	payout := Endpoint{
-		Key:       Key{Place: KeyRawHeader, Name: "X-Payout-Idempotency", MinLength: 4, MaxLength: 36, Alphabet: razorpayAlphabet + " "},
-		Retention: retention,
-		Remembers: SuccessesCleanFailures,
-		Rules:     razorpayPayouts,
-		Source:    sourceRazorpayPayouts + ": processed once, whatever the number of attempts; retention: the caller's, 7 days in an old copy [D-old]; guard: [?]",
+		Key:           Key{Place: KeyRawHeader, Name: "X-Payout-Idempotency", MinLength: 4, MaxLength: 36, Alphabet: razorpayAlphabet + " "},
+		Retention:     retention,
+		Remembers:     SuccessesCleanFailures,
+		Rules:         razorpayPayouts,
+		SecretRequest: razorpayCards,
+		Source:        sourceRazorpayPayouts + ": processed once, whatever the number of attempts; retention: the caller's, 7 days in an old copy [D-old]; guard: [?]",
 	}
 	refund := Endpoint{
 		Key:           Key{Place: KeyRawHeader, Name: "X-Refund-Idempotency", MinLength: 10, Alphabet: razorpayAlphabet},
@@ -67,6 +68,7 @@ func Razorpay(retention time.Duration) Provider {
 	transfer.Source = "razorpay.com/docs/api/payments/route/direct-transfers-idempotent-request [D]: may be retried without a second payout; 409 while the first is processed; retention: the caller's"
 	p := Provider{
 		Name:             "razorpay",
+		SecretSource:     "razorpay.com/docs/payments/payment-gateway/s2s-integration [D]: a card's number and code; of a composite payout, its card's number; that nothing else is a secret is our reading",
 		Hosts:            []string{"api.razorpay.com"},
 		AccountHeaders:   []string{"X-Razorpay-Account"},
 		CredentialScoped: true,
@@ -75,7 +77,7 @@ func Razorpay(retention time.Duration) Provider {
 		Answers:          jsonAnswers,
 		Source:           sourceRazorpayPayouts + " and " + sourceRazorpayRefunds + ", their examples for the host; the account header: razorpay.com/docs/partners/aggregators/partner-auth [D]; scope: [?]",
 		Endpoints: slices.Concat(
-			each(Endpoint{Rules: razorpayRefusals, Source: sourceRazorpayPayouts + ": only payouts and composite payouts; no other keys are known of [?]"}, "/"),
+			each(Endpoint{Rules: razorpayRefusals, SecretRequest: razorpayCards, Source: sourceRazorpayPayouts + ": only payouts and composite payouts; no other keys are known of [?]"}, "/"),
 			each(Endpoint{
 				Object: "order", Reference: razorpayOrderReference, Lookups: []Lookup{razorpayOrders}, Unique: razorpayOrderUnique,
 				Rules: razorpayRefusals, Source: sourceRazorpayPayouts + ": only payouts and composite payouts",
@@ -218,6 +220,9 @@ var razorpayPayoutEvent = EventRule{
 	},
 	Source: "razorpay.com/docs/webhooks/payouts [D]; the event's own id is in a header",
 }
+
+// razorpayCards are the fields of a raw card: its number, which a composite payout has too, and its code.
+var razorpayCards = []string{"card.number", "card.cvv"}
 
 const (
 	razorpayAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"

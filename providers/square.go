@@ -42,6 +42,7 @@ import (
 func Square(retention time.Duration) Provider {
 	p := Provider{
 		Name:             "square",
+		SecretSource:     sourceSquareSpec + ": none, since a card is named by a token (source_id); that nothing else is a secret is our reading",
 		CredentialScoped: true,
 		Answers:          jsonAnswers,
 		Identity: Identity{

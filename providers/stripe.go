@@ -67,6 +67,7 @@ func Stripe() Provider {
 	}
 	p := Provider{
 		Name:           "stripe",
+		SecretSource:   "docs.stripe.com/api/payment_methods/create [D]: a card's number and code; that nothing else is a secret is our reading",
 		Identity:       Identity{Path: "/v1/account", Field: "id", Source: "stripe-go a1e3932 account/client.go [S]"},
 		Hosts:          []string{"api.stripe.com", "files.stripe.com"},
 		AccountHeaders: []string{"Stripe-Account", "Stripe-Context"},

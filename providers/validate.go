@@ -124,7 +124,12 @@ func (v *validation) endpoint(at string, e Endpoint) {
 	for i, path := range e.SecretRequest {
 		v.check(!fieldPath(path) || strings.ContainsAny(path, "[*"), fmt.Sprintf("%sSecretRequest[%d]", at, i), "%q is not a dotted path of names", path)
 	}
-	v.check(e.NoEffect && len(e.SecretRequest) > 0, at+"SecretRequest", "nothing is kept of a request without effect")
+	for i, path := range e.OpenRequest {
+		field := fmt.Sprintf("%sOpenRequest[%d]", at, i)
+		v.check(path != "*" && (!fieldPath(path) || strings.ContainsAny(path, "[*")), field, "%q is neither a dotted path of names nor \"*\"", path)
+		v.check(secretField(e, path), field, "%q is among the secrets, which are never kept", path)
+	}
+	v.check(e.NoEffect && len(e.SecretRequest)+len(e.OpenRequest) > 0, at+"SecretRequest", "nothing is kept of a request without effect")
 	for i, r := range e.Rules {
 		field := fmt.Sprintf("%sRules[%d]", at, i)
 		v.rule(field+".", r)

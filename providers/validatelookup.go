@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/template"
 )
 
@@ -165,7 +166,7 @@ func (v *validation) placeholders(at, text string, place template.Place, e *Endp
 	for _, name := range names {
 		kind, rest, dotted := strings.Cut(name, ".")
 		if e != nil && kind == "request" && secretField(*e, rest) {
-			v.report(at, "{%s} is among SecretRequest, and what is compared is kept", name)
+			v.report(at, "{%s} is among the secrets of SecretRequest or of all tables, and what is compared is kept", name)
 		}
 		switch {
 		case !dotted && name == "key":
@@ -185,11 +186,20 @@ func (v *validation) placeholders(at, text string, place template.Place, e *Endp
 	return names
 }
 
-// secretField reports whether a field of a request is one of the secret ones.
+// secretField reports whether a field of a request is never kept.
 func secretField(e Endpoint, field string) bool {
-	path := "." + strings.ToLower(strings.NewReplacer("[", ".", "]", "").Replace(field))
-	return slices.ContainsFunc(e.SecretRequest, func(secret string) bool {
-		return strings.HasSuffix(path, "."+strings.ToLower(secret))
+	path := strings.FieldsFunc(strings.ToLower(field), func(r rune) bool { return r == '[' || r == ']' || r == '.' })
+	for last := len(path); last > 0; last-- { // what a secret holds is one, too
+		parent := ""
+		if last > 1 {
+			parent = path[last-2]
+		}
+		if kind := secret.Field(parent, path[last-1]); kind == secret.Card || kind == secret.Sealed {
+			return true
+		}
+	}
+	return slices.ContainsFunc(e.SecretRequest, func(listed string) bool {
+		return strings.HasSuffix("."+strings.Join(path, "."), "."+strings.ToLower(listed))
 	})
 }
 

@@ -25,9 +25,10 @@ import (
 // Worldline's word that keys are the merchant's sets CredentialScoped to false.
 func Worldline() Provider {
 	p := Provider{
-		Name:    "worldline",
-		Hosts:   []string{"payment.direct.worldline-solutions.com", "payment.preprod.direct.worldline-solutions.com"},
-		Answers: jsonAnswers,
+		Name:         "worldline",
+		SecretSource: "docs.direct.worldline-solutions.com [D], on creating a token: a card's number and code; that nothing else is a secret is our reading",
+		Hosts:        []string{"payment.direct.worldline-solutions.com", "payment.preprod.direct.worldline-solutions.com"},
+		Answers:      jsonAnswers,
 
 		CredentialScoped: true, // in doubt
 

@@ -22,7 +22,8 @@ import (
 // tenants names each by an account label.
 func Zuora() Provider {
 	p := Provider{
-		Name: "zuora",
+		Name:         "zuora",
+		SecretSource: "docs.zuora.com [D], on payment methods: a card's number and code; that nothing else is a secret is our reading",
 		Hosts: []string{
 			"rest.zuora.com", "rest.na.zuora.com", "rest.eu.zuora.com", "rest.ap.zuora.com",
 			"rest.apisandbox.zuora.com", "rest.sandbox.na.zuora.com", "rest.sandbox.eu.zuora.com",

@@ -11,12 +11,15 @@ import (
 	"strings"
 )
 
-// The versions of a fingerprint. In one that is plain, the digests can be made by whoever has the request. In the others
-// they stand under a salt of the fingerprint's own, and in one that is keyed under a secret kept elsewhere, too.
+// The versions of a fingerprint. In one that is plain, the digests can be made by anybody who has the request. In the
+// others they stand under a salt of the fingerprint's own, and in one that is keyed under a secret kept elsewhere, too.
+// One that is blind is salted and has no digest of the body: a salt beside it would let a card's number be found by trying
+// them all. Earlier releases made salted ones of such bodies.
 const (
 	plainVersion  = "v1"
 	saltedVersion = "v2"
 	keyedVersion  = "v3"
+	blindVersion  = "v4"
 )
 
 var (
@@ -38,14 +41,16 @@ const (
 var text = base64.RawURLEncoding.Strict()
 
 // Fingerprint returns a fingerprint of the print, to be stored: its version and the digest of each part in unpadded
-// base64url, with spaces between. Where something secret counts, a random salt comes behind the version, so that no two
-// fingerprints are the same: compare them by [Print.Diff].
+// base64url, with spaces between. If something secret is in the request, a random salt comes behind the version, so that
+// no two fingerprints are the same: compare them by [Print.Diff]. Without a key, a secret body does not count.
 func (p *Print) Fingerprint() string {
 	f := fingerprint{version: plainVersion}
 	switch {
 	case p.secret && len(p.key) > 0:
 		f.version = keyedVersion
-	case p.secret || p.counts:
+	case p.secret:
+		f.version = blindVersion
+	case p.counts:
 		f.version = saltedVersion
 	}
 	if f.version != plainVersion {
@@ -53,6 +58,9 @@ func (p *Print) Fingerprint() string {
 		rand.Read(f.salt) // never fails
 	}
 	p.digestAs(&f)
+	if f.version == blindVersion {
+		f.digests[len(parts)-1] = [sha256.Size]byte{} // the body's
+	}
 	return f.String()
 }
 
@@ -77,8 +85,11 @@ func (p *Print) Diff(stored string) ([]string, error) {
 	var differ []string
 	for i, part := range parts {
 		same := hmac.Equal(ours.digests[i][:], theirs.digests[i][:])
-		if part == "URL" && theirs.version == plainVersion && p.counts {
+		switch {
+		case part == "URL" && theirs.version == plainVersion && p.counts:
 			same = false // nothing that is withheld counted there
+		case part == "body" && theirs.version == blindVersion:
+			same = true
 		}
 		if !same {
 			differ = append(differ, part)
@@ -141,7 +152,7 @@ func parse(s string) (f fingerprint, err error) {
 	f.version, fields = fields[0], fields[1:]
 	switch f.version {
 	case plainVersion:
-	case saltedVersion, keyedVersion:
+	case saltedVersion, keyedVersion, blindVersion:
 		if len(fields) == 0 || len(fields[0]) != saltLength {
 			return f, ErrMalformed
 		}

@@ -34,12 +34,12 @@ type Input struct {
 	// OmitQuery reports which query parameters are left out, by their unescaped names; nil leaves out none.
 	OmitQuery func(name string) bool
 	// Counted is a query, as it is encoded, of withheld parameters that are part of the request all the same: what they
-	// say tells two requests apart, as their URL, and no fingerprint lets it be guessed.
+	// say tells two requests apart, as their URL, and no two fingerprints of them are alike.
 	Counted string
-	// Secret says that the body is a secret: no fingerprint lets it be guessed.
+	// Secret says that the body is a secret. With a Key it tells two requests apart.
 	Secret bool
-	// Key, if it is not empty, is a secret kept elsewhere under which the fingerprint of a secret body is made, since
-	// some bodies (a card's number) can be had by trying them all. It is then compared under that key alone.
+	// Key, if it is not empty, is a secret kept elsewhere under which the fingerprint of a secret body is made, and
+	// compared. Without one the fingerprint has nothing of the body: a card's number can be had by trying them all.
 	Key []byte
 	// OmitFields names what is left out of Body, so that a request with it and one without it are the same: in JSON
 	// the member at a path of names with dots between ("meta.sent_at"; members of arrays have no path), in a form the

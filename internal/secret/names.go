@@ -8,11 +8,17 @@ var fragments = []string{
 	"authoriz", "authoris", "authent", "oauth", "token", "secret", "signature", "session", "sessid", "cookie",
 	"password", "passwd", "pwd", "passphrase", "passcode", "credential", "bearer", "assertion", "jwt", "dpop", "hmac",
 	"csrf", "xsrf", "saml",
-	"apikey", "accesskey", "privatekey", "authkey", "appkey", "subscriptionkey", "signingkey", "masterkey",
+	"apikey", "accesskey", "privatekey", "authkey", "appkey", "subscriptionkey", "signingkey", "masterkey", "accesscode",
 }
 
+// ends betray one at the end of a word, as canonicalization leaves Merchantkey and Xauth, but for openEnds.
+var ends = []string{"key", "auth"}
+
+// openEnds are words that end so and are ordinary. A word that openKeys makes one with "key" is, too.
+var openEnds = []string{"monkey", "turkey", "donkey", "hockey", "jockey", "whiskey", "hotkey", "preauth"}
+
 // words betray a credential only on their own: design, spinning and author are none. So does "key", but for openKeys.
-var words = []string{"auth", "sig", "pass", "creds", "otp", "totp"}
+var words = []string{"pin", "auth", "sig", "pass", "creds", "otp", "totp"}
 
 // lastWords betray one at the end of a name, which says what the value is: X-Sign and body_mac hold one, sign_in_count
 // and mac_version none.
@@ -21,7 +27,7 @@ var lastWords = []string{"sign", "mac", "pw", "psw", "psk", "pat", "cred"}
 // matterWords and lastMatterWords, likewise, are of what is withheld as well, but says what is asked for rather than who
 // asks.
 var (
-	matterWords     = []string{"pin", "verifier"}
+	matterWords     = []string{"verifier"}
 	lastMatterWords = []string{"ticket"}
 )
 

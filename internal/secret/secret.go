@@ -80,6 +80,9 @@ func kindOf(name string) kind {
 		// Capitals can also hide a word, as in PHPSessID.
 		found = max(found, kindOfWords(split(name)))
 	}
+	if found == open && isCard(name) {
+		return caller // it says who pays, and a digest of it could be guessed
+	}
 	return found
 }
 
@@ -92,7 +95,7 @@ func kindOfWords(name []string) (found kind) {
 			if !slices.Contains(openKeys, previous) {
 				return caller
 			}
-		case slices.Contains(words, word), last && slices.Contains(lastWords, word):
+		case slices.Contains(words, word), last && slices.Contains(lastWords, word), last && endsAsOne(word):
 			return caller
 		case slices.ContainsFunc(fragments, func(f string) bool { return strings.Contains(word, f) }):
 			return caller
@@ -102,6 +105,16 @@ func kindOfWords(name []string) (found kind) {
 		previous = word
 	}
 	return found
+}
+
+// endsAsOne reports whether a word is one that has lost its inner capitals and names a key or an authentication.
+func endsAsOne(word string) bool {
+	for _, end := range ends {
+		if before, does := strings.CutSuffix(word, end); does {
+			return !slices.Contains(openEnds, word) && !(end == "key" && slices.Contains(openKeys, before))
+		}
+	}
+	return false
 }
 
 // split cuts a name into lower-case words: at whatever is no letter, and where capitals start a word, so that apiKey,

@@ -29,6 +29,8 @@ var credentials = []string{
 	"X-Goog-IAP-JWT-Assertion", "client_assertion", "otp", "X-GitHub-OTP", "totp", "pin", "code_verifier",
 	"X-CSRF-Token", "X-XSRF", "xsrfcookie", "SAMLResponse",
 	"sign", "X-Sign", "API-Sign", "api_sign", "mac", "X-Mac", "body_mac", "pw", "user_pw", "psw", "wifi-psk", "pat", "X-Pat",
+	"Merchantkey", "Partnerkey", "Consumerkey", "Servicekey", "Userkey", "Clientkey", "Licensekey", "Integrationkey",
+	"Passkey", "X-Licensekey", "Xauth", "Merchantauth", "Accesscode", "accessCode",
 	"db_cred", "ticket", "X-Ticket", "entry_ticket", "ticket[]",
 }
 
@@ -45,7 +47,7 @@ var ordinary = []string{
 	"X-Request-Id", "X-Correlation-Id", "X-Forwarded-For", "X-Amz-Date", "X-Amz-Content-Sha256", "X-Amz-Target",
 	"X-RateLimit-Reset", "Retry-After", "X-Author", "X-Design", "X-Assigned-To",
 	"Partition-Key", "partitionKey", "routing_key", "sort_key", "cache-key", "Surrogate-Key", "public_key",
-	"publishableKey",
+	"publishableKey", "Publickey", "Partitionkey", "Routingkey", "Cachekey", "X-Turkey", "Jockey", "Preauth", "Monkey-Id",
 	"", "-", "a", "amount", "currency", "limit", "page", "cursor", "client_id", "grant_type", "scope", "state",
 	"code", "author", "keyword", "monkey", "keyboard", "shipping", "spin", "compass", "passenger", "signed_at",
 	"sign_in_count", "signed", "mac_version", "ticket_id", "ticketing", "tickets_sold", "pattern", "pw_reset", "pat_id",
@@ -83,7 +85,7 @@ func TestCapitalsPartWords(t *testing.T) {
 
 // A credential that is renewed makes no other request of it; a ticket of another number does.
 func TestWhatSaysWhoAsksDoesNotCount(t *testing.T) {
-	matters := []string{"ticket", "X-Ticket", "entry_ticket", "ticket[]", "pin", "code_verifier"}
+	matters := []string{"ticket", "X-Ticket", "entry_ticket", "ticket[]", "code_verifier"}
 	for _, name := range credentials {
 		want := false
 		for _, m := range matters {

@@ -19,14 +19,18 @@ func URL(u *url.URL) string {
 // SplitQuery parts a raw query into the parameters that may be written and those that are withheld, each in their order
 // and encoding byte for byte, and returns the names of the latter, unescaped, sorted and each once. A parameter whose
 // name can't be unescaped is withheld, since a lenient server may still read a credential in it. One that holds a
-// semicolon is withheld whole if any of its pieces would be, since some servers separate parameters there.
-func SplitQuery(raw string) (open, withheld string, names []string) {
+// semicolon is withheld whole if any of its pieces would be, since some servers separate parameters there. A parameter
+// whose value is a URL with a credential is withheld too.
+func SplitQuery(raw string) (open, withheld string, names []string) { return splitQuery(raw, true) }
+
+// splitQuery looks for URLs in the values only if urls says so: not in those of a URL that is a value itself.
+func splitQuery(raw string, urls bool) (open, withheld string, names []string) {
 	if raw == "" {
 		return "", "", nil
 	}
 	var kept, taken []string
 	for parameter := range strings.SplitSeq(raw, "&") {
-		found := withheldNames(parameter)
+		found := withheldNames(parameter, urls)
 		if len(found) == 0 {
 			kept = append(kept, parameter)
 		} else {
@@ -48,7 +52,13 @@ func Counted(withheld string) string {
 	for parameter := range strings.SplitSeq(withheld, "&") {
 		for piece := range strings.SplitSeq(parameter, ";") {
 			raw, _, _ := strings.Cut(piece, "=")
-			if name, err := url.QueryUnescape(raw); piece != "" && (err != nil || Counts(name)) {
+			name, err := url.QueryUnescape(raw)
+			switch {
+			case piece == "" || err == nil && !Counts(name):
+			case err == nil && !Query(name):
+				kept, _ := cutValue(piece) // of a URL what is no credential, which may be renewed
+				counted = append(counted, kept)
+			default:
 				counted = append(counted, piece)
 			}
 		}
@@ -59,17 +69,19 @@ func Counted(withheld string) string {
 // CutURLs returns the value of a header without what is a credential in its URLs: parameters that are withheld, userinfo,
 // and a fragment, all of it where the header is made for URLs (Location, Content-Location, Referer, Link, Refresh), and
 // elsewhere one with such a parameter. cut says whether there was any.
-func CutURLs(header, value string) (kept string, cut bool) {
+func CutURLs(header, value string) (kept string, cut bool) { return cutIn(header, value, true) }
+
+func cutIn(header, value string, urls bool) (kept string, cut bool) {
 	if !strings.ContainsAny(value, "?#@") {
 		return value, false
 	}
 	switch strings.ToLower(header) {
 	case "location", "content-location", "referer":
-		kept = cutURL(value, true)
+		kept = cutURL(value, true, urls)
 	case "link", "refresh":
-		kept = urlInValue.ReplaceAllStringFunc(value, func(u string) string { return cutURL(u, true) })
+		kept = urlInValue.ReplaceAllStringFunc(value, func(u string) string { return cutURL(u, true, urls) })
 	default:
-		kept = urlInValue.ReplaceAllStringFunc(value, func(u string) string { return cutURL(u, false) })
+		kept = urlInValue.ReplaceAllStringFunc(value, func(u string) string { return cutURL(u, false, urls) })
 	}
 	return kept, kept != value
 }
@@ -78,7 +90,7 @@ func CutURLs(header, value string) (kept string, cut bool) {
 // beginning, up to the next white space, quote or bracket.
 var urlInValue = regexp.MustCompile(`<[^>]*|(?i:\burl=)["']?[^\s"'<>]+|[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]*|^/[^\s"'<>]*`)
 
-func cutURL(u string, fragments bool) string {
+func cutURL(u string, fragments, urls bool) string {
 	u, fragment, found := strings.Cut(u, "#")
 	before, query, asks := strings.Cut(u, "?")
 	if scheme, rest, found := strings.Cut(before, "//"); found {
@@ -90,17 +102,17 @@ func cutURL(u string, fragments bool) string {
 			before = scheme + "//" + rest[at+1:]
 		}
 	}
-	open, _, names := SplitQuery(query)
+	open, _, names := splitQuery(query, urls)
 	if open != "" || asks && len(names) == 0 {
 		before += "?" + open
 	}
-	if _, _, names := SplitQuery(fragment); found && !fragments && len(names) == 0 {
+	if _, _, names := splitQuery(fragment, urls); found && !fragments && len(names) == 0 {
 		before += "#" + fragment
 	}
 	return before
 }
 
-func withheldNames(parameter string) (names []string) {
+func withheldNames(parameter string, urls bool) (names []string) {
 	for piece := range strings.SplitSeq(parameter, ";") {
 		raw, _, _ := strings.Cut(piece, "=")
 		name, err := url.QueryUnescape(raw)
@@ -108,7 +120,27 @@ func withheldNames(parameter string) (names []string) {
 			names = append(names, raw)
 		} else if Query(name) {
 			names = append(names, name)
+		} else if urls {
+			if _, cut := cutValue(piece); cut {
+				names = append(names, name)
+			}
 		}
 	}
 	return names
+}
+
+// cutValue returns a piece of a query without the credentials of a URL that is its value.
+func cutValue(piece string) (kept string, cut bool) {
+	name, value, _ := strings.Cut(piece, "=")
+	if !strings.Contains(value, "%") && !strings.ContainsAny(value, "?#@") {
+		return piece, false
+	}
+	plain, err := url.QueryUnescape(value)
+	if err != nil || !strings.ContainsAny(plain, "/?") {
+		return piece, false
+	}
+	if plain, cut = cutIn("", plain, false); !cut {
+		return piece, false
+	}
+	return name + "=" + url.QueryEscape(plain), true
 }

@@ -142,7 +142,7 @@ func (rt Route) For(m Message) Route {
 const sourceNoAction = "the provider's table has neither this operation nor one for all others"
 
 func (rt Route) decided(l *listed, byTable bool) Route {
-	return Route{Provider: rt.Provider, Endpoint: &l.Endpoint, Listed: byTable, Effect: !l.NoEffect, reader: l.reader}
+	return Route{Provider: rt.Provider, Endpoint: &l.Endpoint, Listed: byTable, Effect: !l.NoEffect, reader: l.reader, secrets: l.secrets}
 }
 
 // takenBy reports whether the request's document has the argument, for all that it

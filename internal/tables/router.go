@@ -27,7 +27,8 @@ type served struct {
 // listed is an endpoint of a table, with its rules prepared.
 type listed struct {
 	providers.Endpoint
-	reader *reader
+	reader  *reader
+	secrets *secretNames
 }
 
 // Route is what is known of a request before it is sent.
@@ -55,8 +56,9 @@ type Route struct {
 	// for endpoints marked NoEffect. It is true of a route that is Undecided.
 	Effect bool
 
-	reader  *reader   // of Endpoint.Rules
-	choices []*listed // while Undecided
+	reader  *reader      // of Endpoint.Rules
+	secrets *secretNames // nil: no table says what they are
+	choices []*listed    // while Undecided
 }
 
 // NewRouter validates the providers, each by [providers.Provider.Validate], and that
@@ -93,7 +95,7 @@ func NewRouter(ps []providers.Provider) (*Router, error) {
 
 func (r *Router) serve(p *providers.Provider) (errs []error) {
 	s := &served{provider: p, mux: http.NewServeMux()}
-	for _, endpoints := range byPattern(p.Endpoints) {
+	for _, endpoints := range byPattern(p) {
 		s.mux.Handle(endpoints[0].Pattern, target{endpoints})
 	}
 	if len(p.Hosts) == 0 {
@@ -134,7 +136,7 @@ func (r *Router) Route(method string, u *url.URL) Route {
 		return rt
 	}
 	if es := s.endpoints(method, u); len(es) > 0 {
-		rt.Endpoint, rt.Listed, rt.reader = &es[0].Endpoint, true, es[0].reader
+		rt.Endpoint, rt.Listed, rt.reader, rt.secrets = &es[0].Endpoint, true, es[0].reader, es[0].secrets
 		if len(es) == 1 && es[0].Action.Place == providers.ActionNone && es[0].Key.Place != providers.KeyGraphQL {
 			rt.Effect = !es[0].NoEffect
 		} else {
@@ -146,11 +148,11 @@ func (r *Router) Route(method string, u *url.URL) Route {
 
 // byPattern groups endpoints, in their order but for the ones without an action,
 // which come last.
-func byPattern(endpoints []providers.Endpoint) (groups [][]*listed) {
+func byPattern(p *providers.Provider) (groups [][]*listed) {
 	at := map[string]int{}
 	for _, withAction := range []bool{true, false} {
-		for i := range endpoints {
-			e := &endpoints[i]
+		for i := range p.Endpoints {
+			e := &p.Endpoints[i]
 			if (e.Action.Place != providers.ActionNone) != withAction {
 				continue
 			}
@@ -160,7 +162,7 @@ func byPattern(endpoints []providers.Endpoint) (groups [][]*listed) {
 				at[e.Pattern] = n
 				groups = append(groups, nil)
 			}
-			groups[n] = append(groups[n], &listed{*e, newReader(e.Rules)})
+			groups[n] = append(groups[n], &listed{*e, newReader(e.Rules), newSecretNames(p, e)})
 		}
 	}
 	return groups

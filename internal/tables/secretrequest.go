@@ -2,139 +2,440 @@ package tables
 
 import (
 	"bytes"
-	"cmp"
+	"compress/gzip"
+	"encoding/xml"
 	"io"
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
+	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/providers"
 )
 
-// HasSecret reports whether a request with this message has one of the fields in
-// e.SecretRequest, with a value other than null or an empty text: its body is then
-// a secret, which must not be kept in clear. It looks into JSON, forms, in which a
-// path is spelt card[number] or card.number, parts of multipart/form-data, and the
-// document of a GraphQL request. The names of fields are compared without regard to
-// case. A body that can't be read for its fields, since it is compressed or
-// malformed, is taken to have them.
+// Secrets is what a body holds that must not be kept. Its zero value says that it holds nothing of the kind.
+type Secrets struct {
+	// Found says that the body must not be kept.
+	Found bool
+
+	// Field is the name of a field that the table says nothing of, since which the body is not kept, in lower case and
+	// without what parts words. It is "" if there is another reason.
+	Field string
+
+	// Unread says that the body could not be read whole in its declared form.
+	Unread bool
+
+	values      [][]byte // of the fields that were found, unescaped
+	credentials bool     // a field is more than a card's
+	elsewhere   bool     // a value is not in the field itself
+	decided     bool     // the table says what its secrets are
+}
+
+// Secrets looks for secrets in the body of a request with this message, which is under the route. A field is one by
+// these rules, in this order:
 //
-// It takes time in proportion to the body's length.
-func HasSecret(e *providers.Endpoint, m Message) bool {
-	if len(e.SecretRequest) == 0 || len(m.Body) == 0 {
+//   - The fields of the endpoint's key, its reference and its comparisons are none.
+//   - By its name, it is a card's number or code, a password, a private key, or a client's secret (see [secret.Field]).
+//   - It is listed in SecretRequest.
+//   - The provider states no SecretSource, OpenRequest does not list the field, and its name is that of a credential.
+//
+// A field that is null, a boolean or empty is none. Secrets looks into JSON, forms, multipart/form-data, XML,
+// GraphQL documents and JSON within texts, compressed by gzip or not at all. A body that it can't read whole is taken to
+// hold secrets, unless OpenRequest lists "*". It takes time in proportion to the body's length.
+func (rt *Route) Secrets(m Message) (found Secrets) {
+	if len(m.Body) == 0 {
+		return found
+	}
+	names := rt.secrets
+	if names == nil {
+		names = &undecidedNames
+	}
+	s := secretSearch{names: names}
+	unread := !s.read(m) && !names.openWhole
+	s.found.Found = s.found.Found || unread
+	s.found.Unread, s.found.decided = unread, names.decided
+	return s.found
+}
+
+// SecretInQuery reports whether the URL of a request with this message has one of the fields in SecretRequest, as a form
+// would have it. A URL is written down in too many places to hold one.
+func (rt *Route) SecretInQuery(m Message) bool {
+	if m.Query == "" || rt.secrets == nil || len(rt.secrets.listed) == 0 {
 		return false
 	}
-	s := &secretSearch{}
-	for _, path := range e.SecretRequest {
-		s.paths = append(s.paths, strings.Split(path, "."))
-	}
-	var media string
-	types := lines(m.Header, "Content-Type")
-	if len(types) > 0 {
-		media = mediaType(types[0])
-	}
-	first := firstOf(m.Body)
+	s := secretSearch{names: &secretNames{listed: rt.secrets.listed, listedOnly: true}}
+	s.form([]byte(m.Query))
+	return s.found.Found
+}
+
+// Shown reports whether an answer with this header and body must not be kept either: it repeats a secret of the
+// request, or what it says can't be read. If the request held a credential, or no table says what its secrets are,
+// so does an answer with a credential.
+func (s *Secrets) Shown(header http.Header, body []byte) bool {
 	switch {
-	case m.coded(), len(types) > 1:
+	case !s.Found || len(body) == 0:
+		return false
+	case s.Unread || s.elsewhere:
 		return true
-	case strings.HasPrefix(media, "multipart/"):
-		return s.inParts(types[0], m.Body)
-	case m.mayBeJSON() && media != "", first == '{', first == '[':
-		return s.inJSON(m.Body, e.Action.Place == providers.ActionGraphQL || e.Key.Place == providers.KeyGraphQL)
 	}
-	return s.inForm(string(m.Body))
-}
-
-// HasSecretInQuery reports whether the URL of a request with this message has one of
-// the fields in e.SecretRequest, as a form would have it. A URL is written down in too
-// many places to hold one.
-func HasSecretInQuery(e *providers.Endpoint, m Message) bool {
-	if len(e.SecretRequest) == 0 || m.Query == "" {
+	m := Message{Header: header, Body: body}
+	if m.coded() {
+		plain, ok := m.plain()
+		if !ok {
+			return true
+		}
+		body = plain
+	}
+	folded := secret.Fold(nil, body)
+	for _, value := range s.values {
+		if text := secret.Fold(nil, value); len(text) >= minFolded && bytes.Contains(folded, text) || holdsWord(body, value) {
+			return true
+		}
+	}
+	if s.decided && !s.credentials {
 		return false
 	}
-	s := &secretSearch{}
-	for _, path := range e.SecretRequest {
-		s.paths = append(s.paths, strings.Split(path, "."))
+	answer := secretSearch{names: &undecidedNames}
+	return !answer.read(m) || answer.found.Found
+}
+
+// minFolded is how many letters and digits a value has at least that are looked for in whatever way they are parted.
+// Fewer may be in any text.
+const minFolded = 7
+
+// holdsWord reports whether a value stands in a text, with no letter or digit beside it.
+func holdsWord(text, value []byte) bool {
+	if len(value) == 0 {
+		return false
 	}
-	return s.inForm(m.Query)
+	for from := 0; ; {
+		i := bytes.Index(text[from:], value)
+		if i < 0 {
+			return false
+		}
+		i += from
+		end := i + len(value)
+		if (i == 0 || !alphanumeric(text[i-1])) && (end == len(text) || !alphanumeric(text[end])) {
+			return true
+		}
+		from = i + 1
+	}
 }
 
-type secretSearch struct {
-	paths [][]string
-	at    []string // the names that lead to where the search is
-	found bool
+func alphanumeric(c byte) bool {
+	return 'a' <= c|' ' && c|' ' <= 'z' || '0' <= c && c <= '9'
 }
 
-// ends reports whether a path ends with the name, reached by the names in s.at.
-func (s *secretSearch) ends(name string) bool {
-	for _, path := range s.paths {
-		n := len(path) - 1
-		if n > len(s.at) || !strings.EqualFold(path[n], name) {
+// secretNames say which fields of an endpoint's requests are secrets.
+type secretNames struct {
+	listed    [][][]byte // paths of SecretRequest
+	open      [][][]byte // paths of OpenRequest
+	never     [][][]byte // of what is kept in any case: the key, the reference, what is compared
+	openWhole bool       // a body that can't be read is open
+	decided   bool       // what the table does not list is open
+	graphQL   bool
+
+	listedOnly bool // by no other rule
+}
+
+// undecidedNames are those of a host or path that no table describes.
+var undecidedNames secretNames
+
+func newSecretNames(p *providers.Provider, e *providers.Endpoint) *secretNames {
+	n := &secretNames{
+		decided: p.SecretSource != "",
+		graphQL: e.Action.Place == providers.ActionGraphQL || e.Key.Place == providers.KeyGraphQL,
+	}
+	for _, path := range e.SecretRequest {
+		n.listed = append(n.listed, fieldPath(path))
+	}
+	for _, path := range e.OpenRequest {
+		if path == "*" {
+			n.openWhole = true
 			continue
 		}
-		before := s.at[len(s.at)-n:]
-		same := true
-		for i := range before {
-			same = same && strings.EqualFold(before[i], path[i])
+		n.open = append(n.open, fieldPath(path))
+	}
+	never := []string{e.Key.Name, e.Reference.Name}
+	for _, look := range e.Lookups {
+		for _, same := range look.Same {
+			if _, name, found := strings.Cut(same.Is, "{request."); found {
+				name, _, _ = strings.Cut(name, "}")
+				never = append(never, name)
+			}
 		}
-		if same {
+	}
+	for _, name := range never {
+		if name != "" {
+			n.never = append(n.never, fieldPath(name))
+		}
+	}
+	return n
+}
+
+// fieldPath returns the names of a path with dots, or of a form field with brackets.
+func fieldPath(path string) (names [][]byte) {
+	for name := range strings.FieldsFuncSeq(path, partsFields) {
+		names = append(names, []byte(name))
+	}
+	return names
+}
+
+func partsFields(r rune) bool { return r == '[' || r == ']' || r == '.' }
+
+// isAt reports whether a path ends where the names of at lead.
+func isAt(paths [][][]byte, at [][]byte) bool {
+	for _, path := range paths {
+		if len(path) <= len(at) && slices.EqualFunc(path, at[len(at)-len(path):], bytes.EqualFold) {
 			return true
 		}
 	}
 	return false
 }
 
-func (s *secretSearch) inJSON(body []byte, graphQL bool) bool {
-	t := &jsonText{in: bytes.TrimPrefix(body, []byte("\ufeff"))}
-	t.space()
-	ok := s.value(t, 0, graphQL) && t.ended()
-	return s.found || !ok
+// secretSearch is one search through a body.
+type secretSearch struct {
+	names  *secretNames
+	at     [][]byte // the names that lead to where the search is
+	inside int      // how many of the fields around it are secrets; the outermost is of this kind and name:
+	kind   secret.Kind
+	name   []byte
+	texts  int // how many texts around it were read
+	found  Secrets
 }
 
-func (s *secretSearch) value(t *jsonText, depth int, graphQL bool) bool {
+// read reports whether the body was read whole.
+func (s *secretSearch) read(m Message) bool {
+	var room [8][]byte
+	s.at = room[:0]
+	types := lines(m.Header, "Content-Type")
+	if len(types) > 1 {
+		return false
+	}
+	body := m.Body
+	if m.coded() {
+		var ok bool
+		if body, ok = m.plain(); !ok {
+			return false
+		}
+	}
+	contentType := ""
+	if len(types) > 0 {
+		contentType = types[0]
+	}
+	return s.body(contentType, bytes.TrimPrefix(body, []byte("\ufeff")))
+}
+
+// plain takes the coding off a body. It returns false for another one than gzip and for too long a body.
+func (m Message) plain() ([]byte, bool) {
+	codings := lines(m.Header, "Content-Encoding")
+	if name := strings.ToLower(strings.TrimSpace(codings[0])); len(codings) > 1 || name != "gzip" && name != "x-gzip" {
+		return nil, false
+	}
+	r, err := gzip.NewReader(bytes.NewReader(m.Body))
+	if err != nil {
+		return nil, false
+	}
+	text, err := io.ReadAll(io.LimitReader(r, MaxAnswerBody+1))
+	return text, err == nil && len(text) <= MaxAnswerBody
+}
+
+// body reads a body in the form that it declares, and in the one that it has if a lenient server may read it so.
+func (s *secretSearch) body(contentType string, body []byte) bool {
+	media := mediaType(contentType)
+	first := firstOf(body)
+	if strings.HasPrefix(media, "multipart/") {
+		return s.parts(contentType, body)
+	}
+	if first == '{' || first == '[' {
+		if s.json(body) {
+			return true
+		}
+	}
+	switch {
+	case media == "application/json", strings.HasSuffix(media, "+json"):
+		return first != '{' && first != '[' && s.json(body) // a text or a number alone
+	case media == "text/xml", media == "application/xml", strings.HasSuffix(media, "+xml"):
+		return s.xml(body)
+	case media == "application/graphql":
+		return s.document(string(body))
+	case media == "application/x-www-form-urlencoded":
+		return s.form(body)
+	case first == '<':
+		return s.xml(body)
+	}
+	return s.form(body) && looksLikeForm(body)
+}
+
+// looksLikeForm reports whether a body of no declared form may be a form's fields alone.
+func looksLikeForm(body []byte) bool {
+	if len(body) == 0 || bytes.IndexByte(body, '=') < 0 {
+		return false
+	}
+	for pair := range bytes.SplitSeq(body, []byte("&")) {
+		name, _, _ := bytes.Cut(pair, []byte("="))
+		if bytes.ContainsFunc(name, func(r rune) bool {
+			return !(r == '_' || r == '-' || r == '.' || r == '[' || r == ']' || r == '%' || r == '+' || r < 0x80 && alphanumeric(byte(r)))
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// enter goes on into a field of this name, whose parts a form's brackets or dots may tell. An element of a list is its
+// list's. leave takes what it returns.
+func (s *secretSearch) enter(name []byte) (depth int, isSecret bool) {
+	depth = len(s.at)
+	if bytes.IndexByte(name, '.') < 0 && bytes.IndexByte(name, '[') < 0 {
+		s.at = append(s.at, name)
+	} else {
+		for step := range bytes.FieldsFuncSeq(name, partsFields) {
+			if step = bytes.TrimSpace(step); len(step) > 0 && len(bytes.Trim(step, "0123456789")) > 0 {
+				s.at = append(s.at, step)
+			}
+		}
+	}
+	if len(s.at) == depth {
+		return depth, false
+	}
+	kind := s.kindOf()
+	if kind == secret.Open {
+		return depth, false
+	}
+	if s.inside++; s.inside == 1 {
+		s.kind, s.name = kind, s.at[len(s.at)-1]
+	}
+	return depth, true
+}
+
+func (s *secretSearch) leave(depth int, wasSecret bool) {
+	s.at = s.at[:depth]
+	if wasSecret {
+		s.inside--
+	}
+}
+
+// kindOf returns the kind of the field that the search has come to. What the table lists counts like a card's number.
+func (s *secretSearch) kindOf() secret.Kind {
+	n := s.names
+	switch {
+	case isAt(n.never, s.at):
+		return secret.Open
+	case isAt(n.listed, s.at):
+		return secret.Card
+	case n.listedOnly:
+		return secret.Open
+	}
+	var parent []byte
+	if len(s.at) > 1 {
+		parent = s.at[len(s.at)-2]
+	}
+	kind := secret.Field(parent, s.at[len(s.at)-1])
+	if kind == secret.Credential && (n.decided || isAt(n.open, s.at)) {
+		return secret.Open
+	}
+	return kind
+}
+
+// take notes a value, if it belongs to a field that is a secret.
+func (s *secretSearch) take(value []byte) {
+	if s.inside == 0 || len(value) == 0 {
+		return
+	}
+	f := &s.found
+	f.Found = true
+	f.values = append(f.values, value)
+	f.credentials = f.credentials || s.kind != secret.Card
+	if s.kind == secret.Credential && f.Field == "" {
+		f.Field = string(secret.Fold(nil, s.name))
+	}
+}
+
+func (s *secretSearch) json(body []byte) bool {
+	t := &jsonText{in: body}
+	t.space()
+	return s.value(t, 0) && t.ended()
+}
+
+func (s *secretSearch) value(t *jsonText, depth int) bool {
 	if depth > maxDepth {
 		return false
 	}
 	switch t.next() {
 	case '{':
 		return t.members(func(literal []byte) bool {
-			name := unquote(literal)
-			if from := t.pos; s.named(name) {
-				ok := t.value(depth + 1)
-				text := string(t.in[from:t.pos])
-				s.found = s.found || ok && text != "null" && text != `""`
-				return ok
+			name := inner(literal)
+			if bytes.IndexByte(name, '\\') >= 0 {
+				name = []byte(unquote(literal))
 			}
-			if graphQL && depth == 0 && name == "query" && t.next() == '"' {
-				document, ok := t.str()
-				s.inDocument(unquote(document))
-				return ok
-			}
-			s.at = append(s.at, name)
-			ok := s.value(t, depth+1, graphQL)
-			s.at = s.at[:len(s.at)-1]
+			at, isSecret := s.enter(name)
+			ok := s.value(t, depth+1)
+			s.leave(at, isSecret)
 			return ok
 		})
 	case '[':
-		return t.elements(func() bool { return s.value(t, depth+1, graphQL) })
+		return t.elements(func() bool { return s.value(t, depth+1) })
+	case '"':
+		literal, ok := t.str()
+		return ok && s.text(inner(literal), literal)
 	}
-	return t.scalar()
+	from := t.pos
+	ok := t.scalar()
+	if value := t.in[from:t.pos]; ok && s.inside > 0 && value[0] != 'n' && value[0] != 't' && value[0] != 'f' {
+		s.take(value)
+	}
+	return ok
 }
 
-// inDocument looks at what a GraphQL document gives to its arguments. It reads
-// tokens only: a name and a colon in front of a text, a number or a variable is a
-// field, whatever it stands in.
-func (s *secretSearch) inDocument(document string) {
+// maxTexts is how many texts within texts are read.
+const maxTexts = 4
+
+// text looks at a text, which a JSON literal may hold escaped. What is JSON itself is read, and so is a GraphQL document.
+func (s *secretSearch) text(plain, literal []byte) bool {
+	if s.inside > 0 || mayHoldFields(plain) {
+		if literal != nil && bytes.IndexByte(plain, '\\') >= 0 {
+			plain = []byte(unquote(literal))
+		}
+		s.take(plain)
+	}
+	if s.texts >= maxTexts || !mayHoldFields(plain) {
+		return true
+	}
+	s.texts++
+	defer func() { s.texts-- }()
+	switch first := firstOf(plain); {
+	case len(s.at) > 0 && bytes.EqualFold(s.at[len(s.at)-1], []byte("query")):
+		return s.document(string(plain)) || !s.names.graphQL
+	case first == '{' || first == '[':
+		before, at := s.found, len(s.at)
+		if !s.json(plain) { // no JSON
+			s.found, s.at = before, s.at[:at]
+		}
+	}
+	return true
+}
+
+// mayHoldFields reports whether a text may be JSON or a GraphQL document.
+func mayHoldFields(text []byte) bool { return bytes.IndexByte(text, '{') >= 0 }
+
+// document looks at what a GraphQL document gives to its arguments. It reads tokens only: a name and a colon in front of
+// a text, a number or a variable is a field, whatever it stands in.
+func (s *secretSearch) document(document string) bool {
 	l := gqlLexer{in: document}
+	depth := len(s.at)
+	defer func() { s.at = s.at[:depth] }()
 	last, field := "", "" // the name before, and the one whose value comes next
 	for {
 		t := l.next()
 		switch t.kind {
-		case gqlEnd, gqlBad:
-			s.found = s.found || t.kind == gqlBad
-			s.at = nil
-			return
+		case gqlEnd:
+			return true
+		case gqlBad:
+			return false
 		case gqlName:
 			last, field = document[t.from:t.to], ""
 			continue
@@ -142,76 +443,146 @@ func (s *secretSearch) inDocument(document string) {
 			field = last
 			continue
 		case '{', '(', '[':
-			name := cmp.Or(field, last)
-			if name == "" && len(s.at) > 0 { // an element of the list
+			name := []byte(field)
+			if field == "" {
+				name = []byte(last)
+			}
+			if len(name) == 0 && len(s.at) > depth { // an element of the list
 				name = s.at[len(s.at)-1]
 			}
 			s.at = append(s.at, name)
 		case '}', ')', ']':
-			if len(s.at) > 0 {
+			if len(s.at) > depth {
 				s.at = s.at[:len(s.at)-1]
 			}
 		case gqlText, gqlBlock, gqlOther, '$':
-			empty := t.kind == gqlText && t.to-t.from == 2 || t.kind == gqlBlock && t.to-t.from == 6
-			s.found = s.found || field != "" && !empty && s.ends(field)
+			if field == "" {
+				break
+			}
+			at, isSecret := s.enter([]byte(field))
+			if isSecret {
+				s.take([]byte(strings.Trim(document[t.from:t.to], `"`)))
+				s.found.elsewhere = s.found.elsewhere || t.kind == '$'
+			}
+			s.leave(at, isSecret)
 		}
 		last, field = "", ""
 	}
 }
 
-// inForm cuts at semicolons too, as some servers do.
-func (s *secretSearch) inForm(body string) bool {
-	for pair := range strings.FieldsFuncSeq(body, func(r rune) bool { return r == '&' || r == ';' }) {
-		name, value, _ := strings.Cut(pair, "=")
-		if value != "" && s.named(unescaped(name)) {
-			return true
+// form cuts at semicolons too, as some servers do. It returns false for a name that no form has.
+func (s *secretSearch) form(body []byte) bool {
+	ok := true
+	for len(body) > 0 {
+		pair := body
+		if end := bytes.IndexAny(body, "&;"); end >= 0 {
+			pair, body = body[:end], body[end+1:]
+		} else {
+			body = nil
 		}
+		name, value, _ := bytes.Cut(pair, []byte("="))
+		name, named := unescapedBytes(name)
+		ok = ok && named && bytes.IndexAny(name, "\"\r\n") < 0 // else it is a body of another form
+		at, isSecret := s.enter(bytes.TrimSpace(name))
+		value, _ = unescapedBytes(value)
+		ok = s.text(value, nil) && ok
+		s.leave(at, isSecret)
 	}
-	return false
+	return ok
 }
 
-// named reports whether a form's field of this name, or a member of this name where the
-// search is, is one of those looked for. An element of a list is its list's.
-func (s *secretSearch) named(field string) bool {
-	depth := len(s.at)
-	defer func() { s.at = s.at[:depth] }()
-	last := ""
-	for step := range strings.FieldsFuncSeq(field, func(r rune) bool { return r == '[' || r == ']' || r == '.' }) {
-		if step = strings.TrimSpace(step); step == "" || strings.Trim(step, "0123456789") == "" {
-			continue
-		}
-		if last != "" {
-			s.at = append(s.at, last)
-		}
-		last = step
+func unescapedBytes(text []byte) ([]byte, bool) {
+	if bytes.IndexByte(text, '%') < 0 && bytes.IndexByte(text, '+') < 0 {
+		return text, true
 	}
-	return last != "" && s.ends(last)
+	plain, err := url.QueryUnescape(string(text))
+	if err != nil {
+		return text, false
+	}
+	return []byte(plain), true
 }
 
-func (s *secretSearch) inParts(contentType string, body []byte) bool {
+// xml reads the names of elements and attributes. It returns false for a document type, which may define entities.
+func (s *secretSearch) xml(body []byte) bool {
+	d := xml.NewDecoder(bytes.NewReader(body))
+	type open struct {
+		depth    int
+		isSecret bool
+	}
+	var elements []open
+	for {
+		token, err := d.RawToken()
+		if err == io.EOF {
+			return len(elements) == 0
+		}
+		if err != nil || len(elements) > maxDepth {
+			return false
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			at, isSecret := s.enter([]byte(token.Name.Local))
+			elements = append(elements, open{at, isSecret})
+			for _, attribute := range token.Attr {
+				at, isSecret := s.enter([]byte(attribute.Name.Local))
+				s.take([]byte(attribute.Value))
+				s.leave(at, isSecret)
+			}
+		case xml.EndElement:
+			if len(elements) == 0 {
+				return false
+			}
+			last := elements[len(elements)-1]
+			s.leave(last.depth, last.isSecret)
+			elements = elements[:len(elements)-1]
+		case xml.CharData:
+			s.take(bytes.Clone(bytes.TrimSpace(token)))
+		case xml.Directive:
+			return false
+		}
+	}
+}
+
+func (s *secretSearch) parts(contentType string, body []byte) bool {
 	_, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil || parameters["boundary"] == "" {
-		return true
+		return false
 	}
 	parts := multipart.NewReader(bytes.NewReader(body), parameters["boundary"])
 	for {
 		part, err := parts.NextRawPart()
 		if err == io.EOF {
-			return false
+			return true
 		}
-		if err != nil || part.FormName() == "" || s.named(part.FormName()) {
-			return true // one without a name that can be read may have any
+		if err != nil || part.FormName() == "" {
+			return false // one without a name that can be read may have any
 		}
 		content, err := io.ReadAll(part)
-		first := firstOf(content)
-		isJSON := Message{Header: http.Header{"Content-Type": part.Header["Content-Type"]}}.mayBeJSON() && len(part.Header["Content-Type"]) > 0
-		switch {
-		case err != nil, len(lines(http.Header(part.Header), "Content-Transfer-Encoding")) > 0 && isJSON:
-			return true
-		case isJSON, first == '{', first == '[':
-			if unread := s.inJSON(content, false); s.found || unread && isJSON {
-				return true
-			}
+		if err != nil {
+			return false
+		}
+		at, isSecret := s.enter([]byte(part.FormName()))
+		ok := s.part(http.Header(part.Header), content, part.FileName() != "")
+		s.leave(at, isSecret)
+		if !ok {
+			return false
 		}
 	}
+}
+
+// part looks at one part. A file is a value, unless it says that it has fields.
+func (s *secretSearch) part(h http.Header, content []byte, isFile bool) bool {
+	media := mediaType(h.Get("Content-Type"))
+	hasFields := media == "application/json" || strings.HasSuffix(media, "+json") || strings.HasSuffix(media, "xml") || media == "application/x-www-form-urlencoded"
+	switch {
+	case hasFields && h.Get("Content-Transfer-Encoding") != "":
+		return false
+	case hasFields:
+		return s.body(media, content)
+	case isFile:
+		if s.inside > 0 {
+			s.take(content)
+		}
+		return true
+	}
+	return s.text(content, nil)
 }

@@ -1,0 +1,91 @@
+package providers_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/onceward/onceward/providers"
+)
+
+// silent are the tables that state no SecretSource, with the reason. Of their requests a field is withheld if its name
+// is that of any credential.
+var silent = map[string]string{
+	"raw":            "it describes any API",
+	"ietf":           "it describes any API",
+	"repeatable":     "it describes any API",
+	"aip155":         "it describes any API",
+	"aws":            "it describes the actions of any service",
+	"twilio":         "it pays nothing",
+	"svix":           "it pays nothing, and takes secrets of endpoints",
+	"resend":         "it pays nothing",
+	"workos":         "it pays nothing, and takes credentials of users",
+	"coinbase":       "it takes keys of wallets",
+	"fireblocks":     "no card is paid with; its requests were not read for other credentials",
+	"dwolla":         "no card is paid with; a webhook subscription has a secret",
+	"wise":           "no card is paid with; its requests were not read for other credentials",
+	"increase":       "no card is paid with; an event subscription has a secret",
+	"column":         "no card is paid with; its requests were not read for other credentials",
+	"moderntreasury": "no card is paid with; its requests were not read for other credentials",
+	"bridge":         "no card is paid with; its requests were not read for other credentials",
+	"truelayer":      "no card is paid with; its requests were not read for other credentials",
+	"mangopay":       "a card is given to another server; its requests were not read for other credentials",
+	"mercadopago":    "a card is given to an endpoint without effect; its requests were not read for other credentials",
+	"klarna":         "no card is paid with in clear; its requests were not read for other credentials",
+	"shopify":        "no card is paid with by its Admin API; apps take credentials",
+}
+
+func TestEveryTableStatesItsSecretsOrWhyNot(t *testing.T) {
+	for _, p := range adapters() {
+		assert.NotEqual(t, p.SecretSource == "", silent[p.Name] == "", "%s: state a SecretSource, or why there is none", p.Name)
+	}
+}
+
+// A body that is withheld can't be sent after a crash without its caller: an ordinary request that is taken for a
+// secret would strand a payment.
+func TestNoRequestOfAContractIsTakenForASecret(t *testing.T) {
+	for _, c := range contracts() {
+		s := suite{contract: c, router: newRouter(t, c.adapter)}
+		for _, text := range c.requests() {
+			_, message := request(t, text)
+			rt := s.route(t, text)
+			found := rt.Secrets(message)
+			assert.False(t, found.Found, "%s: %+v", text, found)
+		}
+	}
+}
+
+// requests are those of a contract that are journaled.
+func (c contract) requests() (all []string) {
+	for _, group := range c.terms {
+		all = append(all, group.requests...)
+	}
+	for _, tc := range c.sent {
+		all = append(all, tc.request)
+	}
+	for _, group := range append(c.answers, c.ownKey...) {
+		all = append(all, group.request)
+	}
+	return all
+}
+
+// What a payment service sends of a card is withheld under every table that takes one, however it is written.
+func TestARawCardIsASecretUnderEveryTable(t *testing.T) {
+	for _, c := range contracts() {
+		s := suite{contract: c, router: newRouter(t, c.adapter)}
+		for _, group := range c.terms {
+			for _, text := range group.requests {
+				head, _, _ := strings.Cut(text, "\n\n")
+				if s.route(t, head+"\n\n{}").Endpoint.Action.Place != providers.ActionNone {
+					continue
+				}
+				for _, body := range []string{`{"payment":{"card":{"number":"4111111111111111"}}}`, "payment[card][cvc]=123", `{"a":"{\"cardNumber\":\"4111111111111111\"}"}`} {
+					_, message := request(t, head+"\n\n"+body)
+					rt := s.route(t, head)
+					assert.True(t, rt.Secrets(message).Found, "%s\n%s", head, body)
+				}
+			}
+		}
+	}
+}
