@@ -147,14 +147,14 @@ func TestAnAnswerThatRepeatsASecretIsNotKept(t *testing.T) {
 			dir := t.TempDir()
 			stated := cards()
 			stated.SecretSource = "its documentation"
-			p := start(t, (&line{}).Then(says(422, row.answer)), onceward.Config{
+			p := start(t, (&line{}).Then(says(402, row.answer)), onceward.Config{
 				Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{stated},
 			})
 			out := p.Ask(named(t, invoice), card(aCard), with("X-Request-Id", marker))
 			require.NoError(t, out.Err)
 			assert.Equal(t, row.answer, out.Body, "its caller has it whole")
 			op := p.Recorded(onceward.Ref{ID: invoice})
-			assert.Equal(t, 422, op.Answer.Status)
+			assert.Equal(t, 402, op.Answer.Status)
 			assert.Equal(t, !row.kept, op.Answer.Omitted)
 			require.NoError(t, p.Shutdown(context.Background()))
 			requireNoCanaryOnDisk(t, dir, 1)
