@@ -378,7 +378,7 @@ func TestOperationIsFoundInHTTPClientsReturn(t *testing.T) {
 		Transport: srv.Client().Transport, Jar: jar, Timeout: time.Minute,
 	}})
 	post := func(name, path string) *http.Response {
-		req, err := http.NewRequestWithContext(named(t, name), http.MethodPost, srv.URL+path, strings.NewReader("x"))
+		req, err := http.NewRequestWithContext(named(t, name), http.MethodPost, srv.URL+path, strings.NewReader("x=1"))
 		require.NoError(t, err)
 		resp, err := p.HTTP.Do(req)
 		require.NoError(t, err)
@@ -564,7 +564,7 @@ func TestAnAnswerKeepsWhatItCameOver(t *testing.T) {
 		} {
 			t.Run(row.name, func(t *testing.T) {
 				for _, replayed := range []bool{false, true} {
-					req, err := http.NewRequestWithContext(named(t, row.name), http.MethodPost, srv.URL, strings.NewReader("x"))
+					req, err := http.NewRequestWithContext(named(t, row.name), http.MethodPost, srv.URL, strings.NewReader("x=1"))
 					require.NoError(t, err)
 					if row.accepts != "" {
 						req.Header.Set("Accept-Encoding", row.accepts)
@@ -905,7 +905,7 @@ func TestARequestWithATrailerIsAStream(t *testing.T) {
 	p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere()})
 	trailing := func(r *http.Request) {
 		r.Trailer = http.Header{"X-Sum": {"42"}}
-		r.Body, r.GetBody, r.ContentLength = io.NopCloser(strings.NewReader("x")), nil, -1
+		r.Body, r.GetBody, r.ContentLength = io.NopCloser(strings.NewReader("x=1")), nil, -1
 	}
 	require.NoError(t, p.Ask(t.Context(), to(http.MethodPost, srv.URL), trailing).Err)
 	assert.Equal(t, []string{"42"}, sums, "unnamed, it passes through")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -195,7 +196,7 @@ func (c *console) allowed(action Action, next route) http.Handler {
 		actor, err := c.Authorize(r, action)
 		switch {
 		case err != nil:
-			c.Logger.WarnContext(r.Context(), "onceward console: refused", "action", action.String(), "error", err)
+			c.Logger.WarnContext(r.Context(), "onceward console: refused", "action", action.String(), "error", secret.Text(err.Error()))
 			c.fail(w, r, &failure{status: http.StatusForbidden, says: "You may not " + action.String() + " here."})
 			return
 		case action != Look && !c.on(action):

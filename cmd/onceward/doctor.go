@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
@@ -265,7 +266,7 @@ func (x *examination) cards(ctx context.Context, s store) {
 			x.failed("secrets", err)
 			return
 		}
-		if shown.HasCard(whole.Request.Body) || whole.Answer != nil && shown.HasCard(whole.Answer.Body) {
+		if secret.HasCard(string(whole.Request.Body)) || whole.Answer != nil && secret.HasCard(string(whole.Answer.Body)) {
 			if found == 0 {
 				example = handleOf(op.Handle)
 			}

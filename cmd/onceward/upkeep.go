@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -250,6 +251,9 @@ func (c *command) reapCommand() *cobra.Command {
 					return err
 				}
 				defer f.Close()
+				if info, err := f.Stat(); err != nil || info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+					return errors.Join(err, fmt.Errorf("others can read or write %s: make it your own alone (chmod 600), since what goes into it names customers and payments", archive))
+				}
 				how.archive, how.archiveBodies = f, bodies
 			}
 			return c.using(cmd.Context(), how, func(s store) error { return c.reap(cmd.Context(), s, keep) })

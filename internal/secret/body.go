@@ -33,11 +33,9 @@ func Field[T ~string | ~[]byte](parent, name T) Kind {
 	var room [maxFieldName]byte
 	folded := Fold(room[:0], parent)
 	from := len(folded)
-	if folded = Fold(folded, name); len(folded) > maxFieldName || from == len(folded) {
-		return Open
-	}
+	folded = Fold(folded, name)
 	kind := fields[string(folded[from:])]
-	if from == 0 || kind == Card || kind == Sealed {
+	if from == 0 || from == len(folded) || kind == Card || kind == Sealed {
 		return kind
 	}
 	return cmp.Or(fields[string(folded)], kind)
@@ -52,7 +50,7 @@ func isCard(name string) bool {
 	return last != "" && Field(parent, last) == Card
 }
 
-// maxFieldName is more than a name on the list has with its parent's, in bytes.
+// maxFieldName is more than a name has with its parent's as a rule, in bytes.
 const maxFieldName = 64
 
 // Fold appends the letters and digits of a text to dst, in lower case.

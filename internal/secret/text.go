@@ -27,7 +27,13 @@ func Text(s string) string {
 	for _, known := range credentialForms {
 		s = known.cut(s, "${1}"+cut)
 	}
-	return cutValues(s)
+	s = grouped.ReplaceAllStringFunc(s, func(run string) string {
+		if isCardNumber(run) {
+			return cut
+		}
+		return run
+	})
+	return cutValues(spokenCode.ReplaceAllString(s, "${1}"+cut))
 }
 
 // form is a pattern, and parts one of which stands in whatever it matches: most texts have none of them, and a search
@@ -151,7 +157,7 @@ func shortURL(s string) string {
 }
 
 // named is a name and what parts it from its value, as forms, headers, JSON, and Go's own %v and %q print them.
-var named = regexp.MustCompile(`([A-Za-z][\w.\[\]-]*)(\\?["']?\s*(?:=>|:=|[:=])\s*\\?["'\[]?)`)
+var named = regexp.MustCompile(`([A-Za-z][\w.\[\]-]*)(\\*["']?\s*(?:=>|:=|[:=])\s*\\*["'\[]?)`)
 
 // cutValues cuts the values that are called a credential.
 func cutValues(s string) string {

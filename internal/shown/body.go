@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"html"
 	"mime"
 	"net/url"
 	"regexp"
@@ -34,9 +35,20 @@ func (f Field) String() string {
 // maxShape is how many lines a shape has at most.
 const maxShape = 200
 
-// Shape says what a body is made of: names, types and sizes, no value. Whole is false where there
-// is more than is told, and where nothing but the size can be.
+// rendering bounds how many bodies are decoded at once: anybody may have chosen them.
+var rendering = make(chan struct{}, 2)
+
+// maxDecoded is how long a body is decoded at most, in bytes. Of a longer one the beginning is shown as a text.
+const maxDecoded = 256 << 10
+
+// Shape says what a body is made of: names, types and sizes, no value. Whole is false if there
+// is more than is told, and if nothing but the size can be, since the body is too long or can't be read.
 func Shape(contentType string, body []byte) (fields []Field, whole bool) {
+	if len(body) > maxDecoded {
+		return nil, false
+	}
+	rendering <- struct{}{}
+	defer func() { <-rendering }()
 	switch kindOf(contentType, body) {
 	case isJSON:
 		var v any
@@ -138,6 +150,12 @@ const maxMasked = 64 << 10
 // depth, where its name is that of a credential or of a card's code, where it looks like a
 // credential, or where it may be the number of a card. What is not legible as text is not shown.
 func Masked(contentType string, body []byte) string {
+	rendering <- struct{}{}
+	defer func() { <-rendering }()
+	if len(body) > maxDecoded {
+		beginning := strings.ToValidUTF8(string(body[:maxMasked/4]), "\ufffd")
+		return shortened(lines(withoutElements(withoutParts(beginning)))) + "…"
+	}
 	body = bytes.TrimPrefix(body, []byte("\ufeff"))
 	switch kindOf(contentType, body) {
 	case isJSON:
@@ -170,16 +188,41 @@ func Masked(contentType string, body []byte) string {
 	case !utf8.Valid(body):
 		return fmt.Sprintf("(%d bytes that are no text)", len(body))
 	}
-	return shortened(lines(withoutElements(withoutParts(string(body)))))
+	return shortened(lines(withoutColumns(withoutElements(withoutParts(string(body))))))
 }
 
 // lines is text line by line.
 func lines(s string) string {
-	all := strings.Split(strings.ReplaceAll(secret.Text(s), "\r\n", "\n"), "\n")
+	all := strings.Split(strings.ReplaceAll(secret.Text(html.UnescapeString(s)), "\r\n", "\n"), "\n")
 	for i := range all {
 		all[i] = Text(withoutCards(withoutCodes(all[i])))
 	}
 	return strings.Join(all, "\n")
+}
+
+// withoutColumns masks the columns of a table of separated values that have a name in its first line which hides them.
+func withoutColumns(s string) string {
+	head, rest, found := strings.Cut(s, "\n")
+	separator := strings.Trim(head, "\"\r abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+	if !found || separator == "" || !strings.ContainsAny(separator[:1], ",;\t|") {
+		return s
+	}
+	separator = separator[:1]
+	names := strings.Split(head, separator)
+	all := strings.Split(rest, "\n")
+	for i, line := range all {
+		cells := strings.Split(line, separator)
+		if len(cells) != len(names) {
+			continue
+		}
+		for n, name := range names {
+			if hides(strings.Trim(name, "\" \r")) {
+				cells[n] = Mask
+			}
+		}
+		all[i] = strings.Join(cells, separator)
+	}
+	return head + "\n" + strings.Join(all, "\n")
 }
 
 func shortened(s string) string {
@@ -251,8 +294,8 @@ func masked(name string, v any) any {
 		out := make(map[string]any, len(v))
 		for name, value := range v {
 			called := name
-			if name == "value" { // of a pair such as {"name":"cvc","value":"123"}
-				called = pairName(v)
+			if slices.Contains(pairValues, name) { // of a pair such as {"name":"cvc","value":"123"}
+				called = pairName(v, name)
 			}
 			out[text(name)] = masked(called, value)
 		}
@@ -274,18 +317,21 @@ func masked(name string, v any) any {
 	return v
 }
 
-// pairName is what an object calls its value.
-func pairName(pair map[string]any) string {
+// pairValues are what the value of such a pair is called.
+var pairValues = []string{"value", "content", "data", "text", "val"}
+
+// pairName is what an object calls the value that is called so.
+func pairName(pair map[string]any, value string) string {
 	for _, by := range []string{"name", "key", "field"} {
 		if name, is := pair[by].(string); is {
 			return name
 		}
 	}
-	return "value"
+	return value
 }
 
 // text is a text without what looks like a credential or a card, quoted.
-func text(s string) string { return Text(withoutCards(withoutCodes(secret.Text(s)))) }
+func text(s string) string { return Text(secret.Text(withoutCards(withoutCodes(s)))) }
 
 // codes are, in lower case and without what parts words, names of what is asked for beside the
 // number of a card, or instead of it; codeParts are what such a name has in it.
@@ -311,66 +357,7 @@ func partsOf(name string) []string {
 	return strings.FieldsFunc(name, func(r rune) bool { return r == '[' || r == ']' || r == '.' })
 }
 
-// digits are runs that may hold the number of a card, in groups or not.
-var digits = regexp.MustCompile(`\d(?:[ -]?\d){12,}`)
-
-// parted are digits in groups, whatever parts them.
-var parted = regexp.MustCompile(`\d(?:[\s\p{Zs}\p{Pd}._/]{0,2}\d){12,}`)
-
-func withoutCards(s string) string {
-	return parted.ReplaceAllStringFunc(s, func(run string) string {
-		if holdsCard(run) {
-			return Mask
-		}
-		return run
-	})
-}
-
-// HasCard tells whether a body seems to hold the number of a card and nothing else in one run of
-// digits. Of longer runs it says nothing: too many of them are other numbers.
-func HasCard(body []byte) bool {
-	return slices.ContainsFunc(digits.FindAllString(string(body), -1), func(run string) bool {
-		plain := digitsOf(run)
-		return len(plain) <= 19 && plain[0] >= '2' && plain[0] <= '6' && luhn(plain)
-	})
-}
-
-func digitsOf(run string) string {
-	return strings.Map(func(r rune) rune {
-		if r < '0' || r > '9' {
-			return -1
-		}
-		return r
-	}, run)
-}
-
-// holdsCard tells whether a run holds digits of an issuer's range, as many as such numbers have, with
-// their check digit (ISO/IEC 7812-1).
-func holdsCard(run string) bool {
-	plain := digitsOf(run)
-	for from := range plain {
-		for long := 13; long <= 19 && from+long <= len(plain); long++ {
-			if plain[from] >= '2' && plain[from] <= '6' && luhn(plain[from:from+long]) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func luhn(number string) bool {
-	sum := 0
-	for i := range len(number) {
-		d := int(number[len(number)-1-i] - '0')
-		if i%2 == 1 {
-			if d *= 2; d > 9 {
-				d -= 9
-			}
-		}
-		sum += d
-	}
-	return sum%10 == 0
-}
+func withoutCards(s string) string { return secret.WithoutCards(s, Mask) }
 
 func decode(body []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
