@@ -172,7 +172,7 @@ func TestAnAnswerKeepsWhatNetHTTPGaveIt(t *testing.T) {
 			ctx := named(t, row.path)
 			var header http.Header
 			for attempt := range 2 {
-				req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+row.path, strings.NewReader("x"))
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+row.path, strings.NewReader("x=1"))
 				require.NoError(t, err)
 				resp, err := p.Transport().RoundTrip(req)
 				require.NoError(t, err)
