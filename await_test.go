@@ -156,7 +156,7 @@ func TestErrorsAndLogsTellScopeParentAndFlow(t *testing.T) {
 		}
 		assert.NotContains(t, logs.String()+out.Err.Error(), string(parent))
 	})
-	virtual(t, "the key of a flow that has a parent itself, shortened", func(t *testing.T) {
+	virtual(t, "a flow that has a parent itself, by its name and handle", func(t *testing.T) {
 		p := startFlows(t, (&line{}).Always(loses()), onceward.Config{Backoff: once})
 		var told error
 		_ = p.Flow(onceward.WithParent(t.Context(), onceward.NewKey()), "order-991", nil, func(ctx context.Context) error {
@@ -169,7 +169,7 @@ func TestErrorsAndLogsTellScopeParentAndFlow(t *testing.T) {
 		e, ok := errors.AsType[*onceward.Error](told)
 		require.True(t, ok)
 		key := strings.TrimPrefix(e.Operation.Parent, "flow, key ")
-		assert.ErrorContains(t, told, "(charge, parent flow, key "+key[:8]+"…, generation 0, claim 1)")
+		assert.ErrorContains(t, told, "(charge, flow order-991 #1, generation 0, claim 1)")
 		assert.NotContains(t, told.Error(), key)
 	})
 	virtual(t, "a flow by its name", func(t *testing.T) {

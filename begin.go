@@ -426,7 +426,7 @@ func (k *call) gaveUpWaiting(op *journal.Operation) error {
 
 func (k *call) fail(kind, cause error) *Error {
 	return &Error{Kind: kind, Err: cause, target: target(k.req.Method, k.req.URL),
-		Operation: Operation{Seen: Seen{Ref: k.ref}, Named: k.intent.Naming == journal.Named}}
+		Operation: Operation{Seen: Seen{Ref: k.ref}, Flow: k.intent.Flow, Named: k.intent.Naming == journal.Named}}
 }
 
 func (k *call) failWith(op *journal.Operation, kind, cause error) *Error {

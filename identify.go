@@ -106,6 +106,9 @@ func (k *call) decideKey(carried Key, isCarried bool) error {
 	k.account = accountOf(k.route, k.req.Header, k.name.account)
 	if k.name.parent != nil {
 		k.ref.Parent, in.InboundEndpoint = k.name.parent.ref, k.name.parent.endpoint
+		if flow := k.name.parent.flow; flow != nil {
+			in.Flow = flow.Flow
+		}
 		if !k.name.named {
 			return nil // the rest follows from its step
 		}

@@ -59,6 +59,10 @@ type Operation struct {
 	Evidence []Evidence // what was seen: who says what became of it; the first and the latest, oldest first
 	Unwanted *Resolved  // who said that it is not wanted any more; nil: it is
 
+	// Flow is the flow that the operation is a step of. The zero FlowRef means that it is of none. An operation that an
+	// earlier release began has at most the flow's name.
+	Flow FlowRef
+
 	// InboundEndpoint names the endpoint of the inbound request that the operation is a step of: see InboundOptions.Endpoint.
 	// Empty if the operation is no step of an inbound request.
 	InboundEndpoint string
@@ -97,10 +101,21 @@ func operationOf(op *journal.Operation) Operation {
 		Unwanted:  op.Unwanted,
 		Trace:     op.Trace,
 
-		InboundEndpoint: op.InboundEndpoint,
+		Flow: flowRefOf(op), InboundEndpoint: op.InboundEndpoint,
 
 		Named: op.Naming == journal.Named,
 	}
+}
+
+// FlowRef names the flow of an operation: its ID, its parent, and its handle in the journal.
+type FlowRef = journal.FlowRef
+
+// flowRefOf is the flow of an operation, as far as its record tells.
+func flowRefOf(op *journal.Operation) FlowRef {
+	if name, isFlow := seam.FlowOf(op.Parent); isFlow && op.Flow.ID == "" {
+		return FlowRef{ID: name}
+	}
+	return op.Flow
 }
 
 // evidenceOf is the operation's evidence without the answers that are kept with it until its
@@ -140,13 +155,14 @@ func (op *Operation) printed() string {
 // parent is what errors and logs print of the operation's parent: a flow by its name,
 // else a key, shortened; nothing of one that only holds carried keys.
 func (op *Operation) parent() (kind, name string) {
-	flow, isFlow := seam.FlowOf(op.Ref.Parent)
 	at := strings.LastIndexByte(op.Ref.Parent, ' ')
 	switch {
 	case op.Ref.Parent == "" || !op.Named:
 		return "", ""
-	case isFlow:
-		return "flow", flow
+	case op.Flow.Parent != "": // others may have its name below another parent
+		return "flow", fmt.Sprintf("%s #%d", op.Flow.ID, op.Flow.Handle)
+	case op.Flow.ID != "":
+		return "flow", op.Flow.ID
 	}
 	return "parent", op.Ref.Parent[:at+1] + Key(op.Ref.Parent[at+1:]).short()
 }

@@ -93,7 +93,7 @@ func (c *Client) afterItsFlow(ctx context.Context, op *journal.Operation) bool {
 	if !ok || op.Answer == nil || !op.Answer.Found {
 		return false
 	}
-	for f, err := range flowsOf(ctx, store, op.Ref) {
+	for f, err := range flowsOf(ctx, store, op.Ref, op.Flow) {
 		if err == nil && seam.ParentOf(&f) == op.Parent {
 			return f.Undoing || f.State.Ended() && op.SettledAt.After(f.EndedAt)
 		}
@@ -101,15 +101,18 @@ func (c *Client) afterItsFlow(ctx context.Context, op *journal.Operation) bool {
 	return true
 }
 
-// flowsOf yields the flow of an operation, where its name tells which that is; else all that
-// may be, of these states.
-func flowsOf(ctx context.Context, store journal.Flows, op Ref, states ...journal.FlowState) iter.Seq2[journal.Flow, error] {
+// flowsOf yields the flow of an operation if its record or its parent names it; else all flows of these states that it may
+// be of.
+func flowsOf(ctx context.Context, store journal.Flows, op Ref, of FlowRef, states ...journal.FlowState) iter.Seq2[journal.Flow, error] {
 	name, isFlow := seam.FlowOf(op.Parent)
-	if !isFlow {
+	if of.ID == "" {
+		of.ID = name
+	}
+	if of.ID == "" || of.Parent == "" && !isFlow {
 		return store.ListFlows(ctx, journal.FlowFilter{States: states, Scope: &op.Scope})
 	}
 	return func(yield func(journal.Flow, error) bool) {
-		yield(store.GetFlow(ctx, Ref{Scope: op.Scope, ID: name}))
+		yield(store.GetFlow(ctx, Ref{Scope: op.Scope, Parent: of.Parent, ID: of.ID}))
 	}
 }
 
@@ -132,7 +135,7 @@ func (c *Client) reopenFlowOf(ctx context.Context, op *journal.Operation) error 
 	if !ok || !opensItsFlow(op) {
 		return nil
 	}
-	for f, err := range flowsOf(ctx, store, op.Ref, journal.FlowStateGivenUp, journal.FlowStateRunning) {
+	for f, err := range flowsOf(ctx, store, op.Ref, op.Flow, journal.FlowStateGivenUp, journal.FlowStateRunning) {
 		switch {
 		case errors.Is(err, journal.ErrNotFound):
 			return nil
@@ -176,7 +179,7 @@ func (c *Client) wakeFlowOf(ctx context.Context, op Ref) {
 	if !ok || !seam.IsOfFlow(op.Parent) {
 		return
 	}
-	for f, err := range flowsOf(ctx, store, op, journal.FlowStateWaiting) {
+	for f, err := range flowsOf(ctx, store, op, FlowRef{}, journal.FlowStateWaiting) {
 		if errors.Is(err, journal.ErrNotFound) {
 			break
 		}

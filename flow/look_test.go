@@ -1,8 +1,12 @@
 package flow_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -41,5 +45,36 @@ func TestFlowsLists(t *testing.T) {
 		}
 		_, err := p.Flows.Lookup(t.Context(), onceward.Ref{ID: "none"})
 		require.ErrorIs(t, err, journal.ErrNotFound)
+	})
+}
+
+// An operation tells of the flow that it is a step of, to errors, logs and hooks, also if that flow has a parent.
+func TestOperationTellsOfItsFlow(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		var log bytes.Buffer
+		var settled []onceward.Operation
+		l := (&line{}).Then(loses())
+		p := startFlows(t, l, onceward.Config{Journal: j, Backoff: once, SettleAll: true,
+			Logger:    slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+			OnSettled: func(_ context.Context, op onceward.Operation) error { settled = append(settled, op); return nil },
+		})
+		parent := onceward.NewKey()
+		ctx := onceward.WithParent(t.Context(), parent)
+		err := p.Flow(ctx, "order-991", nil, p.Sequence("charge"))
+		var e *onceward.Error
+		require.ErrorAs(t, err, &e)
+		want := onceward.FlowRef{ID: "order-991", Parent: string(parent), Handle: 1}
+		assert.Equal(t, want, e.Operation.Flow)
+		assert.ErrorContains(t, e, "charge, flow order-991 #1")
+		pass(time.Hour)
+		for range 2 {
+			require.NoError(t, p.Flow(ctx, "order-991", nil, p.Sequence("charge")))
+			_, err = p.Resume(t.Context())
+			require.NoError(t, err)
+		}
+		if assert.Len(t, settled, 1) {
+			assert.Equal(t, want, settled[0].Flow)
+		}
+		assert.Contains(t, log.String(), `operation.flow="order-991 #1"`)
 	})
 }

@@ -93,7 +93,8 @@ func nameOf(s *journal.StepRecord) string {
 func (runner *Runner) newRun(f *journal.Flow, replays bool) *run {
 	r := &run{
 		runner: runner, client: runner.client, store: runner.store, ref: f.Ref, flow: *f, replays: replays,
-		parent:   seam.Parent{Journal: runner.client.Journal(), Scope: f.Scope, Ref: seam.ParentOf(f), Key: f.Key},
+		parent: seam.Parent{Journal: runner.client.Journal(), Scope: f.Scope, Ref: seam.ParentOf(f), Key: f.Key,
+			Flow: journal.FlowRef{ID: f.ID, Parent: f.Parent, Handle: f.Handle}},
 		recorded: map[string]*journal.StepRecord{}, undone: map[string]bool{}, called: map[string][]string{},
 		visited: map[string]bool{}, making: map[*step]bool{}, at: map[int]*journal.StepRecord{}, failed: map[string]journal.StepRecord{}, coped: map[string]coped{},
 	}

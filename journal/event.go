@@ -134,6 +134,9 @@ type Intent struct {
 	// endpoint is Misuse. Empty means that no endpoint is compared.
 	InboundEndpoint string
 
+	// Flow is the flow that this operation is a step of; zero: it is of none.
+	Flow FlowRef
+
 	// NotAfter is until when it may be sent, where nothing of it may have run; zero: at any
 	// time. It counts where the operation is made, or taken up after it was cancelled. A
 	// Begin that comes later than that is invalid.

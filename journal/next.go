@@ -294,7 +294,7 @@ func anew(op Operation, ev Event) Operation {
 		op = intend(generation(op, in.nextKey(op), ""), in)
 	}
 	op.NotAfter = stamp(in.NotAfter)
-	op.InboundEndpoint = in.InboundEndpoint
+	op.InboundEndpoint, op.Flow = in.InboundEndpoint, in.Flow
 	return op
 }
 

@@ -154,6 +154,10 @@ type Operation struct {
 	// if it was begun before endpoints were recorded.
 	InboundEndpoint string
 
+	// Flow is the flow that the operation is a step of. The zero FlowRef means that it is of none, or was begun before
+	// flows were recorded with it.
+	Flow FlowRef
+
 	// Trace is the W3C traceparent of the call that asked for it first, or made what was sent first;
 	// "" where there was none. It leads to the cause, and names no one.
 	Trace string
@@ -210,6 +214,13 @@ func (op *Operation) sentFrom(t time.Time) {
 	if !op.SentSince.Before(t) {
 		op.SentSince = time.Time{}
 	}
+}
+
+// FlowRef names the flow of an operation. Its scope is the operation's.
+type FlowRef struct {
+	ID     string
+	Parent string // of the flow, such as that of an inbound key; else ""
+	Handle int64  // the store's own number of the flow; 0 if it has none
 }
 
 // Found is what a claim found before it wrote its own.

@@ -40,7 +40,7 @@ func (a *attention) table(t *table) {
 		if op.Dead == "" && op.LookAt != nil && op.Looks > 0 {
 			why = "looked for again " + t.time(*op.LookAt) + "; " + why
 		}
-		t.row(op.Handle, op.State, shown.Short(op.ID, 40), shown.Short(op.Scope, 20), shown.Text(op.Provider), t.time(since), shown.Short(why, 80))
+		t.row(op.Handle, op.State, op.title(), shown.Short(op.Scope, 20), shown.Text(op.Provider), t.time(since), shown.Short(why, 80))
 	}
 	if len(a.Flows) > 0 {
 		t.flush()
@@ -111,7 +111,7 @@ func (l *looks) table(t *table) {
 		if e := at.Latest; e != nil {
 			latest = e.Finding + " (" + e.Source + "), " + t.time(e.At) + " " + e.Why
 		}
-		t.row(at.Handle, shown.Short(at.ID, 40), shown.Text(at.Provider), text(at.operation.Looks), shown.Short(next, 60), shown.Short(latest, 80))
+		t.row(at.Handle, at.title(), shown.Text(at.Provider), text(at.operation.Looks), shown.Short(next, 60), shown.Short(latest, 80))
 	}
 	if l.More {
 		t.line("and more")

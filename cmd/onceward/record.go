@@ -20,6 +20,7 @@ type operation struct {
 	Scope      string `json:"scope,omitempty" doc:"the namespace of its name"`
 	Parent     string `json:"parent,omitempty" doc:"what it belongs to: a key or a flow; of an unnamed one, left out"`
 	ID         string `json:"id" doc:"its name; of an unnamed one its key, shortened unless --full-keys"`
+	Flow       string `json:"flow,omitempty" doc:"the flow that it is a step of, and its handle"`
 	Naming     string `json:"naming" doc:"named, carried or generated"`
 	Provider   string `json:"provider,omitempty"`
 	Endpoint   string `json:"endpoint,omitempty" doc:"pattern of the endpoint in the provider's table"`
@@ -138,6 +139,14 @@ func wordOf(r *journal.Resolved) *word {
 	return &word{r.Resolution.String(), r.By, r.Why, r.At}
 }
 
+// title is the operation's name, behind that of its flow.
+func (op *operation) title() string {
+	if op.Flow == "" {
+		return shown.Short(op.ID, 40)
+	}
+	return shown.Short(op.Flow, 30) + ": " + shown.Short(op.ID, 20)
+}
+
 func (c *command) operationOf(op *journal.Operation) operation {
 	out := operation{
 		Handle: handleOf(op.Handle), Scope: op.Scope, Parent: op.Parent, ID: op.ID, Naming: op.Naming.String(),
@@ -146,6 +155,9 @@ func (c *command) operationOf(op *journal.Operation) operation {
 		CreatedAt: op.CreatedAt, UpdatedAt: op.UpdatedAt, FirstSentAt: moment(op.FirstSentAt), DueAt: moment(op.DueAt), SettledAt: moment(op.SettledAt),
 		Delivered: op.Delivered, Tombstone: op.Tombstone, ByHand: op.ByHand, SecondEffects: op.SecondEffects,
 		Looks: op.Looks, LookAt: moment(op.LookAt), Object: op.Object, Unwanted: wordOf(op.Unwanted), Resolved: wordOf(op.Resolved),
+	}
+	if kind, name := shown.Parent(op); kind == "flow" {
+		out.Flow = name
 	}
 	if !c.fullKeys {
 		if op.Naming != journal.Named {

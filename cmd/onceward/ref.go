@@ -8,20 +8,27 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
 )
 
 // reference is how an operation or flow is called on the command line.
 type reference struct {
-	scope, parent string
-	literal       bool
+	scope, parent, flow string
+	literal             bool
 }
 
 func (r *reference) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&r.scope, "scope", "", "the scope of the name")
 	cmd.Flags().StringVar(&r.parent, "parent", "", "the parent of the name, as ls -o json shows it")
 	cmd.Flags().BoolVar(&r.literal, "literal", false, "the argument is a name, though it looks like a handle (#12)")
+}
+
+// operationFlags are the flags of a command about an operation.
+func (r *reference) operationFlags(cmd *cobra.Command) {
+	r.flags(cmd)
+	cmd.Flags().StringVar(&r.flow, "flow", "", "the flow that it is a step of: its name, or its handle (#12)")
 }
 
 // handle is the number in an argument such as #12.
@@ -40,6 +47,13 @@ func (r *reference) ref(arg string) journal.Ref {
 
 // operation returns the whole operation.
 func (r *reference) operation(ctx context.Context, s store, arg string) (journal.Operation, error) {
+	if r.flow != "" {
+		f, err := (&reference{scope: r.scope, parent: r.parent}).anyFlow(ctx, s, r.flow)
+		if err != nil {
+			return journal.Operation{}, err
+		}
+		r.scope, r.parent = f.Scope, seam.ParentOf(&f)
+	}
 	ref := r.ref(arg)
 	if n, is := r.handle(arg); is {
 		found := false
@@ -55,7 +69,7 @@ func (r *reference) operation(ctx context.Context, s store, arg string) (journal
 	}
 	op, err := s.Get(ctx, ref)
 	if errors.Is(err, journal.ErrNotFound) {
-		return op, notFound("there is no operation %s in this journal; ls shows them, and --scope and --parent are parts of a name", shown.Text(arg))
+		return op, notFound("there is no operation %s in this journal; ls shows them, and --scope and --parent, or --flow, are parts of a name", shown.Text(arg))
 	}
 	return op, err
 }

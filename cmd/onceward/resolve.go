@@ -38,7 +38,7 @@ func (c *command) resolveCommand() *cobra.Command {
 		Args: exactly(1, "the name of an operation, or its handle"),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.resolve(cmd.Context(), &r, args[0], how) },
 	}
-	r.flags(cmd)
+	r.operationFlags(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&how.executed, "executed", false, "it took effect")
 	flags.BoolVar(&how.notExecuted, "not-executed", false, "it had no effect: it is cancelled, and its name may be asked again")
@@ -234,7 +234,7 @@ func (c *command) cancelCommand() *cobra.Command {
 			})
 		},
 	}
-	r.flags(cmd)
+	r.operationFlags(cmd)
 	cmd.Flags().StringVar(&how.because, "because", "", "why, which is recorded")
 	cmd.Flags().StringVar(&how.seen, "seen", "", "generation and claim that were looked at, as show prints them (0.3); needed with --yes")
 	cmd.Flags().StringVar(&how.by, "by", "", "who says so; else the user of the system")

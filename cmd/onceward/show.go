@@ -25,6 +25,7 @@ func (d *detail) table(t *table) {
 	t.fact("operation", shown.Text(d.ID)+"  "+d.Handle)
 	t.fact("scope", shown.Text(d.Scope))
 	t.fact("parent", shown.Text(d.Parent))
+	t.fact("flow", d.Flow)
 	t.fact("state", d.State)
 	t.fact("why", shown.Text(d.Cause))
 	t.fact("see to it", shown.Text(d.Dead))
@@ -140,7 +141,7 @@ func (c *command) showCommand() *cobra.Command {
 			return c.say(&d)
 		}),
 	}
-	r.flags(cmd)
+	r.operationFlags(cmd)
 	cmd.Flags().BoolVar(&reveal, "reveal", false, "show the bodies too; credentials and cards are masked all the same")
 	return cmd
 }
@@ -196,7 +197,7 @@ func (c *command) whyCommand() *cobra.Command {
 			return c.say(c.reasonsOf(op, now, w))
 		}),
 	}
-	r.flags(cmd)
+	r.operationFlags(cmd)
 	return cmd
 }
 

@@ -114,6 +114,7 @@ type Parent struct {
 	Journal journal.Journal
 	Scope   string
 	Ref     string // Ref.Parent of the operations
+	Flow    journal.FlowRef
 	Key     string // theirs are derived from it
 	Step    Step   // nil: a call is made outside of the steps
 }

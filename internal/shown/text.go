@@ -74,6 +74,8 @@ func Parent(op *journal.Operation) (kind, name string) {
 	switch {
 	case op.Parent == "" || op.Naming != journal.Named:
 		return "", ""
+	case op.Flow.ID != "":
+		return "flow", fmt.Sprintf("%s #%d", Text(op.Flow.ID), op.Flow.Handle)
 	case isFlow:
 		return "flow", Text(flow)
 	}

@@ -21,9 +21,10 @@ const (
 	tagUnique   = 4
 	tagEnqueued = 5
 	tagInbound  = 7
+	tagFlow     = 8
 )
 
-var tags = [...]uint64{tagNotAfter, tagTrace, tagUnique, tagEnqueued, tagInbound}
+var tags = [...]uint64{tagNotAfter, tagTrace, tagUnique, tagEnqueued, tagInbound, tagFlow}
 
 func hasExtra(tag uint64, op *journal.Operation) bool {
 	switch tag {
@@ -37,6 +38,8 @@ func hasExtra(tag uint64, op *journal.Operation) bool {
 		return op.Enqueued
 	case tagInbound:
 		return op.InboundEndpoint != ""
+	case tagFlow:
+		return op.Flow != (journal.FlowRef{})
 	}
 	return false
 }
@@ -52,6 +55,10 @@ func (e *encoder) extra(tag uint64, op *journal.Operation) {
 		e.unique(op.Terms.Unique)
 	case tagInbound:
 		e.buf = append(e.buf, op.InboundEndpoint...)
+	case tagFlow:
+		e.string(op.Flow.ID)
+		e.string(op.Flow.Parent)
+		e.int(op.Flow.Handle)
 	}
 }
 
@@ -68,6 +75,8 @@ func (d *decoder) extra(tag uint64, op *journal.Operation) (known bool) {
 		op.Enqueued = true
 	case tagInbound:
 		op.InboundEndpoint, d.buf = string(d.buf), nil
+	case tagFlow:
+		op.Flow = journal.FlowRef{ID: d.string(), Parent: d.string(), Handle: d.int()}
 	default:
 		return false
 	}
@@ -76,7 +85,7 @@ func (d *decoder) extra(tag uint64, op *journal.Operation) (known bool) {
 
 func clearExtras(op *journal.Operation) {
 	op.NotAfter, op.Trace, op.Terms.Unique, op.Enqueued = time.Time{}, "", journal.Unique{}, false
-	op.InboundEndpoint, op.Newer = "", nil
+	op.InboundEndpoint, op.Flow, op.Newer = "", journal.FlowRef{}, nil
 }
 
 func hasExtras(op *journal.Operation) bool {
