@@ -2,7 +2,6 @@ package flow
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"reflect"
@@ -13,43 +12,28 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// LocalStep makes a step of writes to the application's own tables, where these lie in
-// the journal's database (journal/sqlite; of another driver, see LocalStepIn): what do writes by tx and the step's record
-// are one commit, so that the writes are there if and only if the step is done. do
-// neither commits nor rolls back, and is called again after an error, with another
-// transaction. The step fails, whatever do returns, if a statement has had the database
-// roll the transaction back, as SQLite does for a write that is broken off by its context.
+// LocalStep makes a step of writes to the application's own tables, which lie in the journal's database. What do writes by
+// tx and the step's record are one commit, so that the writes are there if and only if the step is done.
 //
-// While tx is open nobody records anything: do is short, and an operation that it asks
-// for is onceward.ErrOpenTransaction. Otherwise LocalStep is as Step is. The error wraps ErrStep
-// where the journal lies in no database (journal.LocalFlows).
-func LocalStep[T any](ctx context.Context, name string, do func(ctx context.Context, tx *sql.Tx) (T, error), options ...StepOption[T]) (T, error) {
-	return localStep(ctx, name, nil, do, options)
-}
-
-// LocalStepIn is a LocalStep on a journal whose driver has transactions of another type, such as
-// pgx.Tx, which do gets: TX follows from do.
-func LocalStepIn[T, TX any](ctx context.Context, name string, do func(ctx context.Context, tx TX) (T, error), options ...StepOption[T]) (T, error) {
-	return localStep(ctx, name, nil, do, options)
-}
-
-// LocalStepTx is a LocalStep in a transaction of the caller's own: begin starts it, on
-// the journal's database, by whichever connection, and has the store make a journal.Tx of it
-// (sqlite.Tx). LocalStepTx commits it, or rolls it back.
-func LocalStepTx[T any](ctx context.Context, name string, begin func(context.Context) (journal.Tx, error),
-	do func(ctx context.Context, tx *sql.Tx) (T, error), options ...StepOption[T],
-) (T, error) {
-	return localStep(ctx, name, begin, do, options)
-}
-
-func localStep[T, TX any](ctx context.Context, name string, begin func(context.Context) (journal.Tx, error),
-	do func(context.Context, TX) (T, error), options []StepOption[T],
-) (T, error) {
+// TX is the type of the database's transactions, and follows from do: *sql.Tx with journal/sqlite, pgx.Tx with
+// journal/postgres. Any other type is [ErrStep], and so is a journal that lies in no database (journal.LocalFlows).
+//
+// do neither commits nor rolls back. It is called again after an error, with another transaction. The step fails, whatever
+// do returns, if a statement has had the database roll the transaction back, as SQLite does for a write that is broken off
+// by its context. While tx is open no process records anything in SQLite, so do is short. An operation that it asks for is
+// [onceward.ErrOpenTransaction].
+//
+// The transaction is the journal's own, unless [WithTransaction] says otherwise. Apart from that LocalStep is as [Step] is.
+func LocalStep[T, TX any](ctx context.Context, name string, do func(ctx context.Context, tx TX) (T, error), options ...StepOption[T]) (T, error) {
+	var o stepOptions[T]
+	for _, option := range options {
+		option(&o)
+	}
 	return makeStep(ctx, name, journal.StepLocal, false, func(ctx context.Context, st *step) ([]byte, error) {
-		return st.inTransaction(ctx, begin, func(ctx context.Context, tx journal.Tx) ([]byte, error) {
+		return st.inTransaction(ctx, o.begin, func(ctx context.Context, tx journal.Tx) ([]byte, error) {
 			own, ok := tx.Driver().(TX)
 			if !ok {
-				return nil, st.misuse(fmt.Sprintf("the journal's transactions are %T, and no %s: see LocalStepIn", tx.Driver(), reflect.TypeFor[TX]()), nil)
+				return nil, st.misuse(fmt.Sprintf("the journal's transactions are %T, and no %s", tx.Driver(), reflect.TypeFor[TX]()), nil)
 			}
 			result, err := do(ctx, own)
 			if err != nil {
@@ -58,6 +42,14 @@ func localStep[T, TX any](ctx context.Context, name string, begin func(context.C
 			return st.encode(result)
 		})
 	}, options)
+}
+
+// WithTransaction has a [LocalStep] use a transaction of the application's own. begin starts it on the journal's database,
+// by any connection, and makes a journal.Tx of it by the store's package (sqlite.Tx, postgres.Pgx, postgres.SQL). LocalStep
+// commits it, or rolls it back.
+// Any other step ignores this option.
+func WithTransaction[T any](begin func(context.Context) (journal.Tx, error)) StepOption[T] {
+	return func(o *stepOptions[T]) { o.begin = begin }
 }
 
 // inTransaction has write write, and commits that with the step's record and those

@@ -127,13 +127,13 @@ func TestLocalStepIsOneCommit(t *testing.T) {
 		begin := ownTx(a.db)
 		for range 2 {
 			require.NoError(t, a.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
-				n, err := flow.LocalStepTx(ctx, "booked", begin, func(ctx context.Context, tx *sql.Tx) (int64, error) {
+				n, err := flow.LocalStep(ctx, "booked", func(ctx context.Context, tx *sql.Tx) (int64, error) {
 					res, err := tx.ExecContext(ctx, "INSERT INTO entries (text) VALUES ('booked')")
 					if err != nil {
 						return 0, err
 					}
 					return res.LastInsertId()
-				})
+				}, flow.WithTransaction[int64](begin))
 				assert.EqualValues(t, 1, n)
 				return err
 			}))
@@ -147,7 +147,7 @@ func TestLocalStepIsOneCommit(t *testing.T) {
 		defer other.Close()
 		err = a.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
 			begin := ownTx(other)
-			_, err := flow.LocalStepTx(ctx, "booked", begin, func(context.Context, *sql.Tx) (int, error) { return 1, nil })
+			_, err := flow.LocalStep(ctx, "booked", func(context.Context, *sql.Tx) (int, error) { return 1, nil }, flow.WithTransaction[int](begin))
 			return err
 		})
 		require.ErrorContains(t, err, "is the transaction one of the journal's database?")
@@ -260,7 +260,7 @@ func TestLocalStepsInParallel(t *testing.T) {
 func TestALocalStepInTheDriversTransaction(t *testing.T) {
 	a := newBookkeeper(t, filepath.Join(t.TempDir(), "journal.db"), &line{})
 	require.NoError(t, a.Flow(t.Context(), "order-1", nil, func(ctx context.Context) error {
-		_, err := flow.LocalStepIn(ctx, "book", func(ctx context.Context, tx *sql.Tx) (int, error) {
+		_, err := flow.LocalStep(ctx, "book", func(ctx context.Context, tx *sql.Tx) (int, error) {
 			_, err := tx.ExecContext(ctx, "INSERT INTO entries VALUES ('booked')")
 			return 1, err
 		})
@@ -268,7 +268,7 @@ func TestALocalStepInTheDriversTransaction(t *testing.T) {
 	}))
 	assert.Equal(t, []string{"booked"}, a.entries())
 	err := a.Flow(t.Context(), "order-2", nil, func(ctx context.Context) error {
-		_, err := flow.LocalStepIn(ctx, "book", func(context.Context, *sql.Conn) (int, error) { return 1, nil })
+		_, err := flow.LocalStep(ctx, "book", func(context.Context, *sql.Conn) (int, error) { return 1, nil })
 		return err
 	})
 	require.ErrorIs(t, err, flow.ErrStep)

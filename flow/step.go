@@ -137,7 +137,8 @@ func Parallel(ctx context.Context, steps ...string) context.Context {
 type StepOption[T any] func(*stepOptions[T])
 
 type stepOptions[T any] struct {
-	undo func(context.Context, T) error
+	undo  func(context.Context, T) error
+	begin func(context.Context) (journal.Tx, error) // of a LocalStep; nil: the journal's
 }
 
 // WithUndo gives a step what undoes it, should the flow be given up: undo gets what the
