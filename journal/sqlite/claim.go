@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -21,6 +22,9 @@ const fewDue = 500
 // claimAtOnce is how many operations a claim looks at in one commit: others come in
 // between where it passes over thousands.
 const claimAtOnce = 256
+
+// claimScans is how many due operations a claim goes through in one commit to find those of its providers.
+var claimScans = 1024 // a test has fewer
 
 // claimFor is for how long it does, where what it looks at is large.
 var claimFor = 20 * time.Millisecond // a test has more
@@ -45,20 +49,21 @@ func (b *batch) claim(p *prepared, limit int, c *claiming) ([]outcome, error) {
 	if err := b.observeClock(p.At); err != nil {
 		return nil, err
 	}
-	handles, restored, err := b.wanted(p, c.after, claimAtOnce)
+	handles, through, restored, err := b.wanted(p, c.after, claimAtOnce)
 	if err != nil {
 		return nil, err
 	}
 	if restored != nil {
 		c.restored = restored
 	}
-	c.done = len(handles) < claimAtOnce
+	full := len(handles) == claimAtOnce
+	c.done = !full && through == everything
 	var outs []outcome
 	began := time.Now()
 	for _, handle := range handles {
 		if len(outs) == limit || time.Since(began) > claimFor {
 			c.done = false
-			break
+			return outs, nil
 		}
 		var out outcome
 		r, err := b.byHandle(handle)
@@ -75,36 +80,42 @@ func (b *batch) claim(p *prepared, limit int, c *claiming) ([]outcome, error) {
 		}
 		c.after = handle
 	}
+	if !full && !c.done {
+		c.after = through
+	}
 	return outs, nil
 }
 
+// everything is higher than any handle.
+const everything = math.MaxInt64
+
 // wanted lists at most limit operations that want a claim and were begun after the one
-// with that handle, oldest first, by their handles. restored is not nil if there are others of which nobody can say whether they
-// are held.
-func (b *batch) wanted(p *prepared, after int64, limit int) (handles []int64, restored, err error) {
-	from := providers(p.From)
-	handles, err = b.due(store.WakeBy(p.Event), from, after, limit)
+// with that handle, oldest first, by their handles. None was left out up to the handle through. restored is not nil if
+// there are others of which nobody can say whether they are held.
+func (b *batch) wanted(p *prepared, after int64, limit int) (handles []int64, through int64, restored, err error) {
+	handles, through, err = b.due(p, after, limit)
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
-	orphans, restored, err := b.orphans(from, p.Looking, after, limit)
+	orphans, restored, err := b.orphans(providers(p.From), p.Looking, after, limit)
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
 	nobodys, err := b.handles(b.sql.unheld, after, limit, p.Looking)
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
 	wanting, some, err := b.wanting(p, after)
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
 	if some != nil {
 		restored = some
 	}
 	handles = append(append(append(handles, orphans...), nobodys...), wanting...)
+	handles = slices.DeleteFunc(handles, func(handle int64) bool { return handle > through })
 	slices.Sort(handles)
-	return handles[:min(limit, len(handles))], restored, nil
+	return handles[:min(limit, len(handles))], through, restored, nil
 }
 
 // providers are those of Event.From as a JSON array, nil for all.
@@ -124,20 +135,34 @@ func (b *batch) handles(s *conn.Stmt, args ...any) (handles []int64, err error) 
 	return handles, err
 }
 
-// due lists pending operations that are to be woken, oldest first.
-func (b *batch) due(wakeBy time.Time, from any, after int64, limit int) ([]int64, error) {
-	by := wakeBy.UnixMilli()
+// due lists pending operations that are to be woken, oldest first, and none of them is left out up to the handle through: a
+// foreign backlog is gone through in as many commits as it takes.
+func (b *batch) due(p *prepared, after int64, limit int) (handles []int64, through int64, err error) {
+	by := store.WakeBy(p.Event).UnixMilli()
 	n, err := b.handles(b.sql.dueCount, by, fewDue+1) // counted there: a row that is handed over costs more
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	if n[0] > fewDue {
-		return b.handles(b.sql.dueMany, by, from, limit, after)
+	if n[0] <= fewDue {
+		handles, err = b.handles(b.sql.dueFew, by, providers(p.From), fewDue)
+		handles = slices.DeleteFunc(handles, func(handle int64) bool { return handle <= after })
+		slices.Sort(handles)
+		return handles[:min(limit, len(handles))], everything, err
 	}
-	handles, err := b.handles(b.sql.dueFew, by, from, fewDue)
-	handles = slices.DeleteFunc(handles, func(handle int64) bool { return handle <= after })
-	slices.Sort(handles)
-	return handles[:min(limit, len(handles))], err
+	through = everything
+	err = b.read(b.sql.dueEnd, func(v []driver.Value) error {
+		if v[0] == int64(claimScans) {
+			through = v[1].(int64)
+		}
+		return nil
+	}, by, claimScans, after)
+	if err != nil {
+		return nil, 0, err
+	}
+	if handles, err = b.handles(b.sql.dueMany, by, providers(p.From), limit, after, through); len(handles) == limit {
+		through = everything // what is left out comes after all of them
+	}
+	return handles, through, err
 }
 
 // wanting lists what is to be claimed of that which only the log has.

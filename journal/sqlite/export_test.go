@@ -225,3 +225,23 @@ const (
 	NewestInOutbox = newestInOutbox
 	OutboxOf       = outboxOf
 )
+
+// ClaimScans has a claim go through so many due operations in one commit, until restore is called.
+func ClaimScans(many int) (restore func()) {
+	before := claimScans
+	claimScans = many
+	return func() { claimScans = before }
+}
+
+// ClaimPage is the next commit of a claim: what it takes, and whether there is nothing more after it.
+func ClaimPage(j *Journal, ev journal.Event, limit int, after int64) (taken []string, through int64, done bool, err error) {
+	c := &claiming{after: after}
+	err = j.file.writer.do(context.Background(), func(b *batch) error {
+		outs, err := b.claim(j.file.writer.prepare(ev), limit, c)
+		for _, out := range outs {
+			taken = append(taken, out.Op.ID)
+		}
+		return err
+	})
+	return taken, c.after, c.done, err
+}

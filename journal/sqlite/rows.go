@@ -47,8 +47,8 @@ type statements struct {
 
 	blockOf, blocksFrom, insertBlock, updateBlock, removeBlock *conn.Stmt
 
-	dueCount, dueFew, dueMany, nextHolder, heldBy, unheld *conn.Stmt
-	unanswered                                            *conn.Stmt
+	dueCount, dueFew, dueMany, dueEnd, nextHolder, heldBy, unheld *conn.Stmt
+	unanswered                                                    *conn.Stmt
 
 	sessions, hasSession, addSession, removeSession *conn.Stmt
 
@@ -118,7 +118,8 @@ func newStatements(c *conn.Conn) (*statements, error) {
 
 		{&s.dueCount, "SELECT count(*) FROM (SELECT 1 FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ? LIMIT ?)"},
 		{&s.dueFew, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ?1" + fromThese + " LIMIT ?3"},
-		{&s.dueMany, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 AND wake_at <= ?1 AND handle > ?4" + fromThese + " ORDER BY handle LIMIT ?3"},
+		{&s.dueMany, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 AND wake_at <= ?1 AND handle > ?4 AND handle <= ?5" + fromThese + " ORDER BY handle LIMIT ?3"},
+		{&s.dueEnd, "SELECT count(*), max(handle) FROM (SELECT handle FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 AND wake_at <= ?1 AND handle > ?3 ORDER BY handle LIMIT ?2)"},
 		{&s.nextHolder, "SELECT holder FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder > ? ORDER BY holder LIMIT 1"},
 		{&s.heldBy, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder = ?1 AND handle > ?4 AND (state > 2 OR (true" + fromThese + ")) AND (NOT ?5 OR " + toldNow + ") ORDER BY handle LIMIT ?3"},
 		{&s.unheld, `SELECT handle FROM onceward_operations INDEXED BY onceward_operations_nobodys
