@@ -147,7 +147,7 @@ func TestAuthorize(t *testing.T) {
 	s := open(t, "/", func(o *console.Options) {
 		o.Authorize = func(_ *http.Request, a console.Action) (string, error) {
 			asked[a]++
-			return "", errors.New("the group of the inner circle is needed")
+			return "", errors.New("the group of the inner circle is needed, not that of Bearer eyJhbGciOiJ.eyJzdWIi.c2ln")
 		}
 	})
 	for _, path := range append(pages(s), "console.css", "console.js", "events", "find?name="+planted.Unknown, "none", "reveal", ".well-known/a") {
@@ -166,6 +166,7 @@ func TestAuthorize(t *testing.T) {
 	}
 	assert.Equal(t, journal.StateUnknown, s.operation(planted.Unknown).State)
 	assert.Contains(t, s.log.String(), "inner circle")
+	assert.NotContains(t, s.log.String(), "eyJ", "the log has no token")
 }
 
 // What is not switched on is refused by the handler, whoever asks, and offered on no page.

@@ -285,6 +285,23 @@ func TestWritingMovesNobodysWAL(t *testing.T) {
 	require.NoError(t, j.Close())
 }
 
+// What goes into an archive names customers and payments: a file that others can read is refused, and left as it was.
+func TestAnArchiveThatOthersCanReadIsRefused(t *testing.T) {
+	path, j := journalWith(t)
+	require.NoError(t, j.Close())
+	archive := filepath.Join(t.TempDir(), "archive.jsonl")
+	require.NoError(t, os.WriteFile(archive, nil, 0o600))
+	require.NoError(t, os.Chmod(archive, 0o644))
+	s, err := try(t.Context(), "", "-j", path, "reap", "--keep", "2160h", "--archive", archive)
+	require.NoError(t, err)
+	assert.NotEqual(t, exitDone, s.code)
+	assert.Contains(t, s.err, "chmod 600")
+	require.NoError(t, os.Chmod(archive, 0o600))
+	s, err = try(t.Context(), "", "-j", path, "reap", "--keep", "2160h", "--archive", archive)
+	require.NoError(t, err)
+	assert.Equal(t, exitDone, s.code, s.err)
+}
+
 // A slip in the path makes no file, whatever the verb.
 func TestASlipInThePathMakesNoFile(t *testing.T) {
 	dir := t.TempDir()
