@@ -125,6 +125,7 @@ func TestUnwantedIsToldBesideItsCaller(t *testing.T) {
 // Who stood still for longer than a key is known gets nobody else's answer: its operation is forgotten, and another
 // has the key.
 func TestAnswerOfAForgottenOperation(t *testing.T) {
+	t.Parallel()
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		goesOn, carries := make(chan struct{}), carrying("k-1")
 		stands := start(t, (&line{}).Always(says(200, `{"id":"ch_old"}`)), onceward.Config{Journal: standsBefore{j, goesOn}})

@@ -21,6 +21,7 @@ import (
 )
 
 func TestWaitReturnsAnOutcome(t *testing.T) {
+	t.Parallel()
 	ref := onceward.Ref{ID: "invoice-1/charge"}
 	each(t, "of what this process sends", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(takes(10*time.Second, says(200, paid)))

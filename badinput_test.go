@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
@@ -337,9 +338,10 @@ func TestQueryThatCanNotBeRead(t *testing.T) {
 	}
 }
 
-// Ten thousand callers of one name share one request.
-func TestTenThousandCallersShareOneRequest(t *testing.T) {
-	const many = 10_000
+// Many callers of one name share one request, and its repeat once the answer is lost.
+func TestManyCallersShareARepeat(t *testing.T) {
+	t.Parallel()
+	many := soak.Times(1000, 10_000)
 	srv := serving(t, providers.Stripe(), nil)
 	srv.Script(providertest.DropAfter(), providertest.DelayAfter(50*time.Millisecond))
 	p := calling(t, srv, onceward.Config{})
@@ -436,6 +438,7 @@ func TestContextThatIsAlreadyDead(t *testing.T) {
 }
 
 func TestANilBodyAndNoBodyAreTheSameRequest(t *testing.T) {
+	t.Parallel()
 	bodies := map[string]option{
 		"nil":         func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 },
 		"http.NoBody": func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0 },

@@ -174,6 +174,7 @@ func TestWhoIsToldThatItsTimeHasPassed(t *testing.T) {
 
 // Nor is it sent by who asks for what is pending, and names an earlier time than it was begun with: that leaves it to others.
 func TestNotAfterOfWhoAsksAgain(t *testing.T) {
+	t.Parallel()
 	each(t, "passed", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
@@ -220,6 +221,7 @@ func TestNotAfterOfWhoAsksAgain(t *testing.T) {
 
 // Who is told that it is pending is told whether it will be sent: what is due after its time will not.
 func TestPendingBeyondItsTime(t *testing.T) {
+	t.Parallel()
 	busy := says(429, `{"error":{"type":"rate_limit"}}`, "Retry-After", "600")
 	for name, row := range map[string]struct {
 		second reply

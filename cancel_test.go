@@ -18,6 +18,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -227,6 +228,7 @@ func TestCancelledAfterAnEarlierCall(t *testing.T) {
 
 // No end of Run or Resume cancels what a caller was told is pending.
 func TestEndOfRunLeavesPendingWhatWas(t *testing.T) {
+	t.Parallel()
 	const callers = 8
 	run := func(t *testing.T, p *process, ends func(stop context.CancelFunc)) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -320,6 +322,7 @@ func TestWhoGoesAwayIsItsCause(t *testing.T) {
 
 // Who goes away cancels only what was not pending before.
 func TestWhoGoesAwayLeavesPendingWhatWas(t *testing.T) {
+	t.Parallel()
 	errToken := errors.New("no token")
 	for _, way := range []struct {
 		name string
@@ -411,11 +414,12 @@ func TestThousandCallersGiveUpAnywhere(t *testing.T) {
 			srv, p := inBox(t, providers.Stripe(), onceward.Config{Journal: opened(t)})
 			srv.Seed(1, providertest.Mix{DropAfter: 0.05, DelayBefore: 0.2, DelayAfter: 0.2, MaxDelay: 10 * time.Millisecond, Status: 0.05, Statuses: []int{429, 503}})
 			url := srv.URL + "/v1/charges"
+			random := rand.New(rand.NewPCG(soak.Seed(t, 1), 0))
 			var asking sync.WaitGroup
 			for i := range callers {
 				who := fmt.Sprint("invoice-", i%names)
-				patience := time.Duration(rand.IntN(1 + rand.IntN(1+rand.IntN(int(400*time.Millisecond)))))
-				cancelled := rand.IntN(2) == 0
+				patience := time.Duration(random.IntN(1 + random.IntN(1+random.IntN(int(400*time.Millisecond)))))
+				cancelled := random.IntN(2) == 0
 				asking.Go(func() {
 					ctx, cancel := context.WithTimeout(context.Background(), patience)
 					defer cancel()

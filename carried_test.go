@@ -40,6 +40,7 @@ func keyed(ctx context.Context, options ...option) *http.Request {
 var otherCharge = body("amount=999&currency=eur")
 
 func TestANameTakesNoOthersCarriedKey(t *testing.T) {
+	t.Parallel()
 	each(t, "a second name with the key: nothing is sent", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j})
@@ -88,6 +89,7 @@ func TestANameTakesNoOthersCarriedKey(t *testing.T) {
 
 // A crashed caller finds its operation by name or by key.
 func TestCarriedKeyOrNameFindsAfterACrash(t *testing.T) {
+	t.Parallel()
 	for _, named := range []bool{true, false} {
 		name := map[bool]string{true: "begun under a name", false: "begun without one"}[named]
 		each(t, name, func(t *testing.T, j journal.Journal) {
@@ -130,6 +132,7 @@ func TestCarriedKeyOrNameFindsAfterACrash(t *testing.T) {
 
 // One carried key in two scopes.
 func TestCarriedKeyInTwoScopes(t *testing.T) {
+	t.Parallel()
 	for _, perScope := range []bool{false, true} {
 		name := map[bool]string{false: "which the provider knows as one", true: "which never meet at the provider"}[perScope]
 		stripe := providers.Stripe()
@@ -175,6 +178,7 @@ func TestCarriedKeyInTwoScopes(t *testing.T) {
 
 // One carried key at two providers or accounts is two operations.
 func TestCarriedKeyAtTwoProvidersOrAccounts(t *testing.T) {
+	t.Parallel()
 	raw := to(http.MethodPost, "https://one.example/orders")
 	for name, row := range map[string][2]struct {
 		options []option
@@ -350,6 +354,7 @@ func TestMadeKeyFindsAnUnnamedOperation(t *testing.T) {
 // A corrected configuration hides no carried key.
 // What a configuration or a table says now does not hide what was begun under another.
 func TestCarriedKeyUnderACorrectedConfig(t *testing.T) {
+	t.Parallel()
 	sendsOnce := func(t *testing.T, j journal.Journal, before, after []providers.Provider, options ...option) (first, second outcome) {
 		l := (&line{}).Then(loses())
 		options = append(options, carrying("order-1"))

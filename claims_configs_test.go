@@ -19,6 +19,7 @@ import (
 // What one client enqueues is sent once, beside another of the same journal, whose Run runs, and that is asked for it too: by the
 // other only if that sends the same.
 func TestClientsOfTwoConfigurations(t *testing.T) {
+	t.Parallel()
 	adds := func(token string) func(*http.Request) error {
 		return func(r *http.Request) error {
 			r.Header.Set("Authorization", "Bearer "+token)

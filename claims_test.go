@@ -29,6 +29,7 @@ import (
 // the credentials that they have, and no more than there is a slot for.
 
 func TestCorrectedTableBindsWhatIsPending(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name    string
 		correct func(*providers.Endpoint)
@@ -149,6 +150,7 @@ func TestEveryAttemptAsksTheNarrowedTerms(t *testing.T) {
 
 // A process that does not know the provider claims nothing of it.
 func TestUnknownProviderIsNotClaimed(t *testing.T) {
+	t.Parallel()
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		var logged bytes.Buffer
@@ -193,6 +195,7 @@ func TestUnknownProviderIsNotClaimed(t *testing.T) {
 
 // Another key on the wire is never sent where it may have run.
 func TestAnotherKeyOnTheWireIsNeverSent(t *testing.T) {
+	t.Parallel()
 	quoted := func(e *providers.Endpoint) { e.Key.Place = providers.KeyQuotedHeader }
 	renamed := func(e *providers.Endpoint) { e.Key.Name = "X-Idempotency-Key" }
 	same := func(*providers.Endpoint) {}
@@ -275,6 +278,7 @@ func later(a, b time.Time) time.Time {
 
 // Another mode is never sent in the background.
 func TestModeOfAnotherIsNeverSent(t *testing.T) {
+	t.Parallel()
 	signs := func(key *string) func(*http.Request) error {
 		return func(r *http.Request) error {
 			r.Header.Set("Authorization", "Bearer "+*key)
@@ -346,6 +350,7 @@ func TestModeOfAnotherIsNeverSent(t *testing.T) {
 // No table is not a table of zeros: who does not know an operation's provider leaves it
 // to those who do, by asking for it as by claiming it.
 func TestAskingWithoutTheTableNarrowsNothing(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name  string
 		found func(t *testing.T, p *process, l *line, ask func())
@@ -436,6 +441,7 @@ func TestBegunBeforeItsHostWasListed(t *testing.T) {
 
 // NamedOnly of one process leaves the other's operations to them.
 func TestNamedOnlyLeavesOthersTheirOperations(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name  string
 		after time.Duration
@@ -577,6 +583,7 @@ func TestClaimBesideOneInFlight(t *testing.T) {
 
 // Where many are passed over, hosts that none serves are claimed apart from idle providers.
 func TestClaimOfManyThatArePassedOver(t *testing.T) {
+	t.Parallel()
 	virtual(t, "", func(t *testing.T) {
 		j := &claimed{Journal: memory.New()}
 		l := (&line{}).Always(refuses())
@@ -586,7 +593,7 @@ func TestClaimOfManyThatArePassedOver(t *testing.T) {
 		}
 		pass(time.Hour)
 		j.from = nil
-		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Minute)
 		defer stop()
 		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
 		apart, together := 0, 0
@@ -598,8 +605,8 @@ func TestClaimOfManyThatArePassedOver(t *testing.T) {
 				together++
 			}
 		}
-		assert.Equal(t, 6, together, "now and then")
-		assert.Greater(t, apart, 700, "in each pass")
+		assert.Equal(t, 2, together, "now and then")
+		assert.Greater(t, apart, 230, "in each pass")
 	})
 }
 
@@ -699,6 +706,7 @@ func TestPassedOverAtRest(t *testing.T) {
 
 // Run tells once of a provider that it does not know, however many hosts it has.
 func TestPassedOverOnceAProvider(t *testing.T) {
+	t.Parallel()
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		var logged bytes.Buffer
 		was := start(t, (&line{}).Always(refuses()), onceward.Config{Journal: j, Backoff: once,
@@ -848,6 +856,7 @@ func (j *landingClaims) Apply(ctx context.Context, ev journal.Event) (journal.Re
 
 // A claim that is recorded though nobody hears of it is left to the next one.
 func TestClaimThatNobodyHeardOf(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct{ died, keeps, unsent bool }{
 		"of what was parked":                           {},
 		"of what was never sent":                       {unsent: true},

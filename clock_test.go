@@ -39,6 +39,7 @@ func right(now time.Time, _ time.Duration) time.Time { return now }
 // A machine that is started every few days, each time for less than it takes to believe its
 // clock. Nobody answers, so that whatever may be sent again is, until its window is over.
 func TestClockThatLies(t *testing.T) {
+	t.Parallel()
 	const (
 		day    = 24 * time.Hour
 		keeps  = 7 * day // own's retention
@@ -145,6 +146,7 @@ func TestClockThatLies(t *testing.T) {
 // A call that goes on for weeks repeats what was first sent by a clock that was ahead and
 // has come back: no longer than the provider knows its key.
 func TestClockAheadBeginsAWindowForRepeats(t *testing.T) {
+	t.Parallel()
 	const day, keeps = 24 * time.Hour, 7 * 24 * time.Hour // own's retention
 	for name, ahead := range map[string]time.Duration{"by a year": 365 * day, "by three days": 3 * day, "not at all": 0} {
 		virtual(t, name, func(t *testing.T) {

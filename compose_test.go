@@ -97,6 +97,7 @@ func takingKey(key providers.Key) providers.Provider {
 
 // A named operation keeps its key in the body though the SDK makes up a new one.
 func TestBodyKeyStaysThoughTheSDKMakesANewOne(t *testing.T) {
+	t.Parallel()
 	for _, place := range elsewheres() {
 		each(t, place.name, func(t *testing.T, j journal.Journal) {
 			l := &line{}
@@ -129,6 +130,7 @@ func TestBodyKeyStaysThoughTheSDKMakesANewOne(t *testing.T) {
 
 // Resume sends the same bytes with the key in them.
 func TestBodyKeyIsResumedByteForByte(t *testing.T) {
+	t.Parallel()
 	for _, place := range elsewheres() {
 		for _, carried := range []string{"", "sdk-1"} {
 			if carried == "" && place.name == "GraphQL literal" {
@@ -242,6 +244,7 @@ func signature(method string, u *url.URL, key, text string) string {
 }
 
 func TestAuthorizeSignsTheRequestAsItIsSent(t *testing.T) {
+	t.Parallel()
 	sign := func(r *http.Request) error {
 		text, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -467,6 +470,7 @@ func TestBodyThatCanNotCarryTheKeyIsRefused(t *testing.T) {
 // The date of the first request is part of what a provider knows a key by: whatever
 // came of the attempts, and whoever makes them, it stays what it was once it has left.
 func TestDateStaysWithinAGeneration(t *testing.T) {
+	t.Parallel()
 	repeatable := func() []providers.Provider {
 		return []providers.Provider{providers.Repeatable(7*24*time.Hour, "own.example")}
 	}
@@ -518,6 +522,7 @@ var wantsApproval = says(403, "", "X-2fa-Approval-Result", "REJECTED", "X-2fa-Ap
 
 // A second factor is taken from who asks and never kept.
 func TestSecondFactorIsTakenAndNeverKept(t *testing.T) {
+	t.Parallel()
 	wise := []providers.Provider{providers.Wise(24 * time.Hour)}
 	for name, asked := range map[string]func(t *testing.T) context.Context{
 		"named":            func(t *testing.T) context.Context { return named(t, "transfer-1") },

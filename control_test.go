@@ -70,6 +70,7 @@ func TestAnsweredObjectsAreTaken(t *testing.T) {
 // A payment that came through since shows that the look would have seen the other: also where nobody could say whose
 // the credential was when either was sent, and however many have come through.
 func TestControlsOfOneCredential(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name                    string
 		unnamed, control, looks bool // whose the credential is can't be asked then
@@ -110,6 +111,7 @@ func TestControlsOfOneCredential(t *testing.T) {
 
 // A payment that came through, and that a look does not show either, proves nothing of the other.
 func TestControlThatIsNotShown(t *testing.T) {
+	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
 		l.box.Script(providertest.DropBefore())
@@ -203,6 +205,7 @@ func TestObjectWhereLookUpsReadIt(t *testing.T) {
 // What died for want of a control is looked for again once there is one, and not by a payment whose answer shows no object:
 // a process does so once.
 func TestControlWithoutAnObject(t *testing.T) {
+	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
 		l.box.Script(providertest.DropBefore())
@@ -252,6 +255,7 @@ func TestControlCostsOneRequest(t *testing.T) {
 
 // What died for want of a control is not looked for again by a table that proves nothing by what is not there.
 func TestControlWhereNothingIsProven(t *testing.T) {
+	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
 		l.box.Script(providertest.DropBefore())

@@ -571,6 +571,7 @@ func (r *requestTally) keys() map[string]int {
 
 // Two processes that start together split what is pending.
 func TestTwoProcessesStartTogether(t *testing.T) {
+	t.Parallel()
 	srv, wire := newChargeServer(t, contracts[0])
 	plan := childPlan{Journal: filepath.Join(t.TempDir(), "journal.db"), Server: srv.URL, Contract: "Stripe"}
 	const half = 100
@@ -653,7 +654,7 @@ func TestPausedProcessKeepsItsOperations(t *testing.T) {
 			require.True(t, status.Stopped(), "%v: %s", status, &paused.Stderr)
 
 			hasty := plan
-			hasty.Resume, hasty.Patience = true, 5*time.Second
+			hasty.Resume, hasty.Patience = true, 2*time.Second
 			tried, err := live(t.Context(), hasty)
 			require.NoError(t, err)
 			assert.Equal(t, onceward.StateInFlight, tried.Found[0].State)

@@ -36,6 +36,7 @@ func user(credential string) option {
 
 // A live charge is not answered by a test's, nor a test's sent live.
 func TestModeLiveAndTest(t *testing.T) {
+	t.Parallel()
 	each(t, "asked with another mode: nothing is sent, and nothing told", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
@@ -211,6 +212,7 @@ func TestCredentialEscapedInTheQuery(t *testing.T) {
 }
 
 func TestACredentialThatShowsNoModeIsOfAny(t *testing.T) {
+	t.Parallel()
 	for _, credentials := range [][]string{{"sk_test_1", "of another kind"}, {"of another kind", "sk_test_1"}, {"sk_test_1", "sk_test_2"}} {
 		each(t, credentials[0]+" and then "+credentials[1], func(t *testing.T, j journal.Journal) {
 			l := &line{}

@@ -57,6 +57,7 @@ func coded(t *testing.T, coding, text string) string {
 
 // What an answer means is read however long and however coded it is.
 func TestAnswerIsReadHoweverLongAndCoded(t *testing.T) {
+	t.Parallel()
 	lines := strings.Repeat(`{"sku":"x"},`, 20_000)
 	long := `{"lines":[` + lines + `{}],"data":{"id":"1"}}`
 	longest := `{"data":{"id":"1"}}`
@@ -188,6 +189,7 @@ func TestAnAnswerHasFourCodingsAtTheMost(t *testing.T) {
 // Nor is one that can't be read, or that ends within its JSON while nothing has told where it was to end: the same key is sent
 // again, and where none is known it is unknown.
 func TestAnswerThatCantBeMadeOut(t *testing.T) {
+	t.Parallel()
 	const refusal, there = `{"errors":[{"code":"no"}],"id":"1"}`, `{"id":"1","object":"charge"}`
 	failure := []providers.Rule{{Status: 200, Field: "errors[].code", Verdict: providers.Rejected, Source: "a test"}}
 	already := []providers.Rule{

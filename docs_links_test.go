@@ -50,6 +50,7 @@ func anchors(text string) (all []string) {
 
 // Documents lead somewhere.
 func TestDocumentLinks(t *testing.T) {
+	t.Parallel()
 	all := pages(t)
 	leads := map[string][]string{}
 	for page, text := range all {

@@ -23,6 +23,7 @@ var update = flag.Bool("update", false, "rewrite the table in docs/ that is made
 
 // The tables in the documents are what the code says.
 func TestDocumentTables(t *testing.T) {
+	t.Parallel()
 	for _, table := range []struct {
 		file, name string
 		made       string

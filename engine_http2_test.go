@@ -269,7 +269,7 @@ func TestHTTP2HoweverItsStreamEnds(t *testing.T) {
 func TestHTTP2AttemptsTimeoutEndsItsStream(t *testing.T) {
 	t.Parallel()
 	srv := newFrameServer(t, func(c *frameConn, stream uint32, nth int) bool { return nth == 1 || c.answer(stream) })
-	p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere(), Backoff: quick, AttemptTimeout: 5 * time.Second})
+	p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere(), Backoff: quick, AttemptTimeout: 2 * time.Second})
 	var conns atomic.Int32
 	ctx := httptrace.WithClientTrace(named(t, "order-1"), &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
@@ -424,7 +424,7 @@ func TestHTTP2ServerThatShutsDown(t *testing.T) {
 // A server that is restarted gracefully again and again, as a deployment of it looks
 // from a client: what it had no time for it says so of.
 func TestHTTP2ServerThatRestartsGracefully(t *testing.T) {
-	const callers, each = 16, 25
+	const callers, each = 16, 8
 	var got tally
 	var n atomic.Int32
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

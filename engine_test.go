@@ -470,6 +470,7 @@ func TestLastAnswerIsToldBeforeTheDeadline(t *testing.T) {
 }
 
 func TestAnErrorNamesTheURLOnce(t *testing.T) {
+	t.Parallel()
 	dropped := newRawServer(t, func(*rawServer, net.Conn, int) bool { return false })
 	tlsOnly := httptest.NewUnstartedServer(http.HandlerFunc(pays))
 	tlsOnly.Config.ErrorLog = quiet

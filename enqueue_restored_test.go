@@ -15,6 +15,7 @@ import (
 // What a shop enqueues in one life, and finds in a backup in the next, is charged once, or is unknown: though the shop's own
 // tables, which lie in the same file, went back too, so that it enqueues all of it again.
 func TestEnqueuedBesideABackup(t *testing.T) {
+	t.Parallel()
 	cfg := onceward.Config{Secret: []byte("0123456789abcdef"), Backoff: once}
 	enqueues := func(t *testing.T, s *shop, ctx context.Context) {
 		_, err := s.orders(ctx, true)

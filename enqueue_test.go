@@ -145,6 +145,7 @@ func TestEnqueuedIsSentOnceItIsCommitted(t *testing.T) {
 
 // Another process finds what was enqueued without being told, and soon after the next: within a second.
 func TestRunFindsWhatOthersEnqueued(t *testing.T) {
+	t.Parallel()
 	virtual(t, "two processes", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "journal.db")
 		l := &line{}
@@ -203,6 +204,7 @@ func TestDueInTheLastSecond(t *testing.T) {
 
 // What can't be enqueued says why, and the caller's transaction goes on.
 func TestWhatCannotBeEnqueued(t *testing.T) {
+	t.Parallel()
 	strict := onceward.Config{Strict: true}
 	for name, row := range map[string]struct {
 		cfg     onceward.Config
@@ -294,6 +296,7 @@ func TestEnqueueUnderAUsedName(t *testing.T) {
 // A call by the name sends what was enqueued at once, as the one operation that it is; where it fails
 // without effect, that is left to Run.
 func TestACallJoinsWhatWasEnqueued(t *testing.T) {
+	t.Parallel()
 	virtual(t, "sends", func(t *testing.T) {
 		l := &line{}
 		s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), l, onceward.Config{})
@@ -341,6 +344,7 @@ func TestEnqueueBesideACall(t *testing.T) {
 }
 
 func TestWhenWhatIsEnqueuedIsSent(t *testing.T) {
+	t.Parallel()
 	virtualShop(t, "due", onceward.Config{}, func(t *testing.T, s *shop, l *line) {
 		op, err := s.orders(onceward.WithDue(named(t, invoice), time.Now().Add(time.Hour)), true)
 		require.NoError(t, err)
@@ -395,6 +399,7 @@ func TestNothingIsEnqueuedInAFlow(t *testing.T) {
 
 // Whoever says "never" and "for ever" by the greatest time that there is, is not taken at the opposite.
 func TestTimesThatNoJournalKeeps(t *testing.T) {
+	t.Parallel()
 	for _, never := range []time.Time{time.Unix(math.MaxInt64, 0), time.Unix(1<<61, 0), time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC)} {
 		virtualShop(t, fmt.Sprint(never.Unix()), onceward.Config{}, func(t *testing.T, s *shop, l *line) {
 			op, err := s.orders(onceward.WithDue(named(t, "never"), never), true)
@@ -456,6 +461,7 @@ func TestEnqueueOfWhatNobodyElseCanSend(t *testing.T) {
 
 // A transaction that is tried again enqueues the same request, whose body was read the first time.
 func TestARequestIsEnqueuedAgain(t *testing.T) {
+	t.Parallel()
 	for name, body := range map[string]io.Reader{
 		"a body that can be had again":  strings.NewReader(chargeForm),
 		"one that can't, of any length": struct{ io.Reader }{strings.NewReader(chargeForm)},

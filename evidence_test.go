@@ -265,6 +265,7 @@ func TestHearInRestoredJournal(t *testing.T) {
 
 // What a backup held as enqueued, and what was sent since, is looked for once the backup is adopted: no claim of it is in the journal.
 func TestLookForWhatABackupHadEnqueued(t *testing.T) {
+	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		dir := t.TempDir()
 		opened := func(name string) *sqlite.Journal {
@@ -429,6 +430,7 @@ func TestHearOfNoReadableMode(t *testing.T) {
 
 // Events that are nobody's leave nothing behind, however many there are.
 func TestHearOfNobodys(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir() + "/journal.db"
 	j, err := sqlite.Open(path, sqlite.Options{Volatile: true})
 	require.NoError(t, err)
@@ -934,6 +936,7 @@ func TestHearHintsBeforeAnybodyWasTold(t *testing.T) {
 
 // A second effect is told of though all that is left of the operation is its key, and nobody knows any more in whose account it was.
 func TestHearOfATombstone(t *testing.T) {
+	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Keep: time.Hour}, func(p *providers.Provider) {
 			p.AccountHeaders = []string{"Bank-Account"}

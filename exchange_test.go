@@ -95,6 +95,7 @@ const gotToken = `{"access_token":"` + canary + `-token"}`
 
 // No token is written of a request for one: a request that has a name or a parent is journaled without its secret.
 func TestTokenRequestsTokenIsNotWritten(t *testing.T) {
+	t.Parallel()
 	called := func(ctx context.Context, n int) context.Context {
 		return onceward.WithOperation(ctx, fmt.Sprint("order-", n))
 	}
@@ -143,6 +144,7 @@ func TestTokenRequestsTokenIsNotWritten(t *testing.T) {
 // Nothing that a request says has a named or keyed one pass.
 // Whoever adds a field to a charge does not have it sent unrecorded.
 func TestTokenRequestThatIsNamedOrKeyed(t *testing.T) {
+	t.Parallel()
 	for _, e := range append(exchanges, exchange{name: "a charge", contentType: form, body: chargeForm + "&grant_type=password"},
 		exchange{name: "a charge in JSON", contentType: "application/json", body: `{"amount":100,"grant_type":"password"}`}) {
 		t.Run(e.name, func(t *testing.T) {

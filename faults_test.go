@@ -213,37 +213,26 @@ func anotherRequest(t *testing.T) {
 
 func heldByAnother(t *testing.T) {
 	for name, another := range map[string]bool{"goroutine": false, "process": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			came, goes := make(chan struct{}), make(chan struct{})
-			srv := providertest.NewServer(providers.Stripe(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				close(came)
-				<-goes
-				pays(w, r)
-			}))
-			t.Cleanup(srv.Close)
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).Then(takes(10*time.Second, says(200, paid)))
 			path := filepath.Join(t.TempDir(), "journal.db")
-			p := calling(t, srv, onceward.Config{Journal: openSQLite(t, path)})
+			p := start(t, l, onceward.Config{Journal: openSQLite(t, path)})
 			asker := p
 			if another {
-				asker = calling(t, srv, onceward.Config{Journal: openSQLite(t, path)})
+				asker = start(t, l, onceward.Config{Journal: openSQLite(t, path)})
 			}
-			_, err := asker.Resume(t.Context())
-			require.NoError(t, err) // it has its session: all the time that it has is for waiting
 			holder := make(chan outcome, 1)
-			go func() { holder <- p.Ask(named(t, invoice), charging(srv)) }()
-			<-came
+			go func() { holder <- p.Ask(named(t, invoice)) }()
+			pass(time.Second)
 			short, cancel := context.WithTimeout(named(t, invoice), 3*time.Second)
 			defer cancel()
-			out := asker.Ask(short, charging(srv))
-			close(goes)
-			require.ErrorIs(t, out.Err, onceward.ErrInFlight)
-			out = asker.Ask(named(t, invoice), charging(srv))
+			require.ErrorIs(t, asker.Ask(short).Err, onceward.ErrInFlight)
+			out := asker.Ask(named(t, invoice))
 			require.NoError(t, out.Err)
 			assert.Equal(t, paid, out.Body)
 			assert.True(t, out.Op.Replayed)
 			require.NoError(t, (<-holder).Err)
-			assert.Equal(t, 1, srv.Requests())
+			assert.Len(t, l.Sent(), 1)
 		})
 	}
 }
@@ -1006,6 +995,7 @@ func notRepeatable(t *testing.T) {
 
 // A step of the clock by two days, to either side, at the journal itself.
 func TestClockStepsOfTwoDaysInTheJournal(t *testing.T) {
+	t.Parallel()
 	const step = 48 * time.Hour
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	terms := journal.Terms{Remembers: providers.Everything, Retention: 24 * time.Hour, Guard: true}
@@ -1056,6 +1046,7 @@ func TestClockStepsOfTwoDaysInTheJournal(t *testing.T) {
 }
 
 func TestClockStepsOfTwoDaysInTheClient(t *testing.T) {
+	t.Parallel()
 	const step = 48 * time.Hour
 	pending, unknown := onceward.ErrPending, onceward.ErrOutcomeUnknown
 	for _, row := range []struct {

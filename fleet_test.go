@@ -37,6 +37,7 @@ func (j *ofAFleet) Join(ctx context.Context) (journal.Session, error) {
 
 // The parts of a fleet's limit add up to it, and whoever has none sends nothing.
 func TestAProcessSendsItsPartOfTheFleets(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct{ limit, rank, of, want int }{
 		{7, 0, 3, 3}, {7, 1, 3, 2}, {7, 2, 3, 2}, {2, 1, 3, 1}, {2, 2, 3, 0}, {100, 0, 2, 8}, {4, 0, 0, 0},
 		{4, -1, 2, 0}, {7, 3, 3, 0}, {7, 0, 1, 7},

@@ -32,6 +32,7 @@ var toOwn = to(http.MethodPost, ownURL)
 
 // A changed table gives no key to two names.
 func TestFormerNameKeyOfTwoNames(t *testing.T) {
+	t.Parallel()
 	perScope := own()
 	perScope.KeysPerScope = true
 	anywhere := own()
@@ -93,6 +94,7 @@ func TestFormerNameAnsweredIsTakenByNoOther(t *testing.T) {
 
 // What is pending under a former name is sent in the background.
 func TestFormerNamePendingIsSent(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name   string
 		former []string
@@ -171,6 +173,7 @@ func TestFormerNamePendingIsBoundByTheTable(t *testing.T) {
 
 // Two versions side by side give no key to two names.
 func TestFormerNameTwoVersionsSideBySide(t *testing.T) {
+	t.Parallel()
 	third := renamed("raw", "ledger")
 	third.Name = "books"
 	for _, row := range []struct {

@@ -14,6 +14,7 @@ import (
 
 // Every test exists that docs/verification.md names.
 func TestDocumentedGates(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("docs/verification.md")
 	require.NoError(t, err)
 	_, table, found := strings.Cut(string(text), "<!-- table: gates -->\n")

@@ -22,6 +22,7 @@ import (
 
 // An answer of nothing but a location replays its ID.
 func TestAnswerOfALocationReplaysItsID(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct{ name, location, replayed string }{
 		{"plain", "https://own.example/orders/17", "https://own.example/orders/17"},
 		{"with a query", "/orders/17?page=2", "/orders/17?page=2"},
@@ -56,6 +57,7 @@ func TestAnswerOfALocationReplaysItsID(t *testing.T) {
 }
 
 func TestNoCredentialOfAURLInAHeaderIsWritten(t *testing.T) {
+	t.Parallel()
 	signed := "https://files.example/a?sig=" + canary
 	for _, name := range []string{"Link", "Content-Location", "Refresh", "X-Next", "X-Callback"} {
 		t.Run(name, func(t *testing.T) {
@@ -292,6 +294,7 @@ func TestBodyThatGivesNothing(t *testing.T) {
 
 // What an opaque URL or a host holds is not written.
 func TestOpaqueURLOrHostIsNotWritten(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]option{
 		"a query in an opaque URL":    func(r *http.Request) { r.URL.Opaque = "//own.example/orders?token=" + canary },
 		"a user in an opaque URL":     func(r *http.Request) { r.URL.Opaque = "//me:" + canary + "@own.example/orders" },
@@ -321,6 +324,7 @@ func TestOpaqueURLOrHostIsNotWritten(t *testing.T) {
 
 // Authorize is asked only where nobody reads along.
 func TestAuthorizeOnlyWhereNobodyReadsAlong(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		url   string
 		asked bool

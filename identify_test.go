@@ -28,6 +28,7 @@ func requireUUID(t *testing.T, version int, key string) {
 }
 
 func TestIdentity(t *testing.T) {
+	t.Parallel()
 	secret := []byte("0123456789abcdef")
 	elsewhere := to(http.MethodPost, "https://elsewhere.example/orders")
 

@@ -20,6 +20,7 @@ import (
 // A ticket is withheld, as a password is, and makes another request of it all the same. A credential that was renewed
 // does not.
 func TestWithheldTellsOperationsApart(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name, first, then string
 		other             bool
@@ -112,6 +113,7 @@ func synctestTwo(t *testing.T, one, another string, other bool) {
 // What a stranger feeds is worked off in proportion.
 // One that takes time in proportion to the square of a size does not come back while a test is waited for.
 func TestStrangersInputTakesTimeInProportion(t *testing.T) {
+	t.Parallel()
 	const size = 2 << 20
 	many := func(format string) string {
 		var b strings.Builder

@@ -159,6 +159,7 @@ func childOf(t *testing.T, h *hop, inbound onceward.Key, step string) onceward.K
 
 // A chain of services has one effect for each call through crashes.
 func TestInboundChainOfServices(t *testing.T) {
+	t.Parallel()
 	for _, seed := range []uint64{1, 2, 3} {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			box := providertest.NewServer(providers.Stripe(), http.HandlerFunc(pays))

@@ -68,6 +68,7 @@ func (w *waiter) asked(ctx context.Context, meal string) (status int, served str
 
 // A flow in the handler of an inbound request is made once, however often, where and with what it is asked for.
 func TestInboundHandlerThatRunsAFlow(t *testing.T) {
+	t.Parallel()
 	each(t, "delivered again while it runs, to two processes, with other content too", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Always(takes(2*time.Second, says(200, paid)))
 		ws := []*waiter{newWaiter(t, l, j), newWaiter(t, l, j)}

@@ -83,6 +83,7 @@ func TestInboundNeedsATenantAndASecret(t *testing.T) {
 
 // A repeated inbound request repeats its calls with the same keys.
 func TestInboundRepeatHasTheSameKeys(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct{ name, first, second string }{
 		{"raw", "order-1", "order-1"},
 		{"quoted, then raw", `"order-1"`, "order-1"},
@@ -525,6 +526,7 @@ func TestStepsAreMadeUpForUnnamedCalls(t *testing.T) {
 // A step of its own for a second try would be a second effect, once the first one is
 // sent again in the background.
 func TestACallerWhoTriesAgainIsAtTheSameStep(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name  string
 		first reply

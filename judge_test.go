@@ -19,6 +19,7 @@ import (
 )
 
 func TestWhatAnswersLeadTo(t *testing.T) {
+	t.Parallel()
 	cutFrozen := cuts(500, `{"error":{"type":"api_error"}}`, "Idempotent-Replayed", "true")
 	for _, row := range []struct {
 		name     string

@@ -145,6 +145,7 @@ func TestKeyVersionOfABroughtKeyIsRefused(t *testing.T) {
 // A brought key of another version finds what was begun with it.
 // An effect under a key is asked for by it again, whatever the table has come to say.
 func TestKeyVersionOfABroughtKeyFinds(t *testing.T) {
+	t.Parallel()
 	api := own(func(e *providers.Endpoint) { e.Key.UUIDVersion = 4 })
 	derived := string(onceward.NewKey().Child("a step"))
 	for _, name := range []string{"", "invoice-1"} {
@@ -213,6 +214,7 @@ func TestKeyVersionInAQuery(t *testing.T) {
 // Whoever brings along, under a name, the key that was made for another operation has
 // read it in an error.
 func TestKeyVersionOfAMadeKeyIsTakenByNoName(t *testing.T) {
+	t.Parallel()
 	for _, version := range []int{0, 4, 5, 7, 8} {
 		each(t, fmt.Sprint(version), func(t *testing.T, j journal.Journal) {
 			api := own(func(e *providers.Endpoint) { e.Key.UUIDVersion = version })

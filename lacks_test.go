@@ -20,6 +20,7 @@ import (
 // README: Run in a process without the credential takes nothing from the caller who has
 // it.
 func TestLacksTheCredentialItsCallerHas(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name      string
 		authorize func(*http.Request) error
@@ -57,6 +58,7 @@ func TestLacksTheCredentialItsCallerHas(t *testing.T) {
 
 // What nobody here can sign is not claimed but reported.
 func TestLacksWhatSignsIsReported(t *testing.T) {
+	t.Parallel()
 	const tenants = 20
 	for _, row := range []struct {
 		name      string
@@ -96,8 +98,9 @@ func TestLacksWhatSignsIsReported(t *testing.T) {
 
 // A provider is left alone for a header that Authorize does not supply.
 func TestLacksAHeaderOfAuthorize(t *testing.T) {
+	t.Parallel()
 	each(t, "and another tenant's operations go on", func(t *testing.T, j journal.Journal) {
-		const many = 100
+		const many = 50
 		var asked atomic.Int64
 		l := (&line{}).Always(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Concurrency: 4, Authorize: func(r *http.Request) error {
@@ -121,6 +124,7 @@ func TestLacksAHeaderOfAuthorize(t *testing.T) {
 
 // What lacked a header is sent once one is supplied.
 func TestLackedHeaderIsSentOnceSupplied(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const many = 20
 		l := (&line{}).Always(refuses())
@@ -138,11 +142,11 @@ func TestLackedHeaderIsSentOnceSupplied(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go func() { _ = p.Run(ctx) }()
-		pass(3 * time.Hour) // one tries, later and later
+		pass(time.Hour) // one tries, later and later
 		require.Empty(t, l.Sent())
 		renewed := "Bearer new"
 		token.Store(&renewed)
-		pass(3 * time.Hour)
+		pass(time.Hour)
 		sent := l.Sent()
 		require.Len(t, sent, many)
 		assert.Less(t, sent[many-1].At.Sub(sent[0].At), time.Minute)

@@ -18,6 +18,7 @@ import (
 
 // A black hole holds up no other.
 func TestSlotsBesideABlackHole(t *testing.T) {
+	t.Parallel()
 	const many = 40
 	hosts := map[string]string{"a provider": ownURL, "a host that none serves": "https://hole.example/x"}
 	for kind, hole := range hosts {
@@ -78,6 +79,7 @@ func TestSlotsBesideABlackHole(t *testing.T) {
 
 // A provider has a slot however many hosts hang.
 func TestSlotOfAProviderWhileHostsHang(t *testing.T) {
+	t.Parallel()
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Always(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
@@ -114,15 +116,16 @@ func TestSlotOfAProviderWhileHostsHang(t *testing.T) {
 // What is claimed counts as sent when its process is killed, so that nothing is claimed
 // that has no slot.
 func TestSlotsBoundWhatIsClaimed(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct{ charges, hosts, most int }{
-		{100, 100, 8 * 3},
-		{1, 100, 8*3 - 1}, // together they have as many, however many are claimed at a time
-		{100, 1, 3},
+		{40, 40, 8 * 3},
+		{1, 40, 8*3 - 1}, // together they have as many, however many are claimed at a time
+		{40, 1, 3},
 	} {
 		each(t, fmt.Sprintf("%d charges, and %d hosts that none serves", row.charges, row.hosts), func(t *testing.T, j journal.Journal) {
 			l := (&line{}).Always(refuses())
 			p := start(t, l, onceward.Config{Journal: j, Backoff: once})
-			for i := range 100 {
+			for i := range 40 {
 				if i < row.charges {
 					p.Ask(named(t, fmt.Sprint("charge-", i)))
 				}

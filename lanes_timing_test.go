@@ -231,6 +231,7 @@ func TestAClaimKeepsNoSlotOfWhatItSettles(t *testing.T) {
 
 // Unnamed operations of a dead process have no more slots.
 func TestSlotsOfUnnamedOfADeadProcess(t *testing.T) {
+	t.Parallel()
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		dead := start(t, l, onceward.Config{Journal: j})
@@ -253,6 +254,7 @@ func TestSlotsOfUnnamedOfADeadProcess(t *testing.T) {
 }
 
 func TestRunTellsOfEachHostThatItCanNotSendTo(t *testing.T) {
+	t.Parallel()
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Always(refuses())
 		secretly := with("Authorization", "Bearer s3cr3t")

@@ -211,6 +211,7 @@ func TestShutdownEndsAResumeUnderWay(t *testing.T) {
 // Whatever is asked of a client whose journal was closed, or that was shut down, it says
 // so at once: no call waits for the end of its context.
 func TestAClosedJournalHoldsUpNobody(t *testing.T) {
+	t.Parallel()
 	ref := onceward.Ref{ID: "invoice-1/charge"}
 	stores := map[string]func(*testing.T) journal.Journal{
 		"memory": func(*testing.T) journal.Journal { return memory.New() },

@@ -107,6 +107,7 @@ func TestLookThatSawSomething(t *testing.T) {
 
 // Of look-ups that find nothing the one counts whose absence is a proof, whichever is asked first.
 func TestLookThatMayProveCounts(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name   string
 		absent []providers.Absence
@@ -160,6 +161,7 @@ func TestLookByTheProgram(t *testing.T) {
 // The clock was ten minutes ahead when the request was sent, and was put right since: its
 // object seems to be from before, and is not absent.
 func TestLookAfterTheClockWasAhead(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{"/payments", "/transfers"} {
 		trap(t, path, func(t *testing.T) {
 			const text = `{"amount":10,"external_id":"order-1"}`
@@ -233,6 +235,7 @@ func TestLookBesideARefusedObject(t *testing.T) {
 
 // A handling time that was not stated when it was sent, and is by now, proves no absence: a table of its day counts, too.
 func TestLookByAHandlingTimeStatedLater(t *testing.T) {
+	t.Parallel()
 	guarded := func(p *providers.Provider) {
 		e := &p.Endpoints[0]
 		e.Retention, e.Remembers, e.InFlightGuard = time.Hour, providers.Successes, true
@@ -274,6 +277,7 @@ func TestLookByAHandlingTimeStatedLater(t *testing.T) {
 
 // A look before it was repeated proves nothing of the repeat, though by its clock, which was ahead, it came after that.
 func TestLookBeforeTheRepeatByItsClock(t *testing.T) {
+	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		j := onDisk(t)
 		l := atBank(t, onceward.Config{Reconcile: filling(), Journal: j}, unique, proving)

@@ -229,6 +229,7 @@ func TestLookBesideAnObjectNotKnown(t *testing.T) {
 
 // A payment that was begun long before it was sent is still the rival of one with the same reference.
 func TestLookBesideAnOldRival(t *testing.T) {
+	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.box.Script(providertest.DropBefore())
@@ -253,6 +254,7 @@ func TestLookBesideAnOldRival(t *testing.T) {
 
 // What is told by a reference of ours has no rivals, not even one of which nobody knows what it sent.
 func TestLookByAReferenceOfOurs(t *testing.T) {
+	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		r := filling()
 		r.Schedule = []time.Duration{3 * time.Hour}
@@ -336,6 +338,7 @@ func TestLookBesideAnotherEndpoint(t *testing.T) {
 
 // Likewise where nothing is left of what the other has sent.
 func TestLookBesideAForgottenOne(t *testing.T) {
+	t.Parallel()
 	for kind, rivals := range map[string]bool{"transfer": true, "refund": false} {
 		trap(t, kind, func(t *testing.T) {
 			r := plain()

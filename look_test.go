@@ -147,6 +147,7 @@ func latest(op onceward.Operation) (e onceward.Evidence) {
 // A payment whose answer was cut off has an object that nobody knows: one that looks alike, and never
 // was sent, is not said to have made it.
 func TestLookBesideACutAnswer(t *testing.T) {
+	t.Parallel()
 	for _, row := range alikes {
 		trap(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, row.table)
@@ -241,6 +242,7 @@ func TestLookByALaterTable(t *testing.T) {
 // Somebody's word names no object, and counts like an answer that shows none; even one whose answer
 // was reaped, of which nobody knows what it sent.
 func TestLookBesideAWord(t *testing.T) {
+	t.Parallel()
 	for _, row := range alikes {
 		for _, reaped := range []bool{false, true} {
 			trap(t, row.name, func(t *testing.T) {
@@ -688,6 +690,7 @@ func TestLookSaysWhatTiesAnObject(t *testing.T) {
 
 // What is not there by its key is absent, though it had a reference besides that could be changed since.
 func TestLookBesideWhatCanBeChanged(t *testing.T) {
+	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving, func(p *providers.Provider) {
 			p.Endpoints[0].Reference = providers.Reference{Place: providers.KeyJSONField, Name: "external_id", Mutable: true, Source: "made up"}

@@ -67,6 +67,7 @@ func TestLookHasADigestOfWhatItRead(t *testing.T) {
 
 // Nothing is proven absent by a provider whose clock and ours are too far apart; one that tells no time is believed.
 func TestLookBesideAnotherClock(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		date  func() []string
 		state onceward.State

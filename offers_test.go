@@ -102,6 +102,7 @@ func TestOnSettledGetsWhatReachedNobody(t *testing.T) {
 
 // A failing OnSettled delays nobody and gets it again.
 func TestOnSettledFails(t *testing.T) {
+	t.Parallel()
 	for name, fail := range map[string]func() error{
 		"an error": func() error { return errors.New("the ledger is down") },
 		"a panic":  func() error { panic("a nil ledger") },
@@ -314,6 +315,7 @@ func TestOutcomeThatChangesWhileItWaits(t *testing.T) {
 
 // A poison outcome among thousands delays none.
 func TestPoisonOutcomeDelaysNone(t *testing.T) {
+	t.Parallel()
 	virtual(t, "and two processes offer each once", func(t *testing.T) {
 		const many = 2000
 		l := &line{}

@@ -74,6 +74,7 @@ func perBucket(came []time.Duration, bucket, whole time.Duration) []int {
 
 // A provider that is down gets less and less.
 func TestOutageGetsLessAndLess(t *testing.T) {
+	t.Parallel()
 	const lasts, bucket = 10 * time.Minute, 2 * time.Minute
 	floor := int(bucket / backoff.DefaultMax) // one request in the policy's longest delay
 	for name, down := range map[string]reply{"nothing gets through": refuses(), "no answer": loses(), "unavailable": unavailable} {
@@ -140,6 +141,7 @@ func curve(t *testing.T, operations int, with, without []time.Duration, lasts ti
 
 // Several processes that rest together do not probe together.
 func TestOutageProbesAreSpread(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		at := map[time.Time]int{}

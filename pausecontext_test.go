@@ -17,6 +17,7 @@ import (
 )
 
 func TestNobodySleepsPastADeadline(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name   string
 		always reply

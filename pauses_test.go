@@ -35,7 +35,8 @@ func TestPauseAfterAnOutageIsShortForAName(t *testing.T) {
 
 // A pause of ours is cut short once in a policy's delay by whoever asks.
 func TestPauseIsCutShortOnceInADelay(t *testing.T) {
-	const outage, delay = 10 * time.Minute, 2 * time.Second
+	t.Parallel()
+	const outage, delay = 2 * time.Minute, 2 * time.Second
 	each(t, "two processes, five callers each", func(t *testing.T, j journal.Journal) {
 		var tried atomic.Int64
 		l := (&line{}).Always(doing(func() { tried.Add(1) }, refuses()))
@@ -58,6 +59,7 @@ func TestPauseIsCutShortOnceInADelay(t *testing.T) {
 
 // No pause is cut short where something may have run.
 func TestPauseIsNotCutShortIfItMayHaveRun(t *testing.T) {
+	t.Parallel()
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Always(loses())
 		p := start(t, l, onceward.Config{Journal: j})
@@ -74,6 +76,7 @@ func TestPauseIsNotCutShortIfItMayHaveRun(t *testing.T) {
 
 // What the provider asked for is never cut short.
 func TestPauseOfTheProvidersIsNotCutShort(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		asked string
 		wait  time.Duration // for who asks by name
@@ -94,11 +97,12 @@ func TestPauseOfTheProvidersIsNotCutShort(t *testing.T) {
 			parked := time.Now()
 			assert.WithinDuration(t, parked.Add(row.wait), out.Op.DueAt, time.Millisecond)
 			l.Always(says(200, paid))
+			step := max(row.wait/100, 500*time.Millisecond)
 			for len(l.Sent()) == attempts {
-				pass(500 * time.Millisecond)
+				pass(step)
 				p.Ask(named(t, "invoice-1"))
 			}
-			assert.WithinRange(t, time.Now(), parked.Add(row.wait), parked.Add(row.wait+time.Second))
+			assert.WithinRange(t, time.Now(), parked.Add(row.wait), parked.Add(row.wait+2*step))
 		})
 	}
 	each(t, "Run leaves it alone for as long as it would without", func(t *testing.T, j journal.Journal) {
@@ -119,6 +123,7 @@ func TestPauseOfTheProvidersIsNotCutShort(t *testing.T) {
 // The retries of an SDK above do not multiply.
 // README: retries of the layers above don't multiply.
 func TestPausesUnderTheRetriesOfAnSDK(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]reply{
 		"nothing gets through": refuses(), "no answer": loses(), "unavailable": unavailable,
 		"rate-limited": says(429, `{}`, "Retry-After", "0"), "rate-limited, come back in a second": says(429, `{}`, "Retry-After", "1"),
@@ -148,6 +153,7 @@ func TestPausesUnderTheRetriesOfAnSDK(t *testing.T) {
 
 // Operations that fail together do not come back together.
 func TestPausesOfWhatFailsTogetherAreSpread(t *testing.T) {
+	t.Parallel()
 	const many = 200
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Always(refuses())

@@ -19,6 +19,7 @@ import (
 
 // What is journaled of a request besides its body is bounded, wherever in it that stands.
 func TestHeadThatIsTooLarge(t *testing.T) {
+	t.Parallel()
 	const most = 4 << 20
 	usual := len("/v1/charges") + len("Content-Type") + len(form)
 	filled := func(n int) string { return strings.Repeat("x", n) }

@@ -82,6 +82,7 @@ func TestLookWhoseTracePanics(t *testing.T) {
 // A look that is cut off, by a deploy or by who asks with little time, is made up for, and puts
 // off none that was due.
 func TestLookThatIsCutOff(t *testing.T) {
+	t.Parallel()
 	const seen = 32 * time.Hour
 	trap(t, "by the end of Run", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -193,6 +194,7 @@ func TestLookupHookNamesAnId(t *testing.T) {
 // What one look could not tell takes the place of what another kind of look could not, of neither; and however much there is
 // of both, what was once seen of the object stays.
 func TestLookupHookBesideTheTables(t *testing.T) {
+	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		j := onDisk(t)
 		l := atBank(t, onceward.Config{Journal: j})
@@ -419,6 +421,7 @@ func TestLookByAClockThatJumps(t *testing.T) {
 // What no process has the table of any more is given up all the same, so that somebody is told,
 // and nobody waits for a look at it.
 func TestLookWithoutItsTable(t *testing.T) {
+	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.loses("invoice-1", providertest.DropBefore())
@@ -442,6 +445,7 @@ func TestLookWithoutItsTable(t *testing.T) {
 
 // All that no process has the table of are given up together.
 func TestLooksWithoutTheirTable(t *testing.T) {
+	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		for i := range 3 {
@@ -518,6 +522,7 @@ func (j *unrecorded) Apply(ctx context.Context, ev journal.Event) (journal.Resul
 
 // Nor can what nobody has the table of be given up unnoticed, where the journal does not take that.
 func TestLookWithoutItsTableFails(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []journal.EventKind{journal.EventLook, journal.EventEvidence} {
 		trap(t, kind.String(), func(t *testing.T) {
 			m, failed := memory.New(), 0

@@ -66,6 +66,7 @@ func TestRuleOneObject(t *testing.T) {
 
 // A control counts only if it was first sent after everything was over, and found by the same look.
 func TestRuleControl(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name  string
 		after []time.Duration // one after the other
@@ -129,6 +130,7 @@ func TestRuleControl(t *testing.T) {
 
 // The margin of what is proven is a quarter of an hour at least, and as long as that of what its key is remembered for.
 func TestRuleMargin(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name             string
 		adjust           func(*providers.Provider)
@@ -210,6 +212,7 @@ func TestRuleHorizon(t *testing.T) {
 // A token that changes every hour is the same account's, if the provider says so; where it does not,
 // only the credential itself proves it, but for what carries a mark of our own.
 func TestRuleAccount(t *testing.T) {
+	t.Parallel()
 	hourly := func(t *testing.T, adjust ...func(*providers.Provider)) (*teller, *string) {
 		p := bank()
 		for _, f := range adjust {
@@ -416,6 +419,7 @@ func TestRuleFreshAnswers(t *testing.T) {
 
 // Many operations that became unknown together share what is read.
 func TestTrapManyUnknowns(t *testing.T) {
+	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		many := soak.Times(200, 1000)
@@ -539,6 +543,7 @@ func TestReconcileHook(t *testing.T) {
 
 // Nothing of a key, a query or a body is in what is written about looks.
 func TestTrapSecretsOfLooks(t *testing.T) {
+	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.box.Script(providertest.DropAfter(), providertest.DropBefore())
@@ -709,6 +714,7 @@ func TestRuleFlowsGoOn(t *testing.T) {
 
 // In a flow, what is proven absent is sent again by a step that goes forward; an undo is not.
 func TestRuleFlowsAndAbsence(t *testing.T) {
+	t.Parallel()
 	control := func(t *testing.T, l *teller, path string) {
 		pass(3 * time.Minute)
 		require.NoError(t, l.asks("control", path, `{"amount":11,"external_id":"control"}`).Err)
@@ -850,6 +856,7 @@ const opensLate = "nowhere, but the flow can't be opened at first, and OnSettled
 // What was proven absent, and took effect after all, has a flow that was given up undo that, once what
 // undoes it can be told: whenever the process is killed that learns of it, and without anybody who asks.
 func TestRuleFlowsAreUndoneAgain(t *testing.T) {
+	t.Parallel()
 	for _, at := range []string{"", opensLate, "the evidence", "an offer", "before the flow is opened", "the flow is opened", "before deliver"} {
 		run := each
 		if at != "the evidence" {

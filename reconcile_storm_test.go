@@ -20,6 +20,7 @@ import (
 // Requests, answers, look-ups and events are lost, late and doubled, and processes die. In the end
 // nothing is unknown, and everything is as the bank has it.
 func TestReconcileStorm(t *testing.T) {
+	t.Parallel()
 	first := soak.Seed(t, 0)
 	for n := range soak.Times(1, 20) {
 		virtual(t, fmt.Sprint("storm ", n), func(t *testing.T) { reconcileStorm(t, first+uint64(n)) })

@@ -187,7 +187,7 @@ func (l *teller) runs(d time.Duration) {
 	l.T.Helper()
 	ctx, stop := context.WithTimeout(l.T.Context(), d)
 	defer stop()
-	if d >= time.Hour {
+	if d > time.Hour {
 		ctx = seam.Seldom(ctx, time.Minute) // what is due is done in time all the same
 	}
 	assert.ErrorIs(l.T, l.Run(ctx), context.DeadlineExceeded)
@@ -563,6 +563,7 @@ func TestReconcileShutsDown(t *testing.T) {
 
 // What died since nothing could look for it is looked for again by a release that can.
 func TestReconcileByALaterRelease(t *testing.T) {
+	t.Parallel()
 	trap(t, "a look-up", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		before := anotherAs(t, l.box, onceward.Config{Journal: l.Journal.Journal}, unlooked)

@@ -119,6 +119,7 @@ func TestTrapProvenAbsent(t *testing.T) {
 // Without one of the clauses nothing is proven: it dies unknown, and who is told learns
 // which one is missing.
 func TestTrapNotProven(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name    string
 		adjust  func(*providers.Provider)
@@ -161,6 +162,7 @@ func TestTrapNotProven(t *testing.T) {
 // A request that arrives after it was proven absent and asked for again: under the same
 // key it is one effect where the provider remembers; else the second one is reported.
 func TestTrapStraggler(t *testing.T) {
+	t.Parallel()
 	remembers := func(p *providers.Provider) {
 		p.Endpoints[0].Retention, p.Endpoints[0].Remembers = 30*24*time.Hour, providers.Successes
 	}
@@ -192,6 +194,7 @@ func TestTrapStraggler(t *testing.T) {
 
 // Errors and strange answers prove nothing, and a 429 slows the looks.
 func TestTrapInconclusive(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name  string
 		fault providertest.Fault
@@ -323,6 +326,7 @@ func TestTrapPages(t *testing.T) {
 
 // Another account's credential finds nothing, and that proves nothing; nor is another's payment ours.
 func TestTrapOtherAccount(t *testing.T) {
+	t.Parallel()
 	trap(t, "nothing there", func(t *testing.T) {
 		current := tellerToken
 		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error {
@@ -408,6 +412,7 @@ func TestTrapCutOffWhileLooking(t *testing.T) {
 // What was found out outlives the process: in a file, with its evidence, claims on objects and the memory of
 // events.
 func TestTrapsOnDisk(t *testing.T) {
+	t.Parallel()
 	trap(t, "found by the next process", func(t *testing.T) {
 		j := onDisk(t)
 		l := atBank(t, onceward.Config{Journal: j})

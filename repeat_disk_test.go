@@ -28,6 +28,7 @@ func (l *teller) settledOnce() {
 // On a disk that is full nothing is recorded by half of what is found out, and nothing sent that is not recorded.
 // Once there is room it is found out again, and settled once.
 func TestRepeatOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	onFullDisks(t, func(t *testing.T, dir string, fill, free func()) {
 		on := func(t *testing.T, name string, f func(t *testing.T, j onceward.Config)) {
 			trap(t, name, func(t *testing.T) {

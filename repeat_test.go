@@ -370,6 +370,7 @@ func TestRepeatInItsAccountAlone(t *testing.T) {
 // A credential that Authorize changes between two of its calls has nothing be sent, or taken for read, in another
 // account than the operation's.
 func TestRepeatAsAuthorizeChanges(t *testing.T) {
+	t.Parallel()
 	const another = "Bearer another"
 	type change struct {
 		looks bool // of a look's requests, the one that asks whose it is included; else of an attempt
@@ -485,6 +486,7 @@ func TestRepeatAsAuthorizeChanges(t *testing.T) {
 // However a client is set up, a repeat is one operation: sent twice, executed once, and told of once to who wants to
 // hear of all.
 func TestRepeatIsSettledOnce(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name    string
 		set     func(*onceward.Config)
@@ -902,6 +904,7 @@ func TestRepeatNeverOfWhatIsListed(t *testing.T) {
 
 // What a flow waits for is not repeated: its steps ask by themselves, and nobody has asked them to.
 func TestRepeatNeverInAFlow(t *testing.T) {
+	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := tellerOfFlows(t, openBank(t, unique, func(p *providers.Provider) { p.Endpoints[1].Reference.Fill = true }))
 		ship := flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {

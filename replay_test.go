@@ -245,6 +245,7 @@ func TestReplayARefusedAttemptDatesTheKey(t *testing.T) {
 
 // An answer is reaped, and its name asked for again.
 func TestReplayANameWhoseAnswerWasReaped(t *testing.T) {
+	t.Parallel()
 	s := onStage(t, recognisesAll)
 	a := s.client()
 	require.NoError(t, s.asks(a).Err)

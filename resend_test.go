@@ -179,6 +179,7 @@ func TestHandlingTimePassesBeforeATakeover(t *testing.T) {
 
 // Stripe keeps keys for 24 hours; the margin is an hour.
 func TestTheWindow(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name  string
 		after time.Duration // since the first send

@@ -17,6 +17,7 @@ import (
 // Two people resolve what they have seen, one of them wrongly, while a webhook tells of it: in whatever order these come, it
 // ends as the webhook says, who comes too late is told so, and what took effect is not sent again.
 func TestResolveByTwoBesideAnEvent(t *testing.T) {
+	t.Parallel()
 	for _, wrong := range []onceward.Resolution{onceward.NotExecuted, onceward.SendAgain} {
 		for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}, nil} {
 			trap(t, fmt.Sprint(wrong, " ", order), func(t *testing.T) {

@@ -27,6 +27,7 @@ func (p *process) lookedAt(ref onceward.Ref) onceward.Seen {
 }
 
 func TestResolveSettlesOnlyWhatItsCallerSaw(t *testing.T) {
+	t.Parallel()
 	ref := onceward.Ref{ID: "invoice-1/charge"}
 	how := onceward.ResolveOptions{By: "ada", Why: "looked at the dashboard"}
 
@@ -155,6 +156,7 @@ func TestAnErrorPrintsWhatResolveTakes(t *testing.T) {
 var page = says(200, "<html>Welcome to nginx!</html>", "Content-Type", "text/html")
 
 func TestResolveSuppliesAnAnswerThatIsMissing(t *testing.T) {
+	t.Parallel()
 	ref := onceward.Ref{ID: "invoice-1/charge"}
 	known := onceward.ResolveOptions{By: "ada", Why: "GET /v1/charges/ch_1", Answer: &onceward.Answer{Status: 200, Body: []byte(paid)}}
 
@@ -383,6 +385,7 @@ func TestResolveOfWhatCanNotBeRead(t *testing.T) {
 
 // Who has the proof that what is cancelled took effect keeps it from being made a second time.
 func TestResolveExecutedOfCancelled(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		replies []reply
 		said    bool // somebody said that it was not executed
@@ -479,6 +482,7 @@ func TestResolveReturnsWhatWasAskedFor(t *testing.T) {
 
 // Somebody's word is of what they saw, and of no later life of it: what that made is found out as ever.
 func TestLookAfterItWasSentAgain(t *testing.T) {
+	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Journal: onDisk(t)})
 		l.box.Script(providertest.DropBefore(), providertest.DropAfter())

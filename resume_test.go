@@ -51,6 +51,7 @@ func cancelled() context.Context {
 }
 
 func TestResumeFinishesWhatADeadProcessHeld(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name      string
 		namedOnly bool
@@ -131,6 +132,7 @@ func TestResumeSendsTheOldestFirst(t *testing.T) {
 
 // An unnamed operation is not sent once its caller was told.
 func TestResumeLeavesUnnamedOperations(t *testing.T) {
+	t.Parallel()
 	virtual(t, "with a key of ours it is unknown, for good", func(t *testing.T) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Backoff: once})
@@ -256,6 +258,7 @@ func TestResumeWaitsForTheProvider(t *testing.T) {
 
 // Two processes on one journal split what is pending.
 func TestResumeInTwoProcesses(t *testing.T) {
+	t.Parallel()
 	const many = 200
 	eachJournal(t, func(t *testing.T, open func() journal.Journal) {
 		l := (&line{}).Always(says(429, "", "Retry-After-Ms", "1"))
@@ -441,6 +444,7 @@ func TestRunNoticesAnotherProcesssDeath(t *testing.T) {
 }
 
 func TestRunReapsWhatIsPastItsKeep(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Keep: 30 * time.Hour})

@@ -74,6 +74,7 @@ func (j *unreadFlow) GetFlow(ctx context.Context, ref journal.Ref) (journal.Flow
 // What is found of an operation whose flow goes on is that flow's to hear of, however soon it ends then. What is found
 // after its end is OnSettled's: no run of it asks any more.
 func TestFoundOfAFlow(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name   string
 		ends   bool // before it is found
@@ -314,6 +315,7 @@ func TestFlowIsOpenedAgainByProof(t *testing.T) {
 
 // What is to go on at once does so by the clock of whoever runs it, though another's is hours ahead that says so.
 func TestFlowIsWokenByAClockAhead(t *testing.T) {
+	t.Parallel()
 	ref := onceward.Ref{ID: "order-1"}
 	for name, row := range map[string]struct {
 		says func(p *process, op onceward.Operation) error

@@ -50,6 +50,7 @@ func TestRotatedAndFoundMissingIsNotPromised(t *testing.T) {
 // What was begun with a credential that is gone, or in another mode, is left alone until it
 // is back.
 func TestRotatedIsLeftAloneUntilItIsBack(t *testing.T) {
+	t.Parallel()
 	scoped := own()
 	scoped.CredentialScoped = true
 	shows := own()

@@ -39,6 +39,7 @@ func (b *watchedBody) Close() error {
 
 // What http.RoundTripper asks of an implementation, on every way through it.
 func TestTheRoundTripperContract(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name    string
 		script  []reply
@@ -482,6 +483,7 @@ func TestAskedIsToldOfWhatIsRefused(t *testing.T) {
 }
 
 func TestFaultsOfARealConnection(t *testing.T) {
+	t.Parallel()
 	eachJournal(t, func(t *testing.T, open func() journal.Journal) {
 		srv, p := inBox(t, providers.Stripe(), onceward.Config{Journal: open()})
 		for name, faults := range map[string][]providertest.Fault{

@@ -38,6 +38,7 @@ const aCard = canary
 
 // A body that is a secret is not kept.
 func TestSecretBodyIsNotKept(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name   string
 		script []reply

@@ -429,6 +429,7 @@ func TestNoSecretIsWrittenOfARedirectsURL(t *testing.T) {
 // What Authorize says is neither recorded nor logged.
 // What a program's own Authorize says is for its caller alone.
 func TestNoSecretIsWrittenOfAuthorize(t *testing.T) {
+	t.Parallel()
 	srv := serving(t, providers.Stripe(), nil)
 	dir := t.TempDir()
 	var heard confession
@@ -467,6 +468,7 @@ func TestNoSecretIsWrittenOfARedirect(t *testing.T) {
 
 // No secret is written of a query that cannot be read.
 func TestNoSecretIsWrittenOfABadQuery(t *testing.T) {
+	t.Parallel()
 	for _, malformed := range []string{"%zz=" + canary, "a=1;token=" + canary, "token=" + canary + "%zz"} {
 		t.Run(strings.ReplaceAll(malformed, canary, ""), func(t *testing.T) {
 			srv := serving(t, providers.Stripe(), nil)
@@ -483,6 +485,7 @@ func TestNoSecretIsWrittenOfABadQuery(t *testing.T) {
 
 // No secret is written while the journal fails.
 func TestNoSecretIsWrittenIfTheJournalFails(t *testing.T) {
+	t.Parallel()
 	for _, fails := range []journal.EventKind{journal.EventBegin, journal.EventComplete} {
 		t.Run(fails.String(), func(t *testing.T) {
 			srv := providertest.NewServer(providers.Stripe(), http.HandlerFunc(paysInSecret))

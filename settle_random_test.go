@@ -22,6 +22,7 @@ import (
 // Enqueued and rolled back, unwanted and wanted, and resolved by who tells the truth, in any order and while the handler
 // fails now and then: there is one effect, nothing is sent that nobody wants, and the last that is booked is how it ended.
 func TestOutcomesAreBookedInAnyOrder(t *testing.T) {
+	t.Parallel()
 	seed := soak.Seed(t, 1)
 	for life := range soak.Times(6, 100) {
 		virtual(t, fmt.Sprint(life), func(t *testing.T) {

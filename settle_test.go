@@ -46,6 +46,7 @@ func (s *shop) booked(t *testing.T) (all []string) {
 
 // Each outcome is booked once, whoever has it besides: enqueued, or answered to a caller.
 func TestOutcomesAreBookedOnce(t *testing.T) {
+	t.Parallel()
 	virtualShop(t, "enqueued", onceward.Config{OnSettledTx: books}, func(t *testing.T, s *shop, _ *line) {
 		_, err := s.orders(named(t, "order-1"), true)
 		require.NoError(t, err)
@@ -63,6 +64,7 @@ func TestOutcomesAreBookedOnce(t *testing.T) {
 
 // A handler that fails, or panics, books nothing, and gets the outcome again.
 func TestAHandlerThatFailsBooksNothing(t *testing.T) {
+	t.Parallel()
 	var calls atomic.Int32
 	var told []string
 	cfg := onceward.Config{Trace: &onceward.Trace{Settled: func(_ context.Context, _ onceward.Operation, err error) {
@@ -107,6 +109,7 @@ type transactions interface {
 
 // What could not be recorded yet is booked once it is, and not before: nobody else would book it.
 func TestOutcomeThatIsNotRecordedYet(t *testing.T) {
+	t.Parallel()
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(refuses())
 		s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), l, onceward.Config{})
@@ -149,6 +152,7 @@ func TestUnknownThenCompletedAreTwoOutcomes(t *testing.T) {
 // What is repeated is booked once, whoever had it repeated, and what was booked as unknown before is booked as completed
 // after it.
 func TestARepeatIsBookedOnce(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name     string
 		slow     bool // the first may still be worked on, so that it is unknown until it is given up
@@ -186,10 +190,10 @@ func TestARepeatIsBookedOnce(t *testing.T) {
 			case row.slow:
 				require.ErrorIs(t, ask().Err, onceward.ErrOutcomeUnknown)
 			}
-			pass(3 * time.Hour)
+			pass(100 * time.Minute)
 			require.Equal(t, row.booked[:len(row.booked)-1], append([]string{}, s.booked(t)...))
 			showing(t, ask(), "obj_1")
-			pass(time.Hour)
+			pass(10 * time.Minute)
 			showing(t, ask(), "obj_1")
 			assert.Equal(t, row.booked, s.booked(t))
 			assert.Equal(t, 2, strings.Count(srv.Ledger(), "POST /transfers"))
@@ -202,6 +206,7 @@ func TestARepeatIsBookedOnce(t *testing.T) {
 // The handler enqueues what comes next in the commit of the outcome that it follows from, and is kept from
 // calling while its transaction is open.
 func TestTheHandlerEnqueuesWhatIsNext(t *testing.T) {
+	t.Parallel()
 	virtual(t, "a chain", func(t *testing.T) {
 		l := &line{}
 		var s *shop
@@ -251,6 +256,7 @@ func TestWhoTakesOutcomesIsChecked(t *testing.T) {
 
 // A handler that ends the transaction by itself, though it must not, books no outcome twice and loses none.
 func TestAHandlerThatEndsItsTransaction(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(context.Context, *sql.Tx, int32) error{
 		"commits": func(_ context.Context, tx *sql.Tx, _ int32) error { return tx.Commit() },
 		"commits by itself": func(ctx context.Context, tx *sql.Tx, _ int32) error {
@@ -274,7 +280,7 @@ func TestAHandlerThatEndsItsTransaction(t *testing.T) {
 		virtualShop(t, name, cfg, func(t *testing.T, s *shop, _ *line) {
 			_, err := s.orders(named(t, "order-1"), true)
 			require.NoError(t, err)
-			pass(time.Hour)
+			pass(10 * time.Minute)
 			assert.Equal(t, []string{"order-1 is completed"}, s.booked(t))
 		})
 	}

@@ -54,6 +54,7 @@ func TestSharedOutcomeIsTold(t *testing.T) {
 
 // A thousand callers of one name share one request.
 func TestThousandCallersShareOneRequest(t *testing.T) {
+	t.Parallel()
 	eachJournal(t, func(t *testing.T, open func() journal.Journal) {
 		srv, p := inBox(t, providers.Stripe(), onceward.Config{Journal: open()})
 		srv.Script(providertest.DelayAfter(20 * time.Millisecond))
@@ -106,6 +107,7 @@ func TestWhenTheLeaderGivesUpAnotherGoesOn(t *testing.T) {
 }
 
 func TestWaitersAreToldWhatTheLeaderIs(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name  string
 		reply reply

@@ -122,6 +122,7 @@ var soundRows = []struct {
 }
 
 func TestStrictRefusesWhatWouldGoUnprotected(t *testing.T) {
+	t.Parallel()
 	for _, row := range gapRows {
 		t.Run(row.name, func(t *testing.T) {
 			l := &line{}
@@ -155,6 +156,7 @@ func TestStrictRefusesWhatWouldGoUnprotected(t *testing.T) {
 }
 
 func TestAGapIsWarnedOfOnceAHost(t *testing.T) {
+	t.Parallel()
 	for _, row := range gapRows {
 		t.Run(row.name, func(t *testing.T) {
 			var log strings.Builder
@@ -326,6 +328,7 @@ func TestAMalformedKeyIsNoGap(t *testing.T) {
 }
 
 func TestAThousandHostsAreWarnedOf(t *testing.T) {
+	t.Parallel()
 	var log strings.Builder
 	p := start(t, &line{}, onceward.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for i := range 1030 {

@@ -17,6 +17,7 @@ import (
 )
 
 func TestHooksThatPanicLeaveNobodyWaiting(t *testing.T) {
+	t.Parallel()
 	each(t, "one after another", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(refuses())
 		bad := true
@@ -91,6 +92,7 @@ func TestAPanicDuringAnAttemptIsInDoubt(t *testing.T) {
 }
 
 func TestRunSurvivesHooksThatPanic(t *testing.T) {
+	t.Parallel()
 	each(t, "by what a claim settles itself, and by progress", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses(), loses())
 		short := own(func(e *providers.Endpoint) { e.Retention = time.Hour })
@@ -192,6 +194,7 @@ func TestAPanicInTheCallersCodeLeavesNoClaim(t *testing.T) {
 
 // A hook that panics while an attempt is judged ends a run of which nobody knows what it did.
 func TestPanicOverALostAnswerLeavesItOpen(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		provider providers.Provider
 		first    reply

@@ -91,6 +91,7 @@ func TestUnsentByNetHTTPsWordsAndItsHooks(t *testing.T) {
 // net/http's own transport gives it. The API remembers nothing, so that without
 // the proof the operation would be unknown.
 func TestUnsentByNetHTTPsOwnTransport(t *testing.T) {
+	t.Parallel()
 	var requests atomic.Int32
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodConnect {
@@ -133,7 +134,11 @@ func TestUnsentByNetHTTPsOwnTransport(t *testing.T) {
 			"":                           func(rt http.RoundTripper) http.RoundTripper { return rt },
 			", and the hooks are silent": func(rt http.RoundTripper) http.RoundTripper { return hookless{rt} },
 		} {
-			t.Run(name+hooks, func(t *testing.T) {
+			run := func(t *testing.T, name string, f func(*testing.T)) { t.Run(name, f) }
+			if name == slow {
+				run = virtual // nothing of it leaves the process
+			}
+			run(t, name+hooks, func(t *testing.T) {
 				tr := base()
 				t.Cleanup(tr.CloseIdleConnections)
 				proven := hooks == ""

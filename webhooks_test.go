@@ -275,6 +275,7 @@ func TestTrapRepeatedEvents(t *testing.T) {
 
 // An event of what was said, or proven, not to have been executed.
 func TestTrapLateEvent(t *testing.T) {
+	t.Parallel()
 	var conflicts []string
 	prove := func(t *testing.T) (*teller, outcome) {
 		l := atBank(t, onceward.Config{Trace: &onceward.Trace{Conflicted: func(_ context.Context, op onceward.Operation, _ int, second bool) {
@@ -325,6 +326,7 @@ func TestTrapLateEvent(t *testing.T) {
 
 // What took effect under the key of what was never sent is somebody else's doing: a person sees to it.
 func TestTrapEventOfWhatWasNotSent(t *testing.T) {
+	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		fails := true
 		l := atBank(t, onceward.Config{Journal: onDisk(t), Authorize: func(r *http.Request) error {
@@ -348,6 +350,7 @@ func TestTrapEventOfWhatWasNotSent(t *testing.T) {
 
 // What is heard while a request is under way is weighed once its answer is lost.
 func TestTrapHeardWhileUnderWay(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name  string
 		heard [][2]string // each event's kind and object
@@ -498,6 +501,7 @@ func TestWebhooksAreMadeRight(t *testing.T) {
 
 // A body over the limit is refused before it is read whole, and the limit can be raised.
 func TestWebhooksOfALargeBody(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		panics := false
 		l := atBank(t, onceward.Config{Trace: &onceward.Trace{Looked: func(context.Context, onceward.Operation, onceward.Evidence) {
