@@ -216,7 +216,7 @@ func TestTheWindow(t *testing.T) {
 		assert.Equal(t, 503, out.Status)
 	})
 
-	for name, table := range map[string]providers.Provider{"registers no key": providers.Stripe(), "says nothing of that": own()} {
+	for name, table := range map[string]providers.Provider{"registers no key": providers.Stripe(), "says nothing of that": own(func(e *providers.Endpoint) { e.RefusalsRegisterNoKey = false })} {
 		virtual(t, "a refusal for now, by a provider that "+name, func(t *testing.T) {
 			l := (&line{}).Then(says(429, `{"error":{"type":"rate_limit_error"}}`), loses())
 			p := start(t, l, onceward.Config{Backoff: once, Providers: []providers.Provider{table}})
