@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -78,14 +77,6 @@ func TestSidecarThatCantBeWritten(t *testing.T) {
 			goOn(t, open(t, path), "invoice-2")
 		})
 	}
-}
-
-// A journal whose sidecar can't be made does not begin without.
-func TestSidecarThatCantBeMade(t *testing.T) {
-	path := filepath.Join(t.TempDir(), strings.Repeat("j", 243)) // what is written beside it before it is renamed has too long a name
-	_, err := tryOpen(t, path)
-	require.ErrorContains(t, err, "its sidecar can't be written")
-	assert.Empty(t, besides(t, path, "-sidecar"))
 }
 
 // What a sidecar says already is not said again, and what another process has said since is left.
