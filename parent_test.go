@@ -112,7 +112,8 @@ func TestCallInAStepThatIsMisused(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		p := startFlows(t, (&line{}).Then(misused), onceward.Config{})
 		err := p.Flow(t.Context(), "order-1", nil, p.Sequence("charge"))
-		require.ErrorIs(t, err, onceward.ErrKeyReused)
-		require.NotErrorIs(t, err, onceward.ErrPending)
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		require.NotErrorIs(t, err, onceward.ErrKeyReused, "the flow waits: the error of its step is text alone")
+		require.ErrorContains(t, err, "used for another request")
 	})
 }
