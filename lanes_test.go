@@ -19,7 +19,7 @@ import (
 // A black hole holds up no other.
 func TestSlotsBesideABlackHole(t *testing.T) {
 	t.Parallel()
-	const many = 40
+	const many = 24
 	hosts := map[string]string{"a provider": ownURL, "a host that none serves": "https://hole.example/x"}
 	for kind, hole := range hosts {
 		for _, how := range []string{"Run", "Resume"} {

@@ -24,7 +24,7 @@ import (
 func TestOutcomesAreBookedInAnyOrder(t *testing.T) {
 	t.Parallel()
 	seed := soak.Seed(t, 1)
-	for life := range soak.Times(6, 100) {
+	for life := range soak.Times(4, 100) {
 		virtual(t, fmt.Sprint(life), func(t *testing.T) {
 			random, failing := rand.New(rand.NewPCG(seed, uint64(life))), rand.New(rand.NewPCG(seed, ^uint64(life)))
 			var mu sync.Mutex
@@ -87,7 +87,7 @@ func TestOutcomesAreBookedInAnyOrder(t *testing.T) {
 			if _, err := s.Lookup(t.Context(), ref); errors.Is(err, onceward.ErrNotFound) {
 				return
 			}
-			pass(time.Hour)
+			pass(20 * time.Minute)
 			op, err := s.journal.Get(t.Context(), ref)
 			require.NoError(t, err)
 			booked := s.booked(t)
