@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,29 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/memory"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 )
 
-// seedVariable names an environment variable that sets the seed of the random
-// histories, to see one again.
-const seedVariable = "JOURNALTEST_SEED"
-
 var historyTests = []test{
 	{"random histories end as in a map with Next", func(t *testing.T, h Harness) {
-		newHistory(t, h, seedOf(t)).run(1200)
+		newHistory(t, h).run(soak.Times(600, 1200))
 	}},
-	{"long random histories", func(t *testing.T, h Harness) { LongHistory(t, h, 400) }},
-}
-
-func seedOf(t *testing.T) uint64 {
-	seed := rand.Uint64()
-	if s := os.Getenv(seedVariable); s != "" {
-		var err error
-		seed, err = strconv.ParseUint(s, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("to see it again: %s=%d", seedVariable, seed)
-	return seed
+	{"long random histories", func(t *testing.T, h Harness) { LongHistory(t, h, soak.Times(200, 400)) }},
 }
 
 // history drives a journal and the model through the same events.
@@ -53,8 +38,8 @@ type history struct {
 	unique   int
 }
 
-func newHistory(t *testing.T, h Harness, seed uint64) *history {
-	s := &history{t: t, h: h, model: &model{live: map[string]bool{}, heard: map[journal.Heard]time.Time{}}, rnd: rand.New(rand.NewPCG(seed, 0)), now: noon}
+func newHistory(t *testing.T, h Harness) *history {
+	s := &history{t: t, h: h, model: &model{live: map[string]bool{}, heard: map[journal.Heard]time.Time{}}, rnd: rand.New(rand.NewPCG(h.Seed, 0)), now: noon}
 	for range 3 {
 		s.join()
 	}
@@ -415,6 +400,9 @@ func (s *history) apply(ev journal.Event) {
 
 func (s *history) same(want, got journal.Result, kind journal.EventKind) {
 	name := fmt.Sprintf("%s of %v", kind, want.Operation.Ref)
+	if want.Operation.State != journal.StateAbsent {
+		require.Empty(s.t, journal.Violations(want.Operation, s.model.clock.Last), name)
+	}
 	require.Equal(s.t, want.Decision.String(), got.Decision.String(), name)
 	require.Equal(s.t, want.Last, got.Last, name)
 	require.Equal(s.t, want.Unconfirmed, got.Unconfirmed, name)

@@ -24,6 +24,9 @@ type Harness struct {
 	// have closed it before.
 	Journal journal.Journal
 
+	// Seed is what the random histories are drawn from. The same seed draws the same histories.
+	Seed uint64
+
 	// Open returns another journal on the same store, as a second process has one.
 	Open func(t *testing.T) journal.Journal
 

@@ -18,7 +18,7 @@ import (
 // LongHistory drives the harness's journal and a map with Next through so many random events, as Run does, with
 // bursts of operations, upkeep, crashes, next processes, lists and statistics between them, and fails where the two differ.
 func LongHistory(t *testing.T, h Harness, steps int) {
-	newHistory(t, h, seedOf(t)).runLong(steps)
+	newHistory(t, h).runLong(steps)
 }
 
 func (s *history) runLong(steps int) {

@@ -7,21 +7,36 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/journaltest"
 	"github.com/onceward/onceward/journal/memory"
 )
 
 func TestItKeepsThePromisesOfAJournal(t *testing.T) {
-	journaltest.Run(t, func(t *testing.T) journaltest.Harness {
-		j := memory.New()
-		t.Cleanup(func() { _ = j.Close() })
-		return journaltest.Harness{
-			Journal: j,
-			Kill:    func(t *testing.T, s journal.Session) { j.Kill(s.ID()) },
-			Freeze:  func(t *testing.T, s journal.Session) func() { j.Kill(s.ID()); return func() {} },
-		}
-	})
+	journaltest.Run(t, func(t *testing.T) journaltest.Harness { return harness(t, soak.Seed(t, 1)) })
+}
+
+func harness(t *testing.T, seed uint64) journaltest.Harness {
+	j := memory.New()
+	t.Cleanup(func() { _ = j.Close() })
+	return journaltest.Harness{
+		Journal: j,
+		Seed:    seed,
+		Kill:    func(t *testing.T, s journal.Session) { j.Kill(s.ID()) },
+		Freeze:  func(t *testing.T, s journal.Session) func() { j.Kill(s.ID()); return func() {} },
+	}
+}
+
+// A long history ends as in a map with Next, and every operation in it obeys the invariants.
+func TestLongHistory(t *testing.T) {
+	for name, seed := range map[string]uint64{
+		"drawn": soak.Seed(t, 1),
+		// Its clock goes back behind the first send of a killed process's operation that has no window.
+		"a clock that goes back behind what may have run": 17,
+	} {
+		t.Run(name, func(t *testing.T) { journaltest.LongHistory(t, harness(t, seed), soak.Times(300, 1500)) })
+	}
 }
 
 // Kill leaves what a session held to the next claim.
