@@ -135,6 +135,9 @@ func TestBackupKeepsTheApplicationsTables(t *testing.T) {
 }
 
 func TestABackupToARelativePathIsMadeBesideIt(t *testing.T) {
+	if !alone(t) {
+		return
+	}
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	goOn(t, j, "invoice-1")
 	dir := t.TempDir()

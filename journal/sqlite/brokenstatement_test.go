@@ -7,9 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -55,7 +57,6 @@ func newSceneAfter(t *testing.T, others, reaped int) *scene {
 	t.Helper()
 	sc := &scene{path: filepath.Join(t.TempDir(), "journal.db"), now: time.Now().Truncate(time.Millisecond)}
 	lived := filepath.Join(t.TempDir(), "journal.db")
-	defer hurry(filepath.Dir(lived))()
 	j := open(t, lived)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
@@ -223,38 +224,39 @@ func (st *stage) applyFlow(ev journal.FlowEvent) error {
 // deed is something that is asked of a journal, in which statements fail.
 type deed = func(st *stage) error
 
-// breaks has each statement of each deed fail, one at a time. Nothing may be taken for done
-// then, and done again it comes to what it would have come to. With -short it is one in sixteen
-// of the statements, from a random one of the first.
+// breaks has statements of the deeds fail, one at a time: each that differs from all before it, and in the soak each one.
+// Nothing may be taken for done then, and done again it comes to what it would have come to.
 func (sc *scene) breaks(t *testing.T, deeds map[string]deed) {
-	if testing.Short() {
-		sc.breaksOneIn(16, t, deeds)
-	} else {
-		sc.breaksOneIn(1, t, deeds)
-	}
-}
-
-// breaksOneIn is breaks for one in so many of the statements.
-func (sc *scene) breaksOneIn(stride int, t *testing.T, deeds map[string]deed) {
 	b := newBreaker(t)
-	first := rand.IntN(stride)
-	for name, do := range deeds {
+	broken := make(map[string]bool)
+	for _, name := range slices.Sorted(maps.Keys(deeds)) {
 		t.Run(name, func(t *testing.T) {
-			defer hurry(os.TempDir())()
-			st := sc.enter(t)
-			require.NoError(t, do(st))
-			want := st.told()
 			for _, writes := range []bool{false, true} {
-				for n, failed := first, !writes || sc.looks == writing; failed; n += stride {
-					failed = sc.breaksAt(t, b, n, writes, do, want)
+				if writes && sc.looks != writing {
+					continue
+				}
+				st := sc.enter(t)
+				stop := func() {}
+				if writes {
+					stop = b.triggers(t, st.path)
+				}
+				statements := b.all(writes, func() { require.NoError(t, deeds[name](st)) })
+				stop()
+				want := st.told()
+				require.NoError(t, st.Close())
+				for n, statement := range statements {
+					if !broken[statement] || soak.On() {
+						broken[statement] = true
+						sc.breaksAt(t, b, n, writes, deeds[name], want)
+					}
 				}
 			}
 		})
 	}
 }
 
-// breaksAt tells whether there is a statement of that number.
-func (sc *scene) breaksAt(t *testing.T, b *breaker, n int, writes bool, do deed, want string) bool {
+// breaksAt has the statement of that number fail.
+func (sc *scene) breaksAt(t *testing.T, b *breaker, n int, writes bool, do deed, want string) {
 	st := sc.enter(t)
 	stop := func() { freeForOthers(t, st.path) }
 	if writes {
@@ -264,11 +266,8 @@ func (sc *scene) breaksAt(t *testing.T, b *breaker, n int, writes bool, do deed,
 	err := do(st)
 	broke := b.disarm()
 	stop()
-	if broke == "" {
-		require.NoError(t, err)
-		return false
-	}
 	about := fmt.Sprintf("statement %d: %s", n, broke)
+	require.NotEmpty(t, broke, about)
 	if assert.Error(t, err, about) {
 		assert.NotContains(t, err.Error(), "damaged", about)
 		assert.NotErrorIs(t, err, journal.ErrVersion, about)
@@ -277,7 +276,6 @@ func (sc *scene) breaksAt(t *testing.T, b *breaker, n int, writes bool, do deed,
 	assert.Equal(t, want, st.told(), about)
 	assert.Empty(t, verify(t, st.Journal), about)
 	require.NoError(t, st.Close())
-	return true
 }
 
 // freeForOthers has another process begin to write.
@@ -477,14 +475,13 @@ func TestBrokenStatementOfTakingIn(t *testing.T) {
 			return err
 		}
 	}
-	// All of its statements, also with -short: they are few.
-	newScene(t).breaksOneIn(1, t, map[string]deed{
+	newScene(t).breaks(t, map[string]deed{
 		"a new one":          enqueues(journal.Ref{ID: "new"}),
 		"what was cancelled": enqueues(journal.Ref{ID: "row cancelled"}),
 		"by its second name": enqueues(aliasOf("row carried")),
 	})
 	deliver := journal.Event{Kind: journal.EventDeliver, Ref: journal.Ref{ID: "row undelivered"}, Outcome: journal.StateCompleted}
-	newScene(t).breaksOneIn(1, t, map[string]deed{
+	newScene(t).breaks(t, map[string]deed{
 		"a delivery": func(st *stage) error {
 			ev := deliver
 			ev.At = st.now
@@ -580,7 +577,7 @@ func finds(by journal.By, value string) deed {
 
 // What can't be looked for is not taken for what is not there. All of its statements, also with -short: they are few.
 func TestBrokenStatementOfAFind(t *testing.T) {
-	newScene(t).breaksOneIn(1, t, map[string]deed{
+	newScene(t).breaks(t, map[string]deed{
 		"by a key":       finds(journal.ByKey, "key-of-row pending"),
 		"by a reference": finds(journal.ByReference, "ref-row unknown"),
 		"by an object":   finds(journal.ByObject, "object-row heard"),
@@ -696,7 +693,6 @@ func newSceneAhead(t *testing.T) *scene {
 
 // What fails as a journal is opened or closed is an error and loses nothing.
 func TestBrokenStatementOfOpenOrClose(t *testing.T) {
-	defer hurry(os.TempDir())()
 	b := newBreaker(t)
 	sc := newScene(t)
 	st := sc.enter(t)
@@ -734,7 +730,6 @@ func TestBrokenStatementOfOpenOrClose(t *testing.T) {
 
 // A delivery rides on past a statement that fails.
 func TestBrokenStatementBesideADelivery(t *testing.T) {
-	defer hurry(os.TempDir())()
 	b := newBreaker(t)
 	sc := newScene(t)
 	for n, failed := 0, true; failed; n++ {

@@ -110,7 +110,6 @@ func TestSidecarBesideADamagedLog(t *testing.T) {
 func TestSidecarWhileCommitsCome(t *testing.T) {
 	t.Cleanup(sqlite.MarkAfter(100 * time.Millisecond))
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	require.NoError(t, sqlite.Mark(j))
 	apply := func(n int) {
 		_, err := j.Apply(t.Context(), generate(fmt.Sprint("invoice-", n), s))

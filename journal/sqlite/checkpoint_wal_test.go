@@ -67,7 +67,6 @@ func TestWALThatIsLongIsMovedByACommit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal.db")
-			t.Cleanup(hurry(filepath.Dir(path)))
 			j, err := sqlite.Open(path, sqlite.Options{CompressAbove: -1})
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = j.Close() })
@@ -110,7 +109,6 @@ func TestWALAfterTwoBillionPages(t *testing.T) {
 	require.EqualValues(t, sqlite3.SQLITE_OK, sqlite3.Xsqlite3_auto_extension(tls, pointerTo[extensionEntry](writtenEntry)))
 	defer sqlite3.Xsqlite3_cancel_auto_extension(tls, pointerTo[extensionEntry](writtenEntry))
 	path := filepath.Join(t.TempDir(), "journal.db")
-	t.Cleanup(hurry(filepath.Dir(path)))
 	j, err := sqlite.Open(path, sqlite.Options{CompressAbove: -1})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })

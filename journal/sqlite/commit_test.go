@@ -4,7 +4,6 @@ package sqlite_test
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -232,8 +231,7 @@ func TestBatchIsBoundedByItsBytes(t *testing.T) {
 	var answers []journal.Event
 	for _, id := range []string{"a", "b", "c"} {
 		ev := complete(s.alone(begin(id, s)), s)
-		ev.Answer.Body = make([]byte, 17<<20) // two are over the limit
-		_, _ = rand.Read(ev.Answer.Body)
+		ev.Answer.Body = noise(17 << 20) // two are over the limit
 		answers = append(answers, ev)
 	}
 	folded := make(chan error, 1)

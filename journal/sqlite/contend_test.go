@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -28,6 +31,9 @@ type contention struct {
 	say     func(...any)
 }
 
+// childSeed is the seed of what a child draws.
+const childSeed = "ONCEWARD_SQLITE_SEED"
+
 // childContends says which operations it executed, while some of its writes and syncs
 // fail, and what it finds wrong.
 func childContends(path string) error {
@@ -35,6 +41,10 @@ func childContends(path string) error {
 	d := &disk{path: path, open: make(map[uintptr]*handle)}
 	d.happened = sync.NewCond(&d.mu)
 	defer watch(d)()
+	seed, err := strconv.ParseUint(os.Getenv(childSeed), 10, 64)
+	if err != nil {
+		return err
+	}
 	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return err
@@ -43,8 +53,9 @@ func childContends(path string) error {
 	if err != nil {
 		return err
 	}
+	sixtieth := oneIn(60)
 	fault := func(what diskDid, file string) int32 {
-		if file == "-wal" && (what == synced || what == wrote) && rand.IntN(60) == 0 {
+		if file == "-wal" && (what == synced || what == wrote) && sixtieth() {
 			return sqlite3.SQLITE_FULL
 		}
 		return sqlite3.SQLITE_OK
@@ -58,9 +69,10 @@ func childContends(path string) error {
 	}}
 	var callers sync.WaitGroup
 	for g := range 16 {
+		random := rand.New(rand.NewPCG(seed, uint64(g)))
 		callers.Go(func() {
-			for n := range 150 {
-				c.operation(ctx, fmt.Sprint(g, "-", n))
+			for n := range soak.Times(40, 150) {
+				c.operation(ctx, random, fmt.Sprint(g, "-", n))
 			}
 		})
 	}
@@ -71,15 +83,15 @@ func childContends(path string) error {
 }
 
 // operation begins one and completes it, if it is this caller's.
-func (c *contention) operation(ctx context.Context, unique string) {
-	ev := begin(fmt.Sprint("name-", rand.IntN(1000)), c.session)
-	if rand.IntN(3) > 0 {
+func (c *contention) operation(ctx context.Context, random *rand.Rand, unique string) {
+	ev := begin(fmt.Sprint("name-", random.IntN(300)), c.session)
+	if random.IntN(3) > 0 {
 		ev = generate(c.session.ID()+unique, c.session)
 	}
 	impatient, leave := context.WithCancel(ctx)
 	defer leave()
-	if rand.IntN(10) == 0 {
-		time.AfterFunc(time.Duration(rand.IntN(2000))*time.Microsecond, leave)
+	if random.IntN(10) == 0 {
+		time.AfterFunc(time.Duration(random.IntN(2000))*time.Microsecond, leave)
 	}
 	begun, err := c.journal.Apply(impatient, ev)
 	switch {
@@ -116,8 +128,8 @@ func TestContendingCommitsFailNowAndThen(t *testing.T) {
 	var mu sync.Mutex
 	executed := map[string]int{}
 	var processes sync.WaitGroup
-	for range 3 {
-		cmd, out := start(t, "contend", path)
+	for n := range uint64(3) {
+		cmd, out := start(t, "contend", path, fmt.Sprint(childSeed, "=", soak.Seed(t, 1)+n))
 		processes.Go(func() {
 			for out.Scan() {
 				id, ok := strings.CutPrefix(out.Text(), "executed ")

@@ -5,7 +5,6 @@ package sqlite_test
 import (
 	"database/sql"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -23,7 +22,6 @@ import (
 func TestContentsSpareSegments(t *testing.T) {
 	const many = 4*format.SegmentSize + 100
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	rare := int64(2 * format.SegmentSize) // the first of its segment
 	var changes journal.Event             // which is begun by another table than later
 	for n := int64(1); n <= many; n++ {
@@ -85,7 +83,6 @@ func TestContentsSpareSegments(t *testing.T) {
 // What a segment has, and who says that it has not, Verify knows.
 func TestContentsAreVerified(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	for n := range format.SegmentSize - 1 { // up to its last
 		result, err := j.Apply(t.Context(), begin(fmt.Sprint("op-", n), s))
 		require.NoError(t, err)
@@ -131,7 +128,6 @@ func TestContentsOfWhatIsNotSealed(t *testing.T) {
 // segment's last one, and hides nothing.
 func TestDamagedContentsStopNobody(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	unsent := func(ev journal.Event) {
 		t.Helper()
 		result, err := j.Apply(t.Context(), ev)
@@ -171,7 +167,6 @@ func TestDamagedContentsStopNobody(t *testing.T) {
 // Of a segment of which nothing is left nothing is kept but its row.
 func TestContentsGoWithWhatIsReaped(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	old := time.Now().Add(-1000 * time.Hour)
 	for n := range format.SegmentSize + 10 {
 		ev := generate(fmt.Sprint("key-", n), s)
@@ -207,7 +202,6 @@ func TestContentsGoWithWhatIsReaped(t *testing.T) {
 // operations has become.
 func TestContentsOfAnOlderRelease(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	parks := func(ev journal.Event) {
 		t.Helper()
 		result, err := j.Apply(t.Context(), ev)
@@ -236,8 +230,7 @@ func TestContentsOfAnOlderRelease(t *testing.T) {
 
 // A list of what has more than a page in each of some segments has all of it, whichever way it goes.
 func TestContentsOfMoreThanAPage(t *testing.T) {
-	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
+	_, j, s := joined(t)
 	var want []int64
 	for n := range 3 * format.SegmentSize {
 		ev := begin(fmt.Sprint("op-", n), s)

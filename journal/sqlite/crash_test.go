@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -21,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 		"live": childLives, "adopt": childAdopts, "suffer": childSuffers, "share": childShares, "take": childTakes,
 		"load": childLoads, "fold": childFolds, "contend": childContends, "reset": childResets,
 		"hear": childHears, "begin": childBegins, "serve": childServes, "sell": childSells, "trade": childTrades}
+	watch(careless{})
 	if child, ok := children[os.Getenv(childVariable)]; ok {
 		if err := child(os.Getenv(childPath)); err != nil {
 			fmt.Println("error", err)
@@ -48,17 +49,17 @@ func TestMain(m *testing.M) {
 }
 
 // start is startTalking for a child that is told nothing more.
-func start(t *testing.T, what, path string) (*exec.Cmd, *bufio.Scanner) {
+func start(t *testing.T, what, path string, environment ...string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
-	cmd, _, out := startTalking(t, what, path)
+	cmd, _, out := startTalking(t, what, path, environment...)
 	return cmd, out
 }
 
 // startTalking starts this test binary as a child that does what is named, and listens.
-func startTalking(t *testing.T, what, path string) (*exec.Cmd, io.WriteCloser, *bufio.Scanner) {
+func startTalking(t *testing.T, what, path string, environment ...string) (*exec.Cmd, io.WriteCloser, *bufio.Scanner) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), childVariable+"="+what, childPath+"="+path)
+	cmd.Env = append(append(os.Environ(), childVariable+"="+what, childPath+"="+path), environment...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
@@ -308,10 +309,8 @@ func childLives(path string) error {
 
 // A process that is killed never leaves a journal that looks restored.
 func TestKilledNeverLooksRestored(t *testing.T) {
-	kills := 30
-	if testing.Short() {
-		kills = 5
-	}
+	kills := soak.Times(4, 30)
+	random := seeded(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "journal.db")
 	closed := 0
@@ -322,13 +321,13 @@ func TestKilledNeverLooksRestored(t *testing.T) {
 		// Two at a time, so that they get in each other's way.
 		cmd, lines := start(t, "live", path)
 		other, otherLines := start(t, "live", path)
-		for range rand.IntN(8) {
+		for range random.IntN(8) {
 			if lines.Scan(); assert.Regexp(t, "^closed ", lines.Text()) {
 				closed++
 			}
 		}
 		// Some time later, at any point of its next round.
-		for range rand.IntN(2000) {
+		for range random.IntN(2000) {
 			_ = cmd.Process.Signal(syscall.Signal(0))
 		}
 		require.NoError(t, cmd.Process.Kill())

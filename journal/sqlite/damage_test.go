@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -39,6 +40,7 @@ func inWAL(what diskDid, file string) bool { return what == wrote && file == "-w
 
 // A fault fails closed with a clear error and loses nothing once it is gone.
 func TestFaultFailsClosed(t *testing.T) {
+	third := oneIn(3)
 	for name, row := range map[string]struct {
 		fault *func(diskDid, string) int32
 		says  string
@@ -47,8 +49,8 @@ func TestFaultFailsClosed(t *testing.T) {
 		"writes fail":                   {failing(sqlite3.SQLITE_IOERR_WRITE, inWAL), "the disk reports an error"},
 		"syncs fail":                    {failing(sqlite3.SQLITE_IOERR_FSYNC, func(what diskDid, _ string) bool { return what == synced }), "the disk reports an error"},
 		"it was remounted read-only":    {failing(sqlite3.SQLITE_READONLY, inWAL), "it can't be written; check the permissions"},
-		"some of its writes fail":       {failing(sqlite3.SQLITE_IOERR_WRITE, func(diskDid, string) bool { return rand.IntN(3) == 0 }), "the disk reports an error"},
-		"some of its writes do not fit": {failing(sqlite3.SQLITE_FULL, func(diskDid, string) bool { return rand.IntN(3) == 0 }), "the disk is full"},
+		"some of its writes fail":       {failing(sqlite3.SQLITE_IOERR_WRITE, func(diskDid, string) bool { return third() }), "the disk reports an error"},
+		"some of its writes do not fit": {failing(sqlite3.SQLITE_FULL, func(diskDid, string) bool { return third() }), "the disk is full"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := record(t, filepath.Join(t.TempDir(), "journal.db"))
@@ -95,8 +97,9 @@ func TestFaultFailsClosed(t *testing.T) {
 			goOn(t, j, "after")
 			// Commits fail while operations are folded and segments are sealed, too.
 			l.name = "again"
-			d.fault.Store(failing(sqlite3.SQLITE_IOERR_WRITE, func(_ diskDid, file string) bool { return file == "-wal" && rand.IntN(60) == 0 }))
-			l.live(t.Context(), rand.New(rand.NewPCG(1, 2)), 8, 1600)
+			sixtieth := oneIn(60)
+			d.fault.Store(failing(sqlite3.SQLITE_IOERR_WRITE, func(_ diskDid, file string) bool { return file == "-wal" && sixtieth() }))
+			l.live(t.Context(), rand.New(rand.NewPCG(1, 2)), 8, soak.Times(600, 1600))
 			d.fault.Store(nil)
 			hears(t.Context(), j, s)
 			require.NoError(t, j.Close())
@@ -244,7 +247,7 @@ func TestABitThatFlipsIsNeverTakenForTheTruth(t *testing.T) {
 		defer mu.Unlock()
 		known[id] = p
 	}}
-	l.live(t.Context(), rand.New(rand.NewPCG(1, 1)), 8, 1200)
+	l.live(t.Context(), rand.New(rand.NewPCG(1, 1)), 8, soak.Times(600, 1200))
 	require.NoError(t, s.End(t.Context()))
 	require.NoError(t, j.Close())
 	whole, err := os.ReadFile(path)
@@ -254,8 +257,7 @@ func TestABitThatFlipsIsNeverTakenForTheTruth(t *testing.T) {
 
 	random := seeded(t)
 	dir := t.TempDir()
-	defer hurry(dir)()
-	flips := fromEnvironment(t, "ONCEWARD_BIT_FLIPS", aQuarter(40))
+	flips := soak.Times(10, 40)
 	noticed, tried := 0, 0
 	for ; tried < flips || noticed == 0 && tried < 2000; tried++ { // a few may all be in what is empty
 		damaged := append([]byte(nil), whole...)
@@ -381,7 +383,6 @@ func TestBitThatFlipsInARow(t *testing.T) {
 
 	random := seeded(t)
 	dir := t.TempDir()
-	defer hurry(dir)()
 	look := func(n int, file []byte) (v view, violations []sqlite.Violation, err error) {
 		path := filepath.Join(dir, fmt.Sprint(n, ".db"))
 		require.NoError(t, os.WriteFile(path, file, 0o600))
@@ -416,7 +417,7 @@ func TestBitThatFlipsInARow(t *testing.T) {
 	require.NoError(t, rows.Close())
 	require.NotEmpty(t, pages)
 	noticed := 0
-	flips := fromEnvironment(t, "ONCEWARD_BIT_FLIPS", aQuarter(150))
+	flips := soak.Times(15, 150)
 	tried := 0
 	for ; tried < flips || noticed == 0 && tried < 2000; tried++ { // a few may all be in what is empty
 		damaged := append([]byte(nil), whole...)

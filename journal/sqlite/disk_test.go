@@ -198,7 +198,7 @@ func (d *disk) remove(name string, do func() int32) int32 {
 	return d.change(name, diskEvent{did: removed}, do)
 }
 
-func (d *disk) sync(address uintptr, name string, do func() int32) int32 {
+func (d *disk) sync(address uintptr, name string) int32 {
 	file, _ := beside(d.path, name)
 	d.mu.Lock()
 	e := diskEvent{did: synced, file: file, since: len(d.events)}
@@ -224,16 +224,13 @@ func (d *disk) sync(address uintptr, name string, do func() int32) int32 {
 	if d.lies != nil && d.lies(file) {
 		return sqlite3.SQLITE_OK
 	}
-	rc = do()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if rc == sqlite3.SQLITE_OK {
-		if rc = d.open[address].owed; rc != sqlite3.SQLITE_OK {
-			d.open[address].owed = sqlite3.SQLITE_OK
-			return rc // another sync failed meanwhile, maybe of what this one was to cover
-		}
-		d.append(e)
+	if rc = d.open[address].owed; rc != sqlite3.SQLITE_OK {
+		d.open[address].owed = sqlite3.SQLITE_OK
+		return rc // another sync failed meanwhile, maybe of what this one was to cover
 	}
+	d.append(e)
 	return rc
 }
 
@@ -418,20 +415,21 @@ func (p *platter) leave(t testing.TB, dir string, l loss) string {
 	return path
 }
 
+// hearings numbers what hears begins.
+var hearings atomic.Int64
+
 // hears commits: a sync that failed beside the writer, in the checkpointer, is reported to the writer too, once, which is
 // to whoever commits next.
 func hears(ctx context.Context, j *sqlite.Journal, s journal.Session) {
-	_, _ = j.Apply(ctx, generate(fmt.Sprint("hears-", rand.Uint64()), s))
+	_, _ = j.Apply(ctx, generate(fmt.Sprint("hears-", s.ID(), "-", hearings.Add(1)), s))
 }
 
 // identityOf is the journal's, in a sidecar's text.
 func identityOf(side string) string { return strings.Fields(side)[2] }
 
-// careless is a disk that is not waited for: for what is not to survive anything.
+// careless is a disk in a directory that nothing is synced to: no test cuts the machine's own power, and a process that is
+// killed loses nothing that it has written. TestMain has one for all directories.
 type careless struct{ dir string }
-
-// hurry has nothing synced in a directory from now on, until stop is called.
-func hurry(dir string) (stop func()) { return watch(careless{dir}) }
 
 func (c careless) watches(name string) bool { return strings.HasPrefix(name, c.dir) }
 
@@ -440,4 +438,4 @@ func (careless) closed(uintptr)                                           {}
 func (careless) write(_ string, _ int64, _ []byte, do func() int32) int32 { return do() }
 func (careless) truncate(_ string, _ int64, do func() int32) int32        { return do() }
 func (careless) remove(_ string, do func() int32) int32                   { return do() }
-func (careless) sync(uintptr, string, func() int32) int32                 { return sqlite3.SQLITE_OK }
+func (careless) sync(uintptr, string) int32                               { return sqlite3.SQLITE_OK }

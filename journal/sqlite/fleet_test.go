@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -89,12 +90,10 @@ func childShares(path string) error {
 }
 
 // Processes that share a file get alike shares.
-// ONCEWARD_FLEET_OPERATIONS says how many operations the processes live together;
-// with many of them, the log says how evenly they share, and how long a write waits
-// at worst.
+// The log says how evenly they share, and how long a write waits at worst.
 func TestFleetGetsAlikeShares(t *testing.T) {
 	const processes = 4
-	operations := int64(fromEnvironment(t, "ONCEWARD_FLEET_OPERATIONS", 16000))
+	operations := int64(soak.Times(2000, 16000))
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
 	var ins []io.WriteCloser

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -94,8 +95,7 @@ func TestBitThatFlipsInWhatDecides(t *testing.T) {
 	require.NotEmpty(t, pages)
 	random := seeded(t)
 	dir := t.TempDir()
-	defer hurry(dir)()
-	for n := range fromEnvironment(t, "ONCEWARD_BIT_FLIPS", aQuarter(40)) {
+	for n := range soak.Times(10, 40) {
 		p := pages[random.IntN(len(pages))]
 		damaged := append([]byte(nil), whole...)
 		at := (p.number-1)*p.size + random.IntN(p.size)

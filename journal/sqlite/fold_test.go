@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -67,7 +66,6 @@ func TestFoldThatIsRefused(t *testing.T) {
 // Where the oldest can't be folded nothing is begun any more, until they can.
 func TestBeginWhereNothingCanBeFolded(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	stop := refuse(t, path, "INSERT ON onceward_blocks")
 	var err error
 	n := 0
@@ -92,7 +90,6 @@ func TestLogHasNoMoreThanItKeeps(t *testing.T) {
 	const keeps, atOnce = 512, 32
 	t.Run("one begun after the other", func(t *testing.T) {
 		path, j, s := joined(t)
-		t.Cleanup(hurry(filepath.Dir(path)))
 		c := anotherProcess(t, path)
 		fewest, most := keeps, 0
 		for n := range 3 * keeps {
@@ -110,7 +107,6 @@ func TestLogHasNoMoreThanItKeeps(t *testing.T) {
 	})
 	t.Run("many at a time", func(t *testing.T) {
 		path, j, s := joined(t)
-		t.Cleanup(hurry(filepath.Dir(path)))
 		others(t, j, s, "a")
 		others(t, j, s, "b")
 		_, err := j.Join(t.Context())
@@ -122,7 +118,6 @@ func TestLogHasNoMoreThanItKeeps(t *testing.T) {
 // A log of too many rows is cut by its first ones: only what they speak of is folded.
 func TestLogOfTooManyRows(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	c := anotherProcess(t, path)
 	var is logOf
 	for n := range sqlite.KeepRows + 100 {
@@ -145,7 +140,6 @@ func TestLogOfTooManyRows(t *testing.T) {
 // A log of too many bytes is cut, however few rows it has, and is short at once.
 func TestLogOfTooManyBytes(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	c := anotherProcess(t, path)
 	again := func(body []byte) {
 		ev := begin("tried again", s)
@@ -160,12 +154,12 @@ func TestLogOfTooManyBytes(t *testing.T) {
 	}
 	const large = 3 << 20
 	for left := sqlite.KeepRowsBytes; left > 4000; left = sqlite.KeepRowsBytes - logIn(t.Context(), t, c).bytes {
-		again(random(min(large, left-2000)))
+		again(noise(min(large, left-2000)))
 	}
 	is := logIn(t.Context(), t, c)
 	require.Greater(t, is.bytes, sqlite.KeepRowsBytes-4000)
 	require.LessOrEqual(t, is.bytes, sqlite.KeepRowsBytes)
-	again(random(3000)) // too many, with a row that is small
+	again(noise(3000)) // too many, with a row that is small
 	require.LessOrEqual(t, is.rows, 20)
 	assert.Less(t, logIn(t.Context(), t, c).bytes, 10000)
 	assert.Empty(t, verify(t, j))
@@ -174,14 +168,13 @@ func TestLogOfTooManyBytes(t *testing.T) {
 // What is cut of a log of too many bytes is half of what it may have, by the oldest.
 func TestLogOfTooManyBytesIsHalved(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	c := anotherProcess(t, path)
 	const large = 400 << 10
 	var is, was logOf
 	for n := 0; is.bytes >= was.bytes; n++ {
 		for _, size := range []int{large, 10} { // its large request is in the log alone
 			ev := begin(fmt.Sprint("op-", n), s)
-			ev.Intent.Request.Body = random(size)
+			ev.Intent.Request.Body = noise(size)
 			begun, err := j.Apply(t.Context(), ev)
 			require.NoError(t, err)
 			require.Equal(t, journal.Execute, begun.Decision)
@@ -200,7 +193,6 @@ func TestLogOfTooManyBytesIsHalved(t *testing.T) {
 // A log that can't be cut takes nothing more.
 func TestLogThatCantBeCut(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	stop := refuse(t, path, "DELETE ON onceward_log")
 	var err error
 	n := 0

@@ -2,11 +2,13 @@ package sqlite_test
 
 import (
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/journaltest"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -14,8 +16,23 @@ import (
 
 // Whatever happens, and in whichever of its places an operation is, the journal tells the same of it.
 func TestLongHistory(t *testing.T) {
+	for _, seed := range []struct {
+		seed  uint64
+		steps int
+	}{
+		{soak.Seed(t, 1), soak.Times(300, 1500)},
+		{15740741067116398134, 400}, // what may have run and has no window was left pending by a clock that had gone back
+		{1471465738229, 300},        // likewise
+		{3198372648012, 300},        // the sidecar was written by a connection that a checkpoint used at the same time
+	} {
+		t.Run(strconv.FormatUint(seed.seed, 10), func(t *testing.T) { longHistory(t, seed.seed, seed.steps) })
+	}
+}
+
+func longHistory(t *testing.T, seed uint64, steps int) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	h := harness(t, path)
+	h.Seed = seed
 	h.Upkeep = func(t *testing.T, opened journal.Journal, n int) {
 		j := opened.(*sqlite.Journal)
 		switch n % 8 {
@@ -33,7 +50,7 @@ func TestLongHistory(t *testing.T) {
 			readBeside(t, path, j, n/8)
 		}
 	}
-	journaltest.LongHistory(t, h, 1500)
+	journaltest.LongHistory(t, h, steps)
 }
 
 // readBeside reads the journal as another program does, which sees the same.

@@ -32,8 +32,7 @@ func TestShmRemovedAndOpenedAgain(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, os.Remove(path+"-shm"))
-	t.Setenv(childCallers, "8")
-	cmd, lines := start(t, "suffer", path)
+	cmd, lines := start(t, "suffer", path, childCallers+"=8")
 	var known []string
 	for len(known) < 2000 { // by then its WAL has started over
 		require.True(t, lines.Scan())

@@ -5,7 +5,6 @@ package sqlite_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -27,7 +26,6 @@ func TestListThatEndsBeforeItsEnd(t *testing.T) {
 		"context over": {func(_ *sqlite.Journal, cancel func()) { cancel() }, context.Canceled},
 	} {
 		path, j, s := joined(t)
-		t.Cleanup(hurry(filepath.Dir(path)))
 		others(t, j, s, "op")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -76,7 +74,6 @@ func TestListOfWhatIsDead(t *testing.T) {
 // A list of what was created since begins with the segment's first operation, though a clock that was behind began a later one.
 func TestListFromASegmentsFirst(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	now := time.Now().Truncate(time.Millisecond)
 	for handle := 1; handle < 2*sqlite.SegmentSize; handle++ {
 		ev := generate(fmt.Sprint("op-", handle), s)
@@ -142,8 +139,7 @@ func TestListBesideADamagedBlock(t *testing.T) {
 
 // What a filter selects in parts of a journal that lie apart is listed whole, though each part is more than a page.
 func TestListOfPartsThatLieApart(t *testing.T) {
-	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
+	_, j, s := joined(t)
 	const part = 450
 	begins := func(name, scope string, n int) {
 		sideBySide(n, func(i int) {
@@ -248,7 +244,6 @@ func TestListOfWhatTheLogHas(t *testing.T) {
 // What has a row, and lies behind more blocks than are read for a page, is listed once.
 func TestListBehindManyBlocks(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	first, err := j.Apply(t.Context(), begin("first", s))
 	require.NoError(t, err)
 	others(t, j, s, "other")

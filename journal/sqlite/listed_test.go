@@ -5,8 +5,6 @@ package sqlite_test
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -35,10 +33,9 @@ func handlesOf(t *testing.T, j *sqlite.Journal, f journal.Filter) (handles []int
 // what the filter selects, in its order, once.
 func TestListHasWhatItsFilterSelects(t *testing.T) {
 	const many = 2500 // two segments, and a part of one
-	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
-	now := time.Now().Truncate(time.Millisecond)
-	wake := func() time.Time { return now.Add(time.Duration(rand.IntN(60)) * time.Second) }
+	_, j, s := joined(t)
+	random, now := seeded(t), time.Now().Truncate(time.Millisecond)
+	wake := func() time.Time { return now.Add(time.Duration(random.IntN(60)) * time.Second) }
 	all := map[int64]journal.Operation{}
 	for n := range many {
 		if n == many*7/10 {
@@ -53,7 +50,7 @@ func TestListHasWhatItsFilterSelects(t *testing.T) {
 		result, err := j.Apply(t.Context(), ev)
 		require.NoError(t, err)
 		next := complete(result.Operation, s)
-		switch kind := rand.IntN(10); {
+		switch kind := random.IntN(10); {
 		case kind < 5:
 			next.Delivered = kind > 0
 		case kind < 8:
@@ -144,8 +141,7 @@ func TestListThatIsBrokenOff(t *testing.T) {
 
 // What is rare is found behind more than is read for a page, whichever comes first.
 func TestListOfWhatIsRare(t *testing.T) {
-	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
+	_, j, s := joined(t)
 	apply := func(name, scope string) {
 		ev := begin(name, s)
 		ev.Ref.Scope = scope
@@ -180,7 +176,6 @@ func TestListOfWhatIsRare(t *testing.T) {
 func TestReapTakesAsManyAsItMay(t *testing.T) {
 	for _, limit := range []int{1, 7, 100, 150, 1500} {
 		_, j, _ := joined(t)
-		t.Cleanup(hurry(""))
 		many := 2300
 		if limit < 100 {
 			many = 12 * limit
@@ -204,7 +199,6 @@ func TestReapTakesAsManyAsItMay(t *testing.T) {
 func TestListOfASpanOfTime(t *testing.T) {
 	const many, each = 6 * format.SegmentSize, time.Minute
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	start := time.Now().Add(-many * each).Truncate(time.Millisecond)
 	for n := range many {
 		ev := begin(fmt.Sprint("op-", n), s)

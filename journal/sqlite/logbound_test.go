@@ -4,7 +4,6 @@ package sqlite_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,10 +28,7 @@ func TestTheLogIsBoundedWhateverIsRecorded(t *testing.T) {
 		_, err = j.Apply(t.Context(), park)
 		require.NoError(t, err)
 	}
-	large := make([]byte, 512<<10)
-	for i := range large {
-		large[i] = byte(rand.Uint32()) // nothing compresses it
-	}
+	large := noise(512 << 10)
 	for name, row := range map[string]struct {
 		times int
 		do    func(t *testing.T, j *sqlite.Journal, s journal.Session, i int)
@@ -52,7 +48,6 @@ func TestTheLogIsBoundedWhateverIsRecorded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal.db")
-			t.Cleanup(hurry(filepath.Dir(path)))
 			j := open(t, path)
 			s, err := j.Join(t.Context())
 			require.NoError(t, err)
@@ -83,14 +78,13 @@ func TestTheLogIsBoundedWhateverIsRecorded(t *testing.T) {
 // What is large is folded sooner, and what is small again after it is not.
 func TestLargeOperationsLeaveTheLogSooner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	t.Cleanup(hurry(filepath.Dir(path)))
 	j := open(t, path)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
 	c := anotherProcess(t, path)
 	const most = sqlite.KeepRowsBytes / 4
 	for _, size := range []int{1 << 20, 100 << 10} {
-		body := random(size)
+		body := noise(size)
 		for i := range 10 << 20 / size {
 			ev := begin(fmt.Sprint("large-", size, "-", i), s)
 			ev.Intent.Request.Body = body
@@ -115,7 +109,6 @@ func TestLargeOperationsLeaveTheLogSooner(t *testing.T) {
 // What is tried again and again counts once, by what it is now.
 func TestLogCountsWhatIsThereOnce(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	c := anotherProcess(t, path)
 	_, err := j.Apply(t.Context(), begin("the oldest", s))
 	require.NoError(t, err)
@@ -124,7 +117,7 @@ func TestLogCountsWhatIsThereOnce(t *testing.T) {
 	require.Less(t, size*times, sqlite.KeepRowsBytes)
 	for range times {
 		ev := begin("tried again", s)
-		ev.Intent.Request.Body = random(size)
+		ev.Intent.Request.Body = noise(size)
 		cancelled(t, j, ev, s)
 	}
 	assert.Equal(t, 2, logIn(t.Context(), t, c).unfolded)
@@ -133,11 +126,10 @@ func TestLogCountsWhatIsThereOnce(t *testing.T) {
 // A row that is larger than all that the log keeps goes with the next commit.
 func TestLogOfOneRowThatIsTooLarge(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	c := anotherProcess(t, path)
 	for n := range 2 {
 		ev := begin(fmt.Sprint("invoice-", n), s)
-		ev.Intent.Request.Body = random(sqlite.KeepRowsBytes)
+		ev.Intent.Request.Body = noise(sqlite.KeepRowsBytes)
 		_, err := j.Apply(t.Context(), ev)
 		require.NoError(t, err)
 	}

@@ -4,7 +4,6 @@ package sqlite_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -145,8 +144,7 @@ func TestMarksGoWithAnAnswer(t *testing.T) {
 
 // What is not in the log alone any more is found once, whoever has it in the log beside it.
 func TestFindOnceItIsFolded(t *testing.T) {
-	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
+	_, j, s := joined(t)
 	for n := range 700 { // the first ones are folded meanwhile
 		op := doubted(t, j, s, fmt.Sprint("invoice-", n))
 		_, err := j.Apply(t.Context(), tookEffect(op, fmt.Sprint("ch_", n)))

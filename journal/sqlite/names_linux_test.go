@@ -3,7 +3,6 @@ package sqlite_test
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -19,22 +18,19 @@ import (
 // tells whether this is that process.
 func inItsOwnMounts(t *testing.T) bool {
 	t.Helper()
-	if os.Getenv("ONCEWARD_OWN_MOUNTS") != "" {
+	if os.Getenv(childTest) == t.Name() {
 		return true
 	}
-	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	again.Env = append(os.Environ(), "ONCEWARD_OWN_MOUNTS=1")
-	again.SysProcAttr = &syscall.SysProcAttr{
+	out, err := testAlone(t, &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
-	}
-	out, err := again.CombinedOutput()
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) || strings.Contains(string(out), "--- SKIP") {
+	})
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) || strings.Contains(out, "--- SKIP") {
 		t.Skip("no user may mount anything here")
 	}
 	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "--- PASS: "+t.Name())
+	require.Contains(t, out, "--- PASS: "+t.Name())
 	return false
 }
 

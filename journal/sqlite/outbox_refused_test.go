@@ -312,7 +312,6 @@ func TestEnqueueBesideADamagedRival(t *testing.T) {
 // A name of which a segment that was reaped still knows is not enqueued anew where the file has lost what it was of.
 func TestEnqueueOfALostTombstone(t *testing.T) {
 	path, j, _ := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	db := application(t, path)
 	ripe(t, j, 2*sqlite.SegmentSize)
 	for n := 1; n > 0; {

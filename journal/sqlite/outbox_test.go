@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -504,14 +504,14 @@ func TestGoroutinesShareATransaction(t *testing.T) {
 func TestEnqueueGivenUpIsNotRecorded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
-	db := application(t, path)
-	for n := range 800 {
+	db, random := application(t, path), seeded(t)
+	for n := range soak.Times(100, 800) {
 		tx, err := db.Begin()
 		require.NoError(t, err)
 		told := map[string]bool{}
 		for i := range 4 {
 			id := fmt.Sprint("op-", n, "-", i)
-			soon, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(1000))*time.Microsecond)
+			soon, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(1000))*time.Microsecond)
 			_, err := j.EnqueueTx(soon, sqlite.Tx(tx), enqueue(id))
 			cancel()
 			told[id] = err == nil

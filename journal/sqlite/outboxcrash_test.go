@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/till"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -129,7 +130,7 @@ func TestKilledTradersBookEachOrderOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	random := seeded(t)
 	var told []string
-	for range aQuarter(8) {
+	for range soak.Times(2, 8) {
 		traders := make([]*exec.Cmd, 3)
 		outs := make([]*bufio.Scanner, 3)
 		for i := range traders {

@@ -121,7 +121,6 @@ func TestPageThatCantBeReadIsNoAbsence(t *testing.T) {
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
 	dir := t.TempDir()
-	defer hurry(dir)()
 	look := func(name string, file []byte) map[string]string {
 		to := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(to, file, 0o600))

@@ -23,38 +23,10 @@ import (
 	"github.com/stretchr/testify/require"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
-
-// fromEnvironment returns the whole number in the environment's variable, or what is
-// otherwise used.
-func fromEnvironment(t testing.TB, variable string, otherwise int) int {
-	t.Helper()
-	text, ok := os.LookupEnv(variable)
-	if !ok {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	require.NoError(t, err, variable)
-	return n
-}
-
-// aQuarter is of many alike tries, where -short asks for fewer.
-func aQuarter(many int) int {
-	if testing.Short() {
-		return many / 4
-	}
-	return many
-}
-
-// seeded is a source of random numbers that can be had again.
-func seeded(t testing.TB) *rand.Rand {
-	t.Helper()
-	seed := fromEnvironment(t, "ONCEWARD_TORTURE_SEED", rand.IntN(1<<30))
-	t.Logf("repeat with ONCEWARD_TORTURE_SEED=%d", seed)
-	return rand.New(rand.NewPCG(uint64(seed), 0))
-}
 
 // promise is what a caller was told of an operation: that it was begun, and what
 // became of it, if it was told.
@@ -173,8 +145,9 @@ func inspect(ctx context.Context, path string, known map[string]promise) (err er
 		}
 		found[op.ID] = op.State
 	}
-	for id, p := range known {
-		if found[id] == p.outcome && rand.IntN(4) > 0 {
+	for i, id := range slices.Sorted(maps.Keys(known)) {
+		p := known[id]
+		if found[id] == p.outcome && i%4 > 0 {
 			continue // reading all would take long
 		}
 		op, err := j.Get(ctx, journal.Ref{ID: id})
@@ -245,7 +218,7 @@ func (d *disk) lead(t *testing.T, random *rand.Rand, name string, opts sqlite.Op
 		d.fault.Store(&fault)
 	}
 	stop := checkpointOften(t, d)
-	l.live(t.Context(), random, 16, 640)
+	l.live(t.Context(), random, 16, soak.Times(240, 640))
 	stop()
 	d.fault.Store(nil)
 	if fault != nil {
@@ -322,7 +295,6 @@ func (d *disk) after(t *testing.T, known map[string]promise, cuts []cut, f func(
 	var wg sync.WaitGroup
 	var enough atomic.Bool
 	dir := t.TempDir()
-	defer hurry(dir)()
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for l := range found {
@@ -352,11 +324,10 @@ func (d *disk) after(t *testing.T, known map[string]promise, cuts []cut, f func(
 
 // A loss of power loses nothing that anybody was told.
 func TestPowerLossLosesNothingTold(t *testing.T) {
-	n := fromEnvironment(t, "ONCEWARD_POWER_CUTS", aQuarter(60))
 	t.Cleanup(sqlite.MarkAlways())
 	random := seeded(t)
 	d := recorded(t, random, sqlite.Options{}, record(t, filepath.Join(t.TempDir(), "journal.db")), nil)
-	cuts := d.cuts(random, n)
+	cuts := d.cuts(random, soak.Times(8, 60))
 	d.after(t, map[string]promise{}, cuts, func(c cut, err error) bool { return assert.NoError(t, err, "%s", c) })
 	t.Logf("%d events, %d cuts", len(d.events), len(cuts))
 }
@@ -364,13 +335,12 @@ func TestPowerLossLosesNothingTold(t *testing.T) {
 // A loss of power soon after another loses nothing that anybody was told.
 func TestPowerLossSoonAfterAnother(t *testing.T) {
 	t.Cleanup(sqlite.MarkAlways())
-	n := fromEnvironment(t, "ONCEWARD_POWER_CUTS", aQuarter(48))
 	random := seeded(t)
 	dir := t.TempDir()
 	first := recorded(t, random, sqlite.Options{}, record(t, filepath.Join(dir, "journal.db")), nil)
 	p := first.platter(map[string]promise{})
 	done := 0
-	for i, c := range first.cuts(random, n/8) {
+	for i, c := range first.cuts(random, soak.Times(2, 6)) {
 		for ; done < c.after; done++ {
 			p.does(done, first.events[done])
 		}
@@ -379,7 +349,7 @@ func TestPowerLossSoonAfterAnother(t *testing.T) {
 		second := record(t, p.leave(t, dir, c.loss))
 		second.lead(t, random, "another life", sqlite.Options{}, nil)
 		second.stop()
-		second.after(t, maps.Clone(p.known), second.cuts(random, 8), func(again cut, err error) bool {
+		second.after(t, maps.Clone(p.known), second.cuts(random, soak.Times(4, 8)), func(again cut, err error) bool {
 			return assert.NoError(t, err, "%s, and %s", c, again)
 		})
 	}
@@ -388,7 +358,7 @@ func TestPowerLossSoonAfterAnother(t *testing.T) {
 // Writes and syncs that fail and a loss of power lose nothing that anybody was told.
 func TestPowerLossAndWritesThatFail(t *testing.T) {
 	t.Cleanup(sqlite.MarkAlways())
-	n := fromEnvironment(t, "ONCEWARD_POWER_CUTS", aQuarter(40))
+	n := soak.Times(8, 40)
 	random := seeded(t)
 	chance := rand.New(rand.NewPCG(random.Uint64(), random.Uint64())) // the disk's: it is not asked by this goroutine
 	faults := 0

@@ -4,7 +4,6 @@ package sqlite_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,7 +16,6 @@ import (
 // What can't be read in the background as a journal is opened is an error for who asks for what may be there.
 func TestPreloadOfADamagedSegment(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	sideBySide(sqlite.SegmentSize, func(i int) {
 		begun, err := j.Apply(t.Context(), generate(fmt.Sprint("op-", i), s))
 		if assert.NoError(t, err) {

@@ -3,7 +3,6 @@
 package sqlite_test
 
 import (
-	"crypto/rand"
 	"fmt"
 	"testing"
 
@@ -75,8 +74,7 @@ func TestPutOfMuchInRows(t *testing.T) {
 			_, j, s := joined(t)
 			var evs []journal.Event
 			for n, size := range sizes {
-				body := make([]byte, size)
-				_, _ = rand.Read(body)
+				body := noise(size)
 				ev := begin(fmt.Sprint("invoice-", n), s)
 				if answers {
 					begun, err := j.Apply(t.Context(), ev)

@@ -3,9 +3,7 @@
 package sqlite_test
 
 import (
-	"crypto/rand"
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -43,10 +41,8 @@ func TestReapCommitsAFewAtATime(t *testing.T) {
 	} {
 		for where, kind := range map[string]journal.EventKind{"in blocks": journal.EventComplete, "in rows": journal.EventCancel} {
 			t.Run(name+" "+where, func(t *testing.T) {
-				path, j, s := joined(t)
-				t.Cleanup(hurry(filepath.Dir(path)))
-				body := make([]byte, row.size)
-				_, _ = rand.Read(body)
+				_, j, s := joined(t)
+				body := noise(row.size)
 				for n := range row.many {
 					ev := begin(fmt.Sprint("op-", n), s)
 					ev.Intent.Request.Body = body
@@ -112,7 +108,6 @@ func TestReapSpendsASegment(t *testing.T) {
 	}{"whole": {0, true}, "all but one": {1, false}, "all but those in the log": {100, false}} {
 		t.Run(name, func(t *testing.T) {
 			path, j, s := joined(t)
-			t.Cleanup(hurry(filepath.Dir(path)))
 			first := sqlite.SegmentSize - 1 - row.kept
 			for n := range sqlite.SegmentSize - 1 {
 				if n < first {
@@ -143,7 +138,6 @@ func TestReapSpendsASegment(t *testing.T) {
 // What comes after a sealed segment is reaped too, though something in that is damaged.
 func TestReapAfterASegmentThatIsDamaged(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	for n := range sqlite.SegmentSize {
 		ended(t, j, s, begin(fmt.Sprint("op-", n), s), journal.EventCancel)
 	}
@@ -158,7 +152,6 @@ func TestReapAfterASegmentThatIsDamaged(t *testing.T) {
 // The tombstones of a segment that is spent are listed by whatever they are asked for.
 func TestReapLeavesTombstonesToBeListed(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	for n := range sqlite.SegmentSize - 1 {
 		ev := generate(fmt.Sprint("op-", n), s)
 		if n < 3 {

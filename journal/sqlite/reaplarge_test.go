@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"crypto/rand"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -21,8 +20,7 @@ func TestLargeOperationsAreReapedAFewACommit(t *testing.T) {
 			s, err := j.Join(t.Context())
 			require.NoError(t, err)
 			const many, size = 12, 300 << 10
-			body := make([]byte, size)
-			_, _ = rand.Read(body)
+			body := noise(size)
 			then := time.Now().Add(-100 * 24 * time.Hour)
 			for i := range many {
 				ev := begin(fmt.Sprint("op-", i), s)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -82,10 +83,7 @@ func childHears(path string) error {
 // What was acknowledged of looks and events survives a kill at any point: an event is heard
 // with all that comes of it, or not at all.
 func TestKilledWhileItHears(t *testing.T) {
-	kills := 10
-	if testing.Short() {
-		kills = 3
-	}
+	kills := soak.Times(3, 10)
 	path := filepath.Join(t.TempDir(), "journal.db")
 	acknowledged := map[string]string{} // the last step of each
 	for n := range kills {

@@ -4,7 +4,6 @@ package sqlite_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 // What one commit removes from more than a segment is noted in each.
 func TestRemovedFromTwoSegments(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	for n := range sqlite.SegmentSize {
 		ended(t, j, s, begin(fmt.Sprint("op-", n), s), journal.EventCancel)
 	}

@@ -4,7 +4,6 @@ package sqlite_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"testing"
 	"time"
@@ -21,7 +20,6 @@ import (
 // does not.
 func TestSealedWhateverFails(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	var there, lost []string
 	for _, end := range []int{sqlite.SegmentSize, 2 * sqlite.SegmentSize, 3 * sqlite.SegmentSize} {
 		sideBySide(end-4-newest(t, path), func(i int) {
@@ -69,15 +67,6 @@ func newest(t *testing.T, path string) (handle int) {
 	return handle
 }
 
-// random is nothing that can be compressed.
-func random(size int) []byte {
-	b := make([]byte, size)
-	for i := range b {
-		b[i] = byte(rand.Uint32())
-	}
-	return b
-}
-
 // The latest operations stay in the log and others do not.
 func TestLogKeepsTheLatestOperations(t *testing.T) {
 	const kept = 512 // keepRecent
@@ -91,8 +80,7 @@ func TestLogKeepsTheLatestOperations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, j, s := joined(t)
-			t.Cleanup(hurry(filepath.Dir(path)))
-			body := random(row.body)
+			body := noise(row.body)
 			for i := range row.times {
 				ev := generate(fmt.Sprint("op-", i), s)
 				ev.Intent.Request.Body = body
@@ -115,7 +103,7 @@ func TestABlockHasNoMoreThanItMay(t *testing.T) {
 	path, j, s := joined(t)
 	for i := range 16 {
 		ev := generate(fmt.Sprint("op-", i), s)
-		ev.Intent.Request.Body = random(20 << 10)
+		ev.Intent.Request.Body = noise(20 << 10)
 		begun, err := j.Apply(t.Context(), ev)
 		require.NoError(t, err)
 		_, err = j.Apply(t.Context(), complete(begun.Operation, s))
@@ -192,7 +180,6 @@ func TestChangedByAnotherIsNotFromMemory(t *testing.T) {
 // A name that has another's hash is another name.
 func TestNameThatHasAnothersHash(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(""))
 	db := application(t, path)
 	sideBySide(4*sqlite.SegmentSize, func(i int) {
 		begun, err := j.Apply(t.Context(), begin(fmt.Sprint("op-", i), s))
@@ -273,7 +260,6 @@ func TestNameWhoseBlockIsGone(t *testing.T) {
 // What was reaped and is gone is an error too, for who begins it and for who enqueues it.
 func TestReapedNameWhoseBlockIsGone(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	ripe(t, j, 2*sqlite.SegmentSize+100)
 	_, err := reap(t, j, 1<<20)
 	require.NoError(t, err)

@@ -5,7 +5,6 @@ package sqlite_test
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -67,7 +66,6 @@ func enqueued(t *testing.T, j *sqlite.Journal, name string) bool {
 
 // What was begun and not committed around the end of a segment is forgotten, and what is begun in its place is found.
 func TestSegmentWhoseCommitFails(t *testing.T) {
-	defer hurry(os.TempDir())()
 	const lacking = 6
 	first, names := nearTheEnd(t, lacking)
 	for _, failing := range []int{lacking - 1, lacking, lacking + 1, lacking + 2} {
@@ -140,7 +138,6 @@ func failBegins(t *testing.T, j *sqlite.Journal, s journal.Session, many int) {
 
 // A segment that another process ends is read, and the next one has nothing of it.
 func TestSegmentThatAnotherEnds(t *testing.T) {
-	defer hurry(os.TempDir())()
 	const lacking = 6
 	first, names := nearTheEnd(t, lacking)
 	for _, theirs := range []int{lacking - 1, lacking, lacking + 1, lacking + 2} {
@@ -194,7 +191,6 @@ func TestSegmentThatAnotherEnds(t *testing.T) {
 
 // An operation that ends a segment which can't be written is not begun.
 func TestSegmentThatIsRefused(t *testing.T) {
-	defer hurry(os.TempDir())()
 	first, names := nearTheEnd(t, 1)
 	for _, refused := range []string{"INSERT ON onceward_segments", "INSERT ON onceward_contents"} {
 		path := filepath.Join(t.TempDir(), "journal.db")
@@ -219,7 +215,6 @@ func TestSegmentThatIsRefused(t *testing.T) {
 // Who looks for a name waits for no writer, where a commit has failed, nor where a segment has ended.
 func TestSegmentsWaitForNobody(t *testing.T) {
 	path, names := nearTheEnd(t, 6)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	j := open(t, path)
 	sqlite.Preloaded(j)
 	s, err := j.Join(t.Context())

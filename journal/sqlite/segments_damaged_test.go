@@ -16,7 +16,6 @@ import (
 // A segment in which an operation is missing that nobody removed is not sealed without it.
 func TestSegmentOfWhichOneIsMissing(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	for _, id := range []string{"a", "b"} {
 		_, err := j.Apply(t.Context(), begin(id, s))
 		require.NoError(t, err)
@@ -43,7 +42,6 @@ func TestSegmentOfWhichOneIsMissing(t *testing.T) {
 func TestSegmentsThatAreNotWhole(t *testing.T) {
 	small, large := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "journal.db")
 	for path, many := range map[string]int{small: 6, large: 2*sqlite.SegmentSize + 6} {
-		restore := hurry(filepath.Dir(path))
 		j := open(t, path)
 		s, err := j.Join(t.Context())
 		require.NoError(t, err)
@@ -57,7 +55,6 @@ func TestSegmentsThatAreNotWhole(t *testing.T) {
 		}
 		require.NoError(t, s.End(t.Context()))
 		require.NoError(t, j.Close())
-		restore()
 	}
 	for name, row := range map[string]struct{ path, statement string }{
 		"the first segment":            {large, "DELETE FROM onceward_segments WHERE first = 0"},

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,7 +19,6 @@ import (
 
 // childBegins begins as many operations as it is told to, completes every other one, and says so.
 func childBegins(path string) error {
-	defer hurry(filepath.Dir(path))()
 	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return err
@@ -56,7 +54,6 @@ func childBegins(path string) error {
 // meanwhile, and whatever commit fails.
 func TestSegmentsOfSeveralProcesses(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	random, db := seeded(t), application(t, path)
 	_, in, out := startTalking(t, "begin", path)
 	var names []string
@@ -145,7 +142,6 @@ func TestSegmentsOfSeveralProcesses(t *testing.T) {
 // meanwhile: here it is known up to where all is folded, so that nothing else would be read.
 func TestTailThatAnotherSeals(t *testing.T) {
 	path, j, s := joined(t)
-	t.Cleanup(hurry(filepath.Dir(path)))
 	db := application(t, path)
 	_, in, out := startTalking(t, "begin", path)
 	const ours = sqlite.SegmentSize - 4 // handles begin with 1

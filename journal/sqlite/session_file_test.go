@@ -75,7 +75,7 @@ func TestBrokenStatementOfASession(t *testing.T) {
 		_, err := anotherProcess(t, st.path).ExecContext(t.Context(), "PRAGMA busy_timeout=60000; UPDATE onceward_sessions SET id = id")
 		return err
 	}
-	newScene(t).breaksOneIn(1, t, map[string]deed{ // all of their statements: they are few
+	newScene(t).breaks(t, map[string]deed{
 		"begin after another has written": func(st *stage) error {
 			if err := others(st); err != nil {
 				return err

@@ -1,15 +1,21 @@
 package sqlite_test
 
 import (
+	"encoding/binary"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/memory"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/journaltest"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -41,6 +47,7 @@ func harness(t *testing.T, path string) journaltest.Harness {
 	first := open(t, path)
 	return journaltest.Harness{
 		Journal: first,
+		Seed:    soak.Seed(t, 1),
 		Open:    func(t *testing.T) journal.Journal { return open(t, path) },
 		Reopen: func(t *testing.T) journal.Journal {
 			_ = first.Close() // the test may have closed it
@@ -111,4 +118,51 @@ func complete(op journal.Operation, s journal.Session) journal.Event {
 
 func claim(s journal.Session) journal.Event {
 	return journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.ID()}
+}
+
+// seeded is a source of random numbers: of the same ones each time, but for the soak.
+func seeded(t testing.TB) *rand.Rand {
+	t.Helper()
+	return rand.New(rand.NewPCG(soak.Seed(t, 1), 0))
+}
+
+// noises numbers what noise returns.
+var noises atomic.Uint32
+
+// noise is nothing that can be compressed, and another each time.
+func noise(size int) []byte {
+	b := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte(binary.NativeEndian.AppendUint32(make([]byte, 28), noises.Add(1)))).Read(b)
+	return b
+}
+
+// oneIn reports true for every n-th call.
+func oneIn(n int64) func() bool {
+	var calls atomic.Int64
+	return func() bool { return calls.Add(1)%n == 0 }
+}
+
+// childTest names the test that a child runs.
+const childTest = "ONCEWARD_SQLITE_TEST"
+
+// alone runs the test again in a process of its own, whose limits, folder and environment it may change. It reports whether
+// this is that process.
+func alone(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(childTest) == t.Name() {
+		return true
+	}
+	out, err := testAlone(t, nil)
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, out, "--- PASS: "+t.Name())
+	return false
+}
+
+func testAlone(t *testing.T, attr *syscall.SysProcAttr) (out string, err error) {
+	t.Helper()
+	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$", "-test.v")
+	again.Env = append(os.Environ(), childTest+"="+t.Name())
+	again.SysProcAttr = attr
+	said, err := again.CombinedOutput()
+	return string(said), err
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	driver "modernc.org/sqlite"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -103,8 +103,7 @@ func TestStaleFileBesideTheWAL(t *testing.T) {
 				goOn(t, j, "later")
 				require.NoError(t, j.Close())
 			}
-			t.Setenv(childCallers, "8")
-			cmd, lines := start(t, "load", path)
+			cmd, lines := start(t, "load", path, childCallers+"=8")
 			require.True(t, lines.Scan())
 			if way.during != nil {
 				older = way.during(t, path)
@@ -163,8 +162,8 @@ func hit(t *testing.T) (k killed) {
 	j := open(t, path)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
-	for range 150 { // so few that the journal does not checkpoint by itself
-		_, err := j.Apply(t.Context(), begin("op-"+strconv.Itoa(rand.Int()), s))
+	for n := range 150 { // so few that the journal does not checkpoint by itself
+		_, err := j.Apply(t.Context(), begin(fmt.Sprint("op-", n), s))
 		require.NoError(t, err)
 	}
 	require.NoError(t, s.End(t.Context()))
@@ -196,7 +195,7 @@ func (k killed) put(t *testing.T, file []byte) (path string) {
 func TestStaleIsNotWhatIsHalfCheckpointed(t *testing.T) {
 	k := hit(t)
 	random := seeded(t)
-	for n := range fromEnvironment(t, "ONCEWARD_TORN_FILES", aQuarter(40)) {
+	for n := range soak.Times(10, 40) {
 		// Sectors of either, in pages that are whole or not, as far as the file had grown.
 		size := []int{512, 4096, 4096}[random.IntN(3)]
 		odds := random.Float64()
@@ -224,7 +223,7 @@ func TestStaleDamagedFileBesideItsWAL(t *testing.T) {
 	k := hit(t)
 	random := seeded(t)
 	refused := 0
-	for range fromEnvironment(t, "ONCEWARD_TORN_FILES", aQuarter(60)) {
+	for range soak.Times(20, 60) {
 		file := bytes.Clone([][]byte{k.before, k.after}[random.IntN(2)])
 		for range random.IntN(4) {
 			start := random.IntN(len(file))

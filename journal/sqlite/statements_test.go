@@ -22,6 +22,8 @@ type breaker struct {
 	writes bool   // it counts what writes, else what reads
 	broke  string // the statement that failed
 
+	list *[]string // of the statements that ran; nil: they are not listed
+
 	open   int                    // connections
 	begins func(statement string) // is told of each statement that begins, by who runs it; nil: nobody is
 }
@@ -56,6 +58,20 @@ func (b *breaker) disarm() string {
 	return b.broke
 }
 
+// all lists the statements that read, or that write, while f runs.
+func (b *breaker) all(writes bool, f func()) []string {
+	lists := func(list *[]string) {
+		b.Lock()
+		defer b.Unlock()
+		b.writes, b.list = writes, list
+	}
+	var list []string
+	lists(&list)
+	defer lists(nil)
+	f()
+	return list
+}
+
 // meanwhile has f be told of each statement that begins.
 func (b *breaker) meanwhile(f func(statement string)) {
 	b.Lock()
@@ -74,6 +90,9 @@ func (b *breaker) connections() int {
 func (b *breaker) breaks(statement string, writes bool) bool {
 	b.Lock()
 	defer b.Unlock()
+	if b.list != nil && b.writes == writes {
+		*b.list = append(*b.list, statement)
+	}
 	if !b.armed || b.writes != writes || b.broke != "" {
 		return false
 	}
@@ -96,7 +115,7 @@ func breakerEntry(tls *libc.TLS, db, _, _ uintptr) int32 {
 		return sqlite3.SQLITE_NOMEM
 	}
 	defer libc.Xfree(tls, name)
-	if rc := sqlite3.Xsqlite3_create_function_v2(tls, db, name, 0, sqlite3.SQLITE_UTF8|sqlite3.SQLITE_INNOCUOUS, 0, pointerTo[function](refuses), 0, 0, 0); rc != sqlite3.SQLITE_OK {
+	if rc := sqlite3.Xsqlite3_create_function_v2(tls, db, name, 1, sqlite3.SQLITE_UTF8|sqlite3.SQLITE_INNOCUOUS, 0, pointerTo[function](refuses), 0, 0, 0); rc != sqlite3.SQLITE_OK {
 		return rc
 	}
 	breaking.Lock()
@@ -131,9 +150,10 @@ func reads(statement string) bool {
 		!strings.HasSuffix(statement, "FROM onceward_segments ORDER BY first")
 }
 
-func refuses(tls *libc.TLS, context uintptr, _ int32, _ uintptr) {
+// refuses is asked with what is about to be written.
+func refuses(tls *libc.TLS, context uintptr, _ int32, values uintptr) {
 	refused := int32(0)
-	if breaking.breaks("what writes", true) {
+	if breaking.breaks(libc.GoString(sqlite3.Xsqlite3_value_text(tls, *at[uintptr](values))), true) {
 		refused = 1
 	}
 	sqlite3.Xsqlite3_result_int(tls, context, refused)
@@ -162,7 +182,7 @@ func (b *breaker) triggers(t *testing.T, path string) (stop func()) {
 	for _, table := range tables {
 		for _, verb := range []string{"INSERT", "UPDATE", "DELETE"} {
 			name := "refuse_" + verb + "_" + table
-			create = append(create, "CREATE TRIGGER "+name+" BEFORE "+verb+" ON "+table+" WHEN refuses() BEGIN SELECT RAISE(ABORT, 'refused by the test'); END")
+			create = append(create, "CREATE TRIGGER "+name+" BEFORE "+verb+" ON "+table+" WHEN refuses('"+verb+" "+table+"') BEGIN SELECT RAISE(ABORT, 'refused by the test'); END")
 			drop = append(drop, "DROP TRIGGER "+name)
 		}
 	}

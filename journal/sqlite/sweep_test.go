@@ -120,7 +120,7 @@ func TestSweepThatIsRefused(t *testing.T) {
 
 // A sweep of which a statement fails is not taken for done. All of its statements, also with -short.
 func TestBrokenStatementOfASweep(t *testing.T) {
-	newSceneAhead(t).breaksOneIn(1, t, map[string]deed{
+	newSceneAhead(t).breaks(t, map[string]deed{
 		"reset the clock": func(st *stage) error { return st.ResetClock(t.Context(), st.now) },
 		"a clock that is believed": func(st *stage) error {
 			_, err := st.Apply(t.Context(), journal.Event{Kind: journal.EventClock, At: st.now.Add(time.Minute)})

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -144,24 +145,19 @@ func (h *heard) line(t *testing.T, line string) {
 }
 
 // No operation is lost or in two hands however many processes are killed.
-// ONCEWARD_STORM_KILLS says how often.
 func TestTortureKilledProcesses(t *testing.T) {
-	kills := fromEnvironment(t, "ONCEWARD_STORM_KILLS", 16)
-	if testing.Short() {
-		kills = 4
-	}
+	kills := soak.Times(4, 16)
 	random := seeded(t)
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	acknowledged, killed := 0, 0
 	for round := 0; killed < kills; round++ {
 		callers := []int{1, 8, 64, 256}[round%4]
-		t.Setenv(childCallers, strconv.Itoa(callers))
 		h := &heard{what: map[string]string{}, claim: map[string]int64{}, hands: map[string]map[int64]bool{}}
 		var reading sync.WaitGroup
 		var children []*exec.Cmd
 		for range 1 + round%3 {
-			cmd, lines := start(t, "suffer", path)
+			cmd, lines := start(t, "suffer", path, fmt.Sprint(childCallers, "=", callers))
 			children = append(children, cmd)
 			left := random.IntN(1200)
 			reading.Go(func() {

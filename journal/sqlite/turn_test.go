@@ -80,7 +80,6 @@ func TestWhoGivesUpItsTurnHoldsNobodyUp(t *testing.T) {
 
 func TestTheWALStaysBoundedBesideLocalSteps(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	t.Cleanup(hurry(filepath.Dir(path)))
 	j := open(t, path)
 	alter(t, path, "CREATE TABLE notes (note BLOB)")
 	for range 500 {

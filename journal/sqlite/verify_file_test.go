@@ -170,7 +170,7 @@ func TestVerifyThatIsGivenUp(t *testing.T) {
 
 // What can't be read to its end is not said to be sound. All of its statements, also with -short: they are few.
 func TestBrokenStatementOfVerify(t *testing.T) {
-	newScene(t).breaksOneIn(1, t, map[string]deed{
+	newScene(t).breaks(t, map[string]deed{
 		"verify": func(st *stage) error { _, err := st.Verify(st.t.Context()); return err },
 	})
 }

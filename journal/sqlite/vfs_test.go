@@ -4,6 +4,7 @@ package sqlite_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -24,7 +25,7 @@ type watcher interface {
 	closed(handle uintptr)
 	write(name string, offset int64, data []byte, do func() int32) int32
 	truncate(name string, size int64, do func() int32) int32
-	sync(handle uintptr, name string, do func() int32) int32
+	sync(handle uintptr, name string) int32 // nothing is really synced
 	remove(name string, do func() int32) int32
 }
 
@@ -32,26 +33,27 @@ type watcher interface {
 var watchers = struct {
 	sync.Mutex
 	once sync.Once
-	all  map[watcher]struct{}
-}{all: make(map[watcher]struct{})}
+	all  []watcher
+}{}
 
-// watch has w see every file that is opened from now on, until stop is called.
+// watch has w see every file that is opened from now on, until stop is called. Of two that watch a file the later one
+// sees it.
 func watch(w watcher) (stop func()) {
 	watchers.once.Do(replaceVFS)
 	watchers.Lock()
 	defer watchers.Unlock()
-	watchers.all[w] = struct{}{}
+	watchers.all = append(watchers.all, w)
 	return func() {
 		watchers.Lock()
 		defer watchers.Unlock()
-		delete(watchers.all, w)
+		watchers.all = slices.DeleteFunc(watchers.all, func(other watcher) bool { return other == w })
 	}
 }
 
 func watcherOf(name string) watcher {
 	watchers.Lock()
 	defer watchers.Unlock()
-	for w := range watchers.all {
+	for _, w := range slices.Backward(watchers.all) {
 		if w.watches(name) {
 			return w
 		}
@@ -183,9 +185,9 @@ func vfsTruncate(tls *libc.TLS, file uintptr, size int64) int32 {
 	return f.truncate(f.name, size, func() int32 { return call[truncateMethod](f.methods.FxTruncate)(tls, file, size) })
 }
 
-func vfsSync(tls *libc.TLS, file uintptr, flags int32) int32 {
+func vfsSync(_ *libc.TLS, file uintptr, _ int32) int32 {
 	f := fileAt(file)
-	return f.sync(file, f.name, func() int32 { return call[syncMethod](f.methods.FxSync)(tls, file, flags) })
+	return f.sync(file, f.name)
 }
 
 // beside tells which of a journal's files a name is: its suffix.
