@@ -45,7 +45,7 @@ type checkpointer struct {
 	ahead   atomic.Bool   // it has a commit that the sidecar knows nothing of
 	commit  chan struct{} // the first such
 	number  *conn.Stmt
-	marking sync.Mutex // held while the sidecar, or the journal's identity, changes
+	marking sync.Mutex // held while conn is used, and while the sidecar, or the journal's identity, changes
 
 	long    atomic.Bool // the WAL has longWAL frames
 	written int         // pages by the writer, since the wake-up; the writer's
@@ -73,7 +73,10 @@ func (p *checkpointer) run() {
 				_ = p.mark()
 				return
 			}
-			if frames, err := p.passive(p.conn, &p.stmt); err == nil && frames >= longWAL {
+			p.marking.Lock()
+			frames, err := p.passive(p.conn, &p.stmt)
+			p.marking.Unlock()
+			if err == nil && frames >= longWAL {
 				p.long.Store(true)
 			}
 		case <-p.commit:

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -77,6 +78,32 @@ func TestSidecarThatCantBeWritten(t *testing.T) {
 			require.NoError(t, j.Close())
 			goOn(t, open(t, path), "invoice-2")
 		})
+	}
+}
+
+// A sidecar is written while the checkpointer moves the WAL, which has one connection for both: used by two at a time it
+// corrupts the memory of the process (https://pkg.go.dev/modernc.org/sqlite).
+func TestSidecarBesideACheckpoint(t *testing.T) {
+	_, j, s := joined(t)
+	committed := make(chan error)
+	go func() {
+		var err error
+		for n := 0; n < soak.Times(300, 3000) && err == nil; n++ {
+			ev := begin(fmt.Sprint("op-", n), s)
+			ev.Intent.Request.Body = noise(60 << 10)
+			_, err = j.Apply(t.Context(), ev)
+		}
+		committed <- err
+	}()
+	for {
+		select {
+		case err := <-committed:
+			require.NoError(t, err)
+			assert.Empty(t, verify(t, j))
+			return
+		default:
+			require.NoError(t, sqlite.Mark(j))
+		}
 	}
 }
 
