@@ -225,7 +225,7 @@ func (st *stage) applyFlow(ev journal.FlowEvent) error {
 type deed = func(st *stage) error
 
 // breaks has statements of the deeds fail, one at a time: each that differs from all before it, and in the soak each one.
-// Nothing may be taken for done then, and done again it comes to what it would have come to.
+// The deed then returns an error, and done again it comes to the same as a deed without a failure.
 func (sc *scene) breaks(t *testing.T, deeds map[string]deed) {
 	b := newBreaker(t)
 	broken := make(map[string]bool)

@@ -427,8 +427,8 @@ func hears(ctx context.Context, j *sqlite.Journal, s journal.Session) {
 // identityOf is the journal's, in a sidecar's text.
 func identityOf(side string) string { return strings.Fields(side)[2] }
 
-// careless is a disk in a directory that nothing is synced to: no test cuts the machine's own power, and a process that is
-// killed loses nothing that it has written. TestMain has one for all directories.
+// careless is a disk in a directory that nothing is synced to. No test cuts the machine's own power, and a killed process
+// loses nothing that it has written. TestMain has one for all directories.
 type careless struct{ dir string }
 
 func (c careless) watches(name string) bool { return strings.HasPrefix(name, c.dir) }

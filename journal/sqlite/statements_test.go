@@ -150,7 +150,7 @@ func reads(statement string) bool {
 		!strings.HasSuffix(statement, "FROM onceward_segments ORDER BY first")
 }
 
-// refuses is asked with what is about to be written.
+// refuses gets the verb and the table of a write.
 func refuses(tls *libc.TLS, context uintptr, _ int32, values uintptr) {
 	refused := int32(0)
 	if breaking.breaks(libc.GoString(sqlite3.Xsqlite3_value_text(tls, *at[uintptr](values))), true) {
