@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -28,6 +29,15 @@ func besides(t *testing.T, path, suffix string) []string {
 	return names
 }
 
+// limitFiles lets no file of this process grow until restore is called.
+func limitFiles(t *testing.T) (restore func()) {
+	var before syscall.Rlimit
+	assert.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
+	signal.Ignore(syscall.SIGXFSZ) // the write's own error is wanted
+	assert.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 0, Max: before.Max}))
+	return func() { assert.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before)) }
+}
+
 // A sidecar that can't be written as a whole is not put in its place.
 func TestSidecarThatCantBeWritten(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -44,13 +54,7 @@ func TestSidecarThatCantBeWritten(t *testing.T) {
 			require.NoError(t, os.Rename(path, path+"-away"))
 			return func() { require.NoError(t, os.Rename(path+"-away", path)) }
 		}, fs.ErrNotExist, false},
-		"on a full disk": {func(t *testing.T, _ string) func() {
-			var before syscall.Rlimit
-			require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
-			signal.Ignore(syscall.SIGXFSZ) // the write's own error is wanted
-			require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 0, Max: before.Max}))
-			return func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before)) }
-		}, syscall.EFBIG, true},
+		"on a full disk": {func(t *testing.T, _ string) func() { return limitFiles(t) }, syscall.EFBIG, true},
 		"beside a WAL that can't be looked at": {func(t *testing.T, path string) func() {
 			require.NoError(t, os.Rename(path+"-wal", path+"-away"))
 			require.NoError(t, os.Symlink(path+"-wal", path+"-wal"))
@@ -105,6 +109,27 @@ func TestSidecarBesideACheckpoint(t *testing.T) {
 			require.NoError(t, sqlite.Mark(j))
 		}
 	}
+}
+
+// A new journal whose sidecar can't be made does not begin without.
+func TestSidecarThatCantBeMade(t *testing.T) {
+	if !alone(t) {
+		return
+	}
+	path := filepath.Join(t.TempDir(), "journal.db")
+	b := newBreaker(t)
+	restore := func() {}
+	b.meanwhile(func(statement string) {
+		if strings.Contains(statement, "FROM onceward_backup") { // asked before the sidecar is made
+			b.meanwhile(nil)
+			restore = limitFiles(t)
+		}
+	})
+	_, err := tryOpen(t, path)
+	restore()
+	require.ErrorContains(t, err, "its sidecar can't be written")
+	require.ErrorIs(t, err, syscall.EFBIG)
+	assert.Empty(t, besides(t, path, "-sidecar"))
 }
 
 // What a sidecar says already is not said again, and what another process has said since is left.

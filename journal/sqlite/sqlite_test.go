@@ -88,6 +88,18 @@ func filesOf(t *testing.T, path string) []string {
 	return names
 }
 
+// contents are those of all files that a journal has.
+func contents(t *testing.T, path string) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for _, name := range filesOf(t, path) {
+		content, err := os.ReadFile(name)
+		require.NoError(t, err)
+		all[name] = string(content)
+	}
+	return all
+}
+
 var terms = journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true}
 
 // begin is an event by which a session begins a named operation.

@@ -47,18 +47,6 @@ func epochs(t *testing.T, path string) (epoch, filed int) {
 	return epoch, filed
 }
 
-// contents are those of all files that a journal has.
-func contents(t *testing.T, path string) map[string]string {
-	t.Helper()
-	all := make(map[string]string)
-	for _, name := range filesOf(t, path) {
-		content, err := os.ReadFile(name)
-		require.NoError(t, err)
-		all[name] = string(content)
-	}
-	return all
-}
-
 // An older file beside the WAL of a killed journal is refused before SQLite mixes the
 // two.
 func TestStaleFileBesideTheWAL(t *testing.T) {
