@@ -27,6 +27,7 @@ func TestUnlistedAnswers(t *testing.T) {
 }
 
 func TestAnAdaptersTableIsTheCallersToChange(t *testing.T) {
+	t.Parallel()
 	for i, c := range contracts() {
 		before := c.adapter
 		first := &before.Endpoints[0]

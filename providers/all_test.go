@@ -101,6 +101,7 @@ func adapterFunctions(t *testing.T) (found []*ast.FuncDecl) {
 }
 
 func TestAllAdaptersCanBeUsedAtOnce(t *testing.T) {
+	t.Parallel()
 	all := adapters()
 	newRouter(t, all...)
 	slices.Reverse(all)

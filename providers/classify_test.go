@@ -137,6 +137,7 @@ func TestAlreadyDoneNamesTheResource(t *testing.T) {
 }
 
 func TestFieldsAreReadFromJSONOnly(t *testing.T) {
+	t.Parallel()
 	rt := ruled(t, providers.Rule{Status: 409, Field: "error.code", Equals: "busy", Verdict: inFlight})
 	const body = `{"error":{"code":"busy"}}`
 	for _, tc := range []struct {

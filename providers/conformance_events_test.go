@@ -55,6 +55,7 @@ func hears() []heard {
 }
 
 func TestConformanceEvents(t *testing.T) {
+	t.Parallel()
 	for _, c := range hears() {
 		for _, ev := range c.events {
 			t.Run(c.adapter.Name+"/"+ev.name, func(t *testing.T) { ev.heard(t, c.adapter) })
@@ -84,6 +85,7 @@ func (ev event) heard(t *testing.T, p providers.Provider) {
 
 // Every rule of every adapter has an event that it speaks for.
 func TestEveryEventRuleIsReached(t *testing.T) {
+	t.Parallel()
 	reached := map[string]bool{}
 	for _, c := range hears() {
 		for _, ev := range c.events {

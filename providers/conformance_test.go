@@ -102,6 +102,7 @@ const conformanceKey = "8e03978e-40d5-43e8-bc93-6894a57f9324"
 var conformanceTime = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for _, c := range contracts() {
 		t.Run(c.adapter.Name, func(t *testing.T) {
 			require.NoError(t, c.adapter.Validate())

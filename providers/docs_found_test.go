@@ -255,6 +255,7 @@ func eventCells(r providers.EventRule) string {
 // What the document says of absences is what Validate takes: with all that it asks for, a
 // look-up proves one, and where it says never, none of that helps.
 func TestDocumentedAbsencesAreValid(t *testing.T) {
+	t.Parallel()
 	for _, p := range adapters() {
 		for i, e := range p.Endpoints {
 			for j, look := range e.Lookups {

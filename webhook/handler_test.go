@@ -18,6 +18,7 @@ import (
 )
 
 func TestTheHandlerPassesOnWhatIsVerified(t *testing.T) {
+	t.Parallel()
 	eachScheme(t, func(t *testing.T, s scheme) {
 		r := s.sign(s.secrets[0], s.body, time.Now())
 		body := string(bodyOf(t, r))

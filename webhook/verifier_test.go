@@ -57,6 +57,7 @@ func TestAnotherSecretsSignatureIsRefused(t *testing.T) {
 }
 
 func TestAChangedByteOfTheBodyIsRefused(t *testing.T) {
+	t.Parallel()
 	eachScheme(t, func(t *testing.T, s scheme) {
 		v := s.verifier(t, s.secrets[0])
 		r := s.sign(s.secrets[0], s.body, time.Now())
@@ -205,6 +206,7 @@ func TestASecretThatCouldBeGuessedIsRefused(t *testing.T) {
 
 // The timestamp may lie within the tolerance on either side.
 func TestTimestampWithinTheTolerance(t *testing.T) {
+	t.Parallel()
 	eachScheme(t, func(t *testing.T, s scheme) {
 		most := cmp.Or(s.tolerance, 5*time.Minute)
 		for _, tc := range []struct {

@@ -159,6 +159,7 @@ func repeatUpTo(size int, piece func(i int) string) string {
 
 // One that takes time in proportion to the square of a size does not come back while a test is waited for.
 func TestFingerprintsOfMuchAreMade(t *testing.T) {
+	t.Parallel()
 	contentType, _ := multipartBody(t, "b")
 	for name, in := range map[string]fingerprint.Input{
 		"a form of lists":                 {ContentType: formType, Body: []byte(repeatUpTo(much, func(i int) string { return fmt.Sprintf("%d[]&", i) }))},

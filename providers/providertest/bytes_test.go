@@ -21,6 +21,7 @@ import (
 )
 
 func TestAResponseCanBeCutAtEachOfItsBytes(t *testing.T) {
+	t.Parallel()
 	for _, secured := range []bool{false, true} {
 		srv := providertest.NewUnstartedServer(providers.Stripe(), created)
 		if secured {
@@ -178,6 +179,7 @@ var afterTheEffect = []providertest.Fault{
 }
 
 func TestEveryVersionOfHTTPWithAndWithoutTLS(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name         string
 		secured, two bool

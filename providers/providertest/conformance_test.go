@@ -16,6 +16,7 @@ import (
 )
 
 func TestEachBoxKeepsItsAdaptersContract(t *testing.T) {
+	t.Parallel()
 	for _, s := range samples() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Run("the first request is executed", func(t *testing.T) { s.start(t, nil).executes() })
@@ -488,6 +489,7 @@ func TestRepeatableRequestsRememberRefusals(t *testing.T) {
 }
 
 func TestErrorsHaveTheProvidersForm(t *testing.T) {
+	t.Parallel()
 	for _, s := range samples() {
 		b := s.start(t, nil)
 		b.Script(providertest.Status(http.StatusServiceUnavailable, nil), providertest.Status(430, nil))

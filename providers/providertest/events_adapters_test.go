@@ -82,6 +82,7 @@ func (i *inbox) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 // Every adapter's events, as the box sends them, are verified, and tell a client what took
 // effect.
 func TestAdaptersEvents(t *testing.T) {
+	t.Parallel()
 	by := receivers(t)
 	spoken := map[string]bool{}
 	for _, s := range allSought() {

@@ -16,6 +16,7 @@ import (
 
 // A drop loses the answer before or after the effect.
 func TestDropLosesTheAnswer(t *testing.T) {
+	t.Parallel()
 	for _, box := range boxes {
 		for effects, fault := range []providertest.Fault{providertest.DropBefore(), providertest.DropAfter()} {
 			t.Run(box.provider.Name+"/"+fault.String(), func(t *testing.T) {

@@ -41,6 +41,7 @@ func charged(t *testing.T, srv *providertest.Server, key string) (status int, er
 }
 
 func TestInMemory(t *testing.T) {
+	t.Parallel()
 	t.Run("a retention passes in virtual time", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			srv := providertest.NewServerInMemory(providers.Stripe(), charging)

@@ -68,6 +68,7 @@ and 1 more
 
 // The ledger says what came of a request once its client knows.
 func TestLedgerSaysWhatCameOfARequest(t *testing.T) {
+	t.Parallel()
 	srv := start(t, providers.Stripe(), created)
 	srv.Seed(1, providertest.Mix{DropBefore: 0.4, DropAfter: 0.2, Cut: 0.2, Status: 0.1})
 	for n := range 300 {

@@ -231,6 +231,7 @@ func whole(t *testing.T, client *http.Client, req *http.Request) (int, http.Head
 // Every look-up of every adapter, as a client makes it, finds in the box what was made there,
 // and nothing before it was.
 func TestAdaptersLookups(t *testing.T) {
+	t.Parallel()
 	listed := map[string]bool{}
 	for _, s := range allSought() {
 		t.Run(s.name, func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -36,10 +37,9 @@ var hostile = providertest.Mix{
 	PageBefore: 0.05, PageAfter: 0.06, FailAfter: 0.06, Status: 0.08, Statuses: []int{400, 401, 409, 422, 429, 500, 503},
 }
 
-const stormOperations = 25
-
 // Through Onceward no operation has two effects.
 func TestOncewardHasNoTwoEffects(t *testing.T) {
+	t.Parallel()
 	for _, s := range samples() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Run("a lossy network", func(t *testing.T) {
@@ -66,7 +66,7 @@ var reference = regexp.MustCompile(`ref-\d+-`)
 // it that none has two effects, and each that is completed one.
 func (s sample) storm(t *testing.T, mix providertest.Mix) map[string]onceward.Operation {
 	b := s.start(t, nil)
-	b.Seed(uint64(len(s.name))+1, mix)
+	b.Seed(soak.Seed(t, uint64(len(s.name))+1), mix)
 	client, err := onceward.New(onceward.Config{
 		Journal:     memory.New(),
 		Providers:   []providers.Provider{b.Provider()},
@@ -79,7 +79,7 @@ func (s sample) storm(t *testing.T, mix providertest.Mix) map[string]onceward.Op
 	by := func(e providertest.Effect) string { return reference.FindString(string(e.Body)) }
 
 	ops := map[string]onceward.Operation{}
-	for n := range stormOperations {
+	for n := range soak.Times(8, 100) {
 		ref := fmt.Sprintf("ref-%d-", n)
 		ctx := onceward.WithOperation(t.Context(), ref)
 		req, err := http.NewRequestWithContext(ctx, b.method, b.URL+b.path, strings.NewReader(strings.ReplaceAll(b.body, "REF", ref)))
@@ -127,6 +127,7 @@ func refused(op onceward.Operation) bool {
 // Where an endpoint takes no key, or no table describes it, nothing that may have
 // run is sent again.
 func TestOncewardRequestWithoutAKey(t *testing.T) {
+	t.Parallel()
 	for _, s := range []sample{
 		{name: "a Twilio message", provider: providers.Twilio(), path: "/2010-04-01/Accounts/AC1/Messages.json", header: form, body: "Body=REF"},
 		{name: "a PayPal void", provider: providers.PayPal(), path: "/v2/payments/authorizations/1/void"},

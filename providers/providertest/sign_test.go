@@ -95,6 +95,7 @@ func TestSignStandardVectors(t *testing.T) {
 
 // Package webhook takes what is signed, and refuses what is forged.
 func TestSignAndVerify(t *testing.T) {
+	t.Parallel()
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
 	public, err := x509.MarshalPKIXPublicKey(&private.PublicKey)
