@@ -32,7 +32,6 @@ type attempt struct {
 	open    bool   // what is missing of it, or can't be read, may make another answer of it
 	closed  bool   // the rest of a partial body was given up
 	judged  tables.Judgement
-	req     *http.Request // as it was composed
 }
 
 // makeAttempt sends what was frozen, if it may still be sent, and reads the answer. What
@@ -55,14 +54,12 @@ func (r *run) makeAttempt() (*http.Response, error) {
 		trace.late = func() error { return afterwards(r.client.now(), by) }
 	}
 	req, err := r.compose(a.ctx, trace.follow(a.ctx), r.target)
-	if err == nil {
-		err = r.mayRest(req)
-	}
 	if err != nil {
 		a.ctx.cancel(errEnded)
 		a.local = err
 		return nil, err
 	}
+	r.permit.Supplied()
 	if hook := r.client.trace.AttemptStarted; hook != nil {
 		if ctx := hook(req.Context(), operationOf(&r.op), r.tally.made+1); ctx != nil {
 			a.traced = ctx
@@ -71,7 +68,6 @@ func (r *run) makeAttempt() (*http.Response, error) {
 	}
 	r.tally.made++
 	r.tally.underWay = true
-	a.req = req
 	a.resp, a.err = r.exchange(a.ctx, req, trace)
 	if a.err != nil {
 		a.unsent = trace.unsent(a.err)

@@ -1,6 +1,7 @@
 package onceward
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/throttle"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -39,22 +41,22 @@ func (w *waiting) also(other waiting) {
 func (p *pass) claim(ctx context.Context, session journal.Session, due time.Time) (more bool, w waiting, err error) {
 	p.unheard(ctx, session)
 	now := p.client.now()
-	o := p.client.opening(now)
-	w = waiting{slot: o.full, until: o.soon}
+	o := p.client.throttle.Openings(now)
+	w = waiting{slot: o.Full, until: o.Soon}
 	type ask struct {
 		about string
 		from  []string
 		limit int
 	}
-	asks := []ask{{idleOnes, p.client.everyName(o.idle...), o.most}} // outcomes too, if there are no idle ones
-	for _, name := range slices.Sorted(maps.Keys(o.some)) {
-		asks = append(asks, ask{name, p.client.everyName(name), o.some[name]})
+	asks := []ask{{idleOnes, p.client.everyName(o.Idle...), o.Most}} // outcomes too, if there are no idle ones
+	for _, name := range slices.Sorted(maps.Keys(o.Some)) {
+		asks = append(asks, ask{name, p.client.everyName(name), o.Some[name]})
 	}
 	switch {
-	case o.host && p.apart.After(now):
-		asks = append(asks, ask{"", []string{""}, o.hosts})
-	case o.host: // nothing is there mostly, and that is found out at once
-		asks[0].from, asks[0].limit = append(asks[0].from, ""), min(o.most, o.hosts)
+	case o.Host && p.apart.After(now):
+		asks = append(asks, ask{"", []string{""}, o.Hosts})
+	case o.Host: // nothing is there mostly, and that is found out at once
+		asks[0].from, asks[0].limit = append(asks[0].from, ""), min(o.Most, o.Hosts)
 	}
 	for _, a := range asks {
 		if p.slow[a.about].After(p.client.now()) {
@@ -110,7 +112,7 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.
 	}
 	b.undo(ctx, ev, claimed) // of several commits, the last one may have failed
 	for _, res := range claimed {
-		p.take(ctx, res, b.slotOf(res))
+		p.take(ctx, res, b.permitOf(res))
 	}
 	switch {
 	case b.passed <= manyPassed:
@@ -172,8 +174,8 @@ type booking struct {
 
 // booked is an operation that has a slot.
 type booked struct {
-	at site
-	op journal.Operation // as it was found
+	permit *throttle.Permit
+	op     journal.Operation // as it was found
 }
 
 // undo leaves to the next claim what one has claimed that failed, and may have landed all the same, besides what was
@@ -202,7 +204,7 @@ func (b *booking) undo(ctx context.Context, claim journal.Event, heard []journal
 func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	route, at, err := b.client.barred(op)
+	route, to, err := b.client.barred(op)
 	if err != nil {
 		b.passed++
 		return journal.Today{}, false
@@ -224,32 +226,31 @@ func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 		b.passed++
 		return journal.Today{}, false
 	}
-	now := b.client.now()
-	if op.State != journal.StatePending || !b.client.lacks.leaves(at, op, now) && !b.client.rotations.leaves(at, op, now) {
-		switch got, opens := b.client.start(at, now); got {
-		case hasSlot:
-			b.taken[op.Ref] = booked{at, *op}
-			return today, true
-		case noSlot:
-			b.slot = true
-		case inGap:
-			b.also(waiting{until: opens})
-		}
+	permit, refusal := b.client.throttle.Enter(to, b.client.now())
+	if permit != nil {
+		b.taken[op.Ref] = booked{permit, *op}
+		return today, true
+	}
+	switch refusal.Verdict {
+	case throttle.Full:
+		b.slot = true
+	case throttle.Paced:
+		b.also(waiting{until: refusal.Next})
 	}
 	b.passed++
 	return journal.Today{}, false
 }
 
-// slotOf gives the slot of an operation that is to be sent to its run.
-func (b *booking) slotOf(res journal.Result) func() {
+// permitOf gives the permit of an operation that is to be sent to its run.
+func (b *booking) permitOf(res journal.Result) *throttle.Permit {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k, taken := b.taken[res.Operation.Ref]
 	if !taken || res.Decision != journal.Execute {
-		return func() {}
+		return nil
 	}
 	delete(b.taken, res.Operation.Ref)
-	return func() { b.client.lanes.free(k.at) }
+	return k.permit
 }
 
 // rest gives back what was not needed.
@@ -257,7 +258,7 @@ func (b *booking) rest() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, k := range b.taken {
-		b.client.lanes.free(k.at)
+		k.permit.Cancel()
 	}
 }
 
@@ -268,27 +269,28 @@ var (
 	errUnreadable   = errors.New("its recorded URL can't be read")
 	errWorkedOn     = errors.New("the provider may still be working on what another process has sent, or the clock was set since")
 	errRests        = errors.New("the last attempts there have failed one after another, and it is probed from time to time by Run")
+	errLimited      = errors.New("the provider has asked to be sent less, and is probed from time to time by Run")
 )
 
 // barred tells why nobody here can send an operation that nobody else holds, or finds
 // its contract and where it goes. A dead process's is claimed all the same if only its
 // credential is missing, since that leaves it to those who have it.
-func (c *Client) barred(op *journal.Operation) (route tables.Route, at site, err error) {
+func (c *Client) barred(op *journal.Operation) (route tables.Route, to throttle.Target, err error) {
 	u := parsed(op.Request.URL)
 	if u == nil {
-		return route, at, errUnreadable
+		return route, to, errUnreadable
 	}
 	route = c.contract(&op.Request, u)
-	switch at = siteOf(route, u.Host); {
+	switch to = targetOf(op, route, u.Host); {
 	case listedSince(op, route) && op.MayHaveRun: // nothing of it is sent any more, by no table
 	case listedSince(op, route):
-		return route, at, errListedSince
+		return route, to, errListedSince
 	case !sameContract(op, route):
-		return route, at, errContractGone
+		return route, to, errContractGone
 	case op.State == journal.StatePending && !c.mayAdd(op, u):
-		return route, at, fmt.Errorf("%w: %s", ErrCredentialMissing, missingCredential(&op.Request, &http.Request{URL: u}))
+		return route, to, fmt.Errorf("%w: %s", ErrCredentialMissing, missingCredential(&op.Request, &http.Request{URL: u}))
 	}
-	return route, at, nil
+	return route, to, nil
 }
 
 // needsBody tells whether only its body says which contract an operation is under.
@@ -365,7 +367,7 @@ func (p *pass) passedOver(ctx context.Context) error {
 		p.client.offers.doubt(asker)
 	}
 	for _, res := range claimed { // outcomes
-		p.take(ctx, res, func() {})
+		p.take(ctx, res, nil)
 	}
 	for i := range orphans {
 		orphans[i].State = journal.StatePending
@@ -376,7 +378,7 @@ func (p *pass) passedOver(ctx context.Context) error {
 
 // obstacle is why an operation that is due is not claimed here, or nil.
 func (p *pass) obstacle(op *journal.Operation) error {
-	route, at, err := p.client.barred(op)
+	route, to, err := p.client.barred(op)
 	switch {
 	case err != nil:
 		return err
@@ -385,20 +387,14 @@ func (p *pass) obstacle(op *journal.Operation) error {
 	case op.Naming != journal.Named && p.client.cfg.NamedOnly:
 		return errNamedOnly
 	}
-	if what := p.client.lacks.of(at, op); what != "" {
+	if what := p.client.throttle.Missing(to); what != "" {
 		return fmt.Errorf("%w: %s", ErrCredentialMissing, what)
-	}
-	switch err := p.client.rotations.of(at, op); {
-	case err == errModeChanged:
-		return fmt.Errorf("%w: %w", ErrKeyReused, err)
-	case err != nil:
-		return err
 	}
 	if p.client.leftToOthers(op, termsOf(route)) {
 		return errWorkedOn
 	}
-	if p.client.lanes.rests(at) {
-		return errRests
+	if cause, open := p.client.throttle.Opened(to); open {
+		return cmp.Or(cause, errRests)
 	}
 	return nil
 }
@@ -406,7 +402,7 @@ func (p *pass) obstacle(op *journal.Operation) error {
 // passOver reports an operation that is passed over, if it is.
 func (p *pass) passOver(op *journal.Operation) {
 	err := p.obstacle(op)
-	passes := err == errRests || err == errWorkedOn // by itself
+	passes := slices.Contains([]error{errRests, errWorkedOn, errLimited, ErrCredentialRefused}, err) // by itself
 	if err == nil || p.runs && passes {
 		return
 	}
@@ -429,4 +425,11 @@ func (p *pass) passOver(op *journal.Operation) {
 	if !p.runs {
 		p.count(func(r *Report) { r.PassedOver++ })
 	}
+}
+
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
 }

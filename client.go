@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/throttle"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -204,16 +205,13 @@ type Client struct {
 	session      session
 	singleflight singleflight
 	backlog      backlog
-	rests        rests
 	offers       offers
-	lanes        lanes
-	lacks        lacks
+	throttle     *throttle.Throttle
 	quiet        quiets
 	identities   identities
 	controlled   controls
 	reopened     reopened
 	hinted       reopened // of which a hint was heard, and somebody had been told that they are dead
-	rotations    rotations
 	gaps         gaps
 	strange      strangeNames
 	flows        flows
@@ -271,10 +269,13 @@ func New(cfg Config) (*Client, error) {
 	if shared, ok := cfg.Journal.(journal.Clock); ok {
 		c.clock = shared.Now
 	}
+	limits := throttle.Settings{Backoff: cfg.Backoff, Concurrency: cfg.Concurrency, Fleet: cfg.FleetConcurrency, Rank: c.session.rank}
 	c.budgets = map[string]*retry.Bucket{"": retry.NewBucket(cfg.RetryBudget, c.now())}
 	for i := range cfg.Providers {
 		c.budgets[cfg.Providers[i].Name] = retry.NewBucket(cfg.RetryBudget, c.now())
+		limits.Providers = append(limits.Providers, cfg.Providers[i].Name)
 	}
+	c.throttle = throttle.New(limits)
 	if err := c.reconciles(); err != nil {
 		return nil, err
 	}

@@ -42,12 +42,11 @@ func (r *run) compose(ctx, sent context.Context, to *url.URL) (*http.Request, er
 }
 
 // admit takes the results of the composer. It lets no request go out with another
-// credential than the operation was begun with, or in another mode, and takes note of what
-// credentials there are for others in the background.
+// credential than the operation was begun with, or in another mode, and takes note of one that is missing.
 func (r *run) admit(req *http.Request, err error) (*http.Request, error) {
 	if err != nil {
 		if lacked, is := err.(*lackedCredential); is { // not one of a call that Authorize made
-			r.lacked(lacked.what)
+			r.permit.Lacks(lacked.what, r.attempt.started, r.client.now())
 		}
 		return nil, err
 	}
@@ -57,12 +56,8 @@ func (r *run) admit(req *http.Request, err error) (*http.Request, error) {
 	} else { // one of another mode is of another account, too, and nobody need be asked whose it is
 		err = r.checkMode(req)
 	}
-	switch {
-	case err != nil:
-		r.isRotated(req, err)
+	if err != nil {
 		return nil, err
-	case scoped || r.mode != "":
-		r.isCurrent(req)
 	}
 	if err := r.inItsAccount(req); err != nil {
 		return nil, err

@@ -234,6 +234,7 @@ func roomsPicture(t *testing.T) string {
 		"internal/shown":         {1085, 330, 140, 40, []string{"internal/shown"}},
 		"internal/sessionfile":   {925, 330, 145, 40, []string{"internal/sessionfile"}},
 		"internal/status":        {460, 420, 140, 52, []string{"internal/status", "status codes by RFC"}},
+		"internal/throttle":      {400, 330, 145, 40, []string{"internal/throttle"}},
 		"internal/tables":        {240, 240, 130, 52, []string{"internal/tables", "reads contracts"}},
 		"journal":                {900, 420, 170, 52, []string{"journal", "state machine, resend rule"}},
 		"journal/memory":         {1075, 240, 140, 52, []string{"journal/memory", "the store for tests"}},

@@ -37,9 +37,5 @@ func Quiets(c *Client) int {
 	return len(c.quiet.at)
 }
 
-// Lanes is of how many sites a client knows how they are.
-func Lanes(c *Client) int {
-	c.lanes.mu.Lock()
-	defer c.lanes.mu.Unlock()
-	return len(c.lanes.at)
-}
+// Throttled is of how many sites and scopes a client knows how they are.
+func Throttled(c *Client) int { return c.throttle.Known(c.now()) }

@@ -35,7 +35,6 @@ func (r *run) classify() {
 		}
 		a.whole = nil // the stream has it
 	}
-	r.foundOut(a.req)
 	r.seen()
 	r.attempted()
 }
@@ -126,6 +125,20 @@ func (r *run) judge() {
 	}
 }
 
+// credentialRefused ends a run whose credential was refused. The request itself was not judged, and another credential
+// will do. The first caller gets the refusal, and the operation is cancelled. A flow's step waits instead.
+func (r *run) credentialRefused() {
+	cause := r.attempt.status() + ": the credential was refused"
+	r.end = &ending{kind: r.givesUp(), cause: cause, err: ErrCredentialRefused}
+	r.end.due, r.end.own = r.afterRefusal()
+	if r.isOfFlow() {
+		r.end.kind = journal.EventPark
+	}
+	if r.permit != nil { // a caller may have another one
+		r.end.due, r.end.wake = r.soonest(), laterOf(r.end.due, r.permit.Beyond(r.client.now()))
+	}
+}
+
 func (a *attempt) status() string { return fmt.Sprintf("status %d", a.resp.StatusCode) }
 
 // judgeLocal is for an attempt that was not made.
@@ -150,11 +163,9 @@ func (r *run) judgeLocal(err error) {
 	}
 	// The provider was not asked: a caller who has what was missing need not wait.
 	r.end = &ending{kind: r.givesUp(), due: r.client.now(), wake: r.client.now().Add(r.pause()), cause: describe(err, true), err: err}
+	r.end.wake = laterOf(r.end.wake, r.permit.Beyond(r.client.now()))
 	if errors.Is(err, errOutOfTime) {
 		r.end.wake = time.Time{}
-	}
-	if until, is := isResting(err); is {
-		r.end.wake, r.end.cause = until, err.Error()
 	}
 	if errors.Is(err, errTooLate) {
 		r.end.wake, r.end.cause = time.Time{}, err.Error()
@@ -165,11 +176,11 @@ func (r *run) judgeLocal(err error) {
 	switch changed := errors.Is(err, errCredentialChanged); {
 	case changed && r.mayHaveRun():
 		r.doubt(err.Error(), err)
-	case changed:
-		r.end.cause = err.Error()
+	case changed, err == errModeChanged: // until somebody brings the other credential back
+		r.end.cause, r.end.wake = err.Error(), r.client.now().Add(upperHalf(longestPause))
 	}
 	if err == errModeChanged {
-		r.end.errKind, r.end.cause = ErrKeyReused, err.Error()
+		r.end.errKind = ErrKeyReused
 	}
 	if r.isOfFlow() && r.ctx.Err() == nil && lacksCredential(err) {
 		// The flow waits for it.
@@ -270,7 +281,7 @@ func (r *run) retryOrEnd(busy bool, cause string, err error) {
 		r.end.busy, r.end.own, r.end.wake = busy, !asked, wake
 		return
 	}
-	if !busy && !r.mayStay() {
+	if !busy && !r.permit.Stays(now) {
 		at, wake = r.rest(at, asked)
 		r.park(at, "attempts there fail, and are made one by one: "+cause, err)
 		r.end.own, r.end.wake = !asked, wake

@@ -76,14 +76,13 @@ func (c *Client) inBackground(op *journal.Operation, frozen *journal.Request) bo
 		!slices.ContainsFunc(frozen.WithheldHeaders, mustBeGiven)
 }
 
-// lacksCredential tells whether Run or Resume have found of late that they lack the credential
-// that an operation was begun with, whose contract they know.
+// lacksCredential tells whether Run or Resume have found of late that they lack a credential
+// that an operation needs, whose contract they know.
 func (c *Client) lacksCredential(op *journal.Operation, frozen *journal.Request) bool {
 	u := parsed(frozen.URL)
-	at := siteOf(c.router.Route(frozen.Method, u), u.Host)
 	asked := *op
 	asked.Request = *frozen
-	return c.lacks.of(at, &asked) != "" || c.rotations.of(at, &asked) != nil
+	return c.throttle.Missing(targetOf(&asked, c.router.Route(frozen.Method, u), u.Host)) != ""
 }
 
 // isStranger tells whether this client knows no contract of the name that the operation

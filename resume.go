@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/throttle"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -128,7 +129,7 @@ func (c *Client) Run(ctx context.Context) error {
 		if err := c.lifecycle.enter(); err != nil {
 			return nil
 		}
-		freed := c.lanes.change()
+		freed := c.throttle.Freed()
 		w, err := p.sweep(ctx)
 		now := c.now()
 		if err == nil && !now.Before(reaps) {
@@ -187,8 +188,8 @@ func (c *Client) untilNext(ctx context.Context, swept time.Time) time.Duration {
 	if due, any := c.offers.next(); any {
 		pause = min(pause, due.Sub(now))
 	}
-	if o := c.opening(now); !o.next.IsZero() {
-		pause = min(pause, o.next.Sub(now))
+	if o := c.throttle.Openings(now); !o.Next.IsZero() {
+		pause = min(pause, o.Next.Sub(now))
 	}
 	for op, err := range c.journal.List(ctx, journal.Filter{ByWake: true, Limit: lookAhead}) {
 		if err == nil && op.WakeAt.After(swept) { // else it was passed over
@@ -238,7 +239,7 @@ func (p *pass) walk(ctx context.Context) error {
 	defer context.AfterFunc(p.client.lifecycle.life, func() { cancel(ErrShutdown) })()
 	defer p.tasks.Wait() // before its context is cancelled
 	for {
-		freed := p.client.lanes.change()
+		freed := p.client.throttle.Freed()
 		w, err := p.sweepFrom(ctx, p.started)
 		if err != nil || w == (waiting{}) {
 			return err
@@ -324,9 +325,8 @@ func (c *Client) survived(v any) {
 	}
 }
 
-// take goes on from what the journal decided of one operation. done is called once it
-// needs its slot no more.
-func (p *pass) take(ctx context.Context, res journal.Result, done func()) {
+// take goes on from what the journal decided of one operation, which gives back its permit.
+func (p *pass) take(ctx context.Context, res journal.Result, permit *throttle.Permit) {
 	op := &res.Operation
 	p.count(func(r *Report) {
 		if res.Decision != journal.Offer {
@@ -344,8 +344,8 @@ func (p *pass) take(ctx context.Context, res journal.Result, done func()) {
 			f = joined
 		}
 		p.spawn(func() {
-			defer done()
-			p.send(ctx, res, f)
+			defer permit.Free()
+			p.send(ctx, res, f, permit)
 		})
 	case journal.Offer:
 		p.offer(ctx, op)
@@ -360,9 +360,9 @@ func (p *pass) take(ctx context.Context, res journal.Result, done func()) {
 }
 
 // send works off one operation whose caller is gone.
-func (p *pass) send(ctx context.Context, res journal.Result, f *flight) {
+func (p *pass) send(ctx context.Context, res journal.Result, f *flight, permit *throttle.Permit) {
 	r := newRun(ctx, p.client, res, f, p.client.now().Add(p.client.cfg.MaxWait))
-	r.target = parsed(r.op.Request.URL)
+	r.target, r.permit = parsed(r.op.Request.URL), permit
 	var problem error
 	if r.target == nil {
 		problem = errUnreadable
@@ -417,7 +417,8 @@ func (c *Client) problem(r *Report, op *journal.Operation, cause error) {
 	}
 	e := &Error{Operation: operationOf(op), Kind: kindOf(op.State), Err: cause}
 	// What was begun with a credential that is gone is for its caller to ask for again.
-	e.InBackground = op.State == journal.StatePending && c.inBackground(op, &op.Request) && !errors.Is(cause, errCredentialChanged)
+	gone := errors.Is(cause, errCredentialChanged) || errors.Is(cause, errModeChanged)
+	e.InBackground = op.State == journal.StatePending && c.inBackground(op, &op.Request) && !gone
 	if u := parsed(op.Request.URL); u != nil {
 		e.target = target(op.Request.Method, u)
 	}

@@ -396,7 +396,11 @@ func TestRunPicksUpWhatIsParkedAtItsTime(t *testing.T) {
 		sent := l.Sent()
 		require.Len(t, sent, 3)
 		for i, waited := range []time.Duration{0, time.Hour, time.Hour + 10*time.Minute} {
-			assert.WithinRange(t, sent[i].At, began.Add(waited), began.Add(waited+time.Second))
+			late := time.Second
+			if i == 2 { // one that Run has sent in vain leaves the next probe to others
+				late = 15 * time.Second
+			}
+			assert.WithinRange(t, sent[i].At, began.Add(waited), began.Add(waited+late))
 			assert.Equal(t, sent[0].Key, sent[i].Key)
 		}
 		assert.Equal(t, journal.StateCompleted, p.Recorded(onceward.Ref{ID: "invoice-1/charge"}).State)

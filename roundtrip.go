@@ -124,7 +124,7 @@ func (r *run) work() (res journal.Result) {
 		r.client.singleflight.finish(r.flight, &res.Operation)
 	}()
 	defer func() {
-		r.endProbe()
+		r.permit.Free()
 		if r.end == nil {
 			r.tally.breakOff()
 			r.attemptEnded()

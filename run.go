@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/throttle"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -45,12 +46,11 @@ type run struct {
 	answered *Response                      // by the provider to an earlier one
 	tally    tally
 	delays   *retry.Delays
-	asked    time.Time     // before which the provider asked not to be, at the last one
-	wait     time.Duration // before the next one
-	until    time.Time     // the end of that
-	mode     string        // of the credential that was sent; "" where it can't be told
-	probe    []string      // of rests: what the attempt under way finds out
-	rested   time.Time     // until when the credential rests that was refused
+	asked    time.Time        // before which the provider asked not to be, at the last one
+	wait     time.Duration    // before the next one
+	until    time.Time        // the end of that
+	mode     string           // of the credential that was sent; "" where it can't be told
+	permit   *throttle.Permit // nil: a caller's own call
 
 	end *ending // how the run ends; nil: it goes on
 }

@@ -63,7 +63,8 @@ func (s *session) join(ctx context.Context) (now, lost journal.Session, err erro
 	s.mu.Lock()
 	over := s.over
 	if !over {
-		s.became(joined)
+		s.present = joined
+		s.current.Store(&joined)
 	}
 	s.mu.Unlock()
 	if over {
@@ -111,7 +112,8 @@ func (s *session) end(ctx context.Context) error {
 	s.mu.Lock()
 	s.over = true
 	last := s.present
-	s.became(nil)
+	s.present = nil
+	s.current.Store(nil)
 	s.mu.Unlock()
 	s.joining <- struct{}{} // who was joining ends what came of it
 	defer func() { <-s.joining }()
@@ -119,4 +121,15 @@ func (s *session) end(ctx context.Context) error {
 		return nil
 	}
 	return last.End(ctx)
+}
+
+// rank is which process this is of those that have a session, from 0 and without I/O, and of how many. A session that
+// does not say counts as the only one.
+func (s *session) rank() (rank, of int) {
+	if present := s.current.Load(); present != nil {
+		if ranked, is := (*present).(interface{ Rank() (rank, of int) }); is {
+			return ranked.Rank()
+		}
+	}
+	return 0, 1
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -276,19 +275,81 @@ func TestRunTellsOfEachHostThatItCanNotSendTo(t *testing.T) {
 	})
 }
 
-// Failures in a row rest a provider, though each is of another operation.
-func TestFailuresOfSeveralRestAProvider(t *testing.T) {
-	for _, status := range []int{429, 503} {
-		virtual(t, strconv.Itoa(status), func(t *testing.T) {
-			l := (&line{}).Always(says(status, "", "Retry-After", "7200"))
-			_, stop := waitingFor(t, l, 20, onceward.Config{Backoff: tenSeconds, Concurrency: 1})
-			pass(5 * time.Second)
-			assert.Len(t, l.Sent(), 3)
-			pass(10 * time.Second)
-			assert.Len(t, l.Sent(), 4, "a probe")
+// Failures in a row open the breaker, though each is of another operation.
+func TestFailuresOfSeveralOpenTheBreaker(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Always(says(503, "", "Retry-After", "7200"))
+		_, stop := waitingFor(t, l, 20, onceward.Config{Backoff: tenSeconds, Concurrency: 1})
+		pass(5 * time.Second)
+		assert.Len(t, l.Sent(), 3)
+		pass(10 * time.Second)
+		assert.Len(t, l.Sent(), 4, "a probe")
+		stop()
+	})
+}
+
+// A provider that limits the rate of one scope is left alone there for as long as it asks, and no longer than ten minutes.
+func TestRateLimitOfOneScope(t *testing.T) {
+	for _, row := range []struct {
+		retryAfter string
+		after      time.Duration
+	}{{"20", 20 * time.Second}, {"60", time.Minute}, {"7200", 10 * time.Minute}} {
+		virtual(t, row.retryAfter, func(t *testing.T) {
+			limited := true
+			l := (&line{}).Always(reply{Answer: func(r *http.Request) (*http.Response, error) {
+				if r.Header.Get("X-Tenant") == "a" && limited {
+					return says(429, "", "Retry-After", row.retryAfter).Answer(r)
+				}
+				return says(200, paid).Answer(r)
+			}})
+			parked := start(t, (&line{}).Always(refuses()), onceward.Config{Backoff: once})
+			for i := range 20 {
+				tenant := []string{"a", "b"}[i%2]
+				require.ErrorIs(t, parked.Ask(onceward.WithScope(named(t, fmt.Sprint(i)), tenant), with("X-Tenant", tenant)).Err, onceward.ErrPending)
+			}
+			pass(3 * time.Hour)
+			p := start(t, l, onceward.Config{Journal: parked.Journal.Journal, Concurrency: 1})
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- p.Run(ctx) }()
+			pass(row.after - time.Second)
+			assert.Equal(t, 10, completedOf(p), "those of the other scope")
+			assert.Len(t, l.Sent(), 11)
+			limited = false
+			pass(2 * time.Second)
+			assert.Greater(t, len(l.Sent()), 11, "it is asked again")
+			pass(3 * time.Hour)
+			assert.Equal(t, 20, completedOf(p))
 			stop()
+			<-done
 		})
 	}
+}
+
+// An operation that fails each time, beside a provider that works, is not the only one that is tried.
+func TestABadOperationIsNotTheOnlyProbe(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Always(reply{Answer: func(r *http.Request) (*http.Response, error) {
+			if r.Header.Get("X-Bad") != "" {
+				return says(503, "").Answer(r)
+			}
+			return says(200, paid).Answer(r)
+		}})
+		parked := start(t, (&line{}).Always(refuses()), onceward.Config{Backoff: once})
+		for i := range 10 {
+			var options []option
+			if i == 0 {
+				options = append(options, with("X-Bad", "yes"))
+			}
+			require.ErrorIs(t, parked.Ask(named(t, fmt.Sprint(i)), options...).Err, onceward.ErrPending)
+		}
+		pass(3 * time.Hour)
+		p := start(t, l, onceward.Config{Journal: parked.Journal.Journal, Backoff: once, Concurrency: 1})
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		assert.Equal(t, 9, completedOf(p))
+	})
 }
 
 // An answer that breaks off is a failure too, whatever its status.

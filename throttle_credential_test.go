@@ -223,8 +223,8 @@ func TestRefusedCredentialHasOneProbe(t *testing.T) {
 	})
 }
 
-// One refused credential rests no other of its scope.
-func TestRefusedCredentialRestsNoOther(t *testing.T) {
+// Where operations of one scope have several credentials, those whose credential is taken come through beside the others.
+func TestRefusedCredentialBesideAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Always(refuses())
 		p := start(t, l, onceward.Config{Backoff: once, Concurrency: 1, Authorize: func(r *http.Request) error {
@@ -241,46 +241,53 @@ func TestRefusedCredentialRestsNoOther(t *testing.T) {
 			}
 			return says(200, paid).Answer(r)
 		}})
-		report, err := p.Resume(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, 6, report.Completed)
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		assert.Equal(t, 6, completedOf(p))
 	})
 }
 
-// What has a credential that rests is not claimed again before that is over, and says why; the rest grows.
-func TestRefusedCredentialSaysHowLongItRests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// A revoked tenant's backlog is passed over and not claimed row by row. One operation at a time, later and later, finds out
+// whether the credential is taken again. The report says why. A caller who asks is served at once.
+func TestRefusedCredentialIsAskedBeforeTheClaim(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		const many = 20
 		l := (&line{}).Always(refuses())
-		p := start(t, l, onceward.Config{Backoff: once, Concurrency: 1, Authorize: func(r *http.Request) error {
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Concurrency: 1, Authorize: func(r *http.Request) error {
 			r.Header.Set("Authorization", "Bearer old")
 			return nil
 		}})
-		for i := range 2 {
-			require.ErrorIs(t, p.Ask(named(t, fmt.Sprint("invoice-", i))).Err, onceward.ErrPending)
+		for i := range many {
+			require.ErrorIs(t, p.Ask(onceward.WithScope(named(t, fmt.Sprint("invoice-", i)), "revoked")).Err, onceward.ErrPending)
 		}
+		pass(time.Hour)
 		l.Always(wrongKey)
-		var rested time.Duration
-		for round := range 5 {
-			pass(time.Hour)
-			asked := len(l.Sent())
-			_, err := p.Resume(t.Context())
-			require.NoError(t, err)
-			require.Len(t, l.Sent(), asked+1, "one finds out")
-			var until []time.Time
-			causes := ""
+		claims := func() (n int64) {
 			for _, op := range p.Everything() {
-				require.Equal(t, journal.StatePending, op.State)
-				until, causes = append(until, op.WakeAt), causes+op.Cause+"; "
+				n += op.Claim
 			}
-			require.Len(t, until, 2)
-			assert.Contains(t, causes, "its credential was refused, and is tried again now and then")
-			assert.Contains(t, causes, ": the credential was refused")
-			assert.Equal(t, until[0], until[1], "also for who found out")
-			rests := time.Until(until[0])
-			if round > 1 {
-				assert.Greater(t, rests, rested)
+			return n
+		}
+		for range 5 {
+			before, asked := claims(), len(l.Sent())
+			report, err := p.Resume(t.Context())
+			require.NoError(t, err)
+			assert.Len(t, l.Sent(), asked+1, "one finds out")
+			assert.Equal(t, before+1, claims())
+			assert.Equal(t, many-1, report.PassedOver)
+			require.Len(t, report.Problems, 2)
+			for _, problem := range report.Problems {
+				require.ErrorIs(t, problem, onceward.ErrCredentialRefused)
+				require.ErrorIs(t, problem, onceward.ErrPending)
 			}
-			rested = rests
+			pass(time.Hour)
+		}
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		l.Always(says(200, paid))
+		for i := range many {
+			assert.NoError(t, p.Ask(onceward.WithScope(named(t, fmt.Sprint("invoice-", i)), "revoked")).Err, "also for what has just found out")
 		}
 	})
 }
@@ -333,50 +340,6 @@ func TestRefusedCredentialKeepsItsProbe(t *testing.T) {
 			assert.GreaterOrEqual(t, sent[row.probe+1].At.Sub(sent[row.probe].At), 60*minute)
 		})
 	}
-}
-
-// A probe that reaches nobody is over at once, and not only once its run gives up: its next attempt is one, too.
-func TestRefusedCredentialIsProbedAgain(t *testing.T) {
-	virtual(t, "", func(t *testing.T) {
-		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once})
-		left.due(time.Second)
-		l := (&line{}).Then(wrongKey, refuses()).Always(says(200, paid))
-		p := start(t, l, onceward.Config{Journal: left.Journal.Journal, MaxWait: 16 * time.Hour, Backoff: backoff.Policy{Initial: 12 * time.Hour, Max: 12 * time.Hour}})
-		for _, completed := range []int{0, 1} {
-			pass(13 * time.Hour)
-			report, err := p.Resume(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, 1, report.Claimed)
-			assert.Equal(t, completed, report.Completed)
-		}
-	})
-}
-
-// Two credentials that are refused one after the other rest the provider, though the first had been refused, and probed, before.
-func TestRefusedCredentialAfterAnother(t *testing.T) {
-	virtual(t, "", func(t *testing.T) {
-		credential := func(r *http.Request) error {
-			r.Header.Set("Authorization", "Bearer "+r.Header.Get("X-Account"))
-			return nil
-		}
-		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once, Authorize: credential})
-		left.due(time.Second, with("X-Account", "a"))
-		left.due(35*time.Second, with("X-Account", "b"))
-		left.due(45*time.Second, with("X-Account", "c"))
-		l := (&line{}).Then(wrongKey, takes(10*time.Second, wrongKey), takes(6500*time.Millisecond, wrongKey)).Always(says(200, paid))
-		p := start(t, l, onceward.Config{Journal: left.Journal.Journal, Backoff: once, Authorize: credential})
-		began := time.Now().Add(10 * time.Minute)
-		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
-		defer stop()
-		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
-		var by []string
-		for _, s := range l.Sent() {
-			by = append(by, fmt.Sprint(s.Header.Get("X-Account"), " ", s.At.Sub(began).Round(time.Second)))
-		}
-		require.Len(t, by, 6)
-		require.Equal(t, []string{"a 1s", "a 31s", "b 35s"}, by[:3])
-		assert.Contains(t, by[3], " 1m12s", "whoever finds out then")
-	})
 }
 
 // A credential is probed again, too, where the clock was set back while it was.

@@ -149,7 +149,7 @@ func TestLackedHeaderIsSentOnceSupplied(t *testing.T) {
 		pass(time.Hour)
 		sent := l.Sent()
 		require.Len(t, sent, many)
-		assert.Less(t, sent[many-1].At.Sub(sent[0].At), time.Minute)
+		assert.Less(t, sent[many/2].At.Sub(sent[0].At), time.Minute, "but those that have tried lately wait for the time that they were told")
 	})
 }
 
@@ -168,7 +168,7 @@ func TestLackThatSeveralFindOut(t *testing.T) {
 		}
 		pass(time.Hour)
 		asked.Store(0)
-		ctx, stop := context.WithTimeout(t.Context(), 50*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), 45*time.Second)
 		defer stop()
 		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
 		assert.EqualValues(t, 5, asked.Load(), "four at once, and one after that")
@@ -194,7 +194,7 @@ func TestLackOfOneTenant(t *testing.T) {
 		pass(time.Hour)
 		l.Always(says(200, paid))
 		asked.Store(0)
-		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), 14*time.Second)
 		defer stop()
 		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
 		assert.Len(t, l.Sent(), 20)

@@ -1,0 +1,124 @@
+package onceward
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/throttle"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// siteOf returns the site that a request of a route to a host goes to.
+func siteOf(route tables.Route, host string) throttle.Site {
+	if route.Listed {
+		return throttle.Site{Provider: route.Provider.Name}
+	}
+	return throttle.Site{Host: strings.ToLower(host)}
+}
+
+// targetOf returns the site, scope and account of an operation. Operations that have these in common are held back
+// together.
+func targetOf(op *journal.Operation, route tables.Route, host string) throttle.Target {
+	to := throttle.Target{Site: siteOf(route, host), Scope: op.Scope, Account: op.Account, Handle: op.Handle}
+	if route.Provider != nil {
+		to.Account += "\x00" + accountHeaders(route.Provider, op.Request.Header)
+	}
+	for _, name := range op.Request.WithheldHeaders {
+		to.Needs = append(to.Needs, inHeader+name)
+	}
+	for _, name := range op.Request.WithheldQuery {
+		to.Needs = append(to.Needs, inQuery+name)
+	}
+	return to
+}
+
+// seen tells the breakers what the attempt says of its site and scope. A caller's own attempt tells them only that the
+// request got through.
+func (r *run) seen() {
+	a, now, more := &r.attempt, r.client.now(), false
+	switch {
+	case r.permit == nil:
+		more = a.works() && r.client.throttle.Answered(siteOf(r.route, r.target.Host), now)
+	case r.stopped():
+	case a.err == nil && a.judged.Credential:
+		r.permit.Refused(a.started, now, ErrCredentialRefused)
+	case a.works():
+		more = r.permit.Works(now)
+	case a.err == nil && a.cut == nil && a.resp.StatusCode == http.StatusTooManyRequests:
+		r.permit.Limited(a.started, now, r.soonest(), errLimited)
+	default:
+		r.permit.Fails(a.started, now)
+	}
+	if more {
+		r.client.wake() // it may go on sooner than Run knew
+	}
+}
+
+// works reports whether a provider that is up has answered.
+func (a *attempt) works() bool {
+	if a.err != nil || a.cut != nil {
+		return false
+	}
+	switch a.judged.Verdict {
+	case providers.Final, providers.AlreadyDone, providers.Rejected, providers.Misuse, providers.InFlight:
+		return true
+	}
+	return a.resp.StatusCode < http.StatusTooManyRequests
+}
+
+// stopped reports whether the end of Run or Resume, and no deadline, broke the attempt off.
+func (r *run) stopped() bool {
+	err := cmp.Or(r.attempt.err, r.attempt.cut)
+	return err != nil && r.ctx.Err() != nil && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// longestPause limits the pauses of our own.
+const longestPause = time.Hour
+
+// pause returns how long an operation rests once a call has used up its attempts. It starts at the policy's longest delay
+// and doubles with each call's attempts, up to an hour. It is drawn from the upper half, so that
+// operations which failed together don't come back together.
+func (r *run) pause() time.Duration {
+	policy := r.client.cfg.Backoff.WithDefaults()
+	longest := policy.Max
+	for rounds := (r.op.Attempts + r.tally.made) / policy.MaxAttempts; rounds > 0 && longest < longestPause; rounds-- {
+		longest *= 2
+	}
+	return upperHalf(min(longest, max(longestPause, policy.Max)))
+}
+
+func upperHalf(longest time.Duration) time.Duration { return longest - rand.N(longest/2+1) }
+
+// rest returns when a caller may have an operation sent again that this call does not try any more, and when Run and
+// Resume may. Neither is before at, when the next attempt could have been. If the provider asked for that time, a caller
+// waits no longer.
+func (r *run) rest(at time.Time, asked bool) (due, wake time.Time) {
+	now := r.client.now()
+	wake = laterOf(at, now.Add(r.pause()))
+	if due = wake; asked {
+		due = laterOf(at, now.Add(patience(r.client.cfg.Backoff)))
+	}
+	return due, laterOf(wake, r.permit.Beyond(now))
+}
+
+// patience returns the policy's delay after the attempts of one call. For so long after the last attempt, a caller does not
+// go ahead of a pause of our own. A vendor's SDK takes no longer for its own retries, so that these make no calls.
+func patience(policy backoff.Policy) time.Duration {
+	policy = policy.WithDefaults()
+	delay, longest := float64(policy.Initial), float64(policy.Max)
+	for range policy.MaxAttempts - 1 {
+		if delay >= longest {
+			return policy.Max
+		}
+		delay *= policy.Multiplier
+	}
+	return time.Duration(min(delay, longest))
+}
