@@ -46,6 +46,7 @@ func (k *call) begin() (*run, *http.Response, error) {
 		}
 		return k.startRun(res, nil), nil, nil
 	}
+	heldBack := k.enter()
 	looked := false
 	var f *flight // that this call leads
 	for poll := 5 * time.Millisecond; ; {
@@ -61,7 +62,11 @@ func (k *call) begin() (*run, *http.Response, error) {
 			return nil, nil, err
 		}
 		if res.Decision == journal.Execute {
-			return k.startRun(res, f), nil, nil
+			run := k.startRun(res, f)
+			if heldBack {
+				run.holdBack()
+			}
+			return run, nil, nil
 		}
 		if k.byItsKey(&res) {
 			k.client.singleflight.finish(f, nil)
@@ -439,7 +444,7 @@ func (k *call) failWith(op *journal.Operation, kind, cause error) *Error {
 // startRun starts the run that the journal has just allowed.
 func (k *call) startRun(res journal.Result, f *flight) *run {
 	r := newRun(k.ctx, k.client, res, f, k.ends)
-	r.caller, r.route, r.target, r.secrets = k.req, k.route, k.clean, k.secrets
+	r.caller, r.route, r.target, r.secrets, r.permit = k.req, k.route, k.clean, k.secrets, k.permit
 	r.requests.caller, r.requests.query = k.req, k.query
 	if r.op.Request.Method == "" {
 		r.op.Request = k.intent.Request

@@ -155,7 +155,7 @@ type Config struct {
 	AttemptTimeout time.Duration
 
 	// Concurrency is how many operations Resume and Run send at once to one provider, or
-	// to one host that none serves; eight times as many to all of them, and one to each
+	// to one host that none serves, the calls of the flows that they run included; eight times as many to all of them, and one to each
 	// provider in any case. It is also how many calls of OnSettled are made at once, and
 	// how many flows are run at once. 8 by default.
 	Concurrency int
@@ -167,7 +167,7 @@ type Config struct {
 	// more for a moment. A process counts from its first call on, even if it never runs Run, or has no
 	// table of the provider; its part is then nobody's. So it is at least the number of processes, or
 	// what is left to those without a part is not sent. A journal whose sessions don't know gives each
-	// process all of it. Calls of one's own are not counted. 0: Concurrency alone.
+	// process all of it. Calls of one's own are not counted, but for those of flows that Run resumes. 0: Concurrency alone.
 	FleetConcurrency int
 
 	// MaxRequestBody is the largest request body, in bytes, that is journaled; a

@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/throttle"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -39,6 +40,8 @@ type call struct {
 	body    []byte
 	ends    time.Time // when the call has to have returned
 	asked   time.Time // before which the provider asked not to be asked again, by what was answered last
+
+	permit *throttle.Permit // of a flow's in the background, while it has one
 
 	passed  bool    // it is no operation after all
 	outcome Outcome // of a response that is not its own

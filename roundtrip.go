@@ -66,13 +66,20 @@ func (call *call) ask() (*http.Response, error) {
 	// Begin: the intent is recorded, and the claim is this call's; or else an answer is
 	// there, or somebody is at it.
 	run, resp, err := call.begin()
+	defer call.permit.Free()
 	if run == nil {
+		call.permit.Cancel()
 		if resp != nil && call.outcome == "" {
 			call.outcome = OutcomeReplayed
 		}
 		return resp, err
 	}
-	defer func() { call.asked = run.asked }() // also where a hook panics
+	defer func() { // also where a hook panics
+		call.asked = laterOf(call.asked, run.asked)
+		if call.isBackground() && run.end != nil {
+			call.asked = laterOf(call.asked, run.end.wake)
+		}
+	}()
 	recorded := run.work()
 
 	// Repeat: once more, where it became unknown and the provider takes two requests with one

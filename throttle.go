@@ -40,6 +40,49 @@ func targetOf(op *journal.Operation, route tables.Route, host string) throttle.T
 	return to
 }
 
+var errHeldBack = errors.New("its provider has failed, or has as much under way as it gets, and is sent less for a while")
+
+// isBackground reports whether a flow makes the call that Run or Resume runs.
+func (k *call) isBackground() bool {
+	return k.name.parent != nil && k.name.parent.flow != nil && k.name.parent.flow.Background
+}
+
+// enter gets a permit for a call of a flow in the background, or reports that the call is to be held back. It waits for
+// a slot, for no longer than an attempt may take, and for no breaker.
+func (k *call) enter() (heldBack bool) {
+	if !k.isBackground() {
+		return false
+	}
+	c := k.client
+	to := targetOf(&journal.Operation{Ref: k.ref, Account: k.intent.Account, Request: k.intent.Request}, k.route, k.clean.Host)
+	to.Needs = nil // the function may have what Run has not
+	timeout := time.NewTimer(min(c.cfg.AttemptTimeout, k.ends.Sub(c.now())))
+	defer timeout.Stop()
+	for waits := true; ; {
+		freed := c.throttle.Freed()
+		permit, refusal := c.throttle.Enter(to, c.now())
+		k.permit, k.asked = permit, refusal.Beyond
+		if permit != nil || refusal.Verdict != throttle.Full || !waits {
+			return permit == nil
+		}
+		select {
+		case <-freed:
+		case <-timeout.C:
+			waits = false
+		case <-k.ctx.Done():
+			waits = false
+		case <-c.lifecycle.closing:
+			waits = false
+		}
+	}
+}
+
+// holdBack parks a run before its first attempt. The operation stays due: another process, a caller, and Run once the
+// breaker closes may send it. The flow asks again at the time that enter drew.
+func (r *run) holdBack() {
+	r.park(r.client.now(), errHeldBack.Error(), errHeldBack)
+}
+
 // seen tells the breakers what the attempt says of its site and scope. A caller's own attempt tells them only that the
 // request got through.
 func (r *run) seen() {

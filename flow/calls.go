@@ -107,6 +107,9 @@ func (c *stepCalls) left(ref onceward.Ref, named bool, resp *http.Response, err 
 	if op.State == journal.StateCancelled {
 		c.restsUntil(asked)
 	}
+	if op.State == journal.StatePending && asked.After(op.DueAt) { // it was held back, which Run heeds too
+		op.DueAt = asked
+	}
 	if op.State.Settled() {
 		delete(c.open, ref)
 		return

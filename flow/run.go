@@ -156,7 +156,7 @@ func (r *run) work(ctx context.Context, function *function) (result []byte, err 
 			hook(ctx, r.look())
 		}()
 	}
-	r.function, r.ctx = function, ctx
+	r.function, r.ctx, r.parent.Background = function, ctx, ctx.Value(backgroundKey{}) != nil
 	inside := r.within(ctx)
 	ended := false
 	defer func() {

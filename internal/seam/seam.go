@@ -117,6 +117,8 @@ type Parent struct {
 	Flow    journal.FlowRef
 	Key     string // theirs are derived from it
 	Step    Step   // nil: a call is made outside of the steps
+
+	Background bool // Resume or Run runs it: its calls wait their turn, as others of the background
 }
 
 // Step lets the calls of a step be made. It may be used concurrently.
