@@ -162,7 +162,7 @@ func (r *run) judgeLocal(err error) {
 		return
 	}
 	// The provider was not asked: a caller who has what was missing need not wait.
-	r.end = &ending{kind: r.givesUp(), due: r.client.now(), wake: r.client.now().Add(r.pause()), cause: describe(err, true), err: err}
+	r.end = &ending{kind: r.givesUp(), due: r.client.now(), wake: r.client.now().Add(r.pause(false)), cause: describe(err, true), err: err}
 	r.end.wake = laterOf(r.end.wake, r.permit.Beyond(r.client.now()))
 	if errors.Is(err, errOutOfTime) {
 		r.end.wake = time.Time{}
@@ -170,7 +170,7 @@ func (r *run) judgeLocal(err error) {
 	if errors.Is(err, errTooLate) {
 		r.end.wake, r.end.cause = time.Time{}, err.Error()
 		if !r.notAfter.Equal(r.op.NotAfter) { // the asker's time: for others it rests as after any attempt
-			r.end.due, r.end.own = r.client.now().Add(r.pause()), true
+			r.end.due, r.end.own = r.client.now().Add(r.pause(false)), true
 		}
 	}
 	switch changed := errors.Is(err, errCredentialChanged); {
@@ -184,7 +184,7 @@ func (r *run) judgeLocal(err error) {
 	}
 	if r.isOfFlow() && r.ctx.Err() == nil && lacksCredential(err) {
 		// The flow waits for it.
-		r.end.kind, r.end.due, r.end.own = journal.EventPark, r.client.now().Add(r.pause()), true
+		r.end.kind, r.end.due, r.end.own = journal.EventPark, r.client.now().Add(r.pause(false)), true
 	}
 	if errors.Is(err, ErrCredentialMissing) {
 		r.end.errKind, r.end.cause = ErrCredentialMissing, err.Error()
@@ -255,7 +255,7 @@ func (r *run) retryOrEnd(busy bool, cause string, err error) {
 	at := now.Add(delay)
 	var wake time.Time
 	if r.ctx.Err() == nil && r.tally.counted >= policy.MaxAttempts {
-		at, wake = r.rest(at, asked)
+		at, wake = r.rest(at, asked, busy)
 		cause = "out of attempts: " + cause
 	}
 	if late := r.tooLate(at); late != nil && r.ctx.Err() == nil {
@@ -282,7 +282,7 @@ func (r *run) retryOrEnd(busy bool, cause string, err error) {
 		return
 	}
 	if !busy && !r.permit.Stays(now) {
-		at, wake = r.rest(at, asked)
+		at, wake = r.rest(at, asked, busy)
 		r.park(at, "attempts there fail, and are made one by one: "+cause, err)
 		r.end.own, r.end.wake = !asked, wake
 		return
@@ -291,7 +291,7 @@ func (r *run) retryOrEnd(busy bool, cause string, err error) {
 		// It was local: the provider was not asked. It does not come back as soon as the
 		// budget has a retry again, since all that wait for one would, and first attempts
 		// are free.
-		at, wake = r.rest(at, asked)
+		at, wake = r.rest(at, asked, busy)
 		r.park(at, "the retry budget is used up: "+cause, ErrRetryBudget)
 		r.end.busy, r.end.own, r.end.wake = busy, !asked, wake
 		return
@@ -359,7 +359,7 @@ func (r *run) askedUntil() time.Time {
 // afterRefusal is when what was refused is tried again, where it stays pending, and whether that is by our own word.
 func (r *run) afterRefusal() (due time.Time, own bool) {
 	asked, now := r.soonest(), r.client.now()
-	return laterOf(asked, now.Add(r.pause())), !asked.After(now)
+	return laterOf(asked, now.Add(r.pause(false))), !asked.After(now)
 }
 
 func (r *run) question(at time.Time) journal.Question {

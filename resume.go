@@ -371,7 +371,7 @@ func (p *pass) send(ctx context.Context, res journal.Result, f *flight, permit *
 	}
 	if problem != nil {
 		r.park(p.client.now(), problem.Error(), problem)
-		r.end.wake = p.client.now().Add(r.pause())
+		r.end.wake = p.client.now().Add(r.pause(false))
 	}
 	recorded := r.work()
 	cause := r.end.err

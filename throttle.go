@@ -127,15 +127,17 @@ func (r *run) stopped() bool {
 const longestPause = time.Hour
 
 // pause returns how long an operation rests once a call has used up its attempts. It starts at the policy's longest delay
-// and doubles with each call's attempts, up to an hour. It is drawn from the upper half, so that
-// operations which failed together don't come back together.
-func (r *run) pause() time.Duration {
+// and doubles with each call's attempts, up to an hour or the operation's age. It is drawn from the upper half, so that
+// operations which failed together don't come back together. If the provider is busy it does not grow, because the polls
+// are not counted as attempts.
+func (r *run) pause(busy bool) time.Duration {
 	policy := r.client.cfg.Backoff.WithDefaults()
 	longest := policy.Max
-	for rounds := (r.op.Attempts + r.tally.made) / policy.MaxAttempts; rounds > 0 && longest < longestPause; rounds-- {
+	most := max(longest, min(longestPause, max(2*longest, r.client.now().Sub(r.op.CreatedAt))))
+	for rounds := (r.op.Attempts + r.tally.made) / policy.MaxAttempts; rounds > 0 && longest < most && !busy; rounds-- {
 		longest *= 2
 	}
-	return upperHalf(min(longest, max(longestPause, policy.Max)))
+	return upperHalf(min(longest, most))
 }
 
 func upperHalf(longest time.Duration) time.Duration { return longest - rand.N(longest/2+1) }
@@ -143,9 +145,9 @@ func upperHalf(longest time.Duration) time.Duration { return longest - rand.N(lo
 // rest returns when a caller may have an operation sent again that this call does not try any more, and when Run and
 // Resume may. Neither is before at, when the next attempt could have been. If the provider asked for that time, a caller
 // waits no longer.
-func (r *run) rest(at time.Time, asked bool) (due, wake time.Time) {
+func (r *run) rest(at time.Time, asked, busy bool) (due, wake time.Time) {
 	now := r.client.now()
-	wake = laterOf(at, now.Add(r.pause()))
+	wake = laterOf(at, now.Add(r.pause(busy)))
 	if due = wake; asked {
 		due = laterOf(at, now.Add(patience(r.client.cfg.Backoff)))
 	}

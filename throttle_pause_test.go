@@ -194,6 +194,24 @@ func TestPauseOfABusyProvider(t *testing.T) {
 	}
 }
 
+// The polls of a busy provider don't make an operation rest for long, neither when they have used up the retry budget nor
+// at the next failure.
+func TestPauseAfterABusyProvider(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Always(says(409, `{"error":{"type":"idempotency_error","code":"idempotency_key_in_use"}}`))
+		p := start(t, l, onceward.Config{Backoff: backoff.Policy{Initial: 100 * time.Millisecond, Max: time.Second}})
+		out := p.Ask(named(t, invoice))
+		require.ErrorIs(t, out.Err, onceward.ErrRetryBudget)
+		assert.Greater(t, len(l.Sent()), 100)
+		assert.LessOrEqual(t, time.Until(out.Op.DueAt), time.Second)
+		pass(time.Until(out.Op.DueAt))
+		l.Always(loses())
+		out = p.Ask(named(t, invoice))
+		require.ErrorIs(t, out.Err, onceward.ErrPending)
+		assert.LessOrEqual(t, time.Until(out.Op.DueAt), 2*time.Minute)
+	})
+}
+
 // The shortest delay that a policy can have is one, too.
 func TestPauseByTheShortestDelay(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
