@@ -295,9 +295,9 @@ func TestRateLimitOfOneScope(t *testing.T) {
 		after      time.Duration
 	}{{"20", 20 * time.Second}, {"60", time.Minute}, {"7200", 10 * time.Minute}} {
 		virtual(t, row.retryAfter, func(t *testing.T) {
-			limited := true
+			var mended atomic.Bool
 			l := (&line{}).Always(reply{Answer: func(r *http.Request) (*http.Response, error) {
-				if r.Header.Get("X-Tenant") == "a" && limited {
+				if r.Header.Get("X-Tenant") == "a" && !mended.Load() {
 					return says(429, "", "Retry-After", row.retryAfter).Answer(r)
 				}
 				return says(200, paid).Answer(r)
@@ -315,7 +315,7 @@ func TestRateLimitOfOneScope(t *testing.T) {
 			pass(row.after - time.Second)
 			assert.Equal(t, 10, completedOf(p), "those of the other scope")
 			assert.Len(t, l.Sent(), 11)
-			limited = false
+			mended.Store(true)
 			pass(2 * time.Second)
 			assert.Greater(t, len(l.Sent()), 11, "it is asked again")
 			pass(3 * time.Hour)

@@ -218,9 +218,9 @@ func TestThrottledFlowsOfARevokedTenant(t *testing.T) {
 		}
 		pass(3 * time.Hour)
 		var refused atomic.Int64
-		mended := false
+		var mended atomic.Bool
 		p = startFlows(t, (&line{}).Always(reply{Answer: func(r *http.Request) (*http.Response, error) {
-			if revoked[r.Header.Get("Idempotency-Key")] && !mended {
+			if revoked[r.Header.Get("Idempotency-Key")] && !mended.Load() {
 				refused.Add(1)
 				return wrongKey.Answer(r)
 			}
@@ -232,7 +232,7 @@ func TestThrottledFlowsOfARevokedTenant(t *testing.T) {
 		pass(time.Hour)
 		assert.Equal(t, flows/2, p.finished())
 		assert.Less(t, refused.Load(), int64(20))
-		mended = true
+		mended.Store(true)
 		pass(time.Hour)
 		assert.Equal(t, flows, p.finished())
 		stop()
