@@ -482,7 +482,7 @@ func (s *secretSearch) form(body []byte) bool {
 		}
 		name, value, _ := bytes.Cut(pair, []byte("="))
 		name, named := unescapedBytes(name)
-		ok = ok && named && bytes.IndexAny(name, "\"\r\n") < 0 // else it is a body of another form
+		ok = ok && named && !bytes.ContainsAny(name, "\"\r\n") // else it is a body of another form
 		at, isSecret := s.enter(bytes.TrimSpace(name))
 		value, _ = unescapedBytes(value)
 		ok = s.text(value, nil) && ok

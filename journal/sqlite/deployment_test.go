@@ -148,18 +148,6 @@ func TestAdoptAs(t *testing.T) {
 	assert.Equal(t, journal.StateCancelled, op.State)
 }
 
-func TestAdoptAsWhoseCommitFails(t *testing.T) {
-	_, clone := cloned(t)
-	j, err := sqlite.Open(clone, sqlite.Options{Existing: true})
-	require.NoError(t, err)
-	defer j.Close()
-	stop := refuse(t, clone, "INSERT ON onceward_log")
-	require.ErrorContains(t, j.AdoptAs(t.Context(), "staging"), "refused by the test")
-	stop()
-	_, err = sqlite.Open(clone, sqlite.Options{Deployment: "staging"})
-	require.ErrorIs(t, err, sqlite.ErrDeployment)
-}
-
 // Another machine is warned of, once; a machine that has booted since, or containers of one, are not.
 func TestJournalOnAnotherMachine(t *testing.T) {
 	var log bytes.Buffer

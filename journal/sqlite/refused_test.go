@@ -306,3 +306,15 @@ func TestReapThatIsRefusedBesideOthers(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 101, n)
 }
+
+func TestAdoptAsWhoseCommitFails(t *testing.T) {
+	_, clone := cloned(t)
+	j, err := sqlite.Open(clone, sqlite.Options{Existing: true})
+	require.NoError(t, err)
+	defer j.Close()
+	stop := refuse(t, clone, "INSERT ON onceward_log")
+	require.ErrorContains(t, j.AdoptAs(t.Context(), "staging"), "refused by the test")
+	stop()
+	_, err = sqlite.Open(clone, sqlite.Options{Deployment: "staging"})
+	require.ErrorIs(t, err, sqlite.ErrDeployment)
+}
