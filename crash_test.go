@@ -285,7 +285,7 @@ func TestKilledAnywhereOnceOrUnknown(t *testing.T) {
 	t.Parallel()
 	var cases []crash
 	for i, c := range crashes() {
-		if soak.On() || c.name == "Stripe" && c.naming == journal.Named || i%7 == 0 {
+		if soak.On() || c.name == "Stripe" && c.naming == journal.Named || i%11 == 0 {
 			cases = append(cases, c)
 		}
 	}
@@ -688,7 +688,7 @@ func TestPausedProcessKeepsItsOperations(t *testing.T) {
 // faults again and again. Its seed repeats faults and kills, but not the scheduling.
 func TestStormOfKillsLosesAndDoublesNothing(t *testing.T) {
 	t.Parallel()
-	kills, seed := soak.Times(8, 1000), soak.Seed(t, 1)
+	kills, seed := soak.Times(8, 200), soak.Seed(t, 1)
 	random := rand.New(rand.NewPCG(seed, 0))
 
 	srv, wire := newChargeServer(t, contracts[0])

@@ -94,7 +94,9 @@ func TestOutcomesAreBookedInAnyOrder(t *testing.T) {
 			assert.LessOrEqual(t, len(distinct(l.Keys())), 1, "%q", told)
 			assert.Zero(t, op.SecondEffects)
 			for i := range booked[min(1, len(booked)):] {
-				assert.NotEqual(t, booked[i], booked[i+1], "booked twice: %q, %q", booked, told)
+				if !strings.HasSuffix(booked[i], "cancelled") { // which can be enqueued, and cancelled, again
+					assert.NotEqual(t, booked[i], booked[i+1], "booked twice: %q, %q", booked, told)
+				}
 			}
 			if len(booked) > 0 && op.State != onceward.StatePending {
 				assert.True(t, strings.HasSuffix(booked[len(booked)-1], op.State.String()), "%s, %q, %q", op.State, booked, told)
