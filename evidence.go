@@ -291,8 +291,8 @@ func (c *Client) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 		c.note(context.Background(), slog.LevelDebug, logWebhookPassed, "a webhook was not taken for the operation's", op, "why", why)
 		return ev, false
 	}
-	if !exact && !op.MayHaveRun && !op.ByHand && m.Generation == op.Generation {
-		return ev, false // nothing of it was sent: another request has that reference
+	if !exact && op.NeverLeft() && m.Generation == op.Generation {
+		return ev, false // another request has that reference
 	}
 	basis := journal.BasisFields
 	switch {

@@ -248,10 +248,14 @@ func (l *looking) askHook(ctx context.Context, op *journal.Operation, looked *se
 		e.At, e.Generation = c.now(), op.Generation
 		about.Evidence = append(slices.Clone(about.Evidence), e)
 	}
+	absence := &journal.Absence{Began: c.now()}
+	if e := c.endpointOf(op); e != nil {
+		absence.Handling = e.HandlingTime
+	}
 	ctx, cancel := l.client.until(withoutNaming(ctx), l.ends)
 	defer cancel()
 	f, err := c.cfg.Reconcile.Lookup(ctx, about)
-	s := seen{evidence: journal.Evidence{Source: journal.SourceHook, Finding: f.Found, Why: secret.Recorded(f.Why), Rule: "Config.Reconcile.Lookup"}, object: c.namedObject(op, f.Object)}
+	s := seen{evidence: journal.Evidence{Source: journal.SourceHook, Finding: f.Found, Why: secret.Recorded(f.Why), Rule: "Config.Reconcile.Lookup"}, object: c.namedObject(op, f.Object), absence: absence}
 	switch {
 	case err != nil:
 		s.evidence.Finding, s.evidence.Why = journal.FindingInconclusive, "Config.Reconcile.Lookup failed"
@@ -262,7 +266,7 @@ func (l *looking) askHook(ctx context.Context, op *journal.Operation, looked *se
 	case f.Found.TookEffect() && f.Object == "", f.Found == journal.FindingAbsent && isUndo(op):
 		s.evidence.Finding, s.evidence.Why = journal.FindingInconclusive, "Config.Reconcile.Lookup names no object, or says of an undo that it is absent"
 	}
-	s.evidence.Basis = journal.BasisReference
+	s.evidence.Basis = journal.BasisPerson
 	s.answer = c.assertedAnswer(op, f)
 	return s
 }

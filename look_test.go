@@ -406,7 +406,7 @@ func TestLookThatGivesAnAnswer(t *testing.T) {
 			require.NoError(t, err)
 			op := l.stands("invoice-1")
 			require.Equal(t, onceward.StateCompleted, op.State)
-			assert.Equal(t, journal.BasisReference, latest(op).Basis)
+			assert.Equal(t, journal.BasisPerson, latest(op).Basis)
 			assert.Equal(t, !row.kept, op.Answer.Omitted)
 			if row.kept {
 				assert.Equal(t, text, string(op.Answer.Body))

@@ -45,8 +45,9 @@ type Reconcile struct {
 
 	// Lookup is asked where the provider's table has no look-up, or none of them found anything: for
 	// what no table can say. What theirs came to is the last of Operation.Evidence. Its error says that it
-	// could not find out, and is logged without what may be a secret. A Finding that says FindingAbsent is taken for what code asserts: it is recorded as
-	// NotExecuted is, by this field's name. It is called concurrently, in the background and within a
+	// could not find out, and is logged without what may be a secret. What it finds counts like an operator's decision, and never overrides an
+	// earlier one. FindingAbsent is recorded as NotExecuted is, by this field's name, once the endpoint's HandlingTime and
+	// a quarter of an hour have passed since the last attempt. An operation that is on hold, or was never sent, stays as it is. It is called concurrently, in the background and within a
 	// caller's deadline; the context names no operation, so that it may call through the same client.
 	Lookup func(context.Context, Operation) (Finding, error)
 
@@ -341,15 +342,6 @@ func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) 
 	if (l.quiet || c.hinted.has(op.Ref, op.Generation)) && s.evidence.Finding <= journal.FindingInconclusive && ev.Dead != "" {
 		ev.Delivered = true
 	}
-	if s.evidence.Source == journal.SourceHook && s.evidence.Finding == journal.FindingAbsent {
-		ev = journal.Event{Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, At: now, Claim: op.Claim, Generation: op.Generation,
-			Resolution: journal.NotExecuted, By: s.evidence.Rule, Cause: s.evidence.Why, Delivered: !c.tells()}
-	}
-	if op.Claim == 0 { // it was enqueued, and on hold: what was seen before it was let go and sent says nothing of that
-		if latest, err := c.journal.Get(context.WithoutCancel(ctx), op.Ref); err == nil && latest.Claim > 0 {
-			return journal.Result{Operation: latest, Decision: journal.Stale}, nil
-		}
-	}
 	if res, err = c.journal.Apply(context.WithoutCancel(ctx), ev); err != nil {
 		c.note(ctx, slog.LevelError, logJournalFailed, "what was found out could not be recorded; it is looked for again", op, "error", err)
 		return res, err
@@ -461,7 +453,7 @@ func (c *Client) tellsNobody(op *journal.Operation) bool {
 // stillLooked tells whether an operation may settle by itself, so that nobody is to be told
 // yet that it is unknown.
 func (c *Client) stillLooked(op *journal.Operation) bool {
-	return c.cfg.Reconcile != nil && op.State == journal.StateUnknown && op.Dead == ""
+	return c.cfg.Reconcile != nil && op.State == journal.StateUnknown && op.Dead == "" && !op.NeverLeft()
 }
 
 // runLooks is Run's part for what is unknown.
@@ -617,7 +609,7 @@ func (p *pass) abandoned(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case op.Dead != "" || op.Provider == "" || c.named(op.Provider) != nil,
+		case op.Dead != "" || op.NeverLeft() || op.Provider == "" || c.named(op.Provider) != nil,
 			now.Before(op.LookAt.Add(abandonedAfter)), now.Before(op.SettledAt.Add(c.cfg.Reconcile.GiveUpAfter)):
 			continue
 		}

@@ -520,7 +520,7 @@ func TestReconcileHook(t *testing.T) {
 			l := atBank(t, onceward.Config{Reconcile: r}, unlooked)
 			l.box.Script(providertest.DropBefore())
 			require.Error(t, l.pays("invoice-1").Err)
-			l.runs(time.Minute)
+			l.runs(30 * time.Minute)
 			op := l.stands("invoice-1")
 			assert.Equal(t, row.state, op.State)
 			if row.state == onceward.StateCancelled {

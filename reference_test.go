@@ -228,7 +228,7 @@ func TestReferenceOfANextGeneration(t *testing.T) {
 	for name, table := range map[string]func(*providers.Provider){
 		"after its table's look": func(*providers.Provider) {},
 		"without one": func(p *providers.Provider) {
-			p.Endpoints[1].Reference.Fill, p.Endpoints[1].Lookups, p.Events = true, nil, nil
+			p.Endpoints[1].Lookups, p.Events = nil, nil
 		},
 	} {
 		trap(t, name, func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestReferenceOfANextGeneration(t *testing.T) {
 			looks.Lookup = func(context.Context, onceward.Operation) (onceward.Finding, error) {
 				return onceward.Finding{Found: journal.FindingAbsent}, nil
 			}
-			l := atBank(t, onceward.Config{Reconcile: looks}, unique, table)
+			l := atBank(t, onceward.Config{Reconcile: looks}, table)
 			references := map[string]bool{}
 			l.fakes(func(r *http.Request) *http.Response {
 				if r.Method == http.MethodPost {
@@ -248,7 +248,9 @@ func TestReferenceOfANextGeneration(t *testing.T) {
 				return nil
 			})
 			l.box.Script(providertest.DropBefore())
-			showing(t, l.transfers("never-arrived"), "obj_1")
+			require.ErrorIs(t, l.asks("never-arrived", "/transfers", `{"amount":10}`).Err, onceward.ErrOutcomeUnknown)
+			l.runs(30 * time.Minute)
+			require.NoError(t, l.asks("never-arrived", "/transfers", `{"amount":10}`).Err)
 			assert.Equal(t, 1, l.stands("never-arrived").Generation)
 			assert.Len(t, references, 2)
 			assert.NotContains(t, references, "")

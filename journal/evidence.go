@@ -24,6 +24,11 @@ func look(op Operation, ev Event) (Operation, Decision, error) {
 		return op, Recorded, nil
 	case op.State != StateUnknown || ev.From != nil && !slices.Contains(ev.From, op.Provider):
 		return op, Ignored, nil
+	case op.NeverLeft() && op.LookAt.IsZero():
+		return op, Ignored, nil
+	case op.NeverLeft(): // an earlier release had it looked for
+		op.LookAt = time.Time{}
+		return op, Recorded, nil
 	case !ev.Asked && (op.Dead != "" || op.LookAt.After(ev.At)):
 		return op, Ignored, nil
 	case ev.Asked && ev.At.Sub(op.LookedAt).Abs() < AskedLook: // one of a clock that was ahead keeps nobody from asking
@@ -49,7 +54,7 @@ func lastLooked(op Operation) (at time.Time) {
 // hint has an unknown operation be looked for now, or from Due on.
 func hint(op Operation, ev Event) (Operation, Decision, error) {
 	at := later(ev.At, ev.Due)
-	if op.State != StateUnknown || op.Dead == "" && !op.LookAt.After(at) {
+	if op.State != StateUnknown || op.NeverLeft() || op.Dead == "" && !op.LookAt.After(at) {
 		return op, Ignored, nil
 	}
 	op.Dead, op.LookAt = "", at
@@ -74,10 +79,16 @@ func evidence(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
 	case ev.Generation < op.Generation:
 		return ofEarlier(op, ev)
+	case op.NeverLeft() && op.State != StateInFlight && !e.Finding.TookEffect():
+		return op, Ignored, nil
+	case onHold(op) && !op.NeverLeft() && e.Finding != FindingAbsent && !ev.Taken:
+		return undecided(op, ev, e.Finding) // only a person settles it, or its own late answer
 	case e.Finding.TookEffect():
 		return took(op, ev)
 	case e.Finding == FindingRefused:
 		return refusedThere(op, ev)
+	case e.Finding == FindingAbsent && e.Source == SourceHook:
+		return assertedAbsent(op, ev)
 	case e.Finding == FindingAbsent:
 		return absent(op, ev)
 	}
@@ -103,12 +114,12 @@ func ofEarlier(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
 	case !ev.Evidence.Finding.TookEffect(), op.Proves("", ev.Object):
 		return op, Ignored, nil // as was said; or it is known
-	case ev.Taken:
+	case ev.Taken || !op.left(ev.Generation):
 		return op, Ignored, nil
 	case op.MayHaveRun:
 		return second(op, ev)
-	case outranked(op, ev):
-		return doubt(op, ev, "somebody said that it was not executed, and an object was found that agrees with it")
+	case onHold(op), outranked(op, ev):
+		return attention(keep(op, ev), ev, saidNotExecuted), Recorded, nil
 	}
 	return prove(op, ev)
 }
@@ -116,33 +127,52 @@ func ofEarlier(op Operation, ev Event) (Operation, Decision, error) {
 // took is evidence that the present generation took effect.
 func took(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
+	case op.NeverLeft() && op.State != StateCompleted && op.State != StateInFlight:
+		return elsewhere(op, ev)
 	case ev.Taken:
 		return undecided(op, ev, FindingAmbiguous)
 	case op.State == StateCompleted:
 		return beside(op, ev)
 	case op.State == StateInFlight:
 		return kept(op, ev)
-	case !op.MayHaveRun && !op.ByHand:
-		return doubt(op, ev, usedElsewhere)
 	case outranked(op, ev):
-		return doubt(op, ev, "somebody said that it was not executed, and an object was found that agrees with it")
+		return attention(keep(op, ev), ev, saidNotExecuted), Recorded, nil
 	case disagrees(op, ev.Object):
-		return doubt(op, ev, twoObjects)
+		return attention(keep(op, ev), ev, twoObjects), Recorded, nil
 	}
 	return prove(op, ev)
+}
+
+// elsewhere is evidence of an effect of what never left. An object that shows its own key or
+// reference was made by another program, and a person has to see to it. Any other proves nothing.
+func elsewhere(op Operation, ev Event) (Operation, Decision, error) {
+	if !own(op, ev.Evidence) {
+		return op, Ignored, nil
+	}
+	ev = lacking(ev, usedElsewhere)
+	ev.Evidence.Finding = FindingAmbiguous
+	return attention(keep(op, ev), ev, usedElsewhere), Recorded, nil
+}
+
+// own reports whether evidence shows what no other program should have: the operation's key, or a
+// reference that the client made for it.
+func own(op Operation, e *Evidence) bool {
+	return e.Basis == BasisKey || e.Basis == BasisReference && op.ReferenceOurs
 }
 
 const (
 	answeredRefused = "it was answered as refused, and took effect"
 
 	twoObjects    = "more than one object may be this operation's: perhaps it took effect twice"
-	usedElsewhere = "nothing of it was sent, and an object was found with its key or reference: somebody else may have used it"
+	usedElsewhere = "nothing of it was sent, and an object was found with its key or reference: another program may have used it"
+
+	saidNotExecuted = "an operator decided otherwise before an object was found that agrees with it"
 )
 
 // outranked: a person said of that generation that it was not executed, and ranks higher.
 func outranked(op Operation, ev Event) bool {
 	r := op.Resolved
-	return ev.Evidence.Basis < BasisPerson && r != nil && r.Generation == ev.Generation &&
+	return ev.Evidence.Basis <= BasisPerson && r != nil && r.Generation == ev.Generation &&
 		(r.Resolution == NotExecuted || r.Resolution == SendAgain)
 }
 
@@ -198,16 +228,13 @@ func alert(op Operation, ev Event, why string) Operation {
 	return op
 }
 
-// doubt is for evidence of an effect that can't be taken for this operation's: it is
-// unknown, and somebody has to see to it.
-func doubt(op Operation, ev Event, why string) (Operation, Decision, error) {
-	return unsure(keep(op, ev), ev, why), Recorded, nil
-}
-
-func unsure(op Operation, ev Event, why string) Operation {
+// attention leaves the operation unknown for a person. It does not claim that the operation ran.
+func attention(op Operation, ev Event, why string) Operation {
+	if op.State == StateUnknown {
+		return die(op, ev, why)
+	}
 	op = settle(op, ev, StateUnknown)
-	op.MayHaveRun, op.Failed, op.ByHand = true, true, false
-	op.Cause = why
+	op.ByHand, op.Cause = false, why
 	op.Dead, op.LookAt = why, time.Time{}
 	return op
 }
@@ -250,8 +277,10 @@ func refusedThere(op Operation, ev Event) (Operation, Decision, error) {
 		return kept(op, ev)
 	case ev.Taken:
 		return undecided(op, ev, FindingAmbiguous)
-	case ev.Evidence.Basis <= BasisPerson:
+	case ev.Evidence.Basis <= BasisPerson && ev.Evidence.Source != SourceHook:
 		return undecided(op, lacking(ev, refusedAlike), FindingRefused)
+	case outranked(op, ev):
+		return undecided(op, ev, FindingRefused)
 	case !isRefusal(op, *ev.Evidence) || disagrees(op, ""):
 		return undecided(op, lacking(ev, refusedInPart), FindingRefused)
 	}
@@ -274,7 +303,7 @@ func lacking(ev Event, why string) Event {
 // isRefusal: the object that was refused is the operation's for sure, and was all that may have run,
 // or the provider recognises what it refused.
 func isRefusal(op Operation, e Evidence) bool {
-	return e.Basis > BasisPerson && op.MayHaveRun && (op.Claim == 1 && op.Attempts == 1 || op.Terms.Remembers == memory.Everything)
+	return (e.Basis > BasisPerson || e.Source == SourceHook) && op.MayHaveRun && (op.Claim == 1 && op.Attempts == 1 || op.Terms.Remembers == memory.Everything)
 }
 
 // kept leaves evidence beside a claim, whose own answer wins; it is weighed when the claim
@@ -306,10 +335,12 @@ func weigh(op Operation, ev Event) (Operation, bool) {
 	switch {
 	case best.Answer == nil:
 		return op, false
-	case !op.MayHaveRun:
-		return unsure(op, ev, usedElsewhere), true
+	case op.NeverLeft() && !own(op, &best):
+		return op, false
+	case op.NeverLeft():
+		return attention(op, ev, usedElsewhere), true
 	case disagrees(op, best.Object):
-		return unsure(op, ev, twoObjects), true
+		return attention(op, ev, twoObjects), true
 	}
 	ev.Answer, ev.Generation = best.Answer, op.Generation
 	op = answered(op, ev)
@@ -359,6 +390,34 @@ func absent(op Operation, ev Event) (Operation, Decision, error) {
 	op = settle(op, ev, StateCancelled)
 	op.Cause = "it was looked for, and is proven not to be there"
 	return op, Recorded, nil
+}
+
+// assertedAbsent is the word of the program's own look-up that the operation was not executed. It
+// counts like an operator's decision, and never overrides an earlier one.
+func assertedAbsent(op Operation, ev Event) (Operation, Decision, error) {
+	over := later(op.LastEndedAt, op.SettledAt).Add(max(op.Terms.Handling, ev.Absence.Handling) + lookMargin)
+	why := ""
+	switch r := op.Resolved; {
+	case op.State != StateUnknown:
+		return op, Ignored, nil
+	case ev.Claim != op.Claim:
+		return op, Stale, nil
+	case onHold(op):
+		why = "it is on hold"
+	case r != nil && r.Generation == op.Generation && r.Resolution != Release:
+		why = "an operator has decided on it before"
+	case stamp(ev.Absence.Began).Before(over) || passed(ev).Before(over):
+		why = "the program's own look-up was asked too early: the provider may still be working on it"
+	case disagrees(op, ""):
+		why = "there is evidence that it took effect"
+	}
+	if why != "" {
+		return undecided(op, lacking(ev, why), FindingInconclusive)
+	}
+	op = keep(op, ev)
+	ev.Resolution, ev.By, ev.Cause = NotExecuted, ev.Evidence.Rule, ev.Evidence.Why
+	op.Holder, op.Resolved = "", resolved(ev)
+	return notExecuted(op, ev, "its own look-up says that it was not executed"), Recorded, nil
 }
 
 // unproven says what is missing of a proof that the operation had no effect; "": nothing,

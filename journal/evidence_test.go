@@ -19,7 +19,7 @@ var stated = journal.Terms{Remembers: memory.SuccessesCleanFailures, Retention: 
 func inDoubt() journal.Operation {
 	op := operation(journal.Named, stated)
 	op.State, op.MayHaveRun, op.Failed = journal.StateUnknown, true, true
-	op.Generation, op.Claim, op.Attempts = 0, 1, 1
+	op.Generation, op.Rounds, op.Claim, op.Attempts = 0, nil, 1, 1
 	op.FirstSentAt = noon.Add(-3 * time.Hour)
 	op.LastEndedAt, op.SettledAt, op.LookAt = noon.Add(-2*time.Hour), noon.Add(-2*time.Hour), noon.Add(-2*time.Hour)
 	op.Account, op.Reference, op.ReferenceOurs = "acct_1", "ref-0", true
@@ -224,24 +224,42 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 		}, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 2},
 		{"unknown, reversed since", nil, func(ev *journal.Event) { ev.Evidence.Finding = journal.FindingReversed }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
 		{"on hold, never sent", func(op *journal.Operation) {
-			op.MayHaveRun, op.Resolved = false, &journal.Resolved{Resolution: journal.Hold}
-		}, nil, journal.Recorded, journal.StateUnknown, "", "somebody else", 0, 1},
+			neverLeft(op)
+			op.Resolved = &journal.Resolved{Resolution: journal.Hold}
+		}, nil, journal.Recorded, journal.StateUnknown, "", "another program", 0, 1},
+		{"on hold", func(op *journal.Operation) { op.Resolved = &journal.Resolved{Resolution: journal.Hold} },
+			nil, journal.Recorded, journal.StateUnknown, "", "", 0, 1},
+		{"on hold, the object of another", func(op *journal.Operation) { op.Resolved = &journal.Resolved{Resolution: journal.Hold} },
+			func(ev *journal.Event) { ev.Taken = true }, journal.Recorded, journal.StateUnknown, "", "", 0, 1},
 		{"pending", func(op *journal.Operation) { op.State, op.LookAt = journal.StatePending, time.Time{} }, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
 		{"pending, the object of another", func(op *journal.Operation) { op.State, op.LookAt = journal.StatePending, time.Time{} },
 			func(ev *journal.Event) { ev.Taken = true }, journal.Ignored, journal.StatePending, "", "", 0, 0},
-		{"pending, never sent", func(op *journal.Operation) {
+		{"pending, never sent", func(op *journal.Operation) { neverLeft(op); op.State = journal.StatePending },
+			nil, journal.Recorded, journal.StateUnknown, "", "another program", 0, 1},
+		{"pending, never sent, by fields", func(op *journal.Operation) { neverLeft(op); op.State = journal.StatePending },
+			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Ignored, journal.StatePending, "", "", 0, 0},
+		{"pending, never sent, by the caller's reference", func(op *journal.Operation) {
+			neverLeft(op)
+			op.State, op.ReferenceOurs = journal.StatePending, false
+		}, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisReference }, journal.Ignored, journal.StatePending, "", "", 0, 0},
+		{"pending, never sent, which was seen before", func(op *journal.Operation) {
+			neverLeft(op)
+			op.Dead, op.Evidence = "another program", []journal.Evidence{{Finding: journal.FindingAmbiguous, Object: pay1}}
+		}, nil, journal.Recorded, journal.StateUnknown, "", "another program", 0, 2},
+		{"pending, and refused so far", func(op *journal.Operation) {
 			op.State, op.LookAt, op.MayHaveRun = journal.StatePending, time.Time{}, false
-		},
-			nil, journal.Recorded, journal.StateUnknown, "", "somebody else", 0, 1},
-		{"cancelled", func(op *journal.Operation) {
-			op.State, op.LookAt, op.MayHaveRun = journal.StateCancelled, time.Time{}, false
-		},
-			nil, journal.Recorded, journal.StateUnknown, "", "somebody else", 0, 1},
+		}, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+		{"cancelled, never sent", func(op *journal.Operation) { neverLeft(op); op.State = journal.StateCancelled },
+			nil, journal.Recorded, journal.StateUnknown, "", "another program", 0, 1},
+		{"cancelled by hand, never sent", func(op *journal.Operation) { byHand(op, journal.NotExecuted); neverLeft(op) },
+			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Ignored, journal.StateCancelled, "", "", 0, 0},
 		{"cancelled by hand", func(op *journal.Operation) { byHand(op, journal.NotExecuted) }, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
 		{"cancelled by hand, against the caller's reference", func(op *journal.Operation) { byHand(op, journal.NotExecuted) },
-			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateUnknown, "", "somebody said", 0, 1},
+			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateUnknown, "", "an operator", 0, 1},
+		{"cancelled by hand, against the program's own look-up", func(op *journal.Operation) { byHand(op, journal.NotExecuted) },
+			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisPerson }, journal.Recorded, journal.StateUnknown, "", "an operator", 0, 1},
 		{"cancelled by hand, against our reference", func(op *journal.Operation) { byHand(op, journal.NotExecuted) },
-			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisPerson }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisReference }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
 		{"in another word's round, by the caller's reference", func(op *journal.Operation) {
 			op.Resolved = &journal.Resolved{Resolution: journal.SendAgain, Generation: 3}
 		},
@@ -318,6 +336,11 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 	}
 }
 
+// neverLeft is for an operation of which no attempt has left.
+func neverLeft(op *journal.Operation) {
+	op.MayHaveRun, op.Failed, op.FirstSentAt, op.LastEndedAt, op.LookAt = false, false, time.Time{}, time.Time{}, time.Time{}
+}
+
 // byHand has somebody have said that the operation's generation was not executed.
 func byHand(op *journal.Operation, said journal.Resolution) {
 	op.State, op.LookAt, op.MayHaveRun, op.ByHand = journal.StateCancelled, time.Time{}, false, true
@@ -326,13 +349,18 @@ func byHand(op *journal.Operation, said journal.Resolution) {
 
 func TestEvidenceOfAnEarlierRound(t *testing.T) {
 	later := inDoubt()
-	later.Generation = 1
+	later.Generation, later.Rounds = 1, []journal.Round{{Key: "old key"}}
 	unsent := later
 	unsent.MayHaveRun, unsent.State, unsent.LookAt = false, journal.StatePending, time.Time{}
 	waits := unsent
 	waits.MayHaveRun = true
 	said := unsent
 	said.Resolved = &journal.Resolved{Resolution: journal.SendAgain}
+	held := later
+	held.Resolved = &journal.Resolved{Resolution: journal.Hold, Generation: 1}
+	held.MayHaveRun = false
+	neither := unsent
+	neither.Rounds = nil
 	known := later
 	known.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: "payment pay_1"}}
 	for _, tc := range []struct {
@@ -347,6 +375,8 @@ func TestEvidenceOfAnEarlierRound(t *testing.T) {
 		{"the next one waits to be sent again", waits, journal.FindingTookEffect, nil, journal.SecondEffect, journal.StatePending},
 		{"which is known", known, journal.FindingTookEffect, nil, journal.Ignored, journal.StateUnknown},
 		{"the next one was not sent", unsent, journal.FindingTookEffect, nil, journal.Recorded, journal.StateCompleted},
+		{"the next one is on hold", held, journal.FindingTookEffect, nil, journal.Recorded, journal.StateUnknown},
+		{"nor was this one", neither, journal.FindingTookEffect, nil, journal.Ignored, journal.StatePending},
 		{"and it is another's", unsent, journal.FindingTookEffect, func(ev *journal.Event) { ev.Taken = true }, journal.Ignored, journal.StatePending},
 		{"it was refused", unsent, journal.FindingRefused, nil, journal.Ignored, journal.StatePending},
 		{"against somebody's word", said, journal.FindingTookEffect, nil, journal.Recorded, journal.StateCompleted},
@@ -382,8 +412,10 @@ func TestEvidenceOfARefusal(t *testing.T) {
 		{"of one of two claims", func(op *journal.Operation) { op.Claim = 2 }, nil, journal.Recorded, journal.StateUnknown},
 		{"which the provider recognises", func(op *journal.Operation) { op.Attempts, op.Terms.Remembers = 2, memory.Everything }, nil, journal.Recorded, journal.StateCompleted},
 		{"of what was never sent", func(op *journal.Operation) {
-			op.MayHaveRun, op.Resolved = false, &journal.Resolved{Resolution: journal.Hold}
-		}, nil, journal.Recorded, journal.StateUnknown},
+			neverLeft(op)
+			op.Resolved = &journal.Resolved{Resolution: journal.Hold}
+		}, nil, journal.Ignored, journal.StateUnknown},
+		{"on hold", func(op *journal.Operation) { op.Resolved = &journal.Resolved{Resolution: journal.Hold} }, nil, journal.Recorded, journal.StateUnknown},
 		{"of what took effect", func(op *journal.Operation) {
 			op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: "payment pay_1"}}
 		}, nil, journal.Recorded, journal.StateUnknown},
@@ -407,7 +439,7 @@ func TestEvidenceOfARefusal(t *testing.T) {
 		assert.Equal(t, tc.decision, decision, tc.name)
 		assert.Equal(t, tc.state, got.State, tc.name)
 		assert.True(t, got.State != journal.StateCompleted || decision == journal.Ignored || got.Answer.Refused, tc.name)
-		if got.State == journal.StateUnknown && !ev.Taken {
+		if got.State == journal.StateUnknown && decision != journal.Ignored && !ev.Taken && got.Resolved == nil {
 			assert.Contains(t, got.Evidence[len(got.Evidence)-1].Why, map[bool]string{true: "another's", false: "a part of"}[ev.Evidence.Basis == journal.BasisFields], tc.name)
 		}
 	}
@@ -605,7 +637,7 @@ func TestKeptEvidenceIsWeighed(t *testing.T) {
 	}{
 		{"park", heard(took), end(journal.EventPark, func(ev *journal.Event) { ev.Open = true }), journal.Weighed, journal.StateCompleted, ""},
 		{"doubt", heard(took), end(journal.EventDoubt, nil), journal.Weighed, journal.StateCompleted, ""},
-		{"cancel, nothing was sent", heard(took), end(journal.EventCancel, func(ev *journal.Event) { ev.Unsent = true }), journal.Weighed, journal.StateUnknown, "somebody else"},
+		{"cancel, nothing was sent", heard(took), end(journal.EventCancel, func(ev *journal.Event) { ev.Unsent = true }), journal.Weighed, journal.StateUnknown, "another program"},
 		{"two objects", heard(took, took), end(journal.EventDoubt, nil), journal.Weighed, journal.StateUnknown, "more than one"},
 		{"a refusal and an effect", heard(refused, took), end(journal.EventDoubt, nil), journal.Weighed, journal.StateCompleted, ""},
 		{"an effect and a refusal", heard(took, refused), end(journal.EventDoubt, nil), journal.Weighed, journal.StateCompleted, ""},
@@ -885,6 +917,7 @@ func TestRoundsKeepWhatTheyHad(t *testing.T) {
 			Key: op.Key + "'", Reference: "another"}
 		op, decision := next(t, op, false, ev)
 		require.Equal(t, journal.Recorded, decision)
+		op.FirstSentAt = noon
 		return op
 	}
 	ours := again(op)
@@ -1022,6 +1055,7 @@ func TestALookIsGivenBack(t *testing.T) {
 // What shows an effect beside one that is under way is told, and what is under way is left to end.
 func TestSecondEffectBesideOneUnderWay(t *testing.T) {
 	op := inFlight(journal.Named, stated)
+	op.Rounds = []journal.Round{{Key: "old key"}}
 	ev := seen(op, journal.FindingTookEffect, "order 1")
 	ev.Evidence.Source, ev.Generation, ev.Claim = journal.SourceEvent, 0, 1
 	after, decision := next(t, op, true, ev)

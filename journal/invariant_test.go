@@ -84,7 +84,7 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 		{journal.StateCompleted, func(op *journal.Operation) {
 			op.Answer, op.Found.MayHaveRun, op.Terms.Remembers = &journal.Answer{Refused: true}, true, memory.Successes
 		}, "a refusal is an answer only where nothing else may have run, or the provider remembers everything"},
-		{journal.StateUnknown, func(op *journal.Operation) { op.MayHaveRun = false }, "what is unknown may have run, or is on hold"},
+		{journal.StateUnknown, func(op *journal.Operation) { op.MayHaveRun = false }, "what is unknown may have run, is on hold, or was seen"},
 		{journal.StateCancelled, func(op *journal.Operation) { op.MayHaveRun = true }, "what is cancelled has not run"},
 		{journal.StateUnknown, func(op *journal.Operation) { op.Looks = -1 }, "what was seen of it is bounded"},
 		{journal.StateUnknown, func(op *journal.Operation) { op.Evidence = make([]journal.Evidence, 10) }, "what was seen of it is bounded"},

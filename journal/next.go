@@ -365,8 +365,10 @@ func takeOver(op Operation, in *Intent) Operation {
 // generation starts the next life of an operation whose last one had no effect. reference
 // takes the place of one that was made for that.
 func generation(op Operation, key, reference string) Operation {
-	op.Rounds = append(slices.Clone(op.Rounds), Round{op.Generation, op.Key, op.Reference})
-	op.Rounds = op.Rounds[max(len(op.Rounds)-maxRounds, 0):]
+	if !op.NeverLeft() { // else nothing can be recognised by what it had
+		op.Rounds = append(slices.Clone(op.Rounds), Round{op.Generation, op.Key, op.Reference})
+		op.Rounds = op.Rounds[max(len(op.Rounds)-maxRounds, 0):]
+	}
 	op.Generation++
 	if op.ReferenceOurs {
 		op.Reference = reference
@@ -430,7 +432,7 @@ func offer(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	switch {
 	case op.State == StateAbsent || op.Delivered:
 		return op, Ignored, nil
-	case op.State == StateUnknown && op.Dead == "" && ev.Looking:
+	case op.State == StateUnknown && op.Dead == "" && ev.Looking && !op.NeverLeft():
 		return op, Ignored, nil // it may settle by itself
 	case op.Holder != "" && live:
 		return op, Wait, nil
@@ -813,9 +815,7 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		op.Answer.ByHand = true
 		return op, Recorded, nil
 	case NotExecuted:
-		op = settle(op, ev, StateCancelled)
-		op.MayHaveRun, op.ByHand, op.Cause = false, true, "resolved by hand as not executed"
-		return op, Recorded, nil
+		return notExecuted(op, ev, "resolved by hand as not executed"), Recorded, nil
 	case SendAgain:
 		key := ev.Key
 		if op.Naming == Carried || op.Key == "" {
@@ -833,6 +833,13 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return op, Recorded, nil
 	}
 	return op, Ignored, invalid(op, ev, "no such resolution")
+}
+
+// notExecuted cancels the operation by a decision that it had no effect.
+func notExecuted(op Operation, ev Event, cause string) Operation {
+	op = settle(op, ev, StateCancelled)
+	op.MayHaveRun, op.ByHand, op.Cause = false, true, cause
+	return op
 }
 
 func resolved(ev Event) *Resolved {
@@ -884,7 +891,7 @@ func settle(op Operation, ev Event, to State) Operation {
 	op.WakeAt = time.Time{}
 	op.Dead, op.LookAt = "", time.Time{}
 	op.Evidence = withoutAnswers(op.Evidence)
-	if to == StateUnknown {
+	if to == StateUnknown && !op.NeverLeft() {
 		op.Looks, op.LookAt = 0, stamp(ev.At.Add(ev.LookAfter))
 	}
 	return op

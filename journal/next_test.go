@@ -235,20 +235,17 @@ unknown|on_hold                      absent_there         * stale * * * * *     
 
 completed|omitted|tombstone          took                 * * * * * * *                          → recorded completed
 in_flight                            took                 * * * * * * *                          → recorded in_flight
-pending|pending_told                 took                 * * * * ran * *                        → recorded completed
-pending|pending_told                 took                 * * * * not * *                        → recorded unknown
+pending|pending_told                 took                 * * * * * * *                          → recorded completed
 unknown                              took                 * * * * * * *                          → recorded completed
-on_hold                              took                 * * * * ran * *                        → recorded completed
-on_hold                              took                 * * * * not * *                        → recorded unknown
-cancelled                            took                 * * * * * * *                          → recorded unknown
-by_hand                              took                 * * * * * * *                          → recorded completed
+on_hold                              took                 * * * * * * *                          → recorded unknown
+cancelled|by_hand                    took                 * * * * * * *                          → recorded completed
 completed|omitted|tombstone          took_earlier         * * * * * * *                          → second_effect completed
 in_flight                            took_earlier         * * * * * * *                          → second_effect in_flight
 pending|pending_told                 took_earlier         * * * * ran * *                        → second_effect pending
 pending|pending_told                 took_earlier         * * * * not * *                        → recorded completed
 unknown                              took_earlier         * * * * * * *                          → second_effect unknown
 on_hold                              took_earlier         * * * * ran * *                        → second_effect unknown
-on_hold                              took_earlier         * * * * not * *                        → recorded completed
+on_hold                              took_earlier         * * * * not * *                        → recorded unknown
 cancelled|by_hand                    took_earlier         * * * * * * *                          → recorded completed
 completed|omitted|tombstone          refused_there        * * * * * * *                          → ignored completed
 cancelled|by_hand                    refused_there        * * * * * * *                          → ignored cancelled
@@ -258,9 +255,7 @@ pending|pending_told                 refused_there        * * * * ran never *   
 pending|pending_told                 refused_there        * * * * not * *                        → ignored pending
 unknown                              refused_there        * * * * * now|later *                  → recorded completed
 unknown                              refused_there        * * * * * never *                      → recorded unknown
-on_hold                              refused_there        * * * * ran now|later *                → recorded completed
-on_hold                              refused_there        * * * * ran never *                    → recorded unknown
-on_hold                              refused_there        * * * * not * *                        → recorded unknown
+on_hold                              refused_there        * * * * * * *                          → recorded unknown
 
 pending|pending_told                 withdraw|want        * stale * * * * *                      → stale pending
 pending|pending_told                 want                 * current * * * * *                    → error pending
@@ -578,7 +573,7 @@ func (s situation) build() (op journal.Operation, live bool, ev journal.Event) {
 func operation(naming journal.Naming, terms journal.Terms) journal.Operation {
 	return journal.Operation{
 		Handle: 7, Ref: journal.Ref{ID: "invoice-991/charge"}, Naming: naming, Provider: "stripe", Endpoint: "POST /v1/charges",
-		Key: "its key", KeyCarried: naming == journal.Carried, Generation: 1, Fingerprint: "the request", Terms: terms,
+		Key: "its key", KeyCarried: naming == journal.Carried, Generation: 1, Rounds: []journal.Round{{Key: "old key"}}, Fingerprint: "the request", Terms: terms,
 		Request: journal.Request{Method: "POST", URL: "https://api.example.com/v1/charges", Body: []byte("amount=1")},
 		Mode:    "test", Form: "header Idempotency-Key",
 		Claim: 2, Asker: 9, FirstSentAt: noon.Add(-2 * time.Hour), LastEndedAt: noon.Add(-time.Minute),

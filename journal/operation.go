@@ -3,6 +3,7 @@ package journal
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -206,6 +207,17 @@ type Operation struct {
 	// Newer is what a newer release recorded of it, as the store encodes that: whoever writes
 	// the operation again keeps it. nil: nothing.
 	Newer []byte
+}
+
+// NeverLeft reports whether no attempt of the present generation may have left. It is not the opposite
+// of MayHaveRun, which a decision that it was not executed clears: what never left is neither looked
+// for nor completed by evidence.
+func (op *Operation) NeverLeft() bool { return op.FirstSentAt.IsZero() }
+
+// left reports whether an attempt of that generation, an earlier one, may have left. Only those have a
+// round; of the oldest, nothing is kept.
+func (op *Operation) left(generation int) bool {
+	return len(op.Rounds) == maxRounds && generation < op.Rounds[0].Generation || slices.ContainsFunc(op.Rounds, func(r Round) bool { return r.Generation == generation })
 }
 
 // sentFrom has the operation count as sent first then, or earlier, where it may have been.

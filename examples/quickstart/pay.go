@@ -41,7 +41,8 @@ func payAll(ctx context.Context, at *providersAt, dir string, invoices []invoice
 	gocardless.Hosts = []string{at.gocardless.Host}
 
 	var resuming atomic.Bool
-	client, err := onceward.New(onceward.Config{
+	var client *onceward.Client
+	client, err = onceward.New(onceward.Config{
 		Journal:   j,
 		Providers: []providers.Provider{stripe, courier, square, gocardless},
 		Authorize: func(req *http.Request) error {
@@ -50,8 +51,10 @@ func payAll(ctx context.Context, at *providersAt, dir string, invoices []invoice
 		},
 		Backoff: backoff.Policy{Initial: 50 * time.Millisecond, Max: time.Second},
 		Reconcile: &onceward.Reconcile{
-			Schedule:   []time.Duration{time.Second}, // of a storm that is over in a few
-			Lookup:     notThere,
+			Schedule: []time.Duration{time.Second}, // of a storm that is over in a few
+			Lookup: func(ctx context.Context, op onceward.Operation) (onceward.Finding, error) {
+				return onceward.Finding{}, notThere(ctx, client, op)
+			},
 			References: onceward.FillMissing,
 		},
 		Trace: &onceward.Trace{Started: func(ctx context.Context, op onceward.Operation, _ onceward.Why) context.Context {
@@ -153,14 +156,19 @@ func settle(ctx context.Context, client *onceward.Client, at *providersAt, inv i
 	}
 }
 
-// notThere says of what a look did not find that it was not executed, once that is sure.
-// No provider publishes how long it may work on a request; these are known to do it for less
-// than a second, and to list at once what they have made.
-func notThere(_ context.Context, op onceward.Operation) (f onceward.Finding, err error) {
-	if n := len(op.Evidence); n > 0 && op.Evidence[n-1].Finding == journal.FindingAbsent && time.Since(op.SettledAt) > 3*time.Second {
-		f = onceward.Finding{Found: journal.FindingAbsent, Why: "the provider is done within a second, and lists what it made"}
+// notThere resolves an operation as not executed that a look did not find, once that is sure. A look-up of the
+// program's own would be believed a quarter of an hour after the last attempt; this program decides as an operator would.
+// No provider publishes how long it may work on a request; these are known to do it for less than a second, and to list
+// at once what they have made.
+func notThere(ctx context.Context, client *onceward.Client, op onceward.Operation) error {
+	n := len(op.Evidence)
+	if n == 0 || op.Evidence[n-1].Finding != journal.FindingAbsent || time.Since(op.SettledAt) <= 3*time.Second {
+		return nil
 	}
-	return f, nil
+	_, err := client.Resolve(ctx, op.Seen, onceward.NotExecuted, onceward.ResolveOptions{
+		By: "quickstart", Why: "the provider is done within a second, and lists what it made",
+	})
+	return err
 }
 
 // hookSecret is what the providers sign their webhooks with.

@@ -123,7 +123,8 @@ type record struct {
 	Held                               bool // somebody holds it
 	SecondEffects                      int
 
-	Looks                   int // 1: it was looked for since it became unknown
+	Left                    uint8 // the earlier generations of which an attempt may have left
+	Looks                   int   // 1: it was looked for since it became unknown
 	Object                  string
 	Dead, Unwanted, Adopted bool
 	Seen                    [maxSeen]evidence
@@ -150,6 +151,11 @@ func (r *record) operation() journal.Operation {
 		op.Answer.Generation = r.Answered
 	}
 	op.Account, op.Object, op.Adopted, op.Evidence = account, r.Object, r.Adopted, r.evidence()
+	for generation := range r.Generation {
+		if r.Left>>generation&1 == 1 {
+			op.Rounds = append(op.Rounds, journal.Round{Generation: generation})
+		}
+	}
 	if r.Dead {
 		op.Dead = "dead"
 	}
@@ -191,6 +197,9 @@ func (c *Config) recordOf(op *journal.Operation) record {
 		var room bool
 		r.Object, r.Dead, r.Unwanted, r.Adopted = op.Object, op.Dead != "", op.Unwanted != nil, op.Adopted
 		r.Seen, room = seenOf(op)
+		for _, round := range op.Rounds {
+			r.Left |= 1 << round.Generation
+		}
 		r.Crowded = !room
 	}
 	if c.Unique {

@@ -79,10 +79,10 @@ func (b *book) Apply(ctx context.Context, ev journal.Event) (journal.Result, err
 		b.life.hasBegun(ev, res)
 		b.life.notes(b, res)
 		if res.Decision == journal.Recorded {
-			switch name := b.life.ledgerName(ev.Ref); ev.Resolution {
-			case journal.NotExecuted:
+			switch name := b.life.ledgerName(ev.Ref); {
+			case ev.Resolution == journal.NotExecuted, ev.Kind == journal.EventEvidence && res.Operation.ByHand:
 				b.life.world.decides(name) // a hook's word too: whoever asks after that asks anew
-			case journal.SendAgain:
+			case ev.Resolution == journal.SendAgain:
 				b.life.world.forgives(name) // a person's word counts for more than what the provider asked for before
 			}
 		}

@@ -1,0 +1,108 @@
+package onceward_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// offline is another process of the teller's, which reaches nobody.
+func (l *teller) offline() *teller {
+	l.T.Helper()
+	refused := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }}
+	client, err := onceward.New(onceward.Config{
+		Journal: l.Journal.Journal, Providers: []providers.Provider{l.box.Provider()}, HTTPClient: &http.Client{Transport: refused}, Backoff: once, Reconcile: plain(),
+		Authorize: func(r *http.Request) error { r.Header.Set("Authorization", tellerToken); return nil },
+	})
+	require.NoError(l.T, err)
+	l.T.Cleanup(func() { _ = client.Shutdown(context.Background()) })
+	return &teller{process: &process{oncetest.Of(l.T, client, nil)}, box: l.box}
+}
+
+// An operation whose only attempt never left is not completed by an object that another program made.
+func TestAnOperationThatNeverLeftIsNotCompletedByEvidence(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		shows  journal.Basis
+		before func(*teller)
+		needs  bool
+	}{
+		{"the caller's reference", journal.BasisFields, func(*teller) {}, false},
+		{"its key", journal.BasisKey, func(*teller) {}, true},
+		{"the caller's reference, while it is on hold", journal.BasisFields, func(l *teller) { l.says("invoice-1", onceward.Hold) }, false},
+		{"its key, while it is on hold", journal.BasisKey, func(l *teller) { l.says("invoice-1", onceward.Hold) }, true},
+		{"its key, after it was resolved as not executed", journal.BasisKey, func(l *teller) { l.says("invoice-1", onceward.NotExecuted) }, true},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{})
+			require.ErrorIs(t, l.offline().pays("invoice-1").Err, onceward.ErrPending)
+			row.before(l)
+			for _, object := range []string{"payment p_1", "payment p_1"} {
+				op := l.stands("invoice-1")
+				_, err := l.Journal.Apply(t.Context(), journal.Event{
+					Kind: journal.EventEvidence, Ref: op.Ref, At: time.Now(), Claim: op.Claim, Object: object,
+					Evidence: &journal.Evidence{Source: journal.SourceEvent, Finding: journal.FindingTookEffect, Basis: row.shows},
+				})
+				require.NoError(t, err)
+			}
+			op := l.stands("invoice-1")
+			assert.NotEqual(t, onceward.StateCompleted, op.State)
+			assert.Equal(t, row.needs, op.Dead != "", "a person has to see to it")
+			recorded := l.Recorded(onceward.Ref{ID: "invoice-1"})
+			assert.False(t, recorded.MayHaveRun, "it is not claimed that it ran")
+			assert.Zero(t, recorded.LookAt, "it is not looked for")
+			l.runs(time.Hour)
+			if row.needs {
+				assert.Zero(t, l.effects())
+			}
+		})
+	}
+}
+
+// says has a person decide on an operation.
+func (l *teller) says(name string, what onceward.Resolution) {
+	l.T.Helper()
+	_, err := l.Resolve(context.Background(), l.stands(name).Seen, what, onceward.ResolveOptions{By: "ann", Why: "seen"})
+	require.NoError(l.T, err)
+}
+
+// The program's own look-up settles nothing that a person holds, or has decided on, and says too early
+// that an operation was not executed.
+func TestTheProgramsOwnLookUpOverridesNobody(t *testing.T) {
+	absent := func() *onceward.Reconcile {
+		return &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
+			return onceward.Finding{Found: journal.FindingAbsent, Why: "it is not in the ledger"}, nil
+		}}
+	}
+	trap(t, "an operation on hold", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Reconcile: absent()}, unlooked)
+		require.ErrorIs(t, l.offline().pays("invoice-1").Err, onceward.ErrPending)
+		l.says("invoice-1", onceward.Hold)
+		l.runs(24 * time.Hour)
+		assert.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
+		assert.Error(t, l.pays("invoice-1").Err)
+		assert.Zero(t, l.effects())
+	})
+	trap(t, "a quarter of an hour", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Reconcile: absent()}, unlooked)
+		l.loses("invoice-1", providertest.DropBefore())
+		l.runs(15 * time.Minute)
+		assert.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
+		l.runs(10 * time.Minute)
+		op := l.stands("invoice-1")
+		assert.Equal(t, onceward.StateCancelled, op.State)
+		assert.Equal(t, "Config.Reconcile.Lookup", op.Resolved.By)
+	})
+}
