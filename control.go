@@ -132,8 +132,8 @@ func (l *looking) control(ctx context.Context, op *journal.Operation, route tabl
 			}
 			l.read(ctx, op, route, sweep, nil, whose)
 		}
-		findings := sweep.Match([]lookup.Subject{c.about}, func(id string) bool { return id != c.about.Object })
-		if f := findings[0]; f.Kind == lookup.Found && f.Objects[0] == c.about.Object {
+		f := sweep.Match(c.about, func(id string) bool { return id != c.about.Object })
+		if f.Kind == lookup.Found && f.Objects[0] == c.about.Object {
 			return c.sent
 		}
 		if !lookup.Shared(look) {

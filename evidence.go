@@ -148,50 +148,30 @@ func (c *Client) hear(ctx context.Context, p *providers.Provider, heard []lookup
 	return ops, nil
 }
 
-// apart leaves what an event proves for one of the operations that it fits alike: for what is
-// proven by its object already, else for the only one that can have made it. Of several it
-// proves nothing, and they are looked for.
+// apart leaves an event for the operation that its object proves already, of several that it fits. If it proves
+// none, the event settles none of them, and they are looked for.
 func (c *Client) apart(fit []concerned) []concerned {
-	proves := func(o concerned) bool { return o.ev.Kind == journal.EventEvidence }
-	if rivals := only(fit, proves); len(rivals) < 2 {
-		return fit
+	var rivals, known []concerned
+	for _, o := range fit {
+		if o.ev.Kind == journal.EventEvidence {
+			rivals = append(rivals, o)
+			if o.op.Proves("", o.ev.Object) {
+				known = append(known, o)
+			}
+		}
 	}
-	if known := only(fit, func(o concerned) bool { return proves(o) && o.op.Proves("", o.ev.Object) }); len(known) > 0 {
+	switch {
+	case len(rivals) < 2:
+		return fit
+	case len(known) > 0:
 		return known
 	}
-	may := only(fit, func(o concerned) bool { return proves(o) && o.mayHaveMade() })
-	switch len(may) {
-	case 0:
-		return fit
-	case 1:
-		return may
-	}
-	for i := range may {
-		o := &may[i]
+	for i := range rivals {
+		o := &rivals[i]
 		c.note(context.Background(), slog.LevelWarn, logWebhookOdd, "a webhook may be about more than one operation, and proves nothing of them", &o.op, "object", o.ev.Object)
 		o.ev = journal.Event{Kind: journal.EventHint, Ref: o.ev.Ref, Handle: o.ev.Handle, At: o.ev.At}
 	}
-	return may
-}
-
-func only(all []concerned, is func(concerned) bool) (some []concerned) {
-	for _, o := range all {
-		if is(o) {
-			some = append(some, o)
-		}
-	}
-	return some
-}
-
-// mayHaveMade tells whether an object that is not known yet may be the operation's: it
-// was sent, and has no outcome with another one.
-func (o concerned) mayHaveMade() bool {
-	switch op := &o.op; {
-	case op.State == journal.StateCompleted:
-		return op.Object == "" && (op.Answer == nil || !op.Answer.Refused)
-	default:
-		return op.MayHaveRun || op.ByHand || o.generation != op.Generation
-	}
+	return rivals
 }
 
 // hint has operations be looked for, of which something was heard that proves nothing: at most
@@ -303,13 +283,18 @@ func (c *Client) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 	case exact:
 		basis = journal.BasisReference
 	}
-	if why, level := c.unproven(op, h, e, basis); why != "" {
+	reference := ""
+	if h.Reference != "" && !op.ReferenceOurs && basis == journal.BasisFields && about.Object == "" {
+		reference = h.Reference
+	}
+	if why, level := c.unproven(op, h, e, basis, reference); why != "" {
 		c.note(context.Background(), level, logWebhookHint, "a webhook proves nothing, and has the operation looked for", op, "why", why)
 		return ev, true
 	}
 	id := h.ID
 	ev.Kind, ev.Claim, ev.Generation = journal.EventEvidence, op.Claim, m.Generation
 	ev.Object, ev.Delivered = objectOf(endpoint, h.Object), c.tellsNobody(op)
+	ev.Reference, ev.From = reference, c.everyName(op.Provider)
 	ev.Answer = &journal.Answer{Omitted: true, Pointer: h.Object}
 	ev.Evidence = &journal.Evidence{
 		Source: journal.SourceEvent, Actor: secret.Recorded(id), Target: h.Rule.Equals, Finding: findingOf[h.Rule.Is], Basis: basis, Rule: h.Rule.Source,
@@ -333,7 +318,7 @@ func tiedBy(op *journal.Operation, generation int, object string) journal.Basis 
 }
 
 // unproven says why an event that is about an operation is no evidence of it, and how loudly; "": it is.
-func (c *Client) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis journal.Basis) (why string, level slog.Level) {
+func (c *Client) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis journal.Basis, reference string) (why string, level slog.Level) {
 	_, told := findingOf[h.Rule.Is]
 	undated := h.Key != "" && h.At.IsZero() && h.Created.IsZero() // a caller's key may have been used before
 	switch {
@@ -347,7 +332,7 @@ func (c *Client) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis
 		why = "it does not say when, and the key is the caller's"
 	case op.Mode != "" && h.Rule.Live != "" && !h.Told:
 		why = "it does not say whether it is a test's"
-	case basis == journal.BasisNone:
+	case basis <= journal.BasisPerson && reference == "":
 		why = "its object is one of those that may be the operation's"
 	case !c.inAccount(op, h, basis > journal.BasisPerson):
 		// A permission may be missing.

@@ -48,11 +48,13 @@ type seen struct {
 	evidence journal.Evidence
 	object   string
 	account  string
-	answer   *journal.Answer
-	absence  *journal.Absence
-	dead     string // nothing can look for it
-	saw      bool   // something that may be its object
-	unserved bool   // no look-up serves it
+	// reference is the caller's, that the object shows: a mark, if no other operation ever had it.
+	reference string
+	answer    *journal.Answer
+	absence   *journal.Absence
+	dead      string // nothing can look for it
+	saw       bool   // something that may be its object
+	unserved  bool   // no look-up serves it
 }
 
 // outweighs tells whether a look says more than the one before it. What one has seen and could
@@ -164,12 +166,16 @@ func (l *looking) lookBy(ctx context.Context, op *journal.Operation, route table
 		errors.As(w.passed, &p)
 		return s, p.Why
 	}
-	at := slices.IndexFunc(w.about, func(o *journal.Operation) bool { return o.Ref == op.Ref })
-	f := w.findings[at]
+	about := l.subject(op, u, whose)
+	var unread error
+	f := w.sweep.Match(about, l.taken(ctx, op, route, whose, &unread))
+	if unread != nil {
+		l.client.note(ctx, slog.LevelError, logLookFailed, "a look could not read the journal; it is made again", op, "error", unread)
+		f = lookup.Finding{Why: "the journal could not be read for whose the objects are"}
+	}
 	if f.Kind == lookup.Found && !whose.admits(op, f.Exact) {
 		return l.noted(inconclusive(errWhose), u, look, w), ""
 	}
-	about := l.subject(op, u, whose)
 	if req, err := w.sweep.Fetch(about, f); err != nil {
 		f = lookup.Finding{Objects: f.Objects, Why: err.Error()}
 	} else if req != nil {
@@ -217,14 +223,22 @@ func (l *looking) verdict(ctx context.Context, op *journal.Operation, route tabl
 		}
 	case lookup.Ambiguous:
 		s.evidence.Finding, s.object = journal.FindingAmbiguous, strings.Join(objects, ", ")
+	case lookup.Alike: // candidates: another look may show which object has the mark
+		s.evidence.Basis, s.object = journal.BasisFields, strings.Join(objects, ", ")
+		if !lookup.CanShowAMark(look, op.Reference != "") {
+			s.evidence.Finding = journal.FindingAmbiguous
+		}
 	case lookup.Found:
 		s.evidence.Finding, s.evidence.Basis, s.evidence.Why = findingOf[f.Outcome], basisOf(look, f), ""
 		s.object = objects[0]
+		if look.By == providers.ByReference && !f.Exact {
+			s.reference = op.Reference
+		}
 		s.answer = l.client.foundAnswer(op, route, f.Objects[0], f.Body, f.Fresh)
 	case lookup.Nothing:
 		s.evidence.Finding = journal.FindingAbsent
 		s.absence = &journal.Absence{
-			Began: w.began, Whole: true, ByRequest: l.byRequest(route.Endpoint, look),
+			Began: w.began, Whole: true, ByRequest: byRequest(op, route.Endpoint, look),
 			Consistent: look.Absent.Consistent, VisibleAfter: look.Absent.VisibleAfter, Horizon: look.Horizon,
 			Handling: route.Endpoint.HandlingTime, Account: whose.proven(), Skewed: w.skewed,
 		}
@@ -297,10 +311,10 @@ func (c *Client) assertedAnswer(op *journal.Operation, f Finding) *journal.Answe
 	return a
 }
 
-// byRequest tells whether what is looked for by was in the request for sure, and stays with
-// the object.
-func (l *looking) byRequest(e *providers.Endpoint, look *providers.Lookup) bool {
-	return look.By != providers.ByReference || !e.Reference.Mutable
+// byRequest tells whether a look-up that finds nothing can prove an absence: it looks for the key, or for a
+// reference of ours in a field that cannot be changed.
+func byRequest(op *journal.Operation, e *providers.Endpoint, look *providers.Lookup) bool {
+	return look.By == providers.ByKey || look.By == providers.ByReference && op.ReferenceOurs && !e.Reference.Mutable
 }
 
 // basisOf is what ties an object to the operation. A parent shows that something took effect in it, but a part of

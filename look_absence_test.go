@@ -100,8 +100,8 @@ func TestLookThatSawSomething(t *testing.T) {
 		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
 		require.Error(t, err)
 		e := l.stands("invoice-1").Evidence[0]
-		assert.Equal(t, journal.FindingInconclusive, e.Finding)
-		assert.Contains(t, e.Why, "compare the clocks")
+		assert.Equal(t, journal.FindingAmbiguous, e.Finding)
+		assert.Contains(t, e.Why, "before it was first sent")
 	})
 }
 

@@ -1,9 +1,12 @@
 package onceward_test
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"syscall"
 	"testing"
 	"time"
@@ -104,5 +107,73 @@ func TestTheProgramsOwnLookUpOverridesNobody(t *testing.T) {
 		op := l.stands("invoice-1")
 		assert.Equal(t, onceward.StateCancelled, op.State)
 		assert.Equal(t, "Config.Reconcile.Lookup", op.Resolved.By)
+	})
+}
+
+// The object of a payment that waited out a long outage completes no other one, though the other has the
+// same reference and amount.
+func TestAPaymentOfBeforeAnOutageCompletesNoOther(t *testing.T) {
+	t.Parallel()
+	for _, row := range alikes {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, row.table)
+			require.ErrorIs(t, l.offline().asks("first", row.path, order1).Err, onceward.ErrPending)
+			pass(7 * time.Hour)
+			l.box.Script(providertest.CutAt(5), providertest.DropBefore())
+			l.runs(time.Minute)
+			require.Equal(t, onceward.StateCompleted, l.stands("first").State)
+			require.ErrorIs(t, l.asks("second", row.path, order1).Err, onceward.ErrOutcomeUnknown)
+			l.runs(24 * time.Hour)
+			assert.Equal(t, onceward.StateUnknown, l.stands("second").State, "it was never made")
+			l.truly()
+		})
+	}
+}
+
+// Nor is it completed once nothing is left of the other operation but that it had the reference.
+func TestAReferenceOfAReapedOperationIsNoMark(t *testing.T) {
+	t.Parallel()
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Keep: time.Hour})
+		l.box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.asks("first", "/transfers", order1).Err, onceward.ErrOutcomeUnknown)
+		l.says("first", onceward.NotExecuted)
+		l.runs(40 * 24 * time.Hour)
+		_, err := l.Lookup(t.Context(), onceward.Ref{ID: "first"})
+		require.ErrorIs(t, err, onceward.ErrNotFound)
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.asks("second", "/transfers", order1).Err, onceward.ErrOutcomeUnknown)
+		l.runs(time.Hour)
+		op := l.stands("second")
+		assert.Equal(t, onceward.StateUnknown, op.State)
+		assert.Equal(t, "transfer obj_1", latest(op).Object, "it is a candidate")
+	})
+}
+
+// No absence is proven beside an object that differs from the operation in nothing but its reference, as the
+// provider may have trimmed that.
+func TestNoAbsenceBesideATrimmedReference(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Reconcile: filling()}, proving)
+		trims := true
+		l.fakes(func(r *http.Request) *http.Response {
+			if trims && r.Method == http.MethodPost {
+				sent, err := io.ReadAll(r.Body)
+				require.NoError(t, err)
+				sent = regexp.MustCompile(`("external_id":"[^"]{20})[^"]+"`).ReplaceAll(sent, []byte(`$1"`))
+				r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(sent)), int64(len(sent))
+			}
+			return nil
+		})
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.asks("invoice-1", "/transfers", `{"amount":10}`).Err, onceward.ErrOutcomeUnknown)
+		trims = false
+		pass(3 * time.Minute)
+		require.NoError(t, l.asks("control", "/transfers", `{"amount":11}`).Err)
+		l.runs(24 * time.Hour)
+		op := l.stands("invoice-1")
+		assert.Equal(t, onceward.StateUnknown, op.State)
+		assert.Equal(t, "transfer obj_1", latest(op).Object, "it is a candidate")
+		l.truly()
 	})
 }

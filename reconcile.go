@@ -334,6 +334,7 @@ func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) 
 	ev := journal.Event{
 		Kind: journal.EventEvidence, Ref: op.Ref, Handle: op.Handle, At: now, Claim: op.Claim, Generation: op.Generation,
 		Object: s.object, Account: s.account, Evidence: &s.evidence, Absence: s.absence, Answer: s.answer, Dead: s.dead,
+		Reference: s.reference, From: c.everyName(op.Provider),
 		Due: l.nextLook(ctx, op, now), Delivered: c.tellsNobody(op),
 	}
 	if ev.Dead == "" && !l.unsure && !now.Before(op.SettledAt.Add(r.GiveUpAfter)) {

@@ -55,7 +55,7 @@ func reconcileStorm(t *testing.T, seed uint64) {
 		if n%2 == 0 {
 			return p.asks(fmt.Sprint("payment-", n), "/payments", fmt.Sprintf(`{"amount":%d}`, n)).Err
 		}
-		return p.asks(fmt.Sprint("transfer-", n), "/transfers", `{"amount":7}`).Err
+		return p.asks(fmt.Sprint("transfer-", n), "/transfers", fmt.Sprintf(`{"amount":%d}`, n)).Err
 	}
 	const many = 60
 	for n := range many {
@@ -82,7 +82,7 @@ func reconcileStorm(t *testing.T, seed uint64) {
 	for n := range 4 {
 		time.Sleep(3 * time.Minute)
 		require.NoError(t, last.asks(fmt.Sprint("control-", n), "/payments", `{"amount":1}`).Err)
-		require.NoError(t, last.asks(fmt.Sprint("control/", n), "/transfers", `{"amount":7}`).Err)
+		require.NoError(t, last.asks(fmt.Sprint("control/", n), "/transfers", fmt.Sprintf(`{"amount":%d}`, 1000+n)).Err)
 	}
 	last.runs(48 * time.Hour)
 	l.box.Advance(0)

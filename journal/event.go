@@ -269,6 +269,8 @@ type Event struct {
 	// is unknown, then; one that is pending is left to others as long as these may send it.
 	NamedOnly bool
 
+	// From, of Evidence, are the names that the operation's provider has or had.
+	//
 	// From are the providers whose operations a Claim sends, "" standing for those
 	// that were begun under none; nil: all. Others, pending or left by the dead, are
 	// passed over. Outcomes are offered whatever their provider.
@@ -282,7 +284,7 @@ type Event struct {
 	By           string        // Resolve: who says so. Cause is why
 	Unrecognised bool          // Resolve, Executed: the recorded answer is not the provider's
 	Key          string        // Resolve, SendAgain: the next generation's key; Evidence, absent: likewise, "": the same
-	Reference    string        // Resolve, SendAgain: the next generation's reference, where it is ours
+	Reference    string        // Resolve, SendAgain: the next generation's reference, where it is ours; Evidence: the caller's, that the object shows
 	Forced       bool          // Resolve: over evidence that says otherwise
 	Keep         time.Duration // Reap
 
@@ -291,6 +293,9 @@ type Event struct {
 	Object, Account string
 	// Taken says that another operation is proven by Object. Set by the store.
 	Taken bool
+	// Sole says that no other operation of the providers From has Reference, or ever had it. Evidence. Set by
+	// the store.
+	Sole bool
 
 	// Repeats, of a Begin, says that the asker has looked for an operation that is unknown, as the
 	// Claim and Generation that it gives, in its account, and has found nothing of it: it is

@@ -76,12 +76,14 @@ func evidence(op Operation, ev Event) (Operation, Decision, error) {
 	case ofAnotherAccount(op, ev):
 		return op, Ignored, nil
 	}
+	ev = weighed(op, ev)
+	e = ev.Evidence
 	switch {
 	case ev.Generation < op.Generation:
 		return ofEarlier(op, ev)
 	case op.NeverLeft() && op.State != StateInFlight && !e.Finding.TookEffect():
 		return op, Ignored, nil
-	case onHold(op) && !op.NeverLeft() && e.Finding != FindingAbsent && !ev.Taken:
+	case onHold(op) && !op.NeverLeft() && e.Finding != FindingAbsent && !ev.Taken && e.marks():
 		return undecided(op, ev, e.Finding) // only a person settles it, or its own late answer
 	case e.Finding.TookEffect():
 		return took(op, ev)
@@ -94,6 +96,23 @@ func evidence(op Operation, ev Event) (Operation, Decision, error) {
 	}
 	return undecided(op, ev, e.Finding)
 }
+
+// weighed is ev with its basis as it counts: the caller's reference, which the object shows, is the operation's
+// mark if no other operation ever had it.
+func weighed(op Operation, ev Event) Event {
+	e := *ev.Evidence
+	if ev.Sole && !op.ReferenceOurs && e.Basis == BasisFields && op.referenceOf(ev.Generation) == ev.Reference {
+		e.Basis = BasisReference
+	}
+	ev.Evidence = &e
+	return ev
+}
+
+// marks reports whether evidence can settle an operation: its object shows a mark of the operation, or it is the
+// word of the program's own look-up. What only agrees is a candidate, for a person.
+func (e *Evidence) marks() bool { return e.Basis >= BasisPerson }
+
+const noMark = "an object agrees with it, but shows no mark of it: compare them at the provider"
 
 // ofAnotherAccount: what another account has is not this operation's.
 func ofAnotherAccount(op Operation, ev Event) bool {
@@ -114,7 +133,7 @@ func ofEarlier(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
 	case !ev.Evidence.Finding.TookEffect(), op.Proves("", ev.Object):
 		return op, Ignored, nil // as was said; or it is known
-	case ev.Taken || !op.left(ev.Generation):
+	case ev.Taken || !op.left(ev.Generation) || !ev.Evidence.marks():
 		return op, Ignored, nil
 	case op.MayHaveRun:
 		return second(op, ev)
@@ -129,6 +148,8 @@ func took(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
 	case op.NeverLeft() && op.State != StateCompleted && op.State != StateInFlight:
 		return elsewhere(op, ev)
+	case !ev.Evidence.marks():
+		return undecided(op, lacking(ev, noMark), FindingAmbiguous)
 	case ev.Taken:
 		return undecided(op, ev, FindingAmbiguous)
 	case op.State == StateCompleted:
@@ -190,7 +211,7 @@ func beside(op Operation, ev Event) (Operation, Decision, error) {
 		return second(op, ev)
 	case refusedHere(op) && !isKept(op, ev):
 		return contradicted(op, ev, answeredRefused)
-	case op.Object == "" && ev.Evidence.Basis > BasisPerson:
+	case op.Object == "":
 		op.Object = ev.Object // which proves no other one from now on
 		return keep(op, ev), Recorded, nil
 	case ev.Evidence.Finding == FindingReversed && !isKept(op, ev):
@@ -267,18 +288,17 @@ func shown(ev Event) Event {
 }
 
 // refusedThere is evidence that the provider refused the present generation. What took
-// effect wins over it, and what only looks like it proves nothing: it may be another's that was
-// refused, while its own is not shown yet.
+// effect wins over it.
 func refusedThere(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
 	case op.State == StateCompleted:
 		return op, Ignored, nil
+	case !ev.Evidence.marks():
+		return undecided(op, lacking(ev, noMark), FindingAmbiguous)
 	case op.State == StateInFlight:
 		return kept(op, ev)
 	case ev.Taken:
 		return undecided(op, ev, FindingAmbiguous)
-	case ev.Evidence.Basis <= BasisPerson && ev.Evidence.Source != SourceHook:
-		return undecided(op, lacking(ev, refusedAlike), FindingRefused)
 	case outranked(op, ev):
 		return undecided(op, ev, FindingRefused)
 	case !isRefusal(op, *ev.Evidence) || disagrees(op, ""):
@@ -287,10 +307,7 @@ func refusedThere(op Operation, ev Event) (Operation, Decision, error) {
 	return prove(op, ev)
 }
 
-const (
-	refusedAlike  = "an object that looks like its own was refused: it may be another's, while this took effect"
-	refusedInPart = "the refusal may be of a part of what was sent for it"
-)
+const refusedInPart = "the refusal may be of a part of what was sent for it"
 
 // lacking is ev with what was missing to settle the operation by it.
 func lacking(ev Event, why string) Event {
@@ -303,7 +320,7 @@ func lacking(ev Event, why string) Event {
 // isRefusal: the object that was refused is the operation's for sure, and was all that may have run,
 // or the provider recognises what it refused.
 func isRefusal(op Operation, e Evidence) bool {
-	return (e.Basis > BasisPerson || e.Source == SourceHook) && op.MayHaveRun && (op.Claim == 1 && op.Attempts == 1 || op.Terms.Remembers == memory.Everything)
+	return e.marks() && op.MayHaveRun && (op.Claim == 1 && op.Attempts == 1 || op.Terms.Remembers == memory.Everything)
 }
 
 // kept leaves evidence beside a claim, whose own answer wins; it is weighed when the claim
@@ -327,7 +344,7 @@ func kept(op Operation, ev Event) (Operation, Decision, error) {
 func weigh(op Operation, ev Event) (Operation, bool) {
 	var best Evidence
 	for _, e := range op.Evidence {
-		if e.Answer != nil && e.Finding > best.Finding && (e.Finding != FindingRefused || isRefusal(op, e)) {
+		if e.Answer != nil && e.marks() && e.Finding > best.Finding && (e.Finding != FindingRefused || isRefusal(op, e)) {
 			best = e
 		}
 	}
@@ -496,7 +513,7 @@ func undecided(op Operation, ev Event, finding Finding) (Operation, Decision, er
 // shows reports whether the provider has something of the operation, whatever that is worth: an
 // object with what is its alone is there, though it can't be told what became of it.
 func (e *Evidence) shows() bool {
-	return e.Finding >= FindingInProgress || e.Finding == FindingInconclusive && e.Object != ""
+	return e.Finding >= FindingInProgress || e.Finding == FindingInconclusive && e.Object != "" && e.Basis != BasisFields
 }
 
 // forbidsRepeat reports whether an object may be the operation's.

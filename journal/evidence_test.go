@@ -254,18 +254,32 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 		{"cancelled by hand, never sent", func(op *journal.Operation) { byHand(op, journal.NotExecuted); neverLeft(op) },
 			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Ignored, journal.StateCancelled, "", "", 0, 0},
 		{"cancelled by hand", func(op *journal.Operation) { byHand(op, journal.NotExecuted) }, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
-		{"cancelled by hand, against the caller's reference", func(op *journal.Operation) { byHand(op, journal.NotExecuted) },
-			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateUnknown, "", "an operator", 0, 1},
+		{"cancelled by hand, by fields", func(op *journal.Operation) { byHand(op, journal.NotExecuted) },
+			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Ignored, journal.StateCancelled, "", "", 0, 0},
+		{"unknown, by fields", nil, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateUnknown, "", "", 0, 1},
+		{"unknown, a second time by fields", func(op *journal.Operation) { op.Evidence = []journal.Evidence{{Finding: journal.FindingAmbiguous}} },
+			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateUnknown, "", "more than one object", 0, 2},
+		{"unknown, by the caller's reference, which no other ever had", func(op *journal.Operation) { op.ReferenceOurs = false }, callers(true),
+			journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+		{"unknown, by the caller's reference, which another has", func(op *journal.Operation) { op.ReferenceOurs = false }, callers(false),
+			journal.Recorded, journal.StateUnknown, "", "", 0, 1},
+		{"unknown, by another's reference", func(op *journal.Operation) { op.ReferenceOurs, op.Reference = false, "r" }, callers(true),
+			journal.Recorded, journal.StateUnknown, "", "", 0, 1},
+		{"cancelled by hand, against the caller's reference", func(op *journal.Operation) { byHand(op, journal.NotExecuted); op.ReferenceOurs = false }, callers(true),
+			journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+		{"pending, by the caller's reference, which another has", func(op *journal.Operation) {
+			op.State, op.LookAt, op.ReferenceOurs = journal.StatePending, time.Time{}, false
+		}, callers(false), journal.Ignored, journal.StatePending, "", "", 0, 0},
 		{"cancelled by hand, against the program's own look-up", func(op *journal.Operation) { byHand(op, journal.NotExecuted) },
 			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisPerson }, journal.Recorded, journal.StateUnknown, "", "an operator", 0, 1},
 		{"cancelled by hand, against our reference", func(op *journal.Operation) { byHand(op, journal.NotExecuted) },
 			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisReference }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
-		{"in another word's round, by the caller's reference", func(op *journal.Operation) {
+		{"in another word's round, by the program's own look-up", func(op *journal.Operation) {
 			op.Resolved = &journal.Resolved{Resolution: journal.SendAgain, Generation: 3}
 		},
-			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
-		{"held once, by the caller's reference", func(op *journal.Operation) { op.Resolved = &journal.Resolved{Resolution: journal.Release} },
-			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisPerson }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+		{"held once, by the program's own look-up", func(op *journal.Operation) { op.Resolved = &journal.Resolved{Resolution: journal.Release} },
+			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisPerson }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
 
 		{"completed by it", func(op *journal.Operation) { completed(op, pay1, journal.Answer{}) }, nil, journal.Ignored, journal.StateCompleted, pay1, "", 0, 0},
 		{"completed by another", func(op *journal.Operation) { completed(op, pay2, journal.Answer{}) }, nil, journal.SecondEffect, journal.StateCompleted, pay2, "twice", 1, 1},
@@ -336,6 +350,11 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 	}
 }
 
+// callers has an event show the caller's reference, which no other operation had.
+func callers(sole bool) func(*journal.Event) {
+	return func(ev *journal.Event) { ev.Evidence.Basis, ev.Reference, ev.Sole = journal.BasisFields, "ref-0", sole }
+}
+
 // neverLeft is for an operation of which no attempt has left.
 func neverLeft(op *journal.Operation) {
 	op.MayHaveRun, op.Failed, op.FirstSentAt, op.LastEndedAt, op.LookAt = false, false, time.Time{}, time.Time{}, time.Time{}
@@ -380,8 +399,9 @@ func TestEvidenceOfAnEarlierRound(t *testing.T) {
 		{"and it is another's", unsent, journal.FindingTookEffect, func(ev *journal.Event) { ev.Taken = true }, journal.Ignored, journal.StatePending},
 		{"it was refused", unsent, journal.FindingRefused, nil, journal.Ignored, journal.StatePending},
 		{"against somebody's word", said, journal.FindingTookEffect, nil, journal.Recorded, journal.StateCompleted},
-		{"against somebody's word, by the caller's reference", said, journal.FindingTookEffect, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields },
+		{"against somebody's word, by the program's own look-up", said, journal.FindingTookEffect, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisPerson },
 			journal.Recorded, journal.StateUnknown},
+		{"by fields", unsent, journal.FindingTookEffect, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Ignored, journal.StatePending},
 	} {
 		ev := seen(tc.op, tc.finding, "payment pay_1")
 		ev.Generation = 0
@@ -440,7 +460,7 @@ func TestEvidenceOfARefusal(t *testing.T) {
 		assert.Equal(t, tc.state, got.State, tc.name)
 		assert.True(t, got.State != journal.StateCompleted || decision == journal.Ignored || got.Answer.Refused, tc.name)
 		if got.State == journal.StateUnknown && decision != journal.Ignored && !ev.Taken && got.Resolved == nil {
-			assert.Contains(t, got.Evidence[len(got.Evidence)-1].Why, map[bool]string{true: "another's", false: "a part of"}[ev.Evidence.Basis == journal.BasisFields], tc.name)
+			assert.Contains(t, got.Evidence[len(got.Evidence)-1].Why, map[bool]string{true: "no mark", false: "a part of"}[ev.Evidence.Basis == journal.BasisFields], tc.name)
 		}
 	}
 }

@@ -432,7 +432,7 @@ func offer(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	switch {
 	case op.State == StateAbsent || op.Delivered:
 		return op, Ignored, nil
-	case op.State == StateUnknown && op.Dead == "" && ev.Looking && !op.NeverLeft():
+	case op.State == StateUnknown && op.Dead == "" && ev.Looking:
 		return op, Ignored, nil // it may settle by itself
 	case op.Holder != "" && live:
 		return op, Wait, nil
@@ -891,8 +891,11 @@ func settle(op Operation, ev Event, to State) Operation {
 	op.WakeAt = time.Time{}
 	op.Dead, op.LookAt = "", time.Time{}
 	op.Evidence = withoutAnswers(op.Evidence)
-	if to == StateUnknown && !op.NeverLeft() {
+	switch {
+	case to == StateUnknown && !op.NeverLeft():
 		op.Looks, op.LookAt = 0, stamp(ev.At.Add(ev.LookAfter))
+	case to == StateUnknown && !onHold(op):
+		op.Dead = "nothing of it was sent, so that there is nothing to look for"
 	}
 	return op
 }

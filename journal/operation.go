@@ -220,6 +220,19 @@ func (op *Operation) left(generation int) bool {
 	return len(op.Rounds) == maxRounds && generation < op.Rounds[0].Generation || slices.ContainsFunc(op.Rounds, func(r Round) bool { return r.Generation == generation })
 }
 
+// referenceOf is the reference that a generation of it had; "" where that is not kept.
+func (op *Operation) referenceOf(generation int) string {
+	for _, r := range op.Rounds {
+		if r.Generation == generation {
+			return r.Reference
+		}
+	}
+	if generation == op.Generation {
+		return op.Reference
+	}
+	return ""
+}
+
 // sentFrom has the operation count as sent first then, or earlier, where it may have been.
 func (op *Operation) sentFrom(t time.Time) {
 	op.FirstSentAt = t

@@ -41,15 +41,15 @@ func (f Finding) String() string {
 // taken back later had taken place.
 func (f Finding) TookEffect() bool { return f == FindingTookEffect || f == FindingReversed }
 
-// Basis is what ties evidence to the operation, the weakest first. A person's word lies
-// between what the caller's reference says and what ours does.
+// Basis is what ties evidence to the operation, the weakest first. Only a mark of the operation settles it, or
+// the word of the program's own look-up, which ranks like a person.
 type Basis uint8
 
 const (
 	BasisNone      Basis = iota // nothing was found that could be tied to it
-	BasisFields                 // the caller's reference, which may repeat, and fields that agree
+	BasisFields                 // fields that agree, and the caller's reference if another operation has it: no mark
 	BasisPerson                 // somebody's word
-	BasisReference              // the reference that was made for its generation; a parent that has one such child
+	BasisReference              // the reference that was made for its generation, or one of the caller's that no other operation ever had; the one object that the request names
 	BasisKey                    // its key
 )
 
@@ -192,7 +192,8 @@ type Heard struct {
 // An object proves one operation: before it runs Next on an EventEvidence that names one, a
 // Reconciler sets Event.Taken where another operation of the provider and account is proven
 // by it (Operation.Proves), reaped ones included; and likewise for an EventComplete, where
-// evidence proved the other.
+// evidence proved the other. For an EventEvidence that shows a caller's Reference it sets Event.Sole, unless another
+// operation of Event.From and the account has that, or had it before it was reaped.
 //
 // This interface does not grow.
 type Reconciler interface {
@@ -267,10 +268,12 @@ func isName(account string) bool { return account != "" && account != OwnCredent
 // Proves reports whether the operation is proven by this object, in this account, or will
 // be once its claim has ended. An account that is not known is every account.
 func (op *Operation) Proves(account, object string) bool {
-	if isName(account) && isName(op.Account) && account != op.Account {
-		return false
-	}
-	return sameObject(op.Object, object) || slices.ContainsFunc(op.Evidence, func(e Evidence) bool { return e.Finding.TookEffect() && sameObject(e.Object, object) })
+	return op.MayBeIn(account) && (sameObject(op.Object, object) || slices.ContainsFunc(op.Evidence, func(e Evidence) bool { return e.Finding.TookEffect() && sameObject(e.Object, object) }))
+}
+
+// MayBeIn reports whether the operation may be one of the account. One that is not known may be every account's.
+func (op *Operation) MayBeIn(account string) bool {
+	return !isName(account) || !isName(op.Account) || account == op.Account
 }
 
 // NoKind is the word before the id of an object whose kind nothing states.

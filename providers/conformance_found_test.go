@@ -135,7 +135,7 @@ func (l look) found(t *testing.T, p providers.Provider) (used string) {
 		pages = pages[1:]
 	}
 	assert.Empty(t, pages, "the list was not read to its end: %s", sweep.Why())
-	f := sweep.Match([]lookup.Subject{about}, func(string) bool { return false })[0]
+	f := sweep.Match(about, func(string) bool { return false })
 	if r, err := sweep.Fetch(about, f); assert.NoError(t, err) && r != nil {
 		asked = append(asked, asText(t, r))
 		status, header, body := answer(l.object)

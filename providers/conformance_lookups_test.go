@@ -13,7 +13,14 @@ import (
 func nothing(exact bool) finding { return finding{kind: lookup.Nothing, exact: exact} }
 
 // ambiguous is what is found where an object contradicts its request.
-func ambiguous(id string) finding { return finding{kind: lookup.Ambiguous, id: id, exact: true} }
+func ambiguous(id string) finding { return ambiguousAt(true, id) }
+
+func ambiguousAt(exact bool, id string) finding {
+	return finding{kind: lookup.Ambiguous, id: id, exact: exact}
+}
+
+// alikeAt is what is found where an object agrees with its request, and shows no mark.
+func alikeAt(exact bool, id string) finding { return finding{kind: lookup.Alike, id: id, exact: exact} }
 
 // As in docs.stripe.com/api/events and the types of stripe-go a1e3932.
 func stripeLooks() []look {
@@ -129,7 +136,7 @@ func stripeLooks() []look {
 				object("charge", `"status":"succeeded","metadata":{"onceward":"991"}`),
 				swap(object("other", `"status":"succeeded","metadata":{"onceward":"991"}`), "2000", "2001"),
 			),
-			want: lookalike("charge_1", providers.TookEffect, true),
+			want: ambiguousAt(false, "early_1"),
 		},
 		{
 			name: "a charge of ours of another amount", request: charge + "&metadata[onceward]=" + reference, from: 1, asks: []string{"GET /v1/charges?" + ours},
@@ -164,7 +171,7 @@ func stripeLooks() []look {
 		{
 			name: "a refund by its charge", request: refund + "charge=ch_1&amount=2000",
 			from: 1, asks: []string{"GET /v1/refunds?charge=ch_1&" + window}, page: page(swap(object("other", ofCharge), "2000", "500"), object("refund", ofCharge)),
-			want: lookalike("refund_1", providers.TookEffect, true),
+			want: alikeAt(false, "refund_1"),
 		},
 		{
 			name: "a refund of another charge, where the filter is ignored", request: refund + "charge=ch_1&amount=2000",
@@ -172,12 +179,12 @@ func stripeLooks() []look {
 		},
 		{
 			name: "a refund with another reference", request: refund + "charge=ch_1&amount=2000&metadata[onceward]=991",
-			from: 2, asks: []string{"GET /v1/refunds?charge=ch_1&" + window}, page: page(object("refund", ofCharge+`,"metadata":{"onceward":"992"}`)), want: nothing(false),
+			from: 2, asks: []string{"GET /v1/refunds?charge=ch_1&" + window}, page: page(object("refund", ofCharge+`,"metadata":{"onceward":"992"}`)), want: alikeAt(false, "refund_1"),
 		},
 		{
 			name: "a refund by its payment intent", request: refund + "payment_intent=pi_1&amount=2000",
 			from: 1, asks: []string{"GET /v1/refunds?payment_intent=pi_1&" + window}, page: page(object("refund", ofIntent)),
-			want: lookalike("refund_1", providers.TookEffect, true),
+			want: alikeAt(false, "refund_1"),
 		},
 		{name: "a refund of all without a reference", request: refund + "charge=ch_1", from: 1},
 		{
@@ -213,7 +220,7 @@ func increaseLooks() []look {
 	page := func(cursor, items string) string { return `{"data":[` + items + `],"next_cursor":` + cursor + `}` }
 	return []look{
 		{name: "a transfer", request: transfer, asks: []string{asked}, page: page("null", created), want: exactly("ach_transfer_1", providers.TookEffect, true)},
-		{name: "where the filter is ignored", request: transfer, asks: []string{asked}, page: page("null", other), want: nothing(true)},
+		{name: "where the filter is ignored", request: transfer, asks: []string{asked}, page: page("null", other), want: alikeAt(true, "ach_transfer_2")},
 		{
 			name: "on the second page of all", request: transfer, asks: []string{asked, asked + "&cursor=v57w5d"}, page: page(`"v57w5d"`, other), more: []string{page("null", created)},
 			want: exactly("ach_transfer_1", providers.TookEffect, true),
@@ -254,18 +261,18 @@ func svixLooks() []look {
 		},
 		{
 			name: "a message of last month", request: send("evt_991"), asks: []string{"GET /api/v1/app/app_1/msg/evt_991"}, page: swap(message, "2026-11-20", "2026-10-20"),
-			want: nothing(false),
+			want: ambiguousAt(false, "msg_1srOrx2ZWZBpBUvZwXKQmoEYga2"),
 		},
 		{
 			name: "a message whose id looks like an event's", request: send("msg_2"), asks: []string{"GET /api/v1/app/app_1/msg/msg_2"}, page: swap(message, "msg_1srOrx2ZWZBpBUvZwXKQmoEYga2", "msg_2"),
-			want: nothing(false),
+			want: alikeAt(false, "msg_2"),
 		},
 		{name: "a message without an event's id", request: host + "/api/v1/app/app_1/msg" + content + `{"eventType":"user.signup","payload":{}}`},
 		{
 			name: "an application", request: create, asks: []string{"GET /api/v1/app/customer-7"}, page: app,
 			want: lookalike("app_1srOrx2ZWZBpBUvZwXKQmoEYga2", providers.TookEffect, true),
 		},
-		{name: "an application from before", request: create, asks: []string{"GET /api/v1/app/customer-7"}, page: swap(app, `"createdAt":"2026-11-20`, `"createdAt":"2026-11-19`), want: nothing(false)},
+		{name: "an application from before", request: create, asks: []string{"GET /api/v1/app/customer-7"}, page: swap(app, `"createdAt":"2026-11-20`, `"createdAt":"2026-11-19`), want: ambiguousAt(false, "app_1srOrx2ZWZBpBUvZwXKQmoEYga2")},
 	}
 }
 
@@ -287,9 +294,9 @@ func modernTreasuryLooks() []look {
 		},
 		{
 			name: "an order on the second page", request: create, asks: []string{asked + "inv-991", asked + "inv-991&after_cursor=abc"},
-			page: "X-After-Cursor: abc\n[" + swap(order, id, "other", "1000", "2000") + "]", more: []string{"[" + order + "]"}, want: lookalike(id, providers.TookEffect, true),
+			page: "X-After-Cursor: abc\n[" + swap(order, id, "other", "1000", "2000") + "]", more: []string{"[" + order + "]"}, want: ambiguousAt(false, "other"),
 		},
-		{name: "an order of another account", request: create, asks: []string{asked + "inv-991"}, page: "[" + swap(order, "0f8e3719", "1f8e3719") + "]", want: nothing(false)},
+		{name: "an order of another account", request: create, asks: []string{asked + "inv-991"}, page: "[" + swap(order, "0f8e3719", "1f8e3719") + "]", want: ambiguousAt(false, "c7d1d3a2-9e0a-4c2c-9a4c-1c7a8a4e6b1d")},
 		{name: "an order that was denied", request: create, asks: []string{asked + "inv-991"}, page: "[" + swap(order, "pending", "denied") + "]", want: lookalike(id, providers.Reversed, false)},
 		{name: "an order that is held", request: create, asks: []string{asked + "inv-991"}, page: "[" + swap(order, "pending", "held") + "]", want: lookalike(id, providers.TookEffect, false)},
 		{name: "no order", request: create, asks: []string{asked + "inv-991"}, page: "[]", want: nothing(false)},
@@ -324,8 +331,8 @@ func modernTreasuryOthers() (looks []look) {
 		looks = append(looks,
 			look{name: name, request: create, asks: asked, page: "[" + object + "]", want: lookalike("o1", providers.TookEffect, true)},
 			look{name: name + ", undone since", request: create, asks: asked, page: "[" + swap(object, o.stands, o.undone) + "]", want: lookalike("o1", providers.Reversed, false)},
-			look{name: name + ", of yesterday", request: create, asks: asked, page: "[" + swap(object, "2026-11-20T12:00:01Z", "2026-11-19T12:00:01Z") + "]", want: nothing(false)},
-			look{name: name + ", for another", request: create, asks: asked, page: "[" + swap(object, "x-7", "x-8") + "]", want: nothing(false)},
+			look{name: name + ", of yesterday", request: create, asks: asked, page: "[" + swap(object, "2026-11-20T12:00:01Z", "2026-11-19T12:00:01Z") + "]", want: ambiguousAt(false, "o1")},
+			look{name: name + ", for another", request: create, asks: asked, page: "[" + swap(object, "x-7", "x-8") + "]", want: alikeAt(false, "o1")},
 		)
 	}
 	return append(looks,
@@ -385,18 +392,18 @@ func checkoutLooks() []look {
 		{name: "a payment", request: create, asks: asked, page: list(payment), want: lookalike("pay_1", providers.TookEffect, false)},
 		{name: "a payment that was declined", request: create, asks: asked, page: list(swap(payment, "Authorized", "Declined")), want: lookalike("pay_1", providers.Refused, false)},
 		{name: "a payment that was voided", request: create, asks: asked, page: list(swap(payment, "Authorized", "Voided")), want: lookalike("pay_1", providers.Reversed, false)},
-		{name: "yesterday's payment of the order", request: create, asks: asked, page: list(swap(payment, "2026-11-20", "2026-11-19")), want: nothing(false)},
+		{name: "yesterday's payment of the order", request: create, asks: asked, page: list(swap(payment, "2026-11-20", "2026-11-19")), want: ambiguousAt(false, "pay_1")},
 		{
 			name: "two payments of the order", request: create, asks: asked, page: list(payment + "," + swap(payment, "pay_1", "pay_2")),
 			want: finding{kind: lookup.Ambiguous, id: "pay_1"},
 		},
-		{name: "a refund", request: refund, asks: parts, page: "[" + swap(action, "act_1", "act_0", "Refund", "Capture") + "," + action + "]", want: lookalike("act_1", providers.TookEffect, false)},
-		{name: "a refund that was declined", request: refund, asks: parts, page: "[" + swap(action, "true", "false") + "]", want: lookalike("act_1", providers.Refused, false)},
+		{name: "a refund", request: refund, asks: parts, page: "[" + swap(action, "act_1", "act_0", "Refund", "Capture") + "," + action + "]", want: alikeAt(false, "act_1")},
+		{name: "a refund that was declined", request: refund, asks: parts, page: "[" + swap(action, "true", "false") + "]", want: alikeAt(false, "act_1")},
 		{name: "a refund with another reference", request: swap(refund, "500", `500,"reference":"ORD-1-Q"`), asks: parts, page: "[" + action + "]", want: nothing(false)},
 		{name: "a refund of all", request: swap(refund, `{"amount":500}`, "{}")},
 		{
 			name: "a capture", request: host + "/pay_1/captures" + content + `{"amount":500,"reference":"ORD-1-R"}`, asks: parts, page: "[" + swap(action, "Refund", "Capture") + "]",
-			want: lookalike("act_1", providers.TookEffect, false),
+			want: alikeAt(false, "act_1"),
 		},
 	}
 }
@@ -432,7 +439,7 @@ func braintreeLooks() []look {
 		{name: "a charge", request: charge, asks: []string{search}, page: page("transactions", edge("")), want: lookalike(id, providers.TookEffect, false)},
 		{name: "a charge that was declined", request: charge, asks: []string{search}, page: page("transactions", swap(edge(""), "SUBMITTED_FOR_SETTLEMENT", "PROCESSOR_DECLINED")), want: lookalike(id, providers.Refused, false)},
 		{name: "a charge that was voided", request: charge, asks: []string{search}, page: page("transactions", swap(edge(""), "SUBMITTED_FOR_SETTLEMENT", "VOIDED")), want: lookalike(id, providers.Reversed, false)},
-		{name: "another amount", request: charge, asks: []string{search}, page: page("transactions", swap(edge(""), "10.00", "10.01")), want: nothing(false)},
+		{name: "another amount", request: charge, asks: []string{search}, page: page("transactions", swap(edge(""), "10.00", "10.01")), want: ambiguousAt(false, "dHJhbnNhY3Rpb25fMQ")},
 		{
 			name: "a quote in the order's id", request: swap(charge, `"991"`, `"9\"}1"`), asks: []string{swap(search, `"991"`, `"9\"}1"`)}, page: page("transactions", swap(edge(""), `"991"`, `"9\"}1"`)),
 			want: lookalike(id, providers.TookEffect, false),
@@ -448,10 +455,10 @@ func braintreeLooks() []look {
 		},
 		{name: "a refund", request: refund, asks: []string{refunds}, page: page("refunds", edge(parent)), want: lookalike(id, providers.TookEffect, false)},
 		{name: "a refund of all", request: swap(refund, `"amount":"10",`, ""), asks: []string{refunds}, page: page("refunds", edge(parent)), want: lookalike(id, providers.TookEffect, false)},
-		{name: "a refund of another transaction", request: refund, asks: []string{refunds}, page: page("refunds", swap(edge(parent), "dHI", "other")), want: nothing(false)},
+		{name: "a refund of another transaction", request: refund, asks: []string{refunds}, page: page("refunds", swap(edge(parent), "dHI", "other")), want: ambiguousAt(false, "dHJhbnNhY3Rpb25fMQ")},
 		{
 			name: "a refund by its transaction", request: swap(refund, `,"orderId":"991"`, ""), asks: []string{ofTransaction}, page: `{"data":{"node":{"refunds":[` + string(node.Node) + `]}}}`,
-			want: lookalike(id, providers.TookEffect, false),
+			want: alikeAt(false, "dHJhbnNhY3Rpb25fMQ"),
 		},
 		{name: "a charge without an order's id", request: swap(charge, `,"orderId":"991"`, "")},
 	}

@@ -91,11 +91,11 @@ func workosLooks() []look {
 	asked, users := []string{"GET /organizations/external_id/2fe01467"}, []string{"GET /user_management/users/external_id/2fe01467"}
 	return []look{
 		{name: "an organization", request: create, asks: asked, page: organization, want: lookalike("org_1", providers.TookEffect, true)},
-		{name: "an organization from before", request: create, asks: asked, page: swap(organization, `"created_at":"2026-11-20`, `"created_at":"2026-11-19`), want: nothing(false)},
-		{name: "an organization of another name", request: create, asks: asked, page: swap(organization, "Foo Corp", "Bar Corp"), want: nothing(false)},
+		{name: "an organization from before", request: create, asks: asked, page: swap(organization, `"created_at":"2026-11-20`, `"created_at":"2026-11-19`), want: ambiguousAt(false, "org_1")},
+		{name: "an organization of another name", request: create, asks: asked, page: swap(organization, "Foo Corp", "Bar Corp"), want: ambiguousAt(false, "org_1")},
 		{name: "no organization", request: create, asks: asked, page: `{"message":"Not Found","code":"entity_not_found"}`, want: nothing(false)},
 		{name: "an organization without an external id", request: swap(create, `,"external_id":"2fe01467"`, "")},
 		{name: "a user", request: join, asks: users, page: user, want: lookalike("user_1", providers.TookEffect, false)},
-		{name: "another user", request: join, asks: users, page: swap(user, "marcelina", "marcel"), want: nothing(false)},
+		{name: "another user", request: join, asks: users, page: swap(user, "marcelina", "marcel"), want: ambiguousAt(false, "user_1")},
 	}
 }

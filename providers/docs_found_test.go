@@ -159,6 +159,9 @@ func sameCell(look providers.Lookup) string {
 	if look.Created != "" {
 		parts = append(parts, fmt.Sprintf("`%s` is in the window", look.Created))
 	}
+	if look.By == providers.ByTime || look.By == providers.ByParent && look.Items != "" {
+		parts = append(parts, "it shows no mark but a reference, and is a candidate without one")
+	}
 	return strings.Join(parts, "; ")
 }
 
@@ -217,6 +220,9 @@ func absenceCell(e providers.Endpoint, look providers.Lookup) string {
 	if look.Horizon > 0 && look.Horizon <= 90*time.Minute {
 		return "never proven: the object may be shown for " + period(look.Horizon) + " only"
 	}
+	if look.By == providers.ByParent || look.By == providers.ByTime {
+		return "no absence: its objects show no mark"
+	}
 	var lacks []string
 	if e.HandlingTime == 0 {
 		lacks = append(lacks, "HandlingTime")
@@ -224,7 +230,7 @@ func absenceCell(e providers.Endpoint, look providers.Lookup) string {
 	if look.Absent == (providers.Absence{}) {
 		lacks = append(lacks, "Absent")
 	}
-	if look.By != providers.ByParent && look.Next.Style == providers.OnePage && look.Next.Size == 0 {
+	if look.Next.Style == providers.OnePage && look.Next.Size == 0 {
 		lacks = append(lacks, "Next.Size")
 	}
 	if len(lacks) == 0 {

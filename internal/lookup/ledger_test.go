@@ -148,5 +148,5 @@ func free(string) bool { return false }
 // look is what one look finds of one operation.
 func look(t testing.TB, p *providers.Provider, e *providers.Endpoint, about lookup.Subject, answer func(*http.Request) (int, http.Header, []byte)) lookup.Finding {
 	t.Helper()
-	return swept(t, p, e, about, answer).Match([]lookup.Subject{about}, free)[0]
+	return swept(t, p, e, about, answer).Match(about, free)
 }

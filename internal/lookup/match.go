@@ -1,7 +1,6 @@
 package lookup
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -28,8 +27,11 @@ const (
 	// a proof that the object is not there.
 	Nothing
 
-	// Ambiguous: two objects or more, or one that contradicts the request: for a person.
+	// Ambiguous: two objects with the operation's mark, or one that contradicts the request: for a person.
 	Ambiguous
+
+	// Alike: no object has the operation's mark, and one agrees with its request: a candidate.
+	Alike
 )
 
 // String returns the kind in a word, "found" for Found.
@@ -43,6 +45,8 @@ func (k Kind) String() string {
 		return "nothing"
 	case Ambiguous:
 		return "ambiguous"
+	case Alike:
+		return "alike"
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
@@ -62,13 +66,9 @@ type Finding struct {
 	// Body is then the operation's answer. Else the operation is settled by its id alone.
 	Fresh bool
 
-	// Exact says that the object was told by a key, or by a reference that is the operation's
-	// alone; otherwise it is one that looks alike, or has the caller's reference.
+	// Exact says that the object shows the operation's key, or a reference that a client made for
+	// it. Otherwise a Found object shows the caller's reference, or is the one that the request names.
 	Exact bool
-
-	// Unread says that an object may be the operation's, as far as it is known what its request
-	// had: it is inconclusive.
-	Unread bool
 
 	// Created is when the object was created; zero if it does not tell.
 	Created time.Time
@@ -80,57 +80,24 @@ type Finding struct {
 	Why string
 }
 
-// Match says for each of the operations which of the items is its object. taken reports
-// whether an object of the endpoint's kind, by its id, proves another operation already.
-//
-// Among the operations have to be all that are unsettled or in flight and may have been sent to
-// the endpoint, for the account, whether or not they are due a look: two that look alike share
-// what looks like either. N operations that the same N objects look like get one each, if their
-// requests are the same; else one may get what another has made. So have to be those that are completed by an
-// object which is not known.
-func (s *Sweep) Match(operations []Subject, taken func(id string) bool) []Finding {
-	findings := make([]Finding, len(operations))
-	m := matching{sweep: s, operations: operations, taken: taken, findings: findings, likes: make([][]string, len(operations))}
+// Match says which of the items is the operation's object. That object shows a mark of the operation: its key,
+// or its reference. The one object that the request names needs none. taken reports whether the object with that
+// id proves another operation already.
+func (s *Sweep) Match(about Subject, taken func(id string) bool) Finding {
 	if why := s.Why(); why != "" && !s.long {
-		for i := range findings {
-			findings[i] = Finding{Why: why}
-		}
-		return findings
+		return Finding{Why: why}
 	}
-	m.prepare()
-	open := make([]bool, len(operations)) // whose candidates decide
-	for i := range operations {
-		findings[i], open[i] = m.candidates(i)
-		if why, elsewhere := s.serves(&operations[i]); why != "" {
-			findings[i], open[i] = Finding{Why: why, Unread: findings[i].Unread && !elsewhere}, false
-			if elsewhere { // what is listed here can't be its object
-				m.likes[i] = nil
-			}
-		}
+	if why := s.Serves(&about); why != "" {
+		return Finding{Why: why}
 	}
-	m.settle(open)
-	for i := range findings {
-		if f := &findings[i]; f.Unread && f.Kind != Nothing {
-			*f = Finding{Objects: m.likes[i], Unread: true, Why: "what its request had is not known"}
-		}
+	if why := unfit(s.endpoint, s.look, &about); why != "" {
+		return Finding{Why: why}
 	}
-	return findings
-}
-
-// Lists tells whether an object with the id was read.
-func (s *Sweep) Lists(id string) bool {
-	return slices.ContainsFunc(s.items, func(item Item) bool { return item.ID == id })
-}
-
-type matching struct {
-	sweep      *Sweep
-	operations []Subject
-	taken      func(id string) bool
-	findings   []Finding
-
-	says    [][][]string // of each item, what stands at the field of each Same
-	objects map[string]*object
-	likes   [][]string // of each operation, the ids of its candidates
+	wants, why := s.wants(&about)
+	if why != "" {
+		return Finding{Why: why}
+	}
+	return s.match(&about, wants, taken)
 }
 
 // object is what the items of one id say of it.
@@ -145,22 +112,17 @@ type object struct {
 // rank orders outcomes by how much they say: what happened later, or for good.
 var rank = map[providers.Outcome]int{providers.InProgress: 1, providers.Refused: 2, providers.TookEffect: 3, providers.Reversed: 4}
 
-func (m *matching) prepare() {
-	s := m.sweep
-	m.says = make([][][]string, len(s.items))
-	m.objects = map[string]*object{}
+// objects returns what the items say, by their ids.
+func (s *Sweep) objects() map[string]*object {
+	objects := map[string]*object{}
 	for i, item := range s.items {
-		m.says[i] = make([][]string, len(s.look.Same))
-		for j, same := range s.look.Same {
-			m.says[i][j] = item.texts.All(same.Field)
-		}
 		outcome, fresh := outcomeOf(s.look, item.texts)
 		text, _ := item.texts.Only(s.look.Created)
 		created, dated := timeOf(text)
-		o := m.objects[item.ID]
+		o := objects[item.ID]
 		switch {
 		case o == nil:
-			m.objects[item.ID] = &object{i, outcome, fresh, created, dated}
+			objects[item.ID] = &object{i, outcome, fresh, created, dated}
 		case rank[outcome] > rank[o.outcome]:
 			o.item, o.outcome, o.fresh = i, outcome, fresh
 			fallthrough
@@ -170,6 +132,7 @@ func (m *matching) prepare() {
 			}
 		}
 	}
+	return objects
 }
 
 // outcomeOf says what the state of an object means. One whose state the table does not have
@@ -193,210 +156,122 @@ const untold providers.Outcome = 0
 
 const whyUntold = "the object is there, in a state that says nothing of this request"
 
-// want is what a comparison asks for, for one operation.
+// want is what a comparison asks for.
 type want struct {
+	providers.Same
 	text    string
-	as      providers.Comparison
 	skipped bool // the request does not have it
-
-	identifies, literal bool
+	mark    bool // it is the key or the reference
+	literal bool // it says of what kind the item is
 }
 
-// candidates finds the objects that may be an operation's. open is false where what was
-// found, or not, settles it already.
-func (m *matching) candidates(n int) (f Finding, open bool) {
-	s, about := m.sweep, &m.operations[n]
-	if why := unfit(s.endpoint, s.look, about); why != "" && !about.Unread {
-		return Finding{Why: why}, false
-	}
-	wants := make([]want, len(s.look.Same))
-	for j, same := range s.look.Same {
+func (s *Sweep) wants(about *Subject) (wants []want, why string) {
+	for _, same := range s.look.Same {
 		text, err := template.Expand(same.Is, template.Text, about.value)
-		if err != nil && !((same.Optional || about.Unread) && missing(err)) {
-			return Finding{Why: reason(err)}, false
+		if err != nil && !(same.Optional && missing(err)) {
+			return nil, reason(err)
 		}
-		wants[j] = want{text, same.As, err != nil, identifies(same), literal(same)}
-		f.Unread = f.Unread || err != nil && about.Unread
+		wants = append(wants, want{same, text, err != nil, identifies(same), literal(same)})
 	}
-	f.Exact = !f.Unread && exact(s.look, about)
-	seen := map[string]bool{}
-	var nameless, undated, contrary, early, late []string
-	for i, item := range s.items {
-		holds, identified, stated := true, false, true
-		for j, w := range wants {
-			if w.skipped {
-				continue
-			}
-			is := slices.ContainsFunc(m.says[i][j], func(text string) bool { return equal(w.as, text, w.text) })
-			if holds = holds && is; !holds && !f.Exact {
-				break
-			}
-			switch {
-			case w.identifies:
-				identified = identified || is
-			case w.literal: // it says of what kind the item is
-				stated = stated && is
-			}
-		}
-		if !holds {
-			if f.Exact && identified && stated && !seen[item.ID] {
-				contrary = append(contrary, item.ID)
-				seen[item.ID] = true
-			}
+	return wants, ""
+}
+
+// shows reports whether an item has a mark of the operation, and whether it agrees with the rest of what is
+// compared. alike: it agrees in a value of the request. stated: it is of the kind.
+func (s *Sweep) shows(item *Item, wants []want) (mark, agrees, alike, stated bool) {
+	marks := s.look.Items == "" && (s.look.By == providers.ByParent || identifies(providers.Same{Is: s.look.Path}))
+	mark, agrees, stated = true, true, true
+	alike = strings.Contains(s.look.Path, "{path.") || strings.Contains(s.look.Path, "{request.")
+	for _, w := range wants {
+		if w.skipped {
 			continue
 		}
-		if item.ID == "" {
+		is := slices.ContainsFunc(item.texts.All(w.Field), func(text string) bool { return equal(w.As, text, w.text) })
+		switch {
+		case w.mark:
+			marks, mark = true, mark && is
+		case w.literal:
+			agrees, stated = agrees && is, stated && is
+		default:
+			agrees, alike = agrees && is, alike || is
+		}
+	}
+	return marks && mark, agrees, alike, stated
+}
+
+// maxCandidates are kept of what only agrees with a request.
+const maxCandidates = 10
+
+// match sorts the objects: those with a mark, those that have it and can't be the operation's, and the
+// candidates, which agree with the request and show no mark.
+func (s *Sweep) match(about *Subject, wants []want, taken func(id string) bool) Finding {
+	f := Finding{Exact: exact(s.look, about)}
+	objects, seen := s.objects(), map[string]bool{}
+	var found, contrary, nameless, undated, candidates []string
+	for i := range s.items {
+		item := &s.items[i]
+		mark, agrees, alike, stated := s.shows(item, wants)
+		if !(mark && stated) && !(agrees && alike) || seen[item.ID] {
+			continue
+		}
+		seen[item.ID] = item.ID != ""
+		o := objects[item.ID]
+		dated := s.look.Created != "" && o.dated
+		switch {
+		case !f.Exact && taken(item.ID), !mark && dated && !about.Span(s.window.Until).has(o.created):
+		case !mark && taken(item.ID):
+		case !mark && len(candidates) < maxCandidates:
+			candidates = append(candidates, item.ID)
+		case !mark:
+		case item.ID == "":
 			nameless = append(nameless, "")
-			continue
+		case !agrees || taken(item.ID) || dated && (o.created.Before(about.since()) || !f.Exact && !about.Span(s.window.Until).has(o.created)):
+			contrary = append(contrary, item.ID)
+		case s.look.Created != "" && !dated:
+			undated = append(undated, item.ID)
+		default:
+			found = append(found, item.ID)
 		}
-		if seen[item.ID] {
-			continue
-		}
-		seen[item.ID] = true
-		if m.taken(item.ID) {
-			if f.Exact {
-				contrary = append(contrary, item.ID)
-			}
-			continue
-		}
-		if by := s.look.Created; by != "" {
-			o := m.objects[item.ID]
-			switch {
-			case !o.dated:
-				undated = append(undated, item.ID)
-				continue
-			case o.created.Before(about.read()) && !f.Exact:
-				continue
-			case o.created.Before(about.since()):
-				early = append(early, item.ID)
-				continue
-			case !f.Exact && !about.Last.IsZero() && o.created.After(about.Last.Add(after)):
-				late = append(late, item.ID)
-				continue
-			}
-		}
-		m.likes[n] = append(m.likes[n], item.ID)
 	}
-	found := m.likes[n]
 	switch {
 	case len(contrary) > 0:
 		f.Kind, f.Objects = Ambiguous, append(contrary, found...)
-		f.Why = "an object has what is this operation's alone, but differs from its request, or proves another operation: compare them at the provider"
+		f.Why = "an object shows the operation's mark, but differs from its request, was created before it was first sent or long after its last attempt, or proves another operation: compare them at the provider"
+	case len(found) > 1:
+		f.Kind, f.Objects = Ambiguous, found
+		f.Why = fmt.Sprintf("%d objects show the operation's mark: compare them at the provider, one may be a second effect, and resolve it by hand", len(found))
 	case len(nameless) > 0:
 		f.Why = "an object that may be the operation's shows no id at " + s.look.ID
 	case len(undated) > 0:
 		f.Objects = undated
 		f.Why = "an object that may be the operation's shows no time of creation at " + s.look.Created
-	case f.Exact && len(early) > 0:
-		f.Objects = early
-		f.Why = "an object that has what is this operation's alone was created before the operation was first sent: compare the clocks"
-	case len(early) > 0 && len(found) == 0:
-		f.Objects = early
-		f.Why = "an object that looks like the operation's was created shortly before the operation was first sent: somebody may have done it before, or a clock was wrong"
-	case len(late) > 0 && len(found) == 0:
-		f.Objects = late
-		f.Why = "an object that looks like the operation's was created long after its last attempt: somebody may have done it again"
 	case s.long && (!f.Exact || len(found) == 0):
 		f.Objects = found
 		f.Why = s.Why()
-	case len(found) == 0:
+	case len(found) == 1:
+		return s.found(f, found[0], objects[found[0]])
+	case len(candidates) > 0:
+		f.Kind, f.Objects = Alike, candidates
+		f.Why = "an object agrees with the request, but shows no mark of the operation: compare them at the provider, and resolve it by hand"
+	default:
 		f.Kind = Nothing
 		f.Why = "the list was read to its end, and nothing in it is the operation's"
-	default:
-		return f, true
 	}
-	return f, false
+	return f
 }
 
-// settle gives candidates to operations. Those that share some, by whatever chain, are decided
-// together: each gets one where all of them look like all of the objects, there are as many, and the requests are
-// the same, so that it is all one which is whose.
-func (m *matching) settle(open []bool) {
-	holders := map[string][]int{} // the operations that an object may be of
-	for n, ids := range m.likes {
-		for _, id := range ids {
-			holders[id] = append(holders[id], n)
-		}
-	}
-	done := make([]bool, len(open))
-	for n := range open {
-		if !open[n] || done[n] {
-			continue
-		}
-		group, ids := m.connected(n, holders, done)
-		alike := true
-		for _, other := range group {
-			same := len(group) == 1 || m.operations[other].Request != "" && m.operations[other].Request == m.operations[n].Request
-			alike = alike && open[other] && same && len(m.likes[other]) == len(ids)
-		}
-		if !alike || len(group) != len(ids) {
-			for _, other := range group {
-				if open[other] {
-					m.ambiguous(other, len(group))
-				}
-			}
-			continue
-		}
-		slices.SortFunc(group, func(a, b int) int {
-			return cmp.Or(m.operations[a].First.Compare(m.operations[b].First), cmp.Compare(a, b))
-		})
-		slices.SortFunc(ids, func(a, b string) int {
-			return cmp.Or(m.objects[a].created.Compare(m.objects[b].created), cmp.Compare(a, b))
-		})
-		for i, other := range group {
-			m.found(other, ids[i])
-		}
-	}
-}
-
-// connected returns the operations that share objects with n, itself included, and those objects.
-func (m *matching) connected(n int, holders map[string][]int, done []bool) (group []int, ids []string) {
-	seen := map[string]bool{}
-	done[n] = true
-	for queue := []int{n}; len(queue) > 0; {
-		at := queue[0]
-		queue = queue[1:]
-		group = append(group, at)
-		for _, id := range m.likes[at] {
-			if seen[id] {
-				continue
-			}
-			seen[id] = true
-			ids = append(ids, id)
-			for _, other := range holders[id] {
-				if !done[other] {
-					done[other] = true
-					queue = append(queue, other)
-				}
-			}
-		}
-	}
-	return group, ids
-}
-
-func (m *matching) ambiguous(n, operations int) {
-	f := &m.findings[n]
-	f.Kind, f.Objects = Ambiguous, m.likes[n]
-	f.Why = fmt.Sprintf("%d objects may be the operation's", len(f.Objects))
-	if operations > 1 {
-		f.Why = fmt.Sprintf("%d operations that look alike share %d objects", operations, len(f.Objects))
-	}
-	f.Why += ": compare them at the provider, one may be a second effect, and resolve it by hand"
-}
-
-func (m *matching) found(n int, id string) {
-	o := m.objects[id]
-	f := &m.findings[n]
+func (s *Sweep) found(f Finding, id string, o *object) Finding {
 	f.Objects, f.Created = []string{id}, o.created
-	if o.outcome == untold && m.sweep.look.Fetch == "" {
+	if o.outcome == untold && s.look.Fetch == "" {
 		f.Why = whyUntold
-		return
+		return f
 	}
 	f.Kind, f.Outcome = Found, o.outcome
-	f.Fresh = o.fresh && m.sweep.look.Fetch == ""
-	if !m.sweep.endpoint.SecretResponse {
-		f.Body = m.sweep.items[o.item].Body
+	f.Fresh = o.fresh && s.look.Fetch == ""
+	if !s.endpoint.SecretResponse {
+		f.Body = s.items[o.item].Body
 	}
+	return f
 }
 
 // Fetch returns the request that gets a found object itself, or nil where the item is all there

@@ -15,93 +15,58 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Operations that look alike share what looks like either: as many objects as operations are
-// one each, else it takes a person.
-func TestAlikeOperationsNeedAnObjectEach(t *testing.T) {
-	p, e := pay()
-	at := func(minute int, amount string) lookup.Subject {
-		about := sent(t, p, e, "c", "r", amount)
-		about.First = noon.Add(time.Duration(minute) * time.Minute)
-		about.Last = about.First.Add(time.Second)
-		about.Request = "a charge"
-		return about
-	}
-	asks := func(about lookup.Subject, request string) lookup.Subject {
-		about.Request = request
-		return about
-	}
-	object := func(id string, minute int) payment {
-		o := paid(id, "r")
-		o.Created = noon.Unix() + int64(60*minute)
+// Only an object with a mark is the operation's. One that agrees in all but its reference is a
+// candidate, and a mark alone is not enough.
+func TestAnObjectNeedsAMark(t *testing.T) {
+	const hour = 60 * 60
+	object := func(id, reference string, change func(*payment)) payment {
+		o := paid(id, reference)
+		if change != nil {
+			change(&o)
+		}
 		return o
 	}
+	at := func(seconds int64) func(*payment) { return func(o *payment) { o.Created = noon.Unix() + seconds } }
 	for _, tc := range []struct {
-		name       string
-		operations []lookup.Subject
-		ledger     []payment
-		want       []string // the object, or the kind
+		name   string
+		ours   bool
+		ledger []payment
+		want   string
 	}{
-		{"one each", []lookup.Subject{at(1, "10"), at(0, "10.0")}, []payment{object("b", 1), object("a", 0)}, []string{"b", "a"}},
-		{"one each, of requests that differ", []lookup.Subject{asks(at(1, "10"), "another"), at(0, "10")}, []payment{object("b", 1), object("a", 0)}, []string{"ambiguous", "ambiguous"}},
-		{"one each, of requests that are not known", []lookup.Subject{asks(at(1, "10"), ""), asks(at(0, "10"), "")}, []payment{object("b", 1), object("a", 0)}, []string{"ambiguous", "ambiguous"}},
-		{"one for two", []lookup.Subject{at(0, "10"), at(1, "10")}, []payment{object("a", 0)}, []string{"ambiguous", "ambiguous"}},
-		{"three for two", []lookup.Subject{at(0, "10"), at(1, "10")}, []payment{object("a", 0), object("b", 0), object("c", 1)}, []string{"ambiguous", "ambiguous"}},
-		{"two that differ", []lookup.Subject{at(0, "10"), at(1, "11")}, []payment{object("a", 0)}, []string{"a", "nothing"}},
-		{"too far apart to share", []lookup.Subject{at(0, "10"), at(90, "10")}, []payment{object("a", 0), object("b", 90)}, []string{"a", "b"}},
-		{"the later one's only", []lookup.Subject{at(0, "10"), at(90, "10")}, []payment{object("b", 90)}, []string{"inconclusive", "b"}},
-		{"a chain", []lookup.Subject{at(0, "10"), at(50, "10"), at(100, "10")}, []payment{object("a", 0), object("b", 50), object("c", 100)}, []string{"ambiguous", "ambiguous", "ambiguous"}},
+		{"its reference", false, []payment{object("a", "r", nil)}, "a"},
+		{"a reference of ours", true, []payment{object("a", "r", nil)}, "a"},
+		{"its reference, trimmed", false, []payment{object("a", "", nil)}, "alike"},
+		{"a reference of ours, trimmed", true, []payment{object("a", "", nil)}, "alike"},
+		{"another reference, and another amount", true, []payment{object("a", "s", func(o *payment) { o.Amount = "11" })}, "nothing"},
+		{"another's object, but for its reference", true, []payment{object("taken", "s", nil)}, "nothing"},
+		{"another reference, a day later", true, []payment{object("a", "s", at(24*hour))}, "nothing"},
+		{"its own and a candidate", true, []payment{object("a", "r", nil), object("b", "s", nil)}, "a"},
+		{"its reference, and another amount", false, []payment{object("a", "r", func(o *payment) { o.Amount = "11" })}, "ambiguous"},
+		{"its own, and one with its reference and another amount", true,
+			[]payment{object("a", "r", nil), object("b", "r", func(o *payment) { o.Amount = "11" })}, "ambiguous"},
+		{"its reference on an object from before", false, []payment{object("a", "r", at(-hour))}, "ambiguous"},
+		{"a reference of ours on an object from two days before", true, []payment{object("a", "r", at(-48*hour))}, "ambiguous"},
+		{"its reference on an object long after the last attempt", false, []payment{object("a", "r", at(2*hour))}, "ambiguous"},
+		{"a reference of ours on an object long after the last attempt", true, []payment{object("a", "r", at(2*hour))}, "a"},
+		{"its reference on another's object", false, []payment{object("taken", "r", nil)}, "nothing"},
+		{"a reference of ours on another's object", true, []payment{object("taken", "r", nil)}, "ambiguous"},
+		{"two with its reference", false, []payment{object("a", "r", nil), object("b", "r", nil)}, "ambiguous"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := &box{ledger: tc.ledger}
-			window := tc.operations[0].Window(noon.Add(3 * time.Hour))
-			for _, about := range tc.operations {
-				window = window.Joined(about.Window(noon.Add(time.Hour)))
+			p, e := pay()
+			about := sent(t, p, e, "c", "r", "10")
+			about.ReferenceOurs = tc.ours
+			b := &box{ledger: tc.ledger, unfilter: true, size: 10}
+			f := swept(t, p, e, about, b.answer).Match(about, func(id string) bool { return id == "taken" })
+			if got := f.Kind.String(); f.Kind == lookup.Found {
+				assert.Equal(t, tc.want, f.Objects[0])
+				assert.Equal(t, tc.ours, f.Exact)
+			} else {
+				assert.Equal(t, tc.want, got, f.Why)
+				assert.NotEmpty(t, f.Why)
 			}
-			s, err := lookup.Plan(p, e, &e.Lookups[0], tc.operations[0], window)
-			require.NoError(t, err)
-			for r := s.Next(); r != nil; r = s.Next() {
-				s.Read(b.answer(r))
-			}
-			var got []string
-			for _, f := range s.Match(tc.operations, free) {
-				if f.Kind == lookup.Ambiguous {
-					assert.Contains(t, f.Why, fmt.Sprintf("%d operations that look alike", len(tc.operations)))
-				}
-				if f.Kind == lookup.Found {
-					got = append(got, f.Objects[0])
-				} else {
-					got = append(got, f.Kind.String())
-				}
-			}
-			assert.Equal(t, tc.want, got)
 		})
 	}
-}
-
-// One that shares objects with an operation that is not decided is not decided either.
-func TestSharedObjectsOfTheUndecided(t *testing.T) {
-	p, e := pay()
-	first, second := sent(t, p, e, "c", "r", "10"), sent(t, p, e, "c", "r", "10")
-	second.First = noon.Add(7 * time.Minute)
-	early, both := paid("a", "r"), paid("b", "r")
-	both.Created = noon.Add(7 * time.Minute).Unix()
-	undated := paid("u", "r")
-	undated.Created = 0
-	b := &box{ledger: []payment{early, both, undated}, unfilter: true}
-	for _, f := range swept(t, p, e, first, b.answer).Match([]lookup.Subject{first, second}, free) {
-		assert.Equal(t, lookup.Inconclusive, f.Kind)
-	}
-
-	// Of the second, one object is its alone and in doubt, and two are shared.
-	second.ReferenceOurs = true
-	contrary := paid("c", "r")
-	contrary.Amount = "11"
-	again := both
-	again.ID = "d"
-	b.ledger = []payment{both, again, contrary}
-	found := swept(t, p, e, second, b.answer).Match([]lookup.Subject{first, second}, free)
-	assert.Equal(t, lookup.Ambiguous, found[1].Kind)
-	assert.Equal(t, lookup.Ambiguous, found[0].Kind, "it may be the other's")
 }
 
 // What was read for one operation says nothing of one whose object would be in another list.
@@ -117,10 +82,10 @@ func TestAnotherListSaysNothing(t *testing.T) {
 	} {
 		other := sent(t, p, e, "c", "r", "10")
 		change(&other)
-		found := s.Match([]lookup.Subject{about, other}, free)
-		assert.Equal(t, lookup.Nothing, found[0].Kind, name)
-		assert.Equal(t, lookup.Inconclusive, found[1].Kind, name)
-		assert.NotEmpty(t, found[1].Why, name)
+		assert.Equal(t, lookup.Nothing, s.Match(about, free).Kind, name)
+		found := s.Match(other, free)
+		assert.Equal(t, lookup.Inconclusive, found.Kind, name)
+		assert.NotEmpty(t, found.Why, name)
 	}
 }
 
@@ -176,37 +141,26 @@ func TestLookupsThatArePassedOver(t *testing.T) {
 	}
 }
 
-// maker is what a random history did: each operation was executed at most once.
-type maker struct {
-	lookup.Subject
-	executed, settled bool
-}
-
-// What is found is ours, in whatever ledger: made by the operation itself, or by one that nothing
-// tells from it, with an object for each. What is an operation's alone is found if it is there.
+// What is found has the operation's mark, in whatever ledger. Of operations that share a mark, more
+// than one may find the object: the journal gives it to none of them.
 func TestFoundIsNeverAnothers(t *testing.T) {
 	random := rand.New(rand.NewPCG(16, 1))
 	pick := func(texts ...string) string { return texts[random.IntN(len(texts))] }
-	seen := map[string]int{}
-	for round := range 3000 {
+	seen := map[lookup.Kind]int{}
+	for round := range 2000 {
 		p, e := pay()
 		l := &e.Lookups[0]
 		if random.IntN(2) == 0 {
 			l.Query = "from={since}&to={until}"
 		}
-		if random.IntN(4) == 0 {
-			l.Same = l.Same[:2+random.IntN(3)]
-		}
 		b := &box{size: 1 + random.IntN(4), unfilter: random.IntN(3) == 0}
-		var makers []maker
-		made := map[string]int{} // by whom
-		taken := map[string]bool{}
+		var operations []maker
+		made := map[string]maker{}
 		for n := range 1 + random.IntN(5) {
-			m := maker{sent(t, p, e, pick("c", "d"), pick("r", "s"), pick("10.00", "11")), random.IntN(2) == 0, random.IntN(3) == 0}
-			if m.ReferenceOurs = random.IntN(4) == 0; m.ReferenceOurs {
+			m := maker{sent(t, p, e, pick("c", "d"), pick("r", "s"), pick("10.00", "11")), random.IntN(2) == 0}
+			if m.ReferenceOurs = random.IntN(2) == 0; m.ReferenceOurs {
 				m.Reference = fmt.Sprint("own-", n)
 			}
-			m.Request = pick("", "a charge", "another")
 			m.First = noon.Add(time.Duration(random.IntN(180)) * time.Minute)
 			m.Last = m.First.Add(time.Duration(random.IntN(120)) * time.Second)
 			if m.executed {
@@ -215,83 +169,38 @@ func TestFoundIsNeverAnothers(t *testing.T) {
 					ID: id, Amount: json.Number(m.Values["request.amount"]), Currency: "USD", Reference: m.Reference, Customer: m.Values["path.customer"],
 					Status: pick("paid", "failed", "pending"), Created: m.First.Unix() + int64(random.IntN(60)),
 				})
-				made[id] = n
-				taken[id] = m.settled
+				made[id] = m
 			}
-			makers = append(makers, m)
-		}
-		for i := range 3 { // others' objects, that differ in something that is compared
-			o := paid(fmt.Sprint("stranger", i), pick("r", "s"))
-			o.Created = noon.Unix() + int64(random.IntN(180*60))
-			switch random.IntN(2) {
-			case 0:
-				o.Reference = pick("x", "", "R", "r ")
-			default:
-				o.Created = noon.Add(-time.Hour).Unix()
-			}
-			b.ledger = append(b.ledger, o)
+			operations = append(operations, m)
 		}
 		random.Shuffle(len(b.ledger), func(i, j int) { b.ledger[i], b.ledger[j] = b.ledger[j], b.ledger[i] })
-
-		var unsettled []lookup.Subject
-		var whose []int
-		for n, m := range makers {
-			if !m.settled {
-				unsettled, whose = append(unsettled, m.Subject), append(whose, n)
-			}
-		}
-		for i, about := range unsettled {
-			window := about.Window(noon.Add(4 * time.Hour))
-			s, err := lookup.Plan(p, e, l, about, window)
+		for _, m := range operations {
+			s, err := lookup.Plan(p, e, l, m.Subject, m.Window(noon.Add(4*time.Hour)))
 			require.NoError(t, err)
 			for r := s.Next(); r != nil; r = s.Next() {
 				s.Read(b.answer(r))
 			}
-			given := map[string]bool{}
-			for j, f := range s.Match(unsettled, func(id string) bool { return taken[id] }) {
-				seen[f.Kind.String()]++
-				n := whose[j]
-				if f.Kind != lookup.Found {
-					assert.NotEmpty(t, f.Why)
-					assert.False(t, j == i && about.ReferenceOurs && makers[n].executed, "round %d: what is ours alone is found: %s", round, f.Why)
-					continue
-				}
-				id := f.Objects[0]
-				by, ours := made[id]
-				require.True(t, ours, "round %d: %s is a stranger's", round, id)
-				assert.False(t, taken[id] || given[id], "round %d: %s proves another operation", round, id)
-				given[id] = true
-				same := by == n || alike(l, makers[by].Subject, makers[n].Subject) && makers[n].executed
-				assert.True(t, same, "round %d: %s was made by %d, not by %d", round, id, by, n)
+			f := s.Match(m.Subject, free)
+			seen[f.Kind]++
+			if f.Kind == lookup.Found {
+				by := made[f.Objects[0]]
+				require.Equal(t, m.Reference, by.Reference, "round %d", round)
+				require.Equal(t, m.Values["request.amount"], by.Values["request.amount"], "round %d", round)
+				continue
 			}
-		}
-		if t.Failed() {
-			return
+			assert.NotEmpty(t, f.Why)
+			require.False(t, m.ReferenceOurs && m.executed, "round %d: what is ours alone is found: %s", round, f.Why)
 		}
 	}
-	for _, kind := range []string{"found", "nothing", "ambiguous", "inconclusive"} {
+	for _, kind := range []lookup.Kind{lookup.Found, lookup.Nothing, lookup.Ambiguous, lookup.Alike} {
 		assert.Greater(t, seen[kind], 100, kind)
 	}
 }
 
-// alike reports whether nothing that is compared tells two operations with the same request apart, but for times.
-func alike(l *providers.Lookup, a, b lookup.Subject) bool {
-	if a.Reference != b.Reference || a.Request == "" || a.Request != b.Request {
-		return false
-	}
-	for _, same := range l.Same[1:] {
-		switch same.Is {
-		case "{request.amount}":
-			if a.Values["request.amount"] != b.Values["request.amount"] {
-				return false
-			}
-		case "{path.customer}":
-			if a.Values["path.customer"] != b.Values["path.customer"] {
-				return false
-			}
-		}
-	}
-	return true
+// maker is what a random history did: each operation was executed at most once.
+type maker struct {
+	lookup.Subject
+	executed bool
 }
 
 // Whatever a provider answers, a look ends, and what it finds is in the answer and has the
@@ -312,17 +221,14 @@ func FuzzPages(f *testing.F) {
 		})
 		assert.LessOrEqual(t, requests, lookup.MaxRequests)
 		for _, about.ReferenceOurs = range []bool{false, true} {
-			found := s.Match([]lookup.Subject{about, about}, free)
-			for _, f := range found {
-				assert.Equal(t, f.Kind == lookup.Found, f.Why == "")
-				if f.Kind != lookup.Found {
-					continue
-				}
-				var o map[string]any
-				require.NoError(t, json.Unmarshal(f.Body, &o))
-				assert.Equal(t, "r", o["reference"])
-				assert.NotEqual(t, found[0].Objects, found[1].Objects)
+			f := s.Match(about, free)
+			assert.Equal(t, f.Kind == lookup.Found, f.Why == "")
+			if f.Kind != lookup.Found {
+				continue
 			}
+			var o map[string]any
+			require.NoError(t, json.Unmarshal(f.Body, &o))
+			assert.Equal(t, "r", o["reference"])
 		}
 	})
 }

@@ -198,6 +198,13 @@ func exact(look *providers.Lookup, about *Subject) bool {
 	return look.Items == "" && ours(look.Path) || slices.ContainsFunc(look.Same, func(same providers.Same) bool { return ours(same.Is) })
 }
 
+// CanShowAMark reports whether an object that the look-up reads can show a mark of an operation, which has
+// a reference or not.
+func CanShowAMark(look *providers.Lookup, reference bool) bool {
+	return look.By == providers.ByKey || look.By == providers.ByParent && look.Items == "" ||
+		reference && slices.ContainsFunc(look.Same, func(same providers.Same) bool { return strings.Contains(same.Is, "{reference}") })
+}
+
 // identifies reports whether the key or the reference is compared.
 func identifies(same providers.Same) bool {
 	return strings.Contains(same.Is, "{key}") || strings.Contains(same.Is, "{reference}")
@@ -265,27 +272,26 @@ func written(t time.Time, layout string) string {
 	return t.Format(layout)
 }
 
-// serves says why what is read says nothing of an operation, and whether its object is elsewhere
-// for sure: in a list of another path, host or account. A filter in the query may be ignored.
-func (s *Sweep) serves(about *Subject) (why string, elsewhere bool) {
+// Serves says why what is read says nothing of an operation; empty where it does.
+func (s *Sweep) Serves(about *Subject) (why string) {
 	for _, name := range asks(s.look) {
 		switch name {
 		case "since":
 			if about.read().Before(s.window.Since) {
-				return "the window that was read begins after the operation was sent", false
+				return "the window that was read begins after the operation was sent"
 			}
 		case "until":
 		default:
 			read, _ := s.about.value(name)
-			if own, has := about.value(name); own != read {
-				return "another list was read: {" + name + "} differs", has && strings.Contains(s.look.Path, "{"+name+"}")
+			if own, _ := about.value(name); own != read {
+				return "another list was read: {" + name + "} differs"
 			}
 		}
 	}
 	if !sameHost(s.about.URL, about.URL) || s.about.Account != about.Account {
-		return "the list of another host or account was read", true
+		return "the list of another host or account was read"
 	}
-	return "", false
+	return ""
 }
 
 // Next returns the request to send next, with a context of its own, or nil when all is read

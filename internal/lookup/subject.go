@@ -38,15 +38,6 @@ type Subject struct {
 	// Object is the id of its object, where that is known.
 	Object string
 
-	// Unread says that what is missing here, of its reference and of Values, is not known, though
-	// its request may have had it: any of that may be an object's. Such an operation stands
-	// beside others, and nothing is found for it.
-	Unread bool
-
-	// Request is the same for requests that are the same in all but their keys; empty if that is not known. Of
-	// two that differ, each has its own object, though they look alike.
-	Request string
-
 	// First is when the operation was first sent, Last when its last attempt ended, or the
 	// operation was settled if no end of it is known.
 	First, Last time.Time
@@ -163,6 +154,9 @@ func (s *Subject) Span(now time.Time) Window {
 	}
 	return w
 }
+
+// has reports whether a time is in the window.
+func (w Window) has(t time.Time) bool { return !t.Before(w.Since) && !t.After(w.Until) }
 
 // ours reports whether the request has a reference that is the operation's alone.
 func (s *Subject) ours() bool { return s.ReferenceOurs && s.Reference != "" }

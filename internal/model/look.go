@@ -31,7 +31,7 @@ func (r *record) evidence() (list []journal.Evidence) {
 		if e.Finding == 0 {
 			break
 		}
-		v := journal.Evidence{Finding: e.Finding, Generation: e.Generation, Object: e.Object, At: e.At.time(), Source: journal.SourceLook}
+		v := journal.Evidence{Finding: e.Finding, Generation: e.Generation, Object: e.Object, At: e.At.time(), Source: journal.SourceLook, Basis: journal.BasisReference}
 		if e.Kept {
 			v.Answer = shownAnswer.journal()
 		}

@@ -17,11 +17,13 @@ type model struct {
 	// The latest time that was seen is every store's alike; store.Clock has tests of its own.
 	clock store.Clock
 	heard map[journal.Heard]time.Time
+	// reaped are provider and caller's reference of operations of which nothing is left.
+	reaped [][2]string
 }
 
 // snapshot is what restore goes back to.
 func (m *model) snapshot() model {
-	return model{ops: slices.Clone(m.ops), clock: m.clock}
+	return model{ops: slices.Clone(m.ops), clock: m.clock, reaped: slices.Clone(m.reaped)}
 }
 
 func (m *model) restore(s model) { m.ops, m.clock = s.ops, s.clock }
@@ -68,13 +70,16 @@ func (m *model) next(i int, ev journal.Event) (journal.Result, error) {
 		op = m.ops[i]
 	}
 	ev.Last, ev.Unconfirmed = m.clock.Last, m.clock.Unconfirmed(ev.At)
-	ev.Taken = m.taken(i, op, ev)
+	ev.Taken, ev.Sole = m.taken(i, op, ev), m.sole(i, op, ev)
 	next, decision, err := journal.Next(op, m.live[op.Holder], ev)
 	switch {
 	case i < 0 && next.State != journal.StateAbsent:
 		m.ops = append(m.ops, next)
 		m.clock.Margin(next.Terms)
 	case i >= 0 && next.State == journal.StateAbsent:
+		if op.Reference != "" && !op.ReferenceOurs {
+			m.reaped = append(m.reaped, [2]string{op.Provider, op.Reference})
+		}
 		m.ops = slices.Delete(m.ops, i, i+1)
 	case i >= 0 && (changed(op, next) || decision == journal.Recorded):
 		m.ops[i] = next
@@ -114,6 +119,22 @@ func (m *model) claim(ev journal.Event, limit int) ([]journal.Result, error) {
 }
 
 // taken tells whether another operation is proven by the object that ev names.
+func (m *model) sole(i int, op journal.Operation, ev journal.Event) bool {
+	had := func(provider, reference string) bool {
+		return reference == ev.Reference && (provider == op.Provider || slices.Contains(ev.From, provider))
+	}
+	if ev.Reference == "" || ev.Kind != journal.EventEvidence || slices.ContainsFunc(m.reaped, func(r [2]string) bool { return had(r[0], r[1]) }) {
+		return false
+	}
+	for j, other := range m.ops {
+		shown := had(other.Provider, other.Reference) || slices.ContainsFunc(other.Rounds, func(r journal.Round) bool { return had(other.Provider, r.Reference) })
+		if j != i && shown && other.MayBeIn(op.Account) && (other.Mode == op.Mode || other.Mode == "" || op.Mode == "") {
+			return false
+		}
+	}
+	return true
+}
+
 func (m *model) taken(i int, op journal.Operation, ev journal.Event) bool {
 	if ev.Object == "" || ev.Kind != journal.EventEvidence && ev.Kind != journal.EventComplete {
 		return false
@@ -160,7 +181,7 @@ func (m *model) hear(heard journal.Heard, evs []journal.Event) (results []journa
 func (m *model) dueLooks(ev journal.Event) []journal.Ref {
 	var due []journal.Operation
 	for _, op := range m.ops {
-		if op.State == journal.StateUnknown && op.Dead == "" && !op.LookAt.After(ev.At) && (ev.From == nil || slices.Contains(ev.From, op.Provider)) {
+		if op.State == journal.StateUnknown && !op.LookAt.IsZero() && !op.LookAt.After(ev.At) && (ev.From == nil || slices.Contains(ev.From, op.Provider)) {
 			due = append(due, op)
 		}
 	}

@@ -267,6 +267,37 @@ var reconcileTests = []test{
 		assert.NotEmpty(t, op.Dead)
 		assert.Contains(t, ids(c.list(journal.Filter{Dead: true})), "late")
 	}),
+	reconciling("a caller's reference is a mark if no other operation of the account ever had it", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		ref := func(id, reference, account string) journal.Operation {
+			ev := c.beginEvent(named(id))
+			ev.Intent.Reference, ev.Intent.ReferenceName, ev.Intent.Account = reference, "form order", account
+			doubt := c.of(journal.EventDoubt, c.decide(ev, journal.Execute))
+			doubt.Attempts = 1
+			return c.decide(doubt, journal.Recorded)
+		}
+		shown := func(op journal.Operation, object string) journal.State {
+			ev := c.took(op, object)
+			ev.Account, ev.Evidence.Basis, ev.Reference, ev.From = op.Account, journal.BasisFields, op.Reference, []string{op.Provider}
+			return c.decide(ev, journal.Recorded).State
+		}
+		sole, other := ref("sole", "order-1", "acct_1"), ref("other", "order-1 ", "acct_1")
+		assert.Equal(t, journal.StateCompleted, shown(sole, "payment 1"))
+		again := ref("again", "order-1 ", "acct_1")
+		assert.Equal(t, journal.StateUnknown, shown(other, "payment 2"))
+		assert.Equal(t, journal.StateCompleted, shown(ref("elsewhere", "order-1", "acct_2"), "payment 3"), "of another account")
+		assert.Equal(t, journal.StateUnknown, shown(ref("nobody's", "order-1", ""), "payment 4"), "it may be of any account")
+
+		reaped := ref("reaped", "order-9", "acct_1")
+		said := c.of(journal.EventResolve, reaped)
+		said.Resolution, said.Delivered = journal.NotExecuted, true
+		c.decide(said, journal.Recorded)
+		c.pass(noon.Add(36 * 24 * time.Hour))
+		c.reap(0, 100)
+		_, err := h.Journal.Get(t.Context(), reaped.Ref)
+		require.ErrorIs(t, err, journal.ErrNotFound)
+		assert.Equal(t, journal.StateUnknown, shown(ref("later", "order-9", "acct_1"), "payment 5"), "nothing is left of it but that it had it")
+		assert.Equal(t, journal.StateUnknown, shown(again, "payment 6"))
+	}),
 	reconciling("an object of what was reaped is taken as well", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		ev := c.completeEvent(c.begin(named("old")))
 		ev.Object, ev.Delivered = "charge ch_1", true

@@ -34,6 +34,7 @@ type Journal struct {
 	newest   int64   // the latest handle given out; none is used twice
 	byObject map[string][]int64
 	heard    map[journal.Heard]time.Time
+	reaped   map[store.Mark]bool
 	sessions map[string]*session
 	clock    store.Clock
 	flows    flows
@@ -53,6 +54,7 @@ func New() *Journal {
 		byRef:    make(map[journal.Ref]int64),
 		byObject: make(map[string][]int64),
 		heard:    make(map[journal.Heard]time.Time),
+		reaped:   make(map[store.Mark]bool),
 		sessions: make(map[string]*session),
 	}
 }
@@ -97,7 +99,7 @@ func (j *Journal) misuse(holder journal.Operation, ev journal.Event) journal.Res
 // applyTo runs Next on op, and puts what comes of it.
 func (j *Journal) applyTo(op journal.Operation, ev journal.Event, put func(journal.Operation) int64) (journal.Result, error) {
 	ev.Last, ev.Unconfirmed = j.clock.Last, j.clock.Unconfirmed(ev.At)
-	ev.Taken = store.NamesObject(ev) && j.taken(&op, ev)
+	ev.Taken, ev.Sole = store.NamesObject(ev) && j.taken(&op, ev), j.sole(&op, ev)
 	next, decision, err := journal.Next(op, j.live(op.Holder), ev)
 	answered := next.Answer != op.Answer // by the asker
 	switch {
@@ -185,6 +187,9 @@ func (j *Journal) put(op journal.Operation) int64 {
 }
 
 func (j *Journal) remove(op journal.Operation) {
+	if m, is := store.Reaped(&op); is {
+		j.reaped[m] = true
+	}
 	delete(j.rows, op.Handle)
 	delete(j.byRef, op.Ref)
 	delete(j.byRef, op.Alias)

@@ -97,6 +97,20 @@ func (j *Journal) taken(op *journal.Operation, ev journal.Event) bool {
 	})
 }
 
+// sole tells whether no other operation has, or had, the caller's reference that ev shows.
+func (j *Journal) sole(op *journal.Operation, ev journal.Event) bool {
+	reaped, is := store.NamesReference(op, ev)
+	if !is || slices.ContainsFunc(reaped, func(m store.Mark) bool { return j.reaped[m] }) {
+		return false
+	}
+	for _, other := range j.rows {
+		if store.Shares(other, op, ev) {
+			return false
+		}
+	}
+	return true
+}
+
 // mark has the operation be found by its objects.
 func (j *Journal) mark(op *journal.Operation) {
 	for _, m := range store.Marks(op) {

@@ -59,7 +59,8 @@ const (
 	// For many operations.
 	addTheseMarks    = `INSERT INTO {{schema}}.marks (hash, handle) SELECT * FROM unnest($1::bigint[], $2::bigint[]) ON CONFLICT DO NOTHING`
 	removeTheseMarks = `DELETE FROM {{schema}}.marks WHERE (hash, handle) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))`
-	// No operation has the handle 0: that row is what those who go by an object wait for each other at.
+	// No operation has the handle 0: that row is what those who go by an object wait for each other at. Of the reference of an
+	// operation that was reaped, it is what stays.
 	addObject  = `INSERT INTO {{schema}}.marks (hash, handle) VALUES ($1, 0) ON CONFLICT DO NOTHING`
 	lockObject = `SELECT 1 FROM {{schema}}.marks WHERE hash = $1 AND handle = 0 FOR UPDATE`
 )
@@ -117,6 +118,32 @@ func (t *tx) takes(op *journal.Operation, ev journal.Event) (bool, error) {
 	}, "SELECT "+columns+t.j.fromOperations()+"WHERE o.handle IN (SELECT handle FROM {{schema}}.marks WHERE hash = $1) AND o.handle <> $2",
 		markHash(store.Mark{By: store.TakenBy(ev), Value: ev.Object}), op.Handle)
 	return taken, err
+}
+
+// sole tells whether no other operation has, or had, the caller's reference that ev shows of op.
+func (t *tx) sole(op *journal.Operation, ev journal.Event) (bool, error) {
+	reaped, is := store.NamesReference(op, ev)
+	if !is {
+		return false, nil
+	}
+	var hashes []int64
+	for _, m := range reaped {
+		hashes = append(hashes, markHash(m))
+	}
+	var was bool
+	if err := t.one("SELECT EXISTS (SELECT 1 FROM {{schema}}.marks WHERE hash = ANY($1) AND handle = 0)", hashes).Scan(&was); err != nil || was {
+		return false, err
+	}
+	sole := true
+	err := t.each(func(from scanner) error {
+		other, err := scan(from)
+		if err == nil && store.Shares(&other.op, op, ev) {
+			sole = false
+		}
+		return err
+	}, "SELECT "+columns+t.j.fromOperations()+"WHERE o.handle IN (SELECT handle FROM {{schema}}.marks WHERE hash = $1) AND o.handle <> $2",
+		markHash(store.Mark{By: journal.ByReference, Value: ev.Reference}), op.Handle)
+	return sole, err
 }
 
 // findBy selects operations that may be recognised so: by their marks; and those in flight, which may have none, by their

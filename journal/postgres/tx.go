@@ -320,6 +320,9 @@ func (t *tx) next(r *row, ev journal.Event) (journal.Result, *row, error) {
 	if ev.Taken, err = t.takes(&r.op, ev); err != nil {
 		return journal.Result{}, nil, err
 	}
+	if ev.Sole, err = t.sole(&r.op, ev); err != nil {
+		return journal.Result{}, nil, err
+	}
 	ev.Last, ev.Unconfirmed = t.clock.Last, t.clock.Unconfirmed(ev.At)
 	next, decision, err := journal.Next(r.op, live, ev)
 	if err != nil {
@@ -474,6 +477,11 @@ func (t *tx) remove(r *row) error {
 	}
 	for _, table := range [...]string{"requests", "answers"} {
 		if err := t.putBody(table, r.op.Handle, nil, nil); err != nil {
+			return err
+		}
+	}
+	if m, is := store.Reaped(&r.op); is {
+		if _, err := t.do(addObject, markHash(m)); err != nil {
 			return err
 		}
 	}

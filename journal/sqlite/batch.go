@@ -302,6 +302,9 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 	if ev.Taken, err = b.takes(&r.Op, ev); err != nil {
 		return err
 	}
+	if ev.Sole, err = b.sole(&r.Op, ev); err != nil {
+		return err
+	}
 	next, decision, refused := journal.Next(r.Op, live, ev)
 	if next.Answer != r.Op.Answer {
 		out.answered = next.Answer

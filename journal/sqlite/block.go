@@ -92,7 +92,7 @@ func (b *batch) reapBlock(ev journal.Event, first int64, limit int, archived sto
 		reaped++
 		if next.State == journal.StateAbsent {
 			b.gone = append(b.gone, k.Op.Handle)
-			return false, b.remark(&k.Op, &unmarked)
+			return false, b.unmark(&k.Op)
 		}
 		tomb := &format.Record{Row: k.Row}
 		tomb.Op, tomb.Request = next, nil

@@ -34,8 +34,9 @@ CREATE INDEX onceward_heard_at ON onceward_heard (at);
 const (
 	// markBucket is how many handles have their marks near each other.
 	markBucket = 4096
-	// foundBucket has the marks by store.ByFound.
-	foundBucket = -1
+	// foundBucket has the marks by store.ByFound, and reapedBucket those by store.ByReaped, of no operation.
+	foundBucket  = -1
+	reapedBucket = -2
 )
 
 // findMarks selects the handles of one hash, bucket by bucket.
@@ -109,6 +110,41 @@ func (b *batch) takes(op *journal.Operation, ev journal.Event) (bool, error) {
 		}
 	}
 	return false, err
+}
+
+// unmark removes the marks of an operation that is removed, and notes that it had its caller's reference.
+func (b *batch) unmark(op *journal.Operation) error {
+	if m, is := store.Reaped(op); is {
+		if err := b.write(b.sql.addMark, int64(reapedBucket), b.segments.key.OfMark(byte(m.By), m.Value), int64(0)); err != nil {
+			return err
+		}
+	}
+	return b.remark(op, &unmarked)
+}
+
+// sole tells whether no other operation has, or had, the caller's reference that ev shows of op.
+func (b *batch) sole(op *journal.Operation, ev journal.Event) (bool, error) {
+	reaped, is := store.NamesReference(op, ev)
+	if !is {
+		return false, nil
+	}
+	for _, m := range reaped {
+		was, err := b.handles(b.sql.findFound, int64(reapedBucket), b.segments.key.OfMark(byte(m.By), m.Value))
+		if err != nil || len(was) > 0 {
+			return false, err
+		}
+	}
+	handles, err := b.markedBy(journal.ByReference, ev.Reference)
+	for _, handle := range handles {
+		if err != nil {
+			break
+		}
+		var other row
+		if other, err = b.byHandle(handle); err == nil && store.Shares(&other.Op, op, ev) {
+			return false, nil
+		}
+	}
+	return err == nil, err
 }
 
 // FindBy returns the operations of the provider that can be recognised by value, in the

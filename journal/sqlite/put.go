@@ -162,7 +162,7 @@ func (b *batch) remove(r row) error {
 		}
 		r.block = r.record.Closed()
 	}
-	if err := b.remark(&r.Op, &unmarked); err != nil {
+	if err := b.unmark(&r.Op); err != nil {
 		return err
 	}
 	if r.block {

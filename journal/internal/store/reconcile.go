@@ -30,7 +30,7 @@ func CheckHear(heard journal.Heard, evs []journal.Event) error {
 
 // LookIsDue tells whether a Looks at that time takes the operation.
 func LookIsDue(ev journal.Event, op *journal.Operation) bool {
-	return op.State == journal.StateUnknown && op.Dead == "" && !op.LookAt.After(ev.At) &&
+	return op.State == journal.StateUnknown && !op.LookAt.IsZero() && !op.LookAt.After(ev.At) &&
 		(ev.From == nil || slices.Contains(ev.From, op.Provider))
 }
 
@@ -69,6 +69,36 @@ func Takes(other, op *journal.Operation, ev journal.Event) bool {
 	return ev.Kind != journal.EventComplete || slices.ContainsFunc(other.Evidence, func(e journal.Evidence) bool {
 		return e.Finding.TookEffect() && e.Object == ev.Object
 	})
+}
+
+// ByReaped is for the callers' references of operations that were removed.
+const ByReaped journal.By = 254
+
+// Reaped is the mark that stays when an operation is removed, and whether there is one. A later operation
+// with the same caller's reference is not the only one that had it.
+func Reaped(op *journal.Operation) (m Mark, is bool) {
+	return reapedAs(op.Provider, op.Reference), op.Reference != "" && !op.ReferenceOurs
+}
+
+func reapedAs(provider, reference string) Mark { return Mark{ByReaped, provider + "\x00" + reference} }
+
+// NamesReference tells whether the event shows a caller's reference, and by which marks operations that
+// were reaped are known to have had it.
+func NamesReference(op *journal.Operation, ev journal.Event) (reaped []Mark, is bool) {
+	if ev.Kind != journal.EventEvidence || ev.Reference == "" {
+		return nil, false
+	}
+	for _, provider := range append([]string{op.Provider}, ev.From...) {
+		reaped = append(reaped, reapedAs(provider, ev.Reference))
+	}
+	return reaped, true
+}
+
+// Shares tells whether other has, or had, the reference that ev shows of op, in an account and mode that may be its own.
+func Shares(other, op *journal.Operation, ev journal.Event) bool {
+	return other.Handle != op.Handle && (other.Provider == op.Provider || slices.Contains(ev.From, other.Provider)) && other.MayBeIn(op.Account) &&
+		(other.Mode == op.Mode || other.Mode == "" || op.Mode == "") &&
+		(other.Reference == ev.Reference || slices.ContainsFunc(other.Rounds, func(r journal.Round) bool { return r.Reference == ev.Reference }))
 }
 
 // Mark is something that an operation is found by.
