@@ -26,9 +26,7 @@ func (b *background) Resume(ctx context.Context, count seam.Count) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer p.tasks.Wait()
-	if err := p.runner.retryChanged(ctx); err != nil {
-		return err
-	}
+	p.retryChanged(ctx)
 	for {
 		if err := p.interrupted(ctx); err != nil {
 			return err
@@ -101,6 +99,13 @@ func (b *background) newPass(count seam.Count) *pass {
 	return &pass{runner: b.runner, client: client, count: count, slots: make(chan struct{}, client.Concurrency()), strangers: map[int64]bool{}}
 }
 
+// retryChanged keeps no other flow from being run by what it fails of.
+func (p *pass) retryChanged(ctx context.Context) {
+	if err := p.runner.retryChanged(ctx); err != nil && ctx.Err() == nil {
+		p.client.PassFailed(ctx, err)
+	}
+}
+
 func (p *pass) interrupted(ctx context.Context) error {
 	switch {
 	case p.runner.isClosing():
@@ -155,9 +160,7 @@ func (p *pass) claimSome(ctx context.Context) ([]*journal.Flow, error) {
 		return nil, err
 	}
 	defer p.client.Leave()
-	if err := p.runner.retryChanged(ctx); err != nil {
-		return nil, err
-	}
+	p.retryChanged(ctx)
 	claimed, err := p.claim(ctx, p.client.Now(), free)
 	for range claimed {
 		p.client.Stay()

@@ -406,3 +406,38 @@ func TestRunReapsFlowsPastTheirKeep(t *testing.T) {
 		assert.Len(t, l.Sent(), 1)
 	})
 }
+
+// A flow that was set aside for a changed function, and can't be tried again, keeps no other flow from being run.
+func TestChangedFlowThatCannotBeTriedAgain(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j, l := &failingFlows{Journal: memory.New()}, (&line{}).Then(refuses(), refuses(), refuses())
+		release := func(step string) (*process, *flow.Func[int, int]) {
+			var p *process
+			ride := flow.Define("ride", 1, func(ctx context.Context, _ int) (int, error) { return 1, p.Step(ctx, step) })
+			p = startFlows(t, l, onceward.Config{Journal: j, Backoff: once}, flow.Config{Definitions: []flow.Definition{ride}})
+			return p, ride
+		}
+		resume := func(p *process) {
+			_, err := p.Resume(t.Context())
+			require.NoError(t, err)
+			pass(time.Hour)
+		}
+		p, ride := release("charge")
+		require.ErrorIs(t, errOf(ride.Run(t.Context(), p.Flows, "order-991", 1)), onceward.ErrPending)
+		pass(time.Hour)
+		p, _ = release("bill")
+		resume(p)
+		require.Equal(t, flow.StateSetAside, p.flow("order-991").State)
+
+		p, ride = release("charge")
+		require.ErrorIs(t, errOf(ride.Run(t.Context(), p.Flows, "order-992", 1)), onceward.ErrPending)
+		pass(time.Hour)
+		j.fails.Store(int32(journal.FlowEventRetry))
+		resume(p)
+		assert.Equal(t, flow.StateFinished, p.flow("order-992").State)
+		assert.Equal(t, flow.StateSetAside, p.flow("order-991").State)
+		j.fails.Store(0)
+		resume(p)
+		assert.Equal(t, flow.StateFinished, p.flow("order-991").State)
+	})
+}

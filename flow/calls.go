@@ -328,13 +328,11 @@ func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Ope
 
 // waitFor is a flow's wait for an operation's outcome, which it asks for, or looks at, after most at the latest if it is overdue.
 func (r *run) waitFor(step string, op *onceward.Operation, err error, most time.Duration) *fault {
-	f := &fault{told: &Error{Step: step, Kind: r.client.Kind(op.State), Err: &onceward.Error{Operation: *op, Kind: r.client.Kind(op.State)}}, waits: op.Ref}
-	if err != nil {
-		// Of the step's error only the text is kept: its caller could take the wait for that error.
-		if e, ok := errors.AsType[*onceward.Error](err); ok && e.Operation.Ref == op.Ref {
-			f.told.Err = e
-		}
-		f.told.Err = &recalled{text: err.Error(), is: []error{f.told.Err}}
+	f := &fault{told: &Error{Step: step, Kind: r.client.Kind(op.State), Err: err}, waits: op.Ref, open: &onceward.Error{Operation: *op, Kind: r.client.Kind(op.State)}}
+	if err == nil {
+		f.told.Err = f.open
+	} else if e, ok := errors.AsType[*onceward.Error](err); ok && e.Operation.Ref == op.Ref {
+		f.open = e
 	}
 	now := r.client.Now()
 	switch op.State {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
@@ -209,4 +211,74 @@ func (pr program) after(recorded []journal.StepRecord) (left []string, drawn boo
 		}
 	}
 	return left, drawn
+}
+
+// However often a step is run, and whichever card it asks for in each run, one card is charged at most, and none after the
+// end of its flow.
+func TestStepOfManyMindsChargesOneCard(t *testing.T) {
+	first := soak.Seed(t, 0)
+	for i := range soak.Times(30, 600) {
+		seed := first + uint64(i)
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 11))
+			l, j := &line{}, memory.New()
+			charged := map[string]bool{}
+			var p *process
+			refused := map[string]bool{}
+			l.Always(reply{Answer: func(req *http.Request) (*http.Response, error) {
+				key, r := req.Header.Get("Idempotency-Key"), says(200, paid)
+				switch n := random.IntN(6); {
+				case refused[key] || !charged[key] && n == 0: // the provider remembers what it answered
+					refused[key], r = true, declined
+				case !charged[key] && n == 1:
+					return says(400, `{"error":{"type":"invalid_request_error","code":"parameter_missing"}}`).Answer(req)
+				case n == 2:
+					charged[key], r = true, loses()
+				case n == 3:
+					charged[key], r = true, doing(p.Crash, r)
+				default:
+					charged[key] = true
+				}
+				return r.Answer(req)
+			}})
+			run := func(ctx context.Context) error {
+				made := func(ctx context.Context) (int, error) {
+					defer func() {
+						if random.IntN(2) == 0 {
+							p.Crash() // before the step is recorded
+						}
+					}()
+					switch card := random.IntN(5); card {
+					case 0:
+						return 1, nil // it was paid elsewhere
+					case 1:
+						return 0, errSoldOut
+					default:
+						if random.IntN(4) == 0 {
+							l.Instead(refuses())
+						}
+						return 1, errOf(p.Post(onceward.WithOperation(ctx, fmt.Sprint("card-", card)), "charge"))
+					}
+				}
+				return errOf(flow.Step(ctx, "charge", made))
+			}
+			ended := -1
+			for range 12 {
+				p = startFlows(t, l, onceward.Config{Journal: j, Backoff: once}, flow.Config{Backoff: backoff.Policy{MaxAttempts: 100}})
+				if random.IntN(2) == 0 {
+					_, _ = p.Resume(t.Context())
+				}
+				_ = p.Flow(t.Context(), "order-991", nil, run)
+				pass(time.Duration(random.IntN(120)) * time.Minute)
+				l.Instead()
+				f, err := j.GetFlow(t.Context(), order991)
+				require.NoError(t, err)
+				if f.State == flow.StateFinished && ended < 0 {
+					ended = len(l.Sent())
+				}
+			}
+			require.LessOrEqual(t, len(charged), 1, "seed %d", seed)
+			assert.True(t, ended < 0 || ended == len(l.Sent()), "seed %d: it was charged after its end", seed)
+		})
+	}
 }

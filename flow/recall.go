@@ -105,6 +105,8 @@ func eachReason(err error, found func(Reason)) {
 		found(r)
 	}
 	switch e := err.(type) {
+	case ofOperation:
+		eachReason(e.error, found)
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {
 			eachReason(one, found)

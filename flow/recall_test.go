@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,6 +20,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
 )
 
 const errNoDriver = flow.Reason("no driver")
@@ -312,4 +314,45 @@ func TestErrorThatTheFlowCopesWithIsReplayed(t *testing.T) {
 		assert.Equal(t, []string{"card", "account"}, l.Descriptions())
 		assert.Equal(t, "started → account → finished", p.flow("order-991").String())
 	})
+}
+
+// A Reason is recorded that stands in the error of a step whose answer is gone, and the function finds it in the error of a
+// step that waits.
+func TestReasonWithinAStepsError(t *testing.T) {
+	const soldOut = flow.Reason("sold out")
+	for name, row := range map[string]struct {
+		reply reply
+		is    error
+	}{
+		"its answer is gone": {cuts(200, paid), onceward.ErrAnswerGone},
+		"it waits":           {loses(), onceward.ErrOutcomeUnknown},
+	} {
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).Then(row.reply)
+			p := startFlows(t, l, onceward.Config{Backoff: once, Providers: []providers.Provider{forgets()}})
+			run := func(ctx context.Context) error {
+				_, err := flow.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+					return 0, errors.Join(soldOut, p.Ask(ctx, to(http.MethodPost, ownURL)).Err)
+				})
+				if errors.Is(err, soldOut) && errors.Is(err, row.is) {
+					return flow.GiveUp(err)
+				}
+				return err
+			}
+			_ = p.Flow(t.Context(), "order-991", nil, run)
+			require.True(t, p.flow("order-991").Undoing)
+			ref := p.flow("order-991").Operation("charge")
+			if op := p.Recorded(ref); op.State == journal.StateUnknown {
+				_, err := p.ResolveAs(ref, onceward.NotExecuted, nil)
+				require.NoError(t, err)
+			} else {
+				_, err := p.Flows.ResolveStep(t.Context(), order991, "charge", 1, byHand)
+				require.NoError(t, err)
+			}
+			pass(time.Hour)
+			err := p.Flow(t.Context(), "order-991", nil, run)
+			require.ErrorIs(t, err, flow.ErrGivenUp)
+			require.ErrorIs(t, err, soldOut)
+		})
+	}
 }

@@ -62,6 +62,7 @@ type fault struct {
 
 	due   time.Time
 	waits onceward.Ref
+	open  *onceward.Error // of the operation that it waits for
 }
 
 // place is where a context stands within a flow.
@@ -315,7 +316,12 @@ func (r *run) park(ctx context.Context, f *fault) error {
 	if due.After(f.due) {
 		waits = onceward.Ref{}
 	}
-	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowEventPark, Due: due, WaitsFor: waits, Cause: causeOf(f.told)}, f.told)
+	told := *f.told
+	if f.open != nil && told.Err != nil {
+		// Of the step's error its caller gets the text: it could take the wait for that error.
+		told.Err = &recalled{text: told.Err.Error(), is: []error{f.open}}
+	}
+	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowEventPark, Due: due, WaitsFor: waits, Cause: causeOf(f.told)}, &told)
 }
 
 // restsUntil keeps the flow from being run before a provider's own time. An operation whose

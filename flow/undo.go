@@ -110,7 +110,7 @@ func (r *run) blockedBy(ctx context.Context, st *step) (answers int, effects []o
 // send it. It returns false if another process claimed the operation meanwhile, or if the journal fails. The flow then
 // waits for it.
 func (r *run) cancelsUnsent(ctx context.Context, op *journal.Operation, why string) bool {
-	if op.State != journal.StatePending || op.MayHaveRun {
+	if op.State != journal.StatePending || op.MayHaveRun || !r.client.Holds(r.flow.Holder) {
 		return false
 	}
 	res, err := r.client.Journal().Apply(context.WithoutCancel(ctx), journal.Event{

@@ -246,7 +246,7 @@ func (st *step) leave(ctx context.Context, result []byte, err error) ([]byte, er
 	case f != nil:
 		defer r.mu.Unlock()
 		return nil, r.stop(f)
-	case err != nil && len(st.effects) > 0 && !saysNoEffect(err):
+	case err != nil && len(st.effects) > 0 && !st.spare && !saysNoEffect(err):
 		defer r.mu.Unlock()
 		return nil, r.stop(&fault{fails: true, told: &Error{Step: st.name, Kind: ErrUndoBlocked,
 			Err: fmt.Errorf("operation %s took effect, and the step fails, so that nothing tells what undoes it (NoEffect says of a refusal that it is one, ResolveStep what the step would have returned): %w", st.effects[0].ID, err)}})
