@@ -49,12 +49,12 @@ func (s rideServers) close() {
 	s.stripe.Close()
 }
 
-// another waits, within limits, until there is one more request.
-func (s rideServers) another() {
+// await waits, within limits, until there are n more requests.
+func (s rideServers) await(n int) {
 	requests := func() int { return s.ledger.Requests() + s.stripe.Requests() }
 	before := requests()
 	for range 2000 {
-		if requests() > before {
+		if requests() >= before+n {
 			return
 		}
 		<-time.After(5 * time.Millisecond)
@@ -316,9 +316,7 @@ func TestStormOfKillsLeavesOneEffectAStep(t *testing.T) {
 		plan.Journal = path
 		p, err := oncetest.StartChild(t.Context(), plan)
 		require.NoError(t, err)
-		for range 1 + random.IntN(3*perLife) {
-			servers.another()
-		}
+		servers.await(1 + random.IntN(3*perLife)) // of the four that each flow makes
 		p.Kill()
 		_, _ = p.End()
 		require.Empty(t, p.Stderr.String())
