@@ -93,8 +93,8 @@ func (r *run) blockedBy(ctx context.Context, st *step) (answers int, effects []o
 		case st.spare && !mayBeSent(op.State, op.Resolved):
 		case !op.State.Settled():
 			open := noAnswer(r.client, &op)
-			f := r.waitFor(st.name, &open.Operation, nil, lookAgainMost)
-			f.told.Kind, f.told.Err = ErrUndoBlocked, open
+			f := r.waitFor(st.name, &open.Operation, open, lookAgainMost)
+			f.told.Kind = ErrUndoBlocked
 			return 0, nil, r.stop(f)
 		case op.State == journal.StateCompleted:
 			answers++
