@@ -60,14 +60,14 @@ func TestStormSpeaksOfWhatWentWrong(t *testing.T) {
 func TestStormsOfKills(t *testing.T) {
 	t.Parallel()
 	const most, atOnce = 20, 3
-	kills, seed := soak.Times(2, 3*most), soak.Seed(t, 4)
+	kills := soak.Times(2, 3*most)
 	rows := []string{"invoices", "effects in the providers' ledgers", "duplicates", "lost: never made, and nobody will",
 		"made, but taken for failed or unheard of", "unknown, and said so: for a person", "requests", "kills", "deploys", "operations resumed"}
 	total := map[string]int{}
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
-	for ; kills > 0; seed++ {
+	for seed := soak.Seed(t, 4); kills > 0; seed++ { // each storm has a seed variable of its own
 		n := min(kills, most)
 		kills -= n
 		group.Go(func() {

@@ -30,7 +30,7 @@ func TestStormShowsWhatEachPayerDoes(t *testing.T) {
 	require.Zero(t, status, "%s%s", &out, &errs)
 	for _, row := range []string{
 		`invoices +18 +18 +18`,
-		`duplicates +[1-9]\d* +\d+ +0`, // with the invoice's own key there are few, and sometimes none
+		`duplicates +\d+ +\d+ +0`, // how many of the others' depends on when the kills strike
 		`lost: never made, and nobody will +\d+ +\d+ +0`,
 		`made, but taken for failed or unheard of +\d+ +\d+ +0`, // how many of the others' depends on when the kills strike
 		`unknown, and said so: for a person +– +– +0`,
