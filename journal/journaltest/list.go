@@ -101,7 +101,7 @@ var listTests = []test{
 	}},
 	{"goes by handles, from the oldest or the newest", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
-		const many = 1500
+		const many = 1100
 		states := []string{"delivered", "pending", "unknown"}
 		handles := make([]int64, 0, many)
 		for i := range many {
@@ -125,7 +125,7 @@ var listTests = []test{
 		scope := "3"
 		for name, filter := range map[string]journal.Filter{
 			"all":          {},
-			"pages":        {Limit: 7},
+			"pages":        {Limit: 37},
 			"larger pages": {Limit: 333},
 			"completed":    {States: []journal.State{journal.StateCompleted}, Limit: 100},
 			"pending":      {States: []journal.State{journal.StatePending}, Limit: 50},

@@ -18,6 +18,7 @@ func aliasOf(id string) journal.Ref { return journal.Ref{Parent: "\x00carried", 
 
 // An operation is found by its second name wherever it is kept.
 func TestAliasFindsAnOperationAnywhere(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())

@@ -86,6 +86,7 @@ func TestArchiveBesideADamagedBody(t *testing.T) {
 }
 
 func TestWhatIsReapedIsArchivedOnce(t *testing.T) {
+	t.Parallel()
 	for _, bodies := range []bool{false, true} {
 		dir := t.TempDir()
 		file, err := os.Create(filepath.Join(dir, "archive.jsonl"))

@@ -20,6 +20,7 @@ import (
 
 // A backup of a journal in use has what was reported before it.
 func TestBackupOfAJournalInUse(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path, to := filepath.Join(dir, "journal.db"), filepath.Join(dir, "backup.db")
 	j := open(t, path)

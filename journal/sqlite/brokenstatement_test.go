@@ -231,8 +231,9 @@ func (sc *scene) breaks(t *testing.T, deeds map[string]deed) {
 	broken := make(map[string]bool)
 	for _, name := range slices.Sorted(maps.Keys(deeds)) {
 		t.Run(name, func(t *testing.T) {
+			wrote := false
 			for _, writes := range []bool{false, true} {
-				if writes && sc.looks != writing {
+				if writes && !wrote {
 					continue
 				}
 				st := sc.enter(t)
@@ -241,8 +242,12 @@ func (sc *scene) breaks(t *testing.T, deeds map[string]deed) {
 					stop = b.triggers(t, st.path)
 				}
 				statements := b.all(writes, func() { require.NoError(t, deeds[name](st)) })
+				wrote = b.wrote
 				stop()
-				want := st.told()
+				want := ""
+				if sc.looks == writing { // else nothing changes
+					want = st.told()
+				}
 				require.NoError(t, st.Close())
 				for n, statement := range statements {
 					if !broken[statement] || soak.On() {
@@ -273,8 +278,10 @@ func (sc *scene) breaksAt(t *testing.T, b *breaker, n int, writes bool, do deed,
 		assert.NotErrorIs(t, err, journal.ErrVersion, about)
 	}
 	require.NoError(t, do(st), about)
-	assert.Equal(t, want, st.told(), about)
-	assert.Empty(t, verify(t, st.Journal), about)
+	if sc.looks == writing {
+		assert.Equal(t, want, st.told(), about)
+		assert.Empty(t, verify(t, st.Journal), about)
+	}
 	require.NoError(t, st.Close())
 }
 

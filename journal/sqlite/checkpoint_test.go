@@ -79,6 +79,7 @@ func TestFileWithOtherPagesKeepsThem(t *testing.T) {
 
 // The WAL is cut after something kept it from starting over.
 func TestWALIsCutAfterItWasKept(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := sqlite.Open(path, sqlite.Options{CompressAbove: -1})
 	require.NoError(t, err)

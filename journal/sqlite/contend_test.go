@@ -123,6 +123,7 @@ func (c *contention) operation(ctx context.Context, random *rand.Rand, unique st
 
 // No name is executed twice by processes whose commits fail now and then.
 func TestContendingCommitsFailNowAndThen(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
 	var mu sync.Mutex

@@ -20,6 +20,7 @@ import (
 // A list by scope or provider reads no segment that has none of it, whichever way it goes. One of an older
 // release, which nothing is known of, is read.
 func TestContentsSpareSegments(t *testing.T) {
+	t.Parallel()
 	const many = 4*format.SegmentSize + 100
 	path, j, s := joined(t)
 	rare := int64(2 * format.SegmentSize) // the first of its segment

@@ -309,6 +309,7 @@ func childLives(path string) error {
 
 // A process that is killed never leaves a journal that looks restored.
 func TestKilledNeverLooksRestored(t *testing.T) {
+	t.Parallel()
 	kills := soak.Times(4, 30)
 	random := seeded(t)
 	dir := t.TempDir()

@@ -40,6 +40,7 @@ func inWAL(what diskDid, file string) bool { return what == wrote && file == "-w
 
 // A fault fails closed with a clear error and loses nothing once it is gone.
 func TestFaultFailsClosed(t *testing.T) {
+	t.Parallel()
 	third := oneIn(3)
 	for name, row := range map[string]struct {
 		fault *func(diskDid, string) int32
@@ -64,7 +65,7 @@ func TestFaultFailsClosed(t *testing.T) {
 				defer mu.Unlock()
 				known[id] = p
 			}}
-			l.live(t.Context(), rand.New(rand.NewPCG(1, 1)), 8, 400)
+			l.live(t.Context(), rand.New(rand.NewPCG(1, 1)), 8, 200)
 			before := len(known)
 			d.fault.Store(row.fault)
 			failed := error(nil)
@@ -99,7 +100,7 @@ func TestFaultFailsClosed(t *testing.T) {
 			l.name = "again"
 			sixtieth := oneIn(60)
 			d.fault.Store(failing(sqlite3.SQLITE_IOERR_WRITE, func(_ diskDid, file string) bool { return file == "-wal" && sixtieth() }))
-			l.live(t.Context(), rand.New(rand.NewPCG(1, 2)), 8, soak.Times(600, 1600))
+			l.live(t.Context(), rand.New(rand.NewPCG(1, 2)), 8, soak.Times(900, 1600))
 			d.fault.Store(nil)
 			hears(t.Context(), j, s)
 			require.NoError(t, j.Close())
@@ -236,6 +237,7 @@ func TestAFileThatIsMovedAwayAndPutBackGoesOn(t *testing.T) {
 
 // A bit that flips somewhere is noticed where it is read, or is in what is not used.
 func TestABitThatFlipsIsNeverTakenForTheTruth(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -247,7 +249,7 @@ func TestABitThatFlipsIsNeverTakenForTheTruth(t *testing.T) {
 		defer mu.Unlock()
 		known[id] = p
 	}}
-	l.live(t.Context(), rand.New(rand.NewPCG(1, 1)), 8, soak.Times(600, 1200))
+	l.live(t.Context(), rand.New(rand.NewPCG(1, 1)), 8, 1200)
 	require.NoError(t, s.End(t.Context()))
 	require.NoError(t, j.Close())
 	whole, err := os.ReadFile(path)
@@ -339,6 +341,7 @@ func viewOf(ctx context.Context, j *sqlite.Journal, operations, flows []string) 
 // A bit that flips in what is kept of open operations and of flows is noticed where it
 // is read, is named by Verify, or changes nothing that can be read or claimed.
 func TestBitThatFlipsInARow(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())

@@ -67,6 +67,7 @@ func executed(t *testing.T, path string, names []string) (again []string) {
 
 // A bit that flips in what decides executes no completed name again.
 func TestBitThatFlipsInWhatDecides(t *testing.T) {
+	t.Parallel()
 	path, names := completed(t, sqlite.SegmentSize+200)
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -111,6 +112,7 @@ func TestBitThatFlipsInWhatDecides(t *testing.T) {
 
 // What decides is not believed once it is another.
 func TestWhatDecidesIsNotBelieved(t *testing.T) {
+	t.Parallel()
 	sound, names := completed(t, sqlite.SegmentSize+200)
 	for name, statement := range map[string]string{
 		"a hash":                 "UPDATE onceward_segments SET hashes = CAST(substr(hashes, 1, 600) || 'x' || substr(hashes, 602) AS BLOB)",

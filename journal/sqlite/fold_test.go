@@ -87,6 +87,7 @@ func TestBeginWhereNothingCanBeFolded(t *testing.T) {
 
 // The log has 512 operations that nothing else has, and no more than 32 that came before them.
 func TestLogHasNoMoreThanItKeeps(t *testing.T) {
+	t.Parallel()
 	const keeps, atOnce = 512, 32
 	t.Run("one begun after the other", func(t *testing.T) {
 		path, j, s := joined(t)

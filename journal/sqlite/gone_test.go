@@ -15,6 +15,7 @@ import (
 )
 
 func TestWhatIsReapedIsGoneFromTheFile(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())

@@ -16,6 +16,7 @@ import (
 
 // Whatever happens, and in whichever of its places an operation is, the journal tells the same of it.
 func TestLongHistory(t *testing.T) {
+	t.Parallel()
 	for _, seed := range []struct {
 		seed  uint64
 		steps int

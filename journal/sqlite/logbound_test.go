@@ -12,11 +12,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
 func TestTheLogIsBoundedWhateverIsRecorded(t *testing.T) {
+	t.Parallel()
 	retry := func(t *testing.T, j *sqlite.Journal, s journal.Session, body []byte) {
 		ev := begin("tried again", s)
 		ev.Intent.Request.Body = body
@@ -33,14 +35,14 @@ func TestTheLogIsBoundedWhateverIsRecorded(t *testing.T) {
 		times int
 		do    func(t *testing.T, j *sqlite.Journal, s journal.Session, i int)
 	}{
-		"one operation is tried again and again": {3000, func(t *testing.T, j *sqlite.Journal, s journal.Session, _ int) {
+		"one operation is tried again and again": {soak.Times(1200, 3000), func(t *testing.T, j *sqlite.Journal, s journal.Session, _ int) {
 			retry(t, j, s, []byte("amount=100"))
 		}},
 		"and its request is large": {100, func(t *testing.T, j *sqlite.Journal, s journal.Session, _ int) { retry(t, j, s, large) }},
-		"flows": {3000, func(t *testing.T, j *sqlite.Journal, s journal.Session, i int) {
+		"flows": {soak.Times(2300, 3000), func(t *testing.T, j *sqlite.Journal, s journal.Session, i int) {
 			beginFlow(t, j, s, fmt.Sprint("order-", i))
 		}},
-		"sessions that record nothing": {3000, func(t *testing.T, j *sqlite.Journal, _ journal.Session, _ int) {
+		"sessions that record nothing": {soak.Times(1200, 3000), func(t *testing.T, j *sqlite.Journal, _ journal.Session, _ int) {
 			s, err := j.Join(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, s.End(t.Context()))
@@ -125,6 +127,7 @@ func TestLogCountsWhatIsThereOnce(t *testing.T) {
 
 // A row that is larger than all that the log keeps goes with the next commit.
 func TestLogOfOneRowThatIsTooLarge(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	c := anotherProcess(t, path)
 	for n := range 2 {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -48,6 +49,7 @@ func colliding(t *testing.T) []string {
 
 // Names that a stranger makes collide are not looked for among each other.
 func TestNamesThatAStrangerMakesCollide(t *testing.T) {
+	t.Parallel()
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
@@ -68,7 +70,8 @@ func TestNamesThatAStrangerMakesCollide(t *testing.T) {
 
 // Nothing is executed again in a restored and adopted backup.
 func TestNothingIsExecutedAgainOnceAdopted(t *testing.T) {
-	path, names := completed(t, 10_000)
+	t.Parallel()
+	path, names := completed(t, soak.Times(2500, 10_000))
 	j := open(t, path)
 	backup := filepath.Join(t.TempDir(), "backup.db")
 	require.NoError(t, j.Backup(t.Context(), backup))

@@ -30,6 +30,7 @@ func (d *full) write(_ string, _ int64, _ []byte, do func() int32) int32 {
 
 // A full disk fails an open which says what to do.
 func TestFullDiskFailsAnOpen(t *testing.T) {
+	t.Parallel()
 	failed := 0
 	for room := int64(0); ; room++ {
 		path := filepath.Join(t.TempDir(), "journal.db")

@@ -502,6 +502,7 @@ func TestGoroutinesShareATransaction(t *testing.T) {
 // An error means that nothing was recorded, whenever the context has ended, and the transaction goes on: one that ends
 // as the statement is done is no error.
 func TestEnqueueGivenUpIsNotRecorded(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	db, random := application(t, path), seeded(t)

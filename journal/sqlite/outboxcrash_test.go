@@ -104,6 +104,7 @@ func (s *shop) Verify(t *testing.T, j journal.Outbox) []string {
 }
 
 func TestKilledAtEachStepOfAnOutbox(t *testing.T) {
+	t.Parallel()
 	till.KilledAtEachStep(t, func(t *testing.T) till.Shop { return &shop{path: filepath.Join(t.TempDir(), "journal.db")} })
 }
 
@@ -127,6 +128,7 @@ func childTrades(path string) error {
 
 // Several processes enqueue and settle in one file, and are killed at any moment.
 func TestKilledTradersBookEachOrderOnce(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	random := seeded(t)
 	var told []string

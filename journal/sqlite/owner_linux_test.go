@@ -75,6 +75,7 @@ func TestOwnersGroupTakesItsFile(t *testing.T) {
 
 // Root looks at the file of another user's service, which then goes on and starts again.
 func TestReadOnlyLeavesTheOwner(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can look at another user's journal")
 	}

@@ -218,7 +218,7 @@ func (d *disk) lead(t *testing.T, random *rand.Rand, name string, opts sqlite.Op
 		d.fault.Store(&fault)
 	}
 	stop := checkpointOften(t, d)
-	l.live(t.Context(), random, 16, soak.Times(240, 640))
+	l.live(t.Context(), random, 16, soak.Times(360, 640))
 	stop()
 	d.fault.Store(nil)
 	if fault != nil {

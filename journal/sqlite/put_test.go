@@ -68,6 +68,7 @@ func TestPutOfOneThatHasAWindowNow(t *testing.T) {
 
 // What goes to rows counts among the bytes of a commit, too: what comes after too many is in the next.
 func TestPutOfMuchInRows(t *testing.T) {
+	t.Parallel()
 	sizes := []int{33 << 20, 1} // the first is over the limit
 	for what, answers := range map[string]bool{"answers": true, "requests": false} {
 		t.Run(what, func(t *testing.T) {

@@ -102,6 +102,7 @@ func TestReapTakesNothingButAReap(t *testing.T) {
 // A segment is spent once nothing in it is to be reaped any more, and not before: neither for one that is kept, nor
 // for those that are in the log yet.
 func TestReapSpendsASegment(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		kept  int // how many of the segment's last are kept
 		spent bool

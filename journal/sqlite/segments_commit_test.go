@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -66,10 +67,14 @@ func enqueued(t *testing.T, j *sqlite.Journal, name string) bool {
 
 // What was begun and not committed around the end of a segment is forgotten, and what is begun in its place is found.
 func TestSegmentWhoseCommitFails(t *testing.T) {
+	t.Parallel()
 	const lacking = 6
 	first, names := nearTheEnd(t, lacking)
-	for _, failing := range []int{lacking - 1, lacking, lacking + 1, lacking + 2} {
-		for _, looked := range []string{"never", "before", "after", "before and after"} {
+	for i, failing := range []int{lacking - 1, lacking, lacking + 1, lacking + 2} {
+		for k, looked := range []string{"never", "before", "after", "before and after"} {
+			if i%2 != k%2 && !soak.On() {
+				continue
+			}
 			t.Run(fmt.Sprint(failing, " fail, looked ", looked), func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "journal.db")
 				copyAll(t, first, path)
@@ -138,10 +143,14 @@ func failBegins(t *testing.T, j *sqlite.Journal, s journal.Session, many int) {
 
 // A segment that another process ends is read, and the next one has nothing of it.
 func TestSegmentThatAnotherEnds(t *testing.T) {
+	t.Parallel()
 	const lacking = 6
 	first, names := nearTheEnd(t, lacking)
-	for _, theirs := range []int{lacking - 1, lacking, lacking + 1, lacking + 2} {
-		for _, failing := range []int{0, 3, 20} {
+	for i, theirs := range []int{lacking - 1, lacking, lacking + 1, lacking + 2} {
+		for k, failing := range []int{0, 3, 20} {
+			if i%2 != k%2 && !soak.On() {
+				continue
+			}
 			t.Run(fmt.Sprint(theirs, " of theirs after ", failing, " of ours that fail"), func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "journal.db")
 				copyAll(t, first, path)

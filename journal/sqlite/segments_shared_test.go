@@ -53,6 +53,7 @@ func childBegins(path string) error {
 // Names are found whoever begins them, of several processes, around the ends of segments, whoever looks for them
 // meanwhile, and whatever commit fails.
 func TestSegmentsOfSeveralProcesses(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	random, db := seeded(t), application(t, path)
 	_, in, out := startTalking(t, "begin", path)

@@ -88,6 +88,7 @@ func TestSidecarThatCantBeWritten(t *testing.T) {
 // A sidecar is written while the checkpointer moves the WAL, which has one connection for both: used by two at a time it
 // corrupts the memory of the process (https://pkg.go.dev/modernc.org/sqlite).
 func TestSidecarBesideACheckpoint(t *testing.T) {
+	t.Parallel()
 	_, j, s := joined(t)
 	committed := make(chan error)
 	go func() {

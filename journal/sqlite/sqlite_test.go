@@ -40,6 +40,7 @@ func joined(t *testing.T) (path string, j *sqlite.Journal, s journal.Session) {
 }
 
 func TestItKeepsThePromisesOfAJournal(t *testing.T) {
+	t.Parallel()
 	journaltest.Run(t, func(t *testing.T) journaltest.Harness { return harness(t, filepath.Join(t.TempDir(), "journal.db")) })
 }
 

@@ -22,7 +22,8 @@ type breaker struct {
 	writes bool   // it counts what writes, else what reads
 	broke  string // the statement that failed
 
-	list *[]string // of the statements that ran; nil: they are not listed
+	list  *[]string // of the statements that ran; nil: they are not listed
+	wrote bool      // a statement that writes ran
 
 	open   int                    // connections
 	begins func(statement string) // is told of each statement that begins, by who runs it; nil: nobody is
@@ -63,7 +64,7 @@ func (b *breaker) all(writes bool, f func()) []string {
 	lists := func(list *[]string) {
 		b.Lock()
 		defer b.Unlock()
-		b.writes, b.list = writes, list
+		b.writes, b.list, b.wrote = writes, list, b.wrote && list == nil
 	}
 	var list []string
 	lists(&list)
@@ -133,8 +134,10 @@ func breakOff(tls *libc.TLS, kind uint32, _, statement, text uintptr) int32 {
 		return 0
 	}
 	begins := breaking.begins
-	breaking.Unlock()
 	said := libc.GoString(text)
+	verb, _, _ := strings.Cut(said, " ")
+	breaking.wrote = breaking.wrote || verb == "INSERT" || verb == "UPDATE" || verb == "DELETE"
+	breaking.Unlock()
 	if begins != nil {
 		begins(said)
 	}

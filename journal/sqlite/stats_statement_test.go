@@ -10,18 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What can't be counted is not told to be none.
-func TestBrokenStatementOfStats(t *testing.T) {
-	sc := newScene(t)
-	for name, looks := range map[string]looks{"writing": writing, "beside": looksBeside, "alone": looksAlone} {
-		t.Run(name, func(t *testing.T) {
-			sc := *sc
-			sc.looks = looks
-			sc.breaks(t, map[string]deed{"stats": readings()["stats"]})
-		})
-	}
-}
-
 // A WAL of which the size can't be told is none of no size.
 func TestStatsBesideAWALThatCantBeLookedAt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")

@@ -105,6 +105,7 @@ func TestVerifyLooksAtTheOutbox(t *testing.T) {
 
 // What a transaction has recorded is taken in with one commit, unless it is a great deal: then others need not wait for all of it.
 func TestTakingInIsOneCommitOrMore(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct{ operations, bytes, commits int }{
 		"a few":                 {10, 100, 1},
 		"a great many":          {1100, 10, 2},

@@ -146,6 +146,7 @@ func (h *heard) line(t *testing.T, line string) {
 
 // No operation is lost or in two hands however many processes are killed.
 func TestTortureKilledProcesses(t *testing.T) {
+	t.Parallel()
 	kills := soak.Times(4, 16)
 	random := seeded(t)
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -292,6 +293,7 @@ func TestThousandCallersGiveUpAnywhere(t *testing.T) {
 // While clocks jump the journal's time never goes back and nothing is resent after its
 // window.
 func TestTortureClocksThatJump(t *testing.T) {
+	t.Parallel()
 	const retention, margin = 24 * time.Hour, time.Hour // margin: a quarter, at most an hour
 	path := filepath.Join(t.TempDir(), "journal.db")
 	random := seeded(t)

@@ -79,6 +79,7 @@ func TestWhoGivesUpItsTurnHoldsNobodyUp(t *testing.T) {
 }
 
 func TestTheWALStaysBoundedBesideLocalSteps(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	alter(t, path, "CREATE TABLE notes (note BLOB)")

@@ -93,6 +93,7 @@ func everything(t *testing.T) (path string) {
 }
 
 func TestVerifyNamesWhateverIsWrong(t *testing.T) {
+	t.Parallel()
 	sound := everything(t)
 	for name, row := range map[string]struct {
 		statement string

@@ -103,6 +103,7 @@ func sealBlock(first int64, data []byte) []byte {
 
 // What segments, blocks and answers say of operations is compared with what those are, in all segments.
 func TestVerifyComparesSegments(t *testing.T) {
+	t.Parallel()
 	sound, handles := segmented(t)
 	is := func(handle int64, what string) string { return fmt.Sprintf(`operation %d "%s`, handle, what) }
 	of := func(k *format.Record, what string) string { return is(k.Op.Handle, k.Op.ID+`"`+what) }

@@ -42,6 +42,7 @@ func anotherProcess(t *testing.T, path string) *sql.Conn {
 }
 
 func TestTheWALStaysBoundedUnderConstantLoad(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
