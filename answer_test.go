@@ -193,27 +193,6 @@ func TestRestOfAnAnswerIsClosed(t *testing.T) {
 		require.ErrorIs(t, p.Ask(named(t, invoice), carrying("k-1")).Err, onceward.ErrKeyReused)
 		assert.EqualValues(t, 1, closed.Load())
 	})
-	virtual(t, "what was there is handed over", func(t *testing.T) {
-		var closed atomic.Int32
-		l := atBank(t, onceward.Config{Reconcile: filling(), MaxResponseBody: 1000}, unique)
-		l.box.Script(providertest.DropAfter())
-		looks := 0
-		l.fakes(func(r *http.Request) *http.Response {
-			switch {
-			case r.Method == http.MethodPost && l.sent() > 0:
-				resp := answers(http.StatusConflict, "")
-				resp.Body, resp.ContentLength = closing{strings.NewReader(`{"error":"duplicate","transfer":"obj_1","pad":"` + pad + `"}`), func() { closed.Add(1) }}, -1
-				return resp
-			case r.URL.Path == "/transfers" && r.Method == http.MethodGet:
-				if looks++; looks == 1 {
-					return answers(http.StatusOK, `{"data":[],"has_more":false}`)
-				}
-			}
-			return nil
-		})
-		showing(t, l.transfers("there"), "obj_1")
-		assert.EqualValues(t, 1, closed.Load())
-	})
 }
 
 // Who asks for what is unknown is told of it again, and nobody else is.

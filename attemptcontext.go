@@ -81,7 +81,7 @@ func (c *attemptContext) extendDeadline(first, rest time.Duration) {
 // mayFollow asks the resend rule for another attempt after one that is broken off.
 func (r *run) mayFollow(brokenOff time.Time) bool {
 	q := r.question(brokenOff)
-	q.MayHaveRun, q.Repeats, q.LastEndedAt = true, false, brokenOff // a repeat is one attempt
+	q.MayHaveRun, q.LastEndedAt = true, brokenOff
 	return journal.MaySend(q).Answer != journal.Never
 }
 

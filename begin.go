@@ -17,9 +17,7 @@ func (k *call) begin() (*run, *http.Response, error) {
 	if k.ctx.Err() != nil {
 		return nil, nil, k.notBegun(context.Cause(k.ctx))
 	}
-	if !k.begun {
-		k.ends = k.client.endOfWait(k.ctx)
-	}
+	k.ends = k.client.endOfWait(k.ctx)
 	k.intent.Trace = k.traced()
 	if err := k.sign(); err != nil {
 		return nil, nil, err
@@ -39,7 +37,7 @@ func (k *call) begin() (*run, *http.Response, error) {
 	case before != nil:
 		return nil, nil, k.keyHeld(before)
 	}
-	if k.intent.Naming == journal.Generated && !k.begun {
+	if k.intent.Naming == journal.Generated {
 		res, err := k.apply()
 		if err != nil {
 			return nil, nil, err
@@ -143,7 +141,7 @@ func (k *call) heed(until time.Time) error {
 }
 
 // findOut has an operation that is unknown be looked for. What is found out counts, and who has found out asks, under the
-// same flight: nobody else may look, and repeat, so soon. But nobody does before the time that the provider has named; until
+// same flight: nobody else may look so soon. But nobody does before the time that the provider has named; until
 // then the call leads no flight.
 func (k *call) findOut(f *flight, op *journal.Operation) (found bool, leads *flight, err error) {
 	now := k.look(f, op)
@@ -158,7 +156,7 @@ func (k *call) findOut(f *flight, op *journal.Operation) (found bool, leads *fli
 }
 
 // look has an operation that is unknown be looked for, within the call's time, for who asks for
-// it. It returns how it stands then, where it is another by that, or may be repeated; else nil. It finishes the flight
+// it. It returns how it stands then, where it is another by that; else nil. It finishes the flight
 // only where a hook panics.
 func (k *call) look(f *flight, op *journal.Operation) *journal.Operation {
 	c := k.client
@@ -179,8 +177,6 @@ func (k *call) look(f *flight, op *journal.Operation) *journal.Operation {
 	switch {
 	case err != nil:
 		return nil
-	case now.State == journal.StateUnknown && l.nothing && k.repeatable(now) && !c.mayBeWorkedOn(now):
-		k.looked = now
 	case now.State == journal.StateUnknown:
 		return nil
 	case now.State == journal.StateCancelled:
@@ -235,15 +231,11 @@ func (k *call) apply() (journal.Result, error) {
 	ev := journal.Event{
 		Kind:   journal.EventBegin,
 		Ref:    k.ref,
-		New:    k.intent.Naming == journal.Generated && !k.begun,
+		New:    k.intent.Naming == journal.Generated,
 		Intent: &k.intent,
 		Asker:  k.client.begins.Add(1),
 
 		LookAfter: k.client.firstLook(),
-	}
-	if looked := k.looked; looked != nil {
-		k.looked = nil
-		ev.Repeats, ev.Claim, ev.Generation = true, looked.Claim, looked.Generation
 	}
 	var res journal.Result
 	asked := false

@@ -39,11 +39,11 @@ const (
 	maxControlKinds = 1000
 )
 
-// looksFor tells whether operations of a route are looked for, heard of, or repeated.
+// looksFor tells whether operations of a route are looked for or heard of.
 func (c *Client) looksFor(route tables.Route) bool {
 	r := c.cfg.Reconcile
 	e := route.Endpoint
-	return r != nil && route.Listed && (len(e.Lookups) > 0 || e.Unique.For > 0 || len(route.Provider.Events) > 0 || r.Lookup != nil)
+	return r != nil && route.Listed && (len(e.Lookups) > 0 || len(route.Provider.Events) > 0 || r.Lookup != nil)
 }
 
 // provesAbsence tells whether any of an endpoint's look-ups may. A table that says so states a handling time.

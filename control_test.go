@@ -141,11 +141,6 @@ func TestNothingIsKeptForNoLook(t *testing.T) {
 		"it is looked for": {func(e *providers.Endpoint) {
 			e.Pattern, e.Object, e.Lookups = "POST /orders", "order", bank().Endpoints[0].Lookups
 		}, true},
-		"it is repeated": {func(e *providers.Endpoint) {
-			e.Pattern = "POST /orders"
-			e.Reference = providers.Reference{Place: providers.KeyJSONField, Name: "external_id", Source: "made up"}
-			e.Unique = providers.Unique{For: time.Hour, Source: "made up"}
-		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := start(t, &line{}, onceward.Config{Reconcile: plain(), Providers: []providers.Provider{own(row.adjust)}})

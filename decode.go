@@ -14,7 +14,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/onceward/onceward/internal/tables"
-	"github.com/onceward/onceward/providers"
 )
 
 // legible is an answer as the provider's table reads it. Where what it means depends on
@@ -116,7 +115,6 @@ func (r *run) readOn(body io.Reader) error {
 
 // answerHead is the head of what was answered, as the provider's table reads it.
 func (r *run) answerHead() tables.Answer {
-	resp, at := r.attempt.resp, r.route.Endpoint.Reference
-	ours := r.op.ReferenceOurs && r.op.ReferenceName == formOf(providers.Key{Place: at.Place, Name: at.Name}) // a later table may mean the caller's own field
-	return tables.Answer{Status: resp.StatusCode, Header: resp.Header, Later: r.mayHaveRun(), OwnKey: r.madeKey(), OwnReference: ours}
+	resp := r.attempt.resp
+	return tables.Answer{Status: resp.StatusCode, Header: resp.Header, Later: r.mayHaveRun(), OwnKey: r.madeKey()}
 }

@@ -43,14 +43,9 @@ type call struct {
 
 	permit *throttle.Permit // of a flow's in the background, while it has one
 
-	passed  bool    // it is no operation after all
-	outcome Outcome // of a response that is not its own
-	// looked is the operation as it was when this call looked for it, and found nothing: it asks
-	// for a repeat. nil: it does not.
-	looked *journal.Operation
-	begun  bool // it was begun by this call before
-
-	enqueues bool // it is recorded in a transaction of the caller's, which is open
+	passed   bool    // it is no operation after all
+	outcome  Outcome // of a response that is not its own
+	enqueues bool    // it is recorded in a transaction of the caller's, which is open
 }
 
 // identify finds the contract that a request is under and the operation that it

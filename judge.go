@@ -88,10 +88,6 @@ func (r *run) judge() {
 			r.retryOrEnd(false, a.status()+", body cut short", a.cut)
 			return
 		}
-		if a.judged.Refused {
-			r.alreadyThere()
-			return
-		}
 		r.fetch()
 		r.complete()
 	case providers.Rejected:
@@ -395,8 +391,6 @@ func (r *run) question(at time.Time) journal.Question {
 		Clock:        at,
 		Last:         last,
 		Unconfirmed:  unconfirmed,
-		Doubted:      r.repeats(),
-		Repeats:      r.repeats() && r.tally.made == 0,
 		Idempotent: r.caller != nil && r.op.Naming == journal.Generated && r.op.Key == "" &&
 			(r.op.Request.Method == http.MethodPut || r.op.Request.Method == http.MethodDelete || r.route.Endpoint.Idempotent),
 	}

@@ -35,8 +35,6 @@ type looking struct {
 	// quiet: somebody was told that it is dead, and is not told again of a look that changes
 	// nothing.
 	quiet bool
-	// nothing: the look was answered, and nothing of the operation was there; or nothing can look.
-	nothing bool
 	// unsure: the clock at its beginning is not believed, so that nothing is given up by it.
 	unsure bool
 	group  []journal.Operation
@@ -54,7 +52,6 @@ type seen struct {
 	absence   *journal.Absence
 	dead      string // nothing can look for it
 	saw       bool   // something that may be its object
-	unserved  bool   // no look-up serves it
 }
 
 // outweighs tells whether a look says more than the one before it. What one has seen and could
@@ -135,7 +132,7 @@ func (l *looking) look(ctx context.Context, op *journal.Operation) seen {
 		why = unservedBy + ": " + strings.Join(passed, "; ")
 	}
 	s := inconclusive(why)
-	s.dead, s.unserved = why, true
+	s.dead = why
 	return s
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -273,41 +272,4 @@ func TestLookByAHandlingTimeStatedLater(t *testing.T) {
 			assert.Equal(t, row.state, op.State, "%+v", op.Evidence)
 		})
 	}
-}
-
-// A look before it was repeated proves nothing of the repeat, though by its clock, which was ahead, it came after that.
-func TestLookBeforeTheRepeatByItsClock(t *testing.T) {
-	t.Parallel()
-	trap(t, "", func(t *testing.T) {
-		j := onDisk(t)
-		l := atBank(t, onceward.Config{Reconcile: filling(), Journal: j}, unique, proving)
-		other := another(t, l.box, onceward.Config{Reconcile: filling(), Journal: j})
-		onceward.SetClock(other.Client, func() time.Time { return time.Now().Add(10 * time.Minute) })
-		l.leftUnknown("doubted", providertest.DropBefore())
-		pass(3 * time.Minute)
-		require.NoError(t, other.transfers("control").Err)
-		absent := func() bool {
-			return slices.ContainsFunc(l.stands("doubted").Evidence, func(e journal.Evidence) bool { return e.Finding == journal.FindingAbsent })
-		}
-		for !absent() {
-			other.runs(time.Minute)
-			require.Equal(t, onceward.StateUnknown, l.stands("doubted").State)
-		}
-		l.box.Script(providertest.DropBefore())
-		require.ErrorIs(t, l.asksLater("doubted").Err, onceward.ErrOutcomeUnknown)
-		require.Equal(t, 3, l.sent(), "it was repeated")
-		repeated := time.Now().Add(10 * time.Minute) // by the clock of who looks
-		pass(3 * time.Minute)
-		require.NoError(t, other.transfers("another control").Err)
-		other.runs(12 * time.Hour)
-		op := l.stands("doubted")
-		require.Equal(t, onceward.StateCancelled, op.State, "%+v", op.Evidence)
-		since := 0
-		for _, e := range op.Evidence {
-			if e.Finding == journal.FindingAbsent && e.At.After(repeated) {
-				since++
-			}
-		}
-		assert.Equal(t, 2, since, "%+v", op.Evidence)
-	})
 }

@@ -136,6 +136,15 @@ func (l *teller) beside(p providers.Provider, r *onceward.Reconcile) *teller {
 	return &teller{process: process, box: l.box, log: l.log}
 }
 
+// showing holds an answer against the object that it shows.
+func showing(t *testing.T, out outcome, object string) {
+	t.Helper()
+	if assert.NoError(t, out.Err) {
+		assert.Equal(t, http.StatusOK, out.Status)
+		assert.Contains(t, out.Body, object)
+	}
+}
+
 // latest is the latest evidence of an operation.
 func latest(op onceward.Operation) (e onceward.Evidence) {
 	if n := len(op.Evidence); n > 0 {

@@ -76,7 +76,7 @@ func lastEnded(recorded, quiet, now time.Time) time.Time {
 }
 
 func isUnguarded(t journal.Terms) bool {
-	return !t.Guard && t.Handling > 0 || !t.Unique.Guard && t.Unique.Handling > 0
+	return !t.Guard && t.Handling > 0
 }
 
 // attemptEnded notes when the last attempt did.
@@ -93,15 +93,8 @@ func (c *Client) leftToOthers(op *journal.Operation, today journal.Terms) bool {
 	known := *op
 	known.Terms = op.Terms.Narrow(today)
 	c.quiet.see(&known)
-	return c.mayBeWorkedOn(&known)
-}
-
-// mayBeWorkedOn tells whether an operation that is pending or unknown is not sent again yet, since the provider may still
-// be working on what was sent before.
-func (c *Client) mayBeWorkedOn(op *journal.Operation) bool {
 	now := c.now()
-	q := op.Question(now, time.Time{}, time.Time{})
-	q.Repeats = op.State == journal.StateUnknown
-	q.LastEndedAt = lastEnded(op.LastEndedAt, c.quiet.since(op, time.Now()), now)
+	q := known.Question(now, time.Time{}, time.Time{})
+	q.LastEndedAt = lastEnded(known.LastEndedAt, c.quiet.since(&known, time.Now()), now)
 	return journal.MaySend(q).Answer == journal.NotBefore
 }

@@ -27,16 +27,6 @@ func TestQuietIsRememberedWhereItDecides(t *testing.T) {
 		kept     int
 	}{
 		{"no guard", stated, []reply{loses()}, 1},
-		{"no guard for repeats", func(e *providers.Endpoint) {
-			e.Pattern = "POST /orders"
-			e.HandlingTime, e.Unique = time.Minute, providers.Unique{For: 24 * time.Hour, Source: "made up"}
-			e.Reference = providers.Reference{Place: providers.KeyJSONField, Name: "reference", Fill: true, Source: "made up"}
-		}, []reply{loses()}, 1},
-		{"a guard for repeats, too", func(e *providers.Endpoint) {
-			e.Pattern = "POST /orders"
-			e.HandlingTime, e.Unique = time.Minute, providers.Unique{For: 24 * time.Hour, Concurrent: true, Source: "made up"}
-			e.Reference = providers.Reference{Place: providers.KeyJSONField, Name: "reference", Fill: true, Source: "made up"}
-		}, []reply{loses()}, 0},
 		{"a guard", func(*providers.Endpoint) {}, []reply{loses()}, 0},
 		{"no guard, and no handling time", noGuard(0), []reply{loses()}, 0},
 		{"nothing was sent", stated, []reply{refuses()}, 0},

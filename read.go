@@ -179,7 +179,6 @@ func (k *call) freeze(m tables.Message) error {
 		k.withholdBody()
 	}
 	k.refer(m)
-	k.isUnique(m)
 	var err error
 	k.print, err = fingerprint.New(k.ctx, fingerprint.Input{
 		Method:          req.Method,
@@ -210,9 +209,6 @@ func formOf(key providers.Key) string {
 func termsOf(route tables.Route) journal.Terms {
 	e := route.Endpoint
 	t := journal.Terms{Retention: e.Retention, Guard: e.InFlightGuard, Handling: e.HandlingTime}
-	if e.Unique.For > 0 {
-		t.Unique = journal.Unique{For: e.Unique.For, Guard: e.Unique.Concurrent, Handling: e.HandlingTime}
-	}
 	if e.Key.Place != providers.KeyNone {
 		t.Remembers = e.Remembers
 	}

@@ -120,14 +120,3 @@ func TestBodyThatIsOddlyGiven(t *testing.T) {
 		})
 	}
 }
-
-// Only what a provider holds to be unique is recorded as that, however long it takes to handle.
-func TestTermsOfWhatIsNotUnique(t *testing.T) {
-	virtual(t, "", func(t *testing.T) {
-		p := start(t, &line{}, onceward.Config{Providers: []providers.Provider{own(func(e *providers.Endpoint) { e.HandlingTime = time.Minute })}})
-		require.NoError(t, p.Ask(named(t, invoice), toOwn).Err)
-		terms := p.Recorded(onceward.Ref{ID: invoice}).Terms
-		assert.Equal(t, time.Minute, terms.Handling)
-		assert.Zero(t, terms.Unique)
-	})
-}

@@ -328,7 +328,6 @@ func (c *Client) lookNow(ctx context.Context, op *journal.Operation, l *looking)
 func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) (res journal.Result, err error) {
 	c.quiet.see(op)
 	s := l.looked(ctx, op)
-	l.nothing = s.nothing()
 	now := c.now()
 	r := c.cfg.Reconcile
 	ev := journal.Event{

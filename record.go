@@ -59,7 +59,6 @@ func (r *run) record(result *journal.Result) {
 	if e.kind == journal.EventDoubt || e.kind == journal.EventComplete {
 		ev.Due = r.soonest() // for whoever may repeat it
 	}
-	ev.Evidence = r.shown()
 	res, err := r.client.journal.Apply(context.WithoutCancel(r.ctx), ev)
 	if err != nil {
 		op, decision, impossible := journal.Next(r.op, true, ev)

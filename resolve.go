@@ -37,8 +37,8 @@ const (
 	SendAgain = journal.SendAgain
 
 	// Hold: it is not to be sent while somebody finds out what became of it. It is
-	// unknown until it is resolved or released. What is unknown already is not held:
-	// Client.Unwanted keeps it from being repeated for who asks for it.
+	// unknown until it is resolved or released. An operation that is unknown already is not held,
+	// as nothing sends it.
 	Hold = journal.Hold
 
 	// Release: what was on hold goes on as it would have without that.

@@ -82,17 +82,6 @@ func (call *call) ask() (*http.Response, error) {
 	}()
 	recorded := run.work()
 
-	// Repeat: once more, where it became unknown and the provider takes two requests with one
-	// reference for one. See repeat.go.
-	if again, found := call.again(&recorded, run.soonest()); again != nil {
-		run.attempt.discard()
-		run, recorded = again, again.work()
-	} else if found != nil {
-		run.attempt.discard()
-		resp, call.outcome = found, OutcomeReplayed
-		return resp, nil
-	}
-
 	// Answer: the response, where it is the operation's outcome, or an Error.
 	resp, err = run.answer(recorded)
 	return resp, err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,7 +20,6 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
-	"github.com/onceward/onceward/providers/providertest"
 )
 
 // books inserts an entry of each outcome, in the transaction by which it is delivered.
@@ -147,60 +145,6 @@ func TestUnknownThenCompletedAreTwoOutcomes(t *testing.T) {
 		pass(time.Minute)
 		assert.Equal(t, []string{"order-1 is unknown", "order-1 is completed"}, s.booked(t))
 	})
-}
-
-// What is repeated is booked once, whoever had it repeated, and what was booked as unknown before is booked as completed
-// after it.
-func TestARepeatIsBookedOnce(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		name     string
-		slow     bool // the first may still be worked on, so that it is unknown until it is given up
-		enqueued bool
-		booked   []string
-	}{
-		{"by its own call", false, false, []string{"order-1 is completed"}},
-		{"by a later call", true, false, []string{"order-1 is unknown", "order-1 is completed"}},
-		{"enqueued, and by a call", true, true, []string{"order-1 is unknown", "order-1 is completed"}},
-	} {
-		trap(t, row.name, func(t *testing.T) {
-			srv := openBank(t, merging, func(p *providers.Provider) {
-				if e := &p.Endpoints[1]; row.slow {
-					e.Unique.Concurrent, e.HandlingTime = false, 5*time.Minute
-				}
-			})
-			looks := filling()
-			looks.GiveUpAfter = 30 * time.Minute
-			s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), srv.Client().Transport, onceward.Config{
-				Providers: []providers.Provider{srv.Provider()}, Reconcile: looks, OnSettledTx: books, Backoff: once,
-				Authorize: func(r *http.Request) error {
-					r.Header.Set("Authorization", tellerToken)
-					return nil
-				},
-			})
-			s.runs(t)
-			srv.Visible(30 * 24 * time.Hour)
-			srv.Script(providertest.DropAfter())
-			transfer := []option{to(http.MethodPost, srv.URL+"/transfers"), body(`{"amount":10}`), with("Content-Type", "application/json")}
-			ask := func() outcome { return s.Ask(named(t, "order-1"), transfer...) }
-			switch {
-			case row.enqueued:
-				_, err := s.orders(named(t, "order-1"), true, transfer...)
-				require.NoError(t, err)
-			case row.slow:
-				require.ErrorIs(t, ask().Err, onceward.ErrOutcomeUnknown)
-			}
-			pass(100 * time.Minute)
-			require.Equal(t, row.booked[:len(row.booked)-1], append([]string{}, s.booked(t)...))
-			showing(t, ask(), "obj_1")
-			pass(10 * time.Minute)
-			showing(t, ask(), "obj_1")
-			assert.Equal(t, row.booked, s.booked(t))
-			assert.Equal(t, 2, strings.Count(srv.Ledger(), "POST /transfers"))
-			assert.Len(t, srv.Effects(), 1)
-			srv.AssertSettledTruly(t, s.journal)
-		})
-	}
 }
 
 // The handler enqueues what comes next in the commit of the outcome that it follows from, and is kept from

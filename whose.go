@@ -237,16 +237,13 @@ func (anotherAccount) Error() string {
 func (anotherAccount) Is(target error) bool { return target == errCredentialChanged }
 
 // inItsAccount lets an attempt go out in the account alone that the operation was begun for: its credential is the
-// one that it was begun with, or the provider says that it is of that account. Where that can't be told, what is
-// repeated does not go out, and the rest does.
+// one that it was begun with, or the provider says that it is of that account. If the provider does not say, it goes out.
 func (r *run) inItsAccount(req *http.Request) error {
 	op := &r.op
 	known := namesAccount(op.Account)
 	switch {
-	case !known && !r.repeats(), sameCredential(op.Credential, req, r.route.Endpoint.Key):
+	case !known, sameCredential(op.Credential, req, r.route.Endpoint.Key):
 		return nil
-	case !known:
-		return anotherAccount{}
 	}
 	account := ""
 	if r.route.Listed && r.route.Provider.Identity.Path != "" {
@@ -254,7 +251,7 @@ func (r *run) inItsAccount(req *http.Request) error {
 		l := &looking{client: r.client, caller: r.caller, query: r.requests.query}
 		account, _ = is.of(&r.pauses, l, op, r.route, r.target, is.whose(req, r.route.Provider, r.target))
 	}
-	if account != op.Account && (account != "" || r.repeats()) {
+	if account != op.Account && account != "" {
 		return anotherAccount{}
 	}
 	return nil

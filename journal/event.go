@@ -80,8 +80,8 @@ const (
 	// SendAgain: it had no effect, and its next generation is due at once, whatever NotAfter it had.
 	SendAgain
 	// Hold: it is not to be sent for the time being, so that somebody can find out what
-	// became of it. It is unknown until it is resolved or released. What is unknown
-	// already is not held: Unwanted keeps it from being repeated for who asks for it.
+	// became of it. It is unknown until it is resolved or released. An operation that is
+	// unknown already is not held, as nothing sends it.
 	Hold
 	// Release: it was held, and is as it would be without that: pending, as far as the
 	// resend rule allows.
@@ -297,12 +297,7 @@ type Event struct {
 	// the store.
 	Sole bool
 
-	// Repeats, of a Begin, says that the asker has looked for an operation that is unknown, as the
-	// Claim and Generation that it gives, in its account, and has found nothing of it: it is
-	// repeated, if MaySend allows that.
-	Repeats bool
-
-	Evidence *Evidence // Evidence; its Answer is Event.Answer. Complete: what the answer to a repeat showed, or nil
+	Evidence *Evidence // Evidence; its Answer is Event.Answer
 	Absence  *Absence  // Evidence of FindingAbsent
 	// Dead says, of Evidence that leaves the operation unknown, why no look is due any more;
 	// "": one is.

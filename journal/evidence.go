@@ -516,8 +516,8 @@ func (e *Evidence) shows() bool {
 	return e.Finding >= FindingInProgress || e.Finding == FindingInconclusive && e.Object != "" && e.Basis != BasisFields
 }
 
-// forbidsRepeat reports whether an object may be the operation's.
-func (e *Evidence) forbidsRepeat() bool { return e.shows() || e.Finding == FindingAmbiguous }
+// mayShow reports whether an object may be the operation's.
+func (e *Evidence) mayShow() bool { return e.shows() || e.Finding == FindingAmbiguous }
 
 // isKept: it was kept already that this generation was found so.
 func isKept(op Operation, ev Event) bool {
@@ -550,7 +550,7 @@ func keep(op Operation, ev Event) Operation {
 }
 
 // firstAbsent is where it is kept that a look first found nothing of the present generation, since it was sent last: what was
-// not there before may have been made by a repeat. -1: none has.
+// not there before may have been made since. -1: none has.
 func firstAbsent(op *Operation, list []Evidence) int {
 	sent := later(op.LastEndedAt, op.SettledAt)
 	return slices.IndexFunc(list, func(e Evidence) bool {
@@ -559,10 +559,10 @@ func firstAbsent(op *Operation, list []Evidence) int {
 }
 
 // leastNeeded is which of too much evidence goes: the second oldest that tells nothing of the
-// object, since what was seen of one forbids an absence, or a repeat; else the second oldest of no effect.
+// object, since what was seen of one forbids an absence; else the second oldest of no effect.
 func leastNeeded(list []Evidence, firstAbsent int) int {
 	for _, stays := range []func(*Evidence) bool{
-		(*Evidence).forbidsRepeat,
+		(*Evidence).mayShow,
 		func(e *Evidence) bool { return e.Finding.TookEffect() },
 	} {
 		for i := 1; i < len(list)-1; i++ {

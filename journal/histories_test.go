@@ -116,7 +116,7 @@ func (h *history) look(op journal.Operation, live bool, ev journal.Event, next j
 		h.ran = false
 	case ev.Kind == journal.EventResolve && ev.Resolution == journal.NotExecuted && decision == journal.Recorded:
 		h.ran = false
-	case releases(ev.Kind) && decision == journal.Recorded:
+	case releases(ev.Kind) && (decision == journal.Recorded || decision == journal.Weighed):
 		h.ran = h.ran || ev.Open || ev.Kind == journal.EventDoubt
 	case takeover:
 		h.ran = true

@@ -119,7 +119,7 @@ func cameBack(op Operation, ev Event) Operation {
 		return op
 	}
 	now := ev.At
-	if lead := ev.Last.Sub(ev.At); lead > 0 && lead <= op.Terms.shortestMargin() {
+	if lead := ev.Last.Sub(ev.At); lead > 0 && lead <= op.Terms.leapMargin() {
 		now = ev.Last // another's, which is right too: by its clock what is due rests as long
 	}
 	op.DueAt, op.WakeAt = closer(op.DueAt, op.UpdatedAt, now), closer(op.WakeAt, op.UpdatedAt, now)
@@ -162,7 +162,7 @@ func closer(t, from, to time.Time) time.Time {
 // behind the journal by more than the margin, and is believed, was stamped by one that
 // ran ahead.
 func closeWindow(op Operation, ev Event) Operation {
-	if ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > op.Terms.shortestMargin() && sentSince(op).After(ev.At) && op.State != StateCompleted {
+	if ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > op.Terms.leapMargin() && sentSince(op).After(ev.At) && op.State != StateCompleted {
 		op.WindowClosed = true
 	}
 	return op
@@ -211,7 +211,7 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	case StateCompleted:
 		return op, Replay, nil
 	case StateUnknown:
-		return repeat(op, ev)
+		return op, Stop, nil
 	case StateInFlight:
 		if live {
 			return op, Wait, nil
@@ -624,9 +624,6 @@ func complete(op Operation, ev Event) (Operation, Decision, error) {
 	}
 	op.Attempts += ev.Attempts
 	op = sentAs(op, ev)
-	if ev.Evidence != nil && !ev.Taken {
-		op = keep(op, ev)
-	}
 	op = answered(op, ev)
 	if !ev.Taken {
 		op.Object = ev.Object
@@ -778,8 +775,7 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	case ev.Resolution == Release && !onHold(op):
 		return op, Ignored, invalid(op, ev, "it is not on hold")
 	case ev.Resolution == Hold && op.State == StateUnknown && !onHold(op):
-		return op, Ignored, invalid(op, ev, "it is sent again for nobody but who asks for it by its name, where its reference is unique: "+
-			"to prevent that too, say that it is not wanted (Unwanted)")
+		return op, Ignored, invalid(op, ev, "it is unknown, and nothing sends it")
 	case op.Unwanted != nil && (ev.Resolution == SendAgain || ev.Resolution == Release):
 		return op, Ignored, invalid(op, ev, "it is not wanted any more: say that it is wanted first")
 	}
@@ -882,7 +878,7 @@ func settle(op Operation, ev Event, to State) Operation {
 		op.Holder = ""
 	}
 	op.SettledAt = ev.At
-	if ev.Last.Sub(ev.At) > op.Terms.shortestMargin() {
+	if ev.Last.Sub(ev.At) > op.Terms.leapMargin() {
 		op.SettledAt = ev.Last // by a clock that stands behind it would be reaped before its time
 	}
 	if to != StateUnknown || op.DueOwn || !op.DueAt.After(passed(ev)) {

@@ -220,6 +220,9 @@ func (op *Operation) left(generation int) bool {
 	return len(op.Rounds) == maxRounds && generation < op.Rounds[0].Generation || slices.ContainsFunc(op.Rounds, func(r Round) bool { return r.Generation == generation })
 }
 
+// doubted: an earlier release sent it once more after its caller was told that its outcome is unknown.
+func (op *Operation) doubted() bool { return op.Found.State == StateUnknown }
+
 // referenceOf is the reference that a generation of it had; "" where that is not kept.
 func (op *Operation) referenceOf(generation int) string {
 	for _, r := range op.Rounds {

@@ -67,7 +67,7 @@ const (
 	SourceLook   = "look"   // a look-up of ours
 	SourceEvent  = "event"  // a signed event of the provider's
 	SourceHook   = "hook"   // the program's own look-up
-	SourceRepeat = "repeat" // a repeat that the provider refused or merged
+	SourceRepeat = "repeat" // a repeat under its own reference, by an earlier release
 )
 
 // Evidence is what was seen of an operation, elsewhere than in the answer to an attempt

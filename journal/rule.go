@@ -18,7 +18,6 @@ type Terms struct {
 	Retention time.Duration // how long the provider remembers a key; 0: nothing is promised
 	Guard     bool          // a second request is not executed while the first is worked on
 	Handling  time.Duration // without a guard: the longest that a request is worked on; 0: not stated
-	Unique    Unique        // what a repeat under the operation's own reference may rest on
 }
 
 // Narrow returns the stricter of t and u, clause by clause.
@@ -28,7 +27,6 @@ func (t Terms) Narrow(u Terms) Terms {
 		Retention: min(t.Retention, u.Retention),
 		Guard:     t.Guard && u.Guard,
 		Handling:  stricterHandling(t.Guard, t.Handling, u.Guard, u.Handling),
-		Unique:    t.Unique.narrow(u.Unique),
 	}
 }
 
@@ -59,18 +57,13 @@ func (t Terms) Window() time.Duration {
 // that dawdle: a quarter of it, at most an hour.
 func (t Terms) Margin() time.Duration { return marginOf(t.Retention) }
 
-// shortestMargin is the shorter one of both windows'. Where there is none, a table that is listed later may state
-// one: it is the longest that there is.
-func (t Terms) shortestMargin() time.Duration {
-	switch {
-	case t.Retention <= 0 && t.Unique.For <= 0:
+// leapMargin is the margin, or the longest there is where nothing is retained: a table that is listed later may
+// state a retention.
+func (t Terms) leapMargin() time.Duration {
+	if t.Retention <= 0 {
 		return longestMargin
-	case t.Retention <= 0:
-		return marginOf(t.Unique.For)
-	case t.Unique.For <= 0:
-		return t.Margin()
 	}
-	return min(t.Margin(), marginOf(t.Unique.For))
+	return t.Margin()
 }
 
 const longestMargin = time.Hour
@@ -93,11 +86,8 @@ type Question struct {
 	// Unwanted: somebody said that it is not to be sent any more.
 	Unwanted bool
 
-	// Doubted: its caller was told that its outcome is unknown, and may have acted on that.
+	// Doubted: an earlier release sent it once more after its caller was told that its outcome is unknown.
 	Doubted bool
-	// Repeats: who asks for it has looked for it first, and found nothing of it; and whatever was
-	// sent of it carried a reference that was made for it alone.
-	Repeats bool
 
 	// Idempotent: the asker is the caller's own call, which is still running, and
 	// the method is idempotent by RFC 9110 section 9.2.2, and the operation is
@@ -138,11 +128,7 @@ func (p PermissionAnswer) String() string {
 //   - the provider deduplicates this call by its key, and the window that began
 //     with the first send is still open; or
 //   - the caller's own call is running, and its method is idempotent and neither
-//     named nor keyed; or
-//   - somebody asks for it who has looked for it first, the provider takes a second request with
-//     the operation's own reference for the first one, and the window of that is still open.
-//
-// What its caller was told to be unknown is sent again by the last of these alone.
+//     named nor keyed.
 //
 // A provider without an in-flight guard might execute a second request beside
 // the first, so its window opens only once the stated handling time has passed.
@@ -157,22 +143,21 @@ func MaySend(q Question) Permission {
 		return Permission{Answer: SendNow}
 	}
 	switch {
-	case q.Repeats:
-		return q.inside(q.Terms.Unique.Window(), marginOf(q.Terms.Unique.For), q.Terms.Unique.Guard, q.Terms.Unique.Handling, q.Terms.Unique.noWindow())
 	case q.Doubted:
-		return never("its caller was told that its outcome is unknown: it is repeated for who asks for it, if the provider takes two of them for one")
+		return never("its caller was told that its outcome is unknown")
 	case q.Failed && q.Terms.Remembers == memory.SuccessesLostAnswers:
 		return never("the provider forgets failures, and an attempt may have been answered by one that had an effect")
 	}
-	return q.inside(q.Terms.Window(), q.Terms.Margin(), q.Terms.Guard, q.Terms.Handling, q.Terms.noWindow())
+	return q.inside()
 }
 
 // inside asks whether now is inside a window that began with the first send, and whether what
-// was sent before is over, where there is no guard. noWindow says why there is none.
-func (q *Question) inside(window, margin time.Duration, guard bool, handling time.Duration, noWindow string) Permission {
+// was sent before is over, where there is no guard.
+func (q *Question) inside() Permission {
+	window := q.Terms.Window()
 	switch {
 	case window == 0:
-		return never(noWindow)
+		return never(q.Terms.noWindow())
 	case q.WindowClosed:
 		return never("the clock ran ahead when it was first sent, so the retention can't be told")
 	case !q.Unconfirmed.IsZero() && !earlier(q.Clock, q.Last).Before(later(q.FirstSentAt, q.SentBy).Add(window)):
@@ -180,14 +165,14 @@ func (q *Question) inside(window, margin time.Duration, guard bool, handling tim
 	case !q.Unconfirmed.IsZero():
 		return Permission{Answer: NotBefore, At: later(q.Clock, q.Unconfirmed), Reason: "the clock has jumped, and nothing is resent until it has kept on for a while"}
 	}
-	behind := q.Last.Sub(q.Clock) > margin
+	behind := q.Last.Sub(q.Clock) > q.Terms.Margin()
 	if behind && q.FirstSentAt.After(q.Clock) {
 		return never("the clock stands behind the time at which it was first sent")
 	}
 	now := later(q.Clock, q.Last)
 	at, reason := now, "the clock stands behind the journal, and nothing is resent until it has caught up"
-	if !guard {
-		at = later(at, q.LastEndedAt.Add(handling))
+	if !q.Terms.Guard {
+		at = later(at, q.LastEndedAt.Add(q.Terms.Handling))
 	}
 	if !at.Before(q.FirstSentAt.Add(window)) {
 		return never(retentionPassed)

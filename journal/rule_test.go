@@ -192,7 +192,7 @@ func TestOnceNeverALaterClockNeverSaysNow(t *testing.T) {
 		nevers++
 		// What was first sent later than a clock that is behind has its window closed
 		// for good by Next: a fact that the later question has.
-		q.WindowClosed = q.WindowClosed || q.Last.Sub(q.Clock) > min(q.Terms.Margin(), marginOfReference(q.Terms)) && q.FirstSentAt.After(q.Clock)
+		q.WindowClosed = q.WindowClosed || q.Last.Sub(q.Clock) > q.Terms.Margin() && q.FirstSentAt.After(q.Clock)
 		later := q
 		for range 5 {
 			later.Clock = later.Clock.Add(time.Duration(d(600)) * time.Minute)
@@ -301,20 +301,7 @@ func drawTerms(d draw) journal.Terms {
 		Retention: pick(d, 24*time.Hour, time.Hour, 30*24*time.Hour, 0),
 		Guard:     d.oneIn(2),
 		Handling:  pick(d, 10*time.Minute, time.Minute, 3*time.Hour, 0),
-		Unique: journal.Unique{
-			For:      pick(d, 24*time.Hour, time.Hour, 0),
-			Guard:    d.oneIn(2),
-			Handling: pick(d, 10*time.Minute, time.Minute, 0),
-		},
 	}
-}
-
-// marginOfReference is what is kept of the time for which a reference is one request's.
-func marginOfReference(t journal.Terms) time.Duration {
-	if t.Unique.For <= 0 {
-		return t.Margin()
-	}
-	return journal.Terms{Retention: t.Unique.For}.Margin()
 }
 
 func drawQuestion(d draw) journal.Question {
@@ -329,7 +316,6 @@ func drawQuestion(d draw) journal.Question {
 		Last:         near(),
 		Idempotent:   d.oneIn(20),
 		Doubted:      d.oneIn(10),
-		Repeats:      d.oneIn(3),
 	}
 	if d.oneIn(20) {
 		q.FirstSentAt = time.Time{}

@@ -153,9 +153,6 @@ func (s suite) everyFactHasASource(t *testing.T) {
 		if e.Reference.Place != providers.KeyNone {
 			assert.Regexp(t, sources, e.Reference.Source, "%s, reference", e.Pattern)
 		}
-		if e.Unique.For > 0 {
-			assert.Regexp(t, sources, e.Unique.Source, "%s, unique", e.Pattern)
-		}
 		for i, look := range e.Lookups {
 			assert.Regexp(t, sources, look.Source, "%s, look-up %d", e.Pattern, i)
 		}

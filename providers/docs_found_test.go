@@ -26,7 +26,7 @@ func foundOf(b *strings.Builder, p providers.Provider) {
 	for _, e := range p.Endpoints {
 		name := "`" + identity(e) + "`"
 		if e.Reference.Place != providers.KeyNone {
-			carried.add(fmt.Sprintf("%s | %s | %s", referenceCell(e.Reference), uniqueCell(e.Unique), cell(e.Reference.Source)), name)
+			carried.add(fmt.Sprintf("%s | %s", referenceCell(e.Reference), cell(e.Reference.Source)), name)
 		}
 		for _, look := range e.Lookups {
 			looked.add(fmt.Sprintf("%s | %s | %s | %s | %s | %s", createsCell(e), asksCell(look), sameCell(look), meansCell(look), absenceCell(e, look), cell(look.Source)), name)
@@ -37,7 +37,7 @@ func foundOf(b *strings.Builder, p providers.Provider) {
 		return
 	}
 	if len(carried.facts) > 0 {
-		b.WriteString("\n| requests | carry as a reference | taken once | source |\n|---|---|---|---|\n")
+		b.WriteString("\n| requests | carry as a reference | source |\n|---|---|---|\n")
 		rows(b, carried)
 	}
 	if len(looked.facts) > 0 {
@@ -101,26 +101,6 @@ func referenceCell(r providers.Reference) string {
 		text += "; can be changed later"
 	}
 	return text
-}
-
-func uniqueCell(u providers.Unique) string {
-	text := "for " + period(u.For)
-	switch u.For {
-	case 0:
-		return "–"
-	case providers.Forever:
-		text = "for as long as the object lives"
-	}
-	if u.Field != "" {
-		text += fmt.Sprintf(", with `%s` that is `%s`", u.Field, u.Equals)
-	}
-	if r := u.Refused; r.Status != 0 {
-		text += fmt.Sprintf(", else %d", r.Status)
-	}
-	if !u.Concurrent {
-		text += "; repeated once you state `HandlingTime`"
-	}
-	return text + ". " + cell(u.Source)
 }
 
 func asksCell(look providers.Lookup) string {

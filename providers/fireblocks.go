@@ -16,9 +16,7 @@ import (
 //
 // A transaction has a second guard of Fireblocks' own: another one with its
 // externalTxId is refused by 400. On a later attempt that may be our own, which is why a
-// 400 proves nothing there; the transaction is looked up by its externalTxId. A client makes one up,
-// and repeats the transaction for who asks for it, only if the program says that nobody minds who
-// sees it (Reference.Visible) and how long a request is worked on (HandlingTime): neither is published.
+// 400 proves nothing there; the transaction is looked up by its externalTxId.
 // A rate limit in Fireblocks' own form was not executed.
 //
 // Requests are signed by a JWT over their path and body: sign in Authorize, which sees
@@ -39,7 +37,7 @@ func Fireblocks() Provider {
 	}
 	transaction := keyed
 	transaction.Pattern, transaction.Object = "POST /v1/transactions", "transaction"
-	transaction.Reference, transaction.Unique, transaction.Lookups = fireblocksReference, fireblocksUnique, []Lookup{fireblocksTransaction}
+	transaction.Reference, transaction.Lookups = fireblocksReference, []Lookup{fireblocksTransaction}
 	p := Provider{
 		Name:    "fireblocks",
 		Hosts:   []string{"api.fireblocks.io", "eu-api.fireblocks.io", "eu2-api.fireblocks.io", "sandbox-api.fireblocks.io"},
@@ -58,10 +56,6 @@ var (
 	fireblocksReference = Reference{
 		Place: KeyJSONField, Name: "externalTxId", Visible: true,
 		Source: sourceFireblocksSDK + " transaction-request.ts: a unique ID of one's own, of no specific format; who else sees it: [?]",
-	}
-	fireblocksUnique = Unique{
-		For:    Forever,
-		Source: sourceFireblocksSDK + " transaction-request.ts: all future transactions with the same ID are automatically rejected; how, and two at once: [?]",
 	}
 	fireblocksTransaction = Lookup{
 		By:   ByReference,

@@ -23,7 +23,6 @@ func found() providers.Provider {
 	payments.HandlingTime = time.Minute
 	payments.Object = "payment"
 	payments.Reference = providers.Reference{Place: providers.KeyJSONField, Name: "meta.ref", MaxLength: 36, Fill: true}
-	payments.Unique = providers.Unique{For: providers.Forever}
 	payments.Lookups = []providers.Lookup{
 		{
 			By: providers.ByKey, Path: "/v1/payments", Query: "key={key}&limit=100", Items: "data[]", ID: "id",
@@ -107,8 +106,6 @@ func TestHandlingTimeOfAKeylessEndpoint(t *testing.T) {
 	}
 	e.Lookups = full.Lookups[1:2]
 	assert.NoError(t, p.Validate())
-	e.Lookups, e.Unique = nil, full.Unique
-	assert.NoError(t, p.Validate())
 }
 
 func TestValidateLookups(t *testing.T) {
@@ -171,9 +168,6 @@ func TestValidateLookups(t *testing.T) {
 		{"a reference without hyphens", endpoint(func(e *providers.Endpoint) { e.Reference.Alphabet = "0123456789abcdef" }), at + "Reference.Fill"},
 		{"a negative length", endpoint(func(e *providers.Endpoint) { e.Reference.MaxLength = -1 }), at + "Reference.MaxLength"},
 		{"a negative number of pairs", endpoint(func(e *providers.Endpoint) { e.Reference.MaxPairs = -1 }), at + "Reference.MaxPairs"},
-		{"unique for a negative time", endpoint(func(e *providers.Endpoint) { e.Unique.For = -1 }), at + "Unique.For"},
-		{"unique for no time", endpoint(func(e *providers.Endpoint) { e.Unique = providers.Unique{Concurrent: true} }), at + "Unique.For"},
-		{"unique without a reference", func(p *providers.Provider) { p.Endpoints[0].Unique = p.Endpoints[1].Unique }, "Endpoints[0].Unique"},
 
 		{"by nothing", look(0, func(l *providers.Lookup) { l.By, l.Absent = 0, providers.Absence{} }), byKey + "By"},
 		{"by a key that there is none of", func(p *providers.Provider) {
@@ -183,7 +177,7 @@ func TestValidateLookups(t *testing.T) {
 		}, "Endpoints[3].Lookups[0].By"},
 		{"by a reference that there is none of", func(p *providers.Provider) {
 			p.Events = nil
-			p.Endpoints[1].Reference, p.Endpoints[1].Unique = providers.Reference{}, providers.Unique{}
+			p.Endpoints[1].Reference = providers.Reference{}
 			p.Endpoints[1].Lookups = p.Endpoints[1].Lookups[1:2]
 		}, at + "Lookups[0].By"},
 		{"no path", look(0, func(l *providers.Lookup) { l.Path = "" }), byKey + "Path"},
@@ -241,9 +235,9 @@ func TestValidateLookups(t *testing.T) {
 		{"a comparison with the window", look(3, func(l *providers.Lookup) { l.Same[0].Is = "{since}" }), scan + "Same[0].Is"},
 		{"a reference that is not compared", look(1, func(l *providers.Lookup) { l.Same = l.Same[1:] }), reference + "Same"},
 		{"a caller's reference alone", endpoint(func(e *providers.Endpoint) {
-			e.Unique, e.Lookups[1].Same = providers.Unique{}, e.Lookups[1].Same[:1]
+			e.Lookups[1].Same = e.Lookups[1].Same[:1]
 		}), reference + "Same"},
-		{"a caller's reference at any time", endpoint(func(e *providers.Endpoint) { e.Unique, e.Lookups[1].Created = providers.Unique{}, "" }), reference + "Same"},
+		{"a caller's reference at any time", endpoint(func(e *providers.Endpoint) { e.Lookups[1].Created = "" }), reference + "Same"},
 		{"no parent", look(2, func(l *providers.Lookup) { l.Path, l.Same[0].Is = "/v1/payments", "5" }), parent + "Path"},
 		{"any part of a parent", look(2, func(l *providers.Lookup) { l.Same = nil }), parent + "Same"},
 		{"a part of any time", look(2, func(l *providers.Lookup) { l.Created = "" }), parent + "Same"},

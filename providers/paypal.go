@@ -161,11 +161,6 @@ func paypalPayouts() Endpoint {
 		Place: KeyJSONField, Name: "sender_batch_header.sender_batch_id", MaxLength: 256, Visible: true,
 		Source: sourcePayPalPayouts + ": tracks the payout in an accounting system; who else sees it: [?]",
 	}
-	e.Unique = Unique{
-		For: 30 * 24 * time.Hour,
-		Source: sourcePayPalPayouts + ": one that was used in the last 30 days is rejected with a link to the first, and a payment is completed only once for it, " +
-			"so that a 5xx may be repeated with it; what the rejection looks like, and two at once: [?]",
-	}
 	return e
 }
 

@@ -192,9 +192,6 @@ type Endpoint struct {
 	// Reference says where a request carries what its object can be recognised by.
 	Reference Reference
 
-	// Unique says that the provider takes two requests with one reference for one.
-	Unique Unique
-
 	// Lookups are the ways to find out by reading what became of a request. They are tried
 	// in order, and the first whose answer is conclusive decides.
 	Lookups []Lookup

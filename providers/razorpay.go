@@ -41,9 +41,8 @@ import (
 // refunds by the same names.
 //
 // Orders take no key. With unique_receipt (India) a repeat with the same receipt is
-// answered with the first order. A client makes up a receipt, and repeats such an order for who asks
-// for it, only if the program says that nobody minds who sees it (Reference.Visible) and how long
-// a request is worked on (HandlingTime): neither is published.
+// answered with the first order. The handling time of a request is not published, nor the
+// result of two at once, so that no order is sent again.
 func Razorpay(retention time.Duration) Provider {
 	payout := Endpoint{
 		Key:           Key{Place: KeyRawHeader, Name: "X-Payout-Idempotency", MinLength: 4, MaxLength: 36, Alphabet: razorpayAlphabet + " "},
@@ -79,7 +78,7 @@ func Razorpay(retention time.Duration) Provider {
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: razorpayRefusals, SecretRequest: razorpayCards, Source: sourceRazorpayPayouts + ": only payouts and composite payouts; no other keys are known of [?]"}, "/"),
 			each(Endpoint{
-				Object: "order", Reference: razorpayOrderReference, Lookups: []Lookup{razorpayOrders}, Unique: razorpayOrderUnique,
+				Object: "order", Reference: razorpayOrderReference, Lookups: []Lookup{razorpayOrders},
 				Rules: razorpayRefusals, Source: sourceRazorpayPayouts + ": only payouts and composite payouts",
 			}, "POST /v1/orders"),
 			each(payout, "POST /v1/payouts"),
@@ -96,11 +95,6 @@ var (
 	razorpayOrderReference = Reference{
 		Place: KeyJSONField, Name: "receipt", Visible: true,
 		Source: "razorpay.com/docs/api/orders/create [D]; its length and who sees it: [?]",
-	}
-	razorpayOrderUnique = Unique{
-		For: Forever, Field: "unique_receipt", Equals: "true",
-		Source: "razorpay.com/docs/payments/payment-gateway/s2s-integration/test-s2s/best-practices/retries-and-idempotency [D]: " +
-			"a retried create returns the same order (India); no end is said; two at once: [?]",
 	}
 	razorpayOrders = Lookup{
 		By:         ByReference,

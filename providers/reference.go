@@ -4,14 +4,13 @@ import (
 	"net/url"
 	"path"
 	"strings"
-	"time"
 )
 
 // Reference says where a request carries what the object that it creates can be
 // recognised by afterwards. The zero Reference says that it carries nothing of the kind.
 //
 // A reference is less than a key: the provider keeps it with the object, but does not
-// tell requests apart by it, unless [Unique] says so. What a caller writes there may stand
+// tell requests apart by it. What a caller writes there may stand
 // on several objects, so that a [Lookup] compares amount, target and time with it too.
 // What a client fills in is made at random for one operation, and is its alone.
 //
@@ -52,37 +51,6 @@ type Reference struct {
 	// Source names where the facts come from.
 	Source string
 }
-
-// Unique says that the provider refuses or merges a second request with the same
-// reference, so that a repeat of an operation whose end is unknown can't take effect
-// twice. It is repeated under a reference that the client made alone, never under one of the
-// caller's, which may be another request's too: for who asks for it by its name, in its account,
-// once a look has found nothing of it. The zero Unique says that it does nothing of the kind.
-type Unique struct {
-	// For is how long it does so at least, counted from the first request; [Forever]
-	// where it lasts as long as the object lives.
-	For time.Duration
-
-	// Concurrent says that two requests which arrive at once are one, too. Otherwise nothing is
-	// repeated before [Endpoint.HandlingTime] has passed, or ever where none is stated.
-	Concurrent bool
-
-	// Field and Equals restrict it to requests whose body says so: a dotted path into JSON, or the
-	// name of a form field, and its text. Empty: it holds for every one.
-	Field, Equals string
-
-	// Refused reads the answer to a second request that is refused since there is a first: it says
-	// AlreadyDone, of whatever attempt, and has a Pointer if it names the object. What is left at
-	// its zero value always holds. The zero Rule: a second request is answered like the first, or
-	// it is not published how it is refused.
-	Refused Rule
-
-	// Source names where the facts come from.
-	Source string
-}
-
-// Forever is a duration, of a hundred years, for what ends with the object that it is about.
-const Forever = 100 * 365 * 24 * time.Hour
 
 // Identity says how a provider is asked whose the credential is that a request was sent
 // with. Who looks in another account than the one that was written to finds nothing

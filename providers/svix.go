@@ -21,9 +21,7 @@ import (
 // without a cache (neither Redis nor memory) ignores keys altogether.
 //
 // Messages carry an eventId that is unique in an environment for a day, by which they are
-// found. Where the client made it (Reconcile.References), a message that a look does not show is
-// repeated for who asks for it, within that day: once HandlingTime is stated there, or Unique says
-// Concurrent, as holds for servers of one's own.
+// found.
 //
 // The answers of the endpoints that issue tokens are secrets.
 func Svix(hosts ...string) Provider {
@@ -96,12 +94,6 @@ func svixMessages(keyed Endpoint) Endpoint {
 	keyed.Reference = Reference{
 		Place: KeyJSONField, Name: "eventId", MaxLength: 256, Alphabet: svixAlphabet,
 		Source: sourceSvixSpec + " MessageIn; nothing changes a message",
-	}
-	keyed.Unique = Unique{
-		For:     24 * time.Hour,
-		Refused: Rule{Status: 409, Field: "code", Verdict: AlreadyDone, Source: sourceSvixSpec + " create-message: a 409 if a message with the same eventId exists"},
-		Source: sourceSvixSpec + " create-message: verified to be unique up to a day; two at once: the cloud [?], a server of one's own inserts under a unique index " +
-			"(svix-webhooks 0037a5d server/svix-server/src/v1/endpoints/message.rs [S])",
 	}
 	keyed.Lookups = []Lookup{{
 		By:        ByReference,

@@ -20,19 +20,6 @@ func (v *validation) reconciles(at string, e Endpoint) {
 	v.reference(at+"Reference.", e)
 	v.check(e.ObjectID != "" && !fieldPath(e.ObjectID), at+"ObjectID", "%q is not a dotted path", e.ObjectID)
 	v.check(e.ObjectID != "" && e.NoEffect, at+"ObjectID", "what has no effect creates nothing")
-	u := e.Unique
-	v.check(u.For < 0, at+"Unique.For", "it is negative")
-	v.check(u.For == 0 && u != Unique{}, at+"Unique.For", "it is not said for how long: Forever, if as long as the object lives")
-	v.check(u.For > 0 && e.Reference.Place == KeyNone, at+"Unique", "there is no Reference to be unique")
-	v.check((u.Field == "") != (u.Equals == ""), at+"Unique.Field", "a field needs the text that it Equals")
-	v.check(u.Field != "" && !fieldPath(u.Field), at+"Unique.Field", "%q is not a dotted path", u.Field)
-	if r := u.Refused; r != (Rule{}) {
-		v.check(r.Verdict != AlreadyDone, at+"Unique.Refused.Verdict", "a request that is refused since there is a first says AlreadyDone")
-		v.check(r.On != AnyAttempt, at+"Unique.Refused.On", "it is read where an earlier attempt may have run, and nowhere else")
-		v.check(r.Status < 400, at+"Unique.Refused.Status", "it is an error's: 409, for one")
-		v.check(r.Field != "" && !fieldPath(r.Field), at+"Unique.Refused.Field", "%q is not a dotted path", r.Field)
-		v.check(r.Pointer != "" && !fieldPath(r.Pointer), at+"Unique.Refused.Pointer", "%q is not a dotted path", r.Pointer)
-	}
 	if e.Object == "" && e.Reference == (Reference{}) && len(e.Lookups) == 0 {
 		return
 	}
@@ -328,8 +315,7 @@ func (v *validation) same(at string, e Endpoint, look Lookup) {
 		v.check(!exact && !(itself && named), at+"Same", "no filter is trusted: compare a field with {key}")
 	case ByReference:
 		v.check(!exact && !(itself && named), at+"Same", "no filter is trusted: compare a field with {reference}")
-		v.check((fields == 0 || look.Created == "") && e.Unique == (Unique{}),
-			at+"Same", "a caller's reference may stand on several objects: compare another field and Created with it, or say that it is Unique")
+		v.check(fields == 0 && !(itself && named) || look.Created == "", at+"Same", "a caller's reference may stand on several objects: compare another field and Created with it")
 	case ByParent:
 		v.check(!parent && fields == 0, at+"Path", "it does not name the parent, by {path.NAME} or {request.FIELD}")
 		if itself {

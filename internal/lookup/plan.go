@@ -174,9 +174,8 @@ func unfit(e *providers.Endpoint, look *providers.Lookup, about *Subject) string
 	case look.Created == "":
 		return "objects that only look alike are told by their time of creation, and the look-up shows none"
 	}
-	unique := look.By == providers.ByReference && e.Unique != (providers.Unique{})
-	parent := strings.Contains(look.Path, "{path.") || strings.Contains(look.Path, "{request.")
-	if !unique && !parent && !compares(look.Same, about) {
+	parent := look.Items == "" && strings.Contains(look.Path, "{reference}") || strings.Contains(look.Path, "{path.") || strings.Contains(look.Path, "{request.")
+	if !parent && !compares(look.Same, about) {
 		return "the look-up compares nothing else of this request that tells its object from others"
 	}
 	return ""

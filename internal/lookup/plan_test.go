@@ -303,12 +303,6 @@ func TestWhyALookupIsPassedOver(t *testing.T) {
 		{"nothing else is compared", func(e *providers.Endpoint, _ *lookup.Subject) {
 			e.Lookups[0].Same = e.Lookups[0].Same[:1]
 		}, "compares nothing else"},
-		{"nothing else, of a reference that is unique", func(e *providers.Endpoint, _ *lookup.Subject) {
-			e.Lookups[0].Same, e.Unique = e.Lookups[0].Same[:1], providers.Unique{For: providers.Forever}
-		}, ""},
-		{"nothing else, by the time, though references are unique", func(e *providers.Endpoint, _ *lookup.Subject) {
-			e.Lookups[0].By, e.Lookups[0].Same, e.Unique = providers.ByTime, e.Lookups[0].Same[:1], providers.Unique{For: providers.Forever}
-		}, "compares nothing else"},
 		{"nothing else, below its parent", func(e *providers.Endpoint, _ *lookup.Subject) {
 			e.Lookups[0].Path, e.Lookups[0].Same = "/v1/customers/{path.customer}/payments", e.Lookups[0].Same[:1]
 		}, ""},

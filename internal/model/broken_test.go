@@ -35,21 +35,6 @@ func altered(change func(before journal.Operation, ev journal.Event, after *jour
 	return rules
 }
 
-// waitsForNothing takes every provider to merge two requests that arrive at once.
-func waitsForNothing(q journal.Question) journal.Permission {
-	q.Terms.Unique.Guard = true
-	return journal.MaySend(q)
-}
-
-func unguarded(op journal.Operation, live bool, ev journal.Event) (journal.Operation, journal.Decision, error) {
-	if ev.Intent != nil {
-		in := *ev.Intent
-		in.Terms.Unique.Guard, ev.Intent = true, &in
-	}
-	op.Terms.Unique.Guard = true
-	return journal.Next(op, live, ev)
-}
-
 // earlier is evidence of a while ago.
 func earlier(list []journal.Evidence) []journal.Evidence {
 	list = slices.Clone(list)
@@ -206,15 +191,9 @@ func TestInvariantsAreBroken(t *testing.T) {
 				op.Unwanted = nil
 			}
 		}), true},
-		{1, "repeated, two at once are two", "a repeat does not wait until the first request is over", model.Rules{Next: unguarded, MaySend: waitsForNothing}, true},
-		{1, "repeated under its reference", "a repeat does not ask for how long the reference is known", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
-			if ev.Repeats {
-				op.FirstSentAt = ev.At
-			}
-		}), true},
-		{16, "repeated, and its key is known", "what its caller was told to be unknown is sent as its key allows", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
-			if ev.Kind != journal.EventComplete && op.Found.State == journal.StateUnknown {
-				op.Found.State = journal.StatePending
+		{16, "no key", "who asks for what is unknown has it sent", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
+			if ev.Kind == journal.EventBegin && op.State == journal.StateUnknown {
+				op.State, op.MayHaveRun, op.SettledAt, op.LookAt = journal.StateCancelled, false, time.Time{}, time.Time{}
 			}
 		}), true},
 		{17, "enqueued, until a time", "nobody looks until when it may be sent", weakened(func(op *journal.Operation, _ bool, _ *journal.Event) {

@@ -115,17 +115,6 @@ func (x *explorer) begin(s *state, i int) {
 			if out, ok := x.ask(&n, a); ok && out.decision != journal.Wait {
 				x.begun(&n, i, out, true, ev, facts{})
 			}
-			if seen := s.Looked; x.Unique && seen.Claim > 0 {
-				n, _ := x.spend(s, asks)
-				n.Looked = look{}
-				again := a
-				again.repeats, again.claim, again.generation = true, int64(seen.Claim), int(seen.Generation)
-				if out, ok := x.ask(&n, again); ok && out.decision == journal.Execute {
-					ev := ev
-					ev.repeats = true
-					x.begun(&n, i, out, true, ev, facts{})
-				}
-			}
 			if n, ok := x.spend(s, failures); ok {
 				n.Left[asks]--
 				lost := n
@@ -197,7 +186,7 @@ func (x *explorer) begun(s *state, i int, out outcome, asker bool, ev event, f f
 	p := client{}
 	switch out.decision {
 	case journal.Execute:
-		f.executed, f.unasked = true, !asker
+		f.executed = true
 		p = client{Phase: ready, Asked: asker, Claim: op.Claim, Due: never, EndDue: never, Held: held{
 			Generation: op.Generation, Life: s.Life, Key: op.Key, Form: op.Form, Terms: op.Terms,
 			Found: op.Found, MayHaveRun: op.FoundRun, Failed: op.FoundFailed, At: never,
@@ -417,7 +406,6 @@ func (x *explorer) question(p *client, at stamp) journal.Question {
 		FirstSentAt: p.Held.First.time(), LastEndedAt: p.Held.Ended.time(), WindowClosed: p.Held.Closed,
 		Clock: at.time(), Last: last,
 		Idempotent: x.idempotent(p),
-		Doubted:    p.Held.Found == journal.StateUnknown, Repeats: p.Held.Found == journal.StateUnknown && !p.Tried,
 	}
 }
 
@@ -440,7 +428,7 @@ func (x *explorer) record(s *state, i int, p client) {
 	before := *x.op(&n)
 	out, ok := x.ask(&n, asked{
 		kind: p.End, session: sessions[i], claim: p.Claim, generation: p.Held.Generation, answer: p.Answer,
-		due: p.EndDue, object: x.shownObject(&p), repeated: x.shownObject(&p) != "" && p.Held.Found == journal.StateUnknown, open: p.Open, unsent: !p.Sent, failed: p.Failed, busy: p.Busy, told: p.Asked,
+		due: p.EndDue, object: x.shownObject(&p), open: p.Open, unsent: !p.Sent, failed: p.Failed, busy: p.Busy, told: p.Asked,
 	})
 	if !ok {
 		return

@@ -47,7 +47,6 @@ type Config struct {
 	Straggles bool // a request may be executed after the stated handling time
 	Alike     bool // one reference, the caller's, for all generations: events don't tell which
 	Withdrawn bool // somebody may say that it is not wanted, and that it is
-	Unique    bool // the reference is the operation's own; who asks for what is unknown may have it repeated, once nothing was seen of it
 	Holds     bool // somebody may put the operation on hold, and let it go
 	Enqueues  bool // callers may enqueue it
 	Late      bool // … for half a step of the clock, and not after that
@@ -69,8 +68,6 @@ type Provider struct {
 	Freezes   bool // stores a failure that does not say whether it had an effect
 	Points    bool // answers a repeated success by naming the resource
 	Unpromise bool // may forget a key at any time
-	Refers    bool // refuses, or answers by naming what is there, a second request with a reference, for a day
-	Merges    bool // two of them at once are one, too
 }
 
 // Budget bounds how often each kind of fault happens, and how often callers ask.
@@ -91,8 +88,6 @@ var (
 	clean      = journal.Terms{Remembers: providers.SuccessesCleanFailures, Retention: retention, Guard: true}
 	lost       = journal.Terms{Remembers: providers.SuccessesLostAnswers, Retention: retention, Guard: true}
 	worked     = journal.Terms{Handling: handling} // no key, and how long a request is worked on
-	unique     = journal.Terms{Unique: journal.Unique{For: retention, Guard: true}}
-	unmerged   = journal.Terms{Unique: journal.Unique{For: retention, Handling: handling}}
 	successes  = journal.Terms{Remembers: providers.Successes, Retention: retention, Guard: true}
 )
 

@@ -18,11 +18,7 @@ var (
 func say(terms ...journal.Terms) []journal.Terms { return terms }
 
 // byReference are providers of which one takes two requests with one reference for one.
-var (
-	refers = Provider{Remembers: providers.Nothing, Refers: true}
-	merges = Provider{Remembers: providers.Nothing, Refers: true, Merges: true}
-	keyToo = Provider{Remembers: providers.Everything, Guard: true, Freezes: true, Refers: true, Merges: true}
-)
+var ()
 
 // shown is a provider that has what it made looked for.
 var shown = Provider{Remembers: providers.Nothing}
@@ -266,25 +262,6 @@ var Worlds = []Config{
 		Clients: 2, Messages: 2, Finds: true, Withdrawn: true, Provider: remembersAll, Terms: say(everything),
 		Budget: Budget{Asks: 2, Crashes: 1, Losses: 1, Operator: 2, Finds: 1},
 		Full:   Budget{Asks: 3, Crashes: 1, Losses: 2, Operator: 3, Finds: 1},
-	},
-	{
-		Name: "repeated under its reference", About: "The endpoint takes no key, and merges two requests with one reference, for a day; who asks for what is unknown has it repeated.",
-		Clients: 2, Messages: 2, Clock: true, Keyless: true, Finds: true, Lags: true, Unique: true, Provider: merges, Terms: say(unique),
-		Budget: Budget{Asks: 3, Crashes: 1, Losses: 2, Looks: 2},
-		Full:   Budget{Asks: 3, Crashes: 2, Losses: 2, Looks: 2, Finds: 1},
-	},
-	{
-		Name: "repeated, two at once are two", About: "The same, and two requests that arrive at once are executed both; two hours are stated as the longest that one is worked on.",
-		Clients: 2, Messages: 2, Clock: true, Keyless: true, Finds: true, Lags: true, Unique: true, Provider: refers, Terms: say(unmerged),
-		Budget: Budget{Asks: 3, Crashes: 1, Losses: 2, Looks: 2},
-		Full:   Budget{Asks: 3, Crashes: 1, Losses: 2, Looks: 2, Finds: 1},
-	},
-	{
-		Name: "repeated, and its key is known", About: "The endpoint takes a key too, and may have stored a failure under it: what is unknown is not sent in the background, whatever the key allows.",
-		Clients: 2, Messages: 2, Finds: true, Unique: true, Provider: keyToo,
-		Terms:  say(journal.Terms{Remembers: providers.Everything, Retention: retention, Guard: true, Unique: journal.Unique{For: retention, Guard: true}}),
-		Budget: Budget{Asks: 3, Crashes: 1, Losses: 2, Looks: 2},
-		Full:   Budget{Asks: 3, Crashes: 1, Losses: 2, Looks: 2, Finds: 1},
 	},
 	{
 		Name: "enqueued", About: "Callers enqueue it with writes of their own, or ask for it, and it is sent by whoever comes to it first.",

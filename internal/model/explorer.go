@@ -53,7 +53,6 @@ type facts struct {
 	lawful   bool // … as it may be
 	told     bool // an effect was told of
 	object   string
-	unasked  bool // a Claim was told to send
 	dropped  bool // what others had left pending was cancelled, through no fault of its own
 }
 
@@ -111,8 +110,6 @@ type asked struct {
 	nextKey    string        // Begin, Resolve
 	finding    journal.Finding
 	object     string // Complete, Evidence
-	repeats    bool   // Begin
-	repeated   bool   // Complete, of a repeat
 }
 
 // visibleAfter is stated where looks lag: until the clock's next step.
@@ -141,9 +138,6 @@ func (a *asked) event(c *Config) journal.Event {
 	if c.Finds {
 		ev.Account = account
 	}
-	if a.repeated {
-		ev.Evidence = &journal.Evidence{Finding: journal.FindingTookEffect, Basis: journal.BasisReference, Source: journal.SourceRepeat}
-	}
 	if a.finding > 0 {
 		ev.Evidence = &journal.Evidence{Finding: a.finding, Basis: journal.BasisReference, Source: journal.SourceLook}
 		ev.Absence = &journal.Absence{Began: now, Whole: true, ByRequest: true, Handling: handling, Control: now, Account: account,
@@ -161,9 +155,6 @@ func (a *asked) event(c *Config) journal.Event {
 		}
 	case journal.EventBegin, journal.EventEnqueue:
 		ev.Intent = &journal.Intent{Naming: c.Naming, Fingerprint: a.request, Terms: a.terms, Form: a.form, Key: a.key, KeyCarried: c.Naming == journal.Carried}
-		if c.Unique {
-			ev.Intent.Account, ev.Intent.Reference, ev.Intent.ReferenceOurs, ev.Repeats = account, reference, true, a.repeats
-		}
 		if a.nextKey != "" {
 			ev.Intent.NextKey = func(int) string { return a.nextKey }
 		}
@@ -172,9 +163,6 @@ func (a *asked) event(c *Config) journal.Event {
 		}
 	case journal.EventResolve:
 		ev.Key = a.nextKey
-		if c.Unique {
-			ev.Reference = reference
-		}
 	case journal.EventLook:
 		ev.Asked, ev.Due = true, now
 	}

@@ -18,7 +18,6 @@ type event struct {
 	effect   bool
 	refused  bool
 	other    bool // with the key in another place
-	repeats  bool // it was looked for before
 	decision journal.Decision
 	end      journal.EventKind
 }
@@ -96,9 +95,6 @@ func (e *event) text() (column int, text string) {
 	switch e.kind {
 	case askStep, failBeginStep, uncertainBeginStep:
 		what := "asks"
-		if e.repeats {
-			what = "has looked, and asks for a repeat"
-		}
 		if e.arg&1 == 1 {
 			what = "asks for another request"
 		}

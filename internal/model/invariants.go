@@ -86,8 +86,8 @@ var Invariants = []Invariant{
 	{15, "the unwanted stay", "What somebody does not want any more is executed by nobody, until it is wanted again.", func(c *change) bool {
 		return !c.executed || !c.opBefore.Unwanted
 	}},
-	{16, "the doubted are asked for", "What was unknown is executed for who asks for it alone, unless somebody has said since what became of it.", func(c *change) bool {
-		return !c.unasked || !c.before.Doubted
+	{16, "the doubted stay", "What is unknown is executed by nobody, unless somebody has said what became of it.", func(c *change) bool {
+		return !c.executed || !c.before.Doubted
 	}},
 	{17, "the late stay", "What was not to be sent after a time, and of which nothing may have run, is not sent after it.", func(c *change) bool {
 		op := c.opBefore

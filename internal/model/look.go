@@ -19,10 +19,6 @@ type evidence struct {
 	Kept       bool  // with an answer, while a claim is out
 }
 
-// reference is what an operation's objects are known by, in every generation: that there are
-// two of them, each has for itself.
-const reference = "ref"
-
 // account is whose the operation is, where somebody looks for it.
 const account = "acct_1"
 
@@ -84,11 +80,6 @@ func (x *explorer) reconcile(s *state) {
 	}
 	if n, ok := x.spend(s, looks); ok && op.State == journal.StateUnknown && s.Looked.Claim == 0 {
 		seen := s.Effects[s.Life] > 0 && !s.Hidden[s.Life]
-		if x.Unique {
-			if out, ok := x.ask(&n, asked{kind: journal.EventLook}); !ok || out.decision != journal.Look {
-				return
-			}
-		}
 		n.Looked = look{Claim: uint8(op.Claim), Generation: uint8(op.Generation), Clean: !seen, Ran: seen}
 		x.emit(&n, event{kind: lookStep, client: -1}, facts{})
 	}

@@ -97,7 +97,6 @@ type record struct {
 	State      journal.State
 	Naming     journal.Naming
 	Key        string
-	Reference  string // its own
 	Carried    bool
 	Generation int
 	Form       string
@@ -124,7 +123,6 @@ type record struct {
 	SecondEffects                      int
 
 	Left                    uint8 // the earlier generations of which an attempt may have left
-	Looks                   int   // 1: it was looked for since it became unknown
 	Object                  string
 	Dead, Unwanted, Adopted bool
 	Seen                    [maxSeen]evidence
@@ -158,10 +156,6 @@ func (r *record) operation() journal.Operation {
 	}
 	if r.Dead {
 		op.Dead = "dead"
-	}
-	if r.State != journal.StateAbsent {
-		op.Looks = r.Looks
-		op.Reference, op.ReferenceOurs = r.Reference, r.Reference != ""
 	}
 	if r.Unwanted {
 		op.Unwanted = &journal.Resolved{Resolution: journal.Unwanted}
@@ -202,18 +196,10 @@ func (c *Config) recordOf(op *journal.Operation) record {
 		}
 		r.Crowded = !room
 	}
-	if c.Unique {
-		r.Looks = min(op.Looks, 1)
-		if op.ReferenceOurs {
-			r.Reference = op.Reference
-		}
-	}
 	r.Held = op.State == journal.StateUnknown && op.Resolved != nil && op.Resolved.Resolution == journal.Hold
 	if r.State != journal.StateInFlight {
 		r.FoundFirst, r.FoundFailed = never, false
-		if r.Found != journal.StateUnknown || r.State.Settled() {
-			r.Found = journal.StateAbsent
-		}
+		r.Found = journal.StateAbsent
 	}
 	if r.State != journal.StateInFlight || c.Budget.Failures == 0 {
 		r.Asker = 0 // only the cancel of an uncertain Begin asks for it

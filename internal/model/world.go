@@ -24,8 +24,6 @@ func (x *explorer) safe(s *state, p client) bool {
 		return true
 	case x.idempotent(&p):
 		return true
-	case p.Held.Found == journal.StateUnknown && x.Provider.Refers:
-		return s.First[k] < 2 && (x.Provider.Merges || !under)
 	case x.Corrected && !s.Deployed:
 		return true // nothing has come of it yet
 	case x.Keyless || x.Provider.Remembers < providers.SuccessesLostAnswers || x.Provider.Unpromise:
@@ -101,10 +99,6 @@ func (x *explorer) arrive(s *state, j int, m message) {
 		reply(saysFrozen, false)
 		return
 	}
-	if x.Provider.Refers && s.Effects[m.life()] > 0 && s.First[k] < past {
-		reply(saysDone, false)
-		return
-	}
 	if x.Provider.Guard {
 		for _, o := range s.Net {
 			if o != 0 && o.where() == executing && o.key() == k {
@@ -118,12 +112,6 @@ func (x *explorer) arrive(s *state, j int, m message) {
 }
 
 func (x *explorer) execute(s *state, j int, m message) {
-	if x.Provider.Merges && s.Effects[m.life()] > 0 && s.First[m.key()] < past {
-		n := *s
-		n.Net[j] = m.answered(saysDone)
-		x.emit(&n, event{kind: replyStep, client: int(m.owner()) - 1, says: saysDone}, facts{})
-		return
-	}
 	done := func(v verdict, effect bool, store memoryStatus, faulty bool) {
 		n := *s
 		if effect {

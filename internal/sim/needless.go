@@ -109,12 +109,10 @@ func (l *life) explains(b *book, op *journal.Operation, c contract, first held, 
 		{"retention has passed", l.firstLeaps},
 		{"nobody asked for it again", agree || l.firstLeaps || l.fallsBehind(first.at)}, // that time is over by that clock
 		{"does not say whether it happened", true},
-		{"it is repeated for who asks for it", true}, // it was unknown before that
 		{"the journal was restored", l.disaster != nil},
 		{"the key was used for another request", l.wasRestored() || op.KeyCarried}, // the reference that was made for it is lost, or another has its key
 		{"its process ended", op.Naming != journal.Named && b.process.namedOnly},   // found by a process that is NamedOnly
 		{"remembers no refusals", c.memory != providers.Everything},
-		{"remembers no refusals", op.Found.State == journal.StateUnknown}, // of a repeat: it was unknown before that
 	} {
 		if why.is && strings.Contains(op.Cause, why.cause) {
 			return true

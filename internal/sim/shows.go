@@ -6,7 +6,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -23,8 +22,6 @@ import (
 type shows struct {
 	finds    bool // by a look-up, by reference
 	proves   bool // … which shows all there is, at once
-	unique   bool // two requests with one reference are one
-	refuses  bool // … and the second one is refused by a pointer to the first
 	tells    bool // by webhooks
 	identity bool // whose a credential is
 	heedless bool // a look-up's filter is not heeded: all there is is listed
@@ -38,7 +35,7 @@ func (l *life) drawShows(host string) shows {
 		return shows{}
 	}
 	random := l.dice("shows", host)
-	s := shows{finds: !random.of(4), proves: random.of(2), unique: random.of(3), refuses: random.of(2), identity: random.of(2), heedless: random.of(3)}
+	s := shows{finds: !random.of(4), proves: random.of(2), identity: random.of(2), heedless: random.of(3)}
 	s.tells = l.has(webhooks) && !random.of(4)
 	s.proves = s.proves && s.finds
 	return s
@@ -70,12 +67,6 @@ func (s shows) tellsIn(p *providers.Provider) {
 	}
 	if e.HandlingTime == 0 && s.finds {
 		e.HandlingTime = handlingTime
-	}
-	if s.unique {
-		e.Unique = providers.Unique{For: providers.Forever, Concurrent: true, Source: source}
-		if s.refuses {
-			e.Unique.Refused = providers.Rule{Status: 400, Field: "error", Equals: "duplicate", Verdict: providers.AlreadyDone, Pointer: "order", Source: source}
-		}
 	}
 	if s.tells {
 		made := providers.EventRule{Field: "type", Equals: "order.made", Reference: "object.reference", ID: "id", Object: "object.id", Created: "object.created", At: "at", Is: providers.TookEffect, Source: source}
@@ -212,26 +203,6 @@ func (w *world) shown(host, reference string) (bodies []string) {
 		}
 	}
 	return bodies
-}
-
-// merged is the answer to a request whose reference the provider knows; w.mu is held.
-func (w *world) merged(r *request) (a answer, is bool) {
-	if !r.unique || r.reference == "" {
-		return a, false
-	}
-	for _, o := range w.objects[r.host] {
-		if o.reference != r.reference || o.mode != r.mode {
-			continue
-		}
-		w.visited["a second request with a reference"]++
-		if r.refuses {
-			var shown struct{ ID string }
-			_ = json.Unmarshal([]byte(o.body), &shown)
-			return answer{status: 400, body: fmt.Sprintf(`{"error":"duplicate","order":%q}`, shown.ID)}, true
-		}
-		return answer{status: 200, body: o.body}, true
-	}
-	return a, false
 }
 
 // delivers has a provider tell of what it has made: never, soon, late, twice, and in any order. It

@@ -608,9 +608,6 @@ func (w *world) arrives(r *request) (a answer, over bool) {
 	if a, over = w.answered(r); over {
 		return a, true
 	}
-	if a, over = w.merged(r); over {
-		return a, true
-	}
 	r.arrived, r.ahead = time.Now(), true
 	if r.guard {
 		w.memory[r.id()] = &remembered{first: r.arrived, body: r.body}
@@ -643,9 +640,6 @@ func (w *world) execute(r request, with fate) answer {
 			return a
 		}
 		r.arrived = time.Now()
-	}
-	if a, over := w.merged(&r); over {
-		return a
 	}
 	a, kept := w.work(r, with)
 	switch {

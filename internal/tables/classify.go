@@ -27,10 +27,6 @@ type Answer struct {
 	// nobody else can have sent it: not by a caller, and not from a secret and a
 	// name, as the same operation would be given it again after a journal was lost.
 	OwnKey bool
-
-	// OwnReference says that every attempt carried a reference that was made at random for
-	// this operation.
-	OwnReference bool
 }
 
 // Judgement is what an [Answer] means.
@@ -57,10 +53,6 @@ type Judgement struct {
 	// Pointer names the resource, for AlreadyDone.
 	Pointer string
 
-	// Refused says that the attempt was refused since the provider has an earlier one with its
-	// reference: AlreadyDone, with a Pointer only if the answer names one.
-	Refused bool
-
 	// Source names where the rule that decided comes from.
 	Source string
 }
@@ -86,8 +78,6 @@ func (rt Route) Classify(a Answer) Judgement {
 	r := reading{Answer: a}
 	r.Later = a.Later || j.Replayed
 	switch {
-	case rt.refused(a) && newReader([]providers.Rule{rt.Endpoint.Unique.Refused}).decide(&r, &j):
-		j.Refused = true
 	case rt.reads().decide(&r, &j):
 	default:
 		defaultReader.decide(&r, &j)
@@ -97,13 +87,6 @@ func (rt Route) Classify(a Answer) Judgement {
 	}
 	j.Earlier = j.Replayed || j.Verdict == providers.InFlight || j.Verdict == providers.AlreadyDone
 	return j
-}
-
-// refused reports whether an answer may be that to a second request with the operation's own
-// reference. The table's other rules don't know of that.
-func (rt Route) refused(a Answer) bool {
-	u := &rt.Endpoint.Unique
-	return rt.Listed && a.Later && a.OwnReference && u.For > 0 && u.Refused != (providers.Rule{})
 }
 
 // defaultRules read what a provider's own rules leave. They only trust what

@@ -10,9 +10,6 @@ const MaxAnswerBody = 16 << 20
 // is then wanted whole and decoded. a.Body is not looked at.
 func (rt Route) NeedsBody(a Answer) bool {
 	r := rt.head(a)
-	if rt.refused(a) && matchesHead(&rt.Endpoint.Unique.Refused, &r) {
-		return true
-	}
 	for i := range rt.Endpoint.Rules {
 		rule := &rt.Endpoint.Rules[i]
 		if matchesHead(rule, &r) {
@@ -29,9 +26,6 @@ func (rt Route) Open(a Answer, judged providers.Verdict) bool {
 		return false
 	}
 	r := rt.head(a)
-	if rt.refused(a) && matchesHead(&rt.Endpoint.Unique.Refused, &r) {
-		return true
-	}
 	for i := range rt.Endpoint.Rules {
 		rule := &rt.Endpoint.Rules[i]
 		if !matchesHead(rule, &r) {

@@ -116,8 +116,7 @@ var fidelityTests = []test{
 		ev.Intent.KeyCarried, ev.Intent.Credential = true, "salted digest"
 		ev.Intent.Mode, ev.Intent.Form, ev.Intent.BodyWithheld = "test", "header Idempotency-Key", true
 		ev.Intent.Alias = journal.Ref{Scope: "tenant-42", Parent: "\x00carried", ID: "their key"}
-		ev.Intent.Terms = journal.Terms{Remembers: memory.SuccessesCleanFailures, Retention: 90*time.Minute + time.Nanosecond, Handling: 17 * time.Second,
-			Unique: journal.Unique{For: 30 * time.Hour, Guard: true, Handling: 19 * time.Second}}
+		ev.Intent.Terms = journal.Terms{Remembers: memory.SuccessesCleanFailures, Retention: 90*time.Minute + time.Nanosecond, Handling: 17 * time.Second}
 		op := c.decide(ev, journal.Execute)
 		park := c.of(journal.EventPark, op)
 		park.Due, park.Cause, park.Attempts, park.Open, park.Busy, park.Told = noon.Add(time.Minute), "in flight there", 3, true, true, true

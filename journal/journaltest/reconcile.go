@@ -126,31 +126,6 @@ var reconcileTests = []test{
 		assert.Zero(t, op.Looks)
 		assert.Equal(t, []string{"one"}, claimed(c.looks(r, time.Hour, 10)))
 	}),
-	reconciling("what is unknown is repeated by one who has looked, and is looked for no more", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
-		ev := c.beginEvent(named("one"))
-		ev.Intent.Terms.Unique = journal.Unique{For: 24 * time.Hour, Guard: true}
-		ev.Intent.Reference, ev.Intent.ReferenceName, ev.Intent.ReferenceOurs, ev.Intent.Account = "ref-1", "json field ref", true, "acct_1"
-		op := c.decide(c.of(journal.EventDoubt, c.decide(ev, journal.Execute)), journal.Recorded)
-		again := ev
-		again.Repeats, again.Claim, again.Generation = true, op.Claim, op.Generation
-		c.decide(again, journal.Stop)
-		require.Len(t, c.looks(r, time.Minute, 10), 1)
-		op = c.decide(again, journal.Execute)
-		assert.Equal(t, journal.StateUnknown, op.Found.State)
-		assert.Equal(t, "ref-1", op.Reference)
-		assert.Equal(t, []byte(`{"amount":100}`), op.Request.Body)
-		c.decide(again, journal.Wait)
-		c.now = c.now.Add(time.Hour)
-		assert.Empty(t, c.looks(r, time.Minute, 10))
-		complete := c.of(journal.EventComplete, op)
-		complete.Answer, complete.Object = &journal.Answer{Status: 201}, "charge ch_1"
-		complete.Evidence = &journal.Evidence{Source: journal.SourceRepeat, Finding: journal.FindingTookEffect}
-		c.decide(complete, journal.Recorded)
-		got := c.get(named("one"))
-		assert.Equal(t, "charge ch_1", got.Object)
-		require.Len(t, got.Evidence, 1)
-		assert.Equal(t, journal.SourceRepeat, got.Evidence[0].Source)
-	}),
 	reconciling("looks are of the providers that are asked for", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		c.unknown("one")
 		ev := journal.Event{Kind: journal.EventLook, At: c.now, Due: c.now.Add(time.Minute), From: []string{"bank"}}

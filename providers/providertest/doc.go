@@ -127,9 +127,6 @@
 // [Straggle] has a request be executed long after its connection broke: what made a look-up
 // that found nothing wrong.
 //
-// A second request with a reference that is unique by the table (providers.Endpoint.Unique) is
-// refused as that says, or answered as the first.
-//
 // # Events
 //
 // [Server.Events] has the server send what the table's Events tell of to a URL, signed in

@@ -63,9 +63,9 @@ func acme() providers.Provider {
 		Means: []providers.Meaning{{Field: "voided", Equals: "yes", Is: providers.TookEffect}}, Source: "made up",
 	}}
 	message := payment
-	message.Unique = providers.Unique{For: providers.Forever, Source: "made up"}
 	message.Pattern, message.Object = "PUT /messages/{name}", "message"
-	message.Lookups = []providers.Lookup{{By: providers.ByReference, Path: "/messages/{reference}", ID: "id", Source: "made up"}}
+	message.Lookups = []providers.Lookup{{By: providers.ByReference, Path: "/messages/{reference}", ID: "id", Created: "created_at",
+		Same: []providers.Same{{Field: "text", Is: "{request.text}", Optional: true}, {Field: "name", Is: "{path.name}"}}, Source: "made up"}}
 	return providers.Provider{
 		Name: "acme", AccountHeaders: []string{"Acme-Account"},
 		CredentialModes: []providers.CredentialMode{{Prefix: "live_", Mode: "live"}, {Prefix: "test_", Mode: "test"}},
@@ -271,10 +271,9 @@ func TestLookupInABody(t *testing.T) {
 			Pattern: "POST /graphql", Action: providers.Action{Place: providers.ActionGraphQL, Value: "mutation charge"},
 			Object:    "charge",
 			Reference: providers.Reference{Place: providers.KeyJSONField, Name: "variables.orderId", Source: "made up"},
-			Unique:    providers.Unique{For: providers.Forever, Field: "variables.once", Equals: "true", Source: "made up"},
 			Lookups: []providers.Lookup{{
 				By: providers.ByReference, Method: http.MethodPost, Path: "/graphql", Body: search, Items: "data.search.edges[]", ID: "node.id",
-				Same: []providers.Same{{Field: "node.orderId", Is: "{reference}"}},
+				Same: []providers.Same{{Field: "node.orderId", Is: "{reference}"}, {Field: "node.amount", Is: "{request.variables.amount}"}}, Created: "node.createdAt",
 				Next: providers.Paging{Style: providers.PageCursor, Param: "variables.after", Cursor: "data.search.pageInfo.endCursor", More: "data.search.pageInfo.hasNextPage", Size: 50}, Source: "made up",
 			}},
 			Source: "made up",
@@ -282,7 +281,7 @@ func TestLookupInABody(t *testing.T) {
 	}
 	b := looking(t, p)
 	charge := func(order string) {
-		text, err := json.Marshal(map[string]any{"query": "mutation { charge { id } }", "variables": map[string]any{"orderId": order}})
+		text, err := json.Marshal(map[string]any{"query": "mutation { charge { id } }", "variables": map[string]any{"orderId": order, "amount": 7}})
 		require.NoError(t, err)
 		b.makes("POST", "/graphql", "", string(text))
 	}

@@ -223,14 +223,6 @@ func (s *Server) answer(c *call) (a Answer, came string) {
 // execute runs the business under a reserved key, or without one, and notes what
 // came of it.
 func (s *Server) execute(c *call, rec *record) (a Answer, came string) {
-	first, leave := s.referred(c)
-	defer leave()
-	if first != nil {
-		if rec != nil {
-			s.release(rec)
-		}
-		return s.refer(c, first), "its reference was used"
-	}
 	done := false
 	defer func() {
 		if !done && rec != nil { // the handler panicked: nothing came of it

@@ -96,7 +96,6 @@ type Server struct {
 	draw      func(number int) Fault
 	records   map[string]*record
 	resources map[string]Answer // by path
-	referring map[string]bool   // references of requests that are executed, where two of them are one
 	changed   chan struct{}     // closed and made anew when a waiting request should look again
 	entries   []*entry
 	effects   []Effect

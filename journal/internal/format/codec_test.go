@@ -21,8 +21,7 @@ func anOperation() journal.Operation {
 	return journal.Operation{
 		Ref: journal.Ref{ID: "invoice-991/charge"}, Key: "k", KeyCarried: true, Credential: "salted digest", Endpoint: "POST /charges", Fingerprint: "v1:f", Cause: "503",
 		Generation: 2, Claim: 7, Attempts: 3, SecondEffects: 1,
-		Terms: journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true, Handling: time.Nanosecond,
-			Unique: journal.Unique{For: time.Hour, Guard: true, Handling: time.Second}},
+		Terms:      journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true, Handling: time.Nanosecond},
 		MayHaveRun: true, FirstSentAt: at, Found: journal.Found{MayHaveRun: true, FirstSentAt: at.Add(-time.Hour)},
 		LastEndedAt: at.Add(time.Hour), WindowClosed: true, BusySince: at, CreatedAt: time.UnixMilli(0).UTC(),
 		UpdatedAt: time.UnixMilli(-1).UTC(), DueAt: at, Told: true, ByHand: true,

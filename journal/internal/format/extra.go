@@ -18,13 +18,13 @@ import (
 const (
 	tagNotAfter = 1
 	tagTrace    = 2
-	tagUnique   = 4
+	// 4 was of earlier releases, which wrote what a provider promised of references. It is kept in Operation.Newer.
 	tagEnqueued = 5
 	tagInbound  = 7
 	tagFlow     = 8
 )
 
-var tags = [...]uint64{tagNotAfter, tagTrace, tagUnique, tagEnqueued, tagInbound, tagFlow}
+var tags = [...]uint64{tagNotAfter, tagTrace, tagEnqueued, tagInbound, tagFlow}
 
 func hasExtra(tag uint64, op *journal.Operation) bool {
 	switch tag {
@@ -32,8 +32,6 @@ func hasExtra(tag uint64, op *journal.Operation) bool {
 		return !op.NotAfter.IsZero()
 	case tagTrace:
 		return op.Trace != ""
-	case tagUnique:
-		return op.Terms.Unique != (journal.Unique{})
 	case tagEnqueued:
 		return op.Enqueued
 	case tagInbound:
@@ -51,8 +49,6 @@ func (e *encoder) extra(tag uint64, op *journal.Operation) {
 		e.time(op.NotAfter)
 	case tagTrace:
 		e.buf = append(e.buf, op.Trace...)
-	case tagUnique:
-		e.unique(op.Terms.Unique)
 	case tagInbound:
 		e.buf = append(e.buf, op.InboundEndpoint...)
 	case tagFlow:
@@ -69,8 +65,6 @@ func (d *decoder) extra(tag uint64, op *journal.Operation) (known bool) {
 		op.NotAfter = d.time()
 	case tagTrace:
 		op.Trace, d.buf = string(d.buf), nil
-	case tagUnique:
-		op.Terms.Unique = d.unique()
 	case tagEnqueued:
 		op.Enqueued = true
 	case tagInbound:
@@ -84,7 +78,7 @@ func (d *decoder) extra(tag uint64, op *journal.Operation) (known bool) {
 }
 
 func clearExtras(op *journal.Operation) {
-	op.NotAfter, op.Trace, op.Terms.Unique, op.Enqueued = time.Time{}, "", journal.Unique{}, false
+	op.NotAfter, op.Trace, op.Enqueued = time.Time{}, "", false
 	op.InboundEndpoint, op.Flow, op.Newer = "", journal.FlowRef{}, nil
 }
 
@@ -134,16 +128,4 @@ func (d *decoder) extras(op *journal.Operation, there bool) {
 	if all.failed {
 		d.fail()
 	}
-}
-
-func (e *encoder) unique(u journal.Unique) {
-	e.bools(u.Guard)
-	e.int(int64(u.For))
-	e.int(int64(u.Handling))
-}
-
-func (d *decoder) unique() (u journal.Unique) {
-	d.bools(&u.Guard)
-	u.For, u.Handling = time.Duration(d.int()), time.Duration(d.int())
-	return u
 }
