@@ -46,8 +46,8 @@ type attempt[T any] struct {
 	Failure json.RawMessage `json:"failure,omitempty"`
 }
 
-// doesWithout returns the error by which a step ends that failed with err, if nothing more is to be expected of an operation of
-// it: it is unknown, or its answer is gone. nil: there is none, or the step was broken off.
+// doesWithout returns the error that ends a step which failed with err, if an operation of the step is unknown or its answer
+// is gone. It returns nil if there is no such operation, or if the step was broken off.
 func (st *step) doesWithout(ctx context.Context, err error) error {
 	st.calls.end()
 	st.calls.mu.Lock()

@@ -47,9 +47,9 @@ import (
 // step is done, or has begun an operation, as by another card, the step has failed for good, and further runs are told that
 // error again, as [Reason] has it. What is to be tried again whatever becomes of the others is made beside them, by [Parallel].
 //
-// It is otherwise if an operation of the step has no outcome yet. The error is then an [*Error] with
-// [onceward.ErrPending], [onceward.ErrOutcomeUnknown] or [onceward.ErrInFlight], further steps return it too, and the flow
-// waits, whatever do and the flow's function make of it, also if an earlier run began the operation. If do fails before it asks for
+// It is otherwise if an operation of the step has no outcome yet, even if an earlier run began it. The error is then an
+// [*Error] with [onceward.ErrPending], [onceward.ErrOutcomeUnknown] or [onceward.ErrInFlight], and further steps return it
+// too. The flow waits, even if do or the flow's function hides the error. If do fails before it asks for
 // an operation that took effect in an earlier run, the run fails. The run also fails if do returns before it asks for an
 // operation that is due and that no other caller sends ([onceward.Error.InBackground]).
 //

@@ -45,9 +45,9 @@ func Main[Plan any](m *testing.M, carryOut func(*Plan) error) {
 	os.Exit(0)
 }
 
-// inMemory runs tests whose temporary files lie in memory, if the machine has such a place with room and TMPDIR names
-// no other: most of the time of a test with a SQLite file is otherwise its waiting for the disk. A process that is
-// killed loses nothing by that. What a power cut loses is for the tests of the SQLite store, which stay on the disk.
+// inMemory runs tests with their temporary files in memory, if the machine has room there and TMPDIR is not set. A test
+// with a SQLite file would spend most of its time waiting for the disk. A killed process loses nothing by that. The SQLite
+// store's own tests cover power loss.
 func inMemory(run func() int) int {
 	if shared := memoryFolder(); shared != "" && os.Getenv("TMPDIR") == "" {
 		if dir, err := os.MkdirTemp(shared, "onceward-test-"); err == nil {

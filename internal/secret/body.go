@@ -26,9 +26,9 @@ const (
 
 // Field returns the kind of a field with this name in an object or form of the name parent, which may be empty. Names
 // are compared in full, without regard to case and to all that is no letter or digit: a card's number is card_number,
-// cardNumber, or the number of a card. A body that is withheld can't be sent after a crash without its caller, so that
-// a name in doubt is open, other than a header's: payment tokens, encrypted card data, authorizations of payments,
-// and tokens of pages and versions are.
+// cardNumber, or the number of a card. A withheld body can't be sent after a crash without its caller. So
+// a name in doubt is open, unlike a header's. Payment tokens, encrypted card data, authorizations of payments, and tokens
+// of pages and versions are open.
 func Field[T ~string | ~[]byte](parent, name T) Kind {
 	var room [maxFieldName]byte
 	folded := Fold(room[:0], parent)

@@ -30,8 +30,8 @@ func belongsBeside(path string) error {
 	return nil
 }
 
-// fits returns an error for a name to which the longest that is written behind it can't be added, that of a session:
-// such a journal opened, and no session began.
+// fits returns an error if path is too long for a session file beside it. Such a journal would open, and no session could
+// begin.
 func fits(path string) error {
 	dir, base := filepath.Split(path)
 	if longest := osfile.NameMax(dir) - len(sessionFile("", newSessionID())); len(base) > longest {

@@ -23,12 +23,12 @@ import (
 // testdata has a journal of each version of the schema, as a process that was killed has left it. So
 // a version that was committed can't be edited: Verify would miss what was added to it.
 //
-// Whoever adds a version makes its file before any later version is added, and commits it:
+// A change that adds a version makes its file, and commits it:
 //
 //	go test ./journal/sqlite -run TestSchemaFile -schemafile
 //
-// Those of 1 and 2 were made from that of 3 by dropping the tables that it added (contents; and outbox): no commit has
-// written either of them.
+// No commit ever wrote the files of versions 1 and 2. They were made from the file of version 3, by dropping the tables
+// contents and outbox.
 var makeSchemaFile = flag.Bool("schemafile", false, "make the file of the latest version of the schema in testdata")
 
 var schemaFileTime = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
