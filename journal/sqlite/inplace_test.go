@@ -175,7 +175,9 @@ func TestInPlaceNoMoreIsKeptInTheSidecar(t *testing.T) {
 		_, err = j.Apply(t.Context(), begin("invoice-4", s))
 		require.ErrorIs(t, err, journal.ErrRestored)
 		assert.Equal(t, number, named(t, path))
-		assert.Equal(t, before, noted(t, path))
+		if another { // else the note goes on with the file, if a checkpoint came first
+			assert.Equal(t, before, noted(t, path))
+		}
 	}
 }
 
