@@ -242,7 +242,7 @@ func (sc *scene) breaks(t *testing.T, deeds map[string]deed) {
 					stop = b.triggers(t, st.path)
 				}
 				statements := b.all(writes, func() { require.NoError(t, deeds[name](st)) })
-				wrote = b.wrote
+				wrote = b.anyWrote()
 				stop()
 				want := ""
 				if sc.looks == writing { // else nothing changes

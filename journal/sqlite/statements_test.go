@@ -73,6 +73,13 @@ func (b *breaker) all(writes bool, f func()) []string {
 	return list
 }
 
+// anyWrote tells whether a statement wrote while all listed them. The background goes on with statements of its own.
+func (b *breaker) anyWrote() bool {
+	b.Lock()
+	defer b.Unlock()
+	return b.wrote
+}
+
 // meanwhile has f be told of each statement that begins.
 func (b *breaker) meanwhile(f func(statement string)) {
 	b.Lock()
