@@ -23,10 +23,7 @@ func (k *call) begin() (*run, *http.Response, error) {
 		return nil, nil, err
 	}
 	if k.intent.Alias != (Ref{}) {
-		if err := k.client.strange.lookOnce(k.ctx, k.client); err != nil {
-			return nil, nil, k.failed(err)
-		}
-		k.intent.FormerAliases = k.client.formerAliases(k.route, k.req.URL, k.name.scope, k.account, Key(k.carried))
+		k.intent.FormerAliases = formerAliases(k.route, k.req.URL, k.name.scope, k.account, Key(k.carried))
 	}
 	if err := k.ofItsVersion(); err != nil {
 		return nil, nil, err

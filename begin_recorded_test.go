@@ -69,20 +69,6 @@ func TestBeginUnnamedNotRecorded(t *testing.T) {
 	})
 }
 
-// Nothing is begun with a carried key while it can't be told who else has it.
-func TestBeginBesideAnUnlistedJournal(t *testing.T) {
-	virtual(t, "", func(t *testing.T) {
-		m, l := memory.New(), &line{}
-		p := start(t, l, onceward.Config{Journal: unlisted{m}})
-		out := p.Ask(named(t, invoice), carrying("k-1"))
-		require.ErrorIs(t, out.Err, onceward.ErrJournal)
-		require.ErrorIs(t, out.Err, errDiskFull)
-		assert.Empty(t, l.Sent())
-		_, err := m.Get(t.Context(), onceward.Ref{ID: invoice})
-		assert.ErrorIs(t, err, journal.ErrNotFound)
-	})
-}
-
 // Where keys are the credential's, nothing is recorded of what has none.
 func TestBeginWithoutACredential(t *testing.T) {
 	scoped := own()

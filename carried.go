@@ -32,7 +32,7 @@ func refsOfKey(route tables.Route, u *url.URL, scope string, account http.Header
 	ref = Ref{Scope: scope, Parent: keyParent + " " + host + whose, ID: string(key)}
 	holder, perScope := host, false
 	if p := route.Provider; p != nil {
-		holder, perScope = oldestName(p), p.KeysPerScope
+		holder, perScope = p.KeysUnder, p.KeysPerScope
 		if len(p.Hosts) == 0 {
 			holder += " " + host // any host may be another API
 		}
@@ -40,20 +40,31 @@ func refsOfKey(route tables.Route, u *url.URL, scope string, account http.Header
 	return ref, aliasAt(holder+whose, perScope, scope, key)
 }
 
-// oldestName is what an operation with a carried key is found by of its provider: the
-// name that those versions of a program, too, know which run beside a renamed table's.
-func oldestName(p *providers.Provider) string {
-	if len(p.FormerNames) > 0 {
-		return p.FormerNames[0]
-	}
-	return p.Name
-}
-
 func aliasAt(holder string, perScope bool, scope string, key Key) Ref {
 	if perScope {
 		return Ref{Scope: scope, Parent: keyParent + ", " + holder, ID: string(key)}
 	}
 	return Ref{Parent: keyParent + " of any scope, " + holder, ID: string(key)}
+}
+
+// formerAliases returns where else an operation with a carried key may be found. Its
+// table may have named other hosts then, or none, or said otherwise whether scopes share
+// keys. An operation of another scope whose table kept scopes apart is not among them.
+func formerAliases(route tables.Route, u *url.URL, scope string, account http.Header, key Key) (aliases []Ref) {
+	_, alias := refsOfKey(route, u, scope, account, key)
+	whose, host := digestOfAccount(account), "at "+hostOf(u)
+	holders := []string{host}
+	if p := route.Provider; p != nil {
+		holders = append(holders, p.KeysUnder, p.KeysUnder+" "+host)
+	}
+	for _, holder := range holders {
+		for _, perScope := range []bool{false, true} {
+			if former := aliasAt(holder+whose, perScope, scope, key); former != alias {
+				aliases = append(aliases, former)
+			}
+		}
+	}
+	return aliases
 }
 
 func digestOfAccount(account http.Header) string {
@@ -128,8 +139,7 @@ func (k *call) keyHeld(op *journal.Operation) *Error {
 // same effect. Where the call's own operation is known, it is none.
 //
 // Or it is an operation without a name whose key was made for it, and brought along
-// under a name by somebody who has read it in an error: that has no alias. One that had
-// such a key brought along may have its alias under another name of its provider.
+// under a name by a caller who has read it in an error: that has no alias.
 func (k *call) keyFromBefore(ctx context.Context) (before *journal.Operation, err error) {
 	if k.intent.Alias == (Ref{}) {
 		return nil, nil
@@ -175,7 +185,7 @@ func sends(op *journal.Operation, headers http.Header) bool {
 // taken effect, or still may; nil: there is none.
 func (k *call) holderAs(ctx context.Context, account http.Header) (op *journal.Operation, err error) {
 	_, alias := refsOfKey(k.route, k.req.URL, k.name.scope, account, Key(k.carried))
-	for _, ref := range append(k.client.formerAliases(k.route, k.req.URL, k.name.scope, account, Key(k.carried)), alias) {
+	for _, ref := range append(formerAliases(k.route, k.req.URL, k.name.scope, account, Key(k.carried)), alias) {
 		if op, err = k.holder(ctx, ref); op != nil || err != nil {
 			break
 		}
@@ -222,7 +232,7 @@ func (k *call) get(ctx context.Context) (journal.Operation, error) {
 	if k.intent.Naming != journal.Carried {
 		return k.client.journal.Get(ctx, k.ref)
 	}
-	return k.client.getByKey(ctx, append([]Ref{k.ref, k.alias}, k.client.formerAliases(k.route, k.req.URL, k.name.scope, k.account, Key(k.carried))...))
+	return k.client.getByKey(ctx, append([]Ref{k.ref, k.alias}, formerAliases(k.route, k.req.URL, k.name.scope, k.account, Key(k.carried))...))
 }
 
 // getByKey looks for an operation by its key: first by the ref that it has without a
@@ -258,12 +268,9 @@ func (c *Client) LookupKey(req *http.Request, key Key) (Operation, error) {
 		return Operation{}, fmt.Errorf("onceward: look up an operation by its key: %w", err)
 	}
 	route := c.router.Route(req.Method, req.URL)
-	if err := c.strange.lookOnce(req.Context(), c); err != nil {
-		return Operation{}, fmt.Errorf("onceward: look up an operation by its key: %w", err)
-	}
 	account := accountOf(route, req.Header, n.account)
 	ref, alias := refsOfKey(route, req.URL, n.scope, account, key)
-	op, err := c.getByKey(req.Context(), append([]Ref{ref, alias}, c.formerAliases(route, req.URL, n.scope, account, key)...))
+	op, err := c.getByKey(req.Context(), append([]Ref{ref, alias}, formerAliases(route, req.URL, n.scope, account, key)...))
 	if err != nil {
 		return Operation{}, fmt.Errorf("onceward: look up an operation by its key: %w", err)
 	}

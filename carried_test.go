@@ -3,7 +3,6 @@ package onceward_test
 import (
 	"context"
 	"fmt"
-	"iter"
 	"net/http"
 	"net/url"
 	"strings"
@@ -397,13 +396,11 @@ func TestCarriedKeyUnderACorrectedConfig(t *testing.T) {
 		assert.Len(t, l.Sent(), 3)
 	})
 	each(t, "a label that the program gives by now, of an API under another name", func(t *testing.T, j journal.Journal) {
-		renamed := own()
-		renamed.Name = "ledger"
 		l := (&line{}).Then(loses())
 		dead := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}, Backoff: once})
 		require.Error(t, dead.Ask(t.Context(), order, carrying("order-1")).Err)
 		dead.Crash()
-		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{renamed}, Backoff: once})
+		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{renamed("raw")}, Backoff: once})
 		require.ErrorIs(t, p.Ask(onceward.WithAccount(t.Context(), "seller-1"), order, carrying("order-1")).Err, onceward.ErrKeyReused)
 		assert.Len(t, l.Sent(), 1)
 	})
@@ -515,7 +512,7 @@ func TestCarriedKeyOfAKeylessOperation(t *testing.T) {
 }
 
 func TestLookupKeyTellsWhatIsWrong(t *testing.T) {
-	p := start(t, &line{}, onceward.Config{Journal: &unlisted{Journal: memory.New()}})
+	p := start(t, &line{}, onceward.Config{Journal: hides{memory.New(), carriedRef("").Parent}})
 	req, err := http.NewRequest(http.MethodPost, chargeURL, nil)
 	require.NoError(t, err)
 	_, err = p.LookupKey(req, "key-1")
@@ -526,13 +523,6 @@ func TestLookupKeyTellsWhatIsWrong(t *testing.T) {
 		_, err = p.LookupKey(req, "key-1")
 		require.ErrorContains(t, err, "has no URL")
 	}
-}
-
-// unlisted is a journal that can't be listed.
-type unlisted struct{ journal.Journal }
-
-func (unlisted) List(context.Context, journal.Filter) iter.Seq2[journal.Operation, error] {
-	return func(yield func(journal.Operation, error) bool) { yield(journal.Operation{}, errDiskFull) }
 }
 
 // A key that was made for another operation of an account is taken by no name of that account.

@@ -48,9 +48,9 @@ func (p *pass) claim(ctx context.Context, session journal.Session, due time.Time
 		from  []string
 		limit int
 	}
-	asks := []ask{{idleOnes, p.client.everyName(o.Idle...), o.Most}} // outcomes too, if there are no idle ones
+	asks := []ask{{idleOnes, append([]string{}, o.Idle...), o.Most}} // outcomes too, if there are no idle ones
 	for _, name := range slices.Sorted(maps.Keys(o.Some)) {
-		asks = append(asks, ask{name, p.client.everyName(name), o.Some[name]})
+		asks = append(asks, ask{name, []string{name}, o.Some[name]})
 	}
 	switch {
 	case o.Host && p.apart.After(now):
@@ -71,17 +71,6 @@ func (p *pass) claim(ctx context.Context, session journal.Session, due time.Time
 		w.also(left)
 	}
 	return more, w, nil
-}
-
-// everyName returns the present names of providers and their former ones; never nil.
-func (c *Client) everyName(present ...string) []string {
-	names := append([]string{}, present...)
-	for i := range c.cfg.Providers {
-		if p := &c.cfg.Providers[i]; slices.Contains(present, p.Name) {
-			names = append(names, p.FormerNames...)
-		}
-	}
-	return names
 }
 
 func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.Time, about string, from []string, limit int) (more bool, w waiting, err error) {
@@ -263,7 +252,7 @@ func (b *booking) rest() {
 }
 
 var (
-	errContractGone = errors.New("no provider of this name serves its URL any more: add it to Config.Providers or, where it was renamed, to FormerNames of the one that does")
+	errContractGone = errors.New("no provider of this name serves its URL any more: add it to Config.Providers. If its table was renamed, set KeysUnder to the old name")
 	errListedSince  = errors.New("it was begun before its host was listed in Config.Providers: whoever asks for it again has it sent by its provider's table")
 	errNamedOnly    = errors.New("it has no name, and Config.NamedOnly leaves it to processes without that")
 	errUnreadable   = errors.New("its recorded URL can't be read")
@@ -315,7 +304,7 @@ func sameContract(op *journal.Operation, route tables.Route) bool {
 	if op.Provider == "" {
 		return !route.Listed
 	}
-	return route.Listed && formerly(op, route.Provider)
+	return route.Listed && op.Provider == route.Provider.KeysUnder
 }
 
 // listedSince tells whether an operation was begun at a host that a provider serves by
@@ -327,23 +316,20 @@ func listedSince(op *journal.Operation, route tables.Route) bool {
 // passedOver tells of operations that are due and that nobody here can send: Resume in
 // its report, Run once for each provider.
 func (p *pass) passedOver(ctx context.Context) error {
-	var strange []string // providers of what is in flight somewhere
+	var unclaimed []string // providers of what is in flight somewhere
 	for op, err := range p.client.journal.List(ctx, journal.Filter{States: []journal.State{journal.StatePending, journal.StateInFlight}}) {
 		switch {
 		case err != nil:
 			return err
-		}
-		p.client.strange.see(&op, p.client)
-		switch {
 		case op.State == journal.StateInFlight:
-			if p.obstacle(&op) != nil && !slices.Contains(strange, op.Provider) {
-				strange = append(strange, op.Provider)
+			if p.obstacle(&op) != nil && !slices.Contains(unclaimed, op.Provider) {
+				unclaimed = append(unclaimed, op.Provider)
 			}
 		case !op.WakeAt.After(p.started):
 			p.passOver(&op)
 		}
 	}
-	if len(strange) == 0 {
+	if len(unclaimed) == 0 {
 		return nil
 	}
 	// Of those only the journal can tell which are a dead process's. Nothing is claimed.
@@ -354,7 +340,7 @@ func (p *pass) passedOver(ctx context.Context) error {
 	var orphans []journal.Operation
 	asker := p.client.begins.Add(1)
 	claimed, err := p.client.journal.Claim(context.WithoutCancel(ctx), journal.Event{
-		Kind: journal.EventClaim, At: p.client.now(), Session: session.ID(), Looking: p.client.cfg.Reconcile != nil, From: strange,
+		Kind: journal.EventClaim, At: p.client.now(), Session: session.ID(), Looking: p.client.cfg.Reconcile != nil, From: unclaimed,
 		Asker: asker,
 		Today: func(op *journal.Operation) (journal.Today, bool) {
 			if op.State == journal.StateInFlight {

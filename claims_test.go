@@ -723,26 +723,6 @@ func TestPassedOverOnceAProvider(t *testing.T) {
 	})
 }
 
-// A pass finds out under which other name a table was known when what has no answer was begun, so that nobody is given
-// the key of that.
-func TestPassedOverOfAnotherName(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
-		renamed := own()
-		renamed.Name = "renamed"
-		l := &line{}
-		now := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{renamed}})
-		require.NoError(t, now.Ask(named(t, "order-0"), toOwn, carrying("k-0")).Err) // it has looked through the journal
-		was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
-		l.Then(loses())
-		require.ErrorIs(t, was.Ask(named(t, "order-1"), toOwn, carrying("k-1")).Err, onceward.ErrPending)
-		report, err := now.Resume(t.Context())
-		require.NoError(t, err)
-		assert.Zero(t, report.Claimed)
-		require.ErrorIs(t, now.Ask(named(t, "order-2"), toOwn, carrying("k-1")).Err, onceward.ErrKeyReused)
-		assert.Len(t, l.Sent(), 2)
-	})
-}
-
 // What is still looked for is not offered as unknown: not to who takes it over from a dead process, nor because somebody
 // else's is in flight.
 func TestPassedOverBesideOneLookedFor(t *testing.T) {

@@ -1,11 +1,13 @@
 package onceward
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -213,7 +215,6 @@ type Client struct {
 	reopened     reopened
 	hinted       reopened // of which a hint was heard, and somebody had been told that they are dead
 	gaps         gaps
-	strange      strangeNames
 	flows        flows
 
 	wakes  chan struct{} // tells Run that something is due earlier than it knew
@@ -232,6 +233,11 @@ func New(cfg Config) (*Client, error) {
 	if len(cfg.Providers) == 0 {
 		return nil, errors.New("onceward: Config.Providers is empty, so no request would get a key: " +
 			"add an adapter such as providers.Stripe(), or providers.Raw(24*time.Hour) for an API of your own")
+	}
+	cfg.Providers = slices.Clone(cfg.Providers)
+	for i := range cfg.Providers {
+		p := &cfg.Providers[i]
+		p.KeysUnder = cmp.Or(p.KeysUnder, p.Name)
 	}
 	router, err := tables.NewRouter(cfg.Providers)
 	if err != nil {
@@ -272,8 +278,8 @@ func New(cfg Config) (*Client, error) {
 	limits := throttle.Settings{Backoff: cfg.Backoff, Concurrency: cfg.Concurrency, Fleet: cfg.FleetConcurrency, Rank: c.session.rank}
 	c.budgets = map[string]*retry.Bucket{"": retry.NewBucket(cfg.RetryBudget, c.now())}
 	for i := range cfg.Providers {
-		c.budgets[cfg.Providers[i].Name] = retry.NewBucket(cfg.RetryBudget, c.now())
-		limits.Providers = append(limits.Providers, cfg.Providers[i].Name)
+		c.budgets[cfg.Providers[i].KeysUnder] = retry.NewBucket(cfg.RetryBudget, c.now())
+		limits.Providers = append(limits.Providers, cfg.Providers[i].KeysUnder)
 	}
 	c.throttle = throttle.New(limits)
 	if err := c.reconciles(); err != nil {

@@ -72,10 +72,10 @@ func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operatio
 	return about, nil
 }
 
-// named is the provider of a name, a former one included, or nil.
+// named returns the provider with this Name or KeysUnder, or nil.
 func (c *Client) named(name string) *providers.Provider {
 	for i := range c.cfg.Providers {
-		if p := &c.cfg.Providers[i]; p.Name == name || slices.Contains(p.FormerNames, name) {
+		if p := &c.cfg.Providers[i]; p.Name == name || p.KeysUnder == name {
 			return p
 		}
 	}
@@ -120,7 +120,7 @@ func (c *Client) hear(ctx context.Context, p *providers.Provider, heard []lookup
 	}
 	// With nothing to record, this tells whether the journal is whole: one that was restored may lack
 	// the operation.
-	results, first, err := c.store.Hear(context.WithoutCancel(ctx), journal.Heard{Provider: p.Name, Account: heard[0].Account, ID: heard[0].ID}, evs)
+	results, first, err := c.store.Hear(context.WithoutCancel(ctx), journal.Heard{Provider: p.KeysUnder, Account: heard[0].Account, ID: heard[0].ID}, evs)
 	if errors.Is(err, journal.ErrInvalidEvent) && len(about) > 0 { // to deliver it again would change nothing
 		c.note(ctx, slog.LevelWarn, logWebhookOdd, "a webhook tells what can't have happened to the operation", &about[0], "error", err)
 		return nil, nil
@@ -219,16 +219,8 @@ func (c *Client) operationsOf(ctx context.Context, p *providers.Provider, h *loo
 		if w.value == "" {
 			continue
 		}
-		var all []journal.Match
-		for _, name := range c.everyName(p.Name) {
-			matches, err := c.store.FindBy(ctx, name, w.by, w.value)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, matches...)
-		}
-		if len(all) > 0 {
-			return all, nil
+		if matches, err := c.store.FindBy(ctx, p.KeysUnder, w.by, w.value); err != nil || len(matches) > 0 {
+			return matches, err
 		}
 	}
 	return nil, nil
@@ -294,7 +286,7 @@ func (c *Client) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 	id := h.ID
 	ev.Kind, ev.Claim, ev.Generation = journal.EventEvidence, op.Claim, m.Generation
 	ev.Object, ev.Delivered = objectOf(endpoint, h.Object), c.tellsNobody(op)
-	ev.Reference, ev.From = reference, c.everyName(op.Provider)
+	ev.Reference = reference
 	ev.Answer = &journal.Answer{Omitted: true, Pointer: h.Object}
 	ev.Evidence = &journal.Evidence{
 		Source: journal.SourceEvent, Actor: secret.Recorded(id), Target: h.Rule.Equals, Finding: findingOf[h.Rule.Is], Basis: basis, Rule: h.Rule.Source,

@@ -94,7 +94,7 @@ func (s *flowSeam) TookEffect(op *journal.Operation) bool {
 		return true
 	}
 	route := s.client.router.Route(op.Request.Method, u)
-	return !route.Listed || route.Provider.Name != op.Provider ||
+	return !route.Listed || route.Provider.KeysUnder != op.Provider ||
 		!tables.Declined(route.Provider, tables.Answer{Status: a.Status, Header: a.Header, Body: a.Body})
 }
 

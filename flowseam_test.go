@@ -40,6 +40,10 @@ func TestFlowGivenUpBesideAnOutcome(t *testing.T) {
 			declines(p)
 			p.Name = "another"
 		}},
+		"what its renamed table calls one": {answer: says(200, none), state: flow.StateGivenUp, later: func(p *providers.Provider) {
+			declines(p)
+			p.Name, p.KeysUnder = "another", "stripe"
+		}},
 		"a success, where the table knows declines": {answer: says(200, paid), later: declines, state: flow.StateWaiting},
 		"what was cut": {answer: cuts(200, none), later: declines, state: flow.StateWaiting},
 		"what no table lists any more": {answer: says(200, none), state: flow.StateWaiting, later: func(p *providers.Provider) {

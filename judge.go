@@ -301,7 +301,7 @@ func (r *run) retryOrEnd(busy bool, cause string, err error) {
 // budget is shared by all operations with the provider.
 func (r *run) budget() *retry.Bucket {
 	if r.route.Listed {
-		return r.client.budgets[r.route.Provider.Name]
+		return r.client.budgets[r.route.Provider.KeysUnder]
 	}
 	return r.client.budgets[""]
 }

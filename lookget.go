@@ -41,7 +41,7 @@ type got struct {
 // get sends one request of a look, within the provider's budget, and with this very credential, if one is named.
 func (l *looking) get(ctx context.Context, op *journal.Operation, route tables.Route, planned *http.Request, w *swept, credential string) got {
 	c := l.client
-	pace := c.paces[route.Provider.Name]
+	pace := c.paces[route.Provider.KeysUnder]
 	if err := l.wait(ctx, pace); err != nil {
 		return got{err: err}
 	}

@@ -111,14 +111,12 @@ func (l *looking) taken(ctx context.Context, op *journal.Operation, route tables
 	return func(id string) bool {
 		// What it was recorded as, and before the table said of what kind it is.
 		for _, object := range []string{objectOf(route.Endpoint, id), objectOf(&providers.Endpoint{}, id)} {
-			for _, name := range l.client.everyName(route.Provider.Name) {
-				matches, err := l.client.store.FindBy(ctx, name, journal.ByObject, object)
-				*unread = cmp.Or(*unread, err)
-				if slices.ContainsFunc(matches, func(m journal.Match) bool {
-					return m.Operation.Ref != op.Ref && m.Operation.State == journal.StateCompleted && m.Operation.Proves(whose.account, object)
-				}) {
-					return true
-				}
+			matches, err := l.client.store.FindBy(ctx, route.Provider.KeysUnder, journal.ByObject, object)
+			*unread = cmp.Or(*unread, err)
+			if slices.ContainsFunc(matches, func(m journal.Match) bool {
+				return m.Operation.Ref != op.Ref && m.Operation.State == journal.StateCompleted && m.Operation.Proves(whose.account, object)
+			}) {
+				return true
 			}
 		}
 		return false

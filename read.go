@@ -173,7 +173,7 @@ func (k *call) freeze(m tables.Message) error {
 	in.Terms, in.Patience = termsOf(k.route), patience(k.client.cfg.Backoff)
 	in.NotAfter = k.name.notAfter
 	if p := k.route.Provider; p != nil && k.route.Listed {
-		in.Provider = p.Name
+		in.Provider = p.KeysUnder
 	}
 	if k.secrets = k.route.Secrets(m); k.secrets.Found {
 		k.withholdBody()

@@ -136,7 +136,7 @@ func (c *Client) reconciles() (err error) {
 	}
 	c.store, c.paces = store, map[string]*pace{}
 	for i := range c.cfg.Providers {
-		c.paces[c.cfg.Providers[i].Name] = newPace(c.cfg.Reconcile.Budget, c.now())
+		c.paces[c.cfg.Providers[i].KeysUnder] = newPace(c.cfg.Reconcile.Budget, c.now())
 	}
 	return nil
 }
@@ -333,8 +333,7 @@ func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) 
 	ev := journal.Event{
 		Kind: journal.EventEvidence, Ref: op.Ref, Handle: op.Handle, At: now, Claim: op.Claim, Generation: op.Generation,
 		Object: s.object, Account: s.account, Evidence: &s.evidence, Absence: s.absence, Answer: s.answer, Dead: s.dead,
-		Reference: s.reference, From: c.everyName(op.Provider),
-		Due: l.nextLook(ctx, op, now), Delivered: c.tellsNobody(op),
+		Reference: s.reference, Due: l.nextLook(ctx, op, now), Delivered: c.tellsNobody(op),
 	}
 	if ev.Dead == "" && !l.unsure && !now.Before(op.SettledAt.Add(r.GiveUpAfter)) {
 		ev.Dead = fmt.Sprintf("given up after %v", r.GiveUpAfter)
@@ -499,7 +498,7 @@ func (p *pass) startLooks(ctx context.Context) error {
 	now := c.now()
 	names := []string{""}
 	for i := range c.cfg.Providers {
-		names = append(names, c.everyName(c.cfg.Providers[i].Name)...)
+		names = append(names, c.cfg.Providers[i].KeysUnder)
 	}
 	due, err := c.store.Looks(context.WithoutCancel(ctx), journal.Event{Kind: journal.EventLook, At: now, Due: now.Add(lookLease), From: names}, lookBatch)
 	type about struct{ provider, endpoint string }

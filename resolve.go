@@ -144,7 +144,7 @@ func (c *Client) recognises(op *journal.Operation) bool {
 		return true
 	}
 	route := c.contract(&op.Request, u)
-	if !route.Listed || route.Provider.Name != op.Provider {
+	if !route.Listed || route.Provider.KeysUnder != op.Provider {
 		return true
 	}
 	return tables.Recognises(route.Provider, a.Status, a.Header, a.Body)

@@ -83,7 +83,7 @@ func (c *Client) safeBudget(req *http.Request) *retry.Bucket {
 	case !repeats:
 		return nil
 	case p != nil:
-		return c.budgets[p.Name]
+		return c.budgets[p.KeysUnder]
 	}
 	return c.budgets[""]
 }

@@ -19,7 +19,7 @@ import (
 // siteOf returns the site that a request of a route to a host goes to.
 func siteOf(route tables.Route, host string) throttle.Site {
 	if route.Listed {
-		return throttle.Site{Provider: route.Provider.Name}
+		return throttle.Site{Provider: route.Provider.KeysUnder}
 	}
 	return throttle.Site{Host: strings.ToLower(host)}
 }

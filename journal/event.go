@@ -269,8 +269,6 @@ type Event struct {
 	// is unknown, then; one that is pending is left to others as long as these may send it.
 	NamedOnly bool
 
-	// From, of Evidence, are the names that the operation's provider has or had.
-	//
 	// From are the providers whose operations a Claim sends, "" standing for those
 	// that were begun under none; nil: all. Others, pending or left by the dead, are
 	// passed over. Outcomes are offered whatever their provider.
@@ -293,7 +291,7 @@ type Event struct {
 	Object, Account string
 	// Taken says that another operation is proven by Object. Set by the store.
 	Taken bool
-	// Sole says that no other operation of the providers From has Reference, or ever had it. Evidence. Set by
+	// Sole says that no other operation of the provider has Reference, or ever had it. Evidence. Set by
 	// the store.
 	Sole bool
 

@@ -193,7 +193,7 @@ type Heard struct {
 // Reconciler sets Event.Taken where another operation of the provider and account is proven
 // by it (Operation.Proves), reaped ones included; and likewise for an EventComplete, where
 // evidence proved the other. For an EventEvidence that shows a caller's Reference it sets Event.Sole, unless another
-// operation of Event.From and the account has that, or had it before it was reaped.
+// operation of the provider and account has that, or had it before it was reaped.
 //
 // This interface does not grow.
 type Reconciler interface {

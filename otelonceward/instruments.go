@@ -1,6 +1,7 @@
 package otelonceward
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -111,7 +112,7 @@ func (t *Telemetry) begin() {
 		t.m.journalErrors.Add(ctx, 0, t.with(place{}, keyEvent.String(event)).add...)
 	}
 	for i := range t.cfg.providers {
-		at := place{provider: t.cfg.providers[i].Name}
+		at := place{provider: cmp.Or(t.cfg.providers[i].KeysUnder, t.cfg.providers[i].Name)}
 		for _, second := range []bool{true, false} {
 			t.m.conflicts.Add(ctx, 0, t.with(at, keySecondEffect.Bool(second)).add...)
 		}

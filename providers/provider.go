@@ -14,19 +14,16 @@ import (
 // A Provider is a value that nobody changes once it is in use: a client takes a
 // copy. To adjust an adapter, change what its function returned.
 type Provider struct {
-	// Name is journaled with each operation and is unique among the
-	// providers of one client. It stays the same, or what it was is among
-	// FormerNames: else what is pending is left alone by Run and Resume until it
-	// is asked for again, and once all of that is answered, two names with one
-	// carried key are not told apart, the first under the old name.
+	// Name is what errors and Client.Hear call the provider. It is unique among the
+	// providers of one client.
 	Name string
 
-	// FormerNames are what Name was before, the oldest first: operations of these names
-	// are sent and looked up as this provider's, by versions of a program that run side
-	// by side, too. They stay: by the oldest one an operation is found by the key that
-	// it was brought along with, whatever the table is called since. They are no other
-	// provider's Name or FormerNames. Journals keep the old name with the operation.
-	FormerNames []string
+	// KeysUnder is what the journal, logs and metrics call the provider. Its operations,
+	// carried keys, objects, events, budget and breaker are found by it, so it stays the
+	// same for good. Set it to the old name when you rename a table or replace it by
+	// another of the same API. No other provider may have it as KeysUnder or Name.
+	// Default: Name.
+	KeysUnder string
 
 	// Hosts are the hosts the provider serves: "api.example.com",
 	// "*.example.com" for every host below example.com (not example.com
@@ -273,7 +270,6 @@ const (
 // Clone returns a copy of the table that shares nothing with it: a base to make
 // another of. The functions of this package return such copies, and a client takes one.
 func (p Provider) Clone() Provider {
-	p.FormerNames = slices.Clone(p.FormerNames)
 	p.Hosts = slices.Clone(p.Hosts)
 	p.AccountHeaders = slices.Clone(p.AccountHeaders)
 	p.CredentialModes = slices.Clone(p.CredentialModes)

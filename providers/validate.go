@@ -38,9 +38,6 @@ func (p *Provider) invalid(field, format string, args ...any) error {
 func (p Provider) Validate() error {
 	v := validation{provider: &p}
 	v.check(p.Name == "", "Name", "it is empty")
-	for i, former := range p.FormerNames {
-		v.check(former == "" || former == p.Name || slices.Contains(p.FormerNames[:i], former), fmt.Sprintf("FormerNames[%d]", i), "%q is empty, the present name, or there twice", former)
-	}
 	seen := map[string]bool{}
 	for i, host := range p.Hosts {
 		at := fmt.Sprintf("Hosts[%d]", i)

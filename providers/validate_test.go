@@ -54,9 +54,6 @@ func TestValidateFindsContradictions(t *testing.T) {
 		field  string
 	}{
 		{"no name", func(p *providers.Provider) { p.Name = "" }, "Name"},
-		{"an empty former name", func(p *providers.Provider) { p.FormerNames = []string{""} }, "FormerNames[0]"},
-		{"a former name that is the present one", func(p *providers.Provider) { p.FormerNames = []string{"ledger"} }, "FormerNames[0]"},
-		{"a former name twice", func(p *providers.Provider) { p.FormerNames = []string{"book", "book"} }, "FormerNames[1]"},
 		{"a host with a scheme", func(p *providers.Provider) { p.Hosts[0] = "https://ledger.example.com" }, "Hosts[0]"},
 		{"a host with a path", func(p *providers.Provider) { p.Hosts[0] = "ledger.example.com/v1" }, "Hosts[0]"},
 		{"an empty host", func(p *providers.Provider) { p.Hosts[0] = "" }, "Hosts[0]"},

@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -62,7 +63,7 @@ type Route struct {
 }
 
 // NewRouter validates the providers, each by [providers.Provider.Validate], and that
-// together they are clear: names are unique, former ones included, no two of them
+// together they are clear: names and KeysUnder are unique, no two of them
 // name the same host, and at most one names none. The error joins every [*providers.ValidationError].
 func NewRouter(ps []providers.Provider) (*Router, error) {
 	r := &Router{exact: map[string]*served{}, below: map[string]*served{}}
@@ -77,13 +78,11 @@ func NewRouter(ps []providers.Provider) (*Router, error) {
 			errs = append(errs, invalid(&p, "Name", "another provider has the same name"))
 			continue
 		}
-		names[p.Name] = true
-		for i, former := range p.FormerNames {
-			if names[former] {
-				errs = append(errs, invalid(&p, fmt.Sprintf("FormerNames[%d]", i), "another provider has the name %q", former))
-			}
-			names[former] = true
+		if p.KeysUnder != p.Name && names[p.KeysUnder] {
+			errs = append(errs, invalid(&p, "KeysUnder", "another provider has the name %q", p.KeysUnder))
+			continue
 		}
+		names[p.Name], names[cmp.Or(p.KeysUnder, p.Name)] = true, true
 		own := p.Clone()
 		errs = append(errs, r.serve(&own)...)
 	}

@@ -152,8 +152,8 @@ func TestARouteWithoutAPathIsTheRoot(t *testing.T) {
 	assert.True(t, route(t, router, "POST", "https://api.example.com/").Listed)
 }
 
-func formerly(p providers.Provider, names ...string) providers.Provider {
-	p.FormerNames = names
+func keysUnder(p providers.Provider, name string) providers.Provider {
+	p.KeysUnder = name
 	return p
 }
 
@@ -165,8 +165,9 @@ func TestRouteProvidersNotClearTogether(t *testing.T) {
 		field string
 	}{
 		{"the same name", []providers.Provider{tokenAPI("a", "a.example.com"), tokenAPI("a", "b.example.com")}, "Name"},
-		{"a former name of another's", []providers.Provider{tokenAPI("a", "a.example.com"), formerly(tokenAPI("b", "b.example.com"), "a")}, "FormerNames[0]"},
-		{"a name that another had", []providers.Provider{formerly(tokenAPI("b", "b.example.com"), "a"), tokenAPI("a", "a.example.com")}, "Name"},
+		{"keys under another's name", []providers.Provider{tokenAPI("a", "a.example.com"), keysUnder(tokenAPI("b", "b.example.com"), "a")}, "KeysUnder"},
+		{"a name under which another has its keys", []providers.Provider{keysUnder(tokenAPI("b", "b.example.com"), "a"), tokenAPI("a", "a.example.com")}, "Name"},
+		{"keys under one name", []providers.Provider{keysUnder(tokenAPI("a", "a.example.com"), "c"), keysUnder(tokenAPI("b", "b.example.com"), "c")}, "KeysUnder"},
 		{"the same host", []providers.Provider{tokenAPI("a", "a.example.com"), tokenAPI("b", "x.example.com", "A.example.com")}, "Hosts[1]"},
 		{"the same wildcard", []providers.Provider{tokenAPI("a", "*.example.com"), tokenAPI("b", "*.example.com")}, "Hosts[0]"},
 		{"two without hosts", []providers.Provider{tokenAPI("a"), tokenAPI("b")}, "Hosts"},

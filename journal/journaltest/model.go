@@ -121,7 +121,7 @@ func (m *model) claim(ev journal.Event, limit int) ([]journal.Result, error) {
 // taken tells whether another operation is proven by the object that ev names.
 func (m *model) sole(i int, op journal.Operation, ev journal.Event) bool {
 	had := func(provider, reference string) bool {
-		return reference == ev.Reference && (provider == op.Provider || slices.Contains(ev.From, provider))
+		return reference == ev.Reference && provider == op.Provider
 	}
 	if ev.Reference == "" || ev.Kind != journal.EventEvidence || slices.ContainsFunc(m.reaped, func(r [2]string) bool { return had(r[0], r[1]) }) {
 		return false

@@ -252,7 +252,7 @@ var reconcileTests = []test{
 		}
 		shown := func(op journal.Operation, object string) journal.State {
 			ev := c.took(op, object)
-			ev.Account, ev.Evidence.Basis, ev.Reference, ev.From = op.Account, journal.BasisFields, op.Reference, []string{op.Provider}
+			ev.Account, ev.Evidence.Basis, ev.Reference = op.Account, journal.BasisFields, op.Reference
 			return c.decide(ev, journal.Recorded).State
 		}
 		sole, other := ref("sole", "order-1", "acct_1"), ref("other", "order-1 ", "acct_1")

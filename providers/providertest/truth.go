@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -41,7 +42,7 @@ func (s *Server) AssertSettledTruly(t testing.TB, j journal.Journal) bool {
 			t.Errorf("the journal can't be read: %v", err)
 			return false
 		}
-		if op.Provider != s.provider.Name && !slices.Contains(s.provider.FormerNames, op.Provider) {
+		if op.Provider != cmp.Or(s.provider.KeysUnder, s.provider.Name) {
 			continue
 		}
 		ref := op.Ref

@@ -88,15 +88,12 @@ func NamesReference(op *journal.Operation, ev journal.Event) (reaped []Mark, is 
 	if ev.Kind != journal.EventEvidence || ev.Reference == "" {
 		return nil, false
 	}
-	for _, provider := range append([]string{op.Provider}, ev.From...) {
-		reaped = append(reaped, reapedAs(provider, ev.Reference))
-	}
-	return reaped, true
+	return []Mark{reapedAs(op.Provider, ev.Reference)}, true
 }
 
 // Shares tells whether other has, or had, the reference that ev shows of op, in an account and mode that may be its own.
 func Shares(other, op *journal.Operation, ev journal.Event) bool {
-	return other.Handle != op.Handle && (other.Provider == op.Provider || slices.Contains(ev.From, other.Provider)) && other.MayBeIn(op.Account) &&
+	return other.Handle != op.Handle && other.Provider == op.Provider && other.MayBeIn(op.Account) &&
 		(other.Mode == op.Mode || other.Mode == "" || op.Mode == "") &&
 		(other.Reference == ev.Reference || slices.ContainsFunc(other.Rounds, func(r journal.Round) bool { return r.Reference == ev.Reference }))
 }

@@ -2,8 +2,6 @@ package onceward_test
 
 import (
 	"bytes"
-	"context"
-	"iter"
 	"log/slog"
 	"net/http"
 	"testing"
@@ -16,22 +14,23 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
 )
 
-// What a table is called, and which operations it says to share keys, may change while
-// the journal has some that were begun before.
+// A table's name, and which operations it says to share keys, may change while the
+// journal has operations that were begun before.
 
-// renamed is own under another name.
-func renamed(former ...string) providers.Provider {
+// renamed is own under another name, whose keys stay under a name.
+func renamed(keysUnder string) providers.Provider {
 	p := own()
-	p.Name, p.FormerNames = "ledger", former
+	p.Name, p.KeysUnder = "ledger", keysUnder
 	return p
 }
 
 var toOwn = to(http.MethodPost, ownURL)
 
 // A changed table gives no key to two names.
-func TestFormerNameKeyOfTwoNames(t *testing.T) {
+func TestKeysUnderKeyOfTwoNames(t *testing.T) {
 	t.Parallel()
 	perScope := own()
 	perScope.KeysPerScope = true
@@ -41,9 +40,7 @@ func TestFormerNameKeyOfTwoNames(t *testing.T) {
 		name     string
 		was, now providers.Provider
 	}{
-		{"renamed, and it says so", own(), renamed("raw")},
-		{"renamed, and it does not say so", own(), renamed()},
-		{"renamed by a program that has seen a third name", own(), renamed("first", "raw")},
+		{"renamed", own(), renamed("raw")},
 		{"renamed, and keys are looked up per scope by now", perScope, renamed("raw")},
 		{"keys are looked up per scope by now", own(), perScope},
 		{"keys are one over all scopes by now", perScope, own()},
@@ -51,7 +48,6 @@ func TestFormerNameKeyOfTwoNames(t *testing.T) {
 		{"its hosts are not named any more", own(), anywhere},
 		{"renamed, and its hosts are named by now", anywhere, renamed("raw")},
 		{"its host was not listed", providers.Stripe(), own()},
-		{"its host is not listed any more", own(), providers.Stripe()},
 	} {
 		each(t, row.name, func(t *testing.T, j journal.Journal) {
 			l := (&line{}).Then(loses())
@@ -66,9 +62,6 @@ func TestFormerNameKeyOfTwoNames(t *testing.T) {
 			found, err := now.LookupKey(keyed(t.Context(), toOwn), "key-1")
 			require.NoError(t, err)
 			assert.Equal(t, first.Op.Ref, found.Ref)
-			if row.now.Name == "stripe" {
-				return // what is unnamed passes through
-			}
 			unnamed := now.Ask(t.Context(), toOwn, carrying("key-1"))
 			assert.Equal(t, first.Op.Ref, unnamed.Op.Ref, "the same request by the key is that operation")
 			assert.Len(t, distinct(l.Keys()), 1)
@@ -76,8 +69,8 @@ func TestFormerNameKeyOfTwoNames(t *testing.T) {
 	}
 }
 
-// An answered operation of a former name is taken by no other.
-func TestFormerNameAnsweredIsTakenByNoOther(t *testing.T) {
+// An answered operation keeps its key after its table is renamed.
+func TestKeysUnderAnsweredKeepsItsKey(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		was := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}})
@@ -92,16 +85,16 @@ func TestFormerNameAnsweredIsTakenByNoOther(t *testing.T) {
 	})
 }
 
-// What is pending under a former name is sent in the background.
-func TestFormerNamePendingIsSent(t *testing.T) {
+// An operation that was pending when its table was renamed is sent in the background.
+func TestKeysUnderPendingIsSent(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
-		name   string
-		former []string
-		sent   int
+		name      string
+		keysUnder string
+		sent      int
 	}{
-		{"its name is stated", []string{"raw"}, 2},
-		{"it is not", nil, 1},
+		{"KeysUnder is the old name", "raw", 2},
+		{"KeysUnder is not set", "", 1},
 	} {
 		for _, found := range []string{"parked", "left by a dead process"} {
 			each(t, row.name+", "+found, func(t *testing.T, j journal.Journal) {
@@ -116,14 +109,14 @@ func TestFormerNamePendingIsSent(t *testing.T) {
 				}
 				pass(time.Hour)
 				var logged bytes.Buffer
-				now := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{renamed(row.former...)}, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+				now := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{renamed(row.keysUnder)}, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 				report, err := now.Resume(t.Context())
 				require.NoError(t, err)
 				assert.Equal(t, row.sent-1, report.Completed)
 				assert.Len(t, l.Sent(), row.sent)
-				if row.former == nil {
+				if row.keysUnder == "" {
 					require.Len(t, report.Problems, 1)
-					assert.ErrorContains(t, report.Problems[0], "FormerNames")
+					assert.ErrorContains(t, report.Problems[0], "KeysUnder")
 					assert.False(t, report.Problems[0].InBackground)
 				}
 				require.NoError(t, now.Ask(named(t, "invoice-1"), toOwn).Err, "it is asked for by its name")
@@ -154,8 +147,8 @@ func TestKeyThatTodaysTablePutsElsewhere(t *testing.T) {
 	})
 }
 
-// What is pending under a former name is bound by today's table.
-func TestFormerNamePendingIsBoundByTheTable(t *testing.T) {
+// An operation that was pending when its table was renamed is bound by today's table.
+func TestKeysUnderPendingIsBoundByTheTable(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())
 		was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
@@ -171,58 +164,64 @@ func TestFormerNamePendingIsBoundByTheTable(t *testing.T) {
 	})
 }
 
-// Two versions side by side give no key to two names.
-func TestFormerNameTwoVersionsSideBySide(t *testing.T) {
+// A version with the old name and one with the new run side by side: no key is given to two names.
+func TestKeysUnderTwoVersionsSideBySide(t *testing.T) {
 	t.Parallel()
-	third := renamed("raw", "ledger")
-	third.Name = "books"
-	for _, row := range []struct {
-		name  string
-		table [2]providers.Provider
-	}{
-		{"renamed", [2]providers.Provider{own(), renamed("raw")}},
-		{"renamed again", [2]providers.Provider{renamed("raw"), third}},
-		{"renamed twice", [2]providers.Provider{own(), third}},
-	} {
-		for _, answer := range []reply{loses(), says(200, paid)} {
-			for first := range 2 {
-				each(t, row.name, func(t *testing.T, j journal.Journal) {
-					l := (&line{}).Always(answer)
-					var versions [2]*process
-					for i := range versions {
-						versions[i] = start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{row.table[i]}})
-						// It has looked through the journal by now.
-						_ = versions[i].Ask(named(t, row.table[i].Name), toOwn, carrying(row.table[i].Name))
-					}
-					_ = versions[first].Ask(named(t, "invoice-1"), toOwn, carrying("key-1"))
-					sent := len(l.Sent())
-					other := versions[1-first]
-					require.ErrorIs(t, other.Ask(named(t, "invoice-2"), toOwn, carrying("key-1")).Err, onceward.ErrKeyReused)
-					assert.Equal(t, "invoice-1", other.Ask(t.Context(), toOwn, carrying("key-1")).Op.ID, "by its key")
-					assert.Len(t, l.Sent(), sent)
-				})
-			}
+	tables := [2]providers.Provider{own(), renamed("raw")}
+	for _, answer := range []reply{loses(), says(200, paid)} {
+		for first := range 2 {
+			each(t, tables[first].Name+" is first", func(t *testing.T, j journal.Journal) {
+				l := (&line{}).Always(answer)
+				var versions [2]*process
+				for i := range versions {
+					versions[i] = start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{tables[i]}})
+				}
+				_ = versions[first].Ask(named(t, "invoice-1"), toOwn, carrying("key-1"))
+				sent := len(l.Sent())
+				other := versions[1-first]
+				require.ErrorIs(t, other.Ask(named(t, "invoice-2"), toOwn, carrying("key-1")).Err, onceward.ErrKeyReused)
+				by := other.Ask(t.Context(), toOwn, carrying("key-1"))
+				assert.Equal(t, "invoice-1", by.Op.ID, "by its key")
+				assert.Equal(t, "raw", by.Op.Provider)
+				assert.Len(t, l.Sent(), sent)
+			})
 		}
 	}
 }
 
-// countsLists counts how often operations were listed.
-type countsLists struct {
-	*memory.Journal
-	lists *int
-}
-
-func (j countsLists) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Operation, error] {
-	*j.lists++
-	return j.Journal.List(ctx, f)
-}
-
-// The journal is looked through for former names once in a client's life, not for each key that a request brings along.
-func TestFormerNamesAreLookedForOnce(t *testing.T) {
-	j := countsLists{memory.New(), new(int)}
-	p := start(t, &line{}, onceward.Config{Journal: j, Providers: []providers.Provider{own()}})
-	for _, key := range []string{"key-1", "key-2", "key-3"} {
-		require.NoError(t, p.Ask(t.Context(), toOwn, carrying(key)).Err)
-		assert.Equal(t, 1, *j.lists)
+// An unknown operation is found out after its table is renamed: by a look, and by an event under either name. No object
+// is given to two operations.
+func TestKeysUnderUnknownIsFoundOut(t *testing.T) {
+	rename := func(p *providers.Provider) { p.Name, p.KeysUnder = "new bank", "bank" }
+	for _, how := range []string{"by a look", "by an event to the new name", "by an event to the old name"} {
+		trap(t, how, func(t *testing.T) {
+			srv, j := openBank(t, tellsOfTransfers), memory.New()
+			was := another(t, srv, onceward.Config{Journal: j})
+			srv.Script(providertest.DropAfter())
+			const text = `{"amount":10,"external_id":"order-1"}`
+			require.ErrorIs(t, was.asks("a", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+			now := anotherAs(t, srv, onceward.Config{Journal: j}, rename)
+			switch how {
+			case "by a look":
+				_, err := now.Reconcile(t.Context(), onceward.Ref{ID: "a"})
+				require.NoError(t, err)
+			case "by an event to the new name":
+				_, err := now.Hear(t.Context(), "new bank", now.transferred("evt_1", "order-1", "obj_1"))
+				require.NoError(t, err)
+			default:
+				_, err := now.Hear(t.Context(), "bank", now.transferred("evt_1", "order-1", "obj_1"))
+				require.NoError(t, err)
+			}
+			assert.Equal(t, onceward.StateCompleted, now.stands("a").State)
+			assert.Equal(t, "transfer obj_1", now.stands("a").Object)
+			srv.Script(providertest.DropBefore())
+			require.ErrorIs(t, now.asks("b", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+			_, err := now.Hear(t.Context(), "new bank", now.transferred("evt_2", "order-1", "obj_1"))
+			require.NoError(t, err)
+			_, err = now.Reconcile(t.Context(), onceward.Ref{ID: "b"})
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			assert.Equal(t, onceward.StateUnknown, now.stands("b").State, "the object is the first one's")
+			now.truly()
+		})
 	}
 }
