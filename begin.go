@@ -215,7 +215,7 @@ func (k *call) apply() (journal.Result, error) {
 	op, err := k.client.backlog.catchUp(k.ctx, k.client, k.ref)
 	if err != nil {
 		switch {
-		case op.State != journal.StateCancelled && !k.same(op):
+		case op.State != journal.StateCancelled && k.intent.Another(op):
 			return journal.Result{Operation: *op, Decision: journal.Misuse}, nil
 		case k.mayShare(op):
 			return journal.Result{Operation: *op, Decision: shared(op)}, nil
@@ -332,11 +332,6 @@ func (k *call) notBegun(cause error) error {
 	return e
 }
 
-// same tells whether an operation is of this request, as far as its record says.
-func (k *call) same(op *journal.Operation) bool {
-	return k.print.Same(op.Fingerprint) && !k.otherMode(op)
-}
-
 // otherMode tells whether an operation was sent under a credential of another mode: a
 // test for a live one.
 func (k *call) otherMode(op *journal.Operation) bool {
@@ -345,7 +340,7 @@ func (k *call) otherMode(op *journal.Operation) bool {
 
 // mayShare tells whether the outcome of somebody else's call is this one's too.
 func (k *call) mayShare(op *journal.Operation) bool {
-	if !k.same(op) || op.Tombstone {
+	if k.intent.Another(op) || op.Tombstone {
 		return false
 	}
 	return op.State == journal.StateCompleted || op.State == journal.StateUnknown ||

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -113,6 +114,29 @@ func TestInboundKeyAtAnotherEndpoint(t *testing.T) {
 				made(t, each, "/tips")
 				assert.Len(t, srv.Effects(), 5)
 			})
+		})
+	}
+}
+
+// A caller reuses its key at a second endpoint while the first request still waits for its charge.
+func TestInboundKeyAtAnotherEndpointAtOnce(t *testing.T) {
+	for path, want := range map[string]int{"/rides": http.StatusCreated, "/tips": http.StatusUnprocessableEntity} {
+		virtual(t, path, func(t *testing.T) {
+			l := (&line{}).Always(takes(5*time.Second, says(200, paid)))
+			p := start(t, l, onceward.Config{Secret: testSecret})
+			e := p.endpoints(onceward.InboundOptions{}, func(r *http.Request) error {
+				return p.Ask(onceward.WithOperation(r.Context(), "charge")).Err
+			})
+			first := make(chan int, 1)
+			go func() {
+				status, _ := e.post("/rides")
+				first <- status
+			}()
+			pass(time.Second)
+			status, _ := e.post(path)
+			assert.Equal(t, want, status)
+			assert.Equal(t, http.StatusCreated, <-first)
+			assert.Len(t, l.Sent(), 1)
 		})
 	}
 }

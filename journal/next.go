@@ -204,7 +204,7 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return hold(op, ev), Execute, nil
 	case op.Tombstone:
 		return op, Gone, nil
-	case in.another(op):
+	case in.Another(&op):
 		return op, Misuse, nil
 	}
 	switch op.State {
@@ -268,7 +268,7 @@ func enqueue(op Operation, ev Event) (Operation, Decision, error) {
 		return op, Recorded, nil
 	case op.Tombstone:
 		return op, Gone, nil
-	case in.another(op):
+	case in.Another(&op):
 		return op, Misuse, nil
 	}
 	return op, Ignored, nil
@@ -298,8 +298,9 @@ func anew(op Operation, ev Event) Operation {
 	return op
 }
 
-// another reports whether the intent is not that of an operation which has begun.
-func (in *Intent) another(op Operation) bool {
+// Another reports whether op, which has begun, is not what the intent asks for. The request differs, or the mode of its
+// credential, or the endpoint of the inbound request. A mode or endpoint that only one of them has is not compared.
+func (in *Intent) Another(op *Operation) bool {
 	return !in.same(op.Fingerprint) || contradict(op.Mode, in.Mode) || contradict(op.InboundEndpoint, in.InboundEndpoint)
 }
 
