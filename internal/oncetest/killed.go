@@ -20,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/tempfiles"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -31,7 +32,7 @@ const childVariable = "ONCEWARD_TEST_CRASH_CHILD"
 func Main[Plan any](m *testing.M, carryOut func(*Plan) error) {
 	encoded, isChild := os.LookupEnv(childVariable)
 	if !isChild {
-		os.Exit(inMemory(m.Run))
+		os.Exit(tempfiles.InMemory(m.Run))
 	}
 	var plan Plan
 	err := json.Unmarshal([]byte(encoded), &plan)
@@ -43,19 +44,6 @@ func Main[Plan any](m *testing.M, carryOut func(*Plan) error) {
 		os.Exit(1)
 	}
 	os.Exit(0)
-}
-
-// inMemory runs tests with their temporary files in memory, if the machine has room there and TMPDIR is not set. A test
-// with a SQLite file would spend most of its time waiting for the disk. A killed process loses nothing by that. The SQLite
-// store's own tests cover power loss.
-func inMemory(run func() int) int {
-	if shared := memoryFolder(); shared != "" && os.Getenv("TMPDIR") == "" {
-		if dir, err := os.MkdirTemp(shared, "onceward-test-"); err == nil {
-			defer func() { _ = os.RemoveAll(dir) }()
-			_ = os.Setenv("TMPDIR", dir)
-		}
-	}
-	return run()
 }
 
 // Child is a process that carries out a plan.

@@ -246,9 +246,10 @@ func (l *lockTimeouts) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.
 // What a trigger refuses takes its own events out, whatever it raises, how many there are, and whether it is asked at once
 // or at the commit. It is so each time: nobody else is told of it.
 func TestRefusedEventsHarmNobody(t *testing.T) {
+	t.Parallel()
 	for _, deferred := range []bool{false, true} {
 		for _, code := range []string{"P0001", "XX000", "42501", "OW001"} {
-			t.Run(fmt.Sprint(code, ", deferred: ", deferred), func(t *testing.T) { refusedEventsHarmNobody(t, code, deferred, 3) })
+			t.Run(fmt.Sprint(code, ", deferred: ", deferred), func(t *testing.T) { t.Parallel(); refusedEventsHarmNobody(t, code, deferred, 3) })
 		}
 	}
 }
@@ -256,9 +257,10 @@ func TestRefusedEventsHarmNobody(t *testing.T) {
 // A trigger that says for ever that another try may succeed, or that it is not known what became of the statement, is asked so
 // often and no more: who asked is told.
 func TestTriggerThatSaysTryAgain(t *testing.T) {
+	t.Parallel()
 	for _, deferred := range []bool{false, true} {
 		for _, code := range []string{"40001", "40003", "08006", "08P01"} {
-			t.Run(fmt.Sprint(code, ", deferred: ", deferred), func(t *testing.T) { refusedEventsHarmNobody(t, code, deferred, 1) })
+			t.Run(fmt.Sprint(code, ", deferred: ", deferred), func(t *testing.T) { t.Parallel(); refusedEventsHarmNobody(t, code, deferred, 1) })
 		}
 	}
 }

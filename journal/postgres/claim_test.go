@@ -75,9 +75,11 @@ func TestClaimsOfManyByFour(t *testing.T) {
 // An operation that the server refuses to have claimed, whatever for, is passed over: all others are claimed, and whoever
 // looks after the journal is told.
 func TestClaimPassesOverTheRefused(t *testing.T) {
+	t.Parallel()
 	for _, deferred := range []bool{false, true} {
 		for _, code := range []string{"P0001", "40001"} {
 			t.Run(fmt.Sprint(code, ", deferred: ", deferred), func(t *testing.T) {
+				t.Parallel()
 				const many, refused = 60, 3
 				server := postgrestest.Shared(t)
 				opts := options(t, server)

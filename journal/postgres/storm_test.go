@@ -31,6 +31,7 @@ import (
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/pgproxy"
 	"github.com/onceward/onceward/internal/soak"
+	"github.com/onceward/onceward/internal/tempfiles"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -71,7 +72,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, beginAndHang(context.Background(), name))
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	os.Exit(tempfiles.InMemory(m.Run))
 }
 
 func paymentName(i int) string { return fmt.Sprintf("pay-%05d", i) }

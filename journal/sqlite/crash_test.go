@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/soak"
+	"github.com/onceward/onceward/internal/tempfiles"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -45,7 +46,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(tempfiles.InMemory(m.Run))
 }
 
 // start is startTalking for a child that is told nothing more.

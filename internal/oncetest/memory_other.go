@@ -1,5 +1,0 @@
-//go:build unix && !linux
-
-package oncetest
-
-func memoryFolder() string { return "" }

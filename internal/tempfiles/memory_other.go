@@ -1,0 +1,5 @@
+//go:build !linux
+
+package tempfiles
+
+func folder() string { return "" }

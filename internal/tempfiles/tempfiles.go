@@ -1,0 +1,18 @@
+// Package tempfiles has tests keep their temporary files in memory.
+package tempfiles
+
+import "os"
+
+// InMemory runs a binary's tests with their temporary files in memory, if the machine has room there and TMPDIR is not
+// set. A test of a store would spend most of its time waiting for the disk. A killed process loses nothing by that: what
+// it wrote is the system's. Loss of power is simulated, on any file system.
+func InMemory(run func() int) int {
+	if shared := folder(); shared != "" && os.Getenv("TMPDIR") == "" {
+		if dir, err := os.MkdirTemp(shared, "onceward-test-"); err == nil {
+			defer func() { _ = os.RemoveAll(dir) }()
+			_ = os.Chmod(dir, 0o711) // a database server that a test starts runs as another user
+			_ = os.Setenv("TMPDIR", dir)
+		}
+	}
+	return run()
+}
