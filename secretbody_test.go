@@ -263,6 +263,24 @@ func TestSecretBodyComesWithWhatDescribesIt(t *testing.T) {
 	assert.Contains(t, second.Body, "--two--")
 }
 
+// A body that names a card's code by a value is not kept, in JSON and in a form.
+func TestSecretBodyOfNamedValues(t *testing.T) {
+	for contentType, text := range map[string]string{
+		"application/json":                  `{"fields":[{"name":"amount","value":"10"},{"name":"cvc","value":"123"}]}`,
+		"application/x-www-form-urlencoded": "amount=10&fields[0][name]=cvc&fields[0][value]=123",
+	} {
+		each(t, contentType, func(t *testing.T, j journal.Journal) {
+			l := &line{}
+			p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}})
+			require.NoError(t, p.Ask(named(t, invoice), toOwn, with("Content-Type", contentType), body(text)).Err)
+			assert.Equal(t, text, l.Sent()[0].Body)
+			op := p.Recorded(onceward.Ref{ID: invoice})
+			assert.True(t, op.BodyWithheld)
+			assert.Empty(t, op.Request.Body)
+		})
+	}
+}
+
 // A body without such a field is kept as any.
 func TestABodyWithoutTheFieldIsNoSecret(t *testing.T) {
 	l := (&line{}).Then(loses())

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/xml"
 	"io"
+	"iter"
 	"mime"
 	"mime/multipart"
 	"net/http"
@@ -42,6 +43,7 @@ type Secrets struct {
 //   - It is listed in SecretRequest.
 //   - The provider states no SecretSource, OpenRequest does not list the field, and its name is that of a credential.
 //
+// By all but the last rule it may also be named by a value beside it, as in {"name":"cvc","value":"123"}.
 // A field that is null, a boolean or empty is none. Secrets looks into JSON, forms, multipart/form-data, XML,
 // GraphQL documents and JSON within texts, compressed by gzip or not at all. A body that it can't read whole is taken to
 // hold secrets, unless OpenRequest lists "*". It takes time in proportion to the body's length.
@@ -290,15 +292,7 @@ func looksLikeForm(body []byte) bool {
 // list's. leave takes what it returns.
 func (s *secretSearch) enter(name []byte) (depth int, isSecret bool) {
 	depth = len(s.at)
-	if bytes.IndexByte(name, '.') < 0 && bytes.IndexByte(name, '[') < 0 {
-		s.at = append(s.at, name)
-	} else {
-		for step := range bytes.FieldsFuncSeq(name, partsFields) {
-			if step = bytes.TrimSpace(step); len(step) > 0 && len(bytes.Trim(step, "0123456789")) > 0 {
-				s.at = append(s.at, step)
-			}
-		}
-	}
+	s.step(name)
 	if len(s.at) == depth {
 		return depth, false
 	}
@@ -310,6 +304,19 @@ func (s *secretSearch) enter(name []byte) (depth int, isSecret bool) {
 		s.kind, s.name = kind, s.at[len(s.at)-1]
 	}
 	return depth, true
+}
+
+// step adds the parts of a name to the path.
+func (s *secretSearch) step(name []byte) {
+	if bytes.IndexByte(name, '.') < 0 && bytes.IndexByte(name, '[') < 0 {
+		s.at = append(s.at, name)
+		return
+	}
+	for part := range bytes.FieldsFuncSeq(name, partsFields) {
+		if part = bytes.TrimSpace(part); len(part) > 0 && len(bytes.Trim(part, "0123456789")) > 0 {
+			s.at = append(s.at, part)
+		}
+	}
 }
 
 func (s *secretSearch) leave(depth int, wasSecret bool) {
@@ -367,16 +374,20 @@ func (s *secretSearch) value(t *jsonText, depth int) bool {
 	}
 	switch t.next() {
 	case '{':
-		return t.members(func(literal []byte) bool {
-			name := inner(literal)
-			if bytes.IndexByte(name, '\\') >= 0 {
-				name = []byte(unquote(literal))
-			}
+		var p namedValue
+		ok := t.members(func(literal []byte) bool {
+			name := plainText(literal)
 			at, isSecret := s.enter(name)
+			from := t.pos
 			ok := s.value(t, depth+1)
 			s.leave(at, isSecret)
+			if ok && s.inside == 0 {
+				p.add(s, name, t.in[from:t.pos])
+			}
 			return ok
 		})
+		p.take(s)
+		return ok
 	case '[':
 		return t.elements(func() bool { return s.value(t, depth+1) })
 	case '"':
@@ -473,22 +484,139 @@ func (s *secretSearch) document(document string) bool {
 // form cuts at semicolons too, as some servers do. It returns false for a name that no form has.
 func (s *secretSearch) form(body []byte) bool {
 	ok := true
-	for len(body) > 0 {
-		pair := body
-		if end := bytes.IndexAny(body, "&;"); end >= 0 {
-			pair, body = body[:end], body[end+1:]
-		} else {
-			body = nil
-		}
-		name, value, _ := bytes.Cut(pair, []byte("="))
+	var pairs map[string]secret.Kind // the kinds of the secrets that pairs name, by what leads to the pair
+	for name, value := range formFields(body) {
 		name, named := unescapedBytes(name)
 		ok = ok && named && !bytes.ContainsAny(name, "\"\r\n") // else it is a body of another form
 		at, isSecret := s.enter(bytes.TrimSpace(name))
 		value, _ = unescapedBytes(value)
 		ok = s.text(value, nil) && ok
 		s.leave(at, isSecret)
+		if lead, last := lastStep(name); oneOf(pairNames[:], last) >= 0 {
+			s.step(lead)
+			if kind := s.namedKind(value); kind != secret.Open {
+				if pairs == nil {
+					pairs = map[string]secret.Kind{}
+				}
+				pairs[string(lead)] = kind
+			}
+			s.at = s.at[:at]
+		}
+	}
+	if pairs == nil {
+		return ok
+	}
+	for name, value := range formFields(body) {
+		name, _ = unescapedBytes(name)
+		if lead, last := lastStep(name); pairs[string(lead)] != secret.Open && oneOf(pairValues[:], last) >= 0 {
+			value, _ = unescapedBytes(value)
+			s.takeAs(pairs[string(lead)], value)
+		}
 	}
 	return ok
+}
+
+// formFields are the names and values of a form, escaped.
+func formFields(body []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, value []byte) bool) {
+		for len(body) > 0 {
+			pair := body
+			if end := bytes.IndexAny(body, "&;"); end >= 0 {
+				pair, body = body[:end], body[end+1:]
+			} else {
+				body = nil
+			}
+			if name, value, _ := bytes.Cut(pair, []byte("=")); !yield(name, value) {
+				return
+			}
+		}
+	}
+}
+
+// lastStep cuts the name of a form field before its last part: fields[0][name] into fields[0] and name.
+func lastStep(name []byte) (lead, last []byte) {
+	at := bytes.LastIndexAny(name, "[.")
+	if at < 0 {
+		return nil, bytes.TrimSpace(name)
+	}
+	return name[:at], bytes.Trim(name[at:], "[]. ")
+}
+
+// A namedValue is an object such as {"name":"cvc","value":"123"}: one of its members names what another one holds.
+type namedValue struct {
+	kind   secret.Kind
+	values [len(pairValues)][]byte // as literals
+}
+
+var (
+	pairNames  = [...]string{"name", "key", "field"}
+	pairValues = [...]string{"value", "content", "data", "text", "val"}
+)
+
+func oneOf(names []string, name []byte) int {
+	return slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, string(name)) })
+}
+
+// add notes a member of an object.
+func (p *namedValue) add(s *secretSearch, name, literal []byte) {
+	if i := oneOf(pairValues[:], name); i >= 0 {
+		p.values[i] = literal
+	} else if literal[0] == '"' && oneOf(pairNames[:], name) >= 0 {
+		p.kind = max(p.kind, s.namedKind(plainText(literal)))
+	}
+}
+
+// take notes the values of an object that names a secret. A value of several parts is not looked for in the answer:
+// this is withheld.
+func (p *namedValue) take(s *secretSearch) {
+	if p.kind == secret.Open {
+		return
+	}
+	for _, literal := range p.values {
+		switch first := firstOf(literal); first {
+		case 0, 'n', 't', 'f':
+		case '"':
+			s.takeAs(p.kind, plainText(literal))
+		case '{', '[':
+			s.found.elsewhere = true
+			fallthrough
+		default:
+			s.takeAs(p.kind, literal)
+		}
+	}
+}
+
+// namedKind returns the kind of the secret that a pair names. A credential that is kept where a table decides counts
+// as open.
+func (s *secretSearch) namedKind(name []byte) (kind secret.Kind) {
+	depth := len(s.at)
+	s.step(name)
+	if len(s.at) > depth {
+		kind = s.kindOf()
+	}
+	s.at = s.at[:depth]
+	if kind == secret.Credential {
+		return secret.Open
+	}
+	return kind
+}
+
+// takeAs notes a value that is a secret of this kind.
+func (s *secretSearch) takeAs(kind secret.Kind, value []byte) {
+	if s.inside > 0 {
+		return // it was noted
+	}
+	s.inside, s.kind = 1, kind
+	s.take(value)
+	s.inside = 0
+}
+
+// plainText returns what a JSON text says.
+func plainText(literal []byte) []byte {
+	if bytes.IndexByte(literal, '\\') >= 0 {
+		return []byte(unquote(literal))
+	}
+	return inner(literal)
 }
 
 func unescapedBytes(text []byte) ([]byte, bool) {

@@ -110,6 +110,46 @@ func TestABodyWithASecretFieldIsASecret(t *testing.T) {
 }
 
 // As their providers' documentation shows them.
+// A pair that names a card's code or a password by a value holds one, whatever its endpoint's table says.
+func TestANamedValueIsASecret(t *testing.T) {
+	rt := under(t, providers.Endpoint{SecretRequest: []string{"badge.number"}})
+	for _, tc := range []struct {
+		name, contentType, body string
+		secret                  bool
+	}{
+		{"JSON", jsonType, `{"fields":[{"name":"amount","value":"10"},{"name":"cvc","value":"123"}]}`, true},
+		{"JSON, the value first", jsonType, `{"fields":[{"value":123,"id":1,"key":"card[cvc]"}]}`, true},
+		{"JSON, capitals", jsonType, `[{"Name":"Password","Value":"hunter2"}]`, true},
+		{"JSON, escaped", jsonType, `{"field":"cv\u0063","text":"1\u00323"}`, true},
+		{"JSON, several parts", jsonType, `{"name":"cvc","value":{"as_text":"123"}}`, true},
+		{"JSON within a text", jsonType, `{"form":"{\"name\":\"cvc\",\"value\":\"123\"}"}`, true},
+		{"JSON, a field that the table lists", jsonType, `{"badge":[{"name":"number","value":"4242"}]}`, true},
+		{"JSON, a value that the pair has not", jsonType, `{"name":"cvc","required":true,"value":null}`, false},
+		{"JSON, another object's value", jsonType, `[{"name":"cvc"},{"value":"123"}]`, false},
+		{"JSON, a token", jsonType, `{"name":"token","value":"tok_1"}`, false},
+		{"JSON, a person", jsonType, `{"name":"Jane Doe","text":"cvc"}`, false},
+		{"form", form, "a=1&fields[0][name]=amount&fields[0][value]=10&fields[1][value]=123&fields[1][name]=cvc", true},
+		{"form, escaped", form, "fields%5B0%5D%5Bkey%5D=cv%63&fields%5B0%5D%5Bvalue%5D=123", true},
+		{"form, dots", form, "field.1.name=password&field.1.value=hunter2", true},
+		{"form, alone", form, "name=cvc&value=123", true},
+		{"form, a field that the table lists", form, "badge[0][name]=number&badge[0][value]=4242", true},
+		{"form, another pair's value", form, "fields[0][name]=cvc&fields[1][value]=123", false},
+		{"form, no value", form, "fields[0][name]=cvc&fields[0][value]=", false},
+		{"form, a person", form, "name=Jane+Doe&text=cvc", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			found := rt.Secrets(typed(tc.contentType, tc.body))
+			require.Equal(t, tc.secret, found.Found)
+			if tc.secret {
+				assert.Empty(t, found.Field)
+				assert.True(t, found.Shown(http.Header{"Content-Type": {jsonType}}, []byte(`{"error":"not 123, hunter2 or 4242"}`)), "the answer repeats it")
+			}
+		})
+	}
+	undecided := of(t, providers.Provider{}, providers.Endpoint{})
+	assert.False(t, undecided.Secrets(typed(jsonType, `{"name":"api_key","value":"x"}`)).Found, "a credential's name alone strands no payment")
+}
+
 func TestARequestWithARawCardIsASecret(t *testing.T) {
 	r := newRouter(t, providers.Worldline(), providers.Zuora(), providers.Moov())
 	for url, body := range map[string]string{
