@@ -27,6 +27,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -393,6 +394,43 @@ func TestNoSecretIsWrittenOfAnErrorsURL(t *testing.T) {
 			requireNoCanary(t, "the error", []byte(e.Error()))
 		})
 	}
+}
+
+// secretPath sends each request to a path that the client above it does not know.
+type secretPath struct{ below http.RoundTripper }
+
+func (s secretPath) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.URL.Path = "/" + canary
+	return s.below.RoundTrip(r)
+}
+
+// A path that a transport puts in below the client is written nowhere. A request that a crash cut off is sent with it.
+func TestNoSecretIsWrittenOfAPathThatATransportPutsIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, l := t.TempDir(), &line{}
+		below := secretPath{talkative{l, func(err error) error { return err }}}
+		var heard confession
+		cfg := heard.listen(onceward.Config{Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{own()}, Backoff: once})
+		dead := &process{oncetest.Start(t, below, cfg)}
+		leavesInFlight(t, dead, l, func() { heard.tell(dead.Ask(named(t, invoice), toOwn).Err) })
+		pass(time.Hour)
+		l.Then(loses())
+		next := &process{oncetest.Start(t, below, cfg)}
+		report, err := next.Resume(t.Context())
+		require.NoError(t, err)
+		heard.report(report)
+		pass(time.Hour)
+		out := next.Ask(named(t, invoice), toOwn)
+		require.NoError(t, out.Err)
+		heard.say(out.Op)
+		require.Len(t, l.Sent(), 3)
+		for _, sent := range l.Sent() {
+			assert.Contains(t, sent.URL, "/"+canary)
+		}
+		requireNoCanary(t, "logs, Trace, errors and OnSettled", []byte(heard.String()))
+		requireNoCanaryOnDisk(t, dir, 3)
+	})
 }
 
 // No secret is written of an error that repeats the URL of a redirect.
