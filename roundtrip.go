@@ -65,8 +65,8 @@ func (call *call) ask() (*http.Response, error) {
 
 	// Begin: the intent is recorded, and the claim is this call's; or else an answer is
 	// there, or somebody is at it.
+	defer func() { call.permit.Free() }() // also where a hook panics
 	run, resp, err := call.begin()
-	defer call.permit.Free()
 	if run == nil {
 		call.permit.Cancel()
 		if resp != nil && call.outcome == "" {

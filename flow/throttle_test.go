@@ -163,6 +163,31 @@ func TestThrottledFlowsHaveSlots(t *testing.T) {
 	})
 }
 
+// A hook that panics while a flow in the background asks for its operation keeps no slot. Run sends the others.
+func TestThrottledFlowsKeepNoSlotOfAPanic(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		looks := 0
+		trace := &onceward.Trace{Looked: func(context.Context, onceward.Operation, onceward.Evidence) {
+			if looks++; looks == 1 {
+				panic("a hook's")
+			}
+		}}
+		var p *process
+		pay := pays(&p)
+		l := (&line{}).Then(loses(), refuses())
+		p = startFlows(t, l, onceward.Config{
+			Backoff: once, Concurrency: 1, Providers: []providers.Provider{forgets()}, Reconcile: &onceward.Reconcile{}, Trace: trace,
+		}, flow.Config{Definitions: []flow.Definition{pay}})
+		require.ErrorIs(t, errOf(pay.Run(t.Context(), p.Flows, "1", ownURL)), onceward.ErrOutcomeUnknown)
+		require.ErrorIs(t, p.Ask(onceward.WithOperation(t.Context(), "beside"), to("POST", ownURL)).Err, onceward.ErrPending)
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		require.Positive(t, looks)
+		assert.Equal(t, journal.StateCompleted, p.Recorded(onceward.Ref{ID: "beside"}).State)
+	})
+}
+
 // A person's call is never held back by a breaker, whether of a flow or of an operation that a flow waits for.
 func TestThrottledFlowsLeaveCallersAlone(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
