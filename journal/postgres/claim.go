@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,12 @@ const (
 	// thousands.
 	claimAtOnce = 256
 )
+
+// claimScans is how many pending operations a claim of some providers goes through in one commit to find theirs.
+var claimScans = 4096 // a test has fewer
+
+// everything is higher than any handle.
+const everything = math.MaxInt64
 
 // Claim applies ev, of kind EventClaim, to at most limit operations that want one, oldest first, and in more than one
 // commit only where it passes over hundreds, or their bodies are more than 16 MB. What somebody else is changing at the moment is passed over: fewer than
@@ -119,7 +126,7 @@ type claiming struct {
 func (t *tx) claim(ev journal.Event, limit int, c *claiming) error {
 	t.puttingOff = true
 	for looked, size := 0, limit; len(c.results) < limit && looked < claimAtOnce; size = max(limit-len(c.results), min(2*size, claimAtOnce)) {
-		handles, err := t.wanted(ev, c, size)
+		handles, through, err := t.wanted(ev, c, size)
 		if err != nil {
 			return err
 		}
@@ -132,7 +139,9 @@ func (t *tx) claim(ev journal.Event, limit int, c *claiming) error {
 			break
 		}
 		if len(handles) < size {
-			c.done = true
+			if c.done = through == everything; !c.done && len(c.results) < limit {
+				c.after = through
+			}
 			break
 		}
 	}
@@ -189,7 +198,9 @@ const (
 		AND o.handle = ANY(ARRAY(SELECT handle FROM {{schema}}.operations d WHERE d.state = 1 AND d.wake_at <= $4 ORDER BY d.wake_at, d.handle LIMIT 500))` + ofThese + oldest
 	// Many are due: the first of those that wait, whatever the time, and not all that are due, sorted. (No index is of
 	// wake_at + 0.)
-	dueMany = `SELECT o.handle FROM {{schema}}.operations o WHERE o.state = 1 AND o.wake_at + 0 <= $4` + ofThese + oldest
+	dueMany = `SELECT o.handle FROM {{schema}}.operations o WHERE o.state = 1 AND o.wake_at + 0 <= $4 AND o.handle <= $5` + ofThese + oldest
+	// Up to there, so many wait, of whichever provider.
+	dueEnd = `SELECT count(*), coalesce(max(handle), 0) FROM (SELECT o.handle FROM {{schema}}.operations o WHERE o.state = 1 AND o.handle > $1 ORDER BY o.handle LIMIT $2) waiting`
 	// What somebody dead holds: what was in flight, of these providers, and outcomes. Whoever looks for what is unknown
 	// is offered such a one once it is dead. What stands beside a 0 keeps the server from the indices of what is not over,
 	// of which somebody dead holds little.
@@ -218,8 +229,9 @@ func (t *tx) deadHolders(table string) (dead []string, err error) {
 }
 
 // wanted locks operations that want a claim, were begun after those that were looked at, and are in nobody else's hands at
-// the moment, oldest first. Of them all, it returns the first so many.
-func (t *tx) wanted(ev journal.Event, c *claiming, limit int) ([]int64, error) {
+// the moment, oldest first. Of them all, it returns the first so many, and leaves none out up to the handle through: a foreign backlog is
+// gone through in as many commits as it takes.
+func (t *tx) wanted(ev journal.Event, c *claiming, limit int) (handles []int64, through int64, err error) {
 	from, after := providers(ev.From), c.after
 	by := store.WakeBy(ev).UnixMilli()
 	var n int
@@ -232,34 +244,54 @@ func (t *tx) wanted(ev journal.Event, c *claiming, limit int) ([]int64, error) {
 		dead, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		return err
 	})
-	var handles []int64
 	b.Queue(t.j.in(nobodys), ev.Looking, after, limit).Query(func(rows pgx.Rows) (err error) {
 		handles, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 		return err
 	})
 	if err := t.conn.SendBatch(t.ctx, b).Close(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	due, first := dueFew, after
+	through = everything
+	var pending []int64
 	if c.many = c.many || n > fewDue; c.many {
-		due, first = dueMany, max(after, c.low)
-	}
-	if c.many || n > 0 {
-		pending, err := t.numbers(due, from, first, limit, by)
-		if err != nil {
-			return nil, err
+		if pending, through, err = t.dueOfMany(from, max(after, c.low), limit, by); err != nil {
+			return nil, 0, err
 		}
-		handles = append(handles, pending...)
+	} else if n > 0 {
+		if pending, err = t.numbers(dueFew, from, after, limit, by); err != nil {
+			return nil, 0, err
+		}
 	}
+	handles = append(handles, pending...)
 	for _, holder := range dead {
 		held, err := t.numbers(heldBy, from, after, limit, holder, ev.Looking)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		handles = append(handles, held...)
 	}
+	handles = slices.DeleteFunc(handles, func(handle int64) bool { return handle > through })
 	slices.Sort(handles)
-	return handles[:min(limit, len(handles))], nil
+	return handles[:min(limit, len(handles))], through, nil
+}
+
+// dueOfMany locks the first of many operations that are due, of these providers, and leaves none out up to the handle through.
+func (t *tx) dueOfMany(from [][]byte, after int64, limit int, by int64) (handles []int64, through int64, err error) {
+	through = everything
+	if from != nil {
+		var n int
+		var last int64
+		if err := t.one(dueEnd, after, claimScans).Scan(&n, &last); err != nil {
+			return nil, 0, err
+		}
+		if n == claimScans {
+			through = last
+		}
+	}
+	if handles, err = t.numbers(dueMany, from, after, limit, by, through); len(handles) == limit {
+		through = everything // what is left out comes after all of them
+	}
+	return handles, through, err
 }
 
 // providers are those of Event.From as a parameter, nil for all.

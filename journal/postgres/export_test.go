@@ -62,6 +62,13 @@ func CommitIn(j *Journal, most time.Duration) { j.commitTime = most }
 // SweepBy has the journal sweep so many at a time, in so much time each.
 func SweepBy(j *Journal, page int, each time.Duration) { j.sweepPage, j.commitTime = page, each }
 
+// ClaimScans has claims of some providers go through so many pending operations in one commit, until restore is called.
+func ClaimScans(n int) (restore func()) {
+	was := claimScans
+	claimScans = n
+	return func() { claimScans = was }
+}
+
 // ReadBytes has the journal read that many bytes of bodies in a commit.
 func ReadBytes(j *Journal, most int) { j.readBytes = most }
 
@@ -87,7 +94,8 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 	all := map[string]Statement{
 		"claim: count what is due":     {dueCount, []any{by, fewDue + 1}},
 		"claim: few are due":           {dueFew, []any{nil, 1, 100, by}},
-		"claim: many are due":          {dueMany, []any{nil, 1, 100, int64(math.MaxInt64)}},
+		"claim: many are due":          {dueMany, []any{nil, 1, 100, int64(math.MaxInt64), int64(math.MaxInt64)}},
+		"claim: how far":               {dueEnd, []any{1, 100}},
 		"claim: what the dead hold":    {heldBy, []any{nil, 1, 100, holder, false}},
 		"claim: what nobody holds":     {nobodys, []any{false, 1, 100}},
 		"claim: who holds anything":    {fmt.Sprintf(deadHolders, "operations"), nil},
@@ -143,4 +151,16 @@ func Waiting(j *Journal) int {
 	j.group.mu.Lock()
 	defer j.group.mu.Unlock()
 	return len(j.group.waiting)
+}
+
+// Adopting has the journal be as after the first of an adoption's commits, and after the page of it that comes first.
+func Adopting(ctx context.Context, j *Journal) error {
+	err := j.tx(ctx, ask{doing: "adopt", lanes: []any{"true"}}, func(t *tx) error { return t.cutOff("adopts it", adopting+"test") })
+	if err != nil {
+		return err
+	}
+	return j.tx(ctx, ask{doing: "adopt", indices: true}, func(t *tx) error {
+		_, _, err := t.adopt(0)
+		return err
+	})
 }
