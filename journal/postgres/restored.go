@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -29,7 +30,7 @@ func (j *Journal) isRestored(ctx context.Context, conn *pgx.Conn, epoch int64, w
 	if j.restored.Load() == nil { // each connection that is made finds it out again
 		j.log.Error("onceward: the journal was restored or copied, or the database has gone back: nothing is sent until it is adopted or confirmed", "why", why)
 	}
-	return j.mark(ctx, conn, "restored", "restored IS NULL", epoch, why)
+	return j.mark(ctx, conn, "restored", "(restored IS NULL OR starts_with(restored, '"+adopting+"'))", epoch, why)
 }
 
 // mark writes something down that concerns all who have the journal open, where the condition holds: it raises the tenure of every lane, so that
@@ -234,10 +235,12 @@ func (j *Journal) goneBack(ctx context.Context, m *member, why string) error {
 // Outcomes that were delivered after the copy was made are delivered once more, and those of cancelled ones as unknown. What was
 // delivered before is not.
 //
-// All sessions are cut off, in every process: they start others. That it was adopted is kept in the journal's history (journal.history). Adopt is
-// atomic, and may be called again after an error. Only one that says so of a damaged operation, which stays as it is, comes
-// with a journal that was adopted. It takes some seconds for each ten thousand operations without an answer,
-// in which nobody commits anything; where ctx ends first, it is undone.
+// All sessions are cut off, in every process: they start others. That it was adopted is kept in the journal's history (journal.history).
+//
+// Adopt goes through the operations without an answer in commits of some hundred, so that what comes in late is recorded in between.
+// The journal counts as restored until the last of these commits: nothing is sent by one that is adopted in part. Where Adopt returns an
+// error, or its process dies, call it again: it begins anew, and to have been adopted twice changes nothing. Only an error that says so of a
+// damaged operation, which stays as it is, comes with a journal that was adopted.
 func (j *Journal) Adopt(ctx context.Context) error {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -247,41 +250,75 @@ func (j *Journal) Adopt(ctx context.Context) error {
 	if j.restored.Load() == nil {
 		return nil
 	}
-	at := j.time.now()
-	if at.IsZero() {
-		at = time.Now()
-	}
-	var damaged error
-	err = j.tx(ctx, ask{doing: "adopt", lanes: []any{"true"}}, func(t *tx) error {
-		t.at, t.asker = at, ctx
-		defer func() { damaged = t.damaged }()
-		if err := t.cutOff("adopted"); err != nil {
-			return err
-		}
-		if err := t.see(); err != nil {
-			return err
-		}
-		ev := journal.Event{Kind: journal.EventAdopt, At: at, Last: t.clock.Last, Unconfirmed: t.clock.Unconfirmed(at)}
-		return t.eachUnanswered(func(r *row) error {
-			live, err := t.holds(&r.op, ev.Kind)
-			if err != nil {
-				return err
-			}
-			next, decision, err := journal.Next(r.op, live, ev)
-			if err == nil && store.Changes(r.op, next, decision) {
-				_, err = t.put(r, next)
-			}
-			return err
-		})
-	})
+	mark := adopting + newSessionID()
+	err = j.tx(ctx, ask{doing: "adopt", lanes: []any{"true"}}, func(t *tx) error { return t.cutOff("adopts it", mark) })
 	if err != nil {
 		return err
+	}
+	var damaged error
+	for after, done := int64(0), false; !done; {
+		var last int64
+		err := j.tx(ctx, ask{doing: "adopt", indices: true}, func(t *tx) (err error) {
+			t.asker = ctx
+			if last, done, err = t.adopt(after); err == nil && done {
+				err = t.adopted(mark)
+			}
+			damaged = cmp.Or(damaged, t.damaged)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		after = last
 	}
 	j.restored.Store(nil)
 	if damaged != nil {
 		return fmt.Errorf("adopted, but %w", damaged)
 	}
 	return nil
+}
+
+// adopting begins what the journal says of itself while it is adopted, before which Adopt that is: a word of its own shows whether
+// the journal was found to be restored meanwhile.
+const adopting = "its adoption was begun, and is not over: "
+
+// adopt adopts a page of the operations without an answer that come after that handle.
+func (t *tx) adopt(after int64) (last int64, done bool, err error) {
+	if t.at = t.j.time.now(); t.at.IsZero() {
+		t.at = time.Now()
+	}
+	if err := t.see(); err != nil {
+		return 0, false, err
+	}
+	ev := journal.Event{Kind: journal.EventAdopt, At: t.at, Last: t.clock.Last, Unconfirmed: t.clock.Unconfirmed(t.at)}
+	t.puttingOff = true
+	last, n, err := t.unansweredAfter(after, func(r *row) error {
+		live, err := t.holds(&r.op, ev.Kind)
+		if err != nil {
+			return err
+		}
+		next, decision, err := journal.Next(r.op, live, ev)
+		if err == nil && store.Changes(r.op, next, decision) {
+			_, err = t.put(r, next)
+		}
+		return err
+	})
+	if err == nil {
+		err = t.flush()
+	}
+	return last, n < t.j.sweepPage, err
+}
+
+// adopted ends the adoption that has this mark.
+func (t *tx) adopted(mark string) error {
+	n, err := t.exec("UPDATE "+t.j.schema+".journal SET restored = NULL WHERE restored = $1", mark)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%w: while it was adopted another process adopted it too, or found that the database has gone back; call Adopt again", journal.ErrRestored)
+	}
+	if err != nil {
+		return err
+	}
+	return t.note("adopted")
 }
 
 // Confirm makes a journal that was moved, or whose server was promoted, the one to go on with, where nothing was lost:
@@ -297,7 +334,7 @@ func (j *Journal) Confirm(ctx context.Context) error {
 	if j.restored.Load() == nil {
 		return nil
 	}
-	if err := j.tx(ctx, ask{doing: "confirm", lanes: []any{"true"}}, func(t *tx) error { return t.cutOff("confirmed") }); err != nil {
+	if err := j.tx(ctx, ask{doing: "confirm", lanes: []any{"true"}}, func(t *tx) error { return t.cutOff("confirmed", "") }); err != nil {
 		return err
 	}
 	j.restored.Store(nil)
@@ -305,8 +342,8 @@ func (j *Journal) Confirm(ctx context.Context) error {
 }
 
 // cutOff begins another epoch: all sessions are over, handles go on above all that any copy has given out, and the
-// journal lies where it lies now.
-func (t *tx) cutOff(word string) error {
+// journal lies where it lies now. It counts as restored from then on for the reason restored, "" for none.
+func (t *tx) cutOff(word, restored string) error {
 	s := t.j.schema
 	is := t.j.placeOf(t.ctx, t.conn)
 	for _, statement := range [...]struct {
@@ -316,8 +353,8 @@ func (t *tx) cutOff(word string) error {
 		{"UPDATE " + s + ".lanes l SET tenure = tenure + 1 FROM (SELECT process, lane FROM " + s + ".lanes WHERE process <> $1 ORDER BY process, lane FOR UPDATE) o " +
 			"WHERE l.process = o.process AND l.lane = o.lane", []any{t.j.member.Load().id}},
 		{"UPDATE " + s + ".sessions SET buried_at = clock_timestamp() WHERE buried_at IS NULL", nil},
-		{"UPDATE " + s + ".journal SET epoch = epoch + 1, restored = NULL, promoted = NULL, system_identifier = $1, database_oid = $2, table_oid = $3, timeline = $4, " +
-			notSynchronous + ", deployment = coalesce(nullif($5, ''), deployment)", []any{is.system, is.database, is.table, is.timeline, t.j.opts.Deployment}},
+		{"UPDATE " + s + ".journal SET epoch = epoch + 1, restored = nullif($6, ''), promoted = NULL, system_identifier = $1, database_oid = $2, table_oid = $3, timeline = $4, " +
+			notSynchronous + ", deployment = coalesce(nullif($5, ''), deployment)", []any{is.system, is.database, is.table, is.timeline, t.j.opts.Deployment, restored}},
 		{"SELECT pg_catalog.setval('" + s + ".handles'::pg_catalog.regclass, greatest((SELECT epoch << 40 FROM " + s + ".journal), " +
 			"(SELECT coalesce(max(handle), 0) FROM " + s + ".operations), (SELECT last_value FROM " + s + ".handles)))", nil},
 	} {

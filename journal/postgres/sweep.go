@@ -60,38 +60,41 @@ func (t *tx) sweep() error {
 	})
 }
 
-// eachUnanswered calls f with every operation without an answer, locked, and without its bodies. Those that are damaged
-// are passed over: nobody believes them.
+// eachUnanswered calls f with every operation without an answer, page by page.
 func (t *tx) eachUnanswered(f func(r *row) error) error {
-	return t.paged(func(after int64) (last int64, n int, err error) {
-		handles, err := t.numbers(unanswered, after, t.j.sweepPage)
-		if err != nil || len(handles) == 0 {
-			return 0, 0, err
+	return t.paged(func(after int64) (last int64, n int, err error) { return t.unansweredAfter(after, f) })
+}
+
+// unansweredAfter calls f with a page of the operations without an answer that come after that handle, locked, and without their bodies. Those
+// that are damaged are passed over: nobody believes them. It returns the last of the n handles that it went through.
+func (t *tx) unansweredAfter(after int64, f func(r *row) error) (last int64, n int, err error) {
+	handles, err := t.numbers(unanswered, after, t.j.sweepPage)
+	if err != nil || len(handles) == 0 {
+		return 0, 0, err
+	}
+	if err := t.lock(handles); err != nil {
+		return 0, 0, err
+	}
+	// By another statement, which sees what whoever held the locks has written.
+	var rows []*row
+	err = t.each(func(from scanner) error {
+		var handle int64
+		r, err := scan(firstOf{from, &handle})
+		if isDamaged(err) {
+			t.damaged = cmp.Or(t.damaged, fmt.Errorf("operation %d: %w", handle, err))
+			return nil
 		}
-		if err := t.lock(handles); err != nil {
-			return 0, 0, err
+		if err == nil && r.op.State != journal.StateCompleted { // meanwhile
+			rows = append(rows, r)
 		}
-		// By another statement, which sees what whoever held the locks has written.
-		var rows []*row
-		err = t.each(func(from scanner) error {
-			var handle int64
-			r, err := scan(firstOf{from, &handle})
-			if isDamaged(err) {
-				t.damaged = cmp.Or(t.damaged, fmt.Errorf("operation %d: %w", handle, err))
-				return nil
-			}
-			if err == nil && r.op.State != journal.StateCompleted { // meanwhile
-				rows = append(rows, r)
-			}
-			return err
-		}, headsOf, handles)
-		for _, r := range rows {
-			if err == nil {
-				err = f(r)
-			}
+		return err
+	}, headsOf, handles)
+	for _, r := range rows {
+		if err == nil {
+			err = f(r)
 		}
-		return handles[len(handles)-1], len(handles), err
-	})
+	}
+	return handles[len(handles)-1], len(handles), err
 }
 
 // lock locks operations. Whoever holds one, as a handler of DeliverTx may, is waited for without undoing what was swept, for as
@@ -104,6 +107,9 @@ func (t *tx) lock(handles []int64) error {
 		}
 		there := 0
 		if err := t.one(areThere, handles).Scan(&there); err != nil || len(locked) == there {
+			return err
+		}
+		if _, err := t.do(sweepTime); err != nil {
 			return err
 		}
 		select {

@@ -72,7 +72,7 @@ func TestSweepTakesFewRoundTrips(t *testing.T) {
 		require.Eventually(t, func() bool { _, err := j.Join(t.Context()); return err != nil }, soon, tick)
 		before := trips.Load()
 		require.NoError(t, j.Adopt(t.Context()))
-		assert.Less(t, trips.Load()-before, int64(manySwept/2))
+		assert.Less(t, trips.Load()-before, int64(manySwept*2/3), "with a commit for each page, and one that cuts off all sessions")
 		for _, ref := range refs {
 			op, err := j.Get(t.Context(), ref)
 			require.NoError(t, err)

@@ -1,0 +1,128 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+// pausedAdoptions calls between before the second page of an adoption.
+type pausedAdoptions struct {
+	roundTrips
+	pages   atomic.Int64
+	between func()
+}
+
+func (p *pausedAdoptions) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(q.SQL, "state <> 3") && p.pages.Add(1) == 2 {
+		p.between()
+	}
+	return ctx
+}
+func (*pausedAdoptions) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+// adoptable is a journal that counts as restored, with six operations in flight, which is adopted two at a time. between is called amid its adoption.
+func adoptable(t *testing.T, between func(opts postgres.Options)) (j *postgres.Journal, server *postgrestest.Cluster, opts postgres.Options, flying []journal.Operation) {
+	t.Helper()
+	server = postgrestest.Shared(t)
+	opts = options(t, server)
+	plain := opts
+	pauses := &pausedAdoptions{between: func() { between(plain) }}
+	opts.BeforeConnect = func(_ context.Context, cfg *pgx.ConnConfig) error {
+		cfg.Tracer = pauses
+		return nil
+	}
+	j = open(t, server, opts)
+	postgres.SweepBy(j, 2, time.Minute)
+	s := join(t, j)
+	for i := range 6 {
+		begun, err := j.Apply(t.Context(), begin(fmt.Sprint("order-", i), s))
+		require.NoError(t, err)
+		flying = append(flying, begun.Operation)
+	}
+	server.Exec(t, `UPDATE "`+opts.Schema+`".journal SET restored = 'a test says so'`)
+	require.Eventually(t, func() bool { _, err := j.Join(t.Context()); return err != nil }, soon, tick)
+	return j, server, plain, flying
+}
+
+// Amid an adoption others record what comes late, and nobody sends.
+func TestAmidAnAdoption(t *testing.T) {
+	var late []journal.Operation
+	var server *postgrestest.Cluster
+	between := func(opts postgres.Options) {
+		other := open(t, server, opts)
+		_, err := other.Join(t.Context())
+		assert.ErrorIs(t, err, journal.ErrRestored)
+		for _, op := range late {
+			_, err := other.Apply(t.Context(), journal.Event{Kind: journal.EventComplete, Ref: op.Ref, Handle: op.Handle, Claim: op.Claim, Generation: op.Generation,
+				Session: op.Holder, At: time.Now(), Answer: &journal.Answer{Status: 200}})
+			assert.NoError(t, err)
+		}
+	}
+	j, server2, _, flying := adoptable(t, between)
+	server, late = server2, []journal.Operation{flying[0], flying[5]}
+	require.NoError(t, j.Adopt(t.Context()))
+	for i, op := range flying {
+		now, err := j.Get(t.Context(), op.Ref)
+		require.NoError(t, err)
+		if i == 0 || i == 5 {
+			assert.Equal(t, journal.StateCompleted, now.State)
+			continue
+		}
+		assert.True(t, now.Adopted, now.ID)
+		assert.NotEqual(t, journal.StateInFlight, now.State)
+	}
+	next := join(t, j)
+	_, err := j.Apply(t.Context(), begin("new", next))
+	require.NoError(t, err)
+	verified(t, j)
+}
+
+// An adoption that its process left half done leaves a journal that counts as restored, for everybody, until it is adopted whole.
+func TestAdoptionThatWasLeft(t *testing.T) {
+	j, server, opts, flying := adoptable(t, func(postgres.Options) {})
+	require.NoError(t, postgres.Adopting(t.Context(), j))
+	other := open(t, server, opts)
+	for _, j := range []*postgres.Journal{j, other} {
+		_, err := j.Join(t.Context())
+		require.ErrorIs(t, err, journal.ErrRestored)
+		require.ErrorContains(t, err, "its adoption was begun")
+	}
+	require.NoError(t, other.Adopt(t.Context()))
+	s := join(t, other)
+	for _, op := range flying {
+		asked, err := other.Apply(t.Context(), begin(op.ID, s))
+		require.NoError(t, err)
+		assert.True(t, asked.Operation.MayHaveRun, op.ID)
+	}
+	verified(t, other)
+}
+
+// A journal that is found to be restored once more amid its adoption is not taken for adopted.
+func TestRestoredAmidAnAdoption(t *testing.T) {
+	var server *postgrestest.Cluster
+	j, server2, _, _ := adoptable(t, func(opts postgres.Options) {
+		conn := server.Conn(t)
+		_, err := conn.Exec(t.Context(), `UPDATE "`+opts.Schema+`".journal SET restored = 'the database has gone back'`)
+		assert.NoError(t, err)
+	})
+	server = server2
+	require.ErrorIs(t, j.Adopt(t.Context()), journal.ErrRestored)
+	_, err := j.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.NoError(t, j.Adopt(t.Context()))
+	join(t, j)
+}
