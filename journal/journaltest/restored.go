@@ -2,6 +2,7 @@ package journaltest
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -74,5 +75,71 @@ var restoredTests = []test{
 		next.decide(next.beginEvent(named("completed")), journal.Replay)
 		next.decide(next.beginEvent(named("cancelled")), journal.Stop)
 		next.begin(named("new"))
+	}}, {"an adoption that is given up halfway leaves a journal that sends nothing", func(t *testing.T, h Harness) {
+		if h.Restored == nil {
+			t.Skip("the store can't tell that it was restored")
+		}
+		const many = 600
+		c := newCaller(t, h.Journal)
+		ops := make([]journal.Operation, many)
+		sideBySide(many, func(i int) {
+			ops[i] = c.begin(named(fmt.Sprint("op-", i)))
+			if i%3 == 1 {
+				ops[i] = c.park(ops[i], noon.Add(time.Hour))
+			}
+			if i%3 == 2 {
+				cancel := c.of(journal.EventCancel, ops[i])
+				cancel.Unsent = true
+				ops[i] = c.decide(cancel, journal.Recorded)
+			}
+		})
+		c.journal = h.Restored(t)
+		adopter, ok := c.journal.(interface{ Adopt(context.Context) error })
+		if !ok {
+			t.Skip("the store is adopted in another way")
+		}
+		ctx, giveUp := context.WithCancel(t.Context())
+		answered := make(chan struct{})
+		go func() { // answers come in late meanwhile
+			defer close(answered)
+			for i := 0; i < many; i += many / 10 {
+				_, err := c.journal.Apply(t.Context(), c.completeEvent(ops[i]))
+				assert.NoError(t, err)
+				if i == many/2 {
+					giveUp()
+				}
+			}
+		}()
+		err := adopter.Adopt(ctx)
+		<-answered
+		for _, op := range c.list(journal.Filter{}) {
+			if op.State == journal.StateCompleted {
+				continue
+			}
+			_, beginning := c.journal.Apply(t.Context(), c.beginEvent(op.Ref))
+			require.Error(t, beginning, "whoever asks has no session that is alive")
+		}
+		if session, joined := c.journal.Join(t.Context()); joined == nil { // the whole of it was committed
+			require.NoError(t, session.End(t.Context()))
+		} else {
+			require.Error(t, err)
+			require.ErrorIs(t, joined, journal.ErrRestored)
+			require.NoError(t, adopter.Adopt(t.Context()))
+		}
+		next := newCaller(t, c.journal)
+		completed := 0
+		for i := range ops {
+			switch op := next.get(ops[i].Ref); op.State {
+			case journal.StateCompleted:
+				completed++
+			case journal.StatePending, journal.StateUnknown:
+				require.True(t, op.MayHaveRun, op.ID)
+				require.True(t, op.Adopted, op.ID)
+				require.Equal(t, noon, op.FirstSentAt, op.ID)
+			default:
+				require.Fail(t, "it counts as not sent", "%s is %s", op.ID, op.State)
+			}
+		}
+		require.Equal(t, 10, completed)
 	}},
 }

@@ -58,7 +58,7 @@ func adoptable(t *testing.T, between func(opts postgres.Options)) (j *postgres.J
 	return j, server, plain, flying
 }
 
-// Amid an adoption others record what comes late, and nobody sends.
+// Amid an adoption other processes record late answers, and none of them sends.
 func TestAmidAnAdoption(t *testing.T) {
 	var late []journal.Operation
 	var server *postgrestest.Cluster
@@ -91,7 +91,7 @@ func TestAmidAnAdoption(t *testing.T) {
 	verified(t, j)
 }
 
-// An adoption that its process left half done leaves a journal that counts as restored, for everybody, until it is adopted whole.
+// An adoption that its process left half done leaves a journal that every process takes for restored, until it is adopted whole.
 func TestAdoptionThatWasLeft(t *testing.T) {
 	j, server, opts, flying := adoptable(t, func(postgres.Options) {})
 	require.NoError(t, postgres.Adopting(t.Context(), j))

@@ -229,8 +229,8 @@ func (t *tx) deadHolders(table string) (dead []string, err error) {
 }
 
 // wanted locks operations that want a claim, were begun after those that were looked at, and are in nobody else's hands at
-// the moment, oldest first. Of them all, it returns the first so many, and leaves none out up to the handle through: a foreign backlog is
-// gone through in as many commits as it takes.
+// the moment, oldest first. It returns the first limit of them, and leaves none out up to the handle
+// through. A claim goes through the backlog of other providers in several commits.
 func (t *tx) wanted(ev journal.Event, c *claiming, limit int) (handles []int64, through int64, err error) {
 	from, after := providers(ev.From), c.after
 	by := store.WakeBy(ev).UnixMilli()

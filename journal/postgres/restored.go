@@ -237,10 +237,10 @@ func (j *Journal) goneBack(ctx context.Context, m *member, why string) error {
 //
 // All sessions are cut off, in every process: they start others. That it was adopted is kept in the journal's history (journal.history).
 //
-// Adopt goes through the operations without an answer in commits of some hundred, so that what comes in late is recorded in between.
-// The journal counts as restored until the last of these commits: nothing is sent by one that is adopted in part. Where Adopt returns an
-// error, or its process dies, call it again: it begins anew, and to have been adopted twice changes nothing. Only an error that says so of a
-// damaged operation, which stays as it is, comes with a journal that was adopted.
+// Adopt goes through the operations without an answer in commits of some hundred, so that late answers are recorded in between. The journal
+// counts as restored until the last of these commits, so that a journal that is adopted in part sends nothing. If Adopt returns an
+// error, or its process dies, call it again: it begins anew, and a second adoption changes nothing. An error that says so of a
+// damaged operation comes with a journal that was adopted; that operation stays as it is.
 func (j *Journal) Adopt(ctx context.Context) error {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -278,8 +278,8 @@ func (j *Journal) Adopt(ctx context.Context) error {
 	return nil
 }
 
-// adopting begins what the journal says of itself while it is adopted, before which Adopt that is: a word of its own shows whether
-// the journal was found to be restored meanwhile.
+// adopting begins journal.restored during an adoption. The mark of the adoption follows, which shows whether another process has
+// written something else there meanwhile.
 const adopting = "its adoption was begun, and is not over: "
 
 // adopt adopts a page of the operations without an answer that come after that handle.

@@ -65,8 +65,8 @@ func (t *tx) eachUnanswered(f func(r *row) error) error {
 	return t.paged(func(after int64) (last int64, n int, err error) { return t.unansweredAfter(after, f) })
 }
 
-// unansweredAfter calls f with a page of the operations without an answer that come after that handle, locked, and without their bodies. Those
-// that are damaged are passed over: nobody believes them. It returns the last of the n handles that it went through.
+// unansweredAfter calls f with a page of the operations without an answer that come after that handle, locked, and without their bodies. It passes
+// over damaged ones. It returns the last of the n handles that it went through.
 func (t *tx) unansweredAfter(after int64, f func(r *row) error) (last int64, n int, err error) {
 	handles, err := t.numbers(unanswered, after, t.j.sweepPage)
 	if err != nil || len(handles) == 0 {

@@ -24,63 +24,137 @@ import (
 // was made are not known, and execute when they are asked for again: adoption can't
 // close that gap.
 //
-// Adopt is atomic. Where it returns an error, the journal is as it was, or, where the
-// context ended, may have been adopted; it may be called again. Only an error that says
-// so of a damaged operation, which stays as it is, comes with a journal that was adopted.
+// Adopt goes through the operations without an answer in commits of some hundred, so that late answers are recorded in between. The journal
+// counts as restored until the last of these commits, so that a journal that is adopted in part sends nothing. If Adopt returns an
+// error, or its process dies, call it again: it begins anew, and a second adoption changes nothing. An error that says so of a
+// damaged operation comes with a journal that was adopted; that operation stays as it is.
 func (j *Journal) Adopt(ctx context.Context) error {
-	return j.adopt(ctx, func(b *batch) (damaged, err error) {
-		orphaned, err := b.removeSessionsWithoutFile()
-		if err != nil || b.restored == nil && !orphaned {
-			return nil, err
-		}
-		return b.adoptNow(time.Now())
-	})
+	return j.adopt(ctx, func(b *batch) (bool, error) {
+		missing, err := b.sessionsWithoutFile()
+		return b.restored != nil || len(missing) > 0, err
+	}, func(*batch) error { return nil })
 }
 
-func (j *Journal) adopt(ctx context.Context, by func(*batch) (damaged, err error)) error {
+// adopt adopts a journal that needs it, page by page. The last page's commit is also that of end.
+func (j *Journal) adopt(ctx context.Context, needed func(*batch) (bool, error), end func(*batch) error) error {
 	if err := j.writable(ctx); err != nil {
 		return err
 	}
 	var damaged error
-	err := j.file.writer.do(ctx, func(b *batch) (err error) {
-		damaged, err = by(b)
-		return err
-	})
-	return errors.Join(err, damaged)
+	for at := new(adoption); !at.done; {
+		var next *adoption
+		err := j.file.writer.do(ctx, func(b *batch) error {
+			next = &adoption{after: at.after}
+			if is, err := needed(b); err != nil || !is {
+				next.done = true // perhaps by another process, meanwhile
+				return err
+			}
+			err := b.adopt(next)
+			if err == nil && next.done {
+				err = b.giveUp(end(b))
+			}
+			return err
+		})
+		if err != nil {
+			return errors.Join(err, damaged)
+		}
+		at, damaged = next, cmp.Or(next.damaged, damaged)
+	}
+	return damaged
 }
 
-func (b *batch) adoptNow(at time.Time) (damaged, err error) {
-	ev := journal.Event{Kind: journal.EventAdopt, At: at}
-	if err := b.observeClock(at); err != nil {
-		return nil, err
-	}
-	handles, err := b.unanswered()
+// adoptAtOnce is how many operations an adoption goes through in one commit.
+var adoptAtOnce = 256 // a test has fewer
+
+// adoption is how far an adoption has come, from one commit to the next.
+type adoption struct {
+	after   int64 // every operation up to this handle was adopted
+	done    bool
+	damaged error // an operation that can't be read, and stays as it is
+}
+
+// adopt adopts a page of operations, and with the last one the journal.
+func (b *batch) adopt(a *adoption) error {
+	missing, err := b.sessionsWithoutFile()
 	if err != nil {
-		return nil, err
+		return err
+	}
+	for _, id := range missing {
+		b.liveness[id] = errDead // whoever ran them does so elsewhere, or no more
+	}
+	ev := journal.Event{Kind: journal.EventAdopt, At: time.Now()}
+	if err := b.observeClock(ev.At); err != nil {
+		return err
+	}
+	handles, err := b.unansweredAfter(a.after, adoptAtOnce)
+	if err != nil {
+		return err
 	}
 	var out outcome
-	for _, handle := range handles {
+	began := time.Now()
+	for i, handle := range handles {
+		if i > 0 && time.Since(began) > claimFor {
+			return b.giveUp(b.countAsRestored())
+		}
 		r, err := b.byHandle(handle)
 		if err == nil {
 			err = b.next(r, &prepared{Event: ev}, &out)
 		}
 		if errors.Is(err, format.ErrDamaged) && b.broken == nil { // it is believed by nobody
-			damaged, err = fmt.Errorf("adopted, but operation %d: %w", handle, err), nil
+			a.damaged, err = fmt.Errorf("adopted, but operation %d: %w", handle, err), nil
 		}
 		if err != nil {
-			return nil, b.giveUp(err)
+			return b.giveUp(err)
+		}
+		a.after = handle
+	}
+	if len(handles) == adoptAtOnce {
+		return b.giveUp(b.countAsRestored())
+	}
+	for _, id := range missing {
+		if err := b.write(b.sql.removeSession, id); err != nil {
+			return b.giveUp(err)
 		}
 	}
-	return damaged, b.giveUp(b.becomeItsOwn())
+	b.missing = []string{}
+	a.done = true
+	return b.giveUp(b.becomeItsOwn())
+}
+
+// countAsRestored has a journal that is adopted in part count as restored, for every process that opens it: its sidecar is
+// another journal's until the adoption is over.
+func (b *batch) countAsRestored() error {
+	if b.restored != nil {
+		return nil
+	}
+	b.holdMarks()
+	side, _ := readSidecar(b.path) // else it counts as restored by that
+	side.identity = newIdentity()
+	if err := side.place(b.path); err != nil {
+		return conn.Explain(b.path, "adopt it", err)
+	}
+	b.abandoned = append(b.abandoned, func() { b.restored, b.verified = nil, false })
+	b.restored = fmt.Errorf("%w: %s is adopted in part; nothing is sent until Adopt was called, and has returned", journal.ErrRestored, b.path)
+	b.checkpoint.trusted.Store(false)
+	return nil
+}
+
+// holdMarks keeps the checkpointer from the sidecar until the batch is over.
+func (b *batch) holdMarks() {
+	if b.marksHeld {
+		return
+	}
+	b.marksHeld = true
+	b.checkpoint.marking.Lock()
+	b.committed = append(b.committed, b.checkpoint.marking.Unlock)
+	b.abandoned = append(b.abandoned, b.checkpoint.marking.Unlock)
 }
 
 // becomeItsOwn gives the journal an identity that no other copy has. The sidecar
 // comes first: until the commit the two differ, so that the journal counts as
 // restored, and from the commit on they agree.
 func (b *batch) becomeItsOwn() error {
-	b.checkpoint.marking.Lock()
-	b.committed = append(b.committed, b.checkpoint.marking.Unlock)
-	b.abandoned = append(b.abandoned, b.checkpoint.marking.Unlock)
+	b.holdMarks()
 	was, before := b.restored, b.identity
 	b.abandoned = append(b.abandoned, func() { b.restored, b.identity, b.verified = was, before, false })
 	b.restored, b.identity = nil, newIdentity()
@@ -103,29 +177,26 @@ func (b *batch) becomeItsOwn() error {
 	return nil
 }
 
-// removeSessionsWithoutFile is for those that were copied or restored with the
-// journal, and tells whether there were any: whoever ran them does so elsewhere, or
-// no more.
-func (b *batch) removeSessionsWithoutFile() (some bool, err error) {
+// sessionsWithoutFile are those that were copied or restored with the journal. It looks once in a batch.
+func (b *batch) sessionsWithoutFile() ([]string, error) {
+	if b.missing != nil {
+		return b.missing, nil
+	}
 	var ids []string
-	err = b.read(b.sql.sessions, func(v []driver.Value) error {
+	err := b.read(b.sql.sessions, func(v []driver.Value) error {
 		ids = append(ids, v[0].(string))
 		return nil
 	})
 	if err != nil {
-		return some, err
+		return nil, err
 	}
+	b.missing = []string{}
 	for _, id := range ids {
-		if err := b.alive(id); !errors.Is(err, journal.ErrRestored) {
-			continue
+		if errors.Is(b.alive(id), journal.ErrRestored) {
+			b.missing = append(b.missing, id)
 		}
-		if err := b.write(b.sql.removeSession, id); err != nil {
-			return some, err
-		}
-		b.liveness[id] = errDead
-		some = true
 	}
-	return some, nil
+	return b.missing, nil
 }
 
 // giveUp fails the whole batch with err: half an adoption is none.

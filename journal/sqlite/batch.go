@@ -19,13 +19,15 @@ type batch struct {
 	deferrals []*prepared      // deliveries that it carries
 	liveness  map[string]error // of sessions looked at: nil, errDead or ErrRestored
 	wrote     bool
-	inRows    int     // bytes of bodies that it wrote to rows of their own
-	highest   int64   // handle in records
-	numbered  int64   // its commit number
-	others    bool    // somebody else wrote since the last one
-	broken    error   // it can't be committed
-	changed   bool    // the request that is being done has written something
-	gone      []int64 // handles that it removed
+	inRows    int      // bytes of bodies that it wrote to rows of their own
+	highest   int64    // handle in records
+	numbered  int64    // its commit number
+	others    bool     // somebody else wrote since the last one
+	broken    error    // it can't be committed
+	changed   bool     // the request that is being done has written something
+	gone      []int64  // handles that it removed
+	marksHeld bool     // the checkpointer's marking is locked
+	missing   []string // sessions without a file; nil: nobody has looked
 
 	committed, abandoned []func()
 }

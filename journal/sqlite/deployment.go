@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
@@ -113,15 +112,12 @@ func (b *batch) mayJoin(opts Options) error {
 // Call it on a Journal that was opened with Options.Existing and without Options.Deployment. An empty
 // name leaves it to the next Open to name one.
 func (j *Journal) AdoptAs(ctx context.Context, deployment string) error {
-	return j.adopt(ctx, func(b *batch) (damaged, err error) {
+	return j.adopt(ctx, func(*batch) (bool, error) { return true, nil }, func(b *batch) error {
 		is, err := ownerBy(b.sql.readOwner)
 		if err != nil {
-			return nil, b.giveUp(err)
+			return err
 		}
 		is.deployment = deployment
-		if damaged, err = b.adoptNow(time.Now()); err == nil {
-			err = b.giveUp(is.write(b.sql.writeOwner))
-		}
-		return damaged, err
+		return is.write(b.sql.writeOwner)
 	})
 }

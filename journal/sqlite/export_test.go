@@ -245,3 +245,17 @@ func ClaimPage(j *Journal, ev journal.Event, limit int, after int64) (taken []st
 	})
 	return taken, c.after, c.done, err
 }
+
+// AdoptAtOnce has an adoption go through so many operations in one commit, until restore is called.
+func AdoptAtOnce(many int) (restore func()) {
+	before := adoptAtOnce
+	adoptAtOnce = many
+	return func() { adoptAtOnce = before }
+}
+
+// AdoptPage is the first commit of an adoption.
+func AdoptPage(j *Journal) (done bool, err error) {
+	a := new(adoption)
+	err = j.file.writer.do(context.Background(), func(b *batch) error { return b.adopt(a) })
+	return a.done, err
+}

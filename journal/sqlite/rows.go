@@ -23,6 +23,12 @@ const unanswered = `SELECT handle FROM onceward_operations WHERE state = 1
 	UNION ALL SELECT handle FROM onceward_operations WHERE state = 2 AND holder IS NOT NULL
 	UNION ALL SELECT handle FROM onceward_operations WHERE state > 3`
 
+// unansweredAfter selects the first of them after a handle, in order. What is held, of which there is little, is all looked at.
+const unansweredAfter = `SELECT handle FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 AND handle > ?1
+	UNION ALL SELECT handle FROM onceward_operations INDEXED BY onceward_operations_failed WHERE state > 3 AND handle > ?1
+	UNION ALL SELECT handle FROM (SELECT handle FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder IS NOT NULL AND handle > ?1 AND state = 2)
+	ORDER BY handle LIMIT ?2`
+
 // fromThese goes on from a WHERE of operations: those of the providers in a JSON array,
 // the statement's second parameter, or of all where that is NULL.
 const fromThese = " AND (?2 IS NULL OR provider IN (SELECT value FROM json_each(?2)))"
@@ -48,7 +54,7 @@ type statements struct {
 	blockOf, blocksFrom, insertBlock, updateBlock, removeBlock *conn.Stmt
 
 	dueCount, dueFew, dueMany, dueEnd, nextHolder, heldBy, unheld *conn.Stmt
-	unanswered                                                    *conn.Stmt
+	unanswered, unansweredAfter                                   *conn.Stmt
 
 	sessions, hasSession, addSession, removeSession *conn.Stmt
 
@@ -125,6 +131,7 @@ func newStatements(c *conn.Conn) (*statements, error) {
 		{&s.unheld, `SELECT handle FROM onceward_operations INDEXED BY onceward_operations_nobodys
 			WHERE state > 2 AND delivered = 0 AND holder IS NULL AND handle > ?1 AND (NOT ?3 OR ` + toldNow + `) ORDER BY handle LIMIT ?2`},
 		{&s.unanswered, unanswered},
+		{&s.unansweredAfter, unansweredAfter},
 
 		{&s.addMark, "INSERT OR IGNORE INTO onceward_marks (bucket, hash, handle) VALUES (?, ?, ?)"},
 		{&s.removeMark, "DELETE FROM onceward_marks WHERE bucket = ? AND hash = ? AND handle = ?"},

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -68,4 +69,17 @@ func (b *batch) unanswered() ([]int64, error) {
 		}
 	}
 	return handles, err
+}
+
+// unansweredAfter are the handles of the first of them after that one, at most so many, in order.
+func (b *batch) unansweredAfter(after int64, limit int) ([]int64, error) {
+	handles, err := b.handles(b.sql.unansweredAfter, after, limit)
+	for k := range b.recently {
+		if k.Op.State != journal.StateCompleted && k.Op.Handle > after {
+			handles = append(handles, k.Op.Handle)
+		}
+	}
+	slices.Sort(handles)
+	handles = slices.Compact(handles)
+	return handles[:min(limit, len(handles))], err
 }
