@@ -222,9 +222,6 @@ func (k *call) apply() (journal.Result, error) {
 		}
 		return journal.Result{}, k.fail(ErrJournal, err)
 	}
-	if in := &k.intent; in.ReferenceOurs {
-		in.Reference = another(in.Reference) // the generation before may have been sent with that one
-	}
 	ev := journal.Event{
 		Kind:   journal.EventBegin,
 		Ref:    k.ref,

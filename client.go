@@ -56,7 +56,7 @@ type Config struct {
 
 	// Secret, of at least 16 bytes, derives the key of a named operation's first
 	// generation from scope and name, so that it comes back after the loss of the
-	// journal, inside the provider's retention. The same on every host; nil: keys
+	// journal, inside the provider's retention. A reference that the client fills in (Reconcile.References) comes back with it. The same on every host; nil: keys
 	// are random. The fingerprints of secret bodies are made under it, so that another
 	// one makes another request of the same card: ErrKeyReused.
 	Secret []byte

@@ -28,6 +28,8 @@ const (
 	childLabel   = "onceward child key v1"
 	scopedLabel  = "onceward scoped child key v1"
 	derivedLabel = "onceward derived key v1"
+
+	referenceLabel = "onceward reference v1"
 )
 
 // ErrInvalidKey is what errors.Is finds in every error of [Key.Validate].
@@ -110,6 +112,17 @@ func DeriveKey(secret []byte, parts ...string) (Key, error) {
 		writeString(h, part)
 	}
 	return uuidV8(h), nil
+}
+
+// reference returns the reference of a generation of the operation ref that has key k: a UUID of version 8 from HMAC-SHA256
+// under secret. Without a secret, k itself has to be one that cannot be guessed. An endpoint may take no key, so ref counts as well.
+func (k Key) reference(secret []byte, ref Ref, generation int) Key {
+	h := hmac.New(sha256.New, secret)
+	for _, part := range []string{referenceLabel, string(k), ref.Scope, ref.Parent, ref.ID} {
+		writeString(h, part)
+	}
+	writeLength(h, generation)
+	return uuidV8(h)
 }
 
 // Validate reports whether k can be sent as a key: 1 to [MaxKeyLength] characters of visible ASCII (0x21 to 0x7E, no

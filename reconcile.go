@@ -66,13 +66,14 @@ type ReferenceMode uint8
 
 const (
 	// FillStated fills in a reference where the endpoint's table says so
-	// (providers.Reference.Fill), which no adapter does by itself. It is the default.
+	// (providers.Reference.Fill). The adapters say so for a field that belongs to the client: metadata.onceward of Stripe,
+	// GoCardless and Mollie. It is the default.
 	FillStated ReferenceMode = iota
 
 	// FillMissing fills one in wherever the table names a place for it that payers don't
-	// see. It is random, and the same on every attempt; it is left out of what tells one
-	// request from another. Nothing is filled into a request that is compressed or in several parts, or that its
-	// caller has signed.
+	// see. It is the same on every attempt of a generation, and no part of the request's fingerprint. It comes back with the key if the journal is lost (Config.Secret), and is random otherwise. Nothing is
+	// filled into a request that is compressed or in several parts, that its
+	// caller has signed or given a key, or that may have left without one.
 	FillMissing
 )
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
@@ -32,32 +33,38 @@ func (k *call) refer(m tables.Message) {
 	case present:
 		in.Reference, in.ReferenceName = value, form
 	case (ref.Fill || r.References == FillMissing) && !ref.Visible && !secret.Signed(m.Header, m.Query):
-		for _, made := range newReferences() {
+		sample := string(NewKey())
+		for _, like := range []string{sample, spelledLike("", sample)} {
 			trial := m
 			trial.Header = m.Header.Clone()
-			if at.Set(&trial, made) == nil {
-				in.Reference, in.ReferenceName, in.ReferenceOurs = made, form, true
+			if at.Set(&trial, like) == nil {
+				in.ReferenceName, in.ReferenceOurs = form, true
+				in.NextReference = func(key string, generation int) string {
+					return spelledLike(like, k.client.newReference(k.ref, in.Naming, Key(key), generation))
+				}
 				break
 			}
 		}
 	}
 }
 
-// newReferences are spellings of a reference for one round of one operation, the second for
-// where no hyphens are taken. It is random, and says nothing of the key: who knows a key
-// may be told the answer that is stored under it.
-func newReferences() []string {
-	id := string(NewKey())
-	return []string{id, strings.ReplaceAll(id, "-", "")}
+// spelledLike spells a reference without hyphens if the given one has none: some fields take none.
+func spelledLike(like, made string) string {
+	if strings.Contains(like, "-") {
+		return made
+	}
+	return strings.ReplaceAll(made, "-", "")
 }
 
-// another is a reference that is spelled as the one before it.
-func another(before string) string {
-	made := newReferences()
-	if !strings.Contains(before, "-") {
-		return made[1]
+// newReference makes the reference of one generation of an operation. It comes back after the loss of the journal if the key
+// may: the provider would refuse that key with another body. A key comes back under Config.Secret, and under a parent of the
+// caller's own. Any other reference is random. None of them tells the key.
+func (c *Client) newReference(ref Ref, naming journal.Naming, key Key, generation int) string {
+	comesBack := c.cfg.Secret != nil || ref.Parent != "" && !seam.IsOfFlow(ref.Parent)
+	if naming != journal.Named || !comesBack {
+		return string(NewKey())
 	}
-	return made[0]
+	return string(key.reference(c.cfg.Secret, ref, generation))
 }
 
 // referenceAt is where a recorded reference stands, by what formOf said of it.

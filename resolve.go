@@ -104,7 +104,7 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 		}
 		ev.Key = c.laterKey(op.Ref, op.Key, seen.Generation+1, version)
 		if op.ReferenceOurs {
-			ev.Reference = another(op.Reference)
+			ev.Reference = spelledLike(op.Reference, c.newReference(op.Ref, op.Naming, Key(ev.Key), seen.Generation+1))
 		}
 	}
 	res, err := c.journal.Apply(ctx, ev)

@@ -38,9 +38,9 @@ func (w identity) admits(op *journal.Operation, exact bool) bool {
 	return w.account != "" || exact && ownMark(op)
 }
 
-// ownMark tells whether the operation has a mark that nobody else can have.
+// ownMark tells whether the operation has a mark that no other operation can have. A derived one may be in two accounts.
 func ownMark(op *journal.Operation) bool {
-	return op.ReferenceOurs || !op.KeyCarried && atRandom(op.Key)
+	return op.ReferenceOurs && atRandom(op.Reference) || !op.KeyCarried && atRandom(op.Key)
 }
 
 // proven is the account in which a look proves something by what is not there.

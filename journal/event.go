@@ -147,11 +147,14 @@ type Intent struct {
 	Account string
 
 	// Reference is what the object can be recognised by that this request creates, "" for
-	// nothing. ReferenceName is the place and name of its field. Where ReferenceOurs is set
-	// it is random, made for this Begin, and put into the request at the attempt; else the
+	// nothing. ReferenceName is the place and name of its field. If ReferenceOurs is set,
+	// the client makes it and puts it into the request at the attempt. Otherwise the
 	// caller's request has it.
 	Reference, ReferenceName string
 	ReferenceOurs            bool
+	// NextReference makes the reference of an operation with that key in the given generation, if ReferenceOurs is set.
+	// nil keeps Reference.
+	NextReference func(key string, generation int) string
 	// Compare are the parts of the request that such an object has to agree with, kept
 	// where the body is not.
 	Compare []Field

@@ -232,7 +232,7 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		op, decision, err = send(op, ev, in.Form)
 	}
 	if decision == Execute && !op.Found.MayHaveRun {
-		op = takeOver(op, in)
+		op = takeOver(op, in, !op.Found.FirstSentAt.IsZero())
 		if op.Mode == "" {
 			op.Mode = in.Mode
 		}
@@ -286,7 +286,7 @@ func anew(op Operation, ev Event) Operation {
 	case in.same(op.Fingerprint) && !op.ByHand:
 		op.Mode = in.Mode
 		op.Terms = termsBy(op, in)
-		op = takeOver(op, in)
+		op = takeOver(op, in, !op.NeverLeft())
 		if ev.Kind != EventEnqueue {
 			op = closeWindow(op, ev)
 		}
@@ -339,12 +339,13 @@ func (in *Intent) nextKey(op Operation) string {
 // intend takes over what the intent says of the request and its contract.
 func intend(op Operation, in *Intent) Operation {
 	op.Fingerprint, op.Terms, op.Mode = in.Fingerprint, in.Terms, in.Mode
-	return takeOver(op, in)
+	return takeOver(op, in, !op.NeverLeft())
 }
 
 // takeOver has an operation of which nothing may have run be sent as its asker made the
-// request: alike in what the fingerprint is of, and with the asker's other headers.
-func takeOver(op Operation, in *Intent) Operation {
+// request: alike in what the fingerprint is of, and with the asker's other headers. left says that an attempt under its
+// key may have left.
+func takeOver(op Operation, in *Intent, left bool) Operation {
 	op.Request, op.BodyWithheld = in.Request, in.BodyWithheld
 	op.Credential, op.Form = in.Credential, in.Form
 	op.Provider, op.Endpoint = in.Provider, in.Endpoint // the contract may have another name by now
@@ -352,13 +353,31 @@ func takeOver(op Operation, in *Intent) Operation {
 	if op.Trace = in.Trace; len(op.Trace) > MaxTrace {
 		op.Trace = ""
 	}
-	op.Reference, op.ReferenceName, op.ReferenceOurs, op.Compare = in.Reference, in.ReferenceName, in.ReferenceOurs, in.Compare
+	op.Compare = in.Compare
 	switch {
 	case op.Key != "" || op.Generation != 0:
 	case !in.KeyCarried || op.Alias == in.Alias:
 		op.Key, op.KeyCarried = in.Key, in.KeyCarried
 	case in.NextKey != nil: // nobody would find it by the carried key, which another may have
 		op.Key = in.NextKey(op.Generation)
+	}
+	return refer(op, in, left)
+}
+
+// refer gives the operation the intent's reference. One that the client makes is the same whenever a generation is sent: by its
+// key, the provider would refuse another body. So an operation that may have left without one gets none. Nor does one whose key its
+// caller brought along: others may have sent that key.
+func refer(op Operation, in *Intent, left bool) Operation {
+	was := op
+	op.Reference, op.ReferenceName, op.ReferenceOurs = in.Reference, in.ReferenceName, in.ReferenceOurs
+	switch {
+	case !in.ReferenceOurs:
+	case op.KeyCarried, left && !was.ReferenceOurs:
+		op.Reference, op.ReferenceName, op.ReferenceOurs = "", "", false
+	case left && was.Reference != "":
+		op.Reference, op.ReferenceName = was.Reference, was.ReferenceName
+	case in.NextReference != nil:
+		op.Reference = in.NextReference(op.Key, op.Generation)
 	}
 	return op
 }

@@ -182,8 +182,8 @@ type Operation struct {
 	// looked for, with; "" while that is not proven.
 	Account string
 	// Reference is what the object that this generation creates can be recognised by, ""
-	// for nothing; ReferenceName is the place and name of its field. ReferenceOurs: it is
-	// random, and was made for this generation; else it is the caller's, and may repeat.
+	// for nothing; ReferenceName is the place and name of its field. ReferenceOurs: the
+	// client made it for this generation; else it is the caller's, and may repeat.
 	Reference, ReferenceName string
 	ReferenceOurs            bool
 	Compare                  []Field // of the request: what such an object has to agree with

@@ -23,7 +23,7 @@ import "slices"
 // What may have run is looked for, a payment among those of its mandate by a field of its
 // metadata, onceward, and a refund among those of its payment. Events of payments say when
 // to look. To look for a metadata field of your own, change its name in Reference, in the
-// look-up and in the event.
+// look-up and in the event, and clear Reference.Fill.
 //
 // Actions (POST /payments/PM123/actions/cancel) get a key because GoCardless's
 // own SDKs send one, but nothing rests on it.
@@ -87,7 +87,7 @@ const (
 // has room for.
 func gocardlessReference(object string) Reference {
 	return Reference{
-		Place: KeyJSONField, Name: object + "s.metadata.onceward", MaxLength: 500, MaxPairs: 3, Mutable: true,
+		Place: KeyJSONField, Name: object + "s.metadata.onceward", MaxLength: 500, MaxPairs: 3, Fill: true, Mutable: true,
 		Source: sourceGoCardlessSDK + " " + object + "_service.go: the integrator's own, on create and update; its bounds: gocardless-dotnet e902187 Resources [S]",
 	}
 }

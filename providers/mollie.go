@@ -25,7 +25,7 @@ import (
 // What may have run is looked for: a payment among the newest by a field of its metadata,
 // onceward, and by its amount, a refund or a capture among those of its payment, by its
 // amount and the same field if it has that. To look for a field of your own, change its name
-// in Reference, in the look-ups and in the events. Events are those of the webhooks that are
+// in Reference, in the look-ups and in the events, and clear Reference.Fill. Events are those of the webhooks that are
 // subscribed to with a full payload.
 //
 // The account is the token's. Tokens of OAuth expire within the hour, so that a new
@@ -108,7 +108,7 @@ var molliePaymentEvent = EventRule{
 // mollieReference is a field in a payment's metadata, if that is an object. Mollie saves
 // it alongside the payment and shows it to who fetches that by the API.
 var mollieReference = Reference{
-	Place: KeyJSONField, Name: "metadata.onceward", MaxLength: 500, Mutable: true,
+	Place: KeyJSONField, Name: "metadata.onceward", MaxLength: 500, Fill: true, Mutable: true,
 	Source: sourceMollieSpec + " payment-request: about 1 kB for all metadata; an update can change it",
 }
 

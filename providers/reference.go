@@ -35,9 +35,9 @@ type Reference struct {
 	// too many. 0 means no bound.
 	MaxPairs int
 
-	// Fill says that a client fills in a reference of its own where the request has none.
-	// Otherwise it does so if it is configured to. What is filled in is the same on every
-	// attempt and no part of the request's fingerprint.
+	// Fill says that a client fills in a reference of its own if the request has none. The adapters set it for a field
+	// named onceward, which belongs to the client. For any other field the client has to be configured to.
+	// The reference is the same on every attempt and no part of the request's fingerprint.
 	Fill bool
 
 	// Visible says that payers or payees can see it, on a statement or in a message, or

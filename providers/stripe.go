@@ -26,8 +26,8 @@ import (
 //
 // What a charge, a payment intent, a refund, a transfer, a payout, a top-up, a subscription, an
 // invoice or a customer became is found by the events of the last 30 days, which show the key,
-// and those that move an amount by metadata[onceward], if the request carries it. To look for a field of your own in the metadata, change its name in Reference
-// and in the look-up.
+// and those that move an amount by metadata[onceward], which a client fills in. To look for a field of your own in the metadata,
+// change its name in Reference and in the look-up, and clear Reference.Fill.
 //
 // An account of v2, and a person of one, are found by the thin events of v2, which show the key, too.
 //
@@ -160,7 +160,7 @@ func stripeV2Found(v2 Endpoint, pattern, kind string) Endpoint {
 
 // stripeReference is a field of the metadata.
 var stripeReference = Reference{
-	Place: KeyFormField, Name: "metadata[onceward]", MaxLength: 500, MaxPairs: 50, Mutable: true,
+	Place: KeyFormField, Name: "metadata[onceward]", MaxLength: 500, MaxPairs: 50, Fill: true, Mutable: true,
 	Source: "docs.stripe.com/metadata [D]: 50 pairs, values of 500 characters, not visible to customers, changed by updates",
 }
 
