@@ -23,7 +23,7 @@ const (
 	logNotClaimed    logEvent = "operation.not_claimed"
 	logLooked        logEvent = "operation.looked"
 	logFound         logEvent = "operation.found"
-	logDead          logEvent = "operation.dead"
+	logDead          logEvent = "operation.needs_attention"
 	logContradicted  logEvent = "operation.contradicted"
 	logLookFailed    logEvent = "look.failed"
 	logSettleFailed  logEvent = "settle.failed"

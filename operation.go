@@ -341,16 +341,23 @@ func (c *Client) Lookup(ctx context.Context, ref Ref) (Operation, error) {
 // Filter selects operations for Operations. The zero Filter selects all.
 type Filter struct {
 	States []State // none: every state
-	Dead   bool    // those that somebody has to see to: see Operation.Dead
 	Scope  *string // nil: every scope
 	Limit  int     // 0: no limit
+
+	// NeedsAttention selects the operations that need attention: those with a reason in Operation.Dead, and unknown ones
+	// that no process looks for.
+	NeedsAttention bool
 }
 
 // Operations yields the recorded operations, oldest first, without their answers.
 // It ends after the first error.
 func (c *Client) Operations(ctx context.Context, f Filter) iter.Seq2[Operation, error] {
 	return func(yield func(Operation, error) bool) {
-		for op, err := range c.journal.List(ctx, journal.Filter{States: f.States, Scope: f.Scope, Dead: f.Dead, Limit: f.Limit}) {
+		filter := journal.Filter{States: f.States, Scope: f.Scope, Limit: f.Limit}
+		if f.NeedsAttention {
+			filter.NeedsAttention = c.now()
+		}
+		for op, err := range c.journal.List(ctx, filter) {
 			if !yield(operationOf(&op), err) || err != nil {
 				return
 			}

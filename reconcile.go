@@ -427,7 +427,7 @@ func (c *Client) found(ctx context.Context, res *journal.Result, e *Evidence, ob
 	case op.State == journal.StateCompleted, op.State == journal.StateCancelled:
 		level, event, msg = slog.LevelInfo, logFound, "found out"
 	case op.Dead != "":
-		level, event, msg = slog.LevelWarn, logDead, "it can't be found out, and somebody has to see to it"
+		level, event, msg = slog.LevelWarn, logDead, "it can't be found out, and needs attention"
 	}
 	c.note(ctx, level, event, msg, op, "source", e.Source, "finding", e.Finding.String(), "object", object, "looks", op.Looks, "why", cmp.Or(op.Dead, e.Why))
 	reported := operationOf(op)
@@ -550,12 +550,12 @@ func (p *pass) giveBack(ctx context.Context, group []journal.Operation) {
 // have one by now: a later release may have brought it.
 func (p *pass) reopen(ctx context.Context) error {
 	c := p.client
-	for op, err := range c.journal.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}, Dead: true}) {
+	for op, err := range c.journal.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}, NeedsAttention: c.now()}) {
 		if err != nil {
 			return err
 		}
 		u := parsed(op.Request.URL)
-		if u == nil {
+		if u == nil || op.Dead == "" {
 			continue
 		}
 		route := c.contract(&op.Request, u)

@@ -470,7 +470,7 @@ type unseen struct {
 }
 
 func (j *unseen) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Operation, error] {
-	if slices.Equal(f.States, []journal.State{journal.StateUnknown}) && f.Dead == j.dead {
+	if slices.Equal(f.States, []journal.State{journal.StateUnknown}) && f.NeedsAttention.IsZero() != j.dead {
 		return func(yield func(journal.Operation, error) bool) { yield(journal.Operation{}, errBlinded) }
 	}
 	return j.Journal.List(ctx, f)

@@ -350,7 +350,7 @@ func TestRuleContradiction(t *testing.T) {
 		l.runs(time.Minute)
 		require.Len(t, l.told(), 1)
 		var dead []string
-		for op, err := range l.Operations(t.Context(), onceward.Filter{Dead: true}) {
+		for op, err := range l.Operations(t.Context(), onceward.Filter{NeedsAttention: true}) {
 			require.NoError(t, err)
 			dead = append(dead, op.ID)
 		}

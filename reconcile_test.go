@@ -373,7 +373,7 @@ func TestReconcileIsToldAtOnce(t *testing.T) {
 		}
 		assert.Empty(t, ask(), "it is looked for again")
 		oncetest.Pass(10*time.Minute + 1234*time.Millisecond) // no poll of its own comes just then
-		assert.Contains(t, ask(), `level=WARN msg="it can't be found out, and somebody has to see to it"`)
+		assert.Contains(t, ask(), `level=WARN msg="it can't be found out, and needs attention"`)
 		assert.Contains(t, l.stands("invoice-1").Dead, "given up after")
 		oncetest.Pass(20 * time.Millisecond)
 		assert.Len(t, l.told(), 1)
@@ -664,7 +664,7 @@ func TestReconcileHookThatIsTooLate(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, op.State)
 		assert.Empty(t, op.Resolved.By, "the word of before")
 		assert.NotContains(t, l.log.String(), "found out")
-		assert.NotContains(t, l.log.String(), "somebody has to see to it")
+		assert.NotContains(t, l.log.String(), "needs attention")
 		l.truly()
 	})
 }

@@ -131,6 +131,7 @@ func (c *console) routes() http.Handler {
 		"GET /operations":  {Look, c.operations},
 		"GET /operation":   {Look, c.operation},
 		"GET /find":        {Look, c.find},
+		"GET /attention":   {Look, c.attention},
 		"GET /flows":       {Look, c.flowList},
 		"GET /flow":        {Look, c.flow},
 		"GET /events":      {Look, c.live.serve},

@@ -119,7 +119,7 @@ func seenOf(op journal.Operation, more ...string) url.Values {
 
 // pages are every page that only reads.
 func pages(s *site) []string {
-	all := []string{"", "operations", "operations?state=unknown&order=oldest", "operations?state=completed", "operations?show=dead", "operations?show=undelivered",
+	all := []string{"", "operations", "operations?state=unknown&order=oldest", "operations?state=completed", "operations?show=attention", "attention", "operations?show=undelivered",
 		"operations?scope=" + planted.Scope, "operations?provider=adyen", "operations?older=5h", "flows", "flows?state=set_aside", "flow?name=" + planted.SetAside}
 	for op, err := range s.journal.List(s.t.Context(), journal.Filter{}) {
 		require.NoError(s.t, err)
@@ -396,9 +396,10 @@ func TestFindings(t *testing.T) {
 		require.GreaterOrEqual(t, i, 0, s)
 		return i
 	}
-	assert.Less(t, at(planted.Twice+" took effect more than once"), at("3 operations may or may not have taken effect"))
-	assert.Less(t, at("3 operations may or may not"), at("1 pending operation has less than a quarter of the window left"))
-	assert.Less(t, at("less than a quarter"), at("Where operations stand"))
+	assert.Less(t, at(planted.Twice+" took effect more than once"), at("3 operations and flows need attention"))
+	assert.Less(t, at("3 operations and flows need attention"), at("1 pending operation has less than a quarter of the window left"))
+	assert.Less(t, at("less than a quarter"), at("3 operations may or may not have taken effect"))
+	assert.Less(t, at("3 operations may or may not"), at("Where operations stand"))
 }
 
 // A list is gone through page by page: each operation is on one of them, also while others are begun.

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
 	"slices"
@@ -20,7 +21,7 @@ const perPage = 50
 type list struct {
 	Rows     []journal.Operation
 	State    string
-	Show     string // "", dead or undelivered
+	Show     string // "", attention or undelivered
 	Scope    string
 	InScope  bool // by scope, "" too
 	Provider string
@@ -46,7 +47,10 @@ func (c *console) operations(w http.ResponseWriter, r *http.Request, _ string) e
 		Older: q.Get("older"), Oldest: q.Get("order") == "oldest",
 	}
 	var older time.Time // zero: of any age
-	filter := journal.Filter{Newest: !l.Oldest, Dead: l.Show == "dead", Undelivered: l.Show == "undelivered"}
+	filter := journal.Filter{Newest: !l.Oldest, Undelivered: l.Show == "undelivered"}
+	if l.Show == "attention" {
+		filter.NeedsAttention = c.now()
+	}
 	if l.State != "" {
 		i := slices.IndexFunc(journal.States, func(s journal.State) bool { return s.String() == l.State })
 		if i < 0 {
@@ -56,7 +60,7 @@ func (c *console) operations(w http.ResponseWriter, r *http.Request, _ string) e
 			filter.States = []journal.State{journal.States[i]}
 		}
 	}
-	if l.Show != "" && !filter.Dead && !filter.Undelivered {
+	if l.Show != "" && filter.NeedsAttention.IsZero() && !filter.Undelivered {
 		return bad("There is no such selection.")
 	}
 	if l.Older != "" {
@@ -127,7 +131,7 @@ func (l *list) read(ctx context.Context, j journal.Journal, filter journal.Filte
 		}
 		return false, nil
 	}
-	indexed := len(filter.States) > 0 || filter.Dead || filter.Undelivered
+	indexed := len(filter.States) > 0 || !filter.NeedsAttention.IsZero() || filter.Undelivered
 	if indexed || !l.InScope && l.Provider == "" {
 		_, err := some(filter)
 		return err
@@ -198,6 +202,42 @@ func (c *console) find(w http.ResponseWriter, r *http.Request, _ string) error {
 	return nil
 }
 
+// attention lists everything that needs attention, oldest first.
+func (c *console) attention(w http.ResponseWriter, r *http.Request, _ string) error {
+	p, now := &page{Heading: "Needs attention", List: &list{}}, c.now()
+	for op, err := range c.Journal.List(r.Context(), journal.Filter{NeedsAttention: now, Limit: perPage*4 + 1}) {
+		if err != nil {
+			return err
+		}
+		if len(p.List.Rows) == perPage*4 {
+			p.List.Next = "operations?order=oldest&show=attention"
+			break
+		}
+		p.List.Rows = append(p.List.Rows, op)
+	}
+	if c.flows != nil {
+		if err := p.addFlows(shown.AttentionFlows(r.Context(), c.flows, now)); err != nil {
+			return err
+		}
+	}
+	c.render(w, r, http.StatusOK, "attention", p)
+	return nil
+}
+
+// addFlows adds as many as a page has.
+func (p *page) addFlows(flows iter.Seq2[journal.Flow, error]) error {
+	for f, err := range flows {
+		if err != nil {
+			return err
+		}
+		if p.More = len(p.Flows) == perPage*4; p.More {
+			break
+		}
+		p.Flows = append(p.Flows, f)
+	}
+	return nil
+}
+
 func (c *console) flowList(w http.ResponseWriter, r *http.Request, _ string) error {
 	p := &page{Heading: "Flows", List: &list{State: r.URL.Query().Get("state")}}
 	if c.flows == nil {
@@ -211,14 +251,8 @@ func (c *console) flowList(w http.ResponseWriter, r *http.Request, _ string) err
 		}
 		filter.States = []journal.FlowState{journal.FlowStates[i]}
 	}
-	for f, err := range c.flows.ListFlows(r.Context(), filter) {
-		if err != nil {
-			return err
-		}
-		if p.More = len(p.Flows) == perPage*4; p.More {
-			break
-		}
-		p.Flows = append(p.Flows, f)
+	if err := p.addFlows(c.flows.ListFlows(r.Context(), filter)); err != nil {
+		return err
 	}
 	c.render(w, r, http.StatusOK, "flows", p)
 	return nil

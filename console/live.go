@@ -113,7 +113,7 @@ func (l *live) serve(w http.ResponseWriter, r *http.Request, _ string) error {
 		_ = to.SetWriteDeadline(time.Now().Add(writeWithin)) // some servers have none
 		text, err := json.Marshal(map[string]string{
 			"pending": grouped(s.Pending), "in_flight": grouped(s.InFlight), "unknown": grouped(s.Unknown), "cancelled": grouped(s.Cancelled),
-			"completed": grouped(completed(&s)), "undelivered": grouped(s.Undelivered), "set_aside": grouped(s.FlowsSetAside),
+			"completed": grouped(completed(&s)), "undelivered": grouped(s.Undelivered), "attention": grouped(s.NeedsAttention),
 		})
 		if err == nil {
 			_, err = fmt.Fprintf(w, "data: %s\n\n", text)

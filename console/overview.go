@@ -65,12 +65,8 @@ func (c *console) findings(ctx context.Context, s *journal.Stats) (list []findin
 	for _, op := range twice {
 		list = append(list, finding{true, shown.ID(&op) + " took effect more than once.", operationLink(op.Handle)})
 	}
-	if s.Unknown > 0 {
-		says := counted(s.Unknown, "operation", "operations") + " may or may not have taken effect"
-		if !s.OldestUnknown.IsZero() {
-			says += ", the first of them for " + shown.Duration(now.Sub(s.OldestUnknown))
-		}
-		list = append(list, finding{true, says + ".", "operations?state=unknown&order=oldest"})
+	if s.NeedsAttention > 0 {
+		list = append(list, finding{true, counted(s.NeedsAttention, "operation or flow needs", "operations and flows need") + " attention.", "attention"})
 	}
 	closing, soonest, at, err := c.closing(ctx)
 	if err != nil {
@@ -84,8 +80,12 @@ func (c *console) findings(ctx context.Context, s *journal.Stats) (list []findin
 		list = append(list, finding{false, counted(s.Pending, "operation is", "operations are") + " pending, the first of them for " + shown.Duration(waits) + ".",
 			"operations?state=pending&order=oldest"})
 	}
-	if s.FlowsSetAside > 0 {
-		list = append(list, finding{false, counted(s.FlowsSetAside, "flow is", "flows are") + " set aside: it failed too often, or its code was changed.", "flows?state=set_aside"})
+	if s.Unknown > 0 {
+		says := counted(s.Unknown, "operation", "operations") + " may or may not have taken effect"
+		if !s.OldestUnknown.IsZero() {
+			says += ", the first of them for " + shown.Duration(now.Sub(s.OldestUnknown))
+		}
+		list = append(list, finding{false, says + ".", "operations?state=unknown&order=oldest"})
 	}
 	if s.Undelivered > 0 {
 		list = append(list, finding{false, counted(s.Undelivered, "outcome has", "outcomes have") + " reached nobody yet.", "operations?show=undelivered"})

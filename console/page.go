@@ -52,12 +52,14 @@ func (c *console) render(w http.ResponseWriter, r *http.Request, status int, nam
 // functions are the templates'.
 func (c *console) functions() template.FuncMap {
 	return template.FuncMap{
-		"text":  shown.Text,
-		"key":   shown.Key,
-		"id":    func(op *journal.Operation) string { return shown.ID(op) },
-		"short": func(s string) string { return shown.Short(s, 64) },
-		"clip":  func(s string) string { return shown.Clip(s, 64) },
-		"bytes": shown.Bytes,
+		"text":          shown.Text,
+		"key":           shown.Key,
+		"attention":     func(op *journal.Operation) string { return op.NeedsAttention(c.now()) },
+		"flowattention": func(f journal.Flow) string { return f.NeedsAttention(c.now()) },
+		"id":            func(op *journal.Operation) string { return shown.ID(op) },
+		"short":         func(s string) string { return shown.Short(s, 64) },
+		"clip":          func(s string) string { return shown.Clip(s, 64) },
+		"bytes":         shown.Bytes,
 		"ago": func(at, now time.Time) string {
 			if at.After(now) {
 				return "in " + shown.Duration(at.Sub(now))

@@ -54,7 +54,7 @@ func (m *million) List(_ context.Context, f journal.Filter) iter.Seq2[journal.Op
 				handle = last - (at - first)
 			}
 			state := m.state(handle)
-			if len(f.States) > 0 && f.States[0] != state || f.Dead && state != journal.StateUnknown || f.Undelivered || f.Provider != "" && f.Provider != m.provider(handle) {
+			if len(f.States) > 0 && f.States[0] != state || !f.NeedsAttention.IsZero() && state != journal.StateUnknown || f.Undelivered || f.Provider != "" && f.Provider != m.provider(handle) {
 				continue // by an index
 			}
 			op := m.operation(handle)
@@ -121,7 +121,7 @@ func TestRowsOfAPage(t *testing.T) {
 				for path, most := range map[string]struct{ rows, lists int }{
 					"": {2000 + 500, 2}, "operation?h=777777": {1, 1}, "find?name=invoice-777777&scope=tenant-0": {0, 0},
 					"operations": {51, 1}, "operations?order=oldest": {51, 1}, "operations?at=500000": {51, 1},
-					"operations?state=pending": {51, 1}, "operations?state=unknown&order=oldest": {51, 1}, "operations?show=dead": {51, 1}, "operations?show=undelivered": {0, 1},
+					"operations?state=pending": {51, 1}, "operations?state=unknown&order=oldest": {51, 1}, "operations?show=attention": {51, 1}, "operations?show=undelivered": {0, 1},
 					"operations?state=completed": {tenth, 1}, "operations?state=pending&scope=none": {tenth, 1},
 					"operations?older=10m": {51 + 2*20 + 512, 1 + 2 + 20}, "operations?older=10m&order=oldest": {51 + 2*20 + 512, 1 + 2 + 20},
 					"operations?scope=tenant-1": {2 + 51, 2 + 1}, "operations?scope=tenant-1&order=oldest": {2 + 51, 2 + 1},

@@ -109,10 +109,13 @@ type Filter struct {
 	Provider    string
 	Naming      *Naming
 	WakeBefore  time.Time // pending ones to be woken before this
-	Undelivered bool      // outcomes that reached nobody yet
-	Dead        bool      // those that somebody has to see to (Operation.Dead)
+	Undelivered bool      // outcomes that are not delivered, those of unknown operations that are looked for too
 	ByWake      bool      // pending ones by WakeAt, soonest first; implies States{StatePending}
 	Limit       int       // 0: no limit
+
+	// NeedsAttention selects the operations that need attention at this time (Operation.NeedsAttention). Zero selects
+	// all.
+	NeedsAttention time.Time
 
 	// After and Before are bounds of the Handle, both exclusive; 0: none. Newest has those
 	// created last come first, but for ByWake. So the next page begins Before the last handle

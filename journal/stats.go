@@ -28,7 +28,9 @@ type Stats struct {
 	// Undelivered outcomes have reached nobody. OldestUndelivered is the earliest of them.
 	Undelivered       int64
 	OldestUndelivered time.Time
-	Dead              int64 // operations that somebody has to see to (Operation.Dead)
+
+	// NeedsAttention counts the operations and flows that need attention (Operation.NeedsAttention, Flow.NeedsAttention).
+	NeedsAttention int64
 
 	// Flows by their state, FlowsBegun counting all that were ever begun.
 	FlowsRunning, FlowsWaiting, FlowsSetAside int64

@@ -36,7 +36,7 @@ func (t *Telemetry) Observe(name string, j journal.StatsReader) (metric.Registra
 	operations := g.counts("onceward.journal.operation.count", "{operation}", "Operations without an answer, by state.")
 	due := g.gauge("onceward.journal.due.count", "{operation}", "Pending operations that Run is to send by now.")
 	undelivered := g.gauge("onceward.journal.undelivered.count", "{operation}", "Outcomes that reached nobody.")
-	dead := g.gauge("onceward.journal.dead.count", "{operation}", "Operations that somebody has to see to.")
+	attention := g.gauge("onceward.journal.attention.count", "{item}", "Operations and flows that need attention.")
 	flows := g.counts("onceward.journal.flow.count", "{flow}", "Flows that have not ended, by state.")
 	sessions := g.gauge("onceward.journal.session.count", "{session}", "Sessions that were begun and not ended.")
 	restored := g.gauge("onceward.journal.restored", "", "1 while nothing is sent until the journal is adopted.")
@@ -67,7 +67,7 @@ func (t *Telemetry) Observe(name string, j journal.StatsReader) (metric.Registra
 			journal.FlowStateSetAside: s.FlowsSetAside} {
 			o.ObserveInt64(flows, n, t.with(place{}, named, keyFlowState.String(state.String())).option)
 		}
-		for gauge, n := range map[metric.Int64Observable]int64{due: s.Due, undelivered: s.Undelivered, dead: s.Dead, sessions: s.Sessions,
+		for gauge, n := range map[metric.Int64Observable]int64{due: s.Due, undelivered: s.Undelivered, attention: s.NeedsAttention, sessions: s.Sessions,
 			file: s.FileBytes, wal: s.WALBytes, restored: oneIf(s.Restored != "")} {
 			o.ObserveInt64(gauge, n, at)
 		}

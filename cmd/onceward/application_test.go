@@ -170,7 +170,7 @@ func TestBesideAnApplication(t *testing.T) {
 		}
 		handle := fmt.Sprintf("#%d", 1+random.IntN(2000))
 		every := [][]string{
-			{"ls"}, {"ls", "--state", "unknown"}, {"dead"}, {"looks"}, {"show", handle, "--reveal"}, {"why", handle}, {"flows"}, {"stats"}, {"top", "--count", "2", "--every", "100ms"},
+			{"ls"}, {"ls", "--state", "unknown"}, {"attention"}, {"looks"}, {"show", handle, "--reveal"}, {"why", handle}, {"flows"}, {"stats"}, {"top", "--count", "2", "--every", "100ms"},
 			{"verify"}, {"backup", filepath.Join(backups, fmt.Sprint(round))}, {"doctor", "--bodies", "20"}, {"export"}, {"adopt", "--yes"},
 			{"reap", "--keep", "2160h", "--archive", filepath.Join(backups, "archive.jsonl")},
 			{"resolve", handle, "--executed", "--because", "a test", "--yes", "--seen", "0.1"}, {"resolve", handle, "--not-executed", "--because", "a test", "--yes", "--seen", "0.1"},

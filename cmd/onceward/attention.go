@@ -13,10 +13,10 @@ import (
 // maxAttention is how many of each kind are listed.
 const maxAttention = 1000
 
-// attention is what somebody has to see to.
+// attention is everything that needs attention.
 type attention struct {
-	Operations []operation `json:"operations" doc:"unknown ones, oldest first, and those against whose outcome something was heard"`
-	Flows      []flow      `json:"flows" doc:"those that are set aside"`
+	Operations []operation `json:"operations" doc:"the operations that need attention, oldest first"`
+	Flows      []flow      `json:"flows" doc:"the flows that need attention, oldest first"`
 	More       bool        `json:"more" doc:"there are more than are listed"`
 }
 
@@ -24,7 +24,7 @@ func (a *attention) lines() []any { return append(lines(a.Operations), lines(a.F
 
 func (a *attention) table(t *table) {
 	if len(a.Operations)+len(a.Flows) == 0 {
-		t.line("nothing waits for anybody")
+		t.line("nothing needs attention")
 		return
 	}
 	if len(a.Operations) > 0 {
@@ -36,11 +36,7 @@ func (a *attention) table(t *table) {
 		if op.SettledAt != nil {
 			since = *op.SettledAt
 		}
-		why := reason(op)
-		if op.Dead == "" && op.LookAt != nil && op.Looks > 0 {
-			why = "looked for again " + t.time(*op.LookAt) + "; " + why
-		}
-		t.row(op.Handle, op.State, op.title(), shown.Short(op.Scope, 20), shown.Text(op.Provider), t.time(since), shown.Short(why, 80))
+		t.row(op.Handle, op.State, op.title(), shown.Short(op.Scope, 20), shown.Text(op.Provider), t.time(since), shown.Short(op.NeedsAttention, 80))
 	}
 	if len(a.Flows) > 0 {
 		t.flush()
@@ -48,31 +44,33 @@ func (a *attention) table(t *table) {
 	}
 	for i := range a.Flows {
 		f := &a.Flows[i]
-		t.row(f.Handle, f.State, shown.Short(f.ID, 40), shown.Short(f.Scope, 20), shown.Text(f.Function), t.time(f.UpdatedAt), shown.Short(f.Cause, 80))
+		t.row(f.Handle, f.State, shown.Short(f.ID, 40), shown.Short(f.Scope, 20), shown.Text(f.Function), t.time(f.UpdatedAt), shown.Short(f.NeedsAttention, 80))
 	}
 	if a.More {
 		t.line("and more")
 	}
 }
 
-func (c *command) deadCommand() *cobra.Command {
+func (c *command) attentionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "dead", Short: "List what somebody has to see to: unknown operations, and flows that are set aside", Args: exactly(0, ""),
+		Use: "attention", Short: "List everything that needs attention: operations and flows", Args: exactly(0, ""),
 		RunE: c.reads(func(ctx context.Context, s store, _ []string) error {
-			all := &attention{Operations: []operation{}, Flows: []flow{}}
-			for _, filter := range []journal.Filter{{States: []journal.State{journal.StateUnknown}}, {Dead: true, States: []journal.State{journal.StateCompleted, journal.StateCancelled}}} {
-				page, err := c.page(ctx, s, filter, time.Time{}, maxAttention)
-				if err != nil {
-					return err
-				}
-				all.Operations = append(all.Operations, page.Operations...)
-				all.More = all.More || page.Next != ""
-			}
-			page, err := c.flowPage(ctx, s, journal.FlowFilter{States: []journal.FlowState{journal.FlowStateSetAside}}, maxAttention)
+			now := c.at(s)
+			page, err := c.page(ctx, s, journal.Filter{NeedsAttention: now}, time.Time{}, maxAttention)
 			if err != nil {
 				return err
 			}
-			all.Flows, all.More = page.Flows, all.More || page.More
+			all := &attention{Operations: page.Operations, Flows: []flow{}, More: page.Next != ""}
+			for f, err := range shown.AttentionFlows(ctx, s, now) {
+				if err != nil {
+					return err
+				}
+				if len(all.Flows) == maxAttention {
+					all.More = true
+					break
+				}
+				all.Flows = append(all.Flows, c.flowOf(&f))
+			}
 			return c.say(all)
 		}),
 	}
@@ -101,10 +99,8 @@ func (l *looks) table(t *table) {
 		at := &l.Looks[i]
 		next, latest := "", ""
 		switch {
-		case at.Dead != "":
-			next = "never: " + at.Dead
-		case at.Looks == 0:
-			next = "not looked for yet"
+		case at.NeedsAttention != "":
+			next = at.NeedsAttention
 		case at.LookAt != nil:
 			next = t.time(*at.LookAt)
 		}

@@ -109,7 +109,7 @@ func (c *command) root() (root *cobra.Command, began *bool) {
 	flags.BoolVar(&c.asOwner, "as-owner", false, "as root: become the user who owns the journal's file")
 	flags.BoolVar(&c.fullKeys, "full-keys", false, "show keys whole, unnamed operations' names among them")
 	root.AddCommand(
-		c.lsCommand(), c.deadCommand(), c.looksCommand(), c.showCommand(), c.whyCommand(),
+		c.lsCommand(), c.attentionCommand(), c.looksCommand(), c.showCommand(), c.whyCommand(),
 		c.flowsCommand(), c.flowCommand(),
 		c.statsCommand(), c.topCommand(),
 		c.resolveCommand(), c.cancelCommand(),

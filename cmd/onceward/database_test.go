@@ -328,7 +328,7 @@ func TestBesideAnApplicationOnPostgres(t *testing.T) {
 		}
 		handle := fmt.Sprintf("#%d", 1<<40+1+random.IntN(500))
 		every := [][]string{
-			{"ls"}, {"ls", "--state", "unknown"}, {"dead"}, {"looks"}, {"show", handle, "--reveal"}, {"why", handle}, {"flows"}, {"stats"}, {"top", "--count", "2", "--every", "100ms"},
+			{"ls"}, {"ls", "--state", "unknown"}, {"attention"}, {"looks"}, {"show", handle, "--reveal"}, {"why", handle}, {"flows"}, {"stats"}, {"top", "--count", "2", "--every", "100ms"},
 			{"verify"}, {"doctor", "--bodies", "20"}, {"export"}, {"adopt", "--yes"}, {"reap", "--keep", "2160h", "--archive", archive},
 			{"resolve", handle, "--executed", "--because", "a test", "--yes", "--seen", "0.1"}, {"resolve", handle, "--not-executed", "--because", "a test", "--yes", "--seen", "0.1"},
 			{"resolve", handle, "--send-again", "--because", "a test", "--yes", "--seen", "0.1"}, {"cancel", handle, "--yes", "--seen", "0.1"},

@@ -170,7 +170,7 @@ func (x *examination) data(ctx context.Context, s store) {
 			since = ", the first of them for " + shown.Duration(x.now.Sub(now.OldestUnknown))
 		}
 		x.finds(levelWarn, "unknown", fmt.Sprintf("%d operations may or may not have taken effect%s", now.Unknown, since),
-			"dead lists them: find them at their providers, and resolve them", "unknown")
+			"looks tells when each is looked for, attention which of them a person has to resolve", "unknown")
 	} else {
 		x.ok("unknown", "nothing is unknown")
 	}
@@ -180,10 +180,10 @@ func (x *examination) data(ctx context.Context, s store) {
 	} else {
 		x.ok("undelivered", "every outcome has reached somebody")
 	}
-	if n := now.FlowsSetAside; n > 0 {
-		x.finds(levelWarn, "set-aside", fmt.Sprintf("%d flows are set aside: they failed too often, or their code was changed", n), "dead lists them: flow retry, or flow give-up", "flows")
+	if n := now.NeedsAttention; n > 0 {
+		x.finds(levelWarn, "attention", fmt.Sprintf("%d operations and flows need attention", n), "attention lists them, each with its reason", "needs-attention")
 	} else {
-		x.ok("set-aside", "no flow is set aside")
+		x.ok("attention", "nothing needs attention")
 	}
 	x.windows(ctx, s)
 	x.seconds(ctx, s)

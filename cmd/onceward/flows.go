@@ -32,6 +32,8 @@ type flow struct {
 	DueAt      *time.Time `json:"due_at,omitempty"`
 	EndedAt    *time.Time `json:"ended_at,omitempty"`
 	Tombstone  bool       `json:"tombstone,omitempty"`
+
+	NeedsAttention string `json:"needs_attention,omitempty" doc:"why it needs attention; left out if it does not"`
 }
 
 // flowDetail is a flow with its steps.
@@ -56,16 +58,17 @@ type step struct {
 	Result *string   `json:"result,omitempty" doc:"with --reveal: what it returned, secrets masked"`
 }
 
-func flowOf(f *journal.Flow) flow {
+func (c *command) flowOf(f *journal.Flow) flow {
 	return flow{
 		Handle: handleOf(f.Handle), Scope: f.Scope, Parent: f.Parent, ID: f.ID, Function: f.Function.Name, Version: f.Function.Version,
 		State: f.State.String(), Undoing: f.Undoing, GivenUpFor: f.GivenUpFor, Cause: f.Cause, WaitsFor: f.WaitsFor.ID, Failures: f.Failures,
 		CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt, DueAt: moment(f.DueAt), EndedAt: moment(f.EndedAt), Tombstone: f.Tombstone,
+		NeedsAttention: f.NeedsAttention(c.now()),
 	}
 }
 
-func flowDetailOf(f *journal.Flow, reveal bool) *flowDetail {
-	d := &flowDetail{flow: flowOf(f)}
+func (c *command) flowDetailOf(f *journal.Flow, reveal bool) *flowDetail {
+	d := &flowDetail{flow: c.flowOf(f)}
 	for _, h := range f.History {
 		d.History = append(d.History, failure{h.At, secret.Text(h.Error)})
 	}
@@ -93,6 +96,9 @@ func (d *flowDetail) table(t *table) {
 	t.fact("undoing", yes(d.Undoing))
 	t.fact("given up for", shown.Text(d.GivenUpFor))
 	t.fact("why", shown.Text(d.Cause))
+	if d.NeedsAttention != d.Cause {
+		t.fact("needs attention", shown.Text(d.NeedsAttention))
+	}
 	t.fact("waits for", shown.Text(d.WaitsFor))
 	t.fact("created", t.time(d.CreatedAt))
 	if d.DueAt != nil {
@@ -192,7 +198,7 @@ func (c *command) flowPage(ctx context.Context, s store, filter journal.FlowFilt
 		if page.More = len(page.Flows) == limit; page.More {
 			break
 		}
-		page.Flows = append(page.Flows, flowOf(&f))
+		page.Flows = append(page.Flows, c.flowOf(&f))
 	}
 	return page, nil
 }
@@ -208,7 +214,7 @@ func (c *command) flowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.say(flowDetailOf(&f, reveal))
+			return c.say(c.flowDetailOf(&f, reveal))
 		}),
 	}
 	r.flags(show)
@@ -288,5 +294,5 @@ func (c *command) sayOfFlowIn(ctx context.Context, s store, r *reference, arg st
 		return err
 	}
 	c.tell("recorded; the application goes on with it within seconds, if it knows function %s", shown.Text(f.Function.Name))
-	return c.say(flowDetailOf(&f, false))
+	return c.say(c.flowDetailOf(&f, false))
 }

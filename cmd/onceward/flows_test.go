@@ -28,7 +28,7 @@ func TestStepIsFoundByItsFlow(t *testing.T) {
 	require.NoError(t, err)
 
 	title := planted.SetAside + " " + handleOf(f.Handle)
-	assert.Contains(t, runs(t, "dead", "--journal", path).out, title+": notify")
+	assert.Contains(t, runs(t, "attention", "--journal", path).out, title+": notify")
 	for _, flow := range []string{planted.SetAside, handleOf(f.Handle)} {
 		shown := runs(t, "show", "notify", "--flow", flow, "--journal", path)
 		require.Zero(t, shown.code, shown.err)

@@ -360,7 +360,7 @@ func TestGameDayProviderDown(t *testing.T) {
 		d.line.Always(oncetest.Says(200, oncetest.Paid))
 		d.orders(90)
 		d.fires()
-		assert.Contains(d.t, d.shows(""), "What needs somebody Nothing.")
+		assert.Contains(d.t, d.shows(""), "Findings Nothing.")
 		for n := range d.ordered {
 			assert.Equal(d.t, journal.StateCompleted, d.state(fmt.Sprintf("order-%d/charge", n+1)))
 		}
@@ -390,7 +390,7 @@ func TestGameDayKeysExpire(t *testing.T) {
 		d.line.Always(oncetest.Says(200, oncetest.Paid))
 		d.start()
 		d.orders(40)
-		d.fires("Unknown")
+		d.fires("NeedsAttention", "Unknown")
 		assert.Equal(d.t, journal.StateUnknown, d.state(name))
 		assert.Contains(d.t, d.shows(""), "1 operation may or may not have taken effect")
 		told := d.follows("Unknown", name, name)
@@ -399,7 +399,7 @@ func TestGameDayKeysExpire(t *testing.T) {
 		assert.Equal(d.t, journal.StateCompleted, d.state(name))
 		d.orders(10)
 		d.fires()
-		assert.Contains(d.t, d.shows(""), "What needs somebody Nothing.")
+		assert.Contains(d.t, d.shows(""), "Findings Nothing.")
 		require.ErrorIs(d.t, d.ask(name), onceward.ErrAnswerGone)
 		d.end()
 	})
@@ -452,7 +452,7 @@ func TestGameDayDiskFull(t *testing.T) {
 		assert.Equal(d.t, journal.StateCompleted, d.state(name))
 		require.NoError(d.t, d.ask(refused))
 		d.orders(1)
-		assert.Contains(d.t, d.shows(""), "What needs somebody Nothing.")
+		assert.Contains(d.t, d.shows(""), "Findings Nothing.")
 		d.end()
 	})
 }
@@ -493,7 +493,7 @@ func TestGameDayRestored(t *testing.T) {
 		d.orders(10)
 		d.fires()
 		assert.Equal(d.t, journal.StateCompleted, d.state(lost), "its key is remembered")
-		assert.Contains(d.t, d.shows(""), "What needs somebody Nothing.")
+		assert.Contains(d.t, d.shows(""), "Findings Nothing.")
 		d.end()
 	})
 }

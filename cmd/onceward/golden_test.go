@@ -42,7 +42,7 @@ var onThisMachine = regexp.MustCompile(`(?m)(^(ok|warn|fail) +(clock-sync|filesy
 var verbs = map[string][]string{
 	"ls": {"ls"}, "ls-page": {"ls", "--limit", "2", "--after", "#6"}, "ls-states": {"ls", "--state", "unknown,cancelled", "--oldest-first"},
 	"ls-scope": {"ls", "--scope", planted.Scope}, "ls-none": {"ls", "--provider", "adyen"}, "ls-old": {"ls", "--older-than", "5h"},
-	"dead": {"dead"}, "looks": {"looks"}, "show": {"show", planted.Completed}, "show-unknown": {"show", planted.Unknown}, "show-reveal": {"show", "#2", "--reveal"},
+	"attention": {"attention"}, "looks": {"looks"}, "show": {"show", planted.Completed}, "show-unknown": {"show", planted.Unknown}, "show-reveal": {"show", "#2", "--reveal"},
 	"show-twice": {"show", planted.Twice}, "show-hostile": {"show", "#7"}, "show-keys": {"show", "#2", "--full-keys"},
 	"why-closing": {"why", planted.Closing}, "why-unsent": {"why", planted.Unsent, "--scope", planted.Scope}, "why-unknown": {"why", planted.Unknown},
 	"why-completed": {"why", planted.Completed}, "why-cancelled": {"why", planted.Cancelled},

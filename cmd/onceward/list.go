@@ -53,8 +53,8 @@ func (t *table) due(op *operation) string {
 }
 
 func reason(op *operation) string {
-	if op.Dead != "" {
-		return op.Dead
+	if op.NeedsAttention != "" {
+		return op.NeedsAttention
 	}
 	return op.Cause
 }
@@ -65,7 +65,6 @@ type selection struct {
 	scope       string
 	provider    string
 	older       time.Duration
-	dead        bool
 	undelivered bool
 	limit       int
 	after       string
@@ -100,7 +99,7 @@ func (s *selection) filter(cmd *cobra.Command) (f journal.Filter, err error) {
 	if s.limit < 1 || s.limit > 10000 {
 		return f, usage("--limit %d: a page has 1 to 10000", s.limit)
 	}
-	f = journal.Filter{Provider: s.provider, Undelivered: s.undelivered, Newest: !s.oldest, Dead: s.dead}
+	f = journal.Filter{Provider: s.provider, Undelivered: s.undelivered, Newest: !s.oldest}
 	for _, name := range s.states {
 		i := slices.IndexFunc(journal.States, func(state journal.State) bool { return state.String() == name })
 		if i < 0 {

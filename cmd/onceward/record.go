@@ -29,7 +29,8 @@ type operation struct {
 	Claim      int64  `json:"claim" doc:"what resolve takes as --seen, behind the dot"`
 	Attempts   int    `json:"attempts"`
 	Cause      string `json:"cause,omitempty" doc:"why it is pending, unknown or cancelled"`
-	Dead       string `json:"dead,omitempty" doc:"why somebody has to see to it"`
+
+	NeedsAttention string `json:"needs_attention,omitempty" doc:"why it needs attention; left out if it does not"`
 
 	MayHaveRun    bool       `json:"may_have_run" doc:"something may have been sent"`
 	CreatedAt     time.Time  `json:"created_at"`
@@ -151,7 +152,7 @@ func (c *command) operationOf(op *journal.Operation) operation {
 	out := operation{
 		Handle: handleOf(op.Handle), Scope: op.Scope, Parent: op.Parent, ID: op.ID, Naming: op.Naming.String(),
 		Provider: op.Provider, Endpoint: op.Endpoint, State: op.State.String(), Generation: op.Generation, Claim: op.Claim,
-		Attempts: op.Attempts, Cause: op.Cause, Dead: op.Dead, MayHaveRun: op.MayHaveRun,
+		Attempts: op.Attempts, Cause: op.Cause, NeedsAttention: op.NeedsAttention(c.now()), MayHaveRun: op.MayHaveRun,
 		CreatedAt: op.CreatedAt, UpdatedAt: op.UpdatedAt, FirstSentAt: moment(op.FirstSentAt), DueAt: moment(op.DueAt), SettledAt: moment(op.SettledAt),
 		Delivered: op.Delivered, Tombstone: op.Tombstone, ByHand: op.ByHand, SecondEffects: op.SecondEffects,
 		Looks: op.Looks, LookAt: moment(op.LookAt), Object: op.Object, Unwanted: wordOf(op.Unwanted), Resolved: wordOf(op.Resolved),

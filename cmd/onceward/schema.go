@@ -17,7 +17,7 @@ import (
 // outputs are what each verb prints under -o json. Under -o jsonl a list has a line for each of its
 // entries, as the type of the entries has it, and everything else is one line.
 var outputs = map[string]any{
-	"ls": operations{}, "dead": attention{}, "looks": looks{}, "show": detail{}, "why": reasons{},
+	"ls": operations{}, "attention": attention{}, "looks": looks{}, "show": detail{}, "why": reasons{},
 	"flows": flows{}, "flow": flowDetail{}, "flow-retry": flowDetail{}, "flow-give-up": flowDetail{},
 	"stats": stats{}, "top": stats{}, "resolve": detail{}, "cancel": detail{},
 	"verify": verified{}, "backup": copied{}, "adopt": adopted{}, "export": journal.Archived{}, "reap": reaped{},

@@ -28,7 +28,7 @@ func (d *detail) table(t *table) {
 	t.fact("flow", d.Flow)
 	t.fact("state", d.State)
 	t.fact("why", shown.Text(d.Cause))
-	t.fact("see to it", shown.Text(d.Dead))
+	t.fact("needs attention", shown.Text(d.NeedsAttention))
 	t.fact("seen", fmt.Sprintf("%d.%d  (generation and claim, for resolve --seen)", d.Generation, d.Claim))
 	t.fact("naming", d.Naming)
 	t.fact("provider", strings.TrimSpace(shown.Text(d.Provider)+"  "+shown.Text(d.Endpoint)))

@@ -14,16 +14,17 @@ import (
 
 // stats is how a journal does. Counts are of all processes.
 type stats struct {
-	At            time.Time  `json:"at"`
-	Pending       int64      `json:"pending"`
-	InFlight      int64      `json:"in_flight"`
-	Unknown       int64      `json:"unknown"`
-	Cancelled     int64      `json:"cancelled"`
-	Begun         int64      `json:"begun" doc:"all that were ever begun; what is in none of the states above is completed, or was reaped"`
-	Due           int64      `json:"due" doc:"of the pending ones: that the application is to send by now"`
-	Dead          int64      `json:"dead" doc:"that somebody has to see to"`
-	Undelivered   int64      `json:"undelivered" doc:"outcomes that reached nobody yet"`
-	Flows         flowCounts `json:"flows"`
+	At             time.Time  `json:"at"`
+	Pending        int64      `json:"pending"`
+	InFlight       int64      `json:"in_flight"`
+	Unknown        int64      `json:"unknown"`
+	Cancelled      int64      `json:"cancelled"`
+	Begun          int64      `json:"begun" doc:"all that were ever begun; what is in none of the states above is completed, or was reaped"`
+	Due            int64      `json:"due" doc:"of the pending ones: that the application is to send by now"`
+	Undelivered    int64      `json:"undelivered" doc:"outcomes that reached nobody yet"`
+	Flows          flowCounts `json:"flows"`
+	NeedsAttention int64      `json:"needs_attention" doc:"operations and flows that need attention: as many as attention lists"`
+
 	OldestPending *time.Time `json:"oldest_pending,omitempty" doc:"when the pending operation that was begun first was begun"`
 	OldestUnknown *time.Time `json:"oldest_unknown,omitempty" doc:"since when the unknown operation is unknown that is so longest"`
 
@@ -65,7 +66,7 @@ func (s *stats) table(t *table) {
 	row("completed or reaped", s.completed(), nil)
 	t.flush()
 	row("due", s.Due, nil)
-	row("to be seen to", s.Dead, nil)
+	row("needs attention", s.NeedsAttention, nil)
 	row("undelivered", s.Undelivered, s.OldestUndelivered)
 	row("flows running", s.Flows.Running, nil)
 	row("flows waiting", s.Flows.Waiting, nil)
@@ -116,7 +117,7 @@ func (c *command) statsCommand() *cobra.Command {
 func (c *command) statsOf(ctx context.Context, from store) (stats, error) {
 	s, err := from.ReadStats(ctx)
 	return stats{
-		At: c.at(from).UTC(), Pending: s.Pending, InFlight: s.InFlight, Unknown: s.Unknown, Cancelled: s.Cancelled, Begun: s.Begun, Due: s.Due, Dead: s.Dead,
+		At: c.at(from).UTC(), Pending: s.Pending, InFlight: s.InFlight, Unknown: s.Unknown, Cancelled: s.Cancelled, Begun: s.Begun, Due: s.Due, NeedsAttention: s.NeedsAttention,
 		Undelivered: s.Undelivered, Flows: flowCounts{s.FlowsRunning, s.FlowsWaiting, s.FlowsSetAside, s.FlowsBegun},
 		OldestPending: moment(s.OldestPending), OldestUnknown: moment(s.OldestUnknown), OldestUndelivered: moment(s.OldestUndelivered),
 		OldestSetAside: moment(s.OldestSetAside), Last: moment(s.Last), Restored: s.Restored != "", RestoredWhy: s.Restored, Sessions: s.Sessions,
@@ -146,7 +147,7 @@ var measures = []struct {
 	{"unknown-age", func(s *stats) float64 { return s.age(s.OldestUnknown) }},
 	{"undelivered-age", func(s *stats) float64 { return s.age(s.OldestUndelivered) }},
 	{"due", func(s *stats) float64 { return float64(s.Due) }},
-	{"dead", func(s *stats) float64 { return float64(s.Dead) }},
+	{"needs-attention", func(s *stats) float64 { return float64(s.NeedsAttention) }},
 }
 
 func measureNames() string {

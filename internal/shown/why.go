@@ -1,6 +1,9 @@
 package shown
 
 import (
+	"context"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -49,12 +52,10 @@ func WhyOf(op *journal.Operation, now, last, unconfirmed time.Time) Why {
 		return w
 	case journal.StateUnknown:
 		w.Because = "it is unknown: it may have taken effect, and nothing unknown is sent"
-		w.Advice = "find out at the provider, and say what was found: resolve"
-		switch {
-		case op.Dead != "":
-			w.Because += "; it is not looked for any more: " + Text(op.Dead)
-		case !op.LookAt.IsZero() && op.Looks > 0:
-			w.Advice = "it is looked for by itself; if you know better, resolve it"
+		w.Advice = "it is looked for by itself; if you know better, resolve it"
+		if why := op.NeedsAttention(now); why != "" {
+			w.Because += "; it needs attention: " + Text(why)
+			w.Advice = "find out at the provider, and say what was found: resolve"
 		}
 		return w
 	}
@@ -79,4 +80,16 @@ func WhyOf(op *journal.Operation, now, last, unconfirmed time.Time) Why {
 		w.Advice = "the next pass of Run or Resume makes it unknown; then find out at the provider, and resolve it"
 	}
 	return w
+}
+
+// AttentionFlows yields the flows that need attention at that time, oldest first. It ends after the first error.
+func AttentionFlows(ctx context.Context, flows journal.Flows, now time.Time) iter.Seq2[journal.Flow, error] {
+	open := slices.DeleteFunc(slices.Clone(journal.FlowStates), journal.FlowState.Ended)
+	return func(yield func(journal.Flow, error) bool) {
+		for f, err := range flows.ListFlows(ctx, journal.FlowFilter{States: open}) {
+			if (err != nil || f.NeedsAttention(now) != "") && !yield(f, err) {
+				return
+			}
+		}
+	}
 }

@@ -99,7 +99,10 @@ func (s *history) list() {
 		require.Equal(s.t, want.Ref, all[i].Ref)
 		require.Equal(s.t, want.State.String(), all[i].State.String(), "%v", want.Ref)
 	}
-	f := journal.Filter{Newest: s.sometimes(3), ByWake: s.sometimes(4), Undelivered: s.sometimes(6), Dead: s.sometimes(12)}
+	f := journal.Filter{Newest: s.sometimes(3), ByWake: s.sometimes(4), Undelivered: s.sometimes(6)}
+	if s.sometimes(12) {
+		f.NeedsAttention = s.now
+	}
 	if s.sometimes(2) {
 		for range 1 + s.rnd.IntN(2) {
 			f.States = append(f.States, journal.State(1+s.rnd.IntN(5)))
@@ -161,8 +164,10 @@ func (s *history) stats() {
 		return
 	}
 	s.settle()
+	before := time.Now()
 	got, err := reader.ReadStats(s.t.Context())
 	require.NoError(s.t, err)
+	after, attention := time.Now(), int64(0)
 	var want journal.Stats
 	for _, op := range s.model.ops {
 		switch op.State {
@@ -178,13 +183,19 @@ func (s *history) stats() {
 		if store.Undelivered(&op) {
 			want.Undelivered++
 		}
-		if op.Dead != "" {
-			want.Dead++
+		if op.NeedsAttention(before) != "" {
+			want.NeedsAttention++
 		}
+		if op.NeedsAttention(after) != "" {
+			attention++
+		}
+	}
+	if got.NeedsAttention > want.NeedsAttention && got.NeedsAttention <= attention { // it goes by the store's clock
+		want.NeedsAttention = got.NeedsAttention
 	}
 	assert.Equal(s.t, want, journal.Stats{
 		Pending: got.Pending, InFlight: got.InFlight, Unknown: got.Unknown, Cancelled: got.Cancelled,
-		Undelivered: got.Undelivered, Dead: got.Dead,
+		Undelivered: got.Undelivered, NeedsAttention: got.NeedsAttention,
 	})
 	assert.GreaterOrEqual(s.t, got.Begun, int64(len(s.model.ops)))
 	assert.False(s.t, got.Last.After(s.model.clock.Last))

@@ -137,7 +137,7 @@ var reconcileTests = []test{
 		require.NoError(t, err)
 		assert.Len(t, results, 1)
 	}),
-	reconciling("what is dead is not looked for, is listed, and is due again by a hint", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+	reconciling("what needs attention is not looked for, is listed, and is due again by a hint", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		op := c.unknown("one")
 		inconclusive := c.of(journal.EventEvidence, op)
 		inconclusive.Dead = "403: needs reporting"
@@ -145,12 +145,16 @@ var reconcileTests = []test{
 		op = c.decide(inconclusive, journal.Recorded)
 		assert.Equal(t, "403: needs reporting", op.Dead)
 		assert.Empty(t, c.looks(r, time.Minute, 10))
-		c.unknown("alive")
-		assert.Equal(t, []string{"one"}, ids(c.list(journal.Filter{Dead: true})))
+		c.unknown("unplanned") // by a client that looks for nothing
+		assert.Equal(t, []string{"one", "unplanned"}, ids(c.list(journal.Filter{NeedsAttention: c.now})))
+		c.now = c.now.Add(time.Minute)
 		_, first := c.hear(r, "evt_1", journal.Event{Kind: journal.EventHint, Ref: op.Ref, At: c.now})
 		assert.True(t, first)
-		assert.Empty(t, c.list(journal.Filter{Dead: true}))
-		assert.Equal(t, []string{"one", "alive"}, claimed(c.looks(r, time.Minute, 10)))
+		assert.Equal(t, []string{"unplanned"}, ids(c.list(journal.Filter{NeedsAttention: c.now})))
+		overdue := c.now.Add(journal.AttentionAfter)
+		assert.Equal(t, []string{"one", "unplanned"}, ids(c.list(journal.Filter{NeedsAttention: overdue})))
+		assert.ElementsMatch(t, []string{"one", "unplanned"}, claimed(c.looks(r, time.Minute, 10)))
+		assert.Empty(t, c.list(journal.Filter{NeedsAttention: c.now}), "they are looked for")
 	}),
 	reconciling("who looks is offered what is unknown once it is dead", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		op := c.unknown("dead")
@@ -240,7 +244,7 @@ var reconcileTests = []test{
 		assert.Equal(t, journal.StateCompleted, op.State, "its own answer stands")
 		assert.Empty(t, op.Object)
 		assert.NotEmpty(t, op.Dead)
-		assert.Contains(t, ids(c.list(journal.Filter{Dead: true})), "late")
+		assert.Contains(t, ids(c.list(journal.Filter{NeedsAttention: c.now})), "late")
 	}),
 	reconciling("a caller's reference is a mark if no other operation of the account ever had it", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		ref := func(id, reference, account string) journal.Operation {

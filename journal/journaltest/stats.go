@@ -65,7 +65,7 @@ var statsTests = []test{
 		assert.Equal(t, int64(1), s.Sessions)
 		assert.Equal(t, at(11), s.Last)
 		assert.Empty(t, s.Restored)
-		assert.Zero(t, s.Dead)
+		assert.Equal(t, int64(1), s.NeedsAttention, "no process looks for the unknown operation")
 
 		if flows, ok := h.Journal.(journal.Flows); ok {
 			assert.Zero(t, s.FlowsBegun)
@@ -90,6 +90,15 @@ var statsTests = []test{
 			s := stats()
 			assert.Equal(t, []int64{1, 1, 1, 3}, []int64{s.FlowsRunning, s.FlowsWaiting, s.FlowsSetAside, s.FlowsBegun})
 			assert.Equal(t, at(22), s.OldestSetAside)
+			assert.Equal(t, int64(1+3), s.NeedsAttention, "the flow that is set aside, and two that no process runs")
+			attention := 0
+			for f, err := range flows.ListFlows(t.Context(), journal.FlowFilter{}) {
+				require.NoError(t, err)
+				if f.NeedsAttention(time.Now()) != "" {
+					attention++
+				}
+			}
+			assert.Equal(t, 3, attention, "as many as are counted")
 		}
 		require.NoError(t, c.session.End(t.Context()))
 		assert.Zero(t, stats().Sessions)

@@ -440,7 +440,7 @@ func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 		store.Count(&s, op, now)
 	}
 	for i := range j.flows.rows {
-		store.CountFlow(&s, &j.flows.rows[i])
+		store.CountFlow(&s, &j.flows.rows[i], now)
 	}
 	return s, nil
 }

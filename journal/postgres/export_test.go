@@ -117,7 +117,7 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 		"all": {}, "newest": {Newest: true}, "pending": {States: []journal.State{journal.StatePending}},
 		"unsettled":       {States: []journal.State{journal.StatePending, journal.StateInFlight, journal.StateUnknown}},
 		"unknown, newest": {States: []journal.State{journal.StateUnknown}, Newest: true},
-		"undelivered":     {Undelivered: true}, "dead": {Dead: true}, "by wake": {ByWake: true}, "woken before": {WakeBefore: time.UnixMilli(by)},
+		"undelivered":     {Undelivered: true}, "needs attention": {NeedsAttention: time.Now()}, "by wake": {ByWake: true}, "woken before": {WakeBefore: time.UnixMilli(by)},
 	} {
 		sql, args := newPage(filter).statement(1, math.MaxInt64, pageSize)
 		all["list: "+name] = Statement{sql, args}

@@ -156,8 +156,8 @@ func newPage(f journal.Filter) *page {
 		and("o.state > 2 AND NOT o.delivered")
 		p.narrow = true
 	}
-	if f.Dead {
-		and("o.wake_at = 0")
+	if !f.NeedsAttention.IsZero() {
+		and("("+needAttention+")", f.NeedsAttention.Add(-journal.AttentionAfter).UnixMilli())
 		p.narrow = true
 	}
 	if f.Scope != nil {
@@ -171,6 +171,9 @@ func newPage(f journal.Filter) *page {
 	}
 	return p
 }
+
+// needAttention is journal.Operation.NeedsAttention. Its parameter is that time less journal.AttentionAfter.
+const needAttention = "o.wake_at = 0 OR o.state = 4 AND (o.wake_at IS NULL OR o.wake_at <= o.settled_at OR o.wake_at <= ?)"
 
 // isPending is as the index has it of those that are to be woken.
 const isPending = "o.state = 1"

@@ -17,7 +17,9 @@ const counts = `SELECT
 	(SELECT count(*) FROM {{schema}}.operations WHERE state = 4),
 	(SELECT count(*) FROM {{schema}}.operations WHERE state = 5),
 	(SELECT count(*) FROM {{schema}}.operations WHERE state = 1 AND wake_at <= $1),
-	(SELECT count(*) FROM {{schema}}.operations WHERE wake_at = 0),
+	(SELECT count(*) FROM {{schema}}.operations WHERE wake_at = 0 AND state <> 4)
+		+ (SELECT count(*) FROM {{schema}}.operations WHERE state = 4 AND (wake_at IS NULL OR wake_at <= settled_at OR wake_at <= $2))
+		+ (SELECT count(*) FROM {{schema}}.flows WHERE state = 2 AND due_at <= $2),
 	(SELECT min(settled_at) FROM {{schema}}.operations WHERE state = 4),
 	u.n, u.earliest,
 	(SELECT count(*) FROM {{schema}}.sessions WHERE id <> process AND buried_at IS NULL),
@@ -37,10 +39,11 @@ func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 	var unknown, undelivered *int64
 	var last int64
 	var restored *string
+	now := j.Now()
 	err := j.read(ctx, func(row scanner) error {
-		return row.Scan(&s.Pending, &s.InFlight, &s.Unknown, &s.Cancelled, &s.Due, &s.Dead, &unknown, &s.Undelivered, &undelivered,
+		return row.Scan(&s.Pending, &s.InFlight, &s.Unknown, &s.Cancelled, &s.Due, &s.NeedsAttention, &unknown, &s.Undelivered, &undelivered,
 			&s.Sessions, &last, &restored, &s.Begun, &s.FlowsRunning, &s.FlowsWaiting, &s.FlowsSetAside, &s.FlowsBegun)
-	}, counts, j.Now().UnixMilli())
+	}, counts, now.UnixMilli(), now.Add(-journal.AttentionAfter).UnixMilli())
 	if err != nil {
 		return journal.Stats{}, err
 	}
@@ -67,15 +70,20 @@ func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 			return err
 		}, "SELECT "+columns+" FROM (SELECT * FROM {{schema}}.operations o WHERE o.state = 1 AND o.handle > $1 ORDER BY o.handle LIMIT 1) o"+besides, after)
 	}
-	if err == nil && s.FlowsSetAside > 0 {
+	if err == nil && s.FlowsSetAside+s.FlowsRunning > 0 {
 		err = j.read(ctx, func(row scanner) error {
 			f, err := scanFlow(row)
 			if isDamaged(err) {
 				return nil
 			}
-			s.OldestSetAside = store.Earlier(s.OldestSetAside, f.UpdatedAt)
+			if f.State == journal.FlowStateSetAside {
+				s.OldestSetAside = store.Earlier(s.OldestSetAside, f.UpdatedAt)
+			}
+			if f.NeedsAttention(now) != "" {
+				s.NeedsAttention++
+			}
 			return err
-		}, selectFlow+" WHERE state = 5")
+		}, selectFlow+" WHERE state = 5 OR state = 1")
 	}
 	if err != nil {
 		return journal.Stats{}, err

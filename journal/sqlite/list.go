@@ -208,8 +208,8 @@ func newPage(f journal.Filter) *page {
 			SELECT handle FROM onceward_operations WHERE holder IS NOT NULL AND state > 2 AND delivered = 0
 			UNION ALL SELECT handle FROM onceward_operations WHERE holder IS NULL AND state > 2 AND delivered = 0)`)
 	}
-	if f.Dead {
-		and("o.handle IN (SELECT handle FROM onceward_operations WHERE state > 2 AND wake_at = 0)")
+	if !f.NeedsAttention.IsZero() {
+		and("o.handle IN ("+needAttention+")", f.NeedsAttention.Add(-journal.AttentionAfter).UnixMilli())
 	}
 	if f.Before > 0 {
 		and("o.handle < ?", f.Before)
@@ -313,7 +313,7 @@ func (p *page) cut(size int, through *int64) {
 // inBlocks tells whether a block may have what the filter selects.
 func (p *page) inBlocks() bool {
 	f := p.filter
-	return !f.ByWake && f.WakeBefore.IsZero() && !f.Undelivered && !f.Dead && (len(f.States) == 0 || slices.Contains(f.States, journal.StateCompleted))
+	return !f.ByWake && f.WakeBefore.IsZero() && !f.Undelivered && f.NeedsAttention.IsZero() && (len(f.States) == 0 || slices.Contains(f.States, journal.StateCompleted))
 }
 
 // blocksAPage is how many blocks are read for a page at most, whatever they have: a

@@ -45,8 +45,8 @@ func TestListThatEndsBeforeItsEnd(t *testing.T) {
 	}
 }
 
-// What is dead is listed wherever it is kept, and nothing else is.
-func TestListOfWhatIsDead(t *testing.T) {
+// An operation that needs attention is listed wherever it is kept. One that is looked for is not, until its look is overdue.
+func TestListOfWhatNeedsAttention(t *testing.T) {
 	_, j, s := joined(t)
 	for _, id := range []string{"dead", "alive", "dead too", "done"} {
 		begun, err := j.Apply(t.Context(), begin(id, s))
@@ -54,6 +54,7 @@ func TestListOfWhatIsDead(t *testing.T) {
 		ev := complete(begun.Operation, s)
 		if id != "done" {
 			ev.Kind, ev.Answer, ev.Open, ev.Delivered = journal.EventDoubt, nil, true, false
+			ev.LookAfter = time.Minute
 		}
 		_, err = j.Apply(t.Context(), ev)
 		require.NoError(t, err)
@@ -63,10 +64,12 @@ func TestListOfWhatIsDead(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
+	now := time.Now()
 	for range 2 {
-		assert.Equal(t, []int64{1, 3}, handlesOf(t, j, journal.Filter{Dead: true}))
-		assert.Equal(t, []int64{3, 1}, handlesOf(t, j, journal.Filter{Dead: true, Newest: true}))
-		assert.Empty(t, handlesOf(t, j, journal.Filter{Dead: true, States: []journal.State{journal.StatePending}}))
+		assert.Equal(t, []int64{1, 3}, handlesOf(t, j, journal.Filter{NeedsAttention: now}))
+		assert.Equal(t, []int64{3, 1}, handlesOf(t, j, journal.Filter{NeedsAttention: now, Newest: true}))
+		assert.Empty(t, handlesOf(t, j, journal.Filter{NeedsAttention: now, States: []journal.State{journal.StatePending}}))
+		assert.Equal(t, []int64{1, 2, 3}, handlesOf(t, j, journal.Filter{NeedsAttention: now.Add(journal.AttentionAfter + time.Hour)}))
 		require.NoError(t, sqlite.Fold(j))
 	}
 }
@@ -129,7 +132,7 @@ func TestListBesideADamagedBlock(t *testing.T) {
 		"by wake":      {ByWake: true},
 		"woken before": {WakeBefore: time.Now()},
 		"undelivered":  {Undelivered: true},
-		"dead":         {Dead: true},
+		"dead":         {NeedsAttention: time.Now()},
 	} {
 		for _, f.Newest = range []bool{false, true} {
 			assert.Empty(t, handlesOf(t, j, f), name)

@@ -33,6 +33,11 @@ const unansweredAfter = `SELECT handle FROM onceward_operations INDEXED BY oncew
 // the statement's second parameter, or of all where that is NULL.
 const fromThese = " AND (?2 IS NULL OR provider IN (SELECT value FROM json_each(?2)))"
 
+// needAttention selects the handles of operations that need attention: journal.Operation.NeedsAttention. Its parameter is
+// that time less journal.AttentionAfter.
+const needAttention = `SELECT handle FROM onceward_operations INDEXED BY onceward_operations_dead WHERE state > 2 AND wake_at = 0 AND state <> 4
+	UNION ALL SELECT handle FROM onceward_operations INDEXED BY onceward_operations_looks WHERE state = 4 AND (wake_at IS NULL OR wake_at <= settled_at OR wake_at <= ?)`
+
 // toldNow is false of unknown operations that are looked for and not dead: who looks offers
 // them to nobody, and need not read them either.
 const toldNow = "state <> 4 OR wake_at = 0"

@@ -95,9 +95,9 @@ const stateCounts = `SELECT
 	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_failed WHERE state > 3 AND state = 5),
 	(SELECT newest FROM onceward_log ORDER BY seq DESC LIMIT 1),
 	(SELECT page_size FROM pragma_page_size), (SELECT page_count FROM pragma_page_count), (SELECT freelist_count FROM pragma_freelist_count),
-	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ?),
+	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ?1),
 	(SELECT min(settled_at) FROM onceward_operations INDEXED BY onceward_operations_looks WHERE state = 4),
-	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_dead WHERE state > 2 AND wake_at = 0),
+	(SELECT count(*) FROM (` + needAttention + `)) + (SELECT count(*) FROM onceward_flows INDEXED BY onceward_flows_due WHERE state = 2 AND due_at <= ?2),
 	(SELECT last_at FROM onceward_log ORDER BY seq DESC LIMIT 1),
 	(SELECT count(*) FROM onceward_sessions),
 	(SELECT count(*) FROM onceward_flows INDEXED BY onceward_flows_held WHERE holder IS NOT NULL AND state = 1),
@@ -113,18 +113,19 @@ const undelivered = `SELECT count(*), min(settled_at) FROM (
 // firstPending are the pending operations, that which was begun first coming first.
 const firstPending = "SELECT " + format.Columns + " FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 ORDER BY handle"
 
-// setAside are the flows that are set aside.
-const setAside = selectFlow + " INDEXED BY onceward_flows_aside WHERE state = 5"
+// stuckFlows are the flows that are set aside, and those that run: their columns don't tell since when.
+const stuckFlows = selectFlow + " INDEXED BY onceward_flows_aside WHERE state = 5 UNION ALL " +
+	selectFlow + " INDEXED BY onceward_flows_held WHERE holder IS NOT NULL AND state = 1"
 
 func (s *Stats) count(r *reader, w *writer, now time.Time) error {
 	err := r.each(stateCounts, func(v []driver.Value) error {
 		n := func(i int) int64 { i64, _ := v[i].(int64); return i64 }
 		s.Pending, s.InFlight, s.Unknown, s.Cancelled, s.Begun = n(0), n(1), n(2), n(3), n(4)
 		s.FileBytes, s.FreeBytes = n(5)*n(6), n(5)*n(7)
-		s.Due, s.OldestUnknown, s.Dead, s.Last = n(8), format.ToTime(v[9]), n(10), format.ToTime(v[11])
+		s.Due, s.OldestUnknown, s.NeedsAttention, s.Last = n(8), format.ToTime(v[9]), n(10), format.ToTime(v[11])
 		s.Sessions, s.FlowsRunning, s.FlowsWaiting, s.FlowsSetAside, s.FlowsBegun = n(12), n(13), n(14), n(15), n(16)
 		return nil
-	}, now.UnixMilli())
+	}, now.UnixMilli(), now.Add(-journal.AttentionAfter).UnixMilli())
 	if err != nil {
 		return err
 	}
@@ -146,12 +147,17 @@ func (s *Stats) count(r *reader, w *writer, now time.Time) error {
 	if err != nil && !errors.Is(err, conn.ErrEnough) {
 		return err
 	}
-	err = r.each(setAside, func(v []driver.Value) error {
+	err = r.each(stuckFlows, func(v []driver.Value) error {
 		f, err := format.ReadFlow(v)
 		if err != nil {
 			return unlessDamaged(err)
 		}
-		s.OldestSetAside = store.Earlier(s.OldestSetAside, f.UpdatedAt)
+		if f.State == journal.FlowStateSetAside {
+			s.OldestSetAside = store.Earlier(s.OldestSetAside, f.UpdatedAt)
+		}
+		if f.NeedsAttention(now) != "" {
+			s.NeedsAttention++
+		}
 		return nil
 	})
 	if err != nil {

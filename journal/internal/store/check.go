@@ -118,7 +118,7 @@ func Selects(f *journal.Filter, op *journal.Operation) bool {
 		f.Naming != nil && *f.Naming != op.Naming,
 		!f.WakeBefore.IsZero() && (op.State != journal.StatePending || !op.WakeAt.Before(f.WakeBefore)),
 		f.Undelivered && !Undelivered(op),
-		f.Dead && op.Dead == "",
+		!f.NeedsAttention.IsZero() && op.NeedsAttention(f.NeedsAttention) == "",
 		op.Handle <= f.After && f.After > 0,
 		op.Handle >= f.Before && f.Before > 0,
 		!Created(f, op):

@@ -27,14 +27,17 @@ func Count(s *journal.Stats, op *journal.Operation, now time.Time) {
 		s.Undelivered++
 		s.OldestUndelivered = Earlier(s.OldestUndelivered, op.SettledAt)
 	}
-	if op.Dead != "" {
-		s.Dead++
+	if op.NeedsAttention(now) != "" {
+		s.NeedsAttention++
 	}
 }
 
 // CountFlow adds a flow to them.
-func CountFlow(s *journal.Stats, f *journal.Flow) {
+func CountFlow(s *journal.Stats, f *journal.Flow, now time.Time) {
 	s.FlowsBegun++
+	if f.NeedsAttention(now) != "" {
+		s.NeedsAttention++
+	}
 	switch f.State {
 	case journal.FlowStateRunning:
 		s.FlowsRunning++

@@ -1,0 +1,51 @@
+package journal
+
+import "time"
+
+// AttentionAfter is how long the look at an unknown operation, or the run of a flow, is overdue before a person has to
+// know of it: no process does it.
+const AttentionAfter = 15 * time.Minute
+
+// NeedsAttention returns why a person has to look at the operation at that time, or "". These need attention:
+//   - an operation with a reason in Dead;
+//   - an unknown operation that no process looks for: none has planned a look, or the look is overdue by AttentionAfter.
+func (op *Operation) NeedsAttention(now time.Time) string {
+	switch {
+	case op.Dead != "":
+		return op.Dead
+	case op.State != StateUnknown:
+		return ""
+	case !op.lookPlanned() && onHold(*op):
+		return "it is on hold: release or resolve it"
+	case !op.lookPlanned():
+		return "no process looks for it: the client that recorded it has no Config.Reconcile"
+	case now.Sub(op.LookAt) >= AttentionAfter:
+		return "no process looks for it: a look is overdue"
+	}
+	return ""
+}
+
+// Undelivered reports whether the operation has an outcome that is still to be delivered. An unknown operation that is
+// looked for has none yet.
+func (op *Operation) Undelivered() bool {
+	looked := op.State == StateUnknown && op.Dead == "" && op.lookPlanned()
+	return op.State > StateInFlight && !op.Delivered && !looked
+}
+
+// lookPlanned reports whether the client that made the operation unknown planned a look, or another did since. A client
+// without Config.Reconcile leaves it due at the moment at which it became unknown.
+func (op *Operation) lookPlanned() bool { return op.LookAt.After(op.SettledAt) }
+
+// NeedsAttention returns why a person has to look at the flow at that time, or "". A flow needs attention if it is set
+// aside, or if its run is overdue by AttentionAfter. A flow that waits for an operation is named by that operation.
+func (f *Flow) NeedsAttention(now time.Time) string {
+	switch {
+	case f.State == FlowStateSetAside:
+		return f.Cause
+	case f.State == FlowStateWaiting && now.Sub(f.DueAt) >= AttentionAfter:
+		return "no process runs it: Run is not running, or no process has its function and version"
+	case f.State == FlowStateRunning && now.Sub(f.UpdatedAt) >= AttentionAfter:
+		return "its run takes long, or the process that ran it has died and no other has its function and version"
+	}
+	return ""
+}
