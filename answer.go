@@ -221,7 +221,7 @@ func (c *Client) deliverer(op *journal.Operation) func() {
 
 // owed tells whether OnUnknown is to hear of an operation, whoever else does.
 func (c *Client) owed(op *journal.Operation) bool {
-	return op.Dead != "" && c.cfg.Reconcile != nil && c.cfg.Reconcile.OnUnknown != nil
+	return op.Attention != "" && c.cfg.Reconcile != nil && c.cfg.Reconcile.OnUnknown != nil
 }
 
 // deliverOnReturn is for an outcome whose caller is told of it by an error.

@@ -222,7 +222,7 @@ func TestUnknownIsToldBesideItsCaller(t *testing.T) {
 		}}}, unlookedFor)
 		l.loses("invoice-1", providertest.DropAfter())
 		l.runs(10 * time.Minute)
-		require.NotEmpty(t, l.stands("invoice-1").Dead)
+		require.NotEmpty(t, l.stands("invoice-1").Attention)
 		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
 		hears = true
 		l.runs(20 * time.Minute)

@@ -103,8 +103,8 @@ type Config struct {
 	// the response's body was closed. It gets what took effect though somebody did not want it
 	// any more (Client.Unwanted) whoever has the answer, but for a flow's. Completed ones have an
 	// answer; unknown and cancelled ones come too, but with Reconcile an unknown one only once
-	// nothing is looked for any more (Operation.Dead). One that turns out to have taken effect twice,
-	// or otherwise than was said, comes once more, with Operation.Dead. It is called at least once for
+	// nothing is looked for any more (Operation.Attention). One that turns out to have taken effect twice,
+	// or otherwise than was said, comes once more, with Operation.Attention. It is called at least once for
 	// each, concurrently and in no order, until it returns nil; a failing one is tried again by Run,
 	// later and later, and by the next process. All clients of the journal have it alike: one without it that
 	// calls Run or Resume takes for delivered what it comes to, what another's OnSettled has failed on too.
@@ -117,7 +117,7 @@ type Config struct {
 	// another transaction, after an error, or where it is not known whether the commit has landed; then
 	// only if it has not. An operation that was unknown, and is completed later, has two
 	// outcomes; and one that is found to have taken effect twice, or otherwise than was said, after
-	// it was delivered comes once more, with Operation.Dead, for somebody to see to: what is booked
+	// it was delivered comes once more, with Operation.Attention, for somebody to see to: what is booked
 	// by Operation.Ref and Operation.Generation is booked once.
 	//
 	// Nothing else delivers an outcome: OnSettledTx gets that of every operation, those whose

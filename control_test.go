@@ -206,7 +206,7 @@ func TestControlWithoutAnObject(t *testing.T) {
 		l.box.Script(providertest.DropBefore())
 		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
 		l.runs(9 * 24 * time.Hour)
-		require.NotEmpty(t, l.stands("invoice-1").Dead)
+		require.NotEmpty(t, l.stands("invoice-1").Attention)
 		l.fakes(func(r *http.Request) *http.Response {
 			if r.Method == http.MethodPost {
 				return answers(http.StatusOK, "{}")

@@ -474,7 +474,7 @@ func TestKilledWhileItHears(t *testing.T) {
 			op := l.Report.Left[0]
 			assert.Equal(t, onceward.StateCompleted, op.State)
 			assert.Len(t, op.Evidence, 1)
-			assert.Empty(t, op.Dead, "it took effect once")
+			assert.Empty(t, op.Attention, "it took effect once")
 			assert.Len(t, srv.Effects(), 1)
 		})
 	}

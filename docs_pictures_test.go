@@ -151,17 +151,17 @@ func findingPicture(t *testing.T) string {
 		Terms: journal.Terms{Handling: time.Minute},
 	}
 	dead, proven, completed := unknown, unknown, unknown
-	dead.Dead, dead.LookAt = "given up", time.Time{}
+	dead.Attention, dead.LookAt = "given up", time.Time{}
 	proven.Evidence = []journal.Evidence{{At: now.Add(-2 * time.Hour), Source: journal.SourceLook, Finding: journal.FindingAbsent}}
 	completed.State, completed.Object, completed.Answer = journal.StateCompleted, "payment 1", &journal.Answer{Status: 200}
 	absence := &journal.Absence{Began: now, Whole: true, ByRequest: true, Consistent: true, Handling: time.Minute, Account: "acct", Control: now}
 	place := func(op journal.Operation) string {
 		switch {
-		case op.State == journal.StateUnknown && op.Dead != "":
+		case op.State == journal.StateUnknown && op.Attention != "":
 			return "dead"
 		case op.State == journal.StateUnknown:
 			return "looked for"
-		case op.State == journal.StateCompleted && op.Dead != "":
+		case op.State == journal.StateCompleted && op.Attention != "":
 			return "contradicted"
 		}
 		return op.State.String()
@@ -184,7 +184,7 @@ func findingPicture(t *testing.T) string {
 		{"took effect", journal.Event{Kind: journal.EventEvidence, Object: "payment 2", Evidence: &journal.Evidence{Finding: journal.FindingTookEffect, Basis: journal.BasisKey}}},
 		{"refused", journal.Event{Kind: journal.EventEvidence, Object: "payment 2", Evidence: &journal.Evidence{Finding: journal.FindingRefused, Basis: journal.BasisKey}}},
 		{"absent, twice", journal.Event{Kind: journal.EventEvidence, Evidence: &journal.Evidence{Finding: journal.FindingAbsent, Source: journal.SourceLook}, Absence: absence}},
-		{"given up", journal.Event{Kind: journal.EventEvidence, Evidence: &journal.Evidence{Finding: journal.FindingInconclusive}, Dead: "given up"}},
+		{"given up", journal.Event{Kind: journal.EventEvidence, Evidence: &journal.Evidence{Finding: journal.FindingInconclusive}, Attention: "given up"}},
 		{"hint", journal.Event{Kind: journal.EventHint}},
 	}
 	var d drawing

@@ -22,7 +22,7 @@ var (
 
 	// ErrOutcomeUnknown: it may have taken effect, and resending could do it
 	// twice. It is never sent again unless Resolve, or a look, says what became of it. With
-	// Config.Reconcile it is looked for as long as Operation.Dead is empty, and Client.Wait waits for that; else
+	// Config.Reconcile it is looked for as long as Operation.Attention is empty, and Client.Wait waits for that; else
 	// find out from the provider.
 	ErrOutcomeUnknown = errors.New("it may have taken effect, and resending can't tell")
 

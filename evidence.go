@@ -178,7 +178,7 @@ func (c *Client) apart(fit []concerned) []concerned {
 // once a minute each.
 func (c *Client) hint(ctx context.Context, evs []journal.Event, about []journal.Operation) (ops []Operation, err error) {
 	for i, ev := range evs {
-		if about[i].Dead != "" && about[i].Delivered {
+		if about[i].Attention != "" && about[i].Delivered {
 			c.hinted.once(about[i].Ref, about[i].Generation) // somebody was told that it is dead
 		}
 		if at := about[i].LookedAt.Add(journal.AskedLook); ev.At.Sub(about[i].LookedAt).Abs() < journal.AskedLook {

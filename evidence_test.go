@@ -503,7 +503,7 @@ func TestHearAgainLater(t *testing.T) {
 			op := l.stands("invoice-1")
 			assert.Equal(t, onceward.StateCompleted, op.State)
 			assert.Len(t, op.Evidence, 1)
-			assert.Empty(t, op.Dead)
+			assert.Empty(t, op.Attention)
 		}
 		assert.NotContains(t, l.log.String(), "twice")
 	})
@@ -921,12 +921,12 @@ func TestHearHintsBeforeAnybodyWasTold(t *testing.T) {
 		}}}, unlooked)
 		l.loses("invoice-1", providertest.DropBefore())
 		l.runs(time.Hour)
-		require.NotEmpty(t, l.stands("invoice-1").Dead)
+		require.NotEmpty(t, l.stands("invoice-1").Attention)
 		e := l.happened("evt_1", "payment.succeeded", l.stands("invoice-1").Key, "obj_7", time.Now())
 		e.Evidence = false
 		_, err := l.Hear(t.Context(), "bank", e)
 		require.NoError(t, err)
-		require.Empty(t, l.stands("invoice-1").Dead)
+		require.Empty(t, l.stands("invoice-1").Attention)
 		fails = nil
 		l.runs(time.Hour)
 		assert.Equal(t, 1, told)

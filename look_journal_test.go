@@ -103,7 +103,7 @@ func TestLookWithAJournalThatFails(t *testing.T) {
 		j.finds = 2
 		l.runs(2 * time.Minute)
 		op := l.stands("invoice-1")
-		assert.Empty(t, op.Dead)
+		assert.Empty(t, op.Attention)
 		assert.Equal(t, journal.FindingInconclusive, op.Evidence[0].Finding)
 		l.runs(10 * time.Minute)
 		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)

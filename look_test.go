@@ -180,7 +180,7 @@ func TestLookBesideACutAnswer(t *testing.T) {
 			l.runs(time.Hour)
 			op := l.stands("invoice-2")
 			assert.Equal(t, onceward.StateUnknown, op.State)
-			assert.NotEmpty(t, op.Dead, "a person is told of the candidates")
+			assert.NotEmpty(t, op.Attention, "a person is told of the candidates")
 			assert.Contains(t, latest(op).Object, "transfer obj_1")
 			l.truly()
 		})

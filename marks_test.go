@@ -62,7 +62,7 @@ func TestAnOperationThatNeverLeftIsNotCompletedByEvidence(t *testing.T) {
 			}
 			op := l.stands("invoice-1")
 			assert.NotEqual(t, onceward.StateCompleted, op.State)
-			assert.Equal(t, row.needs, op.Dead != "", "a person has to see to it")
+			assert.Equal(t, row.needs, op.Attention != "", "a person has to see to it")
 			recorded := l.Recorded(onceward.Ref{ID: "invoice-1"})
 			assert.False(t, recorded.MayHaveRun, "it is not claimed that it ran")
 			assert.Zero(t, recorded.LookAt, "it is not looked for")

@@ -127,7 +127,7 @@ func (c *Client) isTold(ctx context.Context, op *journal.Operation) bool {
 	switch {
 	case !c.tells():
 		return false
-	case op.Dead != "":
+	case op.Attention != "":
 		return true
 	case !c.settles():
 		return false
@@ -206,7 +206,7 @@ func (c *Client) stillWaits(ctx context.Context, o *offer) bool {
 	if err != nil {
 		return !errors.Is(err, journal.ErrNotFound)
 	}
-	if op.Generation != o.op.Generation || op.State != o.op.State || op.Dead != o.op.Dead {
+	if op.Generation != o.op.Generation || op.State != o.op.State || op.Attention != o.op.Attention {
 		o.told, o.opened = false, false
 	}
 	o.op = op
@@ -216,7 +216,7 @@ func (c *Client) stillWaits(ctx context.Context, o *offer) bool {
 // callOnUnknown tells of an operation that nothing is looked for any more.
 func (c *Client) callOnUnknown(ctx context.Context, op *journal.Operation) (err error) {
 	r := c.cfg.Reconcile
-	if r == nil || r.OnUnknown == nil || op.Dead == "" {
+	if r == nil || r.OnUnknown == nil || op.Attention == "" {
 		return nil
 	}
 	told := operationOf(op)

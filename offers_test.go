@@ -618,7 +618,7 @@ func TestOnUnknownHearsOfAnotherRequest(t *testing.T) {
 		l.loses("invoice-1", providertest.DropBefore())
 		_, err = l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
 		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
-		require.Equal(t, told[0].Dead, l.stands("invoice-1").Dead)
+		require.Equal(t, told[0].Attention, l.stands("invoice-1").Attention)
 		l.runs(time.Hour)
 		require.Len(t, told, 2)
 		assert.Equal(t, told[0].Generation+1, told[1].Generation)

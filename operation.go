@@ -52,12 +52,12 @@ type Operation struct {
 	Resolved  *Resolved // who said last what became of it, and why; nil: nobody did
 
 	// What was done to find out what became of it: see Config.Reconcile.
-	Looks    int        // made since it became unknown
-	LookAt   time.Time  // unknown: not looked for before this; zero: it is not
-	Dead     string     // why somebody has to see to it, as nothing is looked for any more; "": nobody has to
-	Object   string     // kind and id of what proves that it took effect; "" where that is not known
-	Evidence []Evidence // what was seen: who says what became of it; the first and the latest, oldest first
-	Unwanted *Resolved  // who said that it is not wanted any more; nil: it is
+	Looks     int        // made since it became unknown
+	LookAt    time.Time  // unknown: not looked for before this; zero: it is not
+	Attention string     // why a person has to look at it, as nothing is looked for any more or something contradicts it; else ""
+	Object    string     // kind and id of what proves that it took effect; "" where that is not known
+	Evidence  []Evidence // what was seen: who says what became of it; the first and the latest, oldest first
+	Unwanted  *Resolved  // who said that it is not wanted any more; nil: it is
 
 	// Flow is the flow that the operation is a step of. The zero FlowRef means that it is of none. An operation that an
 	// earlier release began has at most the flow's name.
@@ -95,7 +95,7 @@ func operationOf(op *journal.Operation) Operation {
 		Resolved:  op.Resolved,
 		Looks:     op.Looks,
 		LookAt:    op.LookAt,
-		Dead:      op.Dead,
+		Attention: op.Attention,
 		Object:    op.Object,
 		Evidence:  evidenceOf(op),
 		Unwanted:  op.Unwanted,
@@ -344,7 +344,7 @@ type Filter struct {
 	Scope  *string // nil: every scope
 	Limit  int     // 0: no limit
 
-	// NeedsAttention selects the operations that need attention: those with a reason in Operation.Dead, and unknown ones
+	// NeedsAttention selects the operations that need attention: those with a reason in Operation.Attention, and unknown ones
 	// that no process looks for.
 	NeedsAttention bool
 }

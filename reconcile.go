@@ -170,7 +170,7 @@ type Looked struct {
 type Evidence = journal.Evidence
 
 func lookedOf(op *journal.Operation) Looked {
-	l := Looked{Why: op.Dead, Looks: op.Looks, Evidence: slices.Clone(op.Evidence)}
+	l := Looked{Why: op.Attention, Looks: op.Looks, Evidence: slices.Clone(op.Evidence)}
 	for i := range l.Evidence {
 		e := &l.Evidence[i]
 		for _, object := range e.Objects() {
@@ -312,7 +312,7 @@ func (c *Client) lookNow(ctx context.Context, op *journal.Operation, l *looking)
 	}
 	ctx, cancel := l.client.until(ctx, l.ends)
 	defer cancel()
-	l.group, l.quiet = []journal.Operation{res.Operation}, op.Dead != "" && op.Delivered
+	l.group, l.quiet = []journal.Operation{res.Operation}, op.Attention != "" && op.Delivered
 	l.due, l.unsure = op.LookAt, !res.Unconfirmed.IsZero()
 	found, err := c.lookAt(ctx, l, &res.Operation)
 	if err != nil {
@@ -333,13 +333,13 @@ func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) 
 	r := c.cfg.Reconcile
 	ev := journal.Event{
 		Kind: journal.EventEvidence, Ref: op.Ref, Handle: op.Handle, At: now, Claim: op.Claim, Generation: op.Generation,
-		Object: s.object, Account: s.account, Evidence: &s.evidence, Absence: s.absence, Answer: s.answer, Dead: s.dead,
+		Object: s.object, Account: s.account, Evidence: &s.evidence, Absence: s.absence, Answer: s.answer, Attention: s.dead,
 		Reference: s.reference, Due: l.nextLook(ctx, op, now), Delivered: c.tellsNobody(op),
 	}
-	if ev.Dead == "" && !l.unsure && !now.Before(op.SettledAt.Add(r.GiveUpAfter)) {
-		ev.Dead = fmt.Sprintf("given up after %v", r.GiveUpAfter)
+	if ev.Attention == "" && !l.unsure && !now.Before(op.SettledAt.Add(r.GiveUpAfter)) {
+		ev.Attention = fmt.Sprintf("given up after %v", r.GiveUpAfter)
 	}
-	if (l.quiet || c.hinted.has(op.Ref, op.Generation)) && s.evidence.Finding <= journal.FindingInconclusive && ev.Dead != "" {
+	if (l.quiet || c.hinted.has(op.Ref, op.Generation)) && s.evidence.Finding <= journal.FindingInconclusive && ev.Attention != "" {
 		ev.Delivered = true
 	}
 	if res, err = c.journal.Apply(context.WithoutCancel(ctx), ev); err != nil {
@@ -412,7 +412,7 @@ const afterCutOff = 10 * time.Second
 func (c *Client) found(ctx context.Context, res *journal.Result, e *Evidence, object string) {
 	op := &res.Operation
 	changed := res.Decision != journal.Ignored && res.Decision != journal.Stale
-	if changed && (op.State != journal.StateUnknown || op.Dead != "") {
+	if changed && (op.State != journal.StateUnknown || op.Attention != "") {
 		defer c.wake() // whatever hooks do
 		c.wakeFlowOf(ctx, op.Ref)
 	}
@@ -426,10 +426,10 @@ func (c *Client) found(ctx context.Context, res *journal.Result, e *Evidence, ob
 		level, msg = slog.LevelDebug, "what was found changes nothing"
 	case op.State == journal.StateCompleted, op.State == journal.StateCancelled:
 		level, event, msg = slog.LevelInfo, logFound, "found out"
-	case op.Dead != "":
+	case op.Attention != "":
 		level, event, msg = slog.LevelWarn, logDead, "it can't be found out, and needs attention"
 	}
-	c.note(ctx, level, event, msg, op, "source", e.Source, "finding", e.Finding.String(), "object", object, "looks", op.Looks, "why", cmp.Or(op.Dead, e.Why))
+	c.note(ctx, level, event, msg, op, "source", e.Source, "finding", e.Finding.String(), "object", object, "looks", op.Looks, "why", cmp.Or(op.Attention, e.Why))
 	reported := operationOf(op)
 	reported.Answer = nil
 	if res.Decision == journal.SecondEffect && c.trace.Conflicted != nil {
@@ -453,7 +453,7 @@ func (c *Client) tellsNobody(op *journal.Operation) bool {
 // stillLooked tells whether an operation may settle by itself, so that nobody is to be told
 // yet that it is unknown.
 func (c *Client) stillLooked(op *journal.Operation) bool {
-	return c.cfg.Reconcile != nil && op.State == journal.StateUnknown && op.Dead == "" && !op.NeverLeft()
+	return c.cfg.Reconcile != nil && op.State == journal.StateUnknown && op.Attention == "" && !op.NeverLeft()
 }
 
 // runLooks is Run's part for what is unknown.
@@ -555,7 +555,7 @@ func (p *pass) reopen(ctx context.Context) error {
 			return err
 		}
 		u := parsed(op.Request.URL)
-		if u == nil || op.Dead == "" {
+		if u == nil || op.Attention == "" {
 			continue
 		}
 		route := c.contract(&op.Request, u)
@@ -581,9 +581,9 @@ func (c *Client) lackedControl(op *journal.Operation, u *url.URL, route tables.R
 // lackedLookup tells whether an operation died since nothing could look for it, and something may now.
 func (c *Client) lackedLookup(op *journal.Operation, u *url.URL, route tables.Route) bool {
 	switch {
-	case op.Dead == errWithheld:
+	case op.Attention == errWithheld:
 		return c.cfg.Authorize != nil
-	case !strings.HasPrefix(op.Dead, noLookup) && !strings.HasPrefix(op.Dead, unservedBy):
+	case !strings.HasPrefix(op.Attention, noLookup) && !strings.HasPrefix(op.Attention, unservedBy):
 		return false
 	case c.cfg.Reconcile.Lookup != nil:
 		return true
@@ -609,7 +609,7 @@ func (p *pass) abandoned(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case op.Dead != "" || op.NeverLeft() || op.Provider == "" || c.named(op.Provider) != nil,
+		case op.Attention != "" || op.NeverLeft() || op.Provider == "" || c.named(op.Provider) != nil,
 			now.Before(op.LookAt.Add(abandonedAfter)), now.Before(op.SettledAt.Add(c.cfg.Reconcile.GiveUpAfter)):
 			continue
 		}

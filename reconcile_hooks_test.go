@@ -385,7 +385,7 @@ func TestOutcomeThatComesDuringAnOffer(t *testing.T) {
 			l.runs(time.Hour)
 		}()
 		time.Sleep(time.Minute)
-		require.NotEmpty(t, l.stands("invoice-1").Dead)
+		require.NotEmpty(t, l.stands("invoice-1").Attention)
 		l.evidenceOf("invoice-1", "payment obj_1")
 		time.Sleep(time.Minute)
 		close(goOn)
@@ -408,7 +408,7 @@ func TestLookByAClockThatJumps(t *testing.T) {
 		l.runs(2 * time.Hour)
 		ahead = 365 * 24 * time.Hour
 		l.runs(time.Hour)
-		assert.Empty(t, l.stands("invoice-1").Dead)
+		assert.Empty(t, l.stands("invoice-1").Attention)
 		assert.Empty(t, l.told())
 		ahead = 0
 		time.Sleep(time.Hour)

@@ -89,7 +89,7 @@ func reconcileStorm(t *testing.T, seed uint64) {
 	for op, err := range last.Operations(t.Context(), onceward.Filter{}) {
 		require.NoError(t, err)
 		if !op.State.Settled() {
-			assert.Fail(t, "no outcome", "%s is %v, %q: %+v", op.ID, op.State, op.Dead, op.Evidence)
+			assert.Fail(t, "no outcome", "%s is %v, %q: %+v", op.ID, op.State, op.Attention, op.Evidence)
 		}
 	}
 	last.truly()

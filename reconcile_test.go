@@ -374,7 +374,7 @@ func TestReconcileIsToldAtOnce(t *testing.T) {
 		assert.Empty(t, ask(), "it is looked for again")
 		oncetest.Pass(10*time.Minute + 1234*time.Millisecond) // no poll of its own comes just then
 		assert.Contains(t, ask(), `level=WARN msg="it can't be found out, and needs attention"`)
-		assert.Contains(t, l.stands("invoice-1").Dead, "given up after")
+		assert.Contains(t, l.stands("invoice-1").Attention, "given up after")
 		oncetest.Pass(20 * time.Millisecond)
 		assert.Len(t, l.told(), 1)
 		require.NoError(t, l.Shutdown(t.Context()))
@@ -474,7 +474,7 @@ func TestReconcileTellsWhoThereIs(t *testing.T) {
 			l.loses("invoice-1", providertest.DropAfter())
 			_, err := p.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
 			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
-			require.NotEmpty(t, l.stands("invoice-1").Dead)
+			require.NotEmpty(t, l.stands("invoice-1").Attention)
 			assert.Equal(t, !listens, p.Recorded(onceward.Ref{ID: "invoice-1"}).Delivered)
 			report, err := p.Resume(t.Context())
 			require.NoError(t, err)
@@ -571,7 +571,7 @@ func TestReconcileByALaterRelease(t *testing.T) {
 		require.ErrorIs(t, before.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
 		before.runs(time.Hour)
 		require.Len(t, before.told(), 1)
-		require.NotEmpty(t, before.stands("invoice-1").Dead)
+		require.NotEmpty(t, before.stands("invoice-1").Attention)
 		before.runs(time.Hour)
 		require.Len(t, before.told(), 1, "the same release has nothing more to look by")
 		l.runs(time.Minute)
@@ -582,7 +582,7 @@ func TestReconcileByALaterRelease(t *testing.T) {
 		l.box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
 		l.runs(time.Hour)
-		require.NotEmpty(t, l.stands("invoice-1").Dead)
+		require.NotEmpty(t, l.stands("invoice-1").Attention)
 		with := plain()
 		with.Lookup = func(context.Context, onceward.Operation) (onceward.Finding, error) {
 			return onceward.Finding{Found: journal.FindingTookEffect, Object: "payment obj_1"}, nil
@@ -599,7 +599,7 @@ func TestReconcileByALaterRelease(t *testing.T) {
 		l.box.Script(providertest.DropAfter())
 		require.ErrorIs(t, before.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
 		before.runs(time.Hour)
-		require.NotEmpty(t, before.stands("invoice-1").Dead)
+		require.NotEmpty(t, before.stands("invoice-1").Attention)
 		j.hints = 1
 		l.runs(time.Minute)
 		require.Equal(t, onceward.StateUnknown, l.stands("invoice-1").State)
@@ -612,7 +612,7 @@ func TestReconcileByALaterRelease(t *testing.T) {
 		l.box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.pays("invoice-1", with("Authorization", tellerToken)).Err, onceward.ErrOutcomeUnknown)
 		l.runs(time.Hour)
-		require.NotEmpty(t, l.stands("invoice-1").Dead)
+		require.NotEmpty(t, l.stands("invoice-1").Attention)
 		assert.Len(t, l.told(), 1)
 		next := another(t, l.box, onceward.Config{Journal: l.Journal.Journal})
 		next.runs(time.Minute)

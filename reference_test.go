@@ -152,7 +152,7 @@ func TestTrapReferencesSwitchedOn(t *testing.T) {
 		second.runs(time.Minute)
 		op := second.stands("invoice-1")
 		assert.Equal(t, onceward.StateUnknown, op.State)
-		assert.Contains(t, op.Dead, "carried no reference")
+		assert.Contains(t, op.Attention, "carried no reference")
 		assert.Equal(t, 1, l.effects())
 	})
 }

@@ -492,7 +492,7 @@ func TestLookAfterItWasSentAgain(t *testing.T) {
 		require.NoError(t, err)
 		l.runs(time.Minute)
 		op := l.stands("invoice-1")
-		assert.Equal(t, onceward.StateCompleted, op.State, op.Dead)
+		assert.Equal(t, onceward.StateCompleted, op.State, op.Attention)
 		assert.Equal(t, "transfer obj_1", op.Object)
 		l.truly()
 	})

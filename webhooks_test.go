@@ -123,11 +123,11 @@ func TestWebhooksSettle(t *testing.T) {
 		l.box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
 		l.runs(time.Hour)
-		assert.Contains(t, l.stands("invoice-1").Dead, "no look-up")
+		assert.Contains(t, l.stands("invoice-1").Attention, "no look-up")
 		require.Len(t, l.told(), 1)
 		l.runs(2 * time.Hour)
 		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
-		assert.Empty(t, l.stands("invoice-1").Dead)
+		assert.Empty(t, l.stands("invoice-1").Attention)
 		l.truly()
 	})
 	trap(t, "wakes who waits", func(t *testing.T) {
@@ -344,7 +344,7 @@ func TestTrapEventOfWhatWasNotSent(t *testing.T) {
 		require.NoError(t, err)
 		op := l.stands("invoice-1")
 		assert.Equal(t, onceward.StateUnknown, op.State)
-		assert.Contains(t, op.Dead, "nothing of it was sent")
+		assert.Contains(t, op.Attention, "nothing of it was sent")
 	})
 }
 
@@ -380,7 +380,7 @@ func TestTrapHeardWhileUnderWay(t *testing.T) {
 			<-done
 			op := l.stands("invoice-1")
 			assert.Equal(t, row.state, op.State)
-			assert.Contains(t, op.Dead, row.dead)
+			assert.Contains(t, op.Attention, row.dead)
 			if row.state == onceward.StateCompleted {
 				assert.True(t, op.Answer.Refused)
 				return

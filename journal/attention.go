@@ -7,12 +7,12 @@ import "time"
 const AttentionAfter = 15 * time.Minute
 
 // NeedsAttention returns why a person has to look at the operation at that time, or "". These need attention:
-//   - an operation with a reason in Dead;
+//   - an operation with a reason in Attention;
 //   - an unknown operation that no process looks for: none has planned a look, or the look is overdue by AttentionAfter.
 func (op *Operation) NeedsAttention(now time.Time) string {
 	switch {
-	case op.Dead != "":
-		return op.Dead
+	case op.Attention != "":
+		return op.Attention
 	case op.State != StateUnknown:
 		return ""
 	case !op.lookPlanned() && onHold(*op):
@@ -28,7 +28,7 @@ func (op *Operation) NeedsAttention(now time.Time) string {
 // Undelivered reports whether the operation has an outcome that is still to be delivered. An unknown operation that is
 // looked for has none yet.
 func (op *Operation) Undelivered() bool {
-	looked := op.State == StateUnknown && op.Dead == "" && op.lookPlanned()
+	looked := op.State == StateUnknown && op.Attention == "" && op.lookPlanned()
 	return op.State > StateInFlight && !op.Delivered && !looked
 }
 

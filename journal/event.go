@@ -300,9 +300,9 @@ type Event struct {
 
 	Evidence *Evidence // Evidence; its Answer is Event.Answer
 	Absence  *Absence  // Evidence of FindingAbsent
-	// Dead says, of Evidence that leaves the operation unknown, why no look is due any more;
+	// Attention says, of Evidence that leaves the operation unknown, why no look is due any more;
 	// "": one is.
-	Dead string
+	Attention string
 	// LookAfter is how long after an operation became unknown by the event a look is due.
 	LookAfter time.Duration
 	// Asked: a Look is asked for by somebody, and is due though its time has not come, but
@@ -360,7 +360,7 @@ const (
 	// Withdrawn: somebody said that it is not wanted any more. Wanted lifts that.
 	Withdrawn
 	// Contradicted: the evidence says otherwise than what is recorded, which stands. It is
-	// kept, and Operation.Dead says what is to be looked at.
+	// kept, and Operation.Attention says what is to be looked at.
 	Contradicted
 	// Weighed: the claim of it has ended, by this event or by the death of its session, and
 	// what was heard meanwhile decided: it is completed by that, or unknown.

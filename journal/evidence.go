@@ -29,14 +29,14 @@ func look(op Operation, ev Event) (Operation, Decision, error) {
 	case op.NeverLeft(): // an earlier release had it looked for
 		op.LookAt = time.Time{}
 		return op, Recorded, nil
-	case !ev.Asked && (op.Dead != "" || op.LookAt.After(ev.At)):
+	case !ev.Asked && (op.Attention != "" || op.LookAt.After(ev.At)):
 		return op, Ignored, nil
 	case ev.Asked && ev.At.Sub(op.LookedAt).Abs() < AskedLook: // one of a clock that was ahead keeps nobody from asking
 		return op, Later, nil
 	}
 	op.Looks++
 	op.LookedAt = ev.At
-	op.Dead, op.LookAt = "", ev.Due
+	op.Attention, op.LookAt = "", ev.Due
 	return op, Look, nil
 }
 
@@ -54,10 +54,10 @@ func lastLooked(op Operation) (at time.Time) {
 // hint has an unknown operation be looked for now, or from Due on.
 func hint(op Operation, ev Event) (Operation, Decision, error) {
 	at := later(ev.At, ev.Due)
-	if op.State != StateUnknown || op.NeverLeft() || op.Dead == "" && !op.LookAt.After(at) {
+	if op.State != StateUnknown || op.NeverLeft() || op.Attention == "" && !op.LookAt.After(at) {
 		return op, Ignored, nil
 	}
-	op.Dead, op.LookAt = "", at
+	op.Attention, op.LookAt = "", at
 	return op, Recorded, nil
 }
 
@@ -242,7 +242,7 @@ func alert(op Operation, ev Event, why string) Operation {
 	switch {
 	case op.State <= StateInFlight:
 	case op.Tombstone:
-		op.Dead = why
+		op.Attention = why
 	default:
 		op = die(op, ev, why)
 	}
@@ -256,13 +256,13 @@ func attention(op Operation, ev Event, why string) Operation {
 	}
 	op = settle(op, ev, StateUnknown)
 	op.ByHand, op.Cause = false, why
-	op.Dead, op.LookAt = why, time.Time{}
+	op.Attention, op.LookAt = why, time.Time{}
 	return op
 }
 
 // die has an operation not be looked for any more, and somebody see to it.
 func die(op Operation, ev Event, why string) Operation {
-	op.Dead, op.LookAt = why, time.Time{}
+	op.Attention, op.LookAt = why, time.Time{}
 	op.Holder, op.Delivered = "", ev.Delivered
 	return op
 }
@@ -395,7 +395,7 @@ func absent(op Operation, ev Event) (Operation, Decision, error) {
 		return undecided(op, lacking(ev, why), FindingInconclusive)
 	}
 	if !before(op, ev) {
-		ev.Dead = "" // one more look may prove it
+		ev.Attention = "" // one more look may prove it
 		return undecided(op, ev, FindingAbsent)
 	}
 	op = keep(op, ev)
@@ -502,10 +502,10 @@ func undecided(op Operation, ev Event, finding Finding) (Operation, Decision, er
 	switch {
 	case again:
 		return die(op, ev, twoObjects), Recorded, nil
-	case ev.Dead != "":
-		return die(op, ev, ev.Dead), Recorded, nil
+	case ev.Attention != "":
+		return die(op, ev, ev.Attention), Recorded, nil
 	case ev.Due.After(ev.At):
-		op.Dead, op.LookAt = "", ev.Due
+		op.Attention, op.LookAt = "", ev.Due
 	}
 	return op, Recorded, nil
 }
@@ -579,12 +579,12 @@ func leastNeeded(list []Evidence, firstAbsent int) int {
 func conflicts(op Operation, ev Event) Operation {
 	switch {
 	case ev.Taken:
-		op.Dead = "its answer shows an object that proves another operation"
+		op.Attention = "its answer shows an object that proves another operation"
 	case ev.Answer.Refused && disagrees(op, ""):
-		op.Dead = answeredRefused
+		op.Attention = answeredRefused
 	case ev.Object != "" && disagrees(op, ev.Object):
 		op.SecondEffects++
-		op.Dead = twoObjects
+		op.Attention = twoObjects
 	}
 	return op
 }

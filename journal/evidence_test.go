@@ -244,7 +244,7 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 		}, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisReference }, journal.Ignored, journal.StatePending, "", "", 0, 0},
 		{"pending, never sent, which was seen before", func(op *journal.Operation) {
 			neverLeft(op)
-			op.Dead, op.Evidence = "another program", []journal.Evidence{{Finding: journal.FindingAmbiguous, Object: pay1}}
+			op.Attention, op.Evidence = "another program", []journal.Evidence{{Finding: journal.FindingAmbiguous, Object: pay1}}
 		}, nil, journal.Recorded, journal.StateUnknown, "", "another program", 0, 2},
 		{"pending, and refused so far", func(op *journal.Operation) {
 			op.State, op.LookAt, op.MayHaveRun = journal.StatePending, time.Time{}, false
@@ -331,12 +331,12 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 			assert.Equal(t, tc.object, got.Object)
 			assert.Equal(t, tc.seconds, got.SecondEffects)
 			assert.Len(t, got.Evidence, tc.kept)
-			assert.True(t, strings.Contains(got.Dead, tc.dead) && (tc.dead == "") == (got.Dead == ""), got.Dead)
-			assert.True(t, got.Dead == "" || got.LookAt.IsZero())
+			assert.True(t, strings.Contains(got.Attention, tc.dead) && (tc.dead == "") == (got.Attention == ""), got.Attention)
+			assert.True(t, got.Attention == "" || got.LookAt.IsZero())
 			if got.State == journal.StateUnknown && op.State != journal.StateUnknown {
-				assert.Equal(t, got.Dead, got.Cause)
+				assert.Equal(t, got.Attention, got.Cause)
 			}
-			assert.Equal(t, got.Tombstone || decision == journal.Ignored && op.Delivered || got.State == journal.StateCompleted && op.Delivered && got.Dead == "", got.Delivered,
+			assert.Equal(t, got.Tombstone || decision == journal.Ignored && op.Delivered || got.State == journal.StateCompleted && op.Delivered && got.Attention == "", got.Delivered,
 				"what somebody has to see to is offered once more")
 			if decision == journal.Recorded {
 				assert.Equal(t, "acct_1", got.Account)
@@ -414,7 +414,7 @@ func TestEvidenceOfAnEarlierRound(t *testing.T) {
 		if got.State == journal.StateCompleted {
 			assert.Equal(t, 0, got.Answer.Generation)
 		}
-		assert.Equal(t, got.State == journal.StateUnknown && len(tc.op.Evidence) == 0, got.Dead != "", "%s: nobody need see to what is sent again: %s", tc.name, got.Dead)
+		assert.Equal(t, got.State == journal.StateUnknown && len(tc.op.Evidence) == 0, got.Attention != "", "%s: nobody need see to what is sent again: %s", tc.name, got.Attention)
 	}
 }
 
@@ -506,8 +506,8 @@ func TestLooksAreLeasedOneAtATime(t *testing.T) {
 		{"asked for, and a clock ahead looked", func(op *journal.Operation) { op.LookedAt = noon.Add(time.Minute) }, func(ev *journal.Event) { ev.Asked = true }, journal.Look},
 		{"asked for by a clock that is behind", func(op *journal.Operation) { op.LookedAt = noon.Add(59 * time.Second) }, func(ev *journal.Event) { ev.Asked = true }, journal.Later},
 		{"due soon after another", func(op *journal.Operation) { op.LookedAt = noon.Add(-time.Second) }, nil, journal.Look},
-		{"dead", func(op *journal.Operation) { op.Dead, op.LookAt = "ambiguous", time.Time{} }, nil, journal.Ignored},
-		{"dead, and asked for", func(op *journal.Operation) { op.Dead, op.LookAt = "ambiguous", time.Time{} }, func(ev *journal.Event) { ev.Asked = true }, journal.Look},
+		{"dead", func(op *journal.Operation) { op.Attention, op.LookAt = "ambiguous", time.Time{} }, nil, journal.Ignored},
+		{"dead, and asked for", func(op *journal.Operation) { op.Attention, op.LookAt = "ambiguous", time.Time{} }, func(ev *journal.Event) { ev.Asked = true }, journal.Look},
 		{"of a provider", nil, func(ev *journal.Event) { ev.From = []string{"stripe"} }, journal.Look},
 		{"of others", nil, func(ev *journal.Event) { ev.From = []string{"adyen"} }, journal.Ignored},
 		{"completed", func(op *journal.Operation) { op.State, op.LookAt = journal.StateCompleted, time.Time{} }, nil, journal.Ignored},
@@ -525,18 +525,18 @@ func TestLooksAreLeasedOneAtATime(t *testing.T) {
 			assert.Equal(t, 1, got.Looks)
 			assert.Equal(t, noon, got.LookedAt)
 			assert.Equal(t, noon.Add(time.Minute), got.LookAt)
-			assert.Empty(t, got.Dead)
+			assert.Empty(t, got.Attention)
 		}
 	}
 	hint := journal.Event{Kind: journal.EventHint, At: noon, Last: noon}
 	dead, later := inDoubt(), inDoubt()
-	dead.Dead, dead.LookAt = "nothing can look", time.Time{}
+	dead.Attention, dead.LookAt = "nothing can look", time.Time{}
 	later.LookAt = noon.Add(time.Hour)
 	for _, op := range []journal.Operation{dead, later} {
 		got, decision := next(t, op, false, hint)
 		assert.Equal(t, journal.Recorded, decision)
 		assert.Equal(t, noon, got.LookAt)
-		assert.Empty(t, got.Dead)
+		assert.Empty(t, got.Attention)
 	}
 	hint.Due = noon.Add(-time.Hour)
 	got, _ := next(t, later, false, hint)
@@ -563,20 +563,20 @@ func TestUndecidedEvidenceSaysWhatIsNext(t *testing.T) {
 	ev.Due = noon.Add(time.Hour)
 	got, _ = next(t, op, false, ev)
 	assert.Equal(t, noon.Add(time.Hour), got.LookAt)
-	ev.Dead = "403"
+	ev.Attention = "403"
 	got, _ = next(t, op, false, ev)
-	assert.Equal(t, "403", got.Dead)
+	assert.Equal(t, "403", got.Attention)
 	assert.True(t, got.LookAt.IsZero())
 	ambiguous := op
 	ambiguous.Evidence = []journal.Evidence{{Finding: journal.FindingAmbiguous}}
 	alive, _ := next(t, ambiguous, false, seen(op, journal.FindingInconclusive, ""))
-	assert.Empty(t, alive.Dead)
+	assert.Empty(t, alive.Attention)
 	round := op
 	round.Generation, round.Evidence = 1, []journal.Evidence{{Finding: journal.FindingInconclusive, Source: journal.SourceLook}}
 	round, _ = next(t, round, false, seen(round, journal.FindingInconclusive, ""))
 	assert.Len(t, round.Evidence, 2, "of another round")
 	got, _ = next(t, got, false, seen(op, journal.FindingInProgress, ""))
-	assert.Equal(t, "403", got.Dead, "nothing was said of a next look")
+	assert.Equal(t, "403", got.Attention, "nothing was said of a next look")
 	assert.Len(t, got.Evidence, 2)
 	again, _ := next(t, got, false, seen(op, journal.FindingInProgress, ""))
 	assert.Len(t, again.Evidence, 2, "the same as the latest takes its place")
@@ -696,7 +696,7 @@ func TestKeptEvidenceIsWeighed(t *testing.T) {
 			got, decision := next(t, tc.op, false, tc.ev)
 			assert.Equal(t, tc.decision.String(), decision.String())
 			assert.Equal(t, tc.state.String(), got.State.String())
-			assert.True(t, strings.Contains(got.Dead, tc.dead) && (tc.dead == "") == (got.Dead == ""), got.Dead)
+			assert.True(t, strings.Contains(got.Attention, tc.dead) && (tc.dead == "") == (got.Attention == ""), got.Attention)
 			for _, e := range got.Evidence {
 				assert.Nil(t, e.Answer)
 			}
@@ -728,7 +728,7 @@ func TestAnotherObjectIsASecondEffect(t *testing.T) {
 	got, decision := next(t, op, false, late)
 	assert.Equal(t, journal.SecondEffect, decision)
 	assert.Equal(t, 1, got.SecondEffects)
-	assert.NotEmpty(t, got.Dead)
+	assert.NotEmpty(t, got.Attention)
 	assert.Equal(t, "payment pay_1", got.Object)
 	assert.Empty(t, journal.Violations(got, noon))
 	for name, change := range map[string]func(*journal.Operation, *journal.Event){
@@ -794,7 +794,7 @@ func TestUnwantedIsNotSent(t *testing.T) {
 // Somebody's word against evidence needs to be forced.
 func TestWordAgainstEvidenceIsForced(t *testing.T) {
 	op := inDoubt()
-	op.Dead, op.LookAt = "more than one", time.Time{}
+	op.Attention, op.LookAt = "more than one", time.Time{}
 	op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: "payment pay_1"}}
 	for _, what := range []journal.Resolution{journal.NotExecuted, journal.SendAgain} {
 		ev := journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: what, Claim: op.Claim, Generation: op.Generation, Key: "k"}
@@ -807,7 +807,7 @@ func TestWordAgainstEvidenceIsForced(t *testing.T) {
 	ev := journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: journal.Executed, Claim: op.Claim, Generation: op.Generation}
 	got, _ := next(t, op, false, ev)
 	assert.Equal(t, journal.StateCompleted, got.State)
-	assert.Empty(t, got.Dead)
+	assert.Empty(t, got.Attention)
 }
 
 // Whoever looks for what is unknown is offered it once it is dead.
@@ -820,10 +820,10 @@ func TestUnknownIsOfferedOnceDead(t *testing.T) {
 	_, decision = next(t, op, false, claim)
 	assert.Equal(t, journal.Offer, decision)
 	claim.Looking = true
-	op.Dead, op.LookAt = "nothing can look", time.Time{}
+	op.Attention, op.LookAt = "nothing can look", time.Time{}
 	_, decision = next(t, op, false, claim)
 	assert.Equal(t, journal.Offer, decision)
-	op.Dead, op.State, op.Answer = "", journal.StateCompleted, &journal.Answer{}
+	op.Attention, op.State, op.Answer = "", journal.StateCompleted, &journal.Answer{}
 	_, decision = next(t, op, false, claim)
 	assert.Equal(t, journal.Offer, decision)
 }
@@ -1013,9 +1013,9 @@ func TestFirstAbsenceSinceItWasSent(t *testing.T) {
 		ev := gone(op)
 		ev.At = noon.Add(time.Duration(i) * 30 * time.Minute)
 		ev.Last, ev.Due, ev.Absence.Began = ev.At, ev.At.Add(30*time.Minute), ev.At.Add(-time.Minute)
-		ev.Dead = "given up after 2h"
+		ev.Attention = "given up after 2h"
 		require.Equal(t, journal.StateUnknown, op.State)
-		require.Empty(t, op.Dead, "one more look may prove it")
+		require.Empty(t, op.Attention, "one more look may prove it")
 		op, _ = next(t, op, false, ev)
 	}
 	assert.Equal(t, journal.StateCancelled, op.State)
@@ -1057,7 +1057,7 @@ func TestALookIsGivenBack(t *testing.T) {
 		"another's by now":    func(op *journal.Operation) { op.LookAt = lease.Add(time.Minute) },
 		"it has an outcome":   func(op *journal.Operation) { op.State, op.LookAt = journal.StateCancelled, time.Time{} },
 		"unknown anew":        func(op *journal.Operation) { op.Looks = 0 },
-		"and dead in between": func(op *journal.Operation) { op.Dead, op.LookAt = "given up", time.Time{} },
+		"and dead in between": func(op *journal.Operation) { op.Attention, op.LookAt = "given up", time.Time{} },
 	} {
 		other := leased
 		change(&other)
@@ -1076,7 +1076,7 @@ func TestSecondEffectBesideOneUnderWay(t *testing.T) {
 	require.Equal(t, journal.SecondEffect, decision)
 	assert.Equal(t, 1, after.SecondEffects)
 	assert.Equal(t, journal.StateInFlight, after.State)
-	assert.Empty(t, after.Dead)
+	assert.Empty(t, after.Attention)
 	assert.Zero(t, after.SettledAt)
 }
 

@@ -36,8 +36,8 @@ func Violations(op Operation, last time.Time) []string {
 	v.must(!op.Tombstone || op.Fingerprint == "", "a tombstone has no digest of a request")
 
 	v.must(op.Looks >= 0 && len(op.Evidence) <= maxEvidence && len(op.Rounds) <= maxRounds, "what was seen of it is bounded")
-	v.must(op.LookAt.IsZero() || op.State == StateUnknown && op.Dead == "", "what is looked for is unknown, and not dead")
-	v.must(op.Dead == "" || op.State > StateInFlight, "what somebody has to see to has an outcome")
+	v.must(op.LookAt.IsZero() || op.State == StateUnknown && op.Attention == "", "what is looked for is unknown, and needs no attention")
+	v.must(op.Attention == "" || op.State > StateInFlight, "what needs attention has an outcome")
 	v.must(op.Object == "" || op.State == StateCompleted, "an object proves what is completed")
 	v.must(op.Unwanted == nil || op.State > StateInFlight, "what is not wanted is neither sent nor to be sent")
 	for _, e := range op.Evidence {

@@ -355,7 +355,7 @@ var laws = []law{
 			return true
 		}
 		grows := s.decision == journal.SecondEffect ||
-			s.ev.Kind == journal.EventComplete && s.decision == journal.Recorded && s.next.SecondEffects > s.op.SecondEffects && s.next.Dead != ""
+			s.ev.Kind == journal.EventComplete && s.decision == journal.Recorded && s.next.SecondEffects > s.op.SecondEffects && s.next.Attention != ""
 		return s.next.SecondEffects == s.op.SecondEffects && !grows || s.next.SecondEffects == s.op.SecondEffects+1 && grows
 	}},
 }
@@ -364,7 +364,7 @@ func asks(k journal.EventKind) bool { return k == journal.EventBegin || k == jou
 
 // answersAnew: it was cancelled, or dead, and has an answer by now.
 func answersAnew(s step) bool {
-	return s.next.State == journal.StateCompleted && (s.op.State == journal.StateCancelled || s.op.State == journal.StateUnknown && s.op.Dead != "")
+	return s.next.State == journal.StateCompleted && (s.op.State == journal.StateCancelled || s.op.State == journal.StateUnknown && s.op.Attention != "")
 }
 
 func releases(k journal.EventKind) bool {
@@ -487,7 +487,7 @@ func drawStep(d draw) (journal.Operation, bool, journal.Event) {
 			op.LookAt, op.Looks, op.LookedAt = near(), d(3), near()
 		}
 		if op.State > journal.StateInFlight && d.oneIn(4) {
-			op.Dead, op.LookAt = "somebody has to see to it", time.Time{}
+			op.Attention, op.LookAt = "somebody has to see to it", time.Time{}
 		}
 		if op.State > journal.StateInFlight && d.oneIn(6) {
 			op.Unwanted = &journal.Resolved{Resolution: journal.Unwanted, By: "somebody"}
@@ -563,7 +563,7 @@ func drawEvent(d draw, op journal.Operation) journal.Event {
 	ev.Resolution, ev.Unrecognised, ev.By = journal.Resolution(d(8)), d.oneIn(3), pick(d, "", "ops@example.com")
 	ev.Key = pick(d, "its next key", "")
 	ev.Forced, ev.Taken, ev.Asked, ev.Looking = d.oneIn(3), d.oneIn(6), d.oneIn(3), d.oneIn(2)
-	ev.Object, ev.Account, ev.Dead = pick(d, "payment pay_1", "payment pay_2", ""), pick(d, "", "acct_1", "acct_2"), pick(d, "", "", "403")
+	ev.Object, ev.Account, ev.Attention = pick(d, "payment pay_1", "payment pay_2", ""), pick(d, "", "acct_1", "acct_2"), pick(d, "", "", "403")
 	if ev.Kind == journal.EventEvidence {
 		ev.Evidence = &journal.Evidence{Source: pick(d, journal.SourceLook, journal.SourceEvent), Finding: journal.Finding(1 + d(7)), Basis: journal.Basis(d(5))}
 		ev.Absence = &journal.Absence{

@@ -264,7 +264,7 @@ func enqueue(op Operation, ev Event) (Operation, Decision, error) {
 		op.DueAt, op.DueOwn = later(ev.Due, passed(ev)), false
 		op.WakeAt = wakeBy(op, op.DueAt)
 		op.SettledAt, op.Delivered, op.Told, op.ByHand = time.Time{}, false, false, false
-		op.Cause, op.Dead = "enqueued", ""
+		op.Cause, op.Attention = "enqueued", ""
 		return op, Recorded, nil
 	case op.Tombstone:
 		return op, Gone, nil
@@ -400,7 +400,7 @@ func generation(op Operation, key, reference string) Operation {
 	op.MayHaveRun, op.Failed, op.Found = false, false, Found{}
 	op.LastEndedAt, op.BusySince = time.Time{}, time.Time{}
 	op.Attempts = 0
-	op.Dead, op.LookAt, op.Adopted = "", time.Time{}, false
+	op.Attention, op.LookAt, op.Adopted = "", time.Time{}, false
 	return op
 }
 
@@ -452,7 +452,7 @@ func offer(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	switch {
 	case op.State == StateAbsent || op.Delivered:
 		return op, Ignored, nil
-	case op.State == StateUnknown && op.Dead == "" && ev.Looking:
+	case op.State == StateUnknown && op.Attention == "" && ev.Looking:
 		return op, Ignored, nil // it may settle by itself
 	case op.Holder != "" && live:
 		return op, Wait, nil
@@ -608,7 +608,7 @@ func hold(op Operation, ev Event) Operation {
 	op.DueAt, op.WakeAt, op.SettledAt = time.Time{}, time.Time{}, time.Time{}
 	op.DueOwn = false
 	op.Cause, op.Told, op.ByHand, op.Delivered = "", false, false, false
-	op.Dead = ""
+	op.Attention = ""
 	return op
 }
 
@@ -689,7 +689,7 @@ func refused(op Operation, ev Event) (Operation, Decision, error) {
 func answered(op Operation, ev Event) Operation {
 	answer := *ev.Answer
 	answer.Generation = ev.Generation
-	if op.State == StateCancelled || op.Dead != "" {
+	if op.State == StateCancelled || op.Attention != "" {
 		ev.Session, ev.Delivered = "", false // somebody was told another outcome, and hears of this one
 	}
 	op = settle(op, ev, StateCompleted)
@@ -748,7 +748,7 @@ func release(op Operation, ev Event) (Operation, Decision, error) {
 // is an unnamed one whose caller has been told and could not ask again.
 func park(op Operation, ev Event) Operation {
 	op.State, op.DueAt, op.DueOwn = StatePending, later(ev.Due, ev.At), ev.DueOwn
-	op.Dead, op.LookAt = "", time.Time{}
+	op.Attention, op.LookAt = "", time.Time{}
 	if op.MayHaveRun {
 		p := MaySend(question(op, true, op.DueAt, ev))
 		op.Cause = because(op.Cause, p.Reason)
@@ -905,13 +905,13 @@ func settle(op Operation, ev Event, to State) Operation {
 		op.DueAt = time.Time{} // else the provider is left alone until then, whoever asks
 	}
 	op.WakeAt = time.Time{}
-	op.Dead, op.LookAt = "", time.Time{}
+	op.Attention, op.LookAt = "", time.Time{}
 	op.Evidence = withoutAnswers(op.Evidence)
 	switch {
 	case to == StateUnknown && !op.NeverLeft():
 		op.Looks, op.LookAt = 0, stamp(ev.At.Add(ev.LookAfter))
 	case to == StateUnknown && !onHold(op):
-		op.Dead = "nothing of it was sent, so that there is nothing to look for"
+		op.Attention = "nothing of it was sent, so that there is nothing to look for"
 	}
 	return op
 }

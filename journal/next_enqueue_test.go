@@ -88,7 +88,7 @@ func TestEnqueuedIsSentByWhoBeginsIt(t *testing.T) {
 // What was cancelled is as it is when it is begun again, but unclaimed.
 func TestEnqueuedAfterItWasCancelled(t *testing.T) {
 	cancelled := operation(journal.Named, guarded)
-	cancelled.State, cancelled.SettledAt, cancelled.Holder, cancelled.Dead = journal.StateCancelled, noon, "A", "somebody has to see to it"
+	cancelled.State, cancelled.SettledAt, cancelled.Holder, cancelled.Attention = journal.StateCancelled, noon, "A", "somebody has to see to it"
 	cancelled.Found, cancelled.NotAfter = journal.Found{State: journal.StatePending}, noon.Add(-time.Hour)
 	again := enqueued(func(ev *journal.Event) {
 		ev.Intent.NextKey = func(int) string { return "its next key" }
@@ -99,7 +99,7 @@ func TestEnqueuedAfterItWasCancelled(t *testing.T) {
 	assert.Equal(t, "amount=1 ", string(op.Request.Body), "the request is its latest asker's")
 	assert.Equal(t, "its key", op.Key)
 	assert.Empty(t, op.Mode)
-	assert.Empty(t, op.Dead)
+	assert.Empty(t, op.Attention)
 	assert.Zero(t, op.NotAfter)
 	assert.EqualValues(t, 2, op.Claim)
 	assert.Empty(t, journal.Violations(op, noon))

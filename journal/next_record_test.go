@@ -274,7 +274,7 @@ func TestOutcomeIsOfferedToOne(t *testing.T) {
 func TestAnswerAfterAnOutcomeIsOffered(t *testing.T) {
 	for name, set := range map[string]func(*journal.Operation){
 		"cancelled": func(op *journal.Operation) { op.State, op.ByHand, op.MayHaveRun = journal.StateCancelled, true, false },
-		"dead":      func(op *journal.Operation) { op.State, op.Dead = journal.StateUnknown, "given up" },
+		"dead":      func(op *journal.Operation) { op.State, op.Attention = journal.StateUnknown, "given up" },
 	} {
 		op := inDoubt()
 		op.Delivered = true

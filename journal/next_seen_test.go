@@ -668,14 +668,14 @@ func TestBeginAgainUnderAnotherAccount(t *testing.T) {
 		op.State, op.FirstSentAt = state, time.Time{}
 		if state == journal.StateCancelled {
 			op.SettledAt, op.DueAt, op.WakeAt = noon.Add(-time.Minute), time.Time{}, time.Time{}
-			op.Dead = "somebody has to see to its last life"
+			op.Attention = "somebody has to see to its last life"
 		}
 		ev := begin(journal.Named, guarded)
 		ev.Intent.Account = "acct_2"
 		after, decision := next(t, op, false, ev)
 		require.Equal(t, journal.Execute, decision, state)
 		assert.Equal(t, "acct_2", after.Account, state)
-		assert.Empty(t, after.Dead, state)
+		assert.Empty(t, after.Attention, state)
 	}
 }
 

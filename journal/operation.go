@@ -195,11 +195,11 @@ type Operation struct {
 
 	Looks    int       // that were begun since it became unknown
 	LookedAt time.Time // when the latest of them began
-	LookAt   time.Time // unknown: not looked for before this; zero if it is dead
-	// Dead says why somebody has to see to it: of an unknown one, why no look is due; of
-	// another, what was heard against its outcome. "": nobody has to.
-	Dead     string
-	Evidence []Evidence // the first and the latest, oldest first; kept with a tombstone
+	LookAt   time.Time // unknown: not looked for before this; zero if it needs attention
+	// Attention says why a person has to look at it: of an unknown operation, why no look is due; of
+	// another, what contradicts its outcome. "": see NeedsAttention.
+	Attention string
+	Evidence  []Evidence // the first and the latest, oldest first; kept with a tombstone
 
 	Unwanted *Resolved // who said that it is not wanted any more; nil: it is
 	Adopted  bool      // this generation was in a journal that was restored, and adopted

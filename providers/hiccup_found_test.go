@@ -244,10 +244,10 @@ func fate(without, with onceward.Operation) string {
 		return "**found**"
 	case with.State != journal.StateUnknown:
 		return with.State.String()
-	case strings.Contains(with.Dead, "has no look-up"):
+	case strings.Contains(with.Attention, "has no look-up"):
 		return "unknown: no look-up"
-	case with.Dead != "":
-		return "unknown: " + with.Dead
+	case with.Attention != "":
+		return "unknown: " + with.Attention
 	}
 	return "unknown: nothing is there"
 }

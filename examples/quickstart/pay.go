@@ -142,7 +142,7 @@ func settle(ctx context.Context, client *onceward.Client, at *providersAt, inv i
 		case op.State == onceward.StateCompleted:
 			fmt.Fprintln(told, "failed", inv.ID)
 			return true, nil
-		case op.State == onceward.StateUnknown && op.Dead != "":
+		case op.State == onceward.StateUnknown && op.Attention != "":
 			fmt.Fprintln(told, "unknown", inv.ID)
 			return true, nil
 		case op.State == onceward.StateUnknown && !waits:

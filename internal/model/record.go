@@ -155,7 +155,7 @@ func (r *record) operation() journal.Operation {
 		}
 	}
 	if r.Dead {
-		op.Dead = "dead"
+		op.Attention = "dead"
 	}
 	if r.Unwanted {
 		op.Unwanted = &journal.Resolved{Resolution: journal.Unwanted}
@@ -189,7 +189,7 @@ func (c *Config) recordOf(op *journal.Operation) record {
 	}
 	if c.Finds {
 		var room bool
-		r.Object, r.Dead, r.Unwanted, r.Adopted = op.Object, op.Dead != "", op.Unwanted != nil, op.Adopted
+		r.Object, r.Dead, r.Unwanted, r.Adopted = op.Object, op.Attention != "", op.Unwanted != nil, op.Adopted
 		r.Seen, room = seenOf(op)
 		for _, round := range op.Rounds {
 			r.Left |= 1 << round.Generation

@@ -835,11 +835,11 @@ func (e *errand) calls() string {
 
 // judgeAlert finds an operation that somebody is to see to for what is not so.
 func (l *life) judgeAlert(op *journal.Operation, made int) {
-	refused := strings.Contains(op.Dead, "answered as refused")
+	refused := strings.Contains(op.Attention, "answered as refused")
 	switch {
 	case l.wasRestored() || op.State != journal.StateCompleted || op.Answer == nil:
 	case op.SecondEffects > 0 && made < 2:
-		l.fault("%s is told to have taken effect twice, and has %d effects: %s", op.ID, made, op.Dead)
+		l.fault("%s is told to have taken effect twice, and has %d effects: %s", op.ID, made, op.Attention)
 	case refused && made == 0, refused && op.Answer.Status == 200:
 		l.fault("%s is told to be answered as refused, and to have taken effect: %d, of which it has %d", op.ID, op.Answer.Status, made)
 	}
@@ -1093,7 +1093,7 @@ func (l *life) settles() {
 // to be told of an outcome.
 func (l *life) isSettled() bool {
 	for op, err := range l.current().List(context.Background(), journal.Filter{}) {
-		if err != nil || !op.State.Settled() && op.State != journal.StateUnknown || op.State.Settled() && !op.Delivered || l.has(looks) && op.State == journal.StateUnknown && op.Dead == "" {
+		if err != nil || !op.State.Settled() && op.State != journal.StateUnknown || op.State.Settled() && !op.Delivered || l.has(looks) && op.State == journal.StateUnknown && op.Attention == "" {
 			return false
 		}
 	}

@@ -188,7 +188,7 @@ func (l *life) onSettledTx(p *process, drawn *chance) func(context.Context, jour
 	return func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
 		t := tx.(*booking)
 		what := outcomeOf(op.Parent, op.ID, op.Generation, op.State)
-		if op.Dead != "" && op.State == journal.StateCompleted {
+		if op.Attention != "" && op.State == journal.StateCompleted {
 			what += seenTo // once more
 		}
 		l.tell("caller", p.name, "OnSettledTx: %s", what)

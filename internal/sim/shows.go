@@ -286,10 +286,10 @@ func (l *life) judgeUnknown(op *journal.Operation) {
 			continue
 		}
 		switch shown := l.world.shown(host, op.Reference); {
-		case strings.HasSuffix(op.Dead, "took effect twice") && l.has(lookHooks) && l.has(standstills):
+		case strings.HasSuffix(op.Attention, "took effect twice") && l.has(lookHooks) && l.has(standstills):
 			// A hook that reads the ledger by names was asked of one generation and answered by another's effect.
 		case len(shown) == 1:
-			l.fault("%s is unknown, though its provider shows it: %s; %s; looked for %d times; %v", op.ID, op.Cause, op.Dead, op.Looks, op.Evidence)
+			l.fault("%s is unknown, though its provider shows it: %s; %s; looked for %d times; %v", op.ID, op.Cause, op.Attention, op.Looks, op.Evidence)
 		case len(shown) > 1:
 			l.visit("left unknown of two objects")
 		case c.proves:

@@ -46,7 +46,7 @@ func (s *history) evidence() journal.Event {
 		ev.Answer = &journal.Answer{Status: 200, Body: []byte(strconv.Itoa(s.unique))}
 	}
 	if s.sometimes(5) {
-		ev.Dead = "nothing can look"
+		ev.Attention = "nothing can look"
 	}
 	if finding == journal.FindingAbsent {
 		ev.Account = op.Account

@@ -140,10 +140,10 @@ var reconcileTests = []test{
 	reconciling("what needs attention is not looked for, is listed, and is due again by a hint", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		op := c.unknown("one")
 		inconclusive := c.of(journal.EventEvidence, op)
-		inconclusive.Dead = "403: needs reporting"
+		inconclusive.Attention = "403: needs reporting"
 		inconclusive.Evidence = &journal.Evidence{Source: journal.SourceLook, Status: 403, Finding: journal.FindingInconclusive, Why: "403"}
 		op = c.decide(inconclusive, journal.Recorded)
-		assert.Equal(t, "403: needs reporting", op.Dead)
+		assert.Equal(t, "403: needs reporting", op.Attention)
 		assert.Empty(t, c.looks(r, time.Minute, 10))
 		c.unknown("unplanned") // by a client that looks for nothing
 		assert.Equal(t, []string{"one", "unplanned"}, ids(c.list(journal.Filter{NeedsAttention: c.now})))
@@ -160,7 +160,7 @@ var reconcileTests = []test{
 		op := c.unknown("dead")
 		c.unknown("alive")
 		dead := c.of(journal.EventEvidence, op)
-		dead.Dead, dead.Evidence = "nothing can look", &journal.Evidence{Finding: journal.FindingInconclusive}
+		dead.Attention, dead.Evidence = "nothing can look", &journal.Evidence{Finding: journal.FindingInconclusive}
 		c.decide(dead, journal.Recorded)
 		require.NoError(t, c.session.End(t.Context()))
 		c.session = newCaller(t, c.journal).session
@@ -230,7 +230,7 @@ var reconcileTests = []test{
 			assert.Equal(t, journal.StateUnknown, op.State, "%d: %s", i, object)
 			assert.Equal(t, journal.FindingAmbiguous, op.Evidence[0].Finding)
 			again := c.decide(c.took(op, object), journal.Recorded)
-			assert.NotEmpty(t, again.Dead, "twice")
+			assert.NotEmpty(t, again.Attention, "twice")
 		}
 		elsewhere := c.unknown("elsewhere")
 		ev := c.took(elsewhere, "charge ch_1")
@@ -243,7 +243,7 @@ var reconcileTests = []test{
 		op := c.decide(late, journal.Recorded)
 		assert.Equal(t, journal.StateCompleted, op.State, "its own answer stands")
 		assert.Empty(t, op.Object)
-		assert.NotEmpty(t, op.Dead)
+		assert.NotEmpty(t, op.Attention)
 		assert.Contains(t, ids(c.list(journal.Filter{NeedsAttention: c.now})), "late")
 	}),
 	reconciling("a caller's reference is a mark if no other operation of the account ever had it", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {

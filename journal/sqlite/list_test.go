@@ -59,7 +59,7 @@ func TestListOfWhatNeedsAttention(t *testing.T) {
 		_, err = j.Apply(t.Context(), ev)
 		require.NoError(t, err)
 		if id == "dead" || id == "dead too" {
-			_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventEvidence, Ref: begun.Operation.Ref, At: time.Now(), Claim: begun.Operation.Claim, Dead: "403",
+			_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventEvidence, Ref: begun.Operation.Ref, At: time.Now(), Claim: begun.Operation.Claim, Attention: "403",
 				Evidence: &journal.Evidence{Source: journal.SourceLook, Status: 403, Finding: journal.FindingInconclusive, Why: "403"}})
 			require.NoError(t, err)
 		}

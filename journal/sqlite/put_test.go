@@ -125,7 +125,7 @@ func TestPutOfATombstone(t *testing.T) {
 			if row.twice {
 				heard, err := j.Apply(t.Context(), tookEffect(ended.Operation, "ch_2"))
 				require.NoError(t, err)
-				require.NotEmpty(t, heard.Operation.Dead)
+				require.NotEmpty(t, heard.Operation.Attention)
 				_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: begun.Operation.Ref, At: done.At, Outcome: journal.StateCompleted})
 				require.NoError(t, err)
 			}

@@ -115,7 +115,7 @@ func TestReconciledTruly(t *testing.T) {
 					require.NoError(t, err)
 					settled[op.State]++
 					if op.State == journal.StateUnknown {
-						t.Logf("%s: %s", op.ID, op.Dead)
+						t.Logf("%s: %s", op.ID, op.Attention)
 					}
 				}
 			})

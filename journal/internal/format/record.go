@@ -12,7 +12,7 @@ type Record struct {
 // Closed tells whether nothing is expected to change the operation any more but its
 // reaping.
 func (k *Record) Closed() bool {
-	return k.Op.State == journal.StateCompleted && k.Op.Delivered && !k.Op.Tombstone && k.Op.Dead == ""
+	return k.Op.State == journal.StateCompleted && k.Op.Delivered && !k.Op.Tombstone && k.Op.Attention == ""
 }
 
 // Size is how many bytes its request and answer have.

@@ -39,7 +39,7 @@ func ReadRow(v []driver.Value) (Row, error) {
 	}, Identified: identified == 1, Request: ToBytes(v[14])}
 	SetWake(&r.Op, ToTime(v[9]))
 	err := DecodeFacts(ToBytes(v[13]), &r)
-	if err == nil && r.Op.State > journal.StateInFlight && (r.Op.Dead != "") != (v[9] == int64(0)) {
+	if err == nil && r.Op.State > journal.StateInFlight && (r.Op.Attention != "") != (v[9] == int64(0)) {
 		err = ErrSum
 	}
 	return r, err

@@ -10,7 +10,7 @@ import (
 // Wake is the time in an operation's column wake_at: when a pending one is to be woken, or
 // an unknown one looked for; 1970 for one that somebody has to see to.
 func Wake(op *journal.Operation) time.Time {
-	if op.Dead != "" {
+	if op.Attention != "" {
 		return time.UnixMilli(0)
 	}
 	return woken(op)
@@ -48,12 +48,12 @@ func SetWake(op *journal.Operation, at time.Time) {
 // what was seen of it: most have nothing, and pay a bit for it.
 func hasSeen(op *journal.Operation) bool {
 	return op.Account != "" || op.Reference != "" || op.ReferenceName != "" || op.ReferenceOurs || op.Compare != nil || op.Rounds != nil ||
-		op.Object != "" || op.Looks != 0 || !op.LookedAt.IsZero() || op.Dead != "" || op.Evidence != nil || op.Unwanted != nil || op.Adopted
+		op.Object != "" || op.Looks != 0 || !op.LookedAt.IsZero() || op.Attention != "" || op.Evidence != nil || op.Unwanted != nil || op.Adopted
 }
 
 func (e *encoder) seen(op *journal.Operation) {
 	e.bools(op.ReferenceOurs, op.Adopted, op.Unwanted != nil)
-	for _, s := range [...]string{op.Account, op.Reference, op.ReferenceName, op.Object, op.Dead} {
+	for _, s := range [...]string{op.Account, op.Reference, op.ReferenceName, op.Object, op.Attention} {
 		e.string(s)
 	}
 	e.int(int64(op.Looks))
@@ -81,7 +81,7 @@ func (e *encoder) seen(op *journal.Operation) {
 // seen reads what encoder.seen wrote, if there is any, in the place of whatever op has.
 func (d *decoder) seen(op *journal.Operation, there bool) {
 	op.ReferenceOurs, op.Adopted, op.Unwanted = false, false, nil
-	op.Account, op.Reference, op.ReferenceName, op.Object, op.Dead = "", "", "", "", ""
+	op.Account, op.Reference, op.ReferenceName, op.Object, op.Attention = "", "", "", "", ""
 	op.Looks, op.LookedAt = 0, time.Time{}
 	op.Compare, op.Rounds, op.Evidence = nil, nil, nil
 	if !there {
@@ -89,7 +89,7 @@ func (d *decoder) seen(op *journal.Operation, there bool) {
 	}
 	var unwanted bool
 	d.bools(&op.ReferenceOurs, &op.Adopted, &unwanted)
-	for _, s := range [...]*string{&op.Account, &op.Reference, &op.ReferenceName, &op.Object, &op.Dead} {
+	for _, s := range [...]*string{&op.Account, &op.Reference, &op.ReferenceName, &op.Object, &op.Attention} {
 		*s = d.string()
 	}
 	op.Looks = d.count()
