@@ -108,7 +108,7 @@ func (l *list) read(ctx context.Context, j journal.Journal, filter journal.Filte
 	began := time.Now()
 	late := func() bool { return time.Since(began) > lookFor }
 	fits := func(op *journal.Operation) bool {
-		return (older.IsZero() || op.CreatedAt.Before(older)) && (l.State == "" || op.State.String() == l.State) &&
+		return (!filter.Undelivered || op.Undelivered()) && (older.IsZero() || op.CreatedAt.Before(older)) && (l.State == "" || op.State.String() == l.State) &&
 			(!l.InScope || op.Scope == l.Scope) && (l.Provider == "" || op.Provider == l.Provider)
 	}
 	passed := int64(0) // up to where

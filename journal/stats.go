@@ -25,7 +25,8 @@ type Stats struct {
 	OldestPending time.Time // when the pending operation that was begun first was begun
 	OldestUnknown time.Time // since when the unknown operation is unknown that is so longest
 
-	// Undelivered outcomes have reached nobody. OldestUndelivered is the earliest of them.
+	// Undelivered counts the operations with an outcome that is still to be delivered (Operation.Undelivered).
+	// OldestUndelivered is when the first of them got it.
 	Undelivered       int64
 	OldestUndelivered time.Time
 

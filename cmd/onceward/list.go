@@ -88,7 +88,7 @@ func (c *command) lsCommand() *cobra.Command {
 	flags.StringVar(&s.scope, "scope", "", "of this scope alone; --scope= for those without one")
 	flags.StringVar(&s.provider, "provider", "", "with this provider alone")
 	flags.DurationVar(&s.older, "older-than", 0, "created longer ago than this")
-	flags.BoolVar(&s.undelivered, "undelivered", false, "whose outcome has reached nobody yet")
+	flags.BoolVar(&s.undelivered, "undelivered", false, "those with an outcome that is still to be delivered")
 	flags.BoolVar(&s.oldest, "oldest-first", false, "in the order of their creation")
 	flags.IntVar(&s.limit, "limit", 50, "how many at most")
 	flags.StringVar(&s.after, "after", "", "go on behind this handle, as the page before says")
@@ -146,14 +146,14 @@ func (c *command) list(ctx context.Context, s store, filter journal.Filter, olde
 // page reads one page of operations, of those that were created before a time, if it is not zero.
 func (c *command) page(ctx context.Context, s store, filter journal.Filter, before time.Time, limit int) (*operations, error) {
 	page := &operations{Operations: []operation{}}
-	if before.IsZero() {
+	if before.IsZero() && !filter.Undelivered {
 		filter.Limit = limit + 1
 	}
 	for op, err := range s.List(ctx, filter) {
 		if err != nil {
 			return nil, err
 		}
-		if !before.IsZero() && !op.CreatedAt.Before(before) {
+		if !before.IsZero() && !op.CreatedAt.Before(before) || filter.Undelivered && !op.Undelivered() {
 			continue
 		}
 		if len(page.Operations) == limit {

@@ -21,7 +21,7 @@ type stats struct {
 	Cancelled      int64      `json:"cancelled"`
 	Begun          int64      `json:"begun" doc:"all that were ever begun; what is in none of the states above is completed, or was reaped"`
 	Due            int64      `json:"due" doc:"of the pending ones: that the application is to send by now"`
-	Undelivered    int64      `json:"undelivered" doc:"outcomes that reached nobody yet"`
+	Undelivered    int64      `json:"undelivered" doc:"operations with an outcome that is still to be delivered; an unknown one that is looked for has none yet"`
 	Flows          flowCounts `json:"flows"`
 	NeedsAttention int64      `json:"needs_attention" doc:"operations and flows that need attention: as many as attention lists"`
 

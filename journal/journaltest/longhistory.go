@@ -180,7 +180,7 @@ func (s *history) stats() {
 		case journal.StateCancelled:
 			want.Cancelled++
 		}
-		if store.Undelivered(&op) {
+		if op.Undelivered() {
 			want.Undelivered++
 		}
 		if op.NeedsAttention(before) != "" {

@@ -40,6 +40,9 @@ var statsTests = []test{
 		unknown := begin(4)
 		c.now = at(5)
 		c.decide(c.of(journal.EventDoubt, unknown), journal.Recorded)
+		sought := c.of(journal.EventDoubt, begin(5))
+		sought.LookAfter = time.Minute
+		looked := c.decide(sought, journal.Recorded)
 		cancelled := begin(6)
 		cancel := c.of(journal.EventCancel, cancelled)
 		cancel.Unsent, cancel.Delivered = true, true
@@ -55,17 +58,23 @@ var statsTests = []test{
 		c.park(pending, at(12))
 
 		s := stats()
-		assert.Equal(t, []int64{3, 1, 1, 1}, []int64{s.Pending, s.InFlight, s.Unknown, s.Cancelled})
+		assert.Equal(t, []int64{3, 1, 2, 1}, []int64{s.Pending, s.InFlight, s.Unknown, s.Cancelled})
 		assert.GreaterOrEqual(t, s.Begun, int64(begun))
 		assert.Equal(t, int64(2), s.Due)
 		assert.Equal(t, at(1), s.OldestPending)
 		assert.Equal(t, at(5), s.OldestUnknown)
-		assert.Equal(t, int64(2), s.Undelivered, "the unknown one, and the completed one")
+		assert.Equal(t, int64(2), s.Undelivered, "the unknown one that no process looks for, and the completed one")
 		assert.Equal(t, at(5), s.OldestUndelivered)
 		assert.Equal(t, int64(1), s.Sessions)
 		assert.Equal(t, at(11), s.Last)
 		assert.Empty(t, s.Restored)
-		assert.Equal(t, int64(1), s.NeedsAttention, "no process looks for the unknown operation")
+		assert.Equal(t, int64(2), s.NeedsAttention, "no process looks for an unknown operation, or the look is overdue")
+		found := c.of(journal.EventEvidence, looked)
+		found.Attention, found.Evidence = "given up", &journal.Evidence{Source: journal.SourceLook, Finding: journal.FindingInconclusive}
+		c.now = at(13)
+		c.decide(found, journal.Recorded)
+		assert.Equal(t, int64(3), stats().Undelivered, "what the look came to is to be delivered")
+		assert.Equal(t, int64(2), stats().NeedsAttention)
 
 		if flows, ok := h.Journal.(journal.Flows); ok {
 			assert.Zero(t, s.FlowsBegun)
@@ -90,7 +99,7 @@ var statsTests = []test{
 			s := stats()
 			assert.Equal(t, []int64{1, 1, 1, 3}, []int64{s.FlowsRunning, s.FlowsWaiting, s.FlowsSetAside, s.FlowsBegun})
 			assert.Equal(t, at(22), s.OldestSetAside)
-			assert.Equal(t, int64(1+3), s.NeedsAttention, "the flow that is set aside, and two that no process runs")
+			assert.Equal(t, int64(2+3), s.NeedsAttention, "the flow that is set aside, and two that no process runs")
 			attention := 0
 			for f, err := range flows.ListFlows(t.Context(), journal.FlowFilter{}) {
 				require.NoError(t, err)

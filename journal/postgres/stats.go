@@ -30,7 +30,8 @@ const counts = `SELECT
 	(SELECT count(*) FROM {{schema}}.flows WHERE state = 2),
 	(SELECT count(*) FROM {{schema}}.flows WHERE state = 5),
 	(SELECT coalesce(max(handle), 0) FROM {{schema}}.flows)
-	FROM (SELECT count(*) AS n, min(settled_at) AS earliest FROM {{schema}}.operations WHERE state > 2 AND NOT delivered) u`
+	FROM (SELECT count(*) AS n, min(settled_at) AS earliest FROM {{schema}}.operations
+		WHERE state > 2 AND NOT delivered AND (state <> 4 OR wake_at IS NULL OR wake_at <= settled_at)) u`
 
 // ReadStats tells how the journal does, for all who share it. Begun counts since the journal was last adopted or
 // confirmed, and those whose transaction was rolled back too. What is damaged is counted, but has no age.

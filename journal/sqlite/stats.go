@@ -105,10 +105,11 @@ const stateCounts = `SELECT
 	(SELECT count(*) FROM onceward_flows INDEXED BY onceward_flows_aside WHERE state = 5),
 	(SELECT coalesce(max(handle), 0) FROM onceward_flows)`
 
-// undelivered are outcomes that reached nobody, in somebody's hands or nobody's.
+// undelivered selects what journal.Operation.Undelivered says, whether a session holds it or none does.
 const undelivered = `SELECT count(*), min(settled_at) FROM (
-	SELECT settled_at FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder IS NOT NULL AND state > 2 AND delivered = 0
-	UNION ALL SELECT settled_at FROM onceward_operations INDEXED BY onceward_operations_nobodys WHERE state > 2 AND delivered = 0 AND holder IS NULL)`
+	SELECT state, wake_at, settled_at FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder IS NOT NULL AND state > 2 AND delivered = 0
+	UNION ALL SELECT state, wake_at, settled_at FROM onceward_operations INDEXED BY onceward_operations_nobodys WHERE state > 2 AND delivered = 0 AND holder IS NULL)
+	WHERE state <> 4 OR wake_at IS NULL OR wake_at <= settled_at`
 
 // firstPending are the pending operations, that which was begun first coming first.
 const firstPending = "SELECT " + format.Columns + " FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 ORDER BY handle"

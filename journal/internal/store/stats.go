@@ -23,7 +23,7 @@ func Count(s *journal.Stats, op *journal.Operation, now time.Time) {
 	case journal.StateCancelled:
 		s.Cancelled++
 	}
-	if Undelivered(op) {
+	if op.Undelivered() {
 		s.Undelivered++
 		s.OldestUndelivered = Earlier(s.OldestUndelivered, op.SettledAt)
 	}
