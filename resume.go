@@ -57,9 +57,8 @@ func (r Report) String() string {
 // sends what is due and the resend rule allows, oldest first, and offers outcomes
 // that reached nobody to OnSettled; then it looks once for what is unknown and due for that
 // (Config.Reconcile); then it runs the flows that were cut off or are
-// due, where a flow.Runner knows their functions. Call it at start-up, before Run,
-// where what is left is to be finished first; a service that has to listen starts Run
-// instead, whose first pass is the same.
+// due, where a flow.Runner knows their functions. It is for a program that ends by itself, such as a
+// job, and wants the report. Any other starts Run instead, whose first pass is the same.
 //
 // Each provider has slots of its own, so that one that hangs holds up no other, and is
 // passed over once its attempts fail one after another. What a process does not know

@@ -62,13 +62,7 @@ func charge(ctx context.Context, path, invoice string, box *http.Client) error {
 	}
 	defer shutdown(client)
 
-	// Finish what the last process left, now and, in a program that stays, from here on.
-	report, err := client.Resume(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Println("resumed:", report)
-	go client.Run(ctx)
+	go client.Run(ctx) // finishes what the last process left, and what has to wait from here on
 
 	// The name makes it one charge, however often this program runs.
 	ctx = onceward.WithOperation(ctx, "invoice-"+invoice+"/charge")
