@@ -36,7 +36,7 @@ type Event struct {
 // nothing is recorded, and the event has to be delivered again. A body that tells nothing, or of
 // nothing in this journal, is no error.
 func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operation, error) {
-	p := c.named(provider)
+	p := c.called(provider)
 	switch {
 	case c.cfg.Reconcile == nil:
 		return nil, errors.New("onceward: hear an event: Config.Reconcile is nil, so that nothing is taken note of: set it")
@@ -72,12 +72,20 @@ func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operatio
 	return about, nil
 }
 
-// named returns the provider with this Name or KeysUnder, or nil.
-func (c *Client) named(name string) *providers.Provider {
+// called returns the provider that a program calls so, by its Name or KeysUnder, or nil.
+func (c *Client) called(name string) *providers.Provider {
 	for i := range c.cfg.Providers {
 		if p := &c.cfg.Providers[i]; p.Name == name || p.KeysUnder == name {
 			return p
 		}
+	}
+	return nil
+}
+
+// recorded returns the provider that the journal calls so, or nil.
+func (c *Client) recorded(name string) *providers.Provider {
+	if p := c.called(name); p != nil && p.KeysUnder == name {
+		return p
 	}
 	return nil
 }
@@ -335,7 +343,7 @@ func (c *Client) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis
 
 // endpointOf is the endpoint that an operation was sent to, by its pattern, or nil.
 func (c *Client) endpointOf(op *journal.Operation) *providers.Endpoint {
-	p := c.named(op.Provider)
+	p := c.recorded(op.Provider)
 	if p == nil {
 		return nil
 	}
@@ -356,7 +364,7 @@ func (c *Client) endpointOf(op *journal.Operation) *providers.Endpoint {
 // One whose account is not known by its name is only looked for, unless the event shows a mark that
 // nobody else can have.
 func (c *Client) inAccount(op *journal.Operation, h *lookup.Heard, exact bool) bool {
-	p := c.named(op.Provider)
+	p := c.recorded(op.Provider)
 	headers := ""
 	for _, name := range p.AccountHeaders {
 		if value := op.Request.Header.Get(name); value != "" {

@@ -225,3 +225,21 @@ func TestKeysUnderUnknownIsFoundOut(t *testing.T) {
 		})
 	}
 }
+
+// An unknown operation under a name that no table keeps its keys under is given up: no process looks for it.
+func TestKeysUnderUnknownOfAnotherNameIsGivenUp(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		srv, j := openBank(t), memory.New()
+		was := anotherAs(t, srv, onceward.Config{Journal: j}, func(p *providers.Provider) { p.Name = "new bank" })
+		srv.Script(providertest.DropAfter())
+		require.ErrorIs(t, was.pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		was.Crash()
+		now := anotherAs(t, srv, onceward.Config{Journal: j, Reconcile: &onceward.Reconcile{GiveUpAfter: time.Hour}}, func(p *providers.Provider) {
+			p.Name, p.KeysUnder = "new bank", "bank"
+		})
+		now.runs(72 * time.Hour)
+		require.NotEmpty(t, now.stands("invoice-1").Attention)
+		_, err := now.Wait(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+	})
+}

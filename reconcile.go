@@ -609,7 +609,7 @@ func (p *pass) abandoned(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case op.Attention != "" || op.NeverLeft() || op.Provider == "" || c.named(op.Provider) != nil,
+		case op.Attention != "" || op.NeverLeft() || op.Provider == "" || c.recorded(op.Provider) != nil,
 			now.Before(op.LookAt.Add(abandonedAfter)), now.Before(op.SettledAt.Add(c.cfg.Reconcile.GiveUpAfter)):
 			continue
 		}

@@ -35,7 +35,7 @@ func (c *Client) Webhooks(provider string, v *webhook.Verifier, next http.Handle
 	if v == nil {
 		panic("onceward: Webhooks: the verifier is nil: make one by a function of package webhook")
 	}
-	switch p := c.named(provider); {
+	switch p := c.called(provider); {
 	case p == nil:
 		panic(fmt.Sprintf("onceward: Webhooks: no provider in Config.Providers is called %q", provider))
 	case len(p.WebhookSchemes) > 0 && !slices.Contains(p.WebhookSchemes, v.Scheme()):
