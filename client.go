@@ -106,8 +106,9 @@ type Config struct {
 	// nothing is looked for any more (Operation.Attention). One that turns out to have taken effect twice,
 	// or otherwise than was said, comes once more, with Operation.Attention. It is called at least once for
 	// each, concurrently and in no order, until it returns nil; a failing one is tried again by Run,
-	// later and later, and by the next process. All clients of the journal have it alike: one without it that
-	// calls Run or Resume takes for delivered what it comes to, what another's OnSettled has failed on too.
+	// later and later, and by the next process. All clients of the journal have it alike: a client without it marks the
+	// outcomes that it comes to as delivered, those on which another's OnSettled failed too. docs/outcomes.md has the order
+	// of a rollout that adds it.
 	OnSettled func(context.Context, Operation) error
 
 	// OnSettledTx is OnSettled in a transaction of the database that the journal lies in: what

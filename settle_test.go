@@ -147,6 +147,38 @@ func TestUnknownThenCompletedAreTwoOutcomes(t *testing.T) {
 	})
 }
 
+// undelivered are the names of the outcomes that are still to be delivered.
+func undelivered(t *testing.T, s *shop) (names []string) {
+	t.Helper()
+	for op, err := range s.journal.List(t.Context(), journal.Filter{Undelivered: true}) {
+		require.NoError(t, err)
+		names = append(names, op.ID)
+	}
+	return names
+}
+
+// A release without the hook marks outcomes as delivered. The last step of a rollout finds them all, with their answers.
+func TestRolloutOfTheHookBooksWhatTheOldReleaseDelivered(t *testing.T) {
+	virtualShop(t, "the old release settles it", onceward.Config{}, func(t *testing.T, old *shop, _ *line) {
+		since := time.Now()
+		_, err := old.orders(named(t, "order-1"), true)
+		require.NoError(t, err)
+		pass(time.Minute)
+		require.Empty(t, undelivered(t, old), "the hook of the next release would never get it")
+		var booked []int
+		for listed, err := range old.Operations(t.Context(), onceward.Filter{States: []onceward.State{onceward.StateCompleted, onceward.StateCancelled}}) {
+			require.NoError(t, err)
+			if listed.SettledAt.Before(since) {
+				continue
+			}
+			op, err := old.Lookup(t.Context(), listed.Ref)
+			require.NoError(t, err)
+			booked = append(booked, op.Answer.Status)
+		}
+		assert.Equal(t, []int{200}, booked)
+	})
+}
+
 // The handler enqueues what comes next in the commit of the outcome that it follows from, and is kept from
 // calling while its transaction is open.
 func TestTheHandlerEnqueuesWhatIsNext(t *testing.T) {
