@@ -200,4 +200,9 @@ func (d *database) backup(context.Context, string) error {
 		"see docs/operating.md. One that was restored from that is adopted")
 }
 
-func (d *database) adopt(ctx context.Context) error { return d.Adopt(ctx) }
+func (d *database) adopt(ctx context.Context, deployment *string) error {
+	if deployment != nil {
+		return usage("--as names the deployment of a journal in a SQLite file: one in PostgreSQL keeps the name that it was opened with first")
+	}
+	return d.Adopt(ctx)
+}

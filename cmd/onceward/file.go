@@ -131,4 +131,9 @@ func (f *file) verify(ctx context.Context) ([]violation, error) {
 
 func (f *file) backup(ctx context.Context, path string) error { return f.Backup(ctx, path) }
 
-func (f *file) adopt(ctx context.Context) error { return f.Adopt(ctx) }
+func (f *file) adopt(ctx context.Context, deployment *string) error {
+	if deployment != nil {
+		return f.AdoptAs(ctx, *deployment)
+	}
+	return f.Adopt(ctx)
+}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"log/slog"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/onceward/onceward/internal/planted"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // A step of a flow is listed with its flow, and found by it.
@@ -35,4 +38,27 @@ func TestStepIsFoundByItsFlow(t *testing.T) {
 		assert.Contains(t, shown.out, title)
 	}
 	assert.Contains(t, runs(t, "show", "notify", "--flow", "order-none", "--journal", path).err, "there is no flow order-none")
+}
+
+// adopt --as changes whose journal it is, restored or not. Programs of the deployment before are refused from then on.
+func TestAdoptForAnotherDeployment(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "payments.db")
+	open := func(deployment string) error {
+		j, err := sqlite.Open(path, sqlite.Options{Deployment: deployment, Volatile: true, Logger: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			err = j.Close()
+		}
+		return err
+	}
+	require.NoError(t, open("prod"))
+	require.ErrorIs(t, open("staging"), sqlite.ErrDeployment)
+	assert.Contains(t, runs(t, "adopt", "--yes", "--journal", path).out, "nothing was done")
+	said := runs(t, "adopt", "--as", "staging", "--yes", "--journal", path)
+	require.Zero(t, said.code, said.err)
+	assert.Contains(t, said.err, "becomes that of deployment 'staging'")
+	require.ErrorIs(t, open("prod"), sqlite.ErrDeployment)
+	require.NoError(t, open("staging"))
+	said = runs(t, "adopt", "--as=", "--yes", "--journal", path)
+	require.Zero(t, said.code, said.err)
+	require.NoError(t, open("prod"), "the next program names it")
 }

@@ -32,7 +32,8 @@ type store interface {
 	verify(ctx context.Context) ([]violation, error)
 	// backup writes a copy to a new file.
 	backup(ctx context.Context, path string) error
-	adopt(ctx context.Context) error
+	// adopt makes the journal the one to go on with. A deployment that is not nil is whose it becomes.
+	adopt(ctx context.Context, deployment *string) error
 	// examine is what doctor asks of the store itself.
 	examine(ctx context.Context, x *examination)
 }

@@ -124,29 +124,41 @@ func (a *adopted) table(t *table) {
 const soleCopy = "no other copy is in use"
 
 func (c *command) adoptCommand() *cobra.Command {
-	sure := false
+	sure, as := false, ""
+	var deployment *string
 	cmd := &cobra.Command{
 		Use: "adopt", Short: "Make a journal that was restored or copied the one to go on with", Args: exactly(0, ""),
+		PreRun: func(cmd *cobra.Command, _ []string) {
+			if cmd.Flags().Changed("as") {
+				deployment = &as
+			}
+		},
 		RunE: c.runs(access{write: true}, func(ctx context.Context, s store, _ []string) error {
 			before, err := c.statsOf(ctx, s)
 			if err != nil {
 				return err
 			}
-			if !before.Restored {
+			if !before.Restored && deployment == nil {
 				return c.say(&adopted{Before: before, After: before})
 			}
 			last, _, err := s.clock(ctx, c.at(s))
 			if err != nil {
 				return err
 			}
-			c.tell("The journal was restored or copied. It ends at %s, %s ago: what was sent since is not in it.\n"+
-				"Its %d operations without an answer will count as sent; those that may not be resent become unknown, and so do its %d cancelled ones.\n"+
-				"Names that were begun since are not known, and execute when they are asked for again: look for them at the providers.",
-				last.UTC().Format(time.RFC3339), shown.Duration(c.at(s).Sub(last)), before.Pending+before.InFlight, before.Cancelled)
+			if deployment != nil {
+				c.tell("The journal becomes that of deployment '%s': programs of another one are refused from then on.", shown.Text(as))
+			}
+			if before.Restored {
+				c.tell("The journal was restored or copied. It ends at %s, %s ago: what was sent since is not in it.\n"+
+					"Names that were begun since are not known, and execute when they are asked for again: look for them at the providers.",
+					last.UTC().Format(time.RFC3339), shown.Duration(c.at(s).Sub(last)))
+			}
+			c.tell("Its %d operations without an answer will count as sent; those that may not be resent become unknown, and so do its %d cancelled ones.",
+				before.Pending+before.InFlight, before.Cancelled)
 			if err := c.confirm(sure, "Whoever adopts it asserts that no other copy of it is in use, nor will be", soleCopy); err != nil {
 				return err
 			}
-			if err := s.adopt(ctx); err != nil {
+			if err := s.adopt(ctx, deployment); err != nil {
 				return err
 			}
 			after, err := c.statsOf(ctx, s)
@@ -157,6 +169,7 @@ func (c *command) adoptCommand() *cobra.Command {
 		}),
 	}
 	cmd.Flags().BoolVar(&sure, "yes", false, "don't ask: no other copy is in use, nor will be")
+	cmd.Flags().StringVar(&as, "as", "", "the deployment whose journal it becomes (Options.Deployment), restored or not; --as= leaves that to the next program")
 	return cmd
 }
 
