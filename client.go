@@ -215,6 +215,7 @@ type Client struct {
 	controlled   controls
 	reopened     reopened
 	hinted       reopened // of which a hint was heard, and somebody had been told that they are dead
+	helpless     helpless
 	gaps         gaps
 	flows        flows
 

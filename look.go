@@ -51,6 +51,7 @@ type seen struct {
 	answer    *journal.Answer
 	absence   *journal.Absence
 	dead      string // nothing can look for it
+	others    bool   // other processes may: they have a newer table, or the credential
 	saw       bool   // something that may be its object
 }
 
@@ -98,7 +99,9 @@ func (l *looking) look(ctx context.Context, op *journal.Operation) seen {
 	switch {
 	case op.Provider == "": // no table speaks of it
 	case !sameContract(op, route):
-		return inconclusive(errContractGone.Error())
+		s := inconclusive(errContractGone.Error())
+		s.dead, s.others = s.evidence.Why, true
+		return s
 	case op.BodyWithheld && c.needsBody(op):
 		s := inconclusive(bodyTells + byHand)
 		best = &s
@@ -132,8 +135,17 @@ func (l *looking) look(ctx context.Context, op *journal.Operation) seen {
 		why = unservedBy + ": " + strings.Join(passed, "; ")
 	}
 	s := inconclusive(why)
-	s.dead = why
+	s.dead, s.others = why, op.Provider != "" && comparesMore(op, route, u)
 	return s
+}
+
+// comparesMore tells whether an operation was begun by a table that compares more than this one: this one is older then.
+func comparesMore(op *journal.Operation, route tables.Route, u *url.URL) bool {
+	today := comparedOf(route, op.Request.Method, u, tables.Message{Header: op.Request.Header, Query: u.RawQuery, Body: op.Request.Body})
+	return op.Reference != "" && route.Endpoint.Reference.Place == providers.KeyNone ||
+		slices.ContainsFunc(op.Compare, func(f journal.Field) bool {
+			return !slices.ContainsFunc(today, func(t journal.Field) bool { return t.Name == f.Name })
+		})
 }
 
 // byHand is what to do about what no row of a table can look for any more.
@@ -153,7 +165,7 @@ func (l *looking) lookBy(ctx context.Context, op *journal.Operation, route table
 	if why != "" {
 		s = l.noted(inconclusive(why), u, look, nil)
 		if l.caller == nil && why == errWithheld {
-			s.dead = why // nobody else here can look, but who asks
+			s.dead, s.others = why, true // in this process, only a caller who asks can look
 		}
 		return s, ""
 	}

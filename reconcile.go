@@ -336,7 +336,10 @@ func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) 
 		Object: s.object, Account: s.account, Evidence: &s.evidence, Absence: s.absence, Answer: s.answer, Attention: s.dead,
 		Reference: s.reference, Due: l.nextLook(ctx, op, now), Delivered: c.tellsNobody(op),
 	}
-	if ev.Attention == "" && !l.unsure && !now.Before(op.SettledAt.Add(r.GiveUpAfter)) {
+	switch over := !l.unsure && !now.Before(op.SettledAt.Add(r.GiveUpAfter)); {
+	case s.others && !over && !c.helpless.forADay(op):
+		ev.Attention = ""
+	case ev.Attention == "" && over:
 		ev.Attention = fmt.Sprintf("given up after %v", r.GiveUpAfter)
 	}
 	if (l.quiet || c.hinted.has(op.Ref, op.Generation)) && s.evidence.Finding <= journal.FindingInconclusive && ev.Attention != "" {
@@ -583,6 +586,8 @@ func (c *Client) lackedLookup(op *journal.Operation, u *url.URL, route tables.Ro
 	switch {
 	case op.Attention == errWithheld:
 		return c.cfg.Authorize != nil
+	case op.Attention == errContractGone.Error():
+		return route.Listed && sameContract(op, route)
 	case !strings.HasPrefix(op.Attention, noLookup) && !strings.HasPrefix(op.Attention, unservedBy):
 		return false
 	case c.cfg.Reconcile.Lookup != nil:
@@ -597,11 +602,41 @@ func (c *Client) lackedLookup(op *journal.Operation, u *url.URL, route tables.Ro
 	})
 }
 
-// abandonedAfter is how long nobody has looked for what was due, so that no process is taken to.
-const abandonedAfter = 24 * time.Hour
+// leftFor is how long a process that cannot look for an operation leaves it to others.
+const leftFor = 24 * time.Hour
+
+// helpless are operations that this process cannot look for and others may: since when it has known that, by its own time.
+// So the day passes neither by a clock that was set nor while no process runs.
+type helpless struct {
+	mu    sync.Mutex
+	since map[helplessWith]time.Time
+}
+
+// helplessWith is an operation in one generation, which became unknown then.
+type helplessWith struct {
+	Ref
+	generation int
+	settled    time.Time
+}
+
+// forADay notes the operation, and reports whether it was first noted a day ago.
+func (h *helpless) forADay(op *journal.Operation) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	with := helplessWith{op.Ref, op.Generation, op.SettledAt}
+	since, known := h.since[with]
+	if !known {
+		if h.since == nil || len(h.since) >= maxQuiets {
+			h.since = map[helplessWith]time.Time{}
+		}
+		since = time.Now()
+		h.since[with] = since
+	}
+	return time.Since(since) >= leftFor
+}
 
 // abandoned gives up what no process looks for, since its provider is in no Config.Providers any
-// more: else nobody would ever be told.
+// more. Otherwise no person would learn of it.
 func (p *pass) abandoned(ctx context.Context) error {
 	c := p.client
 	now := c.now()
@@ -610,7 +645,7 @@ func (p *pass) abandoned(ctx context.Context) error {
 		case err != nil:
 			return err
 		case op.Attention != "" || op.NeverLeft() || op.Provider == "" || c.recorded(op.Provider) != nil,
-			now.Before(op.LookAt.Add(abandonedAfter)), now.Before(op.SettledAt.Add(c.cfg.Reconcile.GiveUpAfter)):
+			!c.helpless.forADay(&op) && now.Before(op.SettledAt.Add(c.cfg.Reconcile.GiveUpAfter)), now.Before(op.LookAt.Add(leftFor)):
 			continue
 		}
 		res, err := c.journal.Apply(ctx, journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: now.Add(lookLease)})

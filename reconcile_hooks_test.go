@@ -431,9 +431,9 @@ func TestLookWithoutItsTable(t *testing.T) {
 		_, err := next.Wait(t.Context(), onceward.Ref{ID: "invoice-1"})
 		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
 		assert.Equal(t, asked, time.Now(), "it waits for nobody")
-		next.runs(6 * 24 * time.Hour)
+		next.runs(23 * time.Hour)
 		assert.Empty(t, next.told())
-		next.runs(3 * 24 * time.Hour)
+		next.runs(3 * time.Hour)
 		require.Len(t, next.told(), 1)
 		assert.Contains(t, next.told()[0].Missing, "Config.Providers")
 		looks := next.stands("invoice-1").Looks

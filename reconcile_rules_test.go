@@ -473,7 +473,9 @@ func TestRuleWithoutAuthorize(t *testing.T) {
 		p := &teller{process: &process{oncetest.Start(t, l.box.Client().Transport, cfg)}, box: l.box}
 		l.box.Script(providertest.DropAfter())
 		require.ErrorIs(t, p.pays("invoice-1", with("Authorization", tellerToken)).Err, onceward.ErrOutcomeUnknown)
-		p.runs(20 * time.Minute)
+		p.runs(20 * time.Hour)
+		assert.Empty(t, p.stands("invoice-1").Attention)
+		p.runs(20 * time.Hour)
 		op := p.stands("invoice-1")
 		require.Equal(t, onceward.StateUnknown, op.State)
 		assert.Contains(t, op.Attention, "Config.Authorize")
@@ -1035,5 +1037,62 @@ func TestRuleAskedAllTheTime(t *testing.T) {
 		}
 		assert.Equal(t, onceward.StateCancelled, l.stands("invoice-1").State)
 		l.truly()
+	})
+}
+
+// A process that cannot look for an operation leaves it for a day to those that may: the day is one of its own.
+func TestRuleLeftToOthers(t *testing.T) {
+	t.Parallel()
+	withheld := with("Authorization", tellerToken)
+	bare := func(*http.Request) error { return nil } // it has no credential to add
+	other := func(p *providers.Provider) { *p = providers.Svix() }
+	for name, row := range map[string]struct {
+		authorize func(*http.Request) error
+		table     func(*providers.Provider)
+	}{
+		"without the credential": {bare, func(*providers.Provider) {}},
+		"with an older table":    {nil, func(p *providers.Provider) { p.Endpoints[1].Lookups = nil }},
+		"without its table":      {nil, other},
+	} {
+		trap(t, name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{})
+			l.box.Script(providertest.DropAfter())
+			require.ErrorIs(t, l.asks("invoice-1", "/transfers", `{"amount":10,"external_id":"order-1"}`, withheld).Err, onceward.ErrOutcomeUnknown)
+			l.Crash()
+			begins := func() *teller {
+				return anotherAs(t, l.box, onceward.Config{Journal: l.Journal.Journal, Authorize: row.authorize}, row.table)
+			}
+			helpless := begins()
+			helpless.runs(20 * time.Hour)
+			assert.Empty(t, helpless.told())
+			require.NoError(t, helpless.Shutdown(t.Context()))
+			oncetest.Pass(40 * time.Hour) // nothing runs
+			helpless = begins()
+			helpless.runs(20 * time.Hour)
+			assert.Empty(t, helpless.told())
+			assert.Empty(t, helpless.stands("invoice-1").Attention)
+			helpless.runs(36 * time.Hour)
+			require.Len(t, helpless.told(), 1)
+			next := another(t, l.box, onceward.Config{Journal: l.Journal.Journal})
+			next.runs(2 * time.Hour)
+			assert.Equal(t, onceward.StateCompleted, next.stands("invoice-1").State, "a process that can looks for it all the same")
+			assert.Len(t, append(helpless.told(), next.told()...), 1)
+		})
+	}
+	trap(t, "beside one that can", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.asks("invoice-1", "/transfers", `{"amount":10,"external_id":"order-1"}`, withheld).Err, onceward.ErrOutcomeUnknown)
+		helpless := anotherAs(t, l.box, onceward.Config{Journal: l.Journal.Journal, Authorize: bare})
+		helpless.runs(2 * time.Hour)
+		l.runs(7 * time.Hour)
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+		assert.Empty(t, append(helpless.told(), l.told()...))
+	})
+	trap(t, "without any look-up", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked)
+		l.loses("invoice-1", providertest.DropAfter())
+		l.runs(time.Minute)
+		require.Len(t, l.told(), 1)
 	})
 }

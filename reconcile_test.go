@@ -611,7 +611,7 @@ func TestReconcileByALaterRelease(t *testing.T) {
 		l := atBank(t, onceward.Config{Authorize: func(*http.Request) error { return nil }})
 		l.box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.pays("invoice-1", with("Authorization", tellerToken)).Err, onceward.ErrOutcomeUnknown)
-		l.runs(time.Hour)
+		l.runs(36 * time.Hour) // a look comes up to a tenth of its pause late
 		require.NotEmpty(t, l.stands("invoice-1").Attention)
 		assert.Len(t, l.told(), 1)
 		next := another(t, l.box, onceward.Config{Journal: l.Journal.Journal})
