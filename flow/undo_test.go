@@ -456,6 +456,32 @@ func TestUndoOfAGroupThatCancelsItsContext(t *testing.T) {
 		require.ErrorIs(t, err, flow.ErrGivenUp)
 		assert.Equal(t, []string{"b", "undo-b-ch_1"}, l.Descriptions())
 	})
+	virtual(t, "a step that was cut off", func(t *testing.T) {
+		l, j := &line{}, memory.New()
+		p := startFlows(t, l, onceward.Config{Journal: j})
+		run := func(steps ...string) error {
+			return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) (err error) {
+				ctx, cancel := context.WithCancelCause(flow.Parallel(ctx, "a", "b"))
+				defer cancel(nil)
+				for _, step := range steps {
+					if failed := p.undoable(ctx, step); failed != nil {
+						cancel(failed)
+						err = errors.Join(err, failed)
+					}
+				}
+				return err
+			})
+		}
+		l.Then(doing(p.Crash, says(200, paid)), says(200, paid))
+		require.Error(t, run("a"))
+		p = startFlows(t, l, onceward.Config{Journal: j})
+		_, err := p.Flows.GiveUp(t.Context(), onceward.Ref{ID: "order-991"}, "the customer left")
+		require.NoError(t, err)
+		_, err = p.Resume(t.Context())
+		require.NoError(t, err)
+		require.ErrorIs(t, run("b", "a"), flow.ErrGivenUp)
+		assert.Equal(t, []string{"a", "undo-a-ch_1"}, uniq(l.Descriptions()))
+	})
 }
 
 // A giving up that cannot be recorded is not forgotten.

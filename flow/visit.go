@@ -189,8 +189,14 @@ func (st *step) make(ctx context.Context, do func(context.Context, *step) ([]byt
 		}
 	}()
 	trace, inside := st.run.runner.trace, ctx
+	if st.onlyTold { // the function may have cancelled ctx for a step that is not made any more, as an errgroup does
+		told, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+		defer cancel(nil)
+		defer context.AfterFunc(st.run.ctx, func() { cancel(context.Cause(st.run.ctx)) })()
+		inside = told
+	}
 	if trace.StepStarted != nil {
-		if traced := trace.StepStarted(ctx, st.run.look(), st.name); traced != nil {
+		if traced := trace.StepStarted(inside, st.run.look(), st.name); traced != nil {
 			inside = traced
 		}
 	}
