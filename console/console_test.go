@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -510,4 +511,37 @@ func TestOverAFileReadOnly(t *testing.T) {
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/operations", nil))
 	assert.Equal(t, http.StatusInternalServerError, w.Code)
 	assert.NotContains(t, w.Body.String(), "sqlite")
+}
+
+// The program of docs/console.md is the one that is compiled and run as an example.
+func TestTheDocumentShowsTheExample(t *testing.T) {
+	doc, err := os.ReadFile("../docs/console.md")
+	require.NoError(t, err)
+	example, err := os.ReadFile("example_test.go")
+	require.NoError(t, err)
+	_, code, _ := strings.Cut(string(doc), "```text\n")
+	code, _, _ = strings.Cut(code, "```")
+	require.Contains(t, code, "WWW-Authenticate")
+	assert.Contains(t, string(example), code)
+}
+
+// An unknown operation is never resent: nothing on its page says until when it would be. What was seen is a sentence.
+func TestUnknownSaysNothingOfResending(t *testing.T) {
+	s := open(t, "/", nil)
+	at := func(name string) string {
+		op, err := s.journal.Get(t.Context(), journal.Ref{ID: name})
+		require.NoError(t, err)
+		return s.get(fmt.Sprint("operation?h=", op.Handle)).text
+	}
+	assert.NotContains(t, at(planted.Unknown), "resent until")
+	assert.Contains(t, at(planted.Unknown), "A look-up could not tell; two objects may be this one")
+	assert.Contains(t, at(planted.Closing), "resent until")
+}
+
+// Flows are listed newest first, and a flow's page has its error once.
+func TestFlowsAreListedNewestFirst(t *testing.T) {
+	s := open(t, "/", nil)
+	text := s.get("flows").text
+	assert.Less(t, strings.Index(text, planted.Waiting), strings.Index(text, planted.SetAside))
+	assert.Equal(t, 1, strings.Count(s.get("flow?name="+planted.SetAside).text, "step ship: no stock"))
 }

@@ -5,6 +5,8 @@
 //	page, err := console.New(console.Options{Journal: j, Client: client, Authorize: authorize, Actions: []console.Action{console.Resolve}})
 //	mux.Handle("/admin/onceward/", http.StripPrefix("/admin/onceward", page))
 //
+// The example has a login.
+//
 // It is closed by default: Authorize is asked about every request, first of all, and there is no
 // console without it. It only reads, unless Options.Actions switches more on; bodies are shown as
 // their shape, and revealing them is an action of its own, which is logged. It sends nothing, sets no

@@ -243,7 +243,7 @@ func (c *console) flowList(w http.ResponseWriter, r *http.Request, _ string) err
 	if c.flows == nil {
 		return &failure{status: http.StatusNotFound, says: "This journal keeps no flows."}
 	}
-	filter := journal.FlowFilter{Limit: perPage*4 + 1}
+	filter := journal.FlowFilter{Newest: true, Limit: perPage*4 + 1}
 	if p.List.State != "" {
 		i := slices.IndexFunc(journal.FlowStates, func(s journal.FlowState) bool { return s.String() == p.List.State })
 		if i < 0 {

@@ -95,7 +95,7 @@ func (c *console) operationOf(ctx context.Context, op *journal.Operation) (*oper
 	}
 	o.ParentKind, o.ParentName = shown.Parent(op)
 	o.Path, _, _ = strings.Cut(op.Request.URL, "?")
-	if o.Window, o.HasWindow = shown.WindowOf(op, now); o.HasWindow {
+	if o.Window, o.HasWindow = shown.WindowOf(op, now); o.HasWindow && op.State != journal.StateUnknown { // that is never resent
 		o.Bar = windowPicture(o.Window, now)
 	}
 	if op.Request.Method != "" {
@@ -123,19 +123,7 @@ func historyOf(op *journal.Operation) (all []moment) {
 	add(op.FirstSentAt, "first sent, in generation "+strconv.Itoa(op.Generation))
 	add(op.LastEndedAt, "the last attempt ended, or was taken over")
 	for _, e := range op.Evidence {
-		says := e.Source + ": " + e.Finding.String()
-		if e.Basis != journal.BasisNone {
-			says += ", by " + e.Basis.String()
-		}
-		for _, more := range []string{e.Object, e.Why, e.Target} {
-			if more != "" {
-				says += "; " + shown.Text(more)
-			}
-		}
-		if e.Actor != "" {
-			says += " (" + shown.Text(e.Actor) + ")"
-		}
-		add(e.At, says)
+		add(e.At, shown.Evidence(&e))
 	}
 	if s := op.Resolved; s != nil {
 		add(s.At, strings.ReplaceAll(s.Resolution.String(), "_", " ")+", says "+shown.Text(s.By)+": "+shown.Text(s.Why))

@@ -55,6 +55,8 @@ func (c *console) functions() template.FuncMap {
 		"text":          shown.Text,
 		"key":           shown.Key,
 		"attention":     func(op *journal.Operation) string { return op.NeedsAttention(c.now()) },
+		"failures":      func(f journal.Flow) []shown.Failure { return shown.Failures(&f) },
+		"flowcause":     func(f journal.Flow) string { return shown.FlowCause(&f) },
 		"flowattention": func(f journal.Flow) string { return f.NeedsAttention(c.now()) },
 		"id":            func(op *journal.Operation) string { return shown.ID(op) },
 		"short":         func(s string) string { return shown.Short(s, 64) },

@@ -187,5 +187,7 @@ type FlowFilter struct {
 	Scope     *string
 	Functions []FlowFunction // none: every function
 	ByDue     bool           // waiting ones by DueAt, soonest first; implies States{FlowStateWaiting}
+	ID        string         // the flows of this name, below any parent; "": every name
+	Newest    bool           // those created last come first, but for ByDue
 	Limit     int            // 0: no limit
 }

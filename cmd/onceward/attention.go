@@ -105,7 +105,7 @@ func (l *looks) table(t *table) {
 			next = t.time(*at.LookAt)
 		}
 		if e := at.Latest; e != nil {
-			latest = e.Finding + " (" + e.Source + "), " + t.time(e.At) + " " + e.Why
+			latest = t.time(e.At) + ": " + e.says
 		}
 		t.row(at.Handle, at.title(), shown.Text(at.Provider), text(at.operation.Looks), shown.Short(next, 60), shown.Short(latest, 80))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,9 +40,12 @@ type flow struct {
 // flowDetail is a flow with its steps.
 type flowDetail struct {
 	flow
-	History []failure `json:"history,omitempty" doc:"its latest failures, oldest first"`
-	Steps   []step    `json:"steps,omitempty"`
-	Input   *string   `json:"input,omitempty" doc:"with --reveal: what it was begun with, secrets masked"`
+	History  []failure `json:"history,omitempty" doc:"its latest failures, oldest first"`
+	Steps    []step    `json:"steps,omitempty"`
+	cause    string    // unless it is the latest failure
+	failures []shown.Failure
+
+	Input *string `json:"input,omitempty" doc:"with --reveal: what it was begun with, secrets masked"`
 }
 
 type failure struct {
@@ -68,7 +72,7 @@ func (c *command) flowOf(f *journal.Flow) flow {
 }
 
 func (c *command) flowDetailOf(f *journal.Flow, reveal bool) *flowDetail {
-	d := &flowDetail{flow: c.flowOf(f)}
+	d := &flowDetail{flow: c.flowOf(f), cause: shown.FlowCause(f), failures: shown.Failures(f)}
 	for _, h := range f.History {
 		d.History = append(d.History, failure{h.At, secret.Text(h.Error)})
 	}
@@ -95,7 +99,7 @@ func (d *flowDetail) table(t *table) {
 	t.fact("state", d.State)
 	t.fact("undoing", yes(d.Undoing))
 	t.fact("given up for", shown.Text(d.GivenUpFor))
-	t.fact("why", shown.Text(d.Cause))
+	t.fact("why", shown.Text(d.cause))
 	if d.NeedsAttention != d.Cause {
 		t.fact("needs attention", shown.Text(d.NeedsAttention))
 	}
@@ -110,8 +114,8 @@ func (d *flowDetail) table(t *table) {
 	if d.Input != nil {
 		t.fact("input", shown.Text(*d.Input))
 	}
-	for _, h := range d.History {
-		t.fact("failed", t.time(h.At)+": "+shown.Text(h.Error))
+	for _, h := range d.failures {
+		t.fact("failed", strings.TrimSpace(t.time(h.Last)+" "+h.Count())+": "+shown.Text(h.Error))
 	}
 	if len(d.Steps) > 0 {
 		t.flush()
@@ -189,7 +193,7 @@ func (c *command) flowsCommand() *cobra.Command {
 }
 
 func (c *command) flowPage(ctx context.Context, s store, filter journal.FlowFilter, limit int) (*flows, error) {
-	filter.Limit = limit + 1
+	filter.Limit, filter.Newest = limit+1, true
 	page := &flows{Flows: []flow{}}
 	for f, err := range s.ListFlows(ctx, filter) {
 		if err != nil {

@@ -108,6 +108,8 @@ type evidence struct {
 	Object     string    `json:"object,omitempty"`
 	Rule       string    `json:"rule,omitempty" doc:"source of the fact by which it was read"`
 	Why        string    `json:"why,omitempty"`
+
+	says string // in a sentence
 }
 
 type earlierRound struct {
@@ -194,7 +196,7 @@ func (c *command) detailOf(op *journal.Operation, reveal bool) detail {
 	}
 	for _, e := range op.Evidence {
 		d.Evidence = append(d.Evidence, evidence{
-			e.At, e.Generation, e.Source, e.Actor, e.Target, e.Status, e.Finding.String(), e.Basis.String(), e.Object, e.Rule, e.Why,
+			e.At, e.Generation, e.Source, e.Actor, e.Target, e.Status, e.Finding.String(), e.Basis.String(), e.Object, e.Rule, e.Why, shown.Evidence(&e),
 		})
 	}
 	for _, r := range op.Rounds {

@@ -60,8 +60,7 @@ func (d *detail) table(t *table) {
 	t.message("request", d.Request)
 	t.message("answer", d.Answer)
 	for _, e := range d.Evidence {
-		t.fact("evidence", shown.Text(strings.Join(strings.Fields(fmt.Sprintf("%s %s: %s by %s, generation %d %s %s %s",
-			t.time(e.At), e.Source, e.Finding, e.Basis, e.Generation, e.Object, e.Target, e.Why)), " ")))
+		t.fact("evidence", fmt.Sprintf("%s, generation %d: %s", t.time(e.At), e.Generation, e.says))
 	}
 	for _, r := range d.Rounds {
 		t.fact("earlier", shown.Text(strings.TrimSpace(fmt.Sprintf("generation %d %s %s", r.Generation, r.Key, r.Reference))))

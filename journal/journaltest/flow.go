@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -291,6 +292,11 @@ var flowTests = []test{
 		assert.Empty(t, all[0].Input)
 		assert.Equal(t, "create", all[0].Steps[0].Name)
 		assert.Empty(t, all[0].Steps[0].Result)
+		newest := c.listFlows(journal.FlowFilter{Newest: true})
+		slices.Reverse(newest)
+		assert.Equal(t, flowIDs(all), flowIDs(newest))
+		assert.Equal(t, []string{"flow-449", "flow-448"}, flowIDs(c.listFlows(journal.FlowFilter{Newest: true, Limit: 2})))
+		assert.Equal(t, []string{"flow-77"}, flowIDs(c.listFlows(journal.FlowFilter{ID: "flow-77"})))
 		even := "0"
 		assert.Len(t, c.listFlows(journal.FlowFilter{Scope: &even}), 225)
 		assert.Len(t, c.listFlows(journal.FlowFilter{States: []journal.FlowState{journal.FlowStateFinished}}), 150)

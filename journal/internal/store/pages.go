@@ -47,6 +47,9 @@ func InPages(filter journal.Filter, pageSize int, read func(size int) (ops []jou
 func FlowsInPages(filter journal.FlowFilter, pageSize int, read func(where string, args []any) ([]journal.Flow, error)) iter.Seq2[journal.Flow, error] {
 	return func(yield func(journal.Flow, error) bool) {
 		due, handle := int64(math.MinInt64), int64(0)
+		if filter.Newest && !filter.ByDue {
+			handle = math.MaxInt64
+		}
 		for left := filter.Limit; ; {
 			size := pageSize
 			if filter.Limit > 0 {
@@ -96,10 +99,16 @@ func FlowPage(f journal.FlowFilter, due, handle int64, size int) (where string, 
 		}
 		all = append(all, "("+strings.Join(either, " OR ")+")")
 	}
+	if f.ID != "" {
+		all, args = append(all, "id = ?"), append(args, f.ID)
+	}
 	order := "handle"
 	if f.ByDue {
 		all, args = append(all, "state = 2", "(due_at, handle) > (?, ?)"), append(args, due, handle)
 		order = "due_at, handle"
+	} else if f.Newest {
+		all, args = append(all, "handle < ?"), append(args, handle)
+		order = "handle DESC"
 	} else {
 		all, args = append(all, "handle > ?"), append(args, handle)
 	}
