@@ -1,6 +1,7 @@
 package journaltest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -56,6 +57,18 @@ var clockTests = []test{
 		next.now = noon.Add(48 * time.Hour)
 		next.pass(noon.Add(96 * time.Hour))
 		require.Equal(t, 0, next.reap(96*time.Hour, 10))
+	}},
+	{"a clock that fell behind closes the windows of many, and the next event of each goes by that", func(t *testing.T, h Harness) {
+		const many = 400
+		c := newCaller(t, h.Journal)
+		c.look()
+		c.now = noon.Add(20 * time.Hour)
+		sideBySide(many, func(i int) { c.park(c.begin(named(fmt.Sprint("op-", i))), c.now) })
+		c.jump(noon)
+		sideBySide(many, func(i int) {
+			op := c.decide(c.beginEvent(named(fmt.Sprint("op-", i))), journal.Stop)
+			assert.True(t, op.WindowClosed, op.ID)
+		})
 	}},
 	{"a clock that fell behind and keeps on closes the windows of what was stamped later, for good", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)

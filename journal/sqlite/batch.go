@@ -223,9 +223,9 @@ func (b *batch) byHandle(handle int64) (row, error) {
 		return row{}, nil
 	}
 	if r, ok := b.cache[handle]; ok {
-		return row{Row: r}, nil
+		return b.afterSweeps(row{Row: r}, nil)
 	}
-	r, err := b.one(b.sql.byHandle, handle)
+	r, err := b.afterSweeps(b.one(b.sql.byHandle, handle))
 	if err != nil || r.found() {
 		return r, err
 	}
@@ -241,7 +241,7 @@ func (b *batch) byRef(ref journal.Ref) (row, error) {
 	if s := b.memtable.byRef[ref]; s != nil && s.now.Op.Handle > b.folded {
 		return rowOf(s.now, false), nil
 	}
-	r, err := b.one(b.sql.byRef, ref.ID, ref.Scope, ref.Parent)
+	r, err := b.afterSweeps(b.one(b.sql.byRef, ref.ID, ref.Scope, ref.Parent))
 	if err != nil || r.found() {
 		return r, err
 	}

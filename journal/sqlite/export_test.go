@@ -259,3 +259,19 @@ func AdoptPage(j *Journal) (done bool, err error) {
 	err = j.file.writer.do(context.Background(), func(b *batch) error { return b.adopt(a) })
 	return a.done, err
 }
+
+// SweepAtOnce has a sweep go through so many operations in one commit, until restore is called.
+func SweepAtOnce(many int) (restore func()) {
+	before := sweepAtOnce
+	sweepAtOnce = many
+	return func() { sweepAtOnce = before }
+}
+
+// Sweeping tells whether a sweep is under way.
+func Sweeping(j *Journal) (is bool) {
+	_ = j.file.writer.do(context.Background(), func(b *batch) error {
+		is = len(b.sweeps) > 0
+		return nil
+	})
+	return is
+}

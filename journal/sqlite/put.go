@@ -16,7 +16,7 @@ type change struct {
 }
 
 // rowOf is an operation of the log, or of a block, as find returns it.
-func rowOf(k *format.Record, block bool) row { return row{k.Row, k, block} }
+func rowOf(k *format.Record, block bool) row { return row{Row: k.Row, record: k, block: block} }
 
 // put stores what became of r: in the log, as long as the operation is nowhere else,
 // or in its row. It leaves what is stored in c.row.
@@ -70,7 +70,10 @@ func (b *batch) put(r *row, c *change) error {
 	if err == nil {
 		err = b.remark(&r.Op, &c.Op)
 	}
-	c.record = nil
+	if err == nil {
+		err = b.noteSwept(c.Op.Handle)
+	}
+	c.record, c.swept = nil, false
 	return err
 }
 

@@ -10,6 +10,7 @@ type row struct {
 	format.Row
 	record *format.Record // it stands in the log or in a block; nil: it has a row of its own
 	block  bool           // in a block
+	swept  bool           // it is not as it is stored: a sweep has still to come to it
 }
 
 func (r row) found() bool { return r.Op.Handle != 0 }
@@ -17,13 +18,8 @@ func (r row) found() bool { return r.Op.Handle != 0 }
 // qualified is columns of operations that a query calls o.
 const qualified = "o." + format.Columns
 
-// unanswered selects the handles of operations without an answer that have a row of
-// their own, by the partial indices.
-const unanswered = `SELECT handle FROM onceward_operations WHERE state = 1
-	UNION ALL SELECT handle FROM onceward_operations WHERE state = 2 AND holder IS NOT NULL
-	UNION ALL SELECT handle FROM onceward_operations WHERE state > 3`
-
-// unansweredAfter selects the first of them after a handle, in order. What is held, of which there is little, is all looked at.
+// unansweredAfter selects the handles of the first operations without an answer after a handle, in order, of those that have a row of
+// their own. It looks at all that are held, which are few.
 const unansweredAfter = `SELECT handle FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 AND handle > ?1
 	UNION ALL SELECT handle FROM onceward_operations INDEXED BY onceward_operations_failed WHERE state > 3 AND handle > ?1
 	UNION ALL SELECT handle FROM (SELECT handle FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder IS NOT NULL AND handle > ?1 AND state = 2)
@@ -59,7 +55,10 @@ type statements struct {
 	blockOf, blocksFrom, insertBlock, updateBlock, removeBlock *conn.Stmt
 
 	dueCount, dueFew, dueMany, dueEnd, nextHolder, heldBy, unheld *conn.Stmt
-	unanswered, unansweredAfter                                   *conn.Stmt
+	unansweredAfter                                               *conn.Stmt
+
+	readSweeps, addSweep, moveSweep, endSweep *conn.Stmt
+	isSwept, addSwept, forgetSwept            *conn.Stmt
 
 	sessions, hasSession, addSession, removeSession *conn.Stmt
 
@@ -135,8 +134,15 @@ func newStatements(c *conn.Conn) (*statements, error) {
 		{&s.heldBy, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder = ?1 AND handle > ?4 AND (state > 2 OR (true" + fromThese + ")) AND (NOT ?5 OR " + toldNow + ") ORDER BY handle LIMIT ?3"},
 		{&s.unheld, `SELECT handle FROM onceward_operations INDEXED BY onceward_operations_nobodys
 			WHERE state > 2 AND delivered = 0 AND holder IS NULL AND handle > ?1 AND (NOT ?3 OR ` + toldNow + `) ORDER BY handle LIMIT ?2`},
-		{&s.unanswered, unanswered},
 		{&s.unansweredAfter, unansweredAfter},
+
+		{&s.readSweeps, "SELECT " + sweepColumns + " FROM onceward_sweeps ORDER BY seq"},
+		{&s.addSweep, "INSERT INTO onceward_sweeps (" + sweepColumns + ") VALUES (?, ?, ?, ?, ?, ?, ?)"},
+		{&s.moveSweep, "UPDATE onceward_sweeps SET position = ?, sum = ? WHERE seq = ?"},
+		{&s.endSweep, "DELETE FROM onceward_sweeps WHERE seq = ?"},
+		{&s.isSwept, "SELECT 1 FROM onceward_swept WHERE sweep = ? AND handle = ?"},
+		{&s.addSwept, "INSERT OR IGNORE INTO onceward_swept (sweep, handle) VALUES (?, ?)"},
+		{&s.forgetSwept, "DELETE FROM onceward_swept WHERE sweep = ?"},
 
 		{&s.addMark, "INSERT OR IGNORE INTO onceward_marks (bucket, hash, handle) VALUES (?, ?, ?)"},
 		{&s.removeMark, "DELETE FROM onceward_marks WHERE bucket = ? AND hash = ? AND handle = ?"},

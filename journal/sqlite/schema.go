@@ -123,7 +123,7 @@ CREATE TABLE onceward_log (
 	number       INTEGER NOT NULL, -- the commit number: see sidecar
 	records      BLOB NOT NULL     -- and the sum of the row
 ) STRICT;
-` + flowTables + markTables, outboxTables, contentTables, ownerTables, outboxIndex}
+` + flowTables + markTables, outboxTables, contentTables, ownerTables, outboxIndex, sweepTables}
 
 // migrate brings the schema to this release's version, or refuses the file. It tells
 // whether there was anything to do.

@@ -37,6 +37,7 @@ type state struct {
 	cache    map[int64]format.Row
 	own      map[string]*session // of this process, by ID
 	segments segments
+	sweeps   []sweep // under way, the first one first
 
 	identity string
 	epoch    int64
@@ -76,6 +77,9 @@ func (b *batch) refresh() error {
 	}
 	if err == nil {
 		err = w.readLog(!b.others)
+	}
+	if err == nil {
+		err = w.readSweeps()
 	}
 	if err != nil {
 		return err

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"database/sql/driver"
+	"encoding/binary"
 	"errors"
 	"slices"
 	"time"
@@ -10,6 +12,62 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 )
+
+// sweepTables are for sweeps of many operations.
+const sweepTables = `
+-- Events of the clock that operations up to the handle through have still to be given, in their order: those whose handle is
+-- higher than position, and that are not in onceward_swept. No row: there is no such event.
+CREATE TABLE onceward_sweeps (
+	seq      INTEGER PRIMARY KEY,
+	at       INTEGER NOT NULL,
+	last_at  INTEGER,
+	since    INTEGER,
+	through  INTEGER NOT NULL,
+	position INTEGER NOT NULL,
+	sum      INTEGER NOT NULL  -- of the row
+) STRICT;
+
+-- Operations after the position of a sweep that have been given its event, since they have changed.
+CREATE TABLE onceward_swept (
+	sweep  INTEGER NOT NULL,
+	handle INTEGER NOT NULL,
+	PRIMARY KEY (sweep, handle)
+) STRICT, WITHOUT ROWID;
+`
+
+// sweep is an event of the clock for every operation without an answer. A sweep of many operations goes on in pages, each a
+// commit of its own. An operation that is read before its page has come is given the event then, before anything else, so that
+// every decision is as if all operations had been given it in the commit in which the sweep began.
+type sweep struct {
+	seq               int64
+	ev                journal.Event
+	through, position int64 // it is for the handles after position, up to through
+}
+
+func (s *sweep) covers(handle int64) bool { return handle > s.position && handle <= s.through }
+
+// sum is that of its row.
+func (s *sweep) sum() int64 {
+	var row []byte
+	for _, n := range [...]int64{s.seq, s.ev.At.UnixMilli(), s.ev.Last.UnixMilli(), s.ev.Since.UnixMilli(), s.through, s.position} {
+		row = binary.LittleEndian.AppendUint64(row, uint64(n))
+	}
+	return int64(format.Sum(row))
+}
+
+const sweepColumns = "seq, at, last_at, since, through, position, sum"
+
+func readSweep(v []driver.Value) (s sweep, err error) {
+	s = sweep{seq: v[0].(int64), ev: journal.Event{Kind: journal.EventClock, At: format.ToTime(v[1]), Last: format.ToTime(v[2]), Since: format.ToTime(v[3])},
+		through: v[4].(int64), position: v[5].(int64)}
+	if s.sum() != v[6] {
+		err = format.ErrDamaged
+	}
+	return s, err
+}
+
+// sweepAtOnce is how many operations a sweep goes through in one commit.
+var sweepAtOnce = 256 // a test has fewer
 
 // observeClock takes note of an asker's clock. One that stands behind the journal's last time
 // closes the window of every operation without an answer that was stamped later than
@@ -22,7 +80,8 @@ func (b *batch) observeClock(at time.Time) error {
 }
 
 // ResetClock has now be the latest time that the journal has seen, in one commit. Other
-// processes that have the file open go by it with their next commit.
+// processes that have the file open go by it with their next commit. If very many operations have no answer, Get and List may
+// show some of them for a while as they were before.
 func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 	if err := j.writable(ctx); err != nil {
 		return err
@@ -34,44 +93,148 @@ func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 	})
 }
 
-// sweep gives every operation without an answer the event that the clock asks for.
+// sweep gives every operation without an answer the event that the clock asks for: those of the log and a page of the others
+// now, the rest by and by.
 func (b *batch) sweep() error {
-	ev := b.clock.Sweep()
-	handles, err := b.unanswered()
+	s := sweep{ev: b.clock.Sweep(), through: b.folded}
+	for k := range b.recently {
+		if k.Op.State == journal.StateCompleted {
+			continue
+		}
+		// EventClock has no error.
+		if next, _, _ := journal.Next(k.Op, false, s.ev); store.Changes(k.Op, next, journal.Ignored) {
+			r := rowOf(k, false)
+			c := change{row: r}
+			c.Op = next
+			if err := b.put(&r, &c); err != nil {
+				return err
+			}
+		}
+	}
+	s.seq = 1
+	if n := len(b.sweeps); n > 0 {
+		s.seq = b.sweeps[n-1].seq + 1
+	}
+	b.sweeps = append(b.sweeps, s)
+	if err := b.write(b.sql.addSweep, s.seq, s.ev.At.UnixMilli(), format.FromTime(s.ev.Last), format.FromTime(s.ev.Since), s.through, s.position, s.sum()); err != nil {
+		return err
+	}
+	for next := true; next; next = len(b.sweeps) > mostSweeps {
+		if err := b.sweepPage(); err != nil {
+			return err
+		}
+	}
+	return b.sweepFlows(s.ev)
+}
+
+// mostSweeps is how many sweeps may be under way. Before more begin, the first goes on to its end.
+const mostSweeps = 8
+
+// sweepPage gives a page of operations the event of the first sweep that is under way.
+func (b *batch) sweepPage() error {
+	s := &b.sweeps[0]
+	handles, err := b.handles(b.sql.unansweredAfter, s.position, sweepAtOnce)
 	if err != nil {
 		return err
 	}
-	for _, handle := range handles { // one at a time: there may be very many
+	for _, handle := range handles {
+		if handle > s.through {
+			break
+		}
 		r, err := b.byHandle(handle)
+		s.position = handle
 		if errors.Is(err, format.ErrDamaged) && b.broken == nil {
 			continue // it is believed by nobody, and the others are swept once
 		}
 		if err != nil {
 			return err
 		}
-		// EventClock has no error.
-		if next, _, _ := journal.Next(r.Op, false, ev); store.Changes(r.Op, next, journal.Ignored) {
-			r.Op = next
+		if r.swept {
 			if err := b.put(&r, &change{row: r}); err != nil {
 				return err
 			}
 		}
 	}
-	return b.sweepFlows(ev)
+	if len(handles) == sweepAtOnce && handles[len(handles)-1] < s.through {
+		return b.write(b.sql.moveSweep, s.position, s.sum(), s.seq)
+	}
+	if err := b.write(b.sql.endSweep, s.seq); err != nil {
+		return err
+	}
+	b.sweeps = slices.Clone(b.sweeps[1:])
+	return b.write(b.sql.forgetSwept, s.seq)
 }
 
-// unanswered are the handles of all operations without an answer.
-func (b *batch) unanswered() ([]int64, error) {
-	handles, err := b.handles(b.sql.unanswered)
-	for k := range b.recently {
-		if k.Op.State != journal.StateCompleted {
-			handles = append(handles, k.Op.Handle)
+// sweepSome commits a page of a sweep, and tells whether it could. It is tried again after the next batch if not.
+func (w *writer) sweepSome() bool {
+	b, err := w.begin()
+	if err != nil {
+		return false
+	}
+	if len(b.sweeps) > 0 {
+		_ = b.giveUp(b.sweepPage())
+	}
+	err = w.finish(b)
+	if err == nil {
+		w.checkpoint.wrote(w.conn)
+	}
+	w.giveWay(b.others)
+	return err == nil
+}
+
+// readSweeps reads those that are under way.
+func (w *writer) readSweeps() error {
+	w.sweeps = nil
+	return w.sql.readSweeps.Each(func(v []driver.Value) error {
+		s, err := readSweep(v)
+		w.sweeps = append(w.sweeps, s)
+		return err
+	})
+}
+
+// afterSweeps is an operation with a row of its own, as it is after the sweeps that have not come to it yet.
+func (b *batch) afterSweeps(r row, err error) (row, error) {
+	if err != nil || !r.found() {
+		return r, err
+	}
+	for i := range b.sweeps {
+		is, err := b.awaits(&b.sweeps[i], r.Op.Handle)
+		if err != nil {
+			return row{}, err
+		}
+		if !is {
+			continue
+		}
+		// EventClock has no error.
+		if next, _, _ := journal.Next(r.Op, false, b.sweeps[i].ev); store.Changes(r.Op, next, journal.Ignored) {
+			r.Op, r.swept = next, true
 		}
 	}
-	return handles, err
+	return r, nil
 }
 
-// unansweredAfter are the handles of the first of them after that one, at most so many, in order.
+// awaits tells whether an operation has still to be given the event of a sweep.
+func (b *batch) awaits(s *sweep, handle int64) (bool, error) {
+	if !s.covers(handle) {
+		return false, nil
+	}
+	given, err := b.sql.isSwept.First(func([]driver.Value) error { return nil }, s.seq, handle)
+	return !given, b.fail(err)
+}
+
+// noteSwept notes that an operation that is written has been given the events of all sweeps.
+func (b *batch) noteSwept(handle int64) error {
+	for i := range b.sweeps {
+		if s := &b.sweeps[i]; s.covers(handle) {
+			if err := b.write(b.sql.addSwept, s.seq, handle); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// unansweredAfter are the handles of the first operations without an answer after that one, at most so many, in order.
 func (b *batch) unansweredAfter(after int64, limit int) ([]int64, error) {
 	handles, err := b.handles(b.sql.unansweredAfter, after, limit)
 	for k := range b.recently {
@@ -82,4 +245,14 @@ func (b *batch) unansweredAfter(after int64, limit int) ([]int64, error) {
 	slices.Sort(handles)
 	handles = slices.Compact(handles)
 	return handles[:min(limit, len(handles))], err
+}
+
+// sweeps looks at the sweeps that are under way.
+func (v *verification) sweeps() error {
+	return v.each("SELECT "+sweepColumns+" FROM onceward_sweeps", func(row []driver.Value) error {
+		if _, err := readSweep(row); err != nil {
+			v.file("a sweep is as it was written: row %v of onceward_sweeps", row[0])
+		}
+		return nil
+	})
 }

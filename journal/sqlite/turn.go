@@ -54,12 +54,15 @@ func (w *writer) grant(t *turn) {
 	}
 }
 
-// first is the first request of a batch; nil: a turn came first.
-func (w *writer) first() *request {
+// first is the first request of a batch; nil: a turn came first, or there is none, and the writer is busy.
+func (w *writer) first(busy bool) *request {
 	select {
 	case r := <-w.queue:
 		return r
 	default:
+	}
+	if busy {
+		return nil
 	}
 	select {
 	case r := <-w.queue:

@@ -194,11 +194,19 @@ func (w *writer) stop() error {
 
 func (w *writer) run() {
 	defer close(w.stopped)
+	sweeps := true // the last page of a sweep was committed
 	for {
 		w.handOver()
 		w.crowded = w.last > 1 || len(w.queue) > 0
-		if r := w.first(); r != nil && !w.batch(r) {
-			return
+		busy := sweeps && len(w.sweeps) > 0
+		if r := w.first(busy); r != nil {
+			if !w.batch(r) {
+				return
+			}
+			sweeps = true
+		}
+		if busy {
+			sweeps = w.sweepSome()
 		}
 	}
 }
