@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"regexp"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
@@ -146,6 +148,32 @@ func TestAReferenceOfAReapedOperationIsNoMark(t *testing.T) {
 		l.runs(time.Hour)
 		op := l.stands("second")
 		assert.Equal(t, onceward.StateUnknown, op.State)
+		assert.Equal(t, "transfer obj_1", latest(op).Object, "it is a candidate")
+	})
+}
+
+// A restored journal has lost its latest operations. One of them may have had the caller's reference.
+func TestAReferenceInARestoredJournalIsNoMark(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		dir := t.TempDir()
+		opened := func(name string) *sqlite.Journal {
+			j, err := sqlite.Open(filepath.Join(dir, name), sqlite.Options{Volatile: true})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = j.Close() })
+			return j
+		}
+		j := opened("a.db")
+		l := atBank(t, onceward.Config{Journal: j})
+		l.box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.asks("first", "/transfers", order1).Err, onceward.ErrOutcomeUnknown)
+		require.NoError(t, j.Backup(t.Context(), filepath.Join(dir, "b.db")))
+		require.NoError(t, l.asks("second", "/transfers", order1).Err)
+		restored := opened("b.db")
+		require.NoError(t, restored.Adopt(t.Context()))
+		l = another(t, l.box, onceward.Config{Journal: restored})
+		l.runs(time.Hour)
+		op := l.stands("first")
+		assert.Equal(t, onceward.StateUnknown, op.State, "it was never made")
 		assert.Equal(t, "transfer obj_1", latest(op).Object, "it is a candidate")
 	})
 }

@@ -98,10 +98,10 @@ func evidence(op Operation, ev Event) (Operation, Decision, error) {
 }
 
 // weighed is ev with its basis as it counts: the caller's reference, which the object shows, is the operation's
-// mark if no other operation ever had it.
+// mark if no other operation ever had it. A journal that was restored does not know that.
 func weighed(op Operation, ev Event) Event {
 	e := *ev.Evidence
-	if ev.Sole && !op.ReferenceOurs && e.Basis == BasisFields && op.referenceOf(ev.Generation) == ev.Reference {
+	if ev.Sole && !op.ReferenceOurs && !op.Adopted && e.Basis == BasisFields && op.referenceOf(ev.Generation) == ev.Reference {
 		e.Basis = BasisReference
 	}
 	ev.Evidence = &e
