@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
@@ -54,6 +56,10 @@ type ResolveOptions struct {
 	By, Why string  // kept with the operation, without what may be a credential
 	Answer  *Answer // of Executed: what the provider answered; nil: not known
 
+	// Candidate is the object that is the operation's, with Executed: the kind and id of one of its candidates, or the id alone.
+	// It then proves this operation and no other. Any other object is a [*CandidateError]. Empty: no object is named.
+	Candidate string
+
 	// Force has NotExecuted and SendAgain be recorded though there is evidence that the
 	// operation took effect: the evidence is another's, or wrong.
 	Force bool
@@ -91,9 +97,24 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 		Resolution: resolution, Generation: seen.Generation, Claim: seen.Claim,
 		By: secret.Recorded(how.By), Cause: secret.Recorded(how.Why), Forced: how.Force, LookAfter: c.firstLook(),
 	}
+	switch {
+	case how.Candidate == "":
+	case resolution != Executed:
+		return operationOf(&op), fmt.Errorf("onceward: resolve: a candidate goes with Executed alone: %w", journal.ErrInvalidEvent)
+	default:
+		if ev.Object, err = candidateOf(&op, how.Candidate, seen.Generation); err != nil {
+			result := operationOf(&op)
+			return result, fmt.Errorf("onceward: resolve %s: %w", result.printed(), err)
+		}
+		_, id, _ := strings.Cut(ev.Object, " ")
+		ev.Answer = &Answer{Omitted: true, Pointer: id}
+	}
 	if resolution == Executed && how.Answer != nil {
 		supplied := *how.Answer
 		supplied.Header, supplied.Trailer = recordedHeader(supplied.Header), recordedHeader(supplied.Trailer)
+		if supplied.Pointer == "" && ev.Answer != nil {
+			supplied.Pointer = ev.Answer.Pointer
+		}
 		ev.Answer = &supplied
 		ev.Unrecognised = !c.recognises(&op)
 	}
@@ -134,6 +155,40 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 		c.trace.Resolved(ctx, reported, resolution)
 	}
 	return result, nil
+}
+
+// CandidateError says that an operation has no such candidate.
+type CandidateError struct {
+	Candidate  string   // as it was given, without what may be a secret
+	Candidates []string // kind and id of each that the operation has
+}
+
+// Error names the candidates, or says that there are none.
+func (e *CandidateError) Error() string {
+	has := "it has none"
+	if len(e.Candidates) > 0 {
+		has = "it has " + strings.Join(e.Candidates, ", ")
+	}
+	return fmt.Sprintf("%q is no candidate of it: %s (Operation.Evidence has them, and so have the command's show and the console)", e.Candidate, has)
+}
+
+// candidateOf finds a candidate of a generation by kind and id, or by the id alone.
+func candidateOf(op *journal.Operation, named string, generation int) (string, error) {
+	none := &CandidateError{Candidate: secret.Recorded(named)}
+	for _, e := range op.Evidence {
+		if e.Generation != generation {
+			continue
+		}
+		for _, object := range e.Objects() {
+			if _, id, _ := strings.Cut(object, " "); named == object || named == id {
+				return object, nil
+			}
+			if !slices.Contains(none.Candidates, object) {
+				none.Candidates = append(none.Candidates, object)
+			}
+		}
+	}
+	return "", none
 }
 
 // recognises tells whether the answer that is recorded of an operation is the

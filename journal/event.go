@@ -289,8 +289,8 @@ type Event struct {
 	Forced       bool          // Resolve: over evidence that says otherwise
 	Keep         time.Duration // Reap
 
-	// Object is kind and id of what the answer or the evidence shows, "" where it shows none.
-	// Complete, Evidence. Account is the proven identity that was sent, or looked, as.
+	// Object is kind and id of what the answer or the evidence shows, "" where it shows none; of Resolve, Executed, the
+	// candidate that a person takes for the operation's. Complete, Evidence, Resolve. Account is the proven identity that was sent, or looked, as.
 	Object, Account string
 	// Taken says that another operation is proven by Object. Set by the store.
 	Taken bool

@@ -785,7 +785,9 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return op, Stale, nil
 	case ev.Resolution == Wanted:
 		return want(op, ev)
-	case op.State == StateCompleted && ev.Resolution == Executed:
+	case ev.Resolution == Executed && ev.Taken:
+		return op, Ignored, invalid(op, ev, "the object proves another operation")
+	case op.State == StateCompleted && ev.Resolution == Executed && ev.Object == "":
 		return supply(op, ev)
 	case op.State == StateCancelled && slices.Contains(ofCancelled, ev.Resolution): // it goes on like what is unknown
 	case op.State.Settled():
@@ -828,7 +830,7 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 			ev.Answer = &Answer{Omitted: true}
 		}
 		op = answered(op, ev)
-		op.Answer.ByHand = true
+		op.Answer.ByHand, op.Object = true, ev.Object
 		return op, Recorded, nil
 	case NotExecuted:
 		return notExecuted(op, ev, "resolved by hand as not executed"), Recorded, nil

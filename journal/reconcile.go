@@ -191,7 +191,7 @@ type Heard struct {
 //
 // An object proves one operation: before it runs Next on an EventEvidence that names one, a
 // Reconciler sets Event.Taken where another operation of the provider and account is proven
-// by it (Operation.Proves), reaped ones included; and likewise for an EventComplete, where
+// by it (Operation.Proves), reaped ones included; likewise for an EventResolve that names one; and for an EventComplete, where
 // evidence proved the other. For an EventEvidence that shows a caller's Reference it sets Event.Sole, unless another
 // operation of the provider and account has that, or had it before it was reaped.
 //

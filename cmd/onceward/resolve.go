@@ -20,7 +20,7 @@ import (
 // resolution are the flags of resolve.
 type resolution struct {
 	executed, notExecuted, sendAgain bool
-	because, seen, by                string
+	because, seen, by, candidate     string
 	sure                             bool
 	answer, contentType              string
 	status                           int
@@ -47,6 +47,7 @@ func (c *command) resolveCommand() *cobra.Command {
 	flags.StringVar(&how.seen, "seen", "", "generation and claim that were looked at, as show prints them (0.3); needed with --yes")
 	flags.StringVar(&how.by, "by", "", "who says so; else the user of the system")
 	flags.BoolVar(&how.sure, "yes", false, "don't ask")
+	flags.StringVar(&how.candidate, "candidate", "", "with --executed: the id of the object that it made, one of those that show lists as seen of it")
 	flags.StringVar(&how.answer, "answer", "", "with --executed: a file with the body of the provider's answer, which callers get; - for standard input")
 	flags.IntVar(&how.status, "answer-status", http.StatusOK, "with --answer: its status")
 	flags.StringVar(&how.contentType, "answer-type", "application/json", "with --answer: its Content-Type")
@@ -71,6 +72,8 @@ func (how *resolution) resolution() (journal.Resolution, error) {
 		return 0, usage("resolve needs --because: how that is known, which is recorded")
 	case how.sure && how.seen == "":
 		return 0, usage("resolve --yes needs --seen: the generation and claim that were looked at, as show prints them")
+	case how.candidate != "" && said[0] != journal.Executed:
+		return 0, usage("--candidate goes with --executed")
 	case how.answer != "" && said[0] != journal.Executed:
 		return 0, usage("--answer goes with --executed")
 	}
@@ -146,7 +149,7 @@ func (c *command) settleIn(ctx context.Context, s store, r *reference, arg strin
 	if err := c.confirm(how.sure, fmt.Sprintf("It is recorded as %s, and that can't be taken back", strings.ReplaceAll(as.String(), "_", " ")), name); err != nil {
 		return err
 	}
-	options := onceward.ResolveOptions{By: how.by, Why: how.because}
+	options := onceward.ResolveOptions{By: how.by, Why: how.because, Candidate: how.candidate}
 	if options.By == "" {
 		options.By = whoever()
 	}

@@ -384,6 +384,9 @@ func (s *history) resolve() journal.Event {
 		ev.Answer = &journal.Answer{Status: 200, Body: []byte(strconv.Itoa(s.unique)), Omitted: s.sometimes(4)}
 	}
 	ev.Key = "resolved-" + strconv.Itoa(s.unique)
+	if ev.Resolution == journal.Executed && s.sometimes(2) {
+		ev.Object = s.anyObject()
+	}
 	return ev
 }
 

@@ -136,7 +136,7 @@ func (m *model) sole(i int, op journal.Operation, ev journal.Event) bool {
 }
 
 func (m *model) taken(i int, op journal.Operation, ev journal.Event) bool {
-	if ev.Object == "" || ev.Kind != journal.EventEvidence && ev.Kind != journal.EventComplete {
+	if ev.Object == "" || ev.Kind != journal.EventEvidence && ev.Kind != journal.EventComplete && ev.Kind != journal.EventResolve {
 		return false
 	}
 	account := op.Account
@@ -145,7 +145,7 @@ func (m *model) taken(i int, op journal.Operation, ev journal.Event) bool {
 	}
 	for j, other := range m.ops {
 		found := slices.ContainsFunc(other.Evidence, func(e journal.Evidence) bool { return e.Finding.TookEffect() && e.Object == ev.Object })
-		if j != i && other.Provider == op.Provider && other.Proves(account, ev.Object) && (found || ev.Kind == journal.EventEvidence) {
+		if j != i && other.Provider == op.Provider && other.Proves(account, ev.Object) && (found || ev.Kind != journal.EventComplete) {
 			return true
 		}
 	}

@@ -232,6 +232,15 @@ var reconcileTests = []test{
 			again := c.decide(c.took(op, object), journal.Recorded)
 			assert.NotEmpty(t, again.Attention, "twice")
 		}
+		byHand := c.of(journal.EventResolve, c.unknown("by hand"))
+		byHand.Resolution, byHand.Object = journal.Executed, "charge ch_1"
+		_, err := h.Journal.Apply(t.Context(), byHand)
+		require.ErrorIs(t, err, journal.ErrInvalidEvent)
+		byHand.Object = "charge ch_4"
+		assert.Equal(t, "charge ch_4", c.decide(byHand, journal.Recorded).Object)
+		assert.Equal(t, map[string]int{"by hand": 0}, c.found(r, journal.ByObject, "charge ch_4"))
+		assert.Equal(t, journal.StateUnknown, c.decide(c.took(c.unknown("alike by hand"), "charge ch_4"), journal.Recorded).State)
+
 		elsewhere := c.unknown("elsewhere")
 		ev := c.took(elsewhere, "charge ch_1")
 		elsewhere.Account = "acct_1"

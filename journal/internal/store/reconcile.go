@@ -42,7 +42,7 @@ func HeardBefore(keep time.Duration, passed time.Time) time.Time {
 
 // NamesObject tells whether the event is one whose object may be taken.
 func NamesObject(ev journal.Event) bool {
-	return ev.Object != "" && (ev.Kind == journal.EventEvidence || ev.Kind == journal.EventComplete)
+	return ev.Object != "" && (ev.Kind == journal.EventEvidence || ev.Kind == journal.EventComplete || ev.Kind == journal.EventResolve)
 }
 
 // ByFound is for objects that a look or an event found.
