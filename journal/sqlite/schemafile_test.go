@@ -95,9 +95,13 @@ func writeSchemaFile(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit())
 
-	name := schemaFile(sqlite.SchemaVersion)
+	packJournal(t, j, path, schemaFile(sqlite.SchemaVersion), described(t, j))
+}
+
+// packJournal writes the journal at path, its sidecar and what it holds to testdata.
+func packJournal(t *testing.T, j *sqlite.Journal, path, name, holds string) {
 	copied := filepath.Join(t.TempDir(), "copied.db")
-	_, err = anotherProcess(t, path).ExecContext(t.Context(), "VACUUM INTO '"+copied+"'") // as a process that is killed leaves it
+	_, err := anotherProcess(t, path).ExecContext(t.Context(), "VACUUM INTO '"+copied+"'") // as a process that is killed leaves it
 	require.NoError(t, err)
 	side, err := os.ReadFile(path + "-sidecar")
 	require.NoError(t, err)
@@ -108,7 +112,7 @@ func writeSchemaFile(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(name+".zst", encoder.EncodeAll(content, nil), 0o644))
 	require.NoError(t, os.WriteFile(name+".sidecar", side, 0o644))
-	require.NoError(t, os.WriteFile(name+".txt", []byte(described(t, j)), 0o644))
+	require.NoError(t, os.WriteFile(name+".txt", []byte(holds), 0o644))
 }
 
 // described is what the journal holds, a line each. What it says of one does not change with the fields of Operation.
@@ -135,29 +139,37 @@ func described(t *testing.T, j *sqlite.Journal) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
+// unpacked is the path of a journal that was packed, as its killed process has left it.
+func unpacked(t *testing.T, name string) (path string) {
+	t.Helper()
+	decoder, err := zstd.NewReader(nil)
+	require.NoError(t, err)
+	defer decoder.Close()
+	packed, err := os.ReadFile(name + ".zst")
+	require.NoError(t, err, "make it: see above")
+	path = filepath.Join(t.TempDir(), "journal.db")
+	content, err := decoder.DecodeAll(packed, nil)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	copyFile(t, name+".sidecar", path+"-sidecar")
+	rows, err := anotherProcess(t, path).QueryContext(t.Context(), "SELECT id FROM onceward_sessions")
+	require.NoError(t, err)
+	for rows.Next() {
+		var id string
+		require.NoError(t, rows.Scan(&id))
+		require.NoError(t, os.WriteFile(path+"-session-"+id, nil, 0o600)) // whose lock the killed process does not hold
+	}
+	require.NoError(t, rows.Close())
+	return path
+}
+
 func TestSchemaFile(t *testing.T) {
 	if *makeSchemaFile {
 		writeSchemaFile(t)
 	}
-	decoder, err := zstd.NewReader(nil)
-	require.NoError(t, err)
 	for version := 1; version <= sqlite.SchemaVersion; version++ {
 		t.Run(fmt.Sprint(version), func(t *testing.T) {
-			packed, err := os.ReadFile(schemaFile(version) + ".zst")
-			require.NoError(t, err, "make it: see above")
-			path := filepath.Join(t.TempDir(), "journal.db")
-			content, err := decoder.DecodeAll(packed, nil)
-			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(path, content, 0o600))
-			copyFile(t, schemaFile(version)+".sidecar", path+"-sidecar")
-			rows, err := anotherProcess(t, path).QueryContext(t.Context(), "SELECT id FROM onceward_sessions")
-			require.NoError(t, err)
-			for rows.Next() {
-				var id string
-				require.NoError(t, rows.Scan(&id))
-				require.NoError(t, os.WriteFile(path+"-session-"+id, nil, 0o600)) // whose lock the killed process does not hold
-			}
-			require.NoError(t, rows.Close())
+			path := unpacked(t, schemaFile(version))
 			require.Equal(t, version, number(t, path, "SELECT version FROM onceward_schema"))
 
 			j := open(t, path)
